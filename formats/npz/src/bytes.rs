@@ -1,6 +1,6 @@
 //! Bytes by position, from a file or from memory. It knows nothing of NumPy or zip.
 
-use crate::header::cut;
+use crate::npy_header::cut;
 use packhorse_core::{Error, Input, Result};
 use std::borrow::Cow;
 

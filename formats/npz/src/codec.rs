@@ -4,7 +4,7 @@ use crate::bytes::Bytes;
 use crate::column::{ALIGNED, ColumnBuilder, part_of};
 use crate::encode;
 use crate::file::{Array, Naming, arrays, field_name, fields, members_of};
-use crate::known::Known;
+use crate::header_cache::HeaderCache;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array as _, ArrayRef, BinaryViewArray};
 use arrow_buffer::Buffer;
@@ -18,7 +18,7 @@ pub(crate) struct NpzCodec {
     pub(crate) chosen: Option<Vec<String>>,
     pub(crate) pool: Pool,
     /// Most samples have equal headers, so parsed ones are kept.
-    pub(crate) known: Known,
+    pub(crate) known: HeaderCache,
     /// The offset from aligned memory at which a file should start, so that its largest array is aligned.
     pub(crate) alignment_padding: AtomicUsize,
 }
@@ -123,7 +123,7 @@ struct Decoder<'a> {
     /// The names of the columns.
     names: Vec<&'a str>,
     columns: Vec<ColumnBuilder<'a>>,
-    known: &'a Known,
+    known: &'a HeaderCache,
     /// The file, if there is only one.
     alone: Option<Buffer>,
     /// Size and offset in its file of the largest array that is not compressed.

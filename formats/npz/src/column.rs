@@ -1,8 +1,8 @@
 //! Builds one column: values of many samples, copied straight from their files.
 
-use crate::dtype::{Axis, Part};
+use crate::dtype::{Axis, DtypeField};
 use crate::gather::{contiguous, gather, size, swap};
-use crate::header::Header;
+use crate::npy_header::NpyHeader;
 use crate::text::push_text;
 use arrow_array::builder::{ArrayBuilder, StringViewBuilder};
 use arrow_array::{ArrayRef, FixedSizeListArray, Int32Array, ListArray, StructArray};
@@ -82,7 +82,7 @@ impl Values<'_> {
     /// The elements along `axes` of `src` as a view into `file`. `None` if they must be copied: not the only sample,
     /// small, not contiguous, misaligned or byte-swapped, or less than half of the memory that the view would keep
     /// alive.
-    fn shared(&self, file: &Buffer, src: &[u8], axes: &[Axis], part: &Part) -> Option<Self> {
+    fn shared(&self, file: &Buffer, src: &[u8], axes: &[Axis], part: &DtypeField) -> Option<Self> {
         let Values::Packed(Packed { used: 0, samples: 1, .. }, width) = self else { return None };
         let len = size(axes, *width);
         let large = len >= SHARED && len >= file.len() / 2;
@@ -119,7 +119,13 @@ impl<'a> ColumnBuilder<'a> {
 
     /// Appends `part` of an array as the value of the next sample; `data` is the array's data. A large array of a
     /// single sample that lies in `file` is not copied.
-    pub(crate) fn push(&mut self, header: &Header, part: &Part, data: &[u8], file: Option<&Buffer>) -> Result<()> {
+    pub(crate) fn push(
+        &mut self,
+        header: &NpyHeader,
+        part: &DtypeField,
+        data: &[u8],
+        file: Option<&Buffer>,
+    ) -> Result<()> {
         let axes: Vec<Axis> = header.axes(header.fortran).into_iter().chain(part.axes.iter().copied()).collect();
         self.fits(header, part, &axes)?;
         let elements = axes.iter().fold(1, |n: usize, axis| n.saturating_mul(axis.len));
@@ -158,7 +164,7 @@ impl<'a> ColumnBuilder<'a> {
     }
 
     /// Refuses a value whose type or shape is not the column's.
-    fn fits(&self, header: &Header, part: &Part, axes: &[Axis]) -> Result<()> {
+    fn fits(&self, header: &NpyHeader, part: &DtypeField, axes: &[Axis]) -> Result<()> {
         let found = &part.element.data_type;
         let same_element = match &self.kind {
             FieldType::Blob => false,
@@ -295,7 +301,7 @@ pub(crate) fn assemble(
     }
 }
 
-fn push_values(values: &mut Values<'_>, src: &[u8], axes: &[Axis], part: &Part) -> Result<()> {
+fn push_values(values: &mut Values<'_>, src: &[u8], axes: &[Axis], part: &DtypeField) -> Result<()> {
     let width = part.element.width;
     match values {
         Values::Packed(packed, _) => {

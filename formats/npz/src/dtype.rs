@@ -1,6 +1,6 @@
 //! The dtype of an array: one scalar type, or a structured dtype whose members become fields.
 //!
-//! Structured dtypes are flattened: a [`Part`] is one innermost member, with the dimensions and strides of
+//! Structured dtypes are flattened: a [`DtypeField`] is one innermost member, with the dimensions and strides of
 //! all subarrays around it.
 
 use crate::element::ScalarType;
@@ -21,7 +21,7 @@ pub(crate) struct Axis {
 
 /// One innermost member of an item; the whole item if the dtype is not structured.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct DtypeField {
     /// The names of the members down to it, joined by dots; empty for the whole item.
     pub(crate) name: String,
     /// Byte offset in the item.
@@ -37,7 +37,7 @@ pub(crate) struct Dtype {
     /// Bytes per item.
     pub(crate) width: usize,
     /// Its members without padding, in file order.
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<DtypeField>,
 }
 
 impl Dtype {
@@ -67,7 +67,7 @@ impl Dtype {
             let at = width;
             width = width.checked_add(dtype.width).ok_or_else(damaged)?;
             // Void bytes with an empty name are padding.
-            if name.is_empty() && dtype.parts.iter().all(Part::is_void) {
+            if name.is_empty() && dtype.parts.iter().all(DtypeField::is_void) {
                 continue;
             }
             if name.is_empty() || name.len() > NAME || !names.insert(name) {
@@ -106,11 +106,11 @@ impl Dtype {
 impl From<ScalarType> for Dtype {
     fn from(element: ScalarType) -> Self {
         let width = element.width;
-        Self { width, parts: vec![Part { name: String::new(), offset: 0, axes: Vec::new(), element }] }
+        Self { width, parts: vec![DtypeField { name: String::new(), offset: 0, axes: Vec::new(), element }] }
     }
 }
 
-impl Part {
+impl DtypeField {
     fn is_void(&self) -> bool {
         self.name.is_empty() && self.element.numpy.as_deref().is_some_and(|n| n.starts_with("|V"))
     }
@@ -166,7 +166,7 @@ mod tests {
 
     fn parts(descr: &str) -> Result<(usize, Vec<Short>)> {
         let dtype = Dtype::parse(&Literal::parse(descr).unwrap())?;
-        let part = |p: Part| (p.name, p.offset, p.axes.iter().map(|a| (a.len, a.stride)).collect());
+        let part = |p: DtypeField| (p.name, p.offset, p.axes.iter().map(|a| (a.len, a.stride)).collect());
         Ok((dtype.width, dtype.parts.into_iter().map(part).collect()))
     }
 

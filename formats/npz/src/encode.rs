@@ -1,7 +1,7 @@
 //! Encodes columns as `.npy` files, byte for byte as `numpy.save` does.
 
 use crate::element::ScalarType;
-use crate::header::write_header;
+use crate::npy_header::write_header;
 use crate::text::append_units;
 use arrow_array::builder::BinaryViewBuilder;
 use arrow_array::cast::AsArray;

@@ -1,8 +1,8 @@
 //! The arrays of one `.npy` or `.npz` file, and the names of their fields.
 
 use crate::bytes::Bytes;
-use crate::header::{Header, MAGIC};
-use crate::known::Known;
+use crate::header_cache::HeaderCache;
+use crate::npy_header::{MAGIC, NpyHeader};
 use crate::zip::{ZipMember, members};
 use packhorse_core::{Error, Field, Limits, NUMPY, Result, with_metadata};
 use std::borrow::Cow;
@@ -83,7 +83,7 @@ pub(crate) fn members_of(
 
 impl Array {
     /// Reads the header, or takes it from `known`.
-    pub(crate) fn header(&self, bytes: Bytes<'_>, known: &Known, limits: &Limits) -> Result<Arc<Header>> {
+    pub(crate) fn header(&self, bytes: Bytes<'_>, known: &HeaderCache, limits: &Limits) -> Result<Arc<NpyHeader>> {
         let (head, len) = match &self.member {
             Some(member) => (member.head(bytes, limits)?, member.size),
             None => (npy_head(bytes, limits)?, bytes.len()),
@@ -101,7 +101,7 @@ impl Array {
 
 fn npy_head<'a>(bytes: Bytes<'a>, limits: &Limits) -> Result<Cow<'a, [u8]>> {
     let head = bytes.read(0, 4096)?;
-    let size = Header::size(&head, limits)?;
+    let size = NpyHeader::size(&head, limits)?;
     match size > head.len() {
         true => bytes.read(0, size),
         false => Ok(head),
@@ -109,7 +109,7 @@ fn npy_head<'a>(bytes: Bytes<'a>, limits: &Limits) -> Result<Cow<'a, [u8]>> {
 }
 
 /// The fields of a file's arrays, sorted by name. With `rows`, a sample is an entry of the first dimension.
-pub(crate) fn fields(arrays: &[(Array, Arc<Header>)], rows: bool) -> Result<Vec<Field>> {
+pub(crate) fn fields(arrays: &[(Array, Arc<NpyHeader>)], rows: bool) -> Result<Vec<Field>> {
     let mut fields = Vec::new();
     for (array, header) in arrays {
         for part in &header.dtype.parts {

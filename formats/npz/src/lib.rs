@@ -24,6 +24,7 @@
 //!   a sample, and all selected arrays must have the same first dimension.
 //! * **Revisions**: 1, the first.
 
+mod array_reader;
 mod bytes;
 mod codec;
 mod column;
@@ -32,17 +33,16 @@ mod element;
 mod encode;
 mod file;
 mod gather;
-mod header;
-mod known;
+mod header_cache;
 mod literal;
 mod load;
 mod member;
-mod reader;
+mod npy_header;
 mod source;
 mod text;
 mod zip;
 
-use known::Known;
+use header_cache::HeaderCache;
 use packhorse_core::{Codec, Format, FormatInfo, Limits, Options, Pool, Result, Source};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -75,7 +75,7 @@ impl Format for Npz {
             limits,
             chosen: chosen(options),
             pool: Pool::default(),
-            known: Known::default(),
+            known: HeaderCache::default(),
             alignment_padding: AtomicUsize::new(0),
         }))
     }

@@ -4,7 +4,7 @@
 //! which need streaming.
 
 use crate::bytes::Bytes;
-use crate::header::{Header, cut};
+use crate::npy_header::{NpyHeader, cut};
 use crate::zip::{LOCAL, ZipMember, u16_at};
 use flate2::{Decompress, FlushDecompress};
 use libdeflater::Decompressor;
@@ -114,7 +114,7 @@ impl ZipMember {
                 Cow::Borrowed(local) => Cow::Borrowed(local.get(at..to).unwrap_or_default()),
                 Cow::Owned(local) => Cow::Owned(local.get(at..to).unwrap_or_default().to_vec()),
             };
-            let whole = head.len() >= 12 && head.len() >= Header::size(&head, limits)?;
+            let whole = head.len() >= 12 && head.len() >= NpyHeader::size(&head, limits)?;
             if whole || window >= span {
                 return Ok(head);
             }

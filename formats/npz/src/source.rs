@@ -1,14 +1,14 @@
 //! Reads `.npy` and `.npz` files as typed rows: a sample is a file, or an entry of the first dimension.
 
+use crate::array_reader::{ArrayReader, RowBlock};
 use crate::bytes::Bytes;
 use crate::column::assemble;
-use crate::dtype::{Axis, Part};
+use crate::dtype::{Axis, DtypeField};
 use crate::file::{Array, Naming, field_name, members_of};
 use crate::gather::{contiguous, gather, size, swap};
-use crate::header::{Header, MAGIC};
-use crate::known::Known;
+use crate::header_cache::HeaderCache;
 use crate::load::load;
-use crate::reader::{Block, Reader};
+use crate::npy_header::{MAGIC, NpyHeader};
 use crate::text::push_text;
 use arrow_array::builder::StringViewBuilder;
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
@@ -44,12 +44,12 @@ pub(crate) struct NpzSource {
     /// Whether an entry of the first dimension is a sample.
     pub(crate) rows: bool,
     pub(crate) pool: Pool,
-    pub(crate) known: Arc<Known>,
+    pub(crate) known: Arc<HeaderCache>,
 }
 
 /// The metadata of a file, from its headers.
 struct ArrayLayout {
-    arrays: Vec<(Array, Arc<Header>)>,
+    arrays: Vec<(Array, Arc<NpyHeader>)>,
     schema: SchemaRef,
     items: usize,
     /// Bytes of all data.
@@ -133,7 +133,7 @@ impl NpzSource {
             bytes = Bytes::Memory(&small);
         }
         let layout = self.layout(input, bytes)?;
-        let file = |(array, _): &(Array, Arc<Header>)| {
+        let file = |(array, _): &(Array, Arc<NpyHeader>)| {
             load(bytes, array, &self.limits, &self.pool).map_err(|e| array.named(e))
         };
         let files: Result<Vec<Buffer>> = match layout.bytes > SMALL {
@@ -144,7 +144,7 @@ impl NpzSource {
         for ((array, header), file) in layout.arrays.iter().zip(files?) {
             let one = [Axis { len: 1, stride: 0 }];
             let axes = one.into_iter().chain(header.axes(header.fortran)).collect();
-            put(&mut columns, array, header, &Block { bytes: file, start: header.start, axes }, &self.pool)?;
+            put(&mut columns, array, header, &RowBlock { bytes: file, start: header.start, axes }, &self.pool)?;
         }
         rows_of(&layout.schema, columns, 1)
     }
@@ -163,7 +163,7 @@ fn naming(input: &dyn Input, bytes: Bytes<'_>) -> Result<Naming> {
 }
 
 /// The first dimension that all arrays share.
-fn first_dimension(arrays: &[(Array, Arc<Header>)]) -> Result<usize> {
+fn first_dimension(arrays: &[(Array, Arc<NpyHeader>)]) -> Result<usize> {
     let mut found: Option<(usize, &Array)> = None;
     for (array, header) in arrays {
         let Some(len) = header.shape.first() else {
@@ -192,8 +192,8 @@ fn first_dimension(arrays: &[(Array, Arc<Header>)]) -> Result<usize> {
 fn put(
     columns: &mut BTreeMap<String, ArrayRef>,
     array: &Array,
-    header: &Header,
-    block: &Block,
+    header: &NpyHeader,
+    block: &RowBlock,
     pool: &Pool,
 ) -> Result<()> {
     for part in &header.dtype.parts {
@@ -204,7 +204,7 @@ fn put(
 }
 
 /// The elements of `part` in all rows of `block`, in C order; not copied if they are contiguous.
-fn values(part: &Part, block: &Block, pool: &Pool) -> Result<ArrayRef> {
+fn values(part: &DtypeField, block: &RowBlock, pool: &Pool) -> Result<ArrayRef> {
     let axes = block.axes.iter().chain(&part.axes);
     let elements: usize = axes.clone().map(|axis| axis.len).product();
     let (start, width) = (block.start + part.offset, part.element.width);
@@ -241,7 +241,7 @@ struct RowBlocks<'a> {
     /// Whether the file is large enough for several threads.
     large: bool,
     schema: SchemaRef,
-    readers: Vec<Reader<'a>>,
+    readers: Vec<ArrayReader<'a>>,
     left: Range<usize>,
     ready: VecDeque<Result<Rows>>,
     /// Rows per block.
@@ -263,7 +263,7 @@ impl<'a> RowBlocks<'a> {
         if !items.is_empty() {
             for (array, header) in &layout.arrays {
                 let found = (array.clone(), Arc::clone(header));
-                let reader = Reader::new(Bytes::of(input)?, found, items.start, limits, pool);
+                let reader = ArrayReader::new(Bytes::of(input)?, found, items.start, limits, pool);
                 readers.push(reader.map_err(|e| array.named(e))?);
             }
         }
@@ -280,7 +280,7 @@ impl<'a> RowBlocks<'a> {
             runs.push(self.left.start..end);
             self.left.start = end;
         }
-        let read = |reader: &mut Reader<'a>| reader.blocks(&runs).into_iter();
+        let read = |reader: &mut ArrayReader<'a>| reader.blocks(&runs).into_iter();
         let mut arrays: Vec<_> = match self.large {
             true => self.readers.par_iter_mut().map(read).collect(),
             false => self.readers.iter_mut().map(read).collect(),
@@ -298,7 +298,7 @@ impl<'a> RowBlocks<'a> {
     }
 
     /// Combines the blocks of all arrays into `n` rows.
-    fn rows(&self, blocks: impl Iterator<Item = Result<Block>>, n: usize) -> Result<Rows> {
+    fn rows(&self, blocks: impl Iterator<Item = Result<RowBlock>>, n: usize) -> Result<Rows> {
         let mut columns = BTreeMap::new();
         for (reader, block) in self.readers.iter().zip(blocks) {
             let (array, header) = reader.array();

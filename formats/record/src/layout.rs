@@ -4,16 +4,16 @@ use packhorse_core::{DataType, Error, Field, FieldType, KEY, Limits, NUMPY, Resu
 
 /// The size of a record and where its members lie.
 #[derive(Clone, Debug)]
-pub(crate) struct Layout {
+pub(crate) struct RecordLayout {
     /// Bytes per record, at least one.
     pub(crate) width: usize,
     /// The members without padding, sorted by name.
-    pub(crate) members: Vec<Member>,
+    pub(crate) members: Vec<RecordMember>,
 }
 
 /// One named member of a record.
 #[derive(Clone, Debug)]
-pub(crate) struct Member {
+pub(crate) struct RecordMember {
     pub(crate) field: Field,
     pub(crate) element: DataType,
     /// Elements per record.
@@ -36,10 +36,10 @@ struct Type {
 /// Members with this name are padding.
 const PADDING: &str = "_";
 
-impl Layout {
+impl RecordLayout {
     /// Parses the layout that `text` describes; a `Config` error quotes the part that is not valid.
     pub(crate) fn parse(text: &str, limits: &Limits) -> Result<Self> {
-        let (mut width, mut members) = (0usize, Vec::<Member>::new());
+        let (mut width, mut members) = (0usize, Vec::<RecordMember>::new());
         for part in split(text) {
             let (name, mut member) = member(part.trim()).ok_or_else(|| {
                 Error::config(format!(
@@ -84,7 +84,7 @@ fn split(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Parses one member: its name, and its layout at offset 0.
-fn member(text: &str) -> Option<(&str, Member)> {
+fn member(text: &str) -> Option<(&str, RecordMember)> {
     let (kind, name) = text.rsplit_once(char::is_whitespace)?;
     let kind = kind.trim_end();
     let (base, shape) = dimensions(kind)?;
@@ -100,7 +100,7 @@ fn member(text: &str) -> Option<(&str, Member)> {
         Some(numpy) => with_metadata(field, NUMPY, numpy),
         None => field,
     };
-    Some((name, Member { field, element: base.element, elements, offset: 0, width, swap: base.swap }))
+    Some((name, RecordMember { field, element: base.element, elements, offset: 0, width, swap: base.swap }))
 }
 
 /// Splits `<f4[3,2]` into `<f4` and `[3, 2]`; the unit of `<M8[ns]` stays with the type. `None` if a dimension is 0.
@@ -173,8 +173,8 @@ mod tests {
     use super::*;
     use packhorse_core::{Kind, numpy_type};
 
-    fn parse(text: &str) -> Result<Layout> {
-        Layout::parse(text, &Limits::default())
+    fn parse(text: &str) -> Result<RecordLayout> {
+        RecordLayout::parse(text, &Limits::default())
     }
 
     #[test]

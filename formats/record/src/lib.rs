@@ -38,7 +38,7 @@ impl Format for Record {
 
     fn source(&self, options: &Options, limits: Limits) -> Result<Box<dyn Source>> {
         options.only(&["record", "skip"])?;
-        let layout = layout::Layout::parse(options.get("record").unwrap_or_default(), &limits)?;
+        let layout = layout::RecordLayout::parse(options.get("record").unwrap_or_default(), &limits)?;
         Ok(Box::new(source::RecordSource { layout: Arc::new(layout), skip: options.parse("skip", 0)? }))
     }
 }

@@ -1,6 +1,6 @@
 //! Reads records as samples, in blocks.
 
-use crate::layout::{Layout, Member};
+use crate::layout::{RecordLayout, RecordMember};
 use arrow_array::{ArrayRef, FixedSizeListArray, RecordBatch};
 use arrow_buffer::Buffer;
 use packhorse_core::{
@@ -14,7 +14,7 @@ const BLOCK_BYTES: usize = 4 << 20;
 const BLOCK_ROWS: usize = 1 << 16;
 
 pub(crate) struct RecordSource {
-    pub(crate) layout: Arc<Layout>,
+    pub(crate) layout: Arc<RecordLayout>,
     /// Bytes before the first record.
     pub(crate) skip: u64,
 }
@@ -23,20 +23,20 @@ impl Source for RecordSource {
     fn open<'a>(&self, input: Arc<dyn Input + 'a>) -> Result<Box<dyn Table + 'a>> {
         let items = self.items(&*input).map_err(|e| e.in_input(input.name()))?;
         let (layout, schema) = (Arc::clone(&self.layout), self.schema());
-        Ok(Box::new(Records { input, layout, schema, skip: self.skip, items }))
+        Ok(Box::new(RecordTable { input, layout, schema, skip: self.skip, items }))
     }
 }
 
 /// An open file of records.
-struct Records<'a> {
+struct RecordTable<'a> {
     input: Arc<dyn Input + 'a>,
-    layout: Arc<Layout>,
+    layout: Arc<RecordLayout>,
     schema: SchemaRef,
     skip: u64,
     items: u64,
 }
 
-impl Table for Records<'_> {
+impl Table for RecordTable<'_> {
     fn info(&self) -> Result<TableInfo> {
         let kept: usize = self.layout.members.iter().map(|member| member.width).sum();
         let (items, bytes) = (self.items, self.items.saturating_mul(kept as u64));
@@ -55,7 +55,7 @@ impl Table for Records<'_> {
     }
 }
 
-impl Records<'_> {
+impl RecordTable<'_> {
     fn block(&self, rows: Range<u64>) -> Result<Rows> {
         // A few MiB, or one record, which is within the limits.
         let n = (rows.end - rows.start) as usize;
@@ -94,7 +94,7 @@ impl RecordSource {
 }
 
 /// The column of `member` in `n` records of `width` bytes; not copied if it is the only member.
-fn column(member: &Member, records: &Buffer, width: usize, n: usize) -> Result<ArrayRef> {
+fn column(member: &RecordMember, records: &Buffer, width: usize, n: usize) -> Result<ArrayRef> {
     let values = match member.width == width && member.swap == 1 {
         true => records.clone(),
         false => {
@@ -114,7 +114,7 @@ fn column(member: &Member, records: &Buffer, width: usize, n: usize) -> Result<A
 }
 
 /// The bytes of `member` in all records.
-fn picked(member: &Member, records: &[u8], width: usize) -> Vec<u8> {
+fn picked(member: &RecordMember, records: &[u8], width: usize) -> Vec<u8> {
     let parts = records
         .chunks_exact(width)
         .map(|record| record.get(member.offset..).and_then(|rest| rest.get(..member.width)).unwrap_or_default());
@@ -155,7 +155,7 @@ mod tests {
     use packhorse_core::{Kind, Limits, MemoryInput};
 
     fn source(record: &str, skip: u64) -> RecordSource {
-        RecordSource { layout: Arc::new(Layout::parse(record, &Limits::default()).unwrap()), skip }
+        RecordSource { layout: Arc::new(RecordLayout::parse(record, &Limits::default()).unwrap()), skip }
     }
 
     fn bytes(n: usize) -> Vec<u8> {

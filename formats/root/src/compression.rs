@@ -9,7 +9,7 @@ use std::io::Read;
 use std::sync::{Mutex, PoisonError};
 
 /// A compressed block and its header.
-struct Block<'a> {
+struct CompressedBlock<'a> {
     method: [u8; 2],
     compressed: &'a [u8],
     len: usize,
@@ -36,7 +36,7 @@ impl Coders {
         buffers.filled(len, |out| self.blocks(&blocks, out))
     }
 
-    fn blocks(&self, blocks: &[Block<'_>], out: &mut [u8]) -> Result<()> {
+    fn blocks(&self, blocks: &[CompressedBlock<'_>], out: &mut [u8]) -> Result<()> {
         let idle = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let taken = idle().pop();
         let mut coder = taken.unwrap_or_else(|| Coder { deflate: Decompressor::new(), zstd: None });
@@ -53,7 +53,7 @@ struct Coder {
 }
 
 impl Coder {
-    fn blocks(&mut self, blocks: &[Block<'_>], out: &mut [u8]) -> Result<()> {
+    fn blocks(&mut self, blocks: &[CompressedBlock<'_>], out: &mut [u8]) -> Result<()> {
         let len = out.len();
         let mut rest = out;
         for block in blocks {
@@ -64,7 +64,7 @@ impl Coder {
         if rest.is_empty() { Ok(()) } else { Err(differs(len)) }
     }
 
-    fn block(&mut self, block: &Block<'_>, out: &mut [u8]) -> Result<()> {
+    fn block(&mut self, block: &CompressedBlock<'_>, out: &mut [u8]) -> Result<()> {
         match &block.method {
             b"ZL" => self.zlib(block.compressed, out),
             b"CS" => self.old_zlib(block.compressed, out),
@@ -103,7 +103,7 @@ impl Coder {
 }
 
 /// Splits into blocks, whose uncompressed sizes must add up to `len`.
-fn blocks(compressed: &[u8], len: usize) -> Result<Vec<Block<'_>>> {
+fn blocks(compressed: &[u8], len: usize) -> Result<Vec<CompressedBlock<'_>>> {
     let mut bytes = Bytes::new(compressed);
     let (mut found, mut sum) = (Vec::new(), 0usize);
     while sum < len && bytes.left() >= HEADER {
@@ -121,12 +121,12 @@ fn differs(len: usize) -> Error {
     Error::content(format!("its compressed blocks do not add up to {len} bytes: the file is damaged"))
 }
 
-fn block<'a>(bytes: &mut Bytes<'a>) -> Result<Block<'a>> {
+fn block<'a>(bytes: &mut Bytes<'a>) -> Result<CompressedBlock<'a>> {
     let &[a, b, _, c0, c1, c2, u0, u1, u2] = bytes.take(HEADER)? else {
         return Err(Error::bug("a header of another length than was taken"));
     };
     let size = |low: u8, middle: u8, high: u8| u32::from_le_bytes([low, middle, high, 0]) as usize;
-    Ok(Block { method: [a, b], compressed: bytes.take(size(c0, c1, c2))?, len: size(u0, u1, u2) })
+    Ok(CompressedBlock { method: [a, b], compressed: bytes.take(size(c0, c1, c2))?, len: size(u0, u1, u2) })
 }
 
 fn damaged(what: &str, error: impl std::fmt::Display) -> Error {

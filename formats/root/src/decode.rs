@@ -5,7 +5,7 @@ use crate::basket::Basket;
 use crate::bytes::Bytes;
 use crate::element::NumberType;
 use crate::ends::{Ends, regular, too_long};
-use crate::interpret::{Column, Layout};
+use crate::interpret::{BranchColumn, EntryLayout};
 use crate::objects::{ObjectColumnBuilder, Objects, Values};
 use arrow_array::cast::AsArray;
 use arrow_array::{ArrayRef, FixedSizeListArray, StringViewArray, UInt32Array};
@@ -15,24 +15,24 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// Consecutive entries of one basket.
-pub(crate) type Piece = (Arc<Basket>, Range<usize>);
+pub(crate) type BasketSlice = (Arc<Basket>, Range<usize>);
 
 /// Decodes `pieces` to the array of `column`, in memory from `buffers`.
-pub(crate) fn array(column: &Column, pieces: &[Piece], buffers: &Pool) -> Result<ArrayRef> {
+pub(crate) fn array(column: &BranchColumn, pieces: &[BasketSlice], buffers: &Pool) -> Result<ArrayRef> {
     match &column.layout {
-        Layout::Flat { element, len, offset, stride } => {
+        EntryLayout::Flat { element, len, offset, stride } => {
             let bytes = flat(element, *len, *offset, *stride, pieces, buffers)?;
             shaped(column, element, bytes, *len)
         }
-        Layout::Counted { element, inner, marker } => counted(element, inner, *marker, pieces, buffers),
-        Layout::Bits { list } => bits(*list, pieces),
-        Layout::Vector { element } => vector(element, pieces),
-        Layout::Text { header } => text(*header, pieces),
-        Layout::Objects(of) => objects(column, of, pieces),
+        EntryLayout::Counted { element, inner, marker } => counted(element, inner, *marker, pieces, buffers),
+        EntryLayout::Bits { list } => bits(*list, pieces),
+        EntryLayout::Vector { element } => vector(element, pieces),
+        EntryLayout::Text { header } => text(*header, pieces),
+        EntryLayout::Objects(of) => objects(column, of, pieces),
     }
 }
 
-fn objects(column: &Column, objects: &Objects, pieces: &[Piece]) -> Result<ArrayRef> {
+fn objects(column: &BranchColumn, objects: &Objects, pieces: &[BasketSlice]) -> Result<ArrayRef> {
     let mut reading = ObjectColumnBuilder::new(objects);
     for_entries(pieces, |entry| reading.entry(entry))?;
     let (ends, values) = reading.finish();
@@ -63,7 +63,7 @@ pub(crate) fn check_lengths(array: &ArrayRef, counts: &[i64]) -> Result<()> {
 }
 
 /// The values of a counter branch.
-pub(crate) fn counts(element: &NumberType, pieces: &[Piece], buffers: &Pool) -> Result<Vec<i64>> {
+pub(crate) fn counts(element: &NumberType, pieces: &[BasketSlice], buffers: &Pool) -> Result<Vec<i64>> {
     let width = element.width();
     let bytes = flat(element, 1, 0, width, pieces, buffers)?;
     let signed = element.data_type.is_signed_integer();
@@ -80,7 +80,7 @@ fn flat(
     len: usize,
     offset: usize,
     stride: usize,
-    pieces: &[Piece],
+    pieces: &[BasketSlice],
     buffers: &Pool,
 ) -> Result<Buffer> {
     let (width, wide) = (len * element.width(), len * element.column_width());
@@ -121,7 +121,7 @@ fn numbers(element: &NumberType, bytes: Buffer) -> Result<ArrayRef> {
     array_of(&element.data_type, bytes, len)
 }
 
-fn shaped(column: &Column, element: &NumberType, bytes: Buffer, len: usize) -> Result<ArrayRef> {
+fn shaped(column: &BranchColumn, element: &NumberType, bytes: Buffer, len: usize) -> Result<ArrayRef> {
     let values = numbers(element, bytes)?;
     let field = column.holds.field(&column.name, false);
     let (FieldType::Tensor { .. }, DataType::FixedSizeList(item, size)) = (&column.holds, field.data_type()) else {
@@ -132,7 +132,13 @@ fn shaped(column: &Column, element: &NumberType, bytes: Buffer, len: usize) -> R
     array.map(|array| Arc::new(array) as ArrayRef).map_err(|e| Error::bug(e.to_string()))
 }
 
-fn counted(element: &NumberType, inner: &[usize], marker: bool, pieces: &[Piece], buffers: &Pool) -> Result<ArrayRef> {
+fn counted(
+    element: &NumberType,
+    inner: &[usize],
+    marker: bool,
+    pieces: &[BasketSlice],
+    buffers: &Pool,
+) -> Result<ArrayRef> {
     let size = inner.iter().product::<usize>() * element.width();
     if size == 0 {
         return Err(Error::unsupported("lists of empty arrays"));
@@ -149,7 +155,7 @@ fn counted(element: &NumberType, inner: &[usize], marker: bool, pieces: &[Piece]
 }
 
 /// Lists whose values, of `size` bytes each, are contiguous in a basket.
-fn lists(element: &NumberType, size: usize, pieces: &[Piece], buffers: &Pool) -> Result<(Ends, Buffer)> {
+fn lists(element: &NumberType, size: usize, pieces: &[BasketSlice], buffers: &Pool) -> Result<(Ends, Buffer)> {
     let (mut ends, mut runs) = (Ends::of(pieces), Vec::with_capacity(pieces.len()));
     for (basket, entries) in pieces {
         let offsets = offsets(basket, entries)?;
@@ -170,7 +176,7 @@ fn lists(element: &NumberType, size: usize, pieces: &[Piece], buffers: &Pool) ->
 }
 
 /// Lists with a marker byte before each.
-fn marked_lists(element: &NumberType, size: usize, pieces: &[Piece]) -> Result<(Ends, Buffer)> {
+fn marked_lists(element: &NumberType, size: usize, pieces: &[BasketSlice]) -> Result<(Ends, Buffer)> {
     let (mut ends, mut out) = (Ends::of(pieces), Vec::new());
     for_entries(pieces, |entry| {
         let values = marked(entry)?;
@@ -185,7 +191,7 @@ fn marked_lists(element: &NumberType, size: usize, pieces: &[Piece]) -> Result<(
 }
 
 /// The `fBits` of `TObject`s, whose sizes vary.
-fn bits(list: bool, pieces: &[Piece]) -> Result<ArrayRef> {
+fn bits(list: bool, pieces: &[BasketSlice]) -> Result<ArrayRef> {
     let (mut ends, mut out) = (Ends::of(pieces), Vec::new());
     for (basket, entries) in pieces {
         if !list && basket.offsets.is_none() {
@@ -222,7 +228,7 @@ fn marked(entry: &[u8]) -> Result<&[u8]> {
     }
 }
 
-fn vector(element: &NumberType, pieces: &[Piece]) -> Result<ArrayRef> {
+fn vector(element: &NumberType, pieces: &[BasketSlice]) -> Result<ArrayRef> {
     let held: usize = pieces.iter().map(|(basket, _)| basket.data().len()).sum();
     let (mut ends, mut out) = (Ends::of(pieces), Vec::with_capacity(held));
     for_entries(pieces, |entry| {
@@ -251,7 +257,7 @@ pub(crate) fn collection(entry: &[u8]) -> Result<(usize, &[u8])> {
     Ok((count, bytes.take(bytes.left())?))
 }
 
-fn text(header: usize, pieces: &[Piece]) -> Result<ArrayRef> {
+fn text(header: usize, pieces: &[BasketSlice]) -> Result<ArrayRef> {
     let mut out: Vec<&str> = Vec::new();
     for (basket, entries) in pieces {
         if basket.offsets.is_some() {
@@ -297,7 +303,7 @@ pub(crate) fn utf8(raw: &[u8]) -> Result<&str> {
 }
 
 /// Calls `each` with the bytes of every entry.
-fn for_entries(pieces: &[Piece], mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+fn for_entries(pieces: &[BasketSlice], mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
     for (basket, entries) in pieces {
         for pair in offsets(basket, entries)?.windows(2) {
             each(basket.data().get(span(pair)).unwrap_or_default())?;

@@ -1,6 +1,6 @@
 //! Offsets of the lists of a column under construction.
 
-use crate::decode::Piece;
+use crate::decode::BasketSlice;
 use arrow_array::{ArrayRef, ListArray};
 use arrow_buffer::{OffsetBuffer, ScalarBuffer};
 use packhorse_core::{DataType, Error, FieldType, Result};
@@ -16,7 +16,7 @@ impl Ends {
     }
 
     /// Reserves room for all entries of `pieces`.
-    pub(crate) fn of(pieces: &[Piece]) -> Self {
+    pub(crate) fn of(pieces: &[BasketSlice]) -> Self {
         let entries: usize = pieces.iter().map(|(_, entries)| entries.len()).sum();
         let mut ends = Vec::with_capacity(entries.saturating_add(1));
         ends.push(0);

@@ -21,7 +21,7 @@ pub(crate) struct RootFile<'a> {
 
 /// A `TKey`: location, class and name of an object.
 #[derive(Clone, Debug)]
-pub(crate) struct Key {
+pub(crate) struct TKey {
     /// Size of the record in bytes: key and object.
     pub(crate) bytes: u64,
     /// Uncompressed size of the object in bytes.
@@ -39,7 +39,7 @@ pub(crate) struct Key {
 pub(crate) struct Item {
     /// Directories and name, separated by slashes.
     pub(crate) path: String,
-    pub(crate) key: Key,
+    pub(crate) key: TKey,
 }
 
 /// An object's uncompressed bytes, and the size of its key, which references include.
@@ -124,7 +124,7 @@ impl<'a> RootFile<'a> {
     }
 
     /// The object of `key`.
-    pub(crate) fn payload(&self, key: &Key) -> Result<Payload> {
+    pub(crate) fn payload(&self, key: &TKey) -> Result<Payload> {
         let packed =
             key.bytes.checked_sub(key.key_bytes).ok_or_else(|| Error::content("a key longer than its record"))?;
         let at = key.seek.checked_add(key.key_bytes).ok_or_else(|| Error::content("a key outside the file"))?;
@@ -186,7 +186,7 @@ impl<'a> RootFile<'a> {
         Ok(())
     }
 
-    fn keys(&self, at: u64, len: u64) -> Result<Vec<Key>> {
+    fn keys(&self, at: u64, len: u64) -> Result<Vec<TKey>> {
         let bytes = self.read(at, len)?;
         let mut bytes = Bytes::new(&bytes);
         let list = read_key(&mut bytes)?;
@@ -197,7 +197,7 @@ impl<'a> RootFile<'a> {
 }
 
 /// Reads a key, from a list or before its object.
-pub(crate) fn read_key(bytes: &mut Bytes<'_>) -> Result<Key> {
+pub(crate) fn read_key(bytes: &mut Bytes<'_>) -> Result<TKey> {
     let size = bytes.place(false)?;
     let large = bytes.u16()? > 1000;
     let object_bytes = bytes.place(false)?;
@@ -208,5 +208,5 @@ pub(crate) fn read_key(bytes: &mut Bytes<'_>) -> Result<Key> {
     bytes.take(if large { 8 } else { 4 })?;
     let (class, name) = (bytes.string()?, bytes.string()?);
     bytes.raw_string()?;
-    Ok(Key { bytes: size, object_bytes, key_bytes, cycle, seek, class, name })
+    Ok(TKey { bytes: size, object_bytes, key_bytes, cycle, seek, class, name })
 }

@@ -5,14 +5,14 @@ use crate::objects::{Framing, Objects};
 use crate::range::Range;
 use crate::shape::{self, Shape};
 use crate::streamer::Streamers;
-use crate::tree::{Branch, Tree, TreeLeaf};
+use crate::tree::{Branch, TTree, TreeLeaf};
 use crate::typename::Type;
 use packhorse_core::{DataType, FieldType};
 use std::sync::Arc;
 
 /// The encoding of an entry in a basket.
 #[derive(Clone, Debug)]
-pub(crate) enum Layout {
+pub(crate) enum EntryLayout {
     /// `len` numbers at byte `offset` of an entry of `stride` bytes.
     Flat { element: NumberType, len: usize, offset: usize, stride: usize },
     /// Numbers up to the entry's end, after a marker byte if it is a pointer to an array.
@@ -29,10 +29,10 @@ pub(crate) enum Layout {
 
 /// A column of a branch, or of a leaf of a branch.
 #[derive(Clone, Debug)]
-pub(crate) struct Column {
+pub(crate) struct BranchColumn {
     pub(crate) name: String,
     pub(crate) branch: usize,
-    pub(crate) layout: Layout,
+    pub(crate) layout: EntryLayout,
     pub(crate) holds: FieldType,
     /// The branch with the number of values per entry, if there is one and it can be read.
     pub(crate) counter: Option<Counter>,
@@ -47,7 +47,7 @@ pub(crate) struct Counter {
 
 impl Counter {
     /// The counter of `branch`, if it has one that holds integers for all entries.
-    pub(crate) fn of(tree: &Tree, branch: &Branch) -> Option<Self> {
+    pub(crate) fn of(tree: &TTree, branch: &Branch) -> Option<Self> {
         let [leaf] = branch.leaves.as_slice() else { return None };
         let number = leaf.counter?;
         let counter = tree.branches.get(number).filter(|counter| readable(tree, counter).is_ok())?;
@@ -66,7 +66,7 @@ impl Counter {
 /// The C++ type of a branch, as far as the file describes it, and its columns, or why it can't be read.
 pub(crate) struct Interpreted {
     pub(crate) type_name: String,
-    pub(crate) columns: Result<Vec<Column>, String>,
+    pub(crate) columns: Result<Vec<BranchColumn>, String>,
 }
 
 const CLONES_MASTER: i64 = 3;
@@ -84,7 +84,7 @@ const VALUES: usize = 1 << 28;
 const DIMENSIONS: usize = 8;
 
 /// Type and columns of branch `number` of `tree`; `None` if it only contains other branches.
-pub(crate) fn interpret(tree: &Tree, number: usize, streamers: &Streamers) -> Option<Interpreted> {
+pub(crate) fn interpret(tree: &TTree, number: usize, streamers: &Streamers) -> Option<Interpreted> {
     let branch = tree.branches.get(number)?;
     let counts = branch.role == CLONES_MASTER || branch.class == "TClonesArray";
     if branch.has_children && !counts {
@@ -100,13 +100,13 @@ pub(crate) fn interpret(tree: &Tree, number: usize, streamers: &Streamers) -> Op
         Ok(()) => columns(branch, number, &member, streamers),
     };
     let counter = Counter::of(tree, branch);
-    let counted = |column: Column| Column { counter: counter.clone(), ..column };
+    let counted = |column: BranchColumn| BranchColumn { counter: counter.clone(), ..column };
     let columns = columns.map(|columns| columns.into_iter().map(counted).collect());
     Some(Interpreted { type_name, columns })
 }
 
 /// Whether the baskets hold all entries of the tree.
-fn readable(tree: &Tree, branch: &Branch) -> Result<(), String> {
+fn readable(tree: &TTree, branch: &Branch) -> Result<(), String> {
     if let Some(fault) = &branch.fault {
         return Err(fault.clone());
     }
@@ -159,7 +159,7 @@ fn columns(
     number: usize,
     member: &MemberDescription,
     streamers: &Streamers,
-) -> Result<Vec<Column>, String> {
+) -> Result<Vec<BranchColumn>, String> {
     let [leaf] = branch.leaves.as_slice() else {
         return match branch.leaves.as_slice() {
             [] => Err("it has no leaf".to_owned()),
@@ -176,7 +176,7 @@ fn columns(
     }
 }
 
-fn numbers(branch: &Branch, number: usize, leaf: &TreeLeaf, element: NumberType) -> Result<Column, String> {
+fn numbers(branch: &Branch, number: usize, leaf: &TreeLeaf, element: NumberType) -> Result<BranchColumn, String> {
     let in_collection = IN_COLLECTION.contains(&branch.role);
     let dimensions = dimensions(leaf)?;
     if leaf.kind == "TLeafElement" && leaf.code == BITS && dimensions.is_empty() {
@@ -243,11 +243,11 @@ fn object(
     leaf: &TreeLeaf,
     member: &MemberDescription,
     streamers: &Streamers,
-) -> Result<Vec<Column>, String> {
+) -> Result<Vec<BranchColumn>, String> {
     let column =
-        |layout, holds| vec![Column { name: branch.path.clone(), branch: number, layout, holds, counter: None }];
+        |layout, holds| vec![BranchColumn { name: branch.path.clone(), branch: number, layout, holds, counter: None }];
     if leaf.kind == "TLeafC" || branch.streamer_type == TSTRING {
-        return Ok(column(Layout::Text { header: 0 }, FieldType::Text));
+        return Ok(column(EntryLayout::Text { header: 0 }, FieldType::Text));
     }
     if leaf.kind != "TLeafElement" {
         return Err(format!("a leaf of class {}", leaf.kind));
@@ -258,12 +258,12 @@ fn object(
     }
     match Type::parse(&member.type_name) {
         Some(Type::Text | Type::StdText) if leaf.len <= 1 => {
-            Ok(column(Layout::Text { header: if member.whole { 0 } else { 6 } }, FieldType::Text))
+            Ok(column(EntryLayout::Text { header: if member.whole { 0 } else { 6 } }, FieldType::Text))
         }
         Some(Type::List(inner)) if leaf.len <= 1 && matches!(*inner, Type::Number(_)) => match *inner {
             Type::Number(element) => {
                 let holds = FieldType::List { element: element.data_type.clone(), depth: 1 };
-                Ok(column(Layout::Vector { element }, holds))
+                Ok(column(EntryLayout::Vector { element }, holds))
             }
             _ => Err(String::new()),
         },
@@ -283,7 +283,7 @@ fn objects(
     member: &MemberDescription,
     frame: Framing,
     streamers: &Streamers,
-) -> Result<Vec<Column>, String> {
+) -> Result<Vec<BranchColumn>, String> {
     let refused = || format!("an object of class {}", member.type_name);
     if !OBJECTS.contains(&leaf.code) || leaf.kind != "TLeafElement" || leaf.code == 0 && !member.whole {
         return Err(refused());
@@ -308,14 +308,14 @@ fn objects(
             leaf.lists.insert(0, None);
         }
         let (name, holds) = (format!("{}{}", branch.path, leaf.name), leaf.holds());
-        let layout = Layout::Objects(Objects { frame, shape: shape.clone(), leaf });
-        Column { name, branch: number, layout, holds, counter: None }
+        let layout = EntryLayout::Objects(Objects { frame, shape: shape.clone(), leaf });
+        BranchColumn { name, branch: number, layout, holds, counter: None }
     };
     Ok(leaves.into_iter().map(column).collect())
 }
 
 /// The columns of a branch with several leaves, named `branch.leaf`.
-fn leaf_list(branch: &Branch, number: usize, leaves: &[TreeLeaf]) -> Result<Vec<Column>, String> {
+fn leaf_list(branch: &Branch, number: usize, leaves: &[TreeLeaf]) -> Result<Vec<BranchColumn>, String> {
     let mut parts = Vec::new();
     let mut stride = 0;
     for leaf in leaves {
@@ -327,30 +327,31 @@ fn leaf_list(branch: &Branch, number: usize, leaves: &[TreeLeaf]) -> Result<Vec<
         stride += len * element.width();
         parts.push((leaf, element, shape, len, offset));
     }
-    let column = |(leaf, element, shape, len, offset): (&TreeLeaf, NumberType, Vec<usize>, usize, usize)| Column {
-        name: format!("{}.{}", branch.path, leaf.name),
-        branch: number,
-        holds: shaped(&element, shape),
-        layout: Layout::Flat { element, len, offset, stride },
-        counter: None,
-    };
+    let column =
+        |(leaf, element, shape, len, offset): (&TreeLeaf, NumberType, Vec<usize>, usize, usize)| BranchColumn {
+            name: format!("{}.{}", branch.path, leaf.name),
+            branch: number,
+            holds: shaped(&element, shape),
+            layout: EntryLayout::Flat { element, len, offset, stride },
+            counter: None,
+        };
     Ok(parts.into_iter().map(column).collect())
 }
 
-fn flat(branch: &Branch, number: usize, element: NumberType, shape: &[usize]) -> Column {
+fn flat(branch: &Branch, number: usize, element: NumberType, shape: &[usize]) -> BranchColumn {
     let len = shape.iter().product::<usize>();
     let stride = len * element.width();
     let holds = shaped(&element, shape.to_vec());
-    let layout = Layout::Flat { element, len, offset: 0, stride };
-    Column { name: branch.path.clone(), branch: number, layout, holds, counter: None }
+    let layout = EntryLayout::Flat { element, len, offset: 0, stride };
+    BranchColumn { name: branch.path.clone(), branch: number, layout, holds, counter: None }
 }
 
-fn bits(branch: &Branch, number: usize, element: NumberType, list: bool) -> Column {
+fn bits(branch: &Branch, number: usize, element: NumberType, list: bool) -> BranchColumn {
     let holds = match list {
         true => FieldType::List { element: element.data_type, depth: 1 },
         false => FieldType::Scalar(element.data_type),
     };
-    Column { name: branch.path.clone(), branch: number, layout: Layout::Bits { list }, holds, counter: None }
+    BranchColumn { name: branch.path.clone(), branch: number, layout: EntryLayout::Bits { list }, holds, counter: None }
 }
 
 fn shaped(element: &NumberType, shape: Vec<usize>) -> FieldType {
@@ -361,8 +362,8 @@ fn shaped(element: &NumberType, shape: Vec<usize>) -> FieldType {
 }
 
 /// Fixed dimensions inside a counted one become lists, since columns can't hold lists of tensors.
-fn counted(branch: &Branch, number: usize, element: NumberType, inner: Vec<usize>, marker: bool) -> Column {
+fn counted(branch: &Branch, number: usize, element: NumberType, inner: Vec<usize>, marker: bool) -> BranchColumn {
     let holds = FieldType::List { element: element.data_type.clone(), depth: 1 + inner.len() };
-    let layout = Layout::Counted { element, inner, marker };
-    Column { name: branch.path.clone(), branch: number, layout, holds, counter: None }
+    let layout = EntryLayout::Counted { element, inner, marker };
+    BranchColumn { name: branch.path.clone(), branch: number, layout, holds, counter: None }
 }

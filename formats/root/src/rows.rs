@@ -3,10 +3,10 @@
 
 use crate::basket::Basket;
 use crate::bytes::Bytes;
-use crate::decode::{self, Piece};
+use crate::decode::{self, BasketSlice};
 use crate::file::{RootFile, read_key};
-use crate::interpret::{Column, Counter, Layout};
-use crate::tree::{At, Place, Tree};
+use crate::interpret::{BranchColumn, Counter, EntryLayout};
+use crate::tree::{BasketLocation, BasketRecord, TTree};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use packhorse_core::{Error, Kind, Result, Rows, SchemaRef};
 use rayon::prelude::*;
@@ -27,8 +27,8 @@ const STRETCH: u64 = 16 << 20;
 /// An iterator over the blocks of a range of a tree's entries.
 pub(crate) struct TreeRows<'a> {
     file: &'a RootFile<'a>,
-    tree: &'a Tree,
-    columns: &'a [Column],
+    tree: &'a TTree,
+    columns: &'a [BranchColumn],
     schema: &'a SchemaRef,
     next: u64,
     end: u64,
@@ -56,8 +56,8 @@ fn blame(field: &str, error: Error) -> Error {
 impl<'a> TreeRows<'a> {
     pub(crate) fn new(
         file: &'a RootFile<'a>,
-        tree: &'a Tree,
-        columns: &'a [Column],
+        tree: &'a TTree,
+        columns: &'a [BranchColumn],
         schema: &'a SchemaRef,
         items: Range<u64>,
     ) -> Self {
@@ -94,7 +94,7 @@ impl<'a> TreeRows<'a> {
         rows.map_err(|e| Error::bug(e.to_string()))
     }
 
-    fn column(&self, column: &Column, entries: &Range<u64>, counts: &Counts) -> Result<ArrayRef> {
+    fn column(&self, column: &BranchColumn, entries: &Range<u64>, counts: &Counts) -> Result<ArrayRef> {
         let within = |e: Error| blame(&column.name, e);
         let pieces = self.pieces(column.branch, entries).map_err(within)?;
         let array = decode::array(column, &pieces, self.file.buffers()).map_err(within)?;
@@ -119,7 +119,7 @@ impl<'a> TreeRows<'a> {
     }
 
     /// The parts of the loaded baskets of `branch` that hold `entries`.
-    fn pieces(&self, branch: usize, entries: &Range<u64>) -> Result<Vec<Piece>> {
+    fn pieces(&self, branch: usize, entries: &Range<u64>) -> Result<Vec<BasketSlice>> {
         let places = self.places(branch);
         let mut pieces = Vec::new();
         for number in needed(places, entries) {
@@ -136,7 +136,7 @@ impl<'a> TreeRows<'a> {
         Ok(pieces)
     }
 
-    fn places(&self, branch: usize) -> &[Place] {
+    fn places(&self, branch: usize) -> &[BasketRecord] {
         self.tree.branches.get(branch).map(|branch| branch.baskets.as_slice()).unwrap_or_default()
     }
 
@@ -148,8 +148,8 @@ impl<'a> TreeRows<'a> {
                 let id = (branch, number);
                 match self.places(branch).get(number).map(|place| &place.at) {
                     Some(_) if self.kept.contains_key(&id) => {}
-                    Some(At::Tree(place)) => found.push((id, self.finish(id, self.tree.embedded(place)?)?)),
-                    Some(At::File(at, len)) => in_file.push((id, *at..at.saturating_add(*len))),
+                    Some(BasketLocation::Tree(place)) => found.push((id, self.finish(id, self.tree.embedded(place)?)?)),
+                    Some(BasketLocation::File(at, len)) => in_file.push((id, *at..at.saturating_add(*len))),
                     None => {}
                 }
             }
@@ -202,7 +202,7 @@ impl<'a> TreeRows<'a> {
             return Err(Error::content(what));
         }
         let layout = self.columns.iter().find(|column| column.branch == id.0).map(|column| &column.layout);
-        if let (None, Some(Layout::Counted { element, inner, marker: false })) = (&basket.offsets, layout) {
+        if let (None, Some(EntryLayout::Counted { element, inner, marker: false })) = (&basket.offsets, layout) {
             let size = inner.iter().product::<usize>() * element.width();
             basket.set_offsets(self.counted(id.0, place, size)?)?;
         }
@@ -210,7 +210,7 @@ impl<'a> TreeRows<'a> {
     }
 
     /// The offsets of a basket of `branch`, computed from its counter branch.
-    fn counted(&self, branch: usize, place: &Place, size: usize) -> Result<Vec<u32>> {
+    fn counted(&self, branch: usize, place: &BasketRecord, size: usize) -> Result<Vec<u32>> {
         let counter = self.tree.branches.get(branch).and_then(|branch| Counter::of(self.tree, branch));
         let counter =
             counter.ok_or_else(|| Error::unsupported("a basket without offsets in a branch without a counter"))?;
@@ -226,7 +226,12 @@ impl<'a> TreeRows<'a> {
 }
 
 /// Reads the values of `counter` for `entries`.
-pub(crate) fn counts_of(file: &RootFile<'_>, tree: &Tree, counter: &Counter, entries: &Range<u64>) -> Result<Vec<i64>> {
+pub(crate) fn counts_of(
+    file: &RootFile<'_>,
+    tree: &TTree,
+    counter: &Counter,
+    entries: &Range<u64>,
+) -> Result<Vec<i64>> {
     let places = tree.branches.get(counter.branch).map(|branch| branch.baskets.as_slice()).unwrap_or_default();
     let mut pieces = Vec::new();
     for number in needed(places, entries) {
@@ -239,12 +244,12 @@ pub(crate) fn counts_of(file: &RootFile<'_>, tree: &Tree, counter: &Counter, ent
 }
 
 /// The branches of `columns`, each once.
-fn branches(columns: &[Column]) -> impl Iterator<Item = usize> {
+fn branches(columns: &[BranchColumn]) -> impl Iterator<Item = usize> {
     columns.iter().map(|column| column.branch).collect::<BTreeSet<_>>().into_iter()
 }
 
 /// The counter branches that are not columns themselves, each once.
-fn counters(columns: &[Column]) -> impl Iterator<Item = usize> {
+fn counters(columns: &[BranchColumn]) -> impl Iterator<Item = usize> {
     let read: BTreeSet<usize> = columns.iter().map(|column| column.branch).collect();
     let counters: BTreeSet<usize> =
         columns.iter().filter_map(|column| column.counter.as_ref()).map(|counter| counter.branch).collect();
@@ -277,7 +282,7 @@ fn stretches(mut baskets: Vec<(Id, Range<u64>)>) -> Vec<Stretch> {
 }
 
 /// The numbers of the baskets that hold some of `entries`.
-fn needed(places: &[Place], entries: &Range<u64>) -> Range<usize> {
+fn needed(places: &[BasketRecord], entries: &Range<u64>) -> Range<usize> {
     let start = places.partition_point(|place| place.first.saturating_add(place.entries) <= entries.start);
     let end = places.partition_point(|place| place.first < entries.end);
     start..end.max(start)

@@ -1,12 +1,12 @@
 //! Selects a table of a file and its columns.
 
 use crate::file::{Item, RootFile};
-use crate::interpret::{Column, interpret};
-use crate::ntuple::{self, Leaf, Node, Ntuple};
+use crate::interpret::{BranchColumn, interpret};
+use crate::ntuple::{self, LeafField, Node, Ntuple};
 use crate::options::Wanted;
 use crate::report::BranchReport;
 use crate::streamer::Streamers;
-use crate::tree::Tree;
+use crate::tree::TTree;
 use crate::trial;
 use packhorse_core::{Error, Input, Limits, Omission, Result, Schema, SchemaRef, nearest, some_of};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +24,7 @@ pub(crate) struct RootTable<'a> {
 
 /// A tree or an RNTuple, and its selected columns, sorted by name.
 pub(crate) enum Data {
-    Tree(Tree, Vec<Column>),
+    Tree(TTree, Vec<BranchColumn>),
     Ntuple(Ntuple, Vec<(String, Node)>),
 }
 
@@ -75,7 +75,7 @@ fn listed(file: &RootFile<'_>, all: &[Item]) -> String {
     let streamers = Streamers::read(file);
     let entries = |item: &Item| match (item.key.class.as_str(), &streamers) {
         (ntuple::CLASS, _) => Ntuple::read(file, &item.key).map(|ntuple| ntuple.entries).ok(),
-        (_, Ok(streamers)) => Tree::read(file, &item.key, streamers).map(|tree| tree.entries).ok(),
+        (_, Ok(streamers)) => TTree::read(file, &item.key, streamers).map(|tree| tree.entries).ok(),
         _ => None,
     };
     let shown = names.iter().take(LISTED).map(|(name, item)| match entries(item) {
@@ -104,7 +104,7 @@ impl<'a> RootTable<'a> {
             }
             _ => {
                 let streamers = Streamers::read(&file)?;
-                let tree = Tree::read(&file, &item.key, &streamers)?;
+                let tree = TTree::read(&file, &item.key, &streamers)?;
                 let columns = branches(&tree, &streamers, &mut reports);
                 Data::Tree(tree, columns)
             }
@@ -146,7 +146,7 @@ impl<'a> RootTable<'a> {
     fn try_objects(&mut self) -> Result<()> {
         let Data::Tree(tree, columns) = &mut self.data else { return Ok(()) };
         let failures = trial::failures(&self.file, tree, columns)?;
-        let failed = |column: &Column| Some((column.name.clone(), failures.get(&column.branch)?.clone()));
+        let failed = |column: &BranchColumn| Some((column.name.clone(), failures.get(&column.branch)?.clone()));
         let names: BTreeMap<String, String> = columns.iter().filter_map(failed).collect();
         columns.retain(|column| !failures.contains_key(&column.branch));
         for report in &mut self.reports {
@@ -201,7 +201,7 @@ impl<'a> RootTable<'a> {
 }
 
 /// The columns of a tree; appends a report for each branch.
-fn branches(tree: &Tree, streamers: &Streamers, reports: &mut Vec<BranchReport>) -> Vec<Column> {
+fn branches(tree: &TTree, streamers: &Streamers, reports: &mut Vec<BranchReport>) -> Vec<BranchColumn> {
     let (mut names, mut columns) = (Names::default(), Vec::new());
     for (number, branch) in tree.branches.iter().enumerate() {
         let Some(found) = interpret(tree, number, streamers) else { continue };
@@ -222,7 +222,7 @@ fn branches(tree: &Tree, streamers: &Streamers, reports: &mut Vec<BranchReport>)
 }
 
 /// The columns of an RNTuple; appends a report for each field.
-fn fields(leaves: Vec<Leaf>, reports: &mut Vec<BranchReport>) -> Vec<(String, Node)> {
+fn fields(leaves: Vec<LeafField>, reports: &mut Vec<BranchReport>) -> Vec<(String, Node)> {
     let (mut names, mut columns) = (Names::default(), Vec::new());
     for leaf in leaves {
         let name = names.unique(&leaf.name);

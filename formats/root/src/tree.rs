@@ -2,7 +2,7 @@
 //! bytes in baskets.
 
 use crate::basket::{Basket, Embedded};
-use crate::file::{Key, RootFile};
+use crate::file::{RootFile, TKey};
 use crate::object::{self, RootObject};
 use crate::streamer::Streamers;
 use packhorse_core::{Error, Result};
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A tree: its number of entries, its branches (children after their parents), and its record's bytes.
 #[derive(Debug)]
-pub(crate) struct Tree {
+pub(crate) struct TTree {
     pub(crate) entries: u64,
     pub(crate) branches: Vec<Branch>,
     bytes: Vec<u8>,
@@ -35,7 +35,7 @@ pub(crate) struct Branch {
     pub(crate) entries: u64,
     pub(crate) bytes: u64,
     pub(crate) leaves: Vec<TreeLeaf>,
-    pub(crate) baskets: Vec<Place>,
+    pub(crate) baskets: Vec<BasketRecord>,
     /// Why its baskets can't be read, if they can't.
     pub(crate) fault: Option<String>,
 }
@@ -58,24 +58,24 @@ pub(crate) struct TreeLeaf {
 
 /// The entries and the location of a basket.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct BasketRecord {
     pub(crate) first: u64,
     pub(crate) entries: u64,
-    pub(crate) at: At,
+    pub(crate) at: BasketLocation,
 }
 
 /// The location of a basket.
 #[derive(Clone, Debug)]
-pub(crate) enum At {
+pub(crate) enum BasketLocation {
     /// Offset in the file, and length.
     File(u64, u64),
     /// In the tree's record.
     Tree(Embedded),
 }
 
-impl Tree {
+impl TTree {
     /// Reads the tree at `key`.
-    pub(crate) fn read(file: &RootFile<'_>, key: &Key, streamers: &Streamers) -> Result<Self> {
+    pub(crate) fn read(file: &RootFile<'_>, key: &TKey, streamers: &Streamers) -> Result<Self> {
         let payload = file.payload(key)?;
         let objects = object::read(&payload.bytes, payload.key_bytes, &key.class, streamers)?;
         let root = objects.first().ok_or_else(|| Error::bug("an object without itself"))?;
@@ -83,7 +83,8 @@ impl Tree {
         let entries = root.int("fEntries").ok_or_else(|| missing("number of entries"))?;
         let entries = u64::try_from(entries).map_err(|_| Error::content("a negative number of entries"))?;
         let top = root.objects("fBranches").ok_or_else(|| missing("branches"))?;
-        let mut walk = Walk { objects: &objects, branches: Vec::new(), owners: BTreeMap::new(), seen: BTreeSet::new() };
+        let mut walk =
+            BranchWalk { objects: &objects, branches: Vec::new(), owners: BTreeMap::new(), seen: BTreeSet::new() };
         walk.branches_of(top, None, 0)?;
         walk.count();
         let mut tree = Self { entries, branches: walk.branches, bytes: payload.bytes };
@@ -92,10 +93,10 @@ impl Tree {
     }
 
     /// Reads the basket at `place`.
-    pub(crate) fn basket(&self, file: &RootFile<'_>, place: &Place) -> Result<Basket> {
+    pub(crate) fn basket(&self, file: &RootFile<'_>, place: &BasketRecord) -> Result<Basket> {
         match &place.at {
-            At::File(at, len) => Basket::read(&file.stretch(*at, *len)?, file),
-            At::Tree(place) => self.embedded(place),
+            BasketLocation::File(at, len) => Basket::read(&file.stretch(*at, *len)?, file),
+            BasketLocation::Tree(place) => self.embedded(place),
         }
     }
 
@@ -107,7 +108,7 @@ impl Tree {
     /// Completes the number of entries of last baskets, which the list may lack, from their headers.
     fn last_baskets(&mut self, file: &RootFile<'_>) -> Result<()> {
         for branch in &mut self.branches {
-            if let Some(Place { entries, at: At::File(at, len), .. }) = branch.baskets.last_mut()
+            if let Some(BasketRecord { entries, at: BasketLocation::File(at, len), .. }) = branch.baskets.last_mut()
                 && *entries == u64::MAX
             {
                 let basket = Basket::read(&file.stretch(*at, *len)?, file)?;
@@ -118,7 +119,7 @@ impl Tree {
     }
 }
 
-struct Walk<'a> {
+struct BranchWalk<'a> {
     objects: &'a [RootObject],
     branches: Vec<Branch>,
     /// The branch of each leaf, by the leaf's object index.
@@ -130,7 +131,7 @@ const DEPTH: usize = 64;
 /// The longest name in bytes.
 const NAME: usize = 4096;
 
-impl Walk<'_> {
+impl BranchWalk<'_> {
     fn branches_of(&mut self, ids: &[Option<usize>], parent: Option<usize>, depth: usize) -> Result<()> {
         for id in ids.iter().flatten() {
             let Some(object) = self.objects.get(*id) else { continue };
@@ -223,7 +224,7 @@ fn leaf(object: &RootObject) -> TreeLeaf {
 }
 
 /// The baskets in the file, then those in the tree's record, until all entries are covered.
-fn baskets(object: &RootObject, objects: &[RootObject], entries: u64) -> Result<Vec<Place>> {
+fn baskets(object: &RootObject, objects: &[RootObject], entries: u64) -> Result<Vec<BasketRecord>> {
     let (seeks, sizes, firsts) = (object.ints("fBasketSeek"), object.ints("fBasketBytes"), object.ints("fBasketEntry"));
     let written = usize::try_from(object.int("fWriteBasket").unwrap_or(0)).unwrap_or(0);
     let bad = || Error::content("its list of baskets is damaged");
@@ -237,13 +238,17 @@ fn baskets(object: &RootObject, objects: &[RootObject], entries: u64) -> Result<
             return Err(bad());
         }
         let entries = if end == u64::MAX { u64::MAX } else { end - first };
-        found.push(Place { first, entries, at: At::File(number(Some(seek))?, number(sizes.get(i))?) });
+        found.push(BasketRecord {
+            first,
+            entries,
+            at: BasketLocation::File(number(Some(seek))?, number(sizes.get(i))?),
+        });
         next = end;
     }
     let embedded: BTreeSet<&usize> = object.objects("fBaskets").unwrap_or_default().iter().flatten().collect();
     for basket in embedded.into_iter().filter_map(|id| objects.get(*id)?.basket()) {
         if next < entries && basket.entries > 0 {
-            found.push(Place { first: next, entries: basket.entries, at: At::Tree(basket.clone()) });
+            found.push(BasketRecord { first: next, entries: basket.entries, at: BasketLocation::Tree(basket.clone()) });
             next = next.saturating_add(basket.entries);
         }
     }

@@ -3,32 +3,33 @@
 
 use crate::decode;
 use crate::file::RootFile;
-use crate::interpret::{Column, Layout};
+use crate::interpret::{BranchColumn, EntryLayout};
 use crate::rows::counts_of;
-use crate::tree::Tree;
+use crate::tree::TTree;
 use packhorse_core::{Kind, Result};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The branches of `columns` whose objects do not match, with the decoding error.
-pub(crate) fn failures(file: &RootFile<'_>, tree: &Tree, columns: &[Column]) -> Result<BTreeMap<usize, String>> {
-    let mut branches: BTreeMap<usize, &Column> = BTreeMap::new();
+pub(crate) fn failures(file: &RootFile<'_>, tree: &TTree, columns: &[BranchColumn]) -> Result<BTreeMap<usize, String>> {
+    let mut branches: BTreeMap<usize, &BranchColumn> = BTreeMap::new();
     for column in columns {
-        if let Layout::Objects(objects) = &column.layout
+        if let EntryLayout::Objects(objects) = &column.layout
             && objects.shape.has_objects()
         {
             branches.entry(column.branch).or_insert(column);
         }
     }
     let branches: Vec<_> = branches.into_iter().collect();
-    let one = |(branch, column): &(usize, &Column)| Ok(failure(file, tree, *branch, column)?.map(|why| (*branch, why)));
+    let one =
+        |(branch, column): &(usize, &BranchColumn)| Ok(failure(file, tree, *branch, column)?.map(|why| (*branch, why)));
     let found: Result<Vec<Option<(usize, String)>>> = branches.par_iter().map(one).collect();
     Ok(found?.into_iter().flatten().collect())
 }
 
 /// The decoding error of the first entries of `branch`, if any. A damaged basket is reported when it is read again.
-fn failure(file: &RootFile<'_>, tree: &Tree, branch: usize, column: &Column) -> Result<Option<String>> {
+fn failure(file: &RootFile<'_>, tree: &TTree, branch: usize, column: &BranchColumn) -> Result<Option<String>> {
     let baskets = tree.branches.get(branch).map(|branch| branch.baskets.as_slice()).unwrap_or_default();
     let Some(place) = baskets.iter().find(|place| place.entries > 0) else { return Ok(None) };
     let basket = match tree.basket(file, place) {

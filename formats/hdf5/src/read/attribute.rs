@@ -1,12 +1,12 @@
 //! Attributes of objects, stored as messages (compact) or in a fractal heap (dense).
 
+use super::btree_v2;
 use super::file::H5File;
 use super::fractal_heap::FractalHeap;
 use super::global_heap::GlobalHeap;
 use super::message::{space, unpadded};
 use super::native::{swap, widened};
-use super::object::{Object, kind};
-use super::tree2;
+use super::object_header::{ObjectHeader, kind};
 use crate::bytes::{Cursor, UNDEFINED};
 use crate::datatype::Datatype;
 use packhorse_core::{Kind, Result};
@@ -35,7 +35,7 @@ impl Number {
 }
 
 /// The text of the attribute `name`, if it exists and is text.
-pub(crate) fn text_attribute(file: &H5File<'_>, object: &Object, name: &str) -> Result<Option<String>> {
+pub(crate) fn text_attribute(file: &H5File<'_>, object: &ObjectHeader, name: &str) -> Result<Option<String>> {
     match find(file, object, name)? {
         Some(attribute) => attribute.text(file),
         None => Ok(None),
@@ -43,7 +43,7 @@ pub(crate) fn text_attribute(file: &H5File<'_>, object: &Object, name: &str) -> 
 }
 
 /// The attribute `name` of `object`, if it exists and its type is supported.
-pub(crate) fn find(file: &H5File<'_>, object: &Object, name: &str) -> Result<Option<Attribute>> {
+pub(crate) fn find(file: &H5File<'_>, object: &ObjectHeader, name: &str) -> Result<Option<Attribute>> {
     for message in object.all(kind::ATTRIBUTE) {
         let Ok(bytes) = message.bytes() else { continue };
         if let Some(found) = named(file, bytes, name) {
@@ -67,7 +67,7 @@ fn dense(file: &H5File<'_>, bytes: &[u8], name: &str) -> Result<Option<Attribute
     }
     let heap = FractalHeap::open(file, heap)?;
     let mut found = None;
-    tree2::records(file, tree, &mut |_, record| {
+    btree_v2::records(file, tree, &mut |_, record| {
         let (id, rest) = record.split_at_checked(8).unwrap_or_default();
         let shared = rest.first().is_none_or(|flags| flags & 2 != 0);
         if found.is_some() || shared {

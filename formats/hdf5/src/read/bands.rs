@@ -12,7 +12,7 @@ pub(crate) const TALL: u64 = 16 << 20;
 
 /// Identifies a band: the chunks of a dataset that share their rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Key {
+pub(crate) struct BandKey {
     pub(crate) file: Arc<Identity>,
     pub(crate) dataset: String,
     /// The first row.
@@ -29,11 +29,11 @@ pub(crate) struct Identity {
 
 /// The bands used last, up to [`AHEAD`] bytes.
 #[derive(Default)]
-pub(crate) struct Bands(Mutex<Vec<(Key, Arc<Memory>)>>);
+pub(crate) struct Bands(Mutex<Vec<(BandKey, Arc<Memory>)>>);
 
 impl Bands {
     /// The band of this key, if it is cached.
-    pub(crate) fn get(&self, key: &Key) -> Option<Arc<Memory>> {
+    pub(crate) fn get(&self, key: &BandKey) -> Option<Arc<Memory>> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let at = kept.iter().position(|(of, _)| of == key)?;
         let found = kept.remove(at);
@@ -43,7 +43,7 @@ impl Bands {
     }
 
     /// Caches `bytes` and returns them, or the band that another thread has cached meanwhile.
-    pub(crate) fn keep(&self, key: Key, bytes: Memory, limits: &Limits) -> Arc<Memory> {
+    pub(crate) fn keep(&self, key: BandKey, bytes: Memory, limits: &Limits) -> Arc<Memory> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, found)) = kept.iter().find(|(of, _)| *of == key) {
             return found.clone();

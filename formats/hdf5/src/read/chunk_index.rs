@@ -1,14 +1,14 @@
 //! Locates the chunks of a dataset, with any kind of chunk index.
 
 use super::file::H5File;
-use super::message::{ChunkLayout, Index, Space};
-use super::{extensible_array, fixed_array, tree1, tree2};
+use super::message::{ChunkIndexType, ChunkLayout, Space};
+use super::{btree_v1, btree_v2, extensible_array, fixed_array};
 use crate::bytes::{Cursor, UNDEFINED};
 use packhorse_core::{Error, Result};
 
 /// A chunk in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Chunk {
+pub(crate) struct ChunkLocation {
     pub(crate) address: u64,
     pub(crate) size: u64,
     /// Bit `i`: filter `i` was skipped.
@@ -29,7 +29,7 @@ pub(crate) struct Grid {
     /// Bytes per chunk before filters.
     bytes: u64,
     /// Sorted by number.
-    chunks: Vec<(u64, Chunk)>,
+    chunks: Vec<(u64, ChunkLocation)>,
     /// How many more index entries the file's size allows.
     left: u64,
 }
@@ -60,15 +60,15 @@ impl Grid {
         let (chunks, left) = (Vec::new(), file.len() / 2);
         let mut grid = Self { dims: dims.clone(), counts, most, growing, bytes, chunks, left };
         match &layout.index {
-            Index::Tree1 => tree1::chunks(file, layout.address, &mut grid)?,
-            Index::Single(how) => {
+            ChunkIndexType::BTreeV1 => btree_v1::chunks(file, layout.address, &mut grid)?,
+            ChunkIndexType::Single(how) => {
                 let (size, mask) = how.unwrap_or((bytes, 0));
-                grid.add(0, Chunk { address: layout.address, size, mask });
+                grid.add(0, ChunkLocation { address: layout.address, size, mask });
             }
-            Index::Implicit => grid.implicit(file, layout.address)?,
-            Index::FixedArray => fixed_array::chunks(file, layout.address, &mut grid)?,
-            Index::ExtensibleArray => extensible_array::chunks(file, layout.address, &mut grid)?,
-            Index::Tree2 => grid.tree2(file, layout.address, filtered)?,
+            ChunkIndexType::Implicit => grid.implicit(file, layout.address)?,
+            ChunkIndexType::FixedArray => fixed_array::chunks(file, layout.address, &mut grid)?,
+            ChunkIndexType::ExtensibleArray => extensible_array::chunks(file, layout.address, &mut grid)?,
+            ChunkIndexType::BTreeV2 => grid.tree2(file, layout.address, filtered)?,
         }
         grid.chunks.sort_by_key(|(number, _)| *number);
         grid.chunks.dedup_by_key(|(number, _)| *number);
@@ -96,7 +96,7 @@ impl Grid {
     }
 
     /// The written chunks numbered `from..to`.
-    pub(crate) fn range(&self, from: u64, to: u64) -> &[(u64, Chunk)] {
+    pub(crate) fn range(&self, from: u64, to: u64) -> &[(u64, ChunkLocation)] {
         let start = self.chunks.partition_point(|(number, _)| *number < from);
         let end = self.chunks.partition_point(|(number, _)| *number < to);
         self.chunks.get(start..end).unwrap_or_default()
@@ -122,19 +122,19 @@ impl Grid {
         Ok(())
     }
 
-    fn add(&mut self, number: u64, chunk: Chunk) {
+    fn add(&mut self, number: u64, chunk: ChunkLocation) {
         if chunk.address != UNDEFINED {
             self.chunks.push((number, chunk));
         }
     }
 
     /// Adds the chunk that starts at `elements`, if that is inside the dataset.
-    pub(crate) fn add_at(&mut self, elements: &[u64], chunk: Chunk) {
+    pub(crate) fn add_at(&mut self, elements: &[u64], chunk: ChunkLocation) {
         let cells: Vec<u64> = elements.iter().zip(&self.dims).map(|(element, dim)| element / dim).collect();
         self.add_cell(&cells, chunk);
     }
 
-    fn add_cell(&mut self, cells: &[u64], chunk: Chunk) {
+    fn add_cell(&mut self, cells: &[u64], chunk: ChunkLocation) {
         if cells.len() == self.counts.len() && cells.iter().zip(&self.counts).all(|(cell, count)| cell < count) {
             let number = cells.iter().zip(&self.counts).fold(0, |number, (cell, count)| number * count + cell);
             self.add(number, chunk);
@@ -175,7 +175,7 @@ impl Grid {
                 let width = cursor.rest().len().saturating_sub(4);
                 (size, mask) = (cursor.uint(width)?, cursor.u32()?);
             }
-            self.add_cell(&self.cell(number), Chunk { address, size, mask });
+            self.add_cell(&self.cell(number), ChunkLocation { address, size, mask });
         }
         Ok(())
     }
@@ -187,7 +187,7 @@ impl Grid {
             return if address == UNDEFINED { Ok(()) } else { Err(Error::content("has chunks outside the file")) };
         };
         for number in 0..total {
-            let chunk = Chunk { address: address + number * self.bytes, size: self.bytes, mask: 0 };
+            let chunk = ChunkLocation { address: address + number * self.bytes, size: self.bytes, mask: 0 };
             self.add_cell(&self.cell(number), chunk);
         }
         Ok(())
@@ -195,7 +195,7 @@ impl Grid {
 
     fn tree2(&mut self, file: &H5File<'_>, address: u64, filtered: bool) -> Result<()> {
         let rank = self.rank();
-        tree2::records(file, address, &mut |_, record| {
+        btree_v2::records(file, address, &mut |_, record| {
             self.count()?;
             let mut cursor = Cursor::new(record, "a chunk's record");
             let address = cursor.address(file.offsets)?;
@@ -205,7 +205,7 @@ impl Grid {
                 (size, mask) = (cursor.uint(width)?, cursor.u32()?);
             }
             let cells = (0..rank).map(|_| cursor.u64()).collect::<Result<Vec<_>>>()?;
-            self.add_cell(&cells, Chunk { address, size, mask });
+            self.add_cell(&cells, ChunkLocation { address, size, mask });
             Ok(())
         })
     }

@@ -1,14 +1,14 @@
 //! Reads the rows of a dataset, with any layout, as packed little-endian bytes.
 
 use super::axis::{Axis, copy_box};
-use super::bands::{Key, TALL};
-use super::chunk_index::{Chunk, Grid};
+use super::bands::{BandKey, TALL};
+use super::chunk_index::{ChunkLocation, Grid};
 use super::description::Description;
 use super::file::H5File;
 use super::filter;
-use super::message::{self, Filter, Layout};
+use super::message::{self, DataLayout, FilterDescription};
 use super::native::swap;
-use super::object::Object;
+use super::object_header::ObjectHeader;
 use crate::bytes::UNDEFINED;
 use crate::datatype::Datatype;
 use packhorse_core::{Error, Memory, Result};
@@ -25,7 +25,7 @@ const LONGEST: u64 = 1 << 48;
 enum Storage {
     Compact(Vec<u8>),
     Contiguous(u64),
-    Chunked(Grid, Vec<Filter>, bool),
+    Chunked(Grid, Vec<FilterDescription>, bool),
     /// No storage allocated: all elements are fill values.
     Nothing,
 }
@@ -50,23 +50,23 @@ pub(crate) struct Dataset {
 
 impl Dataset {
     /// Opens the dataset `object`; `name` is for errors.
-    pub(crate) fn open(file: &H5File<'_>, object: &Object, name: &str) -> Result<Self> {
+    pub(crate) fn open(file: &H5File<'_>, object: &ObjectHeader, name: &str) -> Result<Self> {
         Self::parse(file, object, name).map_err(|e| named(name, e))
     }
 
-    fn parse(file: &H5File<'_>, object: &Object, name: &str) -> Result<Self> {
+    fn parse(file: &H5File<'_>, object: &ObjectHeader, name: &str) -> Result<Self> {
         let Description { space, datatype, filters, layout } = Description::of(file, object)?;
         let width = u64::from(datatype.size());
         let storage = match layout {
-            Layout::Compact(bytes) => Storage::Compact(bytes),
-            Layout::Contiguous { address: UNDEFINED } => Storage::Nothing,
-            Layout::Contiguous { address } => Storage::Contiguous(address),
-            Layout::Chunked(layout) if layout.address == UNDEFINED => Storage::Nothing,
-            Layout::Chunked(layout) => {
+            DataLayout::Compact(bytes) => Storage::Compact(bytes),
+            DataLayout::Contiguous { address: UNDEFINED } => Storage::Nothing,
+            DataLayout::Contiguous { address } => Storage::Contiguous(address),
+            DataLayout::Chunked(layout) if layout.address == UNDEFINED => Storage::Nothing,
+            DataLayout::Chunked(layout) => {
                 let grid = Grid::read(file, &layout, &space, width, !filters.is_empty())?;
                 Storage::Chunked(grid, filters, layout.whole_only)
             }
-            Layout::Virtual => return Err(Error::bug("a virtual dataset that was not refused")),
+            DataLayout::Virtual => return Err(Error::bug("a virtual dataset that was not refused")),
         };
         let (name, fill, storage) = (name.to_owned(), message::fill(object)?, Arc::new(storage));
         let dims = space.dims;
@@ -256,7 +256,7 @@ impl Dataset {
         if alone || !(TALL..=AHEAD.min(file.limits.blob).min(file.limits.ahead)).contains(&bytes) {
             return Ok(None);
         }
-        let key = Key { file: file.identity.clone(), dataset: self.name.clone(), start };
+        let key = BandKey { file: file.identity.clone(), dataset: self.name.clone(), start };
         if let Some(found) = file.bands.get(&key) {
             return Ok(Some((rows, found)));
         }
@@ -295,7 +295,7 @@ fn copy(from: &[u8], to: &mut [u8]) {
 struct Job<'a> {
     file: &'a H5File<'a>,
     grid: &'a Grid,
-    filters: &'a [Filter],
+    filters: &'a [FilterDescription],
     whole_only: bool,
     dims: &'a [u64],
     /// Rows in the file.
@@ -310,13 +310,13 @@ impl Job<'_> {
         self.grid.dims().iter().zip(self.dims).skip(1).all(|(chunk, dim)| chunk == dim)
     }
 
-    fn decode(&self, number: u64, chunk: &Chunk) -> Result<Memory> {
+    fn decode(&self, number: u64, chunk: &ChunkLocation) -> Result<Memory> {
         let mut out = self.file.memory.take(self.grid.bytes() as usize)?;
         self.decode_into(number, chunk, &mut out)?;
         Ok(out)
     }
 
-    fn decode_into(&self, number: u64, chunk: &Chunk, out: &mut [u8]) -> Result<()> {
+    fn decode_into(&self, number: u64, chunk: &ChunkLocation, out: &mut [u8]) -> Result<()> {
         let plain = self.filters.is_empty() || (self.whole_only && self.sticks_out(number));
         if plain && chunk.size == out.len() as u64 {
             return self.file.read(chunk.address, out);
@@ -333,9 +333,9 @@ impl Job<'_> {
     }
 
     /// Copies the elements of `chunks` in rows `from..to` into `out`.
-    fn read(&self, chunks: &[(u64, Chunk)], from: u64, to: u64, out: &mut [u8]) -> Result<()> {
+    fn read(&self, chunks: &[(u64, ChunkLocation)], from: u64, to: u64, out: &mut [u8]) -> Result<()> {
         let tall = self.grid.dims().first().copied().unwrap_or(1);
-        let inside = |(number, _): &(u64, Chunk)| number * tall >= from && (number + 1) * tall <= to;
+        let inside = |(number, _): &(u64, ChunkLocation)| number * tall >= from && (number + 1) * tall <= to;
         if self.covers_rows() && chunks.iter().all(inside) {
             return self.read_in_place(chunks, from, tall, out);
         }
@@ -352,7 +352,7 @@ impl Job<'_> {
     }
 
     /// Decodes chunks of whole rows, all of them wanted, directly into `out`.
-    fn read_in_place(&self, chunks: &[(u64, Chunk)], from: u64, tall: u64, out: &mut [u8]) -> Result<()> {
+    fn read_in_place(&self, chunks: &[(u64, ChunkLocation)], from: u64, tall: u64, out: &mut [u8]) -> Result<()> {
         let mut jobs = Vec::with_capacity(chunks.len());
         let (mut rest, mut at) = (out, 0);
         for (number, chunk) in chunks {

@@ -2,8 +2,8 @@
 
 use super::file::H5File;
 use super::filter;
-use super::message::{self, Filter, Layout, Space};
-use super::object::{Object, kind};
+use super::message::{self, DataLayout, FilterDescription, Space};
+use super::object_header::{ObjectHeader, kind};
 use crate::datatype::Datatype;
 use packhorse_core::{Error, Result};
 
@@ -17,7 +17,7 @@ pub(crate) enum Described {
 }
 
 /// The kind of `object`.
-pub(crate) fn describe(file: &H5File<'_>, object: &Object) -> Result<Described> {
+pub(crate) fn describe(file: &H5File<'_>, object: &ObjectHeader) -> Result<Described> {
     let (Some(space), true) = (object.first(kind::DATASPACE)?, object.message(kind::LAYOUT).is_some()) else {
         return Ok(Described::Group);
     };
@@ -33,13 +33,13 @@ pub(crate) fn describe(file: &H5File<'_>, object: &Object) -> Result<Described> 
 pub(crate) struct Description {
     pub(crate) space: Space,
     pub(crate) datatype: Datatype,
-    pub(crate) filters: Vec<Filter>,
-    pub(crate) layout: Layout,
+    pub(crate) filters: Vec<FilterDescription>,
+    pub(crate) layout: DataLayout,
 }
 
 impl Description {
     /// `Unsupported` if the datatype, a filter or the storage is not supported.
-    pub(crate) fn of(file: &H5File<'_>, object: &Object) -> Result<Self> {
+    pub(crate) fn of(file: &H5File<'_>, object: &ObjectHeader) -> Result<Self> {
         let none = || Error::content("is not a dataset with rows");
         let space = message::space(file, object.first(kind::DATASPACE)?.ok_or_else(none)?)?;
         if space.none || space.dims.is_empty() {
@@ -52,7 +52,7 @@ impl Description {
             return Err(Error::unsupported("a dataset in external files (copy it into this file with h5repack)"));
         }
         let layout = message::layout(file, object.first(kind::LAYOUT)?.ok_or_else(none)?)?;
-        if layout == Layout::Virtual {
+        if layout == DataLayout::Virtual {
             return Err(Error::unsupported("a virtual dataset (read its source files instead)"));
         }
         Ok(Self { space, datatype, filters, layout })

@@ -1,7 +1,7 @@
 //! Reverses the filters of chunks.
 
 use super::inflate::{Inflater, ratio};
-use super::message::Filter;
+use super::message::FilterDescription;
 use crate::shuffle::unshuffle;
 use crate::{plugin, registry};
 use packhorse_core::{Code, Error, Result};
@@ -11,8 +11,8 @@ const SHUFFLE: u16 = 2;
 const FLETCHER32: u16 = 3;
 
 /// Refuses filters that are not available, by name.
-pub(crate) fn check(filters: &[Filter]) -> Result<()> {
-    let known = |filter: &&Filter| matches!(filter.id, SHUFFLE | FLETCHER32) || ratio(filter.id).is_some();
+pub(crate) fn check(filters: &[FilterDescription]) -> Result<()> {
+    let known = |filter: &&FilterDescription| matches!(filter.id, SHUFFLE | FLETCHER32) || ratio(filter.id).is_some();
     let Some(filter) = filters.iter().find(|filter| !known(filter)) else { return Ok(()) };
     let name = match registry::name(filter.id) {
         Some(name) => format!("{name} (filter {})", filter.id),
@@ -66,7 +66,7 @@ impl Decoder {
     /// Reads a chunk of `stored` bytes with `read`, reverses all filters not in `mask`, and fills `out`.
     pub(crate) fn unpack(
         &mut self,
-        filters: &[Filter],
+        filters: &[FilterDescription],
         mask: u32,
         stored: usize,
         read: impl FnOnce(&mut [u8]) -> Result<()>,
@@ -79,9 +79,9 @@ impl Decoder {
         done
     }
 
-    fn apply(&mut self, filters: &[Filter], mask: u32, now: &mut Room, out: &mut [u8]) -> Result<()> {
+    fn apply(&mut self, filters: &[FilterDescription], mask: u32, now: &mut Room, out: &mut [u8]) -> Result<()> {
         let used = filters.iter().enumerate().filter(|(i, _)| mask & (1 << (i % 32)) == 0);
-        let used: Vec<&Filter> = used.map(|(_, filter)| filter).collect();
+        let used: Vec<&FilterDescription> = used.map(|(_, filter)| filter).collect();
         for (i, filter) in used.iter().enumerate().rev() {
             match filter.id {
                 FLETCHER32 => checked(now)?,
@@ -111,7 +111,7 @@ impl Decoder {
     }
 
     /// Reverses one filter, from `now` to `next`, which gets at most `most` bytes.
-    fn step(&mut self, filter: &Filter, now: &[u8], next: &mut Room, most: usize) -> Result<()> {
+    fn step(&mut self, filter: &FilterDescription, now: &[u8], next: &mut Room, most: usize) -> Result<()> {
         if filter.id == SHUFFLE {
             next.resize(now.len());
             unshuffle(now, width_of(filter), next);
@@ -135,7 +135,7 @@ fn growth(id: u16, len: usize) -> usize {
 }
 
 /// Bytes per shuffled element.
-fn width_of(filter: &Filter) -> usize {
+fn width_of(filter: &FilterDescription) -> usize {
     filter.parameters.first().map_or(1, |width| *width as usize)
 }
 
@@ -148,7 +148,7 @@ pub(crate) fn plausible(id: u16, stored: usize, wanted: usize) -> Result<()> {
 }
 
 /// The most bytes that a chunk of `stored` bytes can decompress to.
-pub(crate) fn most(filters: &[Filter], stored: u64) -> u64 {
+pub(crate) fn most(filters: &[FilterDescription], stored: u64) -> u64 {
     match filters.iter().filter_map(|filter| ratio(filter.id)).max() {
         Some(ratio) => stored.saturating_mul(ratio).saturating_add(1 << 16),
         None => stored,

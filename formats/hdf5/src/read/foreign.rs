@@ -2,13 +2,13 @@
 
 use super::attribute::text_attribute;
 use super::dataset::Dataset;
+use super::dataset_walk::{DatasetWalk, FoundDataset, field_name};
 use super::element::Made;
 use super::file::H5File;
-use super::leaf::Leaf;
-use super::netcdf::{self, Reading};
-use super::object::Object;
-use super::values::{FieldReader, Member};
-use super::walk::{Found, Walk, field_name};
+use super::leaf_member::LeafMember;
+use super::netcdf::{self, NetcdfOptions};
+use super::object_header::ObjectHeader;
+use super::values::{CompoundMember, FieldReader};
 use packhorse_core::{Error, Kind, NUMPY, Omission, PACKED, Result, with_metadata};
 use std::sync::Arc;
 
@@ -24,13 +24,18 @@ pub(crate) struct ForeignFields {
 }
 
 /// The fields of a file's datasets. `wanted` are globs of paths, empty for all.
-pub(crate) fn fields(file: &H5File<'_>, root: &Object, wanted: &[String], reading: &Reading) -> Result<ForeignFields> {
+pub(crate) fn fields(
+    file: &H5File<'_>,
+    root: &ObjectHeader,
+    wanted: &[String],
+    reading: &NetcdfOptions,
+) -> Result<ForeignFields> {
     let pytables = text_attribute(file, root, "PYTABLES_FORMAT_VERSION")?.is_some();
-    let mut walk = Walk::of(file, root, wanted, pytables)?;
+    let mut walk = DatasetWalk::of(file, root, wanted, pytables)?;
     let found = netcdf::records(file, root, &mut walk, reading)?;
     // An unlimited dimension may be longer than a variable that uses it: the rest are fill values.
     let samples = match walk.records {
-        true => found.iter().map(Found::rows).max().unwrap_or(0),
+        true => found.iter().map(FoundDataset::rows).max().unwrap_or(0),
         false => equal_rows(&found)?,
     };
     let mut readers = Vec::new();
@@ -52,7 +57,7 @@ pub(crate) fn fields(file: &H5File<'_>, root: &Object, wanted: &[String], readin
     Ok(ForeignFields { readers, samples, omitted: walk.omitted })
 }
 
-fn equal_rows(found: &[Found]) -> Result<u64> {
+fn equal_rows(found: &[FoundDataset]) -> Result<u64> {
     let Some(first) = found.first() else { return Ok(0) };
     match found.iter().find(|found| found.rows() != first.rows()) {
         None => Ok(first.rows()),
@@ -96,11 +101,11 @@ fn distinct(readers: &[FieldReader]) -> Result<()> {
     Ok(())
 }
 
-fn readers(file: &H5File<'_>, found: &Found) -> Result<Vec<FieldReader>> {
+fn readers(file: &H5File<'_>, found: &FoundDataset) -> Result<Vec<FieldReader>> {
     found.fields.iter().map(|(leaf, made)| reader(file, found, leaf, made.clone())).collect()
 }
 
-fn reader(file: &H5File<'_>, found: &Found, leaf: &Leaf, (kind, numpy): Made) -> Result<FieldReader> {
+fn reader(file: &H5File<'_>, found: &FoundDataset, leaf: &LeafMember, (kind, numpy): Made) -> Result<FieldReader> {
     let mut field = kind.field(&format!("{}{}", field_name(&found.path), leaf.name), false);
     if let Some(numpy) = numpy {
         field = with_metadata(field, NUMPY, &numpy);
@@ -116,7 +121,7 @@ fn reader(file: &H5File<'_>, found: &Found, leaf: &Leaf, (kind, numpy): Made) ->
     let mut reader = FieldReader::of_rows(field, kind, values);
     if leaf.place.is_some() || leaf.joined {
         let (place, datatype) = (leaf.place.clone(), leaf.datatype.clone());
-        reader.member = Some(Member { place, datatype, last: Arc::default() });
+        reader.member = Some(CompoundMember { place, datatype, last: Arc::default() });
     }
     reader.unpack = leaf.unpack.clone();
     Ok(reader)

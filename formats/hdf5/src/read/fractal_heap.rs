@@ -1,7 +1,7 @@
 //! Fractal heaps, which hold the links and attributes of objects with many of them.
 
+use super::btree_v2::bytes_for;
 use super::file::H5File;
-use super::tree2::bytes_for;
 use crate::bytes::Cursor;
 use packhorse_core::{Error, Result};
 

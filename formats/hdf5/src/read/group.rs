@@ -1,9 +1,9 @@
 //! The links of a group: symbol tables, link messages, and links in a fractal heap.
 
+use super::btree_v2;
 use super::file::{H5File, Visits};
 use super::fractal_heap::FractalHeap;
-use super::object::{Object, kind};
-use super::tree2;
+use super::object_header::{ObjectHeader, kind};
 use crate::bytes::{Cursor, UNDEFINED};
 use packhorse_core::Result;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ pub(crate) enum Link {
 }
 
 /// The links of `object`, sorted by name; empty if it is not a group.
-pub(crate) fn links(file: &H5File<'_>, object: &Object) -> Result<BTreeMap<String, Link>> {
+pub(crate) fn links(file: &H5File<'_>, object: &ObjectHeader) -> Result<BTreeMap<String, Link>> {
     let mut links = BTreeMap::new();
     for message in object.all(kind::LINK) {
         let (name, link) = link(file, message.bytes()?)?;
@@ -66,7 +66,7 @@ fn dense(file: &H5File<'_>, bytes: &[u8], links: &mut BTreeMap<String, Link>) ->
         return Ok(());
     }
     let heap = FractalHeap::open(file, heap)?;
-    tree2::records(file, tree, &mut |_, record| {
+    btree_v2::records(file, tree, &mut |_, record| {
         let mut cursor = Cursor::new(record, "a link's record");
         cursor.skip(4)?;
         let (name, found) = link(file, &heap.object(file, cursor.rest())?)?;

@@ -1,6 +1,6 @@
 //! Decompresses chunks, by filter number.
 
-use super::message::Filter;
+use super::message::FilterDescription;
 use super::{bitshuffle, blosc, lz4, lzf, scaleoffset};
 use crate::plugin;
 use libdeflater::Decompressor;
@@ -46,7 +46,7 @@ impl Inflater {
     }
 
     /// Decompresses `input` into the start of `out`; returns the number of bytes.
-    pub(crate) fn inflate(&mut self, filter: &Filter, input: &[u8], out: &mut [u8]) -> Result<usize> {
+    pub(crate) fn inflate(&mut self, filter: &FilterDescription, input: &[u8], out: &mut [u8]) -> Result<usize> {
         match filter.id {
             DEFLATE => self.zlib(input, out),
             BZIP2 => bzip2(input, out),
@@ -121,7 +121,7 @@ mod tests {
                 // Every other time, valid parameters for scale-offset.
                 let known = [0, 2, 30, (round % 3 == 0).into(), 4, 0, 0, (round % 5 == 0).into(), 9];
                 let parameters = if round % 2 == 0 { parameters } else { known.to_vec() };
-                let filter = Filter { id, name: String::new(), parameters };
+                let filter = FilterDescription { id, name: String::new(), parameters };
                 let size = round % 301;
                 if let Ok(len) = inflater.inflate(&filter, &input, &mut out[..size]) {
                     assert!(len <= size, "{id}");

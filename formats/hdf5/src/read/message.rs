@@ -1,7 +1,7 @@
 //! Parses header messages: dataspaces, data layouts, filter pipelines, fill values.
 
 use super::file::H5File;
-use super::object::{Object, kind};
+use super::object_header::{ObjectHeader, kind};
 use crate::bytes::Cursor;
 use crate::datatype::{Datatype, Padding};
 use packhorse_core::{Error, Result};
@@ -35,13 +35,13 @@ pub(crate) fn space(file: &H5File<'_>, bytes: &[u8]) -> Result<Space> {
 }
 
 /// The datatype of an object, which may be a committed datatype.
-pub(crate) fn datatype(file: &H5File<'_>, object: &Object) -> Result<Datatype> {
+pub(crate) fn datatype(file: &H5File<'_>, object: &ObjectHeader) -> Result<Datatype> {
     let parse = |bytes: &[u8]| Datatype::parse(&mut Cursor::new(bytes, "a datatype"));
     let message = object.message(kind::DATATYPE).ok_or_else(|| Error::content("a dataset lacks its datatype"))?;
     match message.committed(file)? {
         None => parse(message.bytes()?),
         Some(address) => {
-            let object = Object::read(file, address)?;
+            let object = ObjectHeader::read(file, address)?;
             parse(
                 object
                     .first(kind::DATATYPE)?
@@ -53,7 +53,7 @@ pub(crate) fn datatype(file: &H5File<'_>, object: &Object) -> Result<Datatype> {
 
 /// The data layout of a dataset.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Layout {
+pub(crate) enum DataLayout {
     Compact(Vec<u8>),
     Contiguous { address: u64 },
     Chunked(ChunkLayout),
@@ -67,24 +67,24 @@ pub(crate) struct ChunkLayout {
     pub(crate) dims: Vec<u64>,
     /// Address of the index, or of the only chunk.
     pub(crate) address: u64,
-    pub(crate) index: Index,
+    pub(crate) index: ChunkIndexType,
     /// Partial edge chunks are not filtered.
     pub(crate) whole_only: bool,
 }
 
 /// The kind of a chunk index.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Index {
-    Tree1,
+pub(crate) enum ChunkIndexType {
+    BTreeV1,
     /// One chunk; with size and filter mask if it is filtered.
     Single(Option<(u64, u32)>),
     Implicit,
     FixedArray,
     ExtensibleArray,
-    Tree2,
+    BTreeV2,
 }
 
-pub(crate) fn layout(file: &H5File<'_>, bytes: &[u8]) -> Result<Layout> {
+pub(crate) fn layout(file: &H5File<'_>, bytes: &[u8]) -> Result<DataLayout> {
     let mut cursor = Cursor::new(bytes, "a layout");
     let version = cursor.u8()?;
     match version {
@@ -92,37 +92,42 @@ pub(crate) fn layout(file: &H5File<'_>, bytes: &[u8]) -> Result<Layout> {
         3..=5 => match cursor.u8()? {
             0 => {
                 let size = cursor.u16()?;
-                Ok(Layout::Compact(cursor.take(usize::from(size))?.to_vec()))
+                Ok(DataLayout::Compact(cursor.take(usize::from(size))?.to_vec()))
             }
-            1 => Ok(Layout::Contiguous { address: cursor.address(file.offsets)? }),
+            1 => Ok(DataLayout::Contiguous { address: cursor.address(file.offsets)? }),
             2 if version == 3 => {
                 let rank = usize::from(cursor.u8()?);
                 let address = cursor.address(file.offsets)?;
                 let dims = dims(&mut cursor, rank, 4)?;
-                Ok(Layout::Chunked(ChunkLayout { dims, address, index: Index::Tree1, whole_only: false }))
+                Ok(DataLayout::Chunked(ChunkLayout {
+                    dims,
+                    address,
+                    index: ChunkIndexType::BTreeV1,
+                    whole_only: false,
+                }))
             }
             2 => new_chunks(file, &mut cursor),
-            3 => Ok(Layout::Virtual),
+            3 => Ok(DataLayout::Virtual),
             class => Err(cursor.bad(&format!("has the unknown class {class}"))),
         },
         _ => Err(Error::unsupported(format!("layouts of version {version}"))),
     }
 }
 
-fn old_layout(file: &H5File<'_>, cursor: &mut Cursor<'_>) -> Result<Layout> {
+fn old_layout(file: &H5File<'_>, cursor: &mut Cursor<'_>) -> Result<DataLayout> {
     let (rank, class) = (usize::from(cursor.u8()?), cursor.u8()?);
     cursor.skip(5)?;
     match class {
         0 => {
             cursor.skip(4 * rank)?;
             let size = cursor.u32()? as usize;
-            Ok(Layout::Compact(cursor.take(size)?.to_vec()))
+            Ok(DataLayout::Compact(cursor.take(size)?.to_vec()))
         }
-        1 => Ok(Layout::Contiguous { address: cursor.address(file.offsets)? }),
+        1 => Ok(DataLayout::Contiguous { address: cursor.address(file.offsets)? }),
         2 => {
             let address = cursor.address(file.offsets)?;
             let dims = dims(cursor, rank, 4)?;
-            Ok(Layout::Chunked(ChunkLayout { dims, address, index: Index::Tree1, whole_only: false }))
+            Ok(DataLayout::Chunked(ChunkLayout { dims, address, index: ChunkIndexType::BTreeV1, whole_only: false }))
         }
         _ => Err(cursor.bad(&format!("has the unknown class {class}"))),
     }
@@ -138,32 +143,32 @@ fn dims(cursor: &mut Cursor<'_>, rank: usize, width: usize) -> Result<Vec<u64>> 
     }
 }
 
-fn new_chunks(file: &H5File<'_>, cursor: &mut Cursor<'_>) -> Result<Layout> {
+fn new_chunks(file: &H5File<'_>, cursor: &mut Cursor<'_>) -> Result<DataLayout> {
     let (flags, rank, width) = (cursor.u8()?, usize::from(cursor.u8()?), usize::from(cursor.u8()?));
     let dims = dims(cursor, rank, width)?;
     let kind = cursor.u8()?;
     let index = match kind {
-        1 if flags & 2 != 0 => Index::Single(Some((cursor.uint(file.lengths)?, cursor.u32()?))),
-        1 => Index::Single(None),
-        2 => Index::Implicit,
-        3 => cursor.skip(1).map(|()| Index::FixedArray)?,
-        4 => cursor.skip(5).map(|()| Index::ExtensibleArray)?,
-        5 => cursor.skip(6).map(|()| Index::Tree2)?,
+        1 if flags & 2 != 0 => ChunkIndexType::Single(Some((cursor.uint(file.lengths)?, cursor.u32()?))),
+        1 => ChunkIndexType::Single(None),
+        2 => ChunkIndexType::Implicit,
+        3 => cursor.skip(1).map(|()| ChunkIndexType::FixedArray)?,
+        4 => cursor.skip(5).map(|()| ChunkIndexType::ExtensibleArray)?,
+        5 => cursor.skip(6).map(|()| ChunkIndexType::BTreeV2)?,
         _ => return Err(Error::unsupported(format!("chunk indexes of type {kind}"))),
     };
     let address = cursor.address(file.offsets)?;
-    Ok(Layout::Chunked(ChunkLayout { dims, address, index, whole_only: flags & 1 != 0 }))
+    Ok(DataLayout::Chunked(ChunkLayout { dims, address, index, whole_only: flags & 1 != 0 }))
 }
 
 /// A filter of a dataset's pipeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Filter {
+pub(crate) struct FilterDescription {
     pub(crate) id: u16,
     pub(crate) name: String,
     pub(crate) parameters: Vec<u32>,
 }
 
-pub(crate) fn filters(bytes: &[u8]) -> Result<Vec<Filter>> {
+pub(crate) fn filters(bytes: &[u8]) -> Result<Vec<FilterDescription>> {
     let mut cursor = Cursor::new(bytes, "a list of filters");
     let (version, count) = (cursor.u8()?, cursor.u8()?);
     if !matches!(version, 1 | 2) {
@@ -173,7 +178,7 @@ pub(crate) fn filters(bytes: &[u8]) -> Result<Vec<Filter>> {
     (0..count.min(32)).map(|_| filter(&mut cursor, version)).collect()
 }
 
-fn filter(cursor: &mut Cursor<'_>, version: u8) -> Result<Filter> {
+fn filter(cursor: &mut Cursor<'_>, version: u8) -> Result<FilterDescription> {
     let id = cursor.u16()?;
     let len = if version == 1 || id >= 256 { usize::from(cursor.u16()?) } else { 0 };
     cursor.skip(2)?;
@@ -182,11 +187,11 @@ fn filter(cursor: &mut Cursor<'_>, version: u8) -> Result<Filter> {
     let name = cursor.take(len)?.split(|byte| *byte == 0).next().unwrap_or_default();
     let parameters = (0..count).map(|_| cursor.u32()).collect::<Result<_>>()?;
     cursor.skip(if version == 1 && count % 2 == 1 { 4 } else { 0 })?;
-    Ok(Filter { id, name: String::from_utf8_lossy(name).into_owned(), parameters })
+    Ok(FilterDescription { id, name: String::from_utf8_lossy(name).into_owned(), parameters })
 }
 
 /// The fill value; empty for zeros.
-pub(crate) fn fill(object: &Object) -> Result<Vec<u8>> {
+pub(crate) fn fill(object: &ObjectHeader) -> Result<Vec<u8>> {
     if let Some(bytes) = object.first(kind::FILL)? {
         let mut cursor = Cursor::new(bytes, "a fill value");
         let version = cursor.u8()?;

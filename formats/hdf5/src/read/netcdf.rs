@@ -10,12 +10,12 @@
 //! The samples of a file are the records of one dimension; the fields are the variables whose first axis it is.
 
 use super::attribute::{find, text_attribute};
+use super::dataset_walk::{DatasetWalk, FoundDataset};
 use super::element::field_type;
 use super::file::H5File;
 use super::message;
-use super::object::{Object, kind};
+use super::object_header::{ObjectHeader, kind};
 use super::packed::Packing;
-use super::walk::{Found, Walk};
 use crate::bytes::UNDEFINED;
 use crate::datatype::{Datatype, Padding};
 use packhorse_core::{Error, Result};
@@ -37,7 +37,7 @@ pub(crate) struct Dimension {
 
 /// The options for NetCDF-4 files.
 #[derive(Debug, Default)]
-pub(crate) struct Reading {
+pub(crate) struct NetcdfOptions {
     /// The dimension whose records are the samples; `None` to choose it.
     pub(crate) dimension: Option<String>,
     /// Whether packed values are unpacked.
@@ -45,7 +45,7 @@ pub(crate) struct Reading {
 }
 
 /// The dimension if `object` is a dimension scale.
-pub(crate) fn dimension(file: &H5File<'_>, object: &Object, path: &str) -> Result<Option<Dimension>> {
+pub(crate) fn dimension(file: &H5File<'_>, object: &ObjectHeader, path: &str) -> Result<Option<Dimension>> {
     if text_attribute(file, object, "CLASS")?.as_deref() != Some("DIMENSION_SCALE") {
         return Ok(None);
     }
@@ -57,7 +57,12 @@ pub(crate) fn dimension(file: &H5File<'_>, object: &Object, path: &str) -> Resul
 }
 
 /// The datasets of a NetCDF-4 file whose rows are records; the others are omitted. For other files, all datasets.
-pub(crate) fn records(file: &H5File<'_>, root: &Object, walk: &mut Walk<'_>, reading: &Reading) -> Result<Vec<Found>> {
+pub(crate) fn records(
+    file: &H5File<'_>,
+    root: &ObjectHeader,
+    walk: &mut DatasetWalk<'_>,
+    reading: &NetcdfOptions,
+) -> Result<Vec<FoundDataset>> {
     let found = std::mem::take(&mut walk.found);
     let numbered = walk.dimensions.values().any(|dimension| dimension.id.is_some());
     let named = || Ok::<_, Error>(find(file, root, "_NCProperties")?.is_some());
@@ -88,7 +93,7 @@ pub(crate) fn records(file: &H5File<'_>, root: &Object, walk: &mut Walk<'_>, rea
 }
 
 /// The addresses of the scales of a variable's axes.
-fn axes(file: &H5File<'_>, found: &Found, dimensions: &BTreeMap<u64, Dimension>) -> Result<Vec<Option<u64>>> {
+fn axes(file: &H5File<'_>, found: &FoundDataset, dimensions: &BTreeMap<u64, Dimension>) -> Result<Vec<Option<u64>>> {
     if let Some(ids) = find(file, &found.object, "_Netcdf4Coordinates")? {
         let of = |id| dimensions.iter().find(|(_, dimension)| dimension.id == Some(id)).map(|(address, _)| *address);
         return Ok(ids.integers().into_iter().map(of).collect());
@@ -114,7 +119,7 @@ fn by_name(name: &str, dimensions: &BTreeMap<u64, Dimension>) -> Result<u64> {
 }
 
 /// The only unlimited dimension that is the first axis of a variable, or else the only first axis.
-fn record(found: &[Found], axes: &[Vec<Option<u64>>], dimensions: &BTreeMap<u64, Dimension>) -> Result<u64> {
+fn record(found: &[FoundDataset], axes: &[Vec<Option<u64>>], dimensions: &BTreeMap<u64, Dimension>) -> Result<u64> {
     let first = |coordinates: bool| -> BTreeSet<u64> {
         let both = found.iter().zip(axes);
         let chosen = both.filter(|(found, _)| coordinates || !dimensions.contains_key(&found.address));
@@ -141,7 +146,7 @@ fn names(of: BTreeSet<u64>, dimensions: &BTreeMap<u64, Dimension>) -> String {
 }
 
 /// Applies NetCDF's conventions to a variable: arrays of characters are text, and numbers may be packed.
-fn variable(file: &H5File<'_>, mut found: Found, reading: &Reading) -> Result<Found> {
+fn variable(file: &H5File<'_>, mut found: FoundDataset, reading: &NetcdfOptions) -> Result<FoundDataset> {
     let packing = Packing::of(file, &found.object)?;
     for (leaf, made) in &mut found.fields {
         if leaf.place.is_some() {

@@ -4,7 +4,7 @@ use super::attribute::text_attribute;
 use super::dataset::Dataset;
 use super::file::H5File;
 use super::group::{Link, links};
-use super::object::Object;
+use super::object_header::ObjectHeader;
 use super::values::FieldReader;
 use crate::datatype::{Datatype, HEAPED};
 use crate::layout::{self, FIELD, LAYOUT, MASTER};
@@ -12,7 +12,7 @@ use packhorse_core::{Error, FieldType, KEY, NUMPY, Result};
 use std::collections::BTreeMap;
 
 /// Whether the file has our layout; `Unsupported` for a master file.
-pub(crate) fn is_ours(file: &H5File<'_>, root: &Object) -> Result<bool> {
+pub(crate) fn is_ours(file: &H5File<'_>, root: &ObjectHeader) -> Result<bool> {
     if text_attribute(file, root, "packhorse_layout")?.as_deref() != Some(LAYOUT) {
         return Ok(false);
     }
@@ -23,7 +23,7 @@ pub(crate) fn is_ours(file: &H5File<'_>, root: &Object) -> Result<bool> {
 }
 
 /// The file's fields, the key first, and its number of samples.
-pub(crate) fn fields(file: &H5File<'_>, root: &Object) -> Result<(Vec<FieldReader>, u64)> {
+pub(crate) fn fields(file: &H5File<'_>, root: &ObjectHeader) -> Result<(Vec<FieldReader>, u64)> {
     let root = links(file, root)?;
     let data = child(file, &root, "data")?.ok_or_else(|| Error::content("has no group data: the file is damaged"))?;
     let present = match child(file, &root, "present")? {
@@ -59,14 +59,14 @@ fn damaged(name: &str) -> Error {
     Error::content(format!("field {name} does not match its attributes: the file is damaged"))
 }
 
-fn child(file: &H5File<'_>, links: &BTreeMap<String, Link>, name: &str) -> Result<Option<Object>> {
+fn child(file: &H5File<'_>, links: &BTreeMap<String, Link>, name: &str) -> Result<Option<ObjectHeader>> {
     match links.get(name) {
-        Some(Link::Object(address)) => Object::read(file, *address).map(Some),
+        Some(Link::Object(address)) => ObjectHeader::read(file, *address).map(Some),
         _ => Ok(None),
     }
 }
 
-fn open(file: &H5File<'_>, object: &Object, name: &str) -> Result<FieldReader> {
+fn open(file: &H5File<'_>, object: &ObjectHeader, name: &str) -> Result<FieldReader> {
     let text = text_attribute(file, object, FIELD)?.ok_or_else(|| damaged(name))?;
     let (field, kind) = layout::parse_field(name, &text).ok_or_else(|| damaged(name))?;
     let inside = links(file, object)?;

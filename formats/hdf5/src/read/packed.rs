@@ -7,7 +7,7 @@
 
 use super::attribute::{Attribute, Number, find, numbers, text_attribute};
 use super::file::H5File;
-use super::object::Object;
+use super::object_header::ObjectHeader;
 use crate::datatype::Datatype;
 use packhorse_core::Result;
 use serde_json::{Map, Value};
@@ -38,7 +38,7 @@ pub(crate) struct Unpacker {
 }
 
 impl Packing {
-    pub(crate) fn of(file: &H5File<'_>, object: &Object) -> Result<Self> {
+    pub(crate) fn of(file: &H5File<'_>, object: &ObjectHeader) -> Result<Self> {
         let mut packing = Self {
             scale: find(file, object, "scale_factor")?.filter(|scale| !scale.numbers().is_empty()),
             offset: find(file, object, "add_offset")?.filter(|offset| !offset.numbers().is_empty()),

@@ -5,7 +5,7 @@ use super::dataset::AHEAD;
 use super::file::{H5File, Shared};
 use super::foreign::ForeignFields;
 use super::netcdf;
-use super::object::Object;
+use super::object_header::ObjectHeader;
 use super::values::{FieldReader, for_rows};
 use super::{foreign, ours};
 use crate::layout::{self, METADATA};
@@ -28,7 +28,7 @@ const EVEN: u64 = 8;
 pub(crate) struct Hdf5Source {
     /// Globs of the datasets to read; empty for all.
     datasets: Vec<String>,
-    reading: netcdf::Reading,
+    reading: netcdf::NetcdfOptions,
     expansion: Expansion,
     limits: Limits,
     shared: Shared,
@@ -40,7 +40,7 @@ impl Hdf5Source {
         let globs = options.get("datasets").unwrap_or_default().split(',').map(str::trim);
         Ok(Self {
             datasets: globs.filter(|glob| !glob.is_empty()).map(str::to_owned).collect(),
-            reading: netcdf::Reading {
+            reading: netcdf::NetcdfOptions {
                 dimension: options.get("dimension").map(str::to_owned),
                 unpack: match options.get("scale").unwrap_or("keep") {
                     "keep" => false,
@@ -60,7 +60,7 @@ impl Hdf5Source {
 
     fn parse<'a>(&self, input: Arc<dyn Input + 'a>) -> Result<OpenFile<'a>> {
         let file = H5File::open(input, self.limits, &self.shared)?;
-        let root = Object::read(&file, file.root)?;
+        let root = ObjectHeader::read(&file, file.root)?;
         let ours = self.datasets.is_empty() && ours::is_ours(&file, &root)?;
         let metadata = if ours { text_attribute(&file, &root, METADATA)? } else { None };
         let ForeignFields { readers: mut fields, samples, omitted } = match ours {

@@ -3,7 +3,7 @@
 use super::dataset::{Dataset, named};
 use super::file::H5File;
 use super::global_heap::GlobalHeap;
-use super::leaf::Place;
+use super::leaf_member::MemberBytes;
 use super::message::unpadded;
 use super::native::{swap, widened, width};
 use super::nested::{fixed_list, list, offsets_of, relative, with_nulls};
@@ -30,7 +30,7 @@ pub(crate) struct FieldReader {
     pub(crate) shapes: Option<Dataset>,
     pub(crate) present: Option<Dataset>,
     /// The member to read, for compounds.
-    pub(crate) member: Option<Member>,
+    pub(crate) member: Option<CompoundMember>,
     /// Unpacks values, if the option `scale` asks for it.
     pub(crate) unpack: Option<Unpacker>,
     pub(crate) heap: GlobalHeap,
@@ -40,9 +40,9 @@ pub(crate) struct FieldReader {
 
 /// A member of a compound, or elements of another type than the dataset's.
 #[derive(Clone)]
-pub(crate) struct Member {
+pub(crate) struct CompoundMember {
     /// `None` for whole elements that are read as another type.
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<MemberBytes>,
     pub(crate) datatype: Datatype,
     /// The elements that any member of the same dataset read last.
     pub(crate) last: Last,

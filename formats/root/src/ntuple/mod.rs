@@ -10,15 +10,15 @@ mod read;
 mod rows;
 mod schema;
 
-pub(crate) use node::{Leaf, Node, leaves};
+pub(crate) use node::{LeafField, Node, leaves};
 pub(crate) use rows::NtupleRows;
 
 use crate::bytes::Bytes;
-use crate::file::{Key, RootFile};
+use crate::file::{RootFile, TKey};
 use clusters::Cluster;
 use envelope::{Locator, Words};
 use packhorse_core::{Error, Result};
-use schema::Records;
+use schema::SchemaDescription;
 
 /// The class of the anchor object.
 pub(crate) const CLASS: &str = "ROOT::RNTuple";
@@ -31,13 +31,13 @@ const PAGES: u16 = 3;
 #[derive(Debug)]
 pub(crate) struct Ntuple {
     pub(crate) entries: u64,
-    pub(crate) records: Records,
+    pub(crate) records: SchemaDescription,
     clusters: Vec<Cluster>,
 }
 
 impl Ntuple {
     /// Reads the RNTuple at `key`.
-    pub(crate) fn read(file: &RootFile<'_>, key: &Key) -> Result<Self> {
+    pub(crate) fn read(file: &RootFile<'_>, key: &TKey) -> Result<Self> {
         let (header, footer) = anchor(&file.payload(key)?.bytes)?;
         let header = envelope(file, header)?;
         let mut words = Words::envelope(&header, HEADER)?;
@@ -45,7 +45,7 @@ impl Ntuple {
         for _ in 0..3 {
             words.string()?;
         }
-        let mut records = Records::default();
+        let mut records = SchemaDescription::default();
         records.add(&mut words)?;
         let footer = envelope(file, footer)?;
         let mut words = Words::envelope(&footer, FOOTER)?;

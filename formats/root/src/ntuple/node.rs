@@ -2,7 +2,7 @@
 //! Records become part of the names; lists and arrays stay nested.
 
 use super::page::{self, is_index};
-use super::schema::{FieldRecord, Records};
+use super::schema::{FieldRecord, SchemaDescription};
 use packhorse_core::{DataType, FieldType};
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub(crate) enum Node {
 }
 
 /// A leaf of the field tree: a column, or why it can't be read.
-pub(crate) struct Leaf {
+pub(crate) struct LeafField {
     pub(crate) name: String,
     /// The name with the base class, for members of two bases with the same name.
     qualified: String,
@@ -41,7 +41,7 @@ const COLLECTION: u16 = 1;
 const RECORD: u16 = 2;
 
 /// The columns of all fields.
-pub(crate) fn leaves(records: &Records) -> Vec<Leaf> {
+pub(crate) fn leaves(records: &SchemaDescription) -> Vec<LeafField> {
     let mut compiler = Compiler { records, children: vec![Vec::new(); records.fields.len()], columns: Vec::new() };
     for (number, field) in records.fields.iter().enumerate() {
         if let Some(children) = compiler.children.get_mut(field.parent).filter(|_| field.parent != number) {
@@ -95,13 +95,13 @@ impl Path {
         }
     }
 
-    fn leaf(&self, type_name: &str, node: Result<Node, String>) -> Leaf {
-        Leaf { name: self.name.clone(), qualified: self.qualified.clone(), type_name: type_name.to_owned(), node }
+    fn leaf(&self, type_name: &str, node: Result<Node, String>) -> LeafField {
+        LeafField { name: self.name.clone(), qualified: self.qualified.clone(), type_name: type_name.to_owned(), node }
     }
 }
 
 struct Compiler<'a> {
-    records: &'a Records,
+    records: &'a SchemaDescription,
     /// The child fields, and the columns, of each field.
     children: Vec<Vec<usize>>,
     columns: Vec<Vec<usize>>,
@@ -109,11 +109,11 @@ struct Compiler<'a> {
 
 impl Compiler<'_> {
     /// Appends the leaves of the field `number` with the name `path`.
-    fn field(&self, number: usize, path: &Path, depth: usize, out: &mut Vec<Leaf>) {
+    fn field(&self, number: usize, path: &Path, depth: usize, out: &mut Vec<LeafField>) {
         let Some(field) = self.records.fields.get(number) else { return };
         let leaf = |node| path.leaf(&field.type_name, node);
         if path.qualified.len() > NAME {
-            return out.push(Leaf {
+            return out.push(LeafField {
                 name: number.to_string(),
                 qualified: number.to_string(),
                 ..leaf(Err("its name is too long".to_owned()))
@@ -146,13 +146,13 @@ impl Compiler<'_> {
         }
     }
 
-    fn inside(&self, child: usize, path: &Path, depth: usize) -> Vec<Leaf> {
+    fn inside(&self, child: usize, path: &Path, depth: usize) -> Vec<LeafField> {
         let mut inside = Vec::new();
         self.field(child, path, depth, &mut inside);
         inside
     }
 
-    fn array(&self, number: usize, len: u64, path: &Path, depth: usize, out: &mut Vec<Leaf>) {
+    fn array(&self, number: usize, len: u64, path: &Path, depth: usize, out: &mut Vec<LeafField>) {
         let Some(field) = self.records.fields.get(number) else { return };
         let mut inside = match self.children.get(number).map(Vec::as_slice) {
             Some([child]) => self.inside(*child, path, depth),
@@ -176,7 +176,7 @@ impl Compiler<'_> {
         out.extend(inside);
     }
 
-    fn list(&self, columns: &[usize], mut leaf: Leaf) -> Leaf {
+    fn list(&self, columns: &[usize], mut leaf: LeafField) -> LeafField {
         leaf.node = leaf.node.and_then(|inner| {
             match columns.iter().all(|c| self.is_index(*c)) && (1..=COLUMNS).contains(&columns.len()) {
                 true => Ok(Node::List { ends: columns.to_vec(), inner: Box::new(inner) }),

@@ -19,14 +19,14 @@ use std::sync::{Arc, Mutex};
 pub(crate) type Kept = Mutex<BTreeMap<usize, (u64, u64, Arc<Vec<u8>>)>>;
 
 /// The context for reading from one cluster.
-pub(crate) struct Reader<'a> {
+pub(crate) struct ClusterReader<'a> {
     pub(crate) file: &'a RootFile<'a>,
     pub(crate) ntuple: &'a Ntuple,
     pub(crate) cluster: &'a Cluster,
     pub(crate) kept: &'a Kept,
 }
 
-impl Reader<'_> {
+impl ClusterReader<'_> {
     /// The array of `node` over the elements `range`; `total` is the number of elements in the cluster, if known.
     /// Arrays of numbers become a tensor named `name`, or lists if it is `None`.
     pub(crate) fn array(

@@ -2,7 +2,7 @@
 
 use super::Ntuple;
 use super::node::Node;
-use super::read::{Kept, Reader};
+use super::read::{ClusterReader, Kept};
 use crate::file::RootFile;
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use packhorse_core::{Error, Result, Rows, SchemaRef};
@@ -50,7 +50,7 @@ impl<'a> NtupleRows<'a> {
         let rows = (BLOCK / each.max(1)).clamp(1, ROWS);
         let from = self.next - cluster.first;
         let to = from.saturating_add(rows).min(cluster.entries).min(self.end - cluster.first);
-        let reader = Reader { file: self.file, ntuple: self.ntuple, cluster, kept: &self.kept };
+        let reader = ClusterReader { file: self.file, ntuple: self.ntuple, cluster, kept: &self.kept };
         let one = |(name, node): &(String, Node)| {
             let array = reader.array(node, from..to, Some(cluster.entries), Some(name.as_str()));
             array.map_err(|e| e.context(format_args!("field {name}")).in_field(name))

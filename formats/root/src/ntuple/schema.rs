@@ -29,12 +29,12 @@ pub(crate) struct ColumnRecord {
 
 /// All fields and columns, by number.
 #[derive(Debug, Default)]
-pub(crate) struct Records {
+pub(crate) struct SchemaDescription {
     pub(crate) fields: Vec<FieldRecord>,
     pub(crate) columns: Vec<ColumnRecord>,
 }
 
-impl Records {
+impl SchemaDescription {
     /// Adds a schema description: lists of fields, columns, alias columns and extra type information.
     pub(crate) fn add(&mut self, words: &mut Words<'_>) -> Result<()> {
         let EnvelopeFrame { words: mut list, count } = words.frame()?;

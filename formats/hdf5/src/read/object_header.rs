@@ -34,11 +34,11 @@ pub(crate) struct Message {
 
 /// The messages of an object header.
 #[derive(Debug)]
-pub(crate) struct Object {
+pub(crate) struct ObjectHeader {
     messages: Vec<Message>,
 }
 
-impl Object {
+impl ObjectHeader {
     pub(crate) fn read(file: &H5File<'_>, address: u64) -> Result<Self> {
         let start = file.bytes(address, 16)?;
         let left = file.limits.header(file.limits.header)?.saturating_mul(16);
@@ -110,7 +110,7 @@ enum Style {
 }
 
 /// A block of messages: address, length, version.
-type Block = (u64, u64, Style);
+type MessageBlock = (u64, u64, Style);
 
 struct MessageReader<'a> {
     file: &'a H5File<'a>,
@@ -129,7 +129,7 @@ impl MessageReader<'_> {
         Ok(len)
     }
 
-    fn first(&mut self, address: u64, start: &[u8]) -> Result<Vec<Block>> {
+    fn first(&mut self, address: u64, start: &[u8]) -> Result<Vec<MessageBlock>> {
         let mut cursor = Cursor::new(start, "an object header");
         let version = cursor.u8()?;
         if version != 1 {
@@ -140,7 +140,7 @@ impl MessageReader<'_> {
         Ok(vec![(address.saturating_add(16), u64::from(len), Style::First)])
     }
 
-    fn second(&mut self, address: u64, start: &[u8]) -> Result<Vec<Block>> {
+    fn second(&mut self, address: u64, start: &[u8]) -> Result<Vec<MessageBlock>> {
         let mut cursor = Cursor::new(start, "an object header");
         cursor.skip(4)?;
         let (version, flags) = (cursor.u8()?, cursor.u8()?);
@@ -159,7 +159,7 @@ impl MessageReader<'_> {
         self.messages_of(bytes.get(before..).unwrap_or_default(), style)
     }
 
-    fn block(&mut self, address: u64, len: u64, style: Style) -> Result<Vec<Block>> {
+    fn block(&mut self, address: u64, len: u64, style: Style) -> Result<Vec<MessageBlock>> {
         let len = self.take(len)?;
         match style {
             Style::First => {
@@ -176,7 +176,7 @@ impl MessageReader<'_> {
     }
 
     /// Collects the messages in `bytes`; returns the blocks of its continuation messages.
-    fn messages_of(&mut self, bytes: &[u8], style: Style) -> Result<Vec<Block>> {
+    fn messages_of(&mut self, bytes: &[u8], style: Style) -> Result<Vec<MessageBlock>> {
         let mut cursor = Cursor::new(bytes, "an object header");
         let mut blocks = Vec::new();
         let smallest = match style {

@@ -1,6 +1,6 @@
 //! Version 1 B-trees: the chunk index of older files.
 
-use super::chunk_index::{Chunk, Grid};
+use super::chunk_index::{ChunkLocation, Grid};
 use super::file::{H5File, Visits};
 use crate::bytes::{Cursor, UNDEFINED};
 use packhorse_core::Result;
@@ -38,7 +38,7 @@ fn node(file: &H5File<'_>, address: u64, above: u8, visits: &mut Visits, grid: &
             continue;
         }
         visits.one()?;
-        grid.add_at(&offsets, Chunk { address: child, size: u64::from(size), mask });
+        grid.add_at(&offsets, ChunkLocation { address: child, size: u64::from(size), mask });
     }
     Ok(())
 }

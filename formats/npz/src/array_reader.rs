@@ -7,9 +7,9 @@
 use crate::bytes::Bytes;
 use crate::dtype::Axis;
 use crate::file::Array;
-use crate::header::{Header, cut};
 use crate::load::{self, load};
 use crate::member::{CrcShift, crc32};
+use crate::npy_header::{NpyHeader, cut};
 use arrow_buffer::Buffer;
 use flate2::bufread::DeflateDecoder;
 use packhorse_core::{Context, Error, Limits, Memory, Pool, Result};
@@ -19,11 +19,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// A cursor over the rows of an array.
-pub(crate) struct Reader<'a> {
+pub(crate) struct ArrayReader<'a> {
     bytes: Bytes<'a>,
     pool: &'a Pool,
     array: Array,
-    header: Arc<Header>,
+    header: Arc<NpyHeader>,
     way: Way<'a>,
     /// The CRC-32 of all bytes up to the row `next`; `None` if rows were skipped.
     crc: Option<u32>,
@@ -38,18 +38,18 @@ enum Way<'a> {
 }
 
 /// Consecutive rows: the buffer that holds them, and the offset of the first.
-pub(crate) struct Block {
+pub(crate) struct RowBlock {
     pub(crate) bytes: Buffer,
     pub(crate) start: usize,
     /// The dimensions, rows first.
     pub(crate) axes: Vec<Axis>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ArrayReader<'a> {
     /// Starts at the row `first`; the array must have at least one dimension.
     pub(crate) fn new(
         bytes: Bytes<'a>,
-        (array, header): (Array, Arc<Header>),
+        (array, header): (Array, Arc<NpyHeader>),
         first: usize,
         limits: &Limits,
         pool: &'a Pool,
@@ -87,7 +87,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The array and its header.
-    pub(crate) fn array(&self) -> (&Array, &Header) {
+    pub(crate) fn array(&self) -> (&Array, &NpyHeader) {
         (&self.array, &self.header)
     }
 
@@ -115,7 +115,7 @@ impl<'a> Reader<'a> {
 
     /// Reads the rows of each of `runs`, in parallel where possible. The runs must be consecutive and continue the last
     /// call. Results after an error are meaningless.
-    pub(crate) fn blocks(&mut self, runs: &[Range<usize>]) -> Vec<Result<Block>> {
+    pub(crate) fn blocks(&mut self, runs: &[Range<usize>]) -> Vec<Result<RowBlock>> {
         if let Way::Whole(buffer) = &self.way {
             return runs.iter().map(|run| Ok(self.interleaved(buffer, run))).collect();
         }
@@ -146,24 +146,24 @@ impl<'a> Reader<'a> {
     }
 
     /// Rows of an array that was loaded whole.
-    fn interleaved(&self, buffer: &Buffer, run: &Range<usize>) -> Block {
+    fn interleaved(&self, buffer: &Buffer, run: &Range<usize>) -> RowBlock {
         let mut axes = self.header.axes(self.header.fortran);
         if let Some(first) = axes.first_mut() {
             first.len = run.len();
         }
         let start = self.header.start + run.start * self.header.dtype.width;
-        Block { bytes: buffer.clone(), start, axes }
+        RowBlock { bytes: buffer.clone(), start, axes }
     }
 
     /// Checks the rows `run`, just read, and wraps them.
-    fn block(&mut self, run: &Range<usize>, (data, crc): (Memory, u32)) -> Result<Block> {
+    fn block(&mut self, run: &Range<usize>, (data, crc): (Memory, u32)) -> Result<RowBlock> {
         self.next = run.end;
         self.sum(crc, data.len())?;
         let mut axes = self.header.axes(false);
         if let Some(first) = axes.first_mut() {
             *first = Axis { len: run.len(), stride: self.row() };
         }
-        Ok(Block { bytes: Buffer::from(data), start: 0, axes })
+        Ok(RowBlock { bytes: Buffer::from(data), start: 0, axes })
     }
 
     /// Combines the CRC-32 of the next `len` bytes, and compares the result after the last row.

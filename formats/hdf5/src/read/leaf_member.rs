@@ -5,14 +5,14 @@ use crate::datatype::Datatype;
 use packhorse_core::{Error, Result};
 
 /// An innermost member, or the whole element if it is not a compound.
-pub(crate) struct Leaf {
+pub(crate) struct LeafMember {
     /// The names of the members down to it, each after a dot; empty for the whole element.
     pub(crate) name: String,
     pub(crate) datatype: Datatype,
     /// The dimensions of the dataset and of the arrays around it.
     pub(crate) dims: Vec<u64>,
     /// Its position in the element; `None` for the whole element.
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<MemberBytes>,
     /// Whether the elements of the last axis are joined into one, as characters into text.
     pub(crate) joined: bool,
     pub(crate) unpack: Option<Unpacker>,
@@ -22,7 +22,7 @@ pub(crate) struct Leaf {
 
 /// The bytes of a member in an element.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct MemberBytes {
     offset: usize,
     /// Count and stride in bytes of the arrays around it, outermost first.
     nest: Vec<(usize, usize)>,
@@ -31,17 +31,24 @@ pub(crate) struct Place {
 }
 
 /// The leaves of a dataset with this datatype and dimensions.
-pub(crate) fn leaves(datatype: &Datatype, dims: &[u64]) -> Vec<Leaf> {
+pub(crate) fn leaves(datatype: &Datatype, dims: &[u64]) -> Vec<LeafMember> {
     let mut found = Vec::new();
-    walk(datatype, String::new(), dims.to_vec(), Place::default(), true, &mut found);
+    walk(datatype, String::new(), dims.to_vec(), MemberBytes::default(), true, &mut found);
     found
 }
 
-fn walk(datatype: &Datatype, name: String, mut dims: Vec<u64>, mut place: Place, whole: bool, found: &mut Vec<Leaf>) {
+fn walk(
+    datatype: &Datatype,
+    name: String,
+    mut dims: Vec<u64>,
+    mut place: MemberBytes,
+    whole: bool,
+    found: &mut Vec<LeafMember>,
+) {
     match datatype {
         Datatype::Compound { members, .. } => {
             for (member, offset, of) in members {
-                let place = Place { offset: place.offset.saturating_add(*offset as usize), ..place.clone() };
+                let place = MemberBytes { offset: place.offset.saturating_add(*offset as usize), ..place.clone() };
                 walk(of, format!("{name}.{member}"), dims.clone(), place, false, found);
             }
         }
@@ -59,12 +66,12 @@ fn walk(datatype: &Datatype, name: String, mut dims: Vec<u64>, mut place: Place,
             }
             let place = (!whole).then_some(place);
             let datatype = other.clone();
-            found.push(Leaf { name, datatype, dims, place, joined: false, unpack: None, notes: None });
+            found.push(LeafMember { name, datatype, dims, place, joined: false, unpack: None, notes: None });
         }
     }
 }
 
-impl Place {
+impl MemberBytes {
     /// The member's bytes per element.
     pub(crate) fn bytes(&self) -> u64 {
         self.nest.iter().fold(self.run as u64, |bytes, (count, _)| bytes.saturating_mul(*count as u64))

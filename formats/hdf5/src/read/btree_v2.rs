@@ -5,7 +5,7 @@ use crate::bytes::{Cursor, UNDEFINED};
 use packhorse_core::{Error, Result};
 
 /// The sizes in a tree's header.
-struct Tree {
+struct BTreeHeader {
     /// Bytes per node.
     node: usize,
     /// Bytes per record.
@@ -31,7 +31,7 @@ pub(crate) fn records(file: &H5File<'_>, address: u64, each: &mut dyn FnMut(u8, 
     if record == 0 || node < 32 || node as u64 > file.limits.header || depth > 32 {
         return Err(cursor.bad("has invalid sizes"));
     }
-    let tree = Tree::new(file, node, record, depth);
+    let tree = BTreeHeader::new(file, node, record, depth);
     if root == UNDEFINED {
         return Ok(());
     }
@@ -39,7 +39,7 @@ pub(crate) fn records(file: &H5File<'_>, address: u64, each: &mut dyn FnMut(u8, 
     tree.walk(file, root, count, depth, &mut visits, &mut |record| each(kind, record))
 }
 
-impl Tree {
+impl BTreeHeader {
     fn new(file: &H5File<'_>, node: usize, record: usize, depth: u16) -> Self {
         let leaf = ((node - 10) / record) as u64;
         let count = bytes_for(leaf);

@@ -6,9 +6,9 @@ use super::element::{Made, field_type};
 use super::file::H5File;
 use super::glob::matches;
 use super::group::{Link, links};
-use super::leaf::{Leaf, leaves};
+use super::leaf_member::{LeafMember, leaves};
 use super::netcdf::{Dimension, dimension};
-use super::object::Object;
+use super::object_header::ObjectHeader;
 use crate::datatype::Datatype;
 use packhorse_core::{Error, Kind, Omission, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,30 +18,30 @@ const DEEPEST: usize = 64;
 const MOST: usize = 100_000;
 
 /// A dataset with at least one readable field.
-pub(crate) struct Found {
+pub(crate) struct FoundDataset {
     pub(crate) path: String,
     pub(crate) address: u64,
-    pub(crate) object: Object,
+    pub(crate) object: ObjectHeader,
     pub(crate) dims: Vec<u64>,
     /// Its leaves and their field types.
-    pub(crate) fields: Vec<(Leaf, Made)>,
+    pub(crate) fields: Vec<(LeafMember, Made)>,
 }
 
-impl Found {
+impl FoundDataset {
     pub(crate) fn rows(&self) -> u64 {
         self.dims.first().copied().unwrap_or_default()
     }
 }
 
 /// A walk over the datasets of a file.
-pub(crate) struct Walk<'a> {
+pub(crate) struct DatasetWalk<'a> {
     file: &'a H5File<'a>,
     /// Globs of paths; empty for all.
     wanted: &'a [String],
     /// Whether PyTables wrote the file.
     pytables: bool,
     seen: BTreeSet<u64>,
-    pub(crate) found: Vec<Found>,
+    pub(crate) found: Vec<FoundDataset>,
     pub(crate) omitted: Vec<Omission>,
     /// Dimension scales by address.
     pub(crate) dimensions: BTreeMap<u64, Dimension>,
@@ -54,16 +54,16 @@ pub(crate) fn field_name(path: &str) -> String {
     path.trim_start_matches('/').replace('/', ".")
 }
 
-impl<'a> Walk<'a> {
+impl<'a> DatasetWalk<'a> {
     /// Walks the groups below `root`.
-    pub(crate) fn of(file: &'a H5File<'a>, root: &Object, wanted: &'a [String], pytables: bool) -> Result<Self> {
+    pub(crate) fn of(file: &'a H5File<'a>, root: &ObjectHeader, wanted: &'a [String], pytables: bool) -> Result<Self> {
         let (seen, found, omitted, dimensions) = (BTreeSet::new(), Vec::new(), Vec::new(), BTreeMap::new());
         let mut walk = Self { file, wanted, pytables, seen, found, omitted, dimensions, records: false };
         walk.group(root, "", 0)?;
         Ok(walk)
     }
 
-    fn group(&mut self, group: &Object, path: &str, depth: usize) -> Result<()> {
+    fn group(&mut self, group: &ObjectHeader, path: &str, depth: usize) -> Result<()> {
         let links = match links(self.file, group) {
             Err(e) if e.kind() == Kind::Unsupported => return self.omit(path, e),
             links => links.map_err(|e| named(path, e))?,
@@ -92,7 +92,7 @@ impl<'a> Walk<'a> {
 
     fn dataset_or_group(&mut self, address: u64, path: &str, depth: usize) -> Result<()> {
         let (file, wrong) = (self.file, |e| if is_unsupported(&e) { e } else { named(path, e) });
-        let object = Object::read(file, address).map_err(wrong)?;
+        let object = ObjectHeader::read(file, address).map_err(wrong)?;
         match describe(file, &object).map_err(wrong)? {
             Described::Group => self.group(&object, path, depth + 1),
             Described::Single(why) => self.omit(path, Error::unsupported(why)),
@@ -113,7 +113,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn dataset(&mut self, path: &str, at: (u64, Object), datatype: Datatype, dims: Vec<u64>) -> Result<()> {
+    fn dataset(&mut self, path: &str, at: (u64, ObjectHeader), datatype: Datatype, dims: Vec<u64>) -> Result<()> {
         let datatype = if self.pytables { datatype.of_pytables() } else { datatype };
         let mut fields = Vec::new();
         for leaf in leaves(&datatype, &dims) {
@@ -124,7 +124,7 @@ impl<'a> Walk<'a> {
         }
         if !fields.is_empty() {
             let (address, object) = at;
-            self.found.push(Found { path: path.to_owned(), address, object, dims, fields });
+            self.found.push(FoundDataset { path: path.to_owned(), address, object, dims, fields });
         }
         Ok(())
     }

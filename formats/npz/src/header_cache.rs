@@ -2,7 +2,7 @@
 //! parsing it.
 
 use crate::file::{Array, fields};
-use crate::header::Header;
+use crate::npy_header::NpyHeader;
 use packhorse_core::{Limits, Result, Schema, SchemaRef};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,26 +12,26 @@ const LONGEST: usize = 4096;
 
 /// Parsed headers, and the schema of the last file.
 #[derive(Default)]
-pub(crate) struct Known {
+pub(crate) struct HeaderCache {
     /// The bytes of each header, with its magic.
-    headers: Mutex<Vec<(Vec<u8>, Arc<Header>)>>,
+    headers: Mutex<Vec<(Vec<u8>, Arc<NpyHeader>)>>,
     last: Mutex<Option<Last>>,
 }
 
 /// A schema, and the arrays that it was made for.
 struct Last {
-    arrays: Vec<(String, Arc<Header>)>,
+    arrays: Vec<(String, Arc<NpyHeader>)>,
     schema: SchemaRef,
 }
 
-impl Known {
+impl HeaderCache {
     /// The header at the start of `head`, parsed unless it is known.
-    pub(crate) fn header(&self, head: &[u8], limits: &Limits) -> Result<Arc<Header>> {
+    pub(crate) fn header(&self, head: &[u8], limits: &Limits) -> Result<Arc<NpyHeader>> {
         let headers = || self.headers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, header)) = headers().iter().find(|(bytes, _)| head.starts_with(bytes)) {
             return Ok(Arc::clone(header));
         }
-        let header = Arc::new(Header::parse(head, limits)?);
+        let header = Arc::new(NpyHeader::parse(head, limits)?);
         let bytes = head.get(..header.start).unwrap_or_default();
         if (1..=LONGEST).contains(&bytes.len()) {
             let mut headers = headers();
@@ -44,7 +44,7 @@ impl Known {
     }
 
     /// The schema of a file with these arrays; with `rows`, a sample is an entry of the first dimension.
-    pub(crate) fn schema(&self, arrays: &[(Array, Arc<Header>)], rows: bool) -> Result<SchemaRef> {
+    pub(crate) fn schema(&self, arrays: &[(Array, Arc<NpyHeader>)], rows: bool) -> Result<SchemaRef> {
         let last = || self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(last) = last().as_ref().filter(|last| last.is_of(arrays)) {
             return Ok(Arc::clone(&last.schema));
@@ -57,7 +57,7 @@ impl Known {
 }
 
 impl Last {
-    fn is_of(&self, arrays: &[(Array, Arc<Header>)]) -> bool {
+    fn is_of(&self, arrays: &[(Array, Arc<NpyHeader>)]) -> bool {
         let mut pairs = self.arrays.iter().zip(arrays);
         self.arrays.len() == arrays.len()
             && pairs.all(|(known, (array, header))| known.0 == array.field && Arc::ptr_eq(&known.1, header))
@@ -75,9 +75,9 @@ mod tests {
 
     #[test]
     fn equal_headers_are_shared() {
-        let (known, limits) = (Known::default(), Limits::default());
+        let (known, limits) = (HeaderCache::default(), Limits::default());
         let of = |shape: &str| known.header(&[head(shape), vec![7; 100]].concat(), &limits).unwrap();
-        let array = |header: &Arc<Header>| (Array { field: "x".into(), member: None }, Arc::clone(header));
+        let array = |header: &Arc<NpyHeader>| (Array { field: "x".into(), member: None }, Arc::clone(header));
         let (a, b) = (of("(3, 4)"), of("(3, 44)"));
         assert!(Arc::ptr_eq(&a, &of("(3, 4)")) && !Arc::ptr_eq(&a, &b));
         assert_eq!((a.shape.as_slice(), b.shape.as_slice()), (&[3, 4][..], &[3, 44][..]));

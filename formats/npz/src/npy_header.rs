@@ -3,7 +3,7 @@
 //! Specification: [numpy.lib.format](https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html),
 //! versions 1.0, 2.0 and 3.0.
 
-use crate::dtype::{Axis, Dtype, Part, shape_of};
+use crate::dtype::{Axis, Dtype, DtypeField, shape_of};
 use crate::literal::Literal;
 use packhorse_core::{Error, FieldType, Limits, Result};
 
@@ -17,7 +17,7 @@ const EMPTY_ELEMENTS: usize = 1 << 16;
 
 /// A parsed header.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Header {
+pub(crate) struct NpyHeader {
     pub(crate) dtype: Dtype,
     pub(crate) fortran: bool,
     pub(crate) shape: Vec<usize>,
@@ -27,7 +27,7 @@ pub(crate) struct Header {
     pub(crate) start: usize,
 }
 
-impl Header {
+impl NpyHeader {
     /// Bytes before the data, from the first 12 bytes of a file.
     pub(crate) fn size(bytes: &[u8], limits: &Limits) -> Result<usize> {
         let Some(rest) = bytes.strip_prefix(MAGIC) else {
@@ -131,7 +131,7 @@ impl Header {
 
     /// The type of `part` in a sample: the whole array, or with `rows` an entry of its first dimension, which must
     /// exist.
-    pub(crate) fn field_type(&self, part: &Part, rows: bool) -> Result<FieldType> {
+    pub(crate) fn field_type(&self, part: &DtypeField, rows: bool) -> Result<FieldType> {
         let outer = self.shape.get(usize::from(rows)..).unwrap_or_default();
         let shape: Vec<usize> = outer.iter().copied().chain(part.axes.iter().map(|a| a.len)).collect();
         let element = part.element.data_type.clone();
@@ -210,11 +210,11 @@ mod tests {
     use super::*;
     use packhorse_core::{DataType, Kind};
 
-    fn header(descr: &str, shape: &[usize]) -> Result<Header> {
+    fn header(descr: &str, shape: &[usize]) -> Result<NpyHeader> {
         let mut bytes = Vec::new();
         write_header(descr, shape, &mut bytes).unwrap();
         assert_eq!(bytes.len() % 64, 0);
-        Header::parse(&bytes, &Limits::default())
+        NpyHeader::parse(&bytes, &Limits::default())
     }
 
     #[test]
@@ -246,13 +246,13 @@ mod tests {
     #[test]
     fn versions() {
         let limits = Limits::default();
-        let error = Header::parse(b"\x93NUMPY\x04\x00\x00\x00\x00\x00", &limits).unwrap_err();
+        let error = NpyHeader::parse(b"\x93NUMPY\x04\x00\x00\x00\x00\x00", &limits).unwrap_err();
         assert_eq!(error.kind(), Kind::Unsupported);
-        let error = Header::parse(b"\x93NUMPY\x02\x00\xff\xff\xff\xff", &limits).unwrap_err();
+        let error = NpyHeader::parse(b"\x93NUMPY\x02\x00\xff\xff\xff\xff", &limits).unwrap_err();
         assert_eq!(error.kind(), Kind::Limit);
-        assert!(Header::parse(b"\x93NUMPY\x01\x00\xff", &limits).is_err());
+        assert!(NpyHeader::parse(b"\x93NUMPY\x01\x00\xff", &limits).is_err());
         let dict = b"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }\n";
         let v2 = [&b"\x93NUMPY\x02\x00"[..], &(dict.len() as u32).to_le_bytes(), dict].concat();
-        assert_eq!(Header::parse(&v2, &limits).unwrap().shape, [2]);
+        assert_eq!(NpyHeader::parse(&v2, &limits).unwrap().shape, [2]);
     }
 }
