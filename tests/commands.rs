@@ -3,8 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
 
 use serde_json::Value;
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
 /// A folder with `cat/{1,2,3}.txt` and `dog/{1,2}.txt`, each holding its own name.
@@ -390,6 +391,30 @@ fn quiet_checks_for_readers_say_what_they_found() {
     let bytes = std::fs::read(&shard).unwrap();
     std::fs::write(&shard, &bytes[..bytes.len() / 2 / 512 * 512]).unwrap();
     fails(dir.path(), &["verify", "out/shard-000000.tar", "--for", "webdataset", "-q"], 3, "the first: ");
+}
+
+#[test]
+fn a_stop_is_announced_at_once() {
+    let dir = inputs();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_packhorse"));
+    command.current_dir(dir.path()).args(["pack", "--files-from", "-", "--to", "webdataset", "--out", "out"]);
+    let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let status = format!("/proc/{}/status", child.id());
+    let catches_interrupts = || {
+        let text = std::fs::read_to_string(&status).unwrap();
+        let mask = text.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap().trim();
+        u64::from_str_radix(mask, 16).unwrap() & 2 != 0
+    };
+    while !catches_interrupts() {
+        std::thread::yield_now();
+    }
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    // Standard input is still open, and the work waits for it.
+    let mut said = String::new();
+    BufReader::new(child.stderr.take().unwrap()).read_line(&mut said).unwrap();
+    assert!(said.starts_with("stopping; "), "{said}");
+    child.stdin.take().unwrap().write_all(b"in/cat/1.txt\n").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
 }
 
 #[test]

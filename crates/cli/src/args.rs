@@ -1,5 +1,10 @@
 //! The flags.
 
+use crate::bench_args::Bench;
+use crate::examples::{
+    MERGE_EXAMPLES, ORDER_EXAMPLES, PACK_EXAMPLES, PLAN_EXAMPLES, REPAIR_EXAMPLES, SHORT_HELP, STAGE_EXAMPLES,
+    VERIFY_EXAMPLES,
+};
 use crate::exit;
 use crate::planning::{Pack, PlanArgs, Threads, Work};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueHint};
@@ -99,64 +104,6 @@ pub(crate) enum Command {
         out: PathBuf,
     },
 }
-
-const SHORT_HELP: &str = "--help shows all flags, with examples.";
-
-const PACK_EXAMPLES: &str = "\
-Examples:
-  packhorse pack photos --to webdataset --out shards
-  packhorse pack photos --to webdataset --out shards --labels folders --shuffle 7 --shard-size 500MB
-  packhorse pack photos --to webdataset --out shards --image resize=256 --split train=0.9,val=0.1
-  packhorse pack old-shards/*.tar --to webdataset --out shards --index wids,dali,energon
-  find photos -name '*.jpg' -print0 | packhorse pack --files-from - --to webdataset --out shards
-  packhorse pack --plan shards --part 3/16
-
-Stopped or failed? Run the same command again: finished shards stay.";
-
-const PLAN_EXAMPLES: &str = "\
-Examples:
-  packhorse plan photos --to webdataset --out shards --labels folders --dry-run
-  packhorse plan photos --to webdataset --out shards --labels folders
-  sbatch --array=1-16 --wrap 'exec packhorse pack --plan shards'
-  packhorse seal shards";
-
-const VERIFY_EXAMPLES: &str = "\
-Examples:
-  packhorse verify shards
-  packhorse verify shards --full
-  packhorse verify others/*.tar --for webdataset,hf,dali
-  packhorse verify other.idx --vocabulary 50257 --eod-id 50256";
-
-const MERGE_EXAMPLES: &str = "\
-Examples:
-  packhorse merge tokens --out data/corpus          data/corpus.bin and data/corpus.idx
-  packhorse merge a.idx b.idx c.idx --out all
-  packhorse merge tokens --split train --out train";
-
-const ORDER_EXAMPLES: &str = "\
-Examples:
-  packhorse order data/corpus --seq-length 4096 --samples 100000,1000,1000 --seed 1234 --out cache
-  packhorse order 0.7 data/web 0.3 data/code --seq-length 4096 --samples 500000 --out cache
-  packhorse order data/corpus --pack 8192 --out packed
-
-Megatron looks for its cache in --data-cache-path, under a name that --tokenizer-id is a part of.";
-
-const REPAIR_EXAMPLES: &str = "\
-Examples:
-  packhorse verify shards --full
-  packhorse repair shards                           packs what is damaged again, and seals to the same digest
-  packhorse verify corpus.idx
-  packhorse repair corpus.idx --out fixed           writes fixed.idx, for the same .bin";
-
-const STAGE_EXAMPLES: &str = "\
-Examples:
-  packhorse stage shards --to /dev/shm/shards
-  packhorse stage shards --to $SLURM_TMPDIR/shards --fraction 0.5
-  packhorse stage shards --to /dev/shm/shards --verify
-  packhorse stage s3://bucket/shards --to /scratch/shards --jobs 32
-
-Every file is checked by its digest and has its name when it is whole. Stopped or failed? Run the same command
-again: finished copies stay. Several at once, such as the tasks of a node, share the work.";
 
 #[derive(ClapArgs)]
 pub(crate) struct Dir {
@@ -391,114 +338,6 @@ pub(crate) struct Corpus {
     #[command(flatten)]
     pub(crate) threads: Threads,
 }
-
-/// The benchmarks.
-#[derive(Subcommand)]
-pub(crate) enum Bench {
-    /// Each stage of reading a dataset on its own, and all of them together: raw bytes, parse, decode, batch
-    #[command(after_help = BENCH_READ_EXAMPLES)]
-    Read(Box<BenchRead>),
-    /// Batches to a GPU, against the limits: copies alone, steps alone, steps with arriving batches
-    #[cfg(feature = "gpu")]
-    #[command(after_help = BENCH_UPLOAD_EXAMPLES)]
-    Upload(Box<BenchUpload>),
-}
-
-#[derive(ClapArgs)]
-pub(crate) struct BenchRead {
-    /// Decode pictures to N x N pixels: the shorter side is brought to N and the centre cut out [default: pictures stay
-    /// bytes]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) size: Option<u32>,
-
-    /// Random parts of pictures, and every other one mirrored, as training has it; with --size
-    #[arg(long, requires = "size")]
-    pub(crate) augment: bool,
-
-    #[command(flatten)]
-    pub(crate) load: BenchLoad,
-}
-
-#[cfg(feature = "gpu")]
-#[derive(ClapArgs)]
-pub(crate) struct BenchUpload {
-    /// The GPU: cuda, cuda:N, or host, which simulates one by threads of this machine
-    #[arg(long, value_name = "DEVICE", default_value = "cuda")]
-    pub(crate) device: String,
-
-    /// Decode pictures to N x N pixels
-    #[arg(long, value_name = "N", default_value_t = 224, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) size: u32,
-
-    /// Random parts of pictures, and every other one mirrored, as training has it
-    #[arg(long)]
-    pub(crate) augment: bool,
-
-    /// Milliseconds of a training step
-    #[arg(long, value_name = "MS", default_value_t = 20.0)]
-    pub(crate) step: f64,
-
-    #[command(flatten)]
-    pub(crate) load: BenchLoad,
-}
-
-/// The dataset, and how to load it.
-#[derive(ClapArgs)]
-pub(crate) struct BenchLoad {
-    /// A dataset's folder, or third-party shards: a file, a folder, a pattern like 'shard-{000..127}.tar'; s3:// and
-    /// http:// too
-    #[arg(value_hint = ValueHint::AnyPath)]
-    pub(crate) dataset: String,
-
-    /// Samples a batch
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) batch: u32,
-
-    /// Only these fields
-    #[arg(long, value_name = "A,B", value_delimiter = ',')]
-    pub(crate) fields: Vec<String>,
-
-    /// The order of samples: sequential, blocks:N (shards that are shuffled together), full
-    #[arg(long, value_name = "ORDER", default_value = "blocks:16")]
-    pub(crate) shuffle: packhorse_order::Shuffle,
-
-    /// What decides the order
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) seed: u64,
-
-    /// Threads that read ahead of decoding
-    #[arg(long, value_name = "N", default_value_t = 2)]
-    pub(crate) readers: usize,
-
-    /// Memory-map shards instead of reading them; only for files that are never written again
-    #[arg(long)]
-    pub(crate) map: bool,
-
-    /// Seconds a stage
-    #[arg(long, value_name = "S", default_value_t = 3.0)]
-    pub(crate) seconds: f64,
-
-    #[command(flatten)]
-    pub(crate) threads: Threads,
-}
-
-#[cfg(feature = "gpu")]
-const BENCH_UPLOAD_EXAMPLES: &str = "\
-Examples:
-  packhorse bench upload shards --batch 256
-  packhorse bench upload shards --batch 256 --augment --step 50 --jobs 16 --json
-  packhorse bench upload shards --device host                 without a GPU: what the loader gives
-
-A step computes nothing for --step milliseconds. device is the limit: steps on a batch that is on the GPU already. cached sends
-one batch repeatedly, loader all of them: the distance to the limit is the cost of the copies, and of the loader.";
-
-const BENCH_READ_EXAMPLES: &str = "\
-Examples:
-  packhorse bench read shards
-  packhorse bench read shards --size 224 --augment --jobs 8
-  packhorse bench read 'others/shard-{000..127}.tar' --json
-
-Look at the slowest stage: raw is the storage, parse finds samples, decode is the CPU, batch is all of them.";
 
 #[cfg(test)]
 mod tests {

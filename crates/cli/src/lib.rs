@@ -4,8 +4,10 @@
 //! byte layout: the binary passes the formats in a registry.
 
 mod args;
+mod bench_args;
 mod command;
 mod config;
+mod examples;
 mod exit;
 mod flags;
 mod outcome;

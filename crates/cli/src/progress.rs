@@ -88,6 +88,13 @@ impl Progress {
         Self { show, stage, counts: Counts::default(), said: Mutex::new(Said { last, skips: 0 }) }
     }
 
+    /// Says that the work is about to stop, which can take seconds.
+    pub(crate) fn stopping(&self) {
+        if matches!(self.show, Show::Bar | Show::Lines) {
+            self.say("stopping; the same command goes on from here");
+        }
+    }
+
     /// Removes the bar.
     pub(crate) fn finish(&self) {
         self.stage().bar.finish_and_clear();

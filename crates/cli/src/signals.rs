@@ -30,12 +30,19 @@ const GRACE: Duration = Duration::from_millis(400);
 /// Ends the program soon after a request to stop, also where the work looks for none, such as an index that is
 /// computed in one go: `last` cleans up and returns the exit code. Published files must be whole at any moment.
 pub(crate) fn end_soon(cancel: &Cancel, last: impl FnOnce() -> i32 + Send + 'static) {
+    on_stop(cancel, move || {
+        std::thread::sleep(GRACE);
+        std::process::exit(last());
+    });
+}
+
+/// Runs `then` on a thread of its own, soon after a request to stop.
+pub(crate) fn on_stop(cancel: &Cancel, then: impl FnOnce() + Send + 'static) {
     let cancel = cancel.clone();
     std::thread::spawn(move || {
         while !cancel.is_cancelled() {
             std::thread::sleep(LOOK);
         }
-        std::thread::sleep(GRACE);
-        std::process::exit(last());
+        then();
     });
 }

@@ -1,7 +1,7 @@
 //! `packhorse bench`.
 
 use super::CommandContext;
-use crate::args::{BenchLoad, BenchRead};
+use crate::bench_args::{BenchLoad, BenchRead};
 use crate::outcome::{counted, success};
 use crate::size::show;
 use packhorse_core::{Error, Kind, Observer, Result};

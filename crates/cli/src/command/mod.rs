@@ -14,7 +14,8 @@ mod trees;
 mod upload;
 mod verify;
 
-use crate::args::{Args, Bench, Command, Common};
+use crate::args::{Args, Command, Common};
+use crate::bench_args::Bench;
 use crate::outcome::Style;
 use crate::planning::Work;
 use crate::progress::{Progress, Show};
@@ -69,6 +70,8 @@ impl<'a> CommandContext<'a> {
 /// Runs one command.
 pub(crate) fn run(registry: &Registry, args: Args) -> Result<ExitCode> {
     let context = CommandContext::new(registry, &args.common)?;
+    let progress = context.progress.clone();
+    signals::on_stop(&context.cancel, move || progress.stopping());
     let done = match args.command {
         Command::Pack(args) => pack::run(&context, &args),
         Command::Plan(args) => plan::run(&context, &args),

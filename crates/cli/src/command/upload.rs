@@ -2,7 +2,7 @@
 
 use super::CommandContext;
 use super::bench::{Load, extension, is_picture, view};
-use crate::args::BenchUpload;
+use crate::bench_args::BenchUpload;
 use crate::outcome::{counted, success};
 use crate::size::show;
 use packhorse_core::{Error, Event, Kind, Observer as _, Result};

@@ -1,0 +1,97 @@
+//! The flags of `bench`.
+
+use crate::examples::BENCH_READ_EXAMPLES;
+#[cfg(feature = "gpu")]
+use crate::examples::BENCH_UPLOAD_EXAMPLES;
+use crate::planning::Threads;
+use clap::{Args as ClapArgs, Subcommand, ValueHint};
+
+/// The benchmarks.
+#[derive(Subcommand)]
+pub(crate) enum Bench {
+    /// Each stage of reading a dataset on its own, and all of them together: raw bytes, parse, decode, batch
+    #[command(after_help = BENCH_READ_EXAMPLES)]
+    Read(Box<BenchRead>),
+    /// Batches to a GPU, against the limits: copies alone, steps alone, steps with arriving batches
+    #[cfg(feature = "gpu")]
+    #[command(after_help = BENCH_UPLOAD_EXAMPLES)]
+    Upload(Box<BenchUpload>),
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct BenchRead {
+    /// Decode pictures to N x N pixels: the shorter side is brought to N and the centre cut out [default: pictures stay
+    /// bytes]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) size: Option<u32>,
+
+    /// Random parts of pictures, and every other one mirrored, as training has it; with --size
+    #[arg(long, requires = "size")]
+    pub(crate) augment: bool,
+
+    #[command(flatten)]
+    pub(crate) load: BenchLoad,
+}
+
+#[cfg(feature = "gpu")]
+#[derive(ClapArgs)]
+pub(crate) struct BenchUpload {
+    /// The GPU: cuda, cuda:N, or host, which simulates one by threads of this machine
+    #[arg(long, value_name = "DEVICE", default_value = "cuda")]
+    pub(crate) device: String,
+
+    /// Decode pictures to N x N pixels
+    #[arg(long, value_name = "N", default_value_t = 224, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) size: u32,
+
+    /// Random parts of pictures, and every other one mirrored, as training has it
+    #[arg(long)]
+    pub(crate) augment: bool,
+
+    /// Milliseconds of a training step
+    #[arg(long, value_name = "MS", default_value_t = 20.0)]
+    pub(crate) step: f64,
+
+    #[command(flatten)]
+    pub(crate) load: BenchLoad,
+}
+
+/// The dataset, and how to load it.
+#[derive(ClapArgs)]
+pub(crate) struct BenchLoad {
+    /// A dataset's folder, or third-party shards: a file, a folder, a pattern like 'shard-{000..127}.tar'; s3:// and
+    /// http:// too
+    #[arg(value_hint = ValueHint::AnyPath)]
+    pub(crate) dataset: String,
+
+    /// Samples a batch
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) batch: u32,
+
+    /// Only these fields
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub(crate) fields: Vec<String>,
+
+    /// The order of samples: sequential, blocks:N (shards that are shuffled together), full
+    #[arg(long, value_name = "ORDER", default_value = "blocks:16")]
+    pub(crate) shuffle: packhorse_order::Shuffle,
+
+    /// What decides the order
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) seed: u64,
+
+    /// Threads that read ahead of decoding
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub(crate) readers: usize,
+
+    /// Memory-map shards instead of reading them; only for files that are never written again
+    #[arg(long)]
+    pub(crate) map: bool,
+
+    /// Seconds a stage
+    #[arg(long, value_name = "S", default_value_t = 3.0)]
+    pub(crate) seconds: f64,
+
+    #[command(flatten)]
+    pub(crate) threads: Threads,
+}

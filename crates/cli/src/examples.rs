@@ -1,0 +1,77 @@
+//! The text after the flags in help: examples of each command.
+
+pub(crate) const SHORT_HELP: &str = "--help shows all flags, with examples.";
+
+pub(crate) const PACK_EXAMPLES: &str = "\
+Examples:
+  packhorse pack photos --to webdataset --out shards
+  packhorse pack photos --to webdataset --out shards --labels folders --shuffle 7 --shard-size 500MB
+  packhorse pack photos --to webdataset --out shards --image resize=256 --split train=0.9,val=0.1
+  packhorse pack old-shards/*.tar --to webdataset --out shards --index wids,dali,energon
+  find photos -name '*.jpg' -print0 | packhorse pack --files-from - --to webdataset --out shards
+  packhorse pack --plan shards --part 3/16
+
+Stopped or failed? Run the same command again: finished shards stay.";
+
+pub(crate) const PLAN_EXAMPLES: &str = "\
+Examples:
+  packhorse plan photos --to webdataset --out shards --labels folders --dry-run
+  packhorse plan photos --to webdataset --out shards --labels folders
+  sbatch --array=1-16 --wrap 'exec packhorse pack --plan shards'
+  packhorse seal shards";
+
+pub(crate) const VERIFY_EXAMPLES: &str = "\
+Examples:
+  packhorse verify shards
+  packhorse verify shards --full
+  packhorse verify others/*.tar --for webdataset,hf,dali
+  packhorse verify other.idx --vocabulary 50257 --eod-id 50256";
+
+pub(crate) const MERGE_EXAMPLES: &str = "\
+Examples:
+  packhorse merge tokens --out data/corpus          data/corpus.bin and data/corpus.idx
+  packhorse merge a.idx b.idx c.idx --out all
+  packhorse merge tokens --split train --out train";
+
+pub(crate) const ORDER_EXAMPLES: &str = "\
+Examples:
+  packhorse order data/corpus --seq-length 4096 --samples 100000,1000,1000 --seed 1234 --out cache
+  packhorse order 0.7 data/web 0.3 data/code --seq-length 4096 --samples 500000 --out cache
+  packhorse order data/corpus --pack 8192 --out packed
+
+Megatron looks for its cache in --data-cache-path, under a name that --tokenizer-id is a part of.";
+
+pub(crate) const REPAIR_EXAMPLES: &str = "\
+Examples:
+  packhorse verify shards --full
+  packhorse repair shards                           packs what is damaged again, and seals to the same digest
+  packhorse verify corpus.idx
+  packhorse repair corpus.idx --out fixed           writes fixed.idx, for the same .bin";
+
+pub(crate) const STAGE_EXAMPLES: &str = "\
+Examples:
+  packhorse stage shards --to /dev/shm/shards
+  packhorse stage shards --to $SLURM_TMPDIR/shards --fraction 0.5
+  packhorse stage shards --to /dev/shm/shards --verify
+  packhorse stage s3://bucket/shards --to /scratch/shards --jobs 32
+
+Every file is checked by its digest and has its name when it is whole. Stopped or failed? Run the same command
+again: finished copies stay. Several at once, such as the tasks of a node, share the work.";
+
+#[cfg(feature = "gpu")]
+pub(crate) const BENCH_UPLOAD_EXAMPLES: &str = "\
+Examples:
+  packhorse bench upload shards --batch 256
+  packhorse bench upload shards --batch 256 --augment --step 50 --jobs 16 --json
+  packhorse bench upload shards --device host                 without a GPU: what the loader gives
+
+A step computes nothing for --step milliseconds. device is the limit: steps on a batch that is on the GPU already. cached sends
+one batch repeatedly, loader all of them: the distance to the limit is the cost of the copies, and of the loader.";
+
+pub(crate) const BENCH_READ_EXAMPLES: &str = "\
+Examples:
+  packhorse bench read shards
+  packhorse bench read shards --size 224 --augment --jobs 8
+  packhorse bench read 'others/shard-{000..127}.tar' --json
+
+Look at the slowest stage: raw is the storage, parse finds samples, decode is the CPU, batch is all of them.";
