@@ -260,7 +260,7 @@ fn exit_codes() {
     fails(dir.path(), &["seal", "out"], 6, "shard-000000");
     std::fs::write(dir.path().join("in/cat/1.txt"), "longer than before").unwrap();
     fails(dir.path(), &["pack", "--plan", "out"], 4, "cat/1.txt");
-    fails(dir.path(), &["ls", "in/cat/1.txt"], 8, "is no shard");
+    fails(dir.path(), &["ls", "in/cat/1.txt"], 8, "is not a shard");
 }
 
 #[test]
@@ -269,7 +269,7 @@ fn what_was_meant_is_said() {
     let pack = |to: &'static str| ["pack", "in", "--to", to, "--out", "out"];
     fails(dir.path(), &["pack", "in", "--out", "out"], 2, "webdataset, hdf5, tfrecord, tokens, parquet, arrow");
     fails(dir.path(), &pack("webdatset"), 2, "did you mean webdataset?");
-    fails(dir.path(), &pack("root"), 8, "root is read and not written; --to takes webdataset");
+    fails(dir.path(), &pack("root"), 8, "root can be read but not written; --to takes webdataset");
     fails(dir.path(), &["pack", "inn", "--to", "wds", "--out", "out"], 2, "no such file or folder; did you mean in?");
     fails(dir.path(), &["ls", "inn"], 2, "did you mean in?");
     std::fs::write(dir.path().join("file"), "").unwrap();

@@ -160,7 +160,7 @@ fn shards_become_one_pair() {
     assert_eq!(packhorse(&["verify", text(&idx), "--vocabulary", "256"]).run().code(), 3);
     // An existing pair is never overwritten.
     let again = packhorse(&["merge", text(&out), "--out", text(&all)]).run();
-    assert!(again.code() == 2 && again.said.contains("there already"), "{again:?}");
+    assert!(again.code() == 2 && again.said.contains("already exists"), "{again:?}");
     // The order of training over it, as files that numpy loads.
     let cache = corpus.dir("cache");
     let order = ["order", text(&all), "--seq-length", "64", "--samples", "500,10", "--out", text(&cache), "--json"];

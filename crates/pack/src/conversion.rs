@@ -1,4 +1,4 @@
-//! What happens to rows between inputs and a shard, as a plan's header has it.
+//! The conversion of rows between inputs and a shard, built from a plan's header.
 
 use crate::block_reader::BlockReader;
 use crate::inputs::Inputs;
@@ -11,37 +11,37 @@ use packhorse_transform::Transform;
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 
-/// The steps before and after the transforms of a plan, and what writes the rows.
+/// The steps before and after the transforms of a plan, and the sink.
 pub(crate) struct Conversion {
     before: Vec<Box<dyn Transform>>,
     after: Vec<Box<dyn Transform>>,
-    /// The schema of rows whose fields are bytes, as they are read.
+    /// The schema of rows as they are read from inputs whose fields are bytes.
     raw: SchemaRef,
     /// The schema of the rows that the sink gets.
     pub(crate) written: SchemaRef,
     pub(crate) sink: Box<dyn Sink>,
-    /// The least bytes that a sample of fields of bytes takes up once it is decoded.
+    /// The least bytes of a decoded sample.
     pub(crate) decoded: u64,
     /// The limits of single values.
     pub(crate) limits: Limits,
-    /// The limits of what is decoded.
+    /// The limits of decoded values.
     inner: Limits,
-    /// Whether both are those of the plan, so that they may decide what shards hold.
+    /// Whether both are the plan's own, so that values over them may be skipped.
     limits_decide: bool,
 }
 
-/// What a writer among several may decode in any case.
+/// The least bytes that each of several writers may decode.
 const LEAST: u64 = 16 << 20;
 
 impl Conversion {
-    /// The conversion of a plan with this header. `rows`: whether shards start with rows, whose keys and fields scan
-    /// did not see.
+    /// The conversion of a plan with this header. `rows`: whether shards start with rows of table inputs, whose keys
+    /// and fields scan did not check.
     pub(crate) fn of(context: &PackContext<'_>, header: &PlanHeader, rows: bool) -> Result<Self> {
         Self::within(context, header, rows, limits(header, context.limits)?)
     }
 
-    /// The same for one of `writers` side by side, each of which decodes within its part of the limits; `None` where
-    /// that is all of them. What only these refuse is no sample to be left out.
+    /// The conversion for `writers` side by side, each with its share of the limits; `None` if the share is the whole.
+    /// A value refused only by the smaller limits is never skipped.
     pub(crate) fn tight(
         &self,
         context: &PackContext<'_>,
@@ -58,7 +58,7 @@ impl Conversion {
         }
     }
 
-    /// The conversion whose decoded values are within `inner`.
+    /// The conversion with the limits `inner` for decoded values.
     fn within(context: &PackContext<'_>, header: &PlanHeader, rows: bool, inner: Limits) -> Result<Self> {
         let schema = FieldRecord::schema(&header.schema)?;
         let limits = limits(header, context.limits)?;
@@ -81,19 +81,19 @@ impl Conversion {
         Ok(Self { before, after, raw, written, sink, decoded, limits, inner, limits_decide })
     }
 
-    /// Whether rows are written as they are read.
+    /// Whether rows are written unchanged.
     pub(crate) fn is_plain(&self, context: &PackContext<'_>) -> bool {
         self.before.is_empty() && context.transforms.is_empty() && self.after.is_empty()
     }
 
-    /// How many writers have room for what they gather, where memory is bounded to `memory`.
+    /// The number of writers whose gathered rows fit into `memory`, if limits are set.
     pub(crate) fn most_writers(&self, memory: u64) -> usize {
         let bounded = self.limits != Limits::default();
         let room = memory.checked_div(self.sink.gathers()).filter(|_| bounded);
         room.map_or(usize::MAX, |room| usize::try_from(room.max(1)).unwrap_or(usize::MAX))
     }
 
-    /// How blocks of `inputs` are put together.
+    /// A reader of blocks of `inputs`.
     pub(crate) fn block_reader<'a>(
         &'a self,
         context: &'a PackContext<'a>,
@@ -120,13 +120,13 @@ impl Conversion {
     }
 }
 
-/// For each decoded column the field of bytes that it comes from.
+/// For each decoded column its encoded field.
 fn decoded_from(header: &PlanHeader) -> HashMap<String, String> {
     let of_record = |r: &CodecRecord| r.columns.iter().map(|c| (c.name.clone(), r.field.clone())).collect::<Vec<_>>();
     header.decode.iter().flat_map(of_record).collect()
 }
 
-/// The least bytes that a sample of fields of bytes takes up once it is decoded: those of arrays of one shape.
+/// The least bytes of a decoded sample: the sum of its arrays of fixed shape.
 fn decoded(schema: &SchemaRef, header: &PlanHeader) -> Result<u64> {
     let inside: HashSet<&str> = header.decode.iter().flat_map(|r| r.columns.iter().map(|c| c.name.as_str())).collect();
     let mut bytes = 0u64;

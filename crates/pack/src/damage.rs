@@ -1,4 +1,4 @@
-//! What is damaged in a dataset.
+//! Defects of a dataset.
 
 /// One defect of a dataset.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

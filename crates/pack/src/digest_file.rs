@@ -4,7 +4,7 @@ use packhorse_core::{Result, Store};
 use packhorse_dataset::Digest;
 use std::path::Path;
 
-/// Digest and length of a file; `each` sees how many bytes came with each read.
+/// Digest and length of the file `path`; `each` gets the length of each read.
 pub(crate) fn digest_file(
     store: &dyn Store,
     path: &Path,

@@ -98,11 +98,8 @@ pub(crate) fn is_compressed(path: &Path) -> bool {
 /// The main file of `path` (for `x.bin` an existing `x.idx`), or `path` itself.
 pub(crate) fn main_file(registry: &Registry, store: &dyn Store, path: &Path) -> PathBuf {
     let mains = registry.mains(path.as_os_str().as_bytes()).map(|name| PathBuf::from(OsString::from_vec(name)));
-    let is_there = |main: &PathBuf| store.stat(main, true).is_ok_and(|stat| stat.kind == FileKind::File);
-    mains
-        .filter(|_| container(registry, &NameRules::default(), path).is_none())
-        .find(is_there)
-        .unwrap_or(path.to_owned())
+    let exists = |main: &PathBuf| store.stat(main, true).is_ok_and(|stat| stat.kind == FileKind::File);
+    mains.filter(|_| container(registry, &NameRules::default(), path).is_none()).find(exists).unwrap_or(path.to_owned())
 }
 
 /// Opens a file; a compressed one is read decompressed.

@@ -1,4 +1,4 @@
-//! Looking inside any shard: what members it holds, one of them, how many.
+//! Looks into any shard: lists its members, reads one, counts them.
 
 use crate::input_format::{NameRules, container, main_file, open};
 use crate::inspect_rows::{self, columns};
@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Calls `each` with name and extent of every field in the shard `path`, in its order. Members that
-/// hold no field are passed over.
+/// Calls `each` with name and extent of every field in the shard `path`, in file order. Skips members that are not
+/// fields.
 pub fn list(
     registry: &Registry,
     store: &dyn Store,
@@ -41,11 +41,11 @@ fn no_shard(store: &dyn Store, path: &Path) -> Error {
         Ok(stat) if stat.kind == FileKind::Directory => {
             Error::config("is a folder; give one of the shards in it").in_input(path.display())
         }
-        Ok(_) => Error::unsupported("is no shard: its extension belongs to no container").in_input(path.display()),
+        Ok(_) => Error::unsupported("is not a shard: no container format has its extension").in_input(path.display()),
     }
 }
 
-/// The data files of the sealed dataset in the folder `path`, in its order; `path` itself if it is a file.
+/// The data files of the sealed dataset in the folder `path`, in shard order; `path` itself if it is a file.
 pub fn files(store: &dyn Store, path: &Path) -> Result<Vec<PathBuf>> {
     if store.stat(path, true).map_err(|e| with_suggestion(store, path, e))?.kind != FileKind::Directory {
         return Ok(vec![path.to_owned()]);
@@ -55,8 +55,8 @@ pub fn files(store: &dyn Store, path: &Path) -> Result<Vec<PathBuf>> {
     Ok(manifest.shards.iter().map(|shard| path.join(&shard.file)).collect())
 }
 
-/// Writes the bytes of the member `name` (`KEY.FIELD`) of the shard `path` to `out`; of typed rows, the
-/// value: bytes and text as they are, numbers and arrays as `.npy`. Returns whether the shard has it.
+/// Writes the member `name` (`KEY.FIELD`) of the shard `path` to `out`: bytes and text as they are, numbers and arrays
+/// of table shards as `.npy`. Returns whether the shard has it.
 pub fn cat(registry: &Registry, store: &dyn Store, path: &Path, name: &str, out: &mut dyn Write) -> Result<bool> {
     if columns(registry, store, path)?.is_some() {
         return inspect_rows::cat(registry, store, path, name, out);
@@ -91,16 +91,16 @@ fn copy(input: &dyn Input, extent: Extent, out: &mut dyn Write) -> Result<()> {
     out.flush().context("write")
 }
 
-/// What a shard holds.
+/// Counts of a shard.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stat {
-    /// Samples: runs of members with one key.
+    /// Samples: consecutive members of one key.
     pub samples: u64,
-    /// Members and bytes of each field.
+    /// Number of members, and bytes, of each field.
     pub fields: BTreeMap<String, (u64, u64)>,
 }
 
-/// Counts what the shard `path` holds.
+/// Counts the samples and fields of the shard `path`.
 pub(crate) fn stat(registry: &Registry, store: &dyn Store, path: &Path) -> Result<Stat> {
     let mut stat = Stat::default();
     let mut last = None;

@@ -1,4 +1,4 @@
-//! Looking inside a file of typed rows: its columns, and one value.
+//! Looks into a table shard: its columns, and one value.
 
 use crate::inspect::shard;
 use crate::merged_columns::shown;
@@ -10,17 +10,16 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a file of typed rows says of itself.
+/// The columns of a table shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Columns {
-    /// How many samples.
+    /// The number of samples.
     pub samples: u64,
-    /// Name and type of each field, in order, as users read them (`Float32[3,224,224]`).
+    /// Name and type of each field, in order, as text (`Float32[3,224,224]`).
     pub fields: Vec<(String, String)>,
 }
 
-/// The columns of the file `path`; `None` where fields are ranges of bytes, which
-/// [`list`](crate::list) names.
+/// The columns of the file `path`; `None` if its fields are ranges of bytes, which [`list`](crate::list) names.
 pub fn columns(registry: &Registry, store: &dyn Store, path: &Path) -> Result<Option<Columns>> {
     let columns = |info: TableInfo| Columns {
         samples: info.items,
@@ -30,7 +29,7 @@ pub fn columns(registry: &Registry, store: &dyn Store, path: &Path) -> Result<Op
     Ok(info.map_err(|e| e.in_input(path.display()))?.map(columns))
 }
 
-/// The rows of the file `path`; `None` where fields are ranges of bytes.
+/// The rows of the file `path`; `None` if its fields are ranges of bytes.
 fn opened(registry: &Registry, store: &dyn Store, path: &Path) -> Result<Option<Box<dyn Table>>> {
     let (source, input) = shard(registry, store, path)?;
     match source.lists() {
@@ -39,8 +38,8 @@ fn opened(registry: &Registry, store: &dyn Store, path: &Path) -> Result<Option<
     }
 }
 
-/// Writes the value `name` (`KEY.FIELD`, or `NUMBER.FIELD` where the file has no keys) of the file of typed
-/// rows `path`: bytes and text as they are, numbers and arrays as `.npy`. False if it has none.
+/// Writes the value `name` (`KEY.FIELD`, or `NUMBER.FIELD` without keys) of the table shard `path`: bytes and text as
+/// they are, numbers and arrays as `.npy`. Returns whether the shard has it.
 pub(crate) fn cat(
     registry: &Registry,
     store: &dyn Store,
@@ -91,5 +90,5 @@ fn write(registry: &Registry, rows: &Rows, field: &packhorse_core::Field, out: &
             return out.write_all(bytes.value(0)).and_then(|()| out.flush()).context("write");
         }
     }
-    Err(Error::unsupported(format!("field {} ({}) has no form as a file", field.name(), shown(field))))
+    Err(Error::unsupported(format!("field {} ({}) can't be written as a file", field.name(), shown(field))))
 }

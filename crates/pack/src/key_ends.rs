@@ -1,11 +1,11 @@
-//! Where in the name of a file the key of its sample ends and its field begins.
+//! Splits the name of a file into the key of its sample and its field.
 
 use packhorse_core::{Code, Error, MemberName, NameFault, Result, member_name, split_base};
 use regex::bytes::Regex;
 use std::fmt;
 use std::str::FromStr;
 
-/// The rule by which names of files and of archives' members are split. It looks at the last part of a path only.
+/// The rule that splits the names of files and archive members. It applies to the last part of a path.
 #[derive(Clone, Debug, Default)]
 pub enum KeyEnds {
     /// At the first dot, as WebDataset's readers do: `a.seg.png` is the field `seg.png` of `a`.
@@ -13,7 +13,7 @@ pub enum KeyEnds {
     FirstDot,
     /// At the last dot: `2024.05.01.jpg` is the field `jpg` of `2024.05.01`, which readers see as `2024%2E05%2E01`.
     LastDot,
-    /// The first group of an expression is the key, the second the field; a name without a match is passed over.
+    /// By the groups of an expression: the first is the key, the second the field. Names without a match are ignored.
     Regex(Regex),
 }
 
@@ -22,12 +22,11 @@ impl KeyEnds {
     pub(crate) fn split(&self, base: &[u8]) -> Result<MemberName, NameFault> {
         let halves = match self {
             KeyEnds::FirstDot => return split_base(base),
-            KeyEnds::LastDot => {
-                base.iter().rposition(|b| *b == b'.').map(|dot| base.split_at(dot)).map(|(stem, ext)| {
-                    // The dot is neither's.
-                    (stem, ext.get(1..).unwrap_or_default())
-                })
-            }
+            KeyEnds::LastDot => base
+                .iter()
+                .rposition(|b| *b == b'.')
+                .map(|dot| base.split_at(dot))
+                .map(|(stem, ext)| (stem, ext.get(1..).unwrap_or_default())),
             KeyEnds::Regex(rule) => rule.captures(base).and_then(|found| {
                 let part = |i: usize| found.get(i).map(|part| part.as_bytes());
                 Some((part(1).filter(|stem| !stem.is_empty())?, part(2)?))
@@ -116,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_makes_no_sense_is_refused() {
+    fn invalid_rules_are_refused() {
         for (rule, why) in [("dot", "not \"dot\""), ("regex:(", "unclosed group"), ("regex:(.*)", "has 1 groups")] {
             let error = rule.parse::<KeyEnds>().unwrap_err().to_string();
             assert!(error.contains(why), "{error}");

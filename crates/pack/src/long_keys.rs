@@ -1,16 +1,16 @@
-//! Keys that are longer than readers carry.
+//! Keys that are longer than the sink or its readers allow.
 
 use packhorse_core::{Code, Error, Result};
 use std::fmt;
 use std::str::FromStr;
 
-/// What to do with keys that are longer than readers carry.
+/// How keys are handled that are longer than the sink or its readers allow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LongKeys {
-    /// A bad input, with advice.
+    /// They are bad inputs.
     #[default]
     Refuse,
-    /// ShardBounds, followed by `~` and 16 hexadecimal digits of the whole key's BLAKE3.
+    /// They are cut, and end with `~` and 16 hexadecimal digits of the BLAKE3 hash of the whole key.
     Hash,
 }
 
@@ -38,7 +38,7 @@ impl FromStr for LongKeys {
     }
 }
 
-/// `key` in `longest` bytes: its start and a hash of all of it.
+/// `key` shortened to `longest` bytes: its start and a hash of the whole key.
 pub(crate) fn shorten(key: &str, longest: usize) -> String {
     let hash = blake3::hash(key.as_bytes()).to_hex();
     let end = (0..=longest.saturating_sub(17)).rev().find(|i| key.is_char_boundary(*i)).unwrap_or(0);

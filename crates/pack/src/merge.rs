@@ -1,4 +1,4 @@
-//! Files made of shards: many joined into one, and one that is damaged written anew.
+//! Files made of shards: merges many into one, and rewrites a damaged one.
 
 use crate::cancellable_input::CancellableInput;
 use crate::digest_file::digest_file;
@@ -12,39 +12,40 @@ use packhorse_storage::{Published, Stage, Staging};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What to merge.
+/// How to merge.
 #[derive(Clone, Debug)]
 pub struct MergeOptions {
-    /// Of sealed datasets, only the shards of this split.
+    /// Takes only the shards of this split from sealed datasets.
     pub split: Option<String>,
-    /// Whether the files of sealed datasets are compared with what was recorded of them before anything is written.
+    /// Whether files of sealed datasets are compared with their recorded digests before anything is written.
     pub verify: bool,
 }
 
 impl Default for MergeOptions {
-    /// All shards, compared with what was recorded.
+    /// All shards, verified.
     fn default() -> Self {
         Self { split: None, verify: true }
     }
 }
 
-/// What [`merge`] made.
+/// The result of [`merge`].
 #[derive(Clone, Debug)]
 pub struct Merged {
-    /// How many shards went into it.
+    /// The number of merged shards.
     pub shards: u64,
-    /// What it holds.
+    /// Totals of the new shard.
     pub summary: ShardSummary,
-    /// Its files.
+    /// The files of the new shard.
     pub files: Vec<FileRecord>,
 }
 
-/// Joins `inputs` (shards, and sealed datasets, whose shards of a split are taken, or all) into one shard, in
-/// their order: its files are called `out` and what the format adds.
+/// Merges `inputs` (shards, and sealed datasets, whose shards are taken) into one shard, in their order. Its files are
+/// named `out` with the format's suffixes.
 ///
-/// The file that readers open comes last, and while it is not there the shard is not: what a run that was killed left
-/// is replaced by the same bytes. Files that are there are not replaced by others (`Config`). Damage to what sealed
-/// datasets recorded is an `Incomplete` error, and nothing is written.
+/// The file that readers open is published last, so that an interrupted merge leaves no shard, and can be repeated.
+///
+/// Errors: `Config` for existing files with other bytes; `Incomplete` for a damaged sealed dataset, and nothing is
+/// written.
 pub fn merge(
     registry: &Registry,
     store: &Arc<dyn Store>,
@@ -60,7 +61,8 @@ pub fn merge(
         let (transforms, found) = shards_of(registry, &**store, input, split)?;
         match (transforms, &made) {
             (Some(ours), Some((theirs, other))) if ours != *theirs => {
-                let message = format!("was made in another way than {}, with another tokenizer, say", other.display());
+                let message =
+                    format!("was made by other transforms than {}, such as another tokenizer", other.display());
                 return Err(Error::config(message).in_input(input.display()));
             }
             (ours, None) => made = ours.map(|ours| (ours, input)),
@@ -75,7 +77,7 @@ pub fn merge(
         return Err(Error::config(message).in_input(path.display()));
     }
     let (folder, name) = place(out)?;
-    // Before hours of copying, and not only after them.
+    // Checked before the copy, which may take hours.
     refuse_present(&**store, folder, &format!("{name}{}", opened_suffix(&***format)?))?;
     if options.verify {
         check(&**store, inputs, split, cancel)?;
@@ -90,7 +92,7 @@ pub fn merge(
     Ok(Merged { shards: shards.len() as u64, summary, files: publish(&**store, &staging, stage, cancel)? })
 }
 
-/// Compares the files of sealed datasets, and of shards that lie in them, with what was recorded.
+/// Compares the files of sealed datasets, and of single shards of such, with their recorded digests.
 fn check(store: &dyn Store, inputs: &[PathBuf], split: Option<&str>, cancel: &Cancel) -> Result<()> {
     let mut recorded = RecordedFiles::default();
     for input in inputs {
@@ -102,8 +104,7 @@ fn check(store: &dyn Store, inputs: &[PathBuf], split: Option<&str>, cancel: &Ca
     recorded.check(store, cancel, |_| true)
 }
 
-/// What follows the name of a shard in the name of the file that readers open: of `x.bin`, which belongs to `x.idx`,
-/// the latter.
+/// The suffix of the file that readers open: `.idx` for a format whose data file `x.bin` belongs to `x.idx`.
 fn opened_suffix(format: &dyn Format) -> Result<String> {
     let sink = format.sink(&Options::new())?;
     let suffix = sink.suffix();
@@ -111,16 +112,16 @@ fn opened_suffix(format: &dyn Format) -> Result<String> {
     Ok(format.companions().iter().find_map(main).unwrap_or_else(|| suffix.to_owned()))
 }
 
-/// What [`repair`] did.
+/// The result of [`repair`].
 #[derive(Clone, Debug)]
 pub struct Repaired {
-    /// What was wrong and what was done, in sentences; empty where nothing was wrong.
+    /// Defects and their repairs, in sentences; empty if the file is not damaged.
     pub done: Vec<String>,
-    /// The files that were written.
+    /// The files written.
     pub files: Vec<FileRecord>,
 }
 
-/// Writes what is wrong with the file `path`, anybody's, anew: into files called `out` and what the format adds.
+/// Rewrites the damaged file `path`, which may be third-party, as files named `out` with the format's suffixes.
 pub fn repair(
     registry: &Registry,
     store: &Arc<dyn Store>,
@@ -130,7 +131,7 @@ pub fn repair(
     cancel: &Cancel,
 ) -> Result<Repaired> {
     let Some((format, None)) = container(registry, &NameRules::default(), path) else {
-        return Err(Error::unsupported("is no file of a format that can be repaired").in_input(path.display()));
+        return Err(Error::unsupported("can't be repaired: its format has no repair").in_input(path.display()));
     };
     let input = CancellableInput::new(store.open(path).map_err(as_request_error)?, cancel);
     let (folder, name) = place(out)?;
@@ -147,7 +148,7 @@ fn place(out: &Path) -> Result<(&Path, String)> {
     let name = out.file_name().and_then(|name| name.to_str());
     let name = name.ok_or_else(|| Error::config("names no file in UTF-8; give a name such as data/corpus"));
     let name = name.map_err(|e| e.in_input(out.display()))?;
-    // A user who names one of the files means it.
+    // The name of one of the files stands for both.
     let name = name.strip_suffix(".bin").or(name.strip_suffix(".idx")).unwrap_or(name);
     let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     Ok((folder, name.to_owned()))
@@ -156,7 +157,7 @@ fn place(out: &Path) -> Result<(&Path, String)> {
 fn refuse_present(store: &dyn Store, folder: &Path, name: &str) -> Result<()> {
     let path = folder.join(name);
     match store.stat(&path, false) {
-        Ok(_) => Err(Error::config("is there already")
+        Ok(_) => Err(Error::config("already exists")
             .with_code(Code::OutputExists)
             .hint("give `out` another name")
             .in_input(path.display())),
@@ -164,7 +165,7 @@ fn refuse_present(store: &dyn Store, folder: &Path, name: &str) -> Result<()> {
     }
 }
 
-/// Publishes the files of `stage`, the last of which must not be there; others may be, with the same bytes.
+/// Publishes the files of `stage`. The last one must not exist; the others may, with the same bytes.
 fn publish(store: &dyn Store, staging: &Staging, stage: Stage, cancel: &Cancel) -> Result<Vec<FileRecord>> {
     let check = |files: &[Published]| {
         cancel.check()?;
@@ -175,7 +176,7 @@ fn publish(store: &dyn Store, staging: &Staging, stage: Stage, cancel: &Cancel) 
     Ok(stage.publish_if(check)?.into_iter().map(record).collect())
 }
 
-/// An error where a file of this name is there and has other bytes.
+/// Refuses to replace a file that has other bytes.
 fn refuse_other(store: &dyn Store, folder: &Path, file: &Published, cancel: &Cancel) -> Result<()> {
     let path = folder.join(&file.name);
     let same = match store.stat(&path, false) {
@@ -185,7 +186,7 @@ fn refuse_other(store: &dyn Store, folder: &Path, file: &Published, cancel: &Can
     };
     match same {
         true => Ok(()),
-        false => Err(Error::config("is there already, and is another file than this one")
+        false => Err(Error::config("already exists, with other bytes")
             .with_code(Code::OutputExists)
             .hint("give `out` another name")
             .in_input(path.display())),
@@ -194,7 +195,7 @@ fn refuse_other(store: &dyn Store, folder: &Path, file: &Published, cancel: &Can
 
 type Shard<'r> = (&'r Arc<dyn Format>, PathBuf);
 
-/// The shard `input`, or those of the sealed dataset `input` and how they were made.
+/// The shard `input`; or the shards of the sealed dataset `input`, and its transforms.
 fn shards_of<'r>(
     registry: &'r Registry,
     store: &dyn Store,
@@ -203,11 +204,11 @@ fn shards_of<'r>(
 ) -> Result<(Option<Vec<String>>, Vec<Shard<'r>>)> {
     if store.stat(input, true).map_err(as_request_error)?.kind != FileKind::Directory {
         let Some((format, None)) = container(registry, &NameRules::default(), input) else {
-            return Err(Error::config("is no shard that can be merged").in_input(input.display()));
+            return Err(Error::config("is not a shard that can be merged").in_input(input.display()));
         };
         return Ok((None, vec![(format, input.to_owned())]));
     }
-    let unsealed = || Error::config("is no sealed dataset; seal it, or name its shards").in_input(input.display());
+    let unsealed = || Error::config("is not a sealed dataset; seal it, or name its shards").in_input(input.display());
     let manifest = sealed_manifest(store, input)?.ok_or_else(unsealed)?;
     let format = registry.get(&manifest.format.format)?;
     let wanted = |name: &Option<String>| split.is_none_or(|wanted| name.as_deref() == Some(wanted));

@@ -14,7 +14,7 @@ pub(crate) enum Shapes {
     Ragged,
 }
 
-/// MergedColumns by name, as far as inputs were seen.
+/// The columns of the inputs added so far, by name.
 #[derive(Debug, Default)]
 pub(crate) struct MergedColumns {
     columns: BTreeMap<String, Column>,

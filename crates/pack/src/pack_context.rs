@@ -35,7 +35,7 @@ pub(crate) struct PackOptions {
     /// The most bytes of input held in blocks of all writers, beside 512 KiB for each writer and 1 MiB for a sample
     /// copied in pieces. [`PackContext::limits`] bounds single values and their decoded forms.
     pub(crate) memory: u64,
-    /// What to do with bad inputs.
+    /// How bad inputs are handled.
     pub(crate) on_error: OnError,
     /// Whether shards of sealed datasets among the inputs are compared with their recorded digests before they are
     /// read. Damage is always an error (`Incomplete`), never skipped.

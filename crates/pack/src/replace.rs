@@ -108,7 +108,7 @@ pub(crate) fn exchange(store: &Arc<dyn Store>, out: &Path, new: &Manifest) -> Re
     finish_replacing(store, out)
 }
 
-/// NameRules of the new dataset that something has which is not of the old one.
+/// Refuses new files whose names are taken by files outside the old dataset.
 fn refuse_others(store: &dyn Store, out: &Path, list: &Exchange, old: &BTreeSet<String>) -> Result<()> {
     let kind = |path: &Path| match store.stat(path, false) {
         Ok(stat) => Ok(Some(stat.kind)),

@@ -5,7 +5,7 @@ use packhorse_core::{Code, Error, Kind, Store, nearest};
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// What the caller named and is not there is a fault of the request, not of the file system.
+/// Turns the error of a missing path that the caller gave into a `Config` error; other errors stay as they are.
 pub fn as_request_error(error: Error) -> Error {
     if !error.is_not_found() {
         return error;
@@ -13,13 +13,13 @@ pub fn as_request_error(error: Error) -> Error {
     error.input().into_iter().fold(missing(), Error::in_input)
 }
 
-/// The error of a file or folder that is not there.
+/// The error of a missing file or folder.
 fn missing() -> Error {
     let error = Error::config("no such file or folder").with_code(Code::NoSuchFile);
     error.not_found()
 }
 
-/// As [`as_request_error`] for the file or folder `path`, with the name beside it that may have been meant.
+/// As [`as_request_error`] for the path `path`, with a similar name beside it as a hint.
 pub(crate) fn with_suggestion(store: &dyn Store, path: &Path, error: Error) -> Error {
     if !error.is_not_found() {
         return error.with_kind(Kind::Config);
@@ -33,7 +33,7 @@ pub(crate) fn with_suggestion(store: &dyn Store, path: &Path, error: Error) -> E
     meant.into_iter().fold(missing(), Error::hint).in_input(path.display())
 }
 
-/// What is wrong with the folder that the user gave for a dataset, and no trouble that passes.
+/// Turns permanent errors of the output folder `out` into `Config` errors.
 pub(crate) fn as_output_error(error: Error, out: &Path) -> Error {
     let denied = |message: &str, hint: &str| Error::config(message).with_code(Code::OutputDenied).hint(hint);
     let told = match error.io_kind() {

@@ -1,4 +1,4 @@
-//! seal: proves that every planned shard is there exactly once, and writes the manifest.
+//! seal: checks that every planned shard is complete, and writes the manifest.
 
 use crate::digest_file::digest_file;
 use crate::duplicate_keys::doubles;
@@ -18,11 +18,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Seals the dataset in the folder `out`: companions, the list of what was left out, the manifest.
+/// Seals the dataset in the folder `out`: writes companions, the list of skipped samples and the manifest. If a
+/// replacement is under way, seals that and puts it in the place of the old dataset.
 ///
-/// Shards that are missing or whose files do not have the lengths of their receipts are an `Incomplete` error that
-/// lists them. Sealing again writes the same bytes. Leftovers of other hosts are removed too, so no other host may be
-/// packing. A dataset that was packed to replace the one in `out` is sealed, and takes its place.
+/// Sealing again writes the same bytes. Staged files of all hosts are removed, so no host may be packing meanwhile.
+///
+/// Errors: `Incomplete` with a list of shards that are missing or have files of other lengths than recorded.
 pub(crate) fn seal(
     registry: &Registry,
     transforms: &[Box<dyn Transform>],
@@ -34,7 +35,7 @@ pub(crate) fn seal(
     let manifest = seal_in(registry, transforms, store, &place, cancel)?;
     if place != out {
         if manifest.samples == 0 && manifest.skipped > 0 {
-            let message = "every sample was left out (its skipped.jsonl says why), and so the old dataset stays";
+            let message = "every sample was left out (its skipped.jsonl says why), so the old dataset stays";
             return Err(Error::content(message).in_input(place.display()));
         }
         exchange(store, out, &manifest)?;
@@ -42,7 +43,7 @@ pub(crate) fn seal(
     Ok(manifest)
 }
 
-/// Seals the dataset whose plan lies in the folder `out`, where it is.
+/// Seals the dataset in the folder `out` in place.
 pub(crate) fn seal_in(
     registry: &Registry,
     transforms: &[Box<dyn Transform>],
@@ -83,8 +84,8 @@ fn receipts(store: &dyn Store, out: &Path, plan: &PlanReader) -> Result<Vec<Rece
     let more = missing.len().saturating_sub(10);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let message = format!("{} of {} shards are missing or damaged: {named}{more}", missing.len(), plan.shards().len());
-    let hint = "fill them with `packhorse pack plan` and seal again, or run `packhorse repair`, which does both and reads all \
-                others too";
+    let hint = "fill them with `packhorse pack plan` and seal again, or run `packhorse repair`, which does both and also \
+                reads all other shards";
     let error = Error::new(Kind::Incomplete, message).with_code(Code::ShardMissing).hint(hint);
     Err(error.in_input(out.display()))
 }
@@ -123,7 +124,7 @@ fn manifest(plan: &PlanReader, receipts: &[Receipt], schema: &SchemaRef) -> Resu
     Ok(manifest)
 }
 
-/// Rows bring keys of their own, and only here all of them are known. NameRules of files were compared by scan.
+/// Refuses duplicate keys of table rows, which are known only now; scan compared those of files.
 fn check_keys(store: &dyn Store, out: &Path, receipts: &[Receipt], cancel: &Cancel) -> Result<()> {
     let indexed = |receipt: &Receipt| receipt.files.iter().any(|file| file.name.ends_with(INDEX_SUFFIX));
     let of_rows = |receipt: &Receipt| receipt.notes.get(KEYS_OF_ROWS.0).is_some_and(|note| note == KEYS_OF_ROWS.1);
@@ -143,7 +144,7 @@ fn check_keys(store: &dyn Store, out: &Path, receipts: &[Receipt], cancel: &Canc
         n => format!("{n} keys, this is the first,"),
     };
     let message = format!(
-        "{keys} came twice (in {} and {}), and readers take the samples of one key for one; give the rows keys that differ \
+        "{keys} came twice (in {} and {}), and readers take samples of one key for one sample; give the rows different keys \
          (white space and dots are written as %20 and %2E), and pack into a new folder",
         name(double.shards.0),
         name(double.shards.1)
@@ -151,7 +152,7 @@ fn check_keys(store: &dyn Store, out: &Path, receipts: &[Receipt], cancel: &Canc
     Err(Error::content(message).with_code(Code::KeyTwice).in_sample(&double.key).in_input(out.display()))
 }
 
-/// What else samples are counted in, over all shards.
+/// Sums the other counts over all shards.
 fn counts(receipts: &[Receipt]) -> BTreeMap<String, u64> {
     let mut all = BTreeMap::new();
     for (name, count) in receipts.iter().flat_map(|receipt| &receipt.counts) {

@@ -1,5 +1,5 @@
-//! A session: all that decides no byte. It owns what the verbs need from outside (formats, a file system, limits, an
-//! observer, the request to stop, threads), and the verbs are its methods. It knows no terminal and no scheduler.
+//! A session: everything that does not decide bytes (formats, file system, limits, observer, cancellation, threads).
+//! The verbs are its methods. It knows no terminal and no scheduler.
 
 use crate::metadata::Metadata;
 use crate::pack::{PackReport, pack};
@@ -20,8 +20,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What packing needs beside a [`Recipe`], with the verbs that take and give plain values. No setting of a session
-/// changes a byte of what samples become; [`Session::memory`] and [`Session::limits`] may refuse a sample.
+/// The environment of packing: what it needs beside a [`Recipe`]. Its methods are the verbs. No setting of a session
+/// changes a byte of a sample; [`Session::memory`] and [`Session::limits`] may refuse one.
 ///
 /// `packhorse::session()` has all formats of a build. A plan can be filled by several processes, each with its part:
 ///
@@ -56,22 +56,22 @@ pub struct Session {
     replaces: bool,
 }
 
-/// What [`Session::pack`] did.
+/// The result of [`Session::pack`].
 #[derive(Clone, Debug)]
 pub struct Packed {
-    /// What was filled.
+    /// Totals of the shards.
     pub report: PackReport,
-    /// The dataset as it is sealed.
+    /// The manifest of the sealed dataset.
     pub manifest: Manifest,
     /// Whether the folder held the same plan before.
     pub stored: Stored,
 }
 
-/// Transforms in their order.
+/// Transforms, in order.
 type Transforms = Vec<Box<dyn Transform>>;
 
 impl Session {
-    /// A session with these formats: local files, all CPUs that the process may use, silence.
+    /// A session with these formats, local files, all available CPUs and no observer.
     pub fn new(registry: impl Into<Arc<Registry>>) -> Self {
         let PackOptions { jobs, io_threads, on_error, verify, .. } = PackOptions::default();
         Self {
@@ -95,77 +95,79 @@ impl Session {
         Self { store, ..self }
     }
 
-    /// Tells what happens.
+    /// Sends progress events to this observer.
     pub fn observe(self, observer: impl Observer + 'static) -> Self {
         Self { observer: Arc::new(observer), ..self }
     }
 
-    /// Stops soon after this is cancelled, with an error of the kind `Cancelled`; the same call then goes on.
+    /// Verbs stop with a `Cancelled` error soon after this is cancelled. Calling again resumes.
     pub fn cancel(self, cancel: Cancel) -> Self {
         Self { cancel, ..self }
     }
 
-    /// So many threads compute.
+    /// The number of threads that compute.
     pub fn jobs(self, jobs: usize) -> Self {
         Self { jobs: jobs.max(1), ..self }
     }
 
-    /// So many threads wait for the file system (32).
+    /// The number of threads that wait for the file system (default 32).
     pub fn io_threads(self, threads: usize) -> Self {
         Self { io_threads: threads.max(1), ..self }
     }
 
-    /// The bytes to do with: the most input held at once, and four times the largest value that must be whole (192 MiB,
-    /// and values of 2 GiB).
+    /// The memory in bytes: the most input held at once, and four times the largest value that must be held whole
+    /// (default 192 MiB, and values of up to 2 GiB).
     pub fn memory(self, bytes: u64) -> Self {
         Self { memory: Some(bytes), ..self }
     }
 
-    /// Bounds on what single values take up, in the place of those that follow from [`Session::memory`].
+    /// Bounds on single values, instead of those derived from [`Session::memory`].
     pub fn limits(self, limits: Limits) -> Self {
         Self { limits: Some(limits), ..self }
     }
 
-    /// Whether shards of sealed datasets among the inputs are compared with their digests before they are read (yes).
+    /// Whether shards of sealed datasets among the inputs are compared with their digests before they are read (default
+    /// true).
     pub fn verifying(self, verifies: bool) -> Self {
         Self { verifies, ..self }
     }
 
-    /// What [`Session::fill`] does with bad inputs; a recipe says that for itself.
+    /// How [`Session::fill`] handles bad inputs. [`Session::pack`] takes this from the recipe.
     pub fn on_error(self, on_error: OnError) -> Self {
         Self { on_error, ..self }
     }
 
-    /// The share of documents that the tokenizer's reference implementation encodes too; a difference is an error.
+    /// The share of documents, from 0 to 1, that the tokenizer's reference implementation encodes too; a difference is
+    /// an error.
     pub fn check_exact(self, share: f64) -> Self {
         Self { check_exact: share, ..self }
     }
 
-    /// Whether a dataset of another recipe is replaced, once the new one is sealed.
+    /// Whether a dataset of another recipe is replaced once the new one is sealed (default false).
     pub fn replacing(self, replaces: bool) -> Self {
         Self { replaces, ..self }
     }
 
-    /// Finds the inputs of a recipe, and reads headers only.
+    /// Finds the inputs of a recipe; reads headers only.
     pub fn scan(&self, recipe: &Recipe) -> Result<Listing> {
         let typed = recipe.planning(&self.registry, None)?.typed;
         self.listing(recipe, typed)
     }
 
-    /// The trees that each input has by its path (ROOT); plain files are passed over.
+    /// The trees of each ROOT input, by path; other files are ignored.
     pub fn trees(&self, recipe: &Recipe) -> Result<BTreeMap<PathBuf, Vec<InputTable>>> {
         tables(self.scanning(), &recipe.scanning(&*self.store, true, self.io_threads)?)
     }
 
-    /// Decides which sample goes to which shard; writes nothing.
+    /// Assigns every sample to a shard; writes nothing.
     ///
-    /// Errors: bad inputs, unless the recipe skips them; settings that make no sense.
+    /// Errors: bad inputs, unless the recipe skips them; invalid settings.
     pub fn plan(&self, recipe: &Recipe) -> Result<Plan> {
         self.decide(recipe).map(|(plan, _)| plan)
     }
 
     /// Publishes a plan in the recipe's folder, so that processes can fill parts of it. A folder with the same plan is
-    /// gone on with; one with finished shards of another is refused, or replaced ([`Session::replacing`]).
+    /// resumed; one with finished shards of another plan is refused, or replaced ([`Session::replacing`]).
     pub fn store_plan(&self, recipe: &Recipe, plan: &Plan) -> Result<Stored> {
         match self.replaces {
             true => store_plan_over(&self.store, recipe.folder()?, plan),
@@ -173,7 +175,7 @@ impl Session {
         }
     }
 
-    /// Scans, plans, packs and seals. Stopped halfway, the same call goes on.
+    /// Scans, plans, packs and seals. After an interruption the same call resumes.
     pub fn pack(&self, recipe: &Recipe) -> Result<Packed> {
         let out = recipe.folder()?;
         let (plan, transforms) = self.decide(recipe)?;
@@ -188,45 +190,45 @@ impl Session {
         Ok(Packed { report, manifest, stored })
     }
 
-    /// Fills a part of the plan in the folder `dir`. Shards that are there stay.
+    /// Fills a part of the plan in the folder `dir`. Complete shards stay.
     pub fn fill(&self, dir: impl AsRef<Path>, part: Part) -> Result<PackReport> {
         let transforms = self.transforms_of(dir.as_ref())?;
         pack(&self.packing(&transforms), dir.as_ref(), &self.options(part, self.on_error))
     }
 
-    /// Proves that every shard of the plan in `dir` is there, and writes the manifest.
+    /// Checks that every shard of the plan in `dir` is complete, and writes the manifest.
     pub fn seal(&self, dir: impl AsRef<Path>) -> Result<Manifest> {
         let transforms = self.transforms_of(dir.as_ref())?;
         crate::seal::seal(&self.registry, &transforms, &self.store, dir.as_ref(), &self.cancel)
     }
 
-    /// Compares the dataset in `dir` with what was recorded of it.
+    /// Compares the dataset in `dir` with its recorded lengths and digests.
     pub fn verify(&self, dir: impl AsRef<Path>, depth: Depth) -> Result<Verification> {
         verify(&self.registry, &*self.store, dir.as_ref(), depth, self.jobs.max(2), &*self.observer, &self.cancel)
     }
 
-    /// How much of the plan in `dir` is filled.
+    /// The progress of the plan in `dir`.
     pub fn status(&self, dir: impl AsRef<Path>) -> Result<Status> {
         crate::status::status(&self.registry, &*self.store, dir.as_ref())
     }
 
-    /// What the dataset or the shard at `path` holds.
+    /// Counts samples and fields of the shard at `path`.
     pub fn stat(&self, path: impl AsRef<Path>) -> Result<Stat> {
         crate::inspect::stat(&self.registry, &*self.store, path.as_ref())
     }
 
-    /// Packs the damaged shards of the dataset in `dir` again, from its inputs, and seals it.
+    /// Packs the damaged shards of the dataset in `dir` again from its inputs, and seals it.
     pub fn repair(&self, dir: impl AsRef<Path>) -> Result<DatasetRepair> {
-        // Of a dataset a damaged document is damage, not bad input.
+        // A damaged document of the dataset is damage, not bad input.
         let damaged = |e: Error| if e.kind() == Kind::Content { e.with_kind(Kind::Incomplete) } else { e };
         let transforms = self.transforms_of(dir.as_ref()).map_err(damaged)?;
         repair_dataset(&self.packing(&transforms), dir.as_ref(), &self.options(Part::ALL, self.on_error))
     }
 
-    /// A plan, and the transforms that it was made with.
+    /// A plan and its transforms.
     fn decide(&self, recipe: &Recipe) -> Result<(Plan, Transforms)> {
         if self.replaces {
-            // It may be an input too: then it must be whole before it is looked at.
+            // The folder may be an input too, so it must be whole before the scan.
             finish_replacing(&self.store, recipe.folder()?)?;
         }
         let transforms = recipe.transforms(self.bounds(), self.check_exact)?;

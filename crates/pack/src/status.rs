@@ -21,7 +21,7 @@ pub struct Status {
     pub samples: Option<u64>,
     /// Samples in complete shards.
     pub packed: u64,
-    /// NameRules of the shards without a valid receipt, in plan order.
+    /// Names of the shards without a valid receipt, in plan order.
     pub missing: Vec<String>,
     /// Whether there is a manifest.
     pub sealed: bool,

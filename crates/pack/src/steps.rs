@@ -1,6 +1,5 @@
-//! What happens to rows between reading and writing, whatever the user asked for: encoded fields are
-//! decoded, columns are brought into the types of the plan, and columns that a sink can't take are
-//! encoded.
+//! The conversions around the transforms of a plan: encoded fields are decoded, columns get the types of the plan, and
+//! columns that the sink can't store are encoded.
 
 use crate::long_keys::shorten;
 use crate::merged_columns::{same_type, shown};
@@ -19,7 +18,7 @@ use packhorse_transform::Transform;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// The schema of rows as they come out of inputs whose fields are bytes, before anything is decoded.
+/// The schema of rows of inputs whose fields are bytes, before decoding.
 pub(crate) fn raw_schema(header: &PlanHeader, delivered: &SchemaRef) -> SchemaRef {
     let plain = |field: &Field| match (field.name().as_str(), field.data_type()) {
         (KEY, _) | (_, DataType::BinaryView) => true,
@@ -34,7 +33,7 @@ pub(crate) fn raw_schema(header: &PlanHeader, delivered: &SchemaRef) -> SchemaRe
     sorted(fields)
 }
 
-/// The schema of what `records` make of rows of `schema`.
+/// The schema of rows of `schema` after encoding by `records`.
 pub(crate) fn encoded_schema(schema: &SchemaRef, records: &[CodecRecord]) -> Result<SchemaRef> {
     let mut fields: Vec<Field> = Vec::with_capacity(schema.fields().len());
     let known = records.iter().filter_map(|r| Some((r.columns.first()?.name.as_str(), r)));
@@ -55,7 +54,7 @@ pub(crate) fn encoded_schema(schema: &SchemaRef, records: &[CodecRecord]) -> Res
     }
 }
 
-/// The schema that the sink gets: what comes out of all steps, and the class list as metadata.
+/// The schema that the sink gets: after all steps, with the class list as metadata.
 pub(crate) fn written_schema(transformed: &SchemaRef, header: &PlanHeader) -> Result<SchemaRef> {
     let schema = encoded_schema(transformed, &header.encode)?;
     if header.classes.is_empty() {
@@ -66,13 +65,13 @@ pub(crate) fn written_schema(transformed: &SchemaRef, header: &PlanHeader) -> Re
     Ok(Arc::new(schema.as_ref().clone().with_metadata(metadata)))
 }
 
-/// The key first, then the fields in the order of their names.
+/// The key first, then the fields by name.
 fn sorted(mut fields: Vec<Field>) -> SchemaRef {
     fields.sort_by(|a, b| (a.name() != KEY, a.name()).cmp(&(b.name() != KEY, b.name())));
     Arc::new(Schema::new(fields))
 }
 
-/// The steps before the transforms of the plan: decoding, and the types of the plan.
+/// The steps before the transforms of the plan: decoding, and conversion to the plan's types.
 pub(crate) fn before(
     registry: &Registry,
     header: &PlanHeader,
@@ -99,7 +98,9 @@ pub(crate) fn after(registry: &Registry, header: &PlanHeader, limits: Limits) ->
     let mut forms = HashMap::with_capacity(header.encode.len());
     for record in &header.encode {
         let schema = FieldRecord::schema(&record.columns)?;
-        let [field] = &schema.fields()[..] else { return Err(Error::content("the plan encodes no single column")) };
+        let [field] = &schema.fields()[..] else {
+            return Err(Error::content("the plan's encoder does not name exactly one column"));
+        };
         let form = ColumnEncoder {
             codec: codec(registry, record, limits)?,
             field: field.as_ref().clone(),
@@ -110,7 +111,7 @@ pub(crate) fn after(registry: &Registry, header: &PlanHeader, limits: Limits) ->
     Ok(if forms.is_empty() { Vec::new() } else { vec![Box::new(EncodeColumns(forms))] })
 }
 
-/// Shortens the keys that rows bring with them, as `--long-keys hash` does those of files; of so many bytes at most.
+/// Shortens keys of table rows to at most this many bytes, as `long-keys=hash` does for files.
 pub(crate) struct ShortenKeys(pub(crate) usize);
 
 impl Transform for ShortenKeys {
@@ -143,7 +144,7 @@ impl Transform for ShortenKeys {
     }
 }
 
-/// The last step: what the sink says of rows whose keys or fields scan did not see.
+/// The last step: the sink's check of rows whose keys and fields scan did not check.
 pub(crate) struct CheckRows(pub(crate) fn(&Rows) -> Result<()>);
 
 impl Transform for CheckRows {
@@ -177,10 +178,10 @@ fn codec(registry: &Registry, record: &CodecRecord, limits: Limits) -> Result<Bo
     }
 }
 
-/// Puts the columns decoder fields in their places. One step for all fields: rows may have ten thousand.
+/// Replaces encoded fields by their columns. One step for all fields: rows may have ten thousand.
 struct DecodeFields(Vec<(String, FieldDecoder)>);
 
-/// What is decoder a field.
+/// Decodes one field.
 struct FieldDecoder {
     codec: Box<dyn Codec>,
     fields: Vec<Field>,
@@ -205,7 +206,7 @@ impl Transform for DecodeFields {
         let mut found: Vec<(Field, ArrayRef)> = Vec::with_capacity(schema.fields().len());
         for (name, decoder) in &self.0 {
             let Some(at) = places.get(name.as_str()) else { continue };
-            // Codecs look for their field by its name.
+            // Codecs find their field by name.
             let alone: Vec<usize> = key.into_iter().chain([*at]).collect();
             let alone = rows.project(&alone).map_err(|e| Error::bug(e.to_string()))?;
             let arrays = decoder.codec.decode(name, &alone, &decoder.fields).map_err(|e| e.in_field(name))?;
@@ -228,10 +229,10 @@ impl Transform for DecodeFields {
     }
 }
 
-/// Puts fields of bytes in the places of columns. One step for all columns: rows may have ten thousand.
+/// Replaces columns by encoded fields. One step for all columns: rows may have ten thousand.
 struct EncodeColumns(HashMap<String, ColumnEncoder>);
 
-/// How a column becomes bytes.
+/// Encodes one column.
 struct ColumnEncoder {
     codec: Box<dyn Codec>,
     field: Field,
@@ -271,8 +272,7 @@ impl Transform for EncodeColumns {
     }
 }
 
-/// Brings rows into the types of the plan: what an input lacks is null, and what has one shape in it has
-/// any shape in all.
+/// Converts rows to the types of the plan: columns that an input lacks become null, tensors become ragged.
 struct ConformTypes {
     schema: SchemaRef,
 }
@@ -296,7 +296,7 @@ impl Transform for ConformTypes {
             let column = match found {
                 None => new_null_array(field.data_type(), rows.num_rows()),
                 Some((found, column)) if same_type(&found, field) => column.clone(),
-                // A blob that no view can address.
+                // A blob too large for a view.
                 Some((_, column)) if *column.data_type() == DataType::LargeBinary => column.clone(),
                 Some((found, column)) => ragged(&found, column, field)?,
             };
@@ -315,14 +315,14 @@ impl Transform for ConformTypes {
 }
 
 fn lacking(rows: &Rows, column: &ArrayRef, field: &Field) -> Error {
-    let error = Error::content("is missing, and the plan has it in every sample").with_code(Code::ColumnsDiffer);
+    let error = Error::content("is missing, and the plan expects it in every sample").with_code(Code::ColumnsDiffer);
     let error = error.subject(field.name()).in_field(field.name());
     let first = (0..column.len()).find(|i| column.is_null(*i));
     let key = packhorse_core::key_column(rows).ok().zip(first).map(|(keys, i)| keys.value(i).to_owned());
     key.into_iter().fold(error, Error::in_sample)
 }
 
-/// Arrays of one shape as arrays of any shape.
+/// Tensors as ragged arrays.
 fn ragged(found: &Field, column: &ArrayRef, wanted: &Field) -> Result<ArrayRef> {
     let differ = || {
         let (found, wanted_type) = (shown(found), shown(wanted));
@@ -362,12 +362,12 @@ fn columns(rows: &Rows) -> impl Iterator<Item = (Field, ArrayRef)> {
         .zip(rows.columns().to_vec())
 }
 
-/// Where each column is.
+/// The position of each column.
 fn places(schema: &Schema) -> HashMap<&str, usize> {
     schema.fields().iter().enumerate().map(|(at, field)| (field.name().as_str(), at)).collect()
 }
 
-/// Rows of these columns, in order.
+/// Rows of these columns, the key first, then by name.
 pub(crate) fn assembled(mut columns: Vec<(Field, ArrayRef)>) -> Result<Rows> {
     columns.sort_by(|(a, _), (b, _)| (a.name() != KEY, a.name()).cmp(&(b.name() != KEY, b.name())));
     let (fields, arrays): (Vec<Field>, Vec<ArrayRef>) = columns.into_iter().unzip();

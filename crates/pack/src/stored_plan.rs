@@ -1,4 +1,4 @@
-//! The plan of a dataset's folder: stored once, compared when the same work is asked for again.
+//! The plan stored in a dataset's folder, and the receipts of its shards.
 
 use crate::plan::Plan;
 use crate::request_error::as_output_error;
@@ -8,23 +8,23 @@ use packhorse_storage::Staging;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What storing a plan did.
+/// The outcome of storing a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
     /// The plan is new.
     New,
-    /// The folder held the same plan: its finished shards stay.
+    /// The folder held the same plan, whose finished shards stay.
     Resumed,
 }
 
-/// What came of storing a plan.
+/// The outcome of an attempt to store a plan.
 pub(crate) enum Attempt {
     Stored(Stored),
-    /// The folder holds a dataset of another plan: how it differs.
+    /// The folder holds a dataset of another plan; the error says how it differs.
     Other(Error),
 }
 
-/// Publishes `plan` in the folder `out`, unless it holds finished shards of another one.
+/// Publishes `plan` in the folder `out`, unless that holds finished shards of another plan.
 pub(crate) fn attempt(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result<Attempt> {
     refuse_strangers(&**store, out, plan).map_err(|e| as_output_error(e, out))?;
     Staging::sweep(&**store, out, false);
@@ -39,12 +39,12 @@ pub(crate) fn attempt(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result
         Err(e) => return Ok(Attempt::Other(e)),
         Ok(old) => match same(&old, plan.header(), digest, stamps) {
             Ok(()) => return Ok(Attempt::Stored(Stored::Resumed)),
-            // Nothing is lost with a plan of which nothing is finished: most often a first try that failed.
+            // A plan without finished shards is replaced: most often a failed first attempt.
             Err(_) if !has_begun(&**store, out)? => {}
             Err(e) => return Ok(Attempt::Other(e.in_input(out.display()))),
         },
     }
-    // First, so that a plan is never without them.
+    // Before the plan, which is never without them.
     for (name, bytes) in plan.files() {
         staging.document(name, bytes)?;
     }
@@ -52,7 +52,7 @@ pub(crate) fn attempt(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result
     Ok(Attempt::Stored(Stored::New))
 }
 
-/// Whether a shard was finished in the folder `out`, or it was sealed.
+/// Whether the folder `out` holds a finished shard or is sealed.
 fn has_begun(store: &dyn Store, out: &Path) -> Result<bool> {
     let names = store.list(out)?;
     Ok(names.iter().any(|name| name == Path::new(MANIFEST) || name.to_string_lossy().ends_with(RECEIPT_SUFFIX)))
@@ -69,8 +69,9 @@ pub(crate) fn open_plan(store: &dyn Store, out: &Path) -> Result<PlanReader> {
     })
 }
 
-/// The bytes of the file with this digest (hexadecimal) that a transform of the plan in the folder `out`
-/// needs; `Content` if they are others now.
+/// The bytes of the file with this digest (hexadecimal), which a transform of the plan in `out` needs.
+///
+/// Errors: `Content` if the file has other bytes.
 pub(crate) fn plan_file(store: &dyn Store, out: &Path, plan: &PlanReader, digest: &str) -> Result<Vec<u8>> {
     let Some(file) = plan.header().files.iter().find(|file| file.blake3.to_string() == digest) else {
         return Err(Error::content(format!("the plan has no file {digest}")).in_input(out.display()));
@@ -87,7 +88,7 @@ fn stored(store: &dyn Store, out: &Path) -> Result<PlanReader> {
     PlanReader::open(store.open(&out.join(PLAN))?)
 }
 
-/// packhorse writes into a folder of its own.
+/// Refuses an output folder with unrelated files.
 fn refuse_strangers(store: &dyn Store, out: &Path, plan: &Plan) -> Result<()> {
     let names = match store.list(out) {
         Ok(names) => names,
@@ -150,10 +151,10 @@ fn differences(old: &PlanHeader, new: &PlanHeader) -> String {
     compare("classes (`labels`)", shown(&old.classes), shown(&new.classes));
     let fields = |h: &PlanHeader| shown(&h.schema.iter().map(|f| f.name.clone()).collect::<Vec<_>>());
     compare("fields", fields(old), fields(new));
-    if parts.is_empty() { "its inputs are other ones, or were changed".to_owned() } else { parts.join("; ") }
+    if parts.is_empty() { "its inputs differ or have changed".to_owned() } else { parts.join("; ") }
 }
 
-/// A list for a message: long ones are cut.
+/// A list for a message, cut if it is long.
 fn shown(list: &[String]) -> String {
     const LONGEST: usize = 80;
     let text = if list.is_empty() { "none".to_owned() } else { list.join(", ") };
@@ -163,8 +164,10 @@ fn shown(list: &[String]) -> String {
     }
 }
 
-/// The receipt of a shard that is complete: of this plan, and every file there with its length.
-/// A shard that can't be looked at is an error: it may be complete.
+/// The receipt of a complete shard: one of this plan, whose files all exist with their lengths. `None` for other
+/// shards.
+///
+/// Errors: failed I/O, since the shard may be complete.
 pub(crate) fn valid_receipt(
     store: &dyn Store,
     out: &Path,

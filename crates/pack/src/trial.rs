@@ -1,4 +1,4 @@
-//! A trial: a little of a plan is packed ahead, into nothing, and the plan is cut by the sizes that come out.
+//! Trial packing: packs a small part of a plan, discards the result, and sizes the shards by it.
 
 use crate::OnError;
 use crate::block_reader::BlockReader;
@@ -15,12 +15,13 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Packs a little of what `plan` packs, keeps nothing of it, and cuts the plan again so that its shards have the size
-/// that was asked for. The transforms of `context` are those that the plan was made with.
+/// Packs pieces of `plan`, discards them, and divides the plan again so that its shards get the requested size. The
+/// transforms of `context` must be those of the plan. Equal inputs give equal plans.
 ///
-/// Nothing is done, and `None` returned, where sizes are known without a trial, one shard is enough, or nothing can be
-/// tried: members of compressed archives, and text that is compressed in one piece. The same inputs give the same plan.
-/// Errors: what is wrong with the file system, a changed input, and `Cancelled`; bad inputs are passed over.
+/// Returns `None` without a trial if sizes are known, if one shard is enough, and if nothing can be tried: members of
+/// compressed archives, and text compressed as a whole.
+///
+/// Errors: failed I/O, a changed input, and `Cancelled`. Bad inputs are ignored.
 pub(crate) fn fit(context: &PackContext<'_>, plan: &mut Plan) -> Result<Option<Estimate>> {
     let conversion = Conversion::of(context, plan.header(), plan.starts_with_rows())?;
     let sizes = plan.sizes(&*conversion.sink, context.transforms);
@@ -44,8 +45,7 @@ pub(crate) fn fit(context: &PackContext<'_>, plan: &mut Plan) -> Result<Option<E
     Ok(Some(Estimate { largest, error }))
 }
 
-/// What becomes of each piece. Pieces in one frame of compressed text are read in their order, so that it is
-/// decompressed once; meanwhile those that were read are packed.
+/// Packs each piece. Pieces in one frame of compressed text are read in order, so that it is decompressed once.
 fn packed(
     conversion: &Conversion,
     reader: &BlockReader<'_>,
@@ -73,7 +73,7 @@ fn packed(
     done.into_iter().map(|done| done.into_inner().unwrap_or(Ok(None))).collect()
 }
 
-/// The blocks of some entries, as they are read.
+/// Reads the blocks of some entries.
 fn read(reader: &BlockReader<'_>, entries: &[PlanEntry]) -> Result<Vec<SampleBlock>> {
     let mut blocks = Vec::new();
     let mut push = |block: SampleBlock| {
@@ -89,7 +89,7 @@ fn read(reader: &BlockReader<'_>, entries: &[PlanEntry]) -> Result<Vec<SampleBlo
     Ok(blocks)
 }
 
-/// PackContext says what is wrong with an input, and decides about it.
+/// Drops errors of inputs: packing reports them later.
 fn passing<T>(done: Result<T>) -> Result<Option<T>> {
     match done {
         Err(e) if matches!(e.kind(), Kind::Cancelled | Kind::Changed | Kind::Environment | Kind::Bug) => Err(e),
@@ -97,10 +97,10 @@ fn passing<T>(done: Result<T>) -> Result<Option<T>> {
     }
 }
 
-/// The most that is read ahead of a piece.
+/// The most bytes that a source reads ahead in a trial.
 const AHEAD: u64 = 16 << 20;
 
-/// What became of some entries.
+/// Packed entries.
 struct PackedPiece {
     rows: Vec<Rows>,
     /// The bytes of a shard with these rows.
@@ -127,9 +127,9 @@ fn written(conversion: &Conversion, rows: &[&Rows]) -> Result<u64> {
     Ok(outlet.bytes.load(Ordering::Relaxed))
 }
 
-/// What guessed bytes become, by what was measured of both pieces of each segment. Segments of which nothing is known
-/// grow as the others do; `None` if nothing is known at all. A shard of nothing has `fixed` bytes, and one of all
-/// pieces `whole`: less than they have apart, where a sink writes or compresses large blocks.
+/// The growth of guessed bytes, by the `measured` bytes of both pieces of each segment. Segments without a measurement
+/// grow as the others; `None` without any measurement. An empty shard has `fixed` bytes, and a shard of all pieces
+/// `whole`: less than separate ones if the sink compresses or pads blocks.
 fn growth(segments: &[Segment], measured: &[Option<u64>], (fixed, whole): (u64, u64), grain: u64) -> Option<Growth> {
     // Of each piece: guess and bytes.
     let known = |(piece, bytes): (&TrialPiece, &Option<u64>)| {
@@ -152,13 +152,13 @@ fn growth(segments: &[Segment], measured: &[Option<u64>], (fixed, whole): (u64, 
     Some(Growth { segments, fixed, error })
 }
 
-/// The standard error of the mean of two measures, as a share of what is usual.
+/// The standard error of the mean of two measurements, relative to `usual`.
 fn error_of(pair: &[Option<(f64, f64)>], usual: f64) -> Option<f64> {
     let [Some(first), Some(second)] = pair else { return None };
     Some((first.1 / first.0 - second.1 / second.0).abs() / 2.0 / usual)
 }
 
-/// Counts the bytes of the file with this suffix, and keeps none.
+/// An outlet that counts the bytes of the file with this suffix and stores nothing.
 struct CountingOutlet {
     suffix: &'static str,
     bytes: Arc<AtomicU64>,
@@ -220,10 +220,10 @@ mod tests {
         let segments = [segment(100, [10, 10]), segment(200, [10, 0]), segment(300, [10, 10])];
         let measured = [Some(25), Some(15), Some(35), Some(9), None, None];
         let growth = growth(&segments, &measured, (5, 35), 1).unwrap();
-        // Of 30 guessed bytes 60 came out in three files, and 30 in one, beside 5 of each file.
+        // 30 guessed bytes became 60 in three files and 30 in one, beside 5 fixed bytes of each file.
         assert_eq!(growth.segments, [(100, 0.75), (200, 1.5), (300, 1.0)]);
         assert_eq!(growth.fixed, 5);
-        // Ratios of 2 and 1, where 2 is usual; the other segments have one measure or none.
+        // Ratios of 2 and 1, where 2 is usual; the other segments have at most one measurement.
         assert!((growth.error - 0.25).abs() < 1e-9, "{}", growth.error);
     }
 

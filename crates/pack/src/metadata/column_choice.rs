@@ -1,4 +1,4 @@
-//! Which columns of a table are wanted.
+//! The columns of a table that are requested.
 
 use crate::KeyEnds;
 use packhorse_core::{Code, Error, Limits, Result};
@@ -6,7 +6,7 @@ use packhorse_core::{Code, Error, Limits, Result};
 /// Error texts name this many columns at most.
 const LISTED: usize = 40;
 
-/// What the caller asked for.
+/// The requested columns.
 pub(super) struct ColumnRequest<'a> {
     /// The name of the key column.
     pub(super) key: &'a str,
@@ -28,10 +28,10 @@ pub(super) struct ColumnChoice {
 }
 
 impl<'a> ColumnRequest<'a> {
-    /// Refuses a list of columns that is empty or names one twice.
+    /// Errors: `Config` for a list of columns that is empty or names one twice.
     pub(super) fn new(key: &'a str, columns: Option<&'a [String]>, limits: Limits) -> Result<Self> {
         if columns.is_some_and(<[String]>::is_empty) {
-            return Err(Error::config("no column is chosen; name at least one, or leave the list away for all"));
+            return Err(Error::config("no column is chosen; name at least one, or leave the list out for all"));
         }
         let list = columns.unwrap_or_default();
         if let Some(twice) = list.iter().enumerate().find(|(i, name)| list.iter().take(*i).any(|n| n == *name)) {
@@ -40,8 +40,9 @@ impl<'a> ColumnRequest<'a> {
         Ok(Self { key, columns, limits, key_ends: &KeyEnds::FirstDot })
     }
 
-    /// Finds the wanted columns among `names`. One that is missing is a `Config` error that lists what is there;
-    /// one that stands there twice is a `Content` error.
+    /// Finds the requested columns among `names`.
+    ///
+    /// Errors: `Config` for a missing column, with those that exist; `Content` for one that occurs twice.
     pub(super) fn choose(&self, names: &[String]) -> Result<ColumnChoice> {
         let find = |wanted: &str| {
             let mut found = names.iter().enumerate().filter(|(_, name)| *name == wanted).map(|(i, _)| i);
@@ -58,7 +59,7 @@ impl<'a> ColumnRequest<'a> {
     }
 }
 
-/// The error of a column that is not among `names`.
+/// The error of a column that is missing among `names`.
 pub(super) fn missing(wanted: &str, names: &[String]) -> Error {
     let mut list = names.iter().take(LISTED).map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
     if names.len() > LISTED {
@@ -100,14 +101,14 @@ mod tests {
     }
 
     #[test]
-    fn a_column_that_stands_there_twice_hurts_only_who_wants_it() {
+    fn a_duplicate_column_is_an_error_only_if_it_is_requested() {
         let error = choose("a", None, &["a", "b", "b"]).unwrap_err();
         assert_eq!(error.kind(), Kind::Content);
         assert!(choose("a", Some(&["a"]), &["a", "b", "b"]).is_ok());
     }
 
     #[test]
-    fn lists_that_make_no_sense_are_refused() {
+    fn invalid_lists_are_refused() {
         for list in [&[][..], &["a", "a"]] {
             assert_eq!(choose("a", Some(list), &["a"]).unwrap_err().kind(), Kind::Config);
         }

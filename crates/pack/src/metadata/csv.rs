@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_cut_off_nothing_panics() {
+    fn truncated_files_do_not_panic() {
         let text = b"id,c,\"d\ne\"\r\nx,\"1,\r\n\"\"2\"\"\",3\r\n\r\ny,\"\",4\n\xff,\"\xfe\",\x00\n";
         for end in 0..=text.len() {
             let _ = table(&text[..end], None);
@@ -246,7 +246,7 @@ mod tests {
         }
     }
 
-    /// The rules for types once more, by way of serde_json.
+    /// The type rules, reimplemented with serde_json.
     fn oracle(column: &[String]) -> Vec<Value> {
         let number = |v: &str| v.trim() == v && serde_json::from_str::<Number>(v).is_ok();
         let full = || column.iter().filter(|v| !v.is_empty());

@@ -1,11 +1,11 @@
 //! The values of Arrow arrays as JSON text, for the types that a table of columns has.
 //!
-//! * Integers and decimals in all their digits; floats in the shortest digits that give the same value back, not a
-//!   number and the infinities as null, since JSON has no word for them.
-//! * Dates, times and timestamps as ISO 8601 strings, with `Z` where the file says that they are in UTC, with as many
-//!   decimals of a second as they need (none, 3, 6 or 9).
+//! * Integers and decimals with all digits; floats with the shortest digits that round-trip; NaN and infinities as
+//!   null, since JSON can't express them.
+//! * Dates, times and timestamps as ISO 8601 strings, with `Z` if the file marks them as UTC, and with 0, 3, 6 or 9
+//!   decimals of a second as needed.
 //! * Lists as arrays, structs as objects with all their members, maps as objects whose names are the keys' text.
-//! * Binary data, intervals and whatever else: refused by [`check`], by name, before anything is read.
+//! * Binary data, intervals and all other types: refused by [`check`], by column name, before anything is read.
 
 use arrow_array::cast::AsArray;
 use arrow_array::temporal_conversions as time;
@@ -15,7 +15,7 @@ use arrow_schema::{DataType, TimeUnit};
 use packhorse_core::{Error, Result};
 use serde::Serialize;
 
-/// Whether JSON can hold the column `name`; an `Unsupported` error says what it is and what to do.
+/// Refuses a column that JSON can't hold, with an `Unsupported` error that names it and its type.
 pub(super) fn check(name: &str, kind: &DataType) -> Result<()> {
     let inner = |field: &str| format!("{name}.{field}");
     match kind {

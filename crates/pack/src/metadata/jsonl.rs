@@ -2,7 +2,7 @@
 //!
 //! * Specification: RFC 8259 for each line; lines end in LF or CR LF, blank ones are skipped, a byte order mark at the
 //!   start is too. Who else writes it: Hugging Face `metadata.jsonl`, most labelling tools, `jq -c`.
-//! * What is kept: without chosen columns the object exactly as it stands, white space inside it included. With them,
+//! * Kept text: without chosen columns the object verbatim, with its white space. With chosen columns,
 //!   the text of those members, verbatim, in the order of the choice. A member that a row lacks is left out of its
 //!   object; a column that no row has is an error.
 //! * The key is a string or an integer (its digits). The first row without it is taken for a wrong column name
@@ -58,8 +58,7 @@ struct Table<'a> {
     rows: Metadata,
     /// The members to look for: the key first, each name once.
     wanted: Vec<&'a str>,
-    /// Of the members to keep, the position in `wanted`, the start of the member's JSON text, and whether a row had
-    /// it; `None` keeps whole objects.
+    /// The members to keep; `None` keeps whole objects.
     columns: Option<Vec<Column>>,
     /// The members of the first row.
     names: Vec<String>,
@@ -133,7 +132,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// Makes the object of the chosen members that the row has.
+/// Writes an object of the chosen members that the row has.
 fn write(columns: &mut [Column], members: &[Option<&RawValue>], json: &mut String) {
     json.clear();
     for column in columns {
@@ -147,7 +146,7 @@ fn write(columns: &mut [Column], members: &[Option<&RawValue>], json: &mut Strin
     json.push_str(if json.is_empty() { "{}" } else { "}" });
 }
 
-/// What is wrong with a line. serde_json counts its own lines from the start of ours, so that part of its text goes.
+/// The problem with a line. Drops serde_json's line number, which counts from the start of this line.
 fn fault(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let cause = text.split_once(" at line ").map_or(text.as_str(), |(cause, _)| cause);
@@ -199,7 +198,7 @@ impl<'de> Visitor<'de> for Pick<'_> {
     }
 }
 
-/// Where a member's name stands among these.
+/// Deserializes a member's name to its position in this list.
 struct Place<'a>(&'a [&'a str]);
 
 impl<'de> DeserializeSeed<'de> for Place<'_> {
@@ -257,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_no_row_has_are_named_with_those_there_are() {
+    fn a_missing_name_is_reported_with_the_existing_ones() {
         let expected = (Kind::Config, r#"has no column "id"; choose among "a", "b""#.to_owned());
         assert_eq!(fault_of(br#"{"b":1,"a":2}"#, None), expected);
         let expected = (Kind::Config, r#"has no column "x"; choose among "id""#.to_owned());
@@ -307,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_the_bytes_nothing_panics() {
+    fn truncated_and_deep_objects_do_not_panic() {
         let text = br#"{"id":"a\u00e9","x":[1,{"y":null}],"s":"\ud83d\ude00"}"#;
         for end in 0..text.len() {
             let _ = table(&text[..end], "id", Some(&["x"]));

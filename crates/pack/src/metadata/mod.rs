@@ -1,17 +1,16 @@
 //! Tables whose rows become the `.json` members of samples.
 //!
-//! A table is a CSV, TSV or JSONL file, or one of a format that holds columns (Parquet), with one row a sample. One of
-//! its columns, the *key column*, says which sample a row belongs to; the row is kept as the JSON text of one object,
-//! exactly as it will stand in the shard. This module knows tables, keys and JSON text. It knows no plan, no shard and
-//! no command line.
+//! A table is a CSV, TSV, JSONL or columnar (Parquet) file with one row per sample. Its *key column* names the sample
+//! of each row. A row is kept as the JSON text of one object, exactly as it is written to the shard. This module knows
+//! tables, keys and JSON text; it knows no plan, no shard and no command line.
 //!
 //! # Keys
 //!
 //! A key value is text: `0001` in a CSV file stays `0001`, and integers of JSON and Parquet stand for their decimal
 //! digits. It may name a file or a sample: `dress/0001.jpg` and `dress/0001` both mean the key `dress/0001`. A value
 //! with an extension is split and escaped by [`packhorse_core::split_name`]; any other goes through the same
-//! [`packhorse_core::escape`] as a whole. So a key value that holds a dot which is no file extension (`v1.2`) is cut
-//! at its first dot, just as the file `v1.2` would be. Two values that fall together are duplicates, which is an error.
+//! [`packhorse_core::escape`] as a whole. So a key value with a dot that does not start an extension (`v1.2`) ends at
+//! its first dot, like the file `v1.2`. Colliding keys are an error.
 
 mod column_choice;
 mod csv;
@@ -33,13 +32,12 @@ use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The extensions of the tables that [`Metadata::read`] knows by itself.
+/// The extensions that [`Metadata::read`] accepts, for messages.
 const KNOWN: &str = ".csv, .tsv, .jsonl, or as a table of columns that this build reads (.parquet)";
 
 /// The rows of a table by key, each as the JSON text of one object.
 ///
-/// Made for tens of millions of rows: all keys and texts lie in one arena, and a row costs about 30 bytes beyond them.
-/// It may be shared between threads.
+/// Holds tens of millions of rows: keys and texts are in one arena, and a row takes about 30 bytes more.
 #[derive(Debug)]
 pub struct Metadata {
     /// Of every row in turn, its key and its JSON text.
@@ -50,13 +48,13 @@ pub struct Metadata {
     hasher: RandomState,
     /// One bit a row, in the order of `rows`.
     used: Vec<AtomicU64>,
-    /// What the table counts: `"line"` or `"row"`.
+    /// The unit of positions in the table: `"line"` or `"row"`.
     unit: &'static str,
-    /// How names of files among its keys are split.
+    /// How file names among the keys are split.
     key_ends: KeyEnds,
 }
 
-/// Where a row lies in the arena (up to the next one), and where it stood in the table.
+/// The position of a row in the arena (up to the next row) and in the table.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     start: usize,
@@ -65,17 +63,17 @@ struct Row {
 }
 
 impl Metadata {
-    /// Reads the table at `path`, whose extension says what it is: if none of our own, the format of `registry` that
-    /// claims it. `key` is the name of its key column.
+    /// Reads the table `path`. Its extension selects CSV, TSV, JSONL or a format of `registry`. `key` names its key
+    /// column.
     ///
     /// Keys that are names of files are split by `key_ends`, as those of the samples were.
     ///
     /// The objects hold the members named in `columns`, in that order, or without it all columns in the order of the
     /// table, the key column included. See the modules of each format for what becomes of its types.
     ///
-    /// Errors: `Config` for an extension that is not known and for a column that is not there (it lists those which
-    /// are); `Content` for a bad row, a missing key and two rows of one key; `Limit` for a row longer than
-    /// `limits.header`; `Unsupported` for data that JSON can't hold and for formats that hold no table.
+    /// Errors: `Config` for an unknown extension and for a missing column (with those that exist); `Content` for a bad
+    /// row, a missing key and two rows of one key; `Limit` for a row longer than `limits.header`; `Unsupported` for
+    /// data that JSON can't hold.
     pub fn read(
         registry: &Registry,
         path: &Path,
@@ -104,7 +102,9 @@ impl Metadata {
             "jsonl" => jsonl::read(&open(path)?, &request),
             _ => {
                 let unknown = || {
-                    Error::config(format!("is no table that packhorse knows; a metadata file's name ends in {KNOWN}"))
+                    Error::config(format!(
+                        "is not a table that packhorse can read; a metadata file's name ends in {KNOWN}"
+                    ))
                 };
                 let format = registry.by_name(path.as_os_str().as_encoded_bytes()).ok_or_else(unknown)?;
                 let source = format.source(&Options::new(), *limits)?;
@@ -113,7 +113,7 @@ impl Metadata {
         }
     }
 
-    /// A table without rows, which counts in `unit`s.
+    /// An empty table, whose positions are counted in `unit`s.
     fn empty(unit: &'static str, key_ends: &KeyEnds) -> Self {
         let (index, hasher, key_ends) = (HashTable::new(), RandomState::new(), key_ends.clone());
         Self { arena: String::new(), rows: Vec::new(), index, hasher, used: Vec::new(), unit, key_ends }
@@ -138,7 +138,7 @@ impl Metadata {
         self.rows.is_empty()
     }
 
-    /// How many rows [`Metadata::get`] never gave, and the key of the first of them in the order of the table.
+    /// The number of rows that [`Metadata::get`] never returned, and the key of the first of them in table order.
     pub fn unused(&self) -> (u64, Option<&str>) {
         let used = self.used.iter().map(|word| u64::from(word.load(Ordering::Relaxed).count_ones())).sum::<u64>();
         let full = self.used.iter().take_while(|word| word.load(Ordering::Relaxed) == u64::MAX).count();
@@ -193,7 +193,7 @@ fn parts<'a>(arena: &'a str, rows: &[Row], row: u32) -> Option<(&'a str, &'a str
     arena.get(this.start..end)?.split_at_checked(this.key_len as usize)
 }
 
-/// The key that a value of the key column means; or what is wrong with the value, and what to do.
+/// The sample key of a value of the key column; or the problem and its remedy.
 fn canonical(value: &str, key_ends: &KeyEnds) -> Result<String, &'static str> {
     const NONE: &str = "names no sample; give every row the key of its sample";
     const HIDDEN: &str = "names a hidden file (it starts with a dot), which is never packed; drop the row";
@@ -222,7 +222,7 @@ fn key_of(dir: &str, base: &str) -> Result<String, NameFault> {
     })
 }
 
-/// The start of an object's member: the name as a JSON string, and the colon.
+/// The start of a JSON member: the name as a string, and the colon.
 fn member_name(name: &str) -> Result<String> {
     let text = serde_json::to_string(name);
     text.map(|text| text + ":").map_err(|e| Error::bug("writing a name as JSON failed").caused_by(e))
@@ -231,7 +231,7 @@ fn member_name(name: &str) -> Result<String> {
 /// Opens a regular file; a FIFO would hang, and CSV is read twice.
 fn open(path: &Path) -> Result<File> {
     if !std::fs::metadata(path).context("open")?.is_file() {
-        return Err(Error::content("is no regular file; write the table to a file first"));
+        return Err(Error::content("is not a regular file; write the table to a file first"));
     }
     File::open(path).context("open")
 }

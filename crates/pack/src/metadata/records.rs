@@ -1,4 +1,4 @@
-//! The records of a CSV file, one at a time: where they start, whether they are whole. Knows no types and no keys.
+//! Reads the records of a CSV file, one at a time, with their line numbers. Knows no types and no keys.
 
 use super::ColumnRequest;
 use csv::{ByteRecord, ErrorKind, Reader, ReaderBuilder};
@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, Chain, Read, Seek, SeekFrom};
 use std::rc::Rc;
 
-/// Read after the file as a record of its own. If it comes out within a field, a quote was never closed.
+/// A record appended to the file. If it is read as part of a field, a quote was never closed.
 const END: &[u8] = b"\n\x04 the file ended here \x04";
 const END_FIELD: &[u8] = b"\x04 the file ended here \x04";
 
@@ -55,7 +55,7 @@ impl<'a> Records<'a> {
         (0..self.width).map(|column| self.text(column).map(str::to_owned)).collect()
     }
 
-    /// Goes to the next record, which must be as wide as the header.
+    /// Advances to the next record, which must have as many fields as the header.
     pub(super) fn next(&mut self) -> Result<bool> {
         let more = self.advance()?;
         let (found, wanted) = (self.record.len(), self.width);
@@ -132,7 +132,7 @@ impl<'a> Records<'a> {
     }
 }
 
-/// Stops a record from growing without end in memory, as one stray quote would make it.
+/// Bounds the bytes of a record: a stray quote would make it as long as the file.
 struct RowLimit<'a> {
     file: Chain<&'a File, &'static [u8]>,
     read: u64,
@@ -143,7 +143,7 @@ struct RowLimit<'a> {
 
 impl Read for RowLimit<'_> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        // The reader asks for more only when it has used up all, so this is the length of the record so far.
+        // The reader reads on only after consuming its buffer, so this is the length of the record so far.
         if self.read.saturating_sub(self.start.get()) > self.limit {
             let text = format!("is over the limit of {} bytes for a row; is there a quote never closed?", self.limit);
             return Err(Error::new(Kind::Limit, text).into());

@@ -1,4 +1,4 @@
-//! Tables of columns, in whatever format of the registry claims the file's extension (`.parquet`).
+//! Columnar tables, in the registered format that has the file's extension (`.parquet`).
 //!
 //! * Only the wanted columns are read, block by block, so memory is bounded by the rows kept and what the format holds
 //!   of one block.
@@ -19,7 +19,7 @@ pub(super) fn read(source: &dyn Source, input: &dyn Input, request: &ColumnReque
         Ok(roots)
     })?;
     let Some(blocks) = blocks else { return Ok(None) };
-    let columns = columns.ok_or_else(|| Error::bug("a table whose columns nobody chose"))?;
+    let columns = columns.ok_or_else(|| Error::bug("no columns were chosen for a table"))?;
     let mut rows = Metadata::empty("row", request.key_ends);
     for block in blocks {
         let at = |e: Error| e.context(format_args!("after row {}", rows.len()));
@@ -28,7 +28,7 @@ pub(super) fn read(source: &dyn Source, input: &dyn Input, request: &ColumnReque
     Ok(Some(rows))
 }
 
-/// The columns that are read: their positions in a block, and what they are for.
+/// The columns to read.
 struct Columns {
     key: usize,
     /// Position in a block, name, start of the member's JSON text.
@@ -36,7 +36,7 @@ struct Columns {
 }
 
 impl Columns {
-    /// Those which are asked for, and the positions in `schema` of all that are read.
+    /// The requested columns, and the positions in `schema` of all columns to read.
     fn choose(schema: &Schema, request: &ColumnRequest<'_>) -> Result<(Self, Vec<usize>)> {
         let names: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
         let choice = request.choose(&names)?;
@@ -55,7 +55,7 @@ impl Columns {
     }
 }
 
-/// Whether these columns can be JSON at all, said before anything is read.
+/// Refuses columns that can't be JSON, before anything is read.
 fn check(schema: &Schema, key: usize, roots: &[usize]) -> Result<()> {
     for (root, field) in schema.fields().iter().enumerate() {
         if root == key && !encode::is_name(field.data_type()) {
@@ -73,7 +73,7 @@ fn check(schema: &Schema, key: usize, roots: &[usize]) -> Result<()> {
 /// Adds the rows of a batch.
 fn add(batch: &RecordBatch, columns: &Columns, request: &ColumnRequest<'_>, rows: &mut Metadata) -> Result<()> {
     let column = |place: usize| -> Result<&ArrayRef> {
-        batch.columns().get(place).ok_or_else(|| Error::content("a row group lacks a column; write the file anew"))
+        batch.columns().get(place).ok_or_else(|| Error::content("a row group lacks a column; write the file again"))
     };
     let keys = column(columns.key)?;
     let kept = columns.kept.iter().map(|(place, name, prefix)| Ok((column(*place)?, name, prefix)));
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_are_keys_and_nulls_and_doubles_are_not() {
+    fn integers_are_keys_and_nulls_and_floats_are_not() {
         let one = |key: ArrayRef| table(vec![("id", key)], "id", None);
         assert_eq!(one(Arc::new(Int64Array::from(vec![-7]))).unwrap().get("-7"), Some(r#"{"id":-7}"#));
         let error = one(Arc::new(StringArray::from(vec![Some("a"), None]))).unwrap_err();
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_json_cannot_hold_is_refused_by_name_unless_left_out() {
+    fn a_column_that_json_cannot_hold_is_refused_unless_left_out() {
         let binary: ArrayRef = Arc::new(BinaryArray::from(vec![&b"x"[..]]));
         let columns = || vec![("id", ids(1)), ("jpg", Arc::clone(&binary))];
         let error = table(columns(), "id", None).unwrap_err();

@@ -10,7 +10,7 @@ fn table(values: &[&str]) -> Result<Metadata> {
 }
 
 #[test]
-fn a_key_value_names_a_file_or_a_sample() {
+fn a_key_names_a_file_or_a_sample() {
     for (value, key) in [
         ("dress/0001.jpg", "dress/0001"),
         ("dress/0001", "dress/0001"),

@@ -1,12 +1,14 @@
-//! The class list of a plan: the one that scan made of folders, or the one that the inputs bring with them.
+//! The class list of a plan: made of folders by scan, or taken from the inputs.
 
 use crate::scan::{Listing, SampleRef};
 use packhorse_core::{CLASSES, Error, Result};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// The list, and whether labels are numbers of it. Errors (`Config`): inputs that bring different lists, or labels
-/// without a list beside labels with one: a number would name two classes.
+/// The class list; empty if there is none.
+///
+/// Errors: `Config` for inputs with different lists, and for labels with and without a list: a number would name two
+/// classes.
 pub(super) fn of(listing: &Listing) -> Result<Vec<String>> {
     if !listing.classes().is_empty() {
         return Ok(listing.classes().to_vec());

@@ -1,4 +1,4 @@
-//! ShardList by measured sizes: what a trial packs of a plan, and the plan cut by what came out. Pure.
+//! Chooses the pieces that a trial packs, and divides the plan into shards by the measured sizes. Pure.
 
 use super::plan_item::PlanItem;
 use super::shard_bounds::SizeRun;
@@ -9,34 +9,34 @@ use crate::scan::Items;
 use packhorse_dataset::PlanEntry;
 use std::ops::Range;
 
-/// So much of the input is tried: a hundredth, within these bounds.
+/// A trial packs a hundredth of the input, within these bounds, in bytes…
 const LEAST: u64 = 4 << 20;
 const MOST: u64 = 64 << 20;
-/// In so many pieces, along the order: some of each shard.
+/// …in this many pieces spread along the order, several for each shard.
 const PIECES: Range<u64> = 32..1024;
 const PIECES_A_SHARD: u64 = 8;
-/// Rows are decoded by blocks, which may be large: there are two pieces for so many bytes only.
+/// Rows are decoded in blocks, which may be large: at most two pieces for this many bytes of input.
 const ROWS: u64 = 64 << 20;
-/// A range of text has the documents that start in it: it must be long beside them.
+/// The least bytes of a piece of text, which holds the documents that start in it.
 const TEXT: u64 = 1 << 20;
-/// An entry that is larger is not tried.
+/// Larger entries are not tried.
 const LARGE: u64 = 64 << 20;
 
-/// Of compressed text in longer frames than this, each of which has one way through it…
+/// In compressed text with longer frames than this, which are decompressed from their start…
 const SHORT: u64 = 4 << 20;
-/// …what is tried lies in so much at its start.
+/// …all pieces lie in this many bytes at the start.
 const NEAR: u64 = 128 << 20;
 
-/// ShardList are planned smaller by so many standard errors of their size, within these bounds.
+/// Shards are planned smaller by this many standard errors of their size, within these bounds.
 const ERRORS: f64 = 2.0;
 const LEAST_MARGIN: f64 = 0.01;
 const MOST_MARGIN: f64 = 0.08;
 
-/// A part of a plan's order, of which two pieces are packed, each on its own.
+/// A part of a plan's order, from which two pieces are packed separately.
 pub(crate) struct Segment {
-    /// Where it ends, in guessed bytes from the start of the order.
+    /// Its end, in guessed bytes from the start of the order.
     pub(crate) end: u64,
-    /// What is packed of it. Empty where nothing of it can be tried.
+    /// The pieces to pack. Empty if nothing in the segment can be tried.
     pub(crate) pieces: [TrialPiece; 2],
 }
 
@@ -47,28 +47,28 @@ pub(crate) struct TrialPiece {
     pub(crate) guess: u64,
 }
 
-/// What a trial has shown.
+/// The shard size that a trial predicts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
-    /// The bytes of the largest shard's data file, as far as they are known now.
+    /// The predicted bytes of the largest shard's data file.
     pub largest: u64,
-    /// The standard error of such a size, as a share of it.
+    /// The relative standard error of a shard's size.
     pub error: f64,
 }
 
-/// What guessed bytes become, along a plan's order.
+/// The measured growth from guessed to packed bytes, along a plan's order.
 pub(crate) struct Growth {
-    /// Where a segment ends, in guessed bytes, and what one of its bytes becomes.
+    /// For each segment its end, in guessed bytes, and the packed bytes per guessed byte.
     pub(crate) segments: Vec<(u64, f64)>,
     /// The bytes of a shard without a sample.
     pub(crate) fixed: u64,
-    /// The standard error of a segment's growth, as a share of it.
+    /// The relative standard error of a segment's growth.
     pub(crate) error: f64,
 }
 
 impl Plan {
-    /// The guessed bytes of all samples, if it is worth a trial to know how large shards become: they are cut by bytes,
-    /// there may be several, and what they hold is not just copied.
+    /// The guessed bytes of all samples, if a trial is worthwhile: shards are bounded by bytes, there may be several,
+    /// and samples are not merely copied.
     pub(crate) fn guess(&self, sizes: &SampleSizes<'_>) -> Option<u64> {
         let limit = self.cut.limit()?.saturating_mul(sizes.grain);
         let copied = !sizes.sink.typed()
@@ -83,14 +83,14 @@ impl Plan {
         (total > limit / 4).then_some(total)
     }
 
-    /// The segments of the order, whose guessed bytes are `total`, each with what is to be tried of it.
+    /// Divides the order, of `total` guessed bytes, into segments with their pieces to try.
     pub(crate) fn segments(&self, sizes: &SampleSizes<'_>, total: u64) -> Vec<Segment> {
         let input = self.bytes().max(1);
         let tried = (input / 100).clamp(LEAST, MOST).min(input);
         let pieces = (self.shards.len() as u64 * PIECES_A_SHARD).clamp(PIECES.start, PIECES.end);
         let tables = || self.listing.tables().iter().map(|table| &table.kind);
         let most = if tables().any(|kind| matches!(kind, Items::Samples)) {
-            // A piece is a sample at least.
+            // A piece has at least one sample.
             let samples: u64 = self.order.iter().map(|unit| u64::from(unit.count)).sum();
             (input / ROWS * 2).min(MOST / (input / samples.max(1)).max(1))
         } else if tables().next().is_some() {
@@ -111,7 +111,7 @@ impl Plan {
         segments
     }
 
-    /// What lies in each of `wanted`, ranges of guessed bytes that follow each other.
+    /// The entries in each of `wanted`, ascending ranges of guessed bytes.
     fn pieces(&self, sizes: &SampleSizes<'_>, wanted: impl Iterator<Item = Range<u64>>) -> Vec<TrialPiece> {
         let mut units = self.order.iter();
         // The unit that is open, and where it starts.
@@ -138,8 +138,8 @@ impl Plan {
         wanted.enumerate().map(take).collect()
     }
 
-    /// What `range` has of `unit`, whose items have this size and the first of which starts there, and how many items
-    /// that are; `None` where it costs too much to read it on its own.
+    /// The entry of the rows of `unit` in `range`, and their number. Rows have `size` bytes, and the first starts at
+    /// `at`. `None` if they are too expensive to read on their own.
     fn entry(
         &self,
         unit: &PlanItem,
@@ -171,10 +171,10 @@ impl Plan {
         (entry.bytes() <= LARGE).then_some((entry, items))
     }
 
-    /// Cuts it by what its bytes become. Returns the bytes of the largest shard, as far as they are known now, and the
-    /// standard error of that, as a share of it.
+    /// Divides the plan into shards again, by the measured growth. Returns the predicted bytes of the largest shard,
+    /// and their relative standard error.
     pub(crate) fn cut_again(&mut self, sizes: &SampleSizes<'_>, growth: &Growth) -> (u64, f64) {
-        // A shard grows as all of its segments do.
+        // The error of a mean over the shard's segments.
         let error = growth.error / (growth.segments.len() as f64 / self.shards.len() as f64).max(1.0).sqrt();
         let smaller = 1.0 - (ERRORS * error).clamp(LEAST_MARGIN, MOST_MARGIN);
         let room = |most: u64| most.saturating_sub(growth.fixed) as f64 * smaller * sizes.grain as f64;
@@ -199,7 +199,7 @@ impl Plan {
 }
 
 impl Growth {
-    /// Appends to `runs` what becomes of `run`, with `at` guessed bytes before it.
+    /// Appends the runs that `run` becomes to `runs`; `at` guessed bytes come before it.
     fn runs(&self, run: SizeRun, at: &mut u64, runs: &mut Vec<SizeRun>) {
         let mut left = run.samples;
         while left > 0 {
@@ -214,7 +214,7 @@ impl Growth {
     }
 }
 
-/// The bytes of the largest shard, where each has so many samples.
+/// The bytes of the largest shard, given the samples of each.
 fn largest_of(runs: &[SizeRun], lens: &[u64]) -> u64 {
     let mut rest = runs.iter().copied();
     let mut open = SizeRun { size: 0, samples: 0 };
@@ -249,7 +249,7 @@ mod tests {
     }
 
     proptest! {
-        /// Each sample is in a run once, and of the size that its segment says.
+        /// Each sample is in one run, with the size that its segment gives.
         #[test]
         fn runs_change_at_the_ends_of_segments(
             units in proptest::collection::vec((0u64..50, 1u64..40), 1..20),

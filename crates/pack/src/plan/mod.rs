@@ -1,4 +1,4 @@
-//! plan: decides, ahead of any work, which sample goes to which shard and in which order.
+//! plan: assigns every sample to a shard, in order, before any is packed.
 
 mod classes;
 mod fit;
@@ -31,16 +31,16 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::Arc;
 
-/// How to decide: what follows from a recipe.
+/// The part of a recipe that a plan depends on.
 #[derive(Clone, Debug)]
 pub(crate) struct PlanOptions {
     /// The format of the shards.
     pub(crate) format: String,
     /// The format's own settings.
     pub(crate) sink: packhorse_core::Options,
-    /// Whether it stores values by type.
+    /// Whether the format stores values by type.
     pub(crate) typed: bool,
-    /// The dataset's name, and that of its shards where there are no splits.
+    /// The name of the dataset, and of its shards without splits.
     pub(crate) name: String,
     /// The order of samples.
     pub(crate) shuffle: Shuffle,
@@ -48,41 +48,43 @@ pub(crate) struct PlanOptions {
     pub(crate) cut: ShardBounds,
     /// How samples are divided into splits.
     pub(crate) splits: Splits,
-    /// What decides a sample's split.
+    /// How a sample's split is chosen.
     pub(crate) split_by: SplitBy,
     /// The most samples, taken from the start of the order.
     pub(crate) limit: Option<u64>,
-    /// What to do with long keys.
+    /// How long keys are handled.
     pub(crate) long_keys: LongKeys,
-    /// What to do with samples that can't be written.
+    /// How samples that can't be written are handled.
     pub(crate) on_error: OnError,
-    /// Whether inputs of typed rows may lack columns that others have; their samples then have nulls there.
+    /// Whether table inputs may lack columns of others; their samples have nulls there.
     pub(crate) fill_missing: bool,
-    /// How inputs of typed rows are read.
+    /// Options of table inputs, by format.
     pub(crate) sources: BTreeMap<String, packhorse_core::Options>,
-    /// What to do with arrays of one name whose shapes differ.
+    /// How arrays of one field with different shapes are handled.
     pub(crate) shapes: Shapes,
-    /// The memory that the limits of single values follow from ([`Limits::of_memory`]). `None` stands for
-    /// [`Limits::default`]. Where values over a limit are left out, every part of the plan leaves out the same.
+    /// The memory, in bytes, that the limits of single values are derived from ([`Limits::of_memory`]); `None` for
+    /// [`Limits::default`]. Recorded in the plan if values over a limit are skipped, so that all parts skip the same.
     pub(crate) memory: Option<u64>,
 }
 
-/// A plan in memory: numbers only, the names stay in the listing.
+/// A plan in memory: numbers only, names are in the listing.
 pub struct Plan {
     listing: Listing,
     header: PlanHeader,
-    /// What the transforms need, by name.
+    /// Files of the transforms, by name.
     files: Vec<(String, Arc<[u8]>)>,
     cut: ShardBounds,
     order: Vec<PlanItem>,
     shards: Vec<PlannedShard>,
     /// Keys that were shortened, by sample.
     short: BTreeMap<u32, String>,
-    /// What a trial showed of its sizes.
+    /// The sizes that a trial measured.
     pub(crate) estimate: Option<Estimate>,
 }
 
-/// Decides. Fails under [`OnError::Fail`] if a sample can't be written.
+/// Makes the plan.
+///
+/// Errors: samples that can't be written, under [`OnError::Fail`]; invalid settings.
 pub(crate) fn plan(
     registry: &Registry,
     mut listing: Listing,
@@ -99,7 +101,7 @@ pub(crate) fn plan(
     let transformed = transforms.iter().try_fold(delivered.schema.clone(), |schema, t| t.schema(&schema))?;
     let encode = schema::encoded(registry, &*sink, &transformed)?;
     if let Err(e) = sink.accept(&steps::encoded_schema(&transformed, &encode)?) {
-        // The user knows the names that columns have, not those of the fields that they become.
+        // Users know the columns' names, not those of their encoded fields.
         return Err(match sink.accept(&transformed) {
             Err(own) if own.kind() == Kind::Config => own,
             _ => e,
@@ -113,8 +115,7 @@ pub(crate) fn plan(
     plan_item::truncate(&mut order, options.limit.unwrap_or(u64::MAX));
     if order.is_empty() {
         let first = listing.sample(0).map(|sample| sample.first_path()).unwrap_or_default();
-        let message =
-            "holds no row, and no other input does, so there is no sample to pack; give inputs that have some";
+        let message = "holds no row, nor does any other input, so there is no sample to pack; give inputs with rows";
         return Err(Error::config(message).in_input(first.display()));
     }
     let sizes = SampleSizes::of(&listing, &*sink, transforms.iter().map(|t| t.factor()).product());
@@ -135,7 +136,7 @@ pub(crate) fn plan(
     Ok(Plan { listing, header, files, cut: options.cut, order, shards, short, estimate: None })
 }
 
-/// So many shards, or so large ones, are seldom meant.
+/// Warns of very many or very large shards, which are seldom intended.
 fn warn_of_counts(shards: &[PlannedShard], order: &[PlanItem], listing: &Listing, observer: &dyn Observer) {
     const MANY: usize = 100_000;
     const LARGE: f64 = 64e9;
@@ -168,7 +169,7 @@ fn check_name(name: &str) -> Result<()> {
     }
 }
 
-/// What is planned by samples needs their number.
+/// Refuses settings that count samples for inputs whose samples are not counted.
 fn check_counts(listing: &Listing, options: &PlanOptions) -> Result<()> {
     let blocks = matches!(options.shuffle, Shuffle::Blocks { .. });
     let split = options.splits.divides();
@@ -177,16 +178,16 @@ fn check_counts(listing: &Listing, options: &PlanOptions) -> Result<()> {
         None => Ok(()),
         Some(sample) => {
             let message =
-                "its samples were not counted, which a limit, splits, samples per shard and blocks of samples need";
+                "its samples were not counted; a limit, splits, samples per shard and blocks of samples need that";
             Err(Error::config(message).in_input(sample.first_path().display()))
         }
     }
 }
 
-/// The digits of a sample's number behind the key of its run.
+/// The length of a slash and a sample's number after the key of its run.
 const NUMBER: usize = 10;
 
-/// Refuses or renames samples that the sink can't write.
+/// Skips or refuses samples that the sink can't write, and shortens long keys.
 fn admit(
     listing: &mut Listing,
     sink: &dyn Sink,
@@ -202,7 +203,7 @@ fn admit(
         let fields = || sample.fields().chain(labels.iter().copied()).chain(row);
         let mut key = sample.key();
         let longest = fields().map(|(field, _)| sink.longest_key(field)).min().unwrap_or(usize::MAX);
-        // A run's samples have their numbers behind this.
+        // The keys of a run's samples end with their numbers.
         let longest = longest.saturating_sub(if sample.table().is_some() { NUMBER } else { 0 });
         if options.long_keys == LongKeys::Hash && key.len() > longest {
             key = shorten(&key, longest);
@@ -213,7 +214,7 @@ fn admit(
             true => {
                 Some(Error::config("has a field json of its own; leave `metadata` or exclude *.json").in_sample(&key))
             }
-            // Of typed rows, what is too long shows when it is written.
+            // Values of table rows are checked when they are written.
             false if sample.table().is_some() => None,
             false => fields().find_map(|(field, bytes)| sink.admit(&key, field, bytes).err()),
         };
@@ -236,19 +237,20 @@ fn admit(
     Ok(short)
 }
 
-/// The choice that says what the limits of single values follow from.
+/// The header's choice that the limits of single values are derived from.
 const MEMORY: &str = "memory";
 
-/// The limits of single values that decide what the shards of a plan hold; `None` where any will do, as long as nothing
-/// is left out by them.
+/// The limits over which the plan skips values; `None` if it skips none for their size.
 pub(crate) fn planned_limits(header: &PlanHeader) -> Result<Option<Limits>> {
     let Some(text) = header.choices.get(MEMORY) else { return Ok(None) };
-    let memory = text.parse().map_err(|_| Error::content(format!("the plan has the memory \"{text}\", no number")))?;
+    let memory = text
+        .parse()
+        .map_err(|_| Error::content(format!("the plan has the memory \"{text}\", which is not a number")))?;
     Ok(Some(Limits::of_memory(memory)))
 }
 
-/// The limits to fill a plan with where `asked` are asked for: of its own the smaller, or its own where `asked` are
-/// [`Limits::default`]. Transforms made from the plan's header are made with these.
+/// The limits to fill a plan with: the smaller of its own and `asked`; its own if `asked` are [`Limits::default`].
+/// Transforms rebuilt from the header get these limits.
 pub(crate) fn limits(header: &PlanHeader, asked: Limits) -> Result<Limits> {
     Ok(match planned_limits(header)? {
         Some(planned) if asked == Limits::default() => planned,
@@ -270,7 +272,7 @@ fn header(
     say("shard-size", cut.bytes.map(|n| n.to_string()));
     say("shard-count", cut.shards.map(|n| n.to_string()));
     say("samples-per-shard", cut.samples.map(|n| n.to_string()));
-    // Keeping splits decides nothing where there are none.
+    // Without splits to keep, the choice decides nothing.
     let keeps = options.splits == Splits::Keep && listing.sealed().is_empty();
     say("split", (!keeps).then(|| options.splits.to_string()));
     say("split-by", options.splits.divides().then(|| options.split_by.to_string()));
@@ -278,9 +280,9 @@ fn header(
     say("key-ends", (!listing.key_ends().is_default()).then(|| listing.key_ends().to_string()));
     say("fill-missing", options.fill_missing.then(|| "true".to_owned()));
     say("long-keys", (options.long_keys == LongKeys::Hash).then(|| "hash".to_owned()));
-    // Where nothing is left out, limits decide nothing.
+    // Without skipping, limits decide nothing.
     say(MEMORY, options.memory.filter(|_| options.on_error == OnError::Skip).map(|n| n.to_string()));
-    // Whoever fills the plan may stand in another folder.
+    // The plan may be filled from another working folder.
     let absolute = |root: &std::path::PathBuf| std::path::absolute(root).unwrap_or_else(|_| root.clone());
     PlanHeader {
         packhorse_plan: PlanHeader::VERSION,
@@ -310,17 +312,17 @@ fn source_record((format, options): (&String, &packhorse_core::Options)) -> Sour
 }
 
 impl Plan {
-    /// Samples in all shards; `None` where they are not all counted.
+    /// Samples in all shards; `None` if not all are counted.
     pub fn samples(&self) -> Option<u64> {
         self.shards.iter().map(|shard| shard.samples).sum()
     }
 
-    /// The sizes of its samples, as they are guessed.
+    /// The guessed sizes of its samples.
     pub(crate) fn sizes<'a>(&self, sink: &'a dyn Sink, transforms: &[Box<dyn Transform>]) -> SampleSizes<'a> {
         SampleSizes::of(&self.listing, sink, transforms.iter().map(|t| t.factor()).product())
     }
 
-    /// Whether a shard starts with rows.
+    /// Whether a shard starts with rows of a table input.
     pub(crate) fn starts_with_rows(&self) -> bool {
         let first = |shard: &PlannedShard| self.order.get(shard.units.start).map(|unit| unit.sample as usize);
         let is_table = |sample: usize| self.listing.sample(sample).is_some_and(|sample| sample.table().is_some());
@@ -336,27 +338,27 @@ impl Plan {
         self.order.iter().filter_map(bytes).sum()
     }
 
-    /// Name, split and number of samples of each shard, where these are counted.
+    /// Name, split and number of samples of each shard; `None` for samples that are not counted.
     pub fn shards(&self) -> impl ExactSizeIterator<Item = (&str, Option<&str>, Option<u64>)> {
         self.shards.iter().map(|s| (s.name.as_str(), s.split.as_deref(), s.samples))
     }
 
-    /// The sizes of its shards, where a trial was to show them.
+    /// The estimated size of its shards, if a trial was packed.
     pub fn estimate(&self) -> Option<&Estimate> {
         self.estimate.as_ref()
     }
 
-    /// What holds for all shards.
+    /// The header, which applies to all shards.
     pub fn header(&self) -> &PlanHeader {
         &self.header
     }
 
-    /// Files that the transforms need: they belong beside the plan.
+    /// Files that the transforms need, which are stored beside the plan.
     pub(crate) fn files(&self) -> impl Iterator<Item = (&str, &[u8])> {
         self.files.iter().map(|(name, bytes)| (name.as_str(), &**bytes))
     }
 
-    /// How many samples each class has, in the order of the class list; empty unless scan found the labels.
+    /// Samples per class, in the order of the class list; empty without labels from folders.
     pub fn class_counts(&self) -> Vec<u64> {
         let mut counts = vec![0; self.listing.classes().len()];
         for unit in &self.order {
@@ -368,12 +370,12 @@ impl Plan {
         counts
     }
 
-    /// What was left out.
+    /// The skipped samples and inputs.
     pub fn skipped(&self) -> Vec<packhorse_dataset::SkipRecord> {
         self.listing.skipped()
     }
 
-    /// Writes the plan's file to `out`; returns its logical digest and that of the inputs' times.
+    /// Writes the plan's file to `out`; returns its logical digest and the digest of the inputs' modification times.
     pub fn write(&self, out: impl Write) -> Result<(Digest, Digest)> {
         let mut writer = PlanWriter::new(out, &self.header)?;
         for shard in &self.shards {
@@ -392,5 +394,5 @@ impl Plan {
     }
 }
 
-/// The type that a label's column has.
+/// The type of the label column.
 pub(crate) const LABEL: DataType = DataType::Int64;

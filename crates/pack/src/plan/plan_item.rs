@@ -1,29 +1,29 @@
-//! The units that a plan puts in order: samples, and runs of items of inputs of typed rows. Pure.
+//! The items that a plan puts in order: samples, and runs of rows of table inputs. Pure.
 
 use super::Shuffle;
 use super::shuffle::{order, permutation};
 use crate::scan::{Listing, SampleRef};
 
-/// A sample, or consecutive items of one input of typed rows.
+/// A sample, or consecutive rows of one table input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PlanItem {
     /// The entry of the listing.
     pub(super) sample: u32,
-    /// How many items.
+    /// The number of rows.
     pub(super) count: u32,
-    /// The first of them, in the input.
+    /// The first row, in the input.
     pub(super) from: u64,
 }
 
-/// A run is so long that reading it on its own is worth a seek, where no block size is asked for…
+/// The bytes of a run without a given block size: enough to be worth a seek…
 const RUN_BYTES: u64 = 4 << 20;
-/// …but of no more samples than this.
+/// …and the most samples of a run.
 const RUN_SAMPLES: u64 = 1 << 16;
 
 /// All samples in the order of `shuffle`.
 ///
-/// Samples of typed rows are shuffled by runs, since reading them one by one would decode the same
-/// blocks again and again; `apart` makes runs where nothing is shuffled too, for splits.
+/// Rows of tables are shuffled in runs, since reading them one by one would decode the same blocks again and again.
+/// `apart` makes runs without a shuffle too, for splits.
 pub(super) fn units(listing: &Listing, shuffle: Shuffle, apart: bool) -> Vec<PlanItem> {
     if listing.tables().is_empty() {
         let single = |sample| PlanItem { sample, count: 1, from: 0 };
@@ -35,7 +35,7 @@ pub(super) fn units(listing: &Listing, shuffle: Shuffle, apart: bool) -> Vec<Pla
     }
     let chop = apart || shuffle != Shuffle::No;
     let mut units = Vec::new();
-    // Where each group of units ends that stay together.
+    // The ends of the groups that stay together.
     let mut ends = Vec::new();
     let mut loose = 0;
     let all = match shuffle {
@@ -44,7 +44,7 @@ pub(super) fn units(listing: &Listing, shuffle: Shuffle, apart: bool) -> Vec<Pla
     };
     for (i, sample) in all.into_iter().filter_map(|i| Some((i, listing.sample(i as usize)?))) {
         let run = match (apart && sample.by_position(), chop) {
-            // Documents were counted, so that each can be in a split of its own.
+            // Each document may be in a split of its own.
             (true, _) => 1,
             (false, true) => run_len(&sample, shuffle),
             (false, false) => u64::from(u32::MAX),
@@ -102,8 +102,7 @@ pub(super) fn truncate(units: &mut Vec<PlanItem>, limit: u64) {
     });
 }
 
-/// Cuts a list of units into parts of so many samples each; neighbours that follow each other in one
-/// input become one unit.
+/// Divides items into parts with these numbers of samples; adjacent rows of one input become one item.
 pub(super) fn parts(units: Vec<PlanItem>, lens: &[u64]) -> Vec<Vec<PlanItem>> {
     let mut rest = units.into_iter();
     let mut open: Option<PlanItem> = None;

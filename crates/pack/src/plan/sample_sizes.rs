@@ -1,26 +1,25 @@
-//! The bytes that samples take up in a shard, as far as a plan can know without packing them. Pure.
+//! Guesses the bytes of samples in a shard without packing them. Pure.
 
 use super::plan_item::PlanItem;
 use crate::scan::{Listing, SampleRef};
 use packhorse_core::Sink;
 
-/// Parts of a byte.
+/// Fractions of a byte per byte.
 const GRAIN: u64 = 256;
 
-/// See the module.
+/// Guesses the sizes of samples.
 #[derive(Clone, Copy)]
 pub(crate) struct SampleSizes<'a> {
-    /// What writes the shards.
+    /// The sink of the shards.
     pub(crate) sink: &'a dyn Sink,
-    /// What transforms make of a byte, about.
+    /// About the bytes that transforms make of one byte.
     factor: f64,
-    /// SampleSizes are in parts of a byte; so many are one. Where an item is a byte, its size in a shard is a fraction
-    /// of one.
+    /// Sizes are in units of 1/`grain` byte: an item that is one byte of text may take less than a byte in a shard.
     pub(crate) grain: u64,
 }
 
 impl<'a> SampleSizes<'a> {
-    /// SampleSizes of the samples of `listing`.
+    /// The sizes of the samples of `listing`.
     pub(crate) fn of(listing: &Listing, sink: &'a dyn Sink, factor: f64) -> Self {
         let grain = if listing.iter().all(|sample| sample.counted()) { 1 } else { GRAIN };
         Self { sink, factor, grain }
@@ -28,7 +27,7 @@ impl<'a> SampleSizes<'a> {
 
     /// The size of one item of `unit`.
     pub(super) fn row(&self, listing: &Listing, unit: &PlanItem) -> u64 {
-        /// What a sink adds to a sample does not count: it is not known how many there are.
+        /// Large enough to make the sink's overhead per sample negligible: the number of samples is unknown.
         const LARGE: u64 = 1 << 30;
         let Some(sample) = listing.sample(unit.sample as usize) else { return 0 };
         if !sample.counted() {

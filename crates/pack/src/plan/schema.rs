@@ -1,4 +1,4 @@
-//! The columns that sources will deliver, as scan saw them, and what is decoded and encoded on the way.
+//! The columns that the inputs deliver, as scan found them, and the fields to decode and to encode.
 
 use super::{LABEL, PlanOptions};
 use crate::merged_columns::MergedColumns;
@@ -12,15 +12,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What sources deliver, once encoded fields are decoded.
+/// The columns of the inputs after decoding.
 pub(super) struct DeliveredSchema {
-    /// The key, then every column in the order of the names; one that some sample lacks is nullable.
+    /// The key, then the columns by name; a column that some sample lacks is nullable.
     pub(super) schema: SchemaRef,
     /// The fields that are decoded.
     pub(super) decode: Vec<CodecRecord>,
 }
 
-/// Puts together what scan saw. MergedColumns of two origins that can't be one are an error.
+/// Merges the columns of all inputs.
+///
+/// Errors: columns of one name whose types can't be merged.
 pub(super) fn of(
     registry: &Registry,
     listing: &Listing,
@@ -71,8 +73,7 @@ pub(super) fn of(
     Ok(DeliveredSchema { schema: Arc::new(Schema::new(fields)), decode })
 }
 
-/// Inputs of typed rows that lack columns of others are refused, or counted in a warning: most often they are other
-/// data that lies beside.
+/// Refuses table inputs that lack columns of others, which are most often unrelated files; warns under `fill-missing`.
 fn same_columns(listing: &Listing, options: &PlanOptions, observer: &dyn Observer) -> Result<()> {
     let names = |sample: &SampleRef<'_>| -> BTreeSet<String> {
         let names = sample.table().into_iter().flat_map(|table| table.schema.fields().iter().map(|f| f.name().clone()));
@@ -86,7 +87,7 @@ fn same_columns(listing: &Listing, options: &PlanOptions, observer: &dyn Observe
     let count = 1 + others.count();
     if options.fill_missing {
         let text =
-            format!("{count} inputs have other columns than {}; what is missing is null", first.first_path().display());
+            format!("{count} inputs have other columns than {}; missing values are null", first.first_path().display());
         observer.event(&Event::Warning(&text));
         return Ok(());
     }
@@ -108,12 +109,12 @@ fn same_columns(listing: &Listing, options: &PlanOptions, observer: &dyn Observe
     Err(error.in_input(other.first_path().display()))
 }
 
-/// Nothing can be left out any more: it is for whoever asked to choose.
+/// Nothing can be skipped at this point: the user has to choose.
 fn of_plan(error: Error) -> Error {
     error.with_kind(Kind::Config)
 }
 
-/// How many samples have each field of bytes.
+/// The number of samples that have each field of bytes.
 fn blob_counts<'l>(listing: &'l Listing, samples: u64, observer: &dyn Observer) -> BTreeMap<&'l str, u64> {
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     for sample in listing.iter().filter(|sample| sample.table().is_none()) {
@@ -130,7 +131,7 @@ fn blob_counts<'l>(listing: &'l Listing, samples: u64, observer: &dyn Observer) 
     counts
 }
 
-/// The columns that `sink` can't take but some codec of this build can encode as bytes.
+/// The columns that `sink` can't store but a codec of this build can encode as bytes.
 pub(super) fn encoded(registry: &Registry, sink: &dyn Sink, schema: &SchemaRef) -> Result<Vec<CodecRecord>> {
     let mut records = Vec::new();
     if sink.accept(schema).is_ok() {

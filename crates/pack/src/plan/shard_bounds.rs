@@ -1,6 +1,6 @@
-//! Where one shard ends and the next begins. Pure.
+//! Divides samples into shards. Pure.
 
-/// How large shards are. Several bounds may be given; without any a shard holds 1 GiB.
+/// Bounds on the size of shards. Without any, a shard holds 1 GiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ShardBounds {
     /// The most bytes of a shard's data file.
@@ -12,10 +12,10 @@ pub(crate) struct ShardBounds {
 }
 
 impl ShardBounds {
-    /// What holds without any bound.
+    /// The bound if none is given.
     pub(crate) const DEFAULT_BYTES: u64 = 1 << 30;
 
-    /// The most bytes a shard shall hold, where that bounds it.
+    /// The most bytes of a shard, if bytes bound it.
     pub(crate) fn limit(&self) -> Option<u64> {
         match (self.bytes, self.shards, self.samples) {
             (None, None, None) => Some(Self::DEFAULT_BYTES),
@@ -23,8 +23,7 @@ impl ShardBounds {
         }
     }
 
-    /// Cuts consecutive samples, given as runs of samples of equal size; returns how many samples each
-    /// shard gets.
+    /// Divides consecutive samples, given as runs of equal size; returns the number of samples of each shard.
     ///
     /// Shards are balanced: the fewest that keep the bound on bytes (or as many as asked for), each
     /// ending where its equal share of the bytes does. A sample larger than the bound fills a shard.
@@ -32,7 +31,7 @@ impl ShardBounds {
         let bytes = self.limit();
         let mut left = SizeRun { size: 0, samples: 0 };
         for run in runs {
-            // Headers of foreign files may claim anything.
+            // Headers of third-party files may claim any size.
             left.size = left.size.saturating_add(run.size.saturating_mul(run.samples));
             left.samples += run.samples;
         }
@@ -67,7 +66,7 @@ impl ShardBounds {
         shards
     }
 
-    /// The bytes of the next shard, if what is `left` is shared equally among those that it needs.
+    /// The bytes of the next shard, if the bytes `left` are divided equally among the shards they need.
     fn share(&self, bytes: Option<u64>, left: u64, done: u64) -> u64 {
         let by_count = self.shards.map_or(1, |n| u64::from(n).saturating_sub(done));
         let by_bytes = bytes.map_or(1, |most| left.div_ceil(most.max(1)));
@@ -87,12 +86,12 @@ pub(crate) struct SizeRun {
     pub(crate) samples: u64,
 }
 
-/// How many samples fit into `room` bytes; none where a sample that is too large stands already.
+/// How many samples fit into `room` bytes; `None` stands for a shard that is already over its bound.
 fn fit(room: Option<u64>, size: u64) -> u64 {
     room.map_or(0, |room| room.checked_div(size).unwrap_or(u64::MAX))
 }
 
-/// How many samples it takes until `missing` bytes are there.
+/// How many samples of `size` bytes reach `missing` bytes.
 fn until(missing: u64, size: u64) -> u64 {
     match missing {
         0 => 0,
@@ -101,7 +100,7 @@ fn until(missing: u64, size: u64) -> u64 {
     }
 }
 
-/// How many of the samples left are not needed to give each shard that is still to come one.
+/// How many samples remain if each later shard keeps one.
 fn spare(samples_left: u64, wanted: u32, done: usize) -> u64 {
     samples_left.saturating_sub(u64::from(wanted).saturating_sub(done as u64 + 1))
 }

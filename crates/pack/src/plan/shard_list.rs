@@ -1,4 +1,4 @@
-//! The shards of a plan: consecutive parts of its order. Pure.
+//! The shards of a plan, consecutive parts of its order. Pure.
 
 use super::plan_item::{self, PlanItem};
 use super::sample_sizes::SampleSizes;
@@ -13,11 +13,11 @@ pub(super) struct PlannedShard {
     pub(super) name: String,
     pub(super) split: Option<String>,
     pub(super) units: Range<usize>,
-    /// `None` where they are not all counted.
+    /// `None` if not all are counted.
     pub(super) samples: Option<u64>,
 }
 
-/// Cuts the order into shards, split by split.
+/// Divides the order into shards, split by split.
 pub(super) fn cut(
     listing: &Listing,
     order: Vec<PlanItem>,
@@ -48,7 +48,7 @@ pub(super) fn cut(
     (shards.order, shards.shards)
 }
 
-/// ShardList, and the order that they are parts of.
+/// Shards, and the order that they divide.
 #[derive(Default)]
 pub(super) struct ShardList {
     pub(super) order: Vec<PlanItem>,
@@ -56,7 +56,7 @@ pub(super) struct ShardList {
 }
 
 impl ShardList {
-    /// The shards of a split, or of all samples under `name`, of so many items each.
+    /// Adds the shards of a split, or without splits those named `name`, with these numbers of samples.
     pub(super) fn add(
         &mut self,
         listing: &Listing,

@@ -1,10 +1,10 @@
-//! Seeded orders. Pure: the same numbers give the same order on every machine, for ever.
+//! Seeded shuffles. Pure: equal seeds give equal orders on every machine and in every version.
 
 use packhorse_core::{Code, Error, Result, SplitMix64};
 use std::fmt;
 use std::str::FromStr;
 
-/// In which order samples go into shards.
+/// The order of samples in shards.
 ///
 /// ```
 /// use packhorse_pack::Shuffle;
@@ -20,13 +20,12 @@ pub enum Shuffle {
     No,
     /// All samples permuted.
     Global {
-        /// Equal seeds, equal orders.
+        /// Equal seeds give equal orders.
         seed: u64,
     },
-    /// Blocks of consecutive samples permuted, samples within a block sorted: inputs that lie
-    /// together are still read together.
+    /// Blocks of consecutive samples permuted, each sorted inside, so that reads stay mostly sequential.
     Blocks {
-        /// Equal seeds, equal orders.
+        /// Equal seeds give equal orders.
         seed: u64,
         /// Samples in a block.
         size: u32,
@@ -97,7 +96,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_orders_of_a_seed_are_fixed_for_ever() {
+    fn the_order_of_a_seed_never_changes() {
         assert_eq!(order(10, Shuffle::Global { seed: 7 }), GLOBAL);
         assert_eq!(order(10, Shuffle::Blocks { seed: 7, size: 3 }), BLOCKS);
     }

@@ -1,4 +1,4 @@
-//! Which split a sample belongs to. Pure.
+//! Splits of samples. Pure.
 
 use packhorse_core::{Code, Error, Result};
 use std::fmt;
@@ -7,14 +7,14 @@ use std::str::FromStr;
 /// How samples are divided into splits.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Splits {
-    /// Samples of sealed datasets keep the splits that they have there; other samples have none.
+    /// Samples of sealed datasets keep their splits; other samples have none.
     #[default]
     Keep,
-    /// There are none.
+    /// No splits.
     Off,
     /// The first folder of a sample's path names its split, as in `train/ val/ test/`.
     Folders,
-    /// By shares.
+    /// Samples are divided by shares.
     Shares(Shares),
 }
 
@@ -22,13 +22,13 @@ pub enum Splits {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Shares(Vec<(String, f64)>);
 
-/// What decides.
+/// How shares choose a sample's split.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SplitBy {
-    /// A hash of the key: a sample stays in its split when others are added.
+    /// By a hash of the key: a sample stays in its split when others are added.
     #[default]
     Hash,
-    /// The place in the order: the first samples make the first split.
+    /// By position in the order: the first samples make the first split.
     Order,
 }
 
@@ -104,7 +104,7 @@ impl FromStr for Shares {
         let mut splits: Vec<(String, f64)> = Vec::new();
         for part in text.split(',') {
             let (name, share) = part.split_once('=').ok_or_else(|| bad("a share is missing"))?;
-            let share: f64 = share.trim().parse().map_err(|_| bad("a share is no number"))?;
+            let share: f64 = share.trim().parse().map_err(|_| bad("a share is not a number"))?;
             let name = name.trim();
             if !is_name(name) || splits.iter().any(|(other, _)| other == name) {
                 return Err(bad("names are letters, digits, _ and -, each once"));

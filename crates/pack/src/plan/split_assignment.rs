@@ -1,4 +1,4 @@
-//! Which split each unit of a plan goes to. Pure.
+//! Assigns the items of a plan to splits. Pure.
 
 use super::plan_item::PlanItem;
 use super::split::is_name;
@@ -6,7 +6,7 @@ use super::{PlanOptions, SplitBy, Splits};
 use crate::scan::{Listing, SampleRef};
 use packhorse_core::{Error, Result};
 
-/// The splits of a plan, and the rule by which units go to them.
+/// The splits of a plan, and the rule that assigns items to them.
 pub(super) struct SplitAssignment<'a> {
     names: Vec<String>,
     rule: Rule<'a>,
@@ -15,14 +15,14 @@ pub(super) struct SplitAssignment<'a> {
 enum Rule<'a> {
     /// There are no splits.
     None,
-    /// By shares, of samples or of places in the order.
+    /// By shares, of keys or of positions in the order.
     Shares(&'a PlanOptions),
     /// The split of each entry of the listing.
     Known(Vec<u16>),
 }
 
 impl<'a> SplitAssignment<'a> {
-    /// Errors (`Config`): a sample that has no split where others have one; a name that can't be that of a split.
+    /// Errors: `Config` for a sample without a split if others have one, and for an invalid split name.
     pub(super) fn of(listing: &Listing, options: &'a PlanOptions) -> Result<Self> {
         match &options.splits {
             Splits::Shares(shares) => {
@@ -39,7 +39,7 @@ impl<'a> SplitAssignment<'a> {
     }
 
     fn known(listing: &Listing, split: impl Fn(&SampleRef<'_>) -> Option<String>, missing: &str) -> Result<Self> {
-        // As they come, numbers only: there may be many samples.
+        // Numbers only, since there may be many samples.
         let (mut seen, mut numbers) = (Vec::<String>::new(), Vec::with_capacity(listing.samples()));
         for sample in listing.iter() {
             let named = match split(&sample) {
@@ -53,7 +53,7 @@ impl<'a> SplitAssignment<'a> {
                 seen.push(name);
             }
             let many =
-                |_| Error::config(format!("more than {} folders are no splits; leave `split=folders` out", u16::MAX));
+                |_| Error::config(format!("more than {} folders can't be splits; leave `split=folders` out", u16::MAX));
             numbers.push(u16::try_from(number).map_err(many)?);
         }
         let names = ordered(listing, &seen);
@@ -68,7 +68,7 @@ impl<'a> SplitAssignment<'a> {
         &self.names
     }
 
-    /// The split of a unit, a position in the names, if there are splits. `place` of `total` samples come before it.
+    /// The split of an item, as a position in the names; 0 without splits. `place` of `total` samples come before it.
     pub(super) fn split(&self, listing: &Listing, unit: &PlanItem, place: u64, total: u64) -> usize {
         match &self.rule {
             Rule::None => 0,
@@ -88,7 +88,7 @@ impl<'a> SplitAssignment<'a> {
     }
 }
 
-/// Those of sealed datasets in the order that they have there, also such as are empty there; then the others by name.
+/// The splits of sealed datasets in their order, with empty ones; then the others by name.
 fn ordered(listing: &Listing, seen: &[String]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for split in listing.sealed().iter().flat_map(|sealed| &sealed.manifest.splits) {
@@ -115,7 +115,7 @@ fn top_folder(sample: &SampleRef<'_>) -> Option<String> {
     folder.split('/').next().filter(|name| !name.is_empty()).map(str::to_owned)
 }
 
-/// What decides the split of a unit: the key of its first sample.
+/// The key that decides the split of an item: that of its first sample.
 fn unit_key(sample: &SampleRef<'_>, unit: &PlanItem) -> String {
     match sample.table() {
         Some(_) => format!("{}{}", sample.key(), unit.from),

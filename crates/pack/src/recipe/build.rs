@@ -1,4 +1,4 @@
-//! Recipes made in Rust: the settings that most datasets want, and all others by name.
+//! Building recipes in Rust: methods for common settings, and all others by name.
 
 use super::{ByteSize, Recipe, Setting};
 use crate::{Labels, OnError, Shuffle, Splits};
@@ -18,7 +18,7 @@ impl Recipe {
         Self { input: vec![input.into()], to: Some(to.to_owned()), out: Some(out.into()), ..Self::default() }
     }
 
-    /// One input more.
+    /// Adds an input.
     pub fn and(mut self, input: impl Into<PathBuf>) -> Self {
         self.input.push(input.into());
         self
@@ -29,7 +29,7 @@ impl Recipe {
         Self { labels: Some(labels), ..self }
     }
 
-    /// A shuffle over all samples: equal seeds, equal orders.
+    /// Shuffles all samples. Equal seeds give equal orders.
     pub fn shuffle(self, seed: u64) -> Self {
         Self { shuffle: Shuffle::Global { seed }, ..self }
     }
@@ -54,18 +54,18 @@ impl Recipe {
         Self { limit: Some(samples), ..self }
     }
 
-    /// What to do with bad inputs.
+    /// How bad inputs are handled.
     pub fn on_error(self, on_error: OnError) -> Self {
         Self { on_error: on_error, ..self }
     }
 
-    /// One thing more to do to pictures: `check`, `resize=256`.
+    /// Adds an image operation, such as `check` or `resize=256`.
     pub fn image(mut self, what: &str) -> Self {
         self.image.push(what.to_owned());
         self
     }
 
-    /// Turns text into tokens by this tokenizer.
+    /// Turns text into tokens with this tokenizer.
     pub fn tokenizer(self, file: impl Into<PathBuf>) -> Self {
         Self { tokenizer: Some(file.into()), ..self }
     }
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_taken_is_refused_by_name() {
+    fn invalid_values_are_refused_by_name() {
         let error = |name: &str, text: &str| Recipe::default().with(name, text).unwrap_err().to_string();
         assert!(error("shard-sise", "1GB").contains("did you mean `shard-size`?"));
         assert!(error("quality", "101").contains("`quality`"), "{}", error("quality", "101"));
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_hold_what_a_recipe_holds() {
+    fn serialized_recipes_round_trip() {
         let recipe = Recipe::new("photos", "webdataset", "shards").labels(Labels::Folders).shuffle(7).shard_size(20);
         let text = serde_json::to_string(&recipe).unwrap();
         assert_eq!(serde_json::from_str::<Recipe>(&text).unwrap(), recipe);

@@ -1,4 +1,4 @@
-//! What follows from a recipe: what scan and plan are told, and the transforms.
+//! Derives from a recipe the options of scan and plan, and the transforms.
 
 use super::Recipe;
 use crate::plan::PlanOptions;
@@ -14,18 +14,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What people call formats that have another name.
+/// Other names of formats.
 const ALIASES: [(&str, &str); 3] = [("wds", "webdataset"), ("tfrecords", "tfrecord"), ("megatron", "tokens")];
 
 impl Recipe {
     /// The folder of the dataset.
     ///
-    /// Errors: `Config` where none is given.
+    /// Errors: `Config` if none is given.
     pub fn folder(&self) -> Result<&Path> {
         self.out.as_deref().ok_or_else(|| Error::config("say where the dataset goes with `out=DIR`"))
     }
 
-    /// What scan is told for a sink that stores values by type, or does not.
+    /// The options of scan. `typed`: whether the sink stores values by type.
     pub(crate) fn scanning(&self, store: &dyn Store, typed: bool, io_threads: usize) -> Result<ScanOptions> {
         if self.input.is_empty() && self.files_from.is_none() {
             return Err(Error::config(
@@ -64,11 +64,11 @@ impl Recipe {
         })
     }
 
-    /// What plan is told. `memory`: what the limits of single values follow from.
+    /// The options of plan. `memory`: the bytes that the limits of single values are derived from.
     pub(crate) fn planning(&self, registry: &Registry, memory: Option<u64>) -> Result<PlanOptions> {
         let format = self.format(registry)?;
         let sink = self.sink()?;
-        // Settings are checked before hours go into a scan.
+        // Invalid settings fail before the scan, which may take hours.
         let typed = registry.get(&format)?.sink(&sink)?.typed();
         Ok(PlanOptions {
             format,
@@ -97,12 +97,12 @@ impl Recipe {
         }
     }
 
-    /// A format that does not store values by type keeps each array for itself, whatever its shape.
+    /// A format that does not store values by type keeps arrays of any shape.
     fn shapes(&self, typed: bool) -> Shapes {
         if self.ragged || !typed { Shapes::Ragged } else { Shapes::Equal }
     }
 
-    /// The format of the shards: `to`, or else the one that the extension of `out` names (`photos.parquet`).
+    /// The format of the shards: `to`, or the one that the extension of `out` names (`photos.parquet`).
     fn format(&self, registry: &Registry) -> Result<String> {
         let writes = |format: &&Arc<dyn Format>| {
             format.sink(&Options::new()).map_or_else(|e| e.kind() != Kind::Unsupported, |_| true)
@@ -115,18 +115,11 @@ impl Recipe {
         let format = registry.named(alias)?;
         match writes(&format) {
             true => Ok(format.info().id.to_owned()),
-            false => Err(Error::unsupported(format!("{alias} is read and not written; `to` takes {}", written()))),
+            false => Err(Error::unsupported(format!("{alias} can be read but not written; `to` takes {}", written()))),
         }
     }
 
-    /// The extension of `out`, if it names a format.
-    fn extension(&self, registry: &Registry) -> Option<&str> {
-        let extension = self.out.as_deref()?.extension()?.to_str()?;
-        let known = ALIASES.iter().any(|(alias, _)| *alias == extension) || registry.named(extension).is_ok();
-        known.then_some(extension)
-    }
-
-    /// The class list that was given: a file of names, or that of a dataset.
+    /// The format of the shards: `to`, or the one that the extension of `out` names (`photos.parquet`).
     fn class_list(&self, store: &dyn Store) -> Result<Option<Vec<String>>> {
         let (path, list): (&PathBuf, Vec<String>) = match (&self.classes, &self.classes_from) {
             (Some(path), _) => {
@@ -192,7 +185,7 @@ impl Recipe {
         Ok(sources)
     }
 
-    /// The settings of the format that writes; it refuses what it does not know.
+    /// The options of the sink, which refuses unknown ones.
     fn sink(&self) -> Result<Options> {
         let number = |n: Option<u64>| n.map(|n| n.to_string());
         let settings = [
@@ -212,7 +205,8 @@ impl Recipe {
         Ok(options)
     }
 
-    /// The transforms, in their order. `check_exact`: the share of documents that a tokenizer's oracle encodes too.
+    /// The transforms, in order. `check_exact`: the share of documents that the tokenizer's reference implementation
+    /// encodes too.
     pub(crate) fn transforms(&self, limits: Limits, check_exact: f64) -> Result<Vec<Box<dyn Transform>>> {
         let images = self.images()?;
         let mut transforms: Vec<Box<dyn Transform>> = Vec::new();
@@ -245,7 +239,7 @@ impl Recipe {
         }
         if self.image.iter().any(|what| what.starts_with("keep=")) && options.resize.is_none() && !options.orient {
             return Err(Error::config(
-                "`image=keep` is about pictures that are rewritten; give `image=resize=256` or `orient` too, or leave it out: what is not rewritten keeps everything",
+                "`image=keep` is about pictures that are rewritten; give `image=resize=256` or `orient` too, or leave it out: pictures that are not rewritten keep everything",
             ));
         }
         Ok(options)

@@ -1,8 +1,8 @@
-//! A recipe: one value that says all that decides the bytes of a dataset.
+//! A recipe: one value with every setting that decides the bytes of a dataset.
 //!
 //! Every setting is declared once, here. The command line's flags, the keys of a `--config` file and the table in
-//! docs/settings.md come from [`Recipe::SETTINGS`]. What follows from settings is worked out by `derive.rs`, never by a
-//! caller. A recipe knows no threads and no file system: those are the [`Session`](crate::Session)'s.
+//! docs/settings.md come from [`Recipe::SETTINGS`]. `derive.rs` turns settings into the options of scan, plan and
+//! transforms. Threads and file systems belong to the [`Session`](crate::Session).
 
 mod build;
 mod derive;
@@ -18,10 +18,11 @@ use serde::{Deserialize, Serialize};
 use setting::kebab;
 use std::path::PathBuf;
 
-/// The struct, its defaults and [`Recipe::SETTINGS`] from one declaration.
+/// Defines the struct, its defaults and [`Recipe::SETTINGS`] from one declaration.
 macro_rules! settings {
     ($($group:literal { $($(#[doc = $doc:literal])+ $field:ident: $type:ty $(= $default:expr)?, $setting:expr;)+ })+) => {
-        /// All that decides the bytes of a dataset: what is packed, how it is read, changed, ordered and written.
+        /// Every setting that decides the bytes of a dataset: its inputs, and how they are read, changed, ordered and
+        /// written.
         ///
         /// Two packs of equal recipes over equal inputs are equal byte for byte. As a document (TOML, JSON) it holds
         /// each setting under its name with `-` for `_`; settings that are left out have their defaults. Values with a

@@ -1,47 +1,47 @@
-//! What is said of one setting of a recipe: enough to make a flag, a line of a table and a hint of it.
+//! The declaration of one setting of a recipe: enough to derive a flag, a row of a table and a hint.
 
 use packhorse_core::{Error, Result, nearest};
 use std::ffi::OsStr;
 
-/// A setting of a [`Recipe`](crate::Recipe), as its declaration has it.
+/// The declaration of one setting of a [`Recipe`](crate::Recipe).
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     /// The name of the field.
     pub field: &'static str,
-    /// The name everywhere else: that of the flag and of the key in TOML.
+    /// The name of the flag and of the key in TOML.
     pub name: &'static str,
-    /// What it is about: a heading.
+    /// The heading of its group.
     pub group: &'static str,
-    /// One sentence, with the names of other settings in backticks. May start with a blank.
+    /// One sentence, with the names of other settings in backticks. May start with a space.
     pub about: &'static str,
-    /// What its values are.
+    /// The values that it takes.
     pub takes: Takes,
-    /// The word that stands for a value.
+    /// The placeholder of a value in help.
     pub value: &'static str,
-    /// What holds where it is not given, if a value says that.
+    /// The default as text, if it has one.
     pub default: Option<&'static str>,
     /// A setting that must be given with it.
     pub needs: Option<&'static str>,
     /// A setting that can't be given with it.
     pub excludes: Option<&'static str>,
-    /// Whether it may be given more than once, each time with one value more.
+    /// Whether it may be given more than once, each time adding a value.
     pub repeats: bool,
-    /// One letter for it.
+    /// The letter of its short flag.
     pub short: Option<char>,
 }
 
-/// What the values of a setting are.
+/// The kind of a setting's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Takes {
     /// On, or not given.
     Switch,
     /// Text that the setting itself parses.
     Text,
-    /// Several texts, with commas between them.
+    /// A comma-separated list.
     Texts,
     /// One of these words.
     OneOf(&'static [&'static str]),
-    /// A whole number, from the first to the last one.
+    /// An integer between the two, both included.
     Number(u64, u64),
     /// The path of a file.
     File,
@@ -64,7 +64,7 @@ impl Setting {
         })
     }
 
-    /// Whether its own parser says which setting an error is about.
+    /// Whether errors of its own parser name the setting.
     pub(super) fn explains(&self) -> bool {
         self.takes == Takes::Text
     }
@@ -112,7 +112,7 @@ impl Setting {
 }
 
 impl Takes {
-    /// Refuses words and numbers that are not among those taken.
+    /// Refuses unknown words, and numbers out of range.
     pub(super) fn check(&self, text: &OsStr) -> Result<()> {
         let shown = text.to_string_lossy();
         match self {

@@ -1,15 +1,15 @@
-//! SampleSizes as people write them.
+//! Sizes in bytes, written with units.
 
 use packhorse_core::{Error, Result};
 use std::fmt;
 use std::str::FromStr;
 
-/// So many bytes of a shard. As text it has a unit: a number below a million without one is refused, since `20` means
-/// 20 of something else.
+/// A shard size in bytes. As text, a number below 1 MiB needs a unit: `20` most likely means 20 MB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ByteSize(pub u64);
 
-/// Bytes: a number with B, KB, MB, GB, TB (powers of 1000) or KiB, MiB, GiB, TiB (powers of 1024), or without a unit.
+/// Parses bytes: a number with B, KB, MB, GB, TB (powers of 1000) or KiB, MiB, GiB, TiB (powers of 1024), or without
+/// unit.
 ///
 /// Errors: `Config`.
 pub fn parse_bytes(text: &str) -> Result<u64> {

@@ -1,4 +1,4 @@
-//! Values of settings as text: one by one, as flags give them, and in serde's documents.
+//! Parses the values of settings from text: from flags, and from serialized recipes.
 
 use crate::{ByteSize, Decode, KeyEnds, Labels, LongKeys, OnError, Shuffle, SplitBy, Splits, Symlinks};
 use packhorse_core::{Error, Result};
@@ -10,11 +10,11 @@ use std::marker::PhantomData;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// A field of a recipe that takes text.
+/// A field of a recipe that is set from text.
 pub(super) trait Value {
-    /// Takes `text`; a list takes it as one element more.
+    /// Sets the value from `text`; a list appends it.
     ///
-    /// Errors: `Config`, saying what is taken.
+    /// Errors: `Config`, with the values that it takes.
     fn take(&mut self, text: &OsStr) -> Result<()>;
 }
 
@@ -68,7 +68,7 @@ macro_rules! parsed {
 
 parsed!(bool, u8, u32, u64);
 
-/// Types with a text of their own, which serde's documents hold too.
+/// Types that are parsed from text and serialized as text.
 macro_rules! texts {
     ($($type:ty),+) => {$(
         impl Value for $type {
@@ -94,7 +94,7 @@ macro_rules! texts {
 
 texts!(ByteSize, Decode, KeyEnds, Labels, LongKeys, OnError, Shuffle, SplitBy, Splits, Symlinks);
 
-/// Text, or a number that stands for its digits: `shuffle = 7`.
+/// Text, or a number taken as its digits: `shuffle = 7`.
 struct Text<T>(PhantomData<T>);
 
 impl<T: FromStr<Err = Error>> Visitor<'_> for Text<T> {

@@ -1,14 +1,14 @@
-//! Files that are parts of others beside them: the `.bin` of an `.idx`.
+//! Companion files, which belong to another file beside them: the `.bin` of an `.idx`.
 
 use packhorse_core::Registry;
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Takes out of `names`, all those of a folder, and returns what belongs to a file that is there too.
+/// Removes from `names`, all files of a folder, those that belong to another of them, and returns these.
 pub(crate) fn take(registry: &Registry, names: &mut Vec<PathBuf>) -> Vec<PathBuf> {
     let mains = |name: &Path| registry.mains(name.as_os_str().as_bytes()).collect::<Vec<_>>();
-    // Most folders have none, and may have a million files.
+    // Fast path: a folder may have a million files.
     if names.iter().all(|name| mains(name).is_empty()) {
         return Vec::new();
     }
@@ -35,7 +35,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_taken_out_where_the_whole_is_there() {
+    fn companions_are_removed_if_their_main_file_exists() {
         let registry = Registry::new().with(Pairs);
         let paths = |names: &[&str]| names.iter().map(PathBuf::from).collect::<Vec<_>>();
         let mut names = paths(&["a.bin", "a.idx", "b.bin", "c.idx", "c.tar", "d.jpg"]);

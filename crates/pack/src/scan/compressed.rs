@@ -1,4 +1,4 @@
-//! Compressed text that is cut by places in it: how much is inside, and where it can be entered.
+//! Divides compressed text by positions: finds its decompressed length and its seek points.
 
 use super::folder_walk::FolderWalk;
 use crate::OnError;
@@ -9,21 +9,21 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-/// A smaller file is a stream: cutting it is worth no second look.
+/// Smaller files are read as a stream.
 const LEAST: u64 = 1 << 20;
 
-/// So many times larger than its file text is at most, as a rule.
+/// The usual upper bound of a compression ratio of text.
 const RATIO: u64 = 16;
 
-/// Frames up to this size are entered in any order for little more than it costs to read them in theirs.
+/// Frames up to this size are cheap to read in any order.
 const SHORT: u64 = 4 << 20;
 
 impl FolderWalk<'_> {
-    /// Where the compressed text at `path`, of `size` bytes that hold `about` so many, can be entered; `None` where it
-    /// is not cut, and so is one item.
+    /// The seek points of the compressed text `path`, of `size` bytes and `about` bytes decompressed; `None` if it is
+    /// not divided.
     ///
-    /// What headers don't say is found by decompressing the file once: only where ranges are read in their order, which
-    /// costs no more than the file then, and where it may be more than one shard holds.
+    /// If headers do not give the decompressed length, decompresses the file once: only if ranges will be read in
+    /// order, and the text may be larger than a shard.
     pub(super) fn frames(
         &self,
         path: &Path,
@@ -47,16 +47,16 @@ impl FolderWalk<'_> {
         if frames.is_some() || (!self.count && most()? <= self.fits) {
             return Ok(frames);
         }
-        // One for each core, and no more: decoders take memory.
+        // On the compute pool, since decoders take memory.
         match rayon::scope(|_| inside(Box::new(file), compression)) {
             Ok(len) => Ok(Some(Frames::whole(len))),
-            // What comes before the damage can be packed.
+            // The text before the damage can be packed.
             Err(e) if e.kind() == Kind::Content && self.on_error == OnError::Skip && !self.count => Ok(None),
             Err(e) => Err(e),
         }
     }
 
-    /// The bytes inside of the file at `path`, readable at any place.
+    /// The decompressed bytes of the file `path`, with random access.
     pub(super) fn entered(&self, path: &Path, compression: Compression, frames: &Frames) -> Result<Box<dyn Input>> {
         let file = CancellableInput::new(self.context.store.open(path)?, self.context.cancel);
         Ok(Box::new(Inside::new(Box::new(file), compression, frames.inside(), frames.at(0))))
@@ -73,7 +73,7 @@ impl FolderWalk<'_> {
     }
 }
 
-/// How many bytes are inside of `file`.
+/// The decompressed length of `file`.
 fn inside(file: Box<dyn Input>, compression: Compression) -> Result<u64> {
     let input = decompressed(file, compression);
     let mut stream = input.stream()?;

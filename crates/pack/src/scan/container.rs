@@ -1,4 +1,4 @@
-//! Inputs that are looked into: members of archives, tables, shards of sealed datasets. Headers only.
+//! Scans containers: archives, tables and shards of sealed datasets. Reads headers only.
 
 use super::Scan;
 use super::folder_walk::{FolderWalk, FoundMember, MOST_SAMPLES, WalkEvent, of_input};
@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
 impl FolderWalk<'_> {
-    /// A whole input that can't be read: bad, of a kind that is not read, or in need of a choice. It is one input of
-    /// many: policy decides on it.
+    /// Reports a whole input that can't be read. Errors of kind `Unsupported` and `Config` are faults of one input,
+    /// too.
     fn input_fault(&self, error: Error) {
         match error.kind() {
             Kind::Unsupported | Kind::Config => self.send(WalkEvent::Fault(error)),
@@ -45,7 +45,7 @@ impl FolderWalk<'_> {
         Ok(Some(names))
     }
 
-    /// Shards that are named one by one are shards of their dataset all the same.
+    /// Finds the sealed dataset of a shard that is named on its own.
     fn sealed_around(&self, root: u32, archive: &Path, path: &Path) -> Result<()> {
         let Some((folder, dir)) = archive.parent().zip(path.parent()) else { return Ok(()) };
         let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
@@ -56,11 +56,11 @@ impl FolderWalk<'_> {
         }
     }
 
-    /// Looks into an archive, or at the headers of an input of typed rows.
+    /// Scans an archive or a table.
     pub(super) fn archive(&self, root: u32, base: &Path, archive: PathBuf, stat: FileStat) {
         let path = base.join(&archive);
         let Err(error) = self.look_into(root, &path, archive, stat) else { return };
-        // A shard of a sealed dataset that was readable once is damage, which no policy passes over.
+        // An unreadable shard of a sealed dataset is damaged, which is never skipped.
         match FirstReadCheck::default().check(self.context.store, &path, self.context.cancel) {
             Err(damage) if damage.kind() == Kind::Incomplete => self.send(WalkEvent::Abort(damage)),
             _ => self.input_fault(of_input(error)),
@@ -105,7 +105,7 @@ impl FolderWalk<'_> {
         listed
     }
 
-    /// What the headers of an input of typed rows say.
+    /// Reads the headers of a table input.
     fn rows(
         &self,
         format: &'static str,
@@ -134,7 +134,7 @@ impl FolderWalk<'_> {
             return Err(Error::new(Kind::Limit, message));
         }
         self.context.observer.event(&Event::Scanned { files: 1 });
-        // A file that does not say how large its values are holds no more of them than it has bytes.
+        // Without a size in its header, the file's length is the bound.
         let bytes = if info.bytes == 0 { stat.size } else { info.bytes };
         let (items, kind) = self.items(&*opened, &info)?;
         self.check_empty(items, path)?;
@@ -142,8 +142,8 @@ impl FolderWalk<'_> {
         Ok(TableInput { format, schema, items, bytes, kind, frames, omitted })
     }
 
-    /// Compares a shard of a sealed dataset in which there is nothing with what was recorded of it: packing compares
-    /// the others when it opens them, and never opens this one.
+    /// Verifies an empty shard of a sealed dataset: packing verifies shards when it opens them, and never opens an
+    /// empty one.
     fn check_empty(&self, found: u64, path: &Path) -> Result<()> {
         match found {
             0 => FirstReadCheck::default().check(self.context.store, path, self.context.cancel),
@@ -151,7 +151,7 @@ impl FolderWalk<'_> {
         }
     }
 
-    /// How many items a table has, and what they are.
+    /// The number of a table's items, and their kind.
     fn items(&self, opened: &dyn packhorse_core::Table, info: &TableInfo) -> Result<(u64, Items)> {
         match (info.counted, self.count) {
             (true, _) => Ok((info.items, Items::Samples)),
@@ -168,7 +168,7 @@ impl FolderWalk<'_> {
         }
     }
 
-    /// Lists the members of an archive. What was found before an error is handed over all the same.
+    /// Lists the members of an archive, with those found before an error.
     fn list(&self, source: &dyn Source, input: &dyn Input, hand_over: &mut dyn FnMut(Vec<FoundMember>)) -> Result<()> {
         let mut members = Vec::new();
         let listed = source.list(input, &mut |entry| {

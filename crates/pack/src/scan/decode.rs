@@ -1,5 +1,4 @@
-//! What is inside encoded fields (`.npz`, `.npy`): their headers are read, so that the plan knows every
-//! column and its shape.
+//! Reads the headers of encoded fields (`.npz`, `.npy`), so that the plan knows every column and its shape.
 
 use super::{Listing, Scan};
 use crate::Shapes;
@@ -17,11 +16,11 @@ use std::sync::OnceLock;
 /// Which encoded fields become columns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Decode {
-    /// Those that this build can decode, if the sink stores values by type; else only archives of
-    /// several arrays, since a single array is a field already.
+    /// All that this build can decode, if the sink stores values by type; else only archives of several arrays, since a
+    /// single array is a field already.
     #[default]
     Auto,
-    /// None: fields stay the bytes that they are.
+    /// None: fields stay encoded.
     Never,
 }
 
@@ -48,7 +47,7 @@ impl FromStr for Decode {
     }
 }
 
-/// An encoded field and the columns inside it.
+/// An encoded field and its columns.
 #[derive(Debug)]
 pub(crate) struct Decoded {
     /// The name of the format that decodes it.
@@ -57,11 +56,11 @@ pub(crate) struct Decoded {
     pub(crate) columns: MergedColumns,
 }
 
-/// Samples whose headers are read at a time; of the first fewer, which show how far away they are.
+/// Samples probed per round; fewer in the first, which measures the latency.
 const CHUNK: usize = 4096;
 const FIRST: usize = 64;
 
-/// Those that probe: the threads that compute, and many more where inputs are far away.
+/// The probing threads: one per core, and many more if latency is high.
 struct Threads {
     many: usize,
     pool: OnceLock<rayon::ThreadPool>,
@@ -82,8 +81,7 @@ impl Threads {
     }
 }
 
-/// Probes every encoded field that is to be decoded. A sample that can't be, or does not fit the others,
-/// is a fault and goes.
+/// Probes every encoded field to decode. Removes samples that can't be decoded or whose types do not fit, as faults.
 pub(super) fn apply(
     context: Scan<'_>,
     typed: bool,
@@ -138,7 +136,7 @@ fn leave_out(listing: &mut Listing, faults: Vec<(usize, Error)>) {
     }
 }
 
-/// Whether an error says something of the input, and not of the file system.
+/// Whether an error is about the input, not the file system.
 fn is_of_input(error: &Error) -> bool {
     matches!(error.kind(), Kind::Content | Kind::Limit | Kind::Unsupported)
 }
@@ -152,8 +150,7 @@ struct Probing<'a> {
 }
 
 impl Probing<'_> {
-    /// Whether the field holds one array under its own name: decoding it and encoding it again would
-    /// change nothing.
+    /// Whether the field holds one array under its own name, so that decoding and encoding it would change nothing.
     fn is_single(&self) -> Result<bool> {
         for i in 0..self.listing.samples() {
             let fields = match self.one(i) {
@@ -168,7 +165,7 @@ impl Probing<'_> {
         Ok(true)
     }
 
-    /// The columns of all samples, and the samples that are at fault.
+    /// Adds the columns of all samples; returns the samples that are faulty.
     fn all(&self, shapes: Shapes, columns: &mut MergedColumns) -> Result<Vec<(usize, Error)>> {
         let mut faults = Vec::new();
         let (mut start, all) = (0, self.listing.samples());
@@ -180,7 +177,7 @@ impl Probing<'_> {
             let probed: Vec<_> = self.threads.work(|| numbers.map(|i| self.watched(i)).collect())?;
             for (i, fields) in chunk.zip(probed) {
                 match fields.and_then(|fields| self.add(columns, i, fields, shapes)) {
-                    // What can't be read is one input of many.
+                    // Unreadable data is a fault of one sample.
                     Err(e) if e.kind() == Kind::Unsupported => faults.push((i, e.with_kind(Kind::Content))),
                     Err(e) if is_of_input(&e) => faults.push((i, e)),
                     other => other?,
@@ -196,7 +193,7 @@ impl Probing<'_> {
         found.map_err(|e| e.in_sample(sample.key()).in_input(sample.first_path().display()))
     }
 
-    /// The same as `one`, whose waits are counted.
+    /// As `one`, and records the latency.
     fn watched(&self, i: usize) -> Result<Option<Vec<Field>>> {
         let waits = LatencyProbe::waits();
         let found = self.one(i);
@@ -204,7 +201,7 @@ impl Probing<'_> {
         found
     }
 
-    /// What is inside the field of sample `i`; `None` if the sample lacks it.
+    /// The columns in the field of sample `i`; `None` if the sample lacks it.
     fn one(&self, i: usize) -> Result<Option<Vec<Field>>> {
         let Some(sample) = self.listing.sample(i).filter(|sample| sample.table().is_none()) else { return Ok(None) };
         let Some(piece) = sample.piece_of(self.name) else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! Leaves out samples whose content was seen before. The one part of scan that reads whole inputs.
+//! Skips samples with duplicate content. Reads whole inputs, unlike the rest of scan.
 
 use super::{Listing, Scan};
 use crate::block_buffer::BlockBuffer;
@@ -15,7 +15,7 @@ pub(super) fn apply(context: Scan<'_>, threads: usize, listing: &mut Listing) ->
     let inputs = Inputs::new(context.store, listing.roots(), &scratch, context.limits, context.cancel);
     let digest = |i: usize| -> Result<Option<[u8; 32]>> {
         context.cancel.check()?;
-        // Typed rows are not compared: their bytes say nothing of single samples.
+        // The bytes of a table tell nothing about single samples.
         let Some(sample) = listing.sample(i).filter(|sample| sample.table().is_none()) else { return Ok(None) };
         context.observer.event(&Event::Hashed { bytes: sample.bytes() });
         content(&inputs, &sample.entry(0..1)).map(Some)

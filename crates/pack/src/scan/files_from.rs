@@ -1,4 +1,4 @@
-//! A list of files to take, as `find -print0` or any script writes it.
+//! A list of input files, as `find -print0` or a script writes it.
 
 use crate::request_error::as_request_error;
 use packhorse_core::{Context, Result};
@@ -7,7 +7,7 @@ use std::io::Read;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
-/// Where the list is.
+/// The place of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FilesFrom {
     /// In a file.
@@ -17,8 +17,8 @@ pub(crate) enum FilesFrom {
 }
 
 impl FilesFrom {
-    /// The paths. They end with NUL if the list holds any NUL, otherwise with a newline; empty
-    /// ones and a `\r` before a newline vanish.
+    /// The paths. They end with NUL if the list holds any NUL, else with a newline. Empty paths, and a `\r` before a
+    /// newline, are dropped.
     pub(crate) fn read(&self) -> Result<Vec<PathBuf>> {
         let mut bytes = Vec::new();
         match self {

@@ -1,4 +1,4 @@
-//! A parallel walk over folders: names, sizes and times; nothing is opened but archives.
+//! A parallel walk over folders: names, sizes and times. Opens only containers.
 
 use super::companions;
 use super::listing::TableInput;
@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex};
 /// What to do with symbolic links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Symlinks {
-    /// Take what they point to. A folder that links to one above itself is entered once.
+    /// Take their targets. A link to a folder above it is not entered.
     #[default]
     Follow,
     /// Leave them out.
@@ -56,21 +56,21 @@ impl FromStr for Symlinks {
     }
 }
 
-/// What a thread of the walk sends.
+/// A finding of a walk, sent to the listing's builder.
 pub(crate) enum WalkEvent {
     /// Files of one folder.
     Files { root: u32, folder: PathBuf, files: Vec<FoundFile> },
     /// Members of one archive.
     Members { root: u32, archive: PathBuf, stat: FileStat, members: Vec<FoundMember> },
-    /// An input of typed rows.
+    /// A table input.
     Table { root: u32, path: PathBuf, stat: FileStat, table: TableInput },
     /// A sealed dataset whose shards are among the inputs.
     Sealed(Box<SealedInput>),
-    /// What tables an input holds.
+    /// The tables of an input.
     Tables { path: PathBuf, tables: Vec<InputTable> },
     /// A bad input.
     Fault(Error),
-    /// An input that is left out without being bad.
+    /// An input that is ignored without being bad.
     Ignored(&'static str, PathBuf),
     /// The scan can't go on.
     Abort(Error),
@@ -97,40 +97,40 @@ const OUTPUT: &str = "the folder of the dataset itself";
 const COMPANION: &str = "a part of a file beside it";
 const LOOP: &str = "a symbolic link to a folder above it";
 
-/// No table holds more samples than this (2⁴⁰): a header may claim any number, and runs are planned for it.
+/// The most samples of a table (2⁴⁰): a header may claim any number, and runs are planned for it.
 pub(super) const MOST_SAMPLES: u64 = 1 << 40;
 
-/// NameRules are looked up in chunks of this many, so that one huge folder keeps all threads busy.
+/// Names per task, so that one huge folder keeps all threads busy.
 const CHUNK: usize = 512;
 
-/// One walk: what it needs, and where its findings go.
+/// A walk over the inputs.
 pub(super) struct FolderWalk<'a> {
     pub(super) context: Scan<'a>,
     pub(super) globs: Globs,
     pub(super) symlinks: Symlinks,
     pub(super) names: NameRules,
     pub(super) count: bool,
-    /// Whether the tables of inputs are listed, and nothing else is done.
+    /// Whether only the tables of inputs are listed.
     pub(super) tables: bool,
-    /// Whether ranges of inputs will be read in their order.
+    /// Whether ranges of inputs will be read in order.
     pub(super) in_order: bool,
-    /// So many bytes of text fit into a shard.
+    /// The bytes of text that fit into a shard.
     pub(super) fits: u64,
     pub(super) on_error: OnError,
-    /// Whether a file was named that can't be cut.
+    /// Whether the warning about indivisible files was sent.
     pub(super) said: AtomicBool,
     /// Options of table inputs, by format.
     pub(super) options: &'a BTreeMap<String, Options>,
-    /// Device and inode of the folder of the dataset, if it is there already.
+    /// Device and inode of the dataset's folder, if it exists.
     pub(super) output: Option<(u64, u64)>,
     pub(super) found: Sender<WalkEvent>,
-    /// The folders of archives that were looked at for a manifest.
+    /// The folders that were checked for a manifest.
     pub(super) seen: Mutex<BTreeSet<PathBuf>>,
 }
 
-/// Something to look at.
+/// A task of the walk.
 pub(super) enum Task {
-    /// A folder and all below it.
+    /// A folder with all below it.
     Folder(Folder),
     /// Some names in a folder.
     NameRules(Arc<Folder>, Vec<PathBuf>),
@@ -146,11 +146,11 @@ pub(super) struct Folder {
     pub(super) base: Arc<PathBuf>,
     pub(super) path: PathBuf,
     pub(super) above: Option<Arc<Chain>>,
-    /// Whether the files in it that are looked at are those that the user named as inputs.
+    /// Whether its files are inputs that the user named.
     pub(super) named: bool,
 }
 
-/// The folders on the way down, to see a loop of links.
+/// The folders above, to detect loops of links.
 pub(super) struct Chain {
     id: (u64, u64),
     above: Option<Arc<Chain>>,
@@ -198,7 +198,7 @@ impl<'a> FolderWalk<'a> {
     }
 
     pub(super) fn send(&self, batch: WalkEvent) {
-        // The other end is gone only when the scan was given up.
+        // The receiver is gone only after the scan failed.
         let _ = self.found.send(batch);
     }
 
@@ -210,7 +210,7 @@ impl<'a> FolderWalk<'a> {
         self.send(batch);
     }
 
-    /// Does one task; what it finds to be done besides goes to the queue.
+    /// Runs one task; further tasks go to the queue.
     pub(super) fn run(&self, task: Task, queue: &WorkQueue<Task>) {
         match task {
             Task::Folder(folder) => self.folder(queue, folder),
@@ -229,7 +229,7 @@ impl<'a> FolderWalk<'a> {
             Ok(names) => names,
             Err(e) => return self.fault(of_input(e)),
         };
-        // Of a dataset that packhorse sealed, the shards are inputs, and what lies beside them is not.
+        // In the folder of a sealed dataset only the shards are inputs.
         if names.iter().any(|name| name.as_os_str() == MANIFEST) {
             match self.sealed(folder.root, &folder.path, &path, true) {
                 Ok(Some(shards)) => names.retain(|name| shards.contains(name.as_os_str())),
@@ -298,7 +298,7 @@ impl<'a> FolderWalk<'a> {
         }
     }
 
-    /// What lies at `path`, if it is wanted.
+    /// The kind of input at `path`; `None` if it is ignored.
     fn look(&self, folder: &Folder, path: &Path) -> Result<Option<Look>> {
         let full = folder.base.join(path);
         let mut stat = self.context.store.stat(&full, false)?;
@@ -319,7 +319,7 @@ impl<'a> FolderWalk<'a> {
             FileKind::File => match unread(self.context.registry, path) {
                 None => Ok(Some(Look::File(stat))),
                 Some(program) => Err(Error::content(format!(
-                    "is compressed in a way that packhorse does not read, and what is in it would be packed as one field; \
+                    "is compressed in a way that packhorse can't read, so its content would be packed as one field; \
                      decompress it first ({program})"
                 ))
                 .in_input(full.display())),
@@ -344,7 +344,7 @@ impl<'a> FolderWalk<'a> {
         None
     }
 
-    /// Whether the file at `path` is looked into, and no field of a sample.
+    /// Whether the file at `path` is a container, not a field of a sample.
     fn is_input(&self, folder: &Folder, path: &Path) -> bool {
         let named = folder.named || self.names.from.is_some();
         self.container(path).is_some_and(|(format, _)| named || format.in_folders())
@@ -355,7 +355,7 @@ impl<'a> FolderWalk<'a> {
     }
 }
 
-/// What [`FolderWalk::look`] found.
+/// The kind of an input.
 enum Look {
     File(FileStat),
     Archive(FileStat),
@@ -366,17 +366,18 @@ fn found(name: &Path, stat: &FileStat) -> FoundFile {
     FoundFile { name: name.as_os_str().as_bytes().into(), size: stat.size, mtime: stat.mtime }
 }
 
-/// A file of a list that is not there: most often the list is relative to another folder.
+/// The error of a missing file of a list, which is most often relative to another folder.
 fn of_list(error: Error) -> Error {
     if !error.is_not_found() {
         return error;
     }
-    let plain = Error::content("is not there; paths of the list are relative to INPUT, or to here without one");
+    let plain =
+        Error::content("does not exist; paths of the list are relative to INPUT, or to the working folder without one");
     error.input().into_iter().fold(plain, Error::in_input)
 }
 
-/// What is wrong with one input, told apart from a file system that fails: a missing permission, a
-/// link to nowhere, a name too long concern this input only.
+/// Tells the error of one input from a failing file system: a missing permission, a broken link and a too long name
+/// concern only this input.
 pub(crate) fn of_input(error: Error) -> Error {
     let alone = match error.io_kind() {
         Some(ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::InvalidFilename) => true,

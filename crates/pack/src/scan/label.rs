@@ -50,7 +50,7 @@ impl FromStr for Labels {
 }
 
 impl Labels {
-    /// The class of a sample in `folder`; `below` so many folders that name something else.
+    /// The class of a sample in `folder`, after `below` leading folders that name something else.
     fn class(self, folder: &str, below: usize) -> Option<&str> {
         let mut names = folder.split('/').skip(below);
         let class = match self {
@@ -61,11 +61,11 @@ impl Labels {
     }
 }
 
-/// What the folders of splits are called.
+/// Common names of split folders.
 const SPLITS: [&str; 8] = ["train", "training", "val", "valid", "validation", "dev", "test", "testing"];
 
-/// Gives each sample the position of its class in the class list: the one that was given, or all classes sorted. A
-/// sample in no folder, or of a class that is not in the list, is a fault and goes.
+/// Labels each sample with the position of its class in the class list: the given one, or all classes sorted. Removes
+/// samples without a folder or of an unknown class, as faults.
 pub(super) fn apply(
     labels: Labels,
     options: &ScanOptions,
@@ -104,7 +104,7 @@ pub(super) fn apply(
 
 fn orphan(sample: &super::SampleRef<'_>, class: Option<&str>) -> Error {
     let error = match class {
-        None => Error::content("lies in no class folder"),
+        None => Error::content("is not in a class folder"),
         Some(class) => Error::content(format!("is of the class {class}, which is not in the class list"))
             .with_code(Code::UnknownClass),
     };

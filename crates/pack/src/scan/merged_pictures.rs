@@ -1,4 +1,4 @@
-//! Pictures that fall into one sample though they may be samples of their own.
+//! Warns of pictures that share a sample by their names, though each may be a sample.
 
 use super::Listing;
 use std::collections::BTreeMap;
@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 /// The last extensions of fields that hold a picture.
 const PICTURES: [&str; 11] = ["avif", "bmp", "gif", "heic", "jpeg", "jpg", "jxl", "png", "tif", "tiff", "webp"];
 
-/// What to say of samples that hold several pictures of one kind, told apart by what stands between the first dot of
-/// their names and the last. Fields that most samples have, such as `input.png` and `target.png`, are meant so.
+/// A warning about samples with several pictures of one kind whose names differ only between the first dot and the
+/// last. Fields that most samples have, such as `input.png` and `target.png`, are intended.
 pub(super) fn warning(listing: &Listing) -> Option<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for sample in listing.iter() {
@@ -16,7 +16,7 @@ pub(super) fn warning(listing: &Listing) -> Option<String> {
             .filter(|(field, _)| dotted(field))
             .for_each(|(field, _)| *counts.entry(field).or_default() += 1);
     }
-    // The most common case: no field has a dot in its name.
+    // The common case: field names without dots.
     if counts.is_empty() {
         return None;
     }

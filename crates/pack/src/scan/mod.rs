@@ -1,4 +1,4 @@
-//! scan: finds the inputs, groups them into samples, and reads headers only.
+//! scan: finds the inputs and groups them into samples. Reads headers only.
 
 pub(crate) mod companions;
 mod compressed;
@@ -28,33 +28,33 @@ use packhorse_core::{Cancel, Error, Event, InputTable, Limits, Observer, Options
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// What to scan, and what to make of it: what follows from a recipe.
+/// The part of a recipe that a scan depends on.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ScanOptions {
     /// Folders and files. Keys are relative to them.
     pub(crate) roots: Vec<PathBuf>,
-    /// A list of files to take instead of walking the roots.
+    /// A list of files to read instead of walking the roots.
     pub(crate) files_from: Option<FilesFrom>,
     /// Globs of relative paths to take; empty means all. `*` matches `/` too.
     pub(crate) include: Vec<String>,
     /// Globs of relative paths to leave out, stronger than `include`.
     pub(crate) exclude: Vec<String>,
-    /// What to do with symbolic links.
+    /// How symbolic links are handled.
     pub(crate) symlinks: Symlinks,
     /// How names are split into keys and fields. Part of the plan.
     pub(crate) key_ends: KeyEnds,
-    /// The folder that the dataset goes to: passed over if it lies among the inputs.
+    /// The folder of the dataset, which is skipped if it is below a root.
     pub(crate) output: Option<PathBuf>,
     /// Where labels come from.
     pub(crate) labels: Option<Labels>,
-    /// The class list that labels are positions in; without it, the classes that are there, sorted.
+    /// The class list that labels are positions in; `None` for all classes found, sorted.
     pub(crate) classes: Option<Vec<String>>,
     /// Whether the first folder of a path names the split ([`Splits::Folders`](crate::Splits::Folders)), so that the
     /// class is the folder after it.
     pub(crate) split_folders: bool,
     /// Whether to keep only the first of samples with equal content.
     pub(crate) dedup: bool,
-    /// What to do with bad inputs.
+    /// How bad inputs are handled.
     pub(crate) on_error: OnError,
     /// Threads that wait for the file system.
     pub(crate) io_threads: usize,
@@ -64,31 +64,32 @@ pub(crate) struct ScanOptions {
     pub(crate) rows: bool,
     /// Whether compressed files of JSON (`.json.gz`) hold JSON lines, not a field of a sample.
     pub(crate) lines: bool,
-    /// Whether to count samples where headers do not say how many there are: reads such inputs whole.
+    /// Whether to count samples that headers do not count: reads such inputs whole.
     pub(crate) count: bool,
-    /// Whether ranges of inputs will be read in their order. Compressed text may be cut by places in it then: going
-    /// back in it would mean to decompress it again.
+    /// Whether ranges of an input will be read in order. Only then compressed text without frames may be divided: to go
+    /// back means to decompress again from the start.
     pub(crate) in_order: bool,
-    /// So many bytes of text fit into a shard: compressed text that is no more is not cut if that has its price.
+    /// The bytes of text that fit into a shard. Compressed text of at most this size is not divided if that is
+    /// expensive.
     pub(crate) fits: u64,
     /// Which encoded fields become columns.
     pub(crate) decode: Decode,
     /// Whether the dataset's format stores values by type ([`Sink::typed`](packhorse_core::Sink::typed)).
     pub(crate) typed: bool,
-    /// What to do with arrays of one name whose shapes differ.
+    /// How arrays of one field with different shapes are handled.
     pub(crate) shapes: Shapes,
-    /// How inputs of typed rows are read: settings by the name of the format.
+    /// Options of table inputs, by format.
     pub(crate) sources: BTreeMap<String, Options>,
 }
 
-/// What scanning needs from outside.
+/// The services that a scan uses.
 #[derive(Clone, Copy)]
 pub(crate) struct Scan<'a> {
     /// The formats.
     pub(crate) registry: &'a Registry,
     /// The file system.
     pub(crate) store: &'a dyn Store,
-    /// Bounds on what foreign headers may cost.
+    /// Bounds on the memory that headers may claim.
     pub(crate) limits: Limits,
     /// Receives progress events.
     pub(crate) observer: &'a dyn Observer,
@@ -98,9 +99,10 @@ pub(crate) struct Scan<'a> {
 
 /// Finds all inputs and groups them into samples, sorted by key and field.
 ///
-/// The outcome does not depend on threads or on the order in which a folder lists its entries.
-/// Bad inputs are `Content` errors: under [`OnError::Fail`] the first is returned with a count of the
-/// others, under [`OnError::Skip`] all are recorded in the listing.
+/// The result does not depend on threads or on the order in which a folder lists its entries.
+///
+/// Errors: under [`OnError::Fail`] the first bad input, with a count of the others; under [`OnError::Skip`] bad inputs
+/// are recorded in the listing.
 pub(crate) fn scan(context: Scan<'_>, options: &ScanOptions) -> Result<Listing> {
     let mut builder = ListingBuilder::new(options.key_ends.clone());
     roots::collect(context, options, &mut builder)?;
@@ -127,8 +129,9 @@ pub(crate) fn scan(context: Scan<'_>, options: &ScanOptions) -> Result<Listing> 
     Ok(listing)
 }
 
-/// The tables that each input holds by its path, where inputs hold several: which trees ROOT files have. Plain files
-/// are passed over; an input of a format without tables to choose from is `Unsupported`.
+/// The tables of each input, by path: the trees of ROOT files. Plain files are ignored.
+///
+/// Errors: `Unsupported` for an input of a format without several tables.
 pub(crate) fn tables(context: Scan<'_>, options: &ScanOptions) -> Result<BTreeMap<PathBuf, Vec<InputTable>>> {
     roots::tables(context, options)
 }

@@ -19,7 +19,7 @@ pub(super) fn collect(context: Scan<'_>, options: &ScanOptions, builder: &mut Li
     run(context, options, starts, false, &mut |batch| builder.take(batch))
 }
 
-/// The tables of all inputs, in the order of their paths; a bad input is an error, or has none, by `options.policy`.
+/// The tables of all inputs, by path. Under [`OnError::Skip`] bad inputs are left out.
 pub(super) fn tables(context: Scan<'_>, options: &ScanOptions) -> Result<BTreeMap<PathBuf, Vec<InputTable>>> {
     let mut found = BTreeMap::new();
     let starts = starts(context, options, &mut ListingBuilder::new(options.key_ends.clone()))?;
@@ -46,11 +46,11 @@ fn run(
     let walk = FolderWalk::new(context, options, sender, tables)?;
     std::thread::scope(|threads| {
         threads.spawn(|| {
-            // The sender must go when the walk ends, or the receiver waits for ever.
+            // Drops the sender when the walk ends, or the receiver would block forever.
             let walk = walk;
             WorkQueue::run(starts, options.io_threads, &|task, queue| walk.run(task, queue));
         });
-        // The receiver must go when the scan is given up, or senders wait for ever.
+        // Dropped when the scan fails, or senders would block forever.
         let receiver = receiver;
         receiver.iter().try_for_each(|batch| match batch {
             WalkEvent::Abort(error) => {
@@ -63,7 +63,7 @@ fn run(
 }
 
 fn starts(context: Scan<'_>, options: &ScanOptions, builder: &mut ListingBuilder) -> Result<Vec<Task>> {
-    // What is staged there is not finished, and is removed when its process ends.
+    // Staged files are unfinished, and are removed when their process ends.
     let unfinished = options.output.as_deref().map(|out| [Staging::folder(out), Staging::replacing(out)]);
     let unfinished: Vec<PathBuf> =
         unfinished.into_iter().flatten().filter_map(|dir| std::path::absolute(dir).ok()).collect();
@@ -81,7 +81,7 @@ fn starts(context: Scan<'_>, options: &ScanOptions, builder: &mut ListingBuilder
     }
 }
 
-/// A root given by the user must be there: that is no matter of policy.
+/// The first task of a root. A missing root is always an error.
 fn start(context: Scan<'_>, root: &Path, builder: &mut ListingBuilder) -> Result<Task> {
     Location::local(root)?;
     let stat = context.store.stat(root, true).map_err(|e| with_suggestion(context.store, root, e))?;
@@ -98,14 +98,14 @@ fn start(context: Scan<'_>, root: &Path, builder: &mut ListingBuilder) -> Result
     let root = &main_file(context.registry, context.store, root);
     let base = root.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let name =
-        root.file_name().map(PathBuf::from).ok_or_else(|| Error::config("is no file").in_input(root.display()))?;
+        root.file_name().map(PathBuf::from).ok_or_else(|| Error::config("is not a file").in_input(root.display()))?;
     let number = builder.root(base);
     let path = PathBuf::new();
     let folder = Folder { root: number, base: Arc::new(base.to_owned()), path, above: None, named: true };
     Ok(Task::Listed(Arc::new(folder), vec![name]))
 }
 
-/// Paths of a list: relative ones start at the first root (or here), absolute ones lie below a root.
+/// Paths of a list: relative ones start at the first root (or the working folder), absolute ones must be below a root.
 fn listed(paths: &[PathBuf], roots: &[PathBuf], builder: &mut ListingBuilder) -> Result<Vec<Task>> {
     let here = [PathBuf::from(".")];
     let roots = if roots.is_empty() { &here[..] } else { roots };
@@ -121,7 +121,7 @@ fn listed(paths: &[PathBuf], roots: &[PathBuf], builder: &mut ListingBuilder) ->
             }
         });
         let (relative, list) = home.ok_or_else(|| {
-            Error::config("lies below no INPUT; give the folder that keys shall be relative to as INPUT")
+            Error::config("is not below any INPUT; give the folder that keys are relative to as INPUT")
                 .in_input(path.display())
         })?;
         list.push(relative.to_owned());

@@ -1,4 +1,4 @@
-//! Sealed datasets among the inputs: what they recorded of their samples travels with them.
+//! Sealed datasets among the inputs, whose splits, classes and skipped samples are taken over.
 
 use crate::input_format::main_file;
 use crate::recorded_files::{check_file, sealed_manifest};
@@ -7,24 +7,25 @@ use packhorse_dataset::{Manifest, SKIPPED, ShardRecord, SkipRecord};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// A sealed dataset that inputs are shards of.
+/// A sealed dataset whose shards are inputs.
 #[derive(Debug)]
 pub(crate) struct SealedInput {
-    /// The root that it lies below, a position in the listing's roots.
+    /// Its root, a position in the listing's roots.
     pub(crate) root: u32,
     /// Its folder, relative to the root.
     pub(crate) folder: PathBuf,
     /// Its manifest.
     pub(crate) manifest: Manifest,
-    /// NameRules in its folder that are inputs, one a shard, in the order of the shards.
+    /// The names of its input files, one per shard, in shard order.
     pub(crate) files: Vec<OsString>,
-    /// What was left out of it.
+    /// The samples that it skipped.
     pub(crate) skipped: Vec<SkipRecord>,
 }
 
 impl SealedInput {
-    /// The dataset in the folder `path`, if a sealed one is there. Errors: `Incomplete` for a manifest or a list of
-    /// what was left out that is damaged.
+    /// The sealed dataset in the folder `path`, if there is one.
+    ///
+    /// Errors: `Incomplete` for a damaged manifest or list of skipped samples.
     pub(super) fn read(
         registry: &Registry,
         store: &dyn Store,
@@ -47,7 +48,7 @@ impl SealedInput {
     }
 }
 
-/// The records of `skipped.jsonl`, where the manifest knows of any.
+/// The records of `skipped.jsonl`, if there are any.
 fn skipped(store: &dyn Store, cancel: &Cancel, dir: &Path, manifest: &Manifest) -> Result<Vec<SkipRecord>> {
     let Some(record) = manifest.files.iter().find(|file| file.name == SKIPPED && file.bytes > 0) else {
         return Ok(Vec::new());
@@ -57,6 +58,6 @@ fn skipped(store: &dyn Store, cancel: &Cancel, dir: &Path, manifest: &Manifest) 
     let bytes = store.open(&path)?.read_all(Limits::default().blob)?;
     let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     let parsed = lines.map(serde_json::from_slice).collect::<Result<Vec<SkipRecord>, _>>();
-    let damaged = |e| Error::new(Kind::Incomplete, format!("is not a list of what was left out: {e}"));
+    let damaged = |e| Error::new(Kind::Incomplete, format!("is not a list of skipped samples: {e}"));
     parsed.map_err(|e| damaged(e).in_input(path.display()))
 }

@@ -1,10 +1,9 @@
-//! Work that makes more work, shared by threads that wait for the file system. Threads without a task
-//! sleep, so that there may be many of them.
+//! A work queue whose tasks may add tasks. Its threads sleep while idle, so there may be many for slow file systems.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Scope;
 
-/// The tasks of one job.
+/// The queued tasks, and the state of the threads.
 pub(super) struct WorkQueue<T> {
     state: Mutex<State<T>>,
     changed: Condvar,
@@ -12,17 +11,17 @@ pub(super) struct WorkQueue<T> {
 
 struct State<T> {
     waiting: Vec<T>,
-    /// Tasks that are waiting or being done.
+    /// Tasks that are queued or running.
     open: usize,
     /// Threads without a task.
     idle: usize,
-    /// How many more threads may start.
+    /// Threads that may still start.
     left: usize,
 }
 
 impl<T: Send> WorkQueue<T> {
-    /// Does `tasks`, and all that they add, on at most so many threads; returns when none is left. A thread
-    /// starts when all others have a task.
+    /// Runs `tasks`, and all that they add, on at most `threads` threads; returns when the queue is empty. A thread
+    /// starts when all others are busy.
     pub(super) fn run(tasks: Vec<T>, threads: usize, work: &(dyn Fn(T, &WorkQueue<T>) + Sync)) {
         let state = State { open: tasks.len(), waiting: tasks, idle: 1, left: threads.saturating_sub(1) };
         let queue = WorkQueue { state: Mutex::new(state), changed: Condvar::new() };
@@ -42,7 +41,7 @@ impl<T: Send> WorkQueue<T> {
         });
     }
 
-    /// Adds a task. The last one added is done first, which keeps few waiting.
+    /// Adds a task. The last one added runs first, which keeps the queue short.
     pub(super) fn add(&self, task: T) {
         let mut state = self.lock();
         state.open += 1;
@@ -51,7 +50,7 @@ impl<T: Send> WorkQueue<T> {
         self.changed.notify_one();
     }
 
-    /// The next task, and whether a thread is to be started because nobody is left who waits for one.
+    /// The next task, and whether to start a thread because none is idle.
     fn take(&self) -> Option<(T, bool)> {
         let mut state = self.lock();
         loop {
@@ -77,7 +76,7 @@ impl<T> WorkQueue<T> {
     }
 }
 
-/// Counts a task as done, also if it panics: the others must not wait for it.
+/// Counts a task as done on drop, so that a panic does not block the other threads.
 struct Done<'a, T>(&'a WorkQueue<T>);
 
 impl<T> Drop for Done<'_, T> {
@@ -97,7 +96,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     #[test]
-    fn all_tasks_are_done_once_whatever_they_add() {
+    fn every_task_runs_once_with_all_that_it_adds() {
         for threads in [1, 2, 32] {
             let sum = AtomicU64::new(0);
             WorkQueue::run(vec![12u64, 3], threads, &|n, queue| {
@@ -110,8 +109,8 @@ mod tests {
     }
 
     #[test]
-    fn there_are_as_many_threads_as_wait_for_each_other() {
-        // None of the eight tasks goes on before all have begun.
+    fn threads_start_while_all_others_block() {
+        // Each of the eight tasks blocks until all have started.
         let meet = std::sync::Barrier::new(8);
         WorkQueue::run(vec![0u8; 8], 8, &|_, _| {
             meet.wait();
@@ -119,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn no_task_no_wait() {
+    fn an_empty_queue_returns_at_once() {
         WorkQueue::run(Vec::<u64>::new(), 4, &|_, _| {});
     }
 }

@@ -1,4 +1,4 @@
-//! Puts a listing together.
+//! Builds a listing.
 
 use super::{Listing, PieceRef, SourceFolder, TableInput};
 use crate::KeyEnds;
@@ -11,17 +11,17 @@ use std::collections::HashMap;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// From so many pieces on, sorting on all cores pays.
+/// From this many pieces on, they are sorted in parallel.
 const PARALLEL_SORT: usize = 1 << 16;
 
-/// Puts a listing together from what the walk sends, in any order.
+/// Builds a listing from the events of a walk, in any order.
 pub(in crate::scan) struct ListingBuilder {
     listing: Listing,
     known: HashMap<(u32, Vec<u8>, String), u32>,
 }
 
 impl ListingBuilder {
-    /// Nothing found so far; names will be split by `key_ends`.
+    /// An empty listing, whose names are split by `key_ends`.
     pub(in crate::scan) fn new(key_ends: KeyEnds) -> Self {
         Self { listing: Listing { key_ends, ..Listing::default() }, known: HashMap::new() }
     }
@@ -52,7 +52,7 @@ impl ListingBuilder {
         }
     }
 
-    /// Counts an input that is passed over; the example is the first in the order of names.
+    /// Counts an ignored input; the example shown is the first by name.
     fn ignore(&mut self, why: &'static str, path: PathBuf) {
         let (n, first) = self.listing.ignored.entry(why).or_insert_with(|| (0, path.clone()));
         *n += 1;
@@ -106,10 +106,10 @@ impl ListingBuilder {
         }
     }
 
-    /// Typed rows: one entry, as if the input were a folder of its samples.
+    /// Adds a table input as one entry, as if it were a folder of its samples.
     fn table(&mut self, root: u32, path: &Path, stat: &FileStat, table: TableInput) {
         let base = path.file_name().unwrap_or_default().as_bytes();
-        // Unlike that of a sample the name of a table has no fields behind its first dot.
+        // A table's name ends at its last dot, unlike a sample's.
         let base = Compression::of(base).map_or_else(|| base.to_vec(), |(_, inside)| inside);
         let stem =
             base.iter().rposition(|byte| *byte == b'.').map_or(&base[..], |dot| base.get(..dot).unwrap_or_default());
@@ -148,7 +148,7 @@ impl ListingBuilder {
 
     fn push(&mut self, place: u32, name: &MemberName, raw: &[u8], (a, b): (u64, i64)) {
         let (mut stem, field) = (Cow::Borrowed(name.key.as_str()), name.field.as_str());
-        // Here, so that two names which this makes one are found.
+        // Before the duplicate check, which must see the escaped name.
         if stem.starts_with("__") && self.listing.places.get(place as usize).is_some_and(|p| p.folder_key.is_empty()) {
             stem.to_mut().replace_range(..1, "%5F");
         }
@@ -169,7 +169,7 @@ impl ListingBuilder {
         self.listing.pieces.push(PieceRef { name_at, a, b, place, stem_len, field_len, raw_len });
     }
 
-    /// Sorts and groups.
+    /// Sorts the pieces and groups them into samples.
     pub(in crate::scan) fn finish(mut self) -> Listing {
         drop(self.known);
         rank(&mut self.listing.places);
@@ -177,7 +177,7 @@ impl ListingBuilder {
         let listing = &self.listing;
         let order =
             |a: &PieceRef, b: &PieceRef| listing.order(a, b).then_with(|| listing.origin(a).cmp(&listing.origin(b)));
-        // No two pieces are equal in this order: it comes out the same either way.
+        // No two pieces are equal, so both sorts give one order.
         match pieces.len() < PARALLEL_SORT {
             true => pieces.sort_unstable_by(order),
             false => pieces.par_sort_unstable_by(order),
@@ -203,7 +203,7 @@ fn rank(places: &mut [SourceFolder]) {
     }
 }
 
-/// Finds where samples start, and takes out fields that are there twice.
+/// Finds the start of each sample, and removes duplicate fields.
 fn group(listing: &mut Listing, sorted: Vec<PieceRef>) {
     let mut pieces: Vec<PieceRef> = Vec::with_capacity(sorted.len());
     let mut starts = Vec::new();

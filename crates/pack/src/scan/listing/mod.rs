@@ -1,4 +1,4 @@
-//! What scan found: samples in order, in about 100 bytes each.
+//! The result of a scan: samples in order, about 100 bytes each.
 
 mod listing_builder;
 mod omitted;
@@ -59,45 +59,45 @@ struct SourceFolder {
     path: Vec<u8>,
     folder_key: String,
     archive: Option<(u64, i64)>,
-    /// The typed rows in it, a position in the listing's tables.
+    /// Its table, a position in the listing's tables.
     table: Option<u32>,
     /// Its position among all folder keys; equal keys have equal ranks.
     rank: u32,
-    /// The sealed dataset it is a shard of, and which shard of that.
+    /// Its sealed dataset, and its shard in that, as positions.
     shard: Option<(u32, u32)>,
 }
 
-/// An input of typed rows. All its samples are one entry of the listing.
+/// A table input. All its samples are one entry of the listing.
 #[derive(Debug)]
 pub(crate) struct TableInput {
     /// The name of its format.
     pub(crate) format: &'static str,
-    /// What each of its samples holds.
+    /// The columns of its samples.
     pub(crate) schema: SchemaRef,
-    /// How many items: samples, or places in it.
+    /// The number of items: samples, or positions.
     pub(crate) items: u64,
-    /// About how many bytes they are.
+    /// About the bytes of all items.
     pub(crate) bytes: u64,
-    /// What the items are.
+    /// The kind of its items.
     pub(crate) kind: Items,
-    /// Where it is entered if it is compressed and cut by places.
+    /// The seek points of compressed text that is divided by positions.
     pub(crate) frames: Option<Frames>,
-    /// What the input holds and its samples lack.
+    /// Fields of the input that its samples lack.
     pub(crate) omitted: Vec<Omission>,
 }
 
-/// What the items of an input of typed rows are.
+/// The kind of a table input's items.
 #[derive(Debug)]
 pub(crate) enum Items {
     /// Samples.
     Samples,
-    /// Places, between which there is any number of samples.
+    /// Positions (bytes of text), in a range of which any number of samples starts.
     Positions,
-    /// Samples that begin at these of so many places.
+    /// Samples that start at known positions.
     Counted {
-        /// The place at which each sample begins, in order.
+        /// The position of each sample's start, ascending.
         starts: Vec<u64>,
-        /// How many places.
+        /// The number of positions.
         places: u64,
     },
 }
@@ -106,9 +106,9 @@ pub(crate) enum Items {
 #[derive(Clone, Copy, Debug)]
 struct PieceRef {
     name_at: u64,
-    /// A file: its length. A member: its offset. Typed rows: 0.
+    /// A file: its length. A member: its offset. A table: 0.
     a: u64,
-    /// A file: its time. A member: its length. Typed rows: about how many bytes they are.
+    /// A file: its modification time. A member: its length. A table: about the bytes of its rows.
     b: i64,
     place: u32,
     stem_len: u16,
@@ -117,7 +117,7 @@ struct PieceRef {
 }
 
 impl Listing {
-    /// How many entries: samples whose fields are bytes, and inputs of typed rows.
+    /// The number of entries: samples whose fields are bytes, and table inputs.
     pub fn samples(&self) -> usize {
         self.starts.len()
     }
@@ -134,7 +134,7 @@ impl Listing {
         (0..self.samples()).filter_map(|i| self.sample(i))
     }
 
-    /// The inputs of typed rows, in no particular order.
+    /// The table inputs, in no particular order.
     pub(crate) fn tables(&self) -> &[TableInput] {
         &self.tables
     }
@@ -154,8 +154,8 @@ impl Listing {
         &self.sealed
     }
 
-    /// Entries as they come without a shuffle: those of sealed datasets in the order of their shards, and of a shard
-    /// as they stand in it; then the others in the order of their keys.
+    /// The order of entries without a shuffle: those of sealed datasets in shard and file order; then the others by
+    /// key.
     pub(crate) fn natural_order(&self) -> Vec<u32> {
         let mut order: Vec<u32> = (0..self.samples() as u32).collect();
         if !self.sealed.is_empty() {
@@ -170,10 +170,10 @@ impl Listing {
         order
     }
 
-    /// Notes which places are shards of sealed datasets, and what was left out of these.
+    /// Marks the shards of sealed datasets, and takes over their records of skipped samples.
     fn find_shards(&mut self) {
         self.sealed.sort_by(|a, b| (a.root, &a.folder).cmp(&(b.root, &b.folder)));
-        // One that is found by two roots, or twice at once by threads, is one.
+        // Two roots, or two threads, may find the same dataset.
         self.sealed.dedup_by(|a, b| (a.root, &a.folder) == (b.root, &b.folder));
         let mut shards = HashMap::new();
         for (i, sealed) in self.sealed.iter().enumerate() {
@@ -207,7 +207,7 @@ impl Listing {
         &self.faults
     }
 
-    /// Brings faults, which come in as threads find them, into the order of inputs.
+    /// Sorts faults by input: threads report them in any order.
     pub(super) fn sort_faults(&mut self) {
         self.faults.sort_by(|a, b| {
             let key = |e: &Error| (e.input().map(str::to_owned), e.sample().map(str::to_owned), e.message().to_owned());
@@ -223,7 +223,7 @@ impl Listing {
         self.left_out.push(record);
     }
 
-    /// What was left out and why, in a fixed order.
+    /// The skipped samples and inputs with their reasons, in a fixed order.
     pub fn skipped(&self) -> Vec<SkipRecord> {
         let mut records: Vec<_> =
             self.faults.iter().map(|e| self.relative(e)).chain(self.left_out.iter().cloned()).collect();
@@ -234,7 +234,7 @@ impl Listing {
         records
     }
 
-    /// Records must not say where the roots lie: they are part of the plan's digest.
+    /// Records must not contain the paths of roots: they are part of the plan's digest.
     fn relative(&self, error: &Error) -> SkipRecord {
         let mut record = SkipRecord::of(error);
         let inside = |input: &str| {
@@ -248,7 +248,7 @@ impl Listing {
         record
     }
 
-    /// A sentence about what was passed over.
+    /// A sentence about the ignored inputs.
     pub fn ignored(&self) -> String {
         if self.ignored.is_empty() {
             return "there is no file in it".to_owned();
@@ -273,7 +273,7 @@ impl Listing {
         }
     }
 
-    /// What the inputs hold and their samples lack, by field.
+    /// The omitted fields of the inputs.
     pub(crate) fn omitted(&self) -> Vec<OmissionRecord> {
         self.omitted.records()
     }
@@ -297,7 +297,7 @@ impl Listing {
         self.bytes_at(piece.name_at + u64::from(piece.stem_len), piece.field_len)
     }
 
-    /// The order of samples and of fields in a sample; equal only for one field found twice.
+    /// The order of samples, and of fields in a sample; equal only for duplicate fields.
     fn order(&self, a: &PieceRef, b: &PieceRef) -> Ordering {
         let rank = |p: &PieceRef| self.places.get(p.place as usize).map(|place| place.rank);
         rank(a)
@@ -306,7 +306,7 @@ impl Listing {
             .then_with(|| self.field(a).cmp(self.field(b)))
     }
 
-    /// Which of two equal fields comes first: by root, path and place in the archive.
+    /// The order of duplicate fields: by root, path and offset in the archive.
     fn origin(&self, piece: &PieceRef) -> (u32, Vec<u8>, u64) {
         let path = self.path(piece);
         self.places
@@ -336,8 +336,7 @@ impl Listing {
         self.places.get(piece.place as usize).is_some_and(|place| place.table.is_some())
     }
 
-    /// Whether there is room for only one of the two: one field found twice, or typed rows with the keys of
-    /// other samples.
+    /// Whether two pieces exclude each other: a duplicate field, or a table with the keys of other samples.
     fn clash(&self, a: &PieceRef, b: &PieceRef) -> bool {
         self.order(a, b) == Ordering::Equal || self.same_sample(a, b) && (self.is_table(a) || self.is_table(b))
     }
@@ -360,8 +359,8 @@ impl Listing {
         (self.pieces, self.starts) = (pieces, starts);
     }
 
-    /// Gives each sample the row of its key, or else of the last part of its key. A sample without a
-    /// row is bad input. Rows without a sample are a warning.
+    /// Gives each sample the row of its key, or of the last part of its key. A sample without a row is a bad input;
+    /// rows without a sample are a warning.
     pub fn attach_metadata(&mut self, metadata: &Metadata, on_error: OnError, observer: &dyn Observer) -> Result<()> {
         let (mut rows, mut json, mut faults) = (Vec::with_capacity(self.samples()), String::new(), Vec::new());
         for sample in self.iter() {

@@ -1,19 +1,19 @@
-//! What inputs hold and their samples lack, over all inputs.
+//! Fields of inputs that packhorse can't read and omits.
 
 use packhorse_core::{Event, Observer, Omission};
 use packhorse_dataset::{OmissionRecord, PathText};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Every omission with the number of inputs that have it and the first of these in the order of names.
+/// Every omission with the number of inputs that have it, and the first of these by name.
 #[derive(Debug, Default)]
 pub(super) struct Omitted(BTreeMap<Omission, (u64, PathBuf)>);
 
-/// So many are named in a warning; the plan and the manifest hold all.
+/// The most omissions named in the warning; the plan and the manifest list all.
 const SHOWN: usize = 5;
 
 impl Omitted {
-    /// What the input `path`, relative to its root, has.
+    /// Adds the omissions of the input `path`, relative to its root.
     pub(super) fn add(&mut self, omissions: &[Omission], path: &Path) {
         for omission in omissions {
             let (inputs, first) = self.0.entry(omission.clone()).or_insert_with(|| (0, path.to_owned()));
@@ -34,7 +34,7 @@ impl Omitted {
         self.0.iter().map(record).collect()
     }
 
-    /// Warns once, with the first few and how many there are.
+    /// Warns once, with the first few omissions and their number.
     pub(super) fn report(&self, observer: &dyn Observer) {
         let Some((_, first)) = self.0.values().next() else { return };
         let named = self.0.keys().take(SHOWN).map(|omission| format!("{} ({})", omission.field, omission.reason));

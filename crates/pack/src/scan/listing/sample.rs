@@ -6,7 +6,7 @@ use packhorse_dataset::{FieldSource, PathText, PlanEntry, SeekPoint, ShardRecord
 use std::ops::Range;
 use std::path::PathBuf;
 
-/// One entry of a listing: a sample whose fields are bytes, or all samples of an input of typed rows.
+/// One entry of a listing: a sample whose fields are bytes, or all samples of a table input.
 #[derive(Clone, Copy)]
 pub struct SampleRef<'a> {
     pub(super) listing: &'a Listing,
@@ -15,12 +15,12 @@ pub struct SampleRef<'a> {
 }
 
 impl<'a> SampleRef<'a> {
-    /// How many items: samples, where they are counted.
+    /// The number of items: samples, if they are counted, or positions.
     pub fn items(&self) -> u64 {
         self.table().map_or(1, |table| table.items)
     }
 
-    /// Whether its samples are ranges of places.
+    /// Whether its samples are found by position.
     pub fn by_position(&self) -> bool {
         self.table().is_some_and(|table| !matches!(table.kind, Items::Samples))
     }
@@ -30,7 +30,7 @@ impl<'a> SampleRef<'a> {
         self.table().is_none_or(|table| !matches!(table.kind, Items::Positions))
     }
 
-    /// The typed rows, if it is an input of these.
+    /// The table, if it is a table input.
     pub(crate) fn table(&self) -> Option<&'a TableInput> {
         let place = self.listing.places.get(self.pieces.first()?.place as usize)?;
         self.listing.tables.get(place.table? as usize)
@@ -42,7 +42,7 @@ impl<'a> SampleRef<'a> {
         place.is_some_and(|place| place.archive.is_some())
     }
 
-    /// The sealed dataset that it is of, and its shard there.
+    /// The sealed dataset that it belongs to, and its shard.
     pub(crate) fn shard(&self) -> Option<(&'a SealedInput, &'a ShardRecord)> {
         let place = self.listing.places.get(self.pieces.first()?.place as usize)?;
         let (dataset, shard) = place.shard?;
@@ -50,15 +50,14 @@ impl<'a> SampleRef<'a> {
         Some((sealed, sealed.manifest.shards.get(shard as usize)?))
     }
 
-    /// Its key; of typed rows, what stands before the number of a sample: it ends with `/`.
+    /// Its key; of a table input, the prefix of its samples' keys, which ends with `/`.
     pub fn key(&self) -> String {
         let Some(first) = self.pieces.first() else { return String::new() };
         let folder = self.listing.places.get(first.place as usize).map_or("", |p| p.folder_key.as_str());
         format!("{folder}{}", String::from_utf8_lossy(self.listing.stem(first)))
     }
 
-    /// Name and length of each field that comes from an input; of typed rows, their format and about how
-    /// many bytes they are.
+    /// Name and length of each field; of a table input, its format and about the bytes of its rows.
     pub fn fields(&self) -> impl Iterator<Item = (&'a str, u64)> + use<'a> {
         let listing = self.listing;
         self.pieces.iter().map(|p| (std::str::from_utf8(listing.field(p)).unwrap_or_default(), listing.len_of(p)))
@@ -96,14 +95,14 @@ impl<'a> SampleRef<'a> {
         self.pieces.first().map(|p| self.listing.full_path(p)).unwrap_or_default()
     }
 
-    /// What the plan says of its field `name`, if it has one.
+    /// The plan's record of its field `name`, if it has one.
     pub(in crate::scan) fn piece_of(&self, name: &str) -> Option<FieldSource> {
         // Sorted by name.
         let at = self.pieces.binary_search_by(|p| self.listing.field(p).cmp(name.as_bytes())).ok()?;
         self.pieces.get(at).map(|p| self.piece(p, &(0..1)))
     }
 
-    /// What the plan says of it; of typed rows, of the items `items`.
+    /// Its plan entry; of a table input, that of the range `items`.
     pub fn entry(&self, items: Range<u64>) -> PlanEntry {
         let fields = self.pieces.iter().map(|p| self.piece(p, &items)).collect();
         let json = self.row().and_then(|text| serde_json::value::RawValue::from_string(text.to_owned()).ok());
@@ -145,9 +144,9 @@ impl<'a> SampleRef<'a> {
     }
 }
 
-/// Where a compressed input is entered to read from `item` on.
+/// The seek point from which a compressed input is read to get `item`.
 fn seek_point(table: &TableInput, item: u64) -> Option<SeekPoint> {
-    /// Who reads lines looks at those before, too.
+    /// Line readers look for the line's start before it.
     const BEFORE: u64 = 64 << 10;
     let frames = table.frames.as_ref()?;
     let frame = frames.at(item.saturating_sub(BEFORE));
