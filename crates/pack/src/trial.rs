@@ -41,7 +41,7 @@ pub(crate) fn fit(context: &PackContext<'_>, plan: &mut Plan) -> Result<Option<E
     let bytes: Vec<Option<u64>> = packed.iter().map(|packed| packed.as_ref().map(|packed| packed.bytes)).collect();
     let growth = fixed.zip(whole).and_then(|ends| growth(&segments, &bytes, ends, sizes.grain));
     let Some(growth) = growth else { return Ok(None) };
-    let (largest, error) = plan.cut_again(&sizes, &growth);
+    let (largest, error) = plan.divide_again(&sizes, &growth);
     Ok(Some(Estimate { largest, error }))
 }
 

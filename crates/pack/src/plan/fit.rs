@@ -70,7 +70,7 @@ impl Plan {
     /// The guessed bytes of all samples, if a trial is worthwhile: shards are bounded by bytes, there may be several,
     /// and samples are not merely copied.
     pub(crate) fn guess(&self, sizes: &SampleSizes<'_>) -> Option<u64> {
-        let limit = self.cut.limit()?.saturating_mul(sizes.grain);
+        let limit = self.bounds.limit()?.saturating_mul(sizes.grain);
         let copied = !sizes.sink.typed()
             && self.header.transforms.is_empty()
             && self.header.encode.is_empty()
@@ -78,7 +78,7 @@ impl Plan {
         if copied {
             return None;
         }
-        let bytes = |unit: &PlanItem| sizes.row(&self.listing, unit).saturating_mul(unit.count.into());
+        let bytes = |item: &PlanItem| sizes.row(&self.listing, item).saturating_mul(item.count.into());
         let total = self.order.iter().map(bytes).fold(0, u64::saturating_add);
         (total > limit / 4).then_some(total)
     }
@@ -91,7 +91,7 @@ impl Plan {
         let tables = || self.listing.tables().iter().map(|table| &table.kind);
         let most = if tables().any(|kind| matches!(kind, Items::Samples)) {
             // A piece has at least one sample.
-            let samples: u64 = self.order.iter().map(|unit| u64::from(unit.count)).sum();
+            let samples: u64 = self.order.iter().map(|item| u64::from(item.count)).sum();
             (input / ROWS * 2).min(MOST / (input / samples.max(1)).max(1))
         } else if tables().next().is_some() {
             tried / TEXT
@@ -113,45 +113,45 @@ impl Plan {
 
     /// The entries in each of `wanted`, ascending ranges of guessed bytes.
     fn pieces(&self, sizes: &SampleSizes<'_>, wanted: impl Iterator<Item = Range<u64>>) -> Vec<TrialPiece> {
-        let mut units = self.order.iter();
-        // The unit that is open, and where it starts.
-        let (mut open, mut at) = (units.next(), 0u64);
+        let mut items = self.order.iter();
+        // The current item, and its start.
+        let (mut open, mut at) = (items.next(), 0u64);
         let take = |(number, range): (usize, Range<u64>)| {
             let mut piece = TrialPiece::default();
-            while let Some(unit) = open {
-                let size = sizes.row(&self.listing, unit);
-                let end = at.saturating_add(size.saturating_mul(unit.count.into()));
+            while let Some(item) = open {
+                let size = sizes.row(&self.listing, item);
+                let end = at.saturating_add(size.saturating_mul(item.count.into()));
                 if end > range.start
                     && (at < range.end || piece.entries.is_empty())
-                    && let Some((entry, items)) = self.entry(unit, (size, at), &range, number)
+                    && let Some((entry, rows)) = self.entry(item, (size, at), &range, number)
                 {
-                    piece.guess += size * items;
+                    piece.guess += size * rows;
                     piece.entries.push(entry);
                 }
                 if end >= range.end {
                     break;
                 }
-                (open, at) = (units.next(), end);
+                (open, at) = (items.next(), end);
             }
             piece
         };
         wanted.enumerate().map(take).collect()
     }
 
-    /// The entry of the rows of `unit` in `range`, and their number. Rows have `size` bytes, and the first starts at
+    /// The entry of the rows of `item` in `range`, and their number. Rows have `size` bytes, and the first starts at
     /// `at`. `None` if they are too expensive to read on their own.
     fn entry(
         &self,
-        unit: &PlanItem,
+        item: &PlanItem,
         (size, at): (u64, u64),
         range: &Range<u64>,
         piece: usize,
     ) -> Option<(PlanEntry, u64)> {
-        let (sample, count) = (self.listing.sample(unit.sample as usize)?, u64::from(unit.count));
+        let (sample, count) = (self.listing.sample(item.sample as usize)?, u64::from(item.count));
         let place = |byte: u64| byte.saturating_sub(at).checked_div(size).unwrap_or(0).min(count - 1);
         let (from, to) = (place(range.start), place(range.end - 1) + 1);
-        let items = to - from;
-        let mut from = unit.from + from;
+        let rows = to - from;
+        let mut from = item.from + from;
         if let Some(frames) = sample.table().and_then(|table| table.frames.as_ref()) {
             let near = |from: u64| (u128::from(from) * u128::from(NEAR) / u128::from(frames.inside())) as u64;
             if frames.longest() > SHORT && frames.inside() > NEAR {
@@ -162,38 +162,38 @@ impl Plan {
             if sample.items() == 1 {
                 return None;
             }
-            from = unit.from + (items * (piece % 2) as u64).min(count - items);
+            from = item.from + (rows * (piece % 2) as u64).min(count - rows);
         }
-        let mut entry = sample.entry(from..from + items);
-        if let Some(short) = self.short.get(&unit.sample) {
+        let mut entry = sample.entry(from..from + rows);
+        if let Some(short) = self.short.get(&item.sample) {
             entry.key.clone_from(short);
         }
-        (entry.bytes() <= LARGE).then_some((entry, items))
+        (entry.bytes() <= LARGE).then_some((entry, rows))
     }
 
     /// Divides the plan into shards again, by the measured growth. Returns the predicted bytes of the largest shard,
     /// and their relative standard error.
-    pub(crate) fn cut_again(&mut self, sizes: &SampleSizes<'_>, growth: &Growth) -> (u64, f64) {
+    pub(crate) fn divide_again(&mut self, sizes: &SampleSizes<'_>, growth: &Growth) -> (u64, f64) {
         // The error of a mean over the shard's segments.
         let error = growth.error / (growth.segments.len() as f64 / self.shards.len() as f64).max(1.0).sqrt();
         let smaller = 1.0 - (ERRORS * error).clamp(LEAST_MARGIN, MOST_MARGIN);
         let room = |most: u64| most.saturating_sub(growth.fixed) as f64 * smaller * sizes.grain as f64;
-        let cut = ShardBounds { bytes: self.cut.limit().map(|most| (room(most) as u64).max(1)), ..self.cut };
-        let mut cuts = ShardList::default();
+        let bounds = ShardBounds { bytes: self.bounds.limit().map(|most| (room(most) as u64).max(1)), ..self.bounds };
+        let mut list = ShardList::default();
         let (mut at, mut largest) = (0, 0);
         for group in self.shards.chunk_by(|a, b| a.split == b.split) {
             let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
-            let units = self.order.get(first.units.start..last.units.end).unwrap_or_default();
-            let mut runs = Vec::with_capacity(units.len());
-            for unit in units {
-                let size = sizes.row(&self.listing, unit);
-                growth.runs(SizeRun { size, samples: unit.count.into() }, &mut at, &mut runs);
+            let items = self.order.get(first.items.start..last.items.end).unwrap_or_default();
+            let mut runs = Vec::with_capacity(items.len());
+            for item in items {
+                let size = sizes.row(&self.listing, item);
+                growth.runs(SizeRun { size, samples: item.count.into() }, &mut at, &mut runs);
             }
-            let lens = cut.shards(&runs);
+            let lens = bounds.shards(&runs);
             largest = largest.max(largest_of(&runs, &lens));
-            cuts.add(&self.listing, (first.split.as_ref(), &self.header.name), units.to_vec(), &lens);
+            list.add(&self.listing, (first.split.as_ref(), &self.header.name), items.to_vec(), &lens);
         }
-        (self.order, self.shards) = (cuts.order, cuts.shards);
+        (self.order, self.shards) = (list.order, list.shards);
         (growth.fixed + largest / sizes.grain, error)
     }
 }
@@ -252,18 +252,18 @@ mod tests {
         /// Each sample is in one run, with the size that its segment gives.
         #[test]
         fn runs_change_at_the_ends_of_segments(
-            units in proptest::collection::vec((0u64..50, 1u64..40), 1..20),
-            cuts in proptest::collection::vec((1u64..400, 0.1f64..4.0), 0..6),
+            items in proptest::collection::vec((0u64..50, 1u64..40), 1..20),
+            list in proptest::collection::vec((1u64..400, 0.1f64..4.0), 0..6),
         ) {
             let mut end = 0;
-            let segments: Vec<(u64, f64)> = cuts.iter().map(|(len, ratio)| { end += len; (end, *ratio) }).collect();
+            let segments: Vec<(u64, f64)> = list.iter().map(|(len, ratio)| { end += len; (end, *ratio) }).collect();
             let growth = Growth { segments: segments.clone(), fixed: 0, error: 0.0 };
             let (mut at, mut runs) = (0, Vec::new());
-            units.iter().for_each(|(size, samples)| growth.runs(SizeRun { size: *size, samples: *samples }, &mut at, &mut runs));
+            items.iter().for_each(|(size, samples)| growth.runs(SizeRun { size: *size, samples: *samples }, &mut at, &mut runs));
             let found: Vec<u64> = runs.iter().flat_map(|run| std::iter::repeat_n(run.size, run.samples as usize)).collect();
             let mut start = 0;
             let mut wanted = Vec::new();
-            for (size, samples) in units {
+            for (size, samples) in items {
                 for _ in 0..samples {
                     let last = segments.last().map_or(1.0, |(_, ratio)| *ratio);
                     let ratio = segments.iter().find(|(end, _)| *end > start).map_or(last, |(_, ratio)| *ratio);

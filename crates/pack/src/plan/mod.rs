@@ -45,7 +45,7 @@ pub(crate) struct PlanOptions {
     /// The order of samples.
     pub(crate) shuffle: Shuffle,
     /// The size of shards.
-    pub(crate) cut: ShardBounds,
+    pub(crate) bounds: ShardBounds,
     /// How samples are divided into splits.
     pub(crate) splits: Splits,
     /// How a sample's split is chosen.
@@ -73,7 +73,7 @@ pub struct Plan {
     header: PlanHeader,
     /// Files of the transforms, by name.
     files: Vec<(String, Arc<[u8]>)>,
-    cut: ShardBounds,
+    bounds: ShardBounds,
     order: Vec<PlanItem>,
     shards: Vec<PlannedShard>,
     /// Keys that were shortened, by sample.
@@ -110,7 +110,7 @@ pub(crate) fn plan(
     if let Some(need) = sink.readers_need() {
         observer.event(&Event::Warning(need));
     }
-    let mut order = plan_item::units(&listing, options.shuffle, options.splits.divides());
+    let mut order = plan_item::ordered_items(&listing, options.shuffle, options.splits.divides());
     let groups = SplitAssignment::of(&listing, options)?;
     plan_item::truncate(&mut order, options.limit.unwrap_or(u64::MAX));
     if order.is_empty() {
@@ -119,7 +119,7 @@ pub(crate) fn plan(
         return Err(Error::config(message).in_input(first.display()));
     }
     let sizes = SampleSizes::of(&listing, &*sink, transforms.iter().map(|t| t.factor()).product());
-    let (order, shards) = shard_list::cut(&listing, order, &sizes, (&groups, options));
+    let (order, shards) = shard_list::divide(&listing, order, &sizes, (&groups, options));
     warn_of_counts(&shards, &order, &listing, observer);
     let mut header = header(&listing, format.info(), transforms, options);
     header.classes = classes::of(&listing)?;
@@ -133,7 +133,7 @@ pub(crate) fn plan(
         blake3: Digest::of(bytes),
     };
     header.files = files.iter().map(record).collect();
-    Ok(Plan { listing, header, files, cut: options.cut, order, shards, short, estimate: None })
+    Ok(Plan { listing, header, files, bounds: options.bounds, order, shards, short, estimate: None })
 }
 
 /// Warns of very many or very large shards, which are seldom intended.
@@ -144,11 +144,11 @@ fn warn_of_counts(shards: &[PlannedShard], order: &[PlanItem], listing: &Listing
         let text = format!("{} shards are planned; larger ones (`shard-size`) are read faster", shards.len());
         observer.event(&Event::Warning(&text));
     }
-    let bytes = |unit: &PlanItem| -> f64 {
-        let sample = listing.sample(unit.sample as usize);
-        sample.map_or(0.0, |s| s.bytes() as f64 / s.items().max(1) as f64 * f64::from(unit.count))
+    let bytes = |item: &PlanItem| -> f64 {
+        let sample = listing.sample(item.sample as usize);
+        sample.map_or(0.0, |s| s.bytes() as f64 / s.items().max(1) as f64 * f64::from(item.count))
     };
-    let size = |shard: &PlannedShard| order.get(shard.units.clone()).unwrap_or_default().iter().map(bytes).sum::<f64>();
+    let size = |shard: &PlannedShard| order.get(shard.items.clone()).unwrap_or_default().iter().map(bytes).sum::<f64>();
     if let Some((shard, size)) = shards.iter().map(|shard| (shard, size(shard))).find(|(_, size)| *size > LARGE) {
         let text = format!(
             "shard {} is planned of {:.0} GB of input; readers shuffle and fetch smaller shards better, see `shard-size` \
@@ -173,7 +173,7 @@ fn check_name(name: &str) -> Result<()> {
 fn check_counts(listing: &Listing, options: &PlanOptions) -> Result<()> {
     let blocks = matches!(options.shuffle, Shuffle::Blocks { .. });
     let split = options.splits.divides();
-    let wanted = options.limit.is_some() || options.cut.samples.is_some() || blocks || split;
+    let wanted = options.limit.is_some() || options.bounds.samples.is_some() || blocks || split;
     match listing.iter().find(|sample| wanted && !sample.counted()) {
         None => Ok(()),
         Some(sample) => {
@@ -265,13 +265,13 @@ fn header(
     transforms: &[Box<dyn Transform>],
     options: &PlanOptions,
 ) -> PlanHeader {
-    let cut = options.cut;
+    let bounds = options.bounds;
     let mut choices: BTreeMap<String, String> = BTreeMap::new();
     let mut say = |name: &str, value: Option<String>| value.map(|value| choices.insert(name.to_owned(), value));
     say("shuffle", Some(options.shuffle.to_string()));
-    say("shard-size", cut.bytes.map(|n| n.to_string()));
-    say("shard-count", cut.shards.map(|n| n.to_string()));
-    say("samples-per-shard", cut.samples.map(|n| n.to_string()));
+    say("shard-size", bounds.bytes.map(|n| n.to_string()));
+    say("shard-count", bounds.shards.map(|n| n.to_string()));
+    say("samples-per-shard", bounds.samples.map(|n| n.to_string()));
     // Without splits to keep, the choice decides nothing.
     let keeps = options.splits == Splits::Keep && listing.sealed().is_empty();
     say("split", (!keeps).then(|| options.splits.to_string()));
@@ -324,16 +324,16 @@ impl Plan {
 
     /// Whether a shard starts with rows of a table input.
     pub(crate) fn starts_with_rows(&self) -> bool {
-        let first = |shard: &PlannedShard| self.order.get(shard.units.start).map(|unit| unit.sample as usize);
+        let first = |shard: &PlannedShard| self.order.get(shard.items.start).map(|item| item.sample as usize);
         let is_table = |sample: usize| self.listing.sample(sample).is_some_and(|sample| sample.table().is_some());
         self.shards.iter().filter_map(first).any(is_table)
     }
 
     /// Bytes of input in all shards.
     pub fn bytes(&self) -> u64 {
-        let bytes = |unit: &PlanItem| {
-            let sample = self.listing.sample(unit.sample as usize)?;
-            Some((sample.bytes() as f64 * f64::from(unit.count) / sample.items().max(1) as f64) as u64)
+        let bytes = |item: &PlanItem| {
+            let sample = self.listing.sample(item.sample as usize)?;
+            Some((sample.bytes() as f64 * f64::from(item.count) / sample.items().max(1) as f64) as u64)
         };
         self.order.iter().filter_map(bytes).sum()
     }
@@ -361,10 +361,10 @@ impl Plan {
     /// Samples per class, in the order of the class list; empty without labels from folders.
     pub fn class_counts(&self) -> Vec<u64> {
         let mut counts = vec![0; self.listing.classes().len()];
-        for unit in &self.order {
-            let label = self.listing.sample(unit.sample as usize).and_then(|sample| sample.label());
+        for item in &self.order {
+            let label = self.listing.sample(item.sample as usize).and_then(|sample| sample.label());
             if let Some(count) = label.and_then(|label| counts.get_mut(label as usize)) {
-                *count += u64::from(unit.count);
+                *count += u64::from(item.count);
             }
         }
         counts
@@ -379,11 +379,11 @@ impl Plan {
     pub fn write(&self, out: impl Write) -> Result<(Digest, Digest)> {
         let mut writer = PlanWriter::new(out, &self.header)?;
         for shard in &self.shards {
-            let units = self.order.get(shard.units.clone()).unwrap_or_default();
-            let entries = units.iter().filter_map(|unit| {
-                let items = unit.from..unit.from + u64::from(unit.count);
-                let mut entry = self.listing.sample(unit.sample as usize)?.entry(items);
-                if let Some(short) = self.short.get(&unit.sample) {
+            let items = self.order.get(shard.items.clone()).unwrap_or_default();
+            let entries = items.iter().filter_map(|item| {
+                let rows = item.from..item.from + u64::from(item.count);
+                let mut entry = self.listing.sample(item.sample as usize)?.entry(rows);
+                if let Some(short) = self.short.get(&item.sample) {
                     entry.key.clone_from(short);
                 }
                 Some(Ok(entry))

@@ -24,7 +24,7 @@ const RUN_SAMPLES: u64 = 1 << 16;
 ///
 /// Rows of tables are shuffled in runs, since reading them one by one would decode the same blocks again and again.
 /// `apart` makes runs without a shuffle too, for splits.
-pub(super) fn units(listing: &Listing, shuffle: Shuffle, apart: bool) -> Vec<PlanItem> {
+pub(super) fn ordered_items(listing: &Listing, shuffle: Shuffle, apart: bool) -> Vec<PlanItem> {
     if listing.tables().is_empty() {
         let single = |sample| PlanItem { sample, count: 1, from: 0 };
         let order = match shuffle {
@@ -34,7 +34,7 @@ pub(super) fn units(listing: &Listing, shuffle: Shuffle, apart: bool) -> Vec<Pla
         return order.into_iter().map(single).collect();
     }
     let chop = apart || shuffle != Shuffle::No;
-    let mut units = Vec::new();
+    let mut items = Vec::new();
     // The ends of the groups that stay together.
     let mut ends = Vec::new();
     let mut loose = 0;
@@ -49,11 +49,11 @@ pub(super) fn units(listing: &Listing, shuffle: Shuffle, apart: bool) -> Vec<Pla
             (false, true) => run_len(&sample, shuffle),
             (false, false) => u64::from(u32::MAX),
         };
-        let items = sample.items();
+        let rows = sample.items();
         let mut from = 0;
-        while from < items {
-            let count = run.min(items - from);
-            units.push(PlanItem { sample: i, count: count as u32, from });
+        while from < rows {
+            let count = run.min(rows - from);
+            items.push(PlanItem { sample: i, count: count as u32, from });
             from += count;
             let full = match shuffle {
                 Shuffle::Blocks { size, .. } if sample.table().is_none() => loose + 1 >= size,
@@ -61,14 +61,14 @@ pub(super) fn units(listing: &Listing, shuffle: Shuffle, apart: bool) -> Vec<Pla
             };
             loose = if full { 0 } else { loose + 1 };
             if full {
-                ends.push(units.len());
+                ends.push(items.len());
             }
         }
     }
-    ends.extend((loose > 0).then_some(units.len()));
+    ends.extend((loose > 0).then_some(items.len()));
     match shuffle {
-        Shuffle::No => units,
-        Shuffle::Global { seed } | Shuffle::Blocks { seed, .. } => permuted(&units, &ends, seed),
+        Shuffle::No => items,
+        Shuffle::Global { seed } | Shuffle::Blocks { seed, .. } => permuted(&items, &ends, seed),
     }
 }
 
@@ -83,54 +83,54 @@ fn run_len(sample: &SampleRef<'_>, shuffle: Shuffle) -> u64 {
     }
 }
 
-fn permuted(units: &[PlanItem], ends: &[usize], seed: u64) -> Vec<PlanItem> {
+fn permuted(items: &[PlanItem], ends: &[usize], seed: u64) -> Vec<PlanItem> {
     let group = |i: u32| {
         let i = i as usize;
         let from = i.checked_sub(1).and_then(|before| ends.get(before)).copied().unwrap_or(0);
-        units.get(from..ends.get(i).copied().unwrap_or(units.len())).unwrap_or_default()
+        items.get(from..ends.get(i).copied().unwrap_or(items.len())).unwrap_or_default()
     };
     permutation(ends.len() as u32, seed).into_iter().flat_map(group).copied().collect()
 }
 
 /// The first `limit` samples.
-pub(super) fn truncate(units: &mut Vec<PlanItem>, limit: u64) {
+pub(super) fn truncate(items: &mut Vec<PlanItem>, limit: u64) {
     let mut left = limit;
-    units.retain_mut(|unit| {
-        unit.count = u64::from(unit.count).min(left) as u32;
-        left -= u64::from(unit.count);
-        unit.count > 0
+    items.retain_mut(|item| {
+        item.count = u64::from(item.count).min(left) as u32;
+        left -= u64::from(item.count);
+        item.count > 0
     });
 }
 
 /// Divides items into parts with these numbers of samples; adjacent rows of one input become one item.
-pub(super) fn parts(units: Vec<PlanItem>, lens: &[u64]) -> Vec<Vec<PlanItem>> {
-    let mut rest = units.into_iter();
+pub(super) fn parts(items: Vec<PlanItem>, lens: &[u64]) -> Vec<Vec<PlanItem>> {
+    let mut rest = items.into_iter();
     let mut open: Option<PlanItem> = None;
     let part = |len: &u64| {
         let (mut left, mut part) = (*len, Vec::new());
         while left > 0 {
-            let Some(mut unit) = open.take().or_else(|| rest.next()) else { break };
-            let taken = u64::from(unit.count).min(left) as u32;
-            push(&mut part, PlanItem { count: taken, ..unit });
+            let Some(mut item) = open.take().or_else(|| rest.next()) else { break };
+            let taken = u64::from(item.count).min(left) as u32;
+            push(&mut part, PlanItem { count: taken, ..item });
             left -= u64::from(taken);
-            unit.from += u64::from(taken);
-            unit.count -= taken;
-            open = (unit.count > 0).then_some(unit);
+            item.from += u64::from(taken);
+            item.count -= taken;
+            open = (item.count > 0).then_some(item);
         }
         part
     };
     lens.iter().map(part).collect()
 }
 
-fn push(part: &mut Vec<PlanItem>, unit: PlanItem) {
+fn push(part: &mut Vec<PlanItem>, item: PlanItem) {
     match part.last_mut() {
-        Some(last) if last.sample == unit.sample && last.from + u64::from(last.count) == unit.from => {
-            match last.count.checked_add(unit.count) {
+        Some(last) if last.sample == item.sample && last.from + u64::from(last.count) == item.from => {
+            match last.count.checked_add(item.count) {
                 Some(count) => last.count = count,
-                None => part.push(unit),
+                None => part.push(item),
             }
         }
-        _ => part.push(unit),
+        _ => part.push(item),
     }
 }
 
@@ -145,16 +145,16 @@ mod tests {
             runs in proptest::collection::vec(1u32..40, 1..10),
             lens in proptest::collection::vec(1u64..30, 1..40),
         ) {
-            let units: Vec<PlanItem> =
+            let items: Vec<PlanItem> =
                 runs.iter().enumerate().map(|(i, count)| PlanItem { sample: i as u32, count: *count, from: 0 }).collect();
-            let samples = |units: &[PlanItem]| -> Vec<(u32, u64)> {
-                units.iter().flat_map(|u| (0..u64::from(u.count)).map(|i| (u.sample, u.from + i))).collect()
+            let samples = |items: &[PlanItem]| -> Vec<(u32, u64)> {
+                items.iter().flat_map(|u| (0..u64::from(u.count)).map(|i| (u.sample, u.from + i))).collect()
             };
-            let parts = parts(units.clone(), &lens);
-            let mut wanted = samples(&units);
+            let parts = parts(items.clone(), &lens);
+            let mut wanted = samples(&items);
             wanted.truncate(lens.iter().sum::<u64>() as usize);
             prop_assert_eq!(samples(&parts.concat()), wanted.clone());
-            let mut first = units;
+            let mut first = items;
             truncate(&mut first, wanted.len() as u64);
             prop_assert_eq!(samples(&first), wanted);
         }

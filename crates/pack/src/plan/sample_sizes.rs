@@ -14,7 +14,7 @@ pub(crate) struct SampleSizes<'a> {
     pub(crate) sink: &'a dyn Sink,
     /// About the bytes that transforms make of one byte.
     factor: f64,
-    /// Sizes are in units of 1/`grain` byte: an item that is one byte of text may take less than a byte in a shard.
+    /// Sizes are in units of 1/`grain` byte: a byte of text may take less than a byte in a shard.
     pub(crate) grain: u64,
 }
 
@@ -25,11 +25,11 @@ impl<'a> SampleSizes<'a> {
         Self { sink, factor, grain }
     }
 
-    /// The size of one item of `unit`.
-    pub(super) fn row(&self, listing: &Listing, unit: &PlanItem) -> u64 {
+    /// The size of one row of `item`.
+    pub(super) fn row(&self, listing: &Listing, item: &PlanItem) -> u64 {
         /// Large enough to make the sink's overhead per sample negligible: the number of samples is unknown.
         const LARGE: u64 = 1 << 30;
-        let Some(sample) = listing.sample(unit.sample as usize) else { return 0 };
+        let Some(sample) = listing.sample(item.sample as usize) else { return 0 };
         if !sample.counted() {
             let written = self.sink.size_of(LARGE) as f64 / LARGE as f64;
             let item = sample.bytes() as f64 / sample.items().max(1) as f64;

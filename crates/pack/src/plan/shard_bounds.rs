@@ -110,9 +110,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn lens(cut: ShardBounds, sizes: &[u64]) -> Vec<usize> {
+    fn lens(bounds: ShardBounds, sizes: &[u64]) -> Vec<usize> {
         let runs: Vec<SizeRun> = sizes.iter().map(|size| SizeRun { size: *size, samples: 1 }).collect();
-        cut.shards(&runs).into_iter().map(|n| n as usize).collect()
+        bounds.shards(&runs).into_iter().map(|n| n as usize).collect()
     }
 
     #[test]
@@ -136,8 +136,8 @@ mod tests {
     #[test]
     fn sizes_that_no_disk_has_do_not_overflow() {
         let huge = [SizeRun { size: u64::MAX / 2, samples: 5 }, SizeRun { size: 1, samples: 3 }];
-        let cut = ShardBounds { shards: Some(3), ..ShardBounds::default() };
-        assert_eq!(cut.shards(&huge).iter().sum::<u64>(), 8);
+        let bounds = ShardBounds { shards: Some(3), ..ShardBounds::default() };
+        assert_eq!(bounds.shards(&huge).iter().sum::<u64>(), 8);
     }
 
     proptest! {
@@ -170,11 +170,11 @@ mod tests {
             shards in proptest::option::of(1u32..50),
             samples in proptest::option::of(1u64..50),
         ) {
-            let cut = ShardBounds { bytes, shards, samples };
+            let bounds = ShardBounds { bytes, shards, samples };
             let together: Vec<SizeRun> = runs.iter().map(|(size, samples)| SizeRun { size: *size, samples: *samples }).collect();
             let apart: Vec<u64> = runs.iter().flat_map(|(size, n)| std::iter::repeat_n(*size, *n as usize)).collect();
-            let found: Vec<usize> = cut.shards(&together).into_iter().map(|n| n as usize).collect();
-            prop_assert_eq!(found, lens(cut, &apart));
+            let found: Vec<usize> = bounds.shards(&together).into_iter().map(|n| n as usize).collect();
+            prop_assert_eq!(found, lens(bounds, &apart));
         }
     }
 }

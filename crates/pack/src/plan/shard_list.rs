@@ -12,13 +12,13 @@ use std::ops::Range;
 pub(super) struct PlannedShard {
     pub(super) name: String,
     pub(super) split: Option<String>,
-    pub(super) units: Range<usize>,
+    pub(super) items: Range<usize>,
     /// `None` if not all are counted.
     pub(super) samples: Option<u64>,
 }
 
 /// Divides the order into shards, split by split.
-pub(super) fn cut(
+pub(super) fn divide(
     listing: &Listing,
     order: Vec<PlanItem>,
     sizes: &SampleSizes<'_>,
@@ -28,22 +28,22 @@ pub(super) fn cut(
         [] => vec![(None, Vec::new())],
         names => names.iter().map(|name| (Some(name.clone()), Vec::new())).collect(),
     };
-    let n: u64 = order.iter().map(|unit| u64::from(unit.count)).sum();
+    let n: u64 = order.iter().map(|item| u64::from(item.count)).sum();
     let mut place = 0;
-    for unit in order {
-        let split = splits.split(listing, &unit, place, n);
-        place += u64::from(unit.count);
-        if let Some((_, units)) = groups.get_mut(split) {
-            units.push(unit);
+    for item in order {
+        let split = splits.split(listing, &item, place, n);
+        place += u64::from(item.count);
+        if let Some((_, items)) = groups.get_mut(split) {
+            items.push(item);
         }
     }
-    let bytes = options.cut.limit().map(|bytes| bytes.saturating_mul(sizes.grain));
-    let cut = ShardBounds { bytes, ..options.cut };
+    let bytes = options.bounds.limit().map(|bytes| bytes.saturating_mul(sizes.grain));
+    let bounds = ShardBounds { bytes, ..options.bounds };
     let mut shards = ShardList::default();
-    for (split, units) in groups {
-        let run = |unit: &PlanItem| SizeRun { size: sizes.row(listing, unit), samples: unit.count.into() };
-        let lens = cut.shards(&units.iter().map(run).collect::<Vec<_>>());
-        shards.add(listing, (split.as_ref(), &options.name), units, &lens);
+    for (split, items) in groups {
+        let run = |item: &PlanItem| SizeRun { size: sizes.row(listing, item), samples: item.count.into() };
+        let lens = bounds.shards(&items.iter().map(run).collect::<Vec<_>>());
+        shards.add(listing, (split.as_ref(), &options.name), items, &lens);
     }
     (shards.order, shards.shards)
 }
@@ -61,16 +61,16 @@ impl ShardList {
         &mut self,
         listing: &Listing,
         (split, name): (Option<&String>, &str),
-        units: Vec<PlanItem>,
+        items: Vec<PlanItem>,
         lens: &[u64],
     ) {
-        for (i, (part, samples)) in plan_item::parts(units, lens).into_iter().zip(lens).enumerate() {
+        for (i, (part, samples)) in plan_item::parts(items, lens).into_iter().zip(lens).enumerate() {
             let name = format!("{}-{i:06}", split.map_or(name, String::as_str));
             let start = self.order.len();
-            let counted = part.iter().all(|unit| listing.sample(unit.sample as usize).is_none_or(|s| s.counted()));
+            let counted = part.iter().all(|item| listing.sample(item.sample as usize).is_none_or(|s| s.counted()));
             let samples = counted.then_some(*samples);
             self.order.extend(part);
-            self.shards.push(PlannedShard { name, split: split.cloned(), units: start..self.order.len(), samples });
+            self.shards.push(PlannedShard { name, split: split.cloned(), items: start..self.order.len(), samples });
         }
     }
 }

@@ -69,17 +69,17 @@ impl<'a> SplitAssignment<'a> {
     }
 
     /// The split of an item, as a position in the names; 0 without splits. `place` of `total` samples come before it.
-    pub(super) fn split(&self, listing: &Listing, unit: &PlanItem, place: u64, total: u64) -> usize {
+    pub(super) fn split(&self, listing: &Listing, item: &PlanItem, place: u64, total: u64) -> usize {
         match &self.rule {
             Rule::None => 0,
-            Rule::Known(splits) => splits.get(unit.sample as usize).copied().unwrap_or_default().into(),
+            Rule::Known(splits) => splits.get(item.sample as usize).copied().unwrap_or_default().into(),
             Rule::Shares(options) => {
                 let Splits::Shares(shares) = &options.splits else { return 0 };
                 let split = match options.split_by {
                     SplitBy::Order => shares.by_place(place as usize, total as usize),
                     SplitBy::Hash => {
-                        let sample = listing.sample(unit.sample as usize);
-                        sample.map_or(0, |sample| shares.by_key(&unit_key(&sample, unit)))
+                        let sample = listing.sample(item.sample as usize);
+                        sample.map_or(0, |sample| shares.by_key(&unit_key(&sample, item)))
                     }
                 };
                 split.into()
@@ -116,9 +116,9 @@ fn top_folder(sample: &SampleRef<'_>) -> Option<String> {
 }
 
 /// The key that decides the split of an item: that of its first sample.
-fn unit_key(sample: &SampleRef<'_>, unit: &PlanItem) -> String {
+fn unit_key(sample: &SampleRef<'_>, item: &PlanItem) -> String {
     match sample.table() {
-        Some(_) => format!("{}{}", sample.key(), unit.from),
+        Some(_) => format!("{}{}", sample.key(), item.from),
         None => sample.key(),
     }
 }

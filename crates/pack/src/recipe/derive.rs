@@ -56,7 +56,7 @@ impl Recipe {
             lines: self.tokenizer.is_some(),
             count: by_number || matches!(self.shuffle, Shuffle::Blocks { .. }),
             in_order: self.shuffle == Shuffle::No,
-            fits: self.cut().limit().unwrap_or(0),
+            fits: self.shard_bounds().limit().unwrap_or(0),
             decode: self.decode,
             typed,
             shapes: self.shapes(typed),
@@ -76,7 +76,7 @@ impl Recipe {
             typed,
             name: self.name.clone(),
             shuffle: self.shuffle,
-            cut: self.cut(),
+            bounds: self.shard_bounds(),
             splits: self.split.clone(),
             split_by: self.split_by,
             limit: self.limit,
@@ -89,7 +89,7 @@ impl Recipe {
         })
     }
 
-    fn cut(&self) -> ShardBounds {
+    fn shard_bounds(&self) -> ShardBounds {
         ShardBounds {
             bytes: self.shard_size.map(|size| size.0),
             shards: self.shard_count,
