@@ -119,7 +119,14 @@ impl Recipe {
         }
     }
 
-    /// The format of the shards: `to`, or the one that the extension of `out` names (`photos.parquet`).
+    /// The extension of `out`, if it names a format.
+    fn extension(&self, registry: &Registry) -> Option<&str> {
+        let extension = self.out.as_deref()?.extension()?.to_str()?;
+        let known = ALIASES.iter().any(|(alias, _)| *alias == extension) || registry.named(extension).is_ok();
+        known.then_some(extension)
+    }
+
+    /// The class list that is given, as a file of names or as a dataset.
     fn class_list(&self, store: &dyn Store) -> Result<Option<Vec<String>>> {
         let (path, list): (&PathBuf, Vec<String>) = match (&self.classes, &self.classes_from) {
             (Some(path), _) => {
