@@ -28,9 +28,9 @@ fn literals(source: &str) -> Vec<(usize, String)> {
             let len = text.find(&end).unwrap();
             found.push((line(source, at), text[..len].to_owned()));
             at += hashes + 2 + len + end.len();
-        } else if rest.starts_with('"') {
-            let len = closing(&rest[1..]);
-            found.push((line(source, at), rest[1..=len].to_owned()));
+        } else if let Some(text) = rest.strip_prefix('"') {
+            let len = closing(text);
+            found.push((line(source, at), text[..len].to_owned()));
             at += len + 2;
         } else {
             at += rest.chars().next().unwrap().len_utf8();

@@ -180,7 +180,9 @@ impl Drop for Exported {
 
 /// Releases a tensor.
 ///
-/// # Safety `tensor` was made by [`Exported::new`] and is not used after this.
+/// # Safety
+///
+/// `tensor` was made by [`Exported::new`] and is not used after this.
 unsafe extern "C" fn delete(tensor: *mut DlManagedTensor) {
     // SAFETY: the tensor holds the address of its owner's box.
     drop(unsafe { Box::from_raw((*tensor).manager_ctx.cast::<Owner>()) });

@@ -13,7 +13,9 @@ use std::time::Duration;
 /// Calls may come from any thread. Only [`synchronize`](Gpu::synchronize), [`drain`](Gpu::drain) and memory allocation
 /// may wait for the GPU.
 ///
-/// # Safety Implementations must do as documented: memory has the stated size and address and no other use until it is
+/// # Safety
+///
+/// Implementations must do as documented: memory has the stated size and address and no other use until it is
 /// dropped, and events and streams order work as described. Safe code relies on this contract.
 pub unsafe trait Gpu: Send + Sync + 'static {
     /// Host memory of fixed length that the GPU reads directly, aligned to [`ALIGN`](packhorse_read::ALIGN).
@@ -74,19 +76,25 @@ pub unsafe trait Gpu: Send + Sync + 'static {
 
     /// Queues a copy of `from`, which is in [pinned](Gpu::pinned) memory, to the beginning of `to`.
     ///
-    /// # Safety Until the copy is complete, both must stay valid, `from` must not change, and `to` must have no other
+    /// # Safety
+    ///
+    /// Until the copy is complete, both must stay valid, `from` must not change, and `to` must have no other
     /// use.
     unsafe fn upload(&self, from: &[u8], to: &Self::Memory, stream: &Self::Stream) -> Result<()>;
 
     /// Copies GPU memory at `from` to the host. Blocks; meant for inspecting results.
     ///
-    /// # Safety `to.len()` bytes at `from` must be valid, all writes to them complete, and nothing may write them
+    /// # Safety
+    ///
+    /// `to.len()` bytes at `from` must be valid, all writes to them complete, and nothing may write them
     /// during the call.
     unsafe fn download(&self, from: u64, to: &mut [u8]) -> Result<()>;
 
     /// Queues a kernel.
     ///
-    /// # Safety All memory that its arguments point to must stay valid until the kernel has finished, and until then
+    /// # Safety
+    ///
+    /// All memory that its arguments point to must stay valid until the kernel has finished, and until then
     /// nothing else may access what it writes or write what it reads.
     unsafe fn launch(&self, launch: &Launch, stream: &Self::Stream) -> Result<()>;
 }

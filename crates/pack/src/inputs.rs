@@ -194,12 +194,11 @@ impl<'a> Inputs<'a> {
     fn opened(&self, path: &Path) -> Result<Arc<SharedFile>> {
         let place = self.place(path);
         let open = || self.open_archive(path).map(|input| Arc::new(SharedFile::new(input)));
-        place.get_or_init(open).clone().map_err(|failure| {
+        place.get_or_init(open).clone().inspect_err(|failure| {
             // Retried by the next call, unless the archive is too large: that takes long to find out.
             if failure.kind() != Kind::Limit {
                 self.archives.lock().unwrap_or_else(PoisonError::into_inner).open.remove(path);
             }
-            failure
         })
     }
 

@@ -164,7 +164,9 @@ impl Stream {
 
     /// A stream that other code created.
     ///
-    /// # Safety The stream must outlive all clones of this.
+    /// # Safety
+    ///
+    /// The stream must outlive all clones of this.
     pub(super) unsafe fn foreign(context: &Arc<PrimaryContext>, handle: usize) -> Result<Self> {
         let made = Self(Arc::new(OfContext { handle, owned: false, context: Arc::clone(context) }));
         if handle > 2 && has("cuStreamGetCtx") {

@@ -96,7 +96,9 @@ impl Cuda {
     /// Errors (kind `Config`): a stream of another GPU; 2, the per-thread default stream, since batches may be dropped
     /// by a thread other than the one that used them.
     ///
-    /// # Safety The stream must outlive all clones of the result, including those held by batches that waited on it.
+    /// # Safety
+    ///
+    /// The stream must outlive all clones of the result, including those held by batches that waited on it.
     pub unsafe fn stream_from_raw(&self, handle: usize) -> Result<Stream> {
         if handle == 2 {
             return Err(Error::config("the per-thread default stream can't be shared: give a stream that was created"));
@@ -135,7 +137,9 @@ impl Cuda {
 
     /// Queues a copy of `from`, which is in pinned memory, to an address of the GPU's memory.
     ///
-    /// # Safety Until the copy is complete, `from.len()` bytes must stay valid at both ends, `from` must not change,
+    /// # Safety
+    ///
+    /// Until the copy is complete, `from.len()` bytes must stay valid at both ends, `from` must not change,
     /// and `to` must have no other use.
     pub(crate) unsafe fn upload_to(&self, from: &[u8], to: u64, stream: &Stream) -> Result<()> {
         if from.is_empty() {

@@ -65,7 +65,9 @@ impl Modules {
 
 /// Queues a kernel.
 ///
-/// # Safety `function` must be that of `launch`, and the memory that the arguments point to must stay valid until the
+/// # Safety
+///
+/// `function` must be that of `launch`, and the memory that the arguments point to must stay valid until the
 /// kernel has finished.
 pub(super) unsafe fn launch(
     function: sys::CUfunction,

@@ -86,7 +86,9 @@ impl State {
 
     /// Queues the decoding of all added pictures on a stream, to interleaved RGB.
     ///
-    /// # Safety Until the stream has passed this, all added bytes must stay valid and unchanged, the output memory must
+    /// # Safety
+    ///
+    /// Until the stream has passed this, all added bytes must stay valid and unchanged, the output memory must
     /// stay valid, and `self` may not be used. The output memory must be unused *now*: see [`super`].
     pub(super) unsafe fn decode(&mut self, stream: usize) -> Result<Status> {
         let _bound = self.shared.gpu.bind()?;

@@ -29,7 +29,9 @@ use packhorse_read::{FieldKind, FieldOptions, Layout, SlabField};
 /// Makes fields of a batch from others, by kernels that run after the copy, on the same stream, and write memory that
 /// belongs to the batch.
 ///
-/// # Safety Work that `run` queues reads only `fields` and `scratch`, and writes only the fields that
+/// # Safety
+///
+/// Work that `run` queues reads only `fields` and `scratch`, and writes only the fields that
 /// [`outputs`](DeviceTransform::outputs) declares and as many scratch bytes as [`scratch`](DeviceTransform::scratch)
 /// returns. It may also use memory that the step owns and keeps until that work has finished.
 pub unsafe trait DeviceTransform: Send + Sync {

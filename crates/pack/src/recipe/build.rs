@@ -56,7 +56,7 @@ impl Recipe {
 
     /// How bad inputs are handled.
     pub fn on_error(self, on_error: OnError) -> Self {
-        Self { on_error: on_error, ..self }
+        Self { on_error, ..self }
     }
 
     /// Adds an image operation, such as `check` or `resize=256`.
