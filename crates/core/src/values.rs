@@ -62,6 +62,17 @@ fn host_order(element: &DataType, bytes: Buffer) -> Buffer {
     }
 }
 
+/// Reverses the bytes of every unit of `unit` bytes, to change their byte order; units of 0 or 1 stay the same.
+pub fn swap_bytes(bytes: &mut [u8], unit: usize) {
+    match unit {
+        0 | 1 => {}
+        2 => bytes.as_chunks_mut().0.iter_mut().for_each(|c| *c = u16::from_be_bytes(*c).to_le_bytes()),
+        4 => bytes.as_chunks_mut().0.iter_mut().for_each(|c| *c = u32::from_be_bytes(*c).to_le_bytes()),
+        8 => bytes.as_chunks_mut().0.iter_mut().for_each(|c| *c = u64::from_be_bytes(*c).to_le_bytes()),
+        _ => bytes.chunks_exact_mut(unit).for_each(<[u8]>::reverse),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,5 +105,15 @@ mod tests {
         assert!(array_of(&DataType::Int32, Buffer::from(vec![0u8; 7]), 2).is_err());
         assert!(array_of(&DataType::Int32, Buffer::from(vec![0u8; 7]), usize::MAX).is_err());
         assert!(array_of(&DataType::Utf8View, Buffer::from(vec![0u8; 7]), 0).is_err());
+    }
+
+    #[test]
+    fn units_are_reversed() {
+        for unit in [1, 2, 3, 4, 8] {
+            let mut bytes: Vec<u8> = (0..24).collect();
+            swap_bytes(&mut bytes, unit);
+            let wanted: Vec<u8> = (0..24usize).map(|i| (i / unit * unit + unit - 1 - i % unit) as u8).collect();
+            assert_eq!(bytes, wanted);
+        }
     }
 }

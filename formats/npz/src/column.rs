@@ -1,7 +1,7 @@
 //! Builds one column: values of many samples, copied straight from their files.
 
 use crate::dtype::{Axis, DtypeField};
-use crate::gather::{contiguous, gather, size, swap};
+use crate::gather::{contiguous, gather, size};
 use crate::npy_header::NpyHeader;
 use crate::text::push_text;
 use arrow_array::builder::{ArrayBuilder, StringViewBuilder};
@@ -9,6 +9,7 @@ use arrow_array::{ArrayRef, FixedSizeListArray, Int32Array, ListArray, StructArr
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use packhorse_core::{
     DataType, Error, Field, FieldType, Kind, Limits, Memory, Pool, Result, array_of, element_width, numpy_type,
+    swap_bytes,
 };
 use std::sync::Arc;
 
@@ -307,14 +308,14 @@ fn push_values(values: &mut Values<'_>, src: &[u8], axes: &[Axis], part: &DtypeF
         Values::Packed(packed, _) => {
             let dst = packed.grow(size(axes, width))?;
             gather(src, axes, width, dst);
-            swap(dst, part.element.swap);
+            swap_bytes(dst, part.element.swap);
             Ok(())
         }
         Values::Shared(..) => Err(Error::bug("a second sample")),
         Values::Text(text) => {
             let mut units = vec![0; size(axes, width)];
             gather(src, axes, width, &mut units);
-            swap(&mut units, part.element.swap);
+            swap_bytes(&mut units, part.element.swap);
             let elements = axes.iter().map(|axis| axis.len).product();
             push_text(&units, width, elements, text)
         }

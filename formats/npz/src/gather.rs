@@ -138,17 +138,6 @@ fn each_one(src: &[u8], a: Step, b: Step, width: usize, dst: &mut [u8]) {
     walk(&[a, b], 0, 0, &mut |from, to| copy(src, from, dst, to, width));
 }
 
-/// Reverses the bytes of every unit of `unit` bytes.
-pub(crate) fn swap(bytes: &mut [u8], unit: usize) {
-    match unit {
-        0 | 1 => {}
-        2 => bytes.as_chunks_mut().0.iter_mut().for_each(|c| *c = u16::from_be_bytes(*c).to_le_bytes()),
-        4 => bytes.as_chunks_mut().0.iter_mut().for_each(|c| *c = u32::from_be_bytes(*c).to_le_bytes()),
-        8 => bytes.as_chunks_mut().0.iter_mut().for_each(|c| *c = u64::from_be_bytes(*c).to_le_bytes()),
-        _ => bytes.chunks_exact_mut(unit).for_each(<[u8]>::reverse),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -190,16 +179,6 @@ mod tests {
                     assert_eq!(out, plainly(&src, &axes, width), "{axes:?} {width}");
                 }
             }
-        }
-    }
-
-    #[test]
-    fn units_are_reversed() {
-        for unit in [1, 2, 3, 4, 8] {
-            let mut bytes: Vec<u8> = (0..24).collect();
-            swap(&mut bytes, unit);
-            let wanted: Vec<u8> = (0..24usize).map(|i| (i / unit * unit + unit - 1 - i % unit) as u8).collect();
-            assert_eq!(bytes, wanted);
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::bytes::Bytes;
 use crate::column::assemble;
 use crate::dtype::{Axis, DtypeField};
 use crate::file::{Array, Naming, field_name, members_of};
-use crate::gather::{contiguous, gather, size, swap};
+use crate::gather::{contiguous, gather, size};
 use crate::header_cache::HeaderCache;
 use crate::load::load;
 use crate::npy_header::{MAGIC, NpyHeader};
@@ -15,7 +15,7 @@ use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_buffer::Buffer;
 use packhorse_core::{
     Blocks, Error, Input, Limits, Omission, Pool, Result, Rows, SchemaRef, Source, Table, TableInfo, array_of,
-    split_base,
+    split_base, swap_bytes,
 };
 use rayon::prelude::*;
 use std::borrow::Cow;
@@ -216,7 +216,7 @@ fn values(part: &DtypeField, block: &RowBlock, pool: &Pool) -> Result<ArrayRef> 
     let axes: Vec<Axis> = axes.copied().collect();
     let mut packed = pool.take(size(&axes, width))?;
     gather(src, &axes, width, &mut packed);
-    swap(&mut packed, part.element.swap);
+    swap_bytes(&mut packed, part.element.swap);
     if !part.element.is_text() {
         return array_of(&part.element.data_type, Buffer::from(packed), elements);
     }

@@ -5,6 +5,7 @@ use arrow_array::{ArrayRef, FixedSizeListArray, RecordBatch};
 use arrow_buffer::Buffer;
 use packhorse_core::{
     Blocks, DataType, Error, Field, Input, Result, Rows, Schema, SchemaRef, Source, Table, TableInfo, array_of, blocks,
+    swap_bytes,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -99,7 +100,7 @@ fn column(member: &RecordMember, records: &Buffer, width: usize, n: usize) -> Re
         true => records.clone(),
         false => {
             let mut packed = picked(member, records, width);
-            swap(&mut packed, member.swap);
+            swap_bytes(&mut packed, member.swap);
             Buffer::from(packed)
         }
     };
@@ -134,17 +135,6 @@ fn picked(member: &RecordMember, records: &[u8], width: usize) -> Vec<u8> {
 fn fixed<'a, const W: usize>(parts: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     let parts: Vec<[u8; W]> = parts.filter_map(|part| part.first_chunk().copied()).collect();
     parts.into_flattened()
-}
-
-/// Reverses the bytes of every unit of `unit` bytes.
-fn swap(bytes: &mut [u8], unit: usize) {
-    match unit {
-        0 | 1 => {}
-        2 => bytes.as_chunks_mut().0.iter_mut().for_each(|c| *c = u16::from_be_bytes(*c).to_le_bytes()),
-        4 => bytes.as_chunks_mut().0.iter_mut().for_each(|c| *c = u32::from_be_bytes(*c).to_le_bytes()),
-        8 => bytes.as_chunks_mut().0.iter_mut().for_each(|c| *c = u64::from_be_bytes(*c).to_le_bytes()),
-        _ => bytes.chunks_exact_mut(unit).for_each(<[u8]>::reverse),
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The options of the source: tree, branches, and the policy for unsupported branches.
 
-use packhorse_core::{Error, Expansion, Options, Result};
+use packhorse_core::{Error, Expansion, Options, Result, glob_matches};
 
 /// The options of the source.
 #[derive(Clone, Debug)]
@@ -48,7 +48,7 @@ impl Wanted {
 
     /// Whether the field `name` is wanted.
     pub(crate) fn takes(&self, name: &str) -> bool {
-        let fits = |glob: &String| matches(glob.as_bytes(), name.as_bytes());
+        let fits = |glob: &String| glob_matches(glob, name);
         self.branches.iter().any(fits) && !self.without.iter().any(fits)
     }
 
@@ -59,35 +59,10 @@ impl Wanted {
 
     /// A name or glob that matches none of `names`.
     pub(crate) fn unmatched<'a>(&self, names: impl Iterator<Item = &'a str> + Clone) -> Option<&str> {
-        let fits = |glob: &&String| names.clone().any(|name| matches(glob.as_bytes(), name.as_bytes()));
+        let fits = |glob: &&String| names.clone().any(|name| glob_matches(glob, name));
         let mut globs = self.branches.iter().chain(&self.without);
         globs.find(|glob| *glob != "*" && !fits(glob)).map(String::as_str)
     }
-}
-
-/// Whether `name` matches `glob`: `*` matches any text, `?` any byte.
-fn matches(glob: &[u8], name: &[u8]) -> bool {
-    if glob == name {
-        return true;
-    }
-    let (mut g, mut n, mut star) = (0, 0, None);
-    while n < name.len() {
-        match glob.get(g) {
-            Some(b'*') => {
-                star = Some((g + 1, n));
-                g += 1;
-            }
-            Some(c) if *c == b'?' || Some(c) == name.get(n) => (g, n) = (g + 1, n + 1),
-            _ => match star {
-                Some((after, from)) => {
-                    (g, n) = (after, from + 1);
-                    star = Some((after, from + 1));
-                }
-                None => return false,
-            },
-        }
-    }
-    glob.get(g..).unwrap_or_default().iter().all(|c| *c == b'*')
 }
 
 #[cfg(test)]
@@ -109,21 +84,5 @@ mod tests {
         }
         assert!(!wanted("met,!met").insists("met"));
         assert_eq!(wanted("*,!jet").unmatched(["jets"].into_iter()), Some("jet"));
-    }
-
-    #[test]
-    fn globs() {
-        for (glob, name, wanted) in [
-            ("*", "", true),
-            ("jet*", "jets.pt", true),
-            ("*.pt", "jets.pt", true),
-            ("j*s.?t", "jets.pt", true),
-            ("jet", "jets", false),
-            ("*a*b*c", "xxaxxbxxcxxc", true),
-            ("*a*b*c", "xxaxxcxx", false),
-            ("x[3]", "x[3]", true),
-        ] {
-            assert_eq!(matches(glob.as_bytes(), name.as_bytes()), wanted, "{glob} {name}");
-        }
     }
 }

@@ -4,13 +4,12 @@ use super::dataset::named;
 use super::description::{Described, Description, describe};
 use super::element::{Made, field_type};
 use super::file::H5File;
-use super::glob::matches;
 use super::group::{Link, links};
 use super::leaf_member::{LeafMember, leaves};
 use super::netcdf::{Dimension, dimension};
 use super::object_header::ObjectHeader;
 use crate::datatype::Datatype;
-use packhorse_core::{Error, Kind, Omission, Result};
+use packhorse_core::{Error, Kind, Omission, Result, glob_matches};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The deepest nesting of groups, and the most objects in a file.
@@ -130,12 +129,12 @@ impl<'a> DatasetWalk<'a> {
     }
 
     fn wants(&self, path: &str) -> bool {
-        self.wanted.is_empty() || self.wanted.iter().any(|glob| matches(glob.as_bytes(), path.as_bytes()))
+        self.wanted.is_empty() || self.wanted.iter().any(|glob| path_matches(glob, path))
     }
 
     /// Notes that `path` can't be read; an error if an option names it exactly.
     pub(crate) fn omit(&mut self, path: &str, error: Error) -> Result<()> {
-        let exact = |glob: &&String| !glob.contains(['*', '?']) && matches(glob.as_bytes(), path.as_bytes());
+        let exact = |glob: &&String| !glob.contains(['*', '?']) && path_matches(glob, path);
         if self.wanted.iter().find(exact).is_some() {
             return Err(error.context(format_args!("dataset {path} can't be read")).in_field(field_name(path)));
         }
@@ -148,4 +147,28 @@ impl<'a> DatasetWalk<'a> {
 
 fn is_unsupported(error: &Error) -> bool {
     error.kind() == Kind::Unsupported
+}
+
+/// Whether the path of a dataset matches `glob`; its leading slash is optional in globs.
+fn path_matches(glob: &str, path: &str) -> bool {
+    let path = if glob.starts_with('/') { path } else { path.strip_prefix('/').unwrap_or(path) };
+    glob_matches(glob, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::path_matches;
+
+    #[test]
+    fn the_leading_slash_is_optional() {
+        for (glob, path, matches) in [
+            ("/a/b", "/a/b", true),
+            ("a/b", "/a/b", true),
+            ("*", "/a/b", true),
+            ("*/x?", "/g/x1", true),
+            ("b", "/a/b", false),
+        ] {
+            assert_eq!(path_matches(glob, path), matches, "{glob} {path}");
+        }
+    }
 }

@@ -24,7 +24,6 @@ mod filter;
 mod fixed_array;
 mod foreign;
 mod fractal_heap;
-mod glob;
 mod global_heap;
 mod group;
 mod inflate;
