@@ -38,7 +38,7 @@ impl DecompressorCache {
     }
 
     /// Returns a decompressor after a run.
-    pub(crate) fn leave(&self, path: PathBuf, inside: Arc<Inside>) {
+    pub(crate) fn put(&self, path: PathBuf, inside: Arc<Inside>) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() >= KEPT {
             kept.pop_front();
@@ -64,32 +64,32 @@ mod tests {
             Ok(Inside::new(Box::new(MemoryInput::new("a", packed)), Compression::Zstd, 10_000_000, Frame::default()))
         };
         let seek_point = SeekPoint { len: 10_000_000, offset: 0, start: 0 };
-        let (insides, a, b) = (DecompressorCache::default(), Path::new("a"), Path::new("b"));
+        let (cache, a, b) = (DecompressorCache::default(), Path::new("a"), Path::new("b"));
         let read = |inside: &Inside, at: usize| {
             let mut found = vec![0; 100_000];
             inside.read_at(at as u64, &mut found).unwrap();
             assert!(found == plain[at..at + 100_000]);
         };
-        let first = insides.take(a, 0..5_060_000, seek_point, open).unwrap();
+        let first = cache.take(a, 0..5_060_000, seek_point, open).unwrap();
         read(&first, 0);
         read(&first, 5_000_000);
         // The first is in use, so a second is opened.
-        let second = insides.take(a, 0..5_060_000, seek_point, open).unwrap();
+        let second = cache.take(a, 0..5_060_000, seek_point, open).unwrap();
         read(&second, 0);
         assert_eq!(opened.get(), 2);
-        insides.leave(a.to_owned(), first);
-        insides.leave(a.to_owned(), second);
-        let on = insides.take(a, 5_050_000..6_000_000, seek_point, open).unwrap();
+        cache.put(a.to_owned(), first);
+        cache.put(a.to_owned(), second);
+        let on = cache.take(a, 5_050_000..6_000_000, seek_point, open).unwrap();
         read(&on, 5_050_000);
         assert_eq!(opened.get(), 2);
-        insides.leave(a.to_owned(), on);
-        let other = insides.take(b, 5_050_000..6_000_000, seek_point, open).unwrap();
-        insides.leave(b.to_owned(), other);
+        cache.put(a.to_owned(), on);
+        let other = cache.take(b, 5_050_000..6_000_000, seek_point, open).unwrap();
+        cache.put(b.to_owned(), other);
         assert_eq!(opened.get(), 3);
         for _ in 0..2 * KEPT {
-            insides.leave(b.to_owned(), Arc::new(open(Frame::default()).unwrap()));
+            cache.put(b.to_owned(), Arc::new(open(Frame::default()).unwrap()));
         }
-        assert_eq!(insides.0.lock().unwrap().len(), KEPT);
+        assert_eq!(cache.0.lock().unwrap().len(), KEPT);
     }
 
     /// A frame of blocks as they are (RFC 8878, 3.1.1).

@@ -14,7 +14,7 @@ struct ElasticPool {
 }
 
 /// Runs `job` on everything from the channel, on 1 to `most` threads. They end when all senders are dropped.
-pub(crate) fn work<'scope, T: Send + 'scope>(
+pub(crate) fn run<'scope, T: Send + 'scope>(
     threads: &'scope Scope<'scope, '_>,
     coming: Receiver<T>,
     most: usize,
@@ -60,7 +60,7 @@ mod tests {
         std::thread::scope(|threads| {
             let (send, coming) = crossbeam_channel::unbounded();
             let (found, names) = (&found, &names);
-            work(threads, coming, most, move |task: u32| {
+            run(threads, coming, most, move |task: u32| {
                 job();
                 found.lock().unwrap().insert(task);
                 names.lock().unwrap().push(std::thread::current().id());

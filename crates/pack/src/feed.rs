@@ -46,7 +46,7 @@ impl Feed {
     }
 
     /// Requests a block. The caller bounds its number of requests.
-    pub(crate) fn ask(&self, entries: Vec<PlanEntry>) -> Result<PendingBlock> {
+    pub(crate) fn request(&self, entries: Vec<PlanEntry>) -> Result<PendingBlock> {
         let (reply, promise) = crossbeam_channel::bounded(1);
         self.requests.send(ReadJob { entries, reply }).map_err(|_| Error::bug("the readers are gone"))?;
         Ok(promise)
@@ -73,9 +73,9 @@ impl FeedWorkers {
         transformers: usize,
     ) {
         let (raw, unfinished) = self.unfinished;
-        elastic_pool::work(threads, self.requests, readers, move |request| reader.serve(request, &raw));
+        elastic_pool::run(threads, self.requests, readers, move |request| reader.serve(request, &raw));
         if !reader.transforms.is_empty() {
-            elastic_pool::work(threads, unfinished, transformers, |raw| reader.finish(raw));
+            elastic_pool::run(threads, unfinished, transformers, |raw| reader.finish(raw));
         }
     }
 }

@@ -30,7 +30,7 @@ pub(crate) struct Inputs<'a> {
     limits: Limits,
     cancel: &'a Cancel,
     archives: Mutex<Archives>,
-    insides: DecompressorCache,
+    decompressors: DecompressorCache,
     /// Verifies shards of sealed datasets before their first read; `None` if turned off.
     first_reads: Option<FirstReadCheck>,
 }
@@ -101,9 +101,9 @@ impl<'a> Inputs<'a> {
         limits: Limits,
         cancel: &'a Cancel,
     ) -> Self {
-        let (archives, insides, first_reads) =
+        let (archives, decompressors, first_reads) =
             (Mutex::default(), DecompressorCache::default(), Some(FirstReadCheck::default()));
-        Self { store, roots, scratch, limits, cancel, archives, insides, first_reads }
+        Self { store, roots, scratch, limits, cancel, archives, decompressors, first_reads }
     }
 
     /// With `verify`, shards of sealed datasets are compared with their recorded digests before they are read.
@@ -159,7 +159,7 @@ impl<'a> Inputs<'a> {
                     Ok(Inside::new(Box::new(file), compression, entrance.len, frame))
                 };
                 let range = from.saturating_sub(1)..to.saturating_sub(1);
-                self.insides.take(&path, range, entrance, open).map(OpenTable::Inside)
+                self.decompressors.take(&path, range, entrance, open).map(OpenTable::Inside)
             }
             (compressed, ..) => {
                 self.open(&path, compressed).map(|input| OpenTable::SharedFile(Arc::new(SharedFile::new(input))))
@@ -187,7 +187,7 @@ impl<'a> Inputs<'a> {
     pub(crate) fn leave(&self, opened: OpenTable, piece: &FieldSource) {
         let ended = piece.items.zip(piece.seek_point).is_none_or(|((_, to, _), inside)| to >= inside.len);
         if let (OpenTable::Inside(inside), false) = (opened, ended) {
-            self.insides.leave(self.path(piece), inside);
+            self.decompressors.put(self.path(piece), inside);
         }
     }
 

@@ -72,7 +72,7 @@ pub use part::Part;
 pub(crate) use plan::ShardBounds;
 pub use plan::{Estimate, Plan, Shares, Shuffle, SplitBy, Splits};
 pub use recipe::{ByteSize, Recipe, Setting, Takes, parse_bytes};
-pub use recorded_files::{RecordedFiles, check_file, sealed_manifest};
+pub use recorded_files::{RecordedFiles, sealed_manifest};
 pub use repair::DatasetRepair;
 pub use request_error::as_request_error;
 pub use scan::{Decode, Labels, Listing, SampleRef, Symlinks};

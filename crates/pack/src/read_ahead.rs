@@ -98,7 +98,7 @@ impl<'a, I: Iterator<Item = Result<PlanEntry>>> ReadAhead<'a, I> {
             };
         }
         while self.pending.is_empty() || (self.pending.len() < packer.ahead_blocks && self.bytes < packer.ahead_bytes) {
-            if !self.ask(packer, feed)? {
+            if !self.request(packer, feed)? {
                 break;
             }
         }
@@ -115,7 +115,7 @@ impl<'a, I: Iterator<Item = Result<PlanEntry>>> ReadAhead<'a, I> {
     }
 
     /// Requests one more block; false if there is none, or no memory for it before other blocks are written.
-    fn ask(&mut self, packer: &'a ShardPacker<'_>, feed: &Feed) -> Result<bool> {
+    fn request(&mut self, packer: &'a ShardPacker<'_>, feed: &Feed) -> Result<bool> {
         let waiting = self.waiting.take().map(|entries| Ok(BlockRequest::Block(entries)));
         let (bytes, item) = match waiting.or_else(|| self.requests.next()).transpose()? {
             None => return Ok(false),
@@ -135,7 +135,7 @@ impl<'a, I: Iterator<Item = Result<PlanEntry>>> ReadAhead<'a, I> {
                         }
                     },
                 };
-                (bytes, Pending::Block((feed.ask(entries)?, share)))
+                (bytes, Pending::Block((feed.request(entries)?, share)))
             }
         };
         self.pending.push_back((bytes, item));

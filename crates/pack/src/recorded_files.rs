@@ -144,7 +144,7 @@ pub fn sealed_manifest(store: &dyn Store, dir: &Path) -> Result<Option<Manifest>
 /// Reads the file `path` and compares it with its record.
 ///
 /// Errors: `Incomplete` if it is missing or differs.
-pub fn check_file(store: &dyn Store, path: &Path, record: &FileRecord, cancel: &Cancel) -> Result<()> {
+pub(crate) fn check_file(store: &dyn Store, path: &Path, record: &FileRecord, cancel: &Cancel) -> Result<()> {
     cancel.check()?;
     let stat = store.stat(path, true).map_err(of_file)?;
     if stat.size != record.bytes {

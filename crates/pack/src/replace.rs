@@ -53,9 +53,8 @@ pub(crate) fn store_plan(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Res
     }
 }
 
-/// As [`store_plan`], and where the folder `out` holds finished shards of another plan, this one is stored beside them:
-/// [`pack`](crate::pack::pack) fills it, and [`seal`](crate::seal::seal) puts its dataset in the place of the one that
-/// is there.
+/// As [`store_plan`], but if the folder `out` holds finished shards of another plan, stores this one in `OUT/.replacing`:
+/// [`pack`](crate::pack::pack) fills it, and [`seal`](crate::seal::seal) replaces the old dataset.
 pub(crate) fn store_plan_over(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result<Stored> {
     finish_replacing(store, out)?;
     let place = Staging::replacing(out);

@@ -1,10 +1,10 @@
 //! JSONL tables: one JSON object a line.
 //!
-//! * Specification: RFC 8259 for each line; lines end in LF or CR LF, blank ones are skipped, a byte order mark at the
-//!   start is too. Who else writes it: Hugging Face `metadata.jsonl`, most labelling tools, `jq -c`.
-//! * Kept text: without chosen columns the object verbatim, with its white space. With chosen columns,
-//!   the text of those members, verbatim, in the order of the choice. A member that a row lacks is left out of its
-//!   object; a column that no row has is an error.
+//! * Specification: RFC 8259 for each line. Lines end in LF or CR LF; blank lines and a byte order mark at the start are
+//!   skipped. Also written by Hugging Face (`metadata.jsonl`), most labelling tools and `jq -c`.
+//! * Kept text: without chosen columns the object verbatim, with its white space; with chosen columns the text of those
+//!   members, verbatim, in the order of the choice. A member that a row lacks is missing in its object; a column that no
+//!   row has is an error.
 //! * The key is a string or an integer (its digits). The first row without it is taken for a wrong column name
 //!   (`Config`), any later one for a bad row (`Content`).
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Removes from `names`, all files of a folder, those that belong to another of them, and returns these.
+/// Removes the companions of other files from `names`, all file names of a folder, and returns them.
 pub(crate) fn take(registry: &Registry, names: &mut Vec<PathBuf>) -> Vec<PathBuf> {
     let mains = |name: &Path| registry.mains(name.as_os_str().as_bytes()).collect::<Vec<_>>();
     // Fast path: a folder may have a million files.

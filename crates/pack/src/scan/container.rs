@@ -24,8 +24,8 @@ impl FolderWalk<'_> {
         }
     }
 
-    /// The names that are inputs in the folder `path`, if a sealed dataset is in it, which is handed over; with what
-    /// was left out of it if it is taken `whole`.
+    /// Sends the sealed dataset in the folder `path`, if there is one, and returns the names of its input files. `whole`:
+    /// whether its records of skipped samples are taken over.
     pub(super) fn sealed(
         &self,
         root: u32,
