@@ -15,7 +15,7 @@ impl<T> CudaResultExt<T> for std::result::Result<T, DriverError> {
             let name = name(error);
             match error.0 {
                 CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
-                    let advice = "let go of batches, take smaller ones, or fewer ahead";
+                    let advice = "drop batches earlier, make them smaller, or take fewer ahead";
                     Error::new(Kind::Environment, format!("{what}: memory is used up ({name}): {advice}"))
                 }
                 _ => Error::new(Kind::Environment, format!("{what}: {name}")).with_code(Code::GpuFailed),

@@ -54,7 +54,7 @@ impl Status {
         match self {
             Self::SUCCESS => Ok(()),
             Self::ALLOCATOR_FAILURE => {
-                let advice = "let go of batches, take smaller ones, or give JPEGs less memory";
+                let advice = "drop batches earlier, make them smaller, or lower `JpegOptions::memory`";
                 Err(Error::new(Kind::Environment, format!("{what}: memory is used up ({}): {advice}", self.name())))
             }
             _ => Err(Error::new(Kind::Environment, format!("{what}: {} ({})", self.name(), self.0))),
