@@ -318,7 +318,7 @@ fn the_first_samples_are_shown() {
     let first: Value = serde_json::from_str(&lines).unwrap();
     assert_eq!(first["fields"], serde_json::json!({"x": "7", "note": "a"}));
     fails(dir.path(), &["head", "in"], 2, "is a folder without a sealed dataset");
-    fails(dir.path(), &["head", "in/cat/1.txt"], 8, "is no shard");
+    fails(dir.path(), &["head", "in/cat/1.txt"], 8, "is not a shard");
 }
 
 #[test]
