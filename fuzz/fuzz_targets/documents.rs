@@ -1,4 +1,4 @@
-//! packhorse's own documents, as somebody else may have left them.
+//! packhorse's own documents from arbitrary bytes: no panic, and what can be read is the same after it is written again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

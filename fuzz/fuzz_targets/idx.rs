@@ -1,13 +1,13 @@
-//! Anybody's pair of `.idx` and `.bin`, and the other layouts. Nothing may panic, hang, or take memory that the
-//! bytes do not back; rows that are read make a pair that is sound and gives the same rows.
+//! Pairs of `.idx` and `.bin` of arbitrary bytes, and the other layouts of tokens. Nothing may panic, hang, or take more
+//! memory than the bytes account for. Rows that can be read, written as a pair, must give the same rows again.
 //!
-//! The first byte says what to do: its lowest bit makes the index's counts fit its length, so that what is
-//! behind is reached; the second byte says how many of the bytes are the `.bin`.
+//! The lowest bit of the first byte makes the counts of the index fit its length, so that the code behind this check
+//! runs too; the other bits are the first row to read of the other layouts. The second byte is the length of the `.bin`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use packhorse_core::{Format, Input, Limits, MemoryInput, Options, Outlet, Result, Rows, ScratchFile};
-use packhorse_tokens::{Look, MergePlan, Tokens, repair, verify};
+use packhorse_tokens::{MergePlan, Tokens, VerifyOptions, repair, verify};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::path::PathBuf;
@@ -51,23 +51,11 @@ impl Outlet for Folder {
         Err(packhorse_core::Error::bug("no paths here"))
     }
     fn scratch(&mut self) -> Result<Box<dyn ScratchFile>> {
-        Ok(Box::new(Room(Vec::new())))
+        Ok(Box::new(Vec::new()))
     }
 }
 
-struct Room(Vec<u8>);
-
-impl ScratchFile for Room {
-    fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        self.0.extend_from_slice(bytes);
-        Ok(())
-    }
-    fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        buf.copy_from_slice(&self.0[offset as usize..][..buf.len()]);
-        Ok(())
-    }
-}
-
+/// A file and its folder, which has its siblings.
 struct Beside(MemoryInput, Folder);
 
 impl Input for Beside {
@@ -93,11 +81,12 @@ const LIMITS: Limits = Limits { blob: 16 << 20, pixels: 1 << 20, header: 64 << 1
 
 fn read(input: &dyn Input, options: &Options, from: u64) -> Result<Vec<Rows>> {
     let source = Tokens::default().source(options, LIMITS)?;
-    source.probe(input)?;
-    source.rows(input, from..u64::MAX)?.collect()
+    let table = source.open(Arc::new(input))?;
+    table.info()?;
+    table.rows(from..u64::MAX)?.collect()
 }
 
-/// Puts counts of sequences and documents into the header that make the index as long as it is.
+/// Changes the counts of sequences and documents in the header so that they match the length of the index.
 fn fitted(idx: &mut [u8]) {
     let Some(rest) = idx.len().checked_sub(34 + 8) else { return };
     let sequences = (u64::from(idx[18]) % 8).min(rest as u64 / 12);
@@ -112,11 +101,11 @@ fn fitted(idx: &mut [u8]) {
 
 fn pair(folder: &Folder) {
     let input = folder.input(".idx");
-    verify(&input, &Look { vocabulary: Some(50_000), eod: Some(1) }).unwrap();
+    verify(&input, &VerifyOptions { vocabulary: Some(50_000), eod: Some(1) }).unwrap();
     let mut idx = Vec::new();
-    if let Ok(Some(_)) = repair(&input, &Look::default(), &mut idx) {
+    if let Ok(Some(_)) = repair(&input, &VerifyOptions::default(), &mut idx) {
         let now = folder.clone().with(".idx", &idx);
-        assert!(verify(&now.input(".idx"), &Look::default()).unwrap().problems.is_empty());
+        assert!(verify(&now.input(".idx"), &VerifyOptions::default()).unwrap().problems.is_empty());
         read(&now.input(".idx"), &Options::new(), 0).unwrap();
     }
     if let Ok(plan) = MergePlan::new(&[&input, &input]) {

@@ -1,5 +1,5 @@
-//! Pictures: decoded, and made into views. A panic of a decoder must come out as bad content, and nothing of
-//! what the memory held before may show. Checked and resized as in packing, too.
+//! Pictures of arbitrary bytes: decoded, made into views, and checked and resized as in packing. A panic of a decoder
+//! must become a `Content` error, and a view must not depend on what its memory held before.
 #![no_main]
 
 use arrow_array::{BinaryViewArray, StringViewArray};
@@ -17,15 +17,15 @@ const SIZES: [Size; 3] = [
     Size::Random { height: 12, width: 16, scale: (0.08, 1.0), ratio: (0.5, 2.0) },
 ];
 
-/// A strict check, and another size.
+/// Checks strictly and resizes, as packing does.
 fn packed(bytes: &[u8], limits: Limits) {
     let fields = vec![Field::new(KEY, DataType::Utf8View, false), Field::new("jpg", DataType::BinaryView, false)];
     let keys = Arc::new(StringViewArray::from(vec!["a"]));
     let blobs = Arc::new(BinaryViewArray::from(vec![bytes]));
-    let rows = Rows::try_new(Arc::new(Schema::new(fields)), vec![keys, blobs]).expect("a sound row");
+    let rows = Rows::try_new(Arc::new(Schema::new(fields)), vec![keys, blobs]).expect("a valid row");
     let resize = Some(Resize::Exact { width: 9, height: 6 });
     let options = ImageOptions { check: Some(Check::Strict), resize, ..ImageOptions::default() };
-    let _ = Image::new(options, limits).expect("sound options").apply(rows);
+    let _ = Image::new(options, limits).expect("valid options").apply(rows);
 }
 
 fuzz_target!(|bytes: &[u8]| {
@@ -33,7 +33,7 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(pixels) = decode(bytes, &limits) {
         assert_eq!(pixels.data.len(), pixels.width as usize * pixels.height as usize * usize::from(pixels.channels));
         if bytes.starts_with(b"\xff\xd8") {
-            let facts = JpegFacts::read(bytes).expect("what is decoded is known");
+            let facts = JpegFacts::read(bytes).expect("a picture that decodes has facts");
             assert!((facts.width, facts.height) == (pixels.width, pixels.height) && facts.bytes <= bytes.len());
         }
     }
@@ -41,13 +41,13 @@ fuzz_target!(|bytes: &[u8]| {
     packed(bytes, limits);
     for size in SIZES {
         let view = View { size, flip: 0.5, ..View::default() };
-        let mut decoder = ViewDecoder::new(view, limits).expect("a sound view");
+        let mut decoder = ViewDecoder::new(view, limits).expect("a valid view");
         let Ok((height, width)) = decoder.size(bytes) else { continue };
         let draws = Draws::new(bytes.len() as u64);
         let mut made = |before: u8| {
             let mut out = vec![before; height as usize * width as usize * 3];
             decoder.decode_into(bytes, draws, &mut out).ok().map(|_| out)
         };
-        assert!(made(0) == made(255), "what was there before shows");
+        assert!(made(0) == made(255), "a view shows what its memory held before");
     }
 });

@@ -1,4 +1,5 @@
-//! A member index, as somebody else may have left it: what is none is an error, and what is read is written as it was meant.
+//! Member indexes of arbitrary bytes: a bad one is an error, and one that can be read is the same after it is written
+//! again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -20,7 +21,7 @@ fn look(bytes: &[u8]) {
 
 fuzz_target!(|bytes: &[u8]| {
     look(bytes);
-    // Behind the mark and under the right checksum, where damage by chance does not come.
+    // Random bytes hardly ever have the magic number and the right checksum: both are added.
     let mut bytes = [b"PHINDEX\x01", bytes].concat();
     bytes.extend(crc32c(&bytes).to_le_bytes());
     look(&bytes);

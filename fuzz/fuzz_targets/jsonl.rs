@@ -1,7 +1,7 @@
-//! Anybody's JSON lines: no panic, the same documents whatever way the file is cut, and what serde_json takes
-//! for an object with a text we take too, and it says the same.
+//! JSON lines of arbitrary bytes: no panic, and the same documents whole, in ranges and as a stream. A line that
+//! serde_json reads as an object with a text must give the same text.
 //!
-//! The first byte picks options and whether to read a stream or ranges, the next two say which ranges.
+//! The first byte selects options and a stream or ranges; the next two give the ranges.
 #![no_main]
 
 mod cuts;
@@ -29,13 +29,13 @@ fuzz_target!(|bytes: &[u8]| {
         if line.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r')) {
             continue;
         }
-        let ours = found.next().expect("a document or an error a line");
+        let ours = found.next().expect("a document or an error for each line");
         match serde_json::from_slice::<serde_json::Value>(line) {
             Ok(value) => match value.get("text").and_then(|text| text.as_str()) {
                 Some(text) => assert_eq!(ours.map(|(_, text)| text).as_deref(), Ok(text)),
                 None => assert!(ours.is_err()),
             },
-            // Numbers out of range, NaN and lone surrogates are a matter of taste.
+            // Parsers differ in numbers out of range, NaN and lone surrogates.
             Err(_) => {}
         }
     }

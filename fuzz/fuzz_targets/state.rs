@@ -1,5 +1,5 @@
-//! A state of an order of samples, as somebody else may have left it: a text that is none is an error, and what is
-//! read is written as it was meant.
+//! States of an order of samples from arbitrary text: a bad one is an error, and one that can be read is the same after
+//! it is written again. Shuffles and ranks of the environment, too.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

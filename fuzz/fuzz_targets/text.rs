@@ -1,7 +1,7 @@
-//! Anybody's plain text: no panic, the same documents whatever way the file is cut, and no byte of theirs is
-//! another than in the file.
+//! Plain text of arbitrary bytes: no panic, the same documents whole, in ranges and as a stream, and their bytes are those
+//! of the file.
 //!
-//! The first byte picks options and whether to read a stream or ranges, the next two say which ranges.
+//! The first byte selects options and a stream or ranges; the next two give the ranges.
 #![no_main]
 
 mod cuts;

@@ -1,16 +1,17 @@
-//! Text that is read whole, and in ranges or as a stream: the same must come out. One other way a run, as it is
-//! opening and closing readers that a run takes its time for.
+//! Reads text whole, and in ranges or as a stream; the documents must be the same. A run takes one of the two other ways,
+//! since opening readers takes most of its time.
 
 use crate::stream::Stream;
 use arrow_array::cast::AsArray;
-use packhorse_core::{Format, Input, Limits, MemoryInput, Options, Source, key_column};
+use packhorse_core::{Format, Limits, MemoryInput, Options, Table, key_column};
 use packhorse_text::Text;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Keys and texts, and the errors between them.
-fn read(source: &dyn Source, input: &dyn Input, range: Range<u64>) -> Vec<Result<(String, String), String>> {
+fn read(table: &dyn Table, range: Range<u64>) -> Vec<Result<(String, String), String>> {
     let mut found = Vec::new();
-    for rows in source.rows(input, range).expect("an input in memory opens") {
+    for rows in table.rows(range).expect("an input in memory opens") {
         match rows {
             Err(e) => found.push(Err(e.to_string())),
             Ok(rows) => {
@@ -23,7 +24,7 @@ fn read(source: &dyn Source, input: &dyn Input, range: Range<u64>) -> Vec<Result
     found
 }
 
-/// How many ranges of one size there are at most, between what is before and what is behind them.
+/// The most ranges of one size; one range before them and one after them make up the rest.
 const RANGES: u64 = 6;
 
 /// How a run reads its bytes besides whole.
@@ -31,7 +32,7 @@ const RANGES: u64 = 6;
 pub(crate) enum Cut {
     /// As a stream.
     Stream,
-    /// In ranges: up to some place, from there some of one size, and the rest.
+    /// In ranges: one up to a place (in parts of 255 of the length), some of one size, and the rest.
     Ranges(u8, u8),
 }
 
@@ -45,7 +46,7 @@ fn bounds(place: u8, size: u8, len: u64) -> Vec<u64> {
     bounds
 }
 
-/// Whole and as `cut` says, the same comes out of `bytes`; what that is.
+/// Checks that `bytes` give the same documents whole and by `cut`, and returns them.
 pub(crate) fn check(
     options: &[(&str, &str)],
     name: &str,
@@ -57,12 +58,16 @@ pub(crate) fn check(
     let limits = Limits { blob: limit, ..Limits::default() };
     let source = Text.source(&options, limits).expect("known options");
     let file = MemoryInput::new(name, bytes.to_vec());
-    let whole = read(&*source, &file, 0..u64::MAX);
+    let table = source.open(Arc::new(&file)).expect("an input in memory opens");
+    let whole = read(&*table, 0..u64::MAX);
     let again = match cut {
-        Cut::Stream => read(&*source, &Stream(file), 0..1),
+        Cut::Stream => {
+            let stream = Arc::new(Stream(file.clone()));
+            read(&*source.open(stream).expect("a stream opens"), 0..1)
+        }
         Cut::Ranges(place, size) => {
             let bounds = bounds(place, size, bytes.len() as u64);
-            bounds.windows(2).flat_map(|at| read(&*source, &file, at[0]..at[1])).collect()
+            bounds.windows(2).flat_map(|at| read(&*table, at[0]..at[1])).collect()
         }
     };
     assert_eq!(whole, again, "{cut:?}");

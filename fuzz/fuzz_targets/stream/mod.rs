@@ -3,7 +3,7 @@
 use packhorse_core::{Input, MemoryInput, Result};
 use std::io::Read;
 
-/// The same bytes, without a known length.
+/// The bytes of an input in memory, without a known length.
 pub(crate) struct Stream(pub(crate) MemoryInput);
 
 impl Input for Stream {
