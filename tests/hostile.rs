@@ -490,7 +490,7 @@ fn what_readers_of_tars_take_in_different_ways_is_refused() {
         ("holds a NUL", vec![pax("path", b"b.jpg\0c.jpg"), file()]),
         ("a GNU long name and a PAX path", vec![pax("path", b"b.jpg"), TarMember::gnu_name("c.jpg"), file()]),
         ("the name of a folder", vec![TarMember::file("a.jpg/", "12345")]),
-        ("a size on a directory", vec![TarMember::of_kind(b'5', "a/", "12345")]),
+        ("a size though it is not a file", vec![TarMember::of_kind(b'5', "a/", "12345")]),
         ("damaged PAX", vec![pax("size", b"+5"), file()]),
     ] {
         let (packed, records) = both_ways("odd.tar", &archive(&members));
