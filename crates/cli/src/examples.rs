@@ -44,7 +44,7 @@ Megatron looks for its cache in --data-cache-path, under a name that --tokenizer
 pub(crate) const REPAIR_EXAMPLES: &str = "\
 Examples:
   packhorse verify shards --full
-  packhorse repair shards                           packs what is damaged again, and seals to the same digest
+  packhorse repair shards                           packs damaged shards again; the digest stays
   packhorse verify corpus.idx
   packhorse repair corpus.idx --out fixed           writes fixed.idx, for the same .bin";
 

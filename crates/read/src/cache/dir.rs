@@ -210,7 +210,7 @@ fn is_staged(source: &CacheSource, dir: &Path) -> Result<bool> {
     match staged::owner(dir)? {
         Owner::Marked(found) | Owner::Sealed(found) if found == source.dataset => Ok(true),
         Owner::Sealed(other) => refused(format!("is another dataset ({other}); give the cache another folder")),
-        Owner::Nobody | Owner::Marked(_) => Ok(false),
+        Owner::Unknown | Owner::Marked(_) => Ok(false),
     }
 }
 

@@ -80,14 +80,14 @@ pub fn stage(
     refuse_others(owner, &source, listing.manifest.is_some(), to)?;
     let folder = Folder::new(to.to_owned(), source);
     folder.sweep();
-    if owner == Owner::Nobody {
+    if owner == Owner::Unknown {
         staged::mark(&*folder.staging()?, folder.source().dataset)?;
     }
     if let Some(whole) = whole.filter(|_| !share.is_whole() && !matches!(owner, Owner::Sealed(_))) {
         staged::say_part(&folder, &whole, &listing)?;
     }
     // Without a recorded digest the bytes must be compared.
-    let verify = options.verify || owner == Owner::Nobody;
+    let verify = options.verify || owner == Owner::Unknown;
     let done = Mutex::new(Staged { of: listing.shards, ..Staged::default() });
     let run = Run { folder, options, verify, observer, cancel, done };
     let bytes = listing.groups.iter().map(Group::bytes).sum();
@@ -99,7 +99,7 @@ pub fn stage(
 
 fn refuse_others(owner: Owner, source: &CacheSource, sealed: bool, to: &Path) -> Result<()> {
     let (found, fits) = match owner {
-        Owner::Nobody => return Ok(()),
+        Owner::Unknown => return Ok(()),
         Owner::Marked(found) => (found, true),
         Owner::Sealed(found) => (found, sealed),
     };

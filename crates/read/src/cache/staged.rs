@@ -45,7 +45,7 @@ pub struct Unfit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     /// No digest is recorded.
-    Nobody,
+    Unknown,
     /// This dataset, according to a mark.
     Marked(Digest),
     /// This dataset, according to its manifest.
@@ -67,7 +67,7 @@ pub(super) fn owner(dir: &Path) -> Result<Owner> {
     let path = dir.join(MARK);
     let input = match Local.open(&path) {
         Ok(input) => input,
-        Err(e) if e.is_absent() => return Ok(Owner::Nobody),
+        Err(e) if e.is_absent() => return Ok(Owner::Unknown),
         Err(e) => return Err(e),
     };
     let mark: Option<Mark> = serde_json::from_slice(&input.read_all(4096)?).ok();
