@@ -164,7 +164,9 @@ fn no_branch_is_omitted_silently() {
     let (mut columns, mut omitted) = (0, 0);
     for ((file, tree), branches) in trees {
         let input = MemoryInput::new(file.clone(), std::fs::read(&file).unwrap());
-        let source = Root.source(&[("tree", tree.as_str())].into_iter().collect(), Limits::default()).unwrap();
+        let source = Root
+            .source(&[("tree", tree.as_str()), ("expansion", "any")].into_iter().collect(), Limits::default())
+            .unwrap();
         let info = match source.open(Arc::new(&input)).and_then(|table| table.info()) {
             Ok(info) => info,
             Err(error) => {
