@@ -21,7 +21,7 @@ fn of(element: DataType, name: &str) -> Field {
 fn other_fields_are_refused_by_name() {
     let tokens = || of(DataType::UInt16, "tokens");
     let refused = [
-        (vec![tokens(), FieldType::Text.field("txt", false)], "--drop txt"),
+        (vec![tokens(), FieldType::Text.field("txt", false)], "`drop=txt`"),
         (vec![of(DataType::Utf8View, "tokens")], "list of numbers"),
         (vec![FieldType::Blob.field("tokens", false)], "list of numbers"),
         (vec![of(DataType::UInt32, "tokens")], "Int32"),
