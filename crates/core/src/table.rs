@@ -7,7 +7,7 @@ use std::ops::Range;
 /// read different ranges of it at once.
 pub trait Table: Send + Sync {
     /// Schema and counts. Most formats read headers only; one whose headers don't give the number of samples
-    /// reads the whole input. `Unsupported` where the source [lists](Source::lists) fields.
+    /// reads the whole input. `Unsupported` where the source [lists](crate::Source::lists) fields.
     fn info(&self) -> Result<TableInfo>;
 
     /// Calls `each` with the item at which each sample begins, in order; reads all of the input. Not needed where items

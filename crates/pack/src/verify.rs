@@ -32,7 +32,7 @@ pub enum Depth {
 /// The file that marks a folder as a cache of packhorse.
 const CACHE_MARK: &str = ".packhorse-cache";
 
-/// What [`verify`] found.
+/// The result of [`Session::verify`](crate::Session::verify).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verification {
     /// Shards checked.

@@ -199,7 +199,7 @@ settings! {
         unsupported: Option<String>, one_of("HOW", &["skip", "fail"]);
         /// CSV, TSV: types of columns in the place of those found: bool, int64, float64, text
         schema: Option<String>, text("NAME:TYPE,...");
-        /// Binary records of fixed size: their fields as NumPy types, such as "<i4 id, <f4[3] p"
+        /// Binary records of fixed size: their fields as NumPy types, such as "<i4 id, <f4 x"
         record: Option<String>, text("TYPES");
         /// Binary records: bytes of header before the first
         skip_header: Option<u64>, number("BYTES", Takes::Number(0, u64::MAX)).needs("record");
