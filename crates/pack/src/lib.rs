@@ -8,6 +8,7 @@ mod block_buffer;
 mod block_reader;
 mod cancellable_input;
 mod chains;
+mod choice;
 mod consumers;
 mod conversion;
 mod damage;

@@ -1,8 +1,6 @@
 //! Keys that are longer than the sink or its readers allow.
 
-use packhorse_core::{Code, Error, Result};
-use std::fmt;
-use std::str::FromStr;
+use crate::choice::choice;
 
 /// How keys are handled that are longer than the sink or its readers allow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,29 +12,7 @@ pub enum LongKeys {
     Hash,
 }
 
-impl fmt::Display for LongKeys {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            LongKeys::Refuse => "refuse",
-            LongKeys::Hash => "hash",
-        })
-    }
-}
-
-impl FromStr for LongKeys {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "refuse" => Ok(LongKeys::Refuse),
-            "hash" => Ok(LongKeys::Hash),
-            other => {
-                Err(Error::config(format!("`long-keys` takes refuse or hash, not \"{other}\""))
-                    .with_code(Code::BadSetting))
-            }
-        }
-    }
-}
+choice!(LongKeys of "long-keys": Refuse = "refuse", Hash = "hash");
 
 /// `key` shortened to `longest` bytes: its start and a hash of the whole key.
 pub(crate) fn shorten(key: &str, longest: usize) -> String {

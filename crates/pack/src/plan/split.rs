@@ -1,6 +1,7 @@
 //! Splits of samples. Pure.
 
-use packhorse_core::{Code, Error, Result};
+use crate::choice::choice;
+use packhorse_core::{Error, Result};
 use std::fmt;
 use std::str::FromStr;
 
@@ -32,29 +33,7 @@ pub enum SplitBy {
     Order,
 }
 
-impl FromStr for SplitBy {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "hash" => Ok(SplitBy::Hash),
-            "order" => Ok(SplitBy::Order),
-            other => {
-                Err(Error::config(format!("`split-by` takes hash or order, not \"{other}\""))
-                    .with_code(Code::BadSetting))
-            }
-        }
-    }
-}
-
-impl fmt::Display for SplitBy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            SplitBy::Hash => "hash",
-            SplitBy::Order => "order",
-        })
-    }
-}
+choice!(SplitBy of "split-by": Hash = "hash", Order = "order");
 
 impl FromStr for Splits {
     type Err = Error;

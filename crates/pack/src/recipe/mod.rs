@@ -115,18 +115,18 @@ settings! {
         /// Leave out paths that match this glob (repeatable)
         exclude: Vec<String>, text("GLOB").repeats();
         /// Symbolic links: follow them or leave them out
-        symlinks: Symlinks, one_of("HOW", &["follow", "skip"]).default("follow");
+        symlinks: Symlinks, one_of("HOW", Symlinks::WORDS).default("follow");
         /// Where a key ends in the name of a file: first-dot (as WebDataset's readers see it), last-dot, or
         /// regex:EXPRESSION, whose first group is the key and whose second the field
         key_ends: KeyEnds, text("RULE").default("first-dot");
         /// Keep only the first of samples with equal content (reads all inputs)
         dedup: bool, switch();
         /// Bad inputs: fail, or skip and record them
-        on_error: OnError, one_of("HOW", &["fail", "skip"]).default("fail");
+        on_error: OnError, one_of("HOW", OnError::WORDS).default("fail");
     }
     "Labels and metadata" {
         /// Labels from folder names: folders (the first below `input`) or parent (the one that holds the file)
-        labels: Option<Labels>, one_of("WHICH", &["folders", "parent"]);
+        labels: Option<Labels>, one_of("WHICH", Labels::WORDS);
         /// The classes in the order of their numbers, one a line: packed apart, train and val then have the same
         /// numbers. A class that is not in it is a bad input
         classes: Option<PathBuf>, path("FILE", Takes::File).needs("labels");
@@ -153,13 +153,13 @@ settings! {
         /// datasets among the inputs have
         split: Splits, text("SHARES").default("keep");
         /// What decides a sample's split: hash (of its key: stable when data is added) or order
-        split_by: SplitBy, one_of("HOW", &["hash", "order"]).default("hash");
+        split_by: SplitBy, one_of("HOW", SplitBy::WORDS).default("hash");
         /// The most samples, from the start of the order
         limit: Option<u64>, number("N", FROM_ONE);
         /// The name of shards without splits, and of the dataset
         name: String = "shard".to_owned(), text("NAME").default("shard");
         /// Keys longer than readers carry: refuse or hash
-        long_keys: LongKeys, one_of("HOW", &["refuse", "hash"]).default("refuse");
+        long_keys: LongKeys, one_of("HOW", LongKeys::WORDS).default("refuse");
         /// Indexes for other readers: wids, wids:md5, dali, energon, none
         index: Option<String>, text("A,B");
     }
@@ -177,7 +177,7 @@ settings! {
         /// csv, text, tokens or record
         from: Option<String>, text("FORMAT");
         /// Encoded fields (.npz, .npy): auto (columns, where the format of the shards has columns) or never
-        decode: Decode, one_of("HOW", &["auto", "never"]).default("auto");
+        decode: Decode, one_of("HOW", Decode::WORDS).default("auto");
         /// Take arrays of one name whose shapes differ: each sample keeps a shape of its own
         ragged: bool, switch();
         /// Inputs of rows may lack columns that others have: their samples have nulls there

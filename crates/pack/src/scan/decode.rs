@@ -2,15 +2,14 @@
 
 use super::{Listing, Scan};
 use crate::Shapes;
+use crate::choice::choice;
 use crate::inputs::Inputs;
 use crate::latency_probe::LatencyProbe;
 use crate::merged_columns::MergedColumns;
-use packhorse_core::{Code, Codec, Error, Field, Kind, Limits, Options, Registry, Result};
+use packhorse_core::{Codec, Error, Field, Kind, Limits, Options, Registry, Result};
 use packhorse_dataset::FieldSource;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
-use std::fmt;
-use std::str::FromStr;
 use std::sync::OnceLock;
 
 /// Which encoded fields become columns.
@@ -24,28 +23,7 @@ pub enum Decode {
     Never,
 }
 
-impl fmt::Display for Decode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Decode::Auto => "auto",
-            Decode::Never => "never",
-        })
-    }
-}
-
-impl FromStr for Decode {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "auto" => Ok(Decode::Auto),
-            "never" => Ok(Decode::Never),
-            other => {
-                Err(Error::config(format!("`decode` takes auto or never, not \"{other}\"")).with_code(Code::BadSetting))
-            }
-        }
-    }
-}
+choice!(Decode of "decode": Auto = "auto", Never = "never");
 
 /// An encoded field and its columns.
 #[derive(Debug)]

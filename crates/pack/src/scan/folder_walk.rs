@@ -6,19 +6,18 @@ use super::sealed::SealedInput;
 use super::work_queue::WorkQueue;
 use super::{Scan, ScanOptions};
 use crate::OnError;
+use crate::choice::choice;
 use crate::glob::Globs;
 use crate::input_format::{NameRules, container, unread};
 
 use crossbeam_channel::Sender;
-use packhorse_core::{Code, Error, Event, FileKind, FileStat, Format, InputTable, Kind, Options, Result};
+use packhorse_core::{Error, Event, FileKind, FileStat, Format, InputTable, Kind, Options, Result};
 use packhorse_dataset::MANIFEST;
 use packhorse_storage::Compression;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
@@ -32,29 +31,7 @@ pub enum Symlinks {
     Skip,
 }
 
-impl fmt::Display for Symlinks {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Symlinks::Follow => "follow",
-            Symlinks::Skip => "skip",
-        })
-    }
-}
-
-impl FromStr for Symlinks {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "follow" => Ok(Symlinks::Follow),
-            "skip" => Ok(Symlinks::Skip),
-            other => {
-                Err(Error::config(format!("`symlinks` takes follow or skip, not \"{other}\""))
-                    .with_code(Code::BadSetting))
-            }
-        }
-    }
-}
+choice!(Symlinks of "symlinks": Follow = "follow", Skip = "skip");
 
 /// A finding of a walk, sent to the listing's builder.
 pub(crate) enum WalkEvent {

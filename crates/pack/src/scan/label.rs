@@ -1,10 +1,9 @@
 //! Labels from folder names.
 
 use super::{Listing, ScanOptions};
+use crate::choice::choice;
 use packhorse_core::{Code, Error, Event, Observer, Result};
 use std::collections::{BTreeSet, HashMap};
-use std::fmt;
-use std::str::FromStr;
 
 /// Which folder names a sample's class.
 ///
@@ -25,29 +24,7 @@ pub enum Labels {
     Parent,
 }
 
-impl fmt::Display for Labels {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Labels::Folders => "folders",
-            Labels::Parent => "parent",
-        })
-    }
-}
-
-impl FromStr for Labels {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "folders" => Ok(Labels::Folders),
-            "parent" => Ok(Labels::Parent),
-            other => {
-                Err(Error::config(format!("`labels` takes folders or parent, not \"{other}\""))
-                    .with_code(Code::BadSetting))
-            }
-        }
-    }
-}
+choice!(Labels of "labels": Folders = "folders", Parent = "parent");
 
 impl Labels {
     /// The class of a sample in `folder`, after `below` leading folders that name something else.
