@@ -255,29 +255,8 @@ mod tests {
     use crate::compression::tests::ALL;
     use crate::frames::tests::{bgzf, sized, text};
     use packhorse_core::MemoryInput;
-    use std::sync::atomic::{AtomicU64, Ordering};
-
-    /// Counts the compressed bytes read.
-    struct Counted(MemoryInput, Arc<AtomicU64>);
-
-    impl Input for Counted {
-        fn name(&self) -> &str {
-            self.0.name()
-        }
-        fn len(&self) -> Option<u64> {
-            self.0.len()
-        }
-        fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
-            self.1.fetch_add(buf.len() as u64, Ordering::Relaxed);
-            self.0.read_at(offset, buf)
-        }
-        fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
-            self.0.stream()
-        }
-        fn local_path(&self) -> Option<&std::path::Path> {
-            Some(std::path::Path::new("a"))
-        }
-    }
+    use packhorse_testkit::memory::CountedInput;
+    use std::sync::atomic::Ordering;
 
     fn open(bytes: &[u8], compression: Compression, frames: &Frames, place: u64) -> Inside {
         let input = Box::new(MemoryInput::new("a", bytes.to_vec()));
@@ -339,8 +318,8 @@ mod tests {
     fn going_on_costs_no_more_than_the_file_and_a_look_back_does_not_disturb_it() {
         let plain = text(16 << 20);
         let file = zstd::encode_all(&plain[..], 1).unwrap();
-        let read = Arc::new(AtomicU64::new(0));
-        let input = Box::new(Counted(MemoryInput::new("a", file.clone()), Arc::clone(&read)));
+        let input = Box::new(CountedInput::local("a", file.clone()));
+        let read = input.counter();
         let mut inside = Inside::new(input, Compression::Zstd, plain.len() as u64, Frame::default());
         let mut found = vec![0; 1 << 20];
         for from in (0..plain.len()).step_by(1 << 20) {
@@ -361,8 +340,8 @@ mod tests {
     fn a_frame_is_entered_without_what_is_before_it() {
         let plain = text(8 << 20);
         let file: Vec<u8> = plain.chunks(1 << 20).flat_map(sized).collect();
-        let read = Arc::new(AtomicU64::new(0));
-        let input = Box::new(Counted(MemoryInput::new("a", file.clone()), Arc::clone(&read)));
+        let input = Box::new(CountedInput::local("a", file.clone()));
+        let read = input.counter();
         let frames = Frames::of(&*input, Compression::Zstd).unwrap().unwrap();
         read.store(0, Ordering::Relaxed);
         let place = 7 << 20;
@@ -378,8 +357,8 @@ mod tests {
         let mut file = bgzf(&plain, b"");
         let middle = file.len() / 2;
         file[middle..middle + 64].fill(0x55);
-        let read = Arc::new(AtomicU64::new(0));
-        let input = Box::new(Counted(MemoryInput::new("a", file.clone()), Arc::clone(&read)));
+        let input = Box::new(CountedInput::local("a", file.clone()));
+        let read = input.counter();
         let mut inside = Inside::new(input, Compression::Gzip, plain.len() as u64, Frame::default());
         let mut found = vec![0; 1 << 20];
         for from in (0..8u64).map(|i| i << 20) {

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tempfile::TempDir;
 
@@ -142,5 +143,57 @@ impl Read for Dribble<'_> {
     fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
         let n = buf.len().min(700);
         self.0.read(buf.get_mut(..n).unwrap_or_default())
+    }
+}
+
+/// A [`MemoryInput`] that counts the bytes read by position.
+pub struct CountedInput {
+    input: MemoryInput,
+    path: Option<PathBuf>,
+    read: Arc<AtomicU64>,
+}
+
+impl CountedInput {
+    /// An input called `name`.
+    pub fn new(name: &str, bytes: Vec<u8>) -> Self {
+        Self { input: MemoryInput::new(name, bytes), path: None, read: Arc::default() }
+    }
+
+    /// The same input as a file of this machine, which `name` is the path of.
+    pub fn local(name: &str, bytes: Vec<u8>) -> Self {
+        Self { path: Some(name.into()), ..Self::new(name, bytes) }
+    }
+
+    /// How many bytes were read; stays valid when the input is given away.
+    pub fn counter(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.read)
+    }
+
+    /// How many bytes were read since the last call.
+    pub fn take_read(&self) -> u64 {
+        self.read.swap(0, Ordering::Relaxed)
+    }
+}
+
+impl Input for CountedInput {
+    fn name(&self) -> &str {
+        self.input.name()
+    }
+
+    fn len(&self) -> Option<u64> {
+        self.input.len()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        self.read.fetch_add(buf.len() as u64, Ordering::Relaxed);
+        self.input.read_at(offset, buf)
+    }
+
+    fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
+        self.input.stream()
+    }
+
+    fn local_path(&self) -> Option<&Path> {
+        self.path.as_deref()
     }
 }

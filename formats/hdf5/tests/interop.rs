@@ -12,13 +12,12 @@ use packhorse_core::{
     with_metadata,
 };
 use packhorse_hdf5::Hdf5;
-use packhorse_testkit::memory::MemoryOutlet;
+use packhorse_testkit::memory::{CountedInput, MemoryOutlet};
 use packhorse_testkit::typed;
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Runs `script` of this folder; prints a note and returns `None` without a Python.
 fn python(script: &str, arguments: &[&Path]) -> Option<String> {
@@ -250,34 +249,12 @@ fn netcdf_is_read_as_xarray_reads_it() {
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// An input that counts the bytes read.
-struct Counted(MemoryInput, AtomicU64);
-
-impl Input for Counted {
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn len(&self) -> Option<u64> {
-        self.0.len()
-    }
-
-    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> packhorse_core::Result<()> {
-        self.1.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        self.0.read_at(offset, bytes)
-    }
-
-    fn stream(&self) -> packhorse_core::Result<Box<dyn std::io::Read + Send + '_>> {
-        self.0.stream()
-    }
-}
-
 #[test]
 fn chunks_larger_than_blocks_are_read_once() {
     let dir = tempfile::tempdir().unwrap();
     let (path, again) = (dir.path().join("tall.h5"), dir.path().join("again.h5"));
     let Some(_) = python("make_tall.py", &[&path, &again]) else { return };
-    let input = Counted(MemoryInput::new("tall.h5", std::fs::read(&path).unwrap()), AtomicU64::new(0));
+    let input = CountedInput::new("tall.h5", std::fs::read(&path).unwrap());
     let source = Hdf5.source(&Options::new(), Limits::default()).unwrap();
     let mut at = 0usize;
     for rows in source.open(Arc::new(&input)).unwrap().rows(0..u64::MAX).unwrap() {
@@ -290,8 +267,8 @@ fn chunks_larger_than_blocks_are_read_once() {
         at += rows.num_rows();
     }
     assert_eq!(at, 10_000_000);
-    let len = input.0.len().unwrap();
-    let read = input.1.swap(0, Ordering::Relaxed);
+    let len = input.len().unwrap();
+    let read = input.take_read();
     assert!(read < 2 * len, "{read} bytes of a file of {len} were read");
     // A shuffled plan reads runs in any order.
     for run in 0..40 {
@@ -310,7 +287,7 @@ fn chunks_larger_than_blocks_are_read_once() {
             .sum();
         assert_eq!(rows, 1000);
     }
-    let read = input.1.into_inner();
+    let read = input.take_read();
     assert!(read < 3 * len, "{read} bytes of a file of {len} were read by runs");
     // A value that many rows share must not decode to gigabytes.
     let input = MemoryInput::new("again.h5", std::fs::read(&again).unwrap());

@@ -109,32 +109,12 @@ pub(crate) fn blank_before(input: &dyn Input, at: u64) -> Result<bool> {
 mod tests {
     use crate::options::Settings;
     use crate::source::TextSource;
-    use packhorse_core::{Input, Limits, MemoryInput, Options, Result, Source};
-    use std::io::Read;
+    use packhorse_core::{Limits, Options, Source};
+    use packhorse_testkit::memory::CountedInput;
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicU64, Ordering};
-
-    /// Counts the bytes read.
-    struct ReadCounter(MemoryInput, AtomicU64);
-
-    impl Input for ReadCounter {
-        fn name(&self) -> &str {
-            self.0.name()
-        }
-        fn len(&self) -> Option<u64> {
-            self.0.len()
-        }
-        fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
-            self.1.fetch_add(buf.len() as u64, Ordering::Relaxed);
-            self.0.read_at(offset, buf)
-        }
-        fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
-            self.0.stream()
-        }
-    }
 
     /// The lines of the errors in each range of `input`, in reading order.
-    fn faults(input: &ReadCounter, ranges: impl Iterator<Item = u64>, size: u64) -> Vec<u64> {
+    fn faults(input: &CountedInput, ranges: impl Iterator<Item = u64>, size: u64) -> Vec<u64> {
         let source = TextSource::new(Settings::parse(&Options::new()).unwrap(), Limits::default());
         let table = source.open(Arc::new(input)).unwrap();
         let faults = |from: u64| -> Vec<u64> {
@@ -150,11 +130,11 @@ mod tests {
         let good = format!("{{\"text\": \"{}\"}}\n", "x".repeat(1000));
         let text: String = (0..20_000).map(|i| if i % 100 == 7 { "no json\n" } else { &good }).collect();
         let (len, size) = (text.len() as u64, 400_000);
-        let input = ReadCounter(MemoryInput::new("a.jsonl", text.into_bytes()), AtomicU64::new(0));
+        let input = CountedInput::new("a.jsonl", text.into_bytes());
         let starts = || (0..len.div_ceil(size) as usize).map(|i| i as u64 * size);
         let wanted: Vec<u64> = (0..20_000).filter(|i| i % 100 == 7).map(|i| i + 1).collect();
         assert_eq!(faults(&input, starts(), size), wanted);
-        let read = input.1.swap(0, Ordering::Relaxed);
+        let read = input.take_read();
         assert!(read < len * 3 / 2, "{read} of {len}");
         // In reverse order, each range counts on its own.
         let mut found = faults(&input, starts().rev(), size);
