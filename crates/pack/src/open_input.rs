@@ -2,28 +2,28 @@
 
 use packhorse_core::{Input, Result, Source, Table};
 use packhorse_storage::Inside;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 /// An open file, shared by all readers.
 pub(crate) struct SharedFile {
     pub(crate) input: Arc<dyn Input>,
     /// Its rows, parsed on first use.
-    table: Mutex<Option<Arc<dyn Table>>>,
+    table: OnceLock<Arc<dyn Table>>,
 }
 
 impl SharedFile {
     pub(crate) fn new(input: Box<dyn Input>) -> Self {
-        Self { input: Arc::from(input), table: Mutex::default() }
+        Self { input: Arc::from(input), table: OnceLock::new() }
     }
 
-    /// Its rows as `source` reads them. The first thread parses them while others wait.
+    /// Its rows as `source` reads them. Threads that come before the first of them is done parse as well, and the
+    /// first result is kept: parsing may run tasks on a pool whose threads come here too, so no lock is held meanwhile.
     fn table(&self, source: &dyn Source) -> Result<Arc<dyn Table>> {
-        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(table) = &*table {
+        if let Some(table) = self.table.get() {
             return Ok(Arc::clone(table));
         }
-        let opened: Arc<dyn Table> = source.open(Arc::clone(&self.input))?.into();
-        Ok(Arc::clone(table.insert(opened)))
+        let opened = source.open(Arc::clone(&self.input))?.into();
+        Ok(Arc::clone(self.table.get_or_init(|| opened)))
     }
 }
 
@@ -86,16 +86,36 @@ mod tests {
     }
 
     #[test]
-    fn an_input_is_parsed_once_for_all_threads_and_again_after_an_error() {
+    fn an_input_is_parsed_again_after_an_error_and_then_kept() {
         let source = Counting::default();
         let archive = Arc::new(SharedFile::new(Box::new(MemoryInput::new("a", ""))));
         let opened = || OpenTable::SharedFile(Arc::clone(&archive));
         assert!(opened().table(&source).is_err());
+        let first = opened().table(&source).unwrap();
         std::thread::scope(|threads| {
             for _ in 0..8 {
-                threads.spawn(|| opened().table(&source).unwrap());
+                threads.spawn(|| assert!(Arc::ptr_eq(&first, &opened().table(&source).unwrap())));
             }
         });
         assert_eq!(source.0.load(Ordering::Relaxed), 2);
+    }
+
+    /// Opens an input by a task of the pool that another opening runs on.
+    struct Nested(Arc<SharedFile>, AtomicUsize);
+
+    impl Source for Nested {
+        fn open<'a>(&self, _: Arc<dyn Input + 'a>) -> Result<Box<dyn Table + 'a>> {
+            if self.1.fetch_add(1, Ordering::Relaxed) == 0 {
+                self.0.table(self)?;
+            }
+            Ok(Box::new(Empty))
+        }
+    }
+
+    #[test]
+    fn opening_may_run_a_task_that_opens_the_same_input() {
+        let archive = Arc::new(SharedFile::new(Box::new(MemoryInput::new("a", ""))));
+        let source = Nested(Arc::clone(&archive), AtomicUsize::new(0));
+        archive.table(&source).unwrap();
     }
 }

@@ -1,20 +1,20 @@
 //! Version 1 B-trees: the chunk index of older files.
 
-use super::chunk_index::{ChunkLocation, Grid};
+use super::chunk_index::{ChunkIndex, ChunkLocation};
 use super::file::{H5File, Visits};
 use crate::bytes::{Cursor, UNDEFINED};
 use packhorse_core::Result;
 
-/// Adds the chunks of the tree at `address` to `grid`.
-pub(crate) fn chunks(file: &H5File<'_>, address: u64, grid: &mut Grid) -> Result<()> {
+/// Adds the chunks of the tree at `address` to `found`.
+pub(crate) fn chunks(file: &H5File<'_>, address: u64, found: &mut ChunkIndex<'_>) -> Result<()> {
     if address == UNDEFINED {
         return Ok(());
     }
     let mut visits = Visits::new(file, 8);
-    node(file, address, u8::MAX, &mut visits, grid)
+    node(file, address, u8::MAX, &mut visits, found)
 }
 
-fn node(file: &H5File<'_>, address: u64, above: u8, visits: &mut Visits, grid: &mut Grid) -> Result<()> {
+fn node(file: &H5File<'_>, address: u64, above: u8, visits: &mut Visits, found: &mut ChunkIndex<'_>) -> Result<()> {
     visits.one()?;
     let head = 8 + 2 * file.offsets;
     let bytes = file.bytes(address, head)?;
@@ -24,7 +24,7 @@ fn node(file: &H5File<'_>, address: u64, above: u8, visits: &mut Visits, grid: &
     if level >= above {
         return Err(cursor.bad("has levels that do not decrease: the file is damaged"));
     }
-    let rank = grid.rank();
+    let rank = found.rank();
     let each = 16 + 8 * rank + file.offsets;
     let bytes = file.bytes(address.saturating_add(head as u64), count * each)?;
     for entry in bytes.chunks_exact(each) {
@@ -34,11 +34,11 @@ fn node(file: &H5File<'_>, address: u64, above: u8, visits: &mut Visits, grid: &
         cursor.skip(8)?;
         let child = cursor.address(file.offsets)?;
         if level > 0 {
-            node(file, child, level, visits, grid)?;
+            node(file, child, level, visits, found)?;
             continue;
         }
         visits.one()?;
-        grid.add_at(&offsets, ChunkLocation { address: child, size: u64::from(size), mask });
+        found.add_at(&offsets, ChunkLocation { address: child, size: u64::from(size), mask });
     }
     Ok(())
 }

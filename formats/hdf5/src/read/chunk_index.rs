@@ -5,6 +5,7 @@ use super::message::{ChunkIndexType, ChunkLayout, Space};
 use super::{btree_v1, btree_v2, extensible_array, fixed_array};
 use crate::bytes::{Cursor, UNDEFINED};
 use packhorse_core::{Error, Result};
+use std::sync::OnceLock;
 
 /// A chunk in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,8 +16,8 @@ pub(crate) struct ChunkLocation {
     pub(crate) mask: u32,
 }
 
-/// The chunks of a dataset, numbered row-major over the grid of chunks.
-#[derive(Clone, Debug)]
+/// The chunks of a dataset, numbered row-major over the grid of chunks. The index is read when a chunk is first asked for.
+#[derive(Debug)]
 pub(crate) struct Grid {
     /// Dimensions of a chunk.
     dims: Vec<u64>,
@@ -28,21 +29,26 @@ pub(crate) struct Grid {
     growing: Option<usize>,
     /// Bytes per chunk before filters.
     bytes: u64,
+    /// Whether chunks are filtered, so that the index has their sizes.
+    filtered: bool,
+    index: ChunkIndexType,
+    /// Address of the index, or of the only chunk.
+    address: u64,
     /// Sorted by number.
+    chunks: OnceLock<Vec<(u64, ChunkLocation)>>,
+}
+
+/// The entries of a chunk index while it is read.
+pub(crate) struct ChunkIndex<'a> {
+    grid: &'a Grid,
     chunks: Vec<(u64, ChunkLocation)>,
-    /// How many more index entries the file's size allows.
+    /// How many more entries the file's size allows.
     left: u64,
 }
 
 impl Grid {
-    /// Reads the index of a dataset with elements of `width` bytes.
-    pub(crate) fn read(
-        file: &H5File<'_>,
-        layout: &ChunkLayout,
-        space: &Space,
-        width: u64,
-        filtered: bool,
-    ) -> Result<Self> {
+    /// The grid of a dataset with elements of `width` bytes. Reads nothing.
+    pub(crate) fn new(layout: ChunkLayout, space: &Space, width: u64, filtered: bool) -> Result<Self> {
         let dims = &layout.dims;
         let bad = |what: &str| Error::content(format!("has {what}: the file is damaged"));
         if dims.len() != space.dims.len() {
@@ -57,27 +63,33 @@ impl Grid {
         cells.ok_or_else(|| bad("more than 2^64 chunks"))?;
         let most = space.most.iter().zip(dims).map(|(dim, chunk)| dim.div_ceil(*chunk)).collect();
         let growing = space.most.iter().position(|dim| *dim == UNDEFINED);
-        let (chunks, left) = (Vec::new(), file.len() / 2);
-        let mut grid = Self { dims: dims.clone(), counts, most, growing, bytes, chunks, left };
-        match &layout.index {
-            ChunkIndexType::BTreeV1 => btree_v1::chunks(file, layout.address, &mut grid)?,
-            ChunkIndexType::Single(how) => {
-                let (size, mask) = how.unwrap_or((bytes, 0));
-                grid.add(0, ChunkLocation { address: layout.address, size, mask });
-            }
-            ChunkIndexType::Implicit => grid.implicit(file, layout.address)?,
-            ChunkIndexType::FixedArray => fixed_array::chunks(file, layout.address, &mut grid)?,
-            ChunkIndexType::ExtensibleArray => extensible_array::chunks(file, layout.address, &mut grid)?,
-            ChunkIndexType::BTreeV2 => grid.tree2(file, layout.address, filtered)?,
-        }
-        grid.chunks.sort_by_key(|(number, _)| *number);
-        grid.chunks.dedup_by_key(|(number, _)| *number);
-        grid.chunks.shrink_to_fit();
-        Ok(grid)
+        let ChunkLayout { dims, address, index, .. } = layout;
+        Ok(Self { dims, counts, most, growing, bytes, filtered, index, address, chunks: OnceLock::new() })
     }
 
-    pub(crate) fn rank(&self) -> usize {
-        self.dims.len()
+    /// All written chunks.
+    fn chunks(&self, file: &H5File<'_>) -> Result<&[(u64, ChunkLocation)]> {
+        if let Some(chunks) = self.chunks.get() {
+            return Ok(chunks);
+        }
+        let mut index = ChunkIndex { grid: self, chunks: Vec::new(), left: file.len() / 2 };
+        match &self.index {
+            ChunkIndexType::BTreeV1 => btree_v1::chunks(file, self.address, &mut index)?,
+            ChunkIndexType::Single(how) => {
+                let (size, mask) = how.unwrap_or((self.bytes, 0));
+                index.add(0, ChunkLocation { address: self.address, size, mask });
+            }
+            ChunkIndexType::Implicit => index.implicit(file, self.address)?,
+            ChunkIndexType::FixedArray => fixed_array::chunks(file, self.address, &mut index)?,
+            ChunkIndexType::ExtensibleArray => extensible_array::chunks(file, self.address, &mut index)?,
+            ChunkIndexType::BTreeV2 => index.tree2(file, self.address)?,
+        }
+        let mut chunks = index.chunks;
+        chunks.sort_by_key(|(number, _)| *number);
+        chunks.dedup_by_key(|(number, _)| *number);
+        chunks.shrink_to_fit();
+        // Another thread may have read the same meanwhile.
+        Ok(self.chunks.get_or_init(|| chunks))
     }
 
     /// Dimensions of a chunk.
@@ -96,10 +108,11 @@ impl Grid {
     }
 
     /// The written chunks numbered `from..to`.
-    pub(crate) fn range(&self, from: u64, to: u64) -> &[(u64, ChunkLocation)] {
-        let start = self.chunks.partition_point(|(number, _)| *number < from);
-        let end = self.chunks.partition_point(|(number, _)| *number < to);
-        self.chunks.get(start..end).unwrap_or_default()
+    pub(crate) fn range(&self, file: &H5File<'_>, from: u64, to: u64) -> Result<&[(u64, ChunkLocation)]> {
+        let chunks = self.chunks(file)?;
+        let start = chunks.partition_point(|(number, _)| *number < from);
+        let end = chunks.partition_point(|(number, _)| *number < to);
+        Ok(chunks.get(start..end).unwrap_or_default())
     }
 
     /// The first element of chunk `number` along each axis.
@@ -112,6 +125,28 @@ impl Grid {
             rest /= count;
         }
         start
+    }
+
+    /// The cell of entry `index` of an array: row-major over the maximum size, the unlimited axis first.
+    fn cell(&self, index: u64) -> Vec<u64> {
+        let mut cell = vec![0; self.dims.len()];
+        let mut rest = index;
+        for axis in (0..cell.len()).rev().filter(|axis| Some(*axis) != self.growing) {
+            let (Some(cell), Some(most)) = (cell.get_mut(axis), self.most.get(axis)) else { continue };
+            *cell = rest % (*most).max(1);
+            rest /= (*most).max(1);
+        }
+        if let Some(cell) = self.growing.and_then(|axis| cell.get_mut(axis)) {
+            *cell = rest;
+        }
+        cell
+    }
+}
+
+impl ChunkIndex<'_> {
+    /// The number of dimensions.
+    pub(crate) fn rank(&self) -> usize {
+        self.grid.dims.len()
     }
 
     fn count(&mut self) -> Result<()> {
@@ -130,30 +165,17 @@ impl Grid {
 
     /// Adds the chunk that starts at `elements`, if that is inside the dataset.
     pub(crate) fn add_at(&mut self, elements: &[u64], chunk: ChunkLocation) {
-        let cells: Vec<u64> = elements.iter().zip(&self.dims).map(|(element, dim)| element / dim).collect();
+        let cells: Vec<u64> = elements.iter().zip(&self.grid.dims).map(|(element, dim)| element / dim).collect();
         self.add_cell(&cells, chunk);
     }
 
     fn add_cell(&mut self, cells: &[u64], chunk: ChunkLocation) {
-        if cells.len() == self.counts.len() && cells.iter().zip(&self.counts).all(|(cell, count)| cell < count) {
-            let number = cells.iter().zip(&self.counts).fold(0, |number, (cell, count)| number * count + cell);
+        if cells.len() == self.grid.counts.len()
+            && cells.iter().zip(&self.grid.counts).all(|(cell, count)| cell < count)
+        {
+            let number = cells.iter().zip(&self.grid.counts).fold(0, |number, (cell, count)| number * count + cell);
             self.add(number, chunk);
         }
-    }
-
-    /// The cell of entry `index` of an array: row-major over the maximum size, the unlimited axis first.
-    fn cell(&self, index: u64) -> Vec<u64> {
-        let mut cell = vec![0; self.dims.len()];
-        let mut rest = index;
-        for axis in (0..cell.len()).rev().filter(|axis| Some(*axis) != self.growing) {
-            let (Some(cell), Some(most)) = (cell.get_mut(axis), self.most.get(axis)) else { continue };
-            *cell = rest % (*most).max(1);
-            rest /= (*most).max(1);
-        }
-        if let Some(cell) = self.growing.and_then(|axis| cell.get_mut(axis)) {
-            *cell = rest;
-        }
-        cell
     }
 
     /// Adds the entries of an array, numbered from `first` on.
@@ -170,37 +192,38 @@ impl Grid {
             let number = first.saturating_add(i as u64);
             let mut cursor = Cursor::new(entry, "a chunk's entry");
             let address = cursor.address(file.offsets)?;
-            let (mut size, mut mask) = (self.bytes, 0);
+            let (mut size, mut mask) = (self.grid.bytes, 0);
             if filtered {
                 let width = cursor.rest().len().saturating_sub(4);
                 (size, mask) = (cursor.uint(width)?, cursor.u32()?);
             }
-            self.add_cell(&self.cell(number), ChunkLocation { address, size, mask });
+            self.add_cell(&self.grid.cell(number), ChunkLocation { address, size, mask });
         }
         Ok(())
     }
 
     fn implicit(&mut self, file: &H5File<'_>, address: u64) -> Result<()> {
-        let most = self.most.iter().try_fold(1u64, |cells, count| cells.checked_mul(*count));
-        let total = most.filter(|most| most.checked_mul(self.bytes).is_some_and(|bytes| file.holds(address, bytes)));
+        let most = self.grid.most.iter().try_fold(1u64, |cells, count| cells.checked_mul(*count));
+        let total =
+            most.filter(|most| most.checked_mul(self.grid.bytes).is_some_and(|bytes| file.holds(address, bytes)));
         let Some(total) = total else {
             return if address == UNDEFINED { Ok(()) } else { Err(Error::content("has chunks outside the file")) };
         };
         for number in 0..total {
-            let chunk = ChunkLocation { address: address + number * self.bytes, size: self.bytes, mask: 0 };
-            self.add_cell(&self.cell(number), chunk);
+            let chunk = ChunkLocation { address: address + number * self.grid.bytes, size: self.grid.bytes, mask: 0 };
+            self.add_cell(&self.grid.cell(number), chunk);
         }
         Ok(())
     }
 
-    fn tree2(&mut self, file: &H5File<'_>, address: u64, filtered: bool) -> Result<()> {
-        let rank = self.rank();
+    fn tree2(&mut self, file: &H5File<'_>, address: u64) -> Result<()> {
+        let rank = self.grid.dims.len();
         btree_v2::records(file, address, &mut |_, record| {
             self.count()?;
             let mut cursor = Cursor::new(record, "a chunk's record");
             let address = cursor.address(file.offsets)?;
-            let (mut size, mut mask) = (self.bytes, 0);
-            if filtered {
+            let (mut size, mut mask) = (self.grid.bytes, 0);
+            if self.grid.filtered {
                 let width = cursor.rest().len().saturating_sub(4 + 8 * rank);
                 (size, mask) = (cursor.uint(width)?, cursor.u32()?);
             }

@@ -63,8 +63,9 @@ impl Dataset {
             DataLayout::Contiguous { address } => Storage::Contiguous(address),
             DataLayout::Chunked(layout) if layout.address == UNDEFINED => Storage::Nothing,
             DataLayout::Chunked(layout) => {
-                let grid = Grid::read(file, &layout, &space, width, !filters.is_empty())?;
-                Storage::Chunked(grid, filters, layout.whole_only)
+                let whole_only = layout.whole_only;
+                let grid = Grid::new(layout, &space, width, !filters.is_empty())?;
+                Storage::Chunked(grid, filters, whole_only)
             }
             DataLayout::Virtual => return Err(Error::bug("a virtual dataset that was not refused")),
         };
@@ -198,7 +199,7 @@ impl Dataset {
         }
         file.limits.blob(grid.bytes())?;
         let (first, last) = (from / tall, (to - 1) / tall);
-        let chunks = grid.range(first.saturating_mul(abreast), (last + 1).saturating_mul(abreast));
+        let chunks = grid.range(file, first.saturating_mul(abreast), (last + 1).saturating_mul(abreast))?;
         for (_, chunk) in chunks {
             if !file.holds(chunk.address, chunk.size) || filter::most(filters, chunk.size) < grid.bytes() {
                 return Err(Error::content(format!(
@@ -273,7 +274,7 @@ impl Dataset {
             return Ok(());
         }
         let (first, end) = (from / tall, to.div_ceil(tall));
-        let chunks = grid.range(first.saturating_mul(abreast), end.saturating_mul(abreast));
+        let chunks = grid.range(file, first.saturating_mul(abreast), end.saturating_mul(abreast))?;
         if chunks.len() as u64 != (end - first).saturating_mul(abreast) {
             self.fill(out);
         }

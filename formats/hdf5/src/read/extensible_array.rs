@@ -1,6 +1,6 @@
 //! Extensible arrays: the chunk index of datasets with one unlimited axis.
 
-use super::chunk_index::Grid;
+use super::chunk_index::ChunkIndex;
 use super::file::H5File;
 use crate::bytes::{Cursor, UNDEFINED};
 use packhorse_core::{Error, Result};
@@ -26,8 +26,8 @@ struct Array {
     set: u64,
 }
 
-/// Adds the chunks of the array at `address` to `grid`.
-pub(crate) fn chunks(file: &H5File<'_>, address: u64, grid: &mut Grid) -> Result<()> {
+/// Adds the chunks of the array at `address` to `found`.
+pub(crate) fn chunks(file: &H5File<'_>, address: u64, found: &mut ChunkIndex<'_>) -> Result<()> {
     if address == UNDEFINED {
         return Ok(());
     }
@@ -59,7 +59,7 @@ pub(crate) fn chunks(file: &H5File<'_>, address: u64, grid: &mut Grid) -> Result
         supers: 1 + bits - least.ilog2(),
         set,
     };
-    array.index_block(file, block, 2 * pointers.ilog2(), grid)
+    array.index_block(file, block, 2 * pointers.ilog2(), found)
 }
 
 impl Array {
@@ -68,7 +68,7 @@ impl Array {
         (1 << (number / 2), self.least.saturating_mul(1 << number.div_ceil(2)))
     }
 
-    fn index_block(&self, file: &H5File<'_>, address: u64, skipped: u32, grid: &mut Grid) -> Result<()> {
+    fn index_block(&self, file: &H5File<'_>, address: u64, skipped: u32, found: &mut ChunkIndex<'_>) -> Result<()> {
         let more = u64::from(self.supers.saturating_sub(skipped));
         let head = 6 + file.offsets;
         let len = head + self.inner as usize * self.entry + (self.direct + more) as usize * file.offsets + 4;
@@ -77,7 +77,7 @@ impl Array {
         cursor.expect(b"EAIB\0")?;
         cursor.skip(head - 5)?;
         let inner = cursor.take(self.inner as usize * self.entry)?;
-        grid.add_entries(0, inner, self.entry, self.filtered, file)?;
+        found.add_entries(0, inner, self.entry, self.filtered, file)?;
         let mut first = self.inner;
         for number in 0..self.supers {
             let (blocks, each) = self.sizes(number);
@@ -87,12 +87,12 @@ impl Array {
             if number < skipped {
                 for _ in 0..blocks {
                     let block = cursor.address(file.offsets)?;
-                    self.data_block(file, block, first, each, None, grid)?;
+                    self.data_block(file, block, first, each, None, found)?;
                     first = first.saturating_add(each);
                 }
             } else {
                 let block = cursor.address(file.offsets)?;
-                self.super_block(file, block, first, blocks, each, grid)?;
+                self.super_block(file, block, first, blocks, each, found)?;
                 first = first.saturating_add(blocks.saturating_mul(each));
             }
         }
@@ -106,7 +106,7 @@ impl Array {
         mut first: u64,
         blocks: u64,
         each: u64,
-        grid: &mut Grid,
+        found: &mut ChunkIndex<'_>,
     ) -> Result<()> {
         if address == UNDEFINED {
             return Ok(());
@@ -126,7 +126,7 @@ impl Array {
         for number in 0..blocks {
             let block = cursor.address(file.offsets)?;
             let map = maps.get((number * map) as usize..((number + 1) * map) as usize);
-            self.data_block(file, block, first, each, map, grid)?;
+            self.data_block(file, block, first, each, map, found)?;
             first = first.saturating_add(each);
         }
         Ok(())
@@ -140,7 +140,7 @@ impl Array {
         first: u64,
         each: u64,
         map: Option<&[u8]>,
-        grid: &mut Grid,
+        found: &mut ChunkIndex<'_>,
     ) -> Result<()> {
         if address == UNDEFINED {
             return Ok(());
@@ -152,14 +152,14 @@ impl Array {
         }
         if each <= self.page {
             let bytes = file.checked(address, head + entries(each) as usize + 4, "an extensible array's block")?;
-            return grid.add_entries(first, bytes.get(head..).unwrap_or_default(), self.entry, self.filtered, file);
+            return found.add_entries(first, bytes.get(head..).unwrap_or_default(), self.entry, self.filtered, file);
         }
         let mut at = address.saturating_add(head as u64 + 4);
         for number in 0..each / self.page {
             let byte = map.and_then(|map| map.get((number / 8) as usize)).copied().unwrap_or_default();
             if byte & (0x80 >> (number % 8)) != 0 {
                 let bytes = file.checked(at, entries(self.page) as usize + 4, "an extensible array's page")?;
-                grid.add_entries(first.saturating_add(number * self.page), &bytes, self.entry, self.filtered, file)?;
+                found.add_entries(first.saturating_add(number * self.page), &bytes, self.entry, self.filtered, file)?;
             }
             at = at.saturating_add(entries(self.page) + 4);
         }

@@ -1,12 +1,12 @@
 //! Fixed arrays: the chunk index of datasets with limited dimensions.
 
-use super::chunk_index::Grid;
+use super::chunk_index::ChunkIndex;
 use super::file::H5File;
 use crate::bytes::{Cursor, UNDEFINED};
 use packhorse_core::{Error, Result};
 
-/// Adds the chunks of the array at `address` to `grid`.
-pub(crate) fn chunks(file: &H5File<'_>, address: u64, grid: &mut Grid) -> Result<()> {
+/// Adds the chunks of the array at `address` to `found`.
+pub(crate) fn chunks(file: &H5File<'_>, address: u64, found: &mut ChunkIndex<'_>) -> Result<()> {
     if address == UNDEFINED {
         return Ok(());
     }
@@ -28,10 +28,10 @@ pub(crate) fn chunks(file: &H5File<'_>, address: u64, grid: &mut Grid) -> Result
     let too_large = || Error::content("a fixed array is larger than the file: it is damaged");
     if count <= page {
         let bytes = file.checked(block, elements(count).ok_or_else(too_large)?, "a fixed array's block")?;
-        return grid.add_entries(0, bytes.get(head..).unwrap_or_default(), entry, client == 1, file);
+        return found.add_entries(0, bytes.get(head..).unwrap_or_default(), entry, client == 1, file);
     }
     let array = Pages { count, page, entry, filtered: client == 1, head };
-    array.read(file, block, grid)
+    array.read(file, block, found)
 }
 
 /// An array that is divided into pages.
@@ -45,7 +45,7 @@ struct Pages {
 }
 
 impl Pages {
-    fn read(&self, file: &H5File<'_>, block: u64, grid: &mut Grid) -> Result<()> {
+    fn read(&self, file: &H5File<'_>, block: u64, found: &mut ChunkIndex<'_>) -> Result<()> {
         let too_large = |_| Error::content("a fixed array is larger than the file: it is damaged");
         let pages = self.count.div_ceil(self.page);
         let map = usize::try_from(pages.div_ceil(8)).map_err(too_large)?;
@@ -58,7 +58,7 @@ impl Pages {
             let byte = map.get((number / 8) as usize).copied().unwrap_or_default();
             if byte & (0x80 >> (number % 8)) != 0 {
                 let bytes = file.checked(at, usize::try_from(len).map_err(too_large)?, "a fixed array's page")?;
-                grid.add_entries(first, &bytes, self.entry, self.filtered, file)?;
+                found.add_entries(first, &bytes, self.entry, self.filtered, file)?;
             }
             at = at.saturating_add(len);
         }

@@ -102,11 +102,13 @@ fn distinct(readers: &[FieldReader]) -> Result<()> {
 }
 
 fn readers(file: &H5File<'_>, found: &FoundDataset) -> Result<Vec<FieldReader>> {
-    found.fields.iter().map(|(leaf, made)| reader(file, found, leaf, made.clone())).collect()
+    let values = Dataset::open(file, &found.object, &found.path)?;
+    Ok(found.fields.iter().map(|(leaf, made)| reader(&found.path, leaf, made.clone(), values.clone())).collect())
 }
 
-fn reader(file: &H5File<'_>, found: &FoundDataset, leaf: &LeafMember, (kind, numpy): Made) -> Result<FieldReader> {
-    let mut field = kind.field(&format!("{}{}", field_name(&found.path), leaf.name), false);
+/// The reader of one leaf of the dataset `path`, whose whole elements are `values`.
+fn reader(path: &str, leaf: &LeafMember, (kind, numpy): Made, mut values: Dataset) -> FieldReader {
+    let mut field = kind.field(&format!("{}{}", field_name(path), leaf.name), false);
     if let Some(numpy) = numpy {
         field = with_metadata(field, NUMPY, &numpy);
     }
@@ -114,7 +116,6 @@ fn reader(file: &H5File<'_>, found: &FoundDataset, leaf: &LeafMember, (kind, num
         field = with_metadata(field, PACKED, notes);
     }
     // The dataset's own type is that of whole elements; a leaf outside a compound may have another type.
-    let mut values = Dataset::open(file, &found.object, &found.path)?;
     if leaf.place.is_none() && !leaf.joined {
         values.datatype = leaf.datatype.clone();
     }
@@ -124,5 +125,5 @@ fn reader(file: &H5File<'_>, found: &FoundDataset, leaf: &LeafMember, (kind, num
         reader.member = Some(CompoundMember { place, datatype, last: Arc::default() });
     }
     reader.unpack = leaf.unpack.clone();
-    Ok(reader)
+    reader
 }
