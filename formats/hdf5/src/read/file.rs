@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 const SIGNATURE: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
 /// Metadata is read in pages of [`PAGE`] bytes, of which [`PAGES`] are cached.
 const PAGE: u64 = 16 << 10;
-const PAGES: usize = 64;
+const PAGES: usize = 32;
 /// Large data is read in parallel pieces of this many bytes.
 const PIECE: usize = 1 << 20;
 /// Superblocks are searched at 0, 512, 1024, … up to this offset.
@@ -189,11 +189,6 @@ impl<'a> H5File<'a> {
         let page: Arc<[u8]> = bytes.into();
         pages.insert(number, page.clone());
         Ok(page)
-    }
-
-    /// Drops cached metadata, which is not needed after parsing.
-    pub(crate) fn forget(&self) {
-        self.pages.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     /// Metadata of `len` bytes that end with a checksum, which is checked and removed.

@@ -70,7 +70,6 @@ impl Hdf5Source {
             }
             false => foreign::fields(&file, &root, &self.datasets, &self.reading)?,
         };
-        file.forget();
         let bytes = fields.iter().map(FieldReader::bytes).fold(0, u64::saturating_add);
         self.expansion.check(samples, bytes, file.len(), "datasets")?;
         let share = AHEAD.min(self.limits.ahead) / (fields.len() as u64).max(1);
