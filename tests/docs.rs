@@ -154,8 +154,10 @@ fn programs(dir: &Path) {
     std::fs::create_dir_all(dir).unwrap();
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_packhorse"), dir.join("packhorse")).unwrap();
     let python = external::python().unwrap_or_else(|| "true".into());
-    // `sbatch --array=… --wrap COMMAND`: two tasks, one after the other.
-    let sbatch = "export SLURM_ARRAY_TASK_COUNT=2 SLURM_ARRAY_TASK_MIN=0 SLURM_ARRAY_TASK_MAX=1 SLURM_ARRAY_TASK_ID\n\
+    // `sbatch --wait --array=… --wrap COMMAND`: two tasks, one after the other. Without `--wait`, Slurm's would return
+    // before the next line of the page may run.
+    let sbatch = "[[ \" $* \" == *\" --wait \"* ]] || { echo 'the next line runs too early' >&2; exit 1; }\n\
+                  export SLURM_ARRAY_TASK_COUNT=2 SLURM_ARRAY_TASK_MIN=0 SLURM_ARRAY_TASK_MAX=1 SLURM_ARRAY_TASK_ID\n\
                   for SLURM_ARRAY_TASK_ID in 0 1; do bash -c \"${@: -1}\" || exit; done";
     let python = format!("exec '{}' \"$@\"", python.display());
     for (name, script) in [("cargo", "exit 0"), ("sbatch", sbatch), ("python", &python)] {
@@ -194,6 +196,23 @@ fn inputs(block: &str) -> String {
 /// How many datasets are in the folders of `dir`.
 fn sealed(dir: &Path) -> usize {
     std::fs::read_dir(dir).unwrap().filter(|entry| entry.as_ref().unwrap().path().join("dataset.json").exists()).count()
+}
+
+#[test]
+fn the_dependency_of_readme_resolves() {
+    let page = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let block = blocks(&page).1.into_iter().find(|(language, _)| language == "toml").unwrap().1;
+    let here = block.replace("../packhorse", root().to_str().unwrap());
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("src")).unwrap();
+    std::fs::write(dir.path().join("src/lib.rs"), "").unwrap();
+    std::fs::copy(root().join("Cargo.lock"), dir.path().join("Cargo.lock")).unwrap();
+    let manifest = format!("[package]\nname = \"user\"\nedition = \"2024\"\n[dependencies]\n{here}");
+    for manifest in [manifest.clone(), manifest.replace("\"pack\"", "\"read\"")] {
+        std::fs::write(dir.path().join("Cargo.toml"), &manifest).unwrap();
+        let tree = Command::new(env!("CARGO")).args(["tree", "--offline"]).current_dir(dir.path()).output().unwrap();
+        assert!(tree.status.success(), "{manifest}\n{}", String::from_utf8_lossy(&tree.stderr));
+    }
 }
 
 #[test]
