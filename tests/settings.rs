@@ -1,7 +1,7 @@
-//! Libraries name settings, never flags, and only settings that exist; every code of an error is documented.
+//! Libraries name settings, never flags, and only settings that exist; every kind and code of an error is documented.
 #![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
 
-use packhorse::core::Code;
+use packhorse::core::{Code, Kind};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -152,9 +152,26 @@ fn a_flag_and_a_setting_are_found() {
     assert_eq!(settings(&found[1].1), ["shard-size", "plan"]);
 }
 
+fn errors_page() -> String {
+    fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/errors.md")).unwrap()
+}
+
+#[test]
+fn every_exit_code_is_documented() {
+    use Kind::*;
+    let kinds = [Bug, Config, Content, Changed, Environment, Incomplete, Limit, Unsupported, Cancelled];
+    let wanted: Vec<String> =
+        kinds.iter().map(|kind| format!("{} | {}", packhorse_cli::code(*kind), kind.name())).collect();
+    let page = errors_page();
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| ")?.rsplit_once(" | ").map(|(row, _)| row));
+    let documented: Vec<&str> = rows.filter(|row| row.starts_with(|c: char| c.is_ascii_digit())).collect();
+    assert_eq!(documented.first(), Some(&"0 |"));
+    assert_eq!(documented[1..], wanted);
+}
+
 #[test]
 fn every_code_is_documented() {
-    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/errors.md")).unwrap();
+    let page = errors_page();
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | ").map(|(code, _)| code));
     let documented: Vec<&str> = rows.collect();
     let codes: Vec<&str> = Code::ALL.iter().map(|code| code.name()).collect();
