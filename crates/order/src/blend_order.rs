@@ -38,7 +38,7 @@ impl<'o, A: Ints> BlendOrder<'o, A> {
     }
 
     /// The dataset that sample `k` comes from, and its number there.
-    pub fn origin(&self, k: u64) -> Result<(u64, u64)> {
+    fn origin(&self, k: u64) -> Result<(u64, u64)> {
         let at = match &self.shuffle {
             Some(shuffle) => shuffle.view().at(k, "shuffle of the blend")?,
             None => k,

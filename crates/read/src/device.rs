@@ -14,12 +14,15 @@ pub trait Device: Send {
     /// A batch as returned to the caller.
     type Batch: Send;
 
-    /// Fields that it needs in addition to the requested ones: a loader of samples adds those that are missing by name.
+    /// Fields that it needs. A loader of samples asks once, before [`prepare`](Self::prepare), and adds to its fields
+    /// those whose names they lack; a field with the name of a needed one and another kind is an error of kind
+    /// `Config`. Loaders of tokens and the empty loader do not ask.
     fn needs(&self) -> Vec<FieldOptions> {
         Vec::new()
     }
 
-    /// Called once, before all other calls, with the positions of the fields in all batches.
+    /// Takes the positions of the fields in all batches. Every loader calls it once, before the first
+    /// [`host`](Self::host).
     ///
     /// Errors: fields that the device can't process.
     fn prepare(&mut self, layout: &Arc<Layout>) -> Result<()> {

@@ -118,7 +118,8 @@ impl<D: Device> LoaderBuilder<D> {
         self.configure(|options| options.on_error = OnError::Skip)
     }
 
-    /// Decodes on this many threads. With 0 the caller's thread does all work when it takes a batch.
+    /// Fills batches on this many threads, and two batches more ahead than threads. With 0 the caller's thread does all
+    /// work when it takes a batch.
     pub fn threads(self, threads: usize) -> Self {
         self.configure(|options| {
             options.threads = threads;

@@ -17,7 +17,7 @@ pub(crate) struct PipelineConfig {
     pub(crate) fillers: usize,
     /// Threads that read ahead; with 0 the filling threads read.
     pub(crate) readers: usize,
-    /// Batches that are filled or being filled.
+    /// Batches that are filled or being filled, at least one for each thread that fills.
     pub(crate) ahead: usize,
     /// Bytes that may be read ahead, and the expected bytes per step.
     pub(crate) budget: usize,
@@ -55,7 +55,7 @@ impl<D: Device, W: Work> Pipeline<D, W> {
         mut device: D,
         prepare: impl Fn() + Clone + Send + 'static,
     ) -> Result<Self> {
-        let ahead = if config.fillers == 0 { 1 } else { config.ahead.max(1) };
+        let ahead = if config.fillers == 0 { 1 } else { config.ahead.max(config.fillers) };
         let ring = Arc::new(Ring::new(ahead, steps, config.slab));
         device.prepare(work.layout())?;
         // Not more threads than steps.
@@ -68,17 +68,12 @@ impl<D: Device, W: Work> Pipeline<D, W> {
         let queue = reads.then(|| Arc::new(PrefetchQueue::new(depth, steps, config.budget, config.mean)));
         let (threads, scratch) = (Vec::new(), W::Scratch::default());
         let mut made = Self { device, ring, queue, work: Arc::new(work), steps, taken: 0, threads, scratch };
-        made.start(&config, ahead, prepare)?;
+        made.start(&config, prepare)?;
         Ok(made)
     }
 
-    fn start(
-        &mut self,
-        config: &PipelineConfig,
-        ahead: usize,
-        prepare: impl Fn() + Clone + Send + 'static,
-    ) -> Result<()> {
-        for number in 0..config.fillers.min(ahead) {
+    fn start(&mut self, config: &PipelineConfig, prepare: impl Fn() + Clone + Send + 'static) -> Result<()> {
+        for number in 0..config.fillers {
             let (ring, queue, work) = (Arc::clone(&self.ring), self.queue.clone(), Arc::clone(&self.work));
             let prepare = prepare.clone();
             self.spawn(format!("packhorse-fill-{number}"), move || {

@@ -11,9 +11,7 @@ use std::sync::Arc;
 /// How thoroughly reads are checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verify {
-    /// Only the checks of the formats themselves.
-    Off,
-    /// Sizes of shards, and the checksum of their indexes.
+    /// Sizes of shards, the checksum of their indexes, and the checks of the formats themselves.
     #[default]
     Header,
     /// The checksum (CRC-32C) of every field, if the index has it; else the digest of the whole shard when it is first

@@ -217,17 +217,27 @@ impl Work for SampleWork {
 /// The requested fields (all if empty), and those that the device needs.
 type Asked<'a> = (&'a [FieldOptions], &'a [FieldOptions]);
 
+/// Errors (kind `Config`): no fields; a field that has the name of a needed one and is another.
 fn chosen((asked, needed): Asked<'_>, all: impl FnOnce() -> Vec<FieldOptions>) -> Result<Vec<FieldOptions>> {
     let mut fields = if asked.is_empty() { all() } else { asked.to_vec() };
     for needed in needed {
-        if !fields.iter().any(|field| field.name == needed.name) {
-            fields.push(needed.clone());
+        match fields.iter().find(|field| field.name == needed.name) {
+            None => fields.push(needed.clone()),
+            Some(field) if field.kind == needed.kind => {}
+            Some(field) => return Err(taken(field)),
         }
     }
     if fields.is_empty() {
         return Err(Error::config("samples have no fields"));
     }
     Ok(fields)
+}
+
+/// The error of a field that has the name of one that the device makes itself.
+fn taken(field: &FieldOptions) -> Error {
+    let message =
+        format!("column {} would be the field {}, which the device makes itself", field.from.0.join(";"), field.name);
+    Error::config(message).in_field(&field.name).hint("choose the fields of the batch, and give this one another name")
 }
 
 fn columns(fields: &[FieldOptions]) -> Vec<Column> {
@@ -289,7 +299,7 @@ fn config(collate: &Collate, mean: usize, options: &LoaderOptions) -> PipelineCo
     PipelineConfig {
         fillers: options.threads,
         readers: options.readers,
-        ahead: options.ahead.max(options.threads),
+        ahead: options.ahead,
         budget: options.budget,
         mean,
         slab: collate.layout.bytes().saturating_add(values).min(isize::MAX as usize),

@@ -2,7 +2,7 @@
 
 use crate::loader_builder::rank_or_environment;
 use crate::{Companions, Device, Host, IntArray, Remainder, TokenLoader, TokenOptions, TokenState, Tokens};
-use packhorse_core::{Error, Result};
+use packhorse_core::{Code, Error, Result};
 use packhorse_order::{GptIndex, GptOptions, GptOrder, Order, Rank};
 use std::sync::Arc;
 
@@ -17,6 +17,7 @@ pub struct TokenLoaderBuilder<D = Host> {
     samples: Option<u64>,
     options: TokenOptions,
     rank: Option<Rank>,
+    resumed: Option<TokenState>,
     device: D,
 }
 
@@ -31,6 +32,7 @@ impl Tokens {
             samples: None,
             options,
             rank: None,
+            resumed: None,
             device: Host::default(),
         }
     }
@@ -57,9 +59,10 @@ impl<D: Device> TokenLoaderBuilder<D> {
         self.configure(|options| options.companions = companions)
     }
 
-    /// Resumes from `state`, which a loader of the same order returned on any number of ranks.
+    /// Resumes from `state`, which a loader of the same order returned on any number of ranks. An order with another
+    /// number of samples is an error of [`build`](Self::build).
     pub fn resume(self, state: &TokenState) -> Self {
-        self.configure(|options| options.consumed = state.consumed)
+        Self { resumed: Some(*state), ..self }.configure(|options| options.consumed = state.consumed)
     }
 
     /// Loads the share of this rank, whatever the environment says.
@@ -77,11 +80,12 @@ impl<D: Device> TokenLoaderBuilder<D> {
         self.configure(|options| options.pad = Some(token))
     }
 
-    /// Fills batches on this many threads. With 0 the caller's thread does it when it takes a batch.
+    /// Fills batches on this many threads, and two batches more ahead than threads. With 0 the caller's thread does all
+    /// work when it takes a batch.
     pub fn threads(self, threads: usize) -> Self {
         self.configure(|options| {
             options.threads = threads;
-            options.ahead = options.ahead.max(threads);
+            options.ahead = threads.saturating_add(2);
         })
     }
 
@@ -93,18 +97,25 @@ impl<D: Device> TokenLoaderBuilder<D> {
 
     /// Sends batches to `device`.
     pub fn on<E: Device>(self, device: E) -> TokenLoaderBuilder<E> {
-        let Self { tokens, order, seed, samples, options, rank, .. } = self;
-        TokenLoaderBuilder { tokens, order, seed, samples, options, rank, device }
+        let Self { tokens, order, seed, samples, options, rank, resumed, .. } = self;
+        TokenLoaderBuilder { tokens, order, seed, samples, options, rank, resumed, device }
     }
 
     /// Starts the loader.
     ///
-    /// Errors: those of [`TokenLoader::tokens`] and [`GptIndex::build`]; several files without an order (kind `Config`).
+    /// Errors: those of [`TokenLoader::tokens`] and [`GptIndex::build`]; several files without an order, a state of
+    /// another order, ranks in the environment that contradict each other (kind `Config`).
     pub fn build(self) -> Result<TokenLoader<D>> {
         let order = match &self.order {
             Some(order) => Arc::clone(order),
             None => Arc::new(self.gpt()?),
         };
+        if let Some(state) = self.resumed.filter(|state| state.samples != order.len()) {
+            let message =
+                format!("the state is of an order of {} samples, and here it has {}", state.samples, order.len());
+            let hint = "give the order, seed and samples that it was saved with, or start over";
+            return Err(Error::config(message).with_code(Code::StateDiffers).hint(hint));
+        }
         let options = TokenOptions { rank: rank_or_environment(self.rank)?, ..self.options };
         TokenLoader::tokens(self.tokens, order, &options, self.device)
     }

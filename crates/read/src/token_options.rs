@@ -18,9 +18,10 @@ pub struct TokenOptions {
     pub consumed: u64,
     /// The treatment of samples that don't fill a last step.
     pub remainder: Remainder,
-    /// Threads that fill batches, at most `ahead`; with 0 the caller's thread does this when it takes a batch.
+    /// Threads that fill batches, one batch each; with 0 the caller's thread does this when it takes a batch.
     pub threads: usize,
-    /// Batches that are filled or being filled ahead of the caller, at least 1, each in a slab of memory.
+    /// Batches that are filled or being filled ahead of the caller, each in a slab of memory. Fewer than threads count
+    /// as as many.
     pub ahead: usize,
     /// The token that pads shorter samples; without it such a sample is an error.
     pub pad: Option<i64>,
@@ -30,7 +31,7 @@ pub struct TokenOptions {
 
 impl TokenOptions {
     /// One rank, from the first sample on, rows of `length + 1` tokens without padding or companions, the last
-    /// incomplete batch dropped as in Megatron; one thread, four batches ahead.
+    /// incomplete batch dropped as in Megatron; one thread, two batches more ahead than threads.
     pub fn new(batch: u32, length: u32) -> Self {
         Self {
             batch,
@@ -40,7 +41,7 @@ impl TokenOptions {
             consumed: 0,
             remainder: Remainder::Drop,
             threads: 1,
-            ahead: 4,
+            ahead: 3,
             pad: None,
             companions: Companions::default(),
         }

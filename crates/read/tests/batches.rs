@@ -4,7 +4,7 @@
 mod common;
 
 use common::{encode, gpt, idx, loader, made_up, open, token_file};
-use packhorse_core::{Kind, MemoryInput};
+use packhorse_core::{Code, Kind, MemoryInput};
 use packhorse_order::{
     BlendIndex, BlendOrder, GptIndex, GptOptions, GptOrder, Order, PackIndex, PackOrder, Rank, Segment,
 };
@@ -213,6 +213,20 @@ fn options_that_make_no_sense() {
         let made = TokenLoader::tokens(Arc::clone(&tokens), Arc::clone(&order), &options, Host::default());
         assert_eq!(made.map(|_| ()).unwrap_err().kind(), Kind::Config, "{options:?}");
     }
+}
+
+#[test]
+fn a_state_of_another_order_is_refused() {
+    let tokens = Arc::new(Tokens::new(vec![in_memory(Dtype::U16, &LENGTHS)]).unwrap());
+    let settings = |samples| Arc::clone(&tokens).loader(3, 8).rank(Rank::default()).samples(samples);
+    let mut loader = settings(40).build().unwrap();
+    loader.next().unwrap().unwrap();
+    let state = loader.state();
+    let next = settings(40).resume(&state).build().unwrap().next().unwrap().unwrap();
+    assert_eq!(next.positions(), 3..6);
+    let error = settings(90).resume(&state).build().map(|_| ()).unwrap_err();
+    assert_eq!((error.kind(), error.code()), (Kind::Config, Code::StateDiffers));
+    assert!(error.message().contains(&state.samples.to_string()), "{error}");
 }
 
 #[test]

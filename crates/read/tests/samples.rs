@@ -82,6 +82,44 @@ fn keys_of_draws_are_those_of_samples() {
     }
 }
 
+/// A device that makes a field `cls` of its own.
+struct Draws(Host);
+
+impl Device for Draws {
+    type Host = HostSlab;
+    type Batch = Batch<HostSlab>;
+
+    fn needs(&self) -> Vec<FieldOptions> {
+        vec![FieldOptions::new("cls", FieldKind::Draws)]
+    }
+
+    fn host(&mut self, bytes: usize) -> packhorse_core::Result<HostSlab> {
+        self.0.host(bytes)
+    }
+
+    fn upload(&mut self, batch: Batch<HostSlab>) -> packhorse_core::Result<Batch<HostSlab>> {
+        self.0.upload(batch)
+    }
+}
+
+#[test]
+fn a_column_with_the_name_of_a_field_of_the_device_is_named() {
+    let dir = folder();
+    let load = |fields: &[FieldOptions]| {
+        Loader::new(dataset(dir.path()), fields, &options(7), Draws(Host::default()))
+            .map(|loader| loader.layout().clone())
+    };
+    for fields in [vec![], vec![FieldOptions::new("cls", FieldKind::Auto)]] {
+        let error = load(&fields).unwrap_err();
+        assert_eq!((error.kind(), error.field()), (Kind::Config, Some("cls")));
+        assert!(error.message().contains("column cls"), "{error}");
+    }
+    // Under another name both fit.
+    let layout = load(&[FieldOptions::new("label", FieldKind::Auto).from("cls")]).unwrap();
+    assert!(layout.field("label").is_some() && layout.field("cls").is_some());
+    assert!(load(&[FieldOptions::new("cls", FieldKind::Draws)]).is_ok());
+}
+
 /// The numbers that ranks get, batch by batch.
 fn numbers(dataset: &Dataset, options: &LoaderOptions) -> (Vec<Vec<u64>>, Vec<String>) {
     let mut loader = Loader::new(dataset.clone(), &[], options, Host::default()).unwrap();

@@ -20,6 +20,7 @@ use cudarc::driver::{result, sys};
 use fault::CudaResultExt as _;
 use modules::Modules;
 use packhorse_core::{Error, Kind, Result};
+use packhorse_order::local_rank_from_environment;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,14 +51,11 @@ impl Cuda {
         Self::new(rank % Self::count()?.max(1))
     }
 
-    /// The GPU for this process by its local rank, as set by torchrun (`LOCAL_RANK`), Slurm (`SLURM_LOCALID`) or Open
-    /// MPI (`OMPI_COMM_WORLD_LOCAL_RANK`); the first GPU if none is set.
+    /// The GPU for this process by its local rank in the environment: see [`local_rank_from_environment`].
     ///
-    /// Errors: as for [`Cuda::new`].
+    /// Errors: as for [`Cuda::new`]; a local rank that is not a number (kind `Config`).
     pub fn from_environment() -> Result<Self> {
-        let launchers = ["LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK"];
-        let rank = launchers.iter().find_map(|name| std::env::var(name).ok()?.trim().parse().ok());
-        Self::of_rank(rank.unwrap_or(0))
+        Self::of_rank(local_rank_from_environment(&|name| std::env::var(name).ok())?)
     }
 
     /// The number of GPUs that the process may use (see `CUDA_VISIBLE_DEVICES`).

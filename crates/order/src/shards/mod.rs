@@ -3,7 +3,7 @@
 //! There is no shuffle buffer and no generator state: every answer is a pure function of seed, epoch and position, so
 //! any position of any epoch is reached directly. All arithmetic is modulo 2^64.
 //!
-//! * **Numbers**: `mix` is the output function of SplitMix64 (Steele, Lea, Flood, 2014; `x ^= x >> 30`, `x *=
+//! * **Numbers** ([`SplitMix64`](packhorse_core::SplitMix64)): `mix` is the output function of SplitMix64 (Steele, Lea, Flood, 2014; `x ^= x >> 30`, `x *=
 //!   0xbf58476d1ce4e5b9`, `x ^= x >> 27`, `x *= 0x94d049bb133111eb`, `x ^= x >> 31`), `G` its step
 //!   `0x9e3779b97f4a7c15`. `at(key, n) = mix(key + (n + 1)·G)` is output `n` of the generator seeded with `key`, and
 //!   `key(seed, tag, a, b, …) = at(… at(at(at(seed, tag), a), b) …)`, where `tag` is eight ASCII letters, the first one
@@ -12,7 +12,7 @@
 //!   last down to 1, shard `i` is exchanged with `j`, uniform in `0..=i`, derived from the outputs `at(key(seed,
 //!   "shards..", epoch), 0)`, 1, 2, … (`j` is the high half of `output·(i + 1)`; an output whose low half is below
 //!   `2^64 mod (i + 1)` is rejected: Lemire, 2019).
-//! * **Blocks**: every `G` consecutive shards form block 0, 1, …; the last may have fewer.
+//! * **Blocks**: every `shards` consecutive shards form block 0, 1, … ([`Shuffle::Blocks`]); the last may have fewer.
 //! * **Samples** of a block are numbered shard after shard, and permuted by a Feistel network of 8 rounds on `bits`
 //!   bits, where `bits` is the least number from 4 on with `2^bits >=` the number of samples. `high` is the upper `bits
 //!   / 2` bits, `low` the rest, and `k = key(seed, "samples.", epoch, block)`. Round `r` changes `high ^= at'(low)` if
@@ -35,7 +35,7 @@ mod state;
 pub use augment_rng::{AugmentRng, draw};
 pub use mix::{Mix, Mixed, SLOTS};
 pub use order::{Block, MOST_SAMPLES, ShardOrder};
-pub use rank::Rank;
+pub use rank::{Rank, local_rank_from_environment};
 pub use shuffle::Shuffle;
 pub use state::OrderState;
 

@@ -1,4 +1,4 @@
-//! The rank and world size of this process, as its launcher says.
+//! Rank, world size and local rank of this process, as its launcher says.
 
 use packhorse_core::{Error, Result};
 
@@ -9,6 +9,10 @@ const LAUNCHERS: [(&str, &str); 4] = [
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     ("PMI_RANK", "PMI_SIZE"),
 ];
+
+/// The variables of launchers with the number of a process on its node. A launcher that Slurm may start comes first.
+const LOCAL_RANKS: [&str; 5] =
+    ["LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PMI_LOCAL_RANK", "SLURM_LOCALID"];
 
 /// Set by torchrun in each process. It may start several in one Slurm task, so its variables take precedence.
 const TORCHRUN: &str = "TORCHELASTIC_RUN_ID";
@@ -57,6 +61,16 @@ impl Rank {
     }
 }
 
+/// The number of this process on its node, from 0, as the environment variables say, looked up by `var`: the first of
+/// `LOCAL_RANK`, `OMPI_COMM_WORLD_LOCAL_RANK`, `MPI_LOCALRANKID`, `PMI_LOCAL_RANK` and `SLURM_LOCALID` that is set; 0 if
+/// none is.
+///
+/// Errors (kind `Config`): a value that is not a number.
+pub fn local_rank_from_environment(var: &dyn Fn(&str) -> Option<String>) -> Result<u32> {
+    let found = LOCAL_RANKS.iter().find_map(|name| number(var, name).transpose());
+    found.unwrap_or(Ok(0))
+}
+
 fn pair(var: &dyn Fn(&str) -> Option<String>, rank_name: &str, ranks_name: &str) -> Result<Option<Rank>> {
     let (rank, ranks) = (number(var, rank_name)?, number(var, ranks_name)?);
     let slurm = rank_name.starts_with("SLURM");
@@ -76,7 +90,7 @@ fn number(var: &dyn Fn(&str) -> Option<String>, name: &str) -> Result<Option<u32
     let parse = |text: String| {
         let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
         let number = if digits { text.parse().ok() } else { None };
-        number.ok_or_else(|| Error::config(format!("{name}=\"{text}\" is not a rank or world size")))
+        number.ok_or_else(|| Error::config(format!("{name}=\"{text}\" is not a number of a process or of processes")))
     };
     var(name).map(|text| text.trim().to_owned()).map(parse).transpose()
 }
@@ -113,6 +127,22 @@ mod tests {
         let vars = [("SLURM_PROCID", "1"), ("SLURM_NTASKS", "2"), ("RANK", "7"), ("WORLD_SIZE", "8")];
         assert!(of(&vars).unwrap_err().contains("RANK says rank 7 of 8, and SLURM_PROCID rank 1 of 2"));
         assert_eq!(of(&[&vars[..], &[(TORCHRUN, "none")]].concat()), Ok((7, 8)));
+    }
+
+    #[test]
+    fn each_local_rank_is_heard() {
+        let of = |vars: &[(&str, &str)]| {
+            let var = |name: &str| vars.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned());
+            local_rank_from_environment(&var).map_err(|error| error.message().to_owned())
+        };
+        assert_eq!(of(&[]), Ok(0));
+        for name in LOCAL_RANKS {
+            assert_eq!(of(&[(name, " 3\n")]), Ok(3));
+            for bad in ["", "x", "-1", "4294967296"] {
+                assert!(of(&[(name, bad)]).unwrap_err().starts_with(name), "{name}={bad}");
+            }
+        }
+        assert_eq!(of(&[("SLURM_LOCALID", "0"), ("MPI_LOCALRANKID", "5")]), Ok(5));
     }
 
     #[test]
