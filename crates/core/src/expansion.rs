@@ -4,7 +4,7 @@
 //! of them. Compressed data stays far below the limit: deflate can't exceed 1,032 to 1, and zstd over a chunk of 1 MiB
 //! of equal bytes, with its index entry, stays below 10,000.
 
-use crate::{Error, Kind, Options, Result};
+use crate::{Code, Error, Kind, Options, Result};
 
 /// Any file may decode to this many bytes.
 const ALWAYS: u64 = 1 << 30;
@@ -26,7 +26,8 @@ impl Expansion {
             "bounded" => Ok(Self { bounded: true }),
             "any" => Ok(Self { bounded: false }),
             other => {
-                Err(Error::config(format!("option expansion: unknown value \"{other}\"; use one of bounded, any")))
+                let message = format!("option expansion: \"{other}\" is not one of bounded, any");
+                Err(Error::config(message).with_code(Code::BadSetting))
             }
         }
     }
@@ -45,13 +46,12 @@ impl Expansion {
             return Ok(());
         }
         let times = bytes / file.max(1);
-        Err(Error::new(
-            Kind::Limit,
-            format!(
-                "claims {rows} rows of {bytes} bytes, {times} times the size of the file: most of them were never written, \
-                 or are all equal; leave them out with the option {option}, or read them with expansion=any"
-            ),
-        ))
+        let message = format!(
+            "claims {rows} rows of {bytes} bytes, {times} times the size of the file: most of them were never written, or \
+             are all equal"
+        );
+        let hint = format!("leave them out with the option `{option}`, or read them with `expansion=any`");
+        Err(Error::new(Kind::Limit, message).hint(hint))
     }
 }
 

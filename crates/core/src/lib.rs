@@ -5,6 +5,7 @@
 //! [`Store`]), and how things go wrong ([`Error`]). It knows bytes, shapes and errors. It starts no
 //! threads, prints nothing, knows no plan and no single format.
 
+mod byte_budget;
 mod cancel;
 mod checksum;
 mod codec;
@@ -33,6 +34,7 @@ mod table;
 mod values;
 
 pub use arrow_schema::{DataType, Field, Schema, SchemaRef};
+pub use byte_budget::{ByteBudget, ByteShare};
 pub use cancel::Cancel;
 pub use checksum::{Crc32c, crc32c};
 pub use codec::Codec;

@@ -88,7 +88,7 @@ impl Members {
         range.filter_map(|m| self.member(m))
     }
 
-    /// ShardMember `m` of the shard, counted over all samples.
+    /// Member `m` of the shard, counted over all samples.
     pub fn member(&self, m: usize) -> Option<ShardMember<'_>> {
         Some(ShardMember {
             field: self.fields.get(usize::from(*self.field.get(m)?))?,

@@ -28,7 +28,6 @@ mod key_ends;
 mod large_sample;
 mod latency_probe;
 mod long_keys;
-mod memory_budget;
 mod merge;
 mod merged_columns;
 mod metadata;

@@ -5,13 +5,12 @@ use crate::chains::chains;
 use crate::conversion::Conversion;
 use crate::feed::Feed;
 use crate::inputs::Inputs;
-use crate::memory_budget::MemoryBudget;
 use crate::pack_context::{PackContext, PackOptions};
 use crate::replace::plan_folder;
 use crate::sample_block::add_counts;
 use crate::shard_packer::{Redo, ShardPacker};
 use crate::stored_plan::{open_plan, valid_receipt};
-use packhorse_core::{Error, Event, Kind, Observer, Result, Store};
+use packhorse_core::{ByteBudget, Error, Event, Kind, Observer, Result, Store};
 use packhorse_dataset::{PathText, PlanReader, Receipt, ShardFrame};
 use packhorse_storage::Staging;
 use packhorse_transform::Counts;
@@ -87,7 +86,7 @@ pub(crate) fn pack_again(
         redo,
         observer: context.observer,
         cancel: context.cancel,
-        budget: &MemoryBudget::new(options.memory),
+        budget: &ByteBudget::new(options.memory),
         decoded: conversion.decoded,
         ahead_bytes: options.memory / writers as u64,
         ahead_blocks: (2 * options.io_threads / writers).max(4),

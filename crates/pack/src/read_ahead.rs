@@ -3,10 +3,9 @@
 
 use crate::feed::{Feed, PendingBlock};
 use crate::large_sample::is_large;
-use crate::memory_budget::BudgetShare;
 use crate::sample_block::SampleBlock;
 use crate::shard_packer::ShardPacker;
-use packhorse_core::{Error, Result};
+use packhorse_core::{ByteShare, Error, Result};
 use packhorse_dataset::PlanEntry;
 use std::collections::VecDeque;
 use std::iter::Peekable;
@@ -29,9 +28,9 @@ pub(crate) enum ReadAheadItem<B> {
 /// The entries of a block.
 type BlockRequest = ReadAheadItem<Vec<PlanEntry>>;
 /// A block that is being read, with its share of the memory budget.
-type Pending<'a> = ReadAheadItem<(PendingBlock, Option<BudgetShare<'a>>)>;
+type Pending<'a> = ReadAheadItem<(PendingBlock, Option<ByteShare<'a>>)>;
 /// A block that was read, with its share of the memory budget.
-type Ready<'a> = ReadAheadItem<(SampleBlock, Option<BudgetShare<'a>>)>;
+type Ready<'a> = ReadAheadItem<(SampleBlock, Option<ByteShare<'a>>)>;
 
 /// Groups consecutive entries into block requests.
 struct BlockRequests<I: Iterator<Item = Result<PlanEntry>>> {
@@ -145,6 +144,6 @@ impl<'a, I: Iterator<Item = Result<PlanEntry>>> ReadAhead<'a, I> {
 }
 
 /// Waits for the share of a block. A small block needs none, so that every writer makes progress.
-fn wait<'a>(packer: &'a ShardPacker<'_>, bytes: u64) -> Option<BudgetShare<'a>> {
+fn wait<'a>(packer: &'a ShardPacker<'_>, bytes: u64) -> Option<ByteShare<'a>> {
     (bytes > BLOCK_BYTES).then(|| packer.budget.wait(bytes))
 }

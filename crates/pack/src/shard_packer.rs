@@ -2,11 +2,12 @@
 
 use crate::block_reader::BlockReader;
 use crate::feed::Feed;
-use crate::memory_budget::MemoryBudget;
 use crate::ordered_transformer::OrderedTransformer;
 use crate::read_ahead::{ReadAhead, ReadAheadItem};
 use crate::sample_block::{SampleBlock, add_counts};
-use packhorse_core::{Cancel, Error, Event, Kind, Observer, Result, SchemaRef, ShardSummary, ShardWriter, Sink};
+use packhorse_core::{
+    ByteBudget, Cancel, Error, Event, Kind, Observer, Result, SchemaRef, ShardSummary, ShardWriter, Sink,
+};
 use packhorse_dataset::{
     Digest, FileRecord, INDEX_SUFFIX, PlanEntry, PlanReader, RECEIPT_SUFFIX, Receipt, ShardFrame, SkipRecord,
     encode_index,
@@ -42,7 +43,7 @@ pub(crate) struct ShardPacker<'a> {
     pub(crate) observer: &'a dyn Observer,
     pub(crate) cancel: &'a Cancel,
     /// The memory of the blocks of all shards.
-    pub(crate) budget: &'a MemoryBudget,
+    pub(crate) budget: &'a ByteBudget,
     /// The least bytes of a decoded sample.
     pub(crate) decoded: u64,
     /// The most bytes requested ahead, for one shard.

@@ -22,7 +22,6 @@
 //!
 //! Truncation and padding in a `tokenizer.json` are ignored: documents stay whole.
 
-mod byte_budget;
 mod engine;
 mod json;
 mod options;

@@ -5,7 +5,7 @@
 mod large;
 
 use arrow_array::{Int64Array, RecordBatch};
-use packhorse_core::{DataType, FieldType, Format, Limits, MemoryInput, Options, Schema, with_metadata};
+use packhorse_core::{DataType, FieldType, Format, Kind, Limits, MemoryInput, Options, Schema, with_metadata};
 use packhorse_hdf5::Hdf5;
 use packhorse_testkit::typed;
 use std::sync::Arc;
@@ -73,5 +73,9 @@ fn few_rows_of_many_chunks_are_read() {
             let wanted = rows.slice(from as usize, (to.min(5000) - from) as usize);
             typed::same(&typed::read(&*source, &input, from..to), &wanted, "some of many");
         }
+        let limits = Limits { blob: 10_000, ..Limits::default() };
+        let small = Hdf5.source(&Options::new(), limits).unwrap();
+        let refused = small.open(Arc::new(&input)).unwrap().rows(0..1).unwrap().find_map(Result::err).unwrap();
+        assert!(refused.kind() == Kind::Limit && refused.to_string().contains("chunk index"), "{refused}");
     }
 }

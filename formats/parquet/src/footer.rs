@@ -67,8 +67,8 @@ impl Footer {
 
     /// The same footer with the page locations of the columns, if `input` has them.
     pub(crate) fn with_pages(&self, input: &dyn Input, limits: Limits) -> Result<Self> {
-        let metadata = index::load(ParquetMetaData::clone(&self.metadata), &self.leaves, input, self.len, limits)?;
-        Ok(Self { metadata: Arc::new(metadata), ..self.clone() })
+        let metadata = index::load(&self.metadata, &self.leaves, input, self.len, limits)?;
+        Ok(Self { metadata, ..self.clone() })
     }
 
     /// The total number of rows.

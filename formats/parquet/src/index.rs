@@ -8,31 +8,32 @@ use packhorse_core::{Input, Limits, Pool, Result};
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::page_index::offset_index::PageLocation;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Indexes are usually contiguous; with larger gaps in total they are not read.
 const APART: u64 = 64 << 20;
 
 /// `metadata` with the page locations of the columns `leaves`, if the file, of `len` bytes, has valid indexes.
 pub(crate) fn load(
-    metadata: ParquetMetaData,
+    metadata: &Arc<ParquetMetaData>,
     leaves: &[usize],
     input: &dyn Input,
     len: u64,
     limits: Limits,
-) -> Result<ParquetMetaData> {
-    let Some((all, ranges)) = ranges(&metadata, len) else { return Ok(metadata) };
+) -> Result<Arc<ParquetMetaData>> {
+    let Some((all, ranges)) = ranges(metadata, len) else { return Ok(Arc::clone(metadata)) };
     let parts = FetchedRanges::read(input, len, vec![all], limits, &Pool::default())?;
     let bytes = |range: &Range<u64>| Some(parts.from(range.start).ok()?.slice(..(range.end - range.start) as usize));
     if !ranges.iter().all(|range| bytes(range).is_some_and(|bytes| is_offset_index(&bytes))) {
-        return Ok(metadata);
+        return Ok(Arc::clone(metadata));
     }
-    let mut reader = ParquetMetaDataReader::new_with_metadata(metadata.clone())
+    let mut reader = ParquetMetaDataReader::new_with_metadata(ParquetMetaData::clone(metadata))
         .with_offset_index_policy(PageIndexPolicy::Optional)
         .with_column_index_policy(PageIndexPolicy::Skip);
     reader.read_page_indexes(&parts).map_err(parquet_error)?;
     let found = reader.finish().map_err(parquet_error)?;
     let sound = (0..found.num_row_groups()).all(|group| leaves.iter().all(|leaf| is_sound(&found, group, *leaf, len)));
-    Ok(if sound { found } else { metadata })
+    Ok(if sound { Arc::new(found) } else { Arc::clone(metadata) })
 }
 
 /// The range of all offset indexes, and the range of each.

@@ -20,7 +20,7 @@ use packhorse_core::{
 use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 use rayon::prelude::*;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 #[derive(Clone)]
 pub(crate) struct ParquetSource {
@@ -53,8 +53,7 @@ impl Source for ParquetSource {
         let footer = self.footer(&*input)?;
         Ok(Box::new(Open {
             input,
-            footer,
-            paged: Mutex::default(),
+            footer: Mutex::new(OpenFooter { footer: Arc::new(footer), paged: false }),
             limits: self.limits,
             buffers: self.buffers.clone(),
         }))
@@ -74,29 +73,37 @@ impl Source for ParquetSource {
 /// An open file.
 struct Open<'a> {
     input: Arc<dyn Input + 'a>,
-    footer: Footer,
-    /// The footer with its pages, from when rows are first read on.
-    paged: Mutex<Option<Arc<Footer>>>,
+    footer: Mutex<OpenFooter>,
     limits: Limits,
     buffers: Pool,
 }
 
+struct OpenFooter {
+    footer: Arc<Footer>,
+    /// Whether it has its page locations, which are read with the first rows.
+    paged: bool,
+}
+
 impl Open<'_> {
+    fn footer(&self) -> MutexGuard<'_, OpenFooter> {
+        self.footer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The footer with page locations. They are read without tasks on other threads, so the lock can't be waited for
+    /// by the thread that holds it.
     fn paged(&self) -> Result<Arc<Footer>> {
-        let mut paged = self.paged.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(footer) = &*paged {
-            return Ok(Arc::clone(footer));
+        let mut open = self.footer();
+        if !open.paged {
+            let footer = contained(|| open.footer.with_pages(&*self.input, self.limits));
+            *open = OpenFooter { footer: Arc::new(footer.map_err(|e| e.in_input(self.input.name()))?), paged: true };
         }
-        let footer = contained(|| self.footer.with_pages(&*self.input, self.limits));
-        let footer = Arc::new(footer.map_err(|e| e.in_input(self.input.name()))?);
-        *paged = Some(Arc::clone(&footer));
-        Ok(footer)
+        Ok(Arc::clone(&open.footer))
     }
 }
 
 impl Table for Open<'_> {
     fn info(&self) -> Result<TableInfo> {
-        let footer = &self.footer;
+        let footer = Arc::clone(&self.footer().footer);
         let groups = 0..footer.starts.len().saturating_sub(1);
         let bytes = groups.map(|group| footer.bytes(group)).fold(0, u64::saturating_add);
         let (schema, omitted) = (footer.mapping.schema.clone(), footer.mapping.omitted.clone());
@@ -112,7 +119,7 @@ impl Table for Open<'_> {
     }
 }
 
-/// An open file.
+/// What reading the windows of an open file takes.
 struct Reading<'a> {
     input: &'a dyn Input,
     footer: Arc<Footer>,

@@ -1,9 +1,11 @@
 //! Digests of the bytes that the sinks write. If one changes, raise the format's revision and note it in the changelog.
 #![expect(clippy::unwrap_used, reason = "an error fails the test")]
 
-use packhorse_core::Format;
+use arrow_array::{Int64Array, RecordBatch};
+use packhorse_core::{DataType, FieldType, Format, Schema};
 use packhorse_parquet::{ArrowIpc, Parquet};
 use packhorse_testkit::typed;
+use std::sync::Arc;
 
 /// The digest of the files of the whole corpus. Files contain the version of this crate, so a new version changes it.
 fn digest(format: &dyn Format, pairs: &[(&str, &str)]) -> String {
@@ -26,6 +28,20 @@ fn the_bytes_are_of_revisions_3_and_2() {
         digest(&ArrowIpc, &[("stream", "on"), ("compression", "zstd"), ("tensor-ext", "on")]),
     ];
     assert_eq!(found, ["f86c9ce52493f500", "a7399a848f2a55bd", "a0ed39477e414964", "58b23e0b3181629f"]);
+}
+
+/// A row group of several pieces, however its rows are grouped.
+#[test]
+fn the_bytes_of_a_large_row_group_are_of_revision_3() {
+    let numbers = Arc::new(Int64Array::from_iter_values((0..2_000_000).map(|i| i * i % 1_000_003)));
+    let field = FieldType::Scalar(DataType::Int64).field("x", false);
+    let rows = RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![numbers]).unwrap();
+    let sink = Parquet.sink(&[("row-group", "2000000")].into_iter().collect()).unwrap();
+    let digests = [&[2_000_000][..], &[1_234_567, 765_433]].map(|groups| {
+        let bytes = typed::write(&*sink, &rows, groups).remove(".parquet").unwrap();
+        blake3::hash(&bytes).to_hex()[..16].to_owned()
+    });
+    assert_eq!(digests, ["25811fa2dad2785a"; 2]);
 }
 
 #[test]

@@ -2,9 +2,13 @@
 
 use crate::frame::{self, FRAME, HEADER};
 use packhorse_core::{Error, Input, Result};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Bytes of one read where records are short.
 const WINDOW: usize = 64 << 10;
+
+/// The first record.
+pub(crate) const START: RecordStart = RecordStart { record: 0, offset: 0 };
 
 /// The number and the offset of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,10 +17,37 @@ pub(crate) struct RecordStart {
     pub(crate) offset: u64,
 }
 
+/// Every how many records a start is kept.
+const EVERY: u64 = 1024;
+
+/// Starts of records that were found before, ascending, so that no header is scanned twice for a file read in parts.
+#[derive(Default)]
+pub(crate) struct KnownStarts(Mutex<Vec<RecordStart>>);
+
+impl KnownStarts {
+    fn starts(&self) -> MutexGuard<'_, Vec<RecordStart>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The last known start up to record `item`.
+    fn before(&self, item: u64) -> RecordStart {
+        let starts = self.starts();
+        let known = starts.partition_point(|start| start.record <= item).checked_sub(1);
+        known.and_then(|known| starts.get(known)).copied().unwrap_or(START)
+    }
+
+    fn add(&self, place: RecordStart) {
+        let mut starts = self.starts();
+        if place.record.is_multiple_of(EVERY) && starts.last().is_none_or(|last| last.record < place.record) {
+            starts.push(place);
+        }
+    }
+}
+
 /// The start of record `item` of a file of `len` bytes, or the end if it has fewer records. Lengths are checked against
 /// the end of the file and, with `check`, against their checksums.
-pub(crate) fn find(input: &dyn Input, len: u64, item: u64, check: bool) -> Result<RecordStart> {
-    let mut place = RecordStart { record: 0, offset: 0 };
+pub(crate) fn find(input: &dyn Input, len: u64, item: u64, check: bool, known: &KnownStarts) -> Result<RecordStart> {
+    let mut place = known.before(item);
     let (mut window, mut window_at) = (Vec::new(), 0u64);
     let mut size = WINDOW;
     while place.record < item && place.offset < len {
@@ -38,6 +69,7 @@ pub(crate) fn find(input: &dyn Input, len: u64, item: u64, check: bool) -> Resul
         // With long records, reads only headers.
         size = if data >= WINDOW as u64 { HEADER } else { WINDOW };
         place = RecordStart { record: place.record + 1, offset: end };
+        known.add(place);
     }
     Ok(place)
 }

@@ -8,7 +8,7 @@ use crate::layout::FeatureLayout;
 use crate::options::RecordSourceOptions;
 use crate::record_reader::{RecordChunk, RecordReader};
 use crate::row_builder::{FeatureNames, RowBuilder};
-use crate::scan::{self, RecordStart, in_record};
+use crate::scan::{self, KnownStarts, RecordStart, START, in_record};
 use packhorse_core::{Blocks, Error, Input, Kind, Limits, Result, Rows, Source, Table, TableInfo, blocks};
 use std::ops::Range;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ impl Source for RecordSource {
     fn open<'a>(&self, input: Arc<dyn Input + 'a>) -> Result<Box<dyn Table + 'a>> {
         let (layout, size) = self.layout(&*input).map_err(|e| e.in_input(input.name()))?;
         let names = FeatureNames::of(&layout);
-        Ok(Box::new(Open { source: *self, input, layout, names, size }))
+        Ok(Box::new(Open { source: *self, input, layout, names, size, known: KnownStarts::default() }))
     }
 }
 
@@ -39,6 +39,7 @@ struct Open<'a> {
     layout: FeatureLayout,
     names: FeatureNames,
     size: Option<FileCounts>,
+    known: KnownStarts,
 }
 
 impl Table for Open<'_> {
@@ -51,7 +52,7 @@ impl Table for Open<'_> {
 
     fn rows(&self, items: Range<u64>) -> Result<Blocks<'_>> {
         let (source, name) = (&self.source, self.input.name());
-        let (feed, place) = source.seek(&*self.input, self.size, items.start).map_err(|e| e.in_input(name))?;
+        let (feed, place) = self.seek(items.start).map_err(|e| e.in_input(name))?;
         let mut records = RecordReader::new(feed, place, items, source.options.crc, source.limits);
         let mut chunk = None;
         Ok(blocks(name, move || self.block(&mut records, &mut chunk)))
@@ -63,7 +64,7 @@ impl Open<'_> {
     fn end(&self) -> Result<RecordStart> {
         let (crc, limits) = (self.source.options.crc, self.source.limits);
         let end = match ByteStream::open(&*self.input)? {
-            ByteStream::At { len, .. } => scan::find(&*self.input, len, u64::MAX, crc)?,
+            ByteStream::At { len, .. } => scan::find(&*self.input, len, u64::MAX, crc, &self.known)?,
             feed => {
                 let none = u64::MAX - 1..u64::MAX;
                 let mut records = RecordReader::new(feed, START, none, crc, limits);
@@ -76,6 +77,20 @@ impl Open<'_> {
                 Err(Error::content(format!("has {} records where its schema says {}", end.record, size.records)))
             }
             _ => Ok(end),
+        }
+    }
+
+    /// The file's bytes from record `item` on, or from the start if it is a stream.
+    fn seek(&self, item: u64) -> Result<(ByteStream<'_>, RecordStart)> {
+        match ByteStream::open(&*self.input)? {
+            ByteStream::At { input, len, .. } if item > 0 => {
+                let place = match indexed(input, self.size, item)? {
+                    Some(place) => place,
+                    None => scan::find(input, len, item, self.source.options.crc, &self.known)?,
+                };
+                Ok((ByteStream::At { input, at: place.offset, len }, place))
+            }
+            feed => Ok((feed, START)),
         }
     }
 
@@ -138,25 +153,6 @@ impl RecordSource {
         let bytes = file.read_all(document::LONGEST.min(self.limits.blob))?;
         document::decode(&bytes).map_err(|e| e.in_input(file.name()))
     }
-
-    /// The file's bytes from record `item` on, or from the start if it is a stream.
-    fn seek<'a>(
-        &self,
-        input: &'a dyn Input,
-        size: Option<FileCounts>,
-        item: u64,
-    ) -> Result<(ByteStream<'a>, RecordStart)> {
-        match ByteStream::open(input)? {
-            ByteStream::At { input, len, .. } if item > 0 => {
-                let place = match indexed(input, size, item)? {
-                    Some(place) => place,
-                    None => scan::find(input, len, item, self.options.crc)?,
-                };
-                Ok((ByteStream::At { input, at: place.offset, len }, place))
-            }
-            feed => Ok((feed, START)),
-        }
-    }
 }
 
 /// The start of record `item` by the index beside the file. Used only if the file's size is known, so that the index of
@@ -167,8 +163,6 @@ fn indexed(input: &dyn Input, size: Option<FileCounts>, item: u64) -> Result<Opt
     let offset = index::find(&*index, size, item)?;
     Ok(offset.map(|offset| RecordStart { record: item, offset }))
 }
-
-const START: RecordStart = RecordStart { record: 0, offset: 0 };
 
 /// A file name without folder and extension.
 fn stem(name: &str) -> &str {

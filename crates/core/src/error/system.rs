@@ -54,12 +54,12 @@ impl Error {
         matches!(self.io_kind(), Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded))
     }
 
-    /// The same error, of a file that does not exist, as a system call says it.
+    /// The same error with a system call's error for a file that does not exist as its source, in place of any other.
     pub fn not_found(self) -> Self {
         self.caused_by(io::Error::from_raw_os_error(ENOENT))
     }
 
-    /// The same error, of a missing permission, as a system call says it.
+    /// The same error with a system call's error for a missing permission as its source, in place of any other.
     pub fn denied(self) -> Self {
         self.with_code(Code::NoPermission).caused_by(io::Error::from_raw_os_error(EACCES))
     }

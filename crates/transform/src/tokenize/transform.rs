@@ -1,6 +1,5 @@
 //! The tokenize transform. Owns special tokens around documents, the output column, and checking.
 
-use super::byte_budget::ByteBudget;
 use super::engine::{Id, Ids, numbers};
 use super::text::{self, Texts};
 use super::tokenizer::Tokenizer;
@@ -9,7 +8,9 @@ use super::{Empty, Special, TokenizeOptions, TokenizerRecord};
 use crate::{RebuildContext, Transform};
 use arrow_array::{ArrayRef, Int32Array, ListArray, UInt16Array};
 use arrow_buffer::{OffsetBuffer, ScalarBuffer};
-use packhorse_core::{DataType, Error, FieldType, KEY, Kind, Limits, Result, Rows, Schema, SchemaRef, key_column};
+use packhorse_core::{
+    ByteBudget, DataType, Error, FieldType, KEY, Kind, Limits, Result, Rows, Schema, SchemaRef, key_column,
+};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -77,7 +78,7 @@ impl Tokenize {
             return self;
         }
         let most = usize::try_from(limits.blob / 45).unwrap_or(usize::MAX);
-        Self { piece: PIECE.min(most), budget: Some(Arc::new(ByteBudget::new(most))), ..self }
+        Self { piece: PIECE.min(most), budget: Some(Arc::new(ByteBudget::new(most as u64))), ..self }
     }
 
     /// Rebuilds the transform from the words of a description.
@@ -129,7 +130,7 @@ impl Tokenize {
     /// Encodes a document. A panic of the engine becomes a `Content` error about this document only.
     fn encode(&self, text: &str, out: &mut Ids) -> Result<()> {
         let longest = self.admit(text)?;
-        let _share = self.budget.as_ref().filter(|_| longest > SHORT).map(|budget| budget.enter(longest));
+        let _share = self.budget.as_ref().filter(|_| longest > SHORT).map(|budget| budget.wait(longest as u64));
         let template = self.options.special == Special::Template;
         let encode = || self.tokenizer.engine.encode(text, template, out);
         catch_unwind(AssertUnwindSafe(encode)).unwrap_or_else(|_| {

@@ -38,7 +38,7 @@ fn node(file: &H5File<'_>, address: u64, above: u8, visits: &mut Visits, found: 
             continue;
         }
         visits.one()?;
-        found.add_at(&offsets, ChunkLocation { address: child, size: u64::from(size), mask });
+        found.add_at(&offsets, ChunkLocation { address: child, size: u64::from(size), mask })?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use super::file::H5File;
 use super::message::{ChunkIndexType, ChunkLayout, Space};
 use super::{btree_v1, btree_v2, extensible_array, fixed_array};
 use crate::bytes::{Cursor, UNDEFINED};
-use packhorse_core::{Error, Result};
+use packhorse_core::{Error, Limits, Result};
 use std::sync::OnceLock;
 
 /// A chunk in the file.
@@ -44,6 +44,7 @@ pub(crate) struct ChunkIndex<'a> {
     chunks: Vec<(u64, ChunkLocation)>,
     /// How many more entries the file's size allows.
     left: u64,
+    limits: Limits,
 }
 
 impl Grid {
@@ -72,7 +73,7 @@ impl Grid {
         if let Some(chunks) = self.chunks.get() {
             return Ok(chunks);
         }
-        let mut index = ChunkIndex { grid: self, chunks: Vec::new(), left: file.len() / 2 };
+        let mut index = ChunkIndex { grid: self, chunks: Vec::new(), left: file.len() / 2, limits: file.limits };
         match &self.index {
             ChunkIndexType::BTreeV1 => btree_v1::chunks(file, self.address, &mut index)?,
             ChunkIndexType::Single(how) => {
@@ -154,7 +155,8 @@ impl ChunkIndex<'_> {
         self.left = left.ok_or_else(|| {
             Error::content("a chunk index has more entries than the file has room for: the file is damaged")
         })?;
-        Ok(())
+        let bytes = size_of_val(&*self.chunks) as u64;
+        self.limits.held(bytes).map_err(|e| e.context("the chunk index")).map(drop)
     }
 
     fn add(&mut self, number: u64, chunk: ChunkLocation) {
@@ -164,18 +166,20 @@ impl ChunkIndex<'_> {
     }
 
     /// Adds the chunk that starts at `elements`, if that is inside the dataset.
-    pub(crate) fn add_at(&mut self, elements: &[u64], chunk: ChunkLocation) {
+    pub(crate) fn add_at(&mut self, elements: &[u64], chunk: ChunkLocation) -> Result<()> {
         let cells: Vec<u64> = elements.iter().zip(&self.grid.dims).map(|(element, dim)| element / dim).collect();
-        self.add_cell(&cells, chunk);
+        self.add_cell(&cells, chunk)
     }
 
-    fn add_cell(&mut self, cells: &[u64], chunk: ChunkLocation) {
+    fn add_cell(&mut self, cells: &[u64], chunk: ChunkLocation) -> Result<()> {
+        self.count()?;
         if cells.len() == self.grid.counts.len()
             && cells.iter().zip(&self.grid.counts).all(|(cell, count)| cell < count)
         {
             let number = cells.iter().zip(&self.grid.counts).fold(0, |number, (cell, count)| number * count + cell);
             self.add(number, chunk);
         }
+        Ok(())
     }
 
     /// Adds the entries of an array, numbered from `first` on.
@@ -188,7 +192,6 @@ impl ChunkIndex<'_> {
         file: &H5File<'_>,
     ) -> Result<()> {
         for (i, entry) in bytes.chunks_exact(entry.max(1)).enumerate() {
-            self.count()?;
             let number = first.saturating_add(i as u64);
             let mut cursor = Cursor::new(entry, "a chunk's entry");
             let address = cursor.address(file.offsets)?;
@@ -197,7 +200,7 @@ impl ChunkIndex<'_> {
                 let width = cursor.rest().len().saturating_sub(4);
                 (size, mask) = (cursor.uint(width)?, cursor.u32()?);
             }
-            self.add_cell(&self.grid.cell(number), ChunkLocation { address, size, mask });
+            self.add_cell(&self.grid.cell(number), ChunkLocation { address, size, mask })?;
         }
         Ok(())
     }
@@ -211,7 +214,7 @@ impl ChunkIndex<'_> {
         };
         for number in 0..total {
             let chunk = ChunkLocation { address: address + number * self.grid.bytes, size: self.grid.bytes, mask: 0 };
-            self.add_cell(&self.grid.cell(number), chunk);
+            self.add_cell(&self.grid.cell(number), chunk)?;
         }
         Ok(())
     }
@@ -219,7 +222,6 @@ impl ChunkIndex<'_> {
     fn tree2(&mut self, file: &H5File<'_>, address: u64) -> Result<()> {
         let rank = self.grid.dims.len();
         btree_v2::records(file, address, &mut |_, record| {
-            self.count()?;
             let mut cursor = Cursor::new(record, "a chunk's record");
             let address = cursor.address(file.offsets)?;
             let (mut size, mut mask) = (self.grid.bytes, 0);
@@ -228,8 +230,7 @@ impl ChunkIndex<'_> {
                 (size, mask) = (cursor.uint(width)?, cursor.u32()?);
             }
             let cells = (0..rank).map(|_| cursor.u64()).collect::<Result<Vec<_>>>()?;
-            self.add_cell(&cells, ChunkLocation { address, size, mask });
-            Ok(())
+            self.add_cell(&cells, ChunkLocation { address, size, mask })
         })
     }
 }

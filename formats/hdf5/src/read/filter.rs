@@ -28,7 +28,10 @@ pub(crate) struct Decoder {
     next: Room,
 }
 
-/// A buffer of changing length that never shrinks, so that its memory is cleared only once.
+/// Decoders keep no larger buffers between chunks.
+const KEPT: usize = 32 << 20;
+
+/// A buffer of changing length, whose memory is cleared only once up to [`KEPT`] bytes.
 #[derive(Default)]
 struct Room {
     bytes: Vec<u8>,
@@ -41,6 +44,11 @@ impl Room {
             self.bytes.resize(used, 0);
         }
         self.used = used;
+    }
+
+    /// The room for the next chunk.
+    fn kept(self) -> Self {
+        if self.bytes.len() > KEPT { Self::default() } else { self }
     }
 }
 
@@ -75,7 +83,8 @@ impl Decoder {
         let mut now = std::mem::take(&mut self.now);
         now.resize(stored);
         let done = read(&mut now).and_then(|()| self.apply(filters, mask, &mut now, out));
-        self.now = now;
+        self.now = now.kept();
+        self.next = std::mem::take(&mut self.next).kept();
         done
     }
 

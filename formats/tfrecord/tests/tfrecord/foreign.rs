@@ -3,7 +3,8 @@
 use crate::common::source;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Int64Type};
-use packhorse_core::{Error, FieldType, Kind, MemoryInput, Rows, crc32c};
+use packhorse_core::{Error, FieldType, Input, Kind, MemoryInput, Rows, crc32c};
+use packhorse_testkit::memory::CountedInput;
 use std::sync::Arc;
 
 fn field(tag: u8, bytes: &[u8]) -> Vec<u8> {
@@ -98,6 +99,25 @@ fn a_schema_is_inferred() {
     assert_eq!(rows.column(3).as_primitive::<Int64Type>().values(), &[0, 1, 2]);
     assert_eq!(rows.column(4).as_list::<i32>().value(2).as_primitive::<Float32Type>().values(), &[0.5, 0.5]);
     assert_eq!(rows.column(5).null_count(), 2);
+}
+
+#[test]
+fn headers_are_scanned_once_for_a_file_read_in_parts() {
+    let many: &dyn Input = &file(&vec![vec![ints("x", &[7])]; 40_000]);
+    let bytes = many.read_all(1 << 30).unwrap();
+    let (len, input) = (bytes.len() as u64, CountedInput::new("many.tfrecord", bytes));
+    let source = source(&[]);
+    let table = source.open(Arc::new(&input)).unwrap();
+    let read = |first| {
+        let rows = table.rows(first..first + 1).unwrap().collect::<Result<Vec<_>, _>>().unwrap();
+        assert_eq!(rows.iter().map(Rows::num_rows).sum::<usize>(), 1);
+        input.take_read()
+    };
+    // The start of a late record is found by the headers before it, and those of later ones go on from there.
+    assert!(read(30_000) > len / 2);
+    assert!(read(39_999) < len / 2);
+    assert!(read(20_000) < len / 4 + (256 << 10));
+    assert_eq!(table.info().unwrap().items, 40_000);
 }
 
 #[test]

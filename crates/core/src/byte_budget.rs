@@ -1,9 +1,9 @@
-//! The memory budget for input bytes, shared by all writers.
+//! A number of bytes that threads share: each waits until its part is free.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// A number of bytes to share. A caller that holds a share must not wait for another.
-pub(crate) struct MemoryBudget {
+/// A number of bytes to share, served in the order of the requests. A caller that holds a share must not wait for another.
+pub struct ByteBudget {
     total: u64,
     state: Mutex<State>,
     freed: Condvar,
@@ -19,19 +19,19 @@ struct State {
 }
 
 /// A part of a budget, returned on drop.
-pub(crate) struct BudgetShare<'a> {
-    budget: &'a MemoryBudget,
+pub struct ByteShare<'a> {
+    budget: &'a ByteBudget,
     bytes: u64,
 }
 
-impl MemoryBudget {
+impl ByteBudget {
     /// A budget of `total` bytes.
-    pub(crate) fn new(total: u64) -> Self {
+    pub fn new(total: u64) -> Self {
         Self { total, state: Mutex::default(), freed: Condvar::new() }
     }
 
     /// Waits for `bytes`, at most the whole budget, in the order of the calls. The caller must hold no share.
-    pub(crate) fn wait(&self, bytes: u64) -> BudgetShare<'_> {
+    pub fn wait(&self, bytes: u64) -> ByteShare<'_> {
         let bytes = bytes.min(self.total);
         let mut state = self.state();
         let number = state.last;
@@ -43,17 +43,17 @@ impl MemoryBudget {
         state.used += bytes;
         drop(state);
         self.freed.notify_all();
-        BudgetShare { budget: self, bytes }
+        ByteShare { budget: self, bytes }
     }
 
     /// Takes `bytes` if they are free and no caller waits.
-    pub(crate) fn take(&self, bytes: u64) -> Option<BudgetShare<'_>> {
+    pub fn take(&self, bytes: u64) -> Option<ByteShare<'_>> {
         let mut state = self.state();
         if state.turn != state.last || bytes > self.total - state.used {
             return None;
         }
         state.used += bytes;
-        Some(BudgetShare { budget: self, bytes })
+        Some(ByteShare { budget: self, bytes })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -61,7 +61,7 @@ impl MemoryBudget {
     }
 }
 
-impl Drop for BudgetShare<'_> {
+impl Drop for ByteShare<'_> {
     fn drop(&mut self) {
         let mut state = self.budget.state();
         state.used -= self.bytes;
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn only_free_bytes_are_given() {
-        let budget = MemoryBudget::new(10);
+        let budget = ByteBudget::new(10);
         let held = budget.take(6).unwrap();
         assert!(budget.take(5).is_none());
         let rest = budget.take(4).unwrap();
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn concurrent_shares_never_exceed_the_budget() {
-        let budget = MemoryBudget::new(100);
+        let budget = ByteBudget::new(100);
         let (held, most) = (AtomicU64::new(0), AtomicU64::new(0));
         std::thread::scope(|threads| {
             for thread in 0..8 {
