@@ -14,7 +14,6 @@ fuzz_target!(|bytes: &[u8]| {
     for datasets in ["", "*"] {
         let source = Hdf5.source(Options::new().set("datasets", datasets), limits).expect("options");
         let Ok(table) = source.open(Arc::new(&input)) else { continue };
-        // For few rows, only a part of an index is read.
         for rows in table.rows(3..9).into_iter().flatten().take(8).flatten() {
             assert!((1..=6).contains(&rows.num_rows()));
         }

@@ -25,7 +25,7 @@ pub(crate) struct Conversion {
     /// The limits of single values.
     pub(crate) limits: Limits,
     /// The limits of decoded values.
-    inner: Limits,
+    pub(crate) inner: Limits,
     /// Whether both are the plan's own, so that values over them may be skipped.
     limits_decide: bool,
 }

@@ -4,6 +4,7 @@ use crate::block_buffer::BlockBuffer;
 use crate::cancellable_input::CancellableInput;
 use crate::decompressor_cache::DecompressorCache;
 use crate::input_format::{compression, open};
+use crate::kept_tables::KeptTables;
 use crate::open_input::{OpenTable, SharedFile};
 use crate::recorded_files::FirstReadCheck;
 use crate::watched_input::WatchedInput;
@@ -33,6 +34,8 @@ pub(crate) struct Inputs<'a> {
     decompressors: DecompressorCache,
     /// Verifies shards of sealed datasets before their first read; `None` if turned off.
     first_reads: Option<FirstReadCheck>,
+    /// Tables opened before, and the limits that they must have been opened with.
+    kept: Option<(&'a KeptTables, Limits)>,
 }
 
 #[derive(Default)]
@@ -103,7 +106,12 @@ impl<'a> Inputs<'a> {
     ) -> Self {
         let (archives, decompressors, first_reads) =
             (Mutex::default(), DecompressorCache::default(), Some(FirstReadCheck::default()));
-        Self { store, roots, scratch, limits, cancel, archives, decompressors, first_reads }
+        Self { store, roots, scratch, limits, cancel, archives, decompressors, first_reads, kept: None }
+    }
+
+    /// With tables opened before, for sources of these limits.
+    pub(crate) fn keeping(self, kept: &'a KeptTables, limits: Limits) -> Self {
+        Self { kept: Some((kept, limits)), ..self }
     }
 
     /// With `verify`, shards of sealed datasets are compared with their recorded digests before they are read.
@@ -193,7 +201,7 @@ impl<'a> Inputs<'a> {
 
     fn opened(&self, path: &Path) -> Result<Arc<SharedFile>> {
         let place = self.place(path);
-        let open = || self.open_archive(path).map(|input| Arc::new(SharedFile::new(input)));
+        let open = || self.open_archive(path);
         place.get_or_init(open).clone().inspect_err(|failure| {
             // Retried by the next call, unless the archive is too large: that takes long to find out.
             if failure.kind() != Kind::Limit {
@@ -264,16 +272,20 @@ impl<'a> Inputs<'a> {
         place
     }
 
-    fn open_archive(&self, path: &Path) -> Result<Box<dyn Input>> {
+    fn open_archive(&self, path: &Path) -> Result<Arc<SharedFile>> {
         let compression = compression(path);
         if let Some(first_reads) = &self.first_reads {
             first_reads.check(self.store, path, self.cancel)?;
         }
-        let input = self.open(path, compression)?;
-        match compression {
-            None => Ok(input),
-            Some(_) => spool(&*input, self.scratch, &self.limits, self.cancel),
+        if let Some(file) = self.kept.and_then(|(kept, limits)| kept.get(path, limits)) {
+            return Ok(file);
         }
+        let input = self.open(path, compression)?;
+        let input = match compression {
+            None => input,
+            Some(_) => spool(&*input, self.scratch, &self.limits, self.cancel)?,
+        };
+        Ok(Arc::new(SharedFile::new(input)))
     }
 }
 

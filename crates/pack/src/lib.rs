@@ -24,6 +24,7 @@ mod input_format;
 mod inputs;
 mod inspect;
 mod inspect_rows;
+mod kept_tables;
 mod key_ends;
 mod large_sample;
 mod latency_probe;

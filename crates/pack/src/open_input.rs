@@ -16,6 +16,11 @@ impl SharedFile {
         Self { input: Arc::from(input), table: OnceLock::new() }
     }
 
+    /// A file whose rows are parsed.
+    pub(crate) fn parsed(input: Arc<dyn Input>, table: Arc<dyn Table>) -> Self {
+        Self { input, table: table.into() }
+    }
+
     /// Its rows as `source` reads them. Threads that come before the first of them is done parse as well, and the
     /// first result is kept: parsing may run tasks on a pool whose threads come here too, so no lock is held meanwhile.
     fn table(&self, source: &dyn Source) -> Result<Arc<dyn Table>> {
@@ -39,7 +44,7 @@ impl OpenTable {
     /// Its bytes.
     pub(crate) fn input(&self) -> &dyn Input {
         match self {
-            OpenTable::SharedFile(archive) => &*archive.input,
+            OpenTable::SharedFile(file) => &*file.input,
             OpenTable::Inside(inside) => &**inside,
         }
     }
@@ -47,7 +52,7 @@ impl OpenTable {
     /// Its rows as `source` reads them. All readers of a shared file must pass the same source.
     pub(crate) fn table(&self, source: &dyn Source) -> Result<Arc<dyn Table>> {
         match self {
-            OpenTable::SharedFile(archive) => archive.table(source),
+            OpenTable::SharedFile(file) => file.table(source),
             OpenTable::Inside(inside) => Ok(source.open(inside.clone())?.into()),
         }
     }

@@ -67,12 +67,13 @@ pub(crate) fn pack_again(
     let most = if conversion.is_plain(context) { (2 * options.jobs).clamp(2, 64) } else { options.jobs.clamp(1, 64) };
     let writers = most.min(chains.len().max(1)).min(conversion.most_writers(options.memory));
     let tight = conversion.tight(context, plan.header(), rows, writers)?;
-    let inputs = |limits| {
-        Inputs::new(&*context.store, &roots, staging.scratch(), limits, context.cancel).verifying(options.verify)
+    let inputs = |conversion: &Conversion| {
+        let inputs = Inputs::new(&*context.store, &roots, staging.scratch(), conversion.limits, context.cancel);
+        inputs.verifying(options.verify).keeping(context.kept, conversion.inner)
     };
     let header = plan.header();
-    let whole = conversion.block_reader(context, header, inputs(conversion.limits), options.on_error);
-    let tight = tight.as_ref().map(|tight| tight.block_reader(context, header, inputs(tight.limits), options.on_error));
+    let whole = conversion.block_reader(context, header, inputs(&conversion), options.on_error);
+    let tight = tight.as_ref().map(|tight| tight.block_reader(context, header, inputs(tight), options.on_error));
     announce(context.observer, &mine);
     let packer = ShardPacker {
         plan: &plan,

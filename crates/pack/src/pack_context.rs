@@ -1,5 +1,6 @@
 //! What packing needs beside a plan: services from outside, and settings that change no byte.
 
+use crate::kept_tables::KeptTables;
 use crate::{OnError, Part};
 use packhorse_core::{Cancel, Limits, Observer, Registry, Store};
 use packhorse_transform::Transform;
@@ -21,6 +22,8 @@ pub(crate) struct PackContext<'a> {
     pub(crate) observer: &'a dyn Observer,
     /// The request to stop.
     pub(crate) cancel: &'a Cancel,
+    /// Tables that the scan opened.
+    pub(crate) kept: &'a KeptTables,
 }
 
 /// How to fill a plan. No option changes a byte.

@@ -1,6 +1,7 @@
 //! A session: everything that does not decide bytes (formats, file system, limits, observer, cancellation, threads).
 //! The verbs are its methods. It knows no terminal and no scheduler.
 
+use crate::kept_tables::KeptTables;
 use crate::metadata::Metadata;
 use crate::pack::{PackReport, pack};
 use crate::pack_context::{PackContext, PackOptions};
@@ -151,19 +152,19 @@ impl Session {
     /// Finds the inputs of a recipe; reads headers only.
     pub fn scan(&self, recipe: &Recipe) -> Result<Listing> {
         let typed = recipe.planning(&self.registry, None)?.typed;
-        self.listing(recipe, typed)
+        self.listing(recipe, typed, &self.tables())
     }
 
     /// The trees of each ROOT input, by path; other files are ignored.
     pub fn trees(&self, recipe: &Recipe) -> Result<BTreeMap<PathBuf, Vec<InputTable>>> {
-        tables(self.scanning(), &recipe.scanning(&*self.store, true, self.io_threads)?)
+        tables(self.scanning(&self.tables()), &recipe.scanning(&*self.store, true, self.io_threads)?)
     }
 
     /// Assigns every sample to a shard; writes nothing.
     ///
     /// Errors: bad inputs, unless the recipe skips them; invalid settings.
     pub fn plan(&self, recipe: &Recipe) -> Result<Plan> {
-        self.decide(recipe).map(|(plan, _)| plan)
+        self.decide(recipe, &self.tables()).map(|(plan, _)| plan)
     }
 
     /// Publishes a plan in the recipe's folder, so that processes can fill parts of it. A folder with the same plan is
@@ -178,10 +179,11 @@ impl Session {
     /// Scans, plans, packs and seals. After an interruption the same call resumes.
     pub fn pack(&self, recipe: &Recipe) -> Result<Packed> {
         let out = recipe.folder()?;
-        let (plan, transforms) = self.decide(recipe)?;
+        let tables = self.tables();
+        let (plan, transforms) = self.decide(recipe, &tables)?;
         let stored = self.store_plan(recipe, &plan)?;
         drop(plan);
-        let report = pack(&self.packing(&transforms), out, &self.options(Part::ALL, recipe.on_error))?;
+        let report = pack(&self.packing(&transforms, &tables), out, &self.options(Part::ALL, recipe.on_error))?;
         if self.store.stat(&plan_folder(&self.store, out)?.join(PLAN), false).is_err() {
             let message = "was moved or removed while it was packed; run the same command again";
             return Err(Error::new(Kind::Environment, message).in_input(out.display()));
@@ -193,7 +195,7 @@ impl Session {
     /// Fills a part of the plan in the folder `dir`. Complete shards stay.
     pub fn fill(&self, dir: impl AsRef<Path>, part: Part) -> Result<PackReport> {
         let transforms = self.transforms_of(dir.as_ref())?;
-        pack(&self.packing(&transforms), dir.as_ref(), &self.options(part, self.on_error))
+        pack(&self.packing(&transforms, &self.tables()), dir.as_ref(), &self.options(part, self.on_error))
     }
 
     /// Checks that every shard of the plan in `dir` is complete, and writes the manifest.
@@ -222,11 +224,15 @@ impl Session {
         // A damaged document of the dataset is damage, not bad input.
         let damaged = |e: Error| if e.kind() == Kind::Content { e.with_kind(Kind::Incomplete) } else { e };
         let transforms = self.transforms_of(dir.as_ref()).map_err(damaged)?;
-        repair_dataset(&self.packing(&transforms), dir.as_ref(), &self.options(Part::ALL, self.on_error))
+        repair_dataset(
+            &self.packing(&transforms, &self.tables()),
+            dir.as_ref(),
+            &self.options(Part::ALL, self.on_error),
+        )
     }
 
     /// A plan and its transforms.
-    fn decide(&self, recipe: &Recipe) -> Result<(Plan, Transforms)> {
+    fn decide(&self, recipe: &Recipe, tables: &KeptTables) -> Result<(Plan, Transforms)> {
         if self.replaces {
             // The folder may be an input too, so it must be whole before the scan.
             finish_replacing(&self.store, recipe.folder()?)?;
@@ -236,19 +242,19 @@ impl Session {
         for (format, options) in &options.sources {
             self.registry.get(format)?.source(options, self.bounds())?;
         }
-        let mut listing = self.listing(recipe, options.typed)?;
+        let mut listing = self.listing(recipe, options.typed, tables)?;
         if let (Some(table), Some(key)) = (&recipe.metadata, &recipe.key) {
             let columns = (!recipe.columns.is_empty()).then_some(&recipe.columns[..]);
             let rows = Metadata::read(&self.registry, table, key, columns, &recipe.key_ends, &self.bounds())?;
             listing.attach_metadata(&rows, recipe.on_error, &*self.observer)?;
         }
         let mut plan = plan(&self.registry, listing, &transforms, &options, &*self.observer)?;
-        plan.estimate = fit(&self.packing(&transforms), &mut plan)?;
+        plan.estimate = fit(&self.packing(&transforms, tables), &mut plan)?;
         Ok((plan, transforms))
     }
 
-    fn listing(&self, recipe: &Recipe, typed: bool) -> Result<Listing> {
-        scan(self.scanning(), &recipe.scanning(&*self.store, typed, self.io_threads)?)
+    fn listing(&self, recipe: &Recipe, typed: bool, tables: &KeptTables) -> Result<Listing> {
+        scan(self.scanning(tables), &recipe.scanning(&*self.store, typed, self.io_threads)?)
     }
 
     /// The transforms of the plan in `dir`.
@@ -265,17 +271,23 @@ impl Session {
         self.limits.unwrap_or_else(|| self.memory.map_or_else(Limits::default, Limits::of_memory))
     }
 
-    fn scanning(&self) -> Scan<'_> {
+    /// No tables yet. Parsed metadata takes several times the bytes that it has in a file.
+    fn tables(&self) -> KeptTables {
+        KeptTables::new(self.bounds(), self.options(Part::ALL, self.on_error).memory / 32)
+    }
+
+    fn scanning<'a>(&'a self, kept: &'a KeptTables) -> Scan<'a> {
         Scan {
             registry: &self.registry,
             store: &*self.store,
             limits: self.bounds(),
             observer: &*self.observer,
             cancel: &self.cancel,
+            kept,
         }
     }
 
-    fn packing<'a>(&'a self, transforms: &'a [Box<dyn Transform>]) -> PackContext<'a> {
+    fn packing<'a>(&'a self, transforms: &'a [Box<dyn Transform>], kept: &'a KeptTables) -> PackContext<'a> {
         PackContext {
             registry: &self.registry,
             transforms,
@@ -283,6 +295,7 @@ impl Session {
             limits: self.bounds(),
             observer: &*self.observer,
             cancel: &self.cancel,
+            kept,
         }
     }
 

@@ -31,6 +31,7 @@ pub(crate) fn fit(context: &PackContext<'_>, plan: &mut Plan) -> Result<Option<E
     // Nothing that needs room on a disk is tried.
     let nowhere = PathBuf::new();
     let inputs = Inputs::new(&*context.store, &roots, &nowhere, conversion.limits, context.cancel).verifying(false);
+    let inputs = inputs.keeping(context.kept, conversion.limits);
     let mut reader = conversion.block_reader(context, plan.header(), inputs, OnError::Skip);
     // Little is read of each piece: what lies behind it would be read for nothing.
     reader.inner.ahead = reader.inner.ahead.min(AHEAD);

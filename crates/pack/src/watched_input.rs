@@ -3,18 +3,25 @@
 use packhorse_core::{Error, FileStat, Input, Kind, Result};
 use std::io::Read;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// An open input with its state when it was opened. [`Input::stat`] is a `Changed` error once the file was written to,
 /// even if its modification time was restored.
 pub(crate) struct WatchedInput {
     input: Box<dyn Input>,
     opened: Option<FileStat>,
+    read: AtomicU64,
 }
 
 impl WatchedInput {
     pub(crate) fn new(input: Box<dyn Input>) -> Result<Self> {
         let opened = input.stat()?;
-        Ok(Self { input, opened })
+        Ok(Self { input, opened, read: AtomicU64::new(0) })
+    }
+
+    /// How many bytes were read by position.
+    pub(crate) fn bytes_read(&self) -> u64 {
+        self.read.load(Ordering::Relaxed)
     }
 }
 
@@ -28,6 +35,7 @@ impl Input for WatchedInput {
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        self.read.fetch_add(buf.len() as u64, Ordering::Relaxed);
         self.input.read_at(offset, buf)
     }
 

@@ -5,7 +5,9 @@ use super::folder_walk::{FolderWalk, FoundMember, MOST_SAMPLES, WalkEvent, of_in
 use super::listing::{Items, TableInput};
 use super::sealed::SealedInput;
 use crate::input_format::{check_from, open};
+use crate::open_input::SharedFile;
 use crate::recorded_files::FirstReadCheck;
+use crate::watched_input::WatchedInput;
 use packhorse_core::{Error, Event, FileStat, Input, Kind, Options, Result, Source, TableInfo};
 use packhorse_dataset::MANIFEST;
 use packhorse_storage::Compression;
@@ -73,7 +75,7 @@ impl FolderWalk<'_> {
         let id = format.info().id;
         self.names.from.iter().try_for_each(|from| check_from(self.context.registry, from, path))?;
         let source = format.source(self.options.get(id).unwrap_or(&Options::new()), self.context.limits)?;
-        let input: Arc<dyn Input> = open(self.context.store, path, compression)?.into();
+        let input = Arc::new(WatchedInput::new(open(self.context.store, path, compression)?)?);
         if self.tables {
             let tables = source.tables(&*input).map_err(|e| e.in_input(path.display()))?;
             self.send(WalkEvent::Tables { path: path.to_owned(), tables });
@@ -110,11 +112,11 @@ impl FolderWalk<'_> {
         &self,
         format: &'static str,
         source: &dyn Source,
-        input: Arc<dyn Input>,
+        input: Arc<WatchedInput>,
         compression: Option<Compression>,
         (path, stat): (&Path, FileStat),
     ) -> Result<TableInput> {
-        let opened = source.open(input).and_then(|opened| Ok((opened.info()?, opened)));
+        let opened = source.open(input.clone()).and_then(|opened| Ok((opened.info()?, opened)));
         let (mut info, mut opened) = opened.map_err(|e| match compression {
             Some(_) if e.kind() == Kind::Unsupported => {
                 Error::unsupported(format!("{format} can't be read while compressed; decompress it first"))
@@ -138,6 +140,10 @@ impl FolderWalk<'_> {
         let bytes = if info.bytes == 0 { stat.size } else { info.bytes };
         let (items, kind) = self.items(&*opened, &info)?;
         self.check_empty(items, path)?;
+        if info.counted && compression.is_none() && items > 0 {
+            let bytes = input.bytes_read();
+            self.context.kept.put(path, SharedFile::parsed(input, opened.into()), bytes);
+        }
         let TableInfo { schema, omitted, .. } = info;
         Ok(TableInput { format, schema, items, bytes, kind, frames, omitted })
     }

@@ -22,6 +22,7 @@ pub use label::Labels;
 pub(crate) use listing::Items;
 pub use listing::{Listing, SampleRef};
 
+use crate::kept_tables::KeptTables;
 use crate::{KeyEnds, OnError, Shapes};
 use listing::ListingBuilder;
 use packhorse_core::{Cancel, Error, Event, InputTable, Limits, Observer, Options, Registry, Result, Store};
@@ -95,6 +96,8 @@ pub(crate) struct Scan<'a> {
     pub(crate) observer: &'a dyn Observer,
     /// The request to stop.
     pub(crate) cancel: &'a Cancel,
+    /// Takes opened tables for later steps.
+    pub(crate) kept: &'a KeptTables,
 }
 
 /// Finds all inputs and groups them into samples, sorted by key and field.

@@ -1,0 +1,123 @@
+//! The metadata of an input is parsed once a job, and that of a shard once a loader.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong here fails the test")]
+
+use packhorse::core::{
+    ArchiveMember, Blocks, Format, FormatInfo, Input, InputTable, Limits, Options, Registry, Result, Schema, Source,
+    Table,
+};
+use packhorse::read::{Dataset, OpenOptions};
+use packhorse::storage::Local;
+use packhorse::{Recipe, Session};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
+
+static FORMATS: LazyLock<Registry> = LazyLock::new(packhorse::registry);
+
+/// A format whose opened inputs are counted.
+struct Counted(&'static str, Arc<AtomicUsize>);
+
+impl Counted {
+    fn format(&self) -> &'static dyn Format {
+        &**FORMATS.get(self.0).unwrap()
+    }
+}
+
+impl Format for Counted {
+    fn info(&self) -> &'static FormatInfo {
+        self.format().info()
+    }
+
+    fn source(&self, options: &Options, limits: Limits) -> Result<Box<dyn Source>> {
+        Ok(Box::new(CountedSource(self.format().source(options, limits)?, self.1.clone())))
+    }
+}
+
+struct CountedSource(Box<dyn Source>, Arc<AtomicUsize>);
+
+impl Source for CountedSource {
+    fn list(&self, input: &dyn Input, each: &mut dyn FnMut(ArchiveMember<'_>) -> Result<()>) -> Result<()> {
+        self.0.list(input, each)
+    }
+
+    fn open<'a>(&self, input: Arc<dyn Input + 'a>) -> Result<Box<dyn Table + 'a>> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.open(input)
+    }
+
+    fn tables(&self, input: &dyn Input) -> Result<Vec<InputTable>> {
+        self.0.tables(input)
+    }
+
+    fn columns<'a>(
+        &'a self,
+        input: &'a dyn Input,
+        choose: &mut dyn FnMut(&Schema) -> Result<Vec<usize>>,
+    ) -> Result<Option<Blocks<'a>>> {
+        self.0.columns(input, choose)
+    }
+}
+
+/// Formats that read `id` and write TFRecord, and how many inputs of `id` were opened.
+fn counted(id: &'static str) -> (Registry, Arc<AtomicUsize>) {
+    let count = Arc::<AtomicUsize>::default();
+    let formats = Registry::new().with(packhorse_tfrecord::TfRecord).with(Counted(id, count.clone()));
+    (formats, count)
+}
+
+/// A dataset of format `id` in three shards.
+fn dataset(dir: &Path, id: &str) -> PathBuf {
+    let (files, out) = (dir.join("files"), dir.join(id));
+    std::fs::create_dir_all(&files).unwrap();
+    for i in 0..300 {
+        std::fs::write(files.join(format!("{i:03}.txt")), format!("sample {i} ").repeat(40)).unwrap();
+    }
+    let recipe = Recipe::new(&files, id, &out).with("samples-per-shard", "100").unwrap();
+    packhorse::session().pack(&recipe).unwrap();
+    out
+}
+
+#[test]
+fn an_input_is_parsed_once_a_job() {
+    let dir = tempfile::tempdir().unwrap();
+    for id in ["hdf5", "parquet", "arrow", "root"] {
+        let inputs = match id {
+            "root" => {
+                let trees = dir.path().join("trees");
+                std::fs::create_dir(&trees).unwrap();
+                for name in ["tree-lz4", "tree-zlib", "tree-zstd"] {
+                    let tree = format!("{}/formats/root/tests/data/{name}.root", env!("CARGO_MANIFEST_DIR"));
+                    std::fs::copy(tree, trees.join(name).with_extension("root")).unwrap();
+                }
+                trees
+            }
+            // Its shards alone, as files of unknown origin.
+            _ => {
+                let whole = dataset(dir.path(), id);
+                std::fs::remove_file(whole.join("dataset.json")).unwrap();
+                let _ = std::fs::remove_file(whole.join("shard.h5"));
+                whole
+            }
+        };
+        let (formats, opened) = counted(id);
+        // Sizes are found by a trial, in which some inputs are read too.
+        let recipe = Recipe::new(&inputs, "tfrecord", dir.path().join(format!("{id} to tfrecord")));
+        let recipe = recipe.with("shard-size", "4KiB").unwrap();
+        let packed = Session::new(formats).jobs(4).pack(&recipe).unwrap_or_else(|e| panic!("{id}: {e}"));
+        assert!(packed.report.samples >= 60 && packed.report.shards > 1, "{id}: {:?}", packed.report);
+        assert_eq!(opened.load(Ordering::Relaxed), 3, "{id}");
+    }
+}
+
+#[test]
+fn a_shard_is_parsed_once_a_loader() {
+    let dir = tempfile::tempdir().unwrap();
+    for id in ["hdf5", "parquet", "arrow"] {
+        let shards = dataset(dir.path(), id);
+        let (formats, opened) = counted(id);
+        let dataset = Dataset::open(&formats, Arc::new(Local), &shards, &OpenOptions::default()).unwrap();
+        let loader = dataset.loader(20).field("text", "txt").seed(1).epochs(3).threads(2).build().unwrap();
+        let samples: usize = loader.map(|batch| batch.unwrap().rows()).sum();
+        assert_eq!((samples, opened.load(Ordering::Relaxed)), (900, 3), "{id}");
+    }
+}
