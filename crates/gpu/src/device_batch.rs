@@ -5,7 +5,7 @@ use crate::ring::Lease;
 use crate::upload_stream::{Fields, UploadStream};
 use crate::{DlDevice, Exported, Gpu, View};
 use packhorse_core::{Error, Result};
-use packhorse_read::{BatchMetadata, Layout};
+use packhorse_read::BatchMetadata;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A batch in the memory of a GPU, or being copied there.
@@ -73,13 +73,8 @@ impl<G: Gpu> DeviceBatch<G> {
     }
 
     /// Bytes copied for it.
-    pub fn used(&self) -> Result<usize> {
+    pub(crate) fn used(&self) -> Result<usize> {
         self.with(|fields| fields.metadata().used())
-    }
-
-    /// The layout of the fields that were copied with the batch.
-    pub fn layout(&self) -> Result<Arc<Layout>> {
-        self.with(|fields| Arc::clone(fields.layout()))
     }
 
     /// The names of its fields.

@@ -38,7 +38,7 @@ impl DlDevice {
     pub const CPU: Self = Self { device_type: 1, device_id: 0 };
 
     /// An NVIDIA GPU.
-    pub fn cuda(number: u32) -> Self {
+    pub(crate) fn cuda(number: u32) -> Self {
         Self { device_type: 2, device_id: i32::try_from(number).unwrap_or(i32::MAX) }
     }
 }

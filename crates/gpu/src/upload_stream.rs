@@ -204,7 +204,7 @@ impl<'b> Fields<'b> {
     }
 
     /// The names of all fields, those made on the GPU first.
-    pub fn names(&self) -> impl Iterator<Item = &'b str> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'b str> {
         let plan: &'b Plan = self.plan;
         let made = |name: &str| plan.outputs.iter().any(|(output, _)| output.name == name);
         let came = plan.layout.fields().iter().map(|field| field.name.as_str()).filter(move |name| !made(name));
@@ -217,7 +217,7 @@ impl<'b> Fields<'b> {
     }
 
     /// A field copied with the batch, even if one made on the GPU has the same name.
-    pub fn came(&self, name: &str) -> Option<View> {
+    pub(crate) fn came(&self, name: &str) -> Option<View> {
         let at = self.plan.layout.position(name)?;
         let field = self.plan.layout.fields().get(at)?;
         let place = self.metadata.place(at)?;
@@ -236,7 +236,7 @@ impl<'b> Fields<'b> {
     }
 
     /// A field made on the GPU.
-    pub fn made(&self, name: &str) -> Option<View> {
+    pub(crate) fn made(&self, name: &str) -> Option<View> {
         let (output, offset) = self.plan.outputs.iter().find(|(output, _)| output.name == name)?;
         let mut shape = output.tensor.shape.clone();
         // Batches without rows have no outputs.

@@ -29,7 +29,7 @@ impl Array {
     }
 
     /// The same numbers, borrowed.
-    pub fn view(&self) -> IntView<'_> {
+    pub(crate) fn view(&self) -> IntView<'_> {
         match self {
             Array::I16(values) => IntView::I16(values),
             Array::I32(values) => IntView::I32(values),
@@ -108,11 +108,6 @@ impl<'a> IntView<'a> {
             return Err(Error::content(message));
         }
         Ok(view)
-    }
-
-    /// The sequence lengths (`<i4`) in bytes of a Megatron `.idx`, where they start at byte 34.
-    pub fn lengths(bytes: &'a [u8]) -> Result<Self> {
-        Self::from_bytes("<i4", bytes)
     }
 
     /// The number of integers.

@@ -24,7 +24,7 @@ pub enum Json {
 
 impl Json {
     /// The text, indented by four.
-    pub fn dumps(&self) -> String {
+    pub(crate) fn dumps(&self) -> String {
         let mut text = String::new();
         self.write(0, &mut text);
         text

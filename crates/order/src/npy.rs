@@ -134,8 +134,8 @@ mod tests {
     #[test]
     fn bytes_at_any_alignment() {
         let bytes = [9, 1, 0, 0, 0, 255, 255, 255, 255];
-        let view = IntView::lengths(&bytes[1..]).unwrap();
+        let view = IntView::from_bytes("<i4", &bytes[1..]).unwrap();
         assert_eq!([view.get(0), view.get(1), view.get(2)], [Some(1), Some(-1), None]);
-        assert!(IntView::lengths(&bytes).is_err());
+        assert!(IntView::from_bytes("<i4", &bytes).is_err());
     }
 }

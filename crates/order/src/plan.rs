@@ -50,7 +50,7 @@ impl GptPlan {
     /// The plan for documents of `tokens` tokens in all.
     ///
     /// Errors: no tokens, a sequence length of 0 or beyond what Megatron's 32 bits hold, totals beyond 2^62.
-    pub fn new(options: &GptOptions, tokens: u64) -> Result<Self> {
+    pub(crate) fn new(options: &GptOptions, tokens: u64) -> Result<Self> {
         let (length, extra) = (u64::from(options.sequence_length), options.extra());
         if length == 0 || length >= i32::MAX as u64 {
             return Err(Error::config(format!("a sequence length of {length} tokens is not in 1..{}", i32::MAX)));

@@ -33,7 +33,7 @@ impl RandomState {
 
     /// The next 32 bits.
     #[inline]
-    pub fn next_u32(&mut self) -> u32 {
+    pub(crate) fn next_u32(&mut self) -> u32 {
         let word = match self.ready.get(self.next) {
             Some(&word) => word,
             None => self.refilled(),
@@ -44,7 +44,7 @@ impl RandomState {
 
     /// The next 64 bits: the high word is drawn first.
     #[inline]
-    pub fn next_u64(&mut self) -> u64 {
+    pub(crate) fn next_u64(&mut self) -> u64 {
         let high = u64::from(self.next_u32());
         high << 32 | u64::from(self.next_u32())
     }

@@ -52,12 +52,12 @@ impl Splits {
     }
 
     /// The text as given, which is part of the description that names Megatron's cache files.
-    pub fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
     /// The bounds of each split, from 0 to 1; `None` for an empty one.
-    pub fn matrix(&self) -> [Option<(f64, f64)>; 3] {
+    pub(crate) fn matrix(&self) -> [Option<(f64, f64)>; 3] {
         let mut begin = 0.0;
         self.shares.map(|share| {
             let end = begin + share;

@@ -85,7 +85,7 @@ impl IntArray {
     }
 
     /// The numbers, borrowed.
-    pub fn view(&self) -> IntView<'_> {
+    pub(crate) fn view(&self) -> IntView<'_> {
         match &*self.0 {
             Held::Array(array) => array.view(),
             Held::File { file, from, bytes, descr } => {
@@ -99,7 +99,7 @@ impl IntArray {
     /// A copy in memory, for building an index.
     ///
     /// Errors: a number that does not fit 32 bits, not enough memory.
-    pub fn to_i32s(&self) -> Result<Vec<i32>> {
+    pub(crate) fn to_i32s(&self) -> Result<Vec<i32>> {
         let view = self.view();
         let mut numbers = Vec::new();
         if numbers.try_reserve_exact(view.len()).is_err() {

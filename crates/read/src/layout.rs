@@ -92,7 +92,7 @@ impl Layout {
     }
 
     /// Bytes of the dense fields of a slab, which come first; ragged values follow them.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 }

@@ -84,14 +84,6 @@ impl<D: Device> Loader<D> {
         Ok(Self { pipeline: Pipeline::new(work, steps, config, device, prepare)? })
     }
 
-    /// The dataset; `None` for a stream.
-    pub fn dataset(&self) -> Option<&Dataset> {
-        match &self.pipeline.work().feed {
-            Feed::Dataset { reader, .. } => Some(reader.dataset()),
-            Feed::Stream { .. } => None,
-        }
-    }
-
     /// The counters of the cache in memory, if there is one.
     pub fn ram(&self) -> Option<RamCounters> {
         match &self.pipeline.work().feed {

@@ -108,7 +108,7 @@ impl Reader {
     }
 
     /// The dataset.
-    pub fn dataset(&self) -> &Dataset {
+    pub(crate) fn dataset(&self) -> &Dataset {
         &self.dataset
     }
 

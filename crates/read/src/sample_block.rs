@@ -94,7 +94,7 @@ impl SampleBlock {
     }
 
     /// The number of a sample in its dataset.
-    pub fn number(&self, row: usize) -> Option<u64> {
+    pub(crate) fn number(&self, row: usize) -> Option<u64> {
         self.numbers.get(row).copied()
     }
 
@@ -130,7 +130,7 @@ impl SampleBlock {
     }
 
     /// The memory held, in bytes.
-    pub fn weight(&self) -> usize {
+    pub(crate) fn weight(&self) -> usize {
         let typed: usize = self.pieces.iter().map(|piece| piece.rows.get_array_memory_size()).sum();
         self.bytes.capacity() + typed
     }

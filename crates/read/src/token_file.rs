@@ -131,7 +131,7 @@ impl TokenFile {
     }
 
     /// Its name for users.
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         self.input.name()
     }
 
@@ -146,7 +146,7 @@ impl TokenFile {
     }
 
     /// The type of its tokens in a batch of only this file.
-    pub fn token_type(&self) -> TokenType {
+    pub(crate) fn token_type(&self) -> TokenType {
         self.element.token_type()
     }
 

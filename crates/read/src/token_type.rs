@@ -25,7 +25,7 @@ impl TokenType {
     }
 
     /// As an Arrow type.
-    pub fn data_type(self) -> DataType {
+    pub(crate) fn data_type(self) -> DataType {
         match self {
             TokenType::U16 => DataType::UInt16,
             TokenType::I32 => DataType::Int32,

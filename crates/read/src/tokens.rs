@@ -53,7 +53,7 @@ impl Tokens {
     }
 
     /// The files.
-    pub fn files(&self) -> &[TokenFile] {
+    pub(crate) fn files(&self) -> &[TokenFile] {
         &self.files
     }
 

@@ -108,35 +108,6 @@ impl Location {
         }))
     }
 
-    /// The parent folder; `None` for a bucket, a server's root, and where [`Path::parent`] has none.
-    pub fn parent(&self) -> Option<Self> {
-        let up =
-            |path: &str| Some(path.trim_end_matches('/')).filter(|p| !p.is_empty()).map(|p| halves(p).0.to_owned());
-        Some(Self(match &self.0 {
-            LocationKind::Path(path) => LocationKind::Path(path.parent()?.to_owned()),
-            LocationKind::S3 { bucket, key } => LocationKind::S3 { bucket: bucket.clone(), key: up(key)? },
-            LocationKind::Web { site, path } => LocationKind::Web { site: site.clone(), path: up(path)? },
-        }))
-    }
-
-    /// The last path component, if there is one and it is UTF-8.
-    pub fn file_name(&self) -> Option<&str> {
-        match &self.0 {
-            LocationKind::Path(path) => path.file_name()?.to_str(),
-            LocationKind::S3 { key: path, .. } | LocationKind::Web { path, .. } => {
-                Some(halves(path.trim_end_matches('/')).1).filter(|name| !name.is_empty())
-            }
-        }
-    }
-
-    /// The path of a local location.
-    pub fn local_path(&self) -> Option<&Path> {
-        match &self.0 {
-            LocationKind::Path(path) => Some(path),
-            _ => None,
-        }
-    }
-
     pub(crate) fn place(&self) -> &LocationKind {
         &self.0
     }
@@ -257,11 +228,6 @@ fn below(path: &str, name: &str) -> String {
     }
 }
 
-/// The parts before and after the last slash.
-pub(crate) fn halves(path: &str) -> (&str, &str) {
-    path.rsplit_once('/').unwrap_or(("", path))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -271,13 +237,18 @@ mod tests {
         Location::parse(text).unwrap()
     }
 
+    fn local(text: &str) -> PathBuf {
+        let LocationKind::Path(path) = at(text).0 else { panic!("{text}") };
+        path
+    }
+
     #[test]
     fn urls_are_told_from_paths() {
         for path in ["/a/b", "a", "./x://y", "c:\\x", "a b?c#d%20", "//x", "1x://y", "s3:/x", ""] {
-            assert_eq!(at(path).local_path(), Some(Path::new(path)), "{path}");
+            assert_eq!(local(path), Path::new(path), "{path}");
         }
-        assert_eq!(at("file:///a%20b/c").local_path(), Some(Path::new("/a b/c")));
-        assert_eq!(at("FILE://localhost/a").local_path(), Some(Path::new("/a")));
+        assert_eq!(local("file:///a%20b/c"), Path::new("/a b/c"));
+        assert_eq!(local("FILE://localhost/a"), Path::new("/a"));
         for bad in
             ["file://host/a", "s3://", "s3:///x", "http://", "https:///x", "http://a@/x", "http://h/%2", "http://h/%2f"]
         {
@@ -301,7 +272,7 @@ mod tests {
     #[test]
     fn display_and_debug_show_no_secrets() {
         let signed = at("https://me:secret@Data.Example:8443/a%20b/x.tar?X-Amz-Signature=secret#top");
-        for text in [signed.to_string(), format!("{signed:?}"), signed.parent().unwrap().to_string()] {
+        for text in [signed.to_string(), format!("{signed:?}")] {
             assert!(!text.contains("secret") && !text.contains("me:"), "{text}");
         }
         assert_eq!(signed.to_string(), "https://data.example:8443/a%20b/x.tar");
@@ -322,22 +293,6 @@ mod tests {
             for bad in ["", "/x", "../x", "a/../x", "a//x", "a/", ".", "a\0"] {
                 assert_eq!(at(base).join(bad).unwrap_err().kind(), Kind::Content, "{bad}");
             }
-        }
-    }
-
-    #[test]
-    fn folders_and_names() {
-        for (text, parent, name) in [
-            ("s3://b/p/q/x", Some("s3://b/p/q"), Some("x")),
-            ("s3://b/x", Some("s3://b"), Some("x")),
-            ("s3://b", None, None),
-            ("http://h/a/b/", Some("http://h/a"), Some("b")),
-            ("http://h/a", Some("http://h/"), Some("a")),
-            ("http://h/", None, None),
-            ("/d/x", Some("/d"), Some("x")),
-        ] {
-            assert_eq!(at(text).parent().map(|l| l.to_string()).as_deref(), parent, "{text}");
-            assert_eq!(at(text).file_name(), name, "{text}");
         }
     }
 }

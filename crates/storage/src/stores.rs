@@ -30,11 +30,6 @@ impl Stores {
         }))
     }
 
-    /// The options for remote stores.
-    pub fn options(&self) -> &RemoteOptions {
-        &self.0.options
-    }
-
     /// The store for `location` and the path within it, a file or a folder. Sends no request yet.
     ///
     /// A remote store is read-only: writing calls are `Unsupported`. It is thread-safe and blocks, also when called

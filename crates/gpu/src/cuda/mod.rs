@@ -78,7 +78,7 @@ impl Cuda {
     }
 
     /// The GPU's unique identifier (`GPU-01234567-…`), if the driver has one.
-    pub fn uuid(&self) -> Option<String> {
+    pub(crate) fn uuid(&self) -> Option<String> {
         if !context::has("cuDeviceGetUuid") {
             return None;
         }
@@ -103,21 +103,6 @@ impl Cuda {
         }
         // SAFETY: this function's contract.
         unsafe { Stream::foreign(&self.inner.context, handle) }
-    }
-
-    /// The stream that a DLPack consumer names: 1 for the default stream, -1 for no synchronisation (`None`), else a
-    /// handle.
-    ///
-    /// Errors: as for [`Cuda::stream_from_raw`].
-    ///
-    /// # Safety
-    /// As for [`Cuda::stream_from_raw`].
-    pub unsafe fn dlpack_stream(&self, stream: i64) -> Result<Option<Stream>> {
-        match usize::try_from(stream) {
-            // SAFETY: this function's contract.
-            Ok(handle) => unsafe { self.stream_from_raw(handle) }.map(Some),
-            Err(_) => Ok(None),
-        }
     }
 
     /// Blocks until all work queued on `stream` has finished.

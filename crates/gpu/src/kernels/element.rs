@@ -44,13 +44,13 @@ impl Element {
     }
 
     /// The element type for this Arrow type; `None` for types that are not numbers.
-    pub fn of(data_type: &DataType) -> Option<Self> {
+    pub(crate) fn of(data_type: &DataType) -> Option<Self> {
         let found = Self::ALL.iter().find(|(.., known)| known.as_ref() == Some(data_type));
         found.map(|(element, ..)| *element)
     }
 
     /// The name used in kernel names.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         Self::ALL.iter().find(|(element, ..)| *element == self).map_or("", |(_, name, ..)| *name)
     }
 }

@@ -7,13 +7,12 @@ use super::room::{self, PREFIX};
 use super::share::Share;
 use super::staged::{self, Owner};
 use super::{CacheFile, CacheSource, DirOptions};
-use crate::parallel::in_parallel;
 use packhorse_core::{Cancel, Context, Error, Event, Input, Kind, Observer, Result};
-use packhorse_dataset::{MANIFEST, ShardRecord};
+use packhorse_dataset::MANIFEST;
 use packhorse_storage::Lock;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 /// Copies of a dataset's files in a local folder.
@@ -29,7 +28,7 @@ use std::time::SystemTime;
 ///
 /// A copy gets its name when it is complete, synced and verified, so a process may end at any moment. An error of the
 /// folder's file system ends the filling with one warning; reading continues from the source.
-pub struct DirCache {
+pub(crate) struct DirCache {
     folder: Folder,
     options: DirOptions,
     share: Share,
@@ -54,7 +53,7 @@ impl DirCache {
     ///
     /// Errors: an invalid fraction, a folder that is another dataset or the source itself (kind `Config`); a folder
     /// that can't be created. A read-only folder is reported to `observer` and used without adding copies.
-    pub fn open(source: CacheSource, options: DirOptions, observer: Arc<dyn Observer>) -> Result<Self> {
+    pub(crate) fn open(source: CacheSource, options: DirOptions, observer: Arc<dyn Observer>) -> Result<Self> {
         let share = Share::new(options.fraction)?;
         let staged = is_staged(&source, &options.dir)?;
         let digits: String = source.dataset.to_string().chars().take(16).collect();
@@ -88,22 +87,18 @@ impl DirCache {
     }
 
     /// The folder of this dataset's copies.
-    pub fn dir(&self) -> &Path {
+    pub(crate) fn dir(&self) -> &Path {
         self.folder.dir()
     }
 
     /// Whether the file is in the part to cache.
-    pub fn wants(&self, file: &CacheFile) -> bool {
+    pub(crate) fn wants(&self, file: &CacheFile) -> bool {
         self.share.has_name(file.stem())
     }
 
-    /// The copy of a shard, made now if needed. See [`DirCache::file`].
-    pub fn shard(&self, shard: &ShardRecord) -> Result<Option<Box<dyn Input>>> {
-        self.file(&shard.into())
-    }
-
     /// The copy of a file, if it exists. It is not evicted while the result is open.
-    pub fn present(&self, file: &CacheFile) -> Result<Option<Box<dyn Input>>> {
+    #[cfg(test)]
+    pub(crate) fn present(&self, file: &CacheFile) -> Result<Option<Box<dyn Input>>> {
         let held = self.folder.find(file)?.inspect(|held| used(&held.lock));
         Ok(held.map(|held| Box::new(held) as Box<dyn Input>))
     }
@@ -112,35 +107,15 @@ impl DirCache {
     /// to cache, there is no space, or another process is copying it and the options say not to wait.
     ///
     /// Errors: the original differs from the manifest (`Content`), or can't be read.
-    pub fn file(&self, file: &CacheFile) -> Result<Option<Box<dyn Input>>> {
-        let outcome = self.have(file, self.options.wait, &|_| {}, &Cancel::default())?;
+    pub(crate) fn file(&self, file: &CacheFile) -> Result<Option<Box<dyn Input>>> {
+        let outcome = self.have(file)?;
         Ok(match outcome {
             Outcome::Here(held) => Some(Box::new(held)),
             Outcome::Busy | Outcome::None => None,
         })
     }
 
-    /// Copies those files that are in the part to cache, `jobs` at a time, and returns the number of copies. Reports
-    /// progress to the observer ([`Event::Staged`]).
-    ///
-    /// Errors: the first one of [`DirCache::file`].
-    pub fn fill(&self, files: &[CacheFile], jobs: usize, cancel: &Cancel) -> Result<usize> {
-        let wanted: Vec<&CacheFile> = files.iter().filter(|file| self.wants(file)).collect();
-        let (bytes, count) = (wanted.iter().map(|file| file.bytes).sum(), wanted.len() as u64);
-        self.observer.event(&Event::Staging { files: count, bytes });
-        let here = AtomicUsize::new(0);
-        let each = |bytes| self.observer.event(&Event::Staged { bytes });
-        in_parallel(wanted.len(), jobs, |i| {
-            let Some(file) = wanted.get(i) else { return Ok(()) };
-            if let Outcome::Here(_) = self.have(file, true, &each, cancel)? {
-                here.fetch_add(1, Ordering::Relaxed);
-            }
-            Ok(())
-        })?;
-        Ok(here.into_inner())
-    }
-
-    fn have(&self, file: &CacheFile, wait: bool, each: &(dyn Fn(u64) + Sync), cancel: &Cancel) -> Result<Outcome> {
+    fn have(&self, file: &CacheFile) -> Result<Outcome> {
         if let Some(held) = self.folder.find(file)? {
             used(&held.lock);
             return Ok(Outcome::Here(held));
@@ -149,9 +124,8 @@ impl DirCache {
             return Ok(Outcome::None);
         }
         while !self.stopped.load(Ordering::Relaxed) {
-            cancel.check()?;
-            match self.make(file, each, cancel) {
-                Ok(Outcome::Busy) if wait => std::thread::sleep(LOOK),
+            match self.make(file) {
+                Ok(Outcome::Busy) if self.options.wait => std::thread::sleep(LOOK),
                 Ok(outcome) => return Ok(outcome),
                 Err(Trouble::There(e)) => return Err(e),
                 Err(Trouble::Here(e)) if e.kind() == Kind::Bug => return Err(e),
@@ -161,7 +135,7 @@ impl DirCache {
         Ok(Outcome::None)
     }
 
-    fn make(&self, file: &CacheFile, each: &(dyn Fn(u64) + Sync), cancel: &Cancel) -> Result<Outcome, Trouble> {
+    fn make(&self, file: &CacheFile) -> Result<Outcome, Trouble> {
         let Some(lock) = self.folder.lock(file).map_err(Trouble::Here)? else { return Ok(Outcome::Busy) };
         // The previous holder of the lock has made it.
         if let Some(held) = self.folder.find(file).map_err(Trouble::Here)? {
@@ -172,7 +146,7 @@ impl DirCache {
         {
             return Ok(Outcome::None);
         }
-        self.folder.fetch(file, &Fetch { reads: self.options.reads, cancel, each })?;
+        self.folder.fetch(file, &Fetch { reads: self.options.reads, cancel: &Cancel::default(), each: &|_| {} })?;
         let held = self.folder.find(file).map_err(Trouble::Here)?;
         Ok(held.map_or(Outcome::None, Outcome::Here))
     }

@@ -6,18 +6,18 @@ use std::path::{Component, Path};
 
 /// A file: its name, its length, and how a copy is validated.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CacheFile {
+pub(crate) struct CacheFile {
     /// Its path relative to the dataset's folder.
-    pub name: String,
+    pub(crate) name: String,
     /// Its length.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
     /// How a copy is validated beyond its length.
-    pub check: Check,
+    pub(crate) check: Check,
 }
 
 /// How a copy is validated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Check {
+pub(crate) enum Check {
     /// By this digest when it is made.
     Digest(Digest),
     /// By this modification time, which the copy gets: see [`CacheSource::file`](super::CacheSource::file).

@@ -1,9 +1,8 @@
 //! Caches the bytes of shards in memory or in a local folder.
 //!
 //! ```text
-//! Store ──┬───────────────────────────────→ Input ── RamCache::wrap ──→ Input
-//!         └── DirCache::fill ─→ folder ──→ DirCache::shard
-//!                 stage ──────────┘
+//! Store ──┬──────────────────────────→ Input ── RamCache::wrap ──→ Input
+//!         └── stage ─→ folder ──→ DirCache::file
 //! ```
 //!
 //! * **The cached part** is fixed and pseudo-random, as large as the space allows. An LRU cache has no hits when a
@@ -28,11 +27,12 @@ mod source;
 mod stage;
 mod staged;
 
-pub use dir::DirCache;
+pub(crate) use dir::DirCache;
 pub use dir_options::DirOptions;
-pub use file::{CacheFile, Check};
-pub use ram::RamCache;
-pub use ram_options::{RamCounters, RamOptions};
-pub use source::CacheSource;
+pub(crate) use file::{CacheFile, Check};
+pub(crate) use ram::RamCache;
+pub use ram_options::RamCounters;
+pub(crate) use ram_options::RamOptions;
+pub(crate) use source::CacheSource;
 pub use stage::{StageOptions, stage};
 pub use staged::{Staged, Unfit};

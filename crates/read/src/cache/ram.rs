@@ -19,7 +19,7 @@ const LONGEST: u64 = 1 << 46;
 /// first thread that needs it, while others wait; from then on it stays, and reading it takes no lock. Of other chunks,
 /// the requested bytes are read every time.
 #[derive(Clone)]
-pub struct RamCache(Arc<Inner>);
+pub(crate) struct RamCache(Arc<Inner>);
 
 struct Inner {
     options: RamOptions,
@@ -34,7 +34,7 @@ struct Inner {
 
 impl RamCache {
     /// An empty cache. Errors (kind `Config`): chunks of less than 4 KiB or more than 1 GiB.
-    pub fn new(options: &RamOptions) -> Result<Self> {
+    pub(crate) fn new(options: &RamOptions) -> Result<Self> {
         if !(4096..=1 << 30).contains(&options.chunk) {
             return Err(Error::config(format!("chunks of {} bytes: give 4 KiB to 1 GiB", options.chunk)));
         }
@@ -47,7 +47,7 @@ impl RamCache {
 
     /// Reads `input`, the shard of this number, through the cache. An input of unknown length, or of more than 64 TiB,
     /// is returned unchanged. Cached chunks of a shard of this number with another length are dropped.
-    pub fn wrap(&self, shard: u64, input: Box<dyn Input>) -> Box<dyn Input> {
+    pub(crate) fn wrap(&self, shard: u64, input: Box<dyn Input>) -> Box<dyn Input> {
         let Some(len) = input.len().filter(|&len| len <= LONGEST) else { return input };
         let cache = &*self.0;
         let mut shards = cache.shards.lock().unwrap_or_else(PoisonError::into_inner);
@@ -62,7 +62,7 @@ impl RamCache {
     }
 
     /// The counters so far.
-    pub fn counters(&self) -> RamCounters {
+    pub(crate) fn counters(&self) -> RamCounters {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let Inner { hits, misses, bytes_hit, bytes_read, held, .. } = &*self.0;
         let (hits, misses) = (of(hits), of(misses));

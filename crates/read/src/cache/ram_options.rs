@@ -2,20 +2,20 @@
 
 /// The size of a cache in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RamOptions {
+pub(crate) struct RamOptions {
     /// The maximum number of cached bytes.
-    pub limit: u64,
+    pub(crate) limit: u64,
     /// Bytes of all shards that will be read, which determine the cached fraction.
-    pub total: u64,
+    pub(crate) total: u64,
     /// The size of a chunk, at least 4096 bytes; chunks begin at multiples of it.
-    pub chunk: u64,
+    pub(crate) chunk: u64,
     /// The seed that selects the cached part: give different ones to ranks that can share their parts.
-    pub seed: u64,
+    pub(crate) seed: u64,
 }
 
 impl RamOptions {
     /// `limit` bytes of `total`, in chunks of 1 MiB.
-    pub fn new(limit: u64, total: u64) -> Self {
+    pub(crate) fn new(limit: u64, total: u64) -> Self {
         Self { limit, total, chunk: 1 << 20, seed: 0 }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// The folder of a dataset in its store, and the identity of the dataset.
 #[derive(Clone)]
-pub struct CacheSource {
+pub(crate) struct CacheSource {
     pub(super) store: Arc<dyn Store>,
     pub(super) root: PathBuf,
     pub(super) dataset: Digest,
@@ -19,12 +19,12 @@ pub struct CacheSource {
 
 impl CacheSource {
     /// The dataset in the folder `root` that `manifest` describes; its root digest identifies it.
-    pub fn sealed(store: Arc<dyn Store>, root: impl Into<PathBuf>, manifest: &Manifest) -> Self {
+    pub(crate) fn sealed(store: Arc<dyn Store>, root: impl Into<PathBuf>, manifest: &Manifest) -> Self {
         Self::new(store, root.into(), manifest.root)
     }
 
     /// Third-party shards in the folder `root`, identified by `location`, the text that names them.
-    pub fn foreign(store: Arc<dyn Store>, root: impl Into<PathBuf>, location: &str) -> Self {
+    pub(crate) fn foreign(store: Arc<dyn Store>, root: impl Into<PathBuf>, location: &str) -> Self {
         Self::new(store, root.into(), Digest::of(location.as_bytes()))
     }
 
@@ -39,7 +39,7 @@ impl CacheSource {
     }
 
     /// A file without a recorded digest, validated by its current state in the store.
-    pub fn file(&self, name: impl Into<String>, stat: &FileStat) -> CacheFile {
+    pub(crate) fn file(&self, name: impl Into<String>, stat: &FileStat) -> CacheFile {
         CacheFile { name: name.into(), bytes: stat.size, check: Check::Modified(self.stamp(stat)) }
     }
 

@@ -4,7 +4,6 @@ use super::fetch::OpenFile;
 use super::link::Link;
 use super::object::{QueryResult, RemoteObject};
 use super::pieces::Pieces;
-use crate::location::halves;
 use bytes::{Buf, Bytes};
 use packhorse_core::{Error, FileStat, Input, Result};
 use std::io::{self, Read};
@@ -73,9 +72,9 @@ impl Input for RemoteFile {
     }
 
     fn sibling(&self, name: &str) -> Result<Option<Box<dyn Input>>> {
-        let key = match halves(&self.opened.object.key) {
-            ("", _) => name.to_owned(),
-            (folder, _) => format!("{folder}/{name}"),
+        let key = match self.opened.object.key.rsplit_once('/') {
+            None | Some(("", _)) => name.to_owned(),
+            Some((folder, _)) => format!("{folder}/{name}"),
         };
         match Self::open(self.link.clone(), RemoteObject { key, ..self.opened.object.clone() }) {
             Ok(file) => Ok(Some(Box::new(file))),
