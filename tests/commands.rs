@@ -175,6 +175,28 @@ fn every_line_of_the_log_is_json() {
 }
 
 #[test]
+fn names_in_backticks_are_data_and_settings_in_messages_are_flags() {
+    let dir = inputs();
+    std::fs::create_dir(dir.path().join("in/`jobs`")).unwrap();
+    std::fs::write(dir.path().join("in/`jobs`/`shuffle`.jpg"), "no picture").unwrap();
+    let json = |output: Output| -> Vec<Value> {
+        let text = String::from_utf8(output.stderr).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let pack = ["pack", "in", "--to", "webdataset", "--out", "out", "--labels", "parent", "--log", "json"];
+
+    let refused = json(run(dir.path(), &[&pack[..], &["--key-ends", "regex:it's"]].concat()));
+    assert!(refused[0]["message"].as_str().unwrap().contains(r"--key-ends 'regex:it'\''s'"), "{refused:?}");
+
+    let skips = json(run(dir.path(), &[&pack[..], &["--image", "check", "--on-error", "skip"]].concat()));
+    let skip = skips.iter().find(|event| event["event"] == "skipped").unwrap();
+    assert!(skip["input"].as_str().unwrap().ends_with("`jobs`/`shuffle`.jpg"), "{skip}");
+    let plan = ["plan", "in", "--to", "webdataset", "--out", "x", "--labels", "parent", "--dry-run", "--json"];
+    let plan: Value = serde_json::from_str(&stdout(dir.path(), &plan)).unwrap();
+    assert!(plan["classes"].as_array().unwrap().contains(&"`jobs`".into()), "{plan}");
+}
+
+#[test]
 fn without_a_terminal_the_log_is_text_and_json_only_on_request() {
     let dir = inputs();
     std::fs::write(dir.path().join("in/noext"), "").unwrap();

@@ -62,6 +62,14 @@ fn each_tree_becomes_a_dataset() {
 }
 
 #[test]
+fn the_extension_of_the_folder_names_the_format_of_all_trees() {
+    let dir = inputs();
+    let output = packhorse(dir.path(), &["pack", "in", "--out", "out.parquet", "--tree", "*", "--json", "--quiet"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(dir.path().join("out.parquet/runs/shard-000000.parquet").exists());
+}
+
+#[test]
 fn all_trees_are_refused_where_that_makes_no_sense() {
     let dir = inputs();
     let all = |out: &'static str| ["pack", "in", "--to", "arrow", "--out", out, "--tree", "*"];

@@ -20,7 +20,7 @@ impl Style {
     /// Shows a result.
     pub(crate) fn show(self, value: &Value, text: &str) -> Result<()> {
         if self.json {
-            return print(&flags(&format!("{value:#}\n")));
+            return print(&format!("{value:#}\n"));
         }
         if self.quiet { Ok(()) } else { print(&flags(text)) }
     }
@@ -57,22 +57,26 @@ pub(crate) fn done(result: io::Result<()>) -> Result<()> {
 /// Reports an error on standard error.
 pub(crate) fn report_error(error: &Error, as_json: bool) {
     let line = match as_json {
-        true => json!({
-            "event": "error",
-            "kind": error.kind().name(),
-            "code": error.code().name(),
-            "message": error.message(),
-            "hint": error.hints(),
-            "input": error.input(),
-            "sample": error.sample(),
-            "field": error.field(),
-            "row": error.row(),
-        })
-        .to_string(),
-        false => format!("error: {error}"),
+        true => error_event("error", "message", error).to_string(),
+        false => flags(&format!("error: {error}")).into_owned(),
     };
     // Standard error may be closed: then there is no other place to report that.
-    let _ = writeln!(io::stderr().lock(), "{}", flags(&line));
+    let _ = writeln!(io::stderr().lock(), "{line}");
+}
+
+/// An error as JSON, its message under the name `said`.
+pub(crate) fn error_event(event: &str, said: &str, error: &Error) -> Value {
+    json!({
+        "event": event,
+        "kind": error.kind().name(),
+        "code": error.code().name(),
+        said: flags(error.message()),
+        "hint": error.hints().map(flags),
+        "input": error.input(),
+        "sample": error.sample(),
+        "field": error.field(),
+        "row": error.row(),
+    })
 }
 
 /// `1 shard`, `2 shards`.

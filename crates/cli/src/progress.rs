@@ -1,5 +1,6 @@
 //! Progress on standard error: a bar, lines of text, or lines of JSON.
 
+use crate::outcome::error_event;
 use crate::settings::flags;
 use crate::status_line::{WorkStatus, clock};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -152,7 +153,8 @@ impl Progress {
     }
 
     fn say(&self, text: &str) {
-        self.stage().bar.suspend(|| line(text));
+        // File names must not control the terminal.
+        self.stage().bar.suspend(|| line(&flags(text).replace(char::is_control, "?")));
     }
 
     /// `bytes` more were read in a stage without a total.
@@ -196,7 +198,7 @@ impl Progress {
     fn skipped(&self, error: &packhorse_core::Error) {
         self.counts.skipped.fetch_add(1, Ordering::Relaxed);
         if self.show == Show::Json {
-            return self.emit(&json!({"event": "skipped", "input": error.input(), "sample": error.sample(), "kind": error.kind().name(), "code": error.code().name(), "field": error.field(), "row": error.row(), "reason": error.message(), "hint": error.hints()}));
+            return self.emit(&error_event("skipped", "reason", error));
         }
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         said.skips += 1;
@@ -242,7 +244,7 @@ impl Observer for Progress {
             }
             Event::Skipped(error) => self.skipped(error),
             Event::Warning(text) => match self.show {
-                Show::Json => self.emit(&json!({"event": "warning", "message": text})),
+                Show::Json => self.emit(&json!({"event": "warning", "message": flags(text)})),
                 Show::Quiet | Show::Bar | Show::Lines => self.say(&format!("warning: {text}")),
             },
             Event::Staging { files, bytes } => {
@@ -267,6 +269,6 @@ fn style(template: &str) -> ProgressStyle {
 }
 
 fn line(text: &str) {
-    // File names must not control the terminal. Standard error may be closed.
-    let _ = writeln!(std::io::stderr().lock(), "{}", flags(text).replace(char::is_control, "?"));
+    // Standard error may be closed.
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
 }

@@ -22,7 +22,9 @@ pub(super) fn pack(
 ) -> Result<ExitCode> {
     let out = recipe.folder()?;
     check_places(recipe, out)?;
-    let mut of_one = Recipe { tree: None, ..recipe.clone() };
+    // The extension of OUT may name the format; the folders of the trees have none.
+    let to = Some(recipe.format(context.registry)?);
+    let mut of_one = Recipe { tree: None, to, ..recipe.clone() };
     let names = choose(context, recipe, &session.trees(&of_one)?)?;
     let (mut values, mut text, mut fault) = (Map::new(), String::new(), None);
     for name in names {

@@ -103,7 +103,9 @@ impl Recipe {
     }
 
     /// The format of the shards: `to`, or the one that the extension of `out` names (`photos.parquet`).
-    fn format(&self, registry: &Registry) -> Result<String> {
+    ///
+    /// Errors: `Config` if neither names a format, `Unsupported` for one that can't be written.
+    pub fn format(&self, registry: &Registry) -> Result<String> {
         let writes = |format: &&Arc<dyn Format>| {
             format.sink(&Options::new()).map_or_else(|e| e.kind() != Kind::Unsupported, |_| true)
         };
