@@ -10,7 +10,7 @@ mod common {
 
 use common::process::packhorse;
 use common::tree::{assert_equal, tree};
-use packhorse::core::{Kind, Registry};
+use packhorse::core::{Code, Kind, Registry};
 use packhorse::pack::{Setting, Takes};
 use packhorse::{Labels, Recipe, Session, Shuffle};
 use proptest::prelude::*;
@@ -167,6 +167,42 @@ fn an_unknown_setting_is_refused_with_the_name_that_is_meant() {
     assert!(ended.said.contains("did you mean shard-size?"), "{ended:?}");
     let error = serde_json::from_str::<Recipe>(r#"{"shard-sise": "1GB"}"#).unwrap_err().to_string();
     assert!(error.contains("shard-sise"), "{error}");
+}
+
+#[test]
+fn what_the_command_line_refuses_is_refused_of_a_value_and_of_a_document() {
+    let dir = tempfile::tempdir().unwrap();
+    inputs(dir.path());
+    let (input, out) = (dir.path().join("files"), dir.path().join("out"));
+    let session = packhorse::session();
+    let base = || Recipe::new(&input, "webdataset", &out);
+    for (name, recipe, flags) in [
+        ("key", Recipe { metadata: Some("t.csv".into()), ..base() }, &["--metadata", "t.csv"][..]),
+        ("from", Recipe { read: vec!["a=b".to_owned()], ..base() }, &["--read", "a=b"]),
+        ("tokenizer", Recipe { append_eod: true, ..base() }, &["--append-eod"]),
+        ("limit", Recipe { limit: Some(0), ..base() }, &["--limit", "0"]),
+        ("quality", Recipe { quality: 200, ..base() }, &["--quality", "200"]),
+        (
+            "classes",
+            Recipe { classes: Some("c".into()), classes_from: Some("d".into()), ..base().labels(Labels::Folders) },
+            &["--labels", "folders", "--classes", "c", "--classes-from", "d"],
+        ),
+    ] {
+        let refused =
+            [session.plan(&recipe).map(drop), session.pack(&recipe).map(drop), session.scan(&recipe).map(drop)];
+        for error in refused.map(Result::unwrap_err) {
+            assert_eq!((error.kind(), error.code()), (Kind::Config, Code::BadSetting), "{error}");
+            assert!(error.to_string().contains(&format!("`{name}`")), "{error}");
+        }
+        let document = serde_json::to_string(&recipe).unwrap();
+        let read = serde_json::from_str::<Recipe>(&document);
+        assert!(read.map_or(true, |recipe| recipe.check().is_err()), "{document}");
+        let line = [&["pack", input.to_str().unwrap(), "--to", "webdataset", "--out", out.to_str().unwrap()], flags];
+        let ended = packhorse(&line.concat()).run();
+        assert_eq!(ended.code(), 2, "{ended:?}");
+        assert!(ended.said.contains(&format!("--{name}")), "{ended:?}");
+    }
+    assert!(!out.exists());
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Flags from the declaration of a recipe's settings: same names, values and defaults.
 
+use crate::settings::{POSITIONAL, flags_of};
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches, ValueHint, value_parser};
 use packhorse_pack::{Recipe, Setting, Takes};
@@ -8,9 +9,6 @@ use std::path::PathBuf;
 /// The settings of a recipe as flags.
 #[derive(Clone)]
 pub(crate) struct RecipeFlags(pub(crate) Recipe);
-
-/// The setting without a flag: a positional argument.
-const POSITIONAL: &str = "input";
 
 impl Args for RecipeFlags {
     fn augment_args(command: Command) -> Command {
@@ -46,7 +44,7 @@ const COMMON: [&str; 10] =
     ["input", "to", "out", "on-error", "labels", "shuffle", "shard-size", "split", "image", "tokenizer"];
 
 fn flag(setting: &'static Setting) -> Arg {
-    let about = as_flags(setting.about.trim_start());
+    let about = flags_of(setting.about.trim_start(), &|name| Setting::named(name).is_ok());
     let first = about.split_once(". ").map_or(about.as_str(), |(first, _)| first).to_owned();
     let arg = Arg::new(setting.field).help(first).long_help(about);
     let arg = arg.hide_short_help(!COMMON.contains(&setting.name));
@@ -56,41 +54,21 @@ fn flag(setting: &'static Setting) -> Arg {
     };
     let arg = match setting.takes {
         Takes::Switch => return arg.action(ArgAction::SetTrue),
-        Takes::Text => arg.value_parser(move |text: &str| Recipe::default().with(setting.name, text).map(drop)),
-        Takes::Texts => arg.value_parser(value_parser!(String)).value_delimiter(','),
+        Takes::Text | Takes::Texts | Takes::Number(..) => {
+            arg.value_parser(move |text: &str| setting.check(text.as_ref()))
+        }
         Takes::OneOf(words) => arg.value_parser(PossibleValuesParser::new(words)),
-        Takes::Number(from, to) => arg.value_parser(value_parser!(u64).range(from..=to)),
         Takes::File => path(arg, ValueHint::FilePath),
         Takes::Folder => path(arg, ValueHint::DirPath),
         Takes::Path => path(arg, ValueHint::AnyPath),
     };
     let arg = arg.value_name(setting.value).action(if setting.repeats { ArgAction::Append } else { ArgAction::Set });
     let arg = setting.short.into_iter().fold(arg, Arg::short);
-    let arg = setting.default.into_iter().fold(arg, Arg::default_value);
-    let arg = setting.needs.into_iter().fold(arg, |arg, other| arg.requires(field(other)));
-    setting.excludes.into_iter().fold(arg, |arg, other| arg.conflicts_with(field(other)))
+    setting.default.into_iter().fold(arg, Arg::default_value)
 }
 
 fn path(arg: Arg, hint: ValueHint) -> Arg {
     arg.value_parser(value_parser!(PathBuf)).value_hint(hint)
-}
-
-fn field(name: &'static str) -> &'static str {
-    Setting::named(name).map_or(name, |setting| setting.field)
-}
-
-/// `text` with the settings that it names in backticks as the flags that they are here.
-fn as_flags(text: &str) -> String {
-    let shown = |part: &str| {
-        let (name, value) = part.split_once('=').map_or((part, None), |(name, value)| (name, Some(value)));
-        match (name, value) {
-            (POSITIONAL, _) => "INPUT".to_owned(),
-            (name, None) => format!("--{name}"),
-            (name, Some(value)) => format!("--{name} {value}"),
-        }
-    };
-    let parts = text.split('`').enumerate();
-    parts.map(|(i, part)| if i % 2 == 1 { shown(part) } else { part.to_owned() }).collect()
 }
 
 #[cfg(test)]
@@ -116,16 +94,8 @@ mod tests {
         assert_eq!(recipe, wanted);
         let recipe = parsed("pack --metadata t.csv --key k --columns a,b").unwrap();
         assert_eq!(recipe.columns, ["a", "b"]);
-        for bad in ["--shuffle x", "--quality 0", "--on-error perhaps", "--shard-size 20", "--key k", "--limit 0"] {
+        for bad in ["--shuffle x", "--quality 0", "--on-error perhaps", "--shard-size 20", "--limit 0"] {
             assert!(parsed(&format!("pack a {bad}")).is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn help_names_flags() {
-        assert_eq!(
-            as_flags("below `input` (with `from=text`), see `metadata`"),
-            "below INPUT (with --from text), see --metadata"
-        );
     }
 }

@@ -17,24 +17,31 @@ fn collect(command: &Command, found: &mut BTreeSet<String>) {
     command.get_subcommands().for_each(|command| collect(command, found));
 }
 
-/// `text` with each setting in backticks as a flag, and within a command in backticks (`` `packhorse verify full` ``)
-/// too. Other text in backticks stays.
+/// The setting without a flag: a positional argument.
+pub(crate) const POSITIONAL: &str = "input";
+
+/// [`flags_of`] a message, with the flags of all commands.
 pub(crate) fn flags(text: &str) -> Cow<'_, str> {
     if !text.contains('`') {
         return Cow::Borrowed(text);
     }
+    flags_of(text, &|name| FLAGS.contains(name)).into()
+}
+
+/// `text` with each setting in backticks as a flag, and within a command in backticks (`` `packhorse verify full` ``)
+/// too. Other text in backticks stays.
+pub(crate) fn flags_of(text: &str, is_flag: &dyn Fn(&str) -> bool) -> String {
     let mut shown = String::with_capacity(text.len() + 16);
     let mut rest = text;
     while let Some((before, code, after)) = quoted(rest) {
         shown.push_str(before);
-        match flag(code) {
+        match flag(code, is_flag) {
             Some(flag) => shown.push_str(&flag),
-            None => shown.extend(["`", &within(code), "`"]),
+            None => shown.extend(["`", &within(code, is_flag), "`"]),
         }
         rest = after;
     }
-    shown.push_str(rest);
-    Cow::Owned(shown)
+    shown + rest
 }
 
 /// Splits `text` at its first part in backticks: before, inside, after.
@@ -45,21 +52,24 @@ fn quoted(text: &str) -> Option<(&str, &str, &str)> {
 }
 
 /// A command with flags in the place of settings.
-fn within(code: &str) -> Cow<'_, str> {
+fn within<'a>(code: &'a str, is_flag: &dyn Fn(&str) -> bool) -> Cow<'a, str> {
     let Some(rest) = code.strip_prefix("packhorse ") else { return Cow::Borrowed(code) };
     let mut words = rest.split(' ');
     let verb = words.next().unwrap_or_default();
-    let words = words.map(|word| format!(" {}", flag(word).unwrap_or_else(|| word.to_owned())));
+    let words = words.map(|word| format!(" {}", flag(word, is_flag).unwrap_or_else(|| word.to_owned())));
     Cow::Owned(format!("packhorse {verb}{}", words.collect::<String>()))
 }
 
 /// `name` or `name=value` as a flag, if one has the name.
-fn flag(setting: &str) -> Option<String> {
+fn flag(setting: &str, is_flag: &dyn Fn(&str) -> bool) -> Option<String> {
     let (name, value) = match setting.split_once('=') {
         Some((name, value)) => (name, Some(value)),
         None => (setting, None),
     };
-    FLAGS.contains(name).then(|| match value {
+    if name == POSITIONAL {
+        return Some("INPUT".to_owned());
+    }
+    is_flag(name).then(|| match value {
         Some(value) => format!("--{name} {}", word(value)),
         None => format!("--{name}"),
     })
@@ -86,6 +96,7 @@ mod tests {
             ("`from=hdf5` `read=scale=apply`", "--from hdf5 --read scale=apply"),
             ("or `tree=*`", "or --tree '*'"),
             ("`name=it's`", r"--name 'it'\''s'"),
+            ("below `input` (with `from=text`)", "below INPUT (with --from text)"),
             ("run `packhorse seal`", "run `packhorse seal`"),
             ("`packhorse verify full` shows", "`packhorse verify --full` shows"),
             ("the feature `remote`", "the feature `remote`"),

@@ -1,6 +1,6 @@
 //! Splits the name of a file into the key of its sample and its field.
 
-use packhorse_core::{Code, Error, MemberName, NameFault, Result, member_name, split_base};
+use packhorse_core::{Error, MemberName, NameFault, Result, member_name, split_base};
 use regex::bytes::Regex;
 use std::fmt;
 use std::str::FromStr;
@@ -69,15 +69,14 @@ impl FromStr for KeyEnds {
             "first-dot" => return Ok(KeyEnds::FirstDot),
             "last-dot" => return Ok(KeyEnds::LastDot),
             _ => text.strip_prefix("regex:").ok_or_else(|| {
-                Error::config(format!("`key-ends` takes first-dot, last-dot or regex:EXPRESSION, not \"{text}\""))
-                    .with_code(Code::BadSetting)
+                Error::config(format!("takes first-dot, last-dot or regex:EXPRESSION, not \"{text}\""))
             })?,
         };
-        let rule = Regex::new(rule).map_err(|e| Error::config(format!("`key-ends={text}`: {e}")))?;
+        let rule = Regex::new(rule).map_err(|e| Error::config(format!("\"{text}\": {e}")))?;
         match rule.captures_len() {
             3 => Ok(KeyEnds::Regex(rule)),
             n => Err(Error::config(format!(
-                "`key-ends={text}` has {} groups; it takes two, the key and the field, such as regex:^(.+)_([a-z]+[.]png)$",
+                "\"{text}\" has {} groups; it takes two, the key and the field, such as regex:^(.+)_([a-z]+[.]png)$",
                 n - 1
             ))),
         }

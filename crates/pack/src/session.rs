@@ -22,7 +22,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The environment of packing: what it needs beside a [`Recipe`]. Its methods are the verbs. No setting of a session
-/// changes a byte of a sample; [`Session::memory`] and [`Session::limits`] may refuse one.
+/// changes a byte of a sample. [`Session::memory`] and [`Session::limits`] may refuse one; under `on-error=skip` it is
+/// left out, so the plan then records the memory, and every part skips the same samples.
 ///
 /// `packhorse::session()` has all formats of a build. A plan can be filled by several processes, each with its part:
 ///
@@ -151,16 +152,19 @@ impl Session {
 
     /// Finds the inputs of a recipe; reads headers only.
     pub fn scan(&self, recipe: &Recipe) -> Result<Listing> {
+        recipe.check()?;
         let typed = recipe.planning(&self.registry, None)?.typed;
         self.listing(recipe, typed, &self.tables())
     }
 
     /// The trees of each ROOT input, by path; other files are ignored.
     pub fn trees(&self, recipe: &Recipe) -> Result<BTreeMap<PathBuf, Vec<InputTable>>> {
+        recipe.check()?;
         tables(self.scanning(&self.tables()), &recipe.scanning(&*self.store, true, self.io_threads)?)
     }
 
-    /// Assigns every sample to a shard; writes nothing.
+    /// Assigns every sample to a shard. Writes nothing, unless a replacement ([`Session::replacing`]) was interrupted
+    /// while the new dataset took the place of the old one: that is finished first.
     ///
     /// Errors: bad inputs, unless the recipe skips them; invalid settings.
     pub fn plan(&self, recipe: &Recipe) -> Result<Plan> {
@@ -233,6 +237,7 @@ impl Session {
 
     /// A plan and its transforms.
     fn decide(&self, recipe: &Recipe, tables: &KeptTables) -> Result<(Plan, Transforms)> {
+        recipe.check()?;
         if self.replaces {
             // The folder may be an input too, so it must be whole before the scan.
             finish_replacing(&self.store, recipe.folder()?)?;

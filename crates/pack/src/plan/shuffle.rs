@@ -1,6 +1,6 @@
 //! Seeded shuffles. Pure: equal seeds give equal orders on every machine and in every version.
 
-use packhorse_core::{Code, Error, Result, SplitMix64};
+use packhorse_core::{Error, Result, SplitMix64};
 use std::fmt;
 use std::str::FromStr;
 
@@ -37,10 +37,7 @@ impl FromStr for Shuffle {
 
     /// `SEED`, `block:N` (seed 0) or `SEED,block:N`.
     fn from_str(text: &str) -> Result<Self> {
-        let bad = || {
-            Error::config(format!("`shuffle` takes SEED, block:N or SEED,block:N, not \"{text}\""))
-                .with_code(Code::BadSetting)
-        };
+        let bad = || Error::config(format!("takes SEED, block:N or SEED,block:N, not \"{text}\""));
         let (seed, block) = match text.split_once(',') {
             Some((seed, block)) => (seed, Some(block)),
             None if text == "none" => return Ok(Shuffle::No),

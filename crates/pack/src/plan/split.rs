@@ -78,7 +78,7 @@ impl FromStr for Shares {
     /// `NAME=SHARE,…`; the shares add up to 1.
     fn from_str(text: &str) -> Result<Self> {
         let bad = |why: &str| {
-            Error::config(format!("`split={text}`: {why}; write it like train=0.9,val=0.1, or keep, none or folders"))
+            Error::config(format!("{why} in \"{text}\"; write it like train=0.9,val=0.1, or keep, none or folders"))
         };
         let mut splits: Vec<(String, f64)> = Vec::new();
         for part in text.split(',') {

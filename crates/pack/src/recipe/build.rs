@@ -1,8 +1,8 @@
 //! Building recipes in Rust: methods for common settings, and all others by name.
 
-use super::{ByteSize, Recipe, Setting};
+use super::{ByteSize, Recipe, Setting, Takes};
 use crate::{Labels, OnError, Shuffle, Splits};
-use packhorse_core::{Error, Result};
+use packhorse_core::{Code, Error, Result};
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
@@ -82,16 +82,18 @@ impl Recipe {
 
     /// As [`Recipe::with`].
     pub fn take(&mut self, name: &str, text: &OsStr) -> Result<()> {
-        let setting = Setting::named(name)?;
-        let bad = |e: Error| e.context(format_args!("`{name}`"));
-        setting.takes.check(text).map_err(bad)?;
-        self.value(name)
-            .map_or(Ok(()), |value| value.take(text))
-            .map_err(|e| if setting.explains() { e } else { bad(e) })
+        let named = |e: Error| e.context(format_args!("`{name}`")).with_code(Code::BadSetting);
+        self.assign(Setting::named(name)?, text).map_err(named)
     }
 
-    pub(super) fn is(field: &str, name: &str) -> bool {
-        field.len() == name.len() && field.bytes().zip(name.bytes()).all(|(f, n)| f == n || (f == b'_' && n == b'-'))
+    /// As [`Recipe::take`], with errors that do not name the setting.
+    pub(super) fn assign(&mut self, setting: &Setting, text: &OsStr) -> Result<()> {
+        setting.takes.check(text)?;
+        let Some(value) = self.value(setting) else { return Ok(()) };
+        match (setting.takes, text.to_str()) {
+            (Takes::Texts, Some(list)) => list.split(',').try_for_each(|part| value.take(part.as_ref())),
+            _ => value.take(text),
+        }
     }
 }
 
@@ -113,7 +115,7 @@ mod tests {
     #[test]
     fn every_setting_is_taken_by_its_name() {
         for setting in Recipe::SETTINGS {
-            assert!(Recipe::default().value(setting.name).is_some(), "{}", setting.name);
+            assert!(Recipe::default().value(setting).is_some(), "{}", setting.name);
             assert_eq!(setting.name, setting.field.replace('_', "-"));
             for other in setting.needs.iter().chain(&setting.excludes) {
                 assert!(Setting::named(other).is_ok(), "{} names {other}", setting.name);
@@ -121,6 +123,10 @@ mod tests {
         }
         let recipe = Recipe::default().with("row-group", "8").unwrap().with("include", "*.jpg").unwrap();
         assert_eq!((recipe.row_group, recipe.include.len()), (Some(8), 1));
+        assert_eq!(
+            Recipe::default().with("columns", "a,b").unwrap().with("columns", "c").unwrap().columns,
+            ["a", "b", "c"]
+        );
     }
 
     #[test]
@@ -130,15 +136,10 @@ mod tests {
         assert!(error("quality", "101").contains("`quality`"), "{}", error("quality", "101"));
         assert!(error("limit", "0").contains("`limit`"));
         assert!(error("symlinks", "perhaps").contains("follow, skip"));
-    }
-
-    #[test]
-    fn serialized_recipes_round_trip() {
-        let recipe = Recipe::new("photos", "webdataset", "shards").labels(Labels::Folders).shuffle(7).shard_size(20);
-        let text = serde_json::to_string(&recipe).unwrap();
-        assert_eq!(serde_json::from_str::<Recipe>(&text).unwrap(), recipe);
-        let short = r#"{"input": ["photos"], "to": "webdataset", "out": "shards", "labels": "folders", "shuffle": 7, "shard-size": "20B"}"#;
-        assert_eq!(serde_json::from_str::<Recipe>(short).unwrap(), recipe);
-        assert!(serde_json::from_str::<Recipe>(r#"{"shard-sise": 1}"#).is_err());
+        for setting in Recipe::SETTINGS.iter().filter(|setting| setting.check("~".as_ref()).is_err()) {
+            let told = error(setting.name, "~");
+            assert_eq!(told.matches(&format!("`{}`", setting.name)).count(), 1, "{told}");
+        }
+        assert!(error("shard-size", "x").starts_with("`shard-size`: "), "{}", error("shard-size", "x"));
     }
 }

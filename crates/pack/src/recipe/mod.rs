@@ -5,7 +5,9 @@
 //! transforms. Threads and file systems belong to the [`Session`](crate::Session).
 
 mod build;
+mod check;
 mod derive;
+mod document;
 mod setting;
 mod size;
 mod value;
@@ -14,8 +16,9 @@ pub use setting::{Setting, Takes};
 pub use size::{ByteSize, parse_bytes};
 
 use crate::{Decode, KeyEnds, Labels, LongKeys, OnError, Shuffle, SplitBy, Splits, Symlinks};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use setting::kebab;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Defines the struct, its defaults and [`Recipe::SETTINGS`] from one declaration.
@@ -24,7 +27,8 @@ macro_rules! settings {
         /// Every setting that decides the bytes of a dataset: its inputs, and how they are read, changed, ordered and
         /// written.
         ///
-        /// Two packs of equal recipes over equal inputs are equal byte for byte. As a document (TOML, JSON) it holds
+        /// Two packs of equal recipes over equal inputs are equal byte for byte; under [`OnError::Skip`] only if both
+        /// have the same [`Session::memory`](crate::Session::memory), since larger values are left out. As a document (TOML, JSON) it holds
         /// each setting under its name with `-` for `_`; settings that are left out have their defaults. Values with a
         /// text of their own, such as [`Shuffle`], are that text.
         ///
@@ -36,8 +40,8 @@ macro_rules! settings {
         /// assert_eq!(serde_json::from_str::<Recipe>(document)?, Recipe { orient: true, ..recipe });
         /// # Ok::<(), serde_json::Error>(())
         /// ```
-        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-        #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
+        #[derive(Clone, Debug, PartialEq, Serialize)]
+        #[serde(rename_all = "kebab-case")]
         pub struct Recipe {
             $($($(#[doc = $doc])+ pub $field: $type,)+)+
         }
@@ -62,9 +66,14 @@ macro_rules! settings {
                 }
             },)+)+];
 
-            fn value(&mut self, name: &str) -> Option<&mut dyn value::Value> {
-                $($(if Self::is(stringify!($field), name) { return Some(&mut self.$field); })+)+
+            fn value(&mut self, setting: &Setting) -> Option<&mut dyn value::Value> {
+                $($(if setting.field == stringify!($field) { return Some(&mut self.$field); })+)+
                 None
+            }
+
+            /// Every setting with its values as text.
+            fn texts(&self) -> impl Iterator<Item = (&'static Setting, Vec<OsString>)> {
+                Self::SETTINGS.iter().zip([$($(value::Value::texts(&self.$field)),+),+])
             }
         }
     };

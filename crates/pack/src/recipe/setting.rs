@@ -64,9 +64,9 @@ impl Setting {
         })
     }
 
-    /// Whether errors of its own parser name the setting.
-    pub(super) fn explains(&self) -> bool {
-        self.takes == Takes::Text
+    /// Refuses text that the setting does not take; the error does not name the setting.
+    pub fn check(&self, text: &OsStr) -> Result<()> {
+        crate::Recipe::default().assign(self, text)
     }
 
     pub(super) const fn new(takes: Takes, value: &'static str) -> Self {

@@ -1,14 +1,10 @@
-//! Parses the values of settings from text: from flags, and from serialized recipes.
+//! The values of settings, from text and as text.
 
 use crate::{ByteSize, Decode, KeyEnds, Labels, LongKeys, OnError, Shuffle, SplitBy, Splits, Symlinks};
 use packhorse_core::{Error, Result};
-use serde::de::{self, Deserialize, Deserializer, Visitor};
 use serde::{Serialize, Serializer};
-use std::ffi::OsStr;
-use std::fmt;
-use std::marker::PhantomData;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
-use std::str::FromStr;
 
 /// A field of a recipe that is set from text.
 pub(super) trait Value {
@@ -16,6 +12,9 @@ pub(super) trait Value {
     ///
     /// Errors: `Config`, with the values that it takes.
     fn take(&mut self, text: &OsStr) -> Result<()>;
+
+    /// The texts that, taken one after the other, give the value.
+    fn texts(&self) -> Vec<OsString>;
 }
 
 fn text(text: &OsStr) -> Result<&str> {
@@ -27,12 +26,20 @@ impl Value for String {
         *self = text(given)?.to_owned();
         Ok(())
     }
+
+    fn texts(&self) -> Vec<OsString> {
+        vec![self.into()]
+    }
 }
 
 impl Value for PathBuf {
     fn take(&mut self, given: &OsStr) -> Result<()> {
         *self = given.into();
         Ok(())
+    }
+
+    fn texts(&self) -> Vec<OsString> {
+        vec![self.into()]
     }
 }
 
@@ -43,6 +50,10 @@ impl<T: Value + Default> Value for Option<T> {
         *self = Some(value);
         Ok(())
     }
+
+    fn texts(&self) -> Vec<OsString> {
+        self.iter().flat_map(Value::texts).collect()
+    }
 }
 
 impl<T: Value + Default> Value for Vec<T> {
@@ -51,6 +62,10 @@ impl<T: Value + Default> Value for Vec<T> {
         value.take(given)?;
         self.push(value);
         Ok(())
+    }
+
+    fn texts(&self) -> Vec<OsString> {
+        self.iter().flat_map(Value::texts).collect()
     }
 }
 
@@ -62,19 +77,27 @@ macro_rules! parsed {
                 *self = given.parse().map_err(|_| Error::config(format!("can't understand \"{given}\"")))?;
                 Ok(())
             }
+
+            fn texts(&self) -> Vec<OsString> {
+                vec![self.to_string().into()]
+            }
         }
     )+};
 }
 
 parsed!(bool, u8, u32, u64);
 
-/// Types that are parsed from text and serialized as text.
+/// Types that are serialized as text.
 macro_rules! texts {
     ($($type:ty),+) => {$(
         impl Value for $type {
             fn take(&mut self, given: &OsStr) -> Result<()> {
                 *self = text(given)?.parse()?;
                 Ok(())
+            }
+
+            fn texts(&self) -> Vec<OsString> {
+                vec![self.to_string().into()]
             }
         }
 
@@ -83,36 +106,7 @@ macro_rules! texts {
                 serializer.collect_str(self)
             }
         }
-
-        impl<'de> Deserialize<'de> for $type {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                deserializer.deserialize_any(Text(PhantomData))
-            }
-        }
     )+};
 }
 
 texts!(ByteSize, Decode, KeyEnds, Labels, LongKeys, OnError, Shuffle, SplitBy, Splits, Symlinks);
-
-/// Text, or a number taken as its digits: `shuffle = 7`.
-struct Text<T>(PhantomData<T>);
-
-impl<T: FromStr<Err = Error>> Visitor<'_> for Text<T> {
-    type Value = T;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("text or a number")
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
-        text.parse().map_err(|e: Error| E::custom(e.text()))
-    }
-
-    fn visit_u64<E: de::Error>(self, n: u64) -> Result<T, E> {
-        self.visit_str(&n.to_string())
-    }
-
-    fn visit_i64<E: de::Error>(self, n: i64) -> Result<T, E> {
-        self.visit_str(&n.to_string())
-    }
-}
