@@ -185,8 +185,14 @@ fn names_in_backticks_are_data_and_settings_in_messages_are_flags() {
     };
     let pack = ["pack", "in", "--to", "webdataset", "--out", "out", "--labels", "parent", "--log", "json"];
 
-    let refused = json(run(dir.path(), &[&pack[..], &["--key-ends", "regex:it's"]].concat()));
-    assert!(refused[0]["message"].as_str().unwrap().contains(r"--key-ends 'regex:it'\''s'"), "{refused:?}");
+    let message = |args: &[&str]| -> String {
+        let lines = json(run(dir.path(), &[&pack[..], args].concat()));
+        lines.last().unwrap()["message"].as_str().unwrap().to_owned()
+    };
+    let refused = message(&["--key-ends", "regex:it's"]);
+    assert!(refused.contains("\"regex:it's\" has 0 groups"), "{refused}");
+    let refused = message(&["--name", "it's"]);
+    assert!(refused.starts_with(r"--name 'it'\''s': names of shards"), "{refused}");
 
     let skips = json(run(dir.path(), &[&pack[..], &["--image", "check", "--on-error", "skip"]].concat()));
     let skip = skips.iter().find(|event| event["event"] == "skipped").unwrap();
@@ -194,6 +200,22 @@ fn names_in_backticks_are_data_and_settings_in_messages_are_flags() {
     let plan = ["plan", "in", "--to", "webdataset", "--out", "x", "--labels", "parent", "--dry-run", "--json"];
     let plan: Value = serde_json::from_str(&stdout(dir.path(), &plan)).unwrap();
     assert!(plan["classes"].as_array().unwrap().contains(&"`jobs`".into()), "{plan}");
+}
+
+#[test]
+fn a_skipped_sample_has_the_code_of_its_fault() {
+    let dir = tempfile::tempdir().unwrap();
+    stdout(dir.path(), &["synth", "images", "--count", "2", "--out", "in", "--quiet"]);
+    let class = std::fs::read_dir(dir.path().join("in")).unwrap().next().unwrap().unwrap().path();
+    let picture = std::fs::read_dir(class).unwrap().next().unwrap().unwrap().path();
+    std::fs::File::options().write(true).open(&picture).unwrap().set_len(2000).unwrap();
+    let args =
+        ["pack", "in", "--to", "webdataset", "--out", "out", "--image", "check", "--on-error", "skip", "--log", "json"];
+    let log = String::from_utf8(run(dir.path(), &args).stderr).unwrap();
+    let mut events = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let skip = events.find(|event| event["event"] == "skipped").unwrap();
+    assert_eq!((&skip["kind"], &skip["code"]), (&"content".into(), &"cut-short".into()), "{skip}");
+    assert!(!skip["field"].is_null() && skip["input"].as_str().unwrap().ends_with(".jpg"), "{skip}");
 }
 
 #[test]

@@ -16,16 +16,17 @@ mod common {
 
 use common::request::Request;
 use packhorse::Recipe;
-use packhorse::core::{Cancel, Error, Kind, Result, Store};
+use packhorse::core::{Cancel, Error, Event, Kind, Observer, Result, Store};
 use packhorse::dataset::Receipt;
 use packhorse::pack::{Depth, OnError, Part};
 use packhorse::storage::Local;
-use packhorse_testkit::faults::{CallKind, FailingStore, Loss, Mutant, PowerStore, StoreFault};
+use packhorse_testkit::faults::{Call, CallKind, FailingStore, Loss, Mutant, PowerStore, StoreFault};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const ENOSPC: i32 = 28;
@@ -129,6 +130,47 @@ fn whichever_call_fails_samples_are_whole_after_a_second_run() {
 #[test]
 fn whichever_call_fails_tokens_are_whole_after_a_second_run() {
     every_call_fails(&Request::documents());
+}
+
+/// Samples and bytes that were told as packed, and how many samples as skipped.
+#[derive(Default)]
+struct Seen(Mutex<(u64, u64, u64)>);
+
+impl Observer for Seen {
+    fn event(&self, event: &Event<'_>) {
+        let mut seen = self.0.lock().unwrap();
+        match event {
+            Event::Packed { samples, bytes } => (seen.0, seen.1) = (seen.0 + samples, seen.1 + bytes),
+            Event::Skipped(_) => seen.2 += 1,
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn a_shard_that_is_written_once_more_is_counted_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = inputs(&Request::samples("wids"), dir.path());
+    let recipe = |out: &str| {
+        let recipe = Recipe::new(&input, "webdataset", dir.path().join(out)).on_error(OnError::Skip).image("check");
+        recipe.with("include", "*.jpg").unwrap().with("include", "*.txt").unwrap()
+    };
+    let seen = |store: Arc<dyn Store>, out: &str| {
+        let seen = Arc::new(Seen::default());
+        packhorse::session().store(store).observe(seen.clone()).pack(&recipe(out)).unwrap();
+        *seen.0.lock().unwrap()
+    };
+    let failed = AtomicBool::new(false);
+    let fails = move |call: &Call<'_>| {
+        let of_shard = call.kind == CallKind::Sync && call.path.to_string_lossy().contains("shard-000000.tar");
+        of_shard && !failed.swap(true, Ordering::Relaxed)
+    };
+    let failing = FailingStore::new(local(), fails, StoreFault::Errno(EIO));
+    let once_more = seen(Arc::new(failing.clone()), "out");
+    assert_eq!(failing.hit().len(), 1);
+    let once = seen(local(), "plain");
+    assert_eq!(once_more, once);
+    assert!(once.0 >= 4 && once.2 >= 2, "{once:?}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::block_buffer::BlockBuffer;
 use crate::inputs::Inputs;
 use crate::latency_probe::LatencyProbe;
 use crate::plan::LABEL;
-use crate::sample_block::{SampleBlock, add_counts};
+use crate::sample_block::{SampleBlock, Skip, add_counts};
 use arrow_array::builder::make_view;
 use arrow_array::{Array, ArrayRef, BinaryViewArray, Int64Array, LargeBinaryArray, RecordBatch, StringViewArray};
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
@@ -92,8 +92,8 @@ impl BlockReader<'_> {
                 return Err(piece.into_iter().fold(e, |e, piece| e.in_input(self.inputs.path(piece).display())));
             }
             Err(e) if rows.num_rows() == 1 => {
-                let input = self.guilty(&block.entries, &e).map(|piece| piece.path.clone());
-                block.skipped.push(SkipRecord { input, ..SkipRecord::of(&e) });
+                let skip = self.skip(self.guilty(&block.entries, &e), e);
+                block.skipped.push(skip);
             }
             Err(_) => {
                 let (head, tail) = (rows.num_rows() / 2, rows.num_rows() - rows.num_rows() / 2);
@@ -129,8 +129,7 @@ impl BlockReader<'_> {
                 Ok(ends) => read.push((entry, start, ends)),
                 Err((piece, e)) if self.skips(&e) => {
                     space.truncate(start);
-                    // Receipts must not depend on where the roots lie.
-                    block.skipped.push(SkipRecord { input: Some(piece.path.clone()), ..SkipRecord::of(&e) });
+                    block.skipped.push(self.skip(Some(piece), e));
                 }
                 Err((_, e)) => return Err(e),
             }
@@ -162,6 +161,14 @@ impl BlockReader<'_> {
     pub(crate) fn skips(&self, error: &Error) -> bool {
         let follows = error.kind() == Kind::Content || error.kind() == Kind::Limit && self.limits_decide;
         self.on_error == OnError::Skip && follows
+    }
+
+    /// A sample that is skipped for `error`, which is about the input `piece`.
+    pub(crate) fn skip(&self, piece: Option<&FieldSource>, error: Error) -> Skip {
+        // Receipts must not depend on where the roots lie.
+        let record = SkipRecord { input: piece.map(|piece| piece.path.clone()), ..SkipRecord::of(&error) };
+        let error = piece.into_iter().fold(error, |e, piece| e.in_input(self.inputs.path(piece).display()));
+        Skip { record, error }
     }
 
     /// Whether the rest of a table input may be skipped: also for data that this build can't read.

@@ -3,8 +3,9 @@
 use crate::block_buffer::BlockBuffer;
 use crate::block_reader::BlockReader;
 use crate::inputs::{Inputs, as_planned_input_error};
+use crate::sample_block::Skip;
 use packhorse_core::{Error, Input, InputRange, Result, ShardWriter};
-use packhorse_dataset::{FieldSource, PlanEntry, SkipRecord};
+use packhorse_dataset::{FieldSource, PlanEntry};
 use std::io::Read;
 use std::path::PathBuf;
 
@@ -20,9 +21,9 @@ pub(crate) fn is_large(entry: &PlanEntry) -> bool {
 }
 
 impl BlockReader<'_> {
-    /// Appends the sample `entry` to its shard, its large fields in pieces. Returns the record of a skipped sample, of
-    /// which nothing was written: all errors that may be skipped occur when its fields are opened.
-    pub(crate) fn copy(&self, entry: &PlanEntry, writer: &mut dyn ShardWriter) -> Result<Option<SkipRecord>> {
+    /// Appends the sample `entry` to its shard, its large fields in pieces. Returns a skipped sample, of which nothing
+    /// was written: all errors that may be skipped occur when its fields are opened.
+    pub(crate) fn copy(&self, entry: &PlanEntry, writer: &mut dyn ShardWriter) -> Result<Option<Skip>> {
         let (large, small): (Vec<FieldSource>, Vec<FieldSource>) =
             entry.fields.iter().cloned().partition(|piece| piece.len() > SMALL);
         let small = PlanEntry { fields: small, ..entry.clone() };
@@ -36,7 +37,7 @@ impl BlockReader<'_> {
         let (opened, ends) = match read {
             Ok(read) => read,
             Err((piece, e)) if self.skips(&e) => {
-                return Ok(Some(SkipRecord { input: Some(piece.path.clone()), ..SkipRecord::of(&e) }));
+                return Ok(Some(self.skip(Some(piece), e)));
             }
             Err((_, e)) => return Err(e),
         };

@@ -93,8 +93,8 @@ mod tests {
     #[test]
     fn an_input_is_parsed_again_after_an_error_and_then_kept() {
         let source = Counting::default();
-        let archive = Arc::new(SharedFile::new(Box::new(MemoryInput::new("a", ""))));
-        let opened = || OpenTable::SharedFile(Arc::clone(&archive));
+        let file = Arc::new(SharedFile::new(Box::new(MemoryInput::new("a", ""))));
+        let opened = || OpenTable::SharedFile(Arc::clone(&file));
         assert!(opened().table(&source).is_err());
         let first = opened().table(&source).unwrap();
         std::thread::scope(|threads| {
@@ -119,8 +119,8 @@ mod tests {
 
     #[test]
     fn opening_may_run_a_task_that_opens_the_same_input() {
-        let archive = Arc::new(SharedFile::new(Box::new(MemoryInput::new("a", ""))));
-        let source = Nested(Arc::clone(&archive), AtomicUsize::new(0));
-        archive.table(&source).unwrap();
+        let file = Arc::new(SharedFile::new(Box::new(MemoryInput::new("a", ""))));
+        let source = Nested(Arc::clone(&file), AtomicUsize::new(0));
+        file.table(&source).unwrap();
     }
 }

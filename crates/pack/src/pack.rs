@@ -8,7 +8,7 @@ use crate::inputs::Inputs;
 use crate::pack_context::{PackContext, PackOptions};
 use crate::replace::plan_folder;
 use crate::sample_block::add_counts;
-use crate::shard_packer::{Redo, ShardPacker};
+use crate::shard_packer::{Redo, ShardPacker, Told};
 use crate::stored_plan::{open_plan, valid_receipt};
 use packhorse_core::{ByteBudget, Error, Event, Kind, Observer, Result, Store};
 use packhorse_dataset::{PathText, PlanReader, Receipt, ShardFrame};
@@ -103,19 +103,7 @@ pub(crate) fn pack_again(
         stop: AtomicBool::new(false),
         outcome: Mutex::default(),
     };
-    std::thread::scope(|threads| {
-        let start = |reader| {
-            let (feed, workers) = Feed::new();
-            workers.start(threads, reader, options.io_threads, options.jobs);
-            feed
-        };
-        let feeds = Feeds { whole: start(&whole), tight: tight.as_ref().map(start) };
-        for _ in 0..writers {
-            let (feeds, run) = (feeds.clone(), &run);
-            threads.spawn(move || run.writer(&feeds));
-        }
-    });
-    run.outcome.into_inner().unwrap_or_else(PoisonError::into_inner).report(options.part)
+    run.all(writers, options)
 }
 
 /// Whether a shard starts with rows of a table input, whose keys and fields scan did not check. If only later entries
@@ -183,6 +171,24 @@ struct Feeds {
 }
 
 impl PackRun<'_> {
+    /// Fills all chains with so many writers.
+    fn all(self, writers: usize, options: &PackOptions) -> Result<PackReport> {
+        std::thread::scope(|threads| {
+            let start = |reader| {
+                let (feed, workers) = Feed::new();
+                workers.start(threads, reader, options.io_threads, options.jobs);
+                feed
+            };
+            let tight = self.tight.as_ref().map(|tight| start(tight.reader));
+            let feeds = Feeds { whole: start(self.packer.reader), tight };
+            for _ in 0..writers {
+                let (feeds, run) = (feeds.clone(), &self);
+                threads.spawn(move || run.writer(&feeds));
+            }
+        });
+        self.outcome.into_inner().unwrap_or_else(PoisonError::into_inner).report(options.part)
+    }
+
     fn writer(&self, feeds: &Feeds) {
         while let Some(chain) = self.chains.get(self.next.fetch_add(1, Ordering::Relaxed)) {
             for shard in chain {
@@ -202,10 +208,10 @@ impl PackRun<'_> {
 
     /// Fills a shard unless it is complete. After a transient failure of the file system it is tried once more.
     fn shard(&self, shard: &ShardFrame, feeds: &Feeds) -> Result<(Receipt, bool)> {
-        let mut attempts = 0;
+        let (mut attempts, mut told) = (0, (0, 0));
         loop {
             self.packer.cancel.check()?;
-            match self.attempt(shard, feeds) {
+            match self.attempt(shard, feeds, &mut told) {
                 Ok((receipt, reused)) => {
                     self.announce(&receipt, reused);
                     return Ok((receipt, reused));
@@ -221,22 +227,22 @@ impl PackRun<'_> {
     }
 
     /// The shard's receipt, and whether it was already complete.
-    fn attempt(&self, shard: &ShardFrame, feeds: &Feeds) -> Result<(Receipt, bool)> {
+    fn attempt(&self, shard: &ShardFrame, feeds: &Feeds, told: &mut Told) -> Result<(Receipt, bool)> {
         match valid_receipt(self.store, self.out, self.packer.plan.digest(), shard)? {
             Some(receipt) if !self.packer.redo.contains_key(&shard.name) => Ok((receipt, true)),
-            _ => self.fill(shard, feeds).map(|receipt| (receipt, false)),
+            _ => self.fill(shard, feeds, told).map(|receipt| (receipt, false)),
         }
     }
 
     /// Fills a shard beside others. If a value is too large for that, fills it again as the only such shard.
-    fn fill(&self, shard: &ShardFrame, feeds: &Feeds) -> Result<Receipt> {
+    fn fill(&self, shard: &ShardFrame, feeds: &Feeds, told: &mut Told) -> Result<Receipt> {
         let Some((tight, feed)) = self.tight.as_ref().zip(feeds.tight.as_ref()) else {
-            return self.packer.fill(shard, &feeds.whole);
+            return self.packer.fill(shard, &feeds.whole, told);
         };
-        match tight.fill(shard, feed) {
+        match tight.fill(shard, feed, told) {
             Err(e) if e.kind() == Kind::Limit => {
                 let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-                self.packer.fill(shard, &feeds.whole)
+                self.packer.fill(shard, &feeds.whole, told)
             }
             done => done,
         }

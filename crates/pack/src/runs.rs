@@ -8,7 +8,7 @@ use crate::steps::assembled;
 use arrow_array::builder::StringViewBuilder;
 use arrow_array::{ArrayRef, Int64Array, StringViewArray};
 use packhorse_core::{Blocks, Error, Field, FieldType, KEY, Kind, Result, Rows, key_column};
-use packhorse_dataset::{FieldSource, PlanEntry, SkipRecord};
+use packhorse_dataset::{FieldSource, PlanEntry};
 use std::sync::Arc;
 
 impl BlockReader<'_> {
@@ -58,9 +58,12 @@ impl BlockReader<'_> {
                     // The start of the next good sample is unknown.
                     let lost = items.end - at;
                     let mut block = SampleBlock::of(lost, share(piece, lost), Vec::new());
-                    let reason = format!("{} (so samples {at} to {} are left out)", e.text(), items.end - 1);
-                    let (input, sample) = (Some(piece.path.clone()), Some(key(entry, at)));
-                    block.skipped.push(SkipRecord { input, sample, reason, samples: lost });
+                    let rest = format!("so samples {at} to {} are left out", items.end - 1);
+                    let reason = format!("{} ({rest})", e.text());
+                    let mut skip = self.skip(Some(piece), e.remark(rest).in_sample(key(entry, at)));
+                    (skip.record.reason, skip.record.samples) = (reason, lost);
+                    skip.record.sample = Some(key(entry, at));
+                    block.skipped.push(skip);
                     return out.push(self, block);
                 }
                 Err(e) => return Err(e),
@@ -85,7 +88,7 @@ impl BlockReader<'_> {
                 }
                 Err(e) if self.skips(&e) => {
                     let mut block = SampleBlock::of(1, 0, Vec::new());
-                    block.skipped.push(SkipRecord { input: Some(piece.path.clone()), ..SkipRecord::of(&e) });
+                    block.skipped.push(self.skip(Some(piece), e));
                     out.push(self, block)?;
                 }
                 Err(e) => return Err(e),

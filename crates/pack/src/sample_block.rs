@@ -1,6 +1,6 @@
 //! A block of samples on its way from inputs to a shard.
 
-use packhorse_core::Rows;
+use packhorse_core::{Error, Rows};
 use packhorse_dataset::{PlanEntry, SkipRecord};
 use packhorse_transform::Counts;
 
@@ -13,11 +13,17 @@ pub(crate) struct SampleBlock {
     /// Bytes of input planned.
     pub(crate) bytes: u64,
     /// Skipped samples.
-    pub(crate) skipped: Vec<SkipRecord>,
+    pub(crate) skipped: Vec<Skip>,
     /// What the transforms counted.
     pub(crate) counts: Counts,
     /// The entries of the samples, for the errors of transforms.
     pub(crate) entries: Vec<PlanEntry>,
+}
+
+/// A skipped sample: what the receipt records, and the error that the observer is told.
+pub(crate) struct Skip {
+    pub(crate) record: SkipRecord,
+    pub(crate) error: Error,
 }
 
 impl SampleBlock {

@@ -53,12 +53,12 @@ pub(crate) struct ShardPacker<'a> {
 }
 
 impl ShardPacker<'_> {
-    /// Fills `shard` and publishes it; the receipt comes last.
-    pub(crate) fn fill(&self, shard: &ShardFrame, feed: &Feed) -> Result<Receipt> {
+    /// Fills `shard` and publishes it; the receipt comes last. `told`: what earlier attempts said of it.
+    pub(crate) fn fill(&self, shard: &ShardFrame, feed: &Feed, told: &mut Told) -> Result<Receipt> {
         let mut stage = self.staging.stage(&shard.name)?;
         let (summary, skipped) = {
             let writer = self.sink.create(self.schema, &mut stage)?;
-            self.write(shard, feed, writer)?
+            self.write(shard, feed, writer, told)?
         };
         if let Some(members) = &summary.members {
             stage.write(INDEX_SUFFIX, &encode_index(members))?;
@@ -105,10 +105,11 @@ impl ShardPacker<'_> {
         shard: &ShardFrame,
         feed: &Feed,
         writer: Box<dyn ShardWriter>,
+        told: &mut Told,
     ) -> Result<(ShardSummary, Vec<SkipRecord>)> {
         let copies = self.sink.copies() && self.reader.transforms.is_empty();
         let mut ahead = ReadAhead::new(self.plan.entries(shard)?, copies);
-        let (mut written, mut of_rows) = (Written::new(self, writer), false);
+        let (mut written, mut of_rows) = (Written::new(self, writer, told), false);
         while let Some(next) = ahead.next(self, feed)? {
             match next {
                 ReadAheadItem::Block((block, _share)) => written.block(block)?,
@@ -167,9 +168,16 @@ impl ShardPacker<'_> {
     }
 }
 
+/// Samples and bytes of a shard, as far as the observer was told of them. A shard that is filled again tells only what
+/// goes beyond.
+pub(crate) type Told = (u64, u64);
+
 /// The part of a shard that is written.
 struct Written<'a> {
     packer: &'a ShardPacker<'a>,
+    told: &'a mut Told,
+    /// How far this attempt is.
+    now: Told,
     writer: Box<dyn ShardWriter>,
     samples: u64,
     skipped: Vec<SkipRecord>,
@@ -177,8 +185,8 @@ struct Written<'a> {
 }
 
 impl<'a> Written<'a> {
-    fn new(packer: &'a ShardPacker<'a>, writer: Box<dyn ShardWriter>) -> Self {
-        Self { packer, writer, samples: 0, skipped: Vec::new(), counts: Counts::new() }
+    fn new(packer: &'a ShardPacker<'a>, writer: Box<dyn ShardWriter>, told: &'a mut Told) -> Self {
+        Self { packer, told, now: (0, 0), writer, samples: 0, skipped: Vec::new(), counts: Counts::new() }
     }
 
     fn block(&mut self, block: SampleBlock) -> Result<()> {
@@ -187,11 +195,14 @@ impl<'a> Written<'a> {
             self.writer.push(rows)?;
             self.samples += rows.num_rows() as u64;
         }
-        self.packer.observer.event(&Event::Packed { samples: block.samples, bytes: block.bytes });
-        for record in &block.skipped {
-            self.packer.observer.event(&Event::Skipped(&as_error(record)));
+        self.now = (self.now.0 + block.samples, self.now.1 + block.bytes);
+        if self.now > *self.told {
+            let (samples, bytes) = (self.now.0 - self.told.0, self.now.1.saturating_sub(self.told.1));
+            self.packer.observer.event(&Event::Packed { samples, bytes });
+            block.skipped.iter().for_each(|skip| self.packer.observer.event(&Event::Skipped(&skip.error)));
+            *self.told = self.now;
         }
-        self.skipped.extend(block.skipped);
+        self.skipped.extend(block.skipped.into_iter().map(|skip| skip.record));
         add_counts(&mut self.counts, block.counts);
         Ok(())
     }
@@ -201,7 +212,7 @@ impl<'a> Written<'a> {
         let mut block = SampleBlock::of(1, entry.bytes(), Vec::new());
         match self.packer.reader.copy(entry, &mut *self.writer)? {
             None => self.samples += 1,
-            Some(record) => block.skipped.push(record),
+            Some(skip) => block.skipped.push(skip),
         }
         self.block(block)
     }
@@ -209,9 +220,4 @@ impl<'a> Written<'a> {
 
 pub(crate) fn record(file: Published) -> FileRecord {
     FileRecord { name: file.name, bytes: file.bytes, blake3: Digest::from(file.blake3) }
-}
-
-fn as_error(record: &SkipRecord) -> Error {
-    let error = record.input.iter().fold(Error::new(Kind::Content, &record.reason), |e, input| e.in_input(input));
-    record.sample.iter().fold(error, |e, sample| e.in_sample(sample))
 }

@@ -14,7 +14,7 @@ const JSON: &str = "json";
 /// The location of the text: a field, or a member of a JSON field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TextLocation<'s> {
-    field: &'s str,
+    pub(super) field: &'s str,
     /// Names of nested members, outermost first; empty for the field itself.
     inside: Vec<&'s str>,
 }

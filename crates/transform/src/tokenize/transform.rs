@@ -252,7 +252,9 @@ impl Transform for Tokenize {
     fn apply(&self, rows: Rows) -> Result<Rows> {
         let schema = self.schema(&rows.schema())?;
         let from = rows.schema();
-        let texts = Texts::new(&rows, text::locate(&from, self.options.field.as_deref())?)?;
+        let text = text::locate(&from, self.options.field.as_deref())?;
+        let name = text.field;
+        let texts = Texts::new(&rows, text)?;
         let keys = rows.column_by_name(KEY).map(|_| key_column(&rows)).transpose()?;
         // Text has about four bytes per token, code about two; unused capacity costs nothing.
         let room = texts.bytes() / 2;
@@ -273,8 +275,8 @@ impl Transform for Tokenize {
                 self.append(numbers(&ids), &mut tokens)?;
                 i32::try_from(tokens.len()).map_err(|_| Error::new(Kind::Limit, "a block of over 2^31 tokens"))
             });
-            let sample = |error: Error| error.in_sample(key.map_or_else(|| format!("#{row}"), str::to_owned));
-            offsets.push(done.map_err(sample)?);
+            let sample = || key.map_or_else(|| format!("#{row}"), str::to_owned);
+            offsets.push(done.map_err(|error| error.in_sample(sample()).in_field(name))?);
         }
         let tokens: ArrayRef = Arc::new(self.column(tokens, offsets)?);
         let key = rows.column_by_name(KEY).cloned();

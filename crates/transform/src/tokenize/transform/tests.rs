@@ -130,7 +130,7 @@ fn text_fields_are_found_and_unknown_names_refused() {
     let without: SchemaRef = Arc::new(Schema::empty());
     assert!(with(TokenizeOptions::default()).schema(&without).is_err());
     let error = with(TokenizeOptions::default()).apply(rows(&[Some("a"), None], true)).unwrap_err();
-    assert_eq!((error.kind(), error.sample()), (Kind::Content, Some("k1")));
+    assert_eq!((error.kind(), error.sample(), error.field()), (Kind::Content, Some("k1"), Some("text")));
     let found = with(TokenizeOptions::default()).apply(rows(&[Some("a")], false)).unwrap();
     assert_eq!(found.num_columns(), 1);
     let plain: ArrayRef = Arc::new(StringArray::from(vec!["ab"]));
