@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
 
 use packhorse_testkit::external;
+use packhorse_testkit::pages::{blocks, pages};
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -20,30 +21,6 @@ fn folder(name: &str, extension: &str) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|end| end == extension)).collect();
     files.sort();
     files
-}
-
-/// The pages of the repository with their text.
-fn pages() -> Vec<(PathBuf, String)> {
-    let names = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"];
-    let pages = names.iter().map(|name| root().join(name)).chain(folder("docs", "md"));
-    pages.map(|path| (path.clone(), std::fs::read_to_string(path).unwrap())).collect()
-}
-
-/// The text of a page outside of blocks of code, and its blocks: language and text.
-fn blocks(page: &str) -> (String, Vec<(String, String)>) {
-    let (mut prose, mut blocks, mut inside) = (String::new(), Vec::<(String, String)>::new(), false);
-    for line in page.lines() {
-        match line.trim_start().strip_prefix("```") {
-            Some(_) if inside => inside = false,
-            Some(language) => {
-                inside = true;
-                blocks.push((language.to_owned(), String::new()));
-            }
-            None if inside => blocks.last_mut().unwrap().1.extend([line, "\n"]),
-            None => prose.extend([line, "\n"]),
-        }
-    }
-    (prose, blocks)
 }
 
 /// Rust without comments, white space, `use` lines and the commas that only a line break needs.

@@ -1,7 +1,7 @@
 //! packhorse turns many small files into few large shards, and streams shards to a GPU.
 //!
 //! ```text
-//! roots ─scan→ Listing ─plan→ Plan ─pack(Part)→ Receipts ─seal→ Manifest
+//! roots ─scan→ Listing ─plan→ Plan ─fill(Part)→ Receipts ─seal→ Manifest
 //! ```
 //!
 //! This crate is the front door: [`session`] packs what a [`Recipe`] says, with all formats of this build. It re-exports the

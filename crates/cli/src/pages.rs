@@ -1,31 +1,7 @@
 //! Every command line that a page shows parses.
 
 use clap::Parser;
-use std::path::{Path, PathBuf};
-
-/// The pages of the repository.
-fn pages() -> Vec<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut pages: Vec<PathBuf> =
-        ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md"].iter().map(|name| root.join(name)).collect();
-    let docs = std::fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
-    pages.extend(docs.filter(|path| path.extension().is_some_and(|extension| extension == "md")));
-    pages
-}
-
-/// The `sh` blocks of a page, one after the other.
-fn scripts(page: &str) -> String {
-    let mut inside = false;
-    let mut text = String::new();
-    for line in page.lines() {
-        match line.strip_prefix("```") {
-            Some(language) => inside = !inside && language == "sh",
-            None if inside => text.extend([line, "\n"]),
-            None => {}
-        }
-    }
-    text
-}
+use packhorse_testkit::pages::{blocks, pages};
 
 /// The words of each simple command of a script: quotes taken off, comments cut, lines joined where they continue.
 fn commands(script: &str) -> Vec<Vec<String>> {
@@ -79,11 +55,12 @@ fn command_lines(script: &str) -> Vec<Vec<String>> {
 fn every_command_line_of_the_pages_parses() {
     let mut count = 0;
     let mut wrong = Vec::new();
-    for page in pages() {
-        for line in command_lines(&scripts(&std::fs::read_to_string(&page).unwrap())) {
+    for (path, page) in pages() {
+        let scripts = blocks(&page).1.into_iter().filter(|(language, _)| language == "sh");
+        for line in scripts.flat_map(|(_, script)| command_lines(&script)) {
             count += 1;
             if let Err(error) = crate::args::Args::try_parse_from(&line) {
-                wrong.push(format!("{}: {}\n{error}", page.display(), line.join(" ")));
+                wrong.push(format!("{}: {}\n{error}", path.display(), line.join(" ")));
             }
         }
     }
@@ -97,6 +74,5 @@ fn command_lines_are_found_wherever_they_are() {
     let expected: [&[&str]; 3] =
         [&["packhorse", "synth", "images"], &["packhorse", "seal", "a b"], &["packhorse", "seal", "$OUT"]];
     assert_eq!(command_lines(script), expected);
-    assert_eq!(scripts("```sh\na\n```\nb\n```text\nc\n```\n"), "a\n");
     assert!(crate::args::Args::try_parse_from(["packhorse", "pack", "--no-such-flag"]).is_err());
 }

@@ -76,7 +76,8 @@ struct Said {
 const LINES: Duration = Duration::from_secs(30);
 
 /// The bar of work of a known size.
-const BYTES: &str = "{msg} [{wide_bar}] {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec} {eta} left";
+const BYTES: &str =
+    "{msg} [{wide_bar:.cyan}] {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec} {eta} left {prefix}";
 
 /// So many skipped inputs are shown one by one; all are in `skipped.jsonl`.
 const SHOWN_SKIPS: u64 = 20;
@@ -96,9 +97,11 @@ impl Progress {
         }
     }
 
-    /// Removes the bar.
+    /// Removes the bar, and ends the stage.
     pub(crate) fn finish(&self) {
-        self.stage().bar.finish_and_clear();
+        let mut stage = self.stage();
+        stage.bar.finish_and_clear();
+        *stage = Stage::new("", ProgressBar::hidden());
     }
 
     /// Files are counted from here on: `name` says what becomes of them.
@@ -110,10 +113,10 @@ impl Progress {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins another stage of the work, unless this one was entered before.
+    /// Begins another stage of the work. One whose `length` is known begins from zero, also if it was entered before.
     fn enter(&self, name: &'static str, length: Option<u64>, template: &str) {
         let mut stage = self.stage();
-        if stage.name == name {
+        if stage.name == name && length.is_none() {
             return;
         }
         stage.bar.finish_and_clear();
@@ -122,34 +125,32 @@ impl Progress {
         if self.show != Show::Bar {
             return;
         }
-        let bar = ProgressBar::with_draw_target(length, ProgressDrawTarget::hidden());
+        // The style takes from the target whether to colour.
+        let bar = ProgressBar::with_draw_target(length, ProgressDrawTarget::stderr_with_hz(8));
         let bar = bar.with_style(style(template).progress_chars("=> ")).with_message(name);
-        bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(8));
         // Drawn now, and not when the thread that ticks gets its turn: short work shows too.
         bar.tick();
         bar.enable_steady_tick(Duration::from_millis(250));
         stage.bar = bar;
     }
 
-    /// `bytes` more are done.
-    fn advance(&self, bytes: u64) {
+    /// `samples` of `bytes` more are done.
+    fn advance(&self, samples: u64, bytes: u64) {
         let mut stage = self.stage();
+        stage.status.samples += samples;
         stage.status.bytes += bytes;
+        stage.bar.set_prefix(stage.status.counts());
         stage.bar.inc(bytes);
     }
 
-    /// A shard more is done: of `bytes` input, which count if an earlier run wrote it.
-    fn shard(&self, bytes: u64, reused: bool) {
+    /// A shard more is done. Its samples and bytes of input count here if an earlier run wrote it.
+    fn shard(&self, samples: u64, bytes: u64, reused: bool) {
+        let (samples, bytes) = if reused { (samples, bytes) } else { (0, 0) };
         let mut stage = self.stage();
         stage.status.shards += 1;
-        if reused {
-            stage.status.bytes += bytes;
-            stage.status.reused += bytes;
-            stage.bar.inc(bytes);
-        }
-        if let Some(total) = stage.status.total_shards {
-            stage.bar.set_prefix(format!("{}/{total} shards", stage.status.shards));
-        }
+        stage.status.reused += bytes;
+        drop(stage);
+        self.advance(samples, bytes);
     }
 
     fn say(&self, text: &str) {
@@ -161,7 +162,7 @@ impl Progress {
     fn read(&self, stage: &'static str, bytes: u64) {
         self.counts.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.enter(stage, None, "{spinner} {msg}: {decimal_bytes}, {decimal_bytes_per_sec}");
-        self.advance(bytes);
+        self.advance(0, bytes);
         self.tick();
     }
 
@@ -226,18 +227,20 @@ impl Observer for Progress {
             }
             Event::Planned { samples, bytes, shards } => {
                 self.emit(&json!({"event": "planned", "samples": samples, "bytes": bytes, "shards": shards}));
-                self.enter("packing", Some(*bytes), &format!("{BYTES} {{prefix}}"));
+                let Counts { samples, bytes: packed, shards: done, .. } = &self.counts;
+                [samples, packed, done].iter().for_each(|count| count.store(0, Ordering::Relaxed));
+                self.enter("packing", Some(*bytes), BYTES);
                 self.stage().status.total_shards = Some(*shards);
             }
             Event::Packed { samples, bytes } => {
                 self.counts.samples.fetch_add(*samples, Ordering::Relaxed);
                 self.counts.bytes.fetch_add(*bytes, Ordering::Relaxed);
-                self.advance(*bytes);
+                self.advance(*samples, *bytes);
                 self.tick();
             }
             Event::Shard { name, samples, bytes, input_bytes, reused } => {
                 self.counts.shards.fetch_add(1, Ordering::Relaxed);
-                self.shard(*input_bytes, *reused);
+                self.shard(*samples, *input_bytes, *reused);
                 self.emit(
                     &json!({"event": "shard", "name": name, "samples": samples, "bytes": bytes, "reused": reused}),
                 );
@@ -253,7 +256,7 @@ impl Observer for Progress {
             }
             Event::Staged { bytes } => {
                 self.counts.bytes.fetch_add(*bytes, Ordering::Relaxed);
-                self.advance(*bytes);
+                self.advance(0, *bytes);
                 self.tick();
             }
             Event::Verified { bytes } => self.read("verifying", *bytes),
@@ -271,4 +274,32 @@ fn style(template: &str) -> ProgressStyle {
 fn line(text: &str) {
     // Standard error may be closed.
     let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_plan_begins_from_zero() {
+        let progress = Progress::new(Show::Lines);
+        let told = |progress: &Progress| progress.stage().status.counts();
+        let pack = |shards: u64, done: u64| {
+            progress.event(&Event::Planned { samples: Some(10), bytes: 100, shards });
+            for _ in 0..done {
+                progress.event(&Event::Packed { samples: 10, bytes: 100 });
+                let shard = Event::Shard { name: "s", samples: 10, bytes: 9, input_bytes: 100, reused: false };
+                progress.event(&shard);
+            }
+        };
+        pack(7, 7);
+        assert_eq!(told(&progress), "7/7 shards 70 samples");
+        pack(2, 1);
+        assert_eq!(told(&progress), "1/2 shards 10 samples");
+        assert_eq!(progress.counts.shards.load(Ordering::Relaxed), 1);
+        progress.event(&Event::Shard { name: "s", samples: 5, bytes: 9, input_bytes: 100, reused: true });
+        assert_eq!(told(&progress), "2/2 shards 15 samples");
+        progress.finish();
+        assert_eq!(told(&progress), "");
+    }
 }

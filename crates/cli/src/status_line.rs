@@ -4,7 +4,7 @@ use crate::size::show;
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Work in progress. Displayed as `34 % 4/12 shards 95.0 MB/s 6 min left`, as far as totals are known.
+/// Work in progress. Displayed as `34 % 4/12 shards 5000 samples 95.0 MB/s 6 min left`, as far as totals are known.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct WorkStatus {
     /// Files found so far, while the total is unknown.
@@ -14,6 +14,7 @@ pub(crate) struct WorkStatus {
     pub(crate) total: Option<u64>,
     /// Bytes that an earlier run had finished.
     pub(crate) reused: u64,
+    pub(crate) samples: u64,
     pub(crate) shards: u64,
     pub(crate) total_shards: Option<u64>,
     /// Time since the work began.
@@ -21,6 +22,12 @@ pub(crate) struct WorkStatus {
 }
 
 impl WorkStatus {
+    /// Shards and samples, where shards are planned: `4/12 shards 5000 samples`.
+    pub(crate) fn counts(&self) -> String {
+        let counts = |total| format!("{}/{total} shards {} samples", self.shards, self.samples);
+        self.total_shards.map_or_else(String::new, counts)
+    }
+
     /// Bytes a second, without those that an earlier run had finished.
     fn rate(&self) -> f64 {
         self.bytes.saturating_sub(self.reused) as f64 / self.elapsed.as_secs_f64().max(1e-3)
@@ -34,11 +41,9 @@ impl fmt::Display for WorkStatus {
             _ if self.bytes > 0 => f.write_str(&show(self.bytes))?,
             _ => return write!(f, "{} files", self.files),
         }
-        if let Some(total) = self.total_shards {
-            write!(f, " {}/{total} shards", self.shards)?;
-        }
-        let rate = self.rate();
-        write!(f, " {}/s", show(rate as u64))?;
+        let (counts, rate) = (self.counts(), self.rate());
+        let space = if counts.is_empty() { "" } else { " " };
+        write!(f, "{space}{counts} {}/s", show(rate as u64))?;
         match self.total.map(|total| total.saturating_sub(self.bytes)) {
             Some(left) if rate > 0.0 => write!(f, " {} left", span(left as f64 / rate)),
             _ => Ok(()),
@@ -71,14 +76,15 @@ mod tests {
         let status = WorkStatus {
             bytes: 3_400_000_000,
             total: Some(10_000_000_000),
+            samples: 5000,
             shards: 4,
             total_shards: Some(12),
             elapsed: Duration::from_secs(34),
             ..WorkStatus::default()
         };
-        assert_eq!(status.to_string(), "34 % 4/12 shards 100.0 MB/s 66 s left");
+        assert_eq!(status.to_string(), "34 % 4/12 shards 5000 samples 100.0 MB/s 66 s left");
         let resumed = WorkStatus { reused: 3_060_000_000, ..status.clone() };
-        assert_eq!(resumed.to_string(), "34 % 4/12 shards 10.0 MB/s 11 min left");
+        assert_eq!(resumed.to_string(), "34 % 4/12 shards 5000 samples 10.0 MB/s 11 min left");
         let open = WorkStatus { total: None, total_shards: None, ..status };
         assert_eq!(open.to_string(), "3.4 GB 100.0 MB/s");
         assert_eq!(WorkStatus { files: 12, ..WorkStatus::default() }.to_string(), "12 files");

@@ -7,6 +7,7 @@
 //! * [`external`]: a Python, real data and Slurm, for the tests that need them.
 //! * [`faults`]: a store with injected faults, and one that loses unsynced data.
 //! * [`memory`]: an outlet and inputs without a file system.
+//! * [`pages`]: the pages of the repository and their blocks of code.
 //! * [`program`]: runs a program with a time limit.
 //! * `s3` (with the feature of that name): an in-process S3 server.
 //! * [`typed`]: rows with every type of field, and the round-trip test for columnar formats.
@@ -22,6 +23,7 @@ pub mod external;
 pub mod faults;
 pub mod hostile;
 pub mod memory;
+pub mod pages;
 pub mod program;
 #[cfg(feature = "s3")]
 pub mod s3;

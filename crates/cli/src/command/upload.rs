@@ -9,10 +9,10 @@ use packhorse_core::{Error, Event, Kind, Observer as _, Result};
 use packhorse_gpu::kernels::{Element, Motif, Normalize, Pixels, SyntheticPictures};
 use packhorse_gpu::transforms::{Pictures, Synthetic};
 use packhorse_gpu::{
-    Cuda, DeviceTransform, Gpu, JpegOptions, Jpegs, NvJpeg, Simulated, Staged, Upload, UploadBench, UploadMeasured,
-    Usage, Used,
+    Cuda, DeviceBatch, DeviceTransform, Gpu, JpegOptions, Jpegs, NvJpeg, Simulated, Staged, Upload, UploadBench,
+    UploadMeasured, Usage, Used,
 };
-use packhorse_read::{FieldKind, FieldOptions, Loader, LoaderOptions, NullLoader};
+use packhorse_read::{Batch, FieldKind, FieldOptions, Loader, LoaderOptions, NullLoader};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -79,6 +79,7 @@ impl Bench<'_> {
         let load = Load::new(self.context, &self.args.load)?;
         let step = Duration::from_secs_f64(self.args.step / 1000.0);
         let bench = UploadBench::new(gpu.clone(), step, load.time)?;
+        let stored = load.fields(None, &self.args.load.fields)?;
         let fields = load.fields(Some(view(self.args.size, self.args.augment)), &self.args.load.fields)?;
         let finish = self.finish(&fields);
         let options = LoaderOptions { epochs: None, ..load.options.clone() };
@@ -91,56 +92,37 @@ impl Bench<'_> {
         let host = Loader::new(load.dataset.clone(), &fields, &one, Staged(gpu.clone()))?.next().ok_or_else(none)??;
         let resident = loader(&fields, &finish)?.next().ok_or_else(none)??;
         let bytes = host.used();
-
-        let mut stages = Vec::new();
+        let (mut stages, device) = of_a_batch(&bench, host, resident, &finish)?;
         let mut push = |name, says, measured, limit, used| stages.push(Stage { name, says, measured, limit, used });
-        let copies = bench.copies(bytes)?;
-        push("copy", "copies alone, from pinned memory", copies, None, None);
-        let device = bench.resident(&resident)?;
-        drop(resident);
-        push("device", "steps alone, on a batch that is there", device, None, None);
-        let host = Arc::new(host);
-        let ring = bench.cached(&host, Vec::new(), false)?;
-        push(
-            "ring",
-            "one batch again and again, no steps",
-            ring,
-            Some(ring.bytes_per_s() / copies.bytes_per_s()),
-            None,
-        );
-        let cached = bench.cached(&host, finish.clone(), true)?;
-        drop(host);
-        let of_device = |measured: &UploadMeasured| Some(measured.steps_per_s() / device.steps_per_s());
-        push("cached", "one batch again and again, with steps", cached, of_device(&cached), None);
         // First without steps, so that the page cache is warm for the compared stages.
         let stock = options.ahead as u64;
-        let raw = bench.batches(loader(&self.undecoded(&load)?, &[])?, stock, false)?;
+        let raw = bench.batches(loader(&stored, &[])?, stock, false)?;
         push("raw", "batches without decoding, no steps", raw, None, None);
         let decode = bench.batches(loader(&fields, &finish)?, stock, false)?;
         push("decode", "batches of the dataset, no steps", decode, None, None);
         let jpeg = fields.iter().find(|field| ["jpg", "jpeg"].contains(&extension(&field.name)));
         if let Some(step) = jpeg.map(|field| jpegs(&field.name)).transpose()?.flatten() {
-            let decoded = bench.batches(loader(&self.undecoded(&load)?, &[step])?, stock, false)?;
+            let decoded = bench.batches(loader(&stored, &[step])?, stock, false)?;
             push("nvjpeg", "JPEGs decoded on the GPU, no steps", decoded, None, None);
         }
         let batches = loader(&fields, &finish)?;
         let watched = watch();
         let batches = bench.batches(batches, stock, true)?;
         let used = watched.and_then(Usage::end);
-        push("loader", "batches of the dataset, with steps", batches, of_device(&batches), used);
+        push("loader", "batches of the dataset, with steps", batches, Some(share(&batches, &device)), used);
         if !self.simulated {
-            let size = (self.args.size, self.args.size);
-            let output = Pixels::normalized(Element::Bf16, Normalize::IMAGENET);
-            let pictures = SyntheticPictures { motif: Motif::Noise, size, channels: 3, output };
-            let upload = Upload::with_transforms(gpu.clone(), vec![Arc::new(Synthetic::pictures("image", pictures))])?;
+            let upload = Upload::with_transforms(gpu.clone(), vec![self.made()])?;
             let made = bench.batches(NullLoader::null(load.dataset.len(), &options, upload)?, 0, false)?;
             push("made", "pictures that the GPU makes, no steps", made, None, None);
         }
         self.tell(&load, name, bytes, &stages)
     }
 
-    fn undecoded(&self, load: &Load) -> Result<Vec<FieldOptions>> {
-        load.fields(None, &self.args.load.fields)
+    /// Pictures that the GPU makes.
+    fn made(&self) -> Step {
+        let (size, output) = ((self.args.size, self.args.size), Pixels::normalized(Element::Bf16, Normalize::IMAGENET));
+        let pictures = SyntheticPictures { motif: Motif::Noise, size, channels: 3, output };
+        Arc::new(Synthetic::pictures("image", pictures))
     }
 
     /// Pictures are normalised on the GPU, where it has kernels.
@@ -170,6 +152,35 @@ impl Bench<'_> {
         self.context.style.show(&value, &text)?;
         Ok(success())
     }
+}
+
+/// The stages of one batch, and the measurement of the device alone.
+fn of_a_batch<G: Gpu + Clone>(
+    bench: &UploadBench<G>,
+    host: Batch<G::Pinned>,
+    resident: DeviceBatch<G>,
+    finish: &[Step],
+) -> Result<(Vec<Stage>, UploadMeasured)> {
+    let stage = |name, says, measured, limit| Stage { name, says, measured, limit, used: None };
+    let copies = bench.copies(host.used())?;
+    let device = bench.resident(&resident)?;
+    drop(resident);
+    let host = Arc::new(host);
+    let ring = bench.cached(&host, Vec::new(), false)?;
+    let cached = bench.cached(&host, finish.to_vec(), true)?;
+    let of_copies = ring.bytes_per_s() / copies.bytes_per_s();
+    let stages = vec![
+        stage("copy", "copies alone, from pinned memory", copies, None),
+        stage("device", "steps alone, on a batch that is there", device, None),
+        stage("ring", "one batch again and again, no steps", ring, Some(of_copies)),
+        stage("cached", "one batch again and again, with steps", cached, Some(share(&cached, &device))),
+    ];
+    Ok((stages, device))
+}
+
+/// The share of the steps of `limit` that were reached.
+fn share(measured: &UploadMeasured, limit: &UploadMeasured) -> f64 {
+    measured.steps_per_s() / limit.steps_per_s()
 }
 
 impl Stage {
