@@ -7,7 +7,6 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use packhorse_core::{Event, Observer};
 use serde_json::{Value, json};
 use std::io::{IsTerminal, Write};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -40,17 +39,7 @@ impl Show {
 pub(crate) struct Progress {
     show: Show,
     stage: Mutex<Stage>,
-    counts: Counts,
     said: Mutex<Said>,
-}
-
-#[derive(Default)]
-struct Counts {
-    files: AtomicU64,
-    samples: AtomicU64,
-    bytes: AtomicU64,
-    shards: AtomicU64,
-    skipped: AtomicU64,
 }
 
 /// The bar on the terminal. Hidden until there is progress: `ls` and `cat` write to the same terminal.
@@ -87,7 +76,7 @@ impl Progress {
         let stage = Mutex::new(Stage::new("", ProgressBar::hidden()));
         // The first line of text comes after the first interval, the first line of JSON at once.
         let last = (show == Show::Lines).then(Instant::now);
-        Self { show, stage, counts: Counts::default(), said: Mutex::new(Said { last, skips: 0 }) }
+        Self { show, stage, said: Mutex::new(Said { last, skips: 0 }) }
     }
 
     /// Says that the work is about to stop, which can take seconds.
@@ -120,8 +109,9 @@ impl Progress {
             return;
         }
         stage.bar.finish_and_clear();
+        let files = stage.status.files;
         *stage = Stage::new(name, ProgressBar::hidden());
-        stage.status.total = length;
+        (stage.status.files, stage.status.total) = (files, length);
         if self.show != Show::Bar {
             return;
         }
@@ -160,7 +150,6 @@ impl Progress {
 
     /// `bytes` more were read in a stage without a total.
     fn read(&self, stage: &'static str, bytes: u64) {
-        self.counts.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.enter(stage, None, "{spinner} {msg}: {decimal_bytes}, {decimal_bytes_per_sec}");
         self.advance(0, bytes);
         self.tick();
@@ -184,26 +173,22 @@ impl Progress {
             return;
         }
         said.last = Some(Instant::now());
+        let stage = self.stage();
+        let status = WorkStatus { elapsed: stage.began.elapsed(), ..stage.status.clone() };
         if self.show == Show::Lines {
-            let stage = self.stage();
-            let status = WorkStatus { elapsed: stage.began.elapsed(), ..stage.status.clone() };
             return line(&format!("{} {} {status}", clock(SystemTime::now()), stage.name));
         }
-        let get = |n: &AtomicU64| n.load(Ordering::Relaxed);
         self.emit(&json!({
-            "event": "progress", "files": get(&self.counts.files), "samples": get(&self.counts.samples),
-            "bytes": get(&self.counts.bytes), "shards": get(&self.counts.shards), "skipped": get(&self.counts.skipped),
+            "event": "progress", "files": status.files, "samples": status.samples, "bytes": status.bytes,
+            "shards": status.shards, "skipped": said.skips,
         }));
     }
 
     fn skipped(&self, error: &packhorse_core::Error) {
-        self.counts.skipped.fetch_add(1, Ordering::Relaxed);
-        if self.show == Show::Json {
-            return self.emit(&error_event("skipped", "reason", error));
-        }
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         said.skips += 1;
         match said.skips {
+            _ if self.show == Show::Json => self.emit(&error_event("skipped", "reason", error)),
             n if n <= SHOWN_SKIPS => self.say(&format!("skipped: {error}")),
             n if n == SHOWN_SKIPS + 1 => self.say("skipped: more; all are listed in skipped.jsonl"),
             _ => {}
@@ -215,7 +200,6 @@ impl Observer for Progress {
     fn event(&self, event: &Event<'_>) {
         match event {
             Event::Scanned { files } => {
-                self.counts.files.fetch_add(*files, Ordering::Relaxed);
                 if self.stage().name.is_empty() {
                     self.counting("scanning");
                 }
@@ -227,19 +211,15 @@ impl Observer for Progress {
             }
             Event::Planned { samples, bytes, shards } => {
                 self.emit(&json!({"event": "planned", "samples": samples, "bytes": bytes, "shards": shards}));
-                let Counts { samples, bytes: packed, shards: done, .. } = &self.counts;
-                [samples, packed, done].iter().for_each(|count| count.store(0, Ordering::Relaxed));
                 self.enter("packing", Some(*bytes), BYTES);
                 self.stage().status.total_shards = Some(*shards);
+                self.advance(0, 0);
             }
             Event::Packed { samples, bytes } => {
-                self.counts.samples.fetch_add(*samples, Ordering::Relaxed);
-                self.counts.bytes.fetch_add(*bytes, Ordering::Relaxed);
                 self.advance(*samples, *bytes);
                 self.tick();
             }
             Event::Shard { name, samples, bytes, input_bytes, reused } => {
-                self.counts.shards.fetch_add(1, Ordering::Relaxed);
                 self.shard(*samples, *input_bytes, *reused);
                 self.emit(
                     &json!({"event": "shard", "name": name, "samples": samples, "bytes": bytes, "reused": reused}),
@@ -255,7 +235,6 @@ impl Observer for Progress {
                 self.enter("staging", Some(*bytes), BYTES);
             }
             Event::Staged { bytes } => {
-                self.counts.bytes.fetch_add(*bytes, Ordering::Relaxed);
                 self.advance(0, *bytes);
                 self.tick();
             }
@@ -296,7 +275,6 @@ mod tests {
         assert_eq!(told(&progress), "7/7 shards 70 samples");
         pack(2, 1);
         assert_eq!(told(&progress), "1/2 shards 10 samples");
-        assert_eq!(progress.counts.shards.load(Ordering::Relaxed), 1);
         progress.event(&Event::Shard { name: "s", samples: 5, bytes: 9, input_bytes: 100, reused: true });
         assert_eq!(told(&progress), "2/2 shards 15 samples");
         progress.finish();

@@ -1,8 +1,8 @@
 //! Enums that are one word of text, declared once: the words that are parsed, shown, and listed among a setting's values.
 
-/// Implements `Display`, `FromStr` and `WORDS` for an enum: each variant with its word, and the setting that errors name.
+/// Implements `Display`, `FromStr` and `WORDS` for an enum: each variant with its word.
 macro_rules! choice {
-    ($type:ident of $setting:literal: $($variant:ident = $word:literal),+ $(,)?) => {
+    ($type:ident: $($variant:ident = $word:literal),+ $(,)?) => {
         impl $type {
             /// The words, in the order of the variants.
             pub(crate) const WORDS: &'static [&'static str] = &[$($word),+];
@@ -21,9 +21,8 @@ macro_rules! choice {
                 match text {
                     $($word => Ok(Self::$variant),)+
                     _ => {
-                        let words = Self::WORDS.join(" or ");
-                        let message = format!(concat!("`", $setting, "` takes {}, not \"{}\""), words, text);
-                        Err(packhorse_core::Error::config(message).with_code(packhorse_core::Code::BadSetting))
+                        let message = format!("takes {}, not \"{text}\"", Self::WORDS.join(" or "));
+                        Err(packhorse_core::Error::config(message))
                     }
                 }
             }

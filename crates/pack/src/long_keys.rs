@@ -12,7 +12,7 @@ pub enum LongKeys {
     Hash,
 }
 
-choice!(LongKeys of "long-keys": Refuse = "refuse", Hash = "hash");
+choice!(LongKeys: Refuse = "refuse", Hash = "hash");
 
 /// `key` shortened to `longest` bytes: its start and a hash of the whole key.
 pub(crate) fn shorten(key: &str, longest: usize) -> String {

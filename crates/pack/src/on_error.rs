@@ -12,4 +12,4 @@ pub enum OnError {
     Skip,
 }
 
-choice!(OnError of "on-error": Fail = "fail", Skip = "skip");
+choice!(OnError: Fail = "fail", Skip = "skip");

@@ -142,9 +142,7 @@ impl ShardPacker<'_> {
             }
         }
     }
-}
 
-impl ShardPacker<'_> {
     /// Bytes of input by source, the first part of the keys.
     fn input_bytes(&self, shard: &ShardFrame) -> Result<BTreeMap<String, u64>> {
         let mut bytes = BTreeMap::new();
@@ -158,9 +156,7 @@ impl ShardPacker<'_> {
         }
         Ok(bytes)
     }
-}
 
-impl ShardPacker<'_> {
     /// About the bytes of memory that a block of these samples takes.
     pub(crate) fn held(&self, entries: &[PlanEntry]) -> u64 {
         let bytes: u64 = entries.iter().map(PlanEntry::bytes).sum();

@@ -181,12 +181,7 @@ impl Verifier<'_> {
         if let Some(problem) = disagreement(manifest, shard, &receipt, digest)? {
             self.add(damage(&name, None, problem));
         }
-        let whole = receipt
-            .files
-            .iter()
-            .filter(|f| f.name != shard.file)
-            .try_fold(true, |whole, f| self.file(f).map(|()| whole));
-        whole?;
+        receipt.files.iter().filter(|f| f.name != shard.file).try_for_each(|f| self.file(f))?;
         self.data(shard, &receipt)
     }
 

@@ -33,7 +33,7 @@ pub enum SplitBy {
     Order,
 }
 
-choice!(SplitBy of "split-by": Hash = "hash", Order = "order");
+choice!(SplitBy: Hash = "hash", Order = "order");
 
 impl FromStr for Splits {
     type Err = Error;

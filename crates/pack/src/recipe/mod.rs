@@ -99,26 +99,22 @@ const fn one_of(value: &'static str, words: &'static [&'static str]) -> Setting 
     Setting::new(Takes::OneOf(words), value)
 }
 
-const fn number(value: &'static str, takes: Takes) -> Setting {
-    Setting::new(takes, value)
-}
-
-const fn path(value: &'static str, takes: Takes) -> Setting {
+const fn takes(value: &'static str, takes: Takes) -> Setting {
     Setting::new(takes, value)
 }
 
 settings! {
     "Inputs and dataset" {
         /// Folders and files to pack; keys are relative to them. A tar (also .gz, .zst) counts as its members
-        input: Vec<PathBuf>, path("INPUT", Takes::Path).repeats();
+        input: Vec<PathBuf>, takes("INPUT", Takes::Path).repeats();
         /// The format of the shards: webdataset (wds, tar), hdf5 (h5), parquet, arrow (feather), tfrecord or tokens
         /// [default: the extension of `out`, as in photos.parquet]
         to: Option<String>, text("FORMAT");
         /// The folder of the dataset
-        out: Option<PathBuf>, path("DIR", Takes::Folder).short('o');
+        out: Option<PathBuf>, takes("DIR", Takes::Folder).short('o');
         /// Take the files of this list (newline or NUL after each; - is standard input) instead of walking `input`. Its
         /// paths are relative to the first `input`, or to the working folder without one
-        files_from: Option<PathBuf>, path("LIST", Takes::File);
+        files_from: Option<PathBuf>, takes("LIST", Takes::File);
         /// Take only paths that match this glob (repeatable; * matches / too)
         include: Vec<String>, text("GLOB").repeats();
         /// Leave out paths that match this glob (repeatable)
@@ -138,11 +134,11 @@ settings! {
         labels: Option<Labels>, one_of("WHICH", Labels::WORDS);
         /// The classes in the order of their numbers, one a line: packed apart, train and val then have the same
         /// numbers. A class that is not in it is a bad input
-        classes: Option<PathBuf>, path("FILE", Takes::File).needs("labels");
+        classes: Option<PathBuf>, takes("FILE", Takes::File).needs("labels");
         /// The class list of another dataset of packhorse
-        classes_from: Option<PathBuf>, path("DIR", Takes::Folder).needs("labels").excludes("classes");
+        classes_from: Option<PathBuf>, takes("DIR", Takes::Folder).needs("labels").excludes("classes");
         /// A table (.csv, .tsv, .jsonl, .parquet) whose rows become the json field of the samples, one for each
-        metadata: Option<PathBuf>, path("FILE", Takes::File).needs("key");
+        metadata: Option<PathBuf>, takes("FILE", Takes::File).needs("key");
         /// The column of `metadata` that names the sample: its key, or its file
         key: Option<String>, text("COLUMN").needs("metadata");
         /// The columns of `metadata` to take (default: all)
@@ -155,16 +151,16 @@ settings! {
         /// compression change sizes, a sample of the inputs is packed first to estimate by how much
         shard_size: Option<ByteSize>, text("SIZE");
         /// How many shards (in each split)
-        shard_count: Option<u32>, number("N", Takes::Number(1, u32::MAX as u64));
+        shard_count: Option<u32>, takes("N", Takes::Number(1, u32::MAX as u64));
         /// The most samples in a shard
-        samples_per_shard: Option<u64>, number("N", FROM_ONE);
+        samples_per_shard: Option<u64>, takes("N", FROM_ONE);
         /// Splits by shares, such as train=0.9,val=0.1; folders (train/ val/ test/); none; keep, those that sealed
         /// datasets among the inputs have
         split: Splits, text("SHARES").default("keep");
         /// What decides a sample's split: hash (of its key: stable when data is added) or order
         split_by: SplitBy, one_of("HOW", SplitBy::WORDS).default("hash");
         /// The most samples, from the start of the order
-        limit: Option<u64>, number("N", FROM_ONE);
+        limit: Option<u64>, takes("N", FROM_ONE);
         /// The name of shards without splits, and of the dataset
         name: String = "shard".to_owned(), text("NAME").default("shard");
         /// Keys longer than readers carry: refuse or hash
@@ -177,7 +173,7 @@ settings! {
         /// keep=icc|exif,icc|none (metadata that rewritten pictures keep) (repeatable)
         image: Vec<String>, text("WHAT").repeats();
         /// JPEG quality of pictures that are rewritten
-        quality: u8 = 90, number("Q", Takes::Number(1, 100)).default("90");
+        quality: u8 = 90, takes("Q", Takes::Number(1, 100)).default("90");
         /// Turn pictures as their EXIF orientation says
         orient: bool, switch();
     }
@@ -211,7 +207,7 @@ settings! {
         /// Binary records of fixed size: their fields as NumPy types, such as "<i4 id, <f4 x"
         record: Option<String>, text("TYPES");
         /// Binary records: bytes of header before the first
-        skip_header: Option<u64>, number("BYTES", Takes::Number(0, u64::MAX)).needs("record");
+        skip_header: Option<u64>, takes("BYTES", Takes::Number(0, u64::MAX)).needs("record");
         /// Any other setting of the format that `from` names, such as layout=bare of tokens (repeatable)
         read: Vec<String>, text("NAME=VALUE").repeats().needs("from");
     }
@@ -234,7 +230,7 @@ settings! {
         /// Files of plain text (with `from=text`): a document is the file, a paragraph or a line
         document: Option<String>, one_of("WHAT", &["file", "paragraph", "line"]);
         /// Turn text into tokens with this tokenizer.json, .tiktoken vocabulary or SentencePiece .model
-        tokenizer: Option<PathBuf>, path("FILE", Takes::File);
+        tokenizer: Option<PathBuf>, takes("FILE", Takes::File);
         /// Tokens around a document: template (what the tokenizer itself adds), none, bos or eod
         special: String = "template".to_owned(),
             one_of("WHICH", &["template", "none", "bos", "eod"]).needs("tokenizer").default("template");
@@ -252,7 +248,7 @@ settings! {
     }
     "Arrays and tables as shards" {
         /// HDF5: samples in a chunk
-        chunk: Option<u64>, number("N", Takes::Number(0, u64::MAX));
+        chunk: Option<u64>, takes("N", Takes::Number(0, u64::MAX));
         /// HDF5: how chunks are compressed: gzip, zstd, lzf, lz4, none, or, by its plugin, blosc2
         filter: Option<String>, text("NAME");
         /// HDF5: whether bytes are shuffled before compression: auto, on or off
@@ -260,9 +256,9 @@ settings! {
         /// How the file is compressed: Parquet by zstd, snappy, gzip, lz4 or none; TFRecord by gzip or none
         compression: Option<String>, text("NAME");
         /// HDF5, Parquet: the level of compression
-        level: Option<u32>, number("N", Takes::Number(0, u32::MAX as u64));
+        level: Option<u32>, takes("N", Takes::Number(0, u32::MAX as u64));
         /// Parquet: samples in a row group
-        row_group: Option<u64>, number("N", Takes::Number(0, u64::MAX));
+        row_group: Option<u64>, takes("N", Takes::Number(0, u64::MAX));
         /// Parquet, Arrow: mark tensors as arrow.fixed_shape_tensor
         tensor_ext: bool, switch();
         /// Any other setting of the format, such as tensors=raw of tfrecord or vlen=on of hdf5 (repeatable)

@@ -23,7 +23,7 @@ pub enum Decode {
     Never,
 }
 
-choice!(Decode of "decode": Auto = "auto", Never = "never");
+choice!(Decode: Auto = "auto", Never = "never");
 
 /// An encoded field and its columns.
 #[derive(Debug)]

@@ -31,7 +31,7 @@ pub enum Symlinks {
     Skip,
 }
 
-choice!(Symlinks of "symlinks": Follow = "follow", Skip = "skip");
+choice!(Symlinks: Follow = "follow", Skip = "skip");
 
 /// A finding of a walk, sent to the listing's builder.
 pub(crate) enum WalkEvent {

@@ -24,7 +24,7 @@ pub enum Labels {
     Parent,
 }
 
-choice!(Labels of "labels": Folders = "folders", Parent = "parent");
+choice!(Labels: Folders = "folders", Parent = "parent");
 
 impl Labels {
     /// The class of a sample in `folder`, after `below` leading folders that name something else.
