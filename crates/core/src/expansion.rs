@@ -4,7 +4,7 @@
 //! of them. Compressed data stays far below the limit: deflate can't exceed 1,032 to 1, and zstd over a chunk of 1 MiB
 //! of equal bytes, with its index entry, stays below 10,000.
 
-use crate::{Code, Error, Kind, Options, Result};
+use crate::{Error, Kind, Options, Result};
 
 /// Any file may decode to this many bytes.
 const ALWAYS: u64 = 1 << 30;
@@ -22,14 +22,7 @@ pub struct Expansion {
 impl Expansion {
     /// The limit that `options` set, `bounded` by default. `Config` for an unknown value.
     pub fn parse(options: &Options) -> Result<Self> {
-        match options.get("expansion").unwrap_or("bounded") {
-            "bounded" => Ok(Self { bounded: true }),
-            "any" => Ok(Self { bounded: false }),
-            other => {
-                let message = format!("option expansion: \"{other}\" is not one of bounded, any");
-                Err(Error::config(message).with_code(Code::BadSetting))
-            }
-        }
+        Ok(Self { bounded: options.choose("expansion", &[("bounded", true), ("any", false)])? })
     }
 
     /// The most bytes that a file of `file` bytes may decode to, at `times` its size: at least 1 GiB.

@@ -21,9 +21,8 @@ impl Settings {
             Some(text) => match text.as_bytes() {
                 [byte] if !matches!(byte, b'"' | b'\r' | b'\n') && byte.is_ascii() => Some(*byte),
                 _ => {
-                    return Err(Error::config(format!(
-                        "option delimiter: \"{text}\" is not a single byte, such as ; or tab"
-                    )));
+                    let why = format_args!("\"{text}\" is not a single byte, such as ; or tab");
+                    return Err(Options::refuse("delimiter", why));
                 }
             },
         };

@@ -2,7 +2,7 @@
 
 use crate::plugin;
 use crate::registry::BLOSC2;
-use packhorse_core::{Error, Options, Result};
+use packhorse_core::{Options, Result};
 
 /// How chunks of numbers are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,35 +54,26 @@ impl SinkOptions {
         Ok(Self {
             chunk: chunk(options)?,
             filter: filter(options)?,
-            shuffle: match options.get("shuffle").unwrap_or("auto") {
-                "auto" => ShuffleMode::Auto,
-                "on" => ShuffleMode::On,
-                "off" => ShuffleMode::Off,
-                other => return Err(unknown("shuffle", other, "auto, on, off")),
-            },
-            vlen: match options.get("vlen").unwrap_or("off") {
-                "on" => true,
-                "off" => false,
-                other => return Err(unknown("vlen", other, "off, on")),
-            },
+            shuffle: options.choose("shuffle", &SHUFFLES)?,
+            vlen: options.switch("vlen")?,
         })
     }
 }
 
+const SHUFFLES: [(&str, ShuffleMode); 3] =
+    [("auto", ShuffleMode::Auto), ("on", ShuffleMode::On), ("off", ShuffleMode::Off)];
+
 fn chunk(options: &Options) -> Result<Option<u64>> {
     match options.get("chunk") {
-        None | Some("auto") => Ok(None),
-        Some(_) => match options.parse("chunk", 0u64)? {
-            0 => Err(Error::config("option chunk: a chunk needs at least one row")),
-            rows => Ok(Some(rows)),
-        },
+        Some("auto") => Ok(None),
+        _ => options.positive("chunk"),
     }
 }
 
 fn filter(options: &Options) -> Result<Compression> {
     let level = |default: i32, highest: i32| match options.parse("level", default)? {
         level if (1..=highest).contains(&level) => Ok(level),
-        level => Err(Error::config(format!("option level: {level} is not between 1 and {highest}"))),
+        level => Err(Options::refuse("level", format_args!("{level} is not between 1 and {highest}"))),
     };
     match options.get("filter").unwrap_or("gzip") {
         "gzip" => Ok(Compression::Gzip(level(4, 9)?)),
@@ -90,24 +81,23 @@ fn filter(options: &Options) -> Result<Compression> {
         "blosc2" => blosc2(Blosc2::Zstd, level(5, 9)?),
         "blosc2-lz4" => blosc2(Blosc2::Lz4, level(5, 9)?),
         plain @ ("lzf" | "lz4" | "none") if options.get("level").is_some() => {
-            Err(Error::config(format!("option level: filter {plain} has no levels")))
+            Err(Options::refuse("level", format_args!("filter {plain} has no levels")))
         }
         "lzf" => Ok(Compression::Lzf),
         "lz4" => Ok(Compression::Lz4),
         "none" => Ok(Compression::None),
-        other => Err(unknown("filter", other, "gzip, zstd, lzf, lz4, blosc2, blosc2-lz4, none")),
+        other => {
+            let known = "gzip, zstd, lzf, lz4, blosc2, blosc2-lz4, none";
+            Err(Options::refuse("filter", format_args!("\"{other}\" is not one of {known}")))
+        }
     }
 }
 
 fn blosc2(coder: Blosc2, level: i32) -> Result<Compression> {
     match plugin::find(BLOSC2) {
         Some(_) => Ok(Compression::Blosc2(coder, level)),
-        None => Err(Error::config(format!("option filter: blosc2 needs its plugin; {}", plugin::install(BLOSC2)))),
+        None => Err(Options::refuse("filter", "blosc2 needs its plugin").hint(plugin::install(BLOSC2))),
     }
-}
-
-fn unknown(option: &str, value: &str, known: &str) -> Error {
-    Error::config(format!("option {option}: unknown value \"{value}\"; use one of {known}"))
 }
 
 #[cfg(test)]

@@ -19,20 +19,14 @@ impl ParquetOptions {
     /// From the options of the sink.
     pub(crate) fn parse(options: &Options) -> Result<Self> {
         options.only(&["row-group", "compression", "level", "tensor-ext"])?;
-        let compression = match options.get("compression").unwrap_or("zstd") {
-            "zstd" => {
-                let level = options.parse("level", 3)?;
-                let level = ZstdLevel::try_new(level);
-                Compression::ZSTD(level.map_err(|_| Error::config("option level: must be 1 to 22"))?)
-            }
-            "none" => Compression::UNCOMPRESSED,
-            "snappy" => Compression::SNAPPY,
-            other => return Err(unknown("compression", other, "zstd, none, snappy")),
-        };
+        let level = ZstdLevel::try_new(options.parse("level", 3)?);
+        let zstd = Compression::ZSTD(level.map_err(|_| Options::refuse("level", "must be 1 to 22"))?);
+        let known = [("zstd", zstd), ("none", Compression::UNCOMPRESSED), ("snappy", Compression::SNAPPY)];
+        let compression = options.choose("compression", &known)?;
         if options.get("level").is_some() && !matches!(compression, Compression::ZSTD(_)) {
-            return Err(Error::config("option level: only for compression=zstd"));
+            return Err(Options::refuse("level", "only for compression=zstd"));
         }
-        Ok(Self { row_group: rows(options, "row-group")?, compression, tensor_ext: switch(options, "tensor-ext")? })
+        Ok(Self { row_group: rows(options, "row-group")?, compression, tensor_ext: options.switch("tensor-ext")? })
     }
 }
 
@@ -51,17 +45,13 @@ impl IpcOptions {
     /// From the options of the sink.
     pub(crate) fn parse(options: &Options) -> Result<Self> {
         options.only(&["stream", "batch", "compression", "tensor-ext"])?;
-        let compression = match options.get("compression").unwrap_or("none") {
-            "none" => None,
-            "zstd" => Some(arrow_ipc::CompressionType::ZSTD),
-            "lz4" => Some(arrow_ipc::CompressionType::LZ4_FRAME),
-            other => return Err(unknown("compression", other, "none, zstd, lz4")),
-        };
+        let (zstd, lz4) = (arrow_ipc::CompressionType::ZSTD, arrow_ipc::CompressionType::LZ4_FRAME);
+        let compression = options.choose("compression", &[("none", None), ("zstd", Some(zstd)), ("lz4", Some(lz4))])?;
         Ok(Self {
-            stream: switch(options, "stream")?,
+            stream: options.switch("stream")?,
             batch: rows(options, "batch")?,
             compression,
-            tensor_ext: switch(options, "tensor-ext")?,
+            tensor_ext: options.switch("tensor-ext")?,
         })
     }
 }
@@ -82,11 +72,7 @@ impl ColumnSelection {
     /// From the options of a source.
     pub(crate) fn parse(options: &Options) -> Result<Self> {
         options.only(&["columns", "unread", "unsupported"])?;
-        let skip = match options.get("unsupported").unwrap_or("fail") {
-            "fail" => false,
-            "skip" => true,
-            other => return Err(unknown("unsupported", other, "fail, skip")),
-        };
+        let skip = options.choose("unsupported", &[("fail", false), ("skip", true)])?;
         let globs = options.get("columns").map(|list| {
             list.split(',').map(str::trim).filter(|glob| !glob.is_empty()).map(matcher).collect::<Result<Vec<_>>>()
         });
@@ -143,21 +129,5 @@ fn matcher(text: &str) -> Result<(String, GlobMatcher)> {
 }
 
 fn rows(options: &Options, name: &str) -> Result<Option<usize>> {
-    match options.parse(name, 0usize)? {
-        0 if options.get(name).is_some() => Err(Error::config(format!("option {name}: must be at least 1"))),
-        0 => Ok(None),
-        rows => Ok(Some(rows)),
-    }
-}
-
-fn switch(options: &Options, name: &str) -> Result<bool> {
-    match options.get(name).unwrap_or("off") {
-        "on" => Ok(true),
-        "off" => Ok(false),
-        other => Err(unknown(name, other, "on, off")),
-    }
-}
-
-fn unknown(name: &str, value: &str, known: &str) -> Error {
-    Error::config(format!("option {name}: \"{value}\" is not one of {known}"))
+    Ok(options.positive(name)?.map(|rows| usize::try_from(rows).unwrap_or(usize::MAX)))
 }

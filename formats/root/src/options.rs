@@ -1,6 +1,6 @@
 //! The options of the source: tree, branches, and the policy for unsupported branches.
 
-use packhorse_core::{Error, Expansion, Options, Result, glob_matches};
+use packhorse_core::{Expansion, Options, Result, glob_matches};
 
 /// The options of the source.
 #[derive(Clone, Debug)]
@@ -20,11 +20,7 @@ pub(crate) struct Wanted {
 impl Wanted {
     pub(crate) fn parse(options: &Options) -> Result<Self> {
         options.only(&["tree", "branches", "unsupported", "expansion"])?;
-        let fail = match options.get("unsupported").unwrap_or("skip") {
-            "skip" => false,
-            "fail" => true,
-            other => return Err(Error::config(format!("option unsupported: \"{other}\" is neither skip nor fail"))),
-        };
+        let fail = options.choose("unsupported", &[("skip", false), ("fail", true)])?;
         let globs = options.get("branches").unwrap_or("*").split(',').map(str::trim).filter(|name| !name.is_empty());
         let (without, mut branches): (Vec<String>, Vec<String>) =
             globs.map(str::to_owned).partition(|glob| glob.starts_with('!'));

@@ -24,21 +24,14 @@ pub(crate) struct Settings {
     pub(crate) document: Document,
 }
 
+const DOCUMENTS: [(&str, Document); 3] =
+    [("file", Document::File), ("line", Document::Line), ("paragraph", Document::Paragraph)];
+
 impl Settings {
     pub(crate) fn parse(options: &Options) -> Result<Self> {
         options.only(&["document", "id-field", "json", "text-field"])?;
-        let json = match options.get("json").unwrap_or("auto") {
-            "auto" => None,
-            "yes" => Some(true),
-            "no" => Some(false),
-            other => return Err(unknown("json", other, "auto, yes, no")),
-        };
-        let document = match options.get("document").unwrap_or("file") {
-            "line" => Document::Line,
-            "paragraph" => Document::Paragraph,
-            "file" => Document::File,
-            other => return Err(unknown("document", other, "line, paragraph, file")),
-        };
+        let json = options.choose("json", &[("auto", None), ("yes", Some(true)), ("no", Some(false))])?;
+        let document = options.choose("document", &DOCUMENTS)?;
         let idle: &[&str] = match json {
             Some(true) => &["document"],
             Some(false) => &["id-field", "text-field"],
@@ -46,10 +39,11 @@ impl Settings {
         };
         if let Some(name) = idle.iter().find(|name| options.get(name).is_some()) {
             let json = options.get("json").unwrap_or_default();
-            return Err(Error::config(format!("option {name} has no effect with json={json}; leave one of them out")));
+            let why = format_args!("has no effect with json={json}; leave one of them out");
+            return Err(Options::refuse(name, why));
         }
         let path = |name: &str, default: Option<&str>| match options.get(name).or(default) {
-            Some("") => Err(Error::config(format!("option {name} is empty; leave it out or name a field"))),
+            Some("") => Err(Options::refuse(name, "is empty; leave it out or name a field")),
             given => Ok(given.map(FieldPath::parse)),
         };
         let text = path("text-field", Some("text"))?.ok_or_else(|| Error::bug("no text field"))?;
@@ -69,10 +63,6 @@ impl Settings {
 fn without<'a>(name: &'a str, extensions: &[&str]) -> Option<&'a str> {
     let (stem, extension) = name.rsplit_once('.')?;
     extensions.iter().any(|known| extension.eq_ignore_ascii_case(known)).then_some(stem)
-}
-
-fn unknown(option: &str, value: &str, known: &str) -> Error {
-    Error::config(format!("option {option}: \"{value}\" is not one of {known}"))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The options of sink and source.
 
-use packhorse_core::{Error, Options, Result};
+use packhorse_core::{Options, Result};
 
 /// The options of the sink.
 #[derive(Clone, Copy, Debug)]
@@ -15,8 +15,8 @@ impl RecordSinkOptions {
     pub(crate) fn parse(options: &Options) -> Result<Self> {
         options.only(&["compression", "tensors"])?;
         Ok(Self {
-            gzip: choice(options, "compression", ["none", "gzip"])?,
-            raw_tensors: choice(options, "tensors", ["list", "raw"])?,
+            gzip: options.choose("compression", &[("none", false), ("gzip", true)])?,
+            raw_tensors: options.choose("tensors", &[("list", false), ("raw", true)])?,
         })
     }
 }
@@ -33,20 +33,7 @@ pub(crate) struct RecordSourceOptions {
 impl RecordSourceOptions {
     pub(crate) fn parse(options: &Options) -> Result<Self> {
         options.only(&["crc", "infer"])?;
-        let infer = options.parse("infer", 1000)?;
-        if infer == 0 {
-            return Err(Error::config("option infer: must be at least 1"));
-        }
-        Ok(Self { crc: !choice(options, "crc", ["on", "off"])?, infer })
-    }
-}
-
-/// Whether option `name` has the second of two values; the first is the default.
-fn choice(options: &Options, name: &str, [first, second]: [&str; 2]) -> Result<bool> {
-    match options.get(name) {
-        None => Ok(false),
-        Some(text) if text == first => Ok(false),
-        Some(text) if text == second => Ok(true),
-        Some(other) => Err(Error::config(format!("option {name} is {first} or {second}, not \"{other}\""))),
+        let crc = options.choose("crc", &[("on", true), ("off", false)])?;
+        Ok(Self { crc, infer: options.positive("infer")?.unwrap_or(1000) })
     }
 }

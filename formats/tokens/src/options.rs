@@ -14,17 +14,8 @@ pub(crate) enum TokenLayout {
 }
 
 impl TokenLayout {
-    fn of(name: &str) -> Result<Self> {
-        match name {
-            "megatron" => Ok(TokenLayout::Megatron),
-            "datatrove" => Ok(TokenLayout::Datatrove),
-            "llmc" => Ok(TokenLayout::Llmc),
-            "bare" => Ok(TokenLayout::Bare),
-            other => Err(Error::config(format!(
-                "option layout: unknown \"{other}\"; known are megatron, datatrove, llmc, bare"
-            ))),
-        }
-    }
+    const WORDS: [(&str, Self); 4] =
+        [("megatron", Self::Megatron), ("datatrove", Self::Datatrove), ("llmc", Self::Llmc), ("bare", Self::Bare)];
 
     /// The default layout of the file `name`.
     pub(crate) fn of_file(name: &str) -> Self {
@@ -84,27 +75,21 @@ impl TokenSinkOptions {
 
     pub(crate) fn parse(options: &Options) -> Result<Self> {
         options.only(&["layout", "documents", "vocabulary", "tokenizer"])?;
-        let layout = TokenLayout::of(options.get("layout").unwrap_or("megatron"))?;
+        let layout = options.choose("layout", &TokenLayout::WORDS)?;
         let documents = match options.get("documents") {
             None => cfg!(feature = "documents"),
-            Some("on") if cfg!(feature = "documents") => true,
-            Some("on") => return Err(Error::unsupported("option documents: this build has no tables of documents")),
-            Some("off") => false,
-            Some(other) => return Err(Error::config(format!("option documents is on or off, not \"{other}\""))),
+            Some(_) => options.switch("documents")?,
         };
-        let vocabulary = match options.parse("vocabulary", 0u64)? {
-            0 if options.get("vocabulary").is_some() => {
-                return Err(Error::config("option vocabulary: must be at least 1"));
-            }
-            0 => None,
-            n => Some(n),
-        };
+        if documents && !cfg!(feature = "documents") {
+            return Err(Error::unsupported("option documents: this build has no tables of documents"));
+        }
+        let vocabulary = options.positive("vocabulary")?;
         let tokenizer = options.get("tokenizer").unwrap_or("Unknown Tokenizer").to_owned();
         if tokenizer.contains(['\n', '|']) {
-            return Err(Error::config("option tokenizer: the name must not contain \"|\" or a line feed"));
+            return Err(Options::refuse("tokenizer", "the name must not contain \"|\" or a line feed"));
         }
         if options.get("tokenizer").is_some() && layout != TokenLayout::Datatrove {
-            return Err(Error::config("option tokenizer: only layout=datatrove stores the name of its tokenizer"));
+            return Err(Options::refuse("tokenizer", "only layout=datatrove stores the name of its tokenizer"));
         }
         Ok(Self { layout, documents, vocabulary, tokenizer })
     }
@@ -127,14 +112,14 @@ const LONGEST: u64 = 1 << 20;
 impl TokenSourceOptions {
     pub(crate) fn parse(options: &Options) -> Result<Self> {
         options.only(&["layout", "dtype", "length"])?;
-        let layout = options.get("layout").map(TokenLayout::of).transpose()?;
+        let layout = options.get("layout").map(|_| options.choose("layout", &TokenLayout::WORDS)).transpose()?;
         let dtype = Dtype::of_name(options.get("dtype").unwrap_or("u16"))?;
         if options.get("dtype").is_some() && layout != Some(TokenLayout::Bare) {
-            return Err(Error::config("option dtype: only for layout=bare; other layouts state their type"));
+            return Err(Options::refuse("dtype", "only for layout=bare; other layouts state their type"));
         }
         match options.parse("length", 2048u64)? {
             length @ 1..=LONGEST => Ok(Self { layout, dtype, length }),
-            other => Err(Error::config(format!("option length: {other} is not from 1 to {LONGEST}"))),
+            other => Err(Options::refuse("length", format_args!("{other} is not from 1 to {LONGEST}"))),
         }
     }
 }

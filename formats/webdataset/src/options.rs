@@ -1,6 +1,6 @@
 //! The sink's settings.
 
-use packhorse_core::{Error, Options, Result};
+use packhorse_core::{Options, Result};
 
 /// The indexes for other readers that are written with the shards.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,9 +24,8 @@ impl Indexes {
                 "dali" => indexes.dali = true,
                 "energon" => indexes.energon = true,
                 other => {
-                    return Err(Error::config(format!(
-                        "option index: unknown \"{other}\"; known are wids, wids:md5, dali, energon, none"
-                    )));
+                    let known = "wids, wids:md5, dali, energon, none";
+                    return Err(Options::refuse("index", format_args!("\"{other}\" is not one of {known}")));
                 }
             }
         }

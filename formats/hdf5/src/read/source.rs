@@ -42,15 +42,7 @@ impl Hdf5Source {
             datasets: globs.filter(|glob| !glob.is_empty()).map(str::to_owned).collect(),
             reading: netcdf::NetcdfOptions {
                 dimension: options.get("dimension").map(str::to_owned),
-                unpack: match options.get("scale").unwrap_or("keep") {
-                    "keep" => false,
-                    "apply" => true,
-                    other => {
-                        return Err(Error::config(format!(
-                            "option scale: unknown value \"{other}\"; use one of keep, apply"
-                        )));
-                    }
-                },
+                unpack: options.choose("scale", &[("keep", false), ("apply", true)])?,
             },
             expansion: Expansion::parse(options)?,
             limits,
