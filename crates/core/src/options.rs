@@ -96,8 +96,8 @@ mod tests {
     fn words_and_numbers_are_taken_or_refused_by_name() {
         let options: Options = [("json", "yes"), ("rows", "7"), ("none", "0"), ("on", "of")].into_iter().collect();
         let json = |name| options.choose(name, &[("auto", None), ("yes", Some(true)), ("no", Some(false))]);
-        assert_eq!((json("json"), json("unset")), (Ok(Some(true)), Ok(None)));
-        assert_eq!((options.positive("rows"), options.positive("unset")), (Ok(Some(7)), Ok(None)));
+        assert_eq!((json("json").unwrap(), json("unset").unwrap()), (Some(true), None));
+        assert_eq!((options.positive("rows").unwrap(), options.positive("unset").unwrap()), (Some(7), None));
         for (refused, text) in [
             (json("rows").unwrap_err(), "option rows: \"7\" is not one of auto, yes, no"),
             (options.switch("on").unwrap_err(), "option on: \"of\" is not one of off, on"),
