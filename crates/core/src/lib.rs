@@ -60,4 +60,4 @@ pub use store::{FileKind, FileStat, Store, StoreFile};
 pub use suggest::{nearest, some_of};
 pub use summary::{Members, ShardMember, ShardSummary};
 pub use table::{Blocks, Omission, Table, TableInfo, blocks};
-pub use values::{array_of, bytes_of, element_width, swap_bytes};
+pub use values::{array_of, bytes_of, element_width, numpy_number, swap_bytes};

@@ -7,6 +7,25 @@ use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 use std::sync::Arc;
 
+/// The number type of a kind and its bytes in NumPy's notation (`i` and 4 of `<i4`), `b1` for Booleans.
+pub fn numpy_number(kind: char, size: usize) -> Option<DataType> {
+    Some(match (kind, size) {
+        ('b', 1) => DataType::Boolean,
+        ('i', 1) => DataType::Int8,
+        ('i', 2) => DataType::Int16,
+        ('i', 4) => DataType::Int32,
+        ('i', 8) => DataType::Int64,
+        ('u', 1) => DataType::UInt8,
+        ('u', 2) => DataType::UInt16,
+        ('u', 4) => DataType::UInt32,
+        ('u', 8) => DataType::UInt64,
+        ('f', 2) => DataType::Float16,
+        ('f', 4) => DataType::Float32,
+        ('f', 8) => DataType::Float64,
+        _ => return None,
+    })
+}
+
 /// The bytes of one element as files hold it: a Boolean is one byte. `None` for text.
 pub fn element_width(element: &DataType) -> Option<usize> {
     match element {

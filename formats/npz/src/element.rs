@@ -3,7 +3,7 @@
 //! [The array interface](https://numpy.org/doc/stable/reference/arrays.interface.html) defines the
 //! names: byte order, kind, width.
 
-use packhorse_core::{DataType, Error, Result};
+use packhorse_core::{DataType, Error, Result, numpy_number};
 
 /// The type of one element.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl ScalarType {
                 let width = n.checked_mul(4).filter(|w| i32::try_from(*w).is_ok()).ok_or_else(unknown)?;
                 (DataType::Utf8View, width, swap(4), Some(format!("<U{n}")))
             }
-            _ => (number(kind, size).ok_or_else(unknown)?, size, swap(size), None),
+            _ => (numpy_number(kind, size).ok_or_else(unknown)?, size, swap(size), None),
         };
         Ok(Self { width, swap, data_type, numpy })
     }
@@ -82,24 +82,6 @@ impl ScalarType {
     pub(crate) fn is_text(&self) -> bool {
         self.data_type == DataType::Utf8View
     }
-}
-
-fn number(kind: char, size: usize) -> Option<DataType> {
-    Some(match (kind, size) {
-        ('b', 1) => DataType::Boolean,
-        ('i', 1) => DataType::Int8,
-        ('i', 2) => DataType::Int16,
-        ('i', 4) => DataType::Int32,
-        ('i', 8) => DataType::Int64,
-        ('u', 1) => DataType::UInt8,
-        ('u', 2) => DataType::UInt16,
-        ('u', 4) => DataType::UInt32,
-        ('u', 8) => DataType::UInt64,
-        ('f', 2) => DataType::Float16,
-        ('f', 4) => DataType::Float32,
-        ('f', 8) => DataType::Float64,
-        _ => return None,
-    })
 }
 
 fn binary(width: usize) -> Result<DataType> {

@@ -1,6 +1,8 @@
 //! The layout of a record, parsed from the option `record`. It reads no file.
 
-use packhorse_core::{DataType, Error, Field, FieldType, KEY, Limits, NUMPY, Result, element_width, with_metadata};
+use packhorse_core::{
+    DataType, Error, Field, FieldType, KEY, Limits, NUMPY, Result, element_width, numpy_number, with_metadata,
+};
 
 /// The size of a record and where its members lie.
 #[derive(Clone, Debug)]
@@ -141,31 +143,12 @@ fn element(name: &str) -> Option<Type> {
         return None;
     }
     let width: i32 = size.parse().ok().filter(|n| *n > 0)?;
+    let bytes = width.unsigned_abs() as usize;
     match (kind, width) {
-        ('c', 8 | 16) => {
-            plain(DataType::FixedSizeBinary(width), width.unsigned_abs() as usize / 2, Some(format!("<c{width}")))
-        }
+        ('c', 8 | 16) => plain(DataType::FixedSizeBinary(width), bytes / 2, Some(format!("<c{width}"))),
         ('S' | 'V', n) => plain(DataType::FixedSizeBinary(n), 1, Some(format!("|{kind}{n}"))),
-        _ => plain(number(kind, width)?, width.unsigned_abs() as usize, None),
+        _ => plain(numpy_number(kind, bytes)?, bytes, None),
     }
-}
-
-fn number(kind: char, width: i32) -> Option<DataType> {
-    Some(match (kind, width) {
-        ('b', 1) => DataType::Boolean,
-        ('i', 1) => DataType::Int8,
-        ('i', 2) => DataType::Int16,
-        ('i', 4) => DataType::Int32,
-        ('i', 8) => DataType::Int64,
-        ('u', 1) => DataType::UInt8,
-        ('u', 2) => DataType::UInt16,
-        ('u', 4) => DataType::UInt32,
-        ('u', 8) => DataType::UInt64,
-        ('f', 2) => DataType::Float16,
-        ('f', 4) => DataType::Float32,
-        ('f', 8) => DataType::Float64,
-        _ => return None,
-    })
 }
 
 #[cfg(test)]
