@@ -2,7 +2,8 @@
 
 use crate::driver::Driver;
 use crate::ring::Lease;
-use crate::upload_stream::{Fields, UploadStream};
+use crate::transforms::Fields;
+use crate::upload_stream::UploadStream;
 use crate::{DlDevice, Exported, Gpu, View};
 use packhorse_core::{Error, Result};
 use packhorse_read::BatchMetadata;

@@ -1,9 +1,9 @@
-//! Sends a batch to a GPU: the copy, the kernels after it, and the resulting fields.
+//! Sends a batch to a GPU: the copy, and the kernels after it.
 
+use crate::Gpu;
 use crate::driver::Driver;
 use crate::kernels::Launch;
-use crate::transforms::{Commands, DeviceTransform, Output};
-use crate::{Element, Gpu, View};
+use crate::transforms::{Commands, DeviceTransform, Fields, Plan};
 use packhorse_core::{Error, Result};
 use packhorse_read::{ALIGN, Batch, BatchMetadata, FieldOptions, Layout};
 use std::borrow::Borrow;
@@ -26,16 +26,6 @@ struct Prepared<G: Gpu> {
     scratch: Option<G::Memory>,
 }
 
-/// The layout of a slot: the slab as on the host, then the outputs of the steps.
-#[derive(Debug)]
-pub(crate) struct Plan {
-    pub(crate) layout: Arc<Layout>,
-    /// Outputs of distinct names, with their offsets from the end of the slab.
-    outputs: Vec<(Output, usize)>,
-    /// Bytes of all outputs.
-    bytes: usize,
-}
-
 /// GPU memory of a batch, and its metadata.
 pub(crate) struct DeviceSlab<M> {
     memory: M,
@@ -44,27 +34,6 @@ pub(crate) struct DeviceSlab<M> {
     slab: usize,
     metadata: BatchMetadata,
     plan: Arc<Plan>,
-}
-
-impl Plan {
-    pub(crate) fn new(layout: &Arc<Layout>, transforms: &[Arc<dyn DeviceTransform>]) -> Result<Self> {
-        let (mut outputs, mut bytes) = (Vec::new(), 0usize);
-        for output in transforms.iter().map(|transform| transform.outputs(layout)).collect::<Result<Vec<_>>>()?.concat()
-        {
-            if outputs.iter().any(|(other, _): &(Output, usize)| other.name == output.name) {
-                return Err(Error::config(format!("two steps make a field {}: give one another name", output.name)));
-            }
-            let width =
-                output.tensor.shape.iter().try_fold(output.tensor.element.width(), |bytes, n| bytes.checked_mul(*n));
-            let at = bytes.checked_next_multiple_of(ALIGN);
-            let end = at.zip(width).and_then(|(at, width)| at.checked_add(width));
-            let too_large =
-                || Error::config(format!("field {} is larger than memory: make batches smaller", output.name));
-            bytes = end.ok_or_else(too_large)?;
-            outputs.push((output, at.unwrap_or_default()));
-        }
-        Ok(Self { layout: Arc::clone(layout), outputs, bytes })
-    }
 }
 
 impl<G: Gpu, H> UploadStream<G, H> {
@@ -179,71 +148,5 @@ impl<G: Gpu, H> Commands for OnCopies<'_, G, H> {
 impl<M> DeviceSlab<M> {
     pub(crate) fn fields(&self) -> Fields<'_> {
         Fields { host: None, plan: &self.plan, metadata: &self.metadata, address: self.address, slab: self.slab }
-    }
-}
-
-/// The fields of a batch that is on a GPU or being sent there.
-#[derive(Clone, Copy, Debug)]
-pub struct Fields<'b> {
-    host: Option<&'b [u8]>,
-    plan: &'b Plan,
-    metadata: &'b BatchMetadata,
-    address: u64,
-    slab: usize,
-}
-
-impl<'b> Fields<'b> {
-    /// The metadata of their samples.
-    pub fn metadata(&self) -> &'b BatchMetadata {
-        self.metadata
-    }
-
-    /// The layout of the fields that were copied with the batch.
-    pub fn layout(&self) -> &'b Arc<Layout> {
-        &self.plan.layout
-    }
-
-    /// The names of all fields, those made on the GPU first.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &'b str> {
-        let plan: &'b Plan = self.plan;
-        let made = |name: &str| plan.outputs.iter().any(|(output, _)| output.name == name);
-        let came = plan.layout.fields().iter().map(|field| field.name.as_str()).filter(move |name| !made(name));
-        plan.outputs.iter().map(|(output, _)| output.name.as_str()).chain(came)
-    }
-
-    /// The field of this name: one made on the GPU, else one copied with the batch.
-    pub fn view(&self, name: &str) -> Option<View> {
-        self.made(name).or_else(|| self.came(name))
-    }
-
-    /// A field copied with the batch, even if one made on the GPU has the same name.
-    pub(crate) fn came(&self, name: &str) -> Option<View> {
-        let at = self.plan.layout.position(name)?;
-        let field = self.plan.layout.fields().get(at)?;
-        let place = self.metadata.place(at)?;
-        let stride = field.strides.first().copied().unwrap_or(0).max(1);
-        let mut shape = field.shape.clone();
-        if let Some(rows) = shape.first_mut() {
-            *rows = place.len() / stride;
-        }
-        let address = self.address + place.start as u64;
-        Some(View { address, element: Element::of(&field.data_type)?, shape })
-    }
-
-    /// The bytes of a copied field in pinned host memory; only while the batch is being sent.
-    pub fn host(&self, name: &str) -> Option<&'b [u8]> {
-        self.host?.get(self.metadata.place(self.plan.layout.position(name)?)?)
-    }
-
-    /// A field made on the GPU.
-    pub(crate) fn made(&self, name: &str) -> Option<View> {
-        let (output, offset) = self.plan.outputs.iter().find(|(output, _)| output.name == name)?;
-        let mut shape = output.tensor.shape.clone();
-        // Batches without rows have no outputs.
-        let most = if output.by_row || self.metadata.rows() == 0 { self.metadata.rows() } else { usize::MAX };
-        if let Some(entries) = shape.first_mut() {
-            *entries = (*entries).min(most);
-        }
-        Some(View { address: self.address + (self.slab + offset) as u64, element: output.tensor.element, shape })
     }
 }

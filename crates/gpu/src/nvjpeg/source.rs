@@ -1,6 +1,6 @@
 //! The JPEGs of a batch in host memory.
 
-use crate::upload_stream::Fields;
+use crate::transforms::Fields;
 use packhorse_core::{Error, Result};
 use std::ops::Range;
 

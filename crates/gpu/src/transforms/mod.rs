@@ -6,6 +6,7 @@
 
 #![expect(unsafe_code, reason = "the compiler can't check the addresses that kernels use")]
 
+mod fields;
 mod padded;
 mod pictures;
 mod resized;
@@ -13,6 +14,8 @@ mod sequences;
 mod synthetic;
 mod unpacked;
 
+pub use fields::Fields;
+pub(crate) use fields::Plan;
 pub use padded::Padded;
 pub use pictures::Pictures;
 pub use resized::Resized;
@@ -22,7 +25,6 @@ pub use unpacked::Unpacked;
 
 use crate::View;
 use crate::kernels::{Element, Launch, Tensor};
-use crate::upload_stream::Fields;
 use packhorse_core::{DataType, Error, Result};
 use packhorse_read::{FieldKind, FieldOptions, Layout, SlabField};
 

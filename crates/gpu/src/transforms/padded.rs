@@ -1,8 +1,8 @@
 //! Pads ragged values.
 
+use super::Fields;
 use super::{Commands, DeviceTransform, Output, batch, element, field, made, rows, view};
 use crate::kernels::{Element, Pad, RaggedValues, Tensor};
-use crate::upload_stream::Fields;
 use packhorse_core::{DataType, Error, Result};
 use packhorse_read::Layout;
 

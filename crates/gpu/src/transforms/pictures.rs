@@ -1,8 +1,8 @@
 //! Crops, mirrors and normalises pictures of one size.
 
+use super::Fields;
 use super::{Commands, DeviceTransform, Output, batch, beside, field, keys, made, rows, side, view};
 use crate::kernels::{CropPosition, Element, Flip, Image, Normalize, Picks, Pixels};
-use crate::upload_stream::Fields;
 use packhorse_core::{DataType, Error, Result};
 use packhorse_read::{FieldOptions, Layout};
 

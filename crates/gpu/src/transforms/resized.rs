@@ -1,8 +1,8 @@
 //! Resizes pictures of different sizes.
 
+use super::Fields;
 use super::{Commands, DeviceTransform, Output, batch, beside, field, keys, made, rows, view};
 use crate::kernels::{Crop, Element, Flip, Normalize, Picks, Pixels, RaggedPictures, Resize};
-use crate::upload_stream::Fields;
 use packhorse_core::{DataType, Error, Result};
 use packhorse_read::{FieldOptions, Layout};
 

@@ -1,8 +1,8 @@
 //! Converts rows of tokens for a language model.
 
+use super::Fields;
 use super::{Commands, DeviceTransform, Output, batch, beside, element, field, made, rows, side, view};
 use crate::kernels::{Documents, Element, Tensor, TokenInputs, TokenOutputs, TokenRows};
-use crate::upload_stream::Fields;
 use packhorse_core::{DataType, Error, Result};
 use packhorse_read::Layout;
 

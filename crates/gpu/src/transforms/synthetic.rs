@@ -1,8 +1,8 @@
 //! Synthetic fields.
 
+use super::Fields;
 use super::{Commands, DeviceTransform, Output, batch, made, rows};
 use crate::kernels::{Launch, Origin, SyntheticPictures, SyntheticTokens, Tensor};
-use crate::upload_stream::Fields;
 use packhorse_core::{Error, Result};
 use packhorse_read::Layout;
 

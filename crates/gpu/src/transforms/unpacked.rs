@@ -1,8 +1,8 @@
 //! Unpacks bits.
 
+use super::Fields;
 use super::{Commands, DeviceTransform, Output, batch, field, made, rows, view};
 use crate::kernels::{Bits, Tensor};
-use crate::upload_stream::Fields;
 use packhorse_core::{DataType, Error, Result};
 use packhorse_read::Layout;
 

@@ -1,7 +1,8 @@
 //! Scans containers: archives, tables and shards of sealed datasets. Reads headers only.
 
 use super::Scan;
-use super::folder_walk::{FolderWalk, FoundMember, MOST_SAMPLES, WalkEvent, of_input};
+use super::folder_walk::{FolderWalk, MOST_SAMPLES, of_input};
+use super::listing::{FoundMember, WalkEvent};
 use super::listing::{Items, TableInput};
 use super::sealed::SealedInput;
 use crate::input_format::{check_from, open};

@@ -1,6 +1,6 @@
 //! Reads the headers of encoded fields (`.npz`, `.npy`), so that the plan knows every column and its shape.
 
-use super::{Listing, Scan};
+use super::{Decoded, Listing, Scan};
 use crate::Shapes;
 use crate::choice::choice;
 use crate::inputs::Inputs;
@@ -24,15 +24,6 @@ pub enum Decode {
 }
 
 choice!(Decode: Auto = "auto", Never = "never");
-
-/// An encoded field and its columns.
-#[derive(Debug)]
-pub(crate) struct Decoded {
-    /// The name of the format that decodes it.
-    pub(crate) format: &'static str,
-    /// The columns, over all samples.
-    pub(crate) columns: MergedColumns,
-}
 
 /// Samples probed per round; fewer in the first, which measures the latency.
 const CHUNK: usize = 4096;

@@ -1,8 +1,7 @@
 //! A parallel walk over folders: names, sizes and times. Opens only containers.
 
 use super::companions;
-use super::listing::TableInput;
-use super::sealed::SealedInput;
+use super::listing::{FoundFile, HIDDEN, WalkEvent};
 use super::work_queue::WorkQueue;
 use super::{Scan, ScanOptions};
 use crate::OnError;
@@ -11,7 +10,7 @@ use crate::glob::Globs;
 use crate::input_format::{NameRules, container, unread};
 
 use crossbeam_channel::Sender;
-use packhorse_core::{Error, Event, FileKind, FileStat, Format, InputTable, Kind, Options, Result};
+use packhorse_core::{Error, Event, FileKind, FileStat, Format, Kind, Options, Result};
 use packhorse_dataset::MANIFEST;
 use packhorse_storage::Compression;
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,41 +32,6 @@ pub enum Symlinks {
 
 choice!(Symlinks: Follow = "follow", Skip = "skip");
 
-/// A finding of a walk, sent to the listing's builder.
-pub(crate) enum WalkEvent {
-    /// Files of one folder.
-    Files { root: u32, folder: PathBuf, files: Vec<FoundFile> },
-    /// Members of one archive.
-    Members { root: u32, archive: PathBuf, stat: FileStat, members: Vec<FoundMember> },
-    /// A table input.
-    Table { root: u32, path: PathBuf, stat: FileStat, table: TableInput },
-    /// A sealed dataset whose shards are among the inputs.
-    Sealed(Box<SealedInput>),
-    /// The tables of an input.
-    Tables { path: PathBuf, tables: Vec<InputTable> },
-    /// A bad input.
-    Fault(Error),
-    /// An input that is ignored without being bad.
-    Ignored(&'static str, PathBuf),
-    /// The scan can't go on.
-    Abort(Error),
-}
-
-pub(crate) struct FoundFile {
-    pub(crate) name: Box<[u8]>,
-    pub(crate) size: u64,
-    pub(crate) mtime: i64,
-}
-
-pub(crate) struct FoundMember {
-    pub(crate) name: Box<[u8]>,
-    pub(crate) offset: u64,
-    pub(crate) len: u64,
-}
-
-pub(crate) const HIDDEN: &str = "hidden";
-pub(crate) const NO_FIELD: &str = "without an extension";
-pub(crate) const NO_MATCH: &str = "without a key and a field by `key-ends`";
 const EXCLUDED: &str = "not wanted by `include` and `exclude`";
 const LINK: &str = "a symbolic link";
 const OUTPUT: &str = "the folder of the dataset itself";

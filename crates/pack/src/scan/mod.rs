@@ -9,17 +9,15 @@ mod files_from;
 mod folder_walk;
 mod label;
 mod listing;
-mod merged_pictures;
 mod roots;
 mod sealed;
 mod work_queue;
 
 pub use decode::Decode;
-pub(crate) use decode::Decoded;
 pub(crate) use files_from::FilesFrom;
 pub use folder_walk::Symlinks;
 pub use label::Labels;
-pub(crate) use listing::Items;
+pub(crate) use listing::{Decoded, Items};
 pub use listing::{Listing, SampleRef};
 
 use crate::kept_tables::KeptTables;

@@ -1,7 +1,8 @@
 //! Where a scan starts: folders, single files, or a list of files.
 
-use super::folder_walk::{Chain, Folder, FolderWalk, Task, WalkEvent};
+use super::folder_walk::{Chain, Folder, FolderWalk, Task};
 use super::listing::ListingBuilder;
+use super::listing::WalkEvent;
 use super::work_queue::WorkQueue;
 use super::{Scan, ScanOptions};
 use crate::OnError;

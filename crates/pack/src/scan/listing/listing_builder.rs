@@ -1,8 +1,8 @@
 //! Builds a listing.
 
+use super::walk_event::{FoundFile, FoundMember, HIDDEN, NO_FIELD, NO_MATCH, WalkEvent};
 use super::{Listing, PieceRef, SourceFolder, TableInput};
 use crate::KeyEnds;
-use crate::scan::folder_walk::{FoundFile, FoundMember, HIDDEN, NO_FIELD, NO_MATCH, WalkEvent};
 use packhorse_core::{Code, Error, FileStat, MemberName, NameFault, Result, folder_key};
 use packhorse_storage::Compression;
 use rayon::prelude::*;

@@ -1,15 +1,18 @@
 //! The result of a scan: samples in order, about 100 bytes each.
 
+mod decoded;
 mod listing_builder;
+mod merged_pictures;
 mod omitted;
 mod sample;
+mod walk_event;
 
+pub(crate) use decoded::Decoded;
 pub(super) use listing_builder::ListingBuilder;
 pub use sample::SampleRef;
+pub(super) use walk_event::{FoundFile, FoundMember, HIDDEN, WalkEvent};
 
-use super::folder_walk::HIDDEN;
 use super::sealed::SealedInput;
-use super::{Decoded, merged_pictures};
 use crate::metadata::Metadata;
 use crate::{KeyEnds, OnError};
 use omitted::Omitted;

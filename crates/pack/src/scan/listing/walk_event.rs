@@ -1,0 +1,45 @@
+//! What a walk over folders finds, for the listing.
+
+use super::TableInput;
+use crate::scan::sealed::SealedInput;
+use packhorse_core::{Error, FileStat, InputTable};
+use std::path::PathBuf;
+
+/// A finding of a walk, sent to the listing's builder.
+pub(crate) enum WalkEvent {
+    /// Files of one folder.
+    Files { root: u32, folder: PathBuf, files: Vec<FoundFile> },
+    /// Members of one archive.
+    Members { root: u32, archive: PathBuf, stat: FileStat, members: Vec<FoundMember> },
+    /// A table input.
+    Table { root: u32, path: PathBuf, stat: FileStat, table: TableInput },
+    /// A sealed dataset whose shards are among the inputs.
+    Sealed(Box<SealedInput>),
+    /// The tables of an input.
+    Tables { path: PathBuf, tables: Vec<InputTable> },
+    /// A bad input.
+    Fault(Error),
+    /// An input that is ignored without being bad.
+    Ignored(&'static str, PathBuf),
+    /// The scan can't go on.
+    Abort(Error),
+}
+
+/// A file that a walk found.
+pub(crate) struct FoundFile {
+    pub(crate) name: Box<[u8]>,
+    pub(crate) size: u64,
+    pub(crate) mtime: i64,
+}
+
+/// A member of an archive that a walk found.
+pub(crate) struct FoundMember {
+    pub(crate) name: Box<[u8]>,
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
+}
+
+/// Why inputs are ignored.
+pub(crate) const HIDDEN: &str = "hidden";
+pub(crate) const NO_FIELD: &str = "without an extension";
+pub(crate) const NO_MATCH: &str = "without a key and a field by `key-ends`";
