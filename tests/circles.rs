@@ -102,7 +102,7 @@ impl Crate {
         }
     }
 
-    /// The module that defines what is at `path`, through at most `depth` re-exports.
+    /// The module that defines the item at `path`, through at most `depth` re-exports.
     fn resolve(&self, path: &[String], depth: usize) -> Option<Name> {
         let len = (0..=path.len()).rev().find(|len| self.0.contains_key(&path[..*len]))?;
         let (module, rest) = path.split_at(len);

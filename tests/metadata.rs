@@ -1,5 +1,5 @@
 //! The metadata of an input is parsed once a job, and that of a shard once a loader.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong here fails the test")]
+#![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
 
 use packhorse::core::{
     ArchiveMember, Blocks, Format, FormatInfo, Input, InputTable, Limits, Options, Registry, Result, Schema, Source,
