@@ -270,6 +270,24 @@ fn the_last_request_wins() {
     sealed_again(&out, &place.old, "the existing dataset is the wanted one");
 }
 
+/// Of two requests at once one waits for its turn outside: it is refused, and the other makes its dataset.
+#[test]
+fn of_two_at_once_none_leaves_a_mixture() {
+    const OTHER: [&str; 4] = ["--to", "webdataset", "--samples-per-shard", "5"];
+    let place = Place::new();
+    let other = place.alone("other", &OTHER);
+    for round in 0..20 {
+        let out = place.out();
+        let both = [&NEW[..], &OTHER].map(|wanted| place.pack(&out, wanted, &["--replace", "--jobs", "1"]).start());
+        let both = both.map(|running| running.end());
+        let when = format!("round {round}, after {both:?}");
+        let made: Vec<_> = both.iter().zip([&place.new, &other]).filter(|(ended, _)| ended.status.success()).collect();
+        assert!(made.iter().any(|(_, whole)| tree(&out) == **whole), "{when}");
+        assert!(both.iter().all(|ended| ended.status.success() || ended.said.contains("another process")), "{when}");
+        packhorse(&["verify", "--full", text(&out)]).succeed();
+    }
+}
+
 #[test]
 fn an_unfinished_or_damaged_dataset_is_replaced() {
     let place = Place::new();

@@ -1,6 +1,7 @@
 //! The file system interface. `storage` implements it; tests wrap it with faults.
 
 use crate::{Input, Result};
+use std::any::Any;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -77,6 +78,13 @@ pub trait Store: Send + Sync {
 
     /// Removes an empty directory atomically; a missing directory is not an error.
     fn remove_dir(&self, dir: &Path) -> Result<()>;
+
+    /// Locks the folder `dir` against other processes until the value is dropped. `None` where there is no such folder,
+    /// or no locks; a `Config` error if another process holds it.
+    fn lock(&self, dir: &Path) -> Result<Option<Box<dyn Any + Send>>> {
+        let _ = dir;
+        Ok(None)
+    }
 
     /// This store restricted to the existing directory `root`: its calls follow no symbolic link below `root`, even one
     /// that appears meanwhile, and refuse paths outside. `None` where the store has no symbolic links.

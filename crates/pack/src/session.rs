@@ -17,6 +17,7 @@ use packhorse_core::{Cancel, Error, InputTable, Kind, Limits, Observer, Registry
 use packhorse_dataset::{Manifest, PLAN};
 use packhorse_storage::Local;
 use packhorse_transform::{RebuildContext, Transform, from_description_with};
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -174,6 +175,16 @@ impl Session {
     /// Publishes a plan in the recipe's folder, so that processes can fill parts of it. A folder with the same plan is
     /// resumed; one with finished shards of another plan is refused, or replaced ([`Session::replacing`]).
     pub fn store_plan(&self, recipe: &Recipe, plan: &Plan) -> Result<Stored> {
+        let _alone = self.alone(recipe)?;
+        self.publish(recipe, plan)
+    }
+
+    /// Keeps other processes from replacing the dataset too.
+    fn alone(&self, recipe: &Recipe) -> Result<Option<Box<dyn Any + Send>>> {
+        if self.replaces { self.store.lock(recipe.folder()?) } else { Ok(None) }
+    }
+
+    fn publish(&self, recipe: &Recipe, plan: &Plan) -> Result<Stored> {
         match self.replaces {
             true => store_plan_over(&self.store, recipe.folder()?, plan),
             false => store_plan(&self.store, recipe.folder()?, plan),
@@ -183,9 +194,10 @@ impl Session {
     /// Scans, plans, packs and seals. After an interruption the same call resumes.
     pub fn pack(&self, recipe: &Recipe) -> Result<Packed> {
         let out = recipe.folder()?;
+        let _alone = self.alone(recipe)?;
         let tables = self.tables();
         let (plan, transforms) = self.decide(recipe, &tables)?;
-        let stored = self.store_plan(recipe, &plan)?;
+        let stored = self.publish(recipe, &plan)?;
         drop(plan);
         let report = pack(&self.packing(&transforms, &tables), out, &self.options(Part::ALL, recipe.on_error))?;
         if self.store.stat(&plan_folder(&self.store, out)?.join(PLAN), false).is_err() {

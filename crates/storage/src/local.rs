@@ -3,9 +3,10 @@
 use crate::beneath::Beneath;
 use nix::dir::Dir;
 use nix::errno::Errno;
-use nix::fcntl::OFlag;
+use nix::fcntl::{Flock, FlockArg, OFlag};
 use nix::sys::stat::Mode;
-use packhorse_core::{Error, FileKind, FileStat, Input, Result, Store, StoreFile};
+use packhorse_core::{Code, Error, FileKind, FileStat, Input, Result, Store, StoreFile};
+use std::any::Any;
 use std::ffi::OsString;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read, Write};
@@ -64,6 +65,19 @@ impl Store for Local {
     fn sync_dir(&self, dir: &Path) -> Result<()> {
         let file = File::open(dir).map_err(|e| about("open", dir, e))?;
         file.sync_all().map_err(|e| about("sync", dir, e))
+    }
+
+    fn lock(&self, dir: &Path) -> Result<Option<Box<dyn Any + Send>>> {
+        let Ok(folder) = File::open(dir) else { return Ok(None) };
+        match Flock::lock(folder, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => Ok(Some(Box::new(lock))),
+            Err((_, Errno::EWOULDBLOCK)) => Err(Error::config("is being replaced by another process")
+                .with_code(Code::OutputExists)
+                .hint("run the command again when that has ended")
+                .in_input(dir.display())),
+            // File systems without locks.
+            Err(_) => Ok(None),
+        }
     }
 
     fn create_dir(&self, dir: &Path) -> Result<()> {
