@@ -20,7 +20,7 @@ pub use split::{Shares, SplitBy, Splits};
 
 use crate::long_keys::{LongKeys, shorten};
 use crate::scan::Listing;
-use crate::{OnError, Shapes, steps};
+use crate::{OnError, Recipe, Shapes, steps};
 use packhorse_core::{Code, DataType, Error, Event, Kind, Limits, Observer, Registry, Result, Sink};
 use packhorse_dataset::{Digest, FieldRecord, FileRecord, PathText, PlanHeader, PlanWriter, SinkRecord, SourceRecord};
 use packhorse_transform::Transform;
@@ -28,36 +28,19 @@ use plan_item::PlanItem;
 use shard_list::PlannedShard;
 use split_assignment::SplitAssignment;
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io::Write;
 use std::sync::Arc;
 
-/// The part of a recipe that a plan depends on.
-#[derive(Clone, Debug)]
-pub(crate) struct PlanOptions {
+/// A recipe, and what a plan takes from elsewhere or derives from it.
+pub(crate) struct PlanOptions<'a> {
+    pub(crate) recipe: &'a Recipe,
     /// The format of the shards.
     pub(crate) format: String,
     /// The format's own settings.
     pub(crate) sink: packhorse_core::Options,
     /// Whether the format stores values by type.
     pub(crate) typed: bool,
-    /// The name of the dataset, and of its shards without splits.
-    pub(crate) name: String,
-    /// The order of samples.
-    pub(crate) shuffle: Shuffle,
-    /// The size of shards.
-    pub(crate) bounds: ShardBounds,
-    /// How samples are divided into splits.
-    pub(crate) splits: Splits,
-    /// How a sample's split is chosen.
-    pub(crate) split_by: SplitBy,
-    /// The most samples, taken from the start of the order.
-    pub(crate) limit: Option<u64>,
-    /// How long keys are handled.
-    pub(crate) long_keys: LongKeys,
-    /// How samples that can't be written are handled.
-    pub(crate) on_error: OnError,
-    /// Whether table inputs may lack columns of others; their samples have nulls there.
-    pub(crate) fill_missing: bool,
     /// Options of table inputs, by format.
     pub(crate) sources: BTreeMap<String, packhorse_core::Options>,
     /// How arrays of one field with different shapes are handled.
@@ -89,10 +72,10 @@ pub(crate) fn plan(
     registry: &Registry,
     mut listing: Listing,
     transforms: &[Box<dyn Transform>],
-    options: &PlanOptions,
+    options: &PlanOptions<'_>,
     observer: &dyn Observer,
 ) -> Result<Plan> {
-    check_name(&options.name)?;
+    check_name(&options.recipe.name)?;
     check_counts(&listing, options)?;
     let format = registry.get(&options.format)?;
     let sink = format.sink(&options.sink)?;
@@ -110,9 +93,9 @@ pub(crate) fn plan(
     if let Some(need) = sink.readers_need() {
         observer.event(&Event::Warning(need));
     }
-    let mut order = plan_item::ordered_items(&listing, options.shuffle, options.splits.divides());
-    let groups = SplitAssignment::of(&listing, options)?;
-    plan_item::truncate(&mut order, options.limit.unwrap_or(u64::MAX));
+    let mut order = plan_item::ordered_items(&listing, options.recipe.shuffle, options.recipe.split.divides());
+    let groups = SplitAssignment::of(&listing, options.recipe)?;
+    plan_item::truncate(&mut order, options.recipe.limit.unwrap_or(u64::MAX));
     if order.is_empty() {
         let first = listing.sample(0).map(|sample| sample.first_path()).unwrap_or_default();
         let message = "holds no row, nor does any other input, so there is no sample to pack; give inputs with rows";
@@ -133,7 +116,7 @@ pub(crate) fn plan(
         blake3: Digest::of(bytes),
     };
     header.files = files.iter().map(record).collect();
-    Ok(Plan { listing, header, files, bounds: options.bounds, order, shards, short, estimate: None })
+    Ok(Plan { listing, header, files, bounds: options.recipe.shard_bounds(), order, shards, short, estimate: None })
 }
 
 /// Warns of very many or very large shards, which are seldom intended.
@@ -170,10 +153,10 @@ fn check_name(name: &str) -> Result<()> {
 }
 
 /// Refuses settings that count samples for inputs whose samples are not counted.
-fn check_counts(listing: &Listing, options: &PlanOptions) -> Result<()> {
-    let blocks = matches!(options.shuffle, Shuffle::Blocks { .. });
-    let split = options.splits.divides();
-    let wanted = options.limit.is_some() || options.bounds.samples.is_some() || blocks || split;
+fn check_counts(listing: &Listing, options: &PlanOptions<'_>) -> Result<()> {
+    let blocks = matches!(options.recipe.shuffle, Shuffle::Blocks { .. });
+    let split = options.recipe.split.divides();
+    let wanted = options.recipe.limit.is_some() || options.recipe.samples_per_shard.is_some() || blocks || split;
     match listing.iter().find(|sample| wanted && !sample.counted()) {
         None => Ok(()),
         Some(sample) => {
@@ -191,7 +174,7 @@ const NUMBER: usize = 10;
 fn admit(
     listing: &mut Listing,
     sink: &dyn Sink,
-    options: &PlanOptions,
+    options: &PlanOptions<'_>,
     observer: &dyn Observer,
 ) -> Result<BTreeMap<u32, String>> {
     let labels: &[(&str, u64)] = if listing.classes().is_empty() { &[] } else { &[("cls", 1)] };
@@ -205,7 +188,7 @@ fn admit(
         let longest = fields().map(|(field, _)| sink.longest_key(field)).min().unwrap_or(usize::MAX);
         // The keys of a run's samples end with their numbers.
         let longest = longest.saturating_sub(if sample.table().is_some() { NUMBER } else { 0 });
-        if options.long_keys == LongKeys::Hash && key.len() > longest {
+        if options.recipe.long_keys == LongKeys::Hash && key.len() > longest {
             key = shorten(&key, longest);
             short.insert(keep.iter().filter(|k| **k).count() as u32, key.clone());
         }
@@ -223,7 +206,7 @@ fn admit(
     }
     if let Some(at) = faults
         .iter()
-        .position(|f| options.on_error == OnError::Fail || !matches!(f.kind(), Kind::Content | Kind::Limit))
+        .position(|f| options.recipe.on_error == OnError::Fail || !matches!(f.kind(), Kind::Content | Kind::Limit))
     {
         return Err(faults.swap_remove(at));
     }
@@ -236,6 +219,9 @@ fn admit(
     }
     Ok(short)
 }
+
+/// The settings that the header records if they are given; others are in it by what follows from them.
+const CHOICES: [&str; 6] = ["shard-count", "samples-per-shard", "limit", "key-ends", "fill-missing", "long-keys"];
 
 /// The header's choice that the limits of single values are derived from.
 const MEMORY: &str = "memory";
@@ -263,30 +249,27 @@ fn header(
     listing: &Listing,
     info: &packhorse_core::FormatInfo,
     transforms: &[Box<dyn Transform>],
-    options: &PlanOptions,
+    options: &PlanOptions<'_>,
 ) -> PlanHeader {
-    let bounds = options.bounds;
-    let mut choices: BTreeMap<String, String> = BTreeMap::new();
+    let recipe = options.recipe;
+    let given = recipe.given().into_iter().filter(|(setting, _)| CHOICES.contains(&setting.name));
+    let text = |texts: Vec<OsString>| texts.iter().map(|text| text.to_string_lossy()).collect::<String>();
+    let mut choices: BTreeMap<String, String> =
+        given.map(|(setting, texts)| (setting.name.to_owned(), text(texts))).collect();
     let mut say = |name: &str, value: Option<String>| value.map(|value| choices.insert(name.to_owned(), value));
-    say("shuffle", Some(options.shuffle.to_string()));
-    say("shard-size", bounds.bytes.map(|n| n.to_string()));
-    say("shard-count", bounds.shards.map(|n| n.to_string()));
-    say("samples-per-shard", bounds.samples.map(|n| n.to_string()));
+    say("shuffle", Some(recipe.shuffle.to_string()));
+    say("shard-size", recipe.shard_size.map(|size| size.0.to_string()));
     // Without splits to keep, the choice decides nothing.
-    let keeps = options.splits == Splits::Keep && listing.sealed().is_empty();
-    say("split", (!keeps).then(|| options.splits.to_string()));
-    say("split-by", options.splits.divides().then(|| options.split_by.to_string()));
-    say("limit", options.limit.map(|n| n.to_string()));
-    say("key-ends", (!listing.key_ends().is_default()).then(|| listing.key_ends().to_string()));
-    say("fill-missing", options.fill_missing.then(|| "true".to_owned()));
-    say("long-keys", (options.long_keys == LongKeys::Hash).then(|| "hash".to_owned()));
+    let keeps = recipe.split == Splits::Keep && listing.sealed().is_empty();
+    say("split", (!keeps).then(|| recipe.split.to_string()));
+    say("split-by", recipe.split.divides().then(|| recipe.split_by.to_string()));
     // Without skipping, limits decide nothing.
-    say(MEMORY, options.memory.filter(|_| options.on_error == OnError::Skip).map(|n| n.to_string()));
+    say(MEMORY, options.memory.filter(|_| recipe.on_error == OnError::Skip).map(|n| n.to_string()));
     // The plan may be filled from another working folder.
     let absolute = |root: &std::path::PathBuf| std::path::absolute(root).unwrap_or_else(|_| root.clone());
     PlanHeader {
         packhorse_plan: PlanHeader::VERSION,
-        name: options.name.clone(),
+        name: options.recipe.name.clone(),
         sink: SinkRecord {
             format: info.id.to_owned(),
             revision: info.revision,

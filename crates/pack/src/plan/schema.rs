@@ -26,7 +26,7 @@ pub(super) struct DeliveredSchema {
 pub(super) fn of(
     registry: &Registry,
     listing: &Listing,
-    options: &PlanOptions,
+    options: &PlanOptions<'_>,
     observer: &dyn Observer,
 ) -> Result<DeliveredSchema> {
     let samples: u64 = listing.iter().map(|s| s.items()).sum();
@@ -74,7 +74,7 @@ pub(super) fn of(
 }
 
 /// Refuses table inputs that lack columns of others, which are most often unrelated files; warns under `fill-missing`.
-fn same_columns(listing: &Listing, options: &PlanOptions, observer: &dyn Observer) -> Result<()> {
+fn same_columns(listing: &Listing, options: &PlanOptions<'_>, observer: &dyn Observer) -> Result<()> {
     let names = |sample: &SampleRef<'_>| -> BTreeSet<String> {
         let names = sample.table().into_iter().flat_map(|table| table.schema.fields().iter().map(|f| f.name().clone()));
         names.filter(|name| name != KEY).collect()
@@ -85,7 +85,7 @@ fn same_columns(listing: &Listing, options: &PlanOptions, observer: &dyn Observe
     let mut others = tables.map(|sample| (names(&sample), sample)).filter(|(names, _)| *names != wanted);
     let Some((found, other)) = others.next() else { return Ok(()) };
     let count = 1 + others.count();
-    if options.fill_missing {
+    if options.recipe.fill_missing {
         let text =
             format!("{count} inputs have other columns than {}; missing values are null", first.first_path().display());
         observer.event(&Event::Warning(&text));

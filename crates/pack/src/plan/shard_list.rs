@@ -22,7 +22,7 @@ pub(super) fn divide(
     listing: &Listing,
     order: Vec<PlanItem>,
     sizes: &SampleSizes<'_>,
-    (splits, options): (&SplitAssignment<'_>, &PlanOptions),
+    (splits, options): (&SplitAssignment<'_>, &PlanOptions<'_>),
 ) -> (Vec<PlanItem>, Vec<PlannedShard>) {
     let mut groups: Vec<(Option<String>, Vec<PlanItem>)> = match splits.names() {
         [] => vec![(None, Vec::new())],
@@ -37,13 +37,13 @@ pub(super) fn divide(
             items.push(item);
         }
     }
-    let bytes = options.bounds.limit().map(|bytes| bytes.saturating_mul(sizes.grain));
-    let bounds = ShardBounds { bytes, ..options.bounds };
+    let bytes = options.recipe.shard_bounds().limit().map(|bytes| bytes.saturating_mul(sizes.grain));
+    let bounds = ShardBounds { bytes, ..options.recipe.shard_bounds() };
     let mut shards = ShardList::default();
     for (split, items) in groups {
         let run = |item: &PlanItem| SizeRun { size: sizes.row(listing, item), samples: item.count.into() };
         let lens = bounds.shards(&items.iter().map(run).collect::<Vec<_>>());
-        shards.add(listing, (split.as_ref(), &options.name), items, &lens);
+        shards.add(listing, (split.as_ref(), &options.recipe.name), items, &lens);
     }
     (shards.order, shards.shards)
 }

@@ -2,7 +2,8 @@
 
 use super::plan_item::PlanItem;
 use super::split::is_name;
-use super::{PlanOptions, SplitBy, Splits};
+use super::{Shares, SplitBy, Splits};
+use crate::Recipe;
 use crate::scan::{Listing, SampleRef};
 use packhorse_core::{Error, Result};
 
@@ -16,17 +17,18 @@ enum Rule<'a> {
     /// There are no splits.
     None,
     /// By shares, of keys or of positions in the order.
-    Shares(&'a PlanOptions),
+    Shares(&'a Shares, SplitBy),
     /// The split of each entry of the listing.
     Known(Vec<u16>),
 }
 
 impl<'a> SplitAssignment<'a> {
     /// Errors: `Config` for a sample without a split if others have one, and for an invalid split name.
-    pub(super) fn of(listing: &Listing, options: &'a PlanOptions) -> Result<Self> {
-        match &options.splits {
+    pub(super) fn of(listing: &Listing, recipe: &'a Recipe) -> Result<Self> {
+        match &recipe.split {
             Splits::Shares(shares) => {
-                Ok(Self { names: shares.names().map(str::to_owned).collect(), rule: Rule::Shares(options) })
+                let names = shares.names().map(str::to_owned).collect();
+                Ok(Self { names, rule: Rule::Shares(shares, recipe.split_by) })
             }
             Splits::Folders => Self::known(listing, top_folder, "lies in no folder that names its split"),
             Splits::Keep if has_splits(listing) => {
@@ -73,9 +75,8 @@ impl<'a> SplitAssignment<'a> {
         match &self.rule {
             Rule::None => 0,
             Rule::Known(splits) => splits.get(item.sample as usize).copied().unwrap_or_default().into(),
-            Rule::Shares(options) => {
-                let Splits::Shares(shares) = &options.splits else { return 0 };
-                let split = match options.split_by {
+            Rule::Shares(shares, by) => {
+                let split = match by {
                     SplitBy::Order => shares.by_place(place as usize, total as usize),
                     SplitBy::Hash => {
                         let sample = listing.sample(item.sample as usize);

@@ -1,10 +1,18 @@
 //! Checks of a whole recipe, from the declarations of its settings.
 
-use super::Recipe;
+use super::{Recipe, Setting};
 use packhorse_core::{Code, Error, Result};
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 
 impl Recipe {
+    /// The settings that differ from their defaults, with their values as text.
+    pub(crate) fn given(&self) -> Vec<(&'static Setting, Vec<OsString>)> {
+        let default = Self::default();
+        let values = self.texts().zip(default.texts());
+        values.filter(|((_, own), (_, default))| own != default).map(|(own, _)| own).collect()
+    }
+
     /// Refuses values that a setting does not take, settings without those that they need, and settings that exclude
     /// each other. Every verb that plans begins with it.
     ///
@@ -17,9 +25,7 @@ impl Recipe {
     /// assert!(recipe.check().unwrap_err().to_string().contains("`quality`"));
     /// ```
     pub fn check(&self) -> Result<()> {
-        let default = Self::default();
-        let values = self.texts().zip(default.texts());
-        let given: Vec<_> = values.filter(|((_, own), (_, default))| own != default).map(|(own, _)| own).collect();
+        let given = self.given();
         let names: BTreeSet<&str> = given.iter().map(|(setting, _)| setting.name).collect();
         for (setting, texts) in given {
             let name = setting.name;
@@ -42,7 +48,7 @@ fn bad(message: String) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ByteSize, Labels, Setting, Shuffle, Takes};
+    use crate::{ByteSize, Labels, Shuffle, Takes};
 
     fn refused(recipe: &Recipe) -> String {
         let error = recipe.check().unwrap_err();

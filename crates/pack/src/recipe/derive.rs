@@ -4,8 +4,8 @@ use super::Recipe;
 use crate::plan::PlanOptions;
 use crate::recorded_files::sealed_manifest;
 use crate::request_error::as_request_error;
-use crate::scan::{FilesFrom, ScanOptions};
-use crate::{Shapes, ShardBounds, Shuffle, Splits};
+use crate::scan::ScanOptions;
+use crate::{Shapes, ShardBounds, Shuffle};
 use packhorse_core::{Context, Error, Format, Kind, Limits, Options, Registry, Result, Store};
 use packhorse_transform::Transform;
 use packhorse_transform::fields::{Fields, FieldsOptions};
@@ -26,38 +26,19 @@ impl Recipe {
     }
 
     /// The options of scan. `typed`: whether the sink stores values by type.
-    pub(crate) fn scanning(&self, store: &dyn Store, typed: bool, io_threads: usize) -> Result<ScanOptions> {
+    pub(crate) fn scanning(&self, store: &dyn Store, typed: bool, io_threads: usize) -> Result<ScanOptions<'_>> {
         if self.input.is_empty() && self.files_from.is_none() {
             return Err(Error::config(
                 "there is nothing to pack; give folders or files as INPUT, or `plan=DIR` to fill a plan",
             ));
         }
-        let files_from = self.files_from.as_ref().map(|list| match list.as_path() == Path::new("-") {
-            true => FilesFrom::Stdin,
-            false => FilesFrom::Path(list.clone()),
-        });
         let by_number = self.limit.is_some() || self.samples_per_shard.is_some() || self.split.divides();
         Ok(ScanOptions {
-            roots: self.input.clone(),
-            files_from,
-            include: self.include.clone(),
-            exclude: self.exclude.clone(),
-            symlinks: self.symlinks,
-            key_ends: self.key_ends.clone(),
-            output: self.out.clone(),
-            labels: self.labels,
+            recipe: self,
             classes: self.class_list(store)?,
-            split_folders: self.split == Splits::Folders,
-            dedup: self.dedup,
-            on_error: self.on_error,
             io_threads,
-            from: self.from.clone(),
-            rows: self.rows,
-            lines: self.tokenizer.is_some(),
             count: by_number || matches!(self.shuffle, Shuffle::Blocks { .. }),
-            in_order: self.shuffle == Shuffle::No,
             fits: self.shard_bounds().limit().unwrap_or(0),
-            decode: self.decode,
             typed,
             shapes: self.shapes(typed),
             sources: self.sources()?,
@@ -65,31 +46,24 @@ impl Recipe {
     }
 
     /// The options of plan. `memory`: the bytes that the limits of single values are derived from.
-    pub(crate) fn planning(&self, registry: &Registry, memory: Option<u64>) -> Result<PlanOptions> {
+    pub(crate) fn planning(&self, registry: &Registry, memory: Option<u64>) -> Result<PlanOptions<'_>> {
         let format = self.format(registry)?;
         let sink = self.sink()?;
         // Invalid settings fail before the scan, which may take hours.
         let typed = registry.get(&format)?.sink(&sink)?.typed();
         Ok(PlanOptions {
+            recipe: self,
             format,
             sink,
             typed,
-            name: self.name.clone(),
-            shuffle: self.shuffle,
-            bounds: self.shard_bounds(),
-            splits: self.split.clone(),
-            split_by: self.split_by,
-            limit: self.limit,
-            long_keys: self.long_keys,
-            on_error: self.on_error,
-            fill_missing: self.fill_missing,
             sources: self.sources()?,
             shapes: self.shapes(typed),
             memory,
         })
     }
 
-    fn shard_bounds(&self) -> ShardBounds {
+    /// The size of shards.
+    pub(crate) fn shard_bounds(&self) -> ShardBounds {
         ShardBounds {
             bytes: self.shard_size.map(|size| size.0),
             shards: self.shard_count,

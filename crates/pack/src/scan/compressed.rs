@@ -1,8 +1,9 @@
 //! Divides compressed text by positions: finds its decompressed length and its seek points.
 
+use super::ScanOptions;
 use super::folder_walk::FolderWalk;
-use crate::OnError;
 use crate::cancellable_input::CancellableInput;
+use crate::{OnError, Shuffle};
 use packhorse_core::{Context, Event, Input, Kind, Result};
 use packhorse_storage::{Compression, Frames, Inside, decompressed};
 use std::io::Read;
@@ -31,27 +32,29 @@ impl FolderWalk<'_> {
         size: u64,
         about: u64,
     ) -> Result<Option<Frames>> {
-        if size < LEAST && !self.count {
+        let ScanOptions { recipe, count, fits, .. } = *self.options;
+        if size < LEAST && !count {
             return Ok(None);
         }
         let file = CancellableInput::new(self.context.store.open(path)?, self.context.cancel);
         let frames = Frames::of(&file, compression)?;
-        if !self.in_order {
-            let short = frames.filter(|frames| frames.longest() <= SHORT && !self.count);
-            if short.is_none() && about > self.fits && !self.said.swap(true, Ordering::Relaxed) {
+        // To go back in text without frames means to decompress again from the start.
+        if recipe.shuffle != Shuffle::No {
+            let short = frames.filter(|frames| frames.longest() <= SHORT && !count);
+            if short.is_none() && about > fits && !self.said.swap(true, Ordering::Relaxed) {
                 self.say_uncut(path, about);
             }
             return Ok(short);
         }
         let most = || Ok(Frames::most(&file, compression)?.unwrap_or(size.saturating_mul(RATIO)));
-        if frames.is_some() || (!self.count && most()? <= self.fits) {
+        if frames.is_some() || (!count && most()? <= fits) {
             return Ok(frames);
         }
         // On the compute pool, since decoders take memory.
         match rayon::scope(|_| inside(Box::new(file), compression)) {
             Ok(len) => Ok(Some(Frames::whole(len))),
             // The text before the damage can be packed.
-            Err(e) if e.kind() == Kind::Content && self.on_error == OnError::Skip && !self.count => Ok(None),
+            Err(e) if e.kind() == Kind::Content && recipe.on_error == OnError::Skip && !count => Ok(None),
             Err(e) => Err(e),
         }
     }

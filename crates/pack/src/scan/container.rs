@@ -75,7 +75,7 @@ impl FolderWalk<'_> {
         self.sealed_around(root, &archive, path)?;
         let id = format.info().id;
         self.names.from.iter().try_for_each(|from| check_from(self.context.registry, from, path))?;
-        let source = format.source(self.options.get(id).unwrap_or(&Options::new()), self.context.limits)?;
+        let source = format.source(self.options.sources.get(id).unwrap_or(&Options::new()), self.context.limits)?;
         let input = Arc::new(WatchedInput::new(open(self.context.store, path, compression)?)?);
         if self.tables {
             let tables = source.tables(&*input).map_err(|e| e.in_input(path.display()))?;
@@ -160,7 +160,7 @@ impl FolderWalk<'_> {
 
     /// The number of a table's items, and their kind.
     fn items(&self, opened: &dyn packhorse_core::Table, info: &TableInfo) -> Result<(u64, Items)> {
-        match (info.counted, self.count) {
+        match (info.counted, self.options.count) {
             (true, _) => Ok((info.items, Items::Samples)),
             (false, false) => Ok((info.items, Items::Positions)),
             (false, true) => {

@@ -5,33 +5,19 @@ use packhorse_core::{Context, Result};
 use std::ffi::OsString;
 use std::io::Read;
 use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-/// The place of the list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum FilesFrom {
-    /// In a file.
-    Path(PathBuf),
-    /// On standard input.
-    Stdin,
-}
-
-impl FilesFrom {
-    /// The paths. They end with NUL if the list holds any NUL, else with a newline. Empty paths, and a `\r` before a
-    /// newline, are dropped.
-    pub(crate) fn read(&self) -> Result<Vec<PathBuf>> {
-        let mut bytes = Vec::new();
-        match self {
-            FilesFrom::Path(path) => {
-                let read = std::fs::read(path).context("read");
-                bytes = read.map_err(|e| as_request_error(e).in_input(path.display()))?;
-            }
-            FilesFrom::Stdin => {
-                std::io::stdin().lock().read_to_end(&mut bytes).context("read standard input")?;
-            }
+/// The paths in the list `from`; `-` is standard input. They end with NUL if the list holds any NUL, else with a newline.
+/// Empty paths, and a `\r` before a newline, are dropped.
+pub(super) fn listed_files(from: &Path) -> Result<Vec<PathBuf>> {
+    let mut bytes = Vec::new();
+    match from == Path::new("-") {
+        true => drop(std::io::stdin().lock().read_to_end(&mut bytes).context("read standard input")?),
+        false => {
+            bytes = std::fs::read(from).context("read").map_err(|e| as_request_error(e).in_input(from.display()))?
         }
-        Ok(split(&bytes))
     }
+    Ok(split(&bytes))
 }
 
 fn split(bytes: &[u8]) -> Vec<PathBuf> {

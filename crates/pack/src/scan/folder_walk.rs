@@ -4,16 +4,15 @@ use super::companions;
 use super::listing::{FoundFile, HIDDEN, WalkEvent};
 use super::work_queue::WorkQueue;
 use super::{Scan, ScanOptions};
-use crate::OnError;
 use crate::choice::choice;
 use crate::glob::Globs;
 use crate::input_format::{NameRules, container, unread};
 
 use crossbeam_channel::Sender;
-use packhorse_core::{Error, Event, FileKind, FileStat, Format, Kind, Options, Result};
+use packhorse_core::{Error, Event, FileKind, FileStat, Format, Kind, Result};
 use packhorse_dataset::MANIFEST;
 use packhorse_storage::Compression;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -48,20 +47,12 @@ const CHUNK: usize = 512;
 pub(super) struct FolderWalk<'a> {
     pub(super) context: Scan<'a>,
     pub(super) globs: Globs,
-    pub(super) symlinks: Symlinks,
     pub(super) names: NameRules,
-    pub(super) count: bool,
     /// Whether only the tables of inputs are listed.
     pub(super) tables: bool,
-    /// Whether ranges of inputs will be read in order.
-    pub(super) in_order: bool,
-    /// The bytes of text that fit into a shard.
-    pub(super) fits: u64,
-    pub(super) on_error: OnError,
     /// Whether the warning about indivisible files was sent.
     pub(super) said: AtomicBool,
-    /// Options of table inputs, by format.
-    pub(super) options: &'a BTreeMap<String, Options>,
+    pub(super) options: &'a ScanOptions<'a>,
     /// Device and inode of the dataset's folder, if it exists.
     pub(super) output: Option<(u64, u64)>,
     pub(super) found: Sender<WalkEvent>,
@@ -111,27 +102,23 @@ impl Chain {
 impl<'a> FolderWalk<'a> {
     pub(super) fn new(
         context: Scan<'a>,
-        options: &'a ScanOptions,
+        options: &'a ScanOptions<'a>,
         found: Sender<WalkEvent>,
         tables: bool,
     ) -> Result<Self> {
-        let globs = Globs::new(&options.include, &options.exclude)?;
-        let output = options.output.as_ref().and_then(|path| context.store.stat(path, true).ok());
+        let recipe = options.recipe;
+        let globs = Globs::new(&recipe.include, &recipe.exclude)?;
+        let output = recipe.out.as_ref().and_then(|path| context.store.stat(path, true).ok());
         let output = output.map(|stat| stat.id);
-        let names = NameRules { from: options.from.clone(), rows: options.rows, lines: options.lines };
-        let ScanOptions { symlinks, count, in_order, fits, on_error, .. } = *options;
+        // Compressed files of JSON (`.json.gz`) hold JSON lines where text becomes tokens.
+        let names = NameRules { from: recipe.from.clone(), rows: recipe.rows, lines: recipe.tokenizer.is_some() };
         Ok(Self {
             context,
             globs,
-            symlinks,
             names,
-            count,
-            in_order,
-            fits,
-            on_error,
             said: AtomicBool::new(false),
             tables,
-            options: &options.sources,
+            options,
             output,
             found,
             seen: Mutex::default(),
@@ -244,7 +231,7 @@ impl<'a> FolderWalk<'a> {
         let full = folder.base.join(path);
         let mut stat = self.context.store.stat(&full, false)?;
         if stat.kind == FileKind::Symlink {
-            if self.symlinks == Symlinks::Skip {
+            if self.options.recipe.symlinks == Symlinks::Skip {
                 self.send(WalkEvent::Ignored(LINK, path.to_owned()));
                 return Ok(None);
             }

@@ -1,6 +1,7 @@
 //! Labels from folder names.
 
 use super::{Listing, ScanOptions};
+use crate::Splits;
 use crate::choice::choice;
 use packhorse_core::{Code, Error, Event, Observer, Result};
 use std::collections::{BTreeSet, HashMap};
@@ -45,7 +46,7 @@ const SPLITS: [&str; 8] = ["train", "training", "val", "valid", "validation", "d
 /// samples without a folder or of an unknown class, as faults.
 pub(super) fn apply(
     labels: Labels,
-    options: &ScanOptions,
+    options: &ScanOptions<'_>,
     listing: &mut Listing,
     observer: &dyn Observer,
 ) -> Result<()> {
@@ -55,7 +56,7 @@ pub(super) fn apply(
             Error::config("has a field cls of its own; leave `labels` or exclude *.cls").in_sample(sample.key())
         );
     }
-    let below = usize::from(options.split_folders);
+    let below = usize::from(options.recipe.split == Splits::Folders);
     let there: BTreeSet<&str> = listing.iter().filter_map(|s| labels.class(s.folder(), below)).collect();
     if options.classes.is_none() && there.len() > 1 && there.iter().all(|class| SPLITS.contains(class)) {
         let names = there.iter().copied().collect::<Vec<_>>().join(", ");

@@ -14,65 +14,30 @@ mod sealed;
 mod work_queue;
 
 pub use decode::Decode;
-pub(crate) use files_from::FilesFrom;
 pub use folder_walk::Symlinks;
 pub use label::Labels;
 pub(crate) use listing::{Decoded, Items};
 pub use listing::{Listing, SampleRef};
 
 use crate::kept_tables::KeptTables;
-use crate::{KeyEnds, OnError, Shapes};
+use crate::{OnError, Recipe, Shapes};
 use listing::ListingBuilder;
 use packhorse_core::{Cancel, Error, Event, InputTable, Limits, Observer, Options, Registry, Result, Store};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// The part of a recipe that a scan depends on.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ScanOptions {
-    /// Folders and files. Keys are relative to them.
-    pub(crate) roots: Vec<PathBuf>,
-    /// A list of files to read instead of walking the roots.
-    pub(crate) files_from: Option<FilesFrom>,
-    /// Globs of relative paths to take; empty means all. `*` matches `/` too.
-    pub(crate) include: Vec<String>,
-    /// Globs of relative paths to leave out, stronger than `include`.
-    pub(crate) exclude: Vec<String>,
-    /// How symbolic links are handled.
-    pub(crate) symlinks: Symlinks,
-    /// How names are split into keys and fields. Part of the plan.
-    pub(crate) key_ends: KeyEnds,
-    /// The folder of the dataset, which is skipped if it is below a root.
-    pub(crate) output: Option<PathBuf>,
-    /// Where labels come from.
-    pub(crate) labels: Option<Labels>,
+/// A recipe, and what a scan takes from elsewhere or derives from it.
+pub(crate) struct ScanOptions<'a> {
+    pub(crate) recipe: &'a Recipe,
     /// The class list that labels are positions in; `None` for all classes found, sorted.
     pub(crate) classes: Option<Vec<String>>,
-    /// Whether the first folder of a path names the split ([`Splits::Folders`](crate::Splits::Folders)), so that the
-    /// class is the folder after it.
-    pub(crate) split_folders: bool,
-    /// Whether to keep only the first of samples with equal content.
-    pub(crate) dedup: bool,
-    /// How bad inputs are handled.
-    pub(crate) on_error: OnError,
     /// Threads that wait for the file system.
     pub(crate) io_threads: usize,
-    /// The format of all files, whatever their names.
-    pub(crate) from: Option<String>,
-    /// Whether files of encoded arrays (`.npz`) are tables: each index of the first axis is a sample.
-    pub(crate) rows: bool,
-    /// Whether compressed files of JSON (`.json.gz`) hold JSON lines, not a field of a sample.
-    pub(crate) lines: bool,
     /// Whether to count samples that headers do not count: reads such inputs whole.
     pub(crate) count: bool,
-    /// Whether ranges of an input will be read in order. Only then compressed text without frames may be divided: to go
-    /// back means to decompress again from the start.
-    pub(crate) in_order: bool,
     /// The bytes of text that fit into a shard. Compressed text of at most this size is not divided if that is
     /// expensive.
     pub(crate) fits: u64,
-    /// Which encoded fields become columns.
-    pub(crate) decode: Decode,
     /// Whether the dataset's format stores values by type ([`Sink::typed`](packhorse_core::Sink::typed)).
     pub(crate) typed: bool,
     /// How arrays of one field with different shapes are handled.
@@ -104,26 +69,26 @@ pub(crate) struct Scan<'a> {
 ///
 /// Errors: under [`OnError::Fail`] the first bad input, with a count of the others; under [`OnError::Skip`] bad inputs
 /// are recorded in the listing.
-pub(crate) fn scan(context: Scan<'_>, options: &ScanOptions) -> Result<Listing> {
-    let mut builder = ListingBuilder::new(options.key_ends.clone());
+pub(crate) fn scan(context: Scan<'_>, options: &ScanOptions<'_>) -> Result<Listing> {
+    let mut builder = ListingBuilder::new(options.recipe.key_ends.clone());
     roots::collect(context, options, &mut builder)?;
     let mut listing = builder.finish();
-    if let Some(labels) = options.labels {
+    if let Some(labels) = options.recipe.labels {
         label::apply(labels, options, &mut listing, context.observer)?;
     }
-    if options.dedup {
+    if options.recipe.dedup {
         if let Some(table) = listing.iter().find(|sample| sample.table().is_some()) {
             let message = "holds many samples, and `dedup` compares files; leave it out, or pack without `dedup`";
             return Err(Error::config(message).in_input(table.first_path().display()));
         }
         dedup::apply(context, options.io_threads, &mut listing)?;
     }
-    if options.decode == Decode::Auto {
+    if options.recipe.decode == Decode::Auto {
         decode::apply(context, options.typed, options.shapes, options.io_threads, &mut listing)?;
     }
     listing.sort_faults();
     listing.report(context.observer);
-    settle(options.on_error, &listing, context.observer)?;
+    settle(options.recipe.on_error, &listing, context.observer)?;
     if listing.samples() == 0 {
         return Err(Error::config(format!("found no sample in {}; {}", places(options), listing.ignored())));
     }
@@ -133,14 +98,14 @@ pub(crate) fn scan(context: Scan<'_>, options: &ScanOptions) -> Result<Listing> 
 /// The tables of each input, by path: the trees of ROOT files. Plain files are ignored.
 ///
 /// Errors: `Unsupported` for an input of a format without several tables.
-pub(crate) fn tables(context: Scan<'_>, options: &ScanOptions) -> Result<BTreeMap<PathBuf, Vec<InputTable>>> {
+pub(crate) fn tables(context: Scan<'_>, options: &ScanOptions<'_>) -> Result<BTreeMap<PathBuf, Vec<InputTable>>> {
     roots::tables(context, options)
 }
 
-fn places(options: &ScanOptions) -> String {
-    match options.files_from {
+fn places(options: &ScanOptions<'_>) -> String {
+    match options.recipe.files_from {
         Some(_) => "the list of files".to_owned(),
-        None => options.roots.iter().map(|r| r.display().to_string()).collect::<Vec<_>>().join(", "),
+        None => options.recipe.input.iter().map(|r| r.display().to_string()).collect::<Vec<_>>().join(", "),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Where a scan starts: folders, single files, or a list of files.
 
+use super::files_from::listed_files;
 use super::folder_walk::{Chain, Folder, FolderWalk, Task};
 use super::listing::ListingBuilder;
 use super::listing::WalkEvent;
@@ -15,21 +16,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Runs the walk and feeds `builder`.
-pub(super) fn collect(context: Scan<'_>, options: &ScanOptions, builder: &mut ListingBuilder) -> Result<()> {
+pub(super) fn collect(context: Scan<'_>, options: &ScanOptions<'_>, builder: &mut ListingBuilder) -> Result<()> {
     let starts = starts(context, options, builder)?;
     run(context, options, starts, false, &mut |batch| builder.take(batch))
 }
 
 /// The tables of all inputs, by path. Under [`OnError::Skip`] bad inputs are left out.
-pub(super) fn tables(context: Scan<'_>, options: &ScanOptions) -> Result<BTreeMap<PathBuf, Vec<InputTable>>> {
+pub(super) fn tables(context: Scan<'_>, options: &ScanOptions<'_>) -> Result<BTreeMap<PathBuf, Vec<InputTable>>> {
     let mut found = BTreeMap::new();
-    let starts = starts(context, options, &mut ListingBuilder::new(options.key_ends.clone()))?;
+    let starts = starts(context, options, &mut ListingBuilder::new(options.recipe.key_ends.clone()))?;
     run(context, options, starts, true, &mut |batch| match batch {
         WalkEvent::Tables { path, tables } => {
             found.insert(path, tables);
             Ok(())
         }
-        WalkEvent::Fault(error) if options.on_error == OnError::Fail => Err(error),
+        WalkEvent::Fault(error) if options.recipe.on_error == OnError::Fail => Err(error),
         _ => Ok(()),
     })?;
     Ok(found)
@@ -38,7 +39,7 @@ pub(super) fn tables(context: Scan<'_>, options: &ScanOptions) -> Result<BTreeMa
 /// Runs the walk from `starts`, and calls `each` with what it finds.
 fn run(
     context: Scan<'_>,
-    options: &ScanOptions,
+    options: &ScanOptions<'_>,
     starts: Vec<Task>,
     tables: bool,
     each: &mut dyn FnMut(WalkEvent) -> Result<()>,
@@ -63,22 +64,22 @@ fn run(
     })
 }
 
-fn starts(context: Scan<'_>, options: &ScanOptions, builder: &mut ListingBuilder) -> Result<Vec<Task>> {
+fn starts(context: Scan<'_>, options: &ScanOptions<'_>, builder: &mut ListingBuilder) -> Result<Vec<Task>> {
     // Staged files are unfinished, and are removed when their process ends.
-    let unfinished = options.output.as_deref().map(|out| [Staging::folder(out), Staging::replacing(out)]);
+    let unfinished = options.recipe.out.as_deref().map(|out| [Staging::folder(out), Staging::replacing(out)]);
     let unfinished: Vec<PathBuf> =
         unfinished.into_iter().flatten().filter_map(|dir| std::path::absolute(dir).ok()).collect();
     let staged = |root: &&PathBuf| {
         let root = std::path::absolute(root).unwrap_or_default();
         unfinished.iter().any(|dir| root.starts_with(dir))
     };
-    if let Some(root) = options.roots.iter().find(staged) {
+    if let Some(root) = options.recipe.input.iter().find(staged) {
         let message = "lies where unfinished shards of this dataset are staged; move it out, or choose another `out`";
         return Err(Error::config(message).in_input(root.display()));
     }
-    match &options.files_from {
-        Some(list) => listed(&list.read()?, &options.roots, builder),
-        None => options.roots.iter().map(|root| start(context, root, builder)).collect(),
+    match &options.recipe.files_from {
+        Some(list) => listed(&listed_files(list)?, &options.recipe.input, builder),
+        None => options.recipe.input.iter().map(|root| start(context, root, builder)).collect(),
     }
 }
 

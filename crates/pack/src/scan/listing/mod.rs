@@ -147,11 +147,6 @@ impl Listing {
         &self.decoded
     }
 
-    /// How names were split into keys and fields.
-    pub(crate) fn key_ends(&self) -> &KeyEnds {
-        &self.key_ends
-    }
-
     /// The sealed datasets that inputs are shards of.
     pub(crate) fn sealed(&self) -> &[SealedInput] {
         &self.sealed
