@@ -75,11 +75,12 @@ pub(crate) fn plan(
     options: &PlanOptions<'_>,
     observer: &dyn Observer,
 ) -> Result<Plan> {
-    check_name(&options.recipe.name)?;
-    check_counts(&listing, options)?;
+    let recipe = options.recipe;
+    check_name(&recipe.name)?;
+    check_counts(&listing, recipe)?;
     let format = registry.get(&options.format)?;
     let sink = format.sink(&options.sink)?;
-    let short = admit(&mut listing, &*sink, options, observer)?;
+    let short = admit(&mut listing, &*sink, recipe, observer)?;
     let delivered = schema::of(registry, &listing, options, observer)?;
     let transformed = transforms.iter().try_fold(delivered.schema.clone(), |schema, t| t.schema(&schema))?;
     let encode = schema::encoded(registry, &*sink, &transformed)?;
@@ -93,16 +94,16 @@ pub(crate) fn plan(
     if let Some(need) = sink.readers_need() {
         observer.event(&Event::Warning(need));
     }
-    let mut order = plan_item::ordered_items(&listing, options.recipe.shuffle, options.recipe.split.divides());
-    let groups = SplitAssignment::of(&listing, options.recipe)?;
-    plan_item::truncate(&mut order, options.recipe.limit.unwrap_or(u64::MAX));
+    let mut order = plan_item::ordered_items(&listing, recipe.shuffle, recipe.split.divides());
+    let groups = SplitAssignment::of(&listing, recipe)?;
+    plan_item::truncate(&mut order, recipe.limit.unwrap_or(u64::MAX));
     if order.is_empty() {
         let first = listing.sample(0).map(|sample| sample.first_path()).unwrap_or_default();
         let message = "holds no row, nor does any other input, so there is no sample to pack; give inputs with rows";
         return Err(Error::config(message).in_input(first.display()));
     }
     let sizes = SampleSizes::of(&listing, &*sink, transforms.iter().map(|t| t.factor()).product());
-    let (order, shards) = shard_list::divide(&listing, order, &sizes, (&groups, options));
+    let (order, shards) = shard_list::divide(&listing, order, &sizes, (&groups, recipe));
     warn_of_counts(&shards, &order, &listing, observer);
     let mut header = header(&listing, format.info(), transforms, options);
     header.classes = classes::of(&listing)?;
@@ -116,7 +117,7 @@ pub(crate) fn plan(
         blake3: Digest::of(bytes),
     };
     header.files = files.iter().map(record).collect();
-    Ok(Plan { listing, header, files, bounds: options.recipe.shard_bounds(), order, shards, short, estimate: None })
+    Ok(Plan { listing, header, files, bounds: recipe.shard_bounds(), order, shards, short, estimate: None })
 }
 
 /// Warns of very many or very large shards, which are seldom intended.
@@ -153,11 +154,8 @@ fn check_name(name: &str) -> Result<()> {
 }
 
 /// Refuses settings that count samples for inputs whose samples are not counted.
-fn check_counts(listing: &Listing, options: &PlanOptions<'_>) -> Result<()> {
-    let blocks = matches!(options.recipe.shuffle, Shuffle::Blocks { .. });
-    let split = options.recipe.split.divides();
-    let wanted = options.recipe.limit.is_some() || options.recipe.samples_per_shard.is_some() || blocks || split;
-    match listing.iter().find(|sample| wanted && !sample.counted()) {
+fn check_counts(listing: &Listing, recipe: &Recipe) -> Result<()> {
+    match listing.iter().find(|sample| recipe.counts() && !sample.counted()) {
         None => Ok(()),
         Some(sample) => {
             let message =
@@ -174,7 +172,7 @@ const NUMBER: usize = 10;
 fn admit(
     listing: &mut Listing,
     sink: &dyn Sink,
-    options: &PlanOptions<'_>,
+    recipe: &Recipe,
     observer: &dyn Observer,
 ) -> Result<BTreeMap<u32, String>> {
     let labels: &[(&str, u64)] = if listing.classes().is_empty() { &[] } else { &[("cls", 1)] };
@@ -188,7 +186,7 @@ fn admit(
         let longest = fields().map(|(field, _)| sink.longest_key(field)).min().unwrap_or(usize::MAX);
         // The keys of a run's samples end with their numbers.
         let longest = longest.saturating_sub(if sample.table().is_some() { NUMBER } else { 0 });
-        if options.recipe.long_keys == LongKeys::Hash && key.len() > longest {
+        if recipe.long_keys == LongKeys::Hash && key.len() > longest {
             key = shorten(&key, longest);
             short.insert(keep.iter().filter(|k| **k).count() as u32, key.clone());
         }
@@ -204,9 +202,8 @@ fn admit(
         keep.push(fault.is_none());
         faults.extend(fault.map(|e| e.in_input(sample.first_path().display())));
     }
-    if let Some(at) = faults
-        .iter()
-        .position(|f| options.recipe.on_error == OnError::Fail || !matches!(f.kind(), Kind::Content | Kind::Limit))
+    if let Some(at) =
+        faults.iter().position(|f| recipe.on_error == OnError::Fail || !matches!(f.kind(), Kind::Content | Kind::Limit))
     {
         return Err(faults.swap_remove(at));
     }

@@ -1,10 +1,11 @@
 //! The shards of a plan, consecutive parts of its order. Pure.
 
+use super::ShardBounds;
 use super::plan_item::{self, PlanItem};
 use super::sample_sizes::SampleSizes;
 use super::shard_bounds::SizeRun;
 use super::split_assignment::SplitAssignment;
-use super::{PlanOptions, ShardBounds};
+use crate::Recipe;
 use crate::scan::Listing;
 use std::ops::Range;
 
@@ -22,7 +23,7 @@ pub(super) fn divide(
     listing: &Listing,
     order: Vec<PlanItem>,
     sizes: &SampleSizes<'_>,
-    (splits, options): (&SplitAssignment<'_>, &PlanOptions<'_>),
+    (splits, recipe): (&SplitAssignment<'_>, &Recipe),
 ) -> (Vec<PlanItem>, Vec<PlannedShard>) {
     let mut groups: Vec<(Option<String>, Vec<PlanItem>)> = match splits.names() {
         [] => vec![(None, Vec::new())],
@@ -37,13 +38,13 @@ pub(super) fn divide(
             items.push(item);
         }
     }
-    let bytes = options.recipe.shard_bounds().limit().map(|bytes| bytes.saturating_mul(sizes.grain));
-    let bounds = ShardBounds { bytes, ..options.recipe.shard_bounds() };
+    let bytes = recipe.shard_bounds().limit().map(|bytes| bytes.saturating_mul(sizes.grain));
+    let bounds = ShardBounds { bytes, ..recipe.shard_bounds() };
     let mut shards = ShardList::default();
     for (split, items) in groups {
         let run = |item: &PlanItem| SizeRun { size: sizes.row(listing, item), samples: item.count.into() };
         let lens = bounds.shards(&items.iter().map(run).collect::<Vec<_>>());
-        shards.add(listing, (split.as_ref(), &options.recipe.name), items, &lens);
+        shards.add(listing, (split.as_ref(), &recipe.name), items, &lens);
     }
     (shards.order, shards.shards)
 }

@@ -32,12 +32,11 @@ impl Recipe {
                 "there is nothing to pack; give folders or files as INPUT, or `plan=DIR` to fill a plan",
             ));
         }
-        let by_number = self.limit.is_some() || self.samples_per_shard.is_some() || self.split.divides();
         Ok(ScanOptions {
             recipe: self,
             classes: self.class_list(store)?,
             io_threads,
-            count: by_number || matches!(self.shuffle, Shuffle::Blocks { .. }),
+            count: self.counts(),
             fits: self.shard_bounds().limit().unwrap_or(0),
             typed,
             shapes: self.shapes(typed),
@@ -60,6 +59,12 @@ impl Recipe {
             shapes: self.shapes(typed),
             memory,
         })
+    }
+
+    /// Whether a setting counts samples, also those that headers do not count.
+    pub(crate) fn counts(&self) -> bool {
+        let blocks = matches!(self.shuffle, Shuffle::Blocks { .. });
+        self.limit.is_some() || self.samples_per_shard.is_some() || self.split.divides() || blocks
     }
 
     /// The size of shards.
