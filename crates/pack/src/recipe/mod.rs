@@ -6,16 +6,22 @@
 
 mod build;
 mod check;
+mod decode;
 mod derive;
 mod document;
+mod labels;
 mod setting;
 mod size;
+mod symlinks;
 mod value;
 
+pub use decode::Decode;
+pub use labels::Labels;
 pub use setting::{Setting, Takes};
 pub use size::{ByteSize, parse_bytes};
+pub use symlinks::Symlinks;
 
-use crate::{Decode, KeyEnds, Labels, LongKeys, OnError, Shuffle, SplitBy, Splits, Symlinks};
+use crate::{KeyEnds, LongKeys, OnError, Shuffle, SplitBy, Splits};
 use serde::Serialize;
 use setting::kebab;
 use std::ffi::OsString;

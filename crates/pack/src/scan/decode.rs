@@ -2,7 +2,6 @@
 
 use super::{Decoded, Listing, Scan};
 use crate::Shapes;
-use crate::choice::choice;
 use crate::inputs::Inputs;
 use crate::latency_probe::LatencyProbe;
 use crate::merged_columns::MergedColumns;
@@ -11,19 +10,6 @@ use packhorse_dataset::FieldSource;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
-
-/// Which encoded fields become columns.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Decode {
-    /// All that this build can decode, if the sink stores values by type; else only archives of several arrays, since a
-    /// single array is a field already.
-    #[default]
-    Auto,
-    /// None: fields stay encoded.
-    Never,
-}
-
-choice!(Decode: Auto = "auto", Never = "never");
 
 /// Samples probed per round; fewer in the first, which measures the latency.
 const CHUNK: usize = 4096;

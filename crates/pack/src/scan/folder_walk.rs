@@ -4,7 +4,7 @@ use super::companions;
 use super::listing::{FoundFile, HIDDEN, WalkEvent};
 use super::work_queue::WorkQueue;
 use super::{Scan, ScanOptions};
-use crate::choice::choice;
+use crate::Symlinks;
 use crate::glob::Globs;
 use crate::input_format::{NameRules, container, unread};
 
@@ -18,18 +18,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
-
-/// What to do with symbolic links.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Symlinks {
-    /// Take their targets. A link to a folder above it is not entered.
-    #[default]
-    Follow,
-    /// Leave them out.
-    Skip,
-}
-
-choice!(Symlinks: Follow = "follow", Skip = "skip");
 
 const EXCLUDED: &str = "not wanted by `include` and `exclude`";
 const LINK: &str = "a symbolic link";

@@ -13,14 +13,11 @@ mod roots;
 mod sealed;
 mod work_queue;
 
-pub use decode::Decode;
-pub use folder_walk::Symlinks;
-pub use label::Labels;
 pub(crate) use listing::{Decoded, Items};
 pub use listing::{Listing, SampleRef};
 
 use crate::kept_tables::KeptTables;
-use crate::{OnError, Recipe, Shapes};
+use crate::{Decode, OnError, Recipe, Shapes};
 use listing::ListingBuilder;
 use packhorse_core::{Cancel, Error, Event, InputTable, Limits, Observer, Options, Registry, Result, Store};
 use std::collections::BTreeMap;
