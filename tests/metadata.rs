@@ -77,6 +77,13 @@ fn dataset(dir: &Path, id: &str) -> PathBuf {
     out
 }
 
+/// `path` from the working folder, as users name inputs.
+fn relative(path: &Path) -> PathBuf {
+    let here = std::env::current_dir().unwrap();
+    let up = here.ancestors().skip(1).map(|_| "..").collect::<PathBuf>();
+    up.join(path.strip_prefix("/").unwrap())
+}
+
 #[test]
 fn an_input_is_parsed_once_a_job() {
     let dir = tempfile::tempdir().unwrap();
@@ -101,7 +108,7 @@ fn an_input_is_parsed_once_a_job() {
         };
         let (formats, opened) = counted(id);
         // Sizes are found by a trial, in which some inputs are read too.
-        let recipe = Recipe::new(&inputs, "tfrecord", dir.path().join(format!("{id} to tfrecord")));
+        let recipe = Recipe::new(relative(&inputs), "tfrecord", dir.path().join(format!("{id} to tfrecord")));
         let recipe = recipe.with("shard-size", "4KiB").unwrap();
         let packed = Session::new(formats).jobs(4).pack(&recipe).unwrap_or_else(|e| panic!("{id}: {e}"));
         assert!(packed.report.samples >= 60 && packed.report.shards > 1, "{id}: {:?}", packed.report);

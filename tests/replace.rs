@@ -17,12 +17,15 @@ use common::process::{Program, packhorse};
 use common::strace;
 use common::tree::{Tree, assert_equal, assert_kept, committed, tree};
 use common::work::text;
+use packhorse::core::Store;
+use packhorse::storage::Local;
 use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 const CONFIG: i32 = 2;
 const CONTENT: i32 = 3;
+const ENVIRONMENT: i32 = 5;
 const INCOMPLETE: i32 = 6;
 
 /// The request of the dataset that is there, and that of the one which is to replace it.
@@ -270,13 +273,18 @@ fn the_last_request_wins() {
     sealed_again(&out, &place.old, "the existing dataset is the wanted one");
 }
 
-/// Of two requests at once one waits for its turn outside: it is refused, and the other makes its dataset.
+/// Of two requests at once the second is refused, and the first makes its dataset.
 #[test]
 fn of_two_at_once_none_leaves_a_mixture() {
     const OTHER: [&str; 4] = ["--to", "webdataset", "--samples-per-shard", "5"];
     let place = Place::new();
     let other = place.alone("other", &OTHER);
-    for round in 0..20 {
+    let out = place.out();
+    let held = Local.lock(&out).unwrap();
+    let refused = place.pack(&out, &OTHER, &["--replace"]).run();
+    assert!(refused.code() == ENVIRONMENT && refused.said.contains("another process"), "{refused:?}");
+    drop(held);
+    for round in 0..10 {
         let out = place.out();
         let both = [&NEW[..], &OTHER].map(|wanted| place.pack(&out, wanted, &["--replace", "--jobs", "1"]).start());
         let both = both.map(|running| running.end());

@@ -79,8 +79,8 @@ pub trait Store: Send + Sync {
     /// Removes an empty directory atomically; a missing directory is not an error.
     fn remove_dir(&self, dir: &Path) -> Result<()>;
 
-    /// Locks the folder `dir` against other processes until the value is dropped. `None` where there is no such folder,
-    /// or no locks; a `Config` error if another process holds it.
+    /// Locks the existing folder `dir` against other processes of this machine until the value is dropped. `None` where
+    /// there are no locks; an `Environment` error if another process holds it.
     fn lock(&self, dir: &Path) -> Result<Option<Box<dyn Any + Send>>> {
         let _ = dir;
         Ok(None)

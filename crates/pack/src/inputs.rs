@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 /// Files planned with up to this many bytes are read without a check of their current size first.
 const SMALL: u64 = 1 << 20;
 
-/// The most archives kept open. A compressed one has its decompressed bytes in a scratch file meanwhile.
+/// The most archives kept open, beside those of [`KeptTables`]. A compressed one has its decompressed bytes in a scratch file meanwhile.
 const OPEN_ARCHIVES: usize = 16;
 
 /// The inputs of a plan, shared by all reading threads.
@@ -272,12 +272,20 @@ impl<'a> Inputs<'a> {
         place
     }
 
+    /// Whether `path` still names this open file, unchanged.
+    fn is_at(&self, open: &dyn Input, path: &Path) -> Result<bool> {
+        let now = self.store.stat(path, true)?;
+        Ok(open.stat().is_ok_and(|open| open.is_none_or(|open| open.id == now.id)))
+    }
+
     fn open_archive(&self, path: &Path) -> Result<Arc<SharedFile>> {
         let compression = compression(path);
         if let Some(first_reads) = &self.first_reads {
             first_reads.check(self.store, path, self.cancel)?;
         }
-        if let Some(file) = self.kept.and_then(|(kept, limits)| kept.get(path, limits)) {
+        if let Some(file) = self.kept.and_then(|(kept, limits)| kept.get(path, limits))
+            && self.is_at(&*file.input, path)?
+        {
             return Ok(file);
         }
         let input = self.open(path, compression)?;

@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The most tables, each an open file.
-const MOST: usize = 128;
+const MOST: usize = 64;
 
 /// Opened tables by path, up to a number of files and of bytes of metadata. Those beyond are opened again.
 pub(crate) struct KeptTables {
+    most: usize,
     limits: Limits,
     bytes: u64,
     kept: Mutex<Kept>,
@@ -25,14 +26,19 @@ struct Kept {
 impl KeptTables {
     /// For tables opened with `limits`, whose metadata has up to `bytes` bytes in their files.
     pub(crate) fn new(limits: Limits, bytes: u64) -> Self {
-        Self { limits, bytes, kept: Mutex::default() }
+        Self { most: MOST, limits, bytes, kept: Mutex::default() }
     }
 
-    /// Keeps the table of `path`, which took `bytes` bytes to open.
+    /// Keeps nothing.
+    pub(crate) fn none() -> Self {
+        Self { most: 0, limits: Limits::default(), bytes: 0, kept: Mutex::default() }
+    }
+
+    /// Keeps the table of the absolute path `path`, which took `bytes` bytes to open.
     pub(crate) fn put(&self, path: &Path, file: SharedFile, bytes: u64) {
         let mut kept = self.kept();
         let sum = kept.bytes.saturating_add(bytes);
-        if kept.tables.len() < MOST && sum <= self.bytes {
+        if kept.tables.len() < self.most && sum <= self.bytes {
             kept.bytes = sum;
             kept.tables.insert(path.to_owned(), Arc::new(file));
         }

@@ -70,6 +70,9 @@ pub struct Packed {
     pub stored: Stored,
 }
 
+/// The most bytes of metadata in files whose tables a scan keeps open. Parsed they take several times as much.
+const METADATA: u64 = 8 << 20;
+
 /// Transforms, in order.
 type Transforms = Vec<Box<dyn Transform>>;
 
@@ -155,13 +158,13 @@ impl Session {
     pub fn scan(&self, recipe: &Recipe) -> Result<Listing> {
         recipe.check()?;
         let typed = recipe.planning(&self.registry, None)?.typed;
-        self.listing(recipe, typed, &self.tables())
+        self.listing(recipe, typed, &KeptTables::none())
     }
 
     /// The trees of each ROOT input, by path; other files are ignored.
     pub fn trees(&self, recipe: &Recipe) -> Result<BTreeMap<PathBuf, Vec<InputTable>>> {
         recipe.check()?;
-        tables(self.scanning(&self.tables()), &recipe.scanning(&*self.store, true, self.io_threads)?)
+        tables(self.scanning(&KeptTables::none()), &recipe.scanning(&*self.store, true, self.io_threads)?)
     }
 
     /// Assigns every sample to a shard. Writes nothing, unless a replacement ([`Session::replacing`]) was interrupted
@@ -181,7 +184,12 @@ impl Session {
 
     /// Keeps other processes from replacing the dataset too.
     fn alone(&self, recipe: &Recipe) -> Result<Option<Box<dyn Any + Send>>> {
-        if self.replaces { self.store.lock(recipe.folder()?) } else { Ok(None) }
+        if !self.replaces {
+            return Ok(None);
+        }
+        let out = recipe.folder()?;
+        self.store.create_dir(out)?;
+        self.store.lock(out)
     }
 
     fn publish(&self, recipe: &Recipe, plan: &Plan) -> Result<Stored> {
@@ -211,7 +219,7 @@ impl Session {
     /// Fills a part of the plan in the folder `dir`. Complete shards stay.
     pub fn fill(&self, dir: impl AsRef<Path>, part: Part) -> Result<PackReport> {
         let transforms = self.transforms_of(dir.as_ref())?;
-        pack(&self.packing(&transforms, &self.tables()), dir.as_ref(), &self.options(part, self.on_error))
+        pack(&self.packing(&transforms, &KeptTables::none()), dir.as_ref(), &self.options(part, self.on_error))
     }
 
     /// Checks that every shard of the plan in `dir` is complete, and writes the manifest.
@@ -241,7 +249,7 @@ impl Session {
         let damaged = |e: Error| if e.kind() == Kind::Content { e.with_kind(Kind::Incomplete) } else { e };
         let transforms = self.transforms_of(dir.as_ref()).map_err(damaged)?;
         repair_dataset(
-            &self.packing(&transforms, &self.tables()),
+            &self.packing(&transforms, &KeptTables::none()),
             dir.as_ref(),
             &self.options(Part::ALL, self.on_error),
         )
@@ -288,9 +296,12 @@ impl Session {
         self.limits.unwrap_or_else(|| self.memory.map_or_else(Limits::default, Limits::of_memory))
     }
 
-    /// No tables yet. Parsed metadata takes several times the bytes that it has in a file.
+    /// Room for the tables of a scan, if memory is not limited: they read ahead as far as the whole session may.
     fn tables(&self) -> KeptTables {
-        KeptTables::new(self.bounds(), self.options(Part::ALL, self.on_error).memory / 32)
+        match (self.limits, self.memory) {
+            (None, None) => KeptTables::new(self.bounds(), METADATA),
+            _ => KeptTables::none(),
+        }
     }
 
     fn scanning<'a>(&'a self, kept: &'a KeptTables) -> Scan<'a> {

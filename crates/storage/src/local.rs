@@ -1,11 +1,12 @@
 //! The local file system as a [`Store`].
 
 use crate::beneath::Beneath;
+use crate::lock::Lock;
 use nix::dir::Dir;
 use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg, OFlag};
+use nix::fcntl::OFlag;
 use nix::sys::stat::Mode;
-use packhorse_core::{Code, Error, FileKind, FileStat, Input, Result, Store, StoreFile};
+use packhorse_core::{Code, Error, FileKind, FileStat, Input, Kind, Result, Store, StoreFile};
 use std::any::Any;
 use std::ffi::OsString;
 use std::fs::{File, Metadata, OpenOptions};
@@ -68,15 +69,12 @@ impl Store for Local {
     }
 
     fn lock(&self, dir: &Path) -> Result<Option<Box<dyn Any + Send>>> {
-        let Ok(folder) = File::open(dir) else { return Ok(None) };
-        match Flock::lock(folder, FlockArg::LockExclusiveNonblock) {
-            Ok(lock) => Ok(Some(Box::new(lock))),
-            Err((_, Errno::EWOULDBLOCK)) => Err(Error::config("is being replaced by another process")
-                .with_code(Code::OutputExists)
+        match Lock::take(dir)? {
+            Some(lock) => Ok(Some(Box::new(lock))),
+            None => Err(Error::new(Kind::Environment, "is being replaced by another process of this machine")
+                .with_code(Code::OutputBusy)
                 .hint("run the command again when that has ended")
                 .in_input(dir.display())),
-            // File systems without locks.
-            Err(_) => Ok(None),
         }
     }
 

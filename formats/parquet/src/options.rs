@@ -19,13 +19,17 @@ impl ParquetOptions {
     /// From the options of the sink.
     pub(crate) fn parse(options: &Options) -> Result<Self> {
         options.only(&["row-group", "compression", "level", "tensor-ext"])?;
-        let level = ZstdLevel::try_new(options.parse("level", 3)?);
-        let zstd = Compression::ZSTD(level.map_err(|_| Options::refuse("level", "must be 1 to 22"))?);
-        let known = [("zstd", zstd), ("none", Compression::UNCOMPRESSED), ("snappy", Compression::SNAPPY)];
-        let compression = options.choose("compression", &known)?;
-        if options.get("level").is_some() && !matches!(compression, Compression::ZSTD(_)) {
-            return Err(Options::refuse("level", "only for compression=zstd"));
-        }
+        let known = [("zstd", None), ("none", Some(Compression::UNCOMPRESSED)), ("snappy", Some(Compression::SNAPPY))];
+        let compression = match options.choose("compression", &known)? {
+            Some(_) if options.get("level").is_some() => {
+                return Err(Options::refuse("level", "only for compression=zstd"));
+            }
+            Some(other) => other,
+            None => {
+                let level = ZstdLevel::try_new(options.parse("level", 3)?);
+                Compression::ZSTD(level.map_err(|_| Options::refuse("level", "must be 1 to 22"))?)
+            }
+        };
         Ok(Self { row_group: rows(options, "row-group")?, compression, tensor_ext: options.switch("tensor-ext")? })
     }
 }

@@ -37,8 +37,11 @@ impl KnownStarts {
     }
 
     fn add(&self, place: RecordStart) {
+        if !place.record.is_multiple_of(EVERY) {
+            return;
+        }
         let mut starts = self.starts();
-        if place.record.is_multiple_of(EVERY) && starts.last().is_none_or(|last| last.record < place.record) {
+        if starts.last().is_none_or(|last| last.record < place.record) {
             starts.push(place);
         }
     }

@@ -42,6 +42,8 @@ codes! {
     OutputExists = "output-exists",
     /// The output folder can't be created or written to.
     OutputDenied = "output-denied",
+    /// Another process replaces the dataset in the output folder.
+    OutputBusy = "output-busy",
     /// The folder holds no plan.
     NoPlan = "no-plan",
     /// The folder holds shards of another plan.

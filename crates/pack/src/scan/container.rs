@@ -9,7 +9,7 @@ use crate::input_format::{check_from, open};
 use crate::open_input::SharedFile;
 use crate::recorded_files::FirstReadCheck;
 use crate::watched_input::WatchedInput;
-use packhorse_core::{Error, Event, FileStat, Input, Kind, Options, Result, Source, TableInfo};
+use packhorse_core::{Error, Event, FileStat, Format, Input, Kind, Result, Source, TableInfo};
 use packhorse_dataset::MANIFEST;
 use packhorse_storage::Compression;
 use std::collections::BTreeSet;
@@ -70,12 +70,25 @@ impl FolderWalk<'_> {
         }
     }
 
+    /// The source of a format, one for all inputs: tables that are kept share its buffers.
+    fn source(&self, format: &dyn Format) -> Result<Arc<dyn Source>> {
+        let id = format.info().id;
+        let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(source) = sources.get(id) {
+            return Ok(Arc::clone(source));
+        }
+        let options = self.options.sources.get(id).cloned().unwrap_or_default();
+        let source: Arc<dyn Source> = format.source(&options, self.context.limits)?.into();
+        sources.insert(id, Arc::clone(&source));
+        Ok(source)
+    }
+
     fn look_into(&self, root: u32, path: &Path, archive: PathBuf, stat: FileStat) -> Result<()> {
         let Some((format, compression)) = self.container(path) else { return Ok(()) };
         self.sealed_around(root, &archive, path)?;
         let id = format.info().id;
         self.names.from.iter().try_for_each(|from| check_from(self.context.registry, from, path))?;
-        let source = format.source(self.options.sources.get(id).unwrap_or(&Options::new()), self.context.limits)?;
+        let source = self.source(&**format)?;
         let input = Arc::new(WatchedInput::new(open(self.context.store, path, compression)?)?);
         if self.tables {
             let tables = source.tables(&*input).map_err(|e| e.in_input(path.display()))?;
@@ -143,7 +156,10 @@ impl FolderWalk<'_> {
         self.check_empty(items, path)?;
         if info.counted && compression.is_none() && items > 0 {
             let bytes = input.bytes_read();
-            self.context.kept.put(path, SharedFile::parsed(input, opened.into()), bytes);
+            // Plans have absolute paths.
+            if let Ok(path) = std::path::absolute(path) {
+                self.context.kept.put(&path, SharedFile::parsed(input, opened.into()), bytes);
+            }
         }
         let TableInfo { schema, omitted, .. } = info;
         Ok(TableInput { format, schema, items, bytes, kind, frames, omitted })

@@ -9,10 +9,10 @@ use crate::glob::Globs;
 use crate::input_format::{NameRules, container, unread};
 
 use crossbeam_channel::Sender;
-use packhorse_core::{Error, Event, FileKind, FileStat, Format, Kind, Result};
+use packhorse_core::{Error, Event, FileKind, FileStat, Format, Kind, Result, Source};
 use packhorse_dataset::MANIFEST;
 use packhorse_storage::Compression;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -46,6 +46,8 @@ pub(super) struct FolderWalk<'a> {
     pub(super) found: Sender<WalkEvent>,
     /// The folders that were checked for a manifest.
     pub(super) seen: Mutex<BTreeSet<PathBuf>>,
+    /// The sources of the formats found, by id.
+    pub(super) sources: Mutex<BTreeMap<&'static str, Arc<dyn Source>>>,
 }
 
 /// A task of the walk.
@@ -110,6 +112,7 @@ impl<'a> FolderWalk<'a> {
             output,
             found,
             seen: Mutex::default(),
+            sources: Mutex::default(),
         })
     }
 

@@ -5,7 +5,7 @@ use super::message::{ChunkIndexType, ChunkLayout, Space};
 use super::{btree_v1, btree_v2, extensible_array, fixed_array};
 use crate::bytes::{Cursor, UNDEFINED};
 use packhorse_core::{Error, Limits, Result};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// A chunk in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +36,8 @@ pub(crate) struct Grid {
     address: u64,
     /// Sorted by number.
     chunks: OnceLock<Vec<(u64, ChunkLocation)>>,
+    /// Held while the index is read, which waits for no other thread.
+    reading: Mutex<()>,
 }
 
 /// The entries of a chunk index while it is read.
@@ -65,11 +67,26 @@ impl Grid {
         let most = space.most.iter().zip(dims).map(|(dim, chunk)| dim.div_ceil(*chunk)).collect();
         let growing = space.most.iter().position(|dim| *dim == UNDEFINED);
         let ChunkLayout { dims, address, index, .. } = layout;
-        Ok(Self { dims, counts, most, growing, bytes, filtered, index, address, chunks: OnceLock::new() })
+        Ok(Self {
+            dims,
+            counts,
+            most,
+            growing,
+            bytes,
+            filtered,
+            index,
+            address,
+            chunks: OnceLock::new(),
+            reading: Mutex::default(),
+        })
     }
 
     /// All written chunks.
-    fn chunks(&self, file: &H5File<'_>) -> Result<&[(u64, ChunkLocation)]> {
+    pub(crate) fn chunks(&self, file: &H5File<'_>) -> Result<&[(u64, ChunkLocation)]> {
+        if let Some(chunks) = self.chunks.get() {
+            return Ok(chunks);
+        }
+        let _alone = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(chunks) = self.chunks.get() {
             return Ok(chunks);
         }
@@ -78,7 +95,7 @@ impl Grid {
             ChunkIndexType::BTreeV1 => btree_v1::chunks(file, self.address, &mut index)?,
             ChunkIndexType::Single(how) => {
                 let (size, mask) = how.unwrap_or((self.bytes, 0));
-                index.add(0, ChunkLocation { address: self.address, size, mask });
+                index.add(0, ChunkLocation { address: self.address, size, mask })?;
             }
             ChunkIndexType::Implicit => index.implicit(file, self.address)?,
             ChunkIndexType::FixedArray => fixed_array::chunks(file, self.address, &mut index)?,
@@ -89,7 +106,6 @@ impl Grid {
         chunks.sort_by_key(|(number, _)| *number);
         chunks.dedup_by_key(|(number, _)| *number);
         chunks.shrink_to_fit();
-        // Another thread may have read the same meanwhile.
         Ok(self.chunks.get_or_init(|| chunks))
     }
 
@@ -155,29 +171,32 @@ impl ChunkIndex<'_> {
         self.left = left.ok_or_else(|| {
             Error::content("a chunk index has more entries than the file has room for: the file is damaged")
         })?;
-        let bytes = size_of_val(&*self.chunks) as u64;
-        self.limits.held(bytes).map_err(|e| e.context("the chunk index")).map(drop)
+        Ok(())
     }
 
-    fn add(&mut self, number: u64, chunk: ChunkLocation) {
+    fn add(&mut self, number: u64, chunk: ChunkLocation) -> Result<()> {
         if chunk.address != UNDEFINED {
+            // Growing and sorting take as much again, each.
+            let bytes = 3 * size_of_val(&*self.chunks) as u64;
+            self.limits.held(bytes).map_err(|e| e.context("the chunk index"))?;
             self.chunks.push((number, chunk));
         }
+        Ok(())
     }
 
     /// Adds the chunk that starts at `elements`, if that is inside the dataset.
     pub(crate) fn add_at(&mut self, elements: &[u64], chunk: ChunkLocation) -> Result<()> {
+        self.count()?;
         let cells: Vec<u64> = elements.iter().zip(&self.grid.dims).map(|(element, dim)| element / dim).collect();
         self.add_cell(&cells, chunk)
     }
 
     fn add_cell(&mut self, cells: &[u64], chunk: ChunkLocation) -> Result<()> {
-        self.count()?;
         if cells.len() == self.grid.counts.len()
             && cells.iter().zip(&self.grid.counts).all(|(cell, count)| cell < count)
         {
             let number = cells.iter().zip(&self.grid.counts).fold(0, |number, (cell, count)| number * count + cell);
-            self.add(number, chunk);
+            return self.add(number, chunk);
         }
         Ok(())
     }
@@ -192,6 +211,7 @@ impl ChunkIndex<'_> {
         file: &H5File<'_>,
     ) -> Result<()> {
         for (i, entry) in bytes.chunks_exact(entry.max(1)).enumerate() {
+            self.count()?;
             let number = first.saturating_add(i as u64);
             let mut cursor = Cursor::new(entry, "a chunk's entry");
             let address = cursor.address(file.offsets)?;
@@ -222,6 +242,7 @@ impl ChunkIndex<'_> {
     fn tree2(&mut self, file: &H5File<'_>, address: u64) -> Result<()> {
         let rank = self.grid.dims.len();
         btree_v2::records(file, address, &mut |_, record| {
+            self.count()?;
             let mut cursor = Cursor::new(record, "a chunk's record");
             let address = cursor.address(file.offsets)?;
             let (mut size, mut mask) = (self.grid.bytes, 0);

@@ -100,6 +100,12 @@ impl Dataset {
         }
     }
 
+    /// Reads the chunk index, if it has one.
+    pub(crate) fn locate(&self, file: &H5File<'_>) -> Result<()> {
+        let Storage::Chunked(grid, _, _) = &*self.storage else { return Ok(()) };
+        grid.chunks(file).map(drop).map_err(|e| named(&self.name, e))
+    }
+
     /// The number of rows.
     pub(crate) fn rows(&self) -> u64 {
         self.dims.first().copied().unwrap_or_default()

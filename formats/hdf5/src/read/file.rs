@@ -184,7 +184,7 @@ impl<'a> H5File<'a> {
         let mut bytes = vec![0; PAGE.min(self.len.saturating_sub(start)) as usize];
         self.input.read_at(start, &mut bytes)?;
         if pages.len() >= PAGES {
-            pages.clear();
+            pages.pop_first();
         }
         let page: Arc<[u8]> = bytes.into();
         pages.insert(number, page.clone());

@@ -97,6 +97,8 @@ struct OpenFile<'a> {
 
 impl Table for OpenFile<'_> {
     fn info(&self) -> Result<TableInfo> {
+        let located = self.fields.iter().try_for_each(|field| field.locate(&self.file));
+        located.map_err(|e| e.in_input(self.file.name()))?;
         let (schema, omitted) = (Arc::clone(&self.schema), self.omitted.clone());
         Ok(TableInfo { schema, items: self.samples, bytes: self.bytes, counted: true, omitted })
     }

@@ -68,6 +68,12 @@ pub(crate) fn for_rows(fields: &[FieldReader], rows: &Range<u64>) -> Vec<FieldRe
 }
 
 impl FieldReader {
+    /// Reads the chunk indexes of its datasets, so that their damage is found before rows are read.
+    pub(crate) fn locate(&self, file: &H5File<'_>) -> Result<()> {
+        let others = self.offsets.iter().chain(&self.shapes).chain(&self.present);
+        others.chain([&self.values]).try_for_each(|dataset| dataset.locate(file))
+    }
+
     /// A field whose samples are the rows of `values`.
     pub(crate) fn of_rows(field: Field, kind: FieldType, values: Dataset) -> Self {
         let heap = GlobalHeap::default();
