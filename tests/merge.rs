@@ -22,7 +22,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tempfile::TempDir;
 
 const CANCELLED: i32 = 130;
@@ -161,8 +161,8 @@ impl Large {
     }
 }
 
-/// Starts `program` again and again, asks it to stop ever later, and says how often it did: within a second, with the
-/// documented code, and with nothing left.
+/// Starts `program` again and again, asks it to stop ever later, and says how often it did: with the documented code, and with
+/// nothing left.
 fn stops(program: impl Fn() -> Program, folder: &Path) -> usize {
     let mut stopped = 0;
     for (i, signal) in ["TERM", "INT", "USR1", "TERM", "USR1"].into_iter().enumerate() {
@@ -172,15 +172,12 @@ fn stops(program: impl Fn() -> Program, folder: &Path) -> usize {
             let _ = std::fs::remove_dir_all(folder);
             continue;
         }
-        let asked = Instant::now();
         let sent = Command::new("kill").args(["-s", signal, &running.id().to_string()]).status().unwrap();
         let ended = running.end();
-        let took = asked.elapsed();
         let stop = sent.success() && ended.code() == CANCELLED;
         assert!(stop || ended.code() == 0, "{signal}: {ended:?}");
         if stop {
             stopped += 1;
-            assert!(took < Duration::from_secs(2), "{signal}: it took {took:?}");
             assert!(ended.said.contains("run the same command again"), "{ended:?}");
             assert!(!folder.exists() || tree(folder).is_empty(), "{signal}: {:?} is left", tree(folder));
         }

@@ -355,3 +355,33 @@ fn a_shard_that_damage_makes_look_empty_is_found() {
         let _ = fs::remove_dir_all(place.path("copy"));
     }
 }
+
+/// A dataset.json says which files are shards: one that is not there is an error, and other files are told of.
+#[test]
+fn shards_that_are_not_there_are_never_left_out_in_silence() {
+    let place = labelled();
+    place.pack("in", "webdataset", "out", &FIRST);
+    let shards = place.manifest("out")["shards"].as_array().unwrap().len();
+    assert!(shards > 1);
+    let first = place.manifest("out")["shards"][0]["file"].as_str().unwrap().to_owned();
+    // Files of others beside the shards.
+    place.write("out/notes.txt", "notes");
+    let told = place.try_pack("out", "parquet", "copy", &[]);
+    assert!(
+        told.status.success() && told.said.contains("passed over 1 inputs") && told.said.contains("notes.txt"),
+        "{told:?}"
+    );
+    fs::rename(place.path("out").join(&first), place.path("elsewhere")).unwrap();
+    for flags in [&[][..], &["--on-error", "skip"]] {
+        let _ = fs::remove_dir_all(place.path("copy"));
+        place.refused(6, &place.try_pack("out", "parquet", "copy", flags), &[&first, "is missing", "repair"]);
+    }
+    // The manifest of a dataset among other files, and a dataset.json that is not of packhorse.
+    let manifest = fs::read(place.path("out/dataset.json")).unwrap();
+    place.write("photos/cat/1.txt", "cat");
+    place.write("photos/cat/dataset.json", manifest);
+    place.refused(6, &place.try_pack("photos", "webdataset", "mixed", &[]), &["photos/cat", "is missing"]);
+    place.write("photos/cat/dataset.json", r#"{"name": "cats", "labels": [1]}"#);
+    let _ = fs::remove_dir_all(place.path("mixed"));
+    assert_eq!(place.pack("photos", "webdataset", "mixed", &[])["samples"], 2);
+}

@@ -62,7 +62,7 @@ pub(crate) enum Command {
     Seal(Seal),
     /// Show the progress of a dataset
     Status(Dir),
-    /// Check every byte of a dataset, or what other readers would fail on in any shards
+    /// Check that a dataset is complete, with --full every byte; or what other readers would fail on in any shards
     #[command(after_help = VERIFY_EXAMPLES)]
     Verify(Verify),
     /// Concatenate shards of tokens into one .bin and .idx pair

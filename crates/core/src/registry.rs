@@ -39,9 +39,9 @@ impl Registry {
         self
     }
 
-    /// The format called `id`, or a `Config` error that lists what there is.
+    /// The format called `id`, in upper or lower case, or a `Config` error that lists what there is.
     pub fn get(&self, id: &str) -> Result<&Arc<dyn Format>> {
-        self.formats.iter().find(|f| f.info().id == id).ok_or_else(|| {
+        self.formats.iter().find(|f| f.info().id.eq_ignore_ascii_case(id)).ok_or_else(|| {
             let known: Vec<&str> = self.formats.iter().map(|f| f.info().id).collect();
             let meant = nearest(id, known.iter().copied()).map(|name| format!("did you mean {name}?"));
             let error = Error::config(format!("no format is called \"{id}\"")).with_code(Code::NoSuchFormat);

@@ -117,7 +117,6 @@ fn differ(known: &Column, field: &Field) -> Error {
         (Ok(a), Ok(b)) if a.element() == b.element() && rank(&a).is_some() && rank(&a) == rank(&b) => {
             Some("pass `ragged` to keep a shape for each sample")
         }
-        (Ok(a), Ok(b)) if a.element() != b.element() => Some("pass `cast` to make them one type"),
         _ => None,
     };
     let (name, first) = (field.name(), known.first.display());

@@ -138,7 +138,8 @@ fn differences(old: &PlanHeader, new: &PlanHeader) -> String {
         format!("{} revision {}", new.sink.format, new.sink.revision),
     );
     compare("`name`", old.name.clone(), new.name.clone());
-    compare("transforms", shown(&old.transforms), shown(&new.transforms));
+    let (was, is) = apart(&old.transforms.join("; "), &new.transforms.join("; "));
+    compare("transforms", was, is);
     let names = |h: &PlanHeader| {
         h.choices.keys().chain(h.sink.options.keys()).cloned().collect::<std::collections::BTreeSet<_>>()
     };
@@ -152,6 +153,17 @@ fn differences(old: &PlanHeader, new: &PlanHeader) -> String {
     let fields = |h: &PlanHeader| shown(&h.schema.iter().map(|f| f.name.clone()).collect::<Vec<_>>());
     compare("fields", fields(old), fields(new));
     if parts.is_empty() { "its inputs differ or have changed".to_owned() } else { parts.join("; ") }
+}
+
+/// Two texts for a message, from the first word on in which they differ.
+fn apart(old: &str, new: &str) -> (String, String) {
+    let same = old.bytes().zip(new.bytes()).take_while(|(a, b)| a == b).count();
+    let start = old.get(..same).and_then(|same| same.rfind([' ', ','])).map_or(0, |at| at + 1);
+    let rest = |text: &str| match text.get(start..).map(str::trim) {
+        None | Some("") => "nothing more".to_owned(),
+        Some(rest) => shown(&[rest.to_owned()]),
+    };
+    (rest(old), rest(new))
 }
 
 /// A list for a message, cut if it is long.

@@ -99,8 +99,11 @@ fn readers(context: &CommandContext<'_>, args: &Verify) -> Result<ExitCode> {
         text.push_str(&format!("{reader}: {verdict} ({size})\n"));
     }
     if args.readers.is_empty() {
-        let verdict = if list.is_empty() { "whole".to_owned() } else { counted(list.len() as u64, "finding") };
-        text.push_str(&format!("{verdict}: {}\n", counted(report.shards, "file")));
+        let files = counted(report.shards, "file");
+        text.push_str(&match list.len() as u64 {
+            0 => format!("structure sound: {files} (give the folder of a dataset to compare digests)\n"),
+            n => format!("{}: {files}\n", counted(n, "finding")),
+        });
     }
     let value = json!({"shards": report.shards, "samples": report.samples, "findings": list});
     context.style.show(&value, &text)?;

@@ -10,12 +10,15 @@ use crate::open_input::SharedFile;
 use crate::recorded_files::FirstReadCheck;
 use crate::watched_input::WatchedInput;
 use packhorse_core::{Error, Event, FileStat, Format, Input, Kind, Result, Source, TableInfo};
-use packhorse_dataset::MANIFEST;
+use packhorse_dataset::{MANIFEST, PLAN, RECEIPT_SUFFIX};
 use packhorse_storage::Compression;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
+
+/// What every manifest of packhorse holds.
+const OURS: &[u8] = b"packhorse_";
 
 impl FolderWalk<'_> {
     /// Reports a whole input that can't be read. Errors of kind `Unsupported` and `Config` are faults of one input,
@@ -27,15 +30,15 @@ impl FolderWalk<'_> {
         }
     }
 
-    /// Sends the sealed dataset in the folder `path`, if there is one, and returns the names of its input files. `whole`:
-    /// whether its records of skipped samples are taken over.
+    /// Sends the sealed dataset in the folder `path`, if there is one, and returns the names of its input files and of
+    /// its other documents. `whole`: whether its records of skipped samples are taken over.
     pub(super) fn sealed(
         &self,
         root: u32,
         folder: &Path,
         path: &Path,
         whole: bool,
-    ) -> Result<Option<BTreeSet<OsString>>> {
+    ) -> Result<Option<(BTreeSet<OsString>, BTreeSet<OsString>)>> {
         let Scan { registry, store, cancel, .. } = self.context;
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned());
         let found = SealedInput::read(registry, store, cancel, (root, folder, path))?;
@@ -43,9 +46,23 @@ impl FolderWalk<'_> {
         if !whole {
             sealed.skipped.clear();
         }
-        let names = sealed.files.iter().cloned().collect();
+        let shards = sealed.files.iter().cloned().collect();
+        let top = |name: &str| name.split('/').next().map(OsString::from);
+        let documents = sealed.manifest.files.iter().filter_map(|file| top(&file.name)).collect();
         self.send(WalkEvent::Sealed(Box::new(sealed)));
-        Ok(Some(names))
+        Ok(Some((shards, documents)))
+    }
+
+    /// Whether the `dataset.json` in the folder `path`, which holds `names`, is of packhorse, damaged or not. Others use
+    /// the name too.
+    pub(super) fn manifest_is_ours(&self, path: &Path, names: &[PathBuf]) -> Result<bool> {
+        if names.iter().any(|name| name.as_os_str() == PLAN || name.to_string_lossy().ends_with(RECEIPT_SUFFIX)) {
+            return Ok(true);
+        }
+        let bytes =
+            self.context.store.open(&path.join(MANIFEST)).and_then(|file| file.read_all(self.context.limits.blob));
+        let bytes = bytes.map_err(|e| of_input(e).in_input(path.join(MANIFEST).display()))?;
+        Ok(bytes.windows(OURS.len()).any(|window| window == OURS))
     }
 
     /// Finds the sealed dataset of a shard that is named on its own.

@@ -9,10 +9,11 @@ use crate::glob::Globs;
 use crate::input_format::{NameRules, container, unread};
 
 use crossbeam_channel::Sender;
-use packhorse_core::{Error, Event, FileKind, FileStat, Format, Kind, Result, Source};
-use packhorse_dataset::MANIFEST;
+use packhorse_core::{Code, Error, Event, FileKind, FileStat, Format, Kind, Result, Source};
+use packhorse_dataset::{MANIFEST, PLAN};
 use packhorse_storage::Compression;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -23,6 +24,7 @@ const EXCLUDED: &str = "not wanted by `include` and `exclude`";
 const LINK: &str = "a symbolic link";
 const OUTPUT: &str = "the folder of the dataset itself";
 const COMPANION: &str = "a part of a file beside it";
+const BESIDE: &str = "beside the shards of a sealed dataset and not part of it";
 const LOOP: &str = "a symbolic link to a folder above it";
 
 /// The most samples of a table (2⁴⁰): a header may claim any number, and runs are planned for it.
@@ -89,6 +91,23 @@ impl Chain {
     }
 }
 
+fn missing_shard(path: &Path) -> Error {
+    Error::new(Kind::Incomplete, "is missing, and the dataset.json beside it lists it")
+        .with_code(Code::ShardMissing)
+        .hint("`packhorse repair` packs it again; if dataset.json is not of these files, move it elsewhere")
+        .in_input(path.display())
+}
+
+/// Whether `name` is the manifest, the plan, hidden, or that of a shard with another extension.
+fn is_beside(name: &Path, shards: &BTreeSet<OsString>) -> bool {
+    let bytes = name.as_os_str().as_bytes();
+    let of_shard = |shard: &OsString| {
+        let stem = shard.as_bytes().split(|byte| *byte == b'.').next().unwrap_or_default();
+        bytes.strip_prefix(stem).is_some_and(|rest| rest.starts_with(b"."))
+    };
+    name == Path::new(MANIFEST) || name == Path::new(PLAN) || bytes.starts_with(b".") || shards.iter().any(of_shard)
+}
+
 impl<'a> FolderWalk<'a> {
     pub(super) fn new(
         context: Scan<'a>,
@@ -150,8 +169,18 @@ impl<'a> FolderWalk<'a> {
         };
         // In the folder of a sealed dataset only the shards are inputs.
         if names.iter().any(|name| name.as_os_str() == MANIFEST) {
-            match self.sealed(folder.root, &folder.path, &path, true) {
-                Ok(Some(shards)) => names.retain(|name| shards.contains(name.as_os_str())),
+            match self.manifest_is_ours(&path, &names).and_then(|ours| match ours {
+                true => self.sealed(folder.root, &folder.path, &path, true),
+                false => Ok(None),
+            }) {
+                Ok(Some((shards, documents))) => {
+                    if let Some(missing) = shards.iter().find(|shard| !names.iter().any(|name| name == *shard)) {
+                        return self.fault(missing_shard(&path.join(missing)));
+                    }
+                    let beside = names.extract_if(.., |name| !shards.contains(name.as_os_str()));
+                    let other = |name: &PathBuf| !documents.contains(name.as_os_str()) && !is_beside(name, &shards);
+                    beside.filter(other).for_each(|name| self.send(WalkEvent::Ignored(BESIDE, folder.path.join(name))));
+                }
                 Ok(None) => {}
                 Err(e) => return self.fault(e),
             }
