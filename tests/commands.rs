@@ -313,6 +313,8 @@ fn what_was_meant_is_said() {
     let pack = |to: &'static str| ["pack", "in", "--to", to, "--out", "out"];
     fails(dir.path(), &["pack", "in", "--out", "out"], 2, "webdataset, hdf5, tfrecord, tokens, parquet, arrow");
     fails(dir.path(), &pack("webdatset"), 2, "did you mean webdataset?");
+    fails(dir.path(), &["pack", "in", "--resize", "256", "--to", "wds", "--out", "out"], 2, "--image resize=256");
+    fails(dir.path(), &["pack", "in", "--seed=7", "--to", "wds", "--out", "out"], 2, "--shuffle 7");
     fails(dir.path(), &pack("root"), 8, "root can be read but not written; --to takes webdataset");
     fails(dir.path(), &["pack", "inn", "--to", "wds", "--out", "out"], 2, "no such file or folder; did you mean in?");
     fails(dir.path(), &["ls", "inn"], 2, "did you mean in?");

@@ -356,6 +356,20 @@ fn a_shard_that_damage_makes_look_empty_is_found() {
     }
 }
 
+#[test]
+fn one_class_for_all_is_warned_of_where_folders_lie_below_it() {
+    let place = Place::new();
+    for class in ["cat", "dog"] {
+        place.write(&format!("in/train/{class}/1.txt"), class);
+    }
+    let one = place.try_pack("in", "webdataset", "one", &["--labels", "folders"]);
+    assert!(one.said.contains("every sample has the class train") && one.said.contains("--labels parent"), "{one:?}");
+    for (input, labels) in [("in/train", "folders"), ("in", "parent")] {
+        let two = place.try_pack(input, "webdataset", &format!("two {labels}"), &["--labels", labels]);
+        assert!(two.status.success() && !two.said.contains("every sample"), "{two:?}");
+    }
+}
+
 /// A dataset.json says which files are shards: one that is not there is an error, and other files are told of.
 #[test]
 fn shards_that_are_not_there_are_never_left_out_in_silence() {

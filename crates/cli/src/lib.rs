@@ -25,6 +25,7 @@ mod version;
 
 pub use exit::code;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, FromArgMatches};
 use packhorse_core::{Error, Registry};
 use std::ffi::OsString;
@@ -47,9 +48,10 @@ pub fn run(registry: &Registry, features: &[&str], args: impl IntoIterator<Item 
     });
     let (matches, parsed) = match matched {
         Ok(matched) => matched,
-        Err(error) if as_json && error.use_stderr() => return failed(&usage(&error), true),
+        Err(error) if as_json && error.use_stderr() => return failed(&usage(&meant(error)), true),
         Err(error) => {
             // Help and version go to standard output and are not errors.
+            let error = meant(error);
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
@@ -70,6 +72,30 @@ pub(crate) fn definition() -> clap::Command {
 fn asks_for_json(args: &[OsString]) -> bool {
     let separate = || args.windows(2).any(|pair| matches!(pair, [flag, value] if flag == "--log" && value == "json"));
     args.iter().any(|arg| arg == "--log=json") || separate()
+}
+
+/// Flags of other programs, and ours for the same.
+const ELSEWHERE: [(&str, &str); 8] = [
+    ("--batch-size", "--batch"),
+    ("--class", "--labels folders"),
+    ("--format", "--to"),
+    ("--maxsize", "--shard-size"),
+    ("--num-workers", "--jobs"),
+    ("--output", "--out"),
+    ("--resize", "--image resize=256"),
+    ("--seed", "--shuffle 7"),
+];
+
+/// The error with our flag as the tip where a flag is known from elsewhere.
+fn meant(mut error: clap::Error) -> clap::Error {
+    let given = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(flag)) => flag.split('=').next().unwrap_or_default().to_owned(),
+        _ => return error,
+    };
+    if let Some((_, ours)) = ELSEWHERE.iter().find(|(flag, _)| *flag == given) {
+        error.insert(ContextKind::SuggestedArg, ContextValue::String((*ours).to_owned()));
+    }
+    error
 }
 
 /// An error of the flags as one of ours: its first paragraph.

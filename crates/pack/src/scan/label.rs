@@ -29,6 +29,15 @@ pub(super) fn apply(
         let text = format!("the classes are {names}, which look like splits; did you mean `split=folders`?");
         observer.event(&Event::Warning(&text));
     }
+    if let (None, Labels::Folders, 1, Some(class)) = (&options.classes, labels, there.len(), there.first())
+        && let Some(deeper) = listing.iter().map(|s| s.folder()).find(|folder| folder.split('/').count() > below + 1)
+    {
+        let text = format!(
+            "every sample has the class {class}, the first folder below the input; if classes are the folders below it, as in \
+             {deeper}, give {class} as the input, or use `labels=parent`"
+        );
+        observer.event(&Event::Warning(&text));
+    }
     let classes = match &options.classes {
         Some(classes) => classes.clone(),
         None => there.into_iter().map(str::to_owned).collect(),
