@@ -34,6 +34,8 @@ pub(crate) struct Inputs<'a> {
     decompressors: DecompressorCache,
     /// Verifies shards of sealed datasets before their first read; `None` if turned off.
     first_reads: Option<FirstReadCheck>,
+    /// Whether a file with another modification time is another file.
+    compares_times: bool,
     /// Tables opened before, and the limits that they must have been opened with.
     kept: Option<(&'a KeptTables, Limits)>,
 }
@@ -106,12 +108,28 @@ impl<'a> Inputs<'a> {
     ) -> Self {
         let (archives, decompressors, first_reads) =
             (Mutex::default(), DecompressorCache::default(), Some(FirstReadCheck::default()));
-        Self { store, roots, scratch, limits, cancel, archives, decompressors, first_reads, kept: None }
+        Self {
+            store,
+            roots,
+            scratch,
+            limits,
+            cancel,
+            archives,
+            decompressors,
+            first_reads,
+            compares_times: true,
+            kept: None,
+        }
     }
 
     /// With tables opened before, for sources of these limits.
     pub(crate) fn keeping(self, kept: &'a KeptTables, limits: Limits) -> Self {
         Self { kept: Some((kept, limits)), ..self }
+    }
+
+    /// Without comparing modification times, if `known`: the digests of what is made of the inputs are recorded.
+    pub(crate) fn of_known_digests(self, known: bool) -> Self {
+        Self { compares_times: !known, ..self }
     }
 
     /// With `verify`, shards of sealed datasets are compared with their recorded digests before they are read.
@@ -174,7 +192,7 @@ impl<'a> Inputs<'a> {
             }
         };
         let opened = opened.and_then(|opened| {
-            check_stamp(opened.input().stat()?, piece)?;
+            self.check_stamp(opened.input().stat()?, piece)?;
             Ok(opened)
         });
         opened.map_err(|e| as_planned_input_error(e).in_input(path.display()))
@@ -182,13 +200,13 @@ impl<'a> Inputs<'a> {
 
     /// `Changed` unless `opened` is still the file that was planned and opened.
     pub(crate) fn check(&self, opened: &OpenTable, piece: &FieldSource) -> Result<()> {
-        let checked = opened.input().stat().and_then(|now| check_stamp(now, piece));
+        let checked = opened.input().stat().and_then(|now| self.check_stamp(now, piece));
         checked.map_err(|e| e.in_input(self.path(piece).display()))
     }
 
     /// `Changed` unless `view`, the view of `piece`, is still the file that was planned.
     pub(crate) fn unchanged(&self, view: &dyn Input, piece: &FieldSource) -> Result<()> {
-        check_stamp(view.stat()?, piece)
+        self.check_stamp(view.stat()?, piece)
     }
 
     /// Returns the table of a finished run of `piece`, so that a later run goes on from there.
@@ -210,6 +228,16 @@ impl<'a> Inputs<'a> {
         })
     }
 
+    fn check_stamp(&self, now: Option<FileStat>, piece: &FieldSource) -> Result<()> {
+        match now {
+            Some(now) if now.size != piece.size => Err(changed("its size differs")),
+            Some(now) if self.compares_times && now.mtime != piece.mtime => {
+                Err(changed("its modification time differs"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Opens a file that was regular when it was planned.
     fn open(&self, path: &Path, compression: Option<Compression>) -> Result<Box<dyn Input>> {
         let input = open(self.store, path, compression).map_err(|e| match e.kind() {
@@ -224,7 +252,7 @@ impl<'a> Inputs<'a> {
             let read = self.store.read(path, out.grow(self.limits.blob(piece.size)?)?);
             return match read {
                 Ok(Some(now)) if now.size != piece.size => Err(resized(piece, now.size)),
-                Ok(now) => check_stamp(now, piece),
+                Ok(now) => self.check_stamp(now, piece),
                 Err(e) if e.kind() == Kind::Content => Err(match self.store.stat(path, true)? {
                     now if now.kind == FileKind::File => resized(piece, now.size),
                     _ => changed("it is not a regular file now"),
@@ -237,13 +265,13 @@ impl<'a> Inputs<'a> {
             return Err(resized(piece, input.len().unwrap_or_default()));
         }
         self.append(&*input, 0, piece.size, out)?;
-        check_stamp(input.stat()?, piece)
+        self.check_stamp(input.stat()?, piece)
     }
 
     fn range(&self, path: &Path, piece: &FieldSource, offset: u64, len: u64, out: &mut BlockBuffer) -> Result<()> {
         let archive = self.opened(path)?;
         self.append(&*archive.input, offset, len, out)?;
-        check_stamp(archive.input.stat()?, piece)
+        self.check_stamp(archive.input.stat()?, piece)
     }
 
     fn append(&self, input: &dyn Input, offset: u64, len: u64, out: &mut BlockBuffer) -> Result<()> {
@@ -294,14 +322,6 @@ impl<'a> Inputs<'a> {
             Some(_) => spool(&*input, self.scratch, &self.limits, self.cancel)?,
         };
         Ok(Arc::new(SharedFile::new(input)))
-    }
-}
-
-fn check_stamp(now: Option<FileStat>, piece: &FieldSource) -> Result<()> {
-    match now {
-        Some(now) if now.size != piece.size => Err(changed("its size differs")),
-        Some(now) if now.mtime != piece.mtime => Err(changed("its modification time differs")),
-        _ => Ok(()),
     }
 }
 
