@@ -377,6 +377,7 @@ fn on_a_terminal(place: &Place, args: &str) -> Option<String> {
     let line = format!("stty cols 80; exec {BIN} {args}");
     let mut script = Command::new("script");
     script.args(["-qec", &line, "/dev/null"]).current_dir(place.path()).stdin(Stdio::null());
+    script.env("TERM", "xterm-256color").env_remove("NO_COLOR");
     let shown = script.output().ok().filter(|output| output.status.success());
     if shown.is_none() {
         packhorse_testkit::external::skip("script is missing, or failed");
@@ -396,7 +397,7 @@ fn a_terminal_sees_a_bar_of_the_work_at_hand_and_results_without_one() {
     assert!(packed.contains("1/1 shards"), "{packed:?}");
     assert!(packed.contains("scanning: ") && packed.contains("\u{1b}[2Kpacking ["), "{packed:?}");
     // The bar's line is wiped before anything else is said.
-    for line in ["warning: passed over 1", "packed 5 samples"] {
+    for line in ["warning: passed over ", "packed 5 samples"] {
         assert!(packed.contains(&format!("\u{1b}[2K{line}")), "{packed:?}");
     }
     assert!(listed.starts_with("cat/1.cls\r\ncat/1.txt\r\n"), "{listed:?}");

@@ -166,7 +166,7 @@ fn keys_end_where_the_rule_says_and_the_rule_is_part_of_the_plan() {
             r"regex:^(\d+)_(.+)$",
             &pairs,
             &["0001.left.png", "0001.right.png", "0002.left.png", "0002.right.png"],
-            "passed over 1 inputs that are without a key and a field by --key-ends, such as notes.txt",
+            "passed over notes.txt, which is without a key and a field by --key-ends",
         ),
     ] {
         let dir = tempfile::tempdir().unwrap();

@@ -381,10 +381,7 @@ fn shards_that_are_not_there_are_never_left_out_in_silence() {
     // Files of others beside the shards.
     place.write("out/notes.txt", "notes");
     let told = place.try_pack("out", "parquet", "copy", &[]);
-    assert!(
-        told.status.success() && told.said.contains("passed over 1 inputs") && told.said.contains("notes.txt"),
-        "{told:?}"
-    );
+    assert!(told.status.success() && told.said.contains("passed over notes.txt"), "{told:?}");
     fs::rename(place.path("out").join(&first), place.path("elsewhere")).unwrap();
     for flags in [&[][..], &["--on-error", "skip"]] {
         let _ = fs::remove_dir_all(place.path("copy"));

@@ -127,7 +127,7 @@ impl<'a> Inputs<'a> {
         Self { kept: Some((kept, limits)), ..self }
     }
 
-    /// Without comparing modification times, if `known`: the digests of what is made of the inputs are recorded.
+    /// Without comparing modification times, if `known`: the digests of the shards are recorded.
     pub(crate) fn of_known_digests(self, known: bool) -> Self {
         Self { compares_times: !known, ..self }
     }

@@ -1,6 +1,5 @@
 //! pack: fills the shards of one part of a plan, several at once.
 
-use crate::Part;
 use crate::chains::chains;
 use crate::conversion::Conversion;
 use crate::feed::Feed;
@@ -10,6 +9,7 @@ use crate::replace::plan_folder;
 use crate::sample_block::add_counts;
 use crate::shard_packer::{Redo, ShardPacker, Told};
 use crate::stored_plan::{open_plan, valid_receipt};
+use crate::{OnError, Part};
 use packhorse_core::{ByteBudget, Error, Event, Kind, Observer, Result, Store};
 use packhorse_dataset::{PathText, PlanReader, Receipt, ShardFrame};
 use packhorse_storage::Staging;
@@ -187,7 +187,7 @@ impl PackRun<'_> {
                 threads.spawn(move || run.writer(&feeds));
             }
         });
-        self.outcome.into_inner().unwrap_or_else(PoisonError::into_inner).report(options.part)
+        self.outcome.into_inner().unwrap_or_else(PoisonError::into_inner).report(options.part, options.on_error)
     }
 
     fn writer(&self, feeds: &Feeds) {
@@ -292,7 +292,7 @@ impl Outcome {
 
     /// The report, or the most severe error: a failed file system before a changed input before bad content; among
     /// equals that of the first shard.
-    fn report(mut self, part: Part) -> Result<PackReport> {
+    fn report(mut self, part: Part, on_error: OnError) -> Result<PackReport> {
         let rank = |e: &Error| match e.kind() {
             Kind::Bug => 0,
             Kind::Environment => 1,
@@ -304,6 +304,12 @@ impl Outcome {
         self.errors.sort_by_key(|(number, e)| (rank(e), *number));
         let others = self.errors.len().saturating_sub(1);
         let Some((_, first)) = self.errors.into_iter().next() else { return Ok(self.report) };
+        let first = match (first.kind(), on_error) {
+            (Kind::Content, OnError::Fail) => {
+                first.hint("pass `on-error=skip` to leave such samples out; skipped.jsonl lists them")
+            }
+            _ => first,
+        };
         if others == 0 || first.kind() == Kind::Cancelled {
             return Err(first);
         }

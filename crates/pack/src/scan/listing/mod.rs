@@ -258,16 +258,22 @@ impl Listing {
 
     pub(super) fn report(&self, observer: &dyn Observer) {
         for (why, (n, first)) in self.ignored.iter().filter(|(why, _)| **why != HIDDEN) {
-            observer
-                .event(&Event::Warning(&format!("passed over {n} inputs that are {why}, such as {}", first.display())));
+            let first = first.display();
+            let text = match n {
+                1 => format!("passed over {first}, which is {why}"),
+                n => format!("passed over {n} inputs that are {why}, such as {first}"),
+            };
+            observer.event(&Event::Warning(&text));
         }
         self.omitted.report(observer);
         if let Some(warning) = self.key_ends.is_default().then(|| merged_pictures::warning(self)).flatten() {
             observer.event(&Event::Warning(&warning));
         }
         let empty = self.pieces.iter().filter(|p| self.len_of(p) == 0 && !self.is_table(p)).count();
-        if empty > 0 {
-            observer.event(&Event::Warning(&format!("{empty} inputs are empty; they are packed as empty fields")));
+        match empty {
+            0 => {}
+            1 => observer.event(&Event::Warning("1 input is empty; it is packed as an empty field")),
+            n => observer.event(&Event::Warning(&format!("{n} inputs are empty; they are packed as empty fields"))),
         }
     }
 
