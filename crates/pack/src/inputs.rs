@@ -20,7 +20,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 /// Files planned with up to this many bytes are read without a check of their current size first.
 const SMALL: u64 = 1 << 20;
 
-/// The most archives kept open, beside those of [`KeptTables`]. A compressed one has its decompressed bytes in a scratch file meanwhile.
+/// The most archives kept open, beside those of [`KeptTables`]. A compressed one has its decompressed bytes in a scratch
+/// file meanwhile.
 const OPEN_ARCHIVES: usize = 16;
 
 /// The inputs of a plan, shared by all reading threads.

@@ -13,7 +13,7 @@ use packhorse_core::{Code, Error, Event, FileKind, FileStat, Format, Kind, Resul
 use packhorse_dataset::{MANIFEST, PLAN};
 use packhorse_storage::Compression;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -98,14 +98,15 @@ fn missing_shard(path: &Path) -> Error {
         .in_input(path.display())
 }
 
-/// Whether `name` is the manifest, the plan, hidden, or that of a shard with another extension.
-fn is_beside(name: &Path, shards: &BTreeSet<OsString>) -> bool {
-    let bytes = name.as_os_str().as_bytes();
-    let of_shard = |shard: &OsString| {
-        let stem = shard.as_bytes().split(|byte| *byte == b'.').next().unwrap_or_default();
-        bytes.strip_prefix(stem).is_some_and(|rest| rest.starts_with(b"."))
-    };
-    name == Path::new(MANIFEST) || name == Path::new(PLAN) || bytes.starts_with(b".") || shards.iter().any(of_shard)
+/// Whether `name` is the manifest, the plan, hidden, or that of a shard, whose names start with `stems`.
+fn is_beside(name: &Path, stems: &BTreeSet<&[u8]>) -> bool {
+    let stem = stem(name.as_os_str());
+    name == Path::new(MANIFEST) || name == Path::new(PLAN) || stem.is_empty() || stems.contains(stem)
+}
+
+/// A file name up to its first dot.
+fn stem(name: &OsStr) -> &[u8] {
+    name.as_bytes().split(|byte| *byte == b'.').next().unwrap_or_default()
 }
 
 impl<'a> FolderWalk<'a> {
@@ -174,12 +175,15 @@ impl<'a> FolderWalk<'a> {
                 false => Ok(None),
             }) {
                 Ok(Some((shards, documents))) => {
-                    if let Some(missing) = shards.iter().find(|shard| !names.iter().any(|name| name == *shard)) {
+                    let beside: Vec<_> = names.extract_if(.., |name| !shards.contains(name.as_os_str())).collect();
+                    let there: BTreeSet<_> = names.iter().map(|name| name.as_os_str()).collect();
+                    if let Some(missing) = shards.iter().find(|shard| !there.contains(shard.as_os_str())) {
                         return self.fault(missing_shard(&path.join(missing)));
                     }
-                    let beside = names.extract_if(.., |name| !shards.contains(name.as_os_str()));
-                    let other = |name: &PathBuf| !documents.contains(name.as_os_str()) && !is_beside(name, &shards);
-                    beside.filter(other).for_each(|name| self.send(WalkEvent::Ignored(BESIDE, folder.path.join(name))));
+                    let stems: BTreeSet<&[u8]> = shards.iter().map(|shard| stem(shard)).collect();
+                    let other = |name: &PathBuf| !documents.contains(name.as_os_str()) && !is_beside(name, &stems);
+                    let other = beside.into_iter().filter(other);
+                    other.for_each(|name| self.send(WalkEvent::Ignored(BESIDE, folder.path.join(name))));
                 }
                 Ok(None) => {}
                 Err(e) => return self.fault(e),

@@ -108,7 +108,8 @@ impl TokenSink {
                 }
                 name => {
                     return Err(no(format!(
-                        "shards of tokens hold only {TOKENS}, {LENGTHS} and keys; turn text into tokens with `tokenizer`, or leave the field out with `drop={name}`"
+                        "shards of tokens hold only {TOKENS}, {LENGTHS} and keys; turn text into tokens with `tokenizer`, or \
+                         leave the field out with `drop={name}`"
                     )));
                 }
             }
