@@ -80,8 +80,9 @@ pub(crate) fn unread(registry: &Registry, path: &Path) -> Option<&'static str> {
     let name = path.file_name()?.as_bytes();
     UNREAD.iter().find_map(|(ending, inside, program)| {
         let (stem, tail) = name.split_at_checked(name.len().checked_sub(ending.len())?)?;
-        let inside = [stem, inside].concat();
-        (tail.eq_ignore_ascii_case(ending) && registry.by_name(&inside).is_some()).then_some(*program)
+        // A folder may have a million files: a name is built for those that need it.
+        let is_container = || registry.by_name(&[stem, inside].concat()).is_some();
+        (tail.eq_ignore_ascii_case(ending) && is_container()).then_some(*program)
     })
 }
 
