@@ -315,6 +315,8 @@ fn what_was_meant_is_said() {
     fails(dir.path(), &pack("webdatset"), 2, "did you mean webdataset?");
     fails(dir.path(), &["pack", "in", "--resize", "256", "--to", "wds", "--out", "out"], 2, "--image resize=256");
     fails(dir.path(), &["pack", "in", "--seed=7", "--to", "wds", "--out", "out"], 2, "--shuffle 7");
+    let other = String::from_utf8(run(dir.path(), &["status", "in", "--seed=7"]).stderr).unwrap();
+    assert!(other.contains("--seed") && !other.contains("--shuffle"), "{other}");
     fails(dir.path(), &pack("root"), 8, "root can be read but not written; --to takes webdataset");
     fails(dir.path(), &["pack", "inn", "--to", "wds", "--out", "out"], 2, "no such file or folder; did you mean in?");
     fails(dir.path(), &["ls", "inn"], 2, "did you mean in?");

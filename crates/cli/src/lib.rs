@@ -42,16 +42,17 @@ pub fn run(registry: &Registry, features: &[&str], args: impl IntoIterator<Item 
         Err(error) => return failed(&error, as_json),
     };
     let as_json = as_json || asks_for_json(&args);
+    let packs = args.get(1).is_some_and(|command| command == "pack" || command == "plan");
     let matched = definition().try_get_matches_from(args).and_then(|matches| {
         let parsed = args::Args::from_arg_matches(&matches)?;
         Ok((matches, parsed))
     });
     let (matches, parsed) = match matched {
         Ok(matched) => matched,
-        Err(error) if as_json && error.use_stderr() => return failed(&usage(&meant(error)), true),
+        Err(error) if as_json && error.use_stderr() => return failed(&usage(&meant(error, packs)), true),
         Err(error) => {
             // Help and version go to standard output and are not errors.
-            let error = meant(error);
+            let error = meant(error, packs);
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
@@ -74,9 +75,8 @@ fn asks_for_json(args: &[OsString]) -> bool {
     args.iter().any(|arg| arg == "--log=json") || separate()
 }
 
-/// Flags of other programs, and ours for the same.
-const ELSEWHERE: [(&str, &str); 8] = [
-    ("--batch-size", "--batch"),
+/// Flags of other programs, and those of `pack` for the same.
+const ELSEWHERE: [(&str, &str); 7] = [
     ("--class", "--labels folders"),
     ("--format", "--to"),
     ("--maxsize", "--shard-size"),
@@ -86,10 +86,10 @@ const ELSEWHERE: [(&str, &str); 8] = [
     ("--seed", "--shuffle 7"),
 ];
 
-/// The error with our flag as the tip where a flag is known from elsewhere.
-fn meant(mut error: clap::Error) -> clap::Error {
+/// The error with our flag as the tip where a flag is known from elsewhere, if the command `packs`.
+fn meant(mut error: clap::Error, packs: bool) -> clap::Error {
     let given = match error.get(ContextKind::InvalidArg) {
-        Some(ContextValue::String(flag)) => flag.split('=').next().unwrap_or_default().to_owned(),
+        Some(ContextValue::String(flag)) if packs => flag.split('=').next().unwrap_or_default().to_owned(),
         _ => return error,
     };
     if let Some((_, ours)) = ELSEWHERE.iter().find(|(flag, _)| *flag == given) {

@@ -1,8 +1,8 @@
 //! The lengths and digests that sealed datasets recorded, to verify files that are read again.
 
 use crate::digest_file::digest_file;
-use packhorse_core::{Cancel, Code, Error, Kind, Result, Store};
-use packhorse_dataset::{Digest, FileRecord, MANIFEST, Manifest, RECEIPT_SUFFIX, Receipt, ShardRecord};
+use packhorse_core::{Cancel, Code, Error, Kind, Limits, Result, Store};
+use packhorse_dataset::{Digest, FileRecord, MANIFEST, Manifest, PLAN, RECEIPT_SUFFIX, Receipt, ShardRecord};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -131,14 +131,28 @@ impl FirstReadCheck {
     }
 }
 
-/// The manifest in the folder `dir`; `None` if there is no sealed dataset.
+/// The manifest in the folder `dir`; `None` if there is no sealed dataset. Other programs call files `dataset.json` too.
 ///
 /// Errors: `Incomplete` for a damaged manifest.
 pub fn sealed_manifest(store: &dyn Store, dir: &Path) -> Result<Option<Manifest>> {
-    Manifest::read(store, dir).map_err(|e| match e.kind() {
-        Kind::Content => e.with_kind(Kind::Incomplete).in_input(dir.join(MANIFEST).display()),
-        _ => e,
+    Manifest::read(store, dir).or_else(|e| match e.kind() {
+        Kind::Content if is_of_another(store, dir)? => Ok(None),
+        Kind::Content => Err(e.with_kind(Kind::Incomplete).in_input(dir.join(MANIFEST).display())),
+        _ => Err(e),
     })
+}
+
+/// Whether the `dataset.json` in `dir`, which is not a manifest, is of another program: it has no word of ours, and no
+/// file of a dataset lies beside it.
+fn is_of_another(store: &dyn Store, dir: &Path) -> Result<bool> {
+    const OURS: &[u8] = b"packhorse_";
+    let of_dataset = |name: &PathBuf| name == Path::new(PLAN) || name.to_string_lossy().ends_with(RECEIPT_SUFFIX);
+    // A web server lists no folder; then it is taken for damage.
+    if !store.list(dir).is_ok_and(|names| !names.iter().any(of_dataset)) {
+        return Ok(false);
+    }
+    let bytes = store.open(&dir.join(MANIFEST))?.read_all(Limits::default().blob)?;
+    Ok(!bytes.windows(OURS.len()).any(|window| window == OURS))
 }
 
 /// Reads the file `path` and compares it with its record.

@@ -30,8 +30,8 @@ pub struct LoaderOptions {
     pub threads: usize,
     /// Threads that read ahead; with 0 the filling threads read. Use many for storage with high latency.
     pub readers: usize,
-    /// Batches that are filled or being filled ahead of the caller, each in a slab of memory. Fewer than threads count
-    /// as as many.
+    /// Batches that are filled or being filled ahead of the caller, each in a slab of memory; at least as many as
+    /// threads.
     pub ahead: usize,
     /// Bytes that may be read ahead, in addition to the slabs.
     pub budget: usize,

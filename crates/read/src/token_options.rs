@@ -20,8 +20,8 @@ pub struct TokenOptions {
     pub remainder: Remainder,
     /// Threads that fill batches, one batch each; with 0 the caller's thread does this when it takes a batch.
     pub threads: usize,
-    /// Batches that are filled or being filled ahead of the caller, each in a slab of memory. Fewer than threads count
-    /// as as many.
+    /// Batches that are filled or being filled ahead of the caller, each in a slab of memory; at least as many as
+    /// threads.
     pub ahead: usize,
     /// The token that pads shorter samples; without it such a sample is an error.
     pub pad: Option<i64>,

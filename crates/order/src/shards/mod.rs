@@ -3,8 +3,8 @@
 //! There is no shuffle buffer and no generator state: every answer is a pure function of seed, epoch and position, so
 //! any position of any epoch is reached directly. All arithmetic is modulo 2^64.
 //!
-//! * **Numbers** ([`SplitMix64`](packhorse_core::SplitMix64)): `mix` is the output function of SplitMix64 (Steele, Lea, Flood, 2014; `x ^= x >> 30`, `x *=
-//!   0xbf58476d1ce4e5b9`, `x ^= x >> 27`, `x *= 0x94d049bb133111eb`, `x ^= x >> 31`), `G` its step
+//! * **Numbers** ([`SplitMix64`](packhorse_core::SplitMix64)): `mix` is the output function of SplitMix64 (Steele, Lea,
+//!   Flood, 2014; `x ^= x >> 30`, `x *= 0xbf58476d1ce4e5b9`, `x ^= x >> 27`, `x *= 0x94d049bb133111eb`, `x ^= x >> 31`), `G` its step
 //!   `0x9e3779b97f4a7c15`. `at(key, n) = mix(key + (n + 1)·G)` is output `n` of the generator seeded with `key`, and
 //!   `key(seed, tag, a, b, …) = at(… at(at(at(seed, tag), a), b) …)`, where `tag` is eight ASCII letters, the first one
 //!   the lowest byte.

@@ -34,9 +34,9 @@ macro_rules! settings {
         /// written.
         ///
         /// Two packs of equal recipes over equal inputs are equal byte for byte; under [`OnError::Skip`] only if both
-        /// have the same [`Session::memory`](crate::Session::memory), since larger values are left out. As a document (TOML, JSON) it holds
-        /// each setting under its name with `-` for `_`; settings that are left out have their defaults. Values with a
-        /// text of their own, such as [`Shuffle`], are that text.
+        /// have the same [`Session::memory`](crate::Session::memory), since larger values are left out. As a document
+        /// (TOML, JSON) it holds each setting under its name with `-` for `_`; settings that are left out have their
+        /// defaults. Values with a text of their own, such as [`Shuffle`], are that text.
         ///
         /// ```
         /// use packhorse_pack::Recipe;

@@ -10,15 +10,12 @@ use crate::open_input::SharedFile;
 use crate::recorded_files::FirstReadCheck;
 use crate::watched_input::WatchedInput;
 use packhorse_core::{Error, Event, FileStat, Format, Input, Kind, Result, Source, TableInfo};
-use packhorse_dataset::{MANIFEST, PLAN, RECEIPT_SUFFIX};
+use packhorse_dataset::MANIFEST;
 use packhorse_storage::Compression;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
-
-/// What every manifest of packhorse holds.
-const OURS: &[u8] = b"packhorse_";
 
 impl FolderWalk<'_> {
     /// Reports a whole input that can't be read. Errors of kind `Unsupported` and `Config` are faults of one input,
@@ -51,18 +48,6 @@ impl FolderWalk<'_> {
         let documents = sealed.manifest.files.iter().filter_map(|file| top(&file.name)).collect();
         self.send(WalkEvent::Sealed(Box::new(sealed)));
         Ok(Some((shards, documents)))
-    }
-
-    /// Whether the `dataset.json` in the folder `path`, which holds `names`, is of packhorse, damaged or not. Others use
-    /// the name too.
-    pub(super) fn manifest_is_ours(&self, path: &Path, names: &[PathBuf]) -> Result<bool> {
-        if names.iter().any(|name| name.as_os_str() == PLAN || name.to_string_lossy().ends_with(RECEIPT_SUFFIX)) {
-            return Ok(true);
-        }
-        let bytes =
-            self.context.store.open(&path.join(MANIFEST)).and_then(|file| file.read_all(self.context.limits.blob));
-        let bytes = bytes.map_err(|e| of_input(e).in_input(path.join(MANIFEST).display()))?;
-        Ok(bytes.windows(OURS.len()).any(|window| window == OURS))
     }
 
     /// Finds the sealed dataset of a shard that is named on its own.
@@ -106,7 +91,7 @@ impl FolderWalk<'_> {
         let id = format.info().id;
         self.names.from.iter().try_for_each(|from| check_from(self.context.registry, from, path))?;
         let source = self.source(&**format)?;
-        let input = Arc::new(WatchedInput::new(open(self.context.store, path, compression)?)?);
+        let input = open(self.context.store, path, compression)?;
         if self.tables {
             let tables = source.tables(&*input).map_err(|e| e.in_input(path.display()))?;
             self.send(WalkEvent::Tables { path: path.to_owned(), tables });
@@ -115,13 +100,14 @@ impl FolderWalk<'_> {
         if source.lists() {
             return self.members(&*source, &*input, (root, path, archive, stat));
         }
+        let input = Arc::new(WatchedInput::new(input)?);
         let table =
             self.rows(id, &*source, input, compression, (path, stat)).map_err(|e| e.in_input(path.display()))?;
         self.send(WalkEvent::Table { root, path: archive, stat, table });
         Ok(())
     }
 
-    /// ElasticPool over the members of an archive.
+    /// Sends the members of an archive.
     fn members(
         &self,
         source: &dyn Source,

@@ -170,10 +170,7 @@ impl<'a> FolderWalk<'a> {
         };
         // In the folder of a sealed dataset only the shards are inputs.
         if names.iter().any(|name| name.as_os_str() == MANIFEST) {
-            match self.manifest_is_ours(&path, &names).and_then(|ours| match ours {
-                true => self.sealed(folder.root, &folder.path, &path, true),
-                false => Ok(None),
-            }) {
+            match self.sealed(folder.root, &folder.path, &path, true) {
                 Ok(Some((shards, documents))) => {
                     let beside: Vec<_> = names.extract_if(.., |name| !shards.contains(name.as_os_str())).collect();
                     let there: BTreeSet<_> = names.iter().map(|name| name.as_os_str()).collect();

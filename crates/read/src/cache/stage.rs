@@ -40,8 +40,8 @@ const READS: usize = 4;
 const RECEIPT: u64 = 1 << 30;
 
 /// Copies the dataset in the folder `root` of `store`, or a part of it, to a local folder, under the same names. A
-/// complete copy is a dataset itself; a cache in that folder ([`DirOptions`](super::DirOptions)) uses a partial one. `location` is
-/// the users' name of the dataset, which identifies it if it is not sealed.
+/// complete copy is a dataset itself; a cache in that folder ([`DirOptions`](super::DirOptions)) uses a partial one.
+/// `location` is the users' name of the dataset, which identifies it if it is not sealed.
 ///
 /// Files of a sealed dataset are compared with their digests, and its manifest is copied last. Of a third-party folder
 /// all files are copied, with the length and modification time of the originals. Existing files are not copied again,
