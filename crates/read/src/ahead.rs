@@ -1,7 +1,8 @@
 //! Takes batches before they are requested.
 
+use crate::Next;
 use packhorse_core::{Error, Result};
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -33,6 +34,8 @@ pub struct Ahead<L: Batches> {
     state: L::State,
     waits: u64,
     waited: Duration,
+    /// Whether the caller has waited for the next batch already.
+    late: bool,
 }
 
 /// A batch, and the state after it.
@@ -53,7 +56,15 @@ where
         let (to, taken) = sync_channel(ahead.saturating_sub(1));
         let thread = std::thread::Builder::new().name("packhorse-ahead".to_owned());
         let thread = thread.spawn(move || take(loader, &to)).map_err(|error| Error::io("start a thread", error))?;
-        Ok(Self { taken: Some(taken), thread: Some(thread), stop, state, waits: 0, waited: Duration::ZERO })
+        Ok(Self {
+            taken: Some(taken),
+            thread: Some(thread),
+            stop,
+            state,
+            waits: 0,
+            waited: Duration::ZERO,
+            late: false,
+        })
     }
 }
 
@@ -77,6 +88,39 @@ impl<L: Batches> Ahead<L> {
         (self.waits, self.waited)
     }
 
+    /// The next batch, if it is there within `wait`. [`waited`](Self::waited) counts a batch once, however often the
+    /// caller waits for it.
+    pub fn next_within(&mut self, wait: Duration) -> Next<L::Batch> {
+        self.wait(Some(wait))
+    }
+
+    fn wait(&mut self, wait: Option<Duration>) -> Next<L::Batch> {
+        let Some(taken) = &self.taken else { return Next::End };
+        let next = match taken.try_recv() {
+            Err(TryRecvError::Empty) => {
+                let start = Instant::now();
+                let next = match wait {
+                    None => taken.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                    Some(wait) => taken.recv_timeout(wait),
+                };
+                self.waited += start.elapsed();
+                self.late = true;
+                next
+            }
+            other => other.map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        match next {
+            Ok((batch, state)) => {
+                // Counted only here: the end of the epoch is not a late batch.
+                self.waits += u64::from(std::mem::take(&mut self.late));
+                self.state = state;
+                Next::Batch(batch)
+            }
+            Err(RecvTimeoutError::Timeout) => Next::NotYet,
+            Err(RecvTimeoutError::Disconnected) => self.end().map_or(Next::End, Next::Batch),
+        }
+    }
+
     /// Joins the thread; an error if it panicked.
     fn end(&mut self) -> Option<Result<L::Batch>> {
         self.taken = None;
@@ -89,25 +133,7 @@ impl<L: Batches> Iterator for Ahead<L> {
     type Item = Result<L::Batch>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let taken = self.taken.as_ref()?;
-        let next = match taken.try_recv() {
-            Err(TryRecvError::Empty) => {
-                let start = Instant::now();
-                let next = taken.recv().ok();
-                // The end of the epoch is not a late batch.
-                self.waits += u64::from(next.is_some());
-                self.waited += start.elapsed();
-                next
-            }
-            other => other.ok(),
-        };
-        match next {
-            Some((batch, state)) => {
-                self.state = state;
-                Some(batch)
-            }
-            None => self.end(),
-        }
+        self.wait(None).item()
     }
 }
 
@@ -123,18 +149,19 @@ impl<L: Batches> Drop for Ahead<L> {
 mod tests {
     use super::*;
 
-    /// Counts to `end`, with an error at `bad` and a panic at `panics`.
+    /// Counts to `end` once `gate` is closed, with an error at `bad` and a panic at `panics`.
     struct Counter {
         next: u64,
         end: u64,
         bad: u64,
         panics: u64,
         at: std::sync::Arc<std::sync::atomic::AtomicU64>,
+        gate: Option<Receiver<()>>,
     }
 
     impl Counter {
         fn new(end: u64) -> Self {
-            Self { next: 0, end, bad: u64::MAX, panics: u64::MAX, at: Default::default() }
+            Self { next: 0, end, bad: u64::MAX, panics: u64::MAX, at: Default::default(), gate: None }
         }
     }
 
@@ -142,6 +169,9 @@ mod tests {
         type Item = Result<u64>;
 
         fn next(&mut self) -> Option<Result<u64>> {
+            if let Some(gate) = self.gate.take() {
+                let _ = gate.recv();
+            }
             let now = (self.next < self.end).then_some(self.next)?;
             self.next += 1;
             self.at.store(self.next, std::sync::atomic::Ordering::SeqCst);
@@ -218,6 +248,24 @@ mod tests {
                 stopped.1.notify_all();
             })
         }
+    }
+
+    #[test]
+    fn a_wait_ends_with_its_time_and_a_late_batch_counts_once() {
+        let mut ahead = Ahead::new(Stuck::default(), 2).unwrap();
+        assert!((0..3).all(|_| matches!(ahead.next_within(Duration::from_millis(1)), Next::NotYet)));
+        assert_eq!(ahead.waited().0, 0);
+        (ahead.stop)();
+        assert!(ahead.next().is_none() && ahead.waited().0 == 0);
+        let (to, from) = std::sync::mpsc::channel::<()>();
+        let mut ahead = Ahead::new(Counter { gate: Some(from), ..Counter::new(2) }, 1).unwrap();
+        assert!((0..3).all(|_| matches!(ahead.next_within(Duration::from_millis(1)), Next::NotYet)));
+        drop(to);
+        let hour = Duration::from_secs(3600);
+        assert!(matches!(ahead.next_within(hour), Next::Batch(Ok(0))));
+        assert!(matches!(ahead.next_within(hour), Next::Batch(Ok(1))) && ahead.state() == 2);
+        assert!(matches!(ahead.next_within(hour), Next::End));
+        assert!((1..=2).contains(&ahead.waited().0));
     }
 
     #[test]

@@ -76,6 +76,26 @@ impl Layout {
         Some(())
     }
 
+    /// The same fields for slabs of `rows` rows, where this layout is for slabs of `batch` rows.
+    ///
+    /// Errors (kind `Config`): as for `push`.
+    pub(crate) fn with_rows(&self, batch: usize, rows: usize) -> Result<Self> {
+        let mut made = Self::default();
+        for field in &self.fields {
+            let (first, inner) = field.shape.split_first().map_or((0, &[][..]), |(first, inner)| (*first, inner));
+            let width = field.strides.last().copied().unwrap_or(0);
+            match field.ragged {
+                true => made.push_ragged(&field.name, field.data_type.clone(), width, inner)?,
+                // Offsets have one entry more than there are rows.
+                false => {
+                    let shape = [&[rows.saturating_add(first.saturating_sub(batch))], inner].concat();
+                    made.push(&field.name, field.data_type.clone(), width, shape)?;
+                }
+            }
+        }
+        Ok(made)
+    }
+
     /// The fields: dense ones in the order of their offsets.
     pub fn fields(&self) -> &[SlabField] {
         &self.fields
@@ -110,5 +130,19 @@ mod tests {
         layout.push_ragged("c", DataType::Float32, 4, &[2]).unwrap();
         assert_eq!((&layout.field("c").unwrap().strides[..], layout.bytes()), (&[8, 4][..], 304));
         assert!(Layout::new(vec![("a", DataType::Int64, 8, vec![usize::MAX / 4, 3])]).is_err());
+    }
+
+    #[test]
+    fn rows_are_added_and_taken_away() {
+        let of = |rows: usize| {
+            let mut layout = Layout::new(vec![("a", DataType::UInt16, 2, vec![rows, 5])]).unwrap();
+            layout.push_ragged("b", DataType::Float32, 4, &[2]).unwrap();
+            layout.push("b.offsets", DataType::Int64, 8, vec![rows + 1]).unwrap();
+            layout
+        };
+        for rows in [0, 1, 3, 1000] {
+            assert_eq!(of(3).with_rows(3, rows).unwrap(), of(rows));
+        }
+        assert!(of(3).with_rows(3, usize::MAX / 4).is_err());
     }
 }

@@ -7,9 +7,11 @@ use crate::pipeline::{Pipeline, PipelineConfig};
 use crate::sample_work::{Feed, SampleWork};
 use crate::stream::Stream;
 use crate::work::Work;
-use crate::{Batches, Dataset, Device, Layout, LoaderOptions, cores};
+use crate::{Batch, Batches, Dataset, Device, HostSlab, Layout, LoaderOptions, Next, cores};
 use packhorse_core::{Event, Input, Options, Registry, Result};
+use packhorse_order::{OrderState, Rank};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The batches of one rank, in order. Their content does not depend on the number of threads, on how far ahead they are
 /// filled, on caches or on the location of the shards. After an error the next call returns the next batch.
@@ -84,6 +86,30 @@ impl<D: Device> Loader<D> {
         Ok(Self { pipeline: Pipeline::new(work, steps, config, device, prepare)? })
     }
 
+    /// The batch that `rank` takes at step `step`, counted from the beginning of epoch 0 through all epochs, in host
+    /// memory: with the dataset, order, seed, batch size and remainder of this loader, what a loader of that rank returns
+    /// that began at step 0. Equal in all fields, keys and numbers.
+    ///
+    /// It is computed from the step, however far that is, also past the end of this loader, whose threads it does not
+    /// disturb. Several threads may call it.
+    ///
+    /// Errors: a rank that is not below its world size, fewer samples than a step (kind `Config`); a stream, which
+    /// can't be read again (`Unsupported`); the errors of the batch itself.
+    pub fn at(&self, step: u64, rank: Rank) -> Result<Batch<HostSlab>> {
+        self.pipeline.work().at(step, rank)
+    }
+
+    /// The number of steps of a whole epoch with the world size of this loader; `u64::MAX` for a stream.
+    pub fn steps_per_epoch(&self) -> u64 {
+        self.pipeline.work().steps_left(0)
+    }
+
+    /// The number of steps that are left of the epoch of `state`, which is of the order of this loader: 0 at its end.
+    /// `u64::MAX` for a stream.
+    pub fn remaining_in_epoch(&self, state: &OrderState) -> u64 {
+        self.pipeline.work().steps_left(state.consumed)
+    }
+
     /// The counters of the cache in memory, if there is one.
     pub fn ram(&self) -> Option<RamCounters> {
         match &self.pipeline.work().feed {
@@ -94,6 +120,30 @@ impl<D: Device> Loader<D> {
 }
 
 impl<D: Device, W: Work> Loader<D, W> {
+    /// The next batch, if it is there within `wait`: for callers that must look at something else meanwhile, such as
+    /// signals. Without threads of its own, the loader fills the batch on this one first, however long that takes.
+    ///
+    /// ```
+    /// use packhorse_core::Result;
+    /// use packhorse_read::{Host, Loader, Next};
+    /// use std::time::Duration;
+    ///
+    /// fn count(mut loader: Loader<Host>, stop: impl Fn() -> bool) -> Result<usize> {
+    ///     let mut rows = 0;
+    ///     while !stop() {
+    ///         match loader.next_within(Duration::from_millis(100)) {
+    ///             Next::Batch(batch) => rows += batch?.rows(),
+    ///             Next::NotYet => {}
+    ///             Next::End => break,
+    ///         }
+    ///     }
+    ///     Ok(rows)
+    /// }
+    /// ```
+    pub fn next_within(&mut self, wait: Duration) -> Next<D::Batch> {
+        self.pipeline.next(Some(wait))
+    }
+
     /// The layout of every batch.
     pub fn layout(&self) -> &Arc<Layout> {
         self.pipeline.work().layout()
@@ -116,7 +166,7 @@ impl<D: Device, W: Work> Iterator for Loader<D, W> {
     type Item = Result<D::Batch>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.pipeline.next()
+        self.pipeline.next(None).item()
     }
 }
 

@@ -3,12 +3,13 @@
 use crate::batch::Home;
 use crate::batch_metadata::BatchMetadata;
 use crate::prefetch_queue::PrefetchQueue;
-use crate::ring::{Claim, Done, Outcome, Ring, Slab};
+use crate::ring::{Claim, Done, Outcome, Ring, Slab, Taken};
 use crate::work::Work;
-use crate::{Batch, Device};
+use crate::{Batch, Device, Next};
 use packhorse_core::{Error, Result};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// The numbers of threads, and the limits of reading ahead.
 #[derive(Clone, Copy, Debug)]
@@ -133,18 +134,24 @@ impl<D: Device, W: Work> Pipeline<D, W> {
         })
     }
 
-    pub(crate) fn next(&mut self) -> Option<Result<D::Batch>> {
+    /// The next batch; waits at most for `wait`, if given.
+    pub(crate) fn next(&mut self, wait: Option<Duration>) -> Next<D::Batch> {
         if let Err(error) = self.supply() {
-            return Some(Err(error));
+            return Next::Batch(Err(error));
         }
         if self.threads.is_empty()
             && let Some(claim) = self.ring.claim(false)
         {
             fill(claim, &*self.work, None, &mut self.scratch);
         }
-        let (step, outcome) = self.ring.take()?;
-        self.taken += 1;
-        Some(self.finish(step, outcome))
+        match self.ring.take(wait) {
+            Taken::Step(step, outcome) => {
+                self.taken += 1;
+                Next::Batch(self.finish(step, outcome))
+            }
+            Taken::NotYet => Next::NotYet,
+            Taken::Over => Next::End,
+        }
     }
 
     /// Allocates the slabs for all batches ahead.

@@ -3,6 +3,7 @@
 use crate::batch_metadata::BatchMetadata;
 use packhorse_core::{Error, Result};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Extra slabs, for callers that hold a batch or two while they take the next.
 const SPARE: usize = 2;
@@ -31,6 +32,16 @@ pub(crate) enum Outcome<H, F> {
     Failed(Error),
     /// The slab was too small: the bytes needed, and the fetched data.
     Room(usize, F),
+}
+
+/// What a wait for the next step came to.
+pub(crate) enum Taken<H, F> {
+    /// The step and its result.
+    Step(u64, Outcome<H, F>),
+    /// Time is up.
+    NotYet,
+    /// There are no more steps.
+    Over,
 }
 
 #[derive(Debug)]
@@ -82,21 +93,32 @@ impl<H: AsRef<[u8]>, F> Ring<H, F> {
         }
     }
 
-    /// The next step in order and its result, once complete; `None` after the last.
-    pub(crate) fn take(&self) -> Option<(u64, Outcome<H, F>)> {
+    /// The next step in order and its result, once complete; waits at most for `wait`, if given.
+    pub(crate) fn take(&self, wait: Option<Duration>) -> Taken<H, F> {
         let mut state = self.lock();
+        // Set when it first waits, and only then: a batch that is ready costs no look at the clock.
+        let mut end = None;
         loop {
             if state.stop || state.taken >= state.steps {
-                return None;
+                return Taken::Over;
             }
             let slot = state.slot(state.taken);
             if let Some(found) = state.slots.get_mut(slot).and_then(Option::take) {
                 state.taken += 1;
                 state.slabs -= usize::from(matches!(found, Outcome::Filled(_)));
                 self.room.notify_all();
-                return Some((state.taken - 1, found));
+                return Taken::Step(state.taken - 1, found);
             }
-            state = self.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
+            let Some(wait) = wait else {
+                state = self.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let now = Instant::now();
+            let left = end.get_or_insert_with(|| now.checked_add(wait)).map_or(wait, |end| end - now);
+            if left.is_zero() {
+                return Taken::NotYet;
+            }
+            state = self.ready.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
@@ -219,5 +241,31 @@ impl<H: AsRef<[u8]>, F> Drop for Claim<'_, H, F> {
             state.slabs = state.slabs.saturating_sub(1);
             self.put(&mut state, Outcome::Failed(Error::bug("a thread that fills batches panicked")));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_ends_with_its_time_a_batch_or_the_end() {
+        let ring: Ring<Vec<u8>, ()> = Ring::new(2, 2, 1);
+        let (short, long) = (Some(Duration::from_millis(1)), Some(Duration::MAX));
+        (0..2).for_each(|_| ring.give_back(Slab { host: vec![0], filled: BatchMetadata::default() }));
+        assert!(matches!(ring.take(Some(Duration::ZERO)), Taken::NotYet));
+        let (first, second) = (ring.claim(false).unwrap(), ring.claim(false).unwrap());
+        // The second is ready, but it is not its turn.
+        second.complete(Done::Filled);
+        assert!(matches!(ring.take(short), Taken::NotYet));
+        std::thread::scope(|threads| {
+            let waiting = threads.spawn(|| matches!(ring.take(long), Taken::Step(0, Outcome::Filled(_))));
+            first.complete(Done::Filled);
+            assert!(waiting.join().unwrap());
+        });
+        assert!(matches!(ring.take(Some(Duration::ZERO)), Taken::Step(1, Outcome::Filled(_))));
+        assert!(matches!(ring.take(short), Taken::Over));
+        ring.stop();
+        assert!(matches!(ring.take(long), Taken::Over));
     }
 }

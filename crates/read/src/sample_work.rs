@@ -3,15 +3,17 @@
 use crate::batch_metadata::BatchMetadata;
 use crate::epoch_order::EpochOrder;
 use crate::fields::{Collate, CollateScratch, FieldContext, FieldKind, FieldOptions, all, raw, resolve};
+use crate::free_slabs::FreeSlabs;
 use crate::pipeline::PipelineConfig;
 use crate::reader::Column;
 use crate::shard_caches::ShardCaches;
 use crate::steps::Steps;
 use crate::stream::Stream;
 use crate::work::Work;
-use crate::{Dataset, Layout, LoaderOptions, Reader, Remainder, SampleBlock, Wants, cores};
+use crate::{Batch, Dataset, HostSlab, Layout, LoaderOptions, Reader, Remainder, SampleBlock, Wants, cores};
 use packhorse_core::{Error, Registry, Result};
-use packhorse_order::{OrderState, Sampler, Shuffle};
+use packhorse_order::{OrderState, Rank, Sampler, Shuffle};
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The state shared by the threads.
@@ -19,8 +21,12 @@ pub struct SampleWork {
     pub(crate) feed: Feed,
     pub(crate) steps: Steps,
     fingerprint: u64,
-    collate: Collate,
+    pub(crate) collate: Collate,
     remainder: Remainder,
+    /// The approximate bytes of ragged values per sample.
+    ragged: usize,
+    /// Memory for batches that threads do not make.
+    free: Arc<FreeSlabs>,
     /// Used blocks, for reuse.
     bin: Mutex<Vec<SampleBlock>>,
 }
@@ -37,7 +43,7 @@ pub(crate) enum Feed {
 /// Buffers that a thread reuses between batches.
 #[derive(Default)]
 pub struct WorkerState {
-    wants: Wants,
+    pub(crate) wants: Wants,
     places: Vec<(u32, u64)>,
     collate: CollateScratch,
 }
@@ -61,7 +67,7 @@ impl SampleWork {
         let fields = chosen(fields, || all(dataset.schema()))?;
         let from = begin(&order, fingerprint, options)?;
         let steps = Steps::new(sampler(options)?, order.samples(), from, options.epochs, options.remainder)?;
-        let mean = dataset.mean().saturating_mul(options.batch.into());
+        let mean = usize::try_from(dataset.mean()).unwrap_or(usize::MAX);
         let near = ShardCaches::new(&dataset, &options.cache, &options.observer)?;
         let reader = Reader::with_opener(dataset, columns(&fields), options.read.clone(), near.opener());
         let dataset = reader.dataset();
@@ -77,9 +83,9 @@ impl SampleWork {
             (None, Some(shard)) => e.in_input(&shard.name),
             _ => e,
         })?;
-        let config = config(&collate, usize::try_from(mean).unwrap_or(usize::MAX), options);
+        let config = config(&collate, mean, options);
         let feed = Feed::Dataset { reader, near, order };
-        Ok((Self::new(feed, steps, fingerprint, collate, options), config))
+        Ok((Self::new(feed, steps, fingerprint, collate, mean, options), config))
     }
 
     /// The same for a stream.
@@ -100,12 +106,13 @@ impl SampleWork {
         let known = FieldContext { schema: &schema, first: &first, registry, limits: options.limits };
         let collate = collate(&fields, &known, options)?;
         let config = config(&collate, 0, options);
-        Ok((Self::new(Feed::Stream { stream, columns }, steps, 0, collate, options), config))
+        Ok((Self::new(Feed::Stream { stream, columns }, steps, 0, collate, 0, options), config))
     }
 
-    fn new(feed: Feed, steps: Steps, fingerprint: u64, collate: Collate, options: &LoaderOptions) -> Self {
+    fn new(feed: Feed, steps: Steps, fingerprint: u64, collate: Collate, mean: usize, options: &LoaderOptions) -> Self {
         cores::look(options.threads, &options.cores, &*options.observer);
-        Self { feed, steps, fingerprint, collate, remainder: options.remainder, bin: Mutex::default() }
+        let (remainder, ragged, free) = (options.remainder, ragged(&collate, mean), Arc::default());
+        Self { feed, steps, fingerprint, collate, remainder, ragged, free, bin: Mutex::default() }
     }
 
     /// Fills `slab` with the fetched samples of a step, or returns the bytes needed.
@@ -123,13 +130,91 @@ impl SampleWork {
         Ok(room)
     }
 
-    fn spare(&self) -> SampleBlock {
+    /// The steps that are left of an epoch of which all ranks took `consumed` samples.
+    pub(crate) fn steps_left(&self, consumed: u64) -> u64 {
+        match self.feed {
+            Feed::Dataset { .. } => self.steps.left(consumed),
+            Feed::Stream { .. } => u64::MAX,
+        }
+    }
+
+    /// The batch of `rank` at step `step`, counted from the beginning of epoch 0.
+    pub(crate) fn at(&self, step: u64, rank: Rank) -> Result<Batch<HostSlab>> {
+        let Feed::Dataset { reader, order, .. } = &self.feed else {
+            return Err(Error::unsupported(
+                "a stream is read once and in order: none of its batches can be read again",
+            ));
+        };
+        let batch = u32::try_from(self.collate.batch).unwrap_or(u32::MAX);
+        let steps = Steps::new(Sampler::new(rank, batch)?, order.samples(), (0, 0), None, self.remainder)?;
+        if steps.count == 0 {
+            let (samples, step) = (order.samples(), steps.step());
+            return Err(Error::config(format!(
+                "{samples} samples don't fill a step of {step}: there is no step to read"
+            )));
+        }
+        let mut kept = WorkerState::default();
+        let fetched = self.read(reader, order, &steps, step, &mut kept)?;
+        self.batch(&self.collate, fetched, steps.at(step), &mut kept)
+    }
+
+    /// A batch of these samples in memory of its own.
+    pub(crate) fn batch(
+        &self,
+        collate: &Collate,
+        fetched: SampleBlock,
+        (epoch, positions): (u64, Range<u64>),
+        kept: &mut WorkerState,
+    ) -> Result<Batch<HostSlab>> {
+        let mut bytes = collate.layout.bytes().saturating_add(self.ragged.saturating_mul(collate.batch).min(FIRST));
+        loop {
+            let mut slab = self.free.slab(bytes)?;
+            let room = collate.fill(&fetched, epoch, slab.host.as_mut(), &mut slab.filled, &mut kept.collate)?;
+            if let Some(needed) = room {
+                bytes = needed;
+                continue;
+            }
+            (slab.filled.epoch, slab.filled.positions) = (epoch, positions);
+            self.done(fetched);
+            return Ok(Batch::new(slab, Arc::clone(&collate.layout), Arc::clone(&self.free) as _));
+        }
+    }
+
+    pub(crate) fn spare(&self) -> SampleBlock {
         self.bin.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
     }
 
     pub(crate) fn done(&self, mut fetched: SampleBlock) {
         fetched.reset();
         self.bin.lock().unwrap_or_else(PoisonError::into_inner).push(fetched);
+    }
+
+    /// Reads the samples of `step` of `steps`.
+    fn read(
+        &self,
+        reader: &Reader,
+        order: &EpochOrder,
+        steps: &Steps,
+        step: u64,
+        kept: &mut WorkerState,
+    ) -> Result<SampleBlock> {
+        let (epoch, positions) = steps.at(step);
+        let positions = match self.remainder {
+            Remainder::Pad => {
+                let begin = steps.begin(step);
+                begin..begin.saturating_add(self.collate.batch as u64)
+            }
+            _ => positions,
+        };
+        let WorkerState { wants, places, .. } = kept;
+        places.clear();
+        let mut fetched = self.spare();
+        let mut epochs = std::mem::take(&mut fetched.epochs);
+        epochs.clear();
+        order.places(epoch, positions, places, &mut epochs)?;
+        reader.read_places(places.iter().copied(), wants, &mut fetched)?;
+        fetched.epochs = epochs;
+        Ok(fetched)
     }
 
     /// Takes this rank's samples of a step from the stream.
@@ -168,23 +253,7 @@ impl Work for SampleWork {
             Feed::Dataset { reader, order, .. } => (reader, order),
             Feed::Stream { stream, columns } => return self.streamed(stream, columns, step),
         };
-        let (epoch, positions) = self.steps.at(step);
-        let positions = match self.remainder {
-            Remainder::Pad => {
-                let begin = self.steps.begin(step);
-                begin..begin.saturating_add(self.collate.batch as u64)
-            }
-            _ => positions,
-        };
-        let WorkerState { wants, places, .. } = kept;
-        places.clear();
-        let mut fetched = self.spare();
-        let mut epochs = std::mem::take(&mut fetched.epochs);
-        epochs.clear();
-        order.places(epoch, positions, places, &mut epochs)?;
-        reader.read_places(places.iter().copied(), wants, &mut fetched)?;
-        fetched.epochs = epochs;
-        Ok(Some(fetched))
+        self.read(reader, order, &self.steps, step, kept).map(Some)
     }
 
     fn stop(&self) {
@@ -282,7 +351,7 @@ fn collate(fields: &[FieldOptions], known: &FieldContext<'_>, options: &LoaderOp
     let batch = options.batch as usize;
     let (fields, layout) = resolve(fields, known, batch)?;
     Ok(Collate {
-        fields,
+        fields: fields.into(),
         layout: Arc::new(layout),
         batch,
         limits: options.limits,
@@ -292,16 +361,21 @@ fn collate(fields: &[FieldOptions], known: &FieldContext<'_>, options: &LoaderOp
     })
 }
 
+/// The approximate bytes of ragged values per sample, where a sample has `mean` bytes: room for slightly larger batches
+/// than the mean; much larger ones grow their slab.
+fn ragged(collate: &Collate, mean: usize) -> usize {
+    let any = collate.fields.iter().any(|field| field.ragged);
+    if any { mean.saturating_add(mean / 4) } else { 0 }
+}
+
 fn config(collate: &Collate, mean: usize, options: &LoaderOptions) -> PipelineConfig {
-    let ragged = collate.fields.iter().any(|field| field.ragged);
-    // Room for slightly larger batches than the mean; much larger ones grow their slab.
-    let values = if ragged { mean.saturating_add(mean / 4).min(FIRST) } else { 0 };
+    let values = ragged(collate, mean).saturating_mul(collate.batch).min(FIRST);
     PipelineConfig {
         fillers: options.threads,
         readers: options.readers,
         ahead: options.ahead,
         budget: options.budget,
-        mean,
+        mean: mean.saturating_mul(collate.batch),
         slab: collate.layout.bytes().saturating_add(values).min(isize::MAX as usize),
     }
 }

@@ -16,8 +16,9 @@ pub(crate) struct Steps {
     first: u64,
     /// Steps of the first epoch, and of each later one.
     pub(crate) in_first: u64,
-    per_epoch: u64,
+    pub(crate) per_epoch: u64,
     pub(crate) count: u64,
+    keep_last: bool,
 }
 
 impl Steps {
@@ -46,7 +47,7 @@ impl Steps {
             None if per_epoch == 0 => in_first,
             None => u64::MAX,
         };
-        Ok(Self { sampler, samples, epoch, first: consumed, in_first, per_epoch, count })
+        Ok(Self { sampler, samples, epoch, first: consumed, in_first, per_epoch, count, keep_last })
     }
 
     /// The epoch of a step, and its positions.
@@ -79,6 +80,11 @@ impl Steps {
     /// Positions per step over all ranks.
     pub(crate) fn step(&self) -> u64 {
         self.sampler.step()
+    }
+
+    /// The steps left of an epoch of which all ranks took `consumed` samples.
+    pub(crate) fn left(&self, consumed: u64) -> u64 {
+        self.sampler.steps(self.samples, consumed, self.keep_last)
     }
 
     /// The state after `steps` steps: the epoch, and the samples that all ranks took of it.
@@ -138,6 +144,7 @@ mod tests {
         let steps = Steps::new(sampler, 19, (5, 8), None, Remainder::Drop).unwrap();
         assert_eq!((steps.count, steps.at(0), steps.at(1)), (u64::MAX, (5, 12..16), (6, 4..8)));
         assert_eq!((steps.after(0), steps.after(1), steps.after(2)), ((5, 8), (5, 19), (6, 8)));
+        assert_eq!((steps.left(0), steps.left(8), steps.left(12), steps.left(19)), (2, 1, 0, 0));
         assert!(Steps::new(sampler, 7, (0, 8), None, Remainder::Drop).is_err());
         assert_eq!(Steps::new(sampler, 7, (0, 0), None, Remainder::Drop).unwrap().count, 0);
     }

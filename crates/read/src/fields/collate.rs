@@ -22,8 +22,9 @@ pub enum OnError {
 }
 
 /// Collates fetched samples into slabs.
+#[derive(Clone)]
 pub(crate) struct Collate {
-    pub(crate) fields: Vec<ResolvedField>,
+    pub(crate) fields: Arc<[ResolvedField]>,
     pub(crate) layout: Arc<Layout>,
     pub(crate) batch: usize,
     pub(crate) limits: Limits,
@@ -48,6 +49,17 @@ pub(crate) struct CollateScratch {
 }
 
 impl Collate {
+    /// The same for slabs of `rows` rows.
+    ///
+    /// Errors (kind `Config`): more rows than fit memory.
+    pub(crate) fn with_rows(&self, rows: usize) -> Result<Self> {
+        let same = self.clone();
+        if rows == self.batch {
+            return Ok(same);
+        }
+        Ok(Self { layout: Arc::new(self.layout.with_rows(self.batch, rows)?), batch: rows, ..same })
+    }
+
     /// Fills `slab`, or returns the bytes needed. The caller sets positions and epoch of `filled`.
     pub(crate) fn fill(
         &self,
