@@ -31,6 +31,7 @@ mod store;
 mod suggest;
 mod summary;
 mod table;
+mod value_sizes;
 mod values;
 
 pub use arrow_schema::{DataType, Field, Schema, SchemaRef};
@@ -60,4 +61,5 @@ pub use store::{FileKind, FileStat, Store, StoreFile};
 pub use suggest::{nearest, some_of};
 pub use summary::{Members, ShardMember, ShardSummary};
 pub use table::{Blocks, Omission, Table, TableInfo, blocks};
+pub use value_sizes::add_sizes;
 pub use values::{array_of, bytes_of, element_width, numpy_number, swap_bytes};

@@ -14,7 +14,7 @@ use std::sync::Mutex;
 /// The steps before and after the transforms of a plan, and the sink.
 pub(crate) struct Conversion {
     before: Vec<Box<dyn Transform>>,
-    after: Vec<Box<dyn Transform>>,
+    pub(crate) after: Vec<Box<dyn Transform>>,
     /// The schema of rows as they are read from inputs whose fields are bytes.
     raw: SchemaRef,
     /// The schema of the rows that the sink gets.

@@ -198,7 +198,7 @@ fn sync(below: &dyn Store, folder: &Path) -> Result<()> {
 }
 
 /// Removes the unfinished replacement of the dataset in `out`.
-fn discard(store: &Arc<dyn Store>, out: &Path) -> Result<()> {
+pub(crate) fn discard(store: &Arc<dyn Store>, out: &Path) -> Result<()> {
     let place = Staging::replacing(out);
     if !is_replacing(&**store, out)? {
         return Ok(());

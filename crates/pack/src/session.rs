@@ -12,8 +12,9 @@ use crate::scan::{Listing, Scan, scan, tables};
 use crate::stored_plan::{Stored, open_plan, plan_file};
 use crate::trial::fit;
 use crate::verify::{Depth, Verification, verify};
+use crate::writer::{Writer, WriterContext};
 use crate::{OnError, Part, Recipe, Stat, Status};
-use packhorse_core::{Cancel, Error, InputTable, Kind, Limits, Observer, Registry, Result, Store};
+use packhorse_core::{Cancel, Error, InputTable, Kind, Limits, Observer, Registry, Result, SchemaRef, Store};
 use packhorse_dataset::{Manifest, PLAN};
 use packhorse_storage::Local;
 use packhorse_transform::{RebuildContext, Transform, from_description_with};
@@ -214,6 +215,47 @@ impl Session {
         }
         let manifest = crate::seal::seal(&self.registry, &transforms, &self.store, out, &self.cancel)?;
         Ok(Packed { report, manifest, stored })
+    }
+
+    /// A writer of samples that a program gives, into the shards of a new dataset.
+    ///
+    /// `schema`: the columns of a sample, [`KEY`](packhorse_core::KEY) and one for each field, in the types of
+    /// [`FieldType`](packhorse_core::FieldType). A column that some sample lacks is nullable. Class names are those of
+    /// `classes`, or in the schema's metadata ([`CLASSES`](packhorse_core::CLASSES)). The recipe says where the dataset
+    /// goes and how it is stored; [`Recipe::for_writer`] makes one.
+    ///
+    /// Errors: `Config` for settings that need inputs or all samples at once, such as `shuffle`, and for a folder that
+    /// is not empty, unless it holds a dataset to replace ([`Session::replacing`]); `Unsupported` for a column that the
+    /// format can't store.
+    ///
+    /// ```no_run
+    /// use packhorse_core::{FieldType, KEY, Registry, Result, Rows, Schema};
+    /// use packhorse_pack::{Recipe, Session};
+    /// use std::sync::Arc;
+    ///
+    /// fn write(registry: Registry, samples: impl Iterator<Item = Rows>) -> Result<()> {
+    ///     let schema = Schema::new(vec![FieldType::Text.field(KEY, false), FieldType::Blob.field("jpg", false)]);
+    ///     let recipe = Recipe::for_writer("webdataset", "shards").shard_size(256 << 20);
+    ///     let mut writer = Session::new(registry).writer(&recipe, &Arc::new(schema))?;
+    ///     for rows in samples {
+    ///         writer.push(&rows)?;
+    ///     }
+    ///     println!("root {}", writer.finish()?.root);
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn writer(&self, recipe: &Recipe, schema: &SchemaRef) -> Result<Writer> {
+        let context = WriterContext {
+            registry: self.registry.clone(),
+            store: self.store.clone(),
+            observer: self.observer.clone(),
+            cancel: self.cancel.clone(),
+            limits: self.bounds(),
+            memory: self.memory.unwrap_or(PackOptions::default().memory),
+            jobs: self.jobs,
+            replaces: self.replaces,
+        };
+        Writer::new(context, recipe, schema)
     }
 
     /// Fills a part of the plan in the folder `dir`. Complete shards stay.

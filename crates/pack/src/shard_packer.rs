@@ -3,6 +3,7 @@
 use crate::block_reader::BlockReader;
 use crate::feed::Feed;
 use crate::ordered_transformer::OrderedTransformer;
+use crate::program_samples::{gone_samples, is_of_program};
 use crate::read_ahead::{ReadAhead, ReadAheadItem};
 use crate::sample_block::{SampleBlock, add_counts};
 use packhorse_core::{
@@ -54,7 +55,12 @@ pub(crate) struct ShardPacker<'a> {
 
 impl ShardPacker<'_> {
     /// Fills `shard` and publishes it; the receipt comes last. `told`: what earlier attempts said of it.
+    ///
+    /// Errors: `Incomplete` if the samples came from a program.
     pub(crate) fn fill(&self, shard: &ShardFrame, feed: &Feed, told: &mut Told) -> Result<Receipt> {
+        if is_of_program(self.plan.header()) {
+            return Err(gone_samples(&shard.name));
+        }
         let mut stage = self.staging.stage(&shard.name)?;
         let (summary, skipped) = {
             let writer = self.sink.create(self.schema, &mut stage)?;

@@ -28,5 +28,5 @@ pub use location::Location;
 pub use lock::Lock;
 pub use remote_options::RemoteOptions;
 pub use spool::spool;
-pub use staging::{Published, Stage, Staging};
+pub use staging::{Published, ReadyStage, Stage, Staging};
 pub use stores::Stores;

@@ -251,21 +251,17 @@ impl Stage {
     }
 
     /// Like [`publish`](Self::publish), unless `check` refuses the written files; then none is renamed.
-    pub fn publish_if(mut self, check: impl FnOnce(&[Published]) -> Result<()>) -> Result<Vec<Published>> {
-        let files = std::mem::take(&mut self.files);
-        let published = files.iter().map(|staged| self.settle(staged)).collect::<Result<Vec<_>>>()?;
-        check(&published)?;
-        let mut dirs = vec![self.out.clone()];
-        for file in &published {
-            let target = self.out.join(&file.name);
-            if let Some(parent) = target.parent().filter(|p| !dirs.iter().any(|d| d == p)) {
-                self.store.create_dir(parent)?;
-                dirs.push(parent.to_owned());
-            }
-            self.store.rename(&self.dir.join(flat(&file.name)), &target)?;
-        }
-        dirs.iter().rev().try_for_each(|dir| self.store.sync_dir(dir))?;
-        Ok(published)
+    pub fn publish_if(self, check: impl FnOnce(&[Published]) -> Result<()>) -> Result<Vec<Published>> {
+        let ready = self.ready()?;
+        check(ready.files())?;
+        ready.publish()
+    }
+
+    /// Syncs and closes all files, which are published later.
+    pub fn ready(mut self) -> Result<ReadyStage> {
+        let staged = std::mem::take(&mut self.files);
+        let files = staged.iter().map(|staged| self.settle(staged)).collect::<Result<Vec<_>>>()?;
+        Ok(ReadyStage { stage: self, files })
     }
 
     fn settle(&self, staged: &Staged) -> Result<Published> {
@@ -313,6 +309,35 @@ impl Stage {
         let path = self.dir.join(flat(&name));
         self.files.push(Staged { name, done, known: None });
         path
+    }
+}
+
+/// A group of complete files, synced and closed, under their staged names. Dropping removes them.
+pub struct ReadyStage {
+    stage: Stage,
+    files: Vec<Published>,
+}
+
+impl ReadyStage {
+    /// The files in the order of their creation, with the names that they will have.
+    pub fn files(&self) -> &[Published] {
+        &self.files
+    }
+
+    /// Renames all files, in order, and syncs the folders. After an error none or some are renamed.
+    pub fn publish(self) -> Result<Vec<Published>> {
+        let Stage { store, out, dir, .. } = &self.stage;
+        let mut dirs = vec![out.clone()];
+        for file in &self.files {
+            let target = out.join(&file.name);
+            if let Some(parent) = target.parent().filter(|p| !dirs.iter().any(|d| d == p)) {
+                store.create_dir(parent)?;
+                dirs.push(parent.to_owned());
+            }
+            store.rename(&dir.join(flat(&file.name)), &target)?;
+        }
+        dirs.iter().rev().try_for_each(|dir| store.sync_dir(dir))?;
+        Ok(self.files)
     }
 }
 

@@ -14,6 +14,7 @@ mod split_assignment;
 pub use fit::Estimate;
 pub(crate) use fit::{Growth, Segment, TrialPiece};
 pub(crate) use sample_sizes::SampleSizes;
+pub(crate) use schema::encoded;
 pub(crate) use shard_bounds::ShardBounds;
 pub use shuffle::Shuffle;
 pub use split::{Shares, SplitBy, Splits};
@@ -144,7 +145,7 @@ fn warn_of_counts(shards: &[PlannedShard], order: &[PlanItem], listing: &Listing
     }
 }
 
-fn check_name(name: &str) -> Result<()> {
+pub(crate) fn check_name(name: &str) -> Result<()> {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
     match !name.is_empty() && name.bytes().all(plain) {
         true => Ok(()),

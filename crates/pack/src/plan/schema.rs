@@ -132,7 +132,7 @@ fn blob_counts<'l>(listing: &'l Listing, samples: u64, observer: &dyn Observer) 
 }
 
 /// The columns that `sink` can't store but a codec of this build can encode as bytes.
-pub(super) fn encoded(registry: &Registry, sink: &dyn Sink, schema: &SchemaRef) -> Result<Vec<CodecRecord>> {
+pub(crate) fn encoded(registry: &Registry, sink: &dyn Sink, schema: &SchemaRef) -> Result<Vec<CodecRecord>> {
     let mut records = Vec::new();
     if sink.accept(schema).is_ok() {
         return Ok(records);

@@ -18,6 +18,12 @@ impl Recipe {
         Self { input: vec![input.into()], to: Some(to.to_owned()), out: Some(out.into()), ..Self::default() }
     }
 
+    /// Writes samples from a program into shards of the format `to` in the folder `out`
+    /// ([`Session::writer`](crate::Session::writer)).
+    pub fn for_writer(to: &str, out: impl Into<PathBuf>) -> Self {
+        Self { to: Some(to.to_owned()), out: Some(out.into()), ..Self::default() }
+    }
+
     /// Adds an input.
     pub fn and(mut self, input: impl Into<PathBuf>) -> Self {
         self.input.push(input.into());

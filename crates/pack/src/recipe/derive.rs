@@ -108,7 +108,7 @@ impl Recipe {
     }
 
     /// The class list that is given, as a file of names or as a dataset.
-    fn class_list(&self, store: &dyn Store) -> Result<Option<Vec<String>>> {
+    pub(crate) fn class_list(&self, store: &dyn Store) -> Result<Option<Vec<String>>> {
         let (path, list): (&PathBuf, Vec<String>) = match (&self.classes, &self.classes_from) {
             (Some(path), _) => {
                 let text = std::fs::read_to_string(path)

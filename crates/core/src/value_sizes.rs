@@ -1,0 +1,93 @@
+//! The sizes of single values of a column.
+
+use crate::{DataType, element_width};
+use arrow_array::cast::AsArray;
+use arrow_array::types::ByteArrayType;
+use arrow_array::{Array, ArrayRef, GenericByteArray, OffsetSizeTrait};
+
+/// Adds the size in bytes of each value of `array` to the corresponding entry of `sizes`: the bytes of its elements, without
+/// offsets and lengths.
+pub fn add_sizes(array: &ArrayRef, sizes: &mut [u64]) {
+    match array.data_type() {
+        DataType::Utf8View => add_lens(array.as_string_view().lengths(), sizes),
+        DataType::BinaryView => add_lens(array.as_binary_view().lengths(), sizes),
+        DataType::Utf8 => add_ends(array.as_string::<i32>(), sizes),
+        DataType::LargeUtf8 => add_ends(array.as_string::<i64>(), sizes),
+        DataType::Binary => add_ends(array.as_binary::<i32>(), sizes),
+        DataType::LargeBinary => add_ends(array.as_binary::<i64>(), sizes),
+        DataType::List(_) => add_inner(array.as_list::<i32>().values(), array.as_list::<i32>().value_offsets(), sizes),
+        DataType::LargeList(_) => {
+            add_inner(array.as_list::<i64>().values(), array.as_list::<i64>().value_offsets(), sizes);
+        }
+        DataType::FixedSizeList(_, n) => {
+            let n = usize::try_from(*n).unwrap_or(0);
+            let offsets: Vec<i64> = (0..=array.len()).map(|i| (i * n) as i64).collect();
+            add_inner(array.as_fixed_size_list().values(), &offsets, sizes);
+        }
+        DataType::Struct(_) => array.as_struct().columns().iter().for_each(|part| add_sizes(part, sizes)),
+        other => {
+            let width = element_width(other).unwrap_or(0) as u64;
+            sizes.iter_mut().for_each(|size| *size = size.saturating_add(width));
+        }
+    }
+}
+
+fn add_lens(lens: impl Iterator<Item = u32>, sizes: &mut [u64]) {
+    sizes.iter_mut().zip(lens).for_each(|(size, len)| *size = size.saturating_add(len.into()));
+}
+
+fn add_ends<T: ByteArrayType>(array: &GenericByteArray<T>, sizes: &mut [u64]) {
+    for (size, ends) in sizes.iter_mut().zip(array.value_offsets().windows(2)) {
+        *size = size.saturating_add(between(ends));
+    }
+}
+
+fn between<O: OffsetSizeTrait>(ends: &[O]) -> u64 {
+    match ends {
+        [from, to] => (to.as_usize() - from.as_usize()) as u64,
+        _ => 0,
+    }
+}
+
+fn add_inner<O: OffsetSizeTrait>(values: &ArrayRef, offsets: &[O], sizes: &mut [u64]) {
+    let fixed = element_width(values.data_type()).map(|width| width as u64);
+    let mut inner = if fixed.is_some() { Vec::new() } else { vec![0; values.len()] };
+    if fixed.is_none() {
+        add_sizes(values, &mut inner);
+    }
+    for (size, ends) in sizes.iter_mut().zip(offsets.windows(2)) {
+        let bytes = match (fixed, ends) {
+            (Some(width), ends) => between(ends).saturating_mul(width),
+            (None, [from, to]) => inner.get(from.as_usize()..to.as_usize()).unwrap_or_default().iter().sum(),
+            _ => 0,
+        };
+        *size = size.saturating_add(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::types::Int16Type;
+    use arrow_array::{BinaryViewArray, Int64Array, ListArray};
+    use std::sync::Arc;
+
+    #[test]
+    fn sizes_add_up_over_columns_and_follow_slices() {
+        let blobs: ArrayRef =
+            Arc::new(BinaryViewArray::from_iter_values([&b"abc"[..], b"", b"a value of 21 bytes .."]));
+        let lists = [Some(vec![Some(1), Some(2)]), None, Some(vec![Some(3)])];
+        let lists: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int16Type, _, _>(lists));
+        let numbers: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));
+        let mut sizes = [0; 3];
+        for column in [&blobs, &lists, &numbers] {
+            add_sizes(column, &mut sizes);
+        }
+        assert_eq!(sizes, [3 + 4 + 8, 8, 22 + 2 + 8]);
+        let mut tail = [0; 2];
+        for column in [&blobs, &lists, &numbers] {
+            add_sizes(&column.slice(1, 2), &mut tail);
+        }
+        assert_eq!(tail, [8, 32]);
+    }
+}

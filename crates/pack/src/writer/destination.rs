@@ -1,0 +1,80 @@
+//! The folder that the dataset goes to.
+
+use crate::replace::finish_replacing;
+use crate::request_error::as_output_error;
+use packhorse_core::{Code, Error, Result, Store};
+use packhorse_dataset::{MANIFEST, PLAN};
+use packhorse_storage::Staging;
+use std::any::Any;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A folder that no other writer of this machine uses.
+pub(super) struct Destination {
+    out: PathBuf,
+    /// Where the dataset is written: `out`, or its `.replacing` folder.
+    dir: PathBuf,
+    replaces: bool,
+    _lock: Option<Box<dyn Any + Send>>,
+}
+
+impl Destination {
+    /// Makes the folder `out`. If `replaces`, it may hold a dataset, which stays until the new one is sealed.
+    ///
+    /// Errors: `Config` if it holds anything else; `Environment` if another process writes to it.
+    pub(super) fn claim(store: &Arc<dyn Store>, out: &Path, replaces: bool) -> Result<Self> {
+        let named = |e: Error| as_output_error(e, out);
+        // Also creates the folder, and refuses URLs.
+        drop(Staging::open(store.clone(), out).map_err(named)?);
+        let lock = store.lock(out)?;
+        finish_replacing(store, out)?;
+        let dir = free(&**store, out, replaces).map_err(named)?;
+        Ok(Self { out: out.to_owned(), dir, replaces, _lock: lock })
+    }
+
+    /// The staging folder.
+    pub(super) fn staging(&self, store: &Arc<dyn Store>) -> Result<Staging> {
+        Staging::sweep(&**store, &self.dir, false);
+        Staging::open(store.clone(), &self.dir).map_err(|e| as_output_error(e, &self.dir))
+    }
+
+    /// Refuses a folder that got other files meanwhile.
+    pub(super) fn check(&self, store: &dyn Store) -> Result<()> {
+        match free(store, &self.out, self.replaces)? == self.dir {
+            true => Ok(()),
+            false => Err(taken("was filled or emptied by another program meanwhile", &self.out)),
+        }
+    }
+
+    pub(super) fn out(&self) -> &Path {
+        &self.out
+    }
+
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub(super) fn is_replacement(&self) -> bool {
+        self.dir != self.out
+    }
+}
+
+/// The folder to write to for a dataset in `out`.
+fn free(store: &dyn Store, out: &Path, replaces: bool) -> Result<PathBuf> {
+    let names = store.list(out)?;
+    let has = |name: &str| names.iter().any(|found| found == Path::new(name));
+    let other = names.iter().find(|name| *name != Path::new(".staging"));
+    match (other, has(PLAN) || has(MANIFEST)) {
+        (None, _) => Ok(out.to_owned()),
+        (Some(_), true) if replaces => Ok(Staging::replacing(out)),
+        (Some(_), true) => Err(taken("holds a dataset, or a part of one", out).hint(
+            "give `out` a new folder, or start over with `replace`, which keeps this dataset until the new one is sealed",
+        )),
+        (Some(name), false) => Err(taken(&format!("is not empty (it holds {}) and has no plan", name.display()), out)
+            .hint("give `out` an empty or a new folder")),
+    }
+}
+
+fn taken(what: &str, out: &Path) -> Error {
+    Error::config(what).with_code(Code::OutputExists).in_input(out.display())
+}
