@@ -5,7 +5,8 @@ use crate::data_pass::DataPass;
 use crate::digest_file::digest_file;
 use crate::duplicate_keys::duplicate_key_damages;
 use crate::input_format::{NameRules, container, main_file, open};
-use crate::stored_plan::read_receipt;
+use crate::program_samples::is_of_program;
+use crate::stored_plan::{open_plan, read_receipt};
 use packhorse_core::{
     Cancel, Code, Error, Event, FileKind, Kind, Limits, Members, Observer, Options, Registry, Result, Store, split_name,
 };
@@ -43,7 +44,8 @@ pub struct Verification {
     pub bytes: u64,
     /// All damage, sorted.
     pub damages: Vec<Damage>,
-    /// Whether [`Session::repair`](crate::Session::repair) may mend some of the damage: the plan exists.
+    /// Whether [`Session::repair`](crate::Session::repair) may mend some of the damage: the plan exists, and its samples did not come
+    /// from a program.
     pub repairable: bool,
     /// For a staged part of a dataset: which dataset.
     pub part_of: Option<PartOf>,
@@ -85,7 +87,8 @@ pub(crate) fn verify(
     let strangers = check.found.lock().unwrap_or_else(PoisonError::into_inner).damages.len();
     check.run(&manifest, jobs)?;
     let wrong = check.found.lock().unwrap_or_else(PoisonError::into_inner).damages.len();
-    let repairable = planned && wrong > strangers;
+    let gone = || open_plan(store, out).is_ok_and(|plan| is_of_program(plan.header()));
+    let repairable = planned && wrong > strangers && !gone();
     if depth == Depth::Full {
         // An unreadable index is already reported.
         let members = |shard: &ShardRecord| check.members(&format!("{}{INDEX_SUFFIX}", shard.name));
