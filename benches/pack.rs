@@ -1,7 +1,7 @@
 //! Packing against GNU tar and Python webdataset, in the same run: `cargo bench --bench pack`.
 //!
-//! Arguments after `--`: `warm`, `cold` (default both), a number of files (default 32000), a number
-//! of rounds (default 5). The corpus lies in `PACKHORSE_BENCH_DIR` (default: the build folder), and
+//! Arguments after `--`: `warm`, `cold` (default both), or `writer` (samples that a program pushes); a number of files or
+//! samples (default 32000), a number of rounds (default 5). The corpus lies in `PACKHORSE_BENCH_DIR` (default: the build folder), and
 //! for `warm` in `/dev/shm` where that is. `PACKHORSE_PYTHON` with webdataset installed adds that
 //! peer. Rounds alternate between the rivals, and the medians are compared.
 
@@ -9,12 +9,16 @@
 
 mod common;
 
+use arrow_array::{BinaryViewArray, RecordBatch, StringViewArray};
 use common::{median, run, timed};
+use packhorse::Recipe;
+use packhorse::core::{FieldType, KEY, Schema};
 use std::fs::File;
 use std::io::Write as _;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 fn main() {
@@ -22,6 +26,9 @@ fn main() {
     let numbers: Vec<usize> = args.iter().filter_map(|a| a.parse().ok()).collect();
     let count = numbers.first().copied().unwrap_or(32_000);
     let rounds = numbers.get(1).copied().unwrap_or(5);
+    if args.iter().any(|a| a == "writer") {
+        return writer(count, rounds);
+    }
     let both = !args.iter().any(|a| a == "warm" || a == "cold");
     if both || args.iter().any(|a| a == "warm") {
         let home = if Path::new("/dev/shm").is_dir() { PathBuf::from("/dev/shm") } else { bench_dir() };
@@ -206,6 +213,71 @@ fn compare(
         println!("  {name} {time:.3} s; packhorse takes {:.2}x of that, is {:.2}x as fast", mine / time, time / mine);
     }
 }
+
+/// Samples of 15 KB, made in memory, against webdataset's ShardWriter.
+fn writer(count: usize, rounds: usize) {
+    let home = if Path::new("/dev/shm").is_dir() { PathBuf::from("/dev/shm") } else { bench_dir() };
+    let home = home.join("packhorse-bench-writer");
+    let out = home.join("out");
+    std::fs::create_dir_all(&home).expect("bench folder");
+    let fresh = || {
+        let _ = std::fs::remove_dir_all(&out);
+    };
+    let rate = |times: Vec<Duration>| count as f64 / median(times);
+    for batch in [1, 64] {
+        let times: Vec<Duration> = (0..rounds)
+            .map(|_| {
+                fresh();
+                timed(|| push_samples(&out, count, batch))
+            })
+            .collect();
+        println!("writer, {count} samples of 15 KB, {batch} at a time: {:.0} samples/s", rate(times));
+    }
+    if let Some(python) = std::env::var_os("PACKHORSE_PYTHON").filter(|path| !path.is_empty()) {
+        let script = home.join("shard_writer.py");
+        std::fs::write(&script, SHARD_WRITER).expect("script");
+        let round = || {
+            fresh();
+            std::fs::create_dir(&out).expect("out");
+            let printed = Command::new(&python).arg(&script).arg(&out).arg(count.to_string()).output().expect("python");
+            assert!(printed.status.success(), "{}", String::from_utf8_lossy(&printed.stderr));
+            let seconds = String::from_utf8_lossy(&printed.stdout).trim().parse().expect("seconds");
+            Duration::from_secs_f64(seconds)
+        };
+        println!("  webdataset's ShardWriter: {:.0} samples/s", rate((0..rounds.min(3)).map(|_| round()).collect()));
+    }
+    let _ = std::fs::remove_dir_all(&home);
+}
+
+fn push_samples(out: &Path, count: usize, batch: usize) {
+    let value: Vec<u8> = (0..15_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let fields = vec![FieldType::Text.field(KEY, false), FieldType::Blob.field("jpg", false)];
+    let schema = Arc::new(Schema::new(fields));
+    let recipe = Recipe::for_writer("webdataset", out).shard_size(256 << 20);
+    let mut writer = packhorse::session().writer(&recipe, &schema).expect("writer");
+    for from in (0..count).step_by(batch) {
+        let samples = from..count.min(from + batch);
+        let keys = StringViewArray::from_iter_values(samples.clone().map(|i| format!("{i:09}")));
+        // As a program does that gets its values from elsewhere, each batch has memory of its own.
+        let values = BinaryViewArray::from_iter_values(samples.map(|_| &value));
+        let rows = RecordBatch::try_new(schema.clone(), vec![Arc::new(keys), Arc::new(values)]).expect("rows");
+        writer.push(&rows).expect("push");
+    }
+    writer.finish().expect("finish");
+}
+
+/// Prints the seconds that the samples took, without the start of Python.
+const SHARD_WRITER: &str = r#"
+import sys, time
+import webdataset as wds
+out, count = sys.argv[1], int(sys.argv[2])
+value = bytes((i * 2654435761 % 2**32) >> 24 for i in range(15000))
+start = time.perf_counter()
+with wds.ShardWriter(f"{out}/shard-%06d.tar", maxsize=256 << 20, maxcount=10**9, verbose=0) as writer:
+    for i in range(count):
+        writer.write({"__key__": f"{i:09}", "jpg": value})
+print(time.perf_counter() - start)
+"#;
 
 fn warm(corpus: &Corpus, rounds: usize) {
     let title =

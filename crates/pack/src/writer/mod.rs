@@ -25,7 +25,7 @@ use packhorse_dataset::{Manifest, PLAN, PlanEntry, PlanWriter};
 use packhorse_storage::{Stage, Staging};
 use packhorse_transform::Transform;
 use publishing::Publishing;
-use settings::Settings;
+use settings::WriterSettings;
 use shard_threads::{Filling, ShardThreads, Shared};
 use std::collections::VecDeque;
 use std::io::{BufWriter, Write};
@@ -75,7 +75,7 @@ const PIECE: u64 = 4 << 20;
 
 impl Writer {
     pub(crate) fn new(context: WriterContext, recipe: &Recipe, schema: &SchemaRef) -> Result<Self> {
-        let settings = Settings::of(&context, recipe, schema)?;
+        let settings = WriterSettings::of(&context, recipe, schema)?;
         if let Some(need) = settings.sink.readers_need() {
             context.observer.event(&Event::Warning(need));
         }

@@ -38,7 +38,7 @@ const TAKEN: [&str; 17] = [
 const ABOUT_INPUTS: [&str; 3] = ["Inputs and dataset", "Labels and metadata", "Arrays and tables as inputs"];
 
 /// A recipe, made ready.
-pub(super) struct Settings {
+pub(super) struct WriterSettings {
     pub(super) header: PlanHeader,
     /// The columns of pushed rows: the key, then the fields by name.
     pub(super) schema: SchemaRef,
@@ -49,7 +49,7 @@ pub(super) struct Settings {
     pub(super) sink: Box<dyn Sink>,
 }
 
-impl Settings {
+impl WriterSettings {
     pub(super) fn of(context: &WriterContext, recipe: &Recipe, schema: &SchemaRef) -> Result<Self> {
         refuse_others(recipe)?;
         check_name(&recipe.name)?;
