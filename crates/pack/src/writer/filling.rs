@@ -1,6 +1,6 @@
 //! A shard while it is filled by a thread.
 
-use super::shard_threads::{HeldBytes, Shared};
+use super::shard_threads::{HeldBytes, WriterState};
 use crate::shard_packer::KEYS_OF_ROWS;
 use crossbeam_channel::{Receiver, Sender};
 use packhorse_core::{Error, Event, Result, Rows, ShardSummary, key_column};
@@ -64,7 +64,12 @@ pub(super) struct FilledShard {
 }
 
 /// Fills a shard with the rows of `pieces`, and syncs its files.
-pub(super) fn fill(shared: &Shared, name: String, mut stage: Stage, pieces: &Receiver<Piece>) -> Result<FilledShard> {
+pub(super) fn fill(
+    shared: &WriterState,
+    name: String,
+    mut stage: Stage,
+    pieces: &Receiver<Piece>,
+) -> Result<FilledShard> {
     let mut writer = shared.sink().create(shared.schema(), &mut stage)?;
     let (mut keys, mut bytes, mut samples) = (KeyList::default(), 0, 0);
     loop {

@@ -26,7 +26,7 @@ use packhorse_storage::{Stage, Staging};
 use packhorse_transform::Transform;
 use publishing::Publishing;
 use settings::WriterSettings;
-use shard_threads::{Filling, ShardThreads, Shared};
+use shard_threads::{Filling, ShardThreads, WriterState};
 use std::collections::VecDeque;
 use std::io::{BufWriter, Write};
 use std::sync::Arc;
@@ -90,7 +90,7 @@ impl Writer {
             true => (settings.steps, Vec::new()),
             false => (Vec::new(), settings.steps),
         };
-        let shared = Shared::new(settings.sink, settings.written, steps, &context);
+        let shared = WriterState::new(settings.sink, settings.written, steps, &context);
         Ok(Self {
             open: None,
             threads: ShardThreads::new(shared, context.jobs),
@@ -148,7 +148,7 @@ impl Writer {
 
     fn send(&mut self, rows: Rows, bytes: u64) -> Result<()> {
         let samples = rows.num_rows() as u64;
-        let held = Shared::hold(self.threads.shared(), bytes)?;
+        let held = WriterState::hold(self.threads.shared(), bytes)?;
         if self.open.is_none() {
             let name = format!("{}-{:06}", self.name, self.shards);
             let (open, filling) = self.threads.start(name.clone(), self.staging.stage(&name)?);

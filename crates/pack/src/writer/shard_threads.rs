@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// What all threads of a writer use.
-pub(super) struct Shared {
+pub(super) struct WriterState {
     sink: Box<dyn Sink>,
     /// The schema of the rows that the sink gets.
     schema: SchemaRef,
@@ -32,7 +32,7 @@ struct State {
 }
 
 /// Bytes of rows, free again on drop.
-pub(super) struct HeldBytes(Arc<Shared>, u64);
+pub(super) struct HeldBytes(Arc<WriterState>, u64);
 
 impl Drop for HeldBytes {
     fn drop(&mut self) {
@@ -47,7 +47,7 @@ const ROWS: u64 = 1 << 10;
 /// How often a waiting thread looks whether it should stop.
 const LOOK: Duration = Duration::from_millis(50);
 
-impl Shared {
+impl WriterState {
     pub(super) fn new(
         sink: Box<dyn Sink>,
         schema: SchemaRef,
@@ -140,7 +140,7 @@ impl Filling {
 
 /// The threads. Dropping gives up shards that are not complete.
 pub(super) struct ShardThreads {
-    shared: Arc<Shared>,
+    shared: Arc<WriterState>,
     tasks: Option<Sender<Task>>,
     waiting: Receiver<Task>,
     threads: Vec<JoinHandle<()>>,
@@ -148,12 +148,12 @@ pub(super) struct ShardThreads {
 }
 
 impl ShardThreads {
-    pub(super) fn new(shared: Arc<Shared>, most: usize) -> Self {
+    pub(super) fn new(shared: Arc<WriterState>, most: usize) -> Self {
         let (tasks, waiting) = crossbeam_channel::unbounded();
         Self { shared, tasks: Some(tasks), waiting, threads: Vec::new(), most: most.max(1) }
     }
 
-    pub(super) fn shared(&self) -> &Arc<Shared> {
+    pub(super) fn shared(&self) -> &Arc<WriterState> {
         &self.shared
     }
 
@@ -173,9 +173,9 @@ impl ShardThreads {
     }
 }
 
-fn work(shared: &Shared, waiting: &Receiver<Task>) {
+fn work(shared: &WriterState, waiting: &Receiver<Task>) {
     /// Tells the calling thread of a panic, which would wait for ever.
-    struct Alarm<'a>(&'a Shared);
+    struct Alarm<'a>(&'a WriterState);
     impl Drop for Alarm<'_> {
         fn drop(&mut self) {
             if std::thread::panicking() {
