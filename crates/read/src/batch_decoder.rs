@@ -62,8 +62,10 @@ impl BatchDecoder {
         let collate = self.work.collate.with_rows(numbers.len())?;
         let mut kept = self.kept().pop().unwrap_or_default();
         let mut fetched = self.work.spare();
-        reader.read(numbers.iter().copied(), &mut kept.wants, &mut fetched)?;
-        let batch = self.work.batch(&collate, fetched, (epoch, 0..numbers.len() as u64), &mut kept);
+        let batch = self.work.isolation.run(|| {
+            reader.read_numbers(numbers.iter().copied(), &mut kept.wants, &mut fetched)?;
+            self.work.batch(&collate, fetched, (epoch, 0..numbers.len() as u64), &mut kept)
+        });
         self.kept().push(kept);
         batch
     }

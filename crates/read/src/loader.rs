@@ -70,7 +70,7 @@ impl<D: Device> Loader<D> {
         device: D,
     ) -> Result<Self> {
         let source = registry.get(format)?.source(&Options::new(), options.limits)?;
-        let stream = Stream::start(source, input)?;
+        let stream = Stream::start(source, input, options.read.isolated)?;
         let (work, config) = SampleWork::of_stream(stream, registry, (fields, &device.needs()), options)?;
         Self::start(work, config, options, device)
     }

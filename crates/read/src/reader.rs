@@ -1,6 +1,7 @@
 //! Random access to the samples of a dataset.
 
 use crate::coalesce::coalesce;
+use crate::isolation::Isolation;
 use crate::opened::{Opened, Shards};
 use crate::sample_block::{Row, SampleBlock, Span};
 use crate::table::Tables;
@@ -32,13 +33,18 @@ pub struct ReadOptions {
     pub open: usize,
     /// The maximum size of a field, in bytes.
     pub largest: u64,
+    /// Whether reading and decoding keep away from rayon's global pool: set it in a process that was forked after rayon
+    /// was used, since the pool's threads are not there and parallel work would wait for them without end. Parts of a
+    /// batch are then decompressed one after another. Nothing that was opened before the fork can be used: open the
+    /// dataset again ([`isolated`](crate::isolated)).
+    pub isolated: bool,
 }
 
 impl Default for ReadOptions {
     /// Reads in ranges with gaps of 64 KiB, verified headers, 256 MiB of rows, 512 shards, fields of at most 2 GiB.
     fn default() -> Self {
         let access = Access::Ranges { gap: 64 << 10 };
-        Self { access, verify: Verify::Header, rows: 256 << 20, open: 512, largest: 2 << 30 }
+        Self { access, verify: Verify::Header, rows: 256 << 20, open: 512, largest: 2 << 30, isolated: false }
     }
 }
 
@@ -49,6 +55,7 @@ pub struct Reader {
     shards: Shards,
     tables: Tables,
     options: ReadOptions,
+    isolation: Isolation,
 }
 
 /// A requested field, under any of several names: the first one that a sample has.
@@ -104,7 +111,8 @@ impl Reader {
     ) -> Self {
         let shards = Shards::new(&options, opener);
         let tables = Tables::new(options.rows);
-        Self { dataset, columns, shards, tables, options }
+        let isolation = Isolation::new(options.isolated);
+        Self { dataset, columns, shards, tables, options, isolation }
     }
 
     /// The dataset.
@@ -120,7 +128,22 @@ impl Reader {
     /// Reads the samples with these numbers into `out`. An error of a single sample is its [fault](SampleBlock::fault).
     ///
     /// Errors: a number past the end (kind `Config`); a shard that can't be opened or read.
-    pub fn read(&self, numbers: impl Iterator<Item = u64>, wants: &mut Wants, out: &mut SampleBlock) -> Result<()> {
+    pub fn read(
+        &self,
+        numbers: impl Iterator<Item = u64> + Send,
+        wants: &mut Wants,
+        out: &mut SampleBlock,
+    ) -> Result<()> {
+        self.isolation.run(|| self.read_numbers(numbers, wants, out))
+    }
+
+    /// The same on this thread.
+    pub(crate) fn read_numbers(
+        &self,
+        numbers: impl Iterator<Item = u64>,
+        wants: &mut Wants,
+        out: &mut SampleBlock,
+    ) -> Result<()> {
         wants.samples.clear();
         for number in numbers {
             let place = self.dataset.find(number);

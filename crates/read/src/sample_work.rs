@@ -4,6 +4,7 @@ use crate::batch_metadata::BatchMetadata;
 use crate::epoch_order::EpochOrder;
 use crate::fields::{Collate, CollateScratch, FieldContext, FieldKind, FieldOptions, all, raw, resolve};
 use crate::free_slabs::FreeSlabs;
+use crate::isolation::Isolation;
 use crate::pipeline::PipelineConfig;
 use crate::reader::Column;
 use crate::shard_caches::ShardCaches;
@@ -27,6 +28,7 @@ pub struct SampleWork {
     ragged: usize,
     /// Memory for batches that threads do not make.
     free: Arc<FreeSlabs>,
+    pub(crate) isolation: Isolation,
     /// Used blocks, for reuse.
     bin: Mutex<Vec<SampleBlock>>,
 }
@@ -71,14 +73,12 @@ impl SampleWork {
         let near = ShardCaches::new(&dataset, &options.cache, &options.observer)?;
         let reader = Reader::with_opener(dataset, columns(&fields), options.read.clone(), near.opener());
         let dataset = reader.dataset();
-        let first = |column| first_value(&reader, column);
-        let known = FieldContext {
-            schema: dataset.schema(),
-            first: &first,
-            registry: dataset.registry(),
-            limits: options.limits,
-        };
-        let collate = collate(&fields, &known, options).map_err(|e| match (e.input(), dataset.shards().first()) {
+        let collate = Isolation::new(options.read.isolated).run(|| {
+            let first = |column| first_value(&reader, column);
+            let (schema, registry) = (dataset.schema(), dataset.registry());
+            collate(&fields, &FieldContext { schema, first: &first, registry, limits: options.limits }, options)
+        });
+        let collate = collate.map_err(|e| match (e.input(), dataset.shards().first()) {
             // All shards have the same fields, so any of them identifies the dataset.
             (None, Some(shard)) => e.in_input(&shard.name),
             _ => e,
@@ -102,9 +102,14 @@ impl SampleWork {
         let fields = chosen(fields, || all(&schema))?;
         let columns = columns(&fields);
         let steps = Steps::new(sampler(options)?, ENDLESS, (0, 0), Some(1), Remainder::Uneven)?;
-        let first = |column: usize| Ok(columns.get(column).and_then(|column| stream.first(column)));
-        let known = FieldContext { schema: &schema, first: &first, registry, limits: options.limits };
-        let collate = collate(&fields, &known, options)?;
+        let collate = Isolation::new(options.read.isolated).run(|| {
+            let first = |column: usize| Ok(columns.get(column).and_then(|column| stream.first(column)));
+            collate(
+                &fields,
+                &FieldContext { schema: &schema, first: &first, registry, limits: options.limits },
+                options,
+            )
+        })?;
         let config = config(&collate, 0, options);
         Ok((Self::new(Feed::Stream { stream, columns }, steps, 0, collate, 0, options), config))
     }
@@ -112,7 +117,8 @@ impl SampleWork {
     fn new(feed: Feed, steps: Steps, fingerprint: u64, collate: Collate, mean: usize, options: &LoaderOptions) -> Self {
         cores::look(options.threads, &options.cores, &*options.observer);
         let (remainder, ragged, free) = (options.remainder, ragged(&collate, mean), Arc::default());
-        Self { feed, steps, fingerprint, collate, remainder, ragged, free, bin: Mutex::default() }
+        let isolation = Isolation::new(options.read.isolated);
+        Self { feed, steps, fingerprint, collate, remainder, ragged, free, isolation, bin: Mutex::default() }
     }
 
     /// Fills `slab` with the fetched samples of a step, or returns the bytes needed.
@@ -154,8 +160,10 @@ impl SampleWork {
             )));
         }
         let mut kept = WorkerState::default();
-        let fetched = self.read(reader, order, &steps, step, &mut kept)?;
-        self.batch(&self.collate, fetched, steps.at(step), &mut kept)
+        self.isolation.run(|| {
+            let fetched = self.read(reader, order, &steps, step, &mut kept)?;
+            self.batch(&self.collate, fetched, steps.at(step), &mut kept)
+        })
     }
 
     /// A batch of these samples in memory of its own.
@@ -253,7 +261,7 @@ impl Work for SampleWork {
             Feed::Dataset { reader, order, .. } => (reader, order),
             Feed::Stream { stream, columns } => return self.streamed(stream, columns, step),
         };
-        self.read(reader, order, &self.steps, step, kept).map(Some)
+        self.isolation.run(|| self.read(reader, order, &self.steps, step, kept).map(Some))
     }
 
     fn stop(&self) {
@@ -274,7 +282,7 @@ impl Work for SampleWork {
         filled: &mut BatchMetadata,
         kept: &mut WorkerState,
     ) -> Result<Option<(usize, SampleBlock)>> {
-        let room = self.collate(step, &fetched, slab, filled, kept);
+        let room = self.isolation.run(|| self.collate(step, &fetched, slab, filled, kept));
         if let Ok(Some(bytes)) = room {
             return Ok(Some((bytes, fetched)));
         }
@@ -339,7 +347,7 @@ fn begin(order: &EpochOrder, fingerprint: u64, options: &LoaderOptions) -> Resul
 fn first_value(reader: &Reader, column: usize) -> Result<Option<Vec<u8>>> {
     let (mut wants, mut fetched) = (Wants::default(), SampleBlock::default());
     for number in 0..reader.dataset().len().min(LOOKED_AT) {
-        reader.read(std::iter::once(number), &mut wants, &mut fetched)?;
+        reader.read_numbers(std::iter::once(number), &mut wants, &mut fetched)?;
         if let Some(bytes) = fetched.value(0, column).and_then(|value| raw(value).ok()) {
             return Ok(Some(bytes.to_vec()));
         }

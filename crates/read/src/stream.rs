@@ -1,5 +1,6 @@
 //! Samples that can be read only once and in order, from a pipe or a compressed tar.
 
+use crate::isolation::isolated;
 use crate::reader::Column;
 use crate::sample_block::{Piece, Row, SampleBlock};
 use packhorse_core::{Error, Input, KEY, Result, Rows, Sample, SchemaRef, Source, key_column};
@@ -66,8 +67,9 @@ struct State {
 }
 
 impl Stream {
-    /// Starts reading `input` on a thread of its own, which ends with the input or when this is dropped.
-    pub(crate) fn start(source: Box<dyn Source>, input: Box<dyn Input>) -> Result<Self> {
+    /// Starts reading `input` on a thread of its own, which ends with the input or when this is dropped; away from rayon's
+    /// global pool if `alone`.
+    pub(crate) fn start(source: Box<dyn Source>, input: Box<dyn Input>, alone: bool) -> Result<Self> {
         let (sender, blocks) = sync_channel(BLOCKS);
         let name = input.name().to_owned();
         let thread = std::thread::Builder::new().name("packhorse-stream".to_owned());
@@ -80,7 +82,7 @@ impl Stream {
                 while send(rows.next().transpose()) {}
                 Ok(())
             };
-            if let Err(error) = read() {
+            if let Err(error) = if alone { isolated(read).flatten() } else { read() } {
                 send(Err(error));
             }
         };

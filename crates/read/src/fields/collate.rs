@@ -1,13 +1,13 @@
 //! Collates samples into a slab, row by row. Skipped samples leave no gaps: the next sample takes the row.
 
-use super::field_decoder::FieldDecoder;
+use super::field_decoder::{FieldDecoder, PictureDecoder};
 use super::resolve::ResolvedField;
 use crate::batch::aligned;
 use crate::batch_metadata::BatchMetadata;
 use crate::{Layout, SampleBlock};
 use packhorse_core::{Error, Event, Kind, Limits, Observer, Result};
 use packhorse_order::draw;
-use packhorse_transform::image::{Draws, ViewDecoder};
+use packhorse_transform::image::Draws;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ pub(crate) struct Collate {
 #[derive(Default)]
 pub(crate) struct CollateScratch {
     /// One decoder per field of pictures.
-    decoders: Vec<Option<ViewDecoder>>,
+    decoders: Vec<Option<PictureDecoder>>,
     /// The size of each row and ragged field, in bytes.
     sizes: Vec<usize>,
     /// Whether each row is skipped.
@@ -105,7 +105,7 @@ impl Collate {
     fn prepare(&self, scratch: &mut CollateScratch) -> Result<()> {
         if scratch.decoders.len() != self.fields.len() {
             let decoder =
-                |field: &ResolvedField| field.view.map(|view| ViewDecoder::new(view, self.limits)).transpose();
+                |field: &ResolvedField| field.view.map(|view| PictureDecoder::new(view, self.limits)).transpose();
             scratch.decoders = self.fields.iter().map(decoder).collect::<Result<_>>()?;
         }
         Ok(())

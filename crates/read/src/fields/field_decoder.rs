@@ -1,11 +1,12 @@
 //! Decodes a value of a field into a batch.
 
+use super::normalize::{Axes, PixelTable};
 use crate::Value;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int32Type;
 use arrow_array::{Array, ArrayRef, BinaryViewArray, StringViewArray};
-use packhorse_core::{Codec, DataType, Error, Field, KEY, Result, Rows, Schema, bytes_of, element_width};
-use packhorse_transform::image::{Draws, ViewDecoder};
+use packhorse_core::{Codec, DataType, Error, Field, KEY, Limits, Result, Rows, Schema, bytes_of, element_width};
+use packhorse_transform::image::{Draws, View, ViewDecoder};
 use std::sync::Arc;
 
 /// How values of a field are decoded into a batch.
@@ -26,6 +27,30 @@ pub(crate) enum FieldDecoder {
     Picture { height: u32, width: u32 },
     /// A picture of its own size.
     Pictures,
+    /// A picture of one size, as normalised pixels.
+    Normalized { height: u32, width: u32, axes: Axes, table: Box<PixelTable> },
+}
+
+/// Decodes pictures of one field, on one thread.
+pub(crate) struct PictureDecoder {
+    view: ViewDecoder,
+    /// Pixels on their way to a batch that holds them in another form.
+    pixels: Vec<u8>,
+}
+
+impl PictureDecoder {
+    pub(crate) fn new(view: View, limits: Limits) -> Result<Self> {
+        Ok(Self { view: ViewDecoder::new(view, limits)?, pixels: Vec::new() })
+    }
+
+    /// Decodes a picture into `out`, normalised.
+    fn normalized(&mut self, bytes: &[u8], draws: Draws, table: &PixelTable, out: &mut [u8]) -> Result<()> {
+        // Stale pixels are overwritten: the decoder fills all of its output.
+        self.pixels.resize(out.len() / 4, 0);
+        self.view.decode_into(bytes, draws, &mut self.pixels)?;
+        table.write(&self.pixels, out);
+        Ok(())
+    }
 }
 
 /// The text form of numbers in blobs.
@@ -57,12 +82,12 @@ impl Encoded {
 
 impl FieldDecoder {
     /// The size of a ragged value in the slab, in bytes.
-    pub(crate) fn measure(&self, value: Value<'_>, decoder: Option<&mut ViewDecoder>) -> Result<usize> {
+    pub(crate) fn measure(&self, value: Value<'_>, decoder: Option<&mut PictureDecoder>) -> Result<usize> {
         Ok(match self {
             FieldDecoder::Bytes => raw(value)?.len(),
             FieldDecoder::Pictures => {
                 let decoder = decoder.ok_or_else(|| Error::bug("a picture without a decoder"))?;
-                let (height, width) = decoder.size(raw(value)?)?;
+                let (height, width) = decoder.view.size(raw(value)?)?;
                 height as usize * width as usize * 3
             }
             FieldDecoder::Ragged { width, encoded, .. } => {
@@ -76,7 +101,7 @@ impl FieldDecoder {
     pub(crate) fn write(
         &self,
         value: Value<'_>,
-        decoder: Option<&mut ViewDecoder>,
+        decoder: Option<&mut PictureDecoder>,
         draws: Draws,
         out: &mut [u8],
         shape: &mut [u8],
@@ -85,9 +110,13 @@ impl FieldDecoder {
             FieldDecoder::Bytes => fit(raw(value)?, out),
             FieldDecoder::Picture { .. } | FieldDecoder::Pictures => {
                 let decoder = decoder.ok_or_else(|| Error::bug("a picture without a decoder"))?;
-                let (height, width) = decoder.decode_into(raw(value)?, draws, out)?;
+                let (height, width) = decoder.view.decode_into(raw(value)?, draws, out)?;
                 numbers([height as i32, width as i32, 3].into_iter(), shape);
                 Ok(())
+            }
+            FieldDecoder::Normalized { table, .. } => {
+                let decoder = decoder.ok_or_else(|| Error::bug("a picture without a decoder"))?;
+                decoder.normalized(raw(value)?, draws, table, out)
             }
             FieldDecoder::Number { data_type, text, .. } => match value {
                 Value::Bytes(bytes) => text.number(bytes, data_type, out),

@@ -2,11 +2,13 @@
 
 mod collate;
 mod field_decoder;
+mod normalize;
 mod resolve;
 
 pub use collate::OnError;
 pub(crate) use collate::{Collate, CollateScratch};
 pub(crate) use field_decoder::raw;
+pub use normalize::{Axes, Normalize};
 pub(crate) use resolve::{FieldContext, all, resolve};
 
 use crate::Column;
@@ -50,6 +52,9 @@ pub enum FieldKind {
     /// A JPEG or PNG as pixels: `UInt8 [batch, height, width, 3]`; ragged with `NAME.shape` (`Int32 [batch, 3]`) if each keeps
     /// its own size.
     Picture(View),
+    /// The same as normalised pixels: `Float32 [batch, 3, height, width]`, or `[batch, height, width, 3]` ([`Axes`]). For
+    /// views of one size only.
+    Normalized(View, Normalize),
     /// A number (as text in blobs): `[batch]` of this type.
     Number(DataType),
     /// A number in a JSON blob, under this path (`size.width`, `boxes.0.label`): `[batch]` of this type.

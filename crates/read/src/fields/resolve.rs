@@ -1,6 +1,7 @@
 //! From the requested fields and a dataset's schema to decoders and a layout.
 
 use super::field_decoder::{Encoded, FieldDecoder, Text, width_of};
+use super::normalize::{Axes, PixelTable};
 use super::{FieldKind, FieldOptions};
 use crate::Layout;
 use packhorse_core::{
@@ -101,6 +102,18 @@ impl Look<'_> {
                     Some((height, width)) => FieldDecoder::Picture { height, width },
                     None => FieldDecoder::Pictures,
                 };
+                return Ok((cell, Some(*view)));
+            }
+            FieldKind::Normalized(view, normalize) => {
+                self.must(blob, "does not hold bytes, so it can't be a picture")?;
+                self.must(
+                    view.shape().is_some(),
+                    "can't be normalised where pictures keep their own sizes: give a view of one size",
+                )?;
+                let (height, width) = view.shape().unwrap_or_default();
+                let table = PixelTable::new(normalize).map_err(|error| error.in_field(&self.field.name))?;
+                let axes = normalize.axes;
+                let cell = FieldDecoder::Normalized { height, width, axes, table: Box::new(table) };
                 return Ok((cell, Some(*view)));
             }
             FieldKind::Bytes => {
@@ -263,6 +276,15 @@ fn place(
             let (height, width) = (*height as usize, *width as usize);
             layout.push(name, DataType::UInt8, 1, vec![batch, height, width, 3])?;
             height * width * 3
+        }
+        FieldDecoder::Normalized { height, width, axes, .. } => {
+            let (height, width) = (*height as usize, *width as usize);
+            let shape = match axes {
+                Axes::Chw => vec![batch, 3, height, width],
+                Axes::Hwc => vec![batch, height, width, 3],
+            };
+            layout.push(name, DataType::Float32, 4, shape)?;
+            height * width * 3 * 4
         }
     };
     if ragged {
