@@ -1,8 +1,9 @@
 //! Samples as read: fields as bytes, or rows of typed values.
 
 use crate::mapping::Mapping;
-use arrow_array::{Array, ArrayRef};
-use packhorse_core::{Error, Rows};
+use arrow_array::{Array, ArrayRef, BinaryViewArray, new_null_array};
+use arrow_select::interleave::interleave;
+use packhorse_core::{Error, Field, Result, Rows};
 use std::sync::Arc;
 
 /// Samples that were read together, in the requested order. Its memory is reused.
@@ -114,6 +115,35 @@ impl SampleBlock {
                 (!array.is_null(row)).then_some(Value::Row(array, row))
             }
         }
+    }
+
+    /// The values of the requested column `column` of all samples, as an array of the type of `field`; nulls for samples that
+    /// lack it. Bytes are copied.
+    ///
+    /// Errors: a schema that is not that of the rows (kind `Bug`).
+    pub fn column(&self, column: usize, field: &Field) -> Result<ArrayRef> {
+        let typed = |row: usize| match self.rows.get(row)? {
+            Row::Typed { piece, row } => Some((*piece, *row)),
+            Row::Bytes => None,
+        };
+        if typed(0).is_none() {
+            let values = (0..self.len()).map(|row| match self.value(row, column) {
+                Some(Value::Bytes(bytes)) => Some(bytes),
+                _ => None,
+            });
+            return Ok(Arc::new(values.collect::<BinaryViewArray>()));
+        }
+        // After the pieces there is one null, for samples without the column.
+        let null = new_null_array(field.data_type(), 1);
+        let array = |piece: &Piece| Some(Arc::clone(piece.rows.columns().get((*piece.columns.get(column)?)?)?));
+        let found: Vec<Option<ArrayRef>> = self.pieces.iter().map(array).collect();
+        let lacks = |piece: usize| found.get(piece).is_none_or(Option::is_none);
+        let places: Vec<(usize, usize)> = (0..self.len())
+            .map(|row| typed(row).filter(|(piece, _)| !lacks(*piece)).unwrap_or((found.len(), 0)))
+            .collect();
+        let arrays: Vec<&dyn Array> =
+            found.iter().map(|array| &**array.as_ref().unwrap_or(&null)).chain([&*null]).collect();
+        interleave(&arrays, &places).map_err(|error| Error::bug(format!("field {}: {error}", field.name())))
     }
 
     pub(crate) fn bytes_of(&self, span: Span) -> Option<&[u8]> {

@@ -189,6 +189,18 @@ impl Dataset {
         Error::config(format!("sample {number} is beyond the {} samples of the dataset", self.len()))
     }
 
+    /// The names of its splits, in the order of their shards; empty without splits.
+    pub fn splits(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for run in self.runs.iter() {
+            let split = self.shards.get(run.shard as usize).and_then(|shard| shard.split.as_ref());
+            if let Some(split) = split.filter(|split| !names.contains(split)) {
+                names.push(split.clone());
+            }
+        }
+        names
+    }
+
     /// The samples of one split.
     ///
     /// Errors (kind `Config`): no such split; the message lists the existing ones.

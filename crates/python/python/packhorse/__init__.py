@@ -1,0 +1,78 @@
+"""packhorse packs many small files into few large shards, and streams shards to training loops.
+
+```python
+import packhorse
+
+packhorse.pack("photos", "shards", to="webdataset", labels="folders", shuffle=7)
+loader = packhorse.open("shards").loader(256, fields={"image": packhorse.Image("jpg", 224), "label": "cls"})
+for batch in loader:
+    images, labels = batch["image"].torch(), batch["label"].torch()
+```
+"""
+
+from ._batch import Batch, Keys, Ragged as RaggedArray
+from ._dataset import Dataset, concat
+from ._dataset import open_dataset as open
+from ._errors import (
+    CancelledError,
+    ChangedError,
+    ConfigError,
+    ContentError,
+    Error,
+    IncompleteError,
+    InternalError,
+    LimitError,
+    MissingFileError,
+    StateError,
+    StorageError,
+    UnsupportedError,
+)
+from ._fields import Auto, Bits, Bytes, Dense, Draws, Field, Image, Json, Number, Ragged
+from ._loader import Loader
+from ._pack import Packed, Verification, convert, pack, repair, stat, tokenize, verify
+from ._packhorse import Array, __version__, features
+from ._writer import Writer
+
+__all__ = [
+    "Array",
+    "Auto",
+    "Batch",
+    "Bits",
+    "Bytes",
+    "CancelledError",
+    "ChangedError",
+    "ConfigError",
+    "ContentError",
+    "Dataset",
+    "Dense",
+    "Draws",
+    "Error",
+    "Field",
+    "Image",
+    "IncompleteError",
+    "InternalError",
+    "Json",
+    "Keys",
+    "LimitError",
+    "Loader",
+    "MissingFileError",
+    "Number",
+    "Packed",
+    "Ragged",
+    "RaggedArray",
+    "StateError",
+    "StorageError",
+    "UnsupportedError",
+    "Verification",
+    "Writer",
+    "__version__",
+    "concat",
+    "convert",
+    "features",
+    "open",
+    "pack",
+    "repair",
+    "stat",
+    "tokenize",
+    "verify",
+]

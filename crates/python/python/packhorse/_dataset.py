@@ -1,0 +1,218 @@
+"""Datasets: samples by number, views of them, and loaders."""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, overload
+
+from . import _packhorse
+from ._batch import Batch
+from ._fields import Fields, describe
+
+if TYPE_CHECKING:
+    from ._loader import Loader
+    from .torch import TorchDataset
+
+
+class Dataset:
+    """A sequence of samples in shards, numbered from 0.
+
+    `len(ds)` is the number of samples, `ds[i]` is one as a dictionary: its key as `__key__`, and its fields as they are
+    stored (bytes, text, numbers, arrays). `ds[a:b]`, `split`, `where`, `take` and `subset` are views: nothing is copied.
+    Datasets can be pickled, and used in forked processes.
+    """
+
+    def __init__(self, place: str, how: tuple[Any, ...] = (None, {}, None), views: tuple[Any, ...] = ()) -> None:
+        self._place = place
+        self._how = how
+        self._views = views
+        self._open(None)
+
+    def _open(self, ours: _packhorse.Dataset | None) -> None:
+        self._pid = os.getpid()
+        self._decoders: dict[Any, _packhorse.Decoder] = {}
+        if ours is None:
+            ours = _packhorse.Dataset.open(self._place, *self._how)
+            for view in self._views:
+                ours = _view(ours, view)
+        self._opened = ours
+
+    @property
+    def _ours(self) -> _packhorse.Dataset:
+        if self._pid != os.getpid():
+            self._open(None)
+        return self._opened
+
+    def _with(self, *view: Any) -> Dataset:
+        made = object.__new__(Dataset)
+        made._place, made._how, made._views = self._place, self._how, (*self._views, view)
+        made._open(_view(self._ours, view))
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Dataset, (self._place, self._how, self._views))
+
+    def __len__(self) -> int:
+        return len(self._ours)
+
+    @overload
+    def __getitem__(self, at: int) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, at: slice | Iterable[int]) -> Dataset: ...
+    def __getitem__(self, at: int | slice | Iterable[int]) -> dict[str, Any] | Dataset:
+        if isinstance(at, slice):
+            numbers = range(*at.indices(len(self)))
+            return self._with("slice", numbers.start, max(numbers.start, numbers.stop)) if at.step in (None, 1) else self.subset(numbers)
+        if hasattr(at, "__index__"):
+            number = at.__index__()
+            number += len(self) if number < 0 else 0
+            if not 0 <= number < len(self):
+                raise IndexError(f"sample {at} of {len(self)}")
+            return self._ours.samples([number])[0]
+        return self.subset(at)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for start in range(0, len(self), 64):
+            yield from self._ours.samples(list(range(start, min(start + 64, len(self)))))
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """The fields of samples and their types."""
+        return dict(self._ours.fields())
+
+    @property
+    def classes(self) -> list[str]:
+        """The names of classes: a label is a position in this list. Empty if the dataset has no class list."""
+        return self._ours.classes()
+
+    @property
+    def splits(self) -> list[str]:
+        """The names of the splits; empty without splits."""
+        return self._ours.splits()
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys of all samples. Reads indexes, or the column of keys; no other data."""
+        return self._ours.keys()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the shards."""
+        return self._ours.bytes()
+
+    def split(self, name: str) -> Dataset:
+        """The samples of one split."""
+        return self._with("split", name)
+
+    def take(self, samples: int) -> Dataset:
+        """The first samples, or all if there are fewer."""
+        return self._with("slice", 0, min(samples, len(self)))
+
+    def subset(self, numbers: Iterable[int]) -> Dataset:
+        """The samples of these numbers, in this order; numbers may repeat."""
+        return self._with("subset", array("Q", numbers))
+
+    def where(self, *, keys: str | os.PathLike[str] | Iterable[str]) -> Dataset:
+        """The samples with these keys, in the dataset's order. `keys` are the keys, or a file with one on each line.
+
+        A key that no sample has is an error.
+        """
+        if isinstance(keys, (str, os.PathLike)):
+            with open(keys, encoding="utf-8") as lines:
+                wanted = [line.rstrip("\r\n") for line in lines if line.strip()]
+        else:
+            wanted = list(keys)
+        numbers, missing = self._ours.find(wanted)
+        if missing:
+            from ._errors import ConfigError
+
+            raise ConfigError(
+                f"{len(missing)} of {len(wanted)} keys are not in {self._place}; the first is {missing[0]!r}",
+                kind="config", code="bad-request", input=self._place, sample=missing[0],
+            )  # fmt: skip
+        return self.subset(numbers)
+
+    def batch(self, numbers: Iterable[int], fields: Fields = None, *, seed: int = 0, epoch: int = 0) -> Batch:
+        """The samples of these numbers as a batch, decoded as a loader with this seed does in this epoch."""
+        described = describe(fields)
+        key = (repr(described), seed)
+        ours = self._ours
+        decoder = self._decoders.get(key)
+        if decoder is None:
+            decoder = self._decoders[key] = _packhorse.Decoder(ours, described, seed, False, False)
+        return Batch(decoder.decode(list(numbers), epoch))
+
+    def loader(self, batch: int, **settings: Any) -> Loader:
+        """Shuffled batches of `batch` samples: see `Loader` for the settings."""
+        from ._loader import Loader
+
+        return Loader(self, batch, **settings)
+
+    def torch(self, fields: Fields = None, *, transform: Any = None, seed: int = 0) -> TorchDataset:
+        """As a map-style dataset for `torch.utils.data.DataLoader`."""
+        from .torch import TorchDataset
+
+        return TorchDataset(self, fields, transform=transform, seed=seed)
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self._ours.arrow_stream()
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}: {kind}" for name, kind in self.fields.items())
+        return f"Dataset({self._place!r}, {len(self)} samples, {{{fields}}})"
+
+
+class _Concat(Dataset):
+    """Several datasets, one after another."""
+
+    def __init__(self, parts: tuple[Dataset, ...], views: tuple[Any, ...] = ()) -> None:
+        self._parts = parts
+        super().__init__(", ".join(part._place for part in parts), (), views)
+
+    def _open(self, ours: _packhorse.Dataset | None) -> None:
+        if ours is None:
+            ours = _packhorse.Dataset.concat([part._ours for part in self._parts])
+            for view in self._views:
+                ours = _view(ours, view)
+        super()._open(ours)
+
+    def _with(self, *view: Any) -> Dataset:
+        return _Concat(self._parts, (*self._views, view))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_Concat, (self._parts, self._views))
+
+
+def _view(ours: _packhorse.Dataset, view: tuple[Any, ...]) -> _packhorse.Dataset:
+    name, *given = view
+    if name == "subset":
+        return ours.subset(given[0].tolist())
+    made: _packhorse.Dataset = getattr(ours, name)(*given)
+    return made
+
+
+def open_dataset(
+    place: str | os.PathLike[str],
+    *,
+    format: str | None = None,
+    read: Mapping[str, str] | None = None,
+    indexes: str | os.PathLike[str] | None = None,
+) -> Dataset:
+    """Opens the dataset at `place`: a path, `s3://bucket/prefix` or `http(s)://host/path`.
+
+    It is a folder that packhorse sealed, or third-party shards: a folder, a file, or a pattern such as
+    `shard-{000..127}.tar` or `*.parquet`. `format` names the format of files whose names do not tell it, `read` holds
+    settings of its reader, and `indexes` is a folder that keeps the indexes of third-party shards.
+    """
+    text = os.fspath(place)
+    if "://" not in text:
+        text = os.path.abspath(text)
+    index = None if indexes is None else os.path.abspath(os.fspath(indexes))
+    return Dataset(text, (format, dict(read or {}), index))
+
+
+def concat(datasets: Iterable[Dataset]) -> Dataset:
+    """Several datasets, one after another. Their fields must have the same types."""
+    return _Concat(tuple(datasets))

@@ -1,0 +1,196 @@
+"""What the fields of batches are made from, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Union
+
+Described = tuple[str, str, str, bool, Any]
+
+
+class Field:
+    """A field of batches, made from the field `source` of samples; of several (`"jpg;png"`) from the first that a sample has.
+
+    A sample that lacks the field is an error, unless `required` is False: then its row is zeros, or empty.
+    """
+
+    kind = "auto"
+
+    def __init__(self, source: str | None = None, *, required: bool = True) -> None:
+        self.source = source
+        self.required = required
+
+    def _settings(self) -> Any:
+        return None
+
+    def _describe(self, name: str) -> Described:
+        return (name, self.source or name, self.kind, self.required, self._settings())
+
+    def __repr__(self) -> str:
+        told = ", ".join(f"{name}={value!r}" for name, value in self.__dict__.items())
+        return f"{type(self).__name__}({told})"
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.__dict__ == other.__dict__
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+
+class Auto(Field):
+    """The form that the field's type suggests: numbers as they are, arrays of one shape dense, other arrays, bytes and text
+    ragged, `cls` as a number, `npy` as an array."""
+
+
+class Bytes(Field):
+    """The bytes as they are stored: ragged `uint8`."""
+
+    kind = "bytes"
+
+
+class Dense(Field):
+    """Arrays of one shape: `[batch, ...]`."""
+
+    kind = "dense"
+
+
+class Ragged(Field):
+    """Arrays of any lengths, as values and offsets."""
+
+    kind = "ragged"
+
+
+class Bits(Field):
+    """Booleans of one shape, eight in a byte, the first in the lowest bit: `uint8 [batch, ceil(n / 8)]`."""
+
+    kind = "bits"
+
+
+class Draws(Field):
+    """The key of a sample's random numbers in its epoch: `uint64 [batch]`. It reads no field."""
+
+    kind = "draws"
+
+
+class Number(Field):
+    """A number, in bytes or text too: `[batch]` of `dtype`."""
+
+    kind = "number"
+
+    def __init__(self, source: str | None = None, dtype: str = "int64", *, required: bool = True) -> None:
+        super().__init__(source, required=required)
+        self.dtype = dtype
+
+    def _settings(self) -> Any:
+        return self.dtype
+
+
+class Json(Field):
+    """A number in a field of JSON, under `path` (`"size.width"`, `"boxes.0.label"`): `[batch]` of `dtype`."""
+
+    kind = "json"
+
+    def __init__(self, source: str, path: str, dtype: str = "int64", *, required: bool = True) -> None:
+        super().__init__(source, required=required)
+        self.path = path
+        self.dtype = dtype
+
+    def _settings(self) -> Any:
+        return (self.path, self.dtype)
+
+
+class Image(Field):
+    """Pictures as pixels: red, green and blue, upright as their EXIF says.
+
+    `size` is a side in pixels or `(height, width)`; None keeps each picture's own size, ragged. `crop` is
+
+    * `"random"`: torchvision's `RandomResizedCrop(size, scale, ratio)`;
+    * `"center"`: the shorter side is scaled to `short` (by default 8/7 of `size`, as 256 for 224), then the centre is cut out;
+    * `"squash"`: the whole picture, whatever its proportions;
+    * `"exact"`: every picture must have this size.
+
+    `flip` is the probability of a left-right flip. Random numbers depend on the loader's seed, the epoch and the sample alone.
+    Without `normalize` pixels are `uint8 [batch, height, width, 3]`. `normalize=True` (0 to 1), `"imagenet"` or `(mean, std)`
+    makes them `float32`, `(value / 255 - mean) / std`, as `[batch, 3, height, width]`, or with the channels last if
+    `channels_last`.
+    """
+
+    kind = "image"
+
+    def __init__(
+        self,
+        source: str = "jpg;jpeg;png;webp",
+        size: int | tuple[int, int] | None = None,
+        *,
+        crop: str | None = None,
+        flip: float = 0.0,
+        short: int | None = None,
+        scale: tuple[float, float] = (0.08, 1.0),
+        ratio: tuple[float, float] = (3 / 4, 4 / 3),
+        filter: str = "bilinear",
+        normalize: bool | str | tuple[Iterable[float], Iterable[float]] | None = None,
+        channels_last: bool = False,
+        reduced: bool = False,
+        required: bool = True,
+    ) -> None:
+        super().__init__(source, required=required)
+        crops = ("random", "center", "squash", "exact")
+        if crop is not None and crop not in crops:
+            raise ValueError(f"crop={crop!r} is none of {', '.join(crops)}")
+        if crop is not None and size is None:
+            raise ValueError(f"crop={crop!r} needs a size")
+        if filter not in ("bilinear", "bicubic"):
+            raise ValueError(f"filter={filter!r} is neither bilinear nor bicubic")
+        self.size = (size, size) if isinstance(size, int) else size
+        self.crop = crop or ("keep" if size is None else "center")
+        self.flip = flip
+        self.short = short
+        self.scale = scale
+        self.ratio = ratio
+        self.filter = filter
+        self.normalize = _normalize(normalize)
+        self.channels_last = channels_last
+        self.reduced = reduced
+
+    def _settings(self) -> Any:
+        height, width = self.size or (0, 0)
+        short = self.short or max(height, width) * 8 // 7
+        normalize = None if self.normalize is None else (*self.normalize, self.channels_last)
+        return (
+            self.crop, height, width, short, self.scale, self.ratio, self.flip, self.filter, self.reduced, normalize,
+        )  # fmt: skip
+
+
+def _normalize(asked: Any) -> tuple[list[float], list[float]] | None:
+    if asked is None or asked is False:
+        return None
+    if asked is True:
+        return [0.0] * 3, [1.0] * 3
+    if asked == "imagenet":
+        return [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
+    if isinstance(asked, str):
+        raise ValueError(f"normalize={asked!r} is neither 'imagenet' nor a pair of mean and std")
+    mean, std = (list(map(float, part)) for part in asked)
+    if len(mean) != 3 or len(std) != 3:
+        raise ValueError("normalize takes three means and three standard deviations")
+    return mean, std
+
+
+Fields = Union[Mapping[str, Union[Field, str]], Iterable[str], None]
+
+
+def describe(fields: Fields) -> list[Described]:
+    """The fields as the compiled part takes them. A text stands for `Auto` of that field."""
+    if fields is None:
+        return []
+    if isinstance(fields, str):
+        fields = [fields]
+    named = fields if isinstance(fields, Mapping) else {name: Auto(name) for name in fields}
+    described = []
+    for name, field in named.items():
+        if isinstance(field, str):
+            field = Auto(field)
+        if not isinstance(field, Field):
+            raise TypeError(f"field {name!r} is {field!r}; give the name of a field, or packhorse.Image, Auto, Bytes, …")
+        described.append(field._describe(name))
+    return described

@@ -1,0 +1,291 @@
+"""Loaders: batches in an order that is a function of seed, epoch and position."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from . import _packhorse
+from ._batch import Batch
+from ._dataset import Dataset
+from ._fields import Fields, describe
+from ._place import rank_and_world
+
+if TYPE_CHECKING:
+    from .torch import TorchLoader
+
+State = dict[str, Any]
+
+
+class Loader:
+    """Batches of a dataset, read and decoded ahead by threads.
+
+    Each `for` over a loader is a whole epoch, with an order of its own; after `load_state_dict` the first is the rest of one.
+    A `for` that is left early ends its epoch.
+
+    * `fields`: `{"image": Image("jpg;png", 224), "label": "cls"}`; all fields of the dataset without it.
+    * `shuffle`: `"blocks:16"` (shards are shuffled, and the samples of 16 shards together), `"full"` or `"sequential"`.
+    * `place`: `(rank, world)`, or `"auto"`: torch.distributed, or the launcher's environment variables.
+    * `cache`: a folder for whole shards, or bytes of memory (`"8GiB"`).
+    * `on_error`: `"fail"`, or `"skip"` bad samples, with a warning for each.
+    * `remainder`: what becomes of samples that fill no step on every rank: `"drop"`, `"pad"` (samples from the start of the
+      epoch repeat) or `"uneven"` (smaller batches).
+    * `threads`: how many decode, `ahead`: how many batches are ready or in work, `readers`: how many threads read.
+    * `verify`: compare the checksum of every field.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        batch: int,
+        *,
+        fields: Fields = None,
+        seed: int = 0,
+        shuffle: str = "blocks:16",
+        place: str | tuple[int, int] = "auto",
+        device: str = "cpu",
+        cache: str | os.PathLike[str] | int | None = None,
+        on_error: str = "fail",
+        remainder: str = "drop",
+        threads: int | None = None,
+        ahead: int | None = None,
+        readers: int | None = None,
+        verify: bool = False,
+    ) -> None:
+        _one_of("on_error", on_error, "fail", "skip")
+        _one_of("remainder", remainder, "drop", "pad", "uneven")
+        if device != "cpu":
+            from ._errors import UnsupportedError
+
+            raise UnsupportedError(f"device={device!r}: the Python package has batches in host memory only", kind="unsupported")
+        if place != "auto" and not isinstance(place, tuple):
+            raise ValueError(f"place={place!r} is neither 'auto' nor (rank, world)")
+        if batch < 1:
+            raise ValueError(f"batch={batch} is less than one sample")
+        ram, folder = _cache(cache)
+        self.dataset = dataset
+        self.batch = batch
+        self._described = describe(fields)
+        self._place = place
+        self._settings = {
+            "batch": batch, "seed": seed, "shuffle": shuffle, "remainder": remainder, "skip": on_error == "skip",
+            "threads": threads, "ahead": ahead, "readers": readers, "verify": verify, "ram": ram, "dir": folder,
+        }  # fmt: skip
+        self._reset(None)
+
+    def _reset(self, resume: State | None) -> None:
+        self._pid = os.getpid()
+        self._pipeline: _packhorse.Pipeline | None = None
+        self._resume = resume
+        # Batches left of the epoch; None before one begins.
+        self._left: int | None = None
+        # Whether one of it was taken.
+        self._begun = False
+        self._turn = 0
+
+    # --- epochs -------------------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Batch]:
+        pipeline = self._running()
+        if self._left and self._begun:
+            # The epoch before was left early.
+            self.set_epoch(self.epoch + 1)
+            pipeline = self._running()
+        each, left = pipeline.steps()
+        self._left, self._begun = left or each, False
+        self._turn += 1
+        if each == 0:
+            warnings.warn(f"a step of {self.batch} samples a rank is more than the {len(self.dataset)} samples: no batch")
+        return _Epoch(self, self._turn)
+
+    def _next(self, turn: int) -> Batch:
+        if self._pid != os.getpid():
+            raise RuntimeError("this process was forked inside of an epoch: begin a new `for` over the loader")
+        if turn != self._turn or self._pipeline is None:
+            raise RuntimeError("another `for` over this loader began, or its state was set")
+        if not self._left:
+            raise StopIteration
+        left, self._begun = self._left, True
+        # A batch that can't be made counts as a step; one that was not awaited to the end does not.
+        self._left = left - 1
+        try:
+            batch = self._pipeline.next()
+        except KeyboardInterrupt:
+            self._left = left
+            raise
+        self._tell()
+        if batch is None:
+            raise StopIteration
+        return Batch(batch)
+
+    def __len__(self) -> int:
+        """The number of batches of a whole epoch on each rank."""
+        step = self.batch * self.place[1]
+        rest = 0 if self._settings["remainder"] == "drop" else step - 1
+        return (len(self.dataset) + rest) // step
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """The rank of this loader, and the number of ranks that share the samples."""
+        if isinstance(self._place, str):
+            self._place = rank_and_world()
+        return self._place
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the last batch, or of the next one if none was taken."""
+        return int(self.state_dict()["epoch"])
+
+    def set_epoch(self, epoch: int) -> None:
+        """Makes the next `for` that of `epoch`. In the middle of that epoch, after `load_state_dict`, it goes on there."""
+        state = self.state_dict()
+        ended = self._left == 0 and state["epoch"] + 1 == epoch
+        if ended or (state["epoch"] == epoch and not self._left and (self._left is None or state["consumed"] == 0)):
+            return
+        self._close(state | {"epoch": epoch, "consumed": 0})
+
+    # --- state --------------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> State:
+        """The progress of all ranks together: equal on every rank after the same number of batches. A loader of any world
+        size and batch size continues from it with the very next sample."""
+        if self._pid == os.getpid() and self._pipeline is None and self._resume is not None:
+            return dict(self._resume)
+        state: State = json.loads(self._running().state())
+        return state
+
+    def load_state_dict(self, state: State) -> None:
+        """Continues from a state. Raises `StateError` if it is of another dataset, shuffle or seed."""
+        before = self.state_dict()
+        self._close(dict(state))
+        try:
+            self._running()
+        except BaseException:
+            self._close(before)
+            raise
+
+    def at(self, step: int, rank: int | None = None, world: int | None = None) -> Batch:
+        """The batch of any step and rank again, by arithmetic. Steps count from the start of epoch 0, as if all had had this
+        batch size and `world`."""
+        own = self.place
+        return Batch(self._running().at(step, own[0] if rank is None else rank, own[1] if world is None else world))
+
+    # --- what runs ----------------------------------------------------------------------------------------------------
+
+    def explain(self) -> str:
+        """What runs where: ranks, order, threads, fields."""
+        rank, world = self.place
+        set_ = self._settings
+        lines = [
+            f"{len(self.dataset)} samples of {self.dataset._place}",
+            f"rank {rank} of {world}: {len(self)} batches of {self.batch} an epoch; shuffle {set_['shuffle']}, seed {set_['seed']}",
+            f"threads: {set_['threads'] if set_['threads'] is not None else os.cpu_count()} decode, "
+            f"{set_['readers'] if set_['readers'] is not None else 2} read",
+        ]
+        cached = [f"{set_['ram']} in memory"] * bool(set_["ram"]) + [f"shards in {set_['dir']}"] * bool(set_["dir"])
+        lines.append(f"cache: {', '.join(cached) or 'none'}")
+        for name, kind, shape, ragged in self._running().layout():
+            dims = ["?" if ragged else str(shape[0]), *map(str, shape[1:])]
+            lines.append(f"  {name}: {kind} [{', '.join(dims)}]")
+        return "\n".join(lines)
+
+    def stats(self) -> dict[str, float]:
+        """Batches taken, how many of them were late (the caller waited over a millisecond), and the seconds waited."""
+        taken, late, waited = (0, 0, 0.0) if self._pipeline is None else self._pipeline.waits()
+        return {"batches": taken, "late": late, "waited_s": waited}
+
+    def torch(self) -> TorchLoader:
+        """As an iterable dataset for torch's `DataLoader(…, batch_size=None)` and torchdata's `StatefulDataLoader`."""
+        from .torch import TorchLoader
+
+        return TorchLoader(self)
+
+    def close(self) -> None:
+        """Ends the threads. The next `for` starts them again where the loader is."""
+        if self._pipeline is not None:
+            self._close(self.state_dict())
+
+    def _close(self, resume: State) -> None:
+        pipeline, turn = self._pipeline, self._turn
+        if pipeline is not None and self._pid == os.getpid():
+            pipeline.stop()
+        self._reset(resume)
+        self._turn = turn + 1
+
+    def _running(self) -> _packhorse.Pipeline:
+        if self._pid != os.getpid():
+            # A forked child goes on from where its parent was.
+            self._reset(self._forked_state())
+        if self._pipeline is None:
+            state = None if self._resume is None else json.dumps(self._resume)
+            settings = self._settings | {"place": self.place, "state": state}
+            self._pipeline = _packhorse.Pipeline(self.dataset._ours, self._described, settings)
+            self._tell()
+        return self._pipeline
+
+    def _forked_state(self) -> State | None:
+        if self._pipeline is None:
+            return self._resume
+        state: State = json.loads(self._pipeline.state())
+        return state
+
+    def _as_rank(self, place: tuple[int, int], threads: int) -> Loader:
+        """This loader as that of another rank, from where this one is."""
+        own = object.__new__(Loader)
+        own.__setstate__(self.__getstate__())
+        own._place = place
+        own._settings = {**self._settings, "threads": self._settings["threads"] or threads}
+        return own
+
+    def _tell(self) -> None:
+        assert self._pipeline is not None
+        for skipped, text in self._pipeline.messages():
+            warnings.warn(f"skipped: {text}" if skipped else text, stacklevel=4)
+
+    def __getstate__(self) -> dict[str, Any]:
+        resume = self._resume if self._pipeline is None else self.state_dict()
+        return {
+            "dataset": self.dataset, "batch": self.batch, "_described": self._described, "_place": self.place,
+            "_settings": self._settings, "_resume": resume,
+        }  # fmt: skip
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._reset(state["_resume"])
+
+    def __repr__(self) -> str:
+        rank, world = self.place
+        return f"Loader({len(self)} batches of {self.batch}, rank {rank} of {world}, {self.dataset!r})"
+
+
+class _Epoch(Iterator[Batch]):
+    """The batches of one epoch."""
+
+    def __init__(self, loader: Loader, turn: int) -> None:
+        self._loader = loader
+        self._turn = turn
+
+    def __next__(self) -> Batch:
+        return self._loader._next(self._turn)
+
+
+def _one_of(name: str, value: str, *words: str) -> None:
+    if value not in words:
+        raise ValueError(f"{name}={value!r} is none of {', '.join(words)}")
+
+
+def _cache(cache: str | os.PathLike[str] | int | None) -> tuple[int, str | None]:
+    """Bytes of memory, and a folder."""
+    if cache is None or isinstance(cache, int):
+        return cache or 0, None
+    text = os.fspath(cache)
+    number = text.rstrip("KMGTiB")
+    if number.isdigit() and number != text:
+        units = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+        if text[len(number) :] not in units:
+            raise ValueError(f"cache={text!r}: give a size such as 8GiB, or a folder")
+        return int(number) * units[text[len(number) :]], None
+    return 0, os.path.abspath(text)

@@ -1,0 +1,194 @@
+"""Packing, converting and checking datasets."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
+from typing import Any, Union
+
+from . import _packhorse
+
+Path = Union[str, "os.PathLike[str]"]
+Progress = Callable[[dict[str, Any]], object]
+# What decides no byte: these belong to the session, not to the recipe.
+_HOW = ("jobs", "memory", "replace", "verify")
+
+
+class Packed:
+    """What was packed: `out`, `samples`, `shards`, `bytes`, `skipped`, `classes`, `counts` and the digest `root`."""
+
+    def __init__(self, facts: dict[str, Any]) -> None:
+        self.out: str = facts["out"]
+        self.samples: int = facts["samples"]
+        self.shards: int = facts["shards"]
+        self.bytes: int = facts["bytes"]
+        self.skipped: int = facts["skipped"]
+        self.classes: list[str] = facts["classes"]
+        self.counts: dict[str, int] = facts["counts"]
+        self.splits: dict[str, int] = dict(facts.get("splits", []))
+        self.root: str = facts["root"]
+
+    def __repr__(self) -> str:
+        return f"Packed(samples={self.samples}, shards={self.shards}, bytes={self.bytes}, out={self.out!r})"
+
+
+class Verification:
+    """What a check found: `whole`, `samples`, `shards`, `bytes` read, and `damages` as (file, member, problem)."""
+
+    def __init__(self, facts: dict[str, Any]) -> None:
+        self.samples: int = facts["samples"]
+        self.shards: int = facts["shards"]
+        self.bytes: int = facts["bytes"]
+        self.repairable: bool = facts["repairable"]
+        self.damages: list[tuple[str, str | None, str]] = [tuple(damage) for damage in facts["damages"]]
+
+    @property
+    def whole(self) -> bool:
+        """Whether there is no damage."""
+        return not self.damages
+
+    def __bool__(self) -> bool:
+        return self.whole
+
+    def __repr__(self) -> str:
+        return f"Verification(whole={self.whole}, samples={self.samples}, shards={self.shards}, damages={self.damages})"
+
+
+def split_settings(recipe: Mapping[str, Any]) -> tuple[list[tuple[str, list[str]]], dict[str, Any]]:
+    """Settings of the recipe as names and texts, and those of the session. Errors: a name that is no setting."""
+    how = {name: recipe[name] for name in _HOW if recipe.get(name) is not None}
+    if "memory" in how:
+        how["memory"] = str(how["memory"]) + ("B" if isinstance(how["memory"], int) else "")
+    known = {name: repeats for name, _, repeats, *_ in _packhorse.settings()}
+    settings = []
+    for name, value in recipe.items():
+        if name in _HOW or value is None or value is False:
+            continue
+        if name not in known:
+            import difflib
+
+            close = difflib.get_close_matches(name, [*known, *_HOW], 1)
+            meant = f"; did you mean {close[0]!r}?" if close else ""
+            raise TypeError(f"{name!r} is not a setting of packhorse{meant}")
+        texts = _texts(name, value)
+        settings.append((name.replace("_", "-"), texts if known[name] else [",".join(texts)]))
+    return settings, how
+
+
+def _texts(name: str, value: Any) -> list[str]:
+    if value is True:
+        return ["yes"] if name == "parse_special" else ["true"]
+    if isinstance(value, Mapping):
+        return [f"{key}={_text(part)}" for key, part in value.items()]
+    if isinstance(value, (list, tuple, set)):
+        return [_text(part) for part in value]
+    if isinstance(value, int) and name == "shard_size":
+        return [f"{value}B"]
+    return [_text(value)]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+
+
+def pack(
+    source: Path | Iterable[Path] | Iterable[Mapping[str, Any]],
+    out: Path,
+    to: str | None = None,
+    *,
+    progress: bool | Progress | None = None,
+    columns: Mapping[str, str] | None = None,
+    **recipe: Any,
+) -> Packed:
+    """Packs `source` into the dataset `out`, of the format `to`.
+
+    `source` is a path or several (folders, files, datasets): then the settings are those of docs/settings.md, with `_` for
+    `-`, and the same call continues after an interruption. Or it is an iterable of dictionaries, such as a generator: then
+    samples are written in their order (see `Writer`), and an interrupted call leaves nothing and has to begin again.
+
+    `progress=True` shows a bar (of tqdm, if installed); a function gets a dictionary of totals about ten times a second.
+    `jobs`, `memory`, `replace` and `verify` are as the command's flags of these names.
+    """
+    paths = _paths(source)
+    if paths is None:
+        from ._writer import Writer
+
+        with Writer(out, to or "webdataset", columns=columns, **recipe) as writer:
+            samples: Any = source
+            for sample in samples:
+                writer.write(sample)
+        assert writer.packed is not None
+        return writer.packed
+    settings, how = split_settings({"input": paths, "to": to, "out": out, **recipe})
+    with Bar(progress) as told:
+        return Packed(json.loads(_packhorse.pack(settings, how, told)))
+
+
+def _paths(source: Any) -> list[str] | None:
+    """The paths that `source` names; None if it is an iterable of samples."""
+    if isinstance(source, (str, os.PathLike)):
+        return [os.fspath(source)]
+    if isinstance(source, (list, tuple)) and all(isinstance(part, (str, os.PathLike)) for part in source):
+        return [os.fspath(part) for part in source]
+    return None
+
+
+def convert(source: Path | Iterable[Path], out: Path, to: str, **settings: Any) -> Packed:
+    """Packs datasets or files into another format: splits, classes, order and types stay. The same as `pack` of paths."""
+    return pack(source, out, to, **settings)
+
+
+def tokenize(source: Path | Iterable[Path], out: Path, tokenizer: Path, **settings: Any) -> Packed:
+    """Packs text (JSON lines, tables, files) into Megatron's token files with this tokenizer."""
+    return pack(source, out, "tokens", tokenizer=tokenizer, **settings)
+
+
+def verify(place: Path, *, full: bool = False, progress: bool | Progress | None = None, jobs: int | None = None) -> Verification:
+    """Compares the sealed dataset at `place` with its manifest; with `full` every byte of it. Damage is a result, no error."""
+    _, how = split_settings({"jobs": jobs})
+    with Bar(progress) as told:
+        return Verification(json.loads(_packhorse.verify(os.fspath(place), full, how, told)))
+
+
+def repair(place: Path, *, progress: bool | Progress | None = None, jobs: int | None = None) -> int:
+    """Packs the damaged shards of a dataset again from its inputs; returns how many."""
+    _, how = split_settings({"jobs": jobs})
+    with Bar(progress) as told:
+        return int(json.loads(_packhorse.repair(os.fspath(place), how, told))["shards"])
+
+
+def stat(place: Path) -> dict[str, Any]:
+    """Samples of a file, and count and bytes of each of its fields."""
+    found: dict[str, Any] = json.loads(_packhorse.stat(os.fspath(place)))
+    return {"samples": found["samples"], "fields": {name: tuple(part) for name, part in found["fields"].items()}}
+
+
+class Bar:
+    """Progress as the caller wants it: a function, a bar of tqdm, or none."""
+
+    def __init__(self, progress: bool | Progress | None) -> None:
+        self._bar: Any = None
+        self._call = progress if callable(progress) else None
+        if progress is True:
+            try:
+                tqdm: Any = import_module("tqdm.auto")
+            except ImportError:
+                return
+            self._bar = tqdm.tqdm(unit="B", unit_scale=True)
+            self._call = self._show
+
+    def _show(self, totals: dict[str, Any]) -> None:
+        self._bar.total = totals["all_bytes"] or None
+        self._bar.set_postfix(samples=totals["samples"], shards=totals["shards"], refresh=False)
+        self._bar.update(totals["bytes"] - self._bar.n)
+
+    def __enter__(self) -> Progress | None:
+        return self._call
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.close()

@@ -1,0 +1,73 @@
+"""Samples of a program into a dataset."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any
+
+from . import _packhorse
+from ._pack import Packed, Path, split_settings
+
+
+class Writer:
+    """Writes samples, in their order, into the sealed dataset `out`: webdataset's `ShardWriter`, for every format.
+
+    ```python
+    with packhorse.Writer("shards", to="webdataset", shard_size="500MB") as writer:
+        for key, jpeg, label in samples():
+            writer.write({"__key__": key, "jpg": jpeg, "cls": label})
+    ```
+
+    A sample is a dictionary: `__key__` (its number if there is none), and fields of bytes, text, numbers or arrays (what
+    `numpy.asarray` takes). Formats with typed columns store them as they are, and all samples must have the types of the
+    first; WebDataset stores text and numbers as text, a field called `json` as JSON, arrays as `.npy`. `columns` names fields
+    that the first sample may lack: `{"png": "bytes"}`. With `ragged` arrays may differ in shape.
+
+    The dataset is published when the `with` ends, or by `close`. If it ends by an exception, or the program dies, nothing is
+    left: samples of a program can't be read again, so there is nothing to continue from.
+
+    Other settings are those of docs/settings.md that do not need all samples beforehand: `shard_size`, `samples_per_shard`,
+    `index`, `name`, `classes`, `compression`, …; `class_names` is a class list; `jobs`, `memory`, `replace` as the command's.
+    """
+
+    def __init__(
+        self,
+        out: Path,
+        to: str = "webdataset",
+        *,
+        columns: Mapping[str, str] | None = None,
+        class_names: list[str] | None = None,
+        ragged: bool = False,
+        **recipe: Any,
+    ) -> None:
+        settings, how = split_settings({"to": to, "out": os.fspath(out), **recipe})
+        self._ours = _packhorse.Writer(settings, how, list((columns or {}).items()), class_names or [], ragged)
+        self.packed: Packed | None = None
+        """What was packed, once the writer is closed."""
+
+    def write(self, sample: dict[str, Any]) -> None:
+        """Adds a sample. After an error the sample is left out, and others can follow."""
+        self._ours.write(sample)
+
+    @property
+    def samples(self) -> int:
+        """How many samples were written."""
+        return self._ours.samples
+
+    def close(self) -> Packed:
+        """Publishes the shards and seals the dataset."""
+        if self.packed is None:
+            self.packed = Packed(json.loads(self._ours.finish()))
+        return self.packed
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self._ours.abort()

@@ -1,0 +1,123 @@
+"""Datasets and loaders for torch's `DataLoader` and torchdata's `StatefulDataLoader`. Imports torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from torch.utils.data import Dataset as _MapDataset
+from torch.utils.data import IterableDataset, get_worker_info
+
+from ._batch import Batch, Ragged
+from ._dataset import Dataset
+from ._fields import Fields
+from ._loader import Loader, State
+from ._packhorse import Array
+
+Sample = dict[str, Any]
+
+
+class TorchDataset(_MapDataset[Any]):
+    """A map-style dataset: `[i]` is a dictionary of tensors, numbers and bytes, to which `transform` is applied.
+
+    Random crops and flips depend on `seed`, the epoch (`set_epoch`) and the sample alone, whichever worker decodes it.
+    """
+
+    def __init__(
+        self, dataset: Dataset, fields: Fields = None, *, transform: Callable[[Sample], Any] | None = None, seed: int = 0
+    ) -> None:
+        self.dataset = dataset
+        self.fields = fields
+        self.transform = transform
+        self.seed = seed
+        self.epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Chooses the random crops and flips. Call it before the `DataLoader` starts its workers."""
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, number: int) -> Any:
+        return self.__getitems__([number])[0]
+
+    def __getitems__(self, numbers: list[int]) -> list[Any]:
+        batch = self.dataset.batch([int(number) for number in numbers], self.fields, seed=self.seed, epoch=self.epoch)
+        columns = {name: _rows(values) for name, values in batch.items()}
+        samples = [{name: rows[row] for name, rows in columns.items()} for row in range(batch.rows)]
+        return samples if self.transform is None else [self.transform(sample) for sample in samples]
+
+
+def _rows(values: Array | Ragged) -> Any:
+    """One entry for each sample: a tensor, or the bytes of a field of bytes."""
+    if isinstance(values, Array):
+        return values.torch()
+    if values.shapes is None and values.values.dtype == "uint8" and values.values.ndim == 1:
+        return values.bytes()
+    return [row.torch() for row in values]
+
+
+class TorchLoader(IterableDataset[dict[str, Any]]):
+    """The batches of a loader as dictionaries of tensors, for `DataLoader(loader.torch(), batch_size=None)`.
+
+    Without workers (`num_workers=0`) the loader's own threads do the work: that is the fast way, and nothing is copied
+    between processes. With workers each is a rank of its own, so that no sample comes twice; a worker begins at the epoch
+    of `set_epoch`, which must be called before each epoch unless workers are persistent.
+    """
+
+    def __init__(self, loader: Loader) -> None:
+        self.loader = loader
+        self._own: Loader | None = None
+        self._resume: State | None = None
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        loader = self._of_worker()
+        if self._resume is not None:
+            loader.load_state_dict(self._resume)
+            self._resume = None
+        for batch in loader:
+            yield _tensors(batch)
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Makes the next pass that of `epoch`."""
+        self.loader.set_epoch(epoch)
+
+    def state_dict(self) -> State:
+        """The state of this process's loader."""
+        if self._resume is not None:
+            return self._resume
+        return self._of_worker().state_dict()
+
+    def load_state_dict(self, state: State) -> None:
+        """Continues from a state of a loader with as many workers."""
+        self._resume = state
+
+    def _of_worker(self) -> Loader:
+        worker = get_worker_info()
+        if worker is None:
+            return self.loader
+        if self._own is None:
+            rank, world = self.loader.place
+            place = (rank * worker.num_workers + worker.id, world * worker.num_workers)
+            self._own = self.loader._as_rank(place, threads=1)
+        return self._own
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"loader": self.loader, "_own": None, "_resume": self._resume}
+
+
+def _tensors(batch: Batch) -> dict[str, Any]:
+    plain = {}
+    for name, values in batch.items():
+        if isinstance(values, Array):
+            plain[name] = values.torch()
+        else:
+            plain[name] = _rows(values)
+    return plain
+
+
+__all__ = ["TorchDataset", "TorchLoader"]

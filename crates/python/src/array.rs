@@ -1,0 +1,288 @@
+//! Arrays in host memory, for Python: buffers and DLPack, without a copy. An array keeps the memory that it points to.
+
+#![expect(unsafe_code, reason = "buffers and capsules of Python hold addresses")]
+
+use crate::dlpack;
+use crate::element::Element;
+use pyo3::exceptions::{PyBufferError, PyIndexError};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use pyo3::{IntoPyObjectExt, ffi};
+use std::ffi::c_int;
+use std::ops::Range;
+use std::ptr::null_mut;
+use std::sync::Arc;
+
+/// Memory that an array keeps. Its address does not change.
+pub(crate) trait Bytes: Send + Sync {
+    fn bytes(&self) -> &[u8];
+}
+
+impl Bytes for Vec<u8> {
+    fn bytes(&self) -> &[u8] {
+        self
+    }
+}
+
+impl Bytes for arrow_buffer::Buffer {
+    fn bytes(&self) -> &[u8] {
+        self
+    }
+}
+
+/// An array of one field: little-endian, C order, read-only.
+///
+/// `numpy.asarray`, `memoryview` and `torch.from_dlpack` take it without a copy. It keeps its batch's memory.
+#[pyclass(frozen, module = "packhorse", name = "Array")]
+pub(crate) struct Array {
+    memory: Arc<dyn Bytes>,
+    range: Range<usize>,
+    element: Element,
+    shape: Box<[isize]>,
+    strides: Box<[isize]>,
+}
+
+impl Array {
+    /// `range` of `memory`, which holds exactly the elements of `shape`; `None` if it does not.
+    pub(crate) fn new(memory: Arc<dyn Bytes>, range: Range<usize>, element: Element, shape: &[usize]) -> Option<Self> {
+        let bytes = shape.iter().try_fold(element.width, |bytes, size| bytes.checked_mul(*size))?;
+        if memory.bytes().get(range.clone())?.len() != bytes {
+            return None;
+        }
+        let shape: Box<[isize]> = shape.iter().map(|size| *size as isize).collect();
+        let mut strides = vec![0; shape.len()].into_boxed_slice();
+        let mut stride = element.width as isize;
+        for (to, size) in strides.iter_mut().zip(&shape).rev() {
+            *to = stride;
+            stride *= (*size).max(1);
+        }
+        Some(Self { memory, range, element, shape, strides })
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.memory.bytes().get(self.range.clone()).unwrap_or_default()
+    }
+
+    pub(crate) fn element(&self) -> Element {
+        self.element
+    }
+
+    pub(crate) fn sizes(&self) -> &[isize] {
+        &self.shape
+    }
+
+    pub(crate) fn memory(&self) -> Arc<dyn Bytes> {
+        Arc::clone(&self.memory)
+    }
+
+    fn part(&self, row: usize) -> Option<Self> {
+        let (rows, inner) = self.shape.split_first()?;
+        let stride = *self.strides.first()? as usize;
+        if row >= *rows as usize {
+            return None;
+        }
+        let start = self.range.start + row * stride;
+        let inner: Vec<usize> = inner.iter().map(|size| *size as usize).collect();
+        Self::new(self.memory(), start..start + stride, self.element, &inner)
+    }
+}
+
+#[pymethods]
+impl Array {
+    /// The size of each dimension.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(pyo3::types::PyTuple::new(py, self.shape.iter())?.into_any())
+    }
+
+    /// The name of the element's type, as NumPy writes it: `"uint8"`.
+    #[getter]
+    fn dtype(&self) -> &'static str {
+        self.element.name
+    }
+
+    /// The number of dimensions.
+    #[getter]
+    fn ndim(&self) -> usize {
+        self.shape.len()
+    }
+
+    /// Bytes of all elements.
+    #[getter]
+    fn nbytes(&self) -> usize {
+        self.range.len()
+    }
+
+    /// The address of the first element.
+    #[getter]
+    fn address(&self) -> usize {
+        self.bytes().as_ptr().addr()
+    }
+
+    fn __len__(&self) -> PyResult<usize> {
+        let rows =
+            self.shape.first().ok_or_else(|| pyo3::exceptions::PyTypeError::new_err("a number has no length"))?;
+        Ok(*rows as usize)
+    }
+
+    /// Row `index` as an array; a number from an array of one dimension.
+    fn __getitem__<'py>(&self, py: Python<'py>, index: isize) -> PyResult<Bound<'py, PyAny>> {
+        let rows = self.shape.first().copied().unwrap_or(0);
+        let at = if index < 0 { index + rows } else { index };
+        let part = usize::try_from(at).ok().and_then(|at| self.part(at));
+        let part = part.ok_or_else(|| PyIndexError::new_err(format!("row {index} of {rows}")))?;
+        if part.shape.is_empty() { part.item(py) } else { part.into_bound_py_any(py) }
+    }
+
+    /// The number of an array with one element.
+    pub(crate) fn item<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let bytes = self.bytes();
+        let error = || pyo3::exceptions::PyValueError::new_err(format!("{} bytes are not one number", bytes.len()));
+        macro_rules! number {
+            ($type:ty) => {
+                <$type>::from_le_bytes(bytes.try_into().map_err(|_| error())?).into_bound_py_any(py)
+            };
+        }
+        match self.element.name {
+            "bool" => (bytes.first().copied().ok_or_else(error)? != 0).into_bound_py_any(py),
+            "int8" => number!(i8),
+            "int16" => number!(i16),
+            "int32" => number!(i32),
+            "int64" => number!(i64),
+            "uint8" => number!(u8),
+            "uint16" => number!(u16),
+            "uint32" => number!(u32),
+            "uint64" => number!(u64),
+            "float16" => half(u16::from_le_bytes(bytes.try_into().map_err(|_| error())?)).into_bound_py_any(py),
+            "float32" => number!(f32),
+            _ => number!(f64),
+        }
+    }
+
+    /// Rows `start` to `stop` of values without a shape, as an array of `shape`; as a row of rows without one.
+    #[pyo3(signature = (start, stop, shape=None))]
+    fn cut(&self, start: usize, stop: usize, shape: Option<Vec<usize>>) -> PyResult<Self> {
+        let stride = self.strides.first().map_or(self.element.width, |stride| *stride as usize);
+        let rows = self.shape.iter().skip(1).map(|size| *size as usize);
+        let shape = shape.unwrap_or_else(|| std::iter::once(stop.saturating_sub(start)).chain(rows).collect());
+        let range = self.range.start + start * stride..self.range.start + stop * stride;
+        let cut =
+            if range.end <= self.range.end { Self::new(self.memory(), range, self.element, &shape) } else { None };
+        cut.ok_or_else(|| PyIndexError::new_err(format!("rows {start} to {stop} are not there")))
+    }
+
+    /// The numbers as lists inside of lists.
+    fn tolist<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let view = pyo3::types::PyMemoryView::from(slf)?;
+        view.call_method0("tolist")
+    }
+
+    /// A copy of the bytes.
+    fn tobytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, self.bytes())
+    }
+
+    /// As a NumPy array, read-only and without a copy.
+    fn numpy<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("numpy")?.call_method1("asarray", (slf,))
+    }
+
+    /// As a torch tensor, without a copy. Other arrays of the same memory see what is written to it.
+    fn torch<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("torch")?.call_method1("from_dlpack", (slf,))
+    }
+
+    /// As a JAX array.
+    fn jax<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("jax.numpy")?.call_method1("from_dlpack", (slf,))
+    }
+
+    #[pyo3(signature = (dtype=None, copy=None))]
+    fn __array__<'py>(
+        slf: &Bound<'py, Self>,
+        dtype: Option<Bound<'py, PyAny>>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let numpy = slf.py().import("numpy")?;
+        let view = numpy.call_method1("asarray", (pyo3::types::PyMemoryView::from(slf)?,))?;
+        let kwargs = pyo3::types::PyDict::new(slf.py());
+        kwargs.set_item("copy", copy.unwrap_or(false))?;
+        match dtype {
+            Some(dtype)
+                if copy == Some(false) && !view.getattr("dtype")?.eq(numpy.call_method1("dtype", (&dtype,))?)? =>
+            {
+                Err(pyo3::exceptions::PyValueError::new_err("another type of elements needs a copy"))
+            }
+            Some(dtype) => view.call_method("astype", (dtype,), Some(&kwargs)),
+            None if copy == Some(true) => view.call_method0("copy"),
+            None => Ok(view),
+        }
+    }
+
+    #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
+    fn __dlpack__<'py>(
+        &self,
+        py: Python<'py>,
+        stream: Option<Bound<'py, PyAny>>,
+        max_version: Option<(u32, u32)>,
+        dl_device: Option<(i32, i32)>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        if stream.is_some_and(|stream| !stream.is_none()) {
+            return Err(PyBufferError::new_err("memory of the host has no streams"));
+        }
+        if dl_device.is_some_and(|device| device != dlpack::CPU) {
+            return Err(PyBufferError::new_err("the array is in memory of the host; copy it to the device there"));
+        }
+        dlpack::capsule(py, self, max_version.is_some_and(|(major, _)| major >= 1), copy == Some(true))
+    }
+
+    fn __dlpack_device__(&self) -> (i32, i32) {
+        dlpack::CPU
+    }
+
+    fn __repr__(&self) -> String {
+        let shape: Vec<String> = self.shape.iter().map(isize::to_string).collect();
+        format!("Array({}, [{}])", self.element.name, shape.join(", "))
+    }
+
+    /// # Safety
+    ///
+    /// Python gives a `view` to fill, and releases it before the array.
+    unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
+        if view.is_null() || flags & ffi::PyBUF_WRITABLE == ffi::PyBUF_WRITABLE {
+            return Err(PyBufferError::new_err("the array is read-only; copy it first"));
+        }
+        let array = slf.get();
+        let asks = |flag: c_int| flags & flag == flag;
+        // SAFETY: `view` is valid. The addresses are those of memory that `slf`, which the view keeps, owns and never
+        // changes; readers do not write through them, since the view is read-only.
+        unsafe {
+            (*view).buf = array.bytes().as_ptr().cast_mut().cast();
+            (*view).len = array.range.len() as isize;
+            (*view).readonly = 1;
+            (*view).itemsize = array.element.width as isize;
+            (*view).format =
+                if asks(ffi::PyBUF_FORMAT) { array.element.format.as_ptr().cast_mut() } else { null_mut() };
+            (*view).ndim = array.shape.len() as c_int;
+            (*view).shape = if asks(ffi::PyBUF_ND) { array.shape.as_ptr().cast_mut() } else { null_mut() };
+            (*view).strides = if asks(ffi::PyBUF_STRIDES) { array.strides.as_ptr().cast_mut() } else { null_mut() };
+            (*view).suboffsets = null_mut();
+            (*view).internal = null_mut();
+            (*view).obj = slf.into_any().into_ptr();
+        }
+        Ok(())
+    }
+}
+
+/// The number of an IEEE 754 half.
+fn half(bits: u16) -> f64 {
+    let (exponent, fraction) = ((bits >> 10) & 0x1f, f64::from(bits & 0x3ff));
+    let size = match exponent {
+        0 => fraction * 2f64.powi(-24),
+        0x1f if fraction == 0.0 => f64::INFINITY,
+        0x1f => f64::NAN,
+        _ => (1024.0 + fraction) * 2f64.powi(i32::from(exponent) - 25),
+    };
+    if bits >> 15 == 0 { size } else { -size }
+}

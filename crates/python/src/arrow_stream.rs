@@ -1,0 +1,65 @@
+//! Datasets as streams of [Arrow's C interface](https://arrow.apache.org/docs/format/CStreamInterface.html).
+
+use crate::dataset::Dataset;
+use crate::fork::{self, Owned};
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchReader, StringViewArray};
+use arrow_schema::{ArrowError, Field, Schema, SchemaRef};
+use packhorse::core::{Error, KEY};
+use packhorse::read::{Reader, SampleBlock, Wants};
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+use std::sync::Arc;
+
+/// Samples in a record batch.
+const ROWS: u64 = 256;
+
+/// A capsule of a stream of all samples of a dataset.
+pub(crate) fn capsule<'py>(py: Python<'py>, dataset: &Dataset) -> PyResult<Bound<'py, PyAny>> {
+    let key = Field::new(KEY, arrow_schema::DataType::Utf8View, false);
+    let stored = dataset.ours.schema();
+    let fields = std::iter::once(Arc::new(key)).chain(stored.fields().iter().cloned()).collect::<Vec<_>>();
+    let schema = Arc::new(Schema::new_with_metadata(fields, stored.metadata().clone()));
+    let batches = Batches { reader: dataset.reader(), schema, next: 0, samples: dataset.ours.len() };
+    let stream = FFI_ArrowArrayStream::new(Box::new(batches));
+    Ok(PyCapsule::new_with_value(py, stream, c"arrow_array_stream")?.into_any())
+}
+
+struct Batches {
+    reader: Arc<Owned<Reader>>,
+    schema: SchemaRef,
+    next: u64,
+    samples: u64,
+}
+
+impl Batches {
+    fn read(&mut self) -> Result<RecordBatch, Error> {
+        let numbers = self.next..self.samples.min(self.next + ROWS);
+        self.next = numbers.end;
+        let mut block = SampleBlock::default();
+        fork::run(|| self.reader.read(numbers, &mut Wants::default(), &mut block))?;
+        let rows = 0..block.len();
+        if let Some(fault) = rows.clone().find_map(|row| block.fault(row)) {
+            return Err(fault.clone());
+        }
+        let keys: ArrayRef = Arc::new(rows.map(|row| block.key(row)).collect::<StringViewArray>());
+        let fields = self.schema.fields().iter().skip(1).enumerate();
+        let columns = fields.map(|(column, field)| block.column(column, field));
+        let columns = std::iter::once(Ok(keys)).chain(columns).collect::<Result<Vec<_>, Error>>()?;
+        RecordBatch::try_new(Arc::clone(&self.schema), columns).map_err(|error| Error::bug(error.to_string()))
+    }
+}
+
+impl Iterator for Batches {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        (self.next < self.samples).then(|| self.read().map_err(|error| ArrowError::ExternalError(Box::new(error))))
+    }
+}
+
+impl RecordBatchReader for Batches {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+}

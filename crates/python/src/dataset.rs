@@ -1,0 +1,199 @@
+//! Datasets for Python.
+
+use crate::batch::Batch;
+use crate::error::Result;
+use crate::fields::fields;
+use crate::fork::{self, Owned};
+use crate::values::sample;
+use packhorse::core::{Error, FieldType, Options};
+use packhorse::read::{BatchDecoder, Column, LoaderOptions, OnError, OpenOptions, Reader, SampleBlock, Verify, Wants};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, OnceLock};
+
+/// Samples whose keys are read at a time.
+const KEYS_AT_ONCE: u64 = 1 << 16;
+
+/// A dataset: see `packhorse/_dataset.py`, which owns the words for Python.
+#[pyclass(frozen, module = "packhorse._packhorse")]
+pub(crate) struct Dataset {
+    pub(crate) ours: Owned<packhorse::read::Dataset>,
+    reader: OnceLock<Arc<Owned<Reader>>>,
+}
+
+impl Dataset {
+    fn of(ours: packhorse::read::Dataset) -> Self {
+        Self { ours: Owned::new(ours), reader: OnceLock::new() }
+    }
+
+    /// Reads all fields, in the order of the schema.
+    pub(crate) fn reader(&self) -> Arc<Owned<Reader>> {
+        let make = || {
+            let columns = self.ours.schema().fields().iter().map(|field| Column(vec![field.name().clone()]));
+            Arc::new(Owned::new(Reader::new(self.ours.clone(), columns.collect(), fork::read_options())))
+        };
+        Arc::clone(self.reader.get_or_init(make))
+    }
+
+    /// Calls `each` with the number and the key of every sample, in order.
+    fn each_key(&self, mut each: impl FnMut(u64, &str)) -> Result<(), Error> {
+        let reader = Reader::new(self.ours.clone(), Vec::new(), fork::read_options());
+        let (mut wants, mut block) = (Wants::default(), SampleBlock::default());
+        let samples = self.ours.len();
+        for from in (0..samples).step_by(KEYS_AT_ONCE as usize) {
+            let to = samples.min(from + KEYS_AT_ONCE);
+            reader.read(from..to, &mut wants, &mut block)?;
+            for (row, number) in (from..to).enumerate() {
+                if let Some(fault) = block.fault(row) {
+                    return Err(fault.clone());
+                }
+                each(number, block.key(row).unwrap_or_default());
+            }
+        }
+        Ok(())
+    }
+}
+
+#[pymethods]
+impl Dataset {
+    /// Opens the dataset at `place`.
+    #[staticmethod]
+    #[pyo3(signature = (place, format, options, indexes))]
+    fn open(
+        py: Python<'_>,
+        place: &str,
+        format: Option<String>,
+        options: BTreeMap<String, String>,
+        indexes: Option<std::path::PathBuf>,
+    ) -> Result<Self> {
+        let mut all = Options::new();
+        for (name, value) in options {
+            all.set(&name, value);
+        }
+        let threads = if fork::forked() { 1 } else { OpenOptions::default().threads };
+        let options = OpenOptions { format, options: all, indexes, threads, ..OpenOptions::default() };
+        let open = || packhorse::read::open_with(place, &packhorse::storage::Stores::default(), &options);
+        Ok(Self::of(py.detach(|| fork::run(open)).map_err(packhorse::pack::as_request_error)?))
+    }
+
+    fn __len__(&self) -> usize {
+        usize::try_from(self.ours.len()).unwrap_or(usize::MAX)
+    }
+
+    /// Name and type of each field.
+    fn fields(&self) -> Vec<(String, String)> {
+        let kind = |field: &Arc<arrow_schema::Field>| match FieldType::of(field) {
+            Ok(kind) => kind.to_string(),
+            Err(_) => field.data_type().to_string(),
+        };
+        self.ours.schema().fields().iter().map(|field| (field.name().clone(), kind(field))).collect()
+    }
+
+    fn classes(&self) -> Vec<String> {
+        self.ours.classes().to_vec()
+    }
+
+    fn splits(&self) -> Vec<String> {
+        self.ours.splits()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.ours.bytes()
+    }
+
+    fn split(&self, name: &str) -> Result<Self> {
+        Ok(Self::of(self.ours.split(name)?))
+    }
+
+    fn slice(&self, from: u64, to: u64) -> Result<Self> {
+        Ok(Self::of(self.ours.slice(from..to)?))
+    }
+
+    fn subset(&self, py: Python<'_>, numbers: Vec<u64>) -> Result<Self> {
+        Ok(Self::of(py.detach(|| self.ours.subset(numbers))?))
+    }
+
+    #[staticmethod]
+    fn concat(datasets: Vec<PyRef<'_, Self>>) -> Result<Self> {
+        let all: Vec<_> = datasets.iter().map(|dataset| dataset.ours.clone()).collect();
+        Ok(Self::of(packhorse::read::Dataset::concat(&all)?))
+    }
+
+    /// The numbers of the samples with these keys, ascending, and the keys that no sample has.
+    fn find(&self, py: Python<'_>, keys: Vec<String>) -> Result<(Vec<u64>, Vec<String>)> {
+        let find = || {
+            let mut wanted: HashMap<&str, bool> = keys.iter().map(|key| (key.as_str(), false)).collect();
+            let mut numbers = Vec::new();
+            self.each_key(|number, key| {
+                if let Some(found) = wanted.get_mut(key) {
+                    *found = true;
+                    numbers.push(number);
+                }
+            })?;
+            let missing = keys.iter().filter(|key| wanted.get(key.as_str()) == Some(&false)).cloned().collect();
+            Ok::<_, Error>((numbers, missing))
+        };
+        Ok(py.detach(|| fork::run(find))?)
+    }
+
+    /// The keys of all samples.
+    fn keys<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyList>> {
+        let (mut all, mut ends) = (String::new(), Vec::new());
+        py.detach(|| {
+            fork::run(|| {
+                self.each_key(|_, key| {
+                    all.push_str(key);
+                    ends.push(all.len());
+                })
+            })
+        })?;
+        let starts = std::iter::once(0).chain(ends.iter().copied());
+        let keys = starts.zip(&ends).map(|(start, end)| PyString::new(py, all.get(start..*end).unwrap_or_default()));
+        Ok(PyList::new(py, keys.collect::<Vec<_>>())?)
+    }
+
+    /// The samples of these numbers as dictionaries, their values as they are stored.
+    fn samples<'py>(&self, py: Python<'py>, numbers: Vec<u64>) -> Result<Vec<Bound<'py, PyDict>>> {
+        let reader = self.reader();
+        let mut block = SampleBlock::default();
+        py.detach(|| fork::run(|| reader.read(numbers.iter().copied(), &mut Wants::default(), &mut block)))?;
+        (0..block.len()).map(|row| sample(py, self.ours.schema(), &block, row)).collect()
+    }
+
+    /// A capsule with a stream of Arrow record batches.
+    fn arrow_stream<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        crate::arrow_stream::capsule(py, self)
+    }
+}
+
+/// Decodes chosen samples into batches.
+#[pyclass(frozen, module = "packhorse._packhorse")]
+pub(crate) struct Decoder(Owned<BatchDecoder>);
+
+#[pymethods]
+impl Decoder {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        dataset: &Dataset,
+        described: Vec<(String, String, String, bool, Bound<'_, PyAny>)>,
+        seed: u64,
+        verify: bool,
+        skip: bool,
+    ) -> Result<Self> {
+        let chosen = fields(described)?;
+        let mut options = LoaderOptions::new(1);
+        options.seed = seed;
+        options.read = fork::read_options();
+        options.read.verify = if verify { Verify::Full } else { Verify::Header };
+        options.on_error = if skip { OnError::Skip } else { OnError::Fail };
+        let decoder = py.detach(|| fork::run(|| BatchDecoder::new(&dataset.ours, &chosen, &options)))?;
+        Ok(Self(Owned::new(decoder)))
+    }
+
+    /// The batch of these samples.
+    fn decode(&self, py: Python<'_>, numbers: Vec<u64>, epoch: u64) -> Result<Batch> {
+        Ok(Batch::new(py.detach(|| self.0.decode(&numbers, epoch))?))
+    }
+}

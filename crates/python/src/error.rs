@@ -1,0 +1,84 @@
+//! Errors of packhorse as exceptions. The classes are Python's own, in `packhorse/_errors.py`.
+
+use packhorse::core::{Code, Error, Kind};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyDict;
+
+/// The results of functions that Python calls.
+pub(crate) type Result<T, E = Raised> = std::result::Result<T, E>;
+
+/// An exception, or an error that becomes one.
+pub(crate) enum Raised {
+    Ours(Error),
+    Python(PyErr),
+}
+
+impl From<Error> for Raised {
+    fn from(error: Error) -> Self {
+        Self::Ours(error)
+    }
+}
+
+impl From<PyErr> for Raised {
+    fn from(error: PyErr) -> Self {
+        Self::Python(error)
+    }
+}
+
+impl From<Raised> for PyErr {
+    fn from(raised: Raised) -> Self {
+        match raised {
+            Raised::Ours(error) => Python::attach(|py| exception(py, &error).unwrap_or_else(|failed| failed)),
+            Raised::Python(error) => error,
+        }
+    }
+}
+
+/// The exception of an error: its class by kind and code, with all that the error knows.
+pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
+    static CLASSES: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+    let classes = CLASSES.get_or_try_init(py, || py.import("packhorse._errors").map(Bound::unbind))?.bind(py);
+    let name = match (error.code(), error.kind()) {
+        (Code::StateDiffers, _) => "StateError",
+        (Code::NoSuchFile, _) => "MissingFileError",
+        (_, Kind::Content) => "ContentError",
+        (_, Kind::Environment) => "StorageError",
+        (_, Kind::Changed) => "ChangedError",
+        (_, Kind::Config) => "ConfigError",
+        (_, Kind::Incomplete) => "IncompleteError",
+        (_, Kind::Limit) => "LimitError",
+        (_, Kind::Unsupported) => "UnsupportedError",
+        (_, Kind::Cancelled) => "CancelledError",
+        (_, Kind::Bug) => "InternalError",
+    };
+    let facts = PyDict::new(py);
+    facts.set_item("kind", error.kind().name())?;
+    facts.set_item("code", error.code().name())?;
+    facts.set_item("message", error.message())?;
+    facts.set_item("hint", error.hints())?;
+    facts.set_item("input", error.input())?;
+    facts.set_item("sample", error.sample())?;
+    facts.set_item("field", error.field())?;
+    facts.set_item("row", error.row())?;
+    Ok(PyErr::from_value(classes.getattr(name)?.call((settings(&error.to_string()),), Some(&facts))?))
+}
+
+/// Settings as Python writes them: `` `on-error=skip` `` is `` `on_error="skip"` ``.
+fn settings(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for (number, part) in text.split('`').enumerate() {
+        if number > 0 {
+            shown.push('`');
+        }
+        let word = |name: &str| !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'-');
+        match part.split_once('=') {
+            Some((name, value)) if number % 2 == 1 && word(name) => {
+                shown.push_str(&format!("{}={value:?}", name.replace('-', "_")));
+            }
+            None if number % 2 == 1 && word(part) => shown.push_str(&part.replace('-', "_")),
+            _ => shown.push_str(part),
+        }
+    }
+    shown
+}

@@ -1,0 +1,67 @@
+//! Fields of batches as Python describes them: tuples that `packhorse/_fields.py` makes.
+
+use crate::element::named;
+use crate::error::Result;
+use arrow_schema::DataType;
+use packhorse::core::Error;
+use packhorse::read::{Axes, FieldKind, FieldOptions, Normalize};
+use packhorse::transform::image::{Filter, Size, View};
+use pyo3::prelude::*;
+
+/// `(name, from, kind, required, settings)`: the settings depend on the kind.
+type Described<'py> = (String, String, String, bool, Bound<'py, PyAny>);
+
+/// How a picture becomes pixels: `(crop, height, width, short, scale, ratio, flip, filter, reduced, normalize)`.
+type Picture = (String, u32, u32, u32, (f32, f32), (f32, f32), f32, String, bool, Option<([f32; 3], [f32; 3], bool)>);
+
+/// The fields that these tuples describe.
+pub(crate) fn fields(described: Vec<Described<'_>>) -> Result<Vec<FieldOptions>> {
+    described.into_iter().map(field).collect()
+}
+
+fn field((name, from, kind, required, settings): Described<'_>) -> Result<FieldOptions> {
+    let kind = match kind.as_str() {
+        "auto" => FieldKind::Auto,
+        "bytes" => FieldKind::Bytes,
+        "dense" => FieldKind::Dense,
+        "ragged" => FieldKind::Ragged,
+        "draws" => FieldKind::Draws,
+        "bits" => FieldKind::Bits,
+        "number" => FieldKind::Number(number(&settings.extract::<String>()?)?),
+        "json" => {
+            let (path, dtype) = settings.extract::<(String, String)>()?;
+            FieldKind::Json(path, number(&dtype)?)
+        }
+        _ => picture(settings.extract()?)?,
+    };
+    Ok(FieldOptions { required, ..FieldOptions::new(name, kind).from(&from) })
+}
+
+fn number(dtype: &str) -> Result<DataType, Error> {
+    named(dtype).ok_or_else(|| {
+        let hint = "give int8 to int64, uint8 to uint64, float32 or float64";
+        Error::config(format!("{dtype:?} is not a type of numbers")).hint(hint)
+    })
+}
+
+fn picture((crop, height, width, short, scale, ratio, flip, filter, reduced, normalize): Picture) -> Result<FieldKind> {
+    let size = match crop.as_str() {
+        "keep" => Size::Keep,
+        "exact" => Size::Exact { height, width },
+        "squash" => Size::Squash { height, width },
+        "center" => Size::Center { short, height, width },
+        _ => Size::Random { height, width, scale, ratio },
+    };
+    let filter = if filter == "bicubic" { Filter::Bicubic } else { Filter::Bilinear };
+    let view = View { size, flip, filter, reduced };
+    match normalize {
+        None => Ok(FieldKind::Picture(view)),
+        Some(normalize) => normalized(view, normalize),
+    }
+}
+
+/// `normalize` is mean, standard deviation, and whether channels come last.
+fn normalized(view: View, (mean, std, last): ([f32; 3], [f32; 3], bool)) -> Result<FieldKind> {
+    let axes = if last { Axes::Hwc } else { Axes::Chw };
+    Ok(FieldKind::Normalized(view, Normalize { mean, std, axes }))
+}

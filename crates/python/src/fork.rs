@@ -1,0 +1,67 @@
+//! Processes that were forked after the package was used. A forked child has none of its parent's threads.
+
+#![expect(unsafe_code, reason = "a value that may not be dropped has to be dropped by hand elsewhere")]
+
+use packhorse::core::{Error, Result};
+use packhorse::read::{ReadOptions, isolated};
+use std::mem::ManuallyDrop;
+use std::ops::{Deref, DerefMut};
+use std::sync::OnceLock;
+
+static FIRST: OnceLock<u32> = OnceLock::new();
+
+/// Remembers the process that loads the package.
+pub(crate) fn remember() {
+    FIRST.get_or_init(std::process::id);
+}
+
+/// Whether this process was forked since.
+pub(crate) fn forked() -> bool {
+    FIRST.get().is_some_and(|first| *first != std::process::id())
+}
+
+/// How this process reads.
+pub(crate) fn read_options() -> ReadOptions {
+    ReadOptions { isolated: forked(), ..ReadOptions::default() }
+}
+
+/// Runs `work` where its parallel parts have threads.
+pub(crate) fn run<R: Send>(work: impl FnOnce() -> Result<R, Error> + Send) -> Result<R, Error> {
+    if forked() { isolated(work)? } else { work() }
+}
+
+/// A value with threads or locks of the process that made it. In a forked child it is never dropped: that would wait for
+/// threads that the child lacks.
+pub(crate) struct Owned<T> {
+    process: u32,
+    value: ManuallyDrop<T>,
+}
+
+impl<T> Owned<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self { process: std::process::id(), value: ManuallyDrop::new(value) }
+    }
+}
+
+impl<T> Deref for Owned<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T> DerefMut for Owned<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.value
+    }
+}
+
+impl<T> Drop for Owned<T> {
+    fn drop(&mut self) {
+        if self.process == std::process::id() {
+            // SAFETY: it is dropped once, here, and not used after this.
+            unsafe { ManuallyDrop::drop(&mut self.value) }
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! The compiled part of the Python package `packhorse`: datasets, loaders, arrays, converters.
+//!
+//! It owns what must be fast or exact; the files in `packhorse/` own the words for Python, epochs and adapters. It knows
+//! neither NumPy nor torch: arrays are buffers and DLPack tensors.
+
+mod array;
+mod arrow_stream;
+mod batch;
+mod columns;
+mod dataset;
+mod dlpack;
+mod element;
+mod error;
+mod fields;
+mod fork;
+mod loader;
+mod pack;
+mod values;
+mod watch;
+mod writer;
+
+use pyo3::prelude::*;
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// Runs the command line; returns its exit code.
+#[pyfunction]
+fn run(py: Python<'_>, args: Vec<OsString>) -> u8 {
+    py.detach(|| {
+        packhorse::core::silence_contained();
+        let code = packhorse_cli::run(&packhorse::registry(), &packhorse::features(), args);
+        (0..=u8::MAX).find(|number| ExitCode::from(*number) == code).unwrap_or(1)
+    })
+}
+
+/// The optional features of this build.
+#[pyfunction]
+fn features() -> Vec<&'static str> {
+    packhorse::features()
+}
+
+/// Rank and world size, as the launcher's environment variables say.
+#[pyfunction]
+fn environment_rank() -> error::Result<(u32, u32)> {
+    let rank = packhorse::read::order::Rank::from_environment(&|name| std::env::var(name).ok())?;
+    Ok((rank.rank, rank.world_size))
+}
+
+#[pymodule(gil_used = false)]
+fn _packhorse(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    fork::remember();
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<array::Array>()?;
+    module.add_class::<batch::Batch>()?;
+    module.add_class::<dataset::Dataset>()?;
+    module.add_class::<dataset::Decoder>()?;
+    module.add_class::<loader::Pipeline>()?;
+    module.add_class::<writer::Writer>()?;
+    module.add_function(wrap_pyfunction!(run, module)?)?;
+    module.add_function(wrap_pyfunction!(features, module)?)?;
+    module.add_function(wrap_pyfunction!(environment_rank, module)?)?;
+    module.add_function(wrap_pyfunction!(pack::pack, module)?)?;
+    module.add_function(wrap_pyfunction!(pack::verify, module)?)?;
+    module.add_function(wrap_pyfunction!(pack::repair, module)?)?;
+    module.add_function(wrap_pyfunction!(pack::stat, module)?)?;
+    module.add_function(wrap_pyfunction!(pack::settings, module)?)
+}

@@ -1,0 +1,186 @@
+//! The loader's threads and their batches, for Python. Epochs, states and forks belong to `packhorse/_loader.py`.
+
+use crate::batch::Batch;
+use crate::dataset::Dataset;
+use crate::error::Result;
+use crate::fields::fields;
+use crate::fork::{self, Owned};
+use packhorse::core::{Error, Event, Observer};
+use packhorse::read::cache::DirOptions;
+use packhorse::read::order::{OrderState, Rank};
+use packhorse::read::{CacheOptions, Host, Loader, LoaderOptions, Next, OnError, Remainder, Verify};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Signals, such as Ctrl-C, are looked at this often while a batch is awaited.
+const SIGNALS: Duration = Duration::from_millis(100);
+
+/// Most messages that are kept until Python takes them.
+const MESSAGES: usize = 1000;
+
+/// Name, type, shape, and whether its rows differ in length.
+type LayoutField = (String, String, Vec<usize>, bool);
+
+/// A running loader, from a state on without an end.
+#[pyclass(frozen, module = "packhorse._packhorse")]
+pub(crate) struct Pipeline {
+    running: Mutex<Option<Owned<Loader<Host>>>>,
+    /// Batches taken, those that Python waited for, and the time of that.
+    waits: Mutex<(u64, u64, Duration)>,
+    messages: Arc<Messages>,
+}
+
+/// What the loader says: skipped samples and warnings.
+#[derive(Default)]
+struct Messages {
+    kept: Mutex<Vec<(bool, String)>>,
+}
+
+impl Observer for Messages {
+    fn event(&self, event: &Event<'_>) {
+        let message = match event {
+            Event::Skipped(error) => (true, error.to_string()),
+            Event::Warning(text) => (false, (*text).to_owned()),
+            _ => return,
+        };
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() < MESSAGES {
+            kept.push(message);
+        }
+    }
+}
+
+#[pymethods]
+impl Pipeline {
+    /// Starts the threads. `settings` has every key that is read here.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        dataset: &Dataset,
+        described: Vec<(String, String, String, bool, Bound<'_, PyAny>)>,
+        settings: &Bound<'_, PyDict>,
+    ) -> Result<Self> {
+        let messages = Arc::new(Messages::default());
+        let chosen = fields(described)?;
+        let mut options = options(settings)?;
+        options.observer = Arc::clone(&messages) as _;
+        let loader = dataset.ours.clone();
+        let start = || fork::run(|| Loader::new(loader, &chosen, &options, Host::default()));
+        let running = py.detach(start)?;
+        Ok(Self { running: Mutex::new(Some(Owned::new(running))), waits: Mutex::default(), messages })
+    }
+
+    /// The next batch; `None` after [`Pipeline::stop`].
+    fn next(&self, py: Python<'_>) -> Result<Option<Batch>> {
+        let begin = Instant::now();
+        let mut waited = false;
+        loop {
+            let next = py.detach(|| {
+                let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+                running.as_mut().map_or(Next::End, |loader| loader.next_within(SIGNALS))
+            });
+            match next {
+                Next::Batch(batch) => {
+                    self.count(waited || begin.elapsed() > Duration::from_millis(1), begin.elapsed());
+                    return Ok(Some(Batch::new(batch?)));
+                }
+                Next::End => return Ok(None),
+                Next::NotYet => {
+                    waited = true;
+                    py.check_signals()?;
+                }
+            }
+        }
+    }
+
+    /// The state after the batches taken so far, as JSON.
+    fn state(&self) -> Result<String> {
+        Ok(self.with(|loader| loader.state().to_json())?)
+    }
+
+    /// The steps of a whole epoch, and those left of the current one.
+    fn steps(&self) -> Result<(u64, u64)> {
+        Ok(self.with(|loader| (loader.steps_per_epoch(), loader.remaining_in_epoch(&loader.state())))?)
+    }
+
+    /// The batch of any step and rank.
+    fn at(&self, py: Python<'_>, step: u64, rank: u32, world_size: u32) -> Result<Batch> {
+        let at = || self.with(|loader| loader.at(step, Rank { rank, world_size }));
+        Ok(Batch::new(py.detach(at)??))
+    }
+
+    /// Name, type and shape of each array of a batch; the first dimension of ragged values is 0.
+    fn layout(&self) -> Result<Vec<LayoutField>> {
+        Ok(self.with(|loader| {
+            let fields = loader.layout().fields().iter();
+            fields.map(|f| (f.name.clone(), f.data_type.to_string(), f.shape.clone(), f.ragged)).collect()
+        })?)
+    }
+
+    /// Batches taken, how many of them were late, and the seconds that Python waited.
+    fn waits(&self) -> (u64, u64, f64) {
+        let (taken, late, waited) = *self.waits.lock().unwrap_or_else(PoisonError::into_inner);
+        (taken, late, waited.as_secs_f64())
+    }
+
+    /// Takes the messages so far: whether each is of a skipped sample, and its text.
+    fn messages(&self) -> Vec<(bool, String)> {
+        std::mem::take(&mut *self.messages.kept.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Ends the threads.
+    fn stop(&self, py: Python<'_>) {
+        py.detach(|| drop(self.running.lock().unwrap_or_else(PoisonError::into_inner).take()));
+    }
+}
+
+impl Pipeline {
+    fn with<R>(&self, look: impl FnOnce(&Loader<Host>) -> R) -> Result<R, Error> {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.as_deref().map(look).ok_or_else(|| Error::config("the loader was closed"))
+    }
+
+    fn count(&self, late: bool, waited: Duration) {
+        let mut waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner);
+        *waits = (waits.0 + 1, waits.1 + u64::from(late), waits.2 + waited);
+    }
+}
+
+/// The settings of a loader.
+fn options(settings: &Bound<'_, PyDict>) -> Result<LoaderOptions> {
+    let get = |name: &str| -> PyResult<Bound<'_, PyAny>> {
+        settings.get_item(name)?.ok_or_else(|| pyo3::exceptions::PyKeyError::new_err(name.to_owned()))
+    };
+    let mut options = LoaderOptions::new(get("batch")?.extract()?);
+    let (rank, world_size) = get("place")?.extract()?;
+    options.rank = Rank { rank, world_size };
+    options.shuffle = get("shuffle")?.extract::<String>()?.parse()?;
+    options.seed = get("seed")?.extract()?;
+    options.epochs = None;
+    options.state = get("state")?.extract::<Option<String>>()?.map(|text| OrderState::from_json(&text)).transpose()?;
+    options.remainder = match get("remainder")?.extract::<String>()?.as_str() {
+        "pad" => Remainder::Pad,
+        "uneven" => Remainder::Uneven,
+        _ => Remainder::Drop,
+    };
+    options.on_error = if get("skip")?.extract()? { OnError::Skip } else { OnError::Fail };
+    if let Some(threads) = get("threads")?.extract::<Option<usize>>()? {
+        options.threads = threads;
+        options.ahead = threads.saturating_add(2);
+    }
+    if let Some(ahead) = get("ahead")?.extract::<Option<usize>>()? {
+        options.ahead = ahead;
+    }
+    if let Some(readers) = get("readers")?.extract::<Option<usize>>()? {
+        options.readers = readers;
+    }
+    options.read = fork::read_options();
+    options.read.verify = if get("verify")?.extract()? { Verify::Full } else { Verify::Header };
+    options.cache = CacheOptions {
+        ram: get("ram")?.extract()?,
+        dir: get("dir")?.extract::<Option<std::path::PathBuf>>()?.map(DirOptions::new),
+    };
+    Ok(options)
+}

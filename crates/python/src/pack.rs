@@ -1,0 +1,130 @@
+//! Packing and checking, for Python. `packhorse/_pack.py` owns the words.
+
+use crate::error::Result;
+use crate::watch::{Totals, watched};
+use packhorse::core::{Cancel, Code, Error, Kind};
+use packhorse::pack::{Depth, Setting};
+use packhorse::{Recipe, Session};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Settings by name, each with its values as text.
+pub(crate) type Settings = Vec<(String, Vec<String>)>;
+
+/// The recipe of these settings.
+pub(crate) fn recipe(settings: Settings) -> Result<Recipe> {
+    let mut recipe = Recipe::default();
+    for (name, values) in settings {
+        let repeats = Setting::named(&name)?.repeats;
+        if values.len() > 1 && !repeats {
+            let message = format!("`{name}` takes one value, not {}", values.len());
+            return Err(Error::config(message).with_code(Code::BadSetting).into());
+        }
+        for value in values {
+            recipe.take(&name, value.as_ref())?;
+        }
+    }
+    Ok(recipe)
+}
+
+/// A session with what does not decide bytes: `jobs`, `memory`, `replace`, `verify`.
+pub(crate) fn session(settings: &Bound<'_, PyDict>, totals: &Arc<Totals>, cancel: &Cancel) -> Result<Session> {
+    let get = |name: &str| settings.get_item(name);
+    let mut session = packhorse::session().observe(Arc::clone(totals)).cancel(cancel.clone());
+    if let Some(jobs) = get("jobs")? {
+        session = session.jobs(jobs.extract()?);
+    }
+    if let Some(memory) = get("memory")? {
+        session = session.memory(packhorse::pack::parse_bytes(&memory.extract::<String>()?)?);
+    }
+    if let Some(replace) = get("replace")? {
+        session = session.replacing(replace.extract()?);
+    }
+    if let Some(verify) = get("verify")? {
+        session = session.verifying(verify.extract()?);
+    }
+    Ok(session)
+}
+
+/// Plans, packs and seals. Returns the totals and the root digest as JSON.
+#[pyfunction]
+pub(crate) fn pack(
+    py: Python<'_>,
+    settings: Settings,
+    how: &Bound<'_, PyDict>,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> Result<String> {
+    let (recipe, totals, cancel) = (recipe(settings)?, Arc::default(), Cancel::default());
+    let session = session(how, &totals, &cancel)?;
+    let packed = watched(py, progress, &totals, &cancel, || session.pack(&recipe))?;
+    let (report, manifest) = (packed.report, packed.manifest);
+    let value = serde_json::json!({
+        "out": recipe.out, "samples": report.samples, "shards": report.shards, "reused": report.reused,
+        "bytes": report.bytes, "input_bytes": report.input_bytes, "skipped": manifest.skipped,
+        "counts": report.counts, "classes": manifest.classes, "root": manifest.root.to_string(),
+        "splits": manifest.splits.iter().map(|split| (&split.name, split.samples)).collect::<Vec<_>>(),
+    });
+    Ok(value.to_string())
+}
+
+/// Compares a dataset with its digests. Returns what was found as JSON.
+#[pyfunction]
+pub(crate) fn verify(
+    py: Python<'_>,
+    place: PathBuf,
+    full: bool,
+    how: &Bound<'_, PyDict>,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> Result<String> {
+    let (totals, cancel) = (Arc::default(), Cancel::default());
+    let session = session(how, &totals, &cancel)?;
+    let depth = if full { Depth::Full } else { Depth::Quick };
+    let found = watched(py, progress, &totals, &cancel, || session.verify(&place, depth))?;
+    let damages: Vec<_> = found.damages.iter().map(|d| (&d.file, &d.member, &d.problem)).collect();
+    let value = serde_json::json!({
+        "samples": found.samples, "shards": found.shards, "bytes": found.bytes, "repairable": found.repairable,
+        "damages": damages,
+    });
+    Ok(value.to_string())
+}
+
+/// Packs the damaged shards of a dataset again, and seals it.
+#[pyfunction]
+pub(crate) fn repair(
+    py: Python<'_>,
+    place: PathBuf,
+    how: &Bound<'_, PyDict>,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> Result<String> {
+    let (totals, cancel) = (Arc::default(), Cancel::default());
+    let session = session(how, &totals, &cancel)?;
+    let repaired = watched(py, progress, &totals, &cancel, || session.repair(&place))?;
+    Ok(serde_json::json!({ "shards": repaired.report.shards, "samples": repaired.manifest.samples }).to_string())
+}
+
+/// Samples, and count and bytes of each field, of a file or a dataset's folder, as JSON.
+#[pyfunction]
+pub(crate) fn stat(py: Python<'_>, place: PathBuf) -> Result<String> {
+    let session = packhorse::session();
+    let found = py.detach(|| crate::fork::run(|| count(&session, &place)))?;
+    Ok(serde_json::json!({ "samples": found.samples, "fields": found.fields }).to_string())
+}
+
+fn count(session: &Session, place: &Path) -> Result<packhorse::pack::Stat, Error> {
+    if place.is_dir() {
+        let message = "is a folder; `len` and `fields` of an opened dataset say what is in it";
+        return Err(Error::new(Kind::Config, message).in_input(place.display()));
+    }
+    session.stat(place)
+}
+
+/// Every setting: its name, group, what it takes, its default, and a sentence.
+#[pyfunction]
+pub(crate) fn settings() -> Vec<(&'static str, &'static str, bool, Option<&'static str>, &'static str)> {
+    let of = |setting: &'static Setting| {
+        (setting.field, setting.group, setting.repeats, setting.default, setting.about.trim())
+    };
+    Recipe::SETTINGS.iter().map(of).collect()
+}

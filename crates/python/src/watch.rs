@@ -1,0 +1,136 @@
+//! Long work that Python can follow and stop: progress, warnings, Ctrl-C.
+
+use crate::error::Result;
+use crate::fork;
+use packhorse::core::{Cancel, Error, Event, Observer};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Progress is told, and signals are looked at, this often.
+const EVERY: Duration = Duration::from_millis(100);
+
+/// Counts what happens. Python reads it from its own thread, so no other thread waits for the interpreter.
+#[derive(Default)]
+pub(crate) struct Totals {
+    files: AtomicU64,
+    planned: Mutex<(Option<u64>, u64, u64)>,
+    samples: AtomicU64,
+    bytes: AtomicU64,
+    shards: AtomicU64,
+    skipped: AtomicU64,
+    warnings: Mutex<Vec<String>>,
+}
+
+impl Observer for Totals {
+    fn event(&self, event: &Event<'_>) {
+        let add = |to: &AtomicU64, count: u64| to.fetch_add(count, Ordering::Relaxed);
+        match event {
+            Event::Scanned { files } => add(&self.files, *files),
+            Event::Planned { samples, bytes, shards } => {
+                *self.planned.lock().unwrap_or_else(PoisonError::into_inner) = (*samples, *bytes, *shards);
+                0
+            }
+            Event::Packed { samples, bytes } => {
+                add(&self.samples, *samples);
+                add(&self.bytes, *bytes)
+            }
+            Event::Shard { samples, input_bytes, reused, .. } => {
+                if *reused {
+                    add(&self.samples, *samples);
+                    add(&self.bytes, *input_bytes);
+                }
+                add(&self.shards, 1)
+            }
+            Event::Skipped(_) => add(&self.skipped, 1),
+            Event::Verified { bytes } => add(&self.bytes, *bytes),
+            Event::Warning(text) => {
+                self.warnings.lock().unwrap_or_else(PoisonError::into_inner).push((*text).to_owned());
+                0
+            }
+            _ => 0,
+        };
+    }
+}
+
+impl Totals {
+    /// The totals so far, as a dictionary.
+    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let get = |from: &AtomicU64| from.load(Ordering::Relaxed);
+        let (all_samples, all_bytes, all_shards) = *self.planned.lock().unwrap_or_else(PoisonError::into_inner);
+        let shown = PyDict::new(py);
+        shown.set_item("files", get(&self.files))?;
+        shown.set_item("samples", get(&self.samples))?;
+        shown.set_item("all_samples", all_samples)?;
+        shown.set_item("bytes", get(&self.bytes))?;
+        shown.set_item("all_bytes", all_bytes)?;
+        shown.set_item("shards", get(&self.shards))?;
+        shown.set_item("all_shards", all_shards)?;
+        shown.set_item("skipped", get(&self.skipped))?;
+        Ok(shown)
+    }
+
+    /// Warnings become Python's.
+    fn warn(&self, py: Python<'_>) -> PyResult<()> {
+        let warnings = std::mem::take(&mut *self.warnings.lock().unwrap_or_else(PoisonError::into_inner));
+        if warnings.is_empty() {
+            return Ok(());
+        }
+        let module = py.import("warnings")?;
+        warnings.iter().try_for_each(|text| module.call_method1("warn", (text.as_str(),)).map(drop))
+    }
+}
+
+/// Runs `work` on a thread of its own. Meanwhile this one calls `progress` with the totals and looks for signals; an
+/// exception of either stops the work, and is raised when it has stopped.
+pub(crate) fn watched<R: Send>(
+    py: Python<'_>,
+    progress: Option<&Bound<'_, PyAny>>,
+    totals: &Arc<Totals>,
+    cancel: &Cancel,
+    work: impl FnOnce() -> Result<R, Error> + Send,
+) -> Result<R> {
+    let tell = |py: Python<'_>| -> PyResult<()> {
+        py.check_signals()?;
+        totals.warn(py)?;
+        progress.map_or(Ok(()), |progress| progress.call1((totals.show(py)?,)).map(drop))
+    };
+    let (done, ended) = channel();
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(move || {
+            let result = fork::run(work);
+            // The other end may have seen the end of the thread already.
+            let _ = done.send(());
+            result
+        });
+        let mut stopped = None;
+        // Only the receiver crosses to the detached section, and nothing else uses it.
+        let mut ended = ended;
+        loop {
+            let (back, waited) = py.detach(move || {
+                let waited = ended.recv_timeout(EVERY);
+                (ended, waited)
+            });
+            ended = back;
+            if waited != Err(RecvTimeoutError::Timeout) {
+                break;
+            }
+            if stopped.is_none()
+                && let Err(raised) = tell(py)
+            {
+                stopped = Some(raised);
+                cancel.cancel();
+            }
+        }
+        let result = py.detach(|| thread.join());
+        if let Some(raised) = stopped {
+            return Err(raised.into());
+        }
+        let result = result.map_err(|_| Error::bug("a thread panicked"))??;
+        tell(py)?;
+        Ok(result)
+    })
+}

@@ -1,0 +1,228 @@
+//! Samples of a Python program into a dataset.
+
+use crate::columns::Column;
+use crate::error::Result;
+use crate::pack::{Settings, recipe, session};
+use crate::watch::Totals;
+use arrow_array::{ArrayRef, RecordBatch, StringViewArray};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use packhorse::core::{CLASSES, Cancel, Code, Error, KEY};
+use packhorse::{Recipe, Session};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Samples and bytes that are handed over at a time.
+const SAMPLES: usize = 256;
+const BYTES: usize = 4 << 20;
+
+/// Writes samples in their order: see `packhorse/_writer.py`, which owns the words for Python.
+#[pyclass(frozen, module = "packhorse._packhorse")]
+pub(crate) struct Writer(Mutex<State>);
+
+struct State {
+    session: Session,
+    recipe: Recipe,
+    /// Whether the container holds only bytes, so that other values become text or files.
+    bytes_only: bool,
+    ragged: bool,
+    classes: Vec<String>,
+    /// The writer and its columns, once the first sample told them.
+    started: Option<(packhorse::Writer, SchemaRef)>,
+    columns: Vec<(String, Column)>,
+    keys: Vec<String>,
+    held: usize,
+    samples: u64,
+    closed: bool,
+}
+
+#[pymethods]
+impl Writer {
+    /// `columns` names the fields that samples may have beyond those of the first sample, with NumPy's names of types,
+    /// `bytes` or `str`.
+    #[new]
+    fn new(
+        settings: Settings,
+        how: &Bound<'_, PyDict>,
+        columns: Vec<(String, String)>,
+        classes: Vec<String>,
+        ragged: bool,
+    ) -> Result<Self> {
+        let recipe = recipe(settings)?;
+        let to = recipe.to.clone().ok_or_else(|| Error::config("give `to`, the format of the shards"))?;
+        let session = session(how, &Arc::<Totals>::default(), &Cancel::default())?;
+        let bytes_only = !packhorse::registry().named(&to)?.sink(&packhorse::core::Options::new())?.typed();
+        let columns =
+            columns.into_iter().map(|(name, dtype)| Ok((name, Column::declared(&dtype)?))).collect::<Result<_>>()?;
+        Ok(Self(Mutex::new(State {
+            session,
+            recipe,
+            bytes_only,
+            ragged,
+            classes,
+            started: None,
+            columns,
+            keys: Vec::new(),
+            held: 0,
+            samples: 0,
+            closed: false,
+        })))
+    }
+
+    /// Adds a sample. Nothing of it is kept if it raises.
+    fn write(&self, py: Python<'_>, sample: &Bound<'_, PyDict>) -> Result<()> {
+        let mut state = self.state();
+        if state.closed {
+            return Err(Error::config("the writer was closed").into());
+        }
+        let key = state.key(sample)?;
+        state.add(sample).map_err(|raised| named(raised, &key))?;
+        state.keys.push(key);
+        state.samples += 1;
+        match state.keys.len() >= SAMPLES || state.held >= BYTES {
+            true => {
+                let state = &mut *state;
+                Ok(py.detach(|| state.flush())?)
+            }
+            false => Ok(()),
+        }
+    }
+
+    /// Samples so far.
+    #[getter]
+    fn samples(&self) -> u64 {
+        self.state().samples
+    }
+
+    /// Publishes and seals; returns the totals and the root digest as JSON.
+    fn finish(&self, py: Python<'_>) -> Result<String> {
+        let manifest = py.detach(|| {
+            let mut state = self.state();
+            if state.closed {
+                return Err(Error::config("the writer was closed"));
+            }
+            state.closed = true;
+            if state.started.is_none() && state.columns.is_empty() {
+                let message = "no sample was written, so nothing says what its fields would be";
+                return Err(Error::config(message).hint("write a sample, or name the `columns`"));
+            }
+            state.flush()?;
+            let (writer, _) = state.started.take().ok_or_else(|| Error::bug("a writer that did not start"))?;
+            writer.finish()
+        })?;
+        let value = serde_json::json!({
+            "out": self.state().recipe.out, "samples": manifest.samples, "shards": manifest.shards.len(),
+            "bytes": manifest.bytes, "skipped": manifest.skipped, "classes": manifest.classes,
+            "root": manifest.root.to_string(), "counts": manifest.counts,
+        });
+        Ok(value.to_string())
+    }
+
+    /// Ends without a dataset: what was written is removed.
+    fn abort(&self, py: Python<'_>) {
+        py.detach(|| {
+            let mut state = self.state();
+            state.closed = true;
+            state.started = None;
+        });
+    }
+}
+
+impl Writer {
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The error with the sample it is of.
+fn named(raised: crate::error::Raised, key: &str) -> crate::error::Raised {
+    match raised {
+        crate::error::Raised::Ours(error) => error.in_sample(key).into(),
+        other => other,
+    }
+}
+
+impl State {
+    /// Whether there is a class list, so that labels are numbers.
+    fn labels(&self) -> bool {
+        !self.classes.is_empty() || self.recipe.classes.is_some() || self.recipe.classes_from.is_some()
+    }
+
+    /// The key of a sample, `__key__`; its number if it has none.
+    fn key(&self, sample: &Bound<'_, PyDict>) -> Result<String> {
+        match sample.get_item(KEY)? {
+            Some(key) => Ok(key.cast::<PyString>().map_err(PyErr::from)?.to_str()?.to_owned()),
+            None => Ok(format!("{:09}", self.samples)),
+        }
+    }
+
+    /// Appends the values of a sample to the columns.
+    fn add(&mut self, sample: &Bound<'_, PyDict>) -> Result<()> {
+        let rows = self.keys.len();
+        let added = self.append(sample);
+        if added.is_err() {
+            self.columns.iter_mut().for_each(|(_, column)| column.truncate(rows));
+        }
+        self.held += added?;
+        Ok(())
+    }
+
+    fn append(&mut self, sample: &Bound<'_, PyDict>) -> Result<usize> {
+        let (mut bytes, mut known) = (0, 0);
+        for at in 0..self.columns.len() {
+            let Some((name, column)) = self.columns.get_mut(at) else { continue };
+            match sample.get_item(&*name)? {
+                Some(value) if !value.is_none() => {
+                    known += 1;
+                    bytes += column.push(name, &value, self.bytes_only)?;
+                }
+                Some(_) => {
+                    known += 1;
+                    column.push_null(name)?;
+                }
+                None => column.push_null(name)?,
+            }
+        }
+        let fields = sample.len() - usize::from(sample.contains(KEY)?);
+        if known == fields {
+            return Ok(bytes);
+        }
+        for (name, value) in sample.iter() {
+            let name: String = name.extract()?;
+            if name == KEY || self.columns.iter().any(|(known, _)| *known == name) {
+                continue;
+            }
+            if self.samples > 0 {
+                let message = format!("has a field {name} that the first sample lacks");
+                let hint = "name such fields with `columns`, as in columns={\"png\": \"bytes\"}";
+                return Err(Error::content(message).in_field(name).with_code(Code::ColumnsDiffer).hint(hint).into());
+            }
+            let mut column = Column::of(&name, &value, (self.bytes_only, self.labels(), self.ragged))?;
+            bytes += column.push(&name, &value, self.bytes_only)?;
+            self.columns.push((name, column));
+        }
+        Ok(bytes)
+    }
+
+    /// Hands the samples over to the writer.
+    fn flush(&mut self) -> Result<(), Error> {
+        let (mut fields, mut arrays) = (vec![Field::new(KEY, DataType::Utf8View, false)], Vec::<ArrayRef>::new());
+        arrays.push(Arc::new(StringViewArray::from_iter_values(self.keys.drain(..))));
+        for (name, column) in &mut self.columns {
+            fields.push(column.field(name));
+            arrays.push(column.take()?);
+        }
+        self.held = 0;
+        if self.started.is_none() {
+            let classes = serde_json::to_string(&self.classes).unwrap_or_default();
+            let metadata = (!self.classes.is_empty()).then(|| (CLASSES.to_owned(), classes));
+            let metadata: HashMap<String, String> = metadata.into_iter().collect();
+            let schema = Arc::new(Schema::new_with_metadata(fields, metadata));
+            self.started = Some((self.session.writer(&self.recipe, &schema)?, schema));
+        }
+        let (writer, schema) = self.started.as_mut().ok_or_else(|| Error::bug("a writer that did not start"))?;
+        let rows = RecordBatch::try_new(Arc::clone(schema), arrays);
+        writer.push(&rows.map_err(|error| Error::bug(error.to_string()))?)
+    }
+}
