@@ -15,6 +15,7 @@ mod fields;
 mod fork;
 mod loader;
 mod pack;
+mod tokens;
 mod values;
 mod watch;
 mod writer;
@@ -55,6 +56,8 @@ fn _packhorse(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<dataset::Dataset>()?;
     module.add_class::<dataset::Decoder>()?;
     module.add_class::<loader::Pipeline>()?;
+    module.add_class::<tokens::Tokens>()?;
+    module.add_class::<tokens::TokenPipeline>()?;
     module.add_class::<writer::Writer>()?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(features, module)?)?;

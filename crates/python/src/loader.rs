@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Signals, such as Ctrl-C, are looked at this often while a batch is awaited.
-const SIGNALS: Duration = Duration::from_millis(100);
+pub(crate) const SIGNALS: Duration = Duration::from_millis(100);
 
 /// Most messages that are kept until Python takes them.
 const MESSAGES: usize = 1000;
@@ -150,9 +150,7 @@ impl Pipeline {
 
 /// The settings of a loader.
 fn options(settings: &Bound<'_, PyDict>) -> Result<LoaderOptions> {
-    let get = |name: &str| -> PyResult<Bound<'_, PyAny>> {
-        settings.get_item(name)?.ok_or_else(|| pyo3::exceptions::PyKeyError::new_err(name.to_owned()))
-    };
+    let get = |name: &str| setting(settings, name);
     let mut options = LoaderOptions::new(get("batch")?.extract()?);
     let (rank, world_size) = get("place")?.extract()?;
     options.rank = Rank { rank, world_size };
@@ -183,4 +181,9 @@ fn options(settings: &Bound<'_, PyDict>) -> Result<LoaderOptions> {
         dir: get("dir")?.extract::<Option<std::path::PathBuf>>()?.map(DirOptions::new),
     };
     Ok(options)
+}
+
+/// A setting that is there.
+pub(crate) fn setting<'py>(settings: &Bound<'py, PyDict>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    settings.get_item(name)?.ok_or_else(|| pyo3::exceptions::PyKeyError::new_err(name.to_owned()))
 }

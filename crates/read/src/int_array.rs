@@ -99,7 +99,7 @@ impl IntArray {
     /// A copy in memory, for building an index.
     ///
     /// Errors: a number that does not fit 32 bits, not enough memory.
-    pub(crate) fn to_i32s(&self) -> Result<Vec<i32>> {
+    pub fn to_i32s(&self) -> Result<Vec<i32>> {
         let view = self.view();
         let mut numbers = Vec::new();
         if numbers.try_reserve_exact(view.len()).is_err() {

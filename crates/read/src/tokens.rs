@@ -53,7 +53,7 @@ impl Tokens {
     }
 
     /// The files.
-    pub(crate) fn files(&self) -> &[TokenFile] {
+    pub fn files(&self) -> &[TokenFile] {
         &self.files
     }
 

@@ -31,6 +31,7 @@ from ._fields import Auto, Bits, Bytes, Dense, Draws, Field, Image, Json, Number
 from ._loader import Loader
 from ._pack import Packed, Verification, convert, pack, repair, stat, tokenize, verify
 from ._packhorse import Array, __version__, features
+from ._tokens import TokenDataset, TokenLoader
 from ._writer import Writer
 
 __all__ = [
@@ -62,6 +63,8 @@ __all__ = [
     "RaggedArray",
     "StateError",
     "StorageError",
+    "TokenDataset",
+    "TokenLoader",
     "UnsupportedError",
     "Verification",
     "Writer",

@@ -1,0 +1,159 @@
+"""Tokens of Megatron's `.bin` and `.idx` files: documents, and samples in training order."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from . import _packhorse
+from ._batch import Batch
+from ._loader import State
+from ._packhorse import Array
+from ._place import rank_and_world
+
+_WITH = ("position_ids", "segment_ids", "loss_mask", "cu_seqlens")
+
+
+class TokenDataset:
+    """The documents of a pair of `.bin` and `.idx`, given as its prefix, as the `.idx`, or as a folder with one pair.
+
+    `len` is the number of documents, `[i]` the tokens of one. The files are mapped, and must not be written meanwhile.
+    """
+
+    def __init__(self, place: str | os.PathLike[str]) -> None:
+        text = os.fspath(place)
+        self._place = text if "://" in text else os.path.abspath(text)
+        self._open()
+
+    def _open(self) -> None:
+        self._pid = os.getpid()
+        self._opened = _packhorse.Tokens.open(self._place)
+        self._lengths: list[int] | None = None
+
+    @property
+    def _ours(self) -> _packhorse.Tokens:
+        if self._pid != os.getpid():
+            self._open()
+        return self._opened
+
+    @property
+    def lengths(self) -> list[int]:
+        """The number of tokens of each document."""
+        ours = self._ours
+        if self._lengths is None:
+            self._lengths = ours.lengths()
+        return self._lengths
+
+    @property
+    def dtype(self) -> str:
+        """The type of tokens."""
+        return self._ours.dtype()
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __getitem__(self, number: int) -> Array:
+        at = number + len(self) if number < 0 else number
+        if not 0 <= at < len(self):
+            raise IndexError(f"document {number} of {len(self)}")
+        return self._ours.document(at, self.lengths[at])
+
+    def __iter__(self) -> Iterator[Array]:
+        return (self[number] for number in range(len(self)))
+
+    def loader(
+        self,
+        batch: int,
+        seq_length: int,
+        *,
+        seed: int = 1234,
+        samples: int | None = None,
+        place: str | tuple[int, int] = "auto",
+        companions: Iterable[str] = (),
+        pad: int | None = None,
+        keep_last: bool = False,
+        threads: int | None = None,
+    ) -> TokenLoader:
+        """Samples of `seq_length + 1` tokens in the order of Megatron's GPTDataset of this seed, as the field `tokens`.
+
+        `samples` is how many there are at least; one epoch without it. `companions` are more fields: `position_ids`,
+        `segment_ids`, `loss_mask`, `cu_seqlens`. `keep_last` keeps a last smaller batch.
+        """
+        wanted = list(companions)
+        for name in wanted:
+            if name not in _WITH:
+                raise ValueError(f"companions={name!r} is none of {', '.join(_WITH)}")
+        settings = {
+            "batch": batch, "length": seq_length, "seed": seed, "samples": samples, "with": wanted, "pad": pad,
+            "keep_last": keep_last, "threads": threads,
+        }  # fmt: skip
+        return TokenLoader(self, settings, place)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (TokenDataset, (self._place,))
+
+    def __repr__(self) -> str:
+        return f"TokenDataset({self._place!r}, {len(self)} documents, {sum(self.lengths)} tokens, {self.dtype})"
+
+
+class TokenLoader:
+    """Batches of tokens in training order. A `for` goes on from where the loader is, to the end of the order."""
+
+    def __init__(self, dataset: TokenDataset, settings: dict[str, Any], place: str | tuple[int, int]) -> None:
+        if place != "auto" and not isinstance(place, tuple):
+            raise ValueError(f"place={place!r} is neither 'auto' nor (rank, world)")
+        self.dataset = dataset
+        self._settings = settings
+        self._place = place
+        self._resume: State | None = None
+        self._pid = os.getpid()
+        self._pipeline: _packhorse.TokenPipeline | None = None
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """The rank of this loader, and the number of ranks that share the samples."""
+        if isinstance(self._place, str):
+            self._place = rank_and_world()
+        return self._place
+
+    def _running(self) -> _packhorse.TokenPipeline:
+        if self._pid != os.getpid():
+            if self._pipeline is not None:
+                self._resume = json.loads(self._pipeline.state())
+            self._pid, self._pipeline = os.getpid(), None
+        if self._pipeline is None:
+            state = None if self._resume is None else json.dumps(self._resume)
+            self._pipeline = self.dataset._ours.loader({**self._settings, "place": self.place, "state": state})
+        return self._pipeline
+
+    def __iter__(self) -> Iterator[Batch]:
+        while (batch := self._running().next()) is not None:
+            yield Batch(batch)
+
+    def __len__(self) -> int:
+        """The number of batches left."""
+        return self._running().remaining()
+
+    def state_dict(self) -> State:
+        """The progress of all ranks together, valid for any world size and batch size."""
+        state: State = json.loads(self._running().state())
+        return state
+
+    def load_state_dict(self, state: State) -> None:
+        """Continues from a state. Raises `StateError` if it is of an order of another length."""
+        before = self.state_dict()
+        self._pipeline, self._resume = None, dict(state)
+        try:
+            self._running()
+        except BaseException:
+            self._pipeline, self._resume = None, before
+            raise
+
+    def __getstate__(self) -> dict[str, Any]:
+        resume = self._resume if self._pipeline is None else self.state_dict()
+        return {
+            "dataset": self.dataset, "_settings": self._settings, "_place": self.place, "_resume": resume,
+            "_pid": os.getpid(), "_pipeline": None,
+        }  # fmt: skip

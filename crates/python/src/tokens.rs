@@ -1,0 +1,121 @@
+//! Tokens of Megatron's files, for Python.
+
+use crate::array::Array;
+use crate::batch::Batch;
+use crate::element::{Element, INT32, INT64};
+use crate::error::Result;
+use crate::fork::{self, Owned};
+use crate::loader::{SIGNALS, setting};
+use arrow_schema::DataType;
+use packhorse::core::Error;
+use packhorse::read::order::{Rank, Segment};
+use packhorse::read::{Companions, Host, LossMask, Next, Remainder, TokenLoader, TokenState, TokenType};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// One pair of `.bin` and `.idx`: see `packhorse/_tokens.py`, which owns the words for Python.
+#[pyclass(frozen, module = "packhorse._packhorse")]
+pub(crate) struct Tokens(Owned<Arc<packhorse::read::Tokens>>);
+
+impl Tokens {
+    fn element(&self) -> Option<Element> {
+        match self.0.token_type() {
+            TokenType::U16 => Element::of(&DataType::UInt16),
+            TokenType::I32 => Some(INT32),
+            TokenType::I64 => Some(INT64),
+        }
+    }
+}
+
+#[pymethods]
+impl Tokens {
+    #[staticmethod]
+    fn open(py: Python<'_>, place: &str) -> Result<Self> {
+        let open = || packhorse::open_tokens(place);
+        Ok(Self(Owned::new(py.detach(|| fork::run(open)).map_err(packhorse::pack::as_request_error)?)))
+    }
+
+    /// The number of tokens of each document.
+    fn lengths(&self) -> Result<Vec<i32>> {
+        let files = self.0.files().iter();
+        Ok(files.map(|file| file.lengths().to_i32s()).collect::<Result<Vec<_>, Error>>()?.concat())
+    }
+
+    fn dtype(&self) -> &'static str {
+        self.element().map_or("", |element| element.name)
+    }
+
+    /// The tokens of document `number`, which has `length`.
+    fn document(&self, number: u32, length: u32) -> Result<Array> {
+        let element = self.element().ok_or_else(|| Error::bug("tokens of no type"))?;
+        let mut bytes = vec![0; length as usize * element.width];
+        if length > 0 {
+            let segment = Segment { dataset: 0, sequence: number, offset: 0, length };
+            self.0.read(&[segment], &mut bytes)?;
+        }
+        let whole = 0..bytes.len();
+        let array = Array::new(Arc::new(bytes), whole, element, &[length as usize]);
+        Ok(array.ok_or_else(|| Error::bug("a document of another length"))?)
+    }
+
+    /// Starts a loader. `settings` has every key that is read here.
+    fn loader(&self, py: Python<'_>, settings: &Bound<'_, PyDict>) -> Result<TokenPipeline> {
+        let get = |name: &str| setting(settings, name);
+        let mut builder = Arc::clone(&*self.0).loader(get("batch")?.extract()?, get("length")?.extract()?);
+        let (rank, world_size) = get("place")?.extract()?;
+        builder = builder.rank(Rank { rank, world_size }).seed(get("seed")?.extract()?);
+        if let Some(samples) = get("samples")?.extract::<Option<u64>>()? {
+            builder = builder.samples(samples);
+        }
+        if let Some(pad) = get("pad")?.extract::<Option<i64>>()? {
+            builder = builder.pad(pad);
+        }
+        if let Some(threads) = get("threads")?.extract::<Option<usize>>()? {
+            builder = builder.threads(threads);
+        }
+        if get("keep_last")?.extract()? {
+            builder = builder.remainder(Remainder::Uneven);
+        }
+        let with: Vec<String> = get("with")?.extract()?;
+        let has = |name: &str| with.iter().any(|with| with == name);
+        builder = builder.companions(Companions {
+            position_ids: has("position_ids"),
+            segment_ids: has("segment_ids"),
+            loss_mask: if has("loss_mask") { LossMask::Documents } else { LossMask::Off },
+            cu_seqlens: has("cu_seqlens"),
+        });
+        if let Some(state) = get("state")?.extract::<Option<String>>()? {
+            builder = builder.resume(&TokenState::from_json(&state)?);
+        }
+        let loader = py.detach(|| fork::run(|| builder.build()))?;
+        Ok(TokenPipeline(Mutex::new(Owned::new(loader))))
+    }
+}
+
+/// A running loader of tokens.
+#[pyclass(frozen, module = "packhorse._packhorse")]
+pub(crate) struct TokenPipeline(Mutex<Owned<TokenLoader<Host>>>);
+
+#[pymethods]
+impl TokenPipeline {
+    /// The next batch; `None` at the end of the order.
+    fn next(&self, py: Python<'_>) -> Result<Option<Batch>> {
+        loop {
+            match py.detach(|| self.0.lock().unwrap_or_else(PoisonError::into_inner).next_within(SIGNALS)) {
+                Next::Batch(batch) => return Ok(Some(Batch::new(batch?))),
+                Next::End => return Ok(None),
+                Next::NotYet => py.check_signals()?,
+            }
+        }
+    }
+
+    /// The state after the batches taken so far, as JSON.
+    fn state(&self) -> String {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).state().to_json()
+    }
+
+    fn remaining(&self) -> u64 {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remaining()
+    }
+}
