@@ -63,6 +63,15 @@ fn expected(photos: &Path, to: &Path) {
     std::fs::write(to, lines).unwrap();
 }
 
+/// Whether torch is installed, which wids, Energon and a snippet of docs/hdf5.md import.
+fn has_torch(python: &Path) -> bool {
+    let found = Command::new(python).args(["-c", "import torch"]).output().unwrap().status.success();
+    if !found {
+        packhorse_testkit::external::skip("torch is not installed");
+    }
+    found
+}
+
 fn sha256(file: &Path) -> String {
     let text = run(Command::new("sha256sum").arg(file));
     text.trim_start_matches('\\').split(' ').next().unwrap().to_owned()
@@ -77,7 +86,8 @@ fn every_reader_reads_every_sample_and_every_index_is_right() {
     expected(&photos, &list);
     let index = ["--index", "wids:md5,dali,energon", "--labels", "folders", "--shuffle", "7", "--shard-count", "16"];
     packhorse(&[&["pack", text(&photos), "--to", "webdataset", "--out", text(&out)][..], &index].concat());
-    for reader in READERS {
+    let torch = has_torch(&python);
+    for reader in READERS.into_iter().filter(|reader| torch || !["wids", "energon"].contains(reader)) {
         let said = script(&python, &format!("check_{reader}.py"), &[&out, &list]);
         assert!(said.contains(&format!("{reader}: 3068 samples equal")), "{said}");
     }
@@ -156,7 +166,7 @@ fn shortened(list: &Path, dir: &Path) -> PathBuf {
 
 #[test]
 fn the_snippets_of_the_hdf5_page_read_what_is_packed() {
-    let Some(python) = python() else { return };
+    let Some(python) = python().filter(|python| has_torch(python)) else { return };
     let dir = tempfile::tempdir().unwrap();
     let (runs, out) = (dir.path().join("runs"), dir.path().join("shards"));
     script(&python, "check_hdf5_docs.py", &[Path::new("make"), &runs]);

@@ -4,10 +4,8 @@ In order, through `.nv-meta` and the `.tar.idx` files, every split part one afte
 through `.nv-meta/index.sqlite`, whole samples and single fields.
 """
 
-from expected import Difference, ensure_torch, main, shards
-
-ensure_torch()
-from megatron.energon import (  # noqa: E402
+from expected import Difference, main, shards
+from megatron.energon import (
     Cooker,
     DefaultTaskEncoder,
     WorkerConfig,

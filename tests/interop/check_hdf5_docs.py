@@ -3,7 +3,7 @@
     check_hdf5_docs.py make RUNS            writes .npz files
     check_hdf5_docs.py run RUNS DOC FOLDER  runs the snippets of DOC in FOLDER, which holds their shards/
 
-What the snippets leave in their variables must be the arrays of RUNS. Without torch, its stand-in takes its place.
+What the snippets leave in their variables must be the arrays of RUNS.
 """
 
 import os
@@ -12,7 +12,6 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from expected import ensure_torch
 
 COUNT = 12
 
@@ -59,6 +58,5 @@ def run(runs, doc, folder):
 
 
 if __name__ == "__main__":
-    ensure_torch()
     command, *paths = sys.argv[1:]
     {"make": make, "run": run}[command](*(Path(path).resolve() for path in paths))

@@ -3,10 +3,8 @@
 import json
 import tempfile
 
-from expected import Difference, ensure_torch, main, shards
-
-ensure_torch()
-import wids  # noqa: E402
+import wids
+from expected import Difference, main, shards
 
 
 def check(folder, expected, _arguments):

@@ -111,11 +111,6 @@ def raw_members(folder):
     return members
 
 
-def ensure_torch():
-    """Makes `import torch` work: the real one where it is installed, else the stand-in in torch_stub."""
-    sys.path.append(str(Path(__file__).parent / "torch_stub"))
-
-
 def main(name, check, options=()):
     """Runs `check(shards_dir, expected, arguments)` as a command and turns its outcome into an exit status."""
     parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)

@@ -9,6 +9,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use packhorse::core::{CLASSES, Cancel, Code, Error, KEY};
 use packhorse::{Recipe, Session};
 use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
 use pyo3::types::{PyDict, PyString};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -72,7 +73,8 @@ impl Writer {
 
     /// Adds a sample. Nothing of it is kept if it raises.
     fn write(&self, py: Python<'_>, sample: &Bound<'_, PyDict>) -> Result<()> {
-        let mut state = self.state();
+        // Another thread may write meanwhile, and need the interpreter to go on.
+        let mut state = self.0.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
         if state.closed {
             return Err(Error::config("the writer was closed").into());
         }
@@ -91,13 +93,13 @@ impl Writer {
 
     /// Samples so far.
     #[getter]
-    fn samples(&self) -> u64 {
-        self.state().samples
+    fn samples(&self, py: Python<'_>) -> u64 {
+        self.0.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner).samples
     }
 
     /// Publishes and seals; returns the totals and the root digest as JSON.
     fn finish(&self, py: Python<'_>) -> Result<String> {
-        let manifest = py.detach(|| {
+        let (manifest, out) = py.detach(|| {
             let mut state = self.state();
             if state.closed {
                 return Err(Error::config("the writer was closed"));
@@ -109,10 +111,10 @@ impl Writer {
             }
             state.flush()?;
             let (writer, _) = state.started.take().ok_or_else(|| Error::bug("a writer that did not start"))?;
-            writer.finish()
+            Ok((writer.finish()?, state.recipe.out.clone()))
         })?;
         let value = serde_json::json!({
-            "out": self.state().recipe.out, "samples": manifest.samples, "shards": manifest.shards.len(),
+            "out": out, "samples": manifest.samples, "shards": manifest.shards.len(),
             "bytes": manifest.bytes, "skipped": manifest.skipped, "classes": manifest.classes,
             "root": manifest.root.to_string(), "counts": manifest.counts,
         });

@@ -147,6 +147,11 @@ class Loader:
             return
         self._close(state | {"epoch": epoch, "consumed": 0})
 
+    def is_at_end(self) -> bool:
+        """Whether all batches of the current epoch were taken."""
+        each, left = self._running().steps()
+        return each > 0 and left == 0
+
     # --- state --------------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> State:

@@ -70,14 +70,20 @@ class TorchLoader(IterableDataset[dict[str, Any]]):
         self.loader = loader
         self._own: Loader | None = None
         self._resume: State | None = None
+        self._ended = False
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         loader = self._of_worker()
+        ended, self._ended = True, False
         if self._resume is not None:
-            loader.load_state_dict(self._resume)
-            self._resume = None
-        for batch in loader:
-            yield _tensors(batch)
+            resume, self._resume = dict(self._resume), None
+            ended = resume.pop("ended", True)
+            loader.load_state_dict(resume)
+        # Of a pass whose last batch was taken, and that had not ended, nothing is left.
+        if ended or not loader.is_at_end():
+            for batch in loader:
+                yield _tensors(batch)
+        self._ended = True
 
     def __len__(self) -> int:
         return len(self.loader)
@@ -90,7 +96,7 @@ class TorchLoader(IterableDataset[dict[str, Any]]):
         """The state of this process's loader."""
         if self._resume is not None:
             return self._resume
-        return self._of_worker().state_dict()
+        return {**self._of_worker().state_dict(), "ended": self._ended}
 
     def load_state_dict(self, state: State) -> None:
         """Continues from a state of a loader with as many workers."""
@@ -107,7 +113,7 @@ class TorchLoader(IterableDataset[dict[str, Any]]):
         return self._own
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"loader": self.loader, "_own": None, "_resume": self._resume}
+        return {"loader": self.loader, "_own": None, "_resume": self._resume, "_ended": False}
 
 
 def _tensors(batch: Batch) -> dict[str, Any]:

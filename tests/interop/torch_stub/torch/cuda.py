@@ -1,5 +1,0 @@
-"""Nothing of torch.cuda is there."""
-
-
-def is_available():
-    return False

@@ -1,5 +1,0 @@
-"""Names imported by Energon."""
-
-
-class ShardedTensorBase:
-    """No object is ever an instance of this."""

@@ -1,5 +1,0 @@
-"""Names used in annotations only."""
-
-
-class Module:
-    """A base class without behaviour."""

@@ -1,3 +1,0 @@
-"""See torch.utils.data."""
-
-from . import data  # noqa: F401
