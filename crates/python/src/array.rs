@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "buffers and capsules of Python hold addresses")]
 
 use crate::dlpack;
-use crate::element::Element;
+use crate::element::ArrayElement;
 use pyo3::exceptions::{PyBufferError, PyIndexError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -14,17 +14,17 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 
 /// Memory that an array keeps. Its address does not change.
-pub(crate) trait Bytes: Send + Sync {
+pub(crate) trait ArrayMemory: Send + Sync {
     fn bytes(&self) -> &[u8];
 }
 
-impl Bytes for Vec<u8> {
+impl ArrayMemory for Vec<u8> {
     fn bytes(&self) -> &[u8] {
         self
     }
 }
 
-impl Bytes for arrow_buffer::Buffer {
+impl ArrayMemory for arrow_buffer::Buffer {
     fn bytes(&self) -> &[u8] {
         self
     }
@@ -34,17 +34,22 @@ impl Bytes for arrow_buffer::Buffer {
 ///
 /// `numpy.asarray`, `memoryview` and `torch.from_dlpack` take it without a copy. It keeps its batch's memory.
 #[pyclass(frozen, module = "packhorse", name = "Array")]
-pub(crate) struct Array {
-    memory: Arc<dyn Bytes>,
+pub(crate) struct PyArray {
+    memory: Arc<dyn ArrayMemory>,
     range: Range<usize>,
-    element: Element,
+    element: ArrayElement,
     shape: Box<[isize]>,
     strides: Box<[isize]>,
 }
 
-impl Array {
+impl PyArray {
     /// `range` of `memory`, which holds exactly the elements of `shape`; `None` if it does not.
-    pub(crate) fn new(memory: Arc<dyn Bytes>, range: Range<usize>, element: Element, shape: &[usize]) -> Option<Self> {
+    pub(crate) fn new(
+        memory: Arc<dyn ArrayMemory>,
+        range: Range<usize>,
+        element: ArrayElement,
+        shape: &[usize],
+    ) -> Option<Self> {
         let bytes = shape.iter().try_fold(element.width, |bytes, size| bytes.checked_mul(*size))?;
         if memory.bytes().get(range.clone())?.len() != bytes {
             return None;
@@ -63,7 +68,7 @@ impl Array {
         self.memory.bytes().get(self.range.clone()).unwrap_or_default()
     }
 
-    pub(crate) fn element(&self) -> Element {
+    pub(crate) fn element(&self) -> ArrayElement {
         self.element
     }
 
@@ -71,7 +76,7 @@ impl Array {
         &self.shape
     }
 
-    pub(crate) fn memory(&self) -> Arc<dyn Bytes> {
+    pub(crate) fn memory(&self) -> Arc<dyn ArrayMemory> {
         Arc::clone(&self.memory)
     }
 
@@ -88,7 +93,7 @@ impl Array {
 }
 
 #[pymethods]
-impl Array {
+impl PyArray {
     /// The size of each dimension.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
@@ -107,7 +112,7 @@ impl Array {
         self.shape.len()
     }
 
-    /// Bytes of all elements.
+    /// ArrayMemory of all elements.
     #[getter]
     fn nbytes(&self) -> usize {
         self.range.len()
@@ -187,7 +192,7 @@ impl Array {
         slf.py().import("numpy")?.call_method1("asarray", (slf,))
     }
 
-    /// As a torch tensor, without a copy. Other arrays of the same memory see what is written to it.
+    /// As a torch tensor, without a copy. Other arrays of the same memory see writes to it.
     fn torch<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         slf.py().import("torch")?.call_method1("from_dlpack", (slf,))
     }

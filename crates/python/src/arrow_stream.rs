@@ -1,6 +1,6 @@
 //! Datasets as streams of [Arrow's C interface](https://arrow.apache.org/docs/format/CStreamInterface.html).
 
-use crate::dataset::Dataset;
+use crate::dataset::PyDataset;
 use crate::fork::{self, Owned};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchReader, StringViewArray};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 const ROWS: u64 = 256;
 
 /// A capsule of a stream of all samples of a dataset.
-pub(crate) fn capsule<'py>(py: Python<'py>, dataset: &Dataset) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn capsule<'py>(py: Python<'py>, dataset: &PyDataset) -> PyResult<Bound<'py, PyAny>> {
     let key = Field::new(KEY, arrow_schema::DataType::Utf8View, false);
     let stored = dataset.ours.schema();
     let fields = std::iter::once(Arc::new(key)).chain(stored.fields().iter().cloned()).collect::<Vec<_>>();

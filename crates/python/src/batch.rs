@@ -1,7 +1,7 @@
 //! Batches for Python: the arrays of a slab, which is reused after the last of them is gone.
 
-use crate::array::{Array, Bytes};
-use crate::element::Element;
+use crate::array::{ArrayMemory, PyArray};
+use crate::element::ArrayElement;
 use crate::error::Result;
 use crate::fork::Owned;
 use packhorse::core::Error;
@@ -14,7 +14,7 @@ type Ours = packhorse::read::Batch<HostSlab>;
 /// The slab of a batch, kept by its arrays.
 struct Kept(Owned<Ours>);
 
-impl Bytes for Kept {
+impl ArrayMemory for Kept {
     fn bytes(&self) -> &[u8] {
         self.0.slab()
     }
@@ -75,17 +75,17 @@ impl Batch {
     }
 
     /// An array, with as many rows as there are samples; `None` if there is no such one.
-    fn array(&self, name: &str) -> Result<Option<Array>> {
+    fn array(&self, name: &str) -> Result<Option<PyArray>> {
         let batch = &self.0.0;
         let Some((field, place)) = batch.layout().field(name).zip(batch.place(name)) else { return Ok(None) };
         let unknown = || Error::unsupported(format!("field {name} has elements of type {}", field.data_type));
-        let element = Element::of(&field.data_type).ok_or_else(unknown)?;
+        let element = ArrayElement::of(&field.data_type).ok_or_else(unknown)?;
         let mut shape = field.shape.clone();
         let stride = field.strides.first().copied().unwrap_or(1).max(1);
         if let Some(rows) = shape.first_mut() {
             *rows = place.len() / stride;
         }
-        let memory: Arc<dyn Bytes> = Arc::clone(&self.0) as _;
-        Ok(Some(Array::new(memory, place, element, &shape).ok_or_else(unknown)?))
+        let memory: Arc<dyn ArrayMemory> = Arc::clone(&self.0) as _;
+        Ok(Some(PyArray::new(memory, place, element, &shape).ok_or_else(unknown)?))
     }
 }

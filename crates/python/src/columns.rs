@@ -1,6 +1,6 @@
 //! Values of Python as columns of rows.
 
-use crate::element::{Element, named};
+use crate::element::{ArrayElement, named};
 use crate::error::Result;
 use arrow_array::builder::{BinaryViewBuilder, StringViewBuilder};
 use arrow_array::{ArrayRef, FixedSizeListArray, Int32Array, ListArray, StructArray};
@@ -188,7 +188,7 @@ fn arrays(
     (bytes, ends, shapes): (Vec<u8>, Vec<usize>, Vec<Vec<usize>>),
 ) -> Result<ArrayRef, Error> {
     let broken = |error: arrow_schema::ArrowError| Error::bug(error.to_string());
-    let width = Element::of(element).map_or(1, |element| element.width);
+    let width = ArrayElement::of(element).map_or(1, |element| element.width);
     let count = bytes.len() / width;
     let values = array_of(element, Buffer::from_vec(bytes), count)?;
     match (kind, data_type) {

@@ -5,6 +5,7 @@ use crate::error::Result;
 use crate::fields::fields;
 use crate::fork::{self, Owned};
 use crate::values::sample;
+use crate::watch::abandonable;
 use packhorse::core::{Error, FieldType, Options};
 use packhorse::read::{BatchDecoder, Column, LoaderOptions, OnError, OpenOptions, Reader, SampleBlock, Verify, Wants};
 use pyo3::prelude::*;
@@ -16,15 +17,17 @@ use std::sync::{Arc, OnceLock};
 const KEYS_AT_ONCE: u64 = 1 << 16;
 
 /// A dataset: see `packhorse/_dataset.py`, which owns the words for Python.
-#[pyclass(frozen, module = "packhorse._packhorse")]
-pub(crate) struct Dataset {
+#[pyclass(frozen, module = "packhorse._packhorse", name = "Dataset")]
+pub(crate) struct PyDataset {
     pub(crate) ours: Owned<packhorse::read::Dataset>,
     reader: OnceLock<Arc<Owned<Reader>>>,
+    /// Whether a read may wait for a network.
+    remote: bool,
 }
 
-impl Dataset {
-    fn of(ours: packhorse::read::Dataset) -> Self {
-        Self { ours: Owned::new(ours), reader: OnceLock::new() }
+impl PyDataset {
+    fn of(ours: packhorse::read::Dataset, remote: bool) -> Self {
+        Self { ours: Owned::new(ours), reader: OnceLock::new(), remote }
     }
 
     /// Reads all fields, in the order of the schema.
@@ -35,28 +38,28 @@ impl Dataset {
         };
         Arc::clone(self.reader.get_or_init(make))
     }
+}
 
-    /// Calls `each` with the number and the key of every sample, in order.
-    fn each_key(&self, mut each: impl FnMut(u64, &str)) -> Result<(), Error> {
-        let reader = Reader::new(self.ours.clone(), Vec::new(), fork::read_options());
-        let (mut wants, mut block) = (Wants::default(), SampleBlock::default());
-        let samples = self.ours.len();
-        for from in (0..samples).step_by(KEYS_AT_ONCE as usize) {
-            let to = samples.min(from + KEYS_AT_ONCE);
-            reader.read(from..to, &mut wants, &mut block)?;
-            for (row, number) in (from..to).enumerate() {
-                if let Some(fault) = block.fault(row) {
-                    return Err(fault.clone());
-                }
-                each(number, block.key(row).unwrap_or_default());
+/// Calls `each` with the number and the key of every sample, in order.
+fn each_key(dataset: packhorse::read::Dataset, mut each: impl FnMut(u64, &str)) -> Result<(), Error> {
+    let samples = dataset.len();
+    let reader = Reader::new(dataset, Vec::new(), fork::read_options());
+    let (mut wants, mut block) = (Wants::default(), SampleBlock::default());
+    for from in (0..samples).step_by(KEYS_AT_ONCE as usize) {
+        let to = samples.min(from + KEYS_AT_ONCE);
+        reader.read(from..to, &mut wants, &mut block)?;
+        for (row, number) in (from..to).enumerate() {
+            if let Some(fault) = block.fault(row) {
+                return Err(fault.clone());
             }
+            each(number, block.key(row).unwrap_or_default());
         }
-        Ok(())
     }
+    Ok(())
 }
 
 #[pymethods]
-impl Dataset {
+impl PyDataset {
     /// Opens the dataset at `place`.
     #[staticmethod]
     #[pyo3(signature = (place, format, options, indexes))]
@@ -73,8 +76,13 @@ impl Dataset {
         }
         let threads = if fork::forked() { 1 } else { OpenOptions::default().threads };
         let options = OpenOptions { format, options: all, indexes, threads, ..OpenOptions::default() };
-        let open = || packhorse::read::open_with(place, &packhorse::storage::Stores::default(), &options);
-        Ok(Self::of(py.detach(|| fork::run(open)).map_err(packhorse::pack::as_request_error)?))
+        let remote = place.contains("://");
+        let place = place.to_owned();
+        let open = move || {
+            let opened = packhorse::read::open_with(&place, &packhorse::storage::Stores::default(), &options);
+            opened.map_err(packhorse::pack::as_request_error)
+        };
+        Ok(Self::of(abandonable(py, open)?, remote))
     }
 
     fn __len__(&self) -> usize {
@@ -103,29 +111,31 @@ impl Dataset {
     }
 
     fn split(&self, name: &str) -> Result<Self> {
-        Ok(Self::of(self.ours.split(name)?))
+        Ok(Self::of(self.ours.split(name)?, self.remote))
     }
 
     fn slice(&self, from: u64, to: u64) -> Result<Self> {
-        Ok(Self::of(self.ours.slice(from..to)?))
+        Ok(Self::of(self.ours.slice(from..to)?, self.remote))
     }
 
     fn subset(&self, py: Python<'_>, numbers: Vec<u64>) -> Result<Self> {
-        Ok(Self::of(py.detach(|| self.ours.subset(numbers))?))
+        Ok(Self::of(py.detach(|| self.ours.subset(numbers))?, self.remote))
     }
 
     #[staticmethod]
     fn concat(datasets: Vec<PyRef<'_, Self>>) -> Result<Self> {
         let all: Vec<_> = datasets.iter().map(|dataset| dataset.ours.clone()).collect();
-        Ok(Self::of(packhorse::read::Dataset::concat(&all)?))
+        let remote = datasets.iter().any(|dataset| dataset.remote);
+        Ok(Self::of(packhorse::read::Dataset::concat(&all)?, remote))
     }
 
     /// The numbers of the samples with these keys, ascending, and the keys that no sample has.
     fn find(&self, py: Python<'_>, keys: Vec<String>) -> Result<(Vec<u64>, Vec<String>)> {
-        let find = || {
+        let dataset = self.ours.clone();
+        let find = move || {
             let mut wanted: HashMap<&str, bool> = keys.iter().map(|key| (key.as_str(), false)).collect();
             let mut numbers = Vec::new();
-            self.each_key(|number, key| {
+            each_key(dataset, |number, key| {
                 if let Some(found) = wanted.get_mut(key) {
                     *found = true;
                     numbers.push(number);
@@ -134,19 +144,19 @@ impl Dataset {
             let missing = keys.iter().filter(|key| wanted.get(key.as_str()) == Some(&false)).cloned().collect();
             Ok::<_, Error>((numbers, missing))
         };
-        Ok(py.detach(|| fork::run(find))?)
+        abandonable(py, find)
     }
 
     /// The keys of all samples.
     fn keys<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyList>> {
-        let (mut all, mut ends) = (String::new(), Vec::new());
-        py.detach(|| {
-            fork::run(|| {
-                self.each_key(|_, key| {
-                    all.push_str(key);
-                    ends.push(all.len());
-                })
-            })
+        let dataset = self.ours.clone();
+        let (all, ends) = abandonable(py, move || {
+            let (mut all, mut ends) = (String::new(), Vec::new());
+            each_key(dataset, |_, key| {
+                all.push_str(key);
+                ends.push(all.len());
+            })?;
+            Ok((all, ends))
         })?;
         let starts = std::iter::once(0).chain(ends.iter().copied());
         let keys = starts.zip(&ends).map(|(start, end)| PyString::new(py, all.get(start..*end).unwrap_or_default()));
@@ -156,8 +166,13 @@ impl Dataset {
     /// The samples of these numbers as dictionaries, their values as they are stored.
     fn samples<'py>(&self, py: Python<'py>, numbers: Vec<u64>) -> Result<Vec<Bound<'py, PyDict>>> {
         let reader = self.reader();
-        let mut block = SampleBlock::default();
-        py.detach(|| fork::run(|| reader.read(numbers.iter().copied(), &mut Wants::default(), &mut block)))?;
+        let read = move || {
+            let mut block = SampleBlock::default();
+            reader.read(numbers.into_iter(), &mut Wants::default(), &mut block)?;
+            Ok(block)
+        };
+        // A thread of its own costs more than a sample of a local shard.
+        let block = if self.remote { abandonable(py, read)? } else { py.detach(|| fork::run(read))? };
         (0..block.len()).map(|row| sample(py, self.ours.schema(), &block, row)).collect()
     }
 
@@ -176,7 +191,7 @@ impl Decoder {
     #[new]
     fn new(
         py: Python<'_>,
-        dataset: &Dataset,
+        dataset: &PyDataset,
         described: Vec<(String, String, String, bool, Bound<'_, PyAny>)>,
         seed: u64,
         verify: bool,
@@ -188,7 +203,8 @@ impl Decoder {
         options.read = fork::read_options();
         options.read.verify = if verify { Verify::Full } else { Verify::Header };
         options.on_error = if skip { OnError::Skip } else { OnError::Fail };
-        let decoder = py.detach(|| fork::run(|| BatchDecoder::new(&dataset.ours, &chosen, &options)))?;
+        let dataset = dataset.ours.clone();
+        let decoder = abandonable(py, move || BatchDecoder::new(&dataset, &chosen, &options))?;
         Ok(Self(Owned::new(decoder)))
     }
 

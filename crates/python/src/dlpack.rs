@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "the layout is that of the DLPack specification")]
 
-use crate::array::{Array, Bytes};
+use crate::array::{ArrayMemory, PyArray};
 use packhorse::gpu::{DlDevice, DlManagedTensor, DlTensor, DlVersion};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -32,13 +32,18 @@ struct Owner<T> {
     managed: T,
     shape: Box<[i64]>,
     strides: Box<[i64]>,
-    _memory: Arc<dyn Bytes>,
+    _memory: Arc<dyn ArrayMemory>,
 }
 
 /// A capsule of `array`: of its memory, or of a copy. The deleter needs no interpreter: it may run in any thread, and
 /// after the interpreter is gone.
-pub(crate) fn capsule<'py>(py: Python<'py>, array: &Array, versioned: bool, copy: bool) -> PyResult<Bound<'py, PyAny>> {
-    let (memory, data): (Arc<dyn Bytes>, *const u8) = match copy {
+pub(crate) fn capsule<'py>(
+    py: Python<'py>,
+    array: &PyArray,
+    versioned: bool,
+    copy: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (memory, data): (Arc<dyn ArrayMemory>, *const u8) = match copy {
         false => (array.memory(), array.bytes().as_ptr()),
         true => {
             let bytes = Arc::new(array.bytes().to_vec());

@@ -6,7 +6,7 @@ use std::ffi::CStr;
 
 /// A type of elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Element {
+pub(crate) struct ArrayElement {
     /// NumPy's name.
     pub(crate) name: &'static str,
     /// The format of a buffer, as the module `struct` writes it.
@@ -17,16 +17,16 @@ pub(crate) struct Element {
     code: u8,
 }
 
-const fn element(name: &'static str, format: &'static CStr, width: usize, code: u8) -> Element {
-    Element { name, format, width, code }
+const fn element(name: &'static str, format: &'static CStr, width: usize, code: u8) -> ArrayElement {
+    ArrayElement { name, format, width, code }
 }
 
-pub(crate) const BYTE: Element = element("uint8", c"B", 1, 1);
-pub(crate) const INT32: Element = element("int32", c"i", 4, 0);
-pub(crate) const INT64: Element = element("int64", c"q", 8, 0);
-pub(crate) const UINT64: Element = element("uint64", c"Q", 8, 1);
+pub(crate) const BYTE: ArrayElement = element("uint8", c"B", 1, 1);
+pub(crate) const INT32: ArrayElement = element("int32", c"i", 4, 0);
+pub(crate) const INT64: ArrayElement = element("int64", c"q", 8, 0);
+pub(crate) const UINT64: ArrayElement = element("uint64", c"Q", 8, 1);
 
-impl Element {
+impl ArrayElement {
     /// The element of an Arrow type; `None` where Python's buffers have none.
     pub(crate) fn of(data_type: &DataType) -> Option<Self> {
         Some(match data_type {
@@ -65,5 +65,5 @@ pub(crate) fn named(name: &str) -> Option<DataType> {
         DataType::Float32,
         DataType::Float64,
     ];
-    all.into_iter().find(|data_type| Element::of(data_type).is_some_and(|element| element.name == name))
+    all.into_iter().find(|data_type| ArrayElement::of(data_type).is_some_and(|element| element.name == name))
 }

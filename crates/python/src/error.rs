@@ -55,8 +55,8 @@ pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     let facts = PyDict::new(py);
     facts.set_item("kind", error.kind().name())?;
     facts.set_item("code", error.code().name())?;
-    facts.set_item("message", error.message())?;
-    facts.set_item("hint", error.hints())?;
+    facts.set_item("message", settings(error.message()))?;
+    facts.set_item("hint", error.hints().map(settings))?;
     facts.set_item("input", error.input())?;
     facts.set_item("sample", error.sample())?;
     facts.set_item("field", error.field())?;

@@ -51,12 +51,12 @@ fn environment_rank() -> error::Result<(u32, u32)> {
 fn _packhorse(module: &Bound<'_, PyModule>) -> PyResult<()> {
     fork::remember();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-    module.add_class::<array::Array>()?;
+    module.add_class::<array::PyArray>()?;
     module.add_class::<batch::Batch>()?;
-    module.add_class::<dataset::Dataset>()?;
+    module.add_class::<dataset::PyDataset>()?;
     module.add_class::<dataset::Decoder>()?;
-    module.add_class::<loader::Pipeline>()?;
-    module.add_class::<tokens::Tokens>()?;
+    module.add_class::<loader::PyPipeline>()?;
+    module.add_class::<tokens::PyTokens>()?;
     module.add_class::<tokens::TokenPipeline>()?;
     module.add_class::<writer::Writer>()?;
     module.add_function(wrap_pyfunction!(run, module)?)?;

@@ -1,10 +1,11 @@
 //! The loader's threads and their batches, for Python. Epochs, states and forks belong to `packhorse/_loader.py`.
 
 use crate::batch::Batch;
-use crate::dataset::Dataset;
+use crate::dataset::PyDataset;
 use crate::error::Result;
 use crate::fields::fields;
 use crate::fork::{self, Owned};
+use crate::watch::abandonable;
 use packhorse::core::{Error, Event, Observer};
 use packhorse::read::cache::DirOptions;
 use packhorse::read::order::{OrderState, Rank};
@@ -24,8 +25,8 @@ const MESSAGES: usize = 1000;
 type LayoutField = (String, String, Vec<usize>, bool);
 
 /// A running loader, from a state on without an end.
-#[pyclass(frozen, module = "packhorse._packhorse")]
-pub(crate) struct Pipeline {
+#[pyclass(frozen, module = "packhorse._packhorse", name = "Pipeline")]
+pub(crate) struct PyPipeline {
     running: Mutex<Option<Owned<Loader<Host>>>>,
     /// Batches taken, those that Python waited for, and the time of that.
     waits: Mutex<(u64, u64, Duration)>,
@@ -53,12 +54,12 @@ impl Observer for Messages {
 }
 
 #[pymethods]
-impl Pipeline {
+impl PyPipeline {
     /// Starts the threads. `settings` has every key that is read here.
     #[new]
     fn new(
         py: Python<'_>,
-        dataset: &Dataset,
+        dataset: &PyDataset,
         described: Vec<(String, String, String, bool, Bound<'_, PyAny>)>,
         settings: &Bound<'_, PyDict>,
     ) -> Result<Self> {
@@ -67,12 +68,11 @@ impl Pipeline {
         let mut options = options(settings)?;
         options.observer = Arc::clone(&messages) as _;
         let loader = dataset.ours.clone();
-        let start = || fork::run(|| Loader::new(loader, &chosen, &options, Host::default()));
-        let running = py.detach(start)?;
+        let running = abandonable(py, move || Loader::new(loader, &chosen, &options, Host::default()))?;
         Ok(Self { running: Mutex::new(Some(Owned::new(running))), waits: Mutex::default(), messages })
     }
 
-    /// The next batch; `None` after [`Pipeline::stop`].
+    /// The next batch; `None` after [`PyPipeline::stop`].
     fn next(&self, py: Python<'_>) -> Result<Option<Batch>> {
         let begin = Instant::now();
         let mut waited = false;
@@ -136,7 +136,23 @@ impl Pipeline {
     }
 }
 
-impl Pipeline {
+/// Ends the threads, while other threads may use the interpreter: what a thread waits for may need it.
+impl Drop for PyPipeline {
+    fn drop(&mut self) {
+        let running = self.running.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        end(running);
+    }
+}
+
+/// Drops a loader without holding the interpreter.
+pub(crate) fn end<T: Send>(loader: T) {
+    let mut loader = Some(loader);
+    Python::try_attach(|py| py.detach(|| drop(loader.take())));
+    // Where the interpreter is gone, the loader still has to end.
+    drop(loader);
+}
+
+impl PyPipeline {
     fn with<R>(&self, look: impl FnOnce(&Loader<Host>) -> R) -> Result<R, Error> {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         running.as_deref().map(look).ok_or_else(|| Error::config("the loader was closed"))

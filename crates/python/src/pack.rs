@@ -10,11 +10,11 @@ use pyo3::types::PyDict;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Settings by name, each with its values as text.
-pub(crate) type Settings = Vec<(String, Vec<String>)>;
+/// RecipeSettings by name, each with its values as text.
+pub(crate) type RecipeSettings = Vec<(String, Vec<String>)>;
 
 /// The recipe of these settings.
-pub(crate) fn recipe(settings: Settings) -> Result<Recipe> {
+pub(crate) fn recipe(settings: RecipeSettings) -> Result<Recipe> {
     let mut recipe = Recipe::default();
     for (name, values) in settings {
         let repeats = Setting::named(&name)?.repeats;
@@ -52,7 +52,7 @@ pub(crate) fn session(settings: &Bound<'_, PyDict>, totals: &Arc<Totals>, cancel
 #[pyfunction]
 pub(crate) fn pack(
     py: Python<'_>,
-    settings: Settings,
+    settings: RecipeSettings,
     how: &Bound<'_, PyDict>,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> Result<String> {
@@ -69,7 +69,7 @@ pub(crate) fn pack(
     Ok(value.to_string())
 }
 
-/// Compares a dataset with its digests. Returns what was found as JSON.
+/// Compares a dataset with its digests. Returns the findings as JSON.
 #[pyfunction]
 pub(crate) fn verify(
     py: Python<'_>,
@@ -101,7 +101,7 @@ pub(crate) fn repair(
     let (totals, cancel) = (Arc::default(), Cancel::default());
     let session = session(how, &totals, &cancel)?;
     let repaired = watched(py, progress, &totals, &cancel, || session.repair(&place))?;
-    Ok(serde_json::json!({ "shards": repaired.report.shards, "samples": repaired.manifest.samples }).to_string())
+    Ok(serde_json::json!({ "shards": repaired.report.shards - repaired.report.reused, "samples": repaired.manifest.samples }).to_string())
 }
 
 /// Samples, and count and bytes of each field, of a file or a dataset's folder, as JSON.
@@ -114,7 +114,7 @@ pub(crate) fn stat(py: Python<'_>, place: PathBuf) -> Result<String> {
 
 fn count(session: &Session, place: &Path) -> Result<packhorse::pack::Stat, Error> {
     if place.is_dir() {
-        let message = "is a folder; `len` and `fields` of an opened dataset say what is in it";
+        let message = "is a folder; `len` and `fields` of an opened dataset say its fields and samples";
         return Err(Error::new(Kind::Config, message).in_input(place.display()));
     }
     session.stat(place)

@@ -1,11 +1,11 @@
-//! Tokens of Megatron's files, for Python.
+//! PyTokens of Megatron's files, for Python.
 
-use crate::array::Array;
+use crate::array::PyArray;
 use crate::batch::Batch;
-use crate::element::{Element, INT32, INT64};
+use crate::element::{ArrayElement, INT32, INT64};
 use crate::error::Result;
 use crate::fork::{self, Owned};
-use crate::loader::{SIGNALS, setting};
+use crate::loader::{SIGNALS, end, setting};
 use arrow_schema::DataType;
 use packhorse::core::Error;
 use packhorse::read::order::{Rank, Segment};
@@ -15,13 +15,13 @@ use pyo3::types::PyDict;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// One pair of `.bin` and `.idx`: see `packhorse/_tokens.py`, which owns the words for Python.
-#[pyclass(frozen, module = "packhorse._packhorse")]
-pub(crate) struct Tokens(Owned<Arc<packhorse::read::Tokens>>);
+#[pyclass(frozen, module = "packhorse._packhorse", name = "Tokens")]
+pub(crate) struct PyTokens(Owned<Arc<packhorse::read::Tokens>>);
 
-impl Tokens {
-    fn element(&self) -> Option<Element> {
+impl PyTokens {
+    fn element(&self) -> Option<ArrayElement> {
         match self.0.token_type() {
-            TokenType::U16 => Element::of(&DataType::UInt16),
+            TokenType::U16 => ArrayElement::of(&DataType::UInt16),
             TokenType::I32 => Some(INT32),
             TokenType::I64 => Some(INT64),
         }
@@ -29,7 +29,7 @@ impl Tokens {
 }
 
 #[pymethods]
-impl Tokens {
+impl PyTokens {
     #[staticmethod]
     fn open(py: Python<'_>, place: &str) -> Result<Self> {
         let open = || packhorse::open_tokens(place);
@@ -47,7 +47,7 @@ impl Tokens {
     }
 
     /// The tokens of document `number`, which has `length`.
-    fn document(&self, number: u32, length: u32) -> Result<Array> {
+    fn document(&self, number: u32, length: u32) -> Result<PyArray> {
         let element = self.element().ok_or_else(|| Error::bug("tokens of no type"))?;
         let mut bytes = vec![0; length as usize * element.width];
         if length > 0 {
@@ -55,7 +55,7 @@ impl Tokens {
             self.0.read(&[segment], &mut bytes)?;
         }
         let whole = 0..bytes.len();
-        let array = Array::new(Arc::new(bytes), whole, element, &[length as usize]);
+        let array = PyArray::new(Arc::new(bytes), whole, element, &[length as usize]);
         Ok(array.ok_or_else(|| Error::bug("a document of another length"))?)
     }
 
@@ -89,20 +89,33 @@ impl Tokens {
             builder = builder.resume(&TokenState::from_json(&state)?);
         }
         let loader = py.detach(|| fork::run(|| builder.build()))?;
-        Ok(TokenPipeline(Mutex::new(Owned::new(loader))))
+        Ok(TokenPipeline(Mutex::new(Some(Owned::new(loader)))))
     }
 }
 
 /// A running loader of tokens.
 #[pyclass(frozen, module = "packhorse._packhorse")]
-pub(crate) struct TokenPipeline(Mutex<Owned<TokenLoader<Host>>>);
+pub(crate) struct TokenPipeline(Mutex<Option<Owned<TokenLoader<Host>>>>);
+
+impl Drop for TokenPipeline {
+    fn drop(&mut self) {
+        end(self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take());
+    }
+}
+
+impl TokenPipeline {
+    fn with<R>(&self, work: impl FnOnce(&mut TokenLoader<Host>) -> R) -> Result<R, Error> {
+        let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        running.as_deref_mut().map(work).ok_or_else(|| Error::bug("a loader that has ended"))
+    }
+}
 
 #[pymethods]
 impl TokenPipeline {
     /// The next batch; `None` at the end of the order.
     fn next(&self, py: Python<'_>) -> Result<Option<Batch>> {
         loop {
-            match py.detach(|| self.0.lock().unwrap_or_else(PoisonError::into_inner).next_within(SIGNALS)) {
+            match py.detach(|| self.with(|loader| loader.next_within(SIGNALS)))? {
                 Next::Batch(batch) => return Ok(Some(Batch::new(batch?))),
                 Next::End => return Ok(None),
                 Next::NotYet => py.check_signals()?,
@@ -111,11 +124,11 @@ impl TokenPipeline {
     }
 
     /// The state after the batches taken so far, as JSON.
-    fn state(&self) -> String {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).state().to_json()
+    fn state(&self) -> Result<String> {
+        Ok(self.with(|loader| loader.state().to_json())?)
     }
 
-    fn remaining(&self) -> u64 {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remaining()
+    fn remaining(&self) -> Result<u64> {
+        Ok(self.with(|loader| loader.remaining())?)
     }
 }

@@ -1,7 +1,7 @@
 //! Values of samples as Python's own.
 
-use crate::array::{Array, Bytes};
-use crate::element::Element;
+use crate::array::{ArrayMemory, PyArray};
+use crate::element::ArrayElement;
 use crate::error::Result;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int32Type;
@@ -69,7 +69,7 @@ fn value<'py>(py: Python<'py>, field: &Field, array: &ArrayRef, row: usize) -> R
 
 /// Lists inside of lists are lists of arrays.
 fn list<'py>(py: Python<'py>, field: &Field, inner: &ArrayRef) -> Result<Bound<'py, PyAny>> {
-    if Element::of(inner.data_type()).is_some() && inner.null_count() == 0 {
+    if ArrayElement::of(inner.data_type()).is_some() && inner.null_count() == 0 {
         return elements(py, inner, &[inner.len()]);
     }
     let item = Field::new(field.name(), inner.data_type().clone(), true).with_metadata(field.metadata().clone());
@@ -94,13 +94,13 @@ fn ragged<'py>(py: Python<'py>, array: &ArrayRef, row: usize) -> Result<Bound<'p
 /// The elements of an array as one of this shape; a single one as a number.
 fn elements<'py>(py: Python<'py>, inner: &ArrayRef, shape: &[usize]) -> Result<Bound<'py, PyAny>> {
     let unknown = || Error::unsupported(format!("values of type {} can't be shown", inner.data_type()));
-    let element = Element::of(inner.data_type()).ok_or_else(unknown)?;
-    let memory: Arc<dyn Bytes> = match inner.as_boolean_opt() {
+    let element = ArrayElement::of(inner.data_type()).ok_or_else(unknown)?;
+    let memory: Arc<dyn ArrayMemory> = match inner.as_boolean_opt() {
         Some(values) => Arc::new(booleans(values)),
         None => Arc::new(bytes_of(&**inner)?),
     };
     let len = memory.bytes().len();
-    let array = Array::new(memory, 0..len, element, shape).ok_or_else(unknown)?;
+    let array = PyArray::new(memory, 0..len, element, shape).ok_or_else(unknown)?;
     if shape.is_empty() {
         return Ok(array.item(py)?);
     }

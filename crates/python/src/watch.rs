@@ -134,3 +134,30 @@ pub(crate) fn watched<R: Send>(
         Ok(result)
     })
 }
+
+/// Runs `work` on a thread of its own while this one looks for signals. After one the thread is left alone: it may wait for
+/// a server that never answers.
+pub(crate) fn abandonable<R: Send + 'static>(
+    py: Python<'_>,
+    work: impl FnOnce() -> Result<R, Error> + Send + 'static,
+) -> Result<R> {
+    let (done, mut ended) = channel();
+    let thread = std::thread::Builder::new().name("packhorse-open".to_owned());
+    let run = move || {
+        // What was abandoned is not received.
+        let _ = done.send(fork::run(work));
+    };
+    thread.spawn(run).map_err(|error| Error::bug(format!("can't start a thread: {error}")))?;
+    loop {
+        let (back, waited) = py.detach(move || {
+            let waited = ended.recv_timeout(EVERY);
+            (ended, waited)
+        });
+        ended = back;
+        match waited {
+            Ok(result) => return Ok(result?),
+            Err(RecvTimeoutError::Timeout) => py.check_signals()?,
+            Err(RecvTimeoutError::Disconnected) => return Err(Error::bug("a thread panicked").into()),
+        }
+    }
+}

@@ -2,7 +2,7 @@
 
 use crate::columns::Column;
 use crate::error::Result;
-use crate::pack::{Settings, recipe, session};
+use crate::pack::{RecipeSettings, recipe, session};
 use crate::watch::Totals;
 use arrow_array::{ArrayRef, RecordBatch, StringViewArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
@@ -44,7 +44,7 @@ impl Writer {
     /// `bytes` or `str`.
     #[new]
     fn new(
-        settings: Settings,
+        settings: RecipeSettings,
         how: &Bound<'_, PyDict>,
         columns: Vec<(String, String)>,
         classes: Vec<String>,

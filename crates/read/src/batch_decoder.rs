@@ -47,7 +47,7 @@ impl BatchDecoder {
         Ok(Self { work, kept: Mutex::default() })
     }
 
-    /// The layout of a batch of `options.batch` samples. A batch has the layout of as many rows as it was asked for.
+    /// The layout of a batch of `options.batch` samples. A batch has the layout of as many rows as were asked for.
     pub fn layout(&self) -> &Arc<Layout> {
         &self.work.collate.layout
     }

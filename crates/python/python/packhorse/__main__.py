@@ -12,7 +12,7 @@ def main() -> None:
     """Runs the command with the arguments of this process."""
     sys.stdout.flush()
     code = _packhorse.run(["packhorse", *sys.argv[1:]])
-    # Nothing of Python is left to do, and a closed pipe is no error.
+    # Nothing of Python is left to do, and a closed pipe is not an error.
     os._exit(code)
 
 

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any, Union
 
 from . import _packhorse
+from ._errors import MissingFileError
 
 Path = Union[str, "os.PathLike[str]"]
 Progress = Callable[[dict[str, Any]], object]
@@ -57,7 +58,7 @@ class Verification:
 
 
 def split_settings(recipe: Mapping[str, Any]) -> tuple[list[tuple[str, list[str]]], dict[str, Any]]:
-    """Settings of the recipe as names and texts, and those of the session. Errors: a name that is no setting."""
+    """Settings of the recipe as names and texts, and those of the session. Errors: a name that is not a setting."""
     how = {name: recipe[name] for name in _HOW if recipe.get(name) is not None}
     if "memory" in how:
         how["memory"] = str(how["memory"]) + ("B" if isinstance(how["memory"], int) else "")
@@ -148,7 +149,8 @@ def tokenize(source: Path | Iterable[Path], out: Path, tokenizer: Path, **settin
 
 
 def verify(place: Path, *, full: bool = False, progress: bool | Progress | None = None, jobs: int | None = None) -> Verification:
-    """Compares the sealed dataset at `place` with its manifest; with `full` every byte of it. Damage is a result, no error."""
+    """Compares the sealed dataset at `place` with its manifest; with `full` every byte of it. Damage is a result, not an error."""
+    _there(place)
     _, how = split_settings({"jobs": jobs})
     with Bar(progress) as told:
         return Verification(json.loads(_packhorse.verify(os.fspath(place), full, how, told)))
@@ -156,6 +158,7 @@ def verify(place: Path, *, full: bool = False, progress: bool | Progress | None 
 
 def repair(place: Path, *, progress: bool | Progress | None = None, jobs: int | None = None) -> int:
     """Packs the damaged shards of a dataset again from its inputs; returns how many."""
+    _there(place)
     _, how = split_settings({"jobs": jobs})
     with Bar(progress) as told:
         return int(json.loads(_packhorse.repair(os.fspath(place), how, told))["shards"])
@@ -163,8 +166,17 @@ def repair(place: Path, *, progress: bool | Progress | None = None, jobs: int | 
 
 def stat(place: Path) -> dict[str, Any]:
     """Samples of a file, and count and bytes of each of its fields."""
+    _there(place)
     found: dict[str, Any] = json.loads(_packhorse.stat(os.fspath(place)))
     return {"samples": found["samples"], "fields": {name: tuple(part) for name, part in found["fields"].items()}}
+
+
+def _there(place: Path) -> None:
+    """Raises an error if there is nothing at `place`."""
+    if not os.path.exists(place):
+        text = f"{os.fspath(place)}: no such file or folder"
+        facts = {"kind": "config", "code": "no-such-file", "message": "no such file or folder", "input": os.fspath(place)}
+        raise MissingFileError(text, **facts)
 
 
 class Bar:
