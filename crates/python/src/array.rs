@@ -178,8 +178,17 @@ impl PyArray {
 
     /// The numbers as lists inside of lists.
     fn tolist<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        let view = pyo3::types::PyMemoryView::from(slf)?;
-        view.call_method0("tolist")
+        let (py, array) = (slf.py(), slf.get());
+        if array.element.name != "float16" {
+            return pyo3::types::PyMemoryView::from(slf)?.call_method0("tolist");
+        }
+        // Memory views of Python 3.11 know no halves.
+        if array.shape.is_empty() {
+            return array.item(py);
+        }
+        let rows = (0..array.shape.first().copied().unwrap_or(0) as usize).filter_map(|row| array.part(row));
+        let lists = rows.map(|row| Self::tolist(&Bound::new(py, row)?)).collect::<PyResult<Vec<_>>>()?;
+        lists.into_bound_py_any(py)
     }
 
     /// A copy of the bytes.

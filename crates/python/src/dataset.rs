@@ -184,7 +184,10 @@ impl PyDataset {
 
 /// Decodes chosen samples into batches.
 #[pyclass(frozen, module = "packhorse._packhorse")]
-pub(crate) struct Decoder(Owned<BatchDecoder>);
+pub(crate) struct Decoder {
+    ours: Arc<Owned<BatchDecoder>>,
+    remote: bool,
+}
 
 #[pymethods]
 impl Decoder {
@@ -203,13 +206,15 @@ impl Decoder {
         options.read = fork::read_options();
         options.read.verify = if verify { Verify::Full } else { Verify::Header };
         options.on_error = if skip { OnError::Skip } else { OnError::Fail };
-        let dataset = dataset.ours.clone();
+        let (dataset, remote) = (dataset.ours.clone(), dataset.remote);
         let decoder = abandonable(py, move || BatchDecoder::new(&dataset, &chosen, &options))?;
-        Ok(Self(Owned::new(decoder)))
+        Ok(Self { ours: Arc::new(Owned::new(decoder)), remote })
     }
 
     /// The batch of these samples.
     fn decode(&self, py: Python<'_>, numbers: Vec<u64>, epoch: u64) -> Result<Batch> {
-        Ok(Batch::new(py.detach(|| self.0.decode(&numbers, epoch))?))
+        let ours = Arc::clone(&self.ours);
+        let decode = move || ours.decode(&numbers, epoch);
+        Ok(Batch::new(if self.remote { abandonable(py, decode)? } else { py.detach(decode)? }))
     }
 }

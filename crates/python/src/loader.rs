@@ -18,6 +18,9 @@ use std::time::{Duration, Instant};
 /// Signals, such as Ctrl-C, are looked at this often while a batch is awaited.
 pub(crate) const SIGNALS: Duration = Duration::from_millis(100);
 
+/// How long the end of threads is awaited.
+const ENDING: Duration = Duration::from_secs(1);
+
 /// Most messages that are kept until Python takes them.
 const MESSAGES: usize = 1000;
 
@@ -132,7 +135,8 @@ impl PyPipeline {
 
     /// Ends the threads.
     fn stop(&self, py: Python<'_>) {
-        py.detach(|| drop(self.running.lock().unwrap_or_else(PoisonError::into_inner).take()));
+        let running = py.detach(|| self.running.lock().unwrap_or_else(PoisonError::into_inner).take());
+        end(running);
     }
 }
 
@@ -144,12 +148,22 @@ impl Drop for PyPipeline {
     }
 }
 
-/// Drops a loader without holding the interpreter.
-pub(crate) fn end<T: Send>(loader: T) {
-    let mut loader = Some(loader);
-    Python::try_attach(|py| py.detach(|| drop(loader.take())));
-    // Where the interpreter is gone, the loader still has to end.
-    drop(loader);
+/// Drops a loader on another thread, and waits for that a second without holding the interpreter: its threads may wait for a
+/// server that never answers.
+pub(crate) fn end<T: Send + 'static>(loader: T) {
+    let (done, ended) = std::sync::mpsc::channel();
+    let drops = move || {
+        drop(loader);
+        // Nothing waits for what took longer.
+        let _ = done.send(());
+    };
+    // Where no thread can be started, the loader is dropped here.
+    let _ = std::thread::Builder::new().name("packhorse-end".to_owned()).spawn(drops);
+    let mut ended = Some(ended);
+    let mut wait = || ended.take().map(|ended| ended.recv_timeout(ENDING));
+    if Python::try_attach(|py| py.detach(&mut wait)).is_none() {
+        wait();
+    }
 }
 
 impl PyPipeline {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
@@ -65,13 +66,14 @@ class Dataset:
         if isinstance(at, slice):
             numbers = range(*at.indices(len(self)))
             return self._with("slice", numbers.start, max(numbers.start, numbers.stop)) if at.step in (None, 1) else self.subset(numbers)
-        if hasattr(at, "__index__"):
-            number = at.__index__()
-            number += len(self) if number < 0 else 0
-            if not 0 <= number < len(self):
-                raise IndexError(f"sample {at} of {len(self)}")
-            return self._ours.samples([number])[0]
-        return self.subset(at)
+        try:
+            number = operator.index(at)  # type: ignore[arg-type]
+        except TypeError:
+            return self.subset(at)  # type: ignore[arg-type]
+        number += len(self) if number < 0 else 0
+        if not 0 <= number < len(self):
+            raise IndexError(f"sample {at} of {len(self)}")
+        return self._ours.samples([number])[0]
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         for start in range(0, len(self), 64):

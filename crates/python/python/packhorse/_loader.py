@@ -287,8 +287,8 @@ def _cache(cache: str | os.PathLike[str] | int | None) -> tuple[int, str | None]
     if cache is None or isinstance(cache, int):
         return cache or 0, None
     text = os.fspath(cache)
-    number = text.rstrip("KMGTiB")
-    if number.isdigit() and number != text:
+    number = text.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+    if number.isdigit():
         units = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
         if text[len(number) :] not in units:
             raise ValueError(f"cache={text!r}: give a size such as 8GiB, or a folder")

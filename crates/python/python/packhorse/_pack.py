@@ -64,7 +64,9 @@ def split_settings(recipe: Mapping[str, Any]) -> tuple[list[tuple[str, list[str]
         how["memory"] = str(how["memory"]) + ("B" if isinstance(how["memory"], int) else "")
     known = {name: repeats for name, _, repeats, *_ in _packhorse.settings()}
     settings = []
-    for name, value in recipe.items():
+    for given, value in recipe.items():
+        # `from` is a word of Python's own: `from_` stands for it.
+        name = given.removesuffix("_")
         if name in _HOW or value is None or value is False:
             continue
         if name not in known:
@@ -102,7 +104,7 @@ def pack(
     to: str | None = None,
     *,
     progress: bool | Progress | None = None,
-    columns: Mapping[str, str] | None = None,
+    columns: Mapping[str, str] | Iterable[str] | None = None,
     **recipe: Any,
 ) -> Packed:
     """Packs `source` into the dataset `out`, of the format `to`.
@@ -118,13 +120,13 @@ def pack(
     if paths is None:
         from ._writer import Writer
 
-        with Writer(out, to or "webdataset", columns=columns, **recipe) as writer:
+        with Writer(out, to or "webdataset", columns=columns if isinstance(columns, Mapping) else None, **recipe) as writer:
             samples: Any = source
             for sample in samples:
                 writer.write(sample)
         assert writer.packed is not None
         return writer.packed
-    settings, how = split_settings({"input": paths, "to": to, "out": out, **recipe})
+    settings, how = split_settings({"input": paths, "to": to, "out": out, "columns": columns, **recipe})
     with Bar(progress) as told:
         return Packed(json.loads(_packhorse.pack(settings, how, told)))
 

@@ -1,0 +1,497 @@
+"""Every kind of field, compared with the library that owns it."""
+
+import io
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import packhorse
+import pytest
+from conftest import encoded, mixed, npy, picture, write
+from PIL import Image, ImageOps
+
+pa = pytest.importorskip("pyarrow")
+
+NUMBERS = "int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64".split()
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+def decoded(file):
+    """The pixels of a picture, by Pillow."""
+    return np.asarray(ImageOps.exif_transpose(Image.open(io.BytesIO(file))).convert("RGB"))
+
+
+def near(ours, theirs, tolerance):
+    """Whether two pictures differ by no more than this."""
+    assert np.shape(ours) == np.shape(theirs)
+    difference = np.abs(np.asarray(ours).astype(int) - np.asarray(theirs).astype(int))
+    assert difference.max() <= tolerance, f"pixels differ by {difference.max()}, {difference.mean():.2f} on average"
+
+
+# --- pictures ---------------------------------------------------------------------------------------------------------
+
+
+def test_pictures_of_their_own_size_are_pillows(odd_pictures):
+    """Without a size, JPEG and PNG files become the pixels that Pillow decodes."""
+    batch = odd_pictures.batch(range(8), {"image": packhorse.Image("jpg;png")})
+    assert isinstance(batch["image"], packhorse.RaggedArray)
+    for number, image in enumerate(batch["image"]):
+        sample = odd_pictures[number]
+        near(image, decoded(sample.get("jpg") or sample["png"]), 0 if "png" in sample else 3)
+
+
+def test_center_crop_is_pillows(pictures):
+    """The shorter side is scaled to `short`, then the centre is cut out, as Pillow and torchvision do."""
+    batch = pictures.batch(range(6), {"image": packhorse.Image("jpg", (16, 20), short=24)})
+    assert batch["image"].shape == (6, 16, 20, 3)
+    for number, image in enumerate(batch["image"]):
+        scaled = Image.fromarray(decoded(pictures[number]["jpg"])).resize((32, 24), Image.Resampling.BILINEAR)
+        near(image, np.asarray(scaled)[4:20, 6:26], 3)
+
+
+def test_squash_is_pillows_resize(pictures):
+    """`squash` scales the whole picture to the size."""
+    image = pictures.batch([3], {"image": packhorse.Image("jpg", (12, 10), crop="squash")})["image"][0]
+    near(image, Image.fromarray(decoded(pictures[3]["jpg"])).resize((10, 12), Image.Resampling.BILINEAR), 3)
+
+
+def test_bicubic_is_pillows(pictures):
+    """The filter can be bicubic."""
+    image = pictures.batch([3], {"image": packhorse.Image("jpg", 20, crop="squash", filter="bicubic")})["image"][0]
+    near(image, Image.fromarray(decoded(pictures[3]["jpg"])).resize((20, 20), Image.Resampling.BICUBIC), 3)
+
+
+def test_exact_takes_one_size_only(pictures, odd_pictures):
+    """`exact` is for pictures of one size; another size is a bad sample."""
+    image = pictures.batch([2], {"image": packhorse.Image("jpg", (30, 40), crop="exact")})["image"]
+    near(image[0], decoded(pictures[2]["jpg"]), 3)
+    with pytest.raises(packhorse.ContentError) as raised:
+        odd_pictures.batch([0, 1], {"image": packhorse.Image("jpg;png", (50, 30), crop="exact")})
+    assert raised.value.sample == "o001"
+
+
+def test_pictures_are_upright(tmp_path):
+    """A picture is turned as its EXIF orientation says."""
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    file = encoded(picture(1), exif=exif)
+    dataset = write(tmp_path / "shards", [{"jpg": file}])
+    image = dataset.batch([0], {"image": packhorse.Image("jpg")})["image"][0]
+    assert image.shape == (40, 30, 3)
+    near(image, decoded(file), 3)
+
+
+@pytest.mark.parametrize("kind", ["PNG", "WEBP", "JPEG"])
+@pytest.mark.parametrize("mode", ["RGB", "L"])
+def test_kinds_of_pictures(tmp_path, kind, mode):
+    """Grey and coloured JPEG, PNG and WebP become red, green and blue."""
+    file = io.BytesIO()
+    lossless = {"lossless": True} if kind == "WEBP" else {"quality": 95, "subsampling": 0} if kind == "JPEG" else {}
+    Image.fromarray(picture(1)).convert(mode).save(file, kind, **lossless)
+    dataset = write(tmp_path / "shards", [{"img": file.getvalue()}])
+    image = dataset.batch([0], {"image": packhorse.Image("img")})["image"][0]
+    near(image, decoded(file.getvalue()), 3 if kind == "JPEG" else 0)
+
+
+@pytest.mark.parametrize(
+    ("asked", "mean", "std"),
+    [
+        (True, (0, 0, 0), (1, 1, 1)),
+        ("imagenet", MEAN, STD),
+        (((0.5, 0.4, 0.3), (0.1, 0.2, 0.3)), (0.5, 0.4, 0.3), (0.1, 0.2, 0.3)),
+    ],
+)
+def test_normalize_is_the_formula(pictures, asked, mean, std):
+    """Normalised pixels are `(value / 255 - mean) / std` of the `uint8` pixels, channels first or last."""
+    fields = {
+        "bytes": packhorse.Image("jpg", 16),
+        "first": packhorse.Image("jpg", 16, normalize=asked),
+        "last": packhorse.Image("jpg", 16, normalize=asked, channels_last=True),
+    }
+    batch = pictures.batch(range(5), fields)
+    values = np.asarray(batch["bytes"]).astype(np.float64)
+    wanted = ((values / 255 - np.array(mean)) / np.array(std)).astype(np.float32)
+    last, first = np.asarray(batch["last"]), np.asarray(batch["first"])
+    assert last.dtype == first.dtype == np.float32
+    assert first.shape == (5, 3, 16, 16)
+    assert last.shape == (5, 16, 16, 3)
+    np.testing.assert_allclose(last, wanted, rtol=2e-6, atol=2e-6)
+    np.testing.assert_array_equal(first, last.transpose(0, 3, 1, 2))
+
+
+def test_random_crops_are_a_function_of_seed_epoch_and_sample(pictures):
+    """A random crop is the same again, and another one in another epoch, seed or sample."""
+    fields = {"image": packhorse.Image("jpg", 16, crop="random", flip=0.5)}
+
+    def pixels(numbers=(0, 1, 2, 3), **how):
+        return np.asarray(pictures.batch(numbers, fields, **how)["image"]).copy()
+
+    first = pixels(seed=1, epoch=2)
+    np.testing.assert_array_equal(first, pixels(seed=1, epoch=2))
+    np.testing.assert_array_equal(first[[2, 0]], pixels((2, 0), seed=1, epoch=2))
+    assert (first != pixels(seed=1, epoch=3)).any()
+    assert (first != pixels(seed=2, epoch=2)).any()
+
+
+def test_flip_is_left_to_right(pictures):
+    """With probability 1 each picture is mirrored."""
+    plain = packhorse.Image("jpg", 16)
+    flipped = packhorse.Image("jpg", 16, flip=1.0)
+    batch = pictures.batch(range(4), {"plain": plain, "flipped": flipped})
+    near(batch["flipped"], np.asarray(batch["plain"])[:, :, ::-1], 0)
+
+
+def test_draws_tell_the_sample_and_the_epoch(pictures):
+    """`Draws` is a number for each sample in each epoch."""
+    one = pictures.batch(range(24), {"draws": packhorse.Draws()})["draws"]
+    assert one.dtype == "uint64"
+    assert len(set(one.tolist())) == 24
+    assert one.tolist() == pictures.batch(range(24), {"draws": packhorse.Draws()})["draws"].tolist()
+    assert not set(one.tolist()) & set(pictures.batch(range(24), {"draws": packhorse.Draws()}, epoch=1)["draws"].tolist())
+
+
+@pytest.mark.skipif("PACKHORSE_TEST_DATA" not in os.environ, reason="PACKHORSE_TEST_DATA names no folder")
+def test_real_pictures_are_pillows():
+    """Photographs become the pixels that Pillow decodes."""
+    place = Path(os.environ["PACKHORSE_TEST_DATA"]) / "clothing-train.tar"
+    if not place.exists():
+        pytest.skip("no clothing-train.tar")
+    dataset = packhorse.open(place)
+    field = next(name for name in dataset.fields if name in ("jpg", "jpeg"))
+    image = dataset.batch([0, 5], {"image": packhorse.Image(field)})["image"]
+    for number, row in zip([0, 5], image):
+        difference = np.abs(np.asarray(row).astype(int) - decoded(dataset[number][field]))
+        assert difference.mean() < 1
+        assert difference.max() <= 10
+
+
+# --- values of WebDataset ---------------------------------------------------------------------------------------------
+
+
+def test_auto_takes_each_field_by_its_type(pictures):
+    """`cls` becomes a number, `npy` an array, text and other bytes are ragged."""
+    batch = pictures.batch(range(24))
+    assert list(batch) == ["cls", "jpg", "json", "npy", "txt"]
+    assert batch["cls"].dtype == "int64"
+    assert batch["cls"].tolist() == [number % 5 for number in range(24)]
+    assert batch["txt"].strings() == [f"a picture, number {number} é" for number in range(24)]
+    assert batch["jpg"].bytes() == [pictures[number]["jpg"] for number in range(24)]
+    grids = np.stack([np.arange(6, dtype=np.float32).reshape(2, 3) * number for number in range(24)])
+    np.testing.assert_array_equal(batch["npy"], grids)
+    assert batch["npy"].dtype == "float32"
+
+
+def test_json_numbers(pictures):
+    """`Json` takes a number from inside of a document."""
+    fields = {
+        "width": packhorse.Json("json", "size.width"),
+        "score": packhorse.Json("json", "boxes.0.score", "float32"),
+        "low": packhorse.Json("json", "boxes.1.score", "float64"),
+    }
+    batch = pictures.batch(range(24), fields)
+    assert batch["width"].dtype == "int64"
+    assert batch["width"].tolist() == [number * 2 for number in range(24)]
+    assert batch["score"].dtype == "float32"
+    assert batch["score"].tolist() == [number / 8 for number in range(24)]
+    assert batch["low"].tolist() == [-1.5] * 24
+
+
+def test_a_path_that_json_lacks_is_a_bad_sample(pictures):
+    """A path that leads nowhere is an error that names the sample."""
+    with pytest.raises(packhorse.ContentError) as raised:
+        pictures.batch([7], {"x": packhorse.Json("json", "size.height")})
+    assert raised.value.sample == "p007"
+
+
+@pytest.mark.parametrize("dtype", NUMBERS)
+def test_number_of_each_type(pictures, dtype):
+    """`Number` reads text as a number of the type asked for."""
+    values = pictures.batch(range(10), {"label": packhorse.Number("cls", dtype)})["label"]
+    assert values.dtype == dtype
+    np.testing.assert_array_equal(values, np.arange(10, dtype=dtype) % 5)
+
+
+def test_text_that_is_no_number_is_a_bad_sample(pictures):
+    """Text that is not a number is an error that names the sample and the field."""
+    with pytest.raises(packhorse.ContentError) as raised:
+        pictures.batch([4], {"label": packhorse.Number("txt")})
+    assert raised.value.sample == "p004"
+
+
+def test_missing_fields(tmp_path):
+    """A sample without the field is an error, or zeros and nothing if the field is not required."""
+    samples = [{"a": b"1", "b": b"2"}, {"a": b"3"}]
+    dataset = write(tmp_path / "shards", samples, columns={"a": "bytes", "b": "bytes"})
+    assert dataset[0] == {"__key__": "000000000", "a": b"1", "b": b"2"}
+    assert "b" not in dataset[1]
+    with pytest.raises(packhorse.ContentError) as raised:
+        dataset.batch([0, 1], {"b": packhorse.Number("b")})
+    assert raised.value.sample == "000000001"
+    fields = {"n": packhorse.Number("b", required=False), "raw": packhorse.Bytes("b", required=False)}
+    batch = dataset.batch([0, 1], fields)
+    assert batch["n"].tolist() == [2, 0]
+    assert batch["raw"].bytes() == [b"2", b""]
+
+
+def test_an_unknown_field_is_refused(pictures):
+    """A field that no sample has is a bad request, and so is a value that describes no field."""
+    with pytest.raises(packhorse.ConfigError):
+        pictures.batch([0], ["nothing"])
+    with pytest.raises(TypeError):
+        pictures.batch([0], {"x": 5})
+
+
+def test_samples_are_as_stored(pictures):
+    """`ds[i]` has the key and the stored bytes; numbers may be negative."""
+    sample = pictures[3]
+    assert sample["__key__"] == "p003"
+    assert sample["cls"] == b"3"
+    assert sample["txt"].decode() == "a picture, number 3 é"
+    assert json.loads(sample["json"])["size"] == {"width": 6}
+    np.testing.assert_array_equal(np.load(io.BytesIO(sample["npy"])), np.arange(6).reshape(2, 3) * 3)
+    assert pictures[-1]["__key__"] == "p023"
+    assert pictures[np.int64(3)] == sample
+    for beyond in (24, -25):
+        with pytest.raises(IndexError):
+            pictures[beyond]
+    assert [sample["__key__"] for sample in pictures] == pictures.keys
+
+
+def test_samples_are_those_of_webdataset(pictures):
+    """The package webdataset reads the same samples in the same order."""
+    wds = pytest.importorskip("webdataset")
+    tars = sorted(str(tar) for tar in Path(pictures._place).glob("*.tar"))
+    theirs = list(wds.WebDataset(tars, shardshuffle=False))
+    assert len(theirs) == len(pictures) == 24
+    for ours, other in zip(pictures, theirs):
+        assert ours == {name: value for name, value in other.items() if name == "__key__" or not name.startswith("__")}
+
+
+def test_shards_of_webdataset(tmp_path):
+    """Tars that webdataset wrote can be read without packing."""
+    wds = pytest.importorskip("webdataset")
+    with wds.ShardWriter(str(tmp_path / "s-%02d.tar"), maxcount=4, verbose=0) as sink:
+        for number in range(10):
+            sink.write({"__key__": f"a{number}", "cls": number, "npy": np.full(3, number, np.int16), "txt": str(number)})
+    dataset = packhorse.open(tmp_path / "s-{00..02}.tar")
+    batch = dataset.batch(range(10))
+    assert batch.keys == [f"a{number}" for number in range(10)]
+    assert batch["cls"].tolist() == list(range(10))
+    assert batch["npy"].dtype == "int16"
+    assert batch["npy"].tolist() == [[number] * 3 for number in range(10)]
+    assert batch["txt"].strings() == list("0123456789")
+
+
+def test_npy_of_different_shapes_is_ragged_on_request(tmp_path):
+    """`Ragged` takes arrays of different shapes; `Dense` refuses them."""
+    arrays = [np.arange(2 * n, dtype=np.float64).reshape(n, 2) for n in (1, 3, 2)]
+    dataset = write(tmp_path / "shards", [{"npy": npy(array)} for array in arrays])
+    rows = dataset.batch(range(3), {"x": packhorse.Ragged("npy")})["x"]
+    assert rows.tolist() == [array.tolist() for array in arrays]
+    with pytest.raises(packhorse.ContentError):
+        dataset.batch(range(3), {"x": packhorse.Dense("npy")})
+
+
+# --- typed formats ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("to", ["parquet", "arrow", "hdf5", "tfrecord"])
+def test_values_of_typed_formats(tmp_path, to):
+    """Numbers, text, bytes, arrays and booleans come back from each typed format, one by one and in batches."""
+    dataset = write(tmp_path / "shards", mixed(20), to=to, samples_per_shard=6)
+    wanted = list(mixed(20))
+    for ours, sample in zip(dataset, wanted):
+        assert ours.keys() == sample.keys()
+        assert ours["grid"].tolist() == sample["grid"].tolist()
+        assert {name: ours[name] for name in ours if name != "grid"} == {
+            name: sample[name] for name in sample if name != "grid"
+        }
+    batch = dataset.batch(range(20))
+    assert batch["x"].dtype == "int64"
+    assert batch["y"].dtype == "float64"
+    assert batch["x"].tolist() == [sample["x"] for sample in wanted]
+    assert batch["y"].tolist() == [sample["y"] for sample in wanted]
+    assert batch["text"].strings() == [sample["text"] for sample in wanted]
+    assert batch["data"].bytes() == [sample["data"] for sample in wanted]
+    assert list(map(bool, batch["flag"].tolist())) == [sample["flag"] for sample in wanted]
+    np.testing.assert_array_equal(batch["grid"], np.stack([sample["grid"] for sample in wanted]))
+
+
+@pytest.mark.parametrize("dtype", [*NUMBERS, "float16"])
+def test_arrays_of_each_type(tmp_path, dtype):
+    """Arrays keep NumPy's type, and big-endian ones their values."""
+    arrays = [np.arange(number, number + 4).astype(dtype) for number in range(5)]
+    samples = [{"a": array, "b": array.astype(array.dtype.newbyteorder(">"))} for array in arrays]
+    dataset = write(tmp_path / "shards", samples, to="arrow")
+    batch = dataset.batch(range(5))
+    for name in "ab":
+        assert batch[name].dtype == dtype
+        np.testing.assert_array_equal(batch[name], np.stack(arrays))
+        np.testing.assert_array_equal(dataset[2][name], arrays[2])
+    assert dataset[2]["a"].tolist() == arrays[2].tolist()
+
+
+def test_bits(tmp_path):
+    """`Bits` packs booleans, the first in the lowest bit, as NumPy does with `bitorder="little"`."""
+    flags = np.random.default_rng(1).integers(0, 2, (9, 13)).astype(bool)
+    dataset = write(tmp_path / "shards", [{"flags": row} for row in flags], to="arrow")
+    bits = dataset.batch(range(9), {"flags": packhorse.Bits()})["flags"]
+    assert bits.dtype == "uint8"
+    np.testing.assert_array_equal(bits, np.packbits(flags, axis=1, bitorder="little"))
+    np.testing.assert_array_equal(np.asarray(dataset.batch(range(9))["flags"]).astype(bool), flags)
+
+
+def test_hdf5_of_h5py(tmp_path):
+    """Files of h5py: numbers, tensors, text and rows of different lengths."""
+    h5py = pytest.importorskip("h5py")
+    rng = np.random.default_rng(2)
+    grids = rng.normal(size=(12, 2, 3)).astype(np.float32)
+    rows = [np.arange(number % 4, dtype=np.int32) for number in range(12)]
+    with h5py.File(tmp_path / "data.h5", "w") as file:
+        file["x"] = np.arange(12, dtype=np.int16)
+        file["grid"] = grids
+        file.create_dataset("text", data=[f"t{n} é" for n in range(12)], dtype=h5py.string_dtype())
+        ragged = file.create_dataset("rows", 12, dtype=h5py.vlen_dtype(np.int32))
+        for number, row in enumerate(rows):
+            ragged[number] = row
+    dataset = packhorse.open(tmp_path / "data.h5")
+    batch = dataset.batch([11, 0, 5, 6, 7])
+    assert batch["x"].dtype == "int16"
+    assert batch["x"].tolist() == [11, 0, 5, 6, 7]
+    np.testing.assert_array_equal(batch["grid"], grids[[11, 0, 5, 6, 7]])
+    assert batch["rows"].tolist() == [rows[n].tolist() for n in (11, 0, 5, 6, 7)]
+    assert batch["text"].strings() == [f"t{n} é" for n in (11, 0, 5, 6, 7)]
+    np.testing.assert_array_equal(dataset[3]["grid"], grids[3])
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_tables_of_pyarrow(tmp_path, kind):
+    """Tables of pyarrow: numbers, text, bytes, lists of one length and of any."""
+    table = pa.table(
+        {
+            "x": pa.array(range(10), pa.uint16()),
+            "text": [f"t{n} é" for n in range(10)],
+            "data": [bytes([n]) * n for n in range(10)],
+            "pair": pa.array([[n, n + 0.5] for n in range(10)], pa.list_(pa.float32(), 2)),
+            "row": pa.array([list(range(n % 3)) for n in range(10)], pa.list_(pa.int64())),
+        }
+    )
+    if kind == "parquet":
+        import pyarrow.parquet
+
+        pyarrow.parquet.write_table(table, tmp_path / "data.parquet", row_group_size=4)
+    else:
+        with pa.ipc.new_file(tmp_path / "data.arrow", table.schema) as sink:
+            sink.write_table(table, max_chunksize=4)
+    dataset = packhorse.open(tmp_path / f"data.{kind}")
+    numbers = [9, 0, 4, 4]
+    batch = dataset.batch(numbers)
+    assert batch["x"].dtype == "uint16"
+    assert batch["x"].tolist() == numbers
+    assert batch["text"].strings() == [f"t{n} é" for n in numbers]
+    assert batch["data"].bytes() == [bytes([n]) * n for n in numbers]
+    assert batch["pair"].tolist() == [[n, n + 0.5] for n in numbers]
+    assert batch["row"].tolist() == [list(range(n % 3)) for n in numbers]
+
+
+def test_a_table_of_a_dataset(tmp_path):
+    """`pyarrow.table(dataset)` has the keys and the values of all samples, in order."""
+    dataset = write(tmp_path / "shards", mixed(20), to="parquet", samples_per_shard=6)
+    table = pa.table(dataset)
+    wanted = list(mixed(20))
+    assert table.num_rows == 20
+    assert table["__key__"].to_pylist() == [sample["__key__"] for sample in wanted]
+    for name in ("x", "y", "text", "data", "flag"):
+        assert table[name].to_pylist() == [sample[name] for sample in wanted]
+    grids = table["grid"].combine_chunks()
+    grids = getattr(grids, "storage", grids)
+    np.testing.assert_array_equal(np.array(grids.to_pylist()).reshape(20, 2, 3), np.stack([s["grid"] for s in wanted]))
+    assert pa.table(dataset[3:5])["x"].to_pylist() == [3, 4]
+
+
+def test_a_table_of_pictures_has_their_bytes(pictures):
+    """The table of a WebDataset has the bytes of its members."""
+    table = pa.table(pictures)
+    assert table["jpg"].to_pylist() == [sample["jpg"] for sample in pictures]
+    assert table["__key__"].to_pylist() == pictures.keys
+
+
+# --- ragged -----------------------------------------------------------------------------------------------------------
+
+
+def test_rows_of_different_lengths(ragged):
+    """Values and offsets, rows by number, from the end and by slices."""
+    rows = ragged.batch(range(20))["row"]
+    wanted = [list(range(number, number + number % 4)) for number in range(20)]
+    assert rows.tolist() == wanted
+    assert rows.offsets.dtype == "int64"
+    assert rows.offsets.tolist() == np.cumsum([0] + [len(row) for row in wanted]).tolist()
+    assert rows.values.tolist() == sum(wanted, [])
+    assert rows[-1].tolist() == wanted[-1]
+    assert [row.tolist() for row in rows[3:6]] == wanted[3:6]
+    with pytest.raises(IndexError):
+        rows[20]
+    with pytest.raises(IndexError):
+        rows[-21]
+
+
+def test_arrays_of_different_shapes(ragged):
+    """Rows with several dimensions have their own shapes."""
+    grids = ragged.batch(range(20))["grid"]
+    assert [grid.shape for grid in grids] == [(1 + number % 3, 2 + number % 2) for number in range(20)]
+    assert grids.shapes.tolist() == [[1 + number % 3, 2 + number % 2] for number in range(20)]
+    assert all((np.asarray(grid) == number).all() for number, grid in enumerate(grids))
+
+
+def test_awkward(ragged):
+    """Rows as an awkward array, without a copy."""
+    pytest.importorskip("awkward")
+    rows = ragged.batch(range(20))["row"]
+    awkward = rows.awkward()
+    assert awkward.to_list() == rows.tolist()
+    assert awkward.layout.content.data.__array_interface__["data"][0] == rows.values.address
+
+
+def test_nested_tensors(ragged):
+    """Rows as a nested tensor of torch, without a copy."""
+    torch = pytest.importorskip("torch")
+    rows = ragged.batch(range(20))["row"]
+    nested = rows.nested()
+    assert nested.layout == torch.jagged
+    assert [row.tolist() for row in nested.unbind()] == rows.tolist()
+    assert nested.values().data_ptr() == rows.values.address
+
+
+def test_batches_as_mappings(pictures):
+    """A batch is a mapping of its fields; `keys` are the samples' keys, and called the fields' names."""
+    batch = pictures.batch([5, 2], ["cls", "txt"])
+    assert batch.keys == ["p005", "p002"]
+    assert batch.keys() == ["cls", "txt"]
+    assert list(batch) == ["cls", "txt"]
+    assert len(batch) == 2
+    assert "jpg" not in batch
+    assert dict(batch).keys() == {"cls", "txt"}
+    assert batch.rows == 2
+    assert batch.numbers == [5, 2]
+    assert "2 samples" in repr(batch)
+    with pytest.raises(KeyError):
+        batch["jpg"]
+    arrays = batch.numpy()
+    assert arrays["cls"].tolist() == [0, 2]
+    assert bytes(arrays["txt"][1]) == "a picture, number 2 é".encode()
+
+
+def test_fields_are_checked_early():
+    """Settings of fields that make no sense are refused at once."""
+    for wrong in (
+        {"crop": "middle", "size": 5},
+        {"crop": "random"},
+        {"filter": "nearest"},
+        {"normalize": "mnist"},
+        {"normalize": ((1, 2), (3, 4))},
+    ):
+        with pytest.raises(ValueError):
+            packhorse.Image("jpg", **wrong)
+    assert packhorse.Image("jpg", 5) == packhorse.Image("jpg", (5, 5))
+    assert packhorse.Number("a") != packhorse.Number("b")

@@ -1,0 +1,556 @@
+"""Loaders: order, states, ranks, and views of datasets."""
+
+import gc
+import pickle
+import random
+import warnings
+
+import numpy as np
+import packhorse
+import pytest
+from conftest import labels, mixed, numbered, write
+
+
+def epochs(loader, count):
+    """The numbers of several epochs."""
+    return [labels(loader) for _ in range(count)]
+
+
+# --- order ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shuffle", ["blocks:16", "blocks:2", "full", "sequential"])
+def test_an_epoch_has_every_sample_once(numbers, shuffle):
+    """Each `for` gives every sample once, in batches of the size asked for."""
+    loader = numbers.loader(10, shuffle=shuffle)
+    assert len(loader) == 10
+    for epoch in range(3):
+        batches = [batch["cls"].tolist() for batch in loader]
+        assert [len(batch) for batch in batches] == [10] * 10
+        assert sorted(sum(batches, [])) == list(range(100))
+        assert loader.epoch == epoch or loader.epoch == epoch + 1
+
+
+def test_epochs_differ(numbers):
+    """Two `for`s have different orders; `sequential` has the stored one."""
+    first, second = epochs(numbers.loader(10), 2)
+    assert first != second
+    assert first != sorted(first)
+    assert epochs(numbers.loader(10, shuffle="sequential"), 2) == [list(range(100))] * 2
+
+
+def test_the_seed_decides_the_order(numbers):
+    """Equal seeds have equal orders, whatever the number of threads; other seeds have others."""
+    one = epochs(numbers.loader(10, seed=5, threads=1, readers=1), 2)
+    assert one == epochs(numbers.loader(10, seed=5, threads=2, ahead=7), 2)
+    assert one != epochs(numbers.loader(10, seed=6), 2)
+
+
+def test_each_format_loads(of_each_format):
+    """Every format has every sample once in an epoch, with its values."""
+    for batch in of_each_format.loader(7, remainder="uneven", seed=3):
+        for row, number in enumerate(batch.numbers):
+            assert batch.keys[row] == f"k{number:05}"
+            assert batch["cls"][row] == number
+            assert batch["txt"][row].tobytes().decode() == f"text {number} é"
+            assert batch["npy"][row].tolist() == (np.arange(6).reshape(2, 3) + number).tolist()
+    assert sorted(labels(of_each_format.loader(5))) == list(range(30))
+
+
+def test_what_a_batch_tells(numbers):
+    """A batch knows its epoch, positions, and the numbers and keys of its samples."""
+    loader = numbers.loader(10, seed=4)
+    for epoch in range(2):
+        for step, batch in enumerate(loader):
+            assert batch.epoch == epoch
+            assert batch.positions == range(10 * step, 10 * step + 10)
+            assert batch.numbers == batch["cls"].tolist()
+            assert batch.keys == [f"k{number:05}" for number in batch.numbers]
+
+
+def test_batches_of_an_epoch_can_be_kept(numbers):
+    """All batches of an epoch can be kept at once."""
+    kept = list(numbers.loader(5, ahead=2))
+    assert sorted(number for batch in kept for number in batch["cls"].tolist()) == list(range(100))
+
+
+def test_at_is_what_was_loaded(numbers):
+    """`at` gives the batch of any step and rank again."""
+    for rank in range(3):
+        loader = numbers.loader(8, seed=2, place=(rank, 3))
+        loaded = [batch["cls"].tolist() for _ in range(2) for batch in loader]
+        assert len(loaded) == 8
+        asked = numbers.loader(8, seed=2, place=(0, 1))
+        for step, batch in enumerate(loaded):
+            assert loader.at(step)["cls"].tolist() == batch
+            assert asked.at(step, rank, 3)["cls"].tolist() == batch
+
+
+def test_at_leaves_the_epoch_alone(numbers):
+    """`at` between two batches changes nothing of those that follow."""
+    wanted = labels(numbers.loader(10, seed=2))
+    loader, found = numbers.loader(10, seed=2), []
+    for batch in loader:
+        found += batch["cls"].tolist()
+        loader.at(17)
+    assert found == wanted
+
+
+# --- states -----------------------------------------------------------------------------------------------------------
+
+
+def test_resume_at_random_steps(numbers):
+    """From a state at any step a new loader goes on with the very next batch, and then with whole epochs."""
+    draws = random.Random(7)
+    whole = numbers.loader(6, seed=9)
+    wanted = [batch["cls"].tolist() for _ in range(5) for batch in whole]
+    assert len(wanted) == 80
+    for _ in range(50):
+        taken = draws.randrange(80 - 16)
+        loader = numbers.loader(6, seed=9)
+        batches = (batch for _ in range(6) for batch in loader)
+        for step in range(taken):
+            assert next(batches)["cls"].tolist() == wanted[step]
+        state = loader.state_dict()
+        again = numbers.loader(6, seed=9, threads=1)
+        again.load_state_dict(pickle.loads(pickle.dumps(state)))
+        following = (batch["cls"].tolist() for _ in range(6) for batch in again)
+        for step in range(taken, taken + 16):
+            assert next(following) == wanted[step], f"step {step} after a state at {taken}"
+
+
+def test_a_state_of_other_worlds(numbers):
+    """Ranks 1, then 3, then 2 share an epoch: nothing is repeated or lost."""
+    state, seen = None, []
+    for world, size, steps in ((1, 4, 5), (3, 4, 4), (2, 8, 2)):
+        states = []
+        for rank in range(world):
+            loader = numbers.loader(size, seed=3, place=(rank, world))
+            if state is not None:
+                loader.load_state_dict(state)
+            batches = iter(loader)
+            for _ in range(steps):
+                seen += next(batches)["cls"].tolist()
+            states.append(loader.state_dict())
+        assert all(other == states[0] for other in states)
+        state = states[0]
+    assert len(seen) == 20 + 48 + 32
+    assert sorted(seen) == list(range(100))
+
+
+def test_a_state_at_the_end_of_an_epoch(numbers):
+    """A state taken after the last batch begins the next epoch."""
+    loader = numbers.loader(10, seed=1)
+    first, second = labels(loader), None
+    state = loader.state_dict()
+    second = labels(loader)
+    again = numbers.loader(10, seed=1)
+    again.load_state_dict(state)
+    assert labels(again) == second != first
+
+
+def test_a_state_set_inside_of_an_epoch(numbers):
+    """A loader can be set back; the `for` that ran is over then."""
+    loader = numbers.loader(10, seed=1)
+    batches = iter(loader)
+    start = loader.state_dict()
+    first = [next(batches)["cls"].tolist() for _ in range(3)]
+    loader.load_state_dict(start)
+    with pytest.raises(RuntimeError):
+        next(batches)
+    batches = iter(loader)
+    assert [next(batches)["cls"].tolist() for _ in range(3)] == first
+
+
+@pytest.mark.parametrize("differs", ["seed", "shuffle", "dataset", "samples"])
+def test_states_of_something_else(numbers, tmp_path, differs):
+    """A state of another seed, shuffle or dataset is refused; the loader stays where it is."""
+    loader = numbers.loader(10, seed=1)
+    batches = iter(loader)
+    next(batches)
+    before = loader.state_dict()
+    other = {
+        "seed": lambda: numbers.loader(10, seed=2),
+        "shuffle": lambda: numbers.loader(10, seed=1, shuffle="full"),
+        "dataset": lambda: write(tmp_path / "other", mixed(100), to="arrow").loader(10, seed=1),
+        "samples": lambda: numbers.take(50).loader(10, seed=1),
+    }[differs]()
+    with pytest.raises(packhorse.StateError) as raised:
+        loader.load_state_dict(other.state_dict())
+    assert raised.value.kind
+    assert raised.value.code
+    assert raised.value.message in str(raised.value)
+    assert isinstance(raised.value, (packhorse.ConfigError, ValueError))
+    assert loader.state_dict() == before
+
+
+def test_the_error_of_a_state_has_its_facts(numbers):
+    """The error of a state tells kind, code and hint."""
+    loader = numbers.loader(10, seed=1)
+    with pytest.raises(packhorse.StateError) as raised:
+        loader.load_state_dict(numbers.loader(10, seed=2).state_dict())
+    assert raised.value.kind == "config"
+    assert raised.value.code
+    assert raised.value.hint
+    assert "seed" in str(raised.value)
+
+
+def test_a_state_that_is_none(numbers):
+    """A dictionary that is not a state is refused, and the loader still works."""
+    loader = numbers.loader(10)
+    for wrong in ({}, {"version": 1}, {**loader.state_dict(), "version": 99}):
+        with pytest.raises(packhorse.Error):
+            loader.load_state_dict(wrong)
+    assert sorted(labels(loader)) == list(range(100))
+
+
+def test_set_epoch(numbers):
+    """`set_epoch` makes the next `for` that of the epoch."""
+    wanted = epochs(numbers.loader(10, seed=8), 4)
+    loader = numbers.loader(10, seed=8)
+    for epoch in (2, 0, 3, 1, 1):
+        loader.set_epoch(epoch)
+        assert labels(loader) == wanted[epoch], f"epoch {epoch}"
+    # As torch's samplers are used.
+    loader = numbers.loader(10, seed=8)
+    for epoch in range(4):
+        loader.set_epoch(epoch)
+        assert labels(loader) == wanted[epoch]
+
+
+def test_set_epoch_goes_on_in_a_resumed_epoch(numbers):
+    """`set_epoch` of the epoch that a state is in leaves it there."""
+    wanted = epochs(numbers.loader(10, seed=8), 3)
+    loader = numbers.loader(10, seed=8)
+    loader.set_epoch(1)
+    batches = iter(loader)
+    for _ in range(4):
+        next(batches)
+    again = numbers.loader(10, seed=8)
+    again.load_state_dict(loader.state_dict())
+    again.set_epoch(1)
+    assert labels(again) == wanted[1][40:]
+    again.set_epoch(2)
+    assert labels(again) == wanted[2]
+
+
+def test_a_for_that_is_left_early(numbers):
+    """A `for` that is left early ends its epoch: the next one is the next epoch."""
+    wanted = epochs(numbers.loader(10, seed=8), 3)
+    loader = numbers.loader(10, seed=8)
+    for batch in loader:
+        assert batch["cls"].tolist() == wanted[0][:10]
+        break
+    assert labels(loader) == wanted[1]
+    assert labels(loader) == wanted[2]
+
+
+def test_an_older_for_is_over(numbers):
+    """A `for` ends when another over the same loader begins."""
+    loader = numbers.loader(10)
+    older = iter(loader)
+    next(older)
+    newer = iter(loader)
+    next(newer)
+    with pytest.raises(RuntimeError, match="another"):
+        next(older)
+
+
+def test_a_finished_iterator_stays_finished(numbers):
+    """After the last batch an iterator raises StopIteration again and again."""
+    batches = iter(numbers.loader(10))
+    assert len(list(batches)) == 10
+    for _ in range(3):
+        assert next(batches, None) is None
+
+
+def test_close(numbers):
+    """A closed loader goes on where it was."""
+    wanted = epochs(numbers.loader(10, seed=8), 2)
+    loader = numbers.loader(10, seed=8)
+    batches = iter(loader)
+    for _ in range(3):
+        next(batches)
+    loader.close()
+    loader.close()
+    assert loader.state_dict()["consumed"] == 30
+    assert labels(loader) == wanted[0][30:]
+    assert labels(loader) == wanted[1]
+
+
+def test_a_loader_can_be_pickled(numbers):
+    """A pickled loader goes on with the next batch; so does one that has not begun."""
+    wanted = labels(numbers.loader(10, seed=8))
+    fresh = pickle.loads(pickle.dumps(numbers.loader(10, seed=8)))
+    assert labels(fresh) == wanted
+    loader = numbers.loader(10, seed=8, fields={"label": packhorse.Number("cls", "int32")})
+    batches = iter(loader)
+    for _ in range(4):
+        next(batches)
+    again = pickle.loads(pickle.dumps(loader))
+    rest = [number for batch in again for number in batch["label"].tolist()]
+    assert rest == wanted[40:]
+    # The first loader is not changed by that.
+    assert [number for batch in batches for number in batch["label"].tolist()] == wanted[40:]
+
+
+# --- remainders and ranks ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("world", "batch"), [(1, 7), (3, 7), (4, 10), (2, 33)])
+@pytest.mark.parametrize("remainder", ["drop", "pad", "uneven"])
+def test_remainders(numbers, world, batch, remainder):
+    """Ranks have equally many batches; the rest is dropped, padded or in smaller batches."""
+    ranks = []
+    for rank in range(world):
+        loader = numbers.loader(batch, place=(rank, world), remainder=remainder, seed=6)
+        found = [one["cls"].tolist() for one in loader]
+        assert len(found) == len(loader)
+        ranks.append(found)
+    assert len({len(found) for found in ranks}) == 1
+    sizes = {len(one) for found in ranks for one in found}
+    seen = [number for found in ranks for one in found for number in one]
+    if remainder == "drop":
+        assert sizes == {batch}
+        assert len(set(seen)) == len(seen) == 100 - 100 % (batch * world)
+    elif remainder == "pad":
+        assert sizes == {batch}
+        assert set(seen) == set(range(100))
+        assert len(seen) == -(-100 // (batch * world)) * batch * world
+    else:
+        assert max(sizes) <= batch
+        assert sorted(seen) == list(range(100))
+
+
+def test_padding_repeats_the_start(numbers):
+    """Padding repeats samples from the start of the epoch."""
+    found = labels(numbers.loader(30, remainder="pad", seed=6))
+    assert len(found) == 120
+    assert found[100:] == found[:20]
+
+
+def test_a_batch_larger_than_the_dataset(numbers):
+    """A step that needs more samples than there are gives no batch and a warning, or one batch if nothing is dropped."""
+    loader = numbers.take(5).loader(10)
+    with pytest.warns(UserWarning, match="no batch"):
+        assert list(loader) == []
+    assert sorted(labels(numbers.take(5).loader(10, remainder="uneven"))) == list(range(5))
+    assert len(labels(numbers.take(5).loader(10, remainder="pad"))) == 10
+
+
+def test_rank_of_the_environment(numbers, monkeypatch):
+    """`place="auto"` takes rank and world from the launcher's variables."""
+    monkeypatch.setenv("RANK", "2")
+    monkeypatch.setenv("WORLD_SIZE", "5")
+    loader = numbers.loader(4)
+    assert loader.place == (2, 5)
+    assert len(loader) == 5
+    assert labels(loader) == labels(numbers.loader(4, place=(2, 5)))
+
+
+def test_settings_of_loaders_are_checked(numbers):
+    """Settings that make no sense are refused when the loader is made."""
+    for wrong in (
+        {"on_error": "ignore"},
+        {"remainder": "keep"},
+        {"place": "rank"},
+        {"cache": "8GIB"},
+        {"batch": 0},
+    ):
+        with pytest.raises(ValueError):
+            numbers.loader(**{"batch": 10, **wrong})
+    for wrong in ({"shuffle": "random"}, {"place": (3, 2)}):
+        with pytest.raises(packhorse.ConfigError):
+            iter(numbers.loader(10, **wrong))
+    with pytest.raises(packhorse.UnsupportedError):
+        numbers.loader(10, device="cuda:0")
+    with pytest.raises(TypeError):
+        numbers.loader(10, colour=1)
+
+
+@pytest.mark.parametrize("cache", ["64MiB", 10_000_000, "folder"])
+def test_caches(numbers, tmp_path, cache):
+    """A cache in memory or in a folder changes no batch."""
+    wanted = epochs(numbers.loader(10, seed=8), 2)
+    place = tmp_path / "cache" if cache == "folder" else cache
+    assert epochs(numbers.loader(10, seed=8, cache=place), 2) == wanted
+    if cache == "folder":
+        assert any(place.rglob("*"))
+
+
+def test_verified_batches_are_the_same(numbers):
+    """`verify` compares checksums and changes no batch."""
+    assert labels(numbers.loader(10, seed=8, verify=True)) == labels(numbers.loader(10, seed=8))
+
+
+def test_explain_and_stats(numbers):
+    """`explain` says what runs, `stats` counts batches."""
+    loader = numbers.loader(10, seed=8)
+    assert loader.stats()["batches"] == 0
+    labels(loader)
+    assert loader.stats()["batches"] == 10
+    text = loader.explain()
+    assert "rank 0 of 1" in text
+    assert "cls" in text
+    assert "Loader(10 batches of 10" in repr(loader)
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory):
+    """40 numbers of which two are none."""
+    samples = ({"__key__": f"f{n:02}", "cls": b"none" if n in (13, 27) else str(n)} for n in range(40))
+    return write(tmp_path_factory.mktemp("faulty") / "shards", samples, samples_per_shard=10)
+
+
+def test_a_bad_sample_fails(faulty):
+    """A bad sample is an error that names it."""
+    with pytest.raises(packhorse.ContentError) as raised:
+        labels(faulty.loader(10, shuffle="sequential"))
+    assert raised.value.sample == "f13"
+    assert raised.value.kind == "content"
+    assert "f13" in str(raised.value)
+    assert isinstance(raised.value, ValueError)
+
+
+def test_bad_samples_are_skipped(faulty):
+    """With `on_error="skip"` each bad sample is a warning, and all others come."""
+    loader = faulty.loader(10, on_error="skip")
+    for _ in range(2):
+        with pytest.warns(UserWarning, match="skipped") as warned:
+            found = labels(loader)
+        assert sorted(found) == [n for n in range(40) if n not in (13, 27)]
+        texts = " ".join(str(warning.message) for warning in warned)
+        assert "f13" in texts
+        assert "f27" in texts
+
+
+def test_a_skipped_sample_keeps_its_position(faulty):
+    """A skipped sample has a position and no row."""
+    with pytest.warns(UserWarning):
+        batches = list(faulty.loader(10, on_error="skip", shuffle="sequential"))
+    assert [batch.rows for batch in batches] == [10, 9, 9, 10]
+    assert batches[1].positions == range(10, 20)
+    assert batches[1].keys == [f"f{n}" for n in range(10, 20) if n != 13]
+
+
+def test_warnings_may_be_errors(faulty):
+    """A warning that the user makes an exception is raised out of the `for`."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning):
+            labels(faulty.loader(10, on_error="skip"))
+
+
+def test_no_dataset():
+    """A place without a dataset is a FileNotFoundError."""
+    with pytest.raises(packhorse.MissingFileError) as raised:
+        packhorse.open("/nowhere/at all")
+    assert isinstance(raised.value, FileNotFoundError)
+
+
+# --- views ------------------------------------------------------------------------------------------------------------
+
+
+def test_slices(numbers):
+    """Slices are views, as those of sequences."""
+    everything = list(range(100))
+    for part in (slice(10), slice(90, 200), slice(-5, None), slice(50, 40), slice(5, 90, 7), slice(None, None, -1), slice(None)):
+        view = numbers[part]
+        assert len(view) == len(everything[part])
+        assert [int(sample["cls"]) for sample in view] == everything[part]
+    nested = numbers[20:60][5:10]
+    assert [int(sample["cls"]) for sample in nested] == list(range(25, 30))
+    assert nested.keys == [f"k{number:05}" for number in range(25, 30)]
+
+
+def test_subsets(numbers):
+    """A subset has these samples in this order; numbers may repeat, and come from NumPy."""
+    asked = [5, 99, 0, 5]
+    for view in (numbers.subset(asked), numbers[asked], numbers[np.array(asked)]):
+        assert [int(sample["cls"]) for sample in view] == asked
+        assert sorted(labels(view.loader(2))) == sorted(asked)
+    with pytest.raises(packhorse.Error):
+        numbers.subset([100])
+    assert len(numbers.subset([])) == 0
+
+
+def test_take(numbers):
+    """`take` gives the first samples, or all."""
+    assert [int(sample["cls"]) for sample in numbers.take(3)] == [0, 1, 2]
+    assert len(numbers.take(1000)) == 100
+    assert len(numbers.take(0)) == 0
+
+
+def test_where(numbers, tmp_path):
+    """Samples by keys, given or in a file, in the dataset's order."""
+    keys = ["k00050", "k00003", "k00099"]
+    assert numbers.where(keys=keys).keys == sorted(keys)
+    listed = tmp_path / "keys.txt"
+    listed.write_bytes(b"k00050\r\nk00003\n\nk00099")
+    assert numbers.where(keys=listed).keys == sorted(keys)
+    assert numbers.where(keys=str(listed)).keys == sorted(keys)
+    assert sorted(labels(numbers.where(keys=keys).loader(3))) == [3, 50, 99]
+    with pytest.raises(packhorse.ConfigError) as raised:
+        numbers.where(keys=[*keys, "missing"])
+    assert raised.value.sample == "missing"
+
+
+def test_splits(tmp_path):
+    """Splits have their own samples, and together all of them."""
+    source = write(tmp_path / "source", numbered(60))
+    assert source.splits == []
+    packhorse.pack(source._place, tmp_path / "out", to="webdataset", split={"train": 0.7, "val": 0.3})
+    dataset = packhorse.open(tmp_path / "out")
+    assert sorted(dataset.splits) == ["train", "val"]
+    train, val = dataset.split("train"), dataset.split("val")
+    assert 0 < len(val) < len(train)
+    assert not set(train.keys) & set(val.keys)
+    assert sorted(train.keys + val.keys) == [f"k{number:05}" for number in range(60)]
+    assert sorted(labels(val.loader(1))) == sorted(int(sample["cls"]) for sample in val)
+    with pytest.raises(packhorse.ConfigError):
+        dataset.split("test")
+
+
+def test_concat(numbers, tmp_path):
+    """Datasets one after another, views of them, and loaders."""
+    other = write(tmp_path / "other", ({"__key__": f"z{n}", "cls": 1000 + n} for n in range(5)))
+    both = packhorse.concat([numbers[95:], other, numbers[:2]])
+    wanted = [95, 96, 97, 98, 99, 1000, 1001, 1002, 1003, 1004, 0, 1]
+    assert [int(sample["cls"]) for sample in both] == wanted
+    assert [int(sample["cls"]) for sample in both[4:7]] == wanted[4:7]
+    assert sorted(labels(both.loader(4))) == sorted(wanted)
+    again = pickle.loads(pickle.dumps(both[4:7]))
+    assert [int(sample["cls"]) for sample in again] == wanted[4:7]
+    with pytest.raises(packhorse.Error):
+        packhorse.concat([numbers, write(tmp_path / "unlike", mixed(3), to="arrow")])
+
+
+def test_datasets_can_be_pickled(numbers):
+    """A dataset and its views can be pickled."""
+    for dataset in (numbers, numbers[10:20], numbers.subset([4, 2]), numbers.where(keys=["k00001"])):
+        again = pickle.loads(pickle.dumps(dataset))
+        assert again.keys == dataset.keys
+        assert list(again) == list(dataset)
+        assert again.fields == dataset.fields
+
+
+def test_what_a_dataset_tells(numbers, pictures):
+    """A dataset knows its length, fields, keys and bytes."""
+    assert len(numbers) == 100
+    assert list(numbers.fields) == ["cls"]
+    assert set(pictures.fields) == {"cls", "jpg", "json", "npy", "txt"}
+    assert numbers.keys == [f"k{number:05}" for number in range(100)]
+    assert numbers.nbytes > 100 * 512
+    assert "100 samples" in repr(numbers)
+
+
+def test_loaders_that_are_dropped_end(numbers):
+    """Many loaders can be made and dropped inside of an epoch."""
+    for seed in range(30):
+        batches = iter(numbers.loader(10, seed=seed))
+        next(batches)
+    del batches
+    gc.collect()

@@ -1,0 +1,501 @@
+"""Packing, writing, converting, checking, and the errors of all that."""
+
+import io
+import json
+import pickle
+import tarfile
+
+import numpy as np
+import packhorse
+import pytest
+from conftest import labels, mixed, numbered, picture, run_well, write
+from PIL import Image
+
+
+@pytest.fixture
+def files(tmp_path):
+    """A folder of 20 texts in two folders, which name their classes."""
+    for number in range(20):
+        folder = tmp_path / "in" / ("cat" if number % 2 else "dog")
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"i{number:02}.txt").write_text(f"text {number} " * 50)
+    return tmp_path / "in"
+
+
+SETTINGS = {"to": "webdataset", "labels": "folders", "shuffle": 3, "samples_per_shard": 6}
+
+
+# --- Writer -----------------------------------------------------------------------------------------------------------
+
+
+def test_webdataset_reads_what_was_written(tmp_path):
+    """WebDataset: text and numbers as text, JSON as JSON, arrays as .npy, bytes as they are."""
+    wds = pytest.importorskip("webdataset")
+    pixels = picture(3)
+    png = io.BytesIO()
+    Image.fromarray(pixels).save(png, "PNG")
+    with packhorse.Writer(tmp_path / "out", to="webdataset", samples_per_shard=2) as writer:
+        for number in range(5):
+            writer.write(
+                {
+                    "__key__": f"a/k{number}",
+                    "cls": number,
+                    "txt": f"é {number}",
+                    "json": {"n": [number, None]},
+                    "npy": np.arange(4, dtype=np.int16).reshape(2, 2) * number,
+                    "png": png.getvalue(),
+                    "bin": bytearray([number]),
+                    "score.txt": number / 8,
+                }
+            )
+        assert writer.samples == 5
+        assert writer.packed is None
+    assert writer.packed.samples == 5
+    assert writer.packed.shards == 3
+    tars = sorted(map(str, (tmp_path / "out").glob("*.tar")))
+    assert len(tars) == 3
+    samples = list(wds.WebDataset(tars, shardshuffle=False).decode("rgb8"))
+    for number, sample in enumerate(samples):
+        assert sample["__key__"] == f"a/k{number}"
+        assert sample["cls"] == number
+        assert sample["txt"] == f"é {number}"
+        assert sample["json"] == {"n": [number, None]}
+        assert sample["npy"].dtype == np.int16
+        assert sample["npy"].tolist() == [[0, number], [2 * number, 3 * number]]
+        np.testing.assert_array_equal(sample["png"], pixels)
+        assert sample["bin"] == bytes([number])
+        assert float(sample["score.txt"]) == number / 8
+    assert len(samples) == 5
+
+
+def test_samples_without_keys(tmp_path):
+    """A sample without a key has its number."""
+    dataset = write(tmp_path / "out", ({"cls": n} for n in range(3)))
+    assert dataset.keys == ["000000000", "000000001", "000000002"]
+
+
+@pytest.mark.parametrize("to", ["parquet", "arrow"])
+def test_pyarrow_reads_what_was_written(tmp_path, to):
+    """Parquet and Arrow files have columns of the values' own types."""
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    write(tmp_path / "out", mixed(10), to=to, samples_per_shard=4)
+    shards = sorted((tmp_path / "out").glob(f"*.{to}"))
+    assert len(shards) == 3
+    if to == "parquet":
+        tables = [pyarrow.parquet.read_table(shard) for shard in shards]
+    else:
+        tables = [pa.ipc.open_file(shard).read_all() for shard in shards]
+    rows = [row for table in tables for row in table.to_pylist()]
+    for row, sample in zip(rows, mixed(10), strict=True):
+        assert {name: row[name] for name in sample if name != "grid"} == {
+            name: sample[name] for name in sample if name != "grid"
+        }
+        assert np.array(row["grid"]).ravel().tolist() == sample["grid"].ravel().tolist()
+    assert tables[0].schema.field("x").type == pa.int64()
+    assert tables[0].schema.field("y").type == pa.float64()
+    assert tables[0].schema.field("flag").type == pa.bool_()
+
+
+def test_h5py_reads_what_was_written(tmp_path):
+    """HDF5 files have datasets of the values' own types."""
+    h5py = pytest.importorskip("h5py")
+    samples = ({name: s[name] for name in ("__key__", "x", "y", "grid", "text")} for s in mixed(10))
+    write(tmp_path / "out", samples, to="hdf5")
+    (shard,) = (tmp_path / "out").glob("shard-000000.h*5")
+    with h5py.File(shard) as file:
+        assert file["data/x"].dtype == np.int64
+        assert file["data/x"][:].tolist() == list(range(10))
+        assert file["data/y"][:].tolist() == [n / 4 for n in range(10)]
+        np.testing.assert_array_equal(file["data/grid"][:], np.stack([s["grid"] for s in mixed(10)]))
+        assert file["data/grid"].dtype == np.float32
+
+
+def test_an_exception_leaves_nothing(tmp_path):
+    """A `with` that ends by an exception leaves no dataset, and the place can be used again."""
+    out = tmp_path / "out"
+    with pytest.raises(LookupError, match="mine"):
+        with packhorse.Writer(out, samples_per_shard=100) as writer:
+            for sample in numbered(1000):
+                writer.write(sample)
+            raise LookupError("mine")
+    assert writer.packed is None
+    assert not out.exists() or not any(path.suffix in (".tar", ".json") for path in out.rglob("*"))
+    with pytest.raises(packhorse.ConfigError):
+        writer.write({"cls": 1})
+    assert sorted(labels(write(out, numbered(10)).loader(5))) == list(range(10))
+
+
+def test_a_generator_that_raises_leaves_nothing(tmp_path):
+    """An exception of a generator ends the packing and leaves no dataset."""
+
+    def samples():
+        yield from numbered(700)
+        raise LookupError("mine")
+
+    with pytest.raises(LookupError):
+        packhorse.pack(samples(), tmp_path / "out")
+    assert not list(tmp_path.rglob("*.tar"))
+
+
+@pytest.mark.parametrize("to", ["webdataset", "arrow", "parquet", "hdf5", "tfrecord"])
+def test_a_sample_that_does_not_fit_is_left_out(tmp_path, to):
+    """A sample with another type, shape or field is refused by its name, whole; the others go on."""
+    good = [{"__key__": f"k{n}", "a": np.full(3, n, np.float32), "b": n} for n in range(4)]
+    wrong = [
+        {"__key__": "w0", "b": 9, "a": np.zeros(4, np.float32)},
+        {"__key__": "w1", "a": np.zeros(3, np.float64), "b": 9},
+        {"__key__": "w2", "a": np.zeros(3, np.float32), "b": 9, "c": 1},
+    ]
+    if to != "webdataset":
+        wrong += [
+            {"__key__": "w3", "a": np.zeros(3, np.float32), "b": "nine"},
+            {"__key__": "w4", "a": np.zeros(3, np.float32)},
+        ]
+    with packhorse.Writer(tmp_path / "out", to=to) as writer:
+        writer.write(good[0])
+        for bad in wrong:
+            with pytest.raises((packhorse.ContentError, TypeError, ValueError)) as raised:
+                writer.write(bad)
+            if isinstance(raised.value, packhorse.Error):
+                assert raised.value.sample == bad["__key__"]
+            assert writer.samples == 1
+        for sample in good[1:]:
+            writer.write(sample)
+    dataset = packhorse.open(tmp_path / "out")
+    assert dataset.keys == [sample["__key__"] for sample in good]
+    name = "a.npy" if to == "webdataset" else "a"
+    np.testing.assert_array_equal(dataset.batch(range(4))[name], np.stack([sample["a"] for sample in good]))
+
+
+def test_columns_that_the_first_sample_lacks(tmp_path):
+    """`columns` names fields that samples may have beyond those of the first."""
+    samples = [{"a": b"1"}, {"a": b"2", "t": "two"}, {"a": None, "t": None}]
+    dataset = write(tmp_path / "out", samples, to="parquet", columns={"t": "str"})
+    assert [sample.get("t") for sample in dataset] == [None, "two", None]
+    with pytest.raises(packhorse.ConfigError):
+        packhorse.Writer(tmp_path / "other", columns={"t": "string of text"})
+
+
+def test_class_names(tmp_path):
+    """A class list of a writer is that of the dataset."""
+    dataset = write(tmp_path / "out", numbered(3), class_names=["zero", "one", "two"])
+    assert dataset.classes == ["zero", "one", "two"]
+
+
+def test_nothing_written(tmp_path):
+    """A writer without samples can't know its fields: an error."""
+    with pytest.raises(packhorse.ConfigError):
+        packhorse.Writer(tmp_path / "out").close()
+
+
+def test_a_place_in_use(tmp_path):
+    """A dataset is not overwritten, unless `replace` is given."""
+    write(tmp_path / "out", numbered(10))
+    with pytest.raises(packhorse.Error):
+        write(tmp_path / "out", numbered(5))
+    assert len(packhorse.open(tmp_path / "out")) == 10
+    assert len(write(tmp_path / "out", numbered(5), replace=True)) == 5
+
+
+# --- settings ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_setting_that_is_none(tmp_path):
+    """An unknown setting is a TypeError that suggests another."""
+    for call in (
+        lambda: packhorse.pack(tmp_path, tmp_path / "out", to="webdataset", shufle=3),
+        lambda: packhorse.Writer(tmp_path / "out", shard_sise="5MB"),
+    ):
+        with pytest.raises(TypeError, match=r"did you mean '(shuffle|shard_size)'"):
+            call()
+
+
+def test_values_of_settings_are_checked(files, tmp_path):
+    """A value that makes no sense is a ConfigError that names the setting as Python writes it."""
+    for name, value in (("shard_size", "5XB"), ("samples_per_shard", 0), ("shuffle", "often"), ("key_ends", "never")):
+        with pytest.raises(packhorse.ConfigError) as raised:
+            packhorse.pack(files, tmp_path / "out", to="webdataset", **{name: value})
+        assert raised.value.kind == "config"
+        assert name in str(raised.value)
+    with pytest.raises(packhorse.ConfigError, match="nowhere"):
+        packhorse.pack(files, tmp_path / "out", to="nowhere")
+    assert not list((tmp_path).glob("out/*.tar"))
+
+
+def test_columns_of_metadata(files, tmp_path):
+    """`columns` chooses the columns of a table of metadata."""
+    table = tmp_path / "table.csv"
+    rows = (f"{path.parent.name}/{path.stem},{n},{n * 2}\n" for n, path in enumerate(sorted(files.rglob("*.txt"))))
+    table.write_text("name,a,b\n" + "".join(rows))
+    packhorse.pack(files, tmp_path / "out", to="webdataset", metadata=table, key="name", columns=["a"])
+    assert json.loads(packhorse.open(tmp_path / "out")[3]["json"]).keys() <= {"name", "a"}
+
+
+# --- packing paths ----------------------------------------------------------------------------------------------------
+
+
+def test_packing_files(files, tmp_path):
+    """Files become samples: their keys, classes from folders, all of them once."""
+    packed = packhorse.pack(files, tmp_path / "out", **SETTINGS)
+    assert (packed.samples, packed.shards, packed.skipped) == (20, 4, 0)
+    assert packed.classes == ["cat", "dog"]
+    assert packed.out == str(tmp_path / "out")
+    assert len(packed.root) == 64
+    dataset = packhorse.open(tmp_path / "out")
+    assert dataset.classes == ["cat", "dog"]
+    for sample in dataset:
+        folder, name = sample["__key__"].split("/")
+        assert dataset.classes[int(sample["cls"])] == folder
+        assert sample["txt"].decode() == f"text {int(name[1:])} " * 50
+    assert sorted(dataset.keys) == sorted(f"{path.parent.name}/{path.stem}" for path in files.rglob("*.txt"))
+
+
+def test_equal_packs_are_equal(files, tmp_path):
+    """Two packs with equal settings have equal bytes; with another seed others."""
+    one = packhorse.pack(files, tmp_path / "one", **SETTINGS)
+    two = packhorse.pack(files, tmp_path / "two", jobs=1, **SETTINGS)
+    three = packhorse.pack(files, tmp_path / "three", **{**SETTINGS, "shuffle": 4})
+    assert one.root == two.root != three.root
+    for shard in (tmp_path / "one").glob("*.tar"):
+        assert shard.read_bytes() == (tmp_path / "two" / shard.name).read_bytes()
+
+
+def test_packing_again_goes_on(files, tmp_path):
+    """The same call again keeps complete shards, and packs the others; other settings are refused."""
+    out = tmp_path / "out"
+    first = packhorse.pack(files, out, **SETTINGS)
+    shards = sorted(out.glob("*.tar"))
+    before = {shard: (shard.stat().st_mtime_ns, shard.stat().st_ino) for shard in shards}
+    again = packhorse.pack(files, out, **SETTINGS)
+    assert again.root == first.root
+    assert {shard: (shard.stat().st_mtime_ns, shard.stat().st_ino) for shard in shards} == before
+    with pytest.raises(packhorse.ConfigError) as raised:
+        packhorse.pack(files, out, **{**SETTINGS, "shuffle": 4})
+    assert raised.value.hint
+    assert packhorse.pack(files, out, replace=True, **{**SETTINGS, "shuffle": 4}).root != first.root
+
+
+def test_an_interrupted_pack_goes_on(files, tmp_path):
+    """After an exception of the progress function the same call completes the dataset."""
+
+    def stop(_):
+        raise LookupError("mine")
+
+    out = tmp_path / "out"
+    with pytest.raises(LookupError, match="mine"):
+        packhorse.pack(files, out, progress=stop, **SETTINGS)
+    assert packhorse.pack(files, out, **SETTINGS).samples == 20
+    assert packhorse.verify(out, full=True)
+
+
+def test_progress(files, tmp_path):
+    """A progress function gets totals that never fall, and at last all samples."""
+    told = []
+    packhorse.pack(files, tmp_path / "out", progress=told.append, **SETTINGS)
+    assert told
+    last = told[-1]
+    assert last["samples"] == last["all_samples"] == 20
+    assert last["shards"] == last["all_shards"] == 4
+    assert last["skipped"] == 0
+    assert last["bytes"] == last["all_bytes"] == sum(path.stat().st_size for path in files.rglob("*.txt"))
+    for before, after in zip(told, told[1:]):
+        assert before["samples"] <= after["samples"]
+    assert packhorse.pack(files, tmp_path / "bar", progress=True, **SETTINGS).samples == 20
+
+
+def test_an_exception_of_progress_comes_once(files, tmp_path):
+    """An exception of the progress function is raised once, and the function is not called again."""
+    calls = []
+
+    def stop(totals):
+        calls.append(totals)
+        raise LookupError("mine")
+
+    with pytest.raises(LookupError):
+        packhorse.pack(files, tmp_path / "out", progress=stop, **SETTINGS)
+    assert len(calls) == 1
+
+
+def test_bad_inputs(tmp_path):
+    """A bad input fails and is named; with `on_error="skip"` it is left out and counted."""
+    (tmp_path / "in").mkdir()
+    for number in range(4):
+        Image.fromarray(picture(number)).save(tmp_path / "in" / f"p{number}.png")
+    whole = (tmp_path / "in" / "p2.png").read_bytes()
+    (tmp_path / "in" / "p2.png").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(packhorse.ContentError) as raised:
+        packhorse.pack(tmp_path / "in", tmp_path / "one", to="webdataset", image="check")
+    assert "p2" in str(raised.value)
+    packed = packhorse.pack(tmp_path / "in", tmp_path / "two", to="webdataset", image="check", on_error="skip")
+    assert (packed.samples, packed.skipped) == (3, 1)
+    assert packhorse.open(tmp_path / "two").keys == ["p0", "p1", "p3"]
+
+
+@pytest.mark.parametrize("to", ["parquet", "hdf5", "arrow", "tfrecord"])
+def test_convert(tmp_path, to):
+    """A dataset in another format has the same samples in the same order."""
+    source = write(tmp_path / "source", mixed(20), to="arrow" if to != "arrow" else "parquet", samples_per_shard=8)
+    packed = packhorse.convert(source._place, tmp_path / "out", to)
+    assert packed.samples == 20
+    dataset = packhorse.open(tmp_path / "out")
+    assert dataset.keys == source.keys
+    for ours, sample in zip(dataset, mixed(20), strict=True):
+        assert ours["grid"].tolist() == sample["grid"].tolist()
+        assert all(ours[name] == sample[name] for name in ("x", "y", "text", "data", "flag"))
+
+
+def test_pack_of_samples(tmp_path):
+    """`pack` of a generator writes its samples in their order."""
+    packed = packhorse.pack(mixed(20), tmp_path / "out", "parquet", samples_per_shard=6)
+    assert (packed.samples, packed.shards) == (20, 4)
+    assert [sample["x"] for sample in packhorse.open(tmp_path / "out")] == list(range(20))
+
+
+# --- checks -----------------------------------------------------------------------------------------------------------
+
+
+def test_verify_and_repair(files, tmp_path):
+    """`verify` finds a flipped byte, `repair` packs that shard again, and all is whole."""
+    out = tmp_path / "out"
+    packed = packhorse.pack(files, out, **SETTINGS)
+    found = packhorse.verify(out)
+    assert found.whole
+    assert bool(packhorse.verify(out, full=True))
+    assert (found.samples, found.shards, found.damages) == (20, 4, [])
+    shard = sorted(out.glob("*.tar"))[1]
+    data = bytearray(shard.read_bytes())
+    data[520] ^= 1
+    shard.write_bytes(data)
+    found = packhorse.verify(out, full=True)
+    assert not found
+    assert not found.whole
+    assert [damage[0] for damage in found.damages] == [shard.name]
+    assert packhorse.repair(out) == 1
+    assert packhorse.verify(out, full=True).whole
+    assert packhorse.pack(files, out, **SETTINGS).root == packed.root
+
+
+def test_verify_finds_a_missing_shard(files, tmp_path):
+    """A shard that is gone is damage, and can be packed again."""
+    out = tmp_path / "out"
+    packhorse.pack(files, out, **SETTINGS)
+    sorted(out.glob("*.tar"))[2].unlink()
+    assert not packhorse.verify(out)
+    packhorse.repair(out)
+    assert packhorse.verify(out, full=True)
+
+
+def test_a_checksum_of_a_field(tmp_path):
+    """A loader with `verify` finds a changed byte in a sample."""
+    dataset = write(tmp_path / "out", ({"data": bytes(1000)} for _ in range(10)))
+    (shard,) = (tmp_path / "out").glob("*.tar")
+    with tarfile.open(shard) as tar:
+        place = tar.getmembers()[4].offset_data + 500
+    data = bytearray(shard.read_bytes())
+    data[place] ^= 1
+    shard.write_bytes(data)
+    with pytest.raises(packhorse.Error) as raised:
+        for _ in packhorse.open(tmp_path / "out").loader(5, verify=True):
+            pass
+    assert dataset.keys[4] in str(raised.value)
+
+
+def test_stat(tmp_path):
+    """`stat` counts the samples and fields of a file."""
+    write(tmp_path / "out", ({"cls": n, "data": bytes(10)} for n in range(7)))
+    (shard,) = (tmp_path / "out").glob("*.tar")
+    assert packhorse.stat(shard) == {"samples": 7, "fields": {"cls": (7, 7), "data": (7, 70)}}
+    with pytest.raises(packhorse.ConfigError):
+        packhorse.stat(tmp_path / "out")
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
+def test_what_does_not_exist(tmp_path):
+    """A missing input is a FileNotFoundError that names it."""
+    for call in (
+        lambda: packhorse.open(tmp_path / "gone"),
+        lambda: packhorse.pack(tmp_path / "gone", tmp_path / "out", to="webdataset"),
+        lambda: packhorse.stat(tmp_path / "gone.tar"),
+    ):
+        with pytest.raises(FileNotFoundError) as raised:
+            call()
+        assert isinstance(raised.value, packhorse.MissingFileError)
+        assert isinstance(raised.value, packhorse.ConfigError)
+        assert "gone" in str(raised.value)
+        assert raised.value.kind == "config"
+
+
+def test_classes_of_errors():
+    """Errors are also the exceptions of Python that they resemble."""
+    for ours, pythons in (
+        (packhorse.ContentError, ValueError),
+        (packhorse.StorageError, OSError),
+        (packhorse.ConfigError, ValueError),
+        (packhorse.MissingFileError, FileNotFoundError),
+        (packhorse.StateError, packhorse.ConfigError),
+        (packhorse.UnsupportedError, NotImplementedError),
+        (packhorse.InternalError, RuntimeError),
+    ):
+        assert issubclass(ours, packhorse.Error)
+        assert issubclass(ours, pythons)
+
+
+def test_errors_can_be_pickled(tmp_path, numbers):
+    """A pickled error has its class, text and facts."""
+    raised = []
+    for call in (
+        lambda: packhorse.open(tmp_path / "gone"),
+        lambda: numbers.loader(10).load_state_dict(numbers.loader(10, seed=2).state_dict()),
+        lambda: numbers.batch([0], ["nothing"]),
+    ):
+        with pytest.raises(packhorse.Error) as caught:
+            call()
+        raised.append(caught.value)
+    raised += [packhorse.StorageError("full", kind="io", code="full"), packhorse.Error("text")]
+    for error in raised:
+        again = pickle.loads(pickle.dumps(error))
+        assert type(again) is type(error)
+        assert str(again) == str(error)
+        for name in ("kind", "code", "message", "hint", "input", "sample", "field", "row"):
+            assert getattr(again, name) == getattr(error, name)
+
+
+def test_not_a_dataset(tmp_path):
+    """A file that is not a dataset is an error of packhorse."""
+    (tmp_path / "notes.txt").write_text("nothing")
+    (tmp_path / "short.tar").write_bytes(b"not a tar at all" * 100)
+    (tmp_path / "short.parquet").write_bytes(b"PAR1 but no more")
+    for name in ("short.tar", "short.parquet", "notes.txt"):
+        with pytest.raises(packhorse.Error):
+            packhorse.open(tmp_path / name)
+
+
+# --- the module -------------------------------------------------------------------------------------------------------
+
+
+def test_the_import_is_small(tmp_path):
+    """`import packhorse` brings neither NumPy nor torch, and needs no NumPy to pack and load."""
+    code = """
+        import sys
+        import packhorse
+
+        with packhorse.Writer(sys.argv[1]) as writer:
+            for number in range(20):
+                writer.write({"cls": number})
+        dataset = packhorse.open(sys.argv[1])
+        assert sum(n for batch in dataset.loader(4) for n in batch["cls"].tolist()) == 190
+        brought = {"numpy", "torch", "jax", "pyarrow", "awkward", "tqdm"} & set(sys.modules)
+        print(sorted(brought))
+    """
+    assert run_well(code, tmp_path / "shards") == "[]\n"
+
+
+def test_what_the_package_offers():
+    """Every name of `__all__` is there, and the version is a version."""
+    assert all(hasattr(packhorse, name) for name in packhorse.__all__)
+    assert packhorse.__version__.split(".")[0].isdigit()
+    assert "parquet" in packhorse.features()

@@ -1,0 +1,480 @@
+"""Forked and spawned processes, workers of torch, and ranks. A child that hangs fails by a timeout."""
+
+import json
+import multiprocessing
+import os
+import socket
+import subprocess
+import sys
+import textwrap
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from conftest import labels, mixed, run_python, write
+
+HANG = 60
+
+METHODS = [name for name in ("fork", "forkserver", "spawn") if name in multiprocessing.get_all_start_methods()]
+
+forks = pytest.mark.skipif("fork" not in METHODS, reason="this system can't fork")
+
+
+def ends_well(code, *args):
+    """Runs a program that must end with exit code 0 before the timeout; returns its output."""
+    done = run_python(code, *args, timeout=HANG)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Error" not in done.stderr, done.stderr
+    return done.stdout
+
+
+# What a child does with a dataset and a loader, and how its parent waits for it.
+CHILD = """
+import os, signal, sys, time
+import packhorse
+
+def use(dataset, wanted):
+    assert len(dataset) == 30
+    assert int(dataset[3]["cls"]) == 3
+    assert dataset.keys[7] == "k00007"
+    assert dataset.batch([5, 1])["cls"].tolist() == [5, 1]
+    assert dataset.where(keys=["k00002"]).batch([0])["cls"].tolist() == [2]
+    found = sorted(n for batch in dataset.loader(5) for n in batch["cls"].tolist())
+    assert found == list(range(30)), found
+    again = packhorse.open(dataset._place)
+    assert again.batch(range(30))["cls"].tolist() == list(range(30))
+    assert wanted is None or wanted == [batch["cls"].tolist() for batch in dataset.loader(5, seed=4)]
+
+def fork(work):
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(40)
+        code = 1
+        try:
+            work()
+            code = 0
+        except BaseException:
+            import traceback
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+    _, status = os.waitpid(pid, 0)
+    assert status == 0, f"the child ended with {status}"
+"""
+
+
+@forks
+def test_fork(of_each_format):
+    """A child forked after its parent read and loaded can read, open and load, for each format."""
+    code = """
+        dataset = packhorse.open(sys.argv[1])
+        fork(lambda: use(packhorse.open(sys.argv[1]), None))
+        wanted = [batch["cls"].tolist() for batch in dataset.loader(5, seed=4)]
+        use(dataset, wanted)
+        fork(lambda: use(dataset, wanted))
+        use(dataset, wanted)
+        fork(lambda: fork(lambda: use(dataset, wanted)))
+        print("well")
+    """
+    assert ends_well(CHILD + textwrap.dedent(code), of_each_format._place) == "well\n"
+
+
+@forks
+def test_fork_inside_of_an_epoch(of_each_format):
+    """A child forked inside of an epoch goes on from there by itself, and so does its parent."""
+    code = """
+        loader = packhorse.open(sys.argv[1]).loader(5, seed=2)
+        wanted = [batch["cls"].tolist() for _ in range(2) for batch in loader]
+        loader = packhorse.open(sys.argv[1]).loader(5, seed=2)
+        batches = iter(loader)
+        kept = [next(batches)["cls"] for _ in range(2)]
+
+        def child():
+            assert [array.tolist() for array in kept] == wanted[:2]
+            try:
+                next(batches)
+                raise AssertionError("the parent's `for` went on in the child")
+            except RuntimeError as error:
+                assert "fork" in str(error), error
+            assert loader.state_dict()["consumed"] == 10
+            assert loader.epoch == 0
+            assert [batch["cls"].tolist() for batch in loader] == wanted[2:6]
+            assert [batch["cls"].tolist() for batch in loader] == wanted[6:]
+
+        for _ in range(3):
+            fork(child)
+        assert [batch["cls"].tolist() for batch in batches] == wanted[2:6]
+        assert [batch["cls"].tolist() for batch in loader] == wanted[6:]
+        print("well")
+    """
+    assert ends_well(CHILD + textwrap.dedent(code), of_each_format._place) == "well\n"
+
+
+@forks
+def test_a_child_that_leaves_by_the_interpreters_end(numbers):
+    """A forked child may end as programs do, with loaders of its parent and its own alive."""
+    code = """
+        loader = packhorse.open(sys.argv[1]).loader(5, seed=2)
+        batches = iter(loader)
+        batch = next(batches)
+        pid = os.fork()
+        if pid == 0:
+            signal.alarm(40)
+            own = iter(packhorse.open(sys.argv[1]).loader(5))
+            next(own)
+            del loader, batches, batch
+            sys.exit(0)
+        assert os.waitpid(pid, 0)[1] == 0
+        assert len(list(batches)) == 19
+        print("well")
+    """
+    assert ends_well(CHILD + textwrap.dedent(code), numbers._place) == "well\n"
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("to", ["webdataset", "parquet", "hdf5"])
+def test_multiprocessing(tmp_path, method, to):
+    """Datasets and loaders go to processes of every kind, also after the parent used its pools of threads."""
+    samples = ({"__key__": s["__key__"], "cls": s["x"], "npy": s["grid"]} for s in mixed(30))
+    dataset = write(tmp_path / "shards", samples, to=to, samples_per_shard=4)
+    program = tmp_path / "program.py"
+    program.write_text(
+        textwrap.dedent("""
+        import multiprocessing
+        import sys
+        import packhorse
+
+        def read(dataset, loader, numbers, queue):
+            found = [int(dataset[number]["cls"]) for number in numbers]
+            loaded = [batch["cls"].tolist() for batch in loader]
+            queue.put((found, loaded))
+
+        if __name__ == "__main__":
+            context = multiprocessing.get_context(sys.argv[2])
+            dataset = packhorse.open(sys.argv[1])
+            assert dataset.batch(range(30))["cls"].tolist() == list(range(30))
+            loader = dataset.loader(5, seed=3)
+            batches = iter(loader)
+            first = [next(batches)["cls"].tolist() for _ in range(2)]
+            queue = context.Queue()
+            children = [context.Process(target=read, args=(dataset, loader, [n, 29 - n], queue)) for n in range(2)]
+            for child in children:
+                child.start()
+            answers = sorted(queue.get(timeout=50) for _ in children)
+            for child in children:
+                child.join(50)
+                assert child.exitcode == 0, child.exitcode
+            rest = [batch["cls"].tolist() for batch in batches]
+            assert answers == [([0, 29], rest), ([1, 28], rest)], (answers, rest)
+            assert sorted(sum(first + rest, [])) == list(range(30))
+            print("well")
+        """)
+    )
+    done = subprocess.run(
+        [sys.executable, program, dataset._place, method], capture_output=True, text=True, timeout=HANG
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout == "well\n"
+
+
+@forks
+def test_a_pool_of_processes(numbers):
+    """A pool of forked processes reads samples of its parent's dataset."""
+    code = """
+        import multiprocessing
+        import sys
+        import packhorse
+
+        dataset = packhorse.open(sys.argv[1])
+
+        def label(number):
+            return int(dataset[number]["cls"])
+
+        assert label(5) == 5
+        with multiprocessing.get_context("fork").Pool(2) as pool:
+            assert pool.map(label, range(100)) == list(range(100))
+        print("well")
+    """
+    assert ends_well(code, numbers._place) == "well\n"
+
+
+def test_threads_read_one_dataset(numbers):
+    """Several threads read one dataset, each with a loader of its own."""
+    def use(seed):
+        found = sorted(labels(numbers.loader(10, seed=seed)))
+        return found, [int(numbers[n]["cls"]) for n in range(100)], numbers.batch([seed])["cls"].tolist()
+
+    with ThreadPoolExecutor(4) as pool:
+        for seed, found in enumerate(pool.map(use, range(12))):
+            assert found == (list(range(100)), list(range(100)), [seed])
+
+
+# --- torch's DataLoader -----------------------------------------------------------------------------------------------
+
+
+def by_torch(code, *args):
+    """Runs a program with torch in a process of its own, where workers can be forked."""
+    pytest.importorskip("torch")
+    start = """
+        import sys
+        import warnings
+        import torch
+        import packhorse
+        from torch.utils.data import DataLoader
+
+        def numbers(batches):
+            return [batch["cls"].tolist() for batch in batches]
+
+        dataset = packhorse.open(sys.argv[1])
+    """
+    return ends_well(textwrap.dedent(start) + textwrap.dedent(code), *args)
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "forkserver"])
+def test_a_map_style_dataset(pictures, tmp_path, method):
+    """Batches of torch's DataLoader are the same without and with workers, crops included."""
+    pytest.importorskip("torch")
+    program = tmp_path / "program.py"
+    program.write_text(
+        textwrap.dedent("""
+        import sys
+        import torch
+        import packhorse
+        from torch.utils.data import DataLoader
+
+        if __name__ == "__main__":
+            dataset = packhorse.open(sys.argv[1])
+            fields = {"image": packhorse.Image("jpg", 12, crop="random", flip=0.5), "label": "cls", "txt": "txt"}
+            dataset[0], dataset.batch([1], fields)
+            mine = dataset.torch(fields, seed=3)
+            assert len(mine) == 24
+            one = mine[2]
+            assert one["image"].shape == (12, 12, 3)
+            assert int(one["label"]) == 2
+            assert one["txt"].decode() == "a picture, number 2 é"
+            mine.set_epoch(1)
+            epochs = []
+            for workers in (0, 2):
+                context = sys.argv[2] if workers else None
+                loader = DataLoader(mine, batch_size=5, num_workers=workers, multiprocessing_context=context)
+                epochs.append(list(loader))
+            for here, there in zip(*epochs, strict=True):
+                assert torch.equal(here["image"], there["image"])
+                assert torch.equal(here["label"], there["label"])
+                assert here["txt"] == there["txt"]
+            assert torch.cat([batch["label"] for batch in epochs[0]]).tolist() == [n % 5 for n in range(24)]
+            print("well")
+        """)
+    )
+    done = subprocess.run([sys.executable, program, pictures._place, method], capture_output=True, text=True, timeout=HANG)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout == "well\n"
+
+
+def test_a_transform(numbers):
+    """A transform gets each sample of a map-style dataset."""
+    pytest.importorskip("torch")
+    mine = numbers.torch(transform=lambda sample: int(sample["cls"]) * 2)
+    assert mine[4] == 8
+    assert mine.__getitems__([1, 99]) == [2, 198]
+    assert [mine[number] for number in (0, 50)] == [0, 100]
+
+
+def test_a_sampler_of_torch(numbers):
+    """torch's own shuffling and samplers work over a map-style dataset."""
+    code = """
+        loader = DataLoader(dataset.torch(), batch_size=10, shuffle=True, num_workers=2)
+        found = numbers(loader)
+        assert sorted(sum(found, [])) == list(range(100))
+        assert sum(found, []) != list(range(100))
+        print("well")
+    """
+    assert by_torch(code, numbers._place) == "well\n"
+
+
+def test_batches_without_workers(numbers):
+    """`DataLoader(loader.torch(), batch_size=None)` gives the loader's own batches, epoch by epoch."""
+    code = """
+        loader = dataset.loader(10, seed=4)
+        wanted = [numbers(loader) for _ in range(3)]
+        data = DataLoader(dataset.loader(10, seed=4).torch(), batch_size=None)
+        assert len(data) == 10
+        assert [numbers(data) for _ in range(3)] == wanted
+        print("well")
+    """
+    assert by_torch(code, numbers._place) == "well\n"
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_batches_with_workers(numbers, persistent):
+    """With two workers every sample comes once in an epoch; persistent workers go on to the next epoch by themselves."""
+    code = """
+        mine = dataset.loader(10, seed=4).torch()
+        data = DataLoader(mine, batch_size=None, num_workers=2, persistent_workers=sys.argv[2] == "True")
+        epochs = []
+        for epoch in range(3):
+            if sys.argv[2] == "False":
+                mine.set_epoch(epoch)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                epochs.append(numbers(data))
+            assert len(epochs[-1]) == 10
+            assert sorted(sum(epochs[-1], [])) == list(range(100)), epochs[-1]
+        assert epochs[0] != epochs[1] != epochs[2]
+        wanted = [[dataset.loader(10, seed=4).at(step, rank, 2)["cls"].tolist() for step in range(5)] for rank in range(2)]
+        assert sorted(epochs[0]) == sorted(wanted[0] + wanted[1])
+        print("well")
+    """
+    assert by_torch(code, numbers._place, persistent) == "well\n"
+
+
+def test_uneven_batches_with_workers(numbers):
+    """With workers and `uneven` every sample comes once, whatever the sizes."""
+    code = """
+        for batch in (3, 7, 40, 60):
+            mine = dataset.loader(batch, seed=4, remainder="uneven").torch()
+            found = numbers(DataLoader(mine, batch_size=None, num_workers=2))
+            assert sorted(sum(found, [])) == list(range(100)), (batch, found)
+        print("well")
+    """
+    assert by_torch(code, numbers._place) == "well\n"
+
+
+def test_workers_over_typed_formats(of_each_format):
+    """Workers read every format, also after their parent did."""
+    code = """
+        assert len(dataset.batch(range(30))["cls"]) == 30
+        loader = dataset.loader(5, seed=4)
+        before = numbers(loader)
+        data = DataLoader(loader.torch(), batch_size=None, num_workers=2)
+        assert sorted(sum(numbers(data), [])) == list(range(30))
+        data = DataLoader(dataset.torch(["cls"]), batch_size=4, num_workers=2)
+        assert sum(numbers(data), []) == list(range(30))
+        print("well")
+    """
+    assert by_torch(code, of_each_format._place) == "well\n"
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_states_of_torchdata(numbers, workers):
+    """torchdata's StatefulDataLoader resumes inside of an epoch, without and with workers."""
+    pytest.importorskip("torchdata.stateful_dataloader")
+    code = """
+        from torchdata.stateful_dataloader import StatefulDataLoader
+
+        def make():
+            return StatefulDataLoader(dataset.loader(5, seed=4).torch(), batch_size=None, num_workers=int(sys.argv[2]))
+
+        wanted = numbers(make())
+        assert sorted(sum(wanted, [])) == list(range(100))
+        for taken in (0, 1, 7, 12, 19):
+            data = make()
+            batches = iter(data)
+            first = [next(batches)["cls"].tolist() for _ in range(taken)]
+            assert first == wanted[:taken]
+            state = data.state_dict()
+            again = make()
+            again.load_state_dict(state)
+            assert numbers(again) == wanted[taken:], taken
+        print("well")
+    """
+    assert by_torch(code, numbers._place, workers) == "well\n"
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_states_of_torchdata_at_the_end_of_an_epoch(numbers, workers):
+    """From a state after a whole epoch the next pass is a whole epoch too."""
+    pytest.importorskip("torchdata.stateful_dataloader")
+    code = """
+        from torchdata.stateful_dataloader import StatefulDataLoader
+
+        def make():
+            return StatefulDataLoader(dataset.loader(5, seed=4).torch(), batch_size=None, num_workers=int(sys.argv[2]))
+
+        data = make()
+        first = numbers(data)
+        again = make()
+        again.load_state_dict(data.state_dict())
+        second = numbers(again)
+        assert len(second) == 20
+        assert sorted(sum(second, [])) == list(range(100))
+        if sys.argv[2] == "0":
+            assert second == numbers(data) != first
+        print("well")
+    """
+    assert by_torch(code, numbers._place, workers) == "well\n"
+
+
+def test_states_of_torchdata_over_samples(numbers):
+    """A map-style dataset resumes inside of an epoch too."""
+    pytest.importorskip("torchdata.stateful_dataloader")
+    code = """
+        from torchdata.stateful_dataloader import StatefulDataLoader
+
+        def make():
+            return StatefulDataLoader(dataset.torch(), batch_size=5, num_workers=2)
+
+        data = make()
+        batches = iter(data)
+        first = [next(batches)["cls"].tolist() for _ in range(6)]
+        state = data.state_dict()
+        again = make()
+        again.load_state_dict(state)
+        assert sum(first + numbers(again), []) == list(range(100))
+        print("well")
+    """
+    assert by_torch(code, numbers._place) == "well\n"
+
+
+def test_ranks_of_torch_distributed(numbers):
+    """Two processes of torch.distributed share an epoch, by `place="auto"`, and have equal states."""
+    pytest.importorskip("torch")
+    code = """
+        import json
+        import os
+        import sys
+        import torch.distributed as dist
+        import packhorse
+
+        rank = int(os.environ["RANK"])
+        dist.init_process_group("gloo")
+        # The group decides, not the environment.
+        os.environ["RANK"] = "7"
+        loader = packhorse.open(sys.argv[1]).loader(10, seed=4)
+        assert loader.place == (rank, 2), loader.place
+        batches = iter(loader)
+        found = [next(batches)["cls"].tolist() for _ in range(2)]
+        states = [None, None]
+        dist.all_gather_object(states, loader.state_dict())
+        assert states[0] == states[1]
+        found += [batch["cls"].tolist() for batch in batches]
+        dist.destroy_process_group()
+        print(json.dumps(found))
+    """
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    env = {**os.environ, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(code), numbers._place],
+            env={**env, "RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    try:
+        found = []
+        for rank, process in enumerate(ranks):
+            out, err = process.communicate(timeout=HANG)
+            assert process.returncode == 0, err
+            found.append(json.loads(out.splitlines()[-1]))
+            assert found[rank] == [numbers.loader(10, seed=4).at(step, rank, 2)["cls"].tolist() for step in range(5)]
+    finally:
+        for process in ranks:
+            process.kill()
+            process.wait()
+    assert sorted(sum(found[0] + found[1], [])) == list(range(100))

@@ -1,0 +1,272 @@
+"""Ctrl-C, and memory that stays where it is."""
+
+import io
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tarfile
+import textwrap
+import threading
+
+import pytest
+from conftest import run_well
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for one process")
+
+
+@pytest.fixture
+def silent():
+    """The address of a server that takes connections and never answers, and an event of the first one."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        asked, kept = threading.Event(), []
+
+        def serve():
+            while True:
+                try:
+                    kept.append(server.accept()[0])
+                except OSError:
+                    return
+                asked.set()
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}", asked
+        server.shutdown(socket.SHUT_RDWR)
+        server.close()
+        thread.join(10)
+        for connection in kept:
+            connection.close()
+
+
+def interrupted(code, *args, when=None):
+    """Starts a program, waits for its line "waits" (or for `when`), sends it SIGINT, and returns its exit code and stderr."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code), *map(str, args)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout.readline() == "waits\n", process.communicate(timeout=30)
+        assert when is None or when.wait(30)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+        return process.returncode, err
+    finally:
+        process.kill()
+        process.wait()
+
+
+def ended_by_ctrl_c(ended):
+    """Whether a program ended by KeyboardInterrupt."""
+    code, err = ended
+    assert code in (-signal.SIGINT, 130), err
+    assert err.rstrip().endswith("KeyboardInterrupt"), err
+
+
+def test_ctrl_c_in_a_for(tmp_path):
+    """A `for` that runs and runs ends by KeyboardInterrupt."""
+    code = """
+        import sys
+        import packhorse
+
+        with packhorse.Writer(sys.argv[1], to="webdataset", samples_per_shard=1) as writer:
+            for number in range(20):
+                writer.write({"cls": number})
+        loader = packhorse.open(sys.argv[1]).loader(2, threads=1, readers=1, ahead=1)
+        print("waits", flush=True)
+        while True:
+            for batch in loader:
+                pass
+    """
+    ended_by_ctrl_c(interrupted(code, tmp_path / "shards"))
+
+
+def test_ctrl_c_while_opening(silent):
+    """Opening shards of a server that does not answer ends by KeyboardInterrupt."""
+    place, asked = silent
+    code = """
+        import sys
+        import packhorse
+
+        print("waits", flush=True)
+        packhorse.open(sys.argv[1] + "/x.tar")
+    """
+    ended_by_ctrl_c(interrupted(code, place, when=asked))
+
+
+SERVED = """
+    import http.server, os, sys, threading, time
+    import packhorse
+
+    folder, stuck = sys.argv[1], threading.Event()
+
+    class Answers(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+        def do_GET(self):
+            if stuck.is_set():
+                told.set()
+                time.sleep(600)
+            path = os.path.join(folder, os.path.basename(self.path))
+            if not os.path.isfile(path):
+                self.send_error(404)
+                return
+            data = open(path, "rb").read()
+            size, asked = len(data), self.headers.get("Range")
+            if asked:
+                start, _, stop = asked.removeprefix("bytes=").partition("-")
+                start, stop = (int(start), min(int(stop or size), size - 1)) if start else (max(size - int(stop), 0), size - 1)
+                self.send_response(206)
+                self.send_header("Content-Range", f"bytes {start}-{stop}/{size}")
+                data = data[start : stop + 1]
+            else:
+                self.send_response(200)
+            self.send_header("Accept-Ranges", "bytes")
+            self.send_header("ETag", '"one"')
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(data)
+        do_HEAD = do_GET
+
+    told = threading.Event()
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    dataset = packhorse.open(f"http://127.0.0.1:{server.server_port}/shard-{{000000..000019}}.tar")
+"""
+
+
+@pytest.fixture(scope="module")
+def tars(tmp_path_factory):
+    """Twenty tars as any program writes them, of 5 samples each."""
+    folder = tmp_path_factory.mktemp("tars")
+    for shard in range(20):
+        with tarfile.open(folder / f"shard-{shard:06}.tar", "w") as tar:
+            for number in range(5):
+                member = tarfile.TarInfo(f"k{shard * 5 + number:03}.cls")
+                text = str(shard * 5 + number).encode()
+                member.size = len(text)
+                tar.addfile(member, io.BytesIO(text))
+    return folder
+
+
+def test_a_dataset_of_a_server(tars):
+    """Shards of an HTTP server are loaded as those of a folder."""
+    code = """
+    assert len(dataset) == 100
+    found = [n for batch in dataset.loader(10) for n in batch["cls"].tolist()]
+    assert sorted(found) == list(range(100))
+    print("ends")
+    """
+    assert run_well(textwrap.dedent(SERVED) + textwrap.dedent(code), tars, timeout=30) == "ends\n"
+
+
+@pytest.mark.parametrize(
+    "work", ["for batch in dataset.loader(10): pass", "dataset[50]", "dataset.batch([50])", "list(dataset)"]
+)
+def test_ctrl_c_while_a_server_is_silent(tars, work):
+    """What waits for a server that stops answering ends by KeyboardInterrupt."""
+    code = """
+    stuck.set()
+    threading.Thread(target=lambda: (told.wait(), print("waits", flush=True)), daemon=True).start()
+    """
+    ended_by_ctrl_c(interrupted(textwrap.dedent(SERVED) + textwrap.dedent(code) + work, tars))
+
+
+def test_ctrl_c_while_packing_a_generator(tmp_path):
+    """Packing a generator ends by KeyboardInterrupt and leaves no dataset."""
+    code = """
+        import sys
+        import packhorse
+
+        def samples():
+            number = 0
+            while True:
+                if number == 1000:
+                    print("waits", flush=True)
+                yield {"cls": number, "data": bytes(1000)}
+                number += 1
+
+        packhorse.pack(samples(), sys.argv[1])
+    """
+    ended_by_ctrl_c(interrupted(code, tmp_path / "out"))
+    assert not (tmp_path / "out" / "packhorse.json").exists()
+    assert not list((tmp_path / "out").glob("*.tar"))
+
+
+def test_ctrl_c_while_packing_files(tmp_path):
+    """Packing files ends by KeyboardInterrupt, and the same call goes on later."""
+    for number in range(50):
+        (tmp_path / f"in{number:02}.txt").write_text(str(number))
+    code = """
+        import sys, time
+        import packhorse
+
+        def tell(totals):
+            print("waits", flush=True)
+            time.sleep(60)
+
+        packhorse.pack(sys.argv[1], sys.argv[2], to="webdataset", progress=tell)
+    """
+    ended_by_ctrl_c(interrupted(code, tmp_path, tmp_path / "out"))
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="needs /proc")
+def test_memory_stays(tmp_path):
+    """Thousands of batches need no more memory than hundreds."""
+    code = """
+        import os, sys
+        import numpy as np
+        import packhorse
+
+        def resident():
+            with open("/proc/self/statm") as file:
+                return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+        with packhorse.Writer(sys.argv[1], to="webdataset", samples_per_shard=100) as writer:
+            for number in range(600):
+                writer.write({"cls": number, "npy": np.full(1000, number, np.float32), "txt": "text " * (number % 50)})
+        loader = packhorse.open(sys.argv[1]).loader(4)
+        seen, start = 0, 0
+        while seen < 3300:
+            for batch in loader:
+                total = np.asarray(batch["npy"]).sum() + len(batch["txt"].bytes()) + len(batch.keys) + sum(batch["cls"].tolist())
+                array = batch["npy"][1]
+                capsule = array.__dlpack__()
+                seen += 1
+                if seen == 300:
+                    start = resident()
+        print((resident() - start) // 1000)
+    """
+    grown = int(run_well(code, tmp_path / "shards"))
+    assert grown < 20_000, f"{grown} kB more"
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="needs /proc")
+def test_memory_stays_without_loaders(numbers):
+    """Samples, batches by number and loaders that are dropped leave no memory behind."""
+    code = """
+        import os, sys
+        import packhorse
+
+        def resident():
+            with open("/proc/self/statm") as file:
+                return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+        dataset = packhorse.open(sys.argv[1])
+        for turn in range(220):
+            if turn == 20:
+                start = resident()
+            for number in range(0, 100, 5):
+                dataset[number]
+            dataset.batch(range(100))
+            dataset[3:9].keys
+            next(iter(dataset.loader(10)))
+        print((resident() - start) // 1000)
+    """
+    grown = int(run_well(code, numbers._place))
+    assert grown < 20_000, f"{grown} kB more"
