@@ -1,0 +1,87 @@
+"""Tokens: documents are those of the tokenizer, samples those of the order, states exact."""
+
+import json
+import pickle
+
+import numpy as np
+import packhorse as ph
+import pytest
+
+tokenizers = pytest.importorskip("tokenizers")
+TEXTS = [f"the quick brown fox number {number} jumps over the lazy dog " * (1 + number % 5) for number in range(200)]
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    """A tokenizer, and the folder of the token files of `TEXTS`."""
+    folder = tmp_path_factory.mktemp("tokens")
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel()
+    trainer = tokenizers.trainers.BpeTrainer(vocab_size=300, special_tokens=["[UNK]"])
+    tokenizer.train_from_iterator(TEXTS, trainer)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    (folder / "text.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
+    packed = ph.tokenize(folder / "text.jsonl", folder / "packed", folder / "tokenizer.json")
+    assert packed.samples == len(TEXTS)
+    return tokenizer, folder / "packed"
+
+
+def test_documents_are_those_of_the_tokenizer(corpus):
+    """Every document has the numbers that the package `tokenizers` gives."""
+    tokenizer, place = corpus
+    dataset = ph.TokenDataset(place)
+    assert len(dataset) == len(TEXTS) and len(list(dataset)) == len(TEXTS)
+    for number, text in enumerate(TEXTS):
+        assert dataset[number].tolist() == tokenizer.encode(text).ids
+    assert dataset[-1].tolist() == dataset[len(TEXTS) - 1].tolist()
+    assert pickle.loads(pickle.dumps(dataset))[3].tolist() == dataset[3].tolist()
+    with pytest.raises(IndexError):
+        dataset[len(TEXTS)]
+
+
+def samples(loader):
+    return [row.tolist() for batch in loader for row in batch["tokens"].numpy()]
+
+
+def test_ranks_share_the_samples_of_one_order(corpus):
+    """Samples have one token more than inputs; two ranks have all that one has, and each once."""
+    dataset = ph.TokenDataset(corpus[1])
+    alone = samples(dataset.loader(4, 32, seed=5, place=(0, 1)))
+    assert {len(sample) for sample in alone} == {33}
+    shared = [samples(dataset.loader(2, 32, seed=5, place=(rank, 2))) for rank in (0, 1)]
+    together = [sample for step in range(0, len(shared[0]), 2) for rank in shared for sample in rank[step : step + 2]]
+    assert together == alone[: len(together)] and len(alone) - len(together) < 4
+    assert samples(dataset.loader(4, 32, seed=6, place=(0, 1))) != alone
+
+
+def test_states_continue_with_the_next_sample(corpus):
+    """At every tenth step, on another batch size, and in a pickled loader; another order is refused."""
+    dataset = ph.TokenDataset(corpus[1])
+    alone = samples(dataset.loader(1, 32, seed=5, place=(0, 1)))
+    loader = dataset.loader(3, 32, seed=5, place=(0, 1))
+    for step, _ in enumerate(loader):
+        if step % 10 == 0:
+            other = dataset.loader(2, 32, seed=5, place=(0, 1), keep_last=True)
+            other.load_state_dict(loader.state_dict())
+            assert samples(pickle.loads(pickle.dumps(other))) == alone[3 * (step + 1) :]
+    with pytest.raises(ph.StateError):
+        dataset.loader(3, 64, seed=5, place=(0, 1)).load_state_dict(loader.state_dict())
+
+
+def test_companions_are_fields(corpus):
+    """Positions count from 0 in each document, and cumulative lengths end with all tokens."""
+    dataset = ph.TokenDataset(corpus[1])
+    names = ["position_ids", "segment_ids", "loss_mask", "cu_seqlens"]
+    batch = next(iter(dataset.loader(4, 32, place=(0, 1), companions=names)))
+    assert set(batch) == {"tokens", *names}
+    positions, segments = batch["position_ids"].numpy(), batch["segment_ids"].numpy()
+    assert (positions[:, 0] == 0).all() and (np.diff(segments, axis=1) >= 0).all()
+    assert batch["cu_seqlens"].tolist()[-1] == 4 * 32
+    with pytest.raises(ValueError, match="companions"):
+        dataset.loader(4, 32, companions=["positions"])
+
+
+def test_missing_files_are_named(tmp_path):
+    """A place without tokens is an error that says so."""
+    with pytest.raises(ph.Error):
+        ph.TokenDataset(tmp_path / "nothing")
