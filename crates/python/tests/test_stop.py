@@ -232,7 +232,7 @@ def test_memory_stays(tmp_path):
                 writer.write({"cls": number, "npy": np.full(1000, number, np.float32), "txt": "text " * (number % 50)})
         loader = packhorse.open(sys.argv[1]).loader(4)
         seen, start = 0, 0
-        while seen < 3300:
+        while seen < 10_300:
             for batch in loader:
                 total = np.asarray(batch["npy"]).sum() + len(batch["txt"].bytes()) + len(batch.keys) + sum(batch["cls"].tolist())
                 array = batch["npy"][1]
