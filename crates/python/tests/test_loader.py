@@ -1,5 +1,6 @@
 """Loaders: order, states, ranks, and views of datasets."""
 
+import os
 import gc
 import pickle
 import random
@@ -554,3 +555,17 @@ def test_loaders_that_are_dropped_end(numbers):
         next(batches)
     del batches
     gc.collect()
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="needs /proc")
+def test_a_state_needs_no_threads(numbers):
+    """Before the first batch a loader has no threads, so that processes can be forked after its state was read or set."""
+    numbers.loader(4, threads=0).state_dict()
+    before = len(os.listdir("/proc/self/task"))
+    loader = numbers.loader(4, threads=3)
+    loader.set_epoch(loader.epoch + 2)
+    assert len(loader) > 0 and loader.state_dict()["epoch"] == 2
+    assert len(os.listdir("/proc/self/task")) <= before
+    next(iter(loader))
+    assert len(os.listdir("/proc/self/task")) > before
+    loader.close()

@@ -157,7 +157,9 @@ class Loader:
     def state_dict(self) -> State:
         """The progress of all ranks together: equal on every rank after the same number of batches. A loader of any world
         size and batch size continues from it with the very next sample."""
-        if self._pid == os.getpid() and self._pipeline is None and self._resume is not None:
+        if self._pid == os.getpid() and self._pipeline is None:
+            if self._resume is None:
+                self._resume = self._first_state()
             return dict(self._resume)
         state: State = json.loads(self._running().state())
         return state
@@ -230,6 +232,14 @@ class Loader:
             self._pipeline = _packhorse.Pipeline(self.dataset._ours, self._described, settings)
             self._tell()
         return self._pipeline
+
+    def _first_state(self) -> State:
+        """The state before the first batch, without the threads of a loader: workers may be forked after this."""
+        settings = self._settings | {"place": self.place, "state": None, "threads": 0, "readers": 0}
+        pipeline = _packhorse.Pipeline(self.dataset._ours, self._described, settings)
+        state: State = json.loads(pipeline.state())
+        pipeline.stop()
+        return state
 
     def _forked_state(self) -> State | None:
         if self._pipeline is None:
