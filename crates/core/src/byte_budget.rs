@@ -1,6 +1,8 @@
 //! A number of bytes that threads share: each waits until its part is free.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use crate::Result;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// A number of bytes to share, served in the order of the requests. A caller that holds a share must not wait for another.
 pub struct ByteBudget {
@@ -16,11 +18,19 @@ struct State {
     last: u64,
     /// The ticket that is served next.
     turn: u64,
+    /// Callers of [`ByteBudget::hold`] that wait.
+    polling: u32,
 }
 
 /// A part of a budget, returned on drop.
 pub struct ByteShare<'a> {
     budget: &'a ByteBudget,
+    bytes: u64,
+}
+
+/// A part of a budget that moves between threads, returned on drop.
+pub struct HeldBytes {
+    budget: Arc<ByteBudget>,
     bytes: u64,
 }
 
@@ -56,6 +66,35 @@ impl ByteBudget {
         Some(ByteShare { budget: self, bytes })
     }
 
+    /// Waits for `bytes`, at most the whole budget, after all callers of [`wait`](Self::wait). Meanwhile calls `check` at
+    /// least every `every`.
+    ///
+    /// Errors: those of `check`.
+    pub fn hold(budget: &Arc<Self>, bytes: u64, every: Duration, check: impl Fn() -> Result<()>) -> Result<HeldBytes> {
+        let bytes = bytes.min(budget.total);
+        loop {
+            check()?;
+            let mut state = budget.state();
+            if state.turn == state.last && bytes <= budget.total - state.used {
+                state.used += bytes;
+                return Ok(HeldBytes { budget: budget.clone(), bytes });
+            }
+            state.polling += 1;
+            let waited = budget.freed.wait_timeout(state, every);
+            waited.unwrap_or_else(PoisonError::into_inner).0.polling -= 1;
+        }
+    }
+
+    fn free(&self, bytes: u64) {
+        let mut state = self.state();
+        state.used -= bytes;
+        let waited_for = state.turn != state.last || state.polling > 0;
+        drop(state);
+        if waited_for {
+            self.freed.notify_all();
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -63,13 +102,13 @@ impl ByteBudget {
 
 impl Drop for ByteShare<'_> {
     fn drop(&mut self) {
-        let mut state = self.budget.state();
-        state.used -= self.bytes;
-        let waited_for = state.turn != state.last;
-        drop(state);
-        if waited_for {
-            self.budget.freed.notify_all();
-        }
+        self.budget.free(self.bytes);
+    }
+}
+
+impl Drop for HeldBytes {
+    fn drop(&mut self) {
+        self.budget.free(self.bytes);
     }
 }
 
@@ -92,6 +131,27 @@ mod tests {
         assert!(budget.take(1).is_none());
         drop(all);
         assert_eq!(budget.state().used, 0);
+    }
+
+    #[test]
+    fn who_holds_waits_for_others_and_can_be_stopped() {
+        let budget = Arc::new(ByteBudget::new(10));
+        let hold =
+            |bytes, check: &dyn Fn() -> Result<()>| ByteBudget::hold(&budget, bytes, Duration::from_millis(1), check);
+        let first = hold(1000, &|| Ok(())).unwrap();
+        let looks = AtomicU64::new(0);
+        let stopped = hold(1, &|| match looks.fetch_add(1, Ordering::SeqCst) {
+            0..3 => Ok(()),
+            _ => Err(crate::Error::cancelled()),
+        });
+        assert!(stopped.is_err() && looks.into_inner() == 4);
+        std::thread::scope(|threads| {
+            let second = threads.spawn(|| ByteBudget::hold(&budget, 4, Duration::from_secs(3600), || Ok(())));
+            drop(first);
+            drop(second.join().unwrap().unwrap());
+        });
+        let state = budget.state();
+        assert_eq!((state.used, state.polling), (0, 0));
     }
 
     #[test]

@@ -35,7 +35,7 @@ mod value_sizes;
 mod values;
 
 pub use arrow_schema::{DataType, Field, Schema, SchemaRef};
-pub use byte_budget::{ByteBudget, ByteShare};
+pub use byte_budget::{ByteBudget, ByteShare, HeldBytes};
 pub use cancel::Cancel;
 pub use checksum::{Crc32c, crc32c};
 pub use codec::Codec;

@@ -124,7 +124,19 @@ unsafe impl Send for Exported {}
 impl Exported {
     pub(crate) fn new<G: Gpu>(view: &View, device: DlDevice, lease: &Arc<Mutex<Lease<UploadStream<G>>>>) -> Self {
         let entries = |entries: &usize| i64::try_from(*entries).unwrap_or(i64::MAX);
-        let shape: Vec<i64> = view.shape.iter().map(entries).collect();
+        let shape = view.shape.iter().map(entries).collect();
+        let data = std::ptr::with_exposed_provenance_mut(view.address as usize);
+        Self::of_memory(data, device, view.element.into(), shape, Box::new(Arc::clone(lease)))
+    }
+
+    /// A dense array at `data`, in memory that lives as long as `keeps`.
+    pub fn of_memory(
+        data: *mut c_void,
+        device: DlDevice,
+        dtype: DlDataType,
+        shape: Vec<i64>,
+        keeps: Box<dyn Send>,
+    ) -> Self {
         let mut strides = vec![1i64; shape.len()];
         let mut stride = 1i64;
         for (to, entries) in strides.iter_mut().zip(&shape).rev() {
@@ -132,10 +144,10 @@ impl Exported {
             stride = stride.saturating_mul(*entries);
         }
         let dl_tensor = DlTensor {
-            data: std::ptr::with_exposed_provenance_mut(view.address as usize),
+            data,
             device,
             ndim: shape.len() as i32,
-            dtype: view.element.into(),
+            dtype,
             shape: std::ptr::null_mut(),
             strides: std::ptr::null_mut(),
             byte_offset: 0,
@@ -147,7 +159,7 @@ impl Exported {
             flags: 0,
             dl_tensor,
         };
-        let mut owner = Box::new(Owner { tensor, shape, strides, _keeps: Box::new(Arc::clone(lease)) });
+        let mut owner = Box::new(Owner { tensor, shape, strides, _keeps: keeps });
         owner.tensor.dl_tensor.shape = owner.shape.as_mut_ptr();
         owner.tensor.dl_tensor.strides = owner.strides.as_mut_ptr();
         let owner = NonNull::from(Box::leak(owner));

@@ -144,8 +144,8 @@ impl PyArray {
         let bytes = self.bytes();
         let error = || pyo3::exceptions::PyValueError::new_err(format!("{} bytes are not one number", bytes.len()));
         macro_rules! number {
-            ($type:ty) => {
-                <$type>::from_le_bytes(bytes.try_into().map_err(|_| error())?).into_bound_py_any(py)
+            ($type:ty $(, $as:ident)?) => {
+                <$type>::from_le_bytes(bytes.try_into().map_err(|_| error())?)$(.$as())?.into_bound_py_any(py)
             };
         }
         match self.element.name {
@@ -158,7 +158,7 @@ impl PyArray {
             "uint16" => number!(u16),
             "uint32" => number!(u32),
             "uint64" => number!(u64),
-            "float16" => half(u16::from_le_bytes(bytes.try_into().map_err(|_| error())?)).into_bound_py_any(py),
+            "float16" => number!(half::f16, to_f64),
             "float32" => number!(f32),
             _ => number!(f64),
         }
@@ -287,16 +287,4 @@ impl PyArray {
         }
         Ok(())
     }
-}
-
-/// The number of an IEEE 754 half.
-fn half(bits: u16) -> f64 {
-    let (exponent, fraction) = ((bits >> 10) & 0x1f, f64::from(bits & 0x3ff));
-    let size = match exponent {
-        0 => fraction * 2f64.powi(-24),
-        0x1f if fraction == 0.0 => f64::INFINITY,
-        0x1f => f64::NAN,
-        _ => (1024.0 + fraction) * 2f64.powi(i32::from(exponent) - 25),
-    };
-    if bits >> 15 == 0 { size } else { -size }
 }

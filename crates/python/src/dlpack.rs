@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "the layout is that of the DLPack specification")]
 
 use crate::array::{ArrayMemory, PyArray};
-use packhorse::gpu::{DlDevice, DlManagedTensor, DlTensor, DlVersion};
+use packhorse::gpu::{DlDevice, DlManagedTensor, DlTensor, Exported};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use std::ffi::{CStr, c_void};
@@ -11,7 +11,7 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 
 /// DLPack's number for memory of the host.
-pub(crate) const CPU: (i32, i32) = (1, 0);
+pub(crate) const CPU: (i32, i32) = (DlDevice::CPU.device_type, DlDevice::CPU.device_id);
 
 const VERSIONED: &CStr = c"dltensor_versioned";
 const LEGACY: &CStr = c"dltensor";
@@ -19,20 +19,13 @@ const LEGACY: &CStr = c"dltensor";
 /// Bit 1 of the flags: the consumer alone has this memory.
 const COPIED: u64 = 2;
 
-/// The capsule of consumers that know no versions (`DLManagedTensor`).
+/// The tensor of consumers that know no versions (`DLManagedTensor`), and the versioned one that it stands for.
 #[repr(C)]
 struct Legacy {
     tensor: DlTensor,
     context: *mut c_void,
     deleter: Option<unsafe extern "C" fn(*mut Legacy)>,
-}
-
-/// What a capsule points to, and the memory that it keeps, in one allocation.
-struct Owner<T> {
-    managed: T,
-    shape: Box<[i64]>,
-    strides: Box<[i64]>,
-    _memory: Arc<dyn ArrayMemory>,
+    _versioned: Exported,
 }
 
 /// A capsule of `array`: of its memory, or of a copy. The deleter needs no interpreter: it may run in any thread, and
@@ -51,58 +44,21 @@ pub(crate) fn capsule<'py>(
             (bytes, data)
         }
     };
-    let shape: Box<[i64]> = array.sizes().iter().map(|size| *size as i64).collect();
-    let mut strides = vec![1; shape.len()].into_boxed_slice();
-    let mut stride = 1;
-    for (to, size) in strides.iter_mut().zip(&shape).rev() {
-        *to = stride;
-        stride *= *size;
+    let shape = array.sizes().iter().map(|size| *size as i64).collect();
+    let dtype = array.element().dlpack();
+    let exported = Exported::of_memory(data.cast_mut().cast(), DlDevice::CPU, dtype, shape, Box::new(memory));
+    if !versioned {
+        let DlTensor { data, device, ndim, dtype, shape, strides, byte_offset } = *exported.tensor();
+        let tensor = DlTensor { data, device, ndim, dtype, shape, strides, byte_offset };
+        let legacy = Legacy { tensor, context: null_mut(), deleter: Some(delete_legacy), _versioned: exported };
+        return wrap(py, Box::into_raw(Box::new(legacy)).cast(), LEGACY, drop_legacy);
     }
-    let (device_type, device_id) = CPU;
-    let tensor = DlTensor {
-        data: data.cast_mut().cast(),
-        device: DlDevice { device_type, device_id },
-        ndim: shape.len() as i32,
-        dtype: array.element().dlpack(),
-        shape: null_mut(),
-        strides: null_mut(),
-        byte_offset: 0,
-    };
-    if versioned {
-        let managed = DlManagedTensor {
-            version: DlVersion { major: 1, minor: 1 },
-            manager_ctx: null_mut(),
-            deleter: Some(delete_versioned),
-            flags: if copy { COPIED } else { 0 },
-            dl_tensor: tensor,
-        };
-        let mut owner = Box::new(Owner { managed, shape, strides, _memory: memory });
-        owner.managed.dl_tensor.shape = owner.shape.as_mut_ptr();
-        owner.managed.dl_tensor.strides = owner.strides.as_mut_ptr();
-        let owner = Box::into_raw(owner);
-        // SAFETY: the owner was leaked just now; the deleter takes it back.
-        let managed = unsafe {
-            (*owner).managed.manager_ctx = owner.cast();
-            &raw mut (*owner).managed
-        };
-        wrap(py, managed.cast(), VERSIONED, drop_versioned)
-    } else {
-        let mut owner = Box::new(Owner {
-            managed: Legacy { tensor, context: null_mut(), deleter: Some(delete_legacy) },
-            shape,
-            strides,
-            _memory: memory,
-        });
-        owner.managed.tensor.shape = owner.shape.as_mut_ptr();
-        owner.managed.tensor.strides = owner.strides.as_mut_ptr();
-        let owner = Box::into_raw(owner);
-        // SAFETY: as above.
-        let managed = unsafe {
-            (*owner).managed.context = owner.cast();
-            &raw mut (*owner).managed
-        };
-        wrap(py, managed.cast(), LEGACY, drop_legacy)
+    let tensor = exported.into_raw().as_ptr();
+    if copy {
+        // SAFETY: the tensor was made above, and has no consumer yet.
+        unsafe { (*tensor).flags |= COPIED };
     }
+    wrap(py, tensor.cast(), VERSIONED, drop_versioned)
 }
 
 fn wrap<'py>(
@@ -117,18 +73,10 @@ fn wrap<'py>(
 
 /// # Safety
 ///
-/// `tensor` is the one of an owner that [`capsule`] leaked, and is not used after this.
-unsafe extern "C" fn delete_versioned(tensor: *mut DlManagedTensor) {
-    // SAFETY: the context is the address of the owner's box.
-    drop(unsafe { Box::from_raw((*tensor).manager_ctx.cast::<Owner<DlManagedTensor>>()) });
-}
-
-/// # Safety
-///
-/// As [`delete_versioned`].
+/// `tensor` is one that [`capsule`] leaked, and is not used after this.
 unsafe extern "C" fn delete_legacy(tensor: *mut Legacy) {
-    // SAFETY: as there.
-    drop(unsafe { Box::from_raw((*tensor).context.cast::<Owner<Legacy>>()) });
+    // SAFETY: it is the address of a box.
+    drop(unsafe { Box::from_raw(tensor) });
 }
 
 /// Frees the tensor of a capsule that was not consumed: a consumer changes the name.
@@ -140,7 +88,10 @@ unsafe extern "C" fn drop_versioned(capsule: *mut ffi::PyObject) {
     // SAFETY: a valid capsule of this name holds the tensor.
     unsafe {
         if ffi::PyCapsule_IsValid(capsule, VERSIONED.as_ptr()) == 1 {
-            delete_versioned(ffi::PyCapsule_GetPointer(capsule, VERSIONED.as_ptr()).cast());
+            let tensor: *mut DlManagedTensor = ffi::PyCapsule_GetPointer(capsule, VERSIONED.as_ptr()).cast();
+            if let Some(delete) = (*tensor).deleter {
+                delete(tensor);
+            }
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::watch::{Totals, watched};
-use packhorse::core::{Cancel, Code, Error, Kind};
+use packhorse::core::{Cancel, Error, Kind};
 use packhorse::pack::{Depth, Setting};
 use packhorse::{Recipe, Session};
 use pyo3::prelude::*;
@@ -16,16 +16,7 @@ pub(crate) type RecipeSettings = Vec<(String, Vec<String>)>;
 /// The recipe of these settings.
 pub(crate) fn recipe(settings: RecipeSettings) -> Result<Recipe> {
     let mut recipe = Recipe::default();
-    for (name, values) in settings {
-        let repeats = Setting::named(&name)?.repeats;
-        if values.len() > 1 && !repeats {
-            let message = format!("`{name}` takes one value, not {}", values.len());
-            return Err(Error::config(message).with_code(Code::BadSetting).into());
-        }
-        for value in values {
-            recipe.take(&name, value.as_ref())?;
-        }
-    }
+    settings.into_iter().try_for_each(|(name, values)| recipe.take_all(&name, values))?;
     Ok(recipe)
 }
 
@@ -48,6 +39,18 @@ pub(crate) fn session(settings: &Bound<'_, PyDict>, totals: &Arc<Totals>, cancel
     Ok(session)
 }
 
+/// Runs a verb of a session with what does not decide bytes, `how`, while Python follows it.
+fn run<R: Send>(
+    py: Python<'_>,
+    how: &Bound<'_, PyDict>,
+    progress: Option<&Bound<'_, PyAny>>,
+    verb: impl FnOnce(Session) -> Result<R, Error> + Send,
+) -> Result<R> {
+    let (totals, cancel) = (Arc::default(), Cancel::default());
+    let session = session(how, &totals, &cancel)?;
+    watched(py, progress, &totals, &cancel, || verb(session))
+}
+
 /// Plans, packs and seals. Returns the totals and the root digest as JSON.
 #[pyfunction]
 pub(crate) fn pack(
@@ -56,9 +59,8 @@ pub(crate) fn pack(
     how: &Bound<'_, PyDict>,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> Result<String> {
-    let (recipe, totals, cancel) = (recipe(settings)?, Arc::default(), Cancel::default());
-    let session = session(how, &totals, &cancel)?;
-    let packed = watched(py, progress, &totals, &cancel, || session.pack(&recipe))?;
+    let recipe = recipe(settings)?;
+    let packed = run(py, how, progress, |session| session.pack(&recipe))?;
     let (report, manifest) = (packed.report, packed.manifest);
     let value = serde_json::json!({
         "out": recipe.out, "samples": report.samples, "shards": report.shards, "reused": report.reused,
@@ -78,10 +80,8 @@ pub(crate) fn verify(
     how: &Bound<'_, PyDict>,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> Result<String> {
-    let (totals, cancel) = (Arc::default(), Cancel::default());
-    let session = session(how, &totals, &cancel)?;
     let depth = if full { Depth::Full } else { Depth::Quick };
-    let found = watched(py, progress, &totals, &cancel, || session.verify(&place, depth))?;
+    let found = run(py, how, progress, |session| session.verify(&place, depth))?;
     let damages: Vec<_> = found.damages.iter().map(|d| (&d.file, &d.member, &d.problem)).collect();
     let value = serde_json::json!({
         "samples": found.samples, "shards": found.shards, "bytes": found.bytes, "repairable": found.repairable,
@@ -98,9 +98,7 @@ pub(crate) fn repair(
     how: &Bound<'_, PyDict>,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> Result<String> {
-    let (totals, cancel) = (Arc::default(), Cancel::default());
-    let session = session(how, &totals, &cancel)?;
-    let repaired = watched(py, progress, &totals, &cancel, || session.repair(&place))?;
+    let repaired = run(py, how, progress, |session| session.repair(&place))?;
     Ok(serde_json::json!({ "shards": repaired.report.shards - repaired.report.reused, "samples": repaired.manifest.samples }).to_string())
 }
 

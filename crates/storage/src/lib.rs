@@ -9,14 +9,17 @@ mod compression;
 mod concat;
 mod frames;
 mod hash_tree;
+mod hashing;
 mod inside;
 mod local;
 mod location;
 mod lock;
+mod owner;
 #[cfg(feature = "remote")]
 mod remote;
 mod remote_options;
 mod spool;
+mod stage;
 mod staging;
 mod stores;
 
@@ -28,5 +31,6 @@ pub use location::Location;
 pub use lock::Lock;
 pub use remote_options::RemoteOptions;
 pub use spool::spool;
-pub use staging::{Published, ReadyStage, Stage, Staging};
+pub use stage::{Published, ReadyStage, Stage};
+pub use staging::Staging;
 pub use stores::Stores;

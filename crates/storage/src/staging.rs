@@ -12,19 +12,13 @@
 //! OUT may be shared and contain others' folders and links. No symbolic link below OUT is followed. Only files in a
 //! folder with our name and mark, and in its numbered folders, are removed.
 
-use crate::Location;
-use crate::concat::concat;
-use crate::hash_tree::HashTree;
-use blake3::{Hash, Hasher};
-use packhorse_core::{
-    Context, Error, FileKind, InputRange, Outlet, PatchableWriter, Result, ScratchFile, Store, StoreFile,
-};
-use std::fs::File;
-use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::FileExt;
+use crate::owner::{Owner, own_name, owner};
+use crate::{Location, Published, Stage};
+use packhorse_core::{Error, FileKind, Result, Store};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 const FOLDER: &str = ".staging";
 
@@ -33,17 +27,6 @@ const REPLACING: &str = ".replacing";
 
 /// The marker file: created first in a staging folder, removed last.
 const MARK: &str = "packhorse-staging";
-
-/// A file under its final name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Published {
-    /// Its path relative to the dataset's folder.
-    pub name: String,
-    /// Its length in bytes.
-    pub bytes: u64,
-    /// Its BLAKE3 hash.
-    pub blake3: blake3::Hash,
-}
 
 /// This process's staging folder for one dataset. Removed when dropped.
 pub struct Staging {
@@ -109,7 +92,7 @@ impl Staging {
     pub fn stage(&self, stem: &str) -> Result<Stage> {
         let dir = self.dir.join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
         self.store.create_dir(&dir)?;
-        Ok(Stage { store: self.store.clone(), out: self.out.clone(), dir, stem: stem.to_owned(), files: Vec::new() })
+        Ok(Stage::new(self.store.clone(), self.out.clone(), dir, stem))
     }
 
     /// Publishes one small file.
@@ -180,7 +163,7 @@ fn clear(store: &dyn Store, dir: &Path) -> bool {
 }
 
 /// Removes a group's files and folder.
-fn clear_group(store: &dyn Store, dir: &Path) {
+pub(crate) fn clear_group(store: &dyn Store, dir: &Path) {
     for path in store.list(dir).unwrap_or_default().iter().map(|name| dir.join(name)) {
         if store.stat(&path, false).is_ok_and(|stat| stat.kind == FileKind::File) {
             let _ = store.remove(&path);
@@ -212,320 +195,12 @@ fn make(store: &dyn Store, dir: &Path) -> Result<()> {
     made
 }
 
-/// A group of files that are written, then published together.
-pub struct Stage {
-    store: Arc<dyn Store>,
-    out: PathBuf,
-    dir: PathBuf,
-    stem: String,
-    files: Vec<Staged>,
-}
-
-struct Staged {
-    name: String,
-    /// Set when the file is complete; `None` for a file written by path.
-    done: Option<Done>,
-    /// Hash and length of a file written by path, if known without reading it.
-    known: Option<(Hash, u64)>,
-}
-
-type Done = Arc<Mutex<Option<Written>>>;
-
-struct Written {
-    file: Box<dyn StoreFile>,
-    hash: Hash,
-    bytes: u64,
-}
-
-impl Stage {
-    /// Writes `bytes` as the file with `suffix`.
-    pub fn write(&mut self, suffix: &str, bytes: &[u8]) -> Result<()> {
-        let mut writer = self.stream(suffix)?;
-        writer.write_all(bytes).context("write")
-    }
-
-    /// Syncs, closes and renames all files, in the order of their creation, and syncs the folders. After an error
-    /// none or some are renamed; they do not count until a receipt is published.
-    pub fn publish(self) -> Result<Vec<Published>> {
-        self.publish_if(|_| Ok(()))
-    }
-
-    /// Like [`publish`](Self::publish), unless `check` refuses the written files; then none is renamed.
-    pub fn publish_if(self, check: impl FnOnce(&[Published]) -> Result<()>) -> Result<Vec<Published>> {
-        let ready = self.ready()?;
-        check(ready.files())?;
-        ready.publish()
-    }
-
-    /// Syncs and closes all files, which are published later.
-    pub fn ready(mut self) -> Result<ReadyStage> {
-        let staged = std::mem::take(&mut self.files);
-        let files = staged.iter().map(|staged| self.settle(staged)).collect::<Result<Vec<_>>>()?;
-        Ok(ReadyStage { stage: self, files })
-    }
-
-    fn settle(&self, staged: &Staged) -> Result<Published> {
-        let path = self.dir.join(flat(&staged.name));
-        let Some(done) = &staged.done else {
-            self.store.sync_file(&path)?;
-            return match staged.known {
-                Some((blake3, bytes)) => Ok(Published { name: staged.name.clone(), bytes, blake3 }),
-                None => self.digest(&staged.name, &path),
-            };
-        };
-        let written = done.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Written { file, hash, bytes } =
-            written.ok_or_else(|| Error::bug(format!("{} is still being written", staged.name)))?;
-        file.sync_and_close()?;
-        Ok(Published { name: staged.name.clone(), bytes, blake3: hash })
-    }
-
-    fn digest(&self, name: &str, path: &Path) -> Result<Published> {
-        let input = self.store.open(path)?;
-        let (mut hasher, mut bytes) = (Hasher::new(), 0);
-        let (mut stream, mut piece) = (input.stream()?, packhorse_core::aligned(READ));
-        loop {
-            let found = match stream.read(&mut piece) {
-                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
-                found => found.context("read")?,
-            };
-            hasher.update(piece.get(..found).unwrap_or_default());
-            bytes += found as u64;
-            if found == 0 {
-                break;
-            }
-        }
-        Ok(Published { name: name.to_owned(), bytes, blake3: hasher.finalize() })
-    }
-
-    fn create(&mut self, suffix: &str) -> Result<(Box<dyn StoreFile>, Done)> {
-        let done = Done::default();
-        let path = self.add(suffix, Some(done.clone()));
-        Ok((self.store.create(&path)?, done))
-    }
-
-    fn add(&mut self, suffix: &str, done: Option<Done>) -> PathBuf {
-        let name = format!("{}{suffix}", self.stem);
-        let path = self.dir.join(flat(&name));
-        self.files.push(Staged { name, done, known: None });
-        path
-    }
-}
-
-/// A group of complete files, synced and closed, under their staged names. Dropping removes them.
-pub struct ReadyStage {
-    stage: Stage,
-    files: Vec<Published>,
-}
-
-impl ReadyStage {
-    /// The files in the order of their creation, with the names that they will have.
-    pub fn files(&self) -> &[Published] {
-        &self.files
-    }
-
-    /// Renames all files, in order, and syncs the folders. After an error none or some are renamed.
-    pub fn publish(self) -> Result<Vec<Published>> {
-        let Stage { store, out, dir, .. } = &self.stage;
-        let mut dirs = vec![out.clone()];
-        for file in &self.files {
-            let target = out.join(&file.name);
-            if let Some(parent) = target.parent().filter(|p| !dirs.iter().any(|d| d == p)) {
-                store.create_dir(parent)?;
-                dirs.push(parent.to_owned());
-            }
-            store.rename(&dir.join(flat(&file.name)), &target)?;
-        }
-        dirs.iter().rev().try_for_each(|dir| store.sync_dir(dir))?;
-        Ok(self.files)
-    }
-}
-
-/// Bytes hashed at once, small enough to be still in the cache.
-const READ: usize = 256 << 10;
-
-/// The staged name of a file: flat, so that staging needs no subfolders.
-fn flat(name: &str) -> String {
-    name.replace('/', "%2F")
-}
-
-impl Outlet for Stage {
-    fn stream(&mut self, suffix: &str) -> Result<Box<dyn Write + Send>> {
-        let (file, done) = self.create(suffix)?;
-        Ok(Box::new(Hashing { file: Some(file), hasher: Hasher::new(), bytes: 0, done }))
-    }
-
-    fn path(&mut self, suffix: &str) -> Result<PathBuf> {
-        Ok(self.add(suffix, None))
-    }
-
-    fn patchable(&mut self, suffix: &str) -> Result<Box<dyn PatchableWriter>> {
-        let (file, done) = self.create(suffix)?;
-        Ok(Box::new(HashingPatchable { file, tree: HashTree::default(), bytes: 0, done }))
-    }
-
-    fn concat(&mut self, suffix: &str, parts: &[InputRange<'_>]) -> Result<()> {
-        let path = self.add(suffix, None);
-        let known = concat(&path, parts)?;
-        if let Some(staged) = self.files.last_mut() {
-            staged.known = Some(known);
-        }
-        Ok(())
-    }
-
-    fn scratch(&mut self) -> Result<Box<dyn ScratchFile>> {
-        Ok(Box::new(Unnamed { dir: self.dir.clone(), file: None, at: 0 }))
-    }
-}
-
-/// An unnamed temporary file, created with the first byte.
-struct Unnamed {
-    dir: PathBuf,
-    file: Option<File>,
-    at: u64,
-}
-
-impl ScratchFile for Unnamed {
-    fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        let file = match &mut self.file {
-            Some(file) => file,
-            none => none.insert(tempfile::tempfile_in(&self.dir).context("create a temporary file")?),
-        };
-        file.write_all_at(bytes, self.at).context("write a temporary file")?;
-        self.at += bytes.len() as u64;
-        Ok(())
-    }
-
-    fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        match &self.file {
-            Some(file) => file.read_exact_at(buf, offset).context("read a temporary file"),
-            None if buf.is_empty() => Ok(()),
-            None => Err(Error::bug("unwritten bytes are read")),
-        }
-    }
-}
-
-impl Drop for Stage {
-    fn drop(&mut self) {
-        clear_group(&*self.store, &self.dir);
-    }
-}
-
-/// Hashes a stream; passes file and hash to its stage on drop.
-struct Hashing {
-    file: Option<Box<dyn StoreFile>>,
-    hasher: Hasher,
-    bytes: u64,
-    done: Done,
-}
-
-impl Write for Hashing {
-    fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
-        let Some(file) = &mut self.file else { return Err(Error::bug("write after drop").into()) };
-        let n = file.write(buf)?;
-        self.hasher.update(buf.get(..n).unwrap_or(buf));
-        self.bytes += n as u64;
-        Ok(n)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Drop for Hashing {
-    fn drop(&mut self) {
-        let written = self.file.take().map(|file| Written { file, hash: self.hasher.finalize(), bytes: self.bytes });
-        *self.done.lock().unwrap_or_else(PoisonError::into_inner) = written;
-    }
-}
-
-/// Like [`Hashing`], for a file whose first bytes are written last.
-struct HashingPatchable {
-    file: Box<dyn StoreFile>,
-    tree: HashTree,
-    bytes: u64,
-    done: Done,
-}
-
-impl Write for HashingPatchable {
-    fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
-        // Whole segments: smaller updates use fewer SIMD lanes.
-        let piece = buf.get(..self.tree.room()).unwrap_or(buf);
-        let n = self.file.write(piece)?;
-        self.tree.update(piece.get(..n).unwrap_or(piece));
-        self.bytes += n as u64;
-        Ok(n)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl PatchableWriter for HashingPatchable {
-    fn finish(self: Box<Self>, head: &[u8]) -> Result<()> {
-        let Self { mut file, tree, bytes, done } = *self;
-        let hash = tree.finish(head).ok_or_else(|| Error::bug("a head of more than was written"))?;
-        file.write_head(head)?;
-        *done.lock().unwrap_or_else(PoisonError::into_inner) = Some(Written { file, hash, bytes });
-        Ok(())
-    }
-}
-
-/// `HOST,PID,START,NONCE`: identifies the owner of a staging folder and shows whether it may still run.
-fn own_name() -> String {
-    static NONCE: AtomicU64 = AtomicU64::new(0);
-    let pid = std::process::id();
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_nanos());
-    let nonce = NONCE.fetch_add(1, Ordering::Relaxed);
-    format!("{},{pid},{},{now:x}-{nonce}", host(), start_time(pid).unwrap_or_default())
-}
-
-/// Host name and PID namespace: containers may share a host name but count processes separately.
-fn host() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let pids = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
-    let pids: String = pids.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
-    format!("{}-{pids}", name.trim().replace(['/', ','], "_"))
-}
-
-/// When a process started, in clock ticks since boot (proc_pid_stat(5), field 22).
-fn start_time(pid: u32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
-}
-
-/// The owner of a staging folder.
-enum Owner {
-    /// A running process of this host.
-    Lives,
-    /// A dead process of this host.
-    Gone,
-    /// A process of another host.
-    Elsewhere,
-    /// Not one of our names.
-    Foreign,
-}
-
-fn owner(name: &str) -> Owner {
-    let parts: Vec<&str> = name.split(',').collect();
-    let &[owner, pid, start, nonce] = parts.as_slice() else { return Owner::Foreign };
-    let (Ok(pid), Ok(start)) = (pid.parse(), start.parse::<u64>()) else { return Owner::Foreign };
-    if nonce.is_empty() || !nonce.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-') {
-        return Owner::Foreign;
-    }
-    match owner == host() {
-        false => Owner::Elsewhere,
-        true if start_time(pid) == Some(start) => Owner::Lives,
-        true => Owner::Gone,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Local;
+    use crate::owner::host;
+    use packhorse_core::Outlet;
 
     fn names(dir: &Path) -> Vec<String> {
         let mut names: Vec<_> =

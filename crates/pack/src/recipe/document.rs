@@ -17,7 +17,10 @@ impl<'de> Deserialize<'de> for Recipe {
 }
 
 impl Recipe {
-    fn take_all(&mut self, name: &str, texts: Vec<String>) -> Result<()> {
+    /// Adds all values of the setting `name`, each as [`take`](Self::take) does.
+    ///
+    /// Errors (kind `Config`): those of it; several values of a setting that takes one.
+    pub fn take_all(&mut self, name: &str, texts: Vec<String>) -> Result<()> {
         let repeats = Setting::named(name)?.repeats;
         if texts.len() > 1 && !repeats {
             let message = format!("`{name}` takes one value, not {}", texts.len());

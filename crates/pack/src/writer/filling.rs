@@ -1,9 +1,9 @@
 //! A shard while it is filled by a thread.
 
-use super::shard_threads::{HeldBytes, WriterState};
+use super::shard_threads::WriterState;
 use crate::shard_packer::KEYS_OF_ROWS;
 use crossbeam_channel::{Receiver, Sender};
-use packhorse_core::{Error, Event, Result, Rows, ShardSummary, key_column};
+use packhorse_core::{Error, Event, HeldBytes, Result, Rows, ShardSummary, key_column};
 use packhorse_dataset::{INDEX_SUFFIX, encode_index};
 use packhorse_storage::{ReadyStage, Stage};
 

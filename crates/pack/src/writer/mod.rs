@@ -148,7 +148,7 @@ impl Writer {
 
     fn send(&mut self, rows: Rows, bytes: u64) -> Result<()> {
         let samples = rows.num_rows() as u64;
-        let held = WriterState::hold(self.threads.shared(), bytes)?;
+        let held = self.threads.shared().hold(bytes)?;
         if self.open.is_none() {
             let name = format!("{}-{:06}", self.name, self.shards);
             let (open, filling) = self.threads.start(name.clone(), self.staging.stage(&name)?);

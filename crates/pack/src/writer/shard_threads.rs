@@ -3,10 +3,10 @@
 use super::WriterContext;
 use super::filling::{FilledShard, OpenShard, Piece, fill};
 use crossbeam_channel::{Receiver, Sender, TryRecvError};
-use packhorse_core::{Cancel, Error, Observer, Result, Rows, SchemaRef, Sink};
+use packhorse_core::{ByteBudget, Cancel, Error, HeldBytes, Observer, Result, Rows, SchemaRef, Sink};
 use packhorse_storage::Stage;
 use packhorse_transform::Transform;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -19,26 +19,9 @@ pub(super) struct WriterState {
     steps: Vec<Box<dyn Transform>>,
     observer: Arc<dyn Observer>,
     cancel: Cancel,
-    most: u64,
-    state: Mutex<State>,
-    freed: Condvar,
-}
-
-#[derive(Default)]
-struct State {
-    /// Bytes of rows that threads have not yet written.
-    held: u64,
-    failed: Option<Error>,
-}
-
-/// Bytes of rows, free again on drop.
-pub(super) struct HeldBytes(Arc<WriterState>, u64);
-
-impl Drop for HeldBytes {
-    fn drop(&mut self) {
-        self.0.state().held -= self.1;
-        self.0.freed.notify_all();
-    }
+    /// The memory of rows that threads have not yet written.
+    budget: Arc<ByteBudget>,
+    failed: Mutex<Option<Error>>,
 }
 
 /// The memory of rows beside their values.
@@ -55,8 +38,8 @@ impl WriterState {
         context: &WriterContext,
     ) -> Arc<Self> {
         let (observer, cancel) = (context.observer.clone(), context.cancel.clone());
-        let (state, freed) = Default::default();
-        Arc::new(Self { sink, schema, steps, observer, cancel, most: context.memory, state, freed })
+        let (budget, failed) = (Arc::new(ByteBudget::new(context.memory)), Mutex::default());
+        Arc::new(Self { sink, schema, steps, observer, cancel, budget, failed })
     }
 
     pub(super) fn sink(&self) -> &dyn Sink {
@@ -79,7 +62,7 @@ impl WriterState {
     /// The first error of a thread, or that of a request to stop.
     pub(super) fn check(&self) -> Result<()> {
         self.cancel.check()?;
-        self.state().failed.clone().map_or(Ok(()), Err)
+        self.failed().clone().map_or(Ok(()), Err)
     }
 
     /// The error of a thread that ended early.
@@ -88,27 +71,17 @@ impl WriterState {
     }
 
     fn fail(&self, error: Error) {
-        self.state().failed.get_or_insert(error);
-        self.freed.notify_all();
+        self.failed().get_or_insert(error);
     }
 
     /// Waits until rows of `bytes` fit beside those that wait. Rows of more than the whole memory wait until they are
     /// alone.
-    pub(super) fn hold(shared: &Arc<Self>, bytes: u64) -> Result<HeldBytes> {
-        let bytes = bytes.saturating_add(ROWS);
-        loop {
-            shared.check()?;
-            let mut state = shared.state();
-            if state.held == 0 || state.held.saturating_add(bytes) <= shared.most {
-                state.held += bytes;
-                return Ok(HeldBytes(shared.clone(), bytes));
-            }
-            drop(shared.freed.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner));
-        }
+    pub(super) fn hold(&self, bytes: u64) -> Result<HeldBytes> {
+        ByteBudget::hold(&self.budget, bytes.saturating_add(ROWS), LOOK, || self.check())
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn failed(&self) -> MutexGuard<'_, Option<Error>> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

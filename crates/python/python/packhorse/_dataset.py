@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from .torch import TorchDataset
 
 
+# Decoders that a dataset keeps, one for each set of fields and seed.
+_DECODERS = 8
+
+
 class Dataset:
     """A sequence of samples in shards, numbered from 0.
 
@@ -143,6 +147,8 @@ class Dataset:
         ours = self._ours
         decoder = self._decoders.get(key)
         if decoder is None:
+            if len(self._decoders) >= _DECODERS:
+                self._decoders.clear()
             decoder = self._decoders[key] = _packhorse.Decoder(ours, described, seed, False, False)
         return Batch(decoder.decode(list(numbers), epoch))
 

@@ -189,7 +189,7 @@ class Loader:
         lines = [
             f"{len(self.dataset)} samples of {self.dataset._place}",
             f"rank {rank} of {world}: {len(self)} batches of {self.batch} an epoch; shuffle {set_['shuffle']}, seed {set_['seed']}",
-            f"threads: {set_['threads'] if set_['threads'] is not None else os.cpu_count()} decode, "
+            f"threads: {set_['threads'] if set_['threads'] is not None else 'one for each CPU to'} decode, "
             f"{set_['readers'] if set_['readers'] is not None else 2} read",
         ]
         cached = [f"{set_['ram']} in memory"] * bool(set_["ram"]) + [f"shards in {set_['dir']}"] * bool(set_["dir"])

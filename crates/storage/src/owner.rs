@@ -1,0 +1,52 @@
+//! Names of staging folders: they say which process owns a folder, and whether it may still run.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// `HOST,PID,START,NONCE`: identifies the owner of a staging folder and shows whether it may still run.
+pub(crate) fn own_name() -> String {
+    static NONCE: AtomicU64 = AtomicU64::new(0);
+    let pid = std::process::id();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_nanos());
+    let nonce = NONCE.fetch_add(1, Ordering::Relaxed);
+    format!("{},{pid},{},{now:x}-{nonce}", host(), start_time(pid).unwrap_or_default())
+}
+
+/// Host name and PID namespace: containers may share a host name but count processes separately.
+pub(crate) fn host() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let pids = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    let pids: String = pids.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
+    format!("{}-{pids}", name.trim().replace(['/', ','], "_"))
+}
+
+/// When a process started, in clock ticks since boot (proc_pid_stat(5), field 22).
+pub(crate) fn start_time(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+/// The owner of a staging folder.
+pub(crate) enum Owner {
+    /// A running process of this host.
+    Lives,
+    /// A dead process of this host.
+    Gone,
+    /// A process of another host.
+    Elsewhere,
+    /// Not one of our names.
+    Foreign,
+}
+
+pub(crate) fn owner(name: &str) -> Owner {
+    let parts: Vec<&str> = name.split(',').collect();
+    let &[owner, pid, start, nonce] = parts.as_slice() else { return Owner::Foreign };
+    let (Ok(pid), Ok(start)) = (pid.parse(), start.parse::<u64>()) else { return Owner::Foreign };
+    if nonce.is_empty() || !nonce.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-') {
+        return Owner::Foreign;
+    }
+    match owner == host() {
+        false => Owner::Elsewhere,
+        true if start_time(pid) == Some(start) => Owner::Lives,
+        true => Owner::Gone,
+    }
+}

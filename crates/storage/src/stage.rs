@@ -1,0 +1,221 @@
+//! A group of staged files: written and hashed, synced and closed, published together by renames.
+//!
+//! It does not know whose folder it is in: [`Staging`](crate::Staging) makes, marks and sweeps those.
+
+use crate::concat::concat;
+use crate::hashing::{Done, Hashing, HashingPatchable, Written};
+use crate::staging::clear_group;
+use blake3::{Hash, Hasher};
+use packhorse_core::{Context, Error, InputRange, Outlet, PatchableWriter, Result, ScratchFile, Store, StoreFile};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError};
+
+/// A file under its final name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Published {
+    /// Its path relative to the dataset's folder.
+    pub name: String,
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// Its BLAKE3 hash.
+    pub blake3: blake3::Hash,
+}
+
+/// A group of files that are written, then published together.
+pub struct Stage {
+    store: Arc<dyn Store>,
+    out: PathBuf,
+    pub(crate) dir: PathBuf,
+    stem: String,
+    files: Vec<Staged>,
+}
+
+struct Staged {
+    name: String,
+    /// Set when the file is complete; `None` for a file written by path.
+    done: Option<Done>,
+    /// Hash and length of a file written by path, if known without reading it.
+    known: Option<(Hash, u64)>,
+}
+
+impl Stage {
+    /// An empty group in the folder `dir`, for files of `out` whose names start with `stem`.
+    pub(crate) fn new(store: Arc<dyn Store>, out: PathBuf, dir: PathBuf, stem: &str) -> Self {
+        Self { store, out, dir, stem: stem.to_owned(), files: Vec::new() }
+    }
+
+    /// Writes `bytes` as the file with `suffix`.
+    pub fn write(&mut self, suffix: &str, bytes: &[u8]) -> Result<()> {
+        let mut writer = self.stream(suffix)?;
+        writer.write_all(bytes).context("write")
+    }
+
+    /// Syncs, closes and renames all files, in the order of their creation, and syncs the folders. After an error
+    /// none or some are renamed; they do not count until a receipt is published.
+    pub fn publish(self) -> Result<Vec<Published>> {
+        self.publish_if(|_| Ok(()))
+    }
+
+    /// Like [`publish`](Self::publish), unless `check` refuses the written files; then none is renamed.
+    pub fn publish_if(self, check: impl FnOnce(&[Published]) -> Result<()>) -> Result<Vec<Published>> {
+        let ready = self.ready()?;
+        check(ready.files())?;
+        ready.publish()
+    }
+
+    /// Syncs and closes all files, which are published later.
+    pub fn ready(mut self) -> Result<ReadyStage> {
+        let staged = std::mem::take(&mut self.files);
+        let files = staged.iter().map(|staged| self.settle(staged)).collect::<Result<Vec<_>>>()?;
+        Ok(ReadyStage { stage: self, files })
+    }
+
+    fn settle(&self, staged: &Staged) -> Result<Published> {
+        let path = self.dir.join(flat(&staged.name));
+        let Some(done) = &staged.done else {
+            self.store.sync_file(&path)?;
+            return match staged.known {
+                Some((blake3, bytes)) => Ok(Published { name: staged.name.clone(), bytes, blake3 }),
+                None => self.digest(&staged.name, &path),
+            };
+        };
+        let written = done.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Written { file, hash, bytes } =
+            written.ok_or_else(|| Error::bug(format!("{} is still being written", staged.name)))?;
+        file.sync_and_close()?;
+        Ok(Published { name: staged.name.clone(), bytes, blake3: hash })
+    }
+
+    fn digest(&self, name: &str, path: &Path) -> Result<Published> {
+        let input = self.store.open(path)?;
+        let (mut hasher, mut bytes) = (Hasher::new(), 0);
+        let (mut stream, mut piece) = (input.stream()?, packhorse_core::aligned(READ));
+        loop {
+            let found = match stream.read(&mut piece) {
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
+                found => found.context("read")?,
+            };
+            hasher.update(piece.get(..found).unwrap_or_default());
+            bytes += found as u64;
+            if found == 0 {
+                break;
+            }
+        }
+        Ok(Published { name: name.to_owned(), bytes, blake3: hasher.finalize() })
+    }
+
+    fn create(&mut self, suffix: &str) -> Result<(Box<dyn StoreFile>, Done)> {
+        let done = Done::default();
+        let path = self.add(suffix, Some(done.clone()));
+        Ok((self.store.create(&path)?, done))
+    }
+
+    fn add(&mut self, suffix: &str, done: Option<Done>) -> PathBuf {
+        let name = format!("{}{suffix}", self.stem);
+        let path = self.dir.join(flat(&name));
+        self.files.push(Staged { name, done, known: None });
+        path
+    }
+}
+
+/// A group of complete files, synced and closed, under their staged names. Dropping removes them.
+pub struct ReadyStage {
+    stage: Stage,
+    files: Vec<Published>,
+}
+
+impl ReadyStage {
+    /// The files in the order of their creation, with the names that they will have.
+    pub fn files(&self) -> &[Published] {
+        &self.files
+    }
+
+    /// Renames all files, in order, and syncs the folders. After an error none or some are renamed.
+    pub fn publish(self) -> Result<Vec<Published>> {
+        let Stage { store, out, dir, .. } = &self.stage;
+        let mut dirs = vec![out.clone()];
+        for file in &self.files {
+            let target = out.join(&file.name);
+            if let Some(parent) = target.parent().filter(|p| !dirs.iter().any(|d| d == p)) {
+                store.create_dir(parent)?;
+                dirs.push(parent.to_owned());
+            }
+            store.rename(&dir.join(flat(&file.name)), &target)?;
+        }
+        dirs.iter().rev().try_for_each(|dir| store.sync_dir(dir))?;
+        Ok(self.files)
+    }
+}
+
+/// Bytes hashed at once, small enough to be still in the cache.
+const READ: usize = 256 << 10;
+
+/// The staged name of a file: flat, so that staging needs no subfolders.
+fn flat(name: &str) -> String {
+    name.replace('/', "%2F")
+}
+
+impl Outlet for Stage {
+    fn stream(&mut self, suffix: &str) -> Result<Box<dyn Write + Send>> {
+        let (file, done) = self.create(suffix)?;
+        Ok(Box::new(Hashing::new(file, done)))
+    }
+
+    fn path(&mut self, suffix: &str) -> Result<PathBuf> {
+        Ok(self.add(suffix, None))
+    }
+
+    fn patchable(&mut self, suffix: &str) -> Result<Box<dyn PatchableWriter>> {
+        let (file, done) = self.create(suffix)?;
+        Ok(Box::new(HashingPatchable::new(file, done)))
+    }
+
+    fn concat(&mut self, suffix: &str, parts: &[InputRange<'_>]) -> Result<()> {
+        let path = self.add(suffix, None);
+        let known = concat(&path, parts)?;
+        if let Some(staged) = self.files.last_mut() {
+            staged.known = Some(known);
+        }
+        Ok(())
+    }
+
+    fn scratch(&mut self) -> Result<Box<dyn ScratchFile>> {
+        Ok(Box::new(Unnamed { dir: self.dir.clone(), file: None, at: 0 }))
+    }
+}
+
+/// An unnamed temporary file, created with the first byte.
+struct Unnamed {
+    dir: PathBuf,
+    file: Option<File>,
+    at: u64,
+}
+
+impl ScratchFile for Unnamed {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => none.insert(tempfile::tempfile_in(&self.dir).context("create a temporary file")?),
+        };
+        file.write_all_at(bytes, self.at).context("write a temporary file")?;
+        self.at += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn read_at(&mut self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        match &self.file {
+            Some(file) => file.read_exact_at(buf, offset).context("read a temporary file"),
+            None if buf.is_empty() => Ok(()),
+            None => Err(Error::bug("unwritten bytes are read")),
+        }
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        clear_group(&*self.store, &self.dir);
+    }
+}
