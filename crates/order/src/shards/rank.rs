@@ -2,12 +2,35 @@
 
 use packhorse_core::{Error, Result};
 
-/// The variables of each launcher: rank and world size.
-const LAUNCHERS: [(&str, &str); 4] = [
-    ("RANK", "WORLD_SIZE"),
-    ("SLURM_PROCID", "SLURM_NTASKS"),
-    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
-    ("PMI_RANK", "PMI_SIZE"),
+/// A launcher of processes, and its variables.
+struct Launcher {
+    name: &'static str,
+    rank: &'static str,
+    world: World,
+}
+
+/// Where the number of processes is.
+#[derive(Clone, Copy)]
+enum World {
+    /// In a variable of this launcher: both are set or neither is.
+    Own(&'static str),
+    /// In a variable that other launchers set too.
+    Shared(&'static str),
+    /// In no variable: the rank must be the one that another launcher says.
+    Unsaid,
+}
+
+/// Torchrun comes first.
+const LAUNCHERS: [Launcher; 9] = [
+    Launcher { name: "torchrun", rank: "RANK", world: World::Own("WORLD_SIZE") },
+    Launcher { name: "srun", rank: "SLURM_PROCID", world: World::Own("SLURM_NTASKS") },
+    Launcher { name: "Flux", rank: "FLUX_TASK_RANK", world: World::Own("FLUX_JOB_SIZE") },
+    Launcher { name: "Open MPI", rank: "OMPI_COMM_WORLD_RANK", world: World::Own("OMPI_COMM_WORLD_SIZE") },
+    Launcher { name: "MVAPICH", rank: "MV2_COMM_WORLD_RANK", world: World::Own("MV2_COMM_WORLD_SIZE") },
+    Launcher { name: "jsrun", rank: "JSM_NAMESPACE_RANK", world: World::Own("JSM_NAMESPACE_SIZE") },
+    Launcher { name: "PMI", rank: "PMI_RANK", world: World::Own("PMI_SIZE") },
+    Launcher { name: "PALS", rank: "PALS_RANKID", world: World::Shared("PMI_SIZE") },
+    Launcher { name: "PMIx", rank: "PMIX_RANK", world: World::Unsaid },
 ];
 
 /// The variables of launchers with the number of a process on its node. A launcher that Slurm may start comes first.
@@ -33,31 +56,66 @@ impl Default for Rank {
 }
 
 impl Rank {
-    /// The rank that the environment variables say, looked up by `var`: `RANK` and `WORLD_SIZE`, `SLURM_PROCID` and
-    /// `SLURM_NTASKS`, `OMPI_COMM_WORLD_RANK` and `_SIZE`, `PMI_RANK` and `PMI_SIZE`; rank 0 of 1 if none is set.
+    /// The rank that [`Rank::launched`] finds; rank 0 of 1 if it finds none.
+    pub fn from_environment(var: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
+        Ok(Self::launched(var)?.map_or_else(Self::default, |(rank, _)| rank))
+    }
+
+    /// The rank that the environment variables say, looked up by `var`, and the name of the launcher that set them; `None`
+    /// if none are set. Rank and world size are in `RANK` and `WORLD_SIZE` (torchrun), `SLURM_PROCID` and `SLURM_NTASKS`
+    /// (srun), `FLUX_TASK_RANK` and `FLUX_JOB_SIZE`, `OMPI_COMM_WORLD_RANK` and `_SIZE`, `MV2_COMM_WORLD_RANK` and `_SIZE`,
+    /// `JSM_NAMESPACE_RANK` and `_SIZE` (jsrun), `PMI_RANK` and `PMI_SIZE` (MPICH, Intel MPI, Cray), `PALS_RANKID` and
+    /// `PMI_SIZE`. `PMIX_RANK` must agree with one of them.
     ///
-    /// Under torchrun only the first pair counts. `SLURM_NTASKS` without a rank comes from an interactive shell, `SLURM_PROCID=0`
-    /// without a number of tasks from a batch script: both are ignored.
+    /// Under torchrun only the first pair counts. `SLURM_NTASKS` without a rank comes from an interactive shell,
+    /// `SLURM_PROCID=0` without `SLURM_STEP_ID` from a batch script, and one task says nothing: they are ignored.
     ///
     /// Errors (kind `Config`): half a pair, a value that is not a number, a rank that is not below the world size, pairs that
     /// contradict each other.
-    pub fn from_environment(var: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
-        let mut found: Option<(Self, &str)> = None;
+    pub fn launched(var: &dyn Fn(&str) -> Option<String>) -> Result<Option<(Self, &'static str)>> {
+        let mut found: Option<(Self, &Launcher)> = None;
         let launchers = if var(TORCHRUN).is_some() { LAUNCHERS.get(..1) } else { None };
-        for &(rank_name, ranks_name) in launchers.unwrap_or(&LAUNCHERS) {
-            let Some(rank) = pair(var, rank_name, ranks_name)? else { continue };
+        for launcher in launchers.unwrap_or(&LAUNCHERS) {
+            let known = found.map(|(rank, _)| rank.world_size);
+            let Some(rank) = launcher.rank(var, known)? else { continue };
             match found {
-                Some((other, name)) if other != rank => {
+                Some((other, first)) if other != rank => {
                     return Err(Error::config(format!(
-                        "{name} says rank {} of {}, and {rank_name} rank {} of {}: unset one of them, or set rank \
-                         and world size",
-                        other.rank, other.world_size, rank.rank, rank.world_size
+                        "{} says rank {} of {}, and {} rank {} of {}: unset one of them, or set rank and world size",
+                        first.rank, other.rank, other.world_size, launcher.rank, rank.rank, rank.world_size
                     )));
                 }
-                _ => found = Some((rank, rank_name)),
+                Some(_) => {}
+                None => found = Some((rank, launcher)),
             }
         }
-        Ok(found.map_or_else(Self::default, |(rank, _)| rank))
+        Ok(found.map(|(rank, launcher)| (rank, launcher.name)))
+    }
+}
+
+impl Launcher {
+    /// The rank by the variables of this launcher. `known`: the world size that another one says.
+    fn rank(&self, var: &dyn Fn(&str) -> Option<String>, known: Option<u32>) -> Result<Option<Rank>> {
+        let rank = number(var, self.rank)?;
+        let (size_name, size) = match self.world {
+            World::Own(name) => (name, number(var, name)?),
+            World::Shared(name) if rank.is_some() => (name, number(var, name)?),
+            World::Shared(name) => (name, None),
+            World::Unsaid => ("a variable with the number of processes", known.filter(|_| rank.is_some())),
+        };
+        let slurm = self.rank.starts_with("SLURM");
+        match (rank, size) {
+            (None, None) => Ok(None),
+            (None, Some(_)) | (Some(0), None | Some(1)) if slurm => Ok(None),
+            // The batch script itself is task 0; srun sets the step's number too.
+            (Some(0), Some(_)) if slurm && var("SLURM_STEP_ID").is_none() => Ok(None),
+            (Some(rank), Some(size)) if rank < size => Ok(Some(Rank { rank, world_size: size })),
+            (Some(rank), Some(size)) => {
+                Err(Error::config(format!("{}={rank} is not below {size_name}={size}", self.rank)))
+            }
+            (Some(_), None) => Err(Error::config(format!("{} is set and {size_name} is not", self.rank))),
+            (None, Some(_)) => Err(Error::config(format!("{size_name} is set and {} is not", self.rank))),
+        }
     }
 }
 
@@ -69,21 +127,6 @@ impl Rank {
 pub fn local_rank_from_environment(var: &dyn Fn(&str) -> Option<String>) -> Result<u32> {
     let found = LOCAL_RANKS.iter().find_map(|name| number(var, name).transpose());
     found.unwrap_or(Ok(0))
-}
-
-fn pair(var: &dyn Fn(&str) -> Option<String>, rank_name: &str, ranks_name: &str) -> Result<Option<Rank>> {
-    let (rank, ranks) = (number(var, rank_name)?, number(var, ranks_name)?);
-    let slurm = rank_name.starts_with("SLURM");
-    match (rank, ranks) {
-        (None, None) => Ok(None),
-        (None, Some(_)) | (Some(0), None) if slurm => Ok(None),
-        (Some(rank), Some(ranks)) if rank < ranks => Ok(Some(Rank { rank, world_size: ranks })),
-        (Some(rank), Some(ranks)) => {
-            Err(Error::config(format!("{rank_name}={rank} is not below {ranks_name}={ranks}")))
-        }
-        (Some(_), None) => Err(Error::config(format!("{rank_name} is set and {ranks_name} is not"))),
-        (None, Some(_)) => Err(Error::config(format!("{ranks_name} is set and {rank_name} is not"))),
-    }
 }
 
 fn number(var: &dyn Fn(&str) -> Option<String>, name: &str) -> Result<Option<u32>> {
@@ -107,18 +150,38 @@ mod tests {
     #[test]
     fn each_launcher_is_heard() {
         assert_eq!(of(&[]), Ok((0, 1)));
-        for (rank, ranks) in LAUNCHERS {
-            assert_eq!(of(&[(rank, "3"), (ranks, " 8\n")]), Ok((3, 8)));
-            assert_eq!(of(&[(rank, "0"), (ranks, "1")]), Ok((0, 1)));
+        for launcher in LAUNCHERS {
+            let (World::Own(size) | World::Shared(size)) = launcher.world else { continue };
+            let vars = [(launcher.rank, "3"), (size, " 8\n")];
+            // Other launchers set PMI_RANK together with PMI_SIZE.
+            let vars = if size == "PMI_SIZE" { [&vars[..], &[("PMI_RANK", "3")]].concat() } else { vars.to_vec() };
+            assert_eq!(of(&vars), Ok((3, 8)), "{}", launcher.name);
+            assert_eq!(of(&[(launcher.rank, "0"), (size, "1"), ("PMI_RANK", "0"), ("PMI_SIZE", "1")]), Ok((0, 1)));
         }
         let both = [("SLURM_PROCID", "3"), ("SLURM_NTASKS", "8"), ("PMI_RANK", "3"), ("PMI_SIZE", "8")];
         assert_eq!(of(&both), Ok((3, 8)));
+        assert_eq!(of(&[&both[..], &[("PMIX_RANK", "3")]].concat()), Ok((3, 8)));
+        assert!(of(&[&both[..], &[("PMIX_RANK", "4")]].concat()).unwrap_err().contains("PMIX_RANK rank 4 of 8"));
+        assert!(of(&[("PMIX_RANK", "0")]).unwrap_err().contains("PMIX_RANK is set and a variable with the number"));
+    }
+
+    #[test]
+    fn the_launcher_is_named() {
+        let var = |name: &str| [("FLUX_TASK_RANK", "1"), ("FLUX_JOB_SIZE", "4")].iter().find(|(n, _)| *n == name);
+        let found = Rank::launched(&|name| var(name).map(|(_, value)| (*value).to_owned())).unwrap();
+        assert_eq!(found, Some((Rank { rank: 1, world_size: 4 }, "Flux")));
+        assert_eq!(Rank::launched(&|_| None).unwrap(), None);
     }
 
     #[test]
     fn slurm_without_ranks() {
         assert_eq!(of(&[("SLURM_NTASKS", "8")]), Ok((0, 1)));
         assert_eq!(of(&[("SLURM_PROCID", "0")]), Ok((0, 1)));
+        let one = [("SLURM_PROCID", "0"), ("SLURM_NTASKS", "1")];
+        let more = [("OMPI_COMM_WORLD_RANK", "3"), ("OMPI_COMM_WORLD_SIZE", "4")];
+        assert_eq!(of(&[one, more].concat()), Ok((3, 4)));
+        assert_eq!(of(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "4")]), Ok((0, 1)));
+        assert_eq!(of(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "4"), ("SLURM_STEP_ID", "0")]), Ok((0, 4)));
         assert!(of(&[("SLURM_PROCID", "1")]).is_err());
     }
 
