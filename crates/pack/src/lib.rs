@@ -57,6 +57,7 @@ mod steps;
 mod stored_plan;
 mod trial;
 mod verify;
+mod watch;
 mod watched_input;
 mod writer;
 
@@ -83,4 +84,5 @@ pub use session::{Packed, Session};
 pub use status::Status;
 pub use stored_plan::Stored;
 pub use verify::{Depth, Verification};
+pub use watch::{MissingShard, RunningShard, Snapshot, Watch};
 pub use writer::Writer;

@@ -2,6 +2,7 @@
 
 use crate::digest_file::digest_file;
 use crate::duplicate_keys::doubles;
+use crate::recorded_files::sealed_manifest;
 use crate::replace::{exchange, plan_folder};
 use crate::shard_packer::{KEYS_OF_ROWS, record};
 use crate::stored_plan::{open_plan, valid_receipt};
@@ -9,8 +10,8 @@ use packhorse_core::{
     Cancel, Code, Error, Kind, Limits, Members, Registry, Result, SchemaRef, Sealed, ShardSummary, Store,
 };
 use packhorse_dataset::{
-    Digest, FieldRecord, FileRecord, INDEX_SUFFIX, MANIFEST, Manifest, PLAN, PlanReader, Receipt, SKIPPED, ShardRecord,
-    SplitRecord, decode_index,
+    Digest, FieldRecord, FileRecord, INDEX_SUFFIX, MANIFEST, Manifest, PLAN, PlanReader, RECEIPT_SUFFIX, Receipt,
+    SKIPPED, ShardFrame, ShardRecord, SplitRecord, decode_index,
 };
 use packhorse_storage::Staging;
 use packhorse_transform::Transform;
@@ -56,14 +57,76 @@ pub(crate) fn seal_in(
     cancel.check()?;
     check_keys(&**store, out, &receipts, cancel)?;
     Staging::sweep(&**store, out, true);
+    publish(registry, transforms, store, out, &plan, &receipts)
+}
+
+/// Seals the dataset in the folder `out` if all its shards are complete; returns `None` if not.
+///
+/// Any number of processes may do this at once: all write the same bytes. The first one to end removes what dead
+/// processes of other hosts left, which may be the staged files of a slower one too; that one finds the dataset sealed.
+///
+/// Errors: `Config` if a replacement is under way, since only one process may exchange the datasets.
+pub(crate) fn seal_if_complete(
+    registry: &Registry,
+    transforms: &[Box<dyn Transform>],
+    store: &Arc<dyn Store>,
+    out: &Path,
+    cancel: &Cancel,
+) -> Result<Option<Manifest>> {
+    if plan_folder(store, out)? != out {
+        let message =
+            "is being replaced, which one process alone must end: run `packhorse seal` when all parts are done";
+        return Err(Error::config(message).in_input(out.display()));
+    }
+    let plan = open_plan(&**store, out)?;
+    // Parts are filled in plan order, so the last shards are the first ones to be missing.
+    let receipt = |shard: &ShardFrame| out.join(format!("{}{RECEIPT_SUFFIX}", shard.name));
+    if plan.shards().iter().rev().any(|shard| store.stat(&receipt(shard), true).is_err_and(|e| e.is_not_found())) {
+        return Ok(None);
+    }
+    let receipts = match receipts(&**store, out, &plan) {
+        Err(e) if e.kind() == Kind::Incomplete => return Ok(None),
+        receipts => receipts?,
+    };
+    if let Some(manifest) = sealed_with(&**store, out, &receipts) {
+        return Ok(Some(manifest));
+    }
+    cancel.check()?;
+    check_keys(&**store, out, &receipts, cancel)?;
+    match publish(registry, transforms, store, out, &plan, &receipts) {
+        Ok(manifest) => {
+            Staging::sweep(&**store, out, true);
+            Ok(Some(manifest))
+        }
+        Err(e) => sealed_with(&**store, out, &receipts).map(Some).ok_or(e),
+    }
+}
+
+/// The manifest of the dataset in `out`, if it is sealed with these receipts.
+fn sealed_with(store: &dyn Store, out: &Path, receipts: &[Receipt]) -> Option<Manifest> {
+    let manifest = sealed_manifest(store, out).ok().flatten()?;
+    let same = |(record, receipt): (&ShardRecord, &Receipt)| shard(receipt).is_ok_and(|ours| ours == *record);
+    let all = manifest.shards.len() == receipts.len() && manifest.shards.iter().zip(receipts).all(same);
+    all.then_some(manifest)
+}
+
+/// Writes companions, the list of skipped samples, and the manifest.
+fn publish(
+    registry: &Registry,
+    transforms: &[Box<dyn Transform>],
+    store: &Arc<dyn Store>,
+    out: &Path,
+    plan: &PlanReader,
+    receipts: &[Receipt],
+) -> Result<Manifest> {
     let staging = Staging::open(store.clone(), out)?;
     let schema = FieldRecord::schema(&plan.header().schema)?;
     let schema = transforms.iter().try_fold(schema, |schema, t| t.schema(&schema))?;
-    let mut manifest = manifest(&plan, &receipts, &schema)?;
+    let mut manifest = manifest(plan, receipts, &schema)?;
     manifest.files.push(plan_record(&**store, out)?);
     manifest.files.extend(plan.header().files.iter().cloned());
-    manifest.files.extend(companions(registry, &**store, &staging, &plan, &receipts, &manifest)?);
-    manifest.files.push(skipped(&staging, &plan, &receipts)?);
+    manifest.files.extend(companions(registry, &**store, &staging, plan, receipts, &manifest)?);
+    manifest.files.push(skipped(&staging, plan, receipts)?);
     staging.document(MANIFEST, &manifest.encode()?)?;
     Ok(manifest)
 }

@@ -13,7 +13,7 @@ use crate::stored_plan::{Stored, open_plan, plan_file};
 use crate::trial::fit;
 use crate::verify::{Depth, Verification, verify};
 use crate::writer::{Writer, WriterContext};
-use crate::{OnError, Part, Recipe, Stat, Status};
+use crate::{OnError, Part, Recipe, Stat, Status, Watch};
 use packhorse_core::{Cancel, Error, InputTable, Kind, Limits, Observer, Registry, Result, SchemaRef, Store};
 use packhorse_dataset::{Manifest, PLAN};
 use packhorse_storage::Local;
@@ -270,6 +270,15 @@ impl Session {
         crate::seal::seal(&self.registry, &transforms, &self.store, dir.as_ref(), &self.cancel)
     }
 
+    /// As [`Session::seal`] if all shards are complete; `None` if not. Any number of processes may do this when they have
+    /// filled their part: the last one seals, and several at once do no harm.
+    ///
+    /// Errors: `Config` if a replacement of the dataset is under way.
+    pub fn seal_if_complete(&self, dir: impl AsRef<Path>) -> Result<Option<Manifest>> {
+        let transforms = self.transforms_of(dir.as_ref())?;
+        crate::seal::seal_if_complete(&self.registry, &transforms, &self.store, dir.as_ref(), &self.cancel)
+    }
+
     /// Compares the dataset in `dir` with its recorded lengths and digests.
     pub fn verify(&self, dir: impl AsRef<Path>, depth: Depth) -> Result<Verification> {
         verify(&self.registry, &*self.store, dir.as_ref(), depth, self.jobs.max(2), &*self.observer, &self.cancel)
@@ -278,6 +287,11 @@ impl Session {
     /// The progress of the plan in `dir`.
     pub fn status(&self, dir: impl AsRef<Path>) -> Result<Status> {
         crate::status::status(&self.registry, &*self.store, dir.as_ref())
+    }
+
+    /// Follows the plan in `dir` while other processes fill it.
+    pub fn watch(&self, dir: impl AsRef<Path>) -> Result<Watch> {
+        Watch::open(self.store.clone(), dir.as_ref())
     }
 
     /// Counts samples and fields of the shard at `path`.

@@ -20,6 +20,7 @@ mod remote;
 mod remote_options;
 mod spool;
 mod stage;
+mod staged;
 mod staging;
 mod stores;
 
@@ -32,5 +33,6 @@ pub use lock::Lock;
 pub use remote_options::RemoteOptions;
 pub use spool::spool;
 pub use stage::{Published, ReadyStage, Stage};
+pub use staged::{StagedGroup, staged};
 pub use staging::Staging;
 pub use stores::Stores;

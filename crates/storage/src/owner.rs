@@ -25,6 +25,14 @@ pub(crate) fn start_time(pid: u32) -> Option<u64> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 
+/// Host name and process of a staging folder's name; `None` for other names.
+pub(crate) fn owner_of(name: &str) -> Option<(&str, u32)> {
+    let mut parts = name.split(',');
+    let (host, pid) = (parts.next()?, parts.next()?.parse().ok()?);
+    let host = host.rsplit_once('-').map_or(host, |(host, _)| host);
+    (parts.count() == 2).then_some((host, pid))
+}
+
 /// The owner of a staging folder.
 pub(crate) enum Owner {
     /// A running process of this host.

@@ -1,0 +1,203 @@
+//! watch: how far a plan is while other processes fill it. Known from receipts and staging folders alone.
+
+use crate::recorded_files::sealed_manifest;
+use crate::replace::is_replacing;
+use crate::stored_plan::{open_plan, valid_receipt};
+use packhorse_core::{Result, Store};
+use packhorse_dataset::{PlanReader, RECEIPT_SUFFIX};
+use packhorse_storage::{Staging, staged};
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Looks again and again at a plan that is being filled. Reads each receipt once.
+pub struct Watch {
+    store: Arc<dyn Store>,
+    place: PathBuf,
+    plan: PlanReader,
+    /// Of each shard: when its receipt was written, in nanoseconds since 1970.
+    done: Vec<Option<i64>>,
+    /// The positions of shards, by name.
+    names: BTreeMap<String, usize>,
+    packed: u64,
+}
+
+/// How far a plan is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Snapshot {
+    /// Planned shards.
+    pub shards: u64,
+    /// Complete shards.
+    pub complete: u64,
+    /// Planned samples; `None` if not all inputs count theirs.
+    pub samples: Option<u64>,
+    /// Samples in complete shards.
+    pub packed: u64,
+    /// Bytes of input.
+    pub bytes: u64,
+    /// Bytes of input of complete shards.
+    pub packed_bytes: u64,
+    /// Shards that processes are writing, in plan order.
+    pub running: Vec<RunningShard>,
+    /// The other shards without a valid receipt, in plan order.
+    pub waiting: Vec<MissingShard>,
+    /// Bytes of input a second over the last ten minutes; `None` if fewer than two shards became complete in them.
+    pub rate: Option<f64>,
+    /// Whether the dataset is sealed.
+    pub sealed: bool,
+}
+
+/// A shard without a valid receipt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingShard {
+    /// Its number in the plan, from 0.
+    pub number: usize,
+    /// Its name.
+    pub name: String,
+    /// Bytes of input.
+    pub bytes: u64,
+}
+
+/// A shard that a process is writing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunningShard {
+    /// The shard.
+    pub shard: MissingShard,
+    /// The host of the process.
+    pub host: String,
+    /// Its number there.
+    pub pid: u32,
+    /// Bytes of the shard's files so far.
+    pub written: u64,
+}
+
+/// Staged files that were written to within this time are those of a running process, and shards that were completed
+/// within it count for the rate: ten minutes, in nanoseconds.
+const RECENT: i64 = 600_000_000_000;
+
+impl Watch {
+    /// Opens the plan in the folder `out`; that of the replacement, if one is under way.
+    pub(crate) fn open(store: Arc<dyn Store>, out: &Path) -> Result<Self> {
+        let place = if is_replacing(&*store, out)? { Staging::replacing(out) } else { out.to_owned() };
+        let plan = open_plan(&*store, &place)?;
+        let names = plan.shards().iter().enumerate().map(|(i, shard)| (shard.name.clone(), i)).collect();
+        Ok(Self { store, place, done: vec![None; plan.shards().len()], names, packed: 0, plan })
+    }
+
+    /// How far the plan is now.
+    pub fn look(&mut self) -> Result<Snapshot> {
+        self.look_at(SystemTime::now())
+    }
+
+    fn look_at(&mut self, now: SystemTime) -> Result<Snapshot> {
+        self.find_receipts()?;
+        let now = now.duration_since(UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_nanos()).unwrap_or(i64::MAX));
+        let shards = self.plan.shards();
+        let done = || self.done.iter().zip(shards).filter_map(|(time, shard)| Some(((*time)?, shard.bytes)));
+        let complete = done().count() as u64;
+        let running = self.running(now);
+        let busy: HashSet<usize> = running.iter().map(|running| running.shard.number).collect();
+        let waiting = (0..shards.len()).filter(|i| !busy.contains(i)).filter_map(|i| self.missing(i)).collect();
+        let whole = complete == shards.len() as u64;
+        let manifest = if whole { sealed_manifest(&*self.store, &self.place)? } else { None };
+        Ok(Snapshot {
+            shards: shards.len() as u64,
+            complete,
+            samples: self.plan.samples(),
+            packed: self.packed,
+            bytes: shards.iter().map(|shard| shard.bytes).sum(),
+            packed_bytes: done().map(|(_, bytes)| bytes).sum(),
+            running,
+            waiting,
+            rate: rate(&done().collect::<Vec<_>>(), now),
+            sealed: manifest.is_some_and(|manifest| manifest.plan == self.plan.digest()),
+        })
+    }
+
+    /// Notes the shards that became complete.
+    fn find_receipts(&mut self) -> Result<()> {
+        let names: HashSet<PathBuf> = self.store.list(&self.place)?.into_iter().collect();
+        for (shard, done) in self.plan.shards().iter().zip(&mut self.done).filter(|(_, done)| done.is_none()) {
+            let name = PathBuf::from(format!("{}{RECEIPT_SUFFIX}", shard.name));
+            if !names.contains(&name) {
+                continue;
+            }
+            if let Some(receipt) = valid_receipt(&*self.store, &self.place, self.plan.digest(), shard)? {
+                *done = Some(self.store.stat(&self.place.join(name), true)?.mtime);
+                self.packed += receipt.samples;
+            }
+        }
+        Ok(())
+    }
+
+    fn missing(&self, number: usize) -> Option<MissingShard> {
+        let shard = self.plan.shards().get(number)?;
+        let missing = self.done.get(number)?.is_none();
+        missing.then(|| MissingShard { number, name: shard.name.clone(), bytes: shard.bytes })
+    }
+
+    fn running(&self, now: i64) -> Vec<RunningShard> {
+        let mut running = BTreeMap::new();
+        for group in staged(&*self.store, &self.place) {
+            let number = group.files.iter().find_map(|file| self.shard_of(file));
+            if now.saturating_sub(group.written) < RECENT
+                && let Some(shard) = number.and_then(|number| self.missing(number))
+            {
+                let number = shard.number;
+                running.insert(number, RunningShard { shard, host: group.host, pid: group.pid, written: group.bytes });
+            }
+        }
+        running.into_values().collect()
+    }
+
+    /// The shard that a file belongs to, by its name up to one of its dots.
+    fn shard_of(&self, file: &str) -> Option<usize> {
+        let stems = file.match_indices('.').filter_map(|(end, _)| file.get(..end));
+        stems.filter_map(|stem| self.names.get(stem)).next().copied()
+    }
+}
+
+impl Snapshot {
+    /// All shards without a valid receipt, in plan order.
+    pub fn missing(&self) -> Vec<&MissingShard> {
+        let mut missing: Vec<&MissingShard> =
+            self.running.iter().map(|running| &running.shard).chain(&self.waiting).collect();
+        missing.sort_by_key(|shard| shard.number);
+        missing
+    }
+
+    /// Seconds until the last shard is complete, at the rate of the last ten minutes.
+    pub fn seconds_left(&self) -> Option<f64> {
+        let left = self.bytes.saturating_sub(self.packed_bytes) as f64;
+        self.rate.filter(|rate| *rate > 0.0 && self.complete < self.shards).map(|rate| left / rate)
+    }
+}
+
+/// Bytes a second of the shards that were completed lately: `done` has time and bytes of each.
+fn rate(done: &[(i64, u64)], now: i64) -> Option<f64> {
+    // Clocks of other machines may be ahead.
+    let now = done.iter().map(|(time, _)| *time).max()?.max(now);
+    let recent = || done.iter().filter(|(time, _)| now - time < RECENT);
+    let (start, first) = recent().min()?;
+    let seconds = (now - start) as f64 / 1e9;
+    let bytes = recent().map(|(_, bytes)| bytes).sum::<u64>() - first;
+    (recent().count() > 1 && seconds > 0.0).then(|| bytes as f64 / seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_is_that_of_the_last_ten_minutes() {
+        const SECOND: i64 = 1_000_000_000;
+        assert_eq!(rate(&[], 0), None);
+        assert_eq!(rate(&[(SECOND, 10)], 2 * SECOND), None);
+        let done = [(SECOND, 100), (1000 * SECOND, 7), (1010 * SECOND, 50), (1020 * SECOND, 150)];
+        assert_eq!(rate(&done, 1020 * SECOND), Some(10.0));
+        assert_eq!(rate(&done, 1040 * SECOND), Some(5.0));
+        assert_eq!(rate(&done, 0), Some(10.0));
+        assert_eq!(rate(&done, 5000 * SECOND), None);
+    }
+}
