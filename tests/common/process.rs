@@ -9,6 +9,10 @@ use std::time::{Duration, Instant};
 /// No run of these tests takes nearly as long: whatever does hangs.
 const LIMIT: Duration = Duration::from_secs(120);
 
+/// How the variables of schedulers and launchers begin.
+const SCHEDULERS: [&str; 9] =
+    ["SLURM_", "PBS_", "LSB_", "SGE_", "FLUX_", "AWS_BATCH_", "JOB_COMPLETION", "OMPI_", "PMI"];
+
 /// `packhorse ARGS --quiet`, to be started.
 pub(crate) fn packhorse(args: &[&str]) -> Program {
     let mut command = command(env!("CARGO_BIN_EXE_packhorse"));
@@ -20,7 +24,7 @@ pub(crate) fn packhorse(args: &[&str]) -> Program {
 /// where the loader looks.
 pub(crate) fn command(program: &str) -> Command {
     let mut command = Command::new(program);
-    let foreign = |name: &str| name.starts_with("SLURM_") || name == "LD_LIBRARY_PATH";
+    let foreign = |name: &str| SCHEDULERS.iter().any(|start| name.starts_with(start)) || name == "LD_LIBRARY_PATH";
     for (name, _) in std::env::vars_os().filter(|(name, _)| foreign(&name.to_string_lossy())) {
         command.env_remove(name);
     }

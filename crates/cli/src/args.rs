@@ -1,6 +1,7 @@
 //! The flags.
 
 use crate::bench_args::Bench;
+use crate::cluster_args::{Kubernetes, Pbs, Slurm};
 use crate::examples::{
     MERGE_EXAMPLES, ORDER_EXAMPLES, PACK_EXAMPLES, PLAN_EXAMPLES, REPAIR_EXAMPLES, SHORT_HELP, STAGE_EXAMPLES,
     VERIFY_EXAMPLES,
@@ -61,7 +62,7 @@ pub(crate) enum Command {
     /// Check that every shard of the plan exists, and write dataset.json
     Seal(Seal),
     /// Show the progress of a dataset
-    Status(Dir),
+    Status(StatusFlags),
     /// Check that a dataset is complete, with --full every byte; or what other readers would fail on in any shards
     #[command(after_help = VERIFY_EXAMPLES)]
     Verify(Verify),
@@ -77,6 +78,15 @@ pub(crate) enum Command {
     /// Copy a dataset, or a part of its shards, to a local disk or to memory
     #[command(after_help = STAGE_EXAMPLES)]
     Stage(Stage),
+    /// Pack by a job array of Slurm: print its script, or submit it
+    #[command(subcommand)]
+    Slurm(Slurm),
+    /// Pack by a job array of PBS: print its script, or submit it
+    #[command(subcommand)]
+    Pbs(Pbs),
+    /// Pack by an Indexed Job of Kubernetes: print its manifest, or apply it
+    #[command(subcommand)]
+    K8s(Kubernetes),
     /// List the members of a shard
     Ls(Ls),
     /// Write one member of a shard to standard output
@@ -110,6 +120,20 @@ pub(crate) struct Dir {
     /// The dataset's folder
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) dir: PathBuf,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct StatusFlags {
+    #[command(flatten)]
+    pub(crate) dir: Dir,
+
+    /// Show it again every so many seconds until the dataset is sealed, with rate and remaining time [default: 10]
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "10", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) watch: Option<u32>,
+
+    /// With --watch: how many shards each of N tasks lacks
+    #[arg(long, value_name = "N", requires = "watch", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) tasks: Option<u32>,
 }
 
 #[derive(ClapArgs)]

@@ -20,6 +20,32 @@ Examples:
   sbatch --array=1-16 --wrap 'exec packhorse pack --plan shards'
   packhorse seal shards";
 
+pub(crate) const SLURM_EXAMPLES: &str = "\
+Examples:
+  packhorse slurm pack photos --to webdataset --out shards --tasks 64 > pack.sbatch
+  packhorse slurm pack photos --to webdataset --out shards --tasks 64 --submit -- --partition=cpu --account=me
+  packhorse slurm pack photos --to webdataset --out shards --tasks 2 --local
+  packhorse status shards --watch
+  packhorse slurm resume shards -- --partition=cpu
+
+Defaults of a site are in /etc/packhorse/slurm.toml and ~/.config/packhorse/slurm.toml: options of sbatch as keys, such
+as partition = \"cpu\", and setup, a list of shell commands.";
+
+pub(crate) const PBS_EXAMPLES: &str = "\
+Examples:
+  packhorse pbs pack photos --to webdataset --out shards --tasks 64 > pack.pbs
+  packhorse pbs pack photos --to webdataset --out shards --submit -- -q prod -A proj -l filesystems=home:eagle
+
+Defaults of a site are in /etc/packhorse/pbs.toml and ~/.config/packhorse/pbs.toml: letters of qsub's options as keys, such
+as q = \"prod\", l = [\"filesystems=home\"], and setup, a list of shell commands.";
+
+pub(crate) const K8S_EXAMPLES: &str = "\
+Examples:
+  packhorse k8s pack /data/photos --to webdataset --out /data/shards --tasks 64 --container IMAGE --claim scratch=/data
+  packhorse k8s pack /data/photos --to webdataset --out /data/shards --container IMAGE --claim scratch=/data --submit
+
+Run it where the claims are mounted at the same folders, such as in a pod.";
+
 pub(crate) const VERIFY_EXAMPLES: &str = "\
 Examples:
   packhorse verify shards

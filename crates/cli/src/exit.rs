@@ -17,6 +17,23 @@ pub fn code(kind: Kind) -> u8 {
     }
 }
 
+/// The kind of errors with this exit code.
+pub(crate) fn kind(wanted: i32) -> Option<Kind> {
+    KINDS.into_iter().find(|kind| i32::from(code(*kind)) == wanted)
+}
+
+const KINDS: [Kind; 9] = [
+    Kind::Bug,
+    Kind::Config,
+    Kind::Content,
+    Kind::Changed,
+    Kind::Environment,
+    Kind::Incomplete,
+    Kind::Limit,
+    Kind::Unsupported,
+    Kind::Cancelled,
+];
+
 /// The same as text, for `--help`.
 pub(crate) const HELP: &str = "\
 Exit codes:
@@ -37,10 +54,10 @@ mod tests {
 
     #[test]
     fn the_help_names_every_code() {
-        use Kind::*;
-        for kind in [Bug, Config, Content, Changed, Environment, Incomplete, Limit, Unsupported, Cancelled] {
-            let code = format!("\n  {}", code(kind));
-            assert!(HELP.contains(&code), "{kind:?}");
+        for found in KINDS {
+            assert!(HELP.contains(&format!("\n  {}", code(found))), "{found:?}");
+            assert_eq!(kind(code(found).into()), Some(found));
         }
+        assert_eq!(kind(0), None);
     }
 }

@@ -1,10 +1,12 @@
 //! The command line: a thin layer over the library.
 //!
-//! This crate owns flags, the terminal, Slurm's environment, signals and exit codes. It knows no
+//! This crate owns flags, the terminal, the environment of schedulers, signals and exit codes. It knows no
 //! byte layout: the binary passes the formats in a registry.
 
 mod args;
 mod bench_args;
+mod cluster;
+mod cluster_args;
 mod command;
 mod config;
 mod examples;
@@ -13,13 +15,14 @@ mod flags;
 mod outcome;
 #[cfg(test)]
 mod pages;
+mod peak_memory;
 mod places;
 mod planning;
 mod progress;
+mod schedulers;
 mod settings;
 mod signals;
 mod size;
-mod slurm;
 mod status_line;
 mod version;
 

@@ -85,9 +85,13 @@ pub(crate) struct Pack {
     #[arg(long, hide_short_help = true, value_name = "DIR", conflicts_with_all = planned(), value_hint = ValueHint::DirPath)]
     pub(crate) plan: Option<PathBuf>,
 
-    /// Only this part of the plan's shards, such as 3/16 [default under Slurm: from the task's environment]
+    /// Only this part of the plan's shards, such as 3/16 [default under a scheduler: from the task's environment]
     #[arg(long, hide_short_help = true, value_name = "i/n", requires = "plan")]
     pub(crate) part: Option<Part>,
+
+    /// With --plan: seal the dataset if all its shards are there afterwards. The last part to be done seals
+    #[arg(long, hide_short_help = true, requires = "plan")]
+    pub(crate) seal: bool,
 }
 
 #[derive(ClapArgs)]
@@ -107,8 +111,8 @@ mod tests {
     /// A flag that decides bytes is declared as a setting of the recipe; these decide none.
     #[test]
     fn every_flag_that_decides_bytes_is_a_setting() {
-        const OTHERS: [&str; 9] =
-            ["check_exact", "dry_run", "io_threads", "jobs", "memory", "part", "plan", "replace", "verify"];
+        const OTHERS: [&str; 10] =
+            ["check_exact", "dry_run", "io_threads", "jobs", "memory", "part", "plan", "replace", "seal", "verify"];
         let flags = |command: clap::Command| -> BTreeSet<String> {
             command.get_arguments().map(|arg| arg.get_id().to_string()).collect()
         };

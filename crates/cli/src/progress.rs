@@ -86,6 +86,14 @@ impl Progress {
         }
     }
 
+    /// Says which part of a plan is filled, and what says so.
+    pub(crate) fn part(&self, part: &str, of: &str) {
+        self.emit(&json!({"event": "part", "part": part, "of": of}));
+        if matches!(self.show, Show::Bar | Show::Lines) {
+            self.say(&format!("part {part} of {of}"));
+        }
+    }
+
     /// Removes the bar, and ends the stage.
     pub(crate) fn finish(&self) {
         let mut stage = self.stage();

@@ -76,7 +76,7 @@ fn flag(setting: &str, is_flag: &dyn Fn(&str) -> bool) -> Option<String> {
 }
 
 /// `value` as a shell reads one word.
-fn word(value: &str) -> Cow<'_, str> {
+pub(crate) fn word(value: &str) -> Cow<'_, str> {
     let plain = |c: char| c.is_alphanumeric() || "_-./:,=+%@".contains(c);
     match !value.is_empty() && value.chars().all(plain) {
         true => Cow::Borrowed(value),

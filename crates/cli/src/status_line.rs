@@ -52,7 +52,7 @@ impl fmt::Display for WorkStatus {
 }
 
 /// Seconds as people say them: `40 s`, `6 min`, `3 h 20 min`.
-fn span(seconds: f64) -> String {
+pub(crate) fn span(seconds: f64) -> String {
     let minutes = (seconds / 60.0).round() as u64;
     match minutes {
         _ if seconds < 90.0 => format!("{seconds:.0} s"),

@@ -1,6 +1,7 @@
 //! The commands: flags in, a call of the library, a result out.
 
 mod bench;
+mod cluster;
 mod inspect;
 mod manual;
 mod merge;
@@ -13,6 +14,7 @@ mod trees;
 #[cfg(feature = "gpu")]
 mod upload;
 mod verify;
+mod watch;
 
 use crate::args::{Args, Command, Common};
 use crate::bench_args::Bench;
@@ -76,12 +78,16 @@ pub(crate) fn run(registry: &Registry, args: Args) -> Result<ExitCode> {
         Command::Pack(args) => pack::run(&context, &args),
         Command::Plan(args) => plan::run(&context, &args),
         Command::Seal(args) => pack::seal(&context, &args),
-        Command::Status(args) => inspect::status(&context, &args),
+        Command::Status(args) if args.watch.is_some() => watch::run(&context, &args),
+        Command::Status(args) => inspect::status(&context, &args.dir),
         Command::Verify(args) => verify::run(&context, &args),
         Command::Merge(args) => merge::merge(&context, &args),
         Command::Order(args) => order::run(&context, &args),
         Command::Repair(args) => merge::repair(&context, &args),
         Command::Stage(args) => stage::run(&context, &args),
+        Command::Slurm(args) => cluster::slurm(&context, &args),
+        Command::Pbs(args) => cluster::pbs(&context, &args),
+        Command::K8s(args) => cluster::k8s(&context, &args),
         Command::Ls(args) => inspect::ls(&context, &args),
         Command::Cat(args) => inspect::cat(&context, &args),
         Command::Head(args) => inspect::head(&context, &args),

@@ -3,9 +3,10 @@
 use super::{CommandContext, plan, trees};
 use crate::args::Seal;
 use crate::outcome::{counted, success};
+use crate::peak_memory::peak_memory;
 use crate::planning::{Pack, Planning, Work};
+use crate::schedulers;
 use crate::size::show;
-use crate::slurm;
 use packhorse_core::{Error, Event, Observer, Result};
 use packhorse_dataset::Manifest;
 use packhorse_pack::{ByteSize, PackReport, Packed, Part, Recipe, Session, Stored};
@@ -82,16 +83,30 @@ fn warn_of_sizes(context: &CommandContext<'_>, recipe: &Recipe, manifest: &Manif
 /// Fills a part of a plan.
 fn fill(context: &CommandContext<'_>, args: &Pack, dir: &Path) -> Result<ExitCode> {
     let start = Instant::now();
-    let part = match args.part {
-        Some(part) => part,
-        None => slurm::part(&|name| std::env::var(name).ok())?.unwrap_or(Part::ALL),
-    };
+    let part = part(context, args)?;
     let session = session(context, &args.planning, &args.work).on_error(args.planning.recipe().on_error);
     let report = session.fill(dir, part)?;
+    let manifest = if args.seal { session.seal_if_complete(dir)? } else { None };
     context.progress.finish();
-    let (value, text) = summary(dir, &report, None, Stored::Resumed, start);
+    let (value, mut text) = summary(dir, &report, manifest.as_ref(), Stored::Resumed, start);
+    if manifest.is_none() {
+        text.push_str(&match args.seal {
+            true => "  other parts are not done; the last one seals\n".to_owned(),
+            false => format!("  when all parts are done: packhorse seal {}\n", dir.display()),
+        });
+    }
     context.style.show(&value, &text)?;
     Ok(success())
+}
+
+/// The part to fill: the one that was asked for, else that of this task of a scheduler, else all of it.
+fn part(context: &CommandContext<'_>, args: &Pack) -> Result<Part> {
+    if let Some(part) = args.part {
+        return Ok(part);
+    }
+    let Some(share) = schedulers::part(&|name| std::env::var(name).ok())? else { return Ok(Part::ALL) };
+    context.progress.part(&share.part.to_string(), &share.of);
+    Ok(share.part)
 }
 
 fn summary(
@@ -125,21 +140,33 @@ fn summary(
         };
         text.push_str(&format!("  {count} {what}{rate}\n"));
     }
-    match manifest {
-        Some(manifest) => text.push_str(&format!("  sealed {}, root {}\n", out.display(), manifest.root)),
-        None => text.push_str(&format!("  when all parts are done: packhorse seal {}\n", out.display())),
+    if let Some(manifest) = manifest {
+        text.push_str(&format!("  sealed {}, root {}\n", out.display(), manifest.root));
     }
     let value = json!({
         "samples": report.samples, "input_bytes": report.input_bytes, "bytes": report.bytes, "shards": report.shards,
         "reused": report.reused, "resumed": stored == Stored::Resumed, "skipped": skipped, "seconds": seconds,
         "root": manifest.map(|m| m.root.to_string()), "omitted": omitted, "counts": report.counts,
+        "peak_memory": peak_memory(),
     });
     (value, text)
 }
 
 pub(super) fn seal(context: &CommandContext<'_>, args: &Seal) -> Result<ExitCode> {
-    let dir = &args.dir.dir;
-    let manifest = context.session().seal(dir)?;
+    let manifest = context.session().seal(&args.dir.dir)?;
+    show_sealed(context, &args.dir.dir, &manifest)
+}
+
+/// Seals the dataset in `dir`, which other processes may be sealing too.
+pub(super) fn seal_beside_others(context: &CommandContext<'_>, dir: &Path) -> Result<ExitCode> {
+    let manifest = match context.session().seal_if_complete(dir)? {
+        Some(manifest) => manifest,
+        None => context.session().seal(dir)?,
+    };
+    show_sealed(context, dir, &manifest)
+}
+
+fn show_sealed(context: &CommandContext<'_>, dir: &Path, manifest: &Manifest) -> Result<ExitCode> {
     context.progress.finish();
     let text = format!(
         "sealed {}: {} in {} ({}), root {}\n",
