@@ -1,5 +1,5 @@
 //! A Slurm array makes the bytes that one process makes: requeued in the middle of a shard, and after
-//! a task that failed.
+//! a task that failed; and so does the script of `packhorse slurm pack`.
 //!
 //! `PACKHORSE_SLURM` names a folder with `slurm-up.sh` and `slurm-down.sh`, which start and stop a
 //! cluster of one node below `$SLURM_ROOT`. Where it is not set, or Slurm is not installed, the test
@@ -21,6 +21,7 @@ use common::strace;
 use common::tree::{assert_kept, committed};
 use common::work::{Work, text};
 use packhorse_testkit::external::slurm;
+use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -87,6 +88,15 @@ impl Cluster {
         (fill, self.slurm(&seal))
     }
 
+    /// `packhorse slurm resume`: the number of the job.
+    fn resume(&self, out: &Path, options: &[&str]) -> String {
+        let mut resume = command(env!("CARGO_BIN_EXE_packhorse"));
+        resume.args(["slurm", "resume", text(out), "--tasks", "8", "--no-pilot", "--json"]).args(options);
+        resume.current_dir(&self.jobs).env("SLURM_CONF", self.root.join("slurm.conf"));
+        let said: serde_json::Value = serde_json::from_str(&Program(resume).succeed().printed).unwrap();
+        said["job"].as_str().unwrap().to_owned()
+    }
+
     /// Waits until `done`.
     fn wait(&self, what: &str, done: impl Fn() -> bool) {
         let start = Instant::now();
@@ -146,6 +156,41 @@ fn an_array_makes_the_bytes_of_one_process() {
     requeued_tasks(&work, &cluster);
     a_stopped_task(&work, &cluster);
     requeued_tasks(&Work::tokens(600, "4KB"), &cluster);
+    the_printed_script(&work, &cluster);
+}
+
+/// The printed script: three tasks are requeued, one is killed; the last task of those that were submitted again seals.
+fn the_printed_script(work: &Work, cluster: &Cluster) {
+    let out = work.dir("printed");
+    let small = ["--", "--cpus-per-task=1", "--mem=100"];
+    let mut print = work.array("slurm", &out, &[&["--tasks", "8"][..], &small].concat());
+    print.0.env("SLURM_CONF", cluster.root.join("slurm.conf"));
+    let script = print.succeed().printed;
+    assert!(script.contains("#SBATCH --array=1-8\n"), "{script}");
+    let slow = cluster.jobs.with_file_name("bin/packhorse");
+    fs::write(cluster.jobs.join("pack.sbatch"), script.replace(env!("CARGO_BIN_EXE_packhorse"), text(&slow))).unwrap();
+    let job = cluster.slurm(&["sbatch", "--parsable", "pack.sbatch"]);
+    cluster.wait("the first shards", || receipts(&out) >= 2);
+    for task in [2, 5, 7] {
+        cluster.slurm(&["scontrol", "requeue", &format!("{job}_{task}")]);
+    }
+    cluster.slurm(&["scancel", "--full", "--signal=KILL", &format!("{job}_3")]);
+    cluster.drain();
+    let log = |task: u32| cluster.log(&format!("packhorse-{job}_{task}.log"));
+    for task in [1, 2, 4, 5, 6, 7, 8] {
+        assert!(log(task).contains("other parts are not done"), "task {task}: {}", log(task));
+    }
+    assert!(!out.join("dataset.json").exists(), "sealed without the shards of task 3");
+    work.assert_no_half_file(&out, "a killed task");
+    let before = committed(&out);
+    let again = cluster.resume(&out, &small);
+    cluster.drain();
+    let found = cluster.slurm(&["scontrol", "show", "job", &again]);
+    let tasks: Vec<&str> = found.split_whitespace().filter_map(|word| word.strip_prefix("ArrayTaskId=")).collect();
+    assert_eq!(tasks, ["3"], "{found}");
+    assert!(cluster.log(&format!("packhorse-{again}_3.log")).contains("sealed"), "{found}");
+    assert_kept(&before, &out, "resumed");
+    work.assert_whole(&out, "the printed script");
 }
 
 /// Two tasks are stopped in the middle of a shard, and started again.

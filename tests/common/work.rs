@@ -1,6 +1,6 @@
 //! A request for packhorse, and what it makes when nothing stops it.
 
-use super::process::{Program, packhorse};
+use super::process::{Program, command, packhorse};
 use super::tree::{Tree, assert_equal, assert_no_half_file, tree};
 use super::{bytes, corpus};
 use std::path::{Path, PathBuf};
@@ -72,6 +72,16 @@ impl Work {
     pub(crate) fn planning_of(&self, input: &Path, command: &str, out: &Path, more: &[&str]) -> Program {
         let wanted: Vec<&str> = self.wanted.iter().map(String::as_str).collect();
         packhorse(&[&[command, text(input), "--out", text(out)], &wanted[..], more].concat())
+    }
+
+    /// `packhorse SCHEDULER pack INPUT --out OUT …`.
+    pub(crate) fn array(&self, scheduler: &str, out: &Path, more: &[&str]) -> Program {
+        let mut program = command(env!("CARGO_BIN_EXE_packhorse"));
+        program
+            .args([scheduler, "pack", text(&self.input), "--quiet", "--out", text(out)])
+            .args(&self.wanted)
+            .args(more);
+        Program(program)
     }
 
     /// The whole request: plan, pack and seal.
