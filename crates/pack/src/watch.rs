@@ -18,8 +18,8 @@ pub struct Watch {
     plan: PlanReader,
     /// Of each shard: when its receipt was written, in nanoseconds since 1970.
     done: Vec<Option<i64>>,
-    /// The positions of shards, by name.
-    names: BTreeMap<String, usize>,
+    /// The positions of shards, sorted by name.
+    by_name: Vec<usize>,
     packed: u64,
 }
 
@@ -81,8 +81,9 @@ impl Watch {
     pub(crate) fn open(store: Arc<dyn Store>, out: &Path) -> Result<Self> {
         let place = if is_replacing(&*store, out)? { Staging::replacing(out) } else { out.to_owned() };
         let plan = open_plan(&*store, &place)?;
-        let names = plan.shards().iter().enumerate().map(|(i, shard)| (shard.name.clone(), i)).collect();
-        Ok(Self { store, place, done: vec![None; plan.shards().len()], names, packed: 0, plan })
+        let mut by_name: Vec<usize> = (0..plan.shards().len()).collect();
+        by_name.sort_unstable_by_key(|i| plan.shards().get(*i).map(|shard| shard.name.as_str()));
+        Ok(Self { store, place, done: vec![None; plan.shards().len()], by_name, packed: 0, plan })
     }
 
     /// How far the plan is now.
@@ -117,10 +118,12 @@ impl Watch {
 
     /// Notes the shards that became complete.
     fn find_receipts(&mut self) -> Result<()> {
-        let names: HashSet<PathBuf> = self.store.list(&self.place)?.into_iter().collect();
+        let mut names = self.store.list(&self.place)?;
+        names.retain(|name| name.to_string_lossy().ends_with(RECEIPT_SUFFIX));
+        names.sort_unstable();
         for (shard, done) in self.plan.shards().iter().zip(&mut self.done).filter(|(_, done)| done.is_none()) {
             let name = PathBuf::from(format!("{}{RECEIPT_SUFFIX}", shard.name));
-            if !names.contains(&name) {
+            if names.binary_search(&name).is_err() {
                 continue;
             }
             if let Some(receipt) = valid_receipt(&*self.store, &self.place, self.plan.digest(), shard)? {
@@ -154,7 +157,9 @@ impl Watch {
     /// The shard that a file belongs to, by its name up to one of its dots.
     fn shard_of(&self, file: &str) -> Option<usize> {
         let stems = file.match_indices('.').filter_map(|(end, _)| file.get(..end));
-        stems.filter_map(|stem| self.names.get(stem)).next().copied()
+        let name = |i: &usize| self.plan.shards().get(*i).map(|shard| shard.name.as_str());
+        let mut found = stems.filter_map(|stem| self.by_name.binary_search_by_key(&Some(stem), name).ok());
+        self.by_name.get(found.next()?).copied()
     }
 }
 
