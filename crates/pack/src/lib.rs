@@ -2,7 +2,7 @@
 //!
 //! A [`Recipe`] says all that decides bytes, a [`Session`] all that does not; the verbs are the session's methods, with
 //! a plain value on either side. This crate owns threads, the plan and read-ahead. It knows formats only through the
-//! [`Registry`](packhorse_core::Registry), and knows neither a terminal nor Slurm.
+//! [`Registry`](packhorse_core::Registry), and knows neither a terminal nor a scheduler.
 
 mod block_buffer;
 mod block_reader;
