@@ -63,6 +63,8 @@ pub(crate) enum Command {
     Seal(Seal),
     /// Show the progress of a dataset
     Status(StatusFlags),
+    /// Remove what interrupted jobs left in a folder: staged files, and unfinished uploads to an object store
+    Clean(Dir),
     /// Check that a dataset is complete, with --full every byte; or what other readers would fail on in any shards
     #[command(after_help = VERIFY_EXAMPLES)]
     Verify(Verify),
@@ -117,7 +119,7 @@ pub(crate) enum Command {
 
 #[derive(ClapArgs)]
 pub(crate) struct Dir {
-    /// The dataset's folder
+    /// The dataset's folder or URL (s3://…)
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) dir: PathBuf,
 }

@@ -5,8 +5,24 @@ use packhorse_core::Result;
 use packhorse_storage::Location;
 use std::path::{Path, PathBuf};
 
-/// The arguments that are locations: their commands read URLs too.
-const LOCATIONS: [(&str, &str); 1] = [("stage", "dataset")];
+/// The arguments that are locations: their commands take URLs too.
+const LOCATIONS: [(&str, &str); 15] = [
+    ("cat", "path"),
+    ("clean", "dir"),
+    ("head", "path"),
+    ("ls", "path"),
+    ("pack", "input"),
+    ("pack", "out"),
+    ("pack", "plan"),
+    ("plan", "input"),
+    ("plan", "out"),
+    ("repair", "path"),
+    ("seal", "dir"),
+    ("stage", "dataset"),
+    ("stat", "path"),
+    ("status", "dir"),
+    ("verify", "paths"),
+];
 
 /// The arguments that hold paths as text.
 const TEXTS: [(&str, &str); 1] = [("order", "input")];
@@ -28,11 +44,9 @@ pub(crate) fn check(matches: &ArgMatches) -> Result<()> {
 
 fn paths(command: &str, matches: &ArgMatches) -> Result<()> {
     for id in matches.ids().map(clap::Id::as_str) {
-        if LOCATIONS.contains(&(command, id)) {
-            continue;
-        }
-        if let Ok(Some(values)) = matches.try_get_many::<PathBuf>(id) {
-            values.into_iter().try_for_each(|path| Location::local(path).map(drop))?;
+        if let Ok(Some(mut values)) = matches.try_get_many::<PathBuf>(id) {
+            let check = if LOCATIONS.contains(&(command, id)) { location } else { local };
+            values.try_for_each(|path| check(path))?;
         }
         if TEXTS.contains(&(command, id))
             && let Ok(Some(values)) = matches.try_get_many::<String>(id)
@@ -41,6 +55,18 @@ fn paths(command: &str, matches: &ArgMatches) -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn local(path: &Path) -> Result<()> {
+    Location::local(path).map(drop)
+}
+
+/// A path, or a URL of a scheme that packhorse knows. `file://…` would be a second name of a path.
+fn location(path: &Path) -> Result<()> {
+    match Location::url(path) {
+        Some(url) if !url.to_ascii_lowercase().starts_with("file:") => Location::parse(url).map(drop),
+        _ => local(path),
+    }
 }
 
 #[cfg(test)]
@@ -56,27 +82,37 @@ mod tests {
     #[test]
     fn a_url_is_refused_where_a_path_is_needed() {
         for line in [
-            "pack s3://b/x --to webdataset --out y",
-            "pack x --to webdataset --out s3://b/y",
+            "pack file:///x --to webdataset --out y",
+            "pack x --to webdataset --out gs://b/y",
             "pack --plan gs://b/y",
             "pack x --to webdataset --out y --files-from http://h/list",
             "plan x --to webdataset --out y --metadata https://h/t.csv --key k",
-            "seal s3://b/x",
-            "status s3://b/x",
-            "verify x s3://b/x",
+            "seal az://b/x",
+            "verify x file://x",
             "merge s3://b/x --out y",
             "order 0.5 a 0.5 s3://b/x --out y",
             "repair x.idx --out s3://b/x",
             "stage s3://b/x --to s3://b/y",
-            "ls s3://b/x.tar",
             "cat file:///x.tar a.jpg",
-            "stat s3://b/x",
             "synth tiny --out s3://b/x",
         ] {
             let error = checked(line).unwrap_err();
             assert_eq!(code(error.kind()), 8, "{line}: {error}");
         }
-        for line in ["pack x --to webdataset --out ./s3:/y", "stage s3://b/x --to y", "bench read s3://b/x"] {
+        for line in [
+            "pack x --to webdataset --out ./s3:/y",
+            "pack s3://b/x https://h/x.tar --to webdataset --out s3://b/y",
+            "pack --plan s3://b/y",
+            "seal s3://b/x",
+            "status s3://b/x",
+            "clean s3://b/x",
+            "verify x s3://b/x",
+            "repair s3://b/x",
+            "ls s3://b/x.tar",
+            "stat http://h/x.parquet",
+            "stage s3://b/x --to y",
+            "bench read s3://b/x",
+        ] {
             checked(line).unwrap();
         }
     }

@@ -53,7 +53,7 @@ pub use limits::Limits;
 pub use memory::{Memory, Pool, aligned, passed_over};
 pub use name::{MemberName, NameFault, escape, folder_key, member_name, split_base, split_name};
 pub use options::Options;
-pub use outlet::{InputRange, Outlet, PatchableWriter, ScratchFile};
+pub use outlet::{InputRange, Outlet, PatchableWriter, ScratchFile, copy_ranges};
 pub use registry::Registry;
 pub use rows::{KEY, Rows, Sample, is_blob, key_column};
 pub use split_mix::SplitMix64;

@@ -25,19 +25,7 @@ pub trait Outlet {
 
     /// A new file that concatenates `parts`; they may be copied in parallel.
     fn concat(&mut self, suffix: &str, parts: &[InputRange<'_>]) -> Result<()> {
-        let mut out = self.stream(suffix)?;
-        let mut buf = crate::aligned(1 << 20);
-        for part in parts {
-            let mut at = 0;
-            while at < part.len {
-                let n = buf.len().min(usize::try_from(part.len - at).unwrap_or(buf.len()));
-                let piece = buf.get_mut(..n).unwrap_or_default();
-                part.input.read_at(part.offset + at, piece)?;
-                out.write_all(piece).context("write")?;
-                at += n as u64;
-            }
-        }
-        out.flush().context("write")
+        copy_ranges(parts, &mut *self.stream(suffix)?)
     }
 
     /// A temporary file for bytes whose place in the shard is not yet known, such as an array that follows one which is
@@ -46,6 +34,22 @@ pub trait Outlet {
     fn scratch(&mut self) -> Result<Box<dyn ScratchFile>> {
         Err(Error::unsupported("this output has no temporary files"))
     }
+}
+
+/// Writes `parts` to `out`, one after the other.
+pub fn copy_ranges(parts: &[InputRange<'_>], out: &mut dyn Write) -> Result<()> {
+    let mut buf = crate::aligned(1 << 20);
+    for part in parts {
+        let mut at = 0;
+        while at < part.len {
+            let n = buf.len().min(usize::try_from(part.len - at).unwrap_or(buf.len()));
+            let piece = buf.get_mut(..n).unwrap_or_default();
+            part.input.read_at(part.offset + at, piece)?;
+            out.write_all(piece).context("write")?;
+            at += n as u64;
+        }
+    }
+    out.flush().context("write")
 }
 
 /// A range of an input, to be copied.

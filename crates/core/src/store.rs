@@ -43,6 +43,11 @@ pub trait Store: Send + Sync {
     /// The names in a directory, in no particular order.
     fn list(&self, dir: &Path) -> Result<Vec<PathBuf>>;
 
+    /// The names in a directory, each with its metadata where the listing itself tells that: one call instead of many.
+    fn entries(&self, dir: &Path) -> Result<Vec<(PathBuf, Option<FileStat>)>> {
+        Ok(self.list(dir)?.into_iter().map(|name| (name, None)).collect())
+    }
+
     /// What `path` is; with `follow`, what a symbolic link points to.
     fn stat(&self, path: &Path, follow: bool) -> Result<FileStat>;
 
@@ -60,6 +65,20 @@ pub trait Store: Send + Sync {
 
     /// Creates a new file; it must not exist yet.
     fn create(&self, path: &Path) -> Result<Box<dyn StoreFile>>;
+
+    /// A new object that appears under `path`, whole and in place of any other, when it is closed; dropped before, it
+    /// leaves nothing. `patchable`: whether [`StoreFile::write_head`] may be called. `None` where files are created and
+    /// then renamed into place.
+    fn upload(&self, path: &Path, patchable: bool) -> Result<Option<Box<dyn StoreFile>>> {
+        let _ = (path, patchable);
+        Ok(None)
+    }
+
+    /// Drops what unfinished [`upload`](Self::upload)s of all processes left below `dir`; returns how many there were.
+    fn abort_uploads(&self, dir: &Path) -> Result<u64> {
+        let _ = dir;
+        Ok(0)
+    }
 
     /// Syncs a file that a library wrote by its path.
     fn sync_file(&self, path: &Path) -> Result<()>;
@@ -99,7 +118,7 @@ pub trait StoreFile: Write + Send {
     /// Overwrites the first bytes with `head`; at least as many were written before.
     fn write_head(&mut self, head: &[u8]) -> Result<()>;
 
-    /// Makes the bytes durable and closes the file. After an error the file's content is unknown: discard it and write
-    /// another.
+    /// Makes the bytes durable and closes the file; an object gets its name. After an error the file's content is
+    /// unknown: discard it and write another.
     fn sync_and_close(self: Box<Self>) -> Result<()>;
 }

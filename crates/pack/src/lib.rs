@@ -37,6 +37,7 @@ mod open_input;
 mod ordered_transformer;
 mod pack;
 mod pack_context;
+mod parallel_map;
 mod part;
 mod plan;
 mod program_samples;

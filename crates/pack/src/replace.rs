@@ -16,7 +16,7 @@ use crate::stored_plan::{Attempt, attempt, open_plan, read_receipt};
 use crate::{Plan, Stored};
 use packhorse_core::{Error, FileKind, Kind, Result, Store};
 use packhorse_dataset::{INDEX_SUFFIX, MANIFEST, Manifest, PLAN, RECEIPT_SUFFIX};
-use packhorse_storage::Staging;
+use packhorse_storage::{Location, Staging};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -56,6 +56,10 @@ pub(crate) fn store_plan(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Res
 /// As [`store_plan`], but if the folder `out` holds finished shards of another plan, stores this one in `OUT/.replacing`:
 /// [`pack`](crate::pack::pack) fills it, and [`seal`](crate::seal::seal) replaces the old dataset.
 pub(crate) fn store_plan_over(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result<Stored> {
+    if Location::url(out).is_some() {
+        let error = Error::unsupported("is in an object store, where datasets can't be replaced: it has no renames");
+        return Err(error.hint("give `out` another prefix").in_input(out.display()));
+    }
     finish_replacing(store, out)?;
     let place = Staging::replacing(out);
     match attempt(store, out, plan)? {
@@ -87,6 +91,10 @@ pub(crate) fn plan_folder(store: &Arc<dyn Store>, out: &Path) -> Result<PathBuf>
 
 /// Whether a replacement of the dataset in `out` is under way.
 pub(crate) fn is_replacing(store: &dyn Store, out: &Path) -> Result<bool> {
+    // In object stores datasets are not replaced.
+    if Location::url(out).is_some() {
+        return Ok(false);
+    }
     exists(store, &Staging::replacing(out).join(PLAN))
 }
 
@@ -137,6 +145,9 @@ fn refuse_others(store: &dyn Store, out: &Path, list: &Exchange, old: &BTreeSet<
 
 /// Finishes an interrupted exchange in the folder `out`, if there is one.
 pub(crate) fn finish_replacing(store: &Arc<dyn Store>, out: &Path) -> Result<()> {
+    if Location::url(out).is_some() {
+        return Ok(());
+    }
     let place = Staging::replacing(out);
     match store.stat(&place.join(EXCHANGE), false) {
         Err(e) if e.is_absent() => return leave(store, out),

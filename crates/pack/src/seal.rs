@@ -5,7 +5,7 @@ use crate::duplicate_keys::doubles;
 use crate::recorded_files::sealed_manifest;
 use crate::replace::{exchange, plan_folder};
 use crate::shard_packer::{KEYS_OF_ROWS, record};
-use crate::stored_plan::{open_plan, valid_receipt};
+use crate::stored_plan::{open_plan, valid_receipts};
 use packhorse_core::{
     Cancel, Code, Error, Kind, Limits, Members, Registry, Result, SchemaRef, Sealed, ShardSummary, Store,
 };
@@ -134,8 +134,8 @@ fn publish(
 fn receipts(store: &dyn Store, out: &Path, plan: &PlanReader) -> Result<Vec<Receipt>> {
     let mut missing = Vec::new();
     let mut receipts = Vec::with_capacity(plan.shards().len());
-    for shard in plan.shards() {
-        match valid_receipt(store, out, plan.digest(), shard)? {
+    for (shard, receipt) in plan.shards().iter().zip(valid_receipts(store, out, plan)?) {
+        match receipt {
             Some(receipt) => receipts.push(receipt),
             None => missing.push(shard.name.as_str()),
         }

@@ -16,7 +16,7 @@ use crate::writer::{Writer, WriterContext};
 use crate::{OnError, Part, Recipe, Stat, Status, Watch};
 use packhorse_core::{Cancel, Error, InputTable, Kind, Limits, Observer, Registry, Result, SchemaRef, Store};
 use packhorse_dataset::{Manifest, PLAN};
-use packhorse_storage::Local;
+use packhorse_storage::{Location, Staging, Stores};
 use packhorse_transform::{RebuildContext, Transform, from_description_with};
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -78,12 +78,13 @@ const METADATA: u64 = 8 << 20;
 type Transforms = Vec<Box<dyn Transform>>;
 
 impl Session {
-    /// A session with these formats, local files, all available CPUs and no observer.
+    /// A session with these formats, all places of the build (local files; with the feature `remote` also `s3://` and,
+    /// for reading, `http(s)://`), all available CPUs and no observer.
     pub fn new(registry: impl Into<Arc<Registry>>) -> Self {
         let PackOptions { jobs, io_threads, on_error, verify, .. } = PackOptions::default();
         Self {
             registry: registry.into(),
-            store: Arc::new(Local),
+            store: Arc::new(Stores::default()),
             observer: Arc::new(()),
             cancel: Cancel::default(),
             limits: None,
@@ -97,7 +98,8 @@ impl Session {
         }
     }
 
-    /// Reads and writes through this file system.
+    /// Reads and writes through this store. Its paths are those of recipes and verbs: see
+    /// [`Stores`](packhorse_storage::Stores).
     pub fn store(self, store: Arc<dyn Store>) -> Self {
         Self { store, ..self }
     }
@@ -281,7 +283,9 @@ impl Session {
 
     /// Compares the dataset in `dir` with its recorded lengths and digests.
     pub fn verify(&self, dir: impl AsRef<Path>, depth: Depth) -> Result<Verification> {
-        verify(&self.registry, &*self.store, dir.as_ref(), depth, self.jobs.max(2), &*self.observer, &self.cancel)
+        // A server answers many requests at once.
+        let threads = if Location::url(dir.as_ref()).is_some() { self.io_threads } else { self.jobs.max(2) };
+        verify(&self.registry, &*self.store, dir.as_ref(), depth, threads, &*self.observer, &self.cancel)
     }
 
     /// The progress of the plan in `dir`.
@@ -292,6 +296,16 @@ impl Session {
     /// Follows the plan in `dir` while other processes fill it.
     pub fn watch(&self, dir: impl AsRef<Path>) -> Result<Watch> {
         Watch::open(self.store.clone(), dir.as_ref())
+    }
+
+    /// Removes what interrupted processes left in `dir`: staging folders, and unfinished uploads in an object store.
+    /// Returns how many. No process may be packing into `dir` meanwhile.
+    pub fn clean(&self, dir: impl AsRef<Path>) -> Result<u64> {
+        let dir = dir.as_ref();
+        match Location::url(dir) {
+            Some(_) => self.store.abort_uploads(dir),
+            None => self.store.list(dir).map(|_| Staging::sweep(&*self.store, dir, true)),
+        }
     }
 
     /// Counts samples and fields of the shard at `path`.
@@ -314,6 +328,7 @@ impl Session {
     /// A plan and its transforms.
     fn decide(&self, recipe: &Recipe, tables: &KeptTables) -> Result<(Plan, Transforms)> {
         recipe.check()?;
+        recipe.out.as_deref().map_or(Ok(false), Location::holds_objects)?;
         if self.replaces {
             // The folder may be an input too, so it must be whole before the scan.
             finish_replacing(&self.store, recipe.folder()?)?;

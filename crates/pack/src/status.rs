@@ -3,7 +3,7 @@
 use crate::damage::Damage;
 use crate::recorded_files::sealed_manifest;
 use crate::replace::is_replacing;
-use crate::stored_plan::{open_plan, valid_receipt};
+use crate::stored_plan::{open_plan, valid_receipts};
 use crate::verify::quick;
 use packhorse_core::{Kind, Registry, Result, Store};
 use packhorse_dataset::{Digest, MANIFEST, Manifest, PlanReader};
@@ -80,8 +80,8 @@ pub(crate) fn status(registry: &Registry, store: &dyn Store, out: &Path) -> Resu
 /// Samples in the complete shards of the plan, and the names of the other shards.
 fn filled(store: &dyn Store, out: &Path, plan: &PlanReader) -> Result<(u64, Vec<String>)> {
     let (mut packed, mut missing) = (0, Vec::new());
-    for shard in plan.shards() {
-        match valid_receipt(store, out, plan.digest(), shard)? {
+    for (shard, receipt) in plan.shards().iter().zip(valid_receipts(store, out, plan)?) {
+        match receipt {
             Some(receipt) => packed += receipt.samples,
             None => missing.push(shard.name.clone()),
         }

@@ -1,10 +1,12 @@
 //! The plan stored in a dataset's folder, and the receipts of its shards.
 
+use crate::parallel_map::parallel_map;
 use crate::plan::Plan;
 use crate::request_error::as_output_error;
 use packhorse_core::{Code, Error, Kind, Outlet, Result, Store};
 use packhorse_dataset::{Digest, MANIFEST, PLAN, PlanHeader, PlanReader, RECEIPT_SUFFIX, Receipt, ShardFrame};
-use packhorse_storage::Staging;
+use packhorse_storage::{Location, Staging};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -186,17 +188,51 @@ pub(crate) fn valid_receipt(
     plan: Digest,
     shard: &ShardFrame,
 ) -> Result<Option<Receipt>> {
+    let length = |name: &str| match store.stat(&out.join(name), true) {
+        Ok(stat) => Ok(Some(stat.size)),
+        Err(e) if e.is_not_found() => Ok(None),
+        Err(e) => Err(e),
+    };
+    valid(store, out, plan, shard, &length)
+}
+
+/// The receipts of all complete shards of the plan in `out`, in order; `None` for other shards.
+pub(crate) fn valid_receipts(store: &dyn Store, out: &Path, plan: &PlanReader) -> Result<Vec<Option<Receipt>>> {
+    if Location::url(out).is_none() {
+        return plan.shards().iter().map(|shard| valid_receipt(store, out, plan.digest(), shard)).collect();
+    }
+    // Names and lengths in few requests; receipts many at a time.
+    let entries = store.entries(out)?;
+    let lengths: BTreeMap<_, _> = entries.into_iter().map(|(name, stat)| (name, stat.map(|stat| stat.size))).collect();
+    let length = |name: &str| match lengths.get(Path::new(name)) {
+        Some(None) => store.stat(&out.join(name), true).map(|stat| Some(stat.size)),
+        known => Ok(known.copied().flatten()),
+    };
+    let there = |shard: &ShardFrame| lengths.contains_key(Path::new(&format!("{}{RECEIPT_SUFFIX}", shard.name)));
+    parallel_map(plan.shards(), REQUESTS, &|shard| match there(shard) {
+        true => valid(store, out, plan.digest(), shard, &length),
+        false => Ok(None),
+    })
+}
+
+/// Receipts of an object store that are read at once.
+const REQUESTS: usize = 32;
+
+fn valid(
+    store: &dyn Store,
+    out: &Path,
+    plan: Digest,
+    shard: &ShardFrame,
+    length: &dyn Fn(&str) -> Result<Option<u64>>,
+) -> Result<Option<Receipt>> {
     let receipt = match read_receipt(store, out, &shard.name) {
         Ok(receipt) => receipt,
         Err(e) if e.is_not_found() || e.kind() != Kind::Environment => return Ok(None),
         Err(e) => return Err(e),
     };
     for file in &receipt.files {
-        match store.stat(&out.join(&file.name), true) {
-            Ok(stat) if stat.size == file.bytes => {}
-            Ok(_) => return Ok(None),
-            Err(e) if e.is_not_found() => return Ok(None),
-            Err(e) => return Err(e),
+        if length(&file.name)? != Some(file.bytes) {
+            return Ok(None);
         }
     }
     let valid = receipt.plan == plan

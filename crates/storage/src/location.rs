@@ -71,21 +71,47 @@ impl Location {
         .map(Self)
     }
 
+    /// The text of `path` if it is a URL, of any scheme.
+    pub fn url(path: &Path) -> Option<&str> {
+        let text = path.to_str()?;
+        text.split_once("://").filter(|(scheme, _)| is_scheme(scheme)).map(|_| text)
+    }
+
+    /// The path from the root of the file system; a URL as it is.
+    pub fn absolute(path: &Path) -> PathBuf {
+        match Self::url(path) {
+            Some(_) => path.to_owned(),
+            // Fails for an empty path, and where the working folder is gone.
+            None => std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
+        }
+    }
+
     /// Returns `path` if it is a local path. Callers that need a local path check here, so that a URL never becomes a
     /// folder called `s3:`.
     ///
     /// Errors: `Unsupported` for a URL of any scheme; the error shows no secrets.
     pub fn local(path: &Path) -> Result<&Path> {
-        let text = path.to_str().unwrap_or_default();
-        let Some((scheme, _)) = text.split_once("://").filter(|(scheme, _)| is_scheme(scheme)) else {
-            return Ok(path);
-        };
+        let Some(text) = Self::url(path) else { return Ok(path) };
         let shown = match Self::parse(text) {
             Ok(Self(LocationKind::Path(path))) => format!("{}; write the path alone", path.display()),
-            Ok(location) => format!("{location}; only `stage`, `bench read` and the reader take URLs"),
-            Err(_) => format!("{scheme}://…; this scheme is not known"),
+            Ok(location) => location.to_string(),
+            Err(_) => format!("{}://…; this scheme is not known", text.split("://").next().unwrap_or_default()),
         };
         Err(Error::unsupported(format!("a local path is needed here, not a URL: {shown}")))
+    }
+
+    /// Whether what is written below `path` becomes objects of an object store, or files.
+    ///
+    /// Errors: `Unsupported` for a URL that can't be written to.
+    pub fn holds_objects(path: &Path) -> Result<bool> {
+        match Self::url(path).map(Self::parse).transpose()? {
+            None | Some(Self(LocationKind::Path(_))) => Ok(false),
+            Some(Self(LocationKind::S3 { .. })) => Ok(true),
+            Some(web) => {
+                let message = "is on a web server and can only be read; write to a local folder or to s3://";
+                Err(Error::unsupported(message).in_input(web))
+            }
+        }
     }
 
     /// The store that reads this location, with default [`RemoteOptions`](crate::RemoteOptions), and the path within
@@ -106,6 +132,11 @@ impl Location {
             LocationKind::S3 { bucket, key } => LocationKind::S3 { bucket: bucket.clone(), key: below(key, name) },
             LocationKind::Web { site, path } => LocationKind::Web { site: site.clone(), path: below(path, name) },
         }))
+    }
+
+    /// Whether it has parts that must not be shown.
+    pub(crate) fn has_secrets(&self) -> bool {
+        matches!(&self.0, LocationKind::Web { site, .. } if site.user.is_some() || site.query.is_some())
     }
 
     pub(crate) fn place(&self) -> &LocationKind {
@@ -180,7 +211,7 @@ fn web(scheme: &str, rest: &str) -> Result<LocationKind> {
 }
 
 /// Percent-decodes `text`. Refuses an encoded slash: decoded, it would change the path.
-fn decoded(text: &str) -> Result<String> {
+pub(crate) fn decoded(text: &str) -> Result<String> {
     let refused = |why: &str| Error::config(format!("{text:?} {why}"));
     let mut bytes = text.bytes();
     let mut out = Vec::with_capacity(text.len());

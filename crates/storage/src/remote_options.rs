@@ -1,4 +1,4 @@
-//! Settings for reading remote files.
+//! Settings for remote files.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -29,6 +29,10 @@ pub struct RemoteOptions {
     pub piece: usize,
     /// Requests of one read or stream in flight or waiting in memory. 4.
     pub ahead: usize,
+    /// Bytes of a part of an object that is written, at least 5 MiB; an object has at most 10,000 parts. 8 MiB.
+    pub part: usize,
+    /// Parts on their way to servers at once, over all objects that are written. 8.
+    pub parts_at_once: usize,
     /// S3 settings that override the environment, by the variables' names (`AWS_ENDPOINT_URL`). Not shown by `Debug`.
     pub s3: BTreeMap<String, String>,
 }
@@ -45,6 +49,8 @@ impl Default for RemoteOptions {
             longest_retry_after: Duration::from_secs(60),
             piece: 8 << 20,
             ahead: 4,
+            part: 8 << 20,
+            parts_at_once: 8,
             s3: BTreeMap::new(),
         }
     }
@@ -62,6 +68,8 @@ impl fmt::Debug for RemoteOptions {
             .field("longest_retry_after", &self.longest_retry_after)
             .field("piece", &self.piece)
             .field("ahead", &self.ahead)
+            .field("part", &self.part)
+            .field("parts_at_once", &self.parts_at_once)
             .field("s3", &self.s3.keys())
             .finish()
     }

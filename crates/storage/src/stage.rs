@@ -1,4 +1,5 @@
-//! A group of staged files: written and hashed, synced and closed, published together by renames.
+//! A group of staged files: written and hashed, synced and closed, published together by renames. In an object store:
+//! uploaded and hashed, published by completing the uploads.
 //!
 //! It does not know whose folder it is in: [`Staging`](crate::Staging) makes, marks and sweeps those.
 
@@ -6,7 +7,9 @@ use crate::concat::concat;
 use crate::hashing::{Done, Hashing, HashingPatchable, Written};
 use crate::staging::clear_group;
 use blake3::{Hash, Hasher};
-use packhorse_core::{Context, Error, InputRange, Outlet, PatchableWriter, Result, ScratchFile, Store, StoreFile};
+use packhorse_core::{
+    Context, Error, InputRange, Outlet, PatchableWriter, Result, ScratchFile, Store, StoreFile, copy_ranges,
+};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
@@ -31,6 +34,8 @@ pub struct Stage {
     pub(crate) dir: PathBuf,
     stem: String,
     files: Vec<Staged>,
+    /// Whether files are uploaded to `out` instead of written below `dir` and renamed.
+    objects: bool,
 }
 
 struct Staged {
@@ -43,8 +48,8 @@ struct Staged {
 
 impl Stage {
     /// An empty group in the folder `dir`, for files of `out` whose names start with `stem`.
-    pub(crate) fn new(store: Arc<dyn Store>, out: PathBuf, dir: PathBuf, stem: &str) -> Self {
-        Self { store, out, dir, stem: stem.to_owned(), files: Vec::new() }
+    pub(crate) fn new(store: Arc<dyn Store>, out: PathBuf, dir: PathBuf, stem: &str, objects: bool) -> Self {
+        Self { store, out, dir, stem: stem.to_owned(), files: Vec::new(), objects }
     }
 
     /// Writes `bytes` as the file with `suffix`.
@@ -66,30 +71,50 @@ impl Stage {
         ready.publish()
     }
 
-    /// Syncs and closes all files, which are published later.
+    /// Syncs and closes all files, which are published later. Of an object the last part is still in memory.
     pub fn ready(mut self) -> Result<ReadyStage> {
         let staged = std::mem::take(&mut self.files);
-        let files = staged.iter().map(|staged| self.settle(staged)).collect::<Result<Vec<_>>>()?;
-        Ok(ReadyStage { stage: self, files })
+        let (mut files, mut uploads) = (Vec::new(), Vec::new());
+        for staged in &staged {
+            let (file, upload) = self.settle(staged)?;
+            files.push(file);
+            uploads.extend(upload);
+        }
+        Ok(ReadyStage { stage: self, files, uploads })
     }
 
-    fn settle(&self, staged: &Staged) -> Result<Published> {
-        let path = self.dir.join(flat(&staged.name));
-        let Some(done) = &staged.done else {
-            self.store.sync_file(&path)?;
-            return match staged.known {
-                Some((blake3, bytes)) => Ok(Published { name: staged.name.clone(), bytes, blake3 }),
-                None => self.digest(&staged.name, &path),
-            };
-        };
+    /// The complete file, and its upload where its name comes with that.
+    fn settle(&self, staged: &Staged) -> Result<(Published, Option<Box<dyn StoreFile>>)> {
+        let published = |bytes, blake3| Published { name: staged.name.clone(), bytes, blake3 };
+        let Some(done) = &staged.done else { return self.settle_path(staged) };
         let written = done.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Written { file, hash, bytes } =
             written.ok_or_else(|| Error::bug(format!("{} is still being written", staged.name)))?;
+        if self.objects {
+            return Ok((published(bytes, hash), Some(file)));
+        }
         file.sync_and_close()?;
-        Ok(Published { name: staged.name.clone(), bytes, blake3: hash })
+        Ok((published(bytes, hash), None))
     }
 
-    fn digest(&self, name: &str, path: &Path) -> Result<Published> {
+    /// The same of a file that was written by its path.
+    fn settle_path(&self, staged: &Staged) -> Result<(Published, Option<Box<dyn StoreFile>>)> {
+        let path = self.dir.join(flat(&staged.name));
+        if self.objects {
+            let mut upload = self.upload(&staged.name, false)?;
+            let published = self.digest(&staged.name, &path, &mut upload)?;
+            return Ok((published, Some(upload)));
+        }
+        self.store.sync_file(&path)?;
+        let published = match staged.known {
+            Some((blake3, bytes)) => Published { name: staged.name.clone(), bytes, blake3 },
+            None => self.digest(&staged.name, &path, &mut std::io::sink())?,
+        };
+        Ok((published, None))
+    }
+
+    /// Hashes a file and copies it to `out`.
+    fn digest(&self, name: &str, path: &Path, out: &mut dyn Write) -> Result<Published> {
         let input = self.store.open(path)?;
         let (mut hasher, mut bytes) = (Hasher::new(), 0);
         let (mut stream, mut piece) = (input.stream()?, packhorse_core::aligned(READ));
@@ -98,7 +123,9 @@ impl Stage {
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
                 found => found.context("read")?,
             };
-            hasher.update(piece.get(..found).unwrap_or_default());
+            let found_bytes = piece.get(..found).unwrap_or_default();
+            hasher.update(found_bytes);
+            out.write_all(found_bytes).context("write")?;
             bytes += found as u64;
             if found == 0 {
                 break;
@@ -107,10 +134,20 @@ impl Stage {
         Ok(Published { name: name.to_owned(), bytes, blake3: hasher.finalize() })
     }
 
-    fn create(&mut self, suffix: &str) -> Result<(Box<dyn StoreFile>, Done)> {
+    fn create(&mut self, suffix: &str, patchable: bool) -> Result<(Box<dyn StoreFile>, Done)> {
         let done = Done::default();
         let path = self.add(suffix, Some(done.clone()));
-        Ok((self.store.create(&path)?, done))
+        let file = match self.objects {
+            true => self.upload(&format!("{}{suffix}", self.stem), patchable)?,
+            false => self.store.create(&path)?,
+        };
+        Ok((file, done))
+    }
+
+    fn upload(&self, name: &str, patchable: bool) -> Result<Box<dyn StoreFile>> {
+        let path = self.out.join(name);
+        let upload = self.store.upload(&path, patchable)?;
+        upload.ok_or_else(|| Error::bug("this store takes no objects").in_input(path.display()))
     }
 
     fn add(&mut self, suffix: &str, done: Option<Done>) -> PathBuf {
@@ -125,6 +162,8 @@ impl Stage {
 pub struct ReadyStage {
     stage: Stage,
     files: Vec<Published>,
+    /// In an object store, the uploads of the files, in order.
+    uploads: Vec<Box<dyn StoreFile>>,
 }
 
 impl ReadyStage {
@@ -133,9 +172,14 @@ impl ReadyStage {
         &self.files
     }
 
-    /// Renames all files, in order, and syncs the folders. After an error none or some are renamed.
+    /// Renames all files, in order, and syncs the folders; completes uploads. After an error none or some have their
+    /// names.
     pub fn publish(self) -> Result<Vec<Published>> {
-        let Stage { store, out, dir, .. } = &self.stage;
+        let Stage { store, out, dir, objects, .. } = &self.stage;
+        if *objects {
+            self.uploads.into_iter().try_for_each(StoreFile::sync_and_close)?;
+            return Ok(self.files);
+        }
         let mut dirs = vec![out.clone()];
         for file in &self.files {
             let target = out.join(&file.name);
@@ -160,7 +204,7 @@ fn flat(name: &str) -> String {
 
 impl Outlet for Stage {
     fn stream(&mut self, suffix: &str) -> Result<Box<dyn Write + Send>> {
-        let (file, done) = self.create(suffix)?;
+        let (file, done) = self.create(suffix, false)?;
         Ok(Box::new(Hashing::new(file, done)))
     }
 
@@ -169,11 +213,15 @@ impl Outlet for Stage {
     }
 
     fn patchable(&mut self, suffix: &str) -> Result<Box<dyn PatchableWriter>> {
-        let (file, done) = self.create(suffix)?;
+        let (file, done) = self.create(suffix, true)?;
         Ok(Box::new(HashingPatchable::new(file, done)))
     }
 
     fn concat(&mut self, suffix: &str, parts: &[InputRange<'_>]) -> Result<()> {
+        if self.objects {
+            let mut out = self.stream(suffix)?;
+            return copy_ranges(parts, &mut *out);
+        }
         let path = self.add(suffix, None);
         let known = concat(&path, parts)?;
         if let Some(staged) = self.files.last_mut() {

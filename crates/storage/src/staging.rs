@@ -9,16 +9,20 @@
 //! OUT/.staging/HOST,PID,START,NONCE/0/shard-000000.tar     a group of files to publish together
 //! ```
 //!
+//! In an object store nothing is staged: a file of a group is uploaded while it is written, and gets its name when the
+//! group is published. Temporary files are local then.
+//!
 //! OUT may be shared and contain others' folders and links. No symbolic link below OUT is followed. Only files in a
 //! folder with our name and mark, and in its numbered folders, are removed.
 
 use crate::owner::{Owner, own_name, owner};
 use crate::{Location, Published, Stage};
-use packhorse_core::{Error, FileKind, Result, Store};
+use packhorse_core::{Context, Error, FileKind, Result, Store};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use tempfile::TempDir;
 
 const FOLDER: &str = ".staging";
 
@@ -34,6 +38,8 @@ pub struct Staging {
     out: PathBuf,
     dir: PathBuf,
     next: AtomicU64,
+    /// The local folder of temporary files, if `out` is in an object store.
+    temporary: Option<TempDir>,
 }
 
 impl Staging {
@@ -47,17 +53,23 @@ impl Staging {
         out.join(REPLACING)
     }
 
-    /// Durably creates the folder `out` if needed, and a staging folder in it.
+    /// Durably creates the folder `out` if needed, and a staging folder in it. For `s3://…` it creates a local folder
+    /// for temporary files, below that of the system (`TMPDIR`).
     ///
-    /// Errors: `Unsupported` if `out` is a URL; `Config` if `.staging` is a symbolic link; `Environment`.
+    /// Errors: `Unsupported` if `out` is a URL of another kind; `Config` if `.staging` is a symbolic link; `Environment`.
     pub fn open(store: Arc<dyn Store>, out: &Path) -> Result<Self> {
-        Location::local(out)?;
+        if Location::holds_objects(out)? {
+            let temporary = tempfile::Builder::new().prefix("packhorse-").tempdir();
+            let temporary = temporary.context("create a folder for temporary files")?;
+            let (out, dir) = (out.to_owned(), temporary.path().to_owned());
+            return Ok(Self { store, out, dir, next: AtomicU64::new(0), temporary: Some(temporary) });
+        }
         let new: Vec<&Path> = out.ancestors().take_while(|dir| store.stat(dir, true).is_err()).collect();
         store.create_dir(out)?;
         let below = store.beneath(root(out))?.unwrap_or_else(|| Arc::clone(&store));
         let dir = out.join(FOLDER).join(own_name());
         // From here on, drop cleans up.
-        let staging = Self { store: below, out: out.to_owned(), dir, next: AtomicU64::new(0) };
+        let staging = Self { store: below, out: out.to_owned(), dir, next: AtomicU64::new(0), temporary: None };
         make(&*staging.store, &staging.dir)?;
         drop(staging.store.create(&staging.dir.join(MARK))?);
         for parent in new.iter().filter_map(|dir| dir.parent()) {
@@ -79,7 +91,12 @@ impl Staging {
     /// The cleanup that drop would do, for a process about to exit without dropping.
     pub fn abandon(&self) -> impl FnOnce() + Send + use<> {
         let (store, out, dir) = (Arc::clone(&self.store), self.out.clone(), self.dir.clone());
+        let temporary = self.temporary.is_some();
         move || {
+            if temporary {
+                // A folder that can't be removed now is the system's to clean.
+                return drop(std::fs::remove_dir_all(dir));
+            }
             // Retry once, in case a single call failed.
             if !clear(&*store, &dir) {
                 clear(&*store, &dir);
@@ -92,7 +109,8 @@ impl Staging {
     pub fn stage(&self, stem: &str) -> Result<Stage> {
         let dir = self.dir.join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
         self.store.create_dir(&dir)?;
-        Ok(Stage::new(self.store.clone(), self.out.clone(), dir, stem))
+        let objects = self.temporary.is_some();
+        Ok(Stage::new(self.store.clone(), self.out.clone(), dir, stem, objects))
     }
 
     /// Publishes one small file.
@@ -103,13 +121,17 @@ impl Staging {
     }
 
     /// Removes the staging folders of dead processes of this host; with `all` also those of other hosts, dead or
-    /// alive. Never fails: whatever can't be removed or is not ours stays.
-    pub fn sweep(store: &dyn Store, out: &Path, all: bool) {
+    /// alive, and all unfinished uploads. Never fails: whatever can't be removed or is not ours stays. Returns how many
+    /// it removed.
+    pub fn sweep(store: &dyn Store, out: &Path, all: bool) -> u64 {
+        if Location::url(out).is_some() {
+            return if all { store.abort_uploads(out).unwrap_or(0) } else { 0 };
+        }
         // A missing or unreadable folder holds nothing to remove.
         match store.beneath(root(out)) {
             Ok(Some(below)) => sweep(&*below, out, all),
             Ok(None) => sweep(store, out, all),
-            Err(_) => {}
+            Err(_) => 0,
         }
     }
 }
@@ -122,20 +144,22 @@ fn root(out: &Path) -> &Path {
     }
 }
 
-fn sweep(store: &dyn Store, out: &Path, all: bool) {
+fn sweep(store: &dyn Store, out: &Path, all: bool) -> u64 {
     let folder = out.join(FOLDER);
+    let mut removed = 0;
     for name in store.list(&folder).unwrap_or_default() {
         let gone = match owner(&name.to_string_lossy()) {
             Owner::Lives | Owner::Foreign => false,
             Owner::Gone => true,
             Owner::Elsewhere => all,
         };
-        if gone {
-            clear(store, &folder.join(name));
+        if gone && clear(store, &folder.join(name)) {
+            removed += 1;
         }
     }
     // Fails on purpose while other processes still stage.
     let _ = store.remove_dir(&folder);
+    removed
 }
 
 /// Removes one of our staging folders: numbered folders and their files, other files, the mark, the folder itself.

@@ -2,8 +2,8 @@
 #![cfg(feature = "s3-tests")]
 #![expect(clippy::unwrap_used, reason = "errors fail the test")]
 
-use packhorse_core::{Error, FileKind, Kind, Store};
-use packhorse_storage::{Location, RemoteOptions, Stores};
+use packhorse_core::{Error, FileKind, Kind, Outlet, Store, StoreFile};
+use packhorse_storage::{Location, RemoteOptions, Staging, Stores};
 use packhorse_testkit::s3::Server;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -188,4 +188,126 @@ fn invalid_settings_are_refused_before_any_request() {
         println!("{error}");
         assert_eq!(error.kind(), Kind::Config, "{error}");
     }
+}
+
+/// Writes `bytes` in pieces of odd lengths.
+fn written(mut file: Box<dyn StoreFile>, bytes: &[u8]) -> Box<dyn StoreFile> {
+    bytes.chunks(700_001).for_each(|piece| file.write_all(piece).unwrap());
+    file
+}
+
+/// A writable bucket, and the names in it.
+fn empty_bucket() -> (tempfile::TempDir, impl Fn() -> Vec<String>) {
+    let dir = tempfile::tempdir().unwrap();
+    let bucket = dir.path().join("bucket");
+    std::fs::create_dir_all(&bucket).unwrap();
+    let names = move || {
+        let entries = std::fs::read_dir(&bucket).unwrap().map(|entry| entry.unwrap().file_name());
+        // The server keeps what it knows of objects and uploads in hidden files.
+        let mut names: Vec<_> =
+            entries.map(|name| name.into_string().unwrap()).filter(|name| !name.starts_with('.')).collect();
+        names.sort();
+        names
+    };
+    (dir, names)
+}
+
+#[test]
+fn objects_of_any_length_are_written() {
+    let (dir, _) = empty_bucket();
+    let server = Server::new(dir.path());
+    let options = RemoteOptions { part: 5 << 20, ..options(&server, &[]) };
+    let (store, root) = store("s3://bucket/out", options);
+    let part = 5 << 20;
+    for (n, len) in [0, 1, part - 1, part, part + 1, 3 * part, 3 * part + 17].into_iter().enumerate() {
+        let bytes: Vec<u8> = (0..len as u64).map(|i| (i * (n as u64 + 3) >> 7) as u8).collect();
+        let path = root.join(format!("ä {n}.bin"));
+        let file = store.upload(&path, false).unwrap().unwrap();
+        written(file, &bytes).sync_and_close().unwrap();
+        assert_eq!(store.open(&path).unwrap().read_all(1 << 30).unwrap(), bytes, "{len} bytes");
+    }
+}
+
+#[test]
+fn the_first_bytes_of_an_object_may_come_last() {
+    let (dir, _) = empty_bucket();
+    let server = Server::new(dir.path());
+    let options = RemoteOptions { part: 5 << 20, ..options(&server, &[]) };
+    let (store, root) = store("s3://bucket/out", options);
+    for len in [100, (5 << 20) - 1, 5 << 20, (5 << 20) + 1, (12 << 20) + 3] {
+        let mut bytes = vec![7; len];
+        let mut file = written(store.upload(&root.join("x.h5"), true).unwrap().unwrap(), &bytes);
+        file.write_head(b"the head").unwrap();
+        file.sync_and_close().unwrap();
+        bytes[..8].copy_from_slice(b"the head");
+        assert!(store.open(&root.join("x.h5")).unwrap().read_all(1 << 30).unwrap() == bytes, "{len} bytes");
+    }
+}
+
+#[test]
+fn an_object_appears_only_when_it_is_complete() {
+    let (dir, names) = empty_bucket();
+    let server = Server::new(dir.path());
+    let (store, _) = store("s3://bucket", RemoteOptions { part: 5 << 20, ..options(&server, &[]) });
+    let path = Path::new("x.tar");
+    let bytes = vec![1; 11 << 20];
+    drop(written(store.upload(path, false).unwrap().unwrap(), &bytes));
+    assert!(names().is_empty() && store.stat(path, true).unwrap_err().is_not_found());
+    let (one, two) = (store.upload(path, false).unwrap().unwrap(), store.upload(path, false).unwrap().unwrap());
+    let (one, two) = (written(one, &bytes), written(two, &bytes));
+    assert!(names().is_empty());
+    two.sync_and_close().unwrap();
+    one.sync_and_close().unwrap();
+    assert_eq!(names(), ["x.tar"]);
+    assert!(store.open(path).unwrap().read_all(1 << 30).unwrap() == bytes);
+    store.remove(path).unwrap();
+    store.remove(path).unwrap();
+    assert!(names().is_empty());
+}
+
+#[test]
+fn a_place_that_takes_no_objects_is_named() {
+    let (dir, _) = empty_bucket();
+    let server = Server::new(dir.path());
+    let refused = |location: &str, others: &[(&str, &str)]| {
+        let (store, path) = store(location, options(&server, others));
+        store.upload(&path, false).unwrap().unwrap().sync_and_close().unwrap_err()
+    };
+    let error = refused("s3://none/x", &[]);
+    assert!(error.is_not_found() && error.to_string().contains("s3://none/x"), "{error}");
+    let error = refused("s3://bucket/x", &[("AWS_SECRET_ACCESS_KEY", "other")]);
+    assert!(error.is_denied() && error.to_string().contains("AWS_SECRET_ACCESS_KEY"), "{error}");
+    let (web, path) = store("http://127.0.0.1:9/x", options(&server, &[]));
+    assert_eq!(web.upload(&path, false).map(|_| ()).unwrap_err().kind(), Kind::Unsupported);
+}
+
+#[test]
+fn groups_of_files_are_published_as_objects() {
+    let (dir, names) = empty_bucket();
+    let server = Server::new(dir.path());
+    let stores: Arc<dyn Store> = Arc::new(Stores::new(options(&server, &[])));
+    let out = Path::new("s3://bucket");
+    let staging = Staging::open(stores.clone(), out).unwrap();
+    let group = |text: &str| {
+        let mut stage = staging.stage("s-0").unwrap();
+        stage.write(".tar", text.as_bytes()).unwrap();
+        std::fs::write(stage.path(".sqlite").unwrap(), b"by path").unwrap();
+        let mut head = stage.patchable(".h5").unwrap();
+        head.write_all(b"....body").unwrap();
+        head.finish(b"head").unwrap();
+        stage
+    };
+    let refused = group("one").publish_if(|files| Err(Error::content(format!("{} files", files.len()))));
+    assert_eq!(refused.unwrap_err().message(), "3 files");
+    assert!(names().is_empty());
+    let published = group("two").publish().unwrap();
+    assert_eq!(names(), ["s-0.h5", "s-0.sqlite", "s-0.tar"]);
+    for file in &published {
+        let bytes = stores.open(&out.join(&file.name)).unwrap().read_all(1 << 20).unwrap();
+        assert_eq!((file.bytes, file.blake3), (bytes.len() as u64, blake3::hash(&bytes)), "{}", file.name);
+    }
+    staging.document("dataset.json", b"{}").unwrap();
+    let scratch = staging.scratch().to_owned();
+    drop(staging);
+    assert!(!scratch.exists() && names().contains(&"dataset.json".to_owned()));
 }

@@ -24,7 +24,7 @@ use crate::progress::{Progress, Show};
 use crate::signals;
 use packhorse_core::{Cancel, Registry, Result, Store};
 use packhorse_pack::Session;
-use packhorse_storage::Local;
+use packhorse_storage::Stores;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ impl<'a> CommandContext<'a> {
     fn new(registry: &'a Registry, common: &Common) -> Result<Self> {
         Ok(Self {
             registry,
-            store: Arc::new(Local),
+            store: Arc::new(Stores::default()),
             progress: Arc::new(Progress::new(Show::choose(common.quiet, common.log.is_some()))),
             cancel: signals::cancel()?,
             style: Style { json: common.json, quiet: common.quiet },
@@ -80,6 +80,7 @@ pub(crate) fn run(registry: &Registry, args: Args) -> Result<ExitCode> {
         Command::Seal(args) => pack::seal(&context, &args),
         Command::Status(args) if args.watch.is_some() => watch::run(&context, &args),
         Command::Status(args) => inspect::status(&context, &args.dir),
+        Command::Clean(args) => pack::clean(&context, &args),
         Command::Verify(args) => verify::run(&context, &args),
         Command::Merge(args) => merge::merge(&context, &args),
         Command::Order(args) => order::run(&context, &args),

@@ -1,7 +1,7 @@
 //! `packhorse pack` and `packhorse seal`.
 
 use super::{CommandContext, plan, trees};
-use crate::args::Seal;
+use crate::args::{Dir, Seal};
 use crate::outcome::{counted, success};
 use crate::peak_memory::peak_memory;
 use crate::planning::{Pack, Planning, Work};
@@ -9,7 +9,8 @@ use crate::schedulers;
 use crate::size::show;
 use packhorse_core::{Error, Event, Observer, Result};
 use packhorse_dataset::Manifest;
-use packhorse_pack::{ByteSize, PackReport, Packed, Part, Recipe, Session, Stored};
+use packhorse_pack::{ByteSize, PackReport, Packed, Part, Recipe, Session, Stored, as_request_error};
+use packhorse_storage::Location;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::ExitCode;
@@ -181,5 +182,13 @@ fn show_sealed(context: &CommandContext<'_>, dir: &Path, manifest: &Manifest) ->
         "skipped": manifest.skipped, "root": manifest.root.to_string(),
     });
     context.style.show(&value, &text)?;
+    Ok(success())
+}
+
+pub(super) fn clean(context: &CommandContext<'_>, args: &Dir) -> Result<ExitCode> {
+    let removed = context.session().clean(&args.dir).map_err(as_request_error)?;
+    let what = if Location::url(&args.dir).is_some() { "unfinished upload" } else { "staging folder" };
+    let text = format!("removed {} of {}\n", counted(removed, what), args.dir.display());
+    context.style.show(&json!({ "removed": removed }), &text)?;
     Ok(success())
 }

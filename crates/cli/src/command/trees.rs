@@ -5,6 +5,7 @@ use super::pack::whole;
 use crate::outcome::success;
 use packhorse_core::{Error, Event, InputTable, Observer, Result};
 use packhorse_pack::{Recipe, Session};
+use packhorse_storage::Location;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -44,7 +45,7 @@ fn check_places(recipe: &Recipe, out: &Path) -> Result<()> {
     if recipe.files_from.as_deref() == Some(Path::new("-")) {
         return Err(Error::config("standard input can be read once, and each tree wants the list; put it into a file"));
     }
-    let full = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let full = Location::absolute;
     match recipe.input.iter().find(|root| full(out).starts_with(full(root))) {
         Some(root) => {
             let message =

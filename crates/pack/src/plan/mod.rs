@@ -24,6 +24,7 @@ use crate::scan::Listing;
 use crate::{OnError, Recipe, Shapes, steps};
 use packhorse_core::{Code, DataType, Error, Event, Kind, Limits, Observer, Registry, Result, Sink};
 use packhorse_dataset::{Digest, FieldRecord, FileRecord, PathText, PlanHeader, PlanWriter, SinkRecord, SourceRecord};
+use packhorse_storage::Location;
 use packhorse_transform::Transform;
 use plan_item::PlanItem;
 use shard_list::PlannedShard;
@@ -264,7 +265,7 @@ fn header(
     // Without skipping, limits decide nothing.
     say(MEMORY, options.memory.filter(|_| recipe.on_error == OnError::Skip).map(|n| n.to_string()));
     // The plan may be filled from another working folder.
-    let absolute = |root: &std::path::PathBuf| std::path::absolute(root).unwrap_or_else(|_| root.clone());
+    let absolute = |root: &std::path::PathBuf| Location::absolute(root);
     PlanHeader {
         packhorse_plan: PlanHeader::VERSION,
         name: options.recipe.name.clone(),

@@ -11,7 +11,7 @@ use crate::recorded_files::FirstReadCheck;
 use crate::watched_input::WatchedInput;
 use packhorse_core::{Error, Event, FileStat, Format, Input, Kind, Result, Source, TableInfo};
 use packhorse_dataset::MANIFEST;
-use packhorse_storage::Compression;
+use packhorse_storage::{Compression, Location};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -160,9 +160,7 @@ impl FolderWalk<'_> {
         if info.counted && compression.is_none() && items > 0 {
             let bytes = input.bytes_read();
             // Plans have absolute paths.
-            if let Ok(path) = std::path::absolute(path) {
-                self.context.kept.put(&path, SharedFile::parsed(input, opened.into()), bytes);
-            }
+            self.context.kept.put(&Location::absolute(path), SharedFile::parsed(input, opened.into()), bytes);
         }
         let TableInfo { schema, omitted, .. } = info;
         Ok(TableInput { format, schema, items, bytes, kind, frames, omitted })

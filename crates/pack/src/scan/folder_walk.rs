@@ -72,6 +72,8 @@ pub(super) struct Folder {
     pub(super) above: Option<Arc<Chain>>,
     /// Whether its files are inputs that the user named.
     pub(super) named: bool,
+    /// What its listing told of the files in it, by name.
+    pub(super) stats: BTreeMap<PathBuf, FileStat>,
 }
 
 /// The folders above, to detect loops of links.
@@ -159,15 +161,18 @@ impl<'a> FolderWalk<'a> {
         }
     }
 
-    fn folder(&self, queue: &WorkQueue<Task>, folder: Folder) {
+    fn folder(&self, queue: &WorkQueue<Task>, mut folder: Folder) {
         if self.context.cancel.is_cancelled() {
             return self.fault(Error::cancelled());
         }
         let path = folder.base.join(&folder.path);
-        let mut names = match self.context.store.list(&path) {
-            Ok(names) => names,
+        let entries = match self.context.store.entries(&path) {
+            Ok(entries) => entries,
             Err(e) => return self.fault(of_input(e)),
         };
+        let told = |(name, stat): &(PathBuf, Option<FileStat>)| Some((name.clone(), (*stat)?));
+        folder.stats = entries.iter().filter_map(told).collect();
+        let mut names: Vec<PathBuf> = entries.into_iter().map(|(name, _)| name).collect();
         // In the folder of a sealed dataset only the shards are inputs.
         if names.iter().any(|name| name.as_os_str() == MANIFEST) {
             match self.sealed(folder.root, &folder.path, &path, true) {
@@ -209,8 +214,8 @@ impl<'a> FolderWalk<'a> {
                     queue.add(Task::Archive { root: folder.root, base: folder.base.clone(), path, stat });
                 }
                 Ok(Some(Look::Folder(above))) => {
-                    let below =
-                        Folder { root: folder.root, base: folder.base.clone(), path, above: Some(above), named: false };
+                    let (root, base, stats) = (folder.root, folder.base.clone(), BTreeMap::new());
+                    let below = Folder { root, base, path, above: Some(above), named: false, stats };
                     queue.add(Task::Folder(below));
                 }
                 Ok(None) => {}
@@ -250,7 +255,8 @@ impl<'a> FolderWalk<'a> {
     /// The kind of input at `path`; `None` if it is ignored.
     fn look(&self, folder: &Folder, path: &Path) -> Result<Option<Look>> {
         let full = folder.base.join(path);
-        let mut stat = self.context.store.stat(&full, false)?;
+        let told = path.file_name().and_then(|name| folder.stats.get(Path::new(name)));
+        let mut stat = told.map_or_else(|| self.context.store.stat(&full, false), |stat| Ok(*stat))?;
         if stat.kind == FileKind::Symlink {
             if self.options.recipe.symlinks == Symlinks::Skip {
                 self.send(WalkEvent::Ignored(LINK, path.to_owned()));

@@ -67,10 +67,9 @@ fn run(
 fn starts(context: Scan<'_>, options: &ScanOptions<'_>, builder: &mut ListingBuilder) -> Result<Vec<Task>> {
     // Staged files are unfinished, and are removed when their process ends.
     let unfinished = options.recipe.out.as_deref().map(|out| [Staging::folder(out), Staging::replacing(out)]);
-    let unfinished: Vec<PathBuf> =
-        unfinished.into_iter().flatten().filter_map(|dir| std::path::absolute(dir).ok()).collect();
+    let unfinished: Vec<PathBuf> = unfinished.into_iter().flatten().map(|dir| Location::absolute(&dir)).collect();
     let staged = |root: &&PathBuf| {
-        let root = std::path::absolute(root).unwrap_or_default();
+        let root = Location::absolute(root);
         unfinished.iter().any(|dir| root.starts_with(dir))
     };
     if let Some(root) = options.recipe.input.iter().find(staged) {
@@ -85,7 +84,6 @@ fn starts(context: Scan<'_>, options: &ScanOptions<'_>, builder: &mut ListingBui
 
 /// The first task of a root. A missing root is always an error.
 fn start(context: Scan<'_>, root: &Path, builder: &mut ListingBuilder) -> Result<Task> {
-    Location::local(root)?;
     let stat = context.store.stat(root, true).map_err(|e| with_suggestion(context.store, root, e))?;
     if stat.kind == FileKind::Directory {
         let number = builder.root(root);
@@ -95,6 +93,7 @@ fn start(context: Scan<'_>, root: &Path, builder: &mut ListingBuilder) -> Result
             path: PathBuf::new(),
             above: Some(Chain::root(&stat)),
             named: false,
+            stats: BTreeMap::new(),
         }));
     }
     let root = &main_file(context.registry, context.store, root);
@@ -103,7 +102,14 @@ fn start(context: Scan<'_>, root: &Path, builder: &mut ListingBuilder) -> Result
         root.file_name().map(PathBuf::from).ok_or_else(|| Error::config("is not a file").in_input(root.display()))?;
     let number = builder.root(base);
     let path = PathBuf::new();
-    let folder = Folder { root: number, base: Arc::new(base.to_owned()), path, above: None, named: true };
+    let folder = Folder {
+        root: number,
+        base: Arc::new(base.to_owned()),
+        path,
+        above: None,
+        named: true,
+        stats: BTreeMap::new(),
+    };
     Ok(Task::Listed(Arc::new(folder), vec![name]))
 }
 
@@ -114,9 +120,8 @@ fn listed(paths: &[PathBuf], roots: &[PathBuf], builder: &mut ListingBuilder) ->
     let mut below: Vec<(Arc<PathBuf>, u32, Vec<PathBuf>)> =
         roots.iter().map(|root| (Arc::new(root.clone()), builder.root(root), Vec::new())).collect();
     for path in paths {
-        Location::local(path)?;
         let home = below.iter_mut().find_map(|(root, _, list)| {
-            if path.is_relative() {
+            if path.is_relative() && Location::url(path).is_none() {
                 Some((path.as_path(), list))
             } else {
                 path.strip_prefix(&**root).ok().map(|p| (p, list))
@@ -129,7 +134,8 @@ fn listed(paths: &[PathBuf], roots: &[PathBuf], builder: &mut ListingBuilder) ->
         list.push(relative.to_owned());
     }
     let tasks = below.into_iter().flat_map(|(base, root, list)| {
-        let folder = Arc::new(Folder { root, base, path: PathBuf::new(), above: None, named: false });
+        let (path, stats) = (PathBuf::new(), BTreeMap::new());
+        let folder = Arc::new(Folder { root, base, path, above: None, named: false, stats });
         list.chunks(512).map(|paths| Task::Listed(folder.clone(), paths.to_vec())).collect::<Vec<_>>()
     });
     Ok(tasks.collect())

@@ -4,7 +4,7 @@ use crate::replace::finish_replacing;
 use crate::request_error::as_output_error;
 use packhorse_core::{Code, Error, Result, Store};
 use packhorse_dataset::{MANIFEST, PLAN};
-use packhorse_storage::Staging;
+use packhorse_storage::{Location, Staging};
 use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,7 +24,9 @@ impl Destination {
     /// Errors: `Config` if it holds anything else; `Environment` if another process writes to it.
     pub(super) fn claim(store: &Arc<dyn Store>, out: &Path, replaces: bool) -> Result<Self> {
         let named = |e: Error| as_output_error(e, out);
-        // Also creates the folder, and refuses URLs.
+        // Files of a program's samples stay staged until the plan is known, which object stores can't do.
+        Location::local(out)?;
+        // Also creates the folder.
         drop(Staging::open(store.clone(), out).map_err(named)?);
         let lock = store.lock(out)?;
         finish_replacing(store, out)?;

@@ -3,8 +3,9 @@
 use super::wire::Wire;
 use crate::RemoteOptions;
 use packhorse_core::{Context, Error, Result};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::Semaphore;
 
 /// Threads that send and receive. Callers copy the received bytes themselves.
 const THREADS: usize = 2;
@@ -15,6 +16,8 @@ pub(crate) struct Link {
     handle: Handle,
     pub(crate) wire: Wire,
     pub(crate) options: RemoteOptions,
+    /// Room for parts of objects on their way to a server.
+    pub(crate) sending: Arc<Semaphore>,
 }
 
 impl Link {
@@ -28,7 +31,8 @@ impl Link {
             let _inside = handle.enter();
             Wire::new(options)?
         };
-        Ok(Self { runtime: Some(runtime), handle, wire, options: options.clone() })
+        let sending = Arc::new(Semaphore::new(options.parts_at_once.max(1)));
+        Ok(Self { runtime: Some(runtime), handle, wire, options: options.clone(), sending })
     }
 
     /// The runtime that runs the requests.

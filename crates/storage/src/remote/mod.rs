@@ -1,9 +1,9 @@
-//! Remote files for reading: S3 objects and files on web servers.
+//! Remote files: S3 objects, which are read and written, and files on web servers, which are read.
 //!
 //! Both use HTTP in the same way: bounded ranges, each with its own retry budget ([`fetch`]), and every response is
 //! checked against the request and against the version of the file that was opened ([`reply`]). A body is never
-//! assumed to have the right length. `object_store` finds S3 credentials, signs requests and parses listings
-//! ([`s3`]); it does not send the requests that read files.
+//! assumed to have the right length. Objects are written in parts ([`upload`], [`uploads`]). `object_store` finds S3
+//! credentials, signs requests and parses listings ([`s3`]); it does not send the requests that concern objects.
 //!
 //! The interface is synchronous; inside, a tokio runtime has two threads ([`link`]).
 
@@ -21,6 +21,8 @@ mod reply;
 mod s3;
 mod service;
 mod store;
+mod upload;
+mod uploads;
 mod version;
 mod wire;
 

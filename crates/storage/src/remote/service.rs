@@ -1,8 +1,9 @@
-//! The HTTP service of `object_store`: captures signed file requests without sending them; sends the others
-//! (listings, credentials) and records the response.
+//! The HTTP service of `object_store`: captures signed requests for objects without sending them; sends the others
+//! (listings, credentials) and records the response of listings.
 
 use super::reply::Reply;
 use super::wire::{Wire, root};
+use crate::location::decoded;
 use bytes::Bytes;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpRequestBody, HttpResponse, HttpService,
@@ -19,29 +20,42 @@ const LARGEST: usize = 64 << 20;
 /// Credential servers are close by or absent.
 const CREDENTIALS: Duration = Duration::from_secs(5);
 
-/// The purpose of a request, carried in its extensions.
-#[derive(Clone)]
-enum Errand {
-    /// Capture the signed request.
-    Sign(Arc<Mutex<Option<HttpRequest>>>),
-    /// Send it, and record the response for the caller too.
-    Note(Arc<Mutex<Option<(Reply, Bytes)>>>),
+tokio::task_local! {
+    /// The object whose next request this task captures.
+    static SIGNING: Signing;
 }
 
-/// Captures a signed request.
-#[derive(Clone, Default)]
-pub(crate) struct Signed(Arc<Mutex<Option<HttpRequest>>>);
+/// A request of this task to capture.
+struct Signing {
+    key: String,
+    request: Mutex<Option<HttpRequest>>,
+}
 
-impl Signed {
-    /// The extensions for the request.
-    pub(crate) fn errand(&self) -> Extensions {
-        extensions(Errand::Sign(self.0.clone()))
+impl Signing {
+    /// Captures `request` if it concerns the object: requests for credentials do not.
+    fn take(&self, request: &HttpRequest) -> bool {
+        let path = decoded(request.uri().path()).unwrap_or_default();
+        let wanted = path.ends_with(&self.key);
+        if wanted {
+            *self.request.lock().unwrap_or_else(PoisonError::into_inner) = Some(request.clone());
+        }
+        wanted
     }
+}
 
-    /// The captured request.
-    pub(crate) fn take(&self) -> Option<HttpRequest> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
+/// Runs `call` up to its request for the object `key`, and returns that request, signed and not sent. Otherwise `call`
+/// failed before it.
+pub(crate) async fn signed<T>(
+    key: &str,
+    call: impl Future<Output = object_store::Result<T>>,
+) -> Result<HttpRequest, Option<object_store::Error>> {
+    let signing = Signing { key: key.to_owned(), request: Mutex::default() };
+    let scope = async {
+        let failed = call.await.err();
+        let taken = |signing: &Signing| signing.request.lock().unwrap_or_else(PoisonError::into_inner).take();
+        SIGNING.with(taken).ok_or(failed)
+    };
+    SIGNING.scope(signing, scope).await
 }
 
 /// Records a response.
@@ -51,19 +65,15 @@ pub(crate) struct Noted(Arc<Mutex<Option<(Reply, Bytes)>>>);
 impl Noted {
     /// The extensions for the request.
     pub(crate) fn errand(&self) -> Extensions {
-        extensions(Errand::Note(self.0.clone()))
+        let mut extensions = Extensions::new();
+        extensions.insert(self.clone());
+        extensions
     }
 
     /// The recorded response, if any.
     pub(crate) fn take(&self) -> Option<(Reply, Bytes)> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
-}
-
-fn extensions(errand: Errand) -> Extensions {
-    let mut extensions = Extensions::new();
-    extensions.insert(errand);
-    extensions
 }
 
 /// Gives `object_store` the shared client.
@@ -82,15 +92,13 @@ struct Service(Wire);
 #[async_trait::async_trait]
 impl HttpService for Service {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        let errand = request.extensions().get::<Errand>().cloned();
-        match errand {
-            Some(Errand::Sign(signed)) => {
-                *signed.lock().unwrap_or_else(PoisonError::into_inner) = Some(request);
-                Err(unusable("only signed"))
-            }
-            Some(Errand::Note(noted)) => {
+        if SIGNING.try_with(|signing| signing.take(&request)).unwrap_or(false) {
+            return Err(unusable("only signed"));
+        }
+        match request.extensions().get::<Noted>().cloned() {
+            Some(noted) => {
                 let (reply, body) = self.listed(request).await?;
-                *noted.lock().unwrap_or_else(PoisonError::into_inner) = Some((reply.clone(), body.clone()));
+                *noted.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((reply.clone(), body.clone()));
                 Ok(response(reply, body))
             }
             None => timeout(CREDENTIALS, self.asked(request))

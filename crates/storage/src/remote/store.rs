@@ -1,11 +1,12 @@
-//! A bucket or web server as a read-only [`Store`].
+//! A bucket or web server as a [`Store`]. Web servers are read-only.
 
 use super::budget::Budget;
 use super::input::RemoteFile;
 use super::link::Link;
 use super::object::{Backend, QueryResult, RemoteObject};
 use super::s3::ListPage;
-use super::version::folder;
+use super::upload::Upload;
+use super::version::{Version, folder};
 use packhorse_core::{Error, FileStat, Input, Kind, Result, Store, StoreFile};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,23 +31,35 @@ impl RemoteStore {
         })
     }
 
-    /// The error of every writing call.
-    fn read_only<T>(&self, path: &Path) -> Result<T> {
-        let name = self.object(path).map_or_else(|_| path.display().to_string(), |object| object.name());
-        Err(Error::unsupported("is remote and can only be read; write to a local folder").in_input(name))
+    /// Refuses to write to a web server. Folders of a bucket need no call to exist.
+    fn writable(&self, path: &Path) -> Result<()> {
+        match &*self.backend {
+            Backend::S3(_) => Ok(()),
+            Backend::Web(_) => Err(Error::unsupported(READ_ONLY).in_input(self.object(path)?.name())),
+        }
     }
 }
 
 impl Store for RemoteStore {
     fn list(&self, dir: &Path) -> Result<Vec<PathBuf>> {
+        Ok(self.entries(dir)?.into_iter().map(|(name, _)| name).collect())
+    }
+
+    fn entries(&self, dir: &Path) -> Result<Vec<(PathBuf, Option<FileStat>)>> {
         let object = self.object(dir)?;
-        let name = object.name();
-        let names = self.link.wait(async move { listed(&object, None).await })?;
+        let asked = object.clone();
+        let names = self.link.wait(async move { listed(&asked, None).await })?;
         // An empty bucket exists; an empty folder in a bucket does not.
-        match names.is_empty() && !self.object(dir)?.key.is_empty() {
-            true => Err(missing(&name)),
-            false => Ok(names.into_iter().map(PathBuf::from).collect()),
+        if names.is_empty() && !object.key.is_empty() {
+            return Err(missing(&object.name()));
         }
+        let entry = |(name, version): (String, Option<Version>)| {
+            let key = if object.key.is_empty() { name.clone() } else { format!("{}/{name}", object.key) };
+            let full = object.backend.name(&key);
+            let stat = version.map_or_else(|| folder(&full), |version| version.stat(&full));
+            (name.into(), Some(stat))
+        };
+        Ok(names.into_iter().map(entry).collect())
     }
 
     fn stat(&self, path: &Path, _: bool) -> Result<FileStat> {
@@ -65,33 +78,52 @@ impl Store for RemoteStore {
     }
 
     fn create(&self, path: &Path) -> Result<Box<dyn StoreFile>> {
-        self.read_only(path)
+        let object = self.object(path)?;
+        let message = match &*self.backend {
+            Backend::S3(_) => "is an object, which gets its name when it is complete",
+            Backend::Web(_) => READ_ONLY,
+        };
+        Err(Error::unsupported(message).in_input(object.name()))
+    }
+
+    fn upload(&self, path: &Path, patchable: bool) -> Result<Option<Box<dyn StoreFile>>> {
+        self.writable(path)?;
+        Ok(Some(Box::new(Upload::new(self.link.clone(), self.object(path)?, patchable))))
+    }
+
+    fn abort_uploads(&self, dir: &Path) -> Result<u64> {
+        let object = self.object(dir)?;
+        self.link.wait(async move { object.abort_all().await })
     }
 
     fn sync_file(&self, path: &Path) -> Result<()> {
-        self.read_only(path)
+        self.writable(path)
     }
 
     fn rename(&self, from: &Path, _: &Path) -> Result<()> {
-        self.read_only(from)
+        self.writable(from)?;
+        Err(Error::unsupported("is an object, and object stores can't rename").in_input(self.object(from)?.name()))
     }
 
     fn sync_dir(&self, dir: &Path) -> Result<()> {
-        self.read_only(dir)
+        self.writable(dir)
     }
 
     fn create_dir(&self, dir: &Path) -> Result<()> {
-        self.read_only(dir)
+        self.writable(dir)
     }
 
     fn remove(&self, path: &Path) -> Result<()> {
-        self.read_only(path)
+        let object = self.object(path)?;
+        self.link.wait(async move { object.delete().await })
     }
 
     fn remove_dir(&self, dir: &Path) -> Result<()> {
-        self.read_only(dir)
+        self.writable(dir)
     }
 }
+
+const READ_ONLY: &str = "is on a web server and can only be read; write to a local folder or to s3://";
 
 /// A file; in S3 also a non-empty prefix as a folder; on the web a name with a trailing slash as a folder.
 async fn stat(object: &RemoteObject) -> Result<FileStat> {
@@ -112,7 +144,7 @@ async fn stat(object: &RemoteObject) -> Result<FileStat> {
 }
 
 /// The names in a folder: all, or one page of `most`.
-async fn listed(object: &RemoteObject, most: Option<usize>) -> Result<Vec<String>> {
+async fn listed(object: &RemoteObject, most: Option<usize>) -> Result<Vec<(String, Option<Version>)>> {
     let mut names = Vec::new();
     let mut token = None;
     loop {

@@ -57,13 +57,19 @@ impl Wire {
         &self.client
     }
 
-    /// Sends a request without a body; safe to repeat.
-    pub(crate) async fn send(&self, mut request: Request) -> Result<Answer, Failure> {
+    /// Sends a request that is safe to repeat.
+    pub(crate) async fn send(&self, request: Request) -> Result<Answer, Failure> {
+        self.send_within(request, Duration::ZERO).await
+    }
+
+    /// As [`send`](Self::send), for a request that takes the server `more` time than others.
+    pub(crate) async fn send_within(&self, mut request: Request, more: Duration) -> Result<Answer, Failure> {
         // Without this header the server may choose an encoding.
         request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let asked_folder = request.url().path().ends_with('/');
-        let sent = timeout(self.first, self.client.execute(request)).await;
-        let response = sent.map_err(|_| stalled("an answer", self.first))?.map_err(|e| self.unsent(e))?;
+        let longest = self.first.saturating_add(more);
+        let sent = timeout(longest, self.client.execute(request)).await;
+        let response = sent.map_err(|_| stalled("an answer", longest))?.map_err(|e| self.unsent(e))?;
         self.heard.store(true, Ordering::Relaxed);
         let reply = Reply { status: response.status(), headers: response.headers().clone() };
         let folder = !asked_folder && response.url().path().ends_with('/');
