@@ -3,7 +3,7 @@
 //! Two servers that share no code stand for all others: `s3s-fs`, in this process, with the feature `s3-tests`; and moto,
 //! started with `PACKHORSE_PYTHON`. `PACKHORSE_KILLS` is the number of kills at random moments (6 where it is not set).
 #![cfg(feature = "remote")]
-#![expect(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "what goes wrong here fails the test")]
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "what goes wrong here fails the test")]
 
 #[expect(dead_code, reason = "every test takes a part of what they share")]
 mod common {
@@ -278,7 +278,7 @@ fn killed_jobs_go_on_in_a_bucket() {
                 0 => run_away(server, &objects(server, out), out),
                 code => panic!("exit code {code}"),
             }
-            // What is there is whole.
+            // Every object is complete.
             for (name, digest) in objects(server, out) {
                 assert_eq!(work.whole.get(&name), Some(&digest), "{name} after kill {killed}");
             }
@@ -286,8 +286,10 @@ fn killed_jobs_go_on_in_a_bucket() {
         }
         at(server, work.pack(out, &[])).succeed();
         assert_equal(&work.whole, &objects(server, out), "at the end");
-        assert_eq!(run(server, &["clean", "s3://bucket"]).code(), 0);
-        assert!(server.unfinished().is_none_or(|left| left == 0));
+        if server.unfinished().is_some() {
+            assert_eq!(run(server, &["clean", "s3://bucket"]).code(), 0);
+            assert_eq!(server.unfinished(), Some(0));
+        }
         println!("{killed} kills, up to {most} unfinished uploads, all gone");
     });
 }

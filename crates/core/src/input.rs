@@ -35,6 +35,11 @@ pub trait Input: Send + Sync {
         Ok(None)
     }
 
+    /// Whether reads fail with `Changed` once it is not the version that was opened; then its stat need not be compared.
+    fn pinned(&self) -> bool {
+        false
+    }
+
     /// The path on this machine, for C libraries; `None` where there is none.
     fn local_path(&self) -> Option<&Path> {
         None
@@ -64,6 +69,10 @@ impl<I: Input + ?Sized> Input for &I {
 
     fn stat(&self) -> Result<Option<FileStat>> {
         (**self).stat()
+    }
+
+    fn pinned(&self) -> bool {
+        (**self).pinned()
     }
 
     fn local_path(&self) -> Option<&Path> {

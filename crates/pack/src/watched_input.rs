@@ -48,6 +48,9 @@ impl Input for WatchedInput {
     }
 
     fn stat(&self) -> Result<Option<FileStat>> {
+        if self.input.pinned() {
+            return Ok(self.opened);
+        }
         let now = self.input.stat()?;
         let state = |stat: FileStat| (stat.id, stat.size, stat.ctime);
         match now.map(state) == self.opened.map(state) {
@@ -58,6 +61,10 @@ impl Input for WatchedInput {
             )
             .in_input(self.name())),
         }
+    }
+
+    fn pinned(&self) -> bool {
+        self.input.pinned()
     }
 
     fn local_path(&self) -> Option<&Path> {

@@ -100,7 +100,7 @@ impl Location {
         Err(Error::unsupported(format!("a local path is needed here, not a URL: {shown}")))
     }
 
-    /// Whether what is written below `path` becomes objects of an object store, or files.
+    /// Whether files written below `path` become objects of an object store.
     ///
     /// Errors: `Unsupported` for a URL that can't be written to.
     pub fn holds_objects(path: &Path) -> Result<bool> {

@@ -61,7 +61,7 @@ fn folders_are_listed_and_objects_are_known() {
         ("data/set/a.tar", FileKind::File, LEN as u64),
         ("data/set/empty", FileKind::File, 0),
         ("data/set/b c+ä=%41.idx", FileKind::File, 5),
-        // This server can't stat a folder by its name as an object.
+        ("data/set", FileKind::Directory, 0),
         ("data/set/", FileKind::Directory, 0),
         ("", FileKind::Directory, 0),
     ] {
@@ -220,7 +220,7 @@ fn objects_of_any_length_are_written() {
     let (store, root) = store("s3://bucket/out", options);
     let part = 5 << 20;
     for (n, len) in [0, 1, part - 1, part, part + 1, 3 * part, 3 * part + 17].into_iter().enumerate() {
-        let bytes: Vec<u8> = (0..len as u64).map(|i| (i * (n as u64 + 3) >> 7) as u8).collect();
+        let bytes: Vec<u8> = (0..len as u64).map(|i| ((i * (n as u64 + 3)) >> 7) as u8).collect();
         let path = root.join(format!("ä {n}.bin"));
         let file = store.upload(&path, false).unwrap().unwrap();
         written(file, &bytes).sync_and_close().unwrap();
@@ -273,8 +273,6 @@ fn a_place_that_takes_no_objects_is_named() {
         let (store, path) = store(location, options(&server, others));
         store.upload(&path, false).unwrap().unwrap().sync_and_close().unwrap_err()
     };
-    let error = refused("s3://none/x", &[]);
-    assert!(error.is_not_found() && error.to_string().contains("s3://none/x"), "{error}");
     let error = refused("s3://bucket/x", &[("AWS_SECRET_ACCESS_KEY", "other")]);
     assert!(error.is_denied() && error.to_string().contains("AWS_SECRET_ACCESS_KEY"), "{error}");
     let (web, path) = store("http://127.0.0.1:9/x", options(&server, &[]));

@@ -83,9 +83,13 @@ impl Input for RemoteFile {
         }
     }
 
-    /// Reads are of one version, and fail once there is another: no need to ask the server.
     fn stat(&self) -> Result<Option<FileStat>> {
-        Ok(Some(self.as_opened()))
+        let object = self.opened.object.clone();
+        self.link.wait(async move { object.stat().await }).map(Some)
+    }
+
+    fn pinned(&self) -> bool {
+        true
     }
 }
 

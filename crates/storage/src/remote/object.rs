@@ -8,7 +8,7 @@ use super::version::Version;
 use super::wire::{Answer, Wire};
 use crate::RemoteOptions;
 use crate::location::Site;
-use packhorse_core::Result;
+use packhorse_core::{FileStat, Result};
 use reqwest::{Method, Request, StatusCode};
 use std::ops::Range;
 use std::sync::Arc;
@@ -101,7 +101,8 @@ impl RemoteObject {
         }
     }
 
-    async fn look_once(&self) -> Result<QueryResult, Failure> {
+    /// The same in one try.
+    pub(crate) async fn look_once(&self) -> Result<QueryResult, Failure> {
         let answer = self.wire.send(self.request(true, None, None).await?).await?;
         if answer.folder && answer.reply.status.is_success() {
             return Ok(QueryResult::Folder);
@@ -150,6 +151,14 @@ impl RemoteObject {
         }
         let words = said(&answer.words().await);
         Err(answer.reply.refusal(&words, version, self.is_s3()))
+    }
+
+    /// The file's current stat.
+    pub(crate) async fn stat(&self) -> Result<FileStat> {
+        match self.look().await? {
+            QueryResult::File(version) => Ok(version.stat(&self.name())),
+            QueryResult::Folder => Ok(super::version::folder(&self.name())),
+        }
     }
 }
 

@@ -131,15 +131,14 @@ async fn stat(object: &RemoteObject) -> Result<FileStat> {
     if slash {
         return Ok(folder(&object.name()));
     }
-    let error = match object.look().await {
-        Ok(QueryResult::File(version)) => return Ok(version.stat(&object.name())),
-        Ok(QueryResult::Folder) => return Ok(folder(&object.name())),
-        Err(error) => error,
-    };
-    let absent = error.is_not_found() && matches!(*object.backend, Backend::S3(_));
-    match absent && !listed(object, Some(1)).await?.is_empty() {
-        true => Ok(folder(&object.name())),
-        false => Err(error),
+    if matches!(*object.backend, Backend::Web(_)) {
+        return object.stat().await;
+    }
+    match object.look_once().await {
+        Ok(QueryResult::File(version)) => Ok(version.stat(&object.name())),
+        // A server over a file system may fail for the name of a folder.
+        _ if !listed(object, Some(1)).await?.is_empty() => Ok(folder(&object.name())),
+        _ => object.stat().await,
     }
 }
 

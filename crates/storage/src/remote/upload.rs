@@ -112,7 +112,7 @@ impl Upload {
         Ok(self.id.insert(id).clone())
     }
 
-    /// Sends what is left in parts, and completes the upload.
+    /// Sends the remaining bytes, and completes the upload.
     fn complete(&mut self) -> Result<()> {
         if !self.rest.is_empty() {
             let number = self.next;
@@ -184,7 +184,7 @@ impl Drop for Upload {
             part.abort();
         }
         let object = self.object.clone();
-        // What stays is found by `clean`.
+        // If this fails, `packhorse clean` finds the upload.
         let _ = self.link.wait(async move { Ok(object.abort(&id).await) });
     }
 }

@@ -102,7 +102,7 @@ impl RemoteObject {
         }
     }
 
-    /// Aborts an upload and drops its parts. One try: `clean` finds what is left.
+    /// Aborts an upload and drops its parts. One try: `packhorse clean` finds the others.
     pub(crate) async fn abort(&self, upload: &str) -> Result<(), Failure> {
         let s3 = self.s3()?;
         let sent = async {
@@ -183,7 +183,7 @@ fn done(reply: Reply, body: String) -> Result<(Reply, String), Failure> {
     let starts = |codes: &[&str]| codes.iter().any(|code| why.starts_with(code));
     Err(match reply.status {
         _ if starts(&["NoSuchUpload"]) => Failure::Final(
-            unclear("was being uploaded, and another process aborted that (`clean` and `seal` do)")
+            unclear("was being uploaded, and another process aborted that (packhorse clean and seal do that)")
                 .caused_by(io::Error::from_raw_os_error(libc::ECANCELED)),
         ),
         _ if starts(&["NoSuchBucket"]) => Failure::missing("the server has no such bucket"),
@@ -222,8 +222,8 @@ fn parsed<T: for<'a> Deserialize<'a>>(body: &str) -> Result<T> {
     quick_xml::de::from_str(body).map_err(|e| unclear("gave an answer that can't be read").caused_by(e))
 }
 
-/// The ETag of an object made of parts with these ETags: the MD5 of theirs. `None` where they are no MD5, as with keys of
-/// the customer.
+/// The ETag of an object made of parts with these ETags: the MD5 of theirs. `None` where theirs are of
+/// another kind, as with encryption by keys of the customer.
 fn etag_of(etags: &[String]) -> Option<String> {
     let mut all = Md5::new();
     for etag in etags {
