@@ -19,7 +19,7 @@ use common::steps::Step;
 use common::strace;
 use common::tree::{assert_kept, committed};
 use common::work::{Work, text};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -122,7 +122,10 @@ fn stop(work: &Work, out: &Path, running: Running, signals: &[&str], when: &str)
     // A signal that comes before the program has looked at its arguments ends it at once.
     let at_once = !out.exists() && ended.status.code().is_none();
     assert!(matches!(ended.code(), 0 | CANCELLED) || at_once, "{when}: {ended:?}");
-    assert!(ended.code() != CANCELLED || ended.said.contains("run the same command again"), "{when}: {ended:?}");
+    assert!(
+        at_once || ended.code() != CANCELLED || ended.said.contains("run the same command again"),
+        "{when}: {ended:?}"
+    );
     work.assert_no_half_file(out, when);
     assert!(!out.join(".staging").exists(), "{when}: temporary files are left");
     ended.code()
@@ -149,6 +152,18 @@ fn asked_to_stop_it_stops_clean_and_goes_on() {
     assert!(stopped >= 8, "only {stopped} of 40 runs were stopped on their way");
 }
 
+/// Waits until a shard is being written.
+fn wait_for_a_shard(out: &Path, running: &mut Running) {
+    let folders = |dir: &Path| -> Vec<PathBuf> {
+        std::fs::read_dir(dir).map_or_else(|_| Vec::new(), |names| names.flatten().map(|name| name.path()).collect())
+    };
+    let is_shard = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with("shard-");
+    let groups = || folders(&out.join(".staging")).iter().flat_map(|dir| folders(dir)).collect::<Vec<_>>();
+    while !groups().iter().flat_map(|group| folders(group)).any(|path| is_shard(&path)) {
+        assert!(!running.ends_within(running.age() + Duration::from_millis(5)), "reads are not slow");
+    }
+}
+
 /// Reads of a file system that takes its time must not hold up the end.
 #[test]
 fn asked_to_stop_it_stops_soon_where_reads_are_slow() {
@@ -159,10 +174,37 @@ fn asked_to_stop_it_stops_soon_where_reads_are_slow() {
     for (signal, threads) in [("TERM", "32"), ("USR1", "2")] {
         let (out, log) = (work.dir("out"), work.dir("log"));
         let program = work.pack(&out, &["--io-threads", threads]);
-        let mut running = strace::inject(program, "pread64", "delay_enter=250000", None, &log).start();
-        assert!(!running.ends_within(Duration::from_millis(1500)), "reads are not slow");
+        let mut running = strace::inject(program, "pread64", "delay_enter=1000000", None, &log).start();
+        wait_for_a_shard(&out, &mut running);
         assert_eq!(stop(&work, &out, running, &[signal], "slow reads"), CANCELLED);
         work.finish(&out, "slow reads");
+        std::fs::remove_dir_all(&out).unwrap();
+    }
+}
+
+/// Shards in progress are finished and no others begun; a second signal stops at once.
+#[test]
+fn the_first_signal_stops_between_shards_and_the_second_between_samples() {
+    if !strace::available() {
+        return;
+    }
+    let work = Work::new(300, 10);
+    for (signals, finishes) in [(&["TERM"][..], true), (&["USR1"], true), (&["TERM", "USR1"], false), (&["INT"], false)]
+    {
+        let (out, log) = (work.dir("out"), work.dir("log"));
+        let program = work.pack(&out, &["--jobs", "1", "--io-threads", "1"]);
+        let mut running = strace::inject(program, "pread64", "delay_enter=50000", None, &log).start();
+        wait_for_a_shard(&out, &mut running);
+        let before = committed(&out);
+        for signal in signals {
+            send(signal, running.id());
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let ended = running.end();
+        assert_eq!(ended.code(), CANCELLED, "{signals:?}: {ended:?}");
+        let finished = committed(&out).len() - before.len();
+        assert_eq!(finished > 0, finishes, "{signals:?}: {finished} files after {}", before.len());
+        work.finish(&out, "after signals");
         std::fs::remove_dir_all(&out).unwrap();
     }
 }

@@ -151,7 +151,7 @@ fn an_array_makes_the_bytes_of_one_process() {
     if !strace::available() {
         return;
     }
-    let work = Work::new(300, 10);
+    let work = Work::new(600, 10);
     let Some(cluster) = Cluster::start(&work.dir("")) else { return };
     requeued_tasks(&work, &cluster);
     a_stopped_task(&work, &cluster);

@@ -80,6 +80,11 @@ impl Running {
         }
     }
 
+    /// Time since its start.
+    pub(crate) fn age(&self) -> Duration {
+        self.start.elapsed()
+    }
+
     /// Its process.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()

@@ -1,9 +1,11 @@
-//! SIGINT, SIGTERM and SIGUSR1 ask the work to stop; finished shards stay, and the same command
-//! resumes. Slurm sends TERM twice: only a second SIGINT (Ctrl-C) ends the process at once.
+//! SIGTERM and SIGUSR1 ask the work to stop soon: shards in progress may be finished, for some seconds. A second one asks
+//! it to stop now, and so does SIGINT (Ctrl-C). Finished shards stay, and the same command resumes. A second SIGINT ends
+//! the process at once.
 
 use packhorse_core::{Cancel, Error, Result};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::flag;
+use signal_hook::iterator::Signals;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -15,10 +17,30 @@ pub(crate) fn cancel() -> Result<Cancel> {
     // In this order: the first SIGINT finds `pressed` still unset.
     flag::register_conditional_shutdown(SIGINT, 130, pressed.clone()).map_err(failed)?;
     flag::register(SIGINT, pressed).map_err(failed)?;
-    for signal in [SIGINT, SIGTERM, SIGUSR1] {
-        flag::register(signal, stop.clone()).map_err(failed)?;
+    flag::register(SIGINT, stop.clone()).map_err(failed)?;
+    let cancel = Cancel::from_flag(stop);
+    let signals = Signals::new([SIGTERM, SIGUSR1]).map_err(failed)?;
+    let asked = cancel.clone();
+    std::thread::spawn(move || listen(signals, &asked));
+    Ok(cancel)
+}
+
+/// How long shards in progress may go on. Schedulers wait at least 10 s between SIGTERM and SIGKILL.
+const FINISH: Duration = Duration::from_secs(4);
+
+fn listen(mut signals: Signals, cancel: &Cancel) {
+    for _ in signals.forever() {
+        if cancel.is_requested() {
+            cancel.cancel();
+            continue;
+        }
+        cancel.cancel_soon();
+        let cancel = cancel.clone();
+        std::thread::spawn(move || {
+            std::thread::sleep(FINISH);
+            cancel.cancel();
+        });
     }
-    Ok(Cancel::from_flag(stop))
 }
 
 /// The interval of checks for a request to stop.
@@ -40,7 +62,7 @@ pub(crate) fn end_soon(cancel: &Cancel, last: impl FnOnce() -> i32 + Send + 'sta
 pub(crate) fn on_stop(cancel: &Cancel, then: impl FnOnce() + Send + 'static) {
     let cancel = cancel.clone();
     std::thread::spawn(move || {
-        while !cancel.is_cancelled() {
+        while !cancel.is_requested() {
             std::thread::sleep(LOOK);
         }
         then();

@@ -36,7 +36,7 @@ mod values;
 
 pub use arrow_schema::{DataType, Field, Schema, SchemaRef};
 pub use byte_budget::{ByteBudget, ByteShare, HeldBytes};
-pub use cancel::Cancel;
+pub use cancel::{Cancel, LargeStep};
 pub use checksum::{Crc32c, crc32c};
 pub use codec::Codec;
 pub use contain::{contain, is_contained, silence_contained};

@@ -211,7 +211,7 @@ impl PackRun<'_> {
     fn shard(&self, shard: &ShardFrame, feeds: &Feeds) -> Result<(Receipt, bool)> {
         let (mut attempts, mut told) = (0, (0, 0));
         loop {
-            self.packer.cancel.check()?;
+            let _step = self.packer.cancel.large_step()?;
             match self.attempt(shard, feeds, &mut told) {
                 Ok((receipt, reused)) => {
                     self.announce(&receipt, reused);
