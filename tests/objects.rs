@@ -10,11 +10,13 @@ mod common {
     pub(crate) mod bytes;
     pub(crate) mod corpus;
     pub(crate) mod process;
+    pub(crate) mod proxy;
     pub(crate) mod tree;
     pub(crate) mod work;
 }
 
 use common::process::{Program, packhorse};
+use common::proxy::Proxy;
 use common::tree::{Tree, assert_equal, tree};
 use common::work::{Work, text};
 use packhorse::storage::{RemoteOptions, Stores};
@@ -74,7 +76,7 @@ impl Moto {
         let python = packhorse_testkit::external::python()?;
         let known = Command::new(&python).args(["-c", "import moto.server"]).stderr(Stdio::null()).status().unwrap();
         if !known.success() {
-            packhorse_testkit::external::skip("moto is not installed (tests/interop/requirements.txt)");
+            packhorse_testkit::external::skip("moto is not installed (tests/interop/requirements-heavy.txt)");
             return None;
         }
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -139,6 +141,31 @@ fn with_servers(test: impl Fn(&dyn Server)) {
     test(&InProcess::new());
     if let Some(moto) = Moto::new() {
         test(&moto);
+    }
+}
+
+/// A server behind a proxy that fails.
+struct Failing<'a> {
+    server: &'a dyn Server,
+    proxy: Proxy,
+}
+
+impl<'a> Failing<'a> {
+    fn new(server: &'a dyn Server, percent: u64) -> Self {
+        let endpoint = &server.settings()["AWS_ENDPOINT_URL"];
+        Self { server, proxy: Proxy::new(endpoint.strip_prefix("http://").unwrap(), percent) }
+    }
+}
+
+impl Server for Failing<'_> {
+    fn settings(&self) -> BTreeMap<String, String> {
+        let mut settings = self.server.settings();
+        settings.insert("AWS_ENDPOINT_URL".into(), format!("http://{}", self.proxy.address));
+        settings
+    }
+
+    fn unfinished(&self) -> Option<usize> {
+        self.server.unfinished()
     }
 }
 
@@ -262,7 +289,7 @@ fn a_plan_in_a_bucket_is_filled_in_parts() {
 fn killed_jobs_go_on_in_a_bucket() {
     let kills: u32 = std::env::var("PACKHORSE_KILLS").map_or(6, |n| n.parse().unwrap());
     with_servers(|server| {
-        let work = Work::new(300, 60);
+        let work = Work::large(15);
         let out = Path::new("s3://bucket/killed");
         at(server, work.pack(Path::new("s3://bucket/warm"), &[])).succeed();
         let took = at(server, work.pack(Path::new("s3://bucket/measured"), &[])).succeed().took;
@@ -290,7 +317,7 @@ fn killed_jobs_go_on_in_a_bucket() {
             assert_eq!(run(server, &["clean", "s3://bucket"]).code(), 0);
             assert_eq!(server.unfinished(), Some(0));
         }
-        println!("{killed} kills, up to {most} unfinished uploads, all gone");
+        println!("{killed} kills, up to {most} unfinished uploads, which are gone");
     });
 }
 
@@ -363,4 +390,26 @@ fn what_a_bucket_cannot_take_is_refused_by_name() {
     assert!(nowhere.code() != 0 && nowhere.said.contains("s3://no-such-bucket"), "{nowhere:?}");
     let web = at(&moto, work.pack(Path::new("http://127.0.0.1:9/x"), &[])).run();
     assert!(web.code() == 8 && web.said.contains("can only be read"), "{web:?}");
+}
+
+#[test]
+fn a_server_that_fails_often_changes_nothing() {
+    with_servers(|server| {
+        let work = Work::large(24);
+        let mut requests = Vec::new();
+        for percent in [0, 20, 40] {
+            let failing = Failing::new(server, percent);
+            let out = PathBuf::from(format!("s3://bucket/failing-{percent}"));
+            let ended = at(&failing, work.pack(&out, &[])).run();
+            assert_eq!(ended.code(), 0, "{percent} %: {ended:?}");
+            let (sent, faults) = failing.proxy.counts();
+            assert!((faults > 0) == (percent > 0), "{faults} of {sent} at {percent} %");
+            requests.push(sent);
+            let verified = run(&failing, &["verify", text(&out), "--full"]);
+            assert_eq!(verified.code(), 0, "{percent} %: {verified:?}");
+            assert_equal(&work.whole, &objects(server, &out), "behind a server that fails");
+            println!("{percent} %: {faults} faults in {sent} requests");
+        }
+        assert!(requests[1] <= 2 * requests[0], "{requests:?}");
+    });
 }

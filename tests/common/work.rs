@@ -44,6 +44,19 @@ impl Work {
         work
     }
 
+    /// Packs `count` files of 4 MiB into shards of three, undisturbed: large enough to be uploaded in parts.
+    pub(crate) fn large(count: u32) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let input = dir.path().join("large");
+        std::fs::create_dir(&input).unwrap();
+        for n in 0..count {
+            let mut bytes = vec![0; 4 << 20];
+            blake3::Hasher::new().update(&n.to_le_bytes()).finalize_xof().fill(&mut bytes);
+            std::fs::write(input.join(format!("{n:04}.bin")), bytes).unwrap();
+        }
+        Self::undisturbed(dir, input, &["--to", "webdataset", "--samples-per-shard", "3"])
+    }
+
     fn undisturbed(dir: TempDir, input: PathBuf, wanted: &[&str]) -> Self {
         let wanted = wanted.iter().map(|word| (*word).to_owned()).collect();
         let mut work = Self { dir, input, wanted, whole: Tree::new(), took: Duration::ZERO };

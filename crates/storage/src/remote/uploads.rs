@@ -159,7 +159,7 @@ impl RemoteObject {
         loop {
             let tried = async {
                 let mut answer = self.wire.send_within(request().await?, more).await?;
-                let body = answer.words().await;
+                let body = answer.whole().await?;
                 done(answer.reply, body)
             };
             let failure = match timeout_at(budget.deadline(), tried).await {

@@ -19,6 +19,9 @@ const REDIRECTS: usize = 5;
 /// The most bytes read of an error's body.
 const WORDS: usize = 8 << 10;
 
+/// The most bytes of an answer to a request that writes.
+const LONGEST: usize = 16 << 20;
+
 /// The client of all requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Wire {
@@ -101,6 +104,18 @@ impl Answer {
         let chunk =
             timeout(self.idle, self.response.chunk()).await.map_err(|_| stalled("the next bytes", self.idle))?;
         chunk.map_err(|e| Failure::again(format!("the connection broke: {}", root(&e))))
+    }
+
+    /// The whole body as text.
+    pub(crate) async fn whole(&mut self) -> Result<String, Failure> {
+        let mut body = Vec::new();
+        while let Some(chunk) = self.chunk().await? {
+            body.extend_from_slice(&chunk);
+            if body.len() > LONGEST {
+                return Err(Failure::refused("the server's answer is too long"));
+            }
+        }
+        Ok(String::from_utf8_lossy(&body).into_owned())
     }
 
     /// The beginning of the body as text, as far as it arrives.
