@@ -2,13 +2,18 @@
 //! That every command line parses is tested beside the parser (`crates/cli/src/pages.rs`).
 #![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
 
+use common::moto::Moto;
 use packhorse_testkit::external;
 use packhorse_testkit::pages::{blocks, pages};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+#[expect(dead_code, reason = "every test takes a part of what they share")]
+mod common {
+    pub(crate) mod moto;
+}
 mod snippets;
 
 fn root() -> &'static Path {
@@ -143,9 +148,10 @@ fn programs(dir: &Path) {
     }
 }
 
-fn bash(script: &str, dir: &Path, programs: &Path) {
+fn bash(script: &str, dir: &Path, programs: &Path, settings: &BTreeMap<String, String>) {
     let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
-    let output = Command::new("bash").args(["-euc", script]).current_dir(dir).env("PATH", path).output().unwrap();
+    let output =
+        Command::new("bash").args(["-euc", script]).current_dir(dir).env("PATH", path).envs(settings).output().unwrap();
     assert!(output.status.success(), "{script}\n{}", String::from_utf8_lossy(&output.stderr));
 }
 
@@ -207,11 +213,16 @@ fn the_commands_of_readme_run() {
             let Some(tokenizer) = &tokenizer else { continue };
             std::fs::write(work.join("tokenizer.json"), zstd::decode_all(&**tokenizer).unwrap()).unwrap();
         }
+        let server = if block.contains("s3://") { Moto::new() } else { None };
+        if block.contains("s3://") && server.is_none() {
+            continue;
+        }
+        let settings = server.as_ref().map(Moto::settings).unwrap_or_default();
         // A file of CMS with muons is too large for a test.
         let lines = block.lines().filter(|line| !line.contains("events.root"));
         let script = lines.collect::<Vec<_>>().join("\n").replace("--count 1000 ", "--count 40 ");
-        bash(&inputs(&script), &work, &bin);
-        bash(&script, &work, &bin);
+        bash(&inputs(&script), &work, &bin, &settings);
+        bash(&script, &work, &bin, &settings);
         datasets += sealed(&work);
     }
     assert!(datasets >= 5, "README's commands sealed only {datasets} datasets");

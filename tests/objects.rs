@@ -9,12 +9,14 @@
 mod common {
     pub(crate) mod bytes;
     pub(crate) mod corpus;
+    pub(crate) mod moto;
     pub(crate) mod process;
     pub(crate) mod proxy;
     pub(crate) mod tree;
     pub(crate) mod work;
 }
 
+use common::moto::Moto;
 use common::process::{Program, packhorse};
 use common::proxy::Proxy;
 use common::tree::{Tree, assert_equal, tree};
@@ -22,11 +24,8 @@ use common::work::{Work, text};
 use packhorse::storage::{RemoteOptions, Stores};
 use packhorse_core::{FileKind, Store};
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 const KILLED: i32 = 128 + 9;
 
@@ -65,73 +64,13 @@ impl Server for InProcess {
     }
 }
 
-/// A server of moto, until dropped.
-struct Moto {
-    child: Child,
-    address: String,
-}
-
-impl Moto {
-    fn new() -> Option<Self> {
-        let python = packhorse_testkit::external::python()?;
-        let known = Command::new(&python).args(["-c", "import moto.server"]).stderr(Stdio::null()).status().unwrap();
-        if !known.success() {
-            packhorse_testkit::external::skip("moto is not installed (tests/interop/requirements-heavy.txt)");
-            return None;
-        }
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let address = free.to_string();
-        let mut command = Command::new(python);
-        command.args(["-m", "moto.server", "-H", "127.0.0.1", "-p", &free.port().to_string()]);
-        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let moto = Self { child, address };
-        for _ in 0..1200 {
-            if TcpStream::connect(&moto.address).is_ok() {
-                assert!(moto.request("PUT", "/bucket").starts_with("HTTP/1.1 200"));
-                return Some(moto);
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        panic!("moto does not answer");
-    }
-
-    /// The answer to an unsigned request, with its headers.
-    fn request(&self, method: &str, path: &str) -> String {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        let head = format!(
-            "{method} {path} HTTP/1.1\r\nHost: {}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
-            self.address
-        );
-        stream.write_all(head.as_bytes()).unwrap();
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).unwrap();
-        String::from_utf8_lossy(&answer).into_owned()
-    }
-}
-
 impl Server for Moto {
     fn settings(&self) -> BTreeMap<String, String> {
-        let endpoint = format!("http://{}", self.address);
-        let settings = [
-            ("AWS_ENDPOINT_URL", endpoint.as_str()),
-            ("AWS_REGION", "us-east-1"),
-            ("AWS_ACCESS_KEY_ID", "key"),
-            ("AWS_SECRET_ACCESS_KEY", "secret"),
-        ];
-        settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
+        self.settings()
     }
 
     fn unfinished(&self) -> Option<usize> {
-        let answer = self.request("GET", "/bucket?uploads");
-        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-        Some(answer.matches("<Upload>").count())
-    }
-}
-
-impl Drop for Moto {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        Some(self.unfinished())
     }
 }
 
@@ -338,18 +277,18 @@ fn unfinished_uploads_are_found_and_dropped() {
         upload
     };
     let (one, two) = (begin("s3://bucket/a/x & y.tar"), begin("s3://bucket/b/x.tar"));
-    assert_eq!(moto.unfinished(), Some(2));
+    assert_eq!(moto.unfinished(), 2);
     let cleaned = at(&moto, packhorse(&["clean", "s3://bucket/a", "--json"])).succeed();
     assert!(cleaned.printed.contains("\"removed\": 1"), "{cleaned:?}");
-    assert_eq!(moto.unfinished(), Some(1));
+    assert_eq!(moto.unfinished(), 1);
     let error = one.sync_and_close().unwrap_err();
     assert!(error.to_string().contains("s3://bucket/a/x & y.tar"), "{error}");
     two.sync_and_close().unwrap();
-    assert_eq!(moto.unfinished(), Some(0));
+    assert_eq!(moto.unfinished(), 0);
     assert_eq!(stores.stat(Path::new("s3://bucket/b/x.tar"), true).unwrap().size, 20 << 20);
     // Dropped by its own process.
     drop(begin("s3://bucket/c"));
-    assert_eq!(moto.unfinished(), Some(0));
+    assert_eq!(moto.unfinished(), 0);
 }
 
 #[test]

@@ -47,7 +47,7 @@ impl Proxy {
                     break;
                 }
                 let (client, shared, server) = (client.unwrap(), shared.clone(), server.clone());
-                // A client that is gone is no fault of the proxy.
+                // Clients may break off.
                 thread::spawn(move || drop(one(client, &server, percent, &shared)));
             }
         });
@@ -78,9 +78,7 @@ fn one(mut client: TcpStream, server: &str, percent: u64, counts: &Counts) -> st
     }
     match fault {
         Fault::Nothing => client.write_all(&answer(server, &request)?),
-        Fault::Refused => {
-            client.write_all(b"HTTP/1.1 503 Slow Down\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-        }
+        Fault::Refused => client.write_all(b"HTTP/1.1 503 Slow Down\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"),
         Fault::LostRequest => Ok(()),
         Fault::LostAnswer => answer(server, &request).map(drop),
         Fault::CutAnswer => {
