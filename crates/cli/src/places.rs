@@ -6,7 +6,7 @@ use packhorse_storage::Location;
 use std::path::{Path, PathBuf};
 
 /// The arguments that are locations: their commands take URLs too.
-const LOCATIONS: [(&str, &str); 15] = [
+const LOCATIONS: [(&str, &str); 16] = [
     ("cat", "path"),
     ("clean", "dir"),
     ("head", "path"),
@@ -17,6 +17,7 @@ const LOCATIONS: [(&str, &str); 15] = [
     ("plan", "input"),
     ("plan", "out"),
     ("repair", "path"),
+    ("resume", "out"),
     ("seal", "dir"),
     ("stage", "dataset"),
     ("stat", "path"),

@@ -13,10 +13,10 @@ use packhorse_dataset::{
     Digest, FieldRecord, FileRecord, INDEX_SUFFIX, MANIFEST, Manifest, PLAN, PlanReader, RECEIPT_SUFFIX, Receipt,
     SKIPPED, ShardFrame, ShardRecord, SplitRecord, decode_index,
 };
-use packhorse_storage::Staging;
+use packhorse_storage::{Location, Staging};
 use packhorse_transform::Transform;
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Seals the dataset in the folder `out`: writes companions, the list of skipped samples and the manifest. If a
@@ -79,9 +79,7 @@ pub(crate) fn seal_if_complete(
         return Err(Error::config(message).in_input(out.display()));
     }
     let plan = open_plan(&**store, out)?;
-    // Parts are filled in plan order, so the last shards are the first ones to be missing.
-    let receipt = |shard: &ShardFrame| out.join(format!("{}{RECEIPT_SUFFIX}", shard.name));
-    if plan.shards().iter().rev().any(|shard| store.stat(&receipt(shard), true).is_err_and(|e| e.is_not_found())) {
+    if lacks_receipts(&**store, out, &plan)? {
         return Ok(None);
     }
     let receipts = match receipts(&**store, out, &plan) {
@@ -100,6 +98,18 @@ pub(crate) fn seal_if_complete(
         }
         Err(e) => sealed_with(&**store, out, &receipts).map(Some).ok_or(e),
     }
+}
+
+/// Whether a receipt is missing; a look that costs little, before all of them are read.
+fn lacks_receipts(store: &dyn Store, out: &Path, plan: &PlanReader) -> Result<bool> {
+    let name = |shard: &ShardFrame| PathBuf::from(format!("{}{RECEIPT_SUFFIX}", shard.name));
+    if Location::url(out).is_some() {
+        let names: BTreeSet<PathBuf> = store.list(out)?.into_iter().collect();
+        return Ok(plan.shards().iter().any(|shard| !names.contains(&name(shard))));
+    }
+    // Parts are filled in plan order, so the last shards are the first ones to be missing.
+    let is_missing = |shard: &ShardFrame| store.stat(&out.join(name(shard)), true).is_err_and(|e| e.is_not_found());
+    Ok(plan.shards().iter().rev().any(is_missing))
 }
 
 /// The manifest of the dataset in `out`, if it is sealed with these receipts.

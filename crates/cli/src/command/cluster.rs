@@ -8,9 +8,10 @@ use crate::outcome::{counted, success};
 use crate::planning::{Planning, Work};
 use packhorse_core::{Error, Kind, Result};
 use packhorse_pack::OnError;
+use packhorse_storage::Location;
 use serde_json::json;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 pub(super) fn slurm(context: &CommandContext<'_>, args: &Slurm) -> Result<ExitCode> {
@@ -145,9 +146,8 @@ fn job(
     flags: Vec<String>,
     most: u32,
 ) -> Result<Option<ArrayJob>> {
-    let program = std::env::current_exe().map_err(|e| Error::io("find packhorse's own path", e))?;
-    let out = std::path::absolute(out)
-        .map_err(|e| Error::io("find the folder's absolute path", e).in_input(out.display()))?;
+    let program = program()?;
+    let out = Location::absolute(out);
     let mut watch = context.session().watch(&out)?;
     let mut plan = watch.look()?;
     let mut job = ArrayJob {
@@ -175,6 +175,17 @@ fn job(
         return Ok(None);
     }
     Ok(Some(job))
+}
+
+/// The path of packhorse for tasks. Within Python it is that of the command `packhorse` in `PATH`.
+fn program() -> Result<PathBuf> {
+    let own = std::env::current_exe().map_err(|e| Error::io("find packhorse's own path", e))?;
+    if own.file_stem().is_some_and(|name| name == "packhorse") {
+        return Ok(own);
+    }
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&folders).map(|folder| folder.join("packhorse")).find(|path| path.is_file());
+    found.ok_or_else(|| Error::config("the command packhorse is not in PATH, so tasks could not be given its path"))
 }
 
 fn described(job: &ArrayJob) -> serde_json::Value {
