@@ -116,8 +116,9 @@ pub(crate) struct PodPack {
     #[arg(long, value_name = "IMAGE")]
     pub(crate) container: String,
 
-    /// A persistent volume claim, and the folder where pods mount it; the same one where this command runs
-    #[arg(long, value_name = "NAME=FOLDER", required = true, value_parser = claim)]
+    /// A persistent volume claim, and the folder where pods mount it; the same one where this command runs. None is needed
+    /// where inputs and output are in an object store
+    #[arg(long, value_name = "NAME=FOLDER", value_parser = claim)]
     pub(crate) claim: Vec<(String, String)>,
 
     /// The Job's namespace

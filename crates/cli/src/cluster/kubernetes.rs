@@ -156,5 +156,7 @@ mod tests {
         ] {
             assert!(text.contains(lines), "{lines}\n{text}");
         }
+        let text = manifest(&job(&[1]), &Pods { claims: &[], namespace: None, ..pods });
+        assert!(text.contains("volumes: []\n") && text.contains("volumeMounts: []\n"), "{text}");
     }
 }
