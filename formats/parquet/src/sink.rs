@@ -103,23 +103,16 @@ impl Groups for Shard {
         if self.open.len() != leaves.len() {
             return Err(Error::bug("the columns to write differ from the schema"));
         }
-        let encode = |(writer, leaf): (&mut ArrowColumnWriter, ArrowLeafColumn)| writer.write(&leaf);
-        self.open.par_iter_mut().zip(leaves).try_for_each(encode).map_err(parquet_error)?;
-        if then == Then::End { self.end_group() } else { Ok(()) }
-    }
-
-    fn end(&mut self) -> Result<u64> {
-        self.file.finish().map_err(parquet_error)?;
-        let bytes = self.file.bytes_written() as u64;
-        self.file.inner_mut().flush().context("write")?;
-        Ok(bytes)
-    }
-}
-
-impl Shard {
-    fn end_group(&mut self) -> Result<()> {
+        if then == Then::More {
+            let encode = |(writer, leaf): (&mut ArrowColumnWriter, ArrowLeafColumn)| writer.write(&leaf);
+            return self.open.par_iter_mut().zip(leaves).try_for_each(encode).map_err(parquet_error);
+        }
+        let encode = |(mut writer, leaf): (ArrowColumnWriter, ArrowLeafColumn)| {
+            writer.write(&leaf)?;
+            writer.close()
+        };
         let writers = std::mem::take(&mut self.open);
-        let chunks: Result<Vec<ArrowColumnChunk>, _> = writers.into_par_iter().map(ArrowColumnWriter::close).collect();
+        let chunks: Result<Vec<ArrowColumnChunk>, _> = writers.into_par_iter().zip(leaves).map(encode).collect();
         let mut group = self.file.next_row_group().map_err(parquet_error)?;
         for chunk in chunks.map_err(parquet_error)? {
             chunk.append_to_row_group(&mut group).map_err(parquet_error)?;
@@ -127,6 +120,13 @@ impl Shard {
         group.close().map_err(parquet_error)?;
         self.groups += 1;
         Ok(())
+    }
+
+    fn end(&mut self) -> Result<u64> {
+        self.file.finish().map_err(parquet_error)?;
+        let bytes = self.file.bytes_written() as u64;
+        self.file.inner_mut().flush().context("write")?;
+        Ok(bytes)
     }
 }
 
