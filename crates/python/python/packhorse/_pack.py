@@ -109,7 +109,7 @@ def pack(
 ) -> Packed:
     """Packs `source` into the dataset `out`, of the format `to`.
 
-    `source` is a path or several (folders, files, datasets): then the settings are those of docs/settings.md, with `_` for
+    `source` is a path or several (folders, files, datasets), also `s3://bucket/prefix`, and so may be `out`: then the settings are those of docs/settings.md, with `_` for
     `-`, and the same call continues after an interruption. Or it is an iterable of dictionaries, such as a generator: then
     samples are written in their order (see `Writer`), and an interrupted call leaves nothing and has to begin again.
 
@@ -174,8 +174,8 @@ def stat(place: Path) -> dict[str, Any]:
 
 
 def _there(place: Path) -> None:
-    """Raises an error if there is nothing at `place`."""
-    if not os.path.exists(place):
+    """Raises an error if there is nothing at the path `place`. What is at a URL the command finds out."""
+    if "://" not in os.fspath(place) and not os.path.exists(place):
         text = f"{os.fspath(place)}: no such file or folder"
         facts = {"kind": "config", "code": "no-such-file", "message": "no such file or folder", "input": os.fspath(place)}
         raise MissingFileError(text, **facts)
