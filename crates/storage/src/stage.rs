@@ -15,6 +15,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
+use tempfile::TempDir;
 
 /// A file under its final name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +37,8 @@ pub struct Stage {
     files: Vec<Staged>,
     /// Whether files are uploaded to `out` instead of written below `dir` and renamed.
     objects: bool,
+    /// In an object store, the folder of files that are written by their path, once there is one.
+    by_path: Option<TempDir>,
 }
 
 struct Staged {
@@ -48,8 +51,15 @@ struct Staged {
 
 impl Stage {
     /// An empty group in the folder `dir`, for files of `out` whose names start with `stem`.
-    pub(crate) fn new(store: Arc<dyn Store>, out: PathBuf, dir: PathBuf, stem: &str, objects: bool) -> Self {
-        Self { store, out, dir, stem: stem.to_owned(), files: Vec::new(), objects }
+    pub(crate) fn new(store: Arc<dyn Store>, out: PathBuf, dir: PathBuf, stem: &str) -> Self {
+        Self { store, out, dir, stem: stem.to_owned(), files: Vec::new(), objects: false, by_path: None }
+    }
+
+    /// An empty group of objects below `out`; temporary files go to the folder `dir`.
+    pub(crate) fn of_objects(store: Arc<dyn Store>, out: PathBuf, dir: PathBuf, stem: &str) -> Self {
+        let mut stage = Self::new(store, out, dir, stem);
+        stage.objects = true;
+        stage
     }
 
     /// Writes `bytes` as the file with `suffix`.
@@ -99,12 +109,13 @@ impl Stage {
 
     /// The same of a file that was written by its path.
     fn settle_path(&self, staged: &Staged) -> Result<(Published, Option<Box<dyn StoreFile>>)> {
-        let path = self.dir.join(flat(&staged.name));
-        if self.objects {
+        if let Some(folder) = &self.by_path {
             let mut upload = self.upload(&staged.name, false)?;
+            let path = folder.path().join(flat(&staged.name));
             let published = self.digest(&staged.name, &path, &mut upload)?;
             return Ok((published, Some(upload)));
         }
+        let path = self.dir.join(flat(&staged.name));
         self.store.sync_file(&path)?;
         let published = match staged.known {
             Some((blake3, bytes)) => Published { name: staged.name.clone(), bytes, blake3 },
@@ -209,7 +220,18 @@ impl Outlet for Stage {
     }
 
     fn path(&mut self, suffix: &str) -> Result<PathBuf> {
-        Ok(self.add(suffix, None))
+        let path = self.add(suffix, None);
+        if !self.objects {
+            return Ok(path);
+        }
+        let folder = match &self.by_path {
+            Some(folder) => folder,
+            None => {
+                let folder = tempfile::Builder::new().prefix("packhorse-").tempdir_in(&self.dir);
+                self.by_path.insert(folder.context("create a folder for temporary files")?)
+            }
+        };
+        Ok(folder.path().join(path.file_name().unwrap_or_default()))
     }
 
     fn patchable(&mut self, suffix: &str) -> Result<Box<dyn PatchableWriter>> {
@@ -264,6 +286,8 @@ impl ScratchFile for Unnamed {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        clear_group(&*self.store, &self.dir);
+        if !self.objects {
+            clear_group(&*self.store, &self.dir);
+        }
     }
 }

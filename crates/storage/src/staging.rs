@@ -17,12 +17,11 @@
 
 use crate::owner::{Owner, own_name, owner};
 use crate::{Location, Published, Stage};
-use packhorse_core::{Context, Error, FileKind, Result, Store};
+use packhorse_core::{Error, FileKind, Result, Store};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tempfile::TempDir;
 
 const FOLDER: &str = ".staging";
 
@@ -38,8 +37,8 @@ pub struct Staging {
     out: PathBuf,
     dir: PathBuf,
     next: AtomicU64,
-    /// The local folder of temporary files, if `out` is in an object store.
-    temporary: Option<TempDir>,
+    /// Whether `out` is in an object store; then `dir` is the system's folder of temporary files.
+    objects: bool,
 }
 
 impl Staging {
@@ -53,23 +52,21 @@ impl Staging {
         out.join(REPLACING)
     }
 
-    /// Durably creates the folder `out` if needed, and a staging folder in it. For `s3://…` it creates a local folder
-    /// for temporary files, below that of the system (`TMPDIR`).
+    /// Durably creates the folder `out` if needed, and a staging folder in it. For `s3://…` it creates nothing, and
+    /// temporary files go to the system's folder (`TMPDIR`).
     ///
     /// Errors: `Unsupported` if `out` is a URL of another kind; `Config` if `.staging` is a symbolic link; `Environment`.
     pub fn open(store: Arc<dyn Store>, out: &Path) -> Result<Self> {
         if Location::holds_objects(out)? {
-            let temporary = tempfile::Builder::new().prefix("packhorse-").tempdir();
-            let temporary = temporary.context("create a folder for temporary files")?;
-            let (out, dir) = (out.to_owned(), temporary.path().to_owned());
-            return Ok(Self { store, out, dir, next: AtomicU64::new(0), temporary: Some(temporary) });
+            let (out, dir) = (out.to_owned(), std::env::temp_dir());
+            return Ok(Self { store, out, dir, next: AtomicU64::new(0), objects: true });
         }
         let new: Vec<&Path> = out.ancestors().take_while(|dir| store.stat(dir, true).is_err()).collect();
         store.create_dir(out)?;
         let below = store.beneath(root(out))?.unwrap_or_else(|| Arc::clone(&store));
         let dir = out.join(FOLDER).join(own_name());
         // From here on, drop cleans up.
-        let staging = Self { store: below, out: out.to_owned(), dir, next: AtomicU64::new(0), temporary: None };
+        let staging = Self { store: below, out: out.to_owned(), dir, next: AtomicU64::new(0), objects: false };
         make(&*staging.store, &staging.dir)?;
         drop(staging.store.create(&staging.dir.join(MARK))?);
         for parent in new.iter().filter_map(|dir| dir.parent()) {
@@ -91,11 +88,10 @@ impl Staging {
     /// The cleanup that drop would do, for a process about to exit without dropping.
     pub fn abandon(&self) -> impl FnOnce() + Send + use<> {
         let (store, out, dir) = (Arc::clone(&self.store), self.out.clone(), self.dir.clone());
-        let temporary = self.temporary.is_some();
+        let objects = self.objects;
         move || {
-            if temporary {
-                // A folder that can't be removed now is the system's to clean.
-                return drop(std::fs::remove_dir_all(dir));
+            if objects {
+                return;
             }
             // Retry once, in case a single call failed.
             if !clear(&*store, &dir) {
@@ -107,10 +103,12 @@ impl Staging {
 
     /// A group of files to publish together; their names start with `stem`.
     pub fn stage(&self, stem: &str) -> Result<Stage> {
+        if self.objects {
+            return Ok(Stage::of_objects(self.store.clone(), self.out.clone(), self.dir.clone(), stem));
+        }
         let dir = self.dir.join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
         self.store.create_dir(&dir)?;
-        let objects = self.temporary.is_some();
-        Ok(Stage::new(self.store.clone(), self.out.clone(), dir, stem, objects))
+        Ok(Stage::new(self.store.clone(), self.out.clone(), dir, stem))
     }
 
     /// Publishes one small file.
