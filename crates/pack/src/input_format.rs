@@ -1,5 +1,6 @@
 //! Which format reads a file, by its name; how a file is opened.
 
+use crate::read_windows::ReadWindows;
 use packhorse_core::{Error, FileKind, Format, Input, Registry, Result, Store};
 use packhorse_storage::{Compression, decompressed};
 use std::ffi::OsString;
@@ -106,6 +107,7 @@ pub(crate) fn main_file(registry: &Registry, store: &dyn Store, path: &Path) -> 
 /// Opens a file; a compressed one is read decompressed.
 pub(crate) fn open(store: &dyn Store, path: &Path, compression: Option<Compression>) -> Result<Box<dyn Input>> {
     let input = store.open(path)?;
+    let input = if input.pinned() { Box::new(ReadWindows::new(input)) } else { input };
     Ok(match compression {
         None => input,
         Some(compression) => decompressed(input, compression),

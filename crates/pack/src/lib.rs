@@ -42,6 +42,7 @@ mod part;
 mod plan;
 mod program_samples;
 mod read_ahead;
+mod read_windows;
 mod recipe;
 mod recorded_files;
 mod repair;
