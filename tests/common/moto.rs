@@ -28,14 +28,14 @@ impl Moto {
         command.args(["-m", "moto.server", "-H", "127.0.0.1", "-p", &free.port().to_string()]);
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let moto = Self { child, address };
-        for _ in 0..1200 {
-            if TcpStream::connect(&moto.address).is_ok() {
-                assert!(moto.request("PUT", "/bucket").starts_with("HTTP/1.1 200"));
-                return Some(moto);
-            }
+        let answers = || TcpStream::connect(&moto.address).is_ok();
+        let waited = |_| {
             std::thread::sleep(Duration::from_millis(50));
-        }
-        panic!("moto does not answer");
+            answers()
+        };
+        assert!(answers() || (0..1200).any(waited), "moto does not answer");
+        assert!(moto.request("PUT", "/bucket").starts_with("HTTP/1.1 200"));
+        Some(moto)
     }
 
     /// The client's settings, as environment variables.
