@@ -3,7 +3,7 @@
 //! Two servers that share no code stand for all others: `s3s-fs`, in this process, with the feature `s3-tests`; and moto,
 //! started with `PACKHORSE_PYTHON`. `PACKHORSE_KILLS` is the number of kills at random moments (6 where it is not set).
 #![cfg(feature = "remote")]
-#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "what goes wrong here fails the test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong here fails the test")]
 
 #[expect(dead_code, reason = "every test takes a part of what they share")]
 mod common {
