@@ -174,7 +174,7 @@ def stat(place: Path) -> dict[str, Any]:
 
 
 def _there(place: Path) -> None:
-    """Raises an error if there is nothing at the path `place`. What is at a URL the command finds out."""
+    """Raises an error if there is nothing at the path `place`. A URL is checked by the command itself."""
     if "://" not in os.fspath(place) and not os.path.exists(place):
         text = f"{os.fspath(place)}: no such file or folder"
         facts = {"kind": "config", "code": "no-such-file", "message": "no such file or folder", "input": os.fspath(place)}
