@@ -169,9 +169,9 @@ fn inputs(block: &str) -> String {
             commands += &format!("packhorse synth {made} --out {name}\n");
         }
     }
-    if block.contains("pack shards") {
-        commands +=
-            "packhorse synth images --count 12 --out photos\npackhorse pack photos --to webdataset --out shards\n";
+    if block.contains("pack shards") || block.contains("view shards") {
+        commands += "packhorse synth images --count 12 --out photos\n\
+                     packhorse pack photos --to webdataset --out shards --labels folders\n";
     }
     commands
 }

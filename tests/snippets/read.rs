@@ -36,6 +36,13 @@ fn reading() -> Result<()> {
     Ok(())
 }
 
+fn views() -> Result<()> {
+    let train = packhorse::open("shards")?.without_fold(1, 5, 7)?;
+    let cats = train.filter(&"cls == 3".parse()?)?.select(&["jpg", "cls"])?;
+    cats.write_view("cats")?;
+    Ok(())
+}
+
 fn text_to_tokens() -> Result<()> {
     let loader = packhorse::open_tokens("data/corpus")?.loader(64, 4096).seed(1234).build()?;
     for batch in loader {

@@ -4,10 +4,11 @@ use crate::bench_args::Bench;
 use crate::cluster_args::{Kubernetes, Pbs, Slurm};
 use crate::examples::{
     MERGE_EXAMPLES, ORDER_EXAMPLES, PACK_EXAMPLES, PLAN_EXAMPLES, REPAIR_EXAMPLES, SHORT_HELP, STAGE_EXAMPLES,
-    VERIFY_EXAMPLES,
+    VERIFY_EXAMPLES, VIEW_EXAMPLES,
 };
 use crate::exit;
 use crate::planning::{Pack, PlanArgs, Threads, Work};
+use crate::view_args::ViewFlags;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueHint};
 use packhorse_core::Consumer;
 use std::path::PathBuf;
@@ -80,6 +81,9 @@ pub(crate) enum Command {
     /// Copy a dataset, or a part of its shards, to a local disk or to memory
     #[command(after_help = STAGE_EXAMPLES)]
     Stage(Stage),
+    /// Choose samples and fields of a dataset, by keys, values or folds, as a dataset of a few KB that uses its shards
+    #[command(after_help = VIEW_EXAMPLES)]
+    View(ViewFlags),
     /// Pack by a job array of Slurm: print its script, or submit it
     #[command(subcommand)]
     Slurm(Slurm),

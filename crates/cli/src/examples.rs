@@ -84,6 +84,16 @@ Examples:
 Every file is checked by its digest and has its name when it is whole. Stopped or failed? Run the same command
 again: finished copies stay. Several at once, such as the tasks of a node, share the work.";
 
+pub(crate) const VIEW_EXAMPLES: &str = "\
+Examples:
+  packhorse view shards --out cats --where 'cls == 3 and json.width >= 256'
+  packhorse view shards --out test-1 --fold 1/5 --seed 7
+  packhorse view shards --out train-1 --without-fold 1/5 --seed 7
+  packhorse view shards --out some --keys keys.txt --select jpg,cls
+
+Flags that choose samples apply one after the other: --split, --keys or --numbers, --where, --fold. Readers open a view
+like a dataset.";
+
 #[cfg(feature = "gpu")]
 pub(crate) const BENCH_UPLOAD_EXAMPLES: &str = "\
 Examples:

@@ -25,6 +25,7 @@ mod signals;
 mod size;
 mod status_line;
 mod version;
+mod view_args;
 
 pub use exit::code;
 

@@ -6,7 +6,7 @@ use packhorse_storage::Location;
 use std::path::{Path, PathBuf};
 
 /// The arguments that are locations: their commands take URLs too.
-const LOCATIONS: [(&str, &str); 16] = [
+const LOCATIONS: [(&str, &str); 18] = [
     ("cat", "path"),
     ("clean", "dir"),
     ("head", "path"),
@@ -23,6 +23,8 @@ const LOCATIONS: [(&str, &str); 16] = [
     ("stat", "path"),
     ("status", "dir"),
     ("verify", "paths"),
+    ("view", "dir"),
+    ("view", "out"),
 ];
 
 /// The arguments that hold paths as text.

@@ -1,4 +1,4 @@
-//! packhorse's documents on disk, each versioned: plan, receipt, manifest, and member index.
+//! packhorse's documents on disk, each versioned: plan, receipt, manifest, member index, and view.
 //!
 //! This crate owns their bytes, digests and validity. It knows no shard format, starts no threads, and does not know
 //! how packing happens. `docs/documents.md` specifies the layouts for other tools.
@@ -6,12 +6,15 @@
 mod digest;
 mod index;
 mod manifest;
+mod own_digest;
 mod plan;
 mod plan_reader;
 mod plan_writer;
 mod receipt;
 mod schema;
+mod selection;
 mod text;
+mod view;
 
 pub use digest::{Digest, RootDigest};
 pub use index::{INDEX_SUFFIX, decode_index, encode_index};
@@ -23,4 +26,6 @@ pub use plan_reader::{Entries, PlanReader, ShardFrame};
 pub use plan_writer::PlanWriter;
 pub use receipt::{RECEIPT_SUFFIX, Receipt, SKIPPED, SkipRecord};
 pub use schema::FieldRecord;
+pub use selection::{SampleRun, decode_selection, encode_selection};
 pub use text::PathText;
+pub use view::{DatasetView, SELECTION, VIEW};

@@ -2,6 +2,7 @@
 //!
 //! Its last member, `blake3`, is the digest of all bytes before the line that holds it.
 
+use crate::own_digest::{own_digest_holds, with_own_digest};
 use crate::{Digest, FieldRecord, OmissionRecord, RootDigest, SinkRecord};
 use packhorse_core::{Code, Error, Kind, Limits, Result, Store};
 use serde::{Deserialize, Serialize};
@@ -189,13 +190,7 @@ impl Manifest {
 
     /// The document's bytes.
     pub fn encode(&self) -> Result<Vec<u8>> {
-        let bug = |e| Error::bug(format!("can't encode the manifest: {e}"));
-        let mut text = serde_json::to_string_pretty(self).map_err(bug)?;
-        text.truncate(text.trim_end_matches(['}', '\n']).len());
-        text.push_str(",\n");
-        let digest = Digest::of(text.as_bytes());
-        text.push_str(&format!("  \"blake3\": \"{digest}\"\n}}\n"));
-        Ok(text.into_bytes())
+        with_own_digest(self, "the manifest")
     }
 
     /// The content of the manifest file while another dataset's files replace its own.
@@ -234,13 +229,6 @@ impl Manifest {
         }
         root.finish()
     }
-}
-
-fn own_digest_holds(bytes: &[u8]) -> bool {
-    let Some(body) = bytes.strip_suffix(b"\"\n}\n") else { return false };
-    let Some((before, hex)) = body.len().checked_sub(64).and_then(|at| body.split_at_checked(at)) else { return false };
-    let Some(before) = before.strip_suffix(b"  \"blake3\": \"") else { return false };
-    hex == Digest::of(before).to_string().as_bytes()
 }
 
 #[cfg(test)]

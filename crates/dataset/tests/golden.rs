@@ -297,6 +297,18 @@ fn manifest() {
 }
 
 #[test]
+fn view() {
+    let runs = [SampleRun { shard: 1, first: 0, len: 1 }, SampleRun { shard: 0, first: 1, len: 1 }];
+    let fields = vec!["cls".into(), "jpg".into()];
+    let base = (2, Digest::of(b"the shards"));
+    let (view, selection) = DatasetView::new("../photos".into(), base, Some(fields), &runs);
+    golden("view.json", &view.encode().unwrap());
+    golden("selection.bin", &selection);
+    assert_eq!(DatasetView::decode(&stored("view.json")).unwrap(), view);
+    assert_eq!(decode_selection(&stored("selection.bin")).unwrap(), runs);
+}
+
+#[test]
 fn members() {
     let mut members = Members::new(vec!["cls".into(), "jpg".into()]);
     members.push_sample("cat/1");

@@ -1,6 +1,7 @@
 //! Checks third-party shards for what each reader (WebDataset, wids, DALI, Energon, …) would fail on.
 
 use crate::input_format::{NameRules, container, open};
+use crate::refuse_view::refuse_view;
 use crate::request_error::as_request_error;
 use crate::scan::companions;
 use packhorse_core::{Cancel, Consumer, Error, FileKind, Findings, Options, Registry, Result, Store};
@@ -97,6 +98,7 @@ fn shards(registry: &Registry, store: &dyn Store, paths: &[PathBuf]) -> Result<V
             shards.push(path.clone());
             continue;
         }
+        refuse_view(store, path)?;
         let mut inside = store.list(path)?;
         companions::take(registry, &mut inside);
         inside.retain(|name| is_shard(registry, name));

@@ -1,6 +1,7 @@
 //! The lengths and digests that sealed datasets recorded, to verify files that are read again.
 
 use crate::digest_file::digest_file;
+use crate::refuse_view::refuse_view;
 use packhorse_core::{Cancel, Code, Error, Kind, Limits, Result, Store};
 use packhorse_dataset::{Digest, FileRecord, MANIFEST, Manifest, PLAN, RECEIPT_SUFFIX, Receipt, ShardRecord};
 use std::collections::{BTreeMap, BTreeSet};
@@ -133,13 +134,17 @@ impl FirstReadCheck {
 
 /// The manifest in the folder `dir`; `None` if there is no sealed dataset. Other programs call files `dataset.json` too.
 ///
-/// Errors: `Incomplete` for a damaged manifest.
+/// Errors: `Incomplete` for a damaged manifest; `Config` for a view, which has no shards of its own.
 pub fn sealed_manifest(store: &dyn Store, dir: &Path) -> Result<Option<Manifest>> {
-    Manifest::read(store, dir).or_else(|e| match e.kind() {
+    let read = Manifest::read(store, dir).or_else(|e| match e.kind() {
         Kind::Content if is_of_another(store, dir)? => Ok(None),
         Kind::Content => Err(e.with_kind(Kind::Incomplete).in_input(dir.join(MANIFEST).display())),
         _ => Err(e),
-    })
+    })?;
+    if read.is_none() {
+        refuse_view(store, dir)?;
+    }
+    Ok(read)
 }
 
 /// Whether the `dataset.json` in `dir`, which is not a manifest, is of another program: it has no word of ours, and no

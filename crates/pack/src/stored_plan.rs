@@ -2,6 +2,7 @@
 
 use crate::parallel_map::parallel_map;
 use crate::plan::Plan;
+use crate::refuse_view::refuse_view;
 use crate::request_error::as_output_error;
 use packhorse_core::{Code, Error, Kind, Outlet, Result, Store};
 use packhorse_dataset::{Digest, MANIFEST, PLAN, PlanHeader, PlanReader, RECEIPT_SUFFIX, Receipt, ShardFrame};
@@ -62,12 +63,13 @@ fn has_begun(store: &dyn Store, out: &Path) -> Result<bool> {
 
 /// Opens the plan in the folder `out`. Errors: `Config` for a folder without a plan.
 pub(crate) fn open_plan(store: &dyn Store, out: &Path) -> Result<PlanReader> {
-    stored(store, out).map_err(|e| match e.is_not_found() {
-        true => Error::config("holds no plan")
-            .with_code(Code::NoPlan)
-            .hint("make one with `packhorse plan`")
-            .in_input(out.display()),
-        false => e,
+    stored(store, out).or_else(|e| match e.is_not_found() {
+        true => {
+            refuse_view(store, out)?;
+            let error = Error::config("holds no plan").with_code(Code::NoPlan);
+            Err(error.hint("make one with `packhorse plan`").in_input(out.display()))
+        }
+        false => Err(e),
     })
 }
 
@@ -101,6 +103,7 @@ fn refuse_strangers(store: &dyn Store, out: &Path, plan: &Plan) -> Result<()> {
     let ours = |name: &Path| name == Path::new(PLAN) || name == Path::new(".staging") || needed(name);
     match names.iter().find(|name| !ours(name)) {
         Some(stranger) if !names.iter().any(|name| name == Path::new(PLAN)) => {
+            refuse_view(store, out)?;
             let message = format!("is not empty (it holds {}) and has no plan", stranger.display());
             let error = Error::config(message).with_code(Code::OutputExists);
             Err(error.hint("give `out` an empty or a new folder").in_input(out.display()))

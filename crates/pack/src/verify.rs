@@ -7,6 +7,7 @@ use crate::duplicate_keys::duplicate_key_damages;
 use crate::input_format::{NameRules, container, main_file, open};
 use crate::program_samples::is_of_program;
 use crate::stored_plan::{open_plan, read_receipt};
+use crate::verify_view::verify_view;
 use packhorse_core::{
     Cancel, Code, Error, Event, FileKind, Kind, Limits, Members, Observer, Options, Registry, Result, Store, split_name,
 };
@@ -49,6 +50,16 @@ pub struct Verification {
     pub repairable: bool,
     /// For a staged part of a dataset: which dataset.
     pub part_of: Option<PartOf>,
+    /// For a view: the folder of its dataset.
+    pub base: Option<String>,
+}
+
+/// What all checks need.
+pub(crate) struct VerifyContext<'a> {
+    pub(crate) registry: &'a Registry,
+    pub(crate) store: &'a dyn Store,
+    pub(crate) observer: &'a dyn Observer,
+    pub(crate) cancel: &'a Cancel,
 }
 
 /// Compares the dataset in the folder `out` with its manifest. Damage is a result, not an error.
@@ -67,13 +78,18 @@ pub(crate) fn verify(
         Err(e) if e.is_not_found() => (PART, store.open(&out.join(PART))),
         opened => (MANIFEST, opened),
     };
-    let input = opened.map_err(|e| match e.is_not_found() {
-        true => Error::new(Kind::Incomplete, "is not sealed: it has no dataset.json")
-            .with_code(Code::NotSealed)
-            .hint("run `packhorse seal`, or check third-party shards with `for`")
-            .in_input(out.display()),
-        false => e,
-    })?;
+    let input = match opened {
+        Err(e) if e.is_not_found() => {
+            let context = VerifyContext { registry, store, observer, cancel };
+            return verify_view(&context, out, depth, jobs)?.ok_or_else(|| {
+                Error::new(Kind::Incomplete, "is not sealed: it has no dataset.json")
+                    .with_code(Code::NotSealed)
+                    .hint("run `packhorse seal`, or check third-party shards with `for`")
+                    .in_input(out.display())
+            });
+        }
+        opened => opened?,
+    };
     let planned = store.stat(&out.join(PLAN), true).is_ok();
     let manifest = match Manifest::decode(&input.read_all(Limits::default().blob)?) {
         Ok(manifest) => manifest,
@@ -98,7 +114,22 @@ pub(crate) fn verify(
     damages.sort();
     let (shards, samples) = (manifest.shards.len() as u64, manifest.samples);
     let part_of = manifest.part_of;
-    Ok(Verification { shards, samples, bytes, damages, repairable, part_of })
+    Ok(Verification { shards, samples, bytes, damages, repairable, part_of, base: None })
+}
+
+/// Checks the files in `manifest`, which are in the folder `out`. Returns the damage, and the bytes read.
+pub(crate) fn check_shards(
+    context: &VerifyContext<'_>,
+    out: &Path,
+    manifest: &Manifest,
+    depth: Depth,
+    jobs: usize,
+) -> Result<(Vec<Damage>, u64)> {
+    let VerifyContext { registry, store, observer, cancel } = *context;
+    let check = Verifier { registry, store, out, depth, observer, cancel, found: Mutex::default() };
+    check.run(manifest, jobs)?;
+    let Tally { damages, bytes } = check.found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok((damages, bytes))
 }
 
 /// The damage of the files in `manifest` that names and lengths show, sorted. Other files are not looked for.

@@ -6,15 +6,12 @@ use crate::fields::fields;
 use crate::fork::{self, Owned};
 use crate::values::sample;
 use crate::watch::abandonable;
-use packhorse::core::{Error, FieldType, Options};
+use packhorse::core::{FieldType, Options};
 use packhorse::read::{BatchDecoder, Column, LoaderOptions, OnError, OpenOptions, Reader, SampleBlock, Verify, Wants};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
-
-/// Samples whose keys are read at a time.
-const KEYS_AT_ONCE: u64 = 1 << 16;
 
 /// A dataset: see `packhorse/_dataset.py`, which owns the words for Python.
 #[pyclass(frozen, module = "packhorse._packhorse", name = "Dataset")]
@@ -38,24 +35,6 @@ impl PyDataset {
         };
         Arc::clone(self.reader.get_or_init(make))
     }
-}
-
-/// Calls `each` with the number and the key of every sample, in order.
-fn each_key(dataset: packhorse::read::Dataset, mut each: impl FnMut(u64, &str)) -> Result<(), Error> {
-    let samples = dataset.len();
-    let reader = Reader::new(dataset, Vec::new(), fork::read_options());
-    let (mut wants, mut block) = (Wants::default(), SampleBlock::default());
-    for from in (0..samples).step_by(KEYS_AT_ONCE as usize) {
-        let to = samples.min(from + KEYS_AT_ONCE);
-        reader.read(from..to, &mut wants, &mut block)?;
-        for (row, number) in (from..to).enumerate() {
-            if let Some(fault) = block.fault(row) {
-                return Err(fault.clone());
-            }
-            each(number, block.key(row).unwrap_or_default());
-        }
-    }
-    Ok(())
 }
 
 #[pymethods]
@@ -122,6 +101,34 @@ impl PyDataset {
         Ok(Self::of(py.detach(|| self.ours.subset(numbers))?, self.remote))
     }
 
+    fn select(&self, fields: Vec<String>) -> Result<Self> {
+        Ok(Self::of(self.ours.select(&fields)?, self.remote))
+    }
+
+    /// The samples that meet a condition.
+    fn filter(&self, py: Python<'_>, condition: &str) -> Result<Self> {
+        let (dataset, condition) = (self.ours.clone(), condition.parse()?);
+        Ok(Self::of(abandonable(py, move || dataset.filter(&condition))?, self.remote))
+    }
+
+    /// The samples in a fold.
+    fn fold(&self, py: Python<'_>, i: u32, folds: u32, seed: u64) -> Result<Self> {
+        let dataset = self.ours.clone();
+        Ok(Self::of(abandonable(py, move || dataset.fold(i, folds, seed))?, self.remote))
+    }
+
+    /// The samples in all other folds.
+    fn without_fold(&self, py: Python<'_>, i: u32, folds: u32, seed: u64) -> Result<Self> {
+        let dataset = self.ours.clone();
+        Ok(Self::of(abandonable(py, move || dataset.without_fold(i, folds, seed))?, self.remote))
+    }
+
+    /// Writes a view of these samples and fields; returns its root digest.
+    fn write_view(&self, py: Python<'_>, out: std::path::PathBuf) -> Result<String> {
+        let dataset = self.ours.clone();
+        Ok(abandonable(py, move || dataset.write_view(out))?.root.to_string())
+    }
+
     #[staticmethod]
     fn concat(datasets: Vec<PyRef<'_, Self>>) -> Result<Self> {
         let all: Vec<_> = datasets.iter().map(|dataset| dataset.ours.clone()).collect();
@@ -133,16 +140,8 @@ impl PyDataset {
     fn find(&self, py: Python<'_>, keys: Vec<String>) -> Result<(Vec<u64>, Vec<String>)> {
         let dataset = self.ours.clone();
         let find = move || {
-            let mut wanted: HashMap<&str, bool> = keys.iter().map(|key| (key.as_str(), false)).collect();
-            let mut numbers = Vec::new();
-            each_key(dataset, |number, key| {
-                if let Some(found) = wanted.get_mut(key) {
-                    *found = true;
-                    numbers.push(number);
-                }
-            })?;
-            let missing = keys.iter().filter(|key| wanted.get(key.as_str()) == Some(&false)).cloned().collect();
-            Ok::<_, Error>((numbers, missing))
+            let (numbers, missing) = dataset.find_keys(&keys)?;
+            Ok((numbers, missing.into_iter().map(str::to_owned).collect()))
         };
         abandonable(py, find)
     }
@@ -152,9 +151,10 @@ impl PyDataset {
         let dataset = self.ours.clone();
         let (all, ends) = abandonable(py, move || {
             let (mut all, mut ends) = (String::new(), Vec::new());
-            each_key(dataset, |_, key| {
+            dataset.each_key(|_, key| {
                 all.push_str(key);
                 ends.push(all.len());
+                Ok(())
             })?;
             Ok((all, ends))
         })?;

@@ -2,11 +2,12 @@
 
 use super::CommandContext;
 use super::plan::left_out;
+use super::view;
 use crate::args::{Cat, Dir, Head, Ls, Stat};
 use crate::outcome::{counted, done, print, success};
 use crate::size::show;
 use packhorse_core::{Error, FieldType, FileKind, KEY, Kind, Result};
-use packhorse_dataset::{FieldRecord, Manifest};
+use packhorse_dataset::{DatasetView, FieldRecord, Manifest};
 use packhorse_pack::{Columns, Preview};
 use serde_json::json;
 use std::io::{self, BufWriter, Write};
@@ -165,6 +166,11 @@ const SOURCES: usize = 30;
 fn dataset(context: &CommandContext<'_>, dir: &Path) -> Result<()> {
     let unsealed = "is not sealed: it has no dataset.json; run `packhorse seal`, or see `packhorse status`";
     let manifest = Manifest::read_part(&*context.store, dir)?;
+    if manifest.is_none()
+        && let Some(view) = DatasetView::read(&*context.store, dir)?
+    {
+        return view::stat(context, dir, &view);
+    }
     let manifest = manifest.ok_or_else(|| Error::new(Kind::Incomplete, unsealed).in_input(dir.display()))?;
     if context.style.json {
         return print(&String::from_utf8_lossy(&manifest.encode()?));

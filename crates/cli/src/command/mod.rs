@@ -14,6 +14,7 @@ mod trees;
 #[cfg(feature = "gpu")]
 mod upload;
 mod verify;
+mod view;
 mod watch;
 
 use crate::args::{Args, Command, Common};
@@ -86,6 +87,7 @@ pub(crate) fn run(registry: &Registry, args: Args) -> Result<ExitCode> {
         Command::Order(args) => order::run(&context, &args),
         Command::Repair(args) => merge::repair(&context, &args),
         Command::Stage(args) => stage::run(&context, &args),
+        Command::View(args) => view::run(&context, &args),
         Command::Slurm(args) => cluster::slurm(&context, &args),
         Command::Pbs(args) => cluster::pbs(&context, &args),
         Command::K8s(args) => cluster::k8s(&context, &args),

@@ -40,9 +40,10 @@ fn bytes(context: &CommandContext<'_>, args: &Verify) -> Result<ExitCode> {
         let member = damage.member.as_ref().map_or(String::new(), |m| format!(" {m}:"));
         text.push_str(&format!("{}:{member} {}\n", damage.file, damage.problem));
     }
-    let what = match args.full {
-        true => format!("every byte ({}) read in {seconds:.2} s", show(found.bytes)),
-        false => "names and lengths only; --full reads every byte".to_owned(),
+    let what = match (args.full, &found.base) {
+        (true, _) => format!("every byte ({}) read in {seconds:.2} s", show(found.bytes)),
+        (false, None) => "names and lengths only; --full reads every byte".to_owned(),
+        (false, Some(base)) => format!("a view of {base}; --full reads its shards there"),
     };
     let verdict = if found.damages.is_empty() {
         "whole".to_owned()
@@ -57,6 +58,9 @@ fn bytes(context: &CommandContext<'_>, args: &Verify) -> Result<ExitCode> {
     if found.part_of.is_some() && !found.damages.is_empty() {
         text.push_str(&format!("  copy it again with: packhorse stage DATASET --verify --to {}\n", dir.display()));
     }
+    if let Some(base) = found.base.as_ref().filter(|base| found.damages.iter().any(|d| d.file.starts_with(*base))) {
+        text.push_str(&format!("  repack the damaged shards with: packhorse repair {base}\n"));
+    }
     if found.repairable {
         text.push_str(&format!("  repack the damaged shards with: packhorse repair {}\n", dir.display()));
     }
@@ -65,7 +69,7 @@ fn bytes(context: &CommandContext<'_>, args: &Verify) -> Result<ExitCode> {
     let value = json!({
         "whole": found.damages.is_empty(), "samples": found.samples, "shards": found.shards, "bytes": found.bytes,
         "seconds": seconds, "damages": damages, "repairable": found.repairable,
-        "part_of": found.part_of.as_ref().map(|of| of.shards),
+        "part_of": found.part_of.as_ref().map(|of| of.shards), "view_of": found.base,
     });
     context.style.show(&value, &text)?;
     let Some(first) = found.damages.first() else { return Ok(success()) };

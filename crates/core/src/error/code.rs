@@ -81,6 +81,10 @@ codes! {
     ShardDamaged = "shard-damaged",
     /// The dataset has no manifest.
     NotSealed = "not-sealed",
+    /// The folder holds a view, and the request needs a dataset with shards of its own.
+    IsView = "is-view",
+    /// The dataset of a view was changed, moved or removed.
+    BaseChanged = "base-changed",
 
     /// An operation of the file system failed.
     IoFailed = "io-failed",

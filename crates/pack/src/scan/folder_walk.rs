@@ -7,10 +7,11 @@ use super::{Scan, ScanOptions};
 use crate::Symlinks;
 use crate::glob::Globs;
 use crate::input_format::{NameRules, container, unread};
+use crate::refuse_view::refuse_view;
 
 use crossbeam_channel::Sender;
 use packhorse_core::{Code, Error, Event, FileKind, FileStat, Format, Kind, Result, Source};
-use packhorse_dataset::{MANIFEST, PLAN};
+use packhorse_dataset::{MANIFEST, PLAN, VIEW};
 use packhorse_storage::Compression;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -24,6 +25,8 @@ const EXCLUDED: &str = "not wanted by `include` and `exclude`";
 const LINK: &str = "a symbolic link";
 const OUTPUT: &str = "the folder of the dataset itself";
 const COMPANION: &str = "a part of a file beside it";
+const UNPACKED: &str =
+    "it is packed with all of its samples; a program can write those of the view with `Session::writer`";
 const BESIDE: &str = "beside the shards of a sealed dataset and not part of it";
 const LOOP: &str = "a symbolic link to a folder above it";
 
@@ -190,6 +193,12 @@ impl<'a> FolderWalk<'a> {
                 Ok(None) => {}
                 Err(e) => return self.fault(e),
             }
+        }
+        if names.iter().any(|name| name.as_os_str() == VIEW)
+            && let Err(e) =
+                refuse_view(self.context.store, if folder.path == Path::new("") { &folder.base } else { &path })
+        {
+            return self.send(WalkEvent::Abort(e.hint(UNPACKED)));
         }
         if self.names.from.is_none() {
             let parts = companions::take(self.context.registry, &mut names);

@@ -1,5 +1,6 @@
 //! The folder that the dataset goes to.
 
+use crate::refuse_view::refuse_view;
 use crate::replace::finish_replacing;
 use crate::request_error::as_output_error;
 use packhorse_core::{Code, Error, Result, Store};
@@ -72,8 +73,11 @@ fn free(store: &dyn Store, out: &Path, replaces: bool) -> Result<PathBuf> {
         (Some(_), true) => Err(taken("holds a dataset, or a part of one", out).hint(
             "give `out` a new folder, or start over with `replace`, which keeps this dataset until the new one is sealed",
         )),
-        (Some(name), false) => Err(taken(&format!("is not empty (it holds {}) and has no plan", name.display()), out)
-            .hint("give `out` an empty or a new folder")),
+        (Some(name), false) => {
+            refuse_view(store, out)?;
+            let taken = taken(&format!("is not empty (it holds {}) and has no plan", name.display()), out);
+            Err(taken.hint("give `out` an empty or a new folder"))
+        }
     }
 }
 

@@ -120,11 +120,17 @@ class Dataset:
         """The samples of these numbers, in this order; numbers may repeat."""
         return self._with("subset", array("Q", numbers))
 
-    def where(self, *, keys: str | os.PathLike[str] | Iterable[str]) -> Dataset:
-        """The samples with these keys, in the dataset's order. `keys` are the keys, or a file with one on each line.
+    def where(self, condition: str | None = None, *, keys: str | os.PathLike[str] | Iterable[str] | None = None) -> Dataset:
+        """The samples that meet a condition on their fields, and the samples with these keys, in the dataset's order.
 
-        A key that no sample has is an error.
+        A condition is comparisons joined by `and`, such as `cls == 3 and json.width >= 256`. `keys` are the keys, or a file
+        with one on each line. A key that no sample has is an error, and a field that a sample lacks.
         """
+        if condition is not None:
+            chosen = self._with("filter", condition)
+            return chosen if keys is None else chosen.where(keys=keys)
+        if keys is None:
+            return self
         if isinstance(keys, (str, os.PathLike)):
             with open(keys, encoding="utf-8") as lines:
                 wanted = [line.rstrip("\r\n") for line in lines if line.strip()]
@@ -139,6 +145,24 @@ class Dataset:
                 kind="config", code="bad-request", input=self._place, sample=missing[0],
             )  # fmt: skip
         return self.subset(numbers)
+
+    def select(self, fields: Iterable[str]) -> Dataset:
+        """The same samples with these fields only."""
+        return self._with("select", list(fields))
+
+    def fold(self, i: int, folds: int, seed: int = 0) -> Dataset:
+        """Fold `i` of `folds`, counted from 1: the samples to hold out. The fold of a sample depends on its key and the
+        seed, so it stays the same when the dataset grows."""
+        return self._with("fold", i, folds, seed)
+
+    def without_fold(self, i: int, folds: int, seed: int = 0) -> Dataset:
+        """The samples that are not in fold `i`: those to train with."""
+        return self._with("without_fold", i, folds, seed)
+
+    def write_view(self, out: str | os.PathLike[str]) -> str:
+        """Writes these samples and fields as a folder of a few KB that `open` opens like a dataset. It reads the shards of
+        this one, which must be one sealed dataset. Returns the root digest of the view."""
+        return self._ours.write_view(os.fspath(out))
 
     def batch(self, numbers: Iterable[int], fields: Fields = None, *, seed: int = 0, epoch: int = 0) -> Batch:
         """The samples of these numbers as a batch, decoded as a loader with this seed does in this epoch."""

@@ -8,7 +8,7 @@ use super::staged::{self, Owner, is_unfit};
 use super::{CacheFile, CacheSource, Check, Staged, Unfit};
 use crate::parallel::in_parallel;
 use packhorse_core::{Cancel, Code, Error, Event, Input, Kind, Observer, Result, Store};
-use packhorse_dataset::{Digest, MANIFEST, Manifest, PART, PLAN, RECEIPT_SUFFIX, Receipt, ShardRecord};
+use packhorse_dataset::{DatasetView, Digest, MANIFEST, Manifest, PART, PLAN, RECEIPT_SUFFIX, Receipt, ShardRecord};
 use packhorse_storage::Local;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -65,7 +65,12 @@ pub fn stage(
             let error = Error::new(Kind::Incomplete, "is not sealed: it has a plan and no dataset.json");
             return Err(error.with_code(Code::NotSealed).hint("run `packhorse seal`").in_input(root.display()));
         }
-        None => CacheSource::foreign(Arc::clone(store), root, location),
+        None => {
+            if let Some(view) = DatasetView::read(&**store, root)? {
+                return Err(view.refusal().in_input(root.display()));
+            }
+            CacheSource::foreign(Arc::clone(store), root, location)
+        }
     };
     let to = &*options.to;
     if source.holds(to) {

@@ -1,15 +1,19 @@
 //! Datasets as readers see them: runs of samples of shards, numbered from 0 on.
 
+mod base;
 mod foreign;
 mod open;
 mod pattern;
 mod shard;
+mod view;
 
 pub use open::OpenOptions;
 pub(crate) use shard::{Content, Shard, intact};
 
-use packhorse_core::{Error, Field, KEY, Registry, Result, Schema, SchemaRef};
+use base::Base;
+use packhorse_core::{Code, Error, Field, KEY, Registry, Result, Schema, SchemaRef};
 use packhorse_dataset::Digest;
+pub(crate) use packhorse_dataset::SampleRun;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,14 +28,10 @@ pub struct Dataset {
     schema: SchemaRef,
     classes: Arc<[String]>,
     registry: Registry,
-}
-
-/// Consecutive samples of a shard.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SampleRun {
-    pub(crate) shard: u32,
-    pub(crate) first: u64,
-    pub(crate) len: u64,
+    /// The sealed dataset that the shards are of; `None` for third-party shards and several datasets.
+    base: Option<Arc<Base>>,
+    /// Whether fields were [selected](Dataset::select).
+    selected: bool,
 }
 
 impl Dataset {
@@ -47,7 +47,8 @@ impl Dataset {
         });
         let runs: Vec<SampleRun> = runs.collect::<Result<_>>()?;
         let (registry, classes) = (registry.clone(), classes.into());
-        Self { shards: shards.into(), runs: [].into(), ends: [].into(), schema, classes, registry }.with_runs(runs)
+        let (shards, none, ends) = (shards.into(), [].into(), [].into());
+        Self { shards, runs: none, ends, schema, classes, registry, base: None, selected: false }.with_runs(runs)
     }
 
     fn with_runs(&self, runs: Vec<SampleRun>) -> Result<Self> {
@@ -185,6 +186,21 @@ impl Dataset {
         self.slice(0..samples.min(self.len()))
     }
 
+    /// The same samples with these fields only.
+    ///
+    /// Errors (kind `Config`): a field that the dataset does not have.
+    pub fn select(&self, fields: &[impl AsRef<str>]) -> Result<Self> {
+        let known: Vec<&str> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
+        let is_wanted = |name: &str| fields.iter().any(|field| field.as_ref() == name);
+        if let Some(wrong) = fields.iter().find(|field| !known.contains(&field.as_ref())) {
+            return Err(Error::config(format!("the dataset has no field {}", wrong.as_ref()))
+                .with_code(Code::NoSuchField)
+                .hint(format!("it has: {}", known.join(", "))));
+        }
+        let kept: Vec<_> = self.schema.fields().iter().filter(|field| is_wanted(field.name())).cloned().collect();
+        Ok(Self { schema: Arc::new(Schema::new(kept)), selected: true, ..self.clone() })
+    }
+
     fn beyond(&self, number: u64) -> Error {
         Error::config(format!("sample {number} is beyond the {} samples of the dataset", self.len()))
     }
@@ -235,7 +251,7 @@ impl Dataset {
         let schema = union(datasets.iter().map(|dataset| &dataset.schema))?;
         let same = datasets.iter().all(|dataset| dataset.classes == first.classes);
         let classes = if same { Arc::clone(&first.classes) } else { [].into() };
-        Self { shards: shards.into(), schema, classes, ..first.clone() }.with_runs(runs)
+        Self { shards: shards.into(), schema, classes, base: None, ..first.clone() }.with_runs(runs)
     }
 }
 

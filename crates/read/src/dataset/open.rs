@@ -3,10 +3,10 @@
 use super::foreign;
 use super::pattern::{braces, glob, is_glob, natural};
 use super::shard::{Shard, main_path, sealed_index, source};
-use super::{Dataset, union};
+use super::{Base, Dataset, union, view};
 use crate::cache::{CacheFile, CacheSource};
 use packhorse_core::{DataType, Error, Field, FileKind, Limits, Options, Registry, Result, Schema, SchemaRef, Store};
-use packhorse_dataset::{FieldRecord, MANIFEST, Manifest, ShardRecord};
+use packhorse_dataset::{DatasetView, FieldRecord, MANIFEST, Manifest, ShardRecord, VIEW};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -37,13 +37,15 @@ impl Dataset {
     /// Opens the dataset at `path` of `store`:
     ///
     /// * the folder of a sealed dataset, or its `dataset.json`: nothing else is read yet;
+    /// * the folder of a view, or its `view.json`: the samples that it lists, of its sealed dataset;
     /// * third-party shards without a manifest: a file, a pattern (`shard-{000..127}.tar`, `*.parquet`) or a folder of
     ///   them. The headers of tars and of other formats are read once.
     ///
-    /// Errors: no files; files of different formats; a shard that is damaged or can't be read sample by sample.
+    /// Errors: no files; files of different formats; a shard that is damaged or can't be read sample by sample; a view
+    /// whose dataset was changed, moved or removed (kind `Changed`).
     pub fn open(registry: &Registry, store: Arc<dyn Store>, path: &Path, options: &OpenOptions) -> Result<Self> {
         let dir = match path.file_name() {
-            Some(name) if name == MANIFEST => path.parent().unwrap_or(Path::new("")),
+            Some(name) if name == MANIFEST || name == VIEW => path.parent().unwrap_or(Path::new("")),
             _ => path,
         };
         let pattern = path.to_str().is_some_and(|text| text.contains('{') || is_glob(text));
@@ -52,6 +54,9 @@ impl Dataset {
         if !pattern && let Some(manifest) = Manifest::read(&*store, dir)? {
             return sealed(registry, &store, dir, &manifest, options);
         }
+        if !pattern && let Some(view) = DatasetView::read(&*store, dir)? {
+            return view::open(registry, &store, dir, &view, options);
+        }
         let files = files(registry, &*store, path, options)?;
         let shards = foreign::shards(registry, &store, &files, options)?;
         let schema = union(shards.iter().map(|(_, schema)| schema))?;
@@ -59,7 +64,7 @@ impl Dataset {
     }
 }
 
-fn sealed(
+pub(super) fn sealed(
     registry: &Registry,
     store: &Arc<dyn Store>,
     dir: &Path,
@@ -101,7 +106,8 @@ fn sealed(
     let shards: Vec<Arc<Shard>> = manifest.shards.iter().map(shard).collect();
     let schema = union(std::iter::once(&schema))?;
     let schema = if indexed { as_stored(&schema, &shards)? } else { schema };
-    Dataset::new(registry, shards, schema, manifest.classes.clone())
+    let dataset = Dataset::new(registry, shards, schema, manifest.classes.clone())?;
+    Ok(Dataset { base: Some(Arc::new(Base::new(store, dir, manifest))), ..dataset })
 }
 
 /// Shards whose indexes are searched for the stored names of fields.

@@ -1,0 +1,120 @@
+//! `packhorse view`, and what `stat` tells about a view.
+
+use super::CommandContext;
+use crate::outcome::{counted, print, success};
+use crate::size::show;
+use crate::view_args::ViewFlags;
+use packhorse_core::{Error, KEY, Limits, Result};
+use packhorse_dataset::{DatasetView, FieldRecord, MANIFEST};
+use packhorse_pack::{as_request_error, base_of_view};
+use packhorse_read::{Dataset, OpenOptions};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::ExitCode;
+
+pub(super) fn run(context: &CommandContext<'_>, args: &ViewFlags) -> Result<ExitCode> {
+    let dir = &args.dir.dir;
+    context
+        .store
+        .stat(&dir.join(MANIFEST), true)
+        .or_else(|_| context.store.stat(dir, true))
+        .map_err(as_request_error)?;
+    let store = context.store.clone();
+    let dataset = Dataset::open(context.registry, store, dir, &OpenOptions::default()).map_err(as_request_error)?;
+    let all = dataset.len();
+    let chosen = choose(context, args, dataset).map_err(|e| e.in_input(dir.display()))?;
+    if chosen.is_empty() {
+        return Err(Error::config("a view without samples was asked for: no sample is chosen").in_input(dir.display()));
+    }
+    let view = chosen.write_view(&args.out)?;
+    context.progress.finish();
+    let text = format!(
+        "{}: {} of {} in {}, {}\n  root {}\n",
+        args.out.display(),
+        view.samples,
+        counted(all, "sample"),
+        dir.display(),
+        show(view.selection.bytes),
+        view.root
+    );
+    let value = json!({
+        "dir": args.out, "samples": view.samples, "of": all, "base": view.base, "fields": view.fields,
+        "bytes": view.selection.bytes, "root": view.root.to_string(),
+    });
+    context.style.show(&value, &text)?;
+    Ok(success())
+}
+
+/// The samples and fields that the flags choose.
+fn choose(context: &CommandContext<'_>, args: &ViewFlags, mut dataset: Dataset) -> Result<Dataset> {
+    if let Some(split) = &args.split {
+        dataset = dataset.split(split)?;
+    }
+    if let Some(file) = &args.keys {
+        let keys = lines(context, file)?;
+        dataset = dataset.with_keys(&keys).map_err(|e| e.in_input(file.display()))?;
+    }
+    if let Some(file) = &args.numbers {
+        let number = |(row, line): (usize, &String)| {
+            let wrong = || Error::config(format!("line {}: \"{line}\" is not the number of a sample", row + 1));
+            line.trim().parse::<u64>().map_err(|_| wrong())
+        };
+        let numbers: Result<Vec<u64>> = lines(context, file)?.iter().enumerate().map(number).collect();
+        let of_file = |e: Error| e.in_input(file.display());
+        dataset = dataset.subset(numbers.map_err(of_file)?).map_err(of_file)?;
+    }
+    if let Some(condition) = &args.condition {
+        context.cancel.check()?;
+        dataset = dataset.filter(condition)?;
+    }
+    if let Some((i, folds)) = args.fold {
+        dataset = dataset.fold(i, folds, args.seed)?;
+    }
+    if let Some((i, folds)) = args.without_fold {
+        dataset = dataset.without_fold(i, folds, args.seed)?;
+    }
+    match args.select.is_empty() {
+        true => Ok(dataset),
+        false => dataset.select(&args.select),
+    }
+}
+
+/// The lines of a file without empty ones.
+fn lines(context: &CommandContext<'_>, file: &Path) -> Result<Vec<String>> {
+    let bytes = context.store.open(file).map_err(as_request_error)?.read_all(Limits::default().blob)?;
+    let text = String::from_utf8(bytes).map_err(|_| Error::config("is not UTF-8").in_input(file.display()))?;
+    Ok(text.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).collect())
+}
+
+/// Tells the samples, fields, splits and base of the view in the folder `dir`.
+pub(super) fn stat(context: &CommandContext<'_>, dir: &Path, view: &DatasetView) -> Result<()> {
+    if context.style.json {
+        return print(&String::from_utf8_lossy(&view.encode()?));
+    }
+    let store = &*context.store;
+    let (base, manifest) = base_of_view(store, dir, view)?;
+    let runs = view.runs(store, dir)?;
+    view.check(&manifest, &runs).map_err(|e| e.in_input(dir.display()))?;
+    let mut splits: BTreeMap<&str, u64> = BTreeMap::new();
+    for run in &runs {
+        let split = manifest.shards.get(run.shard as usize).and_then(|shard| shard.split.as_deref());
+        split.into_iter().for_each(|split| *splits.entry(split).or_default() += run.len);
+    }
+    let mut text = format!(
+        "view of {}: {} of {}\n  root {}\n",
+        base.display(),
+        view.samples,
+        counted(manifest.samples, "sample"),
+        view.root
+    );
+    let schema = FieldRecord::schema(&manifest.schema)?;
+    let all = schema.fields().iter().map(|field| field.name()).filter(|name| *name != KEY);
+    let fields: Vec<&String> = view.fields.as_ref().map_or_else(|| all.collect(), |fields| fields.iter().collect());
+    fields.iter().for_each(|name| text.push_str(&format!("  {name}\n")));
+    for split in &manifest.splits {
+        let samples = splits.get(split.name.as_str()).copied().unwrap_or_default();
+        text.push_str(&format!("  split {}: {}\n", split.name, counted(samples, "sample")));
+    }
+    print(&text)
+}

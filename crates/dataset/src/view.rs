@@ -1,0 +1,333 @@
+//! A view, `view.json`: some samples, and perhaps some fields, of a sealed dataset, which keeps its shards.
+//!
+//! The last member of the document, `blake3`, is the digest of all bytes before the line that holds it.
+
+use crate::own_digest::{own_digest_holds, with_own_digest};
+use crate::{Digest, FileRecord, Manifest, RootDigest, SampleRun, decode_selection, encode_selection};
+use packhorse_core::{Code, Error, Kind, Limits, Result, Store};
+use serde::{Deserialize, Serialize};
+use std::path::{Component, Path, PathBuf};
+
+/// The view's file name.
+pub const VIEW: &str = "view.json";
+
+/// The file beside it that lists the samples ([`decode_selection`]).
+pub const SELECTION: &str = "selection.bin";
+
+/// The most bytes of `view.json`.
+const LONGEST: u64 = 16 << 20;
+
+/// A view of a sealed dataset, its base. The base may grow: shards after the first [`base_shards`](Self::base_shards) do
+/// not matter.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DatasetView {
+    /// Version of this layout.
+    pub packhorse_view: u32,
+    /// The base's folder: relative to the view's folder, absolute, or a URL.
+    pub base: String,
+    /// Number of shards of the base when the view was made.
+    pub base_shards: u64,
+    /// The root digest of these shards.
+    pub base_root: Digest,
+    /// Number of samples of the view; one that it has twice counts twice.
+    pub samples: u64,
+    /// The fields of the view; all of the base's if there is no list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fields: Option<Vec<String>>,
+    /// The file with the samples.
+    pub selection: FileRecord,
+    /// The view's root digest: of the base's root, the selection and the fields.
+    pub root: Digest,
+}
+
+impl DatasetView {
+    /// The layout version that this build writes and reads.
+    pub const VERSION: u32 = 1;
+
+    /// The view of these samples and fields of the dataset in the folder `base`, whose first `base_shards` shards have
+    /// the root digest `base_root`; and the bytes of its selection.
+    pub fn new(
+        base: String,
+        (base_shards, base_root): (u64, Digest),
+        fields: Option<Vec<String>>,
+        runs: &[SampleRun],
+    ) -> (Self, Vec<u8>) {
+        let bytes = encode_selection(runs);
+        let selection =
+            FileRecord { name: SELECTION.to_owned(), bytes: bytes.len() as u64, blake3: Digest::of(&bytes) };
+        let samples = runs.iter().fold(0u64, |sum, run| sum.saturating_add(run.len));
+        let packhorse_view = Self::VERSION;
+        let root = base_root;
+        let mut view = Self { packhorse_view, base, base_shards, base_root, samples, fields, selection, root };
+        view.root = view.computed_root();
+        (view, bytes)
+    }
+
+    /// Reads the view in the folder `dir`. `None` if there is none: no `view.json`, or one of another program. Errors name
+    /// the file.
+    pub fn read(store: &dyn Store, dir: &Path) -> Result<Option<Self>> {
+        let path = dir.join(VIEW);
+        let input = match store.open(&path) {
+            Ok(input) => input,
+            Err(e) if e.is_absent() => return Ok(None),
+            Err(e) => return Err(e),
+        };
+        let bytes = match input.read_all(LONGEST) {
+            Err(e) if e.kind() == Kind::Limit => return Ok(None),
+            read => read?,
+        };
+        match Self::decode(&bytes) {
+            Err(e) if e.kind() == Kind::Content && !is_ours(store, dir, &bytes) => Ok(None),
+            decoded => decoded.map(Some).map_err(|e| e.in_input(path.display())),
+        }
+    }
+
+    /// The document's bytes.
+    pub fn encode(&self) -> Result<Vec<u8>> {
+        with_own_digest(self, "a view")
+    }
+
+    /// Parses a document and checks its own digest and its root digest.
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        let damaged = |what: String| Error::content(what).hint("make it again with `packhorse view`");
+        let view: Self = serde_json::from_slice(bytes).map_err(|e| damaged(format!("is not a view: {e}")))?;
+        if view.packhorse_view != Self::VERSION {
+            let found = view.packhorse_view;
+            let reads = Self::VERSION;
+            return Err(Error::unsupported(format!("is a view of version {found}; this build reads version {reads}")));
+        }
+        if !own_digest_holds(bytes) {
+            return Err(damaged("the view's own digest does not hold".to_owned()));
+        }
+        if view.computed_root() != view.root || view.selection.name != SELECTION {
+            return Err(damaged("the view's root digest is not that of its base, samples and fields".to_owned()));
+        }
+        Ok(view)
+    }
+
+    /// Computes the root digest.
+    fn computed_root(&self) -> Digest {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(self.base_root.as_bytes()).update(self.selection.blake3.as_bytes());
+        let count = self.fields.as_ref().map_or(u64::MAX, |fields| fields.len() as u64);
+        hasher.update(&count.to_le_bytes());
+        for field in self.fields.iter().flatten() {
+            hasher.update(&(field.len() as u64).to_le_bytes()).update(field.as_bytes());
+        }
+        hasher.finalize().into()
+    }
+
+    /// Reads the runs of the view in the folder `dir`.
+    ///
+    /// Errors (kind `Content`): a missing or damaged selection, whose file they name.
+    pub fn runs(&self, store: &dyn Store, dir: &Path) -> Result<Vec<SampleRun>> {
+        let path = dir.join(SELECTION);
+        let named = |e: Error| e.hint("make the view again with `packhorse view`").in_input(path.display());
+        let input = match store.open(&path) {
+            Err(e) if e.is_absent() => return Err(named(Error::content("is missing"))),
+            opened => opened?,
+        };
+        let bytes = input.read_all(self.selection.bytes.min(Limits::default().blob))?;
+        if bytes.len() as u64 != self.selection.bytes || Digest::of(&bytes) != self.selection.blake3 {
+            return Err(named(Error::content("its bytes do not have the digest that view.json records")));
+        }
+        let runs = decode_selection(&bytes).map_err(named)?;
+        let samples = runs.iter().try_fold(0u64, |sum, run| sum.checked_add(run.len));
+        match samples == Some(self.samples) {
+            true => Ok(runs),
+            false => Err(named(Error::content("does not list as many samples as view.json says"))),
+        }
+    }
+
+    /// Checks that `manifest` is that of the base, which may have grown, and has the samples of `runs`.
+    ///
+    /// Errors: `Changed` for another dataset, which the message names; `Content` for samples that it does not have.
+    pub fn check(&self, manifest: &Manifest, runs: &[SampleRun]) -> Result<()> {
+        let shards = usize::try_from(self.base_shards).ok().and_then(|shards| manifest.shards.get(..shards));
+        let mut root = RootDigest::default();
+        for shard in shards.unwrap_or_default() {
+            root.add(&shard.name, shard.samples, shard.bytes, &shard.blake3);
+        }
+        if shards.is_none() || root.finish() != self.base_root {
+            let message = format!(
+                "is a view of the dataset {} in {}, which now holds another one ({})",
+                self.base_root, self.base, manifest.root
+            );
+            return Err(base_changed(message));
+        }
+        let shards = shards.unwrap_or_default();
+        let has = |run: &SampleRun| {
+            let shard = shards.get(run.shard as usize);
+            shard.is_some_and(|shard| run.first.checked_add(run.len).is_some_and(|end| end <= shard.samples))
+        };
+        match runs.iter().all(has) {
+            true => Ok(()),
+            false => Err(Error::content("lists samples that its base does not have")
+                .hint("make the view again with `packhorse view`")),
+        }
+    }
+
+    /// The error of a view without its base.
+    pub fn base_missing(&self) -> Error {
+        base_changed(format!("is a view of the dataset in {}, where no sealed dataset is", self.base))
+    }
+
+    /// The error of a request that needs a dataset with shards of its own.
+    pub fn refusal(&self) -> Error {
+        Error::config(format!("is a view of {} and has no shards of its own", self.base))
+            .with_code(Code::IsView)
+            .hint("give the command that dataset")
+    }
+
+    /// Where the base is, for a view in the folder `dir`. With `by_name`, `..` is resolved by the names alone, as stores
+    /// without folders need it.
+    pub fn base_folder(&self, dir: &Path, by_name: bool) -> PathBuf {
+        let base = Path::new(&self.base);
+        if base.is_absolute() || self.base.contains("://") || !by_name {
+            // A URL replaces the folder, as an absolute path does.
+            return if self.base.contains("://") { base.to_owned() } else { dir.join(base) };
+        }
+        let mut folder = dir.to_owned();
+        for part in base.components() {
+            match part {
+                Component::ParentDir => drop(folder.pop()),
+                Component::Normal(name) => folder.push(name),
+                _ => {}
+            }
+        }
+        folder
+    }
+}
+
+fn base_changed(message: String) -> Error {
+    Error::new(Kind::Changed, message)
+        .with_code(Code::BaseChanged)
+        .hint("put the dataset back, or make the view again with `packhorse view`")
+}
+
+/// Whether the `view.json` in `dir`, which is not a valid view, is a damaged one of ours.
+fn is_ours(store: &dyn Store, dir: &Path, bytes: &[u8]) -> bool {
+    const OURS: &[u8] = b"packhorse_view";
+    bytes.windows(OURS.len()).any(|window| window == OURS) || store.stat(&dir.join(SELECTION), true).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ShardRecord, SinkRecord};
+    use packhorse_storage::Local;
+    use std::collections::BTreeMap;
+
+    fn manifest(samples: &[u64]) -> Manifest {
+        let shard = |(i, samples): (usize, &u64)| ShardRecord {
+            name: format!("shard-{i:06}"),
+            split: None,
+            file: format!("shard-{i:06}.tar"),
+            samples: *samples,
+            counts: BTreeMap::new(),
+            bytes: 10240,
+            blake3: Digest::of(&i.to_le_bytes()),
+            receipt: Digest::of(b"receipt"),
+        };
+        let text = r#"{"packhorse_dataset":1,"name":"x","format":null,"root":null,"samples":0,"bytes":0,"skipped":0,"schema":[],"classes":[],"splits":[],"plan":null,"files":[],"shards":[]}"#;
+        let sink = SinkRecord { format: "webdataset".into(), revision: 1, options: BTreeMap::new() };
+        let mut value: serde_json::Value = serde_json::from_str(text).unwrap();
+        value["format"] = serde_json::to_value(sink).unwrap();
+        value["root"] = serde_json::to_value(Digest::of(b"")).unwrap();
+        value["plan"] = value["root"].clone();
+        let mut manifest: Manifest = serde_json::from_value(value).unwrap();
+        manifest.shards = samples.iter().enumerate().map(shard).collect();
+        manifest.root = manifest.root_of_shards();
+        manifest
+    }
+
+    fn runs() -> Vec<SampleRun> {
+        vec![SampleRun { shard: 1, first: 2, len: 3 }, SampleRun { shard: 0, first: 0, len: 1 }]
+    }
+
+    fn view(of: &Manifest, fields: Option<&[&str]>) -> (DatasetView, Vec<u8>) {
+        let fields = fields.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
+        DatasetView::new("../out".into(), (of.shards.len() as u64, of.root), fields, &runs())
+    }
+
+    #[test]
+    fn round_trip() {
+        for fields in [None, Some(&["cls", "jpg"][..]), Some(&[])] {
+            let (view, _) = view(&manifest(&[4, 5]), fields);
+            assert_eq!((view.samples, view.selection.bytes), (4, 56));
+            assert_eq!(DatasetView::decode(&view.encode().unwrap()).unwrap(), view);
+        }
+        let roots =
+            [None, Some(&["cls", "jpg"][..]), Some(&["clsj", "pg"])].map(|f| view(&manifest(&[4, 5]), f).0.root);
+        assert!(roots[0] != roots[1] && roots[1] != roots[2] && roots[0] != roots[2]);
+    }
+
+    #[test]
+    fn every_flipped_bit_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let (view, selection) = view(&manifest(&[4, 5]), Some(&["cls"]));
+        let good = view.encode().unwrap();
+        let write = |name: &str, bytes: &[u8]| std::fs::write(dir.path().join(name), bytes).unwrap();
+        write(SELECTION, &selection);
+        let flipped = |good: &[u8], at: usize| {
+            let mut bad = good.to_vec();
+            bad[at / 8] ^= 1 << (at % 8);
+            bad
+        };
+        for at in 0..good.len() * 8 {
+            write(VIEW, &flipped(&good, at));
+            let error = DatasetView::read(&Local, dir.path()).unwrap_err();
+            assert_eq!(error.input(), dir.path().join(VIEW).to_str(), "bit {at}");
+        }
+        write(VIEW, &good);
+        assert_eq!(DatasetView::read(&Local, dir.path()).unwrap().as_ref(), Some(&view));
+        assert_eq!(view.runs(&Local, dir.path()).unwrap(), runs());
+        for at in 0..selection.len() * 8 {
+            write(SELECTION, &flipped(&selection, at));
+            let error = view.runs(&Local, dir.path()).unwrap_err();
+            assert_eq!((error.kind(), error.input()), (Kind::Content, dir.path().join(SELECTION).to_str()), "bit {at}");
+        }
+        write(SELECTION, &selection[1..]);
+        assert!(view.runs(&Local, dir.path()).is_err());
+        std::fs::remove_file(dir.path().join(SELECTION)).unwrap();
+        assert_eq!(view.runs(&Local, dir.path()).unwrap_err().kind(), Kind::Content);
+    }
+
+    #[test]
+    fn a_folder_may_hold_a_view_of_another_program() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(DatasetView::read(&Local, dir.path()).unwrap(), None);
+        std::fs::write(dir.path().join(VIEW), "{\"zoom\": 3}").unwrap();
+        assert_eq!(DatasetView::read(&Local, dir.path()).unwrap(), None);
+        std::fs::write(dir.path().join(VIEW), "{\"packhorse_view\": 1}").unwrap();
+        assert_eq!(DatasetView::read(&Local, dir.path()).unwrap_err().kind(), Kind::Content);
+    }
+
+    #[test]
+    fn a_base_may_grow_and_not_change() {
+        let (view, _) = view(&manifest(&[4, 5]), None);
+        view.check(&manifest(&[4, 5]), &runs()).unwrap();
+        view.check(&manifest(&[4, 5, 6, 7]), &runs()).unwrap();
+        for other in [&[4][..], &[5, 4], &[4, 6], &[6, 4, 5], &[]] {
+            let error = view.check(&manifest(other), &runs()).unwrap_err();
+            assert_eq!((error.kind(), error.code()), (Kind::Changed, Code::BaseChanged), "{other:?}");
+        }
+        let beyond = |run| view.check(&manifest(&[4, 5, 6]), &[run]).unwrap_err().kind();
+        assert_eq!(beyond(SampleRun { shard: 0, first: 3, len: 2 }), Kind::Content);
+        assert_eq!(beyond(SampleRun { shard: 2, first: 0, len: 1 }), Kind::Content);
+        assert_eq!(beyond(SampleRun { shard: 1, first: u64::MAX, len: 2 }), Kind::Content);
+    }
+
+    #[test]
+    fn bases_are_relative_absolute_or_urls() {
+        let (mut view, _) = view(&manifest(&[4, 5]), None);
+        let at =
+            |view: &DatasetView, dir: &str, by_name| view.base_folder(Path::new(dir), by_name).display().to_string();
+        assert_eq!(at(&view, "/data/v", false), "/data/v/../out");
+        assert_eq!(at(&view, "s3://b/views/v", true), "s3://b/views/out");
+        view.base = "/data/out".into();
+        assert_eq!((at(&view, "v", false), at(&view, "v", true)), ("/data/out".into(), "/data/out".into()));
+        view.base = "s3://b/out".into();
+        assert_eq!((at(&view, "v", false), at(&view, "v", true)), ("s3://b/out".into(), "s3://b/out".into()));
+    }
+}

@@ -1,0 +1,365 @@
+//! Samples by the values of their scalar fields.
+
+use crate::{Access, Batch, BatchDecoder, Dataset, FieldKind, FieldOptions, HostSlab, LoaderOptions};
+use packhorse_core::{Code, DataType, Error, FieldType, Result};
+use std::cmp::Ordering;
+use std::str::FromStr;
+
+/// Comparisons that a sample must meet all, such as `cls == 3 and json.width >= 256`.
+///
+/// A comparison is a field, one of `==`, `!=`, `<`, `<=`, `>` and `>=`, and a number, `true`, `false` or text in quotes. The
+/// field is a number, a Boolean or text. A name after that of a JSON field is a path in it. Text is compared byte by
+/// byte. A field whose name has spaces is written in quotes.
+///
+/// ```
+/// # use packhorse_read::Condition;
+/// let condition: Condition = r#"cls == 3 and txt != "a dog""#.parse()?;
+/// assert!("cls = 3".parse::<Condition>().is_err());
+/// # Ok::<(), packhorse_core::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Condition(Vec<Comparison>);
+
+#[derive(Clone, Debug, PartialEq)]
+struct Comparison {
+    field: String,
+    operator: Operator,
+    literal: Literal,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Operator {
+    Equal,
+    NotEqual,
+    Less,
+    AtMost,
+    Greater,
+    AtLeast,
+}
+
+/// Longer operators come before those that they begin with.
+const OPERATORS: [(&str, Operator); 6] = [
+    ("==", Operator::Equal),
+    ("!=", Operator::NotEqual),
+    ("<=", Operator::AtMost),
+    (">=", Operator::AtLeast),
+    ("<", Operator::Less),
+    (">", Operator::Greater),
+];
+
+#[derive(Clone, Debug, PartialEq)]
+enum Literal {
+    Integer(i128),
+    Float(f64),
+    Text(String),
+}
+
+impl FromStr for Condition {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let refused = |what: &str| Err(Error::config(format!("can't understand the condition {text:?}: {what}")));
+        let (mut all, mut rest) = (Vec::new(), text);
+        loop {
+            let Some((field, after)) = word(rest) else { return refused("a field is missing") };
+            let after = after.trim_start();
+            let found = OPERATORS.iter().find_map(|(sign, operator)| Some((*operator, after.strip_prefix(sign)?)));
+            let Some((operator, after)) = found else {
+                return refused(&format!("after {} comes one of ==, !=, <, <=, >, >=", field.text));
+            };
+            let Some((value, after)) = word(after) else { return refused("a value is missing at the end") };
+            let Some(literal) = value.literal() else {
+                return refused(&format!("{} is not a number; write text in quotes", value.text));
+            };
+            all.push(Comparison { field: field.text.to_owned(), operator, literal });
+            match word(after) {
+                None if after.trim().is_empty() => return Ok(Self(all)),
+                Some((Word { text: "and", quoted: false }, after)) => rest = after,
+                _ => return refused("comparisons are joined by \"and\""),
+            }
+        }
+    }
+}
+
+struct Word<'t> {
+    text: &'t str,
+    quoted: bool,
+}
+
+/// The first word of `text`, and the rest: up to a space or an operator, or in quotes.
+fn word(text: &str) -> Option<(Word<'_>, &str)> {
+    let text = text.trim_start();
+    for quote in ['"', '\''] {
+        if let Some(inside) = text.strip_prefix(quote) {
+            return inside.split_once(quote).map(|(text, rest)| (Word { text, quoted: true }, rest));
+        }
+    }
+    let end = text.find(|c: char| c.is_whitespace() || "=!<>\"'".contains(c)).unwrap_or(text.len());
+    let (text, rest) = text.split_at_checked(end)?;
+    (!text.is_empty()).then_some((Word { text, quoted: false }, rest))
+}
+
+impl Word<'_> {
+    fn literal(&self) -> Option<Literal> {
+        match self.text {
+            text if self.quoted => Some(Literal::Text(text.to_owned())),
+            "true" => Some(Literal::Integer(1)),
+            "false" => Some(Literal::Integer(0)),
+            text => match text.parse() {
+                Ok(integer) => Some(Literal::Integer(integer)),
+                Err(_) => text.parse().ok().filter(|float: &f64| float.is_finite()).map(Literal::Float),
+            },
+        }
+    }
+}
+
+/// A value of a sample.
+#[derive(Clone, Debug)]
+enum Scalar<'a> {
+    Integer(i128),
+    Float(f64),
+    Text(std::borrow::Cow<'a, str>),
+}
+
+impl Comparison {
+    /// Whether `value` meets it; `None` for text and a number.
+    fn holds(&self, value: &Scalar<'_>) -> Option<bool> {
+        let order = match (value, &self.literal) {
+            (Scalar::Integer(a), Literal::Integer(b)) => Some(a.cmp(b)),
+            (Scalar::Integer(a), Literal::Float(b)) => (*a as f64).partial_cmp(b),
+            (Scalar::Float(a), Literal::Integer(b)) => a.partial_cmp(&(*b as f64)),
+            (Scalar::Float(a), Literal::Float(b)) => a.partial_cmp(b),
+            (Scalar::Text(a), Literal::Text(b)) => Some(a.as_bytes().cmp(b.as_bytes())),
+            _ => return None,
+        };
+        Some(match self.operator {
+            Operator::Equal => order == Some(Ordering::Equal),
+            Operator::NotEqual => order != Some(Ordering::Equal),
+            Operator::Less => order == Some(Ordering::Less),
+            Operator::AtMost => order.is_some_and(Ordering::is_le),
+            Operator::Greater => order == Some(Ordering::Greater),
+            Operator::AtLeast => order.is_some_and(Ordering::is_ge),
+        })
+    }
+}
+
+/// Samples that are compared at a time.
+const AT_ONCE: u32 = 1024;
+
+impl Dataset {
+    /// The samples that meet `condition`, in the order of the dataset. Reads the fields that it names; of typed formats
+    /// whole rows.
+    ///
+    /// Errors: a field that the dataset or a sample does not have, or that is not a number, a Boolean or text; a number
+    /// compared with text.
+    pub fn filter(&self, condition: &Condition) -> Result<Self> {
+        let terms = condition.0.iter().map(|comparison| Term::new(self, comparison)).collect::<Result<Vec<_>>>()?;
+        if self.is_empty() {
+            return Ok(self.clone());
+        }
+        let mut fields: Vec<FieldOptions> = Vec::new();
+        for term in &terms {
+            match fields.iter_mut().find(|known| known.name == term.field) {
+                // A JSON field may also be compared as a whole.
+                Some(known) if term.kind == FieldKind::Bytes => known.kind = FieldKind::Bytes,
+                Some(_) => {}
+                None => fields.push(FieldOptions {
+                    from: crate::Column(vec![term.field.clone()]),
+                    ..FieldOptions::new(&term.field, term.kind.clone())
+                }),
+            }
+        }
+        let mut options = LoaderOptions::new(AT_ONCE);
+        // Fields beside the wanted ones are not worth reading.
+        options.read.access = Access::Ranges { gap: 4 << 10 };
+        let decoder = BatchDecoder::new(self, &fields, &options)?;
+        let mut numbers = Vec::new();
+        let mut from = 0;
+        while from < self.len() {
+            let to = self.len().min(from.saturating_add(u64::from(AT_ONCE)));
+            let batch = decoder.decode(&(from..to).collect::<Vec<_>>(), 0)?;
+            for (row, number) in (from..to).enumerate() {
+                let holds = |term: &Term<'_>| {
+                    let found = term.holds(&batch, row);
+                    found.map_err(|e| batch.key(row).map_or(e.clone(), |key| e.in_sample(key)))
+                };
+                let failed = terms.iter().map(holds).find(|holds| !matches!(holds, Ok(true)));
+                match failed {
+                    None => numbers.push(number),
+                    Some(Ok(_)) => {}
+                    Some(Err(e)) => return Err(e),
+                }
+            }
+            from = to;
+        }
+        self.subset(numbers)
+    }
+}
+
+/// A comparison, and how its field is read.
+struct Term<'c> {
+    comparison: &'c Comparison,
+    /// The field of the dataset.
+    field: String,
+    /// The path in the JSON of the field.
+    path: Vec<String>,
+    kind: FieldKind,
+    /// Whether the field is bytes or text, not a number.
+    is_text: bool,
+}
+
+impl<'c> Term<'c> {
+    fn new(dataset: &Dataset, comparison: &'c Comparison) -> Result<Self> {
+        let (schema, name) = (dataset.schema(), comparison.field.as_str());
+        let field = |name: &str| schema.column_with_name(name).map(|(_, field)| field);
+        if let Some(found) = field(name) {
+            let blob = matches!(FieldType::of(found)?, FieldType::Blob | FieldType::Text);
+            // An array of bytes is not text.
+            let is_text = blob && !name.ends_with("npy");
+            return Ok(Self { comparison, field: name.to_owned(), path: Vec::new(), kind: FieldKind::Auto, is_text });
+        }
+        let json = name.match_indices('.').find_map(|(at, _)| {
+            let (before, path) = (name.get(..at)?, name.get(at + 1..)?);
+            let is_json = before == "json" || before.ends_with(".json");
+            (is_json && field(before).is_some()).then(|| (before.to_owned(), path))
+        });
+        let Some((field, path)) = json else {
+            let known: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+            let error = Error::config(format!("the dataset has no field {name}")).with_code(Code::NoSuchField);
+            return Err(error.hint(format!("it has: {}", known.join(", "))));
+        };
+        let path = path.split('.').map(str::to_owned).collect();
+        Ok(Self { comparison, field, path, kind: FieldKind::Bytes, is_text: true })
+    }
+
+    /// Whether the sample in a row of `batch` meets the comparison.
+    fn holds(&self, batch: &Batch<HostSlab>, row: usize) -> Result<bool> {
+        let value = self.value(batch, row)?;
+        self.comparison.holds(&value).ok_or_else(|| {
+            let (name, literal) = (&self.comparison.field, &self.comparison.literal);
+            Error::config(match literal {
+                Literal::Text(text) => format!("field {name} is a number and can't be compared with the text {text:?}"),
+                _ => format!("field {name} is text and can't be compared with a number; write the value in quotes"),
+            })
+        })
+    }
+
+    fn value<'b>(&self, batch: &'b Batch<HostSlab>, row: usize) -> Result<Scalar<'b>> {
+        let name = &self.field;
+        let no_scalar = |what: &str| Error::config(format!("field {name} {what}: compare numbers, Booleans or text"));
+        let known = batch.layout().field(name);
+        let (known, bytes) =
+            known.zip(batch.row(name, row)).ok_or_else(|| Error::bug(format!("a batch without {name}")))?;
+        if known.ragged {
+            let text = if self.is_text { std::str::from_utf8(bytes).ok() } else { None };
+            let text = text.ok_or_else(|| no_scalar("holds neither a number nor text"))?;
+            return if self.path.is_empty() { Ok(Scalar::Text(text.into())) } else { self.inside(text) };
+        }
+        if known.shape.len() != 1 {
+            return Err(no_scalar("holds arrays"));
+        }
+        number(&known.data_type, bytes).ok_or_else(|| no_scalar(&format!("is of type {}", known.data_type)))
+    }
+
+    /// The value at the path in a JSON text.
+    fn inside(&self, text: &str) -> Result<Scalar<'static>> {
+        let name = &self.field;
+        let value: serde_json::Value =
+            serde_json::from_str(text).map_err(|error| Error::content(format!("field {name} is not JSON: {error}")))?;
+        let found = self.path.iter().try_fold(&value, |value, name| match value {
+            serde_json::Value::Array(list) => list.get(name.parse::<usize>().ok()?),
+            other => other.get(name),
+        });
+        let path = self.path.join(".");
+        let found = found.ok_or_else(|| Error::content(format!("field {name} has no {path}")))?;
+        match found {
+            serde_json::Value::Bool(yes) => Ok(Scalar::Integer(i128::from(*yes))),
+            serde_json::Value::String(text) => Ok(Scalar::Text(text.clone().into())),
+            serde_json::Value::Number(number) => {
+                let integer = number.as_i128().map(Scalar::Integer);
+                integer.or_else(|| number.as_f64().map(Scalar::Float)).ok_or_else(|| Error::bug("an odd number"))
+            }
+            _ => {
+                Err(Error::config(format!("{path} of field {name} is neither a number nor text: compare parts of it")))
+            }
+        }
+    }
+}
+
+/// A little-endian number; `None` for another type.
+fn number(data_type: &DataType, bytes: &[u8]) -> Option<Scalar<'static>> {
+    macro_rules! integer {
+        ($type:ty) => {
+            Some(Scalar::Integer(<$type>::from_le_bytes(bytes.try_into().ok()?).into()))
+        };
+    }
+    match data_type {
+        DataType::Int8 => integer!(i8),
+        DataType::Int16 => integer!(i16),
+        DataType::Int32 => integer!(i32),
+        DataType::Int64 => integer!(i64),
+        DataType::UInt8 | DataType::Boolean => integer!(u8),
+        DataType::UInt16 => integer!(u16),
+        DataType::UInt32 => integer!(u32),
+        DataType::UInt64 => integer!(u64),
+        DataType::Float32 => Some(Scalar::Float(f32::from_le_bytes(bytes.try_into().ok()?).into())),
+        DataType::Float64 => Some(Scalar::Float(f64::from_le_bytes(bytes.try_into().ok()?))),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(text: &str) -> Comparison {
+        let mut all = text.parse::<Condition>().unwrap().0;
+        assert_eq!(all.len(), 1);
+        all.pop().unwrap()
+    }
+
+    #[test]
+    fn conditions_are_parsed() {
+        let all = r#" cls==3 and "a field" >= 'it"s' and x.y<-1.5e3 and ok != true"#.parse::<Condition>().unwrap().0;
+        let fields: Vec<&str> = all.iter().map(|comparison| comparison.field.as_str()).collect();
+        assert_eq!(fields, ["cls", "a field", "x.y", "ok"]);
+        assert_eq!(all[0].literal, Literal::Integer(3));
+        assert_eq!(all[1].literal, Literal::Text("it\"s".into()));
+        assert_eq!((all[2].operator, &all[2].literal), (Operator::Less, &Literal::Float(-1500.0)));
+        assert_eq!(all[3].literal, Literal::Integer(1));
+    }
+
+    #[test]
+    fn what_is_not_a_condition_is_refused() {
+        for bad in [
+            "",
+            "cls",
+            "cls = 3",
+            "cls ==",
+            "cls == dog",
+            "cls == 3 or x == 1",
+            "cls == 3 and",
+            "== 3",
+            "a == 1 b == 2",
+            "x == inf",
+            "x == 'open",
+        ] {
+            assert!(bad.parse::<Condition>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn values_are_compared() {
+        let holds = |text: &str, value: Scalar<'_>| one(text).holds(&value);
+        assert_eq!(holds("x <= 3", Scalar::Integer(3)), Some(true));
+        assert_eq!(holds("x < 3.5", Scalar::Integer(3)), Some(true));
+        assert_eq!(holds("x > 3", Scalar::Float(3.0)), Some(false));
+        assert_eq!(holds("x != 3", Scalar::Float(f64::NAN)), Some(true));
+        assert_eq!(holds("x >= 3", Scalar::Float(f64::NAN)), Some(false));
+        assert_eq!(holds("x > 'a'", Scalar::Text("b".into())), Some(true));
+        assert_eq!(holds("x > 'a'", Scalar::Integer(1)), None);
+        assert_eq!(holds("x == 18446744073709551615", Scalar::Integer(u64::MAX.into())), Some(true));
+        assert!(matches!(number(&DataType::Int16, &[0xff, 0xff]), Some(Scalar::Integer(-1))));
+        assert!(number(&DataType::Float16, &[0, 0]).is_none());
+    }
+}

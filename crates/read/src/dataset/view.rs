@@ -1,0 +1,104 @@
+//! Views: samples and fields of a sealed dataset, in a folder that is opened like one.
+
+use super::base::is_local;
+use super::open::sealed;
+use super::{Dataset, OpenOptions, SampleRun};
+use packhorse_core::{Code, Error, Registry, Result, Store};
+use packhorse_dataset::{DatasetView, Manifest, SELECTION, VIEW};
+use packhorse_storage::{Location, Staging, Stores};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Opens the view in the folder `dir` of `store`.
+pub(super) fn open(
+    registry: &Registry,
+    store: &Arc<dyn Store>,
+    dir: &Path,
+    view: &DatasetView,
+    options: &OpenOptions,
+) -> Result<Dataset> {
+    let (home, base) = base_of(store, dir, view)?;
+    let named = |e: Error| e.in_input(dir.join(VIEW).display());
+    let manifest = Manifest::read(&*home, &base)?.ok_or_else(|| named(view.base_missing()))?;
+    let runs = view.runs(&**store, dir)?;
+    view.check(&manifest, &runs).map_err(named)?;
+    let dataset = sealed(registry, &home, &base, &manifest, options)?.with_runs(runs)?;
+    match &view.fields {
+        Some(fields) => dataset.select(fields).map_err(named),
+        None => Ok(dataset),
+    }
+}
+
+/// The store of a view's base, and its folder there.
+fn base_of(store: &Arc<dyn Store>, dir: &Path, view: &DatasetView) -> Result<(Arc<dyn Store>, PathBuf)> {
+    if Location::url(Path::new(&view.base)).is_some() || Path::new(&view.base).is_absolute() {
+        return Location::parse(&view.base)?.open();
+    }
+    Ok((Arc::clone(store), view.base_folder(dir, !is_local(&**store, dir))))
+}
+
+impl Dataset {
+    /// Writes a view of these samples and fields to the folder `out`, a local path or an `s3://` URL: a few KB, and
+    /// 20 bytes for each run of consecutive samples. [`Dataset::open`] opens it as this dataset. No shard is copied: the
+    /// view reads those of the sealed dataset, also after that has grown, and refuses another dataset in its place.
+    ///
+    /// A folder that holds this view already stays as it is.
+    ///
+    /// ```no_run
+    /// use packhorse_core::Result;
+    /// use packhorse_read::Dataset;
+    ///
+    /// fn keep(dataset: &Dataset) -> Result<()> {
+    ///     let cats = dataset.filter(&"cls == 3".parse()?)?.select(&["jpg", "cls"])?;
+    ///     println!("root {}", cats.write_view("cats")?.root);
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    /// Errors (kind `Config`): a dataset that is not sealed, or several; a folder that is not empty or belongs to the
+    /// dataset.
+    pub fn write_view(&self, out: impl AsRef<Path>) -> Result<DatasetView> {
+        let out = out.as_ref();
+        let store: Arc<dyn Store> = Arc::new(Stores::default());
+        Location::holds_objects(out)?;
+        let base = self.base.as_ref().ok_or_else(|| {
+            let message = "a view needs one sealed dataset: third-party shards and several datasets have no view";
+            Error::config(message).hint("pack them into one dataset with `packhorse pack`")
+        })?;
+        let fields = self.schema.fields().iter().map(|field| field.name().clone());
+        let fields = self.selected.then(|| fields.collect());
+        let runs: Vec<SampleRun> = self.runs.iter().filter(|run| run.len > 0).copied().collect();
+        let (view, selection) = DatasetView::new(base.location_for(out)?, (base.shards, base.root), fields, &runs);
+        if !is_free(&*store, out, &view)? {
+            return Ok(view);
+        }
+        Staging::sweep(&*store, out, false);
+        let staging = Staging::open(store, out)?;
+        staging.document(SELECTION, &selection)?;
+        staging.document(VIEW, &view.encode()?)?;
+        Ok(view)
+    }
+}
+
+/// Whether the folder `out` may become `view`; false where it is that already.
+fn is_free(store: &dyn Store, out: &Path, view: &DatasetView) -> Result<bool> {
+    let names = match store.list(out) {
+        Err(e) if e.is_absent() => return Ok(true),
+        names => names?,
+    };
+    let refused = |what: String| {
+        let error = Error::config(what).with_code(Code::OutputExists).hint("give `out` an empty or a new folder");
+        Err(error.in_input(out.display()))
+    };
+    let ours = |name: &&PathBuf| [VIEW, SELECTION, ".staging"].iter().any(|known| name.as_os_str() == *known);
+    if let Some(other) = names.iter().find(|name| !ours(name)) {
+        return refused(format!("is not empty (it holds {})", other.display()));
+    }
+    if !names.iter().any(|name| name.as_os_str() == VIEW) {
+        return Ok(true);
+    }
+    match DatasetView::read(store, out)? {
+        Some(there) if there == *view && there.runs(store, out).is_ok() => Ok(false),
+        _ => refused("holds another view".to_owned()),
+    }
+}

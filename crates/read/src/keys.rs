@@ -1,0 +1,67 @@
+//! Samples by their keys. Keys are read from member indexes, or with the rows of typed formats.
+
+use crate::{Dataset, ReadOptions, Reader, SampleBlock, Wants};
+use packhorse_core::{Code, Error, Result};
+use std::collections::HashMap;
+
+/// Samples whose keys are read at a time.
+const AT_ONCE: u64 = 1 << 16;
+
+/// Missing keys that an error names.
+const SHOWN: usize = 3;
+
+impl Dataset {
+    /// Calls `each` with the number and the key of every sample, in order. A sample without a key of its own is named
+    /// after its shard and its position there.
+    ///
+    /// Errors: a shard that can't be opened or read; the first error of `each`.
+    pub fn each_key(&self, mut each: impl FnMut(u64, &str) -> Result<()>) -> Result<()> {
+        let samples = self.len();
+        let reader = Reader::new(self.clone(), Vec::new(), ReadOptions::default());
+        let (mut wants, mut block) = (Wants::default(), SampleBlock::default());
+        let mut from = 0;
+        while from < samples {
+            let to = samples.min(from.saturating_add(AT_ONCE));
+            reader.read(from..to, &mut wants, &mut block)?;
+            for (row, number) in (from..to).enumerate() {
+                if let Some(fault) = block.fault(row) {
+                    return Err(fault.clone());
+                }
+                each(number, block.key(row).unwrap_or_default())?;
+            }
+            from = to;
+        }
+        Ok(())
+    }
+
+    /// The numbers of the samples with these keys, ascending, and the keys that no sample has.
+    ///
+    /// Errors: those of [`each_key`](Self::each_key).
+    pub fn find_keys<'k>(&self, keys: &'k [String]) -> Result<(Vec<u64>, Vec<&'k str>)> {
+        let mut wanted: HashMap<&str, bool> = keys.iter().map(|key| (key.as_str(), false)).collect();
+        let mut numbers = Vec::new();
+        self.each_key(|number, key| {
+            if let Some(found) = wanted.get_mut(key) {
+                *found = true;
+                numbers.push(number);
+            }
+            Ok(())
+        })?;
+        let missing = keys.iter().map(String::as_str).filter(|key| wanted.get(key) == Some(&false));
+        Ok((numbers, missing.collect()))
+    }
+
+    /// The samples with these keys, in the order of the dataset.
+    ///
+    /// Errors: a key that no sample has (kind `Config`; the message counts them and names some); those of
+    /// [`each_key`](Self::each_key).
+    pub fn with_keys(&self, keys: &[String]) -> Result<Self> {
+        let (numbers, missing) = self.find_keys(keys)?;
+        let Some(first) = missing.first() else { return self.subset(numbers) };
+        let shown: Vec<String> = missing.iter().take(SHOWN).map(|key| format!("\"{key}\"")).collect();
+        let more = if missing.len() > SHOWN { ", …" } else { "" };
+        let message =
+            format!("{} of {} keys are not in the dataset: {}{more}", missing.len(), keys.len(), shown.join(", "));
+        Err(Error::config(message).with_code(Code::BadRequest).in_sample(first))
+    }
+}

@@ -1,0 +1,468 @@
+//! Views: some samples and fields of a sealed dataset, read from its shards.
+#![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
+
+#[expect(dead_code, reason = "every test takes a part of what they share")]
+mod common {
+    pub(crate) mod process;
+}
+
+use arrow_array::{ArrayRef, BinaryViewArray, Float64Array, Int64Array, RecordBatch, StringViewArray};
+use common::process::{Ended, packhorse};
+use packhorse::core::{Code, FieldType, KEY, Kind, Schema};
+use packhorse::dataset::{DatasetView, MANIFEST, Manifest, SELECTION, VIEW};
+use packhorse::read::order::{Rank, Shuffle};
+use packhorse::read::{BatchDecoder, Condition, Dataset, FieldOptions, LoaderOptions, Remainder};
+use packhorse::storage::Local;
+use packhorse::{Recipe, Session};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tempfile::TempDir;
+
+const CONFIG: i32 = 2;
+const CHANGED: i32 = 4;
+const DAMAGED: i32 = 6;
+
+/// Samples of the dataset, in shards of seven.
+const COUNT: usize = 60;
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn label(i: usize) -> i64 {
+    (i * 7 % 5) as i64
+}
+
+fn width(i: usize) -> f64 {
+    (i * 31 % 97) as f64 + 0.5
+}
+
+fn caption(i: usize) -> String {
+    format!("caption {}", i % 4)
+}
+
+/// A dataset of bytes, as files of samples make it.
+fn tars(dir: &Path) -> PathBuf {
+    let (input, out) = (dir.join("in"), dir.join("out"));
+    std::fs::create_dir(&input).unwrap();
+    for i in 0..COUNT {
+        let write = |field: &str, bytes: &str| std::fs::write(input.join(format!("s{i:04}.{field}")), bytes).unwrap();
+        write("cls", &label(i).to_string());
+        write("txt", &caption(i));
+        write("json", &format!(r#"{{"width": {}, "size": {{"name": "n{}"}}, "list": [{i}]}}"#, width(i), i % 3));
+        write("bin", &"x".repeat(i * 37 % 500));
+    }
+    packhorse(&["pack", text(&input), "--to", "webdataset", "--out", text(&out), "--samples-per-shard", "7"]).succeed();
+    out
+}
+
+/// A dataset of columns.
+fn columns(dir: &Path, format: &str) -> PathBuf {
+    let out = dir.join(format!("out-{format}"));
+    let schema = Schema::new(vec![
+        FieldType::Text.field(KEY, false),
+        FieldType::Scalar(packhorse::core::DataType::Int64).field("cls", false),
+        FieldType::Scalar(packhorse::core::DataType::Float64).field("width", false),
+        FieldType::Text.field("txt", false),
+        FieldType::Blob.field("bin", false),
+    ]);
+    let recipe = Recipe::for_writer(format, &out).samples_per_shard(7);
+    let session: Session = packhorse::session();
+    let mut writer = session.writer(&recipe, &Arc::new(schema)).unwrap();
+    let all = || 0..COUNT;
+    let columns: [(&str, ArrayRef); 5] = [
+        (KEY, Arc::new(StringViewArray::from_iter_values(all().map(|i| format!("s{i:04}"))))),
+        ("cls", Arc::new(Int64Array::from_iter_values(all().map(label)))),
+        ("width", Arc::new(Float64Array::from_iter_values(all().map(width)))),
+        ("txt", Arc::new(StringViewArray::from_iter_values(all().map(caption)))),
+        ("bin", Arc::new(BinaryViewArray::from_iter_values(all().map(|i| vec![b'x'; i * 37 % 500])))),
+    ];
+    writer.push(&RecordBatch::try_from_iter(columns).unwrap()).unwrap();
+    writer.finish().unwrap();
+    out
+}
+
+/// A dataset of each kind of format.
+fn datasets(dir: &TempDir) -> Vec<PathBuf> {
+    vec![tars(dir.path()), columns(dir.path(), "hdf5"), columns(dir.path(), "parquet")]
+}
+
+fn open(dir: &Path) -> Dataset {
+    packhorse::open(text(dir)).unwrap()
+}
+
+fn view(base: &Path, out: &Path, more: &[&str]) -> Ended {
+    packhorse(&[&["view", text(base), "--out", text(out)], more].concat()).run()
+}
+
+#[track_caller]
+fn viewed(base: &Path, out: &Path, more: &[&str]) -> PathBuf {
+    let ended = view(base, out, more);
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    out.to_owned()
+}
+
+fn keys(dataset: &Dataset) -> Vec<String> {
+    let mut keys = Vec::new();
+    dataset
+        .each_key(|_, key| {
+            keys.push(key.to_owned());
+            Ok(())
+        })
+        .unwrap();
+    keys
+}
+
+/// The key, and all bytes of all fields, of each sample in order.
+fn samples(dataset: &Dataset) -> Vec<(String, BTreeMap<String, Vec<u8>>)> {
+    let fields: Vec<FieldOptions> = Vec::new();
+    let decoder = BatchDecoder::new(dataset, &fields, &LoaderOptions::new(1)).unwrap();
+    let names: Vec<String> = dataset.schema().fields().iter().map(|field| field.name().clone()).collect();
+    let one = |number| {
+        let batch = decoder.decode(&[number], 0).unwrap();
+        let fields = names.iter().map(|name| (name.clone(), batch.row(name, 0).unwrap().to_vec()));
+        (batch.key(0).unwrap().to_owned(), fields.collect())
+    };
+    (0..dataset.len()).map(one).collect()
+}
+
+fn lines(path: &Path, lines: impl IntoIterator<Item = impl ToString>) -> PathBuf {
+    let text: String = lines.into_iter().map(|line| line.to_string() + "\n").collect();
+    std::fs::write(path, text).unwrap();
+    path.to_owned()
+}
+
+fn flip(path: &Path, at: usize) {
+    let mut bytes = std::fs::read(path).unwrap();
+    let at = at % bytes.len();
+    bytes[at] ^= 4;
+    std::fs::write(path, bytes).unwrap();
+}
+
+const CHOSEN: [u64; 11] = [3, 4, 5, 59, 0, 20, 21, 3, 40, 41, 42];
+
+#[test]
+fn samples_are_those_of_the_dataset() {
+    let dir = tempfile::tempdir().unwrap();
+    let numbers = lines(&dir.path().join("numbers"), CHOSEN);
+    for (i, base) in datasets(&dir).iter().enumerate() {
+        let out = viewed(base, &dir.path().join(format!("views/{i}")), &["--numbers", text(&numbers)]);
+        let (whole, chosen) = (open(base), open(&out));
+        assert_eq!(samples(&chosen), samples(&whole.subset(CHOSEN).unwrap()), "{base:?}");
+        assert_eq!(chosen.schema(), whole.schema());
+        assert_eq!(open(&out.join(VIEW)).len(), CHOSEN.len() as u64);
+        let size: u64 = [VIEW, SELECTION].iter().map(|name| std::fs::metadata(out.join(name)).unwrap().len()).sum();
+        assert!(size < 2000, "{size}");
+        // A view of a view is one of the dataset.
+        let again = viewed(&out, &dir.path().join(format!("again-{i}")), &["--select", "cls,txt"]);
+        let document = DatasetView::read(&Local, &again).unwrap().unwrap();
+        assert_eq!(
+            dir.path().join(format!("again-{i}")).join(&document.base).canonicalize().unwrap(),
+            base.canonicalize().unwrap()
+        );
+        let narrow = open(&again);
+        assert_eq!(samples(&narrow), samples(&whole.subset(CHOSEN).unwrap().select(&["cls", "txt"]).unwrap()));
+        assert_eq!(narrow.schema().fields().len(), 2);
+    }
+}
+
+#[test]
+fn a_loader_gives_every_sample_once_an_epoch() {
+    let dir = tempfile::tempdir().unwrap();
+    for (i, base) in datasets(&dir).iter().enumerate() {
+        let out = viewed(base, &dir.path().join(format!("v{i}")), &["--where", "cls != 2"]);
+        let dataset = open(&out);
+        let mut seen: BTreeMap<(u64, String), usize> = BTreeMap::new();
+        for rank in 0..3 {
+            let options = LoaderOptions {
+                rank: Rank { rank, world_size: 3 },
+                shuffle: Shuffle::Blocks { shards: 2 },
+                remainder: Remainder::Uneven,
+                epochs: Some(2),
+                ..LoaderOptions::new(4)
+            };
+            let loader = dataset.loader(4).configure(|all| *all = options.clone()).rank(options.rank).build().unwrap();
+            for batch in loader {
+                let batch = batch.unwrap();
+                for row in 0..batch.rows() {
+                    *seen.entry((batch.epoch(), batch.key(row).unwrap().to_owned())).or_default() += 1;
+                }
+            }
+        }
+        let wanted =
+            (0..COUNT).filter(|i| label(*i) != 2).flat_map(|i| [0, 1].map(|epoch| ((epoch, format!("s{i:04}")), 1)));
+        assert_eq!(seen, wanted.collect(), "{base:?}");
+    }
+}
+
+#[test]
+fn conditions_choose_by_values() {
+    let dir = tempfile::tempdir().unwrap();
+    let of = |dataset: &Dataset, condition: &str| {
+        let chosen = dataset.filter(&condition.parse::<Condition>().unwrap()).map_err(|e| e.to_string())?;
+        Ok::<_, String>(keys(&chosen))
+    };
+    let wanted = |holds: &dyn Fn(usize) -> bool| {
+        (0..COUNT).filter(|i| holds(*i)).map(|i| format!("s{i:04}")).collect::<Vec<_>>()
+    };
+    for base in datasets(&dir) {
+        let dataset = open(&base);
+        let is_tar = dataset.schema().column_with_name("json").is_some();
+        let width_of = if is_tar { "json.width" } else { "width" };
+        assert_eq!(of(&dataset, "cls == 3").unwrap(), wanted(&|i| label(i) == 3));
+        let both = format!("cls >= 2 and {width_of} < 40.5 and txt != 'caption 1'");
+        assert_eq!(of(&dataset, &both).unwrap(), wanted(&|i| label(i) >= 2 && width(i) < 40.5 && i % 4 != 1));
+        assert_eq!(of(&dataset, "cls > 100").unwrap(), Vec::<String>::new());
+        let wrong = |condition: &str| of(&dataset, condition).unwrap_err();
+        assert!(wrong("colour == 3").contains("no field colour"), "{}", wrong("colour == 3"));
+        assert!(wrong("cls == 'three'").contains("is a number"), "{}", wrong("cls == 'three'"));
+        assert!(wrong("txt == 3").contains("is text"), "{}", wrong("txt == 3"));
+        if is_tar {
+            assert_eq!(of(&dataset, "json.size.name == 'n2'").unwrap(), wanted(&|i| i % 3 == 2));
+            assert_eq!(of(&dataset, "json.list.0 == 7 and json.width > 0").unwrap(), ["s0007"]);
+            assert!(wrong("json.size == 3").contains("neither a number nor text"), "{}", wrong("json.size == 3"));
+            assert!(wrong("json.depth == 3").contains("has no depth"), "{}", wrong("json.depth == 3"));
+        }
+    }
+}
+
+#[test]
+fn keys_that_are_missing_are_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = tars(dir.path());
+    let list = lines(&dir.path().join("keys"), ["s0041", "s0007", "s0008"]);
+    let out = viewed(&base, &dir.path().join("v"), &["--keys", text(&list)]);
+    assert_eq!(keys(&open(&out)), ["s0007", "s0008", "s0041"]);
+    let wrong = lines(&dir.path().join("wrong"), ["s0007", "x1", "x2", "x3", "x4"]);
+    let ended = view(&base, &dir.path().join("w"), &["--keys", text(&wrong)]);
+    assert_eq!(ended.code(), CONFIG, "{ended:?}");
+    assert!(ended.said.contains(r#"4 of 5 keys are not in the dataset: "x1", "x2", "x3", …"#), "{ended:?}");
+    assert!(!dir.path().join("w").exists());
+    for (file, what) in [("60", "beyond the 60 samples"), ("1\nx", "line 2"), ("-1", "line 1")] {
+        let numbers = lines(&dir.path().join("numbers"), [file]);
+        let ended = view(&base, &dir.path().join("w"), &["--numbers", text(&numbers)]);
+        assert!(ended.code() == CONFIG && ended.said.contains(what), "{ended:?}");
+    }
+    let ended = view(&base, &dir.path().join("w"), &["--where", "cls == 77"]);
+    assert!(ended.code() == CONFIG && ended.said.contains("no sample is chosen"), "{ended:?}");
+}
+
+/// Writes the manifest of the first `shards` shards in place of the whole one, which it returns: an earlier state of a
+/// dataset that grows.
+fn shrink(base: &Path, shards: usize) -> Vec<u8> {
+    let whole = std::fs::read(base.join(MANIFEST)).unwrap();
+    let mut manifest = Manifest::decode(&whole).unwrap();
+    manifest.shards.truncate(shards);
+    manifest.samples = manifest.shards.iter().map(|shard| shard.samples).sum();
+    manifest.root = manifest.root_of_shards();
+    std::fs::write(base.join(MANIFEST), manifest.encode().unwrap()).unwrap();
+    whole
+}
+
+#[test]
+fn folds_are_disjoint_complete_and_stay() {
+    let dir = tempfile::tempdir().unwrap();
+    for (i, base) in datasets(&dir).iter().enumerate() {
+        let all = keys(&open(base));
+        let mut seen = Vec::new();
+        for fold in 1..=4 {
+            let place = dir.path().join(format!("{i}-{fold}"));
+            let fold = format!("{fold}/4");
+            let held = keys(&open(&viewed(base, &place.join("a"), &["--fold", &fold, "--seed", "3"])));
+            let rest = keys(&open(&viewed(base, &place.join("b"), &["--without-fold", &fold, "--seed", "3"])));
+            assert!(!held.is_empty() && held.iter().all(|key| !rest.contains(key)));
+            assert_eq!(held.len() + rest.len(), all.len());
+            seen.extend(held);
+        }
+        seen.sort();
+        assert_eq!(seen, all);
+        let fold = |seed| keys(&open(base).fold(2, 4, seed).unwrap());
+        let now = fold(3);
+        assert_ne!(now, fold(4));
+        let whole = shrink(base, 4);
+        let before = fold(3);
+        assert!(before.len() < now.len() && now.starts_with(&before));
+        std::fs::write(base.join(MANIFEST), whole).unwrap();
+        assert_eq!(open(base).fold(0, 4, 3).unwrap_err().kind(), Kind::Config);
+    }
+}
+
+#[test]
+fn a_dataset_may_grow_and_move_and_not_change() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("a")).unwrap();
+    let base = tars(&dir.path().join("a"));
+    let whole = shrink(&base, 4);
+    let out = viewed(&base, &dir.path().join("a/v"), &["--where", "cls == 3"]);
+    let before = samples(&open(&out));
+    let root = DatasetView::read(&Local, &out).unwrap().unwrap().root;
+    std::fs::write(base.join(MANIFEST), &whole).unwrap();
+    assert_eq!(samples(&open(&out)), before);
+    packhorse(&["verify", text(&out), "--full"]).succeed();
+    let stat = packhorse(&["stat", text(&out), "--json"]).succeed();
+    assert!(stat.printed.contains(&root.to_string()), "{stat:?}");
+    // Both move, and then the dataset alone.
+    std::fs::rename(dir.path().join("a"), dir.path().join("b")).unwrap();
+    let (base, out) = (dir.path().join("b/out"), dir.path().join("b/v"));
+    assert_eq!(samples(&open(&out)), before);
+    std::fs::rename(&base, dir.path().join("elsewhere")).unwrap();
+    let gone = packhorse::open(text(&out)).unwrap_err();
+    assert_eq!((gone.kind(), gone.code()), (Kind::Changed, Code::BaseChanged));
+    assert!(gone.to_string().contains("../out"), "{gone}");
+    assert_eq!(packhorse(&["stat", text(&out)]).run().code(), CHANGED);
+    assert_eq!(packhorse(&["verify", text(&out)]).run().code(), DAMAGED);
+    // Another dataset in its place.
+    let input = dir.path().join("b/in");
+    packhorse(&["pack", text(&input), "--to", "webdataset", "--out", text(&base), "--samples-per-shard", "8"])
+        .succeed();
+    let other = packhorse::open(text(&out)).unwrap_err();
+    assert_eq!((other.kind(), other.code()), (Kind::Changed, Code::BaseChanged));
+    assert!(other.to_string().contains("v/view.json") && other.to_string().contains("now holds another"), "{other}");
+}
+
+#[test]
+fn verify_finds_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = tars(dir.path());
+    let numbers = lines(&dir.path().join("numbers"), [8, 9, 50]);
+    let out = viewed(&base, &dir.path().join("v"), &["--numbers", text(&numbers)]);
+    let verify = |more: &[&str]| {
+        let ended = packhorse(&[&["verify", text(&out), "--json"], more].concat()).run();
+        let value: Value = serde_json::from_str(&ended.printed).unwrap();
+        let files = value["damages"].as_array().unwrap().iter().map(|d| d["file"].as_str().unwrap().to_owned());
+        let (code, files) = (ended.code(), files.collect::<Vec<_>>());
+        assert_eq!((code == 0, code == DAMAGED), (files.is_empty(), !files.is_empty()), "{ended:?}");
+        (files, value)
+    };
+    let (files, value) = verify(&["--full"]);
+    assert!(
+        files.is_empty() && value["samples"] == 3 && value["shards"] == 2 && value["bytes"].as_u64() > Some(10_000)
+    );
+    for name in [VIEW, SELECTION] {
+        let path = out.join(name);
+        let good = std::fs::read(&path).unwrap();
+        for at in [0, 20, good.len() / 2, good.len() - 5] {
+            flip(&path, at);
+            assert_eq!(verify(&[]).0, [name], "byte {at}");
+            assert!(packhorse::open(text(&out)).is_err());
+            std::fs::write(&path, &good).unwrap();
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert_ne!(packhorse(&["verify", text(&out)]).run().code(), 0);
+        std::fs::write(&path, &good).unwrap();
+    }
+    std::fs::write(out.join("stray"), "x").unwrap();
+    assert_eq!(verify(&[]).0, ["stray"]);
+    std::fs::remove_file(out.join("stray")).unwrap();
+    // Shards without a sample of the view do not matter, others do.
+    flip(&base.join("shard-000004.tar"), 3000);
+    assert!(verify(&["--full"]).0.is_empty());
+    flip(&base.join("shard-000001.tar"), 3000);
+    assert!(verify(&[]).0.is_empty());
+    let files = verify(&["--full"]).0;
+    assert!(!files.is_empty() && files.iter().all(|file| file.ends_with("out/shard-000001.tar")), "{files:?}");
+    let said = packhorse(&["verify", text(&out), "--full", "--json"]).run();
+    assert_eq!(said.code(), DAMAGED);
+    packhorse(&["repair", text(&base)]).succeed();
+    assert!(verify(&["--full"]).0.is_empty());
+    flip(&base.join(MANIFEST), 300);
+    assert_eq!(verify(&[]).0.len(), 1);
+}
+
+#[test]
+fn a_view_is_not_a_dataset_to_work_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = tars(dir.path());
+    let out = viewed(&base, &dir.path().join("v"), &["--where", "cls == 3"]);
+    let (v, input, other) = (text(&out).to_owned(), dir.path().join("in"), dir.path().join("other"));
+    let above = dir.path().join("above");
+    std::fs::create_dir(&above).unwrap();
+    viewed(&base, &above.join("v"), &["--where", "cls == 3"]);
+    let pack = ["pack", text(&input), "--to", "webdataset", "--out"];
+    for words in [
+        &["status", v.as_str()][..],
+        &["status", &v, "--watch"],
+        &["seal", &v],
+        &["repair", &v],
+        &["pack", "--plan", &v],
+        &[&pack[..], &[v.as_str()]].concat(),
+        &[&pack[..], &[v.as_str(), "--replace"]].concat(),
+        &["pack", &v, "--to", "webdataset", "--out", text(&other)],
+        &["pack", text(&above), "--to", "webdataset", "--out", text(&other)],
+        &["plan", &v, "--to", "webdataset", "--out", text(&other)],
+        &["merge", &v, "--out", text(&other)],
+        &["order", &v, "--out", text(&other)],
+        &["stage", &v, "--to", text(&other)],
+        &["ls", &v],
+        &["head", &v],
+        &["cat", &v, "s0001.cls"],
+        &["verify", &v, "--for", "webdataset"],
+    ] {
+        let ended = packhorse(&[words, &["--log", "json"]].concat()).run();
+        let error: Value =
+            ended.said.lines().filter_map(|line| serde_json::from_str(line).ok()).last().unwrap_or_default();
+        assert_eq!((ended.code(), &error["code"]), (CONFIG, &Value::from("is-view")), "{words:?} {ended:?}");
+        assert!(error["input"].as_str().unwrap().ends_with('v'), "{words:?} {ended:?}");
+        let packed = other.join("dataset.json").exists() || other.join("shard-000000.tar").exists();
+        assert!(!packed, "{words:?}");
+    }
+    assert_eq!(keys(&open(&out)).len(), (0..COUNT).filter(|i| label(*i) == 3).count());
+    packhorse(&["verify", &v, "--full"]).succeed();
+}
+
+#[test]
+fn a_folder_that_is_taken_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = tars(dir.path());
+    let out = viewed(&base, &dir.path().join("v"), &["--where", "cls == 3"]);
+    let bytes = || [VIEW, SELECTION].map(|name| std::fs::read(out.join(name)).unwrap());
+    let before = bytes();
+    // The same again, and after an interruption.
+    viewed(&base, &out, &["--where", "cls == 3"]);
+    std::fs::remove_file(out.join(VIEW)).unwrap();
+    viewed(&base, &out, &["--where", "cls == 3"]);
+    assert_eq!(bytes(), before);
+    let names: Vec<_> = std::fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+    let ended = view(&base, &out, &["--where", "cls == 2"]);
+    assert!(ended.code() == CONFIG && ended.said.contains("another view"), "{ended:?}");
+    assert_eq!(bytes(), before);
+    for taken in [&dir.path().join("in"), &base, &base.join("v"), &base.join("a/v")] {
+        let ended = view(&base, taken, &["--where", "cls == 2"]);
+        assert!(ended.code() == CONFIG && !taken.join(VIEW).exists(), "{ended:?}");
+    }
+    packhorse(&["verify", text(&base)]).succeed();
+    let files = dir.path().join("in");
+    let ended = view(&files, &dir.path().join("w"), &["--fold", "1/2"]);
+    assert_ne!(ended.code(), 0, "{ended:?}");
+}
+
+#[test]
+fn splits_and_classes_are_those_of_the_dataset() {
+    let dir = tempfile::tempdir().unwrap();
+    let (input, out) = (dir.path().join("in"), dir.path().join("out"));
+    for class in ["cat", "dog"] {
+        std::fs::create_dir_all(input.join(class)).unwrap();
+        (0..40).for_each(|i| std::fs::write(input.join(class).join(format!("{i}.txt")), class).unwrap());
+    }
+    let to =
+        ["--to", "webdataset", "--labels", "folders", "--split", "train=0.75,val=0.25", "--samples-per-shard", "9"];
+    packhorse(&[&["pack", text(&input), "--out", text(&out)], &to[..]].concat()).succeed();
+    let cats = open(&viewed(&out, &dir.path().join("cats"), &["--where", "cls == 0"]));
+    assert_eq!(
+        (cats.len(), cats.classes(), cats.splits()),
+        (40, open(&out).classes(), vec!["train".into(), "val".into()])
+    );
+    let (train, val) = (keys(&cats.split("train").unwrap()), keys(&cats.split("val").unwrap()));
+    assert_eq!(train.len() + val.len(), 40);
+    let only = open(&viewed(&out, &dir.path().join("only"), &["--where", "cls == 0", "--split", "val"]));
+    assert_eq!((keys(&only), only.splits()), (val, vec!["val".to_owned()]));
+    let mut command = common::process::command(env!("CARGO_BIN_EXE_packhorse"));
+    command.args(["stat", text(&dir.path().join("only"))]);
+    let stat = String::from_utf8(command.output().unwrap().stdout).unwrap();
+    for line in [format!(": {} of 80 samples", only.len()), "split train: 0 samples".into(), "  cls\n  txt\n".into()] {
+        assert!(stat.contains(&line), "{line}: {stat}");
+    }
+}
