@@ -53,6 +53,7 @@ fn tars(dir: &Path) -> PathBuf {
         write("txt", &caption(i));
         write("json", &format!(r#"{{"width": {}, "size": {{"name": "n{}"}}, "list": [{i}]}}"#, width(i), i % 3));
         write("bin", &"x".repeat(i * 37 % 500));
+        write("num", &format!("{}\n", i as f64 / 2.0));
     }
     packhorse(&["pack", text(&input), "--to", "webdataset", "--out", text(&out), "--samples-per-shard", "7"]).succeed();
     out
@@ -220,6 +221,7 @@ fn conditions_choose_by_values() {
         assert!(wrong("cls == 'three'").contains("is a number"), "{}", wrong("cls == 'three'"));
         assert!(wrong("txt == 3").contains("is text"), "{}", wrong("txt == 3"));
         if is_tar {
+            assert_eq!(of(&dataset, "num < 5").unwrap(), wanted(&|i| i < 10));
             assert_eq!(of(&dataset, "json.size.name == 'n2'").unwrap(), wanted(&|i| i % 3 == 2));
             assert_eq!(of(&dataset, "json.list.0 == 7 and json.width > 0").unwrap(), ["s0007"]);
             assert!(wrong("json.size == 3").contains("neither a number nor text"), "{}", wrong("json.size == 3"));

@@ -8,8 +8,8 @@ use std::str::FromStr;
 /// Comparisons that a sample must meet all, such as `cls == 3 and json.width >= 256`.
 ///
 /// A comparison is a field, one of `==`, `!=`, `<`, `<=`, `>` and `>=`, and a number, `true`, `false` or text in quotes. The
-/// field is a number, a Boolean or text. A name after that of a JSON field is a path in it. Text is compared byte by
-/// byte. A field whose name has spaces is written in quotes.
+/// field is a number, a Boolean or text; text that is compared with a number is read as one. A name after that of a JSON
+/// field is a path in it. Text is compared byte by byte. A field whose name has spaces is written in quotes.
 ///
 /// ```
 /// # use packhorse_read::Condition;
@@ -253,7 +253,12 @@ impl<'c> Term<'c> {
         if known.ragged {
             let text = if self.is_text { std::str::from_utf8(bytes).ok() } else { None };
             let text = text.ok_or_else(|| no_scalar("holds neither a number nor text"))?;
-            return if self.path.is_empty() { Ok(Scalar::Text(text.into())) } else { self.inside(text) };
+            return match (self.path.is_empty(), &self.comparison.literal) {
+                (true, Literal::Text(_)) => Ok(Scalar::Text(text.into())),
+                // Tars hold numbers as text.
+                (true, _) => Ok(parsed(text).unwrap_or(Scalar::Text(text.into()))),
+                (false, _) => self.inside(text),
+            };
         }
         if known.shape.len() != 1 {
             return Err(no_scalar("holds arrays"));
@@ -284,6 +289,13 @@ impl<'c> Term<'c> {
             }
         }
     }
+}
+
+/// The number in a text.
+fn parsed(text: &str) -> Option<Scalar<'static>> {
+    let text = text.trim();
+    let integer = text.parse().ok().map(Scalar::Integer);
+    integer.or_else(|| text.parse().ok().map(Scalar::Float))
 }
 
 /// A little-endian number; `None` for another type.
@@ -361,5 +373,7 @@ mod tests {
         assert_eq!(holds("x == 18446744073709551615", Scalar::Integer(u64::MAX.into())), Some(true));
         assert!(matches!(number(&DataType::Int16, &[0xff, 0xff]), Some(Scalar::Integer(-1))));
         assert!(number(&DataType::Float16, &[0, 0]).is_none());
+        assert!(matches!(parsed(" 7\n"), Some(Scalar::Integer(7))) && matches!(parsed("1e3"), Some(Scalar::Float(_))));
+        assert!(parsed("seven").is_none());
     }
 }
