@@ -183,9 +183,17 @@ fn what_is_not_there_is_a_fault_of_the_request() {
     place.fails(2, &["verify", "in", "--for", "hf"], &["in:", "no shard"]);
     place.fails(2, &["pack", "--config", "no.toml"], &["no.toml", missing]);
     for args in [&["seal", "in"][..], &["status", "in"], &["pack", "--plan", "in"]] {
-        place.fails(2, args, &["in:", "holds no plan", "packhorse plan"]);
+        place.fails(2, args, &["in:", "holds no plan and no dataset", "packhorse plan"]);
     }
-    place.fails(6, &["stat", "in"], &["in:", "is not sealed", "packhorse seal"]);
+    for command in ["stat", "head", "verify", "ls"] {
+        let ran = place.run(&[command, "in"]);
+        assert!(ran.code == 2 && ran.err.contains("in: is a folder without a dataset"), "{command}: {}", ran.err);
+        assert!(!ran.err.contains("seal"), "{command}: {}", ran.err);
+    }
+    place.ok(&["plan", "in", "--to", "webdataset", "--out", "planned", "--quiet"]);
+    for command in ["stat", "head", "verify", "ls"] {
+        place.fails(6, &[command, "planned"], &["planned: is not sealed", "packhorse seal"]);
+    }
     place.pack_fails(2, &["--files-from", "no.txt"], &["no.txt", missing]);
     place.pack_fails(2, &["--metadata", "no.csv", "--key", "k"], &["no.csv", missing]);
 }
@@ -287,7 +295,7 @@ fn the_shape_of_every_result() {
     assert_shape(&filled, &pack.replace("root:string", "root:null").replace("omitted:array", "omitted:null"));
     let seal = "bytes:number root:string samples:number shards:number skipped:number";
     assert_shape(&place.json(&["seal", "p", "--json"]), seal);
-    let verify = "bytes:number damages:array part_of:null repairable:bool samples:number seconds:number shards:number whole:bool";
+    let verify = "bytes:number damages:array part_of:null repairable:bool samples:number seconds:number shards:number view_of:null whole:bool";
     assert_shape(&place.json(&["verify", "out", "--full", "--json", "--quiet"]), verify);
     let readers = place.json(&["verify", "out", "--for", "hf", "--json"]);
     assert_shape(&readers, "findings:array samples:number shards:number");

@@ -73,6 +73,15 @@ fn a_second_run_reuses_every_shard_and_another_plan_is_refused_by_name() {
     let again = pack(&dir, "out", &["--samples-per-shard", "2"]);
     assert_eq!((first["reused"].as_u64(), again["reused"].as_u64()), (Some(0), Some(3)));
     assert_eq!(first["root"], again["root"]);
+    let whole = ["pack", "in", "--to", "webdataset", "--out", "out", "--samples-per-shard", "2"];
+    let said = stdout(dir.path(), &whole);
+    assert!(
+        said.starts_with("complete already: 5 samples in 3 shards (") && said.contains("no shard was written"),
+        "{said}"
+    );
+    std::fs::remove_file(dir.path().join("out/shard-000001.receipt.json")).unwrap();
+    let said = stdout(dir.path(), &whole);
+    assert!(said.starts_with("packed 5 samples (") && said.contains(", 2 of them were there already in "), "{said}");
     let other = ["pack", "in", "--to", "webdataset", "--out", "out", "--samples-per-shard", "3"];
     fails(dir.path(), &other, 2, "--samples-per-shard: 2 there, 3 now");
 }
@@ -299,7 +308,7 @@ fn exit_codes() {
     fails(dir.path(), &["pack", "nowhere", "--to", "webdataset", "--out", "out"], 2, "nowhere");
     fails(dir.path(), &["pack", "in", "--to", "webdataset", "--out", "in"], 2, "is not empty");
     fails(dir.path(), &[&pack[..], &["--shard-size", "many"]].concat(), 2, "many");
-    fails(dir.path(), &["verify", "in"], 6, "is not sealed");
+    fails(dir.path(), &["verify", "in"], 2, "is a folder without a dataset");
     stdout(dir.path(), &[&["plan"], &pack[1..]].concat());
     fails(dir.path(), &["seal", "out"], 6, "shard-000000");
     std::fs::write(dir.path().join("in/cat/1.txt"), "longer than before").unwrap();
@@ -347,7 +356,7 @@ fn what_is_in_a_dataset_is_listed_and_shown_as_of_one_file() {
     stdout(dir.path(), &["pack", "in", "--to", "parquet", "--out", "rows", "--samples-per-shard", "2", "--quiet"]);
     assert!(stdout(dir.path(), &["ls", "rows"]).starts_with("5 samples\n"));
     assert_eq!(stdout(dir.path(), &["cat", "rows", last]), stdout(dir.path(), &["cat", "tars", last]));
-    fails(dir.path(), &["ls", "in"], 2, "is a folder without a sealed dataset");
+    fails(dir.path(), &["ls", "in"], 2, "is a folder without a dataset");
 }
 
 #[test]
@@ -365,7 +374,7 @@ fn the_first_samples_are_shown() {
     let lines = stdout(dir.path(), &["head", "t.parquet", "--json", "-n", "1"]);
     let first: Value = serde_json::from_str(&lines).unwrap();
     assert_eq!(first["fields"], serde_json::json!({"x": "7", "note": "a"}));
-    fails(dir.path(), &["head", "in"], 2, "is a folder without a sealed dataset");
+    fails(dir.path(), &["head", "in"], 2, "is a folder without a dataset");
     fails(dir.path(), &["head", "in/cat/1.txt"], 8, "is not a shard");
 }
 
@@ -380,6 +389,57 @@ fn the_format_follows_from_the_name_of_the_output() {
     fails(dir.path(), &["pack", "in", "--out", "x.v2"], 2, "--to webdataset");
     stdout(dir.path(), &["pack", "in", "--to", "webdataset", "--out", "w.parquet", "--quiet"]);
     assert!(dir.path().join("w.parquet/shard-000000.tar").exists());
+}
+
+#[test]
+fn a_result_says_how_to_look_into_it_and_where_its_name_is_that_of_a_file_that_it_is_a_folder() {
+    let dir = inputs();
+    let said = stdout(dir.path(), &["pack", "in", "--to", "webdataset", "--out", "out"]);
+    assert!(said.contains("\n  sealed out, root digest ") && !said.contains("is a folder"), "{said}");
+    let command = said.lines().last().and_then(|line| line.strip_prefix("  look into it: packhorse ")).unwrap();
+    assert!(stdout(dir.path(), &command.split(' ').collect::<Vec<_>>()).starts_with("cat/1\n"), "{said}");
+    for out in ["x.parquet", "y.tar", "z.h5", "w.TFRecord"] {
+        let said = stdout(dir.path(), &["pack", "in", "--to", "webdataset", "--out", out]);
+        assert!(
+            said.contains(&format!("\n  {out} is a folder; its first shard is {out}/shard-000000.tar\n")),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn a_dataset_below_an_input_is_named_and_can_be_left_out() {
+    let dir = inputs();
+    pack(&dir, "in/out1", &[]);
+    let again = ["pack", "in", "--to", "webdataset", "--out", "in/out2"];
+    let warning = "in/out1 is a dataset of packhorse among the inputs, so its 5 samples are packed too; to leave it \
+                   out, pass --exclude out1";
+    fails(dir.path(), &again, 3, warning);
+    let without = run(dir.path(), &[&again[..], &["--exclude=out1"]].concat());
+    assert!(without.status.success(), "{without:?}");
+    assert_eq!(members(&dir, "in/out2"), members(&dir, "in/out1"));
+    std::fs::create_dir(dir.path().join("sets")).unwrap();
+    std::fs::rename(dir.path().join("in/out1"), dir.path().join("sets/a")).unwrap();
+    let alone = run(dir.path(), &["pack", "sets", "--to", "webdataset", "--out", "all"]);
+    assert!(alone.status.success() && !String::from_utf8_lossy(&alone.stderr).contains("warning"), "{alone:?}");
+}
+
+#[test]
+fn stat_names_the_shards_that_are_missing_and_fails_as_status_does() {
+    let dir = inputs();
+    pack(&dir, "out", &["--samples-per-shard", "1"]);
+    let shard = |n: u32| dir.path().join(format!("out/shard-00000{n}.tar"));
+    std::fs::remove_file(shard(1)).unwrap();
+    std::fs::write(shard(3), "short").unwrap();
+    let found = run(dir.path(), &["stat", "out"]);
+    let said = String::from_utf8(found.stdout).unwrap();
+    assert_eq!(found.status.code(), run(dir.path(), &["status", "out"]).status.code());
+    assert_eq!(found.status.code(), Some(6), "{said}");
+    assert!(said.contains("\n  shard-000001.tar: is missing\n  shard-000003.tar: has 5 bytes instead of "), "{said}");
+    assert!(said.ends_with("  2 shards missing or damaged; pack again with: packhorse repair out\n"), "{said}");
+    assert_eq!(run(dir.path(), &["stat", "out", "--json"]).status.code(), Some(6));
+    stdout(dir.path(), &["repair", "out"]);
+    assert!(!stdout(dir.path(), &["stat", "out"]).contains("shard-0"));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use crate::exit::code;
 use crate::settings::flags;
+pub(crate) use packhorse_core::counted;
 use packhorse_core::{Error, Kind, Result};
 use serde_json::{Value, json};
 use std::io::{self, Write};
@@ -79,12 +80,7 @@ pub(crate) fn error_event(event: &str, said: &str, error: &Error) -> Value {
     })
 }
 
-/// `1 shard`, `2 shards`.
-pub(crate) fn counted(n: u64, noun: &str) -> String {
-    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
-}
-
-/// The same, where there may be no count yet.
+/// [`counted`], where there may be no count yet.
 pub(crate) fn maybe_counted(n: Option<u64>, noun: &str) -> String {
     n.map_or_else(|| format!("{noun}s not counted yet"), |n| counted(n, noun))
 }

@@ -2,6 +2,7 @@
 
 use crate::input_format::{NameRules, container, main_file, open};
 use crate::inspect_rows::{self, columns};
+use crate::not_sealed::not_sealed;
 use crate::recorded_files::sealed_manifest;
 use crate::request_error::{as_request_error, with_suggestion};
 use packhorse_core::{
@@ -50,8 +51,8 @@ pub fn files(store: &dyn Store, path: &Path) -> Result<Vec<PathBuf>> {
     if store.stat(path, true).map_err(|e| with_suggestion(store, path, e))?.kind != FileKind::Directory {
         return Ok(vec![path.to_owned()]);
     }
-    let unsealed = || Error::config("is a folder without a sealed dataset; give one of the files in it");
-    let manifest = sealed_manifest(store, path)?.ok_or_else(|| unsealed().in_input(path.display()))?;
+    let unsealed = || not_sealed(store, path, "give the folder of one, or one of the files in it");
+    let manifest = sealed_manifest(store, path)?.ok_or_else(unsealed)?;
     Ok(manifest.shards.iter().map(|shard| path.join(&shard.file)).collect())
 }
 

@@ -7,7 +7,8 @@ use crate::stored_plan::{open_plan, valid_receipts};
 use crate::verify::quick;
 use packhorse_core::{Kind, Registry, Result, Store};
 use packhorse_dataset::{Digest, MANIFEST, Manifest, PlanReader};
-use packhorse_storage::Staging;
+use packhorse_storage::{Location, Staging};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The progress of a dataset.
@@ -75,6 +76,32 @@ pub(crate) fn status(registry: &Registry, store: &dyn Store, out: &Path) -> Resu
         replacing: replacing(store, out)?,
         part: None,
     })
+}
+
+/// The shards of `manifest` whose data files are missing in the folder `dir` or have another length, in order. Reads no
+/// file.
+pub fn unfit_shards(store: &dyn Store, dir: &Path, manifest: &Manifest) -> Result<Vec<Damage>> {
+    // In an object store many lengths come with one request.
+    let entries = if Location::url(dir).is_some() { store.entries(dir)? } else { Vec::new() };
+    let known: BTreeMap<_, _> = entries.into_iter().filter_map(|(name, stat)| Some((name, stat?.size))).collect();
+    let length = |file: &str| match known.get(Path::new(file)) {
+        Some(bytes) => Ok(Some(*bytes)),
+        None => match store.stat(&dir.join(file), true) {
+            Ok(stat) => Ok(Some(stat.size)),
+            Err(e) if e.is_absent() => Ok(None),
+            Err(e) => Err(e),
+        },
+    };
+    let mut unfit = Vec::new();
+    for shard in &manifest.shards {
+        let problem = match length(&shard.file)? {
+            Some(bytes) if bytes == shard.bytes => continue,
+            Some(bytes) => format!("has {bytes} bytes instead of {}", shard.bytes),
+            None => "is missing".to_owned(),
+        };
+        unfit.push(Damage { file: shard.file.clone(), member: None, problem });
+    }
+    Ok(unfit)
 }
 
 /// Samples in the complete shards of the plan, and the names of the other shards.

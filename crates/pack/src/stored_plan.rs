@@ -66,11 +66,18 @@ pub(crate) fn open_plan(store: &dyn Store, out: &Path) -> Result<PlanReader> {
     stored(store, out).or_else(|e| match e.is_not_found() {
         true => {
             refuse_view(store, out)?;
-            let error = Error::config("holds no plan").with_code(Code::NoPlan);
-            Err(error.hint("make one with `packhorse plan`").in_input(out.display()))
+            let error = Error::config(missing_plan(store, out)).with_code(Code::NoPlan);
+            Err(error.hint("`packhorse plan` and `packhorse pack` make one").in_input(out.display()))
         }
         false => Err(e),
     })
+}
+
+fn missing_plan(store: &dyn Store, out: &Path) -> &'static str {
+    match store.stat(&out.join(MANIFEST), true) {
+        Ok(_) => "holds a dataset without its plan",
+        Err(_) => "holds no plan and no dataset",
+    }
 }
 
 /// The bytes of the file with this digest (hexadecimal), which a transform of the plan in `out` needs.

@@ -5,11 +5,12 @@ use crate::data_pass::DataPass;
 use crate::digest_file::digest_file;
 use crate::duplicate_keys::duplicate_key_damages;
 use crate::input_format::{NameRules, container, main_file, open};
+use crate::not_sealed::not_sealed;
 use crate::program_samples::is_of_program;
 use crate::stored_plan::{open_plan, read_receipt};
 use crate::verify_view::verify_view;
 use packhorse_core::{
-    Cancel, Code, Error, Event, FileKind, Kind, Limits, Members, Observer, Options, Registry, Result, Store, split_name,
+    Cancel, Error, Event, FileKind, Kind, Limits, Members, Observer, Options, Registry, Result, Store, split_name,
 };
 use packhorse_dataset::{
     Digest, FileRecord, INDEX_SUFFIX, MANIFEST, Manifest, PART, PLAN, PartOf, RECEIPT_SUFFIX, Receipt, ShardRecord,
@@ -64,7 +65,7 @@ pub(crate) struct VerifyContext<'a> {
 
 /// Compares the dataset in the folder `out` with its manifest. Damage is a result, not an error.
 ///
-/// Errors: `Incomplete` for a dataset that is not sealed; failed I/O.
+/// Errors: `Incomplete` for a dataset that is not sealed; `Config` for a folder without a dataset; failed I/O.
 pub(crate) fn verify(
     registry: &Registry,
     store: &dyn Store,
@@ -82,10 +83,7 @@ pub(crate) fn verify(
         Err(e) if e.is_not_found() => {
             let context = VerifyContext { registry, store, observer, cancel };
             return verify_view(&context, out, depth, jobs)?.ok_or_else(|| {
-                Error::new(Kind::Incomplete, "is not sealed: it has no dataset.json")
-                    .with_code(Code::NotSealed)
-                    .hint("run `packhorse seal`, or check third-party shards with `for`")
-                    .in_input(out.display())
+                not_sealed(store, out, "give the folder of one, or check third-party shards with `for`")
             });
         }
         opened => opened?,

@@ -8,7 +8,7 @@ use crate::outcome::{counted, done, print, success};
 use crate::size::show;
 use packhorse_core::{Error, FieldType, FileKind, KEY, Kind, Result};
 use packhorse_dataset::{DatasetView, FieldRecord, Manifest};
-use packhorse_pack::{Columns, Preview};
+use packhorse_pack::{Columns, Damage, Preview, not_sealed, unfit_shards};
 use serde_json::json;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -148,7 +148,7 @@ fn one_line(text: &str) -> String {
 
 pub(super) fn stat(context: &CommandContext<'_>, args: &Stat) -> Result<ExitCode> {
     match context.store.stat(&args.path, true) {
-        Ok(stat) if stat.kind == FileKind::Directory => dataset(context, &args.path)?,
+        Ok(stat) if stat.kind == FileKind::Directory => return dataset(context, &args.path),
         _ => match packhorse_pack::columns(context.registry, &*context.store, &args.path)? {
             Some(columns) => return table(context, &columns),
             None => shard(context, &args.path)?,
@@ -163,21 +163,50 @@ const DEFAULT_NAME: &str = "shard";
 /// So many counts of single sources are shown.
 const SOURCES: usize = 30;
 
-fn dataset(context: &CommandContext<'_>, dir: &Path) -> Result<()> {
-    let unsealed = "is not sealed: it has no dataset.json; run `packhorse seal`, or see `packhorse status`";
+fn dataset(context: &CommandContext<'_>, dir: &Path) -> Result<ExitCode> {
     let manifest = Manifest::read_part(&*context.store, dir)?;
     if manifest.is_none()
         && let Some(view) = DatasetView::read(&*context.store, dir)?
     {
-        return view::stat(context, dir, &view);
+        return view::stat(context, dir, &view).map(|()| success());
     }
-    let manifest = manifest.ok_or_else(|| Error::new(Kind::Incomplete, unsealed).in_input(dir.display()))?;
-    if context.style.json {
-        return print(&String::from_utf8_lossy(&manifest.encode()?));
+    let otherwise = "give the folder of one, or one of the files in it";
+    let manifest = manifest.ok_or_else(|| not_sealed(&*context.store, dir, otherwise))?;
+    let unfit = unfit_shards(&*context.store, dir, &manifest)?;
+    print(&match context.style.json {
+        true => String::from_utf8_lossy(&manifest.encode()?).into_owned(),
+        false => format!("{}{}", described(&manifest)?, unfit_lines(dir, &manifest, &unfit)),
+    })?;
+    match unfit.is_empty() {
+        true => Ok(success()),
+        false => context.style.found(Kind::Incomplete, format!("{} is damaged or incomplete", dir.display())),
     }
+}
+
+/// The shards that are not as the manifest says, and how to get them back.
+fn unfit_lines(dir: &Path, manifest: &Manifest, unfit: &[Damage]) -> String {
+    if unfit.is_empty() {
+        return String::new();
+    }
+    let line = |damage: &Damage| format!("  {}: {}\n", damage.file, damage.problem);
+    let mut text: String = unfit.iter().take(LINES).map(line).collect();
+    if unfit.len() > LINES {
+        text.push_str(&format!("  and {} more\n", unfit.len() - LINES));
+    }
+    let again = if manifest.part_of.is_some() { "stage DATASET --verify --to" } else { "repair" };
+    let what = if manifest.part_of.is_some() { "copy" } else { "pack" };
+    let shards = counted(unfit.len() as u64, "shard");
+    format!("{text}  {shards} missing or damaged; {what} again with: packhorse {again} {}\n", dir.display())
+}
+
+/// The most lines of one kind.
+const LINES: usize = 10;
+
+/// What the manifest says, for people.
+fn described(manifest: &Manifest) -> Result<String> {
     let name = if manifest.name == DEFAULT_NAME { String::new() } else { format!(" {}", manifest.name) };
     let mut text = format!(
-        "{}{name}: {} in {}, {}\n  root {}\n",
+        "{}{name}: {} in {}, {}\n  root digest {}\n",
         manifest.format.format,
         counted(manifest.samples, "sample"),
         counted(manifest.shards.len() as u64, "shard"),
@@ -217,7 +246,7 @@ fn dataset(context: &CommandContext<'_>, dir: &Path) -> Result<()> {
     if !manifest.omitted.is_empty() {
         text.push_str(&left_out(manifest.omitted.len()));
     }
-    print(&text)
+    Ok(text)
 }
 
 fn shard(context: &CommandContext<'_>, path: &Path) -> Result<()> {

@@ -55,7 +55,7 @@ fn dataset(context: &CommandContext<'_>, args: &Repair) -> Result<ExitCode> {
     let mut text: String = repaired.damages.iter().map(|d| format!("{}: {}\n", d.file, d.problem)).collect();
     let (again, manifest) = (repaired.damages.len() as u64, &repaired.manifest);
     text.push_str(&format!("packed {} again in {seconds:.2} s\n", counted(again, "shard")));
-    text.push_str(&format!("  sealed {}, root {}\n", args.path.display(), manifest.root));
+    text.push_str(&format!("  sealed {}, root digest {}\n", args.path.display(), manifest.root));
     let damages: Vec<Value> = repaired.damages.iter().map(|d| json!({"file": d.file, "problem": d.problem})).collect();
     let value = json!({
         "packed": again, "damages": damages, "root": manifest.root.to_string(), "seconds": seconds,

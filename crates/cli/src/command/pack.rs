@@ -7,13 +7,14 @@ use crate::peak_memory::peak_memory;
 use crate::planning::{Pack, Planning, Work};
 use crate::schedulers;
 use crate::size::show;
-use packhorse_core::{Error, Event, Observer, Result};
+use packhorse_core::{Error, Event, Format, Observer, Result};
 use packhorse_dataset::Manifest;
 use packhorse_pack::{ByteSize, PackReport, Packed, Part, Recipe, Session, Stored, as_request_error};
 use packhorse_storage::Location;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Instant;
 
 pub(super) fn run(context: &CommandContext<'_>, args: &Pack) -> Result<ExitCode> {
@@ -56,7 +57,8 @@ pub(super) fn whole(context: &CommandContext<'_>, session: &Session, recipe: &Re
     let Packed { report, manifest, stored } = session.pack(recipe)?;
     context.progress.finish();
     warn_of_sizes(context, recipe, &manifest);
-    let (value, text) = summary(out, &report, Some(&manifest), stored, start);
+    let (value, mut text) = summary(out, &report, Some(&manifest), stored, start);
+    text.push_str(&way_on(context, out, &manifest));
     let nothing = || Error::content("nothing is left: everything was left out; skipped.jsonl says why");
     let is_empty = manifest.samples == 0 && manifest.skipped > 0;
     Ok(Said { value, text, fault: is_empty.then(|| nothing().in_input(out.display())) })
@@ -90,12 +92,11 @@ fn fill(context: &CommandContext<'_>, args: &Pack, dir: &Path) -> Result<ExitCod
     let manifest = if args.seal { session.seal_if_complete(dir)? } else { None };
     context.progress.finish();
     let (value, mut text) = summary(dir, &report, manifest.as_ref(), Stored::Resumed, start);
-    if manifest.is_none() {
-        text.push_str(&match args.seal {
-            true => "  other parts are not done; the last one seals\n".to_owned(),
-            false => format!("  when all parts are done: packhorse seal {}\n", dir.display()),
-        });
-    }
+    text.push_str(&match (&manifest, args.seal) {
+        (Some(manifest), _) => way_on(context, dir, manifest),
+        (None, true) => "  other parts are not done; the last one seals\n".to_owned(),
+        (None, false) => format!("  when all parts are done: packhorse seal {}\n", dir.display()),
+    });
     context.style.show(&value, &text)?;
     Ok(success())
 }
@@ -120,16 +121,23 @@ fn summary(
     let seconds = start.elapsed().as_secs_f64();
     let rate = show((report.input_bytes as f64 / seconds.max(1e-9)) as u64);
     let skipped = manifest.map_or(report.skipped, |m| m.skipped);
-    let reused =
-        if report.reused > 0 { format!(", {} of them were there already", report.reused) } else { String::new() };
     let left_out = if skipped > 0 { format!(", skipped {skipped} (see skipped.jsonl)") } else { String::new() };
-    let mut text = format!(
-        "packed {} ({}) into {} ({}){reused} in {seconds:.2} s, {rate}/s{left_out}\n",
-        counted(report.samples, "sample"),
-        show(report.input_bytes),
-        counted(report.shards, "shard"),
-        show(report.bytes),
-    );
+    let samples = counted(report.samples, "sample");
+    let shards = format!("{} ({})", counted(report.shards, "shard"), show(report.bytes));
+    let mut text = match report.reused {
+        0 => format!("packed {samples} ({}) into {shards} in {seconds:.2} s, {rate}/s", show(report.input_bytes)),
+        all if all == report.shards => format!("complete already: {samples} in {shards}; no shard was written"),
+        some => format!(
+            "packed {samples} ({}) into {shards}, {} in {seconds:.2} s, {rate}/s",
+            show(report.input_bytes),
+            if some == 1 {
+                "1 of them was there already".to_owned()
+            } else {
+                format!("{some} of them were there already")
+            },
+        ),
+    };
+    text.push_str(&format!("{left_out}\n"));
     let omitted = manifest.map(|m| &m.omitted);
     if let Some(omitted) = omitted.filter(|omitted| !omitted.is_empty()) {
         text.push_str(&plan::left_out(omitted.len()));
@@ -142,7 +150,7 @@ fn summary(
         text.push_str(&format!("  {count} {what}{rate}\n"));
     }
     if let Some(manifest) = manifest {
-        text.push_str(&format!("  sealed {}, root {}\n", out.display(), manifest.root));
+        text.push_str(&format!("  sealed {}, root digest {}\n", out.display(), manifest.root));
     }
     let value = json!({
         "samples": report.samples, "input_bytes": report.input_bytes, "bytes": report.bytes, "shards": report.shards,
@@ -151,6 +159,16 @@ fn summary(
         "peak_memory": peak_memory(),
     });
     (value, text)
+}
+
+/// How to look at the sealed dataset in `out`, and that it is a folder where its name is that of a file.
+fn way_on(context: &CommandContext<'_>, out: &Path, manifest: &Manifest) -> String {
+    let dir = out.display();
+    let ending = out.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    let names_a_file = |format: &Arc<dyn Format>| !ending.is_empty() && format.info().extensions.contains(&&*ending);
+    let first = manifest.shards.first().filter(|_| context.registry.iter().any(names_a_file));
+    let folder = first.map(|shard| format!("  {dir} is a folder; its first shard is {dir}/{}\n", shard.file));
+    format!("{}  look into it: packhorse head {dir}\n", folder.unwrap_or_default())
 }
 
 pub(super) fn seal(context: &CommandContext<'_>, args: &Seal) -> Result<ExitCode> {
@@ -169,14 +187,15 @@ pub(super) fn seal_beside_others(context: &CommandContext<'_>, dir: &Path) -> Re
 
 fn show_sealed(context: &CommandContext<'_>, dir: &Path, manifest: &Manifest) -> Result<ExitCode> {
     context.progress.finish();
-    let text = format!(
-        "sealed {}: {} in {} ({}), root {}\n",
+    let mut text = format!(
+        "sealed {}: {} in {} ({}), root digest {}\n",
         dir.display(),
         counted(manifest.samples, "sample"),
         counted(manifest.shards.len() as u64, "shard"),
         show(manifest.bytes),
         manifest.root
     );
+    text.push_str(&way_on(context, dir, manifest));
     let value = json!({
         "samples": manifest.samples, "shards": manifest.shards.len(), "bytes": manifest.bytes,
         "skipped": manifest.skipped, "root": manifest.root.to_string(),

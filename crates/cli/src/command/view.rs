@@ -30,7 +30,7 @@ pub(super) fn run(context: &CommandContext<'_>, args: &ViewFlags) -> Result<Exit
     let view = chosen.write_view(&args.out)?;
     context.progress.finish();
     let text = format!(
-        "{}: {} of {} in {}, {}\n  root {}\n",
+        "{}: {} of {} in {}, {}\n  root digest {}\n",
         args.out.display(),
         view.samples,
         counted(all, "sample"),
@@ -102,7 +102,7 @@ pub(super) fn stat(context: &CommandContext<'_>, dir: &Path, view: &DatasetView)
         split.into_iter().for_each(|split| *splits.entry(split).or_default() += run.len);
     }
     let mut text = format!(
-        "view of {}: {} of {}\n  root {}\n",
+        "view of {}: {} of {}\n  root digest {}\n",
         base.display(),
         view.samples,
         counted(manifest.samples, "sample"),

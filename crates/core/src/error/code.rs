@@ -44,6 +44,8 @@ codes! {
     OutputDenied = "output-denied",
     /// Another process replaces the dataset in the output folder.
     OutputBusy = "output-busy",
+    /// The folder holds no dataset.
+    NoDataset = "no-dataset",
     /// The folder holds no plan.
     NoPlan = "no-plan",
     /// The folder holds shards of another plan.

@@ -3,6 +3,7 @@
 mod decoded;
 mod listing_builder;
 mod merged_pictures;
+mod nested_datasets;
 mod omitted;
 mod sample;
 mod walk_event;
@@ -265,6 +266,7 @@ impl Listing {
             };
             observer.event(&Event::Warning(&text));
         }
+        nested_datasets::warnings(self).iter().for_each(|text| observer.event(&Event::Warning(text)));
         self.omitted.report(observer);
         if let Some(warning) = self.key_ends.is_default().then(|| merged_pictures::warning(self)).flatten() {
             observer.event(&Event::Warning(&warning));
