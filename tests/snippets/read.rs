@@ -43,6 +43,18 @@ fn views() -> Result<()> {
     Ok(())
 }
 
+fn nodes() -> Result<()> {
+    use packhorse::read::cache::DirOptions;
+    use packhorse::read::{CacheOptions, order::Shuffle};
+
+    let loader = packhorse::open("s3://bucket/shards")?
+        .loader(64)
+        .shuffle(Shuffle::Nodes { nodes: 16, shards: 16, epochs: 10 })
+        .cache(CacheOptions { dir: Some(DirOptions::new("/local/shards")), ..CacheOptions::default() })
+        .build()?;
+    Ok(())
+}
+
 fn text_to_tokens() -> Result<()> {
     let loader = packhorse::open_tokens("data/corpus")?.loader(64, 4096).seed(1234).build()?;
     for batch in loader {

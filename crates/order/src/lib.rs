@@ -70,8 +70,8 @@ pub use plan::{GptOptions, GptPlan};
 pub use random_state::RandomState;
 pub use sampler::Sampler;
 pub use shards::{
-    AugmentRng, Block, MOST_SAMPLES, Mix, Mixed, ORDER_VERSION, OrderState, Rank, SLOTS, ShardOrder, Shuffle, draw,
-    local_rank_from_environment,
+    AugmentRng, Block, MOST_SAMPLES, Mix, Mixed, NodeOrder, ORDER_VERSION, OrderState, Rank, SLOTS, ShardOrder,
+    Shuffle, draw, local_rank_from_environment,
 };
 pub use shuffle::shuffle;
 pub use split::{Split, Splits};

@@ -41,6 +41,31 @@ impl Sampler {
     }
 }
 
+impl Sampler {
+    /// Refuses ranks that are not as many on each of `nodes` nodes.
+    ///
+    /// Errors (kind `Config`).
+    pub fn check_nodes(&self, nodes: u32) -> Result<()> {
+        match self.ranks.is_multiple_of(nodes.into()) {
+            true => Ok(()),
+            false => Err(Error::config(format!("{} ranks are not as many on each of {nodes} nodes", self.ranks))),
+        }
+    }
+
+    /// The position in the order of nodes ([`NodeOrder`](crate::NodeOrder)) of which a rank takes the sample as
+    /// `position`: one of its node. `position` is in a step that begins at `begin`, of `samples` samples. The positions
+    /// of the step's ranks are those of the step, each once; in a step that is not whole they stay what they are.
+    pub fn on_nodes(&self, nodes: u32, samples: u64, begin: u64, position: u64) -> u64 {
+        let (nodes, step) = (u64::from(nodes), self.step());
+        let (Some(at), Some(share)) = (position.checked_sub(begin), step.checked_div(nodes)) else { return position };
+        if at >= step || share == 0 || step % nodes != 0 || samples.saturating_sub(begin) < step {
+            return position;
+        }
+        let first = (at / share + nodes - begin % nodes) % nodes;
+        begin + first + nodes * (at % share)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,4 +1,4 @@
-"""The order of samples in shards, implemented independently from the specification at the head of src/shards/mod.rs.
+"""The orders of samples in shards, implemented independently from the specification at the head of src/shards/mod.rs.
 
 Each line of standard input is JSON: {"counts", "shuffle", "seed", "epoch", "positions"}; each line of standard output
 the [shard, sample] of the positions, and the draws of lanes 0 to 3 of sample 5.
@@ -30,9 +30,11 @@ def key(seed, tag, *words):
 
 def shards_of(counts, shuffle, seed, epoch):
     shards = [shard for shard, count in enumerate(counts) if count]
-    if shuffle == "sequential":
-        return shards
-    outputs, drawn = key(seed, "shards..", epoch), 0
+    return shards if shuffle == "sequential" else permuted(shards, key(seed, "shards..", epoch))
+
+
+def permuted(shards, outputs):
+    drawn = 0
     for i in range(len(shards) - 1, 0, -1):
         while True:
             product = at(outputs, drawn) * (i + 1)
@@ -56,7 +58,34 @@ def feistel(x, bits, k):
     return high << low_bits | low
 
 
+def on_nodes(counts, shuffle, seed, epoch, position):
+    nodes, blocks, epochs = (int(number) for number in shuffle.split(":")[1::2])
+    held, load = [[] for _ in range(nodes)], [0] * nodes
+    for shard in permuted([shard for shard, count in enumerate(counts) if count], key(seed, "nodes...", epoch // epochs)):
+        node = load.index(min(load))
+        held[node].append(shard)
+        load[node] += counts[shard]
+
+    def sample(node, at):
+        own = [counts[shard] for shard in held[node]]
+        shard, place = look_up(own, f"blocks:{blocks}", at_(key(seed, "of.node.", 0), node), epoch, at)
+        return [held[node][shard], place]
+
+    quotas = [len(range(node, sum(counts), nodes)) for node in range(nodes)]
+    node, at = position % nodes, position // nodes
+    if at < load[node]:
+        return sample(node, at)
+    spare = [(giver, at) for giver in range(nodes) for at in range(quotas[giver], load[giver])]
+    before = sum(max(0, quotas[taker] - load[taker]) for taker in range(node))
+    return sample(*spare[before + at - load[node]])
+
+
+at_ = at
+
+
 def look_up(counts, shuffle, seed, epoch, position):
+    if shuffle.startswith("nodes"):
+        return on_nodes(counts, shuffle, seed, epoch, position)
     shards = shards_of(counts, shuffle, seed, epoch)
     group = {"sequential": 1, "full": len(shards)}.get(shuffle) or int(shuffle.split(":")[1])
     for block in range(0, len(shards), group):

@@ -40,7 +40,8 @@ impl<H> Batch<H> {
         self.metadata().epoch()
     }
 
-    /// The positions of the epoch's order that it covers. A skipped sample has a position but no row.
+    /// The positions of the epoch's order that it covers. A skipped sample has a position but no row. With
+    /// `Shuffle::Nodes` the ranks of a step exchange its positions.
     pub fn positions(&self) -> Range<u64> {
         self.metadata().positions()
     }

@@ -2,7 +2,7 @@
 
 use crate::dataset::SampleRun;
 use packhorse_core::{Error, Result};
-use packhorse_order::{Mix, ShardOrder, Shuffle, draw};
+use packhorse_order::{Mix, NodeOrder, ShardOrder, Shuffle, draw};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -27,7 +27,38 @@ struct Part {
     /// The runs of each shard of the order, unless each is one run.
     runs: Option<Vec<Pieces>>,
     seed: u64,
-    orders: Mutex<Vec<(u64, Arc<ShardOrder>)>>,
+    orders: Mutex<Vec<(u64, Arc<PartOrder>)>>,
+}
+
+/// The order of one epoch.
+enum PartOrder {
+    Shards(ShardOrder),
+    Nodes(NodeOrder),
+}
+
+impl PartOrder {
+    fn new(counts: &[u64], shuffle: Shuffle, seed: u64, epoch: u64) -> Result<Self> {
+        match shuffle {
+            Shuffle::Nodes { nodes, shards, epochs } => {
+                NodeOrder::new(counts, (nodes, shards, epochs), seed, epoch).map(Self::Nodes)
+            }
+            _ => ShardOrder::new(counts, shuffle, seed, epoch).map(Self::Shards),
+        }
+    }
+
+    fn len(&self) -> u64 {
+        match self {
+            Self::Shards(order) => order.len(),
+            Self::Nodes(order) => order.len(),
+        }
+    }
+
+    fn get(&self, position: u64) -> Option<(u32, u64)> {
+        match self {
+            Self::Shards(order) => order.get(position),
+            Self::Nodes(order) => order.get(position),
+        }
+    }
 }
 
 /// The runs of one shard: the end of each, in samples, and its number.
@@ -61,12 +92,12 @@ impl Part {
         Some((self.first + pieces.get(piece)?.1, at - start))
     }
 
-    fn order(&self, shuffle: Shuffle, epoch: u64) -> Result<Arc<ShardOrder>> {
+    fn order(&self, shuffle: Shuffle, epoch: u64) -> Result<Arc<PartOrder>> {
         let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, order)) = orders.iter().find(|(known, _)| *known == epoch) {
             return Ok(Arc::clone(order));
         }
-        let order = Arc::new(ShardOrder::new(&self.counts, shuffle, self.seed, epoch)?);
+        let order = Arc::new(PartOrder::new(&self.counts, shuffle, self.seed, epoch)?);
         if orders.len() >= KEPT {
             orders.remove(0);
         }
@@ -91,6 +122,9 @@ impl EpochOrder {
         shuffle: Shuffle,
         seed: u64,
     ) -> Result<Self> {
+        if let Shuffle::Nodes { .. } = shuffle {
+            return Err(Error::unsupported("a mix of datasets can't be shuffled over nodes; use blocks or full"));
+        }
         let mut parts = Vec::with_capacity(datasets.len());
         let (mut first, mut lens) = (0u32, Vec::new());
         for (number, runs) in datasets.iter().enumerate() {

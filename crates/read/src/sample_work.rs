@@ -68,7 +68,8 @@ impl SampleWork {
     ) -> Result<(Self, PipelineConfig)> {
         let fields = chosen(fields, || all(dataset.schema()))?;
         let from = begin(&order, fingerprint, options)?;
-        let steps = Steps::new(sampler(options)?, order.samples(), from, options.epochs, options.remainder)?;
+        let steps = Steps::new(sampler(options)?, order.samples(), from, options.epochs, options.remainder)?
+            .shuffled(order.shuffle())?;
         let mean = usize::try_from(dataset.mean()).unwrap_or(usize::MAX);
         let near = ShardCaches::new(&dataset, &options.cache, &options.observer)?;
         let reader = Reader::with_opener(dataset, columns(&fields), options.read.clone(), near.opener());
@@ -152,7 +153,8 @@ impl SampleWork {
             ));
         };
         let batch = u32::try_from(self.collate.batch).unwrap_or(u32::MAX);
-        let steps = Steps::new(Sampler::new(rank, batch)?, order.samples(), (0, 0), None, self.remainder)?;
+        let steps = Steps::new(Sampler::new(rank, batch)?, order.samples(), (0, 0), None, self.remainder)?
+            .shuffled(order.shuffle())?;
         if steps.count == 0 {
             let (samples, step) = (order.samples(), steps.step());
             return Err(Error::config(format!(
@@ -219,7 +221,7 @@ impl SampleWork {
         let mut fetched = self.spare();
         let mut epochs = std::mem::take(&mut fetched.epochs);
         epochs.clear();
-        order.places(epoch, positions, places, &mut epochs)?;
+        order.places(epoch, positions.map(|position| steps.place(step, position)), places, &mut epochs)?;
         reader.read_places(places.iter().copied(), wants, &mut fetched)?;
         fetched.epochs = epochs;
         Ok(fetched)

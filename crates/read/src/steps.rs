@@ -2,7 +2,7 @@
 
 use crate::Remainder;
 use packhorse_core::{Error, Result};
-use packhorse_order::Sampler;
+use packhorse_order::{Sampler, Shuffle};
 use std::ops::Range;
 
 /// The steps of one rank from a position in an epoch on; every rank has the same number.
@@ -19,6 +19,8 @@ pub(crate) struct Steps {
     pub(crate) per_epoch: u64,
     pub(crate) count: u64,
     keep_last: bool,
+    /// The nodes whose shards differ.
+    nodes: Option<u32>,
 }
 
 impl Steps {
@@ -47,7 +49,22 @@ impl Steps {
             None if per_epoch == 0 => in_first,
             None => u64::MAX,
         };
-        Ok(Self { sampler, samples, epoch, first: consumed, in_first, per_epoch, count, keep_last })
+        Ok(Self { sampler, samples, epoch, first: consumed, in_first, per_epoch, count, keep_last, nodes: None })
+    }
+
+    /// The same steps for an order that `shuffle` makes.
+    ///
+    /// Errors (kind `Config`): nodes with different numbers of ranks.
+    pub(crate) fn shuffled(self, shuffle: Shuffle) -> Result<Self> {
+        let Shuffle::Nodes { nodes, .. } = shuffle else { return Ok(self) };
+        self.sampler.check_nodes(nodes)?;
+        Ok(Self { nodes: Some(nodes), ..self })
+    }
+
+    /// The place in the order of a position that this rank takes at a step.
+    pub(crate) fn place(&self, step: u64, position: u64) -> u64 {
+        let begin = self.begin_of_all(step);
+        self.nodes.map_or(position, |nodes| self.sampler.on_nodes(nodes, self.samples, begin, position))
     }
 
     /// The epoch of a step, and its positions.

@@ -18,6 +18,12 @@
 //!   / 2` bits, `low` the rest, and `k = key(seed, "samples.", epoch, block)`. Round `r` changes `high ^= at'(low)` if
 //!   `r` is even and `low ^= at'(high)` if it is odd, `at'(x) = mix((k + (r + 1)·G) ^ x)`, truncated to the bits of
 //!   that half. A result that is too large is permuted again (cycle walking: Black, Rogaway, 2002).
+//! * **Nodes** ([`Shuffle::Nodes`]): the shards are permuted as above with `key(seed, "nodes...", epoch / epochs)`, and then
+//!   given one after the other to the node with the fewest samples (ties: the lowest number). Node `n` orders the samples
+//!   of its shards, numbered as they were given, in blocks as above, with the seed `at(key(seed, "of.node.", 0), n)`.
+//!   Position `p` is sample `p / nodes` of node `p % nodes`. Samples beyond the positions of a node are numbered node after
+//!   node; they fill the positions of nodes that hold too few, node after node. Of a whole step of `L` positions per node
+//!   that begins at position `b`, the ranks of node `n` take `b + (n - b) mod nodes + nodes·i` for `i` in `0..L`.
 //! * **Augmentation** draws `at(at(key(seed, "augment.", epoch), sample), lane)`.
 //!
 //! [`ORDER_VERSION`] is the version of this specification. Tests pin its results.
@@ -25,6 +31,7 @@
 mod augment_rng;
 mod keys;
 mod mix;
+mod nodes;
 mod order;
 mod permutation;
 mod rank;
@@ -34,6 +41,7 @@ mod state;
 
 pub use augment_rng::{AugmentRng, draw};
 pub use mix::{Mix, Mixed, SLOTS};
+pub use nodes::NodeOrder;
 pub use order::{Block, MOST_SAMPLES, ShardOrder};
 pub use rank::{Rank, local_rank_from_environment};
 pub use shuffle::Shuffle;

@@ -39,7 +39,7 @@ pub struct Block<'o> {
 impl ShardOrder {
     /// The order of shards with `counts` samples each, in `epoch`.
     ///
-    /// Errors (kind `Config`): blocks of 0 shards, 2^32 shards or more, more than [`MOST_SAMPLES`] samples.
+    /// Errors (kind `Config`): blocks of 0 shards, a shuffle over nodes ([`NodeOrder`](super::NodeOrder)), 2^32 shards or more, more than [`MOST_SAMPLES`] samples.
     pub fn new(counts: &[u64], shuffle: Shuffle, seed: u64, epoch: u64) -> Result<Self> {
         let number = u32::try_from(counts.len());
         let number = number.map_err(|_| Error::config(format!("{} shards are more than 2^32", counts.len())))?;
@@ -51,6 +51,9 @@ impl ShardOrder {
             Shuffle::Sequential => 1,
             Shuffle::Blocks { shards } => shards as usize,
             Shuffle::Full => shards.len().max(1),
+            Shuffle::Nodes { .. } => {
+                return Err(Error::config(format!("{shuffle} is not an order for one node: see `NodeOrder`")));
+            }
         };
         if shuffle != Shuffle::Sequential {
             let mut outputs = SplitMix64::new(key(seed, b"shards..", epoch));

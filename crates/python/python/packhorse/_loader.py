@@ -27,7 +27,8 @@ class Loader:
     A `for` that is left early ends its epoch.
 
     * `fields`: `{"image": Image("jpg;png", 224), "label": "cls"}`; all fields of the dataset without it.
-    * `shuffle`: `"blocks:16"` (shards are shuffled, and the samples of 16 shards together), `"full"` or `"sequential"`.
+    * `shuffle`: `"blocks:16"` (shards are shuffled, and the samples of 16 shards together), `"full"` or `"sequential"`;
+      `"nodes:4:blocks:16:epochs:10"` (each of 4 nodes reads shards of its own, and others after 10 epochs).
     * `place`: `(rank, world)`, or `"auto"`: torch.distributed, or the launcher's environment variables.
     * `cache`: a folder for whole shards, or bytes of memory (`"8GiB"`).
     * `on_error`: `"fail"`, or `"skip"` bad samples, with a warning for each.
