@@ -8,7 +8,7 @@ mod common {
 
 use arrow_array::{ArrayRef, BinaryViewArray, Float64Array, Int64Array, RecordBatch, StringViewArray};
 use common::process::{Ended, packhorse};
-use packhorse::core::{Code, FieldType, KEY, Kind, Schema};
+use packhorse::core::{Code, FieldType, KEY, Kind, Limits, Options, Schema, Store};
 use packhorse::dataset::{DatasetView, MANIFEST, Manifest, SELECTION, VIEW};
 use packhorse::read::order::{Rank, Shuffle};
 use packhorse::read::{BatchDecoder, Condition, Dataset, FieldOptions, LoaderOptions, Remainder};
@@ -166,6 +166,25 @@ fn samples_are_those_of_the_dataset() {
         let narrow = open(&again);
         assert_eq!(samples(&narrow), samples(&whole.subset(CHOSEN).unwrap().select(&["cls", "txt"]).unwrap()));
         assert_eq!(narrow.schema().fields().len(), 2);
+    }
+}
+
+/// A source of some fields reads no others, and keys.
+#[test]
+fn fields_that_are_not_chosen_are_not_read() {
+    let dir = tempfile::tempdir().unwrap();
+    for (format, file) in [("hdf5", "shard-000000.h5"), ("parquet", "shard-000000.parquet")] {
+        let out = columns(dir.path(), format);
+        let registry = packhorse::registry();
+        let source = registry.get(format).unwrap().source(&Options::new(), Limits::default()).unwrap();
+        let narrow = source.narrowed(&["cls".to_owned(), "txt".to_owned()]).unwrap();
+        let table = narrow.open(Arc::from(Local.open(&out.join(file)).unwrap())).unwrap();
+        let names = |schema: &Schema| schema.fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>();
+        let info = table.info().unwrap();
+        assert_eq!((names(&info.schema), info.items), (vec![KEY.into(), "cls".into(), "txt".into()], 7), "{format}");
+        let rows: Vec<_> = table.rows(2..5).unwrap().map(|rows| rows.unwrap()).collect();
+        assert!(rows.iter().all(|rows| rows.num_columns() == 3));
+        assert_eq!(rows.iter().map(|rows| rows.num_rows()).sum::<usize>(), 3);
     }
 }
 

@@ -137,6 +137,13 @@ pub trait Source: Send + Sync {
     /// Opens `input`. Its metadata is parsed here or on first use, and kept as long as the table.
     fn open<'a>(&self, input: Arc<dyn Input + 'a>) -> Result<Box<dyn Table + 'a>>;
 
+    /// A source for readers that want only the fields `names`, and keys: its rows and its schema may lack other fields.
+    /// `None` where that saves nothing.
+    fn narrowed(&self, names: &[String]) -> Option<Box<dyn Source>> {
+        let _ = names;
+        None
+    }
+
     /// The tables of `input`, in the order of their names, reading headers only; `Unsupported` where an input of the
     /// format is one table.
     fn tables(&self, input: &dyn Input) -> Result<Vec<InputTable>> {

@@ -147,8 +147,8 @@ impl Comparison {
 const AT_ONCE: u32 = 1024;
 
 impl Dataset {
-    /// The samples that meet `condition`, in the order of the dataset. Reads the fields that it names; of typed formats
-    /// whole rows.
+    /// The samples that meet `condition`, in the order of the dataset. Reads only the fields that it names from
+    /// tars, HDF5 and Parquet; of other formats whole rows.
     ///
     /// Errors: a field that the dataset or a sample does not have, or that is not a number, a Boolean or text; a number
     /// compared with text.
@@ -172,7 +172,8 @@ impl Dataset {
         let mut options = LoaderOptions::new(AT_ONCE);
         // Fields beside the wanted ones are not worth reading.
         options.read.access = Access::Ranges { gap: 4 << 10 };
-        let decoder = BatchDecoder::new(self, &fields, &options)?;
+        let names: Vec<&str> = terms.iter().map(|term| term.field.as_str()).collect();
+        let decoder = BatchDecoder::new(&self.select(&names)?, &fields, &options)?;
         let mut numbers = Vec::new();
         let mut from = 0;
         while from < self.len() {

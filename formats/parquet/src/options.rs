@@ -1,7 +1,7 @@
 //! The options of sinks and sources.
 
 use globset::{Glob, GlobMatcher};
-use packhorse_core::{Error, Options, Result};
+use packhorse_core::{Error, KEY, Options, Result};
 use parquet::basic::{Compression, ZstdLevel};
 use std::collections::BTreeSet;
 
@@ -66,6 +66,8 @@ pub(crate) struct ColumnSelection {
     globs: Option<Vec<(String, GlobMatcher)>>,
     /// The only field to read, if set.
     only: Option<String>,
+    /// The only fields to read beside keys, if set.
+    fields: Option<BTreeSet<String>>,
     /// Fields that are dropped later: they are delivered as null blobs without decoding.
     unread: BTreeSet<String>,
     /// Leaves out unsupported columns instead of refusing the file.
@@ -81,12 +83,17 @@ impl ColumnSelection {
             list.split(',').map(str::trim).filter(|glob| !glob.is_empty()).map(matcher).collect::<Result<Vec<_>>>()
         });
         let unread = options.get("unread").unwrap_or_default().lines().map(str::to_owned).collect();
-        Ok(Self { globs: globs.transpose()?, only: None, unread, skip })
+        Ok(Self { globs: globs.transpose()?, only: None, fields: None, unread, skip })
     }
 
     /// The same selection with only the field `name`, to test whether it can be read.
     pub(crate) fn alone(&self, name: &str) -> Self {
         Self { only: Some(name.to_owned()), ..self.clone() }
+    }
+
+    /// The same selection with only these fields and keys.
+    pub(crate) fn narrowed(&self, names: &[String]) -> Self {
+        Self { fields: Some(names.iter().cloned().collect()), ..self.clone() }
     }
 
     /// Whether columns with unsupported values must be found before reading.
@@ -102,6 +109,7 @@ impl ColumnSelection {
     /// Whether the column `name` is selected: a glob matches it, or there are no globs.
     pub(crate) fn wants(&self, name: &str) -> bool {
         self.only.as_ref().is_none_or(|only| only == name)
+            && self.fields.as_ref().is_none_or(|fields| name == KEY || fields.contains(name))
             && self.globs.as_ref().is_none_or(|globs| globs.iter().any(|(_, glob)| glob.is_match(name)))
     }
 
@@ -112,7 +120,9 @@ impl ColumnSelection {
             fixed.starts_with(&inner) || (fixed.len() < text.len() && inner.starts_with(fixed))
         };
         let inside = |globs: &Vec<(String, GlobMatcher)>| globs.iter().any(|(text, _)| within(text));
-        self.wants(name) || self.globs.as_ref().is_none_or(inside)
+        let inner = format!("{name}.");
+        let known = |fields: &BTreeSet<String>| fields.iter().any(|field| field == name || field.starts_with(&inner));
+        self.wants(name) || self.globs.as_ref().is_none_or(inside) && self.fields.as_ref().is_none_or(known)
     }
 
     /// A `Config` error if a glob matches none of `names`.

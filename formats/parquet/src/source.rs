@@ -59,6 +59,10 @@ impl Source for ParquetSource {
         }))
     }
 
+    fn narrowed(&self, names: &[String]) -> Option<Box<dyn Source>> {
+        Some(Box::new(Self { choice: self.choice.narrowed(names), ..self.clone() }))
+    }
+
     fn columns<'a>(
         &'a self,
         input: &'a dyn Input,

@@ -11,7 +11,7 @@ pub use open::OpenOptions;
 pub(crate) use shard::{Content, Shard, intact};
 
 use base::Base;
-use packhorse_core::{Code, Error, Field, KEY, Registry, Result, Schema, SchemaRef};
+use packhorse_core::{Code, Error, Field, KEY, Registry, Result, Schema, SchemaRef, Source};
 use packhorse_dataset::Digest;
 pub(crate) use packhorse_dataset::SampleRun;
 use std::collections::BTreeMap;
@@ -198,7 +198,20 @@ impl Dataset {
                 .hint(format!("it has: {}", known.join(", "))));
         }
         let kept: Vec<_> = self.schema.fields().iter().filter(|field| is_wanted(field.name())).cloned().collect();
-        Ok(Self { schema: Arc::new(Schema::new(kept)), selected: true, ..self.clone() })
+        let names: Vec<String> = fields.iter().map(|field| field.as_ref().to_owned()).collect();
+        let shards = self.narrowed(&names);
+        Ok(Self { shards, schema: Arc::new(Schema::new(kept)), selected: true, ..self.clone() })
+    }
+
+    /// The shards, read without other fields than `names` where their format saves something by that.
+    fn narrowed(&self, names: &[String]) -> Arc<[Arc<Shard>]> {
+        // The shards of a sealed dataset share one source.
+        let first = self.shards.first().filter(|shard| self.base.is_some() && shard.is_table());
+        let source: Option<Arc<dyn Source>> = first.and_then(|shard| shard.source.narrowed(names)).map(Arc::from);
+        match &source {
+            Some(source) => self.shards.iter().map(|shard| Arc::new(shard.read_by(source))).collect(),
+            None => Arc::clone(&self.shards),
+        }
     }
 
     fn beyond(&self, number: u64) -> Error {

@@ -134,6 +134,22 @@ impl Shard {
         }
     }
 
+    /// The same shard, read by `source`.
+    pub(super) fn read_by(&self, source: &Arc<dyn Source>) -> Self {
+        Self {
+            name: self.name.clone(),
+            path: self.path.clone(),
+            store: Arc::clone(&self.store),
+            source: Arc::clone(source),
+            data: self.data.clone(),
+            split: self.split.clone(),
+            index: self.index.clone(),
+            near: self.near.clone(),
+            content: OnceLock::new(),
+            ..*self
+        }
+    }
+
     /// Its content, from its index or as found when it was opened; and its table if rows are typed.
     pub(crate) fn look(&self, input: &Arc<dyn Input>) -> Result<Looked> {
         if let Some(content) = self.content.get() {

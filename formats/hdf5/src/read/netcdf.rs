@@ -36,7 +36,7 @@ pub(crate) struct Dimension {
 }
 
 /// The options for NetCDF-4 files.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct NetcdfOptions {
     /// The dimension whose records are the samples; `None` to choose it.
     pub(crate) dimension: Option<String>,

@@ -11,8 +11,8 @@ use super::{foreign, ours};
 use crate::layout::{self, METADATA};
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use packhorse_core::{
-    Blocks, Error, Expansion, Field, Input, Limits, Omission, Options, Result, Rows, Schema, SchemaRef, Source, Table,
-    TableInfo, blocks,
+    Blocks, Error, Expansion, Field, Input, KEY, Limits, Omission, Options, Result, Rows, Schema, SchemaRef, Source,
+    Table, TableInfo, blocks,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -25,9 +25,12 @@ const HEAP_TIMES: u64 = 100;
 /// Blocks of more rows than this have a multiple of it.
 const EVEN: u64 = 8;
 
+#[derive(Clone)]
 pub(crate) struct Hdf5Source {
     /// Globs of the datasets to read; empty for all.
     datasets: Vec<String>,
+    /// The only fields to read beside keys, if set.
+    fields: Option<Vec<String>>,
     reading: netcdf::NetcdfOptions,
     expansion: Expansion,
     limits: Limits,
@@ -40,6 +43,7 @@ impl Hdf5Source {
         let globs = options.get("datasets").unwrap_or_default().split(',').map(str::trim);
         Ok(Self {
             datasets: globs.filter(|glob| !glob.is_empty()).map(str::to_owned).collect(),
+            fields: None,
             reading: netcdf::NetcdfOptions {
                 dimension: options.get("dimension").map(str::to_owned),
                 unpack: options.choose("scale", &[("keep", false), ("apply", true)])?,
@@ -62,6 +66,9 @@ impl Hdf5Source {
             }
             false => foreign::fields(&file, &root, &self.datasets, &self.reading)?,
         };
+        if let Some(names) = &self.fields {
+            fields.retain(|field| field.field.name() == KEY || names.contains(field.field.name()));
+        }
         let bytes = fields.iter().map(FieldReader::bytes).fold(0, u64::saturating_add);
         self.expansion.check(samples, bytes, file.len(), "datasets")?;
         let share = AHEAD.min(self.limits.ahead) / (fields.len() as u64).max(1);
@@ -78,6 +85,10 @@ impl Hdf5Source {
 }
 
 impl Source for Hdf5Source {
+    fn narrowed(&self, names: &[String]) -> Option<Box<dyn Source>> {
+        Some(Box::new(Self { fields: Some(names.to_vec()), ..self.clone() }))
+    }
+
     fn open<'a>(&self, input: Arc<dyn Input + 'a>) -> Result<Box<dyn Table + 'a>> {
         let name = Arc::clone(&input);
         Ok(Box::new(self.parse(input).map_err(|e| e.in_input(name.name()))?))
