@@ -3,6 +3,8 @@
 
 #[expect(dead_code, reason = "every test takes a part of what they share")]
 mod common {
+    #[cfg(feature = "remote")]
+    pub(crate) mod moto;
     pub(crate) mod process;
 }
 
@@ -486,4 +488,48 @@ fn splits_and_classes_are_those_of_the_dataset() {
     for line in [format!(": {} of 80 samples", only.len()), "split train: 0 samples".into(), "  cls\n  txt\n".into()] {
         assert!(stat.contains(&line), "{line}: {stat}");
     }
+}
+
+/// A dataset in a bucket, its views in a folder and in the bucket.
+#[cfg(feature = "remote")]
+#[test]
+fn views_and_datasets_may_be_in_a_bucket() {
+    let Some(server) = common::moto::Moto::new() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let here = tars(dir.path());
+    let run = |words: &[&str]| {
+        let mut program = packhorse(words);
+        program.0.envs(server.settings());
+        program.run()
+    };
+    let ok = |words: &[&str]| {
+        let ended = run(words);
+        assert_eq!(ended.code(), 0, "{words:?} {ended:?}");
+        ended.printed
+    };
+    let (input, base) = (dir.path().join("in"), "s3://bucket/data/out");
+    ok(&["pack", text(&input), "--to", "webdataset", "--out", base, "--samples-per-shard", "7"]);
+    let chosen = ["--where", "cls == 3 and json.width < 60"];
+    let wanted = std::fs::read(viewed(&here, &dir.path().join("w"), &chosen).join(SELECTION)).unwrap();
+    let out = dir.path().join("v");
+    ok(&[&["view", base, "--out", text(&out)], &chosen[..]].concat());
+    assert_eq!(std::fs::read(out.join(SELECTION)).unwrap(), wanted);
+    assert_eq!(DatasetView::read(&Local, &out).unwrap().unwrap().base, base);
+    let there = "s3://bucket/views/v";
+    for _ in 0..2 {
+        ok(&[&["view", base, "--out", there], &chosen[..]].concat());
+    }
+    for place in [text(&out), there] {
+        let verified: Value = serde_json::from_str(&ok(&["verify", place, "--full", "--json"])).unwrap();
+        assert!(verified["whole"] == true && verified["bytes"].as_u64() > Some(1000), "{verified}");
+        let again = dir.path().join("again").join(place.replace('/', "-"));
+        ok(&["view", place, "--out", text(&again), "--without-fold", "1/2"]);
+        let document = DatasetView::read(&Local, &again).unwrap().unwrap();
+        assert!(document.base == base && document.samples > 0, "{document:?}");
+        assert_eq!(run(&["status", place]).code(), CONFIG);
+    }
+    let other = run(&["view", base, "--out", there, "--where", "cls == 1"]);
+    assert!(other.code() == CONFIG && other.said.contains("another view"), "{other:?}");
+    let inside = run(&["view", base, "--out", "s3://bucket/data/out/v", "--where", "cls == 1"]);
+    assert!(inside.code() == CONFIG && inside.said.contains("the dataset itself"), "{inside:?}");
 }

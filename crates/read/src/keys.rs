@@ -1,8 +1,9 @@
 //! Samples by their keys. Keys are read from member indexes, or with the rows of typed formats.
 
 use crate::{Dataset, ReadOptions, Reader, SampleBlock, Wants};
-use packhorse_core::{Code, Error, Result};
+use packhorse_core::{Code, Error, Field, FieldType, Result};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Samples whose keys are read at a time.
 const AT_ONCE: u64 = 1 << 16;
@@ -17,7 +18,7 @@ impl Dataset {
     /// Errors: a shard that can't be opened or read; the first error of `each`.
     pub fn each_key(&self, mut each: impl FnMut(u64, &str) -> Result<()>) -> Result<()> {
         let samples = self.len();
-        let reader = Reader::new(self.clone(), Vec::new(), ReadOptions::default());
+        let reader = Reader::new(self.keys_alone()?, Vec::new(), ReadOptions::default());
         let (mut wants, mut block) = (Wants::default(), SampleBlock::default());
         let mut from = 0;
         while from < samples {
@@ -32,6 +33,15 @@ impl Dataset {
             from = to;
         }
         Ok(())
+    }
+
+    /// The same samples with little more than their keys: with a field of numbers, since a file without keys needs one.
+    fn keys_alone(&self) -> Result<Self> {
+        let is_small = |field: &&Arc<Field>| matches!(FieldType::of(field), Ok(FieldType::Scalar(_)));
+        match self.schema().fields().iter().find(is_small) {
+            Some(field) => self.select(&[field.name()]),
+            None => Ok(self.clone()),
+        }
     }
 
     /// The numbers of the samples with these keys, ascending, and the keys that no sample has.

@@ -28,24 +28,23 @@ impl Base {
         let input = self.store.open(&self.dir.join(MANIFEST))?;
         let manifest = Path::new(input.name());
         let folder = manifest.parent().unwrap_or(manifest);
-        if Location::url(folder).is_some() {
-            return utf8(folder);
-        }
-        let folder = real(folder);
-        if Location::url(out).is_some() {
-            return utf8(&folder);
-        }
-        let out = real(out);
+        let (folder, out) = (real(folder), real(out));
         if out.starts_with(&folder) {
             let message = "lies in the folder of the dataset itself; give `out` a folder outside of it";
             return Err(Error::config(message).in_input(out.display()));
         }
-        utf8(&relative(&folder, &out).unwrap_or(folder))
+        match Location::url(&folder).or(Location::url(&out)) {
+            Some(_) => utf8(&folder),
+            None => utf8(&relative(&folder, &out).unwrap_or(folder)),
+        }
     }
 }
 
-/// A folder whose links are followed, as far as it exists.
+/// A folder whose links are followed, as far as it exists; a URL as it is.
 fn real(path: &Path) -> PathBuf {
+    if Location::url(path).is_some() {
+        return path.to_owned();
+    }
     let path = Location::absolute(path);
     let found = path.ancestors().find_map(|above| Some((std::fs::canonicalize(above).ok()?, above)));
     match found {
