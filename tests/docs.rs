@@ -173,6 +173,11 @@ fn inputs(block: &str) -> String {
         commands += "packhorse synth images --count 12 --out photos\n\
                      packhorse pack photos --to webdataset --out shards --labels folders\n";
     }
+    if block.contains(" others") || block.contains("'others") {
+        commands += "packhorse synth images --count 12 --out made && mkdir others\n\
+                     packhorse pack made --to webdataset --out packed --name train --samples-per-shard 6\n\
+                     cp packed/*.tar others/\n";
+    }
     commands
 }
 
@@ -226,4 +231,21 @@ fn the_commands_of_readme_run() {
         datasets += sealed(&work);
     }
     assert!(datasets >= 5, "README's commands sealed only {datasets} datasets");
+}
+
+#[test]
+fn the_commands_about_shards_of_others_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let bin = dir.path().join("bin");
+    programs(&bin);
+    let page = std::fs::read_to_string(root().join("docs/third-party.md")).unwrap();
+    let scripts: Vec<String> = blocks(&page).1.into_iter().filter(|(is, _)| is == "sh").map(|(_, text)| text).collect();
+    for (number, script) in scripts.iter().enumerate() {
+        let work = dir.path().join(number.to_string());
+        std::fs::create_dir(&work).unwrap();
+        bash(&inputs(script), &work, &bin, &BTreeMap::new());
+        bash(script, &work, &bin, &BTreeMap::new());
+        assert!(work.join("others/train-000001.tar").exists(), "{script}");
+    }
+    assert!(!scripts.is_empty());
 }

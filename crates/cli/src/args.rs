@@ -3,14 +3,15 @@
 use crate::bench_args::Bench;
 use crate::cluster_args::{Kubernetes, Pbs, Slurm};
 use crate::examples::{
-    MERGE_EXAMPLES, ORDER_EXAMPLES, PACK_EXAMPLES, PLAN_EXAMPLES, REPAIR_EXAMPLES, SHORT_HELP, STAGE_EXAMPLES,
-    VERIFY_EXAMPLES, VIEW_EXAMPLES,
+    INDEX_EXAMPLES, MERGE_EXAMPLES, ORDER_EXAMPLES, PACK_EXAMPLES, PLAN_EXAMPLES, REPAIR_EXAMPLES, SHORT_HELP,
+    STAGE_EXAMPLES, VERIFY_EXAMPLES, VIEW_EXAMPLES,
 };
 use crate::exit;
 use crate::planning::{Pack, PlanArgs, Threads, Work};
 use crate::view_args::ViewFlags;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueHint};
 use packhorse_core::Consumer;
+use packhorse_pack::OnError;
 use std::path::PathBuf;
 
 /// Pack many small files into few large shards; check, copy and measure them
@@ -69,6 +70,9 @@ pub(crate) enum Command {
     /// Check that a dataset is complete, with --full every byte; or what other readers would fail on in any shards
     #[command(after_help = VERIFY_EXAMPLES)]
     Verify(Verify),
+    /// Write the indexes of other readers beside third-party WebDataset shards
+    #[command(after_help = INDEX_EXAMPLES)]
+    Index(Index),
     /// Concatenate shards of tokens into one .bin and .idx pair
     #[command(after_help = MERGE_EXAMPLES)]
     Merge(Merge),
@@ -158,6 +162,28 @@ pub(crate) struct TokenFlags {
     /// Of third-party tokens: the id that ends each non-empty document
     #[arg(long, value_name = "ID")]
     pub(crate) eod_id: Option<u64>,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct Index {
+    /// Tars, patterns of them ('x-{000..127}.tar', '*.tar'), or folders, with all folders below
+    #[arg(value_name = "TARS", required = true, value_hint = ValueHint::AnyPath)]
+    pub(crate) shards: Vec<PathBuf>,
+
+    /// The indexes: wids, wids:md5 (which reads every byte), dali, energon
+    #[arg(long, value_name = "A,B", default_value = "wids,dali,energon")]
+    pub(crate) index: String,
+
+    /// What becomes of a bad tar: fail, or skip to leave it out
+    #[arg(long, value_name = "HOW", default_value = "fail")]
+    pub(crate) on_error: OnError,
+
+    /// Overwrite indexes that another program wrote or changed
+    #[arg(long)]
+    pub(crate) replace: bool,
+
+    #[command(flatten)]
+    pub(crate) threads: Threads,
 }
 
 #[derive(ClapArgs)]

@@ -53,6 +53,15 @@ Examples:
   packhorse verify others/*.tar --for webdataset,hf,dali
   packhorse verify other.idx --vocabulary 50257 --eod-id 50256";
 
+pub(crate) const INDEX_EXAMPLES: &str = "\
+Examples:
+  packhorse index others
+  packhorse index 'others/train-{000..127}.tar' --index wids,dali
+  packhorse index others --index energon --on-error skip
+
+Only headers are read, and the tars stay as they are. What was found is kept in .packhorse-index beside them. Stopped, or
+more tars since? Run the same command again: only new and changed tars are read.";
+
 pub(crate) const MERGE_EXAMPLES: &str = "\
 Examples:
   packhorse merge tokens --out data/corpus          data/corpus.bin and data/corpus.idx

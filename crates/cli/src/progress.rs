@@ -223,6 +223,12 @@ impl Observer for Progress {
                 self.stage().status.total_shards = Some(*shards);
                 self.advance(0, 0);
             }
+            Event::Working { what, shards, bytes } => {
+                self.emit(&json!({"event": "working", "what": what, "bytes": bytes, "shards": shards}));
+                self.enter(what, Some(*bytes), BYTES);
+                self.stage().status.total_shards = Some(*shards);
+                self.advance(0, 0);
+            }
             Event::Packed { samples, bytes } => {
                 self.advance(*samples, *bytes);
                 self.tick();

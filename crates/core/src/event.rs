@@ -44,6 +44,15 @@ pub enum Event<'a> {
     Skipped(&'a Error),
     /// Something that the user should know and that stops nothing.
     Warning(&'a str),
+    /// Work on existing shards starts. Totals of them.
+    Working {
+        /// What is done: `indexing`, `adopting`.
+        what: &'static str,
+        /// Shards.
+        shards: u64,
+        /// Bytes of them.
+        bytes: u64,
+    },
     /// Staging starts. Totals of the files to copy.
     Staging {
         /// Files.

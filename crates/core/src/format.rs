@@ -1,8 +1,8 @@
 //! The traits of a format. One crate under `formats/` implements these traits for one container.
 
 use crate::{
-    Blocks, Codec, Consumer, Error, Findings, Input, InputRange, Limits, Members, Options, Outlet, Result, Rows,
-    Schema, SchemaRef, ShardSummary, Table,
+    Blocks, Codec, Consumer, Error, Findings, Indexer, Input, InputRange, Limits, Members, Options, Outlet, Result,
+    Rows, Schema, SchemaRef, ShardSummary, Table,
 };
 use std::sync::Arc;
 
@@ -56,6 +56,12 @@ pub trait Format: Send + Sync {
     fn codec(&self, options: &Options, limits: Limits) -> Result<Box<dyn Codec>> {
         let _ = (options, limits);
         Err(Error::unsupported(format!("{} does not encode single fields", self.info().id)))
+    }
+
+    /// The writer of indexes for other readers; `options` are parsed here, once: those of the sink that choose indexes.
+    fn indexer(&self, options: &Options, limits: Limits) -> Result<Box<dyn Indexer>> {
+        let _ = (options, limits);
+        Err(Error::unsupported(format!("{} has no indexes for other readers", self.info().id)))
     }
 
     /// Reports damage in any file of this format, also a third-party one, and what each of `consumers` would fail on;

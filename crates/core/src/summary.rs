@@ -15,6 +15,8 @@ pub struct Members {
     offset: Vec<u64>,
     len: Vec<u64>,
     crc: Vec<u32>,
+    /// Empty where they follow from the members.
+    bounds: Vec<u64>,
 }
 
 /// One member: a field of a sample as bytes in a shard.
@@ -52,6 +54,17 @@ impl Members {
         if let Some(end) = self.member_ends.last_mut() {
             *end = self.field.len() as u64;
         }
+    }
+
+    /// The same with the offset of each sample's first header, and the end of the last sample: for shards of others,
+    /// whose headers have any length.
+    pub fn with_bounds(self, bounds: Vec<u64>) -> Self {
+        Self { bounds, ..self }
+    }
+
+    /// The offsets given to [`Members::with_bounds`]; empty without them.
+    pub fn bounds(&self) -> &[u64] {
+        &self.bounds
     }
 
     /// The names of the fields.

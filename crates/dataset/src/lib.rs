@@ -11,6 +11,7 @@ mod plan;
 mod plan_reader;
 mod plan_writer;
 mod receipt;
+mod saved_index;
 mod schema;
 mod selection;
 mod text;
@@ -25,6 +26,7 @@ pub use plan::{
 pub use plan_reader::{Entries, PlanReader, ShardFrame};
 pub use plan_writer::PlanWriter;
 pub use receipt::{RECEIPT_SUFFIX, Receipt, SKIPPED, SkipRecord};
+pub use saved_index::{INDEX_FOLDER, IndexedFiles, SavedIndex};
 pub use schema::FieldRecord;
 pub use selection::{SampleRun, decode_selection, encode_selection};
 pub use text::PathText;

@@ -319,3 +319,22 @@ fn members() {
     golden("shard.members", &encode_index(&members));
     assert_eq!(decode_index(&stored("shard.members"), &Limits::default()).unwrap(), members);
 }
+
+#[test]
+fn saved_index() {
+    let mut members = Members::new(vec!["jpg".into(), "CLS".into()]);
+    members.push_sample("v1.2/cat");
+    members.push_member(0, 1536, 14_000, 0);
+    members.push_member(1, 16_384, 1, 0);
+    let members = members.with_bounds(vec![512, 17_408]);
+    let saved = SavedIndex {
+        bytes: 20_480,
+        mtime: 1_700_000_000_000_000_000,
+        index: "wids,dali".into(),
+        files: vec![FileRecord { name: "x.idx".into(), bytes: 60, blake3: Digest::of(b"idx") }],
+        notes: Default::default(),
+    };
+    let (bytes, digest) = saved.encode(&members).unwrap();
+    golden("shard.saved", &bytes);
+    assert_eq!(SavedIndex::decode(&stored("shard.saved"), &Limits::default()).unwrap(), (saved, members, digest));
+}

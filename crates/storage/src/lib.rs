@@ -1,4 +1,4 @@
-//! File access: local files, compressed files, and the one way by which files get their final names; with the feature
+//! File access: local files, compressed files, patterns of names, and the one way by which files get their final names; with the feature
 //! `remote` also reading from S3 and web servers.
 //!
 //! This crate owns paths, system calls and durability. It knows no format, no plan and no terminal.
@@ -15,6 +15,7 @@ mod local;
 mod location;
 mod lock;
 mod owner;
+mod pattern;
 #[cfg(feature = "remote")]
 mod remote;
 mod remote_options;
@@ -30,6 +31,7 @@ pub use inside::Inside;
 pub use local::Local;
 pub use location::Location;
 pub use lock::Lock;
+pub use pattern::{braces, glob, is_glob, natural};
 pub use remote_options::RemoteOptions;
 pub use spool::spool;
 pub use stage::{Published, ReadyStage, Stage};

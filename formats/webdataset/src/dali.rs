@@ -9,8 +9,11 @@ pub(crate) fn write(members: &Members, out: &mut dyn Write) -> Result<()> {
 }
 
 fn lines(members: &Members, out: &mut impl Write) -> std::io::Result<()> {
-    writeln!(out, "v1.2 {}", members.samples())?;
-    for (key, list) in members.iter() {
+    // In third-party tars: DALI passes over hidden files, whose keys end where their folders do.
+    let is_hidden = |key: &str| key.ends_with('/');
+    let hidden = members.iter().filter(|(key, _)| is_hidden(key)).count();
+    writeln!(out, "v1.2 {}", members.samples() - hidden)?;
+    for (key, list) in members.iter().filter(|(key, _)| !is_hidden(key)) {
         for (i, m) in list.enumerate() {
             let gap = if i == 0 { "" } else { " " };
             write!(out, "{gap}{field} {} {} {key}.{field}", m.offset, m.len, field = m.field)?;

@@ -1,31 +1,36 @@
 //! The files of Megatron-Energon 7.4: an offset index for each shard, and `.nv-meta/`.
 
 use crate::sqlite::{Database, IndexHandle, SqlValue, TableHandle};
-use packhorse_core::{Context, Error, Members, Outlet, Result, Sealed, ShardSummary};
+use crate::tar_header::BLOCK_U64;
+use packhorse_core::{Code, Context, Error, Members, Outlet, Result, Sealed, ShardMember, ShardSummary};
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{BufWriter, Write};
+use std::path::PathBuf;
 
 const VERSION: &str = "7.4.1";
 
-/// Writes `SHARD.tar.idx`: the offset of each sample's first header, then the end of the data, as u64.
-pub(crate) fn write(members: &Members, data_end: u64, out: &mut dyn Write) -> Result<()> {
-    let mut bytes = Vec::with_capacity(8 * (members.samples() + 1));
-    for start in starts(members) {
-        bytes.extend_from_slice(&start.to_le_bytes());
-    }
-    bytes.extend_from_slice(&data_end.to_le_bytes());
-    out.write_all(&bytes).context("write the Energon index")
+/// Writes `SHARD.tar.idx` of a shard of `bytes`: the offset of each sample's first header, then the end of the data, as
+/// u64.
+pub(crate) fn write(members: &Members, bytes: u64, out: &mut dyn Write) -> Result<()> {
+    let offsets: Vec<u8> = bounds(members, bytes).iter().flat_map(|offset| offset.to_le_bytes()).collect();
+    out.write_all(&offsets).context("write the Energon index")
 }
 
-/// The offset of each sample's first header. In our shards a header is one block, right before the data.
-fn starts(members: &Members) -> impl Iterator<Item = u64> {
-    members.iter().map(|(_, mut list)| list.next().map_or(0, |first| first.offset - crate::tar_header::BLOCK_U64))
+/// The offset of each sample's first header, then the end of the data. In our shards a header is one block, right before
+/// the data, and two blocks of zeros end the archive.
+fn bounds(members: &Members, bytes: u64) -> Cow<'_, [u64]> {
+    if !members.bounds().is_empty() {
+        return Cow::Borrowed(members.bounds());
+    }
+    let starts = members.iter().map(|(_, mut list)| list.next().map_or(0, |first| first.offset - BLOCK_U64));
+    Cow::Owned(starts.chain([bytes.saturating_sub(2 * BLOCK_U64)]).collect())
 }
 
 pub(crate) fn seal(dataset: &Sealed<'_>, out: &mut dyn Outlet) -> Result<()> {
-    // Readers number tar files in the order of their names.
+    // Readers number tar files in the order of their paths.
     let mut shards: Vec<(usize, &ShardSummary)> = dataset.shards.iter().enumerate().collect();
-    shards.sort_by(|a, b| a.1.name.cmp(&b.1.name));
+    shards.sort_by_cached_key(|(_, shard)| PathBuf::from(tar_name(shard)));
     let text = |out: &mut dyn Outlet, name: &str, text: &str| {
         out.stream(name)?.write_all(text.as_bytes()).context("write Energon's metadata")
     };
@@ -41,7 +46,21 @@ pub(crate) fn seal(dataset: &Sealed<'_>, out: &mut dyn Outlet) -> Result<()> {
         let members = (dataset.members)(*i)?;
         database.shard(id as i64, summary.bytes, &members).context("write").map_err(failed)?;
     }
+    if let Some((key, places)) = database.twice() {
+        let names = places.map(|id| shards.get(id).map_or_else(String::new, |(_, shard)| tar_name(shard)));
+        return Err(key_twice(&key, names));
+    }
     database.finish().context("write").map_err(failed)
+}
+
+/// Packing refuses such keys, so they are those of third-party shards.
+fn key_twice(key: &str, [first, second]: [String; 2]) -> Error {
+    let message = match first == second {
+        true => format!("is the key of two samples of {first}, which Energon refuses"),
+        false => format!("is the key of a sample of {first} and of one of {second}, which Energon refuses"),
+    };
+    let hint = "pack the shards again, or leave `energon` out of `index`";
+    Error::content(message).with_code(Code::KeyTwice).hint(hint).in_sample(key)
 }
 
 fn info(shards: &[(usize, &ShardSummary)]) -> Result<String> {
@@ -56,7 +75,11 @@ fn info(shards: &[(usize, &ShardSummary)]) -> Result<String> {
 
 /// The name of the shard's file as a JSON string, which is also valid YAML.
 fn quoted(shard: &ShardSummary) -> Result<String> {
-    serde_json::to_string(&format!("{}.tar", shard.name)).map_err(|e| Error::bug(e.to_string()))
+    serde_json::to_string(&tar_name(shard)).map_err(|e| Error::bug(e.to_string()))
+}
+
+fn tar_name(shard: &ShardSummary) -> String {
+    format!("{}.tar", shard.name)
 }
 
 /// `split.yaml`. Energon knows three parts; a split of another name is excluded, so that it is never trained on by
@@ -102,6 +125,8 @@ struct Energon {
     full: IndexHandle,
     /// Every key with its row, for the index that is sorted by key.
     keys: Vec<(String, i64)>,
+    /// The last row of each shard.
+    last_rows: Vec<i64>,
 }
 
 impl Energon {
@@ -134,20 +159,29 @@ impl Energon {
             "CREATE INDEX idx_sample_parts_full ON sample_parts(tar_file_id, sample_index, part_name, \
              content_byte_offset, content_byte_size)",
         )?;
-        Ok(Self { database, samples, parts, unique, by_tar, sequence, full, keys: Vec::new() })
+        Ok(Self { database, samples, parts, unique, by_tar, sequence, full, keys: Vec::new(), last_rows: Vec::new() })
     }
 
     fn shard(&mut self, id: i64, bytes: u64, members: &Members) -> std::io::Result<()> {
-        // Our archives end with two blocks of zeros.
-        let data_end = bytes.saturating_sub(2 * crate::tar_header::BLOCK_U64);
-        let ends = starts(members).skip(1).chain([data_end]);
-        for (i, ((key, list), (start, end))) in members.iter().zip(starts(members).zip(ends)).enumerate() {
-            self.sample(id, i as i64, key, start as i64, end.saturating_sub(start) as i64)?;
-            for member in list {
-                self.part(id, i as i64, member.field, member.offset as i64, member.len as i64)?;
-            }
+        let bounds = bounds(members, bytes);
+        let ranges = bounds.iter().zip(bounds.iter().skip(1));
+        for (i, ((key, list), (start, end))) in members.iter().zip(ranges).enumerate() {
+            self.sample(id, i as i64, key, *start as i64, end.saturating_sub(*start) as i64)?;
+            self.parts(id, i as i64, list)?;
         }
+        self.last_rows.push(self.keys.last().map_or(0, |(_, rowid)| *rowid));
         Ok(())
+    }
+
+    /// A key of two samples, and the numbers of their shards. Sorts the keys.
+    fn twice(&mut self) -> Option<(String, [usize; 2])> {
+        self.keys.sort_unstable();
+        let pair = self.keys.windows(2).find_map(|pair| match pair {
+            [(key, a), (other, b)] if key == other => Some((key, [*a, *b])),
+            _ => None,
+        });
+        let shard = |row: i64| self.last_rows.partition_point(|last| *last < row);
+        pair.map(|(key, rows)| (key.clone(), rows.map(shard)))
     }
 
     fn sample(&mut self, id: i64, i: i64, key: &str, start: i64, size: i64) -> std::io::Result<()> {
@@ -159,12 +193,24 @@ impl Energon {
         Ok(())
     }
 
-    fn part(&mut self, id: i64, i: i64, name: &str, offset: i64, size: i64) -> std::io::Result<()> {
+    /// The rows of a sample's members, in the order of the tar.
+    fn parts<'m>(&mut self, id: i64, i: i64, list: impl Iterator<Item = ShardMember<'m>>) -> std::io::Result<()> {
         use SqlValue::{Integer, Text};
-        let row = [Integer(id), Integer(i), Text(name), Integer(offset), Integer(size)];
-        let rowid = self.database.row(self.parts, &row)?;
-        self.database.entry(self.sequence, &[Integer(id), Integer(i), Integer(offset)], rowid)?;
-        self.database.entry(self.full, &row, rowid)
+        let mut by_name = Vec::new();
+        for ShardMember { field, offset, len, .. } in list {
+            let (offset, len) = (offset as i64, len as i64);
+            let row = [Integer(id), Integer(i), Text(field), Integer(offset), Integer(len)];
+            let rowid = self.database.row(self.parts, &row)?;
+            self.database.entry(self.sequence, &[Integer(id), Integer(i), Integer(offset)], rowid)?;
+            by_name.push((field, offset, len, rowid));
+        }
+        // Third-party tars may have them in any order.
+        by_name.sort_unstable();
+        for (field, offset, len, rowid) in by_name {
+            let row = [Integer(id), Integer(i), Text(field), Integer(offset), Integer(len)];
+            self.database.entry(self.full, &row, rowid)?;
+        }
+        Ok(())
     }
 
     fn finish(mut self) -> std::io::Result<()> {

@@ -18,13 +18,15 @@
 //! * **The source** reads all of these too: USTAR prefixes, PAX paths and sizes, GNU long names, base-256 sizes, old v7
 //!   headers; `.tar.gz` and `.tar.zst` as streams. Members that Python's `tarfile` and GNU tar read differently are
 //!   refused by name.
-//! * **Options** of the sink: `index`, a comma-separated list of `wids` (default), `wids:md5`, `dali`, `energon`, or
+//! * **Indexes** of third-party tars: names are split as readers split them, and nothing is escaped.
+//! * **Options** of the sink, and of the indexes: `index`, a comma-separated list of `wids` (default), `wids:md5`, `dali`, `energon`, or
 //!   `none`.
 //! * **Revisions**: 1, the first.
 
 mod check;
 mod dali;
 mod energon;
+mod indexer;
 mod member_column;
 mod options;
 mod pax;
@@ -35,7 +37,7 @@ mod tar_header;
 mod tar_reader;
 mod wids;
 
-use packhorse_core::{Consumer, Findings, Format, FormatInfo, Input, Limits, Options, Result, Sink, Source};
+use packhorse_core::{Consumer, Findings, Format, FormatInfo, Indexer, Input, Limits, Options, Result, Sink, Source};
 
 /// The format `webdataset`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -60,6 +62,10 @@ impl Format for WebDataset {
 
     fn sink(&self, options: &Options) -> Result<Box<dyn Sink>> {
         Ok(Box::new(sink::TarSink { indexes: options::Indexes::parse(options)? }))
+    }
+
+    fn indexer(&self, options: &Options, limits: Limits) -> Result<Box<dyn Indexer>> {
+        Ok(Box::new(indexer::TarIndexer { indexes: options::Indexes::parse(options)?, limits }))
     }
 
     fn check(

@@ -1,6 +1,7 @@
 //! The sink's settings.
 
-use packhorse_core::{Options, Result};
+use crate::{energon, wids};
+use packhorse_core::{Options, Outlet, Result, Sealed};
 
 /// The indexes for other readers that are written with the shards.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,5 +31,16 @@ impl Indexes {
             }
         }
         Ok(indexes)
+    }
+
+    /// Writes the indexes of the whole dataset.
+    pub(crate) fn seal(self, dataset: &Sealed<'_>, out: &mut dyn Outlet) -> Result<()> {
+        if self.wids {
+            wids::seal(dataset, out)?;
+        }
+        if self.energon {
+            energon::seal(dataset, out)?;
+        }
+        Ok(())
     }
 }

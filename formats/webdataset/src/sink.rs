@@ -82,13 +82,7 @@ impl Sink for TarSink {
 
     fn seal(&self, dataset: &Sealed<'_>, out: &mut dyn Outlet) -> Result<()> {
         write_huggingface_config(dataset.shards, self.suffix(), out)?;
-        if self.indexes.wids {
-            wids::seal(dataset, out)?;
-        }
-        if self.indexes.energon {
-            energon::seal(dataset, out)?;
-        }
-        Ok(())
+        self.indexes.seal(dataset, out)
     }
 }
 
@@ -212,13 +206,12 @@ impl ShardWriter for TarWriter {
     }
 
     fn finish(mut self: Box<Self>) -> Result<ShardSummary> {
-        let data_end = self.tar.at;
         let (bytes, md5) = self.tar.finish()?;
         if let Some(out) = &mut self.dali {
             dali::write(&self.members, out)?;
         }
         if let Some(out) = &mut self.energon {
-            energon::write(&self.members, data_end, out)?;
+            energon::write(&self.members, bytes, out)?;
         }
         Ok(ShardSummary {
             samples: self.members.samples() as u64,
@@ -320,7 +313,7 @@ impl Tar {
     fn finish(&mut self) -> Result<(u64, Option<String>)> {
         self.append(&[0; 2 * BLOCK])?;
         self.flush()?;
-        let md5 = self.md5.take().map(|md5| md5.finalize().iter().map(|b| format!("{b:02x}")).collect());
+        let md5 = self.md5.take().map(wids::hexadecimal);
         Ok((self.at, md5))
     }
 }

@@ -63,7 +63,7 @@ impl Table for Tar<'_> {
 }
 
 /// The error for a member that is not a regular file.
-fn unsupported_member(member: &TarMember) -> String {
+pub(crate) fn unsupported_member(member: &TarMember) -> String {
     let kind = match member.kind {
         _ if member.sparse => {
             return "is a sparse file in the tar, whose holes are not stored; write the tar again without sparse files"

@@ -11,7 +11,7 @@ pub(crate) struct TarMember {
     pub(crate) name: Vec<u8>,
     /// The type flag of the header: `0` and NUL are regular files.
     pub(crate) kind: u8,
-    /// The offset of its first header.
+    /// The offset of the first header that is its own: global ones are not.
     pub(crate) start: u64,
     /// The offset of its data.
     pub(crate) data: u64,
@@ -149,6 +149,7 @@ impl<'a> TarReader<'a> {
             return Ok(None);
         }
         let start = self.at;
+        let mut own = start;
         let mut extra = Extra::default();
         loop {
             let Some(header) = self.header()? else {
@@ -164,9 +165,13 @@ impl<'a> TarReader<'a> {
                     Pax::check_global(&self.small(data, header.size)?)?;
                 }
                 b'K' => {}
-                _ => return self.advance(extra.member(header, start, data)?).map(Some),
+                _ => return self.advance(extra.member(header, own, data)?).map(Some),
             }
-            self.at = data.saturating_add(padded(header.size));
+            let after = data.saturating_add(padded(header.size));
+            if header.kind == b'g' && own == self.at {
+                own = after;
+            }
+            self.at = after;
         }
     }
 

@@ -1,5 +1,6 @@
 //! The index of `wids`, version 1: one JSON file for the dataset, or for each split.
 
+use md5::{Digest, Md5};
 use packhorse_core::{Context, Error, Outlet, Result, Sealed};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -7,6 +8,11 @@ use std::io::Write;
 
 /// The note that carries a shard's MD5 from the writer to the seal.
 pub(crate) const MD5: &str = "md5";
+
+/// The digest as `wids` writes it.
+pub(crate) fn hexadecimal(md5: Md5) -> String {
+    md5.finalize().iter().map(|b| format!("{b:02x}")).collect()
+}
 
 #[derive(Serialize)]
 struct Index<'a> {

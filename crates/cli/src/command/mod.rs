@@ -2,6 +2,7 @@
 
 mod bench;
 mod cluster;
+mod index;
 mod inspect;
 mod manual;
 mod merge;
@@ -83,6 +84,7 @@ pub(crate) fn run(registry: &Registry, args: Args) -> Result<ExitCode> {
         Command::Status(args) => inspect::status(&context, &args.dir),
         Command::Clean(args) => pack::clean(&context, &args),
         Command::Verify(args) => verify::run(&context, &args),
+        Command::Index(args) => index::run(&context, &args),
         Command::Merge(args) => merge::merge(&context, &args),
         Command::Order(args) => order::run(&context, &args),
         Command::Repair(args) => merge::repair(&context, &args),

@@ -3,7 +3,6 @@
 mod base;
 mod foreign;
 mod open;
-mod pattern;
 mod shard;
 mod view;
 

@@ -1,12 +1,12 @@
 //! Opens a dataset at a location.
 
 use super::foreign;
-use super::pattern::{braces, glob, is_glob, natural};
 use super::shard::{Shard, main_path, sealed_index, source};
 use super::{Base, Dataset, union, view};
 use crate::cache::{CacheFile, CacheSource};
 use packhorse_core::{DataType, Error, Field, FileKind, Limits, Options, Registry, Result, Schema, SchemaRef, Store};
 use packhorse_dataset::{DatasetView, FieldRecord, MANIFEST, Manifest, ShardRecord, VIEW};
+use packhorse_storage::{braces, glob, is_glob, natural};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 

@@ -12,7 +12,7 @@ const MOST: usize = 1 << 20;
 /// unchanged.
 ///
 /// Errors (kind `Config`): over a million names.
-pub(crate) fn braces(text: &str) -> Result<Vec<String>> {
+pub fn braces(text: &str) -> Result<Vec<String>> {
     let mut out = vec![String::new()];
     let mut rest = text;
     while let Some((before, inside, after)) = first_brace(rest) {
@@ -91,12 +91,12 @@ fn commas(inside: &str) -> Vec<&str> {
 }
 
 /// Whether a name has wildcards.
-pub(crate) fn is_glob(name: &str) -> bool {
+pub fn is_glob(name: &str) -> bool {
     name.contains(['*', '?', '['])
 }
 
 /// The files that match a glob in the last component of `path`, in natural order.
-pub(crate) fn glob(store: &dyn Store, path: &Path) -> Result<Vec<PathBuf>> {
+pub fn glob(store: &dyn Store, path: &Path) -> Result<Vec<PathBuf>> {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if dir.to_str().is_none_or(is_glob) {
@@ -113,7 +113,7 @@ pub(crate) fn glob(store: &dyn Store, path: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// A sort key by which `shard-10` comes after `shard-9`.
-pub(crate) fn natural(name: &str) -> Vec<(String, u64, usize)> {
+pub fn natural(name: &str) -> Vec<(String, u64, usize)> {
     let mut key = Vec::new();
     let mut rest = name;
     while !rest.is_empty() {

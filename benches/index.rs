@@ -1,0 +1,77 @@
+//! Indexes of tars that others wrote, against the readers' own tools in the same run: `cargo bench --bench index`.
+//!
+//! `PACKHORSE_PYTHON` is a Python with wids and Energon, whose programs lie beside it. Arguments after `--`: the number of
+//! samples, of two members each (default 200000), and that of tars (default 20). The tars lie in `/dev/shm` where that is, else in
+//! the build folder, so that the time is that of the work and not of a disk. `widsindex create` also computes MD5, so
+//! packhorse does that there too.
+
+#![expect(clippy::expect_used, clippy::print_stdout, reason = "a bench prints, and ends where it can't go on")]
+
+#[expect(dead_code, reason = "every bench takes a part of what they share")]
+mod common;
+
+use common::{run, timed};
+use packhorse_testkit::hostile::tar::{TarMember, archive};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn main() {
+    let numbers: Vec<u64> = std::env::args().filter_map(|a| a.parse().ok()).collect();
+    let samples = numbers.first().copied().unwrap_or(200_000);
+    let shards = numbers.get(1).copied().unwrap_or(20);
+    let shm = Path::new("/dev/shm");
+    let home = if shm.is_dir() { shm } else { Path::new(env!("CARGO_TARGET_TMPDIR")) }.join("packhorse-bench-index");
+    // What an interrupted run left.
+    let _ = std::fs::remove_dir_all(&home);
+    let tars = home.join("tars");
+    std::fs::create_dir_all(&tars).expect("a folder");
+    (0..shards).for_each(|n| tar(&tars.join(format!("{n:06}.tar")), n * samples / shards..(n + 1) * samples / shards));
+    for (index, tool) in [("wids:md5", wids as fn(&Path) -> Option<Command>), ("energon", energon)] {
+        let ours = timed(|| {
+            let indexed = packhorse::session().index([&tars], index).expect("index");
+            assert_eq!(indexed.samples, samples);
+        })
+        .as_secs_f64();
+        let again = timed(|| drop(packhorse::session().index([&tars], index).expect("index"))).as_secs_f64();
+        println!("{index}: {samples} samples in {shards} tars: {ours:.2} s, again {again:.2} s");
+        if let Some(mut tool) = tool(&tars) {
+            let theirs = timed(|| run(&mut tool)).as_secs_f64();
+            println!("  {tool:?}: {theirs:.2} s, {:.1} times as long", theirs / ours);
+        }
+    }
+    std::fs::remove_dir_all(&home).expect("the folder goes away");
+}
+
+/// Writes a tar of samples with two small members each.
+fn tar(path: &Path, samples: std::ops::Range<u64>) {
+    let mut members = Vec::new();
+    for n in samples {
+        members.push(TarMember::file(format!("{n:09}.txt"), n.to_string().repeat(30)));
+        members.push(TarMember::file(format!("{n:09}.cls"), "7"));
+    }
+    std::fs::write(path, archive(&members)).expect("a tar");
+}
+
+/// A program beside the Python.
+fn program(name: &str, tars: &Path) -> Option<Command> {
+    let python = PathBuf::from(std::env::var_os("PACKHORSE_PYTHON")?);
+    let path = python.with_file_name(name);
+    let mut command = Command::new(path.exists().then_some(path)?);
+    command.current_dir(tars);
+    Some(command)
+}
+
+fn wids(tars: &Path) -> Option<Command> {
+    let mut command = program("widsindex", tars)?;
+    let mut names: Vec<_> = std::fs::read_dir(tars).ok()?.flatten().map(|entry| entry.file_name()).collect();
+    names.retain(|name| name.to_string_lossy().ends_with(".tar"));
+    command.args(["create", "--name", "tars", "--output", "../theirs.json"]).args(names);
+    Some(command)
+}
+
+fn energon(tars: &Path) -> Option<Command> {
+    let mut command = program("energon", tars)?;
+    let how = ["--non-interactive", "--no-progress", "--force-overwrite", "--split-ratio", "1,0,0"];
+    command.arg("prepare").args(how).args(["--sample-type", "CrudeWebdataset", "."]);
+    Some(command)
+}
