@@ -46,7 +46,7 @@ pub enum Event<'a> {
     Warning(&'a str),
     /// Work on existing shards starts. Totals of them.
     Working {
-        /// What is done: `indexing`, `adopting`.
+        /// The work: `indexing`, `adopting`.
         what: &'static str,
         /// Shards.
         shards: u64,

@@ -75,7 +75,9 @@ impl SavedIndex {
 }
 
 /// Facts, bounds and member index.
-fn parts(bytes: &[u8]) -> Option<(&[u8], &[[u8; 8]], &[u8])> {
+type Parts<'a> = (&'a [u8], &'a [[u8; 8]], &'a [u8]);
+
+fn parts(bytes: &[u8]) -> Option<Parts<'_>> {
     let (body, crc) = bytes.split_at_checked(bytes.len().checked_sub(4)?)?;
     let rest = body.strip_prefix(MAGIC)?;
     let (facts, rest) = rest.split_first_chunk::<8>()?;

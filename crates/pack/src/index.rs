@@ -244,7 +244,7 @@ impl IndexJob<'_> {
     }
 }
 
-/// The name of what is saved of a shard, in a folder without folders.
+/// The name of the document about a shard, in a folder without folders.
 fn document_name(shard: &NamedShard) -> String {
     format!("{INDEX_FOLDER}/{}.saved", shard.file.replace('%', "%25").replace('/', "%2F"))
 }

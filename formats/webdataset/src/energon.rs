@@ -59,7 +59,7 @@ fn key_twice(key: &str, [first, second]: [String; 2]) -> Error {
         true => format!("is the key of two samples of {first}, which Energon refuses"),
         false => format!("is the key of a sample of {first} and of one of {second}, which Energon refuses"),
     };
-    let hint = "pack the shards again, or leave `energon` out of `index`";
+    let hint = "pack the shards again, or leave energon out of `index`";
     Error::content(message).with_code(Code::KeyTwice).hint(hint).in_sample(key)
 }
 

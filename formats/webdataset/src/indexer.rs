@@ -9,7 +9,7 @@ use crate::tar_reader::{Ending, TarReader};
 use crate::{dali, energon, wids};
 use md5::{Digest, Md5};
 use packhorse_core::{Code, Error, Indexer, Input, Limits, Members, Outlet, Result, Sealed, ShardSummary, aligned};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 pub(crate) struct TarIndexer {
     pub(crate) indexes: Indexes,
@@ -83,7 +83,7 @@ fn list(input: &dyn Input, limits: Limits) -> Result<Members> {
 /// Samples in the order of the tar.
 #[derive(Default)]
 struct FoundSamples {
-    fields: HashMap<String, u16>,
+    fields: BTreeMap<String, u16>,
     /// Key, and the number of members up to its end.
     keys: Vec<(String, usize)>,
     /// Field, offset, length.
