@@ -3,12 +3,14 @@
 
 use libfuzzer_sys::fuzz_target;
 use packhorse_core::{Limits, MemoryInput, split_name};
-use packhorse_dataset::{DatasetView, Manifest, PlanReader, Receipt, decode_index, encode_index};
+use packhorse_dataset::{DatasetView, IndexedFiles, Manifest, PlanReader, Receipt, SavedIndex, decode_index, encode_index};
 
 fuzz_target!(|bytes: &[u8]| {
     let _ = Receipt::decode(bytes);
     let _ = Manifest::decode(bytes);
     let _ = DatasetView::decode(bytes);
+    let _ = IndexedFiles::decode(bytes);
+    let _ = SavedIndex::decode(bytes, &Limits::default());
     if let Ok(members) = decode_index(bytes, &Limits::default()) {
         assert_eq!(decode_index(&encode_index(&members), &Limits::default()).expect("round trip"), members);
     }
