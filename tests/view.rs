@@ -1,5 +1,5 @@
 //! Views: some samples and fields of a sealed dataset, read from its shards.
-#![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong here fails the test")]
 
 #[expect(dead_code, reason = "every test takes a part of what they share")]
 mod common {
@@ -425,7 +425,7 @@ fn a_view_is_not_a_dataset_to_work_on() {
     ] {
         let ended = packhorse(&[words, &["--log", "json"]].concat()).run();
         let error: Value =
-            ended.said.lines().filter_map(|line| serde_json::from_str(line).ok()).last().unwrap_or_default();
+            ended.said.lines().filter_map(|line| serde_json::from_str(line).ok()).next_back().unwrap_or_default();
         assert_eq!((ended.code(), &error["code"]), (CONFIG, &Value::from("is-view")), "{words:?} {ended:?}");
         assert!(error["input"].as_str().unwrap().ends_with('v'), "{words:?} {ended:?}");
         let packed = other.join("dataset.json").exists() || other.join("shard-000000.tar").exists();

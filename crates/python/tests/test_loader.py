@@ -569,3 +569,19 @@ def test_a_state_needs_no_threads(numbers):
     next(iter(loader))
     assert len(os.listdir("/proc/self/task")) > before
     loader.close()
+
+
+def test_each_node_reads_shards_of_its_own(tmp_path):
+    ds = write(tmp_path / "out", numbered(120), samples_per_shard=10)
+    shards = {key: number // 10 for number, key in enumerate(ds.keys)}
+    loaders = [ds.loader(5, shuffle="nodes:2:blocks:3:epochs:2", seed=1, place=(rank, 4)) for rank in range(4)]
+    held = []
+    for _ in range(4):
+        keys = [[key for batch in loader for key in batch.keys] for loader in loaders]
+        assert sorted(sum(keys, [])) == sorted(shards)
+        nodes = [{shards[key] for key in keys[node] + keys[node + 1]} for node in (0, 2)]
+        assert not nodes[0] & nodes[1]
+        held.append(nodes[0])
+    assert held[0] == held[1] and held[2] == held[3] and held[0] != held[2]
+    with pytest.raises(packhorse.ConfigError, match="as many on each of 2 nodes"):
+        next(iter(ds.loader(5, shuffle="nodes:2:blocks:3:epochs:2", place=(0, 3))))
