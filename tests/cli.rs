@@ -402,14 +402,14 @@ fn a_terminal_sees_a_bar_of_the_work_at_hand_and_results_without_one() {
     let status = on_a_terminal(&place, "status out");
     let verified = on_a_terminal(&place, "verify out --full");
     let (Some(packed), Some(listed), Some(status), Some(verified)) = (packed, listed, status, verified) else { return };
-    assert!(packed.contains("1/1 shards"), "{packed:?}");
+    assert!(packed.contains("1/1 shard ") && !packed.contains(" 1 files"), "{packed:?}");
     assert!(packed.contains("scanning: ") && packed.contains("\u{1b}[2Kpacking ["), "{packed:?}");
     // The bar's line is wiped before anything else is said.
     for line in ["warning: passed over ", "packed 5 samples"] {
         assert!(packed.contains(&format!("\u{1b}[2K{line}")), "{packed:?}");
     }
     assert!(listed.starts_with("cat/1.cls\r\ncat/1.txt\r\n"), "{listed:?}");
-    assert_eq!(status, "1 of 1 shards, 5 of 5 samples, sealed\r\n");
+    assert_eq!(status, "1 of 1 shard, 5 of 5 samples, sealed\r\n");
     assert!(verified.contains("verifying: ") && !verified.contains("files"), "{verified:?}");
 }
 
@@ -591,7 +591,10 @@ fn a_picture_cut_short_is_found_by_check_alone() {
     place.write("in/bird/cut.jpg", &whole[..whole.len() / 2]);
     place.pack_fails(3, &["--image", "check"], &["bird/cut", "cut short", "leave it out"]);
     fs::remove_dir_all(place.path().join("out")).unwrap();
-    assert_eq!(place.pack("check", &["--image", "check", "--on-error", "skip"])["skipped"], json!(1));
+    let checked = place.pack("check", &["--image", "check", "--on-error", "skip"]);
+    let counts = json!({"pictures found bad": 1, "pictures unchanged": 2});
+    assert_eq!((&checked["skipped"], &checked["counts"]), (&json!(1), &counts));
+    assert!(place.ok(&["stat", "check"]).contains("\n  1 picture found bad\n"));
     let [skipped] = &place.skipped("check")[..] else { panic!("{:?}", place.skipped("check")) };
     assert_eq!((&skipped["input"], &skipped["sample"]), (&json!("bird/cut.jpg"), &json!("bird/cut")));
     assert!(skipped["reason"].as_str().unwrap().contains("cut short"));

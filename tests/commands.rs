@@ -376,6 +376,11 @@ fn the_first_samples_are_shown() {
     assert_eq!(first["fields"], serde_json::json!({"x": "7", "note": "a"}));
     fails(dir.path(), &["head", "in"], 2, "is a folder without a dataset");
     fails(dir.path(), &["head", "in/cat/1.txt"], 8, "is not a shard");
+    stdout(dir.path(), &["synth", "npz", "--count", "2", "--out", "npz", "--quiet"]);
+    stdout(dir.path(), &["pack", "npz", "--ragged", "--out", "n.h5", "--quiet"]);
+    let shown = stdout(dir.path(), &["head", "n.h5", "-n", "1"]);
+    let array = regex::Regex::new(r"\n  t: \[-?[0-9.e-]+(, -?[0-9.e-]+){7}, …\] Float32\[24\]\n").unwrap();
+    assert!(array.is_match(&shown) && shown.lines().all(|line| line.len() < 200), "{shown}");
 }
 
 #[test]
@@ -425,6 +430,27 @@ fn a_dataset_below_an_input_is_named_and_can_be_left_out() {
 }
 
 #[test]
+fn samples_with_other_fields_are_named_whatever_the_format() {
+    let dir = inputs();
+    std::fs::write(dir.path().join("in/dog/1.json"), "{}").unwrap();
+    std::fs::write(dir.path().join("in/dog/1.text"), "x").unwrap();
+    for to in ["webdataset", "parquet", "hdf5"] {
+        let packed = run(dir.path(), &["pack", "in", "--to", to, "--out", to]);
+        let said = String::from_utf8(packed.stderr).unwrap();
+        let warning = "warning: only 1 of 5 samples has the field json, such as dog/1, and others such as cat/1 do not (and 1 \
+                       more field so)";
+        assert!(packed.status.success() && said.contains(warning), "{to}: {said}");
+    }
+    std::fs::remove_file(dir.path().join("in/dog/1.json")).unwrap();
+    std::fs::remove_file(dir.path().join("in/dog/1.text")).unwrap();
+    assert!(
+        !String::from_utf8(run(dir.path(), &["pack", "in", "--to", "tar", "--out", "same"]).stderr)
+            .unwrap()
+            .contains("only")
+    );
+}
+
+#[test]
 fn stat_names_the_shards_that_are_missing_and_fails_as_status_does() {
     let dir = inputs();
     pack(&dir, "out", &["--samples-per-shard", "1"]);
@@ -458,7 +484,16 @@ fn a_version_has_formats_and_features() {
     let dir = inputs();
     let version = stdout(dir.path(), &["--version"]);
     let [first, formats, features] = version.lines().collect::<Vec<_>>()[..] else { unreachable!("{version}") };
-    assert_eq!(first, format!("packhorse {}", env!("CARGO_PKG_VERSION")));
+    let release = format!("packhorse {}", env!("CARGO_PKG_VERSION"));
+    let git = |args: &[&str]| {
+        let folder = env!("CARGO_MANIFEST_DIR");
+        let output = std::process::Command::new("git").args(args).current_dir(folder).output().ok()?;
+        output.status.success().then(|| String::from_utf8(output.stdout).unwrap().trim().to_owned())
+    };
+    match git(&["ls-files", "--error-unmatch", "Cargo.toml"]).and_then(|_| git(&["rev-parse", "--short=12", "HEAD"])) {
+        Some(commit) => assert_eq!(first, format!("{release} ({commit})")),
+        None => assert_eq!(first, release),
+    }
     assert!(formats.starts_with("formats: ") && formats.contains("webdataset") && formats.contains("tokens"));
     assert!(features.starts_with("features: "), "{features}");
     assert_eq!(features.contains("remote"), cfg!(feature = "remote"), "{features}");

@@ -335,7 +335,7 @@ fn a_shard_that_is_missing_at_the_seal() {
         std::fs::remove_file(out.join(name)).unwrap();
         let ended = packhorse(&["seal", text(&out)]).run();
         assert_eq!(ended.code(), INCOMPLETE, "{ended:?}");
-        assert!(ended.said.contains("1 of 3 shards are missing or damaged: shard-000001;"), "{ended:?}");
+        assert!(ended.said.contains("1 of 3 shards is missing or damaged: shard-000001;"), "{ended:?}");
         work.finish(&out, name);
     }
 }

@@ -124,6 +124,31 @@ fn files_of_others_are_not_replaced_by_a_merge() {
     }
 }
 
+#[test]
+fn a_merge_can_be_repeated_and_replaced_where_that_is_asked_for() {
+    let work = Work::tokens(40, "4KB");
+    let (folder, other) = (work.dir("folder"), work.dir("other"));
+    let (out, shard) = (folder.join("all"), dataset(&work).join("shard-000000.idx"));
+    merge(&dataset(&work), &out, &[]).succeed();
+    let whole = tree(&folder);
+    let again = merge(&dataset(&work), &out, &["--json"]).succeed().printed;
+    assert!(again.contains("\"existed\": true"), "{again}");
+    assert_equal(&whole, &tree(&folder), "a repeated merge");
+    let refused = merge(&shard, &out, &[]).run();
+    assert!(refused.code() == 2 && refused.said.contains("start over with --replace"), "{refused:?}");
+    assert_equal(&whole, &tree(&folder), "a refused merge");
+    let replaced = merge(&shard, &out, &["--replace", "--json"]).succeed().printed;
+    assert!(replaced.contains("\"existed\": false"), "{replaced}");
+    std::fs::create_dir(&other).unwrap();
+    merge(&shard, &other.join("all"), &[]).succeed();
+    assert_equal(&tree(&other), &tree(&folder), "a replaced merge");
+    let of_input = merge(&out.with_extension("idx"), &out, &["--replace"]).run();
+    assert!(of_input.code() == 2 && of_input.said.contains("is an input"), "{of_input:?}");
+    let of_dataset = merge(&out.with_extension("idx"), &shard, &["--replace"]).run();
+    assert!(of_dataset.code() == 2 && of_dataset.said.contains("holds a dataset"), "{of_dataset:?}");
+    assert_equal(&tree(&other), &tree(&folder), "refused replacements");
+}
+
 /// A pair of many tokens, most of which take up no room on a disk.
 struct Large {
     dir: TempDir,

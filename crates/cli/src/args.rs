@@ -200,6 +200,10 @@ pub(crate) struct Merge {
     #[arg(long, value_name = "NAME")]
     pub(crate) split: Option<String>,
 
+    /// Replace an existing pair of that name
+    #[arg(long)]
+    pub(crate) replace: bool,
+
     #[command(flatten)]
     pub(crate) verifying: Verifying,
 }

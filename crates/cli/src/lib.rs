@@ -70,7 +70,7 @@ pub fn run(registry: &Registry, features: &[&str], args: impl IntoIterator<Item 
 
 /// The command line's definition, for completions and man pages.
 pub(crate) fn definition() -> clap::Command {
-    args::Args::command().long_version(version::long())
+    args::Args::command().version(version::RELEASE).long_version(version::long())
 }
 
 /// Whether errors are to be JSON, also those of flags that do not parse.

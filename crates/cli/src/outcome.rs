@@ -80,6 +80,15 @@ pub(crate) fn error_event(event: &str, said: &str, error: &Error) -> Value {
     })
 }
 
+/// A count whose name is a plural: `7 tokens`, `1 picture unchanged`.
+pub(crate) fn tally(n: u64, name: &str) -> String {
+    let (first, rest) = name.split_at(name.find(' ').unwrap_or(name.len()));
+    match first.strip_suffix('s') {
+        Some(one) if n == 1 => format!("1 {one}{rest}"),
+        _ => format!("{n} {name}"),
+    }
+}
+
 /// [`counted`], where there may be no count yet.
 pub(crate) fn maybe_counted(n: Option<u64>, noun: &str) -> String {
     n.map_or_else(|| format!("{noun}s not counted yet"), |n| counted(n, noun))
@@ -88,4 +97,22 @@ pub(crate) fn maybe_counted(n: Option<u64>, noun: &str) -> String {
 /// Success.
 pub(crate) fn success() -> ExitCode {
     ExitCode::SUCCESS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_is_not_plural() {
+        assert_eq!(
+            (tally(1, "pictures unchanged"), tally(1, "tokens")),
+            ("1 picture unchanged".into(), "1 token".into())
+        );
+        assert_eq!(
+            (tally(0, "pictures unchanged"), tally(2, "tokens")),
+            ("0 pictures unchanged".into(), "2 tokens".into())
+        );
+        assert_eq!((counted(1, "class"), counted(2, "class")), ("1 class".into(), "2 classes".into()));
+    }
 }

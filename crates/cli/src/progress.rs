@@ -1,9 +1,9 @@
 //! Progress on standard error: a bar, lines of text, or lines of JSON.
 
-use crate::outcome::error_event;
+use crate::outcome::{counted, error_event};
 use crate::settings::flags;
 use crate::status_line::{WorkStatus, clock};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use packhorse_core::{Event, Observer};
 use serde_json::{Value, json};
 use std::io::{IsTerminal, Write};
@@ -103,7 +103,7 @@ impl Progress {
 
     /// Files are counted from here on: `name` says what becomes of them.
     pub(crate) fn counting(&self, name: &'static str) {
-        self.enter(name, None, "{spinner} {msg}: {human_pos} files, {elapsed}");
+        self.enter(name, None, "{spinner} {msg}: {found}, {elapsed}");
     }
 
     fn stage(&self) -> MutexGuard<'_, Stage> {
@@ -125,7 +125,7 @@ impl Progress {
         }
         // The style takes from the target whether to colour.
         let bar = ProgressBar::with_draw_target(length, ProgressDrawTarget::stderr_with_hz(8));
-        let bar = bar.with_style(style(template).progress_chars("=> ")).with_message(name);
+        let bar = bar.with_style(style(template).with_key("found", found).progress_chars("=> ")).with_message(name);
         // Drawn now, and not when the thread that ticks gets its turn: short work shows too.
         bar.tick();
         bar.enable_steady_tick(Duration::from_millis(250));
@@ -257,6 +257,12 @@ impl Observer for Progress {
             _ => {}
         }
     }
+}
+
+/// The files found so far.
+fn found(state: &ProgressState, line: &mut dyn std::fmt::Write) {
+    // A line that can't be written is not shown.
+    let _ = line.write_str(&counted(state.pos(), "file"));
 }
 
 fn style(template: &str) -> ProgressStyle {

@@ -1,5 +1,6 @@
 //! How far work is, as one line of text for logs.
 
+use crate::outcome::counted;
 use crate::size::show;
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -24,7 +25,7 @@ pub(crate) struct WorkStatus {
 impl WorkStatus {
     /// Shards and samples, where shards are planned: `4/12 shards 5000 samples`.
     pub(crate) fn counts(&self) -> String {
-        let counts = |total| format!("{}/{total} shards {} samples", self.shards, self.samples);
+        let counts = |total| format!("{}/{} {}", self.shards, counted(total, "shard"), counted(self.samples, "sample"));
         self.total_shards.map_or_else(String::new, counts)
     }
 
@@ -39,7 +40,7 @@ impl fmt::Display for WorkStatus {
         match self.total {
             Some(total) if total > 0 => write!(f, "{:.0} %", 100.0 * self.bytes.min(total) as f64 / total as f64)?,
             _ if self.bytes > 0 => f.write_str(&show(self.bytes))?,
-            _ => return write!(f, "{} files", self.files),
+            _ => return f.write_str(&counted(self.files, "file")),
         }
         let (counts, rate) = (self.counts(), self.rate());
         let space = if counts.is_empty() { "" } else { " " };

@@ -81,8 +81,10 @@ impl BlockReader<'_> {
 
     /// Transforms a batch. After bad content under `on-error=skip`, bisects it to skip only the bad samples.
     fn transform(&self, rows: Rows, block: &mut SampleBlock) -> Result<()> {
-        let mut counts = Counts::new();
-        match self.transforms.iter().try_fold(rows.clone(), |rows, t| t.apply_counted(rows, &mut counts)) {
+        let (mut counts, mut bad) = (Counts::new(), None);
+        let mut apply =
+            |rows, t: &&dyn Transform| t.apply_counted(rows, &mut counts).inspect_err(|_| bad = t.count_of_bad());
+        match self.transforms.iter().try_fold(rows.clone(), &mut apply) {
             Ok(done) => {
                 block.rows.push(done);
                 add_counts(&mut block.counts, counts);
@@ -92,6 +94,8 @@ impl BlockReader<'_> {
                 return Err(piece.into_iter().fold(e, |e, piece| e.in_input(self.inputs.path(piece).display())));
             }
             Err(e) if rows.num_rows() == 1 => {
+                let bad = bad.filter(|_| e.kind() == Kind::Content).map(|name| (name.to_owned(), 1));
+                add_counts(&mut block.counts, bad.into_iter().collect());
                 let skip = self.skip(self.guilty(&block.entries, &e), e);
                 block.skipped.push(skip);
             }

@@ -1,10 +1,11 @@
 //! The first samples of a shard, for people: keys, and values as far as one line shows them.
 
+use crate::first_values::first_values;
 use crate::inspect::shard;
 use crate::merged_columns::shown;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, downcast_primitive_array};
-use packhorse_core::{DataType, Error, Field, FieldType, KEY, Registry, Result, Rows, Sample, Store};
+use packhorse_core::{DataType, Error, Field, FieldType, KEY, Registry, Result, Rows, Sample, Store, counted};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ pub struct Preview {
     /// The key; where the file has no keys, the position in it.
     pub key: String,
     /// Name and value of each field that the sample has: text and numbers as they are, other bytes by their number,
-    /// arrays by their type.
+    /// arrays by their first values, type and shape.
     pub fields: Vec<(String, String)>,
 }
 
@@ -60,14 +61,15 @@ fn value(sample: &Sample<'_>, field: &Field, column: &ArrayRef, row: usize) -> S
     match FieldType::of(field) {
         Ok(FieldType::Blob | FieldType::Text) => text(sample.bytes(field.name()).unwrap_or_default()),
         Ok(FieldType::Scalar(_)) => scalar(field, column, row),
-        _ => shown(field),
+        Ok(kind) => first_values(&kind, column, row).unwrap_or_else(|| shown(field)),
+        Err(_) => shown(field),
     }
 }
 
 fn text(bytes: &[u8]) -> String {
     let plain = |text: &&str| !text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\t' | '\r'));
     match std::str::from_utf8(bytes).ok().filter(plain) {
-        None => format!("{} bytes", bytes.len()),
+        None => counted(bytes.len() as u64, "byte"),
         Some(text) => match text.char_indices().nth(LONGEST) {
             None => text.to_owned(),
             Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),

@@ -8,7 +8,7 @@ use crate::kept_tables::KeptTables;
 use crate::open_input::{OpenTable, SharedFile};
 use crate::recorded_files::FirstReadCheck;
 use crate::watched_input::WatchedInput;
-use packhorse_core::{Cancel, Code, Error, FileKind, FileStat, Input, Kind, Limits, Result, Store};
+use packhorse_core::{Cancel, Code, Error, FileKind, FileStat, Input, Kind, Limits, Result, Store, counted};
 use packhorse_dataset::FieldSource;
 use packhorse_storage::{Compression, Inside, spool};
 use std::collections::HashMap;
@@ -327,7 +327,7 @@ impl<'a> Inputs<'a> {
 }
 
 fn resized(piece: &FieldSource, now: u64) -> Error {
-    changed(&format!("it had {} bytes and has {now} now", piece.size))
+    changed(&format!("it had {} and has {now} now", counted(piece.size, "byte")))
 }
 
 fn changed(what: &str) -> Error {

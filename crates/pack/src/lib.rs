@@ -18,6 +18,7 @@ mod digest_file;
 mod duplicate_keys;
 mod elastic_pool;
 mod feed;
+mod first_values;
 mod glob;
 mod head;
 mod index;

@@ -7,7 +7,7 @@ use crate::recorded_files::{RecordedFiles, sealed_manifest};
 use crate::request_error::as_request_error;
 use crate::shard_packer::record;
 use packhorse_core::{Cancel, Code, Error, FileKind, Format, Input, Options, Registry, Result, ShardSummary, Store};
-use packhorse_dataset::{Digest, FileRecord, ShardRecord};
+use packhorse_dataset::{Digest, FileRecord, MANIFEST, PLAN, ShardRecord};
 use packhorse_storage::{Published, Stage, Staging};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,12 +19,14 @@ pub struct MergeOptions {
     pub split: Option<String>,
     /// Whether files of sealed datasets are compared with their recorded digests before anything is written.
     pub verify: bool,
+    /// Whether existing files of the name are replaced (default: only files with the same bytes may exist).
+    pub replace: bool,
 }
 
 impl Default for MergeOptions {
-    /// All shards, verified.
+    /// All shards, verified; nothing is replaced.
     fn default() -> Self {
-        Self { split: None, verify: true }
+        Self { split: None, verify: true, replace: false }
     }
 }
 
@@ -37,14 +39,18 @@ pub struct Merged {
     pub summary: ShardSummary,
     /// The files of the new shard.
     pub files: Vec<FileRecord>,
+    /// Whether all files existed with the same bytes, so that none was written.
+    pub existed: bool,
 }
 
 /// Merges `inputs` (shards, and sealed datasets, whose shards are taken) into one shard, in their order. Its files are
 /// named `out` with the format's suffixes.
 ///
-/// The file that readers open is published last, so that an interrupted merge leaves no shard, and can be repeated.
+/// The file that readers open is published last, so that an interrupted merge leaves no shard, and can be repeated. One
+/// that replaces another shard removes that file first.
 ///
-/// Errors: `Config` for existing files with other bytes; `Incomplete` for a damaged sealed dataset, and nothing is
+/// Errors: `Config` for existing files with other bytes, unless they are to be replaced; then for those of an input or
+/// of a dataset; `Incomplete` for a damaged sealed dataset, and nothing is
 /// written.
 pub fn merge(
     registry: &Registry,
@@ -55,10 +61,51 @@ pub fn merge(
     cancel: &Cancel,
 ) -> Result<Merged> {
     let split = options.split.as_deref();
+    let shards = all_shards(registry, &**store, inputs, split)?;
+    let Some((format, _)) = shards.first() else { return Err(Error::config("there is nothing to merge")) };
+    let (folder, name) = place(out)?;
+    // Checked before the copy, which may take hours.
+    let opened = folder.join(format!("{name}{}", opened_suffix(&***format)?));
+    match options.replace {
+        true => refuse_kept(&**store, folder, &name, &shards)?,
+        false => refuse_present(&**store, &opened, &name, &shards)?,
+    }
+    if options.verify {
+        check(&**store, inputs, split, cancel)?;
+    }
+    let open = |(_, path): &Shard<'_>| Ok(CancellableInput::new(store.open(path).map_err(as_request_error)?, cancel));
+    let inputs = shards.iter().map(open).collect::<Result<Vec<_>>>()?;
+    let refs: Vec<&dyn Input> = inputs.iter().map(|input| input as &dyn Input).collect();
+    let staging = Staging::open(store.clone(), folder)?;
+    let mut stage = staging.stage(&name)?;
+    let mut summary = format.merge(&refs, &mut stage)?;
+    summary.name = name;
+    let shards = shards.len() as u64;
+    let ready = stage.ready()?;
+    if ready.files().iter().all(|file| is_there(&**store, folder, file, cancel).is_ok_and(|same| same)) {
+        let files = ready.files().iter().cloned().map(record).collect();
+        return Ok(Merged { shards, summary, files, existed: true });
+    }
+    cancel.check()?;
+    match options.replace {
+        // Without it no reader takes the other files for a shard until all are in place.
+        true => store.remove(&opened).and_then(|()| store.sync_dir(folder))?,
+        false => ready.files().iter().try_for_each(|file| refuse_other(&**store, folder, file, cancel))?,
+    }
+    Ok(Merged { shards, summary, files: ready.publish()?.into_iter().map(record).collect(), existed: false })
+}
+
+/// The shards of all inputs, in their order: of one format, and made by the same transforms.
+fn all_shards<'r>(
+    registry: &'r Registry,
+    store: &dyn Store,
+    inputs: &[PathBuf],
+    split: Option<&str>,
+) -> Result<Vec<Shard<'r>>> {
     let mut shards = Vec::new();
     let mut made: Option<(Vec<String>, &PathBuf)> = None;
     for input in inputs {
-        let (transforms, found) = shards_of(registry, &**store, input, split)?;
+        let (transforms, found) = shards_of(registry, store, input, split)?;
         match (transforms, &made) {
             (Some(ours), Some((theirs, other))) if ours != *theirs => {
                 let message =
@@ -70,26 +117,13 @@ pub fn merge(
         }
         shards.extend(found);
     }
-    let Some((format, first)) = shards.first() else { return Err(Error::config("there is nothing to merge")) };
+    let Some((format, first)) = shards.first() else { return Ok(shards) };
     if let Some((other, path)) = shards.iter().find(|(other, _)| other.info().id != format.info().id) {
         let (a, b) = (format.info().id, other.info().id);
         let message = format!("is of the format {b}, and {} is of {a}; merge shards of one format", first.display());
         return Err(Error::config(message).in_input(path.display()));
     }
-    let (folder, name) = place(out)?;
-    // Checked before the copy, which may take hours.
-    refuse_present(&**store, folder, &format!("{name}{}", opened_suffix(&***format)?))?;
-    if options.verify {
-        check(&**store, inputs, split, cancel)?;
-    }
-    let open = |(_, path): &Shard<'_>| Ok(CancellableInput::new(store.open(path).map_err(as_request_error)?, cancel));
-    let opened = shards.iter().map(open).collect::<Result<Vec<_>>>()?;
-    let refs: Vec<&dyn Input> = opened.iter().map(|input| input as &dyn Input).collect();
-    let staging = Staging::open(store.clone(), folder)?;
-    let mut stage = staging.stage(&name)?;
-    let mut summary = format.merge(&refs, &mut stage)?;
-    summary.name = name;
-    Ok(Merged { shards: shards.len() as u64, summary, files: publish(&**store, &staging, stage, cancel)? })
+    Ok(shards)
 }
 
 /// Compares the files of sealed datasets, and of single shards of such, with their recorded digests.
@@ -154,43 +188,92 @@ fn place(out: &Path) -> Result<(&Path, String)> {
     Ok((folder, name.to_owned()))
 }
 
-fn refuse_present(store: &dyn Store, folder: &Path, name: &str) -> Result<()> {
-    let path = folder.join(name);
-    match store.stat(&path, false) {
-        Ok(_) => Err(Error::config("already exists")
-            .with_code(Code::OutputExists)
-            .hint("give `out` another name")
-            .in_input(path.display())),
-        Err(_) => Ok(()),
+/// Refuses an existing shard whose size shows that it is not made of these shards.
+fn refuse_present(store: &dyn Store, opened: &Path, name: &str, shards: &[Shard<'_>]) -> Result<()> {
+    let Some((format, _)) = shards.first() else { return Ok(()) };
+    if store.stat(opened, false).is_err() {
+        return Ok(());
+    }
+    let suffix = format.sink(&Options::new())?.suffix().to_owned();
+    let length = |path: &Path| store.stat(path, true).ok().map(|stat| stat.size);
+    let data = |path: &Path| length(&path.with_extension(suffix.trim_start_matches('.')));
+    let wanted: Option<u64> = shards.iter().map(|(_, path)| data(path)).sum();
+    match wanted.is_some() && wanted == length(&opened.with_file_name(format!("{name}{suffix}"))) {
+        true => Ok(()),
+        false => Err(taken(opened, "already exists, and is not made of these shards")),
     }
 }
 
-/// Publishes the files of `stage`. The last one must not exist; the others may, with the same bytes.
-fn publish(store: &dyn Store, staging: &Staging, stage: Stage, cancel: &Cancel) -> Result<Vec<FileRecord>> {
-    let check = |files: &[Published]| {
-        cancel.check()?;
-        let Some((last, before)) = files.split_last() else { return Ok(()) };
-        refuse_present(store, staging.out(), &last.name)?;
-        before.iter().try_for_each(|file| refuse_other(store, staging.out(), file, cancel))
+fn taken(path: &Path, message: &str) -> Error {
+    let error = Error::config(message).with_code(Code::OutputExists);
+    error.hint("give `out` another name, or start over with `replace`").in_input(path.display())
+}
+
+/// Refuses to replace a shard that is merged, and one of a dataset.
+fn refuse_kept(store: &dyn Store, folder: &Path, name: &str, shards: &[Shard<'_>]) -> Result<()> {
+    let of_dataset = [MANIFEST, PLAN].iter().any(|file| store.stat(&folder.join(file), true).is_ok());
+    if of_dataset {
+        let error = Error::config("holds a dataset, whose files can't be replaced").with_code(Code::OutputExists);
+        return Err(error.hint("give `out` another folder").in_input(folder.display()));
+    }
+    let here = store.stat(folder, true).ok().map(|stat| stat.id);
+    let is_ours = |path: &Path| {
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        path.file_stem().is_some_and(|stem| stem == name)
+            && here.is_some()
+            && store.stat(parent, true).ok().map(|stat| stat.id) == here
     };
-    Ok(stage.publish_if(check)?.into_iter().map(record).collect())
+    match shards.iter().find(|(_, path)| is_ours(path)) {
+        None => Ok(()),
+        Some((_, path)) => {
+            let error = Error::config("is an input, and can't be replaced").with_code(Code::OutputExists);
+            Err(error.hint("give `out` another name").in_input(path.display()))
+        }
+    }
+}
+
+/// Whether the file exists with the same bytes.
+fn is_there(store: &dyn Store, folder: &Path, file: &Published, cancel: &Cancel) -> Result<bool> {
+    let path = folder.join(&file.name);
+    match store.stat(&path, false) {
+        Ok(stat) if stat.kind == FileKind::File && stat.size == file.bytes => {
+            Ok(digest_file(store, &path, &mut |_| cancel.check())?.0 == Digest::from(file.blake3))
+        }
+        _ => Ok(false),
+    }
 }
 
 /// Refuses to replace a file that has other bytes.
 fn refuse_other(store: &dyn Store, folder: &Path, file: &Published, cancel: &Cancel) -> Result<()> {
     let path = folder.join(&file.name);
-    let same = match store.stat(&path, false) {
-        Err(_) => return Ok(()),
-        Ok(stat) if stat.kind != FileKind::File || stat.size != file.bytes => false,
-        Ok(_) => digest_file(store, &path, &mut |_| cancel.check())?.0 == Digest::from(file.blake3),
-    };
-    match same {
+    match store.stat(&path, false).is_err() || is_there(store, folder, file, cancel)? {
         true => Ok(()),
-        false => Err(Error::config("already exists, with other bytes")
-            .with_code(Code::OutputExists)
-            .hint("give `out` another name")
-            .in_input(path.display())),
+        false => Err(taken(&path, "already exists, with other bytes")),
     }
+}
+
+/// Publishes the files of a repaired shard. The last one must not exist; the others may, with the same bytes.
+fn publish(store: &dyn Store, staging: &Staging, stage: Stage, cancel: &Cancel) -> Result<Vec<FileRecord>> {
+    let other_name = |path: &Path, message: &str| {
+        let error = Error::config(message).with_code(Code::OutputExists);
+        Err(error.hint("give `out` another name").in_input(path.display()))
+    };
+    let check = |files: &[Published]| {
+        cancel.check()?;
+        let Some((last, before)) = files.split_last() else { return Ok(()) };
+        let path = staging.out().join(&last.name);
+        if store.stat(&path, false).is_ok() {
+            return other_name(&path, "already exists");
+        }
+        before.iter().try_for_each(|file| {
+            let path = staging.out().join(&file.name);
+            match store.stat(&path, false).is_err() || is_there(store, staging.out(), file, cancel)? {
+                true => Ok(()),
+                false => other_name(&path, "already exists, with other bytes"),
+            }
+        })
+    };
+    Ok(stage.publish_if(check)?.into_iter().map(record).collect())
 }
 
 type Shard<'r> = (&'r Arc<dyn Format>, PathBuf);

@@ -10,7 +10,7 @@ use crate::sample_block::add_counts;
 use crate::shard_packer::{Redo, ShardPacker, Told};
 use crate::stored_plan::{open_plan, valid_receipt};
 use crate::{OnError, Part};
-use packhorse_core::{ByteBudget, Error, Event, Kind, Observer, Result, Store};
+use packhorse_core::{ByteBudget, Error, Event, Kind, Observer, Result, Store, counted};
 use packhorse_dataset::{PathText, PlanReader, Receipt, ShardFrame};
 use packhorse_storage::Staging;
 use packhorse_transform::Counts;
@@ -313,6 +313,6 @@ impl Outcome {
         if others == 0 || first.kind() == Kind::Cancelled {
             return Err(first);
         }
-        Err(first.remark(format_args!("and {others} more shards of part {part} failed")))
+        Err(first.remark(format_args!("and {} of part {part} failed", counted(others as u64, "more shard"))))
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::digest_file::digest_file;
 use crate::refuse_view::refuse_view;
-use packhorse_core::{Cancel, Code, Error, Kind, Limits, Result, Store};
+use packhorse_core::{Cancel, Code, Error, Kind, Limits, Result, Store, counted};
 use packhorse_dataset::{Digest, FileRecord, MANIFEST, Manifest, PLAN, RECEIPT_SUFFIX, Receipt, ShardRecord};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -167,7 +167,7 @@ pub(crate) fn check_file(store: &dyn Store, path: &Path, record: &FileRecord, ca
     cancel.check()?;
     let stat = store.stat(path, true).map_err(of_file)?;
     if stat.size != record.bytes {
-        let message = format!("has {} bytes instead of the {} recorded", stat.size, record.bytes);
+        let message = format!("has {} instead of the {} recorded", counted(stat.size, "byte"), record.bytes);
         return Err(damaged(message).in_input(path.display()));
     }
     match digest_file(store, path, &mut |_| cancel.check()).map_err(of_file)?.0 == record.blake3 {

@@ -7,7 +7,7 @@ use crate::sample_block::SampleBlock;
 use crate::steps::assembled;
 use arrow_array::builder::StringViewBuilder;
 use arrow_array::{ArrayRef, Int64Array, StringViewArray};
-use packhorse_core::{Blocks, Error, Field, FieldType, KEY, Kind, Result, Rows, key_column};
+use packhorse_core::{Blocks, Error, Field, FieldType, KEY, Kind, Result, Rows, counted, key_column};
 use packhorse_dataset::{FieldSource, PlanEntry};
 use std::sync::Arc;
 
@@ -69,7 +69,8 @@ impl BlockReader<'_> {
                 Err(e) => return Err(e),
             }
         }
-        let changed = || format!("gave {at} samples of the {} planned; plan again into a new folder", items.end);
+        let changed =
+            || format!("gave {at} of the {} planned; plan again into a new folder", counted(items.end, "sample"));
         if at == items.end { Ok(()) } else { Err(Error::new(Kind::Changed, changed())) }
     }
 

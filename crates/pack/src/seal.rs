@@ -7,7 +7,7 @@ use crate::replace::{exchange, plan_folder};
 use crate::shard_packer::{KEYS_OF_ROWS, record};
 use crate::stored_plan::{open_plan, valid_receipts};
 use packhorse_core::{
-    Cancel, Code, Error, Kind, Limits, Members, Registry, Result, SchemaRef, Sealed, ShardSummary, Store,
+    Cancel, Code, Error, Kind, Limits, Members, Registry, Result, SchemaRef, Sealed, ShardSummary, Store, counted,
 };
 use packhorse_dataset::{
     Digest, FieldRecord, FileRecord, INDEX_SUFFIX, MANIFEST, Manifest, PLAN, PlanReader, RECEIPT_SUFFIX, Receipt,
@@ -156,7 +156,9 @@ fn receipts(store: &dyn Store, out: &Path, plan: &PlanReader) -> Result<Vec<Rece
     let named = missing.iter().take(10).copied().collect::<Vec<_>>().join(", ");
     let more = missing.len().saturating_sub(10);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let message = format!("{} of {} shards are missing or damaged: {named}{more}", missing.len(), plan.shards().len());
+    let (lost, all) = (missing.len(), counted(plan.shards().len() as u64, "shard"));
+    let are = if lost == 1 { "is" } else { "are" };
+    let message = format!("{lost} of {all} {are} missing or damaged: {named}{more}");
     let hint = "fill them with `packhorse pack plan` and seal again, or run `packhorse repair`, which does both and also \
                 reads all other shards";
     let error = Error::new(Kind::Incomplete, message).with_code(Code::ShardMissing).hint(hint);

@@ -5,7 +5,7 @@ use crate::recorded_files::sealed_manifest;
 use crate::replace::is_replacing;
 use crate::stored_plan::{open_plan, valid_receipts};
 use crate::verify::quick;
-use packhorse_core::{Kind, Registry, Result, Store};
+use packhorse_core::{Kind, Registry, Result, Store, counted};
 use packhorse_dataset::{Digest, MANIFEST, Manifest, PlanReader};
 use packhorse_storage::{Location, Staging};
 use std::collections::BTreeMap;
@@ -96,7 +96,7 @@ pub fn unfit_shards(store: &dyn Store, dir: &Path, manifest: &Manifest) -> Resul
     for shard in &manifest.shards {
         let problem = match length(&shard.file)? {
             Some(bytes) if bytes == shard.bytes => continue,
-            Some(bytes) => format!("has {bytes} bytes instead of {}", shard.bytes),
+            Some(bytes) => format!("has {} instead of {}", counted(bytes, "byte"), shard.bytes),
             None => "is missing".to_owned(),
         };
         unfit.push(Damage { file: shard.file.clone(), member: None, problem });

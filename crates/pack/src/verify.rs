@@ -10,7 +10,8 @@ use crate::program_samples::is_of_program;
 use crate::stored_plan::{open_plan, read_receipt};
 use crate::verify_view::verify_view;
 use packhorse_core::{
-    Cancel, Error, Event, FileKind, Kind, Limits, Members, Observer, Options, Registry, Result, Store, split_name,
+    Cancel, Error, Event, FileKind, Kind, Limits, Members, Observer, Options, Registry, Result, Store, counted,
+    split_name,
 };
 use packhorse_dataset::{
     Digest, FileRecord, INDEX_SUFFIX, MANIFEST, Manifest, PART, PLAN, PartOf, RECEIPT_SUFFIX, Receipt, ShardRecord,
@@ -238,7 +239,7 @@ impl Verifier<'_> {
             }
             Ok(stat) if stat.size == bytes => Ok(true),
             Ok(stat) => {
-                self.add(damage(name, None, format!("has {} bytes instead of {bytes}", stat.size)));
+                self.add(damage(name, None, format!("has {} instead of {bytes}", counted(stat.size, "byte"))));
                 Ok(false)
             }
             Err(e) if e.is_not_found() => {
@@ -286,7 +287,11 @@ impl Verifier<'_> {
             Err(e) if e.kind() == Kind::Environment => return Err(e),
             Err(e) => self.add(damage(&shard.file, None, e.text())),
             Ok(n) if n != shard.samples => {
-                self.add(damage(&shard.file, None, format!("holds {n} samples instead of {}", shard.samples)));
+                self.add(damage(
+                    &shard.file,
+                    None,
+                    format!("holds {} instead of {}", counted(n, "sample"), shard.samples),
+                ));
             }
             Ok(_) => {}
         }
@@ -326,7 +331,11 @@ impl Verifier<'_> {
             Err(e) if e.kind() == Kind::Content => self.add(damage(&shard.file, None, e.text())),
             Err(e) => return Err(e),
             Ok(()) if n != members.len() as u64 => {
-                self.add(damage(&shard.file, None, format!("holds {n} members instead of {}", members.len())));
+                self.add(damage(
+                    &shard.file,
+                    None,
+                    format!("holds {} instead of {}", counted(n, "member"), members.len()),
+                ));
             }
             Ok(()) => {}
         }

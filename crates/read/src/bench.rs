@@ -6,7 +6,7 @@ use crate::epoch_order::EpochOrder;
 use crate::sample_work::{Feed, SampleWork, WorkerState};
 use crate::work::Work;
 use crate::{Dataset, FieldOptions, Host, Loader, LoaderOptions, SampleBlock, Value};
-use packhorse_core::{Error, Result};
+use packhorse_core::{Error, Result, counted};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -51,7 +51,11 @@ pub fn measure(
         &LoaderOptions { state: None, ..options.clone() },
     )?;
     if work.steps.count == 0 {
-        return Err(Error::config(format!("{} samples don't fill a batch of {}", dataset.len(), options.batch)));
+        return Err(Error::config(format!(
+            "has {}, fewer than a batch of {}",
+            counted(dataset.len(), "sample"),
+            options.batch
+        )));
     }
     let threads = options.threads.max(1);
     each(&raw(&work, threads, time)?);

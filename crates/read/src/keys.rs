@@ -1,7 +1,7 @@
 //! Samples by their keys. Keys are read from member indexes, or with the rows of typed formats.
 
 use crate::{Dataset, ReadOptions, Reader, SampleBlock, Wants};
-use packhorse_core::{Code, Error, Field, FieldType, Result};
+use packhorse_core::{Code, Error, Field, FieldType, Result, counted};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -70,8 +70,9 @@ impl Dataset {
         let Some(first) = missing.first() else { return self.subset(numbers) };
         let shown: Vec<String> = missing.iter().take(SHOWN).map(|key| format!("\"{key}\"")).collect();
         let more = if missing.len() > SHOWN { ", …" } else { "" };
-        let message =
-            format!("{} of {} keys are not in the dataset: {}{more}", missing.len(), keys.len(), shown.join(", "));
+        let (lost, all) = (missing.len(), counted(keys.len() as u64, "key"));
+        let are = if lost == 1 { "is" } else { "are" };
+        let message = format!("{lost} of {all} {are} not in the dataset: {}{more}", shown.join(", "));
         Err(Error::config(message).with_code(Code::BadRequest).in_sample(first))
     }
 }

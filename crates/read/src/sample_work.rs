@@ -12,7 +12,7 @@ use crate::steps::Steps;
 use crate::stream::Stream;
 use crate::work::Work;
 use crate::{Batch, Dataset, HostSlab, Layout, LoaderOptions, Reader, Remainder, SampleBlock, Wants, cores};
-use packhorse_core::{Error, Registry, Result};
+use packhorse_core::{Error, Registry, Result, counted};
 use packhorse_order::{OrderState, Rank, Sampler, Shuffle};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -157,9 +157,8 @@ impl SampleWork {
             .shuffled(order.shuffle())?;
         if steps.count == 0 {
             let (samples, step) = (order.samples(), steps.step());
-            return Err(Error::config(format!(
-                "{samples} samples don't fill a step of {step}: there is no step to read"
-            )));
+            let (are, do_not) = (counted(samples, "sample"), if samples == 1 { "doesn't" } else { "don't" });
+            return Err(Error::config(format!("{are} {do_not} fill a step of {step}: there is no step to read")));
         }
         let mut kept = WorkerState::default();
         self.isolation.run(|| {

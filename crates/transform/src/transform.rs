@@ -22,6 +22,11 @@ pub trait Transform: Send + Sync {
     /// error (`Limit` for an exceeded limit) that names it.
     fn apply(&self, rows: Rows) -> Result<Rows>;
 
+    /// The name under which samples that it finds bad are counted; `None` if they are not.
+    fn count_of_bad(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Like [`Transform::apply`]; also adds statistics to `counts`, which are undefined after an error.
     fn apply_counted(&self, rows: Rows, counts: &mut Counts) -> Result<Rows> {
         let _ = counts;

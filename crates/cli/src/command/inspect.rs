@@ -4,7 +4,7 @@ use super::CommandContext;
 use super::plan::left_out;
 use super::view;
 use crate::args::{Cat, Dir, Head, Ls, Stat};
-use crate::outcome::{counted, done, print, success};
+use crate::outcome::{counted, done, print, success, tally};
 use crate::size::show;
 use packhorse_core::{Error, FieldType, FileKind, KEY, Kind, Result};
 use packhorse_dataset::{DatasetView, FieldRecord, Manifest};
@@ -18,11 +18,11 @@ pub(super) fn status(context: &CommandContext<'_>, args: &Dir) -> Result<ExitCod
     let status = context.session().status(&args.dir)?;
     let there = status.part.unwrap_or(status.shards) - status.missing.len() as u64;
     let samples = match status.samples {
-        Some(samples) => format!("{} of {samples} samples", status.packed),
+        Some(samples) => format!("{} of {}", status.packed, counted(samples, "sample")),
         None => counted(status.packed, "sample"),
     };
     let copy = if status.part.is_some() { ", fraction copy" } else { "" };
-    let mut text = format!("{there} of {} shards{copy}, {samples}", status.shards);
+    let mut text = format!("{there} of {}{copy}, {samples}", counted(status.shards, "shard"));
     text.push_str(match (status.sealed, status.missing.is_empty()) {
         (true, _) if status.part.is_some() && status.is_damaged() => {
             "; damaged: copy it again with: packhorse stage DATASET --verify --to "
@@ -46,11 +46,14 @@ pub(super) fn status(context: &CommandContext<'_>, args: &Dir) -> Result<ExitCod
         text.push_str(&format!("  {}: {}\n", damage.file, damage.problem));
     }
     if status.damages.len() > 10 {
-        text.push_str(&format!("  and {} more findings\n", status.damages.len() - 10));
+        text.push_str(&format!("  and {}\n", counted(status.damages.len() as u64 - 10, "more finding")));
     }
     if let Some((shards, missing)) = &status.replacing {
         let there = shards - missing.len() as u64;
-        text.push_str(&format!("  to be replaced by the dataset in .replacing: {there} of {shards} shards\n"));
+        text.push_str(&format!(
+            "  to be replaced by the dataset in .replacing: {there} of {}\n",
+            counted(*shards, "shard")
+        ));
     }
     let replacing = status.replacing.as_ref().map(|(shards, missing)| json!({"shards": shards, "missing": missing}));
     let damages: Vec<_> = status.damages.iter().map(|d| json!({"file": d.file, "problem": d.problem})).collect();
@@ -219,10 +222,10 @@ fn described(manifest: &Manifest) -> Result<String> {
     }
     let (sources, totals): (Vec<_>, Vec<_>) = manifest.counts.iter().partition(|(name, _)| name.contains(" of "));
     for (name, count) in totals.iter().chain(sources.iter().take(SOURCES)) {
-        text.push_str(&format!("  {count} {name}\n"));
+        text.push_str(&format!("  {}\n", tally(**count, name)));
     }
     if sources.len() > SOURCES {
-        text.push_str(&format!("  and {} more counts (--json has all)\n", sources.len() - SOURCES));
+        text.push_str(&format!("  and {} (--json has all)\n", counted((sources.len() - SOURCES) as u64, "more count")));
     }
     let schema = FieldRecord::schema(&manifest.schema)?;
     for field in schema.fields().iter().filter(|field| field.name() != KEY) {
@@ -238,7 +241,11 @@ fn described(manifest: &Manifest) -> Result<String> {
         text.push_str(&format!("  split {}: {samples} in {shards}\n", split.name));
     }
     if !manifest.classes.is_empty() {
-        text.push_str(&format!("  {} classes: {}\n", manifest.classes.len(), manifest.classes.join(", ")));
+        text.push_str(&format!(
+            "  {}: {}\n",
+            counted(manifest.classes.len() as u64, "class"),
+            manifest.classes.join(", ")
+        ));
     }
     if manifest.skipped > 0 {
         text.push_str(&format!("  left out {}, see skipped.jsonl\n", counted(manifest.skipped, "input")));

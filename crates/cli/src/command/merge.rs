@@ -2,7 +2,7 @@
 
 use super::CommandContext;
 use crate::args::{Merge, Repair, TokenFlags};
-use crate::outcome::{counted, success};
+use crate::outcome::{counted, success, tally};
 use crate::size::show;
 use packhorse_core::{Error, FileKind, Options, Result};
 use packhorse_dataset::FileRecord;
@@ -14,23 +14,22 @@ use std::time::Instant;
 
 pub(super) fn merge(context: &CommandContext<'_>, args: &Merge) -> Result<ExitCode> {
     let start = Instant::now();
-    let options = MergeOptions { split: args.split.clone(), verify: args.verifying.on() };
+    let options = MergeOptions { split: args.split.clone(), verify: args.verifying.on(), replace: args.replace };
     let merged =
         packhorse_pack::merge(context.registry, &context.store, &args.input, &options, &args.out, &context.cancel)?;
     let seconds = start.elapsed().as_secs_f64();
-    let counts: Vec<String> = merged.summary.counts.iter().map(|(what, n)| format!("{n} {what}")).collect();
+    let counts: Vec<String> = merged.summary.counts.iter().map(|(what, n)| tally(*n, what)).collect();
     let bytes: u64 = merged.files.iter().map(|file| file.bytes).sum();
-    let text = format!(
-        "merged {} ({}) into {} in {seconds:.2} s, {}/s\n  {}\n",
-        counted(merged.shards, "shard"),
-        show(bytes),
-        names(&merged.files),
-        show((bytes as f64 / seconds.max(1e-9)) as u64),
-        counts.join(", "),
-    );
+    let (shards, files_of) = (counted(merged.shards, "shard"), names(&merged.files));
+    let (size, rate) = (show(bytes), show((bytes as f64 / seconds.max(1e-9)) as u64));
+    let what = match merged.existed {
+        true => format!("complete already: {shards} ({size}) in {files_of}; nothing was written"),
+        false => format!("merged {shards} ({size}) into {files_of} in {seconds:.2} s, {rate}/s"),
+    };
+    let text = format!("{what}\n  {}\n", counts.join(", "));
     let value = json!({
         "shards": merged.shards, "samples": merged.summary.samples, "counts": merged.summary.counts, "bytes": bytes,
-        "files": files(&merged.files), "seconds": seconds,
+        "files": files(&merged.files), "existed": merged.existed, "seconds": seconds,
     });
     context.style.show(&value, &text)?;
     Ok(success())

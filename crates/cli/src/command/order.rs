@@ -204,10 +204,11 @@ impl Request<'_> {
         self.publish(description.files(&index))?;
         let (name, plan) = (split.name(), &index.plan);
         let text = format!(
-            "{name}: {prefix}: {} of {length} tokens, {} of {} tokens",
+            "{name}: {prefix}: {} of {}, {} of {}",
             counted(plan.samples, "sample"),
+            counted(u64::from(length), "token"),
             counted(plan.epochs, "epoch"),
-            plan.tokens
+            counted(plan.tokens, "token")
         );
         let value = json!({
             "split": name, "prefix": prefix, "samples": plan.samples, "epochs": plan.epochs, "tokens": plan.tokens,
@@ -234,9 +235,10 @@ impl Request<'_> {
             let (bins, padding) = (index.bins(), index.padding());
             let share = padding as f64 / (bins * u64::from(capacity)).max(1) as f64;
             let text = format!(
-                "{}: {} of {capacity} tokens, {:.3} % padding",
+                "{}: {} of {}, {:.3} % padding",
                 member.prefix,
                 counted(bins, "bin"),
+                counted(u64::from(capacity), "token"),
                 100.0 * share
             );
             Ok(Made(text, json!({"prefix": member.prefix, "bins": bins, "padding": padding})))

@@ -2,7 +2,7 @@
 
 use super::{CommandContext, plan, trees};
 use crate::args::{Dir, Seal};
-use crate::outcome::{counted, success};
+use crate::outcome::{counted, success, tally};
 use crate::peak_memory::peak_memory;
 use crate::planning::{Pack, Planning, Work};
 use crate::schedulers;
@@ -75,7 +75,7 @@ fn warn_of_sizes(context: &CommandContext<'_>, recipe: &Recipe, manifest: &Manif
         context.progress.event(&Event::Warning(&format!(
             "{} larger than --shard-size {}, up to {}, since transforms and compression change sizes; --shard-size {} \
              keeps them below",
-            if over == 1 { "1 shard is".to_owned() } else { format!("{over} shards are") },
+            format!("{} {}", counted(over as u64, "shard"), if over == 1 { "is" } else { "are" }),
             show(asked),
             show(largest),
             show(better).replace(' ', "")
@@ -147,7 +147,7 @@ fn summary(
             "tokens" => format!(", {:.0} tokens/s", *count as f64 / seconds.max(1e-9)),
             _ => String::new(),
         };
-        text.push_str(&format!("  {count} {what}{rate}\n"));
+        text.push_str(&format!("  {}{rate}\n", tally(*count, what)));
     }
     if let Some(manifest) = manifest {
         text.push_str(&format!("  sealed {}, root digest {}\n", out.display(), manifest.root));

@@ -64,7 +64,7 @@ pub(super) fn summary(plan: &Plan, out: &Path, stored: Option<Stored>) -> (Value
     let shown: Vec<String> = classes.iter().take(12).map(|(name, n)| format!("{name} {n}")).collect();
     if !classes.is_empty() {
         let more = if classes.len() > 12 { ", …" } else { "" };
-        text.push_str(&format!("  {} classes: {}{more}\n", classes.len(), shown.join(", ")));
+        text.push_str(&format!("  {}: {}{more}\n", counted(classes.len() as u64, "class"), shown.join(", ")));
     }
     if !plan.header().omitted.is_empty() {
         text.push_str(&left_out(plan.header().omitted.len()));

@@ -2,7 +2,7 @@
 
 use super::CommandContext;
 use crate::args::StatusFlags;
-use crate::outcome::success;
+use crate::outcome::{counted, success};
 use crate::size::show;
 use crate::status_line::{clock, span};
 use packhorse_core::Result;
@@ -68,10 +68,10 @@ fn missing_by_task(now: &Snapshot, tasks: u32) -> BTreeMap<u64, TaskShards> {
 
 fn text(now: &Snapshot, tasks: Option<&BTreeMap<u64, TaskShards>>, dir: &str) -> String {
     let samples = match now.samples {
-        Some(samples) => format!("{} of {samples} samples", now.packed),
-        None => format!("{} samples", now.packed),
+        Some(samples) => format!("{} of {}", now.packed, counted(samples, "sample")),
+        None => counted(now.packed, "sample"),
     };
-    let mut text = format!("{} {}/{} shards, {samples}", clock(SystemTime::now()), now.complete, now.shards);
+    let mut text = format!("{} {}/{}, {samples}", clock(SystemTime::now()), now.complete, counted(now.shards, "shard"));
     if now.complete < now.shards {
         text.push_str(&format!(", {} being written, {} missing", now.running.len(), now.waiting.len()));
     }
@@ -90,7 +90,8 @@ fn text(now: &Snapshot, tasks: Option<&BTreeMap<u64, TaskShards>>, dir: &str) ->
         Some(tasks) => tasks
             .iter()
             .map(|(task, of)| {
-                format!("task {task}: {} of {} shards missing, {} being written", of.missing, of.all, of.running)
+                let shards = counted(of.all, "shard");
+                format!("task {task}: {} of {shards} missing, {} being written", of.missing, of.running)
             })
             .collect(),
         None => now

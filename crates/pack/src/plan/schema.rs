@@ -5,7 +5,7 @@ use crate::merged_columns::MergedColumns;
 use crate::scan::{Listing, SampleRef};
 use packhorse_core::{
     Code, DataType, Error, Event, Field, FieldType, KEY, Kind, Limits, Observer, Options, Registry, Result, Schema,
-    SchemaRef, Sink,
+    SchemaRef, Sink, counted,
 };
 use packhorse_dataset::{CodecRecord, FieldRecord};
 use std::collections::{BTreeMap, BTreeSet};
@@ -86,8 +86,10 @@ fn same_columns(listing: &Listing, options: &PlanOptions<'_>, observer: &dyn Obs
     let Some((found, other)) = others.next() else { return Ok(()) };
     let count = 1 + others.count();
     if options.recipe.fill_missing {
-        let text =
-            format!("{count} inputs have other columns than {}; missing values are null", first.first_path().display());
+        let text = {
+            let have = if count == 1 { "1 input has".to_owned() } else { format!("{count} inputs have") };
+            format!("{have} other columns than {}; missing values are null", first.first_path().display())
+        };
         observer.event(&Event::Warning(&text));
         return Ok(());
     }
@@ -99,10 +101,11 @@ fn same_columns(listing: &Listing, options: &PlanOptions<'_>, observer: &dyn Obs
         if shown.is_empty() { "nothing more".to_owned() } else { format!("{shown}{more}") }
     };
     let message = format!(
-        "has other columns than {}: {} here, {} there ({count} inputs differ so)",
+        "has other columns than {}: {} here, {} there ({} so)",
         first.first_path().display(),
         listed(&found, &wanted),
-        listed(&wanted, &found)
+        listed(&wanted, &found),
+        if count == 1 { "1 input differs".to_owned() } else { format!("{count} inputs differ") }
     );
     let hint = "pack them apart, choose columns that all have, or pass `fill-missing` to have nulls";
     let error = Error::config(message).with_code(Code::ColumnsDiffer).hint(hint);
@@ -122,13 +125,35 @@ fn blob_counts<'l>(listing: &'l Listing, samples: u64, observer: &dyn Observer) 
             *counts.entry(field).or_default() += 1;
         }
     }
-    let counted = listing.iter().all(|sample| sample.counted());
-    if let Some((field, count)) = counts.iter().find(|(_, count)| counted && **count < samples) {
-        observer.event(&Event::Warning(&format!(
-            "only {count} of {samples} samples have the field {field}; Hugging Face datasets wants the same fields in every sample"
-        )));
+    if listing.iter().all(|sample| sample.counted()) {
+        warn_of_missing_fields(&counts, listing, samples, observer);
     }
     counts
+}
+
+/// Warns of fields that some samples lack, with an example of both.
+fn warn_of_missing_fields(counts: &BTreeMap<&str, u64>, listing: &Listing, samples: u64, observer: &dyn Observer) {
+    let mut lacking = counts.iter().filter(|(_, count)| **count < samples);
+    let Some((field, count)) = lacking.next() else { return };
+    let example = |wanted: bool| {
+        let has = |name: &str| name == *field;
+        let mut of_files = listing.iter().filter(|sample| sample.table().is_none());
+        of_files.find(|sample| sample.fields().any(|(name, _)| has(name)) == wanted).map(|sample| sample.key())
+    };
+    let of_both = match (example(true), example(false)) {
+        (Some(with), Some(without)) => format!(", such as {with}, and others such as {without} do not"),
+        _ => String::new(),
+    };
+    let have = if *count == 1 { "has" } else { "have" };
+    let more = match lacking.count() as u64 {
+        0 => String::new(),
+        n => format!(" (and {} so)", counted(n, "more field")),
+    };
+    observer.event(&Event::Warning(&format!(
+        "only {count} of {} {have} the field {field}{of_both}{more}; readers that make batches, and Hugging Face datasets, want \
+         the same fields in every sample",
+        counted(samples, "sample")
+    )));
 }
 
 /// The columns that `sink` can't store but a codec of this build can encode as bytes.

@@ -10,7 +10,7 @@ pub use open::OpenOptions;
 pub(crate) use shard::{Content, Shard, intact};
 
 use base::Base;
-use packhorse_core::{Code, Error, Field, KEY, Registry, Result, Schema, SchemaRef, Source};
+use packhorse_core::{Code, Error, Field, KEY, Registry, Result, Schema, SchemaRef, Source, counted};
 use packhorse_dataset::Digest;
 pub(crate) use packhorse_dataset::SampleRun;
 use std::collections::BTreeMap;
@@ -214,7 +214,7 @@ impl Dataset {
     }
 
     fn beyond(&self, number: u64) -> Error {
-        Error::config(format!("sample {number} is beyond the {} samples of the dataset", self.len()))
+        Error::config(format!("sample {number} is beyond the {} of the dataset", counted(self.len(), "sample")))
     }
 
     /// The names of its splits, in the order of their shards; empty without splits.

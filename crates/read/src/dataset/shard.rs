@@ -2,7 +2,8 @@
 
 use crate::cache::{CacheFile, CacheSource};
 use packhorse_core::{
-    Error, Input, Limits, Members, Options, Registry, Result, SchemaRef, Source, Store, Table, crc32c, split_name,
+    Error, Input, Limits, Members, Options, Registry, Result, SchemaRef, Source, Store, Table, counted, crc32c,
+    split_name,
 };
 use packhorse_dataset::{Digest, INDEX_SUFFIX, decode_index};
 use std::collections::BTreeMap;
@@ -162,7 +163,7 @@ impl Shard {
             None => look(&*self.source, input)?,
         };
         if content.samples() != self.samples {
-            let message = format!("has {} samples and should have {}", content.samples(), self.samples);
+            let message = format!("has {} and should have {}", counted(content.samples(), "sample"), self.samples);
             return Err(Error::content(message).in_input(&self.name));
         }
         Ok((content, table))

@@ -18,6 +18,7 @@ const REVISION: u32 = 2;
 // Names of counts.
 const UNCHANGED: &str = "pictures unchanged";
 const WRITTEN: &str = "pictures rewritten";
+const BAD: &str = "pictures found bad";
 const FIRST_FRAMES: &str = "pictures cut to their first frame";
 
 /// Checks, orients and resizes images; the [module](super) documents the rules.
@@ -167,6 +168,10 @@ impl Transform for Image {
 
     fn apply(&self, rows: Rows) -> Result<Rows> {
         self.apply_counted(rows, &mut Counts::new())
+    }
+
+    fn count_of_bad(&self) -> Option<&'static str> {
+        Some(BAD)
     }
 
     fn apply_counted(&self, rows: Rows, counts: &mut Counts) -> Result<Rows> {

@@ -37,8 +37,9 @@ pub(super) fn warning(listing: &Listing) -> Option<String> {
         }
     }
     let example = example?;
+    let hold = if samples == 1 { "1 sample holds".to_owned() } else { format!("{samples} samples hold") };
     Some(format!(
-        "{samples} samples hold several pictures, since a key ends at the first dot of a name (such as: {example}); \
+        "{hold} several pictures, since a key ends at the first dot of a name (such as: {example}); \
          if each is a sample of its own, pass `key-ends=last-dot`"
     ))
 }

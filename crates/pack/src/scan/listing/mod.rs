@@ -383,7 +383,10 @@ impl Listing {
         }
         (self.rows, self.json) = (rows, json);
         if let (OnError::Fail, Some(first)) = (on_error, faults.first()) {
-            let remark = format!("{} samples have none", faults.len());
+            let remark = match faults.len() {
+                1 => "no other sample lacks one".to_owned(),
+                n => format!("{n} samples have none"),
+            };
             return Err(first.clone().remark(remark).hint("pass `on-error=skip` to leave them out"));
         }
         let keep: Vec<bool> = self.rows.iter().map(|(_, len)| *len > 0).collect();
@@ -391,9 +394,11 @@ impl Listing {
         faults.iter().for_each(|fault| observer.event(&Event::Skipped(fault)));
         self.faults.extend(faults);
         if let (n, Some(first)) = metadata.unused() {
-            observer.event(&Event::Warning(&format!(
-                "{n} rows of the metadata belong to no sample, such as that of {first}"
-            )));
+            let text = match n {
+                1 => format!("1 row of the metadata belongs to no sample, that of {first}"),
+                n => format!("{n} rows of the metadata belong to no sample, such as that of {first}"),
+            };
+            observer.event(&Event::Warning(&text));
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Fields of inputs that packhorse can't read and omits.
 
-use packhorse_core::{Event, Observer, Omission};
+use packhorse_core::{Event, Observer, Omission, counted};
 use packhorse_dataset::{OmissionRecord, PathText};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ impl Omitted {
             0 => String::new(),
             more => format!(" and {more} more, which dataset.json lists"),
         };
-        let fields = if self.0.len() == 1 { "1 field".to_owned() } else { format!("{} fields", self.0.len()) };
+        let fields = counted(self.0.len() as u64, "field");
         let text = format!("left out {fields} that can't be read, such as in {}: {named}{more}", first.display());
         observer.event(&Event::Warning(&text));
     }
