@@ -209,7 +209,7 @@ impl PackRun<'_> {
 
     /// Fills a shard unless it is complete. After a transient failure of the file system it is tried once more.
     fn shard(&self, shard: &ShardFrame, feeds: &Feeds) -> Result<(Receipt, bool)> {
-        let (mut attempts, mut told) = (0, (0, 0));
+        let (mut attempts, mut told) = (0, Told::default());
         loop {
             let _step = self.packer.cancel.large_step()?;
             match self.attempt(shard, feeds, &mut told) {

@@ -170,16 +170,30 @@ impl ShardPacker<'_> {
     }
 }
 
-/// Samples and bytes of a shard, as far as the observer was told of them. A shard that is filled again tells only what
-/// goes beyond.
-pub(crate) type Told = (u64, u64);
+/// How far the observer was told of a shard. A shard that is filled again tells only what goes beyond.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Told {
+    /// Samples and bytes.
+    done: (u64, u64),
+    /// Samples that were left out. Each attempt leaves out the same ones in the same order.
+    skips: usize,
+}
+
+impl Told {
+    /// An attempt that left out `before` samples leaves out `found` more: how many of these were told already.
+    fn skips(&mut self, before: usize, found: usize) -> usize {
+        let known = self.skips.saturating_sub(before).min(found);
+        self.skips = self.skips.max(before + found);
+        known
+    }
+}
 
 /// The part of a shard that is written.
 struct Written<'a> {
     packer: &'a ShardPacker<'a>,
     told: &'a mut Told,
     /// How far this attempt is.
-    now: Told,
+    now: (u64, u64),
     writer: Box<dyn ShardWriter>,
     samples: u64,
     skipped: Vec<SkipRecord>,
@@ -198,12 +212,15 @@ impl<'a> Written<'a> {
             self.samples += rows.num_rows() as u64;
         }
         self.now = (self.now.0 + block.samples, self.now.1 + block.bytes);
-        if self.now > *self.told {
-            let (samples, bytes) = (self.now.0 - self.told.0, self.now.1.saturating_sub(self.told.1));
+        let done = self.told.done;
+        if self.now > done {
+            let (samples, bytes) = (self.now.0 - done.0, self.now.1.saturating_sub(done.1));
             self.packer.observer.event(&Event::Packed { samples, bytes });
-            block.skipped.iter().for_each(|skip| self.packer.observer.event(&Event::Skipped(&skip.error)));
-            *self.told = self.now;
+            self.told.done = self.now;
         }
+        let known = self.told.skips(self.skipped.len(), block.skipped.len());
+        let new = block.skipped.iter().skip(known);
+        new.for_each(|skip| self.packer.observer.event(&Event::Skipped(&skip.error)));
         self.skipped.extend(block.skipped.into_iter().map(|skip| skip.record));
         add_counts(&mut self.counts, block.counts);
         Ok(())
@@ -222,4 +239,17 @@ impl<'a> Written<'a> {
 
 pub(crate) fn record(file: Published) -> FileRecord {
     FileRecord { name: file.name, bytes: file.bytes, blake3: Digest::from(file.blake3) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_attempt_tells_only_skips_beyond_the_first() {
+        let mut told = Told::default();
+        assert_eq!((told.skips(0, 2), told.skips(2, 1)), (0, 0));
+        // The second attempt has other blocks.
+        assert_eq!((told.skips(0, 1), told.skips(1, 4), told.skips(5, 1)), (1, 2, 0));
+    }
 }
