@@ -3,11 +3,11 @@
 use crate::bench_args::Bench;
 use crate::cluster_args::{Kubernetes, Pbs, Slurm};
 use crate::examples::{
-    INDEX_EXAMPLES, MERGE_EXAMPLES, ORDER_EXAMPLES, PACK_EXAMPLES, PLAN_EXAMPLES, REPAIR_EXAMPLES, SHORT_HELP,
+    APPEND_EXAMPLES, INDEX_EXAMPLES, MERGE_EXAMPLES, ORDER_EXAMPLES, PACK_EXAMPLES, PLAN_EXAMPLES, REPAIR_EXAMPLES, SHORT_HELP,
     STAGE_EXAMPLES, VERIFY_EXAMPLES, VIEW_EXAMPLES,
 };
 use crate::exit;
-use crate::planning::{Pack, PlanArgs, Threads, Work};
+use crate::planning::{Append, Pack, PlanArgs, Threads, Work};
 use crate::view_args::ViewFlags;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueHint};
 use packhorse_core::Consumer;
@@ -63,6 +63,9 @@ pub(crate) enum Command {
     Plan(Box<PlanArgs>),
     /// Check that every shard of the plan exists, and write dataset.json
     Seal(Seal),
+    /// Add samples to a sealed dataset, as new shards; the old ones stay as they are
+    #[command(after_help = APPEND_EXAMPLES)]
+    Append(Box<Append>),
     /// Show the progress of a dataset
     Status(StatusFlags),
     /// Remove what interrupted jobs left in a folder: staged files, and unfinished uploads to an object store

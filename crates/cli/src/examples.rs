@@ -20,6 +20,15 @@ Examples:
   sbatch --array=1-16 --wrap 'exec packhorse pack --plan shards'
   packhorse seal shards";
 
+pub(crate) const APPEND_EXAMPLES: &str = "\
+Examples:
+  packhorse append shards photos-of-may
+  packhorse append shards photos-of-may --labels folders --dry-run
+  packhorse append shards photos-of-may --plan-only
+
+Format, transforms, sizes, shuffle and splits are those of the dataset. How inputs are read is said again, as when it was
+packed: --labels, --include, --metadata. Stopped or failed? Run the same command again.";
+
 pub(crate) const SLURM_EXAMPLES: &str = "\
 Examples:
   packhorse slurm pack photos --to webdataset --out shards --tasks 64 > pack.sbatch

@@ -13,7 +13,8 @@ pub(crate) struct Planning {
     pub(crate) flags: RecipeFlags,
 
     /// Where --out holds another dataset, packed by another request: start over. The old one stays as it is until the
-    /// new one, which is packed in OUT/.replacing, is sealed and takes its place
+    /// new one, which is packed in OUT/.replacing, is sealed and takes its place. Of `append`: drop the shards of another
+    /// append that was not ended
     #[arg(long, hide_short_help = true)]
     pub(crate) replace: bool,
 
@@ -92,6 +93,23 @@ pub(crate) struct Pack {
     /// With --plan: seal the dataset if all its shards are there afterwards. The last part to be done seals
     #[arg(long, hide_short_help = true, requires = "plan")]
     pub(crate) seal: bool,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct Append {
+    /// The folder or URL of the sealed dataset
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) dir: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) planning: Planning,
+
+    #[command(flatten)]
+    pub(crate) work: Work,
+
+    /// Plan the new shards and stop there: `packhorse pack --plan DIR` fills them, in as many parts as you like
+    #[arg(long, hide_short_help = true)]
+    pub(crate) plan_only: bool,
 }
 
 #[derive(ClapArgs)]

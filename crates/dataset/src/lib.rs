@@ -19,9 +19,10 @@ mod view;
 
 pub use digest::{Digest, RootDigest};
 pub use index::{INDEX_SUFFIX, decode_index, encode_index};
-pub use manifest::{FileRecord, MANIFEST, Manifest, PART, PartOf, ShardRecord, SplitRecord};
+pub use manifest::{AppendRecord, FileRecord, MANIFEST, Manifest, PART, PartOf, ShardRecord, SplitRecord};
 pub use plan::{
     CodecRecord, FieldSource, OmissionRecord, PLAN, PlanEntry, PlanHeader, SeekPoint, SinkRecord, SourceRecord,
+    is_plan_name, plan_name,
 };
 pub use plan_reader::{Entries, PlanReader, ShardFrame};
 pub use plan_writer::PlanWriter;

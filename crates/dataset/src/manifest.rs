@@ -27,6 +27,17 @@ pub struct PartOf {
     pub samples: u64,
 }
 
+/// Shards that were added to a sealed dataset.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AppendRecord {
+    /// The root digest of all shards before them.
+    pub after: Digest,
+    /// The number of shards before them.
+    pub first: u64,
+    /// The logical digest of their plan.
+    pub plan: Digest,
+}
+
 /// A file of the dataset.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileRecord {
@@ -105,8 +116,11 @@ pub struct Manifest {
     pub classes: Vec<String>,
     /// The splits.
     pub splits: Vec<SplitRecord>,
-    /// The logical digest of the plan.
+    /// The logical digest of the plan; of the first one, if shards were added later.
     pub plan: Digest,
+    /// Shards added later, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub appended: Vec<AppendRecord>,
     /// Other files of the dataset: the stored plan, the list of skipped inputs, companions.
     pub files: Vec<FileRecord>,
     /// For a partial copy: the complete dataset.
@@ -223,11 +237,21 @@ impl Manifest {
 
     /// Computes the root digest from the listed shards.
     pub fn root_of_shards(&self) -> Digest {
+        self.root_of_first(self.shards.len())
+    }
+
+    /// The root digest of the first `shards` shards: that of the dataset before others were added.
+    pub fn root_of_first(&self, shards: usize) -> Digest {
         let mut root = RootDigest::default();
-        for shard in &self.shards {
+        for shard in self.shards.iter().take(shards) {
             root.add(&shard.name, shard.samples, shard.bytes, &shard.blake3);
         }
         root.finish()
+    }
+
+    /// The digests of all plans, in order.
+    pub fn plans(&self) -> impl Iterator<Item = Digest> {
+        std::iter::once(self.plan).chain(self.appended.iter().map(|added| added.plan))
     }
 }
 
@@ -264,6 +288,7 @@ mod tests {
             classes: vec!["cat".into()],
             splits: Vec::new(),
             plan: Digest::of(b"plan"),
+            appended: Vec::new(),
             files: Vec::new(),
             part_of: None,
             shards: vec![shard(0), shard(1)],

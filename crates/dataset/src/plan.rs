@@ -20,6 +20,18 @@ use std::collections::BTreeMap;
 /// The plan's file name.
 pub const PLAN: &str = "plan.jsonl.zst";
 
+/// The file name of a plan: [`PLAN`] for number 0, and for those of shards that were added later `plan-000001.jsonl.zst`
+/// and so on.
+pub fn plan_name(number: usize) -> String {
+    if number == 0 { PLAN.to_owned() } else { format!("plan-{number:06}.jsonl.zst") }
+}
+
+/// Whether a file name is that of a plan ([`plan_name`]).
+pub fn is_plan_name(name: &str) -> bool {
+    let number = name.strip_prefix("plan-").and_then(|rest| rest.strip_suffix(".jsonl.zst"));
+    name == PLAN || number.and_then(|number| number.parse().ok()).is_some_and(|number| number > 0 && plan_name(number) == name)
+}
+
 /// The sink of a plan or dataset.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SinkRecord {

@@ -288,6 +288,7 @@ fn manifest() {
         splits: vec![SplitRecord { name: "train".into(), shards: 2, samples: 3 }],
         plan: Digest::of(b"plan"),
         files: vec![FileRecord { name: "skipped.jsonl".into(), bytes: 70, blake3: Digest::of(b"skipped") }],
+        appended: Vec::new(),
         part_of: None,
         shards: vec![shard(0), shard(1)],
     };

@@ -4,6 +4,7 @@
 //! a plain value on either side. This crate owns threads, the plan and read-ahead. It knows formats only through the
 //! [`Registry`](packhorse_core::Registry), and knows neither a terminal nor a scheduler.
 
+mod append;
 mod block_buffer;
 mod block_reader;
 mod cancellable_input;

@@ -38,30 +38,45 @@ pub struct PackReport {
     pub counts: Counts,
 }
 
+impl PackReport {
+    /// Adds the totals of another plan.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.shards += other.shards;
+        self.reused += other.reused;
+        self.samples += other.samples;
+        self.input_bytes += other.input_bytes;
+        self.bytes += other.bytes;
+        self.skipped += other.skipped;
+        add_counts(&mut self.counts, other.counts);
+    }
+}
+
 /// Fills the shards of one part of the plan in the folder `out`.
 ///
 /// Shards with a valid receipt stay as they are, so a second call resumes the first; the bytes do not depend on
 /// interruptions. A shard that fails does not stop the others unless the file system failed; the most severe error is
-/// returned at the end. If a replacement of the dataset in `out` is under way, its plan is filled.
+/// returned at the end. If a replacement of the dataset in `out` is under way, its plan is filled; if shards were added,
+/// the last plan.
 pub(crate) fn pack(context: &PackContext<'_>, out: &Path, options: &PackOptions) -> Result<PackReport> {
-    pack_again(context, &plan_folder(&context.store, out)?, options, &Redo::new())
+    let place = plan_folder(&context.store, out)?;
+    pack_again(context, &place, &open_plan(&*context.store, &place)?, options, &Redo::new())
 }
 
-/// As [`pack`], and fills some shards again. An old shard stays until the new one is complete and has the right digest.
+/// As [`pack`], of this plan, and fills some shards again. An old shard stays until the new one is complete and has the right digest.
 pub(crate) fn pack_again(
     context: &PackContext<'_>,
     out: &Path,
+    plan: &PlanReader,
     options: &PackOptions,
     redo: &Redo,
 ) -> Result<PackReport> {
-    let plan = open_plan(&*context.store, out)?;
-    check_plan(context, &plan)?;
+    check_plan(context, plan)?;
     Staging::sweep(&*context.store, out, false);
     let staging = Staging::open(context.store.clone(), out)?;
     let roots: Vec<PathBuf> = plan.header().roots.iter().map(PathText::to_path).collect();
     let chains = chains(plan.shards(), options.part);
     let mine = chains.concat();
-    let rows = starts_with_rows(&plan, &mine)?;
+    let rows = starts_with_rows(plan, &mine)?;
     let conversion = Conversion::of(context, plan.header(), rows)?;
     // Writers that only copy mostly wait for readers, so there are more of them than cores.
     let most = if conversion.is_plain(context) { (2 * options.jobs).clamp(2, 64) } else { options.jobs.clamp(1, 64) };
@@ -77,7 +92,7 @@ pub(crate) fn pack_again(
     let tight = tight.as_ref().map(|tight| tight.block_reader(context, header, inputs(tight), options.on_error));
     announce(context.observer, &mine);
     let packer = ShardPacker {
-        plan: &plan,
+        plan,
         reader: &whole,
         crowded: writers >= options.jobs,
         busy: &AtomicUsize::new(writers),

@@ -6,11 +6,11 @@ use crate::pack::{PackReport, pack_again};
 use crate::pack_context::{PackContext, PackOptions};
 use crate::recorded_files::{check_file, sealed_manifest};
 use crate::replace::finish_replacing;
-use crate::seal::seal_in;
+use crate::seal::seal_plans;
 use crate::shard_packer::Redo;
-use crate::stored_plan::{open_plan, read_receipt, valid_receipt};
+use crate::stored_plan::{open_plans, read_receipt, valid_receipt};
 use packhorse_core::{Error, Event, Kind, Result};
-use packhorse_dataset::{Digest, FileRecord, Manifest, PLAN, PlanReader, RECEIPT_SUFFIX, ShardFrame};
+use packhorse_dataset::{Digest, FileRecord, Manifest, PlanReader, RECEIPT_SUFFIX, ShardFrame, plan_name};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -42,27 +42,33 @@ pub(crate) fn repair_dataset(context: &PackContext<'_>, out: &Path, options: &Pa
         _ => Err(e),
     })?;
     check_plan_files(context, out, before.as_ref())?;
-    let plan = open_plan(&*context.store, out)?;
-    let recorded = before.iter().flat_map(|manifest| &manifest.shards).map(|s| (s.name.as_str(), s.receipt)).collect();
-    let found =
-        DamageScan { context, out, plan: &plan, recorded: &recorded, found: Mutex::default() }.run(options.jobs)?;
-    let redo: Redo =
-        found.values().map(|damage| (damage.0.clone(), recorded.get(damage.0.as_str()).copied())).collect();
-    let damages: Vec<Damage> = found.into_values().map(|(_, damage)| damage).collect();
-    let mut report = PackReport::default();
-    if !redo.is_empty() {
-        // Samples skipped before are skipped again; `pack_again` refuses other bytes than those recorded.
-        let on_error = if before.is_some() { OnError::Skip } else { options.on_error };
-        report = pack_again(context, out, &PackOptions { on_error, ..*options }, &redo)?;
+    let mut plans = open_plans(&*context.store, out)?;
+    if let Some(before) = &before {
+        // Shards that are being added are no part of the dataset yet.
+        plans.truncate(before.plans().count());
     }
-    let manifest = seal_in(context.registry, context.transforms, &context.store, out, context.cancel)?;
+    let recorded = before.iter().flat_map(|manifest| &manifest.shards).map(|s| (s.name.as_str(), s.receipt)).collect();
+    // Samples skipped before are skipped again; `pack_again` refuses other bytes than those recorded.
+    let on_error = if before.is_some() { OnError::Skip } else { options.on_error };
+    let (mut damages, mut report) = (Vec::new(), PackReport::default());
+    for plan in &plans {
+        let found = DamageScan { context, out, plan, recorded: &recorded, found: Mutex::default() }.run(options.jobs)?;
+        let redo: Redo =
+            found.values().map(|damage| (damage.0.clone(), recorded.get(damage.0.as_str()).copied())).collect();
+        damages.extend(found.into_values().map(|(_, damage)| damage));
+        if !redo.is_empty() {
+            report.add(pack_again(context, out, plan, &PackOptions { on_error, ..*options }, &redo)?);
+        }
+    }
+    let manifest =
+        seal_plans(context.registry, context.transforms, &context.store, out, &plans, context.cancel)?;
     match before.filter(|before| before.root != manifest.root) {
         None => Ok(DatasetRepair { damages, report, manifest }),
         Some(before) => Err(Error::bug(format!("the root digest was {} and is {}", before.root, manifest.root))),
     }
 }
 
-/// Verifies the plan and the files that its transforms need.
+/// Verifies the plans and the files that their transforms need.
 fn check_plan_files(context: &PackContext<'_>, out: &Path, manifest: Option<&Manifest>) -> Result<()> {
     let store = &*context.store;
     let check = |file: &FileRecord| {
@@ -74,9 +80,12 @@ fn check_plan_files(context: &PackContext<'_>, out: &Path, manifest: Option<&Man
             _ => e,
         })
     };
-    let plan = manifest.and_then(|manifest| manifest.files.iter().find(|file| file.name == PLAN));
-    plan.map_or(Ok(()), check)?;
-    open_plan(store, out)?.header().files.iter().try_for_each(check)
+    let names = |manifest: &Manifest| -> Vec<String> { (0..manifest.plans().count()).map(plan_name).collect() };
+    if let Some(manifest) = manifest {
+        let names = names(manifest);
+        manifest.files.iter().filter(|file| names.contains(&file.name)).try_for_each(check)?;
+    }
+    open_plans(store, out)?.iter().flat_map(|plan| &plan.header().files).try_for_each(check)
 }
 
 /// Damaged shards by position in the plan: the name, and the first damage.

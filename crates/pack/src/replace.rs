@@ -12,10 +12,10 @@
 //! manifest, plan and receipts are removed.
 
 use crate::recorded_files::sealed_manifest;
-use crate::stored_plan::{Attempt, attempt, open_plan, read_receipt};
+use crate::stored_plan::{Attempt, attempt, open_plans, read_receipt};
 use crate::{Plan, Stored};
 use packhorse_core::{Error, FileKind, Kind, Result, Store};
-use packhorse_dataset::{INDEX_SUFFIX, MANIFEST, Manifest, PLAN, RECEIPT_SUFFIX};
+use packhorse_dataset::{INDEX_SUFFIX, MANIFEST, Manifest, PLAN, RECEIPT_SUFFIX, plan_name};
 use packhorse_storage::{Location, Staging};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -267,32 +267,48 @@ fn sealed_names(store: &dyn Store, dir: &Path, manifest: &Manifest) -> Result<BT
 
 /// All names that files of the dataset in `dir` have or may have, finished or not, damaged or not.
 fn names(store: &dyn Store, dir: &Path) -> Result<BTreeSet<String>> {
-    let (manifest, plan) = (sealed_manifest(store, dir), open_plan(store, dir));
+    let (manifest, plans) = (sealed_manifest(store, dir), open_plans(store, dir));
     let (mut names, mut shards) = (BTreeSet::from([PLAN.to_owned(), MANIFEST.to_owned()]), BTreeSet::new());
     if let Ok(Some(manifest)) = &manifest {
         names.extend(manifest.files.iter().map(|file| file.name.clone()));
         names.extend(manifest.shards.iter().map(|shard| shard.file.clone()));
         shards.extend(manifest.shards.iter().map(|shard| shard.name.clone()));
     }
-    match plan {
-        Ok(plan) => {
-            names.extend(plan.header().files.iter().map(|file| file.name.clone()));
-            shards.extend(plan.shards().iter().map(|shard| shard.name.clone()));
+    match plans {
+        Ok(plans) => {
+            names.extend((0..plans.len()).map(plan_name));
+            names.extend(plans.iter().flat_map(|plan| &plan.header().files).map(|file| file.name.clone()));
+            shards.extend(plans.iter().flat_map(|plan| plan.shards()).map(|shard| shard.name.clone()));
         }
         // The manifest alone is enough.
         Err(e) if !matches!(manifest, Ok(Some(_))) => return Err(e),
         Err(_) => {}
     }
+    names.extend(shard_names(store, dir, &shards, &BTreeSet::new()));
+    Ok(names)
+}
+
+/// All names that files of these shards have or may have: those in their receipts, and those with the suffixes that
+/// files of these and of `others` have.
+pub(crate) fn shard_names(
+    store: &dyn Store,
+    dir: &Path,
+    shards: &BTreeSet<String>,
+    others: &BTreeSet<String>,
+) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
     let mut suffixes = BTreeSet::from([RECEIPT_SUFFIX.to_owned(), INDEX_SUFFIX.to_owned()]);
-    for shard in &shards {
+    for shard in shards.union(others) {
         let Ok(receipt) = read_receipt(store, dir, shard) else { continue };
         suffixes
             .extend(receipt.files.iter().filter_map(|file| file.name.strip_prefix(shard.as_str())).map(str::to_owned));
-        names.extend(receipt.files.into_iter().map(|file| file.name));
+        if shards.contains(shard) {
+            names.extend(receipt.files.into_iter().map(|file| file.name));
+        }
     }
     // Unfinished shards have files with the same suffixes.
     names.extend(shards.iter().flat_map(|shard| suffixes.iter().map(move |suffix| format!("{shard}{suffix}"))));
-    Ok(names)
+    names
 }
 
 fn exists(store: &dyn Store, path: &Path) -> Result<bool> {

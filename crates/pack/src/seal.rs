@@ -5,13 +5,13 @@ use crate::duplicate_keys::doubles;
 use crate::recorded_files::sealed_manifest;
 use crate::replace::{exchange, plan_folder};
 use crate::shard_packer::{KEYS_OF_ROWS, record};
-use crate::stored_plan::{open_plan, valid_receipts};
+use crate::stored_plan::{open_plans, valid_receipts};
 use packhorse_core::{
     Cancel, Code, Error, Kind, Limits, Members, Registry, Result, SchemaRef, Sealed, ShardSummary, Store, counted,
 };
 use packhorse_dataset::{
-    Digest, FieldRecord, FileRecord, INDEX_SUFFIX, MANIFEST, Manifest, PLAN, PlanReader, RECEIPT_SUFFIX, Receipt,
-    SKIPPED, ShardFrame, ShardRecord, SplitRecord, decode_index,
+    AppendRecord, Digest, FieldRecord, FileRecord, INDEX_SUFFIX, MANIFEST, Manifest, OmissionRecord, PlanHeader,
+    PlanReader, RECEIPT_SUFFIX, Receipt, SKIPPED, ShardFrame, ShardRecord, SplitRecord, decode_index, plan_name,
 };
 use packhorse_storage::{Location, Staging};
 use packhorse_transform::Transform;
@@ -20,7 +20,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Seals the dataset in the folder `out`: writes companions, the list of skipped samples and the manifest. If a
-/// replacement is under way, seals that and puts it in the place of the old dataset.
+/// replacement is under way, seals that and puts it in the place of the old dataset. Shards that were added to a sealed
+/// dataset become part of it.
 ///
 /// Sealing again writes the same bytes. Staged files of all hosts are removed, so no host may be packing meanwhile.
 ///
@@ -52,12 +53,24 @@ pub(crate) fn seal_in(
     out: &Path,
     cancel: &Cancel,
 ) -> Result<Manifest> {
-    let plan = open_plan(&**store, out)?;
-    let receipts = receipts(&**store, out, &plan)?;
+    seal_plans(registry, transforms, store, out, &open_plans(&**store, out)?, cancel)
+}
+
+/// Seals the shards of these plans, the first ones of the dataset in the folder `out`.
+pub(crate) fn seal_plans(
+    registry: &Registry,
+    transforms: &[Box<dyn Transform>],
+    store: &Arc<dyn Store>,
+    out: &Path,
+    plans: &[PlanReader],
+    cancel: &Cancel,
+) -> Result<Manifest> {
+    let receipts = receipts(&**store, out, plans)?;
     cancel.check()?;
-    check_keys(&**store, out, &receipts, cancel)?;
+    check_old(&**store, out, plans, &receipts)?;
+    check_keys(&**store, out, plans, &receipts, cancel)?;
     Staging::sweep(&**store, out, true);
-    publish(registry, transforms, store, out, &plan, &receipts)
+    publish(registry, transforms, store, out, plans, &receipts)
 }
 
 /// Seals the dataset in the folder `out` if all its shards are complete; returns `None` if not.
@@ -78,11 +91,13 @@ pub(crate) fn seal_if_complete(
             "is being replaced, which one process alone must end: run `packhorse seal` when all parts are done";
         return Err(Error::config(message).in_input(out.display()));
     }
-    let plan = open_plan(&**store, out)?;
-    if lacks_receipts(&**store, out, &plan)? {
+    let plans = open_plans(&**store, out)?;
+    if let Some(last) = plans.last()
+        && lacks_receipts(&**store, out, last)?
+    {
         return Ok(None);
     }
-    let receipts = match receipts(&**store, out, &plan) {
+    let receipts = match receipts(&**store, out, &plans) {
         Err(e) if e.kind() == Kind::Incomplete => return Ok(None),
         receipts => receipts?,
     };
@@ -90,8 +105,9 @@ pub(crate) fn seal_if_complete(
         return Ok(Some(manifest));
     }
     cancel.check()?;
-    check_keys(&**store, out, &receipts, cancel)?;
-    match publish(registry, transforms, store, out, &plan, &receipts) {
+    check_old(&**store, out, &plans, &receipts)?;
+    check_keys(&**store, out, &plans, &receipts, cancel)?;
+    match publish(registry, transforms, store, out, &plans, &receipts) {
         Ok(manifest) => {
             Staging::sweep(&**store, out, true);
             Ok(Some(manifest))
@@ -126,28 +142,39 @@ fn publish(
     transforms: &[Box<dyn Transform>],
     store: &Arc<dyn Store>,
     out: &Path,
-    plan: &PlanReader,
+    plans: &[PlanReader],
     receipts: &[Receipt],
 ) -> Result<Manifest> {
     let staging = Staging::open(store.clone(), out)?;
-    let schema = FieldRecord::schema(&plan.header().schema)?;
+    let header = newest(plans)?;
+    let schema = FieldRecord::schema(&header.schema)?;
     let schema = transforms.iter().try_fold(schema, |schema, t| t.schema(&schema))?;
-    let mut manifest = manifest(plan, receipts, &schema)?;
-    manifest.files.push(plan_record(&**store, out)?);
-    manifest.files.extend(plan.header().files.iter().cloned());
-    manifest.files.extend(companions(registry, &**store, &staging, plan, receipts, &manifest)?);
-    manifest.files.push(skipped(&staging, plan, receipts)?);
+    let mut manifest = manifest(plans, receipts, &schema)?;
+    for number in 0..plans.len() {
+        manifest.files.push(plan_record(&**store, out, number)?);
+    }
+    manifest.files.extend(header.files.iter().cloned());
+    manifest.files.extend(companions(registry, &**store, &staging, header, receipts, &manifest)?);
+    manifest.files.push(skipped(&staging, plans, receipts)?);
     staging.document(MANIFEST, &manifest.encode()?)?;
     Ok(manifest)
 }
 
-fn receipts(store: &dyn Store, out: &Path, plan: &PlanReader) -> Result<Vec<Receipt>> {
+/// The header of the last plan, which has all classes and splits; the others have the same format and columns.
+fn newest(plans: &[PlanReader]) -> Result<&PlanHeader> {
+    plans.last().map(PlanReader::header).ok_or_else(|| Error::bug("a dataset without a plan"))
+}
+
+fn receipts(store: &dyn Store, out: &Path, plans: &[PlanReader]) -> Result<Vec<Receipt>> {
     let mut missing = Vec::new();
-    let mut receipts = Vec::with_capacity(plan.shards().len());
-    for (shard, receipt) in plan.shards().iter().zip(valid_receipts(store, out, plan)?) {
-        match receipt {
-            Some(receipt) => receipts.push(receipt),
-            None => missing.push(shard.name.as_str()),
+    let shards: usize = plans.iter().map(|plan| plan.shards().len()).sum();
+    let mut receipts = Vec::with_capacity(shards);
+    for plan in plans {
+        for (shard, receipt) in plan.shards().iter().zip(valid_receipts(store, out, plan)?) {
+            match receipt {
+                Some(receipt) => receipts.push(receipt),
+                None => missing.push(shard.name.as_str()),
+            }
         }
     }
     if missing.is_empty() {
@@ -156,7 +183,7 @@ fn receipts(store: &dyn Store, out: &Path, plan: &PlanReader) -> Result<Vec<Rece
     let named = missing.iter().take(10).copied().collect::<Vec<_>>().join(", ");
     let more = missing.len().saturating_sub(10);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let (lost, all) = (missing.len(), counted(plan.shards().len() as u64, "shard"));
+    let (lost, all) = (missing.len(), counted(shards as u64, "shard"));
     let are = if lost == 1 { "is" } else { "are" };
     let message = format!("{lost} of {all} {are} missing or damaged: {named}{more}");
     let hint = "fill them with `packhorse pack plan` and seal again, or run `packhorse repair`, which does both and also \
@@ -165,8 +192,31 @@ fn receipts(store: &dyn Store, out: &Path, plan: &PlanReader) -> Result<Vec<Rece
     Err(error.in_input(out.display()))
 }
 
-fn manifest(plan: &PlanReader, receipts: &[Receipt], schema: &SchemaRef) -> Result<Manifest> {
-    let header = plan.header();
+/// Compares the shards of a sealed dataset, to which others are added, with its manifest.
+///
+/// Errors: `Incomplete` for a plan or a receipt other than the one recorded.
+fn check_old(store: &dyn Store, out: &Path, plans: &[PlanReader], receipts: &[Receipt]) -> Result<()> {
+    // A damaged manifest is written again.
+    let Some(old) = sealed_manifest(store, out).ok().flatten() else { return Ok(()) };
+    let damaged = |name: String, what: &str| {
+        let hint = "the dataset is damaged; `packhorse verify full` shows where, `packhorse repair` mends it";
+        Error::new(Kind::Incomplete, what).with_code(Code::ShardDamaged).hint(hint).in_input(out.join(name).display())
+    };
+    let others = old.plans().enumerate().find(|(i, digest)| plans.get(*i).is_none_or(|plan| plan.digest() != *digest));
+    if let Some((number, _)) = others {
+        return Err(damaged(plan_name(number), "is not the plan that the manifest knows"));
+    }
+    for (known, receipt) in old.shards.iter().zip(receipts) {
+        if shard(receipt)? != *known {
+            let name = format!("{}{RECEIPT_SUFFIX}", known.name);
+            return Err(damaged(name, "is not the receipt that the manifest knows"));
+        }
+    }
+    Ok(())
+}
+
+fn manifest(plans: &[PlanReader], receipts: &[Receipt], schema: &SchemaRef) -> Result<Manifest> {
+    let header = newest(plans)?;
     let shards = receipts.iter().map(shard).collect::<Result<Vec<_>>>()?;
     let split = |name: &String| {
         let of_split = || receipts.iter().filter(|r| r.split.as_ref() == Some(name));
@@ -185,25 +235,55 @@ fn manifest(plan: &PlanReader, receipts: &[Receipt], schema: &SchemaRef) -> Resu
         samples: receipts.iter().map(|r| r.samples).sum(),
         counts: counts(receipts),
         bytes: shards.iter().map(|s| s.bytes).sum(),
-        skipped: plan.skips() + receipts.iter().map(|r| r.lost()).sum::<u64>(),
+        skipped: plans.iter().map(PlanReader::skips).sum::<u64>() + receipts.iter().map(|r| r.lost()).sum::<u64>(),
         schema: FieldRecord::of(schema),
-        omitted: header.omitted.clone(),
+        omitted: omitted(plans),
         classes: header.classes.clone(),
         splits: header.splits.iter().map(split).collect(),
-        plan: plan.digest(),
+        plan: plans.first().map_or_else(|| Digest::of(b""), PlanReader::digest),
+        appended: Vec::new(),
         files: Vec::new(),
         part_of: None,
         shards,
     };
     manifest.root = manifest.root_of_shards();
+    manifest.appended = appended(plans, &manifest);
     Ok(manifest)
 }
 
-/// Refuses duplicate keys of table rows, which are known only now; scan compared those of files.
-fn check_keys(store: &dyn Store, out: &Path, receipts: &[Receipt], cancel: &Cancel) -> Result<()> {
+fn appended(plans: &[PlanReader], manifest: &Manifest) -> Vec<AppendRecord> {
+    let mut first = 0;
+    let record = |(before, plan): (&PlanReader, &PlanReader)| {
+        first += before.shards().len();
+        AppendRecord { after: manifest.root_of_first(first), first: first as u64, plan: plan.digest() }
+    };
+    plans.iter().zip(plans.iter().skip(1)).map(record).collect()
+}
+
+/// The omitted fields of all inputs.
+fn omitted(plans: &[PlanReader]) -> Vec<OmissionRecord> {
+    let mut all: Vec<OmissionRecord> = Vec::new();
+    for record in plans.iter().flat_map(|plan| &plan.header().omitted) {
+        match all.iter_mut().find(|known| (&known.field, &known.reason) == (&record.field, &record.reason)) {
+            Some(known) => known.inputs += record.inputs,
+            None => all.push(record.clone()),
+        }
+    }
+    all
+}
+
+/// Refuses duplicate keys of table rows, which are known only now; scan compared those of files. If shards are added,
+/// compares all keys.
+fn check_keys(
+    store: &dyn Store,
+    out: &Path,
+    plans: &[PlanReader],
+    receipts: &[Receipt],
+    cancel: &Cancel,
+) -> Result<()> {
     let indexed = |receipt: &Receipt| receipt.files.iter().any(|file| file.name.ends_with(INDEX_SUFFIX));
     let of_rows = |receipt: &Receipt| receipt.notes.get(KEYS_OF_ROWS.0).is_some_and(|note| note == KEYS_OF_ROWS.1);
-    if !receipts.iter().any(of_rows) {
+    if plans.len() < 2 && !receipts.iter().any(of_rows) {
         return Ok(());
     }
     let members = |i: usize| match receipts.get(i).is_some_and(indexed) {
@@ -218,12 +298,16 @@ fn check_keys(store: &dyn Store, out: &Path, receipts: &[Receipt], cancel: &Canc
         1 => "this key".to_owned(),
         n => format!("{n} keys, this is the first,"),
     };
-    let message = format!(
-        "{keys} came twice (in {} and {}), and readers take samples of one key for one sample; give the rows different keys \
-         (white space and dots are written as %20 and %2E), and pack into a new folder",
-        name(double.shards.0),
-        name(double.shards.1)
-    );
+    let (one, two) = (name(double.shards.0), name(double.shards.1));
+    let message = format!("{keys} came twice (in {one} and {two}), and readers take samples of one key for one sample");
+    let last: usize = plans.iter().rev().skip(1).map(|plan| plan.shards().len()).sum();
+    let advice = match plans.len() > 1 && double.shards.1 >= last {
+        true => "append samples with other keys, with `replace`, which drops those that were to be appended",
+        false => {
+            "give the rows different keys (white space and dots are written as %20 and %2E), and pack into a new folder"
+        }
+    };
+    let message = format!("{message}; {advice}");
     Err(Error::content(message).with_code(Code::KeyTwice).in_sample(&double.key).in_input(out.display()))
 }
 
@@ -250,20 +334,21 @@ fn shard(receipt: &Receipt) -> Result<ShardRecord> {
     })
 }
 
-fn plan_record(store: &dyn Store, out: &Path) -> Result<FileRecord> {
-    let (blake3, bytes) = digest_file(store, &out.join(PLAN), &mut |_| Ok(()))?;
-    Ok(FileRecord { name: PLAN.to_owned(), bytes, blake3 })
+fn plan_record(store: &dyn Store, out: &Path, number: usize) -> Result<FileRecord> {
+    let name = plan_name(number);
+    let (blake3, bytes) = digest_file(store, &out.join(&name), &mut |_| Ok(()))?;
+    Ok(FileRecord { name, bytes, blake3 })
 }
 
 fn companions(
     registry: &Registry,
     store: &dyn Store,
     staging: &Staging,
-    plan: &PlanReader,
+    header: &PlanHeader,
     receipts: &[Receipt],
     manifest: &Manifest,
 ) -> Result<Vec<FileRecord>> {
-    let sink = registry.get(&plan.header().sink.format)?.sink(&plan.header().sink.options.iter().collect())?;
+    let sink = registry.get(&header.sink.format)?.sink(&header.sink.options.iter().collect())?;
     let summaries: Vec<ShardSummary> = receipts.iter().map(summary).collect();
     let members = |i: usize| read_members(store, staging.out(), receipts, i);
     let root = manifest.root.to_string();
@@ -293,9 +378,10 @@ fn read_members(store: &dyn Store, out: &Path, receipts: &[Receipt], i: usize) -
     decode_index(&bytes, &limits).map_err(|e| e.in_input(path.display()))
 }
 
-fn skipped(staging: &Staging, plan: &PlanReader, receipts: &[Receipt]) -> Result<FileRecord> {
+fn skipped(staging: &Staging, plans: &[PlanReader], receipts: &[Receipt]) -> Result<FileRecord> {
     let mut lines = Vec::new();
-    for record in plan.skipped()?.iter().chain(receipts.iter().flat_map(|r| &r.skipped)) {
+    let scanned = plans.iter().map(PlanReader::skipped).collect::<Result<Vec<_>>>()?;
+    for record in scanned.iter().flatten().chain(receipts.iter().flat_map(|r| &r.skipped)) {
         serde_json::to_writer(&mut lines, record).map_err(|e| Error::bug(e.to_string()))?;
         lines.push(b'\n');
     }

@@ -1,6 +1,9 @@
 //! A session: everything that does not decide bytes (formats, file system, limits, observer, cancellation, threads).
 //! The verbs are its methods. It knows no terminal and no scheduler.
 
+mod append;
+
+use crate::append::Base;
 use crate::index::{Indexed, index};
 use crate::kept_tables::KeptTables;
 use crate::metadata::Metadata;
@@ -163,7 +166,7 @@ impl Session {
     pub fn scan(&self, recipe: &Recipe) -> Result<Listing> {
         recipe.check()?;
         let typed = recipe.planning(&self.registry, None)?.typed;
-        self.listing(recipe, typed, &KeptTables::none())
+        scan(self.scanning(&KeptTables::none()), &recipe.scanning(&*self.store, typed, self.io_threads)?)
     }
 
     /// The trees of each ROOT input, by path; other files are ignored.
@@ -177,7 +180,7 @@ impl Session {
     ///
     /// Errors: bad inputs, unless the recipe skips them; invalid settings.
     pub fn plan(&self, recipe: &Recipe) -> Result<Plan> {
-        self.decide(recipe, &self.tables()).map(|(plan, _)| plan)
+        self.decide(recipe, None, &self.tables()).map(|(plan, _)| plan)
     }
 
     /// Publishes a plan in the recipe's folder, so that processes can fill parts of it. A folder with the same plan is
@@ -209,7 +212,7 @@ impl Session {
         let out = recipe.folder()?;
         let _alone = self.alone(recipe)?;
         let tables = self.tables();
-        let (plan, transforms) = self.decide(recipe, &tables)?;
+        let (plan, transforms) = self.decide(recipe, None, &tables)?;
         let stored = self.publish(recipe, &plan)?;
         drop(plan);
         let report = pack(&self.packing(&transforms, &tables), out, &self.options(Part::ALL, recipe.on_error))?;
@@ -353,20 +356,26 @@ impl Session {
         )
     }
 
-    /// A plan and its transforms.
-    fn decide(&self, recipe: &Recipe, tables: &KeptTables) -> Result<(Plan, Transforms)> {
+    /// A plan and its transforms. `base`: the dataset that the samples are added to.
+    fn decide(&self, recipe: &Recipe, base: Option<&Base>, tables: &KeptTables) -> Result<(Plan, Transforms)> {
         recipe.check()?;
         recipe.out.as_deref().map_or(Ok(false), Location::holds_objects)?;
         if self.replaces {
             // The folder may be an input too, so it must be whole before the scan.
             finish_replacing(&self.store, recipe.folder()?)?;
         }
-        let transforms = recipe.transforms(self.bounds(), self.check_exact)?;
-        let options = recipe.planning(&self.registry, self.memory)?;
+        let mut transforms = recipe.transforms(self.bounds(), self.check_exact)?;
+        let mut options = recipe.planning(&self.registry, self.memory)?;
+        if let Some(base) = base {
+            transforms = base.transforms(transforms, || self.transforms_of(recipe.folder()?))?;
+            base.inherit(&mut options)?;
+        }
         for (format, options) in &options.sources {
             self.registry.get(format)?.source(options, self.bounds())?;
         }
-        let mut listing = self.listing(recipe, options.typed, tables)?;
+        let mut scanning = recipe.scanning(&*self.store, options.typed, self.io_threads)?;
+        scanning.sources.clone_from(&options.sources);
+        let mut listing = scan(self.scanning(tables), &scanning)?;
         if let (Some(table), Some(key)) = (&recipe.metadata, &recipe.key) {
             let columns = (!recipe.columns.is_empty()).then_some(&recipe.columns[..]);
             let rows = Metadata::read(&self.registry, table, key, columns, &recipe.key_ends, &self.bounds())?;
@@ -375,10 +384,6 @@ impl Session {
         let mut plan = plan(&self.registry, listing, &transforms, &options, &*self.observer)?;
         plan.estimate = fit(&self.packing(&transforms, tables), &mut plan)?;
         Ok((plan, transforms))
-    }
-
-    fn listing(&self, recipe: &Recipe, typed: bool, tables: &KeptTables) -> Result<Listing> {
-        scan(self.scanning(tables), &recipe.scanning(&*self.store, typed, self.io_threads)?)
     }
 
     /// The transforms of the plan in `dir`.

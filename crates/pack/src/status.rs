@@ -3,7 +3,7 @@
 use crate::damage::Damage;
 use crate::recorded_files::sealed_manifest;
 use crate::replace::is_replacing;
-use crate::stored_plan::{open_plan, valid_receipts};
+use crate::stored_plan::{open_plan, open_plans, valid_receipts};
 use crate::verify::quick;
 use packhorse_core::{Kind, Registry, Result, Store, counted};
 use packhorse_dataset::{Digest, MANIFEST, Manifest, PlanReader};
@@ -14,7 +14,7 @@ use std::path::Path;
 /// The progress of a dataset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// The plan's logical digest.
+    /// The plan's logical digest; that of the last one, if shards were added.
     pub plan: Digest,
     /// Planned shards.
     pub shards: u64,
@@ -31,6 +31,8 @@ pub struct Status {
     pub damages: Vec<Damage>,
     /// A replacement under way: the number of its planned shards, and the names of the missing ones.
     pub replacing: Option<(u64, Vec<String>)>,
+    /// Shards that are being added to the sealed dataset: their number, and the names of the missing ones.
+    pub appending: Option<(u64, Vec<String>)>,
     /// For a staged part of a dataset: how many shards it should hold.
     pub part: Option<u64>,
 }
@@ -59,21 +61,32 @@ pub(crate) fn status(registry: &Registry, store: &dyn Store, out: &Path) -> Resu
         }
         Err(e) => return Err(e),
     };
-    let plan = match open_plan(store, out) {
-        Ok(plan) => plan,
+    let mut plans = match open_plans(store, out) {
+        Ok(plans) => plans,
         Err(_) if !damages.is_empty() => return Ok(unplanned(manifest.as_ref(), damages)),
         Err(e) => return Err(e),
     };
-    let (packed, missing) = filled(store, out, &plan)?;
+    let known = manifest.map_or(plans.len(), |manifest| manifest.plans().count().min(plans.len()));
+    let mut appending = None;
+    for plan in plans.drain(known..) {
+        appending = Some((plan.shards().len() as u64, filled(store, out, &plan)?.1));
+    }
+    let (mut packed, mut missing) = (0, Vec::new());
+    for plan in &plans {
+        let (samples, names) = filled(store, out, plan)?;
+        packed += samples;
+        missing.extend(names);
+    }
     Ok(Status {
-        plan: plan.digest(),
-        shards: plan.shards().len() as u64,
-        samples: plan.samples(),
+        plan: plans.last().map_or_else(|| Digest::of(b""), PlanReader::digest),
+        shards: plans.iter().map(|plan| plan.shards().len() as u64).sum(),
+        samples: plans.iter().map(PlanReader::samples).sum(),
         packed,
         missing,
         sealed,
         damages,
         replacing: replacing(store, out)?,
+        appending,
         part: None,
     })
 }
@@ -138,6 +151,7 @@ fn of_part(part: &Manifest, damages: Vec<Damage>) -> Status {
         missing: missing.into_iter().map(|shard| shard.name.clone()).collect(),
         sealed: true,
         replacing: None,
+        appending: None,
         part: Some(part.shards.len() as u64),
         damages,
     }
@@ -154,6 +168,7 @@ fn unplanned(manifest: Option<&Manifest>, damages: Vec<Damage>) -> Status {
         sealed: true,
         damages,
         replacing: None,
+        appending: None,
         part: None,
     }
 }

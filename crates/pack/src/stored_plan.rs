@@ -5,8 +5,8 @@ use crate::plan::Plan;
 use crate::refuse_view::refuse_view;
 use crate::request_error::as_output_error;
 use packhorse_core::{Code, Error, Kind, Outlet, Result, Store};
-use packhorse_dataset::{Digest, MANIFEST, PLAN, PlanHeader, PlanReader, RECEIPT_SUFFIX, Receipt, ShardFrame};
-use packhorse_storage::{Location, Staging};
+use packhorse_dataset::{Digest, MANIFEST, PLAN, PlanHeader, PlanReader, RECEIPT_SUFFIX, Receipt, ShardFrame, plan_name};
+use packhorse_storage::{Location, Stage, Staging};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -32,11 +32,8 @@ pub(crate) fn attempt(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result
     refuse_strangers(&**store, out, plan).map_err(|e| as_output_error(e, out))?;
     Staging::sweep(&**store, out, false);
     let staging = Staging::open(store.clone(), out).map_err(|e| as_output_error(e, out))?;
-    let mut stage = staging.stage(PLAN)?;
-    let mut file = std::io::BufWriter::with_capacity(256 << 10, stage.stream("")?);
-    let (digest, stamps) = plan.write(&mut file)?;
-    drop(file);
-    match stored(&**store, out) {
+    let (stage, digest, stamps) = staged(&staging, PLAN, plan)?;
+    match stored(&**store, out, 0) {
         Err(e) if e.is_not_found() => {}
         Err(e) if e.kind() == Kind::Environment => return Err(e),
         Err(e) => return Ok(Attempt::Other(e)),
@@ -55,22 +52,64 @@ pub(crate) fn attempt(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result
     Ok(Attempt::Stored(Stored::New))
 }
 
+/// Publishes `plan` in the folder `out` under this name.
+pub(crate) fn publish(store: &Arc<dyn Store>, out: &Path, name: &str, plan: &Plan) -> Result<()> {
+    Staging::sweep(&**store, out, false);
+    let staging = Staging::open(store.clone(), out).map_err(|e| as_output_error(e, out))?;
+    staged(&staging, name, plan)?.0.publish().map(drop)
+}
+
+/// Stages `plan` as the file `name`; returns its digests too.
+fn staged(staging: &Staging, name: &str, plan: &Plan) -> Result<(Stage, Digest, Digest)> {
+    let mut stage = staging.stage(name)?;
+    let mut file = std::io::BufWriter::with_capacity(256 << 10, stage.stream("")?);
+    let (digest, stamps) = plan.write(&mut file)?;
+    drop(file);
+    Ok((stage, digest, stamps))
+}
+
 /// Whether the folder `out` holds a finished shard or is sealed.
 fn has_begun(store: &dyn Store, out: &Path) -> Result<bool> {
     let names = store.list(out)?;
     Ok(names.iter().any(|name| name == Path::new(MANIFEST) || name.to_string_lossy().ends_with(RECEIPT_SUFFIX)))
 }
 
-/// Opens the plan in the folder `out`. Errors: `Config` for a folder without a plan.
+/// Opens the plan in the folder `out`; if shards were added, the last one, which is the one that may be unfinished.
+///
+/// Errors: `Config` for a folder without a plan.
 pub(crate) fn open_plan(store: &dyn Store, out: &Path) -> Result<PlanReader> {
-    stored(store, out).or_else(|e| match e.is_not_found() {
-        true => {
-            refuse_view(store, out)?;
-            let error = Error::config(missing_plan(store, out)).with_code(Code::NoPlan);
-            Err(error.hint("`packhorse plan` and `packhorse pack` make one").in_input(out.display()))
+    let last = plans(store, out)?.saturating_sub(1);
+    stored(store, out, last).map_err(|e| if e.is_not_found() { no_plan(store, out) } else { e })
+}
+
+/// Opens all plans in the folder `out`, in order: that of the first shards, and one for each time that shards were added.
+///
+/// Errors: `Config` for a folder without a plan.
+pub(crate) fn open_plans(store: &dyn Store, out: &Path) -> Result<Vec<PlanReader>> {
+    match plans(store, out)? {
+        0 => Err(no_plan(store, out)),
+        plans => (0..plans).map(|number| stored(store, out, number)).collect(),
+    }
+}
+
+/// The number of plans in the folder `out`.
+fn plans(store: &dyn Store, out: &Path) -> Result<usize> {
+    for number in 0.. {
+        match store.stat(&out.join(plan_name(number)), true) {
+            Ok(_) => {}
+            Err(e) if e.is_absent() => return Ok(number),
+            Err(e) => return Err(e),
         }
-        false => Err(e),
-    })
+    }
+    Ok(0)
+}
+
+fn no_plan(store: &dyn Store, out: &Path) -> Error {
+    if let Err(view) = refuse_view(store, out) {
+        return view;
+    }
+    let error = Error::config(missing_plan(store, out)).with_code(Code::NoPlan);
+    error.hint("`packhorse plan` and `packhorse pack` make one").in_input(out.display())
 }
 
 fn missing_plan(store: &dyn Store, out: &Path) -> &'static str {
@@ -95,8 +134,8 @@ pub(crate) fn plan_file(store: &dyn Store, out: &Path, plan: &PlanReader, digest
     }
 }
 
-fn stored(store: &dyn Store, out: &Path) -> Result<PlanReader> {
-    PlanReader::open(store.open(&out.join(PLAN))?)
+fn stored(store: &dyn Store, out: &Path, number: usize) -> Result<PlanReader> {
+    PlanReader::open(store.open(&out.join(plan_name(number)))?)
 }
 
 /// Refuses an output folder with unrelated files.
@@ -119,7 +158,8 @@ fn refuse_strangers(store: &dyn Store, out: &Path, plan: &Plan) -> Result<()> {
     }
 }
 
-fn same(old: &PlanReader, new: &PlanHeader, digest: Digest, stamps: Digest) -> Result<()> {
+/// Errors: `Config` if `new` is another plan than `old`, `Changed` if its inputs have other times.
+pub(crate) fn same(old: &PlanReader, new: &PlanHeader, digest: Digest, stamps: Digest) -> Result<()> {
     if old.digest() != digest {
         let what = differences(old.header(), new);
         let error = Error::config(format!("holds finished shards of another plan ({what})"));

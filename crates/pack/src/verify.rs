@@ -7,7 +7,7 @@ use crate::duplicate_keys::duplicate_key_damages;
 use crate::input_format::{NameRules, container, main_file, open};
 use crate::not_sealed::not_sealed;
 use crate::program_samples::is_of_program;
-use crate::stored_plan::{open_plan, read_receipt};
+use crate::stored_plan::{open_plans, read_receipt};
 use crate::verify_view::verify_view;
 use packhorse_core::{
     Cancel, Error, Event, FileKind, Kind, Limits, Members, Observer, Options, Registry, Result, Store, counted,
@@ -15,7 +15,7 @@ use packhorse_core::{
 };
 use packhorse_dataset::{
     Digest, FileRecord, INDEX_SUFFIX, MANIFEST, Manifest, PART, PLAN, PartOf, RECEIPT_SUFFIX, Receipt, ShardRecord,
-    decode_index,
+    decode_index, plan_name,
 };
 use packhorse_storage::Staging;
 use std::collections::BTreeSet;
@@ -102,7 +102,7 @@ pub(crate) fn verify(
     let strangers = check.found.lock().unwrap_or_else(PoisonError::into_inner).damages.len();
     check.run(&manifest, jobs)?;
     let wrong = check.found.lock().unwrap_or_else(PoisonError::into_inner).damages.len();
-    let gone = || open_plan(store, out).is_ok_and(|plan| is_of_program(plan.header()));
+    let gone = || open_plans(store, out).is_ok_and(|plans| plans.iter().all(|plan| is_of_program(plan.header())));
     let repairable = planned && wrong > strangers && !gone();
     if depth == Depth::Full {
         // An unreadable index is already reported.
@@ -350,6 +350,12 @@ impl Verifier<'_> {
         };
         known.extend(manifest.files.iter().map(|f| PathBuf::from(&f.name)));
         let mut unread = Vec::new();
+        let plans = open_plans(self.store, self.out).unwrap_or_default();
+        for (number, plan) in plans.iter().enumerate().skip(manifest.plans().count()) {
+            // Shards that are being added.
+            known.extend([plan_name(number), ".staging".to_owned()].map(PathBuf::from));
+            unread.extend(plan.shards().iter().map(|shard| format!("{}.", shard.name)));
+        }
         for shard in &manifest.shards {
             known.insert(format!("{}{RECEIPT_SUFFIX}", shard.name).into());
             known.insert(shard.file.clone().into());
@@ -389,7 +395,7 @@ fn disagreement(
         return Ok(Some("is not the receipt that the manifest knows"));
     }
     let data = receipt.data()?;
-    let same = receipt.plan == manifest.plan
+    let same = manifest.plans().any(|plan| plan == receipt.plan)
         && (&receipt.shard, receipt.samples) == (&shard.name, shard.samples)
         && (&data.name, data.bytes, data.blake3) == (&shard.file, shard.bytes, shard.blake3);
     Ok(if same { None } else { Some("contradicts the manifest") })

@@ -77,7 +77,7 @@ pub struct RunningShard {
 const RECENT: i64 = 600_000_000_000;
 
 impl Watch {
-    /// Opens the plan in the folder `out`; that of the replacement, if one is under way.
+    /// Opens the plan in the folder `out`: the last one, or that of the replacement, if one is under way.
     pub(crate) fn open(store: Arc<dyn Store>, out: &Path) -> Result<Self> {
         let place = if is_replacing(&*store, out)? { Staging::replacing(out) } else { out.to_owned() };
         let plan = open_plan(&*store, &place)?;
@@ -112,7 +112,7 @@ impl Watch {
             running,
             waiting,
             rate: rate(&done().collect::<Vec<_>>(), now),
-            sealed: manifest.is_some_and(|manifest| manifest.plan == self.plan.digest()),
+            sealed: manifest.is_some_and(|manifest| manifest.plans().any(|plan| plan == self.plan.digest())),
         })
     }
 

@@ -55,12 +55,18 @@ pub(super) fn status(context: &CommandContext<'_>, args: &Dir) -> Result<ExitCod
             counted(*shards, "shard")
         ));
     }
+    if let Some((shards, missing)) = &status.appending {
+        let there = shards - missing.len() as u64;
+        let end = if missing.is_empty() { "seal it with: packhorse seal " } else { "fill it with: packhorse pack --plan " };
+        text.push_str(&format!("  to be appended: {there} of {shards} shards; {end}{}\n", args.dir.display()));
+    }
     let replacing = status.replacing.as_ref().map(|(shards, missing)| json!({"shards": shards, "missing": missing}));
+    let appending = status.appending.as_ref().map(|(shards, missing)| json!({"shards": shards, "missing": missing}));
     let damages: Vec<_> = status.damages.iter().map(|d| json!({"file": d.file, "problem": d.problem})).collect();
     let value = json!({
         "plan": status.plan.to_string(), "shards": status.shards, "samples": status.samples, "packed": status.packed,
         "missing": status.missing, "sealed": status.sealed, "damages": damages,
-        "part": status.part, "replacing": replacing,
+        "part": status.part, "replacing": replacing, "appending": appending,
     });
     context.style.show(&value, &text)?;
     match status.is_damaged() {

@@ -1,5 +1,6 @@
 //! The commands: flags in, a call of the library, a result out.
 
+mod append;
 mod bench;
 mod cluster;
 mod index;
@@ -80,6 +81,7 @@ pub(crate) fn run(registry: &Registry, args: Args) -> Result<ExitCode> {
         Command::Pack(args) => pack::run(&context, &args),
         Command::Plan(args) => plan::run(&context, &args),
         Command::Seal(args) => pack::seal(&context, &args),
+        Command::Append(args) => append::run(&context, &args),
         Command::Status(args) if args.watch.is_some() => watch::run(&context, &args),
         Command::Status(args) => inspect::status(&context, &args.dir),
         Command::Clean(args) => pack::clean(&context, &args),

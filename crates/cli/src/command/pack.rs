@@ -111,7 +111,7 @@ fn part(context: &CommandContext<'_>, args: &Pack) -> Result<Part> {
     Ok(share.part)
 }
 
-fn summary(
+pub(super) fn summary(
     out: &Path,
     report: &PackReport,
     manifest: Option<&Manifest>,

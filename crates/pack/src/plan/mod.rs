@@ -1,6 +1,7 @@
 //! plan: assigns every sample to a shard, in order, before any is packed.
 
 mod classes;
+mod continued;
 mod fit;
 mod plan_item;
 mod sample_sizes;
@@ -11,6 +12,7 @@ mod shuffle;
 mod split;
 mod split_assignment;
 
+pub(crate) use continued::PlannedKey;
 pub use fit::Estimate;
 pub(crate) use fit::{Growth, Segment, TrialPiece};
 pub(crate) use sample_sizes::SampleSizes;

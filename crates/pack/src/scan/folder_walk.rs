@@ -11,7 +11,7 @@ use crate::refuse_view::refuse_view;
 
 use crossbeam_channel::Sender;
 use packhorse_core::{Code, Error, Event, FileKind, FileStat, Format, Kind, Result, Source};
-use packhorse_dataset::{MANIFEST, PLAN, VIEW};
+use packhorse_dataset::{MANIFEST, VIEW, is_plan_name};
 use packhorse_storage::Compression;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -106,7 +106,7 @@ fn missing_shard(path: &Path) -> Error {
 /// Whether `name` is the manifest, the plan, hidden, or that of a shard, whose names start with `stems`.
 fn is_beside(name: &Path, stems: &BTreeSet<&[u8]>) -> bool {
     let stem = stem(name.as_os_str());
-    name == Path::new(MANIFEST) || name == Path::new(PLAN) || stem.is_empty() || stems.contains(stem)
+    name == Path::new(MANIFEST) || is_plan_name(&name.to_string_lossy()) || stem.is_empty() || stems.contains(stem)
 }
 
 /// A file name up to its first dot.

@@ -1,0 +1,251 @@
+//! append: adds samples to a sealed dataset, as new shards after the old ones.
+//!
+//! The new shards have a plan of their own (`plan-000001.jsonl.zst`), which is filled like the first one. Sealing makes
+//! them part of the dataset; until then readers see the old one. Old shards and their receipts are never written.
+
+use crate::Recipe;
+use crate::plan::{Plan, PlanOptions, PlannedKey};
+use crate::recorded_files::sealed_manifest;
+use crate::replace::{plan_folder, shard_names};
+use crate::stored_plan::{Stored, open_plans, publish, same};
+use packhorse_core::{Cancel, Code, Error, Kind, Registry, Result, Store};
+use packhorse_dataset::{Manifest, PlanEntry, PlanHeader, PlanReader, RECEIPT_SUFFIX, plan_name};
+use packhorse_storage::Staging;
+use packhorse_transform::Transform;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A sealed dataset that samples are added to.
+pub(crate) struct Base {
+    dir: PathBuf,
+    manifest: Manifest,
+    /// The plans of its shards.
+    plans: Vec<PlanReader>,
+    /// The plan of an append that is not sealed.
+    pending: Option<PlanReader>,
+}
+
+/// Settings of a plan's header that a later plan does not take over: they are about one set of inputs.
+const OWN: [&str; 4] = ["limit", "shard-count", "memory", "input"];
+
+impl Base {
+    /// Opens the dataset in the folder `dir`.
+    ///
+    /// Errors: `Config` without a sealed dataset, for a part of one, and while it is being replaced; `Incomplete` for
+    /// damage.
+    pub(crate) fn open(store: &Arc<dyn Store>, dir: &Path) -> Result<Self> {
+        if plan_folder(store, dir)? != dir {
+            let message = "is being replaced; seal the new dataset first, then append to it";
+            return Err(Error::config(message).in_input(dir.display()));
+        }
+        let Some(manifest) = sealed_manifest(&**store, dir)? else {
+            let error = Error::config("is not a sealed dataset, to which samples can be added");
+            return Err(error.with_code(Code::NotSealed).hint("pack the first samples with `packhorse pack`").in_input(dir.display()));
+        };
+        let mut plans = open_plans(&**store, dir)?;
+        let others = |plans: &[PlanReader]| manifest.plans().enumerate().find(|(i, digest)| plans.get(*i).is_none_or(|plan| plan.digest() != *digest));
+        if let Some((number, _)) = others(&plans) {
+            let message = "is not the plan that the manifest knows; `packhorse verify` shows what is damaged";
+            let path = dir.join(plan_name(number));
+            return Err(Error::new(Kind::Incomplete, message).with_code(Code::ShardDamaged).in_input(path.display()));
+        }
+        let pending = plans.drain(manifest.plans().count()..).next();
+        Ok(Self { dir: dir.to_owned(), manifest, plans, pending })
+    }
+
+    /// The header of the last plan.
+    fn header(&self) -> Result<&PlanHeader> {
+        self.plans.last().map(PlanReader::header).ok_or_else(|| Error::bug("a dataset without a plan"))
+    }
+
+    /// The recipe of the new shards: `asked`, and for what it leaves open the settings that the dataset records.
+    ///
+    /// Errors: `Config` for another output, format or name.
+    pub(crate) fn recipe(&self, asked: &Recipe, registry: &Registry) -> Result<Recipe> {
+        let header = self.header()?;
+        let mut recipe = asked.clone();
+        let given: Vec<&str> = asked.given().into_iter().map(|(setting, _)| setting.name).collect();
+        if asked.out.as_ref().is_some_and(|out| *out != self.dir) {
+            return Err(Error::config("`out` is the dataset that samples are added to; leave it out"));
+        }
+        recipe.out = Some(self.dir.clone());
+        recipe.to = Some(self.manifest.format.format.clone());
+        if asked.to.is_some() && asked.format(registry)? != self.manifest.format.format {
+            let message = format!("holds {}, and `to` names another format", self.manifest.format.format);
+            return Err(Error::config(message).in_input(self.dir.display()));
+        }
+        if given.contains(&"name") && asked.name != header.name {
+            return Err(Error::config(format!("has the name {}; leave `name` out", header.name)).in_input(self.dir.display()));
+        }
+        recipe.name.clone_from(&header.name);
+        for (name, text) in &header.choices {
+            if !OWN.contains(&name.as_str()) && !given.contains(&name.as_str()) {
+                recipe.take(name, text.as_ref())?;
+            }
+        }
+        let has_list = asked.classes.is_some() || asked.classes_from.is_some() || self.manifest.classes.is_empty();
+        if asked.labels.is_some() && !has_list {
+            recipe.classes_from = Some(self.dir.clone());
+        }
+        Ok(recipe)
+    }
+
+    /// The transforms of the dataset, which are `recorded`; those `asked` for are the same or none.
+    pub(crate) fn transforms(
+        &self,
+        asked: Vec<Box<dyn Transform>>,
+        recorded: impl FnOnce() -> Result<Vec<Box<dyn Transform>>>,
+    ) -> Result<Vec<Box<dyn Transform>>> {
+        if asked.is_empty() {
+            return recorded();
+        }
+        let (ours, theirs) = (&self.header()?.transforms, asked.iter().map(|t| t.describe()).collect::<Vec<_>>());
+        match *ours == theirs {
+            true => Ok(asked),
+            false => {
+                let list = |list: &[String]| if list.is_empty() { "none".to_owned() } else { list.join("; ") };
+                let message = format!(
+                    "was packed with the transforms [{}], and these would be [{}]; leave them out to use those of the dataset",
+                    list(ours),
+                    list(&theirs)
+                );
+                Err(Error::config(message).in_input(self.dir.display()))
+            }
+        }
+    }
+
+    /// Takes over how the dataset stores samples, and how it read inputs.
+    ///
+    /// Errors: `Config` for other settings of the format.
+    pub(crate) fn inherit(&self, options: &mut PlanOptions<'_>) -> Result<()> {
+        let header = self.header()?;
+        for (name, value) in options.sink.iter() {
+            let there = header.sink.options.get(name);
+            if there.is_none_or(|there| there != value) {
+                let there = there.map_or("not given", String::as_str);
+                let message = format!("was packed with `{name}` {there}, not {value}; leave it out");
+                return Err(Error::config(message).in_input(self.dir.display()));
+            }
+        }
+        options.sink = header.sink.options.iter().collect();
+        for source in &header.sources {
+            options.sources.entry(source.format.clone()).or_insert_with(|| source.options.iter().collect());
+        }
+        Ok(())
+    }
+
+    /// Makes `plan` the next plan of the dataset. If it is the plan of the last shards, they are there already.
+    ///
+    /// Errors: `Config` for samples that the dataset can't take, such as those whose keys it has.
+    pub(crate) fn place(&self, plan: &mut Plan, cancel: &Cancel) -> Result<Place> {
+        plan.follow(self.header()?).map_err(|e| e.in_input(self.dir.display()))?;
+        if let (None, Some(last)) = (&self.pending, self.manifest.appended.last()) {
+            plan.renumber(self.names(last.first as usize));
+            if plan.digest()? == last.plan {
+                return Ok(Place::Sealed);
+            }
+        }
+        plan.renumber(self.names(self.manifest.shards.len()));
+        if self.pending.as_ref().is_some_and(|pending| plan.digest().is_ok_and(|digest| digest == pending.digest())) {
+            return Ok(Place::Next);
+        }
+        self.check_keys(plan, cancel)?;
+        Ok(Place::Next)
+    }
+
+    /// The names of the first shards.
+    fn names(&self, shards: usize) -> impl Iterator<Item = &str> {
+        self.manifest.shards.iter().take(shards).map(|shard| shard.name.as_str())
+    }
+
+    /// Refuses samples whose keys the dataset has. Rows with keys of their own are compared when the dataset is sealed.
+    fn check_keys(&self, plan: &Plan, cancel: &Cancel) -> Result<()> {
+        let hasher = RandomState::new();
+        let mut new: Vec<u64> = plan.keys().map(|planned| hasher.hash_one(planned.key.as_str())).collect();
+        new.sort_unstable();
+        let mut suspects: Vec<PlannedKey> = Vec::new();
+        for old in &self.plans {
+            for shard in old.shards() {
+                cancel.check()?;
+                for entry in old.entries(shard)? {
+                    let entry = entry?;
+                    if suspects.len() < SUSPECTS && new.binary_search(&hasher.hash_one(entry.key.as_str())).is_ok() {
+                        suspects.push(planned(entry));
+                    }
+                }
+            }
+        }
+        let same = |planned: &PlannedKey| suspects.iter().any(|old| old.key == planned.key && overlap(&old.rows, &planned.rows));
+        let Some(twice) = plan.keys().find(same) else { return Ok(()) };
+        let many = if suspects.len() > 1 { format!(", as it has {} others of them", suspects.len() - 1) } else { String::new() };
+        let message = format!("has a sample with this key already{many}; give the new samples other keys, such as by another input folder");
+        Err(Error::config(message).with_code(Code::KeyTwice).in_sample(&twice.key).in_input(self.dir.display()))
+    }
+
+    /// Stores the plan of the new shards. `restart`: shards of another append that is not sealed are dropped.
+    pub(crate) fn store(&self, store: &Arc<dyn Store>, plan: &Plan, restart: bool) -> Result<Stored> {
+        let name = plan_name(self.plans.len());
+        if let Some(pending) = &self.pending {
+            let (digest, times) = plan.write(std::io::sink())?;
+            match same(pending, plan.header(), digest, times) {
+                Ok(()) => return Ok(Stored::Resumed),
+                Err(_) if restart || !has_receipts(&**store, &self.dir, pending)? => {
+                    drop_shards(store, &self.dir, &self.manifest, pending)?;
+                }
+                Err(e) => {
+                    let message = format!("holds finished shards of another append, which is not sealed: {}", e.message());
+                    let hint = "end that one with `packhorse pack plan` and `packhorse seal`, or drop it with `replace`";
+                    return Err(Error::config(message).with_code(Code::PlanDiffers).hint(hint).in_input(self.dir.display()));
+                }
+            }
+        }
+        publish(store, &self.dir, &name, plan)?;
+        Ok(Stored::New)
+    }
+}
+
+/// Where new shards go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// After the last shards.
+    Next,
+    /// Nowhere: they are the last shards of the dataset.
+    Sealed,
+}
+
+/// The most keys that are looked at twice.
+const SUSPECTS: usize = 1000;
+
+fn planned(entry: PlanEntry) -> PlannedKey {
+    let rows = entry.run().map(|(_, rows)| rows);
+    PlannedKey { key: entry.key, rows }
+}
+
+fn overlap(one: &Option<Range<u64>>, two: &Option<Range<u64>>) -> bool {
+    match (one, two) {
+        (Some(one), Some(two)) => one.start < two.end && two.start < one.end,
+        (one, two) => one.is_none() && two.is_none(),
+    }
+}
+
+fn has_receipts(store: &dyn Store, dir: &Path, plan: &PlanReader) -> Result<bool> {
+    let names = store.list(dir)?;
+    let receipt = |name: &str| PathBuf::from(format!("{name}{RECEIPT_SUFFIX}"));
+    Ok(plan.shards().iter().any(|shard| names.contains(&receipt(&shard.name))))
+}
+
+/// Removes the shards of an append that is not sealed, then its plan.
+fn drop_shards(store: &Arc<dyn Store>, dir: &Path, manifest: &Manifest, plan: &PlanReader) -> Result<()> {
+    Staging::sweep(&**store, dir, false);
+    let below = store.beneath(dir)?.unwrap_or_else(|| Arc::clone(store));
+    let mine = plan.shards().iter().map(|shard| shard.name.clone()).collect();
+    let known = manifest.shards.iter().take(1).map(|shard| shard.name.clone()).collect();
+    let names = shard_names(&**store, dir, &mine, &known);
+    // Receipts first: a shard without one does not count.
+    let (receipts, files): (Vec<_>, Vec<_>) = names.iter().partition(|name| name.ends_with(RECEIPT_SUFFIX));
+    receipts.iter().chain(&files).try_for_each(|name| below.remove(&dir.join(name)))?;
+    below.remove(&dir.join(plan_name(manifest.plans().count())))
+}

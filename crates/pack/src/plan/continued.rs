@@ -1,0 +1,144 @@
+//! Plans of shards that follow those of a dataset.
+
+use super::Plan;
+use packhorse_core::{Code, Error, Result};
+use packhorse_dataset::{Digest, FieldRecord, PlanHeader};
+use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
+
+const SETTINGS: &str = "give the settings that the dataset was packed with";
+
+impl Plan {
+    /// Makes this a plan of samples that are added to the dataset with the header `base`: it has the columns of the
+    /// dataset, and its classes and splits followed by new ones.
+    ///
+    /// Errors: `Config` for other columns, and for classes or splits that contradict those of the dataset.
+    pub(crate) fn follow(&mut self, base: &PlanHeader) -> Result<()> {
+        let ours = &mut self.header;
+        same_columns(base, ours)?;
+        if ours.schema != base.schema {
+            // A column of the dataset may be null, though it is not in the new samples.
+            ours.schema.clone_from(&base.schema);
+        }
+        ours.encode.clone_from(&base.encode);
+        ours.classes = classes(base, &ours.classes)?;
+        ours.splits = splits(&base.splits, &ours.splits)?;
+        Ok(())
+    }
+
+    /// Names the shards such that their numbers follow those of the shards named `taken`.
+    pub(crate) fn renumber<'a>(&mut self, taken: impl Iterator<Item = &'a str>) {
+        let mut next: BTreeMap<&str, u64> = BTreeMap::new();
+        for name in taken {
+            if let Some((stem, number)) = name.rsplit_once('-')
+                && let Ok(number) = number.parse::<u64>()
+            {
+                let next = next.entry(stem).or_default();
+                *next = (*next).max(number.saturating_add(1));
+            }
+        }
+        let mut next: BTreeMap<String, u64> = next.into_iter().map(|(stem, next)| (stem.to_owned(), next)).collect();
+        for shard in &mut self.shards {
+            let stem = shard.split.as_ref().unwrap_or(&self.header.name);
+            let number = next.entry(stem.clone()).or_default();
+            shard.name = format!("{stem}-{number:06}");
+            *number += 1;
+        }
+    }
+
+    /// The logical digest that the plan would be stored with.
+    pub(crate) fn digest(&self) -> Result<Digest> {
+        self.write(std::io::sink()).map(|(digest, _)| digest)
+    }
+
+    /// The keys of its samples, but for rows whose input has keys of its own.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = PlannedKey> {
+        self.order.iter().filter_map(|item| {
+            let sample = self.listing.sample(item.sample as usize)?;
+            let rows = sample.table().map(|_| item.from..item.from + u64::from(item.count));
+            // Rows may have keys of their own, which are known when they are read.
+            let named = sample.table().is_some_and(|table| table.schema.column_with_name(packhorse_core::KEY).is_some());
+            let key = self.short.get(&item.sample).cloned().unwrap_or_else(|| sample.key());
+            (!named).then_some(PlannedKey { key, rows })
+        })
+    }
+}
+
+/// The key of a planned sample, or of rows of one input with keys made of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PlannedKey {
+    pub(crate) key: String,
+    pub(crate) rows: Option<Range<u64>>,
+}
+
+fn same_columns(base: &PlanHeader, new: &PlanHeader) -> Result<()> {
+    let refused = |what: String| {
+        let message = format!("{what}; {SETTINGS}, or pack the new samples into a dataset of their own");
+        Err(Error::config(message).with_code(Code::ColumnsDiffer))
+    };
+    let names: HashSet<&str> = base.schema.iter().map(|field| field.name.as_str()).collect();
+    if let Some(more) = new.schema.iter().find(|field| !names.contains(field.name.as_str())) {
+        return refused(format!("the new samples have the field {}, which the dataset lacks", more.name));
+    }
+    for field in &base.schema {
+        let Some(own) = new.schema.iter().find(|own| own.name == field.name) else {
+            return refused(format!("the dataset has the field {}, which the new samples lack", field.name));
+        };
+        if (&own.data_type, &own.metadata) != (&field.data_type, &field.metadata) {
+            let types = |field: &FieldRecord| match field.metadata.is_empty() {
+                true => field.data_type.clone(),
+                false => format!("{} {:?}", field.data_type, field.metadata),
+            };
+            let (there, new) = (types(field), types(own));
+            return refused(format!("the field {} is {there} in the dataset and {new} in the new samples", field.name));
+        }
+        if own.nullable && !field.nullable {
+            return refused(format!("some of the new samples lack the field {}, which all of the dataset have", own.name));
+        }
+    }
+    let columns = |header: &PlanHeader| -> Vec<(String, String, u32)> {
+        header.encode.iter().map(|codec| (codec.field.clone(), codec.format.clone(), codec.revision)).collect()
+    };
+    match columns(base) == columns(new) {
+        true => Ok(()),
+        false => refused("the new samples would be stored in other encodings".to_owned()),
+    }
+}
+
+/// The class list of the dataset, or one that begins with it.
+fn classes(base: &PlanHeader, new: &[String]) -> Result<Vec<String>> {
+    let labelled = base.schema.iter().any(|field| field.name == "cls");
+    let bare = labelled && base.classes.is_empty() != new.is_empty();
+    if base.classes.starts_with(new) && !bare {
+        return Ok(base.classes.clone());
+    }
+    if new.starts_with(&base.classes) && !bare {
+        return Ok(new.to_vec());
+    }
+    let list = |list: &[String]| if list.is_empty() { "no class list".to_owned() } else { list.join(", ") };
+    let message = format!(
+        "the classes of the dataset are [{}] and those of the new samples [{}], so one number would name two classes; label \
+         them by the dataset's list (`classes-from`), or by a list that begins with it (`classes`)",
+        list(&base.classes),
+        list(new)
+    );
+    Err(Error::config(message))
+}
+
+fn splits(base: &[String], new: &[String]) -> Result<Vec<String>> {
+    match (base.is_empty(), new.is_empty()) {
+        (true, true) => Ok(Vec::new()),
+        (false, false) => {
+            let more = new.iter().filter(|name| !base.contains(name));
+            Ok(base.iter().chain(more).cloned().collect())
+        }
+        (true, false) => Err(Error::config("the dataset has no splits, and the new samples have; give `split=none`")),
+        (false, true) => {
+            let message = format!(
+                "the dataset has the splits {}; say with `split` which one each new sample belongs to",
+                base.join(", ")
+            );
+            Err(Error::config(message))
+        }
+    }
+}

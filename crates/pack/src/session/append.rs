@@ -1,0 +1,65 @@
+//! Appending: new shards for a sealed dataset.
+
+use super::{Packed, Session, Transforms};
+use crate::append::{Base, Place};
+use crate::kept_tables::KeptTables;
+use crate::pack::pack;
+use crate::plan::Plan;
+use crate::request_error::as_request_error;
+use crate::stored_plan::Stored;
+use crate::{Part, Recipe};
+use packhorse_core::Result;
+use std::path::Path;
+
+impl Session {
+    /// Adds samples to the sealed dataset in `dir`: new shards, numbered after those that it has. After an interruption
+    /// the same call resumes; when they are part of the dataset, it changes nothing.
+    ///
+    /// `recipe`: the inputs and how they are read. The format and its settings, transforms, sizes, order and splits are
+    /// those of the dataset unless the recipe says otherwise; the ones that all samples share can't be said otherwise.
+    /// Numbers of labels and the splits of samples stay. Until the dataset is sealed again readers see the old one, and
+    /// its shards are never written.
+    ///
+    /// Errors: `Config` if there is no sealed dataset, for samples with other columns, for keys that the dataset has, for
+    /// classes that contradict its list, and while another append is not sealed, unless that one is dropped
+    /// ([`Session::replacing`]); `Incomplete` if the dataset is damaged.
+    pub fn append(&self, dir: impl AsRef<Path>, recipe: &Recipe) -> Result<Packed> {
+        let (dir, tables) = (dir.as_ref(), self.tables());
+        let _alone = self.store.lock(dir).map_err(as_request_error)?;
+        let (plan, base, transforms, place) = self.decide_append(dir, recipe, &tables)?;
+        let stored = match place {
+            Place::Next => base.store(&self.store, &plan, self.replaces)?,
+            Place::Sealed => Stored::Resumed,
+        };
+        drop((plan, base));
+        let report = pack(&self.packing(&transforms, &tables), dir, &self.options(Part::ALL, recipe.on_error))?;
+        let manifest = crate::seal::seal(&self.registry, &transforms, &self.store, dir, &self.cancel)?;
+        Ok(Packed { report, manifest, stored })
+    }
+
+    /// The plan of [`Session::append`]; writes nothing.
+    pub fn plan_append(&self, dir: impl AsRef<Path>, recipe: &Recipe) -> Result<Plan> {
+        self.decide_append(dir.as_ref(), recipe, &self.tables()).map(|(plan, ..)| plan)
+    }
+
+    /// Publishes the plan of [`Session::append`] in `dir`, so that processes can fill parts of it ([`Session::fill`]) and
+    /// one can seal it.
+    pub fn store_append(&self, dir: impl AsRef<Path>, recipe: &Recipe) -> Result<(Plan, Stored)> {
+        let dir = dir.as_ref();
+        let _alone = self.store.lock(dir).map_err(as_request_error)?;
+        let (plan, base, _, place) = self.decide_append(dir, recipe, &self.tables())?;
+        let stored = match place {
+            Place::Next => base.store(&self.store, &plan, self.replaces)?,
+            Place::Sealed => Stored::Resumed,
+        };
+        Ok((plan, stored))
+    }
+
+    fn decide_append(&self, dir: &Path, recipe: &Recipe, tables: &KeptTables) -> Result<(Plan, Base, Transforms, Place)> {
+        let base = Base::open(&self.store, dir)?;
+        let recipe = base.recipe(recipe, &self.registry)?;
+        let (mut plan, transforms) = self.decide(&recipe, Some(&base), tables)?;
+        let place = base.place(&mut plan, &self.cancel)?;
+        Ok((plan, base, transforms, place))
+    }
+}
