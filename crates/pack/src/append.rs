@@ -83,6 +83,8 @@ impl Base {
         recipe.name.clone_from(&header.name);
         for (name, text) in &header.choices {
             if !OWN.contains(&name.as_str()) && !given.contains(&name.as_str()) {
+                // Recorded in bytes.
+                let text = if name == "shard-size" { format!("{text}B") } else { text.clone() };
                 recipe.take(name, text.as_ref())?;
             }
         }
@@ -180,8 +182,14 @@ impl Base {
         }
         let same = |planned: &PlannedKey| suspects.iter().any(|old| old.key == planned.key && overlap(&old.rows, &planned.rows));
         let Some(twice) = plan.keys().find(same) else { return Ok(()) };
-        let many = if suspects.len() > 1 { format!(", as it has {} others of them", suspects.len() - 1) } else { String::new() };
-        let message = format!("has a sample with this key already{many}; give the new samples other keys, such as by another input folder");
+        let others = match suspects.len() {
+            1 => String::new(),
+            n => format!(", and {} other keys of the new ones", n - 1),
+        };
+        let message = format!(
+            "the dataset has a sample with this key{others}; give the new samples other keys, such as by a folder of their own \
+             below the input"
+        );
         Err(Error::config(message).with_code(Code::KeyTwice).in_sample(&twice.key).in_input(self.dir.display()))
     }
 

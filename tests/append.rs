@@ -1,0 +1,368 @@
+//! Samples added to a sealed dataset. `PACKHORSE_KILLS` is the number of kills at random moments (10 where it is not set).
+
+#![expect(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "what goes wrong here fails the test")]
+
+#[expect(dead_code, reason = "every test takes a part of what they share")]
+mod common {
+    pub(crate) mod bytes;
+    pub(crate) mod corpus;
+    pub(crate) mod process;
+    pub(crate) mod tree;
+    pub(crate) mod work;
+}
+
+use common::process::{Ended, packhorse};
+use common::tree::{Tree, assert_equal, committed, tree};
+use common::work::text;
+use packhorse::dataset::Manifest;
+use packhorse::storage::Local;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const CONFIG: i32 = 2;
+const CONTENT: i32 = 3;
+const DAMAGED: i32 = 6;
+const KILLED: i32 = 137;
+
+/// Pictures in class folders: `first` are packed, `more` are added.
+struct Corpus {
+    dir: tempfile::TempDir,
+    first: PathBuf,
+    more: PathBuf,
+}
+
+impl Corpus {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let [first, more] = ["first", "more"].map(|name| dir.path().join(name));
+        let all = common::corpus::images(90);
+        for class in std::fs::read_dir(&all).unwrap().map(|class| class.unwrap()) {
+            for folder in [&first, &more] {
+                std::fs::create_dir_all(folder.join(class.file_name())).unwrap();
+            }
+            for file in std::fs::read_dir(class.path()).unwrap().map(|file| file.unwrap()) {
+                let number: u32 = file.path().file_stem().unwrap().to_str().unwrap().parse().unwrap();
+                let to = if number <= 60 { &first } else { &more };
+                std::fs::copy(file.path(), to.join(class.file_name()).join(file.file_name())).unwrap();
+            }
+        }
+        Self { dir, first, more }
+    }
+
+    fn dir(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// The dataset of the first pictures.
+    fn sealed(&self, name: &str, more: &[&str]) -> PathBuf {
+        let out = self.dir(name);
+        let fixed = ["pack", text(&self.first), "--labels", "folders", "--out", text(&out)];
+        packhorse(&[&fixed[..], more].concat()).succeed();
+        out
+    }
+
+    fn append(&self, out: &Path, more: &[&str]) -> common::process::Program {
+        let fixed = ["append", text(out), text(&self.more), "--labels", "folders"];
+        packhorse(&[&fixed[..], more].concat())
+    }
+}
+
+const WEBDATASET: [&str; 8] =
+    ["--to", "webdataset", "--samples-per-shard", "7", "--shuffle", "3", "--index", "wids,dali,energon"];
+
+fn manifest(out: &Path) -> Manifest {
+    Manifest::read(&Local, out).unwrap().unwrap()
+}
+
+/// The keys of all samples, as a reader of the dataset finds them.
+fn keys(out: &Path) -> Vec<String> {
+    let listed = packhorse(&["ls", text(out), "--json"]).succeed().printed;
+    let key = |line: &str| -> Option<String> {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        (line["field"] == "jpg").then(|| line["key"].as_str().unwrap().to_owned())
+    };
+    listed.lines().filter_map(key).collect()
+}
+
+/// All of the first tree is in the second, with the same bytes.
+#[track_caller]
+fn assert_within(old: &Tree, now: &Tree, names: impl Fn(&str) -> bool) {
+    for (name, digest) in old.iter().filter(|(name, _)| names(name)) {
+        assert_eq!(now.get(name), Some(digest), "{name}");
+    }
+}
+
+fn of_shard(name: &str) -> bool {
+    name.starts_with("train-") || name.starts_with("val-") || name.starts_with("shard-")
+}
+
+fn refused(ended: &Ended, code: i32, words: &[&str]) {
+    assert_eq!(ended.code(), code, "{ended:?}");
+    for word in words {
+        assert!(ended.said.contains(word), "no word of {word:?}: {ended:?}");
+    }
+}
+
+fn verified(out: &Path) -> Ended {
+    packhorse(&["verify", "--full", text(out), "--json"]).run()
+}
+
+#[test]
+fn new_shards_follow_the_old_ones_which_stay() {
+    let corpus = Corpus::new();
+    let out = corpus.sealed("out", &[&WEBDATASET[..], &["--split", "train=0.8,val=0.2"]].concat());
+    let (old, old_tree, old_keys, stamps) = (manifest(&out), tree(&out), keys(&out), committed(&out));
+    let ended = corpus.append(&out, &["--json"]).succeed();
+    let said: serde_json::Value = serde_json::from_str(&ended.printed).unwrap();
+    assert_eq!((&said["samples"], &said["total"]["samples"]), (&30.into(), &90.into()));
+
+    let new = manifest(&out);
+    assert_eq!(new.shards[..old.shards.len()], old.shards[..]);
+    assert_eq!(new.root_of_first(old.shards.len()), old.root);
+    assert_eq!((new.appended.len(), new.appended[0].after, new.appended[0].first), (1, old.root, old.shards.len() as u64));
+    assert_eq!((&new.classes, new.plan), (&old.classes, old.plan));
+    assert_within(&old_tree, &tree(&out), of_shard);
+    common::tree::assert_kept(&stamps, &out, "after the append");
+    let names: BTreeSet<&str> = new.shards.iter().map(|shard| shard.name.as_str()).collect();
+    assert_eq!(names.len(), new.shards.len());
+    for split in &new.splits {
+        for number in 0..split.shards {
+            assert!(names.contains(format!("{}-{number:06}", split.name).as_str()), "{names:?}");
+        }
+    }
+    let all = keys(&out);
+    assert_eq!(all.len(), 90);
+    assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), 90);
+    assert!(old_keys.iter().all(|key| all.contains(key)));
+    assert_eq!(verified(&out).code(), 0);
+
+    // The same request again changes nothing.
+    let before = tree(&out);
+    corpus.append(&out, &[]).succeed();
+    assert_equal(&before, &tree(&out), "appended again");
+
+    // A third time, then pack all of it into another format.
+    let third = corpus.dir("third");
+    std::fs::create_dir(&third).unwrap();
+    std::fs::rename(&corpus.more, third.join("more")).unwrap();
+    packhorse(&["append", text(&out), text(&third), "--labels", "parent"]).succeed();
+    let last = manifest(&out);
+    assert_eq!((last.samples, last.appended.len()), (120, 2));
+    assert_eq!(last.appended[1].after, new.root);
+    let hdf5 = corpus.dir("hdf5");
+    packhorse(&["pack", text(&out), "--to", "hdf5", "--out", text(&hdf5)]).succeed();
+    let packed = manifest(&hdf5);
+    assert_eq!((packed.samples, &packed.classes), (120, &old.classes));
+    let counts = |manifest: &Manifest| manifest.splits.iter().map(|s| (s.name.clone(), s.samples)).collect::<Vec<_>>();
+    assert_eq!(counts(&packed), counts(&last));
+}
+
+#[test]
+fn splits_by_key_are_those_of_one_pack_of_everything() {
+    let corpus = Corpus::new();
+    let split = ["--to", "webdataset", "--split", "train=0.7,val=0.3"];
+    let out = corpus.sealed("out", &split);
+    corpus.append(&out, &[]).succeed();
+    let both = corpus.dir("both");
+    let fixed = ["pack", text(&corpus.first), text(&corpus.more), "--labels", "folders", "--out", text(&both)];
+    packhorse(&[&fixed[..], &split].concat()).succeed();
+    let of = |out: &Path, split: &str| -> BTreeSet<String> {
+        let manifest = manifest(out);
+        let shards = manifest.shards.iter().filter(|shard| shard.split.as_deref() == Some(split));
+        shards.flat_map(|shard| keys(&out.join(&shard.file))).collect()
+    };
+    for name in ["train", "val"] {
+        assert_eq!(of(&out, name), of(&both, name));
+    }
+}
+
+#[test]
+fn every_format_takes_more() {
+    let corpus = Corpus::new();
+    for format in ["hdf5", "parquet", "arrow", "tfrecord"] {
+        let out = corpus.sealed(format, &["--to", format, "--samples-per-shard", "20"]);
+        let old = tree(&out);
+        corpus.append(&out, &[]).succeed();
+        assert_within(&old, &tree(&out), of_shard);
+        assert_eq!((manifest(&out).samples, manifest(&out).shards.len()), (90, 5));
+        assert_eq!(verified(&out).code(), 0);
+        let tars = corpus.dir(&format!("{format}-tars"));
+        packhorse(&["pack", text(&out), "--to", "webdataset", "--out", text(&tars)]).succeed();
+        assert_eq!(manifest(&tars).samples, 90);
+    }
+}
+
+#[test]
+fn tokens_take_more_with_the_tokenizer_that_they_have() {
+    let dir = tempfile::tempdir().unwrap();
+    let [first, more, tokenizer, out] = ["first", "more", "t.json", "out"].map(|name| dir.path().join(name));
+    std::fs::write(&tokenizer, common::bytes::tokenizer()).unwrap();
+    common::corpus::documents(&first, 40);
+    common::corpus::documents(&dir.path().join("other"), 30);
+    std::fs::create_dir(&more).unwrap();
+    std::fs::rename(dir.path().join("other/a.jsonl"), more.join("c.jsonl")).unwrap();
+    packhorse(&["pack", text(&first), "--to", "tokens", "--tokenizer", text(&tokenizer), "--append-eod", "--out", text(&out)])
+        .succeed();
+    let before = manifest(&out);
+    std::fs::remove_file(&tokenizer).unwrap();
+    packhorse(&["append", text(&out), text(&more)]).succeed();
+    let after = manifest(&out);
+    assert!(after.counts["tokens"] > before.counts["tokens"], "{:?}", after.counts);
+    assert_eq!((after.shards.len(), &after.transforms), (before.shards.len() + 1, &before.transforms));
+    assert_eq!(verified(&out).code(), 0);
+}
+
+#[test]
+fn what_contradicts_the_dataset_is_refused_and_changes_nothing() {
+    let corpus = Corpus::new();
+    let out = corpus.sealed("out", &WEBDATASET);
+    let before = tree(&out);
+    let again = packhorse(&["append", text(&out), text(&corpus.first), "--labels", "folders"]).run();
+    refused(&again, CONFIG, &["the dataset has a sample with this key", "and 59 other"]);
+    let bare = packhorse(&["append", text(&out), text(&corpus.more)]).run();
+    refused(&bare, CONFIG, &["the dataset has the field cls, which the new samples lack"]);
+    refused(&corpus.append(&out, &["--to", "hdf5"]).run(), CONFIG, &["names another format"]);
+    refused(&corpus.append(&out, &["--index", "wids"]).run(), CONFIG, &["was packed with", "index"]);
+    refused(&corpus.append(&out, &["--image", "resize=32"]).run(), CONFIG, &["was packed with the transforms [none]"]);
+    refused(&corpus.append(&out, &["--split", "train=0.5,val=0.5"]).run(), CONFIG, &["has no splits"]);
+    let absent = packhorse(&["append", text(&corpus.dir("nowhere")), text(&corpus.more)]).run();
+    refused(&absent, CONFIG, &["no such file or folder"]);
+    refused(&packhorse(&["append", text(&corpus.first), text(&corpus.more)]).run(), CONFIG, &["is not a sealed dataset"]);
+
+    let zebra = corpus.more.join("zebra");
+    std::fs::rename(corpus.more.join("cat"), &zebra).unwrap();
+    refused(&corpus.append(&out, &[]).run(), CONTENT, &["zebra"]);
+    assert_equal(&before, &tree(&out), "after requests that were refused");
+
+    // A longer list that begins with the dataset's is its next list.
+    let list = corpus.dir("classes.txt");
+    let classes = manifest(&out).classes;
+    std::fs::write(&list, format!("{}\nzebra\n", classes.join("\n"))).unwrap();
+    corpus.append(&out, &["--classes", text(&list)]).succeed();
+    assert_eq!(manifest(&out).classes, [&classes[..], &["zebra".to_owned()]].concat());
+    assert_eq!(verified(&out).code(), 0);
+    std::fs::write(&list, "zebra\n").unwrap();
+    std::fs::rename(&zebra, corpus.more.join("zebra2")).unwrap();
+    refused(&corpus.append(&out, &["--classes", text(&list)]).run(), CONTENT, &["zebra2"]);
+}
+
+#[test]
+fn an_append_in_parts_is_no_part_of_the_dataset_before_it_is_sealed() {
+    let corpus = Corpus::new();
+    let whole = corpus.sealed("whole", &WEBDATASET);
+    corpus.append(&whole, &[]).succeed();
+    let out = corpus.sealed("out", &WEBDATASET);
+    let old = manifest(&out);
+    corpus.append(&out, &["--plan-only"]).succeed();
+    packhorse(&["pack", "--plan", text(&out), "--part", "1/2"]).succeed();
+    assert_eq!(manifest(&out), old);
+    assert_eq!(verified(&out).code(), 0);
+    let status = packhorse(&["status", text(&out), "--json"]).succeed();
+    let status: serde_json::Value = serde_json::from_str(&status.printed).unwrap();
+    assert_eq!((&status["sealed"], &status["shards"], &status["appending"]["shards"]), (&true.into(), &9.into(), &5.into()));
+    assert_eq!(status["missing"].as_array().unwrap().len(), 0);
+    refused(&packhorse(&["seal", text(&out)]).run(), DAMAGED, &["shards are missing"]);
+    assert_eq!(manifest(&out), old);
+
+    // Damage of the old shards is mended meanwhile.
+    let shard = out.join("shard-000003.tar");
+    let bytes = std::fs::read(&shard).unwrap();
+    std::fs::write(&shard, &bytes[..bytes.len() / 2]).unwrap();
+    packhorse(&["repair", text(&out)]).succeed();
+    assert_eq!((std::fs::read(&shard).unwrap(), manifest(&out)), (bytes, old));
+
+    packhorse(&["pack", "--plan", text(&out), "--part", "2/2", "--seal"]).succeed();
+    assert_equal(&tree(&whole), &tree(&out), "in parts");
+}
+
+#[test]
+fn an_append_that_was_not_ended_is_gone_on_with_or_dropped() {
+    let corpus = Corpus::new();
+    let out = corpus.sealed("out", &WEBDATASET);
+    let old = tree(&out);
+    corpus.append(&out, &["--plan-only"]).succeed();
+    packhorse(&["pack", "--plan", text(&out), "--part", "1/2"]).succeed();
+    let other = corpus.append(&out, &["--limit", "5"]).run();
+    refused(&other, CONFIG, &["holds finished shards of another append", "--replace"]);
+    corpus.append(&out, &["--limit", "5", "--replace"]).succeed();
+    assert_eq!((manifest(&out).samples, manifest(&out).shards.len()), (65, 10));
+    assert_within(&old, &tree(&out), of_shard);
+    let verified = verified(&out);
+    assert_eq!(verified.code(), 0, "{verified:?}");
+}
+
+#[test]
+fn flipped_bits_are_found_and_mended() {
+    let corpus = Corpus::new();
+    let out = corpus.sealed("out", &WEBDATASET);
+    corpus.append(&out, &[]).succeed();
+    let whole = tree(&out);
+    let mut state = 0x5eed_u64;
+    let mut random = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 33) as usize % below
+    };
+    let names: Vec<&String> = whole.keys().filter(|name| !name.ends_with('/')).collect();
+    let mut mended = 0;
+    for name in &names {
+        let path = out.join(name);
+        let good = std::fs::read(&path).unwrap();
+        if good.is_empty() {
+            continue;
+        }
+        let mut bad = good.clone();
+        bad[random(good.len())] ^= 1 << random(8);
+        std::fs::write(&path, bad).unwrap();
+        assert_eq!(verified(&out).code(), DAMAGED, "{name}");
+        // Plans can't be made again from themselves.
+        if !name.starts_with("plan") {
+            packhorse(&["repair", text(&out)]).succeed();
+            mended += 1;
+        } else {
+            refused(&packhorse(&["repair", text(&out)]).run(), DAMAGED, &[name]);
+            std::fs::write(&path, good).unwrap();
+        }
+        assert_equal(&whole, &tree(&out), name);
+    }
+    println!("{} files flipped, all found, {mended} mended", names.len());
+}
+
+#[test]
+fn killed_at_random_moments() {
+    let kills: u32 = std::env::var("PACKHORSE_KILLS").map_or(10, |n| n.parse().unwrap());
+    let corpus = Corpus::new();
+    let whole = corpus.sealed("whole", &WEBDATASET);
+    let old = manifest(&whole);
+    let took = corpus.append(&whole, &[]).succeed().took;
+    let whole = tree(&whole);
+    let fresh = |name: &str| corpus.sealed(name, &WEBDATASET);
+    let mut out = fresh("out0");
+    let (mut state, mut killed, mut finished) = (0x5eed_u64, 0, 0);
+    while killed < kills {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let moment = (state >> 33) as f64 / f64::from(u32::MAX >> 1);
+        let mut running = corpus.append(&out, &[]).start();
+        running.ends_within(took.mul_f64(moment.min(1.0)).max(Duration::from_millis(1)));
+        running.kill();
+        match running.end().code() {
+            KILLED => {
+                killed += 1;
+                let now = manifest(&out);
+                assert!(now == old || now.samples == 90, "after kill {killed}");
+                // Shards of the old dataset, and whole ones of the new.
+                let left: Tree = tree(&out).into_iter().filter(|(name, _)| of_shard(name)).collect();
+                assert_within(&left, &whole, |_| true);
+            }
+            0 => {
+                assert_equal(&whole, &tree(&out), "finished");
+                finished += 1;
+                out = fresh(&format!("out{finished}"));
+            }
+            code => panic!("ended with {code}"),
+        }
+    }
+    corpus.append(&out, &[]).succeed();
+    assert_equal(&whole, &tree(&out), "at the end");
+    println!("{killed} kills, {} appends finished, all equal", finished + 1);
+}
