@@ -14,7 +14,10 @@ mod common {
 use common::process::{Ended, packhorse};
 use common::tree::{Tree, assert_equal, committed, tree};
 use common::work::text;
+use packhorse::core::Code;
 use packhorse::dataset::Manifest;
+use packhorse::read::order::OrderState;
+use packhorse::read::{Batch, Dataset, Host, Loader, LoaderBuilder};
 use packhorse::storage::Local;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -228,7 +231,7 @@ fn what_contradicts_the_dataset_is_refused_and_changes_nothing() {
     refused(&corpus.append(&out, &["--split", "train=0.5,val=0.5"]).run(), CONFIG, &["has no splits"]);
     let absent = packhorse(&["append", text(&corpus.dir("nowhere")), text(&corpus.more)]).run();
     refused(&absent, CONFIG, &["no such file or folder"]);
-    refused(&packhorse(&["append", text(&corpus.first), text(&corpus.more)]).run(), CONFIG, &["is not a sealed dataset"]);
+    refused(&packhorse(&["append", text(&corpus.first), text(&corpus.more)]).run(), CONFIG, &["is a folder without a dataset"]);
 
     let zebra = corpus.more.join("zebra");
     std::fs::rename(corpus.more.join("cat"), &zebra).unwrap();
@@ -244,7 +247,7 @@ fn what_contradicts_the_dataset_is_refused_and_changes_nothing() {
     assert_eq!(verified(&out).code(), 0);
     std::fs::write(&list, "zebra\n").unwrap();
     std::fs::rename(&zebra, corpus.more.join("zebra2")).unwrap();
-    refused(&corpus.append(&out, &["--classes", text(&list)]).run(), CONTENT, &["zebra2"]);
+    refused(&corpus.append(&out, &["--classes", text(&list)]).run(), CONTENT, &["which is not in the class list"]);
 }
 
 #[test]
@@ -290,6 +293,37 @@ fn an_append_that_was_not_ended_is_gone_on_with_or_dropped() {
     assert_within(&old, &tree(&out), of_shard);
     let verified = verified(&out);
     assert_eq!(verified.code(), 0, "{verified:?}");
+}
+
+#[test]
+fn a_loader_goes_on_with_the_samples_that_its_state_is_of() {
+    let corpus = Corpus::new();
+    let out = corpus.sealed("out", &WEBDATASET);
+    let batches = |dataset: &Dataset, state: Option<&OrderState>| {
+        let loader = dataset.loader(4).field("jpg", "jpg").seed(9).epochs(1);
+        state.into_iter().fold(loader, LoaderBuilder::resume).build()
+    };
+    let rest = |loader: Loader<Host>| -> Vec<String> {
+        let keys = |batch: Batch<_>| -> Vec<String> {
+            (0..batch.rows()).map(|row| batch.key(row).unwrap().to_owned()).collect()
+        };
+        loader.flat_map(|batch| keys(batch.unwrap())).collect()
+    };
+    let mut loader = batches(&packhorse::open(text(&out)).unwrap(), None).unwrap();
+    loader.next().unwrap().unwrap();
+    let state = loader.state();
+    let wanted = rest(loader);
+    corpus.append(&out, &[]).succeed();
+    let grown = packhorse::open(text(&out)).unwrap();
+    assert_eq!(grown.len(), 90);
+    let error = batches(&grown, Some(&state)).err().unwrap();
+    assert_eq!(error.code(), Code::StateDiffers);
+    assert!(error.to_string().contains("30 were added") && error.to_string().contains("take(60)"), "{error}");
+    assert_eq!(rest(batches(&grown.take(60).unwrap(), Some(&state)).unwrap()), wanted);
+    let mut all = rest(batches(&grown, None).unwrap());
+    all.sort();
+    all.dedup();
+    assert_eq!(all.len(), 88, "90 samples but the last two, which fill no batch of four");
 }
 
 #[test]

@@ -292,6 +292,28 @@ fn unfinished_uploads_are_found_and_dropped() {
 }
 
 #[test]
+fn a_dataset_in_a_bucket_takes_more() {
+    let work = Work::new(24, 8);
+    let more = work.dir("more");
+    std::fs::create_dir(&more).unwrap();
+    std::os::unix::fs::symlink(&work.input, more.join("again")).unwrap();
+    let local = work.dir("local");
+    work.pack(&local, &[]).succeed();
+    packhorse(&["append", text(&local), text(&more), "--labels", "parent"]).succeed();
+    with_servers(|server| {
+        let out = Path::new("s3://bucket/out");
+        at(server, work.pack(out, &[])).succeed();
+        let old = objects(server, out);
+        at(server, packhorse(&["append", text(out), text(&more), "--labels", "parent", "--plan-only"])).succeed();
+        at(server, packhorse(&["pack", "--plan", text(out), "--part", "1/2"])).succeed();
+        assert_eq!(objects(server, out)["dataset.json"], old["dataset.json"]);
+        at(server, packhorse(&["append", text(out), text(&more), "--labels", "parent"])).succeed();
+        assert_equal(&tree(&local), &objects(server, out), "in a bucket");
+        run_away(server, &tree(&local), out);
+    });
+}
+
+#[test]
 fn damage_in_a_bucket_is_found_and_repaired() {
     with_servers(|server| {
         let work = Work::new(60, 20);

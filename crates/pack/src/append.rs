@@ -4,8 +4,10 @@
 //! them part of the dataset; until then readers see the old one. Old shards and their receipts are never written.
 
 use crate::Recipe;
+use crate::not_sealed::not_sealed;
 use crate::plan::{Plan, PlanOptions, PlannedKey};
 use crate::recorded_files::sealed_manifest;
+use crate::refuse_view::refuse_view;
 use crate::replace::{plan_folder, shard_names};
 use crate::stored_plan::{Stored, open_plans, publish, same};
 use packhorse_core::{Cancel, Code, Error, Kind, Registry, Result, Store};
@@ -42,8 +44,8 @@ impl Base {
             return Err(Error::config(message).in_input(dir.display()));
         }
         let Some(manifest) = sealed_manifest(&**store, dir)? else {
-            let error = Error::config("is not a sealed dataset, to which samples can be added");
-            return Err(error.with_code(Code::NotSealed).hint("pack the first samples with `packhorse pack`").in_input(dir.display()));
+            refuse_view(&**store, dir)?;
+            return Err(not_sealed(&**store, dir, "pack the first samples with `packhorse pack`"));
         };
         let mut plans = open_plans(&**store, dir)?;
         let others = |plans: &[PlanReader]| manifest.plans().enumerate().find(|(i, digest)| plans.get(*i).is_none_or(|plan| plan.digest() != *digest));

@@ -63,6 +63,7 @@ fn _packhorse(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(features, module)?)?;
     module.add_function(wrap_pyfunction!(environment_rank, module)?)?;
     module.add_function(wrap_pyfunction!(pack::pack, module)?)?;
+    module.add_function(wrap_pyfunction!(pack::append, module)?)?;
     module.add_function(wrap_pyfunction!(pack::verify, module)?)?;
     module.add_function(wrap_pyfunction!(pack::repair, module)?)?;
     module.add_function(wrap_pyfunction!(pack::stat, module)?)?;

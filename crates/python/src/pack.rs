@@ -61,14 +61,32 @@ pub(crate) fn pack(
 ) -> Result<String> {
     let recipe = recipe(settings)?;
     let packed = run(py, how, progress, |session| session.pack(&recipe))?;
+    Ok(told(recipe.out.as_deref(), packed))
+}
+
+/// Adds samples to a sealed dataset. Returns what was packed as JSON.
+#[pyfunction]
+pub(crate) fn append(
+    py: Python<'_>,
+    place: PathBuf,
+    settings: RecipeSettings,
+    how: &Bound<'_, PyDict>,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> Result<String> {
+    let recipe = recipe(settings)?;
+    let packed = run(py, how, progress, |session| session.append(&place, &recipe))?;
+    Ok(told(Some(&place), packed))
+}
+
+fn told(out: Option<&Path>, packed: Packed) -> String {
     let (report, manifest) = (packed.report, packed.manifest);
     let value = serde_json::json!({
-        "out": recipe.out, "samples": report.samples, "shards": report.shards, "reused": report.reused,
+        "out": out, "samples": report.samples, "shards": report.shards, "reused": report.reused,
         "bytes": report.bytes, "input_bytes": report.input_bytes, "skipped": manifest.skipped,
         "counts": report.counts, "classes": manifest.classes, "root": manifest.root.to_string(),
         "splits": manifest.splits.iter().map(|split| (&split.name, split.samples)).collect::<Vec<_>>(),
     });
-    Ok(value.to_string())
+    value.to_string()
 }
 
 /// Compares a dataset with its digests. Returns the findings as JSON.

@@ -25,6 +25,26 @@ def files(tmp_path):
 SETTINGS = {"to": "webdataset", "labels": "folders", "shuffle": 3, "samples_per_shard": 6}
 
 
+def test_a_dataset_takes_more(files, tmp_path):
+    """Old samples come first; the same call again changes nothing."""
+    out = tmp_path / "out"
+    first = packhorse.pack(files, out, **SETTINGS)
+    files.rename(tmp_path / "may")
+    more = tmp_path / "more"
+    more.mkdir()
+    (tmp_path / "may").rename(more / "may")
+    old = packhorse.open(out)
+    packed = packhorse.append(out, more, labels="parent")
+    assert packed.samples == 20 and packed.shards == 4 and packed.root != first.root
+    assert packhorse.append(out, [more], labels="parent").root == packed.root
+    grown = packhorse.open(out)
+    assert len(grown) == 40 and grown[0]["__key__"] == old[0]["__key__"]
+    with pytest.raises(packhorse.ConfigError, match="the dataset has a sample with this key"):
+        packhorse.append(out, more, labels="parent", limit=3)
+    with pytest.raises(TypeError, match="append takes paths"):
+        packhorse.append(out, iter([]))
+
+
 # --- Writer -----------------------------------------------------------------------------------------------------------
 
 

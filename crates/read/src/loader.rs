@@ -8,7 +8,7 @@ use crate::sample_work::{Feed, SampleWork};
 use crate::stream::Stream;
 use crate::work::Work;
 use crate::{Batch, Batches, Dataset, Device, HostSlab, Layout, LoaderOptions, Next, cores};
-use packhorse_core::{Event, Input, Options, Registry, Result};
+use packhorse_core::{Code, Error, Event, Input, Options, Registry, Result};
 use packhorse_order::{OrderState, Rank};
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +22,18 @@ pub struct Loader<D: Device, W: Work = SampleWork> {
     pub(crate) pipeline: Pipeline<D, W>,
 }
 
+/// Refuses a state of the dataset as it was before samples were added to it.
+fn refuse_older(state: &OrderState, dataset: &Dataset) -> Result<()> {
+    let (then, now) = (state.samples, dataset.len());
+    if then == 0 || then >= now || dataset.take(then)?.fingerprint() != state.dataset {
+        return Ok(());
+    }
+    let message = format!("the state is of {then} samples, and {} were added to the dataset since", now - then);
+    let hint = format!("take({then}) of the dataset goes on with the samples that the state is of; without the state, a new \
+                        epoch has all samples");
+    Err(Error::config(message).with_code(Code::StateDiffers).hint(hint))
+}
+
 impl<D: Device> Loader<D> {
     /// A loader of these fields of a dataset; of all its fields if `fields` is empty.
     ///
@@ -30,6 +42,9 @@ impl<D: Device> Loader<D> {
     pub fn new(dataset: Dataset, fields: &[FieldOptions], options: &LoaderOptions, device: D) -> Result<Self> {
         let order = EpochOrder::new(dataset.runs(), options.shuffle, options.seed)?;
         let fingerprint = dataset.fingerprint();
+        if let Some(state) = &options.state {
+            refuse_older(state, &dataset)?;
+        }
         let (work, config) = SampleWork::of_dataset(dataset, (fields, &device.needs()), order, fingerprint, options)?;
         Self::start(work, config, options, device)
     }

@@ -71,7 +71,7 @@ impl Store for Local {
     fn lock(&self, dir: &Path) -> Result<Option<Box<dyn Any + Send>>> {
         match Lock::take(dir)? {
             Some(lock) => Ok(Some(Box::new(lock))),
-            None => Err(Error::new(Kind::Environment, "is being replaced by another process of this machine")
+            None => Err(Error::new(Kind::Environment, "is being changed by another process of this machine")
                 .with_code(Code::OutputBusy)
                 .hint("run the command again when that has ended")
                 .in_input(dir.display())),

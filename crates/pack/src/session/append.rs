@@ -9,6 +9,7 @@ use crate::request_error::as_request_error;
 use crate::stored_plan::Stored;
 use crate::{Part, Recipe};
 use packhorse_core::Result;
+use std::any::Any;
 use std::path::Path;
 
 impl Session {
@@ -25,7 +26,7 @@ impl Session {
     /// ([`Session::replacing`]); `Incomplete` if the dataset is damaged.
     pub fn append(&self, dir: impl AsRef<Path>, recipe: &Recipe) -> Result<Packed> {
         let (dir, tables) = (dir.as_ref(), self.tables());
-        let _alone = self.store.lock(dir).map_err(as_request_error)?;
+        let _alone = self.alone_with(dir)?;
         let (plan, base, transforms, place) = self.decide_append(dir, recipe, &tables)?;
         let stored = match place {
             Place::Next => base.store(&self.store, &plan, self.replaces)?,
@@ -46,13 +47,19 @@ impl Session {
     /// one can seal it.
     pub fn store_append(&self, dir: impl AsRef<Path>, recipe: &Recipe) -> Result<(Plan, Stored)> {
         let dir = dir.as_ref();
-        let _alone = self.store.lock(dir).map_err(as_request_error)?;
+        let _alone = self.alone_with(dir)?;
         let (plan, base, _, place) = self.decide_append(dir, recipe, &self.tables())?;
         let stored = match place {
             Place::Next => base.store(&self.store, &plan, self.replaces)?,
             Place::Sealed => Stored::Resumed,
         };
         Ok((plan, stored))
+    }
+
+    /// Keeps other processes of this machine from changing the dataset too.
+    fn alone_with(&self, dir: &Path) -> Result<Option<Box<dyn Any + Send>>> {
+        self.store.stat(dir, true).map_err(as_request_error)?;
+        self.store.lock(dir)
     }
 
     fn decide_append(&self, dir: &Path, recipe: &Recipe, tables: &KeptTables) -> Result<(Plan, Base, Transforms, Place)> {

@@ -29,7 +29,7 @@ from ._errors import (
 )
 from ._fields import Auto, Bits, Bytes, Dense, Draws, Field, Image, Json, Number, Ragged
 from ._loader import Loader
-from ._pack import Packed, Verification, convert, pack, repair, stat, tokenize, verify
+from ._pack import Packed, Verification, append, convert, pack, repair, stat, tokenize, verify
 from ._packhorse import Array, __version__, features
 from ._tokens import TokenDataset, TokenLoader
 from ._writer import Writer
@@ -69,6 +69,7 @@ __all__ = [
     "Verification",
     "Writer",
     "__version__",
+    "append",
     "concat",
     "convert",
     "features",

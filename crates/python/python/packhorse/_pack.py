@@ -140,6 +140,24 @@ def _paths(source: Any) -> list[str] | None:
     return None
 
 
+def append(
+    place: Path, source: Path | Iterable[Path], *, progress: bool | Progress | None = None, **settings: Any
+) -> Packed:
+    """Adds samples to the sealed dataset at `place`, as new shards after those that it has.
+
+    Format, transforms, sizes, shuffle and splits are those of the dataset. How inputs are read is said again, as when it
+    was packed (`labels`, `include`). The same call again resumes, or changes nothing. The counts of the result are those
+    of the new shards; root digest, classes and splits those of the dataset.
+    """
+    _there(place)
+    paths = _paths(source)
+    if paths is None:
+        raise TypeError("append takes paths; write samples of a program with Writer, and append the dataset that it makes")
+    given, how = split_settings({"input": paths, **settings})
+    with Bar(progress) as told:
+        return Packed(json.loads(_packhorse.append(os.fspath(place), given, how, told)))
+
+
 def convert(source: Path | Iterable[Path], out: Path, to: str, **settings: Any) -> Packed:
     """Packs datasets or files into another format: splits, classes, order and types stay. The same as `pack` of paths."""
     return pack(source, out, to, **settings)
