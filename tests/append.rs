@@ -123,7 +123,10 @@ fn new_shards_follow_the_old_ones_which_stay() {
     let new = manifest(&out);
     assert_eq!(new.shards[..old.shards.len()], old.shards[..]);
     assert_eq!(new.root_of_first(old.shards.len()), old.root);
-    assert_eq!((new.appended.len(), new.appended[0].after, new.appended[0].first), (1, old.root, old.shards.len() as u64));
+    assert_eq!(
+        (new.appended.len(), new.appended[0].after, new.appended[0].first),
+        (1, old.root, old.shards.len() as u64)
+    );
     assert_eq!((&new.classes, new.plan), (&old.classes, old.plan));
     assert_within(&old_tree, &tree(&out), of_shard);
     common::tree::assert_kept(&stamps, &out, "after the append");
@@ -205,8 +208,18 @@ fn tokens_take_more_with_the_tokenizer_that_they_have() {
     common::corpus::documents(&dir.path().join("other"), 30);
     std::fs::create_dir(&more).unwrap();
     std::fs::rename(dir.path().join("other/a.jsonl"), more.join("c.jsonl")).unwrap();
-    packhorse(&["pack", text(&first), "--to", "tokens", "--tokenizer", text(&tokenizer), "--append-eod", "--out", text(&out)])
-        .succeed();
+    packhorse(&[
+        "pack",
+        text(&first),
+        "--to",
+        "tokens",
+        "--tokenizer",
+        text(&tokenizer),
+        "--append-eod",
+        "--out",
+        text(&out),
+    ])
+    .succeed();
     let before = manifest(&out);
     std::fs::remove_file(&tokenizer).unwrap();
     packhorse(&["append", text(&out), text(&more)]).succeed();
@@ -231,7 +244,11 @@ fn what_contradicts_the_dataset_is_refused_and_changes_nothing() {
     refused(&corpus.append(&out, &["--split", "train=0.5,val=0.5"]).run(), CONFIG, &["has no splits"]);
     let absent = packhorse(&["append", text(&corpus.dir("nowhere")), text(&corpus.more)]).run();
     refused(&absent, CONFIG, &["no such file or folder"]);
-    refused(&packhorse(&["append", text(&corpus.first), text(&corpus.more)]).run(), CONFIG, &["is a folder without a dataset"]);
+    refused(
+        &packhorse(&["append", text(&corpus.first), text(&corpus.more)]).run(),
+        CONFIG,
+        &["is a folder without a dataset"],
+    );
 
     let zebra = corpus.more.join("zebra");
     std::fs::rename(corpus.more.join("cat"), &zebra).unwrap();
@@ -263,7 +280,10 @@ fn an_append_in_parts_is_no_part_of_the_dataset_before_it_is_sealed() {
     assert_eq!(verified(&out).code(), 0);
     let status = packhorse(&["status", text(&out), "--json"]).succeed();
     let status: serde_json::Value = serde_json::from_str(&status.printed).unwrap();
-    assert_eq!((&status["sealed"], &status["shards"], &status["appending"]["shards"]), (&true.into(), &9.into(), &5.into()));
+    assert_eq!(
+        (&status["sealed"], &status["shards"], &status["appending"]["shards"]),
+        (&true.into(), &9.into(), &5.into())
+    );
     assert_eq!(status["missing"].as_array().unwrap().len(), 0);
     refused(&packhorse(&["seal", text(&out)]).run(), DAMAGED, &["shards are missing"]);
     assert_eq!(manifest(&out), old);

@@ -160,7 +160,7 @@ fn inputs(block: &str) -> String {
     let mut commands = String::new();
     // One array of each made-up archive has a length of its own: two of them would need `--ragged`.
     for (name, made) in [
-        ("photos", "images --count 12"),
+        ("photos", "images --count 60"),
         ("my-photos", "images --count 12"),
         ("runs", "npz --count 1"),
         ("corpus", "text --count 1500"),
@@ -169,8 +169,18 @@ fn inputs(block: &str) -> String {
             commands += &format!("packhorse synth {made} --out {name}\n");
         }
     }
-    if block.contains("pack shards") || block.contains("view shards") {
-        commands += "packhorse synth images --count 12 --out photos\n\
+    // Keys come from names: these follow those of the first pictures.
+    for (name, last) in [("more-photos", 60), ("still-more", 72)] {
+        if block.contains(&format!(" {name}")) {
+            let made = last + 12;
+            commands +=
+                &format!("packhorse synth images --count {made} --out {name}\nrm -f {name}/*/0000{{00..{last}}}.jpg\n");
+        }
+    }
+    if ["pack", "view", "append"].iter().any(|verb| block.contains(&format!("{verb} shards")))
+        && !block.contains("pack photos")
+    {
+        commands += "packhorse synth images --count 60 --out photos\n\
                      packhorse pack photos --to webdataset --out shards --labels folders\n";
     }
     if block.contains(" others") || block.contains("'others") {
@@ -208,10 +218,11 @@ fn the_commands_of_readme_run() {
     let dir = tempfile::tempdir().unwrap();
     let bin = dir.path().join("bin");
     programs(&bin);
-    let page = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let pages = ["README.md", "docs/append.md"].map(|page| std::fs::read_to_string(root().join(page)).unwrap());
+    let shell = |page: &String| blocks(page).1.into_iter().filter(|(language, _)| language == "sh");
     let tokenizer = external::data().map(|data| std::fs::read(data.join("tokenizers/gpt2.json.zst")).unwrap());
     let mut datasets = 0;
-    for (number, (_, block)) in blocks(&page).1.into_iter().filter(|(language, _)| language == "sh").enumerate() {
+    for (number, (_, block)) in pages.iter().flat_map(shell).enumerate() {
         let work = dir.path().join(number.to_string());
         std::fs::create_dir(&work).unwrap();
         if block.contains("tokenizer.json") {

@@ -51,7 +51,9 @@ fn flags(path: &OsStr, program: &Command, command: &Command) -> Result<Vec<OsStr
             return Err(Error::config(message));
         }
         if key == "input" && command.get_name() == "append" {
-            return Err(Error::config("has the key input; of append, give INPUT on the command line, after the dataset"));
+            return Err(Error::config(
+                "has the key input; of append, give INPUT on the command line, after the dataset",
+            ));
         }
         push(&key, value, &mut flags)?;
     }

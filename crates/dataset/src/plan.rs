@@ -29,7 +29,8 @@ pub fn plan_name(number: usize) -> String {
 /// Whether a file name is that of a plan ([`plan_name`]).
 pub fn is_plan_name(name: &str) -> bool {
     let number = name.strip_prefix("plan-").and_then(|rest| rest.strip_suffix(".jsonl.zst"));
-    name == PLAN || number.and_then(|number| number.parse().ok()).is_some_and(|number| number > 0 && plan_name(number) == name)
+    name == PLAN
+        || number.and_then(|number| number.parse().ok()).is_some_and(|number| number > 0 && plan_name(number) == name)
 }
 
 /// The sink of a plan or dataset.

@@ -11,7 +11,7 @@ use crate::refuse_view::refuse_view;
 use crate::replace::{plan_folder, shard_names};
 use crate::stored_plan::{Stored, open_plans, publish, same};
 use packhorse_core::{Cancel, Code, Error, Kind, Registry, Result, Store};
-use packhorse_dataset::{Manifest, PlanEntry, PlanHeader, PlanReader, RECEIPT_SUFFIX, plan_name};
+use packhorse_dataset::{Digest, Manifest, PlanEntry, PlanHeader, PlanReader, RECEIPT_SUFFIX, plan_name};
 use packhorse_storage::Staging;
 use packhorse_transform::Transform;
 use std::collections::hash_map::RandomState;
@@ -48,9 +48,9 @@ impl Base {
             return Err(not_sealed(&**store, dir, "pack the first samples with `packhorse pack`"));
         };
         let mut plans = open_plans(&**store, dir)?;
-        let others = |plans: &[PlanReader]| manifest.plans().enumerate().find(|(i, digest)| plans.get(*i).is_none_or(|plan| plan.digest() != *digest));
-        if let Some((number, _)) = others(&plans) {
-            let message = "is not the plan that the manifest knows; `packhorse verify` shows what is damaged";
+        let is_other = |(i, digest): &(usize, Digest)| plans.get(*i).is_none_or(|plan| plan.digest() != *digest);
+        if let Some((number, _)) = manifest.plans().enumerate().find(is_other) {
+            let message = "is not the plan that the manifest knows; `packhorse verify` shows the damage";
             let path = dir.join(plan_name(number));
             return Err(Error::new(Kind::Incomplete, message).with_code(Code::ShardDamaged).in_input(path.display()));
         }
@@ -80,7 +80,9 @@ impl Base {
             return Err(Error::config(message).in_input(self.dir.display()));
         }
         if given.contains(&"name") && asked.name != header.name {
-            return Err(Error::config(format!("has the name {}; leave `name` out", header.name)).in_input(self.dir.display()));
+            return Err(
+                Error::config(format!("has the name {}; leave `name` out", header.name)).in_input(self.dir.display())
+            );
         }
         recipe.name.clone_from(&header.name);
         for (name, text) in &header.choices {
@@ -182,7 +184,9 @@ impl Base {
                 }
             }
         }
-        let same = |planned: &PlannedKey| suspects.iter().any(|old| old.key == planned.key && overlap(&old.rows, &planned.rows));
+        let same = |planned: &PlannedKey| {
+            suspects.iter().any(|old| old.key == planned.key && overlap(&old.rows, &planned.rows))
+        };
         let Some(twice) = plan.keys().find(same) else { return Ok(()) };
         let others = match suspects.len() {
             1 => String::new(),
@@ -206,9 +210,14 @@ impl Base {
                     drop_shards(store, &self.dir, &self.manifest, pending)?;
                 }
                 Err(e) => {
-                    let message = format!("holds finished shards of another append, which is not sealed: {}", e.message());
-                    let hint = "end that one with `packhorse pack plan` and `packhorse seal`, or drop it with `replace`";
-                    return Err(Error::config(message).with_code(Code::PlanDiffers).hint(hint).in_input(self.dir.display()));
+                    let message =
+                        format!("holds finished shards of another append, which is not sealed: {}", e.message());
+                    let hint =
+                        "end that one with `packhorse pack plan` and `packhorse seal`, or drop it with `replace`";
+                    return Err(Error::config(message)
+                        .with_code(Code::PlanDiffers)
+                        .hint(hint)
+                        .in_input(self.dir.display()));
                 }
             }
         }

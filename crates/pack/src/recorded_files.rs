@@ -151,7 +151,8 @@ pub fn sealed_manifest(store: &dyn Store, dir: &Path) -> Result<Option<Manifest>
 /// file of a dataset lies beside it.
 fn is_of_another(store: &dyn Store, dir: &Path) -> Result<bool> {
     const OURS: &[u8] = b"packhorse_";
-    let of_dataset = |name: &PathBuf| is_plan_name(&name.to_string_lossy()) || name.to_string_lossy().ends_with(RECEIPT_SUFFIX);
+    let of_dataset =
+        |name: &PathBuf| is_plan_name(&name.to_string_lossy()) || name.to_string_lossy().ends_with(RECEIPT_SUFFIX);
     // A web server lists no folder; then it is taken for damage.
     if !store.list(dir).is_ok_and(|names| !names.iter().any(of_dataset)) {
         return Ok(false);

@@ -44,7 +44,7 @@ pub(crate) fn repair_dataset(context: &PackContext<'_>, out: &Path, options: &Pa
     check_plan_files(context, out, before.as_ref())?;
     let mut plans = open_plans(&*context.store, out)?;
     if let Some(before) = &before {
-        // Shards that are being added are no part of the dataset yet.
+        // Shards that are being added do not belong to the dataset yet.
         plans.truncate(before.plans().count());
     }
     let recorded = before.iter().flat_map(|manifest| &manifest.shards).map(|s| (s.name.as_str(), s.receipt)).collect();
@@ -52,7 +52,8 @@ pub(crate) fn repair_dataset(context: &PackContext<'_>, out: &Path, options: &Pa
     let on_error = if before.is_some() { OnError::Skip } else { options.on_error };
     let (mut damages, mut report) = (Vec::new(), PackReport::default());
     for plan in &plans {
-        let found = DamageScan { context, out, plan, recorded: &recorded, found: Mutex::default() }.run(options.jobs)?;
+        let found =
+            DamageScan { context, out, plan, recorded: &recorded, found: Mutex::default() }.run(options.jobs)?;
         let redo: Redo =
             found.values().map(|damage| (damage.0.clone(), recorded.get(damage.0.as_str()).copied())).collect();
         damages.extend(found.into_values().map(|(_, damage)| damage));
@@ -60,8 +61,7 @@ pub(crate) fn repair_dataset(context: &PackContext<'_>, out: &Path, options: &Pa
             report.add(pack_again(context, out, plan, &PackOptions { on_error, ..*options }, &redo)?);
         }
     }
-    let manifest =
-        seal_plans(context.registry, context.transforms, &context.store, out, &plans, context.cancel)?;
+    let manifest = seal_plans(context.registry, context.transforms, &context.store, out, &plans, context.cancel)?;
     match before.filter(|before| before.root != manifest.root) {
         None => Ok(DatasetRepair { damages, report, manifest }),
         Some(before) => Err(Error::bug(format!("the root digest was {} and is {}", before.root, manifest.root))),

@@ -5,7 +5,9 @@ use crate::plan::Plan;
 use crate::refuse_view::refuse_view;
 use crate::request_error::as_output_error;
 use packhorse_core::{Code, Error, Kind, Outlet, Result, Store};
-use packhorse_dataset::{Digest, MANIFEST, PLAN, PlanHeader, PlanReader, RECEIPT_SUFFIX, Receipt, ShardFrame, plan_name};
+use packhorse_dataset::{
+    Digest, MANIFEST, PLAN, PlanHeader, PlanReader, RECEIPT_SUFFIX, Receipt, ShardFrame, plan_name,
+};
 use packhorse_storage::{Location, Stage, Staging};
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -22,15 +22,17 @@ pub struct Loader<D: Device, W: Work = SampleWork> {
     pub(crate) pipeline: Pipeline<D, W>,
 }
 
-/// Refuses a state of the dataset as it was before samples were added to it.
+/// Refuses a state from before samples were added to the dataset.
 fn refuse_older(state: &OrderState, dataset: &Dataset) -> Result<()> {
     let (then, now) = (state.samples, dataset.len());
     if then == 0 || then >= now || dataset.take(then)?.fingerprint() != state.dataset {
         return Ok(());
     }
     let message = format!("the state is of {then} samples, and {} were added to the dataset since", now - then);
-    let hint = format!("take({then}) of the dataset goes on with the samples that the state is of; without the state, a new \
-                        epoch has all samples");
+    let hint = format!(
+        "take({then}) of the dataset goes on with the samples that the state is of; without the state, a new \
+                        epoch has all samples"
+    );
     Err(Error::config(message).with_code(Code::StateDiffers).hint(hint))
 }
 

@@ -57,7 +57,8 @@ pub(super) fn status(context: &CommandContext<'_>, args: &Dir) -> Result<ExitCod
     }
     if let Some((shards, missing)) = &status.appending {
         let there = shards - missing.len() as u64;
-        let end = if missing.is_empty() { "seal it with: packhorse seal " } else { "fill it with: packhorse pack --plan " };
+        let end =
+            if missing.is_empty() { "seal it with: packhorse seal " } else { "fill it with: packhorse pack --plan " };
         text.push_str(&format!("  to be appended: {there} of {shards} shards; {end}{}\n", args.dir.display()));
     }
     let replacing = status.replacing.as_ref().map(|(shards, missing)| json!({"shards": shards, "missing": missing}));

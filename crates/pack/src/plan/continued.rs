@@ -57,7 +57,8 @@ impl Plan {
             let sample = self.listing.sample(item.sample as usize)?;
             let rows = sample.table().map(|_| item.from..item.from + u64::from(item.count));
             // Rows may have keys of their own, which are known when they are read.
-            let named = sample.table().is_some_and(|table| table.schema.column_with_name(packhorse_core::KEY).is_some());
+            let named =
+                sample.table().is_some_and(|table| table.schema.column_with_name(packhorse_core::KEY).is_some());
             let key = self.short.get(&item.sample).cloned().unwrap_or_else(|| sample.key());
             (!named).then_some(PlannedKey { key, rows })
         })
@@ -93,7 +94,10 @@ fn same_columns(base: &PlanHeader, new: &PlanHeader) -> Result<()> {
             return refused(format!("the field {} is {there} in the dataset and {new} in the new samples", field.name));
         }
         if own.nullable && !field.nullable {
-            return refused(format!("some of the new samples lack the field {}, which all of the dataset have", own.name));
+            return refused(format!(
+                "some of the new samples lack the field {}, which all of the dataset have",
+                own.name
+            ));
         }
     }
     let columns = |header: &PlanHeader| -> Vec<(String, String, u32)> {

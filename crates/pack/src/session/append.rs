@@ -62,7 +62,12 @@ impl Session {
         self.store.lock(dir)
     }
 
-    fn decide_append(&self, dir: &Path, recipe: &Recipe, tables: &KeptTables) -> Result<(Plan, Base, Transforms, Place)> {
+    fn decide_append(
+        &self,
+        dir: &Path,
+        recipe: &Recipe,
+        tables: &KeptTables,
+    ) -> Result<(Plan, Base, Transforms, Place)> {
         let base = Base::open(&self.store, dir)?;
         let recipe = base.recipe(recipe, &self.registry)?;
         let (mut plan, transforms) = self.decide(&recipe, Some(&base), tables)?;
