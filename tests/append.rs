@@ -1,6 +1,6 @@
 //! Samples added to a sealed dataset. `PACKHORSE_KILLS` is the number of kills at random moments (10 where it is not set).
 
-#![expect(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "what goes wrong here fails the test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong here fails the test")]
 
 #[expect(dead_code, reason = "every test takes a part of what they share")]
 mod common {
