@@ -73,9 +73,10 @@ fn warn_of_sizes(context: &CommandContext<'_>, recipe: &Recipe, manifest: &Manif
     if over > 0 {
         let better = (asked as f64 * (asked as f64 / largest as f64)) as u64;
         context.progress.event(&Event::Warning(&format!(
-            "{} larger than --shard-size {}, up to {}, since transforms and compression change sizes; --shard-size {} \
+            "{} {} larger than --shard-size {}, up to {}, since transforms and compression change sizes; --shard-size {} \
              keeps them below",
-            format!("{} {}", counted(over as u64, "shard"), if over == 1 { "is" } else { "are" }),
+            counted(over as u64, "shard"),
+            if over == 1 { "is" } else { "are" },
             show(asked),
             show(largest),
             show(better).replace(' ', "")
