@@ -6,7 +6,9 @@ use packhorse_storage::Location;
 use std::path::{Path, PathBuf};
 
 /// The arguments that are locations: their commands take URLs too.
-const LOCATIONS: [(&str, &str); 18] = [
+const LOCATIONS: [(&str, &str); 20] = [
+    ("append", "dir"),
+    ("append", "input"),
     ("cat", "path"),
     ("clean", "dir"),
     ("head", "path"),
@@ -109,6 +111,7 @@ mod tests {
             "seal s3://b/x",
             "status s3://b/x",
             "clean s3://b/x",
+            "append s3://b/x s3://b/y",
             "verify x s3://b/x",
             "repair s3://b/x",
             "ls s3://b/x.tar",
