@@ -3,7 +3,7 @@
 use crate::bench_args::Bench;
 use crate::cluster_args::{Kubernetes, Pbs, Slurm};
 use crate::examples::{
-    APPEND_EXAMPLES, INDEX_EXAMPLES, MERGE_EXAMPLES, ORDER_EXAMPLES, PACK_EXAMPLES, PLAN_EXAMPLES, REPAIR_EXAMPLES,
+    ADOPT_EXAMPLES, APPEND_EXAMPLES, INDEX_EXAMPLES, MERGE_EXAMPLES, ORDER_EXAMPLES, PACK_EXAMPLES, PLAN_EXAMPLES, REPAIR_EXAMPLES,
     SHORT_HELP, STAGE_EXAMPLES, VERIFY_EXAMPLES, VIEW_EXAMPLES,
 };
 use crate::exit;
@@ -76,6 +76,9 @@ pub(crate) enum Command {
     /// Write the indexes of other readers beside third-party WebDataset shards
     #[command(after_help = INDEX_EXAMPLES)]
     Index(Index),
+    /// Make a sealed dataset of third-party WebDataset shards where they are: write dataset.json beside them
+    #[command(after_help = ADOPT_EXAMPLES)]
+    Adopt(Adopt),
     /// Concatenate shards of tokens into one .bin and .idx pair
     #[command(after_help = MERGE_EXAMPLES)]
     Merge(Merge),
@@ -184,6 +187,20 @@ pub(crate) struct Index {
     /// Overwrite indexes that another program wrote or changed
     #[arg(long)]
     pub(crate) replace: bool,
+
+    #[command(flatten)]
+    pub(crate) threads: Threads,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct Adopt {
+    /// The tars of one folder: the folder, the tars, or patterns of them ('x-{000..127}.tar', '*.tar')
+    #[arg(value_name = "TARS", required = true, value_hint = ValueHint::AnyPath)]
+    pub(crate) shards: Vec<PathBuf>,
+
+    /// What becomes of a bad tar: fail, or skip to leave it out
+    #[arg(long, value_name = "HOW", default_value = "fail")]
+    pub(crate) on_error: OnError,
 
     #[command(flatten)]
     pub(crate) threads: Threads,

@@ -71,6 +71,15 @@ Examples:
 Only headers are read, and the tars stay as they are. What was found is kept in .packhorse-index beside them. Stopped, or
 more tars since? Run the same command again: only new and changed tars are read.";
 
+pub(crate) const ADOPT_EXAMPLES: &str = "\
+Examples:
+  packhorse adopt others
+  packhorse adopt 'others/train-{000..127}.tar'
+  packhorse verify others --full
+
+Every byte is read once; the tars stay as they are. Stopped or failed? Run the same command again: tars that were read are
+not read again.";
+
 pub(crate) const MERGE_EXAMPLES: &str = "\
 Examples:
   packhorse merge tokens --out data/corpus          data/corpus.bin and data/corpus.idx

@@ -56,6 +56,11 @@ impl Members {
         }
     }
 
+    /// Sets the checksums of all members, in their order.
+    pub fn set_checksums(&mut self, checksums: Vec<u32>) {
+        self.crc = checksums;
+    }
+
     /// The same with the offset of each sample's first header, and the end of the last sample: for shards of others,
     /// whose headers have any length.
     pub fn with_bounds(self, bounds: Vec<u64>) -> Self {

@@ -10,6 +10,7 @@ use crate::recorded_files::sealed_manifest;
 use crate::refuse_view::refuse_view;
 use crate::replace::{plan_folder, shard_names};
 use crate::stored_plan::{Stored, open_plans, publish, same};
+use crate::without_inputs::has_adopted;
 use packhorse_core::{Cancel, Code, Error, Kind, Registry, Result, Store};
 use packhorse_dataset::{Digest, Manifest, PlanEntry, PlanHeader, PlanReader, RECEIPT_SUFFIX, plan_name};
 use packhorse_storage::Staging;
@@ -48,6 +49,11 @@ impl Base {
             return Err(not_sealed(&**store, dir, "pack the first samples with `packhorse pack`"));
         };
         let mut plans = open_plans(&**store, dir)?;
+        if has_adopted(&plans) {
+            let error = Error::config("holds shards of others that were adopted, and samples are not added to those");
+            let hint = "pack the new samples into another folder, or these shards and the samples into a new one";
+            return Err(error.hint(hint).in_input(dir.display()));
+        }
         let is_other = |(i, digest): &(usize, Digest)| plans.get(*i).is_none_or(|plan| plan.digest() != *digest);
         if let Some((number, _)) = manifest.plans().enumerate().find(is_other) {
             let message = "is not the plan that the manifest knows; `packhorse verify` shows the damage";

@@ -14,6 +14,8 @@ use crate::named_shards::{NamedShard, NamedShards, ThirdParty};
 use crate::parallel_map::parallel_map;
 use crate::recorded_files::sealed_manifest;
 use crate::shard_packer::record;
+use crate::stored_plan::open_plan;
+use crate::without_inputs::is_adopted;
 use packhorse_core::{Code, Error, Event, FileStat, Indexer, Kind, Members, Options, Result, Sealed, ShardSummary};
 use packhorse_dataset::{Digest, FileRecord, INDEX_FOLDER, IndexedFiles, MANIFEST, RootDigest, SavedIndex};
 use packhorse_storage::{Published, Staging};
@@ -44,7 +46,8 @@ pub(crate) fn index(context: &ThirdParty<'_>, inputs: &[PathBuf], wanted: &str) 
     let found = NamedShards::find(context, inputs, &takes)?;
     let indexer = found.format.indexer(&options, context.limits)?;
     let folder = &found.folder;
-    if sealed_manifest(&**context.store, folder)?.is_some() {
+    let adopted = || open_plan(&**context.store, folder).is_ok_and(|plan| is_adopted(plan.header()));
+    if sealed_manifest(&**context.store, folder)?.is_some() && !adopted() {
         let error = Error::config("is a dataset of packhorse, whose indexes are written with it");
         return Err(error.hint("pack with `index`").in_input(folder.join(MANIFEST).display()));
     }

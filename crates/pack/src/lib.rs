@@ -4,6 +4,7 @@
 //! a plain value on either side. This crate owns threads, the plan and read-ahead. It knows formats only through the
 //! [`Registry`](packhorse_core::Registry), and knows neither a terminal nor a scheduler.
 
+mod adopt;
 mod append;
 mod block_buffer;
 mod block_reader;
@@ -45,7 +46,6 @@ mod pack_context;
 mod parallel_map;
 mod part;
 mod plan;
-mod program_samples;
 mod read_ahead;
 mod read_windows;
 mod recipe;
@@ -68,8 +68,10 @@ mod verify;
 mod verify_view;
 mod watch;
 mod watched_input;
+mod without_inputs;
 mod writer;
 
+pub use adopt::Adopted;
 pub use consumers::{Report, check_consumers};
 pub use damage::Damage;
 pub use head::{Preview, head};

@@ -13,8 +13,9 @@
 
 use crate::recorded_files::sealed_manifest;
 use crate::stored_plan::{Attempt, attempt, open_plans, read_receipt};
+use crate::without_inputs::has_adopted;
 use crate::{Plan, Stored};
-use packhorse_core::{Error, FileKind, Kind, Result, Store};
+use packhorse_core::{Code, Error, FileKind, Kind, Result, Store};
 use packhorse_dataset::{INDEX_SUFFIX, MANIFEST, Manifest, PLAN, RECEIPT_SUFFIX, plan_name};
 use packhorse_storage::{Location, Staging};
 use serde::{Deserialize, Serialize};
@@ -61,6 +62,7 @@ pub(crate) fn store_plan_over(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -
         return Err(error.hint("give `out` another prefix").in_input(out.display()));
     }
     finish_replacing(store, out)?;
+    refuse_adopted(&**store, out)?;
     let place = Staging::replacing(out);
     match attempt(store, out, plan)? {
         Attempt::Stored(stored) => {
@@ -87,6 +89,17 @@ pub(crate) fn plan_folder(store: &Arc<dyn Store>, out: &Path) -> Result<PathBuf>
     finish_replacing(store, out)?;
     let place = Staging::replacing(out);
     Ok(if is_replacing(&**store, out)? { place } else { out.to_owned() })
+}
+
+/// Refuses to replace adopted shards, which are not packhorse's to remove.
+pub(crate) fn refuse_adopted(store: &dyn Store, out: &Path) -> Result<()> {
+    match open_plans(store, out).is_ok_and(|plans| has_adopted(&plans)) {
+        true => {
+            let error = Error::config("holds shards of others that were adopted, and they are not replaced");
+            Err(error.with_code(Code::OutputExists).hint("give `out` another folder").in_input(out.display()))
+        }
+        false => Ok(()),
+    }
 }
 
 /// Whether a replacement of the dataset in `out` is under way.

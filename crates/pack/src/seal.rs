@@ -6,6 +6,7 @@ use crate::recorded_files::sealed_manifest;
 use crate::replace::{exchange, plan_folder};
 use crate::shard_packer::{KEYS_OF_ROWS, record};
 use crate::stored_plan::{open_plans, valid_receipts};
+use crate::without_inputs::has_adopted;
 use packhorse_core::{
     Cancel, Code, Error, Kind, Limits, Members, Registry, Result, SchemaRef, Sealed, ShardSummary, Store, counted,
 };
@@ -154,7 +155,9 @@ fn publish(
         manifest.files.push(plan_record(&**store, out, number)?);
     }
     manifest.files.extend(header.files.iter().cloned());
-    manifest.files.extend(companions(registry, &**store, &staging, header, receipts, &manifest)?);
+    if !has_adopted(plans) {
+        manifest.files.extend(companions(registry, &**store, &staging, header, receipts, &manifest)?);
+    }
     manifest.files.push(skipped(&staging, plans, receipts)?);
     staging.document(MANIFEST, &manifest.encode()?)?;
     Ok(manifest)
@@ -283,7 +286,7 @@ fn check_keys(
 ) -> Result<()> {
     let indexed = |receipt: &Receipt| receipt.files.iter().any(|file| file.name.ends_with(INDEX_SUFFIX));
     let of_rows = |receipt: &Receipt| receipt.notes.get(KEYS_OF_ROWS.0).is_some_and(|note| note == KEYS_OF_ROWS.1);
-    if plans.len() < 2 && !receipts.iter().any(of_rows) {
+    if plans.len() < 2 && !has_adopted(plans) && !receipts.iter().any(of_rows) {
         return Ok(());
     }
     let members = |i: usize| match receipts.get(i).is_some_and(indexed) {
@@ -303,6 +306,9 @@ fn check_keys(
     let last: usize = plans.iter().rev().skip(1).map(|plan| plan.shards().len()).sum();
     let advice = match plans.len() > 1 && double.shards.1 >= last {
         true => "append samples with other keys, with `replace`, which drops those that were to be appended",
+        false if has_adopted(plans) => {
+            "leave a shard out, or pack the samples of one key into one sample with `packhorse pack`"
+        }
         false => {
             "give the rows different keys (white space and dots are written as %20 and %2E), and pack into a new folder"
         }

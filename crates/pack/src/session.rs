@@ -3,6 +3,7 @@
 
 mod append;
 
+use crate::adopt::{Adopted, adopt};
 use crate::append::Base;
 use crate::index::{Indexed, index};
 use crate::kept_tables::KeptTables;
@@ -342,6 +343,20 @@ impl Session {
     pub fn index<P: AsRef<Path>>(&self, shards: impl IntoIterator<Item = P>, wanted: &str) -> Result<Indexed> {
         let shards: Vec<PathBuf> = shards.into_iter().map(|path| path.as_ref().to_owned()).collect();
         index(&self.third_party(), &shards, wanted)
+    }
+
+    /// Makes a sealed dataset of third-party shards in the folder where they are. They are read once, and are neither changed
+    /// nor copied: `dataset.json`, the plan, and the member index and receipt of each shard are written beside them.
+    /// `shards` are named as for [`Session::index`], and must lie in one folder.
+    ///
+    /// Shards are read in parallel. After an interruption the same call resumes; shards that were read are not read again unless
+    /// they changed. A damaged shard can't be packed again: [`Session::repair`] says so.
+    ///
+    /// Errors: `Content` or `Unsupported` for a bad shard, unless [`Session::on_error`] leaves it out; `Content` for two samples
+    /// of one key; `Config` for a folder that holds a dataset, and for shards in several folders.
+    pub fn adopt<P: AsRef<Path>>(&self, shards: impl IntoIterator<Item = P>) -> Result<Adopted> {
+        let shards: Vec<PathBuf> = shards.into_iter().map(|path| path.as_ref().to_owned()).collect();
+        adopt(&self.third_party(), &shards)
     }
 
     /// Packs the damaged shards of the dataset in `dir` again from its inputs, and seals it.

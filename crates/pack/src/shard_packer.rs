@@ -3,9 +3,9 @@
 use crate::block_reader::BlockReader;
 use crate::feed::Feed;
 use crate::ordered_transformer::OrderedTransformer;
-use crate::program_samples::{gone_samples, is_of_program};
 use crate::read_ahead::{ReadAhead, ReadAheadItem};
 use crate::sample_block::{SampleBlock, add_counts};
+use crate::without_inputs::{gone_samples, lacks_inputs};
 use packhorse_core::{
     ByteBudget, Cancel, Error, Event, Kind, Observer, Result, SchemaRef, ShardSummary, ShardWriter, Sink,
 };
@@ -56,10 +56,10 @@ pub(crate) struct ShardPacker<'a> {
 impl ShardPacker<'_> {
     /// Fills `shard` and publishes it; the receipt comes last. `told`: what earlier attempts said of it.
     ///
-    /// Errors: `Incomplete` if the samples came from a program.
+    /// Errors: `Incomplete` if the plan has no inputs.
     pub(crate) fn fill(&self, shard: &ShardFrame, feed: &Feed, told: &mut Told) -> Result<Receipt> {
-        if is_of_program(self.plan.header()) {
-            return Err(gone_samples(&shard.name));
+        if lacks_inputs(self.plan.header()) {
+            return Err(gone_samples(self.plan.header(), &shard.name));
         }
         let mut stage = self.staging.stage(&shard.name)?;
         let (summary, skipped) = {

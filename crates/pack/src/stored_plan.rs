@@ -4,6 +4,7 @@ use crate::parallel_map::parallel_map;
 use crate::plan::Plan;
 use crate::refuse_view::refuse_view;
 use crate::request_error::as_output_error;
+use crate::without_inputs::is_adopted;
 use packhorse_core::{Code, Error, Kind, Outlet, Result, Store};
 use packhorse_dataset::{
     Digest, MANIFEST, PLAN, PlanHeader, PlanReader, RECEIPT_SUFFIX, Receipt, ShardFrame, plan_name,
@@ -42,7 +43,7 @@ pub(crate) fn attempt(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result
         Ok(old) => match same(&old, plan.header(), digest, stamps) {
             Ok(()) => return Ok(Attempt::Stored(Stored::Resumed)),
             // A plan without finished shards is replaced: most often a failed first attempt.
-            Err(_) if !has_begun(&**store, out)? => {}
+            Err(_) if !has_begun(&**store, out)? && !is_adopted(old.header()) => {}
             Err(e) => return Ok(Attempt::Other(e.in_input(out.display()))),
         },
     }

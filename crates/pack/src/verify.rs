@@ -6,9 +6,9 @@ use crate::digest_file::digest_file;
 use crate::duplicate_keys::duplicate_key_damages;
 use crate::input_format::{NameRules, container, main_file, open};
 use crate::not_sealed::not_sealed;
-use crate::program_samples::is_of_program;
 use crate::stored_plan::{open_plans, read_receipt};
 use crate::verify_view::verify_view;
+use crate::without_inputs::{has_adopted, lacks_inputs};
 use packhorse_core::{
     Cancel, Error, Event, FileKind, Kind, Limits, Members, Observer, Options, Registry, Result, Store, counted,
     split_name,
@@ -48,7 +48,7 @@ pub struct Verification {
     /// All damage, sorted.
     pub damages: Vec<Damage>,
     /// Whether [`Session::repair`](crate::Session::repair) may mend some of the damage: the plan exists, and its samples did not come
-    /// from a program.
+    /// from a program, nor were its shards adopted.
     pub repairable: bool,
     /// For a staged part of a dataset: which dataset.
     pub part_of: Option<PartOf>,
@@ -98,11 +98,14 @@ pub(crate) fn verify(
         }
     };
     let check = Verifier { registry, store, out, depth, observer, cancel, found: Mutex::default() };
-    check.strangers(&manifest)?;
+    // Beside adopted shards their owners keep what they like.
+    if !open_plans(store, out).is_ok_and(|plans| has_adopted(&plans)) {
+        check.strangers(&manifest)?;
+    }
     let strangers = check.found.lock().unwrap_or_else(PoisonError::into_inner).damages.len();
     check.run(&manifest, jobs)?;
     let wrong = check.found.lock().unwrap_or_else(PoisonError::into_inner).damages.len();
-    let gone = || open_plans(store, out).is_ok_and(|plans| plans.iter().all(|plan| is_of_program(plan.header())));
+    let gone = || open_plans(store, out).is_ok_and(|plans| plans.iter().all(|plan| lacks_inputs(plan.header())));
     let repairable = planned && wrong > strangers && !gone();
     if depth == Depth::Full {
         // An unreadable index is already reported.
@@ -257,15 +260,26 @@ impl Verifier<'_> {
         }
         let members = receipt.files.iter().find(|f| f.name.ends_with(INDEX_SUFFIX)).and_then(|f| self.members(&f.name));
         let input = self.store.open(&self.out.join(&shard.file))?;
-        let pass = DataPass::new(&shard.file, members.as_ref());
-        let (digest, damages) = pass.run(&*input, &mut |bytes| self.read(bytes))?;
-        damages.into_iter().for_each(|damage| self.add(damage));
+        let pass = DataPass::new(members.as_ref());
+        let (digest, found) = pass.run(&*input, &mut |bytes| self.read(bytes))?;
+        if let Some(members) = &members {
+            self.checksums(&shard.file, members, &found);
+        }
         if digest != shard.blake3 {
             self.add(damage(&shard.file, None, "its bytes do not have the recorded digest"));
         }
         match &members {
             Some(members) => self.parse(shard, members),
             None => self.rows(shard),
+        }
+    }
+
+    /// Compares the checksums of the members with those found, as far as these go.
+    fn checksums(&self, file: &str, members: &Members, found: &[u32]) {
+        let recorded = members.iter().flat_map(|(key, list)| list.map(move |member| (key, member)));
+        for ((key, member), _) in recorded.zip(found).filter(|((_, member), crc)| member.crc32c != **crc) {
+            let problem = "its bytes do not have the recorded checksum";
+            self.add(damage(file, Some(format!("{key}.{}", member.field)), problem));
         }
     }
 
@@ -313,8 +327,10 @@ impl Verifier<'_> {
         let mut expected = members.iter().flat_map(|(key, list)| list.map(move |m| (key, m)));
         let mut n = 0u64;
         let listed = source.list(&*input, &mut |entry| {
+            // Shards of others may have members that are no fields.
+            let Ok(name) = split_name(entry.name) else { return Ok(()) };
             n += 1;
-            let found = split_name(entry.name).ok().zip(entry.extent.ok());
+            let found = Some(name).zip(entry.extent.ok());
             let same = expected.next().zip(found).is_some_and(|((key, m), (name, extent))| {
                 (key, m.field, m.offset, m.len) == (name.key.as_str(), name.field.as_str(), extent.offset, extent.len)
             });

@@ -1,5 +1,6 @@
 //! The commands: flags in, a call of the library, a result out.
 
+mod adopt;
 mod append;
 mod bench;
 mod cluster;
@@ -86,6 +87,7 @@ pub(crate) fn run(registry: &Registry, args: Args) -> Result<ExitCode> {
         Command::Status(args) => inspect::status(&context, &args.dir),
         Command::Clean(args) => pack::clean(&context, &args),
         Command::Verify(args) => verify::run(&context, &args),
+        Command::Adopt(args) => adopt::run(&context, &args),
         Command::Index(args) => index::run(&context, &args),
         Command::Merge(args) => merge::merge(&context, &args),
         Command::Order(args) => order::run(&context, &args),

@@ -1,7 +1,7 @@
 //! The folder that the dataset goes to.
 
 use crate::refuse_view::refuse_view;
-use crate::replace::finish_replacing;
+use crate::replace::{finish_replacing, refuse_adopted};
 use crate::request_error::as_output_error;
 use packhorse_core::{Code, Error, Result, Store};
 use packhorse_dataset::{MANIFEST, PLAN};
@@ -31,6 +31,9 @@ impl Destination {
         drop(Staging::open(store.clone(), out).map_err(named)?);
         let lock = store.lock(out)?;
         finish_replacing(store, out)?;
+        if replaces {
+            refuse_adopted(&**store, out)?;
+        }
         let dir = free(&**store, out, replaces).map_err(named)?;
         Ok(Self { out: out.to_owned(), dir, replaces, _lock: lock })
     }

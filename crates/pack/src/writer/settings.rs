@@ -5,7 +5,7 @@ use crate::conversion::Conversion;
 use crate::kept_tables::KeptTables;
 use crate::pack_context::PackContext;
 use crate::plan::{LABEL, check_name, encoded};
-use crate::program_samples::note_program;
+use crate::without_inputs::note_program;
 use crate::{Labels, Recipe, steps};
 use packhorse_core::{CLASSES, Code, DataType, Error, Field, FieldType, KEY, Kind, Result, Schema, SchemaRef, Sink};
 use packhorse_dataset::{FieldRecord, PlanHeader, SinkRecord};
