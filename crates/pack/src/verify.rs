@@ -327,7 +327,7 @@ impl Verifier<'_> {
         let mut expected = members.iter().flat_map(|(key, list)| list.map(move |m| (key, m)));
         let mut n = 0u64;
         let listed = source.list(&*input, &mut |entry| {
-            // Shards of others may have members that are no fields.
+            // Shards of others may have members that hold no field.
             let Ok(name) = split_name(entry.name) else { return Ok(()) };
             n += 1;
             let found = Some(name).zip(entry.extent.ok());
