@@ -75,6 +75,9 @@ struct ShardHead {
     fields: BTreeMap<String, u64>,
 }
 
+/// A shard that is adopted.
+type Taken<'n> = (&'n NamedShard, ShardHead);
+
 struct AdoptJob<'a> {
     context: &'a ThirdParty<'a>,
     source: &'a dyn Source,
@@ -125,7 +128,7 @@ impl AdoptJob<'_> {
     }
 
     /// The shards to adopt, with what their headers tell, and those that are left out.
-    fn heads<'n>(&self, found: &'n NamedShards<'_>) -> Result<(Vec<(&'n NamedShard, ShardHead)>, Vec<SkipRecord>)> {
+    fn heads<'n>(&self, found: &'n NamedShards<'_>) -> Result<(Vec<Taken<'n>>, Vec<SkipRecord>)> {
         let skipped = Mutex::new(BTreeMap::new());
         let heads = parallel_map(&found.shards, self.context.jobs, &|shard| {
             self.context.cancel.check()?;
@@ -210,7 +213,7 @@ impl AdoptJob<'_> {
         &self,
         staging: &Staging,
         found: &NamedShards<'_>,
-        taken: &[(&NamedShard, ShardHead)],
+        taken: &[Taken<'_>],
         skipped: &[SkipRecord],
     ) -> Result<PlanReader> {
         let store = &**self.context.store;
@@ -231,7 +234,7 @@ impl AdoptJob<'_> {
         open_plan(store, self.folder)
     }
 
-    fn header(&self, found: &NamedShards<'_>, taken: &[(&NamedShard, ShardHead)]) -> PlanHeader {
+    fn header(&self, found: &NamedShards<'_>, taken: &[Taken<'_>]) -> PlanHeader {
         let samples: u64 = taken.iter().map(|(_, head)| head.samples).sum();
         let mut fields = BTreeMap::<&str, u64>::new();
         for (field, count) in taken.iter().flat_map(|(_, head)| &head.fields) {
@@ -305,7 +308,7 @@ impl AdoptJob<'_> {
     }
 
     /// Removes what was written beside shards that are not a dataset. Files that can't be removed stay: an unsealed dataset.
-    fn withdraw(&self, taken: &[(&NamedShard, ShardHead)]) {
+    fn withdraw(&self, taken: &[Taken<'_>]) {
         let own = taken.iter().flat_map(|(s, _)| [RECEIPT_SUFFIX, INDEX_SUFFIX].map(|end| format!("{}{end}", s.name)));
         for name in own.chain([PLAN.to_owned()]) {
             let _ = self.context.store.remove(&self.folder.join(name));
