@@ -151,6 +151,8 @@ fn a_flipped_bit_is_found_and_can_not_be_repaired() {
     let replace = ["--to", "webdataset", "--out", text(&others), "--replace"];
     let before = stamps(&others);
     refused(packhorse(&[&["pack", text(&images(30))], &replace[..]].concat()), 2, &["adopted", "not replaced"]);
+    let more = images(30);
+    refused(packhorse(&["append", text(&others), text(&more)]), 2, &["adopted", "another folder"]);
     assert_eq!(stamps(&others), before);
 }
 
