@@ -252,7 +252,8 @@ pub(crate) fn valid_receipt(
 /// The receipts of all complete shards of the plan in `out`, in order; `None` for other shards.
 pub(crate) fn valid_receipts(store: &dyn Store, out: &Path, plan: &PlanReader) -> Result<Vec<Option<Receipt>>> {
     if Location::url(out).is_none() {
-        return plan.shards().iter().map(|shard| valid_receipt(store, out, plan.digest(), shard)).collect();
+        let each = |shard: &ShardFrame| valid_receipt(store, out, plan.digest(), shard);
+        return parallel_map(plan.shards(), threads(plan.shards().len()), &each);
     }
     // Names and lengths in few requests; receipts many at a time.
     let entries = store.entries(out)?;
@@ -270,6 +271,11 @@ pub(crate) fn valid_receipts(store: &dyn Store, out: &Path, plan: &PlanReader) -
 
 /// Receipts of an object store that are read at once.
 const REQUESTS: usize = 32;
+
+/// How many threads look at the documents of so many shards. On a parallel file system each look waits for a server.
+pub(crate) fn threads(shards: usize) -> usize {
+    (shards / 64).clamp(1, REQUESTS)
+}
 
 fn valid(
     store: &dyn Store,

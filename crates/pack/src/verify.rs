@@ -6,7 +6,7 @@ use crate::digest_file::digest_file;
 use crate::duplicate_keys::duplicate_key_damages;
 use crate::input_format::{NameRules, container, main_file, open};
 use crate::not_sealed::not_sealed;
-use crate::stored_plan::{open_plans, read_receipt};
+use crate::stored_plan::{open_plans, read_receipt, threads};
 use crate::verify_view::verify_view;
 use crate::without_inputs::{has_adopted, lacks_inputs};
 use packhorse_core::{
@@ -139,7 +139,7 @@ pub(crate) fn quick(registry: &Registry, store: &dyn Store, out: &Path, manifest
     let cancel = Cancel::default();
     let check =
         Verifier { registry, store, out, depth: Depth::Quick, observer: &(), cancel: &cancel, found: Mutex::default() };
-    check.run(manifest, 1)?;
+    check.run(manifest, threads(manifest.shards.len()))?;
     let mut damages = check.found.into_inner().unwrap_or_else(PoisonError::into_inner).damages;
     damages.sort();
     Ok(damages)
