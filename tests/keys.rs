@@ -196,7 +196,7 @@ fn pictures_that_fall_into_one_sample_are_warned_of_and_those_that_belong_there_
         ran.stderr.lines().find(|line| line.contains("several pictures")).map(str::to_owned)
     };
     let line = warned(&["2024.05.01.jpg", "2024.05.02.jpg", "2024.05.03.jpg"]).unwrap();
-    for part in ["1 samples", "2024 holds 05.01.jpg and 05.02.jpg", "--key-ends last-dot"] {
+    for part in ["1 sample holds", "2024 holds 05.01.jpg and 05.02.jpg", "--key-ends last-dot"] {
         assert!(line.contains(part), "{part} is not in {line}");
     }
     assert!(warned(&["a.one.png", "a.two.png", "b.three.png", "b.four.png", "c.png"]).is_some());
