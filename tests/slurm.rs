@@ -210,7 +210,8 @@ fn requeued_tasks(work: &Work, cluster: &Cluster) {
     }
     work.assert_whole(&out, "an array with requeued tasks");
     let said = cluster.log(&format!("slurm-{seal}.out"));
-    let root = said.split("root ").nth(1).unwrap_or_else(|| panic!("{said}")).trim();
+    let root =
+        said.split("root digest ").nth(1).and_then(|rest| rest.lines().next()).unwrap_or_else(|| panic!("{said}"));
     let manifest = std::fs::read_to_string(work.dir("undisturbed/dataset.json")).unwrap();
     assert!(manifest.contains(&format!("\"root\": \"{root}\"")), "{said}");
 }

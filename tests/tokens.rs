@@ -158,8 +158,9 @@ fn shards_become_one_pair() {
     let idx = all.with_extension("idx");
     packhorse(&["verify", text(&idx), "--vocabulary", "257", "--eod-id", "256"]).succeed();
     assert_eq!(packhorse(&["verify", text(&idx), "--vocabulary", "256"]).run().code(), 3);
-    // An existing pair is never overwritten.
-    let again = packhorse(&["merge", text(&out), "--out", text(&all)]).run();
+    // The pair of other shards is never overwritten.
+    let first = out.join("shard-000000.idx");
+    let again = packhorse(&["merge", text(&first), "--out", text(&all)]).run();
     assert!(again.code() == 2 && again.said.contains("already exists"), "{again:?}");
     // The order of training over it, as files that numpy loads.
     let cache = corpus.dir("cache");

@@ -199,8 +199,12 @@ fn receipts(store: &dyn Store, out: &Path, plans: &[PlanReader]) -> Result<Vec<R
 ///
 /// Errors: `Incomplete` for a plan or a receipt other than the one recorded.
 fn check_old(store: &dyn Store, out: &Path, plans: &[PlanReader], receipts: &[Receipt]) -> Result<()> {
-    // A damaged manifest is written again.
-    let Some(old) = sealed_manifest(store, out).ok().flatten() else { return Ok(()) };
+    let old = match sealed_manifest(store, out) {
+        // A damaged manifest is written again.
+        Err(e) if e.kind() == Kind::Incomplete => None,
+        old => old?,
+    };
+    let Some(old) = old else { return Ok(()) };
     let damaged = |name: String, what: &str| {
         let hint = "the dataset is damaged; `packhorse verify full` shows where, `packhorse repair` mends it";
         Error::new(Kind::Incomplete, what).with_code(Code::ShardDamaged).hint(hint).in_input(out.join(name).display())
