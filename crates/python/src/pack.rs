@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::watch::{Totals, watched};
 use packhorse::core::{Cancel, Error, Kind};
-use packhorse::pack::{Depth, Setting};
+use packhorse::pack::{Depth, Packed, Setting};
 use packhorse::{Recipe, Session};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
