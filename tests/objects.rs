@@ -332,7 +332,17 @@ fn damage_in_a_bucket_is_found_and_repaired() {
             found.code() == 6 && found.said.contains("3 findings") && found.said.contains("shard-000001.tar"),
             "{found:?}"
         );
-        assert_eq!(run(server, &["repair", text(out)]).code(), 0);
+        let repaired = run(server, &["repair", text(out), "--json"]);
+        assert!(
+            repaired.code() == 0 && repaired.printed.contains("\".quarantine/1/shard-000001.tar\""),
+            "{repaired:?}"
+        );
+        let kept = Store::open(&stores, &out.join(".quarantine/1/shard-000001.tar")).unwrap();
+        assert!(kept.read_all(1 << 30).unwrap() == bytes);
+        let verified = run(server, &["verify", text(out), "--json"]);
+        assert!(verified.code() == 0 && verified.printed.contains("\"quarantined\": 1"), "{verified:?}");
+        let cleaned = run(server, &["clean", "--quarantine", text(out)]);
+        assert!(cleaned.code() == 0 || server.unfinished().is_none(), "{cleaned:?}");
         assert_equal(&work.whole, &objects(server, out), "after repair");
     });
 }

@@ -12,7 +12,7 @@ mod common {
 }
 
 use common::process::{Ended, Program, packhorse};
-use common::tree::{committed, tree};
+use common::tree::{Tree, assert_equal, committed, tree};
 use common::work::{Work, text};
 use std::path::{Path, PathBuf};
 
@@ -27,6 +27,33 @@ fn sealed(work: &Work) -> PathBuf {
 
 fn run(words: &[&str]) -> Ended {
     packhorse(words).run()
+}
+
+/// Repairs the dataset: what was damaged lies in quarantine, each file with a reason, until it is removed on request.
+#[track_caller]
+fn mend(work: &Work, out: &Path) -> serde_json::Value {
+    let damaged: Tree = tree(out).into_iter().filter(|(name, digest)| work.whole.get(name) != Some(digest)).collect();
+    let repaired = packhorse(&["repair", text(out), "--json"]).succeed().printed;
+    let repaired: serde_json::Value = serde_json::from_str(&repaired).unwrap();
+    let kept: Vec<String> = damaged.keys().map(|name| format!(".quarantine/1/{name}")).collect();
+    assert_eq!(repaired["quarantined"], serde_json::json!(kept));
+    let mut now = tree(out);
+    for (name, digest) in &damaged {
+        assert_eq!(now.get(&format!(".quarantine/1/{name}")), Some(digest), "{name} is not kept");
+        let reason = std::fs::read_to_string(out.join(format!(".quarantine/1/{name}.reason.json"))).unwrap();
+        let reason: serde_json::Value = serde_json::from_str(&reason).unwrap();
+        assert!(reason["file"] == **name && !reason["problem"].as_str().unwrap().is_empty(), "{reason}");
+    }
+    now.retain(|name, _| !name.starts_with(".quarantine/"));
+    assert_equal(&work.whole, &now, "repaired");
+    let files = damaged.len() as u64;
+    for (words, field) in [(["verify"], "quarantined"), (["status"], "quarantined"), (["clean"], "quarantined")] {
+        let said = packhorse(&[&words[..], &[text(out), "--json"]].concat()).succeed().printed;
+        let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+        assert_eq!(said[field], files, "{words:?}: {said}");
+    }
+    packhorse(&["clean", "--quarantine", text(out)]).succeed();
+    repaired
 }
 
 fn flip(path: &Path) {
@@ -71,9 +98,8 @@ fn what_verify_names_is_packed_again_to_the_same_bytes() {
         let found: serde_json::Value = serde_json::from_str(&found.printed).unwrap();
         assert_eq!(found["repairable"], true, "{what}: {found}");
         let kept = committed_of_whole(&work, &out);
-        let repaired = packhorse(&["repair", text(&out), "--json"]).succeed().printed;
+        let repaired = mend(&work, &out);
         work.assert_whole(&out, what);
-        let repaired: serde_json::Value = serde_json::from_str(&repaired).unwrap();
         let again = repaired["packed"].as_u64().unwrap();
         assert!(again <= 2 && (again > 0) != ["manifest", "companions"].contains(&what), "{what}: {repaired}");
         let now = committed(&out);
@@ -179,7 +205,7 @@ fn tokens_are_mended_and_a_plan_or_a_tokenizer_that_is_damaged_is_named() {
     let out = sealed(&work);
     flip(&out.join("shard-000001.bin"));
     flip(&out.join("shard-000000.documents.parquet"));
-    packhorse(&["repair", text(&out)]).succeed();
+    mend(&work, &out);
     work.assert_whole(&out, "tokens");
     for name in ["plan.jsonl.zst", "tokenizer.json"] {
         let good = std::fs::read(out.join(name)).unwrap();
@@ -188,7 +214,7 @@ fn tokens_are_mended_and_a_plan_or_a_tokenizer_that_is_damaged_is_named() {
         let refused = run(&["repair", text(&out)]);
         assert!(refused.code() == DAMAGED && refused.said.contains(name), "{name}: {refused:?}");
         std::fs::write(out.join(name), good).unwrap();
-        packhorse(&["repair", text(&out)]).succeed();
+        mend(&work, &out);
         work.assert_whole(&out, name);
     }
     let refused = run(&["repair", text(&out), "--out", text(&work.dir("x"))]);
@@ -203,6 +229,37 @@ fn a_receipt_with_other_bytes_of_the_same_meaning_is_written_again() {
     let text_of = std::fs::read_to_string(&receipt).unwrap();
     std::fs::write(&receipt, text_of.replacen('\n', "\t", 1)).unwrap();
     assert_eq!(run(&["verify", "--full", text(&out)]).code(), DAMAGED);
-    packhorse(&["repair", text(&out)]).succeed();
+    mend(&work, &out);
     work.assert_whole(&out, "a receipt");
+}
+
+#[test]
+fn each_repair_has_a_quarantine_of_its_own_and_people_are_told() {
+    let work = Work::new(40, 8);
+    let out = sealed(&work);
+    let shard = out.join("shard-000001.tar");
+    for repair in ["1", "2"] {
+        flip(&shard);
+        let said = Program(without_quiet(&["repair", text(&out)])).succeed().printed;
+        let kept = out.join(".quarantine").join(repair).join("shard-000001.tar");
+        assert!(kept.is_file() && said.contains(text(&kept)) && said.contains("clean --quarantine"), "{said}");
+    }
+    // A link is moved, and what it points to stays.
+    let elsewhere = work.dir("elsewhere.tar");
+    std::fs::rename(&shard, &elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, &shard).unwrap();
+    packhorse(&["repair", text(&out)]).succeed();
+    assert!(out.join(".quarantine/3/shard-000001.tar").is_symlink() && elsewhere.is_file());
+    // Nothing is wrong: nothing is kept.
+    packhorse(&["repair", text(&out)]).succeed();
+    assert!(!out.join(".quarantine/4").exists());
+    for verb in ["status", "verify"] {
+        let said = Program(without_quiet(&[verb, text(&out)])).succeed().printed;
+        assert!(said.contains("3 damaged files") && said.contains("clean --quarantine"), "{said}");
+    }
+    let cleaned = Program(without_quiet(&["clean", text(&out)])).succeed().printed;
+    assert!(cleaned.contains("3 damaged files") && shard.is_file(), "{cleaned}");
+    packhorse(&["clean", text(&out), "--quarantine"]).succeed();
+    work.assert_whole(&out, "cleaned");
+    assert!(elsewhere.is_file());
 }

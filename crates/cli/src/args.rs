@@ -69,7 +69,7 @@ pub(crate) enum Command {
     /// Show the progress of a dataset
     Status(StatusFlags),
     /// Remove what interrupted jobs left in a folder: staged files, and unfinished uploads to an object store
-    Clean(Dir),
+    Clean(Clean),
     /// Check that a dataset is complete, with --full every byte; or what other readers would fail on in any shards
     #[command(after_help = VERIFY_EXAMPLES)]
     Verify(Verify),
@@ -85,7 +85,7 @@ pub(crate) enum Command {
     /// Write the training order of tokens: the index files of Megatron's cache, or bins of whole documents
     #[command(after_help = ORDER_EXAMPLES)]
     Order(Order),
-    /// Repack the damaged shards of a dataset from its inputs; or repair a damaged token index
+    /// Repack the damaged shards of a dataset from its inputs, and keep the damaged files in DIR/.quarantine; or repair a damaged token index
     #[command(after_help = REPAIR_EXAMPLES)]
     Repair(Repair),
     /// Copy a dataset, or a part of its shards, to a local disk or to memory
@@ -136,6 +136,16 @@ pub(crate) struct Dir {
     /// The dataset's folder or URL (s3://…)
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) dir: PathBuf,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct Clean {
+    #[command(flatten)]
+    pub(crate) dir: Dir,
+
+    /// Also remove the damaged files that repairs replaced and kept in DIR/.quarantine
+    #[arg(long)]
+    pub(crate) quarantine: bool,
 }
 
 #[derive(ClapArgs)]

@@ -98,6 +98,7 @@ pub(crate) const REPAIR_EXAMPLES: &str = "\
 Examples:
   packhorse verify shards --full
   packhorse repair shards                           packs damaged shards again; the digest stays
+  packhorse clean --quarantine shards               removes the damaged files that repair kept
   packhorse verify corpus.idx
   packhorse repair corpus.idx --out fixed           writes fixed.idx, for the same .bin";
 

@@ -9,7 +9,7 @@ use crate::plan::{Plan, PlanOptions, PlannedKey};
 use crate::recorded_files::sealed_manifest;
 use crate::refuse_view::refuse_view;
 use crate::replace::{plan_folder, shard_names};
-use crate::stored_plan::{Stored, open_plans, publish, same};
+use crate::stored_plan::{Stored, has_unlisted_receipts, open_plans, publish, same};
 use crate::without_inputs::has_adopted;
 use packhorse_core::{Cancel, Code, Error, Kind, Registry, Result, Store};
 use packhorse_dataset::{Digest, Manifest, PlanEntry, PlanHeader, PlanReader, RECEIPT_SUFFIX, plan_name};
@@ -259,7 +259,8 @@ fn overlap(one: &Option<Range<u64>>, two: &Option<Range<u64>>) -> bool {
 fn has_receipts(store: &dyn Store, dir: &Path, plan: &PlanReader) -> Result<bool> {
     let names = store.list(dir)?;
     let receipt = |name: &str| PathBuf::from(format!("{name}{RECEIPT_SUFFIX}"));
-    Ok(plan.shards().iter().any(|shard| names.contains(&receipt(&shard.name))))
+    let listed = plan.shards().iter().any(|shard| names.contains(&receipt(&shard.name)));
+    Ok(listed || has_unlisted_receipts(store, dir, plan)?)
 }
 
 /// Removes the shards of an append that is not sealed, then its plan.

@@ -35,9 +35,9 @@ pub(crate) fn doubles(
 pub(crate) fn duplicate_key_damages(
     manifest: &Manifest,
     cancel: &Cancel,
-    members: &dyn Fn(&ShardRecord) -> Option<Members>,
+    members: &dyn Fn(&ShardRecord) -> Result<Option<Members>>,
 ) -> Result<Vec<Damage>> {
-    let load = |i: usize| Ok(manifest.shards.get(i).and_then(members));
+    let load = |i: usize| manifest.shards.get(i).map_or(Ok(None), members);
     let file = |i: usize| manifest.shards.get(i).map_or("", |shard| shard.file.as_str());
     let damage = |double: DuplicateKey| {
         let problem = format!("is the key of two samples; the other is in {}", file(double.shards.0));

@@ -72,7 +72,7 @@ pub(crate) fn pack_again(
 ) -> Result<PackReport> {
     check_plan(context, plan)?;
     Staging::sweep(&*context.store, out, false);
-    let staging = Staging::open(context.store.clone(), out)?;
+    let staging = Staging::open(context.store.clone(), out)?.keeping(context.quarantine.clone());
     let roots: Vec<PathBuf> = plan.header().roots.iter().map(PathText::to_path).collect();
     let chains = chains(plan.shards(), options.part);
     let mine = chains.concat();

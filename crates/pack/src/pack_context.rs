@@ -3,6 +3,7 @@
 use crate::kept_tables::KeptTables;
 use crate::{OnError, Part};
 use packhorse_core::{Cancel, Limits, Observer, Registry, Store};
+use packhorse_storage::Quarantine;
 use packhorse_transform::Transform;
 use std::sync::Arc;
 
@@ -24,6 +25,8 @@ pub(crate) struct PackContext<'a> {
     pub(crate) cancel: &'a Cancel,
     /// Tables that the scan opened.
     pub(crate) kept: &'a KeptTables,
+    /// Keeps files that are replaced by other bytes.
+    pub(crate) quarantine: Option<Arc<Quarantine>>,
 }
 
 /// How to fill a plan. No option changes a byte.

@@ -9,12 +9,13 @@ use crate::replace::finish_replacing;
 use crate::seal::seal_plans;
 use crate::shard_packer::Redo;
 use crate::stored_plan::{open_plans, read_receipt, valid_receipt};
-use packhorse_core::{Error, Event, Kind, Result};
+use packhorse_core::{Error, Event, FileKind, Kind, Result};
 use packhorse_dataset::{Digest, FileRecord, Manifest, PlanReader, RECEIPT_SUFFIX, ShardFrame, plan_name};
+use packhorse_storage::Quarantine;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What repairing a dataset did.
 #[derive(Clone, Debug)]
@@ -25,12 +26,15 @@ pub struct DatasetRepair {
     pub report: PackReport,
     /// The manifest of the repaired dataset.
     pub manifest: Manifest,
+    /// Where the damaged files are kept that were replaced, below the dataset's folder, sorted.
+    pub quarantined: Vec<String>,
 }
 
 /// Reads every byte of the dataset in the folder `out`, packs again the shards that are damaged or missing, from the
 /// inputs of its plan, and seals it.
 ///
-/// A shard is replaced only by the bytes that the manifest recorded.
+/// A shard is replaced only by the bytes that the manifest recorded. A file that is replaced by other bytes is kept in
+/// quarantine.
 ///
 /// Errors: `Changed` if the inputs give other bytes now, and the shard stays; `Incomplete` if the plan, or a file that
 /// it needs, is damaged.
@@ -50,6 +54,8 @@ pub(crate) fn repair_dataset(context: &PackContext<'_>, out: &Path, options: &Pa
     let recorded = before.iter().flat_map(|manifest| &manifest.shards).map(|s| (s.name.as_str(), s.receipt)).collect();
     // Samples skipped before are skipped again; `pack_again` refuses other bytes than those recorded.
     let on_error = if before.is_some() { OnError::Skip } else { options.on_error };
+    let quarantine = Arc::new(Quarantine::new(&context.store, out)?);
+    let context = &PackContext { quarantine: Some(quarantine.clone()), ..context.clone() };
     let (mut damages, mut report) = (Vec::new(), PackReport::default());
     for plan in &plans {
         let found =
@@ -61,9 +67,10 @@ pub(crate) fn repair_dataset(context: &PackContext<'_>, out: &Path, options: &Pa
             report.add(pack_again(context, out, plan, &PackOptions { on_error, ..*options }, &redo)?);
         }
     }
-    let manifest = seal_plans(context.registry, context.transforms, &context.store, out, &plans, context.cancel)?;
+    let keep = context.quarantine.clone();
+    let manifest = seal_plans(context.registry, context.transforms, &context.store, out, &plans, keep, context.cancel)?;
     match before.filter(|before| before.root != manifest.root) {
-        None => Ok(DatasetRepair { damages, report, manifest }),
+        None => Ok(DatasetRepair { damages, report, manifest, quarantined: quarantine.kept() }),
         Some(before) => Err(Error::bug(format!("the root digest was {} and is {}", before.root, manifest.root))),
     }
 }
@@ -139,6 +146,7 @@ impl DamageScan<'_> {
         let Some(receipt) = valid_receipt(store, self.out, self.plan.digest(), shard)? else {
             let problem = match read_receipt(store, self.out, &shard.name) {
                 Ok(_) => "names files that are missing or have other lengths",
+                Err(e) if e.kind() == Kind::Environment && !e.is_not_found() => return Err(e),
                 Err(_) => "is missing or damaged",
             };
             return Ok(said(problem));
@@ -150,6 +158,10 @@ impl DamageScan<'_> {
             return Ok(said("is not the receipt that the manifest knows"));
         }
         for file in &receipt.files {
+            if store.stat(&self.out.join(&file.name), false)?.kind == FileKind::Symlink {
+                let problem = "is a symbolic link; a sealed dataset holds regular files only".to_owned();
+                return Ok(Some(Damage { file: file.name.clone(), member: None, problem }));
+            }
             match check_file(store, &self.out.join(&file.name), file, self.context.cancel) {
                 Ok(()) => self.context.observer.event(&Event::Verified { bytes: file.bytes }),
                 Err(e) if e.kind() == Kind::Incomplete => {

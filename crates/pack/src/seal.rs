@@ -14,7 +14,7 @@ use packhorse_dataset::{
     AppendRecord, Digest, FieldRecord, FileRecord, INDEX_SUFFIX, MANIFEST, Manifest, OmissionRecord, PlanHeader,
     PlanReader, RECEIPT_SUFFIX, Receipt, SKIPPED, ShardFrame, ShardRecord, SplitRecord, decode_index, plan_name,
 };
-use packhorse_storage::{Location, Staging};
+use packhorse_storage::{Location, Quarantine, Staging};
 use packhorse_transform::Transform;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -54,16 +54,18 @@ pub(crate) fn seal_in(
     out: &Path,
     cancel: &Cancel,
 ) -> Result<Manifest> {
-    seal_plans(registry, transforms, store, out, &open_plans(&**store, out)?, cancel)
+    seal_plans(registry, transforms, store, out, &open_plans(&**store, out)?, None, cancel)
 }
 
-/// Seals the shards of these plans, the first ones of the dataset in the folder `out`.
+/// Seals the shards of these plans, the first ones of the dataset in the folder `out`. Files that are replaced by other
+/// bytes go into `quarantine`.
 pub(crate) fn seal_plans(
     registry: &Registry,
     transforms: &[Box<dyn Transform>],
     store: &Arc<dyn Store>,
     out: &Path,
     plans: &[PlanReader],
+    quarantine: Option<Arc<Quarantine>>,
     cancel: &Cancel,
 ) -> Result<Manifest> {
     let receipts = receipts(&**store, out, plans)?;
@@ -71,7 +73,8 @@ pub(crate) fn seal_plans(
     check_old(&**store, out, plans, &receipts)?;
     check_keys(&**store, out, plans, &receipts, cancel)?;
     Staging::sweep(&**store, out, true);
-    publish(registry, transforms, store, out, plans, &receipts)
+    let staging = Staging::open(store.clone(), out)?.keeping(quarantine);
+    publish(registry, transforms, &**store, &staging, plans, &receipts)
 }
 
 /// Seals the dataset in the folder `out` if all its shards are complete; returns `None` if not.
@@ -108,7 +111,9 @@ pub(crate) fn seal_if_complete(
     cancel.check()?;
     check_old(&**store, out, &plans, &receipts)?;
     check_keys(&**store, out, &plans, &receipts, cancel)?;
-    match publish(registry, transforms, store, out, &plans, &receipts) {
+    let sealed = Staging::open(store.clone(), out)
+        .and_then(|staging| publish(registry, transforms, &**store, &staging, &plans, &receipts));
+    match sealed {
         Ok(manifest) => {
             Staging::sweep(&**store, out, true);
             Ok(Some(manifest))
@@ -120,12 +125,13 @@ pub(crate) fn seal_if_complete(
 /// Whether a receipt is missing; a look that costs little, before all of them are read.
 fn lacks_receipts(store: &dyn Store, out: &Path, plan: &PlanReader) -> Result<bool> {
     let name = |shard: &ShardFrame| PathBuf::from(format!("{}{RECEIPT_SUFFIX}", shard.name));
+    let is_missing = |shard: &ShardFrame| store.stat(&out.join(name(shard)), true).is_err_and(|e| e.is_not_found());
     if Location::url(out).is_some() {
         let names: BTreeSet<PathBuf> = store.list(out)?.into_iter().collect();
-        return Ok(plan.shards().iter().any(|shard| !names.contains(&name(shard))));
+        // Some stores list late.
+        return Ok(plan.shards().iter().rev().filter(|shard| !names.contains(&name(shard))).any(is_missing));
     }
     // Parts are filled in plan order, so the last shards are the first ones to be missing.
-    let is_missing = |shard: &ShardFrame| store.stat(&out.join(name(shard)), true).is_err_and(|e| e.is_not_found());
     Ok(plan.shards().iter().rev().any(is_missing))
 }
 
@@ -141,24 +147,23 @@ fn sealed_with(store: &dyn Store, out: &Path, receipts: &[Receipt]) -> Option<Ma
 fn publish(
     registry: &Registry,
     transforms: &[Box<dyn Transform>],
-    store: &Arc<dyn Store>,
-    out: &Path,
+    store: &dyn Store,
+    staging: &Staging,
     plans: &[PlanReader],
     receipts: &[Receipt],
 ) -> Result<Manifest> {
-    let staging = Staging::open(store.clone(), out)?;
     let header = newest(plans)?;
     let schema = FieldRecord::schema(&header.schema)?;
     let schema = transforms.iter().try_fold(schema, |schema, t| t.schema(&schema))?;
     let mut manifest = manifest(plans, receipts, &schema)?;
     for number in 0..plans.len() {
-        manifest.files.push(plan_record(&**store, out, number)?);
+        manifest.files.push(plan_record(store, staging.out(), number)?);
     }
     manifest.files.extend(header.files.iter().cloned());
     if !has_adopted(plans) {
-        manifest.files.extend(companions(registry, &**store, &staging, header, receipts, &manifest)?);
+        manifest.files.extend(companions(registry, store, staging, header, receipts, &manifest)?);
     }
-    manifest.files.push(skipped(&staging, plans, receipts)?);
+    manifest.files.push(skipped(staging, plans, receipts)?);
     staging.document(MANIFEST, &manifest.encode()?)?;
     Ok(manifest)
 }

@@ -19,8 +19,8 @@ use crate::verify::{Depth, Verification, verify};
 use crate::writer::{Writer, WriterContext};
 use crate::{OnError, Part, Recipe, Stat, Status, Watch};
 use packhorse_core::{Cancel, Error, InputTable, Kind, Limits, Observer, Registry, Result, SchemaRef, Store};
-use packhorse_dataset::{Manifest, PLAN};
-use packhorse_storage::{Location, Staging, Stores};
+use packhorse_dataset::{DatasetView, Manifest, PLAN};
+use packhorse_storage::{Location, Quarantine, Quarantined, Staging, Stores};
 use packhorse_transform::{RebuildContext, Transform, from_description_with};
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -312,16 +312,38 @@ impl Session {
         }
     }
 
+    /// Removes the damaged files that [`Session::repair`] kept in `dir`; returns what they were.
+    pub fn empty_quarantine(&self, dir: impl AsRef<Path>) -> Result<Quarantined> {
+        Quarantine::empty(&self.store, dir.as_ref())
+    }
+
+    /// The damaged files that [`Session::repair`] kept in `dir`.
+    pub fn quarantined(&self, dir: impl AsRef<Path>) -> Result<Quarantined> {
+        Quarantine::look(&*self.store, dir.as_ref())
+    }
+
     /// Counts samples and fields of the shard at `path`.
     pub fn stat(&self, path: impl AsRef<Path>) -> Result<Stat> {
         crate::inspect::stat(&self.registry, &*self.store, path.as_ref())
     }
 
-    /// Packs the damaged shards of the dataset in `dir` again from its inputs, and seals it.
+    /// Packs the damaged shards of the dataset in `dir` again from its inputs, and seals it. Damaged files are not lost: they
+    /// are kept in `DIR/.quarantine`, each with a reason, until [`Session::empty_quarantine`].
+    ///
+    /// Errors: `Environment` while another process of this machine appends to the dataset or repairs it.
     pub fn repair(&self, dir: impl AsRef<Path>) -> Result<DatasetRepair> {
+        let _alone = self.alone_with(dir.as_ref())?;
         // A damaged document of the dataset is damage, not bad input.
         let damaged = |e: Error| if e.kind() == Kind::Content { e.with_kind(Kind::Incomplete) } else { e };
-        let transforms = self.transforms_of(dir.as_ref()).map_err(damaged)?;
+        let view = DatasetView::read(&*self.store, dir.as_ref()).map_err(damaged)?;
+        if let Some(view) = view {
+            // Only the view itself can be made again; its shards are the dataset's.
+            view.runs(&*self.store, dir.as_ref()).map_err(damaged)?;
+            return Err(view.refusal().in_input(dir.as_ref().display()));
+        }
+        let hint = "repairing needs it; restore it from a copy, or pack into a new folder";
+        let lost = |e: Error| if e.kind() == Kind::Content { damaged(e).hint(hint) } else { e };
+        let transforms = self.transforms_of(dir.as_ref()).map_err(lost)?;
         repair_dataset(
             &self.packing(&transforms, &KeptTables::none()),
             dir.as_ref(),
@@ -401,6 +423,7 @@ impl Session {
             observer: &*self.observer,
             cancel: &self.cancel,
             kept,
+            quarantine: None,
         }
     }
 

@@ -4,10 +4,10 @@ use crate::damage::Damage;
 use crate::recorded_files::sealed_manifest;
 use crate::replace::is_replacing;
 use crate::stored_plan::{open_plan, open_plans, valid_receipts};
-use crate::verify::quick;
+use crate::verify::{is_failure, quick};
 use packhorse_core::{Kind, Registry, Result, Store, counted};
 use packhorse_dataset::{Digest, MANIFEST, Manifest, PlanReader};
-use packhorse_storage::{Location, Staging};
+use packhorse_storage::{Location, Quarantine, Quarantined, Staging};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -35,6 +35,8 @@ pub struct Status {
     pub appending: Option<(u64, Vec<String>)>,
     /// For a staged part of a dataset: how many shards it should hold.
     pub part: Option<u64>,
+    /// Damaged files that repairs replaced and kept. They do not belong to the dataset.
+    pub quarantined: Quarantined,
 }
 
 impl Status {
@@ -47,7 +49,9 @@ impl Status {
 /// Reads the receipts in the folder `out`, and for a sealed dataset checks names and lengths of all files. Reads no
 /// shard.
 pub(crate) fn status(registry: &Registry, store: &dyn Store, out: &Path) -> Result<Status> {
-    if let Some(part) = Manifest::read_part(store, out).ok().flatten().filter(|manifest| manifest.part_of.is_some()) {
+    // A damaged document is looked at below.
+    let part = Manifest::read_part(store, out).or_else(|e| if is_failure(&e) { Err(e) } else { Ok(None) })?;
+    if let Some(part) = part.filter(|manifest| manifest.part_of.is_some()) {
         return Ok(of_part(&part, quick(registry, store, out, &part)?));
     }
     let (sealed, manifest, damages) = match sealed_manifest(store, out) {
@@ -63,7 +67,10 @@ pub(crate) fn status(registry: &Registry, store: &dyn Store, out: &Path) -> Resu
     };
     let mut plans = match open_plans(store, out) {
         Ok(plans) => plans,
-        Err(_) if !damages.is_empty() => return Ok(unplanned(manifest.as_ref(), damages)),
+        Err(e) if !damages.is_empty() && !is_failure(&e) => {
+            let quarantined = Quarantine::look(store, out)?;
+            return Ok(Status { quarantined, ..unplanned(manifest.as_ref(), damages) });
+        }
         Err(e) => return Err(e),
     };
     let known = manifest.map_or(plans.len(), |manifest| manifest.plans().count().min(plans.len()));
@@ -88,6 +95,7 @@ pub(crate) fn status(registry: &Registry, store: &dyn Store, out: &Path) -> Resu
         replacing: replacing(store, out)?,
         appending,
         part: None,
+        quarantined: Quarantine::look(store, out)?,
     })
 }
 
@@ -97,9 +105,10 @@ pub fn unfit_shards(store: &dyn Store, dir: &Path, manifest: &Manifest) -> Resul
     // In an object store many lengths come with one request.
     let entries = if Location::url(dir).is_some() { store.entries(dir)? } else { Vec::new() };
     let known: BTreeMap<_, _> = entries.into_iter().filter_map(|(name, stat)| Some((name, stat?.size))).collect();
-    let length = |file: &str| match known.get(Path::new(file)) {
-        Some(bytes) => Ok(Some(*bytes)),
-        None => match store.stat(&dir.join(file), true) {
+    // Some object stores list late: what the listing lacks is looked at.
+    let length = |file: &str, wanted: u64| match known.get(Path::new(file)) {
+        Some(bytes) if *bytes == wanted => Ok(Some(*bytes)),
+        _ => match store.stat(&dir.join(file), true) {
             Ok(stat) => Ok(Some(stat.size)),
             Err(e) if e.is_absent() => Ok(None),
             Err(e) => Err(e),
@@ -107,7 +116,7 @@ pub fn unfit_shards(store: &dyn Store, dir: &Path, manifest: &Manifest) -> Resul
     };
     let mut unfit = Vec::new();
     for shard in &manifest.shards {
-        let problem = match length(&shard.file)? {
+        let problem = match length(&shard.file, shard.bytes)? {
             Some(bytes) if bytes == shard.bytes => continue,
             Some(bytes) => format!("has {} instead of {}", counted(bytes, "byte"), shard.bytes),
             None => "is missing".to_owned(),
@@ -153,6 +162,7 @@ fn of_part(part: &Manifest, damages: Vec<Damage>) -> Status {
         replacing: None,
         appending: None,
         part: Some(part.shards.len() as u64),
+        quarantined: Quarantined::default(),
         damages,
     }
 }
@@ -170,5 +180,6 @@ fn unplanned(manifest: Option<&Manifest>, damages: Vec<Damage>) -> Status {
         replacing: None,
         appending: None,
         part: None,
+        quarantined: Quarantined::default(),
     }
 }

@@ -43,7 +43,7 @@ pub(crate) fn attempt(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result
         Ok(old) => match same(&old, plan.header(), digest, stamps) {
             Ok(()) => return Ok(Attempt::Stored(Stored::Resumed)),
             // A plan without finished shards is replaced: most often a failed first attempt.
-            Err(_) if !has_begun(&**store, out)? && !is_adopted(old.header()) => {}
+            Err(_) if !has_begun(&**store, out, &old)? && !is_adopted(old.header()) => {}
             Err(e) => return Ok(Attempt::Other(e.in_input(out.display()))),
         },
     }
@@ -71,10 +71,30 @@ fn staged(staging: &Staging, name: &str, plan: &Plan) -> Result<(Stage, Digest, 
     Ok((stage, digest, stamps))
 }
 
-/// Whether the folder `out` holds a finished shard or is sealed.
-fn has_begun(store: &dyn Store, out: &Path) -> Result<bool> {
+/// Whether the folder `out` holds a finished shard of `plan` or another one, or is sealed.
+fn has_begun(store: &dyn Store, out: &Path, plan: &PlanReader) -> Result<bool> {
     let names = store.list(out)?;
-    Ok(names.iter().any(|name| name == Path::new(MANIFEST) || name.to_string_lossy().ends_with(RECEIPT_SUFFIX)))
+    let listed =
+        names.iter().any(|name| name == Path::new(MANIFEST) || name.to_string_lossy().ends_with(RECEIPT_SUFFIX));
+    Ok(listed || exists(store, &out.join(MANIFEST))? || has_unlisted_receipts(store, out, plan)?)
+}
+
+/// Whether one of the first shards of `plan`, which are filled first, has a receipt in an object store that lists late.
+pub(crate) fn has_unlisted_receipts(store: &dyn Store, out: &Path, plan: &PlanReader) -> Result<bool> {
+    if Location::url(out).is_none() {
+        return Ok(false);
+    }
+    let first: Vec<&ShardFrame> = plan.shards().iter().take(REQUESTS).collect();
+    let receipt = |shard: &&ShardFrame| exists(store, &out.join(format!("{}{RECEIPT_SUFFIX}", shard.name)));
+    Ok(parallel_map(&first, REQUESTS, &receipt)?.contains(&true))
+}
+
+fn exists(store: &dyn Store, path: &Path) -> Result<bool> {
+    match store.stat(path, true) {
+        Ok(_) => Ok(true),
+        Err(e) if e.is_absent() => Ok(false),
+        Err(e) => Err(e),
+    }
 }
 
 /// Opens the plan in the folder `out`; if shards were added, the last one, which is the one that may be unfinished.
@@ -151,7 +171,7 @@ fn refuse_strangers(store: &dyn Store, out: &Path, plan: &Plan) -> Result<()> {
     let needed = |name: &Path| plan.files().any(|(file, _)| name == Path::new(file));
     let ours = |name: &Path| name == Path::new(PLAN) || name == Path::new(".staging") || needed(name);
     match names.iter().find(|name| !ours(name)) {
-        Some(stranger) if !names.iter().any(|name| name == Path::new(PLAN)) => {
+        Some(stranger) if !names.iter().any(|name| name == Path::new(PLAN)) && !exists(store, &out.join(PLAN))? => {
             refuse_view(store, out)?;
             let message = format!("is not empty (it holds {}) and has no plan", stranger.display());
             let error = Error::config(message).with_code(Code::OutputExists);
@@ -255,7 +275,8 @@ pub(crate) fn valid_receipts(store: &dyn Store, out: &Path, plan: &PlanReader) -
         let each = |shard: &ShardFrame| valid_receipt(store, out, plan.digest(), shard);
         return parallel_map(plan.shards(), threads(plan.shards().len()), &each);
     }
-    // Names and lengths in few requests; receipts many at a time.
+    // Names and lengths in few requests; receipts many at a time. Some stores list late: if few shards lack something by
+    // the listing, they are looked at one by one.
     let entries = store.entries(out)?;
     let lengths: BTreeMap<_, _> = entries.into_iter().map(|(name, stat)| (name, stat.map(|stat| stat.size))).collect();
     let length = |name: &str| match lengths.get(Path::new(name)) {
@@ -263,11 +284,21 @@ pub(crate) fn valid_receipts(store: &dyn Store, out: &Path, plan: &PlanReader) -
         known => Ok(known.copied().flatten()),
     };
     let there = |shard: &ShardFrame| lengths.contains_key(Path::new(&format!("{}{RECEIPT_SUFFIX}", shard.name)));
-    parallel_map(plan.shards(), REQUESTS, &|shard| match there(shard) {
+    let mut receipts = parallel_map(plan.shards(), REQUESTS, &|shard| match there(shard) {
         true => valid(store, out, plan.digest(), shard, &length),
         false => Ok(None),
-    })
+    })?;
+    let lacking: Vec<_> = receipts.iter_mut().zip(plan.shards()).filter(|(receipt, _)| receipt.is_none()).collect();
+    if lacking.len() <= LOOKED_AT {
+        let shards: Vec<&ShardFrame> = lacking.iter().map(|(_, shard)| *shard).collect();
+        let found = parallel_map(&shards, REQUESTS, &|shard| valid_receipt(store, out, plan.digest(), shard))?;
+        lacking.into_iter().zip(found).for_each(|((receipt, _), found)| *receipt = found);
+    }
+    Ok(receipts)
 }
+
+/// The most shards that are looked at one by one because a listing lacks them.
+const LOOKED_AT: usize = 1000;
 
 /// Receipts of an object store that are read at once.
 const REQUESTS: usize = 32;

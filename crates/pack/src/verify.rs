@@ -14,10 +14,10 @@ use packhorse_core::{
     split_name,
 };
 use packhorse_dataset::{
-    Digest, FileRecord, INDEX_SUFFIX, MANIFEST, Manifest, PART, PLAN, PartOf, RECEIPT_SUFFIX, Receipt, ShardRecord,
-    decode_index, plan_name,
+    Digest, FileRecord, INDEX_SUFFIX, MANIFEST, Manifest, PART, PLAN, PartOf, PlanReader, RECEIPT_SUFFIX, Receipt,
+    ShardRecord, decode_index, plan_name,
 };
-use packhorse_storage::Staging;
+use packhorse_storage::{Quarantine, Quarantined, Staging};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -54,6 +54,8 @@ pub struct Verification {
     pub part_of: Option<PartOf>,
     /// For a view: the folder of its dataset.
     pub base: Option<String>,
+    /// Damaged files that repairs replaced and kept. They do not belong to the dataset.
+    pub quarantined: Quarantined,
 }
 
 /// What all checks need.
@@ -89,7 +91,10 @@ pub(crate) fn verify(
         }
         opened => opened?,
     };
-    let planned = store.stat(&out.join(PLAN), true).is_ok();
+    let planned = match store.stat(&out.join(PLAN), true) {
+        Err(e) if is_failure(&e) => return Err(e),
+        found => found.is_ok(),
+    };
     let manifest = match Manifest::decode(&input.read_all(Limits::default().blob)?) {
         Ok(manifest) => manifest,
         Err(e) => {
@@ -98,17 +103,19 @@ pub(crate) fn verify(
         }
     };
     let check = Verifier { registry, store, out, depth, observer, cancel, found: Mutex::default() };
+    // A damaged plan is reported as a file of the manifest.
+    let plans = open_plans(store, out).or_else(|e| if is_failure(&e) { Err(e) } else { Ok(Vec::new()) })?;
     // Beside adopted shards their owners keep what they like.
-    if !open_plans(store, out).is_ok_and(|plans| has_adopted(&plans)) {
-        check.strangers(&manifest)?;
+    if !has_adopted(&plans) {
+        check.strangers(&manifest, &plans)?;
     }
     let strangers = check.found.lock().unwrap_or_else(PoisonError::into_inner).damages.len();
     check.run(&manifest, jobs)?;
     let wrong = check.found.lock().unwrap_or_else(PoisonError::into_inner).damages.len();
-    let gone = || open_plans(store, out).is_ok_and(|plans| plans.iter().all(|plan| lacks_inputs(plan.header())));
-    let repairable = planned && wrong > strangers && !gone();
+    let gone = !plans.is_empty() && plans.iter().all(|plan| lacks_inputs(plan.header()));
+    let repairable = planned && wrong > strangers && !gone;
     if depth == Depth::Full {
-        // An unreadable index is already reported.
+        // A damaged index is already reported.
         let members = |shard: &ShardRecord| check.members(&format!("{}{INDEX_SUFFIX}", shard.name));
         duplicate_key_damages(&manifest, cancel, &members)?.into_iter().for_each(|damage| check.add(damage));
     }
@@ -116,7 +123,8 @@ pub(crate) fn verify(
     damages.sort();
     let (shards, samples) = (manifest.shards.len() as u64, manifest.samples);
     let part_of = manifest.part_of;
-    Ok(Verification { shards, samples, bytes, damages, repairable, part_of, base: None })
+    let quarantined = Quarantine::look(store, out)?;
+    Ok(Verification { shards, samples, bytes, damages, repairable, part_of, base: None, quarantined })
 }
 
 /// Checks the files in `manifest`, which are in the folder `out`. Returns the damage, and the bytes read.
@@ -258,7 +266,8 @@ impl Verifier<'_> {
         if !self.length(&shard.file, shard.bytes)? || self.depth == Depth::Quick {
             return Ok(());
         }
-        let members = receipt.files.iter().find(|f| f.name.ends_with(INDEX_SUFFIX)).and_then(|f| self.members(&f.name));
+        let members = receipt.files.iter().find(|f| f.name.ends_with(INDEX_SUFFIX));
+        let members = members.map_or(Ok(None), |file| self.members(&file.name))?;
         let input = self.store.open(&self.out.join(&shard.file))?;
         let pass = DataPass::new(members.as_ref());
         let (digest, found) = pass.run(&*input, &mut |bytes| self.read(bytes))?;
@@ -312,10 +321,14 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    fn members(&self, name: &str) -> Option<Members> {
+    /// The member index of this name; `None` for a missing or damaged one.
+    fn members(&self, name: &str) -> Result<Option<Members>> {
         let limits = Limits::default();
-        let bytes = self.store.open(&self.out.join(name)).and_then(|input| input.read_all(limits.blob)).ok()?;
-        decode_index(&bytes, &limits).ok()
+        let read = self.store.open(&self.out.join(name)).and_then(|input| input.read_all(limits.blob));
+        match read.and_then(|bytes| decode_index(&bytes, &limits)) {
+            Err(e) if is_failure(&e) => Err(e),
+            members => Ok(members.ok()),
+        }
     }
 
     /// Parses the shard and compares its members with its index.
@@ -359,14 +372,13 @@ impl Verifier<'_> {
     }
 
     /// Reports files that the manifest does not know. A shard whose receipt can't be read may have any companion.
-    fn strangers(&self, manifest: &Manifest) -> Result<()> {
+    fn strangers(&self, manifest: &Manifest, plans: &[PlanReader]) -> Result<()> {
         let mut known: BTreeSet<PathBuf> = match manifest.part_of {
             None => [PathBuf::from(MANIFEST)].into(),
             Some(_) => [PART, CACHE_MARK].map(PathBuf::from).into(),
         };
         known.extend(manifest.files.iter().map(|f| PathBuf::from(&f.name)));
         let mut unread = Vec::new();
-        let plans = open_plans(self.store, self.out).unwrap_or_default();
         for (number, plan) in plans.iter().enumerate().skip(manifest.plans().count()) {
             // Shards that are being added.
             known.extend([plan_name(number), ".staging".to_owned()].map(PathBuf::from));
@@ -377,6 +389,7 @@ impl Verifier<'_> {
             known.insert(shard.file.clone().into());
             match read_receipt(self.store, self.out, &shard.name) {
                 Ok(receipt) => known.extend(receipt.files.into_iter().map(|f| PathBuf::from(f.name))),
+                Err(e) if is_failure(&e) => return Err(e),
                 Err(_) => unread.push(format!("{}.", shard.name)),
             }
         }
@@ -386,14 +399,23 @@ impl Verifier<'_> {
                 let name = folder.join(name);
                 let text = name.to_string_lossy();
                 let of_unread = unread.iter().any(|stem| text.starts_with(stem));
-                let of_unread = of_unread || self.out.join(&name) == Staging::replacing(self.out);
-                if !of_unread && !known.contains(&name) && !folders.contains(&*name) {
+                let ours = [Staging::replacing(self.out), Quarantine::folder(self.out)].contains(&self.out.join(&name));
+                if of_unread || ours || known.contains(&name) || folders.contains(&*name) {
+                    continue;
+                }
+                // Some object stores list what was removed a moment ago.
+                if !self.store.stat(&self.out.join(&name), false).is_err_and(|e| e.is_absent()) {
                     self.add(damage(&text, None, "does not belong to the dataset"));
                 }
             }
         }
         Ok(())
     }
+}
+
+/// Whether a look at a file failed, which says nothing about the file.
+pub(crate) fn is_failure(error: &Error) -> bool {
+    error.kind() == Kind::Environment && !error.is_absent()
 }
 
 /// A missing folder is empty: its files are reported one by one.

@@ -103,7 +103,7 @@ pub(crate) fn verify(
     let damages: Vec<_> = found.damages.iter().map(|d| (&d.file, &d.member, &d.problem)).collect();
     let value = serde_json::json!({
         "samples": found.samples, "shards": found.shards, "bytes": found.bytes, "repairable": found.repairable,
-        "damages": damages,
+        "damages": damages, "quarantined": found.quarantined.files,
     });
     Ok(value.to_string())
 }
@@ -117,7 +117,8 @@ pub(crate) fn repair(
     progress: Option<&Bound<'_, PyAny>>,
 ) -> Result<String> {
     let repaired = run(py, how, progress, |session| session.repair(&place))?;
-    Ok(serde_json::json!({ "shards": repaired.report.shards - repaired.report.reused, "samples": repaired.manifest.samples }).to_string())
+    let (shards, samples) = (repaired.report.shards - repaired.report.reused, repaired.manifest.samples);
+    Ok(serde_json::json!({ "shards": shards, "samples": samples, "quarantined": repaired.quarantined }).to_string())
 }
 
 /// Samples, and count and bytes of each field, of a file or a dataset's folder, as JSON.

@@ -392,7 +392,10 @@ def test_verify_and_repair(files, tmp_path):
     assert not found
     assert not found.whole
     assert [damage[0] for damage in found.damages] == [shard.name]
-    assert packhorse.repair(out) == 1
+    repaired = packhorse.repair(out)
+    assert (repaired, repaired.quarantined) == (1, [f".quarantine/1/{shard.name}"])
+    assert (out / repaired.quarantined[0]).read_bytes() == bytes(data)
+    assert packhorse.verify(out).quarantined == 1
     assert packhorse.verify(out, full=True).whole
     assert packhorse.pack(files, out, **SETTINGS).root == packed.root
 

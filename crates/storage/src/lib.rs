@@ -16,6 +16,7 @@ mod location;
 mod lock;
 mod owner;
 mod pattern;
+mod quarantine;
 #[cfg(feature = "remote")]
 mod remote;
 mod remote_options;
@@ -32,6 +33,7 @@ pub use local::Local;
 pub use location::Location;
 pub use lock::Lock;
 pub use pattern::{braces, glob, is_glob, natural};
+pub use quarantine::{Quarantine, Quarantined};
 pub use remote_options::RemoteOptions;
 pub use spool::spool;
 pub use stage::{Published, ReadyStage, Stage};

@@ -3,6 +3,7 @@
 //!
 //! It does not know whose folder it is in: [`Staging`](crate::Staging) makes, marks and sweeps those.
 
+use crate::Quarantine;
 use crate::concat::concat;
 use crate::hashing::{Done, Hashing, HashingPatchable, Written};
 use crate::staging::clear_group;
@@ -39,6 +40,8 @@ pub struct Stage {
     objects: bool,
     /// In an object store, the folder of files that are written by their path, once there is one.
     by_path: Option<TempDir>,
+    /// Keeps files that are replaced by other bytes.
+    quarantine: Option<Arc<Quarantine>>,
 }
 
 struct Staged {
@@ -52,7 +55,16 @@ struct Staged {
 impl Stage {
     /// An empty group in the folder `dir`, for files of `out` whose names start with `stem`.
     pub(crate) fn new(store: Arc<dyn Store>, out: PathBuf, dir: PathBuf, stem: &str) -> Self {
-        Self { store, out, dir, stem: stem.to_owned(), files: Vec::new(), objects: false, by_path: None }
+        Self {
+            store,
+            out,
+            dir,
+            stem: stem.to_owned(),
+            files: Vec::new(),
+            objects: false,
+            by_path: None,
+            quarantine: None,
+        }
     }
 
     /// An empty group of objects below `out`; temporary files go to the folder `dir`.
@@ -60,6 +72,12 @@ impl Stage {
         let mut stage = Self::new(store, out, dir, stem);
         stage.objects = true;
         stage
+    }
+
+    /// Files that are replaced by other bytes go into `quarantine`.
+    pub(crate) fn keeping(mut self, quarantine: Option<Arc<Quarantine>>) -> Self {
+        self.quarantine = quarantine;
+        self
     }
 
     /// Writes `bytes` as the file with `suffix`.
@@ -186,9 +204,13 @@ impl ReadyStage {
     /// Renames all files, in order, and syncs the folders; completes uploads. After an error none or some have their
     /// names.
     pub fn publish(self) -> Result<Vec<Published>> {
-        let Stage { store, out, dir, objects, .. } = &self.stage;
+        let Stage { store, out, dir, objects, quarantine, .. } = &self.stage;
+        let keep = |file: &Published| quarantine.as_ref().map_or(Ok(()), |quarantine| quarantine.keep(file));
         if *objects {
-            self.uploads.into_iter().try_for_each(StoreFile::sync_and_close)?;
+            for (upload, file) in self.uploads.into_iter().zip(&self.files) {
+                keep(file)?;
+                upload.sync_and_close()?;
+            }
             return Ok(self.files);
         }
         let mut dirs = vec![out.clone()];
@@ -198,6 +220,7 @@ impl ReadyStage {
                 store.create_dir(parent)?;
                 dirs.push(parent.to_owned());
             }
+            keep(file)?;
             store.rename(&dir.join(flat(&file.name)), &target)?;
         }
         dirs.iter().rev().try_for_each(|dir| store.sync_dir(dir))?;

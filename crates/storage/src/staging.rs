@@ -16,7 +16,7 @@
 //! folder with our name and mark, and in its numbered folders, are removed.
 
 use crate::owner::{Owner, own_name, owner};
-use crate::{Location, Published, Stage};
+use crate::{Location, Published, Quarantine, Stage};
 use packhorse_core::{Error, FileKind, Result, Store};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -39,6 +39,8 @@ pub struct Staging {
     next: AtomicU64,
     /// Whether `out` is in an object store; then `dir` is the system's folder of temporary files.
     objects: bool,
+    /// Keeps files that are replaced by other bytes.
+    quarantine: Option<Arc<Quarantine>>,
 }
 
 impl Staging {
@@ -59,20 +61,28 @@ impl Staging {
     pub fn open(store: Arc<dyn Store>, out: &Path) -> Result<Self> {
         if Location::holds_objects(out)? {
             let (out, dir) = (out.to_owned(), std::env::temp_dir());
-            return Ok(Self { store, out, dir, next: AtomicU64::new(0), objects: true });
+            return Ok(Self { store, out, dir, next: AtomicU64::new(0), objects: true, quarantine: None });
         }
         let new: Vec<&Path> = out.ancestors().take_while(|dir| store.stat(dir, true).is_err()).collect();
         store.create_dir(out)?;
         let below = store.beneath(root(out))?.unwrap_or_else(|| Arc::clone(&store));
         let dir = out.join(FOLDER).join(own_name());
         // From here on, drop cleans up.
-        let staging = Self { store: below, out: out.to_owned(), dir, next: AtomicU64::new(0), objects: false };
+        let next = AtomicU64::new(0);
+        let staging = Self { store: below, out: out.to_owned(), dir, next, objects: false, quarantine: None };
         make(&*staging.store, &staging.dir)?;
         drop(staging.store.create(&staging.dir.join(MARK))?);
         for parent in new.iter().filter_map(|dir| dir.parent()) {
             store.sync_dir(if parent.as_os_str().is_empty() { Path::new(".") } else { parent })?;
         }
         Ok(staging)
+    }
+
+    /// Files that are replaced by other bytes go into `quarantine`.
+    #[must_use]
+    pub fn keeping(mut self, quarantine: Option<Arc<Quarantine>>) -> Self {
+        self.quarantine = quarantine;
+        self
     }
 
     /// The dataset's folder.
@@ -103,12 +113,14 @@ impl Staging {
 
     /// A group of files to publish together; their names start with `stem`.
     pub fn stage(&self, stem: &str) -> Result<Stage> {
+        let quarantine = self.quarantine.clone();
         if self.objects {
-            return Ok(Stage::of_objects(self.store.clone(), self.out.clone(), self.dir.clone(), stem));
+            let stage = Stage::of_objects(self.store.clone(), self.out.clone(), self.dir.clone(), stem);
+            return Ok(stage.keeping(quarantine));
         }
         let dir = self.dir.join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
         self.store.create_dir(&dir)?;
-        Ok(Stage::new(self.store.clone(), self.out.clone(), dir, stem))
+        Ok(Stage::new(self.store.clone(), self.out.clone(), dir, stem).keeping(quarantine))
     }
 
     /// Publishes one small file.

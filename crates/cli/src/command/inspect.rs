@@ -2,6 +2,7 @@
 
 use super::CommandContext;
 use super::plan::left_out;
+use super::verify::in_quarantine;
 use super::view;
 use crate::args::{Cat, Dir, Head, Ls, Stat};
 use crate::outcome::{counted, done, print, success, tally};
@@ -61,6 +62,7 @@ pub(super) fn status(context: &CommandContext<'_>, args: &Dir) -> Result<ExitCod
             if missing.is_empty() { "seal it with: packhorse seal " } else { "fill it with: packhorse pack --plan " };
         text.push_str(&format!("  to be appended: {there} of {shards} shards; {end}{}\n", args.dir.display()));
     }
+    text.push_str(&in_quarantine(status.quarantined, &args.dir));
     let replacing = status.replacing.as_ref().map(|(shards, missing)| json!({"shards": shards, "missing": missing}));
     let appending = status.appending.as_ref().map(|(shards, missing)| json!({"shards": shards, "missing": missing}));
     let damages: Vec<_> = status.damages.iter().map(|d| json!({"file": d.file, "problem": d.problem})).collect();
@@ -68,6 +70,7 @@ pub(super) fn status(context: &CommandContext<'_>, args: &Dir) -> Result<ExitCod
         "plan": status.plan.to_string(), "shards": status.shards, "samples": status.samples, "packed": status.packed,
         "missing": status.missing, "sealed": status.sealed, "damages": damages,
         "part": status.part, "replacing": replacing, "appending": appending,
+        "quarantined": status.quarantined.files,
     });
     context.style.show(&value, &text)?;
     match status.is_damaged() {

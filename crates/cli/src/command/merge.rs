@@ -55,9 +55,17 @@ fn dataset(context: &CommandContext<'_>, args: &Repair) -> Result<ExitCode> {
     let (again, manifest) = (repaired.damages.len() as u64, &repaired.manifest);
     text.push_str(&format!("packed {} again in {seconds:.2} s\n", counted(again, "shard")));
     text.push_str(&format!("  sealed {}, root digest {}\n", args.path.display(), manifest.root));
+    for kept in &repaired.quarantined {
+        text.push_str(&format!("  kept the damaged file as {}\n", args.path.join(kept).display()));
+    }
+    if !repaired.quarantined.is_empty() {
+        let dir = args.path.display();
+        text.push_str(&format!("  remove these copies with: packhorse clean --quarantine {dir}\n"));
+    }
     let damages: Vec<Value> = repaired.damages.iter().map(|d| json!({"file": d.file, "problem": d.problem})).collect();
     let value = json!({
         "packed": again, "damages": damages, "root": manifest.root.to_string(), "seconds": seconds,
+        "quarantined": repaired.quarantined,
     });
     context.style.show(&value, &text)?;
     Ok(success())

@@ -1,7 +1,8 @@
 //! `packhorse pack` and `packhorse seal`.
 
+use super::verify::in_quarantine;
 use super::{CommandContext, plan, trees};
-use crate::args::{Dir, Seal};
+use crate::args::{Clean, Seal};
 use crate::outcome::{counted, success, tally};
 use crate::peak_memory::peak_memory;
 use crate::planning::{Pack, Planning, Work};
@@ -205,10 +206,23 @@ fn show_sealed(context: &CommandContext<'_>, dir: &Path, manifest: &Manifest) ->
     Ok(success())
 }
 
-pub(super) fn clean(context: &CommandContext<'_>, args: &Dir) -> Result<ExitCode> {
-    let removed = context.session().clean(&args.dir).map_err(as_request_error)?;
-    let what = if Location::url(&args.dir).is_some() { "unfinished upload" } else { "staging folder" };
-    let text = format!("removed {} of {}\n", counted(removed, what), args.dir.display());
-    context.style.show(&json!({ "removed": removed }), &text)?;
+pub(super) fn clean(context: &CommandContext<'_>, args: &Clean) -> Result<ExitCode> {
+    let (session, dir) = (context.session(), &args.dir.dir);
+    // First: not every server lists unfinished uploads.
+    let emptied = if args.quarantine { Some(session.empty_quarantine(dir)?) } else { None };
+    let removed = session.clean(dir).map_err(as_request_error)?;
+    let what = if Location::url(dir).is_some() { "unfinished upload" } else { "staging folder" };
+    let mut text = format!("removed {} of {}\n", counted(removed, what), dir.display());
+    let mut value = json!({ "removed": removed });
+    if let Some(emptied) = emptied {
+        let (files, size) = (counted(emptied.files, "damaged file"), show(emptied.bytes));
+        text.push_str(&format!("removed {files} ({size}) from quarantine\n"));
+        value["removed_from_quarantine"] = emptied.files.into();
+    } else {
+        let kept = session.quarantined(dir)?;
+        text.push_str(&in_quarantine(kept, dir));
+        value["quarantined"] = kept.files.into();
+    }
+    context.style.show(&value, &text)?;
     Ok(success())
 }

@@ -7,8 +7,9 @@ use crate::outcome::{counted, success};
 use crate::size::show;
 use packhorse_core::{Error, FileKind, Kind, Result};
 use packhorse_pack::{Depth, as_request_error, check_consumers};
+use packhorse_storage::Quarantined;
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -64,12 +65,14 @@ fn bytes(context: &CommandContext<'_>, args: &Verify) -> Result<ExitCode> {
     if found.repairable {
         text.push_str(&format!("  repack the damaged shards with: packhorse repair {}\n", dir.display()));
     }
+    text.push_str(&in_quarantine(found.quarantined, dir));
     let damages: Vec<Value> =
         found.damages.iter().map(|d| json!({"file": d.file, "member": d.member, "problem": d.problem})).collect();
     let value = json!({
         "whole": found.damages.is_empty(), "samples": found.samples, "shards": found.shards, "bytes": found.bytes,
         "seconds": seconds, "damages": damages, "repairable": found.repairable,
         "part_of": found.part_of.as_ref().map(|of| of.shards), "view_of": found.base,
+        "quarantined": found.quarantined.files,
     });
     context.style.show(&value, &text)?;
     let Some(first) = found.damages.first() else { return Ok(success()) };
@@ -77,6 +80,18 @@ fn bytes(context: &CommandContext<'_>, args: &Verify) -> Result<ExitCode> {
         Kind::Incomplete,
         format!("{verdict} in {}; the first: {}: {}", dir.display(), first.file, first.problem),
     )
+}
+
+/// What repairs kept, and how to remove it; empty if there is nothing.
+pub(super) fn in_quarantine(kept: Quarantined, dir: &Path) -> String {
+    let Quarantined { files, bytes } = kept;
+    match files {
+        0 => String::new(),
+        _ => {
+            let (what, dir) = (counted(files, "damaged file"), dir.display());
+            format!("  {what} ({}) in quarantine; remove with: packhorse clean --quarantine {dir}\n", show(bytes))
+        }
+    }
 }
 
 fn readers(context: &CommandContext<'_>, args: &Verify) -> Result<ExitCode> {

@@ -57,7 +57,7 @@ impl Session {
     }
 
     /// Keeps other processes of this machine from changing the dataset too.
-    fn alone_with(&self, dir: &Path) -> Result<Option<Box<dyn Any + Send>>> {
+    pub(super) fn alone_with(&self, dir: &Path) -> Result<Option<Box<dyn Any + Send>>> {
         self.store.stat(dir, true).map_err(as_request_error)?;
         self.store.lock(dir)
     }

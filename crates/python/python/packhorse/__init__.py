@@ -29,7 +29,7 @@ from ._errors import (
 )
 from ._fields import Auto, Bits, Bytes, Dense, Draws, Field, Image, Json, Number, Ragged
 from ._loader import Loader
-from ._pack import Packed, Verification, append, convert, pack, repair, stat, tokenize, verify
+from ._pack import Packed, Repaired, Verification, append, convert, pack, repair, stat, tokenize, verify
 from ._packhorse import Array, __version__, features
 from ._tokens import TokenDataset, TokenLoader
 from ._writer import Writer
@@ -61,6 +61,7 @@ __all__ = [
     "Packed",
     "Ragged",
     "RaggedArray",
+    "Repaired",
     "StateError",
     "StorageError",
     "TokenDataset",

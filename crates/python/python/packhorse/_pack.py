@@ -36,7 +36,8 @@ class Packed:
 
 
 class Verification:
-    """What a check found: `whole`, `samples`, `shards`, `bytes` read, and `damages` as (file, member, problem)."""
+    """What a check found: `whole`, `samples`, `shards`, `bytes` read, `damages` as (file, member, problem), and how many damaged
+    files earlier repairs `quarantined`."""
 
     def __init__(self, facts: dict[str, Any]) -> None:
         self.samples: int = facts["samples"]
@@ -44,6 +45,7 @@ class Verification:
         self.bytes: int = facts["bytes"]
         self.repairable: bool = facts["repairable"]
         self.damages: list[tuple[str, str | None, str]] = [tuple(damage) for damage in facts["damages"]]
+        self.quarantined: int = facts["quarantined"]
 
     @property
     def whole(self) -> bool:
@@ -55,6 +57,21 @@ class Verification:
 
     def __repr__(self) -> str:
         return f"Verification(whole={self.whole}, samples={self.samples}, shards={self.shards}, damages={self.damages})"
+
+
+class Repaired(int):
+    """How many shards were packed again. `quarantined`: the damaged files that were replaced, which are kept, by their paths below
+    the dataset's folder."""
+
+    quarantined: list[str]
+
+    def __new__(cls, facts: dict[str, Any]) -> Repaired:
+        repaired = super().__new__(cls, facts["shards"])
+        repaired.quarantined = facts["quarantined"]
+        return repaired
+
+    def __repr__(self) -> str:
+        return f"Repaired({int(self)}, quarantined={self.quarantined})"
 
 
 def split_settings(recipe: Mapping[str, Any]) -> tuple[list[tuple[str, list[str]]], dict[str, Any]]:
@@ -176,12 +193,13 @@ def verify(place: Path, *, full: bool = False, progress: bool | Progress | None 
         return Verification(json.loads(_packhorse.verify(os.fspath(place), full, how, told)))
 
 
-def repair(place: Path, *, progress: bool | Progress | None = None, jobs: int | None = None) -> int:
-    """Packs the damaged shards of a dataset again from its inputs; returns how many."""
+def repair(place: Path, *, progress: bool | Progress | None = None, jobs: int | None = None) -> Repaired:
+    """Packs the damaged shards of a dataset again from its inputs; returns how many. Damaged files are kept in `.quarantine` in its
+    folder until `packhorse clean --quarantine` removes them."""
     _there(place)
     _, how = split_settings({"jobs": jobs})
     with Bar(progress) as told:
-        return int(json.loads(_packhorse.repair(os.fspath(place), how, told))["shards"])
+        return Repaired(json.loads(_packhorse.repair(os.fspath(place), how, told)))
 
 
 def stat(place: Path) -> dict[str, Any]:

@@ -3,9 +3,9 @@
 use super::failure::Failure;
 use super::version::{Marks, Version, text};
 use httpdate::parse_http_date;
-use packhorse_core::Error;
+use packhorse_core::{Code, Error, Kind};
 use reqwest::StatusCode;
-use reqwest::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, HeaderMap, HeaderName, RETRY_AFTER};
+use reqwest::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, DATE, HeaderMap, HeaderName, RETRY_AFTER};
 use std::ops::Range;
 use std::time::{Duration, SystemTime};
 
@@ -94,6 +94,9 @@ impl Reply {
     /// file; `s3` selects the hints.
     pub(crate) fn refusal(&self, said: &str, version: Option<&Version>, s3: bool) -> Failure {
         let status = self.status;
+        if let Some(failure) = self.skewed(said) {
+            return failure;
+        }
         let said = if said.is_empty() { String::new() } else { format!(": {said}") };
         match status {
             StatusCode::NOT_FOUND | StatusCode::GONE => match version {
@@ -129,6 +132,15 @@ impl Reply {
         Failure::refused(format!("is elsewhere, and the server does not say where ({}{said}){advice}", self.status))
     }
 
+    /// The failure of a request that the server refused because of its time.
+    pub(crate) fn skewed(&self, said: &str) -> Option<Failure> {
+        let server = text(&self.headers, &DATE).map(|date| format!(", whose clock says {date}")).unwrap_or_default();
+        let why = format!("the clock of this machine differs too much from that of the server{server} ({said})");
+        let error =
+            Error::new(Kind::Environment, why).with_code(Code::RemoteFailed).hint("set the clock of this machine");
+        said.starts_with("RequestTimeTooSkewed").then_some(Failure::Final(error))
+    }
+
     fn busy(&self, said: &str) -> Failure {
         Failure::Again { why: format!("the server answered {}{said}", self.status), after: self.retry_after() }
     }
@@ -137,9 +149,15 @@ impl Reply {
         let text = text(&self.headers, &RETRY_AFTER)?;
         match text.parse() {
             Ok(seconds) => Some(Duration::from_secs(seconds)),
-            // A past date means no wait.
-            Err(_) => Some(parse_http_date(&text).ok()?.duration_since(SystemTime::now()).unwrap_or_default()),
+            // A past date means no wait. By the server's clock: that of this machine may be off.
+            Err(_) => Some(parse_http_date(&text).ok()?.duration_since(self.time()).unwrap_or_default()),
         }
+    }
+
+    /// When the server answered, by its own clock if it tells.
+    fn time(&self) -> SystemTime {
+        let date = text(&self.headers, &DATE).and_then(|date| parse_http_date(&date).ok());
+        date.unwrap_or_else(SystemTime::now)
     }
 
     fn length(&self) -> Option<u64> {
@@ -176,7 +194,6 @@ pub(crate) fn said(body: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use packhorse_core::Kind;
     use reqwest::header::HeaderValue;
 
     fn reply(status: u16, headers: &[(&'static str, &str)]) -> Reply {
@@ -239,6 +256,16 @@ mod tests {
         assert_eq!(after("Sun, 06 Nov 1994 08:49:37 GMT"), Some(Duration::ZERO));
         assert!(after("Sat, 06 Nov 2500 08:49:37 GMT") > Some(Duration::from_secs(1 << 30)));
         assert_eq!(after("soon"), None);
+        let dates = [("retry-after", "Sat, 06 Nov 2500 08:49:37 GMT"), ("date", "Sat, 06 Nov 2500 08:49:30 GMT")];
+        assert_eq!(reply(503, &dates).retry_after(), Some(Duration::from_secs(7)));
+    }
+
+    #[test]
+    fn a_clock_that_is_off_is_named() {
+        let reply = reply(403, &[("date", "Sat, 06 Nov 2500 08:49:37 GMT")]);
+        let Failure::Final(error) = reply.refusal("RequestTimeTooSkewed: too large", None, true) else { panic!() };
+        assert!(error.text().contains("clock says Sat, 06 Nov 2500") && !error.is_denied(), "{error}");
+        assert!(reply.skewed("AccessDenied").is_none());
     }
 
     #[test]

@@ -180,6 +180,9 @@ fn done(reply: Reply, body: String) -> Result<(Reply, String), Failure> {
     if reply.status.is_success() && !failed_late {
         return Ok((reply, body));
     }
+    if let Some(failure) = reply.skewed(&why) {
+        return Err(failure);
+    }
     let starts = |codes: &[&str]| codes.iter().any(|code| why.starts_with(code));
     Err(match reply.status {
         _ if starts(&["NoSuchUpload"]) => Failure::Final(
