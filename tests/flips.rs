@@ -3,7 +3,7 @@
 //! `PACKHORSE_FLIPS` is the number of flipped bits (40 where it is not set): in turn in a WebDataset with indexes, in one that
 //! samples were appended to, in a view, and in a dataset of each other container.
 
-#![expect(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "what goes wrong here fails the test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong here fails the test")]
 
 #[expect(dead_code, reason = "every test takes a part of what they share")]
 mod common {
