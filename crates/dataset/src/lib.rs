@@ -4,6 +4,7 @@
 //! how packing happens. `docs/documents.md` specifies the layouts for other tools.
 
 mod digest;
+mod frames;
 mod index;
 mod manifest;
 mod own_digest;

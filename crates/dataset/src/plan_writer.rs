@@ -1,5 +1,6 @@
 //! Writes a plan frame by frame, in constant memory.
 
+use crate::frames::Frames;
 use crate::plan_reader::{FrameExtent, FrameTable, ShardFrame, TRAILER_MAGIC, Trailer};
 use crate::{Digest, PathText, PlanEntry, PlanHeader, SeekPoint, SkipRecord};
 use blake3::Hasher;
@@ -7,13 +8,9 @@ use packhorse_core::{Context, Error, Result};
 use serde::Serialize;
 use std::io::Write;
 
-/// A fast level that compresses well enough: each task reads a plan once.
-const LEVEL: i32 = 1;
-
 /// Writes a plan: call `new`, then `shard` for each shard, then `finish`.
 pub struct PlanWriter<W: Write> {
-    out: W,
-    at: u64,
+    frames: Frames<W>,
     header: Digest,
     header_frame: FrameExtent,
     shards: Vec<ShardFrame>,
@@ -45,14 +42,13 @@ impl Start {
 
 impl<W: Write> PlanWriter<W> {
     /// Writes the header of a new plan to `out`.
-    pub fn new(mut out: W, header: &PlanHeader) -> Result<Self> {
-        let mut at = 0;
-        let header_frame = frame(&mut out, &mut at, &line(header)?)?;
+    pub fn new(out: W, header: &PlanHeader) -> Result<Self> {
+        let mut frames = Frames::new(out)?;
+        let header_frame = frames.document(header)?;
         let bare = PlanHeader { roots: Vec::new(), ..header.clone() };
         let digest = Digest::of(&line(&bare)?);
         Ok(Self {
-            out,
-            at,
+            frames,
             header: digest,
             header_frame,
             shards: Vec::new(),
@@ -70,7 +66,6 @@ impl<W: Write> PlanWriter<W> {
     ) -> Result<()> {
         let mut logical = Hasher::new();
         let (mut samples, mut bytes, mut uncounted) = (0, 0, false);
-        let mut encoder = encoder(&mut self.out)?;
         let mut buf = Vec::with_capacity(512);
         let mut begins = None;
         for (i, entry) in entries.enumerate() {
@@ -86,11 +81,9 @@ impl<W: Write> PlanWriter<W> {
             buf.clear();
             serde_json::to_writer(&mut buf, &entry).map_err(bug)?;
             buf.push(b'\n');
-            encoder.write_all(&buf).context("write the plan")?;
+            self.frames.write_all(&buf).context("write the plan")?;
         }
-        let len = encoder.finish().context("write the plan")?.n;
-        let frame = FrameExtent { offset: self.at, len };
-        self.at += len;
+        let frame = self.frames.end()?;
         let blake3 = logical.finalize().into();
         let before = std::mem::replace(&mut self.begins, begins);
         let goes_on = before.zip(self.begins.as_ref()).is_some_and(|(before, begins)| before.is_before(begins));
@@ -116,7 +109,7 @@ impl<W: Write> PlanWriter<W> {
         }
         let digest = self.digest(&Digest::of(&lines));
         let mtime_digest = self.mtime_digest.finalize().into();
-        let skipped_frame = frame(&mut self.out, &mut self.at, &lines)?;
+        let skipped_frame = self.frames.frame(&lines)?;
         let table = FrameTable {
             digest,
             mtime_digest,
@@ -125,10 +118,9 @@ impl<W: Write> PlanWriter<W> {
             skipped: skipped_frame,
             skips: skipped.len() as u64,
         };
-        let table = frame(&mut self.out, &mut self.at, &line(&table)?)?;
+        let table = self.frames.document(&table)?;
         let trailer = Trailer { table, magic: TRAILER_MAGIC };
-        self.out.write_all(&trailer.encode()).context("write the plan")?;
-        self.out.flush().context("write the plan")?;
+        self.frames.close(&trailer.encode())?;
         Ok((digest, mtime_digest))
     }
 
@@ -146,22 +138,6 @@ impl<W: Write> PlanWriter<W> {
     }
 }
 
-fn frame(out: &mut impl Write, at: &mut u64, content: &[u8]) -> Result<FrameExtent> {
-    let mut encoder = encoder(out)?;
-    encoder.write_all(content).context("write the plan")?;
-    let len = encoder.finish().context("write the plan")?.n;
-    let frame = FrameExtent { offset: *at, len };
-    *at += len;
-    Ok(frame)
-}
-
-/// Every frame ends with a content checksum, so that partial reads detect damage.
-fn encoder<W: Write>(out: W) -> Result<zstd::Encoder<'static, Counting<W>>> {
-    let mut encoder = zstd::Encoder::new(Counting { out, n: 0 }, LEVEL).context("start zstd")?;
-    encoder.include_checksum(true).context("start zstd")?;
-    Ok(encoder)
-}
-
 fn line(value: &impl Serialize) -> Result<Vec<u8>> {
     let mut line = serde_json::to_vec(value).map_err(bug)?;
     line.push(b'\n');
@@ -170,21 +146,4 @@ fn line(value: &impl Serialize) -> Result<Vec<u8>> {
 
 fn bug(error: serde_json::Error) -> Error {
     Error::bug(format!("can't encode the plan: {error}"))
-}
-
-struct Counting<W> {
-    out: W,
-    n: u64,
-}
-
-impl<W: Write> Write for Counting<W> {
-    fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
-        let n = self.out.write(buf)?;
-        self.n += n as u64;
-        Ok(n)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        self.out.flush()
-    }
 }

@@ -103,10 +103,10 @@ pub(super) fn truncate(items: &mut Vec<PlanItem>, limit: u64) {
 }
 
 /// Divides items into parts with these numbers of samples; adjacent rows of one input become one item.
-pub(super) fn parts(items: Vec<PlanItem>, lens: &[u64]) -> Vec<Vec<PlanItem>> {
+pub(super) fn parts(items: Vec<PlanItem>, lens: &[u64]) -> impl Iterator<Item = Vec<PlanItem>> {
     let mut rest = items.into_iter();
     let mut open: Option<PlanItem> = None;
-    let part = |len: &u64| {
+    let part = move |len: &u64| {
         let (mut left, mut part) = (*len, Vec::new());
         while left > 0 {
             let Some(mut item) = open.take().or_else(|| rest.next()) else { break };
@@ -119,7 +119,7 @@ pub(super) fn parts(items: Vec<PlanItem>, lens: &[u64]) -> Vec<Vec<PlanItem>> {
         }
         part
     };
-    lens.iter().map(part).collect()
+    lens.iter().map(part)
 }
 
 fn push(part: &mut Vec<PlanItem>, item: PlanItem) {
@@ -150,7 +150,7 @@ mod tests {
             let samples = |items: &[PlanItem]| -> Vec<(u32, u64)> {
                 items.iter().flat_map(|u| (0..u64::from(u.count)).map(|i| (u.sample, u.from + i))).collect()
             };
-            let parts = parts(items.clone(), &lens);
+            let parts: Vec<_> = parts(items.clone(), &lens).collect();
             let mut wanted = samples(&items);
             wanted.truncate(lens.iter().sum::<u64>() as usize);
             prop_assert_eq!(samples(&parts.concat()), wanted.clone());

@@ -65,7 +65,7 @@ impl ShardList {
         items: Vec<PlanItem>,
         lens: &[u64],
     ) {
-        for (i, (part, samples)) in plan_item::parts(items, lens).into_iter().zip(lens).enumerate() {
+        for (i, (part, samples)) in plan_item::parts(items, lens).zip(lens).enumerate() {
             let name = format!("{}-{i:06}", split.map_or(name, String::as_str));
             let start = self.order.len();
             let counted = part.iter().all(|item| listing.sample(item.sample as usize).is_none_or(|s| s.counted()));
