@@ -18,7 +18,7 @@ pub(super) fn run(context: &CommandContext<'_>, args: &Append) -> Result<ExitCod
             false => (session.plan_append(dir, recipe)?, None),
         };
         context.progress.finish();
-        let (value, text) = plan::summary(&planned, dir, stored);
+        let (value, text) = plan::summary(context, &planned, dir, stored);
         context.style.always(args.planning.dry_run).show(&value, &text)?;
         return Ok(success());
     }

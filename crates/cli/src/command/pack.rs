@@ -52,7 +52,7 @@ pub(super) fn whole(context: &CommandContext<'_>, session: &Session, recipe: &Re
     let start = Instant::now();
     let out = recipe.folder()?;
     if dry_run {
-        let (value, text) = plan::summary(&session.plan(recipe)?, out, None);
+        let (value, text) = plan::summary(context, &session.plan(recipe)?, out, None);
         return Ok(Said { value, text, fault: None });
     }
     let Packed { report, manifest, stored } = session.pack(recipe)?;
