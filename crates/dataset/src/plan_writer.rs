@@ -47,14 +47,7 @@ impl<W: Write> PlanWriter<W> {
         let header_frame = frames.document(header)?;
         let bare = PlanHeader { roots: Vec::new(), ..header.clone() };
         let digest = Digest::of(&line(&bare)?);
-        Ok(Self {
-            frames,
-            header: digest,
-            header_frame,
-            shards: Vec::new(),
-            mtime_digest: Hasher::new(),
-            begins: None,
-        })
+        Ok(Self { frames, header: digest, header_frame, shards: Vec::new(), mtime_digest: Hasher::new(), begins: None })
     }
 
     /// Writes the next shard.

@@ -11,6 +11,7 @@ mod block_reader;
 mod cancellable_input;
 mod chains;
 mod choice;
+mod complete_shards;
 mod consumers;
 mod conversion;
 mod damage;

@@ -1,18 +1,19 @@
 //! seal: checks that every planned shard is complete, and writes the manifest.
 
+use crate::complete_shards::{CompleteShards, Remarks};
 use crate::digest_file::digest_file;
 use crate::duplicate_keys::doubles;
 use crate::recorded_files::sealed_manifest;
 use crate::replace::{exchange, plan_folder};
-use crate::shard_packer::{KEYS_OF_ROWS, record};
+use crate::shard_packer::record;
 use crate::stored_plan::{open_plans, valid_receipts};
 use crate::without_inputs::has_adopted;
 use packhorse_core::{
-    Cancel, Code, Error, Kind, Limits, Members, Registry, Result, SchemaRef, Sealed, ShardSummary, Store, counted,
+    Cancel, Code, Error, Kind, Limits, Members, Registry, Result, Sealed, ShardSummary, Store, counted,
 };
 use packhorse_dataset::{
     AppendRecord, Digest, FieldRecord, FileRecord, INDEX_SUFFIX, MANIFEST, Manifest, OmissionRecord, PlanHeader,
-    PlanReader, RECEIPT_SUFFIX, Receipt, SKIPPED, ShardFrame, ShardRecord, SplitRecord, decode_index, plan_name,
+    PlanReader, RECEIPT_SUFFIX, SKIPPED, ShardFrame, ShardRecord, SplitRecord, decode_index, plan_name,
 };
 use packhorse_storage::{Location, Quarantine, Staging};
 use packhorse_transform::Transform;
@@ -68,13 +69,15 @@ pub(crate) fn seal_plans(
     quarantine: Option<Arc<Quarantine>>,
     cancel: &Cancel,
 ) -> Result<Manifest> {
-    let receipts = receipts(&**store, out, plans)?;
+    let shards = complete_shards(&**store, out, plans)?;
     cancel.check()?;
-    check_old(&**store, out, plans, &receipts)?;
-    check_keys(&**store, out, plans, &receipts, cancel)?;
+    check_old(&**store, out, plans, &shards.records)?;
+    check_keys(&**store, out, plans, &shards, cancel)?;
     Staging::sweep(&**store, out, true);
+    let (mut manifest, remarks) = manifest(plans, transforms, shards)?;
     let staging = Staging::open(store.clone(), out)?.keeping(quarantine);
-    publish(registry, transforms, &**store, &staging, plans, &receipts)
+    publish(registry, &**store, &staging, plans, &mut manifest, &remarks)?;
+    Ok(manifest)
 }
 
 /// Seals the dataset in the folder `out` if all its shards are complete; returns `None` if not.
@@ -101,24 +104,25 @@ pub(crate) fn seal_if_complete(
     {
         return Ok(None);
     }
-    let receipts = match receipts(&**store, out, &plans) {
+    let shards = match complete_shards(&**store, out, &plans) {
         Err(e) if e.kind() == Kind::Incomplete => return Ok(None),
-        receipts => receipts?,
+        shards => shards?,
     };
-    if let Some(manifest) = sealed_with(&**store, out, &receipts) {
+    if let Some(manifest) = sealed_with(&**store, out, &shards.records) {
         return Ok(Some(manifest));
     }
     cancel.check()?;
-    check_old(&**store, out, &plans, &receipts)?;
-    check_keys(&**store, out, &plans, &receipts, cancel)?;
-    let sealed = Staging::open(store.clone(), out)
-        .and_then(|staging| publish(registry, transforms, &**store, &staging, &plans, &receipts));
-    match sealed {
-        Ok(manifest) => {
+    check_old(&**store, out, &plans, &shards.records)?;
+    check_keys(&**store, out, &plans, &shards, cancel)?;
+    let (mut manifest, remarks) = manifest(&plans, transforms, shards)?;
+    let published = Staging::open(store.clone(), out)
+        .and_then(|staging| publish(registry, &**store, &staging, &plans, &mut manifest, &remarks));
+    match published {
+        Ok(()) => {
             Staging::sweep(&**store, out, true);
             Ok(Some(manifest))
         }
-        Err(e) => sealed_with(&**store, out, &receipts).map(Some).ok_or(e),
+        Err(e) => sealed_with(&**store, out, &manifest.shards).map(Some).ok_or(e),
     }
 }
 
@@ -135,37 +139,30 @@ fn lacks_receipts(store: &dyn Store, out: &Path, plan: &PlanReader) -> Result<bo
     Ok(plan.shards().iter().rev().any(is_missing))
 }
 
-/// The manifest of the dataset in `out`, if it is sealed with these receipts.
-fn sealed_with(store: &dyn Store, out: &Path, receipts: &[Receipt]) -> Option<Manifest> {
-    let manifest = sealed_manifest(store, out).ok().flatten()?;
-    let same = |(record, receipt): (&ShardRecord, &Receipt)| shard(receipt).is_ok_and(|ours| ours == *record);
-    let all = manifest.shards.len() == receipts.len() && manifest.shards.iter().zip(receipts).all(same);
-    all.then_some(manifest)
+/// The manifest of the dataset in `out`, if it is sealed with these shards.
+fn sealed_with(store: &dyn Store, out: &Path, shards: &[ShardRecord]) -> Option<Manifest> {
+    sealed_manifest(store, out).ok().flatten().filter(|manifest| manifest.shards == shards)
 }
 
-/// Writes companions, the list of skipped samples, and the manifest.
+/// Writes companions, the list of skipped samples, and the manifest, which gets their records.
 fn publish(
     registry: &Registry,
-    transforms: &[Box<dyn Transform>],
     store: &dyn Store,
     staging: &Staging,
     plans: &[PlanReader],
-    receipts: &[Receipt],
-) -> Result<Manifest> {
+    manifest: &mut Manifest,
+    remarks: &[Remarks],
+) -> Result<()> {
     let header = newest(plans)?;
-    let schema = FieldRecord::schema(&header.schema)?;
-    let schema = transforms.iter().try_fold(schema, |schema, t| t.schema(&schema))?;
-    let mut manifest = manifest(plans, receipts, &schema)?;
     for number in 0..plans.len() {
         manifest.files.push(plan_record(store, staging.out(), number)?);
     }
     manifest.files.extend(header.files.iter().cloned());
     if !has_adopted(plans) {
-        manifest.files.extend(companions(registry, store, staging, header, receipts, &manifest)?);
+        manifest.files.extend(companions(registry, store, staging, header, manifest, remarks)?);
     }
-    manifest.files.push(skipped(staging, plans, receipts)?);
-    staging.document(MANIFEST, &manifest.encode()?)?;
-    Ok(manifest)
+    manifest.files.push(skipped(staging, plans, remarks)?);
+    staging.document(MANIFEST, &manifest.encode()?).map(drop)
 }
 
 /// The header of the last plan, which has all classes and splits; the others have the same format and columns.
@@ -173,20 +170,21 @@ fn newest(plans: &[PlanReader]) -> Result<&PlanHeader> {
     plans.last().map(PlanReader::header).ok_or_else(|| Error::bug("a dataset without a plan"))
 }
 
-fn receipts(store: &dyn Store, out: &Path, plans: &[PlanReader]) -> Result<Vec<Receipt>> {
+fn complete_shards(store: &dyn Store, out: &Path, plans: &[PlanReader]) -> Result<CompleteShards> {
     let mut missing = Vec::new();
     let shards: usize = plans.iter().map(|plan| plan.shards().len()).sum();
-    let mut receipts = Vec::with_capacity(shards);
+    let mut complete = CompleteShards::default();
     for plan in plans {
-        for (shard, receipt) in plan.shards().iter().zip(valid_receipts(store, out, plan)?) {
+        let receipts = valid_receipts(store, out, plan, &CompleteShards::divide)?;
+        for (shard, receipt) in plan.shards().iter().zip(receipts) {
             match receipt {
-                Some(receipt) => receipts.push(receipt),
+                Some(receipt) => complete.push(receipt),
                 None => missing.push(shard.name.as_str()),
             }
         }
     }
     if missing.is_empty() {
-        return Ok(receipts);
+        return Ok(complete);
     }
     let named = missing.iter().take(10).copied().collect::<Vec<_>>().join(", ");
     let more = missing.len().saturating_sub(10);
@@ -203,7 +201,7 @@ fn receipts(store: &dyn Store, out: &Path, plans: &[PlanReader]) -> Result<Vec<R
 /// Compares the shards of a sealed dataset, to which others are added, with its manifest.
 ///
 /// Errors: `Incomplete` for a plan or a receipt other than the one recorded.
-fn check_old(store: &dyn Store, out: &Path, plans: &[PlanReader], receipts: &[Receipt]) -> Result<()> {
+fn check_old(store: &dyn Store, out: &Path, plans: &[PlanReader], shards: &[ShardRecord]) -> Result<()> {
     let old = match sealed_manifest(store, out) {
         // A damaged manifest is written again.
         Err(e) if e.kind() == Kind::Incomplete => None,
@@ -218,24 +216,32 @@ fn check_old(store: &dyn Store, out: &Path, plans: &[PlanReader], receipts: &[Re
     if let Some((number, _)) = others {
         return Err(damaged(plan_name(number), "is not the plan that the manifest knows"));
     }
-    for (known, receipt) in old.shards.iter().zip(receipts) {
-        if shard(receipt)? != *known {
+    match old.shards.iter().zip(shards).find(|(known, shard)| known != shard) {
+        Some((known, _)) => {
             let name = format!("{}{RECEIPT_SUFFIX}", known.name);
-            return Err(damaged(name, "is not the receipt that the manifest knows"));
+            Err(damaged(name, "is not the receipt that the manifest knows"))
         }
+        None => Ok(()),
     }
-    Ok(())
 }
 
-fn manifest(plans: &[PlanReader], receipts: &[Receipt], schema: &SchemaRef) -> Result<Manifest> {
+/// The manifest, without its files, and what is left of the shards.
+fn manifest(
+    plans: &[PlanReader],
+    transforms: &[Box<dyn Transform>],
+    complete: CompleteShards,
+) -> Result<(Manifest, Vec<Remarks>)> {
     let header = newest(plans)?;
-    let shards = receipts.iter().map(shard).collect::<Result<Vec<_>>>()?;
+    let schema = FieldRecord::schema(&header.schema)?;
+    let schema = transforms.iter().try_fold(schema, |schema, t| t.schema(&schema))?;
+    let skipped = plans.iter().map(PlanReader::skips).sum::<u64>() + complete.lost();
+    let CompleteShards { records: shards, remarks } = complete;
     let split = |name: &String| {
-        let of_split = || receipts.iter().filter(|r| r.split.as_ref() == Some(name));
+        let of_split = || shards.iter().filter(|shard| shard.split.as_ref() == Some(name));
         SplitRecord {
             name: name.clone(),
             shards: of_split().count() as u64,
-            samples: of_split().map(|r| r.samples).sum(),
+            samples: of_split().map(|shard| shard.samples).sum(),
         }
     };
     let mut manifest = Manifest {
@@ -244,11 +250,11 @@ fn manifest(plans: &[PlanReader], receipts: &[Receipt], schema: &SchemaRef) -> R
         format: header.sink.clone(),
         transforms: header.transforms.clone(),
         root: Digest::of(b""),
-        samples: receipts.iter().map(|r| r.samples).sum(),
-        counts: counts(receipts),
+        samples: shards.iter().map(|s| s.samples).sum(),
+        counts: counts(&shards),
         bytes: shards.iter().map(|s| s.bytes).sum(),
-        skipped: plans.iter().map(PlanReader::skips).sum::<u64>() + receipts.iter().map(|r| r.lost()).sum::<u64>(),
-        schema: FieldRecord::of(schema),
+        skipped,
+        schema: FieldRecord::of(&schema),
         omitted: omitted(plans),
         classes: header.classes.clone(),
         splits: header.splits.iter().map(split).collect(),
@@ -260,7 +266,7 @@ fn manifest(plans: &[PlanReader], receipts: &[Receipt], schema: &SchemaRef) -> R
     };
     manifest.root = manifest.root_of_shards();
     manifest.appended = appended(plans, &manifest);
-    Ok(manifest)
+    Ok((manifest, remarks))
 }
 
 fn appended(plans: &[PlanReader], manifest: &Manifest) -> Vec<AppendRecord> {
@@ -290,22 +296,21 @@ fn check_keys(
     store: &dyn Store,
     out: &Path,
     plans: &[PlanReader],
-    receipts: &[Receipt],
+    shards: &CompleteShards,
     cancel: &Cancel,
 ) -> Result<()> {
-    let indexed = |receipt: &Receipt| receipt.files.iter().any(|file| file.name.ends_with(INDEX_SUFFIX));
-    let of_rows = |receipt: &Receipt| receipt.notes.get(KEYS_OF_ROWS.0).is_some_and(|note| note == KEYS_OF_ROWS.1);
-    if plans.len() < 2 && !has_adopted(plans) && !receipts.iter().any(of_rows) {
+    if plans.len() < 2 && !has_adopted(plans) && !shards.has_keys_of_rows() {
         return Ok(());
     }
-    let members = |i: usize| match receipts.get(i).is_some_and(indexed) {
-        true => read_members(store, out, receipts, i).map(Some),
+    let records = &shards.records;
+    let members = |i: usize| match shards.remarks.get(i).is_some_and(|shard| shard.is_indexed) {
+        true => read_members(store, out, records, i).map(Some),
         false => Ok(None),
     };
-    let samples = receipts.iter().map(|receipt| receipt.samples).sum();
-    let found = doubles(receipts.len(), samples, cancel, &members)?;
+    let samples = records.iter().map(|shard| shard.samples).sum();
+    let found = doubles(records.len(), samples, cancel, &members)?;
     let Some(double) = found.first() else { return Ok(()) };
-    let name = |i: usize| receipts.get(i).map_or("", |receipt| receipt.shard.as_str());
+    let name = |i: usize| records.get(i).map_or("", |shard| shard.name.as_str());
     let keys = match found.len() {
         1 => "this key".to_owned(),
         n => format!("{n} keys, this is the first,"),
@@ -327,26 +332,12 @@ fn check_keys(
 }
 
 /// Sums the other counts over all shards.
-fn counts(receipts: &[Receipt]) -> BTreeMap<String, u64> {
+fn counts(shards: &[ShardRecord]) -> BTreeMap<String, u64> {
     let mut all = BTreeMap::new();
-    for (name, count) in receipts.iter().flat_map(|receipt| &receipt.counts) {
+    for (name, count) in shards.iter().flat_map(|shard| &shard.counts) {
         *all.entry(name.clone()).or_default() += count;
     }
     all
-}
-
-fn shard(receipt: &Receipt) -> Result<ShardRecord> {
-    let data = receipt.data()?;
-    Ok(ShardRecord {
-        name: receipt.shard.clone(),
-        split: receipt.split.clone(),
-        file: data.name.clone(),
-        samples: receipt.samples,
-        counts: receipt.counts.clone(),
-        bytes: data.bytes,
-        blake3: data.blake3,
-        receipt: Digest::of(&receipt.encode()?),
-    })
 }
 
 fn plan_record(store: &dyn Store, out: &Path, number: usize) -> Result<FileRecord> {
@@ -360,12 +351,12 @@ fn companions(
     store: &dyn Store,
     staging: &Staging,
     header: &PlanHeader,
-    receipts: &[Receipt],
     manifest: &Manifest,
+    remarks: &[Remarks],
 ) -> Result<Vec<FileRecord>> {
     let sink = registry.get(&header.sink.format)?.sink(&header.sink.options.iter().collect())?;
-    let summaries: Vec<ShardSummary> = receipts.iter().map(summary).collect();
-    let members = |i: usize| read_members(store, staging.out(), receipts, i);
+    let summaries: Vec<ShardSummary> = manifest.shards.iter().zip(remarks).map(summary).collect();
+    let members = |i: usize| read_members(store, staging.out(), &manifest.shards, i);
     let root = manifest.root.to_string();
     let sealed = Sealed { name: &manifest.name, root_digest: &root, shards: &summaries, members: &members };
     let mut stage = staging.stage("")?;
@@ -373,30 +364,30 @@ fn companions(
     Ok(stage.publish()?.into_iter().map(record).collect())
 }
 
-fn summary(receipt: &Receipt) -> ShardSummary {
+fn summary((shard, remarks): (&ShardRecord, &Remarks)) -> ShardSummary {
     ShardSummary {
-        name: receipt.shard.clone(),
-        split: receipt.split.clone(),
-        samples: receipt.samples,
-        bytes: receipt.files.first().map_or(0, |f| f.bytes),
-        notes: receipt.notes.clone(),
-        counts: receipt.counts.clone(),
+        name: shard.name.clone(),
+        split: shard.split.clone(),
+        samples: shard.samples,
+        bytes: shard.bytes,
+        notes: remarks.notes.clone(),
+        counts: shard.counts.clone(),
         members: None,
     }
 }
 
-fn read_members(store: &dyn Store, out: &Path, receipts: &[Receipt], i: usize) -> Result<Members> {
-    let receipt = receipts.get(i).ok_or_else(|| Error::bug("a shard past the last one"))?;
-    let path = out.join(format!("{}{INDEX_SUFFIX}", receipt.shard));
+fn read_members(store: &dyn Store, out: &Path, shards: &[ShardRecord], i: usize) -> Result<Members> {
+    let shard = shards.get(i).ok_or_else(|| Error::bug("a shard past the last one"))?;
+    let path = out.join(format!("{}{INDEX_SUFFIX}", shard.name));
     let limits = Limits::default();
     let bytes = store.open(&path)?.read_all(limits.blob)?;
     decode_index(&bytes, &limits).map_err(|e| e.in_input(path.display()))
 }
 
-fn skipped(staging: &Staging, plans: &[PlanReader], receipts: &[Receipt]) -> Result<FileRecord> {
+fn skipped(staging: &Staging, plans: &[PlanReader], remarks: &[Remarks]) -> Result<FileRecord> {
     let mut lines = Vec::new();
     let scanned = plans.iter().map(PlanReader::skipped).collect::<Result<Vec<_>>>()?;
-    for record in scanned.iter().flatten().chain(receipts.iter().flat_map(|r| &r.skipped)) {
+    for record in scanned.iter().flatten().chain(remarks.iter().flat_map(|shard| &shard.skipped)) {
         serde_json::to_writer(&mut lines, record).map_err(|e| Error::bug(e.to_string()))?;
         lines.push(b'\n');
     }

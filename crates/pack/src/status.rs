@@ -129,9 +129,10 @@ pub fn unfit_shards(store: &dyn Store, dir: &Path, manifest: &Manifest) -> Resul
 /// Samples in the complete shards of the plan, and the names of the other shards.
 fn filled(store: &dyn Store, out: &Path, plan: &PlanReader) -> Result<(u64, Vec<String>)> {
     let (mut packed, mut missing) = (0, Vec::new());
-    for (shard, receipt) in plan.shards().iter().zip(valid_receipts(store, out, plan)?) {
-        match receipt {
-            Some(receipt) => packed += receipt.samples,
+    let samples = valid_receipts(store, out, plan, &|receipt| Ok(receipt.samples))?;
+    for (shard, samples) in plan.shards().iter().zip(samples) {
+        match samples {
+            Some(samples) => packed += samples,
             None => missing.push(shard.name.clone()),
         }
     }

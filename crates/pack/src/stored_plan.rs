@@ -269,10 +269,15 @@ pub(crate) fn valid_receipt(
     valid(store, out, plan, shard, &length)
 }
 
-/// The receipts of all complete shards of the plan in `out`, in order; `None` for other shards.
-pub(crate) fn valid_receipts(store: &dyn Store, out: &Path, plan: &PlanReader) -> Result<Vec<Option<Receipt>>> {
+/// What `take` makes of the receipts of all complete shards of the plan in `out`, in order; `None` for other shards.
+pub(crate) fn valid_receipts<T: Send>(
+    store: &dyn Store,
+    out: &Path,
+    plan: &PlanReader,
+    take: &(dyn Fn(Receipt) -> Result<T> + Sync),
+) -> Result<Vec<Option<T>>> {
     if Location::url(out).is_none() {
-        let each = |shard: &ShardFrame| valid_receipt(store, out, plan.digest(), shard);
+        let each = |shard: &ShardFrame| valid_receipt(store, out, plan.digest(), shard)?.map(take).transpose();
         return parallel_map(plan.shards(), threads(plan.shards().len()), &each);
     }
     // Names and lengths in few requests; receipts many at a time. Some stores list late: if few shards lack something by
@@ -285,13 +290,15 @@ pub(crate) fn valid_receipts(store: &dyn Store, out: &Path, plan: &PlanReader) -
     };
     let there = |shard: &ShardFrame| lengths.contains_key(Path::new(&format!("{}{RECEIPT_SUFFIX}", shard.name)));
     let mut receipts = parallel_map(plan.shards(), REQUESTS, &|shard| match there(shard) {
-        true => valid(store, out, plan.digest(), shard, &length),
+        true => valid(store, out, plan.digest(), shard, &length)?.map(take).transpose(),
         false => Ok(None),
     })?;
     let lacking: Vec<_> = receipts.iter_mut().zip(plan.shards()).filter(|(receipt, _)| receipt.is_none()).collect();
     if lacking.len() <= LOOKED_AT {
         let shards: Vec<&ShardFrame> = lacking.iter().map(|(_, shard)| *shard).collect();
-        let found = parallel_map(&shards, REQUESTS, &|shard| valid_receipt(store, out, plan.digest(), shard))?;
+        let found = parallel_map(&shards, REQUESTS, &|shard| {
+            valid_receipt(store, out, plan.digest(), shard)?.map(take).transpose()
+        })?;
         lacking.into_iter().zip(found).for_each(|((receipt, _), found)| *receipt = found);
     }
     Ok(receipts)

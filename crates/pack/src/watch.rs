@@ -1,10 +1,11 @@
 //! watch: how far a plan is while other processes fill it. Known from receipts and staging folders alone.
 
+use crate::parallel_map::parallel_map;
 use crate::recorded_files::sealed_manifest;
 use crate::replace::is_replacing;
-use crate::stored_plan::{open_plan, valid_receipt};
+use crate::stored_plan::{open_plan, threads, valid_receipt};
 use packhorse_core::{Result, Store};
-use packhorse_dataset::{PlanReader, RECEIPT_SUFFIX};
+use packhorse_dataset::{PlanReader, RECEIPT_SUFFIX, ShardFrame};
 use packhorse_storage::{Staging, staged};
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -121,15 +122,25 @@ impl Watch {
         let mut names = self.store.list(&self.place)?;
         names.retain(|name| name.to_string_lossy().ends_with(RECEIPT_SUFFIX));
         names.sort_unstable();
-        for (shard, done) in self.plan.shards().iter().zip(&mut self.done).filter(|(_, done)| done.is_none()) {
-            let name = PathBuf::from(format!("{}{RECEIPT_SUFFIX}", shard.name));
-            if names.binary_search(&name).is_err() {
-                continue;
+        let shards = self.plan.shards();
+        let receipt = |shard: &ShardFrame| PathBuf::from(format!("{}{RECEIPT_SUFFIX}", shard.name));
+        let is_new =
+            |(shard, done): (&ShardFrame, &Option<i64>)| done.is_none() && names.binary_search(&receipt(shard)).is_ok();
+        let new: Vec<usize> =
+            (0..).zip(shards.iter().zip(&self.done)).filter(|(_, s)| is_new(*s)).map(|(i, _)| i).collect();
+        let look = |i: &usize| {
+            let Some(shard) = shards.get(*i) else { return Ok(None) };
+            let Some(valid) = valid_receipt(&*self.store, &self.place, self.plan.digest(), shard)? else {
+                return Ok(None);
+            };
+            Ok(Some((self.store.stat(&self.place.join(receipt(shard)), true)?.mtime, valid.samples)))
+        };
+        let found = parallel_map(&new, threads(new.len()), &look)?;
+        for (i, (time, samples)) in new.into_iter().zip(found).filter_map(|(i, found)| Some((i, found?))) {
+            if let Some(done) = self.done.get_mut(i) {
+                *done = Some(time);
             }
-            if let Some(receipt) = valid_receipt(&*self.store, &self.place, self.plan.digest(), shard)? {
-                *done = Some(self.store.stat(&self.place.join(name), true)?.mtime);
-                self.packed += receipt.samples;
-            }
+            self.packed += samples;
         }
         Ok(())
     }
