@@ -107,5 +107,6 @@ fn flipped_bits_are_found_and_mended() {
     }
     assert!(datasets.iter().all(|(out, _)| packhorse::session().verify(out, Depth::Full).unwrap().damages.is_empty()));
     let refused: usize = hit.iter().filter(|(name, _)| is_source(name)).map(|(_, n)| n).sum();
-    println!("{flips} bits in {} files, all found; {} mended, {refused} told what to do", hit.len(), flips - refused);
+    packhorse_testkit::external::count(flips, "flipped bits found");
+    packhorse_testkit::external::count(flips - refused, "flipped bits mended");
 }

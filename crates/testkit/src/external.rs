@@ -28,14 +28,25 @@ fn path(name: &str) -> Option<PathBuf> {
     found.map(PathBuf::from)
 }
 
+/// Says how many times the running test did something, such as `kills`: on standard output, and as a line of the file that
+/// `PACKHORSE_COUNTS` names.
+pub fn count(n: usize, what: &str) {
+    println!("{n} {what}");
+    note("PACKHORSE_COUNTS", &format!("{n} {what}\n"));
+}
+
 /// Says that the running test is skipped, and why: on standard output, and as a line of the file that
 /// `PACKHORSE_SKIPPED` names.
 pub fn skip(why: &str) {
     println!("skipped: {why}");
-    let Some(list) = std::env::var_os("PACKHORSE_SKIPPED") else { return };
     let thread = std::thread::current();
     let package = std::env::var("CARGO_PKG_NAME").unwrap_or_default();
-    let line = format!("{package} {}: {why}\n", thread.name().unwrap_or("main"));
+    note("PACKHORSE_SKIPPED", &format!("{package} {}: {why}\n", thread.name().unwrap_or("main")));
+}
+
+/// Adds a line to the file that the environment variable `name` has, if it is set.
+fn note(name: &str, line: &str) {
+    let Some(list) = std::env::var_os(name) else { return };
     // One write a line, since tests run side by side.
     std::fs::File::options().append(true).create(true).open(list).unwrap().write_all(line.as_bytes()).unwrap();
 }
