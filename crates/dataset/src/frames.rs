@@ -12,7 +12,7 @@ const LEVEL: i32 = 1;
 /// What the compressor returns at a time.
 const PIECE: usize = 128 << 10;
 
-/// Frames on their way to `out`. What is written goes to the open frame, which [`end`](Self::end) closes.
+/// Frames on their way to `out`. Written bytes go to the open frame, which [`end`](Self::end) closes.
 pub(crate) struct Frames<W> {
     out: W,
     zstd: Encoder<'static>,

@@ -225,7 +225,7 @@ fn check_old(store: &dyn Store, out: &Path, plans: &[PlanReader], shards: &[Shar
     }
 }
 
-/// The manifest, without its files, and what is left of the shards.
+/// The manifest, without its files, and the remarks on the shards.
 fn manifest(
     plans: &[PlanReader],
     transforms: &[Box<dyn Transform>],
