@@ -67,7 +67,7 @@ fn killed_at_random_moments() {
     let before = committed(&out);
     work.finish(&out, "at the end");
     assert_kept(&before, &out, "at the end");
-    println!("{killed} kills, {} datasets finished, all equal", finished + 1);
+    packhorse_testkit::external::count(killed, "kills at random moments");
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn killed_at_every(work: impl Fn() -> Work, steps: &[Step], syscalls: &[&str]) {
                 let ended = strace::inject(step.program(&work, &out), syscall, &fault, None, &log).run();
                 if strace::hits(&ended, &log).is_empty() {
                     assert_eq!(ended.code(), 0, "{ended:?}");
-                    println!("{step:?}: killed at each of {} {syscall} calls", k - 1);
+                    packhorse_testkit::external::count(k - 1, "kills at system calls");
                     break;
                 }
                 let when = format!("{step:?} killed at {syscall} {k}");

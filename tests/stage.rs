@@ -151,7 +151,7 @@ fn killed_at_every_system_call_that_changes_a_disk() {
             stage.assert_whole(&to, &when);
             std::fs::remove_dir_all(&to).unwrap();
             if over {
-                println!("killed at {k} {syscall} calls, each {stride}th");
+                packhorse_testkit::external::count(k, "kills at system calls");
                 break;
             }
         }

@@ -100,7 +100,7 @@ fn every_call_fails(request: &Request) {
     request.run(&(Arc::new(counting.clone()) as Arc<dyn Store>), &input, &reference).unwrap();
     let whole = tree(&reference);
     assert!(counting.calls() > 60, "{}", counting.calls());
-    println!("{} calls", counting.calls());
+    packhorse_testkit::external::count(counting.calls(), "failing calls of the file system");
     for errno in [ENOSPC, EIO] {
         for k in 0..counting.calls() + 5 {
             let out = dir.path().join("out");
@@ -223,6 +223,7 @@ fn power_cuts(request: &Request, mutant: Mutant, loss: Loss) -> Result<(), Strin
         request.run(&honest, input, out).map_err(|e| format!("power cut after change {k}, again: {e}"))?;
         check_whole(&power, out, &whole).map_err(|e| format!("power cut after change {k}, again: {e}"))?;
     }
+    packhorse_testkit::external::count(total + 1, "power cuts");
     Ok(())
 }
 

@@ -194,6 +194,7 @@ fn outcome(
 }
 
 fn check(what: &str, result: &Result<(), Error>) {
+    packhorse_testkit::external::count(1, "faults of a web server");
     println!("{what}: {}", result.as_ref().map_or_else(Error::to_string, |()| "right".into()));
     if let Err(error) = result {
         assert!(error.input().unwrap().starts_with("http://127.0.0.1:"), "{error}");
@@ -311,7 +312,7 @@ fn stormy(percent: u64, seed: u64, s3: bool) -> (u64, u64) {
 fn a_fifth_of_all_requests_may_fail() {
     for (seed, s3) in [(0, false), (1, false), (2, true)] {
         let (requests, needed) = stormy(20, seed, s3);
-        println!("20 %: {requests} requests for {needed}");
+        packhorse_testkit::external::count(requests, "requests to a server that fails");
         assert!(requests <= 2 * needed, "{requests} requests for {needed}");
     }
 }
@@ -319,7 +320,7 @@ fn a_fifth_of_all_requests_may_fail() {
 #[test]
 fn two_fifths_of_all_requests_may_fail() {
     let (requests, needed) = stormy(40, 7, true);
-    println!("40 %: {requests} requests for {needed}");
+    packhorse_testkit::external::count(requests, "requests to a server that fails");
     assert!(requests <= 3 * needed, "{requests} requests for {needed}");
 }
 

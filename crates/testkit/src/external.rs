@@ -30,7 +30,7 @@ fn path(name: &str) -> Option<PathBuf> {
 
 /// Says how many times the running test did something, such as `kills`: on standard output, and as a line of the file that
 /// `PACKHORSE_COUNTS` names.
-pub fn count(n: usize, what: &str) {
+pub fn count(n: impl std::fmt::Display, what: &str) {
     println!("{n} {what}");
     note("PACKHORSE_COUNTS", &format!("{n} {what}\n"));
 }
