@@ -1,12 +1,6 @@
 //! A file system that fails or loses power at any call: no bad file is ever under its final name, the
 //! error comes out, and the same work asked for again ends in equal bytes.
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "what goes wrong here fails the test"
-)]
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "what goes wrong here fails the test")]
 
 #[expect(dead_code, reason = "every test takes a part of what they share")]
 mod common {

@@ -1,7 +1,5 @@
 //! Many writers of one name: one of them wins, and its file is whole.
 
-#![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
-
 use packhorse_core::Store;
 use packhorse_storage::{Local, Staging};
 use packhorse_testkit::external::count;
