@@ -289,13 +289,13 @@ fn the_shape_of_every_result() {
     let wanted = "bytes:number class_counts:array classes:array fields:array largest_shard:null omitted:array samples:number shards:array skipped:number";
     assert_shape(&plan, wanted);
     assert_shape(&plan["shards"][0], "name:string samples:number split:string");
-    let status = "appending:null damages:array missing:array packed:number part:null plan:string replacing:null samples:number sealed:bool shards:number";
+    let status = "appending:null damages:array missing:array packed:number part:null plan:string quarantined:number replacing:null samples:number sealed:bool shards:number";
     assert_shape(&place.json(&["status", "p", "--json"]), status);
     let filled = place.json(&["pack", "--plan", "p", "--json", "--quiet"]);
     assert_shape(&filled, &pack.replace("root:string", "root:null").replace("omitted:array", "omitted:null"));
     let seal = "bytes:number root:string samples:number shards:number skipped:number";
     assert_shape(&place.json(&["seal", "p", "--json"]), seal);
-    let verify = "bytes:number damages:array part_of:null repairable:bool samples:number seconds:number shards:number view_of:null whole:bool";
+    let verify = "bytes:number damages:array part_of:null quarantined:number repairable:bool samples:number seconds:number shards:number view_of:null whole:bool";
     assert_shape(&place.json(&["verify", "out", "--full", "--json", "--quiet"]), verify);
     let readers = place.json(&["verify", "out", "--for", "hf", "--json"]);
     assert_shape(&readers, "findings:array samples:number shards:number");
