@@ -41,7 +41,7 @@ impl<W: Write> Frames<W> {
         let mut text = BufWriter::new(&mut *self);
         serde_json::to_writer(&mut text, value).or_else(|e| match e.is_io() {
             true => Err(std::io::Error::from(e)).context("write the plan"),
-            false => Err(Error::bug(format!("can't encode the plan: {e}"))),
+            false => Err(bug(e)),
         })?;
         text.write_all(b"\n").and_then(|()| text.flush()).context("write the plan")?;
         drop(text);
@@ -88,4 +88,8 @@ impl<W: Write> Write for Frames<W> {
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
     }
+}
+
+pub(crate) fn bug(error: serde_json::Error) -> Error {
+    Error::bug(format!("can't encode the plan: {error}"))
 }

@@ -1,10 +1,10 @@
 //! Writes a plan frame by frame, in constant memory.
 
-use crate::frames::Frames;
+use crate::frames::{Frames, bug};
 use crate::plan_reader::{FrameExtent, FrameTable, ShardFrame, TRAILER_MAGIC, Trailer};
 use crate::{Digest, PathText, PlanEntry, PlanHeader, SeekPoint, SkipRecord};
 use blake3::Hasher;
-use packhorse_core::{Context, Error, Result};
+use packhorse_core::{Context, Result};
 use serde::Serialize;
 use std::io::Write;
 
@@ -135,8 +135,4 @@ fn line(value: &impl Serialize) -> Result<Vec<u8>> {
     let mut line = serde_json::to_vec(value).map_err(bug)?;
     line.push(b'\n');
     Ok(line)
-}
-
-fn bug(error: serde_json::Error) -> Error {
-    Error::bug(format!("can't encode the plan: {error}"))
 }

@@ -15,6 +15,7 @@ use packhorse_core::{Cancel, Code, Error, Kind, Registry, Result, Store};
 use packhorse_dataset::{Digest, Manifest, PlanEntry, PlanHeader, PlanReader, RECEIPT_SUFFIX, plan_name};
 use packhorse_storage::Staging;
 use packhorse_transform::Transform;
+use std::collections::BTreeSet;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::ops::Range;
@@ -257,7 +258,7 @@ fn overlap(one: &Option<Range<u64>>, two: &Option<Range<u64>>) -> bool {
 }
 
 fn has_receipts(store: &dyn Store, dir: &Path, plan: &PlanReader) -> Result<bool> {
-    let names = store.list(dir)?;
+    let names: BTreeSet<PathBuf> = store.list(dir)?.into_iter().collect();
     let receipt = |name: &str| PathBuf::from(format!("{name}{RECEIPT_SUFFIX}"));
     let listed = plan.shards().iter().any(|shard| names.contains(&receipt(&shard.name)));
     Ok(listed || has_unlisted_receipts(store, dir, plan)?)

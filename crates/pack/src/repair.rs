@@ -9,6 +9,7 @@ use crate::replace::finish_replacing;
 use crate::seal::seal_plans;
 use crate::shard_packer::Redo;
 use crate::stored_plan::{open_plans, read_receipt, valid_receipt};
+use crate::verify::{IS_A_LINK, is_failure};
 use packhorse_core::{Error, Event, FileKind, Kind, Result};
 use packhorse_dataset::{Digest, FileRecord, Manifest, PlanReader, RECEIPT_SUFFIX, ShardFrame, plan_name};
 use packhorse_storage::Quarantine;
@@ -142,31 +143,31 @@ impl DamageScan<'_> {
     fn shard(&self, shard: &ShardFrame) -> Result<Option<Damage>> {
         let store = &*self.context.store;
         let name = format!("{}{RECEIPT_SUFFIX}", shard.name);
-        let said = |problem: &str| Some(Damage { file: name.clone(), member: None, problem: problem.to_owned() });
+        let damage = |file: &str, problem: &str| {
+            Some(Damage { file: file.to_owned(), member: None, problem: problem.to_owned() })
+        };
         let Some(receipt) = valid_receipt(store, self.out, self.plan.digest(), shard)? else {
             let problem = match read_receipt(store, self.out, &shard.name) {
                 Ok(_) => "names files that are missing or have other lengths",
-                Err(e) if e.kind() == Kind::Environment && !e.is_not_found() => return Err(e),
+                Err(e) if is_failure(&e) => return Err(e),
                 Err(_) => "is missing or damaged",
             };
-            return Ok(said(problem));
+            return Ok(damage(&name, problem));
         };
         let right = self.recorded.get(shard.name.as_str());
         let bytes = store.open(&self.out.join(&name))?.read_all(LONGEST)?;
         let digest = Digest::of(&bytes);
         if right.is_some_and(|right| *right != digest) {
-            return Ok(said("is not the receipt that the manifest knows"));
+            return Ok(damage(&name, "is not the receipt that the manifest knows"));
         }
         for file in &receipt.files {
             if store.stat(&self.out.join(&file.name), false)?.kind == FileKind::Symlink {
-                let problem = "is a symbolic link; a sealed dataset holds regular files only".to_owned();
-                return Ok(Some(Damage { file: file.name.clone(), member: None, problem }));
+                return Ok(damage(&file.name, IS_A_LINK));
             }
             match check_file(store, &self.out.join(&file.name), file, self.context.cancel) {
                 Ok(()) => self.context.observer.event(&Event::Verified { bytes: file.bytes }),
                 Err(e) if e.kind() == Kind::Incomplete => {
-                    let problem = "its bytes do not have the recorded digest".to_owned();
-                    return Ok(Some(Damage { file: file.name.clone(), member: None, problem }));
+                    return Ok(damage(&file.name, "its bytes do not have the recorded digest"));
                 }
                 Err(e) => return Err(e),
             }

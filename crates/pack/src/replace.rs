@@ -12,7 +12,7 @@
 //! manifest, plan and receipts are removed.
 
 use crate::recorded_files::sealed_manifest;
-use crate::stored_plan::{Attempt, attempt, open_plans, read_receipt};
+use crate::stored_plan::{Attempt, attempt, exists, open_plans, read_receipt};
 use crate::without_inputs::has_adopted;
 use crate::{Plan, Stored};
 use packhorse_core::{Code, Error, FileKind, Kind, Result, Store};
@@ -322,12 +322,4 @@ pub(crate) fn shard_names(
     // Unfinished shards have files with the same suffixes.
     names.extend(shards.iter().flat_map(|shard| suffixes.iter().map(move |suffix| format!("{shard}{suffix}"))));
     names
-}
-
-fn exists(store: &dyn Store, path: &Path) -> Result<bool> {
-    match store.stat(path, false) {
-        Ok(stat) => Ok(stat.kind != FileKind::Directory),
-        Err(e) if e.is_absent() => Ok(false),
-        Err(e) => Err(e),
-    }
 }

@@ -5,7 +5,7 @@ use crate::plan::Plan;
 use crate::refuse_view::refuse_view;
 use crate::request_error::as_output_error;
 use crate::without_inputs::is_adopted;
-use packhorse_core::{Code, Error, Kind, Outlet, Result, Store};
+use packhorse_core::{Code, Error, FileKind, Kind, Outlet, Result, Store};
 use packhorse_dataset::{
     Digest, MANIFEST, PLAN, PlanHeader, PlanReader, RECEIPT_SUFFIX, Receipt, ShardFrame, plan_name,
 };
@@ -89,9 +89,10 @@ pub(crate) fn has_unlisted_receipts(store: &dyn Store, out: &Path, plan: &PlanRe
     Ok(parallel_map(&first, REQUESTS, &receipt)?.contains(&true))
 }
 
-fn exists(store: &dyn Store, path: &Path) -> Result<bool> {
-    match store.stat(path, true) {
-        Ok(_) => Ok(true),
+/// Whether there is a file (or a link) of this name. Asks for the name itself, since some object stores list late.
+pub(crate) fn exists(store: &dyn Store, path: &Path) -> Result<bool> {
+    match store.stat(path, false) {
+        Ok(stat) => Ok(stat.kind != FileKind::Directory),
         Err(e) if e.is_absent() => Ok(false),
         Err(e) => Err(e),
     }

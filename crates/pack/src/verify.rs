@@ -244,8 +244,7 @@ impl Verifier<'_> {
     fn length(&self, name: &str, bytes: u64) -> Result<bool> {
         match self.store.stat(&self.out.join(name), false) {
             Ok(stat) if stat.kind == FileKind::Symlink => {
-                let problem = "is a symbolic link; a sealed dataset holds regular files only";
-                self.add(damage(name, None, problem));
+                self.add(damage(name, None, IS_A_LINK));
                 Ok(false)
             }
             Ok(stat) if stat.size == bytes => Ok(true),
@@ -412,6 +411,9 @@ impl Verifier<'_> {
         Ok(())
     }
 }
+
+/// The damage of a link in the place of a file.
+pub(crate) const IS_A_LINK: &str = "is a symbolic link; a sealed dataset holds regular files only";
 
 /// Whether a look at a file failed, which says nothing about the file.
 pub(crate) fn is_failure(error: &Error) -> bool {

@@ -124,10 +124,10 @@ impl Watch {
         names.sort_unstable();
         let shards = self.plan.shards();
         let receipt = |shard: &ShardFrame| PathBuf::from(format!("{}{RECEIPT_SUFFIX}", shard.name));
-        let is_new =
-            |(shard, done): (&ShardFrame, &Option<i64>)| done.is_none() && names.binary_search(&receipt(shard)).is_ok();
+        let is_open = |i: &usize| self.done.get(*i).is_some_and(Option::is_none);
+        let is_listed = |shard: &ShardFrame| names.binary_search(&receipt(shard)).is_ok();
         let new: Vec<usize> =
-            (0..).zip(shards.iter().zip(&self.done)).filter(|(_, s)| is_new(*s)).map(|(i, _)| i).collect();
+            (0..shards.len()).filter(|i| is_open(i) && shards.get(*i).is_some_and(is_listed)).collect();
         let look = |i: &usize| {
             let Some(shard) = shards.get(*i) else { return Ok(None) };
             let Some(valid) = valid_receipt(&*self.store, &self.place, self.plan.digest(), shard)? else {
