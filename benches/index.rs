@@ -36,7 +36,8 @@ fn main() {
         println!("{index}: {samples} samples in {shards} tars: {ours:.2} s, again {again:.2} s");
         if let Some(mut tool) = tool(&tars) {
             let theirs = timed(|| run(&mut tool)).as_secs_f64();
-            println!("  {tool:?}: {theirs:.2} s, {:.1} times as long", theirs / ours);
+            let name = Path::new(tool.get_program()).file_name().unwrap_or_default();
+            println!("  {}: {theirs:.2} s, {:.1} times as long", name.display(), theirs / ours);
         }
     }
     std::fs::remove_dir_all(&home).expect("the folder goes away");

@@ -43,8 +43,8 @@ fn main() {
 
 /// Packs photos of about this size, once.
 fn dataset(home: &Path, megabytes: u64) -> PathBuf {
-    // A photo that `synth` makes has about 22 KB.
-    let (count, out) = ((megabytes * 45).to_string(), home.join(format!("shards-{megabytes}")));
+    // A photo that `synth` makes has about 16.6 KB.
+    let (count, out) = ((megabytes * 60).to_string(), home.join(format!("shards-{megabytes}")));
     if !out.join("dataset.json").exists() {
         let (photos, packhorse) = (home.join("photos"), env!("CARGO_BIN_EXE_packhorse"));
         run(Command::new(packhorse).args(["synth", "images", "--count", &count, "--out"]).arg(&photos));
