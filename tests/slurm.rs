@@ -1,5 +1,5 @@
-//! A Slurm array makes the bytes that one process makes: requeued in the middle of a shard, and after
-//! a task that failed; and so does the script of `packhorse slurm pack`.
+//! A Slurm array makes the bytes that one process makes: requeued in the middle of a shard, after a task that failed, and
+//! after one that Slurm ended at its time limit; and so does the script of `packhorse slurm pack`.
 //!
 //! `PACKHORSE_SLURM` names a folder with `slurm-up.sh` and `slurm-down.sh`, which start and stop a
 //! cluster of one node below `$SLURM_ROOT`. Where it is not set, or Slurm is not installed, the test
@@ -16,7 +16,7 @@ mod common {
     pub(crate) mod work;
 }
 
-use common::process::{Program, command};
+use common::process::{Program, command, packhorse};
 use common::strace;
 use common::tree::{assert_kept, committed};
 use common::work::{Work, text};
@@ -89,9 +89,9 @@ impl Cluster {
     }
 
     /// `packhorse slurm resume`: the number of the job.
-    fn resume(&self, out: &Path, options: &[&str]) -> String {
+    fn resume(&self, out: &Path, tasks: &str, options: &[&str]) -> String {
         let mut resume = command(env!("CARGO_BIN_EXE_packhorse"));
-        resume.args(["slurm", "resume", text(out), "--tasks", "8", "--no-pilot", "--json"]).args(options);
+        resume.args(["slurm", "resume", text(out), "--tasks", tasks, "--no-pilot", "--json"]).args(options);
         resume.current_dir(&self.jobs).env("SLURM_CONF", self.root.join("slurm.conf"));
         let said: serde_json::Value = serde_json::from_str(&Program(resume).succeed().printed).unwrap();
         said["job"].as_str().unwrap().to_owned()
@@ -115,6 +115,24 @@ impl Cluster {
         });
     }
 
+    /// Submits the script of `packhorse slurm pack` with these arguments and the site's defaults in `config`, with the slow
+    /// `packhorse`. Returns the script and the number of the job.
+    fn submit_script(&self, work: &Work, out: &Path, args: &[&str]) -> (String, String) {
+        let mut print = work.array("slurm", out, args);
+        print.0.env("SLURM_CONF", self.root.join("slurm.conf")).env("XDG_CONFIG_HOME", work.dir("config"));
+        let script = print.succeed().printed;
+        let slow = self.jobs.with_file_name("bin/packhorse");
+        let slowed = script.replace(env!("CARGO_BIN_EXE_packhorse"), text(&slow));
+        fs::write(self.jobs.join("pack.sbatch"), slowed).unwrap();
+        (script, self.slurm(&["sbatch", "--parsable", "pack.sbatch"]))
+    }
+
+    /// The numbers of the tasks of a job.
+    fn tasks(&self, job: &str) -> Vec<String> {
+        let found = self.slurm(&["scontrol", "show", "job", job]);
+        found.split_whitespace().filter_map(|word| word.strip_prefix("ArrayTaskId=")).map(str::to_owned).collect()
+    }
+
     fn log(&self, name: &str) -> String {
         std::fs::read_to_string(self.jobs.join(name)).unwrap_or_default()
     }
@@ -130,12 +148,17 @@ impl Drop for Cluster {
     }
 }
 
-/// A `packhorse` whose reads take long, as from a busy file system, so that there is time to interfere.
+/// A `packhorse` whose reads take long, as from a busy file system, so that there is time to interfere. The task of an
+/// array that `SLOW_TASK` names reads one input after the other too.
 fn slow_packhorse(bin: &Path) {
     let packhorse = env!("CARGO_BIN_EXE_packhorse");
-    let slow = "strace -D -f -qq -o /dev/null -e trace=pread64 -e inject=pread64:delay_enter=100000 --";
-    let script =
-        format!("#!/bin/sh\n[ \"$1\" = pack ] && exec {slow} '{packhorse}' \"$@\"\nexec '{packhorse}' \"$@\"\n");
+    let slow = "strace -D -f -qq -o /dev/null -e trace=pread64 -e inject=pread64:delay_enter=";
+    let script = format!(
+        "#!/bin/sh\n\
+         [ \"$1\" = pack ] || exec '{packhorse}' \"$@\"\n\
+         [ \"$SLURM_ARRAY_TASK_ID\" = \"$SLOW_TASK\" ] && exec {slow}70000 -- '{packhorse}' \"$@\" --io-threads 1\n\
+         exec {slow}100000 -- '{packhorse}' \"$@\"\n"
+    );
     std::fs::create_dir(bin).unwrap();
     let path = bin.join("packhorse");
     std::fs::write(&path, script).unwrap();
@@ -163,13 +186,8 @@ fn an_array_makes_the_bytes_of_one_process() {
 fn the_printed_script(work: &Work, cluster: &Cluster) {
     let out = work.dir("printed");
     let small = ["--", "--cpus-per-task=1", "--mem=100"];
-    let mut print = work.array("slurm", &out, &[&["--tasks", "8"][..], &small].concat());
-    print.0.env("SLURM_CONF", cluster.root.join("slurm.conf"));
-    let script = print.succeed().printed;
+    let (script, job) = cluster.submit_script(work, &out, &[&["--tasks", "8"][..], &small].concat());
     assert!(script.contains("#SBATCH --array=1-8\n"), "{script}");
-    let slow = cluster.jobs.with_file_name("bin/packhorse");
-    fs::write(cluster.jobs.join("pack.sbatch"), script.replace(env!("CARGO_BIN_EXE_packhorse"), text(&slow))).unwrap();
-    let job = cluster.slurm(&["sbatch", "--parsable", "pack.sbatch"]);
     cluster.wait("the first shards", || receipts(&out) >= 2);
     for task in [2, 5, 7] {
         cluster.slurm(&["scontrol", "requeue", &format!("{job}_{task}")]);
@@ -183,12 +201,11 @@ fn the_printed_script(work: &Work, cluster: &Cluster) {
     assert!(!out.join("dataset.json").exists(), "sealed without the shards of task 3");
     work.assert_no_half_file(&out, "a killed task");
     let before = committed(&out);
-    let again = cluster.resume(&out, &small);
+    let again = cluster.resume(&out, "8", &small);
     cluster.drain();
-    let found = cluster.slurm(&["scontrol", "show", "job", &again]);
-    let tasks: Vec<&str> = found.split_whitespace().filter_map(|word| word.strip_prefix("ArrayTaskId=")).collect();
-    assert_eq!(tasks, ["3"], "{found}");
-    assert!(cluster.log(&format!("packhorse-{again}_3.log")).contains("sealed"), "{found}");
+    assert_eq!(cluster.tasks(&again), ["3"]);
+    let log = cluster.log(&format!("packhorse-{again}_3.log"));
+    assert!(log.contains("sealed"), "{log}");
     assert_kept(&before, &out, "resumed");
     work.assert_whole(&out, "the printed script");
 }
@@ -216,7 +233,7 @@ fn requeued_tasks(work: &Work, cluster: &Cluster) {
     assert!(manifest.contains(&format!("\"root\": \"{root}\"")), "{said}");
 }
 
-/// A task that its time limit stops fails, nothing is sealed, and submitting again finishes the rest.
+/// A task that is asked to stop, as before its time limit, fails, nothing is sealed, and submitting again finishes the rest.
 fn a_stopped_task(work: &Work, cluster: &Cluster) {
     let out = work.dir("stopped");
     work.planning("plan", &out, &[]).succeed();
@@ -237,4 +254,63 @@ fn a_stopped_task(work: &Work, cluster: &Cluster) {
     cluster.drain();
     work.assert_whole(&out, "submitted again");
     assert_kept(&before, &out, "submitted again");
+}
+
+/// The shards that processes are writing.
+fn running(out: &Path) -> Vec<String> {
+    let mut status = packhorse(&["status", text(out), "--watch", "600", "--json"]).start();
+    // Its first look comes at once.
+    status.ends_within(Duration::from_millis(500));
+    status.kill();
+    let said = status.end().printed;
+    let look: serde_json::Value = serde_json::from_str(said.lines().next().unwrap_or("{}")).unwrap();
+    let shards = look["running"].as_array().into_iter().flatten();
+    shards.map(|shard| shard["shard"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Slurm ends one of two tasks by its time limit: the task completes the shards that it was writing and fails with the
+/// documented code, and `packhorse slurm resume` does the rest of that task alone.
+#[test]
+fn a_task_ends_at_its_time_limit_and_resume_does_the_rest() {
+    if !strace::available() {
+        return;
+    }
+    let work = Work::new(1200, 10);
+    let Some(cluster) = Cluster::start(&work.dir("")) else { return };
+    let out = work.dir("limited");
+    // The time limit alone ends the task, with no signal a minute before it.
+    fs::create_dir_all(work.dir("config/packhorse")).unwrap();
+    fs::write(work.dir("config/packhorse/slurm.toml"), "signal = false\n").unwrap();
+    let small = ["--cpus-per-task=1", "--mem=100"];
+    let limit = ["--tasks", "2", "--jobs", "1", "--no-pilot", "--", "--time=1", "--export=ALL,SLOW_TASK=1"];
+    let (_, job) = cluster.submit_script(&work, &out, &[&limit[..], &small].concat());
+    let task = format!("{job}_1");
+    let show = || cluster.slurm(&["scontrol", "show", "job", &task]);
+    cluster.wait("the first task", || show().contains("JobState=RUNNING"));
+    // Limits are whole minutes; the end that follows from the limit may be moved. Slurm looks at it every 30 seconds.
+    cluster.slurm(&["scontrol", "update", &format!("JobId={task}"), "EndTime=now+2seconds"]);
+    let mut written = std::collections::BTreeSet::new();
+    while show().contains("JobState=RUNNING") {
+        written.extend(running(&out));
+    }
+    cluster.drain();
+    let (ended, log) = (show(), cluster.log(&format!("packhorse-{task}.log")));
+    assert!(ended.contains("JobState=TIMEOUT") && ended.contains("ExitCode=130:0"), "{ended}\n{log}");
+    assert!(log.contains("DUE TO TIME LIMIT") && log.contains("stopped on request"), "{log}");
+    assert!(!out.join("dataset.json").exists() && !out.join(".staging").exists());
+    let before = committed(&out);
+    let count = receipts(&out);
+    assert!((61..120).contains(&count), "{count} shards are complete: the limit came too early or too late");
+    assert!(!written.is_empty());
+    for shard in &written {
+        assert!(before.contains_key(&format!("{shard}.receipt.json")), "{shard} was not completed\n{log}");
+    }
+    work.assert_no_half_file(&out, "at the time limit");
+    let again = cluster.resume(&out, "2", &[&["--jobs", "1", "--"][..], &small].concat());
+    cluster.drain();
+    assert_eq!(cluster.tasks(&again), ["1"]);
+    let log = cluster.log(&format!("packhorse-{again}_1.log"));
+    assert!(log.contains(&format!("{} of them were there already", count - 60)), "{log}");
+    assert_kept(&before, &out, "resumed after a time limit");
+    work.assert_whole(&out, "after a time limit");
 }
