@@ -88,11 +88,11 @@ mod tests {
     fn a_url_is_refused_where_a_path_is_needed() {
         for line in [
             "pack file:///x --to webdataset --out y",
-            "pack x --to webdataset --out gs://b/y",
-            "pack --plan gs://b/y",
+            "pack x --to webdataset --out ftp://b/y",
+            "pack --plan hdfs://b/y",
             "pack x --to webdataset --out y --files-from http://h/list",
             "plan x --to webdataset --out y --metadata https://h/t.csv --key k",
-            "seal az://b/x",
+            "seal gcs://b/x",
             "verify x file://x",
             "merge s3://b/x --out y",
             "order 0.5 a 0.5 s3://b/x --out y",
@@ -107,6 +107,8 @@ mod tests {
         for line in [
             "pack x --to webdataset --out ./s3:/y",
             "pack s3://b/x https://h/x.tar --to webdataset --out s3://b/y",
+            "pack gs://b/x --to webdataset --out az://b/y",
+            "pack x --to webdataset --out abfss://b@a.dfs.core.windows.net/y",
             "pack --plan s3://b/y",
             "seal s3://b/x",
             "status s3://b/x",

@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// A path, `file://…`, `s3://bucket/key` or `http(s)://host/path`.
+/// A path, `file://…`, `http(s)://host/path`, or an object: `s3://bucket/key`, `gs://bucket/key`, `az://container/key` or
+/// `abfss://container@account.dfs.core.windows.net/key`.
 ///
 /// `Display` and `Debug` show no secrets: they omit a URL's user info and its query, which may hold a signature. The
-/// path of a `http(s)` or `file` URL is percent-decoded here, once; the key of an `s3` URL is taken literally.
+/// path of a `http(s)` or `file` URL is percent-decoded here, once; the key of an object is taken literally.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Location(LocationKind);
 
@@ -19,9 +20,24 @@ pub(crate) enum LocationKind {
     /// A local path.
     Path(PathBuf),
     /// An object or a prefix; the key has no leading or trailing slash.
-    S3 { bucket: String, key: String },
+    Object { bucket: BucketName, key: String },
     /// `path` is decoded, without a leading slash.
     Web { site: Site, path: String },
+}
+
+/// A bucket, or a container of Azure.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct BucketName {
+    /// `s3`, `gs`, `az`, `abfs` or `abfss`.
+    pub(crate) scheme: &'static str,
+    /// For the last two also `container@account.dfs.core.windows.net`.
+    pub(crate) name: String,
+}
+
+impl fmt::Display for BucketName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}", self.scheme, self.name)
+    }
 }
 
 /// A web server, and what every request to it carries.
@@ -61,11 +77,15 @@ impl Location {
         };
         match scheme.to_ascii_lowercase().as_str() {
             "file" => file(rest),
-            "s3" => s3(rest),
+            "s3" => object("s3", rest),
+            "gs" => object("gs", rest),
+            "az" => object("az", rest),
+            "abfs" => object("abfs", rest),
+            "abfss" => object("abfss", rest),
             "http" => web("http", rest),
             "https" => web("https", rest),
             other => Err(Error::unsupported(format!(
-                "{other}:// is not supported; use a path, file://, s3:// (AWS_ENDPOINT_URL selects other providers than Amazon), http:// or https://"
+                "{other}:// is not supported; use a path, file://, s3:// (AWS_ENDPOINT_URL selects other providers than Amazon), gs://, az://, http:// or https://"
             ))),
         }
         .map(Self)
@@ -106,12 +126,19 @@ impl Location {
     pub fn holds_objects(path: &Path) -> Result<bool> {
         match Self::url(path).map(Self::parse).transpose()? {
             None | Some(Self(LocationKind::Path(_))) => Ok(false),
-            Some(Self(LocationKind::S3 { .. })) => Ok(true),
+            Some(Self(LocationKind::Object { .. })) => Ok(true),
             Some(web) => {
-                let message = "is on a web server and can only be read; write to a local folder or to s3://";
+                let message = "is on a web server and can only be read; write to a local folder or to a bucket";
                 Err(Error::unsupported(message).in_input(web))
             }
         }
+    }
+
+    /// Whether unfinished uploads to `path` can be listed and dropped. Azure drops their blocks itself, after a week.
+    pub fn lists_uploads(path: &Path) -> bool {
+        let location = Self::url(path).map(Self::parse);
+        let Some(Ok(Self(LocationKind::Object { bucket, .. }))) = location else { return false };
+        matches!(bucket.scheme, "s3" | "gs")
     }
 
     /// The store that reads this location, with default [`RemoteOptions`](crate::RemoteOptions), and the path within
@@ -129,7 +156,9 @@ impl Location {
         }
         Ok(Self(match &self.0 {
             LocationKind::Path(path) => LocationKind::Path(path.join(name)),
-            LocationKind::S3 { bucket, key } => LocationKind::S3 { bucket: bucket.clone(), key: below(key, name) },
+            LocationKind::Object { bucket, key } => {
+                LocationKind::Object { bucket: bucket.clone(), key: below(key, name) }
+            },
             LocationKind::Web { site, path } => LocationKind::Web { site: site.clone(), path: below(path, name) },
         }))
     }
@@ -161,8 +190,8 @@ impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             LocationKind::Path(path) => path.display().fmt(f),
-            LocationKind::S3 { bucket, key } if key.is_empty() => write!(f, "s3://{bucket}"),
-            LocationKind::S3 { bucket, key } => write!(f, "s3://{bucket}/{key}"),
+            LocationKind::Object { bucket, key } if key.is_empty() => bucket.fmt(f),
+            LocationKind::Object { bucket, key } => write!(f, "{bucket}/{key}"),
             LocationKind::Web { site, path } => write!(f, "{}/{}", site.shown(), encoded(path)),
         }
     }
@@ -190,12 +219,27 @@ fn file(rest: &str) -> Result<LocationKind> {
     Ok(LocationKind::Path(decoded(path)?.into()))
 }
 
-fn s3(rest: &str) -> Result<LocationKind> {
-    let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
-    if bucket.is_empty() || bucket.contains(['@', '?', '#']) {
-        return Err(Error::config("an s3 location is s3://bucket/key, and its credentials are in the environment"));
+fn object(scheme: &'static str, rest: &str) -> Result<LocationKind> {
+    let (name, key) = rest.split_once('/').unwrap_or((rest, ""));
+    // The account is part of the location, its key is not.
+    let (container, account) = match name.split_once('@') {
+        Some((container, host)) if scheme.starts_with("abfs") => {
+            let account = host.strip_suffix(".dfs.core.windows.net").or(host.strip_suffix(".blob.core.windows.net"));
+            (container, account.unwrap_or_default())
+        }
+        _ => (name, "-"),
+    };
+    if container.is_empty() || container.contains(['@', '?', '#']) || account.is_empty() || account.contains(['.', ':', '@']) {
+        let form = match scheme {
+            "s3" | "gs" => "bucket/key",
+            "az" => "container/key",
+            _ => "container@account.dfs.core.windows.net/key",
+        };
+        let message = format!("an {scheme} location is {scheme}://{form}, and its credentials are in the environment");
+        return Err(Error::config(message));
     }
-    Ok(LocationKind::S3 { bucket: bucket.into(), key: key.trim_matches('/').into() })
+    let bucket = BucketName { scheme, name: name.to_owned() };
+    Ok(LocationKind::Object { bucket, key: key.trim_matches('/').into() })
 }
 
 fn web(scheme: &str, rest: &str) -> Result<LocationKind> {
@@ -281,11 +325,11 @@ mod tests {
         assert_eq!(local("file:///a%20b/c"), Path::new("/a b/c"));
         assert_eq!(local("FILE://localhost/a"), Path::new("/a"));
         for bad in
-            ["file://host/a", "s3://", "s3:///x", "http://", "https:///x", "http://a@/x", "http://h/%2", "http://h/%2f"]
+            ["file://host/a", "s3://", "s3:///x", "s3://a@b/x", "gs://", "az://a@b.dfs.core.windows.net/x", "abfss://a@b/x", "http://", "https:///x", "http://a@/x", "http://h/%2", "http://h/%2f"]
         {
             assert_eq!(Location::parse(bad).unwrap_err().kind(), Kind::Config, "{bad}");
         }
-        assert_eq!(Location::parse("gs://b/k").unwrap_err().kind(), Kind::Unsupported);
+        assert_eq!(Location::parse("ftp://b/k").unwrap_err().kind(), Kind::Unsupported);
     }
 
     #[test]
@@ -293,7 +337,7 @@ mod tests {
         for path in ["x", "/a/b", "s3:/x", "a/s3://x", "c://x", "", "./s3://x"] {
             assert_eq!(Location::local(Path::new(path)).unwrap(), Path::new(path));
         }
-        for url in ["s3://b/x", "http://user:secret@h/x?sig=secret", "file:///x", "gs://b", "file://host/x"] {
+        for url in ["s3://b/x", "http://user:secret@h/x?sig=secret", "file:///x", "ftp://b", "file://host/x"] {
             let error = Location::local(Path::new(url)).unwrap_err();
             assert_eq!(error.kind(), packhorse_core::Kind::Unsupported);
             assert!(!error.to_string().contains("secret"), "{error}");
@@ -316,6 +360,9 @@ mod tests {
         for (base, name, joined) in [
             ("s3://b", "x", "s3://b/x"),
             ("s3://b/p/", "q/x y", "s3://b/p/q/x y"),
+            ("gs://b/p", "x", "gs://b/p/x"),
+            ("AZ://b", "x", "az://b/x"),
+            ("abfss://c@a.dfs.core.windows.net/p", "x", "abfss://c@a.dfs.core.windows.net/p/x"),
             ("http://h", "x", "http://h/x"),
             ("http://h/p/", "x y+ä", "http://h/p/x%20y%2B%C3%A4"),
             ("/d", "x", "/d/x"),

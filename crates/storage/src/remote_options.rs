@@ -35,6 +35,10 @@ pub struct RemoteOptions {
     pub parts_at_once: usize,
     /// S3 settings that override the environment, by the variables' names (`AWS_ENDPOINT_URL`). Not shown by `Debug`.
     pub s3: BTreeMap<String, String>,
+    /// Settings of Google Cloud Storage, likewise (`GOOGLE_APPLICATION_CREDENTIALS`).
+    pub gcs: BTreeMap<String, String>,
+    /// Settings of Azure Blob Storage, likewise (`AZURE_STORAGE_ACCOUNT_NAME`).
+    pub azure: BTreeMap<String, String>,
 }
 
 impl Default for RemoteOptions {
@@ -52,6 +56,8 @@ impl Default for RemoteOptions {
             part: 8 << 20,
             parts_at_once: 8,
             s3: BTreeMap::new(),
+            gcs: BTreeMap::new(),
+            azure: BTreeMap::new(),
         }
     }
 }
@@ -71,6 +77,8 @@ impl fmt::Debug for RemoteOptions {
             .field("part", &self.part)
             .field("parts_at_once", &self.parts_at_once)
             .field("s3", &self.s3.keys())
+            .field("gcs", &self.gcs.keys())
+            .field("azure", &self.azure.keys())
             .finish()
     }
 }
@@ -81,8 +89,10 @@ mod tests {
 
     #[test]
     fn settings_are_not_shown() {
-        let s3 = BTreeMap::from([("AWS_SECRET_ACCESS_KEY".into(), "hush".into())]);
-        let shown = format!("{:?}", RemoteOptions { s3, ..RemoteOptions::default() });
-        assert!(shown.contains("AWS_SECRET_ACCESS_KEY") && !shown.contains("hush"), "{shown}");
+        let setting = |name: &str| BTreeMap::from([(name.to_owned(), "hush".to_owned())]);
+        let names = ["AWS_SECRET_ACCESS_KEY", "GOOGLE_BEARER_TOKEN", "AZURE_STORAGE_ACCOUNT_KEY"];
+        let [s3, gcs, azure] = names.map(setting);
+        let shown = format!("{:?}", RemoteOptions { s3, gcs, azure, ..RemoteOptions::default() });
+        assert!(names.iter().all(|name| shown.contains(name)) && !shown.contains("hush"), "{shown}");
     }
 }

@@ -212,7 +212,13 @@ pub(super) fn clean(context: &CommandContext<'_>, args: &Clean) -> Result<ExitCo
     let emptied = if args.quarantine { Some(session.empty_quarantine(dir)?) } else { None };
     let removed = session.clean(dir).map_err(as_request_error)?;
     let what = if Location::url(dir).is_some() { "unfinished upload" } else { "staging folder" };
-    let mut text = format!("removed {} of {}\n", counted(removed, what), dir.display());
+    let mut text = match Location::url(dir).is_some() && !Location::lists_uploads(dir) {
+        true => format!(
+            "{} has nothing to remove: Azure lists no unfinished uploads, and drops their blocks itself after a week\n",
+            dir.display()
+        ),
+        false => format!("removed {} of {}\n", counted(removed, what), dir.display()),
+    };
     let mut value = json!({ "removed": removed });
     if let Some(emptied) = emptied {
         let (files, size) = (counted(emptied.files, "damaged file"), show(emptied.bytes));

@@ -1,9 +1,9 @@
 //! One remote file, and the requests for it.
 
+use super::bucket::{Bucket, Provider};
 use super::budget::Budget;
 use super::failure::Failure;
 use super::reply::said;
-use super::s3::S3;
 use super::version::Version;
 use super::wire::{Answer, Wire};
 use crate::RemoteOptions;
@@ -16,7 +16,7 @@ use tokio::time::{sleep, timeout_at};
 
 /// A bucket or a web server.
 pub(crate) enum Backend {
-    S3(S3),
+    Bucket(Bucket),
     Web(Site),
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct RemoteObject {
 /// The result of a query.
 pub(crate) enum QueryResult {
     File(Version),
-    /// A web server redirected to the same name with a slash.
+    /// A web server redirected to the same name with a slash, or Azure said so.
     Folder,
 }
 
@@ -40,7 +40,7 @@ impl Backend {
     /// A key's name in errors, without secrets.
     pub(crate) fn name(&self, key: &str) -> String {
         match self {
-            Backend::S3(s3) => s3.name(key),
+            Backend::Bucket(bucket) => bucket.name(key),
             Backend::Web(site) => format!("{}/{}", site.shown(), crate::location::encoded(key)),
         }
     }
@@ -51,21 +51,25 @@ impl RemoteObject {
         self.backend.name(&self.key)
     }
 
-    /// Whether a `Content-Encoding` describes the stored file itself: always in S3, on the web if the extension says
-    /// so.
+    /// Whether a `Content-Encoding` describes the stored file itself: always in a bucket, on the web if the extension
+    /// says so.
     pub(crate) fn stored_compressed(&self) -> bool {
         let compressed = ["gz", "tgz", "bz2", "xz", "zst", "br"];
         let extension = self.key.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
-        self.is_s3() || extension.is_some_and(|extension| compressed.contains(&extension.as_str()))
+        self.provider().is_some() || extension.is_some_and(|extension| compressed.contains(&extension.as_str()))
     }
 
-    fn is_s3(&self) -> bool {
-        matches!(*self.backend, Backend::S3(_))
+    /// The service, for an object in a bucket.
+    pub(crate) fn provider(&self) -> Option<&'static Provider> {
+        match &*self.backend {
+            Backend::Bucket(bucket) => Some(bucket.provider),
+            Backend::Web(_) => None,
+        }
     }
 
     async fn request(&self, head: bool, range: Option<Range<u64>>, if_match: Option<&str>) -> Result<Request, Failure> {
         let site = match &*self.backend {
-            Backend::S3(s3) => return s3.request(&self.key, head, range, if_match).await,
+            Backend::Bucket(bucket) => return bucket.request(&self.key, head, range, if_match).await,
             Backend::Web(site) => site,
         };
         let method = if head { Method::HEAD } else { Method::GET };
@@ -110,12 +114,16 @@ impl RemoteObject {
         // URLs may be signed for GET only, and a refused HEAD has no body that says why.
         let answered = answer.reply.version_of_head();
         match answer.reply.status {
-            StatusCode::NOT_FOUND | StatusCode::GONE => Err(answer.reply.refusal("", None, self.is_s3())),
+            StatusCode::NOT_FOUND | StatusCode::GONE => Err(answer.reply.refusal("", None, self.provider())),
             status if status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED => {
-                Err(answer.reply.refusal("", None, self.is_s3()))
+                Err(answer.reply.refusal("", None, self.provider()))
             }
-            StatusCode::TOO_MANY_REQUESTS => Err(answer.reply.refusal("", None, self.is_s3())),
+            StatusCode::TOO_MANY_REQUESTS => Err(answer.reply.refusal("", None, self.provider())),
             _ => match answered {
+                // A folder of a container whose names are a tree.
+                Some(_) if answer.reply.headers.get("x-ms-resource-type").is_some_and(|kind| kind == "directory") => {
+                    Ok(QueryResult::Folder)
+                }
                 Some(version) => {
                     answer.reply.plain(self.stored_compressed())?;
                     believed(version)
@@ -150,7 +158,7 @@ impl RemoteObject {
             return Ok(answer);
         }
         let words = said(&answer.words().await);
-        Err(answer.reply.refusal(&words, version, self.is_s3()))
+        Err(answer.reply.refusal(&words, version, self.provider()))
     }
 
     /// The file's current stat.

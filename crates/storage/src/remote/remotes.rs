@@ -1,11 +1,11 @@
 //! The stores of buckets and web servers, each created once.
 
+use super::bucket::Bucket;
 use super::link::Link;
 use super::object::Backend;
-use super::s3::S3;
 use super::store::RemoteStore;
 use crate::RemoteOptions;
-use crate::location::{LocationKind, Site};
+use crate::location::{BucketName, LocationKind, Site};
 use packhorse_core::{Error, Result, Store};
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ struct Made {
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Key {
-    Bucket(String),
+    Bucket(BucketName),
     Site(Site),
 }
 
@@ -31,7 +31,7 @@ impl Remotes {
     pub(crate) fn open(&self, place: &LocationKind, options: &RemoteOptions) -> Result<(Arc<dyn Store>, PathBuf)> {
         let (key, path) = match place {
             LocationKind::Path(path) => return Err(Error::bug(format!("{} is not remote", path.display()))),
-            LocationKind::S3 { bucket, key } => (Key::Bucket(bucket.clone()), key),
+            LocationKind::Object { bucket, key } => (Key::Bucket(bucket.clone()), key),
             LocationKind::Web { site, path } => (Key::Site(site.clone()), path),
         };
         let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -43,7 +43,7 @@ impl Remotes {
             Some(store) => store.clone(),
             None => {
                 let backend = match &key {
-                    Key::Bucket(bucket) => Backend::S3(S3::new(bucket, &link.wire, options)?),
+                    Key::Bucket(bucket) => Backend::Bucket(Bucket::new(bucket, &link.wire, options)?),
                     Key::Site(site) => Backend::Web(site.clone()),
                 };
                 let store = Arc::new(RemoteStore { link, backend: Arc::new(backend) });

@@ -1,5 +1,6 @@
 //! Checks responses against requests.
 
+use super::bucket::Provider;
 use super::failure::Failure;
 use super::version::{Marks, Version, text};
 use httpdate::parse_http_date;
@@ -91,8 +92,8 @@ impl Reply {
     }
 
     /// The failure of a response other than 200 and 206. `said` is the body's message; `version` is given for an open
-    /// file; `s3` selects the hints.
-    pub(crate) fn refusal(&self, said: &str, version: Option<&Version>, s3: bool) -> Failure {
+    /// file; `provider` for one in a bucket.
+    pub(crate) fn refusal(&self, said: &str, version: Option<&Version>, provider: Option<&Provider>) -> Failure {
         let status = self.status;
         if let Some(failure) = self.skewed(said) {
             return failure;
@@ -103,12 +104,12 @@ impl Reply {
                 Some(_) => Failure::changed("it is not there any more"),
                 None => Failure::missing(&format!("the server says {status}{said}")),
             },
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN if s3 => Failure::denied(format!(
-                "may not be read, if it is there ({status}{said}); check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or set AWS_SKIP_SIGNATURE=true for a public bucket"
-            )),
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-                Failure::denied(format!("may not be read ({status}{said}); a signed URL may have expired"))
-            }
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Failure::denied(match provider {
+                Some(Provider { credentials, unsigned, bucket, .. }) => format!(
+                    "may not be read, if it is there ({status}{said}); check {credentials}, or set {unsigned} for a public {bucket}"
+                ),
+                None => format!("may not be read ({status}{said}); a signed URL may have expired"),
+            }),
             StatusCode::PRECONDITION_FAILED => Failure::changed("its ETag is another"),
             StatusCode::RANGE_NOT_SATISFIABLE => {
                 let total = self.span().and_then(|span| span.total);
@@ -178,11 +179,13 @@ impl Reply {
     }
 }
 
-/// Code and message of an S3 error body.
+/// Code and message of an object store's error body.
 pub(crate) fn said(body: &str) -> String {
     let part = |tag: &str| {
         let (_, rest) = body.split_once(&format!("<{tag}>"))?;
-        rest.split_once("</").map(|(text, _)| text.trim().chars().take(200).collect::<String>())
+        // Azure's messages have lines with the number and the time of the request.
+        let text = rest.split_once("</").map(|(text, _)| text.trim().lines().next().unwrap_or_default());
+        text.map(|text| text.chars().take(200).collect::<String>())
     };
     match (part("Code"), part("Message")) {
         (Some(code), Some(message)) if !message.is_empty() && message != code => format!("{code}: {message}"),
@@ -263,7 +266,7 @@ mod tests {
     #[test]
     fn a_clock_that_is_off_is_named() {
         let reply = reply(403, &[("date", "Sat, 06 Nov 2500 08:49:37 GMT")]);
-        let Failure::Final(error) = reply.refusal("RequestTimeTooSkewed: too large", None, true) else { panic!() };
+        let Failure::Final(error) = reply.refusal("RequestTimeTooSkewed: too large", None, None) else { panic!() };
         assert!(error.text().contains("clock says Sat, 06 Nov 2500") && !error.is_denied(), "{error}");
         assert!(reply.skewed("AccessDenied").is_none());
     }
@@ -274,13 +277,13 @@ mod tests {
             "<?xml?><Error><Code>AccessDenied</Code><Message>Access Denied</Message><RequestId>4</RequestId></Error>";
         assert_eq!(said(body), "AccessDenied: Access Denied");
         assert_eq!(said("<html>"), "");
-        let Failure::Final(error) = reply(403, &[]).refusal("AccessDenied", None, true) else { panic!() };
+        let Failure::Final(error) = reply(403, &[]).refusal("AccessDenied", None, None) else { panic!() };
         assert_eq!(error.errno(), Some(libc::EACCES));
-        let Failure::Final(error) = reply(301, &[("x-amz-bucket-region", "eu-west-1")]).refusal("", None, true) else {
+        let Failure::Final(error) = reply(301, &[("x-amz-bucket-region", "eu-west-1")]).refusal("", None, None) else {
             panic!()
         };
         assert!(error.message().ends_with("; set AWS_REGION=eu-west-1"), "{error}");
-        let Failure::Final(error) = reply(404, &[]).refusal("", None, true) else { panic!() };
+        let Failure::Final(error) = reply(404, &[]).refusal("", None, None) else { panic!() };
         assert_eq!(error.errno(), Some(libc::ENOENT));
     }
 

@@ -1,6 +1,7 @@
 //! The HTTP service of `object_store`: captures signed requests for objects without sending them; sends the others
 //! (listings, credentials) and records the response of listings.
 
+use super::failure::Failure;
 use super::reply::Reply;
 use super::wire::{Wire, root};
 use crate::location::decoded;
@@ -27,15 +28,20 @@ tokio::task_local! {
 
 /// A request of this task to capture.
 struct Signing {
-    key: String,
+    /// How its path ends; empty for a listing.
+    end: String,
     request: Mutex<Option<HttpRequest>>,
 }
 
 impl Signing {
-    /// Captures `request` if it concerns the object: requests for credentials do not.
+    /// Captures `request` if it concerns the object or is the listing: requests for credentials do not.
     fn take(&self, request: &HttpRequest) -> bool {
-        let path = decoded(request.uri().path()).unwrap_or_default();
-        let wanted = path.ends_with(&self.key);
+        // Google's have encoded slashes.
+        let path = decoded(&request.uri().path().replace("%2F", "/")).unwrap_or_default();
+        let wanted = match self.end.is_empty() {
+            true => request.extensions().get::<Noted>().is_some(),
+            false => path.ends_with(&self.end),
+        };
         if wanted {
             *self.request.lock().unwrap_or_else(PoisonError::into_inner) = Some(request.clone());
         }
@@ -43,13 +49,13 @@ impl Signing {
     }
 }
 
-/// Runs `call` up to its request for the object `key`, and returns that request, signed and not sent. Otherwise `call`
-/// failed before it.
+/// Runs `call` up to its request for the object whose path has this end, and returns that request, signed and not sent.
+/// Without an end, that is a listing with an [`errand`](Noted::errand). Otherwise `call` failed before it.
 pub(crate) async fn signed<T>(
-    key: &str,
+    end: &str,
     call: impl Future<Output = object_store::Result<T>>,
 ) -> Result<HttpRequest, Option<object_store::Error>> {
-    let signing = Signing { key: key.to_owned(), request: Mutex::default() };
+    let signing = Signing { end: end.to_owned(), request: Mutex::default() };
     let scope = async {
         let failed = call.await.err();
         let taken = |signing: &Signing| signing.request.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -58,9 +64,9 @@ pub(crate) async fn signed<T>(
     SIGNING.scope(signing, scope).await
 }
 
-/// Records a response.
+/// Records the response to a listing, or why there was none.
 #[derive(Clone, Default)]
-pub(crate) struct Noted(Arc<Mutex<Option<(Reply, Bytes)>>>);
+pub(crate) struct Noted(Arc<Mutex<Option<Result<(Reply, Bytes), Failure>>>>);
 
 impl Noted {
     /// The extensions for the request.
@@ -70,9 +76,13 @@ impl Noted {
         extensions
     }
 
-    /// The recorded response, if any.
-    pub(crate) fn take(&self) -> Option<(Reply, Bytes)> {
+    /// The record; `None` if no listing was sent.
+    pub(crate) fn take(&self) -> Option<Result<(Reply, Bytes), Failure>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn put(&self, outcome: Result<(Reply, Bytes), Failure>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
     }
 }
 
@@ -96,11 +106,16 @@ impl HttpService for Service {
             return Err(unusable("only signed"));
         }
         match request.extensions().get::<Noted>().cloned() {
-            Some(noted) => {
-                let (reply, body) = self.listed(request).await?;
-                *noted.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((reply.clone(), body.clone()));
-                Ok(response(reply, body))
-            }
+            Some(noted) => match self.listed(request).await {
+                Ok((reply, body)) => {
+                    noted.put(Ok((reply.clone(), body.clone())));
+                    Ok(response(reply, body))
+                }
+                Err(failure) => {
+                    noted.put(Err(failure));
+                    Err(unusable("no listing"))
+                }
+            },
             None => timeout(CREDENTIALS, self.asked(request))
                 .await
                 .map_err(|_| HttpError::new(HttpErrorKind::Timeout, Error::config("no answer about credentials")))?,
@@ -110,14 +125,14 @@ impl HttpService for Service {
 
 impl Service {
     /// Sends a listing request.
-    async fn listed(&self, request: HttpRequest) -> Result<(Reply, Bytes), HttpError> {
-        let request = plain(request)?;
-        let mut answer = self.0.send(request).await.map_err(failed)?;
+    async fn listed(&self, request: HttpRequest) -> Result<(Reply, Bytes), Failure> {
+        let request = plain(request).map_err(|e| Error::bug(format!("a signed request: {e}")))?;
+        let mut answer = self.0.send(request).await?;
         let mut body = Vec::new();
-        while let Some(chunk) = answer.chunk().await.map_err(failed)? {
+        while let Some(chunk) = answer.chunk().await? {
             body.extend_from_slice(&chunk);
             if body.len() > LARGEST {
-                return Err(unusable("too large an answer"));
+                return Err(Failure::refused("too large an answer"));
             }
         }
         Ok((answer.reply, body.into()))
@@ -155,13 +170,6 @@ pub(crate) fn plain(request: HttpRequest) -> Result<reqwest::Request, HttpError>
 
 fn bytes_of(body: &HttpRequestBody) -> Option<Bytes> {
     body.as_bytes().filter(|bytes| !bytes.is_empty()).cloned()
-}
-
-fn failed(failure: super::failure::Failure) -> HttpError {
-    match failure {
-        super::failure::Failure::Final(error) => HttpError::new(HttpErrorKind::Unknown, error),
-        super::failure::Failure::Again { why, .. } => HttpError::new(HttpErrorKind::Interrupted, Error::content(why)),
-    }
 }
 
 fn unusable(why: &str) -> HttpError {

@@ -1,10 +1,10 @@
 //! A bucket or web server as a [`Store`]. Web servers are read-only.
 
+use super::bucket::ListPage;
 use super::budget::Budget;
 use super::input::RemoteFile;
 use super::link::Link;
 use super::object::{Backend, QueryResult, RemoteObject};
-use super::s3::ListPage;
 use super::upload::Upload;
 use super::version::{Version, folder};
 use packhorse_core::{Error, FileStat, Input, Kind, Result, Store, StoreFile};
@@ -34,7 +34,7 @@ impl RemoteStore {
     /// Refuses to write to a web server. Folders of a bucket need no call to exist.
     fn writable(&self, path: &Path) -> Result<()> {
         match &*self.backend {
-            Backend::S3(_) => Ok(()),
+            Backend::Bucket(_) => Ok(()),
             Backend::Web(_) => Err(Error::unsupported(READ_ONLY).in_input(self.object(path)?.name())),
         }
     }
@@ -80,7 +80,7 @@ impl Store for RemoteStore {
     fn create(&self, path: &Path) -> Result<Box<dyn StoreFile>> {
         let object = self.object(path)?;
         let message = match &*self.backend {
-            Backend::S3(_) => "is an object, which gets its name when it is complete",
+            Backend::Bucket(_) => "is an object, which gets its name when it is complete",
             Backend::Web(_) => READ_ONLY,
         };
         Err(Error::unsupported(message).in_input(object.name()))
@@ -123,9 +123,12 @@ impl Store for RemoteStore {
     }
 }
 
-const READ_ONLY: &str = "is on a web server and can only be read; write to a local folder or to s3://";
+const READ_ONLY: &str = "is on a web server and can only be read; write to a local folder or to a bucket";
 
-/// A file; in S3 also a non-empty prefix as a folder; on the web a name with a trailing slash as a folder.
+/// The most pages without a name that a listing may have in a row.
+const FRUITLESS: u32 = 100;
+
+/// A file; in a bucket also a non-empty prefix as a folder; on the web a name with a trailing slash as a folder.
 async fn stat(object: &RemoteObject) -> Result<FileStat> {
     let slash = object.key.is_empty() || object.key.ends_with('/');
     if slash {
@@ -136,6 +139,7 @@ async fn stat(object: &RemoteObject) -> Result<FileStat> {
     }
     match object.look_once().await {
         Ok(QueryResult::File(version)) => Ok(version.stat(&object.name())),
+        Ok(QueryResult::Folder) => Ok(folder(&object.name())),
         // A server over a file system may fail for the name of a folder.
         _ if !listed(object, Some(1)).await?.is_empty() => Ok(folder(&object.name())),
         _ => object.stat().await,
@@ -146,15 +150,16 @@ async fn stat(object: &RemoteObject) -> Result<FileStat> {
 async fn listed(object: &RemoteObject, most: Option<usize>) -> Result<Vec<(String, Option<Version>)>> {
     let mut names = Vec::new();
     let mut token = None;
+    let mut fruitless = 0;
     loop {
         let page = page(object, token.clone(), most).await.map_err(|error| error.in_input(object.name()))?;
-        let fruitless = page.names.is_empty();
+        fruitless = if page.names.is_empty() { fruitless + 1 } else { 0 };
         names.extend(page.names);
         match page.next {
             None => return Ok(names),
-            Some(_) if most.is_some() => return Ok(names),
-            // A broken server could otherwise cause an endless loop.
-            next if next == token || (fruitless && names.is_empty() && token.is_some()) => {
+            Some(_) if most.is_some() && !names.is_empty() => return Ok(names),
+            // A broken server could otherwise cause an endless loop. Azure may give empty pages.
+            next if next == token || fruitless > FRUITLESS => {
                 return Err(Error::new(Kind::Environment, "is listed in an endless loop").in_input(object.name()));
             }
             next => token = next,
@@ -163,14 +168,14 @@ async fn listed(object: &RemoteObject, most: Option<usize>) -> Result<Vec<(Strin
 }
 
 async fn page(object: &RemoteObject, token: Option<String>, most: Option<usize>) -> Result<ListPage> {
-    let Backend::S3(s3) = &*object.backend else {
+    let Backend::Bucket(bucket) = &*object.backend else {
         return Err(Error::unsupported(
             "web servers do not list their folders; name the files, or a dataset that has a dataset.json",
         ));
     };
     let mut budget = Budget::new(&object.options);
     loop {
-        let failure = match timeout_at(budget.deadline(), s3.list(&object.key, token.clone(), most)).await {
+        let failure = match timeout_at(budget.deadline(), bucket.list(&object.key, token.clone(), most)).await {
             Ok(Ok(page)) => return Ok(page),
             Ok(Err(failure)) => failure,
             Err(_) => return Err(budget.out_of_time("the server is too slow")),

@@ -4,6 +4,7 @@
 //! sent last. Memory: a part that fills, the first part of a patchable object, and the parts on their way, whose number
 //! is bounded over all objects of a [`Link`].
 
+use super::bucket::Part;
 use super::link::Link;
 use super::object::RemoteObject;
 use bytes::Bytes;
@@ -13,10 +14,10 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::task::JoinHandle;
 
-/// The most parts of an object in S3.
+/// The most parts of an object. Azure takes more.
 const MOST_PARTS: usize = 10_000;
 
-/// The fewest bytes of a part in S3, but for the last.
+/// The fewest bytes of a part in S3 and Google Cloud Storage, but for the last.
 const SMALLEST: usize = 5 << 20;
 
 /// An object that is being written. Dropped before it is complete, it is aborted.
@@ -41,7 +42,7 @@ pub(crate) struct Upload {
 /// The outcome of the parts so far.
 #[derive(Default)]
 struct Sent {
-    etags: BTreeMap<usize, String>,
+    parts: BTreeMap<usize, Part>,
     failed: Option<Error>,
 }
 
@@ -91,7 +92,7 @@ impl Upload {
             drop((bytes, room));
             let mut sent = locked(&sent);
             match done {
-                Ok(etag) => drop(sent.etags.insert(number, etag)),
+                Ok(part) => drop(sent.parts.insert(number, part)),
                 Err(error) => drop(sent.failed.get_or_insert(error)),
             }
         }));
@@ -131,9 +132,9 @@ impl Upload {
             Ok(())
         })?;
         self.check()?;
-        let etags: Vec<String> = std::mem::take(&mut locked(&self.sent).etags).into_values().collect();
+        let parts: Vec<Part> = std::mem::take(&mut locked(&self.sent).parts).into_values().collect();
         let (object, id) = (self.object.clone(), self.begun()?);
-        self.link.wait(async move { object.complete(&id, &etags).await })?;
+        self.link.wait(async move { object.complete(&id, &parts).await })?;
         self.id = None;
         Ok(())
     }

@@ -3,16 +3,18 @@
 //! Every request may be repeated: a part replaces the part of its number, an object the object of its name. An answer
 //! can get lost, so a completion that failed counts if the object is there with the ETag that these parts make.
 
+use super::bucket::{Bucket, Part, Provider};
 use super::budget::Budget;
 use super::failure::Failure;
-use super::object::{Backend, QueryResult, RemoteObject};
+use super::object::{Backend, RemoteObject};
 use super::reply::{Reply, said};
-use super::s3::S3;
 use super::version::text;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use md5::{Digest, Md5};
 use packhorse_core::{Code, Error, Kind, Result};
-use reqwest::header::ETAG;
+use reqwest::header::{ETAG, HeaderValue};
 use reqwest::{Request, StatusCode};
 use serde::Deserialize;
 use std::io;
@@ -22,15 +24,15 @@ use tokio::time::{sleep, timeout_at};
 /// The slowest connection that a part is sent over, in bytes per second.
 const SLOWEST: u64 = 64 << 10;
 
-/// S3 puts large objects together before it answers.
+/// Servers put large objects together before it answers.
 const COMPLETING: Duration = Duration::from_secs(240);
 
 /// The longest wait for the answer when an upload is aborted: the process may be about to end.
 const ABORTING: Duration = Duration::from_secs(5);
 
 /// Refusals of `400` that a repetition mends.
-const BROKEN: [&str; 5] =
-    ["BadDigest", "IncompleteBody", "RequestTimeout", "XAmzContentSHA256Mismatch", "InvalidDigest"];
+const BROKEN: [&str; 6] =
+    ["BadDigest", "IncompleteBody", "RequestTimeout", "XAmzContentSHA256Mismatch", "InvalidDigest", "Md5Mismatch"];
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -60,9 +62,9 @@ struct Unfinished {
 }
 
 impl RemoteObject {
-    fn s3(&self) -> Result<&S3> {
+    fn bucket(&self) -> Result<&Bucket> {
         match &*self.backend {
-            Backend::S3(s3) => Ok(s3),
+            Backend::Bucket(bucket) => Ok(bucket),
             Backend::Web(_) => {
                 Err(Error::unsupported("is on a web server, which can only be read").in_input(self.name()))
             }
@@ -71,42 +73,49 @@ impl RemoteObject {
 
     /// Stores the object whole.
     pub(crate) async fn put(&self, bytes: &Bytes) -> Result<()> {
-        let s3 = self.s3()?;
-        self.exchange(time_for(bytes.len()), || s3.put(&self.key, bytes)).await.map(drop)
+        let bucket = self.bucket()?;
+        self.exchange(time_for(bytes.len()), || bucket.put(&self.key, bytes)).await.map(drop)
     }
 
     /// Begins an upload in parts, and returns its id.
     pub(crate) async fn begin(&self) -> Result<String> {
-        let s3 = self.s3()?;
-        let (_, body) = self.exchange(Duration::ZERO, || s3.begin(&self.key)).await?;
+        let bucket = self.bucket()?;
+        if !bucket.has_uploads() {
+            return Ok(String::new());
+        }
+        let (_, body) = self.exchange(Duration::ZERO, || bucket.begin(&self.key)).await?;
         let begun: Begun = parsed(&body).map_err(|e| e.in_input(self.name()))?;
         Ok(begun.upload_id)
     }
 
-    /// Sends part `number` (from 0), and returns its ETag.
-    pub(crate) async fn part(&self, upload: &str, number: usize, bytes: &Bytes) -> Result<String> {
-        let s3 = self.s3()?;
-        let (reply, _) = self.exchange(time_for(bytes.len()), || s3.part(&self.key, upload, number, bytes)).await?;
-        text(&reply.headers, &ETAG).ok_or_else(|| unclear("took a part and gave no ETag").in_input(self.name()))
+    /// Sends part `number` (from 0).
+    pub(crate) async fn part(&self, upload: &str, number: usize, bytes: &Bytes) -> Result<Part> {
+        let bucket = self.bucket()?;
+        let (reply, _) = self.exchange(time_for(bytes.len()), || bucket.part(&self.key, upload, number, bytes)).await?;
+        let taken = bucket.taken(number, bytes, text(&reply.headers, &ETAG));
+        taken.ok_or_else(|| unclear("took a part and gave no ETag").in_input(self.name()))
     }
 
-    /// Makes the object of the parts with these ETags, in order.
-    pub(crate) async fn complete(&self, upload: &str, etags: &[String]) -> Result<()> {
-        let s3 = self.s3()?;
-        let Err(error) = self.exchange(COMPLETING, || s3.complete(&self.key, upload, etags)).await else {
+    /// Makes the object of these parts, in order.
+    pub(crate) async fn complete(&self, upload: &str, parts: &[Part]) -> Result<()> {
+        let bucket = self.bucket()?;
+        let Err(error) = self.exchange(COMPLETING, || bucket.complete(&self.key, upload, parts)).await else {
             return Ok(());
         };
-        match (self.look().await, etag_of(etags)) {
-            (Ok(QueryResult::File(version)), Some(etag)) if version.marks.etag.as_ref() == Some(&etag) => Ok(()),
+        match self.exchange(Duration::ZERO, || bucket.request(&self.key, true, None, None)).await {
+            Ok((head, _)) if bucket.made_of(&head, parts) => Ok(()),
             _ => Err(error),
         }
     }
 
     /// Aborts an upload and drops its parts. One try: `packhorse clean` finds the others.
     pub(crate) async fn abort(&self, upload: &str) -> Result<(), Failure> {
-        let s3 = self.s3()?;
+        let bucket = self.bucket()?;
+        if !bucket.has_uploads() {
+            return Ok(());
+        }
         let sent = async {
-            let answer = self.wire.send(s3.abort(&self.key, upload).await?).await?;
+            let answer = self.wire.send(bucket.abort(&self.key, upload).await?).await?;
             match answer.reply.status {
                 status if status.is_success() || status == StatusCode::NOT_FOUND => Ok(()),
                 status => Err(Failure::again(format!("the server answered {status}"))),
@@ -118,25 +127,28 @@ impl RemoteObject {
 
     /// Deletes the object; a missing one is not an error.
     pub(crate) async fn delete(&self) -> Result<()> {
-        let s3 = self.s3()?;
-        match self.exchange(Duration::ZERO, || s3.delete(&self.key)).await {
+        let bucket = self.bucket()?;
+        match self.exchange(Duration::ZERO, || bucket.delete(&self.key)).await {
             Err(e) if !e.is_not_found() => Err(e),
             _ => Ok(()),
         }
     }
 
-    /// Aborts the unfinished uploads below this folder; returns how many.
+    /// Aborts the unfinished uploads below this folder; returns how many. Azure lists none, and drops their blocks itself.
     pub(crate) async fn abort_all(&self) -> Result<u64> {
-        let s3 = self.s3()?;
+        let bucket = self.bucket()?;
+        if !bucket.has_uploads() {
+            return Ok(0);
+        }
         let prefix = if self.key.is_empty() { String::new() } else { format!("{}/", self.key) };
         let (mut from, mut aborted) = (None, 0);
         loop {
-            let (_, body) = self.exchange(Duration::ZERO, || s3.uploads(&prefix, from.as_ref())).await?;
+            let (_, body) = self.exchange(Duration::ZERO, || bucket.uploads(&prefix, from.as_ref())).await?;
             let page: UploadPage = parsed(&body).map_err(|e| e.in_input(self.name()))?;
             for found in page.upload.iter().filter(|found| found.key.starts_with(&prefix)) {
                 let object = Self { key: found.key.clone(), ..self.clone() };
                 object
-                    .exchange(Duration::ZERO, || s3.abort(&found.key, &found.upload_id))
+                    .exchange(Duration::ZERO, || bucket.abort(&found.key, &found.upload_id))
                     .await
                     .or_else(unless_gone)?;
                 aborted += 1;
@@ -160,7 +172,7 @@ impl RemoteObject {
             let tried = async {
                 let mut answer = self.wire.send_within(request().await?, more).await?;
                 let body = answer.whole().await?;
-                done(answer.reply, body)
+                done(answer.reply, body, self.provider())
             };
             let failure = match timeout_at(budget.deadline(), tried).await {
                 Ok(Ok(done)) => return Ok(done),
@@ -174,7 +186,7 @@ impl RemoteObject {
 }
 
 /// Passes an answer of success. A completion can also fail after its status was sent.
-fn done(reply: Reply, body: String) -> Result<(Reply, String), Failure> {
+fn done(reply: Reply, body: String, provider: Option<&Provider>) -> Result<(Reply, String), Failure> {
     let why = said(&body);
     let failed_late = body.trim_start().trim_start_matches("<?xml").contains("<Error>");
     if reply.status.is_success() && !failed_late {
@@ -189,17 +201,25 @@ fn done(reply: Reply, body: String) -> Result<(Reply, String), Failure> {
             unclear("was being uploaded, and another process aborted that (packhorse clean and seal do that)")
                 .caused_by(io::Error::from_raw_os_error(libc::ECANCELED)),
         ),
-        _ if starts(&["NoSuchBucket"]) => Failure::missing("the server has no such bucket"),
+        _ if starts(&["InvalidBlockList"]) => Failure::Final(
+            unclear("was being uploaded, and another process wrote other bytes under this name")
+                .caused_by(io::Error::from_raw_os_error(libc::ECANCELED)),
+        ),
+        _ if starts(&["NoSuchBucket", "ContainerNotFound"]) => {
+            let what = provider.map_or("bucket", |provider| provider.bucket);
+            Failure::missing(&format!("the server has no such {what}"))
+        }
         StatusCode::BAD_REQUEST | StatusCode::CONFLICT if reply.status == StatusCode::CONFLICT || starts(&BROKEN) => {
             Failure::again(format!("the server answered {}: {why}", reply.status))
         }
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Failure::denied(format!(
-            "may not be written ({}{}{why}); check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and that they may write here",
+            "may not be written ({}{}{why}); check {}, and that they may write here",
             reply.status,
-            if why.is_empty() { "" } else { ": " }
+            if why.is_empty() { "" } else { ": " },
+            provider.map_or("the credentials", |provider| provider.credentials),
         )),
         status if status.is_success() => Failure::again(format!("the server answered with an error: {why}")),
-        _ => reply.refusal(&why, None, true),
+        _ => reply.refusal(&why, None, provider),
     })
 }
 
@@ -225,19 +245,11 @@ fn parsed<T: for<'a> Deserialize<'a>>(body: &str) -> Result<T> {
     quick_xml::de::from_str(body).map_err(|e| unclear("gave an answer that can't be read").caused_by(e))
 }
 
-/// The ETag of an object made of parts with these ETags: the MD5 of theirs. `None` where theirs are of
-/// another kind, as with encryption by keys of the customer.
-fn etag_of(etags: &[String]) -> Option<String> {
-    let mut all = Md5::new();
-    for etag in etags {
-        let digits = etag.strip_prefix('"')?.strip_suffix('"')?;
-        let whole = digits.len() == 32 && digits.is_ascii();
-        let byte = |at: usize| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
-        let bytes: Option<Vec<u8>> = (0..32).step_by(2).map(byte).collect();
-        all.update(bytes.filter(|_| whole)?);
-    }
-    let digits: String = all.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    Some(format!("\"{digits}-{}\"", etags.len()))
+/// The header with the MD5 of a body, for services that check it.
+pub(super) fn md5(body: &[u8]) -> HeaderValue {
+    let digest = STANDARD.encode(Md5::digest(body));
+    // Letters and digits are always valid.
+    HeaderValue::from_str(&digest).unwrap_or_else(|_| HeaderValue::from_static(""))
 }
 
 #[cfg(test)]
@@ -245,25 +257,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_etag_of_parts_is_that_of_s3() {
-        let part = |bytes: &[u8]| {
-            let digits: String = Md5::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-            format!("\"{digits}\"")
-        };
-        // An object of two parts, 5 MiB of zeros and 1 byte, as Amazon answers for it.
-        let etags = [part(&vec![0; 5 << 20]), part(b"0")];
-        let digests: Vec<u8> = [Md5::digest(vec![0u8; 5 << 20]), Md5::digest(b"0")].concat();
-        let wanted: String = Md5::digest(digests).iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(etag_of(&etags), Some(format!("\"{wanted}-2\"")));
-        assert_eq!(etag_of(&["\"not a digest\"".to_owned()]), None);
-        assert_eq!(etag_of(&["unquoted".to_owned()]), None);
-    }
-
-    #[test]
     fn an_error_after_a_good_status_is_a_failure() {
         let answer = |status: u16, body: &str| {
             let reply = Reply { status: StatusCode::from_u16(status).unwrap(), headers: Default::default() };
-            done(reply, body.to_owned())
+            done(reply, body.to_owned(), None)
         };
         assert!(answer(200, "<CompleteMultipartUploadResult/>").is_ok());
         let late = "<?xml version=\"1.0\"?>\n<Error><Code>InternalError</Code><Message>try again</Message></Error>";
@@ -275,7 +272,10 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_eq!(refused(404, "<Error><Code>NoSuchUpload</Code></Error>").errno(), Some(libc::ECANCELED));
-        assert!(refused(404, "<Error><Code>NoSuchBucket</Code></Error>").is_not_found());
+        assert_eq!(refused(400, "<Error><Code>InvalidBlockList</Code></Error>").errno(), Some(libc::ECANCELED));
+        for code in ["NoSuchBucket", "ContainerNotFound"] {
+            assert!(refused(404, &format!("<Error><Code>{code}</Code></Error>")).is_not_found());
+        }
         assert!(refused(403, "<Error><Code>AccessDenied</Code></Error>").is_denied());
     }
 }

@@ -1,0 +1,84 @@
+//! Buckets of Google Cloud Storage, by its XML interface.
+
+use super::bucket::{Bucket, Own, Part, Provider, invalid, retry, unknown};
+use super::reply::Reply;
+use super::service::Connector;
+use super::wire::Wire;
+use crate::RemoteOptions;
+use crate::location::BucketName;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use crc_fast::CrcAlgorithm::Crc32Iscsi;
+use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
+use packhorse_core::Result;
+
+const PROVIDER: Provider = Provider {
+    name: "Google Cloud Storage",
+    credentials: "GOOGLE_APPLICATION_CREDENTIALS to a file with a key",
+    unsigned: "GOOGLE_SKIP_SIGNATURE=true",
+    bucket: "bucket",
+};
+
+pub(super) fn open(name: &BucketName, wire: &Wire, options: &RemoteOptions) -> Result<Bucket> {
+    let mut builder = GoogleCloudStorageBuilder::from_env();
+    for (name, value) in &options.gcs {
+        let key: GoogleConfigKey = name.to_ascii_lowercase().parse().map_err(|_| unknown(name, &PROVIDER))?;
+        builder = builder.with_config(key, value);
+    }
+    let connector = Connector(wire.clone());
+    let builder = builder.with_bucket_name(&name.name).with_http_connector(connector).with_retry(retry(options));
+    let objects = builder.build().map_err(|e| invalid(&e, &PROVIDER))?;
+    Ok(Bucket {
+        url: name.to_string(),
+        before: format!("/{}/", name.name),
+        objects: Box::new(objects),
+        provider: &PROVIDER,
+        own: Own::Gcs,
+    })
+}
+
+/// The CRC-32C of a part.
+pub(super) fn crc(bytes: &[u8]) -> u32 {
+    // The algorithm has 32 bits.
+    crc_fast::checksum(Crc32Iscsi, bytes) as u32
+}
+
+/// Whether length and CRC-32C are those of the parts.
+pub(super) fn made_of(head: &Reply, parts: &[Part]) -> bool {
+    let hashes = head.headers.get_all("x-goog-hash").iter().filter_map(|value| value.to_str().ok());
+    let found = hashes.flat_map(|value| value.split(',')).find_map(|hash| hash.trim().strip_prefix("crc32c="));
+    let join = |all: u64, part: &Part| crc_fast::checksum_combine(Crc32Iscsi, all, part.crc.into(), part.len);
+    let whole = parts.split_first().map(|(first, rest)| rest.iter().fold(first.crc.into(), join));
+    let wanted = whole.map(|crc| STANDARD.encode((crc as u32).to_be_bytes()));
+    let len: u64 = parts.iter().map(|part| part.len).sum();
+    found.is_some() && found == wanted.as_deref() && head.version_of_head().is_some_and(|version| version.len == len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reqwest::StatusCode;
+
+    #[test]
+    fn an_object_is_known_by_length_and_checksum() {
+        let head = |len: &str, hash: &str| {
+            let headers = [("content-length", len), ("x-goog-hash", "md5=AAAA"), ("x-goog-hash", hash)];
+            let header = |(name, value): (&'static str, &str)| {
+                (reqwest::header::HeaderName::from_static(name), value.parse().unwrap())
+            };
+            let mut all = reqwest::header::HeaderMap::new();
+            headers.map(header).into_iter().for_each(|(name, value)| drop(all.append(name, value)));
+            Reply { status: StatusCode::OK, headers: all }
+        };
+        let part = |bytes: &[u8]| Part { tag: String::new(), len: bytes.len() as u64, crc: crc(bytes) };
+        // The check value of the algorithm: `123456789` gives e3069283.
+        for parts in [&[&b"123456789"[..]][..], &[b"1234", b"56789"], &[b"1", b"2345", b"6789"]] {
+            let parts: Vec<Part> = parts.iter().map(|bytes| part(bytes)).collect();
+            assert!(made_of(&head("9", "crc32c=4waSgw=="), &parts));
+            assert!(!made_of(&head("8", "crc32c=4waSgw=="), &parts));
+            assert!(!made_of(&head("9", "crc32c=4waSgg=="), &parts));
+            assert!(!made_of(&head("9", "x=y"), &parts));
+        }
+        assert!(!made_of(&head("0", "crc32c=AAAAAA=="), &[]));
+    }
+}
