@@ -1,14 +1,18 @@
 //! Datasets in object stores: packed, killed, resumed, checked and repaired, they are those of a local folder.
 //!
-//! Two servers that share no code stand for all others: `s3s-fs`, in this process, with the feature `s3-tests`; and moto,
-//! started with `PACKHORSE_PYTHON`. `PACKHORSE_KILLS` is the number of kills at random moments (6 where it is not set).
+//! For S3, two servers that share no code stand for all others: `s3s-fs`, in this process, with the feature `s3-tests`; and
+//! moto, started with `PACKHORSE_PYTHON`, which is also the greater part of a stand-in for Google Cloud Storage. For Azure
+//! Blob Storage it is Azurite, `PACKHORSE_AZURITE`. `PACKHORSE_KILLS` is the number of kills at random moments (6 where it
+//! is not set).
 #![cfg(feature = "remote")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong here fails the test")]
 
 #[expect(dead_code, reason = "every test takes a part of what they share")]
 mod common {
+    pub(crate) mod azurite;
     pub(crate) mod bytes;
     pub(crate) mod corpus;
+    pub(crate) mod google;
     pub(crate) mod moto;
     pub(crate) mod process;
     pub(crate) mod proxy;
@@ -16,6 +20,8 @@ mod common {
     pub(crate) mod work;
 }
 
+use common::azurite::Azurite;
+use common::google::Google;
 use common::moto::Moto;
 use common::process::{Program, packhorse};
 use common::proxy::Proxy;
@@ -31,6 +37,11 @@ const KILLED: i32 = 128 + 9;
 
 /// A server with an empty bucket, `bucket`.
 trait Server {
+    /// The scheme of its locations.
+    fn scheme(&self) -> &'static str {
+        "s3"
+    }
+
     /// The client's settings, as environment variables.
     fn settings(&self) -> BTreeMap<String, String>;
 
@@ -74,13 +85,62 @@ impl Server for Moto {
     }
 }
 
+impl Server for Google {
+    fn scheme(&self) -> &'static str {
+        "gs"
+    }
+
+    fn settings(&self) -> BTreeMap<String, String> {
+        self.settings()
+    }
+
+    fn unfinished(&self) -> Option<usize> {
+        Some(self.unfinished())
+    }
+}
+
+impl Server for Azurite {
+    fn scheme(&self) -> &'static str {
+        "az"
+    }
+
+    fn settings(&self) -> BTreeMap<String, String> {
+        self.settings()
+    }
+
+    fn unfinished(&self) -> Option<usize> {
+        None
+    }
+}
+
 /// Calls `test` with every server that is at hand.
 fn with_servers(test: impl Fn(&dyn Server)) {
     #[cfg(feature = "s3-tests")]
     test(&InProcess::new());
+    with_programs(test);
+}
+
+/// Calls `test` with every server that is a program of its own.
+fn with_programs(test: impl Fn(&dyn Server)) {
     if let Some(moto) = Moto::new() {
         test(&moto);
     }
+    if let Some(google) = Google::new() {
+        test(&google);
+    }
+    if let Some(azurite) = Azurite::new() {
+        test(&azurite);
+    }
+}
+
+/// The location of `path` in the server's bucket.
+fn place(server: &dyn Server, path: &str) -> PathBuf {
+    format!("{}://bucket/{path}", server.scheme()).into()
+}
+
+fn options(server: &dyn Server) -> RemoteOptions {
+    let of = |start: &str| server.settings().into_iter().filter(|(name, _)| name.starts_with(start)).collect();
+    RemoteOptions { s3: of("AWS_"), gcs: of("GOOGLE_"), azure: of("AZURE_"), ..RemoteOptions::default() }
 }
 
 /// A server behind a proxy that fails.
@@ -91,15 +151,28 @@ struct Failing<'a> {
 
 impl<'a> Failing<'a> {
     fn new(server: &'a dyn Server, percent: u64) -> Self {
-        let endpoint = &server.settings()["AWS_ENDPOINT_URL"];
-        Self { server, proxy: Proxy::new(endpoint.strip_prefix("http://").unwrap(), percent) }
+        Self { server, proxy: Proxy::new(&Self::endpoint(server).1, percent) }
+    }
+
+    /// The setting with the server's address, and the address.
+    fn endpoint(server: &dyn Server) -> (String, String) {
+        let address = |(name, value): (String, String)| {
+            let address = value.strip_prefix("http://")?.split('/').next()?.to_owned();
+            Some((name, address))
+        };
+        server.settings().into_iter().find_map(address).unwrap()
     }
 }
 
 impl Server for Failing<'_> {
+    fn scheme(&self) -> &'static str {
+        self.server.scheme()
+    }
+
     fn settings(&self) -> BTreeMap<String, String> {
         let mut settings = self.server.settings();
-        settings.insert("AWS_ENDPOINT_URL".into(), format!("http://{}", self.proxy.address));
+        let (name, address) = Self::endpoint(self.server);
+        settings.entry(name).and_modify(|endpoint| *endpoint = endpoint.replace(&address, &self.proxy.address));
         settings
     }
 
@@ -119,7 +192,7 @@ fn run(server: &dyn Server, args: &[&str]) -> common::process::Ended {
 
 /// All objects below `place`, and the folders in their names.
 fn objects(server: &dyn Server, place: &Path) -> Tree {
-    let stores = Stores::new(RemoteOptions { s3: server.settings(), ..RemoteOptions::default() });
+    let stores = Stores::new(options(server));
     let mut found = Tree::new();
     let mut folders = vec![PathBuf::new()];
     while let Some(folder) = folders.pop() {
@@ -150,7 +223,7 @@ fn objects(server: &dyn Server, place: &Path) -> Tree {
 fn a_dataset_in_a_bucket_is_that_of_a_folder() {
     with_servers(|server| {
         let work = Work::new(120, 25);
-        let out = Path::new("s3://bucket/sets/photos");
+        let out = &place(server, "sets/photos");
         at(server, work.pack(out, &[])).succeed();
         assert_equal(&work.whole, &objects(server, out), "in the bucket");
         assert_ne!(server.unfinished(), Some(1));
@@ -166,7 +239,7 @@ fn a_dataset_in_a_bucket_is_that_of_a_folder() {
         let (name, _) = listed.lines().next().unwrap().split_once('\t').unwrap_or((listed.lines().next().unwrap(), ""));
         assert_eq!(run(server, &["cat", &shard, name]).code(), 0);
         // From the bucket to another place in it, by way of another container, and back to a folder.
-        let table = Path::new("s3://bucket/sets/table");
+        let table = &self::place(server, "sets/table");
         let to = |to: &str, from: &Path, out: &Path| run(server, &["pack", text(from), "--to", to, "--out", text(out)]);
         assert_eq!(to("parquet", out, table).code(), 0);
         let back = work.dir("back");
@@ -188,7 +261,7 @@ fn every_container_is_the_same_in_a_bucket() {
         let work = Work::new(40, 40);
         let dataset = work.dir("undisturbed");
         for to in ["webdataset", "parquet", "arrow", "hdf5", "tfrecord"] {
-            let (here, there) = (work.dir(to), PathBuf::from(format!("s3://bucket/{to}")));
+            let (here, there) = (work.dir(to), place(server, to));
             for out in [&here, &there] {
                 let ended =
                     run(server, &["pack", text(&dataset), "--to", to, "--samples-per-shard", "9", "--out", text(out)]);
@@ -197,7 +270,7 @@ fn every_container_is_the_same_in_a_bucket() {
             assert_equal(&tree(&here), &objects(server, &there), to);
         }
         let tokens = Work::tokens(200, "4KiB");
-        let there = Path::new("s3://bucket/tokens");
+        let there = &place(server, "tokens");
         at(server, tokens.pack(there, &[])).succeed();
         assert_equal(&tokens.whole, &objects(server, there), "tokens");
     });
@@ -207,7 +280,7 @@ fn every_container_is_the_same_in_a_bucket() {
 fn a_plan_in_a_bucket_is_filled_in_parts() {
     with_servers(|server| {
         let work = Work::new(60, 7);
-        let out = Path::new("s3://bucket/parts");
+        let out = &place(server, "parts");
         at(server, work.planning("plan", out, &[])).succeed();
         let early = run(server, &["seal", text(out)]);
         assert!(early.code() == 6 && early.said.contains(" missing or damaged"), "{early:?}");
@@ -229,9 +302,9 @@ fn killed_jobs_go_on_in_a_bucket() {
     let kills: u32 = std::env::var("PACKHORSE_KILLS").map_or(6, |n| n.parse().unwrap());
     with_servers(|server| {
         let work = Work::large(15);
-        let out = Path::new("s3://bucket/killed");
-        at(server, work.pack(Path::new("s3://bucket/warm"), &[])).succeed();
-        let took = at(server, work.pack(Path::new("s3://bucket/measured"), &[])).succeed().took;
+        let out = &place(server, "killed");
+        at(server, work.pack(&place(server, "warm"), &[])).succeed();
+        let took = at(server, work.pack(&place(server, "measured"), &[])).succeed().took;
         let (mut killed, mut moment) = (0, 0x5eed_u64);
         let mut most = 0;
         while killed < kills {
@@ -253,7 +326,7 @@ fn killed_jobs_go_on_in_a_bucket() {
         at(server, work.pack(out, &[])).succeed();
         assert_equal(&work.whole, &objects(server, out), "at the end");
         if server.unfinished().is_some() {
-            assert_eq!(run(server, &["clean", "s3://bucket"]).code(), 0);
+            assert_eq!(run(server, &["clean", text(&place(server, ""))]).code(), 0);
             assert_eq!(server.unfinished(), Some(0));
         }
         println!("up to {most} unfinished uploads, which are gone");
@@ -263,33 +336,171 @@ fn killed_jobs_go_on_in_a_bucket() {
 
 /// Removes a finished dataset.
 fn run_away(server: &dyn Server, objects: &Tree, out: &Path) {
-    let stores = Stores::new(RemoteOptions { s3: server.settings(), ..RemoteOptions::default() });
+    let stores = Stores::new(options(server));
     objects.keys().filter(|name| !name.ends_with('/')).for_each(|name| stores.remove(&out.join(name)).unwrap());
 }
 
 #[test]
 fn unfinished_uploads_are_found_and_dropped() {
-    let Some(moto) = Moto::new() else { return };
-    // moto fails where other servers say that there is no such upload.
-    let stores = Stores::new(RemoteOptions { tries: 2, s3: moto.settings(), ..RemoteOptions::default() });
-    let begin = |path: &str| {
-        let mut upload = stores.upload(Path::new(path), false).unwrap().unwrap();
-        upload.write_all(&vec![7; 20 << 20]).unwrap();
-        upload
-    };
-    let (one, two) = (begin("s3://bucket/a/x & y.tar"), begin("s3://bucket/b/x.tar"));
-    assert_eq!(moto.unfinished(), 2);
-    let cleaned = at(&moto, packhorse(&["clean", "s3://bucket/a", "--json"])).succeed();
-    assert!(cleaned.printed.contains("\"removed\": 1"), "{cleaned:?}");
-    assert_eq!(moto.unfinished(), 1);
-    let error = one.sync_and_close().unwrap_err();
-    assert!(error.to_string().contains("s3://bucket/a/x & y.tar"), "{error}");
-    two.sync_and_close().unwrap();
-    assert_eq!(moto.unfinished(), 0);
-    assert_eq!(stores.stat(Path::new("s3://bucket/b/x.tar"), true).unwrap().size, 20 << 20);
-    // Dropped by its own process.
-    drop(begin("s3://bucket/c"));
-    assert_eq!(moto.unfinished(), 0);
+    with_programs(|server| {
+        let Some(unfinished) = server.unfinished() else {
+            let cleaned = at(server, packhorse(&["clean", text(&place(server, "a"))])).succeed();
+            assert!(cleaned.printed.contains("drops their blocks itself after a week"), "{cleaned:?}");
+            return;
+        };
+        assert_eq!(unfinished, 0);
+        // moto fails where other servers say that there is no such upload.
+        let stores = Stores::new(RemoteOptions { tries: 2, ..options(server) });
+        let begin = |path: &str| {
+            let mut upload = stores.upload(&place(server, path), false).unwrap().unwrap();
+            upload.write_all(&vec![7; 20 << 20]).unwrap();
+            upload
+        };
+        let (one, two) = (begin("a/x & y.tar"), begin("b/x.tar"));
+        assert_eq!(server.unfinished(), Some(2));
+        let cleaned = at(server, packhorse(&["clean", text(&place(server, "a")), "--json"])).succeed();
+        assert!(cleaned.printed.contains("\"removed\": 1"), "{cleaned:?}");
+        assert_eq!(server.unfinished(), Some(1));
+        let error = one.sync_and_close().unwrap_err();
+        assert!(error.to_string().contains(text(&place(server, "a/x & y.tar"))), "{error}");
+        two.sync_and_close().unwrap();
+        assert_eq!(server.unfinished(), Some(0));
+        assert_eq!(stores.stat(&place(server, "b/x.tar"), true).unwrap().size, 20 << 20);
+        // Dropped by its own process.
+        drop(begin("c"));
+        assert_eq!(server.unfinished(), Some(0));
+    });
+}
+
+#[test]
+fn uploads_of_one_name_do_not_mix() {
+    with_servers(|server| {
+        let stores = Stores::new(options(server));
+        let path = place(server, "shared/x.tar");
+        let bytes = |seed: u8| (0..20 << 20).map(|at: u32| (at >> 9) as u8 ^ (at as u8).wrapping_mul(seed)).collect();
+        let begin = |bytes: &Vec<u8>| {
+            let mut upload = stores.upload(&path, false).unwrap().unwrap();
+            upload.write_all(bytes).unwrap();
+            upload
+        };
+        let there = || Store::open(&stores, &path).unwrap().read_all(1 << 30).unwrap();
+        let (first, second): (Vec<u8>, Vec<u8>) = (bytes(3), bytes(5));
+        // The same bytes: each may complete the object, also after the other.
+        for _ in 0..2 {
+            let (one, two) = (begin(&first), begin(&first));
+            two.sync_and_close().unwrap();
+            let third = begin(&first);
+            one.sync_and_close().unwrap();
+            third.sync_and_close().unwrap();
+            assert!(there() == first);
+        }
+        // Other bytes: the object is one of both, and who failed says so.
+        let (one, two) = (begin(&second), begin(&first));
+        two.sync_and_close().unwrap();
+        assert!(there() == first);
+        match one.sync_and_close() {
+            Ok(()) => assert!(there() == second),
+            Err(error) => {
+                assert!(there() == first);
+                assert!(error.to_string().contains("another process wrote other bytes"), "{error}");
+            }
+        }
+        begin(&second).sync_and_close().unwrap();
+        assert!(there() == second);
+        // One request, while others send parts.
+        let large = begin(&first);
+        let mut small = stores.upload(&path, false).unwrap().unwrap();
+        small.write_all(b"small").unwrap();
+        small.sync_and_close().unwrap();
+        assert!(large.sync_and_close().is_ok() == (there() == first));
+    });
+}
+
+#[test]
+fn a_changed_object_is_noticed_and_keys_are_literal() {
+    with_servers(|server| {
+        let stores = Stores::new(options(server));
+        let write = |name: &str, bytes: &[u8]| {
+            let mut file = stores.upload(&place(server, name), false).unwrap().unwrap();
+            file.write_all(bytes).unwrap();
+            file.sync_and_close().unwrap();
+        };
+        for (name, len) in [("k/b c+ä=%41.idx", 5), ("k/deep/x", 3000), ("k/empty", 0), ("k/token", 1)] {
+            write(name, &vec![7; len]);
+        }
+        let entries: BTreeMap<_, _> = stores.entries(&place(server, "k")).unwrap().into_iter().collect();
+        assert_eq!(entries.len(), 4, "{entries:?}");
+        for (name, listed) in entries {
+            // A listing gives what a query about the object gives.
+            let path = place(server, "k").join(&name);
+            let stat = stores.stat(&path, true).unwrap();
+            assert_eq!(Some(stat), listed, "{}", name.display());
+            if stat.kind == FileKind::File {
+                assert_eq!(Store::open(&stores, &path).unwrap().read_all(9).unwrap(), vec![7; stat.size as usize]);
+            }
+        }
+        assert!(stores.stat(&place(server, "k/none"), true).unwrap_err().is_not_found());
+        let file = Store::open(&stores, &place(server, "k/deep/x")).unwrap();
+        let mut half = vec![0; 1500];
+        file.read_at(1000, &mut half).unwrap();
+        write("k/deep/x", &vec![8; 3000]);
+        let error = file.read_at(0, &mut half).unwrap_err();
+        assert_eq!(error.kind(), packhorse_core::Kind::Changed, "{error}");
+    });
+}
+
+#[test]
+fn the_loader_and_views_read_a_bucket() {
+    with_servers(|server| {
+        let work = Work::new(60, 7);
+        let (here, there) = (work.dir("undisturbed"), place(server, "set"));
+        at(server, work.pack(&there, &[])).succeed();
+        let stores = Stores::new(options(server));
+        let batches = |dataset: packhorse::read::Dataset| -> Vec<Vec<u8>> {
+            let loader = dataset.loader(8).field("jpg", "jpg").seed(3).epochs(2).threads(2).build().unwrap();
+            loader.map(|batch| batch.unwrap().field("jpg").unwrap().to_vec()).collect()
+        };
+        let wanted = batches(packhorse::open(text(&here)).unwrap());
+        assert!(wanted.len() > 14 && wanted.iter().all(|batch| !batch.is_empty()));
+        for name in ["", "/*.tar", "/shard-{000000..000008}.tar"] {
+            let place = format!("{}{name}", text(&there));
+            let dataset = packhorse::read::open_with(&place, &stores, &Default::default()).unwrap();
+            assert!(batches(dataset) == wanted, "{place}");
+        }
+        let view = place(server, "views/v");
+        let made = run(server, &["view", text(&there), "--out", text(&view), "--where", "cls == 3"]);
+        assert_eq!(made.code(), 0, "{made:?}");
+        let verified = run(server, &["verify", text(&view), "--full"]);
+        assert_eq!(verified.code(), 0, "{verified:?}");
+    });
+}
+
+#[test]
+fn without_credentials_it_is_said_what_to_set() {
+    with_programs(|server| {
+        let out = place(server, "x");
+        let secret = ["AWS_SECRET_ACCESS_KEY", "GOOGLE_BEARER_TOKEN", "AZURE_STORAGE_ACCOUNT_KEY"];
+        let wanted = ["AWS_ACCESS_KEY_ID", "GOOGLE_APPLICATION_CREDENTIALS", "AZURE_STORAGE_ACCOUNT_KEY"];
+        let service = ["s3", "gs", "az"].iter().position(|scheme| *scheme == server.scheme()).unwrap();
+        // moto takes every key.
+        let other = if service == 0 { None } else { Some("b3RoZXI=") };
+        for value in [None, other] {
+            let mut program = at(server, packhorse(&["stat", text(&out)]));
+            match value {
+                Some(value) => program.0.env(secret[service], value),
+                None => program.0.env_remove(secret[service]),
+            };
+            // Where machines in a cloud ask for credentials, and no answer.
+            program.0.env_remove("AWS_ACCESS_KEY_ID").env("HOME", "/nonexistent");
+            program.0.env("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://127.0.0.1:9/");
+            program.0.env("GCE_METADATA_HOST", "127.0.0.1:9").env("GCE_METADATA_IP", "127.0.0.1:9");
+            program.0.env("AZURE_MSI_ENDPOINT", "http://127.0.0.1:9/");
+            let ended = program.run();
+            let said = &ended.said;
+            assert!(ended.code() != 0 && said.contains(text(&out)) && said.contains(wanted[service]), "{ended:?}");
+            println!("{said}");
+        }
+    });
 }
 
 #[test]
@@ -302,7 +513,7 @@ fn a_dataset_in_a_bucket_takes_more() {
     work.pack(&local, &[]).succeed();
     packhorse(&["append", text(&local), text(&more), "--labels", "parent"]).succeed();
     with_servers(|server| {
-        let out = Path::new("s3://bucket/out");
+        let out = &place(server, "out");
         at(server, work.pack(out, &[])).succeed();
         let old = objects(server, out);
         at(server, packhorse(&["append", text(out), text(&more), "--labels", "parent", "--plan-only"])).succeed();
@@ -318,9 +529,9 @@ fn a_dataset_in_a_bucket_takes_more() {
 fn damage_in_a_bucket_is_found_and_repaired() {
     with_servers(|server| {
         let work = Work::new(60, 20);
-        let out = Path::new("s3://bucket/damaged");
+        let out = &place(server, "damaged");
         at(server, work.pack(out, &[])).succeed();
-        let stores = Stores::new(RemoteOptions { s3: server.settings(), ..RemoteOptions::default() });
+        let stores = Stores::new(options(server));
         let path = out.join("shard-000001.tar");
         let mut bytes = Store::open(&stores, &path).unwrap().read_all(1 << 30).unwrap();
         bytes[70_000] ^= 1;
@@ -350,18 +561,21 @@ fn damage_in_a_bucket_is_found_and_repaired() {
 
 #[test]
 fn what_a_bucket_cannot_take_is_refused_by_name() {
-    let Some(moto) = Moto::new() else { return };
-    let work = Work::new(20, 20);
-    let out = Path::new("s3://bucket/set");
-    at(&moto, work.pack(out, &[])).succeed();
-    let replaced = at(&moto, work.pack(out, &["--replace"])).run();
-    assert!(replaced.code() == 8 && replaced.said.contains("can't be replaced"), "{replaced:?}");
-    let other = at(&moto, work.pack(out, &["--name", "other"])).run();
-    assert!(other.code() == 2 && other.said.contains("another plan"), "{other:?}");
-    let nowhere = at(&moto, work.pack(Path::new("s3://no-such-bucket/x"), &[])).run();
-    assert!(nowhere.code() != 0 && nowhere.said.contains("s3://no-such-bucket"), "{nowhere:?}");
-    let web = at(&moto, work.pack(Path::new("http://127.0.0.1:9/x"), &[])).run();
-    assert!(web.code() == 8 && web.said.contains("can only be read"), "{web:?}");
+    with_programs(|server| {
+        let work = Work::new(20, 20);
+        let out = &place(server, "set");
+        at(server, work.pack(out, &[])).succeed();
+        let replaced = at(server, work.pack(out, &["--replace"])).run();
+        assert!(replaced.code() == 8 && replaced.said.contains("can't be replaced"), "{replaced:?}");
+        let other = at(server, work.pack(out, &["--name", "other"])).run();
+        assert!(other.code() == 2 && other.said.contains("another plan"), "{other:?}");
+        let missing = format!("{}://no-such-bucket/x", server.scheme());
+        let nowhere = at(server, work.pack(Path::new(&missing), &[])).run();
+        assert!(nowhere.code() != 0 && nowhere.said.contains(&missing), "{nowhere:?}");
+        assert!(nowhere.said.contains("has no such "), "{nowhere:?}");
+        let web = at(server, work.pack(Path::new("http://127.0.0.1:9/x"), &[])).run();
+        assert!(web.code() == 8 && web.said.contains("can only be read"), "{web:?}");
+    });
 }
 
 #[test]
@@ -371,7 +585,7 @@ fn a_server_that_fails_often_changes_nothing() {
         let mut requests = Vec::new();
         for percent in [0, 20, 40] {
             let failing = Failing::new(server, percent);
-            let out = PathBuf::from(format!("s3://bucket/failing-{percent}"));
+            let out = place(server, &format!("failing-{percent}"));
             let ended = at(&failing, work.pack(&out, &[])).run();
             assert_eq!(ended.code(), 0, "{percent} %: {ended:?}");
             let (sent, faults) = failing.proxy.counts();

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// A server of moto with an empty bucket, `bucket`, until dropped.
 pub(crate) struct Moto {
     child: Child,
-    address: String,
+    pub(crate) address: String,
 }
 
 impl Moto {

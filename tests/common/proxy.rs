@@ -103,7 +103,7 @@ fn fault(number: u64, percent: u64) -> Fault {
 }
 
 /// Head and body; `None` for a connection without a request.
-fn read_request(client: &mut TcpStream) -> std::io::Result<Option<Vec<u8>>> {
+pub(crate) fn read_request(client: &mut TcpStream) -> std::io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     let mut piece = [0; 64 << 10];
     let head = loop {
@@ -128,7 +128,8 @@ fn read_request(client: &mut TcpStream) -> std::io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-fn answer(server: &str, request: &[u8]) -> std::io::Result<Vec<u8>> {
+/// The answer of `server` to a request.
+pub(crate) fn answer(server: &str, request: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect(server)?;
     stream.write_all(request)?;
     let mut answer = Vec::new();

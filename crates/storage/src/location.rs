@@ -158,7 +158,7 @@ impl Location {
             LocationKind::Path(path) => LocationKind::Path(path.join(name)),
             LocationKind::Object { bucket, key } => {
                 LocationKind::Object { bucket: bucket.clone(), key: below(key, name) }
-            },
+            }
             LocationKind::Web { site, path } => LocationKind::Web { site: site.clone(), path: below(path, name) },
         }))
     }
@@ -229,7 +229,11 @@ fn object(scheme: &'static str, rest: &str) -> Result<LocationKind> {
         }
         _ => (name, "-"),
     };
-    if container.is_empty() || container.contains(['@', '?', '#']) || account.is_empty() || account.contains(['.', ':', '@']) {
+    if container.is_empty()
+        || container.contains(['@', '?', '#'])
+        || account.is_empty()
+        || account.contains(['.', ':', '@'])
+    {
         let form = match scheme {
             "s3" | "gs" => "bucket/key",
             "az" => "container/key",
@@ -324,9 +328,20 @@ mod tests {
         }
         assert_eq!(local("file:///a%20b/c"), Path::new("/a b/c"));
         assert_eq!(local("FILE://localhost/a"), Path::new("/a"));
-        for bad in
-            ["file://host/a", "s3://", "s3:///x", "s3://a@b/x", "gs://", "az://a@b.dfs.core.windows.net/x", "abfss://a@b/x", "http://", "https:///x", "http://a@/x", "http://h/%2", "http://h/%2f"]
-        {
+        for bad in [
+            "file://host/a",
+            "s3://",
+            "s3:///x",
+            "s3://a@b/x",
+            "gs://",
+            "az://a@b.dfs.core.windows.net/x",
+            "abfss://a@b/x",
+            "http://",
+            "https:///x",
+            "http://a@/x",
+            "http://h/%2",
+            "http://h/%2f",
+        ] {
             assert_eq!(Location::parse(bad).unwrap_err().kind(), Kind::Config, "{bad}");
         }
         assert_eq!(Location::parse("ftp://b/k").unwrap_err().kind(), Kind::Unsupported);

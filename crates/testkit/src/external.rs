@@ -19,6 +19,11 @@ pub fn slurm() -> Option<PathBuf> {
     path("PACKHORSE_SLURM")
 }
 
+/// The program `azurite-blob`, a server of Azure Blob Storage for tests: `PACKHORSE_AZURITE`.
+pub fn azurite() -> Option<PathBuf> {
+    path("PACKHORSE_AZURITE")
+}
+
 /// The path in the environment variable `name`; the running test is skipped where it is unset or empty.
 fn path(name: &str) -> Option<PathBuf> {
     let found = std::env::var_os(name).filter(|path| !path.is_empty());

@@ -56,7 +56,7 @@ pub(super) fn open(name: &BucketName, wire: &Wire, options: &RemoteOptions) -> R
     let account = builder.get_config_value(&AzureConfigKey::AccountName).unwrap_or_else(|| EMULATOR.into());
     let connector = Connector(wire.clone());
     let builder = builder.with_container_name(container).with_http_connector(connector).with_retry(retry(options));
-    let objects = builder.build().map_err(|e| invalid(&e, &PROVIDER).hint(format!("set {}", PROVIDER.credentials)))?;
+    let objects = builder.build().map_err(|e| invalid(&e, &PROVIDER))?;
     Ok(Bucket {
         url: name.to_string(),
         before: format!("/{container}/"),

@@ -276,7 +276,9 @@ impl Bucket {
     fn uncredited(&self, error: Option<&object_store::Error>) -> Failure {
         let why = error.map(words).unwrap_or_default();
         let Provider { name, credentials, unsigned, bucket } = self.provider;
-        Failure::denied(format!("no credentials for {name} ({why}); set {credentials}, or {unsigned} for a public {bucket}"))
+        Failure::denied(format!(
+            "no credentials for {name} ({why}); set {credentials}, or {unsigned} for a public {bucket}"
+        ))
     }
 }
 
@@ -293,7 +295,8 @@ pub(super) fn unknown(name: &str, provider: &Provider) -> Error {
 
 /// The error of settings that a service can't be opened with.
 pub(super) fn invalid(error: &object_store::Error, provider: &Provider) -> Error {
-    Error::config(format!("invalid {} settings: {}", provider.name, words(error)))
+    let error = Error::config(format!("invalid {} settings: {}", provider.name, words(error)));
+    error.hint(format!("check {}", provider.credentials))
 }
 
 /// Replaces the query of a request.

@@ -14,7 +14,7 @@ use packhorse_core::Result;
 
 const PROVIDER: Provider = Provider {
     name: "Google Cloud Storage",
-    credentials: "GOOGLE_APPLICATION_CREDENTIALS to a file with a key",
+    credentials: "GOOGLE_APPLICATION_CREDENTIALS or GOOGLE_SERVICE_ACCOUNT (files with a key)",
     unsigned: "GOOGLE_SKIP_SIGNATURE=true",
     bucket: "bucket",
 };
