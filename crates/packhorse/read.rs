@@ -11,7 +11,7 @@ use packhorse_tokens::IndexHeader;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Opens the dataset at a place, written as a path, `file://…`, `s3://bucket/prefix` or `http(s)://host/path`: what
+/// Opens the dataset at a place, written as a path, `file://…`, `s3://bucket/prefix` (or `gs://`, `az://`) or `http(s)://host/path`: what
 /// `packhorse seal` sealed, or third-party shards by folder, name or pattern (`s3://bucket/shard-{000..127}.tar`). A web
 /// server has no folders to list: name its shards, or give a sealed dataset.
 ///

@@ -133,7 +133,7 @@ pub(crate) enum Command {
 
 #[derive(ClapArgs)]
 pub(crate) struct Dir {
-    /// The dataset's folder or URL (s3://…)
+    /// The dataset's folder or URL (s3://…, gs://…, az://…)
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) dir: PathBuf,
 }
@@ -338,7 +338,7 @@ pub(crate) struct Verify {
 
 #[derive(ClapArgs)]
 pub(crate) struct Stage {
-    /// The dataset's folder or URL (s3://…, http://…); of a third-party folder all files are copied
+    /// The dataset's folder or URL (s3://…, gs://…, az://…, http://…); of a third-party folder all files are copied
     #[arg(value_name = "DATASET", value_hint = ValueHint::AnyPath)]
     pub(crate) dataset: PathBuf,
 

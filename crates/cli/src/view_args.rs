@@ -10,7 +10,7 @@ pub(crate) struct ViewFlags {
     #[command(flatten)]
     pub(crate) dir: Dir,
 
-    /// The folder or URL (s3://…) of the view: a new or an empty one
+    /// The folder or URL (s3://…, gs://…, az://…) of the view: a new or an empty one
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) out: PathBuf,
 

@@ -82,7 +82,7 @@ const METADATA: u64 = 8 << 20;
 type Transforms = Vec<Box<dyn Transform>>;
 
 impl Session {
-    /// A session with these formats, all places of the build (local files; with the feature `remote` also `s3://` and,
+    /// A session with these formats, all places of the build (local files; with the feature `remote` also buckets and,
     /// for reading, `http(s)://`), all available CPUs and no observer.
     pub fn new(registry: impl Into<Arc<Registry>>) -> Self {
         let PackOptions { jobs, io_threads, on_error, verify, .. } = PackOptions::default();

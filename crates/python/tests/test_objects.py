@@ -13,9 +13,9 @@ import packhorse as ph
 server = pytest.importorskip("moto.server")
 
 
-@pytest.fixture(scope="module")
-def bucket() -> Iterator[str]:
-    """A bucket of a server in this process."""
+@pytest.fixture(scope="module", params=["s3", "gs"])
+def bucket(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A bucket of a server in this process. It speaks S3, and as much of Google Cloud Storage as is the same."""
     running = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0)
     running.start()
     host, port = running.get_host_and_port()
@@ -24,13 +24,15 @@ def bucket() -> Iterator[str]:
         "AWS_REGION": "us-east-1",
         "AWS_ACCESS_KEY_ID": "key",
         "AWS_SECRET_ACCESS_KEY": "secret",
+        "GOOGLE_BASE_URL": f"http://{host}:{port}",
+        "GOOGLE_BEARER_TOKEN": "token",
     }
     before = {name: os.environ.get(name) for name in settings}
     os.environ.update(settings)
     from urllib.request import Request, urlopen
 
     urlopen(Request(f"http://{host}:{port}/bucket", method="PUT")).close()
-    yield "s3://bucket"
+    yield f"{request.param}://bucket"
     running.stop()
     for name, value in before.items():
         os.environ.pop(name) if value is None else os.environ.update({name: value})
@@ -58,6 +60,6 @@ def test_a_dataset_in_a_bucket_is_that_of_a_folder(bucket: str, files: Path, tmp
 
 def test_a_missing_bucket_is_an_error(bucket: str, files: Path) -> None:
     with pytest.raises(ph.Error, match="no-such-bucket"):
-        ph.pack(files, "s3://no-such-bucket/x", "webdataset")
+        ph.pack(files, bucket.replace("bucket", "no-such-bucket") + "/x", "webdataset")
     with pytest.raises(ph.Error, match="nothing"):
         ph.verify(f"{bucket}/nothing")

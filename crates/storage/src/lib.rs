@@ -1,5 +1,5 @@
 //! File access: local files, compressed files, patterns of names, and the one way by which files get their final names; with the feature
-//! `remote` also reading from S3 and web servers.
+//! `remote` also object stores, and reading from web servers.
 //!
 //! This crate owns paths, system calls and durability. It knows no format, no plan and no terminal.
 //! Nothing else in packhorse renames or syncs a file.

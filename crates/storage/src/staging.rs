@@ -54,7 +54,7 @@ impl Staging {
         out.join(REPLACING)
     }
 
-    /// Durably creates the folder `out` if needed, and a staging folder in it. For `s3://…` it creates nothing, and
+    /// Durably creates the folder `out` if needed, and a staging folder in it. For a bucket it creates nothing, and
     /// temporary files go to the system's folder (`TMPDIR`).
     ///
     /// Errors: `Unsupported` if `out` is a URL of another kind; `Config` if `.staging` is a symbolic link; `Environment`.

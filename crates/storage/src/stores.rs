@@ -12,7 +12,7 @@ use std::sync::Arc;
 ///
 /// It is itself a [`Store`]: its paths are locations, such as `/data/x` and `s3://bucket/x`.
 ///
-/// Local files need no network. `s3://` and `http(s)://` need the feature `remote`.
+/// Local files need no network. Buckets (`s3://`, `gs://`, `az://`) and `http(s)://` need the feature `remote`.
 #[derive(Clone, Default)]
 pub struct Stores(Arc<Inner>);
 

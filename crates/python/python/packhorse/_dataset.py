@@ -232,7 +232,7 @@ def open_dataset(
     read: Mapping[str, str] | None = None,
     indexes: str | os.PathLike[str] | None = None,
 ) -> Dataset:
-    """Opens the dataset at `place`: a path, `s3://bucket/prefix` or `http(s)://host/path`.
+    """Opens the dataset at `place`: a path, `s3://bucket/prefix` (or `gs://`, `az://`) or `http(s)://host/path`.
 
     It is a folder that packhorse sealed, or third-party shards: a folder, a file, or a pattern such as
     `shard-{000..127}.tar` or `*.parquet`. `format` names the format of files whose names do not tell it, `read` holds

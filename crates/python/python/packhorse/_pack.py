@@ -126,7 +126,7 @@ def pack(
 ) -> Packed:
     """Packs `source` into the dataset `out`, of the format `to`.
 
-    `source` is a path or several (folders, files, datasets), also `s3://bucket/prefix`, and so may be `out`: then the settings are those of docs/settings.md, with `_` for
+    `source` is a path or several (folders, files, datasets), also `s3://bucket/prefix` (or `gs://`, `az://`), and so may be `out`: then the settings are those of docs/settings.md, with `_` for
     `-`, and the same call continues after an interruption. Or it is an iterable of dictionaries, such as a generator: then
     samples are written in their order (see `Writer`), and an interrupted call leaves nothing and has to begin again.
 

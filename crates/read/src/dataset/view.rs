@@ -38,7 +38,7 @@ fn base_of(store: &Arc<dyn Store>, dir: &Path, view: &DatasetView) -> Result<(Ar
 }
 
 impl Dataset {
-    /// Writes a view of these samples and fields to the folder `out`, a local path or an `s3://` URL: a few KB, and
+    /// Writes a view of these samples and fields to the folder `out`, a local path or a place in a bucket: a few KB, and
     /// 20 bytes for each run of consecutive samples. [`Dataset::open`] opens it as this dataset. No shard is copied: the
     /// view reads those of the sealed dataset, also after that has grown, and refuses another dataset in its place.
     ///
