@@ -31,6 +31,7 @@ use packhorse::storage::{RemoteOptions, Stores};
 use packhorse_core::{FileKind, Store};
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
 const KILLED: i32 = 128 + 9;
@@ -495,13 +496,53 @@ fn without_credentials_it_is_said_what_to_set() {
             };
             // Where machines in a cloud ask for credentials, and no answer.
             program.0.env_remove("AWS_ACCESS_KEY_ID").env("HOME", "/nonexistent");
-            program.0.env("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://127.0.0.1:9/");
+            program.0.env("AWS_METADATA_ENDPOINT", "http://127.0.0.1:9");
             program.0.env("GCE_METADATA_HOST", "127.0.0.1:9").env("GCE_METADATA_IP", "127.0.0.1:9");
             program.0.env("AZURE_MSI_ENDPOINT", "http://127.0.0.1:9/");
             let ended = program.run();
             let said = &ended.said;
             assert!(ended.code() != 0 && said.contains(text(&out)) && said.contains(wanted[service]), "{ended:?}");
             println!("{said}");
+        }
+    });
+}
+
+/// Answers every request as the servers do that give machines in a cloud their credentials. It never ends.
+fn credentials() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let body = r#"{"AccessKeyId":"key","SecretAccessKey":"secret","Token":"token","Expiration":"2100-01-01T00:00:00Z","access_token":"hush-hush","expires_in":3600}"#;
+    let answer = format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    std::thread::spawn(move || {
+        for client in listener.incoming() {
+            let mut client = client.unwrap();
+            // Clients may break off.
+            let _ = common::proxy::read_request(&mut client).and_then(|_| client.write_all(answer.as_bytes()));
+        }
+    });
+    address
+}
+
+#[test]
+fn a_machine_in_a_cloud_needs_no_key() {
+    let (dir, address) = (tempfile::tempdir().unwrap(), credentials());
+    let token = dir.path().join("token");
+    std::fs::write(&token, "token").unwrap();
+    with_programs(|server| {
+        if server.scheme() == "az" {
+            // Azurite takes tokens over TLS only.
+            return;
+        }
+        let out = place(server, "set");
+        let work = Work::new(20, 20);
+        for mut program in [work.pack(&out, &[]), packhorse(&["verify", text(&out)]), packhorse(&["clean", text(&out)])]
+        {
+            let settings =
+                server.settings().into_iter().filter(|(name, _)| name.contains("_URL") || name == "AWS_REGION");
+            program.0.envs(settings).env("GCE_METADATA_HOST", &address).env("HOME", "/nonexistent");
+            program.0.env("AWS_CONTAINER_CREDENTIALS_FULL_URI", format!("http://{address}/credentials"));
+            program.0.env("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", &token);
+            program.succeed();
         }
     });
 }

@@ -20,6 +20,7 @@ use object_store::{
     BackoffConfig, GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMultipartOptions, PutOptions, RetryConfig,
 };
 use packhorse_core::{Error, Result};
+use reqwest::header::{ACCEPT_ENCODING, HeaderValue};
 use reqwest::{Method, Request};
 use std::ops::Range;
 use std::time::Duration;
@@ -105,7 +106,12 @@ impl Bucket {
         let if_match = if_match.map(str::to_owned);
         let options = GetOptions { head, range, if_match, ..GetOptions::default() };
         let key = parsed(key)?;
-        self.one(&key, self.objects.get_opts(&key, options)).await
+        let mut request = self.one(&key, self.objects.get_opts(&key, options)).await?;
+        if matches!(self.own, Own::Gcs) {
+            // Otherwise Google decompresses objects that are stored with this encoding.
+            request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
+        }
+        Ok(request)
     }
 
     /// A signed request that stores an object.

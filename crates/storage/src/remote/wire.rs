@@ -68,7 +68,7 @@ impl Wire {
     /// As [`send`](Self::send), for a request that takes the server `more` time than others.
     pub(crate) async fn send_within(&self, mut request: Request, more: Duration) -> Result<Answer, Failure> {
         // Without this header the server may choose an encoding.
-        request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        request.headers_mut().entry(ACCEPT_ENCODING).or_insert(HeaderValue::from_static("identity"));
         let asked_folder = request.url().path().ends_with('/');
         let longest = self.first.saturating_add(more);
         let sent = timeout(longest, self.client.execute(request)).await;
