@@ -58,17 +58,16 @@ pub(super) fn made_of(head: &Reply, parts: &[Part]) -> bool {
 mod tests {
     use super::*;
     use reqwest::StatusCode;
+    use reqwest::header::HeaderMap;
 
     #[test]
     fn an_object_is_known_by_length_and_checksum() {
-        let head = |len: &str, hash: &str| {
-            let headers = [("content-length", len), ("x-goog-hash", "md5=AAAA"), ("x-goog-hash", hash)];
-            let header = |(name, value): (&'static str, &str)| {
-                (reqwest::header::HeaderName::from_static(name), value.parse().unwrap())
-            };
-            let mut all = reqwest::header::HeaderMap::new();
-            headers.map(header).into_iter().for_each(|(name, value)| drop(all.append(name, value)));
-            Reply { status: StatusCode::OK, headers: all }
+        let head = |len: &'static str, hash: &'static str| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in [("content-length", len), ("x-goog-hash", "md5=AAAA"), ("x-goog-hash", hash)] {
+                headers.append(name, value.parse().unwrap());
+            }
+            Reply { status: StatusCode::OK, headers }
         };
         let part = |bytes: &[u8]| Part { tag: String::new(), len: bytes.len() as u64, crc: crc(bytes) };
         // The check value of the algorithm: `123456789` gives e3069283.
