@@ -252,3 +252,65 @@ fn what_is_no_dataset_is_refused_by_name() {
     packhorse(&["verify", text(&odd), "--full"]).succeed();
     assert_eq!(packhorse(&["cat", text(&odd), "v1%2E2/My%20A.jpg"]).succeed().printed, "x");
 }
+
+#[cfg(feature = "s3-tests")]
+#[test]
+fn tars_in_a_bucket_become_a_dataset_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_, others) = packed(dir.path());
+    let root = dir.path().join("s3");
+    let place = root.join("bucket/others");
+    std::fs::create_dir_all(&place).unwrap();
+    for name in tree(&others).into_keys() {
+        std::fs::copy(others.join(&name), place.join(&name)).unwrap();
+    }
+    let before = stamps(&place);
+    let server = packhorse_testkit::s3::Server::new(&root);
+    let run = |args: &[&str]| {
+        let mut program = packhorse(args);
+        program.0.envs(server.settings());
+        program
+    };
+    let said = |args: &[&str]| -> serde_json::Value {
+        serde_json::from_str(&run(&[args, &["--json"]].concat()).succeed().printed).unwrap()
+    };
+    let here = value(&["adopt", text(&others)]);
+    let there = said(&["adopt", "s3://bucket/others/*.tar"]);
+    for name in ["root", "samples", "bytes", "shards", "skipped"] {
+        assert_eq!(here[name], there[name], "{name}");
+    }
+    assert_eq!(stamps(&place), before);
+    let members =
+        |dir: &Path| -> Tree { tree(dir).into_iter().filter(|(name, _)| name.ends_with(".members")).collect() };
+    assert_eq!(members(&place), members(&others));
+    run(&["verify", "s3://bucket/others", "--full"]).succeed();
+    assert_eq!(
+        run(&["ls", "s3://bucket/others"]).succeed().printed,
+        packhorse(&["ls", text(&others)]).succeed().printed
+    );
+    let near = dir.path().join("near");
+    run(&["stage", "s3://bucket/others", "--to", text(&near)]).succeed();
+    assert!(samples(&near) == samples(&others));
+    refused(run(&["adopt", "s3://bucket/others"]), 2, &["s3://bucket/others/dataset.json", "holds a dataset already"]);
+    // Stopped before the seal: nothing is read again but what changed.
+    std::fs::remove_file(place.join("dataset.json")).unwrap();
+    assert_eq!(said(&["adopt", "s3://bucket/others"])["reused"], 5);
+    let shard = place.join("shard-000002.tar");
+    let mut bytes = std::fs::read(&shard).unwrap();
+    bytes[700] ^= 4;
+    std::fs::write(&shard, &bytes).unwrap();
+    let ended = run(&["verify", "s3://bucket/others", "--full"]).run();
+    assert!(ended.code() == 6 && ended.said.contains("shard-000002.tar"), "{ended:?}");
+    refused(run(&["repair", "s3://bucket/others"]), 6, &["shard-000002", "adopted", "copy"]);
+}
+
+#[cfg(feature = "remote")]
+#[test]
+fn tars_on_a_web_server_are_not_adopted() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_, others) = packed(dir.path());
+    let server = packhorse_testkit::web::Server::honest(&others);
+    let place = server.url("shard-000000.tar");
+    refused(adopt(Path::new(&place), &[]), 8, &["shard-000000.tar", "web server", "packhorse pack"]);
+    assert_eq!(server.requests(), 0);
+}

@@ -14,7 +14,7 @@ mod common {
 
 use common::process::{Program, command, packhorse};
 use common::strace;
-use common::tree::{assert_kept, committed, tree};
+use common::tree::{assert_equal, assert_kept, committed, tree};
 use common::work::{Work, text};
 use packhorse_testkit::external;
 use serde_json::Value;
@@ -274,6 +274,111 @@ fn a_watch_shows_what_is_written_and_ends_with_the_seal() {
     let last = looks.last().unwrap();
     assert_eq!((&last["sealed"], &last["complete"], &last["packed"]), (&true.into(), &6.into(), &60.into()));
     assert!(looks.len() > 1 && looks.iter().rev().skip(1).all(|look| look["sealed"] == false));
+}
+
+/// What `status --json` says of the last errors: part, code and message of each.
+fn errors(out: &Path) -> Vec<[String; 3]> {
+    let said: Value = serde_json::from_str(&packhorse(&["status", text(out), "--json"]).run().printed).unwrap();
+    let word = |error: &Value, name: &str| error[name].as_str().unwrap().to_owned();
+    let listed = said["errors"].as_array().unwrap().iter();
+    listed.map(|error| ["part", "code", "message"].map(|name| word(error, name))).collect()
+}
+
+#[test]
+fn the_last_error_of_a_task_is_shown_until_it_succeeds() {
+    let work = work();
+    let (out, input, wanted) = (work.dir("out"), work.linked(), work.dir("wanted"));
+    work.planning_of(&input, "pack", &wanted, &[]).succeed();
+    work.planning_of(&input, "plan", &out, &[]).succeed();
+    assert!(errors(&out).is_empty());
+    let part = |part: &str| packhorse(&["pack", "--plan", text(&out), "--part", part, "--seal"]);
+    fs::remove_file(&input).unwrap();
+    for task in ["2/3", "1/3", "2/3"] {
+        let failed = part(task).run();
+        assert_eq!(failed.code(), 4, "{failed:?}");
+    }
+    let found = errors(&out);
+    assert_eq!(found.iter().map(|error| &*error[0]).collect::<Vec<_>>(), ["1/3", "2/3"], "{found:?}");
+    assert!(found.iter().all(|error| error[1] == "input-vanished" && !error[2].is_empty()), "{found:?}");
+    let mut status = command(env!("CARGO_BIN_EXE_packhorse"));
+    status.args(["status", text(&out)]);
+    let shown = Program(status).succeed().printed;
+    assert!(shown.contains("  task 2/3 ended with an error ") && shown.contains(text(&input)), "{shown}");
+    work.linked();
+    // The part's own success removes its note. Another division fills the shards of the other part, and its note is old.
+    part("2/3").succeed();
+    assert_eq!(errors(&out).len(), 1);
+    let note = fs::read(out.join(".errors/1-of-3.json")).unwrap();
+    packhorse(&["pack", "--plan", text(&out), "--part", "1/1"]).succeed();
+    assert!(out.join(".errors/1-of-3.json").exists() && errors(&out).is_empty());
+    packhorse(&["seal", text(&out)]).succeed();
+    assert_equal(&tree(&wanted), &tree(&out), "sealed after errors");
+    // A note that is left in a sealed dataset is not part of it.
+    fs::create_dir(out.join(".errors")).unwrap();
+    fs::write(out.join(".errors/1-of-3.json"), &note).unwrap();
+    packhorse(&["verify", text(&out), "--full"]).succeed();
+    assert!(errors(&out).is_empty());
+    packhorse::open(text(&out)).unwrap();
+    packhorse(&["seal", text(&out)]).succeed();
+    assert_equal(&tree(&wanted), &tree(&out), "sealed again");
+}
+
+#[test]
+fn a_watch_shows_the_errors_of_tasks() {
+    let work = work();
+    let (out, input) = (work.dir("out"), work.dir("copy"));
+    assert!(Command::new("cp").arg("-r").arg(&work.input).arg(&input).status().unwrap().success());
+    work.planning_of(&input, "plan", &out, &[]).succeed();
+    let picture = fs::read_dir(fs::read_dir(&input).unwrap().next().unwrap().unwrap().path()).unwrap().next();
+    fs::remove_file(picture.unwrap().unwrap().path()).unwrap();
+    let mut codes: Vec<i32> =
+        (1..=6).map(|i| packhorse(&["pack", "--plan", text(&out), "--part", &format!("{i}/6")]).run().code()).collect();
+    let failed = codes.iter().position(|code| *code == 4).unwrap() + 1;
+    codes.sort_unstable();
+    assert_eq!(codes, [0, 0, 0, 0, 0, 4]);
+    let mut look = packhorse(&["status", text(&out), "--watch", "60", "--tasks", "6", "--json"]).start();
+    let mut plain = packhorse(&["status", text(&out), "--watch", "60", "--tasks", "6"]).start();
+    for watch in [&mut look, &mut plain] {
+        watch.ends_within(watch.age() + Duration::from_secs(1));
+        watch.kill();
+    }
+    let (look, plain) = (look.end().printed, plain.end().printed);
+    let said: Value = serde_json::from_str(&look).unwrap();
+    let error = &said["errors"][0];
+    assert_eq!((&error["part"], &error["kind"]), (&format!("{failed}/6").into(), &"changed".into()), "{said}");
+    assert!(error["host"].is_string() && error["time"].as_u64() > Some(0) && error["pid"].as_u64() > Some(0), "{said}");
+    assert!(plain.contains(&format!("\n  task {failed}/6 ended with an error ")), "{plain}");
+}
+
+/// Notes are for people: others may write what they like there.
+#[test]
+fn a_note_that_was_tampered_with_does_no_harm() {
+    let work = work();
+    let (out, input) = (work.dir("out"), work.linked());
+    work.planning_of(&input, "plan", &out, &[]).succeed();
+    fs::remove_file(&input).unwrap();
+    assert_eq!(packhorse(&["pack", "--plan", text(&out), "--part", "1/2"]).run().code(), 4);
+    let note = out.join(".errors/1-of-2.json");
+    let good = fs::read_to_string(&note).unwrap();
+    let mut value: Value = serde_json::from_str(&good).unwrap();
+    value["message"] = "\u{1b}[2Jgone\nall done".into();
+    value["host"] = "\u{1b}[31m".into();
+    fs::write(&note, value.to_string()).unwrap();
+    let mut status = command(env!("CARGO_BIN_EXE_packhorse"));
+    status.args(["status", text(&out)]);
+    let shown = Program(status).succeed().printed;
+    assert!(!shown.contains('\u{1b}') && shown.contains("gone\\nall done"), "{shown:?}");
+    for bad in [&b"{}"[..], b"", &vec![b'['; 1 << 20], good.replace("_error\": 1", "_error\": 9").as_bytes()] {
+        fs::write(&note, bad).unwrap();
+        assert!(errors(&out).is_empty());
+    }
+    for (name, part) in [("0-of-2", "0/2"), ("3-of-2", "3/2"), ("1-of-0", "1/0")] {
+        fs::write(out.join(format!(".errors/{name}.json")), good.replace("1/2", part)).unwrap();
+    }
+    assert!(errors(&out).is_empty());
+    fs::remove_file(&note).unwrap();
+    assert!(Command::new("mkfifo").arg(&note).status().unwrap().success());
+    assert!(errors(&out).is_empty());
 }
 
 #[test]

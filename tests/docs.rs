@@ -142,7 +142,9 @@ fn programs(dir: &Path) {
                   export SLURM_ARRAY_TASK_COUNT=2 SLURM_ARRAY_TASK_MIN=0 SLURM_ARRAY_TASK_MAX=1 SLURM_ARRAY_TASK_ID\n\
                   for SLURM_ARRAY_TASK_ID in 0 1; do bash -c \"${@: -1}\" || exit; done";
     let python = format!("exec '{}' \"$@\"", python.display());
-    for (name, script) in [("cargo", "exit 0"), ("sbatch", sbatch), ("python", &python)] {
+    // `srun --OPTION=… COMMAND`: one task.
+    let srun = "while [[ $1 == --* ]]; do shift; done\nexec \"$@\"";
+    for (name, script) in [("cargo", "exit 0"), ("sbatch", sbatch), ("srun", srun), ("python", &python)] {
         std::fs::write(dir.join(name), format!("#!/usr/bin/env bash\n{script}\n")).unwrap();
         std::fs::set_permissions(dir.join(name), PermissionsExt::from_mode(0o755)).unwrap();
     }
@@ -183,7 +185,7 @@ fn inputs(block: &str) -> String {
         commands += "packhorse synth images --count 60 --out photos\n\
                      packhorse pack photos --to webdataset --out shards --labels folders\n";
     }
-    if block.contains(" others") || block.contains("'others") {
+    if [" others", "'others", "bucket/others"].iter().any(|name| block.contains(name)) {
         commands += "packhorse synth images --count 12 --out made && mkdir others\n\
                      packhorse pack made --to webdataset --out packed --name train --samples-per-shard 6\n\
                      cp packed/*.tar others/\n";
@@ -244,6 +246,23 @@ fn the_commands_of_readme_run() {
     assert!(datasets >= 5, "README's commands sealed only {datasets} datasets");
 }
 
+/// The tars in a folder, with their names.
+fn tars(dir: &Path) -> Vec<(String, Vec<u8>)> {
+    let paths = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let named = |path: PathBuf| (path.file_name().unwrap().to_str().unwrap().to_owned(), std::fs::read(&path).unwrap());
+    paths.filter(|path| path.extension().is_some_and(|end| end == "tar")).map(named).collect()
+}
+
+/// Uploads an object.
+fn put(settings: &BTreeMap<String, String>, place: &str, bytes: &[u8]) {
+    use packhorse_core::Store;
+    let options = packhorse::storage::RemoteOptions { s3: settings.clone(), ..Default::default() };
+    let stores = packhorse::storage::Stores::new(options);
+    let mut file = stores.upload(Path::new(place), false).unwrap().unwrap();
+    std::io::Write::write_all(&mut file, bytes).unwrap();
+    file.sync_and_close().unwrap();
+}
+
 #[test]
 fn the_commands_about_shards_of_others_run() {
     let dir = tempfile::tempdir().unwrap();
@@ -254,9 +273,47 @@ fn the_commands_about_shards_of_others_run() {
     for (number, script) in scripts.iter().enumerate() {
         let work = dir.path().join(number.to_string());
         std::fs::create_dir(&work).unwrap();
-        bash(&inputs(script), &work, &bin, &BTreeMap::new());
-        bash(script, &work, &bin, &BTreeMap::new());
+        let server = if script.contains("s3://") { Moto::new() } else { None };
+        if script.contains("s3://") && server.is_none() {
+            continue;
+        }
+        let settings = server.as_ref().map(Moto::settings).unwrap_or_default();
+        let made = inputs(script);
+        bash(&made, &work, &bin, &settings);
+        for (name, tar) in server.iter().flat_map(|_| tars(&work.join("others"))) {
+            put(&settings, &format!("s3://bucket/others/{name}"), &tar);
+        }
+        bash(script, &work, &bin, &settings);
         assert!(work.join("others/train-000001.tar").exists(), "{script}");
     }
     assert!(!scripts.is_empty());
+}
+
+/// Commands of a site are in blocks of text, which are not run.
+#[test]
+fn the_commands_about_storage_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let bin = dir.path().join("bin");
+    programs(&bin);
+    let page = std::fs::read_to_string(root().join("docs/cluster-storage.md")).unwrap();
+    let scripts = blocks(&page).1.into_iter().filter(|(is, _)| is == "sh").map(|(_, text)| text);
+    let results = ["out/dataset.json", "shards/dataset.json", "half/.packhorse-part.json", "pack.sbatch"];
+    let mut found = BTreeSet::new();
+    for (number, script) in scripts.enumerate() {
+        let work = dir.path().join(number.to_string());
+        std::fs::create_dir(&work).unwrap();
+        let server = if script.contains("s3://") { Moto::new() } else { None };
+        if script.contains("s3://") && server.is_none() {
+            continue;
+        }
+        let mut settings = server.as_ref().map(Moto::settings).unwrap_or_default();
+        settings.insert("OUT".to_owned(), work.join("out").to_str().unwrap().to_owned());
+        let makes = script.contains(" photos ");
+        let pack = "packhorse synth images --count 60 --out photos\n\
+                    packhorse pack photos --to webdataset --out \"$OUT\" --labels folders --samples-per-shard 20\n";
+        bash(&if makes { inputs(&script) } else { pack.to_owned() }, &work, &bin, &settings);
+        bash(&script.replace("/dev/shm", work.to_str().unwrap()), &work, &bin, &settings);
+        found.extend(results.into_iter().filter(|name| work.join(name).exists()));
+    }
+    assert_eq!(found, BTreeSet::from(results));
 }

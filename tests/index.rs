@@ -337,3 +337,84 @@ fn expected(dir: &Path, to: &Path) -> String {
     let line = |(key, fields)| format!("{}\n", serde_json::json!({"key": key, "split": null, "fields": fields}));
     samples.into_iter().map(line).collect()
 }
+
+/// What indexing wrote: all files but the tars, and but what it keeps, which has the times of the tars.
+fn written(dir: &Path) -> Tree {
+    let is_index = |name: &str| !name.ends_with(".tar") && !name.ends_with(".saved") && !name.starts_with(".bucket");
+    tree(dir).into_iter().filter(|(name, _)| is_index(name)).collect()
+}
+
+#[cfg(feature = "remote")]
+#[test]
+fn tars_on_a_web_server_are_indexed_into_a_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_, others) = packed(dir.path());
+    let server = packhorse_testkit::web::Server::honest(dir.path());
+    let (place, out) = (server.url("data/data-{000000..000004}.tar"), dir.path().join("out"));
+    let place = Path::new(&place);
+    let into = ["--out", text(&out)];
+    let said = indexed(place, &into);
+    assert_eq!((&said["shards"], &said["samples"], &said["reused"]), (&5.into(), &30.into(), &0.into()), "{said}");
+    assert_eq!(indexed(place, &into)["reused"], 5);
+    index(&others, &[]).succeed();
+    assert_equal(&written(&others), &written(&out), "from a web server");
+    // Local tars, too.
+    let near = dir.path().join("near");
+    index(&others, &["--out", text(&near)]).succeed();
+    assert_equal(&written(&others), &written(&near), "into another folder");
+    // A web server can't be written to, and it can't be listed.
+    refused(index(place, &[]), 8, &["web server", "--out"]);
+    refused(index(Path::new(&server.url("data/*.tar")), &into), 8, &["do not list"]);
+    let missing = server.url("data/data-000009.tar");
+    refused(index(Path::new(&missing), &into), 2, &["data-000009.tar", "no such file"]);
+    let secret = missing.replace("http://", "http://me:hunter2@").replace("000009", "000001");
+    let ended = refused(index(Path::new(&secret), &into), 2, &["has a user or a query"]);
+    assert!(!format!("{}{}", ended.said, ended.printed).contains("hunter2"), "{ended:?}");
+    let both = packhorse(&["index", "s3://bucket/a.tar", text(&others.join("data-000000.tar"))]);
+    assert_ne!(both.run().code(), 0);
+}
+
+#[cfg(feature = "s3-tests")]
+#[test]
+fn tars_in_a_bucket_are_indexed_beside_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_, others) = packed(dir.path());
+    let root = dir.path().join("s3");
+    let place = root.join("bucket/sets/data");
+    std::fs::create_dir_all(&place).unwrap();
+    for tar in tars(&others) {
+        std::fs::copy(&tar, place.join(tar.file_name().unwrap())).unwrap();
+    }
+    let before = stamps(&tars(&place));
+    index(&others, &[]).succeed();
+    let server = packhorse_testkit::s3::Server::new(&root);
+    let run = |place: &str, more: &[&str]| {
+        let mut program = packhorse(&[&["index", place, "--index", ALL, "--json"], more].concat());
+        program.0.envs(server.settings());
+        program
+    };
+    let value = |program: Program| -> serde_json::Value { serde_json::from_str(&program.succeed().printed).unwrap() };
+    let said = value(run("s3://bucket/sets/data/*.tar", &[]));
+    assert_eq!((&said["shards"], &said["samples"], &said["reused"]), (&5.into(), &30.into(), &0.into()), "{said}");
+    assert_eq!(said["dir"], "s3://bucket/sets/data");
+    assert_equal(&written(&others), &written(&place), "in a bucket");
+    assert_eq!(value(run("s3://bucket/sets/data", &[]))["reused"], 5);
+    // Into another prefix, and a folder.
+    value(run("s3://bucket/sets/data/data-{000000..000004}.tar", &["--out", "s3://bucket/indexes"]));
+    assert_equal(&written(&others), &written(&root.join("bucket/indexes")), "in another prefix");
+    let near = dir.path().join("near");
+    value(run("s3://bucket/sets/data", &["--out", text(&near)]));
+    assert_equal(&written(&others), &written(&near), "in a folder");
+    // A changed tar is read again, a bad one is named.
+    std::fs::write(place.join("data-000001.tar"), std::fs::read(place.join("data-000000.tar")).unwrap()).unwrap();
+    refused(run("s3://bucket/sets/data", &[]), 3, &["data-000000.tar", "data-000001.tar", "Energon refuses"]);
+    std::fs::write(place.join("data-000001.tar"), b"bad").unwrap();
+    refused(run("s3://bucket/sets/data", &[]), 3, &["s3://bucket/sets/data/data-000001.tar"]);
+    let said = value(run("s3://bucket/sets/data", &["--on-error", "skip"]));
+    assert_eq!((&said["shards"], &said["skipped"], &said["reused"]), (&4.into(), &1.into(), &4.into()), "{said}");
+    let others: Vec<_> = before.into_iter().filter(|(path, _)| !path.ends_with("data-000001.tar")).collect();
+    let now = stamps(&tars(&place));
+    assert!(others.iter().all(|(path, stamp)| now.get(path) == Some(stamp)));
+    let apart = run("s3://bucket/sets/data/data-000000.tar", &["s3://another/data-000000.tar"]).run();
+    assert_ne!(apart.code(), 0, "{apart:?}");
+}

@@ -278,6 +278,36 @@ fn every_container_is_the_same_in_a_bucket() {
 }
 
 #[test]
+fn the_last_error_of_a_task_is_in_the_bucket_until_it_succeeds() {
+    with_servers(|server| {
+        let work = Work::new(60, 10);
+        let out = Path::new("s3://bucket/errors");
+        let (input, wanted) = (work.linked(), work.dir("wanted"));
+        work.planning_of(&input, "pack", &wanted, &[]).succeed();
+        at(server, work.planning_of(&input, "plan", out, &[])).succeed();
+        std::fs::remove_file(&input).unwrap();
+        let failed = run(server, &["pack", "--plan", text(out), "--part", "2/3"]);
+        assert_eq!(failed.code(), 4, "{failed:?}");
+        let status = || -> serde_json::Value {
+            serde_json::from_str(&run(server, &["status", text(out), "--json"]).printed).unwrap()
+        };
+        let said = status();
+        assert_eq!(
+            (&said["errors"][0]["part"], &said["errors"][1]),
+            (&"2/3".into(), &serde_json::Value::Null),
+            "{said}"
+        );
+        assert!(objects(server, out).contains_key(".errors/2-of-3.json"));
+        work.linked();
+        for part in ["1/3", "2/3", "3/3"] {
+            assert_eq!(run(server, &["pack", "--plan", text(out), "--part", part, "--seal"]).code(), 0);
+        }
+        assert_eq!(status()["errors"], serde_json::json!([]));
+        assert_equal(&tree(&wanted), &objects(server, out), "after an error");
+    });
+}
+
+#[test]
 fn a_plan_in_a_bucket_is_filled_in_parts() {
     with_servers(|server| {
         let work = Work::new(60, 7);

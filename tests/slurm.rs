@@ -306,6 +306,9 @@ fn a_task_ends_at_its_time_limit_and_resume_does_the_rest() {
         assert!(before.contains_key(&format!("{shard}.receipt.json")), "{shard} was not completed\n{log}");
     }
     work.assert_no_half_file(&out, "at the time limit");
+    let status = packhorse(&["status", text(&out), "--json"]).run().printed;
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    assert_eq!((&status["errors"][0]["part"], &status["errors"][0]["kind"]), (&"1/2".into(), &"cancelled".into()));
     let again = cluster.resume(&out, "2", &[&["--jobs", "1", "--"][..], &small].concat());
     cluster.drain();
     assert_eq!(cluster.tasks(&again), ["1"]);

@@ -97,6 +97,13 @@ impl Work {
         Program(program)
     }
 
+    /// Other names of the pictures, which a test may remove and make again.
+    pub(crate) fn linked(&self) -> PathBuf {
+        let link = self.dir("linked");
+        std::os::unix::fs::symlink(&self.input, &link).unwrap();
+        link
+    }
+
     /// The whole request: plan, pack and seal.
     pub(crate) fn pack(&self, out: &Path, more: &[&str]) -> Program {
         self.planning("pack", out, more)

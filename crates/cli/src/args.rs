@@ -182,13 +182,17 @@ pub(crate) struct TokenFlags {
 
 #[derive(ClapArgs)]
 pub(crate) struct Index {
-    /// Tars, patterns of them ('x-{000..127}.tar', '*.tar'), or folders, with all folders below
+    /// Tars, patterns of them ('x-{000..127}.tar', '*.tar'), or folders, with all folders below; also in a bucket, and by https://
     #[arg(value_name = "TARS", required = true, value_hint = ValueHint::AnyPath)]
     pub(crate) shards: Vec<PathBuf>,
 
     /// The indexes: wids, wids:md5 (which reads every byte), dali, energon
     #[arg(long, value_name = "A,B", default_value = "wids,dali,energon")]
     pub(crate) index: String,
+
+    /// Write the indexes into this folder, which may be in a bucket, instead of beside the tars
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) out: Option<PathBuf>,
 
     /// What becomes of a bad tar: fail, or skip to leave it out
     #[arg(long, value_name = "HOW", default_value = "fail")]
@@ -204,7 +208,7 @@ pub(crate) struct Index {
 
 #[derive(ClapArgs)]
 pub(crate) struct Adopt {
-    /// The tars of one folder: the folder, the tars, or patterns of them ('x-{000..127}.tar', '*.tar')
+    /// The tars of one folder: the folder, the tars, or patterns of them ('x-{000..127}.tar', '*.tar'); also in a bucket
     #[arg(value_name = "TARS", required = true, value_hint = ValueHint::AnyPath)]
     pub(crate) shards: Vec<PathBuf>,
 

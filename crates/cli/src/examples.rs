@@ -67,6 +67,8 @@ Examples:
   packhorse index others
   packhorse index 'others/train-{000..127}.tar' --index wids,dali
   packhorse index others --index energon --on-error skip
+  packhorse index 's3://bucket/others/*.tar'
+  packhorse index 'https://host/others/train-{000..127}.tar' --out indexes
 
 Only headers are read, and the tars stay as they are. What was found is kept in .packhorse-index beside them. Stopped, or
 more tars since? Run the same command again: only new and changed tars are read.";
@@ -75,6 +77,7 @@ pub(crate) const ADOPT_EXAMPLES: &str = "\
 Examples:
   packhorse adopt others
   packhorse adopt 'others/train-{000..127}.tar'
+  packhorse adopt s3://bucket/others
   packhorse verify others --full
 
 Every byte is read once; the tars stay as they are. Stopped or failed? Run the same command again: tars that were read are

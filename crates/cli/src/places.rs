@@ -6,12 +6,15 @@ use packhorse_storage::Location;
 use std::path::{Path, PathBuf};
 
 /// The arguments that are locations: their commands take URLs too.
-const LOCATIONS: [(&str, &str); 20] = [
+const LOCATIONS: [(&str, &str); 23] = [
+    ("adopt", "shards"),
     ("append", "dir"),
     ("append", "input"),
     ("cat", "path"),
     ("clean", "dir"),
     ("head", "path"),
+    ("index", "out"),
+    ("index", "shards"),
     ("ls", "path"),
     ("pack", "input"),
     ("pack", "out"),
@@ -113,6 +116,8 @@ mod tests {
             "seal s3://b/x",
             "status s3://b/x",
             "clean s3://b/x",
+            "adopt s3://b/x",
+            "index http://h/x-{0..9}.tar --out s3://b/x",
             "append s3://b/x s3://b/y",
             "verify x s3://b/x",
             "repair s3://b/x",

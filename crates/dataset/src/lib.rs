@@ -8,6 +8,7 @@ mod frames;
 mod index;
 mod manifest;
 mod own_digest;
+mod part_error;
 mod plan;
 mod plan_reader;
 mod plan_writer;
@@ -21,6 +22,7 @@ mod view;
 pub use digest::{Digest, RootDigest};
 pub use index::{INDEX_SUFFIX, decode_index, encode_index};
 pub use manifest::{AppendRecord, FileRecord, MANIFEST, Manifest, PART, PartOf, ShardRecord, SplitRecord};
+pub use part_error::{ERRORS, PartError};
 pub use plan::{
     CodecRecord, FieldSource, OmissionRecord, PLAN, PlanEntry, PlanHeader, SeekPoint, SinkRecord, SourceRecord,
     is_plan_name, plan_name,

@@ -261,6 +261,14 @@ fn receipt() {
 }
 
 #[test]
+fn error_of_a_task() {
+    let error = packhorse_core::Error::content("is cut short").in_input("photos/dog/2.jpg").in_sample("dog/2");
+    let note = PartError::new(&error, Digest::of(b"plan"), "3/8".into(), 1_700_000_000, ("node12".into(), 4711));
+    golden("error.json", &note.encode().unwrap());
+    assert_eq!(PartError::decode(&stored("error.json")).unwrap(), note);
+}
+
+#[test]
 fn manifest() {
     let shard = |i: u64| ShardRecord {
         name: format!("train-{i:06}"),

@@ -40,11 +40,15 @@ pub struct Adopted {
     pub reused: u64,
 }
 
+/// What to do with shards on a web server.
+const COPY: &str = "adopt a copy of the shards, or read them where they are: `packhorse pack` takes their URLs";
+
 pub(crate) fn adopt(context: &ThirdParty<'_>, inputs: &[PathBuf]) -> Result<Adopted> {
     let lists = |format: &dyn packhorse_core::Format| {
         let source = format.source(&Options::new(), context.limits);
         source.is_ok_and(|source| source.lists()) && format.sink(&Options::new()).is_ok()
     };
+    inputs.iter().try_for_each(|input| Location::holds_objects(input).map(drop).map_err(|e| e.hint(COPY)))?;
     let found = NamedShards::find(context, inputs, &lists)?;
     let job =
         AdoptJob { context, source: &*found.format.source(&Options::new(), context.limits)?, folder: &found.folder };
@@ -57,7 +61,8 @@ pub(crate) fn adopt(context: &ThirdParty<'_>, inputs: &[PathBuf]) -> Result<Adop
     let bytes = taken.iter().map(|(shard, _)| shard.stat.size).sum();
     context.observer.event(&Event::Working { what: "adopting", shards: taken.len() as u64, bytes });
     let pairs: Vec<(&NamedShard, &ShardFrame)> = taken.iter().map(|(shard, _)| *shard).zip(plan.shards()).collect();
-    let reused = parallel_map(&pairs, context.jobs, &|(shard, frame)| job.shard(&staging, &plan, shard, frame))?;
+    let reused =
+        parallel_map(&pairs, found.threads(context), &|(shard, frame)| job.shard(&staging, &plan, shard, frame))?;
     let sealed = seal_in(context.registry, &[], context.store, &found.folder, context.cancel);
     let manifest = sealed.inspect_err(|e| {
         if e.code() == Code::KeyTwice {
@@ -130,7 +135,7 @@ impl AdoptJob<'_> {
     /// The shards to adopt, with what their headers tell, and those that are left out.
     fn heads<'n>(&self, found: &'n NamedShards<'_>) -> Result<(Vec<Taken<'n>>, Vec<SkipRecord>)> {
         let skipped = Mutex::new(BTreeMap::new());
-        let heads = parallel_map(&found.shards, self.context.jobs, &|shard| {
+        let heads = parallel_map(&found.shards, found.threads(self.context), &|shard| {
             self.context.cancel.check()?;
             match self.head(shard) {
                 Err(e) if self.context.skips(&e) => {

@@ -1,4 +1,4 @@
-//! index: writes the indexes of other readers beside third-party shards, which stay as they are.
+//! index: writes the indexes of other readers beside third-party shards, or into another folder. The shards stay as they are.
 //!
 //! ```text
 //! shard ─list→ members ─→ its own indexes ─→ .packhorse-index/SHARD   … for each; then ─→ the indexes of all shards
@@ -40,23 +40,21 @@ pub struct Indexed {
     pub files: Vec<FileRecord>,
 }
 
-pub(crate) fn index(context: &ThirdParty<'_>, inputs: &[PathBuf], wanted: &str) -> Result<Indexed> {
+/// `out`: the folder of the indexes, where it is not that of the shards.
+pub(crate) fn index(context: &ThirdParty<'_>, inputs: &[PathBuf], wanted: &str, out: Option<&Path>) -> Result<Indexed> {
     let options: Options = [("index", wanted)].into_iter().collect();
     let takes = |format: &dyn packhorse_core::Format| format.indexer(&Options::new(), context.limits).is_ok();
     let found = NamedShards::find(context, inputs, &takes)?;
     let indexer = found.format.indexer(&options, context.limits)?;
-    let folder = &found.folder;
-    let adopted = || open_plan(&**context.store, folder).is_ok_and(|plan| is_adopted(plan.header()));
-    if sealed_manifest(&**context.store, folder)?.is_some() && !adopted() {
-        let error = Error::config("is a dataset of packhorse, whose indexes are written with it");
-        return Err(error.hint("pack with `index`").in_input(folder.join(MANIFEST).display()));
-    }
+    refuse_ours(context, &found.folder)?;
+    let folder = out.unwrap_or(&found.folder);
     Staging::sweep(&**context.store, folder, false);
     let staging = Staging::open(context.store.clone(), folder).map_err(|e| unwritable(e, folder))?;
-    let job = IndexJob { context, indexer: &*indexer, wanted, folder, staging: &staging };
+    let name = dataset_name(&found.folder);
+    let job = IndexJob { context, indexer: &*indexer, wanted, name: &name, folder, staging: &staging };
     let (shards, bytes) = (found.shards.len() as u64, found.bytes());
     context.observer.event(&Event::Working { what: "indexing", shards, bytes });
-    let listed = parallel_map(&found.shards, context.jobs, &|shard| job.run(shard))?;
+    let listed = parallel_map(&found.shards, found.threads(context), &|shard| job.run(shard))?;
     let places = found.shards.iter().zip(&listed).filter_map(|(shard, listed)| listed.as_ref().and(Some(shard)));
     let places: Vec<&NamedShard> = places.collect();
     let listed: Vec<ListedShard> = listed.into_iter().flatten().collect();
@@ -65,7 +63,7 @@ pub(crate) fn index(context: &ThirdParty<'_>, inputs: &[PathBuf], wanted: &str) 
     }
     let all = job.all(&places, &listed)?;
     Ok(Indexed {
-        folder: folder.clone(),
+        folder: folder.to_owned(),
         shards: listed.len() as u64,
         samples: listed.iter().map(|shard| shard.summary.samples).sum(),
         bytes: listed.iter().map(|shard| shard.summary.bytes).sum(),
@@ -75,14 +73,33 @@ pub(crate) fn index(context: &ThirdParty<'_>, inputs: &[PathBuf], wanted: &str) 
     })
 }
 
-fn unwritable(error: Error, folder: &Path) -> Error {
-    match error.is_denied() {
-        true => Error::config("can't be written to, and the indexes go there")
-            .with_code(Code::OutputDenied)
-            .hint("link the shards into a folder that you may write to, and index them there")
-            .in_input(folder.display()),
-        false => error,
+/// Refuses a folder with a dataset that was packed.
+fn refuse_ours(context: &ThirdParty<'_>, folder: &Path) -> Result<()> {
+    let store = &**context.store;
+    let adopted = || open_plan(store, folder).is_ok_and(|plan| is_adopted(plan.header()));
+    if sealed_manifest(store, folder)?.is_some() && !adopted() {
+        let error = Error::config("is a dataset of packhorse, whose indexes are written with it");
+        return Err(error.hint("pack with `index`").in_input(folder.join(MANIFEST).display()));
     }
+    Ok(())
+}
+
+fn unwritable(error: Error, folder: &Path) -> Error {
+    const HINT: &str = "give `out` a folder for the indexes";
+    match error.kind() {
+        _ if error.is_denied() => Error::config("can't be written to, and the indexes go there")
+            .with_code(Code::OutputDenied)
+            .hint(HINT)
+            .in_input(folder.display()),
+        Kind::Unsupported => error.hint(HINT),
+        _ => error,
+    }
+}
+
+/// The name of a dataset whose shards are in this folder.
+fn dataset_name(folder: &Path) -> String {
+    let name = packhorse_storage::Location::absolute(folder);
+    name.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
 }
 
 /// An indexed shard.
@@ -99,6 +116,9 @@ struct IndexJob<'a> {
     context: &'a ThirdParty<'a>,
     indexer: &'a dyn Indexer,
     wanted: &'a str,
+    /// That of the dataset.
+    name: &'a str,
+    /// Where the indexes go.
     folder: &'a Path,
     staging: &'a Staging,
 }
@@ -223,8 +243,6 @@ impl IndexJob<'_> {
         for ListedShard { summary, layout, .. } in listed {
             root.add(&summary.name, summary.samples, summary.bytes, layout);
         }
-        let name = packhorse_storage::Location::absolute(self.folder);
-        let name = name.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         let summaries: Vec<ShardSummary> = listed.iter().map(|shard| shard.summary.clone()).collect();
         let members = |i: usize| {
             self.context.cancel.check()?;
@@ -235,7 +253,7 @@ impl IndexJob<'_> {
             self.saved(shard)?.map(|(_, members, _)| members).ok_or_else(|| gone().in_input(shard.path.display()))
         };
         let root_digest = root.finish().to_string();
-        let sealed = Sealed { name: &name, root_digest: &root_digest, shards: &summaries, members: &members };
+        let sealed = Sealed { name: self.name, root_digest: &root_digest, shards: &summaries, members: &members };
         let mut stage = self.staging.stage("")?;
         self.indexer.dataset(&sealed, &mut stage)?;
         self.context.cancel.check()?;

@@ -46,6 +46,7 @@ mod pack;
 mod pack_context;
 mod parallel_map;
 mod part;
+mod part_errors;
 mod plan;
 mod read_ahead;
 mod read_windows;

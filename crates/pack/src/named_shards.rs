@@ -19,6 +19,7 @@ pub(crate) struct ThirdParty<'a> {
     pub(crate) cancel: &'a Cancel,
     pub(crate) limits: Limits,
     pub(crate) jobs: usize,
+    pub(crate) io_threads: usize,
     pub(crate) on_error: OnError,
     pub(crate) replaces: bool,
 }
@@ -91,6 +92,12 @@ impl<'r> NamedShards<'r> {
         shards.sort_by(|a, b| a.file.cmp(&b.file));
         shards.dedup_by(|a, b| a.file == b.file);
         Ok(Self { format: first, folder, shards })
+    }
+
+    /// How many shards are read at once.
+    pub(crate) fn threads(&self, context: &ThirdParty<'_>) -> usize {
+        // A server answers many requests at once.
+        if Location::url(&self.folder).is_some() { context.jobs.max(context.io_threads) } else { context.jobs }
     }
 
     /// Bytes of all shards.
@@ -169,7 +176,10 @@ impl<'r> Search<'_, 'r> {
         let parents: Vec<PathBuf> = parents.into_iter().map(Location::absolute).collect();
         let mut folder = parents.first().cloned().unwrap_or_default();
         while !parents.iter().all(|parent| parent.starts_with(&folder)) && folder.pop() {}
-        match folder.parent() {
+        // A server or a bucket is part of a URL.
+        let is_url = |path: &PathBuf| Location::url(path).is_some_and(|url| Location::parse(url).is_ok());
+        let holds = parents.iter().any(|parent| Location::url(parent).is_some()) == is_url(&folder);
+        match folder.parent().filter(|_| holds) {
             Some(_) => Ok(folder),
             None => Err(Error::config("the shards share no folder; name those of one folder")),
         }

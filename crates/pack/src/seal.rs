@@ -3,6 +3,7 @@
 use crate::complete_shards::{CompleteShards, Remarks};
 use crate::digest_file::digest_file;
 use crate::duplicate_keys::doubles;
+use crate::part_errors;
 use crate::recorded_files::sealed_manifest;
 use crate::replace::{exchange, plan_folder};
 use crate::shard_packer::record;
@@ -76,7 +77,7 @@ pub(crate) fn seal_plans(
     Staging::sweep(&**store, out, true);
     let (mut manifest, remarks) = manifest(plans, transforms, shards)?;
     let staging = Staging::open(store.clone(), out)?.keeping(quarantine);
-    publish(registry, &**store, &staging, plans, &mut manifest, &remarks)?;
+    publish(registry, store, &staging, plans, &mut manifest, &remarks)?;
     Ok(manifest)
 }
 
@@ -116,7 +117,7 @@ pub(crate) fn seal_if_complete(
     check_keys(&**store, out, &plans, &shards, cancel)?;
     let (mut manifest, remarks) = manifest(&plans, transforms, shards)?;
     let published = Staging::open(store.clone(), out)
-        .and_then(|staging| publish(registry, &**store, &staging, &plans, &mut manifest, &remarks));
+        .and_then(|staging| publish(registry, store, &staging, &plans, &mut manifest, &remarks));
     match published {
         Ok(()) => {
             Staging::sweep(&**store, out, true);
@@ -147,12 +148,13 @@ fn sealed_with(store: &dyn Store, out: &Path, shards: &[ShardRecord]) -> Option<
 /// Writes companions, the list of skipped samples, and the manifest, which gets their records.
 fn publish(
     registry: &Registry,
-    store: &dyn Store,
+    shared: &Arc<dyn Store>,
     staging: &Staging,
     plans: &[PlanReader],
     manifest: &mut Manifest,
     remarks: &[Remarks],
 ) -> Result<()> {
+    let store = &**shared;
     let header = newest(plans)?;
     for number in 0..plans.len() {
         manifest.files.push(plan_record(store, staging.out(), number)?);
@@ -162,7 +164,9 @@ fn publish(
         manifest.files.extend(companions(registry, store, staging, header, manifest, remarks)?);
     }
     manifest.files.push(skipped(staging, plans, remarks)?);
-    staging.document(MANIFEST, &manifest.encode()?).map(drop)
+    staging.document(MANIFEST, &manifest.encode()?)?;
+    part_errors::forget_all(shared, staging.out());
+    Ok(())
 }
 
 /// The header of the last plan, which has all classes and splits; the others have the same format and columns.

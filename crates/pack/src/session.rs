@@ -9,6 +9,7 @@ use crate::kept_tables::KeptTables;
 use crate::metadata::Metadata;
 use crate::pack::{PackReport, pack};
 use crate::pack_context::{PackContext, PackOptions};
+use crate::part_errors;
 use crate::plan::{Plan, limits, plan};
 use crate::repair::{DatasetRepair, repair_dataset};
 use crate::replace::{finish_replacing, plan_folder, store_plan, store_plan_over};
@@ -264,10 +265,15 @@ impl Session {
         Writer::new(context, recipe, schema)
     }
 
-    /// Fills a part of the plan in the folder `dir`. Complete shards stay.
+    /// Fills a part of the plan in the folder `dir`. Complete shards stay. An error is also noted in the folder, for
+    /// [`Session::status`] and [`Session::watch`].
     pub fn fill(&self, dir: impl AsRef<Path>, part: Part) -> Result<PackReport> {
-        let transforms = self.transforms_of(dir.as_ref())?;
-        pack(&self.packing(&transforms, &KeptTables::none()), dir.as_ref(), &self.options(part, self.on_error))
+        let dir = dir.as_ref();
+        let done = self.transforms_of(dir).and_then(|transforms| {
+            pack(&self.packing(&transforms, &KeptTables::none()), dir, &self.options(part, self.on_error))
+        });
+        part_errors::keep(&self.store, dir, part, &done);
+        done
     }
 
     /// Checks that every shard of the plan in `dir` is complete, and writes the manifest.

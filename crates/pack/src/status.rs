@@ -1,12 +1,13 @@
 //! status: the progress and the quick check of a dataset.
 
 use crate::damage::Damage;
+use crate::part_errors::of_missing;
 use crate::recorded_files::sealed_manifest;
 use crate::replace::is_replacing;
 use crate::stored_plan::{open_plan, open_plans, valid_receipts};
 use crate::verify::{is_failure, quick};
 use packhorse_core::{Kind, Registry, Result, Store, counted};
-use packhorse_dataset::{Digest, MANIFEST, Manifest, PlanReader};
+use packhorse_dataset::{Digest, MANIFEST, Manifest, PartError, PlanReader};
 use packhorse_storage::{Location, Quarantine, Quarantined, Staging};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,6 +25,8 @@ pub struct Status {
     pub packed: u64,
     /// Names of the shards without a valid receipt, in plan order.
     pub missing: Vec<String>,
+    /// The last errors of parts that still lack shards, in order of the parts: of the plan that is being filled.
+    pub errors: Vec<PartError>,
     /// Whether there is a manifest.
     pub sealed: bool,
     /// For a sealed dataset: missing files, files with other lengths than recorded, and damaged documents. Shards are
@@ -74,25 +77,30 @@ pub(crate) fn status(registry: &Registry, store: &dyn Store, out: &Path) -> Resu
         Err(e) => return Err(e),
     };
     let known = manifest.map_or(plans.len(), |manifest| manifest.plans().count().min(plans.len()));
-    let mut appending = None;
+    let (mut appending, mut errors) = (None, Vec::new());
     for plan in plans.drain(known..) {
-        appending = Some((plan.shards().len() as u64, filled(store, out, &plan)?.1));
+        let lost = filled(store, out, &plan)?.1;
+        errors = errors_of(store, out, &plan, &lost);
+        appending = Some((plan.shards().len() as u64, lost));
     }
     let (mut packed, mut missing) = (0, Vec::new());
     for plan in &plans {
         let (samples, names) = filled(store, out, plan)?;
+        errors.extend(errors_of(store, out, plan, &names));
         packed += samples;
         missing.extend(names);
     }
+    let replacing = replacing(store, out, &mut errors)?;
     Ok(Status {
         plan: plans.last().map_or_else(|| Digest::of(b""), PlanReader::digest),
         shards: plans.iter().map(|plan| plan.shards().len() as u64).sum(),
         samples: plans.iter().map(PlanReader::samples).sum(),
         packed,
         missing,
+        errors,
         sealed,
         damages,
-        replacing: replacing(store, out)?,
+        replacing,
         appending,
         part: None,
         quarantined: Quarantine::look(store, out)?,
@@ -139,13 +147,20 @@ fn filled(store: &dyn Store, out: &Path, plan: &PlanReader) -> Result<(u64, Vec<
     Ok((packed, missing))
 }
 
-fn replacing(store: &dyn Store, out: &Path) -> Result<Option<(u64, Vec<String>)>> {
+/// A replacement under way; the last errors of its parts are added to `errors`.
+fn replacing(store: &dyn Store, out: &Path, errors: &mut Vec<PartError>) -> Result<Option<(u64, Vec<String>)>> {
     if !is_replacing(store, out)? {
         return Ok(None);
     }
     let place = Staging::replacing(out);
     let plan = open_plan(store, &place)?;
-    Ok(Some((plan.shards().len() as u64, filled(store, &place, &plan)?.1)))
+    let missing = filled(store, &place, &plan)?.1;
+    errors.extend(errors_of(store, &place, &plan, &missing));
+    Ok(Some((plan.shards().len() as u64, missing)))
+}
+
+fn errors_of(store: &dyn Store, place: &Path, plan: &PlanReader, missing: &[String]) -> Vec<PartError> {
+    of_missing(store, place, plan, &missing.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 /// The status of a part of a dataset, whose complete shards are those without damage.
@@ -159,6 +174,7 @@ fn of_part(part: &Manifest, damages: Vec<Damage>) -> Status {
         samples: part.part_of.as_ref().map(|of| of.samples),
         packed: there.iter().map(|shard| shard.samples).sum(),
         missing: missing.into_iter().map(|shard| shard.name.clone()).collect(),
+        errors: Vec::new(),
         sealed: true,
         replacing: None,
         appending: None,
@@ -176,6 +192,7 @@ fn unplanned(manifest: Option<&Manifest>, damages: Vec<Damage>) -> Status {
         samples: manifest.map(|manifest| manifest.samples),
         packed: manifest.map_or(0, |manifest| manifest.samples),
         missing: Vec::new(),
+        errors: Vec::new(),
         sealed: true,
         damages,
         replacing: None,

@@ -14,8 +14,8 @@ use packhorse_core::{
     split_name,
 };
 use packhorse_dataset::{
-    Digest, FileRecord, INDEX_SUFFIX, MANIFEST, Manifest, PART, PLAN, PartOf, PlanReader, RECEIPT_SUFFIX, Receipt,
-    ShardRecord, decode_index, plan_name,
+    Digest, ERRORS, FileRecord, INDEX_SUFFIX, MANIFEST, Manifest, PART, PLAN, PartOf, PlanReader, RECEIPT_SUFFIX,
+    Receipt, ShardRecord, decode_index, plan_name,
 };
 use packhorse_storage::{Quarantine, Quarantined, Staging};
 use std::collections::BTreeSet;
@@ -398,7 +398,8 @@ impl Verifier<'_> {
                 let name = folder.join(name);
                 let text = name.to_string_lossy();
                 let of_unread = unread.iter().any(|stem| text.starts_with(stem));
-                let ours = [Staging::replacing(self.out), Quarantine::folder(self.out)].contains(&self.out.join(&name));
+                let ours = [Staging::replacing(self.out), Quarantine::folder(self.out), self.out.join(ERRORS)]
+                    .contains(&self.out.join(&name));
                 if of_unread || ours || known.contains(&name) || folders.contains(&*name) {
                     continue;
                 }

@@ -1,11 +1,12 @@
 //! watch: how far a plan is while other processes fill it. Known from receipts and staging folders alone.
 
 use crate::parallel_map::parallel_map;
+use crate::part_errors::of_missing;
 use crate::recorded_files::sealed_manifest;
 use crate::replace::is_replacing;
 use crate::stored_plan::{open_plan, threads, valid_receipt};
 use packhorse_core::{Result, Store};
-use packhorse_dataset::{PlanReader, RECEIPT_SUFFIX, ShardFrame};
+use packhorse_dataset::{PartError, PlanReader, RECEIPT_SUFFIX, ShardFrame};
 use packhorse_storage::{Staging, staged};
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -43,6 +44,8 @@ pub struct Snapshot {
     pub running: Vec<RunningShard>,
     /// The other shards without a valid receipt, in plan order.
     pub waiting: Vec<MissingShard>,
+    /// The last errors of parts of the plan that still lack shards, in order of the parts.
+    pub errors: Vec<PartError>,
     /// Bytes of input a second over the last ten minutes; `None` if fewer than two shards became complete in them.
     pub rate: Option<f64>,
     /// Whether the dataset is sealed.
@@ -101,6 +104,8 @@ impl Watch {
         let running = self.running(now);
         let busy: HashSet<usize> = running.iter().map(|running| running.shard.number).collect();
         let waiting = (0..shards.len()).filter(|i| !busy.contains(i)).filter_map(|i| self.missing(i)).collect();
+        let open = shards.iter().zip(&self.done).filter(|(_, done)| done.is_none()).map(|(shard, _)| &*shard.name);
+        let errors = of_missing(&*self.store, &self.place, &self.plan, &open.collect::<Vec<_>>());
         let whole = complete == shards.len() as u64;
         let manifest = if whole { sealed_manifest(&*self.store, &self.place)? } else { None };
         Ok(Snapshot {
@@ -112,6 +117,7 @@ impl Watch {
             packed_bytes: done().map(|(_, bytes)| bytes).sum(),
             running,
             waiting,
+            errors,
             rate: rate(&done().collect::<Vec<_>>(), now),
             sealed: manifest.is_some_and(|manifest| manifest.plans().any(|plan| plan == self.plan.digest())),
         })

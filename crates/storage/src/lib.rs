@@ -32,6 +32,7 @@ pub use inside::Inside;
 pub use local::Local;
 pub use location::Location;
 pub use lock::Lock;
+pub use owner::host_name;
 pub use pattern::{braces, glob, is_glob, natural};
 pub use quarantine::{Quarantine, Quarantined};
 pub use remote_options::RemoteOptions;

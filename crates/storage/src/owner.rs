@@ -11,12 +11,16 @@ pub(crate) fn own_name() -> String {
     format!("{},{pid},{},{now:x}-{nonce}", host(), start_time(pid).unwrap_or_default())
 }
 
+/// The name of this host; empty where it is not known.
+pub fn host_name() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
+}
+
 /// Host name and PID namespace: containers may share a host name but count processes separately.
 pub(crate) fn host() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let pids = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     let pids: String = pids.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
-    format!("{}-{pids}", name.trim().replace(['/', ','], "_"))
+    format!("{}-{pids}", host_name().replace(['/', ','], "_"))
 }
 
 /// When a process started, in clock ticks since boot (proc_pid_stat(5), field 22).

@@ -147,6 +147,7 @@ pub(crate) mod tests {
     fn plan(shards: u64, missing: &[usize]) -> Snapshot {
         let shard = |number: &usize| MissingShard { number: *number, name: format!("s-{number}"), bytes: 1000 };
         Snapshot {
+            errors: Vec::new(),
             shards,
             complete: shards - missing.len() as u64,
             samples: Some(10 * shards),

@@ -13,7 +13,10 @@ use std::time::Instant;
 pub(super) fn run(context: &CommandContext<'_>, args: &Index) -> Result<ExitCode> {
     let start = Instant::now();
     let session = context.session().jobs(args.threads.jobs()).on_error(args.on_error).replacing(args.replace);
-    let indexed = session.index(&args.shards, &args.index)?;
+    let indexed = match &args.out {
+        Some(out) => session.index_into(&args.shards, &args.index, out)?,
+        None => session.index(&args.shards, &args.index)?,
+    };
     context.progress.finish();
     let seconds = start.elapsed().as_secs_f64();
     let files: Vec<Value> = indexed

@@ -4,6 +4,7 @@ use super::CommandContext;
 use super::plan::left_out;
 use super::verify::in_quarantine;
 use super::view;
+use super::watch::{errors_text, errors_value};
 use crate::args::{Cat, Dir, Head, Ls, Stat};
 use crate::outcome::{counted, done, print, success, tally};
 use crate::size::show;
@@ -43,6 +44,7 @@ pub(super) fn status(context: &CommandContext<'_>, args: &Dir) -> Result<ExitCod
     if status.missing.len() > 10 {
         text.push_str(&format!("  and {} more\n", status.missing.len() - 10));
     }
+    text.push_str(&errors_text(&status.errors));
     for damage in status.damages.iter().take(10) {
         text.push_str(&format!("  {}: {}\n", damage.file, damage.problem));
     }
@@ -68,7 +70,7 @@ pub(super) fn status(context: &CommandContext<'_>, args: &Dir) -> Result<ExitCod
     let damages: Vec<_> = status.damages.iter().map(|d| json!({"file": d.file, "problem": d.problem})).collect();
     let value = json!({
         "plan": status.plan.to_string(), "shards": status.shards, "samples": status.samples, "packed": status.packed,
-        "missing": status.missing, "sealed": status.sealed, "damages": damages,
+        "missing": status.missing, "errors": errors_value(&status.errors), "sealed": status.sealed, "damages": damages,
         "part": status.part, "replacing": replacing, "appending": appending,
         "quarantined": status.quarantined.files,
     });

@@ -3,14 +3,16 @@
 use super::CommandContext;
 use crate::args::StatusFlags;
 use crate::outcome::{counted, success};
+use crate::settings::flags;
 use crate::size::show;
 use crate::status_line::{clock, span};
 use packhorse_core::Result;
+use packhorse_dataset::PartError;
 use packhorse_pack::Snapshot;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The most lines of one kind.
 const LINES: usize = 10;
@@ -106,7 +108,34 @@ fn text(now: &Snapshot, tasks: Option<&BTreeMap<u64, TaskShards>>, dir: &str) ->
     if lines.len() > LINES {
         text.push_str(&format!("  and {} more\n", lines.len() - LINES));
     }
+    text + &errors_text(&now.errors)
+}
+
+/// The last errors of tasks, a line each.
+pub(super) fn errors_text(errors: &[PartError]) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let line = |e: &PartError| {
+        // Clocks of other machines may be ahead.
+        let ago = span(now.saturating_sub(e.time) as f64);
+        let host = e.host.replace(char::is_control, "?");
+        format!("  task {} ended with an error {ago} ago, process {} of {host}: {}\n", e.part, e.pid, e.error())
+    };
+    let mut text: String = errors.iter().take(LINES).map(line).collect();
+    if errors.len() > LINES {
+        text.push_str(&format!("  and {} of other tasks\n", counted((errors.len() - LINES) as u64, "error")));
+    }
     text
+}
+
+/// The same as JSON.
+pub(super) fn errors_value(errors: &[PartError]) -> Value {
+    let value = |e: &PartError| {
+        json!({
+            "part": e.part, "time": e.time, "host": e.host, "pid": e.pid, "kind": e.kind, "code": e.code, "input": e.input,
+            "sample": e.sample, "message": flags(&e.message),
+        })
+    };
+    errors.iter().map(value).collect()
 }
 
 fn value(now: &Snapshot, tasks: Option<&BTreeMap<u64, TaskShards>>) -> Value {
@@ -125,6 +154,6 @@ fn value(now: &Snapshot, tasks: Option<&BTreeMap<u64, TaskShards>>) -> Value {
         "shards": now.shards, "complete": now.complete, "samples": now.samples, "packed": now.packed, "bytes": now.bytes,
         "packed_bytes": now.packed_bytes, "running": running,
         "missing": now.waiting.iter().map(|shard| &shard.name).collect::<Vec<_>>(), "tasks": tasks,
-        "bytes_per_s": now.rate, "seconds_left": now.seconds_left(), "sealed": now.sealed,
+        "errors": errors_value(&now.errors), "bytes_per_s": now.rate, "seconds_left": now.seconds_left(), "sealed": now.sealed,
     })
 }
