@@ -66,7 +66,10 @@ pub(crate) async fn signed<T>(
 
 /// Records the response to a listing, or why there was none.
 #[derive(Clone, Default)]
-pub(crate) struct Noted(Arc<Mutex<Option<Result<(Reply, Bytes), Failure>>>>);
+pub(crate) struct Noted(Arc<Mutex<Option<Listed>>>);
+
+/// The response to a listing and its body.
+type Listed = Result<(Reply, Bytes), Failure>;
 
 impl Noted {
     /// The extensions for the request.
@@ -77,11 +80,11 @@ impl Noted {
     }
 
     /// The record; `None` if no listing was sent.
-    pub(crate) fn take(&self) -> Option<Result<(Reply, Bytes), Failure>> {
+    pub(crate) fn take(&self) -> Option<Listed> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    fn put(&self, outcome: Result<(Reply, Bytes), Failure>) {
+    fn put(&self, outcome: Listed) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
     }
 }
@@ -125,7 +128,7 @@ impl HttpService for Service {
 
 impl Service {
     /// Sends a listing request.
-    async fn listed(&self, request: HttpRequest) -> Result<(Reply, Bytes), Failure> {
+    async fn listed(&self, request: HttpRequest) -> Listed {
         let request = plain(request).map_err(|e| Error::bug(format!("a signed request: {e}")))?;
         let mut answer = self.0.send(request).await?;
         let mut body = Vec::new();
