@@ -1,4 +1,4 @@
-//! The same for many values, several at a time: for requests that wait for a server or a file system.
+//! Maps a list on several threads, in order: for calls that wait for a server or a file system.
 
 use packhorse_core::Result;
 use std::sync::atomic::{AtomicUsize, Ordering};

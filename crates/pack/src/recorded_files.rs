@@ -1,12 +1,12 @@
 //! The lengths and digests that sealed datasets recorded, to verify files that are read again.
 
 use crate::digest_file::digest_file;
+use crate::parallel_map::parallel_map;
 use crate::refuse_view::refuse_view;
 use packhorse_core::{Cancel, Code, Error, Kind, Limits, Result, Store, counted};
 use packhorse_dataset::{Digest, FileRecord, MANIFEST, Manifest, RECEIPT_SUFFIX, Receipt, ShardRecord, is_plan_name};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// The most folders between a dataset's folder and a shard.
@@ -73,18 +73,7 @@ impl RecordedFiles {
     pub fn check(&self, store: &dyn Store, cancel: &Cancel, wanted: impl Fn(&Path) -> bool) -> Result<()> {
         let files: Vec<_> = self.files.iter().filter(|(path, _)| wanted(path)).collect();
         let jobs = std::thread::available_parallelism().map_or(1, usize::from).min(files.len());
-        let (next, failed) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
-        let each = || {
-            while let Some((path, record)) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
-                if let Err(e) = check_file(store, path, record, cancel) {
-                    failed.lock().unwrap_or_else(PoisonError::into_inner).insert((*path).clone(), e);
-                    next.store(files.len(), Ordering::Relaxed);
-                }
-            }
-        };
-        std::thread::scope(|threads| (0..jobs).for_each(|_| drop(threads.spawn(each))));
-        let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
-        failed.into_values().next().map_or(Ok(()), Err)
+        parallel_map(&files, jobs, &|(path, record)| check_file(store, path, record, cancel)).map(drop)
     }
 
     /// The manifest of `dir`, read once.

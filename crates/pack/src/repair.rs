@@ -4,6 +4,7 @@ use crate::OnError;
 use crate::damage::Damage;
 use crate::pack::{PackReport, pack_again};
 use crate::pack_context::{PackContext, PackOptions};
+use crate::parallel_map::parallel_map;
 use crate::recorded_files::{check_file, sealed_manifest};
 use crate::replace::finish_replacing;
 use crate::seal::seal_plans;
@@ -15,8 +16,7 @@ use packhorse_dataset::{Digest, FileRecord, Manifest, PlanReader, RECEIPT_SUFFIX
 use packhorse_storage::Quarantine;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// What repairing a dataset did.
 #[derive(Clone, Debug)]
@@ -59,11 +59,10 @@ pub(crate) fn repair_dataset(context: &PackContext<'_>, out: &Path, options: &Pa
     let context = &PackContext { quarantine: Some(quarantine.clone()), ..context.clone() };
     let (mut damages, mut report) = (Vec::new(), PackReport::default());
     for plan in &plans {
-        let found =
-            DamageScan { context, out, plan, recorded: &recorded, found: Mutex::default() }.run(options.jobs)?;
+        let found = DamageScan { context, out, plan, recorded: &recorded }.run(options.jobs)?;
         let redo: Redo =
-            found.values().map(|damage| (damage.0.clone(), recorded.get(damage.0.as_str()).copied())).collect();
-        damages.extend(found.into_values().map(|(_, damage)| damage));
+            found.iter().map(|(shard, _)| (shard.clone(), recorded.get(shard.as_str()).copied())).collect();
+        damages.extend(found.into_iter().map(|(_, damage)| damage));
         if !redo.is_empty() {
             report.add(pack_again(context, out, plan, &PackOptions { on_error, ..*options }, &redo)?);
         }
@@ -96,9 +95,6 @@ fn check_plan_files(context: &PackContext<'_>, out: &Path, manifest: Option<&Man
     open_plans(store, out)?.iter().flat_map(|plan| &plan.header().files).try_for_each(check)
 }
 
-/// Damaged shards by position in the plan: the name, and the first damage.
-type Found = BTreeMap<usize, (String, Damage)>;
-
 /// The most bytes of a receipt.
 const LONGEST: u64 = 1 << 30;
 
@@ -108,35 +104,14 @@ struct DamageScan<'a> {
     plan: &'a PlanReader,
     /// Digests of the receipts, as the manifest has them.
     recorded: &'a BTreeMap<&'a str, Digest>,
-    found: Mutex<Found>,
 }
 
 impl DamageScan<'_> {
-    /// Checks all shards, on `jobs` threads.
-    fn run(self, jobs: usize) -> Result<Found> {
-        let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
-        let each = || {
-            loop {
-                let number = next.fetch_add(1, Ordering::Relaxed);
-                let Some(shard) = self.plan.shards().get(number) else { return };
-                match self.shard(shard) {
-                    Ok(None) => {}
-                    Ok(Some(damage)) => {
-                        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-                        found.insert(number, (shard.name.clone(), damage));
-                    }
-                    Err(e) => {
-                        failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(e);
-                        next.store(self.plan.shards().len(), Ordering::Relaxed);
-                    }
-                }
-            }
-        };
-        std::thread::scope(|threads| (0..jobs.max(1)).for_each(|_| drop(threads.spawn(each))));
-        match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            Some(e) => Err(e),
-            None => Ok(self.found.into_inner().unwrap_or_else(PoisonError::into_inner)),
-        }
+    /// Names and first damages of the damaged shards, in the order of the plan, found by `jobs` threads.
+    fn run(&self, jobs: usize) -> Result<Vec<(String, Damage)>> {
+        let shards = self.plan.shards();
+        let damages = parallel_map(shards, jobs.max(1), &|shard| self.shard(shard))?;
+        Ok(shards.iter().zip(damages).filter_map(|(shard, damage)| Some((shard.name.clone(), damage?))).collect())
     }
 
     /// The first damage of a shard.

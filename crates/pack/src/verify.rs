@@ -6,6 +6,7 @@ use crate::digest_file::digest_file;
 use crate::duplicate_keys::duplicate_key_damages;
 use crate::input_format::{NameRules, container, main_file, open};
 use crate::not_sealed::not_sealed;
+use crate::parallel_map::parallel_map;
 use crate::stored_plan::{open_plans, read_receipt, threads};
 use crate::verify_view::verify_view;
 use crate::without_inputs::{has_adopted, lacks_inputs};
@@ -20,7 +21,6 @@ use packhorse_dataset::{
 use packhorse_storage::{Quarantine, Quarantined, Staging};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// How thoroughly to verify.
@@ -186,28 +186,8 @@ impl Verifier<'_> {
 
     /// Checks shards, then other files, on `jobs` threads.
     fn run(&self, manifest: &Manifest, jobs: usize) -> Result<()> {
-        let next = AtomicUsize::new(0);
-        let failed = Mutex::new(None);
-        std::thread::scope(|threads| {
-            for _ in 0..jobs.max(1) {
-                threads.spawn(|| {
-                    while let Some(done) = self.step(manifest, next.fetch_add(1, Ordering::Relaxed)) {
-                        if let Err(e) = done {
-                            failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(e);
-                            return;
-                        }
-                    }
-                });
-            }
-        });
-        failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
-    }
-
-    fn step(&self, manifest: &Manifest, i: usize) -> Option<Result<()>> {
-        match manifest.shards.get(i) {
-            Some(shard) => Some(self.shard(manifest, shard)),
-            None => manifest.files.get(i - manifest.shards.len()).map(|file| self.file(file)),
-        }
+        parallel_map(&manifest.shards, jobs.max(1), &|shard| self.shard(manifest, shard))?;
+        parallel_map(&manifest.files, jobs.max(1), &|file| self.file(file)).map(drop)
     }
 
     fn shard(&self, manifest: &Manifest, shard: &ShardRecord) -> Result<()> {
