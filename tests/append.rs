@@ -14,13 +14,17 @@ mod common {
 use common::process::{Ended, packhorse};
 use common::tree::{Tree, assert_equal, committed, tree};
 use common::work::text;
-use packhorse::core::Code;
+use packhorse::core::{Code, Result, Store};
 use packhorse::dataset::Manifest;
+use packhorse::pack::{Depth, Packed};
 use packhorse::read::order::OrderState;
 use packhorse::read::{Batch, Dataset, Host, Loader, LoaderBuilder};
 use packhorse::storage::Local;
+use packhorse::{Recipe, Session};
+use packhorse_testkit::faults::{FailingStore, StoreFault};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const CONFIG: i32 = 2;
@@ -308,12 +312,70 @@ fn an_append_that_was_not_ended_is_gone_on_with_or_dropped() {
     corpus.append(&out, &["--plan-only"]).succeed();
     packhorse(&["pack", "--plan", text(&out), "--part", "1/2"]).succeed();
     let other = corpus.append(&out, &["--limit", "5"]).run();
-    refused(&other, CONFIG, &["holds finished shards of another append", "--replace"]);
+    refused(&other, CONFIG, &["holds another append", "--replace"]);
     corpus.append(&out, &["--limit", "5", "--replace"]).succeed();
     assert_eq!((manifest(&out).samples, manifest(&out).shards.len()), (65, 10));
     assert_within(&old, &tree(&out), of_shard);
     let verified = verified(&out);
     assert_eq!(verified.code(), 0, "{verified:?}");
+}
+
+fn append(session: &Session, out: &Path, input: &Path) -> Result<Packed> {
+    session.append(out, &Recipe { input: vec![input.to_owned()], ..Recipe::default() })
+}
+
+/// A session of another machine, whose locks are not seen here.
+fn elsewhere(store: Arc<dyn Store>) -> Session {
+    packhorse::session().jobs(1).store(store)
+}
+
+#[test]
+fn of_two_appends_on_two_machines_one_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let [first, one, two, before] = ["first", "one", "two", "before"].map(|name| dir.path().join(name));
+    for (folder, names) in [(&first, ["a", "b", "c"]), (&one, ["d", "e", "f"]), (&two, ["g", "h", "i"])] {
+        std::fs::create_dir(folder).unwrap();
+        names.iter().for_each(|name| std::fs::write(folder.join(name).with_extension("txt"), name).unwrap());
+    }
+    packhorse::session().pack(&Recipe::new(&first, "webdataset", &before).samples_per_shard(2)).unwrap();
+    let (mut told, mut call) = (0, 0);
+    loop {
+        let out = dir.path().join(format!("out-{call}"));
+        assert!(std::process::Command::new("cp").arg("-a").args([&before, &out]).status().unwrap().success());
+        let ended = Arc::new(Mutex::new(None));
+        let (slot, theirs) = (Arc::clone(&ended), (out.clone(), two.clone()));
+        let meanwhile = move || {
+            let store = FailingStore::counting(Arc::new(Local));
+            *slot.lock().unwrap() = Some(append(&elsewhere(Arc::new(store)), &theirs.0, &theirs.1));
+        };
+        let fault = StoreFault::Meanwhile(Box::new(meanwhile));
+        let store = FailingStore::new(Arc::new(Local), move |at| at.number == call, fault);
+        let mine = append(&elsewhere(Arc::new(store)), &out, &one);
+        let Some(theirs) = ended.lock().unwrap().take() else { break };
+        // One that says it succeeded did, and the other one said what to do.
+        for (name, ended) in [("d", &mine), ("g", &theirs)] {
+            let keys = keys_of(&out);
+            assert_eq!(ended.is_ok(), keys.contains(name), "call {call}: {ended:?} {keys:?}");
+            if let Err(e) = ended {
+                assert!([Code::OutputBusy, Code::PlanDiffers].contains(&e.code()), "call {call}: {e:?}");
+                told += 1;
+            }
+        }
+        for (input, _) in [(&two, &theirs), (&one, &mine)].into_iter().filter(|(_, ended)| ended.is_err()) {
+            append(&packhorse::session(), &out, input).unwrap_or_else(|e| panic!("call {call}, again: {e}"));
+        }
+        let all = keys_of(&out);
+        assert_eq!(all, ["a", "b", "c", "d", "e", "f", "g", "h", "i"].map(str::to_owned).into(), "call {call}");
+        assert!(packhorse::session().verify(&out, Depth::Full).unwrap().damages.is_empty(), "call {call}");
+        call += 1;
+    }
+    assert!(call > 20 && told > 0 && told <= call, "{told} of {call}");
+}
+
+/// The keys of all samples of a sealed dataset.
+fn keys_of(out: &Path) -> BTreeSet<String> {
+    let loader = packhorse::open(text(out)).unwrap().loader(1).field("text", "txt").epochs(1).build().unwrap();
+    loader.map(|batch| batch.unwrap().key(0).unwrap().to_owned()).collect()
 }
 
 #[test]

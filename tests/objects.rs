@@ -281,7 +281,7 @@ fn every_container_is_the_same_in_a_bucket() {
 fn the_last_error_of_a_task_is_in_the_bucket_until_it_succeeds() {
     with_servers(|server| {
         let work = Work::new(60, 10);
-        let out = Path::new("s3://bucket/errors");
+        let out = &*place(server, "errors");
         let (input, wanted) = (work.linked(), work.dir("wanted"));
         work.planning_of(&input, "pack", &wanted, &[]).succeed();
         at(server, work.planning_of(&input, "plan", out, &[])).succeed();

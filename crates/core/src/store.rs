@@ -1,8 +1,8 @@
 //! The file system interface. `storage` implements it; tests wrap it with faults.
 
-use crate::{Input, Result};
+use crate::{Error, Input, Result};
 use std::any::Any;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -85,6 +85,22 @@ pub trait Store: Send + Sync {
 
     /// Renames `from` to `to` atomically, replacing `to`.
     fn rename(&self, from: &Path, to: &Path) -> Result<()>;
+
+    /// Renames `from` to `to`, a name that no file has ([`Error::is_taken`] otherwise). Of two processes that do
+    /// this at once, one gets that error; where files have no hard links, the later one may replace the file.
+    fn rename_new(&self, from: &Path, to: &Path) -> Result<()> {
+        self.refuse_taken(to)?;
+        self.rename(from, to)
+    }
+
+    /// Errors: [`Error::is_taken`] if there is a file, folder or link of this name.
+    fn refuse_taken(&self, path: &Path) -> Result<()> {
+        match self.stat(path, false) {
+            Ok(_) => Err(Error::io("create", io::ErrorKind::AlreadyExists.into()).in_input(path.display())),
+            Err(e) if e.is_absent() => Ok(()),
+            Err(e) => Err(e),
+        }
+    }
 
     /// Makes the directory's entries durable.
     fn sync_dir(&self, dir: &Path) -> Result<()>;

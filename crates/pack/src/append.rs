@@ -9,13 +9,12 @@ use crate::plan::{Plan, PlanOptions, PlannedKey};
 use crate::recorded_files::sealed_manifest;
 use crate::refuse_view::refuse_view;
 use crate::replace::{plan_folder, shard_names};
-use crate::stored_plan::{Stored, has_unlisted_receipts, open_plans, publish, same};
+use crate::stored_plan::{Stored, differences, open_plans, publish_new, same};
 use crate::without_inputs::has_adopted;
 use packhorse_core::{Cancel, Code, Error, Kind, Registry, Result, Store};
 use packhorse_dataset::{Digest, Manifest, PlanEntry, PlanHeader, PlanReader, RECEIPT_SUFFIX, plan_name};
 use packhorse_storage::Staging;
 use packhorse_transform::Transform;
-use std::collections::BTreeSet;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::ops::Range;
@@ -206,31 +205,49 @@ impl Base {
         Err(Error::config(message).with_code(Code::KeyTwice).in_sample(&twice.key).in_input(self.dir.display()))
     }
 
-    /// Stores the plan of the new shards. `restart`: shards of another append that is not sealed are dropped.
-    pub(crate) fn store(&self, store: &Arc<dyn Store>, plan: &Plan, restart: bool) -> Result<Stored> {
-        let name = plan_name(self.plans.len());
+    /// Stores the plan of the new shards, and returns its digest. `restart`: shards of another append that is not sealed
+    /// are dropped.
+    ///
+    /// Errors: `Config` while another append is not sealed, or if one began meanwhile.
+    pub(crate) fn store(&self, store: &Arc<dyn Store>, plan: &Plan, restart: bool) -> Result<(Stored, Digest)> {
         if let Some(pending) = &self.pending {
             let (digest, times) = plan.write(std::io::sink())?;
             match same(pending, plan.header(), digest, times) {
-                Ok(()) => return Ok(Stored::Resumed),
-                Err(_) if restart || !has_receipts(&**store, &self.dir, pending)? => {
-                    drop_shards(store, &self.dir, &self.manifest, pending)?;
-                }
-                Err(e) => {
-                    let message =
-                        format!("holds finished shards of another append, which is not sealed: {}", e.message());
+                Ok(()) => return Ok((Stored::Resumed, digest)),
+                Err(_) if restart => drop_shards(store, &self.dir, &self.manifest, pending)?,
+                Err(_) => {
+                    let what = differences(pending.header(), plan.header());
                     let hint =
                         "end that one with `packhorse pack plan` and `packhorse seal`, or drop it with `replace`";
-                    return Err(Error::config(message)
-                        .with_code(Code::PlanDiffers)
-                        .hint(hint)
-                        .in_input(self.dir.display()));
+                    let error = Error::config(format!("holds another append, which is not sealed ({what})"));
+                    return Err(error.with_code(Code::PlanDiffers).hint(hint).in_input(self.dir.display()));
                 }
             }
         }
-        publish(store, &self.dir, &name, plan)?;
-        Ok(Stored::New)
+        match publish_new(store, &self.dir, self.plans.len(), plan) {
+            Ok(digest) => Ok((Stored::New, digest)),
+            Err(e) if e.is_taken() => {
+                Err(overtaken(&self.dir, "another append of this dataset began at the same time"))
+            }
+            Err(e) => Err(e),
+        }
     }
+}
+
+/// Checks that the shards of `plan` are part of the dataset that was sealed after they were filled. On another machine a
+/// process may have dropped the plan and put its own in that place.
+///
+/// Errors: `Config` if they are not.
+pub(crate) fn check_sealed(dir: &Path, manifest: &Manifest, plan: Digest) -> Result<()> {
+    match manifest.appended.iter().any(|appended| appended.plan == plan) {
+        true => Ok(()),
+        false => Err(overtaken(dir, "another append took the place of this one, whose samples are not in the dataset")),
+    }
+}
+
+fn overtaken(dir: &Path, message: &str) -> Error {
+    let hint = "run the command again when the other append is sealed";
+    Error::config(message).with_code(Code::OutputBusy).hint(hint).in_input(dir.display())
 }
 
 /// Where new shards go.
@@ -255,13 +272,6 @@ fn overlap(one: &Option<Range<u64>>, two: &Option<Range<u64>>) -> bool {
         (Some(one), Some(two)) => one.start < two.end && two.start < one.end,
         (one, two) => one.is_none() && two.is_none(),
     }
-}
-
-fn has_receipts(store: &dyn Store, dir: &Path, plan: &PlanReader) -> Result<bool> {
-    let names: BTreeSet<PathBuf> = store.list(dir)?.into_iter().collect();
-    let receipt = |name: &str| PathBuf::from(format!("{name}{RECEIPT_SUFFIX}"));
-    let listed = plan.shards().iter().any(|shard| names.contains(&receipt(&shard.name)));
-    Ok(listed || has_unlisted_receipts(store, dir, plan)?)
 }
 
 /// Removes the shards of an append that is not sealed, then its plan.

@@ -11,6 +11,7 @@ use packhorse_dataset::{
 };
 use packhorse_storage::{Location, Stage, Staging};
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -55,11 +56,21 @@ pub(crate) fn attempt(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result
     Ok(Attempt::Stored(Stored::New))
 }
 
-/// Publishes `plan` in the folder `out` under this name.
-pub(crate) fn publish(store: &Arc<dyn Store>, out: &Path, name: &str, plan: &Plan) -> Result<()> {
+/// Publishes `plan` in the folder `out` as its plan `number`, which is not there yet, and returns its digest.
+///
+/// Errors: [`Error::is_taken`] if another process was faster.
+pub(crate) fn publish_new(store: &Arc<dyn Store>, out: &Path, number: usize, plan: &Plan) -> Result<Digest> {
     Staging::sweep(&**store, out, false);
     let staging = Staging::open(store.clone(), out).map_err(|e| as_output_error(e, out))?;
-    staged(&staging, name, plan)?.0.publish().map(drop)
+    let (stage, digest, _) = staged(&staging, &plan_name(number), plan)?;
+    stage.ready()?.publish_new()?;
+    // Where names can't be claimed, two may have been as fast: the last one's plan stays.
+    match stored(&**store, out, number)?.digest() == digest {
+        true => Ok(digest),
+        false => {
+            Err(Error::io("create", ErrorKind::AlreadyExists.into()).in_input(out.join(plan_name(number)).display()))
+        }
+    }
 }
 
 /// Stages `plan` as the file `name`; returns its digests too.
@@ -80,7 +91,7 @@ fn has_begun(store: &dyn Store, out: &Path, plan: &PlanReader) -> Result<bool> {
 }
 
 /// Whether one of the first shards of `plan`, which are filled first, has a receipt in an object store that lists late.
-pub(crate) fn has_unlisted_receipts(store: &dyn Store, out: &Path, plan: &PlanReader) -> Result<bool> {
+fn has_unlisted_receipts(store: &dyn Store, out: &Path, plan: &PlanReader) -> Result<bool> {
     if Location::url(out).is_none() {
         return Ok(false);
     }
@@ -201,7 +212,8 @@ pub(crate) fn same(old: &PlanReader, new: &PlanHeader, digest: Digest, stamps: D
     Ok(())
 }
 
-fn differences(old: &PlanHeader, new: &PlanHeader) -> String {
+/// How two plans differ, for a message.
+pub(crate) fn differences(old: &PlanHeader, new: &PlanHeader) -> String {
     let mut parts = Vec::new();
     let mut compare = |what: &str, old: String, new: String| {
         if old != new {

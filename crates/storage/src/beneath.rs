@@ -9,7 +9,7 @@ use nix::dir::Dir;
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, openat, renameat};
 use nix::sys::stat::{FileStat as RawStat, Mode, SFlag, fstatat, mkdirat};
-use nix::unistd::{UnlinkatFlags, unlinkat};
+use nix::unistd::{UnlinkatFlags, linkat, unlinkat};
 use packhorse_core::{Error, FileKind, FileStat, Input, Result, Store, StoreFile};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -138,6 +138,20 @@ impl Store for Beneath {
         renameat(&old.folder, &*old.name, &new.folder, &*new.name).map_err(|e| about("rename", to, e.into()))
     }
 
+    fn rename_new(&self, from: &Path, to: &Path) -> Result<()> {
+        let (old, new) = (self.place(from, "rename")?, self.place(to, "rename")?);
+        match linkat(&old.folder, &*old.name, &new.folder, &*new.name, AtFlags::empty()) {
+            // Of a job that dies here, the staged name is swept.
+            Ok(()) => self.remove(from),
+            // A file system without hard links.
+            Err(Errno::EPERM | Errno::EOPNOTSUPP | Errno::ENOSYS | Errno::EMLINK) => {
+                self.refuse_taken(to)?;
+                self.rename(from, to)
+            }
+            Err(e) => Err(about("rename", to, e.into())),
+        }
+    }
+
     fn sync_dir(&self, dir: &Path) -> Result<()> {
         let folder = File::from(self.folder(dir, "open", false)?);
         folder.sync_all().map_err(|e| about("sync", dir, e))
@@ -195,7 +209,10 @@ mod tests {
         assert_eq!(store.create(&a).map(drop).unwrap_err().errno(), Some(libc::EEXIST));
         assert_eq!(store.list(&sub).unwrap(), [Path::new("a")]);
         store.sync_file(&a).unwrap();
-        store.rename(&a, &b).unwrap();
+        store.rename_new(&a, &b).unwrap();
+        store.create(&a).unwrap().sync_and_close().unwrap();
+        assert!(store.rename_new(&a, &b).unwrap_err().is_taken());
+        store.remove(&a).unwrap();
         store.sync_dir(dir.path()).unwrap();
         assert_eq!(store.open(&b).unwrap().read_all(10).unwrap(), b"hello");
         assert_eq!(

@@ -204,10 +204,23 @@ impl ReadyStage {
     /// Renames all files, in order, and syncs the folders; completes uploads. After an error none or some have their
     /// names.
     pub fn publish(self) -> Result<Vec<Published>> {
+        self.give_names(false)
+    }
+
+    /// The same for files whose names must be new: [`Error::is_taken`] if one is not. In an object store the name is
+    /// looked at, so two writers that publish at the same moment are not kept apart.
+    pub fn publish_new(self) -> Result<Vec<Published>> {
+        self.give_names(true)
+    }
+
+    fn give_names(self, new: bool) -> Result<Vec<Published>> {
         let Stage { store, out, dir, objects, quarantine, .. } = &self.stage;
         let keep = |file: &Published| quarantine.as_ref().map_or(Ok(()), |quarantine| quarantine.keep(file));
         if *objects {
             for (upload, file) in self.uploads.into_iter().zip(&self.files) {
+                if new {
+                    store.refuse_taken(&out.join(&file.name))?;
+                }
                 keep(file)?;
                 upload.sync_and_close()?;
             }
@@ -221,7 +234,8 @@ impl ReadyStage {
                 dirs.push(parent.to_owned());
             }
             keep(file)?;
-            store.rename(&dir.join(flat(&file.name)), &target)?;
+            let staged = dir.join(flat(&file.name));
+            if new { store.rename_new(&staged, &target)? } else { store.rename(&staged, &target)? }
         }
         dirs.iter().rev().try_for_each(|dir| store.sync_dir(dir))?;
         Ok(self.files)

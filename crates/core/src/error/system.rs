@@ -49,6 +49,11 @@ impl Error {
         matches!(self.io_kind(), Some(ErrorKind::NotFound | ErrorKind::NotADirectory))
     }
 
+    /// Whether a file has the name already that a new one was to get.
+    pub fn is_taken(&self) -> bool {
+        self.io_kind() == Some(ErrorKind::AlreadyExists)
+    }
+
     /// Whether the file system or the quota is full.
     pub fn is_full(&self) -> bool {
         matches!(self.io_kind(), Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded))

@@ -1,7 +1,7 @@
 //! Appending: new shards for a sealed dataset.
 
 use super::{Packed, Session, Transforms};
-use crate::append::{Base, Place};
+use crate::append::{Base, Place, check_sealed};
 use crate::kept_tables::KeptTables;
 use crate::pack::pack;
 use crate::plan::Plan;
@@ -9,6 +9,7 @@ use crate::request_error::as_request_error;
 use crate::stored_plan::Stored;
 use crate::{Part, Recipe};
 use packhorse_core::Result;
+use packhorse_dataset::Digest;
 use std::any::Any;
 use std::path::Path;
 
@@ -28,13 +29,11 @@ impl Session {
         let (dir, tables) = (dir.as_ref(), self.tables());
         let _alone = self.alone_with(dir)?;
         let (plan, base, transforms, place) = self.decide_append(dir, recipe, &tables)?;
-        let stored = match place {
-            Place::Next => base.store(&self.store, &plan, self.replaces)?,
-            Place::Sealed => Stored::Resumed,
-        };
+        let (stored, digest) = self.place_plan(&plan, &base, place)?;
         drop((plan, base));
         let report = pack(&self.packing(&transforms, &tables), dir, &self.options(Part::ALL, recipe.on_error))?;
         let manifest = crate::seal::seal(&self.registry, &transforms, &self.store, dir, &self.cancel)?;
+        check_sealed(dir, &manifest, digest)?;
         Ok(Packed { report, manifest, stored })
     }
 
@@ -49,11 +48,16 @@ impl Session {
         let dir = dir.as_ref();
         let _alone = self.alone_with(dir)?;
         let (plan, base, _, place) = self.decide_append(dir, recipe, &self.tables())?;
-        let stored = match place {
-            Place::Next => base.store(&self.store, &plan, self.replaces)?,
-            Place::Sealed => Stored::Resumed,
-        };
+        let (stored, _) = self.place_plan(&plan, &base, place)?;
         Ok((plan, stored))
+    }
+
+    /// Stores the plan of an append, if it is not sealed already, and returns its digest.
+    fn place_plan(&self, plan: &Plan, base: &Base, place: Place) -> Result<(Stored, Digest)> {
+        match place {
+            Place::Next => base.store(&self.store, plan, self.replaces),
+            Place::Sealed => Ok((Stored::Resumed, plan.digest()?)),
+        }
     }
 
     /// Keeps other processes of this machine from changing the dataset too.

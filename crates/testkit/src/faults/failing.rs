@@ -154,6 +154,11 @@ impl Store for FailingStore {
         self.inner.rename(from, to)
     }
 
+    fn rename_new(&self, from: &Path, to: &Path) -> Result<()> {
+        self.call(CallKind::Rename, to)?;
+        self.inner.rename_new(from, to)
+    }
+
     fn sync_dir(&self, dir: &Path) -> Result<()> {
         self.call(CallKind::SyncDir, dir)?;
         self.inner.sync_dir(dir)
