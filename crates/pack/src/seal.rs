@@ -70,9 +70,10 @@ pub(crate) fn seal_plans(
     quarantine: Option<Arc<Quarantine>>,
     cancel: &Cancel,
 ) -> Result<Manifest> {
+    let old = SealedBefore::read(&**store, out)?;
     let shards = complete_shards(&**store, out, plans)?;
     cancel.check()?;
-    check_old(&**store, out, plans, &shards.records)?;
+    old.check(out, plans, &shards.records)?;
     check_keys(&**store, out, plans, &shards, cancel)?;
     Staging::sweep(&**store, out, true);
     let (mut manifest, remarks) = manifest(plans, transforms, shards)?;
@@ -105,6 +106,7 @@ pub(crate) fn seal_if_complete(
     {
         return Ok(None);
     }
+    let old = SealedBefore::read(&**store, out)?;
     let shards = match complete_shards(&**store, out, &plans) {
         Err(e) if e.kind() == Kind::Incomplete => return Ok(None),
         shards => shards?,
@@ -113,7 +115,7 @@ pub(crate) fn seal_if_complete(
         return Ok(Some(manifest));
     }
     cancel.check()?;
-    check_old(&**store, out, &plans, &shards.records)?;
+    old.check(out, &plans, &shards.records)?;
     check_keys(&**store, out, &plans, &shards, cancel)?;
     let (mut manifest, remarks) = manifest(&plans, transforms, shards)?;
     let published = Staging::open(store.clone(), out)
@@ -202,31 +204,56 @@ fn complete_shards(store: &dyn Store, out: &Path, plans: &[PlanReader]) -> Resul
     Err(error.in_input(out.display()))
 }
 
-/// Compares the shards of a sealed dataset, to which others are added, with its manifest.
-///
-/// Errors: `Incomplete` for a plan or a receipt other than the one recorded.
-fn check_old(store: &dyn Store, out: &Path, plans: &[PlanReader], shards: &[ShardRecord]) -> Result<()> {
-    let old = match sealed_manifest(store, out) {
-        // A damaged manifest is written again.
-        Err(e) if e.kind() == Kind::Incomplete => None,
-        old => old?,
-    };
-    let Some(old) = old else { return Ok(()) };
-    let damaged = |name: String, what: &str| {
-        let hint = "the dataset is damaged; `packhorse verify full` shows where, `packhorse repair` mends it";
-        Error::new(Kind::Incomplete, what).with_code(Code::ShardDamaged).hint(hint).in_input(out.join(name).display())
-    };
-    let others = old.plans().enumerate().find(|(i, digest)| plans.get(*i).is_none_or(|plan| plan.digest() != *digest));
-    if let Some((number, _)) = others {
-        return Err(damaged(plan_name(number), "is not the plan that the manifest knows"));
+/// Digests from the manifest of a dataset that is sealed again, such as after others were added: the manifest itself and
+/// the new one may be too much for memory.
+#[derive(Default)]
+struct SealedBefore {
+    /// The plans.
+    plans: Vec<Digest>,
+    /// The records of the shards.
+    shards: Vec<Digest>,
+}
+
+impl SealedBefore {
+    /// Of the dataset in the folder `out`, without digests if it is not sealed. A damaged manifest is written again.
+    fn read(store: &dyn Store, out: &Path) -> Result<Self> {
+        let old = match sealed_manifest(store, out) {
+            Err(e) if e.kind() == Kind::Incomplete => None,
+            old => old?,
+        };
+        let Some(old) = old else { return Ok(Self::default()) };
+        let shards = old.shards.iter().map(digest_of).collect::<Result<_>>()?;
+        Ok(Self { plans: old.plans().collect(), shards })
     }
-    match old.shards.iter().zip(shards).find(|(known, shard)| known != shard) {
-        Some((known, _)) => {
-            let name = format!("{}{RECEIPT_SUFFIX}", known.name);
-            Err(damaged(name, "is not the receipt that the manifest knows"))
+
+    /// Compares them with the plans and the complete shards of now.
+    ///
+    /// Errors: `Incomplete` for a plan or a receipt other than the one recorded.
+    fn check(&self, out: &Path, plans: &[PlanReader], shards: &[ShardRecord]) -> Result<()> {
+        let damaged = |name: String, what: &str| {
+            let hint = "the dataset is damaged; `packhorse verify full` shows where, `packhorse repair` mends it";
+            Error::new(Kind::Incomplete, what)
+                .with_code(Code::ShardDamaged)
+                .hint(hint)
+                .in_input(out.join(name).display())
+        };
+        let is_other = |(i, digest): &(usize, &Digest)| plans.get(*i).is_none_or(|plan| plan.digest() != **digest);
+        if let Some((number, _)) = self.plans.iter().enumerate().find(is_other) {
+            return Err(damaged(plan_name(number), "is not the plan that the manifest knows"));
         }
-        None => Ok(()),
+        for (known, shard) in self.shards.iter().zip(shards) {
+            if *known != digest_of(shard)? {
+                let name = format!("{}{RECEIPT_SUFFIX}", shard.name);
+                return Err(damaged(name, "is not the receipt that the manifest knows"));
+            }
+        }
+        Ok(())
     }
+}
+
+fn digest_of(shard: &ShardRecord) -> Result<Digest> {
+    let bytes = serde_json::to_vec(shard).map_err(|e| Error::bug(format!("can't encode a shard's record: {e}")))?;
+    Ok(Digest::of(&bytes))
 }
 
 /// The manifest, without its files, and the remarks on the shards.
