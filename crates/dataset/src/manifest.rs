@@ -2,11 +2,12 @@
 //!
 //! Its last member, `blake3`, is the digest of all bytes before the line that holds it.
 
-use crate::own_digest::{own_digest_holds, with_own_digest};
+use crate::own_digest::{own_digest_holds, with_own_digest, write_with_own_digest};
 use crate::{Digest, FieldRecord, OmissionRecord, RootDigest, SinkRecord};
 use packhorse_core::{Code, Error, Kind, Limits, Result, Store};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::Path;
 
 /// The manifest's file name.
@@ -205,6 +206,11 @@ impl Manifest {
     /// The document's bytes.
     pub fn encode(&self) -> Result<Vec<u8>> {
         with_own_digest(self, "the manifest")
+    }
+
+    /// Writes the document's bytes to `out` and flushes it; holds none of them in memory.
+    pub fn write(&self, out: &mut dyn Write) -> Result<()> {
+        write_with_own_digest(self, "the manifest", out)
     }
 
     /// The content of the manifest file while another dataset's files replace its own.

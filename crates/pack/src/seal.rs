@@ -10,7 +10,7 @@ use crate::shard_packer::record;
 use crate::stored_plan::{open_plans, valid_receipts};
 use crate::without_inputs::has_adopted;
 use packhorse_core::{
-    Cancel, Code, Error, Kind, Limits, Members, Registry, Result, Sealed, ShardSummary, Store, counted,
+    Cancel, Code, Error, Kind, Limits, Members, Outlet, Registry, Result, Sealed, ShardSummary, Store, counted,
 };
 use packhorse_dataset::{
     AppendRecord, Digest, FieldRecord, FileRecord, INDEX_SUFFIX, MANIFEST, Manifest, OmissionRecord, PlanHeader,
@@ -166,7 +166,10 @@ fn publish(
         manifest.files.extend(companions(registry, store, staging, header, manifest, remarks)?);
     }
     manifest.files.push(skipped(staging, plans, remarks)?);
-    staging.document(MANIFEST, &manifest.encode()?)?;
+    let mut stage = staging.stage(MANIFEST)?;
+    // Of a million shards it would be 300 MB as text in memory.
+    manifest.write(&mut *stage.stream("")?)?;
+    stage.publish()?;
     part_errors::forget_all(shared, staging.out());
     Ok(())
 }
