@@ -82,12 +82,13 @@ impl Wire {
     /// Classifies a failure to get a response.
     fn unsent(&self, error: reqwest::Error) -> Failure {
         let why = root(&error);
-        // An unknown host is a typing error at first, a network failure later.
+        // An unknown host is a typing error at first, a network failure later. The standard library's errors tell it by
+        // their text alone.
         let unknown = why.contains("Name or service not known") && !self.heard.load(Ordering::Relaxed);
         match () {
             () if error.is_redirect() => Failure::refused(format!("can't be reached: {why}")),
             () if error.is_builder() => Failure::Final(Error::config(format!("is not a valid URL: {why}"))),
-            () if why.contains("certificate") => Failure::refused(format!(
+            () if is_certificate(&error) => Failure::refused(format!(
                 "can't be reached: {why}; certificates are those of the system, or of SSL_CERT_FILE"
             )),
             () if unknown => Failure::refused(format!("can't be reached: {why}")),
@@ -156,6 +157,21 @@ fn tls() -> Result<rustls::ClientConfig> {
     Ok(versions.with_root_certificates(roots).with_no_client_auth())
 }
 
+/// Whether a server's certificate was refused.
+fn is_certificate(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        // An I/O error's source is that of the error inside, so the latter is asked for by itself.
+        let inside = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        let tls = error.downcast_ref().or_else(|| inside.and_then(|inside| inside.downcast_ref()));
+        if let Some(rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented) = tls {
+            return true;
+        }
+        next = inside.map(|inside| inside as &(dyn std::error::Error + 'static)).or_else(|| error.source());
+    }
+    false
+}
+
 /// The innermost message of an error; outer ones contain URLs, which may hold secrets.
 pub(crate) fn root(error: &(dyn std::error::Error + 'static)) -> String {
     let mut root = error;
@@ -166,5 +182,21 @@ pub(crate) fn root(error: &(dyn std::error::Error + 'static)) -> String {
         // Its message contains the URL.
         Some(_) => "no answer that is HTTP".into(),
         None => root.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+
+    #[test]
+    fn refused_certificates_are_found_inside_of_other_errors() {
+        let refused = || rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer);
+        assert!(is_certificate(&refused()));
+        assert!(is_certificate(&io::Error::other(refused())));
+        assert!(is_certificate(&io::Error::other(io::Error::other(refused()))));
+        assert!(!is_certificate(&io::Error::other("a certificate, in words alone")));
+        assert!(!is_certificate(&io::Error::other(rustls::Error::DecryptError)));
     }
 }
