@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::process::Command;
 
 /// For each crate the crates of this workspace that it may depend on. `*` is any but `python`.
-const WALLS: [(&str, &[&str]); 13] = [
+const WALLS: [(&str, &[&str]); 14] = [
     ("core", &[]),
     ("storage", &["core"]),
     ("dataset", &["core"]),
@@ -17,6 +17,7 @@ const WALLS: [(&str, &[&str]); 13] = [
     ("testkit", &["core", "synth"]),
     ("pack", &["core", "storage", "dataset", "transform"]),
     ("read", &["core", "storage", "dataset", "transform", "order"]),
+    ("report", &["core", "transform"]),
     ("gpu", &["core", "order", "read", "transform"]),
     ("python", &["packhorse", "cli"]),
     ("cli", &["*"]),

@@ -1,10 +1,11 @@
 //! The flags.
 
+use crate::batch_args::BatchFlags;
 use crate::bench_args::Bench;
 use crate::cluster_args::{Kubernetes, Pbs, Slurm};
 use crate::examples::{
-    ADOPT_EXAMPLES, APPEND_EXAMPLES, INDEX_EXAMPLES, MERGE_EXAMPLES, ORDER_EXAMPLES, PACK_EXAMPLES, PLAN_EXAMPLES,
-    REPAIR_EXAMPLES, SHORT_HELP, STAGE_EXAMPLES, VERIFY_EXAMPLES, VIEW_EXAMPLES,
+    ADOPT_EXAMPLES, APPEND_EXAMPLES, BATCH_EXAMPLES, INDEX_EXAMPLES, MERGE_EXAMPLES, ORDER_EXAMPLES, PACK_EXAMPLES,
+    PLAN_EXAMPLES, REPAIR_EXAMPLES, SHORT_HELP, STAGE_EXAMPLES, VERIFY_EXAMPLES, VIEW_EXAMPLES,
 };
 use crate::exit;
 use crate::planning::{Append, Pack, PlanArgs, Threads, Work};
@@ -112,6 +113,9 @@ pub(crate) enum Command {
     Head(Head),
     /// Show counts, sizes and fields of a dataset or a shard
     Stat(Stat),
+    /// Name the samples of any batch of a training run, by seed, step and rank: keys, places, inputs, pictures
+    #[command(after_help = BATCH_EXAMPLES)]
+    Batch(Box<BatchFlags>),
     /// Make a synthetic corpus for trials
     #[command(subcommand)]
     Synth(Synth),

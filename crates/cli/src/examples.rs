@@ -105,6 +105,15 @@ Examples:
   packhorse verify corpus.idx
   packhorse repair corpus.idx --out fixed           writes fixed.idx, for the same .bin";
 
+pub(crate) const BATCH_EXAMPLES: &str = "\
+Examples:
+  packhorse batch shards --seed 7 --step 41207 --batch 256 --rank 3 --world 64
+  packhorse batch shards --seed 7 --step 41207 --batch 256 --rank 3 --world 64 -o batch.html
+  packhorse batch shards --seed 7 --step 41207 --batch 256 --rank 3 --world 64 --keys >> skip.txt
+
+Batch, seed, order and ranks are those of the loader. The keys of bad samples go back into it: `skip_keys` in Rust, `skip` in
+Python.";
+
 pub(crate) const STAGE_EXAMPLES: &str = "\
 Examples:
   packhorse stage shards --to /dev/shm/shards

@@ -4,6 +4,7 @@
 //! byte layout: the binary passes the formats in a registry.
 
 mod args;
+mod batch_args;
 mod bench_args;
 mod cluster;
 mod cluster_args;

@@ -23,6 +23,11 @@ impl Sampler {
         Ok(Self { rank: rank.into(), ranks: world_size.into(), batch: batch.into() })
     }
 
+    /// Samples that a rank takes per step.
+    pub fn batch(&self) -> u64 {
+        self.batch
+    }
+
     /// Samples that all ranks take per step.
     pub fn step(&self) -> u64 {
         self.batch * self.ranks

@@ -19,6 +19,22 @@ pub struct Preview {
     pub fields: Vec<(String, String)>,
 }
 
+impl Preview {
+    /// Row `row` of `rows`. `number` is shown where the rows have no keys.
+    ///
+    /// Errors: a row that is not there (kind `Bug`).
+    pub fn new(rows: &Rows, row: usize, number: usize) -> Result<Self> {
+        let schema = rows.schema();
+        let sample = Sample::new(rows, row).ok_or_else(|| Error::bug("a row is missing"))?;
+        let key = sample.key().map_or_else(|_| number.to_string(), str::to_owned);
+        let fields = schema.fields().iter().zip(rows.columns()).filter(|(field, _)| field.name() != KEY);
+        let present = fields.filter(|(_, column)| column.is_valid(row));
+        let fields =
+            present.map(|(field, column)| (field.name().clone(), value(&sample, field, column, row))).collect();
+        Ok(Self { key, fields })
+    }
+}
+
 /// The longest text that is shown whole, in characters.
 const LONGEST: usize = 200;
 
@@ -38,23 +54,13 @@ pub fn head(registry: &Registry, store: &dyn Store, path: &Path, samples: u64) -
     for rows in table.rows(0..items)? {
         let rows = rows?;
         for row in 0..rows.num_rows().min(wanted - found.len()) {
-            found.push(preview(&rows, row, found.len())?);
+            found.push(Preview::new(&rows, row, found.len())?);
         }
         if found.len() == wanted {
             break;
         }
     }
     Ok(found)
-}
-
-fn preview(rows: &Rows, row: usize, number: usize) -> Result<Preview> {
-    let schema = rows.schema();
-    let sample = Sample::new(rows, row).ok_or_else(|| Error::bug("a row is missing"))?;
-    let key = sample.key().map_or_else(|_| number.to_string(), str::to_owned);
-    let fields = schema.fields().iter().zip(rows.columns()).filter(|(field, _)| field.name() != KEY);
-    let present = fields.filter(|(_, column)| column.is_valid(row));
-    let fields = present.map(|(field, column)| (field.name().clone(), value(&sample, field, column, row))).collect();
-    Ok(Preview { key, fields })
 }
 
 fn value(sample: &Sample<'_>, field: &Field, column: &ArrayRef, row: usize) -> String {

@@ -18,7 +18,7 @@ use crate::stored_plan::{Stored, open_plan, plan_file};
 use crate::trial::fit;
 use crate::verify::{Depth, Verification, verify};
 use crate::writer::{Writer, WriterContext};
-use crate::{OnError, Part, Recipe, Stat, Status, Watch};
+use crate::{OnError, Origin, Part, Recipe, SampleAt, Stat, Status, Watch};
 use packhorse_core::{Cancel, Error, InputTable, Kind, Limits, Observer, Registry, Result, SchemaRef, Store};
 use packhorse_dataset::{DatasetView, Manifest, PLAN};
 use packhorse_storage::{Location, Quarantine, Quarantined, Staging, Stores};
@@ -331,6 +331,14 @@ impl Session {
     /// Counts samples and fields of the shard at `path`.
     pub fn stat(&self, path: impl AsRef<Path>) -> Result<Stat> {
         crate::inspect::stat(&self.registry, &*self.store, path.as_ref())
+    }
+
+    /// The inputs that each of these samples of the sealed dataset in `dir` was packed from. A sample whose inputs are not
+    /// recorded has none: a program wrote it, its shard was adopted, or the dataset is a copy without its plan.
+    ///
+    /// Errors: a dataset or a plan that can't be read; a shard that the dataset does not have (kind `Config`).
+    pub fn origins(&self, dir: impl AsRef<Path>, samples: &[SampleAt<'_>]) -> Result<Vec<Vec<Origin>>> {
+        crate::origins::origins(&*self.store, dir.as_ref(), samples)
     }
 
     /// Packs the damaged shards of the dataset in `dir` again from its inputs, and seals it. Damaged files are not lost: they

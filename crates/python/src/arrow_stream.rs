@@ -3,7 +3,7 @@
 use crate::dataset::PyDataset;
 use crate::fork::{self, Owned};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchReader, StringViewArray};
+use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, Field, Schema, SchemaRef};
 use packhorse::core::{Error, KEY};
 use packhorse::read::{Reader, SampleBlock, Wants};
@@ -38,15 +38,7 @@ impl Batches {
         self.next = numbers.end;
         let mut block = SampleBlock::default();
         fork::run(|| self.reader.read(numbers, &mut Wants::default(), &mut block))?;
-        let rows = 0..block.len();
-        if let Some(fault) = rows.clone().find_map(|row| block.fault(row)) {
-            return Err(fault.clone());
-        }
-        let keys: ArrayRef = Arc::new(rows.map(|row| block.key(row)).collect::<StringViewArray>());
-        let fields = self.schema.fields().iter().skip(1).enumerate();
-        let columns = fields.map(|(column, field)| block.column(column, field));
-        let columns = std::iter::once(Ok(keys)).chain(columns).collect::<Result<Vec<_>, Error>>()?;
-        RecordBatch::try_new(Arc::clone(&self.schema), columns).map_err(|error| Error::bug(error.to_string()))
+        block.rows(&self.schema)
     }
 }
 

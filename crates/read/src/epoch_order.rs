@@ -1,8 +1,10 @@
 //! The order of samples, epoch after epoch.
 
+use crate::Remainder;
 use crate::dataset::SampleRun;
-use packhorse_core::{Error, Result};
-use packhorse_order::{Mix, NodeOrder, ShardOrder, Shuffle, draw};
+use crate::steps::Steps;
+use packhorse_core::{Error, Result, counted};
+use packhorse_order::{Mix, NodeOrder, Sampler, ShardOrder, Shuffle, draw};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -152,9 +154,36 @@ impl EpochOrder {
         self.seed
     }
 
+    /// The steps of one rank from position `from.1` of epoch `from.0` on, without an end.
+    ///
+    /// Errors (kind `Config`): fewer samples than a step; nodes with different numbers of ranks.
+    pub(crate) fn steps_from(&self, from: (u64, u64), sampler: Sampler, remainder: Remainder) -> Result<Steps> {
+        let steps = Steps::new(sampler, self.samples, from, None, remainder)?.shuffled(self.shuffle)?;
+        if steps.count == 0 {
+            let (are, do_not) = (counted(self.samples, "sample"), if self.samples == 1 { "doesn't" } else { "don't" });
+            let message = format!("{are} {do_not} fill a step of {}: there is no step to read", steps.step());
+            return Err(Error::config(message));
+        }
+        Ok(steps)
+    }
+
+    /// Appends run and position of the samples of a step, and their dataset's epoch.
+    pub(crate) fn places_of_step(
+        &self,
+        steps: &Steps,
+        step: u64,
+        remainder: Remainder,
+        out: &mut Vec<(u32, u64)>,
+        epochs: &mut Vec<u64>,
+    ) -> Result<()> {
+        let (epoch, _) = steps.at(step);
+        let held = steps.held(step, remainder);
+        self.places(epoch, held.map(|position| steps.place(step, position)), out, epochs)
+    }
+
     /// Appends run and position of the samples at `positions` of an epoch, and their dataset's epoch; positions past
     /// the end wrap around.
-    pub(crate) fn places(
+    fn places(
         &self,
         epoch: u64,
         positions: impl Iterator<Item = u64>,

@@ -36,7 +36,7 @@ impl Dataset {
     }
 
     /// The same samples with little more than their keys: with a field of numbers, since a file without keys needs one.
-    fn keys_alone(&self) -> Result<Self> {
+    pub(crate) fn keys_alone(&self) -> Result<Self> {
         let is_small = |field: &&Arc<Field>| matches!(FieldType::of(field), Ok(FieldType::Scalar(_)));
         match self.schema().fields().iter().find(is_small) {
             Some(field) => self.select(&[field.name()]),
@@ -63,11 +63,18 @@ impl Dataset {
 
     /// The samples with these keys, in the order of the dataset.
     ///
+    /// Errors: those of [`numbers_of_keys`](Self::numbers_of_keys).
+    pub fn with_keys(&self, keys: &[String]) -> Result<Self> {
+        self.subset(self.numbers_of_keys(keys)?)
+    }
+
+    /// The numbers of the samples with these keys, ascending.
+    ///
     /// Errors: a key that no sample has (kind `Config`; the message counts them and names some); those of
     /// [`each_key`](Self::each_key).
-    pub fn with_keys(&self, keys: &[String]) -> Result<Self> {
+    pub fn numbers_of_keys(&self, keys: &[String]) -> Result<Vec<u64>> {
         let (numbers, missing) = self.find_keys(keys)?;
-        let Some(first) = missing.first() else { return self.subset(numbers) };
+        let Some(first) = missing.first() else { return Ok(numbers) };
         let shown: Vec<String> = missing.iter().take(SHOWN).map(|key| format!("\"{key}\"")).collect();
         let more = if missing.len() > SHOWN { ", …" } else { "" };
         let (lost, all) = (missing.len(), counted(keys.len() as u64, "key"));

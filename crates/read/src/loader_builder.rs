@@ -29,6 +29,7 @@ pub struct LoaderBuilder<D = Host> {
     fields: Vec<FieldOptions>,
     options: LoaderOptions,
     rank: Option<Rank>,
+    skip: Vec<String>,
     device: D,
 }
 
@@ -36,6 +37,18 @@ pub struct LoaderBuilder<D = Host> {
 enum Samples {
     Of(Dataset),
     Mixed(Vec<(Dataset, f64)>, u64),
+}
+
+impl Samples {
+    /// All samples as one dataset.
+    fn all(&self) -> Result<Dataset> {
+        match self {
+            Samples::Of(dataset) => Ok(dataset.clone()),
+            Samples::Mixed(datasets, _) => {
+                Dataset::concat(&datasets.iter().map(|(dataset, _)| dataset.clone()).collect::<Vec<_>>())
+            }
+        }
+    }
 }
 
 impl Dataset {
@@ -52,7 +65,8 @@ impl Dataset {
 
 impl LoaderBuilder {
     fn new(samples: Samples, batch: u32) -> Self {
-        Self { samples, fields: Vec::new(), options: LoaderOptions::new(batch), rank: None, device: Host::default() }
+        let options = LoaderOptions::new(batch);
+        Self { samples, fields: Vec::new(), options, rank: None, skip: Vec::new(), device: Host::default() }
     }
 }
 
@@ -118,6 +132,13 @@ impl<D: Device> LoaderBuilder<D> {
         self.configure(|options| options.on_error = OnError::Skip)
     }
 
+    /// Leaves out the samples with these keys. The order, and states from before, stay valid: batches with such samples
+    /// have fewer rows. Building the loader reads the keys of all samples once to find them.
+    pub fn skip_keys(mut self, keys: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.skip.extend(keys.into_iter().map(Into::into));
+        self
+    }
+
     /// Fills batches on this many threads, and two batches more ahead than threads. With 0 the caller's thread does all
     /// work when it takes a batch.
     pub fn threads(self, threads: usize) -> Self {
@@ -150,16 +171,19 @@ impl<D: Device> LoaderBuilder<D> {
 
     /// Sends batches to `device`.
     pub fn on<E: Device>(self, device: E) -> LoaderBuilder<E> {
-        let Self { samples, fields, options, rank, .. } = self;
-        LoaderBuilder { samples, fields, options, rank, device }
+        let Self { samples, fields, options, rank, skip, .. } = self;
+        LoaderBuilder { samples, fields, options, rank, skip, device }
     }
 
     /// Starts the loader.
     ///
-    /// Errors: those of [`Loader::new`] and [`Loader::mixed`]; ranks in the environment that contradict each other.
+    /// Errors: those of [`Loader::new`] and [`Loader::mixed`]; ranks in the environment that contradict each other; a
+    /// key to skip that no sample has.
     pub fn build(self) -> Result<Loader<D>> {
-        let rank = rank_or_environment(self.rank)?;
-        let options = LoaderOptions { rank, ..self.options };
+        let mut options = LoaderOptions { rank: rank_or_environment(self.rank)?, ..self.options };
+        if !self.skip.is_empty() {
+            options.skip = self.samples.all()?.numbers_of_keys(&self.skip)?.into();
+        }
         match self.samples {
             Samples::Of(dataset) => Loader::new(dataset, &self.fields, &options, self.device),
             Samples::Mixed(datasets, samples) => Loader::mixed(&datasets, samples, &self.fields, &options, self.device),

@@ -25,6 +25,9 @@ pub struct LoaderOptions {
     pub remainder: Remainder,
     /// The treatment of samples with bad content.
     pub on_error: OnError,
+    /// The numbers of samples to leave out, ascending. Order and states are as without them: their batches have fewer
+    /// rows.
+    pub skip: Arc<[u64]>,
     /// Threads that decode and fill batches, one batch each; with 0 the caller's thread does this when it takes a
     /// batch.
     pub threads: usize,
@@ -61,6 +64,7 @@ impl LoaderOptions {
             state: None,
             remainder: Remainder::Drop,
             on_error: OnError::Fail,
+            skip: Arc::default(),
             threads,
             readers: 2,
             ahead: threads + 2,

@@ -1,9 +1,9 @@
 //! Samples as read: fields as bytes, or rows of typed values.
 
 use crate::mapping::Mapping;
-use arrow_array::{Array, ArrayRef, BinaryViewArray, new_null_array};
+use arrow_array::{Array, ArrayRef, BinaryViewArray, StringViewArray, new_null_array};
 use arrow_select::interleave::interleave;
-use packhorse_core::{Error, Field, Result, Rows};
+use packhorse_core::{Error, Field, Result, Rows, SchemaRef};
 use std::sync::Arc;
 
 /// Samples that were read together, in the requested order. Its memory is reused.
@@ -144,6 +144,21 @@ impl SampleBlock {
         let arrays: Vec<&dyn Array> =
             found.iter().map(|array| &**array.as_ref().unwrap_or(&null)).chain([&*null]).collect();
         interleave(&arrays, &places).map_err(|error| Error::bug(format!("field {}: {error}", field.name())))
+    }
+
+    /// All samples as rows of `schema`: their keys, then the requested columns in order.
+    ///
+    /// Errors: the [fault](Self::fault) of a sample; those of [`column`](Self::column).
+    pub fn rows(&self, schema: &SchemaRef) -> Result<Rows> {
+        let rows = 0..self.len();
+        if let Some(fault) = rows.clone().find_map(|row| self.fault(row)) {
+            return Err(fault.clone());
+        }
+        let keys: ArrayRef = Arc::new(rows.map(|row| self.key(row)).collect::<StringViewArray>());
+        let fields = schema.fields().iter().skip(1).enumerate();
+        let columns = fields.map(|(column, field)| self.column(column, field));
+        let columns = std::iter::once(Ok(keys)).chain(columns).collect::<Result<Vec<_>>>()?;
+        Rows::try_new(Arc::clone(schema), columns).map_err(|error| Error::bug(error.to_string()))
     }
 
     pub(crate) fn bytes_of(&self, span: Span) -> Option<&[u8]> {

@@ -12,7 +12,7 @@ use crate::steps::Steps;
 use crate::stream::Stream;
 use crate::work::Work;
 use crate::{Batch, Dataset, HostSlab, Layout, LoaderOptions, Reader, Remainder, SampleBlock, Wants, cores};
-use packhorse_core::{Error, Registry, Result, counted};
+use packhorse_core::{Error, Registry, Result};
 use packhorse_order::{OrderState, Rank, Sampler, Shuffle};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,6 +24,8 @@ pub struct SampleWork {
     fingerprint: u64,
     pub(crate) collate: Collate,
     remainder: Remainder,
+    /// The numbers of samples to leave out, sorted.
+    skip: Arc<[u64]>,
     /// The approximate bytes of ragged values per sample.
     ragged: usize,
     /// Memory for batches that threads do not make.
@@ -119,7 +121,8 @@ impl SampleWork {
         cores::look(options.threads, &options.cores, &*options.observer);
         let (remainder, ragged, free) = (options.remainder, ragged(&collate, mean), Arc::default());
         let isolation = Isolation::new(options.read.isolated);
-        Self { feed, steps, fingerprint, collate, remainder, ragged, free, isolation, bin: Mutex::default() }
+        let skip = Arc::clone(&options.skip);
+        Self { feed, steps, fingerprint, collate, remainder, skip, ragged, free, isolation, bin: Mutex::default() }
     }
 
     /// Fills `slab` with the fetched samples of a step, or returns the bytes needed.
@@ -153,13 +156,7 @@ impl SampleWork {
             ));
         };
         let batch = u32::try_from(self.collate.batch).unwrap_or(u32::MAX);
-        let steps = Steps::new(Sampler::new(rank, batch)?, order.samples(), (0, 0), None, self.remainder)?
-            .shuffled(order.shuffle())?;
-        if steps.count == 0 {
-            let (samples, step) = (order.samples(), steps.step());
-            let (are, do_not) = (counted(samples, "sample"), if samples == 1 { "doesn't" } else { "don't" });
-            return Err(Error::config(format!("{are} {do_not} fill a step of {step}: there is no step to read")));
-        }
+        let steps = order.steps_from((0, 0), Sampler::new(rank, batch)?, self.remainder)?;
         let mut kept = WorkerState::default();
         self.isolation.run(|| {
             let fetched = self.read(reader, order, &steps, step, &mut kept)?;
@@ -207,20 +204,13 @@ impl SampleWork {
         step: u64,
         kept: &mut WorkerState,
     ) -> Result<SampleBlock> {
-        let (epoch, positions) = steps.at(step);
-        let positions = match self.remainder {
-            Remainder::Pad => {
-                let begin = steps.begin(step);
-                begin..begin.saturating_add(self.collate.batch as u64)
-            }
-            _ => positions,
-        };
         let WorkerState { wants, places, .. } = kept;
         places.clear();
         let mut fetched = self.spare();
         let mut epochs = std::mem::take(&mut fetched.epochs);
         epochs.clear();
-        order.places(epoch, positions.map(|position| steps.place(step, position)), places, &mut epochs)?;
+        order.places_of_step(steps, step, self.remainder, places, &mut epochs)?;
+        reader.dataset().leave_out(&self.skip, places, &mut epochs)?;
         reader.read_places(places.iter().copied(), wants, &mut fetched)?;
         fetched.epochs = epochs;
         Ok(fetched)
@@ -331,7 +321,7 @@ fn sampler(options: &LoaderOptions) -> Result<Sampler> {
 }
 
 /// The epoch and position at which a loader begins.
-fn begin(order: &EpochOrder, fingerprint: u64, options: &LoaderOptions) -> Result<(u64, u64)> {
+pub(crate) fn begin(order: &EpochOrder, fingerprint: u64, options: &LoaderOptions) -> Result<(u64, u64)> {
     let Some(state) = &options.state else { return Ok((0, 0)) };
     state.check(&OrderState {
         dataset: fingerprint,

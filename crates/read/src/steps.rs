@@ -79,8 +79,17 @@ impl Steps {
         }
     }
 
+    /// The positions of the samples that a batch holds: with [`Remainder::Pad`] always as many as a batch has rows.
+    pub(crate) fn held(&self, step: u64, remainder: Remainder) -> Range<u64> {
+        if remainder != Remainder::Pad {
+            return self.at(step).1;
+        }
+        let begin = self.begin(step);
+        begin..begin.saturating_add(self.sampler.batch())
+    }
+
     /// The first position of a step, as if the epoch had no end.
-    pub(crate) fn begin(&self, step: u64) -> u64 {
+    fn begin(&self, step: u64) -> u64 {
         match step.checked_sub(self.in_first) {
             None => self.sampler.range(u64::MAX, self.first, step).start,
             Some(later) => self.sampler.range(u64::MAX, 0, later % self.per_epoch.max(1)).start,

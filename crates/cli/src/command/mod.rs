@@ -2,6 +2,7 @@
 
 mod adopt;
 mod append;
+mod batch;
 mod bench;
 mod cluster;
 mod index;
@@ -101,6 +102,7 @@ pub(crate) fn run(registry: &Registry, args: Args) -> Result<ExitCode> {
         Command::Cat(args) => inspect::cat(&context, &args),
         Command::Head(args) => inspect::head(&context, &args),
         Command::Stat(args) => inspect::stat(&context, &args),
+        Command::Batch(args) => batch::run(&context, &args),
         Command::Synth(args) => synth::run(&context, &args),
         Command::Bench(Bench::Read(args)) => bench::read(&context, &args),
         #[cfg(feature = "gpu")]

@@ -81,7 +81,7 @@ fn choose(context: &CommandContext<'_>, args: &ViewFlags, mut dataset: Dataset) 
 }
 
 /// The lines of a file without empty ones.
-fn lines(context: &CommandContext<'_>, file: &Path) -> Result<Vec<String>> {
+pub(super) fn lines(context: &CommandContext<'_>, file: &Path) -> Result<Vec<String>> {
     let bytes = context.store.open(file).map_err(as_request_error)?.read_all(Limits::default().blob)?;
     let text = String::from_utf8(bytes).map_err(|_| Error::config("is not UTF-8").in_input(file.display()))?;
     Ok(text.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).collect())
