@@ -101,6 +101,14 @@ class Ragged(Sequence[Array]):
             return torch.nested.nested_tensor([row.torch() for row in rows])
         return torch.nested.nested_tensor_from_jagged(self.values.torch(), self.offsets.torch())
 
+    def torch(self) -> Any:
+        """As `nested`."""
+        return self.nested()
+
+    def numpy(self) -> list[Any]:
+        """The rows as NumPy arrays, without copies."""
+        return [row.numpy() for row in self]
+
     def __repr__(self) -> str:
         return f"Ragged({self.values.dtype}, {len(self)} rows, {len(self.values)} values)"
 
@@ -173,13 +181,11 @@ class Batch(Mapping[str, Union[Array, Ragged]]):
 
     def torch(self) -> dict[str, Any]:
         """All fields as torch tensors, without copies; ragged ones as nested tensors."""
-        return {name: v.torch() if isinstance(v, Array) else v.nested() for name, v in self.items()}
+        return {name: values.torch() for name, values in self.items()}
 
     def numpy(self) -> dict[str, Any]:
         """All fields as NumPy arrays, without copies; ragged ones as lists of arrays."""
-        return {
-            name: v.numpy() if isinstance(v, Array) else [row.numpy() for row in v] for name, v in self.items()
-        }
+        return {name: values.numpy() for name, values in self.items()}
 
     def __repr__(self) -> str:
         return f"Batch({self.rows} samples: {', '.join(f'{name}={self[name]!r}' for name in self)})"

@@ -209,9 +209,9 @@ class Loader:
             return []
         finished, sent, made = told
         return [
-            f"device: cuda:{gpu.number} ({gpu.name}); batches are filled in pinned memory and sent by one copy each, 2 ahead",
-            f"memory: {_size(sent)} for each batch of the threads and 2 more, pinned; {_size(sent + made)} on the GPU for each "
-            "batch that is ahead or in use and one more; values of different lengths besides",
+            f"device: cuda:{gpu.number} ({gpu.name}); one copy for each batch, two ahead of their use",
+            f"memory: pinned {_size(sent)} for each batch that is ready or in work, on the GPU {_size(sent + made)} for each that "
+            "is ahead or in use and one more; rows of different lengths besides",
             f"normalised on the GPU: {', '.join(finished) or 'nothing'}",
         ]
 
