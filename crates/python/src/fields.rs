@@ -69,7 +69,7 @@ fn normalized(view: View, (mean, std, last): ([f32; 3], [f32; 3], bool)) -> Resu
     Ok(FieldKind::Normalized(view, Normalize { mean, std, axes }))
 }
 
-/// The fields to send to a GPU, and what is left to do there: pictures travel as bytes, a quarter of the size, and are
+/// The fields to send to a GPU, and the steps that finish them there: pictures travel as bytes, a quarter of the size, and are
 /// normalised on the GPU, to the same values. Rows of samples without a picture are zeros after the normalisation, which
 /// the GPU can't tell, so fields that are not required are normalised by the host.
 pub(crate) fn finished_on_gpu(fields: Vec<FieldOptions>) -> (Vec<FieldOptions>, Vec<Arc<dyn DeviceTransform>>) {

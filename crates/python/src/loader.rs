@@ -120,8 +120,8 @@ impl PyPipeline {
         Ok(self.with(|loader| loader.layout())??)
     }
 
-    /// Of a loader for a GPU: the fields that are finished there, the bytes of a batch in host memory, and of what is made
-    /// of it.
+    /// Of a loader for a GPU: the fields that are finished there, and the bytes of a batch, as it is sent and of those
+    /// fields.
     fn on_gpu(&self) -> Result<Option<(Vec<String>, usize, usize)>> {
         Ok(self.with(|loader| loader.on_gpu())??)
     }

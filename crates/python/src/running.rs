@@ -100,8 +100,8 @@ impl Running {
         }
     }
 
-    /// The fields that a GPU finishes, and the bytes of a batch: in host memory, and what is made of it on the GPU. Without
-    /// values of rows that differ in length. `None` without a GPU.
+    /// The fields that a GPU finishes, and the bytes of a batch, as it is sent and of those fields, without values of rows
+    /// that differ in length. `None` without a GPU.
     pub(crate) fn on_gpu(&self) -> Result<Option<(Vec<String>, usize, usize)>> {
         let Self::Device(gpu) = self else { return Ok(None) };
         let dense = gpu.access.layout().fields().iter().filter(|field| !field.ragged);

@@ -261,7 +261,7 @@ unsafe impl Gpu for Cuda {
 impl Drop for Inner {
     fn drop(&mut self) {
         if let Ok(_bound) = self.context.bind() {
-            self.modules.unload();
+            self.modules.unload(|| result::ctx::synchronize().is_ok());
         }
     }
 }

@@ -10,7 +10,7 @@ from . import _packhorse
 
 
 def device_name(device: object) -> str:
-    """`"cpu"`, `"cuda"` or `"cuda:N"` of a name, a number, or what is written so, such as `torch.device`."""
+    """`"cpu"`, `"cuda"` or `"cuda:N"` of a name, a number, or an object with such a text, as `torch.device`."""
     if isinstance(device, int) and not isinstance(device, bool):
         name = f"cuda:{device}"
     else:
