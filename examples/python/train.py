@@ -1,4 +1,4 @@
-"""Trains a small convolutional network on a folder of photos, one folder a class, on the CPU: `train.py PHOTOS [SHARDS]`
+"""Trains a small convolutional network on a folder of photos, one folder a class: `train.py PHOTOS [SHARDS]`
 
     python -m packhorse synth images --count 600 --out photos      # if you have no photos
     python examples/python/train.py photos
@@ -15,12 +15,13 @@ from torch import nn
 
 import packhorse
 
-arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-arguments.add_argument("photos")
-arguments.add_argument("shards", nargs="?")
-arguments.add_argument("--epochs", type=int, default=6)
-arguments.add_argument("--size", type=int, default=64)
-arguments = arguments.parse_args()
+parser = argparse.ArgumentParser(description="Trains a small network on a folder of photos, one folder a class.")
+parser.add_argument("photos")
+parser.add_argument("shards", nargs="?")
+parser.add_argument("--epochs", type=int, default=6)
+parser.add_argument("--size", type=int, default=64)
+parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+arguments = parser.parse_args()
 
 shards = arguments.shards or arguments.photos.rstrip("/") + "-shards"
 checkpoint = shards + ".pt"
@@ -34,15 +35,15 @@ def stage(inside, outside):
 
 torch.manual_seed(7)
 head = (nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, len(dataset.classes)))
-network = nn.Sequential(*stage(3, 16), *stage(16, 32), *stage(32, 64), *head)
+network = nn.Sequential(*stage(3, 16), *stage(16, 32), *stage(32, 64), *head).to(arguments.device)
 optimizer = torch.optim.Adam(network.parameters(), 2e-3)
 
 picture = packhorse.Image("jpg;jpeg;png", arguments.size, crop="random", scale=(0.5, 1), flip=0.5, normalize="imagenet")
-loader = dataset.loader(32, seed=7, fields={"image": picture, "label": "cls"}, on_error="skip")
+loader = dataset.loader(32, seed=7, fields={"image": picture, "label": "cls"}, on_error="skip", device=arguments.device)
 print(loader.explain())
 begin = 0
 if os.path.exists(checkpoint):
-    saved = torch.load(checkpoint)
+    saved = torch.load(checkpoint, map_location=arguments.device)
     network.load_state_dict(saved["network"])
     optimizer.load_state_dict(saved["optimizer"])
     loader.load_state_dict(saved["loader"])

@@ -61,6 +61,7 @@ INLINE double unit(u64 number) {
 
 struct U8 {
     typedef u8 T;
+    enum { IS_BYTE = 1 };
     static METHOD T of(float value) {
         return (u8)fminf(fmaxf(floorf(value + 0.5f), 0.0f), 255.0f);
     }
@@ -68,6 +69,7 @@ struct U8 {
 
 struct F16 {
     typedef u16 T;
+    enum { IS_BYTE = 0 };
     static METHOD T of(float value) {
         return half_bits(value);
     }
@@ -75,6 +77,7 @@ struct F16 {
 
 struct BF16 {
     typedef u16 T;
+    enum { IS_BYTE = 0 };
     static METHOD T of(float value) {
         u32 bits = __float_as_uint(value);
         if ((bits & 0x7fffffffu) > 0x7f800000u) {
@@ -86,6 +89,7 @@ struct BF16 {
 
 struct F32 {
     typedef float T;
+    enum { IS_BYTE = 0 };
     static METHOD T of(float value) {
         return value;
     }

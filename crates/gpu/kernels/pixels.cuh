@@ -5,9 +5,9 @@
 /// Where pixels go, and as what. 64 bytes.
 struct Output {
     void* data;
-    /// For each channel: what comes out is scale × byte + bias, rounded once.
-    float scale[4];
-    float bias[4];
+    /// For each channel: what comes out is (byte / 255 - mean) / std, each of the three rounded to 32 bits, as by the loader.
+    float mean[4];
+    float std[4];
     u32 height;
     u32 width;
     u32 channels;
@@ -19,9 +19,9 @@ struct Output {
 };
 static_assert(sizeof(Output) == 64, "as in output.rs");
 
-template <class E, int C>
-INLINE typename E::T scaled(const Output& o, float value, int c) {
-    return E::of(fmaf(value, o.scale[c], o.bias[c]));
+template <class E>
+INLINE typename E::T normalized(const Output& o, float value, int c) {
+    return E::of(E::IS_BYTE ? value : (value / 255.0f - o.mean[c]) / o.std[c]);
 }
 
 /// Stores `count` (at most four) neighbours of a line, the first at (`y`, `x`).
@@ -34,7 +34,7 @@ INLINE void put(const Output& o, u32 row, u32 y, u32 x, u32 count, const float (
     T ready[4 * C];
 #pragma unroll
     for (int i = 0; i < 4 * C; i++) {
-        ready[i] = scaled<E, C>(o, value[i / C][i % C], i % C);
+        ready[i] = normalized<E>(o, value[i / C][i % C], i % C);
     }
     const u32 held = o.planar ? count : count * C;
 #pragma unroll
@@ -68,7 +68,7 @@ INLINE void put_one(const Output& o, u32 row, u32 y, u32 x, const float (&value)
     const u64 pixel = (u64)y * o.width + x;
 #pragma unroll
     for (int c = 0; c < C; c++) {
-        image[o.planar ? c * plane + pixel : pixel * C + c] = scaled<E, C>(o, value[c], c);
+        image[o.planar ? c * plane + pixel : pixel * C + c] = normalized<E>(o, value[c], c);
     }
 }
 

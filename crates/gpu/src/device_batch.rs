@@ -19,7 +19,7 @@ pub struct DeviceBatch<G: Gpu> {
 }
 
 /// An event, and the stream that can query it.
-type Mark<G> = (Arc<<G as Gpu>::Event>, Arc<UploadStream<G>>);
+pub(crate) type Mark<G> = (Arc<<G as Gpu>::Event>, Arc<UploadStream<G>>);
 
 impl<G: Gpu> DeviceBatch<G> {
     pub(crate) fn new(lease: Lease<UploadStream<G>>) -> Self {
@@ -45,7 +45,7 @@ impl<G: Gpu> DeviceBatch<G> {
     }
 
     /// The event to wait for and its stream, so that the caller waits without the lock.
-    fn mark(&self) -> Result<Mark<G>> {
+    pub(crate) fn mark(&self) -> Result<Mark<G>> {
         let lease = self.lease();
         let ready = lease.ready().ok_or_else(|| Error::bug("a batch without memory"))?;
         Ok((ready, Arc::clone(lease.driver())))
@@ -61,6 +61,11 @@ impl<G: Gpu> DeviceBatch<G> {
     pub fn synchronize(&self) -> Result<()> {
         let (ready, upload) = self.mark()?;
         Driver::synchronize(&*upload, &ready)
+    }
+
+    /// The GPU, as other libraries identify it.
+    pub fn device(&self) -> DlDevice {
+        self.lease().driver().gpu.device()
     }
 
     /// The metadata of its samples.
@@ -97,7 +102,7 @@ impl<G: Gpu> DeviceBatch<G> {
     pub fn dlpack(&self, name: &str, stream: &G::Stream) -> Result<Exported> {
         let view = self.view(name).ok_or_else(|| Error::config(format!("batches have no field {name}")))?;
         self.wait(stream)?;
-        let device = self.lease().driver().gpu.device();
+        let device = self.device();
         if device == DlDevice::CPU {
             // Consumers of host memory read it at once.
             self.synchronize()?;
@@ -108,10 +113,29 @@ impl<G: Gpu> DeviceBatch<G> {
     /// The bytes of a field, copied to the host. Blocks, so it is meant for inspection.
     ///
     /// Errors: no such field (kind `Config`); those of the GPU.
-    #[expect(unsafe_code, reason = "memory of the GPU is read")]
     pub fn download(&self, name: &str) -> Result<Vec<u8>> {
         let view = self.view(name).ok_or_else(|| Error::config(format!("batches have no field {name}")))?;
+        self.download_view(&view)
+    }
+
+    /// A `Config` error for a view of other memory.
+    pub(crate) fn check(&self, view: &View) -> Result<()> {
+        match self.with(|fields| fields.hold(view))? {
+            true => Ok(()),
+            false => Err(Error::config("a view of memory that is not the batch's")),
+        }
+    }
+
+    /// The bytes of a field's view, or of a part of it, copied to the host. Blocks.
+    ///
+    /// Errors: a view of other memory (kind `Config`); those of the GPU.
+    #[expect(unsafe_code, reason = "memory of the GPU is read")]
+    pub fn download_view(&self, view: &View) -> Result<Vec<u8>> {
+        self.check(view)?;
         let mut bytes = vec![0; view.bytes()];
+        if bytes.is_empty() {
+            return Ok(bytes);
+        }
         self.synchronize()?;
         let upload = Arc::clone(self.lease().driver());
         // SAFETY: the view is in the slot that the lease holds, and all writes to it are complete.

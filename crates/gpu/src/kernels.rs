@@ -13,7 +13,7 @@
 //! * **Random numbers** are SplitMix64 of one key per sample, as in `packhorse-order`: lane 0 for mirroring, lanes 1 to
 //!   40 for crops. With the same keys the CPU loader makes the same picture.
 //! * **Errors** are of kind `Config` and name the invalid setting or address.
-//! * **Revision**: 1.
+//! * **Revision**: 2. Revision 1 normalised by a factor and a summand, which rounds otherwise.
 
 mod bits;
 mod checksum;

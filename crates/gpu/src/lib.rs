@@ -36,7 +36,7 @@ mod usage;
 mod view;
 
 pub use bench::{Staged, UploadBench, UploadMeasured};
-pub use cuda::{Cuda, DeviceMemory, Pinned, Stream};
+pub use cuda::{Copied, Cuda, DeviceMemory, Pinned, Stream};
 pub use device_batch::DeviceBatch;
 pub use dlpack::{DlDataType, DlDevice, DlManagedTensor, DlTensor, DlVersion, Exported};
 pub use gpu::Gpu;

@@ -83,7 +83,7 @@ impl<D: Driver> Sender<D> {
     pub(crate) fn send(&mut self, host: D::Host) -> Result<Lease<D>> {
         self.settle()?;
         let slot = self.ring.take(&host)?;
-        let mut held = Held { driver: &*self.ring.driver, pair: Some((host, slot)) };
+        let mut held = Held { ring: &*self.ring, pair: Some((host, slot)) };
         if let Some((host, slot)) = &mut held.pair {
             self.ring.queue(host, slot)?;
         }
@@ -111,16 +111,18 @@ impl<D: Driver> Sender<D> {
 
 /// Both ends of a copy while it is being queued. If that fails or panics, a part of it may be in flight, so neither
 /// memory is released before that is complete.
-struct Held<'d, D: Driver> {
-    driver: &'d D,
+struct Held<'r, D: Driver> {
+    ring: &'r Ring<D>,
     pair: Option<(D::Host, Slot<D>)>,
 }
 
 impl<D: Driver> Drop for Held<'_, D> {
     fn drop(&mut self) {
-        if self.pair.is_some() && self.driver.drain().is_err() {
-            std::mem::forget(self.pair.take());
+        let Some(pair) = self.pair.take() else { return };
+        if self.ring.driver.drain().is_err() {
+            std::mem::forget(pair);
         }
+        self.ring.state().made -= 1;
     }
 }
 

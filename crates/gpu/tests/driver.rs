@@ -18,7 +18,7 @@ mod uploads;
 
 use child::{assert_passed, child, driver, run, said};
 use packhorse_core::Kind;
-use packhorse_gpu::{Cuda, Gpu, Upload};
+use packhorse_gpu::{Cuda, Gpu, Upload, View};
 use packhorse_read::Loader;
 use packhorse_testkit::cuda::FakeDriver;
 use uploads::*;
@@ -110,9 +110,44 @@ fn streams() {
     drop((gpu, loader, batch));
 }
 
+/// Streams of other code by their handles wait, and copies of a field are its bytes.
+#[expect(unsafe_code, reason = "streams by their handles")]
+fn handles() {
+    let dir = tempfile::tempdir().unwrap();
+    let (gpu, other) = (Cuda::new(0).unwrap(), Cuda::new(1).unwrap());
+    let upload = Upload::new(gpu.clone()).unwrap();
+    let mut loader = Loader::new(dataset(dir.path(), 60), &[], &options(8, 1), upload).unwrap();
+    let batch = loader.next().unwrap().unwrap();
+    let (own, foreign) = (gpu.stream().unwrap(), other.stream().unwrap());
+    let (view, whole) = (batch.view("cls").unwrap(), batch.download("cls").unwrap());
+    for handle in [own.handle(), 1, 2] {
+        // SAFETY: the streams live to the end.
+        unsafe { batch.wait_on_handle(handle) }.unwrap();
+        // SAFETY: as above.
+        let copied = unsafe { batch.copy_on_handle(&view, handle) }.unwrap();
+        gpu.drain().unwrap();
+        let mut bytes = vec![0; whole.len()];
+        // SAFETY: the copy has these bytes, and is complete.
+        unsafe { gpu.download(copied.address(), &mut bytes) }.unwrap();
+        assert!(bytes == whole && copied.address() != view.address);
+    }
+    // SAFETY: as above.
+    assert_eq!(unsafe { batch.wait_on_handle(foreign.handle()) }.unwrap_err().kind(), Kind::Config);
+    let mut part = view.clone();
+    part.shape[0] -= 2;
+    part.address += 16;
+    assert_eq!(batch.download_view(&part).unwrap(), whole[16..]);
+    for beyond in [View { address: view.address - 8, ..view.clone() }, View { shape: vec![1 << 40], ..view.clone() }] {
+        assert_eq!(batch.download_view(&beyond).unwrap_err().kind(), Kind::Config);
+        // SAFETY: as above.
+        assert_eq!(unsafe { batch.copy_on_handle(&beyond, 1) }.unwrap_err().kind(), Kind::Config);
+    }
+    drop((gpu, loader, batch));
+}
+
 fn refused() {
     let error = Cuda::new(std::env::var("NUMBER").map_or(0, |number| number.parse().unwrap())).unwrap_err();
-    println!("refused: {:?}: {error}", error.kind());
+    println!("refused: {:?}: {} {error}", error.kind(), error.code());
 }
 
 /// The parts that tests run in child processes.
@@ -124,6 +159,7 @@ fn part() {
         ("goes_on", goes_on),
         ("contexts", contexts),
         ("streams", streams),
+        ("handles", handles),
         ("refused", refused),
     ]);
 }
@@ -215,8 +251,11 @@ fn faults_of_the_driver_are_errors_and_lose_nothing_else() {
 #[test]
 fn streams_are_checked_and_kept() {
     let Some(driver) = FakeDriver::new() else { return };
-    assert_passed(&child(&driver, "streams", &[("FAKE_CUDA_JITTER", "200")]));
-    assert_eq!((driver.calls().of("left.contexts"), driver.calls().of("left.device")), (0, 0));
+    for part in ["streams", "handles"] {
+        assert_passed(&child(&driver, part, &[("FAKE_CUDA_JITTER", "200")]));
+        let calls = driver.calls();
+        assert_eq!((calls.of("left.contexts"), calls.of("left.device"), calls.of("left.pinned")), (0, 0, 0), "{part}");
+    }
 }
 
 #[test]
@@ -230,10 +269,19 @@ fn threads_keep_their_context() {
 fn machines_without_a_gpu_are_told_so() {
     let Some(driver) = FakeDriver::new() else { return };
     for (environment, wanted) in [
-        (("FAKE_CUDA_FAIL", "cuInit:1:100"), "Unsupported: no NVIDIA GPU can be used here: the driver finds no GPU"),
-        (("FAKE_CUDA_FAIL", "cuInit:1:3"), "Unsupported: no NVIDIA GPU can be used here: the driver does not start"),
-        (("NUMBER", "2"), "Config: there is no GPU 2: there are 2"),
-        (("FAKE_CUDA_FAIL", "cuDevicePrimaryCtxRetain:1:2"), "Environment: use the GPU: memory is used up"),
+        (("FAKE_CUDA_FAIL", "cuInit:1:100"), "the driver finds no GPU; nvidia-smi and CUDA_VISIBLE_DEVICES say"),
+        (("FAKE_CUDA_FAIL", "cuInit:1:34"), "the driver does not start: libcuda.so is the stub of CUDA's toolkit"),
+        (("FAKE_CUDA_FAIL", "cuInit:1:3"), "the driver does not start in a process that was forked"),
+        (("FAKE_CUDA_FAIL", "cuInit:1:999"), "the driver does not start: CUDA_ERROR_999"),
+    ] {
+        let output = child(&driver, "refused", &[environment]);
+        assert_passed(&output);
+        let wanted = format!("Unsupported: gpu-failed no NVIDIA GPU can be used here: {wanted}");
+        assert!(said(&output).contains(&wanted), "{}", said(&output));
+    }
+    for (environment, wanted) in [
+        (("NUMBER", "2"), "Config: bad-request there is no GPU 2: there are 2"),
+        (("FAKE_CUDA_FAIL", "cuDevicePrimaryCtxRetain:1:2"), "Environment: io-failed use the GPU: memory is used up"),
     ] {
         let output = child(&driver, "refused", &[environment]);
         assert_passed(&output);

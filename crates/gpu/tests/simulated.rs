@@ -154,6 +154,31 @@ fn a_step_that_panics_frees_nothing_that_is_in_use() {
     assert_eq!((arrived, panics), (17, 8));
 }
 
+/// A batch that can't be sent loses its slot, and another takes its place: later copies overlap as before.
+#[test]
+#[expect(unsafe_code, reason = "a step for the test")]
+fn slots_of_failed_batches_are_replaced() {
+    struct Fails(std::sync::atomic::AtomicU32);
+    // SAFETY: it launches nothing.
+    unsafe impl DeviceTransform for Fails {
+        fn outputs(&self, _: &Layout) -> Result<Vec<Output>> {
+            Ok(Vec::new())
+        }
+
+        fn run(&self, _: &Fields<'_>, _: u64, _: &mut dyn Commands) -> Result<()> {
+            let before = self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            if before < 5 { Err(packhorse_core::Error::content("planted")) } else { Ok(()) }
+        }
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let upload = Upload::with_transforms(Simulated::new(), vec![Arc::new(Fails(0.into()))]).unwrap();
+    let loader = Loader::new(dataset(dir.path(), 330), &[], &options(8, 1), upload).unwrap();
+    let addresses = loader.filter_map(|batch| Some(batch.ok()?.view("cls").unwrap().address));
+    let addresses: Vec<u64> = addresses.collect();
+    let last: std::collections::BTreeSet<u64> = addresses[addresses.len() - 12..].iter().copied().collect();
+    assert_eq!((addresses.len(), last.len()), (42 - 5, 3));
+}
+
 #[test]
 fn slots_are_as_many_as_copies_and_steps_overlap() {
     let dir = tempfile::tempdir().unwrap();

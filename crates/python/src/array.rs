@@ -1,19 +1,22 @@
-//! Arrays in host memory, for Python: buffers and DLPack, without a copy. An array keeps the memory that it points to.
+//! Arrays for Python: buffers and DLPack, without a copy. An array keeps the memory that it points to, in the host or on a
+//! GPU (`device.rs`).
 
 #![expect(unsafe_code, reason = "buffers and capsules of Python hold addresses")]
 
+use crate::device::{DeviceField, Request};
 use crate::dlpack;
 use crate::element::ArrayElement;
-use pyo3::exceptions::{PyBufferError, PyIndexError};
+use crate::error::Raised;
+use pyo3::exceptions::{PyAttributeError, PyBufferError, PyIndexError};
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyDict};
 use pyo3::{IntoPyObjectExt, ffi};
 use std::ffi::c_int;
 use std::ops::Range;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-/// Memory that an array keeps. Its address does not change.
+/// Host memory that an array keeps. Its address does not change.
 pub(crate) trait ArrayMemory: Send + Sync {
     fn bytes(&self) -> &[u8];
 }
@@ -30,12 +33,29 @@ impl ArrayMemory for arrow_buffer::Buffer {
     }
 }
 
+/// Where the elements of an array are.
+#[derive(Clone)]
+enum Place {
+    Host(Arc<dyn ArrayMemory>),
+    Device(Arc<DeviceField>),
+}
+
+impl Place {
+    fn len(&self) -> usize {
+        match self {
+            Self::Host(memory) => memory.bytes().len(),
+            Self::Device(field) => field.view.bytes(),
+        }
+    }
+}
+
 /// An array of one field: little-endian, C order, read-only.
 ///
-/// `numpy.asarray`, `memoryview` and `torch.from_dlpack` take it without a copy. It keeps its batch's memory.
+/// `torch.from_dlpack` takes it without a copy, and in host memory `numpy.asarray` and `memoryview` too. It keeps its
+/// batch's memory.
 #[pyclass(frozen, module = "packhorse", name = "Array")]
 pub(crate) struct PyArray {
-    memory: Arc<dyn ArrayMemory>,
+    place: Place,
     range: Range<usize>,
     element: ArrayElement,
     shape: Box<[isize]>,
@@ -50,8 +70,18 @@ impl PyArray {
         element: ArrayElement,
         shape: &[usize],
     ) -> Option<Self> {
+        Self::of(Place::Host(memory), range, element, shape)
+    }
+
+    /// A field on a GPU, which holds exactly the elements of `shape`; `None` if it does not.
+    pub(crate) fn on_device(field: Arc<DeviceField>, element: ArrayElement, shape: &[usize]) -> Option<Self> {
+        let range = 0..field.view.bytes();
+        Self::of(Place::Device(field), range, element, shape)
+    }
+
+    fn of(place: Place, range: Range<usize>, element: ArrayElement, shape: &[usize]) -> Option<Self> {
         let bytes = shape.iter().try_fold(element.width, |bytes, size| bytes.checked_mul(*size))?;
-        if memory.bytes().get(range.clone())?.len() != bytes {
+        if range.end > place.len() || range.end.checked_sub(range.start) != Some(bytes) {
             return None;
         }
         let shape: Box<[isize]> = shape.iter().map(|size| *size as isize).collect();
@@ -61,11 +91,27 @@ impl PyArray {
             *to = stride;
             stride *= (*size).max(1);
         }
-        Some(Self { memory, range, element, shape, strides })
+        Some(Self { place, range, element, shape, strides })
     }
 
-    pub(crate) fn bytes(&self) -> &[u8] {
-        self.memory.bytes().get(self.range.clone()).unwrap_or_default()
+    /// Its memory in the host, and its bytes there; a `TypeError` if they are on a GPU.
+    pub(crate) fn host(&self) -> PyResult<(&Arc<dyn ArrayMemory>, &[u8])> {
+        match &self.place {
+            Place::Host(memory) => Ok((memory, memory.bytes().get(self.range.clone()).unwrap_or_default())),
+            Place::Device(field) => Err(field.is_elsewhere()),
+        }
+    }
+
+    /// What `look` finds in the array, or in a copy in host memory.
+    fn on_host<R>(&self, py: Python<'_>, look: impl FnOnce(&Self) -> PyResult<R>) -> PyResult<R> {
+        match &self.place {
+            Place::Host(_) => look(self),
+            Place::Device(_) => look(&self.cpu(py)?),
+        }
+    }
+
+    pub(crate) fn range(&self) -> &Range<usize> {
+        &self.range
     }
 
     pub(crate) fn element(&self) -> ArrayElement {
@@ -76,8 +122,28 @@ impl PyArray {
         &self.shape
     }
 
-    pub(crate) fn memory(&self) -> Arc<dyn ArrayMemory> {
-        Arc::clone(&self.memory)
+    fn number<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let (_, bytes) = self.host()?;
+        let error = || pyo3::exceptions::PyValueError::new_err(format!("{} bytes are not one number", bytes.len()));
+        macro_rules! number {
+            ($type:ty $(, $as:ident)?) => {
+                <$type>::from_le_bytes(bytes.try_into().map_err(|_| error())?)$(.$as())?.into_bound_py_any(py)
+            };
+        }
+        match self.element.name {
+            "bool" => (bytes.first().copied().ok_or_else(error)? != 0).into_bound_py_any(py),
+            "int8" => number!(i8),
+            "int16" => number!(i16),
+            "int32" => number!(i32),
+            "int64" => number!(i64),
+            "uint8" => number!(u8),
+            "uint16" => number!(u16),
+            "uint32" => number!(u32),
+            "uint64" => number!(u64),
+            "float16" => number!(half::f16, to_f64),
+            "float32" => number!(f32),
+            _ => number!(f64),
+        }
     }
 
     fn part(&self, row: usize) -> Option<Self> {
@@ -88,7 +154,7 @@ impl PyArray {
         }
         let start = self.range.start + row * stride;
         let inner: Vec<usize> = inner.iter().map(|size| *size as usize).collect();
-        Self::new(self.memory(), start..start + stride, self.element, &inner)
+        Self::of(self.place.clone(), start..start + stride, self.element, &inner)
     }
 }
 
@@ -112,7 +178,7 @@ impl PyArray {
         self.shape.len()
     }
 
-    /// ArrayMemory of all elements.
+    /// The bytes of all elements.
     #[getter]
     fn nbytes(&self) -> usize {
         self.range.len()
@@ -121,7 +187,32 @@ impl PyArray {
     /// The address of the first element.
     #[getter]
     fn address(&self) -> usize {
-        self.bytes().as_ptr().addr()
+        match &self.place {
+            Place::Host(memory) => memory.bytes().as_ptr().addr() + self.range.start,
+            Place::Device(field) => field.view.address as usize + self.range.start,
+        }
+    }
+
+    /// Where the elements are: `"cpu"`, or a GPU such as `"cuda:0"`.
+    #[getter]
+    fn device(&self) -> String {
+        match &self.place {
+            Place::Host(_) => "cpu".to_owned(),
+            Place::Device(field) => field.memory.name(),
+        }
+    }
+
+    /// The array in host memory: itself, or a copy of one on a GPU, made when its batch has arrived.
+    pub(crate) fn cpu(&self, py: Python<'_>) -> PyResult<Self> {
+        let (place, range) = match &self.place {
+            Place::Host(_) => (self.place.clone(), self.range.clone()),
+            Place::Device(field) => {
+                let bytes = field.download(py, self).map_err(Raised::from)?;
+                let whole = 0..bytes.len();
+                (Place::Host(Arc::new(bytes)), whole)
+            }
+        };
+        Ok(Self { place, range, element: self.element, shape: self.shape.clone(), strides: self.strides.clone() })
     }
 
     fn __len__(&self) -> PyResult<usize> {
@@ -141,27 +232,7 @@ impl PyArray {
 
     /// The number of an array with one element.
     pub(crate) fn item<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let bytes = self.bytes();
-        let error = || pyo3::exceptions::PyValueError::new_err(format!("{} bytes are not one number", bytes.len()));
-        macro_rules! number {
-            ($type:ty $(, $as:ident)?) => {
-                <$type>::from_le_bytes(bytes.try_into().map_err(|_| error())?)$(.$as())?.into_bound_py_any(py)
-            };
-        }
-        match self.element.name {
-            "bool" => (bytes.first().copied().ok_or_else(error)? != 0).into_bound_py_any(py),
-            "int8" => number!(i8),
-            "int16" => number!(i16),
-            "int32" => number!(i32),
-            "int64" => number!(i64),
-            "uint8" => number!(u8),
-            "uint16" => number!(u16),
-            "uint32" => number!(u32),
-            "uint64" => number!(u64),
-            "float16" => number!(half::f16, to_f64),
-            "float32" => number!(f32),
-            _ => number!(f64),
-        }
+        self.on_host(py, |array| array.number(py))
     }
 
     /// Rows `start` to `stop` of values without a shape, as an array of `shape`; as a row of rows without one.
@@ -172,13 +243,16 @@ impl PyArray {
         let shape = shape.unwrap_or_else(|| std::iter::once(stop.saturating_sub(start)).chain(rows).collect());
         let range = self.range.start + start * stride..self.range.start + stop * stride;
         let cut =
-            if range.end <= self.range.end { Self::new(self.memory(), range, self.element, &shape) } else { None };
+            if range.end <= self.range.end { Self::of(self.place.clone(), range, self.element, &shape) } else { None };
         cut.ok_or_else(|| PyIndexError::new_err(format!("rows {start} to {stop} are not there")))
     }
 
     /// The numbers as lists inside of lists.
     fn tolist<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let (py, array) = (slf.py(), slf.get());
+        if let Place::Device(_) = array.place {
+            return Self::tolist(&Bound::new(py, array.cpu(py)?)?);
+        }
         if array.element.name != "float16" {
             return pyo3::types::PyMemoryView::from(slf)?.call_method0("tolist");
         }
@@ -192,11 +266,11 @@ impl PyArray {
     }
 
     /// A copy of the bytes.
-    fn tobytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, self.bytes())
+    fn tobytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        self.on_host(py, |array| Ok(PyBytes::new(py, array.host()?.1)))
     }
 
-    /// As a NumPy array, read-only and without a copy.
+    /// As a NumPy array, read-only and without a copy. Copy an array on a GPU first: `array.cpu().numpy()`.
     fn numpy<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         slf.py().import("numpy")?.call_method1("asarray", (slf,))
     }
@@ -217,6 +291,7 @@ impl PyArray {
         dtype: Option<Bound<'py, PyAny>>,
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
+        slf.get().host()?;
         let numpy = slf.py().import("numpy")?;
         let view = numpy.call_method1("asarray", (pyo3::types::PyMemoryView::from(slf)?,))?;
         let kwargs = pyo3::types::PyDict::new(slf.py());
@@ -242,22 +317,42 @@ impl PyArray {
         dl_device: Option<(i32, i32)>,
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
+        let versioned = max_version.is_some_and(|(major, _)| major >= 1);
+        if let Place::Device(field) = &self.place {
+            return field.dlpack(py, self, &Request { stream, versioned, device: dl_device, copy });
+        }
         if stream.is_some_and(|stream| !stream.is_none()) {
             return Err(PyBufferError::new_err("memory of the host has no streams"));
         }
         if dl_device.is_some_and(|device| device != dlpack::CPU) {
             return Err(PyBufferError::new_err("the array is in memory of the host; copy it to the device there"));
         }
-        dlpack::capsule(py, self, max_version.is_some_and(|(major, _)| major >= 1), copy == Some(true))
+        dlpack::capsule(py, self, versioned, copy == Some(true))
     }
 
     fn __dlpack_device__(&self) -> (i32, i32) {
-        dlpack::CPU
+        match &self.place {
+            Place::Host(_) => dlpack::CPU,
+            Place::Device(field) => field.device(),
+        }
+    }
+
+    /// CUDA's array interface; arrays in host memory have none.
+    #[getter(__cuda_array_interface__)]
+    fn cuda_array_interface<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        match &self.place {
+            Place::Host(_) => Err(PyAttributeError::new_err("the array is in host memory")),
+            Place::Device(field) => field.array_interface(py, self),
+        }
     }
 
     fn __repr__(&self) -> String {
         let shape: Vec<String> = self.shape.iter().map(isize::to_string).collect();
-        format!("Array({}, [{}])", self.element.name, shape.join(", "))
+        let place = match &self.place {
+            Place::Host(_) => String::new(),
+            Place::Device(field) => format!(", {}", field.memory.name()),
+        };
+        format!("Array({}, [{}]{place})", self.element.name, shape.join(", "))
     }
 
     /// # Safety
@@ -268,11 +363,12 @@ impl PyArray {
             return Err(PyBufferError::new_err("the array is read-only; copy it first"));
         }
         let array = slf.get();
+        let (_, bytes) = array.host()?;
         let asks = |flag: c_int| flags & flag == flag;
         // SAFETY: `view` is valid. The addresses are those of memory that `slf`, which the view keeps, owns and never
         // changes; readers do not write through them, since the view is read-only.
         unsafe {
-            (*view).buf = array.bytes().as_ptr().cast_mut().cast();
+            (*view).buf = bytes.as_ptr().cast_mut().cast();
             (*view).len = array.range.len() as isize;
             (*view).readonly = 1;
             (*view).itemsize = array.element.width as isize;

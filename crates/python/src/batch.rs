@@ -1,11 +1,13 @@
 //! Batches for Python: the arrays of a slab, which is reused after the last of them is gone.
 
 use crate::array::{ArrayMemory, PyArray};
+use crate::device::DeviceMemory;
 use crate::element::ArrayElement;
 use crate::error::Result;
 use crate::fork::Owned;
 use packhorse::core::Error;
-use packhorse::read::HostSlab;
+use packhorse::gpu::{Cuda, DeviceBatch};
+use packhorse::read::{BatchMetadata, HostSlab, Layout};
 use pyo3::prelude::*;
 use std::sync::Arc;
 
@@ -20,64 +22,9 @@ impl ArrayMemory for Kept {
     }
 }
 
-/// A batch: see `packhorse/_batch.py`, which owns the words for Python.
-#[pyclass(frozen, module = "packhorse._packhorse")]
-pub(crate) struct Batch(Arc<Kept>);
-
-impl Batch {
-    pub(crate) fn new(ours: Ours) -> Self {
-        Self(Arc::new(Kept(Owned::new(ours))))
-    }
-}
-
-#[pymethods]
-impl Batch {
-    #[getter]
-    fn epoch(&self) -> u64 {
-        self.0.0.epoch()
-    }
-
-    /// The first of its positions in the epoch's order, and the one after its last.
-    #[getter]
-    fn positions(&self) -> (u64, u64) {
-        let positions = self.0.0.positions();
-        (positions.start, positions.end)
-    }
-
-    #[getter]
-    fn rows(&self) -> usize {
-        self.0.0.rows()
-    }
-
-    /// The numbers of its samples in the dataset.
-    #[getter]
-    fn numbers(&self) -> Vec<u64> {
-        self.0.0.numbers().to_vec()
-    }
-
-    #[getter]
-    fn longest(&self) -> u32 {
-        self.0.0.longest()
-    }
-
-    /// The keys of its samples.
-    fn sample_keys(&self) -> Vec<&str> {
-        (0..self.0.0.rows()).map(|row| self.0.0.key(row).unwrap_or_default()).collect()
-    }
-
-    /// The names of its arrays; those of a ragged field follow it, as `NAME.offsets` and `NAME.shape`.
-    fn names(&self) -> Vec<&str> {
-        self.0.0.layout().fields().iter().map(|field| field.name.as_str()).collect()
-    }
-
-    fn is_ragged(&self, name: &str) -> bool {
-        self.0.0.layout().field(name).is_some_and(|field| field.ragged)
-    }
-
-    /// An array, with as many rows as there are samples; `None` if there is no such one.
-    fn array(&self, name: &str) -> Result<Option<PyArray>> {
-        let batch = &self.0.0;
-        let Some((field, place)) = batch.layout().field(name).zip(batch.place(name)) else { return Ok(None) };
+impl Kept {
+    fn array(self: &Arc<Self>, name: &str) -> Result<Option<PyArray>> {
+        let Some((field, place)) = self.0.layout().field(name).zip(self.0.place(name)) else { return Ok(None) };
         let unknown = || Error::unsupported(format!("field {name} has elements of type {}", field.data_type));
         let element = ArrayElement::of(&field.data_type).ok_or_else(unknown)?;
         let mut shape = field.shape.clone();
@@ -85,7 +32,111 @@ impl Batch {
         if let Some(rows) = shape.first_mut() {
             *rows = place.len() / stride;
         }
-        let memory: Arc<dyn ArrayMemory> = Arc::clone(&self.0) as _;
+        let memory: Arc<dyn ArrayMemory> = Arc::clone(self) as _;
         Ok(Some(PyArray::new(memory, place, element, &shape).ok_or_else(unknown)?))
+    }
+}
+
+/// A batch: see `packhorse/_batch.py`, which owns the words for Python.
+#[pyclass(frozen, module = "packhorse._packhorse")]
+pub(crate) struct Batch(Place);
+
+enum Place {
+    Host(Arc<Kept>),
+    Device(Arc<DeviceMemory>),
+}
+
+impl Batch {
+    pub(crate) fn new(ours: Ours) -> Self {
+        Self(Place::Host(Arc::new(Kept(Owned::new(ours)))))
+    }
+
+    /// `layout` is that of the batch in host memory.
+    pub(crate) fn on_device(ours: DeviceBatch<Cuda>, layout: &Arc<Layout>) -> Result<Self, Error> {
+        Ok(Self(Place::Device(DeviceMemory::new(ours, layout)?)))
+    }
+
+    fn metadata(&self) -> &BatchMetadata {
+        match &self.0 {
+            Place::Host(kept) => kept.0.metadata(),
+            Place::Device(memory) => &memory.metadata,
+        }
+    }
+
+    fn layout(&self) -> &Layout {
+        match &self.0 {
+            Place::Host(kept) => kept.0.layout(),
+            Place::Device(memory) => &memory.layout,
+        }
+    }
+}
+
+#[pymethods]
+impl Batch {
+    #[getter]
+    fn epoch(&self) -> u64 {
+        self.metadata().epoch()
+    }
+
+    /// The first of its positions in the epoch's order, and the one after its last.
+    #[getter]
+    fn positions(&self) -> (u64, u64) {
+        let positions = self.metadata().positions();
+        (positions.start, positions.end)
+    }
+
+    #[getter]
+    fn rows(&self) -> usize {
+        self.metadata().rows()
+    }
+
+    /// The numbers of its samples in the dataset.
+    #[getter]
+    fn numbers(&self) -> Vec<u64> {
+        self.metadata().numbers().to_vec()
+    }
+
+    #[getter]
+    fn longest(&self) -> u32 {
+        self.metadata().longest()
+    }
+
+    /// `"cpu"`, or a GPU such as `"cuda:0"`.
+    #[getter]
+    fn device(&self) -> String {
+        match &self.0 {
+            Place::Host(_) => "cpu".to_owned(),
+            Place::Device(memory) => memory.name(),
+        }
+    }
+
+    /// The keys of its samples.
+    fn sample_keys(&self) -> Vec<&str> {
+        (0..self.metadata().rows()).map(|row| self.metadata().key(row).unwrap_or_default()).collect()
+    }
+
+    /// The names of its arrays; those of a ragged field follow it, as `NAME.offsets` and `NAME.shape`.
+    fn names(&self) -> Vec<&str> {
+        self.layout().fields().iter().map(|field| field.name.as_str()).collect()
+    }
+
+    fn is_ragged(&self, name: &str) -> bool {
+        self.layout().field(name).is_some_and(|field| field.ragged)
+    }
+
+    /// An array, with as many rows as there are samples; `None` if there is no such one.
+    fn array(&self, name: &str) -> Result<Option<PyArray>> {
+        match &self.0 {
+            Place::Host(kept) => kept.array(name),
+            Place::Device(memory) => Ok(memory.array(name)?),
+        }
+    }
+
+    /// Keeps its memory from being used again before the work on a stream; does nothing in host memory.
+    fn used_on(&self, handle: usize) -> Result<()> {
+        match &self.0 {
+            Place::Host(_) => Ok(()),
+            Place::Device(memory) => Ok(memory.used_on(handle)?),
+        }
     }
 }

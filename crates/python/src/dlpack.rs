@@ -28,7 +28,7 @@ struct Legacy {
     _versioned: Exported,
 }
 
-/// A capsule of `array`: of its memory, or of a copy. The deleter needs no interpreter: it may run in any thread, and
+/// A capsule of `array`, which is in host memory: of its memory, or of a copy. The deleter needs no interpreter: it may run in any thread, and
 /// after the interpreter is gone.
 pub(crate) fn capsule<'py>(
     py: Python<'py>,
@@ -36,10 +36,11 @@ pub(crate) fn capsule<'py>(
     versioned: bool,
     copy: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
+    let (shared, bytes) = array.host()?;
     let (memory, data): (Arc<dyn ArrayMemory>, *const u8) = match copy {
-        false => (array.memory(), array.bytes().as_ptr()),
+        false => (Arc::clone(shared), bytes.as_ptr()),
         true => {
-            let bytes = Arc::new(array.bytes().to_vec());
+            let bytes = Arc::new(bytes.to_vec());
             let data = bytes.as_ptr();
             (bytes, data)
         }
@@ -47,6 +48,16 @@ pub(crate) fn capsule<'py>(
     let shape = array.sizes().iter().map(|size| *size as i64).collect();
     let dtype = array.element().dlpack();
     let exported = Exported::of_memory(data.cast_mut().cast(), DlDevice::CPU, dtype, shape, Box::new(memory));
+    wrapped(py, exported, versioned, copy)
+}
+
+/// A capsule of a tensor; `copied` says that the consumer alone has its memory.
+pub(crate) fn wrapped<'py>(
+    py: Python<'py>,
+    exported: Exported,
+    versioned: bool,
+    copied: bool,
+) -> PyResult<Bound<'py, PyAny>> {
     if !versioned {
         let DlTensor { data, device, ndim, dtype, shape, strides, byte_offset } = *exported.tensor();
         let tensor = DlTensor { data, device, ndim, dtype, shape, strides, byte_offset };
@@ -54,7 +65,7 @@ pub(crate) fn capsule<'py>(
         return wrap(py, Box::into_raw(Box::new(legacy)).cast(), LEGACY, drop_legacy);
     }
     let tensor = exported.into_raw().as_ptr();
-    if copy {
+    if copied {
         // SAFETY: the tensor was made above, and has no consumer yet.
         unsafe { (*tensor).flags |= COPIED };
     }

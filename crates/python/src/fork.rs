@@ -41,6 +41,11 @@ impl<T> Owned<T> {
     pub(crate) fn new(value: T) -> Self {
         Self { process: std::process::id(), value: ManuallyDrop::new(value) }
     }
+
+    /// Whether this is the process that made it, and not a forked child.
+    pub(crate) fn is_here(&self) -> bool {
+        self.process == std::process::id()
+    }
 }
 
 impl<T> Deref for Owned<T> {
@@ -59,7 +64,7 @@ impl<T> DerefMut for Owned<T> {
 
 impl<T> Drop for Owned<T> {
     fn drop(&mut self) {
-        if self.process == std::process::id() {
+        if self.is_here() {
             // SAFETY: it is dropped once, here, and not used after this.
             unsafe { ManuallyDrop::drop(&mut self.value) }
         }

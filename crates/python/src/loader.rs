@@ -5,11 +5,13 @@ use crate::dataset::PyDataset;
 use crate::error::Result;
 use crate::fields::fields;
 use crate::fork::{self, Owned};
+use crate::gpu::PyGpu;
+use crate::running::{LayoutField, Running};
 use crate::watch::abandonable;
 use packhorse::core::{Error, Event, Observer};
 use packhorse::read::cache::DirOptions;
 use packhorse::read::order::{OrderState, Rank};
-use packhorse::read::{CacheOptions, Host, Loader, LoaderOptions, Next, OnError, Remainder, Verify};
+use packhorse::read::{CacheOptions, LoaderOptions, Next, OnError, Remainder, Verify};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,13 +26,10 @@ const ENDING: Duration = Duration::from_secs(1);
 /// Most messages that are kept until Python takes them.
 const MESSAGES: usize = 1000;
 
-/// Name, type, shape, and whether its rows differ in length.
-type LayoutField = (String, String, Vec<usize>, bool);
-
 /// A running loader, from a state on without an end.
 #[pyclass(frozen, module = "packhorse._packhorse", name = "Pipeline")]
 pub(crate) struct PyPipeline {
-    running: Mutex<Option<Owned<Loader<Host>>>>,
+    running: Mutex<Option<Owned<Running>>>,
     /// Batches taken, those that Python waited for, and the time of that.
     waits: Mutex<(u64, u64, Duration)>,
     messages: Arc<Messages>,
@@ -58,20 +57,22 @@ impl Observer for Messages {
 
 #[pymethods]
 impl PyPipeline {
-    /// Starts the threads. `settings` has every key that is read here.
+    /// Starts the threads. `settings` has every key that is read here; batches go to `gpu`, or stay in host memory.
     #[new]
+    #[pyo3(signature = (dataset, described, settings, gpu=None))]
     fn new(
         py: Python<'_>,
         dataset: &PyDataset,
         described: Vec<(String, String, String, bool, Bound<'_, PyAny>)>,
         settings: &Bound<'_, PyDict>,
+        gpu: Option<&PyGpu>,
     ) -> Result<Self> {
         let messages = Arc::new(Messages::default());
         let chosen = fields(described)?;
         let mut options = options(settings)?;
         options.observer = Arc::clone(&messages) as _;
-        let loader = dataset.ours.clone();
-        let running = abandonable(py, move || Loader::new(loader, &chosen, &options, Host::default()))?;
+        let (dataset, gpu) = (dataset.ours.clone(), gpu.map(PyGpu::cuda));
+        let running = abandonable(py, move || Running::start(dataset, chosen, &options, gpu.as_ref()))?;
         Ok(Self { running: Mutex::new(Some(Owned::new(running))), waits: Mutex::default(), messages })
     }
 
@@ -87,7 +88,7 @@ impl PyPipeline {
             match next {
                 Next::Batch(batch) => {
                     self.count(waited || begin.elapsed() > Duration::from_millis(1), begin.elapsed());
-                    return Ok(Some(Batch::new(batch?)));
+                    return Ok(Some(batch?));
                 }
                 Next::End => return Ok(None),
                 Next::NotYet => {
@@ -105,21 +106,24 @@ impl PyPipeline {
 
     /// The steps of a whole epoch, and those left of the current one.
     fn steps(&self) -> Result<(u64, u64)> {
-        Ok(self.with(|loader| (loader.steps_per_epoch(), loader.remaining_in_epoch(&loader.state())))?)
+        Ok(self.with(|loader| loader.steps())?)
     }
 
     /// The batch of any step and rank.
     fn at(&self, py: Python<'_>, step: u64, rank: u32, world_size: u32) -> Result<Batch> {
         let at = || self.with(|loader| loader.at(step, Rank { rank, world_size }));
-        Ok(Batch::new(py.detach(at)??))
+        Ok(py.detach(at)??)
     }
 
     /// Name, type and shape of each array of a batch; the first dimension of ragged values is 0.
     fn layout(&self) -> Result<Vec<LayoutField>> {
-        Ok(self.with(|loader| {
-            let fields = loader.layout().fields().iter();
-            fields.map(|f| (f.name.clone(), f.data_type.to_string(), f.shape.clone(), f.ragged)).collect()
-        })?)
+        Ok(self.with(|loader| loader.layout())??)
+    }
+
+    /// Of a loader for a GPU: the fields that are finished there, and the bytes of a batch, as it is sent and of those
+    /// fields.
+    fn on_gpu(&self) -> Result<Option<(Vec<String>, usize, usize)>> {
+        Ok(self.with(|loader| loader.on_gpu())??)
     }
 
     /// Batches taken, how many of them were late, and the seconds that Python waited.
@@ -167,9 +171,9 @@ pub(crate) fn end<T: Send + 'static>(loader: T) {
 }
 
 impl PyPipeline {
-    fn with<R>(&self, look: impl FnOnce(&Loader<Host>) -> R) -> Result<R, Error> {
-        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        running.as_deref().map(look).ok_or_else(|| Error::config("the loader was closed"))
+    fn with<R>(&self, look: impl FnOnce(&mut Running) -> R) -> Result<R, Error> {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.as_deref_mut().map(look).ok_or_else(|| Error::config("the loader was closed"))
     }
 
     fn count(&self, late: bool, waited: Duration) {

@@ -1,18 +1,24 @@
-//! PyTokens of Megatron's files, for Python.
+//! Tokens of Megatron's files, for Python.
 
 use crate::array::PyArray;
 use crate::batch::Batch;
 use crate::element::{ArrayElement, INT32, INT64};
 use crate::error::Result;
 use crate::fork::{self, Owned};
+use crate::gpu::PyGpu;
 use crate::loader::{SIGNALS, end, setting};
+use crate::running::AHEAD;
 use arrow_schema::DataType;
 use packhorse::core::Error;
+use packhorse::gpu::{Cuda, Upload};
 use packhorse::read::order::{Rank, Segment};
-use packhorse::read::{Companions, Host, LossMask, Next, Remainder, TokenLoader, TokenState, TokenType};
+use packhorse::read::{
+    Ahead, Companions, Host, Layout, LossMask, Next, Remainder, TokenLoader, TokenLoaderBuilder, TokenState, TokenType,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// One pair of `.bin` and `.idx`: see `packhorse/_tokens.py`, which owns the words for Python.
 #[pyclass(frozen, module = "packhorse._packhorse", name = "Tokens")]
@@ -59,8 +65,9 @@ impl PyTokens {
         Ok(array.ok_or_else(|| Error::bug("a document of another length"))?)
     }
 
-    /// Starts a loader. `settings` has every key that is read here.
-    fn loader(&self, py: Python<'_>, settings: &Bound<'_, PyDict>) -> Result<TokenPipeline> {
+    /// Starts a loader. `settings` has every key that is read here; batches go to `gpu`, or stay in host memory.
+    #[pyo3(signature = (settings, gpu=None))]
+    fn loader(&self, py: Python<'_>, settings: &Bound<'_, PyDict>, gpu: Option<&PyGpu>) -> Result<TokenPipeline> {
         let get = |name: &str| setting(settings, name);
         let mut builder = Arc::clone(&*self.0).loader(get("batch")?.extract()?, get("length")?.extract()?);
         let (rank, world_size) = get("place")?.extract()?;
@@ -88,14 +95,56 @@ impl PyTokens {
         if let Some(state) = get("state")?.extract::<Option<String>>()? {
             builder = builder.resume(&TokenState::from_json(&state)?);
         }
-        let loader = py.detach(|| fork::run(|| builder.build()))?;
-        Ok(TokenPipeline(Mutex::new(Some(Owned::new(loader)))))
+        let gpu = gpu.map(PyGpu::cuda);
+        let running = py.detach(|| fork::run(|| Running::start(builder, gpu)))?;
+        Ok(TokenPipeline(Mutex::new(Some(Owned::new(running)))))
+    }
+}
+
+/// A running loader, its batches in host memory or on a GPU.
+enum Running {
+    Host(TokenLoader<Host>),
+    /// With the layout and the number of batches left.
+    Device(Ahead<TokenLoader<Upload<Cuda>>>, Arc<Layout>, u64),
+}
+
+impl Running {
+    fn start(builder: TokenLoaderBuilder, gpu: Option<Cuda>) -> Result<Self, Error> {
+        let Some(gpu) = gpu else { return Ok(Self::Host(builder.build()?)) };
+        let loader = builder.on(Upload::new(gpu)?).build()?;
+        let (layout, left) = (Arc::clone(loader.layout()), loader.remaining());
+        Ok(Self::Device(Ahead::new(loader, AHEAD)?, layout, left))
+    }
+
+    fn next_within(&mut self, wait: Duration) -> Next<Batch> {
+        match self {
+            Self::Host(loader) => loader.next_within(wait).map(|batch| Ok(Batch::new(batch))),
+            Self::Device(ahead, layout, left) => {
+                let next = ahead.next_within(wait);
+                *left -= u64::from(matches!(next, Next::Batch(_)));
+                next.map(|batch| Batch::on_device(batch, layout))
+            }
+        }
+    }
+
+    fn state(&self) -> TokenState {
+        match self {
+            Self::Host(loader) => loader.state(),
+            Self::Device(ahead, ..) => ahead.state(),
+        }
+    }
+
+    fn remaining(&self) -> u64 {
+        match self {
+            Self::Host(loader) => loader.remaining(),
+            Self::Device(.., left) => *left,
+        }
     }
 }
 
 /// A running loader of tokens.
 #[pyclass(frozen, module = "packhorse._packhorse")]
-pub(crate) struct TokenPipeline(Mutex<Option<Owned<TokenLoader<Host>>>>);
+pub(crate) struct TokenPipeline(Mutex<Option<Owned<Running>>>);
 
 impl Drop for TokenPipeline {
     fn drop(&mut self) {
@@ -104,7 +153,7 @@ impl Drop for TokenPipeline {
 }
 
 impl TokenPipeline {
-    fn with<R>(&self, work: impl FnOnce(&mut TokenLoader<Host>) -> R) -> Result<R, Error> {
+    fn with<R>(&self, work: impl FnOnce(&mut Running) -> R) -> Result<R, Error> {
         let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         running.as_deref_mut().map(work).ok_or_else(|| Error::bug("a loader that has ended"))
     }
@@ -116,7 +165,7 @@ impl TokenPipeline {
     fn next(&self, py: Python<'_>) -> Result<Option<Batch>> {
         loop {
             match py.detach(|| self.with(|loader| loader.next_within(SIGNALS)))? {
-                Next::Batch(batch) => return Ok(Some(Batch::new(batch?))),
+                Next::Batch(batch) => return Ok(Some(batch?)),
                 Next::End => return Ok(None),
                 Next::NotYet => py.check_signals()?,
             }

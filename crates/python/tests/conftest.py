@@ -2,9 +2,11 @@
 
 import io
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import numpy as np
 import packhorse
@@ -146,3 +148,89 @@ def ragged(tmp_path_factory):
         for number in range(20)
     )
     return write(tmp_path_factory.mktemp("ragged") / "shards", samples, to="arrow", ragged=True, samples_per_shard=6)
+
+
+@pytest.fixture(scope="session")
+def views(tmp_path_factory):
+    """Pictures of different sizes with a label each; some lack the picture `png`."""
+    samples = (
+        {"__key__": f"v{n:03}", "jpg": encoded(picture(n, 30 + n, 50 - n)), "cls": n, "txt": "t" * (n % 5)}
+        | ({"png": encoded(picture(n), "PNG")} if n % 3 else {})
+        for n in range(24)
+    )
+    out = tmp_path_factory.mktemp("views") / "shards"
+    return write(out, samples, samples_per_shard=6, columns={"png": "bytes"})
+
+
+# --- a GPU by the fake driver of crates/testkit/src/cuda ---------------------------------------------------------------
+
+ROOT = Path(__file__).resolve().parents[3]
+
+# What every program on the GPU begins with.
+START = """
+import gc, json, os, pickle, signal, sys, threading
+import numpy as np
+import packhorse
+from packhorse import Image
+
+def same(found, wanted):
+    assert type(found) is type(wanted), (found, wanted)
+    if isinstance(found, packhorse.RaggedArray):
+        same(found.values, wanted.values)
+        same(found.offsets, wanted.offsets)
+        assert (found.shapes is None) == (wanted.shapes is None)
+        if found.shapes is not None:
+            same(found.shapes, wanted.shapes)
+        return
+    assert (found.dtype, found.shape, found.nbytes) == (wanted.dtype, wanted.shape, wanted.nbytes)
+    assert found.device == "cuda:0" and wanted.device == "cpu"
+    assert found.tobytes() == wanted.tobytes()
+
+def equal(found, wanted):
+    assert list(found) == list(wanted)
+    assert (found.rows, found.epoch, found.positions) == (wanted.rows, wanted.epoch, wanted.positions)
+    assert found.keys == wanted.keys and found.numbers == wanted.numbers
+    for name in wanted:
+        same(found[name], wanted[name])
+"""
+
+
+def compiled(command, out, source):
+    """Compiles a shared library."""
+    done = subprocess.run([*command, "-shared", "-fPIC", "-o", out, source, "-ldl"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="session")
+def fake(tmp_path_factory):
+    """The environment of a machine with two GPUs, by the fake driver and kernels compiled for the host."""
+    if shutil.which("cc") is None or shutil.which("c++") is None:
+        pytest.skip("needs a C and a C++ compiler")
+    folder, gpu = tmp_path_factory.mktemp("cuda"), ROOT / "crates" / "gpu"
+    compiled(["cc", "-std=gnu11", "-O1", "-pthread"], folder / "libcuda.so", ROOT / "crates/testkit/src/cuda/libcuda.c")
+    kernels = ["c++", "-x", "c++", "-std=c++14", "-O1", "-w", "-ffp-contract=off", "-fno-strict-aliasing", "-DPACKHORSE_HOST"]
+    includes = [f"-I{gpu}/tests/common", f"-I{gpu}/kernels"]
+    compiled([*kernels, *includes], folder / "image.so", gpu / "kernels" / "image.cu")
+    return {
+        "LD_LIBRARY_PATH": str(folder),
+        "FAKE_CUDA_KERNELS": str(folder / "image.so"),
+        "FAKE_CUDA_JITTER": "200",
+        "PYTHONPATH": str(Path(__file__).parent),
+        "LOCAL_RANK": "0",
+    }
+
+
+@pytest.fixture
+def on_gpu(fake, tmp_path):
+    """Runs a program on the fake GPU, which must end well and leave no memory; returns its output."""
+
+    def run(code, *args, **env):
+        report = tmp_path / "report"
+        said = run_well(START + textwrap.dedent(code), *args, env={**fake, "FAKE_CUDA_REPORT": str(report), **env})
+        # The driver is looked for, and then loaded: it reports both times.
+        left = {line for line in report.read_text().splitlines() if line.startswith("left.")}
+        report.unlink()
+        assert left == {"left.pinned 0", "left.device 0", "left.contexts 0"}, left
+        return said
+
+    return run

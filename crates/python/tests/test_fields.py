@@ -461,6 +461,15 @@ def test_nested_tensors(ragged):
     assert nested.layout == torch.jagged
     assert [row.tolist() for row in nested.unbind()] == rows.tolist()
     assert nested.values().data_ptr() == rows.values.address
+    assert [row.tolist() for row in rows.torch().unbind()] == rows.tolist()
+
+
+def test_ragged_rows_in_numpy(ragged):
+    """Rows of any lengths and shapes as NumPy arrays, without a copy."""
+    for rows in ragged.batch(range(20), ["row", "grid"]).values():
+        found = rows.numpy()
+        assert [row.tolist() for row in found] == rows.tolist()
+        assert [row.__array_interface__["data"][0] for row in found] == [row.address for row in rows]
 
 
 def test_batches_as_mappings(pictures):

@@ -357,14 +357,13 @@ def test_settings_of_loaders_are_checked(numbers):
         {"place": "rank"},
         {"cache": "8GIB"},
         {"batch": 0},
+        {"device": "gpu"},
     ):
         with pytest.raises(ValueError):
             numbers.loader(**{"batch": 10, **wrong})
     for wrong in ({"shuffle": "random"}, {"place": (3, 2)}):
         with pytest.raises(packhorse.ConfigError):
             iter(numbers.loader(10, **wrong))
-    with pytest.raises(packhorse.UnsupportedError):
-        numbers.loader(10, device="cuda:0")
     with pytest.raises(TypeError):
         numbers.loader(10, colour=1)
 

@@ -2,7 +2,7 @@
 
 use crate::epoch_order::EpochOrder;
 use crate::sample_work::{Feed, SampleWork, WorkerState};
-use crate::{Batch, Dataset, FieldOptions, HostSlab, Layout, LoaderOptions, Remainder};
+use crate::{Batch, Dataset, FieldOptions, Host, HostSlab, Layout, LoaderOptions, Remainder};
 use packhorse_core::{Error, Result};
 use packhorse_order::{Rank, Shuffle};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -64,7 +64,8 @@ impl BatchDecoder {
         let mut fetched = self.work.spare();
         let batch = self.work.isolation.run(|| {
             reader.read_numbers(numbers.iter().copied(), &mut kept.wants, &mut fetched)?;
-            self.work.batch(&collate, fetched, (epoch, 0..numbers.len() as u64), &mut kept)
+            let memory = (&self.work.free, &mut Host::default());
+            self.work.batch(&collate, fetched, (epoch, 0..numbers.len() as u64), &mut kept, memory)
         });
         self.kept().push(kept);
         batch

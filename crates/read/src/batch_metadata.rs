@@ -78,7 +78,7 @@ impl BatchMetadata {
 
     /// The length of the longest segment in `cu_seqlens`, in tokens, for variable-length attention kernels; 0 without
     /// that field.
-    pub(crate) fn longest(&self) -> u32 {
+    pub fn longest(&self) -> u32 {
         self.longest
     }
 

@@ -7,7 +7,7 @@ use crate::pipeline::{Pipeline, PipelineConfig};
 use crate::sample_work::{Feed, SampleWork};
 use crate::stream::Stream;
 use crate::work::Work;
-use crate::{Batch, Batches, Dataset, Device, HostSlab, Layout, LoaderOptions, Next, cores};
+use crate::{Batch, Batches, Dataset, Device, Host, HostSlab, Layout, LoaderOptions, Next, RandomAccess, cores};
 use packhorse_core::{Code, Error, Event, Input, Options, Registry, Result};
 use packhorse_order::{OrderState, Rank};
 use std::sync::Arc;
@@ -113,7 +113,17 @@ impl<D: Device> Loader<D> {
     /// Errors: a rank that is not below its world size, fewer samples than a step (kind `Config`); a stream, which
     /// can't be read again (`Unsupported`); the errors of the batch itself.
     pub fn at(&self, step: u64, rank: Rank) -> Result<Batch<HostSlab>> {
-        self.pipeline.work().at(step, rank)
+        let work = self.pipeline.work();
+        work.at(step, rank, &work.free, &mut Host::default())
+    }
+
+    /// The same batches on any device, also after this loader has moved to an [`Ahead`](crate::Ahead) or is gone. They
+    /// share the caches and the shards that are open.
+    ///
+    /// Errors: fields that the device needs and this loader's batches lack (kind `Config`); those of
+    /// [`Device::prepare`].
+    pub fn random_access<E: Device>(&self, device: E) -> Result<RandomAccess<E>> {
+        RandomAccess::new(Arc::clone(self.pipeline.work()), device)
     }
 
     /// The number of steps of a whole epoch with the world size of this loader; `u64::MAX` for a stream.

@@ -14,6 +14,15 @@ pub enum Next<B> {
 }
 
 impl<B> Next<B> {
+    /// The same with what `make` makes of the batch.
+    pub fn map<C>(self, make: impl FnOnce(B) -> Result<C>) -> Next<C> {
+        match self {
+            Next::Batch(batch) => Next::Batch(batch.and_then(make)),
+            Next::NotYet => Next::NotYet,
+            Next::End => Next::End,
+        }
+    }
+
     /// The item of an iterator; `None` also if time is up.
     pub(crate) fn item(self) -> Option<Result<B>> {
         match self {

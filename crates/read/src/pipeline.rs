@@ -108,7 +108,7 @@ impl<D: Device, W: Work> Pipeline<D, W> {
         Ok(())
     }
 
-    pub(crate) fn work(&self) -> &W {
+    pub(crate) fn work(&self) -> &Arc<W> {
         &self.work
     }
 

@@ -11,7 +11,7 @@ use crate::shard_caches::ShardCaches;
 use crate::steps::Steps;
 use crate::stream::Stream;
 use crate::work::Work;
-use crate::{Batch, Dataset, HostSlab, Layout, LoaderOptions, Reader, Remainder, SampleBlock, Wants, cores};
+use crate::{Batch, Dataset, Device, HostSlab, Layout, LoaderOptions, Reader, Remainder, SampleBlock, Wants, cores};
 use packhorse_core::{Error, Registry, Result};
 use packhorse_order::{OrderState, Rank, Sampler, Shuffle};
 use std::ops::Range;
@@ -28,8 +28,8 @@ pub struct SampleWork {
     skip: Arc<[u64]>,
     /// The approximate bytes of ragged values per sample.
     ragged: usize,
-    /// Memory for batches that threads do not make.
-    free: Arc<FreeSlabs>,
+    /// Host memory for batches that threads do not make.
+    pub(crate) free: Arc<FreeSlabs<HostSlab>>,
     pub(crate) isolation: Isolation,
     /// Used blocks, for reuse.
     bin: Mutex<Vec<SampleBlock>>,
@@ -148,8 +148,14 @@ impl SampleWork {
         }
     }
 
-    /// The batch of `rank` at step `step`, counted from the beginning of epoch 0.
-    pub(crate) fn at(&self, step: u64, rank: Rank) -> Result<Batch<HostSlab>> {
+    /// The batch of `rank` at step `step`, counted from the beginning of epoch 0, in a slab of `free` or of `device`.
+    pub(crate) fn at<D: Device>(
+        &self,
+        step: u64,
+        rank: Rank,
+        free: &Arc<FreeSlabs<D::Host>>,
+        device: &mut D,
+    ) -> Result<Batch<D::Host>> {
         let Feed::Dataset { reader, order, .. } = &self.feed else {
             return Err(Error::unsupported(
                 "a stream is read once and in order: none of its batches can be read again",
@@ -160,21 +166,22 @@ impl SampleWork {
         let mut kept = WorkerState::default();
         self.isolation.run(|| {
             let fetched = self.read(reader, order, &steps, step, &mut kept)?;
-            self.batch(&self.collate, fetched, steps.at(step), &mut kept)
+            self.batch(&self.collate, fetched, steps.at(step), &mut kept, (free, device))
         })
     }
 
     /// A batch of these samples in memory of its own.
-    pub(crate) fn batch(
+    pub(crate) fn batch<D: Device>(
         &self,
         collate: &Collate,
         fetched: SampleBlock,
         (epoch, positions): (u64, Range<u64>),
         kept: &mut WorkerState,
-    ) -> Result<Batch<HostSlab>> {
+        (free, device): (&Arc<FreeSlabs<D::Host>>, &mut D),
+    ) -> Result<Batch<D::Host>> {
         let mut bytes = collate.layout.bytes().saturating_add(self.ragged.saturating_mul(collate.batch).min(FIRST));
         loop {
-            let mut slab = self.free.slab(bytes)?;
+            let mut slab = free.slab(bytes, |bytes| device.host(bytes))?;
             let room = collate.fill(&fetched, epoch, slab.host.as_mut(), &mut slab.filled, &mut kept.collate)?;
             if let Some(needed) = room {
                 bytes = needed;
@@ -182,7 +189,7 @@ impl SampleWork {
             }
             (slab.filled.epoch, slab.filled.positions) = (epoch, positions);
             self.done(fetched);
-            return Ok(Batch::new(slab, Arc::clone(&collate.layout), Arc::clone(&self.free) as _));
+            return Ok(Batch::new(slab, Arc::clone(&collate.layout), Arc::clone(free) as _));
         }
     }
 

@@ -88,6 +88,28 @@ fn a_step_does_not_depend_on_where_the_loader_began() {
     assert_eq!((far.rows(), far.epoch()), (7, u64::MAX / 18));
 }
 
+/// Batches on a device of their own, after the loader has moved to another thread and when it is gone.
+#[test]
+fn steps_outlive_their_loader() {
+    let dir = folder();
+    let dataset = dataset(dir.path());
+    let of = || Loader::new(dataset.clone(), &[], &options(7), Host::default()).unwrap();
+    let wanted = all(&dataset, &[], &options(7));
+    let loader = of();
+    let mut access = loader.random_access(Host::default()).unwrap();
+    assert_eq!((access.layout(), access.steps_per_epoch()), (loader.layout(), loader.steps_per_epoch()));
+    let mut ahead = Ahead::new(loader, 2).unwrap();
+    assert!(seen(&ahead.next().unwrap().unwrap()) == wanted[0]);
+    assert_eq!(access.remaining_in_epoch(&ahead.state()), wanted.len() as u64 - 1);
+    for step in [5, 0, 17] {
+        assert!(seen(&access.at(step as u64, Rank::default()).unwrap()) == wanted[step]);
+    }
+    drop(ahead);
+    let kept = access.at(3, Rank::default()).unwrap();
+    assert!(seen(&access.at(4, Rank::default()).unwrap()) == wanted[4] && seen(&kept) == wanted[3]);
+    assert_eq!(access.at(0, Rank { rank: 2, world_size: 2 }).unwrap_err().kind(), Kind::Config);
+}
+
 #[test]
 fn mixes_too_but_not_streams() {
     let dir = folder();

@@ -2,14 +2,15 @@
 
 use super::fault::{self, CudaResultExt as _};
 use super::unsupported;
+use cudarc::driver::result::{self, DriverError};
+use cudarc::driver::sys::CUevent;
 use cudarc::driver::sys::{self, CUresult};
-use cudarc::driver::{result, sys::CUevent};
 use packhorse_core::{Error, Result};
 use std::ffi::c_void;
 use std::sync::{Arc, OnceLock};
 
 /// The driver functions that are used. They are looked up first, because cudarc panics if one is missing.
-const CALLED: [&str; 32] = [
+const CALLED: [&str; 33] = [
     "cuInit",
     "cuDeviceGet",
     "cuDeviceGetCount",
@@ -36,6 +37,7 @@ const CALLED: [&str; 32] = [
     "cuMemFree_v2",
     "cuMemcpyHtoDAsync_v2",
     "cuMemcpyDtoH_v2",
+    "cuMemcpyDtoDAsync_v2",
     "cuModuleLoadData",
     "cuModuleGetFunction",
     "cuModuleUnload",
@@ -48,15 +50,37 @@ const CALLED: [&str; 32] = [
 pub(super) fn initialize() -> Result<()> {
     // SAFETY: loading the driver runs its initializers, as intended.
     if !unsafe { sys::is_culib_present() } {
-        return Err(unsupported("there is no driver (libcuda.so)"));
+        let hint = "install NVIDIA's driver, or leave batches in host memory";
+        return Err(unsupported("there is no driver (libcuda.so)", hint));
     }
     if let Some(name) = CALLED.into_iter().find(|name| !has(name)) {
-        return Err(unsupported(format!("the driver has no {name}: it is too old, 525 or later is needed")));
+        let why = format!("the driver has no {name}: it is too old, 525 or later is needed");
+        return Err(unsupported(why, "update NVIDIA's driver"));
     }
-    result::init().map_err(|error| match error.0 {
-        CUresult::CUDA_ERROR_NO_DEVICE => unsupported("the driver finds no GPU"),
-        _ => unsupported(format!("the driver does not start: {}", fault::name(error))),
-    })
+    result::init().map_err(refused)
+}
+
+/// The error of a driver that does not start.
+fn refused(error: DriverError) -> Error {
+    match error.0 {
+        CUresult::CUDA_ERROR_NO_DEVICE => {
+            let hint = "nvidia-smi and CUDA_VISIBLE_DEVICES say which GPUs this process may use";
+            unsupported("the driver finds no GPU", hint)
+        }
+        CUresult::CUDA_ERROR_STUB_LIBRARY => {
+            let why = "the driver does not start: libcuda.so is the stub of CUDA's toolkit, to link programs with";
+            unsupported(why, "take its folder (lib64/stubs) out of LD_LIBRARY_PATH, so that the driver itself is found")
+        }
+        // The answer to a child of a process that uses the driver.
+        CUresult::CUDA_ERROR_NOT_INITIALIZED => {
+            let why = "the driver does not start in a process that was forked from one that uses it";
+            unsupported(why, "start processes by spawn or forkserver, or use the GPU in one process alone")
+        }
+        _ => {
+            let why = format!("the driver does not start: {}", fault::name(error));
+            unsupported(why, "nvidia-smi says whether the driver works")
+        }
+    }
 }
 
 /// Whether the loaded driver has this function.

@@ -5,11 +5,13 @@
 
 #![expect(unsafe_code, reason = "the driver is called here, and nowhere else")]
 
+mod consumer;
 mod context;
 mod fault;
 mod memory;
 mod modules;
 
+pub use consumer::Copied;
 pub use context::Stream;
 pub use memory::{DeviceMemory, Pinned};
 
@@ -19,7 +21,7 @@ use context::{Bound, Event, PrimaryContext};
 use cudarc::driver::{result, sys};
 use fault::CudaResultExt as _;
 use modules::Modules;
-use packhorse_core::{Error, Kind, Result};
+use packhorse_core::{Code, Error, Kind, Result};
 use packhorse_order::local_rank_from_environment;
 use std::sync::Arc;
 use std::time::Duration;
@@ -103,6 +105,17 @@ impl Cuda {
         }
         // SAFETY: this function's contract.
         unsafe { Stream::foreign(&self.inner.context, handle) }
+    }
+
+    /// Queues a copy of `bytes` bytes of the GPU's memory.
+    ///
+    /// # Safety
+    ///
+    /// Until the copy is complete, both ends must stay valid, `from` must not change, and `to` must have no other use.
+    unsafe fn copy(&self, from: u64, to: u64, bytes: usize, stream: &Stream) -> Result<()> {
+        let (raw, _bound) = self.use_stream(stream)?;
+        // SAFETY: this function's contract.
+        unsafe { result::memcpy_dtod_async(to, from, bytes, raw) }.context("copy in the GPU's memory")
     }
 
     /// Blocks until all work queued on `stream` has finished.
@@ -248,7 +261,7 @@ unsafe impl Gpu for Cuda {
 impl Drop for Inner {
     fn drop(&mut self) {
         if let Ok(_bound) = self.context.bind() {
-            self.modules.unload();
+            self.modules.unload(|| result::ctx::synchronize().is_ok());
         }
     }
 }
@@ -259,7 +272,8 @@ impl std::fmt::Debug for Cuda {
     }
 }
 
-/// The error of a machine without a usable GPU.
-fn unsupported(why: impl std::fmt::Display) -> Error {
-    Error::new(Kind::Unsupported, format!("no NVIDIA GPU can be used here: {why}"))
+/// The error of a process without a usable GPU.
+fn unsupported(why: impl std::fmt::Display, hint: &str) -> Error {
+    let error = Error::new(Kind::Unsupported, format!("no NVIDIA GPU can be used here: {why}"));
+    error.with_code(Code::GpuFailed).hint(hint)
 }

@@ -53,9 +53,13 @@ impl Modules {
         Ok(function)
     }
 
-    /// Unloads all modules. The context must be current.
-    pub(super) fn unload(&self) {
+    /// Unloads all modules when `idle` says that none of their kernels runs; else they go with the context. The context
+    /// must be current.
+    pub(super) fn unload(&self, idle: impl FnOnce() -> bool) {
         let state = std::mem::take(&mut *self.state.lock().unwrap_or_else(PoisonError::into_inner));
+        if state.modules.is_empty() || !idle() {
+            return;
+        }
         for (_, module) in state.modules {
             // SAFETY: loaded by `function`, and all its functions are forgotten.
             let _ = unsafe { result::module::unload(module.0) };

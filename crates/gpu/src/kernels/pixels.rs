@@ -17,8 +17,8 @@ pub enum Axes {
 
 /// Maps a byte `v` of channel `c` to `(v / 255 - mean[c]) / std[c]`.
 ///
-/// It is computed as `scale · v + bias`, rounded once to 32 bits (a fused multiplication and addition), and once more to the
-/// element: scale and bias are `1 / (255 · std)` and `-mean / std`, rounded to 32 bits.
+/// The three operations are each rounded to 32 bits, as in the loader's [`Normalize`](packhorse_read::Normalize), whose
+/// values these are; the result once more to the element.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Normalize {
     /// The mean of each channel, for values from 0 to 1.
@@ -33,15 +33,10 @@ impl Normalize {
     /// The ImageNet statistics of red, green and blue; the fourth channel stays from 0 to 1.
     pub const IMAGENET: Self = Self { mean: [0.485, 0.456, 0.406, 0.0], std: [0.229, 0.224, 0.225, 1.0] };
 
-    /// The factor and the summand for a byte of each channel.
-    pub fn scale_bias(&self) -> ([f32; 4], [f32; 4]) {
-        let (mut scale, mut bias) = ([0.0; 4], [0.0; 4]);
-        for (((mean, std), scale), bias) in self.mean.iter().zip(&self.std).zip(&mut scale).zip(&mut bias) {
-            let (mean, std) = (f64::from(*mean), f64::from(*std));
-            *scale = (1.0 / (255.0 * std)) as f32;
-            *bias = (-mean / std) as f32;
-        }
-        (scale, bias)
+    /// What a byte of a channel becomes, before it is rounded to the element.
+    pub fn value(&self, byte: f32, channel: usize) -> f32 {
+        let of = |values: &[f32; 4]| values.get(channel).copied().unwrap_or(f32::NAN);
+        (byte / 255.0 - of(&self.mean)) / of(&self.std)
     }
 }
 
@@ -110,8 +105,8 @@ impl Pixels {
                 "bytes can't be normalised: ask for f16, bf16 or f32, or leave out mean and std",
             ));
         }
-        let (scale, bias) = self.normalize.scale_bias();
-        if !mean.iter().chain(&std).chain(&scale).chain(&bias).all(|number| number.is_finite()) {
+        let ends = (0..4).flat_map(|channel| [0.0, 255.0].map(|byte| self.normalize.value(byte, channel)));
+        if !mean.into_iter().chain(std).chain(ends).all(f32::is_finite) {
             return Err(Error::config(format!("mean {mean:?} and std {std:?}: give finite numbers, no std of 0")));
         }
         Ok(())
@@ -121,11 +116,8 @@ impl Pixels {
     pub(super) fn args(&self, data: u64, rows: u32, (height, width): (u32, u32), channels: u32) -> Result<Args> {
         self.tensor(rows, (height, width), channels)?;
         let data = address("output", data, self.element.width())?;
-        let (scale, bias) = match self.element {
-            Element::U8 => ([1.0; 4], [0.0; 4]),
-            _ => self.normalize.scale_bias(),
-        };
-        let args = scale.into_iter().chain(bias).fold(Args::new().u64(data), Args::f32);
+        let Normalize { mean, std } = self.normalize;
+        let args = mean.into_iter().chain(std).fold(Args::new().u64(data), Args::f32);
         let vector = width.is_multiple_of(4) && data.is_multiple_of(4 * self.element.width() as u64);
         Ok(args.u32(height).u32(width).u32(channels).u32(rows).flag(self.axes == Axes::Chw).flag(vector))
     }

@@ -71,6 +71,13 @@ impl<'b> Fields<'b> {
         self.made(name).or_else(|| self.came(name))
     }
 
+    /// Whether the memory of a view lies in the slot.
+    pub(crate) fn hold(&self, view: &View) -> bool {
+        let all = self.address..=self.address + (self.slab + self.plan.bytes) as u64;
+        let end = view.address.checked_add(view.bytes() as u64);
+        all.contains(&view.address) && end.is_some_and(|end| all.contains(&end))
+    }
+
     /// A field copied with the batch, even if one made on the GPU has the same name.
     pub(crate) fn came(&self, name: &str) -> Option<View> {
         let at = self.plan.layout.position(name)?;

@@ -135,8 +135,8 @@ pub(crate) fn each(axes: Axes, (h, w): (u32, u32), channels: usize, mut f: impl 
 
 /// Asserts that element `place` is the conversion of a byte `value`, known up to `slack`.
 ///
-/// Without slack: bit-identical to a fused multiply-add in 32 bits, rounded; and near the exact quotient, within the
-/// errors of scale and bias (half a unit in the last of 24 bits each) and of rounding. With slack: within the scaled
+/// Without slack: bit-identical to division, subtraction and division in 32 bits, rounded; and near the exact quotient,
+/// within the errors of those (half a unit in the last of 24 bits each) and of rounding. With slack: within the scaled
 /// slack and one more rounding.
 pub(crate) fn compare(
     output: &Pixels,
@@ -156,15 +156,16 @@ pub(crate) fn compare(
     }
     let (mean, std) = (f64::from(output.normalize.mean[channel]), f64::from(output.normalize.std[channel]));
     let wanted = (value / 255.0 - mean) / std;
-    let (scale, bias) = output.normalize.scale_bias();
-    let fused = (value as f32).mul_add(scale[channel], bias[channel]);
+    let rounded = output.normalize.value(value as f32, channel);
     let two = || [bytes[0], bytes[1]];
     let (got, exact, rounding) = match output.element {
-        Element::F16 => {
-            (f16::from_le_bytes(two()).to_f64(), f16::from_f32(fused).to_f64(), wanted.abs() / 2048.0 + 2f64.powi(-25))
-        }
-        Element::Bf16 => (bf16::from_le_bytes(two()).to_f64(), bf16::from_f32(fused).to_f64(), wanted.abs() / 256.0),
-        _ => (f64::from(numbers(bytes, f32::from_le_bytes)[0]), f64::from(fused), wanted.abs() * 2f64.powi(-24)),
+        Element::F16 => (
+            f16::from_le_bytes(two()).to_f64(),
+            f16::from_f32(rounded).to_f64(),
+            wanted.abs() / 2048.0 + 2f64.powi(-25),
+        ),
+        Element::Bf16 => (bf16::from_le_bytes(two()).to_f64(), bf16::from_f32(rounded).to_f64(), wanted.abs() / 256.0),
+        _ => (f64::from(numbers(bytes, f32::from_le_bytes)[0]), f64::from(rounded), wanted.abs() * 2f64.powi(-24)),
     };
     if slack == 0.0 {
         assert!(got.to_bits() == exact.to_bits(), "{got}, not {exact}; {}", context());

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Union, overload
 
+from ._device import stream_handle
 from ._packhorse import Array
 from ._packhorse import Batch as _Batch
 
@@ -64,9 +65,13 @@ class Ragged(Sequence[Array]):
         shape = None if self.shapes is None else self.shapes[row].tolist()
         return self.values.cut(self.offsets[row], self.offsets[row + 1], shape)
 
+    def cpu(self) -> Ragged:
+        """The same rows in host memory: a copy of those on a GPU."""
+        return Ragged(self.values.cpu(), self.offsets.cpu(), None if self.shapes is None else self.shapes.cpu())
+
     def bytes(self) -> list[bytes]:
         """A copy of the bytes of each row."""
-        return [row.tobytes() for row in self]
+        return [row.tobytes() for row in self.cpu()]
 
     def strings(self) -> list[str]:
         """The rows as text, from UTF-8."""
@@ -74,7 +79,7 @@ class Ragged(Sequence[Array]):
 
     def tolist(self) -> list[Any]:
         """The rows as lists of numbers."""
-        return [row.tolist() for row in self]
+        return [row.tolist() for row in self.cpu()]
 
     def awkward(self) -> Any:
         """As an array of the package `awkward`, without a copy."""
@@ -91,8 +96,18 @@ class Ragged(Sequence[Array]):
         torch: Any = import_module("torch")
 
         if self.shapes is not None:
-            return torch.nested.nested_tensor([row.torch() for row in self])
+            offsets, shapes = self.offsets.tolist(), self.shapes.tolist()
+            rows = [self.values.cut(offsets[at], offsets[at + 1], shapes[at]) for at in range(len(self))]
+            return torch.nested.nested_tensor([row.torch() for row in rows])
         return torch.nested.nested_tensor_from_jagged(self.values.torch(), self.offsets.torch())
+
+    def torch(self) -> Any:
+        """As `nested`."""
+        return self.nested()
+
+    def numpy(self) -> list[Any]:
+        """The rows as NumPy arrays, without copies."""
+        return [row.numpy() for row in self]
 
     def __repr__(self) -> str:
         return f"Ragged({self.values.dtype}, {len(self)} rows, {len(self.values)} values)"
@@ -101,8 +116,8 @@ class Ragged(Sequence[Array]):
 class Batch(Mapping[str, Union[Array, Ragged]]):
     """The samples that a rank reads at once: a mapping from the names of fields to their arrays.
 
-    An array has as many rows as there are samples. All arrays lie in one block of memory, which the loader uses again when
-    the batch and its arrays are gone.
+    An array has as many rows as there are samples. All arrays lie in one block of memory, of the host or of a GPU, which the
+    loader uses again when the batch and its arrays are gone.
     """
 
     def __init__(self, ours: _Batch) -> None:
@@ -152,15 +167,25 @@ class Batch(Mapping[str, Union[Array, Ragged]]):
         """The positions in the epoch's order that the batch covers. A skipped sample has a position and no row."""
         return range(*self._ours.positions)
 
+    @property
+    def device(self) -> str:
+        """Where the arrays are: `"cpu"`, or a GPU such as `"cuda:0"`."""
+        return self._ours.device
+
+    def used_on(self, stream: Any) -> None:
+        """Says that a stream other than those of `torch.from_dlpack` and its like uses the batch on its GPU: work that is
+        queued on it after this waits until the batch has arrived, and the memory is not used again before the work that is
+        queued on it when the batch and its arrays are dropped. As `record_stream` of torch's tensors. The stream, a torch or
+        CuPy stream or its handle, must live as long. Does nothing in host memory."""
+        self._ours.used_on(stream_handle(stream))
+
     def torch(self) -> dict[str, Any]:
         """All fields as torch tensors, without copies; ragged ones as nested tensors."""
-        return {name: v.torch() if isinstance(v, Array) else v.nested() for name, v in self.items()}
+        return {name: values.torch() for name, values in self.items()}
 
     def numpy(self) -> dict[str, Any]:
         """All fields as NumPy arrays, without copies; ragged ones as lists of arrays."""
-        return {
-            name: v.numpy() if isinstance(v, Array) else [row.numpy() for row in v] for name, v in self.items()
-        }
+        return {name: values.numpy() for name, values in self.items()}
 
     def __repr__(self) -> str:
         return f"Batch({self.rows} samples: {', '.join(f'{name}={self[name]!r}' for name in self)})"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from . import _packhorse
 from ._batch import Batch
 from ._dataset import Dataset
+from ._device import device_name, open_gpu
 from ._fields import Fields, describe
 from ._place import rank_and_world
 
@@ -30,6 +31,7 @@ class Loader:
     * `shuffle`: `"blocks:16"` (shards are shuffled, and the samples of 16 shards together), `"full"` or `"sequential"`;
       `"nodes:4:blocks:16:epochs:10"` (each of 4 nodes reads shards of its own, and others after 10 epochs).
     * `place`: `(rank, world)`, or `"auto"`: torch.distributed, or the launcher's environment variables.
+    * `device`: `"cpu"`, or a GPU: `"cuda"`, `"cuda:0"`, a number, a `torch.device`. Batches are sent there ahead of their use.
     * `cache`: a folder for whole shards, or bytes of memory (`"8GiB"`).
     * `on_error`: `"fail"`, or `"skip"` bad samples, with a warning for each.
     * `remainder`: what becomes of samples that fill no step on every rank: `"drop"`, `"pad"` (samples from the start of the
@@ -47,7 +49,7 @@ class Loader:
         seed: int = 0,
         shuffle: str = "blocks:16",
         place: str | tuple[int, int] = "auto",
-        device: str = "cpu",
+        device: object = "cpu",
         cache: str | os.PathLike[str] | int | None = None,
         on_error: str = "fail",
         remainder: str = "drop",
@@ -58,10 +60,6 @@ class Loader:
     ) -> None:
         _one_of("on_error", on_error, "fail", "skip")
         _one_of("remainder", remainder, "drop", "pad", "uneven")
-        if device != "cpu":
-            from ._errors import UnsupportedError
-
-            raise UnsupportedError(f"device={device!r}: the Python package has batches in host memory only", kind="unsupported")
         if place != "auto" and not isinstance(place, tuple):
             raise ValueError(f"place={place!r} is neither 'auto' nor (rank, world)")
         if batch < 1:
@@ -71,6 +69,8 @@ class Loader:
         self.batch = batch
         self._described = describe(fields)
         self._place = place
+        self._device = device_name(device)
+        self._gpu: tuple[int, _packhorse.Gpu] | None = None
         self._settings = {
             "batch": batch, "seed": seed, "shuffle": shuffle, "remainder": remainder, "skip": on_error == "skip",
             "threads": threads, "ahead": ahead, "readers": readers, "verify": verify, "ram": ram, "dir": folder,
@@ -195,10 +195,25 @@ class Loader:
         ]
         cached = [f"{set_['ram']} in memory"] * bool(set_["ram"]) + [f"shards in {set_['dir']}"] * bool(set_["dir"])
         lines.append(f"cache: {', '.join(cached) or 'none'}")
-        for name, kind, shape, ragged in self._running().layout():
+        pipeline = self._running()
+        lines += self._explain_gpu(pipeline)
+        for name, kind, shape, ragged in pipeline.layout():
             dims = ["?" if ragged else str(shape[0]), *map(str, shape[1:])]
             lines.append(f"  {name}: {kind} [{', '.join(dims)}]")
         return "\n".join(lines)
+
+    def _explain_gpu(self, pipeline: _packhorse.Pipeline) -> list[str]:
+        """What a GPU does; nothing without one."""
+        gpu, told = self._open_gpu(), pipeline.on_gpu()
+        if gpu is None or told is None:
+            return []
+        finished, sent, made = told
+        return [
+            f"device: cuda:{gpu.number} ({gpu.name}); one copy for each batch, two ahead of their use",
+            f"memory: pinned {_size(sent)} for each batch that is ready or in work, on the GPU {_size(sent + made)} for each that "
+            "is ahead or in use and one more; rows of different lengths besides",
+            f"normalised on the GPU: {', '.join(finished) or 'nothing'}",
+        ]
 
     def stats(self) -> dict[str, float]:
         """Batches taken, how many of them were late (the caller waited over a millisecond), and the seconds waited."""
@@ -230,9 +245,16 @@ class Loader:
         if self._pipeline is None:
             state = None if self._resume is None else json.dumps(self._resume)
             settings = self._settings | {"place": self.place, "state": state}
-            self._pipeline = _packhorse.Pipeline(self.dataset._ours, self._described, settings)
+            self._pipeline = _packhorse.Pipeline(self.dataset._ours, self._described, settings, self._open_gpu())
             self._tell()
         return self._pipeline
+
+    def _open_gpu(self) -> _packhorse.Gpu | None:
+        """The GPU, opened once in a process."""
+        if self._gpu is None or self._gpu[0] != os.getpid():
+            gpu = open_gpu(self._device)
+            self._gpu = None if gpu is None else (os.getpid(), gpu)
+        return None if self._gpu is None else self._gpu[1]
 
     def _first_state(self) -> State:
         """The state before the first batch, without the threads of a loader: workers may be forked after this."""
@@ -265,11 +287,12 @@ class Loader:
         resume = self._resume if self._pipeline is None else self.state_dict()
         return {
             "dataset": self.dataset, "batch": self.batch, "_described": self._described, "_place": self.place,
-            "_settings": self._settings, "_resume": resume,
+            "_device": self._device, "_settings": self._settings, "_resume": resume,
         }  # fmt: skip
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+        self._gpu = None
         self._reset(state["_resume"])
 
     def __repr__(self) -> str:
@@ -286,6 +309,10 @@ class _Epoch(Iterator[Batch]):
 
     def __next__(self) -> Batch:
         return self._loader._next(self._turn)
+
+
+def _size(size: int) -> str:
+    return f"{size / 1e6:.1f} MB"
 
 
 def _one_of(name: str, value: str, *words: str) -> None:

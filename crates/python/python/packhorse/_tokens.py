@@ -9,6 +9,7 @@ from typing import Any
 
 from . import _packhorse
 from ._batch import Batch
+from ._device import device_name, open_gpu
 from ._loader import State
 from ._packhorse import Array
 from ._place import rank_and_world
@@ -71,6 +72,7 @@ class TokenDataset:
         seed: int = 1234,
         samples: int | None = None,
         place: str | tuple[int, int] = "auto",
+        device: object = "cpu",
         companions: Iterable[str] = (),
         pad: int | None = None,
         keep_last: bool = False,
@@ -79,7 +81,7 @@ class TokenDataset:
         """Samples of `seq_length + 1` tokens in the order of Megatron's GPTDataset of this seed, as the field `tokens`.
 
         `samples` is how many there are at least; one epoch without it. `companions` are more fields: `position_ids`,
-        `segment_ids`, `loss_mask`, `cu_seqlens`. `keep_last` keeps a last smaller batch.
+        `segment_ids`, `loss_mask`, `cu_seqlens`. `keep_last` keeps a last smaller batch. `device` is as of `Dataset.loader`.
         """
         wanted = list(companions)
         for name in wanted:
@@ -89,7 +91,7 @@ class TokenDataset:
             "batch": batch, "length": seq_length, "seed": seed, "samples": samples, "with": wanted, "pad": pad,
             "keep_last": keep_last, "threads": threads,
         }  # fmt: skip
-        return TokenLoader(self, settings, place)
+        return TokenLoader(self, settings, place, device)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (TokenDataset, (self._place,))
@@ -101,12 +103,14 @@ class TokenDataset:
 class TokenLoader:
     """Batches of tokens in training order. A `for` goes on from where the loader is, to the end of the order."""
 
-    def __init__(self, dataset: TokenDataset, settings: dict[str, Any], place: str | tuple[int, int]) -> None:
+    def __init__(self, dataset: TokenDataset, settings: dict[str, Any], place: str | tuple[int, int], device: object = "cpu") -> None:
         if place != "auto" and not isinstance(place, tuple):
             raise ValueError(f"place={place!r} is neither 'auto' nor (rank, world)")
         self.dataset = dataset
         self._settings = settings
         self._place = place
+        self._device = device_name(device)
+        self._gpu: _packhorse.Gpu | None = None
         self._resume: State | None = None
         self._pid = os.getpid()
         self._pipeline: _packhorse.TokenPipeline | None = None
@@ -122,10 +126,12 @@ class TokenLoader:
         if self._pid != os.getpid():
             if self._pipeline is not None:
                 self._resume = json.loads(self._pipeline.state())
-            self._pid, self._pipeline = os.getpid(), None
+            self._pid, self._pipeline, self._gpu = os.getpid(), None, None
         if self._pipeline is None:
             state = None if self._resume is None else json.dumps(self._resume)
-            self._pipeline = self.dataset._ours.loader({**self._settings, "place": self.place, "state": state})
+            self._gpu = self._gpu or open_gpu(self._device)
+            settings = {**self._settings, "place": self.place, "state": state}
+            self._pipeline = self.dataset._ours.loader(settings, self._gpu)
         return self._pipeline
 
     def __iter__(self) -> Iterator[Batch]:
@@ -155,5 +161,5 @@ class TokenLoader:
         resume = self._resume if self._pipeline is None else self.state_dict()
         return {
             "dataset": self.dataset, "_settings": self._settings, "_place": self.place, "_resume": resume,
-            "_pid": os.getpid(), "_pipeline": None,
+            "_pid": os.getpid(), "_pipeline": None, "_device": self._device, "_gpu": None,
         }  # fmt: skip

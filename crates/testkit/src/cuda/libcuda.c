@@ -2,7 +2,8 @@
 //
 // Streams are threads that do what is queued in order, each piece after a random while; memory of the device is memory of the
 // host. What a real driver would let pass, or do to some other memory, ends the process here with a word: copies from memory
-// that is not pinned, past the end of memory, or from and to memory that was given back.
+// that is not pinned, past the end of memory, or from and to memory that was given back. As with the real one, a process that was
+// forked from one that uses the driver can't initialise it; any other call there ends that process.
 //
 // Told by the environment:
 //   FAKE_CUDA_DEVICES=2        GPUs
@@ -23,7 +24,7 @@
 #include <unistd.h>
 
 typedef int Status;
-enum { OK = 0, INVALID = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVALID_DEVICE = 101, NO_CONTEXT = 201, BAD_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600 };
+enum { OK = 0, INVALID = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, NO_DEVICE = 100, INVALID_DEVICE = 101, NO_CONTEXT = 201, BAD_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600 };
 
 static pthread_mutex_t LOCK = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t CHANGED = PTHREAD_COND_INITIALIZER;
@@ -38,7 +39,16 @@ static void die(const char* what) {
 
 static struct { const char* name; long calls; } CALLS[64];
 
+// The process that uses the driver.
+static pid_t OWNER;
+
+static int forked(void) { return OWNER && OWNER != getpid(); }
+
 static Status called(const char* name) {
+    if (forked()) {
+        if (strcmp(name, "cuInit")) die("a call in a process that was forked from one that uses the driver");
+        return NOT_INITIALIZED;
+    }
     pthread_mutex_lock(&LOCK);
     int at = 0;
     while (CALLS[at].name && strcmp(CALLS[at].name, name)) at++;
@@ -133,7 +143,7 @@ typedef struct Stream {
     Work *first, *last;
     long queued, done;
     unsigned number;
-    int ended;
+    int ended, blocking;
     void* context;
 } Stream;
 
@@ -187,15 +197,24 @@ static Stream* new_stream(void) {
     return s;
 }
 
+// The default stream, 0 and 1, and that of each thread, 2.
+static Stream* LEGACY;
+static __thread Stream* OWN;
+
+static void new_legacy(void) { LEGACY = new_stream(); }
+
 static Stream* stream_of(void* handle) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    static Stream* standard;
-    if (handle) return handle;
-    if (!standard) {
-        (void)once;
-        standard = new_stream();
+    if ((uintptr_t)handle > 2) return handle;
+    if ((uintptr_t)handle < 2) {
+        pthread_once(&once, new_legacy);
+        return LEGACY;
     }
-    return standard;
+    if (!OWN) {
+        OWN = new_stream();
+        OWN->blocking = 1;
+    }
+    return OWN;
 }
 
 // With the lock held.
@@ -208,6 +227,18 @@ static Work* queue(Stream* s, int what) {
     s->queued++;
     pthread_cond_broadcast(&CHANGED);
     return w;
+}
+
+// An event on the default stream follows the work of all blocking streams. With the lock held.
+static void join_blocking(Stream* legacy) {
+    for (unsigned i = 0; i < STREAM_COUNT; i++) {
+        if (!STREAMS[i]->blocking || STREAMS[i]->ended) continue;
+        Work* mark = queue(STREAMS[i], MARK);
+        // Never given back: both name it.
+        mark->event = calloc(1, sizeof *mark->event), mark->mark = ++mark->event->set;
+        Work* wait = queue(legacy, WAIT);
+        wait->event = mark->event, wait->mark = mark->mark;
+    }
 }
 
 // With the lock held.
@@ -225,6 +256,16 @@ static long RETAINED;
     do { if (!CONTEXT) return NO_CONTEXT; } while (0)
 
 // For other libraries that pretend to be of NVIDIA's.
+
+// How often a call was made.
+long fake_cuda_calls(const char* name) {
+    long calls = 0;
+    pthread_mutex_lock(&LOCK);
+    for (int at = 0; CALLS[at].name; at++)
+        if (!strcmp(CALLS[at].name, name)) calls = CALLS[at].calls;
+    pthread_mutex_unlock(&LOCK);
+    return calls;
+}
 
 // Queues a call.
 void fake_cuda_enqueue(void* stream, void (*call)(void*), void* arg) {
@@ -252,7 +293,7 @@ int fake_cuda_bound(void) { return CONTEXT != 0; }
 
 // The calls.
 
-Status cuInit(unsigned flags) { (void)flags; CALLED; return OK; }
+Status cuInit(unsigned flags) { (void)flags; CALLED; OWNER = getpid(); return OK; }
 
 Status cuDeviceGetCount(int* count) {
     CALLED;
@@ -296,7 +337,13 @@ Status cuStreamCreateWithPriority(void** stream, unsigned flags, int priority) {
     return OK;
 }
 
-Status cuStreamGetCtx(void* stream, void** context) { CALLED; *context = stream ? ((Stream*)stream)->context : (void*)CONTEXT; return OK; }
+Status cuStreamCreate(void** stream, unsigned flags) {
+    Status status = cuStreamCreateWithPriority(stream, flags, 0);
+    if (!status) ((Stream*)*stream)->blocking = !(flags & 1);
+    return status;
+}
+
+Status cuStreamGetCtx(void* stream, void** context) { CALLED; *context = (uintptr_t)stream > 2 ? ((Stream*)stream)->context : (void*)CONTEXT; return OK; }
 
 Status cuStreamDestroy_v2(void* stream) {
     CALLED;
@@ -344,6 +391,7 @@ Status cuEventRecord(Event* event, void* stream) {
     if (planted(__func__)) return OK;
     Stream* s = stream_of(stream);
     pthread_mutex_lock(&LOCK);
+    if (s == LEGACY) join_blocking(s);
     Work* w = queue(s, MARK);
     w->event = event, w->mark = ++event->set;
     pthread_mutex_unlock(&LOCK);
@@ -391,6 +439,20 @@ Status cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, void* s
     if (!target || target->pinned) die("a copy past the end of the device's memory");
     Work* w = queue(s, COPY);
     w->from = from, w->to = (char*)to, w->bytes = bytes, w->from_block = source, w->to_block = target;
+    source->uses++, target->uses++;
+    pthread_mutex_unlock(&LOCK);
+    return OK;
+}
+
+Status cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void* stream) {
+    CALLED;
+    BOUND;
+    Stream* s = stream_of(stream);
+    pthread_mutex_lock(&LOCK);
+    Block *source = block_of(from, bytes), *target = block_of(to, bytes);
+    if (!source || source->pinned || !target || target->pinned) die("a copy past the end of the device's memory");
+    Work* w = queue(s, COPY);
+    w->from = (char*)from, w->to = (char*)to, w->bytes = bytes, w->from_block = source, w->to_block = target;
     source->uses++, target->uses++;
     pthread_mutex_unlock(&LOCK);
     return OK;
@@ -483,7 +545,7 @@ Status cuGetErrorString(Status status, const char** text) { (void)status; *text 
 
 __attribute__((destructor)) static void report(void) {
     const char* path = getenv("FAKE_CUDA_REPORT");
-    FILE* file = path ? fopen(path, "a") : NULL;
+    FILE* file = path && !forked() ? fopen(path, "a") : NULL;
     if (!file) return;
     long pinned = 0, device = 0;
     for (Block* b = BLOCKS; b; b = b->next) *(b->pinned ? &pinned : &device) += 1;

@@ -1,0 +1,338 @@
+"""Batches on a GPU, over the fake driver of `crates/testkit/src/cuda`, which simulates a GPU by threads with random delays and
+ends the process where memory is used wrongly."""
+
+import ctypes
+import struct
+
+import numpy as np
+import packhorse
+import pytest
+from conftest import run_well, write
+from packhorse._device import device_name, stream_handle
+
+# --- the setting ------------------------------------------------------------------------------------------------------
+
+
+class Written:
+    """An object that is told by its text, as torch.device."""
+
+    def __init__(self, text):
+        self.text = text
+
+    def __str__(self):
+        return self.text
+
+
+def test_names_of_devices():
+    """A device is a name, a number, or an object with such a text."""
+    for device, name in [
+        ("cpu", "cpu"),
+        ("cuda", "cuda"),
+        ("cuda:3", "cuda:3"),
+        (0, "cuda:0"),
+        (7, "cuda:7"),
+        (Written("cuda:1"), "cuda:1"),
+        (Written("cpu"), "cpu"),
+        (Written("cpu:0"), "cpu"),
+    ]:
+        assert device_name(device) == name
+    for wrong in ("gpu", "cuda:", "cuda:x", "CUDA", "cuda:-1", -1, True, None, 1.5, "mps", "cuda:0\n"):
+        with pytest.raises(ValueError, match="device="):
+            device_name(wrong)
+
+
+def test_names_of_torch():
+    """Devices of torch are devices."""
+    torch = pytest.importorskip("torch")
+    assert device_name(torch.device("cuda:1")) == device_name(torch.device("cuda", 1)) == "cuda:1"
+    assert device_name(torch.device("cpu")) == "cpu"
+
+
+def test_handles_of_streams():
+    """A stream is a handle, or an object of torch, CuPy or cuda.core that has one."""
+    class Stream:
+        pass
+
+    of_torch, of_cupy, of_core = Stream(), Stream(), Stream()
+    of_torch.cuda_stream, of_cupy.ptr, of_core.__cuda_stream__ = 4096, 8192, lambda: (0, 12288)
+    assert [stream_handle(one) for one in (of_torch, of_cupy, of_core, 77, 2)] == [4096, 8192, 12288, 77, 2]
+    of_torch.cuda_stream = 0
+    assert stream_handle(of_torch) == stream_handle(0) == 1
+    for wrong in (None, "stream", Stream()):
+        with pytest.raises(TypeError, match="is not a stream"):
+            stream_handle(wrong)
+    with pytest.raises(ValueError):
+        stream_handle(-1)
+
+
+def test_the_cpu_is_a_device(numbers):
+    """Arrays in host memory say so, have no array interface of CUDA, and batches take streams and ignore them."""
+    batch = next(iter(numbers.loader(10, device=Written("cpu"))))
+    array = batch["cls"]
+    assert array.device == batch.device == "cpu"
+    assert not hasattr(array, "__cuda_array_interface__")
+    assert array.cpu().address == array.address
+    batch.used_on(1)
+
+
+def test_no_gpu(numbers):
+    """Without a driver the first use is an error that says what to do; what needs no GPU works."""
+    try:
+        ctypes.CDLL("libcuda.so.1")
+        pytest.skip("there is a driver")
+    except OSError:
+        pass
+    loader = numbers.loader(10, device="cuda:0")
+    assert len(loader) == 10 and loader.state_dict()["consumed"] == 0 and loader.stats()["batches"] == 0
+    with pytest.raises(packhorse.UnsupportedError) as raised:
+        iter(loader)
+    assert (raised.value.kind, raised.value.code) == ("unsupported", "gpu-failed")
+    assert "there is no driver" in str(raised.value) and "install NVIDIA's driver" in raised.value.hint
+
+
+@pytest.mark.parametrize(
+    ("env", "device", "name", "message"),
+    [
+        ({"FAKE_CUDA_FAIL": "cuInit:1:100"}, "cuda", "UnsupportedError", "the driver finds no GPU; nvidia-smi and"),
+        ({"FAKE_CUDA_FAIL": "cuInit:1:34"}, 0, "UnsupportedError", "stub of CUDA's toolkit"),
+        ({"FAKE_CUDA_FAIL": "cuInit:1:3"}, 0, "UnsupportedError", "forked from one that uses it; start processes by spawn"),
+        ({}, "cuda:2", "ConfigError", "there is no GPU 2: there are 2, counted from 0"),
+        ({"LOCAL_RANK": "many"}, "cuda", "ConfigError", "LOCAL_RANK"),
+        ({"FAKE_CUDA_FAIL": "cuMemHostAlloc:1:2"}, 1, "StorageError", "pinned memory: memory is used up"),
+    ],
+)
+def test_unusable_gpus(numbers, fake, env, device, name, message):
+    """A GPU that can't be used is an error of its own class, when the loader starts."""
+    code = """
+        import sys
+        import packhorse
+
+        device = sys.argv[2]
+        loader = packhorse.open(sys.argv[1]).loader(10, device=int(device) if device.isdigit() else device)
+        try:
+            iter(loader)
+        except packhorse.Error as error:
+            assert error.kind and error.code
+            print(type(error).__name__, error)
+    """
+    found = run_well(code, numbers._place, device, env={**fake, **env})
+    assert found.startswith(name + " ") and message in found, found
+
+
+def test_the_gpu_of_a_rank(numbers, on_gpu):
+    """`"cuda"` is the GPU of the local rank, or that which torch uses."""
+    code = """
+        import types
+        ds = packhorse.open(sys.argv[1])
+        def device(**settings):
+            batch = next(iter(ds.loader(10, **settings)))
+            return batch.device, batch["cls"].device, batch["cls"].__dlpack_device__()
+        assert device(device="cuda") == ("cuda:1", "cuda:1", (2, 1)), device(device="cuda")
+        assert device(device="cuda:0") == ("cuda:0", "cuda:0", (2, 0))
+        cuda = types.SimpleNamespace(is_initialized=lambda: True, current_device=lambda: 0)
+        sys.modules["torch"] = types.SimpleNamespace(cuda=cuda)
+        assert device(device="cuda")[0] == "cuda:0"
+    """
+    on_gpu(code, numbers._place, LOCAL_RANK="3")
+
+
+# --- batches ----------------------------------------------------------------------------------------------------------
+
+
+def test_batches_are_those_of_the_host(of_each_format, on_gpu):
+    """All fields, keys and numbers of two epochs are those of a loader in host memory, for each format."""
+    code = """
+        ds = packhorse.open(sys.argv[1])
+        here, there = (ds.loader(7, seed=3, remainder="uneven", device=device) for device in ("cpu", "cuda:0"))
+        for _ in range(2):
+            for wanted, found in zip(here, there, strict=True):
+                equal(found, wanted)
+        assert there.stats()["batches"] == 10
+    """
+    on_gpu(code, of_each_format._place)
+
+
+def test_ragged_fields(ragged, on_gpu):
+    """Rows of different lengths and shapes."""
+    code = """
+        ds = packhorse.open(sys.argv[1])
+        for wanted, found in zip(ds.loader(6, seed=1), ds.loader(6, seed=1, device=0), strict=True):
+            equal(found, wanted)
+            for name in wanted:
+                assert found[name].tolist() == wanted[name].tolist()
+                assert found[name].bytes() == wanted[name].bytes()
+                assert [row.tolist() for row in found[name]] == wanted[name].tolist()
+                assert found[name][-1].device == "cuda:0" and found[name].cpu().values.device == "cpu"
+    """
+    on_gpu(code, ragged._place)
+
+
+def test_pictures_are_finished_on_the_gpu(views, on_gpu):
+    """Normalised pictures travel as bytes, and are bit for bit those of the host: crops, flips, both orders of axes, also where
+    samples lack the picture."""
+    code = """
+        ds = packhorse.open(sys.argv[1])
+        fields = {
+            "first": Image("jpg", (17, 12), crop="random", flip=0.5, normalize="imagenet"),
+            "label": "cls",
+            "last": Image("jpg", 16, normalize=([0.1, 0.2, 0.3], [0.5, -2.0, 0.01]), channels_last=True),
+            "bytes": Image("jpg", 9, crop="random", flip=0.5),
+            "some": Image("png", 8, normalize=True, required=False),
+            "own": Image("jpg"),
+        }
+        here, there = (ds.loader(5, seed=3, fields=fields, device=device) for device in ("cpu", "cuda"))
+        for _ in range(3):
+            for wanted, found in zip(here, there, strict=True):
+                equal(found, wanted)
+        told = there.explain()
+        assert "device: cuda:0 (Fake GPU 0)" in told, told
+        assert "normalised on the GPU: first, last" in told, told
+        assert "first: Float32 [5, 3, 17, 12]" in told and "last: Float32 [5, 16, 16, 3]" in told, told
+        mine = here.explain().splitlines()
+        assert [line for line in told.splitlines() if line in mine] == mine
+        sent = 5 * (17 * 12 * 3 + 16 * 16 * 3 + 9 * 9 * 3 + 8 * 8 * 3 * 4 + 8 + 12) + 6 * 8
+        assert there._pipeline.on_gpu() == (["first", "last"], sent, 5 * 4 * 3 * (17 * 12 + 16 * 16))
+    """
+    on_gpu(code, views._place)
+
+
+def test_settings_that_fit_no_picture(views, on_gpu):
+    """What can't be normalised is refused on a GPU as in host memory."""
+    code = """
+        ds = packhorse.open(sys.argv[1])
+        for wrong, message in [
+            (Image("jpg", 8, normalize=([0, 0, 0], [1, 0, 1])), "no std of 0"),
+            (Image("jpg", normalize=True), "can't be normalised"),
+        ]:
+            for device in ("cpu", 0):
+                try:
+                    iter(ds.loader(4, fields={"image": wrong}, device=device))
+                    raise AssertionError("not refused")
+                except packhorse.ConfigError as error:
+                    assert message in str(error), error
+    """
+    on_gpu(code, views._place)
+
+
+def test_states_and_steps(numbers, on_gpu):
+    """Epochs, states, any step, pickles and the end are as in host memory; batches sent ahead do not count."""
+    code = """
+        ds = packhorse.open(sys.argv[1])
+        numbers = lambda loader: [batch["cls"].tolist() for batch in loader]
+        here = ds.loader(10, seed=4)
+        wanted = [numbers(here) for _ in range(3)]
+
+        loader = ds.loader(10, seed=4, device="cuda:0")
+        assert loader.state_dict() == ds.loader(10, seed=4).state_dict()
+        found = []
+        for step, batch in enumerate(loader):
+            found.append(batch["cls"].tolist())
+            assert loader.state_dict()["consumed"] == 10 * (step + 1)
+            if step == 3:
+                break
+        state = loader.state_dict()
+        again = pickle.loads(pickle.dumps(loader))
+        other = ds.loader(10, seed=4)
+        other.load_state_dict(state)
+        rest = numbers(other)
+        assert found + rest == wanted[0]
+        loader.load_state_dict(state)
+        assert numbers(loader) == numbers(again) == rest
+        assert numbers(loader) == wanted[1]
+        loader.set_epoch(0)
+        assert numbers(loader) == wanted[0]
+
+        at = loader.at(step=13, rank=0, world=1)
+        assert at.device == "cuda:0" and at["cls"].tolist() == wanted[1][3] and at.epoch == 1
+        assert loader.at(2, 1, 2)["cls"].tolist() == ds.loader(10, seed=4, place=(1, 2)).at(2)["cls"].tolist()
+        assert loader.is_at_end() and len(loader) == 10
+        loader.close()
+        assert numbers(loader) == wanted[1]
+        assert loader.stats()["batches"] == 10
+    """
+    on_gpu(code, numbers._place)
+
+
+def test_threads_of_the_caller(numbers, on_gpu):
+    """Without threads of its own a loader works too, and several loaders share a GPU."""
+    code = """
+        ds = packhorse.open(sys.argv[1])
+        wanted = sorted(range(100))
+        for threads in (0, 1):
+            loaders = [ds.loader(10, seed=seed, threads=threads, readers=threads, device=0) for seed in range(2)]
+            for batches in zip(*loaders, strict=True):
+                pass
+            assert all(sorted(n for batch in loader for n in batch["cls"].tolist()) == wanted for loader in loaders)
+    """
+    on_gpu(code, numbers._place)
+
+
+def test_errors_are_in_the_place_of_their_batch(numbers, on_gpu):
+    """A copy that fails is one error, and the next batch comes."""
+    code = """
+        loader = packhorse.open(sys.argv[1]).loader(10, device=0)
+        found, errors = 0, []
+        batches = iter(loader)
+        while True:
+            try:
+                found += next(batches).rows
+            except StopIteration:
+                break
+            except packhorse.Error as error:
+                errors.append(error)
+        assert found == 90 and len(errors) == 1, (found, errors)
+        assert isinstance(errors[0], packhorse.StorageError) and errors[0].code == "gpu-failed"
+        assert "copy to the GPU: CUDA_ERROR_700" in str(errors[0])
+    """
+    on_gpu(code, numbers._place, FAKE_CUDA_FAIL="cuMemcpyHtoDAsync_v2:4:700")
+
+
+def test_bad_samples_are_skipped(tmp_path, on_gpu):
+    """`on_error="skip"` warns, and a batch has fewer rows."""
+    samples = ({"__key__": f"f{n:02}", "cls": b"none" if n == 13 else str(n)} for n in range(40))
+    dataset = write(tmp_path / "shards", samples, samples_per_shard=10)
+    code = """
+        import warnings
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            loader = packhorse.open(sys.argv[1]).loader(10, device=0, on_error="skip", shuffle="sequential")
+            found = [batch["cls"].tolist() for batch in loader]
+        assert [len(one) for one in found] == [10, 9, 10, 10]
+        assert sum(found, []) == [n for n in range(40) if n != 13]
+        assert any("f13" in str(one.message) for one in told)
+    """
+    on_gpu(code, dataset._place)
+
+
+def megatron(prefix, lengths):
+    """Writes a pair of Megatron's files of documents of these lengths, and returns its prefix."""
+    tokens = np.arange(sum(lengths), dtype=np.uint16)
+    starts = np.cumsum([0, *lengths[:-1]]) * 2
+    head = b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, 8, len(lengths), len(lengths) + 1)
+    index = [np.array(lengths, np.int32), starts.astype(np.int64), np.arange(len(lengths) + 1, dtype=np.int64)]
+    prefix.with_suffix(".idx").write_bytes(head + b"".join(part.tobytes() for part in index))
+    prefix.with_suffix(".bin").write_bytes(tokens.tobytes())
+    return prefix
+
+
+def test_tokens(tmp_path, on_gpu):
+    """Tokens in training order, their companions and states."""
+    code = """
+        tokens = packhorse.TokenDataset(sys.argv[1])
+        settings = {"seed": 5, "companions": ["position_ids", "loss_mask", "cu_seqlens"]}
+        wanted = list(tokens.loader(4, 16, **settings))
+        loader = tokens.loader(4, 16, device="cuda:0", **settings)
+        assert len(loader) == len(wanted)
+        for step, found in enumerate(loader):
+            assert found.device == "cuda:0"
+            for name in wanted[step]:
+                same(found[name], wanted[step][name])
+            assert len(loader) == len(wanted) - step - 1
+            if step == 2:
+                break
+        again = tokens.loader(4, 16, **settings)
+        again.load_state_dict(loader.state_dict())
+        assert next(iter(again))["tokens"].tolist() == wanted[3]["tokens"].tolist()
+        assert next(iter(loader))["tokens"].tolist() == wanted[3]["tokens"].tolist()
+    """
+    on_gpu(code, megatron(tmp_path / "corpus", [3 + n * 7 % 40 for n in range(60)]))
