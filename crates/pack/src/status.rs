@@ -76,15 +76,17 @@ pub(crate) fn status(registry: &Registry, store: &dyn Store, out: &Path) -> Resu
         }
         Err(e) => return Err(e),
     };
-    let known = manifest.map_or(plans.len(), |manifest| manifest.plans().count().min(plans.len()));
+    let known = manifest.as_ref().map_or(plans.len(), |manifest| manifest.plans().count().min(plans.len()));
     let (mut appending, mut errors) = (None, Vec::new());
     for plan in plans.drain(known..) {
         let lost = filled(store, out, &plan)?.1;
         errors = errors_of(store, out, &plan, &lost);
         appending = Some((plan.shards().len() as u64, lost));
     }
-    let (mut packed, mut missing) = (0, Vec::new());
-    for plan in &plans {
+    let whole = manifest.as_ref().filter(|manifest| damages.is_empty() && is_of(manifest, &plans));
+    let (mut packed, mut missing) = (whole.map_or(0, |manifest| manifest.samples), Vec::new());
+    // Receipts that were compared with the manifest are not read again.
+    for plan in plans.iter().filter(|_| whole.is_none()) {
         let (samples, names) = filled(store, out, plan)?;
         errors.extend(errors_of(store, out, plan, &names));
         packed += samples;
@@ -132,6 +134,11 @@ pub fn unfit_shards(store: &dyn Store, dir: &Path, manifest: &Manifest) -> Resul
         unfit.push(Damage { file: shard.file.clone(), member: None, problem });
     }
     Ok(unfit)
+}
+
+/// Whether the dataset was sealed with these plans.
+fn is_of(manifest: &Manifest, plans: &[PlanReader]) -> bool {
+    manifest.plans().eq(plans.iter().map(PlanReader::digest))
 }
 
 /// Samples in the complete shards of the plan, and the names of the other shards.

@@ -353,6 +353,12 @@ fn valid(
 }
 
 pub(crate) fn read_receipt(store: &dyn Store, out: &Path, shard: &str) -> Result<Receipt> {
+    receipt_and_digest(store, out, shard).map(|(receipt, _)| receipt)
+}
+
+/// The receipt of a shard, and the digest of its file.
+pub(crate) fn receipt_and_digest(store: &dyn Store, out: &Path, shard: &str) -> Result<(Receipt, Digest)> {
     let path = out.join(format!("{shard}{RECEIPT_SUFFIX}"));
-    Receipt::decode(&store.open(&path)?.read_all(1 << 30)?).map_err(|e| e.in_input(path.display()))
+    let bytes = store.open(&path)?.read_all(1 << 30)?;
+    Ok((Receipt::decode(&bytes).map_err(|e| e.in_input(path.display()))?, Digest::of(&bytes)))
 }
