@@ -204,6 +204,7 @@ fn attempt(relay: &Relay<'_>, job: &Job<'_>, k: u64, course: Course) -> u64 {
             assert_eq!(server.unfinished(), 0, "{when}");
         }
     }
+    server.forget(&prefix);
     requests
 }
 
@@ -394,6 +395,7 @@ fn a_server_that_is_away_for_good_ends_in_code_5_and_the_next_run_completes() {
             program.0.envs(server.settings()).env("AWS_ENDPOINT_URL", format!("http://{address}"));
             program
         };
+        let mut failed = 0;
         let away: Vec<_> = [0, 4, 9, 14, 19, 24]
             .into_iter()
             .map(|k| {
@@ -415,7 +417,8 @@ fn a_server_that_is_away_for_good_ends_in_code_5_and_the_next_run_completes() {
             }
             pack(&prefix, &server.address()).succeed();
             assert_same(&after, &server.objects(&prefix), &prefix);
-            packhorse_testkit::external::count(met.len(), "requests to a server that is away");
+            failed += met.len();
         }
+        packhorse_testkit::external::count(failed, "requests to a server that is away");
     });
 }

@@ -47,6 +47,9 @@ pub(crate) trait Server: Sync {
         found
     }
 
+    /// Drops what was made below `prefix`, where more of it makes listings slow.
+    fn forget(&self, _prefix: &str) {}
+
     /// How many uploads are neither complete nor aborted.
     fn unfinished(&self) -> usize;
 
@@ -120,6 +123,10 @@ impl Server for InProcess {
 
     fn objects(&self, prefix: &str) -> Files {
         files(&self.dir.path().join("bucket").join(prefix))
+    }
+
+    fn forget(&self, prefix: &str) {
+        std::fs::remove_dir_all(self.dir.path().join("bucket").join(prefix)).unwrap();
     }
 
     fn unfinished(&self) -> usize {

@@ -186,15 +186,12 @@ fn newest(plans: &[PlanReader]) -> Result<&PlanHeader> {
 fn complete_shards(store: &dyn Store, out: &Path, plans: &[PlanReader]) -> Result<CompleteShards> {
     let mut missing = Vec::new();
     let shards: usize = plans.iter().map(|plan| plan.shards().len()).sum();
-    let mut complete = CompleteShards::default();
+    let mut complete = CompleteShards::with_capacity(shards);
     for plan in plans {
-        let receipts = valid_receipts(store, out, plan, &CompleteShards::divide)?;
-        for (shard, receipt) in plan.shards().iter().zip(receipts) {
-            match receipt {
-                Some(receipt) => complete.push(receipt),
-                None => missing.push(shard.name.as_str()),
-            }
-        }
+        valid_receipts(store, out, plan, &CompleteShards::divide, &mut |shard, receipt| match receipt {
+            Some(receipt) => complete.push(receipt),
+            None => missing.push(shard.name.as_str()),
+        })?;
     }
     if missing.is_empty() {
         return Ok(complete);

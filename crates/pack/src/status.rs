@@ -7,7 +7,7 @@ use crate::replace::is_replacing;
 use crate::stored_plan::{open_plan, open_plans, valid_receipts};
 use crate::verify::{is_failure, quick};
 use packhorse_core::{Kind, Registry, Result, Store, counted};
-use packhorse_dataset::{Digest, MANIFEST, Manifest, PartError, PlanReader};
+use packhorse_dataset::{Digest, MANIFEST, Manifest, PartError, PlanReader, Receipt};
 use packhorse_storage::{Location, Quarantine, Quarantined, Staging};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -144,13 +144,11 @@ fn is_of(manifest: &Manifest, plans: &[PlanReader]) -> bool {
 /// Samples in the complete shards of the plan, and the names of the other shards.
 fn filled(store: &dyn Store, out: &Path, plan: &PlanReader) -> Result<(u64, Vec<String>)> {
     let (mut packed, mut missing) = (0, Vec::new());
-    let samples = valid_receipts(store, out, plan, &|receipt| Ok(receipt.samples))?;
-    for (shard, samples) in plan.shards().iter().zip(samples) {
-        match samples {
-            Some(samples) => packed += samples,
-            None => missing.push(shard.name.clone()),
-        }
-    }
+    let samples = |receipt: Receipt| Ok(receipt.samples);
+    valid_receipts(store, out, plan, &samples, &mut |shard, samples| match samples {
+        Some(samples) => packed += samples,
+        None => missing.push(shard.name.clone()),
+    })?;
     Ok((packed, missing))
 }
 

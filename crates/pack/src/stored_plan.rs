@@ -282,17 +282,39 @@ pub(crate) fn valid_receipt(
     valid(store, out, plan, shard, &length)
 }
 
-/// What `take` makes of the receipts of all complete shards of the plan in `out`, in order; `None` for other shards.
-pub(crate) fn valid_receipts<T: Send>(
+/// Gives `each` the shards of the plan in `out`, in order, with what `take` makes of their receipts; `None` for shards that
+/// are not complete.
+pub(crate) fn valid_receipts<'p, T: Send>(
+    store: &dyn Store,
+    out: &Path,
+    plan: &'p PlanReader,
+    take: &(dyn Fn(Receipt) -> Result<T> + Sync),
+    each: &mut dyn FnMut(&'p ShardFrame, Option<T>),
+) -> Result<()> {
+    if Location::url(out).is_some() {
+        let receipts = receipts_of_objects(store, out, plan, take)?;
+        plan.shards().iter().zip(receipts).for_each(|(shard, receipt)| each(shard, receipt));
+        return Ok(());
+    }
+    // In pieces: of a million shards the receipts would be twice in memory.
+    for shards in plan.shards().chunks(AT_ONCE) {
+        let look = |shard: &ShardFrame| valid_receipt(store, out, plan.digest(), shard)?.map(take).transpose();
+        let receipts = parallel_map(shards, threads(plan.shards().len()), &look)?;
+        shards.iter().zip(receipts).for_each(|(shard, receipt)| each(shard, receipt));
+    }
+    Ok(())
+}
+
+/// Shards whose receipts are looked at before the next ones.
+const AT_ONCE: usize = 1 << 14;
+
+/// What `take` makes of the receipts of all shards in an object store, in order.
+fn receipts_of_objects<T: Send>(
     store: &dyn Store,
     out: &Path,
     plan: &PlanReader,
     take: &(dyn Fn(Receipt) -> Result<T> + Sync),
 ) -> Result<Vec<Option<T>>> {
-    if Location::url(out).is_none() {
-        let each = |shard: &ShardFrame| valid_receipt(store, out, plan.digest(), shard)?.map(take).transpose();
-        return parallel_map(plan.shards(), threads(plan.shards().len()), &each);
-    }
     // Names and lengths in few requests; receipts many at a time. Some stores list late: if few shards lack something by
     // the listing, they are looked at one by one.
     let entries = store.entries(out)?;
