@@ -7,7 +7,7 @@ use crate::part_errors;
 use crate::recorded_files::sealed_manifest;
 use crate::replace::{exchange, plan_folder};
 use crate::shard_packer::record;
-use crate::stored_plan::{open_plans, valid_receipts};
+use crate::stored_plan::{open_plans, unless_late, valid_receipts};
 use crate::without_inputs::has_adopted;
 use packhorse_core::{
     Cancel, Code, Error, Kind, Limits, Members, Outlet, Registry, Result, Sealed, ShardSummary, Store, counted,
@@ -134,7 +134,7 @@ fn lacks_receipts(store: &dyn Store, out: &Path, plan: &PlanReader) -> Result<bo
     let name = |shard: &ShardFrame| PathBuf::from(format!("{}{RECEIPT_SUFFIX}", shard.name));
     let is_missing = |shard: &ShardFrame| store.stat(&out.join(name(shard)), true).is_err_and(|e| e.is_not_found());
     if Location::url(out).is_some() {
-        let names: BTreeSet<PathBuf> = store.list(out)?.into_iter().collect();
+        let names: BTreeSet<PathBuf> = unless_late(out, store.list(out))?.into_iter().collect();
         // Some stores list late.
         return Ok(plan.shards().iter().rev().filter(|shard| !names.contains(&name(shard))).any(is_missing));
     }

@@ -4,7 +4,7 @@ use crate::damage::Damage;
 use crate::part_errors::of_missing;
 use crate::recorded_files::sealed_manifest;
 use crate::replace::is_replacing;
-use crate::stored_plan::{open_plan, open_plans, valid_receipts};
+use crate::stored_plan::{open_plan, open_plans, unless_late, valid_receipts};
 use crate::verify::{is_failure, quick};
 use packhorse_core::{Kind, Registry, Result, Store, counted};
 use packhorse_dataset::{Digest, MANIFEST, Manifest, PartError, PlanReader, Receipt};
@@ -113,7 +113,7 @@ pub(crate) fn status(registry: &Registry, store: &dyn Store, out: &Path) -> Resu
 /// file.
 pub fn unfit_shards(store: &dyn Store, dir: &Path, manifest: &Manifest) -> Result<Vec<Damage>> {
     // In an object store many lengths come with one request.
-    let entries = if Location::url(dir).is_some() { store.entries(dir)? } else { Vec::new() };
+    let entries = if Location::url(dir).is_some() { unless_late(dir, store.entries(dir))? } else { Vec::new() };
     let known: BTreeMap<_, _> = entries.into_iter().filter_map(|(name, stat)| Some((name, stat?.size))).collect();
     // Some object stores list late: what the listing lacks is looked at.
     let length = |file: &str, wanted: u64| match known.get(Path::new(file)) {

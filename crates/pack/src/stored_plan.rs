@@ -84,7 +84,7 @@ fn staged(staging: &Staging, name: &str, plan: &Plan) -> Result<(Stage, Digest, 
 
 /// Whether the folder `out` holds a finished shard of `plan` or another one, or is sealed.
 fn has_begun(store: &dyn Store, out: &Path, plan: &PlanReader) -> Result<bool> {
-    let names = store.list(out)?;
+    let names = unless_late(out, store.list(out))?;
     let listed =
         names.iter().any(|name| name == Path::new(MANIFEST) || name.to_string_lossy().ends_with(RECEIPT_SUFFIX));
     Ok(listed || exists(store, &out.join(MANIFEST))? || has_unlisted_receipts(store, out, plan)?)
@@ -106,6 +106,14 @@ pub(crate) fn exists(store: &dyn Store, path: &Path) -> Result<bool> {
         Ok(stat) => Ok(stat.kind != FileKind::Directory),
         Err(e) if e.is_absent() => Ok(false),
         Err(e) => Err(e),
+    }
+}
+
+/// A listing of the folder `dir`, which is there. An object store that lists late may not know it yet.
+pub(crate) fn unless_late<T: Default>(dir: &Path, listed: Result<T>) -> Result<T> {
+    match listed {
+        Err(e) if e.is_not_found() && Location::url(dir).is_some() => Ok(T::default()),
+        listed => listed,
     }
 }
 
@@ -317,7 +325,7 @@ fn receipts_of_objects<T: Send>(
 ) -> Result<Vec<Option<T>>> {
     // Names and lengths in few requests; receipts many at a time. Some stores list late: if few shards lack something by
     // the listing, they are looked at one by one.
-    let entries = store.entries(out)?;
+    let entries = unless_late(out, store.entries(out))?;
     let lengths: BTreeMap<_, _> = entries.into_iter().map(|(name, stat)| (name, stat.map(|stat| stat.size))).collect();
     let length = |name: &str| match lengths.get(Path::new(name)) {
         Some(None) => store.stat(&out.join(name), true).map(|stat| Some(stat.size)),
