@@ -165,7 +165,8 @@ fn every_call_of_seal_fails() {
 /// Until all is done the dataset is the old one. Files that are only closed or opened to read are those of packing too.
 #[test]
 fn every_call_of_append_fails() {
-    let faults = [("write", "error=ENOSPC"), ("fsync", "error=EIO"), ("renameat", "error=EIO"), ("mkdirat", "error=ENOSPC")];
+    let faults =
+        [("write", "error=ENOSPC"), ("fsync", "error=EIO"), ("renameat", "error=EIO"), ("mkdirat", "error=ENOSPC")];
     for step in Step::APPEND {
         every_call_fails(|| Work::new(8, 4), step, &faults);
     }

@@ -174,7 +174,8 @@ fn refusal(line: &str, status: u16, code: &str) -> Vec<u8> {
         false => format!("<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>by the test</Message></Error>"),
     };
     let length = body.len();
-    format!("HTTP/1.1 {status} No\r\n{AHEAD}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}").into_bytes()
+    format!("HTTP/1.1 {status} No\r\n{AHEAD}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}")
+        .into_bytes()
 }
 
 /// The key of the object that a successful request wrote.

@@ -46,7 +46,9 @@ impl Step {
             Step::Pack | Step::Fill => packhorse(&[&["pack", "--plan", text(out)], &FEW[..]].concat()),
             Step::Seal | Step::Join => packhorse(&["seal", text(out)]),
             Step::Append => work.append(out, &[&FEW[..], &["--plan-only"]].concat()),
-            Step::View => packhorse(&["view", text(&work.dir("undisturbed")), "--where", "cls == 1", "--out", text(out)]),
+            Step::View => {
+                packhorse(&["view", text(&work.dir("undisturbed")), "--where", "cls == 1", "--out", text(out)])
+            }
         }
     }
 

@@ -189,11 +189,7 @@ impl Manifest {
         })
     }
 
-    fn read_named<T>(
-        store: &dyn Store,
-        path: &Path,
-        read: &dyn Fn(&dyn Input) -> Result<T>,
-    ) -> Result<Option<T>> {
+    fn read_named<T>(store: &dyn Store, path: &Path, read: &dyn Fn(&dyn Input) -> Result<T>) -> Result<Option<T>> {
         let input = match store.open(path) {
             Ok(input) => input,
             Err(e) if e.is_absent() => return Ok(None),
