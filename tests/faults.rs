@@ -17,7 +17,7 @@ use common::disk::Disk;
 use common::process::{Ended, packhorse};
 use common::steps::Step;
 use common::strace;
-use common::tree::{Tree, assert_equal, assert_kept, committed, tree};
+use common::tree::{assert_kept, committed, tree};
 use common::work::{Work, text};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -95,7 +95,7 @@ fn every_call_fails(work: impl Fn() -> Work, step: Step, faults: &[(&str, &str)]
             let when = format!("{step:?} with {syscall} {k} {fault}: {hits:?}");
             failed += u32::from(judge(&work, step, &out, &ended, &when));
             let before = committed(&out);
-            work.finish(&out, &when);
+            step.finish(&work, &out, &when);
             assert_kept(&before, &out, &when);
         }
         println!("{step:?}: {failed} of {} runs failed, the others were whole", k - 1);
@@ -105,7 +105,7 @@ fn every_call_fails(work: impl Fn() -> Work, step: Step, faults: &[(&str, &str)]
 
 /// A run that met a fault either did all of its work or says what failed. Returns whether it failed.
 fn judge(work: &Work, step: Step, out: &Path, ended: &Ended, when: &str) -> bool {
-    work.assert_no_half_file(out, when);
+    step.assert_old_or_new(work, out, when);
     // What can't be listed can't be removed: the next run does it.
     let listed = !["close", "openat"].iter().any(|call| when.contains(call));
     assert!(!listed || !out.join(".staging").exists(), "{when}: temporary files are left: {ended:?}");
@@ -118,9 +118,7 @@ fn judge(work: &Work, step: Step, out: &Path, ended: &Ended, when: &str) -> bool
     let closedir = [101, 134].contains(&ended.code()) && ended.said.contains("unexpected error during closedir");
     match ended.code() {
         0 => {
-            let done: Tree = work.whole.clone().into_iter().filter(|(name, _)| step.leaves(name)).collect();
-            let now = tree(out).into_iter().filter(|(name, _)| listed || !name.starts_with(".staging"));
-            assert_equal(&done, &now.collect(), when);
+            step.assert_done(work, out, |name| listed || !name.starts_with(".staging"), when);
             let rewritten = ended.said.contains("writing it once more");
             assert!(rewritten || !when.contains(" fsync "), "{when}: a failed sync was passed over: {ended:?}");
         }
@@ -162,6 +160,21 @@ fn every_call_of_pack_fails() {
 #[test]
 fn every_call_of_seal_fails() {
     every_call_fails(|| Work::new(24, 8), Step::Seal, &FAILING_WRITES);
+}
+
+/// Until all is done the dataset is the old one. Files that are only closed or opened to read are those of packing too.
+#[test]
+fn every_call_of_append_fails() {
+    let faults =
+        [("write", "error=ENOSPC"), ("fsync", "error=EIO"), ("renameat", "error=EIO"), ("mkdirat", "error=ENOSPC")];
+    for step in Step::APPEND {
+        every_call_fails(|| Work::new(8, 4), step, &faults);
+    }
+}
+
+#[test]
+fn every_call_of_view_fails() {
+    every_call_fails(|| Work::new(24, 8), Step::View, &FAILING_WRITES);
 }
 
 /// Token shards come in pairs, with a table beside them.

@@ -45,14 +45,18 @@ pub(crate) fn assert_equal(expected: &Tree, now: &Tree, when: &str) {
     assert!(expected == now, "{when}: missing {missing:?}, stray {stray:?}, with other bytes {other:?}");
 }
 
-/// Asserts that files with final names in an unfinished dataset equal those of the finished one: unfinished files are
-/// in `.staging`, and the last errors of tasks in `.errors`. A dataset that was not begun has no folder.
+/// Whether a file has its final name: unfinished files are in `.staging`, and the last errors of tasks in `.errors`.
+pub(crate) fn is_final(name: &str) -> bool {
+    ![".staging/", ".errors/"].iter().any(|folder| name.starts_with(folder))
+}
+
+/// Asserts that files with final names in an unfinished dataset equal those of the finished one. A dataset that was not
+/// begun has no folder.
 #[track_caller]
 pub(crate) fn assert_no_half_file(expected: &Tree, out: &Path, when: &str) {
     if !out.exists() {
         return;
     }
-    let is_final = |name: &str| ![".staging/", ".errors/"].iter().any(|folder| name.starts_with(folder));
     for (name, digest) in tree(out).iter().filter(|(name, _)| is_final(name)) {
         assert_eq!(expected.get(name), Some(digest), "{when}: {name} is not as in the finished dataset");
     }

@@ -109,6 +109,16 @@ impl Work {
         self.planning("pack", out, more)
     }
 
+    /// Adds the pictures once more, under other keys, to the dataset in `out`.
+    pub(crate) fn append(&self, out: &Path, more: &[&str]) -> Program {
+        let again = self.dir("more");
+        if !again.exists() {
+            std::fs::create_dir(&again).unwrap();
+            std::os::unix::fs::symlink(&self.input, again.join("again")).unwrap();
+        }
+        packhorse(&[&["append", text(out), text(&again), "--labels", "parent"], more].concat())
+    }
+
     /// The request again: it must end in the bytes of the undisturbed run.
     #[track_caller]
     pub(crate) fn finish(&self, out: &Path, when: &str) {

@@ -122,8 +122,11 @@ impl Input for MemoryInput {
 impl dyn Input + '_ {
     /// Everything in memory, at most `limit` bytes.
     pub fn read_all(&self, limit: u64) -> Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        self.stream()?.take(limit.saturating_add(1)).read_to_end(&mut bytes).context("read")?;
+        let most = limit.saturating_add(1);
+        // One byte more shows the end of the file without another allocation.
+        let room = self.len().map_or(0, |len| len.saturating_add(1).min(most));
+        let mut bytes = Vec::with_capacity(usize::try_from(room).unwrap_or(0));
+        self.stream()?.take(most).read_to_end(&mut bytes).context("read")?;
         if bytes.len() as u64 > limit {
             return Err(
                 Error::new(Kind::Limit, format!("is larger than the limit of {limit} bytes")).in_input(self.name())

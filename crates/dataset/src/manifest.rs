@@ -2,12 +2,12 @@
 //!
 //! Its last member, `blake3`, is the digest of all bytes before the line that holds it.
 
-use crate::own_digest::{own_digest_holds, with_own_digest, write_with_own_digest};
+use crate::own_digest::{Hashed, own_digest_holds, with_own_digest, write_with_own_digest};
 use crate::{Digest, FieldRecord, OmissionRecord, RootDigest, SinkRecord};
-use packhorse_core::{Code, Error, Kind, Limits, Result, Store};
+use packhorse_core::{Code, Context, Error, Input, Kind, Limits, Result, Store};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{self, BufReader, Write};
 use std::path::Path;
 
 /// The manifest's file name.
@@ -137,8 +137,10 @@ impl Manifest {
 
     /// Reads the manifest in the folder `dir`. `None` if there is none: the dataset is not sealed, or `dir` is not a
     /// folder. Errors name the file.
+    ///
+    /// Tries twice on damage, which may have happened on the way from a server.
     pub fn read(store: &dyn Store, dir: &Path) -> Result<Option<Self>> {
-        Ok(Self::read_bytes(store, dir)?.map(|(manifest, _)| manifest))
+        Self::read_named(store, &dir.join(MANIFEST), &Self::decode_from)
     }
 
     /// Like [`read`](Self::read), also for a partial copy ([`PART`]).
@@ -146,7 +148,7 @@ impl Manifest {
         if let Some(whole) = Self::read(store, dir)? {
             return Ok(Some(whole));
         }
-        Ok(Self::read_named(store, &dir.join(PART))?.map(|(manifest, _)| manifest))
+        Self::read_named(store, &dir.join(PART), &Self::decode_from)
     }
 
     /// The manifest of a partial copy with the `wanted` shards.
@@ -180,27 +182,39 @@ impl Manifest {
     }
 
     /// Like [`Manifest::read`]; also returns the document's bytes.
-    ///
-    /// Tries twice on damage, which may have happened on the way from a server.
     pub fn read_bytes(store: &dyn Store, dir: &Path) -> Result<Option<(Self, Vec<u8>)>> {
-        Self::read_named(store, &dir.join(MANIFEST))
+        Self::read_named(store, &dir.join(MANIFEST), &|input| {
+            let bytes = input.read_all(Limits::default().blob)?;
+            Ok((Self::decode(&bytes)?, bytes))
+        })
     }
 
-    fn read_named(store: &dyn Store, path: &Path) -> Result<Option<(Self, Vec<u8>)>> {
+    fn read_named<T>(store: &dyn Store, path: &Path, read: &dyn Fn(&dyn Input) -> Result<T>) -> Result<Option<T>> {
         let input = match store.open(path) {
             Ok(input) => input,
             Err(e) if e.is_absent() => return Ok(None),
             Err(e) => return Err(e),
         };
-        let read = || -> Result<(Self, Vec<u8>)> {
-            let bytes = input.read_all(Limits::default().blob)?;
-            let manifest = Self::decode(&bytes).map_err(|e| e.in_input(path.display()))?;
-            Ok((manifest, bytes))
-        };
+        let read = || read(&*input).map_err(|e| e.in_input(path.display()));
         match read() {
             Err(e) if e.kind() == Kind::Content => read().map(Some),
             other => other.map(Some),
         }
+    }
+
+    /// Parses a document piece by piece: of a million shards it would be 300 MB as text in memory.
+    fn decode_from(input: &dyn Input) -> Result<Self> {
+        let replacing = Self::REPLACING.len() as u64;
+        if input.len().is_none_or(|len| len <= replacing || len > Limits::default().blob) {
+            return Self::decode(&input.read_all(Limits::default().blob)?);
+        }
+        let mut text = Hashed::new(input.stream()?);
+        let parsed = serde_json::from_reader(BufReader::with_capacity(PIECE, &mut text));
+        let manifest = parsed.or_else(|e| match e.is_io() {
+            true => Err(io::Error::from(e)).context("read"),
+            false => Err(no_manifest(&e)),
+        })?;
+        Self::checked(manifest, text.holds())
     }
 
     /// The document's bytes.
@@ -223,8 +237,11 @@ impl Manifest {
             let error = Error::new(Kind::Incomplete, "is being replaced by another dataset").with_code(Code::NotSealed);
             return Err(error.hint("`packhorse seal` finishes that if it was stopped"));
         }
-        let damaged = |what: String| Error::content(format!("{what}; make it again with `packhorse seal`"));
-        let manifest: Self = serde_json::from_slice(bytes).map_err(|e| damaged(format!("is not a manifest: {e}")))?;
+        Self::checked(serde_json::from_slice(bytes).map_err(|e| no_manifest(&e))?, own_digest_holds(bytes))
+    }
+
+    /// Checks version, digests and the root digest of a parsed document. `holds`: whether its own digest is right.
+    fn checked(manifest: Self, holds: bool) -> Result<Self> {
         if manifest.packhorse_dataset != Self::VERSION {
             let found = manifest.packhorse_dataset;
             return Err(Error::unsupported(format!(
@@ -232,11 +249,11 @@ impl Manifest {
                 Self::VERSION
             )));
         }
-        if !own_digest_holds(bytes) {
-            return Err(damaged("the manifest's own digest does not hold".to_owned()));
+        if !holds {
+            return Err(damaged("the manifest's own digest does not hold"));
         }
         if manifest.root_of_shards() != manifest.root {
-            return Err(damaged("the root digest is not that of the shards listed".to_owned()));
+            return Err(damaged("the root digest is not that of the shards listed"));
         }
         Ok(manifest)
     }
@@ -261,10 +278,21 @@ impl Manifest {
     }
 }
 
+/// Bytes of a document that are parsed at once.
+const PIECE: usize = 64 << 10;
+
+fn no_manifest(error: &serde_json::Error) -> Error {
+    damaged(&format!("is not a manifest: {error}"))
+}
+
+fn damaged(what: &str) -> Error {
+    Error::content(format!("{what}; make it again with `packhorse seal`"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use packhorse_core::Kind;
+    use packhorse_core::MemoryInput;
     use packhorse_storage::Local;
 
     fn manifest() -> Manifest {
@@ -358,6 +386,8 @@ mod tests {
                 let mut bad = good.clone();
                 bad[at] ^= 1 << bit;
                 assert!(Manifest::decode(&bad).is_err(), "byte {at} bit {bit}");
+                let read = Manifest::decode_from(&MemoryInput::new("dataset.json", bad));
+                assert!(read.is_err(), "byte {at} bit {bit}, piece by piece");
             }
         }
     }

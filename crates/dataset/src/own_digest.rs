@@ -3,7 +3,7 @@
 use crate::Digest;
 use packhorse_core::{Context, Error, Result};
 use serde::Serialize;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Read, Write};
 
 /// The bytes of `document`, an object with at least one member, with its digest. `what` names it in errors.
 pub(crate) fn with_own_digest(document: &impl Serialize, what: &str) -> Result<Vec<u8>> {
@@ -73,6 +73,40 @@ pub(crate) fn own_digest_holds(bytes: &[u8]) -> bool {
     hex == Digest::of(before).to_string().as_bytes()
 }
 
+/// Bytes of the line with the digest, and of the end of the document.
+const TAIL: usize = 13 + 64 + 4;
+
+/// A document that is read, and hashed on the way, so that its text need not be in memory.
+pub(crate) struct Hashed<R> {
+    inner: R,
+    hasher: blake3::Hasher,
+    /// The last bytes so far.
+    tail: Vec<u8>,
+}
+
+impl<R: Read> Hashed<R> {
+    pub(crate) fn new(inner: R) -> Self {
+        Self { inner, hasher: blake3::Hasher::new(), tail: Vec::new() }
+    }
+
+    /// Whether the digest at the end is that of the bytes before, once all are read.
+    pub(crate) fn holds(&self) -> bool {
+        let hex = self.tail.strip_prefix(b"  \"blake3\": \"").and_then(|rest| rest.strip_suffix(b"\"\n}\n"));
+        hex.is_some_and(|hex| hex == Digest::from(self.hasher.finalize()).to_string().as_bytes())
+    }
+}
+
+impl<R: Read> Read for Hashed<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let n = self.inner.read(buf)?;
+        self.tail.extend_from_slice(buf.get(..n).unwrap_or_default());
+        let before = self.tail.len().saturating_sub(TAIL);
+        self.hasher.update(self.tail.get(..before).unwrap_or_default());
+        self.tail.drain(..before);
+        Ok(n)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,6 +119,14 @@ mod tests {
             let document: BTreeMap<String, String> = lengths.iter().map(|n| (format!("a{n:07}"), text(n))).collect();
             let bytes = with_own_digest(&document, "a test").unwrap();
             assert!(own_digest_holds(&bytes), "{lengths:?}");
+            for piece in [1, 7, TAIL, TAIL + 1, PIECE] {
+                let mut hashed = Hashed::new(&bytes[..]);
+                while hashed.read(&mut vec![0; piece]).unwrap() > 0 {}
+                assert!(hashed.holds(), "{lengths:?} in pieces of {piece}");
+            }
+            let mut cut = Hashed::new(&bytes[1..]);
+            io::copy(&mut cut, &mut io::sink()).unwrap();
+            assert!(!cut.holds());
             let mut back: BTreeMap<String, String> = serde_json::from_slice(&bytes).unwrap();
             assert_eq!(back.remove("blake3").map(|digest| digest.len()), Some(64));
             assert_eq!(back, document);

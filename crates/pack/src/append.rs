@@ -5,14 +5,17 @@
 
 use crate::Recipe;
 use crate::not_sealed::not_sealed;
+use crate::parallel_map::parallel_map;
 use crate::plan::{Plan, PlanOptions, PlannedKey};
 use crate::recorded_files::sealed_manifest;
 use crate::refuse_view::refuse_view;
 use crate::replace::{plan_folder, shard_names};
-use crate::stored_plan::{Stored, differences, open_plans, publish_new, same};
+use crate::stored_plan::{Stored, differences, open_plans, publish_new, same, threads};
 use crate::without_inputs::has_adopted;
 use packhorse_core::{Cancel, Code, Error, Kind, Registry, Result, Store};
-use packhorse_dataset::{Digest, Manifest, PlanEntry, PlanHeader, PlanReader, RECEIPT_SUFFIX, plan_name};
+use packhorse_dataset::{
+    Digest, Entries, Manifest, PlanEntry, PlanHeader, PlanReader, RECEIPT_SUFFIX, ShardFrame, plan_name,
+};
 use packhorse_storage::Staging;
 use packhorse_transform::Transform;
 use std::collections::hash_map::RandomState;
@@ -178,18 +181,18 @@ impl Base {
         let hasher = RandomState::new();
         let mut new: Vec<u64> = plan.keys().map(|planned| hasher.hash_one(planned.key.as_str())).collect();
         new.sort_unstable();
+        let is_new = |key: &str| new.binary_search(&hasher.hash_one(key)).is_ok();
         let mut suspects: Vec<PlannedKey> = Vec::new();
         for old in &self.plans {
-            for shard in old.shards() {
+            let shards: Vec<&[ShardFrame]> = old.shards().chunks(SHARDS).collect();
+            let found = parallel_map(&shards, threads(old.shards().len()), &|shards| {
                 cancel.check()?;
-                for entry in old.entries(shard)? {
-                    let entry = entry?;
-                    if suspects.len() < SUSPECTS && new.binary_search(&hasher.hash_one(entry.key.as_str())).is_ok() {
-                        suspects.push(planned(entry));
-                    }
-                }
-            }
+                let entries = shards.iter().map(|shard| old.entries(shard));
+                known_keys(entries, &is_new)
+            })?;
+            suspects.extend(found.into_iter().flatten());
         }
+        suspects.truncate(SUSPECTS);
         let same = |planned: &PlannedKey| {
             suspects.iter().any(|old| old.key == planned.key && overlap(&old.rows, &planned.rows))
         };
@@ -261,6 +264,26 @@ pub(crate) enum Place {
 
 /// The most keys that are looked at twice.
 const SUSPECTS: usize = 1000;
+
+/// Shards whose keys are looked at in one go.
+const SHARDS: usize = 64;
+
+/// The first keys of shards that are among the new ones.
+fn known_keys<'a>(
+    shards: impl Iterator<Item = Result<Entries<'a>>>,
+    is_new: &dyn Fn(&str) -> bool,
+) -> Result<Vec<PlannedKey>> {
+    let mut found = Vec::new();
+    for shard in shards {
+        for entry in shard? {
+            let entry = entry?;
+            if found.len() < SUSPECTS && is_new(&entry.key) {
+                found.push(planned(entry));
+            }
+        }
+    }
+    Ok(found)
+}
 
 fn planned(entry: PlanEntry) -> PlannedKey {
     let rows = entry.run().map(|(_, rows)| rows);

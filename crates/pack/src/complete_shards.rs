@@ -7,7 +7,6 @@ use packhorse_dataset::{Digest, INDEX_SUFFIX, Receipt, ShardRecord, SkipRecord};
 use std::collections::BTreeMap;
 
 /// Complete shards, in order.
-#[derive(Default)]
 pub(crate) struct CompleteShards {
     /// What the manifest says of each.
     pub(crate) records: Vec<ShardRecord>,
@@ -26,6 +25,11 @@ pub(crate) struct Remarks {
 }
 
 impl CompleteShards {
+    /// None yet, with room for so many.
+    pub(crate) fn with_capacity(shards: usize) -> Self {
+        Self { records: Vec::with_capacity(shards), remarks: Vec::with_capacity(shards) }
+    }
+
     pub(crate) fn push(&mut self, (record, remarks): (ShardRecord, Remarks)) {
         self.records.push(record);
         self.remarks.push(remarks);

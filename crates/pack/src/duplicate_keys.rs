@@ -1,10 +1,13 @@
 //! Keys that occur twice in a dataset, found from the shards' member indexes in passes of bounded memory.
 
 use crate::damage::Damage;
+use crate::parallel_map::parallel_map;
+use crate::stored_plan::threads;
 use packhorse_core::{Cancel, Members, Result};
 use packhorse_dataset::{Manifest, ShardRecord};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
+use std::sync::{Mutex, PoisonError};
 
 /// Keys per pass, 8 bytes each.
 const PASS: u64 = 1 << 24;
@@ -26,7 +29,7 @@ pub(crate) fn doubles(
     shards: usize,
     samples: u64,
     cancel: &Cancel,
-    members: &dyn Fn(usize) -> Result<Option<Members>>,
+    members: &(dyn Fn(usize) -> Result<Option<Members>> + Sync),
 ) -> Result<Vec<DuplicateKey>> {
     doubles_by(PASS, shards, samples, cancel, members)
 }
@@ -35,7 +38,7 @@ pub(crate) fn doubles(
 pub(crate) fn duplicate_key_damages(
     manifest: &Manifest,
     cancel: &Cancel,
-    members: &dyn Fn(&ShardRecord) -> Result<Option<Members>>,
+    members: &(dyn Fn(&ShardRecord) -> Result<Option<Members>> + Sync),
 ) -> Result<Vec<Damage>> {
     let load = |i: usize| manifest.shards.get(i).map_or(Ok(None), members);
     let file = |i: usize| manifest.shards.get(i).map_or("", |shard| shard.file.as_str());
@@ -51,17 +54,21 @@ fn doubles_by(
     shards: usize,
     samples: u64,
     cancel: &Cancel,
-    members: &dyn Fn(usize) -> Result<Option<Members>>,
+    members: &(dyn Fn(usize) -> Result<Option<Members>> + Sync),
 ) -> Result<Vec<DuplicateKey>> {
     let passes = samples.div_ceil(most).max(1);
+    let numbers: Vec<usize> = (0..shards).collect();
     let mut suspects = Vec::new();
     for pass in 0..passes {
-        let mut hashes = Vec::new();
-        for shard in 0..shards {
+        let hashes = Mutex::new(Vec::new());
+        parallel_map(&numbers, threads(shards), &|shard| {
             cancel.check()?;
-            let Some(members) = members(shard)? else { continue };
-            hashes.extend(members.iter().map(|(key, _)| hash(key)).filter(|hash| hash % passes == pass));
-        }
+            let Some(members) = members(*shard)? else { return Ok(()) };
+            let mine = members.iter().map(|(key, _)| hash(key)).filter(|hash| hash % passes == pass);
+            hashes.lock().unwrap_or_else(PoisonError::into_inner).extend(mine);
+            Ok(())
+        })?;
+        let mut hashes = hashes.into_inner().unwrap_or_else(PoisonError::into_inner);
         hashes.sort_unstable();
         let equal = hashes.windows(2).filter(|pair| pair.first() == pair.last()).filter_map(|pair| pair.first());
         suspects.extend(equal.take(NAMED));
@@ -77,7 +84,7 @@ fn named(
     suspects: &mut Vec<u64>,
     shards: usize,
     cancel: &Cancel,
-    members: &dyn Fn(usize) -> Result<Option<Members>>,
+    members: &(dyn Fn(usize) -> Result<Option<Members>> + Sync),
 ) -> Result<Vec<DuplicateKey>> {
     suspects.sort_unstable();
     suspects.dedup();

@@ -7,7 +7,7 @@ use crate::part_errors;
 use crate::recorded_files::sealed_manifest;
 use crate::replace::{exchange, plan_folder};
 use crate::shard_packer::record;
-use crate::stored_plan::{open_plans, valid_receipts};
+use crate::stored_plan::{open_plans, unless_late, valid_receipts};
 use crate::without_inputs::has_adopted;
 use packhorse_core::{
     Cancel, Code, Error, Kind, Limits, Members, Outlet, Registry, Result, Sealed, ShardSummary, Store, counted,
@@ -16,7 +16,7 @@ use packhorse_dataset::{
     AppendRecord, Digest, FieldRecord, FileRecord, INDEX_SUFFIX, MANIFEST, Manifest, OmissionRecord, PlanHeader,
     PlanReader, RECEIPT_SUFFIX, SKIPPED, ShardFrame, ShardRecord, SplitRecord, decode_index, plan_name,
 };
-use packhorse_storage::{Location, Quarantine, Staging};
+use packhorse_storage::{Location, Quarantine, ReadyStage, Staging};
 use packhorse_transform::Transform;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -134,7 +134,7 @@ fn lacks_receipts(store: &dyn Store, out: &Path, plan: &PlanReader) -> Result<bo
     let name = |shard: &ShardFrame| PathBuf::from(format!("{}{RECEIPT_SUFFIX}", shard.name));
     let is_missing = |shard: &ShardFrame| store.stat(&out.join(name(shard)), true).is_err_and(|e| e.is_not_found());
     if Location::url(out).is_some() {
-        let names: BTreeSet<PathBuf> = store.list(out)?.into_iter().collect();
+        let names: BTreeSet<PathBuf> = unless_late(out, store.list(out))?.into_iter().collect();
         // Some stores list late.
         return Ok(plan.shards().iter().rev().filter(|shard| !names.contains(&name(shard))).any(is_missing));
     }
@@ -162,14 +162,18 @@ fn publish(
         manifest.files.push(plan_record(store, staging.out(), number)?);
     }
     manifest.files.extend(header.files.iter().cloned());
+    let mut ready = Vec::new();
     if !has_adopted(plans) {
-        manifest.files.extend(companions(registry, store, staging, header, manifest, remarks)?);
+        ready.push(companions(registry, store, staging, header, manifest, remarks)?);
     }
-    manifest.files.push(skipped(staging, plans, remarks)?);
+    ready.push(skipped(staging, plans, remarks)?);
+    manifest.files.extend(ready.iter().flat_map(ReadyStage::files).cloned().map(record));
     let mut stage = staging.stage(MANIFEST)?;
     // Of a million shards it would be 300 MB as text in memory.
     manifest.write(&mut *stage.stream("")?)?;
-    stage.publish()?;
+    ready.push(stage.ready()?);
+    // Files of an old dataset are replaced one right after the other, the manifest last.
+    ready.into_iter().try_for_each(|stage| stage.publish().map(drop))?;
     part_errors::forget_all(shared, staging.out());
     Ok(())
 }
@@ -182,15 +186,12 @@ fn newest(plans: &[PlanReader]) -> Result<&PlanHeader> {
 fn complete_shards(store: &dyn Store, out: &Path, plans: &[PlanReader]) -> Result<CompleteShards> {
     let mut missing = Vec::new();
     let shards: usize = plans.iter().map(|plan| plan.shards().len()).sum();
-    let mut complete = CompleteShards::default();
+    let mut complete = CompleteShards::with_capacity(shards);
     for plan in plans {
-        let receipts = valid_receipts(store, out, plan, &CompleteShards::divide)?;
-        for (shard, receipt) in plan.shards().iter().zip(receipts) {
-            match receipt {
-                Some(receipt) => complete.push(receipt),
-                None => missing.push(shard.name.as_str()),
-            }
-        }
+        valid_receipts(store, out, plan, &CompleteShards::divide, &mut |shard, receipt| match receipt {
+            Some(receipt) => complete.push(receipt),
+            None => missing.push(shard.name.as_str()),
+        })?;
     }
     if missing.is_empty() {
         return Ok(complete);
@@ -387,7 +388,7 @@ fn companions(
     header: &PlanHeader,
     manifest: &Manifest,
     remarks: &[Remarks],
-) -> Result<Vec<FileRecord>> {
+) -> Result<ReadyStage> {
     let sink = registry.get(&header.sink.format)?.sink(&header.sink.options.iter().collect())?;
     let summaries: Vec<ShardSummary> = manifest.shards.iter().zip(remarks).map(summary).collect();
     let members = |i: usize| read_members(store, staging.out(), &manifest.shards, i);
@@ -395,7 +396,7 @@ fn companions(
     let sealed = Sealed { name: &manifest.name, root_digest: &root, shards: &summaries, members: &members };
     let mut stage = staging.stage("")?;
     sink.seal(&sealed, &mut stage)?;
-    Ok(stage.publish()?.into_iter().map(record).collect())
+    stage.ready()
 }
 
 fn summary((shard, remarks): (&ShardRecord, &Remarks)) -> ShardSummary {
@@ -418,12 +419,14 @@ fn read_members(store: &dyn Store, out: &Path, shards: &[ShardRecord], i: usize)
     decode_index(&bytes, &limits).map_err(|e| e.in_input(path.display()))
 }
 
-fn skipped(staging: &Staging, plans: &[PlanReader], remarks: &[Remarks]) -> Result<FileRecord> {
+fn skipped(staging: &Staging, plans: &[PlanReader], remarks: &[Remarks]) -> Result<ReadyStage> {
     let mut lines = Vec::new();
     let scanned = plans.iter().map(PlanReader::skipped).collect::<Result<Vec<_>>>()?;
     for record in scanned.iter().flatten().chain(remarks.iter().flat_map(|shard| &shard.skipped)) {
         serde_json::to_writer(&mut lines, record).map_err(|e| Error::bug(e.to_string()))?;
         lines.push(b'\n');
     }
-    staging.document(SKIPPED, &lines).map(record)
+    let mut stage = staging.stage(SKIPPED)?;
+    stage.write("", &lines)?;
+    stage.ready()
 }

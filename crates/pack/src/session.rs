@@ -14,7 +14,7 @@ use crate::plan::{Plan, limits, plan};
 use crate::repair::{DatasetRepair, repair_dataset};
 use crate::replace::{finish_replacing, plan_folder, store_plan, store_plan_over};
 use crate::scan::{Listing, Scan, scan, tables};
-use crate::stored_plan::{Stored, open_plan, plan_file};
+use crate::stored_plan::{Stored, exists, open_plan, plan_file};
 use crate::trial::fit;
 use crate::verify::{Depth, Verification, verify};
 use crate::writer::{Writer, WriterContext};
@@ -216,7 +216,7 @@ impl Session {
         let stored = self.publish(recipe, &plan)?;
         drop(plan);
         let report = pack(&self.packing(&transforms, &tables), out, &self.options(Part::ALL, recipe.on_error))?;
-        if self.store.stat(&plan_folder(&self.store, out)?.join(PLAN), false).is_err() {
+        if !exists(&*self.store, &plan_folder(&self.store, out)?.join(PLAN))? {
             let message = "was moved or removed while it was packed; run the same command again";
             return Err(Error::new(Kind::Environment, message).in_input(out.display()));
         }

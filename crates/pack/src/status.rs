@@ -4,10 +4,10 @@ use crate::damage::Damage;
 use crate::part_errors::of_missing;
 use crate::recorded_files::sealed_manifest;
 use crate::replace::is_replacing;
-use crate::stored_plan::{open_plan, open_plans, valid_receipts};
+use crate::stored_plan::{open_plan, open_plans, unless_late, valid_receipts};
 use crate::verify::{is_failure, quick};
 use packhorse_core::{Kind, Registry, Result, Store, counted};
-use packhorse_dataset::{Digest, MANIFEST, Manifest, PartError, PlanReader};
+use packhorse_dataset::{Digest, MANIFEST, Manifest, PartError, PlanReader, Receipt};
 use packhorse_storage::{Location, Quarantine, Quarantined, Staging};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -76,15 +76,17 @@ pub(crate) fn status(registry: &Registry, store: &dyn Store, out: &Path) -> Resu
         }
         Err(e) => return Err(e),
     };
-    let known = manifest.map_or(plans.len(), |manifest| manifest.plans().count().min(plans.len()));
+    let known = manifest.as_ref().map_or(plans.len(), |manifest| manifest.plans().count().min(plans.len()));
     let (mut appending, mut errors) = (None, Vec::new());
     for plan in plans.drain(known..) {
         let lost = filled(store, out, &plan)?.1;
         errors = errors_of(store, out, &plan, &lost);
         appending = Some((plan.shards().len() as u64, lost));
     }
-    let (mut packed, mut missing) = (0, Vec::new());
-    for plan in &plans {
+    let whole = manifest.as_ref().filter(|manifest| damages.is_empty() && is_of(manifest, &plans));
+    let (mut packed, mut missing) = (whole.map_or(0, |manifest| manifest.samples), Vec::new());
+    // Receipts that were compared with the manifest are not read again.
+    for plan in plans.iter().filter(|_| whole.is_none()) {
         let (samples, names) = filled(store, out, plan)?;
         errors.extend(errors_of(store, out, plan, &names));
         packed += samples;
@@ -111,7 +113,7 @@ pub(crate) fn status(registry: &Registry, store: &dyn Store, out: &Path) -> Resu
 /// file.
 pub fn unfit_shards(store: &dyn Store, dir: &Path, manifest: &Manifest) -> Result<Vec<Damage>> {
     // In an object store many lengths come with one request.
-    let entries = if Location::url(dir).is_some() { store.entries(dir)? } else { Vec::new() };
+    let entries = if Location::url(dir).is_some() { unless_late(dir, store.entries(dir))? } else { Vec::new() };
     let known: BTreeMap<_, _> = entries.into_iter().filter_map(|(name, stat)| Some((name, stat?.size))).collect();
     // Some object stores list late: what the listing lacks is looked at.
     let length = |file: &str, wanted: u64| match known.get(Path::new(file)) {
@@ -134,16 +136,19 @@ pub fn unfit_shards(store: &dyn Store, dir: &Path, manifest: &Manifest) -> Resul
     Ok(unfit)
 }
 
+/// Whether the dataset was sealed with these plans.
+fn is_of(manifest: &Manifest, plans: &[PlanReader]) -> bool {
+    manifest.plans().eq(plans.iter().map(PlanReader::digest))
+}
+
 /// Samples in the complete shards of the plan, and the names of the other shards.
 fn filled(store: &dyn Store, out: &Path, plan: &PlanReader) -> Result<(u64, Vec<String>)> {
     let (mut packed, mut missing) = (0, Vec::new());
-    let samples = valid_receipts(store, out, plan, &|receipt| Ok(receipt.samples))?;
-    for (shard, samples) in plan.shards().iter().zip(samples) {
-        match samples {
-            Some(samples) => packed += samples,
-            None => missing.push(shard.name.clone()),
-        }
-    }
+    let samples = |receipt: Receipt| Ok(receipt.samples);
+    valid_receipts(store, out, plan, &samples, &mut |shard, samples| match samples {
+        Some(samples) => packed += samples,
+        None => missing.push(shard.name.clone()),
+    })?;
     Ok((packed, missing))
 }
 

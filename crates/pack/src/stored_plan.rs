@@ -84,7 +84,7 @@ fn staged(staging: &Staging, name: &str, plan: &Plan) -> Result<(Stage, Digest, 
 
 /// Whether the folder `out` holds a finished shard of `plan` or another one, or is sealed.
 fn has_begun(store: &dyn Store, out: &Path, plan: &PlanReader) -> Result<bool> {
-    let names = store.list(out)?;
+    let names = unless_late(out, store.list(out))?;
     let listed =
         names.iter().any(|name| name == Path::new(MANIFEST) || name.to_string_lossy().ends_with(RECEIPT_SUFFIX));
     Ok(listed || exists(store, &out.join(MANIFEST))? || has_unlisted_receipts(store, out, plan)?)
@@ -106,6 +106,14 @@ pub(crate) fn exists(store: &dyn Store, path: &Path) -> Result<bool> {
         Ok(stat) => Ok(stat.kind != FileKind::Directory),
         Err(e) if e.is_absent() => Ok(false),
         Err(e) => Err(e),
+    }
+}
+
+/// A listing of the folder `dir`, which is there. An object store that lists late may not know it yet.
+pub(crate) fn unless_late<T: Default>(dir: &Path, listed: Result<T>) -> Result<T> {
+    match listed {
+        Err(e) if e.is_not_found() && Location::url(dir).is_some() => Ok(T::default()),
+        listed => listed,
     }
 }
 
@@ -282,20 +290,42 @@ pub(crate) fn valid_receipt(
     valid(store, out, plan, shard, &length)
 }
 
-/// What `take` makes of the receipts of all complete shards of the plan in `out`, in order; `None` for other shards.
-pub(crate) fn valid_receipts<T: Send>(
+/// Gives `each` the shards of the plan in `out`, in order, with what `take` makes of their receipts; `None` for shards that
+/// are not complete.
+pub(crate) fn valid_receipts<'p, T: Send>(
+    store: &dyn Store,
+    out: &Path,
+    plan: &'p PlanReader,
+    take: &(dyn Fn(Receipt) -> Result<T> + Sync),
+    each: &mut dyn FnMut(&'p ShardFrame, Option<T>),
+) -> Result<()> {
+    if Location::url(out).is_some() {
+        let receipts = receipts_of_objects(store, out, plan, take)?;
+        plan.shards().iter().zip(receipts).for_each(|(shard, receipt)| each(shard, receipt));
+        return Ok(());
+    }
+    // In pieces: of a million shards the receipts would be twice in memory.
+    for shards in plan.shards().chunks(AT_ONCE) {
+        let look = |shard: &ShardFrame| valid_receipt(store, out, plan.digest(), shard)?.map(take).transpose();
+        let receipts = parallel_map(shards, threads(plan.shards().len()), &look)?;
+        shards.iter().zip(receipts).for_each(|(shard, receipt)| each(shard, receipt));
+    }
+    Ok(())
+}
+
+/// Shards whose receipts are looked at before the next ones.
+const AT_ONCE: usize = 1 << 14;
+
+/// What `take` makes of the receipts of all shards in an object store, in order.
+fn receipts_of_objects<T: Send>(
     store: &dyn Store,
     out: &Path,
     plan: &PlanReader,
     take: &(dyn Fn(Receipt) -> Result<T> + Sync),
 ) -> Result<Vec<Option<T>>> {
-    if Location::url(out).is_none() {
-        let each = |shard: &ShardFrame| valid_receipt(store, out, plan.digest(), shard)?.map(take).transpose();
-        return parallel_map(plan.shards(), threads(plan.shards().len()), &each);
-    }
     // Names and lengths in few requests; receipts many at a time. Some stores list late: if few shards lack something by
     // the listing, they are looked at one by one.
-    let entries = store.entries(out)?;
+    let entries = unless_late(out, store.entries(out))?;
     let lengths: BTreeMap<_, _> = entries.into_iter().map(|(name, stat)| (name, stat.map(|stat| stat.size))).collect();
     let length = |name: &str| match lengths.get(Path::new(name)) {
         Some(None) => store.stat(&out.join(name), true).map(|stat| Some(stat.size)),
@@ -353,6 +383,12 @@ fn valid(
 }
 
 pub(crate) fn read_receipt(store: &dyn Store, out: &Path, shard: &str) -> Result<Receipt> {
+    receipt_and_digest(store, out, shard).map(|(receipt, _)| receipt)
+}
+
+/// The receipt of a shard, and the digest of its file.
+pub(crate) fn receipt_and_digest(store: &dyn Store, out: &Path, shard: &str) -> Result<(Receipt, Digest)> {
     let path = out.join(format!("{shard}{RECEIPT_SUFFIX}"));
-    Receipt::decode(&store.open(&path)?.read_all(1 << 30)?).map_err(|e| e.in_input(path.display()))
+    let bytes = store.open(&path)?.read_all(1 << 30)?;
+    Ok((Receipt::decode(&bytes).map_err(|e| e.in_input(path.display()))?, Digest::of(&bytes)))
 }

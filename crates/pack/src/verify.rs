@@ -7,7 +7,7 @@ use crate::duplicate_keys::duplicate_key_damages;
 use crate::input_format::{NameRules, container, main_file, open};
 use crate::not_sealed::not_sealed;
 use crate::parallel_map::parallel_map;
-use crate::stored_plan::{open_plans, read_receipt, threads};
+use crate::stored_plan::{open_plans, read_receipt, receipt_and_digest, threads};
 use crate::verify_view::verify_view;
 use crate::without_inputs::{has_adopted, lacks_inputs};
 use packhorse_core::{
@@ -192,8 +192,8 @@ impl Verifier<'_> {
 
     fn shard(&self, manifest: &Manifest, shard: &ShardRecord) -> Result<()> {
         let name = format!("{}{RECEIPT_SUFFIX}", shard.name);
-        let receipt = match read_receipt(self.store, self.out, &shard.name) {
-            Ok(receipt) => receipt,
+        let (receipt, digest) = match receipt_and_digest(self.store, self.out, &shard.name) {
+            Ok(found) => found,
             Err(e) if matches!(e.kind(), Kind::Content | Kind::Unsupported) || e.is_not_found() => {
                 self.add(damage(&name, None, e.text()));
                 let data = FileRecord { name: shard.file.clone(), bytes: shard.bytes, blake3: shard.blake3 };
@@ -201,7 +201,6 @@ impl Verifier<'_> {
             }
             Err(e) => return Err(e),
         };
-        let (digest, _) = digest_file(self.store, &self.out.join(&name), &mut |_| Ok(()))?;
         if let Some(problem) = disagreement(manifest, shard, &receipt, digest)? {
             self.add(damage(&name, None, problem));
         }

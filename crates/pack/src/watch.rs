@@ -4,7 +4,7 @@ use crate::parallel_map::parallel_map;
 use crate::part_errors::of_missing;
 use crate::recorded_files::sealed_manifest;
 use crate::replace::is_replacing;
-use crate::stored_plan::{open_plan, threads, valid_receipt};
+use crate::stored_plan::{open_plan, threads, unless_late, valid_receipt};
 use packhorse_core::{Result, Store};
 use packhorse_dataset::{PartError, PlanReader, RECEIPT_SUFFIX, ShardFrame};
 use packhorse_storage::{Staging, staged};
@@ -125,7 +125,7 @@ impl Watch {
 
     /// Notes the shards that became complete.
     fn find_receipts(&mut self) -> Result<()> {
-        let mut names = self.store.list(&self.place)?;
+        let mut names = unless_late(&self.place, self.store.list(&self.place))?;
         names.retain(|name| name.to_string_lossy().ends_with(RECEIPT_SUFFIX));
         names.sort_unstable();
         let shards = self.plan.shards();

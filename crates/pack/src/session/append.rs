@@ -10,6 +10,7 @@ use crate::stored_plan::Stored;
 use crate::{Part, Recipe};
 use packhorse_core::Result;
 use packhorse_dataset::Digest;
+use packhorse_storage::Location;
 use std::any::Any;
 use std::path::Path;
 
@@ -62,7 +63,10 @@ impl Session {
 
     /// Keeps other processes of this machine from changing the dataset too.
     pub(super) fn alone_with(&self, dir: &Path) -> Result<Option<Box<dyn Any + Send>>> {
-        self.store.stat(dir, true).map_err(as_request_error)?;
+        // Folders of object stores are not locked, and one that lists late does not know them yet.
+        if Location::url(dir).is_none() {
+            self.store.stat(dir, true).map_err(as_request_error)?;
+        }
         self.store.lock(dir)
     }
 

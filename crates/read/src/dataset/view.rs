@@ -69,10 +69,12 @@ impl Dataset {
         let fields = self.selected.then(|| fields.collect());
         let runs: Vec<SampleRun> = self.runs.iter().filter(|run| run.len > 0).copied().collect();
         let (view, selection) = DatasetView::new(base.location_for(out)?, (base.shards, base.root), fields, &runs);
-        if !is_free(&*store, out, &view)? {
+        let is_free = is_free(&*store, out, &view)?;
+        // What a run left that was stopped after the view was complete, too.
+        Staging::sweep(&*store, out, false);
+        if !is_free {
             return Ok(view);
         }
-        Staging::sweep(&*store, out, false);
         let staging = Staging::open(store, out)?;
         staging.document(SELECTION, &selection)?;
         staging.document(VIEW, &view.encode()?)?;

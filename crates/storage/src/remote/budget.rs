@@ -60,7 +60,7 @@ impl Budget {
         let (requests, seconds) = (self.requests, self.started.elapsed().as_secs_f32());
         let requests = if requests == 1 { "1 request".into() } else { format!("{requests} requests") };
         let message = format!("{why}; given up after {requests} in {seconds:.1} s");
-        Error::new(Kind::Environment, message)
+        Error::new(Kind::Environment, message).hint("run the same command again when the server answers")
     }
 
     /// Exponential backoff with random jitter of up to half, so that a thousand tasks do not retry in sync.
@@ -90,6 +90,7 @@ mod tests {
         let error = budget.after(Failure::again("reset"), PROGRESS - 1).unwrap_err();
         assert_eq!(error.kind(), Kind::Environment);
         assert!(error.message().contains("reset; given up after 7 requests in "), "{error}");
+        assert!(error.to_string().ends_with("; run the same command again when the server answers"), "{error}");
     }
 
     #[test]

@@ -143,7 +143,10 @@ impl RemoteObject {
         let prefix = if self.key.is_empty() { String::new() } else { format!("{}/", self.key) };
         let (mut from, mut aborted) = (None, 0);
         loop {
-            let (_, body) = self.exchange(Duration::ZERO, || bucket.uploads(&prefix, from.as_ref())).await?;
+            let listed = self.exchange(Duration::ZERO, || bucket.uploads(&prefix, from.as_ref())).await;
+            let (_, body) = listed.map_err(|e| {
+                e.hint("unfinished uploads can be dropped by a rule of the bucket too (AbortIncompleteMultipartUpload)")
+            })?;
             let page: UploadPage = parsed(&body).map_err(|e| e.in_input(self.name()))?;
             for found in page.upload.iter().filter(|found| found.key.starts_with(&prefix)) {
                 let object = Self { key: found.key.clone(), ..self.clone() };
