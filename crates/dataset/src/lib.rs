@@ -24,8 +24,8 @@ pub use index::{INDEX_SUFFIX, decode_index, encode_index};
 pub use manifest::{AppendRecord, FileRecord, MANIFEST, Manifest, PART, PartOf, ShardRecord, SplitRecord};
 pub use part_error::{ERRORS, PartError};
 pub use plan::{
-    CodecRecord, FieldSource, OmissionRecord, PLAN, PlanEntry, PlanHeader, SeekPoint, SinkRecord, SourceRecord,
-    is_plan_name, plan_name,
+    CodecRecord, FieldSource, OmissionRecord, PLAN, PlanEntry, PlanHeader, SeekPoint, SelectedFields, SinkRecord,
+    SourceRecord, is_plan_name, plan_name,
 };
 pub use plan_reader::{Entries, PlanReader, ShardFrame};
 pub use plan_writer::PlanWriter;
@@ -34,4 +34,4 @@ pub use saved_index::{INDEX_FOLDER, IndexedFiles, SavedIndex};
 pub use schema::FieldRecord;
 pub use selection::{SampleRun, decode_selection, encode_selection};
 pub use text::PathText;
-pub use view::{DatasetView, SELECTION, VIEW};
+pub use view::{DatasetView, SELECTION, STAGED_BASE, VIEW};

@@ -80,6 +80,15 @@ pub struct OmissionRecord {
     pub first: PathText,
 }
 
+/// The fields that are read of the inputs below a root: those of a view.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SelectedFields {
+    /// Index into [`PlanHeader::roots`].
+    pub root: u32,
+    /// Their names.
+    pub fields: Vec<String>,
+}
+
 /// The decisions that all tasks share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanHeader {
@@ -114,6 +123,9 @@ pub struct PlanHeader {
     pub classes: Vec<String>,
     /// Split names in order; empty without splits.
     pub splits: Vec<String>,
+    /// Views among the inputs that have not all fields of their datasets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub selected: Vec<SelectedFields>,
     /// Folders that paths are relative to. Not part of the digest: inputs may move.
     pub roots: Vec<PathText>,
 }
@@ -236,6 +248,17 @@ impl PlanEntry {
     /// Input bytes.
     pub fn bytes(&self) -> u64 {
         self.fields.iter().map(FieldSource::len).sum()
+    }
+
+    /// The rest of a run, from item `start` on.
+    pub fn from_item(&self, start: u64) -> Self {
+        let mut rest = self.clone();
+        for (from, to, bytes) in rest.fields.iter_mut().filter_map(|piece| piece.items.as_mut()) {
+            let left = to.saturating_sub(start.max(*from)) as f64 / to.saturating_sub(*from).max(1) as f64;
+            *bytes = (*bytes as f64 * left) as u64;
+            *from = start.max(*from);
+        }
+        rest
     }
 
     /// Hashes the parts of this entry that belong to the logical digest: all but root folders and times. Strings are

@@ -50,6 +50,7 @@ fn header() -> PlanHeader {
         omitted: Vec::new(),
         classes: vec!["cat".into(), "dog".into()],
         splits: vec!["train".into()],
+        selected: Vec::new(),
         roots: vec![PathText::new(b"/data/photos")],
     }
 }

@@ -265,6 +265,7 @@ impl AdoptJob<'_> {
             omitted: Vec::new(),
             classes: Vec::new(),
             splits: Vec::new(),
+            selected: Vec::new(),
             roots: vec![PathText::new(b".")],
         }
     }

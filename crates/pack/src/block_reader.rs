@@ -35,8 +35,11 @@ pub(crate) struct BlockReader<'a> {
     pub(crate) limits_decide: bool,
     /// Options of table inputs, by format.
     pub(crate) sources: BTreeMap<String, Options>,
-    /// The sources used so far: each keeps its caches from run to run.
-    pub(crate) opened: Mutex<BTreeMap<String, Arc<dyn Source>>>,
+    /// The fields to read of table inputs below a root, where not all are.
+    pub(crate) selected: HashMap<u32, Vec<String>>,
+    /// The sources used so far, by format and by the root whose fields they select: each keeps its caches from run to
+    /// run.
+    pub(crate) opened: Mutex<BTreeMap<(String, Option<u32>), Arc<dyn Source>>>,
     /// Whether the transforms do more than decode and encode.
     pub(crate) heavy: bool,
     pub(crate) on_error: OnError,
@@ -60,16 +63,19 @@ impl BlockReader<'_> {
         Ok(block)
     }
 
-    /// The source of the format `id`.
-    pub(crate) fn source(&self, id: &str) -> Result<Arc<dyn Source>> {
+    /// The source of a table input.
+    pub(crate) fn source(&self, piece: &FieldSource) -> Result<Arc<dyn Source>> {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(source) = opened.get(id) {
+        let (id, fields) = (&piece.field, self.selected.get(&piece.root));
+        let name = (id.clone(), fields.map(|_| piece.root));
+        if let Some(source) = opened.get(&name) {
             return Ok(source.clone());
         }
         let none = Options::new();
         let options = self.sources.get(id).unwrap_or(&none);
-        let source: Arc<dyn Source> = self.registry.get(id)?.source(options, self.inner)?.into();
-        opened.insert(id.to_owned(), source.clone());
+        let source = self.registry.get(id)?.source(options, self.inner)?;
+        let source: Arc<dyn Source> = fields.and_then(|fields| source.narrowed(fields)).unwrap_or(source).into();
+        opened.insert(name, source.clone());
         Ok(source)
     }
 

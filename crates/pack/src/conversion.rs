@@ -111,6 +111,7 @@ impl Conversion {
             limits_decide: self.limits_decide,
             inner: self.inner,
             sources: header.sources.iter().map(|s| (s.format.clone(), s.options.iter().collect())).collect(),
+            selected: header.selected.iter().map(|s| (s.root, s.fields.clone())).collect(),
             heavy: !context.transforms.is_empty(),
             opened: Mutex::default(),
             on_error,

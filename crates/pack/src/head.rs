@@ -47,7 +47,8 @@ pub fn head(registry: &Registry, store: &dyn Store, path: &Path, samples: u64) -
     Ok(found)
 }
 
-fn preview(rows: &Rows, row: usize, number: usize) -> Result<Preview> {
+/// Row `row` of `rows`; without a key it is named by its number.
+pub(crate) fn preview(rows: &Rows, row: usize, number: usize) -> Result<Preview> {
     let schema = rows.schema();
     let sample = Sample::new(rows, row).ok_or_else(|| Error::bug("a row is missing"))?;
     let key = sample.key().map_or_else(|_| number.to_string(), str::to_owned);
@@ -66,7 +67,8 @@ fn value(sample: &Sample<'_>, field: &Field, column: &ArrayRef, row: usize) -> S
     }
 }
 
-fn text(bytes: &[u8]) -> String {
+/// Bytes as far as one line shows them.
+pub(crate) fn text(bytes: &[u8]) -> String {
     let plain = |text: &&str| !text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\t' | '\r'));
     match std::str::from_utf8(bytes).ok().filter(plain) {
         None => counted(bytes.len() as u64, "byte"),

@@ -6,7 +6,7 @@ use crate::size::show;
 use crate::view_args::ViewFlags;
 use packhorse_core::{Error, KEY, Limits, Result};
 use packhorse_dataset::{DatasetView, FieldRecord, MANIFEST};
-use packhorse_pack::{as_request_error, base_of_view};
+use packhorse_pack::{OpenedView, as_request_error};
 use packhorse_read::{Dataset, OpenOptions};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -92,20 +92,19 @@ pub(super) fn stat(context: &CommandContext<'_>, dir: &Path, view: &DatasetView)
     if context.style.json {
         return print(&String::from_utf8_lossy(&view.encode()?));
     }
-    let store = &*context.store;
-    let (base, manifest) = base_of_view(store, dir, view)?;
-    let runs = view.runs(store, dir)?;
-    view.check(&manifest, &runs).map_err(|e| e.in_input(dir.display()))?;
+    let opened = OpenedView::read(&*context.store, dir)?;
+    let OpenedView { base, manifest, runs, .. } = opened.ok_or_else(|| Error::bug("a view is gone"))?;
     let mut splits: BTreeMap<&str, u64> = BTreeMap::new();
     for run in &runs {
         let split = manifest.shards.get(run.shard as usize).and_then(|shard| shard.split.as_deref());
         split.into_iter().for_each(|split| *splits.entry(split).or_default() += run.len);
     }
+    let all = manifest.part_of.as_ref().map_or(manifest.samples, |of| of.samples);
     let mut text = format!(
         "view of {}: {} of {}\n  root digest {}\n",
         base.display(),
         view.samples,
-        counted(manifest.samples, "sample"),
+        counted(all, "sample"),
         view.root
     );
     let schema = FieldRecord::schema(&manifest.schema)?;

@@ -3,7 +3,7 @@
 use crate::input_format::main_file;
 use crate::recorded_files::{check_file, sealed_manifest};
 use packhorse_core::{Cancel, Error, Kind, Limits, Registry, Result, Store};
-use packhorse_dataset::{Manifest, SKIPPED, ShardRecord, SkipRecord};
+use packhorse_dataset::{Manifest, SKIPPED, SampleRun, ShardRecord, SkipRecord};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -20,6 +20,28 @@ pub(crate) struct SealedInput {
     pub(crate) files: Vec<OsString>,
     /// The samples that it skipped.
     pub(crate) skipped: Vec<SkipRecord>,
+    /// Of a view, its samples; `None` for all of the dataset.
+    pub(crate) chosen: Option<ChosenSamples>,
+}
+
+/// The samples of a view.
+#[derive(Debug, Default)]
+pub(crate) struct ChosenSamples {
+    /// In the order of the view.
+    pub(crate) runs: Vec<SampleRun>,
+    /// Of samples whose fields are members: the shard, the offset of the first member, and the position in the view.
+    /// Sorted once all are found.
+    pub(crate) places: Vec<(u32, u64, u64)>,
+    /// The fields of the view; `None` for all.
+    pub(crate) fields: Option<Vec<String>>,
+}
+
+impl ChosenSamples {
+    /// The position in the view of the sample that has a member at `offset` of a shard.
+    pub(crate) fn position(&self, shard: u32, offset: u64) -> u64 {
+        let after = self.places.partition_point(|(s, o, _)| (*s, *o) <= (shard, offset));
+        after.checked_sub(1).and_then(|at| self.places.get(at)).map_or(u64::MAX, |(.., position)| *position)
+    }
 }
 
 impl SealedInput {
@@ -33,13 +55,24 @@ impl SealedInput {
         (root, folder, path): (u32, &Path, &Path),
     ) -> Result<Option<Self>> {
         let Some(manifest) = sealed_manifest(store, path)? else { return Ok(None) };
+        Self::of(registry, store, cancel, (root, folder, path), manifest).map(Some)
+    }
+
+    /// The dataset of `manifest` in the folder `path`.
+    pub(super) fn of(
+        registry: &Registry,
+        store: &dyn Store,
+        cancel: &Cancel,
+        (root, folder, path): (u32, &Path, &Path),
+        manifest: Manifest,
+    ) -> Result<Self> {
         let file = |shard: &ShardRecord| {
             let main = main_file(registry, store, &path.join(&shard.file));
             main.file_name().map(OsString::from).unwrap_or_default()
         };
         let files = manifest.shards.iter().map(file).collect();
         let skipped = skipped(store, cancel, path, &manifest)?;
-        Ok(Some(Self { root, folder: folder.to_owned(), manifest, files, skipped }))
+        Ok(Self { root, folder: folder.to_owned(), manifest, files, skipped, chosen: None })
     }
 
     /// The paths of its inputs, relative to the root.

@@ -8,6 +8,7 @@ mod view;
 
 pub use open::OpenOptions;
 pub(crate) use shard::{Content, Shard, intact};
+pub(crate) use view::{base_of, is_free};
 
 use base::Base;
 use packhorse_core::{Code, Error, Field, KEY, Registry, Result, Schema, SchemaRef, Source, counted};

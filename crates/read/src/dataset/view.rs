@@ -19,9 +19,8 @@ pub(super) fn open(
 ) -> Result<Dataset> {
     let (home, base) = base_of(store, dir, view)?;
     let named = |e: Error| e.in_input(dir.join(VIEW).display());
-    let manifest = Manifest::read(&*home, &base)?.ok_or_else(|| named(view.base_missing()))?;
-    let runs = view.runs(&**store, dir)?;
-    view.check(&manifest, &runs).map_err(named)?;
+    let manifest = Manifest::read_part(&*home, &base)?.ok_or_else(|| named(view.base_missing()))?;
+    let runs = view.place(&manifest, view.runs(&**store, dir)?).map_err(named)?;
     let dataset = sealed(registry, &home, &base, &manifest, options)?.with_runs(runs)?;
     match &view.fields {
         Some(fields) => dataset.select(fields).map_err(named),
@@ -30,7 +29,7 @@ pub(super) fn open(
 }
 
 /// The store of a view's base, and its folder there.
-fn base_of(store: &Arc<dyn Store>, dir: &Path, view: &DatasetView) -> Result<(Arc<dyn Store>, PathBuf)> {
+pub(crate) fn base_of(store: &Arc<dyn Store>, dir: &Path, view: &DatasetView) -> Result<(Arc<dyn Store>, PathBuf)> {
     if Location::url(Path::new(&view.base)).is_some() || Path::new(&view.base).is_absolute() {
         return Location::parse(&view.base)?.open();
     }
@@ -67,9 +66,11 @@ impl Dataset {
         })?;
         let fields = self.schema.fields().iter().map(|field| field.name().clone());
         let fields = self.selected.then(|| fields.collect());
-        let runs: Vec<SampleRun> = self.runs.iter().filter(|run| run.len > 0).copied().collect();
+        let runs = self.runs.iter().filter(|run| run.len > 0);
+        let runs = runs.map(|run| Ok(SampleRun { shard: base.position(run.shard)?, ..*run }));
+        let runs: Vec<SampleRun> = runs.collect::<Result<_>>()?;
         let (view, selection) = DatasetView::new(base.location_for(out)?, (base.shards, base.root), fields, &runs);
-        if !is_free(&*store, out, &view)? {
+        if !is_free(&*store, out, &view, &[])? {
             return Ok(view);
         }
         Staging::sweep(&*store, out, false);
@@ -80,17 +81,18 @@ impl Dataset {
     }
 }
 
-/// Whether the folder `out` may become `view`; false where it is that already.
-fn is_free(store: &dyn Store, out: &Path, view: &DatasetView) -> Result<bool> {
+/// Whether the folder `out` may become `view`, with the subfolders `own`; false where it is that already.
+pub(crate) fn is_free(store: &dyn Store, out: &Path, view: &DatasetView, own: &[&str]) -> Result<bool> {
     let names = match store.list(out) {
         Err(e) if e.is_absent() => return Ok(true),
         names => names?,
     };
     let refused = |what: String| {
-        let error = Error::config(what).with_code(Code::OutputExists).hint("give `out` an empty or a new folder");
+        let error = Error::config(what).with_code(Code::OutputExists).hint("give an empty or a new folder");
         Err(error.in_input(out.display()))
     };
-    let ours = |name: &&PathBuf| [VIEW, SELECTION, ".staging"].iter().any(|known| name.as_os_str() == *known);
+    let ours =
+        |name: &&PathBuf| [VIEW, SELECTION, ".staging"].iter().chain(own).any(|known| name.as_os_str() == *known);
     if let Some(other) = names.iter().find(|name| !ours(name)) {
         return refused(format!("is not empty (it holds {})", other.display()));
     }

@@ -15,6 +15,8 @@ pub(crate) enum WalkEvent {
     Table { root: u32, path: PathBuf, stat: FileStat, table: TableInput },
     /// A sealed dataset whose shards are among the inputs.
     Sealed(Box<SealedInput>),
+    /// Samples of the view at a root: shard, offset of the first member, position in the view.
+    Chosen { root: u32, places: Vec<(u32, u64, u64)> },
     /// The tables of an input.
     Tables { path: PathBuf, tables: Vec<InputTable> },
     /// A bad input.
