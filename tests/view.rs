@@ -796,6 +796,236 @@ fn views_of_datasets_that_grew_are_packed() {
     assert_eq!(samples(&open(&after)).len(), wanted.len() + 10);
 }
 
+fn score(i: usize) -> f64 {
+    (i * 13 % 60) as f64 / 4.0
+}
+
+/// A table of scores, grades and notes for the samples of these numbers, and for one that does not exist.
+fn scores(dir: &Path, name: &str, numbers: impl Iterator<Item = usize>) -> PathBuf {
+    let row = |i: usize| (format!("s{i:04}"), score(i), i as i64 - 30, format!("note {}", i % 3));
+    let rows: Vec<_> = numbers.map(row).chain([("other".into(), 0.25, 1, "no".into())]).collect();
+    let path = dir.join(name);
+    let text = |line: &dyn Fn(&(String, f64, i64, String)) -> String| rows.iter().rev().map(line).collect::<String>();
+    match name.rsplit_once('.').unwrap().1 {
+        "csv" => {
+            let lines = text(&|(key, score, grade, note)| format!("{score:.2},{key},{grade},{note}\n"));
+            std::fs::write(&path, format!("score,key,grade,note\n{lines}")).unwrap();
+        }
+        _ => {
+            let line = |(key, score, grade, note): &(String, f64, i64, String)| {
+                format!(
+                    "{}\n",
+                    serde_json::json!({"id": key, "score": score, "grade": grade, "note": note, "list": [1]})
+                )
+            };
+            std::fs::write(&path, text(&line)).unwrap();
+        }
+    }
+    path
+}
+
+/// The samples of a view of `base` with joined columns, as they must be.
+fn with_scores(samples: Vec<(String, BTreeMap<String, Vec<u8>>)>) -> Vec<(String, BTreeMap<String, Vec<u8>>)> {
+    let joined = |(key, mut fields): (String, BTreeMap<String, Vec<u8>>)| {
+        let i: usize = key[1..].parse().unwrap();
+        fields.insert("score".into(), score(i).to_le_bytes().to_vec());
+        fields.insert("grade".into(), (i as i64 - 30).to_le_bytes().to_vec());
+        fields.insert("note".into(), format!("note {}", i % 3).into_bytes());
+        (key, fields)
+    };
+    samples.into_iter().map(joined).collect()
+}
+
+#[test]
+fn joined_columns_are_fields() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = scores(dir.path(), "scores.csv", 0..COUNT);
+    let lines_of = scores(dir.path(), "scores.jsonl", 0..COUNT);
+    let numbers = lines(&dir.path().join("numbers"), CHOSEN);
+    for (i, base) in datasets(&dir).iter().enumerate() {
+        let place = dir.path().join(format!("{i}"));
+        let whole = with_scores(samples(&open(base)));
+        let out = viewed(base, &place.join("v"), &["--join", text(&table)]);
+        let dataset = open(&out);
+        assert_eq!(samples(&dataset), whole, "{base:?}");
+        let by_lines = ["--join", text(&lines_of), "--join-key", "id", "--join-columns", "note,score,grade"];
+        let same = viewed(base, &place.join("w"), &by_lines);
+        let root = |dir: &Path| DatasetView::read(&Local, dir).unwrap().unwrap().root;
+        assert_eq!((samples(&open(&same)), root(&same)), (whole.clone(), root(&out)));
+        // Some samples, in another order and twice, in one command and in two.
+        let chosen: Vec<_> = CHOSEN.iter().map(|n| whole[*n as usize].clone()).collect();
+        let both = ["--numbers", text(&numbers), "--join", text(&table)];
+        let (once, twice) = (viewed(base, &place.join("once"), &both), viewed(&out, &place.join("twice"), &both[..2]));
+        assert_eq!((samples(&open(&once)), samples(&open(&twice))), (chosen.clone(), chosen));
+        assert_eq!(root(&once), root(&twice));
+        // Conditions on columns of both, and a selection of both.
+        let condition = "score >= 5 and cls != 2 and note == 'note 1'";
+        let wanted: Vec<_> = whole
+            .iter()
+            .filter(|(key, _)| {
+                let n: usize = key[1..].parse().unwrap();
+                score(n) >= 5.0 && label(n) != 2 && n % 3 == 1
+            })
+            .map(|(key, fields)| {
+                let some = fields.iter().filter(|(name, _)| ["grade", "cls"].contains(&name.as_str()));
+                (key.clone(), some.map(|(name, bytes)| (name.clone(), bytes.clone())).collect::<BTreeMap<_, _>>())
+            })
+            .collect();
+        let found = viewed(
+            base,
+            &place.join("found"),
+            &["--join", text(&table), "--where", condition, "--select", "grade,cls"],
+        );
+        assert!(!wanted.is_empty());
+        assert_eq!(samples(&open(&found)), wanted);
+        let without = viewed(&out, &place.join("without"), &["--select", "cls"]);
+        assert!(!without.join("joined.parquet").exists() && open(&without).schema().fields().len() == 1);
+        // More columns on those.
+        let more = place.join("more.csv");
+        std::fs::write(&more, (0..COUNT).fold("key,rank\n".into(), |all: String, n| format!("{all}s{n:04},{n}\n")))
+            .unwrap();
+        let two =
+            viewed(&out, &place.join("two"), &["--join", text(&more), "--where", "rank < 3", "--select", "rank,score"]);
+        let ranks: Vec<u8> = samples(&open(&two)).iter().map(|(_, fields)| fields["rank"][0]).collect();
+        assert_eq!((ranks, open(&two).schema().fields().len()), (vec![0, 1, 2], 2));
+        // For people.
+        let head = printed(&["head", text(&once), "--samples", "2", "--json"]);
+        let second: Value = serde_json::from_str(head.lines().nth(1).unwrap()).unwrap();
+        assert!(second["key"] == "s0004" && second["fields"]["score"] == format!("{:?}", score(4)), "{second}");
+        assert_eq!(printed(&["cat", text(&once), "s0059.note"]), "note 2");
+        assert_eq!(packhorse(&["cat", text(&once), "s0001.note"]).run().code(), CONFIG);
+        assert!(["score", "grade", "note", "cls"].iter().all(|name| shown(&["stat", text(&once)]).contains(name)));
+    }
+}
+
+#[test]
+fn tables_that_do_not_fit_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = tars(dir.path());
+    let refused = |table: &Path, more: &[&str], what: &[&str]| {
+        let ended = view(&base, &dir.path().join("v"), &[&["--join", text(table)], more].concat());
+        assert!(ended.code() != 0 && what.iter().all(|what| ended.said.contains(what)), "{what:?} {ended:?}");
+        assert!(!dir.path().join("v").exists());
+    };
+    let some = scores(dir.path(), "some.csv", 2..COUNT);
+    refused(&some, &[], &["2 of 60 samples have no row", "\"s0000\", \"s0001\"", "--fill-missing", "some.csv"]);
+    refused(&some, &["--join-key", "id"], &["no column", "\"key\""]);
+    refused(&some, &["--join-columns", "score,colour"], &["no column", "colour"]);
+    let write = |name: &str, bytes: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path
+    };
+    let all = |value: &str| (0..COUNT).fold("key,cls\n".to_owned(), |all, i| format!("{all}s{i:04},{value}\n"));
+    refused(&write("twice.csv", &format!("{}s0007,2\n", all("1"))), &[], &["\"s0007\"", "same key"]);
+    refused(&write("cls.csv", &all("1")), &[], &["has a field cls already", "another name"]);
+    let lists = scores(dir.path(), "lists.jsonl", 0..COUNT);
+    refused(&lists, &["--join-key", "id"], &["column list", "lists or objects", "--join-columns"]);
+    refused(&write("empty.csv", &all("").replace("cls", "x")), &[], &["column x holds no value"]);
+    let filled = viewed(&base, &dir.path().join("filled"), &["--join", text(&some), "--fill-missing"]);
+    let dataset = open(&filled);
+    assert!(dataset.schema().field_with_name("score").unwrap().is_nullable());
+    let first = printed(&["head", text(&filled), "--samples", "1", "--json"]);
+    assert!(!first.contains("score") && first.contains("cls"), "{first}");
+    let optional = FieldOptions { required: false, ..FieldOptions::new("grade", packhorse::read::FieldKind::Auto) };
+    let decoder = BatchDecoder::new(&dataset, &[optional], &LoaderOptions::new(3)).unwrap();
+    let batch = decoder.decode(&[0, 2, 59], 0).unwrap();
+    assert_eq!([0, 1, 2].map(|row| batch.row("grade", row).unwrap()[0] as i8), [0, -28, 29]);
+}
+
+#[test]
+fn the_digests_of_a_view_cover_its_columns() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = columns(dir.path(), "parquet");
+    let table = scores(dir.path(), "scores.csv", 0..COUNT);
+    let out = viewed(&base, &dir.path().join("v"), &["--join", text(&table)]);
+    let changed = std::fs::read_to_string(&table).unwrap().replace("s0007,-23", "s0007,-22");
+    std::fs::write(&table, changed).unwrap();
+    let other = viewed(&base, &dir.path().join("w"), &["--join", text(&table)]);
+    let root = |dir: &Path| DatasetView::read(&Local, dir).unwrap().unwrap().root;
+    assert_ne!(root(&out), root(&other));
+    let loader = |dir: &Path| open(dir).loader(7).configure(|all| all.threads = 1);
+    let mut running = loader(&out).build().unwrap();
+    running.next().unwrap().unwrap();
+    let state = running.state();
+    assert!(loader(&out).configure(|all| all.state = Some(state.clone())).build().is_ok());
+    assert!(loader(&other).configure(|all| all.state = Some(state.clone())).build().is_err());
+    // Every bit.
+    let path = out.join("joined.parquet");
+    let good = std::fs::read(&path).unwrap();
+    packhorse(&["verify", text(&out)]).succeed();
+    for at in (0..good.len()).step_by(good.len() / 40) {
+        flip(&path, at);
+        let ended = packhorse(&["verify", text(&out), "--json"]).run();
+        let found: Value = serde_json::from_str(&ended.printed).unwrap();
+        assert!(
+            ended.code() == DAMAGED && found["damages"][0]["file"].as_str().unwrap().ends_with("joined.parquet"),
+            "{ended:?}"
+        );
+        let packed = dir.path().join("packed");
+        let pack = packhorse(&["pack", text(&out), "--to", "parquet", "--out", text(&packed)]).run();
+        assert_ne!(pack.code(), 0, "byte {at}");
+        let staged = packhorse(&["stage", text(&out), "--to", text(&dir.path().join("staged"))]).run();
+        assert_ne!(staged.code(), 0, "byte {at}");
+        std::fs::write(&path, &good).unwrap();
+    }
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(packhorse(&["verify", text(&out)]).run().code(), DAMAGED);
+    assert!(packhorse::open(text(&out)).unwrap_err().to_string().contains("joined.parquet"));
+}
+
+#[test]
+fn joined_columns_are_packed_and_staged() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = scores(dir.path(), "scores.csv", 0..COUNT);
+    for (i, base) in datasets(&dir).iter().enumerate() {
+        let place = dir.path().join(format!("{i}"));
+        let view = viewed(
+            base,
+            &place.join("v"),
+            &["--join", text(&table), "--where", "score > 3 and cls != 1", "--select", "cls,note,score"],
+        );
+        let wanted = samples(&open(&view));
+        let staged = place.join("staged");
+        packhorse(&["stage", text(&view), "--to", text(&staged)]).succeed();
+        assert_eq!(samples(&open(&staged)), wanted);
+        packhorse(&["verify", text(&staged), "--full"]).succeed();
+        let score_of = |name: &str| {
+            let scores = wanted.iter().map(|(key, fields)| (key.clone(), fields["score"].clone()));
+            let mut scores: Vec<_> = scores.collect();
+            if name == "shuffled" {
+                scores.sort();
+            }
+            scores
+        };
+        for (to, from) in [("parquet", &view), ("hdf5", &staged), ("webdataset", &view)] {
+            for (name, more) in [("plain", &[][..]), ("shuffled", &["--shuffle", "3"])] {
+                let out = place.join(format!("{to}-{name}"));
+                let words = ["pack", text(from), "--to", to, "--out", text(&out), "--samples-per-shard", "5"];
+                packhorse(&[&words[..], more].concat()).succeed();
+                let packed = open(&out);
+                let field = if to == "webdataset" { "score.npy" } else { "score" };
+                let mut found: Vec<_> =
+                    samples(&packed).into_iter().map(|(key, fields)| (key, fields[field].clone())).collect();
+                if name == "shuffled" {
+                    found.sort();
+                }
+                assert_eq!(found, score_of(name), "{base:?} {to} {name}");
+                packhorse(&["verify", text(&out), "--full"]).succeed();
+            }
+        }
+        // In parts.
+        let (whole, parts) = (place.join("parquet-plain"), place.join("parts"));
+        packhorse(&["plan", text(&view), "--to", "parquet", "--out", text(&parts), "--samples-per-shard", "5"])
+            .succeed();
+        for part in ["1/2", "2/2"] {
+            packhorse(&["pack", "--plan", text(&parts), "--part", part]).succeed();
+        }
+        packhorse(&["seal", text(&parts)]).succeed();
+        assert_eq!(files(&parts), files(&whole));
+    }
+}
+
 /// A dataset in a bucket, its views in a folder and in the bucket.
 #[cfg(feature = "remote")]
 #[test]

@@ -3,7 +3,9 @@
 //! The last member of the document, `blake3`, is the digest of all bytes before the line that holds it.
 
 use crate::own_digest::{own_digest_holds, with_own_digest};
-use crate::{Digest, FileRecord, Manifest, PartOf, SKIPPED, SampleRun, decode_selection, encode_selection};
+use crate::{
+    Digest, FieldRecord, FileRecord, Manifest, PartOf, SKIPPED, SampleRun, decode_selection, encode_selection,
+};
 use packhorse_core::{Code, Error, Kind, Limits, Result, Store};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -15,11 +17,31 @@ pub const VIEW: &str = "view.json";
 /// The file beside it that lists the samples ([`decode_selection`]).
 pub const SELECTION: &str = "selection.bin";
 
+/// The file beside it with columns that the view adds.
+pub const JOINED: &str = "joined.parquet";
+
+/// The format of that file.
+pub const JOINED_FORMAT: &str = "parquet";
+
 /// The folder with the shards of a staged view, in that of the view.
 pub const STAGED_BASE: &str = "base";
 
 /// The most bytes of `view.json`.
 const LONGEST: u64 = 16 << 20;
+
+/// Columns that a view adds to the samples of its base.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JoinedRecord {
+    /// The file with the columns: one row for each sample of the view, in the order of shards and samples
+    /// ([`SampleRows`](crate::SampleRows)).
+    pub file: FileRecord,
+    /// Its format.
+    pub format: String,
+    /// Number of rows.
+    pub rows: u64,
+    /// The columns.
+    pub columns: Vec<FieldRecord>,
+}
 
 /// A view of a sealed dataset, its base. The base may grow: shards after the first [`base_shards`](Self::base_shards) do
 /// not matter.
@@ -40,7 +62,10 @@ pub struct DatasetView {
     pub fields: Option<Vec<String>>,
     /// The file with the samples.
     pub selection: FileRecord,
-    /// The view's root digest: of the base's root, the selection and the fields.
+    /// The columns that the view adds, if there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub joined: Option<JoinedRecord>,
+    /// The view's root digest: of the base's root, the selection, the fields and the file of added columns.
     pub root: Digest,
 }
 
@@ -49,12 +74,13 @@ impl DatasetView {
     pub const VERSION: u32 = 1;
 
     /// The view of these samples and fields of the dataset in the folder `base`, whose first `base_shards` shards have
-    /// the root digest `base_root`; and the bytes of its selection.
+    /// the root digest `base_root`, with the added columns `joined`; and the bytes of its selection.
     pub fn new(
         base: String,
         (base_shards, base_root): (u64, Digest),
         fields: Option<Vec<String>>,
         runs: &[SampleRun],
+        joined: Option<JoinedRecord>,
     ) -> (Self, Vec<u8>) {
         let bytes = encode_selection(runs);
         let selection =
@@ -62,7 +88,7 @@ impl DatasetView {
         let samples = runs.iter().fold(0u64, |sum, run| sum.saturating_add(run.len));
         let packhorse_view = Self::VERSION;
         let root = base_root;
-        let mut view = Self { packhorse_view, base, base_shards, base_root, samples, fields, selection, root };
+        let mut view = Self { packhorse_view, base, base_shards, base_root, samples, fields, selection, joined, root };
         view.root = view.computed_root();
         (view, bytes)
     }
@@ -106,6 +132,9 @@ impl DatasetView {
         if view.computed_root() != view.root || view.selection.name != SELECTION {
             return Err(damaged("the view's root digest is not that of its base, samples and fields".to_owned()));
         }
+        if view.joined.as_ref().is_some_and(|joined| joined.file.name != JOINED) {
+            return Err(damaged("its file of added columns has another name".to_owned()));
+        }
         Ok(view)
     }
 
@@ -117,6 +146,9 @@ impl DatasetView {
         hasher.update(&count.to_le_bytes());
         for field in self.fields.iter().flatten() {
             hasher.update(&(field.len() as u64).to_le_bytes()).update(field.as_bytes());
+        }
+        if let Some(joined) = &self.joined {
+            hasher.update(joined.file.blake3.as_bytes());
         }
         hasher.finalize().into()
     }
@@ -141,6 +173,11 @@ impl DatasetView {
             true => Ok(runs),
             false => Err(named(Error::content("does not list as many samples as view.json says"))),
         }
+    }
+
+    /// The names of the files beside the view's document, in its folder.
+    pub fn files(&self) -> impl Iterator<Item = &FileRecord> {
+        std::iter::once(&self.selection).chain(self.joined.iter().map(|joined| &joined.file))
     }
 
     /// Checks that `manifest` is that of the base, which may have grown, or of the copy of a staged view
@@ -290,7 +327,7 @@ mod tests {
 
     fn view(of: &Manifest, fields: Option<&[&str]>) -> (DatasetView, Vec<u8>) {
         let fields = fields.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
-        DatasetView::new("../out".into(), (of.shards.len() as u64, of.root), fields, &runs())
+        DatasetView::new("../out".into(), (of.shards.len() as u64, of.root), fields, &runs(), None)
     }
 
     #[test]
@@ -365,7 +402,7 @@ mod tests {
     fn a_part_has_the_shards_of_the_view() {
         let runs = vec![SampleRun { shard: 3, first: 1, len: 2 }, SampleRun { shard: 1, first: 0, len: 5 }];
         let base = manifest(&[4, 5, 6, 7]);
-        let (view, _) = DatasetView::new("../out".into(), (4, base.root), None, &runs);
+        let (view, _) = DatasetView::new("../out".into(), (4, base.root), None, &runs, None);
         // The base grew before the view was staged.
         let grown = manifest(&[4, 5, 6, 7, 8]);
         let part = view.part(&grown, &view.place(&grown, runs.clone()).unwrap());
@@ -377,7 +414,7 @@ mod tests {
         let beyond = vec![SampleRun { shard: 2, first: 0, len: 1 }];
         assert_eq!(view.place(&part, beyond).unwrap_err().kind(), Kind::Content);
         let other = manifest(&[4, 5, 6]);
-        let (view, _) = DatasetView::new("../out".into(), (3, other.root), None, &runs);
+        let (view, _) = DatasetView::new("../out".into(), (3, other.root), None, &runs, None);
         assert_eq!(view.place(&part, runs).unwrap_err().code(), Code::BaseChanged);
     }
 

@@ -85,11 +85,17 @@ pub(crate) fn cat_of(
     Ok(false)
 }
 
-fn key_of(rows: &Rows, row: usize) -> Option<&str> {
+pub(crate) fn key_of(rows: &Rows, row: usize) -> Option<&str> {
     Sample::new(rows, row)?.key().ok()
 }
 
-fn write(registry: &Registry, rows: &Rows, field: &packhorse_core::Field, out: &mut dyn Write) -> Result<()> {
+/// Writes the value of `field` of the one row of `rows`.
+pub(crate) fn write(
+    registry: &Registry,
+    rows: &Rows,
+    field: &packhorse_core::Field,
+    out: &mut dyn Write,
+) -> Result<()> {
     let column: &ArrayRef = rows.column_by_name(field.name()).ok_or_else(|| Error::bug("a column is gone"))?;
     if column.is_null(0) {
         return Ok(());

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 /// A view and its base.
 #[derive(Clone, Debug)]
 pub struct OpenedView {
+    /// The folder of the view.
+    pub dir: PathBuf,
     /// The view's document.
     pub view: DatasetView,
     /// The folder of its base.
@@ -28,7 +30,7 @@ impl OpenedView {
         let Some(view) = DatasetView::read(store, dir)? else { return Ok(None) };
         let (base, manifest) = base_of_view(store, dir, &view)?;
         let runs = view.place(&manifest, view.runs(store, dir)?).map_err(|e| e.in_input(dir.display()))?;
-        Ok(Some(Self { view, base, manifest, runs }))
+        Ok(Some(Self { dir: dir.to_owned(), view, base, manifest, runs }))
     }
 
     /// A shard of the base.

@@ -72,6 +72,8 @@ impl BlockReader<'_> {
         let Some((piece, _)) = entry.run() else { return Err(Error::bug("the entry is not a run")) };
         let samples = rows.num_rows() as u64;
         let rows = named(&self.chosen(rows, piece)?, entry, at)?;
+        let first = entry.run().map_or(0, |(_, items)| at.saturating_sub(items.start));
+        let rows = self.with_joined(rows, (first..first + samples).map(|at| (entry, at)))?;
         out.push(self, SampleBlock::of_run(rows, samples, share(piece, samples), entry))
     }
 

@@ -2,6 +2,7 @@
 
 use crate::damage::Damage;
 use crate::opened_view::base_of_view;
+use crate::recorded_files::check_file;
 use crate::verify::{Depth, Verification, VerifyContext, check_shards};
 use packhorse_core::{Kind, Result, Store};
 use packhorse_dataset::{DatasetView, MANIFEST, SELECTION, STAGED_BASE, VIEW};
@@ -34,6 +35,14 @@ pub(crate) fn verify_view(
         }
         Err(e) => return Err(e),
     };
+    if let Some(joined) = &view.joined
+        && let Err(e) = check_file(store, &out.join(&joined.file.name), &joined.file, context.cancel)
+    {
+        match e.kind() {
+            Kind::Incomplete => found.damages.push(damage(&joined.file.name, &e.text())),
+            _ => return Err(e),
+        }
+    }
     let based = base_of_view(store, out, &view).and_then(|(base, manifest)| {
         let runs = view.place(&manifest, runs)?;
         Ok((base, view.part(&manifest, &runs)))
@@ -67,8 +76,9 @@ fn strangers(store: &dyn Store, out: &Path, view: &DatasetView) -> Result<Vec<Da
         Err(e) if e.kind() == Kind::Unsupported => return Ok(Vec::new()),
         names => names?,
     };
-    let ours = [VIEW, SELECTION].into_iter().chain((view.base == STAGED_BASE).then_some(STAGED_BASE));
-    let other = names.iter().filter(|name| !ours.clone().any(|ours| name.as_os_str() == ours));
+    let files = view.files().map(|file| file.name.as_str());
+    let ours: Vec<&str> = files.chain([VIEW]).chain((view.base == STAGED_BASE).then_some(STAGED_BASE)).collect();
+    let other = names.iter().filter(|name| !ours.iter().any(|ours| name.as_os_str() == *ours));
     Ok(other.map(|name| damage(&name.to_string_lossy(), "does not belong to the view")).collect())
 }
 

@@ -1,6 +1,7 @@
 //! A shard of a view's dataset, opened to read some of its samples.
 
 use crate::input_format::{NameRules, container, main_file, open};
+use crate::inspect_rows::key_of;
 use crate::opened_view::OpenedView;
 use packhorse_core::{Error, Input, Limits, Members, Options, Registry, Result, Rows, Store, Table, counted};
 use packhorse_dataset::{INDEX_SUFFIX, decode_index};
@@ -17,7 +18,7 @@ pub(crate) struct ViewShard {
 /// Its samples.
 pub(crate) enum ViewContent {
     /// Members at known ranges.
-    Members(Box<dyn Input>, Members),
+    Members(Box<dyn Input>, Box<Members>),
     /// Typed rows, without other fields than those of the view where that saves reading.
     Rows(Box<dyn Table>),
 }
@@ -39,7 +40,7 @@ impl ViewShard {
                 None => Members::list(&*source, &*input)?,
             };
             let samples = members.samples() as u64;
-            (ViewContent::Members(input, members), samples)
+            (ViewContent::Members(input, Box::new(members)), samples)
         } else {
             let narrowed = opened.view.fields.as_ref().and_then(|fields| source.narrowed(fields));
             let table = narrowed.unwrap_or(source).open(Arc::from(input)).map_err(|e| e.in_input(path.display()))?;
@@ -64,6 +65,26 @@ impl ViewShard {
             }
         }
         Ok(())
+    }
+}
+
+impl ViewShard {
+    /// The sample of this key among the samples `items`; of rows without keys the one with this number.
+    pub(crate) fn find(&self, items: Range<u64>, key: &str) -> Result<Option<u64>> {
+        if let ViewContent::Members(_, members) = &self.content {
+            return Ok(items.into_iter().find(|sample| members.key(*sample as usize) == Some(key)));
+        }
+        let (mut at, mut found) = (items.start, None);
+        self.rows(items, &mut |rows| {
+            let is_it = |row: &usize| match key_of(&rows, *row) {
+                Some(own) => own == key,
+                None => key.parse() == Ok(at + *row as u64),
+            };
+            found = (0..rows.num_rows()).find(is_it).map(|row| at + row as u64);
+            at += rows.num_rows() as u64;
+            Ok(found.is_none())
+        })?;
+        Ok(found)
     }
 }
 

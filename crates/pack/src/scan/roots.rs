@@ -102,7 +102,7 @@ fn alone(starts: &[Task]) -> Result<()> {
         if twice {
             let message =
                 "is a view of a dataset that is another input too; give one view that has the samples of both";
-            return Err(Error::config(message).in_input(walk.dir.display()));
+            return Err(Error::config(message).in_input(walk.opened.dir.display()));
         }
     }
     Ok(())

@@ -3,7 +3,7 @@
 use crate::input_format::main_file;
 use crate::recorded_files::{check_file, sealed_manifest};
 use packhorse_core::{Cancel, Error, Kind, Limits, Registry, Result, Store};
-use packhorse_dataset::{Manifest, SKIPPED, SampleRun, ShardRecord, SkipRecord};
+use packhorse_dataset::{JoinedRecord, Manifest, SKIPPED, SampleRows, SampleRun, ShardRecord, SkipRecord};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -25,22 +25,37 @@ pub(crate) struct SealedInput {
 }
 
 /// The samples of a view.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ChosenSamples {
     /// In the order of the view.
     pub(crate) runs: Vec<SampleRun>,
-    /// Of samples whose fields are members: the shard, the offset of the first member, and the position in the view.
-    /// Sorted once all are found.
-    pub(crate) places: Vec<(u32, u64, u64)>,
+    /// The same, each once.
+    pub(crate) rows: SampleRows,
+    /// Of samples whose fields are members, where they are; sorted once all are found.
+    pub(crate) places: Vec<ChosenPlace>,
     /// The fields of the view; `None` for all.
     pub(crate) fields: Option<Vec<String>>,
+    /// The columns that the view adds, and the root that is its folder.
+    pub(crate) joined: Option<(u32, JoinedRecord)>,
+}
+
+/// A sample of a view whose fields are members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ChosenPlace {
+    pub(crate) shard: u32,
+    /// The offset of its first member.
+    pub(crate) offset: u64,
+    /// Its number in the view.
+    pub(crate) position: u64,
+    /// Its row in the joined columns.
+    pub(crate) row: u64,
 }
 
 impl ChosenSamples {
-    /// The position in the view of the sample that has a member at `offset` of a shard.
-    pub(crate) fn position(&self, shard: u32, offset: u64) -> u64 {
-        let after = self.places.partition_point(|(s, o, _)| (*s, *o) <= (shard, offset));
-        after.checked_sub(1).and_then(|at| self.places.get(at)).map_or(u64::MAX, |(.., position)| *position)
+    /// The sample that has a member at `offset` of a shard.
+    pub(crate) fn place(&self, shard: u32, offset: u64) -> Option<&ChosenPlace> {
+        let after = self.places.partition_point(|place| (place.shard, place.offset) <= (shard, offset));
+        self.places.get(after.checked_sub(1)?)
     }
 }
 
@@ -73,6 +88,11 @@ impl SealedInput {
         let files = manifest.shards.iter().map(file).collect();
         let skipped = skipped(store, cancel, path, &manifest)?;
         Ok(Self { root, folder: folder.to_owned(), manifest, files, skipped, chosen: None })
+    }
+
+    /// The columns that the view adds.
+    pub(crate) fn joined(&self) -> Option<&JoinedRecord> {
+        self.chosen.as_ref()?.joined.as_ref().map(|(_, joined)| joined)
     }
 
     /// The paths of its inputs, relative to the root.

@@ -3,14 +3,14 @@
 use super::Scan;
 use super::folder_walk::{FolderWalk, Task, of_input};
 use super::listing::{FoundMember, ListingBuilder, WalkEvent};
-use super::sealed::{ChosenSamples, SealedInput};
+use super::sealed::{ChosenPlace, ChosenSamples, SealedInput};
 use super::work_queue::WorkQueue;
 use crate::input_format::{check_from, main_file, open};
 use crate::opened_view::OpenedView;
 use crate::recorded_files::{FirstReadCheck, RecordedFiles};
 use crate::watched_input::WatchedInput;
 use packhorse_core::{Code, Error, Event, FileStat, Kind, Limits, Members, Result, Source};
-use packhorse_dataset::{Digest, INDEX_SUFFIX, SampleRun, ShardRecord, decode_index};
+use packhorse_dataset::{Digest, INDEX_SUFFIX, SampleRows, SampleRun, ShardRecord, decode_index};
 use packhorse_storage::Location;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,9 +20,11 @@ use std::sync::Arc;
 pub(super) struct ViewWalk {
     /// The number of its root, the folder of its dataset.
     root: u32,
-    /// The folder of the view.
-    pub(super) dir: PathBuf,
     pub(super) opened: OpenedView,
+    /// The number of that folder among the roots, if the view has columns of its own.
+    folder: Option<u32>,
+    /// The rows of its samples.
+    rows: SampleRows,
     /// By shard, the ranges of its samples, ascending; each with the position of its first sample in the view.
     ranges: BTreeMap<u32, Vec<(SampleRun, u64)>>,
 }
@@ -53,7 +55,9 @@ impl ViewWalk {
             return Err(Error::config(message).with_code(Code::KeyTwice).in_input(dir.display()));
         }
         let root = builder.root(&opened.base);
-        Ok(Some(Arc::new(Self { root, dir: dir.to_owned(), opened, ranges })))
+        let folder = opened.view.joined.is_some().then(|| builder.root(dir));
+        let rows = SampleRows::of(&opened.runs);
+        Ok(Some(Arc::new(Self { root, opened, folder, rows, ranges })))
     }
 }
 
@@ -68,11 +72,17 @@ impl FolderWalk<'_> {
     /// Sends the dataset of a view, and queues the shards with samples of it.
     pub(super) fn view(&self, queue: &WorkQueue<Task>, walk: &Arc<ViewWalk>) {
         let Scan { registry, store, cancel, .. } = self.context;
-        let OpenedView { view, base, manifest, runs } = &walk.opened;
+        let OpenedView { view, base, manifest, runs, .. } = &walk.opened;
         let place = (walk.root, Path::new(""), &**base);
         match SealedInput::of(registry, store, cancel, place, manifest.clone()) {
             Ok(sealed) => {
-                let chosen = ChosenSamples { runs: runs.clone(), fields: view.fields.clone(), places: Vec::new() };
+                let chosen = ChosenSamples {
+                    runs: runs.clone(),
+                    rows: walk.rows.clone(),
+                    places: Vec::new(),
+                    fields: view.fields.clone(),
+                    joined: walk.folder.zip(view.joined.clone()),
+                };
                 self.send(WalkEvent::Sealed(Box::new(SealedInput { chosen: Some(chosen), ..sealed })));
                 walk.ranges.keys().for_each(|shard| queue.add(Task::ViewShard(Arc::clone(walk), *shard)));
             }
@@ -154,10 +164,13 @@ impl FolderWalk<'_> {
                     len: member.len,
                 }));
                 match found.get(before..).unwrap_or_default().iter().map(|member| member.offset).min() {
-                    Some(first) => places.push((number, first, position)),
+                    Some(offset) => {
+                        let row = walk.rows.row(number, sample).unwrap_or(u64::MAX);
+                        places.push(ChosenPlace { shard: number, offset, position, row });
+                    }
                     None => self.send(WalkEvent::Fault(
                         Error::content("has none of the fields that the view selects")
-                            .in_input(walk.dir.display())
+                            .in_input(walk.opened.dir.display())
                             .in_sample(key),
                     )),
                 }

@@ -6,7 +6,9 @@ use super::staged::{self, Owner};
 use super::{CacheSource, Staged, listing};
 use crate::dataset::{base_of, is_free};
 use packhorse_core::{Cancel, Error, Kind, Observer, Result, Store};
-use packhorse_dataset::{DatasetView, Manifest, PART, SELECTION, STAGED_BASE, VIEW, encode_selection};
+use packhorse_dataset::{
+    DatasetView, Digest, FileRecord, Manifest, PART, SELECTION, STAGED_BASE, VIEW, encode_selection,
+};
 use packhorse_storage::{Local, Staging};
 use std::path::Path;
 use std::sync::Arc;
@@ -58,7 +60,22 @@ pub(super) fn stage_view(
     if done.whole && is_free(&Local, to, &view, &[STAGED_BASE])? {
         let staging = Staging::open(Arc::new(Local), to)?;
         staging.document(SELECTION, &selection)?;
+        if let Some(joined) = &view.joined {
+            staging.document(&joined.file.name, &read(&**store, &dir.join(&joined.file.name), &joined.file)?)?;
+        }
         staging.document(VIEW, &view.encode()?)?;
     }
     Ok(done)
+}
+
+/// The bytes of a file of the view.
+fn read(store: &dyn Store, path: &Path, record: &FileRecord) -> Result<Vec<u8>> {
+    let bytes = store.open(path)?.read_all(record.bytes)?;
+    match Digest::of(&bytes) == record.blake3 {
+        true => Ok(bytes),
+        false => {
+            let error = Error::content("its bytes do not have the digest that view.json records");
+            Err(error.hint("make the view again with `packhorse view`").in_input(path.display()))
+        }
+    }
 }

@@ -2,9 +2,9 @@
 
 use super::base::is_local;
 use super::open::sealed;
-use super::{Dataset, OpenOptions, SampleRun};
+use super::{Dataset, Joined, OpenOptions, SampleRun};
 use packhorse_core::{Code, Error, Registry, Result, Store};
-use packhorse_dataset::{DatasetView, Manifest, SELECTION, VIEW};
+use packhorse_dataset::{DatasetView, Digest, FileRecord, JOINED, Manifest, SELECTION, VIEW};
 use packhorse_storage::{Location, Staging, Stores};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,7 +21,15 @@ pub(super) fn open(
     let named = |e: Error| e.in_input(dir.join(VIEW).display());
     let manifest = Manifest::read_part(&*home, &base)?.ok_or_else(|| named(view.base_missing()))?;
     let runs = view.place(&manifest, view.runs(&**store, dir)?).map_err(named)?;
-    let dataset = sealed(registry, &home, &base, &manifest, options)?.with_runs(runs)?;
+    let mut dataset = sealed(registry, &home, &base, &manifest, options)?.with_runs(runs)?;
+    if let Some(record) = &view.joined {
+        let path = dir.join(&record.file.name);
+        let input = store.open(&path).map_err(|e| match e.is_absent() {
+            true => Error::content("is missing").in_input(path.display()),
+            false => e,
+        })?;
+        dataset = dataset.join(Joined::open(registry, input.into(), record, &dataset.runs)?)?;
+    }
     match &view.fields {
         Some(fields) => dataset.select(fields).map_err(named),
         None => Ok(dataset),
@@ -69,13 +77,16 @@ impl Dataset {
         let runs = self.runs.iter().filter(|run| run.len > 0);
         let runs = runs.map(|run| Ok(SampleRun { shard: base.position(run.shard)?, ..*run }));
         let runs: Vec<SampleRun> = runs.collect::<Result<_>>()?;
-        let (view, selection) = DatasetView::new(base.location_for(out)?, (base.shards, base.root), fields, &runs);
+        let (joined, columns) = self.joined_file()?.unzip();
+        let (view, selection) =
+            DatasetView::new(base.location_for(out)?, (base.shards, base.root), fields, &runs, joined);
         if !is_free(&*store, out, &view, &[])? {
             return Ok(view);
         }
         Staging::sweep(&*store, out, false);
         let staging = Staging::open(store, out)?;
         staging.document(SELECTION, &selection)?;
+        columns.map_or(Ok(()), |bytes| staging.document(JOINED, &bytes).map(drop))?;
         staging.document(VIEW, &view.encode()?)?;
         Ok(view)
     }
@@ -91,8 +102,9 @@ pub(crate) fn is_free(store: &dyn Store, out: &Path, view: &DatasetView, own: &[
         let error = Error::config(what).with_code(Code::OutputExists).hint("give an empty or a new folder");
         Err(error.in_input(out.display()))
     };
-    let ours =
-        |name: &&PathBuf| [VIEW, SELECTION, ".staging"].iter().chain(own).any(|known| name.as_os_str() == *known);
+    let ours = |name: &&PathBuf| {
+        [VIEW, SELECTION, JOINED, ".staging"].iter().chain(own).any(|known| name.as_os_str() == *known)
+    };
     if let Some(other) = names.iter().find(|name| !ours(name)) {
         return refused(format!("is not empty (it holds {})", other.display()));
     }
@@ -100,7 +112,16 @@ pub(crate) fn is_free(store: &dyn Store, out: &Path, view: &DatasetView, own: &[
         return Ok(true);
     }
     match DatasetView::read(store, out)? {
-        Some(there) if there == *view && there.runs(store, out).is_ok() => Ok(false),
+        Some(there) if there == *view && is_whole(store, out, &there) => Ok(false),
         _ => refused("holds another view".to_owned()),
     }
+}
+
+/// Whether the files of the view in the folder `out` have their recorded digests.
+fn is_whole(store: &dyn Store, out: &Path, view: &DatasetView) -> bool {
+    let whole = |file: &FileRecord| {
+        let bytes = store.open(&out.join(&file.name)).and_then(|input| input.read_all(file.bytes));
+        bytes.is_ok_and(|bytes| Digest::of(&bytes) == file.blake3)
+    };
+    view.files().all(whole)
 }

@@ -3,6 +3,7 @@
 use super::walk_event::{FoundFile, FoundMember, HIDDEN, NO_FIELD, NO_MATCH, WalkEvent};
 use super::{Listing, PieceRef, SourceFolder, TableInput};
 use crate::KeyEnds;
+use crate::scan::sealed::ChosenPlace;
 use packhorse_core::{Code, Error, FileStat, MemberName, NameFault, Result, folder_key};
 use packhorse_storage::Compression;
 use rayon::prelude::*;
@@ -53,7 +54,7 @@ impl ListingBuilder {
         }
     }
 
-    fn chosen(&mut self, root: u32, places: Vec<(u32, u64, u64)>) {
+    fn chosen(&mut self, root: u32, places: Vec<ChosenPlace>) {
         let views = self.listing.sealed.iter_mut().filter(|sealed| sealed.root == root);
         views.filter_map(|view| view.chosen.as_mut()).for_each(|chosen| chosen.places.extend(&places));
     }

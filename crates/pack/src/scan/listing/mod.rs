@@ -19,7 +19,7 @@ use crate::metadata::Metadata;
 use crate::{KeyEnds, OnError};
 use omitted::Omitted;
 use packhorse_core::{Code, Error, Event, Observer, Omission, Result, SchemaRef};
-use packhorse_dataset::{OmissionRecord, PathText, SelectedFields, SkipRecord};
+use packhorse_dataset::{OmissionRecord, PathText, PlannedView, SkipRecord};
 use packhorse_storage::Frames;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
@@ -172,12 +172,15 @@ impl Listing {
         self.left_out.extend(skipped);
     }
 
-    /// The fields of views that have not all of their datasets, where the inputs are tables.
-    pub(crate) fn selected(&self) -> Vec<SelectedFields> {
+    /// The views that have other fields than their datasets. Fields of members are chosen already.
+    pub(crate) fn views(&self) -> Vec<PlannedView> {
         let of_view = |sealed: &SealedInput| {
-            let fields = sealed.chosen.as_ref()?.fields.clone()?;
+            let chosen = sealed.chosen.as_ref()?;
             let tables = self.places.iter().any(|place| place.root == sealed.root && place.table.is_some());
-            tables.then_some(SelectedFields { root: sealed.root, fields })
+            let fields = chosen.fields.clone().filter(|_| tables);
+            let (folder, joined) = chosen.joined.clone().unzip();
+            let differs = fields.is_some() || joined.is_some();
+            differs.then_some(PlannedView { root: sealed.root, folder, fields, joined })
         };
         self.sealed.iter().filter_map(of_view).collect()
     }

@@ -29,7 +29,10 @@ impl Listing {
         };
         let chosen = self.sealed.get(dataset as usize).and_then(|sealed| sealed.chosen.as_ref());
         match chosen.filter(|_| !self.is_table(piece)) {
-            Some(chosen) => (false, dataset, chosen.position(shard, piece.a), 0, i),
+            Some(chosen) => {
+                let position = chosen.place(shard, piece.a).map_or(u64::MAX, |place| place.position);
+                (false, dataset, position, 0, i)
+            }
             None => (false, dataset, u64::from(shard), piece.a, i),
         }
     }
@@ -50,14 +53,19 @@ impl Listing {
         let (mut all, mut done) = (Vec::with_capacity(order.len()), None);
         for i in order {
             match view_of(i) {
-                None => all.push((i, vec![0..self.sample(i as usize).map_or(0, |sample| sample.items())])),
+                None => {
+                    let items = 0..self.sample(i as usize).map_or(0, |sample| sample.items());
+                    all.push((i, std::iter::once(items).collect()));
+                }
                 Some((dataset, shard, _)) if !natural => {
                     all.push((i, ascending.remove(&(dataset, shard)).unwrap_or_default()));
                 }
                 // The entries of a dataset follow each other.
                 Some((dataset, ..)) if done == Some(dataset) => {}
                 Some((dataset, _, chosen)) => {
-                    let entry = |run: &SampleRun| entries.get(&(dataset, run.shard)).map(|i| (*i, vec![range(run)]));
+                    let entry = |run: &SampleRun| {
+                        entries.get(&(dataset, run.shard)).map(|i| (*i, std::iter::once(range(run)).collect()))
+                    };
                     all.extend(chosen.runs.iter().filter_map(entry));
                     done = Some(dataset);
                 }
