@@ -405,22 +405,15 @@ fn a_view_is_not_a_dataset_to_work_on() {
     viewed(&base, &above.join("v"), &["--where", "cls == 3"]);
     let pack = ["pack", text(&input), "--to", "webdataset", "--out"];
     for words in [
-        &["status", v.as_str()][..],
-        &["status", &v, "--watch"],
+        &["status", v.as_str(), "--watch"][..],
         &["seal", &v],
         &["repair", &v],
         &["pack", "--plan", &v],
         &[&pack[..], &[v.as_str()]].concat(),
         &[&pack[..], &[v.as_str(), "--replace"]].concat(),
-        &["pack", &v, "--to", "webdataset", "--out", text(&other)],
         &["pack", text(&above), "--to", "webdataset", "--out", text(&other)],
-        &["plan", &v, "--to", "webdataset", "--out", text(&other)],
         &["merge", &v, "--out", text(&other)],
         &["order", &v, "--out", text(&other)],
-        &["stage", &v, "--to", text(&other)],
-        &["ls", &v],
-        &["head", &v],
-        &["cat", &v, "s0001.cls"],
         &["verify", &v, "--for", "webdataset"],
     ] {
         let ended = packhorse(&[words, &["--log", "json"]].concat()).run();
@@ -490,6 +483,552 @@ fn splits_and_classes_are_those_of_the_dataset() {
     }
 }
 
+fn printed(words: &[&str]) -> String {
+    packhorse(words).succeed().printed
+}
+
+/// What people see, which `--quiet` leaves out.
+fn shown(words: &[&str]) -> String {
+    let output = common::process::command(env!("CARGO_BIN_EXE_packhorse")).args(words).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn head_cat_and_ls_show_the_samples_of_the_view() {
+    let dir = tempfile::tempdir().unwrap();
+    let numbers = lines(&dir.path().join("numbers"), CHOSEN);
+    for (i, base) in datasets(&dir).iter().enumerate() {
+        let out =
+            viewed(base, &dir.path().join(format!("v{i}")), &["--numbers", text(&numbers), "--select", "cls,txt"]);
+        let whole: Vec<Value> = printed(&["head", text(base), "--samples", "60", "--json"])
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        let head: Vec<Value> = printed(&["head", text(&out), "--samples", "9", "--json"])
+            .lines()
+            .map(|l| serde_json::from_str(l).unwrap())
+            .collect();
+        assert_eq!(head.len(), 9);
+        for (found, number) in head.iter().zip(CHOSEN) {
+            let wanted = &whole[number as usize];
+            assert_eq!(found["key"], wanted["key"], "{base:?}");
+            let fields = found["fields"].as_object().unwrap();
+            assert_eq!(fields.keys().collect::<Vec<_>>(), ["cls", "txt"]);
+            fields.iter().for_each(|(name, value)| assert_eq!(*value, wanted["fields"][name]));
+        }
+        assert_eq!(printed(&["cat", text(&out), "s0059.txt"]), caption(59));
+        for missing in ["s0001.txt", "s0059.bin", "nothing.txt"] {
+            let ended = packhorse(&["cat", text(&out), missing]).run();
+            assert!(ended.code() == CONFIG && ended.said.contains("holds no"), "{missing} {ended:?}");
+        }
+        let ls = shown(&["ls", text(&out)]);
+        if i == 0 {
+            let wanted: String = CHOSEN.iter().map(|n| format!("s{n:04}.cls\ns{n:04}.txt\n")).collect();
+            assert_eq!(ls, wanted);
+            let line: Value =
+                serde_json::from_str(printed(&["ls", text(&out), "--json"]).lines().next().unwrap()).unwrap();
+            assert_eq!((&line["file"], &line["bytes"]), (&Value::from("shard-000000.tar"), &Value::from(1)));
+        } else {
+            assert!(ls.starts_with("11 samples\n") && ls.contains("cls") && !ls.contains("width"), "{ls}");
+        }
+    }
+}
+
+/// Every file below `dir`, by name.
+fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap()) {
+        let name = PathBuf::from(entry.file_name());
+        match entry.file_type().unwrap().is_dir() {
+            true => found.extend(files(&entry.path()).into_iter().map(|(below, bytes)| (name.join(below), bytes))),
+            false => drop(found.insert(name, std::fs::read(entry.path()).unwrap())),
+        }
+    }
+    found
+}
+
+/// A staged view opens as the same view, without its dataset.
+#[test]
+fn a_staged_view_is_the_view() {
+    let dir = tempfile::tempdir().unwrap();
+    let numbers = lines(&dir.path().join("numbers"), [3u64, 4, 59, 20]);
+    for (i, base) in datasets(&dir).iter().enumerate() {
+        let place = dir.path().join(format!("{i}"));
+        let out = viewed(base, &place.join("v"), &["--numbers", text(&numbers), "--select", "cls,txt"]);
+        let (wanted, to) = (samples(&open(&out)), place.join("staged"));
+        let stage =
+            |more: &[&str]| packhorse(&[&["stage", text(&out), "--to", text(&to), "--json"], more].concat()).run();
+        let refused = stage(&["--fraction", "0.5"]);
+        assert!(refused.code() == CONFIG && refused.said.contains("staged whole"), "{refused:?}");
+        for copied in [true, false] {
+            let ended = stage(&["--verify"]);
+            assert_eq!(ended.code(), 0, "{ended:?}");
+            let told: Value = serde_json::from_str(&ended.printed).unwrap();
+            assert_eq!((&told["shards"], &told["whole"]), (&Value::from(3), &Value::from(true)));
+            assert_eq!(told["copied"] != 0, copied, "{told}");
+        }
+        let is_data = |name: &PathBuf| {
+            let name = name.to_string_lossy();
+            name.starts_with("base/shard-") && !name.ends_with(".json") && !name.ends_with(".members")
+        };
+        assert_eq!(files(&to).into_keys().filter(is_data).count(), 3);
+        let root = |dir: &Path| DatasetView::read(&Local, dir).unwrap().unwrap().root;
+        assert_eq!(root(&to), root(&out));
+        // Elsewhere, and without the dataset.
+        let (moved, gone) = (place.join("moved"), place.join("gone"));
+        std::fs::rename(&to, &moved).unwrap();
+        std::fs::rename(base, &gone).unwrap();
+        assert_eq!(samples(&open(&moved)), wanted);
+        let value = |words: &[&str]| serde_json::from_str::<Value>(&printed(words)).unwrap();
+        let verified = value(&["verify", text(&moved), "--full", "--json"]);
+        assert!(verified["whole"] == true && verified["shards"] == 3 && verified["samples"] == 4, "{verified}");
+        let status = value(&["status", text(&moved), "--json"]);
+        assert!(status["shards"] == 3 && status["samples"] == 4 && status["packed"] == 4, "{status}");
+        assert!(shown(&["stat", text(&moved)]).contains("4 of 60 samples"));
+        assert_eq!(printed(&["cat", text(&moved), "s0059.txt"]), caption(59));
+        // A view of it, and a copy of the copy, are those of the view.
+        let again = viewed(&moved, &place.join("again"), &["--where", "cls >= 0"]);
+        assert_eq!((root(&again), samples(&open(&again))), (root(&out), wanted.clone()));
+        packhorse(&["stage", text(&again), "--to", text(&place.join("third"))]).succeed();
+        assert_eq!(files(&place.join("third")), files(&moved));
+        // Damage of the copy is found.
+        flip(&moved.join(files(&moved).into_keys().rfind(is_data).unwrap()), 1000);
+        let damaged = packhorse(&["verify", text(&moved), "--full"]).run();
+        assert_eq!(damaged.code(), DAMAGED, "{damaged:?}");
+        std::fs::remove_dir_all(moved.join("base")).unwrap();
+        assert_eq!(packhorse::open(text(&moved)).unwrap_err().code(), Code::BaseChanged);
+        std::fs::rename(&gone, base).unwrap();
+    }
+}
+
+#[test]
+fn the_status_of_a_view_is_that_of_its_shards() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = tars(dir.path());
+    let numbers = lines(&dir.path().join("numbers"), [8, 9, 50]);
+    let out = viewed(&base, &dir.path().join("v"), &["--numbers", text(&numbers)]);
+    let status = |code: i32| {
+        let ended = packhorse(&["status", text(&out), "--json"]).run();
+        assert_eq!(ended.code(), code, "{ended:?}");
+        serde_json::from_str::<Value>(&ended.printed).unwrap()
+    };
+    let whole = status(0);
+    assert!(whole["shards"] == 2 && whole["samples"] == 3 && whole["packed"] == 3, "{whole}");
+    assert!(whole["base"].as_str().unwrap().ends_with("out"), "{whole}");
+    std::fs::remove_file(base.join("shard-000004.tar")).unwrap();
+    assert_eq!(status(0), whole);
+    std::fs::remove_file(base.join("shard-000001.tar")).unwrap();
+    let damaged = status(DAMAGED);
+    assert!(damaged["packed"] == 1 && damaged["missing"][0] == "shard-000001", "{damaged}");
+}
+
+/// All files of a dataset but its plan and what names it.
+fn shards(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let is_shard = |name: &Path| {
+        let name = name.to_string_lossy();
+        name.contains("-0") && !name.ends_with(".receipt.json")
+    };
+    files(dir).into_iter().filter(|(name, _)| is_shard(name)).collect()
+}
+
+/// A packed view has the bytes of a packed dataset of just its samples, in one process and in parts.
+#[test]
+fn a_view_packs_like_a_dataset_of_its_samples() {
+    let dir = tempfile::tempdir().unwrap();
+    let numbers = lines(&dir.path().join("numbers"), [3u64, 4, 5, 59, 0, 20, 21, 40, 41, 42]);
+    for (i, base) in datasets(&dir).iter().enumerate() {
+        for (n, chosen) in
+            [&["--numbers", text(&numbers)][..], &["--where", "cls != 2"], &["--fold", "1/3", "--select", "cls,txt"]]
+                .iter()
+                .enumerate()
+        {
+            let place = dir.path().join(format!("{i}-{n}"));
+            let view = viewed(base, &place.join("v"), chosen);
+            let (first, wanted) = (place.join("first"), samples(&open(&view)));
+            let format = ["webdataset", "hdf5", "parquet"][i];
+            packhorse(&["pack", text(&view), "--to", format, "--out", text(&first), "--samples-per-shard", "1000"])
+                .succeed();
+            assert_eq!(samples(&open(&first)), wanted, "{base:?} {chosen:?}");
+            // All formats of shards once, and one for each choice.
+            for to in ["webdataset", "parquet", "hdf5"].into_iter().skip(n).take(if n == 0 { 3 } else { 1 }) {
+                let (a, b, c) =
+                    (place.join(format!("a-{to}")), place.join(format!("b-{to}")), place.join(format!("c-{to}")));
+                let pack = |input: &Path, out: &Path, verb: &str| {
+                    let words = [verb, text(input), "--to", to, "--out", text(out), "--samples-per-shard", "4"];
+                    packhorse(&words).succeed();
+                };
+                pack(&view, &a, "pack");
+                pack(&first, &b, "pack");
+                assert!(shards(&a) == shards(&b) && shards(&a).len() >= 3, "{base:?} {chosen:?} {to}");
+                pack(&view, &c, "plan");
+                for part in ["2/2", "1/2"] {
+                    packhorse(&["pack", "--plan", text(&c), "--part", part]).succeed();
+                }
+                packhorse(&["seal", text(&c)]).succeed();
+                assert_eq!(files(&c), files(&a));
+                packhorse(&["verify", text(&c), "--full"]).succeed();
+            }
+        }
+    }
+}
+
+/// Shuffled, every sample of a view is packed once.
+#[test]
+fn a_shuffled_view_keeps_its_samples() {
+    let dir = tempfile::tempdir().unwrap();
+    for (i, base) in datasets(&dir).iter().enumerate() {
+        let view = viewed(base, &dir.path().join(format!("v{i}")), &["--where", "cls != 2"]);
+        let mut wanted = samples(&open(&view));
+        wanted.sort();
+        let mut orders = Vec::new();
+        for shuffle in ["7", "8", "7,block:2"] {
+            let out = dir.path().join(format!("{i}-{shuffle}"));
+            let to = ["webdataset", "hdf5", "parquet"][i];
+            let words =
+                ["pack", text(&view), "--to", to, "--out", text(&out), "--shuffle", shuffle, "--split", "a=0.5,b=0.5"];
+            packhorse(&words).succeed();
+            let found = samples(&open(&out));
+            orders.push(found.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>());
+            let mut found = found;
+            found.sort();
+            assert_eq!(found, wanted, "{base:?} {shuffle}");
+        }
+        assert_ne!(orders[0], orders[1], "{base:?}");
+    }
+}
+
+#[test]
+fn a_packed_view_keeps_splits_classes_and_skipped_samples() {
+    let dir = tempfile::tempdir().unwrap();
+    let (input, out) = (dir.path().join("in"), dir.path().join("out"));
+    for class in ["cat", "dog"] {
+        std::fs::create_dir_all(input.join(class)).unwrap();
+        (0..40).for_each(|i| std::fs::write(input.join(class).join(format!("{i}.txt")), class).unwrap());
+    }
+    std::os::unix::fs::symlink("nowhere", input.join("cat/bad.txt")).unwrap();
+    let to =
+        ["--to", "webdataset", "--labels", "folders", "--split", "train=0.75,val=0.25", "--samples-per-shard", "9"];
+    packhorse(&[&["pack", text(&input), "--out", text(&out), "--on-error", "skip"], &to[..]].concat()).succeed();
+    let view = viewed(&out, &dir.path().join("cats"), &["--where", "cls == 0"]);
+    let staged = dir.path().join("staged");
+    packhorse(&["stage", text(&view), "--to", text(&staged)]).succeed();
+    let mut packed = Vec::new();
+    for (i, from) in [&view, &staged].into_iter().enumerate() {
+        let again = dir.path().join(format!("again{i}"));
+        packhorse(&["pack", text(from), "--to", "parquet", "--out", text(&again)]).succeed();
+        let dataset = open(&again);
+        assert_eq!(
+            (dataset.len(), dataset.classes(), dataset.splits()),
+            (40, open(&out).classes(), open(&out).splits())
+        );
+        let manifest = Manifest::read(&Local, &again).unwrap().unwrap();
+        assert_eq!(manifest.skipped, 1);
+        packed.push(manifest.root);
+    }
+    assert_eq!(packed[0], packed[1]);
+}
+
+#[test]
+fn packing_a_view_reads_only_sound_shards_and_names_what_is_wrong() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = tars(dir.path());
+    let numbers = lines(&dir.path().join("numbers"), [8, 9, 50]);
+    let view = viewed(&base, &dir.path().join("v"), &["--numbers", text(&numbers)]);
+    let pack = |input: &[&Path], out: &str| {
+        let out = dir.path().join(out);
+        let inputs: Vec<&str> = input.iter().map(|path| text(path)).collect();
+        let ended = packhorse(&[&["pack"], &inputs[..], &["--to", "parquet", "--out", text(&out)]].concat()).run();
+        (ended.code(), ended.said)
+    };
+    // A sample that a view has twice.
+    let twice = lines(&dir.path().join("twice"), [3, 4, 3]);
+    let twice = viewed(&base, &dir.path().join("w"), &["--numbers", text(&twice)]);
+    let (code, said) = pack(&[&twice], "a");
+    assert!(code == CONFIG && said.contains("has sample 3 of shard-000000.tar twice"), "{said}");
+    for other in [&base, &twice] {
+        let (code, said) = pack(&[&view, other], "b");
+        assert!(code == CONFIG && said.contains("twice") | said.contains("another input too"), "{said}");
+    }
+    // Damage in a shard that the view does not read.
+    flip(&base.join("shard-000004.tar"), 3000);
+    assert_eq!(pack(&[&view], "c").0, 0);
+    let index = base.join("shard-000001.members");
+    flip(&index, 60);
+    let (code, said) = pack(&[&view], "d");
+    assert!(code == DAMAGED && said.contains("shard-000001.members"), "{said}");
+    flip(&index, 60);
+    flip(&base.join("shard-000001.tar"), 3000);
+    let (code, said) = pack(&[&view], "e");
+    assert!(code == DAMAGED && said.contains("shard-000001.tar"), "{said}");
+}
+
+/// A view of a dataset that grew, before and after that.
+#[test]
+fn views_of_datasets_that_grew_are_packed() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = tars(dir.path());
+    let before = viewed(&base, &dir.path().join("before"), &["--where", "cls == 3"]);
+    let wanted = samples(&open(&before));
+    let more = dir.path().join("more");
+    std::fs::create_dir(&more).unwrap();
+    for i in COUNT..COUNT + 10 {
+        for (field, bytes) in [
+            ("cls", "3"),
+            ("txt", "new"),
+            ("json", r#"{"width": 1, "size": {"name": "n"}, "list": [1]}"#),
+            ("bin", ""),
+            ("num", "1"),
+        ] {
+            std::fs::write(more.join(format!("s{i:04}.{field}")), bytes).unwrap();
+        }
+    }
+    packhorse(&["append", text(&base), text(&more), "--samples-per-shard", "7"]).succeed();
+    let after = viewed(&base, &dir.path().join("after"), &["--where", "cls == 3"]);
+    for (view, wanted) in [(&before, wanted.clone()), (&after, samples(&open(&after)))] {
+        let out = view.with_extension("packed");
+        packhorse(&["pack", text(view), "--to", "webdataset", "--out", text(&out)]).succeed();
+        assert_eq!(samples(&open(&out)), wanted);
+        let staged = view.with_extension("staged");
+        packhorse(&["stage", text(view), "--to", text(&staged)]).succeed();
+        assert_eq!(samples(&open(&staged)), wanted);
+    }
+    assert_eq!(samples(&open(&after)).len(), wanted.len() + 10);
+}
+
+fn score(i: usize) -> f64 {
+    (i * 13 % 60) as f64 / 4.0
+}
+
+/// A row of a table: key, score, grade and note.
+type Scored = (String, f64, i64, String);
+
+/// A table of scores, grades and notes for the samples of these numbers, and for one that does not exist.
+fn scores(dir: &Path, name: &str, numbers: impl Iterator<Item = usize>) -> PathBuf {
+    let row = |i: usize| (format!("s{i:04}"), score(i), i as i64 - 30, format!("note {}", i % 3));
+    let rows: Vec<_> = numbers.map(row).chain([("other".into(), 0.25, 1, "no".into())]).collect();
+    let path = dir.join(name);
+    let text = |line: &dyn Fn(&Scored) -> String| rows.iter().rev().map(line).collect::<String>();
+    match name.rsplit_once('.').unwrap().1 {
+        "csv" => {
+            let lines = text(&|(key, score, grade, note)| format!("{score:.2},{key},{grade},{note}\n"));
+            std::fs::write(&path, format!("score,key,grade,note\n{lines}")).unwrap();
+        }
+        _ => {
+            let line = |(key, score, grade, note): &Scored| {
+                format!(
+                    "{}\n",
+                    serde_json::json!({"id": key, "score": score, "grade": grade, "note": note, "list": [1]})
+                )
+            };
+            std::fs::write(&path, text(&line)).unwrap();
+        }
+    }
+    path
+}
+
+/// The samples of a view of `base` with joined columns, as they must be.
+fn with_scores(samples: Vec<(String, BTreeMap<String, Vec<u8>>)>) -> Vec<(String, BTreeMap<String, Vec<u8>>)> {
+    let joined = |(key, mut fields): (String, BTreeMap<String, Vec<u8>>)| {
+        let i: usize = key[1..].parse().unwrap();
+        fields.insert("score".into(), score(i).to_le_bytes().to_vec());
+        fields.insert("grade".into(), (i as i64 - 30).to_le_bytes().to_vec());
+        fields.insert("note".into(), format!("note {}", i % 3).into_bytes());
+        (key, fields)
+    };
+    samples.into_iter().map(joined).collect()
+}
+
+#[test]
+fn joined_columns_are_fields() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = scores(dir.path(), "scores.csv", 0..COUNT);
+    let lines_of = scores(dir.path(), "scores.jsonl", 0..COUNT);
+    let numbers = lines(&dir.path().join("numbers"), CHOSEN);
+    for (i, base) in datasets(&dir).iter().enumerate() {
+        let place = dir.path().join(format!("{i}"));
+        let whole = with_scores(samples(&open(base)));
+        let out = viewed(base, &place.join("v"), &["--join", text(&table)]);
+        let dataset = open(&out);
+        assert_eq!(samples(&dataset), whole, "{base:?}");
+        let by_lines = ["--join", text(&lines_of), "--join-key", "id", "--join-columns", "note,score,grade"];
+        let same = viewed(base, &place.join("w"), &by_lines);
+        let root = |dir: &Path| DatasetView::read(&Local, dir).unwrap().unwrap().root;
+        assert_eq!((samples(&open(&same)), root(&same)), (whole.clone(), root(&out)));
+        // Some samples, in another order and twice, in one command and in two.
+        let chosen: Vec<_> = CHOSEN.iter().map(|n| whole[*n as usize].clone()).collect();
+        let both = ["--numbers", text(&numbers), "--join", text(&table)];
+        let (once, twice) = (viewed(base, &place.join("once"), &both), viewed(&out, &place.join("twice"), &both[..2]));
+        assert_eq!((samples(&open(&once)), samples(&open(&twice))), (chosen.clone(), chosen));
+        assert_eq!(root(&once), root(&twice));
+        // Conditions on columns of both, and a selection of both.
+        let condition = "score >= 5 and cls != 2 and note == 'note 1'";
+        let wanted: Vec<_> = whole
+            .iter()
+            .filter(|(key, _)| {
+                let n: usize = key[1..].parse().unwrap();
+                score(n) >= 5.0 && label(n) != 2 && n % 3 == 1
+            })
+            .map(|(key, fields)| {
+                let some = fields.iter().filter(|(name, _)| ["grade", "cls"].contains(&name.as_str()));
+                (key.clone(), some.map(|(name, bytes)| (name.clone(), bytes.clone())).collect::<BTreeMap<_, _>>())
+            })
+            .collect();
+        let found = viewed(
+            base,
+            &place.join("found"),
+            &["--join", text(&table), "--where", condition, "--select", "grade,cls"],
+        );
+        assert!(!wanted.is_empty());
+        assert_eq!(samples(&open(&found)), wanted);
+        let without = viewed(&out, &place.join("without"), &["--select", "cls"]);
+        assert!(!without.join("joined.parquet").exists() && open(&without).schema().fields().len() == 1);
+        // More columns on those.
+        let more = place.join("more.csv");
+        std::fs::write(&more, (0..COUNT).fold("key,rank\n".into(), |all: String, n| format!("{all}s{n:04},{n}\n")))
+            .unwrap();
+        let two =
+            viewed(&out, &place.join("two"), &["--join", text(&more), "--where", "rank < 3", "--select", "rank,score"]);
+        let ranks: Vec<u8> = samples(&open(&two)).iter().map(|(_, fields)| fields["rank"][0]).collect();
+        assert_eq!((ranks, open(&two).schema().fields().len()), (vec![0, 1, 2], 2));
+        // For people.
+        let head = printed(&["head", text(&once), "--samples", "2", "--json"]);
+        let second: Value = serde_json::from_str(head.lines().nth(1).unwrap()).unwrap();
+        assert!(second["key"] == "s0004" && second["fields"]["score"] == format!("{:?}", score(4)), "{second}");
+        assert_eq!(printed(&["cat", text(&once), "s0059.note"]), "note 2");
+        assert_eq!(packhorse(&["cat", text(&once), "s0001.note"]).run().code(), CONFIG);
+        assert!(["score", "grade", "note", "cls"].iter().all(|name| shown(&["stat", text(&once)]).contains(name)));
+    }
+}
+
+#[test]
+fn tables_that_do_not_fit_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = tars(dir.path());
+    let refused = |table: &Path, more: &[&str], what: &[&str]| {
+        let ended = view(&base, &dir.path().join("v"), &[&["--join", text(table)], more].concat());
+        assert!(ended.code() != 0 && what.iter().all(|what| ended.said.contains(what)), "{what:?} {ended:?}");
+        assert!(!dir.path().join("v").exists());
+    };
+    let some = scores(dir.path(), "some.csv", 2..COUNT);
+    refused(&some, &[], &["2 of 60 samples have no row", "\"s0000\", \"s0001\"", "--fill-missing", "some.csv"]);
+    refused(&some, &["--join-key", "id"], &["no column", "\"key\""]);
+    refused(&some, &["--join-columns", "score,colour"], &["no column", "colour"]);
+    let write = |name: &str, bytes: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path
+    };
+    let all = |value: &str| (0..COUNT).fold("key,cls\n".to_owned(), |all, i| format!("{all}s{i:04},{value}\n"));
+    refused(&write("twice.csv", &format!("{}s0007,2\n", all("1"))), &[], &["\"s0007\"", "same key"]);
+    refused(&write("cls.csv", &all("1")), &[], &["has a field cls already", "another name"]);
+    let lists = scores(dir.path(), "lists.jsonl", 0..COUNT);
+    refused(&lists, &["--join-key", "id"], &["column list", "lists or objects", "--join-columns"]);
+    refused(&write("empty.csv", &all("").replace("cls", "x")), &[], &["column x holds no value"]);
+    let filled = viewed(&base, &dir.path().join("filled"), &["--join", text(&some), "--fill-missing"]);
+    let dataset = open(&filled);
+    assert!(dataset.schema().field_with_name("score").unwrap().is_nullable());
+    let first = printed(&["head", text(&filled), "--samples", "1", "--json"]);
+    assert!(!first.contains("score") && first.contains("cls"), "{first}");
+    let optional = FieldOptions { required: false, ..FieldOptions::new("grade", packhorse::read::FieldKind::Auto) };
+    let decoder = BatchDecoder::new(&dataset, &[optional], &LoaderOptions::new(3)).unwrap();
+    let batch = decoder.decode(&[0, 2, 59], 0).unwrap();
+    assert_eq!([0, 1, 2].map(|row| batch.row("grade", row).unwrap()[0] as i8), [0, -28, 29]);
+}
+
+#[test]
+fn the_digests_of_a_view_cover_its_columns() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = columns(dir.path(), "parquet");
+    let table = scores(dir.path(), "scores.csv", 0..COUNT);
+    let out = viewed(&base, &dir.path().join("v"), &["--join", text(&table)]);
+    let changed = std::fs::read_to_string(&table).unwrap().replace("s0007,-23", "s0007,-22");
+    std::fs::write(&table, changed).unwrap();
+    let other = viewed(&base, &dir.path().join("w"), &["--join", text(&table)]);
+    let root = |dir: &Path| DatasetView::read(&Local, dir).unwrap().unwrap().root;
+    assert_ne!(root(&out), root(&other));
+    let loader = |dir: &Path| open(dir).loader(7).configure(|all| all.threads = 1);
+    let mut running = loader(&out).build().unwrap();
+    running.next().unwrap().unwrap();
+    let state = running.state();
+    assert!(loader(&out).configure(|all| all.state = Some(state)).build().is_ok());
+    assert!(loader(&other).configure(|all| all.state = Some(state)).build().is_err());
+    // Every bit.
+    let path = out.join("joined.parquet");
+    let good = std::fs::read(&path).unwrap();
+    packhorse(&["verify", text(&out)]).succeed();
+    for at in (0..good.len()).step_by(good.len() / 40) {
+        flip(&path, at);
+        let ended = packhorse(&["verify", text(&out), "--json"]).run();
+        let found: Value = serde_json::from_str(&ended.printed).unwrap();
+        assert!(
+            ended.code() == DAMAGED && found["damages"][0]["file"].as_str().unwrap().ends_with("joined.parquet"),
+            "{ended:?}"
+        );
+        let packed = dir.path().join("packed");
+        let pack = packhorse(&["pack", text(&out), "--to", "parquet", "--out", text(&packed)]).run();
+        assert_ne!(pack.code(), 0, "byte {at}");
+        let staged = packhorse(&["stage", text(&out), "--to", text(&dir.path().join("staged"))]).run();
+        assert_ne!(staged.code(), 0, "byte {at}");
+        std::fs::write(&path, &good).unwrap();
+    }
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(packhorse(&["verify", text(&out)]).run().code(), DAMAGED);
+    assert!(packhorse::open(text(&out)).unwrap_err().to_string().contains("joined.parquet"));
+}
+
+#[test]
+fn joined_columns_are_packed_and_staged() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = scores(dir.path(), "scores.csv", 0..COUNT);
+    for (i, base) in datasets(&dir).iter().enumerate() {
+        let place = dir.path().join(format!("{i}"));
+        let view = viewed(
+            base,
+            &place.join("v"),
+            &["--join", text(&table), "--where", "score > 3 and cls != 1", "--select", "cls,note,score"],
+        );
+        let wanted = samples(&open(&view));
+        let staged = place.join("staged");
+        packhorse(&["stage", text(&view), "--to", text(&staged)]).succeed();
+        assert_eq!(samples(&open(&staged)), wanted);
+        packhorse(&["verify", text(&staged), "--full"]).succeed();
+        let score_of = |name: &str| {
+            let scores = wanted.iter().map(|(key, fields)| (key.clone(), fields["score"].clone()));
+            let mut scores: Vec<_> = scores.collect();
+            if name == "shuffled" {
+                scores.sort();
+            }
+            scores
+        };
+        for (to, from) in [("parquet", &view), ("hdf5", &staged), ("webdataset", &view)] {
+            for (name, more) in [("plain", &[][..]), ("shuffled", &["--shuffle", "3"])] {
+                let out = place.join(format!("{to}-{name}"));
+                let words = ["pack", text(from), "--to", to, "--out", text(&out), "--samples-per-shard", "5"];
+                packhorse(&[&words[..], more].concat()).succeed();
+                let packed = open(&out);
+                let field = if to == "webdataset" { "score.npy" } else { "score" };
+                let mut found: Vec<_> =
+                    samples(&packed).into_iter().map(|(key, fields)| (key, fields[field].clone())).collect();
+                if name == "shuffled" {
+                    found.sort();
+                }
+                assert_eq!(found, score_of(name), "{base:?} {to} {name}");
+                packhorse(&["verify", text(&out), "--full"]).succeed();
+            }
+        }
+        // In parts.
+        let (whole, parts) = (place.join("parquet-plain"), place.join("parts"));
+        packhorse(&["plan", text(&view), "--to", "parquet", "--out", text(&parts), "--samples-per-shard", "5"])
+            .succeed();
+        for part in ["1/2", "2/2"] {
+            packhorse(&["pack", "--plan", text(&parts), "--part", part]).succeed();
+        }
+        packhorse(&["seal", text(&parts)]).succeed();
+        assert_eq!(files(&parts), files(&whole));
+    }
+}
+
 /// A dataset in a bucket, its views in a folder and in the bucket.
 #[cfg(feature = "remote")]
 #[test]
@@ -526,7 +1065,11 @@ fn views_and_datasets_may_be_in_a_bucket() {
         ok(&["view", place, "--out", text(&again), "--without-fold", "1/2"]);
         let document = DatasetView::read(&Local, &again).unwrap().unwrap();
         assert!(document.base == base && document.samples > 0, "{document:?}");
-        assert_eq!(run(&["status", place]).code(), CONFIG);
+        assert_eq!(run(&["seal", place]).code(), CONFIG);
+        let packed = dir.path().join("packed").join(place.replace('/', "-"));
+        ok(&["pack", place, "--to", "webdataset", "--out", text(&packed)]);
+        let document = DatasetView::read(&Local, &out).unwrap().unwrap();
+        assert_eq!(open(&packed).len(), document.samples);
     }
     let other = run(&["view", base, "--out", there, "--where", "cls == 1"]);
     assert!(other.code() == CONFIG && other.said.contains("another view"), "{other:?}");

@@ -130,9 +130,10 @@ Examples:
   packhorse view shards --out test-1 --fold 1/5 --seed 7
   packhorse view shards --out train-1 --without-fold 1/5 --seed 7
   packhorse view shards --out some --keys keys.txt --select jpg,cls
+  packhorse view shards --out good --join scores.csv --where 'score >= 0.5'
 
-Flags that choose samples apply one after the other: --split, --keys or --numbers, --where, --fold. Readers open a view
-like a dataset.";
+Flags that choose samples apply one after the other: --split, --keys or --numbers, --join, --where, --fold.
+Readers open a view like a dataset.";
 
 #[cfg(feature = "gpu")]
 pub(crate) const BENCH_UPLOAD_EXAMPLES: &str = "\

@@ -26,6 +26,22 @@ pub(crate) struct ViewFlags {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) numbers: Option<PathBuf>,
 
+    /// Add the columns of this table (.csv, .tsv, .jsonl, .parquet) as fields, by the key of each sample
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) join: Option<PathBuf>,
+
+    /// The column of the table that names samples
+    #[arg(long, value_name = "COLUMN", default_value = "key", requires = "join")]
+    pub(crate) join_key: String,
+
+    /// Add only these columns
+    #[arg(long, value_name = "COLUMN,…", value_delimiter = ',', requires = "join")]
+    pub(crate) join_columns: Vec<String>,
+
+    /// Give samples without a row in the table nulls; without it they are an error
+    #[arg(long, requires = "join")]
+    pub(crate) fill_missing: bool,
+
     /// Take the samples whose fields meet a condition, such as 'cls == 3 and json.width >= 256'
     #[arg(long = "where", value_name = "CONDITION")]
     pub(crate) condition: Option<Condition>,

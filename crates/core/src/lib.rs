@@ -22,6 +22,7 @@ mod huggingface;
 mod indexer;
 mod input;
 mod limits;
+mod listed_members;
 mod memory;
 mod name;
 mod options;

@@ -13,6 +13,7 @@ mod plan;
 mod plan_reader;
 mod plan_writer;
 mod receipt;
+mod sample_rows;
 mod saved_index;
 mod schema;
 mod selection;
@@ -24,14 +25,15 @@ pub use index::{INDEX_SUFFIX, decode_index, encode_index};
 pub use manifest::{AppendRecord, FileRecord, MANIFEST, Manifest, PART, PartOf, ShardRecord, SplitRecord};
 pub use part_error::{ERRORS, PartError};
 pub use plan::{
-    CodecRecord, FieldSource, OmissionRecord, PLAN, PlanEntry, PlanHeader, SeekPoint, SinkRecord, SourceRecord,
-    is_plan_name, plan_name,
+    CodecRecord, FieldSource, OmissionRecord, PLAN, PlanEntry, PlanHeader, PlannedView, SeekPoint, SinkRecord,
+    SourceRecord, is_plan_name, plan_name,
 };
 pub use plan_reader::{Entries, PlanReader, ShardFrame};
 pub use plan_writer::PlanWriter;
 pub use receipt::{RECEIPT_SUFFIX, Receipt, SKIPPED, SkipRecord};
+pub use sample_rows::SampleRows;
 pub use saved_index::{INDEX_FOLDER, IndexedFiles, SavedIndex};
 pub use schema::FieldRecord;
 pub use selection::{SampleRun, decode_selection, encode_selection};
 pub use text::PathText;
-pub use view::{DatasetView, SELECTION, VIEW};
+pub use view::{DatasetView, JOINED, JOINED_FORMAT, JoinedRecord, SELECTION, STAGED_BASE, VIEW};

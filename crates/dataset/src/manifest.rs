@@ -26,6 +26,9 @@ pub struct PartOf {
     pub shards: u64,
     /// Number of samples.
     pub samples: u64,
+    /// For a staged view: the position of each shard of the copy among those of the dataset.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub positions: Vec<u64>,
 }
 
 /// Shards that were added to a sealed dataset.
@@ -166,7 +169,8 @@ impl Manifest {
         for (name, count) in shards.iter().flat_map(|shard| &shard.counts) {
             *counts.entry(name.clone()).or_default() += count;
         }
-        let whole = PartOf { root: self.root, shards: self.shards.len() as u64, samples: self.samples };
+        let (root, samples) = (self.root, self.samples);
+        let whole = PartOf { root, shards: self.shards.len() as u64, samples, positions: Vec::new() };
         let mut part = Self {
             samples: shards.iter().map(|shard| shard.samples).sum(),
             counts,
@@ -360,7 +364,7 @@ mod tests {
         let part = whole.part(|shard| shard.name == "shard-000001");
         assert_eq!(Manifest::decode(&part.encode().unwrap()).unwrap(), part);
         assert_eq!((part.samples, part.bytes, part.shards.len()), (2, 10240, 1));
-        let of = PartOf { root: whole.root, shards: 2, samples: 3 };
+        let of = PartOf { root: whole.root, shards: 2, samples: 3, positions: Vec::new() };
         assert_eq!(part.part_of, Some(of.clone()));
         assert_eq!(part.part(|_| true).part_of, Some(of));
         let dir = tempfile::tempdir().unwrap();

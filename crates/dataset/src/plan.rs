@@ -12,7 +12,7 @@
 //!
 //! A task reads only the trailer, the table, the header and its own frames.
 
-use crate::{FieldRecord, FileRecord, PathText};
+use crate::{FieldRecord, FileRecord, JoinedRecord, PathText};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
@@ -80,6 +80,22 @@ pub struct OmissionRecord {
     pub first: PathText,
 }
 
+/// A view among the inputs that differs from its dataset in its fields.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedView {
+    /// The folder of its dataset, an index into [`PlanHeader::roots`].
+    pub root: u32,
+    /// The folder of the view, if that has columns of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<u32>,
+    /// The fields that are read; all if there is no list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fields: Option<Vec<String>>,
+    /// The columns that the view adds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub joined: Option<JoinedRecord>,
+}
+
 /// The decisions that all tasks share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanHeader {
@@ -114,6 +130,9 @@ pub struct PlanHeader {
     pub classes: Vec<String>,
     /// Split names in order; empty without splits.
     pub splits: Vec<String>,
+    /// Views among the inputs that have other fields than their datasets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub views: Vec<PlannedView>,
     /// Folders that paths are relative to. Not part of the digest: inputs may move.
     pub roots: Vec<PathText>,
 }
@@ -207,6 +226,9 @@ pub struct PlanEntry {
     /// The metadata row, a JSON object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub json: Option<Box<RawValue>>,
+    /// The row of its first sample in the joined columns of its view ([`PlanHeader::views`]).
+    #[serde(rename = "j", default, skip_serializing_if = "Option::is_none")]
+    pub joined: Option<u64>,
     /// The fields, sorted by name.
     #[serde(rename = "in")]
     pub fields: Vec<FieldSource>,
@@ -238,6 +260,19 @@ impl PlanEntry {
         self.fields.iter().map(FieldSource::len).sum()
     }
 
+    /// The rest of a run, from item `start` on.
+    pub fn from_item(&self, start: u64) -> Self {
+        let mut rest = self.clone();
+        let skipped = self.run().map_or(0, |(_, items)| start.saturating_sub(items.start));
+        rest.joined = self.joined.map(|row| row + skipped);
+        for (from, to, bytes) in rest.fields.iter_mut().filter_map(|piece| piece.items.as_mut()) {
+            let left = to.saturating_sub(start.max(*from)) as f64 / to.saturating_sub(*from).max(1) as f64;
+            *bytes = (*bytes as f64 * left) as u64;
+            *from = start.max(*from);
+        }
+        rest
+    }
+
     /// Hashes the parts of this entry that belong to the logical digest: all but root folders and times. Strings are
     /// length-prefixed; numbers are little-endian u64.
     pub(crate) fn digest_into(&self, hasher: &mut blake3::Hasher) {
@@ -261,6 +296,9 @@ impl PlanEntry {
                 number(&mut bytes, from);
                 number(&mut bytes, to);
             }
+        }
+        if let Some(row) = self.joined {
+            number(&mut bytes, row);
         }
         hasher.update(&bytes);
     }

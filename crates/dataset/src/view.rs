@@ -3,9 +3,12 @@
 //! The last member of the document, `blake3`, is the digest of all bytes before the line that holds it.
 
 use crate::own_digest::{own_digest_holds, with_own_digest};
-use crate::{Digest, FileRecord, Manifest, RootDigest, SampleRun, decode_selection, encode_selection};
+use crate::{
+    Digest, FieldRecord, FileRecord, Manifest, PartOf, SKIPPED, SampleRun, decode_selection, encode_selection,
+};
 use packhorse_core::{Code, Error, Kind, Limits, Result, Store};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
 /// The view's file name.
@@ -14,8 +17,31 @@ pub const VIEW: &str = "view.json";
 /// The file beside it that lists the samples ([`decode_selection`]).
 pub const SELECTION: &str = "selection.bin";
 
+/// The file beside it with columns that the view adds.
+pub const JOINED: &str = "joined.parquet";
+
+/// The format of that file.
+pub const JOINED_FORMAT: &str = "parquet";
+
+/// The folder with the shards of a staged view, in that of the view.
+pub const STAGED_BASE: &str = "base";
+
 /// The most bytes of `view.json`.
 const LONGEST: u64 = 16 << 20;
+
+/// Columns that a view adds to the samples of its base.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JoinedRecord {
+    /// The file with the columns: one row for each sample of the view, in the order of shards and samples
+    /// ([`SampleRows`](crate::SampleRows)).
+    pub file: FileRecord,
+    /// Its format.
+    pub format: String,
+    /// Number of rows.
+    pub rows: u64,
+    /// The columns.
+    pub columns: Vec<FieldRecord>,
+}
 
 /// A view of a sealed dataset, its base. The base may grow: shards after the first [`base_shards`](Self::base_shards) do
 /// not matter.
@@ -36,7 +62,10 @@ pub struct DatasetView {
     pub fields: Option<Vec<String>>,
     /// The file with the samples.
     pub selection: FileRecord,
-    /// The view's root digest: of the base's root, the selection and the fields.
+    /// The columns that the view adds, if there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub joined: Option<JoinedRecord>,
+    /// The view's root digest: of the base's root, the selection, the fields and the file of added columns.
     pub root: Digest,
 }
 
@@ -45,12 +74,13 @@ impl DatasetView {
     pub const VERSION: u32 = 1;
 
     /// The view of these samples and fields of the dataset in the folder `base`, whose first `base_shards` shards have
-    /// the root digest `base_root`; and the bytes of its selection.
+    /// the root digest `base_root`, with the added columns `joined`; and the bytes of its selection.
     pub fn new(
         base: String,
         (base_shards, base_root): (u64, Digest),
         fields: Option<Vec<String>>,
         runs: &[SampleRun],
+        joined: Option<JoinedRecord>,
     ) -> (Self, Vec<u8>) {
         let bytes = encode_selection(runs);
         let selection =
@@ -58,7 +88,7 @@ impl DatasetView {
         let samples = runs.iter().fold(0u64, |sum, run| sum.saturating_add(run.len));
         let packhorse_view = Self::VERSION;
         let root = base_root;
-        let mut view = Self { packhorse_view, base, base_shards, base_root, samples, fields, selection, root };
+        let mut view = Self { packhorse_view, base, base_shards, base_root, samples, fields, selection, joined, root };
         view.root = view.computed_root();
         (view, bytes)
     }
@@ -102,6 +132,9 @@ impl DatasetView {
         if view.computed_root() != view.root || view.selection.name != SELECTION {
             return Err(damaged("the view's root digest is not that of its base, samples and fields".to_owned()));
         }
+        if view.joined.as_ref().is_some_and(|joined| joined.file.name != JOINED) {
+            return Err(damaged("its file of added columns has another name".to_owned()));
+        }
         Ok(view)
     }
 
@@ -113,6 +146,9 @@ impl DatasetView {
         hasher.update(&count.to_le_bytes());
         for field in self.fields.iter().flatten() {
             hasher.update(&(field.len() as u64).to_le_bytes()).update(field.as_bytes());
+        }
+        if let Some(joined) = &self.joined {
+            hasher.update(joined.file.blake3.as_bytes());
         }
         hasher.finalize().into()
     }
@@ -139,32 +175,67 @@ impl DatasetView {
         }
     }
 
-    /// Checks that `manifest` is that of the base, which may have grown, and has the samples of `runs`.
+    /// The names of the files beside the view's document, in its folder.
+    pub fn files(&self) -> impl Iterator<Item = &FileRecord> {
+        std::iter::once(&self.selection).chain(self.joined.iter().map(|joined| &joined.file))
+    }
+
+    /// Checks that `manifest` is that of the base, which may have grown, or of the copy of a staged view
+    /// ([`part`](Self::part)), and has the samples of `runs`. Returns the runs with shards as positions in `manifest`.
     ///
     /// Errors: `Changed` for another dataset, which the message names; `Content` for samples that it does not have.
-    pub fn check(&self, manifest: &Manifest, runs: &[SampleRun]) -> Result<()> {
+    pub fn place(&self, manifest: &Manifest, runs: Vec<SampleRun>) -> Result<Vec<SampleRun>> {
+        let placed = match &manifest.part_of {
+            Some(of) if (of.root, of.shards) == (self.base_root, self.base_shards) => in_part(&of.positions, runs),
+            None if self.is_base(manifest) => Some(runs),
+            _ => {
+                let message = format!(
+                    "is a view of the dataset {} in {}, which now holds another one ({})",
+                    self.base_root, self.base, manifest.root
+                );
+                return Err(base_changed(message));
+            }
+        };
         let shards = usize::try_from(self.base_shards).ok().and_then(|shards| manifest.shards.get(..shards));
-        let mut root = RootDigest::default();
-        for shard in shards.unwrap_or_default() {
-            root.add(&shard.name, shard.samples, shard.bytes, &shard.blake3);
-        }
-        if shards.is_none() || root.finish() != self.base_root {
-            let message = format!(
-                "is a view of the dataset {} in {}, which now holds another one ({})",
-                self.base_root, self.base, manifest.root
-            );
-            return Err(base_changed(message));
-        }
-        let shards = shards.unwrap_or_default();
+        let shards = shards.unwrap_or(&manifest.shards);
         let has = |run: &SampleRun| {
             let shard = shards.get(run.shard as usize);
             shard.is_some_and(|shard| run.first.checked_add(run.len).is_some_and(|end| end <= shard.samples))
         };
-        match runs.iter().all(has) {
-            true => Ok(()),
-            false => Err(Error::content("lists samples that its base does not have")
-                .hint("make the view again with `packhorse view`")),
-        }
+        placed.filter(|runs| runs.iter().all(has)).ok_or_else(|| {
+            Error::content("lists samples that its base does not have")
+                .hint("make the view again with `packhorse view`")
+        })
+    }
+
+    fn is_base(&self, manifest: &Manifest) -> bool {
+        let shards = usize::try_from(self.base_shards).ok().filter(|shards| *shards <= manifest.shards.len());
+        shards.is_some_and(|shards| manifest.root_of_first(shards) == self.base_root)
+    }
+
+    /// The part of the base that has the samples of `runs`, which are [placed](Self::place) in `manifest`: what a copy of
+    /// the view needs.
+    pub fn part(&self, manifest: &Manifest, runs: &[SampleRun]) -> Manifest {
+        let used: BTreeSet<usize> = runs.iter().map(|run| run.shard as usize).collect();
+        let names: BTreeSet<&str> =
+            used.iter().filter_map(|at| manifest.shards.get(*at)).map(|shard| shard.name.as_str()).collect();
+        let mut part = manifest.part(|shard| names.contains(shard.name.as_str()));
+        let whole = manifest.part_of.as_ref();
+        let position = |at: &usize| whole.map_or(Some(*at as u64), |of| of.positions.get(*at).copied());
+        let base = manifest.shards.iter().take(usize::try_from(self.base_shards).unwrap_or(usize::MAX));
+        part.part_of = Some(PartOf {
+            root: self.base_root,
+            shards: self.base_shards,
+            samples: whole.map_or_else(|| base.map(|shard| shard.samples).sum(), |of| of.samples),
+            positions: used.iter().filter_map(position).collect(),
+        });
+        part.files = manifest.files.iter().filter(|file| file.name == SKIPPED).cloned().collect();
+        part
+    }
+
+    /// The same view with its base in the folder `base`.
+    pub fn moved(self, base: &str) -> Self {
+        Self { base: base.to_owned(), ..self }
     }
 
     /// The error of a view without its base.
@@ -197,6 +268,15 @@ impl DatasetView {
         }
         folder
     }
+}
+
+/// The runs with shards as positions in a part that has the shards at `positions`, which ascend; `None` if it lacks one.
+fn in_part(positions: &[u64], runs: Vec<SampleRun>) -> Option<Vec<SampleRun>> {
+    let place = |run: SampleRun| {
+        let at = positions.binary_search(&u64::from(run.shard)).ok()?;
+        Some(SampleRun { shard: u32::try_from(at).ok()?, ..run })
+    };
+    runs.into_iter().map(place).collect()
 }
 
 fn base_changed(message: String) -> Error {
@@ -247,7 +327,7 @@ mod tests {
 
     fn view(of: &Manifest, fields: Option<&[&str]>) -> (DatasetView, Vec<u8>) {
         let fields = fields.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
-        DatasetView::new("../out".into(), (of.shards.len() as u64, of.root), fields, &runs())
+        DatasetView::new("../out".into(), (of.shards.len() as u64, of.root), fields, &runs(), None)
     }
 
     #[test]
@@ -306,16 +386,36 @@ mod tests {
     #[test]
     fn a_base_may_grow_and_not_change() {
         let (view, _) = view(&manifest(&[4, 5]), None);
-        view.check(&manifest(&[4, 5]), &runs()).unwrap();
-        view.check(&manifest(&[4, 5, 6, 7]), &runs()).unwrap();
+        assert_eq!(view.place(&manifest(&[4, 5]), runs()).unwrap(), runs());
+        assert_eq!(view.place(&manifest(&[4, 5, 6, 7]), runs()).unwrap(), runs());
         for other in [&[4][..], &[5, 4], &[4, 6], &[6, 4, 5], &[]] {
-            let error = view.check(&manifest(other), &runs()).unwrap_err();
+            let error = view.place(&manifest(other), runs()).unwrap_err();
             assert_eq!((error.kind(), error.code()), (Kind::Changed, Code::BaseChanged), "{other:?}");
         }
-        let beyond = |run| view.check(&manifest(&[4, 5, 6]), &[run]).unwrap_err().kind();
+        let beyond = |run| view.place(&manifest(&[4, 5, 6]), vec![run]).unwrap_err().kind();
         assert_eq!(beyond(SampleRun { shard: 0, first: 3, len: 2 }), Kind::Content);
         assert_eq!(beyond(SampleRun { shard: 2, first: 0, len: 1 }), Kind::Content);
         assert_eq!(beyond(SampleRun { shard: 1, first: u64::MAX, len: 2 }), Kind::Content);
+    }
+
+    #[test]
+    fn a_part_has_the_shards_of_the_view() {
+        let runs = vec![SampleRun { shard: 3, first: 1, len: 2 }, SampleRun { shard: 1, first: 0, len: 5 }];
+        let base = manifest(&[4, 5, 6, 7]);
+        let (view, _) = DatasetView::new("../out".into(), (4, base.root), None, &runs, None);
+        // The base grew before the view was staged.
+        let grown = manifest(&[4, 5, 6, 7, 8]);
+        let part = view.part(&grown, &view.place(&grown, runs.clone()).unwrap());
+        let of = PartOf { root: base.root, shards: 4, samples: 22, positions: vec![1, 3] };
+        assert_eq!((part.part_of.as_ref(), part.samples, part.shards.len()), (Some(&of), 12, 2));
+        let placed = view.place(&part, runs.clone()).unwrap();
+        assert_eq!(placed.iter().map(|run| run.shard).collect::<Vec<_>>(), [1, 0]);
+        assert_eq!(view.part(&part, &placed), part);
+        let beyond = vec![SampleRun { shard: 2, first: 0, len: 1 }];
+        assert_eq!(view.place(&part, beyond).unwrap_err().kind(), Kind::Content);
+        let other = manifest(&[4, 5, 6]);
+        let (view, _) = DatasetView::new("../out".into(), (3, other.root), None, &runs, None);
+        assert_eq!(view.place(&part, runs).unwrap_err().code(), Code::BaseChanged);
     }
 
     #[test]

@@ -50,6 +50,7 @@ fn header() -> PlanHeader {
         omitted: Vec::new(),
         classes: vec!["cat".into(), "dog".into()],
         splits: vec!["train".into()],
+        views: Vec::new(),
         roots: vec![PathText::new(b"/data/photos")],
     }
 }
@@ -76,24 +77,28 @@ fn entries() -> Vec<PlanEntry> {
             key: "cat/1".into(),
             cls: Some(0),
             json: None,
+            joined: None,
             fields: vec![source("jpg", b"cat/1.jpg", 14_000, None)],
         },
         PlanEntry {
             key: "dog/%FF".into(),
             cls: Some(1),
             json: Some(row),
+            joined: None,
             fields: vec![source("jpg", b"dog/\xff.jpg", 9, None)],
         },
         PlanEntry {
             key: "dog/2".into(),
             cls: Some(1),
             json: None,
+            joined: None,
             fields: vec![source("jpg", b"more.tar", 20_480, Some((512, 900)))],
         },
         PlanEntry {
             key: "table".into(),
             cls: Some(1),
             json: None,
+            joined: None,
             fields: vec![FieldSource {
                 items: Some((100, 107, 700)),
                 ..source("parquet", b"table.parquet", 4_000, None)
@@ -155,7 +160,7 @@ fn a_shard_goes_on_where_the_one_before_begins_in_its_frame() {
         let seek_point = Some(SeekPoint { len: 9_000, offset, start: offset * 4 });
         let text =
             FieldSource { items: Some(items), by_position: true, seek_point, ..source("text", path, 2_000, None) };
-        PlanEntry { key: "a".into(), cls: None, json: None, fields: vec![text] }
+        PlanEntry { key: "a".into(), cls: None, json: None, joined: None, fields: vec![text] }
     };
     let shards = [
         (at(b"a.jsonl.gz", 0, (0, 10, 10)), false),
@@ -310,7 +315,7 @@ fn view() {
     let runs = [SampleRun { shard: 1, first: 0, len: 1 }, SampleRun { shard: 0, first: 1, len: 1 }];
     let fields = vec!["cls".into(), "jpg".into()];
     let base = (2, Digest::of(b"the shards"));
-    let (view, selection) = DatasetView::new("../photos".into(), base, Some(fields), &runs);
+    let (view, selection) = DatasetView::new("../photos".into(), base, Some(fields), &runs, None);
     golden("view.json", &view.encode().unwrap());
     golden("selection.bin", &selection);
     assert_eq!(DatasetView::decode(&stored("view.json")).unwrap(), view);

@@ -265,6 +265,7 @@ impl AdoptJob<'_> {
             omitted: Vec::new(),
             classes: Vec::new(),
             splits: Vec::new(),
+            views: Vec::new(),
             roots: vec![PathText::new(b".")],
         }
     }
@@ -356,5 +357,5 @@ fn entry(shard: &NamedShard, head: &ShardHead) -> PlanEntry {
         samples: None,
         seek_point: None,
     };
-    PlanEntry { key: String::new(), cls: None, json: None, fields: vec![source] }
+    PlanEntry { key: String::new(), cls: None, json: None, joined: None, fields: vec![source] }
 }

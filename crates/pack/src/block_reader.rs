@@ -3,6 +3,7 @@
 use crate::OnError;
 use crate::block_buffer::BlockBuffer;
 use crate::inputs::Inputs;
+use crate::joined_inputs::JoinedInputs;
 use crate::latency_probe::LatencyProbe;
 use crate::plan::LABEL;
 use crate::sample_block::{SampleBlock, Skip, add_counts};
@@ -20,6 +21,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Arrow views have signed 32-bit offsets: a larger blob is a block of its own.
 const VIEW_LIMIT: u64 = i32::MAX as u64;
 
+/// Sources by format, and by the root whose fields they select.
+type OpenedSources = BTreeMap<(String, Option<u32>), Arc<dyn Source>>;
+
 /// Reads and transforms blocks of samples; shared by all reading and transforming threads.
 pub(crate) struct BlockReader<'a> {
     pub(crate) inputs: Inputs<'a>,
@@ -35,8 +39,12 @@ pub(crate) struct BlockReader<'a> {
     pub(crate) limits_decide: bool,
     /// Options of table inputs, by format.
     pub(crate) sources: BTreeMap<String, Options>,
+    /// The fields to read of table inputs below a root, where not all are.
+    pub(crate) selected: HashMap<u32, Vec<String>>,
+    /// The columns that views add.
+    pub(crate) joined: JoinedInputs,
     /// The sources used so far: each keeps its caches from run to run.
-    pub(crate) opened: Mutex<BTreeMap<String, Arc<dyn Source>>>,
+    pub(crate) opened: Mutex<OpenedSources>,
     /// Whether the transforms do more than decode and encode.
     pub(crate) heavy: bool,
     pub(crate) on_error: OnError,
@@ -60,16 +68,19 @@ impl BlockReader<'_> {
         Ok(block)
     }
 
-    /// The source of the format `id`.
-    pub(crate) fn source(&self, id: &str) -> Result<Arc<dyn Source>> {
+    /// The source of a table input.
+    pub(crate) fn source(&self, piece: &FieldSource) -> Result<Arc<dyn Source>> {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(source) = opened.get(id) {
+        let (id, fields) = (&piece.field, self.selected.get(&piece.root));
+        let name = (id.clone(), fields.map(|_| piece.root));
+        if let Some(source) = opened.get(&name) {
             return Ok(source.clone());
         }
         let none = Options::new();
         let options = self.sources.get(id).unwrap_or(&none);
-        let source: Arc<dyn Source> = self.registry.get(id)?.source(options, self.inner)?.into();
-        opened.insert(id.to_owned(), source.clone());
+        let source = self.registry.get(id)?.source(options, self.inner)?;
+        let source: Arc<dyn Source> = fields.and_then(|fields| source.narrowed(fields)).unwrap_or(source).into();
+        opened.insert(name, source.clone());
         Ok(source)
     }
 
@@ -142,12 +153,25 @@ impl BlockReader<'_> {
         let large = space.used() as u64 > VIEW_LIMIT;
         let buffer = space.into_buffer();
         if !read.is_empty() {
-            block.rows.push(self.batch(&read, &buffer, large)?);
+            let rows = self.batch(&read, &buffer, large)?;
+            block.rows.push(self.with_joined(rows, read.iter().map(|(entry, ..)| (entry, 0)))?);
         }
         if !self.transforms.is_empty() {
             block.entries = read.into_iter().map(|(entry, ..)| entry).collect();
         }
         Ok(block)
+    }
+
+    /// The rows with the columns that views add to them. Of each row its entry, and its number in that.
+    pub(crate) fn with_joined<'e>(&self, rows: Rows, of: impl Iterator<Item = (&'e PlanEntry, u64)>) -> Result<Rows> {
+        if self.joined.is_empty() {
+            return Ok(rows);
+        }
+        let place = |(entry, at): (&PlanEntry, u64)| {
+            let root = entry.fields.first().map(|piece| piece.root);
+            root.zip(entry.joined).map(|(root, row)| (root, row.saturating_add(at)))
+        };
+        self.joined.add(self.registry, &self.inputs, rows, &of.map(place).collect::<Vec<_>>())
     }
 
     /// Bytes to leave free before a single sample, for the first transform.

@@ -2,6 +2,7 @@
 
 use crate::block_reader::BlockReader;
 use crate::inputs::Inputs;
+use crate::joined_inputs::JoinedInputs;
 use crate::pack_context::PackContext;
 use crate::plan::{limits, planned_limits};
 use crate::{OnError, latency_probe::LatencyProbe, steps};
@@ -111,6 +112,8 @@ impl Conversion {
             limits_decide: self.limits_decide,
             inner: self.inner,
             sources: header.sources.iter().map(|s| (s.format.clone(), s.options.iter().collect())).collect(),
+            selected: header.views.iter().filter_map(|view| Some((view.root, view.fields.clone()?))).collect(),
+            joined: JoinedInputs::of(header),
             heavy: !context.transforms.is_empty(),
             opened: Mutex::default(),
             on_error,

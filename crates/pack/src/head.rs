@@ -72,7 +72,8 @@ fn value(sample: &Sample<'_>, field: &Field, column: &ArrayRef, row: usize) -> S
     }
 }
 
-fn text(bytes: &[u8]) -> String {
+/// Bytes as far as one line shows them.
+pub(crate) fn text(bytes: &[u8]) -> String {
     let plain = |text: &&str| !text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\t' | '\r'));
     match std::str::from_utf8(bytes).ok().filter(plain) {
         None => counted(bytes.len() as u64, "byte"),

@@ -156,6 +156,13 @@ impl<'a> Inputs<'a> {
         done.map_err(|e| as_planned_input_error(e).in_input(path.display()))
     }
 
+    /// Reads the whole file `name` below a root.
+    pub(crate) fn whole(&self, root: u32, name: &str, most: u64) -> Result<Vec<u8>> {
+        let path = self.roots.get(root as usize).map_or_else(|| PathBuf::from(name), |root| root.join(name));
+        let bytes = self.store.open(&path).and_then(|input| input.read_all(most));
+        bytes.map_err(|e| as_planned_input_error(e).in_input(path.display()))
+    }
+
     pub(crate) fn path(&self, piece: &FieldSource) -> PathBuf {
         let relative = piece.path.to_path();
         self.roots.get(piece.root as usize).map_or(relative.clone(), |root| root.join(relative))

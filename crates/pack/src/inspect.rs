@@ -78,7 +78,7 @@ pub fn cat(registry: &Registry, store: &dyn Store, path: &Path, name: &str, out:
     copy(&*input, extent, out).map(|()| true)
 }
 
-fn copy(input: &dyn Input, extent: Extent, out: &mut dyn Write) -> Result<()> {
+pub(crate) fn copy(input: &dyn Input, extent: Extent, out: &mut dyn Write) -> Result<()> {
     use packhorse_core::Context;
     let mut buf = packhorse_core::aligned(extent.len.min(1 << 20) as usize);
     let (mut at, end) = (extent.offset, extent.offset + extent.len);

@@ -7,6 +7,7 @@ use packhorse_core::{
     Context, Error, FieldType, KEY, Limits, Options, Registry, Result, Rows, Sample, Store, Table, TableInfo,
 };
 use std::io::Write;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -21,12 +22,14 @@ pub struct Columns {
 
 /// The columns of the file `path`; `None` if its fields are ranges of bytes, which [`list`](crate::list) names.
 pub fn columns(registry: &Registry, store: &dyn Store, path: &Path) -> Result<Option<Columns>> {
-    let columns = |info: TableInfo| Columns {
-        samples: info.items,
-        fields: info.schema.fields().iter().map(|f| (f.name().clone(), shown(f))).collect(),
-    };
     let info = opened(registry, store, path)?.map(|table| table.info()).transpose();
-    Ok(info.map_err(|e| e.in_input(path.display()))?.map(columns))
+    Ok(info.map_err(|e| e.in_input(path.display()))?.map(columns_of))
+}
+
+/// The columns of an opened table.
+pub(crate) fn columns_of(info: TableInfo) -> Columns {
+    let fields = info.schema.fields().iter().map(|f| (f.name().clone(), shown(f))).collect();
+    Columns { samples: info.items, fields }
 }
 
 /// The rows of the file `path`; `None` if its fields are ranges of bytes.
@@ -48,17 +51,29 @@ pub(crate) fn cat(
     out: &mut dyn Write,
 ) -> Result<bool> {
     let Some(table) = opened(registry, store, path)? else { return Ok(false) };
+    cat_of(registry, &*table, 0..u64::MAX, name, &|_| true, out)
+}
+
+/// The same of the samples `items` of an opened table, and of the fields that it `has`.
+pub(crate) fn cat_of(
+    registry: &Registry,
+    table: &dyn Table,
+    items: Range<u64>,
+    name: &str,
+    has: &dyn Fn(&str) -> bool,
+    out: &mut dyn Write,
+) -> Result<bool> {
     let info = table.info()?;
     let named = |f: &&Arc<packhorse_core::Field>| {
-        name.strip_suffix(f.name().as_str()).is_some_and(|key| key.ends_with('.')) && f.name() != KEY
+        name.strip_suffix(f.name().as_str()).is_some_and(|key| key.ends_with('.')) && f.name() != KEY && has(f.name())
     };
     let field = info.schema.fields().iter().filter(named).max_by_key(|f| f.name().len());
     let Some(field) = field else { return Ok(false) };
     let key = name.get(..name.len() - field.name().len() - 1).unwrap_or_default();
     let keyed = info.schema.column_with_name(KEY).is_some();
-    let number = if keyed { Some(0) } else { key.parse::<u64>().ok() };
+    let number = if keyed { Some(items.start) } else { key.parse::<u64>().ok().filter(|at| items.contains(at)) };
     let Some(first) = number else { return Ok(false) };
-    let items = if keyed { 0..info.items } else { first..first.saturating_add(1) };
+    let items = if keyed { items.start..items.end.min(info.items) } else { first..first.saturating_add(1) };
     for rows in table.rows(items)? {
         let rows = rows?;
         let found = (0..rows.num_rows()).find(|row| !keyed || key_of(&rows, *row) == Some(key));
@@ -70,11 +85,17 @@ pub(crate) fn cat(
     Ok(false)
 }
 
-fn key_of(rows: &Rows, row: usize) -> Option<&str> {
+pub(crate) fn key_of(rows: &Rows, row: usize) -> Option<&str> {
     Sample::new(rows, row)?.key().ok()
 }
 
-fn write(registry: &Registry, rows: &Rows, field: &packhorse_core::Field, out: &mut dyn Write) -> Result<()> {
+/// Writes the value of `field` of the one row of `rows`.
+pub(crate) fn write(
+    registry: &Registry,
+    rows: &Rows,
+    field: &packhorse_core::Field,
+    out: &mut dyn Write,
+) -> Result<()> {
     let column: &ArrayRef = rows.column_by_name(field.name()).ok_or_else(|| Error::bug("a column is gone"))?;
     if column.is_null(0) {
         return Ok(());

@@ -1,6 +1,6 @@
 //! Which inputs a sample was packed from, by the plan. Reads no input and no shard.
 
-use crate::recorded_files::sealed_manifest;
+use crate::recorded_files::recorded_manifest;
 use crate::stored_plan::open_plans;
 use packhorse_core::{Error, Result, Store};
 use packhorse_dataset::{FieldSource, PlanEntry, PlanHeader, PlanReader, ShardFrame};
@@ -37,7 +37,7 @@ pub struct SampleAt<'a> {
 /// Errors: a dataset or a plan that can't be read; a shard that the dataset does not have (kind `Config`).
 pub(crate) fn origins(store: &dyn Store, dir: &Path, samples: &[SampleAt<'_>]) -> Result<Vec<Vec<Origin>>> {
     let mut found = vec![Vec::new(); samples.len()];
-    let Some(manifest) = sealed_manifest(store, dir)? else { return Ok(found) };
+    let Some(manifest) = recorded_manifest(store, dir)? else { return Ok(found) };
     let plans = match open_plans(store, dir) {
         Ok(plans) => plans,
         Err(_) if manifest.part_of.is_some() => return Ok(found),

@@ -3,6 +3,7 @@
 
 use crate::feed::{Feed, PendingBlock};
 use crate::large_sample::is_large;
+use crate::runs::follows;
 use crate::sample_block::SampleBlock;
 use crate::shard_packer::ShardPacker;
 use packhorse_core::{ByteShare, Error, Result};
@@ -15,14 +16,17 @@ const BLOCK_BYTES: u64 = 512 << 10;
 /// …or this many samples.
 const BLOCK_SAMPLES: usize = 64;
 
+/// The most runs that are read together.
+const RUNS: usize = 1024;
+
 /// One step of filling a shard: a block of small samples (requested, pending or read), or an entry on its own.
 pub(crate) enum ReadAheadItem<B> {
     /// Samples whose fields are bytes.
     Block(B),
     /// A sample that is copied in pieces.
     Large(PlanEntry),
-    /// Consecutive rows of a table input, read block by block.
-    Run(PlanEntry),
+    /// Rows of a table input, read block by block: runs near each other.
+    Run(Vec<PlanEntry>),
 }
 
 /// The entries of a block.
@@ -52,7 +56,7 @@ impl<I: Iterator<Item = Result<PlanEntry>>> Iterator for BlockRequests<I> {
                 Err(_) => true,
             };
             match self.entries.next_if(fits) {
-                Some(Ok(entry)) if entry.run().is_some() => return Some(Ok(BlockRequest::Run(entry))),
+                Some(Ok(entry)) if entry.run().is_some() => return Some(Ok(BlockRequest::Run(self.near(entry)))),
                 Some(Ok(entry)) if copied(&entry) => return Some(Ok(BlockRequest::Large(entry))),
                 Some(Ok(entry)) => {
                     bytes += entry.bytes();
@@ -63,6 +67,21 @@ impl<I: Iterator<Item = Result<PlanEntry>>> Iterator for BlockRequests<I> {
             }
         }
         (!block.is_empty()).then_some(Ok(BlockRequest::Block(block)))
+    }
+}
+
+impl<I: Iterator<Item = Result<PlanEntry>>> BlockRequests<I> {
+    /// The run `first` with those near behind it.
+    fn near(&mut self, first: PlanEntry) -> Vec<PlanEntry> {
+        let mut runs = vec![first];
+        while runs.len() < RUNS
+            && let Some(Ok(next)) = self
+                .entries
+                .next_if(|next| next.as_ref().is_ok_and(|next| runs.last().is_some_and(|last| follows(last, next))))
+        {
+            runs.push(next);
+        }
+        runs
     }
 }
 
@@ -88,7 +107,7 @@ impl<'a, I: Iterator<Item = Result<PlanEntry>>> ReadAhead<'a, I> {
         if self.pending.is_empty() && self.waiting.is_none() && packer.crowded && !packer.reader.serves() {
             return match self.requests.next().transpose()? {
                 None => Ok(None),
-                Some(BlockRequest::Run(entry)) => Ok(Some(ReadAheadItem::Run(entry))),
+                Some(BlockRequest::Run(entries)) => Ok(Some(ReadAheadItem::Run(entries))),
                 Some(BlockRequest::Large(entry)) => Ok(Some(ReadAheadItem::Large(entry))),
                 Some(BlockRequest::Block(entries)) => {
                     let share = wait(packer, packer.held(&entries));
@@ -104,7 +123,7 @@ impl<'a, I: Iterator<Item = Result<PlanEntry>>> ReadAhead<'a, I> {
         let Some((bytes, item)) = self.pending.pop_front() else { return Ok(None) };
         self.bytes -= bytes;
         match item {
-            Pending::Run(entry) => Ok(Some(ReadAheadItem::Run(entry))),
+            Pending::Run(entries) => Ok(Some(ReadAheadItem::Run(entries))),
             Pending::Large(entry) => Ok(Some(ReadAheadItem::Large(entry))),
             Pending::Block((pending, share)) => {
                 let block = pending.recv().map_err(|_| Error::bug("a reader ended early"))??;
@@ -119,7 +138,7 @@ impl<'a, I: Iterator<Item = Result<PlanEntry>>> ReadAhead<'a, I> {
         let (bytes, item) = match waiting.or_else(|| self.requests.next()).transpose()? {
             None => return Ok(false),
             // Large: read when its turn comes.
-            Some(BlockRequest::Run(entry)) => (0, Pending::Run(entry)),
+            Some(BlockRequest::Run(entries)) => (0, Pending::Run(entries)),
             Some(BlockRequest::Large(entry)) => (0, Pending::Large(entry)),
             Some(BlockRequest::Block(entries)) => {
                 let bytes = packer.held(&entries);

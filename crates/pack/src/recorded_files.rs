@@ -4,7 +4,9 @@ use crate::digest_file::digest_file;
 use crate::parallel_map::parallel_map;
 use crate::refuse_view::refuse_view;
 use packhorse_core::{Cancel, Code, Error, Kind, Limits, Result, Store, counted};
-use packhorse_dataset::{Digest, FileRecord, MANIFEST, Manifest, RECEIPT_SUFFIX, Receipt, ShardRecord, is_plan_name};
+use packhorse_dataset::{
+    Digest, FileRecord, MANIFEST, Manifest, PART, RECEIPT_SUFFIX, Receipt, ShardRecord, is_plan_name,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -79,12 +81,13 @@ impl RecordedFiles {
     /// The manifest of `dir`, read once.
     fn manifest(&mut self, store: &dyn Store, dir: &Path) -> Result<Option<&Manifest>> {
         if !self.manifests.contains_key(dir) {
-            self.manifests.insert(dir.to_owned(), sealed_manifest(store, dir)?);
+            self.manifests.insert(dir.to_owned(), recorded_manifest(store, dir)?);
         }
         Ok(self.manifests.get(dir).and_then(Option::as_ref))
     }
 
-    fn add_shard(&mut self, store: &dyn Store, dir: &Path, shard: &ShardRecord) -> Result<Vec<PathBuf>> {
+    /// Adds the files of a shard of the dataset in the folder `dir`; returns their paths.
+    pub(crate) fn add_shard(&mut self, store: &dyn Store, dir: &Path, shard: &ShardRecord) -> Result<Vec<PathBuf>> {
         let path = dir.join(format!("{}{RECEIPT_SUFFIX}", shard.name));
         let named = |e: Error| e.in_input(path.display());
         let bytes = store.open(&path).and_then(|input| input.read_all(LONGEST)).map_err(|e| named(of_file(e)))?;
@@ -134,6 +137,17 @@ pub fn sealed_manifest(store: &dyn Store, dir: &Path) -> Result<Option<Manifest>
         refuse_view(store, dir)?;
     }
     Ok(read)
+}
+
+/// As [`sealed_manifest`]; where only some shards of a dataset were copied to, the manifest of these.
+pub(crate) fn recorded_manifest(store: &dyn Store, dir: &Path) -> Result<Option<Manifest>> {
+    match sealed_manifest(store, dir)? {
+        None => Manifest::read_part(store, dir).map_err(|e| match e.kind() {
+            Kind::Content => e.with_kind(Kind::Incomplete).in_input(dir.join(PART).display()),
+            _ => e,
+        }),
+        found => Ok(found),
+    }
 }
 
 /// Whether the `dataset.json` in `dir`, which is not a manifest, is of another program: it has no word of ours, and no

@@ -7,19 +7,21 @@ use crate::sample_block::SampleBlock;
 use crate::steps::assembled;
 use arrow_array::builder::StringViewBuilder;
 use arrow_array::{ArrayRef, Int64Array, StringViewArray};
-use packhorse_core::{Blocks, Error, Field, FieldType, KEY, Kind, Result, Rows, counted, key_column};
+use packhorse_core::{Blocks, Error, Field, FieldType, KEY, Kind, Result, Rows, Table, counted, key_column};
 use packhorse_dataset::{FieldSource, PlanEntry};
+use std::ops::Range;
 use std::sync::Arc;
 
 impl BlockReader<'_> {
-    /// Reads the rows of `entry` and hands them on in order, block by block.
-    pub(crate) fn run(&self, entry: &PlanEntry, mut out: OrderedTransformer<'_>) -> Result<()> {
-        let Some((piece, items)) = entry.run() else { return Err(Error::bug("the entry is not a run")) };
+    /// Reads the rows of `entries`, which are [near](follows) each other, and hands them on in order, block by block.
+    pub(crate) fn run(&self, entries: &[PlanEntry], mut out: OrderedTransformer<'_>) -> Result<()> {
+        let first = entries.first().and_then(PlanEntry::run);
+        let Some((piece, _)) = first else { return Err(Error::bug("the entry is not a run")) };
         let opened = self.inputs.table(piece)?;
-        let source = self.source(&piece.field)?;
+        let source = self.source(piece)?;
         let done = match opened.table(&*source) {
-            Ok(table) => self.blocks(entry, table.rows(items), &mut out),
-            Err(e) => self.blocks(entry, Err(e), &mut out),
+            Ok(table) => self.near(entries, &*table, &mut out),
+            Err(e) => entries.iter().try_for_each(|entry| self.blocks(entry, Err(e.clone()), &mut out)),
         };
         let path = self.inputs.path(piece);
         let done = done.and_then(|()| self.inputs.check(&opened, piece));
@@ -30,6 +32,59 @@ impl BlockReader<'_> {
             None => e.in_input(path.display()),
             Some(_) => e,
         })
+    }
+
+    /// Reads several entries at once, with the rows between them. An entry that can't be read so is read alone.
+    fn near(&self, entries: &[PlanEntry], table: &dyn Table, out: &mut OrderedTransformer<'_>) -> Result<()> {
+        let runs: Option<Vec<Range<u64>>> = entries.iter().map(|entry| entry.run().map(|(_, items)| items)).collect();
+        let runs = runs.ok_or_else(|| Error::bug("an entry is not a run"))?;
+        let (mut next, mut rest) = (0, Vec::new());
+        if let [first, .., last] = &runs[..] {
+            let mut at = first.start;
+            rest = runs.clone();
+            let blocks = table.rows(first.start..last.end).into_iter().flatten();
+            for rows in blocks.map_while(Result::ok) {
+                self.inputs.check_cancel()?;
+                let end = at + rows.num_rows() as u64;
+                while let (Some(wanted), Some(entry)) = (rest.get_mut(next), entries.get(next)) {
+                    let (from, to) = (wanted.start.max(at), wanted.end.min(end));
+                    if from >= to {
+                        break;
+                    }
+                    let part = rows.slice((from - at) as usize, (to - from) as usize);
+                    self.part(entry, &part, from, out)?;
+                    wanted.start = to;
+                    next += usize::from(to == wanted.end);
+                }
+                at = end;
+            }
+        }
+        for (at, entry) in entries.iter().enumerate().skip(next) {
+            let entry = rest.get(at).map_or(entry.clone(), |left| entry.from_item(left.start));
+            let items = entry.run().map_or(0..0, |(_, items)| items);
+            self.blocks(&entry, table.rows(items), out)?;
+        }
+        Ok(())
+    }
+
+    /// Hands on rows of `entry` from item `at` on.
+    fn part(&self, entry: &PlanEntry, rows: &Rows, at: u64, out: &mut OrderedTransformer<'_>) -> Result<()> {
+        let Some((piece, _)) = entry.run() else { return Err(Error::bug("the entry is not a run")) };
+        let samples = rows.num_rows() as u64;
+        let rows = named(&self.chosen(rows, piece)?, entry, at)?;
+        let first = entry.run().map_or(0, |(_, items)| at.saturating_sub(items.start));
+        let rows = self.with_joined(rows, (first..first + samples).map(|at| (entry, at)))?;
+        out.push(self, SampleBlock::of_run(rows, samples, share(piece, samples), entry))
+    }
+
+    /// The rows without fields that are not selected.
+    fn chosen(&self, rows: &Rows, piece: &FieldSource) -> Result<Rows> {
+        let Some(fields) = self.selected.get(&piece.root) else { return Ok(rows.clone()) };
+        let schema = rows.schema();
+        let is_kept = |name: &String| name == KEY || fields.contains(name);
+        let kept = schema.fields().iter().enumerate().filter(|(_, field)| is_kept(field.name()));
+        let kept: Vec<usize> = kept.map(|(at, _)| at).collect();
+        rows.project(&kept).map_err(|e| Error::bug(e.to_string()))
     }
 
     fn blocks(&self, entry: &PlanEntry, blocks: Result<Blocks<'_>>, out: &mut OrderedTransformer<'_>) -> Result<()> {
@@ -49,10 +104,8 @@ impl BlockReader<'_> {
             self.inputs.check_cancel()?;
             match rows {
                 Ok(rows) => {
-                    let samples = rows.num_rows() as u64;
-                    let rows = named(&rows, entry, at)?;
-                    at += samples;
-                    out.push(self, SampleBlock::of_run(rows, samples, share(piece, samples), entry))?;
+                    self.part(entry, &rows, at, out)?;
+                    at += rows.num_rows() as u64;
                 }
                 Err(e) if self.skips_rest(&e) => {
                     // The start of the next good sample is unknown.
@@ -98,6 +151,19 @@ impl BlockReader<'_> {
         // Bytes that are in no row, such as the names of JSON fields.
         out.push(self, SampleBlock::of(0, left, Vec::new()))
     }
+}
+
+/// The most bytes of rows between two runs that are read together: about what decoding a block again costs.
+const NEAR: u64 = 1 << 20;
+
+/// Whether the run `next` is so near behind the run `last` of the same input that both are read together.
+pub(crate) fn follows(last: &PlanEntry, next: &PlanEntry) -> bool {
+    let (Some((a, before)), Some((b, after))) = (last.run(), next.run()) else { return false };
+    let counted = !a.by_position && !b.by_position && a.seek_point.is_none() && b.seek_point.is_none();
+    let same = (a.root, &a.path, &a.field) == (b.root, &b.path, &b.field);
+    let row = a.len() / (before.end - before.start).max(1);
+    let near = |gap: u64| gap.saturating_mul(row.max(1)) <= NEAR;
+    counted && same && after.start.checked_sub(before.end).is_some_and(near)
 }
 
 fn share(piece: &FieldSource, samples: u64) -> u64 {

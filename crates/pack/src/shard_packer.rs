@@ -120,13 +120,13 @@ impl ShardPacker<'_> {
             match next {
                 ReadAheadItem::Block((block, _share)) => written.block(block)?,
                 ReadAheadItem::Large(entry) => written.large(&entry)?,
-                ReadAheadItem::Run(entry) => {
+                ReadAheadItem::Run(entries) => {
                     of_rows = true;
                     // While every core has a writer, handing blocks over only costs; idle threads help with the last
                     // shards.
                     let alone = || self.busy.load(Ordering::Relaxed) >= self.jobs;
                     let mut write = |block| written.block(block);
-                    self.reader.run(&entry, OrderedTransformer::new(feed, self.jobs, &alone, &mut write))?;
+                    self.reader.run(&entries, OrderedTransformer::new(feed, self.jobs, &alone, &mut write))?;
                 }
             }
         }

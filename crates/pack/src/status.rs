@@ -1,6 +1,7 @@
 //! status: the progress and the quick check of a dataset.
 
 use crate::damage::Damage;
+use crate::opened_view::OpenedView;
 use crate::part_errors::of_missing;
 use crate::recorded_files::sealed_manifest;
 use crate::replace::is_replacing;
@@ -9,7 +10,7 @@ use crate::verify::{is_failure, quick};
 use packhorse_core::{Kind, Registry, Result, Store, counted};
 use packhorse_dataset::{Digest, MANIFEST, Manifest, PartError, PlanReader, Receipt};
 use packhorse_storage::{Location, Quarantine, Quarantined, Staging};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// The progress of a dataset.
@@ -38,6 +39,8 @@ pub struct Status {
     pub appending: Option<(u64, Vec<String>)>,
     /// For a staged part of a dataset: how many shards it should hold.
     pub part: Option<u64>,
+    /// For a view: the folder of its dataset. Shards are those that it reads, and samples those of the view.
+    pub base: Option<String>,
     /// Damaged files that repairs replaced and kept. They do not belong to the dataset.
     pub quarantined: Quarantined,
 }
@@ -56,6 +59,9 @@ pub(crate) fn status(registry: &Registry, store: &dyn Store, out: &Path) -> Resu
     let part = Manifest::read_part(store, out).or_else(|e| if is_failure(&e) { Err(e) } else { Ok(None) })?;
     if let Some(part) = part.filter(|manifest| manifest.part_of.is_some()) {
         return Ok(of_part(&part, quick(registry, store, out, &part)?));
+    }
+    if let Some(opened) = OpenedView::read(store, out)? {
+        return of_view(registry, store, &opened);
     }
     let (sealed, manifest, damages) = match sealed_manifest(store, out) {
         Ok(None) => (false, None, Vec::new()),
@@ -105,6 +111,7 @@ pub(crate) fn status(registry: &Registry, store: &dyn Store, out: &Path) -> Resu
         replacing,
         appending,
         part: None,
+        base: None,
         quarantined: Quarantine::look(store, out)?,
     })
 }
@@ -168,6 +175,25 @@ fn errors_of(store: &dyn Store, place: &Path, plan: &PlanReader, missing: &[Stri
     of_missing(store, place, plan, &missing.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
+/// The status of a view: that of the shards that it reads.
+fn of_view(registry: &Registry, store: &dyn Store, opened: &OpenedView) -> Result<Status> {
+    let used = opened.view.part(&opened.manifest, &opened.runs);
+    let found = of_part(&used, quick(registry, store, &opened.base, &used)?);
+    let missing: BTreeSet<&str> = found.missing.iter().map(String::as_str).collect();
+    let there = opened.runs.iter().filter(|run| {
+        let shard = opened.manifest.shards.get(run.shard as usize);
+        shard.is_some_and(|shard| !missing.contains(shard.name.as_str()))
+    });
+    Ok(Status {
+        shards: used.shards.len() as u64,
+        samples: Some(opened.view.samples),
+        packed: there.map(|run| run.len).sum(),
+        part: None,
+        base: Some(opened.base.display().to_string()),
+        ..found
+    })
+}
+
 /// The status of a part of a dataset, whose complete shards are those without damage.
 fn of_part(part: &Manifest, damages: Vec<Damage>) -> Status {
     let damaged =
@@ -184,6 +210,7 @@ fn of_part(part: &Manifest, damages: Vec<Damage>) -> Status {
         replacing: None,
         appending: None,
         part: Some(part.shards.len() as u64),
+        base: None,
         quarantined: Quarantined::default(),
         damages,
     }
@@ -203,6 +230,7 @@ fn unplanned(manifest: Option<&Manifest>, damages: Vec<Damage>) -> Status {
         replacing: None,
         appending: None,
         part: None,
+        base: None,
         quarantined: Quarantined::default(),
     }
 }

@@ -26,7 +26,9 @@ pub(crate) fn raw_schema(header: &PlanHeader, delivered: &SchemaRef) -> SchemaRe
         ("json", DataType::Utf8View) => true,
         _ => false,
     };
-    let decoder: HashSet<&str> = header.decode.iter().flat_map(|r| r.columns.iter().map(|c| c.name.as_str())).collect();
+    let joined = header.views.iter().flat_map(|view| &view.joined).flat_map(|joined| &joined.columns);
+    let decoder = header.decode.iter().flat_map(|r| r.columns.iter());
+    let decoder: HashSet<&str> = decoder.chain(joined).map(|column| column.name.as_str()).collect();
     let kept = delivered.fields().iter().filter(|f| plain(f) && !decoder.contains(f.name().as_str()));
     let mut fields: Vec<Field> = kept.map(|f| f.as_ref().clone()).collect();
     fields.extend(header.decode.iter().map(|record| FieldType::Blob.field(&record.field, true)));

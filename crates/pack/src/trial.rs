@@ -7,6 +7,7 @@ use crate::inputs::Inputs;
 use crate::ordered_transformer::OrderedTransformer;
 use crate::pack_context::PackContext;
 use crate::plan::{Estimate, Growth, Plan, Segment, TrialPiece};
+use crate::runs::follows;
 use crate::sample_block::SampleBlock;
 use packhorse_core::{Error, Kind, Outlet, PatchableWriter, Result, Rows, ScratchFile};
 use packhorse_dataset::{PathText, PlanEntry};
@@ -81,9 +82,9 @@ fn read(reader: &BlockReader<'_>, entries: &[PlanEntry]) -> Result<Vec<SampleBlo
         blocks.push(block);
         Ok(())
     };
-    for entries in entries.chunk_by(|a, b| a.run().is_none() && b.run().is_none()) {
+    for entries in entries.chunk_by(|a, b| a.run().is_none() && b.run().is_none() || follows(a, b)) {
         match entries {
-            [run] if run.run().is_some() => reader.run(run, OrderedTransformer::raw(&mut push))?,
+            runs @ [run, ..] if run.run().is_some() => reader.run(runs, OrderedTransformer::raw(&mut push))?,
             samples => push(reader.read(samples.to_vec())?)?,
         }
     }

@@ -1,22 +1,12 @@
 //! verify of a view: its files, its base, and the shards of the base that it reads.
 
 use crate::damage::Damage;
-use crate::recorded_files::sealed_manifest;
+use crate::opened_view::base_of_view;
+use crate::recorded_files::check_file;
 use crate::verify::{Depth, Verification, VerifyContext, check_shards};
 use packhorse_core::{Kind, Result, Store};
-use packhorse_dataset::{DatasetView, MANIFEST, Manifest, SELECTION, SampleRun, ShardRecord, VIEW};
-use packhorse_storage::Location;
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-
-/// The base of the view in the folder `dir`, and its manifest.
-///
-/// Errors: `Changed` for a base that is another dataset or is gone; `Incomplete` for a damaged manifest.
-pub fn base_of_view(store: &dyn Store, dir: &Path, view: &DatasetView) -> Result<(PathBuf, Manifest)> {
-    let base = view.base_folder(dir, Location::url(dir).is_some());
-    let manifest = sealed_manifest(store, &base)?.ok_or_else(|| view.base_missing().in_input(dir.display()))?;
-    Ok((base, manifest))
-}
+use packhorse_dataset::{DatasetView, MANIFEST, SELECTION, STAGED_BASE, VIEW};
+use std::path::Path;
 
 /// Verifies the view in the folder `out`: its files, the root digest of its base, and with [`Depth::Full`] the shards of
 /// the base that have samples of it. `None` if there is no view.
@@ -45,14 +35,21 @@ pub(crate) fn verify_view(
         }
         Err(e) => return Err(e),
     };
+    if let Some(joined) = &view.joined
+        && let Err(e) = check_file(store, &out.join(&joined.file.name), &joined.file, context.cancel)
+    {
+        match e.kind() {
+            Kind::Incomplete => found.damages.push(damage(&joined.file.name, &e.text())),
+            _ => return Err(e),
+        }
+    }
     let based = base_of_view(store, out, &view).and_then(|(base, manifest)| {
-        view.check(&manifest, &runs)?;
-        Ok((base, manifest))
+        let runs = view.place(&manifest, runs)?;
+        Ok((base, view.part(&manifest, &runs)))
     });
     match based {
-        Ok((base, manifest)) => {
+        Ok((base, used)) => {
             found.base = Some(base.display().to_string());
-            let used = used(&manifest, &runs);
             found.shards = used.shards.len() as u64;
             if depth == Depth::Full {
                 let (damages, bytes) = check_shards(context, &base, &used, depth, jobs)?;
@@ -68,26 +65,20 @@ pub(crate) fn verify_view(
         }
         Err(e) => return Err(e),
     }
-    found.damages.extend(strangers(store, out)?);
+    found.damages.extend(strangers(store, out, &view)?);
     found.damages.sort();
     Ok(Some(found))
 }
 
-/// The manifest of the shards that have samples of `runs`, and of no other file.
-fn used(manifest: &Manifest, runs: &[SampleRun]) -> Manifest {
-    let numbers: BTreeSet<u32> = runs.iter().map(|run| run.shard).collect();
-    let shards = numbers.iter().filter_map(|number| manifest.shards.get(*number as usize));
-    let names: BTreeSet<&str> = shards.map(|shard| shard.name.as_str()).collect();
-    manifest.part(|shard: &ShardRecord| names.contains(shard.name.as_str()))
-}
-
 /// Files beside those of a view. A web server does not list them.
-fn strangers(store: &dyn Store, out: &Path) -> Result<Vec<Damage>> {
+fn strangers(store: &dyn Store, out: &Path, view: &DatasetView) -> Result<Vec<Damage>> {
     let names = match store.list(out) {
         Err(e) if e.kind() == Kind::Unsupported => return Ok(Vec::new()),
         names => names?,
     };
-    let other = names.iter().filter(|name| ![VIEW, SELECTION].iter().any(|ours| name.as_os_str() == *ours));
+    let files = view.files().map(|file| file.name.as_str());
+    let ours: Vec<&str> = files.chain([VIEW]).chain((view.base == STAGED_BASE).then_some(STAGED_BASE)).collect();
+    let other = names.iter().filter(|name| !ours.iter().any(|ours| name.as_os_str() == *ours));
     Ok(other.map(|name| damage(&name.to_string_lossy(), "does not belong to the view")).collect())
 }
 

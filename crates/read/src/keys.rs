@@ -37,7 +37,9 @@ impl Dataset {
 
     /// The same samples with little more than their keys: with a field of numbers, since a file without keys needs one.
     pub(crate) fn keys_alone(&self) -> Result<Self> {
-        let is_small = |field: &&Arc<Field>| matches!(FieldType::of(field), Ok(FieldType::Scalar(_)));
+        let is_small = |field: &&Arc<Field>| {
+            matches!(FieldType::of(field), Ok(FieldType::Scalar(_))) && self.joined_column(field.name()).is_none()
+        };
         match self.schema().fields().iter().find(is_small) {
             Some(field) => self.select(&[field.name()]),
             None => Ok(self.clone()),

@@ -54,6 +54,7 @@ mod free_slabs;
 mod host;
 mod int_array;
 mod isolation;
+mod joined_columns;
 mod keys;
 mod layout;
 mod loader;

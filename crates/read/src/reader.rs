@@ -2,6 +2,7 @@
 
 use crate::coalesce::coalesce;
 use crate::isolation::Isolation;
+use crate::joined_columns::JoinedColumns;
 use crate::opened::{Opened, Shards};
 use crate::sample_block::{Row, SampleBlock, Span};
 use crate::table::Tables;
@@ -54,6 +55,7 @@ pub struct Reader {
     columns: Vec<Column>,
     shards: Shards,
     tables: Tables,
+    joined: JoinedColumns,
     options: ReadOptions,
     isolation: Isolation,
 }
@@ -94,6 +96,8 @@ pub struct Wants {
     wants: Vec<Want>,
     opened: Vec<(u32, Arc<Opened>)>,
     typed: Vec<(usize, usize, u64)>,
+    /// Shard and position of each sample, if it has joined columns.
+    joined: Vec<(u32, u64)>,
 }
 
 impl Reader {
@@ -111,8 +115,9 @@ impl Reader {
     ) -> Self {
         let shards = Shards::new(&options, opener);
         let tables = Tables::new(options.rows);
+        let joined = JoinedColumns::new(&dataset, &columns, options.rows / 4);
         let isolation = Isolation::new(options.isolated);
-        Self { dataset, columns, shards, tables, options, isolation }
+        Self { dataset, columns, shards, tables, joined, options, isolation }
     }
 
     /// The dataset.
@@ -165,15 +170,22 @@ impl Reader {
         out.clear(self.columns.len());
         wants.wants.clear();
         wants.typed.clear();
+        wants.joined.clear();
         let read = places.into_iter().try_for_each(|(run, at)| {
             let (shard, at, number) = self.dataset.sample(run, at)?;
             let opened = self.opened(shard, wants)?;
             out.numbers.push(number);
+            if self.joined.any() {
+                wants.joined.push((shard, at));
+            }
             self.want(opened, at, wants, out)
         });
         let read = read.and_then(|()| self.fetch(wants, out)).and_then(|()| self.typed(wants, out));
         wants.opened.clear();
-        read
+        match self.joined.any() {
+            true => read.and_then(|()| self.joined.read(&wants.joined, out)),
+            false => read,
+        }
     }
 
     /// The index in `wants.opened` of a shard; opens it if needed.

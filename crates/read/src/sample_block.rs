@@ -23,6 +23,9 @@ pub struct SampleBlock {
     pub(crate) used: usize,
     pub(crate) maps: Vec<Arc<Mapping>>,
     pub(crate) pieces: Vec<Piece>,
+    /// For each requested column its table of joined columns and its position there; empty without joined columns.
+    pub(crate) joined_columns: Vec<Option<(usize, usize)>>,
+    pub(crate) joined: Vec<JoinedValues>,
     /// The errors of rows without values.
     pub(crate) faults: Vec<(usize, Error)>,
 }
@@ -52,6 +55,13 @@ pub(crate) struct Piece {
     pub(crate) columns: Vec<Option<usize>>,
 }
 
+/// The rows of joined columns that samples have: for each sample a piece and the position there.
+#[derive(Debug, Default)]
+pub(crate) struct JoinedValues {
+    pub(crate) pieces: Vec<Rows>,
+    pub(crate) places: Vec<Option<(usize, usize)>>,
+}
+
 /// A value of a sample.
 #[derive(Clone, Copy, Debug)]
 pub enum Value<'a> {
@@ -73,6 +83,8 @@ impl SampleBlock {
         self.key_ends.clear();
         self.maps.clear();
         self.pieces.clear();
+        self.joined_columns.clear();
+        self.joined.clear();
         self.faults.clear();
     }
 
@@ -107,6 +119,11 @@ impl SampleBlock {
 
     /// The value of the requested column `column`; `None` if the sample lacks it.
     pub fn value(&self, row: usize, column: usize) -> Option<Value<'_>> {
+        if let Some((joined, at)) = self.joined_column(column) {
+            let (piece, row) = (*joined.places.get(row)?)?;
+            let array = joined.pieces.get(piece)?.columns().get(at)?;
+            return (!array.is_null(row)).then_some(Value::Row(array, row));
+        }
         match *self.rows.get(row)? {
             Row::Bytes => self.bytes_of((*self.spans.get(row * self.columns + column)?)?).map(Value::Bytes),
             Row::Typed { piece, row } => {
@@ -122,6 +139,11 @@ impl SampleBlock {
     ///
     /// Errors: a schema that is not that of the rows (kind `Bug`).
     pub fn column(&self, column: usize, field: &Field) -> Result<ArrayRef> {
+        if let Some((joined, at)) = self.joined_column(column) {
+            let array = |rows: &Rows| rows.columns().get(at).map(Arc::clone);
+            let found: Vec<Option<ArrayRef>> = joined.pieces.iter().map(array).collect();
+            return interleaved(&found, field, joined.places.iter().copied());
+        }
         let typed = |row: usize| match self.rows.get(row)? {
             Row::Typed { piece, row } => Some((*piece, *row)),
             Row::Bytes => None,
@@ -133,17 +155,14 @@ impl SampleBlock {
             });
             return Ok(Arc::new(values.collect::<BinaryViewArray>()));
         }
-        // After the pieces there is one null, for samples without the column.
-        let null = new_null_array(field.data_type(), 1);
         let array = |piece: &Piece| Some(Arc::clone(piece.rows.columns().get((*piece.columns.get(column)?)?)?));
         let found: Vec<Option<ArrayRef>> = self.pieces.iter().map(array).collect();
-        let lacks = |piece: usize| found.get(piece).is_none_or(Option::is_none);
-        let places: Vec<(usize, usize)> = (0..self.len())
-            .map(|row| typed(row).filter(|(piece, _)| !lacks(*piece)).unwrap_or((found.len(), 0)))
-            .collect();
-        let arrays: Vec<&dyn Array> =
-            found.iter().map(|array| &**array.as_ref().unwrap_or(&null)).chain([&*null]).collect();
-        interleave(&arrays, &places).map_err(|error| Error::bug(format!("field {}: {error}", field.name())))
+        interleaved(&found, field, (0..self.len()).map(typed))
+    }
+
+    fn joined_column(&self, column: usize) -> Option<(&JoinedValues, usize)> {
+        let (table, at) = (*self.joined_columns.get(column)?)?;
+        self.joined.get(table).map(|joined| (joined, at))
     }
 
     /// All samples as rows of `schema`: their keys, then the requested columns in order.
@@ -177,6 +196,24 @@ impl SampleBlock {
     /// The memory held, in bytes.
     pub(crate) fn weight(&self) -> usize {
         let typed: usize = self.pieces.iter().map(|piece| piece.rows.get_array_memory_size()).sum();
+        let joined = self.joined.iter().flat_map(|joined| &joined.pieces).map(Rows::get_array_memory_size);
+        let typed = typed + joined.sum::<usize>();
         self.bytes.capacity() + typed
     }
+}
+
+/// The values of one column at places in pieces, of which some lack it; null for samples that have none.
+fn interleaved(
+    pieces: &[Option<ArrayRef>],
+    field: &Field,
+    places: impl Iterator<Item = Option<(usize, usize)>>,
+) -> Result<ArrayRef> {
+    // After the pieces there is one null, for samples without the column.
+    let null = new_null_array(field.data_type(), 1);
+    let lacks = |piece: usize| pieces.get(piece).is_none_or(Option::is_none);
+    let places: Vec<(usize, usize)> =
+        places.map(|place| place.filter(|(piece, _)| !lacks(*piece)).unwrap_or((pieces.len(), 0))).collect();
+    let arrays: Vec<&dyn Array> =
+        pieces.iter().map(|array| &**array.as_ref().unwrap_or(&null)).chain([&*null]).collect();
+    interleave(&arrays, &places).map_err(|error| Error::bug(format!("field {}: {error}", field.name())))
 }

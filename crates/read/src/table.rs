@@ -30,7 +30,20 @@ struct State {
 
 /// Decoded by the first thread that needs it, while others wait.
 #[derive(Default)]
-struct Block(OnceLock<Result<Vec<Rows>>>);
+pub(crate) struct Block(OnceLock<Result<Vec<Rows>>>);
+
+impl Block {
+    /// Row `row` of the block, in one of its pieces.
+    pub(crate) fn row(&self, row: usize) -> Option<(&Rows, usize)> {
+        let mut rest = row;
+        self.0.get()?.as_ref().ok()?.iter().find_map(|rows| {
+            let here = rest < rows.num_rows();
+            let row = rest;
+            rest = rest.saturating_sub(rows.num_rows());
+            here.then_some((rows, row))
+        })
+    }
+}
 
 impl Tables {
     pub(crate) fn new(most: usize) -> Self {
@@ -58,8 +71,8 @@ impl Tables {
             let from = at / per_block * per_block;
             decode(shard, opened, from, per_block)
         });
-        let rows = match decoded {
-            Ok(rows) => rows,
+        match decoded {
+            Ok(_) => {}
             Err(error) if matches!(error.kind(), Kind::Content | Kind::Limit) => {
                 // The block has an error, which may be of another sample.
                 single(shard, opened, at, columns, to, out);
@@ -70,18 +83,27 @@ impl Tables {
                 self.forget(number, at / per_block);
                 return Err(error.clone().in_input(&shard.name));
             }
-        };
+        }
         self.make_room();
-        let mut rest = usize::try_from(at % per_block).unwrap_or(usize::MAX);
-        let found = rows.iter().find_map(|rows| {
-            let here = rest < rows.num_rows();
-            let row = rest;
-            rest = rest.saturating_sub(rows.num_rows());
-            here.then_some((rows, row))
-        });
+        let found = block.row(usize::try_from(at % per_block).unwrap_or(usize::MAX));
         let (rows, row) = found.ok_or_else(|| Error::content(format!("has no sample {at}")).in_input(&shard.name))?;
         push(rows, row, &shard.name, at, columns, to, out);
         Ok(())
+    }
+
+    /// A block of rows that `decode` makes; errors are not kept.
+    pub(crate) fn decoded(
+        &self,
+        (shard, number): (u32, u64),
+        decode: impl FnOnce() -> Result<Vec<Rows>>,
+    ) -> Result<Arc<Block>> {
+        let block = self.block(shard, number);
+        if let Err(error) = block.0.get_or_init(decode) {
+            self.forget(shard, number);
+            return Err(error.clone());
+        }
+        self.make_room();
+        Ok(block)
     }
 
     fn block(&self, shard: u32, block: u64) -> Arc<Block> {

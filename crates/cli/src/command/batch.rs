@@ -6,9 +6,9 @@ use super::view::lines;
 use crate::batch_args::BatchFlags;
 use crate::outcome::{counted, print, success};
 use packhorse_core::{Error, FieldType, KEY, Limits, Result, Sample, Schema, SchemaRef, Store};
-use packhorse_dataset::{DatasetView, MANIFEST};
+use packhorse_dataset::MANIFEST;
 use packhorse_order::{Rank, Shuffle};
-use packhorse_pack::{Origin, Preview, SampleAt, as_request_error, base_of_view};
+use packhorse_pack::{OpenedView, Origin, Preview, SampleAt, as_request_error};
 use packhorse_read::{
     BatchSample, BatchSamples, Column, Dataset, LoaderOptions, OpenOptions, ReadOptions, Reader, SampleBlock, Wants,
 };
@@ -60,7 +60,7 @@ fn options(context: &CommandContext<'_>, args: &BatchFlags, dataset: &Dataset) -
 
 /// The inputs of the samples, where `path` is a sealed dataset or a view of one.
 fn origins(context: &CommandContext<'_>, path: &Path, samples: &[BatchSample]) -> Result<Vec<Vec<Origin>>> {
-    let Some(dir) = sealed_folder(&*context.store, path)? else { return Ok(vec![Vec::new(); samples.len()]) };
+    let Some(dir) = sealed_folder(&*context.store, path) else { return Ok(vec![Vec::new(); samples.len()]) };
     let at: Vec<SampleAt<'_>> = samples
         .iter()
         .map(|sample| SampleAt { shard: &sample.shard, position: sample.position, key: &sample.key })
@@ -69,13 +69,10 @@ fn origins(context: &CommandContext<'_>, path: &Path, samples: &[BatchSample]) -
 }
 
 /// The folder of the sealed dataset that has the shards; `None` for third-party shards.
-fn sealed_folder(store: &dyn Store, path: &Path) -> Result<Option<PathBuf>> {
-    if store.stat(&path.join(MANIFEST), true).is_ok() {
-        return Ok(Some(path.to_owned()));
-    }
-    match DatasetView::read(store, path) {
-        Ok(Some(view)) => base_of_view(store, path, &view).map(|(base, _)| Some(base)),
-        _ => Ok(None),
+fn sealed_folder(store: &dyn Store, path: &Path) -> Option<PathBuf> {
+    match store.stat(&path.join(MANIFEST), true) {
+        Ok(_) => Some(path.to_owned()),
+        Err(_) => OpenedView::read(store, path).ok().flatten().map(|view| view.base),
     }
 }
 

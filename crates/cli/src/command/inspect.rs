@@ -8,9 +8,9 @@ use super::watch::{errors_text, errors_value};
 use crate::args::{Cat, Dir, Head, Ls, Stat};
 use crate::outcome::{counted, done, print, success, tally};
 use crate::size::show;
-use packhorse_core::{Error, FieldType, FileKind, KEY, Kind, Result};
+use packhorse_core::{Error, Extent, FieldType, FileKind, KEY, Kind, Result};
 use packhorse_dataset::{DatasetView, FieldRecord, Manifest};
-use packhorse_pack::{Columns, Damage, Preview, not_sealed, unfit_shards};
+use packhorse_pack::{Columns, Damage, OpenedView, Preview, not_sealed, unfit_shards};
 use serde_json::json;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -23,9 +23,14 @@ pub(super) fn status(context: &CommandContext<'_>, args: &Dir) -> Result<ExitCod
         Some(samples) => format!("{} of {}", status.packed, counted(samples, "sample")),
         None => counted(status.packed, "sample"),
     };
-    let copy = if status.part.is_some() { ", fraction copy" } else { "" };
+    let copy = match (&status.base, status.part) {
+        (Some(base), _) => format!(", view of {base}"),
+        (None, Some(_)) => ", fraction copy".to_owned(),
+        (None, None) => String::new(),
+    };
     let mut text = format!("{there} of {}{copy}, {samples}", counted(status.shards, "shard"));
     text.push_str(match (status.sealed, status.missing.is_empty()) {
+        (true, _) if status.base.is_some() => "\n",
         (true, _) if status.part.is_some() && status.is_damaged() => {
             "; damaged: copy it again with: packhorse stage DATASET --verify --to "
         }
@@ -35,7 +40,7 @@ pub(super) fn status(context: &CommandContext<'_>, args: &Dir) -> Result<ExitCod
         (false, true) => "; seal it with: packhorse seal ",
         (false, false) => "; fill it with: packhorse pack --plan ",
     });
-    if !status.sealed || status.is_damaged() {
+    if status.base.is_none() && (!status.sealed || status.is_damaged()) {
         text.push_str(&format!("{}\n", args.dir.display()));
     }
     for name in status.missing.iter().take(10) {
@@ -71,7 +76,7 @@ pub(super) fn status(context: &CommandContext<'_>, args: &Dir) -> Result<ExitCod
     let value = json!({
         "plan": status.plan.to_string(), "shards": status.shards, "samples": status.samples, "packed": status.packed,
         "missing": status.missing, "errors": errors_value(&status.errors), "sealed": status.sealed, "damages": damages,
-        "part": status.part, "replacing": replacing, "appending": appending,
+        "part": status.part, "base": status.base, "replacing": replacing, "appending": appending,
         "quarantined": status.quarantined.files,
     });
     context.style.show(&value, &text)?;
@@ -82,6 +87,9 @@ pub(super) fn status(context: &CommandContext<'_>, args: &Dir) -> Result<ExitCod
 }
 
 pub(super) fn ls(context: &CommandContext<'_>, args: &Ls) -> Result<ExitCode> {
+    if let Some(view) = OpenedView::read(&*context.store, &args.path)? {
+        return ls_view(context, args, &view);
+    }
     let files = packhorse_pack::files(&*context.store, &args.path)?;
     let Some(first) = files.first() else { return Ok(success()) };
     if let Some(mut columns) = packhorse_pack::columns(context.registry, &*context.store, first)? {
@@ -94,23 +102,46 @@ pub(super) fn ls(context: &CommandContext<'_>, args: &Ls) -> Result<ExitCode> {
     let mut out = BufWriter::new(io::stdout().lock());
     for file in &files {
         packhorse_pack::list(context.registry, &*context.store, file, &mut |name, extent| {
-            let full = format!("{}.{}", name.key, name.field);
-            done(if context.style.json {
-                let mut line =
-                    json!({"key": name.key, "field": name.field, "offset": extent.offset, "bytes": extent.len});
-                if files.len() > 1 {
-                    line["file"] = file.file_name().unwrap_or_default().to_string_lossy().into();
-                }
-                writeln!(out, "{line}")
-            } else if args.long {
-                writeln!(out, "{:>12} {:>14} {full}", extent.len, extent.offset)
-            } else {
-                writeln!(out, "{full}")
-            })
+            let file = (files.len() > 1).then_some(&**file);
+            member(context, args, &mut out, file, (&name.key, &name.field, extent))
         })?;
     }
     done(out.flush())?;
     Ok(success())
+}
+
+/// The samples of a view.
+fn ls_view(context: &CommandContext<'_>, args: &Ls, view: &OpenedView) -> Result<ExitCode> {
+    if let Some(columns) = view.columns(context.registry, &*context.store)? {
+        return table(context, &columns);
+    }
+    let mut out = BufWriter::new(io::stdout().lock());
+    view.members(context.registry, &*context.store, &mut |file, key, field, extent| {
+        member(context, args, &mut out, Some(file), (key, field, extent))
+    })?;
+    done(out.flush())?;
+    Ok(success())
+}
+
+/// A line about a member of a shard.
+fn member(
+    context: &CommandContext<'_>,
+    args: &Ls,
+    out: &mut impl Write,
+    file: Option<&Path>,
+    (key, field, extent): (&str, &str, Extent),
+) -> Result<()> {
+    done(if context.style.json {
+        let mut line = json!({"key": key, "field": field, "offset": extent.offset, "bytes": extent.len});
+        if let Some(file) = file {
+            line["file"] = file.file_name().unwrap_or_default().to_string_lossy().into();
+        }
+        writeln!(out, "{line}")
+    } else if args.long {
+        writeln!(out, "{:>12} {:>14} {key}.{field}", extent.len, extent.offset)
+    } else {
+        writeln!(out, "{key}.{field}")
+    })
 }
 
 /// The columns of a file of typed rows.
@@ -125,35 +156,54 @@ fn table(context: &CommandContext<'_>, columns: &Columns) -> Result<ExitCode> {
 
 pub(super) fn cat(context: &CommandContext<'_>, args: &Cat) -> Result<ExitCode> {
     let mut out = io::stdout().lock();
+    if let Some(view) = OpenedView::read(&*context.store, &args.path)? {
+        if view.cat(context.registry, &*context.store, &args.member, &mut out)? {
+            return Ok(success());
+        }
+        return Err(lacks(args));
+    }
     for file in packhorse_pack::files(&*context.store, &args.path)? {
         if packhorse_pack::cat(context.registry, &*context.store, &file, &args.member, &mut out)? {
             return Ok(success());
         }
     }
+    Err(lacks(args))
+}
+
+fn lacks(args: &Cat) -> Error {
     let message = format!("holds no {}; `packhorse ls` shows what it holds, by KEY.FIELD", args.member);
-    Err(Error::config(message).in_input(args.path.display()))
+    Error::config(message).in_input(args.path.display())
 }
 
 /// The first samples, those of a dataset from its first shards.
 pub(super) fn head(context: &CommandContext<'_>, args: &Head) -> Result<ExitCode> {
     let mut left = args.samples;
+    if let Some(view) = OpenedView::read(&*context.store, &args.path)? {
+        previews(context, view.head(context.registry, &*context.store, left)?)?;
+        return Ok(success());
+    }
     for file in packhorse_pack::files(&*context.store, &args.path)? {
         if left == 0 {
             break;
         }
         let samples = packhorse_pack::head(context.registry, &*context.store, &file, left)?;
         left -= samples.len() as u64;
-        for Preview { key, fields } in samples {
-            let values: serde_json::Map<_, _> = fields.iter().map(|(name, text)| (name.clone(), json!(text))).collect();
-            let lines: String = fields.iter().map(|(name, text)| format!("  {name}: {}\n", one_line(text))).collect();
-            let line = match context.style.json {
-                true => format!("{}\n", json!({"key": key, "fields": values})),
-                false => format!("{}\n{lines}", one_line(&key)),
-            };
-            print(&line)?;
-        }
+        previews(context, samples)?;
     }
     Ok(success())
+}
+
+fn previews(context: &CommandContext<'_>, samples: Vec<Preview>) -> Result<()> {
+    for Preview { key, fields } in samples {
+        let values: serde_json::Map<_, _> = fields.iter().map(|(name, text)| (name.clone(), json!(text))).collect();
+        let lines: String = fields.iter().map(|(name, text)| format!("  {name}: {}\n", one_line(text))).collect();
+        let line = match context.style.json {
+            true => format!("{}\n", json!({"key": key, "fields": values})),
+            false => format!("{}\n{lines}", one_line(&key)),
+        };
+        print(&line)?;
+    }
+    Ok(())
 }
 
 /// Foreign text on one line, without control characters.

@@ -4,9 +4,9 @@ use super::CommandContext;
 use crate::outcome::{counted, print, success};
 use crate::size::show;
 use crate::view_args::ViewFlags;
-use packhorse_core::{Error, KEY, Limits, Result};
+use packhorse_core::{Error, Event, KEY, Limits, Observer, Result};
 use packhorse_dataset::{DatasetView, FieldRecord, MANIFEST};
-use packhorse_pack::{as_request_error, base_of_view};
+use packhorse_pack::{JoinTable, OpenedView, as_request_error};
 use packhorse_read::{Dataset, OpenOptions};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -29,18 +29,19 @@ pub(super) fn run(context: &CommandContext<'_>, args: &ViewFlags) -> Result<Exit
     }
     let view = chosen.write_view(&args.out)?;
     context.progress.finish();
+    let bytes = view.files().map(|file| file.bytes).sum();
     let text = format!(
         "{}: {} of {} in {}, {}\n  root digest {}\n",
         args.out.display(),
         view.samples,
         counted(all, "sample"),
         dir.display(),
-        show(view.selection.bytes),
+        show(bytes),
         view.root
     );
     let value = json!({
         "dir": args.out, "samples": view.samples, "of": all, "base": view.base, "fields": view.fields,
-        "bytes": view.selection.bytes, "root": view.root.to_string(),
+        "bytes": bytes, "root": view.root.to_string(),
     });
     context.style.show(&value, &text)?;
     Ok(success())
@@ -64,6 +65,9 @@ fn choose(context: &CommandContext<'_>, args: &ViewFlags, mut dataset: Dataset) 
         let of_file = |e: Error| e.in_input(file.display());
         dataset = dataset.subset(numbers.map_err(of_file)?).map_err(of_file)?;
     }
+    if let Some(table) = &args.join {
+        dataset = join(context, args, &dataset, table)?;
+    }
     if let Some(condition) = &args.condition {
         context.cancel.check()?;
         dataset = dataset.filter(condition)?;
@@ -80,6 +84,23 @@ fn choose(context: &CommandContext<'_>, args: &ViewFlags, mut dataset: Dataset) 
     }
 }
 
+/// The samples with the columns of a table.
+fn join(context: &CommandContext<'_>, args: &ViewFlags, dataset: &Dataset, table: &Path) -> Result<Dataset> {
+    let columns = (!args.join_columns.is_empty()).then_some(&args.join_columns[..]);
+    let mut join = JoinTable::read(context.registry, table, &args.join_key, columns, args.fill_missing)?;
+    dataset.distinct()?.each_key(|_, key| {
+        context.cancel.check()?;
+        join.push(key)
+    })?;
+    if let (rows, Some(first)) = join.unused() {
+        let text =
+            format!("{} of {} belong to no sample, such as that of {first}", counted(rows, "row"), table.display());
+        context.progress.event(&Event::Warning(&text));
+    }
+    let (schema, rows) = join.finish().map_err(|e| e.in_input(table.display()))?;
+    dataset.with_columns(&schema, rows.into_iter().map(Ok))
+}
+
 /// The lines of a file without empty ones.
 pub(super) fn lines(context: &CommandContext<'_>, file: &Path) -> Result<Vec<String>> {
     let bytes = context.store.open(file).map_err(as_request_error)?.read_all(Limits::default().blob)?;
@@ -92,24 +113,24 @@ pub(super) fn stat(context: &CommandContext<'_>, dir: &Path, view: &DatasetView)
     if context.style.json {
         return print(&String::from_utf8_lossy(&view.encode()?));
     }
-    let store = &*context.store;
-    let (base, manifest) = base_of_view(store, dir, view)?;
-    let runs = view.runs(store, dir)?;
-    view.check(&manifest, &runs).map_err(|e| e.in_input(dir.display()))?;
+    let opened = OpenedView::read(&*context.store, dir)?;
+    let OpenedView { base, manifest, runs, .. } = opened.ok_or_else(|| Error::bug("a view is gone"))?;
     let mut splits: BTreeMap<&str, u64> = BTreeMap::new();
     for run in &runs {
         let split = manifest.shards.get(run.shard as usize).and_then(|shard| shard.split.as_deref());
         split.into_iter().for_each(|split| *splits.entry(split).or_default() += run.len);
     }
+    let all = manifest.part_of.as_ref().map_or(manifest.samples, |of| of.samples);
     let mut text = format!(
         "view of {}: {} of {}\n  root digest {}\n",
         base.display(),
         view.samples,
-        counted(manifest.samples, "sample"),
+        counted(all, "sample"),
         view.root
     );
     let schema = FieldRecord::schema(&manifest.schema)?;
     let all = schema.fields().iter().map(|field| field.name()).filter(|name| *name != KEY);
+    let all = all.chain(view.joined.iter().flat_map(|joined| joined.columns.iter().map(|column| &column.name)));
     let fields: Vec<&String> = view.fields.as_ref().map_or_else(|| all.collect(), |fields| fields.iter().collect());
     fields.iter().for_each(|name| text.push_str(&format!("  {name}\n")));
     for split in &manifest.splits {

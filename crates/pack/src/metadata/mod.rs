@@ -128,6 +128,11 @@ impl Metadata {
         self.parts(row).map(|(_, json)| json)
     }
 
+    /// The JSON texts of all rows, in the order of the table.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        (0..self.rows.len() as u32).filter_map(|row| self.parts(row).map(|(_, json)| json))
+    }
+
     /// The number of rows.
     pub fn len(&self) -> u64 {
         self.rows.len() as u64

@@ -286,6 +286,7 @@ fn header(
         omitted: listing.omitted(),
         classes: Vec::new(),
         splits: Vec::new(),
+        views: listing.views(),
         roots: listing.roots().iter().map(|root| PathText::from(absolute(root).as_os_str())).collect(),
     }
 }

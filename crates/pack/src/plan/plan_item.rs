@@ -3,6 +3,7 @@
 use super::Shuffle;
 use super::shuffle::{order, permutation};
 use crate::scan::{Listing, SampleRef};
+use std::ops::Range;
 
 /// A sample, or consecutive rows of one table input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,26 +39,22 @@ pub(super) fn ordered_items(listing: &Listing, shuffle: Shuffle, apart: bool) ->
     // The ends of the groups that stay together.
     let mut ends = Vec::new();
     let mut loose = 0;
-    let all = match shuffle {
-        Shuffle::No => listing.natural_order(),
-        _ => (0..listing.samples() as u32).collect(),
-    };
-    for (i, sample) in all.into_iter().filter_map(|i| Some((i, listing.sample(i as usize)?))) {
+    let all = listing.runs(shuffle == Shuffle::No);
+    for (i, ranges, sample) in all.into_iter().filter_map(|(i, ranges)| Some((i, ranges, listing.sample(i as usize)?)))
+    {
         let run = match (apart && sample.by_position(), chop) {
             // Each document may be in a split of its own.
             (true, _) => 1,
             (false, true) => run_len(&sample, shuffle),
             (false, false) => u64::from(u32::MAX),
         };
-        let rows = sample.items();
-        let mut from = 0;
-        while from < rows {
-            let count = run.min(rows - from);
-            items.push(PlanItem { sample: i, count: count as u32, from });
-            from += count;
+        let mut pieces = pieces(&ranges, run).peekable();
+        while let Some((from, count)) = pieces.next() {
+            items.push(PlanItem { sample: i, count, from });
             let full = match shuffle {
                 Shuffle::Blocks { size, .. } if sample.table().is_none() => loose + 1 >= size,
-                _ => true,
+                // Rows that are read together stay together.
+                _ => pieces.peek().is_none_or(|(next, _)| next / run != from / run),
             };
             loose = if full { 0 } else { loose + 1 };
             if full {
@@ -70,6 +67,19 @@ pub(super) fn ordered_items(listing: &Listing, shuffle: Shuffle, apart: bool) ->
         Shuffle::No => items,
         Shuffle::Global { seed } | Shuffle::Blocks { seed, .. } => permuted(&items, &ends, seed),
     }
+}
+
+/// Ranges of rows, cut at the multiples of `run`: first row and number of each piece.
+fn pieces(ranges: &[Range<u64>], run: u64) -> impl Iterator<Item = (u64, u32)> {
+    ranges.iter().flat_map(move |range| {
+        let mut from = range.start;
+        std::iter::from_fn(move || {
+            let end = ((from / run).saturating_add(1)).saturating_mul(run).min(range.end);
+            let piece = (from, u32::try_from(end.checked_sub(from)?).unwrap_or(u32::MAX));
+            from = end;
+            (piece.1 > 0).then_some(piece)
+        })
+    })
 }
 
 fn run_len(sample: &SampleRef<'_>, shuffle: Shuffle) -> u64 {
@@ -140,6 +150,18 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #[test]
+        fn pieces_hold_all_rows_and_cross_no_multiple(
+            ranges in proptest::collection::vec((0u64..1000, 0u64..100), 0..20),
+            run in 1u64..50,
+        ) {
+            let ranges: Vec<_> = ranges.into_iter().map(|(from, len)| from..from + len).collect();
+            let pieces: Vec<_> = pieces(&ranges, run).collect();
+            prop_assert!(pieces.iter().all(|(from, n)| *n > 0 && from / run == (from + u64::from(*n) - 1) / run));
+            let rows: Vec<u64> = pieces.iter().flat_map(|(from, n)| *from..from + u64::from(*n)).collect();
+            prop_assert_eq!(rows, ranges.into_iter().flatten().collect::<Vec<_>>());
+        }
+
         #[test]
         fn every_sample_is_in_one_part(
             runs in proptest::collection::vec(1u32..40, 1..10),

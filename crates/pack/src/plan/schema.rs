@@ -54,6 +54,11 @@ pub(super) fn of(
         let path = sample.first_path();
         columns.add(fields, table.items, &path, options.shapes).map_err(|e| of_plan(e).in_input(path.display()))?;
     }
+    for (sealed, joined) in listing.sealed().iter().filter_map(|sealed| Some((sealed, sealed.joined()?))) {
+        let schema = FieldRecord::schema(&joined.columns)?;
+        let (fields, path) = (schema.fields().iter().map(|field| &**field), Path::new(&joined.file.name));
+        columns.add(fields, sealed.chosen.as_ref().map_or(0, |chosen| chosen.rows.len()), path, options.shapes)?;
+    }
     let mut fields: Vec<Field> = columns.fields(samples).collect();
     let mut given = |name: &str, data_type: DataType| match fields.iter().any(|f| f.name() == name) {
         true => Err(Error::config(format!("the inputs have a field {name} of their own; drop one of the two"))),

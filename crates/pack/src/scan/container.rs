@@ -20,7 +20,7 @@ use std::sync::{Arc, PoisonError};
 impl FolderWalk<'_> {
     /// Reports a whole input that can't be read. Errors of kind `Unsupported` and `Config` are faults of one input,
     /// too.
-    fn input_fault(&self, error: Error) {
+    pub(super) fn input_fault(&self, error: Error) {
         match error.kind() {
             Kind::Unsupported | Kind::Config => self.send(WalkEvent::Fault(error)),
             _ => self.fault(error),
@@ -73,7 +73,7 @@ impl FolderWalk<'_> {
     }
 
     /// The source of a format, one for all inputs: tables that are kept share its buffers.
-    fn source(&self, format: &dyn Format) -> Result<Arc<dyn Source>> {
+    pub(super) fn source(&self, format: &dyn Format) -> Result<Arc<dyn Source>> {
         let id = format.info().id;
         let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(source) = sources.get(id) {
@@ -125,7 +125,7 @@ impl FolderWalk<'_> {
     }
 
     /// Reads the headers of a table input.
-    fn rows(
+    pub(super) fn rows(
         &self,
         format: &'static str,
         source: &dyn Source,

@@ -2,6 +2,7 @@
 
 use super::companions;
 use super::listing::{FoundFile, HIDDEN, WalkEvent};
+use super::view_walk::ViewWalk;
 use super::work_queue::WorkQueue;
 use super::{Scan, ScanOptions};
 use crate::Symlinks;
@@ -21,12 +22,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
-const EXCLUDED: &str = "not wanted by `include` and `exclude`";
+pub(super) const EXCLUDED: &str = "not wanted by `include` and `exclude`";
 const LINK: &str = "a symbolic link";
 const OUTPUT: &str = "the folder of the dataset itself";
 const COMPANION: &str = "a part of a file beside it";
-const UNPACKED: &str =
-    "it is packed with all of its samples; a program can write those of the view with `Session::writer`";
+const NESTED: &str = "give the view itself as an input, or leave its folder out with `exclude`";
 const BESIDE: &str = "beside the shards of a sealed dataset and not part of it";
 const LOOP: &str = "a symbolic link to a folder above it";
 
@@ -63,6 +63,10 @@ pub(super) enum Task {
     NameRules(Arc<Folder>, Vec<PathBuf>),
     /// Some paths of a list, relative to a root.
     Listed(Arc<Folder>, Vec<PathBuf>),
+    /// A view.
+    View(Arc<ViewWalk>),
+    /// A shard with samples of a view.
+    ViewShard(Arc<ViewWalk>, u32),
     /// The members of an archive.
     Archive { root: u32, base: Arc<PathBuf>, path: PathBuf, stat: FileStat },
 }
@@ -160,6 +164,8 @@ impl<'a> FolderWalk<'a> {
             Task::Folder(folder) => self.folder(queue, folder),
             Task::NameRules(folder, names) => self.names(queue, &folder, &names),
             Task::Listed(folder, paths) => self.listed(&folder, &paths),
+            Task::View(walk) => self.view(queue, &walk),
+            Task::ViewShard(walk, shard) => self.view_shard(&walk, shard),
             Task::Archive { root, base, path, stat } => self.archive(root, &base, path, stat),
         }
     }
@@ -198,7 +204,7 @@ impl<'a> FolderWalk<'a> {
             && let Err(e) =
                 refuse_view(self.context.store, if folder.path == Path::new("") { &folder.base } else { &path })
         {
-            return self.send(WalkEvent::Abort(e.hint(UNPACKED)));
+            return self.send(WalkEvent::Abort(e.hint(NESTED)));
         }
         if self.names.from.is_none() {
             let parts = companions::take(self.context.registry, &mut names);

@@ -11,6 +11,7 @@ mod label;
 mod listing;
 mod roots;
 mod sealed;
+mod view_walk;
 mod work_queue;
 
 pub(crate) use listing::{Decoded, Items};
@@ -19,9 +20,12 @@ pub use listing::{Listing, SampleRef};
 use crate::kept_tables::KeptTables;
 use crate::{Decode, OnError, Recipe, Shapes};
 use listing::ListingBuilder;
-use packhorse_core::{Cancel, Error, Event, InputTable, Limits, Observer, Options, Registry, Result, Store};
+use packhorse_core::{
+    Cancel, Error, Event, InputTable, KEY, Limits, Observer, Options, Registry, Result, Schema, SchemaRef, Store,
+};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// A recipe, and what a scan takes from elsewhere or derives from it.
 pub(crate) struct ScanOptions<'a> {
@@ -117,4 +121,10 @@ fn settle(on_error: OnError, listing: &Listing, observer: &dyn Observer) -> Resu
     }
     faults.iter().for_each(|fault| observer.event(&Event::Skipped(fault)));
     Ok(())
+}
+
+/// The columns of `schema` that are keys or have one of these names.
+fn narrowed(schema: &SchemaRef, fields: &[String]) -> SchemaRef {
+    let kept = schema.fields().iter().filter(|field| field.name() == KEY || fields.contains(field.name()));
+    Arc::new(Schema::new_with_metadata(kept.cloned().collect::<Vec<_>>(), schema.metadata().clone()))
 }

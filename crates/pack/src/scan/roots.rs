@@ -4,6 +4,7 @@ use super::files_from::listed_files;
 use super::folder_walk::{Chain, Folder, FolderWalk, Task};
 use super::listing::ListingBuilder;
 use super::listing::WalkEvent;
+use super::view_walk::ViewWalk;
 use super::work_queue::WorkQueue;
 use super::{Scan, ScanOptions};
 use crate::OnError;
@@ -78,14 +79,50 @@ fn starts(context: Scan<'_>, options: &ScanOptions<'_>, builder: &mut ListingBui
     }
     match &options.recipe.files_from {
         Some(list) => listed(&listed_files(list)?, &options.recipe.input, builder),
-        None => options.recipe.input.iter().map(|root| start(context, root, builder)).collect(),
+        None => {
+            let starts = options.recipe.input.iter().map(|root| start(context, root, builder));
+            let starts = starts.collect::<Result<Vec<_>>>()?;
+            alone(&starts)?;
+            Ok(starts)
+        }
     }
+}
+
+/// Refuses a view beside its dataset or another view of it: samples of both would be inputs twice.
+fn alone(starts: &[Task]) -> Result<()> {
+    let places = starts.iter().map(|task| match task {
+        Task::Folder(Folder { base, .. }) => Some(real_path(base)),
+        Task::View(walk) => Some(real_path(&walk.opened.base)),
+        _ => None,
+    });
+    let places: Vec<Option<PathBuf>> = places.collect();
+    for (at, task) in starts.iter().enumerate() {
+        let Task::View(walk) = task else { continue };
+        let twice = places.iter().enumerate().any(|(other, place)| other != at && places.get(at) == Some(place));
+        if twice {
+            let message =
+                "is a view of a dataset that is another input too; give one view that has the samples of both";
+            return Err(Error::config(message).in_input(walk.opened.dir.display()));
+        }
+    }
+    Ok(())
+}
+
+/// A folder by its real path, where it has one.
+fn real_path(path: &Path) -> PathBuf {
+    if Location::url(path).is_some() {
+        return path.to_owned();
+    }
+    std::fs::canonicalize(path).unwrap_or_else(|_| Location::absolute(path))
 }
 
 /// The first task of a root. A missing root is always an error.
 fn start(context: Scan<'_>, root: &Path, builder: &mut ListingBuilder) -> Result<Task> {
     let stat = context.store.stat(root, true).map_err(|e| with_suggestion(context.store, root, e))?;
     if stat.kind == FileKind::Directory {
+        if let Some(walk) = ViewWalk::of(context, root, builder)? {
+            return Ok(Task::View(walk));
+        }
         let number = builder.root(root);
         return Ok(Task::Folder(Folder {
             root: number,

@@ -3,7 +3,7 @@
 use crate::input_format::main_file;
 use crate::recorded_files::{check_file, sealed_manifest};
 use packhorse_core::{Cancel, Error, Kind, Limits, Registry, Result, Store};
-use packhorse_dataset::{Manifest, SKIPPED, ShardRecord, SkipRecord};
+use packhorse_dataset::{JoinedRecord, Manifest, SKIPPED, SampleRows, SampleRun, ShardRecord, SkipRecord};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -20,6 +20,43 @@ pub(crate) struct SealedInput {
     pub(crate) files: Vec<OsString>,
     /// The samples that it skipped.
     pub(crate) skipped: Vec<SkipRecord>,
+    /// Of a view, its samples; `None` for all of the dataset.
+    pub(crate) chosen: Option<ChosenSamples>,
+}
+
+/// The samples of a view.
+#[derive(Debug)]
+pub(crate) struct ChosenSamples {
+    /// In the order of the view.
+    pub(crate) runs: Vec<SampleRun>,
+    /// The same, each once.
+    pub(crate) rows: SampleRows,
+    /// Of samples whose fields are members, where they are; sorted once all are found.
+    pub(crate) places: Vec<ChosenPlace>,
+    /// The fields of the view; `None` for all.
+    pub(crate) fields: Option<Vec<String>>,
+    /// The columns that the view adds, and the root that is its folder.
+    pub(crate) joined: Option<(u32, JoinedRecord)>,
+}
+
+/// A sample of a view whose fields are members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ChosenPlace {
+    pub(crate) shard: u32,
+    /// The offset of its first member.
+    pub(crate) offset: u64,
+    /// Its number in the view.
+    pub(crate) position: u64,
+    /// Its row in the joined columns.
+    pub(crate) row: u64,
+}
+
+impl ChosenSamples {
+    /// The sample that has a member at `offset` of a shard.
+    pub(crate) fn place(&self, shard: u32, offset: u64) -> Option<&ChosenPlace> {
+        let after = self.places.partition_point(|place| (place.shard, place.offset) <= (shard, offset));
+        self.places.get(after.checked_sub(1)?)
+    }
 }
 
 impl SealedInput {
@@ -33,13 +70,29 @@ impl SealedInput {
         (root, folder, path): (u32, &Path, &Path),
     ) -> Result<Option<Self>> {
         let Some(manifest) = sealed_manifest(store, path)? else { return Ok(None) };
+        Self::of(registry, store, cancel, (root, folder, path), manifest).map(Some)
+    }
+
+    /// The dataset of `manifest` in the folder `path`.
+    pub(super) fn of(
+        registry: &Registry,
+        store: &dyn Store,
+        cancel: &Cancel,
+        (root, folder, path): (u32, &Path, &Path),
+        manifest: Manifest,
+    ) -> Result<Self> {
         let file = |shard: &ShardRecord| {
             let main = main_file(registry, store, &path.join(&shard.file));
             main.file_name().map(OsString::from).unwrap_or_default()
         };
         let files = manifest.shards.iter().map(file).collect();
         let skipped = skipped(store, cancel, path, &manifest)?;
-        Ok(Some(Self { root, folder: folder.to_owned(), manifest, files, skipped }))
+        Ok(Self { root, folder: folder.to_owned(), manifest, files, skipped, chosen: None })
+    }
+
+    /// The columns that the view adds.
+    pub(crate) fn joined(&self) -> Option<&JoinedRecord> {
+        self.chosen.as_ref()?.joined.as_ref().map(|(_, joined)| joined)
     }
 
     /// The paths of its inputs, relative to the root.

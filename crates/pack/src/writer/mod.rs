@@ -176,7 +176,8 @@ impl Writer {
 
     fn add(&mut self, mut shard: FilledShard) -> Result<()> {
         let keys = std::mem::take(&mut shard.keys);
-        let entry = |key: &str| Ok(PlanEntry { key: key.to_owned(), cls: None, json: None, fields: Vec::new() });
+        let entry =
+            |key: &str| Ok(PlanEntry { key: key.to_owned(), cls: None, json: None, joined: None, fields: Vec::new() });
         self.plan.shard(&shard.name, None, keys.iter().map(entry))?;
         self.filled.push(shard);
         Ok(())

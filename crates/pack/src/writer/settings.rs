@@ -78,6 +78,7 @@ impl WriterSettings {
             omitted: Vec::new(),
             classes,
             splits: Vec::new(),
+            views: Vec::new(),
             roots: Vec::new(),
         };
         let kept = KeptTables::none();

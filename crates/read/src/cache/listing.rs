@@ -47,6 +47,13 @@ pub(super) fn sealed(manifest: &Manifest, bytes: Vec<u8>, share: Share) -> Listi
     Listing { groups, shards: manifest.shards.len() as u64, manifest: Some(bytes) }
 }
 
+/// The files of a part of a dataset, without its manifest.
+pub(super) fn part(part: &Manifest) -> Listing {
+    let shards = part.shards.iter().cloned().map(Group::Shard);
+    let groups = shards.chain(part.files.iter().map(|file| Group::File(file.into()))).collect();
+    Listing { groups, shards: part.shards.len() as u64, manifest: None }
+}
+
 /// All regular files below the source's folder, by name.
 pub(super) fn foreign(source: &CacheSource, share: Share) -> Result<Listing> {
     let mut files = Vec::new();

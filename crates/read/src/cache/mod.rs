@@ -25,6 +25,7 @@ mod room;
 mod share;
 mod source;
 mod stage;
+mod stage_view;
 mod staged;
 
 pub(crate) use dir::DirCache;

@@ -4,6 +4,7 @@ use super::copy::Trouble;
 use super::folder::{Fetch, Folder, LOOK, MARK};
 use super::listing::{self, Group, Listing};
 use super::share::Share;
+use super::stage_view::stage_view;
 use super::staged::{self, Owner, is_unfit};
 use super::{CacheFile, CacheSource, Check, Staged, Unfit};
 use crate::parallel::in_parallel;
@@ -48,7 +49,8 @@ const RECEIPT: u64 = 1 << 30;
 /// so an interrupted run can be repeated, and concurrent runs share the work.
 ///
 /// Errors: a folder that holds another dataset (`Config`), originals that can't be read, a full disk (`Environment`);
-/// finished copies stay. Originals that differ from the record are not errors but listed in [`Staged::unfit`].
+/// finished copies stay. Of a view, the shards that it reads are copied, into a folder below that of the copy, which is a
+/// view of them. Originals that differ from the record are not errors but listed in [`Staged::unfit`].
 pub fn stage(
     store: &Arc<dyn Store>,
     root: &Path,
@@ -67,7 +69,7 @@ pub fn stage(
         }
         None => {
             if let Some(view) = DatasetView::read(&**store, root)? {
-                return Err(view.refusal().in_input(root.display()));
+                return stage_view(store, root, view, options, observer, cancel);
             }
             CacheSource::foreign(Arc::clone(store), root, location)
         }
@@ -91,6 +93,29 @@ pub fn stage(
     if let Some(whole) = whole.filter(|_| !share.is_whole() && !matches!(owner, Owner::Sealed(_))) {
         staged::say_part(&folder, &whole, &listing)?;
     }
+    let (folder, mut done) = copied(folder, owner, &listing, options, observer, cancel)?;
+    done.whole = share.is_whole() && done.unfit.is_empty();
+    if done.whole {
+        let dir = folder.dir();
+        if let Some(bytes) = listing.manifest.as_deref().filter(|bytes| !staged::has_manifest(dir, bytes)) {
+            folder.staging()?.document(MANIFEST, bytes)?;
+        }
+        // The manifest replaces the mark.
+        Local.remove(&dir.join(MARK))?;
+        Local.remove(&dir.join(PART))?;
+    }
+    Ok(done)
+}
+
+/// Copies the files of `listing` into a folder, whose owner was `owner`.
+pub(super) fn copied(
+    folder: Folder,
+    owner: Owner,
+    listing: &Listing,
+    options: &StageOptions,
+    observer: &dyn Observer,
+    cancel: &Cancel,
+) -> Result<(Folder, Staged)> {
     // Without a recorded digest the bytes must be compared.
     let verify = options.verify || owner == Owner::Unknown;
     let done = Mutex::new(Staged { of: listing.shards, ..Staged::default() });
@@ -99,10 +124,12 @@ pub fn stage(
     observer.event(&Event::Staging { files: listing.groups.len() as u64, bytes });
     let groups = options.jobs.div_ceil(READS).max(1);
     in_parallel(listing.groups.len(), groups, |i| listing.groups.get(i).map_or(Ok(()), |group| run.group(group)))?;
-    run.finish(&listing, share)
+    let mut done = run.done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.unfit.sort_unstable();
+    Ok((run.folder, done))
 }
 
-fn refuse_others(owner: Owner, source: &CacheSource, sealed: bool, to: &Path) -> Result<()> {
+pub(super) fn refuse_others(owner: Owner, source: &CacheSource, sealed: bool, to: &Path) -> Result<()> {
     let (found, fits) = match owner {
         Owner::Unknown => return Ok(()),
         Owner::Marked(found) => (found, true),
@@ -262,22 +289,6 @@ impl Run<'_> {
             }
             _ => Ok(Here::Right),
         }
-    }
-
-    /// Writes the manifest if the copy is complete; it then replaces the mark.
-    fn finish(self, listing: &Listing, share: Share) -> Result<Staged> {
-        let dir = self.folder.dir();
-        let mut done = self.done.into_inner().unwrap_or_else(PoisonError::into_inner);
-        done.unfit.sort_unstable();
-        done.whole = share.is_whole() && done.unfit.is_empty();
-        if done.whole {
-            if let Some(bytes) = listing.manifest.as_deref().filter(|bytes| !staged::has_manifest(dir, bytes)) {
-                self.folder.staging()?.document(MANIFEST, bytes)?;
-            }
-            Local.remove(&dir.join(MARK))?;
-            Local.remove(&dir.join(PART))?;
-        }
-        Ok(done)
     }
 }
 

@@ -1,23 +1,36 @@
 //! The sealed dataset that samples are of, as a view records it.
 
 use packhorse_core::{Error, Result, Store};
-use packhorse_dataset::{Digest, MANIFEST, Manifest};
+use packhorse_dataset::{Digest, MANIFEST, Manifest, PART};
 use packhorse_storage::{Local, Location};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-/// A sealed dataset: its folder, and its shards by their number and root digest.
+/// A sealed dataset: its folder, and its shards by their number and root digest. Of a staged view the dataset that it was
+/// copied from.
 pub(super) struct Base {
     store: Arc<dyn Store>,
     dir: PathBuf,
     pub(super) shards: u64,
     pub(super) root: Digest,
+    /// Of a staged view, where each of its shards is among those of the dataset.
+    positions: Option<Vec<u64>>,
 }
 
 impl Base {
     pub(super) fn new(store: &Arc<dyn Store>, dir: &Path, manifest: &Manifest) -> Self {
         let (store, dir) = (Arc::clone(store), dir.to_owned());
-        Self { store, dir, shards: manifest.shards.len() as u64, root: manifest.root }
+        match &manifest.part_of {
+            None => Self { store, dir, shards: manifest.shards.len() as u64, root: manifest.root, positions: None },
+            Some(of) => Self { store, dir, shards: of.shards, root: of.root, positions: Some(of.positions.clone()) },
+        }
+    }
+
+    /// The position in the dataset of shard `number` of those there.
+    pub(super) fn position(&self, number: u32) -> Result<u32> {
+        let Some(positions) = &self.positions else { return Ok(number) };
+        let position = positions.get(number as usize).and_then(|position| u32::try_from(*position).ok());
+        position.ok_or_else(|| Error::bug("a staged shard without a position"))
     }
 
     /// Its location for a view in the folder `out`: relative where both are local and have a folder below the root in
@@ -25,7 +38,8 @@ impl Base {
     ///
     /// Errors (kind `Config`): `out` is this dataset's folder or lies in it; a name that is not UTF-8.
     pub(super) fn location_for(&self, out: &Path) -> Result<String> {
-        let input = self.store.open(&self.dir.join(MANIFEST))?;
+        let manifest = self.dir.join(if self.positions.is_some() { PART } else { MANIFEST });
+        let input = self.store.open(&manifest)?;
         let manifest = Path::new(input.name());
         let folder = manifest.parent().unwrap_or(manifest);
         let (folder, out) = (real(folder), real(out));

@@ -2,12 +2,15 @@
 
 mod base;
 mod foreign;
+mod joined;
 mod open;
 mod shard;
 mod view;
 
+pub(crate) use joined::Joined;
 pub use open::OpenOptions;
 pub(crate) use shard::{Content, Shard, intact};
+pub(crate) use view::{base_of, is_free};
 
 use base::Base;
 use packhorse_core::{Code, Error, Field, KEY, Registry, Result, Schema, SchemaRef, Source, counted};
@@ -31,6 +34,8 @@ pub struct Dataset {
     base: Option<Arc<Base>>,
     /// Whether fields were [selected](Dataset::select).
     selected: bool,
+    /// Columns of views.
+    joined: Arc<[Arc<Joined>]>,
 }
 
 impl Dataset {
@@ -46,8 +51,9 @@ impl Dataset {
         });
         let runs: Vec<SampleRun> = runs.collect::<Result<_>>()?;
         let (registry, classes) = (registry.clone(), classes.into());
-        let (shards, none, ends) = (shards.into(), [].into(), [].into());
-        Self { shards, runs: none, ends, schema, classes, registry, base: None, selected: false }.with_runs(runs)
+        let (shards, none, ends, joined) = (shards.into(), [].into(), [].into(), [].into());
+        Self { shards, runs: none, ends, schema, classes, registry, base: None, selected: false, joined }
+            .with_runs(runs)
     }
 
     fn with_runs(&self, runs: Vec<SampleRun>) -> Result<Self> {
@@ -142,6 +148,7 @@ impl Dataset {
             bytes.extend(run.first.to_le_bytes());
             bytes.extend(run.len.to_le_bytes());
         }
+        self.joined.iter().for_each(|joined| bytes.extend(joined.digest.as_bytes()));
         let digest = Digest::of(&bytes);
         digest.as_bytes().first_chunk().map_or(0, |head| u64::from_le_bytes(*head))
     }
@@ -197,7 +204,8 @@ impl Dataset {
                 .hint(format!("it has: {}", known.join(", "))));
         }
         let kept: Vec<_> = self.schema.fields().iter().filter(|field| is_wanted(field.name())).cloned().collect();
-        let names: Vec<String> = fields.iter().map(|field| field.as_ref().to_owned()).collect();
+        let stored = fields.iter().map(AsRef::as_ref).filter(|name| self.joined_column(name).is_none());
+        let names: Vec<String> = stored.map(str::to_owned).collect();
         let shards = self.narrowed(&names);
         Ok(Self { shards, schema: Arc::new(Schema::new(kept)), selected: true, ..self.clone() })
     }
@@ -252,6 +260,10 @@ impl Dataset {
         let kinds = |dataset: &Dataset| dataset.shards.first().map(|shard| shard.is_table());
         if datasets.iter().any(|dataset| kinds(dataset) != kinds(first)) {
             let message = "datasets of bytes (tars) and of typed rows (HDF5, Parquet, …) can't be put together; pack one of them again";
+            return Err(Error::unsupported(message));
+        }
+        if datasets.iter().any(|dataset| !dataset.joined.is_empty()) {
+            let message = "a view with columns of its own can't be put together with others; pack it first";
             return Err(Error::unsupported(message));
         }
         let (mut shards, mut runs) = (Vec::new(), Vec::new());

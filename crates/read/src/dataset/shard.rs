@@ -3,10 +3,8 @@
 use crate::cache::{CacheFile, CacheSource};
 use packhorse_core::{
     Error, Input, Limits, Members, Options, Registry, Result, SchemaRef, Source, Store, Table, counted, crc32c,
-    split_name,
 };
 use packhorse_dataset::{Digest, INDEX_SUFFIX, decode_index};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -82,48 +80,13 @@ pub(crate) type Looked = (Content, Option<Box<dyn Table>>);
 /// Reads the content of `input`, from headers if they suffice.
 pub(crate) fn look(source: &dyn Source, input: &Arc<dyn Input>) -> Result<Looked> {
     if source.lists() {
-        return Ok((Content::Members(Arc::new(members(source, &**input)?)), None));
+        if input.len().is_none() {
+            return Err(Error::unsupported(COMPRESSED).in_input(input.name()));
+        }
+        return Ok((Content::Members(Arc::new(Members::list(source, &**input)?)), None));
     }
     let table = source.open(Arc::clone(input))?;
     Ok((Content::of(&*table)?, Some(table)))
-}
-
-/// The members of a container whose fields are ranges of bytes: consecutive ones with one key are a sample. Their
-/// checksums are not known.
-fn members(source: &dyn Source, input: &dyn Input) -> Result<Members> {
-    if input.len().is_none() {
-        return Err(Error::unsupported(COMPRESSED).in_input(input.name()));
-    }
-    // The key of each sample, and field, offset and length of its members.
-    type Found = (String, Vec<(u16, u64, u64)>);
-    let mut found: Vec<Found> = Vec::new();
-    let mut fields: BTreeMap<String, u16> = BTreeMap::new();
-    source.list(input, &mut |entry| {
-        let Ok(name) = split_name(entry.name) else { return Ok(()) };
-        let extent = entry.extent.map_err(|error| error.in_sample(&name.key))?;
-        let next = u16::try_from(fields.len()).map_err(|_| Error::unsupported("has 65,536 different fields and more"));
-        let field = match fields.get(&name.field) {
-            Some(field) => *field,
-            None => *fields.entry(name.field).or_insert(next?),
-        };
-        match found.last_mut() {
-            Some((key, list)) if *key == name.key => list.push((field, extent.offset, extent.len)),
-            _ => found.push((name.key, vec![(field, extent.offset, extent.len)])),
-        }
-        Ok(())
-    })?;
-    let mut names = vec![String::new(); fields.len()];
-    for (name, at) in fields {
-        if let Some(place) = names.get_mut(usize::from(at)) {
-            *place = name;
-        }
-    }
-    let mut members = Members::new(names);
-    for (key, list) in found {
-        members.push_sample(&key);
-        list.into_iter().for_each(|(field, offset, len)| members.push_member(field, offset, len, 0));
-    }
-    Ok(members)
 }
 
 impl Shard {

@@ -3,6 +3,7 @@
 use super::walk_event::{FoundFile, FoundMember, HIDDEN, NO_FIELD, NO_MATCH, WalkEvent};
 use super::{Listing, PieceRef, SourceFolder, TableInput};
 use crate::KeyEnds;
+use crate::scan::sealed::ChosenPlace;
 use packhorse_core::{Code, Error, FileStat, MemberName, NameFault, Result, folder_key};
 use packhorse_storage::Compression;
 use rayon::prelude::*;
@@ -41,6 +42,7 @@ impl ListingBuilder {
             WalkEvent::Members { root, archive, stat, members } => self.members(root, &archive, &stat, &members),
             WalkEvent::Table { root, path, stat, table } => self.table(root, &path, &stat, table),
             WalkEvent::Sealed(sealed) => self.listing.sealed.push(*sealed),
+            WalkEvent::Chosen { root, places } => self.chosen(root, places),
             WalkEvent::Tables { .. } => return Err(Error::bug("tables in a listing of samples")),
             WalkEvent::Fault(error) => self.listing.faults.push(error),
             WalkEvent::Ignored(why, path) => self.ignore(why, path),
@@ -50,6 +52,11 @@ impl ListingBuilder {
             Ok(n) if n < u32::MAX => Ok(()),
             _ => Err(Error::new(packhorse_core::Kind::Limit, "more than 4 billion inputs; make several datasets")),
         }
+    }
+
+    fn chosen(&mut self, root: u32, places: Vec<ChosenPlace>) {
+        let views = self.listing.sealed.iter_mut().filter(|sealed| sealed.root == root);
+        views.filter_map(|view| view.chosen.as_mut()).for_each(|chosen| chosen.places.extend(&places));
     }
 
     /// Counts an ignored input; the example shown is the first by name.

@@ -3,6 +3,7 @@
 mod decoded;
 mod listing_builder;
 mod merged_pictures;
+mod natural_order;
 mod nested_datasets;
 mod omitted;
 mod sample;
@@ -18,7 +19,7 @@ use crate::metadata::Metadata;
 use crate::{KeyEnds, OnError};
 use omitted::Omitted;
 use packhorse_core::{Code, Error, Event, Observer, Omission, Result, SchemaRef};
-use packhorse_dataset::{OmissionRecord, PathText, SkipRecord};
+use packhorse_dataset::{OmissionRecord, PathText, PlannedView, SkipRecord};
 use packhorse_storage::Frames;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
@@ -153,22 +154,6 @@ impl Listing {
         &self.sealed
     }
 
-    /// The order of entries without a shuffle: those of sealed datasets in shard and file order; then the others by
-    /// key.
-    pub(crate) fn natural_order(&self) -> Vec<u32> {
-        let mut order: Vec<u32> = (0..self.samples() as u32).collect();
-        if !self.sealed.is_empty() {
-            order.sort_by_key(|i| {
-                let first = self.sample(*i as usize).and_then(|sample| sample.pieces.first());
-                let place = first.and_then(|piece| self.places.get(piece.place as usize));
-                let shard = place.and_then(|place| place.shard);
-                let offset = first.filter(|_| shard.is_some()).map_or(0, |piece| piece.a);
-                (shard.is_none(), shard, offset, *i)
-            });
-        }
-        order
-    }
-
     /// Marks the shards of sealed datasets, and takes over their records of skipped samples.
     fn find_shards(&mut self) {
         self.sealed.sort_by(|a, b| (a.root, &a.folder).cmp(&(b.root, &b.folder)));
@@ -182,8 +167,22 @@ impl Listing {
         for place in self.places.iter_mut().filter(|place| place.archive.is_some() && !shards.is_empty()) {
             place.shard = shards.get(&(place.root, OsString::from_vec(place.path.clone()))).copied();
         }
+        self.sealed.iter_mut().filter_map(|sealed| sealed.chosen.as_mut()).for_each(|all| all.places.sort_unstable());
         let skipped = self.sealed.iter_mut().flat_map(|sealed| std::mem::take(&mut sealed.skipped));
         self.left_out.extend(skipped);
+    }
+
+    /// The views that have other fields than their datasets. Fields of members are chosen already.
+    pub(crate) fn views(&self) -> Vec<PlannedView> {
+        let of_view = |sealed: &SealedInput| {
+            let chosen = sealed.chosen.as_ref()?;
+            let tables = self.places.iter().any(|place| place.root == sealed.root && place.table.is_some());
+            let fields = chosen.fields.clone().filter(|_| tables);
+            let (folder, joined) = chosen.joined.clone().unzip();
+            let differs = fields.is_some() || joined.is_some();
+            differs.then_some(PlannedView { root: sealed.root, folder, fields, joined })
+        };
+        self.sealed.iter().filter_map(of_view).collect()
     }
 
     /// Where relative paths start.

@@ -110,7 +110,19 @@ impl<'a> SampleRef<'a> {
             Some(_) => self.key().trim_end_matches('/').to_owned(),
             None => self.key(),
         };
-        PlanEntry { key, cls: self.label(), json, fields }
+        PlanEntry { key, cls: self.label(), json, joined: self.joined_row(items.start), fields }
+    }
+
+    /// The row of its item `at` in the joined columns of its view.
+    fn joined_row(&self, at: u64) -> Option<u64> {
+        let first = self.pieces.first()?;
+        let (dataset, shard) = self.listing.places.get(first.place as usize)?.shard?;
+        let chosen = self.listing.sealed.get(dataset as usize)?.chosen.as_ref()?;
+        chosen.joined.as_ref()?;
+        match self.table() {
+            Some(_) => chosen.rows.row(shard, at),
+            None => chosen.place(shard, first.a).map(|place| place.row),
+        }
     }
 
     fn piece(&self, p: &PieceRef, items: &Range<u64>) -> FieldSource {

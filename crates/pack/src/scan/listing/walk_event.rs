@@ -1,7 +1,7 @@
 //! What a walk over folders finds, for the listing.
 
 use super::TableInput;
-use crate::scan::sealed::SealedInput;
+use crate::scan::sealed::{ChosenPlace, SealedInput};
 use packhorse_core::{Error, FileStat, InputTable};
 use std::path::PathBuf;
 
@@ -15,6 +15,8 @@ pub(crate) enum WalkEvent {
     Table { root: u32, path: PathBuf, stat: FileStat, table: TableInput },
     /// A sealed dataset whose shards are among the inputs.
     Sealed(Box<SealedInput>),
+    /// Samples of the view at a root.
+    Chosen { root: u32, places: Vec<ChosenPlace> },
     /// The tables of an input.
     Tables { path: PathBuf, tables: Vec<InputTable> },
     /// A bad input.

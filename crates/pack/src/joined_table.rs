@@ -1,0 +1,313 @@
+//! Tables whose columns a view joins to its samples by key, and the file that it stores them in.
+
+use crate::metadata::Metadata;
+use crate::opened_view::OpenedView;
+use crate::{KeyEnds, as_request_error};
+use arrow_array::builder::{BooleanBuilder, Float64Builder, Int64Builder, StringViewBuilder, UInt64Builder};
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_select::concat::concat_batches;
+use packhorse_core::{
+    Code, DataType, Error, Field, FieldType, Kind, Limits, MemoryInput, Options, Registry, Result, Rows, Schema,
+    SchemaRef, Store, Table, counted,
+};
+use packhorse_dataset::{Digest, FieldRecord, JoinedRecord, SampleRows};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Rows that are made at a time.
+const AT_ONCE: usize = 1 << 16;
+
+/// Missing keys that an error names.
+const SHOWN: usize = 3;
+
+/// All rows of the file of joined columns, whose bytes are `bytes`.
+///
+/// Errors: `Incomplete` for bytes without the recorded digest.
+pub(crate) fn rows_of(registry: &Registry, record: &JoinedRecord, bytes: Vec<u8>) -> Result<Rows> {
+    if Digest::of(&bytes) != record.file.blake3 {
+        let error = Error::new(Kind::Incomplete, "its bytes do not have the digest that view.json records");
+        let hint = "make the view again with `packhorse view`";
+        return Err(error.with_code(Code::ShardDamaged).hint(hint).in_input(&record.file.name));
+    }
+    let source = registry.get(&record.format)?.source(&Options::new(), Limits::default())?;
+    let table = source.open(Arc::new(MemoryInput::new(record.file.name.as_str(), bytes)))?;
+    let rows = table.rows(0..record.rows)?.collect::<Result<Vec<_>>>()?;
+    let schema = rows.first().map_or(FieldRecord::schema(&record.columns)?, |rows| rows.schema());
+    concat_batches(&schema, &rows).map_err(|e| Error::bug(e.to_string()))
+}
+
+/// The columns of a view, opened to show some of its samples.
+pub(crate) struct JoinedRows {
+    rows: SampleRows,
+    table: Box<dyn Table>,
+}
+
+impl JoinedRows {
+    /// Those of the view `opened`, if it has any.
+    pub(crate) fn open(registry: &Registry, store: &dyn Store, opened: &OpenedView) -> Result<Option<Self>> {
+        let Some(record) = &opened.view.joined else { return Ok(None) };
+        let source = registry.get(&record.format)?.source(&Options::new(), Limits::default())?;
+        let input = store.open(&opened.dir.join(&record.file.name))?;
+        Ok(Some(Self { rows: SampleRows::of(&opened.runs), table: source.open(input.into())? }))
+    }
+
+    /// The columns and their types.
+    pub(crate) fn schema(&self) -> Result<SchemaRef> {
+        Ok(self.table.info()?.schema)
+    }
+
+    /// The row of sample `at` of a shard.
+    pub(crate) fn row(&self, shard: u32, at: u64) -> Result<Rows> {
+        let lost = || Error::content("lacks rows of joined columns");
+        let row = self.rows.row(shard, at).ok_or_else(lost)?;
+        self.table.rows(row..row + 1)?.next().ok_or_else(lost)?
+    }
+}
+
+/// A table of columns for the samples of a view: the JSON text of each row ([`Metadata`]) as typed values.
+///
+/// Numbers are `Int64` if all of the column are such integers, `UInt64` if they fit that, else `Float64`; others are
+/// Booleans or text.
+pub struct JoinTable {
+    metadata: Metadata,
+    schema: SchemaRef,
+    fill_missing: bool,
+    rows: Vec<Rows>,
+    open: Vec<Builder>,
+    pending: usize,
+    samples: u64,
+    missing: (u64, Vec<String>),
+}
+
+impl JoinTable {
+    /// Reads the table `path`, whose column `key` names samples; its extension says how, as for metadata. `columns`: those
+    /// to join, or all but the key. With `fill_missing` a sample without a row gets nulls.
+    ///
+    /// Errors: those of reading metadata, among them two rows of one key; `Config` for a column that holds no values, lists
+    /// or objects, or text and numbers.
+    pub fn read(
+        registry: &Registry,
+        path: &Path,
+        key: &str,
+        columns: Option<&[String]>,
+        fill_missing: bool,
+    ) -> Result<Self> {
+        let metadata = Metadata::read(registry, path, key, columns, &KeyEnds::default(), &Limits::default())?;
+        let named = |e: Error| as_request_error(e).in_input(path.display());
+        let schema = schema_of(&metadata, columns.is_none().then_some(key)).map_err(named)?;
+        let open = builders(&schema);
+        let missing = (0, Vec::new());
+        Ok(Self { metadata, schema, fill_missing, rows: Vec::new(), open, pending: 0, samples: 0, missing })
+    }
+
+    /// Adds the row of the sample `key`: that of its key, or of the last part of its key.
+    pub fn push(&mut self, key: &str) -> Result<()> {
+        let base = key.rsplit('/').next().unwrap_or_default();
+        let json = self.metadata.get(key).or_else(|| self.metadata.get(base));
+        let row: Map<String, Value> = match json {
+            Some(json) => parsed(json)?,
+            None => {
+                self.missing.0 += 1;
+                if self.missing.1.len() < SHOWN {
+                    self.missing.1.push(key.to_owned());
+                }
+                Map::new()
+            }
+        };
+        let fields = self.schema.fields().iter();
+        fields
+            .zip(&mut self.open)
+            .for_each(|(field, column)| column.push(row.get(field.name()).unwrap_or(&Value::Null)));
+        (self.pending, self.samples) = (self.pending + 1, self.samples + 1);
+        if self.pending == AT_ONCE { self.cut() } else { Ok(()) }
+    }
+
+    fn cut(&mut self) -> Result<()> {
+        let columns: Vec<ArrayRef> = self.open.iter_mut().map(Builder::finish).collect();
+        let rows = RecordBatch::try_new(Arc::clone(&self.schema), columns);
+        self.rows.push(rows.map_err(|e| Error::bug(e.to_string()))?);
+        self.pending = 0;
+        Ok(())
+    }
+
+    /// The columns and rows of all samples, in their order. A column is nullable if a sample has no value.
+    ///
+    /// Errors: `Config` for samples without a row, unless they are filled; the message counts them and names some.
+    pub fn finish(mut self) -> Result<(SchemaRef, Vec<Rows>)> {
+        if self.pending > 0 {
+            self.cut()?;
+        }
+        let (lost, names) = &self.missing;
+        if *lost > 0 && !self.fill_missing {
+            let shown: Vec<String> = names.iter().map(|key| format!("\"{key}\"")).collect();
+            let more = if *lost > SHOWN as u64 { ", …" } else { "" };
+            let have = if *lost == 1 { "has" } else { "have" };
+            let message = format!(
+                "{lost} of {} {have} no row in the table: {}{more}",
+                counted(self.samples, "sample"),
+                shown.join(", ")
+            );
+            return Err(Error::config(message).with_code(Code::NoMetadata).hint("pass `fill-missing` to have nulls"));
+        }
+        let nullable = |at: usize| self.rows.iter().any(|rows| rows.column(at).null_count() > 0);
+        let fields = self.schema.fields().iter().enumerate();
+        let fields: Vec<Field> = fields.map(|(at, field)| field.as_ref().clone().with_nullable(nullable(at))).collect();
+        let schema = Arc::new(Schema::new(fields));
+        let rows = self.rows.iter().map(|rows| RecordBatch::try_new(Arc::clone(&schema), rows.columns().to_vec()));
+        let rows = rows.collect::<std::result::Result<_, _>>().map_err(|e| Error::bug(e.to_string()))?;
+        Ok((schema, rows))
+    }
+
+    /// The number of rows that no sample has, and the key of the first of them.
+    pub fn unused(&self) -> (u64, Option<&str>) {
+        self.metadata.unused()
+    }
+}
+
+fn parsed(json: &str) -> Result<Map<String, Value>> {
+    serde_json::from_str(json).map_err(|e| Error::bug("a row is not a JSON object").caused_by(e))
+}
+
+/// What a column holds, over all rows.
+#[derive(Clone, Copy, Debug, Default)]
+struct Held {
+    text: bool,
+    boolean: bool,
+    integer: bool,
+    negative: bool,
+    /// Integers beyond those of `Int64`.
+    large: bool,
+    float: bool,
+    nested: bool,
+}
+
+impl Held {
+    fn add(&mut self, value: &Value) {
+        match value {
+            Value::Null => {}
+            Value::Bool(_) => self.boolean = true,
+            Value::String(_) => self.text = true,
+            Value::Array(_) | Value::Object(_) => self.nested = true,
+            Value::Number(number) => match (number.as_i64(), number.as_u64()) {
+                (Some(integer), _) => {
+                    self.integer = true;
+                    self.negative |= integer < 0;
+                }
+                (None, Some(_)) => self.large = true,
+                (None, None) => self.float = true,
+            },
+        }
+    }
+
+    fn field(self, name: &str) -> Result<Field> {
+        let refused = |what: &str| {
+            let hint = "choose the columns to join without it (`join-columns`)";
+            Err(Error::config(format!("column {name} {what}")).in_field(name).hint(hint))
+        };
+        let number = self.integer || self.large || self.float;
+        if self.nested {
+            return refused("holds lists or objects; columns of numbers, Booleans and text can be joined");
+        }
+        if u8::from(self.text) + u8::from(self.boolean) + u8::from(number) > 1 {
+            return refused("holds values of different types");
+        }
+        let kind = match self {
+            Self { text: true, .. } => FieldType::Text,
+            Self { boolean: true, .. } => FieldType::Scalar(DataType::Boolean),
+            Self { float: true, .. } | Self { negative: true, large: true, .. } => FieldType::Scalar(DataType::Float64),
+            Self { large: true, .. } => FieldType::Scalar(DataType::UInt64),
+            Self { integer: true, .. } => FieldType::Scalar(DataType::Int64),
+            _ => return refused("holds no value"),
+        };
+        Ok(kind.field(name, true))
+    }
+}
+
+/// The columns of a table, by name, but for the key.
+fn schema_of(metadata: &Metadata, key: Option<&str>) -> Result<SchemaRef> {
+    let mut columns: BTreeMap<String, Held> = BTreeMap::new();
+    for json in metadata.texts() {
+        for (name, value) in parsed(json)?.iter().filter(|(name, _)| Some(name.as_str()) != key) {
+            match columns.get_mut(name) {
+                Some(held) => held.add(value),
+                None => columns.entry(name.clone()).or_default().add(value),
+            }
+        }
+    }
+    if columns.is_empty() {
+        return Err(Error::config("has no column to join beside the key"));
+    }
+    let fields = columns.iter().map(|(name, held)| held.field(name)).collect::<Result<Vec<_>>>()?;
+    Ok(Arc::new(Schema::new(fields)))
+}
+
+/// The values of a column.
+enum Builder {
+    Boolean(BooleanBuilder),
+    Integer(Int64Builder),
+    Unsigned(UInt64Builder),
+    Float(Float64Builder),
+    Text(StringViewBuilder),
+}
+
+fn builders(schema: &Schema) -> Vec<Builder> {
+    let builder = |field: &Arc<Field>| match field.data_type() {
+        DataType::Boolean => Builder::Boolean(BooleanBuilder::new()),
+        DataType::Int64 => Builder::Integer(Int64Builder::new()),
+        DataType::UInt64 => Builder::Unsigned(UInt64Builder::new()),
+        DataType::Float64 => Builder::Float(Float64Builder::new()),
+        _ => Builder::Text(StringViewBuilder::new()),
+    };
+    schema.fields().iter().map(builder).collect()
+}
+
+impl Builder {
+    fn push(&mut self, value: &Value) {
+        match self {
+            Self::Boolean(column) => column.append_option(value.as_bool()),
+            Self::Integer(column) => column.append_option(value.as_i64()),
+            Self::Unsigned(column) => column.append_option(value.as_u64()),
+            Self::Float(column) => column.append_option(value.as_f64()),
+            Self::Text(column) => column.append_option(value.as_str()),
+        }
+    }
+
+    fn finish(&mut self) -> ArrayRef {
+        match self {
+            Self::Boolean(column) => Arc::new(column.finish()),
+            Self::Integer(column) => Arc::new(column.finish()),
+            Self::Unsigned(column) => Arc::new(column.finish()),
+            Self::Float(column) => Arc::new(column.finish()),
+            Self::Text(column) => Arc::new(column.finish()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(values: &str) -> std::result::Result<DataType, String> {
+        let values: Vec<Value> = serde_json::from_str(values).unwrap();
+        let mut held = Held::default();
+        values.iter().for_each(|value| held.add(value));
+        held.field("x").map(|field| field.data_type().clone()).map_err(|e| e.message().to_owned())
+    }
+
+    #[test]
+    fn a_column_has_the_type_that_holds_all_its_values() {
+        assert_eq!(kind("[1, null, -3]"), Ok(DataType::Int64));
+        assert_eq!(kind("[1, 18446744073709551615]"), Ok(DataType::UInt64));
+        assert_eq!(kind("[-1, 18446744073709551615]"), Ok(DataType::Float64));
+        assert_eq!(kind("[1, 2.5]"), Ok(DataType::Float64));
+        assert_eq!(kind("[true, null]"), Ok(DataType::Boolean));
+        assert_eq!(kind("[\"a\", null]"), Ok(DataType::Utf8View));
+        for (bad, why) in
+            [("[null]", "no value"), ("[1, \"a\"]", "different"), ("[true, 1]", "different"), ("[[1]]", "lists")]
+        {
+            assert!(kind(bad).unwrap_err().contains(why), "{bad}");
+        }
+    }
+}
