@@ -1,5 +1,5 @@
 //! `packhorse batch`: the samples of any batch of a run, by arithmetic, are those that a loader gives.
-#![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong here fails the test")]
 
 #[expect(dead_code, reason = "every test takes a part of what they share")]
 mod common {

@@ -197,7 +197,11 @@ fn options(settings: &Bound<'_, PyDict>) -> Result<LoaderOptions> {
         "uneven" => Remainder::Uneven,
         _ => Remainder::Drop,
     };
-    options.on_error = if get("skip")?.extract()? { OnError::Skip } else { OnError::Fail };
+    options.on_error = match get("on_error")?.extract::<String>()?.as_str() {
+        "skip" => OnError::Skip,
+        _ => OnError::Fail,
+    };
+    options.skip = get("skip")?.extract::<Vec<u64>>()?.into();
     if let Some(threads) = get("threads")?.extract::<Option<usize>>()? {
         options.threads = threads;
         options.ahead = threads.saturating_add(2);

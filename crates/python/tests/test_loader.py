@@ -87,6 +87,23 @@ def test_at_is_what_was_loaded(numbers):
             assert asked.at(step, rank, 3)["cls"].tolist() == batch
 
 
+def test_skipped_keys_change_nothing_else(numbers, tmp_path):
+    ds = packhorse.open(numbers)
+    bad = [ds.batch([number]).keys[0] for number in (3, 30, 31)]
+    (tmp_path / "skip.txt").write_text("\n".join(bad) + "\n")
+    whole, some = ds.loader(8, seed=5), ds.loader(8, seed=5, skip=tmp_path / "skip.txt")
+    assert len(whole) == len(some)
+    left_out = 0
+    for full, rest in zip(whole, some, strict=True):
+        assert [number for number in full.numbers if number not in (3, 30, 31)] == rest.numbers
+        assert whole.state_dict() == some.state_dict()
+        left_out += len(full.numbers) - len(rest.numbers)
+    assert left_out == 3
+    assert some.at(0).numbers == pickle.loads(pickle.dumps(ds.loader(8, seed=5, skip=bad))).at(0).numbers
+    with pytest.raises(packhorse.ConfigError, match="no such key"):
+        ds.loader(8, skip=["no such key"])
+
+
 def test_at_leaves_the_epoch_alone(numbers):
     """`at` between two batches changes nothing of those that follow."""
     wanted = labels(numbers.loader(10, seed=2))

@@ -131,6 +131,10 @@ class Dataset:
             return chosen if keys is None else chosen.where(keys=keys)
         if keys is None:
             return self
+        return self.subset(self._numbers_of(keys))
+
+    def _numbers_of(self, keys: str | os.PathLike[str] | Iterable[str]) -> list[int]:
+        """The numbers of the samples with these keys, or with those of a file, ascending."""
         if isinstance(keys, (str, os.PathLike)):
             with open(keys, encoding="utf-8") as lines:
                 wanted = [line.rstrip("\r\n") for line in lines if line.strip()]
@@ -144,7 +148,7 @@ class Dataset:
                 f"{len(missing)} of {len(wanted)} keys are not in {self._place}; the first is {missing[0]!r}",
                 kind="config", code="bad-request", input=self._place, sample=missing[0],
             )  # fmt: skip
-        return self.subset(numbers)
+        return numbers
 
     def select(self, fields: Iterable[str]) -> Dataset:
         """The same samples with these fields only."""

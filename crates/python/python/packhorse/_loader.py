@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from . import _packhorse
@@ -34,6 +34,7 @@ class Loader:
     * `device`: `"cpu"`, or a GPU: `"cuda"`, `"cuda:0"`, a number, a `torch.device`. Batches are sent there ahead of their use.
     * `cache`: a folder for whole shards, or bytes of memory (`"8GiB"`).
     * `on_error`: `"fail"`, or `"skip"` bad samples, with a warning for each.
+    * `skip`: keys of samples to leave out, or a file with one on each line. Order, states and other batches stay as they are.
     * `remainder`: what becomes of samples that fill no step on every rank: `"drop"`, `"pad"` (samples from the start of the
       epoch repeat) or `"uneven"` (smaller batches).
     * `threads`: how many decode, `ahead`: how many batches are ready or in work, `readers`: how many threads read.
@@ -52,6 +53,7 @@ class Loader:
         device: object = "cpu",
         cache: str | os.PathLike[str] | int | None = None,
         on_error: str = "fail",
+        skip: str | os.PathLike[str] | Iterable[str] = (),
         remainder: str = "drop",
         threads: int | None = None,
         ahead: int | None = None,
@@ -72,8 +74,9 @@ class Loader:
         self._device = device_name(device)
         self._gpu: tuple[int, _packhorse.Gpu] | None = None
         self._settings = {
-            "batch": batch, "seed": seed, "shuffle": shuffle, "remainder": remainder, "skip": on_error == "skip",
+            "batch": batch, "seed": seed, "shuffle": shuffle, "remainder": remainder, "on_error": on_error,
             "threads": threads, "ahead": ahead, "readers": readers, "verify": verify, "ram": ram, "dir": folder,
+            "skip": dataset._numbers_of(skip) if skip else [],
         }  # fmt: skip
         self._reset(None)
 
