@@ -144,7 +144,7 @@ fn simulate(out: &Path) {
     });
 }
 
-/// A shard as it was packed.
+/// A shard as before packed.
 struct Pattern {
     receipt: Receipt,
     members: Members,

@@ -289,7 +289,7 @@ fn the_shape_of_every_result() {
     let wanted = "bytes:number class_counts:array classes:array fields:array largest_shard:null omitted:array samples:number shards:array skipped:number";
     assert_shape(&plan, wanted);
     assert_shape(&plan["shards"][0], "name:string samples:number split:string");
-    let status = "appending:null damages:array errors:array missing:array packed:number part:null plan:string quarantined:number replacing:null samples:number sealed:bool shards:number";
+    let status = "appending:null base:null damages:array errors:array missing:array packed:number part:null plan:string quarantined:number replacing:null samples:number sealed:bool shards:number";
     assert_shape(&place.json(&["status", "p", "--json"]), status);
     let filled = place.json(&["pack", "--plan", "p", "--json", "--quiet"]);
     assert_shape(&filled, &pack.replace("root:string", "root:null").replace("omitted:array", "omitted:null"));

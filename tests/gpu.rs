@@ -76,7 +76,10 @@ fn each_stage_is_measured_over_the_driver() {
 fn without_a_gpu_it_says_so_and_what_to_do() {
     let Some(driver) = FakeDriver::new() else { return };
     for (fail, wanted) in [
-        ("cuInit:1:100", "the driver finds no GPU; --device host simulates one"),
+        (
+            "cuInit:1:100",
+            "the driver finds no GPU; nvidia-smi and CUDA_VISIBLE_DEVICES say which GPUs this process may use; --device host simulates one",
+        ),
         ("cuInit:1:3", "the driver does not start"),
     ] {
         let mut command = packhorse();

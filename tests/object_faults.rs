@@ -74,12 +74,15 @@ impl Course {
     }
 }
 
-/// A job on the dataset at a place: as it is before and after, and what is to be done.
+/// A job in a folder of a store.
+type Run = dyn Fn(&Arc<dyn Store>, &Path) -> Result<()> + Sync;
+
+/// A job on the dataset at a place: as it is before and after, and the work itself.
 struct Job<'a> {
     name: &'a str,
     before: &'a Files,
     after: &'a Files,
-    run: &'a (dyn Fn(&Arc<dyn Store>, &Path) -> Result<()> + Sync),
+    run: &'a Run,
 }
 
 /// A server behind a proxy, and clients of it.

@@ -17,7 +17,7 @@ const WALLS: [(&str, &[&str]); 14] = [
     ("testkit", &["core", "synth"]),
     ("pack", &["core", "storage", "dataset", "transform"]),
     ("read", &["core", "storage", "dataset", "transform", "order"]),
-    ("report", &["core", "transform"]),
+    ("report", &["core", "dataset", "pack", "read", "transform"]),
     ("gpu", &["core", "order", "read", "transform"]),
     ("python", &["packhorse", "cli"]),
     ("cli", &["*"]),

@@ -113,6 +113,11 @@ pub(crate) enum Command {
     Head(Head),
     /// Show counts, sizes and fields of a dataset or a shard
     Stat(Stat),
+    /// Write a page to look at before training: samples, classes, sizes and shapes, doubles, extremes, what was left out
+    #[command(
+        after_help = "Examples:\n  packhorse report shards -o report.html\n  packhorse report 'third-party/*.tar' -o report.html"
+    )]
+    Report(Report),
     /// Name the samples of any batch of a training run, by seed, step and rank: keys, places, inputs, pictures
     #[command(after_help = BATCH_EXAMPLES)]
     Batch(Box<BatchFlags>),
@@ -404,6 +409,17 @@ pub(crate) struct Stat {
     /// The dataset's folder, or a shard
     #[arg(value_hint = ValueHint::AnyPath)]
     pub(crate) path: PathBuf,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct Report {
+    /// A dataset's folder, or third-party shards: a file, a folder, a pattern; s3:// and http:// too
+    #[arg(value_hint = ValueHint::AnyPath)]
+    pub(crate) dataset: String,
+
+    /// The page
+    #[arg(short, long, value_name = "FILE.html", value_hint = ValueHint::FilePath)]
+    pub(crate) output: PathBuf,
 }
 
 /// A corpus to make.

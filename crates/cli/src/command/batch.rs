@@ -1,26 +1,19 @@
 //! `packhorse batch`: which samples a batch of a training run had, and where they came from.
 
 use super::CommandContext;
-use super::bench::is_picture;
 use super::view::lines;
 use crate::batch_args::BatchFlags;
 use crate::outcome::{counted, print, success};
-use packhorse_core::{Error, FieldType, KEY, Limits, Result, Sample, Schema, SchemaRef, Store};
+use packhorse_core::{Error, Result, Store};
 use packhorse_dataset::MANIFEST;
 use packhorse_order::{Rank, Shuffle};
-use packhorse_pack::{OpenedView, Origin, Preview, SampleAt, as_request_error};
-use packhorse_read::{
-    BatchSample, BatchSamples, Column, Dataset, LoaderOptions, OpenOptions, ReadOptions, Reader, SampleBlock, Wants,
-};
-use packhorse_report::{Card, Page, thumbnail};
+use packhorse_pack::{OpenedView, Origin, SampleAt, as_request_error};
+use packhorse_read::{BatchSample, BatchSamples, Dataset, LoaderOptions, OpenOptions};
+use packhorse_report::{Card, Page, SampleCards};
 use packhorse_storage::Location;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-
-/// The longer side of a picture on a page, in pixels.
-const SIDE: u32 = 160;
 
 pub(super) fn run(context: &CommandContext<'_>, args: &BatchFlags) -> Result<ExitCode> {
     let (store, path) = Location::parse(&args.dataset)?.open()?;
@@ -34,10 +27,15 @@ pub(super) fn run(context: &CommandContext<'_>, args: &BatchFlags) -> Result<Exi
     let origins = origins(context, Path::new(&args.dataset), &batch.samples)?;
     if let Some(file) = &args.output {
         let page = page(context, args, &dataset, &batch, &origins)?;
-        std::fs::write(file, page).map_err(|e| Error::io("write the page", e).in_input(file.display()))?;
+        save(file, &page)?;
     }
     context.style.always(true).show(&value(args, &batch, &origins), &text(args, &batch, &origins))?;
     Ok(success())
+}
+
+/// Writes a page.
+pub(super) fn save(file: &Path, page: &str) -> Result<()> {
+    std::fs::write(file, page).map_err(|e| Error::io("write the page", e).in_input(file.display()))
 }
 
 /// The options of the loader that gave the batch.
@@ -124,27 +122,6 @@ fn value(args: &BatchFlags, batch: &BatchSamples, origins: &[Vec<Origin>]) -> Va
     })
 }
 
-/// Reads whole samples of a dataset.
-struct PageReader {
-    reader: Reader,
-    schema: SchemaRef,
-    classes: Vec<String>,
-}
-
-impl PageReader {
-    fn new(dataset: &Dataset) -> Self {
-        let fields = dataset.schema().fields();
-        let columns = fields.iter().map(|field| Column(vec![field.name().clone()])).collect();
-        let key = Arc::new(FieldType::Text.field(KEY, false));
-        let all: Vec<_> = std::iter::once(key).chain(fields.iter().cloned()).collect();
-        Self {
-            reader: Reader::new(dataset.clone(), columns, ReadOptions::default()),
-            schema: Arc::new(Schema::new(all)),
-            classes: dataset.classes().to_vec(),
-        }
-    }
-}
-
 /// A page with the samples.
 fn page(
     context: &CommandContext<'_>,
@@ -159,41 +136,21 @@ fn page(
         ("positions", format!("{} to {}", batch.positions.start, batch.positions.end)),
         ("samples", batch.samples.len().to_string()),
     ]);
-    let read = PageReader::new(dataset);
+    let maker = SampleCards::new(dataset);
     let mut cards = Vec::with_capacity(batch.samples.len());
     for (sample, origins) in batch.samples.iter().zip(origins) {
         context.cancel.check()?;
-        cards.push(card(&read, sample, origins));
+        cards.push(card(&maker, sample, origins));
     }
     page.cards("Samples", &cards);
     Ok(page.render())
 }
 
 /// A sample on a page. If it can't be read, its card says why: it may be the one that is looked for.
-fn card(read: &PageReader, sample: &BatchSample, origins: &[Origin]) -> Card {
+fn card(maker: &SampleCards, sample: &BatchSample, origins: &[Origin]) -> Card {
     let mut lines = vec![("place".to_owned(), format!("{}:{}", sample.shard, sample.position))];
     lines.extend(origins.iter().map(|origin| ("input".to_owned(), shown(origin))));
-    let mut card = Card { title: sample.key.clone(), picture: None, lines };
-    if let Err(error) = look(read, sample, &mut card) {
-        card.lines.push(("error".to_owned(), error.to_string()));
-    }
-    card
-}
-
-fn look(read: &PageReader, sample: &BatchSample, card: &mut Card) -> Result<()> {
-    let PageReader { reader, schema, classes } = read;
-    let mut block = SampleBlock::default();
-    reader.read(std::iter::once(sample.number), &mut Wants::default(), &mut block)?;
-    let rows = block.rows(schema)?;
-    let values = Sample::new(&rows, 0).ok_or_else(|| Error::bug("a row is missing"))?;
-    let picture = schema.fields().iter().find(|field| is_picture(field.name()) && values.bytes(field.name()).is_some());
-    for (name, value) in Preview::new(&rows, 0, 0)?.fields {
-        let class = (name == "cls").then(|| classes.get(value.trim().parse::<usize>().ok()?)).flatten();
-        let value = class.map_or_else(|| value.clone(), |class| format!("{value} ({class})"));
-        card.lines.push((name, value));
-    }
-    if let Some(bytes) = picture.and_then(|field| values.bytes(field.name())) {
-        card.picture = Some(thumbnail(bytes, SIDE, Limits::default())?);
-    }
-    Ok(())
+    let card = maker.card(sample.number);
+    lines.extend(card.lines);
+    Card { title: sample.key.clone(), lines, ..card }
 }

@@ -8,15 +8,13 @@ use packhorse_core::{Error, Kind, Observer, Result};
 use packhorse_read::{
     Access, Dataset, FieldKind, FieldOptions, LoaderOptions, Measured, OpenOptions, ReadOptions, measure,
 };
+use packhorse_report::is_picture;
 use packhorse_storage::Location;
 use packhorse_transform::image::{Size, View};
 use serde_json::json;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Extensions of fields that hold pictures.
-const PICTURES: [&str; 11] = ["jpg", "jpeg", "png", "webp", "tif", "tiff", "bmp", "gif", "ppm", "pgm", "pbm"];
 
 /// A dataset and how it is loaded.
 pub(super) struct Load {
@@ -66,16 +64,6 @@ impl Load {
             None => Ok(found),
         }
     }
-}
-
-/// The extension of a field's name.
-pub(super) fn extension(name: &str) -> &str {
-    name.rsplit('.').next().unwrap_or_default()
-}
-
-/// Whether a field of this name holds pictures.
-pub(super) fn is_picture(name: &str) -> bool {
-    PICTURES.contains(&extension(name))
 }
 
 pub(super) fn read(context: &CommandContext<'_>, args: &BenchRead) -> Result<ExitCode> {

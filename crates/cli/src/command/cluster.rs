@@ -10,7 +10,7 @@ use packhorse_core::{Error, Kind, Result};
 use packhorse_pack::OnError;
 use packhorse_storage::Location;
 use serde_json::json;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
@@ -218,7 +218,11 @@ fn submitted(context: &CommandContext<'_>, job: &ArrayJob, text: &str, command: 
     let mut child =
         Command::new(program).args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed)?;
     if let Some(mut input) = child.stdin.take() {
-        input.write_all(text.as_bytes()).map_err(|e| Error::io(&format!("write to {program}"), e))?;
+        match input.write_all(text.as_bytes()) {
+            // A scheduler that refuses may not read to the end; its exit status says so.
+            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => {}
+            written => written.map_err(|e| Error::io(&format!("write to {program}"), e))?,
+        }
     }
     let output = child.wait_with_output().map_err(failed)?;
     if !output.status.success() {

@@ -12,6 +12,7 @@ mod merge;
 mod order;
 mod pack;
 mod plan;
+mod report;
 mod stage;
 mod synth;
 mod trees;
@@ -102,6 +103,7 @@ pub(crate) fn run(registry: &Registry, args: Args) -> Result<ExitCode> {
         Command::Cat(args) => inspect::cat(&context, &args),
         Command::Head(args) => inspect::head(&context, &args),
         Command::Stat(args) => inspect::stat(&context, &args),
+        Command::Report(args) => report::run(&context, &args),
         Command::Batch(args) => batch::run(&context, &args),
         Command::Synth(args) => synth::run(&context, &args),
         Command::Bench(Bench::Read(args)) => bench::read(&context, &args),

@@ -1,7 +1,7 @@
 //! `packhorse bench upload`.
 
 use super::CommandContext;
-use super::bench::{Load, extension, is_picture, view};
+use super::bench::{Load, view};
 use crate::bench_args::BenchUpload;
 use crate::outcome::{counted, success};
 use crate::size::show;
@@ -13,6 +13,7 @@ use packhorse_gpu::{
     UploadMeasured, Usage, Used,
 };
 use packhorse_read::{Batch, FieldKind, FieldOptions, Loader, LoaderOptions, NullLoader};
+use packhorse_report::is_picture;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -217,4 +218,9 @@ impl Stage {
             "gpu_busy": self.used.map(|used| used.compute), "gpu_memory_busy": self.used.map(|used| used.memory),
         })
     }
+}
+
+/// The extension of a field's name.
+fn extension(name: &str) -> &str {
+    name.rsplit('.').next().unwrap_or_default()
 }

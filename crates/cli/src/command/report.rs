@@ -1,0 +1,43 @@
+//! `packhorse report`: a page about a dataset.
+
+use super::CommandContext;
+use super::batch::save;
+use crate::args::Report;
+use crate::outcome::{counted, success};
+use packhorse_core::Result;
+use packhorse_pack::{as_request_error, sealed_manifest};
+use packhorse_read::{Dataset, OpenOptions};
+use packhorse_report::dataset_report;
+use packhorse_storage::Location;
+use serde_json::json;
+use std::path::Path;
+use std::process::ExitCode;
+
+pub(super) fn run(context: &CommandContext<'_>, args: &Report) -> Result<ExitCode> {
+    let (store, path) = Location::parse(&args.dataset)?.open()?;
+    let dataset = Dataset::open(context.registry, store, &path, &OpenOptions::default()).map_err(as_request_error)?;
+    let dir = Path::new(&args.dataset);
+    // Third-party shards and views have no manifest of their own.
+    let manifest = sealed_manifest(&*context.store, dir).ok().flatten();
+    let sealed = manifest.as_ref().map(|manifest| (&*context.store, dir, manifest));
+    let report = dataset_report(&args.dataset, &dataset, sealed, &context.cancel)?;
+    save(&args.output, &report.html)?;
+    context.progress.finish();
+    let file = args.output.display();
+    let mut text = format!("{file}: {} of {} looked at\n", report.looked_at, counted(dataset.len(), "sample"));
+    for (count, what) in [
+        (report.faulty, "can't be read"),
+        (report.doubles, "groups of equal content"),
+        (report.nearly_empty, "nearly empty"),
+    ] {
+        if count > 0 {
+            text.push_str(&format!("  {what}: {count}\n"));
+        }
+    }
+    let value = json!({
+        "report": args.output, "samples": dataset.len(), "looked_at": report.looked_at, "faulty": report.faulty,
+        "doubles": report.doubles, "nearly_empty": report.nearly_empty,
+    });
+    context.style.show(&value, &text)?;
+    Ok(success())
+}

@@ -1,0 +1,192 @@
+//! The content of a dataset: classes, sizes, shapes, lengths, doubles and extremes, from some of its samples.
+
+use crate::histogram::Measure;
+use crate::numbers::{content as contents, length, numbers};
+use crate::sample_cards::{SampleCards, is_picture};
+use arrow_array::Array;
+use packhorse_core::{Cancel, FieldType, KEY, Limits, Result, Rows, Sample};
+use packhorse_dataset::Digest;
+use packhorse_read::Dataset;
+use packhorse_transform::image::{View, ViewDecoder};
+use std::collections::BTreeMap;
+
+/// The most samples that are looked at.
+const SAMPLES: u64 = 10_000;
+
+/// The most bytes of samples that are looked at.
+const BYTES: u64 = 512 << 20;
+
+/// Samples that are read at a time.
+const AT_ONCE: u64 = 256;
+
+/// The smallest and the largest samples that are shown.
+const EXTREMES: usize = 6;
+
+/// A sample is nearly empty if it has less than this share of the median's bytes.
+const NEARLY_EMPTY: f64 = 0.01;
+
+/// What [`survey`] found.
+#[derive(Debug, Default)]
+pub(crate) struct Survey {
+    /// The samples that were looked at, over all samples.
+    pub(crate) looked_at: u64,
+    /// For each split (one without a name if there are none) the samples of each class.
+    pub(crate) classes: Vec<(String, BTreeMap<u64, u64>)>,
+    /// Measured values by what they are: `bytes of jpg`, `width of jpg`, `length of x`.
+    pub(crate) measures: BTreeMap<String, Measure>,
+    /// Samples with equal content, by the numbers of the first two of each group, and the size of the group.
+    pub(crate) doubles: Vec<(u64, u64, usize)>,
+    /// The numbers of the smallest and the largest samples, with their bytes.
+    pub(crate) smallest: Vec<(u64, u64)>,
+    pub(crate) largest: Vec<(u64, u64)>,
+    /// How many samples are nearly empty.
+    pub(crate) nearly_empty: u64,
+    /// Samples and pictures that could not be read: their number and why.
+    pub(crate) faulty: Vec<(u64, String)>,
+    sizes: Vec<(u64, u64)>,
+    contents: BTreeMap<[u8; 32], (u64, Option<u64>, usize)>,
+}
+
+/// Looks at up to 10,000 samples of `dataset`, or fewer of large ones, evenly over each split.
+///
+/// Errors: a shard that can't be opened. A sample that can't be read is in the result.
+pub(crate) fn survey(dataset: &Dataset, cancel: &Cancel) -> Result<Survey> {
+    let mut found = Survey::default();
+    let mean = dataset.bytes() / dataset.len().max(1);
+    let most = SAMPLES.min(BYTES / mean.max(1)).max(1);
+    let names = dataset.splits();
+    let splits: Vec<(String, Dataset)> = match names.is_empty() {
+        true => vec![(String::new(), dataset.clone())],
+        false => names.into_iter().map(|name| Ok((name.clone(), dataset.split(&name)?))).collect::<Result<_>>()?,
+    };
+    let mut before = 0;
+    for (name, split) in splits {
+        let share = u128::from(most) * u128::from(split.len()) / u128::from(dataset.len().max(1));
+        let wanted = u64::try_from(share).unwrap_or(most).clamp(1, split.len().max(1)).min(split.len());
+        found.classes.push((name, BTreeMap::new()));
+        found.look(&split, wanted, before, cancel)?;
+        before += split.len();
+    }
+    found.conclude();
+    Ok(found)
+}
+
+impl Survey {
+    /// Looks at `wanted` samples of a split, whose first has the number `before`.
+    fn look(&mut self, split: &Dataset, wanted: u64, before: u64, cancel: &Cancel) -> Result<()> {
+        let cards = SampleCards::new(split);
+        let mut decoder = ViewDecoder::new(View::default(), Limits::default())?;
+        let number =
+            |i: u64| u64::try_from(u128::from(i) * u128::from(split.len()) / u128::from(wanted.max(1))).unwrap_or(0);
+        for from in (0..wanted).step_by(AT_ONCE as usize) {
+            cancel.check()?;
+            let to = wanted.min(from + AT_ONCE);
+            match cards.rows((from..to).map(number)) {
+                Ok(rows) => {
+                    (from..to).zip(0..).for_each(|(i, row)| self.add(&rows, row, before + number(i), &mut decoder))
+                }
+                // One of them is bad: which?
+                Err(_) => {
+                    for i in from..to {
+                        match cards.rows(std::iter::once(number(i))) {
+                            Ok(rows) => self.add(&rows, 0, before + number(i), &mut decoder),
+                            Err(e) => self.faulty.push((before + number(i), e.to_string())),
+                        }
+                    }
+                }
+            }
+        }
+        self.looked_at += wanted;
+        Ok(())
+    }
+
+    fn add(&mut self, rows: &Rows, row: usize, number: u64, decoder: &mut ViewDecoder) {
+        let Some(sample) = Sample::new(rows, row) else { return };
+        let (mut bytes, mut content) = (0u64, blake3::Hasher::new());
+        for (field, column) in
+            rows.schema().fields().iter().zip(rows.columns()).filter(|(field, _)| field.name() != KEY)
+        {
+            let (Ok(kind), true) = (FieldType::of(field), column.is_valid(row)) else { continue };
+            let name = field.name();
+            if let Some(value) = sample.bytes(name) {
+                bytes += value.len() as u64;
+                content.update(&(value.len() as u64).to_le_bytes()).update(value);
+                self.measure(format!("bytes of {name}"), value.len() as f64);
+                self.blob(name, value, number, decoder);
+                continue;
+            }
+            let hashed = contents(&kind, column, row, &mut |part| {
+                content.update(part);
+            });
+            bytes += hashed.unwrap_or(0);
+            if hashed.is_none() {
+                // Of such types doubles are not known.
+                content.update(&number.to_le_bytes());
+            }
+            if let Some(length) = length(&kind, column, row) {
+                self.measure(format!("length of {name}"), length as f64);
+            }
+            if let (FieldType::Scalar(_), Some([value])) = (&kind, numbers(&kind, column, row, 1).as_deref()) {
+                self.scalar(name, *value);
+            }
+        }
+        self.sizes.push((bytes, number));
+        let known = self.contents.entry(*content.finalize().as_bytes()).or_insert((number, None, 0));
+        known.2 += 1;
+        if known.2 > 1 {
+            known.1.get_or_insert(number);
+        }
+    }
+
+    fn blob(&mut self, name: &str, value: &[u8], number: u64, decoder: &mut ViewDecoder) {
+        if is_picture(name) {
+            match decoder.size(value) {
+                Ok((height, width)) => {
+                    self.measure(format!("width of {name}"), width.into());
+                    self.measure(format!("height of {name}"), height.into());
+                    self.measure(format!("width / height of {name}"), f64::from(width) / f64::from(height.max(1)));
+                }
+                Err(e) => self.faulty.push((number, e.in_field(name).to_string())),
+            }
+        } else if let Ok(text) = std::str::from_utf8(value) {
+            match (name, text.trim().parse::<f64>()) {
+                (_, Ok(value)) => self.scalar(name, value),
+                ("json", _) => {}
+                _ => self.measure(format!("characters of {name}"), text.chars().count() as f64),
+            }
+        }
+    }
+
+    fn scalar(&mut self, name: &str, value: f64) {
+        match self.classes.last_mut() {
+            Some((_, classes)) if name == "cls" && value >= 0.0 && value.fract() == 0.0 => {
+                *classes.entry(value as u64).or_default() += 1;
+            }
+            _ => self.measure(name.to_owned(), value),
+        }
+    }
+
+    fn measure(&mut self, what: String, value: f64) {
+        self.measures.entry(what).or_default().push(value);
+    }
+
+    /// Finds what only all samples together show.
+    fn conclude(&mut self) {
+        let mut sizes = std::mem::take(&mut self.sizes);
+        sizes.sort_unstable();
+        let median = sizes.get(sizes.len() / 2).map_or(0, |(bytes, _)| *bytes);
+        let empty = sizes.partition_point(|(bytes, _)| (*bytes as f64) < median as f64 * NEARLY_EMPTY);
+        self.nearly_empty = empty as u64;
+        let turned = |(bytes, number): &(u64, u64)| (*number, *bytes);
+        self.smallest = sizes.iter().take(EXTREMES).map(turned).collect();
+        self.largest = sizes.iter().rev().take(EXTREMES).map(turned).collect();
+        let contents = std::mem::take(&mut self.contents).into_values();
+        self.doubles = contents.filter_map(|(first, second, count)| Some((first, second?, count))).collect();
+        self.doubles.sort_unstable();
+    }
+}
+
+/// The digest of a document of a dataset, shortened.
+pub(crate) fn brief(digest: &Digest) -> String {
+    digest.to_string().chars().take(16).collect()
+}
