@@ -118,8 +118,11 @@ fn keys(dataset: &Dataset) -> Vec<String> {
     keys
 }
 
-/// The key, and all bytes of all fields, of each sample in order.
-fn samples(dataset: &Dataset) -> Vec<(String, BTreeMap<String, Vec<u8>>)> {
+/// The key of a sample, and all bytes of all its fields.
+type Sample = (String, BTreeMap<String, Vec<u8>>);
+
+/// All samples, in order.
+fn samples(dataset: &Dataset) -> Vec<Sample> {
     let fields: Vec<FieldOptions> = Vec::new();
     let decoder = BatchDecoder::new(dataset, &fields, &LoaderOptions::new(1)).unwrap();
     let names: Vec<String> = dataset.schema().fields().iter().map(|field| field.name().clone()).collect();
@@ -825,8 +828,8 @@ fn scores(dir: &Path, name: &str, numbers: impl Iterator<Item = usize>) -> PathB
 }
 
 /// The samples of a view of `base` with joined columns, as they must be.
-fn with_scores(samples: Vec<(String, BTreeMap<String, Vec<u8>>)>) -> Vec<(String, BTreeMap<String, Vec<u8>>)> {
-    let joined = |(key, mut fields): (String, BTreeMap<String, Vec<u8>>)| {
+fn with_scores(samples: Vec<Sample>) -> Vec<Sample> {
+    let joined = |(key, mut fields): Sample| {
         let i: usize = key[1..].parse().unwrap();
         fields.insert("score".into(), score(i).to_le_bytes().to_vec());
         fields.insert("grade".into(), (i as i64 - 30).to_le_bytes().to_vec());
@@ -948,8 +951,8 @@ fn the_digests_of_a_view_cover_its_columns() {
     let mut running = loader(&out).build().unwrap();
     running.next().unwrap().unwrap();
     let state = running.state();
-    assert!(loader(&out).configure(|all| all.state = Some(state.clone())).build().is_ok());
-    assert!(loader(&other).configure(|all| all.state = Some(state.clone())).build().is_err());
+    assert!(loader(&out).configure(|all| all.state = Some(state)).build().is_ok());
+    assert!(loader(&other).configure(|all| all.state = Some(state)).build().is_err());
     // Every bit.
     let path = out.join("joined.parquet");
     let good = std::fs::read(&path).unwrap();
