@@ -803,19 +803,22 @@ fn score(i: usize) -> f64 {
     (i * 13 % 60) as f64 / 4.0
 }
 
+/// A row of a table: key, score, grade and note.
+type Scored = (String, f64, i64, String);
+
 /// A table of scores, grades and notes for the samples of these numbers, and for one that does not exist.
 fn scores(dir: &Path, name: &str, numbers: impl Iterator<Item = usize>) -> PathBuf {
     let row = |i: usize| (format!("s{i:04}"), score(i), i as i64 - 30, format!("note {}", i % 3));
     let rows: Vec<_> = numbers.map(row).chain([("other".into(), 0.25, 1, "no".into())]).collect();
     let path = dir.join(name);
-    let text = |line: &dyn Fn(&(String, f64, i64, String)) -> String| rows.iter().rev().map(line).collect::<String>();
+    let text = |line: &dyn Fn(&Scored) -> String| rows.iter().rev().map(line).collect::<String>();
     match name.rsplit_once('.').unwrap().1 {
         "csv" => {
             let lines = text(&|(key, score, grade, note)| format!("{score:.2},{key},{grade},{note}\n"));
             std::fs::write(&path, format!("score,key,grade,note\n{lines}")).unwrap();
         }
         _ => {
-            let line = |(key, score, grade, note): &(String, f64, i64, String)| {
+            let line = |(key, score, grade, note): &Scored| {
                 format!(
                     "{}\n",
                     serde_json::json!({"id": key, "score": score, "grade": grade, "note": note, "list": [1]})
