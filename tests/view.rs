@@ -118,8 +118,11 @@ fn keys(dataset: &Dataset) -> Vec<String> {
     keys
 }
 
-/// The key, and all bytes of all fields, of each sample in order.
-fn samples(dataset: &Dataset) -> Vec<(String, BTreeMap<String, Vec<u8>>)> {
+/// The key of a sample, and all bytes of all its fields.
+type Sample = (String, BTreeMap<String, Vec<u8>>);
+
+/// All samples, in order.
+fn samples(dataset: &Dataset) -> Vec<Sample> {
     let fields: Vec<FieldOptions> = Vec::new();
     let decoder = BatchDecoder::new(dataset, &fields, &LoaderOptions::new(1)).unwrap();
     let names: Vec<String> = dataset.schema().fields().iter().map(|field| field.name().clone()).collect();
@@ -828,8 +831,8 @@ fn scores(dir: &Path, name: &str, numbers: impl Iterator<Item = usize>) -> PathB
 }
 
 /// The samples of a view of `base` with joined columns, as they must be.
-fn with_scores(samples: Vec<(String, BTreeMap<String, Vec<u8>>)>) -> Vec<(String, BTreeMap<String, Vec<u8>>)> {
-    let joined = |(key, mut fields): (String, BTreeMap<String, Vec<u8>>)| {
+fn with_scores(samples: Vec<Sample>) -> Vec<Sample> {
+    let joined = |(key, mut fields): Sample| {
         let i: usize = key[1..].parse().unwrap();
         fields.insert("score".into(), score(i).to_le_bytes().to_vec());
         fields.insert("grade".into(), (i as i64 - 30).to_le_bytes().to_vec());

@@ -17,7 +17,7 @@ const BLOCK_BYTES: u64 = 512 << 10;
 const BLOCK_SAMPLES: usize = 64;
 
 /// The most runs that are read together.
-const RUNS: usize = 1024;
+const RUNS: usize = 1 << 14;
 
 /// One step of filling a shard: a block of small samples (requested, pending or read), or an entry on its own.
 pub(crate) enum ReadAheadItem<B> {

@@ -6,7 +6,10 @@ use crate::plan::LABEL;
 use crate::sample_block::SampleBlock;
 use crate::steps::assembled;
 use arrow_array::builder::StringViewBuilder;
-use arrow_array::{ArrayRef, Int64Array, StringViewArray};
+use arrow_array::cast::AsArray;
+use arrow_array::types::ByteViewType;
+use arrow_array::{ArrayRef, GenericByteViewArray, Int64Array, StringViewArray, UInt64Array};
+use arrow_select::take::take_record_batch;
 use packhorse_core::{Blocks, Error, Field, FieldType, KEY, Kind, Result, Rows, Table, counted, key_column};
 use packhorse_dataset::{FieldSource, PlanEntry};
 use std::ops::Range;
@@ -45,17 +48,17 @@ impl BlockReader<'_> {
             let blocks = table.rows(first.start..last.end).into_iter().flatten();
             for rows in blocks.map_while(Result::ok) {
                 self.inputs.check_cancel()?;
-                let end = at + rows.num_rows() as u64;
+                let (end, mut of) = (at + rows.num_rows() as u64, Vec::new());
                 while let (Some(wanted), Some(entry)) = (rest.get_mut(next), entries.get(next)) {
                     let (from, to) = (wanted.start.max(at), wanted.end.min(end));
                     if from >= to {
                         break;
                     }
-                    let part = rows.slice((from - at) as usize, (to - from) as usize);
-                    self.part(entry, &part, from, out)?;
+                    of.extend((from..to).map(|item| (entry, item)));
                     wanted.start = to;
                     next += usize::from(to == wanted.end);
                 }
+                self.part(&taken(&rows, of.iter().map(|(_, item)| item - at))?, &of, out)?;
                 at = end;
             }
         }
@@ -67,13 +70,15 @@ impl BlockReader<'_> {
         Ok(())
     }
 
-    /// Hands on rows of `entry` from item `at` on.
-    fn part(&self, entry: &PlanEntry, rows: &Rows, at: u64, out: &mut OrderedTransformer<'_>) -> Result<()> {
+    /// Hands on rows, given the entry and the item of each; the entries [follow](follows) each other.
+    fn part(&self, rows: &Rows, of: &[(&PlanEntry, u64)], out: &mut OrderedTransformer<'_>) -> Result<()> {
+        let Some((entry, _)) = of.first() else { return Ok(()) };
         let Some((piece, _)) = entry.run() else { return Err(Error::bug("the entry is not a run")) };
         let samples = rows.num_rows() as u64;
-        let rows = named(&self.chosen(rows, piece)?, entry, at)?;
-        let first = entry.run().map_or(0, |(_, items)| at.saturating_sub(items.start));
-        let rows = self.with_joined(rows, (first..first + samples).map(|at| (entry, at)))?;
+        let rows = named(&compact(&self.chosen(rows, piece)?)?, entry, of.iter().map(|(_, item)| *item))?;
+        let first = |entry: &PlanEntry| entry.run().map_or(0, |(_, items)| items.start);
+        let rows =
+            self.with_joined(rows, of.iter().map(|(entry, item)| (*entry, item.saturating_sub(first(entry)))))?;
         out.push(self, SampleBlock::of_run(rows, samples, share(piece, samples), entry))
     }
 
@@ -104,8 +109,9 @@ impl BlockReader<'_> {
             self.inputs.check_cancel()?;
             match rows {
                 Ok(rows) => {
-                    self.part(entry, &rows, at, out)?;
-                    at += rows.num_rows() as u64;
+                    let end = at + rows.num_rows() as u64;
+                    self.part(&rows, &(at..end).map(|item| (entry, item)).collect::<Vec<_>>(), out)?;
+                    at = end;
                 }
                 Err(e) if self.skips_rest(&e) => {
                     // The start of the next good sample is unknown.
@@ -160,7 +166,9 @@ const NEAR: u64 = 1 << 20;
 pub(crate) fn follows(last: &PlanEntry, next: &PlanEntry) -> bool {
     let (Some((a, before)), Some((b, after))) = (last.run(), next.run()) else { return false };
     let counted = !a.by_position && !b.by_position && a.seek_point.is_none() && b.seek_point.is_none();
+    let json = |entry: &'_ PlanEntry| entry.json.as_ref().map(|json| json.get().to_owned());
     let same = (a.root, &a.path, &a.field) == (b.root, &b.path, &b.field);
+    let same = same && (&last.key, last.cls, json(last)) == (&next.key, next.cls, json(next));
     let row = a.len() / (before.end - before.start).max(1);
     let near = |gap: u64| gap.saturating_mul(row.max(1)) <= NEAR;
     counted && same && after.start.checked_sub(before.end).is_some_and(near)
@@ -176,17 +184,49 @@ fn key(entry: &PlanEntry, item: u64) -> String {
     format!("{}/{item:09}", entry.key)
 }
 
+/// These rows of a block.
+fn taken(rows: &Rows, at: impl ExactSizeIterator<Item = u64>) -> Result<Rows> {
+    if at.len() == rows.num_rows() {
+        return Ok(rows.clone());
+    }
+    let at: UInt64Array = at.collect();
+    take_record_batch(rows, &at).map_err(|e| Error::bug(e.to_string()))
+}
+
+/// Bytes of a column's values that are not worth a copy.
+const SMALL: usize = 64 << 10;
+
+/// The rows without the memory of others: a view of a value keeps all values that it was read with, and a sink may gather
+/// a few rows of many blocks.
+fn compact(rows: &Rows) -> Result<Rows> {
+    fn is_sparse<T: ByteViewType + ?Sized>(column: &GenericByteViewArray<T>) -> bool {
+        let held: usize = column.data_buffers().iter().map(|buffer| buffer.len()).sum();
+        held > SMALL && held / 4 > column.total_buffer_bytes_used()
+    }
+    let compacted = |column: &ArrayRef| -> Option<ArrayRef> {
+        match (column.as_string_view_opt(), column.as_binary_view_opt()) {
+            (Some(text), _) if is_sparse(text) => Some(Arc::new(text.gc())),
+            (_, Some(bytes)) if is_sparse(bytes) => Some(Arc::new(bytes.gc())),
+            _ => None,
+        }
+    };
+    let columns: Vec<Option<ArrayRef>> = rows.columns().iter().map(compacted).collect();
+    if columns.iter().all(Option::is_none) {
+        return Ok(rows.clone());
+    }
+    let columns =
+        columns.into_iter().zip(rows.columns()).map(|(own, column)| own.unwrap_or_else(|| Arc::clone(column)));
+    Rows::try_new(rows.schema(), columns.collect()).map_err(|e| Error::bug(e.to_string()))
+}
+
 /// The rows with the input's own keys, or keys made of their numbers.
-fn named(rows: &Rows, entry: &PlanEntry, first: u64) -> Result<Rows> {
+fn named(rows: &Rows, entry: &PlanEntry, numbers: impl Iterator<Item = u64>) -> Result<Rows> {
     match key_column(rows) {
         Ok(keys) => {
             let keys = keys.clone();
             completed(rows, keys, entry)
         }
-        Err(_) => {
-            let numbers = first..first + rows.num_rows() as u64;
-            completed(rows, StringViewArray::from_iter_values(numbers.map(|i| key(entry, i))), entry)
-        }
+        Err(_) => completed(rows, StringViewArray::from_iter_values(numbers.map(|i| key(entry, i))), entry),
     }
 }
 
