@@ -74,7 +74,7 @@ impl Course {
     }
 }
 
-/// A job on the dataset at a place: as it is before and after, and what is to be done.
+/// A job on the dataset at a place: the objects before and after, and the work.
 struct Job<'a> {
     name: &'a str,
     before: &'a Files,
