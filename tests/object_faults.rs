@@ -74,12 +74,15 @@ impl Course {
     }
 }
 
+/// Work on the dataset at a place of a store.
+type Work<'a> = dyn Fn(&Arc<dyn Store>, &Path) -> Result<()> + Sync + 'a;
+
 /// A job on the dataset at a place: the objects before and after, and the work.
 struct Job<'a> {
     name: &'a str,
     before: &'a Files,
     after: &'a Files,
-    run: &'a (dyn Fn(&Arc<dyn Store>, &Path) -> Result<()> + Sync),
+    run: &'a Work<'a>,
 }
 
 /// A server behind a proxy, and clients of it.
