@@ -3,8 +3,8 @@
 //! Arguments after `--`: the number of shards (default 100000), and that of tasks (default 1000). Shards have one sample. The first
 //! shard is packed; the others are simulated: member index and receipt are those that packing would write, and the tar is a
 //! file of zeros of the right length, since none of the steps reads it. The plan, `status`, `seal` and `append` run as
-//! processes of their own on the dataset, in the build folder or in `PACKHORSE_BENCH_DIR`. Prints seconds, peak memory and bytes read
-//! of each.
+//! processes of their own on the dataset, in the build folder or in `PACKHORSE_BENCH_DIR`. Prints seconds, those of
+//! processors, peak memory and bytes read of each.
 
 #![expect(clippy::expect_used, clippy::print_stdout, reason = "a bench prints, and ends where it can't go on")]
 
@@ -13,6 +13,7 @@ mod common;
 
 use common::timed;
 use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
 use packhorse::core::{Limits, Members, Store};
 use packhorse::dataset::{Digest, INDEX_SUFFIX, PLAN, PlanReader, RECEIPT_SUFFIX, Receipt, ShardFrame};
 use packhorse::dataset::{decode_index, encode_index};
@@ -49,7 +50,7 @@ fn main() {
     corpus(&first, 0..shards);
     corpus(&more, shards..shards + 10);
     println!("{shards} shards, {tasks} tasks");
-    println!("{:<34} {:>9} {:>9} {:>9}", "", "seconds", "peak MB", "read MB");
+    println!("{:<34} {:>9} {:>9} {:>9} {:>9}", "", "seconds", "CPU s", "peak MB", "read MB");
     let out = out.to_str().expect("a path");
     let [first, more] = [&first, &more].map(|path| path.to_str().expect("a path"));
     let plan = ["plan", first, "--to", "webdataset", "--samples-per-shard", "1", "--out", out];
@@ -92,6 +93,7 @@ fn last(out: &str, tasks: u64) -> Vec<Usage> {
 #[derive(Clone, Copy)]
 struct Usage {
     seconds: f64,
+    cpu: f64,
     peak: f64,
     read: f64,
 }
@@ -105,27 +107,29 @@ fn run(args: &[&str]) -> Usage {
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
     let mut numbers = text.split_whitespace().filter_map(|word| word.parse().ok());
     let mut next = || numbers.next().expect("a number");
-    Usage { seconds: next(), peak: next(), read: next() }
+    Usage { seconds: next(), cpu: next(), peak: next(), read: next() }
 }
 
-/// Runs the program of these arguments; prints seconds, its peak memory and the bytes that it read.
+/// Runs the program of these arguments; prints seconds, those of processors, its peak memory and the bytes that it read.
 fn measure(args: &[String]) {
     let start = Instant::now();
     let status = Command::new(&args[0]).args(&args[1..]).stdout(Stdio::null()).status().expect("packhorse starts");
     let seconds = start.elapsed().as_secs_f64();
     assert!(status.success(), "{args:?}: {status}");
-    let peak = getrusage(UsageWho::RUSAGE_CHILDREN).expect("usage").max_rss() * 1024;
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).expect("usage");
+    let cpu = (usage.user_time() + usage.system_time()).num_milliseconds() as f64 / 1e3;
+    let peak = usage.max_rss() * 1024;
     let io = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
     let read: u64 = io.lines().find_map(|line| line.strip_prefix("rchar: ")?.parse().ok()).unwrap_or(0);
-    println!("{seconds} {peak} {read}");
+    println!("{seconds} {cpu} {peak} {read}");
 }
 
-/// A line for processes that did the same: the mean of their seconds, the most memory, the mean of the bytes read.
+/// A line for processes that did the same: the most memory, and means of all else.
 fn show(what: &str, all: &[Usage]) {
     let mean = |of: fn(&Usage) -> f64| all.iter().map(of).sum::<f64>() / all.len() as f64;
     let peak = all.iter().map(|usage| usage.peak).fold(0.0, f64::max);
-    let (seconds, read) = (mean(|usage| usage.seconds), mean(|usage| usage.read));
-    println!("{what:<34} {seconds:>9.2} {:>9.0} {:>9.1}", peak / 1e6, read / 1e6);
+    let (seconds, cpu, read) = (mean(|usage| usage.seconds), mean(|usage| usage.cpu), mean(|usage| usage.read));
+    println!("{what:<34} {seconds:>9.2} {cpu:>9.2} {:>9.0} {:>9.1}", peak / 1e6, read / 1e6);
 }
 
 /// Writes the files of all shards but the first, which shows how they look.
@@ -144,7 +148,7 @@ fn simulate(out: &Path) {
     });
 }
 
-/// A shard as before packed.
+/// A packed shard, which the others resemble.
 struct Pattern {
     receipt: Receipt,
     members: Members,

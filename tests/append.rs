@@ -304,6 +304,26 @@ fn an_append_in_parts_is_no_part_of_the_dataset_before_it_is_sealed() {
     assert_equal(&tree(&whole), &tree(&out), "in parts");
 }
 
+/// Indexes for other readers are replaced before the manifest.
+#[test]
+fn an_append_that_was_stopped_while_it_was_sealed_is_named_and_sealed() {
+    let corpus = Corpus::new();
+    let whole = corpus.sealed("whole", &WEBDATASET);
+    corpus.append(&whole, &[]).succeed();
+    let out = corpus.sealed("out", &WEBDATASET);
+    corpus.append(&out, &["--plan-only"]).succeed();
+    packhorse(&["pack", "--plan", text(&out)]).succeed();
+    std::fs::copy(whole.join("shardindex.json"), out.join("shardindex.json")).unwrap();
+    let found = packhorse(&["verify", text(&out), "--json"]).run();
+    assert_eq!(found.code(), DAMAGED, "{found:?}");
+    assert!(
+        found.printed.contains("shardindex.json") && found.printed.contains("`packhorse seal` ends it"),
+        "{found:?}"
+    );
+    packhorse(&["seal", text(&out)]).succeed();
+    assert_equal(&tree(&whole), &tree(&out), "sealed");
+}
+
 #[test]
 fn an_append_that_was_not_ended_is_gone_on_with_or_dropped() {
     let corpus = Corpus::new();

@@ -74,15 +74,15 @@ impl Course {
     }
 }
 
-/// A job in a folder of a store.
-type Run = dyn Fn(&Arc<dyn Store>, &Path) -> Result<()> + Sync;
+/// Work on the dataset at a place of a store.
+type Work<'a> = dyn Fn(&Arc<dyn Store>, &Path) -> Result<()> + Sync + 'a;
 
-/// A job on the dataset at a place: as it is before and after, and the work itself.
+/// A job on the dataset at a place: the objects before and after, and the work.
 struct Job<'a> {
     name: &'a str,
     before: &'a Files,
     after: &'a Files,
-    run: &'a Run,
+    run: &'a Work<'a>,
 }
 
 /// A server behind a proxy, and clients of it.

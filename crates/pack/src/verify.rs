@@ -120,11 +120,26 @@ pub(crate) fn verify(
         duplicate_key_damages(&manifest, cancel, &members)?.into_iter().for_each(|damage| check.add(damage));
     }
     let Tally { mut damages, bytes } = check.found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    explain_joining(&manifest, plans.len(), &mut damages);
     damages.sort();
     let (shards, samples) = (manifest.shards.len() as u64, manifest.samples);
     let part_of = manifest.part_of;
     let quarantined = Quarantine::look(store, out)?;
     Ok(Verification { shards, samples, bytes, damages, repairable, part_of, base: None, quarantined })
+}
+
+/// Says of files beside the shards why they may differ while shards are being added: sealing replaces them one after the
+/// other, the manifest last.
+fn explain_joining(manifest: &Manifest, plans: usize, damages: &mut [Damage]) {
+    let is_beside = |damage: &&mut Damage| manifest.files.iter().any(|file| file.name == damage.file);
+    if plans <= manifest.plans().count() {
+        return;
+    }
+    for damage in damages.iter_mut().filter(is_beside) {
+        damage
+            .problem
+            .push_str("; an append that was stopped while it was sealed leaves this, and `packhorse seal` ends it");
+    }
 }
 
 /// Checks the files in `manifest`, which are in the folder `out`. Returns the damage, and the bytes read.
