@@ -7,6 +7,7 @@ mod common {
 }
 
 use common::process::packhorse;
+use packhorse_testkit::external;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -126,4 +127,26 @@ fn third_party_shards_are_described_too() {
     let (html, said) = report(&out.join("*.tar"), dir.path());
     assert_eq!((&said["samples"], &said["doubles"]), (&42.into(), &1.into()), "{said}");
     assert!(!html.contains("root digest") && html.contains("Samples of each class"));
+}
+
+#[test]
+fn a_browser_finds_no_fault() {
+    let Some(chromium) = external::chromium() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let (out, batch) = (photos(dir.path()), dir.path().join("batch.html"));
+    report(&out, dir.path());
+    packhorse(&["batch", text(&out), "--step", "0", "--batch", "24", "-o", text(&batch)]).succeed();
+    let mut node = std::process::Command::new("node");
+    node.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/interop/page.js")).arg(chromium);
+    let output = node.arg(dir.path().join("report.html")).arg(&batch).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(lines.lines().count(), 8, "two pages in light and dark, wide and narrow");
+    for line in lines.lines() {
+        let found: Value = serde_json::from_str(line).unwrap();
+        for list in ["errors", "requests", "violations"] {
+            assert_eq!(found[list], Value::Array(Vec::new()), "{list}: {line}");
+        }
+        assert!(found["overflow"].as_i64().unwrap() <= 0 && found["broken"] == 0, "{line}");
+    }
 }

@@ -24,6 +24,11 @@ pub fn azurite() -> Option<PathBuf> {
     path("PACKHORSE_AZURITE")
 }
 
+/// A Chromium, for `tests/interop/page.js`, which finds its packages by `NODE_PATH`: `PACKHORSE_CHROMIUM`.
+pub fn chromium() -> Option<PathBuf> {
+    path("PACKHORSE_CHROMIUM")
+}
+
 /// The path in the environment variable `name`; the running test is skipped where it is unset or empty.
 fn path(name: &str) -> Option<PathBuf> {
     let found = std::env::var_os(name).filter(|path| !path.is_empty());
