@@ -6,7 +6,7 @@
     python benches/python/peers.py photos shards --cores 2
 
 Each gives batches of 256 pictures as uint8 [256, 224, 224, 3], the whole picture squashed to that size, in one process bound to `--cores` CPUs with as
-many threads. What is not installed is left out. Every figure is the median of `--rounds` rounds, in each of which all take their turn, after one that does
+many threads. Peers that are not installed are left out. Every figure is the median of `--rounds` rounds, in each of which all take their turn, after one that does
 not count.
 
     packhorse             Image(crop="squash"), from shards
