@@ -66,7 +66,7 @@ impl JoinedRows {
     }
 }
 
-/// A table of columns for the samples of a view: the JSON text of each row ([`Metadata`]) as typed values.
+/// A table of columns for the samples of a view: the JSON text of each row, read as metadata is, as typed values.
 ///
 /// Numbers are `Int64` if all of the column are such integers, `UInt64` if they fit that, else `Float64`; others are
 /// Booleans or text.

@@ -88,7 +88,7 @@ def test_at_is_what_was_loaded(numbers):
 
 
 def test_skipped_keys_change_nothing_else(numbers, tmp_path):
-    ds = packhorse.open(numbers)
+    ds = numbers
     bad = [ds.batch([number]).keys[0] for number in (3, 30, 31)]
     (tmp_path / "skip.txt").write_text("\n".join(bad) + "\n")
     whole, some = ds.loader(8, seed=5), ds.loader(8, seed=5, skip=tmp_path / "skip.txt")
