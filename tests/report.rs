@@ -71,9 +71,7 @@ fn it_counts_what_is_there() {
             "{class} {name}: {rows:?}"
         );
     }
-    for part in
-        ["width of jpg (40 samples)", "bytes of jpg (42 samples)", "cat/broken", "equal to number", "root digest"]
-    {
+    for part in ["width of jpg (40 samples)", "bytes of jpg (42 samples)", "cat/broken", "equal to", "root digest"] {
         assert!(html.contains(part), "{part}");
     }
     assert!(html.matches("<img ").count() >= 40, "a thumbnail of every picture");
@@ -117,6 +115,64 @@ fn arrays_are_drawn_and_measured() {
     let (html, said) = report(&out, dir.path());
     assert_eq!((&said["looked_at"], &said["doubles"]), (&40.into(), &0.into()));
     assert!(html.contains("<polyline points="), "{html}");
+}
+
+/// The cards below a heading: titles and the values of a line.
+fn cards(html: &str, heading: &str, line: &str) -> Vec<(String, Option<String>)> {
+    let section = html.split(&format!("<h2>{heading}</h2>")).nth(1).unwrap().split("</ol>").next().unwrap();
+    let text = |card: &str, open: &str, close: &str| {
+        card.split(open).nth(1).map(|rest| rest.split(close).next().unwrap().to_owned())
+    };
+    let card = |card| (text(card, "<h3>", "</h3>").unwrap(), text(card, &format!("<dt>{line}</dt><dd>"), "</dd>"));
+    section.split("<li>").skip(1).map(card).collect()
+}
+
+#[test]
+fn samples_are_found_again_where_splits_alternate() {
+    // Each append adds shards of both splits after those that are there.
+    let dir = tempfile::tempdir().unwrap();
+    let (input, out) = (dir.path().join("in"), dir.path().join("out"));
+    for part in 0..3 {
+        let folder = dir.path().join(format!("in{part}"));
+        std::fs::create_dir(&folder).unwrap();
+        for i in 0..30 {
+            let own = part * 30 + i;
+            let content =
+                if [7, 83].contains(&own) { "the same in two places".to_owned() } else { "x".repeat(100 + own) };
+            std::fs::write(folder.join(format!("{own:02}.txt")), content).unwrap();
+        }
+        match part {
+            0 => {
+                std::fs::rename(&folder, &input).unwrap();
+                let flags = ["pack", text(&input), "--to", "webdataset", "--out", text(&out)];
+                packhorse(&[&flags[..], &["--split", "train=0.5,val=0.5", "--samples-per-shard", "5"]].concat())
+                    .succeed();
+            }
+            _ => drop(packhorse(&["append", text(&out), text(&folder)]).succeed()),
+        }
+    }
+    let (html, said) = report(&out, dir.path());
+    assert_eq!((&said["samples"], &said["doubles"]), (&90.into(), &1.into()), "{said}");
+    let pair = cards(&html, "The first groups", "equal to");
+    let mut keys: Vec<&str> = pair.iter().map(|(title, _)| title.as_str()).collect();
+    keys.sort_unstable();
+    assert_eq!(keys, ["07", "83"], "{pair:?}");
+    let largest: Vec<String> = cards(&html, "The largest samples", "bytes").into_iter().map(|card| card.0).collect();
+    assert_eq!(largest, ["89", "88", "87", "86", "85", "84"]);
+}
+
+#[test]
+fn a_table_of_many_columns_has_a_small_page() {
+    let dir = tempfile::tempdir().unwrap();
+    let (table, out) = (dir.path().join("t.csv"), dir.path().join("out"));
+    let line = |cell: &dyn Fn(usize) -> String| (0..2000).map(cell).collect::<Vec<_>>().join(",") + "\n";
+    let rows: String = (0..20).map(|row| line(&|column| (row * column % 97).to_string())).collect();
+    std::fs::write(&table, line(&|column| format!("c{column}")) + &rows).unwrap();
+    packhorse(&["pack", text(&table), "--to", "parquet", "--out", text(&out)]).succeed();
+    let (html, said) = report(&out, dir.path());
+    assert_eq!(said["looked_at"], 20);
+    assert!(html.contains("1940 more kinds of values are not shown."));
+    assert!(html.len() < 3 << 20, "{} bytes", html.len());
 }
 
 #[test]

@@ -58,7 +58,7 @@ impl BlockReader<'_> {
                     wanted.start = to;
                     next += usize::from(to == wanted.end);
                 }
-                self.part(&taken(&rows, of.iter().map(|(_, item)| item - at))?, &of, out)?;
+                self.part(&taken(&rows, of.iter().map(|(_, item)| item - at))?, of.iter().copied(), out)?;
                 at = end;
             }
         }
@@ -71,14 +71,18 @@ impl BlockReader<'_> {
     }
 
     /// Hands on rows, given the entry and the item of each; the entries [follow](follows) each other.
-    fn part(&self, rows: &Rows, of: &[(&PlanEntry, u64)], out: &mut OrderedTransformer<'_>) -> Result<()> {
-        let Some((entry, _)) = of.first() else { return Ok(()) };
+    fn part<'e>(
+        &self,
+        rows: &Rows,
+        of: impl Iterator<Item = (&'e PlanEntry, u64)> + Clone,
+        out: &mut OrderedTransformer<'_>,
+    ) -> Result<()> {
+        let Some((entry, _)) = of.clone().next() else { return Ok(()) };
         let Some((piece, _)) = entry.run() else { return Err(Error::bug("the entry is not a run")) };
         let samples = rows.num_rows() as u64;
-        let rows = named(&compact(&self.chosen(rows, piece)?)?, entry, of.iter().map(|(_, item)| *item))?;
+        let rows = named(&compact(&self.chosen(rows, piece)?)?, entry, of.clone().map(|(_, item)| item))?;
         let first = |entry: &PlanEntry| entry.run().map_or(0, |(_, items)| items.start);
-        let rows =
-            self.with_joined(rows, of.iter().map(|(entry, item)| (*entry, item.saturating_sub(first(entry)))))?;
+        let rows = self.with_joined(rows, of.map(|(entry, item)| (entry, item.saturating_sub(first(entry)))))?;
         out.push(self, SampleBlock::of_run(rows, samples, share(piece, samples), entry))
     }
 
@@ -110,7 +114,7 @@ impl BlockReader<'_> {
             match rows {
                 Ok(rows) => {
                     let end = at + rows.num_rows() as u64;
-                    self.part(&rows, &(at..end).map(|item| (entry, item)).collect::<Vec<_>>(), out)?;
+                    self.part(&rows, (at..end).map(|item| (entry, item)), out)?;
                     at = end;
                 }
                 Err(e) if self.skips_rest(&e) => {
@@ -166,7 +170,9 @@ const NEAR: u64 = 1 << 20;
 pub(crate) fn follows(last: &PlanEntry, next: &PlanEntry) -> bool {
     let (Some((a, before)), Some((b, after))) = (last.run(), next.run()) else { return false };
     let counted = !a.by_position && !b.by_position && a.seek_point.is_none() && b.seek_point.is_none();
-    let json = |entry: &'_ PlanEntry| entry.json.as_ref().map(|json| json.get().to_owned());
+    fn json(entry: &PlanEntry) -> Option<&str> {
+        entry.json.as_ref().map(|json| json.get())
+    }
     let same = (a.root, &a.path, &a.field) == (b.root, &b.path, &b.field);
     let same = same && (&last.key, last.cls, json(last)) == (&next.key, next.cls, json(next));
     let row = a.len() / (before.end - before.start).max(1);

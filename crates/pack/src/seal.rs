@@ -339,7 +339,7 @@ fn check_keys(
     }
     let records = &shards.records;
     let members = |i: usize| match shards.remarks.get(i).is_some_and(|shard| shard.is_indexed) {
-        true => read_members(store, out, records, i).map(Some),
+        true => members_of(store, out, records, i).map(Some),
         false => Ok(None),
     };
     let samples = records.iter().map(|shard| shard.samples).sum();
@@ -391,7 +391,7 @@ fn companions(
 ) -> Result<ReadyStage> {
     let sink = registry.get(&header.sink.format)?.sink(&header.sink.options.iter().collect())?;
     let summaries: Vec<ShardSummary> = manifest.shards.iter().zip(remarks).map(summary).collect();
-    let members = |i: usize| read_members(store, staging.out(), &manifest.shards, i);
+    let members = |i: usize| members_of(store, staging.out(), &manifest.shards, i);
     let root = manifest.root.to_string();
     let sealed = Sealed { name: &manifest.name, root_digest: &root, shards: &summaries, members: &members };
     let mut stage = staging.stage("")?;
@@ -411,9 +411,15 @@ fn summary((shard, remarks): (&ShardRecord, &Remarks)) -> ShardSummary {
     }
 }
 
-fn read_members(store: &dyn Store, out: &Path, shards: &[ShardRecord], i: usize) -> Result<Members> {
+/// The member index of shard `i`.
+fn members_of(store: &dyn Store, dir: &Path, shards: &[ShardRecord], i: usize) -> Result<Members> {
     let shard = shards.get(i).ok_or_else(|| Error::bug("a shard past the last one"))?;
-    let path = out.join(format!("{}{INDEX_SUFFIX}", shard.name));
+    read_members(store, dir, &shard.name)
+}
+
+/// The member index of the shard `name`.
+pub(crate) fn read_members(store: &dyn Store, dir: &Path, name: &str) -> Result<Members> {
+    let path = dir.join(format!("{name}{INDEX_SUFFIX}"));
     let limits = Limits::default();
     let bytes = store.open(&path)?.read_all(limits.blob)?;
     decode_index(&bytes, &limits).map_err(|e| e.in_input(path.display()))

@@ -3,10 +3,10 @@
 use crate::input_format::{NameRules, container, main_file, open};
 use crate::inspect_rows::key_of;
 use crate::opened_view::OpenedView;
+use crate::seal::read_members;
 use packhorse_core::{Error, Input, Limits, Members, Options, Registry, Result, Rows, Store, Table, counted};
-use packhorse_dataset::{INDEX_SUFFIX, decode_index};
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// An opened shard.
@@ -35,9 +35,9 @@ impl ViewShard {
         let source = format.source(&Options::new(), Limits::default())?;
         let input = open(store, &path, compression)?;
         let (content, samples) = if source.lists() {
-            let members = match member_index(store, &opened.base, &shard.name)? {
-                Some(members) => members,
-                None => Members::list(&*source, &*input)?,
+            let members = match read_members(store, &opened.base, &shard.name) {
+                Err(e) if e.is_absent() => Members::list(&*source, &*input)?,
+                read => read?,
             };
             let samples = members.samples() as u64;
             (ViewContent::Members(input, Box::new(members)), samples)
@@ -86,16 +86,4 @@ impl ViewShard {
         })?;
         Ok(found)
     }
-}
-
-/// The member index of the shard `name`, if there is one.
-fn member_index(store: &dyn Store, dir: &Path, name: &str) -> Result<Option<Members>> {
-    let path = dir.join(format!("{name}{INDEX_SUFFIX}"));
-    let input = match store.open(&path) {
-        Err(e) if e.is_absent() => return Ok(None),
-        opened => opened?,
-    };
-    let limits = Limits::default();
-    let bytes = input.read_all(limits.blob)?;
-    decode_index(&bytes, &limits).map(Some).map_err(|e| e.in_input(path.display()))
 }

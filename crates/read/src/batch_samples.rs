@@ -65,12 +65,12 @@ impl Dataset {
         if skip.is_empty() {
             return Ok(());
         }
-        let is_kept = |(run, at): &(u32, u64)| Ok(skip.binary_search(&self.sample(*run, *at)?.2).is_err());
-        let kept: Vec<bool> = places.iter().map(is_kept).collect::<Result<_>>()?;
-        let mut keep = kept.iter();
-        places.retain(|_| keep.next() == Some(&true));
-        let mut keep = kept.iter();
-        epochs.retain(|_| keep.next() == Some(&true));
+        for ((run, at), epoch) in std::mem::take(places).into_iter().zip(std::mem::take(epochs)) {
+            if skip.binary_search(&self.sample(run, at)?.2).is_err() {
+                places.push((run, at));
+                epochs.push(epoch);
+            }
+        }
         Ok(())
     }
 

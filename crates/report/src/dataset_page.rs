@@ -2,7 +2,7 @@
 
 use crate::chart::number;
 use crate::sample_cards::SampleCards;
-use crate::survey::{Survey, brief, survey};
+use crate::survey::{Place, Survey, brief, survey};
 use crate::{Card, Chart, Page};
 use packhorse_core::{Cancel, Limits, Result, Store};
 use packhorse_dataset::{Manifest, PathText, SKIPPED, SkipRecord};
@@ -60,12 +60,15 @@ pub fn dataset_report(
     if !charts.is_empty() {
         page.heading("Sizes, shapes and values");
         page.charts(&charts);
+        if !found.unmeasured.is_empty() {
+            page.text(&format!("{} more kinds of values are not shown.", found.unmeasured.len()));
+        }
     }
     if let Some((store, dir, manifest)) = sealed {
         shards(&mut page, manifest);
         skipped(&mut page, store, dir, manifest)?;
     }
-    unusual(&mut page, &cards, &found);
+    unusual(&mut page, &found);
     Ok(DatasetReport {
         html: page.render(),
         looked_at: found.looked_at,
@@ -100,7 +103,7 @@ fn facts(dataset: &Dataset, manifest: Option<&Manifest>, found: &Survey) -> Vec<
 
 /// How many samples of each class each split has.
 fn classes(page: &mut Page, dataset: &Dataset, found: &Survey) {
-    let mut numbers: Vec<u64> = found.classes.iter().flat_map(|(_, classes)| classes.keys().copied()).collect();
+    let mut numbers: Vec<u64> = found.splits.iter().flat_map(|split| split.classes.keys().copied()).collect();
     numbers.sort_unstable();
     numbers.dedup();
     if numbers.is_empty() {
@@ -115,13 +118,13 @@ fn classes(page: &mut Page, dataset: &Dataset, found: &Survey) {
     if !others.is_empty() {
         labels.push(format!("{} others", others.len()));
     }
-    let series = found.classes.iter().map(|(split, classes)| {
-        let count = |class: &u64| classes.get(class).copied().unwrap_or(0) as f64;
+    let series = found.splits.iter().map(|split| {
+        let count = |class: &u64| split.classes.get(class).copied().unwrap_or(0) as f64;
         let mut values: Vec<f64> = numbers.iter().map(count).collect();
         if !others.is_empty() {
             values.push(others.iter().map(count).sum());
         }
-        (if split.is_empty() { "samples".to_owned() } else { split.clone() }, values)
+        (if split.name.is_empty() { "samples".to_owned() } else { split.name.clone() }, values)
     });
     page.heading("Classes");
     page.charts(&[Chart {
@@ -191,32 +194,32 @@ fn skipped(page: &mut Page, store: &dyn Store, dir: &Path, manifest: &Manifest) 
 }
 
 /// Samples to look at: bad, equal, very small and very large ones.
-fn unusual(page: &mut Page, cards: &SampleCards, found: &Survey) {
-    let card = |number: u64, line: (&str, String)| {
-        let mut card = cards.card(number);
-        card.lines.insert(0, (line.0.to_owned(), line.1));
+fn unusual(page: &mut Page, found: &Survey) {
+    let card = |place: Place, (name, value): (&str, String)| {
+        let mut card = found.card(place);
+        card.lines.insert(0, (name.to_owned(), value));
         card
     };
     if !found.faulty.is_empty() {
         page.heading("Can't be read");
         page.text(&format!("{} of the samples that were looked at; the first {ROWS}:", found.faulty.len()));
-        let rows: Vec<_> =
-            found.faulty.iter().take(ROWS).map(|(number, why)| vec![number.to_string(), why.clone()]).collect();
-        page.table(&["sample", "why"], &rows);
+        page.table(&["why"], &found.faulty.iter().take(ROWS).map(|why| vec![why.clone()]).collect::<Vec<_>>());
     }
     if !found.doubles.is_empty() {
         let (groups, samples) =
             (found.doubles.len(), found.doubles.iter().map(|(_, _, count)| count - 1).sum::<usize>());
         page.heading("Equal content");
         page.text(&format!("{samples} of the samples that were looked at repeat another one, in {groups} groups."));
-        let pair = |(first, second, count): &(u64, u64, usize)| {
-            [card(*first, ("in the group", count.to_string())), card(*second, ("equal to number", first.to_string()))]
+        let pair = |(first, second, count): &(Place, Place, usize)| {
+            let first = card(*first, ("in the group", count.to_string()));
+            let second = card(*second, ("equal to", first.title.clone()));
+            [first, second]
         };
         let shown: Vec<Card> = found.doubles.iter().take(6).flat_map(pair).collect();
         page.cards("The first groups", &shown);
     }
-    let extremes = |ends: &[(u64, u64)]| -> Vec<Card> {
-        ends.iter().map(|(number, bytes)| card(*number, ("bytes", bytes.to_string()))).collect()
+    let extremes = |ends: &[(Place, u64)]| -> Vec<Card> {
+        ends.iter().map(|(place, bytes)| card(*place, ("bytes", bytes.to_string()))).collect()
     };
     if found.nearly_empty > 0 {
         page.text(&format!("{} samples have less than a hundredth of the median's bytes.", found.nearly_empty));
