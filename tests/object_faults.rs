@@ -186,17 +186,21 @@ fn attempt(relay: &Relay<'_>, job: &Job<'_>, k: u64, course: Course) -> u64 {
     let store = if matches!(course, Once(Silence(_))) { &relay.impatient } else { &relay.hasty };
     let ended = (job.run)(store, &place(&prefix));
     let (requests, faults) = proxy.counts();
-    let when = format!("{} in {prefix}: {course:?} at {k}, {:?}: {ended:?}", job.name, proxy.met().first());
+    let (met, broken) = (proxy.met(), proxy.broken());
+    let when =
+        format!("{} in {prefix}: {course:?} at {k}, {:?}: {ended:?}; by itself: {broken:?}", job.name, met.first());
     let now = server.objects(&prefix);
     match &ended {
         Ok(()) => assert_same(job.after, &now, &when),
         Err(error) => {
-            assert!(faults > 0 && !course.passes(), "{when}");
+            // Under load moto fails by itself now and then.
+            let by_itself = server.lists_uploads() && !broken.is_empty();
+            assert!(by_itself || faults > 0 && !course.passes(), "{when}");
             assert_said(error, course, &when);
             assert_old_or_new(job, &now, &when);
         }
     }
-    if faults > 0 {
+    if faults > 0 || ended.is_err() {
         // What was done is left as it is by the tests of each command.
         if ended.is_err() {
             (job.run)(&relay.direct, &place(&prefix)).unwrap_or_else(|e| panic!("{when}; again: {e}"));

@@ -10,6 +10,7 @@ use std::time::Duration;
 /// A server of moto with an empty bucket, `bucket`, until dropped.
 pub(crate) struct Moto {
     child: Child,
+    log: tempfile::NamedTempFile,
     pub(crate) address: String,
 }
 
@@ -26,8 +27,9 @@ impl Moto {
         let address = free.to_string();
         let mut command = Command::new(python);
         command.args(["-m", "moto.server", "-H", "127.0.0.1", "-p", &free.port().to_string()]);
-        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let moto = Self { child, address };
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let child = command.stdout(Stdio::null()).stderr(log.reopen().unwrap()).spawn().unwrap();
+        let moto = Self { child, log, address };
         let answers = || TcpStream::connect(&moto.address).is_ok();
         let waited = |_| {
             std::thread::sleep(Duration::from_millis(50));
@@ -75,5 +77,10 @@ impl Drop for Moto {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if std::thread::panicking() {
+            let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+            let traces: Vec<_> = log.lines().filter(|line| !line.contains("\" 20")).collect();
+            eprintln!("moto's log: {}", traces[traces.len().saturating_sub(60)..].join("\n"));
+        }
     }
 }

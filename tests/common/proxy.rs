@@ -41,6 +41,8 @@ struct Shared {
     written: Mutex<BTreeSet<String>>,
     /// What was asked for when a fault was met.
     met: Mutex<Vec<String>>,
+    /// What the server itself failed at.
+    broken: Mutex<Vec<String>>,
     faults_of: Mutex<Option<Arc<Faults>>>,
 }
 
@@ -94,6 +96,7 @@ impl Proxy {
         *self.shared.faults_of.lock().unwrap() = Some(Arc::new(faults));
         [&self.shared.requests, &self.shared.faults].iter().for_each(|count| count.store(0, Ordering::SeqCst));
         self.shared.met.lock().unwrap().clear();
+        self.shared.broken.lock().unwrap().clear();
         self.shared.written.lock().unwrap().clear();
     }
 
@@ -105,6 +108,11 @@ impl Proxy {
     /// The requests that met a fault, as `PUT /bucket/key`.
     pub(crate) fn met(&self) -> Vec<String> {
         self.shared.met.lock().unwrap().clone()
+    }
+
+    /// The requests that the server answered with an error of its own, or not at all.
+    pub(crate) fn broken(&self) -> Vec<String> {
+        self.shared.broken.lock().unwrap().clone()
     }
 }
 
@@ -127,7 +135,15 @@ fn one(mut client: TcpStream, server: &str, shared: &Shared) -> std::io::Result<
         shared.met.lock().unwrap().push(line.trim_end_matches(" HTTP/1.1").to_owned());
     }
     let answered = || -> std::io::Result<Vec<u8>> {
-        let answer = answer(server, &request)?;
+        let answer = answer(server, &request);
+        let failed = match &answer {
+            Ok(bytes) if bytes.is_empty() => Some("no answer".to_owned()),
+            Ok(bytes) if bytes.starts_with(b"HTTP/1.1 500") => Some(String::from_utf8_lossy(bytes).into_owned()),
+            Ok(_) => None,
+            Err(e) => Some(e.to_string()),
+        };
+        shared.broken.lock().unwrap().extend(failed.map(|failed| format!("{line}: {failed}")));
+        let answer = answer?;
         shared.written.lock().unwrap().extend(written(&line, &answer));
         Ok(answer)
     };
