@@ -3,9 +3,10 @@
 use crate::batch_args::BatchFlags;
 use crate::bench_args::Bench;
 use crate::cluster_args::{Kubernetes, Pbs, Slurm};
+use crate::diagnose_args::DiagnoseFlags;
 use crate::examples::{
-    ADOPT_EXAMPLES, APPEND_EXAMPLES, BATCH_EXAMPLES, INDEX_EXAMPLES, MERGE_EXAMPLES, ORDER_EXAMPLES, PACK_EXAMPLES,
-    PLAN_EXAMPLES, REPAIR_EXAMPLES, SHORT_HELP, STAGE_EXAMPLES, VERIFY_EXAMPLES, VIEW_EXAMPLES,
+    ADOPT_EXAMPLES, APPEND_EXAMPLES, BATCH_EXAMPLES, DIAGNOSE_EXAMPLES, INDEX_EXAMPLES, MERGE_EXAMPLES, ORDER_EXAMPLES,
+    PACK_EXAMPLES, PLAN_EXAMPLES, REPAIR_EXAMPLES, SHORT_HELP, STAGE_EXAMPLES, VERIFY_EXAMPLES, VIEW_EXAMPLES,
 };
 use crate::exit;
 use crate::planning::{Append, Pack, PlanArgs, Threads, Work};
@@ -127,6 +128,9 @@ pub(crate) enum Command {
     /// Measure reading and uploading on this machine with this data
     #[command(subcommand)]
     Bench(Bench),
+    /// Find what a training loop waits for: storage, decoding, copies, processors, or nothing; and what would help
+    #[command(after_help = DIAGNOSE_EXAMPLES)]
+    Diagnose(Box<DiagnoseFlags>),
     /// Print shell completions
     Completions {
         /// The shell

@@ -145,6 +145,16 @@ Examples:
 A step computes nothing for --step milliseconds. device is the limit: steps on a batch that is on the GPU already. cached sends
 one batch repeatedly, loader all of them: the distance to the limit is the cost of the copies, and of the loader.";
 
+pub(crate) const DIAGNOSE_EXAMPLES: &str = "\
+Examples:
+  packhorse diagnose shards --size 224 --batch 256 --step-ms 180
+  packhorse diagnose shards --size 224 --batch 256 --step-ms 180 --apply
+  packhorse diagnose 's3://bucket/shards' --batch 64 --step-ms 40 --readers 16
+  srun -n 8 packhorse diagnose shards --step-ms 180 --ranks diagnosis
+
+Each line is the loop with all before it held in memory. Where the rate falls from one line to the next, the stage between
+them costs time.";
+
 pub(crate) const BENCH_READ_EXAMPLES: &str = "\
 Examples:
   packhorse bench read shards

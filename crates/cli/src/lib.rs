@@ -10,6 +10,7 @@ mod cluster;
 mod cluster_args;
 mod command;
 mod config;
+mod diagnose_args;
 mod examples;
 mod exit;
 mod flags;

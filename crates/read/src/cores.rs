@@ -29,7 +29,7 @@ pub(crate) fn bind(cores: &[usize]) -> Result<()> {
 }
 
 /// The number of CPUs of the machine.
-fn online() -> usize {
+pub(crate) fn online() -> usize {
     let online = nix::unistd::sysconf(nix::unistd::SysconfVar::_NPROCESSORS_ONLN);
     online.ok().flatten().and_then(|n| usize::try_from(n).ok()).unwrap_or(1)
 }

@@ -46,6 +46,7 @@ mod condition;
 mod cores;
 mod dataset;
 mod device;
+pub mod diagnose;
 mod epoch_order;
 mod fields;
 mod fill;

@@ -1,10 +1,11 @@
 //! A builder of loaders. Owns the defaults of a training process; refuses to know how samples are read.
 
+use crate::diagnose::{DiagnoseOptions, Diagnosis, TrainingStep, diagnose};
 use crate::{
     CacheOptions, Column, Dataset, Device, FieldKind, FieldOptions, Host, Loader, LoaderOptions, OnError, Remainder,
     Verify,
 };
-use packhorse_core::{Observer, Result};
+use packhorse_core::{Error, Observer, Result};
 use packhorse_order::{OrderState, Rank, Shuffle};
 use packhorse_transform::image::View;
 use std::sync::Arc;
@@ -173,6 +174,39 @@ impl<D: Device> LoaderBuilder<D> {
     pub fn on<E: Device>(self, device: E) -> LoaderBuilder<E> {
         let Self { samples, fields, options, rank, skip, .. } = self;
         LoaderBuilder { samples, fields, options, rank, skip, device }
+    }
+
+    /// Finds what the loop `for batch in loader { step(batch) }` waits for: see [`crate::diagnose`].
+    ///
+    /// ```no_run
+    /// use packhorse_core::Result;
+    /// use packhorse_read::Dataset;
+    /// use packhorse_read::diagnose::DiagnoseOptions;
+    ///
+    /// fn look(dataset: &Dataset, mut train: impl FnMut(&[u8])) -> Result<()> {
+    ///     let mut step = |batch: &packhorse_read::Batch<_>| {
+    ///         train(batch.field("label").unwrap_or_default());
+    ///         Ok(())
+    ///     };
+    ///     let found = dataset.loader(256).field("label", "cls").diagnose(&mut step, &DiagnoseOptions::default())?;
+    ///     println!("the loop waits for: {}", found.verdict.bottleneck);
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    /// Errors: those of [`build`](Self::build) and of [`diagnose`](crate::diagnose::diagnose); several datasets
+    /// (kind `Unsupported`).
+    pub fn diagnose<S>(self, step: &mut S, how: &DiagnoseOptions) -> Result<Diagnosis>
+    where
+        D: Clone + 'static,
+        S: TrainingStep<D::Batch>,
+    {
+        let options = LoaderOptions { rank: rank_or_environment(self.rank)?, ..self.options };
+        let Samples::Of(dataset) = &self.samples else {
+            return Err(Error::unsupported("datasets that are mixed are diagnosed one by one"));
+        };
+        let device = self.device;
+        diagnose(dataset, &self.fields, &options, &mut || Ok(device.clone()), step, how)
     }
 
     /// Starts the loader.

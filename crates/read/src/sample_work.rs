@@ -1,10 +1,12 @@
 //! The work of the threads of a sample loader: read the samples of a step, and decode them into a slab.
 
 use crate::batch_metadata::BatchMetadata;
+use crate::diagnose::Meter;
 use crate::epoch_order::EpochOrder;
 use crate::fields::{Collate, CollateScratch, FieldContext, FieldKind, FieldOptions, all, raw, resolve};
 use crate::free_slabs::FreeSlabs;
 use crate::isolation::Isolation;
+use crate::opened::Opener;
 use crate::pipeline::PipelineConfig;
 use crate::reader::Column;
 use crate::shard_caches::ShardCaches;
@@ -68,13 +70,38 @@ impl SampleWork {
         fingerprint: u64,
         options: &LoaderOptions,
     ) -> Result<(Self, PipelineConfig)> {
+        let near = ShardCaches::new(&dataset, &options.cache, &options.observer)?;
+        let opener = near.opener();
+        Self::opened_by(dataset, fields, order, fingerprint, options, (near, opener))
+    }
+
+    /// The same without a state, whose reads `meter` counts.
+    pub(crate) fn metered(
+        dataset: Dataset,
+        fields: Asked<'_>,
+        order: EpochOrder,
+        options: &LoaderOptions,
+        meter: &Meter,
+    ) -> Result<(Self, PipelineConfig)> {
+        let near = ShardCaches::new(&dataset, &options.cache, &options.observer)?;
+        let opener = meter.opener(near.opener());
+        Self::opened_by(dataset, fields, order, 0, options, (near, Some(opener)))
+    }
+
+    fn opened_by(
+        dataset: Dataset,
+        fields: Asked<'_>,
+        order: EpochOrder,
+        fingerprint: u64,
+        options: &LoaderOptions,
+        (near, opener): (ShardCaches, Option<Opener>),
+    ) -> Result<(Self, PipelineConfig)> {
         let fields = chosen(fields, || all(dataset.schema()))?;
         let from = begin(&order, fingerprint, options)?;
         let steps = Steps::new(sampler(options)?, order.samples(), from, options.epochs, options.remainder)?
             .shuffled(order.shuffle())?;
         let mean = usize::try_from(dataset.mean()).unwrap_or(usize::MAX);
-        let near = ShardCaches::new(&dataset, &options.cache, &options.observer)?;
-        let reader = Reader::with_opener(dataset, columns(&fields), options.read.clone(), near.opener());
+        let reader = Reader::with_opener(dataset, columns(&fields), options.read.clone(), opener);
         let dataset = reader.dataset();
         let collate = Isolation::new(options.read.isolated).run(|| {
             let first = |column| first_value(&reader, column);

@@ -5,6 +5,7 @@ mod append;
 mod batch;
 mod bench;
 mod cluster;
+mod diagnose;
 mod index;
 mod inspect;
 mod manual;
@@ -109,6 +110,7 @@ pub(crate) fn run(registry: &Registry, args: Args) -> Result<ExitCode> {
         Command::Bench(Bench::Read(args)) => bench::read(&context, &args),
         #[cfg(feature = "gpu")]
         Command::Bench(Bench::Upload(args)) => upload::run(&context, &args),
+        Command::Diagnose(args) => diagnose::run(&context, &args),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { out } => manual::man(&context, &out),
     };

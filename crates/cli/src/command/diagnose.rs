@@ -1,0 +1,317 @@
+//! `packhorse diagnose`.
+
+use super::CommandContext;
+use super::bench::{Load, view, with_flag};
+use crate::diagnose_args::DiagnoseFlags;
+use crate::outcome::{counted, success};
+use crate::size::show;
+use packhorse_core::{Error, Result};
+use packhorse_order::Rank;
+use packhorse_read::diagnose::{
+    Bottleneck, Cut, CutTime, DiagnoseOptions, Diagnosis, Interval, RankReport, Readiness, Remedy, TrainingStep,
+    diagnose,
+};
+use packhorse_read::{FieldOptions, Host, LoaderOptions};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Measurements of a round: the cuts, and the loader without steps.
+const MEASUREMENTS: u32 = Cut::ALL.len() as u32 + 1;
+
+pub(super) fn run(context: &CommandContext<'_>, args: &DiagnoseFlags) -> Result<ExitCode> {
+    if !(0.0..=100_000.0).contains(&args.step_ms) {
+        return Err(Error::config(format!("--step-ms takes 0 to 100000 milliseconds, not {}", args.step_ms)));
+    }
+    let load = Load::new(context, &args.load)?;
+    let fields = load.fields(args.size.map(|size| view(size, args.augment)), &args.load.fields)?;
+    let rank = Rank::from_environment(&|name| std::env::var(name).ok())?;
+    let how = DiagnoseOptions {
+        time: load.time * MEASUREMENTS,
+        cold: args.cold,
+        apply: args.apply,
+        cancel: context.cancel.clone(),
+        ..DiagnoseOptions::default()
+    };
+    let options = LoaderOptions { rank, ..load.options.clone() };
+    let step = Duration::from_secs_f64(args.step_ms / 1000.0);
+    let said = args.ranks.as_deref().map(|dir| Ranks::begin(dir, rank)).transpose()?;
+    let found = on_device(&load, &fields, &options, &args.device, step, &how).map_err(with_flag)?;
+    let ranks = said.map(|ranks| ranks.end(&found)).transpose()?.flatten();
+    let mut text = title(&load, args);
+    text.push_str(&describe(&found));
+    for (remedy, next) in &found.applied {
+        let _ = write!(text, "\nWith this remedy: {}.\n{}", remedy.says, describe(next));
+    }
+    let mut result = value(&found);
+    if let Some(ranks) = &ranks {
+        text.push_str(&of_ranks(ranks));
+        result["ranks"] = json!({ "median": ranks.median, "slow": ranks.slow, "slow_node": ranks.slow_node });
+    }
+    context.style.always(true).show(&result, &text)?;
+    Ok(success())
+}
+
+/// Diagnoses with steps on the device of that name.
+fn on_device(
+    load: &Load,
+    fields: &[FieldOptions],
+    options: &LoaderOptions,
+    device: &str,
+    step: Duration,
+    how: &DiagnoseOptions,
+) -> Result<Diagnosis> {
+    if device == "host" {
+        let mut sleep = |_: &_| {
+            std::thread::sleep(step);
+            Ok(())
+        };
+        return diagnose(&load.dataset, fields, options, &mut || Ok(Host::default()), &mut sleep, how);
+    }
+    #[cfg(feature = "gpu")]
+    return gpu::on_gpu(load, fields, options, device, step, how);
+    #[cfg(not(feature = "gpu"))]
+    Err(Error::config(format!("--device takes host, not {device}: this packhorse was built without the feature gpu")))
+}
+
+#[cfg(feature = "gpu")]
+mod gpu {
+    use super::{DiagnoseOptions, Diagnosis, Duration, Error, FieldOptions, Load, LoaderOptions, Result, TrainingStep};
+    use packhorse_gpu::{Cuda, DeviceBatch, Gpu, Upload};
+    use packhorse_read::diagnose::diagnose;
+
+    /// Steps that may be queued and unfinished, as in a loop that reads its loss now and then.
+    const QUEUED: usize = 2;
+
+    pub(super) fn on_gpu(
+        load: &Load,
+        fields: &[FieldOptions],
+        options: &LoaderOptions,
+        device: &str,
+        step: Duration,
+        how: &DiagnoseOptions,
+    ) -> Result<Diagnosis> {
+        let number = match device {
+            "cuda" => Some(0),
+            other => other.strip_prefix("cuda:").and_then(|number| number.parse().ok()),
+        };
+        let wrong = || Error::config(format!("--device takes host, cuda or cuda:N, not {device}"));
+        let gpu = Cuda::new(number.ok_or_else(wrong)?)?;
+        let mut steps = Steps::new(gpu.clone(), step)?;
+        diagnose(&load.dataset, fields, options, &mut || Upload::new(gpu.clone()), &mut steps, how)
+    }
+
+    /// Training steps that compute nothing, for a fixed time.
+    pub(super) struct Steps<G: Gpu> {
+        gpu: G,
+        compute: G::Stream,
+        time: Duration,
+        events: Vec<G::Event>,
+        done: usize,
+    }
+
+    impl<G: Gpu> Steps<G> {
+        pub(super) fn new(gpu: G, time: Duration) -> Result<Self> {
+            let events = (0..=QUEUED).map(|_| gpu.event()).collect::<Result<Vec<_>>>()?;
+            Ok(Self { compute: gpu.stream()?, gpu, time, events, done: 0 })
+        }
+    }
+
+    impl<G: Gpu> TrainingStep<DeviceBatch<G>> for Steps<G> {
+        fn step(&mut self, batch: &DeviceBatch<G>) -> Result<()> {
+            batch.wait(&self.compute)?;
+            self.gpu.pause(self.time, &self.compute)?;
+            let at = |number: usize| self.events.get(number % self.events.len());
+            at(self.done).map_or(Ok(()), |event| self.gpu.record(event, &self.compute))?;
+            self.done += 1;
+            // An event that was never recorded counts as past.
+            at(self.done).map_or(Ok(()), |oldest| self.gpu.synchronize(oldest))
+        }
+
+        fn finish(&mut self) -> Result<()> {
+            self.gpu.drain()
+        }
+    }
+}
+
+fn title(load: &Load, args: &DiagnoseFlags) -> String {
+    let step = match args.step_ms {
+        0.0 => "no steps".to_owned(),
+        step => format!("steps of {step} ms"),
+    };
+    format!(
+        "{} in {}, {} a batch, {}, {}, {step}\n",
+        counted(load.dataset.len(), "sample"),
+        show(load.dataset.bytes()),
+        args.load.batch,
+        counted(load.options.threads as u64, "thread"),
+        counted(load.options.readers as u64, "reader"),
+    )
+}
+
+fn describe(found: &Diagnosis) -> String {
+    let mut text = String::new();
+    for time in &found.cuts {
+        text.push_str(&line(time, found));
+    }
+    let Interval { median, .. } = found.supply;
+    let _ = writeln!(text, "  {:<8}{median:>9.2} steps/s{:>45}", "supply", "the loader, if steps took no time");
+    text.push_str(&said(found));
+    if !(0.8..1.25).contains(&found.representative) {
+        let percent = 100.0 * found.representative;
+        let _ = writeln!(text, "The batches held in memory have samples of {percent:.0} % of the mean size.");
+    }
+    for shard in &found.slow_shards {
+        let (rate, median) = (show(shard.bytes_per_s as u64), show(shard.median as u64));
+        let _ = writeln!(text, "{} is slow: {rate}/s, the median shard {median}/s.", shard.name);
+    }
+    if !found.remedies.is_empty() {
+        text.push_str("What helps, as steps/s:\n");
+        found.remedies.iter().for_each(|remedy| text.push_str(&of_remedy(remedy)));
+    }
+    text
+}
+
+fn line(time: &CutTime, found: &Diagnosis) -> String {
+    let CutTime { cut, seconds, saturation, .. } = time;
+    let Interval { median, low, high } = seconds.inverse();
+    let cost = found.verdict.drops.iter().find(|drop| drop.cut == *cut);
+    let cost =
+        cost.map_or_else(String::new, |drop| format!("; {} costs {:.1} ms a step", drop.stage, 1000.0 * drop.cost));
+    format!(
+        "  {:<8}{median:>9.2} steps/s  {low:.2} to {high:.2}, processors {:.0} %: {}{cost}\n",
+        cut.name(),
+        100.0 * saturation.min(1.0),
+        cut.says(),
+    )
+}
+
+/// The verdict, in words.
+fn said(found: &Diagnosis) -> String {
+    let mut text = match found.verdict.bottleneck {
+        Bottleneck::Step => {
+            let supply = found.supply.median;
+            format!(
+                "It is not the data: the loop is as fast as its steps, and the loader could feed {supply:.1} steps/s.\n"
+            )
+        }
+        other => format!("The loop waits for: {other} ({}).\n", explained(other)),
+    };
+    found.verdict.notes.iter().for_each(|note| text.push_str(&format!("Also: {note}.\n")));
+    text
+}
+
+fn explained(bottleneck: Bottleneck) -> &'static str {
+    match bottleneck {
+        Bottleneck::Step => "the step itself",
+        Bottleneck::Transfer => "copies to the device, and handing batches over",
+        Bottleneck::Collate => "copying decoded samples into batches",
+        Bottleneck::Decode => "decoding samples",
+        Bottleneck::Read => "reading samples of files that are in the page cache",
+        Bottleneck::Storage => "reading from the storage",
+        Bottleneck::Loader => "the loader as a whole",
+        Bottleneck::Interference => "the loader's threads slow the steps beside them",
+        Bottleneck::Processors => "this process may use fewer processors than the machine has",
+        Bottleneck::Neighbours => "other processes use the processors of this one",
+    }
+}
+
+fn of_remedy(remedy: &Remedy) -> String {
+    let observed = remedy.observed.map_or_else(String::new, |rate| format!(", observed {:.2}", rate.median));
+    format!("  {:<16} predicted {:.2}{observed}: {}\n", remedy.name, remedy.predicted, remedy.says)
+}
+
+fn value(found: &Diagnosis) -> Value {
+    let interval = |interval: Interval| json!({"median": interval.median, "low": interval.low, "high": interval.high});
+    let cut = |time: &CutTime| {
+        json!({
+            "cut": time.cut.name(), "says": time.cut.says(), "seconds_per_step": interval(time.seconds),
+            "steps_per_s": interval(time.seconds.inverse()), "cpu_seconds_per_step": time.cpu,
+            "saturation": time.saturation, "others": time.others, "waits": time.waits,
+        })
+    };
+    let remedy = |remedy: &Remedy| {
+        json!({
+            "name": remedy.name, "says": remedy.says, "predicted": remedy.predicted,
+            "observed": remedy.observed.map(interval),
+        })
+    };
+    let drops = found.verdict.drops.iter();
+    let drops: Vec<Value> = drops
+        .map(|drop| json!({"stage": drop.stage.name(), "cut": drop.cut.name(), "seconds_per_step": drop.cost}))
+        .collect();
+    let slow = found.slow_shards.iter();
+    let slow: Vec<Value> =
+        slow.map(|slow| json!({"shard": slow.name, "bytes_per_s": slow.bytes_per_s, "median": slow.median})).collect();
+    let applied = found.applied.iter();
+    let applied: Vec<Value> =
+        applied.map(|(taken, next)| json!({"remedy": remedy(taken), "diagnosis": value(next)})).collect();
+    json!({
+        "bottleneck": found.verdict.bottleneck.name(), "drops": drops, "notes": found.verdict.notes,
+        "cuts": found.cuts.iter().map(cut).collect::<Vec<_>>(), "supply": interval(found.supply),
+        "remedies": found.remedies.iter().map(remedy).collect::<Vec<_>>(), "slow_shards": slow,
+        "representative": found.representative, "applied": applied,
+    })
+}
+
+/// The results of the ranks of a job, in a folder.
+struct Ranks<'a> {
+    dir: &'a Path,
+    rank: Rank,
+}
+
+impl<'a> Ranks<'a> {
+    /// Removes the result of an earlier job.
+    fn begin(dir: &'a Path, rank: Rank) -> Result<Self> {
+        let made = Self { dir, rank };
+        std::fs::create_dir_all(dir).map_err(|e| Error::io("make the folder", e).in_input(dir.display()))?;
+        match std::fs::remove_file(made.file(rank.rank)) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                Err(Error::io("remove an earlier result", e).in_input(dir.display()))
+            }
+            _ => Ok(made),
+        }
+    }
+
+    fn file(&self, rank: u32) -> std::path::PathBuf {
+        self.dir.join(format!("rank-{rank:05}.json"))
+    }
+
+    /// Writes the result of this rank. Returns the comparison, if all ranks have written theirs.
+    fn end(&self, found: &Diagnosis) -> Result<Option<Readiness>> {
+        let (file, report) = (self.file(self.rank.rank), RankReport::new(self.rank, found));
+        let staged = file.with_extension("part");
+        let text = serde_json::to_vec(&report).map_err(|e| Error::bug(e.to_string()))?;
+        let written = std::fs::write(&staged, text).and_then(|()| std::fs::rename(&staged, &file));
+        written.map_err(|e| Error::io("write the result of this rank", e).in_input(file.display()))?;
+        let read = |rank: u32| serde_json::from_slice(&std::fs::read(self.file(rank)).ok()?).ok();
+        let all: Option<Vec<RankReport>> = (0..self.rank.world_size).map(read).collect();
+        Ok(all.map(|all| Readiness::of(&all)))
+    }
+}
+
+fn of_ranks(ranks: &Readiness) -> String {
+    let mut text = match ranks.slow.len() as u64 {
+        0 => format!("All ranks are ready: {:.2} steps/s in the median.\n", ranks.median),
+        slow => format!(
+            "{} than the median rank with {:.2} steps/s, and all wait for the slowest:\n",
+            slower(slow),
+            ranks.median
+        ),
+    };
+    for report in &ranks.slow {
+        let RankReport { rank, node, bottleneck, loader, device, .. } = report;
+        let _ =
+            writeln!(text, "  rank {rank} on {node}: {loader:.2} steps/s of {device:.2}, it waits for: {bottleneck}");
+    }
+    if let Some(node) = &ranks.slow_node {
+        let _ = writeln!(text, "  these are all ranks of {node}, and no others");
+    }
+    text
+}
+
+fn slower(ranks: u64) -> String {
+    format!("{} slower", if ranks == 1 { "1 rank is".to_owned() } else { format!("{ranks} ranks are") })
+}

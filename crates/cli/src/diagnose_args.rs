@@ -1,0 +1,40 @@
+//! The flags of `packhorse diagnose`.
+
+use crate::bench_args::BenchLoad;
+use clap::{Args as ClapArgs, ValueHint};
+use std::path::PathBuf;
+
+#[derive(ClapArgs)]
+pub(crate) struct DiagnoseFlags {
+    /// Milliseconds of a training step [default: 0, which names the slowest stage of the loader]
+    #[arg(long, value_name = "MS", default_value_t = 0.0, hide_default_value = true)]
+    pub(crate) step_ms: f64,
+
+    /// Where steps are done: host, which sleeps, or cuda, cuda:N, which computes for as long
+    #[arg(long, value_name = "DEVICE", default_value = "host")]
+    pub(crate) device: String,
+
+    /// Decode pictures to N x N pixels [default: pictures stay bytes]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) size: Option<u32>,
+
+    /// Random parts of pictures, and every other one mirrored, as training has it; with --size
+    #[arg(long, requires = "size")]
+    pub(crate) augment: bool,
+
+    /// Drop the shards from the page cache before the loader is measured, as far as the system permits it
+    #[arg(long)]
+    pub(crate) cold: bool,
+
+    /// Try the cheap remedies, take the best, and look again until it is not the data or nothing helps
+    #[arg(long)]
+    pub(crate) apply: bool,
+
+    /// Compare the ranks of a job: each writes its result into this folder, which all see and which is empty at the
+    /// start; the last one names the slow ones
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) ranks: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) load: BenchLoad,
+}

@@ -1,0 +1,148 @@
+//! Time of reads, by shard.
+
+use crate::dataset::Shard;
+use crate::opened::Opener;
+use packhorse_core::{FileStat, Input, Result};
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+/// A shard that takes far longer to read than the others.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SlowShard {
+    /// Its name.
+    pub name: String,
+    /// Bytes per second of its reads.
+    pub bytes_per_s: f64,
+    /// That of the median shard.
+    pub median: f64,
+}
+
+/// Reads of all shards, counted from any thread.
+#[derive(Clone, Default)]
+pub(crate) struct Meter(Arc<Mutex<BTreeMap<u32, Arc<Counts>>>>);
+
+#[derive(Default)]
+struct Counts {
+    name: String,
+    reads: AtomicU64,
+    bytes: AtomicU64,
+    nanoseconds: AtomicU64,
+}
+
+/// Reads a shard needs before its rate means something.
+const READS: u64 = 3;
+/// How often a slow shard's rate fits into the median one.
+const SLOWER: f64 = 4.0;
+
+impl Meter {
+    /// Opens shards as `inner` does, and counts their reads.
+    pub(crate) fn opener(&self, inner: Option<Opener>) -> Opener {
+        let meter = self.clone();
+        Box::new(move |number, shard: &Shard| {
+            let input = match &inner {
+                Some(open) => open(number, shard)?,
+                None => shard.open()?,
+            };
+            Ok(Box::new(Metered { input, counts: meter.of(number, &shard.name) }))
+        })
+    }
+
+    fn of(&self, number: u32, name: &str) -> Arc<Counts> {
+        let mut shards = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = || Arc::new(Counts { name: name.to_owned(), ..Counts::default() });
+        Arc::clone(shards.entry(number).or_insert_with(new))
+    }
+
+    /// Shards whose reads are far slower than those of the median shard, where at least four were read; the slowest
+    /// first.
+    pub(super) fn slow(&self) -> Vec<SlowShard> {
+        let shards = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let rates = shards.values().filter(|counts| counts.reads.load(Ordering::Relaxed) >= READS).map(|counts| {
+            let seconds = counts.nanoseconds.load(Ordering::Relaxed).max(1) as f64 / 1e9;
+            (&counts.name, counts.bytes.load(Ordering::Relaxed) as f64 / seconds)
+        });
+        let mut rates: Vec<_> = rates.collect();
+        rates.sort_unstable_by(|a, b| a.1.total_cmp(&b.1));
+        let median = rates.get(rates.len() / 2).map_or(0.0, |(_, rate)| *rate);
+        let enough = rates.len() >= 4;
+        let slow = rates.into_iter().take_while(|(_, rate)| enough && rate * SLOWER < median);
+        slow.map(|(name, bytes_per_s)| SlowShard { name: name.clone(), bytes_per_s, median }).collect()
+    }
+}
+
+/// A shard whose reads are counted.
+struct Metered {
+    input: Box<dyn Input>,
+    counts: Arc<Counts>,
+}
+
+impl Input for Metered {
+    fn name(&self) -> &str {
+        self.input.name()
+    }
+
+    fn len(&self) -> Option<u64> {
+        self.input.len()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        let start = Instant::now();
+        let read = self.input.read_at(offset, buf);
+        let Counts { reads, bytes, nanoseconds, .. } = &*self.counts;
+        nanoseconds.fetch_add(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        bytes.fetch_add(buf.len() as u64, Ordering::Relaxed);
+        reads.fetch_add(1, Ordering::Relaxed);
+        read
+    }
+
+    fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
+        self.input.stream()
+    }
+
+    fn sibling(&self, name: &str) -> Result<Option<Box<dyn Input>>> {
+        self.input.sibling(name)
+    }
+
+    fn stat(&self) -> Result<Option<FileStat>> {
+        self.input.stat()
+    }
+
+    fn pinned(&self) -> bool {
+        self.input.pinned()
+    }
+
+    fn local_path(&self) -> Option<&Path> {
+        self.input.local_path()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(meter: &Meter, number: u32, reads: u64, bytes: u64, milliseconds: u64) {
+        let counts = meter.of(number, &format!("shard-{number}"));
+        counts.reads.store(reads, Ordering::Relaxed);
+        counts.bytes.store(bytes, Ordering::Relaxed);
+        counts.nanoseconds.store(milliseconds * 1_000_000, Ordering::Relaxed);
+    }
+
+    #[test]
+    fn a_shard_is_slow_by_comparison_and_after_several_reads() {
+        let meter = Meter::default();
+        (0..5).for_each(|number| counted(&meter, number, 10, 1000, 10));
+        assert!(meter.slow().is_empty());
+        counted(&meter, 2, 10, 1000, 100);
+        counted(&meter, 3, 10, 1000, 30);
+        counted(&meter, 4, READS - 1, 10, 1000);
+        let wanted = SlowShard { name: "shard-2".into(), bytes_per_s: 10_000.0, median: 100_000.0 };
+        assert_eq!(meter.slow(), [wanted]);
+        let few = Meter::default();
+        (0..3).for_each(|number| counted(&few, number, 10, 1000, 1 + 1000 * u64::from(number)));
+        assert!(few.slow().is_empty());
+    }
+}

@@ -1,0 +1,344 @@
+//! Measures all cuts in turns.
+
+use super::clock::{Pace, Slice, TrainingStep, run};
+use super::cut::Cut;
+use super::cut_work::{CutWork, Served, Spent};
+use super::evict::{evict, is_local};
+use super::held::Held;
+use super::interval::Interval;
+use super::meter::Meter;
+use super::model::Model;
+use super::usage::{allowed, mask};
+use super::verdict::{Evidence, verdict};
+use super::{CutTime, DiagnoseOptions, Diagnosis, remedy};
+use crate::epoch_order::EpochOrder;
+use crate::pipeline::{Pipeline, PipelineConfig};
+use crate::sample_work::{Feed, SampleWork, WorkerState};
+use crate::work::Work as _;
+use crate::{Dataset, Device, FieldOptions, LoaderOptions, Next, cores};
+use packhorse_core::{Error, Result};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::thread::ScopedJoinHandle;
+use std::time::Instant;
+
+/// A loader that can be cut anywhere.
+pub(super) struct Rig {
+    pub(super) work: Arc<SampleWork>,
+    pub(super) held: Arc<Held>,
+    config: PipelineConfig,
+    meter: Meter,
+    cores: Vec<usize>,
+    /// The first step that was not read yet.
+    from: u64,
+}
+
+impl Rig {
+    /// `held` is made, unless it is given: of the same fields and order.
+    pub(super) fn new<D: Device>(
+        dataset: &Dataset,
+        fields: &[FieldOptions],
+        options: &LoaderOptions,
+        device: &D,
+        held: Option<Arc<Held>>,
+    ) -> Result<Self> {
+        let options = LoaderOptions { epochs: None, state: None, ..options.clone() };
+        let order = EpochOrder::new(dataset.runs(), options.shuffle, options.seed)?;
+        let (meter, needs) = (Meter::default(), device.needs());
+        let (work, config) = SampleWork::metered(dataset.clone(), (fields, &needs), order, &options, &meter)?;
+        let held = held.map_or_else(|| Held::new(&work, dataset).map(Arc::new), Ok)?;
+        Ok(Self { work: Arc::new(work), held, config, meter, cores: options.cores, from: 0 })
+    }
+
+    fn pipeline<D: Device + 'static>(
+        &self,
+        device: D,
+        served: Served,
+        spent: &Arc<Spent>,
+    ) -> Result<Pipeline<D, CutWork>> {
+        let (work, held) = (Arc::clone(&self.work), Arc::clone(&self.held));
+        let work = CutWork { work, held, served, spent: Arc::clone(spent) };
+        let readers = if served.reads() { self.config.readers } else { 0 };
+        let cores = self.cores.clone();
+        // A loader that can't be bound warns; its cuts are as unbound as it is.
+        let bind = move || drop(cores::bind(&cores));
+        Pipeline::new(work, u64::MAX, PipelineConfig { readers, ..self.config }, device, bind)
+    }
+
+    /// Batches that may be under way before the first one is taken.
+    fn stock(&self) -> u64 {
+        self.config.ahead.max(self.config.fillers) as u64 + 2
+    }
+
+    /// Measures batches of `served`.
+    pub(super) fn batches<D: Device + 'static>(
+        &mut self,
+        device: D,
+        served: Served,
+        pace: &Pace,
+        spent: &Arc<Spent>,
+        step: &mut dyn TrainingStep<D::Batch>,
+    ) -> Result<Slice> {
+        let mut pipeline = self.pipeline(device, served, spent)?;
+        let pace = Pace { warm: pace.warm.max(self.stock()), ..pace.clone() };
+        let mut next = || pipeline.next(None).item().transpose();
+        let slice = run::<D::Batch, D::Batch>(&pace, &mut next, step)?;
+        self.passed(served, pace.warm + slice.steps);
+        Ok(slice)
+    }
+
+    /// The steps of a measurement of the loader are not read again.
+    fn passed(&mut self, served: Served, steps: u64) {
+        if matches!(served, Served::Loader { .. }) {
+            self.from = self.from.saturating_add(steps + 2 * self.stock() + self.config.readers as u64);
+        }
+    }
+
+    /// The next steps of the loader.
+    pub(super) fn fresh(&self) -> Served {
+        Served::Loader { from: self.from }
+    }
+
+    /// Steps on batches of the device, while the loader fills others as fast as they are used.
+    fn beside<D: Device + 'static>(
+        &mut self,
+        device: D,
+        batches: &[D::Batch],
+        pace: &Pace,
+        spent: &Arc<Spent>,
+        step: &mut dyn TrainingStep<D::Batch>,
+    ) -> Result<Slice> {
+        let mut pipeline = self.pipeline(device, self.fresh(), spent)?;
+        let (used, use_one) = sync_channel::<()>(1);
+        let slice = std::thread::scope(|scope| {
+            let taker = scope.spawn(move || {
+                for () in use_one {
+                    match pipeline.next(None) {
+                        Next::Batch(batch) => drop(batch?),
+                        Next::NotYet | Next::End => break,
+                    }
+                }
+                Ok(())
+            });
+            let mut held = batches.iter().cycle();
+            let mut next = || {
+                // Where the loader is late already, it need not hurry more.
+                let _ = used.try_send(());
+                Ok(held.next())
+            };
+            let pace = Pace { warm: self.stock(), ..pace.clone() };
+            let slice = run::<D::Batch, &D::Batch>(&pace, &mut next, step);
+            drop(used);
+            let taken: Result<()> = taker.join().unwrap_or_else(|_| Err(Error::bug("the loader beside panicked")));
+            taken.and(slice)
+        })?;
+        self.passed(self.fresh(), self.stock() + slice.steps);
+        Ok(slice)
+    }
+
+    /// Seconds per batch of reading alone, on so many threads.
+    pub(super) fn read_alone(&self, threads: usize) -> Result<f64> {
+        let (from, steps) = (self.from, 2 * threads as u64);
+        let next = AtomicU64::new(0);
+        let start = Instant::now();
+        std::thread::scope(|scope| {
+            let read = || {
+                let mut kept = WorkerState::default();
+                loop {
+                    let step = next.fetch_add(1, Ordering::Relaxed);
+                    if step >= steps {
+                        return Ok(());
+                    }
+                    match self.work.fetch(from + step, &mut kept)? {
+                        Some(fetched) => self.work.done(fetched),
+                        None => return Ok(()),
+                    }
+                }
+            };
+            let threads: Vec<_> = (0..threads).map(|_| scope.spawn(read)).collect();
+            let ended = |thread: ScopedJoinHandle<'_, Result<()>>| {
+                thread.join().unwrap_or_else(|_| Err(Error::bug("a thread that reads panicked")))
+            };
+            threads.into_iter().try_for_each(ended)
+        })?;
+        Ok(start.elapsed().as_secs_f64() / steps as f64)
+    }
+
+    /// The work of a loader of other fields.
+    pub(super) fn other_fields(
+        &self,
+        dataset: &Dataset,
+        fields: &[FieldOptions],
+        options: &LoaderOptions,
+    ) -> Result<SampleWork> {
+        let options = LoaderOptions { epochs: None, state: None, ..options.clone() };
+        let order = EpochOrder::new(dataset.runs(), options.shuffle, options.seed)?;
+        Ok(SampleWork::metered(dataset.clone(), (fields, &[]), order, &options, &Meter::default())?.0)
+    }
+
+    fn reader(&self) -> Option<&crate::Reader> {
+        match &self.work.feed {
+            Feed::Dataset { reader, .. } => Some(reader),
+            Feed::Stream { .. } => None,
+        }
+    }
+
+    /// The bytes of a batch as stored, about.
+    pub(super) fn batch_bytes(&self) -> usize {
+        self.config.mean.max(1)
+    }
+
+    /// Drops the files from the page cache.
+    pub(super) fn evict(&self) {
+        self.reader().into_iter().for_each(evict);
+    }
+
+    /// Whether shards are files of this machine.
+    pub(super) fn is_local(&self) -> bool {
+        self.reader().is_some_and(is_local)
+    }
+}
+
+/// Steps of a cut that do not count.
+const WARM: u64 = 2;
+
+/// How long each measurement takes, where a round has `cuts` of them.
+pub(super) fn pace(options: &LoaderOptions, how: &DiagnoseOptions, cuts: usize) -> Pace {
+    let slices = (how.rounds.max(3) * cuts) as u32;
+    Pace {
+        warm: WARM,
+        steps: (2 * options.threads as u64).max(4),
+        time: how.time / slices.max(1),
+        cancel: how.cancel.clone(),
+    }
+}
+
+/// All measurements of a diagnosis.
+#[derive(Default)]
+struct Seen {
+    slices: BTreeMap<Cut, Vec<Slice>>,
+    spent: BTreeMap<Cut, Arc<Spent>>,
+    supply: Vec<Slice>,
+}
+
+/// Diagnoses the loop once.
+pub(super) fn look<D, S>(
+    dataset: &Dataset,
+    fields: &[FieldOptions],
+    options: &LoaderOptions,
+    device: &mut dyn FnMut() -> Result<D>,
+    step: &mut S,
+    how: &DiagnoseOptions,
+) -> Result<Diagnosis>
+where
+    D: Device + 'static,
+    S: TrainingStep<D::Batch>,
+{
+    let mut rig = Rig::new(dataset, fields, options, &device()?, None)?;
+    let cuts: Vec<Cut> = Cut::ALL.into_iter().filter(|cut| *cut != Cut::Files || rig.is_local()).collect();
+    let pace = pace(options, how, cuts.len() + 1);
+    let batches = on_device(&rig, device()?)?;
+    let mut seen = Seen::default();
+    let start = Instant::now();
+    for round in 0..how.rounds.max(3) {
+        // A loop that is so slow that each slice takes its fewest steps.
+        if round >= 3 && start.elapsed() > how.time * 2 {
+            break;
+        }
+        let turn: Vec<Cut> = if round % 2 == 0 { cuts.clone() } else { cuts.iter().rev().copied().collect() };
+        for cut in turn {
+            let spent = Arc::clone(seen.spent.entry(cut).or_default());
+            if how.cold && matches!(cut, Cut::Loader | Cut::Busy) {
+                rig.evict();
+            }
+            let slice = match cut {
+                Cut::Device => {
+                    let mut held = batches.iter().cycle();
+                    run::<D::Batch, &D::Batch>(&pace, &mut || Ok(held.next()), step)?
+                }
+                Cut::Busy => rig.beside(device()?, &batches, &pace, &spent, step)?,
+                _ => {
+                    let served = Served::at(cut, rig.from);
+                    rig.batches(device()?, served, &pace, &spent, step)?
+                }
+            };
+            seen.slices.entry(cut).or_default().push(slice);
+        }
+        if how.cold {
+            rig.evict();
+        }
+        let mut nothing = |_: &D::Batch| Ok(());
+        let served = rig.fresh();
+        seen.supply.push(rig.batches(device()?, served, &pace, &Arc::default(), &mut nothing)?);
+    }
+    conclude(&seen, &rig, batches.len(), dataset, fields, options)
+}
+
+/// One batch on the device for each held one.
+fn on_device<D: Device + 'static>(rig: &Rig, device: D) -> Result<Vec<D::Batch>> {
+    let mut pipeline = rig.pipeline(device, Served::Batches, &Arc::default())?;
+    let batches = (0..rig.held.steps.len()).map_while(|_| pipeline.next(None).item());
+    batches.collect()
+}
+
+fn conclude(
+    seen: &Seen,
+    rig: &Rig,
+    held: usize,
+    dataset: &Dataset,
+    fields: &[FieldOptions],
+    options: &LoaderOptions,
+) -> Result<Diagnosis> {
+    let processors = allowed();
+    let cuts: Vec<CutTime> = seen.slices.iter().map(|(cut, slices)| cut_time(*cut, slices, processors)).collect();
+    let seconds = |slices: &[Slice]| slices.iter().map(Slice::seconds).collect::<Vec<_>>();
+    let model = Model::of(&cuts, &seen.spent, options, processors);
+    let evidence = Evidence {
+        times: seen.slices.iter().map(|(cut, slices)| (*cut, seconds(slices))).collect(),
+        model,
+        online: cores::online(),
+        mask: mask().len(),
+        others: cuts.iter().find(|time| time.cut == Cut::Loader).map_or(0.0, |time| time.others),
+        saturation: cuts.iter().find(|time| time.cut == Cut::Loader).map_or(0.0, |time| time.saturation),
+        by_batch: seen.slices.get(&Cut::Device).map(|slices| by_batch(slices, held)).unwrap_or_default(),
+    };
+    let verdict = verdict(&evidence);
+    let remedies = remedy::all(&verdict, &evidence, &remedy::Scene { rig, dataset, fields, options })?;
+    Ok(Diagnosis {
+        supply: Interval::of(&seconds(&seen.supply)).inverse(),
+        cuts,
+        verdict,
+        remedies,
+        slow_shards: rig.meter.slow(),
+        representative: rig.held.representative,
+        applied: Vec::new(),
+    })
+}
+
+pub(super) fn cut_time(cut: Cut, slices: &[Slice], processors: usize) -> CutTime {
+    let of = |value: fn(&Slice) -> f64| Interval::of(&slices.iter().map(value).collect::<Vec<_>>()).median;
+    let saturation: Vec<f64> = slices.iter().map(|slice| slice.saturation(processors)).collect();
+    CutTime {
+        cut,
+        seconds: Interval::of(&slices.iter().map(Slice::seconds).collect::<Vec<_>>()),
+        cpu: of(|slice| slice.used.process / slice.steps.max(1) as f64),
+        saturation: Interval::of(&saturation).median,
+        others: of(|slice| slice.used.others / slice.used.seconds.max(1e-9)),
+        waits: of(|slice| slice.waited / slice.used.seconds.max(1e-9)) > 0.5,
+    }
+}
+
+/// The times of the steps on each held batch.
+fn by_batch(slices: &[Slice], held: usize) -> Vec<Vec<f64>> {
+    let mut times = vec![Vec::new(); held];
+    for slice in slices {
+        for (number, seconds) in slice.each.iter().enumerate() {
+            if let Some(times) = times.get_mut((WARM as usize + number) % held.max(1)) {
+                times.push(*seconds);
+            }
+        }
+    }
+    times
+}
