@@ -229,7 +229,7 @@ fn value(found: &Diagnosis) -> Value {
         json!({
             "cut": time.cut.name(), "says": time.cut.says(), "seconds_per_step": interval(time.seconds),
             "steps_per_s": interval(time.seconds.inverse()), "cpu_seconds_per_step": time.cpu,
-            "saturation": time.saturation, "others": time.others, "waits": time.waits,
+            "saturation": time.saturation, "others": time.others, "waited": time.waited,
         })
     };
     let remedy = |remedy: &Remedy| {

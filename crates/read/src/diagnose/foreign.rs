@@ -90,6 +90,7 @@ fn conclude(device: &[Slice], loader: &[Slice]) -> Diagnosis {
         mask: mask().len(),
         others: cuts.last().map_or(0.0, |time| time.others),
         saturation: cuts.last().map_or(0.0, |time| time.saturation),
+        waited: cuts.last().map_or(0.0, |time| time.waited),
         by_batch: Vec::new(),
     };
     let supply = loader.iter().map(|slice| slice.waited / slice.steps.max(1) as f64).collect::<Vec<_>>();

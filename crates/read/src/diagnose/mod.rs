@@ -83,8 +83,8 @@ pub struct CutTime {
     pub saturation: f64,
     /// Processors that other processes took.
     pub others: f64,
-    /// Whether the step waited for its batch during most of the time.
-    pub waits: bool,
+    /// The share of the time in which the step waited for its batch.
+    pub waited: f64,
 }
 
 /// The result of a diagnosis.

@@ -5,7 +5,7 @@ use super::model::{Model, Workers};
 use super::rounds::Rig;
 use super::smaller::smaller;
 use super::usage::{mask, thread_seconds};
-use super::verdict::{Bottleneck, Evidence, Verdict, milliseconds};
+use super::verdict::{Bottleneck, Evidence, SATURATED, Verdict, milliseconds};
 use super::{Interval, held};
 use crate::batch_metadata::BatchMetadata;
 use crate::sample_work::{SampleWork, WorkerState};
@@ -198,6 +198,8 @@ impl Maker<'_> {
         let mean = Model { factor: 1.0, ..*self.model }.step(workers);
         let to = 4 * self.scene.options.ahead.max(1);
         let late = self.evidence.seconds(Cut::Loader) > mean * WORTH && mean <= self.model.host * WORTH;
+        // Where processors are missing, more batches ahead take as long.
+        let late = late && self.evidence.saturation < SATURATED;
         let says = format!(
             "fill {to} batches ahead instead of {}: in the mean the loader is fast enough",
             self.scene.options.ahead

@@ -67,9 +67,15 @@ impl Rig {
         Pipeline::new(work, u64::MAX, PipelineConfig { readers, ..self.config }, device, bind)
     }
 
-    /// Batches that may be under way before the first one is taken.
-    fn stock(&self) -> u64 {
-        self.config.ahead.max(self.config.fillers) as u64 + 2
+    /// Batches until the threads, which begin at once, are out of step, and all slabs were written to.
+    fn warm(&self) -> u64 {
+        self.config.ahead.max(self.config.fillers).max(1) as u64 + 1
+    }
+
+    /// Batches that may be under way when the last one is taken.
+    fn under_way(&self) -> u64 {
+        let PipelineConfig { ahead, fillers, readers, .. } = self.config;
+        (ahead.max(fillers) + ahead.max(readers) + fillers) as u64
     }
 
     /// Measures batches of `served`.
@@ -82,7 +88,7 @@ impl Rig {
         step: &mut dyn TrainingStep<D::Batch>,
     ) -> Result<Slice> {
         let mut pipeline = self.pipeline(device, served, spent)?;
-        let pace = Pace { warm: pace.warm.max(self.stock()), ..pace.clone() };
+        let pace = Pace { warm: pace.warm.max(self.warm()), ..pace.clone() };
         let mut next = || pipeline.next(None).item().transpose();
         let slice = run::<D::Batch, D::Batch>(&pace, &mut next, step)?;
         self.passed(served, pace.warm + slice.steps);
@@ -92,7 +98,7 @@ impl Rig {
     /// The steps of a measurement of the loader are not read again.
     fn passed(&mut self, served: Served, steps: u64) {
         if matches!(served, Served::Loader { .. }) {
-            self.from = self.from.saturating_add(steps + 2 * self.stock() + self.config.readers as u64);
+            self.from = self.from.saturating_add(steps + self.under_way());
         }
     }
 
@@ -128,13 +134,13 @@ impl Rig {
                 let _ = used.try_send(());
                 Ok(held.next())
             };
-            let pace = Pace { warm: self.stock(), ..pace.clone() };
+            let pace = Pace { warm: self.warm(), ..pace.clone() };
             let slice = run::<D::Batch, &D::Batch>(&pace, &mut next, step);
             drop(used);
             let taken: Result<()> = taker.join().unwrap_or_else(|_| Err(Error::bug("the loader beside panicked")));
             taken.and(slice)
         })?;
-        self.passed(self.fresh(), self.stock() + slice.steps);
+        self.passed(self.fresh(), self.warm() + slice.steps);
         Ok(slice)
     }
 
@@ -295,13 +301,15 @@ fn conclude(
     let cuts: Vec<CutTime> = seen.slices.iter().map(|(cut, slices)| cut_time(*cut, slices, processors)).collect();
     let seconds = |slices: &[Slice]| slices.iter().map(Slice::seconds).collect::<Vec<_>>();
     let model = Model::of(&cuts, &seen.spent, options, processors);
+    let loader = cuts.iter().find(|time| time.cut == Cut::Loader);
     let evidence = Evidence {
         times: seen.slices.iter().map(|(cut, slices)| (*cut, seconds(slices))).collect(),
         model,
         online: cores::online(),
         mask: mask().len(),
-        others: cuts.iter().find(|time| time.cut == Cut::Loader).map_or(0.0, |time| time.others),
-        saturation: cuts.iter().find(|time| time.cut == Cut::Loader).map_or(0.0, |time| time.saturation),
+        others: loader.map_or(0.0, |time| time.others),
+        saturation: loader.map_or(0.0, |time| time.saturation),
+        waited: loader.map_or(0.0, |time| time.waited),
         by_batch: seen.slices.get(&Cut::Device).map(|slices| by_batch(slices, held)).unwrap_or_default(),
     };
     let verdict = verdict(&evidence);
@@ -326,7 +334,7 @@ pub(super) fn cut_time(cut: Cut, slices: &[Slice], processors: usize) -> CutTime
         cpu: of(|slice| slice.used.process / slice.steps.max(1) as f64),
         saturation: Interval::of(&saturation).median,
         others: of(|slice| slice.used.others / slice.used.seconds.max(1e-9)),
-        waits: of(|slice| slice.waited / slice.used.seconds.max(1e-9)) > 0.5,
+        waited: of(|slice| slice.waited / slice.used.seconds.max(1e-9)),
     }
 }
 

@@ -102,6 +102,8 @@ pub(super) struct Evidence {
     /// While the loader ran: processors that others took, and the share that all took of those this process may use.
     pub(super) others: f64,
     pub(super) saturation: f64,
+    /// The share of the loader's time in which the step waited for its batch.
+    pub(super) waited: f64,
     /// Seconds of the steps on each held batch.
     pub(super) by_batch: Vec<Vec<f64>>,
 }
@@ -110,9 +112,15 @@ pub(super) struct Evidence {
 const RISE: f64 = 1.05;
 const RISE_OF_MOST: f64 = 1.02;
 /// Processors count as busy from this share on.
-const SATURATED: f64 = 0.85;
+pub(super) const SATURATED: f64 = 0.85;
 /// Others matter from this share of the processors on.
 const OTHERS: f64 = 0.15;
+/// Of the time of a step on the device, what counts as nearly as fast.
+const NEARLY: f64 = 1.3;
+/// Steps that wait less than this do not wait for data.
+const WAITED: f64 = 0.04;
+/// Steps that are slower by this share of their time are slowed by the loader, or by others.
+const SLOWED: f64 = 0.15;
 /// The share of the lost time that a cause must explain.
 const EXPLAINED: f64 = 0.5;
 
@@ -161,20 +169,34 @@ pub(super) fn verdict(evidence: &Evidence) -> Verdict {
     let largest = drops.iter().max_by(|a, b| a.cost.total_cmp(&b.cost)).map(|drop| drop.stage);
     let bottleneck = match largest {
         _ if lost <= 0.0 => Bottleneck::Step,
-        _ if busy.is_some_and(|cost| cost > lost * EXPLAINED) && !falls_behind(evidence) => Bottleneck::Interference,
+        _ if evidence.waited < WAITED => slowed(lost, evidence, &mut notes),
         None => Bottleneck::Step,
         Some(stage) => cause(stage, lost, evidence, &mut notes),
     };
-    if lost <= 0.0 {
+    if matches!(bottleneck, Bottleneck::Step | Bottleneck::Interference) {
         drops.clear();
     }
     notes.extend(depends_on_data(&evidence.by_batch));
     Verdict { bottleneck, drops, notes }
 }
 
-/// Whether the loop is slower than steps beside the loader are.
-fn falls_behind(evidence: &Evidence) -> bool {
-    evidence.rise(Cut::Loader, &[Cut::Device, Cut::Busy]).is_some()
+/// What slows the steps themselves, whose batches are there in time.
+fn slowed(lost: f64, evidence: &Evidence, notes: &mut Vec<String>) -> Bottleneck {
+    let processors = evidence.model.workers.processors;
+    let others = evidence.others >= OTHERS * processors as f64;
+    if others {
+        notes.push(of_others(evidence));
+    }
+    match lost > evidence.seconds(Cut::Loader) * SLOWED {
+        true if others => Bottleneck::Neighbours,
+        true => Bottleneck::Interference,
+        false => Bottleneck::Step,
+    }
+}
+
+fn of_others(evidence: &Evidence) -> String {
+    let Evidence { others, model, .. } = evidence;
+    format!("other processes take {others:.1} of its {} processors", model.workers.processors)
 }
 
 /// The stage, unless it is slow for want of processors that others have.
@@ -187,9 +209,11 @@ fn cause(stage: Bottleneck, lost: f64, evidence: &Evidence, notes: &mut Vec<Stri
         return stage;
     }
     let processors = model.workers.processors;
+    // Whether the loop would be about as fast as its steps with these workers alone on the processors.
+    let device = evidence.seconds(Cut::Device);
     let explains = |workers: Workers| {
-        let free = Model { factor: 1.0, ..*model }.step(workers);
-        evidence.seconds(Cut::Loader) - free > lost * EXPLAINED && free < evidence.seconds(Cut::Device) * 1.25
+        let free = Model { factor: 1.0, host: device, ..*model }.step(workers);
+        evidence.seconds(Cut::Loader) - free > lost * EXPLAINED && free < device * NEARLY
     };
     let taken = evidence.others / processors.max(1) as f64;
     let masked = evidence.mask > 0 && evidence.mask < evidence.online;
@@ -197,7 +221,7 @@ fn cause(stage: Bottleneck, lost: f64, evidence: &Evidence, notes: &mut Vec<Stri
         notes.push(format!("this process may run on {} of {} processors", evidence.mask, evidence.online));
     }
     if taken >= OTHERS {
-        notes.push(format!("other processes take {:.1} of its {processors} processors", evidence.others));
+        notes.push(of_others(evidence));
         if explains(model.workers) {
             return Bottleneck::Neighbours;
         }
@@ -265,7 +289,7 @@ mod tests {
             ..Model::default()
         };
         let times = times.iter().map(|(cut, time)| (*cut, noisy(*time))).collect();
-        Evidence { times, model, online: 2, mask: 2, ..Evidence::default() }
+        Evidence { times, model, online: 2, mask: 2, waited: 0.3, ..Evidence::default() }
     }
 
     fn cuts(times: [f64; 7]) -> Evidence {
@@ -281,7 +305,14 @@ mod tests {
         assert_eq!(named([20.0, 20.0, 20.0, 20.0, 44.0, 44.0, 45.0]), Bottleneck::Decode);
         assert_eq!(named([20.0, 20.0, 20.0, 20.0, 20.0, 44.0, 44.0]), Bottleneck::Read);
         assert_eq!(named([20.0, 20.0, 20.0, 20.0, 20.0, 20.0, 90.0]), Bottleneck::Storage);
-        assert_eq!(named([20.0, 26.0, 20.0, 20.1, 25.0, 26.0, 26.0]), Bottleneck::Interference);
+        // Batches that are there in time, and slower steps.
+        let beside = Evidence { waited: 0.01, ..cuts([20.0, 26.0, 20.0, 20.1, 25.0, 26.0, 26.0]) };
+        assert_eq!(verdict(&beside).bottleneck, Bottleneck::Interference);
+        assert_eq!(verdict(&Evidence { others: 1.0, ..beside }).bottleneck, Bottleneck::Neighbours);
+        let hardly = Evidence { waited: 0.01, ..cuts([20.0, 22.0, 20.0, 20.1, 22.0, 22.0, 22.0]) };
+        assert_eq!(verdict(&hardly).bottleneck, Bottleneck::Step);
+        let notes = verdict(&hardly).notes;
+        assert!(matches!(&notes[..], [note] if note.ends_with("more while the loader runs beside them")), "{notes:?}");
     }
 
     /// The times of the classic case: 3.45, 3.33, 3.23, 1.72 and 0.89 steps a second.

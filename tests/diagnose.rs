@@ -1,0 +1,415 @@
+//! Diagnoses of loops with a planted bottleneck: each is named.
+//!
+//! `PACKHORSE_DIAGNOSES=20` runs each that often, without and with a load, and prints how often it was named.
+#![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
+
+#[expect(dead_code, reason = "every test takes a part of what they share")]
+mod common {
+    pub(crate) mod process;
+}
+
+use common::process::packhorse as command;
+use packhorse::core::{FileStat, Input, Store, StoreFile};
+use packhorse::read::diagnose::{
+    Bottleneck, Cut, CutTime, DiagnoseOptions, Diagnosis, Interval, RankReport, Readiness, TrainingStep, diagnose,
+    diagnose_iterator,
+};
+use packhorse::read::order::Rank;
+use packhorse::read::{
+    Access, Batch, Dataset, Device, FieldKind, FieldOptions, Host, HostSlab, Loader, LoaderOptions, OpenOptions,
+    ReadOptions,
+};
+use packhorse::storage::Local;
+use packhorse::transform::image::View;
+use std::collections::HashSet;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+type Result<T> = packhorse::core::Result<T>;
+
+/// One diagnosis at a time, so that they are not one another's load.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A store whose reads wait, unless they are of what was read before.
+struct SlowStore {
+    delay: Duration,
+    read: Arc<Mutex<HashSet<(PathBuf, u64)>>>,
+}
+
+struct SlowInput {
+    input: Box<dyn Input>,
+    path: PathBuf,
+    delay: Duration,
+    read: Arc<Mutex<HashSet<(PathBuf, u64)>>>,
+}
+
+impl Input for SlowInput {
+    fn name(&self) -> &str {
+        self.input.name()
+    }
+    fn len(&self) -> Option<u64> {
+        self.input.len()
+    }
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        if self.read.lock().unwrap().insert((self.path.clone(), offset)) {
+            sleep(self.delay);
+        }
+        self.input.read_at(offset, buf)
+    }
+    fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
+        self.input.stream()
+    }
+    fn local_path(&self) -> Option<&Path> {
+        self.input.local_path()
+    }
+}
+
+impl Store for SlowStore {
+    fn open(&self, path: &Path) -> Result<Box<dyn Input>> {
+        let (input, read) = (Store::open(&Local, path)?, Arc::clone(&self.read));
+        let slow = path.extension().is_some_and(|end| end == "tar");
+        let delay = if slow { self.delay } else { Duration::ZERO };
+        Ok(Box::new(SlowInput { input, path: path.to_owned(), delay, read }))
+    }
+    fn list(&self, dir: &Path) -> Result<Vec<PathBuf>> {
+        Local.list(dir)
+    }
+    fn stat(&self, path: &Path, follow: bool) -> Result<FileStat> {
+        Local.stat(path, follow)
+    }
+    fn create(&self, path: &Path) -> Result<Box<dyn StoreFile>> {
+        Local.create(path)
+    }
+    fn sync_file(&self, path: &Path) -> Result<()> {
+        Local.sync_file(path)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        Local.rename(from, to)
+    }
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        Local.sync_dir(dir)
+    }
+    fn create_dir(&self, dir: &Path) -> Result<()> {
+        Local.create_dir(dir)
+    }
+    fn remove(&self, path: &Path) -> Result<()> {
+        Local.remove(path)
+    }
+    fn remove_dir(&self, dir: &Path) -> Result<()> {
+        Local.remove_dir(dir)
+    }
+}
+
+/// A device to which copies take a time.
+#[derive(Clone, Default)]
+struct SlowDevice(Host, Duration);
+
+impl Device for SlowDevice {
+    type Host = HostSlab;
+    type Batch = Batch<HostSlab>;
+    fn host(&mut self, bytes: usize) -> Result<HostSlab> {
+        self.0.host(bytes)
+    }
+    fn upload(&mut self, batch: Batch<HostSlab>) -> Result<Batch<HostSlab>> {
+        sleep(self.1);
+        Ok(batch)
+    }
+}
+
+/// Processes that do nothing but keep processors busy, until dropped.
+struct Burners(Vec<Child>);
+
+impl Burners {
+    fn start(number: usize) -> Self {
+        let burn = || Command::new("sh").args(["-c", "while :; do :; done"]).stdin(Stdio::null()).spawn().unwrap();
+        Self((0..number).map(|_| burn()).collect())
+    }
+}
+
+impl Drop for Burners {
+    fn drop(&mut self) {
+        for burner in &mut self.0 {
+            let _ = burner.kill();
+            let _ = burner.wait();
+        }
+    }
+}
+
+/// Photos in shards, how they are loaded, and how long it takes one thread to fill a batch.
+struct Photos {
+    _dir: tempfile::TempDir,
+    shards: PathBuf,
+    fields: Vec<FieldOptions>,
+    fill: Duration,
+}
+
+const BATCH: u32 = 2;
+
+impl Photos {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, shards) = (dir.path().join("photos"), dir.path().join("shards"));
+        let [from_text, shards_text] = [&from, &shards].map(|path| path.to_str().unwrap());
+        command(&["synth", "images", "--count", "1280", "--out", from_text]).succeed();
+        let pack = ["pack", from_text, "--to", "webdataset", "--out", shards_text, "--samples-per-shard", "32"];
+        command(&pack).succeed();
+        let fields = vec![FieldOptions::new("jpg", FieldKind::Picture(View::random_crop(96)))];
+        let mut made = Self { _dir: dir, shards, fields, fill: Duration::ZERO };
+        made.fill = made.fill();
+        made
+    }
+
+    fn open(&self, delay: Duration) -> Dataset {
+        let store = SlowStore { delay, read: Arc::default() };
+        Dataset::open(&packhorse::registry(), Arc::new(store), &self.shards, &OpenOptions::default()).unwrap()
+    }
+
+    fn options(&self, threads: usize) -> LoaderOptions {
+        LoaderOptions { threads, ahead: threads + 2, ..LoaderOptions::new(BATCH) }
+    }
+
+    /// The shortest time of a batch, of several: the machine may have other work.
+    fn fill(&self) -> Duration {
+        let options = LoaderOptions { threads: 0, ..self.options(0) };
+        let loader = Loader::new(self.open(Duration::ZERO), &self.fields, &options, Host::default()).unwrap();
+        let mut start = Instant::now();
+        let times = loader.map(|batch| {
+            batch.unwrap();
+            std::mem::replace(&mut start, Instant::now()).elapsed()
+        });
+        times.skip(2).min().unwrap()
+    }
+
+    fn diagnose(&self, plant: &Plant) -> Diagnosis {
+        let mut steps = Sleep(plant.step);
+        let mut device = || Ok(SlowDevice(Host::default(), plant.copy));
+        let dataset = self.open(plant.read);
+        diagnose(&dataset, &self.fields, &self.options(plant.threads), &mut device, &mut steps, &quick()).unwrap()
+    }
+}
+
+fn quick() -> DiagnoseOptions {
+    DiagnoseOptions { time: Duration::from_millis(2400), ..DiagnoseOptions::default() }
+}
+
+struct Sleep(Duration);
+
+impl<B> TrainingStep<B> for Sleep {
+    fn step(&mut self, _: &B) -> Result<()> {
+        sleep(self.0);
+        Ok(())
+    }
+}
+
+/// What slows a loop.
+#[derive(Clone, Copy, Debug)]
+struct Plant {
+    step: Duration,
+    copy: Duration,
+    read: Duration,
+    threads: usize,
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().unwrap().get()
+}
+
+/// Runs `look` several times, of which most must name `wanted`; one run suffices if it does.
+fn named(what: &str, wanted: Bottleneck, look: impl Fn() -> Diagnosis) {
+    let asked: Option<usize> = std::env::var("PACKHORSE_DIAGNOSES").ok().map(|runs| runs.parse().unwrap());
+    // With a load only if asked for, since a loaded machine may be too busy for the test itself.
+    for load in 0..=usize::from(asked.is_some()) {
+        let _load = Burners::start(load);
+        let found = |_| look();
+        if let Some(runs) = asked {
+            let right = (0..runs).map(found).filter(|found| found.verdict.bottleneck == wanted).count();
+            println!("{what}, {load} busy neighbours: {wanted} named in {right} of {runs}");
+            assert_eq!(right, runs, "{what}");
+            continue;
+        }
+        let first = look();
+        if first.verdict.bottleneck == wanted {
+            continue;
+        }
+        let again: Vec<Diagnosis> = (0..2).map(found).collect();
+        let wrong = again.iter().find(|found| found.verdict.bottleneck != wanted);
+        assert!(wrong.is_none(), "{what}, load {load}: not {wanted}, but {}\n{}", shown(&first), shown(wrong.unwrap()));
+    }
+}
+
+/// A diagnosis on a few lines.
+fn shown(found: &Diagnosis) -> String {
+    let cut = |time: &CutTime| {
+        let CutTime { cut, seconds, saturation, others, .. } = time;
+        let Interval { median, low, high } = seconds;
+        let [median, low, high] = [median, low, high].map(|seconds| seconds * 1000.0);
+        format!("{cut} {median:.2} ms ({low:.2} to {high:.2}), saturation {saturation:.2}, others {others:.2}\n")
+    };
+    let cuts: String = found.cuts.iter().map(cut).collect();
+    format!("{:?}\n{cuts}{:?}", found.verdict, found.remedies)
+}
+
+/// The cases in which the data come too late, or not.
+#[test]
+fn planted_bottlenecks_are_named() {
+    let _alone = alone();
+    let photos = Photos::new();
+    let fill = photos.fill;
+    let none = Plant { step: fill * 3, copy: Duration::ZERO, read: Duration::ZERO, threads: 2 };
+    let plants = [
+        ("no bottleneck", Bottleneck::Step, none),
+        ("slow steps", Bottleneck::Step, Plant { step: fill * 6, ..none }),
+        // Two reads a batch, by two readers.
+        ("throttled storage", Bottleneck::Storage, Plant { read: fill * 5, ..none }),
+        ("heavy decoding", Bottleneck::Decode, Plant { step: fill / 3, threads: 1, ..none }),
+        ("a slow device", Bottleneck::Transfer, Plant { copy: fill * 2, ..none }),
+    ];
+    for (what, wanted, plant) in plants {
+        named(what, wanted, || photos.diagnose(&plant));
+    }
+}
+
+/// Large arrays, whose decoding is no more than a copy.
+#[test]
+fn slow_collating_is_named() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("arrays"), dir.path().join("shards"));
+    std::fs::create_dir(&from).unwrap();
+    for number in 0..48 {
+        let header = "{'descr': '|u1', 'fortran_order': False, 'shape': (2000000,), }";
+        let head = [&b"\x93NUMPY\x01\x00\x76\x00"[..], format!("{header:<117}\n").as_bytes()].concat();
+        std::fs::write(from.join(format!("{number}.npy")), [&head[..], &vec![number; 2_000_000]].concat()).unwrap();
+    }
+    let [from, to] = [from.to_str().unwrap(), to.to_str().unwrap()];
+    command(&["pack", from, "--to", "webdataset", "--out", to, "--samples-per-shard", "8"]).succeed();
+    let dataset = packhorse::open(to).unwrap();
+    named("slow collating", Bottleneck::Collate, || {
+        let mut step = Sleep(Duration::from_micros(500));
+        let read = ReadOptions { access: Access::Map, ..ReadOptions::default() };
+        let options = LoaderOptions { threads: 1, ahead: 3, read, ..LoaderOptions::new(16) };
+        let fields = [FieldOptions::new("npy", FieldKind::Auto)];
+        diagnose(&dataset, &fields, &options, &mut || Ok(Host::default()), &mut step, &quick()).unwrap()
+    });
+}
+
+/// Steps take longer than two processors need for a batch, and less than one does.
+#[test]
+fn missing_processors_are_named() {
+    let _alone = alone();
+    if processors() < 2 {
+        packhorse_testkit::external::skip("a machine with several processors");
+        return;
+    }
+    let photos = Photos::new();
+    let plant = Plant { step: photos.fill.mul_f64(0.75), copy: Duration::ZERO, read: Duration::ZERO, threads: 2 };
+    named("one processor", Bottleneck::Processors, || {
+        let plant = Plant { threads: 1, ..plant };
+        std::thread::scope(|scope| {
+            let bound = scope.spawn(|| {
+                let mut set = nix::sched::CpuSet::new();
+                set.set(0).unwrap();
+                nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &set).unwrap();
+                photos.diagnose(&plant)
+            });
+            bound.join().unwrap()
+        })
+    });
+    named("busy neighbours", Bottleneck::Neighbours, || {
+        let _others = Burners::start(2 * processors());
+        photos.diagnose(&plant)
+    });
+}
+
+/// The classic case: 3.45, 3.33, 3.23, 1.72 and 0.89 steps a second with everything on one thread; here at the pace of this
+/// machine's decoder.
+#[test]
+fn culprits_are_found_in_order() {
+    let _alone = alone();
+    let photos = Photos::new();
+    // Decoding costs 0.271 s of the classic case.
+    let classic = |seconds: f64| photos.fill.mul_f64(seconds / 0.271);
+    // Two samples of 16 shards mostly take two reads.
+    let plant = Plant { step: classic(0.29), copy: classic(0.01), read: classic(0.543) / 2, threads: 0 };
+    let found = photos.diagnose(&plant);
+    let stages: Vec<Bottleneck> = found.verdict.drops.iter().map(|drop| drop.stage).collect();
+    let culprits: Vec<_> = stages.iter().filter(|stage| **stage != Bottleneck::Transfer).collect();
+    assert_eq!(culprits, [&Bottleneck::Decode, &Bottleneck::Storage], "{found:?}");
+    assert_eq!(found.verdict.bottleneck, Bottleneck::Storage, "{found:?}");
+    assert!(found.cuts.iter().map(|time| time.cut).eq(Cut::ALL));
+    let near = found.remedies.iter().find(|remedy| remedy.name == "stage").unwrap();
+    let (now, without) = (found.cut(Cut::Loader).unwrap(), found.cut(Cut::Files).unwrap());
+    assert!(near.predicted > 1.0 / now.seconds.median && near.predicted < 1.05 / without.seconds.median, "{near:?}");
+}
+
+/// One of three ranks has a slow storage.
+#[test]
+fn the_slow_rank_is_named() {
+    let _alone = alone();
+    let photos = Photos::new();
+    let report = |rank: u32| {
+        let read = if rank == 1 { photos.fill * 5 } else { Duration::ZERO };
+        let found = photos.diagnose(&Plant { step: photos.fill * 2, copy: Duration::ZERO, read, threads: 2 });
+        RankReport::new(Rank { rank, world_size: 3 }, &found)
+    };
+    let ranks = Readiness::of(&(0..3).map(report).collect::<Vec<_>>());
+    let slow: Vec<_> = ranks.slow.iter().map(|report| (report.rank, report.bottleneck.as_str())).collect();
+    assert_eq!(slow, [(1, "storage")], "{ranks:?}");
+}
+
+#[test]
+fn any_iterator_is_diagnosed() {
+    let _alone = alone();
+    let slow = |time: u64| move || Ok((0..40).map(move |number| Ok((sleep(Duration::from_millis(time)), number).1)));
+    let mut step = Sleep(Duration::from_millis(4));
+    let look = |step: &mut Sleep, time: u64| {
+        let mut start = slow(time);
+        diagnose_iterator::<u64, _>(&mut start, step, &quick()).unwrap()
+    };
+    let found = look(&mut step, 12);
+    assert_eq!(found.verdict.bottleneck, Bottleneck::Loader, "{found:?}");
+    let ratio = found.cut(Cut::Loader).unwrap().seconds.median / found.cut(Cut::Device).unwrap().seconds.median;
+    assert!((2.5..5.5).contains(&ratio), "{found:?}");
+    assert_eq!(look(&mut step, 0).verdict.bottleneck, Bottleneck::Step);
+    let mut none = || Ok(std::iter::empty::<Result<u64>>());
+    assert!(diagnose_iterator(&mut none, &mut step, &quick()).is_err());
+}
+
+/// What the command shows, and that remedies are tried.
+#[test]
+fn the_command_names_the_bottleneck_and_tries_remedies() {
+    let _alone = alone();
+    let photos = Photos::new();
+    let shards = photos.shards.to_str().unwrap();
+    let step = (photos.fill.as_secs_f64() * 1000.0 / 1.5).to_string();
+    let ranks = tempfile::tempdir().unwrap();
+    let ranks = ranks.path().to_str().unwrap();
+    let args = ["diagnose", shards, "--size", "96", "--batch", "2", "--seconds", "0.3", "--step-ms", &step];
+    let run = |more: &[&str]| command(&[&args, more].concat()).succeed().printed;
+    let found: serde_json::Value = serde_json::from_str(&run(&["--jobs", "1", "--apply", "--json"])).unwrap();
+    let cuts: Vec<_> = found["cuts"].as_array().unwrap().iter().map(|cut| cut["cut"].as_str().unwrap()).collect();
+    assert_eq!(cuts, Cut::ALL.map(Cut::name));
+    if processors() > 1 && found["bottleneck"] == "decode" {
+        let threads = found["remedies"].as_array().unwrap().iter().find(|remedy| remedy["name"] == "threads").unwrap();
+        assert!(threads["predicted"].as_f64().unwrap() > 0.0 && threads["observed"]["median"].as_f64().unwrap() > 0.0);
+        assert!(!found["applied"].as_array().unwrap().is_empty(), "{found}");
+    }
+    let mut last = String::new();
+    for rank in ["0", "1"] {
+        let mut program = command(&[&args[..], &["--ranks", ranks]].concat());
+        program.0.env("RANK", rank).env("WORLD_SIZE", "2");
+        last = program.succeed().printed;
+    }
+    assert!(last.contains("ranks") || last.contains("rank is slower"), "{last}");
+    let wrong = command(&["diagnose", shards, "--step-ms", "-1"]).run();
+    assert_eq!(wrong.code(), 2, "{wrong:?}");
+    let few = command(&["diagnose", shards, "--batch", "10000"]).run();
+    assert!(few.code() == 2 && few.said.contains("1280 samples, fewer than a batch"), "{few:?}");
+}
