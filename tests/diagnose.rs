@@ -1,15 +1,16 @@
 //! Diagnoses of loops with a planted bottleneck: each is named.
 //!
 //! `PACKHORSE_DIAGNOSES=20` runs each that often, without and with a load, and prints how often it was named.
-#![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong here fails the test")]
 
 #[expect(dead_code, reason = "every test takes a part of what they share")]
 mod common {
     pub(crate) mod process;
+    pub(crate) mod slow_store;
 }
 
 use common::process::packhorse as command;
-use packhorse::core::{FileStat, Input, Store, StoreFile};
+use common::slow_store::SlowStore;
 use packhorse::read::diagnose::{
     Bottleneck, Cut, CutTime, DiagnoseOptions, Diagnosis, Interval, RankReport, Readiness, TrainingStep, diagnose,
     diagnose_iterator,
@@ -19,11 +20,9 @@ use packhorse::read::{
     Access, Batch, Dataset, Device, FieldKind, FieldOptions, Host, HostSlab, Loader, LoaderOptions, OpenOptions,
     ReadOptions,
 };
-use packhorse::storage::Local;
 use packhorse::transform::image::View;
-use std::collections::HashSet;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::io::Write as _;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
@@ -35,76 +34,6 @@ type Result<T> = packhorse::core::Result<T>;
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A store whose reads wait, unless they are of what was read before.
-struct SlowStore {
-    delay: Duration,
-    read: Arc<Mutex<HashSet<(PathBuf, u64)>>>,
-}
-
-struct SlowInput {
-    input: Box<dyn Input>,
-    path: PathBuf,
-    delay: Duration,
-    read: Arc<Mutex<HashSet<(PathBuf, u64)>>>,
-}
-
-impl Input for SlowInput {
-    fn name(&self) -> &str {
-        self.input.name()
-    }
-    fn len(&self) -> Option<u64> {
-        self.input.len()
-    }
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        if self.read.lock().unwrap().insert((self.path.clone(), offset)) {
-            sleep(self.delay);
-        }
-        self.input.read_at(offset, buf)
-    }
-    fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
-        self.input.stream()
-    }
-    fn local_path(&self) -> Option<&Path> {
-        self.input.local_path()
-    }
-}
-
-impl Store for SlowStore {
-    fn open(&self, path: &Path) -> Result<Box<dyn Input>> {
-        let (input, read) = (Store::open(&Local, path)?, Arc::clone(&self.read));
-        let slow = path.extension().is_some_and(|end| end == "tar");
-        let delay = if slow { self.delay } else { Duration::ZERO };
-        Ok(Box::new(SlowInput { input, path: path.to_owned(), delay, read }))
-    }
-    fn list(&self, dir: &Path) -> Result<Vec<PathBuf>> {
-        Local.list(dir)
-    }
-    fn stat(&self, path: &Path, follow: bool) -> Result<FileStat> {
-        Local.stat(path, follow)
-    }
-    fn create(&self, path: &Path) -> Result<Box<dyn StoreFile>> {
-        Local.create(path)
-    }
-    fn sync_file(&self, path: &Path) -> Result<()> {
-        Local.sync_file(path)
-    }
-    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        Local.rename(from, to)
-    }
-    fn sync_dir(&self, dir: &Path) -> Result<()> {
-        Local.sync_dir(dir)
-    }
-    fn create_dir(&self, dir: &Path) -> Result<()> {
-        Local.create_dir(dir)
-    }
-    fn remove(&self, path: &Path) -> Result<()> {
-        Local.remove(path)
-    }
-    fn remove_dir(&self, dir: &Path) -> Result<()> {
-        Local.remove_dir(dir)
-    }
 }
 
 /// A device to which copies take a time.
@@ -167,7 +96,7 @@ impl Photos {
     }
 
     fn open(&self, delay: Duration) -> Dataset {
-        let store = SlowStore { delay, read: Arc::default() };
+        let store = SlowStore::new(delay, true);
         Dataset::open(&packhorse::registry(), Arc::new(store), &self.shards, &OpenOptions::default()).unwrap()
     }
 
@@ -230,7 +159,8 @@ fn named(what: &str, wanted: Bottleneck, look: impl Fn() -> Diagnosis) {
         let found = |_| look();
         if let Some(runs) = asked {
             let right = (0..runs).map(found).filter(|found| found.verdict.bottleneck == wanted).count();
-            println!("{what}, {load} busy neighbours: {wanted} named in {right} of {runs}");
+            let line = format!("{what}, {load} busy neighbours: {wanted} named in {right} of {runs}\n");
+            std::io::stdout().write_all(line.as_bytes()).unwrap();
             assert_eq!(right, runs, "{what}");
             continue;
         }

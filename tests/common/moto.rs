@@ -80,7 +80,8 @@ impl Drop for Moto {
         if std::thread::panicking() {
             let log = std::fs::read_to_string(&self.log).unwrap_or_default();
             let traces: Vec<_> = log.lines().filter(|line| !line.contains("\" 20")).collect();
-            eprintln!("moto's log: {}", traces[traces.len().saturating_sub(60)..].join("\n"));
+            let last = traces[traces.len().saturating_sub(60)..].join("\n");
+            let _ = writeln!(std::io::stderr(), "moto's log: {last}");
         }
     }
 }

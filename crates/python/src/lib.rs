@@ -9,6 +9,7 @@ mod batch;
 mod columns;
 mod dataset;
 mod device;
+mod diagnose;
 mod dlpack;
 mod element;
 mod error;
@@ -66,6 +67,8 @@ fn _packhorse(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(features, module)?)?;
     module.add_function(wrap_pyfunction!(environment_rank, module)?)?;
+    module.add_function(wrap_pyfunction!(diagnose::diagnose_loader, module)?)?;
+    module.add_function(wrap_pyfunction!(diagnose::diagnose_iterable, module)?)?;
     module.add_function(wrap_pyfunction!(pack::pack, module)?)?;
     module.add_function(wrap_pyfunction!(pack::append, module)?)?;
     module.add_function(wrap_pyfunction!(pack::verify, module)?)?;

@@ -183,7 +183,7 @@ impl PyPipeline {
 }
 
 /// The settings of a loader.
-fn options(settings: &Bound<'_, PyDict>) -> Result<LoaderOptions> {
+pub(crate) fn options(settings: &Bound<'_, PyDict>) -> Result<LoaderOptions> {
     let get = |name: &str| setting(settings, name);
     let mut options = LoaderOptions::new(get("batch")?.extract()?);
     let (rank, world_size) = get("place")?.extract()?;

@@ -7,12 +7,9 @@ use crate::outcome::{counted, success};
 use crate::size::show;
 use packhorse_core::{Error, Result};
 use packhorse_order::Rank;
-use packhorse_read::diagnose::{
-    Bottleneck, Cut, CutTime, DiagnoseOptions, Diagnosis, Interval, RankReport, Readiness, Remedy, TrainingStep,
-    diagnose,
-};
+use packhorse_read::diagnose::{Cut, DiagnoseOptions, Diagnosis, RankReport, Readiness, diagnose};
 use packhorse_read::{FieldOptions, Host, LoaderOptions};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
@@ -41,11 +38,8 @@ pub(super) fn run(context: &CommandContext<'_>, args: &DiagnoseFlags) -> Result<
     let found = on_device(&load, &fields, &options, &args.device, step, &how).map_err(with_flag)?;
     let ranks = said.map(|ranks| ranks.end(&found)).transpose()?.flatten();
     let mut text = title(&load, args);
-    text.push_str(&describe(&found));
-    for (remedy, next) in &found.applied {
-        let _ = write!(text, "\nWith this remedy: {}.\n{}", remedy.says, describe(next));
-    }
-    let mut result = value(&found);
+    text.push_str(&found.to_string());
+    let mut result = found.to_json();
     if let Some(ranks) = &ranks {
         text.push_str(&of_ranks(ranks));
         result["ranks"] = json!({ "median": ranks.median, "slow": ranks.slow, "slow_node": ranks.slow_node });
@@ -78,9 +72,9 @@ fn on_device(
 
 #[cfg(feature = "gpu")]
 mod gpu {
-    use super::{DiagnoseOptions, Diagnosis, Duration, Error, FieldOptions, Load, LoaderOptions, Result, TrainingStep};
+    use super::{DiagnoseOptions, Diagnosis, Duration, Error, FieldOptions, Load, LoaderOptions, Result};
     use packhorse_gpu::{Cuda, DeviceBatch, Gpu, Upload};
-    use packhorse_read::diagnose::diagnose;
+    use packhorse_read::diagnose::{TrainingStep, diagnose};
 
     /// Steps that may be queued and unfinished, as in a loop that reads its loss now and then.
     const QUEUED: usize = 2;
@@ -149,111 +143,6 @@ fn title(load: &Load, args: &DiagnoseFlags) -> String {
         counted(load.options.threads as u64, "thread"),
         counted(load.options.readers as u64, "reader"),
     )
-}
-
-fn describe(found: &Diagnosis) -> String {
-    let mut text = String::new();
-    for time in &found.cuts {
-        text.push_str(&line(time, found));
-    }
-    let Interval { median, .. } = found.supply;
-    let _ = writeln!(text, "  {:<8}{median:>9.2} steps/s{:>45}", "supply", "the loader, if steps took no time");
-    text.push_str(&said(found));
-    if !(0.8..1.25).contains(&found.representative) {
-        let percent = 100.0 * found.representative;
-        let _ = writeln!(text, "The batches held in memory have samples of {percent:.0} % of the mean size.");
-    }
-    for shard in &found.slow_shards {
-        let (rate, median) = (show(shard.bytes_per_s as u64), show(shard.median as u64));
-        let _ = writeln!(text, "{} is slow: {rate}/s, the median shard {median}/s.", shard.name);
-    }
-    if !found.remedies.is_empty() {
-        text.push_str("What helps, as steps/s:\n");
-        found.remedies.iter().for_each(|remedy| text.push_str(&of_remedy(remedy)));
-    }
-    text
-}
-
-fn line(time: &CutTime, found: &Diagnosis) -> String {
-    let CutTime { cut, seconds, saturation, .. } = time;
-    let Interval { median, low, high } = seconds.inverse();
-    let cost = found.verdict.drops.iter().find(|drop| drop.cut == *cut);
-    let cost =
-        cost.map_or_else(String::new, |drop| format!("; {} costs {:.1} ms a step", drop.stage, 1000.0 * drop.cost));
-    format!(
-        "  {:<8}{median:>9.2} steps/s  {low:.2} to {high:.2}, processors {:.0} %: {}{cost}\n",
-        cut.name(),
-        100.0 * saturation.min(1.0),
-        cut.says(),
-    )
-}
-
-/// The verdict, in words.
-fn said(found: &Diagnosis) -> String {
-    let mut text = match found.verdict.bottleneck {
-        Bottleneck::Step => {
-            let supply = found.supply.median;
-            format!(
-                "It is not the data: the loop is as fast as its steps, and the loader could feed {supply:.1} steps/s.\n"
-            )
-        }
-        other => format!("The loop waits for: {other} ({}).\n", explained(other)),
-    };
-    found.verdict.notes.iter().for_each(|note| text.push_str(&format!("Also: {note}.\n")));
-    text
-}
-
-fn explained(bottleneck: Bottleneck) -> &'static str {
-    match bottleneck {
-        Bottleneck::Step => "the step itself",
-        Bottleneck::Transfer => "copies to the device, and handing batches over",
-        Bottleneck::Collate => "copying decoded samples into batches",
-        Bottleneck::Decode => "decoding samples",
-        Bottleneck::Read => "reading samples of files that are in the page cache",
-        Bottleneck::Storage => "reading from the storage",
-        Bottleneck::Loader => "the loader as a whole",
-        Bottleneck::Interference => "the loader's threads slow the steps beside them",
-        Bottleneck::Processors => "this process may use fewer processors than the machine has",
-        Bottleneck::Neighbours => "other processes use the processors of this one",
-    }
-}
-
-fn of_remedy(remedy: &Remedy) -> String {
-    let observed = remedy.observed.map_or_else(String::new, |rate| format!(", observed {:.2}", rate.median));
-    format!("  {:<16} predicted {:.2}{observed}: {}\n", remedy.name, remedy.predicted, remedy.says)
-}
-
-fn value(found: &Diagnosis) -> Value {
-    let interval = |interval: Interval| json!({"median": interval.median, "low": interval.low, "high": interval.high});
-    let cut = |time: &CutTime| {
-        json!({
-            "cut": time.cut.name(), "says": time.cut.says(), "seconds_per_step": interval(time.seconds),
-            "steps_per_s": interval(time.seconds.inverse()), "cpu_seconds_per_step": time.cpu,
-            "saturation": time.saturation, "others": time.others, "waited": time.waited,
-        })
-    };
-    let remedy = |remedy: &Remedy| {
-        json!({
-            "name": remedy.name, "says": remedy.says, "predicted": remedy.predicted,
-            "observed": remedy.observed.map(interval),
-        })
-    };
-    let drops = found.verdict.drops.iter();
-    let drops: Vec<Value> = drops
-        .map(|drop| json!({"stage": drop.stage.name(), "cut": drop.cut.name(), "seconds_per_step": drop.cost}))
-        .collect();
-    let slow = found.slow_shards.iter();
-    let slow: Vec<Value> =
-        slow.map(|slow| json!({"shard": slow.name, "bytes_per_s": slow.bytes_per_s, "median": slow.median})).collect();
-    let applied = found.applied.iter();
-    let applied: Vec<Value> =
-        applied.map(|(taken, next)| json!({"remedy": remedy(taken), "diagnosis": value(next)})).collect();
-    json!({
-        "bottleneck": found.verdict.bottleneck.name(), "drops": drops, "notes": found.verdict.notes,
-        "cuts": found.cuts.iter().map(cut).collect::<Vec<_>>(), "supply": interval(found.supply),
-        "remedies": found.remedies.iter().map(remedy).collect::<Vec<_>>(), "slow_shards": slow,
-        "representative": found.representative, "applied": applied,
-    })
 }
 
 /// The results of the ranks of a job, in a folder.

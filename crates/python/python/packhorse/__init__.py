@@ -13,6 +13,7 @@ for batch in loader:
 from ._batch import Batch, Keys, Ragged as RaggedArray
 from ._dataset import Dataset, concat
 from ._dataset import open_dataset as open
+from ._diagnose import Diagnosis, diagnose
 from ._errors import (
     CancelledError,
     ChangedError,
@@ -46,6 +47,7 @@ __all__ = [
     "ContentError",
     "Dataset",
     "Dense",
+    "Diagnosis",
     "Draws",
     "Error",
     "Field",
@@ -73,6 +75,7 @@ __all__ = [
     "append",
     "concat",
     "convert",
+    "diagnose",
     "features",
     "open",
     "pack",

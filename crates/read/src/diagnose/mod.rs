@@ -29,6 +29,7 @@ mod model;
 mod ranks;
 mod remedy;
 mod rounds;
+mod show;
 mod smaller;
 mod usage;
 mod verdict;

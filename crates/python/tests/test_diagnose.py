@@ -1,0 +1,55 @@
+"""Diagnoses of loops whose steps are Python's."""
+
+import time
+
+import pytest
+
+import packhorse
+
+
+def test_a_slow_step_is_not_the_data(shards):
+    loader = packhorse.open(shards).loader(4, fields={"image": packhorse.Image("jpg", 32)}, threads=1)
+    seen = []
+
+    def step(batch):
+        seen.append((sorted(batch), batch["image"].shape))
+        time.sleep(0.02)
+
+    found = packhorse.diagnose(loader, step, seconds=1.0, rounds=3)
+    assert found.bottleneck == "step", str(found)
+    assert seen and all(each == (["image"], (4, 32, 32, 3)) for each in seen)
+    assert list(found.cuts) == ["device", "busy", "host", "decoded", "stored", "files", "loader"]
+    assert 30 < found.cuts["device"]["steps_per_s"]["median"] < 50
+    assert found.data["supply"]["median"] > 50 and "It is not the data" in str(found)
+    # The loader itself is as it was.
+    assert loader.state_dict()["consumed"] == 0 and len(list(loader)) == len(loader)
+
+
+def test_what_a_step_raises_comes_out(shards):
+    loader = packhorse.open(shards).loader(4)
+
+    def step(batch):
+        raise ZeroDivisionError("planted")
+
+    with pytest.raises(ZeroDivisionError, match="planted"):
+        packhorse.diagnose(loader, step, seconds=1.0)
+    with pytest.raises(packhorse.ConfigError):
+        packhorse.diagnose(packhorse.open(shards).loader(100_000), print)
+    with pytest.raises(packhorse.ConfigError, match="seconds"):
+        packhorse.diagnose(loader, print, seconds=-1)
+
+
+def test_any_iterable_is_compared_with_batches_in_memory():
+    class Slow:
+        def __iter__(self):
+            for number in range(50):
+                time.sleep(0.01)
+                yield number
+
+    found = packhorse.diagnose(Slow(), lambda number: time.sleep(0.005), seconds=1.0, rounds=3)
+    assert found.bottleneck == "loader", str(found)
+    assert list(found.cuts) == ["device", "loader"]
+    quick = packhorse.diagnose(list(range(1000)), lambda number: time.sleep(0.005), seconds=0.5, rounds=3)
+    assert quick.bottleneck == "step", str(quick)
+    with pytest.raises(TypeError, match="iterator"):
+        packhorse.diagnose(iter([1]), print)
