@@ -323,7 +323,15 @@ fn the_command_names_the_bottleneck_and_tries_remedies() {
     let ranks = ranks.path().to_str().unwrap();
     let args = ["diagnose", shards, "--size", "96", "--batch", "2", "--seconds", "0.3", "--step-ms", &step];
     let run = |more: &[&str]| command(&[&args, more].concat()).succeed().printed;
-    let found: serde_json::Value = serde_json::from_str(&run(&["--jobs", "1", "--apply", "--json"])).unwrap();
+    let printed = run(&["--jobs", "1", "--apply", "--json"]);
+    let found: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let [json, page] = ["found.json", "page.html"].map(|name| dir.path().join(name).to_str().unwrap().to_owned());
+    std::fs::write(&json, printed).unwrap();
+    command(&["report", shards, "-o", &page, "--diagnosis", &json]).succeed();
+    assert!(std::fs::read_to_string(&page).unwrap().contains("served from memory at one stage after the other"));
+    let wrong = command(&["report", shards, "-o", &page, "--diagnosis", &page]).run();
+    assert!(wrong.code() == 2 && wrong.said.contains("is not a diagnosis"), "{wrong:?}");
     let cuts: Vec<_> = found["cuts"].as_array().unwrap().iter().map(|cut| cut["cut"].as_str().unwrap()).collect();
     assert_eq!(cuts, Cut::ALL.map(Cut::name));
     if processors() > 1 && found["bottleneck"] == "decode" {

@@ -36,6 +36,20 @@ fn reading() -> Result<()> {
     Ok(())
 }
 
+fn diagnose() -> Result<()> {
+    use packhorse::read::HostSlab;
+    use packhorse::read::diagnose::DiagnoseOptions;
+
+    let mut step = |batch: &Batch<HostSlab>| {
+        train(batch);
+        Ok(())
+    };
+    let loader = packhorse::open("shards")?.loader(256).image("image", "jpg", View::random_crop(224));
+    let found = loader.diagnose(&mut step, &DiagnoseOptions::default())?;
+    println!("{found}");
+    Ok(())
+}
+
 fn views() -> Result<()> {
     let train = packhorse::open("shards")?.without_fold(1, 5, 7)?;
     let cats = train.filter(&"cls == 3".parse()?)?.select(&["jpg", "cls"])?;

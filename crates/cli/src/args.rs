@@ -424,6 +424,10 @@ pub(crate) struct Report {
     /// The page
     #[arg(short, long, value_name = "FILE.html", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
+
+    /// Also show this diagnosis of a training loop, as `packhorse diagnose --json` printed it
+    #[arg(long, value_name = "FILE.json", value_hint = ValueHint::FilePath)]
+    pub(crate) diagnosis: Option<PathBuf>,
 }
 
 /// A corpus to make.

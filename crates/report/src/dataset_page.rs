@@ -34,13 +34,14 @@ pub struct DatasetReport {
 }
 
 /// Looks at some of the samples of `dataset` and describes them on a page. `name` is its title. `sealed` is the manifest of a
-/// sealed dataset and the folder it is in: its provenance, shards and skipped inputs.
+/// sealed dataset and the folder it is in: its provenance, shards and skipped inputs. `diagnosis` is that of a training loop on it.
 ///
 /// Errors: a shard that can't be opened; a damaged list of skipped inputs; `Cancelled`.
 pub fn dataset_report(
     name: &str,
     dataset: &Dataset,
     sealed: Option<(&dyn Store, &Path, &Manifest)>,
+    diagnosis: Option<&DiagnosisResult>,
     cancel: &Cancel,
 ) -> Result<DatasetReport> {
     let found = survey(dataset, cancel)?;
@@ -69,6 +70,7 @@ pub fn dataset_report(
         skipped(&mut page, store, dir, manifest)?;
     }
     unusual(&mut page, &found);
+    diagnosis.into_iter().for_each(|diagnosis| diagnosis.show(&mut page));
     Ok(DatasetReport {
         html: page.render(),
         looked_at: found.looked_at,

@@ -3,6 +3,7 @@
 
 mod chart;
 mod dataset_page;
+mod diagnosis;
 mod histogram;
 mod numbers;
 mod page;
@@ -12,6 +13,7 @@ mod thumbnail;
 
 pub use chart::Chart;
 pub use dataset_page::{DatasetReport, dataset_report};
+pub use diagnosis::DiagnosisResult;
 pub use page::{Card, Page};
 pub use sample_cards::{SampleCards, is_picture};
 pub use thumbnail::thumbnail;

@@ -4,10 +4,10 @@ use super::CommandContext;
 use super::batch::save;
 use crate::args::Report;
 use crate::outcome::{counted, success};
-use packhorse_core::Result;
+use packhorse_core::{Error, Result};
 use packhorse_pack::{as_request_error, sealed_manifest};
 use packhorse_read::{Dataset, OpenOptions};
-use packhorse_report::dataset_report;
+use packhorse_report::{DiagnosisResult, dataset_report};
 use packhorse_storage::Location;
 use serde_json::json;
 use std::path::Path;
@@ -20,7 +20,8 @@ pub(super) fn run(context: &CommandContext<'_>, args: &Report) -> Result<ExitCod
     // Third-party shards and views have no manifest of their own.
     let manifest = sealed_manifest(&*context.store, dir).ok().flatten();
     let sealed = manifest.as_ref().map(|manifest| (&*context.store, dir, manifest));
-    let report = dataset_report(&args.dataset, &dataset, sealed, &context.cancel)?;
+    let diagnosis = args.diagnosis.as_deref().map(diagnosis).transpose()?;
+    let report = dataset_report(&args.dataset, &dataset, sealed, diagnosis.as_ref(), &context.cancel)?;
     save(&args.output, &report.html)?;
     context.progress.finish();
     let file = args.output.display();
@@ -40,4 +41,11 @@ pub(super) fn run(context: &CommandContext<'_>, args: &Report) -> Result<ExitCod
     });
     context.style.show(&value, &text)?;
     Ok(success())
+}
+
+/// Reads the diagnosis in a file.
+fn diagnosis(file: &Path) -> Result<DiagnosisResult> {
+    let text =
+        std::fs::read_to_string(file).map_err(|e| Error::io("read the diagnosis", e).in_input(file.display()))?;
+    DiagnosisResult::from_json(&text).map_err(|e| e.in_input(file.display()))
 }
