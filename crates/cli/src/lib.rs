@@ -14,6 +14,7 @@ mod examples;
 mod exit;
 mod flags;
 mod outcome;
+mod pack_bench;
 #[cfg(test)]
 mod pages;
 mod peak_memory;
@@ -25,6 +26,7 @@ mod settings;
 mod signals;
 mod size;
 mod status_line;
+mod timed_store;
 mod version;
 mod view_args;
 

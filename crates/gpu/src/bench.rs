@@ -93,9 +93,10 @@ impl<G: Gpu + Clone> UploadBench<G> {
     pub fn downloads(&self, bytes: usize) -> Result<UploadMeasured> {
         let stream = self.gpu.stream()?;
         let (mut to, from) = (self.gpu.pinned(bytes)?, self.gpu.memory(bytes)?);
-        // SAFETY: both live until `drain`, and have no other use.
-        unsafe { self.gpu.upload(to.as_ref(), &from, &stream) }?;
+        // SAFETY: both live until the GPU is done, also after an error, and have no other use.
+        let written = unsafe { self.gpu.upload(to.as_ref(), &from, &stream) };
         self.gpu.drain()?;
+        written?;
         let address = self.gpu.address(&from);
         self.clocked(&stream, WARM, || {
             // SAFETY: `from` has that many bytes, which were written before the wait above, and nothing writes them.

@@ -19,3 +19,4 @@ pub use interval::Interval;
 pub use machine_limits::{ColdReads, MachineLimit, MachineLimits};
 pub use measure::{LimitsOptions, ROUNDS, measure};
 pub use quantity::{Quantity, Unit};
+pub use test_folder::TestFolder;

@@ -60,7 +60,7 @@ pub fn measure(options: &LimitsOptions, cancel: &Cancel) -> Result<MachineLimits
     options.check()?;
     let start = Instant::now();
     let (threads, io_threads) = (options.threads.max(1), options.io_threads.max(1));
-    let folder = TestFolder::new(&options.dir, options.size + BESIDE)?;
+    let folder = TestFolder::new(&options.dir, "packhorse-limits", options.size.saturating_add(BESIDE))?;
     let run = Run { jobs: NonZeroUsize::MIN, cancel, progress: &|_| () };
     let material = Material::new(&folder, threads, &run)?;
     let pictures = [Quantity::Jpeg224, Quantity::Jpeg500].map(|size| Pictures::new(size, &folder, threads, &run));

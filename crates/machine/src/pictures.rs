@@ -37,7 +37,8 @@ impl Pictures {
     /// With one and with `threads` threads.
     pub(crate) fn probes(&self, threads: usize) -> Vec<Probe<'_>> {
         let bytes = self.jpegs.iter().map(Vec::len).sum::<usize>() as f64 / self.jpegs.len().max(1) as f64;
-        let with = |threads| Probe::new(self.quantity, threads, bytes, Box::new(|thread, step| self.step(thread, step)));
+        let with =
+            |threads| Probe::new(self.quantity, threads, bytes, Box::new(|thread, step| self.step(thread, step)));
         counts(threads).map(with).collect()
     }
 
@@ -54,7 +55,8 @@ impl Pictures {
 /// The contents of all files below `dir`, in the order of their names.
 pub(crate) fn contents(dir: &Path) -> Result<Vec<Vec<u8>>> {
     let entries = std::fs::read_dir(dir).context("list the test files")?;
-    let mut paths = entries.map(|entry| Ok(entry.context("list the test files")?.path())).collect::<Result<Vec<_>>>()?;
+    let mut paths =
+        entries.map(|entry| Ok(entry.context("list the test files")?.path())).collect::<Result<Vec<_>>>()?;
     paths.sort();
     let mut found = Vec::new();
     for path in paths {

@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn the_large_file_has_no_name_and_the_bytes_that_were_asked_for() {
         let dir = tempfile::tempdir().unwrap();
-        let folder = TestFolder::new(dir.path(), LEAST).unwrap();
+        let folder = TestFolder::new(dir.path(), "test", LEAST).unwrap();
         let options = LimitsOptions { size: LEAST + 5000, ..LimitsOptions::new(dir.path()) };
         let files = TestFiles::write(&folder, &options, &Cancel::default()).unwrap();
         assert_eq!((files.bytes, files.file.metadata().unwrap().len()), (LEAST, LEAST));
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn memory_is_not_cold() {
         let Ok(dir) = tempfile::tempdir_in("/dev/shm") else { return };
-        let folder = TestFolder::new(dir.path(), LEAST).unwrap();
+        let folder = TestFolder::new(dir.path(), "test", LEAST).unwrap();
         let options = LimitsOptions { size: LEAST, ..LimitsOptions::new(dir.path()) };
         let files = TestFiles::write(&folder, &options, &Cancel::default()).unwrap();
         assert_eq!(files.cold(), ColdReads::None);

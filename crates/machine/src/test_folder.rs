@@ -5,14 +5,17 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A folder that is removed with all that it holds when it is dropped.
-pub(crate) struct TestFolder(PathBuf);
+#[derive(Debug)]
+pub struct TestFolder(PathBuf);
 
 /// Folders of this process.
 static MADE: AtomicU64 = AtomicU64::new(0);
 
 impl TestFolder {
-    /// A new folder in `dir`, if the file system has room for `bytes`.
-    pub(crate) fn new(dir: &Path, bytes: u64) -> Result<Self> {
+    /// A new folder in `dir`, `.NAME-…`, if the file system has room for `bytes`.
+    ///
+    /// Errors: `Config` where `dir` is a file; `Environment` where it is missing, full or may not be written to.
+    pub fn new(dir: &Path, name: &str, bytes: u64) -> Result<Self> {
         let named = |error: Error| error.in_input(dir.display());
         let is_dir = std::fs::metadata(dir).context("look at the folder to measure").map_err(named)?.is_dir();
         if !is_dir {
@@ -20,12 +23,13 @@ impl TestFolder {
         }
         refuse_full(dir, bytes).map_err(named)?;
         let number = MADE.fetch_add(1, Ordering::Relaxed);
-        let path = dir.join(format!(".packhorse-limits-{}-{number}", std::process::id()));
+        let path = dir.join(format!(".{name}-{}-{number}", std::process::id()));
         std::fs::create_dir(&path).context("create a folder for test files").map_err(named)?;
         Ok(Self(path))
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
         &self.0
     }
 }
@@ -57,9 +61,9 @@ mod tests {
     #[test]
     fn a_folder_goes_with_its_files() {
         let dir = tempfile::tempdir().unwrap();
-        let folder = TestFolder::new(dir.path(), 1000).unwrap();
+        let folder = TestFolder::new(dir.path(), "test", 1000).unwrap();
         std::fs::write(folder.path().join("x"), "x").unwrap();
-        let other = TestFolder::new(dir.path(), 1000).unwrap();
+        let other = TestFolder::new(dir.path(), "test", 1000).unwrap();
         assert_ne!(folder.path(), other.path());
         drop((folder, other));
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
@@ -68,7 +72,7 @@ mod tests {
     #[test]
     fn there_must_be_a_folder_with_room() {
         let dir = tempfile::tempdir().unwrap();
-        let refused = |path: &Path, bytes| TestFolder::new(path, bytes).map(drop).unwrap_err();
+        let refused = |path: &Path, bytes| TestFolder::new(path, "test", bytes).map(drop).unwrap_err();
         let full = refused(dir.path(), u64::MAX);
         assert!(full.code() == packhorse_core::Code::NoSpace && full.hints().unwrap().contains("`size`"), "{full}");
         assert!(refused(&dir.path().join("nowhere"), 1).is_not_found());
