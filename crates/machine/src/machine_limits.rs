@@ -75,8 +75,9 @@ impl MachineLimits {
         self.measured.iter().find(|limit| limit.quantity == quantity && limit.threads == 1)
     }
 
-    /// The limit with the most threads that were measured.
-    pub fn all(&self, quantity: Quantity) -> Option<&MachineLimit> {
-        self.measured.iter().filter(|limit| limit.quantity == quantity).max_by_key(|limit| limit.threads)
+    /// The highest, with one thread or many: more threads may be slower.
+    pub fn best(&self, quantity: Quantity) -> Option<&MachineLimit> {
+        let limits = self.measured.iter().filter(|limit| limit.quantity == quantity);
+        limits.max_by(|a, b| a.rate.median.total_cmp(&b.rate.median))
     }
 }

@@ -82,12 +82,13 @@ pub(super) fn read(context: &CommandContext<'_>, args: &BenchRead) -> Result<Exi
         counted(threads as u64, "thread"),
     );
     measure(&dataset, &fields, &options, time, &mut |measured| stages.push(*measured)).map_err(with_flag)?;
+    // Of reading: measuring the limits takes more.
+    let peak = peak_memory();
     let shares = args.limits.then(|| Shares::measure(context, &args.load.dataset, threads, &fields, &stages));
     let shares = shares.transpose()?;
     stages.iter().for_each(|measured| text.push_str(&line(measured, shares.as_ref())));
     let stages: Vec<Value> = stages.iter().map(|measured| of_stage(measured, shares.as_ref())).collect();
     text.push_str("  recorded digests were not compared: packhorse verify --full does that\n");
-    let peak = peak_memory();
     if let Some(peak) = peak {
         text.push_str(&format!("  {} of memory at most\n", show(peak)));
     }

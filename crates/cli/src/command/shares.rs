@@ -61,7 +61,7 @@ impl Shares {
             _ => stage.bytes as f64,
         };
         let of = |quantity: Quantity| {
-            let limit = self.limits.all(quantity)?.bytes_per_s();
+            let limit = self.limits.best(quantity)?.bytes_per_s();
             Some((quantity, bytes / stage.seconds.max(1e-9) / limit))
         };
         storage.iter().copied().chain(compute).filter_map(of).collect()
@@ -114,7 +114,7 @@ fn compute(limits: &MachineLimits, fields: &[FieldOptions], sample_bytes: f64) -
         return None;
     }
     let distance = |quantity: &Quantity| {
-        let bytes = limits.all(*quantity).map_or(1.0, |limit| limit.unit_bytes);
+        let bytes = limits.best(*quantity).map_or(1.0, |limit| limit.unit_bytes);
         (sample_bytes.max(1.0) / bytes.max(1.0)).ln().abs()
     };
     [Quantity::Jpeg224, Quantity::Jpeg500].into_iter().min_by(|a, b| distance(a).total_cmp(&distance(b)))
