@@ -9,13 +9,13 @@ uncompressed; batches of 4 (V100) or 7 (A100, H100); 4 threads that read; a step
 machine: reading a batch by numpy in threads, without steps, takes `--ratio` (1.3) times as long as computing on it.
 
     packhorse, hdf5        ragged arrays from HDF5 shards, packed from the NPZ files by packhorse
-    packhorse, webdataset  NPZ files as bytes from tar shards, not parsed
+    packhorse, webdataset  the same from tar shards
     numpy                  np.load in threads, from the files; batches are lists of arrays
     DataLoader             np.load in worker processes, from the files. As in DLIO, a worker drops what it read and sends a tensor of 2 MiB instead
     h5py                   contiguous datasets of one HDF5 file, read in threads
 
 Every figure is the median of `--rounds` rounds, in each of which all take their turn, after one that does not count. AU is the utilisation of the accelerator: the
-time of computing over the time of all, from the first batch to the end of the last step. Files are in memory if they fit; with `--cold` the page cache is
+time of computing over the time of all, after `--warm` batches. Files are in memory if they fit; with `--cold` the page cache is
 asked to drop them before each turn. The files take about 3.5 times `--files` times 125 MB of disk, in a folder that is removed.
 """
 
@@ -35,7 +35,8 @@ parser.add_argument("--cores", type=int, default=2)
 parser.add_argument("--files", type=int, default=12)
 parser.add_argument("--batch", type=int, default=4)
 parser.add_argument("--threads", type=int, default=4, help="that read, or worker processes")
-parser.add_argument("--steps", type=int, default=9, help="of each measurement")
+parser.add_argument("--steps", type=int, default=12, help="of each measurement")
+parser.add_argument("--warm", type=int, default=6, help="batches before the clock starts, in which memory is allocated")
 parser.add_argument("--rounds", type=int, default=5)
 parser.add_argument("--ratio", type=float, default=1.3, help="the time of reading a batch by numpy over that of a step")
 parser.add_argument("--compute", type=float, help="seconds of a step, in place of --ratio")
@@ -69,7 +70,7 @@ def make(folder):
 
 
 def orders():
-    """The numbers of all files, shuffled anew for each epoch."""
+    """The numbers of all files, in another order for each epoch."""
     for epoch in itertools.count():
         order = list(range(arguments.files))
         random.Random(epoch).shuffle(order)
@@ -126,7 +127,8 @@ def by_dataloader():
 
 
 def by_packhorse(folder, fields):
-    loader = packhorse.open(folder).loader(BATCH, seed=7, fields=fields, threads=THREADS, readers=THREADS, ahead=AHEAD)
+    filling = min(THREADS, arguments.cores)
+    loader = packhorse.open(folder).loader(BATCH, seed=7, fields=fields, threads=filling, readers=THREADS, ahead=AHEAD)
     try:
         for _ in itertools.count():
             yield from loader
@@ -135,9 +137,10 @@ def by_packhorse(folder, fields):
 
 
 def run(batches, compute):
-    """Samples a second and the share of computing, from the first batch on."""
+    """Samples a second and the share of computing, after the first batches."""
     try:
-        next(batches)
+        for _ in range(arguments.warm):
+            next(batches)
         begin = time.perf_counter()
         for _ in range(arguments.steps):
             next(batches)
@@ -178,9 +181,9 @@ with tempfile.TemporaryDirectory(dir=arguments.dir, prefix="packhorse-unet3d-") 
     files = sorted(os.path.join(home, "npz", name) for name in os.listdir(os.path.join(home, "npz")))
     size = sum(map(os.path.getsize, files))
     hdf5, tars, peer = (os.path.join(home, name) for name in ["hdf5", "tars", "peer.h5"])
-    for folder, to in [(hdf5, "hdf5"), (tars, "webdataset")]:
+    for folder, to, how in [(hdf5, "hdf5", {"ragged": True}), (tars, "webdataset", {})]:
         begin = time.perf_counter()
-        packhorse.pack(os.path.join(home, "npz"), folder, to=to, shard_size="600MB")
+        packhorse.pack(os.path.join(home, "npz"), folder, to=to, shard_size="600MB", **how)
         seconds = time.perf_counter() - begin
         if not arguments.json:
             print(f"packed {len(files)} files of {size / len(files) / 1e6:.0f} MB to {to} in {seconds:.2f} s, {size / seconds / 1e6:,.0f} MB/s")
@@ -192,7 +195,7 @@ with tempfile.TemporaryDirectory(dir=arguments.dir, prefix="packhorse-unet3d-") 
 
     sources = {
         "packhorse, hdf5": lambda: by_packhorse(hdf5, {"x": packhorse.Ragged("x")}),
-        "packhorse, webdataset": lambda: by_packhorse(tars, {"npz": packhorse.Bytes("npz")}),
+        "packhorse, webdataset": lambda: by_packhorse(tars, {"x": packhorse.Ragged("x.npy")}),
         "numpy": by_numpy,
         "DataLoader": by_dataloader,
         "h5py": by_h5py,

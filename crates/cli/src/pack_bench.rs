@@ -74,7 +74,7 @@ impl PackBench<'_> {
         let bench = Running { bench: self, recipe, session: self.session.clone().store(Arc::new(timed)), times };
         bench.times.note();
         let report = bench.pack(Some(&self.observer))?.0;
-        // The plan and the shards are no inputs.
+        // The plan and the shards do not count as inputs.
         let out = self.dataset();
         let files: BTreeSet<PathBuf> = bench.times.noted().into_iter().filter(|path| !path.starts_with(&out)).collect();
         let sizes = sizes(&out)?;

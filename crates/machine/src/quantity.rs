@@ -1,4 +1,4 @@
-//! What is measured. One table has its names, units and descriptions.
+//! The quantities to measure. One table has its names, units and descriptions.
 
 /// A limit of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

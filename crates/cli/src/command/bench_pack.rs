@@ -41,7 +41,7 @@ pub(super) fn run(context: &CommandContext<'_>, args: &BenchPack) -> Result<Exit
     Ok(success())
 }
 
-/// The folder of the dataset must be new: each round packs anew.
+/// The folder of the dataset must be new: each round packs again.
 fn check(out: &Path) -> Result<()> {
     if Location::url(out).is_some() {
         return Err(Error::unsupported("is in an object store; `packhorse bench pack` writes to a file system")
