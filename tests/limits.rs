@@ -192,6 +192,20 @@ fn packing_adds_up_and_what_is_kept_verifies() {
     assert_eq!(packed["root"], kept["root"]);
 }
 
+/// Their headers are read by the scan too: a file that is opened twice counts once.
+#[test]
+fn arrays_count_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let made = packhorse(dir.path(), &["synth", "npz", "--quiet", "--count", "20", "--out", "npz"]);
+    assert!(made.status.success(), "{}", said(&made));
+    let (files, bytes) = sizes(&dir.path().join("npz"));
+    for input in ["npz", "./npz/../npz"] {
+        let found = json(dir.path(), &["bench", "pack", input, "--to", "hdf5", "--ragged", "--repeat", "1"]);
+        let of = |key: &str| found[key].as_u64().unwrap();
+        assert_eq!((of("samples"), of("files"), of("file_bytes")), (20, files, bytes), "{found}");
+    }
+}
+
 #[test]
 fn packing_leaves_nothing_and_refuses_a_folder_that_exists() {
     let dir = tempfile::tempdir().unwrap();

@@ -75,8 +75,10 @@ impl PackBench<'_> {
         bench.times.note();
         let report = bench.pack(Some(&self.observer))?.0;
         // The plan and the shards do not count as inputs.
-        let out = self.dataset();
-        let files: BTreeSet<PathBuf> = bench.times.noted().into_iter().filter(|path| !path.starts_with(&out)).collect();
+        let out = real(self.dataset());
+        // A file may have been opened by a relative path and by an absolute one.
+        let opened = bench.times.noted().into_iter().map(real);
+        let files: BTreeSet<PathBuf> = opened.filter(|path| !path.starts_with(&out)).collect();
         let sizes = sizes(&out)?;
         let mut measured = PackMeasured { report, files: files.len() as u64, file_bytes: 0, rounds: Vec::new() };
         for number in 0..rounds {
@@ -195,6 +197,11 @@ impl Observer for Phases {
             also.event(event);
         }
     }
+}
+
+/// A local path without links and `..`; a URL as it is.
+fn real(path: PathBuf) -> PathBuf {
+    path.canonicalize().unwrap_or(path)
 }
 
 /// Seconds of processors that this process took.
