@@ -7,13 +7,14 @@ use serde_json::{Value, json};
 use std::process::Command;
 
 /// For each crate the crates of this workspace that it may depend on. `*` is any but `python`.
-const WALLS: [(&str, &[&str]); 14] = [
+const WALLS: [(&str, &[&str]); 15] = [
     ("core", &[]),
     ("storage", &["core"]),
     ("dataset", &["core"]),
     ("transform", &["core"]),
     ("synth", &["core"]),
     ("order", &["core"]),
+    ("machine", &["core", "synth", "transform"]),
     ("testkit", &["core", "synth"]),
     ("pack", &["core", "storage", "dataset", "transform"]),
     ("read", &["core", "storage", "dataset", "transform", "order"]),

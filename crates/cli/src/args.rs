@@ -125,7 +125,7 @@ pub(crate) enum Command {
     /// Make a synthetic corpus for trials
     #[command(subcommand)]
     Synth(Synth),
-    /// Measure reading and uploading on this machine with this data
+    /// Measure reading, packing and uploading on this machine with this data, and the limits of the machine
     #[command(subcommand)]
     Bench(Bench),
     /// Find what a training loop waits for: storage, decoding, copies, processors, or nothing; and what would help

@@ -1,10 +1,13 @@
 //! The flags of `bench`.
 
-use crate::examples::BENCH_READ_EXAMPLES;
 #[cfg(feature = "gpu")]
 use crate::examples::BENCH_UPLOAD_EXAMPLES;
-use crate::planning::Threads;
+use crate::examples::{BENCH_LIMITS_EXAMPLES, BENCH_PACK_EXAMPLES, BENCH_READ_EXAMPLES};
+use crate::flags::RecipeFlags;
+use crate::planning::{Threads, Work};
 use clap::{Args as ClapArgs, Subcommand, ValueHint};
+use packhorse_pack::parse_bytes;
+use std::path::PathBuf;
 
 /// The benchmarks.
 #[derive(Subcommand)]
@@ -12,6 +15,12 @@ pub(crate) enum Bench {
     /// Each stage of reading a dataset on its own, and all of them together: raw bytes, parse, decode, batch
     #[command(after_help = BENCH_READ_EXAMPLES)]
     Read(Box<BenchRead>),
+    /// Packing by stage, against its floor: a plain read of the same files and a plain write of the same bytes
+    #[command(after_help = BENCH_PACK_EXAMPLES)]
+    Pack(Box<BenchPack>),
+    /// The limits of this machine: reads, writes, opens, memory, decoding, digests, copies to a GPU
+    #[command(after_help = BENCH_LIMITS_EXAMPLES)]
+    Limits(BenchLimits),
     /// Batches to a GPU, against the limits: copies alone, steps alone, steps with arriving batches
     #[cfg(feature = "gpu")]
     #[command(after_help = BENCH_UPLOAD_EXAMPLES)]
@@ -29,8 +38,52 @@ pub(crate) struct BenchRead {
     #[arg(long, requires = "size")]
     pub(crate) augment: bool,
 
+    /// Measure the limits of this machine too, for 3 seconds, and show each stage as a share of them. Test files lie beside
+    /// the dataset's folder, or in the temporary folder where that may not be written to
+    #[arg(long)]
+    pub(crate) limits: bool,
+
     #[command(flatten)]
     pub(crate) load: BenchLoad,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct BenchPack {
+    #[command(flatten)]
+    pub(crate) recipe: RecipeFlags,
+
+    #[command(flatten)]
+    pub(crate) work: Work,
+
+    /// Rounds to measure
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) repeat: u32,
+
+    /// Leave the last dataset in OUT
+    #[arg(long, requires = "out")]
+    pub(crate) keep: bool,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct BenchLimits {
+    /// A folder of the file system to measure [default: the temporary folder]
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub(crate) dir: Option<PathBuf>,
+
+    /// The size of the test file, at least 8MiB; other files take up to 16 MiB more
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_bytes)]
+    pub(crate) size: u64,
+
+    /// Seconds for all measurements, about
+    #[arg(long, value_name = "S", default_value_t = 10.0)]
+    pub(crate) seconds: f64,
+
+    /// Threads that wait for cold reads
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) io_threads: u16,
+
+    #[command(flatten)]
+    pub(crate) threads: Threads,
 }
 
 #[cfg(feature = "gpu")]

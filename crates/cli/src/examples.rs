@@ -155,10 +155,28 @@ Examples:
 Each line is the loop with all before it held in memory. Where the rate falls from one line to the next, the stage between
 them costs time.";
 
+pub(crate) const BENCH_PACK_EXAMPLES: &str = "\
+Examples:
+  packhorse bench pack photos --to webdataset --labels folders
+  packhorse bench pack photos --to webdataset --out /scratch/shards --repeat 5 --json
+  packhorse bench pack runs.root --to hdf5 --out shards --keep
+
+It packs into a folder beside OUT, or in the temporary folder, and removes it. Each round also reads the same files and writes
+the same bytes plainly, with one thread: the floor. One round before does not count, so inputs that fit are in memory.";
+
+pub(crate) const BENCH_LIMITS_EXAMPLES: &str = "\
+Examples:
+  packhorse bench limits
+  packhorse bench limits /scratch --size 4GiB --seconds 30
+  packhorse bench limits $SLURM_TMPDIR --json
+
+Test files lie in a hidden folder of DIR and are removed, also after Ctrl-C.";
+
 pub(crate) const BENCH_READ_EXAMPLES: &str = "\
 Examples:
   packhorse bench read shards
   packhorse bench read shards --size 224 --augment --jobs 8
   packhorse bench read 'others/shard-{000..127}.tar' --json
+  packhorse bench read shards --size 224 --limits
 
 Look at the slowest stage: raw is the storage, parse finds samples, decode is the CPU, batch is all of them.";

@@ -15,6 +15,7 @@ mod examples;
 mod exit;
 mod flags;
 mod outcome;
+mod pack_bench;
 #[cfg(test)]
 mod pages;
 mod peak_memory;
@@ -26,6 +27,7 @@ mod settings;
 mod signals;
 mod size;
 mod status_line;
+mod timed_store;
 mod version;
 mod view_args;
 

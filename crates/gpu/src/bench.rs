@@ -89,6 +89,22 @@ impl<G: Gpu + Clone> UploadBench<G> {
         measured
     }
 
+    /// Only copies of `bytes` bytes back, from the GPU to pinned memory, one after another. Each is waited for.
+    pub fn downloads(&self, bytes: usize) -> Result<UploadMeasured> {
+        let stream = self.gpu.stream()?;
+        let (mut to, from) = (self.gpu.pinned(bytes)?, self.gpu.memory(bytes)?);
+        // SAFETY: both live until the GPU is done, also after an error, and have no other use.
+        let written = unsafe { self.gpu.upload(to.as_ref(), &from, &stream) };
+        self.gpu.drain()?;
+        written?;
+        let address = self.gpu.address(&from);
+        self.clocked(&stream, WARM, || {
+            // SAFETY: `from` has that many bytes, which were written before the wait above, and nothing writes them.
+            unsafe { self.gpu.download(address, to.as_mut()) }?;
+            Ok(Some((0, bytes as u64)))
+        })
+    }
+
     /// One batch in pinned memory ([`Staged`]), sent repeatedly, so the loader has no work. With `steps` each is used
     /// by a training step.
     pub fn cached(

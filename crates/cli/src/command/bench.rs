@@ -1,6 +1,7 @@
 //! `packhorse bench`.
 
 use super::CommandContext;
+use super::shares::Shares;
 use crate::bench_args::{BenchLoad, BenchRead};
 use crate::outcome::{counted, success};
 use crate::size::show;
@@ -11,7 +12,7 @@ use packhorse_read::{
 use packhorse_report::is_picture;
 use packhorse_storage::Location;
 use packhorse_transform::image::{Size, View};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,26 +81,38 @@ pub(super) fn read(context: &CommandContext<'_>, args: &BenchRead) -> Result<Exi
         batch,
         counted(threads as u64, "thread"),
     );
-    measure(&dataset, &fields, &options, time, &mut |measured| {
-        text.push_str(&line(measured));
-        stages.push(json!({
-            "stage": measured.stage, "samples": measured.samples, "bytes": measured.bytes, "seconds": measured.seconds,
-            "samples_per_s": measured.samples as f64 / measured.seconds,
-            "bytes_per_s": measured.bytes as f64 / measured.seconds,
-        }));
-    })
-    .map_err(with_flag)?;
-    text.push_str("  recorded digests were not compared: packhorse verify --full does that\n");
+    measure(&dataset, &fields, &options, time, &mut |measured| stages.push(*measured)).map_err(with_flag)?;
+    // Of reading: measuring the limits takes more.
     let peak = peak_memory();
+    let shares = args.limits.then(|| Shares::measure(context, &args.load.dataset, threads, &fields, &stages));
+    let shares = shares.transpose()?;
+    stages.iter().for_each(|measured| text.push_str(&line(measured, shares.as_ref())));
+    let stages: Vec<Value> = stages.iter().map(|measured| of_stage(measured, shares.as_ref())).collect();
+    text.push_str("  recorded digests were not compared: packhorse verify --full does that\n");
     if let Some(peak) = peak {
         text.push_str(&format!("  {} of memory at most\n", show(peak)));
     }
-    let value = json!({
+    let mut value = json!({
         "samples": dataset.len(), "bytes": dataset.bytes(), "batch": batch, "threads": threads, "stages": stages,
         "peak_memory": peak, "verified": false,
     });
+    if let Some(shares) = shares {
+        value["limits"] = shares.limits();
+    }
     context.style.show(&value, &text)?;
     Ok(success())
+}
+
+fn of_stage(measured: &Measured, shares: Option<&Shares>) -> Value {
+    let mut value = json!({
+        "stage": measured.stage, "samples": measured.samples, "bytes": measured.bytes, "seconds": measured.seconds,
+        "samples_per_s": measured.samples as f64 / measured.seconds,
+        "bytes_per_s": measured.bytes as f64 / measured.seconds,
+    });
+    if let Some(shares) = shares {
+        value["of_limits"] = shares.json(measured);
+    }
+    value
 }
 
 /// An error on fields that batches can't hold says how others are chosen.
@@ -110,10 +123,11 @@ pub(super) fn with_flag(error: Error) -> Error {
     error.hint("--fields A,B chooses others")
 }
 
-fn line(measured: &Measured) -> String {
+fn line(measured: &Measured, shares: Option<&Shares>) -> String {
     let rate = |n: u64| n as f64 / measured.seconds.max(1e-9);
     let (samples, bytes) = (rate(measured.samples), rate(measured.bytes) as u64);
-    format!("  {:<7}{samples:>12.0} samples/s {:>10}/s\n", measured.stage, show(bytes))
+    let shares = shares.map_or_else(String::new, |shares| format!("  {}", shares.text(measured)));
+    format!("  {:<7}{samples:>12.0} samples/s {:>10}/s{shares}\n", measured.stage, show(bytes))
 }
 
 pub(super) fn view(size: u32, augment: bool) -> View {

@@ -4,16 +4,19 @@ mod adopt;
 mod append;
 mod batch;
 mod bench;
+mod bench_pack;
 mod cluster;
 mod diagnose;
 mod index;
 mod inspect;
+mod limits;
 mod manual;
 mod merge;
 mod order;
 mod pack;
 mod plan;
 mod report;
+mod shares;
 mod stage;
 mod synth;
 mod trees;
@@ -108,6 +111,8 @@ pub(crate) fn run(registry: &Registry, args: Args) -> Result<ExitCode> {
         Command::Batch(args) => batch::run(&context, &args),
         Command::Synth(args) => synth::run(&context, &args),
         Command::Bench(Bench::Read(args)) => bench::read(&context, &args),
+        Command::Bench(Bench::Pack(args)) => bench_pack::run(&context, &args),
+        Command::Bench(Bench::Limits(args)) => limits::run(&context, &args),
         #[cfg(feature = "gpu")]
         Command::Bench(Bench::Upload(args)) => upload::run(&context, &args),
         Command::Diagnose(args) => diagnose::run(&context, &args),
