@@ -269,7 +269,7 @@ fn culprits_are_found_in_order() {
     // Two samples of 16 shards mostly take two reads.
     let plant = Plant { step: classic(0.29), copy: classic(0.01), read: classic(0.543) / 2, threads: 0 };
     let found = photos.diagnose(&plant);
-    let stages: Vec<Bottleneck> = found.verdict.drops.iter().map(|drop| drop.stage).collect();
+    let stages: Vec<Bottleneck> = found.verdict.costs.iter().map(|cost| cost.stage).collect();
     let culprits: Vec<_> = stages.iter().filter(|stage| **stage != Bottleneck::Transfer).collect();
     assert_eq!(culprits, [&Bottleneck::Decode, &Bottleneck::Storage], "{found:?}");
     assert_eq!(found.verdict.bottleneck, Bottleneck::Storage, "{found:?}");

@@ -46,7 +46,7 @@ fn diagnose() -> Result<()> {
     };
     let loader = packhorse::open("shards")?.loader(256).image("image", "jpg", View::random_crop(224));
     let found = loader.diagnose(&mut step, &DiagnoseOptions::default())?;
-    println!("{found}");
+    let table = found.to_string();
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! The report on a dataset: one page to look at before training.
 
+use crate::DiagnosisResult;
 use crate::chart::number;
 use crate::sample_cards::SampleCards;
 use crate::survey::{Place, Survey, brief, survey};

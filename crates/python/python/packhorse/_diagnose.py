@@ -16,7 +16,7 @@ class Diagnosis:
 
     * `bottleneck`: `"step"` (it is not the data), `"transfer"`, `"collate"`, `"decode"`, `"read"`, `"storage"`, `"loader"`,
       `"interference"`, `"processors"` or `"neighbours"`.
-    * `drops`: the stages that cost time, in order, with the seconds that each adds to a step.
+    * `costs`: the stages that cost time, in order, with the seconds that each adds to a step.
     * `cuts`: the loop served from memory at one stage after the other: steps per second as `median`, `low` and `high`.
     * `remedies`: what would help, the best first: steps per second `predicted`, and `observed` with `apply=True`.
     * `data`: all of it, as `packhorse diagnose --json` shows it.
@@ -25,7 +25,7 @@ class Diagnosis:
     def __init__(self, data: dict[str, Any], text: str) -> None:
         self.data = data
         self.bottleneck: str = data["bottleneck"]
-        self.drops: list[dict[str, Any]] = data["drops"]
+        self.costs: list[dict[str, Any]] = data["costs"]
         self.notes: list[str] = data["notes"]
         self.cuts: dict[str, dict[str, Any]] = {cut["cut"]: cut for cut in data["cuts"]}
         self.remedies: list[dict[str, Any]] = data["remedies"]

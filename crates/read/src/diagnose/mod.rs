@@ -42,7 +42,7 @@ pub(crate) use meter::Meter;
 pub use meter::SlowShard;
 pub use ranks::{RankReport, Readiness};
 pub use remedy::{Remedy, Setting};
-pub use verdict::{Bottleneck, Drop, Verdict};
+pub use verdict::{Bottleneck, StageCost, Verdict};
 
 use crate::{Dataset, Device, FieldOptions, LoaderOptions};
 use packhorse_core::{Cancel, Result};

@@ -89,7 +89,7 @@ pub(super) fn all(verdict: &Verdict, evidence: &Evidence, scene: &Scene<'_>) -> 
     if verdict.bottleneck == Bottleneck::Step {
         return Ok(Vec::new());
     }
-    let costs = |stages: &[Bottleneck]| verdict.drops.iter().any(|drop| stages.contains(&drop.stage));
+    let costs = |stages: &[Bottleneck]| verdict.costs.iter().any(|cost| stages.contains(&cost.stage));
     let maker = Maker { model: &evidence.model, evidence, scene };
     let mut found = Vec::new();
     found.extend(maker.threads());

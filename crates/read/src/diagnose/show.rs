@@ -16,7 +16,7 @@ impl fmt::Display for Diagnosis {
 }
 
 impl Diagnosis {
-    /// All of it: `bottleneck`, `drops`, `notes`, `cuts`, `supply`, `remedies`, `slow_shards`, `representative`, `applied`.
+    /// All of it: `bottleneck`, `costs`, `notes`, `cuts`, `supply`, `remedies`, `slow_shards`, `representative`, `applied`.
     /// Intervals are objects of `median`, `low` and `high`; rates are steps per second.
     pub fn to_json(&self) -> Value {
         value(self)
@@ -49,9 +49,9 @@ fn describe(found: &Diagnosis) -> String {
 fn line(time: &CutTime, found: &Diagnosis) -> String {
     let CutTime { cut, seconds, saturation, .. } = time;
     let Interval { median, low, high } = seconds.inverse();
-    let cost = found.verdict.drops.iter().find(|drop| drop.cut == *cut);
+    let cost = found.verdict.costs.iter().find(|cost| cost.cut == *cut);
     let cost =
-        cost.map_or_else(String::new, |drop| format!("; {} costs {:.1} ms a step", drop.stage, 1000.0 * drop.cost));
+        cost.map_or_else(String::new, |cost| format!("; {} costs {:.1} ms a step", cost.stage, 1000.0 * cost.seconds));
     format!(
         "  {:<8}{median:>9.2} steps/s  {low:.2} to {high:.2}, processors {:.0} %: {}{cost}\n",
         cut.name(),
@@ -110,9 +110,9 @@ fn value(found: &Diagnosis) -> Value {
             "observed": remedy.observed.map(interval),
         })
     };
-    let drops = found.verdict.drops.iter();
-    let drops: Vec<Value> = drops
-        .map(|drop| json!({"stage": drop.stage.name(), "cut": drop.cut.name(), "seconds_per_step": drop.cost}))
+    let costs = found.verdict.costs.iter();
+    let costs: Vec<Value> = costs
+        .map(|cost| json!({"stage": cost.stage.name(), "cut": cost.cut.name(), "seconds_per_step": cost.seconds}))
         .collect();
     let slow = found.slow_shards.iter();
     let slow: Vec<Value> =
@@ -121,7 +121,7 @@ fn value(found: &Diagnosis) -> Value {
     let applied: Vec<Value> =
         applied.map(|(taken, next)| json!({"remedy": remedy(taken), "diagnosis": value(next)})).collect();
     json!({
-        "bottleneck": found.verdict.bottleneck.name(), "drops": drops, "notes": found.verdict.notes,
+        "bottleneck": found.verdict.bottleneck.name(), "costs": costs, "notes": found.verdict.notes,
         "cuts": found.cuts.iter().map(cut).collect::<Vec<_>>(), "supply": interval(found.supply),
         "remedies": found.remedies.iter().map(remedy).collect::<Vec<_>>(), "slow_shards": slow,
         "representative": found.representative, "applied": applied,

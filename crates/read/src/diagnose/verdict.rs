@@ -70,13 +70,13 @@ impl fmt::Display for Bottleneck {
 
 /// A stage that a step waits for.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Drop {
+pub struct StageCost {
     /// The stage.
     pub stage: Bottleneck,
     /// The first cut that has it to do.
     pub cut: Cut,
     /// Seconds that it adds to a step.
-    pub cost: f64,
+    pub seconds: f64,
 }
 
 /// What a loop waits for.
@@ -85,7 +85,7 @@ pub struct Verdict {
     /// The cause of most of the waiting.
     pub bottleneck: Bottleneck,
     /// The stages that cost time, in the order of the cuts.
-    pub drops: Vec<Drop>,
+    pub costs: Vec<StageCost>,
     /// More that was seen, a sentence each.
     pub notes: Vec<String>,
 }
@@ -154,10 +154,14 @@ impl Evidence {
 /// Names what the loop waits for.
 pub(super) fn verdict(evidence: &Evidence) -> Verdict {
     let ladder: Vec<Cut> = evidence.ladder().collect();
-    let mut drops: Vec<Drop> = Vec::new();
+    let mut costs: Vec<StageCost> = Vec::new();
     for (number, cut) in ladder.iter().enumerate().skip(1) {
-        if let Some(cost) = evidence.rise(*cut, ladder.get(..number).unwrap_or_default()) {
-            drops.push(Drop { stage: Bottleneck::before(*cut, !ladder.contains(&Cut::Stored)), cut: *cut, cost });
+        if let Some(seconds) = evidence.rise(*cut, ladder.get(..number).unwrap_or_default()) {
+            costs.push(StageCost {
+                stage: Bottleneck::before(*cut, !ladder.contains(&Cut::Stored)),
+                cut: *cut,
+                seconds,
+            });
         }
     }
     let mut notes = Vec::new();
@@ -166,7 +170,7 @@ pub(super) fn verdict(evidence: &Evidence) -> Verdict {
         notes.push(format!("steps take {} more while the loader runs beside them", milliseconds(cost)));
     }
     let lost = evidence.rise(Cut::Loader, &[Cut::Device]).unwrap_or_default();
-    let largest = drops.iter().max_by(|a, b| a.cost.total_cmp(&b.cost)).map(|drop| drop.stage);
+    let largest = costs.iter().max_by(|a, b| a.seconds.total_cmp(&b.seconds)).map(|cost| cost.stage);
     let bottleneck = match largest {
         _ if lost <= 0.0 => Bottleneck::Step,
         _ if evidence.waited < WAITED => slowed(lost, evidence, &mut notes),
@@ -174,10 +178,10 @@ pub(super) fn verdict(evidence: &Evidence) -> Verdict {
         Some(stage) => cause(stage, lost, evidence, &mut notes),
     };
     if matches!(bottleneck, Bottleneck::Step | Bottleneck::Interference) {
-        drops.clear();
+        costs.clear();
     }
     notes.extend(depends_on_data(&evidence.by_batch));
-    Verdict { bottleneck, drops, notes }
+    Verdict { bottleneck, costs, notes }
 }
 
 /// What slows the steps themselves, whose batches are there in time.
@@ -321,10 +325,10 @@ mod tests {
         let (device, host, decoded, stored, loader) = (290.0, 300.0, 310.0, 581.0, 1124.0);
         let times = [(Cut::Device, device), (Cut::Host, host), (Cut::Decoded, decoded), (Cut::Stored, stored)];
         let found = verdict(&evidence(&[&times[..], &[(Cut::Loader, loader)]].concat()));
-        let stages: Vec<Bottleneck> = found.drops.iter().map(|drop| drop.stage).collect();
+        let stages: Vec<Bottleneck> = found.costs.iter().map(|cost| cost.stage).collect();
         assert_eq!(stages, [Bottleneck::Decode, Bottleneck::Storage]);
         assert_eq!(found.bottleneck, Bottleneck::Storage);
-        assert!((found.drops[0].cost - 0.271).abs() < 0.02 && (found.drops[1].cost - 0.543).abs() < 0.03);
+        assert!((found.costs[0].seconds - 0.271).abs() < 0.02 && (found.costs[1].seconds - 0.543).abs() < 0.03);
     }
 
     /// Decoding takes 15 ms of each of two processors, which steps of 20 ms would hide.
@@ -351,7 +355,7 @@ mod tests {
         let mut noisy = cuts([20.0; 7]);
         noisy.times.iter_mut().for_each(|(cut, times)| times[2] *= if *cut == Cut::Stored { 5.0 } else { 1.0 });
         assert_eq!(verdict(&noisy).bottleneck, Bottleneck::Step);
-        assert!(verdict(&noisy).drops.is_empty());
+        assert!(verdict(&noisy).costs.is_empty());
     }
 
     #[test]
