@@ -66,6 +66,8 @@ fn _packhorse(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(features, module)?)?;
     module.add_function(wrap_pyfunction!(environment_rank, module)?)?;
+    module.add_function(wrap_pyfunction!(loader::no_stats, module)?)?;
+    module.add_function(wrap_pyfunction!(loader::prometheus, module)?)?;
     module.add_function(wrap_pyfunction!(pack::pack, module)?)?;
     module.add_function(wrap_pyfunction!(pack::append, module)?)?;
     module.add_function(wrap_pyfunction!(pack::verify, module)?)?;
