@@ -3,6 +3,7 @@
 use crate::examples::BENCH_READ_EXAMPLES;
 #[cfg(feature = "gpu")]
 use crate::examples::BENCH_UPLOAD_EXAMPLES;
+use crate::observe_args::Observe;
 use crate::planning::Threads;
 use clap::{Args as ClapArgs, Subcommand, ValueHint};
 
@@ -94,4 +95,7 @@ pub(crate) struct BenchLoad {
 
     #[command(flatten)]
     pub(crate) threads: Threads,
+
+    #[command(flatten)]
+    pub(crate) observe: Observe,
 }

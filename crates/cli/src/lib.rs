@@ -10,9 +10,13 @@ mod cluster;
 mod cluster_args;
 mod command;
 mod config;
+mod event_counts;
 mod examples;
 mod exit;
 mod flags;
+mod metrics;
+mod observe_args;
+mod observed;
 mod outcome;
 #[cfg(test)]
 mod pages;
@@ -25,10 +29,14 @@ mod settings;
 mod signals;
 mod size;
 mod status_line;
+mod trace;
+mod trace_lines;
+mod trace_subscriber;
 mod version;
 mod view_args;
 
 pub use exit::code;
+pub use trace::Trace;
 
 use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, FromArgMatches};

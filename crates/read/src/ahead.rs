@@ -1,5 +1,6 @@
 //! Takes batches before they are requested.
 
+use crate::spans::Wait;
 use crate::{LoaderCounters, Next};
 use packhorse_core::{Error, Result};
 use std::sync::Arc;
@@ -113,15 +114,14 @@ impl<L: Batches> Ahead<L> {
         let Some(taken) = &self.taken else { return Next::End };
         let next = match taken.try_recv() {
             Err(TryRecvError::Empty) => {
-                let start = Instant::now();
+                let (start, waits) = (Instant::now(), Wait::on("batch"));
                 let next = match wait {
                     None => taken.recv().map_err(|_| RecvTimeoutError::Disconnected),
                     Some(wait) => taken.recv_timeout(wait),
                 };
-                let waited = start.elapsed();
-                self.waited += waited;
+                self.waited += start.elapsed();
                 if let Some(counters) = &self.counters {
-                    counters.wait.add(waited);
+                    waits.end(&counters.wait);
                 }
                 self.late = true;
                 next

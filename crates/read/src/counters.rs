@@ -1,10 +1,9 @@
-//! The counters that the threads of a loader add to. Owns no clock of its own: who waits or works says for how long.
+//! The counters that the threads of a loader add to.
 
 use crate::LoaderStats;
 use crate::cache::CacheCounters;
+use crate::count::{Count, Time};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
 /// What a loader has done so far, counted by its threads: [`Loader::counters`](crate::Loader::counters). It can be looked at from
 /// any thread, also after the loader has moved to an [`Ahead`](crate::Ahead), and outlives the loader.
@@ -32,46 +31,6 @@ pub struct LoaderCounters {
     pub(crate) prefetched: Count,
     pub(crate) prefetched_bytes: Count,
     pub(crate) cache: Arc<CacheCounters>,
-}
-
-/// A number that threads add to.
-#[derive(Debug, Default)]
-pub(crate) struct Count(AtomicU64);
-
-impl Count {
-    pub(crate) fn add(&self, more: u64) {
-        self.0.fetch_add(more, Ordering::Relaxed);
-    }
-
-    pub(crate) fn take_off(&self, less: u64) {
-        self.0.fetch_sub(less, Ordering::Relaxed);
-    }
-
-    pub(crate) fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// Time that threads add to, in nanoseconds.
-#[derive(Debug, Default)]
-pub(crate) struct Time(Count);
-
-impl Time {
-    pub(crate) fn add(&self, more: Duration) {
-        self.0.add(u64::try_from(more.as_nanos()).unwrap_or(u64::MAX));
-    }
-
-    /// Adds the time that `work` takes.
-    pub(crate) fn of<T>(&self, work: impl FnOnce() -> T) -> T {
-        let start = Instant::now();
-        let done = work();
-        self.add(start.elapsed());
-        done
-    }
-
-    fn get(&self) -> Duration {
-        Duration::from_nanos(self.0.get())
-    }
 }
 
 impl LoaderCounters {

@@ -35,7 +35,7 @@ pub struct LoaderStats {
     pub upload: Duration,
     /// The time in which threads that read waited for room: decoding is slower.
     pub read_blocked: Duration,
-    /// The time in which threads that decode waited for what is read.
+    /// The time in which threads that decode waited for data: reading is slower.
     pub decode_starved: Duration,
     /// The time in which threads that decode waited for batches to be taken: the caller is slower.
     pub decode_blocked: Duration,

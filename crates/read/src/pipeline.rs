@@ -4,6 +4,7 @@ use crate::batch::Home;
 use crate::batch_metadata::BatchMetadata;
 use crate::prefetch_queue::PrefetchQueue;
 use crate::ring::{Claim, Done, Outcome, Ring, Slab, Taken};
+use crate::spans::TARGET;
 use crate::work::Work;
 use crate::{Batch, Device, LoaderCounters, Next};
 use packhorse_core::{Error, Result};
@@ -202,6 +203,8 @@ impl<D: Device, W: Work> Pipeline<D, W> {
         let home: Arc<dyn Home<D::Host>> = Arc::clone(&self.ring) as _;
         let batch = Batch::new(slab, Arc::clone(self.work.layout()), home);
         self.last = (batch.rows() as u64, batch.used() as u64);
+        let (samples, bytes) = self.last;
+        let _span = tracing::debug_span!(target: TARGET, "upload", step, samples, bytes).entered();
         self.work.counters().upload.of(|| self.device.upload(batch))
     }
 
@@ -219,11 +222,13 @@ impl<D: Device, W: Work> Pipeline<D, W> {
 }
 
 /// Reads the data of a step, and their size in bytes.
-fn fetch<W: Work>(work: &W, step: u64, scratch: &mut W::Scratch) -> (Result<Option<W::Fetched>>, usize) {
+pub(crate) fn fetch<W: Work>(work: &W, step: u64, scratch: &mut W::Scratch) -> (Result<Option<W::Fetched>>, usize) {
     let counters = work.counters();
+    let span = tracing::debug_span!(target: TARGET, "read", step, bytes = tracing::field::Empty).entered();
     let read = counters.read.of(|| work.fetch(step, scratch));
     let weight = read.as_ref().map_or(0, |read| read.as_ref().map_or(0, |read| work.weight(read)));
     counters.read_bytes.add(weight as u64);
+    span.record("bytes", weight);
     (read, weight)
 }
 
@@ -235,8 +240,18 @@ fn decode<H: AsMut<[u8]>, W: Work>(
     slab: &mut Slab<H>,
     scratch: &mut W::Scratch,
 ) -> Result<Option<(usize, W::Fetched)>> {
-    let fill = || work.fill(step, fetched, slab.host.as_mut(), &mut slab.filled, scratch);
-    work.counters().decode.of(fill)
+    let span = decode_span(step);
+    let filled = work.counters().decode.of(|| work.fill(step, fetched, slab.host.as_mut(), &mut slab.filled, scratch));
+    if !span.is_disabled() {
+        span.record("samples", slab.filled.rows).record("bytes", slab.filled.used());
+    }
+    filled
+}
+
+/// The span of decoding a batch.
+pub(crate) fn decode_span(step: u64) -> tracing::span::EnteredSpan {
+    use tracing::field::Empty;
+    tracing::debug_span!(target: TARGET, "decode", step, samples = Empty, bytes = Empty).entered()
 }
 
 fn fill<H: AsRef<[u8]> + AsMut<[u8]>, W: Work>(

@@ -1,10 +1,10 @@
 //! A queue of steps that were read ahead: in order, bounded in steps and bytes.
 
 use crate::LoaderCounters;
+use crate::spans::{TARGET, Wait};
 use packhorse_core::{Error, Result};
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
 /// The queue between reading and filling threads.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl<F> PrefetchQueue<F> {
 
     /// The next step to read, once there is room for it; `None` after the last.
     pub(crate) fn claim(&self) -> Option<PendingRead<'_, F>> {
-        let (mut state, mut start) = (self.lock(), None);
+        let (mut state, mut waits) = (self.lock(), None);
         let claimed = loop {
             let step = state.first + state.places.len() as u64;
             if state.stop || step >= state.steps {
@@ -66,18 +66,18 @@ impl<F> PrefetchQueue<F> {
                 state.reading += 1;
                 break Some(PendingRead { queue: self, step, done: false });
             }
-            start.get_or_insert_with(Instant::now);
+            waits.get_or_insert_with(|| Wait::on("room"));
             state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
         };
-        if let Some(start) = start {
-            self.counters.read_blocked.add(start.elapsed());
+        if let Some(waits) = waits {
+            waits.end(&self.counters.read_blocked);
         }
         claimed
     }
 
     /// The data of `step`, once it is read.
     pub(crate) fn take(&self, step: u64) -> Result<F> {
-        let (mut state, mut start) = (self.lock(), None);
+        let (mut state, mut waits) = (self.lock(), None);
         let taken = loop {
             let at = step.checked_sub(state.first).and_then(|at| usize::try_from(at).ok());
             if let Some(place) = at.and_then(|at| state.places.get_mut(at))
@@ -89,6 +89,7 @@ impl<F> PrefetchQueue<F> {
                 state.held -= weight;
                 self.counters.prefetched.take_off(1);
                 self.counters.prefetched_bytes.take_off(weight as u64);
+                self.tell();
                 while matches!(state.places.front(), Some(Place::Taken)) {
                     state.places.pop_front();
                     state.first += 1;
@@ -99,13 +100,19 @@ impl<F> PrefetchQueue<F> {
             if state.stop || step >= state.steps {
                 break Err(Error::bug("a thread that reads ahead ended too early"));
             }
-            start.get_or_insert_with(Instant::now);
+            waits.get_or_insert_with(|| Wait::on("read"));
             state = self.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
         };
-        if let Some(start) = start {
-            self.counters.decode_starved.add(start.elapsed());
+        if let Some(waits) = waits {
+            waits.end(&self.counters.decode_starved);
         }
         taken
+    }
+
+    /// The steps that are read and not taken, as a counter of traces.
+    fn tell(&self) {
+        let LoaderCounters { prefetched, prefetched_bytes, .. } = &*self.counters;
+        tracing::debug!(name: "prefetched", target: TARGET, batches = prefetched.get(), bytes = prefetched_bytes.get());
     }
 
     /// Ends all reading and waiting.
@@ -160,6 +167,7 @@ impl<F> PendingRead<'_, F> {
             *place = Place::Read(read, weight);
             self.queue.counters.prefetched.add(1);
             self.queue.counters.prefetched_bytes.add(weight as u64);
+            self.queue.tell();
         }
         self.queue.ready.notify_all();
         self.queue.room.notify_all();

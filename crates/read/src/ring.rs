@@ -2,6 +2,7 @@
 
 use crate::LoaderCounters;
 use crate::batch_metadata::BatchMetadata;
+use crate::spans::{TARGET, Wait};
 use packhorse_core::{Error, Result};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -83,7 +84,7 @@ impl<H: AsRef<[u8]>, F> Ring<H, F> {
     /// Claims the next step, with a slab for it. Without room, waits if `wait` is set, else returns `None`; also `None`
     /// after the last step.
     pub(crate) fn claim(&self, wait: bool) -> Option<Claim<'_, H, F>> {
-        let (mut state, mut start) = (self.lock(), None);
+        let (mut state, mut waits) = (self.lock(), None);
         let claimed = loop {
             if state.stop || state.next >= state.steps {
                 break None;
@@ -97,11 +98,11 @@ impl<H: AsRef<[u8]>, F> Ring<H, F> {
             if !wait {
                 return None;
             }
-            start.get_or_insert_with(Instant::now);
+            waits.get_or_insert_with(|| Wait::on("room"));
             state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
         };
-        if let Some(start) = start {
-            self.counters.decode_blocked.add(start.elapsed());
+        if let Some(waits) = waits {
+            waits.end(&self.counters.decode_blocked);
         }
         claimed
     }
@@ -113,8 +114,8 @@ impl<H: AsRef<[u8]>, F> Ring<H, F> {
             return taken;
         }
         // Only now: a batch that is ready costs no look at the clock.
-        let start = Instant::now();
-        let end = wait.and_then(|wait| start.checked_add(wait));
+        let waits = Wait::on("batch");
+        let end = wait.and_then(|wait| Instant::now().checked_add(wait));
         state.late = true;
         let taken = loop {
             let Some(end) = end else {
@@ -133,8 +134,7 @@ impl<H: AsRef<[u8]>, F> Ring<H, F> {
                 break taken;
             }
         };
-        let waits = if state.is_ahead { &self.counters.upload_starved } else { &self.counters.wait };
-        waits.add(start.elapsed());
+        waits.end(if state.is_ahead { &self.counters.upload_starved } else { &self.counters.wait });
         taken
     }
 
@@ -148,10 +148,16 @@ impl<H: AsRef<[u8]>, F> Ring<H, F> {
         state.taken += 1;
         state.slabs -= usize::from(matches!(found, Outcome::Filled(_)));
         self.counters.ready.take_off(1);
+        self.tell();
         // The thread of an `Ahead` counts no late batch: its caller does.
         self.counters.late.add(u64::from(std::mem::take(&mut state.late) && !state.is_ahead));
         self.room.notify_all();
         Some(Taken::Step(state.taken - 1, found))
+    }
+
+    /// How many batches are ready, as a counter of traces.
+    fn tell(&self) {
+        tracing::debug!(name: "ready", target: TARGET, batches = self.counters.ready.get());
     }
 
     /// From now on a thread takes batches ahead for another one, which counts the waits.
@@ -272,6 +278,7 @@ impl<H: AsRef<[u8]>, F> Claim<'_, H, F> {
         if let Some(place) = state.slots.get_mut(slot) {
             *place = Some(outcome);
             self.ring.counters.ready.add(1);
+            self.ring.tell();
         }
         self.ring.ready.notify_one();
     }

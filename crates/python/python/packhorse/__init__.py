@@ -32,6 +32,7 @@ from ._loader import Loader
 from ._pack import Packed, Repaired, Verification, append, convert, pack, repair, stat, tokenize, verify
 from ._packhorse import Array, __version__, features, prometheus
 from ._tokens import TokenDataset, TokenLoader
+from ._trace import trace
 from ._writer import Writer
 
 __all__ = [
@@ -80,5 +81,6 @@ __all__ = [
     "repair",
     "stat",
     "tokenize",
+    "trace",
     "verify",
 ]

@@ -1,6 +1,6 @@
 //! Counters of caches.
 
-use crate::counters::Count;
+use crate::count::Count;
 
 /// How often caches had what was asked for.
 #[derive(Debug, Default)]
