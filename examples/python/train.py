@@ -60,4 +60,5 @@ for epoch in range(begin, arguments.epochs):
         losses.append(loss.item())
     saved = {"network": network.state_dict(), "optimizer": optimizer.state_dict(), "loader": loader.state_dict(), "epoch": epoch}
     torch.save(saved, checkpoint)
-    print(f"epoch {epoch}: loss {sum(losses) / len(losses):.3f}, {loader.stats()}")
+    stats = loader.stats()
+    print(f"epoch {epoch}: loss {sum(losses) / len(losses):.3f}, {stats['late']} of {stats['batches']} batches were late")

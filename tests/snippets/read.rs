@@ -78,6 +78,18 @@ fn text_to_tokens() -> Result<()> {
     Ok(())
 }
 
+fn observing(loader: packhorse::read::Loader<packhorse::read::Host>) {
+    use std::time::Duration;
+
+    let counters = loader.counters();
+    std::thread::spawn(move || {
+        loop {
+            std::thread::sleep(Duration::from_secs(60));
+            println!("{} batches were late", counters.stats().late);
+        }
+    });
+}
+
 fn remote() -> Result<()> {
     use packhorse::storage::{Location, RemoteOptions, Stores};
 

@@ -4,6 +4,7 @@
 use crate::examples::BENCH_UPLOAD_EXAMPLES;
 use crate::examples::{BENCH_LIMITS_EXAMPLES, BENCH_PACK_EXAMPLES, BENCH_READ_EXAMPLES};
 use crate::flags::RecipeFlags;
+use crate::observe_args::Observe;
 use crate::planning::{Threads, Work};
 use clap::{Args as ClapArgs, Subcommand, ValueHint};
 use packhorse_pack::parse_bytes;
@@ -147,4 +148,7 @@ pub(crate) struct BenchLoad {
 
     #[command(flatten)]
     pub(crate) threads: Threads,
+
+    #[command(flatten)]
+    pub(crate) observe: Observe,
 }

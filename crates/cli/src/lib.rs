@@ -11,9 +11,13 @@ mod cluster_args;
 mod command;
 mod config;
 mod diagnose_args;
+mod event_counts;
 mod examples;
 mod exit;
 mod flags;
+mod metrics;
+mod observe_args;
+mod observed;
 mod outcome;
 mod pack_bench;
 #[cfg(test)]
@@ -28,10 +32,14 @@ mod signals;
 mod size;
 mod status_line;
 mod timed_store;
+mod trace;
+mod trace_lines;
+mod trace_subscriber;
 mod version;
 mod view_args;
 
 pub use exit::code;
+pub use trace::Trace;
 
 use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, FromArgMatches};

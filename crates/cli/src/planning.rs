@@ -2,6 +2,7 @@
 
 use crate::args::Verifying;
 use crate::flags::RecipeFlags;
+use crate::observe_args::Observe;
 use clap::{Args as ClapArgs, ValueHint};
 use packhorse_pack::{Part, Recipe, parse_bytes};
 use std::path::PathBuf;
@@ -82,6 +83,9 @@ pub(crate) struct Pack {
     #[command(flatten)]
     pub(crate) work: Work,
 
+    #[command(flatten)]
+    pub(crate) observe: Observe,
+
     /// Fill the plan in this folder, instead of scanning and planning
     #[arg(long, hide_short_help = true, value_name = "DIR", conflicts_with_all = planned(), value_hint = ValueHint::DirPath)]
     pub(crate) plan: Option<PathBuf>,
@@ -107,6 +111,9 @@ pub(crate) struct Append {
     #[command(flatten)]
     pub(crate) work: Work,
 
+    #[command(flatten)]
+    pub(crate) observe: Observe,
+
     /// Plan the new shards and stop there: `packhorse pack --plan DIR` fills them, in as many parts as you like
     #[arg(long, hide_short_help = true)]
     pub(crate) plan_only: bool,
@@ -119,6 +126,9 @@ pub(crate) struct PlanArgs {
 
     #[command(flatten)]
     pub(crate) work: Work,
+
+    #[command(flatten)]
+    pub(crate) observe: Observe,
 }
 
 #[cfg(test)]
@@ -129,8 +139,20 @@ mod tests {
     /// A flag that decides bytes is declared as a setting of the recipe; these decide none.
     #[test]
     fn every_flag_that_decides_bytes_is_a_setting() {
-        const OTHERS: [&str; 10] =
-            ["check_exact", "dry_run", "io_threads", "jobs", "memory", "part", "plan", "replace", "seal", "verify"];
+        const OTHERS: [&str; 12] = [
+            "check_exact",
+            "dry_run",
+            "io_threads",
+            "jobs",
+            "memory",
+            "metrics",
+            "part",
+            "plan",
+            "replace",
+            "seal",
+            "trace",
+            "verify",
+        ];
         let flags = |command: clap::Command| -> BTreeSet<String> {
             command.get_arguments().map(|arg| arg.get_id().to_string()).collect()
         };

@@ -1,5 +1,6 @@
 //! Progress on standard error: a bar, lines of text, or lines of JSON.
 
+use crate::event_counts::EventCounts;
 use crate::outcome::{counted, error_event};
 use crate::settings::flags;
 use crate::status_line::{WorkStatus, clock};
@@ -7,6 +8,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use packhorse_core::{Event, Observer};
 use serde_json::{Value, json};
 use std::io::{IsTerminal, Write};
+use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -40,6 +42,7 @@ pub(crate) struct Progress {
     show: Show,
     stage: Mutex<Stage>,
     said: Mutex<Said>,
+    counts: EventCounts,
 }
 
 /// The bar on the terminal. Hidden until there is progress: `ls` and `cat` write to the same terminal.
@@ -76,7 +79,7 @@ impl Progress {
         let stage = Mutex::new(Stage::new("", ProgressBar::hidden()));
         // The first line of text comes after the first interval, the first line of JSON at once.
         let last = (show == Show::Lines).then(Instant::now);
-        Self { show, stage, said: Mutex::new(Said { last, skips: 0 }) }
+        Self { show, stage, said: Mutex::new(Said { last, skips: 0 }), counts: EventCounts::default() }
     }
 
     /// Says that the work is about to stop, which can take seconds.
@@ -91,6 +94,19 @@ impl Progress {
         self.emit(&json!({"event": "part", "part": part, "of": of}));
         if matches!(self.show, Show::Bar | Show::Lines) {
             self.say(&format!("part {part} of {of}"));
+        }
+    }
+
+    /// The counts of all events.
+    pub(crate) fn counts(&self) -> &EventCounts {
+        &self.counts
+    }
+
+    /// Says where metrics are served: also where little is shown, since the port may be any.
+    pub(crate) fn serving(&self, address: SocketAddr) {
+        match self.show {
+            Show::Json => self.emit(&json!({"event": "metrics", "address": address.to_string()})),
+            _ => line(&format!("metrics at http://{address}/metrics")),
         }
     }
 
@@ -206,6 +222,7 @@ impl Progress {
 
 impl Observer for Progress {
     fn event(&self, event: &Event<'_>) {
+        self.counts.add(event);
         match event {
             Event::Scanned { files } => {
                 if self.stage().name.is_empty() {

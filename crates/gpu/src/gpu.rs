@@ -56,6 +56,17 @@ pub unsafe trait Gpu: Send + Sync + 'static {
     /// An event, which may be recorded repeatedly.
     fn event(&self) -> Result<Self::Event>;
 
+    /// An event that also takes the GPU's time when it is passed, for [`elapsed`](Gpu::elapsed); `None` if the GPU has none.
+    fn timer(&self) -> Result<Option<Self::Event>> {
+        Ok(None)
+    }
+
+    /// The time from one timer to another, both recorded and passed.
+    fn elapsed(&self, from: &Self::Event, to: &Self::Event) -> Result<Duration> {
+        let _ = (from, to);
+        Ok(Duration::ZERO)
+    }
+
     /// Records `event` after all work that is queued on `stream`.
     fn record(&self, event: &Self::Event, stream: &Self::Stream) -> Result<()>;
 

@@ -29,6 +29,7 @@ mod nvjpeg;
 mod ring;
 mod simulated;
 mod sync;
+mod timeline;
 pub mod transforms;
 mod upload;
 mod upload_stream;

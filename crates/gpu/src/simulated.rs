@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Streams are threads and memory is host memory: queued work runs asynchronously in order. With
 /// [`jitter`](Simulated::with_jitter) it runs at random times, which reveals ordering bugs that a fast GPU hides.
@@ -104,6 +104,8 @@ pub struct SimulatedEvent {
 #[derive(Debug, Default)]
 struct Marks {
     state: Mutex<(u64, u64)>,
+    /// When the last mark passed.
+    at: Mutex<Option<Instant>>,
     changed: Condvar,
 }
 
@@ -213,10 +215,20 @@ unsafe impl Gpu for Simulated {
         Ok(SimulatedEvent::default())
     }
 
+    fn timer(&self) -> Result<Option<SimulatedEvent>> {
+        self.event().map(Some)
+    }
+
+    fn elapsed(&self, from: &SimulatedEvent, to: &SimulatedEvent) -> Result<Duration> {
+        let at = |event: &SimulatedEvent| *event.marks.at.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(at(from).zip(at(to)).map_or(Duration::ZERO, |(from, to)| to.saturating_duration_since(from)))
+    }
+
     fn record(&self, event: &SimulatedEvent, stream: &SimulatedStream) -> Result<()> {
         let mark = event.marks.lock().0 + 1;
         let marks = Arc::clone(&event.marks);
         self.run(stream, move || {
+            *marks.at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
             let mut state = marks.lock();
             state.1 = state.1.max(mark);
             marks.changed.notify_all();

@@ -3,6 +3,7 @@
 use crate::Gpu;
 use crate::driver::Driver;
 use crate::kernels::Launch;
+use crate::timeline::{Sent, Timeline};
 use crate::transforms::{Commands, DeviceTransform, Fields, Plan};
 use packhorse_core::{Error, Result};
 use packhorse_read::{ALIGN, Batch, BatchMetadata, FieldOptions, Layout};
@@ -16,6 +17,7 @@ pub(crate) struct UploadStream<G: Gpu, H = Batch<<G as Gpu>::Pinned>> {
     copies: G::Stream,
     transforms: Vec<Arc<dyn DeviceTransform>>,
     prepared: OnceLock<Prepared<G>>,
+    timeline: Timeline<G>,
     host: PhantomData<fn(H)>,
 }
 
@@ -38,7 +40,8 @@ pub(crate) struct DeviceSlab<M> {
 
 impl<G: Gpu, H> UploadStream<G, H> {
     pub(crate) fn new(gpu: G, transforms: Vec<Arc<dyn DeviceTransform>>) -> Result<Self> {
-        Ok(Self { copies: gpu.urgent_stream()?, gpu, transforms, prepared: OnceLock::new(), host: PhantomData })
+        let (copies, prepared, timeline) = (gpu.urgent_stream()?, OnceLock::new(), Timeline::default());
+        Ok(Self { copies, gpu, transforms, prepared, timeline, host: PhantomData })
     }
 
     /// Sets the layout of all batches, once. The fields that the transforms need.
@@ -53,6 +56,13 @@ impl<G: Gpu, H> UploadStream<G, H> {
         let scratch = scratch.map(|bytes| self.gpu.memory(bytes)).transpose()?;
         let prepared = self.prepared.set(Prepared { plan, scratch });
         prepared.map_err(|_| Error::config("an upload belongs to one loader: make another for another"))
+    }
+
+    /// Queues the transforms of a batch that is copied.
+    fn transform(&self, used: &[u8], slot: &DeviceSlab<G::Memory>) -> Result<()> {
+        let scratch = self.prepared()?.scratch.as_ref().map_or(0, |scratch| self.gpu.address(scratch));
+        let fields = Fields { host: Some(used), ..slot.fields() };
+        self.transforms.iter().try_for_each(|transform| transform.run(&fields, scratch, &mut OnCopies { upload: self }))
     }
 
     fn prepared(&self) -> Result<&Prepared<G>> {
@@ -90,16 +100,19 @@ impl<G: Gpu, H: Borrow<Batch<G::Pinned>> + Send + 'static> Driver for UploadStre
             return Err(Error::config("a batch of another loader: an upload belongs to one"));
         }
         let used = host.slab().get(..host.used()).ok_or_else(|| Error::bug("a batch that ends behind its slab"))?;
+        let mut timers = self.timeline.begin(&self.gpu, &self.copies);
         // SAFETY: the ring owns batch and slot until the copy is complete: a slab is written only by its batch's owner,
         // and a slot only here. The slot was allocated for at least `used` bytes.
         unsafe { self.gpu.upload(used, &slot.memory, &self.copies) }?;
+        self.timeline.mark(&self.gpu, &self.copies, &mut timers);
         slot.metadata.clone_from(host.metadata());
-        if host.rows() == 0 {
-            return Ok(());
+        if host.rows() > 0 {
+            self.transform(used, slot)?;
         }
-        let scratch = self.prepared()?.scratch.as_ref().map_or(0, |scratch| self.gpu.address(scratch));
-        let fields = Fields { host: Some(used), ..slot.fields() };
-        self.transforms.iter().try_for_each(|transform| transform.run(&fields, scratch, &mut OnCopies { upload: self }))
+        self.timeline.mark(&self.gpu, &self.copies, &mut timers);
+        let (samples, bytes, transforms) = (host.rows() as u64, used.len() as u64, !self.transforms.is_empty());
+        self.timeline.queued(timers, Sent { samples, bytes, transforms });
+        Ok(())
     }
 
     fn event(&self) -> Result<G::Event> {
@@ -124,6 +137,13 @@ impl<G: Gpu, H: Borrow<Batch<G::Pinned>> + Send + 'static> Driver for UploadStre
 
     fn drain(&self) -> Result<()> {
         self.gpu.drain()
+    }
+}
+
+/// The last batches are told to subscribers.
+impl<G: Gpu, H> Drop for UploadStream<G, H> {
+    fn drop(&mut self) {
+        self.timeline.finish(&self.gpu);
     }
 }
 

@@ -7,6 +7,7 @@ use crate::joined_inputs::JoinedInputs;
 use crate::latency_probe::LatencyProbe;
 use crate::plan::LABEL;
 use crate::sample_block::{SampleBlock, Skip, add_counts};
+use crate::spans::{self, TARGET};
 use arrow_array::builder::make_view;
 use arrow_array::{Array, ArrayRef, BinaryViewArray, Int64Array, LargeBinaryArray, RecordBatch, StringViewArray};
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
@@ -17,6 +18,7 @@ use packhorse_dataset::{FieldSource, PlanEntry, SkipRecord};
 use packhorse_transform::{Counts, Transform};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
+use tracing::field::Empty;
 
 /// Arrow views have signed 32-bit offsets: a larger blob is a block of its own.
 const VIEW_LIMIT: u64 = i32::MAX as u64;
@@ -62,8 +64,12 @@ impl BlockReader<'_> {
 
     /// Applies the transforms to a block.
     pub(crate) fn transformed(&self, mut block: SampleBlock) -> Result<SampleBlock> {
+        let span = tracing::debug_span!(target: TARGET, "transform", samples = block.samples, bytes = Empty).entered();
         for rows in std::mem::take(&mut block.rows) {
             self.transform(rows, &mut block)?;
+        }
+        if !span.is_disabled() {
+            span.record("bytes", spans::bytes(&block.rows));
         }
         Ok(block)
     }
@@ -131,8 +137,9 @@ impl BlockReader<'_> {
 
     /// Reads a block without transforming it.
     pub(crate) fn read(&self, entries: Vec<PlanEntry>) -> Result<SampleBlock> {
-        let bytes = entries.iter().map(PlanEntry::bytes).sum();
+        let bytes: u64 = entries.iter().map(PlanEntry::bytes).sum();
         let mut block = SampleBlock::of(entries.len() as u64, bytes, Vec::new());
+        let _span = tracing::debug_span!(target: TARGET, "read", samples = block.samples, bytes).entered();
         let waits = LatencyProbe::waits();
         let mut space = BlockBuffer::of(&self.memory, self.alignment_padding(&entries), bytes);
         let mut read = Vec::with_capacity(entries.len());

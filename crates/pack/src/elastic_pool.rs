@@ -13,20 +13,22 @@ struct ElasticPool {
     left: AtomicUsize,
 }
 
-/// Runs `job` on everything from the channel, on 1 to `most` threads. They end when all senders are dropped.
+/// Runs `job` on everything from the channel, on 1 to `most` threads of this name. They end when all senders are dropped.
 pub(crate) fn run<'scope, T: Send + 'scope>(
     threads: &'scope Scope<'scope, '_>,
+    name: &'static str,
     coming: Receiver<T>,
     most: usize,
     job: impl Fn(T) + Clone + Send + 'scope,
 ) {
     let pool = ElasticPool { left: AtomicUsize::new(most.max(1)), ..ElasticPool::default() };
-    join(threads, coming, &Arc::new(pool), job);
+    join(threads, name, coming, &Arc::new(pool), job);
 }
 
 /// Starts another thread, within the limit.
 fn join<'scope, T: Send + 'scope>(
     threads: &'scope Scope<'scope, '_>,
+    name: &'static str,
     coming: Receiver<T>,
     pool: &Arc<ElasticPool>,
     job: impl Fn(T) + Clone + Send + 'scope,
@@ -36,16 +38,21 @@ fn join<'scope, T: Send + 'scope>(
         return;
     }
     pool.waiting.fetch_add(1, Ordering::Relaxed);
-    let pool = pool.clone();
-    threads.spawn(move || {
+    let (pool, started) = (pool.clone(), pool.clone());
+    let thread = std::thread::Builder::new().name(name.to_owned());
+    let thread = thread.spawn_scoped(threads, move || {
         for next in &coming {
             if pool.waiting.fetch_sub(1, Ordering::Relaxed) == 1 {
-                join(threads, coming.clone(), &pool, job.clone());
+                join(threads, name, coming.clone(), &pool, job.clone());
             }
             job(next);
             pool.waiting.fetch_add(1, Ordering::Relaxed);
         }
     });
+    if thread.is_err() {
+        // The other threads do the work. Without any, the channel has no receiver left, and sending to it fails.
+        started.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 #[cfg(test)]
@@ -60,7 +67,7 @@ mod tests {
         std::thread::scope(|threads| {
             let (send, coming) = crossbeam_channel::unbounded();
             let (found, names) = (&found, &names);
-            run(threads, coming, most, move |task: u32| {
+            run(threads, "test", coming, most, move |task: u32| {
                 job();
                 found.lock().unwrap().insert(task);
                 names.lock().unwrap().push(std::thread::current().id());

@@ -67,6 +67,7 @@ mod scan;
 mod seal;
 mod session;
 mod shard_packer;
+mod spans;
 mod status;
 mod steps;
 mod stored_plan;

@@ -3,7 +3,8 @@
 use crate::block_reader::BlockReader;
 use crate::feed::{Feed, PendingBlock};
 use crate::sample_block::SampleBlock;
-use packhorse_core::{Error, Result};
+use crate::spans;
+use packhorse_core::Result;
 use std::collections::VecDeque;
 
 /// Blocks in flight per transforming thread.
@@ -48,7 +49,7 @@ impl<'a> OrderedTransformer<'a> {
 
     fn take(&mut self) -> Result<()> {
         let Some(promise) = self.promised.pop_front() else { return Ok(()) };
-        let block = promise.recv().map_err(|_| Error::bug("a thread that transforms ended early"))??;
+        let block = spans::receive(&promise, "transform")??;
         (self.each)(block)
     }
 

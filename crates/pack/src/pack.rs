@@ -8,6 +8,7 @@ use crate::pack_context::{PackContext, PackOptions};
 use crate::replace::plan_folder;
 use crate::sample_block::add_counts;
 use crate::shard_packer::{Redo, ShardPacker, Told};
+use crate::spans::TARGET;
 use crate::stored_plan::{open_plan, valid_receipt};
 use crate::{OnError, Part};
 use packhorse_core::{ByteBudget, Error, Event, Kind, Observer, Result, Store, counted};
@@ -18,6 +19,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use tracing::field::Empty;
 
 /// Totals of a part of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -197,11 +199,14 @@ impl PackRun<'_> {
             };
             let tight = self.tight.as_ref().map(|tight| start(tight.reader));
             let feeds = Feeds { whole: start(self.packer.reader), tight };
-            for _ in 0..writers {
+            for number in 0..writers {
                 let (feeds, run) = (feeds.clone(), &self);
-                threads.spawn(move || run.writer(&feeds));
+                let thread = std::thread::Builder::new().name(format!("packhorse-write-{number}"));
+                let thread = thread.spawn_scoped(threads, move || run.writer(&feeds));
+                thread.map_err(|error| Error::io("start a thread", error))?;
             }
-        });
+            Ok::<(), Error>(())
+        })?;
         self.outcome.into_inner().unwrap_or_else(PoisonError::into_inner).report(options.part, options.on_error)
     }
 
@@ -252,6 +257,16 @@ impl PackRun<'_> {
 
     /// Fills a shard beside others. If a value is too large for that, fills it again as the only such shard.
     fn fill(&self, shard: &ShardFrame, feeds: &Feeds, told: &mut Told) -> Result<Receipt> {
+        let (name, input_bytes) = (shard.name.as_str(), shard.bytes);
+        let span = tracing::debug_span!(target: TARGET, "shard", name, input_bytes, samples = Empty, bytes = Empty);
+        let span = span.entered();
+        let receipt = self.filled(shard, feeds, told)?;
+        let bytes = receipt.files.first().map_or(0, |file| file.bytes);
+        span.record("samples", receipt.samples).record("bytes", bytes);
+        Ok(receipt)
+    }
+
+    fn filled(&self, shard: &ShardFrame, feeds: &Feeds, told: &mut Told) -> Result<Receipt> {
         let Some((tight, feed)) = self.tight.as_ref().zip(feeds.tight.as_ref()) else {
             return self.packer.fill(shard, &feeds.whole, told);
         };

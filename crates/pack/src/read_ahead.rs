@@ -6,7 +6,8 @@ use crate::large_sample::is_large;
 use crate::runs::follows;
 use crate::sample_block::SampleBlock;
 use crate::shard_packer::ShardPacker;
-use packhorse_core::{ByteShare, Error, Result};
+use crate::spans;
+use packhorse_core::{ByteShare, Result};
 use packhorse_dataset::PlanEntry;
 use std::collections::VecDeque;
 use std::iter::Peekable;
@@ -126,7 +127,7 @@ impl<'a, I: Iterator<Item = Result<PlanEntry>>> ReadAhead<'a, I> {
             Pending::Run(entries) => Ok(Some(ReadAheadItem::Run(entries))),
             Pending::Large(entry) => Ok(Some(ReadAheadItem::Large(entry))),
             Pending::Block((pending, share)) => {
-                let block = pending.recv().map_err(|_| Error::bug("a reader ended early"))??;
+                let block = spans::receive(&pending, "read")??;
                 Ok(Some(ReadAheadItem::Block((block, share))))
             }
         }
@@ -164,5 +165,11 @@ impl<'a, I: Iterator<Item = Result<PlanEntry>>> ReadAhead<'a, I> {
 
 /// Waits for the share of a block. A small block needs none, so that every writer makes progress.
 fn wait<'a>(packer: &'a ShardPacker<'_>, bytes: u64) -> Option<ByteShare<'a>> {
-    (bytes > BLOCK_BYTES).then(|| packer.budget.wait(bytes))
+    if bytes <= BLOCK_BYTES {
+        return None;
+    }
+    packer.budget.take(bytes).or_else(|| {
+        let _waits = spans::wait("memory");
+        Some(packer.budget.wait(bytes))
+    })
 }

@@ -4,6 +4,7 @@ use crate::block_reader::BlockReader;
 use crate::ordered_transformer::OrderedTransformer;
 use crate::plan::LABEL;
 use crate::sample_block::SampleBlock;
+use crate::spans::blocks;
 use crate::steps::assembled;
 use arrow_array::builder::StringViewBuilder;
 use arrow_array::cast::AsArray;
@@ -45,7 +46,7 @@ impl BlockReader<'_> {
         if let [first, .., last] = &runs[..] {
             let mut at = first.start;
             rest = runs.clone();
-            let blocks = table.rows(first.start..last.end).into_iter().flatten();
+            let blocks = table.rows(first.start..last.end).into_iter().flat_map(|rows| blocks(rows, fname(entries)));
             for rows in blocks.map_while(Result::ok) {
                 self.inputs.check_cancel()?;
                 let (end, mut of) = (at + rows.num_rows() as u64, Vec::new());
@@ -96,9 +97,10 @@ impl BlockReader<'_> {
         rows.project(&kept).map_err(|e| Error::bug(e.to_string()))
     }
 
-    fn blocks(&self, entry: &PlanEntry, blocks: Result<Blocks<'_>>, out: &mut OrderedTransformer<'_>) -> Result<()> {
+    fn blocks(&self, entry: &PlanEntry, found: Result<Blocks<'_>>, out: &mut OrderedTransformer<'_>) -> Result<()> {
         // An input that can't be opened fails at its first row.
-        let blocks = blocks.unwrap_or_else(|e| Box::new(std::iter::once(Err(e))));
+        let found = found.unwrap_or_else(|e| Box::new(std::iter::once(Err(e))));
+        let blocks = blocks(found, fname(std::slice::from_ref(entry)));
         match entry.run().is_some_and(|(piece, _)| piece.by_position) {
             true => self.placed(entry, blocks, out),
             false => self.numbered(entry, blocks, out),
@@ -161,6 +163,12 @@ impl BlockReader<'_> {
         // Bytes that are in no row, such as the names of JSON fields.
         out.push(self, SampleBlock::of(0, left, Vec::new()))
     }
+}
+
+/// The input that a run is of.
+fn fname(entries: &[PlanEntry]) -> String {
+    let piece = entries.first().and_then(|entry| entry.fields.first());
+    piece.map_or_else(String::new, |piece| piece.path.to_path().display().to_string())
 }
 
 /// The most bytes of rows between two runs that are read together: about what decoding a block again costs.

@@ -7,6 +7,7 @@ use crate::part_errors;
 use crate::recorded_files::sealed_manifest;
 use crate::replace::{exchange, plan_folder};
 use crate::shard_packer::record;
+use crate::spans::TARGET;
 use crate::stored_plan::{open_plans, unless_late, valid_receipts};
 use crate::without_inputs::has_adopted;
 use packhorse_core::{
@@ -70,6 +71,7 @@ pub(crate) fn seal_plans(
     quarantine: Option<Arc<Quarantine>>,
     cancel: &Cancel,
 ) -> Result<Manifest> {
+    let _span = tracing::debug_span!(target: TARGET, "seal").entered();
     let old = SealedBefore::read(&**store, out)?;
     let shards = complete_shards(&**store, out, plans)?;
     cancel.check()?;

@@ -5,6 +5,7 @@ use crate::feed::Feed;
 use crate::ordered_transformer::OrderedTransformer;
 use crate::read_ahead::{ReadAhead, ReadAheadItem};
 use crate::sample_block::{SampleBlock, add_counts};
+use crate::spans::TARGET;
 use crate::without_inputs::{gone_samples, lacks_inputs};
 use packhorse_core::{
     ByteBudget, Cancel, Error, Event, Kind, Observer, Result, SchemaRef, ShardSummary, ShardWriter, Sink,
@@ -82,6 +83,7 @@ impl ShardPacker<'_> {
             counts: summary.counts,
             skipped,
         };
+        let _span = tracing::debug_span!(target: TARGET, "publish").entered();
         stage.publish_if(|files| {
             receipt.files = files.iter().cloned().map(record).collect();
             self.check_again(&receipt)
@@ -131,7 +133,8 @@ impl ShardPacker<'_> {
             }
         }
         let Written { writer, samples: written, skipped, counts, .. } = written;
-        let mut summary = writer.finish()?;
+        let span = tracing::debug_span!(target: TARGET, "finish");
+        let mut summary = span.in_scope(|| writer.finish())?;
         if of_rows && summary.members.is_some() {
             summary.notes.insert(KEYS_OF_ROWS.0.to_owned(), KEYS_OF_ROWS.1.to_owned());
         }
@@ -207,10 +210,13 @@ impl<'a> Written<'a> {
 
     fn block(&mut self, block: SampleBlock) -> Result<()> {
         self.packer.cancel.check()?;
+        let (samples, bytes) = (block.samples, block.bytes);
+        let span = tracing::debug_span!(target: TARGET, "write", samples, bytes).entered();
         for rows in &block.rows {
             self.writer.push(rows)?;
             self.samples += rows.num_rows() as u64;
         }
+        drop(span);
         self.now = (self.now.0 + block.samples, self.now.1 + block.bytes);
         let done = self.told.done;
         if self.now > done {
@@ -229,7 +235,8 @@ impl<'a> Written<'a> {
     /// A sample that is copied in pieces.
     fn large(&mut self, entry: &PlanEntry) -> Result<()> {
         let mut block = SampleBlock::of(1, entry.bytes(), Vec::new());
-        match self.packer.reader.copy(entry, &mut *self.writer)? {
+        let span = tracing::debug_span!(target: TARGET, "copy", samples = 1, bytes = entry.bytes());
+        match span.in_scope(|| self.packer.reader.copy(entry, &mut *self.writer))? {
             None => self.samples += 1,
             Some(skip) => block.skipped.push(skip),
         }

@@ -9,6 +9,7 @@ use crate::pack_context::PackContext;
 use crate::plan::{Estimate, Growth, Plan, Segment, TrialPiece};
 use crate::runs::follows;
 use crate::sample_block::SampleBlock;
+use crate::spans::TARGET;
 use packhorse_core::{Error, Kind, Outlet, PatchableWriter, Result, Rows, ScratchFile};
 use packhorse_dataset::{PathText, PlanEntry};
 use std::io::Write;
@@ -37,7 +38,8 @@ pub(crate) fn fit(context: &PackContext<'_>, plan: &mut Plan) -> Result<Option<E
     // Little is read of each piece: what lies behind it would be read for nothing.
     reader.inner.ahead = reader.inner.ahead.min(AHEAD);
     let pieces: Vec<&TrialPiece> = segments.iter().flat_map(|segment| &segment.pieces).collect();
-    let packed = packed(&conversion, &reader, &pieces)?;
+    let span = tracing::debug_span!(target: TARGET, "trial", pieces = pieces.len());
+    let packed = span.in_scope(|| packed(&conversion, &reader, &pieces))?;
     let rows: Vec<&Rows> = packed.iter().flatten().flat_map(|packed| &packed.rows).collect();
     let (fixed, whole) = (passing(written(&conversion, &[]))?, passing(written(&conversion, &rows))?);
     let bytes: Vec<Option<u64>> = packed.iter().map(|packed| packed.as_ref().map(|packed| packed.bytes)).collect();

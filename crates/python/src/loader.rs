@@ -11,11 +11,14 @@ use crate::watch::abandonable;
 use packhorse::core::{Error, Event, Observer};
 use packhorse::read::cache::DirOptions;
 use packhorse::read::order::{OrderState, Rank};
-use packhorse::read::{CacheOptions, LoaderOptions, Next, OnError, Remainder, Verify};
+use packhorse::read::{
+    CacheOptions, LoaderCounters, LoaderOptions, LoaderStats, Metric, Next, OnError, Remainder, Verify,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Signals, such as Ctrl-C, are looked at this often while a batch is awaited.
 pub(crate) const SIGNALS: Duration = Duration::from_millis(100);
@@ -30,8 +33,7 @@ const MESSAGES: usize = 1000;
 #[pyclass(frozen, module = "packhorse._packhorse", name = "Pipeline")]
 pub(crate) struct PyPipeline {
     running: Mutex<Option<Owned<Running>>>,
-    /// Batches taken, those that Python waited for, and the time of that.
-    waits: Mutex<(u64, u64, Duration)>,
+    counters: Arc<LoaderCounters>,
     messages: Arc<Messages>,
 }
 
@@ -71,30 +73,23 @@ impl PyPipeline {
         let chosen = fields(described)?;
         let mut options = options(settings)?;
         options.observer = Arc::clone(&messages) as _;
+        let counters = Arc::clone(options.counters.get_or_insert_default());
         let (dataset, gpu) = (dataset.ours.clone(), gpu.map(PyGpu::cuda));
         let running = abandonable(py, move || Running::start(dataset, chosen, &options, gpu.as_ref()))?;
-        Ok(Self { running: Mutex::new(Some(Owned::new(running))), waits: Mutex::default(), messages })
+        Ok(Self { running: Mutex::new(Some(Owned::new(running))), counters, messages })
     }
 
     /// The next batch; `None` after [`PyPipeline::stop`].
     fn next(&self, py: Python<'_>) -> Result<Option<Batch>> {
-        let begin = Instant::now();
-        let mut waited = false;
         loop {
             let next = py.detach(|| {
                 let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
                 running.as_mut().map_or(Next::End, |loader| loader.next_within(SIGNALS))
             });
             match next {
-                Next::Batch(batch) => {
-                    self.count(waited || begin.elapsed() > Duration::from_millis(1), begin.elapsed());
-                    return Ok(Some(batch?));
-                }
+                Next::Batch(batch) => return Ok(Some(batch?)),
                 Next::End => return Ok(None),
-                Next::NotYet => {
-                    waited = true;
-                    py.check_signals()?;
-                }
+                Next::NotYet => py.check_signals()?,
             }
         }
     }
@@ -126,10 +121,9 @@ impl PyPipeline {
         Ok(self.with(|loader| loader.on_gpu())??)
     }
 
-    /// Batches taken, how many of them were late, and the seconds that Python waited.
-    fn waits(&self) -> (u64, u64, f64) {
-        let (taken, late, waited) = *self.waits.lock().unwrap_or_else(PoisonError::into_inner);
-        (taken, late, waited.as_secs_f64())
+    /// What the threads have done so far, and who waited for whom, by name; also after their end.
+    fn stats(&self) -> Vec<(&'static str, f64)> {
+        named(&self.counters.stats())
     }
 
     /// Takes the messages so far: whether each is of a skipped sample, and its text.
@@ -175,11 +169,25 @@ impl PyPipeline {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         running.as_deref_mut().map(look).ok_or_else(|| Error::config("the loader was closed"))
     }
+}
 
-    fn count(&self, late: bool, waited: Duration) {
-        let mut waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner);
-        *waits = (waits.0 + 1, waits.1 + u64::from(late), waits.2 + waited);
-    }
+/// The values of statistics with their names.
+pub(crate) fn named(stats: &LoaderStats) -> Vec<(&'static str, f64)> {
+    stats.metrics().map(|metric| (metric.key, metric.value)).collect()
+}
+
+/// The statistics of a loader that has done nothing.
+#[pyfunction]
+pub(crate) fn no_stats() -> Vec<(&'static str, f64)> {
+    named(&LoaderStats::default())
+}
+
+/// The statistics of a loader (`loader.stats()`) as Prometheus reads them: text, version 0.0.4.
+#[pyfunction]
+pub(crate) fn prometheus(stats: HashMap<String, f64>) -> String {
+    let metrics = LoaderStats::default();
+    let given = metrics.metrics().filter_map(|metric| Some(Metric { value: *stats.get(metric.key)?, ..metric }));
+    Metric::prometheus(given)
 }
 
 /// The settings of a loader.

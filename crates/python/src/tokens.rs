@@ -6,14 +6,15 @@ use crate::element::{ArrayElement, INT32, INT64};
 use crate::error::Result;
 use crate::fork::{self, Owned};
 use crate::gpu::PyGpu;
-use crate::loader::{SIGNALS, end, setting};
+use crate::loader::{SIGNALS, end, named, setting};
 use crate::running::AHEAD;
 use arrow_schema::DataType;
 use packhorse::core::Error;
 use packhorse::gpu::{Cuda, Upload};
 use packhorse::read::order::{Rank, Segment};
 use packhorse::read::{
-    Ahead, Companions, Host, Layout, LossMask, Next, Remainder, TokenLoader, TokenLoaderBuilder, TokenState, TokenType,
+    Ahead, Companions, Host, Layout, LoaderCounters, LossMask, Next, Remainder, TokenLoader, TokenLoaderBuilder,
+    TokenState, TokenType,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -97,7 +98,8 @@ impl PyTokens {
         }
         let gpu = gpu.map(PyGpu::cuda);
         let running = py.detach(|| fork::run(|| Running::start(builder, gpu)))?;
-        Ok(TokenPipeline(Mutex::new(Some(Owned::new(running)))))
+        let (running, counters) = running;
+        Ok(TokenPipeline { running: Mutex::new(Some(Owned::new(running))), counters })
     }
 }
 
@@ -109,11 +111,15 @@ enum Running {
 }
 
 impl Running {
-    fn start(builder: TokenLoaderBuilder, gpu: Option<Cuda>) -> Result<Self, Error> {
-        let Some(gpu) = gpu else { return Ok(Self::Host(builder.build()?)) };
+    fn start(builder: TokenLoaderBuilder, gpu: Option<Cuda>) -> Result<(Self, Arc<LoaderCounters>), Error> {
+        let Some(gpu) = gpu else {
+            let loader = builder.build()?;
+            let counters = loader.counters();
+            return Ok((Self::Host(loader), counters));
+        };
         let loader = builder.on(Upload::new(gpu)?).build()?;
-        let (layout, left) = (Arc::clone(loader.layout()), loader.remaining());
-        Ok(Self::Device(Ahead::new(loader, AHEAD)?, layout, left))
+        let (layout, left, counters) = (Arc::clone(loader.layout()), loader.remaining(), loader.counters());
+        Ok((Self::Device(Ahead::new(loader, AHEAD)?, layout, left), counters))
     }
 
     fn next_within(&mut self, wait: Duration) -> Next<Batch> {
@@ -144,17 +150,20 @@ impl Running {
 
 /// A running loader of tokens.
 #[pyclass(frozen, module = "packhorse._packhorse")]
-pub(crate) struct TokenPipeline(Mutex<Option<Owned<Running>>>);
+pub(crate) struct TokenPipeline {
+    running: Mutex<Option<Owned<Running>>>,
+    counters: Arc<LoaderCounters>,
+}
 
 impl Drop for TokenPipeline {
     fn drop(&mut self) {
-        end(self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take());
+        end(self.running.get_mut().unwrap_or_else(PoisonError::into_inner).take());
     }
 }
 
 impl TokenPipeline {
     fn with<R>(&self, work: impl FnOnce(&mut Running) -> R) -> Result<R, Error> {
-        let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         running.as_deref_mut().map(work).ok_or_else(|| Error::bug("a loader that has ended"))
     }
 }
@@ -175,6 +184,11 @@ impl TokenPipeline {
     /// The state after the batches taken so far, as JSON.
     fn state(&self) -> Result<String> {
         Ok(self.with(|loader| loader.state().to_json())?)
+    }
+
+    /// What the threads have done so far, and who waited for whom, by name.
+    fn stats(&self) -> Vec<(&'static str, f64)> {
+        named(&self.counters.stats())
     }
 
     fn remaining(&self) -> Result<u64> {

@@ -1,7 +1,8 @@
 """Loaders: order, states, ranks, and views of datasets."""
 
-import os
 import gc
+import json
+import os
 import pickle
 import random
 import warnings
@@ -406,6 +407,13 @@ def test_explain_and_stats(numbers):
     assert loader.stats()["batches"] == 0
     labels(loader)
     assert loader.stats()["batches"] == 10
+    stats = loader.stats()
+    assert (stats["samples"], stats["errors"], stats["skipped"]) == (100, 0, 0)
+    assert stats["late"] <= 10 and isinstance(stats["late"], int)
+    assert stats["waited_s"] >= 0 and stats["read_s"] > 0 and stats["decode_s"] > 0
+    page = packhorse.prometheus(stats)
+    assert "# TYPE packhorse_loader_batches_total counter\npackhorse_loader_batches_total 10\n" in page
+    assert page.count("# TYPE") <= len(stats)
     text = loader.explain()
     assert "rank 0 of 1" in text
     assert "cls" in text
@@ -601,3 +609,32 @@ def test_each_node_reads_shards_of_its_own(tmp_path):
     assert held[0] == held[1] and held[2] == held[3] and held[0] != held[2]
     with pytest.raises(packhorse.ConfigError, match="as many on each of 2 nodes"):
         next(iter(ds.loader(5, shuffle="nodes:2:blocks:3:epochs:2", place=(0, 3))))
+
+
+def test_a_trace_has_the_batches_of_its_with(numbers, tmp_path):
+    """One trace after another, each a list of events; one at a time."""
+    loader = numbers.loader(10, seed=8)
+    for name, epochs in (("a.json", 1), ("b.json", 2)):
+        with packhorse.trace(tmp_path / name):
+            for _ in range(epochs):
+                labels(loader)
+            with pytest.raises(packhorse.ConfigError, match="a trace is written already"), packhorse.trace(tmp_path / "c.json"):
+                pass
+        events = json.loads((tmp_path / name).read_text())
+        assert sum(event["args"]["samples"] for event in events if event["name"] == "upload") == 100 * epochs
+    assert not (tmp_path / "c.json").exists()
+    labels(loader)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system can't fork")
+def test_a_forked_child_leaves_the_trace_of_its_parent(numbers, tmp_path):
+    """It neither writes to it nor waits for it."""
+    with packhorse.trace(tmp_path / "a.json"):
+        labels(numbers.loader(10))
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if labels(numbers.loader(10)) else 1)
+        assert os.waitpid(child, 0)[1] == 0
+    events = json.loads((tmp_path / "a.json").read_text())
+    assert {event["pid"] for event in events} == {os.getpid()}
+    assert sum(event["args"]["samples"] for event in events if event["name"] == "upload") == 100

@@ -29,7 +29,7 @@ def can_be_had(name, folder):
     return (folder / name).exists() or ("." not in name and importlib.util.find_spec(name) is not None)
 
 
-@pytest.mark.parametrize("page", ["python.md", "migrating.md", "diagnose.md"])
+@pytest.mark.parametrize("page", ["python.md", "migrating.md", "diagnose.md", "observe.md"])
 def test_the_python_of_a_page_runs(page, tmp_path, monkeypatch):
     """Blocks that begin with `# needs NAME` run where NAME is installed."""
     monkeypatch.chdir(tmp_path)

@@ -1,7 +1,9 @@
 //! Takes batches before they are requested.
 
-use crate::Next;
+use crate::spans::Wait;
+use crate::{LoaderCounters, Next};
 use packhorse_core::{Error, Result};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -15,6 +17,17 @@ pub trait Batches: Iterator<Item = Result<Self::Batch>> {
 
     /// The state after the batches taken so far, to resume from.
     fn state(&self) -> Self::State;
+
+    /// Called by the thread that takes batches for another one: from now on the other one counts batches and waits, with these
+    /// counters.
+    fn take_ahead(&mut self) -> Option<Arc<LoaderCounters>> {
+        None
+    }
+
+    /// The samples of the last batch, and its bytes in use.
+    fn last_size(&self) -> (u64, u64) {
+        (0, 0)
+    }
 
     /// A function that ends the wait of a thread in `next`, which then returns `None`.
     fn stopper(&self) -> Box<dyn Fn() + Send + Sync> {
@@ -34,12 +47,13 @@ pub struct Ahead<L: Batches> {
     state: L::State,
     waits: u64,
     waited: Duration,
+    counters: Option<Arc<LoaderCounters>>,
     /// Whether the caller has waited for the next batch already.
     late: bool,
 }
 
-/// A batch, and the state after it.
-type Taken<L> = (Result<<L as Batches>::Batch>, <L as Batches>::State);
+/// A batch, its samples and bytes, and the state after it.
+type Taken<L> = (Result<<L as Batches>::Batch>, (u64, u64), <L as Batches>::State);
 
 impl<L> Ahead<L>
 where
@@ -50,7 +64,8 @@ where
     /// Takes at most `ahead` batches, at least one, beyond those returned.
     ///
     /// Errors: the system can't start a thread.
-    pub fn new(loader: L, ahead: usize) -> Result<Self> {
+    pub fn new(mut loader: L, ahead: usize) -> Result<Self> {
+        let counters = loader.take_ahead();
         let (state, stop) = (loader.state(), loader.stopper());
         // The thread itself holds one more.
         let (to, taken) = sync_channel(ahead.saturating_sub(1));
@@ -63,6 +78,7 @@ where
             state,
             waits: 0,
             waited: Duration::ZERO,
+            counters,
             late: false,
         })
     }
@@ -70,8 +86,8 @@ where
 
 fn take<L: Batches>(mut loader: L, to: &SyncSender<Taken<L>>) {
     while let Some(batch) = loader.next() {
-        let state = loader.state();
-        if to.send((batch, state)).is_err() {
+        let (size, state) = (loader.last_size(), loader.state());
+        if to.send((batch, size, state)).is_err() {
             break;
         }
     }
@@ -98,21 +114,29 @@ impl<L: Batches> Ahead<L> {
         let Some(taken) = &self.taken else { return Next::End };
         let next = match taken.try_recv() {
             Err(TryRecvError::Empty) => {
-                let start = Instant::now();
+                let (start, waits) = (Instant::now(), Wait::on("batch"));
                 let next = match wait {
                     None => taken.recv().map_err(|_| RecvTimeoutError::Disconnected),
                     Some(wait) => taken.recv_timeout(wait),
                 };
                 self.waited += start.elapsed();
+                if let Some(counters) = &self.counters {
+                    waits.end(&counters.wait);
+                }
                 self.late = true;
                 next
             }
             other => other.map_err(|_| RecvTimeoutError::Disconnected),
         };
         match next {
-            Ok((batch, state)) => {
+            Ok((batch, size, state)) => {
                 // Counted only here: the end of the epoch is not a late batch.
-                self.waits += u64::from(std::mem::take(&mut self.late));
+                let late = u64::from(std::mem::take(&mut self.late));
+                self.waits += late;
+                if let Some(counters) = &self.counters {
+                    counters.late.add(late);
+                    counters.taken(batch.is_ok(), size);
+                }
                 self.state = state;
                 Next::Batch(batch)
             }

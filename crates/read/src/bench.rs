@@ -3,7 +3,9 @@
 use crate::batch_metadata::BatchMetadata;
 use crate::dataset::Shard;
 use crate::epoch_order::EpochOrder;
+use crate::pipeline::{decode_span, fetch};
 use crate::sample_work::{Feed, SampleWork, WorkerState};
+use crate::spans::TARGET;
 use crate::work::Work;
 use crate::{Dataset, FieldOptions, Host, Loader, LoaderOptions, SampleBlock, Value};
 use packhorse_core::{Error, Result, counted};
@@ -109,7 +111,7 @@ fn timed(
 
 fn raw(work: &SampleWork, threads: usize, time: Duration) -> Result<Measured> {
     let Feed::Dataset { reader, .. } = &work.feed else { return Err(Error::bug("a stream has no shards")) };
-    let shards = reader.dataset().shards();
+    let (shards, counters) = (reader.dataset().shards(), work.counters());
     // For each shard the number of pieces up to its end.
     let ends = shards.iter().scan(0u64, |end, shard| {
         *end = end.saturating_add(shard.bytes.div_ceil(PIECE));
@@ -126,7 +128,10 @@ fn raw(work: &SampleWork, threads: usize, time: Duration) -> Result<Measured> {
         let mut buffer = buffers.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
         buffer.resize(PIECE as usize, 0);
         let len = PIECE.min(shard.bytes.saturating_sub(at));
-        input.read_at(at, buffer.get_mut(..len as usize).unwrap_or_default())?;
+        let span = tracing::debug_span!(target: TARGET, "read_raw", fname = input.name(), offset = at, size = len);
+        let piece = buffer.get_mut(..len as usize).unwrap_or_default();
+        span.in_scope(|| counters.read.of(|| input.read_at(at, piece)))?;
+        counters.read_bytes.add(len);
         buffers.lock().unwrap_or_else(PoisonError::into_inner).push(buffer);
         Ok(Some((0, len)))
     })?;
@@ -153,7 +158,7 @@ fn parse(work: &SampleWork, threads: usize, time: Duration) -> Result<Measured> 
         if step >= steps {
             return Ok(None);
         }
-        let Some(fetched) = work.fetch(step, kept)? else { return Ok(None) };
+        let Some(fetched) = fetch(work, step, kept).0? else { return Ok(None) };
         let done = (fetched.len() as u64, payload(&fetched));
         work.done(fetched);
         Ok(Some(done))
@@ -163,7 +168,7 @@ fn parse(work: &SampleWork, threads: usize, time: Duration) -> Result<Measured> 
 fn decode(work: &SampleWork, threads: usize, time: Duration) -> Result<Measured> {
     let (mut held, mut kept, mut weight) = (Vec::new(), WorkerState::default(), 0);
     for step in 0..work.steps.in_first {
-        let Some(fetched) = work.fetch(step, &mut kept)? else { break };
+        let Some(fetched) = fetch(work, step, &mut kept).0? else { break };
         weight += work.weight(&fetched).max(usize::try_from(payload(&fetched)).unwrap_or(usize::MAX));
         held.push(fetched);
         if weight > KEPT {
@@ -175,9 +180,13 @@ fn decode(work: &SampleWork, threads: usize, time: Duration) -> Result<Measured>
         let Some(fetched) = held.get((step % held.len().max(1) as u64) as usize) else { return Ok(None) };
         let found = slabs.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let (mut slab, mut filled) = found.unwrap_or_default();
+        let (span, start) = (decode_span(step), Instant::now());
         while let Some(bytes) = work.collate(step, fetched, &mut slab, &mut filled, kept)? {
             slab.resize(bytes, 0);
         }
+        work.counters().decode.add(start.elapsed());
+        span.record("samples", filled.rows);
+        drop(span);
         let done = (filled.rows as u64, payload(fetched));
         slabs.lock().unwrap_or_else(PoisonError::into_inner).push((slab, filled));
         Ok(Some(done))

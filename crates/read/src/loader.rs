@@ -7,7 +7,10 @@ use crate::pipeline::{Pipeline, PipelineConfig};
 use crate::sample_work::{Feed, SampleWork};
 use crate::stream::Stream;
 use crate::work::Work;
-use crate::{Batch, Batches, Dataset, Device, Host, HostSlab, Layout, LoaderOptions, Next, RandomAccess, cores};
+use crate::{
+    Batch, Batches, Dataset, Device, Host, HostSlab, Layout, LoaderCounters, LoaderOptions, LoaderStats, Next,
+    RandomAccess, cores,
+};
 use packhorse_core::{Code, Error, Event, Input, Options, Registry, Result};
 use packhorse_order::{OrderState, Rank};
 use std::sync::Arc;
@@ -171,6 +174,27 @@ impl<D: Device, W: Work> Loader<D, W> {
         self.pipeline.next(Some(wait))
     }
 
+    /// What the loader has done so far, and who waited for whom.
+    ///
+    /// ```
+    /// use packhorse_core::Result;
+    /// use packhorse_read::{Host, Loader};
+    ///
+    /// fn share_of_waiting(mut loader: Loader<Host>) -> Result<f64> {
+    ///     let start = std::time::Instant::now();
+    ///     loader.by_ref().try_for_each(|batch| batch.map(drop))?;
+    ///     Ok(loader.stats().wait.as_secs_f64() / start.elapsed().as_secs_f64())
+    /// }
+    /// ```
+    pub fn stats(&self) -> LoaderStats {
+        self.pipeline.counters().stats()
+    }
+
+    /// The counters behind [`stats`](Loader::stats), to look at from another thread.
+    pub fn counters(&self) -> Arc<LoaderCounters> {
+        Arc::clone(self.pipeline.counters())
+    }
+
     /// The layout of every batch.
     pub fn layout(&self) -> &Arc<Layout> {
         self.pipeline.work().layout()
@@ -203,6 +227,15 @@ impl<D: Device, W: Work> Batches for Loader<D, W> {
 
     fn state(&self) -> W::State {
         Loader::state(self)
+    }
+
+    fn take_ahead(&mut self) -> Option<Arc<LoaderCounters>> {
+        self.pipeline.take_ahead();
+        Some(self.counters())
+    }
+
+    fn last_size(&self) -> (u64, u64) {
+        self.pipeline.last_size()
     }
 
     fn stopper(&self) -> Box<dyn Fn() + Send + Sync> {

@@ -1,6 +1,6 @@
 //! Settings of a loader.
 
-use crate::{CacheOptions, OnError, ReadOptions, Remainder};
+use crate::{CacheOptions, LoaderCounters, OnError, ReadOptions, Remainder};
 use packhorse_core::{Limits, Observer};
 use packhorse_order::{OrderState, Rank, Shuffle};
 use std::sync::Arc;
@@ -48,6 +48,8 @@ pub struct LoaderOptions {
     pub limits: Limits,
     /// Receives skipped samples and warnings.
     pub observer: Arc<dyn Observer>,
+    /// What the loader adds its counts to; `None` for counters of its own.
+    pub counters: Option<Arc<LoaderCounters>>,
 }
 
 impl LoaderOptions {
@@ -74,6 +76,7 @@ impl LoaderOptions {
             cores: Vec::new(),
             limits: Limits::default(),
             observer: Arc::new(()),
+            counters: None,
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::batch_metadata::BatchMetadata;
 use crate::pipeline::{Pipeline, PipelineConfig};
 use crate::steps::Steps;
 use crate::work::Work;
-use crate::{Device, Layout, Loader, LoaderOptions};
+use crate::{Device, Layout, Loader, LoaderCounters, LoaderOptions};
 use packhorse_core::{DataType, Result};
 use packhorse_order::{OrderState, Sampler, Shuffle, draw};
 use std::sync::Arc;
@@ -22,6 +22,7 @@ pub struct NullWork {
     layout: Arc<Layout>,
     steps: Steps,
     seed: u64,
+    counters: Arc<LoaderCounters>,
 }
 
 impl Work for NullWork {
@@ -31,6 +32,10 @@ impl Work for NullWork {
 
     fn layout(&self) -> &Arc<Layout> {
         &self.layout
+    }
+
+    fn counters(&self) -> &Arc<LoaderCounters> {
+        &self.counters
     }
 
     fn state(&self, steps: u64) -> OrderState {
@@ -83,7 +88,8 @@ impl<D: Device> Loader<D, NullWork> {
         let layout = Arc::new(Layout::new(vec![("draws", DataType::UInt64, 8, vec![batch])])?);
         let config =
             PipelineConfig { fillers: 0, readers: 0, ahead: 1, budget: 0, mean: 0, slab: aligned(layout.bytes())? };
-        let work = NullWork { layout, steps, seed: options.seed };
+        let counters = options.counters.clone().unwrap_or_default();
+        let work = NullWork { layout, steps, seed: options.seed, counters };
         Ok(Self { pipeline: Pipeline::new(work, steps.count, config, device, || ())? })
     }
 }

@@ -3,6 +3,7 @@
 use crate::dataset::{Content, Shard};
 use crate::mapping::Mapping;
 use crate::reader::{ReadOptions, Verify};
+use crate::spans::TARGET;
 use crate::{Access, Dataset};
 use packhorse_core::{Error, Input, Members, Result, Table};
 use packhorse_dataset::Digest;
@@ -76,7 +77,9 @@ impl Shards {
         }
         let shard = dataset.shards().get(number as usize);
         let shard = shard.ok_or_else(|| Error::bug(format!("there is no shard {number}")))?;
-        let opened = Arc::new(self.open(number, shard).map_err(|error| error.in_input(&shard.name))?);
+        let span = tracing::debug_span!(target: TARGET, "open", fname = shard.name, size = shard.bytes);
+        let opened = span.in_scope(|| self.open(number, shard));
+        let opened = Arc::new(opened.map_err(|error| error.in_input(&shard.name))?);
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
         while open.len() >= self.most {
             let oldest = open.iter().min_by_key(|(_, opened)| opened.used.load(Ordering::Relaxed)).map(|(n, _)| *n);

@@ -4,12 +4,13 @@ use crate::batch::Home;
 use crate::batch_metadata::BatchMetadata;
 use crate::prefetch_queue::PrefetchQueue;
 use crate::ring::{Claim, Done, Outcome, Ring, Slab, Taken};
+use crate::spans::TARGET;
 use crate::work::Work;
-use crate::{Batch, Device, Next};
+use crate::{Batch, Device, LoaderCounters, Next};
 use packhorse_core::{Error, Result};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The numbers of threads, and the limits of reading ahead.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +36,10 @@ pub(crate) struct Pipeline<D: Device, W: Work> {
     work: Arc<W>,
     steps: u64,
     taken: u64,
+    /// Samples and bytes of the last batch.
+    last: (u64, u64),
+    /// Whether another thread counts batches and waits.
+    is_ahead: bool,
     threads: Vec<JoinHandle<()>>,
     scratch: W::Scratch,
 }
@@ -57,7 +62,8 @@ impl<D: Device, W: Work> Pipeline<D, W> {
         prepare: impl Fn() + Clone + Send + 'static,
     ) -> Result<Self> {
         let ahead = if config.fillers == 0 { 1 } else { config.ahead.max(config.fillers) };
-        let ring = Arc::new(Ring::new(ahead, steps, config.slab));
+        let counters = Arc::clone(work.counters());
+        let ring = Arc::new(Ring::new(ahead, steps, config.slab, Arc::clone(&counters)));
         device.prepare(work.layout())?;
         // Not more threads than steps.
         for _ in 0..u64::min(ahead as u64, steps) {
@@ -66,9 +72,10 @@ impl<D: Device, W: Work> Pipeline<D, W> {
         let reads = config.readers > 0 && config.fillers > 0;
         // Each filling thread holds a step, and readers must not wait for those.
         let depth = ahead.max(config.readers).saturating_add(config.fillers);
-        let queue = reads.then(|| Arc::new(PrefetchQueue::new(depth, steps, config.budget, config.mean)));
+        let queue = reads.then(|| Arc::new(PrefetchQueue::new(depth, steps, config.budget, config.mean, counters)));
         let (threads, scratch) = (Vec::new(), W::Scratch::default());
-        let mut made = Self { device, ring, queue, work: Arc::new(work), steps, taken: 0, threads, scratch };
+        let (work, last, is_ahead) = (Arc::new(work), (0, 0), false);
+        let mut made = Self { device, ring, queue, work, steps, taken: 0, last, is_ahead, threads, scratch };
         made.start(&config, prepare)?;
         Ok(made)
     }
@@ -93,8 +100,7 @@ impl<D: Device, W: Work> Pipeline<D, W> {
                 prepare();
                 let mut scratch = W::Scratch::default();
                 while let Some(reading) = queue.claim() {
-                    let read = work.fetch(reading.step, &mut scratch);
-                    let weight = read.as_ref().map_or(0, |read| read.as_ref().map_or(0, |read| work.weight(read)));
+                    let (read, weight) = fetch(&*work, reading.step, &mut scratch);
                     reading.complete(read, weight);
                 }
             })?;
@@ -110,6 +116,21 @@ impl<D: Device, W: Work> Pipeline<D, W> {
 
     pub(crate) fn work(&self) -> &Arc<W> {
         &self.work
+    }
+
+    pub(crate) fn counters(&self) -> &Arc<LoaderCounters> {
+        self.work.counters()
+    }
+
+    /// From now on a thread takes batches ahead for another one, which counts the waits.
+    pub(crate) fn take_ahead(&mut self) {
+        self.is_ahead = true;
+        self.ring.take_ahead();
+    }
+
+    /// Samples and bytes of the last batch.
+    pub(crate) fn last_size(&self) -> (u64, u64) {
+        self.last
     }
 
     /// The number of remaining batches.
@@ -139,19 +160,29 @@ impl<D: Device, W: Work> Pipeline<D, W> {
         if let Err(error) = self.supply() {
             return Next::Batch(Err(error));
         }
-        if self.threads.is_empty()
-            && let Some(claim) = self.ring.claim(false)
-        {
-            fill(claim, &*self.work, None, &mut self.scratch);
-        }
+        let is_late = self.threads.is_empty() && self.fill_here();
         match self.ring.take(wait) {
             Taken::Step(step, outcome) => {
                 self.taken += 1;
-                Next::Batch(self.finish(step, outcome))
+                self.counters().late.add(u64::from(is_late));
+                let batch = self.finish(step, outcome);
+                if !self.is_ahead {
+                    self.counters().taken(batch.is_ok(), self.last);
+                }
+                Next::Batch(batch)
             }
             Taken::NotYet => Next::NotYet,
             Taken::Over => Next::End,
         }
+    }
+
+    /// Fills the next batch on this thread, which waits for it; false if there is none.
+    fn fill_here(&mut self) -> bool {
+        let Some(claim) = self.ring.claim(false) else { return false };
+        let start = Instant::now();
+        fill(claim, &*self.work, None, &mut self.scratch);
+        self.work.counters().wait.add(start.elapsed());
+        true
     }
 
     /// Allocates the slabs for all batches ahead.
@@ -170,7 +201,11 @@ impl<D: Device, W: Work> Pipeline<D, W> {
             Outcome::Room(bytes, fetched) => self.enlarge(step, bytes, fetched)?,
         };
         let home: Arc<dyn Home<D::Host>> = Arc::clone(&self.ring) as _;
-        self.device.upload(Batch::new(slab, Arc::clone(self.work.layout()), home))
+        let batch = Batch::new(slab, Arc::clone(self.work.layout()), home);
+        self.last = (batch.rows() as u64, batch.used() as u64);
+        let (samples, bytes) = self.last;
+        let _span = tracing::debug_span!(target: TARGET, "upload", step, samples, bytes).entered();
+        self.work.counters().upload.of(|| self.device.upload(batch))
     }
 
     /// Fills a larger slab on this thread; from now on all slabs have that size.
@@ -178,12 +213,45 @@ impl<D: Device, W: Work> Pipeline<D, W> {
         let bytes = bytes.saturating_add(bytes / 8);
         self.ring.grow(bytes);
         let mut slab = Slab { host: self.device.host(bytes)?, filled: BatchMetadata::default() };
-        let filled = self.work.fill(step, fetched, slab.host.as_mut(), &mut slab.filled, &mut self.scratch)?;
+        let filled = decode(&*self.work, step, fetched, &mut slab, &mut self.scratch)?;
         match filled {
             None => Ok(slab),
             Some((more, _)) => Err(Error::bug(format!("a batch of {bytes} bytes has {more}"))),
         }
     }
+}
+
+/// Reads the data of a step, and their size in bytes.
+pub(crate) fn fetch<W: Work>(work: &W, step: u64, scratch: &mut W::Scratch) -> (Result<Option<W::Fetched>>, usize) {
+    let counters = work.counters();
+    let span = tracing::debug_span!(target: TARGET, "read", step, bytes = tracing::field::Empty).entered();
+    let read = counters.read.of(|| work.fetch(step, scratch));
+    let weight = read.as_ref().map_or(0, |read| read.as_ref().map_or(0, |read| work.weight(read)));
+    counters.read_bytes.add(weight as u64);
+    span.record("bytes", weight);
+    (read, weight)
+}
+
+/// Decodes the data of a step into a slab.
+fn decode<H: AsMut<[u8]>, W: Work>(
+    work: &W,
+    step: u64,
+    fetched: W::Fetched,
+    slab: &mut Slab<H>,
+    scratch: &mut W::Scratch,
+) -> Result<Option<(usize, W::Fetched)>> {
+    let span = decode_span(step);
+    let filled = work.counters().decode.of(|| work.fill(step, fetched, slab.host.as_mut(), &mut slab.filled, scratch));
+    if !span.is_disabled() {
+        span.record("samples", slab.filled.rows).record("bytes", slab.filled.used());
+    }
+    filled
+}
+
+/// The span of decoding a batch.
+pub(crate) fn decode_span(step: u64) -> tracing::span::EnteredSpan {
+    use tracing::field::Empty;
+    tracing::debug_span!(target: TARGET, "decode", step, samples = Empty, bytes = Empty).entered()
 }
 
 fn fill<H: AsRef<[u8]> + AsMut<[u8]>, W: Work>(
@@ -196,10 +264,10 @@ fn fill<H: AsRef<[u8]> + AsMut<[u8]>, W: Work>(
     let Some(slab) = claim.slab.as_mut() else { return };
     let fetched = match queue {
         Some(queue) => queue.take(step),
-        None => work.fetch(step, scratch),
+        None => fetch(work, step, scratch).0,
     };
     let done = match fetched {
-        Ok(Some(fetched)) => Done::from(work.fill(step, fetched, slab.host.as_mut(), &mut slab.filled, scratch)),
+        Ok(Some(fetched)) => Done::from(decode(work, step, fetched, slab, scratch)),
         Ok(None) => Done::Over,
         Err(error) => Done::Failed(error),
     };

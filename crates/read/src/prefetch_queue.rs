@@ -1,8 +1,10 @@
 //! A queue of steps that were read ahead: in order, bounded in steps and bytes.
 
+use crate::LoaderCounters;
+use crate::spans::{TARGET, Wait};
 use packhorse_core::{Error, Result};
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// The queue between reading and filling threads.
 #[derive(Debug)]
@@ -12,6 +14,7 @@ pub(crate) struct PrefetchQueue<F> {
     room: Condvar,
     /// Signals that a step was read.
     ready: Condvar,
+    counters: Arc<LoaderCounters>,
 }
 
 #[derive(Debug)]
@@ -39,11 +42,11 @@ enum Place<F> {
 }
 
 impl<F> PrefetchQueue<F> {
-    pub(crate) fn new(ahead: usize, steps: u64, budget: usize, mean: usize) -> Self {
+    pub(crate) fn new(ahead: usize, steps: u64, budget: usize, mean: usize, counters: Arc<LoaderCounters>) -> Self {
         let (places, first) = (VecDeque::new(), 0);
         let ahead = ahead.max(1);
         let state = State { places, first, steps, ahead, held: 0, budget, mean, reading: 0, stop: false };
-        Self { state: Mutex::new(state), room: Condvar::new(), ready: Condvar::new() }
+        Self { state: Mutex::new(state), room: Condvar::new(), ready: Condvar::new(), counters }
     }
 
     fn lock(&self) -> MutexGuard<'_, State<F>> {
@@ -52,45 +55,64 @@ impl<F> PrefetchQueue<F> {
 
     /// The next step to read, once there is room for it; `None` after the last.
     pub(crate) fn claim(&self) -> Option<PendingRead<'_, F>> {
-        let mut state = self.lock();
-        loop {
+        let (mut state, mut waits) = (self.lock(), None);
+        let claimed = loop {
             let step = state.first + state.places.len() as u64;
             if state.stop || step >= state.steps {
-                return None;
+                break None;
             }
             if state.has_room() {
                 state.places.push_back(Place::Reading);
                 state.reading += 1;
-                return Some(PendingRead { queue: self, step, done: false });
+                break Some(PendingRead { queue: self, step, done: false });
             }
+            waits.get_or_insert_with(|| Wait::on("room"));
             state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+        };
+        if let Some(waits) = waits {
+            waits.end(&self.counters.read_blocked);
         }
+        claimed
     }
 
     /// The data of `step`, once it is read.
     pub(crate) fn take(&self, step: u64) -> Result<F> {
-        let mut state = self.lock();
-        loop {
+        let (mut state, mut waits) = (self.lock(), None);
+        let taken = loop {
             let at = step.checked_sub(state.first).and_then(|at| usize::try_from(at).ok());
             if let Some(place) = at.and_then(|at| state.places.get_mut(at))
                 && !matches!(place, Place::Reading)
             {
                 let Place::Read(read, weight) = std::mem::replace(place, Place::Taken) else {
-                    return Err(Error::bug(format!("what was read for step {step} was taken twice")));
+                    break Err(Error::bug(format!("what was read for step {step} was taken twice")));
                 };
                 state.held -= weight;
+                self.counters.prefetched.take_off(1);
+                self.counters.prefetched_bytes.take_off(weight as u64);
+                self.tell();
                 while matches!(state.places.front(), Some(Place::Taken)) {
                     state.places.pop_front();
                     state.first += 1;
                 }
                 self.room.notify_all();
-                return read;
+                break read;
             }
             if state.stop || step >= state.steps {
-                return Err(Error::bug("a thread that reads ahead ended too early"));
+                break Err(Error::bug("a thread that reads ahead ended too early"));
             }
+            waits.get_or_insert_with(|| Wait::on("read"));
             state = self.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
+        };
+        if let Some(waits) = waits {
+            waits.end(&self.counters.decode_starved);
         }
+        taken
+    }
+
+    /// The steps that are read and not taken, as a counter of traces.
+    fn tell(&self) {
+        let LoaderCounters { prefetched, prefetched_bytes, .. } = &*self.counters;
+        tracing::debug!(name: "prefetched", target: TARGET, batches = prefetched.get(), bytes = prefetched_bytes.get());
     }
 
     /// Ends all reading and waiting.
@@ -98,6 +120,16 @@ impl<F> PrefetchQueue<F> {
         self.lock().stop = true;
         self.room.notify_all();
         self.ready.notify_all();
+    }
+}
+
+/// Steps that are left are counted no longer.
+impl<F> Drop for PrefetchQueue<F> {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let left = state.places.iter().filter(|place| matches!(place, Place::Read(..))).count();
+        self.counters.prefetched.take_off(left as u64);
+        self.counters.prefetched_bytes.take_off(state.held as u64);
     }
 }
 
@@ -133,6 +165,9 @@ impl<F> PendingRead<'_, F> {
         let at = usize::try_from(self.step - state.first).unwrap_or(usize::MAX);
         if let Some(place) = state.places.get_mut(at) {
             *place = Place::Read(read, weight);
+            self.queue.counters.prefetched.add(1);
+            self.queue.counters.prefetched_bytes.add(weight as u64);
+            self.queue.tell();
         }
         self.queue.ready.notify_all();
         self.queue.room.notify_all();
@@ -157,7 +192,7 @@ mod tests {
 
     #[test]
     fn bytes_are_bounded_but_the_next_step_is_always_read() {
-        let queue: PrefetchQueue<u64> = PrefetchQueue::new(8, 20, 100, 60);
+        let queue: PrefetchQueue<u64> = PrefetchQueue::new(8, 20, 100, 60, Arc::default());
         // 60 of 100 bytes expected: one at a time.
         let first = queue.claim().unwrap();
         assert!(!queue.lock().has_room());
@@ -174,11 +209,13 @@ mod tests {
         assert!(queue.take(2).is_err());
         assert!(queue.claim().is_none() && queue.take(3).is_err());
         queue.stop();
+        let counters = Arc::clone(&queue.counters);
+        assert_eq!(counters.stats().prefetched, 0);
     }
 
     #[test]
     fn steps_come_in_any_order_and_once() {
-        let queue: PrefetchQueue<u64> = PrefetchQueue::new(4, 200, 1 << 20, 1);
+        let queue: PrefetchQueue<u64> = PrefetchQueue::new(4, 200, 1 << 20, 1, Arc::default());
         std::thread::scope(|threads| {
             for _ in 0..3 {
                 threads.spawn(|| {

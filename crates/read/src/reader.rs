@@ -5,6 +5,7 @@ use crate::isolation::Isolation;
 use crate::joined_columns::JoinedColumns;
 use crate::opened::{Opened, Shards};
 use crate::sample_block::{Row, SampleBlock, Span};
+use crate::spans::TARGET;
 use crate::table::Tables;
 use crate::{Access, Dataset};
 use packhorse_core::{Error, Input, Kind, Result, passed_over};
@@ -249,8 +250,16 @@ impl Reader {
                         put(out, want, out.maps.len(), want.start as usize);
                     }
                 }
-                _ => read_ranges(&*shard.input, self.options.access.gap(), wants, &mut total, out)
-                    .map_err(|error| error.in_input(shard.input.name()))?,
+                _ if wants.is_empty() => {}
+                _ => {
+                    let (fname, size) = (shard.input.name(), || wants.iter().map(|want| want.len).sum::<u64>());
+                    let offset = || wants.first().map_or(0, |want| want.start);
+                    let span =
+                        tracing::debug_span!(target: TARGET, "read_shard", fname, offset = offset(), size = size());
+                    let _span = span.entered();
+                    read_ranges(&*shard.input, self.options.access.gap(), wants, &mut total, out)
+                        .map_err(|error| error.in_input(fname))?;
+                }
             }
         }
         out.used = total;

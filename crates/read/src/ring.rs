@@ -1,8 +1,10 @@
 //! The queue between the threads that fill batches and the one that takes them: bounded and in order.
 
+use crate::LoaderCounters;
 use crate::batch_metadata::BatchMetadata;
+use crate::spans::{TARGET, Wait};
 use packhorse_core::{Error, Result};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Extra slabs, for callers that hold a batch or two while they take the next.
@@ -16,6 +18,7 @@ pub(crate) struct Ring<H, F> {
     room: Condvar,
     /// Signals that a slot was filled.
     ready: Condvar,
+    counters: Arc<LoaderCounters>,
 }
 
 /// Memory for a batch and its metadata; both are reused.
@@ -59,13 +62,19 @@ struct State<H, F> {
     /// The size of a slab in bytes: smaller ones are not reused.
     bytes: usize,
     stop: bool,
+    /// Whether the next step was waited for already.
+    late: bool,
+    /// Whether the thread that takes batches works ahead for another one.
+    is_ahead: bool,
 }
 
 impl<H: AsRef<[u8]>, F> Ring<H, F> {
-    pub(crate) fn new(ahead: usize, steps: u64, bytes: usize) -> Self {
-        let slots = (0..ahead.max(1)).map(|_| None).collect();
-        let state = State { free: Vec::new(), slots, next: 0, taken: 0, steps, slabs: 0, bytes, stop: false };
-        Self { state: Mutex::new(state), room: Condvar::new(), ready: Condvar::new() }
+    pub(crate) fn new(ahead: usize, steps: u64, bytes: usize, counters: Arc<LoaderCounters>) -> Self {
+        let slots: Vec<_> = (0..ahead.max(1)).map(|_| None).collect();
+        counters.ahead.add(slots.len() as u64);
+        let (free, late, is_ahead) = (Vec::new(), false, false);
+        let state = State { free, slots, next: 0, taken: 0, steps, slabs: 0, bytes, stop: false, late, is_ahead };
+        Self { state: Mutex::new(state), room: Condvar::new(), ready: Condvar::new(), counters }
     }
 
     fn lock(&self) -> MutexGuard<'_, State<H, F>> {
@@ -75,51 +84,85 @@ impl<H: AsRef<[u8]>, F> Ring<H, F> {
     /// Claims the next step, with a slab for it. Without room, waits if `wait` is set, else returns `None`; also `None`
     /// after the last step.
     pub(crate) fn claim(&self, wait: bool) -> Option<Claim<'_, H, F>> {
-        let mut state = self.lock();
-        loop {
+        let (mut state, mut waits) = (self.lock(), None);
+        let claimed = loop {
             if state.stop || state.next >= state.steps {
-                return None;
+                break None;
             }
             if state.next < state.taken.saturating_add(state.slots.len() as u64)
                 && let Some(slab) = state.free.pop()
             {
                 state.next += 1;
-                return Some(Claim { ring: self, step: state.next - 1, slab: Some(slab) });
+                break Some(Claim { ring: self, step: state.next - 1, slab: Some(slab) });
             }
             if !wait {
                 return None;
             }
+            waits.get_or_insert_with(|| Wait::on("room"));
             state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+        };
+        if let Some(waits) = waits {
+            waits.end(&self.counters.decode_blocked);
         }
+        claimed
     }
 
     /// The next step in order and its result, once complete; waits at most for `wait`, if given.
     pub(crate) fn take(&self, wait: Option<Duration>) -> Taken<H, F> {
         let mut state = self.lock();
-        // Set when it first waits, and only then: a batch that is ready costs no look at the clock.
-        let mut end = None;
-        loop {
-            if state.stop || state.taken >= state.steps {
-                return Taken::Over;
-            }
-            let slot = state.slot(state.taken);
-            if let Some(found) = state.slots.get_mut(slot).and_then(Option::take) {
-                state.taken += 1;
-                state.slabs -= usize::from(matches!(found, Outcome::Filled(_)));
-                self.room.notify_all();
-                return Taken::Step(state.taken - 1, found);
-            }
-            let Some(wait) = wait else {
+        if let Some(taken) = self.taken(&mut state) {
+            return taken;
+        }
+        // Only now: a batch that is ready costs no look at the clock.
+        let waits = Wait::on("batch");
+        let end = wait.and_then(|wait| Instant::now().checked_add(wait));
+        state.late = true;
+        let taken = loop {
+            let Some(end) = end else {
                 state = self.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
+                if let Some(taken) = self.taken(&mut state) {
+                    break taken;
+                }
                 continue;
             };
-            let now = Instant::now();
-            let left = end.get_or_insert_with(|| now.checked_add(wait)).map_or(wait, |end| end - now);
+            let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Taken::NotYet;
+                break Taken::NotYet;
             }
             state = self.ready.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            if let Some(taken) = self.taken(&mut state) {
+                break taken;
+            }
+        };
+        waits.end(if state.is_ahead { &self.counters.upload_starved } else { &self.counters.wait });
+        taken
+    }
+
+    /// The next step, if it is complete, or the end.
+    fn taken(&self, state: &mut State<H, F>) -> Option<Taken<H, F>> {
+        if state.stop || state.taken >= state.steps {
+            return Some(Taken::Over);
         }
+        let slot = state.slot(state.taken);
+        let found = state.slots.get_mut(slot).and_then(Option::take)?;
+        state.taken += 1;
+        state.slabs -= usize::from(matches!(found, Outcome::Filled(_)));
+        self.counters.ready.take_off(1);
+        self.tell();
+        // The thread of an `Ahead` counts no late batch: its caller does.
+        self.counters.late.add(u64::from(std::mem::take(&mut state.late) && !state.is_ahead));
+        self.room.notify_all();
+        Some(Taken::Step(state.taken - 1, found))
+    }
+
+    /// How many batches are ready, as a counter of traces.
+    fn tell(&self) {
+        tracing::debug!(name: "ready", target: TARGET, batches = self.counters.ready.get());
+    }
+
+    /// From now on a thread takes batches ahead for another one, which counts the waits.
+    pub(crate) fn take_ahead(&self) {
+        self.lock().is_ahead = true;
     }
 
     /// The number of slabs to allocate for all batches ahead, and their size in bytes.
@@ -154,7 +197,13 @@ impl<H: AsRef<[u8]>, F> Ring<H, F> {
     pub(crate) fn clear(&self) {
         let mut state = self.lock();
         state.free.clear();
-        state.slots.clear();
+        self.empty(&mut state);
+    }
+
+    /// Drops all results, and counts them no longer.
+    fn empty(&self, state: &mut State<H, F>) {
+        self.counters.ahead.take_off(state.slots.len() as u64);
+        self.counters.ready.take_off(state.slots.drain(..).flatten().count() as u64);
     }
 
     /// Ends claiming and taking of steps.
@@ -228,6 +277,8 @@ impl<H: AsRef<[u8]>, F> Claim<'_, H, F> {
         let slot = state.slot(self.step);
         if let Some(place) = state.slots.get_mut(slot) {
             *place = Some(outcome);
+            self.ring.counters.ready.add(1);
+            self.ring.tell();
         }
         self.ring.ready.notify_one();
     }
@@ -250,7 +301,7 @@ mod tests {
 
     #[test]
     fn a_wait_ends_with_its_time_a_batch_or_the_end() {
-        let ring: Ring<Vec<u8>, ()> = Ring::new(2, 2, 1);
+        let ring: Ring<Vec<u8>, ()> = Ring::new(2, 2, 1, Arc::default());
         let (short, long) = (Some(Duration::from_millis(1)), Some(Duration::MAX));
         (0..2).for_each(|_| ring.give_back(Slab { host: vec![0], filled: BatchMetadata::default() }));
         assert!(matches!(ring.take(Some(Duration::ZERO)), Taken::NotYet));
@@ -267,5 +318,11 @@ mod tests {
         assert!(matches!(ring.take(short), Taken::Over));
         ring.stop();
         assert!(matches!(ring.take(long), Taken::Over));
+        let stats = ring.counters.stats();
+        // The first was waited for three times, the second was ready.
+        assert_eq!((stats.late, stats.ready, stats.ahead), (1, 0, 2));
+        assert!(stats.wait > Duration::ZERO);
+        ring.clear();
+        assert_eq!(ring.counters.stats().ahead, 0);
     }
 }

@@ -6,14 +6,16 @@ use crate::epoch_order::EpochOrder;
 use crate::fields::{Collate, CollateScratch, FieldContext, FieldKind, FieldOptions, all, raw, resolve};
 use crate::free_slabs::FreeSlabs;
 use crate::isolation::Isolation;
-use crate::opened::Opener;
 use crate::pipeline::PipelineConfig;
 use crate::reader::Column;
 use crate::shard_caches::ShardCaches;
 use crate::steps::Steps;
 use crate::stream::Stream;
 use crate::work::Work;
-use crate::{Batch, Dataset, Device, HostSlab, Layout, LoaderOptions, Reader, Remainder, SampleBlock, Wants, cores};
+use crate::{
+    Batch, Dataset, Device, HostSlab, Layout, LoaderCounters, LoaderOptions, Reader, Remainder, SampleBlock, Wants,
+    cores,
+};
 use packhorse_core::{Error, Registry, Result};
 use packhorse_order::{OrderState, Rank, Sampler, Shuffle};
 use std::ops::Range;
@@ -70,9 +72,7 @@ impl SampleWork {
         fingerprint: u64,
         options: &LoaderOptions,
     ) -> Result<(Self, PipelineConfig)> {
-        let near = ShardCaches::new(&dataset, &options.cache, &options.observer)?;
-        let opener = near.opener();
-        Self::opened_by(dataset, fields, order, fingerprint, options, (near, opener))
+        Self::opened(dataset, fields, order, fingerprint, options, None)
     }
 
     /// The same without a state, whose reads `meter` counts.
@@ -83,30 +83,35 @@ impl SampleWork {
         options: &LoaderOptions,
         meter: &Meter,
     ) -> Result<(Self, PipelineConfig)> {
-        let near = ShardCaches::new(&dataset, &options.cache, &options.observer)?;
-        let opener = meter.opener(near.opener());
-        Self::opened_by(dataset, fields, order, 0, options, (near, Some(opener)))
+        Self::opened(dataset, fields, order, 0, options, Some(meter))
     }
 
-    fn opened_by(
+    fn opened(
         dataset: Dataset,
         fields: Asked<'_>,
         order: EpochOrder,
         fingerprint: u64,
         options: &LoaderOptions,
-        (near, opener): (ShardCaches, Option<Opener>),
+        meter: Option<&Meter>,
     ) -> Result<(Self, PipelineConfig)> {
         let fields = chosen(fields, || all(dataset.schema()))?;
         let from = begin(&order, fingerprint, options)?;
         let steps = Steps::new(sampler(options)?, order.samples(), from, options.epochs, options.remainder)?
             .shuffled(order.shuffle())?;
         let mean = usize::try_from(dataset.mean()).unwrap_or(usize::MAX);
+        let counters = options.counters.clone().unwrap_or_default();
+        let near = ShardCaches::new(&dataset, &options.cache, &options.observer, &counters.cache)?;
+        let opener = match meter {
+            Some(meter) => Some(meter.opener(near.opener())),
+            None => near.opener(),
+        };
         let reader = Reader::with_opener(dataset, columns(&fields), options.read.clone(), opener);
         let dataset = reader.dataset();
         let collate = Isolation::new(options.read.isolated).run(|| {
             let first = |column| first_value(&reader, column);
             let (schema, registry) = (dataset.schema(), dataset.registry());
-            collate(&fields, &FieldContext { schema, first: &first, registry, limits: options.limits }, options)
+            let known = FieldContext { schema, first: &first, registry, limits: options.limits };
+            collate(&fields, &known, options, Arc::clone(&counters))
         });
         let collate = collate.map_err(|e| match (e.input(), dataset.shards().first()) {
             // All shards have the same fields, so any of them identifies the dataset.
@@ -134,11 +139,8 @@ impl SampleWork {
         let steps = Steps::new(sampler(options)?, ENDLESS, (0, 0), Some(1), Remainder::Uneven)?;
         let collate = Isolation::new(options.read.isolated).run(|| {
             let first = |column: usize| Ok(columns.get(column).and_then(|column| stream.first(column)));
-            collate(
-                &fields,
-                &FieldContext { schema: &schema, first: &first, registry, limits: options.limits },
-                options,
-            )
+            let known = FieldContext { schema: &schema, first: &first, registry, limits: options.limits };
+            collate(&fields, &known, options, options.counters.clone().unwrap_or_default())
         })?;
         let config = config(&collate, 0, options);
         Ok((Self::new(Feed::Stream { stream, columns }, steps, 0, collate, 0, options), config))
@@ -272,6 +274,10 @@ impl Work for SampleWork {
         &self.collate.layout
     }
 
+    fn counters(&self) -> &Arc<LoaderCounters> {
+        &self.collate.counters
+    }
+
     fn state(&self, steps: u64) -> OrderState {
         let (epoch, consumed) = self.steps.after(steps);
         let (shuffle, seed) = match &self.feed {
@@ -380,7 +386,12 @@ fn first_value(reader: &Reader, column: usize) -> Result<Option<Vec<u8>>> {
     Ok(None)
 }
 
-fn collate(fields: &[FieldOptions], known: &FieldContext<'_>, options: &LoaderOptions) -> Result<Collate> {
+fn collate(
+    fields: &[FieldOptions],
+    known: &FieldContext<'_>,
+    options: &LoaderOptions,
+    counters: Arc<LoaderCounters>,
+) -> Result<Collate> {
     let batch = options.batch as usize;
     let (fields, layout) = resolve(fields, known, batch)?;
     Ok(Collate {
@@ -390,6 +401,7 @@ fn collate(fields: &[FieldOptions], known: &FieldContext<'_>, options: &LoaderOp
         limits: options.limits,
         on_error: options.on_error,
         observer: Arc::clone(&options.observer),
+        counters,
         seed: options.seed,
     })
 }

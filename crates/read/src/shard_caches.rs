@@ -1,7 +1,7 @@
 //! Opens shards through caches: a folder of whole shards, parts of them in memory, or both.
 
 use crate::Dataset;
-use crate::cache::{CacheSource, DirCache, DirOptions, RamCache, RamCounters, RamOptions};
+use crate::cache::{CacheCounters, CacheSource, DirCache, DirOptions, RamCache, RamCounters, RamOptions};
 use crate::dataset::Shard;
 use crate::opened::Opener;
 use packhorse_core::{Observer, Result};
@@ -22,14 +22,20 @@ pub struct CacheOptions {
 pub(crate) struct ShardCaches {
     pub(crate) ram: Option<RamCache>,
     dirs: Arc<[(Arc<CacheSource>, DirCache)]>,
+    counters: Arc<CacheCounters>,
 }
 
 impl ShardCaches {
     /// Errors: those of [`DirCache::open`].
-    pub(crate) fn new(dataset: &Dataset, options: &CacheOptions, observer: &Arc<dyn Observer>) -> Result<Self> {
+    pub(crate) fn new(
+        dataset: &Dataset,
+        options: &CacheOptions,
+        observer: &Arc<dyn Observer>,
+        counters: &Arc<CacheCounters>,
+    ) -> Result<Self> {
         let ram = match options.ram {
             0 => None,
-            limit => Some(RamCache::new(&RamOptions::new(limit, dataset.bytes()))?),
+            limit => Some(RamCache::new(&RamOptions::new(limit, dataset.bytes()), Arc::clone(counters))?),
         };
         let mut dirs: Vec<(Arc<CacheSource>, DirCache)> = Vec::new();
         for (source, _) in dataset.shards().iter().filter_map(|shard| shard.near.as_ref()) {
@@ -39,7 +45,7 @@ impl ShardCaches {
                 dirs.push((Arc::clone(source), cache));
             }
         }
-        Ok(Self { ram, dirs: dirs.into() })
+        Ok(Self { ram, dirs: dirs.into(), counters: Arc::clone(counters) })
     }
 
     /// The function that opens shards through the caches; `None` without any.
@@ -56,6 +62,8 @@ impl ShardCaches {
                 },
                 None => None,
             };
+            let opened = &near.counters;
+            if cached.is_some() { &opened.shards_cached } else { &opened.shards_opened }.add(1);
             let input = cached.map_or_else(|| shard.open(), Ok)?;
             Ok(match &near.ram {
                 Some(ram) => ram.wrap(number.into(), input),

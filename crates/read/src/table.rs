@@ -4,6 +4,7 @@ use crate::dataset::{Content, Shard};
 use crate::opened::Opened;
 use crate::reader::Column;
 use crate::sample_block::{Piece, Row, SampleBlock};
+use crate::spans::TARGET;
 use packhorse_core::{Error, Kind, Result, Rows, Sample};
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -169,7 +170,12 @@ fn decode(shard: &Shard, opened: &Opened, from: u64, count: u64) -> Result<Vec<R
         _ => from..to,
     };
     let table = opened.table.as_ref().ok_or_else(|| Error::bug("typed rows that are not open"))?;
-    table.rows(items)?.collect()
+    let (fname, bytes) = (shard.name.as_str(), tracing::field::Empty);
+    let span =
+        tracing::debug_span!(target: TARGET, "read_rows", fname, samples = to.saturating_sub(from), bytes).entered();
+    let rows: Vec<Rows> = table.rows(items)?.collect::<Result<_>>()?;
+    span.record("bytes", rows.iter().map(Rows::get_array_memory_size).sum::<usize>());
+    Ok(rows)
 }
 
 fn push(rows: &Rows, row: usize, shard: &str, at: u64, columns: &[Column], to: usize, out: &mut SampleBlock) {

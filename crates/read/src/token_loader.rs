@@ -5,7 +5,7 @@ use crate::fill::{Filler, TokenScratch};
 use crate::pipeline::{Pipeline, PipelineConfig};
 use crate::steps::Steps;
 use crate::work::Work;
-use crate::{Device, Layout, Loader, TokenOptions, TokenState, Tokens};
+use crate::{Device, Layout, Loader, LoaderCounters, TokenOptions, TokenState, Tokens};
 use packhorse_core::Result;
 use packhorse_order::{Order, Sampler};
 use std::sync::Arc;
@@ -17,6 +17,7 @@ pub type TokenLoader<D> = Loader<D, TokenWork>;
 pub struct TokenWork {
     filler: Filler,
     steps: Steps,
+    counters: Arc<LoaderCounters>,
 }
 
 impl Work for TokenWork {
@@ -27,6 +28,10 @@ impl Work for TokenWork {
 
     fn layout(&self) -> &Arc<Layout> {
         &self.filler.layout
+    }
+
+    fn counters(&self) -> &Arc<LoaderCounters> {
+        &self.counters
     }
 
     fn state(&self, steps: u64) -> TokenState {
@@ -71,7 +76,8 @@ impl<D: Device> Loader<D, TokenWork> {
             mean: 0,
             slab: filler.layout.bytes(),
         };
-        let pipeline = Pipeline::new(TokenWork { filler, steps }, steps.count, config, device, || ())?;
+        let pipeline =
+            Pipeline::new(TokenWork { filler, steps, counters: Arc::default() }, steps.count, config, device, || ())?;
         Ok(Self { pipeline })
     }
 }

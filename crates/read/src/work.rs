@@ -1,7 +1,7 @@
 //! The work of a pipeline's threads.
 
-use crate::Layout;
 use crate::batch_metadata::BatchMetadata;
+use crate::{Layout, LoaderCounters};
 use packhorse_core::Result;
 use std::sync::Arc;
 
@@ -16,6 +16,9 @@ pub trait Work: Send + Sync + 'static {
 
     /// The layout of every batch.
     fn layout(&self) -> &Arc<Layout>;
+
+    /// What has been done.
+    fn counters(&self) -> &Arc<LoaderCounters>;
 
     /// The state after the first `steps` steps.
     fn state(&self, steps: u64) -> Self::State;

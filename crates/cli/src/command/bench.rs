@@ -42,6 +42,7 @@ impl Load {
             ahead: threads + 2,
             read: ReadOptions { access, ..ReadOptions::default() },
             observer: Arc::clone(&context.progress) as Arc<dyn Observer>,
+            counters: Some(Arc::clone(&context.loaders)),
             ..LoaderOptions::new(args.batch)
         };
         Ok(Self { dataset, options, time: Duration::from_secs_f64(args.seconds) })

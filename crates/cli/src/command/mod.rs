@@ -28,12 +28,15 @@ mod watch;
 
 use crate::args::{Args, Command, Common};
 use crate::bench_args::Bench;
+use crate::observe_args::Observe;
+use crate::observed::Observed;
 use crate::outcome::Style;
 use crate::planning::Work;
 use crate::progress::{Progress, Show};
 use crate::signals;
 use packhorse_core::{Cancel, Registry, Result, Store};
 use packhorse_pack::Session;
+use packhorse_read::LoaderCounters;
 use packhorse_storage::Stores;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -43,6 +46,8 @@ pub(crate) struct CommandContext<'a> {
     pub(crate) registry: &'a Registry,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) progress: Arc<Progress>,
+    /// What all loaders of the command add to.
+    pub(crate) loaders: Arc<LoaderCounters>,
     pub(crate) cancel: Cancel,
     pub(crate) style: Style,
     /// Whether errors are JSON lines.
@@ -55,6 +60,7 @@ impl<'a> CommandContext<'a> {
             registry,
             store: Arc::new(Stores::default()),
             progress: Arc::new(Progress::new(Show::choose(common.quiet, common.log.is_some()))),
+            loaders: Arc::default(),
             cancel: signals::cancel()?,
             style: Style { json: common.json, quiet: common.quiet },
             log_json: common.log.is_some(),
@@ -73,9 +79,24 @@ impl<'a> CommandContext<'a> {
     pub(crate) fn working(&self, work: &Work) -> Session {
         let jobs = work.threads.jobs();
         // Formats compress on this pool. An error means that it is set up already.
-        let _ = rayon::ThreadPoolBuilder::new().num_threads(jobs).build_global();
+        let named = |number| format!("packhorse-rayon-{number}");
+        let _ = rayon::ThreadPoolBuilder::new().num_threads(jobs).thread_name(named).build_global();
         let session = self.session().jobs(jobs).io_threads(usize::from(work.io_threads)).verifying(work.verifying.on());
         work.memory.into_iter().fold(session, Session::memory)
+    }
+}
+
+/// What the command is to show of itself while it runs.
+fn observe(command: &Command) -> Option<&Observe> {
+    match command {
+        Command::Pack(args) => Some(&args.observe),
+        Command::Plan(args) => Some(&args.observe),
+        Command::Append(args) => Some(&args.observe),
+        Command::Bench(Bench::Read(args)) => Some(&args.load.observe),
+        #[cfg(feature = "gpu")]
+        Command::Bench(Bench::Upload(args)) => Some(&args.load.observe),
+        Command::Diagnose(args) => Some(&args.load.observe),
+        _ => None,
     }
 }
 
@@ -84,41 +105,48 @@ pub(crate) fn run(registry: &Registry, args: Args) -> Result<ExitCode> {
     let context = CommandContext::new(registry, &args.common)?;
     let progress = context.progress.clone();
     signals::on_stop(&context.cancel, move || progress.stopping());
-    let done = match args.command {
-        Command::Pack(args) => pack::run(&context, &args),
-        Command::Plan(args) => plan::run(&context, &args),
-        Command::Seal(args) => pack::seal(&context, &args),
-        Command::Append(args) => append::run(&context, &args),
-        Command::Status(args) if args.watch.is_some() => watch::run(&context, &args),
-        Command::Status(args) => inspect::status(&context, &args.dir),
-        Command::Clean(args) => pack::clean(&context, &args),
-        Command::Verify(args) => verify::run(&context, &args),
-        Command::Adopt(args) => adopt::run(&context, &args),
-        Command::Index(args) => index::run(&context, &args),
-        Command::Merge(args) => merge::merge(&context, &args),
-        Command::Order(args) => order::run(&context, &args),
-        Command::Repair(args) => merge::repair(&context, &args),
-        Command::Stage(args) => stage::run(&context, &args),
-        Command::View(args) => view::run(&context, &args),
-        Command::Slurm(args) => cluster::slurm(&context, &args),
-        Command::Pbs(args) => cluster::pbs(&context, &args),
-        Command::K8s(args) => cluster::k8s(&context, &args),
-        Command::Ls(args) => inspect::ls(&context, &args),
-        Command::Cat(args) => inspect::cat(&context, &args),
-        Command::Head(args) => inspect::head(&context, &args),
-        Command::Stat(args) => inspect::stat(&context, &args),
-        Command::Report(args) => report::run(&context, &args),
-        Command::Batch(args) => batch::run(&context, &args),
-        Command::Synth(args) => synth::run(&context, &args),
-        Command::Bench(Bench::Read(args)) => bench::read(&context, &args),
-        Command::Bench(Bench::Pack(args)) => bench_pack::run(&context, &args),
-        Command::Bench(Bench::Limits(args)) => limits::run(&context, &args),
-        #[cfg(feature = "gpu")]
-        Command::Bench(Bench::Upload(args)) => upload::run(&context, &args),
-        Command::Diagnose(args) => diagnose::run(&context, &args),
-        Command::Completions { shell } => manual::completions(shell),
-        Command::Man { out } => manual::man(&context, &out),
-    };
+    let start = |asked| Observed::start(asked, &context.progress, &context.loaders);
+    let observed = observe(&args.command).map(start).transpose()?;
+    let done = dispatch(&context, args.command);
     context.progress.finish();
-    done
+    let ended = observed.map_or(Ok(()), Observed::finish);
+    done.and_then(|code| ended.map(|()| code))
+}
+
+fn dispatch(context: &CommandContext<'_>, command: Command) -> Result<ExitCode> {
+    match command {
+        Command::Pack(args) => pack::run(context, &args),
+        Command::Plan(args) => plan::run(context, &args),
+        Command::Seal(args) => pack::seal(context, &args),
+        Command::Append(args) => append::run(context, &args),
+        Command::Status(args) if args.watch.is_some() => watch::run(context, &args),
+        Command::Status(args) => inspect::status(context, &args.dir),
+        Command::Clean(args) => pack::clean(context, &args),
+        Command::Verify(args) => verify::run(context, &args),
+        Command::Adopt(args) => adopt::run(context, &args),
+        Command::Index(args) => index::run(context, &args),
+        Command::Merge(args) => merge::merge(context, &args),
+        Command::Order(args) => order::run(context, &args),
+        Command::Repair(args) => merge::repair(context, &args),
+        Command::Stage(args) => stage::run(context, &args),
+        Command::View(args) => view::run(context, &args),
+        Command::Slurm(args) => cluster::slurm(context, &args),
+        Command::Pbs(args) => cluster::pbs(context, &args),
+        Command::K8s(args) => cluster::k8s(context, &args),
+        Command::Ls(args) => inspect::ls(context, &args),
+        Command::Cat(args) => inspect::cat(context, &args),
+        Command::Head(args) => inspect::head(context, &args),
+        Command::Stat(args) => inspect::stat(context, &args),
+        Command::Report(args) => report::run(context, &args),
+        Command::Batch(args) => batch::run(context, &args),
+        Command::Synth(args) => synth::run(context, &args),
+        Command::Bench(Bench::Read(args)) => bench::read(context, &args),
+        Command::Bench(Bench::Pack(args)) => bench_pack::run(context, &args),
+        Command::Bench(Bench::Limits(args)) => limits::run(context, &args),
+        #[cfg(feature = "gpu")]
+        Command::Bench(Bench::Upload(args)) => upload::run(context, &args),
+        Command::Diagnose(args) => diagnose::run(context, &args),
+        Command::Completions { shell } => manual::completions(shell),
+        Command::Man { out } => manual::man(context, &out),
+    }
 }

@@ -196,6 +196,22 @@ unsafe impl Gpu for Cuda {
         Event::new(&self.inner.context, flags)
     }
 
+    fn timer(&self) -> Result<Option<Event>> {
+        if !context::has("cuEventElapsedTime") {
+            return Ok(None);
+        }
+        let flags = sys::CUevent_flags::CU_EVENT_BLOCKING_SYNC as u32;
+        Event::new(&self.inner.context, flags).map(Some)
+    }
+
+    fn elapsed(&self, from: &Event, to: &Event) -> Result<Duration> {
+        let _bound = self.inner.context.bind()?;
+        // SAFETY: both events are valid.
+        let millis =
+            unsafe { result::event::elapsed(from.raw, to.raw) }.context("ask for the time between two events")?;
+        Ok(Duration::try_from_secs_f64(f64::from(millis) / 1e3).unwrap_or_default())
+    }
+
     fn record(&self, event: &Event, stream: &Stream) -> Result<()> {
         let (raw, _bound) = self.use_stream(stream)?;
         // SAFETY: the event keeps its context, and the stream is valid as long as `stream`.

@@ -23,6 +23,7 @@ pub use split::{Shares, SplitBy, Splits};
 
 use crate::long_keys::{LongKeys, shorten};
 use crate::scan::Listing;
+use crate::spans::TARGET;
 use crate::{OnError, Recipe, Shapes, steps};
 use packhorse_core::{Code, DataType, Error, Event, Kind, Limits, Observer, Registry, Result, Sink};
 use packhorse_dataset::{Digest, FieldRecord, FileRecord, PathText, PlanHeader, PlanWriter, SinkRecord, SourceRecord};
@@ -79,6 +80,7 @@ pub(crate) fn plan(
     options: &PlanOptions<'_>,
     observer: &dyn Observer,
 ) -> Result<Plan> {
+    let _span = tracing::debug_span!(target: TARGET, "plan", samples = listing.samples()).entered();
     let recipe = options.recipe;
     check_name(&recipe.name)?;
     check_counts(&listing, recipe)?;

@@ -8,6 +8,7 @@ use super::sealed::SealedInput;
 use crate::input_format::{check_from, open};
 use crate::open_input::SharedFile;
 use crate::recorded_files::FirstReadCheck;
+use crate::spans::TARGET;
 use crate::watched_input::WatchedInput;
 use packhorse_core::{Error, Event, FileStat, Format, Input, Kind, Result, Source, TableInfo};
 use packhorse_dataset::MANIFEST;
@@ -64,6 +65,7 @@ impl FolderWalk<'_> {
     /// Scans an archive or a table.
     pub(super) fn archive(&self, root: u32, base: &Path, archive: PathBuf, stat: FileStat) {
         let path = base.join(&archive);
+        let _span = tracing::debug_span!(target: TARGET, "list", fname = %path.display()).entered();
         let Err(error) = self.look_into(root, &path, archive, stat) else { return };
         // An unreadable shard of a sealed dataset is damaged, which is never skipped.
         match FirstReadCheck::default().check(self.context.store, &path, self.context.cancel) {

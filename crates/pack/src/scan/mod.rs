@@ -18,6 +18,7 @@ pub(crate) use listing::{Decoded, Items};
 pub use listing::{Listing, SampleRef};
 
 use crate::kept_tables::KeptTables;
+use crate::spans::TARGET;
 use crate::{Decode, OnError, Recipe, Shapes};
 use listing::ListingBuilder;
 use packhorse_core::{
@@ -71,6 +72,7 @@ pub(crate) struct Scan<'a> {
 /// Errors: under [`OnError::Fail`] the first bad input, with a count of the others; under [`OnError::Skip`] bad inputs
 /// are recorded in the listing.
 pub(crate) fn scan(context: Scan<'_>, options: &ScanOptions<'_>) -> Result<Listing> {
+    let span = tracing::debug_span!(target: TARGET, "scan", samples = tracing::field::Empty).entered();
     let mut builder = ListingBuilder::new(options.recipe.key_ends.clone());
     roots::collect(context, options, &mut builder)?;
     let mut listing = builder.finish();
@@ -90,6 +92,7 @@ pub(crate) fn scan(context: Scan<'_>, options: &ScanOptions<'_>) -> Result<Listi
     listing.sort_faults();
     listing.report(context.observer);
     settle(options.recipe.on_error, &listing, context.observer)?;
+    span.record("samples", listing.samples());
     if listing.samples() == 0 {
         return Err(Error::config(format!("found no sample in {}; {}", places(options), listing.ignored())));
     }

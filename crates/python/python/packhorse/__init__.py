@@ -31,8 +31,9 @@ from ._errors import (
 from ._fields import Auto, Bits, Bytes, Dense, Draws, Field, Image, Json, Number, Ragged
 from ._loader import Loader
 from ._pack import Packed, Repaired, Verification, append, convert, pack, repair, stat, tokenize, verify
-from ._packhorse import Array, __version__, features
+from ._packhorse import Array, __version__, features, prometheus
 from ._tokens import TokenDataset, TokenLoader
+from ._trace import trace
 from ._writer import Writer
 
 __all__ = [
@@ -79,8 +80,10 @@ __all__ = [
     "features",
     "open",
     "pack",
+    "prometheus",
     "repair",
     "stat",
     "tokenize",
+    "trace",
     "verify",
 ]

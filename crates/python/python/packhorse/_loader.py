@@ -219,9 +219,9 @@ class Loader:
         ]
 
     def stats(self) -> dict[str, float]:
-        """Batches taken, how many of them were late (the caller waited over a millisecond), and the seconds waited."""
-        taken, late, waited = (0, 0, 0.0) if self._pipeline is None else self._pipeline.waits()
-        return {"batches": taken, "late": late, "waited_s": waited}
+        """What the loader has done since its threads were started: batches, samples and bytes taken, how many batches were late
+        (not ready when they were asked for), the seconds waited (`waited_s`), and more for each stage; without threads, nothing."""
+        return named_stats(_packhorse.no_stats() if self._pipeline is None else self._pipeline.stats())
 
     def torch(self) -> TorchLoader:
         """As an iterable dataset for torch's `DataLoader(…, batch_size=None)` and torchdata's `StatefulDataLoader`."""
@@ -301,6 +301,11 @@ class Loader:
     def __repr__(self) -> str:
         rank, world = self.place
         return f"Loader({len(self)} batches of {self.batch}, rank {rank} of {world}, {self.dataset!r})"
+
+
+def named_stats(stats: list[tuple[str, float]]) -> dict[str, float]:
+    """Seconds as they are, counts and bytes as whole numbers."""
+    return {name: value if name.endswith("_s") else int(value) for name, value in stats}
 
 
 class _Epoch(Iterator[Batch]):

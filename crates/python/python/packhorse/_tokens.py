@@ -10,7 +10,7 @@ from typing import Any
 from . import _packhorse
 from ._batch import Batch
 from ._device import device_name, open_gpu
-from ._loader import State
+from ._loader import State, named_stats
 from ._packhorse import Array
 from ._place import rank_and_world
 
@@ -141,6 +141,10 @@ class TokenLoader:
     def __len__(self) -> int:
         """The number of batches left."""
         return self._running().remaining()
+
+    def stats(self) -> dict[str, float]:
+        """What the loader has done, as `Loader.stats` says it; reading is part of decoding here."""
+        return named_stats(self._running().stats())
 
     def state_dict(self) -> State:
         """The progress of all ranks together, valid for any world size and batch size."""

@@ -11,6 +11,7 @@
 //! * **Refused to know**: formats and the meaning of the bytes. A copy is validated by its digest if the manifest has
 //!   it, else by its size and modification time.
 
+mod cache_counters;
 mod chunks;
 mod copy;
 mod dir;
@@ -28,6 +29,7 @@ mod stage;
 mod stage_view;
 mod staged;
 
+pub(crate) use cache_counters::CacheCounters;
 pub(crate) use dir::DirCache;
 pub use dir_options::DirOptions;
 pub(crate) use file::{CacheFile, Check};

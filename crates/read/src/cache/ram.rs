@@ -2,7 +2,7 @@
 
 use super::chunks::{Chunks, Found, Held};
 use super::share::Share;
-use super::{RamCounters, RamOptions};
+use super::{CacheCounters, RamCounters, RamOptions};
 use packhorse_core::{Error, FileStat, Input, Result};
 use packhorse_order::draw;
 use std::collections::BTreeMap;
@@ -25,24 +25,20 @@ struct Inner {
     options: RamOptions,
     share: Share,
     shards: Mutex<BTreeMap<u64, Arc<Chunks>>>,
-    hits: AtomicU64,
-    misses: AtomicU64,
-    bytes_hit: AtomicU64,
-    bytes_read: AtomicU64,
+    counters: Arc<CacheCounters>,
     held: Arc<Held>,
 }
 
 impl RamCache {
-    /// An empty cache. Errors (kind `Config`): chunks of less than 4 KiB or more than 1 GiB.
-    pub(crate) fn new(options: &RamOptions) -> Result<Self> {
+    /// An empty cache, which adds to `counters`. Errors (kind `Config`): chunks of less than 4 KiB or more than 1 GiB.
+    pub(crate) fn new(options: &RamOptions, counters: Arc<CacheCounters>) -> Result<Self> {
         if !(4096..=1 << 30).contains(&options.chunk) {
             return Err(Error::config(format!("chunks of {} bytes: give 4 KiB to 1 GiB", options.chunk)));
         }
         let share = Share::new((options.limit as f64 / options.total.max(1) as f64).min(1.0))?;
-        let [hits, misses, bytes_hit, bytes_read, bytes] = [(); 5].map(|()| AtomicU64::new(0));
-        let held = Arc::new(Held { limit: options.limit, bytes });
+        let held = Arc::new(Held { limit: options.limit, bytes: AtomicU64::new(0) });
         let (options, shards) = (options.clone(), Mutex::default());
-        Ok(Self(Arc::new(Inner { options, share, shards, hits, misses, bytes_hit, bytes_read, held })))
+        Ok(Self(Arc::new(Inner { options, share, shards, counters, held })))
     }
 
     /// Reads `input`, the shard of this number, through the cache. An input of unknown length, or of more than 64 TiB,
@@ -63,22 +59,26 @@ impl RamCache {
 
     /// The counters so far.
     pub(crate) fn counters(&self) -> RamCounters {
-        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let Inner { hits, misses, bytes_hit, bytes_read, held, .. } = &*self.0;
-        let (hits, misses) = (of(hits), of(misses));
-        RamCounters { hits, misses, bytes_hit: of(bytes_hit), bytes_read: of(bytes_read), held: of(&held.bytes) }
+        let Inner { counters, held, .. } = &*self.0;
+        RamCounters {
+            hits: counters.hits.get(),
+            misses: counters.misses.get(),
+            bytes_hit: counters.hit_bytes.get(),
+            bytes_read: counters.miss_bytes.get(),
+            held: held.bytes.load(Ordering::Relaxed),
+        }
     }
 }
 
 impl Inner {
     fn hit(&self, bytes: usize) {
-        self.hits.fetch_add(1, Ordering::Relaxed);
-        self.bytes_hit.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.counters.hits.add(1);
+        self.counters.hit_bytes.add(bytes as u64);
     }
 
     fn missed(&self, chunks: u64, bytes: usize) {
-        self.misses.fetch_add(chunks, Ordering::Relaxed);
-        self.bytes_read.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.counters.misses.add(chunks);
+        self.counters.miss_bytes.add(bytes as u64);
     }
 }
 

@@ -6,7 +6,7 @@ use super::usage::thread_seconds;
 use crate::batch_metadata::BatchMetadata;
 use crate::sample_work::{SampleWork, WorkerState};
 use crate::work::Work;
-use crate::{Layout, SampleBlock};
+use crate::{Layout, LoaderCounters, SampleBlock};
 use packhorse_core::Result;
 use packhorse_order::OrderState;
 use std::sync::Arc;
@@ -97,6 +97,10 @@ impl Work for CutWork {
 
     fn layout(&self) -> &Arc<Layout> {
         self.work.layout()
+    }
+
+    fn counters(&self) -> &Arc<LoaderCounters> {
+        self.work.counters()
     }
 
     fn state(&self, steps: u64) -> OrderState {

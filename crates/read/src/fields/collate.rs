@@ -4,7 +4,7 @@ use super::field_decoder::{FieldDecoder, PictureDecoder};
 use super::resolve::ResolvedField;
 use crate::batch::aligned;
 use crate::batch_metadata::BatchMetadata;
-use crate::{Layout, SampleBlock};
+use crate::{Layout, LoaderCounters, SampleBlock};
 use packhorse_core::{Error, Event, Kind, Limits, Observer, Result};
 use packhorse_order::draw;
 use packhorse_transform::image::Draws;
@@ -30,6 +30,7 @@ pub(crate) struct Collate {
     pub(crate) limits: Limits,
     pub(crate) on_error: OnError,
     pub(crate) observer: Arc<dyn Observer>,
+    pub(crate) counters: Arc<LoaderCounters>,
     pub(crate) seed: u64,
 }
 
@@ -121,6 +122,7 @@ impl Collate {
         if self.on_error == OnError::Fail || !of_content {
             return Err(error);
         }
+        self.counters.skipped.add(1);
         self.observer.event(&Event::Skipped(&error));
         Ok(())
     }

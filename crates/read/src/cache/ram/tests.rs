@@ -36,7 +36,7 @@ fn bytes(shard: u64, len: usize) -> Vec<u8> {
 }
 
 fn cache(limit: u64, total: u64) -> RamCache {
-    RamCache::new(&RamOptions { chunk: CHUNK, ..RamOptions::new(limit, total) }).unwrap()
+    RamCache::new(&RamOptions { chunk: CHUNK, ..RamOptions::new(limit, total) }, Arc::default()).unwrap()
 }
 
 type Reads = Arc<Mutex<Vec<(u64, usize)>>>;
@@ -163,6 +163,6 @@ fn a_shard_that_became_another_is_read_anew() {
 #[test]
 fn chunks_have_a_size() {
     for chunk in [0, 4095, (1 << 30) + 1] {
-        assert!(RamCache::new(&RamOptions { chunk, ..RamOptions::new(1, 1) }).is_err());
+        assert!(RamCache::new(&RamOptions { chunk, ..RamOptions::new(1, 1) }, Arc::default()).is_err());
     }
 }
