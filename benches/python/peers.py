@@ -6,7 +6,7 @@
     python benches/python/peers.py photos shards --cores 2
 
 Each gives batches of 256 pictures as uint8 [256, 224, 224, 3], the whole picture squashed to that size, in one process bound to `--cores` CPUs with as
-many threads. Peers that are not installed are left out. Every figure is the median of `--rounds` rounds, in each of which all take their turn, after one that does
+many threads. Peers that are not installed are left out; SPDL also needs FFmpeg's shared libraries. Every figure is the median of `--rounds` rounds, in each of which all take their turn, after one that does
 not count.
 
     packhorse             Image(crop="squash"), from shards
@@ -73,6 +73,8 @@ def spdl():
     def load(paths):
         return spdl.io.to_numpy(spdl.io.load_image_batch(paths, width=SIDE, height=SIDE))
 
+    # Without FFmpeg's libraries this fails at once; a pipeline logs each picture and waits.
+    spdl.io.to_numpy(spdl.io.load_image(files[0]))
     pipeline = PipelineBuilder().add_source(chosen()).pipe(load, concurrency=CORES).add_sink(2).build(num_threads=CORES)
     with pipeline.auto_stop():
         return rate(iter(pipeline.get_iterator(timeout=60)))
@@ -124,6 +126,7 @@ def workers(dataset, loader=None):
 
     made = (loader or DataLoader)(
         dataset, batch_size=BATCH, num_workers=CORES, collate_fn=numpy.stack, drop_last=True, persistent_workers=True,
+        multiprocessing_context="fork",
     )  # fmt: skip
     return rate(batch for _ in itertools.count() for batch in made)
 

@@ -17,9 +17,9 @@ impl TestFolder {
     /// Errors: `Config` where `dir` is a file; `Environment` where it is missing, full or may not be written to.
     pub fn new(dir: &Path, name: &str, bytes: u64) -> Result<Self> {
         let named = |error: Error| error.in_input(dir.display());
-        let is_dir = std::fs::metadata(dir).context("look at the folder to measure").map_err(named)?.is_dir();
+        let is_dir = std::fs::metadata(dir).context("look at the folder").map_err(named)?.is_dir();
         if !is_dir {
-            return Err(named(Error::config("is not a folder; give one in the file system to measure")));
+            return Err(named(Error::config("is not a folder")));
         }
         refuse_full(dir, bytes).map_err(named)?;
         let number = MADE.fetch_add(1, Ordering::Relaxed);
