@@ -60,7 +60,9 @@ fn each_stage_is_measured_over_the_driver() {
     let mut command = packhorse();
     driver.drive(&mut command);
     command.env("FAKE_CUDA_KERNELS", std::env::join_paths(kernels).unwrap()).env("PACKHORSE_NVJPEG", driver.nvjpeg());
-    let output = upload(&mut command, &shards(dir.path()), &["--device", "cuda:1", "--augment"]);
+    let trace = dir.path().join("trace.json");
+    let flags = ["--device", "cuda:1", "--augment", "--trace", trace.to_str().unwrap()];
+    let output = upload(&mut command, &shards(dir.path()), &flags);
     assert!(output.status.success(), "{}", said(&output));
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.starts_with("Fake GPU 1: 60 samples in"), "{text}");
@@ -68,8 +70,22 @@ fn each_stage_is_measured_over_the_driver() {
         assert!(text.lines().any(|line| line.trim_start().starts_with(&format!("{stage} "))), "{stage}\n{text}");
     }
     let calls = driver.calls();
-    assert!(calls.of("cuLaunchKernel") > 0);
+    assert!(calls.of("cuLaunchKernel") > 0 && calls.of("cuEventElapsedTime") > 0);
+    copies_have_the_times_of_the_driver(&trace);
     assert_eq!((calls.of("left.pinned"), calls.of("left.device"), calls.of("left.contexts")), (0, 0, 0));
+}
+
+/// Between any two events of the fake driver is a millisecond.
+fn copies_have_the_times_of_the_driver(trace: &Path) {
+    let events: Vec<Value> = serde_json::from_slice(&std::fs::read(trace).unwrap()).unwrap();
+    for (name, track) in [("copy", "GPU: copies"), ("transform", "GPU: transforms")] {
+        let row = &events.iter().find(|event| event["args"]["name"] == track).unwrap()["tid"];
+        let spans: Vec<&Value> = events.iter().filter(|event| event["ph"] == "X" && event["tid"] == *row).collect();
+        assert!(spans.iter().all(|span| span["name"] == name && span["args"]["samples"] == 8), "{name}");
+        // Those that would overlap the one before are cut.
+        assert!(spans.iter().all(|span| span["dur"].as_f64().unwrap() <= 1000.0), "{name}");
+        assert!(spans.iter().any(|span| span["dur"].as_f64().unwrap() == 1000.0), "{name}");
+    }
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! Metrics: the counters of loaders, and what `--metrics` serves while a command runs.
-#![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong here fails the test")]
 
 use packhorse::read::cache::DirOptions;
 use packhorse::read::{CacheOptions, Dataset, Host, Loader, LoaderOptions, LoaderStats, OnError, Remainder};

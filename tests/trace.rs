@@ -1,5 +1,5 @@
 //! Traces: files that Perfetto, chrome://tracing and DFTracer's analysis read, whose spans add up to what was done.
-#![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong here fails the test")]
 
 use packhorse::read::{Host, Loader, LoaderOptions};
 use packhorse_testkit::external::{python, skip};

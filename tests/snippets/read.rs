@@ -1,5 +1,5 @@
 //! Reading.
-#![expect(dead_code, unused_variables, reason = "compiled, not run")]
+#![expect(dead_code, unused_variables, clippy::print_stdout, reason = "compiled, not run")]
 
 use packhorse::core::Result;
 use packhorse::read::Batch;

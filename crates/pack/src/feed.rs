@@ -7,7 +7,7 @@
 use crate::block_reader::BlockReader;
 use crate::elastic_pool;
 use crate::sample_block::SampleBlock;
-use crate::spans::TARGET;
+use crate::spans;
 use crossbeam_channel::{Receiver, Sender};
 use packhorse_core::{Error, Result};
 use packhorse_dataset::PlanEntry;
@@ -49,7 +49,7 @@ impl Feed {
     /// Requests a block. The caller bounds its number of requests.
     pub(crate) fn request(&self, entries: Vec<PlanEntry>) -> Result<PendingBlock> {
         let (reply, promise) = crossbeam_channel::bounded(1);
-        tracing::debug!(name: "read_queue", target: TARGET, blocks = self.requests.len() + 1);
+        spans::read_queue(self.requests.len() + 1);
         self.requests.send(ReadJob { entries, reply }).map_err(|_| Error::bug("the readers are gone"))?;
         Ok(promise)
     }
@@ -57,7 +57,7 @@ impl Feed {
     /// Hands a block over to be transformed. The caller bounds its number of blocks.
     pub(crate) fn transform(&self, block: SampleBlock) -> Result<PendingBlock> {
         let (reply, promise) = crossbeam_channel::bounded(1);
-        tracing::debug!(name: "transform_queue", target: TARGET, blocks = self.unfinished.len() + 1);
+        spans::transform_queue(self.unfinished.len() + 1);
         self.unfinished
             .send(TransformJob { block, reply })
             .map_err(|_| Error::bug("the transforming threads are gone"))?;
@@ -76,11 +76,16 @@ impl FeedWorkers {
         transformers: usize,
     ) {
         let (raw, unfinished) = self.unfinished;
+        let (to_read, to_transform) = (self.requests.clone(), unfinished.clone());
         elastic_pool::run(threads, "packhorse-read", self.requests, readers, move |request| {
-            reader.serve(request, &raw)
+            spans::read_queue(to_read.len());
+            reader.serve(request, &raw);
         });
         if !reader.transforms.is_empty() {
-            elastic_pool::run(threads, "packhorse-transform", unfinished, transformers, |raw| reader.finish(raw));
+            elastic_pool::run(threads, "packhorse-transform", unfinished, transformers, move |raw| {
+                spans::transform_queue(to_transform.len());
+                reader.finish(raw);
+            });
         }
     }
 }
@@ -90,6 +95,7 @@ impl BlockReader<'_> {
         let ReadJob { entries, reply } = request;
         match self.read(entries) {
             Ok(block) if !self.transforms.is_empty() => {
+                spans::transform_queue(transformers.len() + 1);
                 let _ = transformers.send(TransformJob { block, reply });
             }
             // The receiver is gone if its writer failed.

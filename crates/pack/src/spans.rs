@@ -45,3 +45,13 @@ pub(crate) fn blocks(mut blocks: Blocks<'_>, fname: String) -> Blocks<'_> {
 pub(crate) fn bytes(rows: &[Rows]) -> usize {
     rows.iter().map(Rows::get_array_memory_size).sum()
 }
+
+/// How many blocks wait to be read, as a counter.
+pub(crate) fn read_queue(blocks: usize) {
+    tracing::debug!(name: "read_queue", target: TARGET, blocks);
+}
+
+/// How many blocks wait to be transformed, as a counter.
+pub(crate) fn transform_queue(blocks: usize) {
+    tracing::debug!(name: "transform_queue", target: TARGET, blocks);
+}
