@@ -95,7 +95,7 @@ fn how(settings: &Bound<'_, PyDict>) -> Result<DiagnoseOptions> {
     let get = |name: &str| setting(settings, name);
     let seconds: f64 = get("seconds")?.extract()?;
     let time =
-        Duration::try_from_secs_f64(seconds).map_err(|_| Error::config(format!("seconds={seconds} is no time")))?;
+        Duration::try_from_secs_f64(seconds).map_err(|_| Error::config(format!("seconds={seconds} must be a time")))?;
     Ok(DiagnoseOptions {
         time,
         rounds: get("rounds")?.extract()?,

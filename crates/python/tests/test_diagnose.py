@@ -21,7 +21,7 @@ def test_a_slow_step_is_not_the_data(pictures):
     assert list(found.cuts) == ["device", "busy", "host", "decoded", "stored", "files", "loader"]
     assert 30 < found.cuts["device"]["steps_per_s"]["median"] < 50
     assert found.data["supply"]["median"] > 50 and "It is not the data" in str(found)
-    # The loader itself is as it was.
+    # The loader itself did not move.
     assert loader.state_dict()["consumed"] == 0 and len(list(loader)) == len(loader)
 
 

@@ -52,7 +52,7 @@ impl Slice {
         self.used.seconds / self.steps.max(1) as f64
     }
 
-    /// The share of the time that processors worked, for anybody.
+    /// The share of the time that processors worked, for any process.
     pub(super) fn saturation(&self, processors: usize) -> f64 {
         (self.used.process + self.used.others) / (self.used.seconds * processors as f64).max(1e-9)
     }

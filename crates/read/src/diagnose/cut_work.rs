@@ -1,7 +1,7 @@
 //! The work of a loader of which the first stages are served from memory.
 
 use super::cut::Cut;
-use super::held::Held;
+use super::held::HeldBatches;
 use super::usage::thread_seconds;
 use crate::batch_metadata::BatchMetadata;
 use crate::sample_work::{SampleWork, WorkerState};
@@ -31,7 +31,7 @@ pub(super) enum Served {
 }
 
 impl Served {
-    /// What is served at `cut`, where the loader has got to step `from`.
+    /// Where samples come from at `cut`, where the loader has got to step `from`.
     pub(super) fn at(cut: Cut, from: u64) -> Self {
         match cut {
             Cut::Device | Cut::Host => Self::Batches,
@@ -48,10 +48,10 @@ impl Served {
     }
 }
 
-/// Fills batches from what is held.
+/// Fills batches from those in memory.
 pub(super) struct CutWork {
     pub(super) work: Arc<SampleWork>,
-    pub(super) held: Arc<Held>,
+    pub(super) held: Arc<HeldBatches>,
     pub(super) served: Served,
     pub(super) spent: Arc<Spent>,
 }
@@ -59,19 +59,19 @@ pub(super) struct CutWork {
 /// Time of the threads of a loader, in nanoseconds.
 #[derive(Debug, Default)]
 pub(super) struct Spent {
-    pub(super) fetch: Stage,
-    pub(super) fill: Stage,
+    pub(super) fetch: StageTime,
+    pub(super) fill: StageTime,
 }
 
 /// Time of one stage.
 #[derive(Debug, Default)]
-pub(super) struct Stage {
+pub(super) struct StageTime {
     steps: AtomicU64,
     wall: AtomicU64,
     cpu: AtomicU64,
 }
 
-impl Stage {
+impl StageTime {
     fn timed<T>(&self, work: impl FnOnce() -> T) -> T {
         let (start, cpu) = (Instant::now(), thread_seconds());
         let done = work();

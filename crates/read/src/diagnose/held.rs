@@ -12,7 +12,7 @@ const MOST: u64 = 8;
 const ROOM: usize = 256 << 20;
 
 /// Batches from all over the first epoch, as stored and as decoded.
-pub(super) struct Held {
+pub(super) struct HeldBatches {
     /// Their steps.
     pub(super) steps: Vec<u64>,
     pub(super) blocks: Vec<SampleBlock>,
@@ -21,7 +21,7 @@ pub(super) struct Held {
     pub(super) representative: f64,
 }
 
-impl Held {
+impl HeldBatches {
     /// Reads and decodes them.
     ///
     /// Errors: fewer samples than a batch (kind `Config`); those of reading and decoding.

@@ -268,7 +268,7 @@ impl Maker<'_> {
         let model =
             Model { fill, fetch: self.model.fetch * share, fetch_cpu: self.model.fetch_cpu * share, ..*self.model };
         let says = format!(
-            "pack it anew with image = \"resize={short}\": pictures take {:.0} % of the bytes, and a batch {} to decode instead of {}",
+            "pack it again with image = \"resize={short}\": pictures take {:.0} % of the bytes, and a batch {} to decode instead of {}",
             100.0 * share,
             milliseconds(fill),
             milliseconds(self.model.fill),

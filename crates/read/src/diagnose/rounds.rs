@@ -4,7 +4,7 @@ use super::clock::{Pace, Slice, TrainingStep, run};
 use super::cut::Cut;
 use super::cut_work::{CutWork, Served, Spent};
 use super::evict::{evict, is_local};
-use super::held::Held;
+use super::held::HeldBatches;
 use super::interval::Interval;
 use super::meter::Meter;
 use super::model::Model;
@@ -27,7 +27,7 @@ use std::time::Instant;
 /// A loader that can be cut anywhere.
 pub(super) struct Rig {
     pub(super) work: Arc<SampleWork>,
-    pub(super) held: Arc<Held>,
+    pub(super) held: Arc<HeldBatches>,
     config: PipelineConfig,
     meter: Meter,
     cores: Vec<usize>,
@@ -42,13 +42,13 @@ impl Rig {
         fields: &[FieldOptions],
         options: &LoaderOptions,
         device: &D,
-        held: Option<Arc<Held>>,
+        held: Option<Arc<HeldBatches>>,
     ) -> Result<Self> {
         let options = LoaderOptions { epochs: None, state: None, ..options.clone() };
         let order = EpochOrder::new(dataset.runs(), options.shuffle, options.seed)?;
         let (meter, needs) = (Meter::default(), device.needs());
         let (work, config) = SampleWork::metered(dataset.clone(), (fields, &needs), order, &options, &meter)?;
-        let held = held.map_or_else(|| Held::new(&work, dataset).map(Arc::new), Ok)?;
+        let held = held.map_or_else(|| HeldBatches::new(&work, dataset).map(Arc::new), Ok)?;
         Ok(Self { work: Arc::new(work), held, config, meter, cores: options.cores, from: 0 })
     }
 

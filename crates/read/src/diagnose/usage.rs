@@ -10,7 +10,7 @@ use std::time::Instant;
 pub(super) struct CpuClock {
     at: Instant,
     process: f64,
-    /// All work of the processors of this process, by anybody.
+    /// All work of the processors of this process, by any process.
     busy: Option<f64>,
 }
 
@@ -77,7 +77,7 @@ pub(super) fn mask() -> Vec<usize> {
     Vec::new()
 }
 
-/// Seconds that the processors of this process's mask have worked since the system started, for anybody; `None` where
+/// Seconds that the processors of this process's mask have worked since the system started, for any process; `None` where
 /// the system does not tell.
 fn busy_seconds() -> Option<f64> {
     let text = std::fs::read_to_string("/proc/stat").ok()?;
