@@ -2,6 +2,16 @@
 
 use crate::{Field, Input, Result, Rows};
 use arrow_array::{ArrayRef, BinaryViewArray};
+use std::ops::Range;
+
+/// A value that lies in the bytes of its field: packed elements, little-endian and in C order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PackedValue {
+    /// The bytes of its elements.
+    pub range: Range<usize>,
+    /// Its dimensions, outermost first.
+    pub shape: Vec<usize>,
+}
 
 /// Decodes one field's bytes into typed columns, and encodes a typed column as bytes. Pure.
 pub trait Codec: Send + Sync {
@@ -14,6 +24,13 @@ pub trait Codec: Send + Sync {
     /// column is a `Content` error that names the sample and shows both types. Arrays in the bytes that are not in
     /// `fields` are ignored. A missing array is null where the field is nullable, and an error elsewhere.
     fn decode(&self, name: &str, rows: &Rows, fields: &[Field]) -> Result<Vec<ArrayRef>>;
+
+    /// Where the value of `field` lies in `bytes`, of the field `name`, if it lies there as batches hold it; then it need
+    /// not be decoded. `None` where it does not, and where [`decode`](Self::decode) would fail, which says why.
+    fn packed(&self, name: &str, bytes: &[u8], field: &Field) -> Option<PackedValue> {
+        let _ = (name, bytes, field);
+        None
+    }
 
     /// How many bytes of padding (under 64) to leave before a field that is read alone into aligned memory, so that its
     /// values are aligned and decoding needs no copy. A guess from the last field decoded: results never depend on it.

@@ -41,7 +41,7 @@ pub use arrow_schema::{DataType, Field, Schema, SchemaRef};
 pub use byte_budget::{ByteBudget, ByteShare, HeldBytes};
 pub use cancel::{Cancel, LargeStep};
 pub use checksum::{Crc32c, crc32c};
-pub use codec::Codec;
+pub use codec::{Codec, PackedValue};
 pub use contain::{contain, is_contained, silence_contained};
 pub use counted::counted;
 pub use error::{Code, Context, Error, Kind, Result};

@@ -8,7 +8,7 @@ use crate::header_cache::HeaderCache;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array as _, ArrayRef, BinaryViewArray};
 use arrow_buffer::Buffer;
-use packhorse_core::{Codec, DataType, Error, Field, Input, KEY, Limits, Pool, Result, Rows};
+use packhorse_core::{Codec, DataType, Error, Field, Input, KEY, Limits, PackedValue, Pool, Result, Rows};
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -59,6 +59,18 @@ impl Codec for NpzCodec {
         }
         self.alignment_padding.store(decoder.alignment_padding(), Ordering::Relaxed);
         decoder.columns.into_iter().map(ColumnBuilder::finish).collect()
+    }
+
+    fn packed(&self, name: &str, bytes: &[u8], field: &Field) -> Option<PackedValue> {
+        let Naming::One(_) = Naming::of(name).ok()? else { return None };
+        let header = self.known.header(bytes, &self.limits).ok()?;
+        let data = header.data(bytes).ok()?;
+        let [part] = header.dtype.parts.as_slice() else { return None };
+        let column = ColumnBuilder::new(field, 1, &self.limits, &self.pool).ok()?;
+        let (len, shape) = column.packed(&header, part).filter(|_| part.name.is_empty())?;
+        let start = bytes.len() - data.len() + part.offset;
+        let range = start..start.checked_add(len)?;
+        (range.end <= bytes.len()).then_some(PackedValue { range, shape })
     }
 
     fn alignment_padding(&self) -> usize {
@@ -214,6 +226,56 @@ mod tests {
         let values = columns[0].as_fixed_size_list().values().as_primitive::<Float32Type>().clone();
         let place = memory.as_ptr_range().contains(&values.values().inner().as_ptr());
         (values.values().to_vec(), place)
+    }
+
+    /// An array of these numbers, as NumPy stores it.
+    fn stored(descr: &str, fortran: &str, shape: &str, data: &[u8]) -> Vec<u8> {
+        let dict = format!("{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': {shape}, }}");
+        let text = format!("{dict:<117}\n");
+        [b"\x93NUMPY\x01\x00", &(text.len() as u16).to_le_bytes()[..], text.as_bytes(), data].concat()
+    }
+
+    #[test]
+    fn a_value_is_found_where_it_lies_as_it_is_decoded_and_nowhere_else() {
+        let codec = crate::Npz.codec(&Options::new(), Limits::default()).unwrap();
+        let numbers: Vec<u8> = (1..=24).collect();
+        let packed = |file: &[u8], field: &Field| codec.packed("x.npy", file, field);
+        let probed =
+            |file: &[u8]| codec.probe("x.npy", &packhorse_core::MemoryInput::new("x.npy", file.to_vec())).unwrap();
+        let cases = [
+            ("|u1", "False", "(4, 6)", true),
+            ("<f4", "False", "(2, 3)", true),
+            ("<i8", "False", "(3,)", true),
+            ("<f8", "True", "(3,)", true),
+            ("<f4", "True", "(2, 3)", false),
+            (">f4", "False", "(2, 3)", false),
+            ("|b1", "False", "(24,)", false),
+        ];
+        for (descr, fortran, shape, there) in cases {
+            let file = stored(descr, fortran, shape, &numbers);
+            let field = probed(&file).remove(0);
+            let found = packed(&file, &field);
+            assert_eq!(found.is_some(), there, "{descr} {fortran} {shape}");
+            let Some(found) = found else { continue };
+            let blobs = BinaryViewArray::from_iter_values([&file[..]]);
+            let schema = Schema::new(vec![Field::new("x.npy", DataType::BinaryView, false)]);
+            let rows = RecordBatch::try_new(Arc::new(schema), vec![Arc::new(blobs)]).unwrap();
+            let decoded = codec.decode("x.npy", &rows, std::slice::from_ref(&field)).unwrap();
+            let values = decoded[0].as_fixed_size_list().value(0);
+            assert_eq!(&file[found.range], &packhorse_core::bytes_of(&*values).unwrap()[..]);
+            let dims: Vec<String> = found.shape.iter().map(usize::to_string).collect();
+            assert_eq!(dims.join(", "), shape.trim_matches(['(', ')', ',']));
+        }
+        // Another shape or type, a file that is cut short or longer, an archive.
+        let file = stored("<f4", "False", "(2, 3)", &numbers);
+        let field = probed(&file).remove(0);
+        for other in [stored("<f4", "False", "(3, 2)", &numbers), stored("<i4", "False", "(2, 3)", &numbers)] {
+            assert_eq!(packed(&other, &field), None);
+        }
+        assert_eq!(packed(&file[..file.len() - 1], &field), None);
+        assert_eq!(packed(&[&file[..], b"x"].concat(), &field), None);
+        assert_eq!(codec.packed("x.npz", &file, &field), None);
+        assert_eq!(packed(b"", &field), None);
     }
 
     #[test]

@@ -139,6 +139,23 @@ impl<'a> ColumnBuilder<'a> {
         self.end(elements, &axes)
     }
 
+    /// The bytes and the dimensions of `part` of an array, if its data are the elements that `push` would append, and
+    /// nothing is in the way of that.
+    pub(crate) fn packed(&self, header: &NpyHeader, part: &DtypeField) -> Option<(usize, Vec<usize>)> {
+        let axes: Vec<Axis> = header.axes(header.fortran).into_iter().chain(part.axes.iter().copied()).collect();
+        let Values::Packed(_, width) = &self.values else { return None };
+        // A Boolean may be any byte but 0, and is 1 in a column.
+        let equal =
+            *width == part.element.width && part.element.swap <= 1 && self.kind.element() != Some(&DataType::Boolean);
+        if !equal || !contiguous(axes.iter(), *width) || self.fits(header, part, &axes).is_err() {
+            return None;
+        }
+        let shape: Vec<usize> = axes.iter().map(|axis| axis.len).collect();
+        let elements = shape.iter().fold(1, |n: usize, len| n.saturating_mul(*len));
+        let few = i32::try_from(elements).is_ok() && self.admit(elements).is_ok();
+        few.then(|| (size(&axes, *width), shape))
+    }
+
     /// Appends null; a `Content` error if the field is not nullable.
     pub(crate) fn push_null(&mut self) -> Result<()> {
         if !self.field.is_nullable() {

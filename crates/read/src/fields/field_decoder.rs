@@ -5,7 +5,9 @@ use crate::Value;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int32Type;
 use arrow_array::{Array, ArrayRef, BinaryViewArray, StringViewArray};
-use packhorse_core::{Codec, DataType, Error, Field, KEY, Limits, Result, Rows, Schema, bytes_of, element_width};
+use packhorse_core::{
+    Codec, DataType, Error, Field, KEY, Limits, PackedValue, Result, Rows, Schema, bytes_of, element_width,
+};
 use packhorse_transform::image::{Draws, View, ViewDecoder};
 use std::sync::Arc;
 
@@ -67,6 +69,13 @@ pub(crate) struct Encoded {
 }
 
 impl Encoded {
+    /// The elements of a value and its shape, where they lie in its bytes.
+    fn packed<'a>(&self, value: Value<'a>) -> Option<(&'a [u8], Vec<usize>)> {
+        let bytes = raw(value).ok()?;
+        let PackedValue { range, shape } = self.codec.packed(&self.name, bytes, &self.field)?;
+        Some((bytes.get(range)?, shape))
+    }
+
     /// The column of one row that `bytes` hold.
     fn decode(&self, bytes: &[u8]) -> Result<ArrayRef> {
         let key: ArrayRef = Arc::new(StringViewArray::from(vec!["sample"]));
@@ -91,6 +100,9 @@ impl FieldDecoder {
                 height as usize * width as usize * 3
             }
             FieldDecoder::Ragged { width, encoded, .. } => {
+                if let Some((elements, _)) = encoded.as_ref().and_then(|encoded| encoded.packed(value)) {
+                    return Ok(elements.len());
+                }
                 with_array(value, encoded.as_ref(), |array, row| Ok(elements(array, row)?.len() * width))?
             }
             _ => 0,
@@ -126,12 +138,22 @@ impl FieldDecoder {
                 Value::Row(array, row) => fit(&bytes_of(&array.slice(row, 1))?, out),
             },
             FieldDecoder::Dense { encoded, .. } => {
+                if let Some((elements, _)) = encoded.as_ref().and_then(|encoded| encoded.packed(value)) {
+                    return fit(elements, out);
+                }
                 with_array(value, encoded.as_ref(), |array, row| fit(&bytes_of(&*elements(array, row)?)?, out))
             }
-            FieldDecoder::Ragged { rank, encoded, .. } => with_array(value, encoded.as_ref(), |array, row| {
-                write_shape(array, row, *rank, shape)?;
-                fit(&bytes_of(&*elements(array, row)?)?, out)
-            }),
+            FieldDecoder::Ragged { rank, encoded, .. } => {
+                if let Some((elements, dimensions)) = encoded.as_ref().and_then(|encoded| encoded.packed(value)) {
+                    // The codec found them to fit, so each is below 2^31.
+                    numbers(dimensions.into_iter().map(|len| len as i32), if *rank < 2 { &mut [] } else { shape });
+                    return fit(elements, out);
+                }
+                with_array(value, encoded.as_ref(), |array, row| {
+                    write_shape(array, row, *rank, shape)?;
+                    fit(&bytes_of(&*elements(array, row)?)?, out)
+                })
+            }
             FieldDecoder::Draws => Err(Error::bug("a key of draws is not a field of samples")),
             FieldDecoder::Bits { encoded, .. } => {
                 with_array(value, encoded.as_ref(), |array, row| bits(&*elements(array, row)?, out))
