@@ -35,7 +35,8 @@ pub(super) fn run(context: &CommandContext<'_>, args: &DiagnoseFlags) -> Result<
     let options = LoaderOptions { rank, ..load.options.clone() };
     let step = Duration::from_secs_f64(args.step_ms / 1000.0);
     let said = args.ranks.as_deref().map(|dir| Ranks::begin(dir, rank)).transpose()?;
-    let found = on_device(&load, &fields, &options, &args.device, step, &how).map_err(with_flag)?;
+    let found = on_device(&load, &fields, &options, &args.device, step, &how)
+        .map_err(|e| if e.field().is_some() { with_flag(e) } else { e })?;
     let ranks = said.map(|ranks| ranks.end(&found)).transpose()?.flatten();
     let mut text = title(&load, args);
     text.push_str(&found.to_string());

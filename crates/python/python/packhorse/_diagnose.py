@@ -66,7 +66,7 @@ def diagnose(
             loader.dataset._ours, loader._described, settings, loader._open_gpu(), call, how
         )
     else:
-        if iter(loader) is loader:
+        if hasattr(loader, "__next__"):
             raise TypeError("an iterator can be run once only: give what it is made from")
         found = _packhorse.diagnose_iterable(lambda: iter(loader), step, how)
     return Diagnosis(json.loads(found[0]), found[1])

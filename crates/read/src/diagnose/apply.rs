@@ -3,7 +3,7 @@
 use super::clock::TrainingStep;
 use super::cut_work::Served;
 use super::remedy::{Setting, WORTH};
-use super::rounds::{Rig, look, pace};
+use super::rounds::{Cursor, Rig, look, pace};
 use super::{Bottleneck, DiagnoseOptions, Diagnosis, Interval, Remedy};
 use crate::{Dataset, Device, FieldOptions, LoaderOptions};
 use packhorse_core::Result;
@@ -18,6 +18,7 @@ struct Loop<'a, D, S> {
     device: &'a mut dyn FnMut() -> Result<D>,
     step: &'a mut S,
     how: &'a DiagnoseOptions,
+    cursor: &'a Cursor,
 }
 
 /// Tries the cheap remedies of `first`, takes the best one that keeps batches as they are, and diagnoses again, until
@@ -29,14 +30,14 @@ pub(super) fn apply<D, S>(
     options: &LoaderOptions,
     device: &mut dyn FnMut() -> Result<D>,
     step: &mut S,
-    how: &DiagnoseOptions,
+    (how, cursor): (&DiagnoseOptions, &Cursor),
 ) -> Result<()>
 where
     D: Device + 'static,
     S: TrainingStep<D::Batch>,
 {
     let (mut options, mut fields) = (options.clone(), fields.to_vec());
-    let mut it = Loop { dataset, device, step, how };
+    let mut it = Loop { dataset, device, step, how, cursor };
     let mut applied: Vec<(Remedy, Diagnosis)> = Vec::new();
     for _ in 0..AGAIN {
         let last = match applied.last_mut() {
@@ -50,7 +51,7 @@ where
         if let Some(setting) = &best.setting {
             setting.apply(&mut options, &mut fields);
         }
-        let next = look(dataset, &fields, &options, it.device, it.step, how)?;
+        let next = look(dataset, &fields, &options, it.device, it.step, (how, cursor))?;
         applied.push((best, next));
     }
     first.applied = applied;
@@ -74,17 +75,18 @@ where
         if tried.is_empty() {
             return Ok(None);
         }
-        let mut plain = Rig::new(self.dataset, fields, options, &(self.device)()?, None)?;
+        let mut plain = Rig::new(self.dataset, fields, options, &(self.device)()?, None, self.cursor)?;
         let mut rigs = Vec::new();
         for remedy in &tried {
             let (mut options, mut fields) = (options.clone(), fields.to_vec());
             if let Some(setting) = &remedy.setting {
                 setting.apply(&mut options, &mut fields);
             }
-            let same = matches!(remedy.setting, Some(Setting::Fields(_)));
-            let held = (!same).then(|| Arc::clone(&plain.held));
+            // Only the loader is measured, which takes nothing from those in memory.
+            let held = Some(Arc::clone(&plain.held));
             let cached = matches!(remedy.setting, Some(Setting::Ram(_)));
-            rigs.push((Rig::new(self.dataset, &fields, &options, &(self.device)()?, held)?, options, cached));
+            let rig = Rig::new(self.dataset, &fields, &options, &(self.device)()?, held, self.cursor)?;
+            rigs.push((rig, options, cached));
         }
         let mut before = Vec::new();
         let mut after = vec![Vec::new(); rigs.len()];
@@ -113,7 +115,7 @@ where
         let mut served = rig.fresh();
         if cached {
             // The same steps twice: the first time they fill the cache.
-            served = Served::Repeated { from: 0, steps: pace.steps.max(8) };
+            served = rig.repeated(pace.steps.max(8));
             let mut nothing = |_: &D::Batch| Ok(());
             rig.batches((self.device)()?, served, &pace, &Arc::default(), &mut nothing)?;
         }

@@ -1,8 +1,6 @@
 //! Drops files from the page cache.
 
 use crate::Reader;
-use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
-use std::fs::File;
 
 /// Whether the shards are files of this machine.
 pub(super) fn is_local(reader: &Reader) -> bool {
@@ -13,6 +11,8 @@ pub(super) fn is_local(reader: &Reader) -> bool {
 /// mapped or not written yet; what it can't open it keeps too.
 #[cfg(target_os = "linux")]
 pub(super) fn evict(reader: &Reader) {
+    use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
+    use std::fs::File;
     for number in 0..reader.dataset().shards().len() as u32 {
         let Ok(input) = reader.input(number) else { continue };
         if let Some(file) = input.local_path().and_then(|path| File::open(path).ok()) {

@@ -5,10 +5,9 @@ use super::cut::Cut;
 use super::interval::Interval;
 use super::model::{Model, Workers};
 use super::rounds::cut_time;
-use super::usage::{allowed, mask};
+use super::usage::allowed;
 use super::verdict::{Evidence, verdict};
-use super::{DiagnoseOptions, Diagnosis};
-use crate::cores;
+use super::{CutTime, DiagnoseOptions, Diagnosis};
 use packhorse_core::{Error, Result};
 use std::time::Instant;
 
@@ -41,7 +40,8 @@ where
             Some(batch) => batch.map(Some),
             None => {
                 batches = start()?;
-                batches.next().transpose()
+                let first = batches.next().ok_or_else(|| Error::config("the loader began again and has no batches"));
+                first.flatten().map(Some)
             }
         }
     };
@@ -79,19 +79,17 @@ fn use_up<B>(next: &mut dyn FnMut() -> Result<Option<B>>, step: &mut dyn Trainin
 fn conclude(device: &[Slice], loader: &[Slice]) -> Diagnosis {
     let processors = allowed();
     let seconds = |slices: &[Slice]| slices.iter().map(Slice::seconds).collect::<Vec<_>>();
-    let cuts = vec![cut_time(Cut::Device, device, processors), cut_time(Cut::Loader, loader, processors)];
+    // Whether other processes are those of the loader is not known, so none of them is blamed.
+    let cuts = [(Cut::Device, device), (Cut::Loader, loader)];
+    let cuts = cuts.map(|(cut, slices)| CutTime { others: 0.0, ..cut_time(cut, slices, processors) }).to_vec();
     let of = |at: usize| cuts.get(at).map_or(0.0, |time| time.seconds.median);
     let workers = Workers { threads: 1, readers: 0, processors };
     let model = Model { host: of(0), factor: 1.0, workers, ..Model::default() };
     let evidence = Evidence {
         times: vec![(Cut::Device, seconds(device)), (Cut::Loader, seconds(loader))],
         model,
-        online: cores::online(),
-        mask: mask().len(),
-        others: cuts.last().map_or(0.0, |time| time.others),
-        saturation: cuts.last().map_or(0.0, |time| time.saturation),
         waited: cuts.last().map_or(0.0, |time| time.waited),
-        by_batch: Vec::new(),
+        ..Evidence::default()
     };
     let supply = loader.iter().map(|slice| slice.waited / slice.steps.max(1) as f64).collect::<Vec<_>>();
     Diagnosis {

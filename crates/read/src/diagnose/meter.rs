@@ -6,7 +6,7 @@ use packhorse_core::{FileStat, Input, Result};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -23,7 +23,10 @@ pub struct SlowShard {
 
 /// Reads of all shards, counted from any thread.
 #[derive(Clone, Default)]
-pub(crate) struct Meter(Arc<Mutex<BTreeMap<u32, Arc<Counts>>>>);
+pub(crate) struct Meter {
+    shards: Arc<Mutex<BTreeMap<u32, Arc<Counts>>>>,
+    on: Arc<AtomicBool>,
+}
 
 #[derive(Default)]
 struct Counts {
@@ -47,12 +50,17 @@ impl Meter {
                 Some(open) => open(number, shard)?,
                 None => shard.open()?,
             };
-            Ok(Box::new(Metered { input, counts: meter.of(number, &shard.name) }))
+            Ok(Box::new(Metered { input, counts: meter.of(number, &shard.name), on: Arc::clone(&meter.on) }))
         })
     }
 
+    /// Whether reads are counted from now on; at first they are not.
+    pub(super) fn set(&self, on: bool) {
+        self.on.store(on, Ordering::Relaxed);
+    }
+
     fn of(&self, number: u32, name: &str) -> Arc<Counts> {
-        let mut shards = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shards = self.shards.lock().unwrap_or_else(PoisonError::into_inner);
         let new = || Arc::new(Counts { name: name.to_owned(), ..Counts::default() });
         Arc::clone(shards.entry(number).or_insert_with(new))
     }
@@ -60,7 +68,7 @@ impl Meter {
     /// Shards whose reads are far slower than those of the median shard, where at least four were read; the slowest
     /// first.
     pub(super) fn slow(&self) -> Vec<SlowShard> {
-        let shards = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let shards = self.shards.lock().unwrap_or_else(PoisonError::into_inner);
         let rates = shards.values().filter(|counts| counts.reads.load(Ordering::Relaxed) >= READS).map(|counts| {
             let seconds = counts.nanoseconds.load(Ordering::Relaxed).max(1) as f64 / 1e9;
             (&counts.name, counts.bytes.load(Ordering::Relaxed) as f64 / seconds)
@@ -78,6 +86,7 @@ impl Meter {
 struct Metered {
     input: Box<dyn Input>,
     counts: Arc<Counts>,
+    on: Arc<AtomicBool>,
 }
 
 impl Input for Metered {
@@ -90,6 +99,9 @@ impl Input for Metered {
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        if !self.on.load(Ordering::Relaxed) {
+            return self.input.read_at(offset, buf);
+        }
         let start = Instant::now();
         let read = self.input.read_at(offset, buf);
         let Counts { reads, bytes, nanoseconds, .. } = &*self.counts;

@@ -133,9 +133,10 @@ where
     D: Device + 'static,
     S: TrainingStep<D::Batch>,
 {
-    let mut made = rounds::look(dataset, fields, options, device, step, how)?;
+    let cursor = rounds::Cursor::default();
+    let mut made = rounds::look(dataset, fields, options, device, step, (how, &cursor))?;
     if how.apply {
-        apply::apply(&mut made, dataset, fields, options, device, step, how)?;
+        apply::apply(&mut made, dataset, fields, options, device, step, (how, &cursor))?;
     }
     Ok(made)
 }

@@ -31,8 +31,21 @@ pub(super) struct Rig {
     config: PipelineConfig,
     meter: Meter,
     cores: Vec<usize>,
-    /// The first step that was not read yet.
-    from: u64,
+    cursor: Cursor,
+}
+
+/// The first step that no measurement of a diagnosis has read yet: files are in the page cache once they were.
+#[derive(Clone, Default)]
+pub(super) struct Cursor(Arc<AtomicU64>);
+
+impl Cursor {
+    fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn pass(&self, steps: u64) {
+        self.0.fetch_add(steps, Ordering::Relaxed);
+    }
 }
 
 impl Rig {
@@ -43,13 +56,14 @@ impl Rig {
         options: &LoaderOptions,
         device: &D,
         held: Option<Arc<HeldBatches>>,
+        cursor: &Cursor,
     ) -> Result<Self> {
         let options = LoaderOptions { epochs: None, state: None, ..options.clone() };
         let order = EpochOrder::new(dataset.runs(), options.shuffle, options.seed)?;
         let (meter, needs) = (Meter::default(), device.needs());
         let (work, config) = SampleWork::metered(dataset.clone(), (fields, &needs), order, &options, &meter)?;
         let held = held.map_or_else(|| HeldBatches::new(&work, dataset).map(Arc::new), Ok)?;
-        Ok(Self { work: Arc::new(work), held, config, meter, cores: options.cores, from: 0 })
+        Ok(Self { work: Arc::new(work), held, config, meter, cores: options.cores, cursor: cursor.clone() })
     }
 
     fn pipeline<D: Device + 'static>(
@@ -61,6 +75,8 @@ impl Rig {
         let (work, held) = (Arc::clone(&self.work), Arc::clone(&self.held));
         let work = CutWork { work, held, served, spent: Arc::clone(spent) };
         let readers = if served.reads() { self.config.readers } else { 0 };
+        // Only what is read for the first time tells of the storage.
+        self.meter.set(matches!(served, Served::Loader { .. }));
         let cores = self.cores.clone();
         // A loader that can't be bound warns; its cuts are as unbound as it is.
         let bind = move || drop(cores::bind(&cores));
@@ -98,13 +114,20 @@ impl Rig {
     /// The steps of a measurement of the loader are not read again.
     fn passed(&mut self, served: Served, steps: u64) {
         if matches!(served, Served::Loader { .. }) {
-            self.from = self.from.saturating_add(steps + self.under_way());
+            self.cursor.pass(steps + self.under_way());
         }
     }
 
     /// The next steps of the loader.
     pub(super) fn fresh(&self) -> Served {
-        Served::Loader { from: self.from }
+        Served::Loader { from: self.cursor.get() }
+    }
+
+    /// So many next steps of the loader, again and again.
+    pub(super) fn repeated(&self, steps: u64) -> Served {
+        let from = self.cursor.get();
+        self.cursor.pass(steps);
+        Served::Repeated { from, steps }
     }
 
     /// Steps on batches of the device, while the loader fills others as fast as they are used.
@@ -146,7 +169,7 @@ impl Rig {
 
     /// Seconds per batch of reading alone, on so many threads.
     pub(super) fn read_alone(&self, threads: usize) -> Result<f64> {
-        let (from, steps) = (self.from, 2 * threads as u64);
+        let (from, steps) = (self.cursor.get(), 2 * threads as u64);
         let next = AtomicU64::new(0);
         let start = Instant::now();
         std::thread::scope(|scope| {
@@ -163,7 +186,9 @@ impl Rig {
                     }
                 }
             };
-            let threads: Vec<_> = (0..threads).map(|_| scope.spawn(read)).collect();
+            let start = || std::thread::Builder::new().spawn_scoped(scope, read);
+            let threads = (0..threads).map(|_| start().map_err(|e| Error::io("start a thread", e)));
+            let threads = threads.collect::<Result<Vec<_>>>()?;
             let ended = |thread: ScopedJoinHandle<'_, Result<()>>| {
                 thread.join().unwrap_or_else(|_| Err(Error::bug("a thread that reads panicked")))
             };
@@ -194,6 +219,17 @@ impl Rig {
     /// The bytes of a batch as stored, about.
     pub(super) fn batch_bytes(&self) -> usize {
         self.config.mean.max(1)
+    }
+
+    /// Reads the files of the held batches, so that they are in the page cache.
+    fn warm_files(&self) -> Result<()> {
+        let mut kept = WorkerState::default();
+        for step in &self.held.steps {
+            if let Some(fetched) = self.work.fetch(*step, &mut kept)? {
+                self.work.done(fetched);
+            }
+        }
+        Ok(())
     }
 
     /// Drops the files from the page cache.
@@ -229,20 +265,20 @@ struct Seen {
     supply: Vec<Slice>,
 }
 
-/// Diagnoses the loop once.
+/// Diagnoses the loop once, from a step on.
 pub(super) fn look<D, S>(
     dataset: &Dataset,
     fields: &[FieldOptions],
     options: &LoaderOptions,
     device: &mut dyn FnMut() -> Result<D>,
     step: &mut S,
-    how: &DiagnoseOptions,
+    (how, cursor): (&DiagnoseOptions, &Cursor),
 ) -> Result<Diagnosis>
 where
     D: Device + 'static,
     S: TrainingStep<D::Batch>,
 {
-    let mut rig = Rig::new(dataset, fields, options, &device()?, None)?;
+    let mut rig = Rig::new(dataset, fields, options, &device()?, None, cursor)?;
     let cuts: Vec<Cut> = Cut::ALL.into_iter().filter(|cut| *cut != Cut::Files || rig.is_local()).collect();
     let pace = pace(options, how, cuts.len() + 1);
     let batches = on_device(&rig, device()?)?;
@@ -256,8 +292,10 @@ where
         let turn: Vec<Cut> = if round % 2 == 0 { cuts.clone() } else { cuts.iter().rev().copied().collect() };
         for cut in turn {
             let spent = Arc::clone(seen.spent.entry(cut).or_default());
-            if how.cold && matches!(cut, Cut::Loader | Cut::Busy) {
-                rig.evict();
+            match cut {
+                Cut::Loader | Cut::Busy if how.cold => rig.evict(),
+                Cut::Files if how.cold => rig.warm_files()?,
+                _ => {}
             }
             let slice = match cut {
                 Cut::Device => {
@@ -266,7 +304,7 @@ where
                 }
                 Cut::Busy => rig.beside(device()?, &batches, &pace, &spent, step)?,
                 _ => {
-                    let served = Served::at(cut, rig.from);
+                    let served = Served::at(cut, rig.cursor.get());
                     rig.batches(device()?, served, &pace, &spent, step)?
                 }
             };
@@ -282,10 +320,11 @@ where
     conclude(&seen, &rig, batches.len(), dataset, fields, options)
 }
 
-/// One batch on the device for each held one.
+/// Batches on the device: those that batches in host memory are, of which there are as many as slabs.
 fn on_device<D: Device + 'static>(rig: &Rig, device: D) -> Result<Vec<D::Batch>> {
     let mut pipeline = rig.pipeline(device, Served::Batches, &Arc::default())?;
-    let batches = (0..rig.held.steps.len()).map_while(|_| pipeline.next(None).item());
+    let slabs = if rig.config.fillers == 0 { 1 } else { rig.config.ahead.max(rig.config.fillers) };
+    let batches = (0..rig.held.steps.len().min(slabs)).map_while(|_| pipeline.next(None).item());
     batches.collect()
 }
 

@@ -3,7 +3,7 @@
 use super::rounds::Rig;
 use crate::SampleBlock;
 use crate::sample_block::{Piece, Row};
-use packhorse_core::{DataType, Field, KEY, Result, Schema};
+use packhorse_core::{DataType, Field, KEY, Kind, Result, Schema};
 use packhorse_transform::Transform;
 use packhorse_transform::image::{Check, Image, ImageOptions, Keep, Resize};
 use std::sync::Arc;
@@ -28,7 +28,12 @@ pub(super) fn smaller(rig: &Rig) -> Result<Option<(u32, Vec<SampleBlock>)>> {
         if !by_bytes || !block.faults.is_empty() {
             return Ok(None);
         }
-        blocks.push(resized(rig, block, short)?);
+        match resized(rig, block, short) {
+            Ok(resized) => blocks.push(resized),
+            // A loader may skip what can't be resized; how fast the others would be is not known then.
+            Err(e) if matches!(e.kind(), Kind::Content | Kind::Limit | Kind::Unsupported) => return Ok(None),
+            Err(e) => return Err(e),
+        }
     }
     Ok((!blocks.is_empty()).then_some((short, blocks)))
 }

@@ -33,6 +33,8 @@ impl CpuClock {
         let now = Self::start();
         let process = now.process - self.process;
         let busy = self.busy.zip(now.busy).map_or(0.0, |(before, now)| now - before);
+        // A container with a quota of processors has no processors of its own that others could take.
+        let busy = if allowed() < mask().len() { 0.0 } else { busy };
         Used { seconds: self.at.elapsed().as_secs_f64(), process, others: (busy - process).max(0.0) }
     }
 }
