@@ -117,6 +117,10 @@ fn what_can_not_be_measured_is_refused_with_the_reason() {
     refused(&[".", "--size", "1MiB"], 2, &["--size"]);
     refused(&[".", "--seconds", "0"], 2, &["--seconds"]);
     refused(&["s3://bucket/x"], 8, &["s3://bucket/x"]);
+    for seconds in ["0", "-1", "nan", "inf", "86401", "1e20"] {
+        let output = packhorse(dir.path(), &["bench", "read", "nowhere", &format!("--seconds={seconds}")]);
+        assert!(output.status.code() == Some(2) && said(&output).contains("--seconds"), "{seconds}: {}", said(&output));
+    }
     assert_eq!(names(dir.path()).len(), 1);
 }
 

@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong here fails the test")]
 
 use packhorse::read::cache::DirOptions;
-use packhorse::read::{CacheOptions, Dataset, Host, Loader, LoaderOptions, LoaderStats, OnError, Remainder};
+use packhorse::read::{Ahead, CacheOptions, Dataset, Host, Loader, LoaderOptions, LoaderStats, OnError, Remainder};
 use packhorse::read::{FieldKind, FieldOptions};
 use packhorse_testkit::external::{python, skip};
 use packhorse_testkit::web::{HttpFault, Server};
@@ -59,6 +59,7 @@ fn a_loader_counts_what_it_gives_and_who_waits() {
         assert!(stats.late == 0 || stats.wait > Duration::ZERO, "{stats:?}");
         assert!(stats.read > Duration::ZERO && stats.decode > Duration::ZERO, "{stats:?}");
         assert!(stats.read_bytes >= 60 * 1000, "{stats:?}");
+        assert_eq!((stats.shards_opened, stats.shards_cached), (6, 0), "{stats:?}");
         assert_eq!((stats.ready, stats.prefetched, stats.prefetched_bytes), (0, 0, 0), "{stats:?}");
         // Counts outlive the loader; batches ahead do not.
         let counters = loader.counters();
@@ -66,6 +67,23 @@ fn a_loader_counts_what_it_gives_and_who_waits() {
         assert_eq!(taken(counters.stats()), taken(stats));
         assert_eq!(counters.stats().ahead, 0);
     }
+}
+
+/// What makes batches on the thread of an `Ahead` is not waited for.
+#[test]
+fn only_the_caller_of_an_ahead_waits() {
+    let dir = tempfile::tempdir().unwrap();
+    let to = shards(dir.path(), 60);
+    let dataset = packhorse::open(to.to_str().unwrap()).unwrap();
+    let loader = loader(&dataset, options(0));
+    let counters = loader.counters();
+    let mut ahead = Ahead::new(loader, 100).unwrap();
+    while counters.stats().upload.is_zero() {
+        std::thread::yield_now();
+    }
+    assert_eq!((counters.stats().late, counters.stats().wait), (0, Duration::ZERO));
+    assert_eq!(ahead.by_ref().map(|batch| batch.unwrap().rows()).sum::<usize>(), 60);
+    assert_eq!((counters.stats().late, counters.stats().batches), (ahead.waited().0, 8));
 }
 
 /// Without what threads do by themselves.

@@ -291,4 +291,10 @@ fn a_program_gets_the_spans_through_its_own_subscriber() {
     assert_eq!((count("packhorse::read", "decode"), count("packhorse::read", "upload")), (3, 3));
     assert_eq!(count("packhorse::read", "read"), 3);
     assert!(found.values().all(|count| *count < 75), "{found:?}");
+    // A trace of the command line can't have this process too, and leaves its file alone.
+    let kept = place.path("kept.json");
+    std::fs::write(&kept, "kept").unwrap();
+    let refused = packhorse_cli::Trace::start(&kept).map(drop).unwrap_err();
+    assert!(refused.message().contains("subscriber"), "{refused}");
+    assert_eq!(std::fs::read(&kept).unwrap(), b"kept");
 }

@@ -21,7 +21,7 @@ const TIME: Duration = Duration::from_secs(2);
 /// How often the thread looks for a connection, and whether the job is over.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Serves until it is dropped.
+/// Serves until it is dropped: its thread ends soon after, once it has answered a client that it is busy with.
 pub(crate) struct MetricsServer {
     address: SocketAddr,
     over: Arc<AtomicBool>,

@@ -45,6 +45,8 @@ pub(crate) struct PackMeasured {
     /// Input files, and their bytes.
     pub(crate) files: u64,
     pub(crate) file_bytes: u64,
+    /// Bytes of the plain write: all files of the dataset.
+    pub(crate) written: u64,
     pub(crate) rounds: Vec<PackRound>,
 }
 
@@ -80,7 +82,8 @@ impl PackBench<'_> {
         let opened = bench.times.noted().into_iter().map(real);
         let files: BTreeSet<PathBuf> = opened.filter(|path| !path.starts_with(&out)).collect();
         let sizes = sizes(&out)?;
-        let mut measured = PackMeasured { report, files: files.len() as u64, file_bytes: 0, rounds: Vec::new() };
+        let (found, written) = (files.len() as u64, sizes.iter().sum());
+        let mut measured = PackMeasured { report, files: found, file_bytes: 0, written, rounds: Vec::new() };
         for number in 0..rounds {
             let packed = if number % 2 == 0 { Some(bench.pack(None)?.1) } else { None };
             let (bytes, floor_read) = self.read(&files)?;

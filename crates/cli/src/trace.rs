@@ -51,6 +51,13 @@ struct Joined {
     log: Arc<Mutex<ThreadLog>>,
 }
 
+/// A thread that ends, or joins another trace, leaves.
+impl Drop for Joined {
+    fn drop(&mut self) {
+        self.recorder.leave(&self.log);
+    }
+}
+
 /// Lines of a thread are written together when they are so long.
 const BUFFER: usize = 64 << 10;
 
@@ -59,18 +66,30 @@ const TRACKS: u64 = 1 << 30;
 
 /// Collects the lines of all threads.
 pub(crate) struct Recorder {
+    /// The process that began it. A forked child has a copy, and adds nothing to its parent's file.
+    pid: u32,
     start: Instant,
     /// The time from 1970 to `start`, so that traces of several processes have one clock.
     epoch: Duration,
     line: Line,
-    file: Mutex<Output>,
+    output: Mutex<Output>,
+    /// Of the threads that have not ended.
     threads: Mutex<Vec<Arc<Mutex<ThreadLog>>>>,
     tracks: Mutex<Vec<Track>>,
 }
 
 struct Output {
-    file: File,
+    /// `None` once it is complete. Threads that still have the recorder keep no file open, and what they add late is not in it.
+    file: Option<File>,
     failed: Option<Error>,
+}
+
+impl Output {
+    fn write(&mut self, lines: &str) {
+        if let Some(Err(error)) = self.file.as_mut().map(|file| file.write_all(lines.as_bytes())) {
+            self.failed.get_or_insert(Error::io("write the trace", error));
+        }
+    }
 }
 
 /// A row of spans that do not belong to a thread, such as a GPU's copies.
@@ -105,11 +124,12 @@ impl Trace {
     /// Errors: a file that can't be written; another trace, or another subscriber of `tracing`, in this process (`Config`).
     pub fn start(path: &Path) -> Result<Self> {
         let mut current = CURRENT.write().unwrap_or_else(PoisonError::into_inner);
-        if current.is_some() {
+        if current.as_ref().is_some_and(|current| current.is_here()) {
             return Err(Error::config("a trace is written already: end it first"));
         }
-        let file = File::create(path).context("create").map_err(|error| error.in_input(path.display()))?;
+        // Before the file loses what it had.
         crate::trace_subscriber::install()?;
+        let file = File::create(path).context("create").map_err(|error| error.in_input(path.display()))?;
         let recorder = Arc::new(Recorder::new(file, path));
         recorder.begin();
         *current = Some(Arc::clone(&recorder));
@@ -127,7 +147,7 @@ impl Trace {
     }
 
     /// Takes the current process out of the trace, without waiting for anything: for a child that was forked while its parent
-    /// writes one.
+    /// writes one. It may begin one of its own.
     pub fn leave() {
         NUMBER.store(0, Ordering::SeqCst);
     }
@@ -216,21 +236,28 @@ impl ThreadLog {
 impl Recorder {
     fn new(file: File, path: &Path) -> Self {
         let is_pfw = path.extension().is_some_and(|end| end == "pfw");
+        let pid = std::process::id();
         Self {
+            pid,
             start: Instant::now(),
             epoch: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
-            line: Line::new(std::process::id(), is_pfw),
-            file: Mutex::new(Output { file, failed: None }),
+            line: Line::new(pid, is_pfw),
+            output: Mutex::new(Output { file: Some(file), failed: None }),
             threads: Mutex::default(),
             tracks: Mutex::default(),
         }
+    }
+
+    /// Whether this process began it.
+    fn is_here(&self) -> bool {
+        self.pid == std::process::id()
     }
 
     /// Writes the head of the file.
     fn begin(&self) {
         let mut lines = String::from("[\n");
         self.line.name(&mut lines, "process_name", 0, "packhorse");
-        self.write(&mut ThreadLog { lines, ..ThreadLog::default() });
+        lock(&self.output).write(&lines);
     }
 
     /// The log of the current thread, with its name.
@@ -245,11 +272,18 @@ impl Recorder {
         mine
     }
 
-    fn write(&self, of: &mut ThreadLog) {
-        let mut output = lock(&self.file);
-        if let Err(error) = output.file.write_all(of.lines.as_bytes()) {
-            output.failed.get_or_insert(Error::io("write the trace", error));
+    /// Writes what a thread did, and forgets the thread.
+    fn leave(&self, log: &Arc<Mutex<ThreadLog>>) {
+        // In a forked child a thread that is gone may hold a lock.
+        if !self.is_here() {
+            return;
         }
+        self.write(&mut lock(log));
+        lock(&self.threads).retain(|other| !Arc::ptr_eq(other, log));
+    }
+
+    fn write(&self, of: &mut ThreadLog) {
+        lock(&self.output).write(&of.lines);
         of.lines.clear();
     }
 
@@ -266,11 +300,12 @@ impl Recorder {
         *current = None;
         drop(current);
         tracing::callsite::rebuild_interest_cache();
-        for log in std::mem::take(&mut *lock(&self.threads)) {
-            self.write(&mut lock(&log));
-        }
-        self.write(&mut ThreadLog { lines: "]\n".to_owned(), ..ThreadLog::default() });
-        lock(&self.file).failed.take().map_or(Ok(()), Err)
+        let threads = std::mem::take(&mut *lock(&self.threads));
+        threads.iter().for_each(|log| self.write(&mut lock(log)));
+        let mut output = lock(&self.output);
+        output.write("]\n");
+        output.file = None;
+        output.failed.take().map_or(Ok(()), Err)
     }
 
     fn at(&self, at: Instant) -> Duration {
@@ -311,5 +346,40 @@ impl Recorder {
         let begin = begin.max(track.end);
         track.end = end;
         self.line.span(&mut log.lines, metadata, tid, (begin, end.saturating_sub(begin)), args);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    /// In one test, since a process has one trace at a time.
+    #[test]
+    fn threads_that_end_leave_and_a_trace_that_ends_has_no_file_open() {
+        let dir = std::env::temp_dir().join(format!("packhorse-trace-{}", std::process::id()));
+        std::fs::create_dir(&dir).unwrap();
+        let (path, of_parent) = (dir.join("trace.json"), dir.join("parent.json"));
+        // A forked child finds the trace of its parent, and begins its own.
+        let parent = Recorder { pid: 0, ..Recorder::new(File::create(&of_parent).unwrap(), &of_parent) };
+        *CURRENT.write().unwrap() = Some(Arc::new(parent));
+        let trace = Trace::start(&path).unwrap();
+        assert!(Trace::start(&path).is_err());
+        let work = || {
+            tracing::debug!(name: "worked", target: "packhorse::test", batches = 1_u64);
+            u64::from(nix::unistd::gettid().as_raw().unsigned_abs())
+        };
+        let ended: Vec<u64> = (0..3).map(|_| std::thread::spawn(work).join().unwrap()).collect();
+        work();
+        assert!(lock(&trace.0.threads).iter().all(|log| !ended.contains(&lock(log).tid)));
+        trace.finish().unwrap();
+        assert!(lock(&trace.0.output).file.is_none());
+        // This thread has the recorder still.
+        work();
+        let events: Vec<Value> = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        assert_eq!(events.iter().filter(|event| event["name"] == "worked").count(), 4);
+        assert_eq!(std::fs::read(&of_parent).unwrap(), b"");
+        Trace::start(&path).unwrap().finish().unwrap();
+        std::fs::remove_dir_all(&dir).unwrap();
     }
 }

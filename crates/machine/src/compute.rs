@@ -9,10 +9,12 @@ use packhorse_synth::{Run, TextSpec, text};
 use std::hint::black_box;
 use std::sync::{Mutex, PoisonError};
 
-/// Bytes of a copy.
+/// Bytes of a copy; less with very many threads.
 const COPIED: usize = 8 << 20;
 /// One thread goes over as many pairs of buffers, 256 MiB, which no cache holds.
 const PAIRS: usize = 16;
+/// Bytes of all pairs together, at most.
+const BUFFERS: usize = 1 << 30;
 /// Bytes of a piece that is hashed, summed or compressed.
 const PIECE: usize = 1 << 20;
 
@@ -41,8 +43,8 @@ impl Material {
             let decompressor = zstd::bulk::Decompressor::new().context("start zstd")?;
             Ok(Mutex::new((decompressor, Vec::with_capacity(PIECE))))
         });
-        let pair = |_| Mutex::new((vec![1; COPIED], vec![2; COPIED]));
-        let pairs = (0..threads.max(PAIRS)).map(pair).collect();
+        let (pairs, bytes) = pairs(threads);
+        let pairs = (0..pairs).map(|_| Mutex::new((vec![1; bytes], vec![2; bytes]))).collect();
         Ok(Self { pairs, text, frames, unpacked: unpacked.collect::<Result<_>>()? })
     }
 
@@ -72,7 +74,7 @@ impl Material {
         let (from, to) = &mut *pair;
         to.copy_from_slice(from);
         black_box(to);
-        Ok(COPIED as u64)
+        Ok(from.len() as u64)
     }
 
     fn of_pieces<'a>(&'a self, quantity: Quantity, threads: usize, work: fn(&[u8])) -> Probe<'a> {
@@ -92,5 +94,25 @@ impl Material {
         let mut own = own.lock().unwrap_or_else(PoisonError::into_inner);
         let (decompressor, out) = &mut *own;
         Ok(decompressor.decompress_to_buffer(frame, out).context("decompress")? as u64)
+    }
+}
+
+/// How many pairs of buffers `threads` threads copy between, and the bytes of each buffer.
+fn pairs(threads: usize) -> (usize, usize) {
+    let pairs = threads.max(PAIRS);
+    (pairs, COPIED.min(BUFFERS / 2 / pairs).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_are_larger_than_caches_and_not_than_memory() {
+        for threads in [1, 2, 16, 64, 100, 256, 5000] {
+            let (pairs, bytes) = pairs(threads);
+            assert!(pairs >= threads && (256 << 20..=1 << 30).contains(&(2 * pairs * bytes)), "{threads}: {bytes}");
+        }
+        assert_eq!((pairs(1).1, pairs(64).1, pairs(256).1), (8 << 20, 8 << 20, 2 << 20));
     }
 }

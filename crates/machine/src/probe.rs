@@ -2,8 +2,9 @@
 
 use crate::Quantity;
 use packhorse_core::{Cancel, Error, Result};
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Barrier, OnceLock};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 /// Does a step and returns how many units it was. It gets its thread, from 0, and the number of the step, which counts on from
@@ -34,23 +35,29 @@ impl<'a> Probe<'a> {
         Self { before: Box::new(before), ..self }
     }
 
-    /// Units a second, of a round of about `time`. Errors: those of a step; `Cancelled`.
+    /// Units a second, of a round of about `time`. Errors: those of a step; a thread that can't be started; `Cancelled`.
     pub(crate) fn round(&self, time: Duration, cancel: &Cancel) -> Result<f64> {
         (self.before)()?;
-        let together = Barrier::new(self.threads);
-        let (step, together, stride) = (&self.step, &together, self.threads as u64);
-        let turns: Vec<Result<(u64, Duration)>> = std::thread::scope(|scope| {
+        // The barrier is for all threads, so none may wait at it before all are started.
+        let (together, complete) = (Barrier::new(self.threads), OnceLock::new());
+        let (step, together, complete, stride) = (&self.step, &together, &complete, self.threads as u64);
+        let turns: Result<Vec<Result<(u64, Duration)>>> = std::thread::scope(|scope| {
             let spawned = self.steps.iter().enumerate().map(|(thread, done)| {
-                scope.spawn(move || {
+                let run = move || {
+                    if !complete.wait() {
+                        return Ok((0, Duration::ZERO));
+                    }
                     together.wait();
                     turn(time, cancel, || step(thread, done.fetch_add(1, Ordering::Relaxed) * stride + thread as u64))
-                })
+                };
+                Builder::new().spawn_scoped(scope, run).map_err(|error| Error::io("start a thread", error))
             });
-            let spawned: Vec<_> = spawned.collect();
+            let spawned = spawned.collect::<Result<Vec<_>>>();
+            complete.get_or_init(|| spawned.is_ok());
             let panicked = || Err(Error::bug("a thread of a measurement panicked"));
-            spawned.into_iter().map(|thread| thread.join().unwrap_or_else(|_| panicked())).collect()
+            Ok(spawned?.into_iter().map(|thread| thread.join().unwrap_or_else(|_| panicked())).collect())
         });
-        let turns = turns.into_iter().collect::<Result<Vec<_>>>()?;
+        let turns = turns?.into_iter().collect::<Result<Vec<_>>>()?;
         let seconds = turns.iter().map(|(_, took)| took.as_secs_f64()).fold(1e-9, f64::max);
         Ok(turns.iter().map(|(units, _)| *units).sum::<u64>() as f64 / seconds)
     }

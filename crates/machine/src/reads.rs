@@ -16,6 +16,9 @@ const LARGE_PIECE: usize = 8 << 20;
 /// A tar header, and the distance of headers where samples are photographs.
 const HEADER: usize = 512;
 const STRIDE: u64 = 100_000;
+/// Pages that were dropped are dropped again when random reads have read such a part of the file: more would find some of
+/// their places in memory.
+const DROPPED_PART: u64 = 8;
 
 /// Memory of each thread.
 pub(crate) type Buffers = [Mutex<Aligned>];
@@ -26,7 +29,7 @@ pub(crate) fn buffers(threads: usize) -> Vec<Mutex<Aligned>> {
 
 /// From the page cache, and opening files, with one and with `threads` threads.
 pub(crate) fn warm<'a>(files: &'a TestFiles, buffers: &'a Buffers, threads: usize) -> Vec<Probe<'a>> {
-    let reads = Reads { file: &files.file, bytes: files.bytes, buffers };
+    let reads = Reads { file: &files.file, bytes: files.bytes, buffers, dropped: None };
     let mut probes = Vec::new();
     for threads in counts(threads) {
         probes.push(reads.in_order(Quantity::ReadWarm, threads, PIECE));
@@ -34,14 +37,14 @@ pub(crate) fn warm<'a>(files: &'a TestFiles, buffers: &'a Buffers, threads: usiz
         probes.push(reads.random(Quantity::Random128kWarm, threads, 128 << 10));
         probes.push(open(files, threads));
     }
-    probes.push(reads.headers(Quantity::HeadersWarm, || Ok(())));
+    probes.push(reads.headers(Quantity::HeadersWarm));
     probes
 }
 
 /// Past the page cache by `O_DIRECT`, which leaves the cache as it is.
 pub(crate) fn direct<'a>(files: &'a TestFiles, buffers: &'a Buffers, threads: usize) -> Vec<Probe<'a>> {
     let Some(file) = &files.direct else { return Vec::new() };
-    let reads = Reads { file, bytes: files.bytes, buffers };
+    let reads = Reads { file, bytes: files.bytes, buffers, dropped: None };
     counts(threads).flat_map(|threads| reads.cold(threads)).collect()
 }
 
@@ -50,8 +53,8 @@ pub(crate) fn dropped<'a>(files: &'a TestFiles, buffers: &'a Buffers, threads: u
     if !files.drops {
         return Vec::new();
     }
-    let reads = Reads { file: &files.file, bytes: files.bytes, buffers };
-    let mut probes = vec![reads.headers(Quantity::HeadersCold, || files.drop_pages())];
+    let reads = Reads { file: &files.file, bytes: files.bytes, buffers, dropped: Some(files) };
+    let mut probes = vec![reads.headers(Quantity::HeadersCold)];
     if files.direct.is_none() {
         probes.extend(counts(threads).flat_map(|threads| reads.cold(threads)));
     }
@@ -69,6 +72,8 @@ struct Reads<'a> {
     file: &'a File,
     bytes: u64,
     buffers: &'a Buffers,
+    /// Whose pages are dropped again before each pass over the file.
+    dropped: Option<&'a TestFiles>,
 }
 
 impl<'a> Reads<'a> {
@@ -86,11 +91,20 @@ impl<'a> Reads<'a> {
         self.file.read_exact_at(buffer.room(len), at).context("read the test file")
     }
 
+    /// Called before each step; a pass over the file has so many.
+    fn again(self, step: u64, pass: u64) -> Result<()> {
+        match self.dropped {
+            Some(files) if step.is_multiple_of(pass) => files.drop_pages(),
+            _ => Ok(()),
+        }
+    }
+
     /// Pieces one after the other, from the start again at the end.
     fn in_order(self, quantity: Quantity, threads: usize, piece: usize) -> Probe<'a> {
         let piece = piece.min(self.bytes as usize);
         let pieces = self.bytes / piece as u64;
         let step = move |thread, step| {
+            self.again(step, pieces)?;
             self.read(thread, step % pieces * piece as u64, piece)?;
             Ok(piece as u64)
         };
@@ -99,20 +113,20 @@ impl<'a> Reads<'a> {
 
     fn random(self, quantity: Quantity, threads: usize, len: usize) -> Probe<'a> {
         let places = (self.bytes - len as u64) / BLOCK as u64 + 1;
+        let pass = (self.bytes / DROPPED_PART / len as u64).max(1);
         let step = move |thread, step| {
+            self.again(step, pass)?;
             self.read(thread, SplitMix64::at(3, step) % places * BLOCK as u64, len)?;
             Ok(1)
         };
         Probe::new(quantity, threads, len as f64, Box::new(step))
     }
 
-    /// By one thread; `again` is called before each pass over the file.
-    fn headers(self, quantity: Quantity, again: impl Fn() -> Result<()> + Sync + 'a) -> Probe<'a> {
+    /// By one thread.
+    fn headers(self, quantity: Quantity) -> Probe<'a> {
         let headers = (self.bytes - HEADER as u64) / STRIDE + 1;
         let step = move |thread, step: u64| {
-            if step.is_multiple_of(headers) {
-                again()?;
-            }
+            self.again(step, headers)?;
             // Headers of a tar begin at multiples of their size.
             let at = step % headers * STRIDE / HEADER as u64 * HEADER as u64;
             self.read(thread, at, HEADER)?;

@@ -1,6 +1,7 @@
 //! A folder of test files that does not outlive its measurement.
 
 use packhorse_core::{Context, Error, Kind, Result};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -22,10 +23,16 @@ impl TestFolder {
             return Err(named(Error::config("is not a folder")));
         }
         refuse_full(dir, bytes).map_err(named)?;
-        let number = MADE.fetch_add(1, Ordering::Relaxed);
-        let path = dir.join(format!(".{name}-{}-{number}", std::process::id()));
-        std::fs::create_dir(&path).context("create a folder for test files").map_err(named)?;
-        Ok(Self(path))
+        loop {
+            let number = MADE.fetch_add(1, Ordering::Relaxed);
+            let path = dir.join(format!(".{name}-{}-{number}", std::process::id()));
+            match std::fs::create_dir(&path) {
+                Ok(()) => return Ok(Self(path)),
+                // Of a process with the same number, on another machine or before.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(named(Error::io("create a folder for test files", error))),
+            }
+        }
     }
 
     /// Where it is.
@@ -67,6 +74,18 @@ mod tests {
         assert_ne!(folder.path(), other.path());
         drop((folder, other));
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_folder_that_was_left_behind_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let next = MADE.load(Ordering::Relaxed);
+        let left = (next..next + 20).map(|number| dir.path().join(format!(".test-{}-{number}", std::process::id())));
+        left.for_each(|path| std::fs::create_dir(path).unwrap());
+        let folder = TestFolder::new(dir.path(), "test", 1000).unwrap();
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 21);
+        drop(folder);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 20);
     }
 
     #[test]

@@ -160,7 +160,8 @@ impl<D: Device, W: Work> Pipeline<D, W> {
         if let Err(error) = self.supply() {
             return Next::Batch(Err(error));
         }
-        let is_late = self.threads.is_empty() && self.fill_here();
+        // The thread of an `Ahead` counts no late batch and no wait: its caller does.
+        let is_late = self.threads.is_empty() && self.fill_here() && !self.is_ahead;
         match self.ring.take(wait) {
             Taken::Step(step, outcome) => {
                 self.taken += 1;
@@ -181,7 +182,9 @@ impl<D: Device, W: Work> Pipeline<D, W> {
         let Some(claim) = self.ring.claim(false) else { return false };
         let start = Instant::now();
         fill(claim, &*self.work, None, &mut self.scratch);
-        self.work.counters().wait.add(start.elapsed());
+        if !self.is_ahead {
+            self.work.counters().wait.add(start.elapsed());
+        }
         true
     }
 

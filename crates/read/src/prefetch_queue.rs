@@ -69,6 +69,7 @@ impl<F> PrefetchQueue<F> {
             waits.get_or_insert_with(|| Wait::on("room"));
             state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
         };
+        drop(state);
         if let Some(waits) = waits {
             waits.end(&self.counters.read_blocked);
         }
@@ -89,7 +90,6 @@ impl<F> PrefetchQueue<F> {
                 state.held -= weight;
                 self.counters.prefetched.take_off(1);
                 self.counters.prefetched_bytes.take_off(weight as u64);
-                self.tell();
                 while matches!(state.places.front(), Some(Place::Taken)) {
                     state.places.pop_front();
                     state.first += 1;
@@ -103,9 +103,12 @@ impl<F> PrefetchQueue<F> {
             waits.get_or_insert_with(|| Wait::on("read"));
             state = self.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
         };
+        // Only now: what writes a trace has no lock.
+        drop(state);
         if let Some(waits) = waits {
             waits.end(&self.counters.decode_starved);
         }
+        self.tell();
         taken
     }
 
@@ -167,10 +170,11 @@ impl<F> PendingRead<'_, F> {
             *place = Place::Read(read, weight);
             self.queue.counters.prefetched.add(1);
             self.queue.counters.prefetched_bytes.add(weight as u64);
-            self.queue.tell();
         }
+        drop(state);
         self.queue.ready.notify_all();
         self.queue.room.notify_all();
+        self.queue.tell();
     }
 }
 

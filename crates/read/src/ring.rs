@@ -101,6 +101,7 @@ impl<H: AsRef<[u8]>, F> Ring<H, F> {
             waits.get_or_insert_with(|| Wait::on("room"));
             state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
         };
+        drop(state);
         if let Some(waits) = waits {
             waits.end(&self.counters.decode_blocked);
         }
@@ -109,6 +110,15 @@ impl<H: AsRef<[u8]>, F> Ring<H, F> {
 
     /// The next step in order and its result, once complete; waits at most for `wait`, if given.
     pub(crate) fn take(&self, wait: Option<Duration>) -> Taken<H, F> {
+        let taken = self.wait_for_next(wait);
+        // Only now: what writes a trace has no lock.
+        if matches!(taken, Taken::Step(..)) {
+            self.tell();
+        }
+        taken
+    }
+
+    fn wait_for_next(&self, wait: Option<Duration>) -> Taken<H, F> {
         let mut state = self.lock();
         if let Some(taken) = self.taken(&mut state) {
             return taken;
@@ -134,7 +144,9 @@ impl<H: AsRef<[u8]>, F> Ring<H, F> {
                 break taken;
             }
         };
-        waits.end(if state.is_ahead { &self.counters.upload_starved } else { &self.counters.wait });
+        let is_ahead = state.is_ahead;
+        drop(state);
+        waits.end(if is_ahead { &self.counters.upload_starved } else { &self.counters.wait });
         taken
     }
 
@@ -148,7 +160,6 @@ impl<H: AsRef<[u8]>, F> Ring<H, F> {
         state.taken += 1;
         state.slabs -= usize::from(matches!(found, Outcome::Filled(_)));
         self.counters.ready.take_off(1);
-        self.tell();
         // The thread of an `Ahead` counts no late batch: its caller does.
         self.counters.late.add(u64::from(std::mem::take(&mut state.late) && !state.is_ahead));
         self.room.notify_all();
@@ -197,13 +208,7 @@ impl<H: AsRef<[u8]>, F> Ring<H, F> {
     pub(crate) fn clear(&self) {
         let mut state = self.lock();
         state.free.clear();
-        self.empty(&mut state);
-    }
-
-    /// Drops all results, and counts them no longer.
-    fn empty(&self, state: &mut State<H, F>) {
-        self.counters.ahead.take_off(state.slots.len() as u64);
-        self.counters.ready.take_off(state.slots.drain(..).flatten().count() as u64);
+        state.empty(&self.counters);
     }
 
     /// Ends claiming and taking of steps.
@@ -214,7 +219,20 @@ impl<H: AsRef<[u8]>, F> Ring<H, F> {
     }
 }
 
+/// Also a ring whose pipeline never stood is counted no longer.
+impl<H, F> Drop for Ring<H, F> {
+    fn drop(&mut self) {
+        self.state.get_mut().unwrap_or_else(PoisonError::into_inner).empty(&self.counters);
+    }
+}
+
 impl<H, F> State<H, F> {
+    /// Drops all results and their slots, and counts them no longer.
+    fn empty(&mut self, counters: &LoaderCounters) {
+        counters.ahead.take_off(self.slots.len() as u64);
+        counters.ready.take_off(self.slots.drain(..).flatten().count() as u64);
+    }
+
     fn slot(&self, step: u64) -> usize {
         (step % self.slots.len().max(1) as u64) as usize
     }
@@ -270,17 +288,18 @@ impl<H: AsRef<[u8]>, F> Claim<'_, H, F> {
                 return;
             }
         };
-        self.put(&mut state, outcome);
+        self.put(state, outcome);
     }
 
-    fn put(&self, state: &mut State<H, F>, outcome: Outcome<H, F>) {
+    fn put(&self, mut state: MutexGuard<'_, State<H, F>>, outcome: Outcome<H, F>) {
         let slot = state.slot(self.step);
         if let Some(place) = state.slots.get_mut(slot) {
             *place = Some(outcome);
             self.ring.counters.ready.add(1);
-            self.ring.tell();
         }
+        drop(state);
         self.ring.ready.notify_one();
+        self.ring.tell();
     }
 }
 
@@ -290,7 +309,7 @@ impl<H: AsRef<[u8]>, F> Drop for Claim<'_, H, F> {
             let mut state = self.ring.lock();
             state.steps = state.steps.min(self.step + 1);
             state.slabs = state.slabs.saturating_sub(1);
-            self.put(&mut state, Outcome::Failed(Error::bug("a thread that fills batches panicked")));
+            self.put(state, Outcome::Failed(Error::bug("a thread that fills batches panicked")));
         }
     }
 }
@@ -323,6 +342,18 @@ mod tests {
         assert_eq!((stats.late, stats.ready, stats.ahead), (1, 0, 2));
         assert!(stats.wait > Duration::ZERO);
         ring.clear();
-        assert_eq!(ring.counters.stats().ahead, 0);
+        let counters = Arc::clone(&ring.counters);
+        assert_eq!(counters.stats().ahead, 0);
+        drop(ring);
+        assert_eq!(counters.stats().ahead, 0);
+    }
+
+    #[test]
+    fn a_ring_that_goes_unused_is_counted_no_longer() {
+        let counters: Arc<LoaderCounters> = Arc::default();
+        let ring: Ring<Vec<u8>, ()> = Ring::new(3, 9, 1, Arc::clone(&counters));
+        assert_eq!(counters.stats().ahead, 3);
+        drop(ring);
+        assert_eq!(counters.stats().ahead, 0);
     }
 }

@@ -102,10 +102,10 @@ impl SampleWork {
         let counters = options.counters.clone().unwrap_or_default();
         let near = ShardCaches::new(&dataset, &options.cache, &options.observer, &counters.cache)?;
         let opener = match meter {
-            Some(meter) => Some(meter.opener(near.opener())),
+            Some(meter) => meter.opener(Some(near.opener())),
             None => near.opener(),
         };
-        let reader = Reader::with_opener(dataset, columns(&fields), options.read.clone(), opener);
+        let reader = Reader::with_opener(dataset, columns(&fields), options.read.clone(), Some(opener));
         let dataset = reader.dataset();
         let collate = Isolation::new(options.read.isolated).run(|| {
             let first = |column| first_value(&reader, column);

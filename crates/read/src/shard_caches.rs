@@ -48,13 +48,10 @@ impl ShardCaches {
         Ok(Self { ram, dirs: dirs.into(), counters: Arc::clone(counters) })
     }
 
-    /// The function that opens shards through the caches; `None` without any.
-    pub(crate) fn opener(&self) -> Option<Opener> {
-        if self.ram.is_none() && self.dirs.is_empty() {
-            return None;
-        }
+    /// The function that opens shards through the caches, and counts them.
+    pub(crate) fn opener(&self) -> Opener {
         let near = self.clone();
-        Some(Box::new(move |number: u32, shard: &Shard| {
+        Box::new(move |number: u32, shard: &Shard| {
             let cached = match &shard.near {
                 Some((source, file)) => match near.dirs.iter().find(|(known, _)| known.is(source)) {
                     Some((_, cache)) => cache.file(file)?,
@@ -69,7 +66,7 @@ impl ShardCaches {
                 Some(ram) => ram.wrap(number.into(), input),
                 None => input,
             })
-        }))
+        })
     }
 
     pub(crate) fn counters(&self) -> Option<RamCounters> {

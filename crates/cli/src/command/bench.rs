@@ -4,6 +4,7 @@ use super::CommandContext;
 use super::shares::Shares;
 use crate::bench_args::{BenchLoad, BenchRead};
 use crate::outcome::{counted, success};
+use crate::peak_memory::peak_memory;
 use crate::size::show;
 use packhorse_core::{Error, Kind, Observer, Result};
 use packhorse_read::{
@@ -26,8 +27,9 @@ pub(super) struct Load {
 
 impl Load {
     pub(super) fn new(context: &CommandContext<'_>, args: &BenchLoad) -> Result<Self> {
-        if !(args.seconds.is_finite() && args.seconds > 0.0) {
-            return Err(Error::config(format!("--seconds takes a number above 0, not {}", args.seconds)));
+        // The upper bound keeps it a number of seconds that a clock can hold.
+        if !(args.seconds > 0.0 && args.seconds <= 86_400.0) {
+            return Err(Error::config(format!("--seconds takes a number above 0, up to 86400, not {}", args.seconds)));
         }
         let (store, path) = Location::parse(&args.dataset)?.open()?;
         let dataset = Dataset::open(context.registry, store, &path, &OpenOptions::default())
@@ -138,11 +140,4 @@ pub(super) fn view(size: u32, augment: bool) -> View {
     }
     let size = Size::Random { height, width, scale: (0.08, 1.0), ratio: (3.0 / 4.0, 4.0 / 3.0) };
     View { size, flip: 0.5, ..View::default() }
-}
-
-/// The peak memory of this process, where the system reports it.
-fn peak_memory() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kib| kib * 1024)
 }

@@ -125,7 +125,7 @@ fn text(measured: &PackMeasured, threads: usize, kept: Option<&Path>) -> String 
     line("  writes", |round| round.writing, "of all threads together, with syncs".to_owned());
     line("  processors", |round| round.cpu, "of all threads together".to_owned());
     let (read, written) =
-        (rate(measured.file_bytes, |round| round.floor_read), rate(report.bytes, |round| round.floor_write));
+        (rate(measured.file_bytes, |round| round.floor_read), rate(measured.written, |round| round.floor_write));
     line("floor", floor, "the two below, one after the other".to_owned());
     line("  plain read", |round| round.floor_read, format!("{read}: the same files, one thread"));
     line("  plain write", |round| round.floor_write, format!("{written}: the same bytes, synced, one thread"));

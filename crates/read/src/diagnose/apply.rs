@@ -1,7 +1,6 @@
 //! Tries remedies: predicted and observed, side by side.
 
 use super::clock::TrainingStep;
-use super::cut_work::Served;
 use super::remedy::{Setting, WORTH};
 use super::rounds::{Cursor, Rig, look, pace};
 use super::{Bottleneck, DiagnoseOptions, Diagnosis, Interval, Remedy};
