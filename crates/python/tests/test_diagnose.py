@@ -8,7 +8,7 @@ import packhorse
 
 
 def test_a_slow_step_is_not_the_data(pictures):
-    loader = packhorse.open(pictures).loader(4, fields={"image": packhorse.Image("jpg", 32)}, threads=1)
+    loader = pictures.loader(4, fields={"image": packhorse.Image("jpg", 32)}, threads=1)
     seen = []
 
     def step(batch):
@@ -26,7 +26,7 @@ def test_a_slow_step_is_not_the_data(pictures):
 
 
 def test_what_a_step_raises_comes_out(pictures):
-    loader = packhorse.open(pictures).loader(4)
+    loader = pictures.loader(4)
 
     def step(batch):
         raise ZeroDivisionError("planted")
@@ -34,7 +34,7 @@ def test_what_a_step_raises_comes_out(pictures):
     with pytest.raises(ZeroDivisionError, match="planted"):
         packhorse.diagnose(loader, step, seconds=1.0)
     with pytest.raises(packhorse.ConfigError):
-        packhorse.diagnose(packhorse.open(pictures).loader(100_000), print)
+        packhorse.diagnose(pictures.loader(100_000), print)
     with pytest.raises(packhorse.ConfigError, match="seconds"):
         packhorse.diagnose(loader, print, seconds=-1)
 

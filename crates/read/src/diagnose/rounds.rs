@@ -75,7 +75,7 @@ impl Rig {
         let (work, held) = (Arc::clone(&self.work), Arc::clone(&self.held));
         let work = CutWork { work, held, served, spent: Arc::clone(spent) };
         let readers = if served.reads() { self.config.readers } else { 0 };
-        // Only bytes that are read for the first time tells of the storage.
+        // Only bytes that are read for the first time tell of the storage.
         self.meter.set(matches!(served, Served::Loader { .. }));
         let cores = self.cores.clone();
         // A loader that can't be bound warns; its cuts are as unbound as it is.
