@@ -102,7 +102,7 @@ impl SampleWork {
         let counters = options.counters.clone().unwrap_or_default();
         let near = ShardCaches::new(&dataset, &options.cache, &options.observer, &counters.cache)?;
         let opener = match meter {
-            Some(meter) => meter.opener(Some(near.opener())),
+            Some(meter) => meter.opener(near.opener()),
             None => near.opener(),
         };
         let reader = Reader::with_opener(dataset, columns(&fields), options.read.clone(), Some(opener));

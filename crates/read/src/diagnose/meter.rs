@@ -43,13 +43,10 @@ const SLOWER: f64 = 4.0;
 
 impl Meter {
     /// Opens shards as `inner` does, and counts their reads.
-    pub(crate) fn opener(&self, inner: Option<Opener>) -> Opener {
+    pub(crate) fn opener(&self, inner: Opener) -> Opener {
         let meter = self.clone();
         Box::new(move |number, shard: &Shard| {
-            let input = match &inner {
-                Some(open) => open(number, shard)?,
-                None => shard.open()?,
-            };
+            let input = inner(number, shard)?;
             Ok(Box::new(Metered { input, counts: meter.of(number, &shard.name), on: Arc::clone(&meter.on) }))
         })
     }
