@@ -4,14 +4,14 @@ use super::cut::Cut;
 use super::held::HeldBatches;
 use super::usage::thread_seconds;
 use crate::batch_metadata::BatchMetadata;
+use crate::count::{Count, Time};
 use crate::sample_work::{SampleWork, WorkerState};
 use crate::work::Work;
 use crate::{Layout, LoaderCounters, SampleBlock};
 use packhorse_core::Result;
 use packhorse_order::OrderState;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::Duration;
 
 /// Where the samples of a step come from.
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +56,7 @@ pub(super) struct CutWork {
     pub(super) spent: Arc<Spent>,
 }
 
-/// Time of the threads of a loader, in nanoseconds.
+/// Time of the threads of a loader.
 #[derive(Debug, Default)]
 pub(super) struct Spent {
     pub(super) fetch: StageTime,
@@ -66,27 +66,24 @@ pub(super) struct Spent {
 /// Time of one stage.
 #[derive(Debug, Default)]
 pub(super) struct StageTime {
-    steps: AtomicU64,
-    wall: AtomicU64,
-    cpu: AtomicU64,
+    steps: Count,
+    wall: Time,
+    cpu: Time,
 }
 
 impl StageTime {
     fn timed<T>(&self, work: impl FnOnce() -> T) -> T {
-        let (start, cpu) = (Instant::now(), thread_seconds());
-        let done = work();
-        let cpu = (thread_seconds() - cpu).max(0.0);
-        self.cpu.fetch_add((cpu * 1e9) as u64, Ordering::Relaxed);
-        self.wall.fetch_add((start.elapsed().as_secs_f64() * 1e9) as u64, Ordering::Relaxed);
-        self.steps.fetch_add(1, Ordering::Relaxed);
+        let cpu = thread_seconds();
+        let done = self.wall.of(work);
+        self.cpu.add(Duration::from_secs_f64((thread_seconds() - cpu).max(0.0)));
+        self.steps.add(1);
         done
     }
 
     /// Seconds per step: of wall clock, and of processors.
     pub(super) fn of_step(&self) -> (f64, f64) {
-        let steps = self.steps.load(Ordering::Relaxed).max(1) as f64;
-        let of = |sum: &AtomicU64| sum.load(Ordering::Relaxed) as f64 / 1e9 / steps;
-        (of(&self.wall), of(&self.cpu))
+        let steps = self.steps.get().max(1) as f64;
+        (self.wall.get().as_secs_f64() / steps, self.cpu.get().as_secs_f64() / steps)
     }
 }
 

@@ -1,14 +1,14 @@
 //! Time of reads, by shard.
 
+use crate::count::{Count, Time};
 use crate::dataset::Shard;
 use crate::opened::Opener;
 use packhorse_core::{FileStat, Input, Result};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
 
 /// A shard that takes far longer to read than the others.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,9 +31,9 @@ pub(crate) struct Meter {
 #[derive(Default)]
 struct Counts {
     name: String,
-    reads: AtomicU64,
-    bytes: AtomicU64,
-    nanoseconds: AtomicU64,
+    reads: Count,
+    bytes: Count,
+    time: Time,
 }
 
 /// Reads a shard needs before its rate means something.
@@ -66,9 +66,9 @@ impl Meter {
     /// first.
     pub(super) fn slow(&self) -> Vec<SlowShard> {
         let shards = self.shards.lock().unwrap_or_else(PoisonError::into_inner);
-        let rates = shards.values().filter(|counts| counts.reads.load(Ordering::Relaxed) >= READS).map(|counts| {
-            let seconds = counts.nanoseconds.load(Ordering::Relaxed).max(1) as f64 / 1e9;
-            (&counts.name, counts.bytes.load(Ordering::Relaxed) as f64 / seconds)
+        let rates = shards.values().filter(|counts| counts.reads.get() >= READS).map(|counts| {
+            let seconds = counts.time.get().as_secs_f64().max(1e-9);
+            (&counts.name, counts.bytes.get() as f64 / seconds)
         });
         let mut rates: Vec<_> = rates.collect();
         rates.sort_unstable_by(|a, b| a.1.total_cmp(&b.1));
@@ -99,13 +99,10 @@ impl Input for Metered {
         if !self.on.load(Ordering::Relaxed) {
             return self.input.read_at(offset, buf);
         }
-        let start = Instant::now();
-        let read = self.input.read_at(offset, buf);
-        let Counts { reads, bytes, nanoseconds, .. } = &*self.counts;
-        nanoseconds.fetch_add(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
-        bytes.fetch_add(buf.len() as u64, Ordering::Relaxed);
-        reads.fetch_add(1, Ordering::Relaxed);
-        read
+        let Counts { reads, bytes, time, .. } = &*self.counts;
+        bytes.add(buf.len() as u64);
+        reads.add(1);
+        time.of(|| self.input.read_at(offset, buf))
     }
 
     fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
@@ -132,19 +129,22 @@ impl Input for Metered {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     fn counted(meter: &Meter, number: u32, reads: u64, bytes: u64, milliseconds: u64) {
         let counts = meter.of(number, &format!("shard-{number}"));
-        counts.reads.store(reads, Ordering::Relaxed);
-        counts.bytes.store(bytes, Ordering::Relaxed);
-        counts.nanoseconds.store(milliseconds * 1_000_000, Ordering::Relaxed);
+        counts.reads.add(reads);
+        counts.bytes.add(bytes);
+        counts.time.add(Duration::from_millis(milliseconds));
     }
 
     #[test]
     fn a_shard_is_slow_by_comparison_and_after_several_reads() {
+        let even = Meter::default();
+        (0..5).for_each(|number| counted(&even, number, 10, 1000, 10));
+        assert!(even.slow().is_empty());
         let meter = Meter::default();
-        (0..5).for_each(|number| counted(&meter, number, 10, 1000, 10));
-        assert!(meter.slow().is_empty());
+        (0..2).for_each(|number| counted(&meter, number, 10, 1000, 10));
         counted(&meter, 2, 10, 1000, 100);
         counted(&meter, 3, 10, 1000, 30);
         counted(&meter, 4, READS - 1, 10, 1000);
