@@ -260,3 +260,67 @@ fn stages_of_reading_are_shares_of_the_limits() {
     let without = json(dir.path(), &args[..args.len() - 1]);
     assert!(without["limits"].is_null() && without["stages"][0]["of_limits"].is_null(), "{without}");
 }
+
+/// `plan --feed` of the photos, 16 GPUs with 100 samples/s each, with a temporary folder of its own.
+fn forecast(dir: &Path, more: &[&str]) -> Output {
+    let temporary = dir.join("temporary");
+    std::fs::create_dir_all(&temporary).unwrap();
+    let args = ["plan", "photos", "--to", "webdataset", "--out", "shards", "--feed", "16x100/s", "--jobs", "2"];
+    let program = env!("CARGO_BIN_EXE_packhorse");
+    Command::new(program).current_dir(dir).env("TMPDIR", temporary).args(args).args(more).output().unwrap()
+}
+
+#[test]
+fn a_plan_says_what_a_feed_needs() {
+    let dir = tempfile::tempdir().unwrap();
+    let (files, bytes) = sizes(&photos(dir.path()));
+    let output = forecast(dir.path(), &["--size", "64", "--dry-run", "--json"]);
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(!dir.path().join("shards").exists() && names(&dir.path().join("temporary")).is_empty());
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let of = |key: &str| found["feed"][key].as_f64().unwrap();
+    let of_sample = |key: &str| found["feed"]["of_a_sample"][key].as_f64().unwrap();
+    assert_eq!((of("gpus"), of("nodes"), of("samples_per_s"), of("shards_at_least")), (16.0, 2.0, 1600.0, 32.0));
+    assert_eq!(of("epoch_seconds"), files as f64 / 1600.0);
+    // A member of a tar has a header of 512 bytes and is padded to 512.
+    let mean = bytes as f64 / files as f64;
+    assert!((mean..mean + 2000.0).contains(&of_sample("stored_bytes")), "{mean} {found}");
+    assert!((of("dataset_bytes") - files as f64 * of_sample("stored_bytes")).abs() < 1.0, "{found}");
+    // 64 x 64 pixels of 3 channels; and little beside them.
+    assert!((12_288.0..13_000.0).contains(&of_sample("batch_bytes")), "{found}");
+    assert!((of("processors_a_gpu") - 100.0 * of_sample("processor_seconds")).abs() < 1e-9, "{found}");
+    assert!(of_sample("processor_seconds") > 0.0 && of_sample("processor_seconds") < 1.0, "{found}");
+}
+
+#[test]
+fn a_feed_is_forecast_for_people_too_and_decoding_costs() {
+    let dir = tempfile::tempdir().unwrap();
+    photos(dir.path());
+    let cost = |more: &[&str]| {
+        let output = forecast(dir.path(), &[&["--dry-run", "--json"], more].concat());
+        assert!(output.status.success(), "{}", said(&output));
+        let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+        found["feed"]["processors_a_gpu"].as_f64().unwrap()
+    };
+    let (plain, decoded) = (cost(&[]), cost(&["--size", "224"]));
+    assert!(decoded > 2.0 * plain, "bytes {plain}, pixels {decoded}");
+
+    let output = forecast(dir.path(), &["--gpus-per-node", "4"]);
+    assert!(output.status.success(), "{}", said(&output));
+    let text = String::from_utf8(output.stdout).unwrap();
+    for wanted in ["feed: 100 samples/s to each of 16 GPUs on 4 nodes, an epoch in 0.0 s", "processors", "storage"] {
+        assert!(text.contains(wanted), "{text}");
+    }
+    assert!(dir.path().join("shards").exists() && names(&dir.path().join("temporary")).is_empty(), "{text}");
+}
+
+#[test]
+fn a_feed_that_is_none_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    photos(dir.path());
+    for wrong in ["0x5/s", "8", "8x0/s"] {
+        let output = packhorse(dir.path(), &["plan", "photos", "--out", "shards", "--feed", wrong]);
+        assert_eq!(output.status.code(), Some(2), "{wrong}");
+        assert!(said(&output).contains("such as 64x4200/s"), "{}", said(&output));
+    }
+}

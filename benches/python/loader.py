@@ -11,6 +11,7 @@ threads, DataLoader as many workers. Files are in memory after the first round, 
 
     pixels    224 x 224 pictures (shorter side to 256, centre cut out), uint8 [256, 224, 224, 3]
     floats    the same, normalised: float32 [256, 3, 224, 224]
+    same      the package and the Rust loader at the same work: shorter side to 224, centre cut out; uint8, and float32 (same32)
     raw       JPEGs as stored, in shuffled batches of 256
 """
 
@@ -72,8 +73,8 @@ def ours(fields):
         loader.close()
 
 
-def picture(**how):
-    return {"image": packhorse.Image("jpg;jpeg", 224, crop="center", short=256, **how), "label": "cls"}
+def picture(short=256, **how):
+    return {"image": packhorse.Image("jpg;jpeg", 224, crop="center", short=short, **how), "label": "cls"}
 
 
 def rust(stage, *flags):
@@ -110,12 +111,19 @@ def package_raw():
 groups = {
     "pixels": {
         "packhorse": lambda: ours(picture()),
-        "Rust loader (packhorse bench)": lambda: rust("batch", "--size", "224"),
         "DataLoader, PIL, torchvision": lambda: peer(pixels),
     },
     "floats": {
         "packhorse": lambda: ours(picture(normalize=(MEAN, STD))),
         "DataLoader, PIL, torchvision": lambda: peer(transforms.ToTensor(), transforms.Normalize(MEAN, STD)),
+    },
+    "same": {
+        "packhorse": lambda: ours(picture(224)),
+        "Rust loader (packhorse bench)": lambda: rust("batch", "--size", "224"),
+    },
+    "same32": {
+        "packhorse": lambda: ours(picture(224, normalize=(MEAN, STD))),
+        "Rust loader (packhorse bench)": lambda: rust("batch", "--size", "224", "--normalize"),
     },
     "raw": {
         "packhorse": package_raw,

@@ -5,6 +5,7 @@ use crate::examples::BENCH_UPLOAD_EXAMPLES;
 use crate::examples::{BENCH_LIMITS_EXAMPLES, BENCH_PACK_EXAMPLES, BENCH_READ_EXAMPLES};
 use crate::flags::RecipeFlags;
 use crate::observe_args::Observe;
+use crate::picture_args::PictureFlags;
 use crate::planning::{Threads, Work};
 use clap::{Args as ClapArgs, Subcommand, ValueHint};
 use packhorse_pack::parse_bytes;
@@ -30,14 +31,8 @@ pub(crate) enum Bench {
 
 #[derive(ClapArgs)]
 pub(crate) struct BenchRead {
-    /// Decode pictures to N x N pixels: the shorter side is brought to N and the centre cut out [default: pictures stay
-    /// bytes]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) size: Option<u32>,
-
-    /// Random parts of pictures, and every other one mirrored, as training has it; with --size
-    #[arg(long, requires = "size")]
-    pub(crate) augment: bool,
+    #[command(flatten)]
+    pub(crate) pictures: PictureFlags,
 
     /// Measure the limits of this machine too, for 3 seconds, and show each stage as a share of them. Test files lie beside
     /// the dataset's folder, or in the temporary folder where that may not be written to

@@ -1,6 +1,7 @@
 //! The flags of `packhorse diagnose`.
 
 use crate::bench_args::BenchLoad;
+use crate::picture_args::PictureFlags;
 use clap::{Args as ClapArgs, ValueHint};
 use std::path::PathBuf;
 
@@ -14,13 +15,8 @@ pub(crate) struct DiagnoseFlags {
     #[arg(long, value_name = "DEVICE", default_value = "host")]
     pub(crate) device: String,
 
-    /// Decode pictures to N x N pixels [default: pictures stay bytes]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) size: Option<u32>,
-
-    /// Random parts of pictures, and every other one mirrored, as training has it; with --size
-    #[arg(long, requires = "size")]
-    pub(crate) augment: bool,
+    #[command(flatten)]
+    pub(crate) pictures: PictureFlags,
 
     /// Drop the shards from the page cache before the loader is measured, as far as the system permits it
     #[arg(long)]

@@ -23,6 +23,7 @@ mod pack_bench;
 #[cfg(test)]
 mod pages;
 mod peak_memory;
+mod picture_args;
 mod places;
 mod planning;
 mod progress;

@@ -5,6 +5,7 @@ use crate::flags::RecipeFlags;
 use crate::observe_args::Observe;
 use clap::{Args as ClapArgs, ValueHint};
 use packhorse_pack::{Part, Recipe, parse_bytes};
+use packhorse_read::Demand;
 use std::path::PathBuf;
 
 /// The recipe, and how to treat an existing output.
@@ -129,6 +130,31 @@ pub(crate) struct PlanArgs {
 
     #[command(flatten)]
     pub(crate) observe: Observe,
+
+    #[command(flatten)]
+    pub(crate) feed: FeedFlags,
+}
+
+/// What a job will take from the dataset.
+#[derive(ClapArgs)]
+#[command(next_help_heading = "Forecast")]
+pub(crate) struct FeedFlags {
+    /// Forecast what N GPUs that each take R samples per second need: processors, storage, memory, shards. One shard is
+    /// packed in the temporary folder and loaded for 3 seconds, on all processors
+    #[arg(long, hide_short_help = true, value_name = "NxR/s")]
+    pub(crate) feed: Option<Demand>,
+
+    /// Decode pictures to N x N pixels [default: pictures stay bytes]
+    #[arg(long, hide_short_help = true, value_name = "N", requires = "feed", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) size: Option<u32>,
+
+    /// Random parts of pictures, and every other one mirrored, as training has it
+    #[arg(long, hide_short_help = true, requires = "size")]
+    pub(crate) augment: bool,
+
+    /// GPUs of a node
+    #[arg(long, hide_short_help = true, value_name = "N", default_value_t = 8, requires = "feed", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) gpus_per_node: u32,
 }
 
 #[cfg(test)]

@@ -12,7 +12,6 @@ use packhorse_read::{
 };
 use packhorse_report::is_picture;
 use packhorse_storage::Location;
-use packhorse_transform::image::{Size, View};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -50,29 +49,32 @@ impl Load {
         Ok(Self { dataset, options, time: Duration::from_secs_f64(args.seconds) })
     }
 
-    /// The fields to load: pictures through `view`, if given; all others by their types.
-    pub(super) fn fields(&self, view: Option<View>, asked: &[String]) -> Result<Vec<FieldOptions>> {
-        let schema = self.dataset.schema();
-        let mut found = Vec::new();
-        for field in schema.fields().iter().filter(|field| asked.is_empty() || asked.contains(field.name())) {
-            let kind = match view.filter(|_| is_picture(field.name())) {
-                Some(view) => FieldKind::Picture(view),
-                None => FieldKind::Auto,
-            };
-            found.push(FieldOptions { required: !field.is_nullable(), ..FieldOptions::new(field.name(), kind) });
-        }
-        match asked.iter().find(|name| !found.iter().any(|field| field.name == **name)) {
-            Some(name) => {
-                Err(Error::config(format!("the dataset has no field {name}; packhorse stat shows what it has")))
-            }
-            None => Ok(found),
-        }
+    /// The fields to load: see [`chosen_fields`].
+    pub(super) fn fields(&self, pictures: Option<FieldKind>, asked: &[String]) -> Result<Vec<FieldOptions>> {
+        chosen_fields(&self.dataset, pictures.as_ref(), asked)
+    }
+}
+
+/// The fields to load, all or those that are asked for: pictures as `pictures`, if given; others by their types.
+pub(super) fn chosen_fields(
+    dataset: &Dataset,
+    pictures: Option<&FieldKind>,
+    asked: &[String],
+) -> Result<Vec<FieldOptions>> {
+    let mut found = Vec::new();
+    for field in dataset.schema().fields().iter().filter(|field| asked.is_empty() || asked.contains(field.name())) {
+        let kind = pictures.filter(|_| is_picture(field.name())).cloned().unwrap_or(FieldKind::Auto);
+        found.push(FieldOptions { required: !field.is_nullable(), ..FieldOptions::new(field.name(), kind) });
+    }
+    match asked.iter().find(|name| !found.iter().any(|field| field.name == **name)) {
+        Some(name) => Err(Error::config(format!("the dataset has no field {name}; packhorse stat shows what it has"))),
+        None => Ok(found),
     }
 }
 
 pub(super) fn read(context: &CommandContext<'_>, args: &BenchRead) -> Result<ExitCode> {
     let load = Load::new(context, &args.load)?;
-    let fields = load.fields(args.size.map(|size| view(size, args.augment)), &args.load.fields)?;
+    let fields = load.fields(args.pictures.kind(), &args.load.fields)?;
     let Load { dataset, options, time } = load;
     let (threads, batch) = (options.threads, args.load.batch);
     let mut stages = Vec::new();
@@ -131,13 +133,4 @@ fn line(measured: &Measured, shares: Option<&Shares>) -> String {
     let (samples, bytes) = (rate(measured.samples), rate(measured.bytes) as u64);
     let shares = shares.map_or_else(String::new, |shares| format!("  {}", shares.text(measured)));
     format!("  {:<7}{samples:>12.0} samples/s {:>10}/s{shares}\n", measured.stage, show(bytes))
-}
-
-pub(super) fn view(size: u32, augment: bool) -> View {
-    let (height, width) = (size, size);
-    if !augment {
-        return View { size: Size::Center { short: size, height, width }, ..View::default() };
-    }
-    let size = Size::Random { height, width, scale: (0.08, 1.0), ratio: (3.0 / 4.0, 4.0 / 3.0) };
-    View { size, flip: 0.5, ..View::default() }
 }

@@ -1,7 +1,7 @@
 //! `packhorse diagnose`.
 
 use super::CommandContext;
-use super::bench::{Load, view, with_flag};
+use super::bench::{Load, with_flag};
 use crate::diagnose_args::DiagnoseFlags;
 use crate::outcome::{counted, success};
 use crate::size::show;
@@ -23,7 +23,7 @@ pub(super) fn run(context: &CommandContext<'_>, args: &DiagnoseFlags) -> Result<
         return Err(Error::config(format!("--step-ms takes 0 to 100000 milliseconds, not {}", args.step_ms)));
     }
     let load = Load::new(context, &args.load)?;
-    let fields = load.fields(args.size.map(|size| view(size, args.augment)), &args.load.fields)?;
+    let fields = load.fields(args.pictures.kind(), &args.load.fields)?;
     let rank = Rank::from_environment(&|name| std::env::var(name).ok())?;
     let how = DiagnoseOptions {
         time: load.time * MEASUREMENTS,

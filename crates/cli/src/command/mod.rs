@@ -7,6 +7,7 @@ mod bench;
 mod bench_pack;
 mod cluster;
 mod diagnose;
+mod feed;
 mod index;
 mod inspect;
 mod limits;

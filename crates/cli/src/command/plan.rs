@@ -1,6 +1,6 @@
 //! `packhorse plan`.
 
-use super::{CommandContext, pack, trees};
+use super::{CommandContext, feed, pack, trees};
 use crate::outcome::{counted, maybe_counted, success};
 use crate::planning::PlanArgs;
 use crate::size::show;
@@ -25,9 +25,16 @@ pub(super) fn run(context: &CommandContext<'_>, args: &PlanArgs) -> Result<ExitC
     }
     let plan = session.plan(recipe)?;
     let stored = if args.planning.dry_run { None } else { Some(session.store_plan(recipe, &plan)?) };
+    let forecast = feed::forecast(context, &session, args, &plan)?;
     context.progress.finish();
-    let (value, text) = summary(context, &plan, out, stored);
-    context.style.always(args.planning.dry_run).show(&value, &text)?;
+    let (mut value, mut text) = summary(context, &plan, out, stored);
+    if let Some((needs, says)) = &forecast {
+        text.push_str(says);
+        if context.style.json {
+            value["feed"] = needs.clone();
+        }
+    }
+    context.style.always(args.planning.dry_run || forecast.is_some()).show(&value, &text)?;
     Ok(success())
 }
 

@@ -1,9 +1,10 @@
 //! `packhorse bench upload`.
 
 use super::CommandContext;
-use super::bench::{Load, view};
+use super::bench::Load;
 use crate::bench_args::BenchUpload;
 use crate::outcome::{counted, success};
+use crate::picture_args::view;
 use crate::size::show;
 use packhorse_core::{Error, Event, Kind, Observer as _, Result};
 use packhorse_gpu::kernels::{Element, Motif, Normalize, Pixels, SyntheticPictures};
@@ -80,8 +81,9 @@ impl Bench<'_> {
         let load = Load::new(self.context, &self.args.load)?;
         let step = Duration::from_secs_f64(self.args.step / 1000.0);
         let bench = UploadBench::new(gpu.clone(), step, load.time)?;
+        let pictures = FieldKind::Picture(view(self.args.size, self.args.augment));
         let stored = load.fields(None, &self.args.load.fields)?;
-        let fields = load.fields(Some(view(self.args.size, self.args.augment)), &self.args.load.fields)?;
+        let fields = load.fields(Some(pictures), &self.args.load.fields)?;
         let finish = self.finish(&fields);
         let options = LoaderOptions { epochs: None, ..load.options.clone() };
         let loader = |fields: &[FieldOptions], transforms: &[Step]| {

@@ -42,6 +42,7 @@ pub(crate) use meter::Meter;
 pub use meter::SlowShard;
 pub use ranks::{RankReport, Readiness};
 pub use remedy::{Remedy, Setting};
+pub(crate) use usage::CpuClock;
 pub use verdict::{Bottleneck, StageCost, Verdict};
 
 use crate::{Dataset, Device, FieldOptions, LoaderOptions};

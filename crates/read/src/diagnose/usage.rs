@@ -7,7 +7,7 @@ use std::time::Instant;
 
 /// Seconds of processors, from the start of something on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct CpuClock {
+pub(crate) struct CpuClock {
     at: Instant,
     process: f64,
     /// All work of the processors of this process, by any process.
@@ -16,20 +16,20 @@ pub(super) struct CpuClock {
 
 /// What was used between two looks at the clocks.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Used {
-    pub(super) seconds: f64,
+pub(crate) struct Used {
+    pub(crate) seconds: f64,
     /// Seconds of processors that this process took.
-    pub(super) process: f64,
+    pub(crate) process: f64,
     /// Seconds of this process's processors that others took.
-    pub(super) others: f64,
+    pub(crate) others: f64,
 }
 
 impl CpuClock {
-    pub(super) fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self { at: Instant::now(), process: process_seconds(), busy: busy_seconds() }
     }
 
-    pub(super) fn used(&self) -> Used {
+    pub(crate) fn used(&self) -> Used {
         let now = Self::start();
         let process = now.process - self.process;
         let busy = self.busy.zip(now.busy).map_or(0.0, |(before, now)| now - before);

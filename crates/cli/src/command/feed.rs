@@ -1,0 +1,142 @@
+//! `packhorse plan --feed`: what a job needs that takes so many samples per second from the planned dataset.
+
+use super::CommandContext;
+use super::bench::{chosen_fields, with_flag};
+use crate::outcome::counted;
+use crate::picture_args::view;
+use crate::planning::{FeedFlags, PlanArgs};
+use crate::size::show;
+use packhorse_core::{Context, Error, Result};
+use packhorse_dataset::Receipt;
+use packhorse_machine::TestFolder;
+use packhorse_pack::{Part, Plan, Recipe, Session};
+use packhorse_read::{Dataset, Demand, FieldKind, Forecast, LoaderOptions, OpenOptions, SampleCost};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long the pilot shard is loaded.
+const TIME: Duration = Duration::from_secs(3);
+/// Samples a batch, at most.
+const BATCH: u64 = 64;
+/// Bytes of a shard from which on receipts and indexes do not count.
+const SMALL: f64 = 100e6;
+
+/// The forecast, as JSON and as text; `None` if none is asked for.
+pub(super) fn forecast(
+    context: &CommandContext<'_>,
+    session: &Session,
+    args: &PlanArgs,
+    plan: &Plan,
+) -> Result<Option<(Value, String)>> {
+    let Some(demand) = args.feed.feed else { return Ok(None) };
+    let cost = measure(context, session, args, plan)?;
+    let found = Forecast::new(demand, cost, plan.samples(), args.feed.gpus_per_node);
+    Ok(Some((value(&found, demand, cost), text(&found, demand, cost, plan, &args.feed))))
+}
+
+/// Packs the shard of middle size in the temporary folder, and loads it.
+fn measure(context: &CommandContext<'_>, session: &Session, args: &PlanArgs, plan: &Plan) -> Result<SampleCost> {
+    let (number, name) = pilot(plan).ok_or_else(|| Error::config("--feed: the plan has no samples"))?;
+    let shards = plan.shards().len();
+    let part = u32::try_from(number + 1).and_then(|n| Ok(Part::new(n, u32::try_from(shards)?)));
+    let part = part.map_err(|_| Error::unsupported(format!("--feed of a plan of {shards} shards")))??;
+    let folder = TestFolder::new(&std::env::temp_dir(), "packhorse-feed", plan.bytes() / shards.max(1) as u64)?;
+    let recipe = Recipe { out: Some(folder.path().to_owned()), ..args.planning.recipe().clone() };
+    session.store_plan(&recipe, plan)?;
+    session.clone().on_error(recipe.on_error).fill(folder.path(), part)?;
+    let receipt = folder.path().join(format!("{name}.receipt.json"));
+    let receipt = Receipt::decode(&std::fs::read(receipt).context("read the receipt of the pilot shard")?)?;
+    let shard = folder.path().join(&receipt.data()?.name);
+
+    let dataset = Dataset::open(context.registry, Arc::clone(&context.store), &shard, &OpenOptions::default())?;
+    let pictures = args.feed.size.map(|size| FieldKind::Picture(view(size, args.feed.augment)));
+    let fields = chosen_fields(&dataset, pictures.as_ref(), &[])?;
+    let threads = args.work.threads.jobs();
+    let batch = dataset.len().clamp(1, BATCH) as u32;
+    let options = LoaderOptions { threads, readers: 2, ahead: threads + 2, ..LoaderOptions::new(batch) };
+    SampleCost::measure(&dataset, &fields, &options, TIME).map_err(with_flag)
+}
+
+/// Number and name of a shard with samples: the one in the middle, by their number.
+fn pilot(plan: &Plan) -> Option<(usize, &str)> {
+    let mut all: Vec<_> = plan.shards().enumerate().filter(|(_, (.., samples))| *samples != Some(0)).collect();
+    all.sort_by_key(|(number, (.., samples))| (*samples, *number));
+    all.get(all.len() / 2).map(|(number, (name, ..))| (*number, *name))
+}
+
+fn value(found: &Forecast, demand: Demand, cost: SampleCost) -> Value {
+    json!({
+        "gpus": demand.consumers, "samples_per_s_a_gpu": demand.rate, "samples_per_s": found.samples_per_s,
+        "nodes": found.nodes, "epoch_seconds": found.epoch, "dataset_bytes": found.dataset,
+        "processors_a_gpu": found.processors, "storage_bytes_per_s_a_gpu": found.storage,
+        "batch_bytes_per_s_a_gpu": found.batches, "shards_at_least": found.shards,
+        "of_a_sample": {
+            "processor_seconds": cost.processor, "stored_bytes": cost.stored, "batch_bytes": cost.batch,
+        },
+    })
+}
+
+fn text(found: &Forecast, demand: Demand, cost: SampleCost, plan: &Plan, flags: &FeedFlags) -> String {
+    let (gpus, nodes) = (f64::from(demand.consumers), f64::from(found.nodes));
+    let rate = |bytes: f64| format!("{}/s", show(bytes as u64));
+    let epoch = found.epoch.map_or_else(String::new, |seconds| format!(", an epoch in {seconds:.1} s"));
+    let mut text = format!(
+        "feed: {} samples/s to each of {} on {}{epoch}\n",
+        demand.rate,
+        counted(demand.consumers.into(), "GPU"),
+        counted(found.nodes.into(), "node"),
+    );
+    let mut line = |name: &str, says: String| {
+        let _ = writeln!(text, "  {name:<10} {says}");
+    };
+    line(
+        "processors",
+        format!(
+            "{:.1} for a GPU, {:.0} for a node of {}: {:.3} ms a sample on this machine",
+            found.processors,
+            (found.processors * gpus / nodes).ceil(),
+            counted(flags.gpus_per_node.min(demand.consumers).into(), "GPU"),
+            1000.0 * cost.processor,
+        ),
+    );
+    line(
+        "storage",
+        format!(
+            "{} in all, {} a node: {} a sample, if no shard is kept on the nodes",
+            rate(found.storage * gpus),
+            rate(found.storage * gpus / nodes),
+            show(cost.stored as u64),
+        ),
+    );
+    line("to the GPU", format!("{}: {} a sample", rate(found.batches), show(cost.batch as u64)));
+    if let Some(bytes) = found.dataset {
+        let whole = show(bytes as u64);
+        let says = match found.nodes {
+            1 => format!("{whole} keep the dataset on the node (stage, cache)"),
+            _ => format!(
+                "{whole} a node keep the dataset there (stage, cache); {} with a node-local shuffle",
+                show((bytes / nodes) as u64)
+            ),
+        };
+        line("memory", says);
+        let (has, wanted) = (plan.shards().len() as u64, found.shards);
+        let size = (bytes / wanted as f64).max(1.0);
+        let says = match has >= wanted {
+            true => format!("{has} are enough: {wanted} let each node shuffle 16"),
+            false if size < SMALL => format!(
+                "{has}; {wanted} would let each node shuffle 16, but with less than {} each",
+                show(SMALL as u64)
+            ),
+            false => format!("{has} are few: {wanted} let each node shuffle 16, with --shard-size {}", short(size)),
+        };
+        line("shards", says);
+    }
+    text
+}
+
+/// A size as a flag takes it, rounded down.
+fn short(bytes: f64) -> String {
+    format!("{}MB", (bytes / 1e6).floor().max(1.0))
+}
