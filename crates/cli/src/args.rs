@@ -27,12 +27,6 @@ pub(crate) struct Args {
     pub(crate) common: Common,
 }
 
-impl Args {
-    pub(crate) fn log_json(&self) -> bool {
-        self.common.log.is_some()
-    }
-}
-
 /// Flags of every command.
 #[derive(ClapArgs)]
 #[command(next_help_heading = "Options of every command")]

@@ -36,10 +36,8 @@ fn flags(path: &OsStr, program: &Command, command: &Command) -> Result<Vec<OsStr
     Location::local(Path::new(path))?;
     let text =
         std::fs::read_to_string(path).context("read").map_err(|e| as_request_error(e).with_kind(Kind::Config))?;
-    let table: toml::Table =
-        text.parse().map_err(|e: toml::de::Error| Error::config(format!("is not valid TOML: {}", e.message())))?;
     let mut flags = Vec::new();
-    for (key, value) in table {
+    for (key, value) in table(&text)? {
         let known = |of: &Command| of.get_arguments().any(|arg| named(arg, &key));
         if key == "config" || !(known(command) || known(program)) {
             let name = command.get_name();
@@ -58,6 +56,11 @@ fn flags(path: &OsStr, program: &Command, command: &Command) -> Result<Vec<OsStr
         push(&key, value, &mut flags)?;
     }
     Ok(flags)
+}
+
+/// The keys and values of a file.
+pub(crate) fn table(text: &str) -> Result<toml::Table> {
+    text.parse().map_err(|e: toml::de::Error| Error::config(format!("is not valid TOML: {}", e.message())))
 }
 
 fn named(arg: &Arg, key: &str) -> bool {

@@ -74,7 +74,7 @@ pub fn run(registry: &Registry, features: &[&str], args: impl IntoIterator<Item 
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
-    let json = parsed.log_json();
+    let json = parsed.common.log.is_some();
     match places::check(&matches).and_then(|()| command::run(registry, parsed)) {
         Ok(code) => code,
         Err(error) => failed(&error, json),

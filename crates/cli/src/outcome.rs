@@ -18,12 +18,14 @@ pub(crate) struct Style {
 }
 
 impl Style {
-    /// Shows a result.
-    pub(crate) fn show(self, value: &Value, text: &str) -> Result<()> {
-        if self.json {
-            return print(&format!("{value:#}\n"));
+    /// Shows a result: that is a success.
+    pub(crate) fn show(self, value: &Value, text: &str) -> Result<ExitCode> {
+        match self.json {
+            true => print(&format!("{value:#}\n"))?,
+            false if self.quiet => {}
+            false => print(&flags(text))?,
         }
-        if self.quiet { Ok(()) } else { print(&flags(text)) }
+        Ok(success())
     }
 
     /// The same, but with `always` the result is shown also where `--quiet` is given: for commands that do nothing
@@ -87,6 +89,18 @@ pub(crate) fn tally(n: u64, name: &str) -> String {
         Some(one) if n == 1 => format!("1 {one}{rest}"),
         _ => format!("{n} {name}"),
     }
+}
+
+/// The most lines of one kind.
+const LINES: usize = 10;
+
+/// A line for each of the first `items`, and one for what is `more`.
+pub(crate) fn first_lines<T>(items: &[T], line: impl Fn(&T) -> String, more: impl Fn(u64) -> String) -> String {
+    let mut text: String = items.iter().take(LINES).map(|item| format!("  {}\n", line(item))).collect();
+    if items.len() > LINES {
+        text.push_str(&format!("  and {}\n", more((items.len() - LINES) as u64)));
+    }
+    text
 }
 
 /// [`counted`], where there may be no count yet.

@@ -13,7 +13,7 @@
 //! through a channel to a thread. It needs `tracing-subscriber` and with it five more crates; a `Subscriber` of our own
 //! needs none.
 
-use crate::trace_lines::{Line, TraceArgs, TraceValues};
+use crate::trace_lines::{Line, TraceArgs};
 use packhorse_core::{Context, Error, Result};
 use std::cell::RefCell;
 use std::fs::File;
@@ -22,7 +22,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use tracing::Metadata;
+use tracing::{Metadata, span::Record};
 
 /// A trace that is being written. It ends when it is [finished](Trace::finish) or dropped.
 pub struct Trace(Arc<Recorder>);
@@ -205,9 +205,9 @@ impl ThreadLog {
         self.open.iter_mut().rfind(|span| span.id == id)
     }
 
-    pub(crate) fn record(&mut self, id: u64, values: &TraceValues<'_>) {
+    pub(crate) fn record(&mut self, id: u64, values: &Record<'_>) {
         if let Some(span) = self.span(id) {
-            values.add_to(&mut span.args);
+            values.record(&mut span.args);
         }
     }
 

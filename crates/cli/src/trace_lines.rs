@@ -4,7 +4,6 @@ use std::fmt::{Debug, Write};
 use std::time::Duration;
 use tracing::Metadata;
 use tracing::field::{Field, Visit};
-use tracing::span::Record;
 
 /// The category that DFTracer's analysis takes for reads and writes of files.
 const POSIX: &str = "POSIX";
@@ -25,15 +24,6 @@ pub(crate) struct TraceArgs {
     track: Option<String>,
     ago: u64,
     duration: u64,
-}
-
-/// Values that a span gets later.
-pub(crate) struct TraceValues<'a>(pub(crate) &'a Record<'a>);
-
-impl TraceValues<'_> {
-    pub(crate) fn add_to(&self, args: &mut TraceArgs) {
-        self.0.record(args);
-    }
 }
 
 impl TraceArgs {

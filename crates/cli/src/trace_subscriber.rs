@@ -1,7 +1,7 @@
 //! The subscriber of `tracing` behind `--trace`: hands spans and events of packhorse's libraries to the trace, if one is written.
 
 use crate::trace::{is_on, with_log};
-use crate::trace_lines::{TraceArgs, TraceValues};
+use crate::trace_lines::TraceArgs;
 use packhorse_core::{Error, Result};
 use std::sync::OnceLock;
 use tracing::span::{Attributes, Id, Record};
@@ -47,7 +47,7 @@ impl Subscriber for TraceSubscriber {
     }
 
     fn record(&self, span: &Id, values: &Record<'_>) {
-        with_log(|_, log| log.record(span.into_u64(), &TraceValues(values)));
+        with_log(|_, log| log.record(span.into_u64(), values));
     }
 
     fn record_follows_from(&self, _: &Id, _: &Id) {}

@@ -2,8 +2,12 @@
 
 use crate::{Context, Error, FileStat, Kind, Result};
 use bytes::Bytes;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
+use std::ops::Range;
 use std::path::Path;
+
+/// Bytes of one read where an input is read piece by piece.
+const PIECE: u64 = 1 << 20;
 
 /// A file, an object's ranges, or a member held in memory. Cheap to share between threads.
 pub trait Input: Send + Sync {
@@ -120,6 +124,17 @@ impl Input for MemoryInput {
 }
 
 impl dyn Input + '_ {
+    /// Calls `each` with the bytes of `range` in order, in pieces of 1 MiB; the last one may be shorter.
+    pub fn each_piece(&self, range: Range<u64>, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let mut buf = crate::aligned(range.end.saturating_sub(range.start).min(PIECE) as usize);
+        for at in range.clone().step_by(PIECE as usize) {
+            let piece = buf.get_mut(..(range.end - at).min(PIECE) as usize).unwrap_or_default();
+            self.read_at(at, piece)?;
+            each(piece)?;
+        }
+        Ok(())
+    }
+
     /// Everything in memory, at most `limit` bytes.
     pub fn read_all(&self, limit: u64) -> Result<Vec<u8>> {
         let most = limit.saturating_add(1);
@@ -134,4 +149,18 @@ impl dyn Input + '_ {
         }
         Ok(bytes)
     }
+}
+
+/// Reads until `buf` is full or `stream` ends; returns the number of bytes.
+pub fn read_full(stream: &mut dyn Read, buf: &mut [u8]) -> Result<usize> {
+    let mut filled = 0;
+    while let Some(rest) = buf.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match stream.read(rest) {
+            Ok(0) => break,
+            Ok(n) => filled += n,
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) => return Err(e).context("read"),
+        }
+    }
+    Ok(filled)
 }

@@ -44,7 +44,7 @@ pub use checksum::{Crc32c, crc32c};
 pub use codec::{Codec, PackedValue};
 pub use contain::{contain, is_contained, silence_contained};
 pub use counted::counted;
-pub use error::{Code, Context, Error, Kind, Result};
+pub use error::{Code, Context, Error, Kind, Result, found};
 pub use event::{Event, Observer};
 pub use expansion::Expansion;
 pub use field_type::{CLASSES, ENCODING, FieldType, LOGICAL, NUMPY, PACKED, numpy_type, with_metadata};
@@ -53,7 +53,7 @@ pub use format::{ArchiveMember, Extent, Format, FormatInfo, InputTable, Sealed, 
 pub use glob::glob_matches;
 pub use huggingface::{HUGGINGFACE_CONFIG, write_huggingface_config};
 pub use indexer::Indexer;
-pub use input::{Input, MemoryInput};
+pub use input::{Input, MemoryInput, read_full};
 pub use limits::Limits;
 pub use memory::{Memory, Pool, aligned, passed_over};
 pub use name::{MemberName, NameFault, escape, folder_key, member_name, split_base, split_name};

@@ -2,7 +2,7 @@
 
 use crate::{Context, Error, Input, Result};
 use std::fs::{File, OpenOptions};
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 
 /// Opens the files of one shard (or, at seal, of the dataset). The implementation stages, hashes,
@@ -38,21 +38,13 @@ pub trait Outlet {
 
 /// Writes `parts` to `out`, one after the other.
 pub fn copy_ranges(parts: &[InputRange<'_>], out: &mut dyn Write) -> Result<()> {
-    let mut buf = crate::aligned(1 << 20);
-    for part in parts {
-        let mut at = 0;
-        while at < part.len {
-            let n = buf.len().min(usize::try_from(part.len - at).unwrap_or(buf.len()));
-            let piece = buf.get_mut(..n).unwrap_or_default();
-            part.input.read_at(part.offset + at, piece)?;
-            out.write_all(piece).context("write")?;
-            at += n as u64;
-        }
+    for InputRange { input, offset, len } in parts {
+        input.each_piece(*offset..offset + len, &mut |piece| out.write_all(piece).context("write"))?;
     }
     out.flush().context("write")
 }
 
-/// A range of an input, to be copied.
+/// A range of an input. As a [`Read`] it is the bytes that are left.
 #[derive(Clone, Copy)]
 pub struct InputRange<'a> {
     /// The input.
@@ -61,6 +53,16 @@ pub struct InputRange<'a> {
     pub offset: u64,
     /// How many bytes.
     pub len: u64,
+}
+
+impl Read for InputRange<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let n = usize::try_from(self.len).map_or(buf.len(), |len| len.min(buf.len()));
+        self.input.read_at(self.offset, buf.get_mut(..n).unwrap_or_default())?;
+        self.offset += n as u64;
+        self.len -= n as u64;
+        Ok(n)
+    }
 }
 
 /// A temporary file: bytes are appended in order and read back at any offset.

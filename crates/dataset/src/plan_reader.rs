@@ -3,7 +3,7 @@
 use crate::plan::is_false;
 use crate::{Digest, PlanEntry, PlanHeader, SkipRecord};
 use blake3::Hasher;
-use packhorse_core::{Context, Error, Input, Kind, Result};
+use packhorse_core::{Context, Error, Input, InputRange, Kind, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Read};
@@ -207,7 +207,7 @@ fn damaged(error: &serde_json::Error) -> Error {
 fn frame_reader(input: &dyn Input, frame: FrameExtent) -> Result<Box<dyn Read + Send + '_>> {
     let end = frame.offset.checked_add(frame.len).filter(|end| input.len().is_some_and(|len| *end <= len));
     end.ok_or_else(no_plan)?;
-    let range = RangeReader { input, at: frame.offset, left: frame.len };
+    let range = InputRange { input, offset: frame.offset, len: frame.len };
     let decoder = zstd::Decoder::new(range).context("read the plan")?.single_frame();
     Ok(Box::new(Damage(decoder)))
 }
@@ -221,23 +221,6 @@ impl<R: Read> Read for Damage<R> {
             true => e,
             false => Error::content(format!("the plan is damaged: {e}")).into(),
         })
-    }
-}
-
-struct RangeReader<'a> {
-    input: &'a dyn Input,
-    at: u64,
-    left: u64,
-}
-
-impl Read for RangeReader<'_> {
-    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
-        let n = usize::try_from(self.left).map_or(buf.len(), |left| left.min(buf.len()));
-        let Some(buf) = buf.get_mut(..n) else { return Ok(0) };
-        self.input.read_at(self.at, buf)?;
-        self.at += n as u64;
-        self.left -= n as u64;
-        Ok(n)
     }
 }
 

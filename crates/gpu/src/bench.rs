@@ -119,7 +119,7 @@ impl<G: Gpu + Clone> UploadBench<G> {
         let (samples, bytes) = (batch.rows() as u64, batch.used() as u64);
         let mut sender = Sender::new(Arc::clone(&upload), AHEAD, AHEAD + 1);
         let mut ahead = VecDeque::new();
-        self.clocked(if steps { &self.compute } else { upload.copies() }, WARM, || {
+        self.clocked(if steps { &self.compute } else { upload.transforms() }, WARM, || {
             while ahead.len() < AHEAD {
                 ahead.push_back(sender.send(Arc::clone(batch))?);
             }

@@ -19,6 +19,12 @@ pub(crate) trait Driver: Send + Sync + 'static {
     /// The stream of copies.
     fn copies(&self) -> &Self::Stream;
 
+    /// The stream of the transforms after copies; that of copies if there are none.
+    fn transforms(&self) -> &Self::Stream;
+
+    /// Whether the transforms that were queued last read host memory, so that it is kept until they are over.
+    fn transforms_read_host(&self) -> bool;
+
     /// Allocates memory that fits `host`.
     fn slot(&self, host: &Self::Host) -> Result<Self::Slot>;
 
@@ -28,9 +34,15 @@ pub(crate) trait Driver: Send + Sync + 'static {
     /// An event, which may be recorded repeatedly.
     fn event(&self) -> Result<Self::Event>;
 
-    /// Queues the copy of `host` to `slot` and the transforms after it on [`copies`](Driver::copies). After an error, a
+    /// Queues the copy of `host` to `slot` on [`copies`](Driver::copies). After an error, a part of it may be queued.
+    fn copy(&self, host: &Self::Host, slot: &mut Self::Slot) -> Result<()>;
+
+    /// Queues the transforms of the batch that was copied last on [`transforms`](Driver::transforms). After an error, a
     /// part of it may be queued.
-    fn send(&self, host: &Self::Host, slot: &mut Self::Slot) -> Result<()>;
+    fn transform(&self, host: &Self::Host, slot: &mut Self::Slot) -> Result<()>;
+
+    /// Whether work that is queued on `stream` now is not done, but captured into a graph, which repeats it later.
+    fn is_capturing(&self, stream: &Self::Stream) -> Result<bool>;
 
     /// Records `event` after all work that is queued on `stream`.
     fn record(&self, event: &Self::Event, stream: &Self::Stream) -> Result<()>;

@@ -73,6 +73,12 @@ pub unsafe trait Gpu: Send + Sync + 'static {
     /// Makes work queued on `stream` after this call wait for the position that `event` marks now.
     fn wait(&self, stream: &Self::Stream, event: &Self::Event) -> Result<()>;
 
+    /// Whether work that is queued on `stream` now is captured into a graph instead of done.
+    fn is_capturing(&self, stream: &Self::Stream) -> Result<bool> {
+        let _ = stream;
+        Ok(false)
+    }
+
     /// Whether the GPU has passed `event`.
     fn over(&self, event: &Self::Event) -> Result<bool>;
 

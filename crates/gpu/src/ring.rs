@@ -1,33 +1,43 @@
 //! A ring of slots of GPU memory: when each may be written again. Knows the order of operations, not the GPU.
 //!
 //! ```text
-//!            free ─take→ wait(copies, consumed) · send · record(ready, copies) ─→ Lease
-//!             ↑                                                                    │ wait(consumer, ready)
-//!             └──────────────── record(consumed, consumer) ←─drop──────────────────┘
+//!            free ─take→ wait(copies, consumed) · copy · record(copied, copies)
+//!             ↑          wait(transforms, copied) · transform · record(ready, transforms) ─→ Lease
+//!             │                                                                               │ wait(consumer, ready)
+//!             └────────────────────── record(consumed, consumer) ←─drop───────────────────────┘
 //! ```
+//!
+//! Copies and transforms have a stream each, so that the next copy does not wait for the transforms of this batch. Without
+//! transforms there is one stream, and `ready` follows the copy.
 //!
 //! * A slot is owned by the free list, by the sender for the duration of one call, or by a lease. It moves between
 //!   owners, so there are no slot numbers and never two owners.
 //! * No thread waits for the GPU. The GPU's streams wait for each other, so that a slot is written again only after its
 //!   consumer has read it, and read only after it is written.
-//! * Host memory is released once the event after its copy has passed, which is checked when the next batch is sent.
+//! * Host memory is released once the event after its copy has passed (after the transforms, if they read it), which is
+//!   checked when the next batch is sent.
 //!   Only a sender that is too far ahead of the GPU waits for that.
 //! * Slots are allocated until there is one for each copy in flight and one for the consumer. From then on the slot
 //!   that has been free the longest is used, so that no copy waits for the previous step. If none is free, one more is
 //!   allocated: a consumer that keeps `n` batches holds `n` slots, and nothing deadlocks.
+//! * A graph that is being captured would repeat each wait and each mark of a use, for memory that has another batch by then.
+//!   So a stream in that state can't wait for a batch, and a lease that is dropped then leaves its slot parked until a later
+//!   batch is sent.
 //!
 //! Loom and shuttle also compile this file as part of their models (`tests/model_loom.rs`, `tests/model_shuttle.rs`),
 //! so it takes its synchronisation types from `sync`.
 
 use super::driver::Driver;
 use super::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use packhorse_core::Result;
+use packhorse_core::{Error, Result};
 use std::collections::VecDeque;
 
 /// GPU memory, and the events that order its use.
 struct Slot<D: Driver> {
     memory: D::Slot,
-    /// Recorded after the copy into it. Shared with the sender, which queries it.
+    /// Recorded after the copy into it, if transforms follow. Shared with the sender, which queries it.
+    copied: Arc<D::Event>,
+    /// Recorded when it has the batch.
     ready: Arc<D::Event>,
     /// Recorded after the last use on each stream; the first `used` of them were recorded since the last copy.
     consumed: Vec<D::Event>,
@@ -43,6 +53,8 @@ struct Ring<D: Driver> {
 struct State<D: Driver> {
     /// In the order in which they were released.
     free: VecDeque<Slot<D>>,
+    /// Those whose last uses, on these streams, are not marked yet.
+    parked: Vec<(Slot<D>, Vec<D::Stream>)>,
     /// Slots allocated so far.
     made: usize,
     /// Slots to allocate before one is reused.
@@ -69,7 +81,8 @@ pub(crate) struct Lease<D: Driver> {
 impl<D: Driver> Sender<D> {
     /// A sender that holds at most `ahead` host batches, and allocates `slots` slots before it reuses one.
     pub(crate) fn new(driver: Arc<D>, ahead: usize, slots: usize) -> Self {
-        let state = Mutex::new(State { free: VecDeque::new(), made: 0, least: slots.max(1) });
+        let state = State { free: VecDeque::new(), parked: Vec::new(), made: 0, least: slots.max(1) };
+        let state = Mutex::new(state);
         Self { ring: Arc::new(Ring { driver, state }), in_flight: VecDeque::new(), ahead: ahead.max(1) }
     }
 
@@ -82,13 +95,12 @@ impl<D: Driver> Sender<D> {
     /// After an error the batch is lost; the next can be sent.
     pub(crate) fn send(&mut self, host: D::Host) -> Result<Lease<D>> {
         self.settle()?;
+        self.ring.unpark();
         let slot = self.ring.take(&host)?;
         let mut held = Held { ring: &*self.ring, pair: Some((host, slot)) };
-        if let Some((host, slot)) = &mut held.pair {
-            self.ring.queue(host, slot)?;
-        }
+        let released = held.pair.as_mut().map(|(host, slot)| self.ring.queue(host, slot)).transpose()?;
         let (host, slot) = held.pair.take().unzip();
-        self.in_flight.extend(host.zip(slot.as_ref().map(|slot| Arc::clone(&slot.ready))));
+        self.in_flight.extend(host.zip(released));
         drop(held);
         Ok(Lease { ring: Arc::clone(&self.ring), slot, streams: Vec::new() })
     }
@@ -165,17 +177,66 @@ impl<D: Driver> Ring<D> {
 
     fn make(&self, host: &D::Host) -> Result<Slot<D>> {
         let ready = Arc::new(self.driver.event()?);
-        Ok(Slot { memory: self.driver.slot(host)?, ready, consumed: Vec::new(), used: 0 })
+        let copied = if self.overlaps() { Arc::new(self.driver.event()?) } else { Arc::clone(&ready) };
+        Ok(Slot { memory: self.driver.slot(host)?, copied, ready, consumed: Vec::new(), used: 0 })
     }
 
-    /// Queues the GPU work for a batch, in order.
-    fn queue(&self, host: &D::Host, slot: &mut Slot<D>) -> Result<()> {
-        let copies = self.driver.copies();
+    /// Whether copies and transforms have a stream each.
+    fn overlaps(&self) -> bool {
+        self.driver.copies() != self.driver.transforms()
+    }
+
+    /// Queues the GPU work for a batch, in order. Returns the event after which nothing reads `host`.
+    fn queue(&self, host: &D::Host, slot: &mut Slot<D>) -> Result<Arc<D::Event>> {
+        let (copies, transforms) = (self.driver.copies(), self.driver.transforms());
+        if slot.used == 0 && self.overlaps() {
+            // Of a batch without a consumer. Those that have one wait for `ready` themselves.
+            self.driver.wait(copies, &slot.ready)?;
+        }
         for consumed in slot.consumed.iter().take(std::mem::take(&mut slot.used)) {
             self.driver.wait(copies, consumed)?;
         }
-        self.driver.send(host, &mut slot.memory)?;
-        self.driver.record(&slot.ready, copies)
+        self.driver.copy(host, &mut slot.memory)?;
+        if self.overlaps() {
+            self.driver.record(&slot.copied, copies)?;
+            self.driver.wait(transforms, &slot.copied)?;
+        }
+        self.driver.transform(host, &mut slot.memory)?;
+        self.driver.record(&slot.ready, transforms)?;
+        let released = if self.driver.transforms_read_host() { &slot.ready } else { &slot.copied };
+        Ok(Arc::clone(released))
+    }
+
+    /// Whether one of these streams is being captured.
+    fn captured(&self, streams: &[D::Stream]) -> Result<bool> {
+        streams.iter().try_fold(false, |found, stream| Ok(found || self.driver.is_capturing(stream)?))
+    }
+
+    /// Takes a slot back whose last uses are on `streams`. One of a captured stream is parked.
+    fn release(&self, mut slot: Slot<D>, streams: Vec<D::Stream>) {
+        if self.captured(&streams).unwrap_or(false) {
+            return self.state().parked.push((slot, streams));
+        }
+        // Uses that can't be recorded end when all work has finished.
+        let marked = self.consumed(&mut slot, &streams).or_else(|_| {
+            slot.used = 0;
+            self.driver.drain()
+        });
+        let mut state = self.state();
+        match marked {
+            Ok(()) => state.free.push_back(slot),
+            // Leaked: the GPU may still use it.
+            Err(_) => {
+                state.made -= 1;
+                std::mem::forget(slot);
+            }
+        }
+    }
+
+    /// Takes the parked slots back whose streams are not captured any more.
+    fn unpark(&self) {
+        let parked = std::mem::take(&mut self.state().parked);
+        parked.into_iter().for_each(|(slot, streams)| self.release(slot, streams));
     }
 
     /// Frees a slot after its last use on the GPU.
@@ -205,10 +266,13 @@ impl<D: Driver> Ring<D> {
 
 impl<D: Driver> Drop for Ring<D> {
     fn drop(&mut self) {
-        let free = match self.state.get_mut() {
-            Ok(state) => std::mem::take(&mut state.free),
-            Err(poisoned) => std::mem::take(&mut poisoned.into_inner().free),
+        // A slot of a stream that is captured even now is leaked.
+        self.unpark();
+        let (free, parked) = {
+            let mut state = self.state();
+            (std::mem::take(&mut state.free), std::mem::take(&mut state.parked))
         };
+        parked.into_iter().for_each(std::mem::forget);
         for slot in free {
             // A slot whose use can't be awaited is leaked.
             let _ = self.free(slot);
@@ -228,8 +292,15 @@ impl<D: Driver> Lease<D> {
 
     /// Makes work queued on `stream` after this call wait for the batch. The slot is not written again before the work
     /// that is queued on `stream` when the lease is dropped has finished.
+    ///
+    /// Errors: the stream is being captured into a graph (kind `Config`).
     pub(crate) fn wait(&mut self, stream: &D::Stream) -> Result<()> {
         if let Some(slot) = self.slot.as_ref().filter(|_| !self.streams.contains(stream)) {
+            if self.ring.driver.is_capturing(stream)? {
+                let message = "a stream that is being captured into a graph can't wait for a batch, whose memory is another each time";
+                let hint = "copy the batch into the inputs of the graph, outside of the capture and before each replay";
+                return Err(Error::config(message).hint(hint));
+            }
             self.ring.driver.wait(stream, &slot.ready)?;
             self.streams.push(stream.clone());
         }
@@ -244,20 +315,8 @@ impl<D: Driver> Lease<D> {
 
 impl<D: Driver> Drop for Lease<D> {
     fn drop(&mut self) {
-        let Some(mut slot) = self.slot.take() else { return };
-        // Uses that can't be recorded end when all work has finished.
-        let marked = self.ring.consumed(&mut slot, &self.streams).or_else(|_| {
-            slot.used = 0;
-            self.ring.driver.drain()
-        });
-        let mut state = self.ring.state();
-        match marked {
-            Ok(()) => state.free.push_back(slot),
-            // Leaked: the GPU may still use it.
-            Err(_) => {
-                state.made -= 1;
-                std::mem::forget(slot);
-            }
+        if let Some(slot) = self.slot.take() {
+            self.ring.release(slot, std::mem::take(&mut self.streams));
         }
     }
 }

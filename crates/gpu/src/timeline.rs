@@ -14,13 +14,15 @@ use tracing::Level;
 /// The target of all events of this crate.
 const TARGET: &str = "packhorse::gpu";
 
-/// The times of the batches that one stream copies.
+/// The times of the batches of an upload.
 pub(crate) struct Timeline<G: Gpu>(Mutex<Times<G::Event>>);
 
 struct Times<E> {
     /// A timer and the host's time when it passed.
     known: Option<(E, Instant)>,
     running: VecDeque<Running<E>>,
+    /// The timers of the batch that is being queued; empty if it is not timed.
+    queued: Vec<E>,
     /// Timers for reuse.
     spare: Vec<E>,
 }
@@ -29,6 +31,8 @@ struct Times<E> {
 struct Running<E> {
     begin: E,
     copied: E,
+    /// When its transforms began.
+    transforms: E,
     finished: E,
     batch: Sent,
 }
@@ -42,46 +46,42 @@ pub(crate) struct Sent {
     pub(crate) transforms: bool,
 }
 
-/// The timers of a batch that is being queued.
-pub(crate) struct Timers<E>(Vec<E>);
-
 impl<G: Gpu> Default for Timeline<G> {
     fn default() -> Self {
-        Self(Mutex::new(Times { known: None, running: VecDeque::new(), spare: Vec::new() }))
+        Self(Mutex::new(Times { known: None, running: VecDeque::new(), queued: Vec::new(), spare: Vec::new() }))
     }
 }
 
 impl<G: Gpu> Timeline<G> {
-    /// Marks the begin of a batch. `None` without a subscriber, or where the GPU takes no times.
-    pub(crate) fn begin(&self, gpu: &G, stream: &G::Stream) -> Option<Timers<G::Event>> {
-        if !tracing::enabled!(target: TARGET, Level::DEBUG) {
-            return None;
-        }
+    /// Marks the begin of a batch. It is not timed without a subscriber, or where the GPU takes no times.
+    pub(crate) fn begin(&self, gpu: &G, stream: &G::Stream) {
+        let wanted = tracing::enabled!(target: TARGET, Level::DEBUG);
         let mut times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Of a batch that could not be sent.
+        let left = std::mem::take(&mut times.queued);
+        times.spare.extend(left);
         // Times that can't be taken are left out: the batch matters more.
-        times.tell(gpu, false).ok()?;
-        times.tie(gpu, stream).ok()?;
-        let begin = times.mark(gpu, stream).ok()??;
-        Some(Timers(vec![begin]))
+        if wanted && times.tell(gpu, false).and_then(|()| times.tie(gpu, stream)).is_ok() {
+            times.push(gpu, stream);
+        }
     }
 
-    /// Marks that all work queued so far is over.
-    pub(crate) fn mark(&self, gpu: &G, stream: &G::Stream, timers: &mut Option<Timers<G::Event>>) {
-        let Some(Timers(marks)) = timers else { return };
+    /// Marks that all work queued so far on `stream` is over.
+    pub(crate) fn mark(&self, gpu: &G, stream: &G::Stream) {
         let mut times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match times.mark(gpu, stream) {
-            Ok(Some(mark)) => marks.push(mark),
-            _ => *timers = None,
+        if !times.queued.is_empty() {
+            times.push(gpu, stream);
         }
     }
 
     /// The batch is queued: it is told when it is over.
-    pub(crate) fn queued(&self, timers: Option<Timers<G::Event>>, batch: Sent) {
-        let Some(Timers(marks)) = timers else { return };
-        let mut marks = marks.into_iter();
-        if let (Some(begin), Some(copied), Some(finished)) = (marks.next(), marks.next(), marks.next()) {
-            let mut times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            times.running.push_back(Running { begin, copied, finished, batch });
+    pub(crate) fn queued(&self, batch: Sent) {
+        let mut times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match <[_; 4]>::try_from(std::mem::take(&mut times.queued)) {
+            Ok([begin, copied, transforms, finished]) => {
+                times.running.push_back(Running { begin, copied, transforms, finished, batch });
+            }
+            Err(few) => times.spare.extend(few),
         }
     }
 
@@ -100,6 +100,14 @@ impl<E: Send + Sync> Times<E> {
             None => gpu.timer()?,
         };
         timer.map(|timer| gpu.record(&timer, stream).map(|()| timer)).transpose()
+    }
+
+    /// Adds a mark to those of the batch that is being queued; without it the batch is not timed.
+    fn push<G: Gpu<Event = E>>(&mut self, gpu: &G, stream: &G::Stream) {
+        match self.mark(gpu, stream) {
+            Ok(Some(mark)) => self.queued.push(mark),
+            _ => self.queued.clear(),
+        }
     }
 
     /// Ties the GPU's clock to the host's, the first time.
@@ -121,23 +129,26 @@ impl<E: Send + Sync> Times<E> {
             } else if !gpu.over(&next.finished)? {
                 break;
             }
-            let Some(Running { begin, copied, finished, batch }) = self.running.pop_front() else { break };
+            let Some(Running { begin, copied, transforms: from, finished, batch }) = self.running.pop_front() else {
+                break;
+            };
             let Sent { samples, bytes, transforms } = batch;
             let Some((known, at)) = self.known.take() else { break };
             let start = at + gpu.elapsed(&known, &begin)?;
-            let (copy, transform) = (gpu.elapsed(&begin, &copied)?, gpu.elapsed(&copied, &finished)?);
+            let (copy, transform) = (gpu.elapsed(&begin, &copied)?, gpu.elapsed(&from, &finished)?);
+            let transformed = start + gpu.elapsed(&begin, &from)?;
             let ago = |of: Instant| nanos(of.elapsed());
             tracing::debug!(
                 name: "copy", target: TARGET, track = "GPU: copies", ago_ns = ago(start), duration_ns = nanos(copy), samples, bytes
             );
             if transforms {
                 tracing::debug!(
-                    name: "transform", target: TARGET, track = "GPU: transforms", ago_ns = ago(start + copy),
+                    name: "transform", target: TARGET, track = "GPU: transforms", ago_ns = ago(transformed),
                     duration_ns = nanos(transform), samples
                 );
             }
             self.known = Some((begin, start));
-            self.spare.extend([known, copied, finished]);
+            self.spare.extend([known, copied, from, finished]);
         }
         Ok(())
     }

@@ -56,3 +56,65 @@ impl<G: Gpu> Device for Upload<G> {
         self.sender.send(batch).map(DeviceBatch::new)
     }
 }
+
+#[cfg(test)]
+#[expect(unsafe_code, reason = "a transform is declared, which accesses no memory")]
+mod tests {
+    use super::*;
+    use crate::Simulated;
+    use crate::driver::Driver as _;
+    use crate::kernels::Spin;
+    use crate::transforms::{Commands, Fields, Output};
+    use packhorse_read::{LoaderOptions, NullLoader};
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    /// Makes nothing, by one kernel.
+    struct Waits;
+
+    // SAFETY: the kernel accesses no memory.
+    unsafe impl DeviceTransform for Waits {
+        fn outputs(&self, _: &Layout) -> Result<Vec<Output>> {
+            Ok(Vec::new())
+        }
+
+        fn run(&self, _: &Fields<'_>, _: u64, commands: &mut dyn Commands) -> Result<()> {
+            commands.launch(&Spin::new(0).launch()?)
+        }
+    }
+
+    /// The kernel of a batch ends only after the copy of the next one.
+    #[test]
+    fn the_next_copy_does_not_wait_for_kernels() {
+        let (copied, over) = channel();
+        let (over, ended) = (Mutex::new(over), Arc::new(AtomicU64::new(0)));
+        let count = Arc::clone(&ended);
+        let gpu = Simulated::new().with_kernels(move |_| {
+            // In vain, if that copy waits for this kernel.
+            if over.lock().unwrap().recv_timeout(Duration::from_secs(10)).is_ok() {
+                count.fetch_add(1, Ordering::SeqCst);
+            }
+            Ok(())
+        });
+        let upload = Upload::with_transforms(gpu.clone(), vec![Arc::new(Waits)]).unwrap();
+        let copies = upload.sender.driver().copies().clone();
+        let mut loader = NullLoader::null(64, &LoaderOptions::new(8), upload).unwrap();
+        let batches: Vec<_> = (0..4)
+            .map(|number| {
+                let batch = loader.next().unwrap().unwrap();
+                let copied = copied.clone();
+                if number > 0 {
+                    gpu.run(&copies, move || copied.send(()).unwrap_or(())).unwrap();
+                }
+                batch
+            })
+            .collect();
+        batches[..3].iter().for_each(|batch| batch.synchronize().unwrap());
+        // The last one has no next one.
+        copied.send(()).unwrap();
+        batches[3].synchronize().unwrap();
+        assert_eq!(ended.load(Ordering::SeqCst), 4);
+    }
+}

@@ -9,14 +9,19 @@ use packhorse_core::{Error, Result};
 use packhorse_read::{ALIGN, Batch, BatchMetadata, FieldOptions, Layout};
 use std::borrow::Borrow;
 use std::marker::PhantomData;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// A GPU with its copy stream, as the driver of the ring. `H` is a batch, or owns one.
+/// A GPU with its streams of copies and transforms, as the driver of the ring. `H` is a batch, or owns one.
 pub(crate) struct UploadStream<G: Gpu, H = Batch<<G as Gpu>::Pinned>> {
     pub(crate) gpu: G,
     copies: G::Stream,
+    /// The stream of transforms; that of copies if there are none.
+    after: G::Stream,
     transforms: Vec<Arc<dyn DeviceTransform>>,
     prepared: OnceLock<Prepared<G>>,
+    /// Whether transforms of the batch that was sent last asked for its bytes on the host.
+    reads_host: AtomicBool,
     timeline: Timeline<G>,
     host: PhantomData<fn(H)>,
 }
@@ -24,7 +29,7 @@ pub(crate) struct UploadStream<G: Gpu, H = Batch<<G as Gpu>::Pinned>> {
 /// The state that depends on the layout of batches.
 struct Prepared<G: Gpu> {
     plan: Arc<Plan>,
-    /// Scratch memory. All steps share it, since they run one after another on one stream.
+    /// Scratch memory. All transforms share it, since they run one after another on one stream.
     scratch: Option<G::Memory>,
 }
 
@@ -41,7 +46,9 @@ pub(crate) struct DeviceSlab<M> {
 impl<G: Gpu, H> UploadStream<G, H> {
     pub(crate) fn new(gpu: G, transforms: Vec<Arc<dyn DeviceTransform>>) -> Result<Self> {
         let (copies, prepared, timeline) = (gpu.urgent_stream()?, OnceLock::new(), Timeline::default());
-        Ok(Self { copies, gpu, transforms, prepared, timeline, host: PhantomData })
+        let after = if transforms.is_empty() { copies.clone() } else { gpu.urgent_stream()? };
+        let reads_host = AtomicBool::new(false);
+        Ok(Self { copies, after, gpu, transforms, prepared, reads_host, timeline, host: PhantomData })
     }
 
     /// Sets the layout of all batches, once. The fields that the transforms need.
@@ -58,11 +65,13 @@ impl<G: Gpu, H> UploadStream<G, H> {
         prepared.map_err(|_| Error::config("an upload belongs to one loader: make another for another"))
     }
 
-    /// Queues the transforms of a batch that is copied.
-    fn transform(&self, used: &[u8], slot: &DeviceSlab<G::Memory>) -> Result<()> {
+    /// Queues the transforms of a batch.
+    fn run(&self, used: &[u8], slot: &DeviceSlab<G::Memory>) -> Result<()> {
         let scratch = self.prepared()?.scratch.as_ref().map_or(0, |scratch| self.gpu.address(scratch));
-        let fields = Fields { host: Some(used), ..slot.fields() };
-        self.transforms.iter().try_for_each(|transform| transform.run(&fields, scratch, &mut OnCopies { upload: self }))
+        self.reads_host.store(false, Ordering::Relaxed);
+        let fields = Fields { host: Some((used, &self.reads_host)), ..slot.fields() };
+        let mut commands = AfterCopies { upload: self };
+        self.transforms.iter().try_for_each(|transform| transform.run(&fields, scratch, &mut commands))
     }
 
     fn prepared(&self) -> Result<&Prepared<G>> {
@@ -80,6 +89,14 @@ impl<G: Gpu, H: Borrow<Batch<G::Pinned>> + Send + 'static> Driver for UploadStre
         &self.copies
     }
 
+    fn transforms(&self) -> &G::Stream {
+        &self.after
+    }
+
+    fn transforms_read_host(&self) -> bool {
+        self.reads_host.load(Ordering::Relaxed)
+    }
+
     fn slot(&self, host: &Self::Host) -> Result<Self::Slot> {
         let plan = &self.prepared()?.plan;
         let slab = host.borrow().slab().len().next_multiple_of(ALIGN);
@@ -93,26 +110,37 @@ impl<G: Gpu, H: Borrow<Batch<G::Pinned>> + Send + 'static> Driver for UploadStre
     }
 
     #[expect(unsafe_code, reason = "memory is handed to the GPU, which the compiler can't follow")]
-    fn send(&self, host: &Self::Host, slot: &mut Self::Slot) -> Result<()> {
+    fn copy(&self, host: &Self::Host, slot: &mut Self::Slot) -> Result<()> {
         let host = host.borrow();
         let plan = &self.prepared()?.plan;
         if !Arc::ptr_eq(host.layout(), &plan.layout) && **host.layout() != *plan.layout {
             return Err(Error::config("a batch of another loader: an upload belongs to one"));
         }
-        let used = host.slab().get(..host.used()).ok_or_else(|| Error::bug("a batch that ends behind its slab"))?;
-        let mut timers = self.timeline.begin(&self.gpu, &self.copies);
+        let used = used(host)?;
+        self.timeline.begin(&self.gpu, &self.copies);
         // SAFETY: the ring owns batch and slot until the copy is complete: a slab is written only by its batch's owner,
         // and a slot only here. The slot was allocated for at least `used` bytes.
         unsafe { self.gpu.upload(used, &slot.memory, &self.copies) }?;
-        self.timeline.mark(&self.gpu, &self.copies, &mut timers);
+        self.timeline.mark(&self.gpu, &self.copies);
         slot.metadata.clone_from(host.metadata());
-        if host.rows() > 0 {
-            self.transform(used, slot)?;
-        }
-        self.timeline.mark(&self.gpu, &self.copies, &mut timers);
-        let (samples, bytes, transforms) = (host.rows() as u64, used.len() as u64, !self.transforms.is_empty());
-        self.timeline.queued(timers, Sent { samples, bytes, transforms });
         Ok(())
+    }
+
+    fn transform(&self, host: &Self::Host, slot: &mut Self::Slot) -> Result<()> {
+        let host = host.borrow();
+        let used = used(host)?;
+        self.timeline.mark(&self.gpu, &self.after);
+        if host.rows() > 0 {
+            self.run(used, slot)?;
+        }
+        self.timeline.mark(&self.gpu, &self.after);
+        let (samples, bytes, transforms) = (host.rows() as u64, used.len() as u64, !self.transforms.is_empty());
+        self.timeline.queued(Sent { samples, bytes, transforms });
+        Ok(())
+    }
+
+    fn is_capturing(&self, stream: &G::Stream) -> Result<bool> {
+        self.gpu.is_capturing(stream)
     }
 
     fn event(&self) -> Result<G::Event> {
@@ -147,21 +175,26 @@ impl<G: Gpu, H> Drop for UploadStream<G, H> {
     }
 }
 
-/// The copy stream, for a [`DeviceTransform`].
-struct OnCopies<'l, G: Gpu, H> {
+/// The bytes of a batch that are copied.
+fn used<P: AsRef<[u8]> + AsMut<[u8]>>(host: &Batch<P>) -> Result<&[u8]> {
+    host.slab().get(..host.used()).ok_or_else(|| Error::bug("a batch that ends behind its slab"))
+}
+
+/// The stream of transforms, for a [`DeviceTransform`].
+struct AfterCopies<'l, G: Gpu, H> {
     upload: &'l UploadStream<G, H>,
 }
 
-impl<G: Gpu, H> Commands for OnCopies<'_, G, H> {
+impl<G: Gpu, H> Commands for AfterCopies<'_, G, H> {
     #[expect(unsafe_code, reason = "memory is handed to the GPU, which the compiler can't follow")]
     fn launch(&mut self, launch: &Launch) -> Result<()> {
         // SAFETY: a `DeviceTransform` guarantees that its kernels access only the slot, which the ring keeps until the
         // queued work has finished, the scratch memory, which only this stream uses, and memory that it keeps itself.
-        unsafe { self.upload.gpu.launch(launch, &self.upload.copies) }
+        unsafe { self.upload.gpu.launch(launch, &self.upload.after) }
     }
 
     fn stream(&self) -> Option<usize> {
-        self.upload.gpu.handle(&self.upload.copies)
+        self.upload.gpu.handle(&self.upload.after)
     }
 }
 

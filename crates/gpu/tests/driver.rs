@@ -18,6 +18,7 @@ mod uploads;
 
 use child::{assert_passed, child, driver, run, said};
 use packhorse_core::Kind;
+use packhorse_gpu::kernels::checksum;
 use packhorse_gpu::{Cuda, Gpu, Upload, View};
 use packhorse_read::Loader;
 use packhorse_testkit::cuda::FakeDriver;
@@ -145,6 +146,48 @@ fn handles() {
     drop((gpu, loader, batch));
 }
 
+/// A stream that is being captured is refused, and a batch that is dropped during a capture leaves no mark in it.
+#[expect(unsafe_code, reason = "what a framework does")]
+fn captures() {
+    use cudarc::driver::sys;
+    let dir = tempfile::tempdir().unwrap();
+    let dataset = dataset(dir.path(), 330);
+    let options = options(8, 1);
+    let wanted = wanted(&dataset, &options);
+    let gpu = Cuda::new(0).unwrap();
+    let loader = Loader::new(dataset, &[], &options, Upload::new(gpu.clone()).unwrap()).unwrap();
+    let stream = gpu.stream().unwrap();
+    let raw = stream.handle() as sys::CUstream;
+    let begin = || {
+        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL;
+        // SAFETY: the stream is alive.
+        unsafe { sys::cuStreamBeginCapture_v2(raw, mode) }.result().unwrap();
+    };
+    let end = || {
+        let mut graph = std::ptr::null_mut();
+        // SAFETY: as above.
+        unsafe { sys::cuStreamEndCapture(raw, &raw mut graph) }.result().unwrap();
+    };
+    let names: Vec<String> = loader.layout().fields().iter().map(|field| field.name.clone()).collect();
+    let (mut found, mut capturing) = (Vec::new(), false);
+    for batch in loader {
+        let batch = batch.unwrap();
+        if capturing {
+            let error = batch.wait(&stream).unwrap_err();
+            assert!(error.kind() == Kind::Config && error.to_string().contains("captured into a graph"), "{error}");
+            end();
+        }
+        batch.wait(&stream).unwrap();
+        found.push(names.iter().map(|name| checksum(&batch.download(name).unwrap())).collect::<Vec<_>>());
+        // Its last use can't be marked until the capture is over. Before that, the next batch is sent.
+        capturing = found.len() % 5 == 1;
+        if capturing {
+            begin();
+        }
+    }
+    assert!(!capturing && found == wanted, "batches differ");
+}
+
 fn refused() {
     let error = Cuda::new(std::env::var("NUMBER").map_or(0, |number| number.parse().unwrap())).unwrap_err();
     println!("refused: {:?}: {} {error}", error.kind(), error.code());
@@ -160,6 +203,7 @@ fn part() {
         ("contexts", contexts),
         ("streams", streams),
         ("handles", handles),
+        ("captures", captures),
         ("refused", refused),
     ]);
 }
@@ -192,7 +236,8 @@ fn the_driver_is_called_as_it_must_be() {
     }
 }
 
-/// The driver calls of a batch: one copy, two records and two waits on the GPU, no wait of the host, no allocation.
+/// The driver calls of a batch: one copy, two records and two waits on the GPU, no wait of the host, no allocation. Whether its
+/// consumer is captured is asked when that waits, and when the batch is dropped.
 #[test]
 fn a_batch_has_its_budget() {
     let Some(driver) = driver() else { return };
@@ -206,6 +251,7 @@ fn a_batch_has_its_budget() {
         ("cuEventRecord", 2.0),
         ("cuStreamWaitEvent", 2.0),
         ("cuEventQuery", 2.0),
+        ("cuStreamIsCapturing", 2.0),
         ("cuEventSynchronize", 0.0),
         ("cuStreamSynchronize", 0.0),
         ("cuCtxSynchronize", 0.0),
@@ -223,8 +269,9 @@ fn a_batch_has_its_budget() {
 #[test]
 fn each_planted_mistake_is_found() {
     let Some(driver) = driver() else { return };
-    for plant in ["cuStreamWaitEvent", "cuEventQuery", "cuEventRecord"] {
-        let output = child(&driver, "batches", &[("FAKE_CUDA_PLANT", plant), ("FAKE_CUDA_JITTER", "500")]);
+    let parts = [("cuStreamWaitEvent", "batches"), ("cuEventQuery", "batches"), ("cuEventRecord", "batches")];
+    for (plant, part) in parts.into_iter().chain([("cuStreamIsCapturing", "captures")]) {
+        let output = child(&driver, part, &[("FAKE_CUDA_PLANT", plant), ("FAKE_CUDA_JITTER", "500")]);
         assert!(!output.status.success(), "not found: {plant}\n{}", said(&output));
     }
 }
@@ -251,7 +298,7 @@ fn faults_of_the_driver_are_errors_and_lose_nothing_else() {
 #[test]
 fn streams_are_checked_and_kept() {
     let Some(driver) = FakeDriver::new() else { return };
-    for part in ["streams", "handles"] {
+    for part in ["streams", "handles", "captures"] {
         assert_passed(&child(&driver, part, &[("FAKE_CUDA_JITTER", "200")]));
         let calls = driver.calls();
         assert_eq!((calls.of("left.contexts"), calls.of("left.device"), calls.of("left.pinned")), (0, 0, 0), "{part}");

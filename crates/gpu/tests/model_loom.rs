@@ -26,18 +26,24 @@ fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
 
 #[test]
 fn nothing_is_lost_or_overwritten_by_one_thread() {
-    check(2, || run_alone(Plant::None, 2, 0));
+    check(2, || run_alone(Plant::None, 2, 2, 0));
+}
+
+#[test]
+fn nothing_is_lost_or_overwritten_with_a_stream_of_transforms() {
+    check(1, || run_alone(Plant::None, 3, 2, 0));
 }
 
 #[test]
 fn nothing_is_lost_or_overwritten_by_two_threads() {
-    check(1, || run(Plant::None, 2));
+    check(1, || run(Plant::None, 2, 2));
 }
 
 #[test]
 fn each_planted_mistake_is_found() {
     for plant in Plant::ALL {
-        let found = std::thread::spawn(move || check(2, move || run_alone(plant, 3, 0))).join();
+        let streams = if plant == Plant::TransformsDoNotWait { 3 } else { 2 };
+        let found = std::thread::spawn(move || check(2, move || run_alone(plant, streams, 3, 0))).join();
         assert!(found.is_err(), "loom does not find {plant:?}");
     }
 }

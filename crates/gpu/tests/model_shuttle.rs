@@ -21,10 +21,12 @@ const SCHEDULES: usize = 500;
 
 #[test]
 fn nothing_is_lost_or_overwritten() {
-    shuttle::check_random(|| run(Plant::None, 6), SCHEDULES);
-    shuttle::check_pct(|| run(Plant::None, 6), SCHEDULES, 3);
-    for kept in 0..3 {
-        shuttle::check_random(move || run_alone(Plant::None, 6, kept), SCHEDULES);
+    for streams in [2, 3] {
+        shuttle::check_random(move || run(Plant::None, streams, 6), SCHEDULES);
+        shuttle::check_pct(move || run(Plant::None, streams, 6), SCHEDULES, 3);
+        for kept in 0..3 {
+            shuttle::check_random(move || run_alone(Plant::None, streams, 6, kept), SCHEDULES);
+        }
     }
 }
 
@@ -32,8 +34,8 @@ fn nothing_is_lost_or_overwritten() {
 fn each_planted_mistake_is_found() {
     for plant in Plant::ALL {
         let found = std::thread::spawn(move || {
-            shuttle::check_random(move || run(plant, 6), SCHEDULES);
-            shuttle::check_pct(move || run_alone(plant, 6, 1), SCHEDULES, 3);
+            shuttle::check_random(move || run(plant, 3, 6), SCHEDULES);
+            shuttle::check_pct(move || run_alone(plant, 3, 6, 1), SCHEDULES, 3);
         });
         assert!(found.join().is_err(), "shuttle does not find {plant:?}");
     }

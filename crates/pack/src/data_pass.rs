@@ -28,17 +28,12 @@ impl<'a> DataPass<'a> {
         input: &dyn Input,
         each: &mut dyn FnMut(u64) -> Result<()>,
     ) -> Result<(Digest, Vec<u32>)> {
-        let len = input.len().unwrap_or(0);
-        let mut buf = packhorse_core::aligned(usize::try_from(len).map_or(1 << 20, |len| len.min(1 << 20)));
-        while self.at < len {
-            let n = usize::try_from(len - self.at).map_or(buf.len(), |left| left.min(buf.len()));
-            let part = buf.get_mut(..n).unwrap_or_default();
-            input.read_at(self.at, part)?;
+        input.each_piece(0..input.len().unwrap_or(0), &mut |part| {
             self.hasher.update(part);
             self.members_in(part);
-            self.at += n as u64;
-            each(n as u64)?;
-        }
+            self.at += part.len() as u64;
+            each(part.len() as u64)
+        })?;
         Ok((Digest::from(self.hasher.finalize()), self.found))
     }
 

@@ -8,7 +8,9 @@ use crate::kept_tables::KeptTables;
 use crate::open_input::{OpenTable, SharedFile};
 use crate::recorded_files::FirstReadCheck;
 use crate::watched_input::WatchedInput;
-use packhorse_core::{Cancel, Code, Error, FileKind, FileStat, Input, Kind, Limits, Result, Store, counted};
+use packhorse_core::{
+    Cancel, Code, Error, FileKind, FileStat, Input, InputRange, Kind, Limits, Result, Store, counted,
+};
 use packhorse_dataset::FieldSource;
 use packhorse_storage::{Compression, Inside, spool};
 use std::collections::HashMap;
@@ -75,27 +77,11 @@ impl Input for Section {
     }
 
     fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
-        Ok(Box::new(Streamed { section: self, at: 0 }))
+        Ok(Box::new(InputRange { input: self, offset: 0, len: self.len }))
     }
 
     fn stat(&self) -> Result<Option<FileStat>> {
         self.archive.input.stat()
-    }
-}
-
-/// A stream over a section.
-struct Streamed<'a> {
-    section: &'a Section,
-    at: u64,
-}
-
-impl Read for Streamed<'_> {
-    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
-        let left = self.section.len.saturating_sub(self.at);
-        let n = usize::try_from(left).map_or(buf.len(), |left| left.min(buf.len()));
-        self.section.read_at(self.at, buf.get_mut(..n).unwrap_or_default())?;
-        self.at += n as u64;
-        Ok(n)
     }
 }
 

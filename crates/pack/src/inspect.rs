@@ -6,7 +6,8 @@ use crate::not_sealed::not_sealed;
 use crate::recorded_files::sealed_manifest;
 use crate::request_error::{as_request_error, with_suggestion};
 use packhorse_core::{
-    Error, Extent, FileKind, Input, Limits, MemberName, Options, Registry, Result, Source, Store, split_name,
+    Error, Extent, FileKind, Input, InputRange, Limits, MemberName, Options, Registry, Result, Source, Store,
+    copy_ranges, split_name,
 };
 use packhorse_storage::spool;
 use std::collections::BTreeMap;
@@ -75,21 +76,7 @@ pub fn cat(registry: &Registry, store: &dyn Store, path: &Path, name: &str, out:
         Some(_) => input,
         None => spool(&*input, &std::env::temp_dir(), &Limits::default(), &packhorse_core::Cancel::default())?,
     };
-    copy(&*input, extent, out).map(|()| true)
-}
-
-pub(crate) fn copy(input: &dyn Input, extent: Extent, out: &mut dyn Write) -> Result<()> {
-    use packhorse_core::Context;
-    let mut buf = packhorse_core::aligned(extent.len.min(1 << 20) as usize);
-    let (mut at, end) = (extent.offset, extent.offset + extent.len);
-    while at < end {
-        let n = (end - at).min(buf.len() as u64) as usize;
-        let part = buf.get_mut(..n).unwrap_or_default();
-        input.read_at(at, part)?;
-        out.write_all(part).context("write")?;
-        at += n as u64;
-    }
-    out.flush().context("write")
+    copy_ranges(&[InputRange { input: &*input, offset: extent.offset, len: extent.len }], out).map(|()| true)
 }
 
 /// Counts of a shard.

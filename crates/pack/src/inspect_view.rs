@@ -1,13 +1,12 @@
 //! Looks into a view: lists its samples, shows the first ones, reads one field.
 
 use crate::head::{self, Preview};
-use crate::inspect::copy;
 use crate::inspect_rows::{self, Columns};
 use crate::joined_table::JoinedRows;
 use crate::merged_columns::shown;
 use crate::opened_view::OpenedView;
 use crate::view_shard::{ViewContent, ViewShard};
-use packhorse_core::{Extent, Field, Limits, Registry, Result, Store};
+use packhorse_core::{Extent, Field, InputRange, Limits, Registry, Result, Store, copy_ranges};
 use std::io::Write;
 use std::ops::Range;
 use std::path::Path;
@@ -121,7 +120,7 @@ impl OpenedView {
                         members.of(sample as usize).find(|member| member.field == field && self.has(field))
                     });
                     if let Some(member) = wanted {
-                        copy(&**input, Extent { offset: member.offset, len: member.len }, out)?;
+                        copy_ranges(&[InputRange { input: &**input, offset: member.offset, len: member.len }], out)?;
                         done = true;
                     }
                 }

@@ -5,7 +5,7 @@ use crate::plan::Plan;
 use crate::refuse_view::refuse_view;
 use crate::request_error::as_output_error;
 use crate::without_inputs::is_adopted;
-use packhorse_core::{Code, Error, FileKind, Kind, Outlet, Result, Store};
+use packhorse_core::{Code, Error, FileKind, Kind, Outlet, Result, Store, found};
 use packhorse_dataset::{
     Digest, MANIFEST, PLAN, PlanHeader, PlanReader, RECEIPT_SUFFIX, Receipt, ShardFrame, plan_name,
 };
@@ -282,11 +282,7 @@ pub(crate) fn valid_receipt(
     plan: Digest,
     shard: &ShardFrame,
 ) -> Result<Option<Receipt>> {
-    let length = |name: &str| match store.stat(&out.join(name), true) {
-        Ok(stat) => Ok(Some(stat.size)),
-        Err(e) if e.is_not_found() => Ok(None),
-        Err(e) => Err(e),
-    };
+    let length = |name: &str| Ok(found(store.stat(&out.join(name), true))?.map(|stat| stat.size));
     valid(store, out, plan, shard, &length)
 }
 

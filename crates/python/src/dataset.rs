@@ -6,7 +6,8 @@ use crate::fields::fields;
 use crate::fork::{self, Owned};
 use crate::values::sample;
 use crate::watch::abandonable;
-use packhorse::core::{FieldType, Options};
+use packhorse::core::{FieldType, Options, counted};
+use packhorse::pack::JoinTable;
 use packhorse::read::{BatchDecoder, Column, LoaderOptions, OnError, OpenOptions, Reader, SampleBlock, Verify, Wants};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
@@ -121,6 +122,37 @@ impl PyDataset {
     fn without_fold(&self, py: Python<'_>, i: u32, folds: u32, seed: u64) -> Result<Self> {
         let dataset = self.ours.clone();
         Ok(Self::of(abandonable(py, move || dataset.without_fold(i, folds, seed))?, self.remote))
+    }
+
+    /// The same samples with the columns of a table, by their keys; rows that no sample has are warned of.
+    fn join(
+        &self,
+        py: Python<'_>,
+        table: std::path::PathBuf,
+        key: String,
+        columns: Option<Vec<String>>,
+        fill_missing: bool,
+    ) -> Result<Self> {
+        let dataset = self.ours.clone();
+        let join = move || {
+            let registry = packhorse::registry();
+            let mut join = JoinTable::read(&registry, &table, &key, columns.as_deref(), fill_missing)?;
+            dataset.distinct()?.each_key(|_, key| join.push(key))?;
+            let unused = match join.unused() {
+                (rows, Some(first)) => {
+                    let (rows, table) = (counted(rows, "row"), table.display());
+                    Some(format!("{rows} of {table} belong to no sample, such as that of {first}"))
+                }
+                _ => None,
+            };
+            let (schema, rows) = join.finish().map_err(|e| e.in_input(table.display()))?;
+            Ok((dataset.with_columns(&schema, rows.into_iter().map(Ok))?, unused))
+        };
+        let (joined, unused) = abandonable(py, join)?;
+        if let Some(text) = unused {
+            py.import("warnings")?.call_method1("warn", (text,))?;
+        }
+        Ok(Self::of(joined, self.remote))
     }
 
     /// Writes a view of these samples and fields; returns its root digest.

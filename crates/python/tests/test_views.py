@@ -60,3 +60,33 @@ def test_a_view_opens_like_a_dataset(base, tmp_path):
         opened.select(["txt"])
     with pytest.raises(packhorse.ConfigError, match="one sealed dataset"):
         packhorse.concat([opened, base]).write_view(tmp_path / "w")
+
+
+def test_columns_of_a_table_are_fields(base, tmp_path):
+    table = tmp_path / "scores.csv"
+    table.write_text("id,score,name\n" + "".join(f"k{number:05},{number / 4},n{number}\n" for number in range(60)))
+    scored = base.join(table, "id")
+    assert [sample["score"] for sample in scored] == [number / 4 for number in range(60)]
+    assert scored[7]["name"] == "n7" and set(base.fields) < set(scored.fields)
+    good = scored.where("score >= 10").select(["score"])
+    assert good.keys == [f"k{number:05}" for number in range(40, 60)]
+    assert [batch["score"].numpy().tolist() for batch in good.loader(20, shuffle="sequential")] == [[n / 4 for n in range(40, 60)]]
+    assert pickle.loads(pickle.dumps(good))[0]["score"] == 10.0
+    root = good.write_view(tmp_path / "v")
+    opened = packhorse.open(tmp_path / "v")
+    assert list(opened) == list(good) and opened.write_view(tmp_path / "v2") == root
+    assert set(base.join(table, "id", columns=["score"]).fields) == {*base.fields, "score"}
+
+
+def test_rows_that_lack_or_are_left_over_are_told(base, tmp_path):
+    table = tmp_path / "few.csv"
+    table.write_text("key,score\nk00001,5\nk99999,6\n")
+    with pytest.raises(packhorse.ConfigError, match="k00000"):
+        base.join(table)
+    with pytest.warns(UserWarning, match="1 row .* k99999"):
+        filled = base.join(table, fill_missing=True)
+    assert filled.fields["score"] and filled[1]["score"] == 5 and filled[0].get("score") is None
+    with pytest.raises(packhorse.ConfigError, match="no_such"):
+        base.join(table, "no_such")
+    with pytest.raises(packhorse.ConfigError):
+        base.join(tmp_path / "none.csv")

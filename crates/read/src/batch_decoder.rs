@@ -43,7 +43,7 @@ impl BatchDecoder {
             ..options.clone()
         };
         let order = EpochOrder::new(dataset.runs(), options.shuffle, options.seed)?;
-        let (work, _) = SampleWork::of_dataset(dataset.clone(), (fields, &[]), order, 0, &options)?;
+        let (work, _) = SampleWork::of_dataset(dataset.clone(), (fields, &[]), order, 0, &options, None)?;
         Ok(Self { work, kept: Mutex::default() })
     }
 

@@ -51,6 +51,7 @@ pub fn measure(
         order,
         0,
         &LoaderOptions { state: None, ..options.clone() },
+        None,
     )?;
     if work.steps.count == 0 {
         return Err(Error::config(format!(

@@ -1,7 +1,9 @@
 //! Samples by the values of their scalar fields.
 
+use crate::dataset::no_field;
+use crate::fields::json_at;
 use crate::{Access, Batch, BatchDecoder, Dataset, FieldKind, FieldOptions, HostSlab, LoaderOptions};
-use packhorse_core::{Code, DataType, Error, FieldType, Result};
+use packhorse_core::{DataType, Error, FieldType, Result};
 use std::cmp::Ordering;
 use std::str::FromStr;
 
@@ -23,29 +25,13 @@ pub struct Condition(Vec<Comparison>);
 #[derive(Clone, Debug, PartialEq)]
 struct Comparison {
     field: String,
-    operator: Operator,
+    /// One of [`OPERATORS`].
+    operator: &'static str,
     literal: Literal,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Operator {
-    Equal,
-    NotEqual,
-    Less,
-    AtMost,
-    Greater,
-    AtLeast,
-}
-
 /// Longer operators come before those that they begin with.
-const OPERATORS: [(&str, Operator); 6] = [
-    ("==", Operator::Equal),
-    ("!=", Operator::NotEqual),
-    ("<=", Operator::AtMost),
-    (">=", Operator::AtLeast),
-    ("<", Operator::Less),
-    (">", Operator::Greater),
-];
+const OPERATORS: [&str; 6] = ["==", "!=", "<=", ">=", "<", ">"];
 
 #[derive(Clone, Debug, PartialEq)]
 enum Literal {
@@ -63,7 +49,7 @@ impl FromStr for Condition {
         loop {
             let Some((field, after)) = word(rest) else { return refused("a field is missing") };
             let after = after.trim_start();
-            let found = OPERATORS.iter().find_map(|(sign, operator)| Some((*operator, after.strip_prefix(sign)?)));
+            let found = OPERATORS.iter().find_map(|sign| Some((*sign, after.strip_prefix(sign)?)));
             let Some((operator, after)) = found else {
                 return refused(&format!("after {} comes one of ==, !=, <, <=, >, >=", field.text));
             };
@@ -133,12 +119,12 @@ impl Comparison {
             _ => return None,
         };
         Some(match self.operator {
-            Operator::Equal => order == Some(Ordering::Equal),
-            Operator::NotEqual => order != Some(Ordering::Equal),
-            Operator::Less => order == Some(Ordering::Less),
-            Operator::AtMost => order.is_some_and(Ordering::is_le),
-            Operator::Greater => order == Some(Ordering::Greater),
-            Operator::AtLeast => order.is_some_and(Ordering::is_ge),
+            "==" => order == Some(Ordering::Equal),
+            "!=" => order != Some(Ordering::Equal),
+            "<" => order == Some(Ordering::Less),
+            "<=" => order.is_some_and(Ordering::is_le),
+            ">" => order == Some(Ordering::Greater),
+            _ => order.is_some_and(Ordering::is_ge),
         })
     }
 }
@@ -224,11 +210,7 @@ impl<'c> Term<'c> {
             let is_json = before == "json" || before.ends_with(".json");
             (is_json && field(before).is_some()).then(|| (before.to_owned(), path))
         });
-        let Some((field, path)) = json else {
-            let known: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
-            let error = Error::config(format!("the dataset has no field {name}")).with_code(Code::NoSuchField);
-            return Err(error.hint(format!("it has: {}", known.join(", "))));
-        };
+        let (field, path) = json.ok_or_else(|| no_field(name, schema))?;
         let path = path.split('.').map(str::to_owned).collect();
         Ok(Self { comparison, field, path, kind: FieldKind::Bytes, is_text: true })
     }
@@ -272,12 +254,8 @@ impl<'c> Term<'c> {
         let name = &self.field;
         let value: serde_json::Value =
             serde_json::from_str(text).map_err(|error| Error::content(format!("field {name} is not JSON: {error}")))?;
-        let found = self.path.iter().try_fold(&value, |value, name| match value {
-            serde_json::Value::Array(list) => list.get(name.parse::<usize>().ok()?),
-            other => other.get(name),
-        });
         let path = self.path.join(".");
-        let found = found.ok_or_else(|| Error::content(format!("field {name} has no {path}")))?;
+        let found = json_at(&value, &self.path).ok_or_else(|| Error::content(format!("field {name} has no {path}")))?;
         match found {
             serde_json::Value::Bool(yes) => Ok(Scalar::Integer(i128::from(*yes))),
             serde_json::Value::String(text) => Ok(Scalar::Text(text.clone().into())),
@@ -338,7 +316,7 @@ mod tests {
         assert_eq!(fields, ["cls", "a field", "x.y", "ok"]);
         assert_eq!(all[0].literal, Literal::Integer(3));
         assert_eq!(all[1].literal, Literal::Text("it\"s".into()));
-        assert_eq!((all[2].operator, &all[2].literal), (Operator::Less, &Literal::Float(-1500.0)));
+        assert_eq!((all[2].operator, &all[2].literal), ("<", &Literal::Float(-1500.0)));
         assert_eq!(all[3].literal, Literal::Integer(1));
     }
 

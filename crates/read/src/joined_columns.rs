@@ -3,9 +3,9 @@
 use crate::Dataset;
 use crate::dataset::Joined;
 use crate::reader::Column;
-use crate::sample_block::{JoinedValues, SampleBlock};
+use crate::sample_block::{JoinedValues, SampleBlock, same_rows};
 use crate::table::Tables;
-use packhorse_core::{Error, Result};
+use packhorse_core::{Error, Result, Rows};
 use std::sync::Arc;
 
 /// The requested columns that are joined ones.
@@ -62,15 +62,12 @@ fn place(
     tables: &Tables,
     row: u64,
     last: &mut Option<(u64, usize)>,
-    pieces: &mut Vec<packhorse_core::Rows>,
+    pieces: &mut Vec<Rows>,
 ) -> Result<(usize, usize)> {
     let (number, inside) = Joined::place(row);
     let block = tables.decoded((0, number), || joined.block(number))?;
     let (rows, at) = block.row(inside).ok_or_else(|| Error::content("lacks rows of joined columns"))?;
-    let same = |piece: &packhorse_core::Rows| match (piece.columns().first(), rows.columns().first()) {
-        (Some(a), Some(b)) => Arc::ptr_eq(a, b),
-        _ => false,
-    };
+    let same = |piece: &Rows| same_rows(piece, rows);
     let known = last
         .filter(|(block, _)| *block == number)
         .and_then(|(_, first)| pieces.get(first..)?.iter().position(same).map(|place| first + place));

@@ -50,7 +50,8 @@ impl<D: Device> Loader<D> {
         if let Some(state) = &options.state {
             refuse_older(state, &dataset)?;
         }
-        let (work, config) = SampleWork::of_dataset(dataset, (fields, &device.needs()), order, fingerprint, options)?;
+        let (work, config) =
+            SampleWork::of_dataset(dataset, (fields, &device.needs()), order, fingerprint, options, None)?;
         Self::start(work, config, options, device)
     }
 
@@ -71,7 +72,7 @@ impl<D: Device> Loader<D> {
         let order = EpochOrder::mixed(&runs, &weights, samples, options.shuffle, options.seed)?;
         let dataset = Dataset::concat(&all)?;
         let mark = weights.iter().fold(dataset.fingerprint(), |mark, weight| mark.rotate_left(7) ^ weight.to_bits());
-        let (work, config) = SampleWork::of_dataset(dataset, (fields, &device.needs()), order, mark, options)?;
+        let (work, config) = SampleWork::of_dataset(dataset, (fields, &device.needs()), order, mark, options, None)?;
         Self::start(work, config, options, device)
     }
 

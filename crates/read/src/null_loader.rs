@@ -46,10 +46,6 @@ impl Work for NullWork {
         Ok(Some(()))
     }
 
-    fn weight(&self, (): &()) -> usize {
-        0
-    }
-
     fn fill(
         &self,
         step: u64,

@@ -44,12 +44,6 @@ pub(crate) struct Pipeline<D: Device, W: Work> {
     scratch: W::Scratch,
 }
 
-impl<H: AsRef<[u8]> + Send, F: Send> Home<H> for Ring<H, F> {
-    fn give_back(&self, slab: Slab<H>) {
-        Ring::give_back(self, slab);
-    }
-}
-
 impl<D: Device, W: Work> Pipeline<D, W> {
     /// `prepare` is called on each thread first (to bind it to a core).
     ///

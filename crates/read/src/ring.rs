@@ -1,6 +1,7 @@
 //! The queue between the threads that fill batches and the one that takes them: bounded and in order.
 
 use crate::LoaderCounters;
+use crate::batch::Home;
 use crate::batch_metadata::BatchMetadata;
 use crate::spans::{TARGET, Wait};
 use packhorse_core::{Error, Result};
@@ -128,18 +129,11 @@ impl<H: AsRef<[u8]>, F> Ring<H, F> {
         let end = wait.and_then(|wait| Instant::now().checked_add(wait));
         state.late = true;
         let taken = loop {
-            let Some(end) = end else {
-                state = self.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
-                if let Some(taken) = self.taken(&mut state) {
-                    break taken;
-                }
-                continue;
+            state = match end.map(|end| end.saturating_duration_since(Instant::now())) {
+                None => self.ready.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(Duration::ZERO) => break Taken::NotYet,
+                Some(left) => self.ready.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0,
             };
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break Taken::NotYet;
-            }
-            state = self.ready.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
             if let Some(taken) = self.taken(&mut state) {
                 break taken;
             }
@@ -182,17 +176,6 @@ impl<H: AsRef<[u8]>, F> Ring<H, F> {
         (state.slots.len().saturating_sub(state.slabs), state.bytes)
     }
 
-    /// Takes back a free slab, unless there are enough or it is too small.
-    pub(crate) fn give_back(&self, slab: Slab<H>) {
-        let mut state = self.lock();
-        let fits = slab.host.as_ref().len() >= state.bytes;
-        if fits && !state.stop && state.slabs < state.slots.len() + SPARE {
-            state.slabs += 1;
-            state.free.push(slab);
-            self.room.notify_one();
-        }
-    }
-
     /// From now on slabs have at least `bytes` bytes.
     pub(crate) fn grow(&self, bytes: usize) {
         let mut state = self.lock();
@@ -216,6 +199,19 @@ impl<H: AsRef<[u8]>, F> Ring<H, F> {
         self.lock().stop = true;
         self.room.notify_all();
         self.ready.notify_all();
+    }
+}
+
+impl<H: AsRef<[u8]> + Send, F: Send> Home<H> for Ring<H, F> {
+    /// Takes back a free slab, unless there are enough or it is too small.
+    fn give_back(&self, slab: Slab<H>) {
+        let mut state = self.lock();
+        let fits = slab.host.as_ref().len() >= state.bytes;
+        if fits && !state.stop && state.slabs < state.slots.len() + SPARE {
+            state.slabs += 1;
+            state.free.push(slab);
+            self.room.notify_one();
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Samples as read: fields as bytes, or rows of typed values.
 
 use crate::mapping::Mapping;
+use crate::reader::Column;
 use arrow_array::{Array, ArrayRef, BinaryViewArray, StringViewArray, new_null_array};
 use arrow_select::interleave::interleave;
 use packhorse_core::{Error, Field, Result, Rows, SchemaRef};
@@ -53,6 +54,20 @@ pub(crate) struct Span {
 pub(crate) struct Piece {
     pub(crate) rows: Rows,
     pub(crate) columns: Vec<Option<usize>>,
+}
+
+impl Piece {
+    /// `rows`, with the requested `columns`.
+    pub(crate) fn of(rows: &Rows, columns: &[Column]) -> Self {
+        let schema = rows.schema();
+        let best = |column: &Column| column.0.iter().find_map(|name| schema.column_with_name(name).map(|(at, _)| at));
+        Self { rows: rows.clone(), columns: columns.iter().map(best).collect() }
+    }
+}
+
+/// Whether these are the same rows in memory.
+pub(crate) fn same_rows(a: &Rows, b: &Rows) -> bool {
+    a.columns().first().zip(b.columns().first()).is_some_and(|(a, b)| Arc::ptr_eq(a, b))
 }
 
 /// The rows of joined columns that samples have: for each sample a piece and the position there.

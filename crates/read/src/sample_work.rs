@@ -64,29 +64,8 @@ const FIRST: usize = 256 << 20;
 const LOOKED_AT: u64 = 1000;
 
 impl SampleWork {
-    /// The work of a loader of a dataset, and its pipeline settings.
+    /// The work of a loader of a dataset, and its pipeline settings. `meter` counts its reads.
     pub(crate) fn of_dataset(
-        dataset: Dataset,
-        fields: Asked<'_>,
-        order: EpochOrder,
-        fingerprint: u64,
-        options: &LoaderOptions,
-    ) -> Result<(Self, PipelineConfig)> {
-        Self::opened(dataset, fields, order, fingerprint, options, None)
-    }
-
-    /// The same without a state, whose reads `meter` counts.
-    pub(crate) fn metered(
-        dataset: Dataset,
-        fields: Asked<'_>,
-        order: EpochOrder,
-        options: &LoaderOptions,
-        meter: &Meter,
-    ) -> Result<(Self, PipelineConfig)> {
-        Self::opened(dataset, fields, order, 0, options, Some(meter))
-    }
-
-    fn opened(
         dataset: Dataset,
         fields: Asked<'_>,
         order: EpochOrder,
@@ -96,8 +75,9 @@ impl SampleWork {
     ) -> Result<(Self, PipelineConfig)> {
         let fields = chosen(fields, || all(dataset.schema()))?;
         let from = begin(&order, fingerprint, options)?;
-        let steps = Steps::new(sampler(options)?, order.samples(), from, options.epochs, options.remainder)?
-            .shuffled(order.shuffle())?;
+        let sampler = Sampler::new(options.rank, options.batch)?;
+        let steps =
+            Steps::new(sampler, order.samples(), from, options.epochs, options.remainder)?.shuffled(order.shuffle())?;
         let mean = usize::try_from(dataset.mean()).unwrap_or(usize::MAX);
         let counters = options.counters.clone().unwrap_or_default();
         let near = ShardCaches::new(&dataset, &options.cache, &options.observer, &counters.cache)?;
@@ -136,7 +116,8 @@ impl SampleWork {
         let schema = stream.schema()?;
         let fields = chosen(fields, || all(&schema))?;
         let columns = columns(&fields);
-        let steps = Steps::new(sampler(options)?, ENDLESS, (0, 0), Some(1), Remainder::Uneven)?;
+        let sampler = Sampler::new(options.rank, options.batch)?;
+        let steps = Steps::new(sampler, ENDLESS, (0, 0), Some(1), Remainder::Uneven)?;
         let collate = Isolation::new(options.read.isolated).run(|| {
             let first = |column: usize| Ok(columns.get(column).and_then(|column| stream.first(column)));
             let known = FieldContext { schema: &schema, first: &first, registry, limits: options.limits };
@@ -354,10 +335,6 @@ fn columns(fields: &[FieldOptions]) -> Vec<Column> {
         _ => field.from.clone(),
     };
     fields.iter().map(column).collect()
-}
-
-fn sampler(options: &LoaderOptions) -> Result<Sampler> {
-    Sampler::new(options.rank, options.batch)
 }
 
 /// The epoch and position at which a loader begins.

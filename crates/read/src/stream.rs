@@ -202,10 +202,8 @@ fn panicked() -> Error {
 }
 
 fn push(rows: &Rows, range: std::ops::Range<usize>, mut number: u64, columns: &[Column], out: &mut SampleBlock) {
-    let schema = rows.schema();
-    let best = |column: &Column| column.0.iter().find_map(|name| schema.column_with_name(name).map(|(at, _)| at));
     let piece = out.pieces.len();
-    out.pieces.push(Piece { rows: rows.clone(), columns: columns.iter().map(best).collect() });
+    out.pieces.push(Piece::of(rows, columns));
     let keys = key_column(rows).ok();
     for row in range {
         match keys {

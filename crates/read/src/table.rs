@@ -3,7 +3,7 @@
 use crate::dataset::{Content, Shard};
 use crate::opened::Opened;
 use crate::reader::Column;
-use crate::sample_block::{Piece, Row, SampleBlock};
+use crate::sample_block::{Piece, Row, SampleBlock, same_rows};
 use crate::spans::TARGET;
 use packhorse_core::{Error, Kind, Result, Rows, Sample};
 use std::collections::HashMap;
@@ -188,17 +188,9 @@ fn push(rows: &Rows, row: usize, shard: &str, at: u64, columns: &[Column], to: u
         }
     }
     out.key_ends.push(out.keys.len());
-    let same = |piece: &Piece| match (piece.rows.columns().first(), rows.columns().first()) {
-        (Some(a), Some(b)) => Arc::ptr_eq(a, b),
-        _ => false,
-    };
-    let known = out.pieces.iter().rposition(same);
+    let known = out.pieces.iter().rposition(|piece| same_rows(&piece.rows, rows));
     let piece = known.unwrap_or_else(|| {
-        let schema = rows.schema();
-        let best = |column: &Column| {
-            column.0.iter().find_map(|name| schema.column_with_name(name).map(|(position, _)| position))
-        };
-        out.pieces.push(Piece { rows: rows.clone(), columns: columns.iter().map(best).collect() });
+        out.pieces.push(Piece::of(rows, columns));
         out.pieces.len() - 1
     });
     if let Some(place) = out.rows.get_mut(to) {

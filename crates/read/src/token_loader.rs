@@ -42,10 +42,6 @@ impl Work for TokenWork {
         Ok(Some(()))
     }
 
-    fn weight(&self, (): &()) -> usize {
-        0
-    }
-
     fn fill(
         &self,
         step: u64,

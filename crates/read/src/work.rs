@@ -29,8 +29,10 @@ pub trait Work: Send + Sync + 'static {
     /// Ends all waits of `fetch`; data fetched from now on is not used.
     fn stop(&self) {}
 
-    /// The memory held by `fetched`, in bytes.
-    fn weight(&self, fetched: &Self::Fetched) -> usize;
+    /// The memory held by fetched data, in bytes.
+    fn weight(&self, _: &Self::Fetched) -> usize {
+        0
+    }
 
     /// Fills `slab`. If it is too small, returns the number of bytes needed and the fetched data.
     fn fill(

@@ -53,11 +53,7 @@ fn bytes(array: &ArrayRef, each: &mut dyn FnMut(&[u8])) -> Option<u64> {
 /// The number of elements in row `row` of a column of ragged arrays or lists.
 pub(crate) fn length(kind: &FieldType, column: &ArrayRef, row: usize) -> Option<usize> {
     match kind {
-        FieldType::Ragged { .. } => {
-            let data = column.as_struct_opt()?.column_by_name("data")?;
-            data.as_list_opt::<i32>().map(|lists| lists.value(row).len())
-        }
-        FieldType::List { .. } => list(column, row).map(|values| values.len()),
+        FieldType::Ragged { .. } | FieldType::List { .. } => Some(elements(kind, column, row)?.len()),
         _ => None,
     }
 }

@@ -6,7 +6,7 @@ use nix::dir::Dir;
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::sys::stat::Mode;
-use packhorse_core::{Code, Error, FileKind, FileStat, Input, Kind, Result, Store, StoreFile};
+use packhorse_core::{Code, Error, FileKind, FileStat, Input, Kind, Result, Store, StoreFile, found};
 use std::any::Any;
 use std::ffi::OsString;
 use std::fs::{File, Metadata, OpenOptions};
@@ -180,11 +180,7 @@ impl Input for LocalFile {
     }
 
     fn sibling(&self, name: &str) -> Result<Option<Box<dyn Input>>> {
-        match Local.open(&self.path.with_file_name(name)) {
-            Ok(input) => Ok(Some(input)),
-            Err(e) if e.is_not_found() => Ok(None),
-            Err(e) => Err(e),
-        }
+        found(Local.open(&self.path.with_file_name(name)))
     }
 
     fn local_path(&self) -> Option<&Path> {

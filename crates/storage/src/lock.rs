@@ -1,8 +1,9 @@
 //! File locks between processes of one machine: flock(2), which the kernel releases when the process ends.
 
+use crate::local::about;
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
-use packhorse_core::{Error, Result};
+use packhorse_core::Result;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -102,10 +103,6 @@ fn is_at(file: &File, path: &Path) -> bool {
         (Ok(open), Ok(named)) => id(open) == id(named),
         _ => false,
     }
-}
-
-fn about(action: &str, path: &Path, error: std::io::Error) -> Error {
-    Error::io(action, error).in_input(path.display())
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ const FOLDER: &str = ".quarantine";
 /// The end of the name of a reason.
 const REASON: &str = ".reason.json";
 
-/// Bytes read at once.
+/// Bytes read at once, small enough to be still in the cache when they are hashed.
 const READ: usize = 256 << 10;
 
 /// Where a repair of one dataset keeps the files that it replaces by other bytes.
@@ -262,8 +262,8 @@ fn with_end(path: &Path, end: &str) -> PathBuf {
 }
 
 /// Passes all bytes to `take`.
-fn pass(bytes: &mut dyn Read, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-    let mut piece = vec![0; READ];
+pub(crate) fn pass(bytes: &mut dyn Read, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    let mut piece = packhorse_core::aligned(READ);
     loop {
         match bytes.read(&mut piece) {
             Ok(0) => return Ok(()),

@@ -6,13 +6,14 @@
 use crate::Quarantine;
 use crate::concat::concat;
 use crate::hashing::{Done, Hashing, HashingPatchable, Written};
+use crate::quarantine::pass;
 use crate::staging::clear_group;
 use blake3::{Hash, Hasher};
 use packhorse_core::{
     Context, Error, InputRange, Outlet, PatchableWriter, Result, ScratchFile, Store, StoreFile, copy_ranges,
 };
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
@@ -53,31 +54,17 @@ struct Staged {
 }
 
 impl Stage {
-    /// An empty group in the folder `dir`, for files of `out` whose names start with `stem`.
-    pub(crate) fn new(store: Arc<dyn Store>, out: PathBuf, dir: PathBuf, stem: &str) -> Self {
-        Self {
-            store,
-            out,
-            dir,
-            stem: stem.to_owned(),
-            files: Vec::new(),
-            objects: false,
-            by_path: None,
-            quarantine: None,
-        }
-    }
-
-    /// An empty group of objects below `out`; temporary files go to the folder `dir`.
-    pub(crate) fn of_objects(store: Arc<dyn Store>, out: PathBuf, dir: PathBuf, stem: &str) -> Self {
-        let mut stage = Self::new(store, out, dir, stem);
-        stage.objects = true;
-        stage
-    }
-
-    /// Files that are replaced by other bytes go into `quarantine`.
-    pub(crate) fn keeping(mut self, quarantine: Option<Arc<Quarantine>>) -> Self {
-        self.quarantine = quarantine;
-        self
+    /// An empty group for files of `out` whose names start with `stem`. They are written in the folder `dir`; with
+    /// `objects` only temporary files are. Files that are replaced by other bytes go into `quarantine`.
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        out: PathBuf,
+        dir: PathBuf,
+        stem: &str,
+        objects: bool,
+        quarantine: Option<Arc<Quarantine>>,
+    ) -> Self {
+        Self { store, out, dir, stem: stem.to_owned(), files: Vec::new(), objects, by_path: None, quarantine }
     }
 
     /// Writes `bytes` as the file with `suffix`.
@@ -146,20 +133,11 @@ impl Stage {
     fn digest(&self, name: &str, path: &Path, out: &mut dyn Write) -> Result<Published> {
         let input = self.store.open(path)?;
         let (mut hasher, mut bytes) = (Hasher::new(), 0);
-        let (mut stream, mut piece) = (input.stream()?, packhorse_core::aligned(READ));
-        loop {
-            let found = match stream.read(&mut piece) {
-                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
-                found => found.context("read")?,
-            };
-            let found_bytes = piece.get(..found).unwrap_or_default();
-            hasher.update(found_bytes);
-            out.write_all(found_bytes).context("write")?;
-            bytes += found as u64;
-            if found == 0 {
-                break;
-            }
-        }
+        pass(&mut *input.stream()?, &mut |piece| {
+            hasher.update(piece);
+            bytes += piece.len() as u64;
+            out.write_all(piece).context("write")
+        })?;
         Ok(Published { name: name.to_owned(), bytes, blake3: hasher.finalize() })
     }
 
@@ -241,9 +219,6 @@ impl ReadyStage {
         Ok(self.files)
     }
 }
-
-/// Bytes hashed at once, small enough to be still in the cache.
-const READ: usize = 256 << 10;
 
 /// The staged name of a file: flat, so that staging needs no subfolders.
 fn flat(name: &str) -> String {

@@ -113,14 +113,12 @@ impl Staging {
 
     /// A group of files to publish together; their names start with `stem`.
     pub fn stage(&self, stem: &str) -> Result<Stage> {
-        let quarantine = self.quarantine.clone();
-        if self.objects {
-            let stage = Stage::of_objects(self.store.clone(), self.out.clone(), self.dir.clone(), stem);
-            return Ok(stage.keeping(quarantine));
+        let mut dir = self.dir.clone();
+        if !self.objects {
+            dir.push(self.next.fetch_add(1, Ordering::Relaxed).to_string());
+            self.store.create_dir(&dir)?;
         }
-        let dir = self.dir.join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
-        self.store.create_dir(&dir)?;
-        Ok(Stage::new(self.store.clone(), self.out.clone(), dir, stem).keeping(quarantine))
+        Ok(Stage::new(self.store.clone(), self.out.clone(), dir, stem, self.objects, self.quarantine.clone()))
     }
 
     /// Publishes one small file.

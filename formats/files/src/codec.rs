@@ -3,8 +3,8 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrow_array::{Array, ArrayRef, BinaryViewArray, PrimitiveArray, StringViewArray};
-use packhorse_core::{Codec, DataType, Error, Field, FieldType, Input, Limits, Result, Rows, Sample, key_column};
+use arrow_array::{ArrayRef, BinaryViewArray, PrimitiveArray, StringViewArray};
+use packhorse_core::{Codec, DataType, Error, Field, FieldType, Input, Limits, Result, Rows, Sample};
 use std::sync::Arc;
 
 /// Fields that WebDataset's decoders parse as decimal integers.
@@ -82,10 +82,7 @@ fn values<'r>(name: &'r str, rows: &'r Rows) -> impl Iterator<Item = (usize, Opt
 
 fn of_row(rows: &Rows, row: usize, name: &str, message: &str) -> Error {
     let error = Error::content(message).subject(name).in_field(name).hint("use `decode=never` to keep bytes");
-    match key_column(rows) {
-        Ok(keys) if row < keys.len() => error.in_sample(keys.value(row)),
-        _ => error,
-    }
+    error.in_row_of(rows, row)
 }
 
 fn numbers(name: &str, rows: &Rows) -> Result<ArrayRef> {

@@ -1,7 +1,7 @@
 //! Reads an input sequentially from an offset, in few large reads.
 
-use packhorse_core::{Context, Input, Result};
-use std::io::{ErrorKind, Read};
+use packhorse_core::{Input, Result, read_full};
+use std::io::Read;
 use std::ops::Range;
 
 /// Bytes of one read from storage with latency.
@@ -75,25 +75,11 @@ impl<'a> ByteReader<'a> {
                 *at += n as u64;
                 Ok(n)
             }
-            Bytes::Stream(stream) => fill(stream, buf),
+            Bytes::Stream(stream) => read_full(stream, buf),
         }
     }
 }
 
 fn read(input: &dyn Input) -> u64 {
     if input.local_path().is_some() { NEAR } else { READ }
-}
-
-/// Reads until `buf` is full or `stream` ends.
-fn fill(stream: &mut dyn Read, buf: &mut [u8]) -> Result<usize> {
-    let mut filled = 0;
-    while let Some(rest) = buf.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-        match stream.read(rest) {
-            Ok(0) => break,
-            Ok(n) => filled += n,
-            Err(e) if e.kind() == ErrorKind::Interrupted => {}
-            Err(e) => return Err(e).context("read"),
-        }
-    }
-    Ok(filled)
 }

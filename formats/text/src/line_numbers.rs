@@ -4,9 +4,6 @@ use packhorse_core::{Input, Result};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// Bytes of one read that counts lines.
-const READ: u64 = 1 << 20;
-
 /// A cache of line numbers at some offsets of files, so that a range need not count from the start of its file.
 #[derive(Default)]
 pub(crate) struct LineNumbers(Mutex<BTreeMap<(String, u64), u64>>);
@@ -73,15 +70,11 @@ impl<'a> LineCounter<'a> {
     }
 
     fn count(&self) -> Result<u64> {
-        let mut buf = Vec::new();
-        let (mut at, mut lines) = self.counted.before(self.input, self.start);
-        while at < self.start {
-            let n = READ.min(self.start - at);
-            buf.resize(usize::try_from(n).unwrap_or_default(), 0);
-            self.input.read_at(at, &mut buf)?;
-            lines += memchr::memchr_iter(b'\n', &buf).count() as u64;
-            at += n;
-        }
+        let (from, mut lines) = self.counted.before(self.input, self.start);
+        self.input.each_piece(from..self.start, &mut |piece| {
+            lines += memchr::memchr_iter(b'\n', piece).count() as u64;
+            Ok(())
+        })?;
         self.counted.add(self.input, self.start, lines);
         Ok(lines)
     }

@@ -34,17 +34,11 @@ impl IndexSummary {
         })?;
         plain &= documents(idx, &header)?;
         if modes {
-            numbers::each_bytes(
-                idx,
-                header.end(),
-                header.sequences,
-                &mut |modes| match modes.iter().all(|m| *m == 0) {
-                    true => Ok(()),
-                    false => {
-                        Err(Error::unsupported("has sequences of several modes: multimodal pairs are not supported"))
-                    }
-                },
-            )?;
+            let range = header.end()..header.end() + header.sequences;
+            idx.each_piece(range, &mut |modes| match modes.iter().all(|m| *m == 0) {
+                true => Ok(()),
+                false => Err(Error::unsupported("has sequences of several modes: multimodal pairs are not supported")),
+            })?;
         }
         Ok(Self { header, plain, tokens })
     }

@@ -157,9 +157,11 @@ impl MergePlan {
             );
         }
         match section.array {
-            IndexArray::Lengths => numbers::each_bytes(idx, part.header.length_at(0), section.len, &mut |bytes| {
-                out.write_all(bytes).context("write")
-            }),
+            IndexArray::Lengths => {
+                let from = part.header.length_at(0);
+                let range = from..from.saturating_add(section.len);
+                idx.each_piece(range, &mut |bytes| out.write_all(bytes).context("write"))
+            }
             IndexArray::Pointers => pointers(idx, &part.header, part.offset, out),
             IndexArray::Documents => entries(idx, part, section.input, out),
         }

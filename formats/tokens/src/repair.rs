@@ -2,7 +2,6 @@
 
 use crate::index_header::{HEADER, IndexHeader};
 use crate::merge::pointers;
-use crate::numbers;
 use crate::pair::Pair;
 use crate::pair_report::{PairReport, RepairKind, VerifyOptions};
 use crate::sequences::each_sequence;
@@ -73,5 +72,5 @@ fn counted(idx: &dyn Input, header: &IndexHeader, out: &mut dyn Write) -> Result
 }
 
 fn copy(idx: &dyn Input, offset: u64, len: u64, out: &mut dyn Write) -> Result<()> {
-    numbers::each_bytes(idx, offset, len, &mut |bytes| out.write_all(bytes).context("write"))
+    idx.each_piece(offset..offset.saturating_add(len), &mut |bytes| out.write_all(bytes).context("write"))
 }

@@ -131,7 +131,7 @@ impl Check<'_, '_> {
         }
         let idx = &*self.pair.idx;
         let (mut others, mut at) = (Tally::default(), 0u64);
-        numbers::each_bytes(idx, self.header.end(), self.header.sequences, &mut |modes| {
+        idx.each_piece(self.header.end()..self.header.end() + self.header.sequences, &mut |modes| {
             for mode in modes {
                 if *mode != 0 {
                     others.add(|| format!("has mode {mode} for sequence {at}: multimodal pairs are not supported"));
@@ -222,7 +222,7 @@ impl Check<'_, '_> {
         let (bin, dtype) = (&*self.pair.bin, self.header.dtype);
         let (mut others, mut at) = (Tally::default(), 0u64);
         let len = self.pair.bin_len().unwrap_or_default();
-        numbers::each_bytes(bin, 0, len - len % dtype.size(), &mut |bytes| {
+        bin.each_piece(0..len - len % dtype.size(), &mut |bytes| {
             if !dtype.all_below(vocabulary, bytes) {
                 for (i, token) in (at..).zip(bytes.chunks_exact(dtype.width())) {
                     if !dtype.is_below(vocabulary, token) {

@@ -8,7 +8,7 @@ use crate::source::{check_ending, unsupported_member};
 use crate::tar_reader::{Ending, TarReader};
 use crate::{dali, energon, wids};
 use md5::{Digest, Md5};
-use packhorse_core::{Code, Error, Indexer, Input, Limits, Members, Outlet, Result, Sealed, ShardSummary, aligned};
+use packhorse_core::{Code, Error, Indexer, Input, Limits, Members, Outlet, Result, Sealed, ShardSummary};
 use std::collections::BTreeMap;
 
 pub(crate) struct TarIndexer {
@@ -151,14 +151,11 @@ fn is_reserved(name: &[u8]) -> bool {
 
 /// The MD5 of all bytes, in hexadecimal.
 fn digest(input: &dyn Input, len: u64) -> Result<String> {
-    let (mut md5, mut buf, mut at) = (Md5::new(), aligned(1 << 20), 0);
-    while at < len {
-        let n = usize::try_from(len - at).map_or(buf.len(), |left| left.min(buf.len()));
-        let piece = buf.get_mut(..n).unwrap_or_default();
-        input.read_at(at, piece)?;
+    let mut md5 = Md5::new();
+    input.each_piece(0..len, &mut |piece| {
         md5.update(piece);
-        at += n as u64;
-    }
+        Ok(())
+    })?;
     Ok(wids::hexadecimal(md5))
 }
 

@@ -2,7 +2,7 @@
 
 use crate::pax::Pax;
 use crate::tar_header::{BLOCK, BLOCK_U64, TarHeader, padded};
-use packhorse_core::{Context, Error, Input, Kind, Limits, Result};
+use packhorse_core::{Context, Error, Input, Kind, Limits, Result, read_full};
 use std::io::Read;
 
 /// A member of a tar.
@@ -320,17 +320,4 @@ fn skip_to(stream: &mut dyn Read, at: &mut u64, offset: u64) -> Result<()> {
         true => Ok(()),
         false => Err(Error::cut_short(format!("the tar ends within a member (after byte {at})"))),
     }
-}
-
-fn read_full(stream: &mut dyn Read, buf: &mut [u8]) -> Result<usize> {
-    let mut done = 0;
-    while let Some(rest) = buf.get_mut(done..).filter(|rest| !rest.is_empty()) {
-        match stream.read(rest) {
-            Ok(0) => break,
-            Ok(n) => done += n,
-            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e).context("read"),
-        }
-    }
-    Ok(done)
 }

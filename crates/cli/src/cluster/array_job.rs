@@ -68,16 +68,13 @@ impl ArrayJob {
     /// The first lines of a script: what it does.
     pub(crate) fn heading(&self, command: &str, wait: &str) -> Vec<String> {
         let out = self.out.display();
+        let (samples, shards) = (maybe_counted(self.samples, "sample"), counted(self.shards, "shard"));
+        let every = if self.parts == 1 { String::new() } else { format!("{}th ", self.parts) };
         let mut lines = vec![
-            format!(
-                "Packs {} into {} below {out}, by {}.",
-                self.samples(),
-                counted(self.shards, "shard"),
-                self.counted()
-            ),
+            format!("Packs {samples} into {shards} below {out}, by {}.", counted(self.tasks.len() as u64, "task")),
             String::new(),
             format!("  plan   is made: {out}/plan.jsonl.zst says which sample goes to which shard"),
-            format!("  array  each task fills every {}shard that is missing, {} at most", self.every(), self.most),
+            format!("  array  each task fills every {every}shard that is missing, {} at most", self.most),
             format!("  seal   the task that completes the last shard writes dataset.json; {wait}"),
             String::new(),
             format!("Stopped or failed? Finished shards stay. {command}"),
@@ -95,21 +92,6 @@ impl ArrayJob {
             );
         }
         lines
-    }
-
-    fn samples(&self) -> String {
-        maybe_counted(self.samples, "sample")
-    }
-
-    fn counted(&self) -> String {
-        counted(self.tasks.len() as u64, "task")
-    }
-
-    fn every(&self) -> String {
-        match self.parts {
-            1 => String::new(),
-            n => format!("{n}th "),
-        }
     }
 
     /// The command of a task, as words of a shell. `index` and `jobs` are words of the shell.

@@ -1,6 +1,7 @@
 //! The defaults of a site: `/etc/packhorse/slurm.toml`, and `packhorse/slurm.toml` below `$XDG_CONFIG_HOME` or `~/.config`.
 
 use super::directives::Directive;
+use crate::config::table;
 use packhorse_core::{Context, Error, Kind, Result};
 use packhorse_pack::as_request_error;
 use std::path::{Path, PathBuf};
@@ -39,9 +40,7 @@ impl Site {
     }
 
     fn add(&mut self, text: &str) -> Result<()> {
-        let table: toml::Table =
-            text.parse().map_err(|e: toml::de::Error| Error::config(format!("is not valid TOML: {}", e.message())))?;
-        for (key, value) in table {
+        for (key, value) in table(text)? {
             let values = match value {
                 Value::Array(values) => values,
                 value => vec![value],

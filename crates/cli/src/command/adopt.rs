@@ -2,7 +2,7 @@
 
 use super::CommandContext;
 use crate::args::Adopt;
-use crate::outcome::{counted, success};
+use crate::outcome::counted;
 use crate::size::show;
 use packhorse_core::Result;
 use serde_json::json;
@@ -28,6 +28,5 @@ pub(super) fn run(context: &CommandContext<'_>, args: &Adopt) -> Result<ExitCode
         "dir": adopted.folder, "shards": shards, "samples": manifest.samples, "bytes": manifest.bytes,
         "reused": adopted.reused, "skipped": manifest.skipped, "root": manifest.root.to_string(), "seconds": seconds,
     });
-    context.style.show(&value, &text)?;
-    Ok(success())
+    context.style.show(&value, &text)
 }

@@ -1,7 +1,7 @@
 //! `packhorse append`.
 
 use super::{CommandContext, pack, plan};
-use crate::outcome::{counted, success};
+use crate::outcome::counted;
 use crate::planning::Append;
 use packhorse_core::Result;
 use packhorse_pack::Packed;
@@ -19,8 +19,7 @@ pub(super) fn run(context: &CommandContext<'_>, args: &Append) -> Result<ExitCod
         };
         context.progress.finish();
         let (value, text) = plan::summary(context, &planned, dir, stored);
-        context.style.always(args.planning.dry_run).show(&value, &text)?;
-        return Ok(success());
+        return context.style.always(args.planning.dry_run).show(&value, &text);
     }
     let Packed { report, manifest, stored } = session.append(dir, recipe)?;
     context.progress.finish();
@@ -31,6 +30,5 @@ pub(super) fn run(context: &CommandContext<'_>, args: &Append) -> Result<ExitCod
         counted(manifest.shards.len() as u64, "shard")
     ));
     value["total"] = serde_json::json!({"samples": manifest.samples, "shards": manifest.shards.len()});
-    context.style.show(&value, &text)?;
-    Ok(success())
+    context.style.show(&value, &text)
 }

@@ -7,18 +7,15 @@ use crate::outcome::{counted, print, success};
 use packhorse_core::{Error, Result, Store};
 use packhorse_dataset::MANIFEST;
 use packhorse_order::{Rank, Shuffle};
-use packhorse_pack::{OpenedView, Origin, SampleAt, as_request_error};
-use packhorse_read::{BatchSample, BatchSamples, Dataset, LoaderOptions, OpenOptions};
+use packhorse_pack::{OpenedView, Origin, SampleAt};
+use packhorse_read::{BatchSample, BatchSamples, Dataset, LoaderOptions};
 use packhorse_report::{Card, Page, SampleCards};
-use packhorse_storage::Location;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 pub(super) fn run(context: &CommandContext<'_>, args: &BatchFlags) -> Result<ExitCode> {
-    let (store, path) = Location::parse(&args.dataset)?.open()?;
-    let dataset = Dataset::open(context.registry, store, &path, &OpenOptions::default()).map_err(as_request_error)?;
-    let dataset = args.split.iter().try_fold(dataset, |dataset, split| dataset.split(split))?;
+    let dataset = args.split.iter().try_fold(context.dataset(&args.dataset)?, |dataset, split| dataset.split(split))?;
     let batch = dataset.batch_samples(args.step, &options(context, args, &dataset)?)?;
     if args.keys {
         let keys: String = batch.samples.iter().map(|sample| format!("{}\n", sample.key)).collect();
@@ -29,8 +26,7 @@ pub(super) fn run(context: &CommandContext<'_>, args: &BatchFlags) -> Result<Exi
         let page = page(context, args, &dataset, &batch, &origins)?;
         save(file, &page)?;
     }
-    context.style.always(true).show(&value(args, &batch, &origins), &text(args, &batch, &origins))?;
-    Ok(success())
+    context.style.always(true).show(&value(args, &batch, &origins), &text(args, &batch, &origins))
 }
 
 /// Writes a page.

@@ -3,15 +3,12 @@
 use super::CommandContext;
 use super::shares::Shares;
 use crate::bench_args::{BenchLoad, BenchRead};
-use crate::outcome::{counted, success};
+use crate::outcome::counted;
 use crate::peak_memory::peak_memory;
 use crate::size::show;
 use packhorse_core::{Error, Kind, Observer, Result};
-use packhorse_read::{
-    Access, Dataset, FieldKind, FieldOptions, LoaderOptions, Measured, OpenOptions, ReadOptions, measure,
-};
+use packhorse_read::{Access, Dataset, FieldKind, FieldOptions, LoaderOptions, Measured, ReadOptions, measure};
 use packhorse_report::is_picture;
-use packhorse_storage::Location;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -30,9 +27,7 @@ impl Load {
         if !(args.seconds > 0.0 && args.seconds <= 86_400.0) {
             return Err(Error::config(format!("--seconds takes a number above 0, up to 86400, not {}", args.seconds)));
         }
-        let (store, path) = Location::parse(&args.dataset)?.open()?;
-        let dataset = Dataset::open(context.registry, store, &path, &OpenOptions::default())
-            .map_err(packhorse_pack::as_request_error)?;
+        let dataset = context.dataset(&args.dataset)?;
         let access = if args.map { Access::Map } else { ReadOptions::default().access };
         let threads = args.threads.jobs();
         let options = LoaderOptions {
@@ -104,8 +99,7 @@ pub(super) fn read(context: &CommandContext<'_>, args: &BenchRead) -> Result<Exi
     if let Some(shares) = shares {
         value["limits"] = shares.limits();
     }
-    context.style.show(&value, &text)?;
-    Ok(success())
+    context.style.show(&value, &text)
 }
 
 fn of_stage(measured: &Measured, shares: Option<&Shares>) -> Value {

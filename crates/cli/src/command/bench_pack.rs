@@ -2,7 +2,7 @@
 
 use super::CommandContext;
 use crate::bench_args::BenchPack;
-use crate::outcome::{counted, success};
+use crate::outcome::counted;
 use crate::pack_bench::{PackBench, PackMeasured, PackRound};
 use crate::size::show;
 use packhorse_core::{Context, Error, Result};
@@ -37,8 +37,7 @@ pub(super) fn run(context: &CommandContext<'_>, args: &BenchPack) -> Result<Exit
         std::fs::rename(bench.dataset(), out).context("rename").map_err(|e| e.in_input(out.display()))?;
     }
     let threads = args.work.threads.jobs();
-    context.style.show(&value(&measured, threads, kept), &text(&measured, threads, kept))?;
-    Ok(success())
+    context.style.show(&value(&measured, threads, kept), &text(&measured, threads, kept))
 }
 
 /// The folder of the dataset must be new: each round packs again.

@@ -4,7 +4,7 @@ use super::{CommandContext, pack, trees};
 use crate::cluster::{ArrayJob, Pilot, Pods, manifest, pbs_most, pbs_script, slurm_most, slurm_script};
 use crate::cluster_args::{ArrayPack, ArrayResume, Division, Kubernetes, Pbs, PodPack, Slurm};
 use crate::exit;
-use crate::outcome::{counted, success};
+use crate::outcome::{counted, print, success};
 use crate::planning::{Planning, Work};
 use packhorse_core::{Error, Kind, Result};
 use packhorse_pack::OnError;
@@ -203,10 +203,9 @@ fn printed(context: &CommandContext<'_>, job: &ArrayJob, text: &str) -> Result<E
     value["script"] = text.into();
     // Written as it is: in a script, backticks are not those of settings.
     match context.style.json {
-        true => context.style.show(&value, "")?,
-        false => crate::outcome::print(text)?,
+        true => context.style.show(&value, ""),
+        false => print(text).map(|()| success()),
     }
-    Ok(success())
 }
 
 /// Gives `text` to the command that submits it.
@@ -235,8 +234,7 @@ fn submitted(context: &CommandContext<'_>, job: &ArrayJob, text: &str, command: 
     let tasks = counted(job.tasks.len() as u64, "task");
     let out = job.out.display();
     let text = format!("submitted {id}: {tasks}\n  look at it with: packhorse status {out} --watch\n");
-    context.style.show(&value, &text)?;
-    Ok(success())
+    context.style.show(&value, &text)
 }
 
 /// Runs each task of the script here.

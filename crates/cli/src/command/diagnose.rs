@@ -3,7 +3,7 @@
 use super::CommandContext;
 use super::bench::{Load, with_flag};
 use crate::diagnose_args::DiagnoseFlags;
-use crate::outcome::{counted, success};
+use crate::outcome::counted;
 use crate::size::show;
 use packhorse_core::{Error, Result};
 use packhorse_order::Rank;
@@ -45,8 +45,7 @@ pub(super) fn run(context: &CommandContext<'_>, args: &DiagnoseFlags) -> Result<
         text.push_str(&of_ranks(ranks));
         result["ranks"] = json!({ "median": ranks.median, "slow": ranks.slow, "slow_node": ranks.slow_node });
     }
-    context.style.always(true).show(&result, &text)?;
-    Ok(success())
+    context.style.always(true).show(&result, &text)
 }
 
 /// Diagnoses with steps on the device of that name.

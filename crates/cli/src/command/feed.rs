@@ -112,31 +112,45 @@ fn text(found: &Forecast, demand: Demand, cost: SampleCost, plan: &Plan, flags: 
     );
     line("to the GPU", format!("{}: {} a sample", rate(found.batches), show(cost.batch as u64)));
     if let Some(bytes) = found.dataset {
-        let whole = show(bytes as u64);
+        let whole = format!("{} on each node for the whole dataset (stage, cache)", show(bytes as u64));
         let says = match found.nodes {
-            1 => format!("{whole} keep the dataset on the node (stage, cache)"),
-            _ => format!(
-                "{whole} a node keep the dataset there (stage, cache); {} with a node-local shuffle",
-                show((bytes / nodes) as u64)
-            ),
+            1 => whole,
+            _ => format!("{whole}; {} with a node-local shuffle", show((bytes / nodes) as u64)),
         };
         line("memory", says);
-        let (has, wanted) = (plan.shards().len() as u64, found.shards);
-        let size = (bytes / wanted as f64).max(1.0);
-        let says = match has >= wanted {
-            true => format!("{has} are enough: {wanted} let each node shuffle 16"),
-            false if size < SMALL => format!(
-                "{has}; {wanted} would let each node shuffle 16, but with less than {} each",
-                show(SMALL as u64)
-            ),
-            false => format!("{has} are few: {wanted} let each node shuffle 16, with --shard-size {}", short(size)),
-        };
-        line("shards", says);
+        line("shards", of_shards(plan.shards().len() as u64, found, bytes));
     }
     text
 }
 
-/// A size as a flag takes it, rounded down.
-fn short(bytes: f64) -> String {
-    format!("{}MB", (bytes / 1e6).floor().max(1.0))
+/// Whether the shards of the plan are enough, and how to get more.
+fn of_shards(has: u64, found: &Forecast, bytes: f64) -> String {
+    let (wanted, nodes) = (found.shards, counted(found.nodes.into(), "node"));
+    let size = bytes / wanted as f64;
+    if has >= wanted {
+        return format!("{has}, enough to shuffle 16 together on {nodes}");
+    }
+    let says = format!("{has}; to shuffle 16 together on {nodes} takes {wanted}");
+    match size < SMALL {
+        true => format!("{says}, of less than {} each", show(SMALL as u64)),
+        false => format!("{says}: --shard-size {:.0}MB", (size / 1e6).floor()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shards_are_enough_or_few_or_would_be_small() {
+        let cost = SampleCost { processor: 0.001, stored: 1e5, batch: 1e5 };
+        let says = |has, samples| {
+            let demand = Demand { consumers: 16, rate: 100.0 };
+            let found = Forecast::new(demand, cost, Some(samples), 8);
+            of_shards(has, &found, found.dataset.unwrap_or_default())
+        };
+        assert_eq!(says(32, 1000), "32, enough to shuffle 16 together on 2 nodes");
+        assert_eq!(says(9, 1000), "9; to shuffle 16 together on 2 nodes takes 32, of less than 100.0 MB each");
+        assert_eq!(says(9, 100_000), "9; to shuffle 16 together on 2 nodes takes 32: --shard-size 312MB");
+    }
 }

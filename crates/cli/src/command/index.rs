@@ -1,12 +1,13 @@
 //! `packhorse index`.
 
 use super::CommandContext;
+use super::merge::files;
 use crate::args::Index;
-use crate::outcome::{counted, success};
+use crate::outcome::counted;
 use crate::size::show;
 use packhorse_core::Result;
 use packhorse_pack::Indexed;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -19,17 +20,11 @@ pub(super) fn run(context: &CommandContext<'_>, args: &Index) -> Result<ExitCode
     };
     context.progress.finish();
     let seconds = start.elapsed().as_secs_f64();
-    let files: Vec<Value> = indexed
-        .files
-        .iter()
-        .map(|file| json!({"name": file.name, "bytes": file.bytes, "blake3": file.blake3.to_string()}))
-        .collect();
     let value = json!({
         "dir": indexed.folder, "shards": indexed.shards, "samples": indexed.samples, "bytes": indexed.bytes,
-        "reused": indexed.reused, "skipped": indexed.skipped, "files": files, "seconds": seconds,
+        "reused": indexed.reused, "skipped": indexed.skipped, "files": files(&indexed.files), "seconds": seconds,
     });
-    context.style.show(&value, &text(&indexed, seconds))?;
-    Ok(success())
+    context.style.show(&value, &text(&indexed, seconds))
 }
 
 fn text(indexed: &Indexed, seconds: f64) -> String {

@@ -6,7 +6,7 @@ use super::verify::in_quarantine;
 use super::view;
 use super::watch::{errors_text, errors_value};
 use crate::args::{Cat, Dir, Head, Ls, Stat};
-use crate::outcome::{counted, done, print, success, tally};
+use crate::outcome::{counted, done, first_lines, print, success, tally};
 use crate::size::show;
 use packhorse_core::{Error, Extent, FieldType, FileKind, KEY, Kind, Result};
 use packhorse_dataset::{DatasetView, FieldRecord, Manifest};
@@ -43,19 +43,9 @@ pub(super) fn status(context: &CommandContext<'_>, args: &Dir) -> Result<ExitCod
     if status.base.is_none() && (!status.sealed || status.is_damaged()) {
         text.push_str(&format!("{}\n", args.dir.display()));
     }
-    for name in status.missing.iter().take(10) {
-        text.push_str(&format!("  missing: {name}\n"));
-    }
-    if status.missing.len() > 10 {
-        text.push_str(&format!("  and {} more\n", status.missing.len() - 10));
-    }
+    text.push_str(&first_lines(&status.missing, |name| format!("missing: {name}"), |more| format!("{more} more")));
     text.push_str(&errors_text(&status.errors));
-    for damage in status.damages.iter().take(10) {
-        text.push_str(&format!("  {}: {}\n", damage.file, damage.problem));
-    }
-    if status.damages.len() > 10 {
-        text.push_str(&format!("  and {}\n", counted(status.damages.len() as u64 - 10, "more finding")));
-    }
+    text.push_str(&first_lines(&status.damages, damage_line, |more| counted(more, "more finding")));
     if let Some((shards, missing)) = &status.replacing {
         let there = shards - missing.len() as u64;
         text.push_str(&format!(
@@ -150,8 +140,7 @@ fn table(context: &CommandContext<'_>, columns: &Columns) -> Result<ExitCode> {
     let lines = columns.fields.iter().map(|(name, kind)| format!("{name:width$}  {kind}\n"));
     let text: String = std::iter::once(format!("{}\n", counted(columns.samples, "sample"))).chain(lines).collect();
     let fields: Vec<_> = columns.fields.iter().map(|(name, kind)| json!({"field": name, "type": kind})).collect();
-    context.style.show(&json!({"samples": columns.samples, "fields": fields}), &text)?;
-    Ok(success())
+    context.style.show(&json!({"samples": columns.samples, "fields": fields}), &text)
 }
 
 pub(super) fn cat(context: &CommandContext<'_>, args: &Cat) -> Result<ExitCode> {
@@ -213,13 +202,12 @@ fn one_line(text: &str) -> String {
 
 pub(super) fn stat(context: &CommandContext<'_>, args: &Stat) -> Result<ExitCode> {
     match context.store.stat(&args.path, true) {
-        Ok(stat) if stat.kind == FileKind::Directory => return dataset(context, &args.path),
+        Ok(stat) if stat.kind == FileKind::Directory => dataset(context, &args.path),
         _ => match packhorse_pack::columns(context.registry, &*context.store, &args.path)? {
-            Some(columns) => return table(context, &columns),
-            None => shard(context, &args.path)?,
+            Some(columns) => table(context, &columns),
+            None => shard(context, &args.path),
         },
     }
-    Ok(success())
 }
 
 /// The name of datasets that were given none.
@@ -253,19 +241,16 @@ fn unfit_lines(dir: &Path, manifest: &Manifest, unfit: &[Damage]) -> String {
     if unfit.is_empty() {
         return String::new();
     }
-    let line = |damage: &Damage| format!("  {}: {}\n", damage.file, damage.problem);
-    let mut text: String = unfit.iter().take(LINES).map(line).collect();
-    if unfit.len() > LINES {
-        text.push_str(&format!("  and {} more\n", unfit.len() - LINES));
-    }
+    let text = first_lines(unfit, damage_line, |more| format!("{more} more"));
     let again = if manifest.part_of.is_some() { "stage DATASET --verify --to" } else { "repair" };
     let what = if manifest.part_of.is_some() { "copy" } else { "pack" };
     let shards = counted(unfit.len() as u64, "shard");
     format!("{text}  {shards} missing or damaged; {what} again with: packhorse {again} {}\n", dir.display())
 }
 
-/// The most lines of one kind.
-const LINES: usize = 10;
+fn damage_line(damage: &Damage) -> String {
+    format!("{}: {}", damage.file, damage.problem)
+}
 
 /// What the manifest says, for people.
 fn described(manifest: &Manifest) -> Result<String> {
@@ -318,7 +303,7 @@ fn described(manifest: &Manifest) -> Result<String> {
     Ok(text)
 }
 
-fn shard(context: &CommandContext<'_>, path: &Path) -> Result<()> {
+fn shard(context: &CommandContext<'_>, path: &Path) -> Result<ExitCode> {
     let stat = context.session().stat(path)?;
     let mut text = format!("{}: {}\n", path.display(), counted(stat.samples, "sample"));
     for (field, (count, bytes)) in &stat.fields {

@@ -2,7 +2,7 @@
 
 use super::CommandContext;
 use crate::bench_args::BenchLimits;
-use crate::outcome::{counted, success};
+use crate::outcome::counted;
 use crate::size::show;
 use packhorse_core::Result;
 use packhorse_machine::{ColdReads, LimitsOptions, MachineLimit, MachineLimits, Unit, measure};
@@ -19,8 +19,7 @@ pub(super) fn run(context: &CommandContext<'_>, args: &BenchLimits) -> Result<Ex
         ..LimitsOptions::new(dir)
     };
     let limits = machine_limits(context, &options)?;
-    context.style.show(&value(&limits), &text(&limits))?;
-    Ok(success())
+    context.style.show(&value(&limits), &text(&limits))
 }
 
 /// The limits of this machine, with those of its first GPU where it has one.

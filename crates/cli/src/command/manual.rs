@@ -19,6 +19,5 @@ pub(super) fn completions(shell: clap_complete::Shell) -> Result<ExitCode> {
 pub(super) fn man(context: &CommandContext<'_>, out: &Path) -> Result<ExitCode> {
     std::fs::create_dir_all(out).map_err(|e| Error::io("create folder", e).in_input(out.display()))?;
     clap_mangen::generate_to(definition(), out).map_err(|e| Error::io("write man pages", e).in_input(out.display()))?;
-    context.style.show(&json!({"folder": out}), &format!("wrote man pages to {}\n", out.display()))?;
-    Ok(success())
+    context.style.show(&json!({"folder": out}), &format!("wrote man pages to {}\n", out.display()))
 }

@@ -2,7 +2,7 @@
 
 use super::CommandContext;
 use crate::args::{Merge, Repair, TokenFlags};
-use crate::outcome::{counted, success, tally};
+use crate::outcome::{counted, tally};
 use crate::size::show;
 use packhorse_core::{Error, FileKind, Options, Result};
 use packhorse_dataset::FileRecord;
@@ -31,8 +31,7 @@ pub(super) fn merge(context: &CommandContext<'_>, args: &Merge) -> Result<ExitCo
         "shards": merged.shards, "samples": merged.summary.samples, "counts": merged.summary.counts, "bytes": bytes,
         "files": files(&merged.files), "existed": merged.existed, "seconds": seconds,
     });
-    context.style.show(&value, &text)?;
-    Ok(success())
+    context.style.show(&value, &text)
 }
 
 /// The shards of a dataset, or a file of tokens.
@@ -67,8 +66,7 @@ fn dataset(context: &CommandContext<'_>, args: &Repair) -> Result<ExitCode> {
         "packed": again, "damages": damages, "root": manifest.root.to_string(), "seconds": seconds,
         "quarantined": repaired.quarantined,
     });
-    context.style.show(&value, &text)?;
-    Ok(success())
+    context.style.show(&value, &text)
 }
 
 fn file(context: &CommandContext<'_>, args: &Repair, out: &Path) -> Result<ExitCode> {
@@ -79,8 +77,7 @@ fn file(context: &CommandContext<'_>, args: &Repair, out: &Path) -> Result<ExitC
         true => text.push_str("nothing is wrong; nothing was written\n"),
         false => text.push_str(&format!("  wrote {}\n", names(&repaired.files))),
     }
-    context.style.show(&json!({"done": repaired.done, "files": files(&repaired.files)}), &text)?;
-    Ok(success())
+    context.style.show(&json!({"done": repaired.done, "files": files(&repaired.files)}), &text)
 }
 
 /// Facts about tokens that their files do not record.
@@ -94,7 +91,8 @@ fn names(files: &[FileRecord]) -> String {
     files.iter().map(|file| file.name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-fn files(files: &[FileRecord]) -> Vec<Value> {
+/// Files as JSON.
+pub(super) fn files(files: &[FileRecord]) -> Vec<Value> {
     files
         .iter()
         .map(|file| json!({"name": file.name, "bytes": file.bytes, "blake3": file.blake3.to_string()}))

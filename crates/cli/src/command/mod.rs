@@ -36,9 +36,9 @@ use crate::planning::Work;
 use crate::progress::{Progress, Show};
 use crate::signals;
 use packhorse_core::{Cancel, Registry, Result, Store};
-use packhorse_pack::Session;
-use packhorse_read::LoaderCounters;
-use packhorse_storage::Stores;
+use packhorse_pack::{Session, as_request_error};
+use packhorse_read::{Dataset, LoaderCounters, OpenOptions};
+use packhorse_storage::{Location, Stores};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -66,6 +66,12 @@ impl<'a> CommandContext<'a> {
             style: Style { json: common.json, quiet: common.quiet },
             log_json: common.log.is_some(),
         })
+    }
+
+    /// Opens the dataset at `location`: a path or a URL.
+    pub(crate) fn dataset(&self, location: &str) -> Result<Dataset> {
+        let (store, path) = Location::parse(location)?.open()?;
+        Dataset::open(self.registry, store, &path, &OpenOptions::default()).map_err(as_request_error)
     }
 
     /// The session of this command.

@@ -3,7 +3,7 @@
 use super::CommandContext;
 use crate::args::Order;
 use crate::exit::code;
-use crate::outcome::{counted, report_error, success};
+use crate::outcome::{counted, report_error};
 use crate::signals::end_soon;
 use packhorse_core::{Context, Error, Input, Kind, Outlet, Result};
 use packhorse_order::{
@@ -60,8 +60,7 @@ pub(super) fn run(context: &CommandContext<'_>, args: &Order) -> Result<ExitCode
     let mut text: String = made.iter().map(|made| format!("{}\n", made.0)).collect();
     text.push_str(&format!("  wrote {} in {seconds:.2} s\n", args.out.display()));
     let values: Vec<&Value> = made.iter().map(|made| &made.1).collect();
-    context.style.show(&json!({"orders": values, "seconds": seconds}), &text)?;
-    Ok(success())
+    context.style.show(&json!({"orders": values, "seconds": seconds}), &text)
 }
 
 /// Ends the program soon after a request to stop: computing an index of billions of samples checks for none.

@@ -99,8 +99,7 @@ fn fill(context: &CommandContext<'_>, args: &Pack, dir: &Path) -> Result<ExitCod
         (None, true) => "  other parts are not done; the last one seals\n".to_owned(),
         (None, false) => format!("  when all parts are done: packhorse seal {}\n", dir.display()),
     });
-    context.style.show(&value, &text)?;
-    Ok(success())
+    context.style.show(&value, &text)
 }
 
 /// The part to fill: the one that was asked for, else that of this task of a scheduler, else all of it.
@@ -202,8 +201,7 @@ fn show_sealed(context: &CommandContext<'_>, dir: &Path, manifest: &Manifest) ->
         "samples": manifest.samples, "shards": manifest.shards.len(), "bytes": manifest.bytes,
         "skipped": manifest.skipped, "root": manifest.root.to_string(),
     });
-    context.style.show(&value, &text)?;
-    Ok(success())
+    context.style.show(&value, &text)
 }
 
 pub(super) fn clean(context: &CommandContext<'_>, args: &Clean) -> Result<ExitCode> {
@@ -229,6 +227,5 @@ pub(super) fn clean(context: &CommandContext<'_>, args: &Clean) -> Result<ExitCo
         text.push_str(&in_quarantine(kept, dir));
         value["quarantined"] = kept.files.into();
     }
-    context.style.show(&value, &text)?;
-    Ok(success())
+    context.style.show(&value, &text)
 }

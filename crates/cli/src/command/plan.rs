@@ -1,7 +1,7 @@
 //! `packhorse plan`.
 
 use super::{CommandContext, feed, pack, trees};
-use crate::outcome::{counted, maybe_counted, success};
+use crate::outcome::{counted, maybe_counted};
 use crate::planning::PlanArgs;
 use crate::size::show;
 use packhorse_core::{Error, Result};
@@ -34,8 +34,7 @@ pub(super) fn run(context: &CommandContext<'_>, args: &PlanArgs) -> Result<ExitC
             value["feed"] = needs.clone();
         }
     }
-    context.style.always(args.planning.dry_run || forecast.is_some()).show(&value, &text)?;
-    Ok(success())
+    context.style.always(args.planning.dry_run || forecast.is_some()).show(&value, &text)
 }
 
 /// What will happen, as JSON (where that is asked for: with a million shards it takes 1.4 GB) and as text.

@@ -3,19 +3,16 @@
 use super::CommandContext;
 use super::batch::save;
 use crate::args::Report;
-use crate::outcome::{counted, success};
+use crate::outcome::counted;
 use packhorse_core::{Error, Result};
-use packhorse_pack::{as_request_error, sealed_manifest};
-use packhorse_read::{Dataset, OpenOptions};
+use packhorse_pack::sealed_manifest;
 use packhorse_report::{DiagnosisResult, dataset_report};
-use packhorse_storage::Location;
 use serde_json::json;
 use std::path::Path;
 use std::process::ExitCode;
 
 pub(super) fn run(context: &CommandContext<'_>, args: &Report) -> Result<ExitCode> {
-    let (store, path) = Location::parse(&args.dataset)?.open()?;
-    let dataset = Dataset::open(context.registry, store, &path, &OpenOptions::default()).map_err(as_request_error)?;
+    let dataset = context.dataset(&args.dataset)?;
     let dir = Path::new(&args.dataset);
     // Third-party shards and views have no manifest of their own.
     let manifest = sealed_manifest(&*context.store, dir).ok().flatten();
@@ -39,8 +36,7 @@ pub(super) fn run(context: &CommandContext<'_>, args: &Report) -> Result<ExitCod
         "report": args.output, "samples": dataset.len(), "looked_at": report.looked_at, "faulty": report.faulty,
         "doubles": report.doubles, "nearly_empty": report.nearly_empty,
     });
-    context.style.show(&value, &text)?;
-    Ok(success())
+    context.style.show(&value, &text)
 }
 
 /// Reads the diagnosis in a file.

@@ -2,7 +2,7 @@
 
 use super::CommandContext;
 use crate::args::{Corpus, Synth};
-use crate::outcome::{counted, success};
+use crate::outcome::counted;
 use crate::size::show;
 use packhorse_core::{Event, Observer, Result};
 use packhorse_synth::{ImagesSpec, NpzSpec, Run, TextSpec, TinySpec, images, npz, text, tiny};
@@ -27,6 +27,5 @@ pub(super) fn run(context: &CommandContext<'_>, args: &Synth) -> Result<ExitCode
     context.progress.finish();
     let said = format!("made {} ({}) in {}\n", counted(written.files, "file"), show(written.bytes), out.display());
     let value = json!({"files": written.files, "bytes": written.bytes, "reused": written.reused});
-    context.style.show(&value, &said)?;
-    Ok(success())
+    context.style.show(&value, &said)
 }

@@ -3,7 +3,7 @@
 use super::CommandContext;
 use super::bench::Load;
 use crate::bench_args::BenchUpload;
-use crate::outcome::{counted, success};
+use crate::outcome::counted;
 use crate::picture_args::view;
 use crate::size::show;
 use packhorse_core::{Error, Event, Kind, Observer as _, Result};
@@ -152,8 +152,7 @@ impl Bench<'_> {
             "device": name, "simulated": self.simulated, "samples": load.dataset.len(), "batch": batch,
             "batch_bytes": bytes, "threads": threads, "step_ms": self.args.step, "stages": stages,
         });
-        self.context.style.show(&value, &text)?;
-        Ok(success())
+        self.context.style.show(&value, &text)
     }
 }
 
@@ -170,14 +169,18 @@ fn of_a_batch<G: Gpu + Clone>(
     drop(resident);
     let host = Arc::new(host);
     let ring = bench.cached(&host, Vec::new(), false)?;
+    let finished = (!finish.is_empty()).then(|| bench.cached(&host, finish.to_vec(), false)).transpose()?;
     let cached = bench.cached(&host, finish.to_vec(), true)?;
-    let of_copies = ring.bytes_per_s() / copies.bytes_per_s();
-    let stages = vec![
+    let of_copies = |measured: &UploadMeasured| Some(measured.bytes_per_s() / copies.bytes_per_s());
+    let mut stages = vec![
         stage("copy", "copies alone, from pinned memory", copies, None),
         stage("device", "steps alone, on a batch that is there", device, None),
-        stage("ring", "one batch again and again, no steps", ring, Some(of_copies)),
-        stage("cached", "one batch again and again, with steps", cached, Some(share(&cached, &device))),
+        stage("ring", "one batch again and again, no steps", ring, of_copies(&ring)),
     ];
+    if let Some(finished) = &finished {
+        stages.push(stage("ring+finish", "the same, and the GPU's kernels for it", *finished, of_copies(finished)));
+    }
+    stages.push(stage("cached", "one batch again and again, with steps", cached, Some(share(&cached, &device))));
     Ok((stages, device))
 }
 
@@ -194,7 +197,7 @@ impl Stage {
             _ => format!("{}/s", show(measured.bytes_per_s() as u64)),
         };
         let (steps, samples) = (measured.steps_per_s(), measured.samples_per_s());
-        let mut line = format!("  {name:<7}{steps:>10.2} steps/s {samples:>11.0} samples/s {rate:>12}  {says}");
+        let mut line = format!("  {name:<11}{steps:>10.2} steps/s {samples:>11.0} samples/s {rate:>12}  {says}");
         if let Some(limit) = limit {
             line.push_str(&format!("; {:.1} % of the limit", 100.0 * limit));
         }

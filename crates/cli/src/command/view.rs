@@ -1,7 +1,7 @@
 //! `packhorse view`, and what `stat` tells about a view.
 
 use super::CommandContext;
-use crate::outcome::{counted, print, success};
+use crate::outcome::{counted, print};
 use crate::size::show;
 use crate::view_args::ViewFlags;
 use packhorse_core::{Error, Event, KEY, Limits, Observer, Result};
@@ -43,8 +43,7 @@ pub(super) fn run(context: &CommandContext<'_>, args: &ViewFlags) -> Result<Exit
         "dir": args.out, "samples": view.samples, "of": all, "base": view.base, "fields": view.fields,
         "bytes": bytes, "root": view.root.to_string(),
     });
-    context.style.show(&value, &text)?;
-    Ok(success())
+    context.style.show(&value, &text)
 }
 
 /// The samples and fields that the flags choose.

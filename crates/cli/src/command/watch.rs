@@ -2,7 +2,7 @@
 
 use super::CommandContext;
 use crate::args::StatusFlags;
-use crate::outcome::{counted, success};
+use crate::outcome::{counted, first_lines, print, success};
 use crate::settings::flags;
 use crate::size::show;
 use crate::status_line::{clock, span};
@@ -13,9 +13,6 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-
-/// The most lines of one kind.
-const LINES: usize = 10;
 
 /// How long one wait may be: a signal ends the watch soon.
 const LOOK: Duration = Duration::from_millis(100);
@@ -31,8 +28,8 @@ pub(super) fn run(context: &CommandContext<'_>, args: &StatusFlags) -> Result<Ex
         let text = text(&now, tasks.as_ref(), &dir.display().to_string());
         // One line each time, so that a program can follow it.
         match context.style.json {
-            true => crate::outcome::print(&format!("{}\n", value(&now, tasks.as_ref())))?,
-            false => context.style.always(true).show(&Value::Null, &text)?,
+            true => print(&format!("{}\n", value(&now, tasks.as_ref())))?,
+            false => print(&flags(&text))?,
         }
         if now.sealed {
             return Ok(success());
@@ -102,13 +99,7 @@ fn text(now: &Snapshot, tasks: Option<&BTreeMap<u64, TaskShards>>, dir: &str) ->
             .map(|r| format!("{}: {} written by process {} of {}", r.shard.name, show(r.written), r.pid, r.host))
             .collect(),
     };
-    for line in lines.iter().take(LINES) {
-        text.push_str(&format!("  {line}\n"));
-    }
-    if lines.len() > LINES {
-        text.push_str(&format!("  and {} more\n", lines.len() - LINES));
-    }
-    text + &errors_text(&now.errors)
+    text + &first_lines(&lines, String::clone, |more| format!("{more} more")) + &errors_text(&now.errors)
 }
 
 /// The last errors of tasks, a line each.
@@ -118,13 +109,9 @@ pub(super) fn errors_text(errors: &[PartError]) -> String {
         // Clocks of other machines may be ahead.
         let ago = span(now.saturating_sub(e.time) as f64);
         let host = e.host.replace(char::is_control, "?");
-        format!("  task {} ended with an error {ago} ago, process {} of {host}: {}\n", e.part, e.pid, e.error())
+        format!("task {} ended with an error {ago} ago, process {} of {host}: {}", e.part, e.pid, e.error())
     };
-    let mut text: String = errors.iter().take(LINES).map(line).collect();
-    if errors.len() > LINES {
-        text.push_str(&format!("  and {} of other tasks\n", counted((errors.len() - LINES) as u64, "error")));
-    }
-    text
+    first_lines(errors, line, |more| format!("{} of other tasks", counted(more, "error")))
 }
 
 /// The same as JSON.

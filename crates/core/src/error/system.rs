@@ -80,6 +80,15 @@ impl Error {
     }
 }
 
+/// The result, or `None` if the file or folder does not exist.
+pub fn found<T>(result: Result<T>) -> Result<Option<T>> {
+    match result {
+        Ok(found) => Ok(Some(found)),
+        Err(e) if e.is_not_found() => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
         io::Error::other(error)

@@ -10,7 +10,7 @@ use std::ffi::c_void;
 use std::sync::{Arc, OnceLock};
 
 /// The driver functions that are used. They are looked up first, because cudarc panics if one is missing.
-const CALLED: [&str; 33] = [
+const CALLED: [&str; 34] = [
     "cuInit",
     "cuDeviceGet",
     "cuDeviceGetCount",
@@ -24,6 +24,7 @@ const CALLED: [&str; 33] = [
     "cuCtxGetStreamPriorityRange",
     "cuStreamCreateWithPriority",
     "cuStreamDestroy_v2",
+    "cuStreamIsCapturing",
     "cuStreamSynchronize",
     "cuStreamWaitEvent",
     "cuEventCreate",

@@ -225,6 +225,19 @@ unsafe impl Gpu for Cuda {
         unsafe { result::stream::wait_event(raw, event.raw, flags) }.context("let a stream wait")
     }
 
+    fn is_capturing(&self, stream: &Stream) -> Result<bool> {
+        let (raw, _bound) = self.use_stream(stream)?;
+        let mut status = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
+        // SAFETY: the stream is valid as long as `stream`, and the driver writes the status.
+        match unsafe { sys::cuStreamIsCapturing(raw, &raw mut status) }.result() {
+            // The default stream, while a stream is captured that waits for it.
+            Err(error) if error.0 == sys::CUresult::CUDA_ERROR_STREAM_CAPTURE_IMPLICIT => Ok(true),
+            other => other
+                .context("ask whether a stream is captured")
+                .map(|()| status != sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE),
+        }
+    }
+
     fn over(&self, event: &Event) -> Result<bool> {
         let _bound = self.inner.context.bind()?;
         // SAFETY: the event is valid.

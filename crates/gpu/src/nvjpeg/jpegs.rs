@@ -103,7 +103,7 @@ impl Jpegs {
         let pictures = pictures.get_mut(first..).unwrap_or_default();
         let (pictures, _) = pictures.split_at_mut(fitting(pictures, self.options.memory));
         let count = pictures.len();
-        // SAFETY: it is the copy stream, which lives as long as batches are sent.
+        // SAFETY: it is the stream of transforms, which lives as long as batches are sent.
         let stream = unsafe { self.gpu.stream_from_raw(stream) }?;
         lane.wait()?;
         let (options, counts) = (&self.options, &self.counts);

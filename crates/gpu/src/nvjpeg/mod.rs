@@ -13,10 +13,7 @@
 //!   `ready` event, recorded after all this, has passed. Decoded pictures are in one of two *lanes*, which are separate
 //!   from the slots because they are in use only while decoding: `memory` bytes each, or one picture, grown when needed
 //!   and never shrunk. A batch that needs more is decoded in parts, in alternating lanes.
-//! * **Order**: everything is queued on the copy stream, so the proofs of the ring's model hold unchanged. A separate
-//!   stream would let the next batch's copy start earlier, but gains little: compressed bytes are a tenth of the
-//!   pixels, and the calls themselves (parsing, and Huffman decoding that the GPU does not do alone) keep the host
-//!   busy.
+//! * **Order**: everything is queued on the stream of transforms, so the proofs of the ring's model hold unchanged.
 //! * **The host waits** for a lane's last kernel before it reuses the lane, two parts later. nvJPEG's hardware backend
 //!   writes pictures *when it is called*, ahead of work that is queued on the stream, without waiting for it
 //!   (meta-pytorch/torchcodec#1634, nvJPEG 12.3 to 13.2): memory must be unused on the GPU at that time, and only the

@@ -5,6 +5,7 @@ use crate::{Element, View};
 use packhorse_core::{Error, Result};
 use packhorse_read::{ALIGN, BatchMetadata, Layout};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The layout of a slot: the slab as on the host, then the outputs of the steps.
 #[derive(Debug)]
@@ -40,7 +41,8 @@ impl Plan {
 /// The fields of a batch that is on a GPU or being sent there.
 #[derive(Clone, Copy, Debug)]
 pub struct Fields<'b> {
-    pub(crate) host: Option<&'b [u8]>,
+    /// The bytes in pinned host memory, and whether they were asked for.
+    pub(crate) host: Option<(&'b [u8], &'b AtomicBool)>,
     pub(crate) plan: &'b Plan,
     pub(crate) metadata: &'b BatchMetadata,
     pub(crate) address: u64,
@@ -92,9 +94,12 @@ impl<'b> Fields<'b> {
         Some(View { address, element: Element::of(&field.data_type)?, shape })
     }
 
-    /// The bytes of a copied field in pinned host memory; only while the batch is being sent.
+    /// The bytes of a copied field in pinned host memory; only while the batch is being sent. They stay valid until the work
+    /// of all transforms has finished, not just the copy, because they were asked for.
     pub fn host(&self, name: &str) -> Option<&'b [u8]> {
-        self.host?.get(self.metadata.place(self.plan.layout.position(name)?)?)
+        let (bytes, asked) = self.host?;
+        asked.store(true, Ordering::Relaxed);
+        bytes.get(self.metadata.place(self.plan.layout.position(name)?)?)
     }
 
     /// A field made on the GPU.

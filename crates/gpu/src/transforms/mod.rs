@@ -1,8 +1,8 @@
 //! Transforms of a batch on the GPU, before its consumer sees it.
 //!
 //! A step reads fields by name and makes others, which are stored after the batch in its slot and live as long as it.
-//! Steps run one after another on the copy stream, where a training step of tens of milliseconds hides them, and one
-//! event marks the end of copy and steps.
+//! Steps run one after another on a stream of their own, which waits for the copy of their batch, while the next batch is copied.
+//! One event marks the end of copy and steps.
 
 #![expect(unsafe_code, reason = "the compiler can't check the addresses that kernels use")]
 
@@ -28,8 +28,7 @@ use crate::kernels::{Element, Launch, Tensor};
 use packhorse_core::{DataType, Error, Result};
 use packhorse_read::{FieldKind, FieldOptions, Layout, SlabField};
 
-/// Makes fields of a batch from others, by kernels that run after the copy, on the same stream, and write memory that
-/// belongs to the batch.
+/// Makes fields of a batch from others, by kernels that run after the copy and write memory that belongs to the batch.
 ///
 /// # Safety
 ///
@@ -55,12 +54,12 @@ pub unsafe trait DeviceTransform: Send + Sync {
         Ok(0)
     }
 
-    /// Queues the work for a batch of at least one row. Its [bytes on the host](Fields::host) and memory on the GPU
-    /// stay valid and unchanged until that work has finished.
+    /// Queues the work for a batch of at least one row. Its memory on the GPU stays valid and unchanged until that work has
+    /// finished; and so do its [bytes on the host](Fields::host), if this call asked for them.
     fn run(&self, fields: &Fields<'_>, scratch: u64, commands: &mut dyn Commands) -> Result<()>;
 }
 
-/// The stream that a batch is sent on: work runs after the copy, in the order in which it is queued.
+/// The stream of transforms: work runs after the copy, in the order in which it is queued.
 pub trait Commands {
     /// Queues a kernel.
     fn launch(&mut self, launch: &Launch) -> Result<()>;

@@ -1,5 +1,5 @@
-//! A model of host and GPU with four threads: one fills and sends batches, one consumes them, and two are streams of
-//! the GPU. Each piece of memory tracks its readers and writers, and fails on concurrent use or when a kernel finds
+//! A model of host and GPU: one thread fills and sends batches, one consumes them, and the others are streams of
+//! the GPU, two or, where transforms have one of their own, three. Each piece of memory tracks its readers and writers, and fails on concurrent use or when a kernel finds
 //! another batch than its own.
 
 use super::driver::Driver;
@@ -20,11 +20,18 @@ pub(crate) enum Plant {
     ConsumerDoesNotWait,
     /// Host memory is refilled while it is being copied.
     CopyCountsAsOver,
+    /// Transforms read a slot before the copy is complete; where they have a stream of their own.
+    TransformsDoNotWait,
 }
 
 impl Plant {
-    pub(crate) const ALL: [Self; 4] =
-        [Self::CopyDoesNotWait, Self::UseIsNotMarked, Self::ConsumerDoesNotWait, Self::CopyCountsAsOver];
+    pub(crate) const ALL: [Self; 5] = [
+        Self::CopyDoesNotWait,
+        Self::UseIsNotMarked,
+        Self::ConsumerDoesNotWait,
+        Self::CopyCountsAsOver,
+        Self::TransformsDoNotWait,
+    ];
 }
 
 /// Memory for one number. Its uses are tracked with types that the model checkers don't see, so a use is one step for
@@ -87,6 +94,7 @@ type Pool = Arc<std::sync::Mutex<Vec<Arc<Cell>>>>;
 
 /// A filled host batch. Dropping it returns its memory to the pool.
 pub(crate) struct HostBatch {
+    batch: u64,
     cell: Arc<Cell>,
     pool: Pool,
 }
@@ -136,6 +144,8 @@ enum Work {
     Copy(Arc<Cell>, Arc<Cell>),
     /// Reads memory that must hold this batch.
     Kernel(Arc<Cell>, u64),
+    /// Reads memory that must hold this batch, and writes it.
+    Transform(Arc<Cell>, u64),
     Mark(Event, u64),
     Wait(Event, u64),
     End,
@@ -169,6 +179,10 @@ impl Queue {
             match self.pop() {
                 Work::Copy(from, to) => to.write(from.read()),
                 Work::Kernel(cell, batch) => assert_eq!(cell.read(), batch, "a kernel finds another batch"),
+                Work::Transform(cell, batch) => {
+                    assert_eq!(cell.read(), batch, "a transform finds another batch");
+                    cell.write(batch);
+                }
                 Work::Mark(event, mark) => event.reach(mark),
                 Work::Wait(event, mark) => event.wait(mark),
                 Work::End => return,
@@ -179,9 +193,10 @@ impl Queue {
 
 const COPIES: usize = 0;
 const COMPUTE: usize = 1;
+const TRANSFORMS: usize = 2;
 
 pub(crate) struct World {
-    streams: [Arc<Queue>; 2],
+    streams: Vec<Arc<Queue>>,
     plant: Plant,
 }
 
@@ -203,6 +218,18 @@ impl Driver for World {
         &COPIES
     }
 
+    fn transforms(&self) -> &usize {
+        if self.streams.len() > TRANSFORMS { &TRANSFORMS } else { &COPIES }
+    }
+
+    fn transforms_read_host(&self) -> bool {
+        false
+    }
+
+    fn is_capturing(&self, _: &usize) -> Result<bool> {
+        Ok(false)
+    }
+
     fn slot(&self, _: &HostBatch) -> Result<Slot> {
         Ok(Slot { cell: Arc::default() })
     }
@@ -215,8 +242,15 @@ impl Driver for World {
         Ok(Event::default())
     }
 
-    fn send(&self, host: &HostBatch, slot: &mut Slot) -> Result<()> {
+    fn copy(&self, host: &HostBatch, slot: &mut Slot) -> Result<()> {
         self.push(COPIES, Work::Copy(Arc::clone(&host.cell), Arc::clone(&slot.cell)));
+        Ok(())
+    }
+
+    fn transform(&self, host: &HostBatch, slot: &mut Slot) -> Result<()> {
+        if *self.transforms() == TRANSFORMS {
+            self.push(TRANSFORMS, Work::Transform(Arc::clone(&slot.cell), host.batch));
+        }
         Ok(())
     }
 
@@ -230,6 +264,7 @@ impl Driver for World {
     fn wait(&self, stream: &usize, event: &Event) -> Result<()> {
         let forgotten = match *stream {
             COPIES => self.plant == Plant::CopyDoesNotWait,
+            TRANSFORMS => self.plant == Plant::TransformsDoNotWait,
             _ => self.plant == Plant::ConsumerDoesNotWait,
         };
         if !forgotten {
@@ -249,7 +284,7 @@ impl Driver for World {
     }
 
     fn drain(&self) -> Result<()> {
-        for stream in [COPIES, COMPUTE] {
+        for stream in 0..self.streams.len() {
             let end = Event::default();
             self.push(stream, Work::Mark(end.clone(), end.set()));
             end.wait(1);
@@ -265,9 +300,9 @@ struct Hand {
     some: Condvar,
 }
 
-/// Sends `batches` batches between two threads. Leases outlive their sender.
-pub(crate) fn run(plant: Plant, batches: u64) {
-    within(plant, |world| {
+/// Sends `batches` batches between two threads, over so many streams. Leases outlive their sender.
+pub(crate) fn run(plant: Plant, streams: usize, batches: u64) {
+    within(plant, streams, |world| {
         let hand = Arc::new(Hand::default());
         let sends = {
             let (world, hand) = (Arc::clone(&world), Arc::clone(&hand));
@@ -286,8 +321,8 @@ pub(crate) fn run(plant: Plant, batches: u64) {
 }
 
 /// The same with one host thread, which keeps `kept` batches.
-pub(crate) fn run_alone(plant: Plant, batches: u64, kept: usize) {
-    within(plant, |world| {
+pub(crate) fn run_alone(plant: Plant, streams: usize, batches: u64, kept: usize) {
+    within(plant, streams, |world| {
         let mut host = Filler::new(Arc::clone(&world));
         let mut leases = VecDeque::new();
         for batch in 0..batches {
@@ -302,9 +337,9 @@ pub(crate) fn run_alone(plant: Plant, batches: u64, kept: usize) {
 }
 
 /// Runs `work` in a world whose streams run until all work is done.
-fn within(plant: Plant, work: impl FnOnce(Arc<World>)) {
-    let streams = [Arc::new(Queue::default()), Arc::new(Queue::default())];
-    let threads = streams.clone().map(|stream| thread::spawn(move || stream.run()));
+fn within(plant: Plant, streams: usize, work: impl FnOnce(Arc<World>)) {
+    let streams: Vec<Arc<Queue>> = (0..streams).map(|_| Arc::default()).collect();
+    let threads: Vec<_> = streams.iter().cloned().map(|stream| thread::spawn(move || stream.run())).collect();
     work(Arc::new(World { streams: streams.clone(), plant }));
     streams.iter().for_each(|stream| stream.push(Work::End));
     for thread in threads {
@@ -344,7 +379,7 @@ impl Filler {
         let free = self.pool.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let cell = free.unwrap_or_default();
         cell.write(batch);
-        match self.sender.send(HostBatch { cell, pool: Arc::clone(&self.pool) }) {
+        match self.sender.send(HostBatch { batch, cell, pool: Arc::clone(&self.pool) }) {
             Ok(lease) => lease,
             Err(error) => panic!("a batch was not sent: {error}"),
         }
@@ -352,8 +387,12 @@ impl Filler {
 }
 
 impl World {
-    /// Queues a kernel that reads the batch, then drops the lease.
+    /// Queues a kernel that reads the batch, then drops the lease. With a stream of transforms every other batch is dropped
+    /// unused.
     fn consume(&self, batch: u64, mut lease: Lease<World>) {
+        if self.streams.len() > TRANSFORMS && batch % 2 == 1 {
+            return;
+        }
         assert!(lease.wait(&COMPUTE).is_ok());
         let Some(slot) = lease.slot() else { panic!("a lease without a slot") };
         self.push(COMPUTE, Work::Kernel(Arc::clone(&slot.cell), batch));

@@ -80,7 +80,7 @@ fn column(rows: &Rows, given: &Schema, field: &Field) -> Result<ArrayRef> {
         Some(row) if name == KEY => Err(Error::content("has no key").at_row(row as u64)),
         Some(row) => {
             let error = differs(format!("has no value of field {name}, and every sample must have one"));
-            Err(key_column(rows).map_or(error.clone(), |keys| error.in_sample(keys.value(row))).at_row(row as u64))
+            Err(error.in_row_of(rows, row).at_row(row as u64))
         }
     }
 }

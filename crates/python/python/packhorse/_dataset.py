@@ -154,6 +154,24 @@ class Dataset:
         """The same samples with these fields only."""
         return self._with("select", list(fields))
 
+    def join(
+        self,
+        table: str | os.PathLike[str],
+        key: str = "key",
+        *,
+        columns: Iterable[str] | None = None,
+        fill_missing: bool = False,
+    ) -> Dataset:
+        """The same samples with the columns of a table as fields. Its column `key` has the keys of samples, or the last parts
+        of keys.
+
+        The table is a `.csv`, `.tsv`, `.jsonl` or `.parquet` file with one row for each sample. `columns` are those to add;
+        all but the key if not given. A sample without a row is an error, unless `fill_missing` gives it nulls; rows that no
+        sample has are warned of.
+        """
+        path = os.path.abspath(os.fspath(table))
+        return self._with("join", path, key, None if columns is None else list(columns), fill_missing)
+
     def fold(self, i: int, folds: int, seed: int = 0) -> Dataset:
         """Fold `i` of `folds`, counted from 1: the samples to hold out. The fold of a sample depends on its key and the
         seed, so it stays the same when the dataset grows."""

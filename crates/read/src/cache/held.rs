@@ -1,7 +1,7 @@
 //! An open file of the cache, which is not evicted while it is open.
 
 use super::CacheSource;
-use packhorse_core::{FileStat, Input, Result, Store};
+use packhorse_core::{FileStat, Input, Result, Store, found};
 use packhorse_storage::{Local, Lock};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -37,11 +37,7 @@ impl Input for Held {
         if let Some(found) = self.input.sibling(name)? {
             return Ok(Some(found));
         }
-        match self.source.store.open(&self.source.root.join(self.name.with_file_name(name))) {
-            Ok(input) => Ok(Some(input)),
-            Err(e) if e.is_not_found() => Ok(None),
-            Err(e) => Err(e),
-        }
+        found(self.source.store.open(&self.source.root.join(self.name.with_file_name(name))))
     }
 
     fn stat(&self) -> Result<Option<FileStat>> {
@@ -56,10 +52,6 @@ impl Input for Held {
 /// Opens `path` with a lock that prevents its eviction; `None` if it does not exist or is being evicted.
 pub(super) fn open(path: &Path, source: &CacheSource, name: &str) -> Result<Option<Held>> {
     let Some(lock) = Lock::share(path)? else { return Ok(None) };
-    let input = match Local.open(path) {
-        Ok(input) => input,
-        Err(e) if e.is_not_found() => return Ok(None),
-        Err(e) => return Err(e),
-    };
-    Ok(Some(Held { input, lock, source: source.clone(), name: name.into() }))
+    let input = found(Local.open(path))?;
+    Ok(input.map(|input| Held { input, lock, source: source.clone(), name: name.into() }))
 }

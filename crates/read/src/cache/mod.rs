@@ -36,6 +36,6 @@ pub(crate) use file::{CacheFile, Check};
 pub(crate) use ram::RamCache;
 pub use ram_options::RamCounters;
 pub(crate) use ram_options::RamOptions;
-pub(crate) use source::CacheSource;
+pub(crate) use source::{CacheSource, is_same};
 pub use stage::{StageOptions, stage};
 pub use staged::{Staged, Unfit};

@@ -3,7 +3,7 @@
 use super::chunks::{Chunks, Found, Held};
 use super::share::Share;
 use super::{CacheCounters, RamCounters, RamOptions};
-use packhorse_core::{Error, FileStat, Input, Result};
+use packhorse_core::{Error, FileStat, Input, InputRange, Result};
 use packhorse_order::draw;
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -154,7 +154,7 @@ impl Input for Cached {
     }
 
     fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
-        Ok(Box::new(Cursor { input: self, offset: 0 }))
+        Ok(Box::new(InputRange { input: self, offset: 0, len: self.chunks.len() }))
     }
 
     fn sibling(&self, name: &str) -> Result<Option<Box<dyn Input>>> {
@@ -163,22 +163,6 @@ impl Input for Cached {
 
     fn stat(&self) -> Result<Option<FileStat>> {
         self.input.stat()
-    }
-}
-
-/// The bytes of a shard in order.
-struct Cursor<'a> {
-    input: &'a Cached,
-    offset: u64,
-}
-
-impl Read for Cursor<'_> {
-    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
-        let left = self.input.chunks.len().saturating_sub(self.offset);
-        let n = usize::try_from(left).map_or(buf.len(), |left| left.min(buf.len()));
-        self.input.read_at(self.offset, buf.get_mut(..n).unwrap_or_default())?;
-        self.offset += n as u64;
-        Ok(n)
     }
 }
 

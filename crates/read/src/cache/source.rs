@@ -64,7 +64,7 @@ impl CacheSource {
 }
 
 /// Whether `there`, in the store, is the local folder `here`.
-fn is_same(store: &dyn Store, there: &Path, here: &Path) -> bool {
+pub(crate) fn is_same(store: &dyn Store, there: &Path, here: &Path) -> bool {
     // Checks the local folder first, to avoid requests for files that do not exist.
     let here = Local.stat(here, true).map(|stat| stat.id);
     here.is_ok_and(|here| store.stat(there, true).is_ok_and(|stat| stat.id == here))

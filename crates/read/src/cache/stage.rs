@@ -294,14 +294,10 @@ impl Run<'_> {
 
 fn hash(input: &dyn Input, cancel: &Cancel) -> Result<Digest> {
     let mut hasher = blake3::Hasher::new();
-    let (len, mut at, mut buf) = (input.len().unwrap_or(0), 0, packhorse_core::aligned(1 << 20));
-    while at < len {
-        cancel.check()?;
-        let n = usize::try_from(len - at).map_or(buf.len(), |left| left.min(buf.len()));
-        let part = buf.get_mut(..n).unwrap_or_default();
-        input.read_at(at, part)?;
-        hasher.update(part);
-        at += n as u64;
-    }
+    cancel.check()?;
+    input.each_piece(0..input.len().unwrap_or(0), &mut |piece| {
+        hasher.update(piece);
+        cancel.check()
+    })?;
     Ok(Digest::from(hasher.finalize()))
 }

@@ -5,7 +5,7 @@ use super::stage::{StageOptions, copied, refuse_others};
 use super::staged::{self, Owner};
 use super::{CacheSource, Staged, listing};
 use crate::dataset::{base_of, is_free};
-use packhorse_core::{Cancel, Error, Kind, Observer, Result, Store};
+use packhorse_core::{Cancel, Error, Observer, Result, Store};
 use packhorse_dataset::{
     DatasetView, Digest, FileRecord, Manifest, PART, SELECTION, STAGED_BASE, VIEW, encode_selection,
 };
@@ -50,9 +50,7 @@ pub(super) fn stage_view(
     if owner == Owner::Unknown {
         staged::mark(&*folder.staging()?, folder.source().dataset)?;
     }
-    let there = Manifest::read_part(&Local, folder.dir());
-    if !there.or_else(|e| if e.kind() == Kind::Content { Ok(None) } else { Err(e) })?.is_some_and(|there| there == part)
-    {
+    if staged::part(folder.dir())?.as_ref() != Some(&part) {
         folder.staging()?.document(PART, &part.encode()?)?;
     }
     let (_, mut done) = copied(folder, owner, &listing::part(&part), options, observer, cancel)?;

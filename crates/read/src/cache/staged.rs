@@ -85,14 +85,17 @@ pub(super) fn mark(staging: &Staging, dataset: Digest) -> Result<()> {
     staging.document(MARK, &bytes).map(drop)
 }
 
+/// The manifest of the shards in `dir`; none if it is damaged, so that it is written again.
+pub(super) fn part(dir: &Path) -> Result<Option<Manifest>> {
+    match Manifest::read_part(&Local, dir) {
+        Err(e) if e.kind() == Kind::Content => Ok(None),
+        found => found,
+    }
+}
+
 /// Records the shards of the dataset that will be in the folder: those of `listing`, and those requested before.
 pub(super) fn say_part(folder: &Folder, whole: &Manifest, listing: &Listing) -> Result<()> {
-    let before = match Manifest::read_part(&Local, folder.dir()) {
-        Ok(found) => found.filter(|part| part.part_of.as_ref().is_some_and(|of| of.root == whole.root)),
-        // A damaged document is written again.
-        Err(e) if e.kind() == Kind::Content => None,
-        Err(e) => return Err(e),
-    };
+    let before = part(folder.dir())?.filter(|part| part.part_of.as_ref().is_some_and(|of| of.root == whole.root));
     let now = listing.groups.iter().filter_map(|group| match group {
         Group::Shard(shard) => Some(&shard.name),
         Group::File(_) => None,

@@ -2,7 +2,7 @@
 
 use packhorse_core::{Error, Result, Store};
 use packhorse_dataset::{Digest, MANIFEST, Manifest, PART};
-use packhorse_storage::{Local, Location};
+use packhorse_storage::Location;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -80,12 +80,6 @@ fn utf8(path: &Path) -> Result<String> {
     text.ok_or_else(|| {
         Error::unsupported("is not UTF-8, and a view names its dataset in JSON").in_input(path.display())
     })
-}
-
-/// Whether the folder `dir` of `store` is local.
-pub(super) fn is_local(store: &dyn Store, dir: &Path) -> bool {
-    let here = Local.stat(dir, true).map(|stat| stat.id);
-    here.is_ok_and(|here| store.stat(dir, true).is_ok_and(|stat| stat.id == here))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ mod view;
 
 pub(crate) use joined::Joined;
 pub use open::OpenOptions;
-pub(crate) use shard::{Content, Shard, intact};
+pub(crate) use shard::{Content, Shard};
 pub(crate) use view::{base_of, is_free};
 
 use base::Base;
@@ -196,12 +196,10 @@ impl Dataset {
     ///
     /// Errors (kind `Config`): a field that the dataset does not have.
     pub fn select(&self, fields: &[impl AsRef<str>]) -> Result<Self> {
-        let known: Vec<&str> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
         let is_wanted = |name: &str| fields.iter().any(|field| field.as_ref() == name);
-        if let Some(wrong) = fields.iter().find(|field| !known.contains(&field.as_ref())) {
-            return Err(Error::config(format!("the dataset has no field {}", wrong.as_ref()))
-                .with_code(Code::NoSuchField)
-                .hint(format!("it has: {}", known.join(", "))));
+        let mut names = fields.iter().map(AsRef::as_ref);
+        if let Some(wrong) = names.find(|name| self.schema.column_with_name(name).is_none()) {
+            return Err(no_field(wrong, &self.schema));
         }
         let kept: Vec<_> = self.schema.fields().iter().filter(|field| is_wanted(field.name())).cloned().collect();
         let stored = fields.iter().map(AsRef::as_ref).filter(|name| self.joined_column(name).is_none());
@@ -277,6 +275,13 @@ impl Dataset {
         let classes = if same { Arc::clone(&first.classes) } else { [].into() };
         Self { shards: shards.into(), schema, classes, base: None, ..first.clone() }.with_runs(runs)
     }
+}
+
+/// The error of a field that a dataset of this schema does not have.
+pub(crate) fn no_field(name: &str, schema: &Schema) -> Error {
+    let known: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+    let error = Error::config(format!("the dataset has no field {name}")).with_code(Code::NoSuchField);
+    error.hint(format!("it has: {}", known.join(", ")))
 }
 
 /// More fields than this are probably parts of keys with dots.

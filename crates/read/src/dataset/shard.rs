@@ -2,7 +2,7 @@
 
 use crate::cache::{CacheFile, CacheSource};
 use packhorse_core::{
-    Error, Input, Limits, Members, Options, Registry, Result, SchemaRef, Source, Store, Table, counted, crc32c,
+    Error, Input, Limits, Members, Options, Registry, Result, SchemaRef, Source, Store, Table, counted,
 };
 use packhorse_dataset::{Digest, INDEX_SUFFIX, decode_index};
 use std::path::{Path, PathBuf};
@@ -161,31 +161,24 @@ impl Shard {
     /// Opens the separate file of its bytes, if it has one.
     pub(crate) fn open_data(&self) -> Result<Option<Box<dyn Input>>> {
         let Some((path, bytes)) = &self.data else { return Ok(None) };
-        let data = self.store.open(path)?;
-        match data.len() {
-            Some(len) if len != *bytes => {
-                let message = format!("has {len} bytes and should have {bytes}: it was changed or cut short");
-                Err(Error::content(message).in_input(data.name()))
-            }
-            _ => Ok(Some(data)),
-        }
+        of_length(self.store.open(path)?, *bytes).map(Some)
     }
 
     /// `input`, if its size is that of this shard's file.
     pub(crate) fn checked(&self, input: Box<dyn Input>) -> Result<Box<dyn Input>> {
-        match input.len() {
-            Some(len) if len != self.bytes => {
-                let message = format!("has {len} bytes and should have {}: it was changed or cut short", self.bytes);
-                Err(Error::content(message).in_input(input.name()))
-            }
-            _ => Ok(input),
-        }
+        of_length(input, self.bytes)
     }
 }
 
-/// Whether the bytes of a member match its checksum.
-pub(crate) fn intact(bytes: &[u8], crc: u32) -> bool {
-    crc32c(bytes) == crc
+/// `input`, unless its length is known and is not `bytes`.
+fn of_length(input: Box<dyn Input>, bytes: u64) -> Result<Box<dyn Input>> {
+    match input.len() {
+        Some(len) if len != bytes => {
+            let message = format!("has {len} bytes and should have {bytes}: it was changed or cut short");
+            Err(Error::content(message).in_input(input.name()))
+        }
+        _ => Ok(input),
+    }
 }
 
 /// The file that opens a shard: the `.idx` for a `.bin`.

@@ -1,8 +1,8 @@
 //! Views: samples and fields of a sealed dataset, in a folder that is opened like one.
 
-use super::base::is_local;
 use super::open::sealed;
 use super::{Dataset, Joined, OpenOptions, SampleRun};
+use crate::cache::is_same;
 use packhorse_core::{Code, Error, Registry, Result, Store};
 use packhorse_dataset::{DatasetView, Digest, FileRecord, JOINED, Manifest, SELECTION, VIEW};
 use packhorse_storage::{Location, Staging, Stores};
@@ -41,7 +41,7 @@ pub(crate) fn base_of(store: &Arc<dyn Store>, dir: &Path, view: &DatasetView) ->
     if Location::url(Path::new(&view.base)).is_some() || Path::new(&view.base).is_absolute() {
         return Location::parse(&view.base)?.open();
     }
-    Ok((Arc::clone(store), view.base_folder(dir, !is_local(&**store, dir))))
+    Ok((Arc::clone(store), view.base_folder(dir, !is_same(&**store, dir, dir))))
 }
 
 impl Dataset {

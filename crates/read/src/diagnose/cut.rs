@@ -28,27 +28,23 @@ impl Cut {
 
     /// Its name: `device`, `busy`, `host`, `decoded`, `stored`, `files`, `loader`.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Device => "device",
-            Self::Busy => "busy",
-            Self::Host => "host",
-            Self::Decoded => "decoded",
-            Self::Stored => "stored",
-            Self::Files => "files",
-            Self::Loader => "loader",
-        }
+        self.words().0
     }
 
     /// Where its data come from.
     pub fn says(self) -> &'static str {
+        self.words().1
+    }
+
+    fn words(self) -> (&'static str, &'static str) {
         match self {
-            Self::Device => "steps on batches that are on the device",
-            Self::Busy => "the same, while the loader runs beside them",
-            Self::Host => "batches in host memory",
-            Self::Decoded => "decoded samples in memory",
-            Self::Stored => "stored samples in memory",
-            Self::Files => "files in the page cache",
-            Self::Loader => "the loader",
+            Self::Device => ("device", "steps on batches that are on the device"),
+            Self::Busy => ("busy", "the same, while the loader runs beside them"),
+            Self::Host => ("host", "batches in host memory"),
+            Self::Decoded => ("decoded", "decoded samples in memory"),
+            Self::Stored => ("stored", "stored samples in memory"),
+            Self::Files => ("files", "files in the page cache"),
+            Self::Loader => ("loader", "the loader"),
         }
     }
 }

@@ -2,11 +2,6 @@
 
 use crate::Reader;
 
-/// Whether the shards are files of this machine.
-pub(super) fn is_local(reader: &Reader) -> bool {
-    reader.input(0).is_ok_and(|input| input.local_path().is_some())
-}
-
 /// Asks the system to drop the shards that are files of this machine from the page cache. It keeps pages that are
 /// mapped or not written yet; what it can't open it keeps too.
 #[cfg(target_os = "linux")]

@@ -3,7 +3,7 @@
 use super::clock::{Pace, Slice, TrainingStep, run};
 use super::cut::Cut;
 use super::cut_work::{CutWork, Served, Spent};
-use super::evict::{evict, is_local};
+use super::evict::evict;
 use super::held::HeldBatches;
 use super::interval::Interval;
 use super::meter::Meter;
@@ -61,7 +61,8 @@ impl Rig {
         let options = LoaderOptions { epochs: None, state: None, ..options.clone() };
         let order = EpochOrder::new(dataset.runs(), options.shuffle, options.seed)?;
         let (meter, needs) = (Meter::default(), device.needs());
-        let (work, config) = SampleWork::metered(dataset.clone(), (fields, &needs), order, &options, &meter)?;
+        let (work, config) =
+            SampleWork::of_dataset(dataset.clone(), (fields, &needs), order, 0, &options, Some(&meter))?;
         let held = held.map_or_else(|| HeldBatches::new(&work, dataset).map(Arc::new), Ok)?;
         Ok(Self { work: Arc::new(work), held, config, meter, cores: options.cores, cursor: cursor.clone() })
     }
@@ -206,7 +207,7 @@ impl Rig {
     ) -> Result<SampleWork> {
         let options = LoaderOptions { epochs: None, state: None, ..options.clone() };
         let order = EpochOrder::new(dataset.runs(), options.shuffle, options.seed)?;
-        Ok(SampleWork::metered(dataset.clone(), (fields, &[]), order, &options, &Meter::default())?.0)
+        Ok(SampleWork::of_dataset(dataset.clone(), (fields, &[]), order, 0, &options, None)?.0)
     }
 
     fn reader(&self) -> Option<&crate::Reader> {
@@ -239,7 +240,7 @@ impl Rig {
 
     /// Whether shards are files of this machine.
     pub(super) fn is_local(&self) -> bool {
-        self.reader().is_some_and(is_local)
+        self.reader().and_then(|reader| reader.input(0).ok()).is_some_and(|input| input.local_path().is_some())
     }
 }
 

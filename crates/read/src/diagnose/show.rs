@@ -19,7 +19,38 @@ impl Diagnosis {
     /// All of it: `bottleneck`, `costs`, `notes`, `cuts`, `supply`, `remedies`, `slow_shards`, `representative`, `applied`.
     /// Intervals are objects of `median`, `low` and `high`; rates are steps per second.
     pub fn to_json(&self) -> Value {
-        value(self)
+        let interval =
+            |interval: Interval| json!({"median": interval.median, "low": interval.low, "high": interval.high});
+        let cut = |time: &CutTime| {
+            json!({
+                "cut": time.cut.name(), "says": time.cut.says(), "seconds_per_step": interval(time.seconds),
+                "steps_per_s": interval(time.seconds.inverse()), "cpu_seconds_per_step": time.cpu,
+                "saturation": time.saturation, "others": time.others, "waited": time.waited,
+            })
+        };
+        let remedy = |remedy: &Remedy| {
+            json!({
+                "name": remedy.name, "says": remedy.says, "predicted": remedy.predicted,
+                "observed": remedy.observed.map(interval),
+            })
+        };
+        let costs = self.verdict.costs.iter();
+        let costs: Vec<Value> = costs
+            .map(|cost| json!({"stage": cost.stage.name(), "cut": cost.cut.name(), "seconds_per_step": cost.seconds}))
+            .collect();
+        let slow = self.slow_shards.iter();
+        let slow: Vec<Value> = slow
+            .map(|slow| json!({"shard": slow.name, "bytes_per_s": slow.bytes_per_s, "median": slow.median}))
+            .collect();
+        let applied = self.applied.iter();
+        let applied: Vec<Value> =
+            applied.map(|(taken, next)| json!({"remedy": remedy(taken), "diagnosis": next.to_json()})).collect();
+        json!({
+            "bottleneck": self.verdict.bottleneck.name(), "costs": costs, "notes": self.verdict.notes,
+            "cuts": self.cuts.iter().map(cut).collect::<Vec<_>>(), "supply": interval(self.supply),
+            "remedies": self.remedies.iter().map(remedy).collect::<Vec<_>>(), "slow_shards": slow,
+            "representative": self.representative, "applied": applied,
+        })
     }
 }
 
@@ -69,63 +100,15 @@ fn said(found: &Diagnosis) -> String {
                 "It is not the data: the loop is as fast as its steps, and the loader could feed {supply:.1} steps/s.\n"
             )
         }
-        other => format!("The loop waits for: {other} ({}).\n", explained(other)),
+        other => format!("The loop waits for: {other} ({}).\n", other.words().1),
     };
     found.verdict.notes.iter().for_each(|note| text.push_str(&format!("Also: {note}.\n")));
     text
 }
 
-fn explained(bottleneck: Bottleneck) -> &'static str {
-    match bottleneck {
-        Bottleneck::Step => "the step itself",
-        Bottleneck::Transfer => "copies to the device, and handing batches over",
-        Bottleneck::Collate => "copying decoded samples into batches",
-        Bottleneck::Decode => "decoding samples",
-        Bottleneck::Read => "reading samples of files that are in the page cache",
-        Bottleneck::Storage => "reading from the storage",
-        Bottleneck::Loader => "the loader as a whole",
-        Bottleneck::Interference => "the loader's threads slow the steps beside them",
-        Bottleneck::Processors => "this process may use fewer processors than the machine has",
-        Bottleneck::Neighbours => "other processes use the processors of this one",
-    }
-}
-
 fn of_remedy(remedy: &Remedy) -> String {
     let observed = remedy.observed.map_or_else(String::new, |rate| format!(", observed {:.2}", rate.median));
     format!("  {:<16} predicted {:.2}{observed}: {}\n", remedy.name, remedy.predicted, remedy.says)
-}
-
-fn value(found: &Diagnosis) -> Value {
-    let interval = |interval: Interval| json!({"median": interval.median, "low": interval.low, "high": interval.high});
-    let cut = |time: &CutTime| {
-        json!({
-            "cut": time.cut.name(), "says": time.cut.says(), "seconds_per_step": interval(time.seconds),
-            "steps_per_s": interval(time.seconds.inverse()), "cpu_seconds_per_step": time.cpu,
-            "saturation": time.saturation, "others": time.others, "waited": time.waited,
-        })
-    };
-    let remedy = |remedy: &Remedy| {
-        json!({
-            "name": remedy.name, "says": remedy.says, "predicted": remedy.predicted,
-            "observed": remedy.observed.map(interval),
-        })
-    };
-    let costs = found.verdict.costs.iter();
-    let costs: Vec<Value> = costs
-        .map(|cost| json!({"stage": cost.stage.name(), "cut": cost.cut.name(), "seconds_per_step": cost.seconds}))
-        .collect();
-    let slow = found.slow_shards.iter();
-    let slow: Vec<Value> =
-        slow.map(|slow| json!({"shard": slow.name, "bytes_per_s": slow.bytes_per_s, "median": slow.median})).collect();
-    let applied = found.applied.iter();
-    let applied: Vec<Value> =
-        applied.map(|(taken, next)| json!({"remedy": remedy(taken), "diagnosis": value(next)})).collect();
-    json!({
-        "bottleneck": found.verdict.bottleneck.name(), "costs": costs, "notes": found.verdict.notes,
-        "cuts": found.cuts.iter().map(cut).collect::<Vec<_>>(), "supply": interval(found.supply),
-        "remedies": found.remedies.iter().map(remedy).collect::<Vec<_>>(), "slow_shards": slow,
-        "representative": found.representative, "applied": applied,
-    })
 }
 
 /// Bytes a second as text.

@@ -33,17 +33,22 @@ pub enum Bottleneck {
 impl Bottleneck {
     /// Its name: `step`, `transfer`, `collate`, `decode`, `read`, `storage`, `loader`, `interference`, `processors`, `neighbours`.
     pub fn name(self) -> &'static str {
+        self.words().0
+    }
+
+    /// Its name, and what it means.
+    pub(super) fn words(self) -> (&'static str, &'static str) {
         match self {
-            Self::Step => "step",
-            Self::Transfer => "transfer",
-            Self::Collate => "collate",
-            Self::Decode => "decode",
-            Self::Read => "read",
-            Self::Storage => "storage",
-            Self::Loader => "loader",
-            Self::Interference => "interference",
-            Self::Processors => "processors",
-            Self::Neighbours => "neighbours",
+            Self::Step => ("step", "the step itself"),
+            Self::Transfer => ("transfer", "copies to the device, and handing batches over"),
+            Self::Collate => ("collate", "copying decoded samples into batches"),
+            Self::Decode => ("decode", "decoding samples"),
+            Self::Read => ("read", "reading samples of files that are in the page cache"),
+            Self::Storage => ("storage", "reading from the storage"),
+            Self::Loader => ("loader", "the loader as a whole"),
+            Self::Interference => ("interference", "the loader's threads slow the steps beside them"),
+            Self::Processors => ("processors", "this process may use fewer processors than the machine has"),
+            Self::Neighbours => ("neighbours", "other processes use the processors of this one"),
         }
     }
 

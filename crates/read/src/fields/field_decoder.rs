@@ -184,10 +184,7 @@ impl Text {
             Text::Json(path) => {
                 let value: serde_json::Value =
                     serde_json::from_slice(bytes).map_err(|error| Error::content(format!("is not JSON: {error}")))?;
-                let found = path.iter().try_fold(&value, |value, name| match value {
-                    serde_json::Value::Array(list) => list.get(name.parse::<usize>().ok()?),
-                    other => other.get(name),
-                });
+                let found = json_at(&value, path);
                 let found = found.ok_or_else(|| Error::content(format!("has no {}", path.join("."))))?;
                 match found {
                     serde_json::Value::Bool(yes) => parse(if *yes { "1" } else { "0" }, data_type, out),
@@ -197,6 +194,14 @@ impl Text {
         };
         parsed.ok_or_else(|| Error::content(format!("is not a valid {data_type}: {}", shown())))
     }
+}
+
+/// The part of a JSON value at `path`: names, and positions in lists.
+pub(crate) fn json_at<'v>(value: &'v serde_json::Value, path: &[String]) -> Option<&'v serde_json::Value> {
+    path.iter().try_fold(value, |value, name| match value {
+        serde_json::Value::Array(list) => list.get(name.parse::<usize>().ok()?),
+        other => other.get(name),
+    })
 }
 
 /// Writes the number in `text`; `None` if it is not a number of this type.

@@ -7,7 +7,7 @@ mod resolve;
 
 pub use collate::OnError;
 pub(crate) use collate::{Collate, CollateScratch};
-pub(crate) use field_decoder::raw;
+pub(crate) use field_decoder::{json_at, raw};
 pub use normalize::{Axes, Normalize};
 pub(crate) use resolve::{FieldContext, all, resolve};
 

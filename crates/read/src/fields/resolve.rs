@@ -4,8 +4,9 @@ use super::field_decoder::{Encoded, FieldDecoder, Text, width_of};
 use super::normalize::{Axes, PixelTable};
 use super::{FieldKind, FieldOptions};
 use crate::Layout;
+use crate::dataset::no_field;
 use packhorse_core::{
-    Code, DataType, Error, Field, FieldType, KEY, Kind, Limits, MemoryInput, Options, Registry, Result, Schema,
+    DataType, Error, Field, FieldType, KEY, Kind, Limits, MemoryInput, Options, Registry, Result, Schema,
 };
 use packhorse_transform::image::{View, ViewDecoder};
 
@@ -143,13 +144,7 @@ impl Look<'_> {
     fn stored(&self) -> Result<Field> {
         let schema = self.known.schema;
         let found = self.field.from.0.iter().find_map(|name| schema.column_with_name(name));
-        found.map(|(_, field)| field.clone()).ok_or_else(|| {
-            let known: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
-            let wanted = self.field.from.0.join(" or ");
-            Error::config(format!("the dataset has no field {wanted}"))
-                .with_code(Code::NoSuchField)
-                .hint(format!("it has: {}", known.join(", ")))
-        })
+        found.map(|(_, field)| field.clone()).ok_or_else(|| no_field(&self.field.from.0.join(" or "), schema))
     }
 
     fn suggested(&self, stored: &Field) -> Result<FieldDecoder> {

@@ -19,7 +19,7 @@ use object_store::path::Path as Key;
 use object_store::{
     BackoffConfig, GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMultipartOptions, PutOptions, RetryConfig,
 };
-use packhorse_core::{Error, Result};
+use packhorse_core::{Error, Result, crc32c};
 use reqwest::header::{ACCEPT_ENCODING, HeaderValue};
 use reqwest::{Method, Request};
 use std::ops::Range;
@@ -147,7 +147,7 @@ impl Bucket {
     pub(crate) fn taken(&self, number: usize, bytes: &Bytes, etag: Option<String>) -> Option<Part> {
         let (tag, crc) = match &self.own {
             Own::S3(_) => (etag?, 0),
-            Own::Gcs => (etag?, gcs::crc(bytes)),
+            Own::Gcs => (etag?, crc32c(bytes)),
             Own::Azure(_) => (azure::block(number, bytes), 0),
         };
         Some(Part { tag, len: bytes.len() as u64, crc })

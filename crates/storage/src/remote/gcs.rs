@@ -37,12 +37,6 @@ pub(super) fn open(name: &BucketName, wire: &Wire, options: &RemoteOptions) -> R
     })
 }
 
-/// The CRC-32C of a part.
-pub(super) fn crc(bytes: &[u8]) -> u32 {
-    // The algorithm has 32 bits.
-    crc_fast::checksum(Crc32Iscsi, bytes) as u32
-}
-
 /// Whether length and CRC-32C are those of the parts.
 pub(super) fn made_of(head: &Reply, parts: &[Part]) -> bool {
     let hashes = head.headers.get_all("x-goog-hash").iter().filter_map(|value| value.to_str().ok());
@@ -57,6 +51,7 @@ pub(super) fn made_of(head: &Reply, parts: &[Part]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use packhorse_core::crc32c;
     use reqwest::StatusCode;
     use reqwest::header::HeaderMap;
 
@@ -69,7 +64,7 @@ mod tests {
             }
             Reply { status: StatusCode::OK, headers }
         };
-        let part = |bytes: &[u8]| Part { tag: String::new(), len: bytes.len() as u64, crc: crc(bytes) };
+        let part = |bytes: &[u8]| Part { tag: String::new(), len: bytes.len() as u64, crc: crc32c(bytes) };
         // The check value of the algorithm: `123456789` gives e3069283.
         for parts in [&[&b"123456789"[..]][..], &[b"1234", b"56789"], &[b"1", b"2345", b"6789"]] {
             let parts: Vec<Part> = parts.iter().map(|bytes| part(bytes)).collect();

@@ -5,7 +5,7 @@ use super::link::Link;
 use super::object::{QueryResult, RemoteObject};
 use super::pieces::Pieces;
 use bytes::{Buf, Bytes};
-use packhorse_core::{Error, FileStat, Input, Result};
+use packhorse_core::{Error, FileStat, Input, Result, found};
 use std::io::{self, Read};
 use std::ops::Range;
 use std::sync::Arc;
@@ -76,11 +76,8 @@ impl Input for RemoteFile {
             None | Some(("", _)) => name.to_owned(),
             Some((folder, _)) => format!("{folder}/{name}"),
         };
-        match Self::open(self.link.clone(), RemoteObject { key, ..self.opened.object.clone() }) {
-            Ok(file) => Ok(Some(Box::new(file))),
-            Err(error) if error.is_not_found() => Ok(None),
-            Err(error) => Err(error),
-        }
+        let file = found(Self::open(self.link.clone(), RemoteObject { key, ..self.opened.object.clone() }))?;
+        Ok(file.map(|file| -> Box<dyn Input> { Box::new(file) }))
     }
 
     fn stat(&self) -> Result<Option<FileStat>> {

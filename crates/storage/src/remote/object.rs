@@ -92,11 +92,18 @@ impl RemoteObject {
 
     /// Queries the file, with a retry budget of its own.
     pub(crate) async fn look(&self) -> Result<QueryResult> {
+        self.retried(|| self.look_once()).await
+    }
+
+    /// Repeats `attempt` until it succeeds or a retry budget of its own is used up.
+    pub(crate) async fn retried<T, F>(&self, attempt: impl Fn() -> F) -> Result<T>
+    where
+        F: Future<Output = Result<T, Failure>>,
+    {
         let mut budget = Budget::new(&self.options);
         loop {
-            let found = timeout_at(budget.deadline(), self.look_once()).await;
-            let failure = match found {
-                Ok(Ok(found)) => return Ok(found),
+            let failure = match timeout_at(budget.deadline(), attempt()).await {
+                Ok(Ok(done)) => return Ok(done),
                 Ok(Err(failure)) => failure,
                 Err(_) => return Err(budget.out_of_time("the server is too slow").in_input(self.name())),
             };

@@ -1,7 +1,6 @@
 //! A bucket or web server as a [`Store`]. Web servers are read-only.
 
 use super::bucket::ListPage;
-use super::budget::Budget;
 use super::input::RemoteFile;
 use super::link::Link;
 use super::object::{Backend, QueryResult, RemoteObject};
@@ -10,7 +9,6 @@ use super::version::{Version, folder};
 use packhorse_core::{Error, FileStat, Input, Kind, Result, Store, StoreFile};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tokio::time::{sleep, timeout_at};
 
 /// Remote files. A path is a key, or the decoded path of a URL.
 pub(crate) struct RemoteStore {
@@ -173,15 +171,7 @@ async fn page(object: &RemoteObject, token: Option<String>, most: Option<usize>)
             "web servers do not list their folders; name the files, or a dataset that has a dataset.json",
         ));
     };
-    let mut budget = Budget::new(&object.options);
-    loop {
-        let failure = match timeout_at(budget.deadline(), bucket.list(&object.key, token.clone(), most)).await {
-            Ok(Ok(page)) => return Ok(page),
-            Ok(Err(failure)) => failure,
-            Err(_) => return Err(budget.out_of_time("the server is too slow")),
-        };
-        sleep(budget.after(failure, 0)?).await;
-    }
+    object.retried(|| bucket.list(&object.key, token.clone(), most)).await
 }
 
 fn missing(name: &str) -> Error {

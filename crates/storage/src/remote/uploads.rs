@@ -4,7 +4,6 @@
 //! can get lost, so a completion that failed counts if the object is there with the ETag that these parts make.
 
 use super::bucket::{Bucket, Part, Provider};
-use super::budget::Budget;
 use super::failure::Failure;
 use super::object::{Backend, RemoteObject};
 use super::reply::{Reply, said};
@@ -19,7 +18,6 @@ use reqwest::{Request, StatusCode};
 use serde::Deserialize;
 use std::io;
 use std::time::Duration;
-use tokio::time::{sleep, timeout_at};
 
 /// The slowest connection that a part is sent over, in bytes per second.
 const SLOWEST: u64 = 64 << 10;
@@ -170,21 +168,12 @@ impl RemoteObject {
     where
         F: Future<Output = Result<Request, Failure>>,
     {
-        let mut budget = Budget::new(&self.options);
-        loop {
-            let tried = async {
-                let mut answer = self.wire.send_within(request().await?, more).await?;
-                let body = answer.whole().await?;
-                done(answer.reply, body, self.provider())
-            };
-            let failure = match timeout_at(budget.deadline(), tried).await {
-                Ok(Ok(done)) => return Ok(done),
-                Ok(Err(failure)) => failure,
-                Err(_) => return Err(budget.out_of_time("the server is too slow").in_input(self.name())),
-            };
-            let wait = budget.after(failure, 0).map_err(|error| error.in_input(self.name()))?;
-            sleep(wait).await;
-        }
+        self.retried(async || {
+            let mut answer = self.wire.send_within(request().await?, more).await?;
+            let body = answer.whole().await?;
+            done(answer.reply, body, self.provider())
+        })
+        .await
     }
 }
 

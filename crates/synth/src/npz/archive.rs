@@ -68,27 +68,9 @@ fn npy(descr: &str, shape: &str, data: &[u8]) -> Vec<u8> {
     array
 }
 
-/// CRC-32 of ZIP (ISO-HDLC), one table lookup per byte.
+/// CRC-32 of ZIP.
 fn crc32(bytes: &[u8]) -> u32 {
-    !bytes.iter().fold(!0, |crc, byte| (crc >> 8) ^ TABLE[((crc ^ u32::from(*byte)) & 0xff) as usize])
-}
-
-const TABLE: [u32; 256] = table();
-
-const fn table() -> [u32; 256] {
-    let mut table = [0; 256];
-    let mut i = 0;
-    while i < 256 {
-        let mut crc = i as u32;
-        let mut bit = 0;
-        while bit < 8 {
-            crc = (crc >> 1) ^ (0xedb8_8320 * (crc & 1));
-            bit += 1;
-        }
-        table[i] = crc;
-        i += 1;
-    }
-    table
+    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32IsoHdlc, bytes) as u32
 }
 
 #[cfg(test)]

@@ -9,7 +9,6 @@ use crate::document_table::DocumentTable;
 use crate::dtype::Dtype;
 use crate::lists::Lists;
 use crate::read::{LENGTHS, TOKENS};
-use arrow_array::Array;
 use packhorse_core::{Error, Result, Rows, ShardSummary, ShardWriter, key_column};
 
 pub(super) enum IndexWriter {
@@ -133,9 +132,5 @@ fn known(tokens: &Lists, dtype: Dtype, vocabulary: u64) -> Result<(), (Error, us
 }
 
 fn in_row(rows: &Rows, row: usize, error: Error, name: &str) -> Error {
-    let error = error.subject(format_args!("field {name}")).in_field(name);
-    match key_column(rows) {
-        Ok(keys) if row < keys.len() => error.in_sample(keys.value(row)),
-        _ => error,
-    }
+    error.subject(format_args!("field {name}")).in_field(name).in_row_of(rows, row)
 }
