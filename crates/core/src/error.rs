@@ -8,7 +8,6 @@ pub use code::Code;
 pub use kind::Kind;
 pub use system::{Context, found};
 
-use crate::{Rows, Sample};
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
@@ -150,11 +149,6 @@ impl Error {
     pub fn in_sample(mut self, key: impl fmt::Display) -> Self {
         self.0.sample.get_or_insert_with(|| key.to_string());
         self
-    }
-
-    /// The same for the sample in this row, if the rows have keys.
-    pub fn in_row_of(self, rows: &Rows, row: usize) -> Self {
-        Sample::new(rows, row).and_then(|sample| sample.key().ok()).into_iter().fold(self, Self::in_sample)
     }
 
     /// Names the field (column, branch) concerned, unless a deeper place already did. The message names it too where a

@@ -15,6 +15,13 @@ pub type Rows = arrow_array::RecordBatch;
 /// The name of the key's column.
 pub const KEY: &str = "__key__";
 
+impl Error {
+    /// Names the sample in this row, if the rows have keys, unless a deeper place already did.
+    pub fn in_row_of(self, rows: &Rows, row: usize) -> Self {
+        Sample::new(rows, row).and_then(|sample| sample.key().ok()).into_iter().fold(self, Self::in_sample)
+    }
+}
+
 /// The keys of `rows`, a `Bug` error if they are missing or of another type.
 pub fn key_column(rows: &Rows) -> Result<&StringViewArray> {
     rows.column_by_name(KEY)
