@@ -39,7 +39,7 @@ pub trait Outlet {
 /// Writes `parts` to `out`, one after the other.
 pub fn copy_ranges(parts: &[InputRange<'_>], out: &mut dyn Write) -> Result<()> {
     for InputRange { input, offset, len } in parts {
-        input.each_piece(*offset..offset + len, &mut |piece| out.write_all(piece).context("write"))?;
+        input.each_piece(*offset..offset.saturating_add(*len), &mut |piece| out.write_all(piece).context("write"))?;
     }
     out.flush().context("write")
 }
