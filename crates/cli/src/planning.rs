@@ -185,6 +185,8 @@ mod tests {
         let known: BTreeSet<String> =
             OTHERS.into_iter().chain(Recipe::SETTINGS.iter().map(|s| s.field)).map(str::to_owned).collect();
         assert_eq!(flags(Pack::augment_args(clap::Command::new("pack"))), known);
+        let forecast = flags(FeedFlags::augment_args(clap::Command::new("plan")));
+        let known = known.union(&forecast).cloned().collect();
         assert!(flags(PlanArgs::augment_args(clap::Command::new("plan"))).is_subset(&known));
     }
 }

@@ -359,9 +359,9 @@ Status cuStreamDestroy_v2(void* stream) {
 
 // A capture takes no work: whatever is queued ends the process.
 static Status capture(void* stream, int begins) {
-    BOUND;
+    Stream* s = stream_of(stream);
     pthread_mutex_lock(&LOCK);
-    stream_of(stream)->capturing = begins;
+    s->capturing = begins;
     pthread_mutex_unlock(&LOCK);
     return OK;
 }
@@ -373,8 +373,9 @@ Status cuStreamIsCapturing(void* stream, int* status) {
     CALLED;
     BOUND;
     if (planted(__func__)) return *status = 0, OK;
+    Stream* s = stream_of(stream);
     pthread_mutex_lock(&LOCK);
-    *status = stream_of(stream)->capturing;
+    *status = s->capturing;
     pthread_mutex_unlock(&LOCK);
     return OK;
 }
