@@ -94,7 +94,7 @@ pub(crate) fn tally(n: u64, name: &str) -> String {
 /// The most lines of one kind.
 const LINES: usize = 10;
 
-/// A line for each of the first `items`, and one for what is `more`.
+/// A line for each of the first `items`, and one for the number of the others, as `more` names them.
 pub(crate) fn first_lines<T>(items: &[T], line: impl Fn(&T) -> String, more: impl Fn(u64) -> String) -> String {
     let mut text: String = items.iter().take(LINES).map(|item| format!("  {}\n", line(item))).collect();
     if items.len() > LINES {
