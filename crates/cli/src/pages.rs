@@ -21,7 +21,7 @@ fn commands(script: &str) -> Vec<Vec<String>> {
                 word.get_or_insert_default().extend(escaped.filter(|c| *c != '\n'));
             }
             (None, '#') if word.is_none() => while chars.next_if(|c| *c != '\n').is_some() {},
-            (None, _) if c.is_whitespace() || "&|;()".contains(c) => {
+            (None, _) if c.is_whitespace() || "&|;()>".contains(c) => {
                 commands.last_mut().unwrap().extend(word.take().filter(|word| !word.is_empty()));
                 if c == '\n' || !c.is_whitespace() {
                     commands.push(Vec::new());
