@@ -34,7 +34,7 @@ impl IndexSummary {
         })?;
         plain &= documents(idx, &header)?;
         if modes {
-            let range = header.end()..header.end() + header.sequences;
+            let range = header.end()..header.end().saturating_add(header.sequences);
             idx.each_piece(range, &mut |modes| match modes.iter().all(|m| *m == 0) {
                 true => Ok(()),
                 false => Err(Error::unsupported("has sequences of several modes: multimodal pairs are not supported")),

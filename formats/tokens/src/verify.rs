@@ -131,7 +131,7 @@ impl Check<'_, '_> {
         }
         let idx = &*self.pair.idx;
         let (mut others, mut at) = (Tally::default(), 0u64);
-        idx.each_piece(self.header.end()..self.header.end() + self.header.sequences, &mut |modes| {
+        idx.each_piece(self.header.end()..self.header.end().saturating_add(self.header.sequences), &mut |modes| {
             for mode in modes {
                 if *mode != 0 {
                     others.add(|| format!("has mode {mode} for sequence {at}: multimodal pairs are not supported"));
