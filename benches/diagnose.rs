@@ -14,7 +14,9 @@ mod slow_store;
 
 use common::run;
 use packhorse::read::diagnose::{Cut, DiagnoseOptions, Diagnosis, Remedy, diagnose};
-use packhorse::read::{Dataset, FieldKind, FieldOptions, Host, Loader, LoaderOptions, Normalize, OpenOptions};
+use packhorse::read::{
+    Dataset, FieldKind, FieldOptions, Host, Loader, LoaderOptions, Normalize, OpenOptions, ReadOptions,
+};
 use packhorse::transform::image::View;
 use slow_store::SlowStore;
 use std::path::{Path, PathBuf};
@@ -97,6 +99,50 @@ fn main() {
     compare("without large", &two, |remedy| two.with(remedy));
     compare("without jpg", &two, |remedy| two.with(remedy));
     processors(&plain);
+    // More shards than a loader keeps open, of which a batch opens 16.
+    let far = |shards: &Path| Case { dataset: slow_to_open(shards, fill / 8), ..plain.clone() };
+    let small = far(&corpus(&home, count, &["--samples-per-shard", "2"]));
+    compare("larger shards", &small, |_| far(&shards));
+    repacked(&home);
+}
+
+/// Arrays without compression instead of with much of it.
+fn repacked(home: &Path) {
+    let name = "repack filter=none";
+    let [much, none] = [&["gzip", "--level", "9"][..], &["none"]].map(|filter| arrays(home, filter));
+    let read = ReadOptions { rows: 0, ..ReadOptions::default() };
+    let options = LoaderOptions { threads: 1, ahead: 3, epochs: None, read, ..LoaderOptions::new(BATCH) };
+    let case = |shards: &Path| Case {
+        dataset: opened(shards, Duration::ZERO),
+        fields: Vec::new(),
+        options: options.clone(),
+        step: Duration::from_micros(500),
+    };
+    let (slow, quick) = (case(&much), case(&none));
+    let mut found = slow.diagnose();
+    let some = [&slow.dataset, &quick.dataset].map(|dataset| dataset.take(500).expect("samples"));
+    found.add_packing(name, "", some.each_ref(), &[], &options).expect("both ways");
+    let rate = |found: &Diagnosis| found.cut(Cut::Loader).map_or(0.0, |time| time.seconds.inverse().median);
+    match found.remedies.iter().find(|remedy| remedy.name == name) {
+        Some(remedy) => line(name, rate(&found), remedy.predicted, rate(&quick.diagnose())),
+        None => {
+            println!("{name:<24}{:>10.2}  not proposed: the loop waits for {}", rate(&found), found.verdict.bottleneck)
+        }
+    }
+}
+
+/// Arrays in HDF5 with this filter.
+fn arrays(home: &Path, filter: &[&str]) -> PathBuf {
+    let (inputs, shards) = (home.join("arrays"), home.join(format!("hdf5-{}", filter.concat())));
+    let program = || Command::new(env!("CARGO_BIN_EXE_packhorse"));
+    if !inputs.is_dir() {
+        run(program().args(["synth", "npz", "-q", "--count", "3000", "--out"]).arg(&inputs));
+    }
+    if !shards.join("dataset.json").is_file() {
+        let pack = ["--to", "hdf5", "--ragged", "-q", "--filter"];
+        run(program().arg("pack").arg(&inputs).args(pack).args(filter).arg("--out").arg(&shards));
+    }
+    shards
 }
 
 /// All processors instead of one.
@@ -141,6 +187,11 @@ fn compare(name: &str, case: &Case, make: impl FnOnce(&Remedy) -> Case) {
     line(name, now, remedy.predicted, observed);
 }
 
+fn slow_to_open(shards: &Path, opening: Duration) -> Dataset {
+    let store = Arc::new(SlowStore::slow_to_open(opening));
+    Dataset::open(&packhorse::registry(), store, shards, &OpenOptions::default()).expect("dataset")
+}
+
 fn opened(shards: &Path, delay: Duration) -> Dataset {
     let store = Arc::new(SlowStore::new(delay, false));
     Dataset::open(&packhorse::registry(), store, shards, &OpenOptions::default()).expect("dataset")
@@ -165,8 +216,9 @@ fn corpus(home: &Path, count: u64, more: &[&str]) -> PathBuf {
         run(program().args(["synth", "images", "-q", "--count", &count.to_string(), "--out"]).arg(&photos));
     }
     if !shards.join("dataset.json").is_file() {
-        let pack = ["--to", "webdataset", "--samples-per-shard", "200", "-q"];
-        run(program().arg("pack").arg(&photos).args(pack).args(more).arg("--out").arg(&shards));
+        let size = if more.contains(&"--samples-per-shard") { &[][..] } else { &["--samples-per-shard", "200"] };
+        let pack = ["--to", "webdataset", "-q"];
+        run(program().arg("pack").arg(&photos).args(pack).args(size).args(more).arg("--out").arg(&shards));
     }
     shards
 }

@@ -81,7 +81,10 @@ fn a_second_run_reuses_every_shard_and_another_plan_is_refused_by_name() {
     );
     std::fs::remove_file(dir.path().join("out/shard-000001.receipt.json")).unwrap();
     let said = stdout(dir.path(), &whole);
-    assert!(said.starts_with("packed 5 samples (") && said.contains(", 2 of them were there already in "), "{said}");
+    assert!(
+        said.starts_with("packed 5 samples (") && said.contains("/s, with 2 shards that were there already"),
+        "{said}"
+    );
     let other = ["pack", "in", "--to", "webdataset", "--out", "out", "--samples-per-shard", "3"];
     fails(dir.path(), &other, 2, "--samples-per-shard: 2 there, 3 now");
 }

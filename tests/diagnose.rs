@@ -84,12 +84,16 @@ const BATCH: u32 = 2;
 
 impl Photos {
     fn new() -> Self {
+        Self::in_shards_of(32)
+    }
+
+    fn in_shards_of(samples: u32) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let (from, shards) = (dir.path().join("photos"), dir.path().join("shards"));
         let [from_text, shards_text] = [&from, &shards].map(|path| path.to_str().unwrap());
         command(&["synth", "images", "--count", "1280", "--out", from_text]).succeed();
-        let pack = ["pack", from_text, "--to", "webdataset", "--out", shards_text, "--samples-per-shard", "32"];
-        command(&pack).succeed();
+        let pack = ["pack", from_text, "--to", "webdataset", "--out", shards_text, "--samples-per-shard"];
+        command(&[&pack[..], &[&samples.to_string()]].concat()).succeed();
         let fields = vec![FieldOptions::new("jpg", FieldKind::Picture(View::random_crop(96)))];
         let mut made = Self { _dir: dir, shards, fields, fill: Duration::ZERO };
         made.fill = made.fill();
@@ -372,4 +376,63 @@ fn the_command_names_the_bottleneck_and_tries_remedies() {
     assert_eq!(wrong.code(), 2, "{wrong:?}");
     let few = command(&["diagnose", shards, "--batch", "10000"]).run();
     assert!(few.code() == 2 && few.said.contains("1280 samples, fewer than a batch"), "{few:?}");
+}
+
+/// A loop whose shards are slow to open is told to make them larger, and by how much that helps.
+#[test]
+fn many_small_shards_are_named() {
+    let _alone = alone();
+    // As many shards as batches.
+    let photos = Photos::in_shards_of(BATCH);
+    let opening = photos.fill * 2;
+    let store = Arc::new(SlowStore::slow_to_open(opening));
+    let dataset = Dataset::open(&packhorse::registry(), store, &photos.shards, &OpenOptions::default()).unwrap();
+    let options = LoaderOptions { threads: 1, readers: 1, ahead: 3, ..LoaderOptions::new(BATCH) };
+    let complaint = sometime(|| {
+        let step = &mut |_: &Batch<HostSlab>| Ok(());
+        let found = diagnose(&dataset, &photos.fields, &options, &mut || Ok(Host::default()), step, &quick()).unwrap();
+        let larger = found.remedies.iter().find(|remedy| remedy.name == "larger shards");
+        larger.is_none().then(|| shown(&found))
+    });
+    none_of([complaint]);
+}
+
+/// What another way of packing would gain is measured on some samples; one that changes nothing gains nothing.
+#[test]
+fn other_ways_of_packing_are_predicted() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let arrays = path("arrays");
+    command(&["synth", "npz", "--count", "300", "--out", &arrays]).succeed();
+    let packed = |name: &str, filter: &[&str]| {
+        let out = path(name);
+        command(&[&["pack", &arrays, "--to", "hdf5", "--ragged", "--out", &out, "--filter"], filter].concat())
+            .succeed();
+        out
+    };
+    let small = packed("small", &["gzip", "--level", "9"]);
+    let [small_again, plain] = [packed("again", &["gzip", "--level", "9"]), packed("plain", &["none"])];
+    let [now, again, plain] = [&small, &small_again, &plain].map(|place| packhorse::open(place).unwrap());
+    // Nothing that was read is kept, as of a dataset that is larger than the cache of rows.
+    let read = ReadOptions { rows: 0, ..ReadOptions::default() };
+    let options = LoaderOptions { threads: 1, readers: 0, ahead: 3, read, ..LoaderOptions::new(16) };
+    let complaint = sometime(|| {
+        let step = &mut |_: &Batch<HostSlab>| Ok(());
+        let mut found = diagnose(&now, &[], &options, &mut || Ok(Host::default()), step, &quick()).unwrap();
+        found.add_packing("plain", "pack it again", [&now, &plain], &[], &options).unwrap();
+        found.add_packing("again", "pack it again", [&now, &again], &[], &options).unwrap();
+        let has = |name: &str| found.remedies.iter().any(|remedy| remedy.name == name);
+        (!has("plain") || has("again")).then(|| shown(&found))
+    });
+    none_of([complaint]);
+
+    let args = ["diagnose", &small, "--batch", "64", "--seconds", "0.3", "--jobs", "1", "--json"];
+    let ways = ["--repack", "filter=none", "--repack", "to=parquet compression=none"];
+    let found = command(&[&args[..], &ways].concat()).succeed().printed;
+    assert!(serde_json::from_str::<serde_json::Value>(&found).unwrap()["remedies"].is_array(), "{found}");
+    for (wrong, said) in [("filtr=none", "filter"), ("filter", "NAME=VALUE"), ("limit=3", "not a way of packing")] {
+        let ended = command(&["diagnose", &small, "--repack", wrong]).run();
+        assert!(ended.code() == 2 && ended.said.contains(said), "{ended:?}");
+    }
 }

@@ -162,13 +162,11 @@ fn every_call_of_seal_fails() {
     every_call_fails(|| Work::new(24, 8), Step::Seal, &FAILING_WRITES);
 }
 
-/// Until all is done the dataset is the old one. Files that are only closed or opened to read are those of packing too.
+/// Until all is done the dataset is the old one.
 #[test]
 fn every_call_of_append_fails() {
-    let faults =
-        [("write", "error=ENOSPC"), ("fsync", "error=EIO"), ("renameat", "error=EIO"), ("mkdirat", "error=ENOSPC")];
     for step in Step::APPEND {
-        every_call_fails(|| Work::new(8, 4), step, &faults);
+        every_call_fails(|| Work::new(8, 4), step, &FAILING_WRITES);
     }
 }
 

@@ -258,6 +258,10 @@ fn a_pack_is_scraped_while_it_runs() {
     gate.store(false, Ordering::SeqCst);
     let running = Serving::start(&["pack", "--plan", to, "--jobs", "2", "--seal"]);
     let found = running.until(|found| found["packhorse_shards_total"] > 0.0);
+    for stage in ["read", "write", "publish"] {
+        let seconds = found.get(&format!("packhorse_stage_seconds_total{{library=\"pack\",stage=\"{stage}\"}}"));
+        assert!(seconds.is_some_and(|seconds| *seconds > 0.0), "{stage}: {found:?}");
+    }
     let half = |name: &str| found[name];
     assert_eq!((half("packhorse_planned_shards_total"), half("packhorse_planned_samples_total")), (2.0, 20.0));
     assert_eq!((half("packhorse_shards_total"), half("packhorse_packed_samples_total")), (1.0, 10.0));

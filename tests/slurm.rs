@@ -313,7 +313,7 @@ fn a_task_ends_at_its_time_limit_and_resume_does_the_rest() {
     cluster.drain();
     assert_eq!(cluster.tasks(&again), ["1"]);
     let log = cluster.log(&format!("packhorse-{again}_1.log"));
-    assert!(log.contains(&format!("{} of them were there already", count - 60)), "{log}");
+    assert!(log.contains(&format!("with {} shards that were there already", count - 60)), "{log}");
     assert_kept(&before, &out, "resumed after a time limit");
     work.assert_whole(&out, "after a time limit");
 }

@@ -218,6 +218,10 @@ fn names_with_dots_and_splits_of_documents() {
 }
 
 #[test]
+#[cfg_attr(
+    not(feature = "tokenizer-oracle"),
+    ignore = "needs the feature tokenizer-oracle, as `cargo test --workspace` has it"
+)]
 fn what_is_filled_by_plan_is_checked_too() {
     let corpus = Corpus::new();
     let out = corpus.dir("out");

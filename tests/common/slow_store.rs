@@ -11,6 +11,8 @@ use std::time::Duration;
 /// A store of local files, whose reads of tars wait: all of them, or those of what was not read before.
 pub(crate) struct SlowStore {
     delay: Duration,
+    /// How long opening takes.
+    opening: Duration,
     /// What was read, where that is fast from then on.
     read: Option<Read>,
 }
@@ -21,7 +23,12 @@ type Read = Arc<Mutex<HashSet<(PathBuf, u64)>>>;
 impl SlowStore {
     /// Each read takes `delay`; with a `cache` only the first one of its place.
     pub(crate) fn new(delay: Duration, cache: bool) -> Self {
-        Self { delay, read: cache.then(Arc::default) }
+        Self { delay, opening: Duration::ZERO, read: cache.then(Arc::default) }
+    }
+
+    /// Opening a tar takes `opening`; reads are fast.
+    pub(crate) fn slow_to_open(opening: Duration) -> Self {
+        Self { opening, ..Self::new(Duration::ZERO, false) }
     }
 }
 
@@ -59,7 +66,8 @@ impl Store for SlowStore {
     fn open(&self, path: &Path) -> Result<Box<dyn Input>> {
         let (input, read) = (Store::open(&Local, path)?, self.read.clone());
         let slow = path.extension().is_some_and(|end| end == "tar");
-        let delay = if slow { self.delay } else { Duration::ZERO };
+        let (delay, opening) = if slow { (self.delay, self.opening) } else { <_>::default() };
+        sleep(opening);
         Ok(Box::new(SlowInput { input, path: path.to_owned(), delay, read }))
     }
     fn list(&self, dir: &Path) -> Result<Vec<PathBuf>> {

@@ -26,6 +26,11 @@ pub(crate) struct DiagnoseFlags {
     #[arg(long)]
     pub(crate) apply: bool,
 
+    /// A way of packing whose gain is predicted too, as settings of packing with spaces between them, such as
+    /// "compression=zstd level=1" or "to=hdf5 filter=lz4" (repeatable) [default: other codecs, where reading takes time]
+    #[arg(long, value_name = "SETTINGS")]
+    pub(crate) repack: Vec<String>,
+
     /// Compare the ranks of a job: each writes its result into this folder, which all see and which is empty at the
     /// start; the last one names the slow ones
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]

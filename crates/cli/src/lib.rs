@@ -31,6 +31,7 @@ mod schedulers;
 mod settings;
 mod signals;
 mod size;
+mod stages;
 mod status_line;
 mod timed_store;
 mod trace;

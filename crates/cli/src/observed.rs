@@ -3,6 +3,7 @@
 use crate::metrics::MetricsServer;
 use crate::observe_args::Observe;
 use crate::progress::Progress;
+use crate::stages::Stages;
 use crate::trace::Trace;
 use packhorse_core::Result;
 use packhorse_read::{LoaderCounters, Metric};
@@ -18,9 +19,14 @@ pub(crate) struct Observed {
 impl Observed {
     /// Starts what `asked` asks for; `progress` counts events, and `loaders` batches.
     pub(crate) fn start(asked: &Observe, progress: &Arc<Progress>, loaders: &Arc<LoaderCounters>) -> Result<Self> {
-        let trace = asked.trace.as_deref().map(Trace::start).transpose()?;
+        let stages = asked.metrics.is_some().then(Arc::<Stages>::default);
+        let begin = asked.trace.is_some() || stages.is_some();
+        let trace = begin.then(|| Trace::begin(asked.trace.as_deref(), stages.clone())).transpose()?;
         let (events, loaders) = (Arc::clone(progress), Arc::clone(loaders));
-        let text = move || Metric::prometheus(events.counts().metrics().into_iter().chain(loaders.stats().metrics()));
+        let text = move || {
+            let counted = events.counts().metrics().into_iter().chain(loaders.stats().metrics());
+            Metric::prometheus(counted) + &stages.as_ref().map_or_else(String::new, |stages| stages.prometheus())
+        };
         let serve = |address: &String| MetricsServer::start(address, text);
         let metrics = asked.metrics.as_ref().map(serve).transpose()?;
         if let Some(server) = &metrics {

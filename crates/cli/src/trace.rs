@@ -13,6 +13,7 @@
 //! through a channel to a thread. It needs `tracing-subscriber` and with it five more crates; a `Subscriber` of our own
 //! needs none.
 
+use crate::stages::Stages;
 use crate::trace_lines::{Line, TraceArgs};
 use packhorse_core::{Context, Error, Result};
 use std::cell::RefCell;
@@ -76,6 +77,9 @@ pub(crate) struct Recorder {
     /// Of the threads that have not ended.
     threads: Mutex<Vec<Arc<Mutex<ThreadLog>>>>,
     tracks: Mutex<Vec<Track>>,
+    /// Whether there is a file; if not, only `stages` are kept.
+    writes: bool,
+    stages: Option<Arc<Stages>>,
 }
 
 struct Output {
@@ -123,14 +127,20 @@ impl Trace {
     ///
     /// Errors: a file that can't be written; another trace, or another subscriber of `tracing`, in this process (`Config`).
     pub fn start(path: &Path) -> Result<Self> {
+        Self::begin(Some(path), None)
+    }
+
+    /// The same, where spans are also added up in `stages`; without a path they only are.
+    pub(crate) fn begin(path: Option<&Path>, stages: Option<Arc<Stages>>) -> Result<Self> {
         let mut current = CURRENT.write().unwrap_or_else(PoisonError::into_inner);
         if current.as_ref().is_some_and(|current| current.is_here()) {
             return Err(Error::config("a trace is written already: end it first"));
         }
         // Before the file loses what it had.
         crate::trace_subscriber::install()?;
-        let file = File::create(path).context("create").map_err(|error| error.in_input(path.display()))?;
-        let recorder = Arc::new(Recorder::new(file, path));
+        let create = |path: &Path| File::create(path).context("create").map_err(|error| error.in_input(path.display()));
+        let file = path.map(create).transpose()?;
+        let recorder = Arc::new(Recorder::new(file, path.unwrap_or(Path::new("")), stages));
         recorder.begin();
         *current = Some(Arc::clone(&recorder));
         drop(current);
@@ -234,7 +244,7 @@ impl ThreadLog {
 }
 
 impl Recorder {
-    fn new(file: File, path: &Path) -> Self {
+    fn new(file: Option<File>, path: &Path, stages: Option<Arc<Stages>>) -> Self {
         let is_pfw = path.extension().is_some_and(|end| end == "pfw");
         let pid = std::process::id();
         Self {
@@ -242,10 +252,17 @@ impl Recorder {
             start: Instant::now(),
             epoch: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
             line: Line::new(pid, is_pfw),
-            output: Mutex::new(Output { file: Some(file), failed: None }),
+            writes: file.is_some(),
+            output: Mutex::new(Output { file, failed: None }),
             threads: Mutex::default(),
             tracks: Mutex::default(),
+            stages,
         }
+    }
+
+    /// Whether it writes a file, for which spans need their arguments.
+    pub(crate) fn writes(&self) -> bool {
+        self.writes
     }
 
     /// Whether this process began it.
@@ -319,12 +336,19 @@ impl Recorder {
         let Some(span) = open.iter_mut().rfind(|span| span.id == id) else { return };
         let Some(since) = span.since.take() else { return };
         let (at, duration) = (self.at(since), now.saturating_duration_since(since));
+        self.stages.iter().for_each(|stages| stages.add(span.metadata, duration));
+        if !self.writes {
+            return;
+        }
         self.line.next(lines);
         self.line.span(lines, span.metadata, *tid, (at, duration), &span.args);
     }
 
     /// An event of `tracing`: counters, or a span of another track that is over.
     pub(crate) fn event(&self, metadata: &'static Metadata<'static>, args: &TraceArgs, log: &mut ThreadLog) {
+        if !self.writes {
+            return;
+        }
         let now = self.at(Instant::now());
         self.line.next(&mut log.lines);
         let Some(name) = args.track() else {
@@ -361,7 +385,7 @@ mod tests {
         std::fs::create_dir(&dir).unwrap();
         let (path, of_parent) = (dir.join("trace.json"), dir.join("parent.json"));
         // A forked child finds the trace of its parent, and begins its own.
-        let parent = Recorder { pid: 0, ..Recorder::new(File::create(&of_parent).unwrap(), &of_parent) };
+        let parent = Recorder { pid: 0, ..Recorder::new(Some(File::create(&of_parent).unwrap()), &of_parent, None) };
         *CURRENT.write().unwrap() = Some(Arc::new(parent));
         let trace = Trace::start(&path).unwrap();
         assert!(Trace::start(&path).is_err());

@@ -40,14 +40,20 @@ impl Subscriber for TraceSubscriber {
     }
 
     fn new_span(&self, span: &Attributes<'_>) -> Id {
-        let args = TraceArgs::of(|visit| span.record(visit));
         let mut id = u64::MAX;
-        with_log(|_, log| id = log.open(span.metadata(), args));
+        with_log(|trace, log| {
+            let args = if trace.writes() { TraceArgs::of(|visit| span.record(visit)) } else { TraceArgs::default() };
+            id = log.open(span.metadata(), args);
+        });
         Id::from_u64(id)
     }
 
     fn record(&self, span: &Id, values: &Record<'_>) {
-        with_log(|_, log| log.record(span.into_u64(), values));
+        with_log(|trace, log| {
+            if trace.writes() {
+                log.record(span.into_u64(), values)
+            }
+        });
     }
 
     fn record_follows_from(&self, _: &Id, _: &Id) {}

@@ -7,6 +7,7 @@ mod digest;
 mod frames;
 mod index;
 mod manifest;
+mod not_sealed;
 mod own_digest;
 mod part_error;
 mod plan;
@@ -23,6 +24,7 @@ mod view;
 pub use digest::{Digest, RootDigest};
 pub use index::{INDEX_SUFFIX, decode_index, encode_index};
 pub use manifest::{AppendRecord, FileRecord, MANIFEST, Manifest, PART, PartOf, ShardRecord, SplitRecord};
+pub use not_sealed::{is_of_packing, not_sealed};
 pub use part_error::{ERRORS, PartError};
 pub use plan::{
     CodecRecord, FieldSource, OmissionRecord, PLAN, PlanEntry, PlanHeader, PlannedView, SeekPoint, SinkRecord,

@@ -4,7 +4,6 @@
 //! them part of the dataset; until then readers see the old one. Old shards and their receipts are never written.
 
 use crate::Recipe;
-use crate::not_sealed::not_sealed;
 use crate::parallel_map::parallel_map;
 use crate::plan::{Plan, PlanOptions, PlannedKey};
 use crate::recorded_files::sealed_manifest;
@@ -14,7 +13,7 @@ use crate::stored_plan::{Stored, differences, open_plans, publish_new, same, thr
 use crate::without_inputs::has_adopted;
 use packhorse_core::{Cancel, Code, Error, Kind, Registry, Result, Store};
 use packhorse_dataset::{
-    Digest, Entries, Manifest, PlanEntry, PlanHeader, PlanReader, RECEIPT_SUFFIX, ShardFrame, plan_name,
+    Digest, Entries, Manifest, PlanEntry, PlanHeader, PlanReader, RECEIPT_SUFFIX, ShardFrame, not_sealed, plan_name,
 };
 use packhorse_storage::Staging;
 use packhorse_transform::Transform;

@@ -2,13 +2,13 @@
 
 use crate::input_format::{NameRules, container, main_file, open};
 use crate::inspect_rows::{self, columns};
-use crate::not_sealed::not_sealed;
 use crate::recorded_files::sealed_manifest;
 use crate::request_error::{as_request_error, with_suggestion};
 use packhorse_core::{
     Error, Extent, FileKind, Input, InputRange, Limits, MemberName, Options, Registry, Result, Source, Store,
     copy_ranges, split_name,
 };
+use packhorse_dataset::not_sealed;
 use packhorse_storage::spool;
 use std::collections::BTreeMap;
 use std::io::Write;

@@ -5,7 +5,6 @@ use crate::data_pass::DataPass;
 use crate::digest_file::digest_file;
 use crate::duplicate_keys::duplicate_key_damages;
 use crate::input_format::{NameRules, container, main_file, open};
-use crate::not_sealed::not_sealed;
 use crate::parallel_map::parallel_map;
 use crate::stored_plan::{open_plans, read_receipt, receipt_and_digest, threads};
 use crate::verify_view::verify_view;
@@ -16,7 +15,7 @@ use packhorse_core::{
 };
 use packhorse_dataset::{
     Digest, ERRORS, FileRecord, INDEX_SUFFIX, MANIFEST, Manifest, PART, PLAN, PartOf, PlanReader, RECEIPT_SUFFIX,
-    Receipt, ShardRecord, decode_index, plan_name,
+    Receipt, ShardRecord, decode_index, not_sealed, plan_name,
 };
 use packhorse_storage::{Quarantine, Quarantined, Staging};
 use std::collections::BTreeSet;

@@ -3,8 +3,8 @@
 use crate::element::{ArrayElement, named};
 use crate::error::Result;
 use arrow_array::builder::{BinaryViewBuilder, StringViewBuilder};
-use arrow_array::{ArrayRef, FixedSizeListArray, Int32Array, ListArray, StructArray};
-use arrow_buffer::{Buffer, OffsetBuffer};
+use arrow_array::{Array as _, ArrayRef, FixedSizeListArray, Int32Array, ListArray, StructArray, make_array};
+use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer};
 use arrow_schema::{DataType, Field};
 use packhorse::core::{Error, FieldType, array_of};
 use pyo3::prelude::*;
@@ -13,6 +13,8 @@ use std::sync::Arc;
 
 /// The field of labels.
 const LABELS: &str = "cls";
+/// Extensions of fields that hold encoded pictures.
+const PICTURES: [&str; 4] = ["jpg", "jpeg", "png", "webp"];
 
 /// The values of a field, one for each sample.
 pub(crate) enum Column {
@@ -20,8 +22,16 @@ pub(crate) enum Column {
     Blob(Vec<Option<Vec<u8>>>),
     /// Text, or nothing.
     Text(Vec<Option<String>>),
-    /// Numbers and arrays, little-endian; `shapes` for arrays whose shapes differ.
-    Array { kind: FieldType, element: DataType, bytes: Vec<u8>, ends: Vec<usize>, shapes: Vec<Vec<usize>> },
+    /// Numbers and arrays, little-endian; `shapes` for arrays whose shapes differ. Numbers that were declared may be
+    /// missing: `nulls` says which are there.
+    Array {
+        kind: FieldType,
+        element: DataType,
+        bytes: Vec<u8>,
+        ends: Vec<usize>,
+        shapes: Vec<Vec<usize>>,
+        nulls: Option<Vec<bool>>,
+    },
 }
 
 /// A number or an array: NumPy's type, shape, bytes.
@@ -32,17 +42,24 @@ struct Value {
 }
 
 impl Column {
-    /// A column of this type: `bytes`, `str`, or NumPy's name of a number.
-    pub(crate) fn declared(dtype: &str) -> Result<Self> {
-        Ok(match dtype {
-            "bytes" => Self::Blob(Vec::new()),
-            "str" => Self::Text(Vec::new()),
-            other => {
-                let message = || Error::config(format!("{other:?} is not a type of columns"));
-                let hint = "give bytes, str, or a number such as int64 or float32";
-                Self::array(FieldType::Scalar(named(other).ok_or_else(|| message().hint(hint))?))
-            }
-        })
+    /// A column of this type, whose values may be missing: `bytes`, `str`, or NumPy's name of a number. In a container of
+    /// bytes numbers are text.
+    pub(crate) fn declared(dtype: &str, bytes_only: bool) -> Result<Self> {
+        let element = match dtype {
+            "bytes" => return Ok(Self::Blob(Vec::new())),
+            "str" if bytes_only => return Ok(Self::Blob(Vec::new())),
+            "str" => return Ok(Self::Text(Vec::new())),
+            "bool" => DataType::Boolean,
+            other => number_type(other).ok_or_else(|| {
+                let error = Error::config(format!("{other:?} is not a type of columns"));
+                error.hint("give bytes, str, bool, or a number such as int64 or float32")
+            })?,
+        };
+        let mut column = if bytes_only { Self::Blob(Vec::new()) } else { Self::array(FieldType::Scalar(element)) };
+        if let Self::Array { nulls, .. } = &mut column {
+            *nulls = Some(Vec::new());
+        }
+        Ok(column)
     }
 
     /// The column that takes `value` and others like it. In a container of bytes numbers become text, except for `labels`.
@@ -51,6 +68,14 @@ impl Column {
         value: &Bound<'_, PyAny>,
         (bytes_only, labels, ragged): (bool, bool, bool),
     ) -> Result<Self> {
+        if value.is_none() {
+            let error =
+                Error::content(format!("field {name} is None in the first sample, which says the types of fields"));
+            return Err(error
+                .in_field(name)
+                .hint("name its type with `columns`, as in columns={\"x\": \"float32\"}")
+                .into());
+        }
         if is_blob(value) {
             return Ok(Self::Blob(Vec::new()));
         }
@@ -60,7 +85,12 @@ impl Column {
         if value.is_instance_of::<PyString>() {
             return Ok(Self::Text(Vec::new()));
         }
-        let Value { element, shape, .. } = number(name, value)?;
+        let Value { element, shape, .. } = number(name, value, None)?;
+        if bytes_only && name.rsplit('.').next().is_some_and(|end| PICTURES.contains(&end)) {
+            let error = Error::content(format!("field {name} is named as a picture's file, and is an array"));
+            let hint = "encode it first (Pillow: picture.save(buffer, \"JPEG\")), or give the array another name";
+            return Err(error.in_field(name).hint(hint).into());
+        }
         Ok(Self::array(match (shape.len(), ragged) {
             (0, _) => FieldType::Scalar(element),
             (rank, true) => FieldType::Ragged { element, rank },
@@ -70,7 +100,7 @@ impl Column {
 
     fn array(kind: FieldType) -> Self {
         let element = kind.element().cloned().unwrap_or(DataType::Null);
-        Self::Array { kind, element, bytes: Vec::new(), ends: Vec::new(), shapes: Vec::new() }
+        Self::Array { kind, element, bytes: Vec::new(), ends: Vec::new(), shapes: Vec::new(), nulls: None }
     }
 
     /// Appends a value; returns its bytes.
@@ -94,24 +124,27 @@ impl Column {
                 texts.push(Some(text));
                 Ok(len)
             }
-            Self::Array { kind, element, bytes, ends, shapes } => {
-                let value = number(name, value)?;
+            Self::Array { kind, element, bytes, ends, shapes, nulls } => {
+                let value = number(name, value, Some(&*element).filter(|_| matches!(kind, FieldType::Scalar(_))))?;
                 let fits = match &*kind {
                     FieldType::Tensor { shape, .. } => *shape == value.shape,
                     FieldType::Ragged { rank, .. } => *rank == value.shape.len(),
                     _ => value.shape.is_empty(),
                 };
                 if !fits || value.element != *element {
-                    let message = format!(
-                        "field {name} is {}{:?}, and that of the first sample is {kind}",
-                        value.element, value.shape
-                    );
-                    let hint = "give `ragged=True` where shapes differ";
-                    return Err(Error::content(message).in_field(name).hint(hint).into());
+                    let found = described(&value.element, &value.shape);
+                    let error =
+                        Error::content(format!("field {name} is {found}, and was {kind} before")).in_field(name);
+                    let hint = match value.element == *element {
+                        true => "give `ragged=true` where shapes differ",
+                        false => "convert it, or name its type with `columns`, as in columns={\"x\": \"float64\"}",
+                    };
+                    return Err(error.hint(hint).into());
                 }
                 bytes.extend_from_slice(&value.bytes);
                 ends.push(bytes.len());
                 shapes.push(value.shape);
+                nulls.iter_mut().for_each(|nulls| nulls.push(true));
                 Ok(value.bytes.len())
             }
         }
@@ -122,7 +155,19 @@ impl Column {
         match self {
             Self::Blob(blobs) => blobs.push(None),
             Self::Text(texts) => texts.push(None),
-            Self::Array { .. } => return Err(Error::content(format!("lacks the field {name}")).in_field(name).into()),
+            Self::Array { element, bytes, ends, shapes, nulls: Some(nulls), .. } => {
+                let width = ArrayElement::of(element).map_or(1, |element| element.width);
+                bytes.resize(bytes.len() + width, 0);
+                ends.push(bytes.len());
+                shapes.push(Vec::new());
+                nulls.push(false);
+            }
+            Self::Array { .. } => {
+                let error = Error::content(format!("lacks the field {name}")).in_field(name);
+                let hint =
+                    "numbers may be missing where `columns` names their type, as in columns={\"x\": \"float32\"}";
+                return Err(error.hint(hint).into());
+            }
         }
         Ok(())
     }
@@ -132,7 +177,8 @@ impl Column {
         match self {
             Self::Blob(blobs) => blobs.truncate(rows),
             Self::Text(texts) => texts.truncate(rows),
-            Self::Array { bytes, ends, shapes, .. } => {
+            Self::Array { bytes, ends, shapes, nulls, .. } => {
+                nulls.iter_mut().for_each(|nulls| nulls.truncate(rows));
                 ends.truncate(rows);
                 shapes.truncate(rows);
                 bytes.truncate(ends.last().copied().unwrap_or(0));
@@ -145,7 +191,7 @@ impl Column {
         match self {
             Self::Blob(_) => FieldType::Blob.field(name, true),
             Self::Text(_) => FieldType::Text.field(name, true),
-            Self::Array { kind, .. } => kind.field(name, false),
+            Self::Array { kind, nulls, .. } => kind.field(name, nulls.is_some()),
         }
     }
 
@@ -173,9 +219,12 @@ impl Column {
                 std::mem::take(texts).into_iter().for_each(|text| builder.append_option(text));
                 Ok(Arc::new(builder.finish()))
             }
-            Self::Array { kind, element, bytes, ends, shapes } => {
+            Self::Array { kind, element, bytes, ends, shapes, nulls } => {
                 let parts = (std::mem::take(bytes), std::mem::take(ends), std::mem::take(shapes));
-                arrays(kind, element, data_type, parts)
+                let array = arrays(kind, element, data_type, parts)?;
+                let Some(nulls) = nulls.as_mut().map(std::mem::take) else { return Ok(array) };
+                let data = array.to_data().into_builder().nulls(Some(NullBuffer::from(nulls))).build();
+                Ok(make_array(data.map_err(|error| Error::bug(error.to_string()))?))
             }
         }
     }
@@ -219,8 +268,16 @@ fn arrays(
 }
 
 fn unlike(name: &str, value: &Bound<'_, PyAny>, wanted: &str) -> Error {
-    let kind = value.get_type().name().map_or_else(|_| "object".to_owned(), |name| name.to_string());
-    Error::content(format!("field {name} is of type {kind}, and {wanted} is wanted")).in_field(name)
+    Error::content(format!("field {name} is of type {}, and {wanted} is wanted", type_name(value))).in_field(name)
+}
+
+/// The name of a value's type.
+pub(crate) fn type_name(value: &Bound<'_, PyAny>) -> String {
+    value.get_type().name().map_or_else(|_| "object".to_owned(), |name| name.to_string())
+}
+
+fn described(element: &DataType, shape: &[usize]) -> String {
+    if shape.is_empty() { element.to_string() } else { format!("{element}{shape:?}") }
 }
 
 fn is_blob(value: &Bound<'_, PyAny>) -> bool {
@@ -253,28 +310,38 @@ fn as_text(name: &str, value: &Bound<'_, PyAny>) -> Result<Option<String>> {
     Ok(None)
 }
 
-/// A number of Python, or whatever NumPy takes for an array.
-fn number(name: &str, value: &Bound<'_, PyAny>) -> Result<Value> {
+/// A number of Python, or whatever NumPy takes for an array. Numbers of Python become `wanted`, if they can.
+fn number(name: &str, value: &Bound<'_, PyAny>, wanted: Option<&DataType>) -> Result<Value> {
     if value.is_instance_of::<PyBool>() {
         let bytes = vec![u8::from(value.is_truthy()?)];
         return Ok(Value { element: DataType::Boolean, shape: Vec::new(), bytes });
     }
-    if value.is_instance_of::<PyInt>() {
-        let bytes = value.extract::<i64>()?.to_le_bytes().to_vec();
-        return Ok(Value { element: DataType::Int64, shape: Vec::new(), bytes });
-    }
-    if value.is_instance_of::<PyFloat>() {
-        let bytes = value.extract::<f64>()?.to_le_bytes().to_vec();
-        return Ok(Value { element: DataType::Float64, shape: Vec::new(), bytes });
-    }
+    let whole = value.is_instance_of::<PyInt>();
     let numpy = value.py().import("numpy")?;
-    let array = numpy.call_method1("asarray", (value,))?;
+    let asarray = |dtype: Option<&str>| {
+        numpy.call_method1("asarray", (value, dtype)).map_err(|error| {
+            let message = format!("field {name} is of type {}, which NumPy can't take: {error}", type_name(value));
+            Error::content(message).in_field(name)
+        })
+    };
+    let array = if whole || value.is_instance_of::<PyFloat>() {
+        let exact = |wanted: &&DataType| if whole { wanted.is_numeric() } else { wanted.is_floating() };
+        let own = if whole { DataType::Int64 } else { DataType::Float64 };
+        let element = wanted.filter(exact).unwrap_or(&own);
+        asarray(ArrayElement::of(element).map(|element| element.name))?
+    } else {
+        asarray(None)?
+    };
     let dtype = array.getattr("dtype")?;
     let named: String = dtype.getattr("name")?.extract()?;
     let element = if named == "bool" { Some(DataType::Boolean) } else { number_type(&named) };
-    let element = element.ok_or_else(|| {
-        let message = format!("field {name} is of NumPy's type {named}, which is none of numbers");
-        Error::content(message).in_field(name)
+    let element = element.ok_or_else(|| match wanted {
+        Some(wanted) => unlike(name, value, &format!("a number, {wanted},")),
+        None => {
+            let message = format!("field {name} is of type {}, which no column holds", type_name(value));
+            let hint = "give bytes, text, a number or an array of numbers; json.dumps makes text of other values";
+            Error::content(message).in_field(name).hint(hint)
+        }
     })?;
     let little = dtype.call_method1("newbyteorder", ("<",))?;
     let shape = array.getattr("shape")?.extract()?;

@@ -74,7 +74,12 @@ fn settings(text: &str) -> String {
         let word = |name: &str| !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'-');
         match part.split_once('=') {
             Some((name, value)) if number % 2 == 1 && word(name) => {
-                shown.push_str(&format!("{}={value:?}", name.replace('-', "_")));
+                let value = match value {
+                    "true" => "True".to_owned(),
+                    number if number.parse::<f64>().is_ok() => number.to_owned(),
+                    text => format!("{text:?}"),
+                };
+                shown.push_str(&format!("{}={value}", name.replace('-', "_")));
             }
             None if number % 2 == 1 && word(part) => shown.push_str(&part.replace('-', "_")),
             _ => shown.push_str(part),

@@ -199,12 +199,9 @@ pub(crate) fn options(settings: &Bound<'_, PyDict>) -> Result<LoaderOptions> {
     options.shuffle = get("shuffle")?.extract::<String>()?.parse()?;
     options.seed = get("seed")?.extract()?;
     options.epochs = None;
-    options.state = get("state")?.extract::<Option<String>>()?.map(|text| OrderState::from_json(&text)).transpose()?;
-    options.remainder = match get("remainder")?.extract::<String>()?.as_str() {
-        "pad" => Remainder::Pad,
-        "uneven" => Remainder::Uneven,
-        _ => Remainder::Drop,
-    };
+    let state = |text: String| OrderState::from_json(&text).map_err(|error| error.in_input("the state"));
+    options.state = get("state")?.extract::<Option<String>>()?.map(state).transpose()?;
+    options.remainder = remainder(&get("remainder")?)?;
     options.on_error = match get("on_error")?.extract::<String>()?.as_str() {
         "skip" => OnError::Skip,
         _ => OnError::Fail,
@@ -232,4 +229,13 @@ pub(crate) fn options(settings: &Bound<'_, PyDict>) -> Result<LoaderOptions> {
 /// A setting that is there.
 pub(crate) fn setting<'py>(settings: &Bound<'py, PyDict>, name: &str) -> PyResult<Bound<'py, PyAny>> {
     settings.get_item(name)?.ok_or_else(|| pyo3::exceptions::PyKeyError::new_err(name.to_owned()))
+}
+
+/// What becomes of samples that fill no step, by its name.
+pub(crate) fn remainder(name: &Bound<'_, PyAny>) -> Result<Remainder> {
+    Ok(match name.extract::<String>()?.as_str() {
+        "pad" => Remainder::Pad,
+        "uneven" => Remainder::Uneven,
+        _ => Remainder::Drop,
+    })
 }

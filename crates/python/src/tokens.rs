@@ -6,15 +6,15 @@ use crate::element::{ArrayElement, INT32, INT64};
 use crate::error::Result;
 use crate::fork::{self, Owned};
 use crate::gpu::PyGpu;
-use crate::loader::{SIGNALS, end, named, setting};
+use crate::loader::{SIGNALS, end, named, remainder, setting};
 use crate::running::AHEAD;
 use arrow_schema::DataType;
 use packhorse::core::Error;
 use packhorse::gpu::{Cuda, Upload};
 use packhorse::read::order::{Rank, Segment};
 use packhorse::read::{
-    Ahead, Companions, Host, Layout, LoaderCounters, LossMask, Next, Remainder, TokenLoader, TokenLoaderBuilder,
-    TokenState, TokenType,
+    Ahead, Companions, Host, Layout, LoaderCounters, LossMask, Next, TokenLoader, TokenLoaderBuilder, TokenState,
+    TokenType,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -82,9 +82,7 @@ impl PyTokens {
         if let Some(threads) = get("threads")?.extract::<Option<usize>>()? {
             builder = builder.threads(threads);
         }
-        if get("keep_last")?.extract()? {
-            builder = builder.remainder(Remainder::Uneven);
-        }
+        builder = builder.remainder(remainder(&get("remainder")?)?);
         let with: Vec<String> = get("with")?.extract()?;
         let has = |name: &str| with.iter().any(|with| with == name);
         builder = builder.companions(Companions {
@@ -94,7 +92,8 @@ impl PyTokens {
             cu_seqlens: has("cu_seqlens"),
         });
         if let Some(state) = get("state")?.extract::<Option<String>>()? {
-            builder = builder.resume(&TokenState::from_json(&state)?);
+            let state = TokenState::from_json(&state).map_err(|error| error.in_input("the state"));
+            builder = builder.resume(&state?);
         }
         let gpu = gpu.map(PyGpu::cuda);
         let running = py.detach(|| fork::run(|| Running::start(builder, gpu)))?;

@@ -1,6 +1,6 @@
 //! Samples of a Python program into a dataset.
 
-use crate::columns::Column;
+use crate::columns::{Column, type_name};
 use crate::error::Result;
 use crate::pack::{RecipeSettings, recipe, session};
 use crate::watch::Totals;
@@ -12,8 +12,11 @@ use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::{PyDict, PyString};
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// The format where nothing says one.
+const DEFAULT: &str = "webdataset";
 /// Samples and bytes that are handed over at a time.
 const SAMPLES: usize = 256;
 const BYTES: usize = 4 << 20;
@@ -36,6 +39,8 @@ struct State {
     held: usize,
     samples: u64,
     closed: bool,
+    /// The folder of the dataset, if it was not there before.
+    made: Option<PathBuf>,
 }
 
 #[pymethods]
@@ -50,12 +55,19 @@ impl Writer {
         classes: Vec<String>,
         ragged: bool,
     ) -> Result<Self> {
-        let recipe = recipe(settings)?;
-        let to = recipe.to.clone().ok_or_else(|| Error::config("give `to`, the format of the shards"))?;
+        let mut recipe = recipe(settings)?;
+        let out = recipe.out.clone().unwrap_or_default();
+        // A name such as `photos.parquet` says the format; other names do not.
+        let to = match (&recipe.to, recipe.format(&packhorse::registry())) {
+            (_, Ok(to)) => to,
+            (Some(_), Err(error)) => return Err(error.into()),
+            (None, Err(_)) => DEFAULT.to_owned(),
+        };
+        recipe.to = Some(to.clone());
         let session = session(how, &Arc::<Totals>::default(), &Cancel::default())?;
         let bytes_only = !packhorse::registry().named(&to)?.sink(&packhorse::core::Options::new())?.typed();
-        let columns =
-            columns.into_iter().map(|(name, dtype)| Ok((name, Column::declared(&dtype)?))).collect::<Result<_>>()?;
+        let declared = |(name, dtype): (String, String)| Ok((name, Column::declared(&dtype, bytes_only)?));
+        let columns = columns.into_iter().map(declared).collect::<Result<_>>()?;
         Ok(Self(Mutex::new(State {
             session,
             recipe,
@@ -68,6 +80,7 @@ impl Writer {
             held: 0,
             samples: 0,
             closed: false,
+            made: (!out.exists()).then_some(out),
         })))
     }
 
@@ -127,6 +140,10 @@ impl Writer {
             let mut state = self.state();
             state.closed = true;
             state.started = None;
+            if let Some(made) = state.made.take() {
+                // One that is not empty holds what others wrote.
+                let _ = std::fs::remove_dir(made);
+            }
         });
     }
 }
@@ -154,7 +171,16 @@ impl State {
     /// The key of a sample, `__key__`; its number if it has none.
     fn key(&self, sample: &Bound<'_, PyDict>) -> Result<String> {
         match sample.get_item(KEY)? {
-            Some(key) => Ok(key.cast::<PyString>().map_err(PyErr::from)?.to_str()?.to_owned()),
+            Some(key) => {
+                let wrong = || {
+                    Error::content(format!(
+                        "the key of sample {} is of type {}, and text is wanted",
+                        self.samples,
+                        type_name(&key)
+                    ))
+                };
+                Ok(key.cast::<PyString>().map_err(|_| wrong().in_field(KEY))?.to_str()?.to_owned())
+            }
             None => Ok(format!("{:09}", self.samples)),
         }
     }

@@ -243,6 +243,8 @@ def test_a_batch_as_tensors(pictures, ragged):
     nested = ragged.batch([1, 2], ["row"]).torch()["row"]
     assert nested.is_nested
     assert torch.equal(nested.unbind()[1], torch.tensor([2, 3], dtype=torch.int32))
+    longest = max(len(row) for row in nested.unbind())
+    assert nested.to_padded_tensor(0).shape == (2, longest)
 
 
 def test_booleans_in_torch(tmp_path):

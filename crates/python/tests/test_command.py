@@ -1,7 +1,9 @@
 """The command: `python -m packhorse`."""
 
+import signal
 import subprocess
 import sys
+import time
 
 import packhorse
 
@@ -51,6 +53,19 @@ def test_exit_codes(tmp_path):
     assert done.returncode not in (0, None)
     assert "gone" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_ctrl_c_ends_the_command_without_a_traceback(tmp_path):
+    """The command's own line is all that it says."""
+    folder = inputs(tmp_path / "in", 20_000)
+    args = ["pack", folder, "--to", "webdataset", "--out", tmp_path / "out", "--samples-per-shard", 10, "--jobs", 1]
+    command_line = [sys.executable, "-m", "packhorse", *map(str, args)]
+    with subprocess.Popen(command_line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        while process.poll() is None and not list((tmp_path).glob("out/*.receipt.json")):
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and "Traceback" not in err, err
 
 
 def test_output_through_a_pipe_is_complete(tmp_path):

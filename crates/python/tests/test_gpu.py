@@ -210,6 +210,7 @@ def test_settings_that_fit_no_picture(views, on_gpu):
                     raise AssertionError("not refused")
                 except packhorse.ConfigError as error:
                     assert message in str(error), error
+        assert len(next(iter(ds.loader(4, fields={"image": Image("jpg", 8)}, device=0)))["image"]) == 4
     """
     on_gpu(code, views._place)
 

@@ -376,17 +376,24 @@ def test_settings_of_loaders_are_checked(numbers):
         {"cache": "8GIB"},
         {"batch": 0},
         {"device": "gpu"},
+        {"cache": "8 gigs"},
+        {"shuffle": True},
+        {"shuffle": "random"},
+        {"place": (3, 2)},
+        {"fields": {"label": "nothing"}},
+        {"fields": {"image": packhorse.Image("cls", 64, flip=2)}},
     ):
         with pytest.raises(ValueError):
             numbers.loader(**{"batch": 10, **wrong})
-    for wrong in ({"shuffle": "random"}, {"place": (3, 2)}):
-        with pytest.raises(packhorse.ConfigError):
-            iter(numbers.loader(10, **wrong))
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="there are fields, seed"):
         numbers.loader(10, colour=1)
+    with pytest.raises(TypeError, match="here it is threads"):
+        numbers.loader(10, num_workers=1)
+    with pytest.raises(TypeError, match=r"keys=\['x'\]"):
+        numbers["x"]
 
 
-@pytest.mark.parametrize("cache", ["64MiB", 10_000_000, "folder"])
+@pytest.mark.parametrize("cache", ["64MiB", "0.5 GB", 10_000_000, "folder"])
 def test_caches(numbers, tmp_path, cache):
     """A cache in memory or in a folder changes no batch."""
     wanted = epochs(numbers.loader(10, seed=8), 2)

@@ -198,6 +198,74 @@ def test_columns_that_the_first_sample_lacks(tmp_path):
         packhorse.Writer(tmp_path / "other", columns={"t": "string of text"})
 
 
+@pytest.mark.parametrize("to", ["parquet", "arrow"])
+def test_numbers_that_samples_lack(tmp_path, to):
+    """`columns` says the type of numbers, which may be missing, and whole numbers become floats there."""
+    samples = [{"a": 1}, {"a": None, "b": 2, "c": True}, {"b": None}, {"a": 0.5, "c": False}]
+    columns = {"a": "float32", "b": "uint8", "c": "bool"}
+    dataset = write(tmp_path / "out", samples, to=to, columns=columns)
+    assert [sample.get("a") for sample in dataset] == [1, None, None, 0.5]
+    assert [sample.get("b") for sample in dataset] == [None, 2, None, None]
+    assert [sample.get("c") for sample in dataset] == [None, True, None, False]
+    with pytest.raises(packhorse.ContentError, match="field b .*256"):
+        write(tmp_path / "large", [{"b": 256}], to=to, columns=columns)
+    with pytest.raises(packhorse.ContentError, match="was UInt8 before"):
+        write(tmp_path / "half", [{"b": 0.5}], to=to, columns=columns)
+
+
+def test_numbers_are_text_in_webdataset(tmp_path):
+    """With and without a declared type."""
+    dataset = write(tmp_path / "out", [{"cls": 1}, {"cls": 2, "w": 3, "t": "x"}], columns={"w": "int64", "t": "str"})
+    assert [sample.get("w") for sample in dataset] == [None, b"3"]
+    assert dataset.batch([1], {"w": packhorse.Number()})["w"].tolist() == [3]
+
+
+@pytest.mark.parametrize(
+    ("samples", "to", "says"),
+    [
+        ([{"a": 1}, {"a": "x"}], "parquet", "field a is of type str, and a number, Int64, is wanted"),
+        ([{"a": 1}, {"a": 0.5}], "parquet", "field a is Float64, and was Int64 before; convert it, or name its type"),
+        ([{"a": 1}, {}], "parquet", "lacks the field a; numbers may be missing where `columns` names their type"),
+        ([{"a": None}], "parquet", "field a is None in the first sample"),
+        ([{"a": {"b": 1}}], "parquet", "field a is of type dict, which no column holds; .* json.dumps"),
+        ([{"a": 2**70}], "parquet", "field a is of type int, which"),
+        ([{"a": np.zeros(3)}, {"a": np.zeros(4)}], "parquet", "give `ragged=True` where shapes differ"),
+        ([{"jpg": np.zeros((4, 4, 3), np.uint8)}], "webdataset", "field jpg is named as a picture's file, .* encode it first"),
+        ([{"__key__": 5, "a": 1}], "parquet", "the key of sample 0 is of type int, and text is wanted"),
+    ],
+)
+def test_what_a_sample_can_not_hold(tmp_path, samples, to, says):
+    """The error names the field and says what to do, and nothing is left."""
+    with pytest.raises(packhorse.ContentError, match=says):
+        packhorse.pack(samples, tmp_path / "out", to=to)
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_is_no_sample(tmp_path):
+    """Sources that are not samples, and samples that are not dictionaries."""
+    for source in (5, [("a", 1)], [1, 2], []):
+        with pytest.raises((TypeError, ValueError), match="dictionar|nothing to pack"):
+            packhorse.pack(source, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_name_says_the_format(tmp_path):
+    """As for files; other names mean WebDataset."""
+    for name, found in (("x.parquet", "*.parquet"), ("x", "*.tar")):
+        packhorse.pack([{"a": 1}], tmp_path / name)
+        assert list((tmp_path / name).glob(found))
+
+
+def test_a_folder_that_was_not_sealed(tmp_path):
+    """Is not a dataset; a pattern takes the shards that are there."""
+    write(tmp_path / "out", numbered(10))
+    (tmp_path / "out" / "dataset.json").unlink()
+    with pytest.raises(packhorse.IncompleteError, match="not sealed") as raised:
+        packhorse.open(tmp_path / "out")
+    assert raised.value.code == "not-sealed" and "status" in raised.value.hint
+    assert len(packhorse.open(f"{tmp_path}/out/*.tar")) == 10
+
+
 def test_class_names(tmp_path):
     """A class list of a writer is that of the dataset."""
     dataset = write(tmp_path / "out", numbered(3), class_names=["zero", "one", "two"])
@@ -406,6 +474,9 @@ def test_verify_finds_a_missing_shard(files, tmp_path):
     packhorse.pack(files, out, **SETTINGS)
     sorted(out.glob("*.tar"))[2].unlink()
     assert not packhorse.verify(out)
+    with pytest.raises(packhorse.IncompleteError, match="is missing") as raised:
+        list(packhorse.open(out))
+    assert raised.value.code == "shard-missing" and "repair" in raised.value.hint
     packhorse.repair(out)
     assert packhorse.verify(out, full=True)
 

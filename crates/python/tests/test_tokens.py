@@ -61,11 +61,46 @@ def test_states_continue_with_the_next_sample(corpus):
     loader = dataset.loader(3, 32, seed=5, place=(0, 1))
     for step, _ in enumerate(loader):
         if step % 10 == 0:
-            other = dataset.loader(2, 32, seed=5, place=(0, 1), keep_last=True)
+            other = dataset.loader(2, 32, seed=5, place=(0, 1), remainder="uneven")
             other.load_state_dict(loader.state_dict())
             assert samples(pickle.loads(pickle.dumps(other))) == alone[3 * (step + 1) :]
     with pytest.raises(ph.StateError):
         dataset.loader(3, 64, seed=5, place=(0, 1)).load_state_dict(loader.state_dict())
+
+
+def test_a_state_of_another_seed_or_corpus_is_refused(corpus, tmp_path):
+    """Though it has as many samples."""
+    _, place = corpus
+    state = ph.TokenDataset(place).loader(3, 32, seed=5, place=(0, 1)).state_dict()
+    with pytest.raises(ph.StateError, match="another seed"):
+        ph.TokenDataset(place).loader(3, 32, seed=6, place=(0, 1)).load_state_dict(state)
+    (tmp_path / "text.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in reversed(TEXTS)))
+    ph.tokenize(tmp_path / "text.jsonl", tmp_path / "packed", place.parent / "tokenizer.json")
+    reversed_ = ph.TokenDataset(tmp_path / "packed").loader(3, 32, seed=5, place=(0, 1))
+    assert reversed_.state_dict()["samples"] == state["samples"]
+    with pytest.raises(ph.StateError, match="other documents"):
+        reversed_.load_state_dict(state)
+    with pytest.raises(ph.ConfigError, match="the state: is not a state"):
+        reversed_.load_state_dict({"step": 3})
+
+
+def test_an_order_that_has_ended_says_so(corpus):
+    """A second `for` has no batch, and a batch that is too large none either."""
+    dataset = ph.TokenDataset(corpus[1])
+    loader = dataset.loader(8, 32, seed=5, place=(0, 1))
+    assert len(list(loader)) > 0
+    with pytest.warns(UserWarning, match="no batch is left"):
+        assert list(loader) == []
+    with pytest.warns(UserWarning, match="a smaller batch fits"):
+        assert list(dataset.loader(10_000_000, 32, place=(0, 1))) == []
+
+
+def test_slices_and_names_of_files(corpus):
+    """A slice is a list of documents, and either file names the pair."""
+    dataset = ph.TokenDataset(corpus[1])
+    assert [document.tolist() for document in dataset[3:9:2]] == [dataset[number].tolist() for number in (3, 5, 7)]
+    file = next(corpus[1].glob("*.bin"))
+    assert len(ph.TokenDataset(file)) == len(ph.TokenDataset(file.with_suffix(".idx"))) == len(dataset)
 
 
 def test_companions_are_fields(corpus):

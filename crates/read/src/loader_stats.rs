@@ -104,7 +104,7 @@ const ROWS: [Row; 25] = [
     ("decode_starved_s", IDLE_NAME, "stage=\"decode\",for=\"data\"", IDLE, |s| s.decode_starved.as_secs_f64()),
     ("decode_blocked_s", IDLE_NAME, "stage=\"decode\",for=\"room\"", IDLE, |s| s.decode_blocked.as_secs_f64()),
     ("upload_starved_s", IDLE_NAME, "stage=\"upload\",for=\"data\"", IDLE, |s| s.upload_starved.as_secs_f64()),
-    ("read_bytes", "packhorse_loader_read_bytes_total", "", "Bytes read.", |s| s.read_bytes as f64),
+    ("read_bytes", "packhorse_loader_read_bytes_total", "", "Bytes of samples read.", |s| s.read_bytes as f64),
     ("ready", "packhorse_loader_ready_batches", "", READY, |s| s.ready as f64),
     ("ahead", "packhorse_loader_ahead_batches", "", AHEAD, |s| s.ahead as f64),
     ("prefetched", "packhorse_loader_prefetched_batches", "", "Batches read, not decoded.", |s| s.prefetched as f64),

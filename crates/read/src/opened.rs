@@ -5,7 +5,7 @@ use crate::mapping::Mapping;
 use crate::reader::{ReadOptions, Verify};
 use crate::spans::TARGET;
 use crate::{Access, Dataset};
-use packhorse_core::{Error, Input, Members, Result, Table};
+use packhorse_core::{Code, Error, Input, Kind, Members, Result, Table};
 use packhorse_dataset::Digest;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -79,7 +79,7 @@ impl Shards {
         let shard = shard.ok_or_else(|| Error::bug(format!("there is no shard {number}")))?;
         let span = tracing::debug_span!(target: TARGET, "open", fname = shard.name, size = shard.bytes);
         let opened = span.in_scope(|| self.open(number, shard));
-        let opened = Arc::new(opened.map_err(|error| error.in_input(&shard.name))?);
+        let opened = Arc::new(opened.map_err(|error| vanished(error, shard).in_input(&shard.name))?);
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
         while open.len() >= self.most {
             let oldest = open.iter().min_by_key(|(_, opened)| opened.used.load(Ordering::Relaxed)).map(|(n, _)| *n);
@@ -91,7 +91,7 @@ impl Shards {
         Ok(opened)
     }
 
-    fn find(&self, number: u32) -> Option<Arc<Opened>> {
+    pub(crate) fn find(&self, number: u32) -> Option<Arc<Opened>> {
         let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
         let found = open.get(&number)?;
         found.used.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
@@ -117,6 +117,17 @@ impl Shards {
         let used = AtomicU64::new(self.clock.fetch_add(1, Ordering::Relaxed));
         Ok(Opened { input, map, content, table, checksums, used })
     }
+}
+
+/// The error of opening a shard; of one that is not there, what to do about it.
+fn vanished(error: Error, shard: &Shard) -> Error {
+    if !(shard.sealed && error.is_not_found()) {
+        return error;
+    }
+    let missing = Error::new(Kind::Incomplete, "is missing, a shard of a sealed dataset").with_code(Code::ShardMissing);
+    missing
+        .hint("`packhorse verify` says what else is, `packhorse repair` packs it again")
+        .in_input(shard.path.display())
 }
 
 /// The limit of open files of this process.

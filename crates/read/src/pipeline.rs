@@ -223,9 +223,10 @@ pub(crate) fn fetch<W: Work>(work: &W, step: u64, scratch: &mut W::Scratch) -> (
     let counters = work.counters();
     let span = tracing::debug_span!(target: TARGET, "read", step, bytes = tracing::field::Empty).entered();
     let read = counters.read.of(|| work.fetch(step, scratch));
-    let weight = read.as_ref().map_or(0, |read| read.as_ref().map_or(0, |read| work.weight(read)));
-    counters.read_bytes.add(weight as u64);
-    span.record("bytes", weight);
+    let fetched = read.as_ref().ok().and_then(Option::as_ref);
+    let (weight, bytes) = fetched.map_or((0, 0), |fetched| (work.weight(fetched), work.read_bytes(fetched)));
+    counters.read_bytes.add(bytes);
+    span.record("bytes", bytes);
     (read, weight)
 }
 

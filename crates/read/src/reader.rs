@@ -131,6 +131,11 @@ impl Reader {
         self.shards.get(&self.dataset, shard).map(|opened| Arc::clone(&opened.input))
     }
 
+    /// Whether a shard is open.
+    pub(crate) fn has_open(&self, shard: u32) -> bool {
+        self.shards.find(shard).is_some()
+    }
+
     /// Reads the samples with these numbers into `out`. An error of a single sample is its [fault](SampleBlock::fault).
     ///
     /// Errors: a number past the end (kind `Config`); a shard that can't be opened or read.

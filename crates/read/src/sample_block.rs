@@ -208,6 +208,23 @@ impl SampleBlock {
         self.faults.iter().find(|(at, _)| *at == row).map(|(_, error)| error)
     }
 
+    /// The bytes of its samples that were read, with gaps between them; of rows, those of their values, about.
+    pub(crate) fn read_bytes(&self) -> u64 {
+        let mut rows = vec![0u64; self.pieces.len()];
+        for row in &self.rows {
+            if let Row::Typed { piece, .. } = row
+                && let Some(rows) = rows.get_mut(*piece)
+            {
+                *rows += 1;
+            }
+        }
+        // A piece may have rows of other batches too.
+        let typed = self.pieces.iter().zip(rows).map(|(piece, rows)| {
+            piece.rows.get_array_memory_size() as u64 * rows / (piece.rows.num_rows() as u64).max(1)
+        });
+        self.used as u64 + typed.sum::<u64>()
+    }
+
     /// The memory held, in bytes.
     pub(crate) fn weight(&self) -> usize {
         let typed: usize = self.pieces.iter().map(|piece| piece.rows.get_array_memory_size()).sum();

@@ -286,6 +286,10 @@ impl Work for SampleWork {
         fetched.weight()
     }
 
+    fn read_bytes(&self, fetched: &SampleBlock) -> u64 {
+        fetched.read_bytes()
+    }
+
     fn fill(
         &self,
         step: u64,

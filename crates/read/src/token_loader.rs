@@ -4,6 +4,7 @@ use crate::batch_metadata::BatchMetadata;
 use crate::fill::{Filler, TokenScratch};
 use crate::pipeline::{Pipeline, PipelineConfig};
 use crate::steps::Steps;
+use crate::token_state::identify;
 use crate::work::Work;
 use crate::{Device, Layout, Loader, LoaderCounters, TokenOptions, TokenState, Tokens};
 use packhorse_core::Result;
@@ -18,6 +19,8 @@ pub struct TokenWork {
     filler: Filler,
     steps: Steps,
     counters: Arc<LoaderCounters>,
+    /// What identifies the order.
+    order: String,
 }
 
 impl Work for TokenWork {
@@ -35,7 +38,7 @@ impl Work for TokenWork {
     }
 
     fn state(&self, steps: u64) -> TokenState {
-        TokenState::new(self.steps.after(steps).1, self.steps.samples)
+        TokenState::new(self.steps.after(steps).1, self.steps.samples, &self.order)
     }
 
     fn fetch(&self, _: u64, _: &mut TokenScratch) -> Result<Option<()>> {
@@ -63,6 +66,7 @@ impl<D: Device> Loader<D, TokenWork> {
     pub fn tokens(tokens: Arc<Tokens>, order: Arc<dyn Order>, options: &TokenOptions, device: D) -> Result<Self> {
         let sampler = Sampler::new(options.rank, options.batch)?;
         let steps = Steps::new(sampler, order.len(), (0, options.consumed), Some(1), options.remainder)?;
+        let named = identify(&*order)?;
         let filler = Filler::new(tokens, order, options)?;
         let config = PipelineConfig {
             fillers: options.threads,
@@ -72,8 +76,8 @@ impl<D: Device> Loader<D, TokenWork> {
             mean: 0,
             slab: filler.layout.bytes(),
         };
-        let pipeline =
-            Pipeline::new(TokenWork { filler, steps, counters: Arc::default() }, steps.count, config, device, || ())?;
+        let work = TokenWork { filler, steps, counters: Arc::default(), order: named };
+        let pipeline = Pipeline::new(work, steps.count, config, device, || ())?;
         Ok(Self { pipeline })
     }
 }

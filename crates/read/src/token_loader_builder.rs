@@ -1,8 +1,9 @@
 //! A builder of token loaders. Owns the default order; refuses to know the layout of an `.idx`.
 
 use crate::loader_builder::rank_or_environment;
+use crate::token_state::identify;
 use crate::{Companions, Device, Host, IntArray, Remainder, TokenLoader, TokenOptions, TokenState, Tokens};
-use packhorse_core::{Code, Error, Result};
+use packhorse_core::{Error, Result};
 use packhorse_order::{GptIndex, GptOptions, GptOrder, Order, Rank};
 use std::sync::Arc;
 
@@ -59,10 +60,10 @@ impl<D: Device> TokenLoaderBuilder<D> {
         self.configure(|options| options.companions = companions)
     }
 
-    /// Resumes from `state`, which a loader of the same order returned on any number of ranks. An order with another
-    /// number of samples is an error of [`build`](Self::build).
+    /// Resumes from `state`, which a loader of the same order returned on any number of ranks. Another order is an error of
+    /// [`build`](Self::build).
     pub fn resume(self, state: &TokenState) -> Self {
-        Self { resumed: Some(*state), ..self }.configure(|options| options.consumed = state.consumed)
+        Self { resumed: Some(state.clone()), ..self }.configure(|options| options.consumed = state.consumed)
     }
 
     /// Loads the share of this rank, whatever the environment says.
@@ -110,11 +111,8 @@ impl<D: Device> TokenLoaderBuilder<D> {
             Some(order) => Arc::clone(order),
             None => Arc::new(self.gpt()?),
         };
-        if let Some(state) = self.resumed.filter(|state| state.samples != order.len()) {
-            let message =
-                format!("the state is of an order of {} samples, and here it has {}", state.samples, order.len());
-            let hint = "give the order, seed and samples that it was saved with, or start over";
-            return Err(Error::config(message).with_code(Code::StateDiffers).hint(hint));
+        if let Some(state) = &self.resumed {
+            state.check(order.len(), &identify(&*order)?)?;
         }
         let options = TokenOptions { rank: rank_or_environment(self.rank)?, ..self.options };
         TokenLoader::tokens(self.tokens, order, &options, self.device)

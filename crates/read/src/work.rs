@@ -34,6 +34,11 @@ pub trait Work: Send + Sync + 'static {
         0
     }
 
+    /// The bytes of samples that were read for them.
+    fn read_bytes(&self, fetched: &Self::Fetched) -> u64 {
+        self.weight(fetched) as u64
+    }
+
     /// Fills `slab`. If it is too small, returns the number of bytes needed and the fetched data.
     fn fill(
         &self,

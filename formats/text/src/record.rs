@@ -97,7 +97,7 @@ fn wrong_type(path: &FieldPath, value: &FieldValue, wanted: &str, option: &str) 
     DocumentError::content(
         0,
         match value {
-            FieldValue::Missing => format!("the field \"{name}\" is missing; name another by the option {option}"),
+            FieldValue::Missing => format!("the field \"{name}\" is missing; name another by `{option}`"),
             FieldValue::Null => format!("the field \"{name}\" is null, which counts as missing; remove the line"),
             FieldValue::Other(kind) => format!("the field \"{name}\" is {kind}, not a {wanted}"),
             _ => format!("the field \"{name}\" is an integer, not a {wanted}"),
@@ -137,7 +137,7 @@ mod tests {
     fn other_values_than_text_are_errors() {
         for (line, says) in [
             (r#"{"text":null}"#, "null, which counts as missing"),
-            (r#"{"x":1}"#, "is missing; name another by the option text-field"),
+            (r#"{"x":1}"#, "is missing; name another by `text-field`"),
             (r#"{"text":1}"#, "an integer, not a string"),
             (r#"{"text":true}"#, "a boolean, not a string"),
             (r#"{"text":["a"]}"#, "a list, not a string"),

@@ -2,6 +2,7 @@
 
 use super::CommandContext;
 use super::bench::{Load, with_flag};
+use super::repack::Ways;
 use crate::diagnose_args::DiagnoseFlags;
 use crate::outcome::counted;
 use crate::size::show;
@@ -34,9 +35,11 @@ pub(super) fn run(context: &CommandContext<'_>, args: &DiagnoseFlags) -> Result<
     };
     let options = LoaderOptions { rank, ..load.options.clone() };
     let step = Duration::from_secs_f64(args.step_ms / 1000.0);
+    let ways = Ways::new(&args.load.dataset, &args.repack)?;
     let said = args.ranks.as_deref().map(|dir| Ranks::begin(dir, rank)).transpose()?;
-    let found = on_device(&load, &fields, &options, &args.device, step, &how)
+    let mut found = on_device(&load, &fields, &options, &args.device, step, &how)
         .map_err(|e| if e.field().is_some() { with_flag(e) } else { e })?;
+    ways.add_to(&mut found, context, &load, &fields, &options)?;
     let ranks = said.map(|ranks| ranks.end(&found)).transpose()?.flatten();
     let mut text = title(&load, args);
     text.push_str(&found.to_string());

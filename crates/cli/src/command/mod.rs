@@ -16,6 +16,7 @@ mod merge;
 mod order;
 mod pack;
 mod plan;
+mod repack;
 mod report;
 mod shares;
 mod stage;

@@ -129,13 +129,10 @@ pub(super) fn summary(
         0 => format!("packed {samples} ({}) into {shards} in {seconds:.2} s, {rate}/s", show(report.input_bytes)),
         all if all == report.shards => format!("complete already: {samples} in {shards}; no shard was written"),
         some => format!(
-            "packed {samples} ({}) into {shards}, {} in {seconds:.2} s, {rate}/s",
+            "packed {samples} ({}) into {shards} in {seconds:.2} s, {rate}/s, with {} that {} there already",
             show(report.input_bytes),
-            if some == 1 {
-                "1 of them was there already".to_owned()
-            } else {
-                format!("{some} of them were there already")
-            },
+            counted(some, "shard"),
+            if some == 1 { "was" } else { "were" },
         ),
     };
     text.push_str(&format!("{left_out}\n"));

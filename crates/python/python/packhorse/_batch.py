@@ -99,7 +99,12 @@ class Ragged(Sequence[Array]):
             offsets, shapes = self.offsets.tolist(), self.shapes.tolist()
             rows = [self.values.cut(offsets[at], offsets[at + 1], shapes[at]) for at in range(len(self))]
             return torch.nested.nested_tensor([row.torch() for row in rows])
-        return torch.nested.nested_tensor_from_jagged(self.values.torch(), self.offsets.torch())
+        offsets = self.offsets.torch()
+        if offsets.is_cuda or len(self) == 0:
+            return torch.nested.nested_tensor_from_jagged(self.values.torch(), offsets)
+        # So that `to_padded_tensor` pads to the longest row. On a GPU it would wait for the copy.
+        longest = int(offsets.diff().max())
+        return torch.nested.nested_tensor_from_jagged(self.values.torch(), offsets, max_seqlen=longest)
 
     def torch(self) -> Any:
         """As `nested`."""

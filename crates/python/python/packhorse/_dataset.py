@@ -67,6 +67,8 @@ class Dataset:
     @overload
     def __getitem__(self, at: slice | Iterable[int]) -> Dataset: ...
     def __getitem__(self, at: int | slice | Iterable[int]) -> dict[str, Any] | Dataset:
+        if isinstance(at, str):
+            raise TypeError(f"samples are numbered: ds.where(keys=[{at!r}])[0] is the one with this key")
         if isinstance(at, slice):
             numbers = range(*at.indices(len(self)))
             return self._with("slice", numbers.start, max(numbers.start, numbers.stop)) if at.step in (None, 1) else self.subset(numbers)
@@ -202,6 +204,10 @@ class Dataset:
         """Shuffled batches of `batch` samples: see `Loader` for the settings."""
         from ._loader import Loader
 
+        known = Loader.__init__.__kwdefaults__ or {}
+        for name in settings:
+            if name not in known:
+                raise TypeError(f"{name!r} is not a setting of loaders{_meant(name, known)}")
         return Loader(self, batch, **settings)
 
     def torch(self, fields: Fields = None, *, transform: Any = None, seed: int = 0) -> TorchDataset:
@@ -237,6 +243,22 @@ class _Concat(Dataset):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_Concat, (self._parts, self._views))
+
+
+# What torch's DataLoader calls settings that have another name here.
+_OTHERS = {
+    "batch_size": "batch", "drop_last": "remainder='drop' or 'uneven'", "generator": "seed", "num_workers": "threads",
+    "prefetch_factor": "ahead", "pin_memory": "device", "sampler": "shuffle, and `subset` of datasets", "transform": "fields",
+    "rank": "place=(rank, world)", "world_size": "place=(rank, world)", "cache_dir": "cache",
+}  # fmt: skip
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(name, known, 1)
+    meant = _OTHERS.get(name) or (close[0] if close else None)
+    return f"; here it is {meant}" if name in _OTHERS else f"; did you mean {meant}?" if meant else f"; there are {', '.join(known)}"
 
 
 def _view(ours: _packhorse.Dataset, view: tuple[Any, ...]) -> _packhorse.Dataset:

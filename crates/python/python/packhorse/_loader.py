@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import warnings
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from ._batch import Batch
 from ._dataset import Dataset
 from ._device import device_name, open_gpu
 from ._fields import Fields, describe
-from ._place import rank_and_world
+from ._place import check_place, rank_and_world
 
 if TYPE_CHECKING:
     from .torch import TorchLoader
@@ -60,10 +61,11 @@ class Loader:
         readers: int | None = None,
         verify: bool = False,
     ) -> None:
-        _one_of("on_error", on_error, "fail", "skip")
-        _one_of("remainder", remainder, "drop", "pad", "uneven")
-        if place != "auto" and not isinstance(place, tuple):
-            raise ValueError(f"place={place!r} is neither 'auto' nor (rank, world)")
+        one_of("on_error", on_error, "fail", "skip")
+        one_of("remainder", remainder, "drop", "pad", "uneven")
+        if not isinstance(shuffle, str):
+            raise ValueError(f"shuffle={shuffle!r} is none of 'sequential', 'full' and 'blocks:16', which shuffles 16 shards together")
+        check_place(place)
         if batch < 1:
             raise ValueError(f"batch={batch} is less than one sample")
         ram, folder = _cache(cache)
@@ -78,6 +80,9 @@ class Loader:
             "threads": threads, "ahead": ahead, "readers": readers, "verify": verify, "ram": ram, "dir": folder,
             "skip": dataset._numbers_of(skip) if skip else [],
         }  # fmt: skip
+        # Fields and settings that make no sense raise here, not at the first batch.
+        nodes = re.match(r"nodes:(\d+)", shuffle)
+        self._first(place if isinstance(place, tuple) else (0, int(nodes[1]) if nodes else 1)).stop()
         self._reset(None)
 
     def _reset(self, resume: State | None) -> None:
@@ -261,11 +266,15 @@ class Loader:
 
     def _first_state(self) -> State:
         """The state before the first batch, without the threads of a loader: workers may be forked after this."""
-        settings = self._settings | {"place": self.place, "state": None, "threads": 0, "readers": 0}
-        pipeline = _packhorse.Pipeline(self.dataset._ours, self._described, settings)
+        pipeline = self._first(self.place)
         state: State = json.loads(pipeline.state())
         pipeline.stop()
         return state
+
+    def _first(self, place: tuple[int, int]) -> _packhorse.Pipeline:
+        """A loader without threads and caches."""
+        settings = self._settings | {"place": place, "state": None, "threads": 0, "readers": 0, "ram": 0, "dir": None}
+        return _packhorse.Pipeline(self.dataset._ours, self._described, settings)
 
     def _forked_state(self) -> State | None:
         if self._pipeline is None:
@@ -323,7 +332,7 @@ def _size(size: int) -> str:
     return f"{size / 1e6:.1f} MB"
 
 
-def _one_of(name: str, value: str, *words: str) -> None:
+def one_of(name: str, value: str, *words: str) -> None:
     if value not in words:
         raise ValueError(f"{name}={value!r} is none of {', '.join(words)}")
 
@@ -333,10 +342,10 @@ def _cache(cache: str | os.PathLike[str] | int | None) -> tuple[int, str | None]
     if cache is None or isinstance(cache, int):
         return cache or 0, None
     text = os.fspath(cache)
-    number = text.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
-    if number.isdigit():
-        units = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
-        if text[len(number) :] not in units:
-            raise ValueError(f"cache={text!r}: give a size such as 8GiB, or a folder")
-        return int(number) * units[text[len(number) :]], None
-    return 0, os.path.abspath(text)
+    number = re.match(r"(\d+(?:\.\d+)?) *([A-Za-z]*)$", text.strip())
+    if number is None:
+        return 0, os.path.abspath(text)
+    units = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+    if number[2] not in units:
+        raise ValueError(f"cache={text!r}: give a size such as 8GiB, or a folder such as './{text}'")
+    return int(float(number[1]) * units[number[2]]), None

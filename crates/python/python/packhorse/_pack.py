@@ -137,7 +137,7 @@ def pack(
     if paths is None:
         from ._writer import Writer
 
-        with Writer(out, to or "webdataset", columns=columns if isinstance(columns, Mapping) else None, **recipe) as writer:
+        with Writer(out, to, columns=columns if isinstance(columns, Mapping) else None, **recipe) as writer:
             samples: Any = source
             for sample in samples:
                 writer.write(sample)
@@ -150,10 +150,16 @@ def pack(
 
 def _paths(source: Any) -> list[str] | None:
     """The paths that `source` names; None if it is an iterable of samples."""
+    if isinstance(source, (list, tuple)) and not source:
+        raise ValueError("source is empty: there is nothing to pack")
     if isinstance(source, (str, os.PathLike)):
         return [os.fspath(source)]
     if isinstance(source, (list, tuple)) and all(isinstance(part, (str, os.PathLike)) for part in source):
         return [os.fspath(part) for part in source]
+    if not isinstance(source, Iterable) or hasattr(source, "columns"):
+        kind = type(source).__name__
+        meant = "; rows are dictionaries by .to_dict('records')" if hasattr(source, "to_dict") else ""
+        raise TypeError(f"source is of type {kind}: give a path, paths, or an iterable of dictionaries{meant}")
     return None
 
 

@@ -14,3 +14,14 @@ def rank_and_world() -> tuple[int, int]:
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         return distributed.get_rank(), distributed.get_world_size()
     return _packhorse.environment_rank()
+
+
+def check_place(place: object) -> None:
+    """Raises an error if `place` is neither "auto" nor a rank below a number of ranks."""
+    if place == "auto":
+        return
+    if not (isinstance(place, tuple) and len(place) == 2):
+        raise ValueError(f"place={place!r} is neither 'auto' nor (rank, world)")
+    rank, world = place
+    if not 0 <= rank < world:
+        raise ValueError(f"place={place!r}: ranks count from 0, so that of {world} the last is {world - 1}")

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, overload
 
 from . import _packhorse
 from ._batch import Batch
 from ._device import device_name, open_gpu
-from ._loader import State, named_stats
+from ._loader import State, named_stats, one_of
 from ._packhorse import Array
-from ._place import rank_and_world
+from ._place import check_place, rank_and_world
 
 _WITH = ("position_ids", "segment_ids", "loss_mask", "cu_seqlens")
 
 
 class TokenDataset:
-    """The documents of a pair of `.bin` and `.idx`, given as its prefix, as the `.idx`, or as a folder with one pair.
+    """The documents of a pair of `.bin` and `.idx`, given as its prefix, as one of the two, or as a folder with one pair.
 
-    `len` is the number of documents, `[i]` the tokens of one. The files are mapped, and must not be written meanwhile.
+    `len` is the number of documents, `[i]` the tokens of one, `[a:b]` a list of them. The files are mapped, and must not be written meanwhile.
     """
 
     def __init__(self, place: str | os.PathLike[str]) -> None:
-        text = os.fspath(place)
+        text = os.fspath(place).removesuffix(".bin")
         self._place = text if "://" in text else os.path.abspath(text)
         self._open()
 
@@ -55,7 +56,13 @@ class TokenDataset:
     def __len__(self) -> int:
         return len(self.lengths)
 
-    def __getitem__(self, number: int) -> Array:
+    @overload
+    def __getitem__(self, number: int) -> Array: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[Array]: ...
+    def __getitem__(self, number: int | slice) -> Array | list[Array]:
+        if isinstance(number, slice):
+            return [self[at] for at in range(*number.indices(len(self)))]
         at = number + len(self) if number < 0 else number
         if not 0 <= at < len(self):
             raise IndexError(f"document {number} of {len(self)}")
@@ -75,21 +82,23 @@ class TokenDataset:
         device: object = "cpu",
         companions: Iterable[str] = (),
         pad: int | None = None,
-        keep_last: bool = False,
+        remainder: str = "drop",
         threads: int | None = None,
     ) -> TokenLoader:
         """Samples of `seq_length + 1` tokens in the order of Megatron's GPTDataset of this seed, as the field `tokens`.
 
         `samples` is how many there are at least; one epoch without it. `companions` are more fields: `position_ids`,
-        `segment_ids`, `loss_mask`, `cu_seqlens`. `keep_last` keeps a last smaller batch. `device` is as of `Dataset.loader`.
+        `segment_ids`, `loss_mask`, `cu_seqlens`. `remainder`, `place` and `device` are as of `Dataset.loader`.
         """
+        one_of("remainder", remainder, "drop", "pad", "uneven")
+        check_place(place)
         wanted = list(companions)
         for name in wanted:
             if name not in _WITH:
                 raise ValueError(f"companions={name!r} is none of {', '.join(_WITH)}")
         settings = {
             "batch": batch, "length": seq_length, "seed": seed, "samples": samples, "with": wanted, "pad": pad,
-            "keep_last": keep_last, "threads": threads,
+            "remainder": remainder, "threads": threads,
         }  # fmt: skip
         return TokenLoader(self, settings, place, device)
 
@@ -101,11 +110,10 @@ class TokenDataset:
 
 
 class TokenLoader:
-    """Batches of tokens in training order. A `for` goes on from where the loader is, to the end of the order."""
+    """Batches of tokens in training order. A `for` goes on from where the loader is, to the end of the order: it has as many
+    epochs as its `samples` take. Batches have no keys."""
 
     def __init__(self, dataset: TokenDataset, settings: dict[str, Any], place: str | tuple[int, int], device: object = "cpu") -> None:
-        if place != "auto" and not isinstance(place, tuple):
-            raise ValueError(f"place={place!r} is neither 'auto' nor (rank, world)")
         self.dataset = dataset
         self._settings = settings
         self._place = place
@@ -135,6 +143,11 @@ class TokenLoader:
         return self._pipeline
 
     def __iter__(self) -> Iterator[Batch]:
+        if not self._running().remaining():
+            warnings.warn(
+                "no batch is left of the order: `samples` makes it longer, load_state_dict goes back, and a smaller batch fits",
+                stacklevel=2,
+            )
         while (batch := self._running().next()) is not None:
             yield Batch(batch)
 
@@ -152,7 +165,7 @@ class TokenLoader:
         return state
 
     def load_state_dict(self, state: State) -> None:
-        """Continues from a state. Raises `StateError` if it is of an order of another length."""
+        """Continues from a state. Raises `StateError` if it is of another order: of other files, another seed or length."""
         before = self.state_dict()
         self._pipeline, self._resume = None, dict(state)
         try:
@@ -160,6 +173,10 @@ class TokenLoader:
         except BaseException:
             self._pipeline, self._resume = None, before
             raise
+
+    def __repr__(self) -> str:
+        rank, world = self.place
+        return f"TokenLoader({len(self)} batches of {self._settings['batch']} left, rank {rank} of {world}, {self.dataset!r})"
 
     def __getstate__(self) -> dict[str, Any]:
         resume = self._resume if self._pipeline is None else self.state_dict()

@@ -36,7 +36,7 @@ class Writer:
     def __init__(
         self,
         out: Path,
-        to: str = "webdataset",
+        to: str | None = None,
         *,
         columns: Mapping[str, str] | None = None,
         class_names: list[str] | None = None,
@@ -48,9 +48,11 @@ class Writer:
         self.packed: Packed | None = None
         """What was packed, once the writer is closed."""
 
-    def write(self, sample: dict[str, Any]) -> None:
+    def write(self, sample: Mapping[str, Any]) -> None:
         """Adds a sample. After an error the sample is left out, and others can follow."""
-        self._ours.write(sample)
+        if not isinstance(sample, Mapping):
+            raise TypeError(f"sample {self.samples} is of type {type(sample).__name__}: give a dictionary of its fields")
+        self._ours.write(sample if type(sample) is dict else dict(sample))
 
     @property
     def samples(self) -> int:

@@ -244,8 +244,11 @@ impl Dataset {
         if runs.is_empty() {
             let mut known: Vec<&str> = self.shards.iter().filter_map(|shard| shard.split.as_deref()).collect();
             known.dedup();
-            let known = if known.is_empty() { "it has no splits".to_owned() } else { known.join(", ") };
-            return Err(Error::config(format!("has no split {name}; there are: {known}")));
+            let message = match known.is_empty() {
+                true => format!("has no split {name}: it has no splits at all"),
+                false => format!("has no split {name}; there are {}", known.join(", ")),
+            };
+            return Err(Error::config(message));
         }
         self.with_runs(runs)
     }

@@ -5,7 +5,7 @@ use super::shard::{Shard, main_path, sealed_index, source};
 use super::{Base, Dataset, union, view};
 use crate::cache::{CacheFile, CacheSource};
 use packhorse_core::{DataType, Error, Field, FileKind, Limits, Options, Registry, Result, Schema, SchemaRef, Store};
-use packhorse_dataset::{DatasetView, FieldRecord, MANIFEST, Manifest, ShardRecord, VIEW};
+use packhorse_dataset::{DatasetView, FieldRecord, MANIFEST, Manifest, ShardRecord, VIEW, is_of_packing, not_sealed};
 use packhorse_storage::{braces, glob, is_glob, natural};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -42,7 +42,8 @@ impl Dataset {
     ///   them. The headers of tars and of other formats are read once.
     ///
     /// Errors: no files; files of different formats; a shard that is damaged or can't be read sample by sample; a view
-    /// whose dataset was changed, moved or removed (kind `Changed`).
+    /// whose dataset was changed, moved or removed (kind `Changed`); a folder that packing has not sealed (`Incomplete`),
+    /// of which a pattern opens the shards that are there.
     pub fn open(registry: &Registry, store: Arc<dyn Store>, path: &Path, options: &OpenOptions) -> Result<Self> {
         let dir = match path.file_name() {
             Some(name) if name == MANIFEST || name == VIEW => path.parent().unwrap_or(Path::new("")),
@@ -156,7 +157,10 @@ fn files(registry: &Registry, store: &dyn Store, path: &Path, options: &OpenOpti
         found = folder(registry, store, only, options)?;
     }
     match found.is_empty() {
-        true => Err(Error::config("holds no shards that this build reads").in_input(path.display())),
+        true => {
+            let error = Error::config("holds no shards that this build reads");
+            Err(error.hint("`packhorse pack` makes shards of the files in a folder").in_input(path.display()))
+        }
         false => Ok(found),
     }
 }
@@ -172,7 +176,12 @@ fn folder(registry: &Registry, store: &dyn Store, dir: &Path, options: &OpenOpti
         !bytes.starts_with(b".")
             && known.is_some_and(|format| options.format.as_deref().is_none_or(|id| id == format.info().id))
     };
-    let mut names: Vec<PathBuf> = store.list(dir)?.into_iter().filter(is_shard).collect();
+    let mut names = store.list(dir)?;
+    if names.iter().any(|name| is_of_packing(name)) {
+        // Its shards may be a part of the dataset. A pattern takes them as they are.
+        return Err(not_sealed(store, dir, ""));
+    }
+    names.retain(is_shard);
     names.sort_by_cached_key(|name| natural(&name.to_string_lossy()));
     Ok(names.into_iter().map(|name| dir.join(name)).collect())
 }

@@ -100,5 +100,6 @@ fn conclude(device: &[Slice], loader: &[Slice]) -> Diagnosis {
         slow_shards: Vec::new(),
         representative: 1.0,
         applied: Vec::new(),
+        model: evidence.model,
     }
 }

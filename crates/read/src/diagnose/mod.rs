@@ -26,6 +26,7 @@ mod held;
 mod interval;
 mod meter;
 mod model;
+mod packing;
 mod ranks;
 mod remedy;
 mod rounds;
@@ -106,6 +107,7 @@ pub struct Diagnosis {
     pub representative: f64,
     /// The diagnoses after each remedy that was applied, in order.
     pub applied: Vec<(Remedy, Diagnosis)>,
+    model: model::Model,
 }
 
 impl Diagnosis {

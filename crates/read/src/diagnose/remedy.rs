@@ -55,7 +55,8 @@ impl Setting {
 #[derive(Clone, Debug)]
 pub struct Remedy {
     /// Its name: `threads`, `readers`, `ahead`, `ram cache`, `processors`, `stage`, `without FIELD`, `uint8 FIELD`,
-    /// `smaller pictures`.
+    /// `smaller pictures`, `larger shards`; those of [`Diagnosis::add_packing`](super::Diagnosis::add_packing) have names
+    /// of the caller.
     pub name: String,
     /// What to do, as a sentence.
     pub says: String,
@@ -73,6 +74,9 @@ pub(super) const WORTH: f64 = 1.03;
 const READERS: usize = 64;
 /// Fields whose cost is measured, at most.
 const FIELDS: usize = 8;
+
+/// Bytes of a shard from which on opening it does not count.
+const LARGE: f64 = 256e6;
 
 /// What remedies are tried on.
 pub(super) struct Scene<'a> {
@@ -97,6 +101,7 @@ pub(super) fn all(verdict: &Verdict, evidence: &Evidence, scene: &Scene<'_>) -> 
     if costs(&[Bottleneck::Read, Bottleneck::Storage]) {
         found.extend(maker.readers()?);
         found.extend(maker.near());
+        found.extend(maker.larger()?);
     }
     found.extend(maker.ahead());
     if costs(&[Bottleneck::Transfer, Bottleneck::Collate, Bottleneck::Decode]) {
@@ -190,6 +195,25 @@ impl Maker<'_> {
         );
         found.push(self.remedy("stage", self.evidence.seconds(near), None, says));
         found
+    }
+
+    /// Fewer and larger shards, where opening them takes long.
+    fn larger(&self) -> Result<Option<Remedy>> {
+        let Scene { rig, dataset, options, .. } = *self.scene;
+        let (shards, steps) = (dataset.shards().len() as f64, rig.work.steps.per_epoch.max(1) as f64);
+        let mean = dataset.bytes() as f64 / shards.max(1.0);
+        let Some(open) = rig.open_alone(dataset, options)?.filter(|_| mean < LARGE) else { return Ok(None) };
+        // Each shard that a step needs is opened once an epoch.
+        let opened = shards.min(steps * f64::from(options.batch)) / steps;
+        let seconds = open * opened * (1.0 - mean / LARGE);
+        let model = Model { fetch: (self.model.fetch - seconds).max(self.model.fetch_cpu), ..*self.model };
+        let says = format!(
+            "pack it again into shards of {} MB instead of {:.1} MB: a batch opens {opened:.1} of them, each in {}",
+            LARGE / 1e6,
+            mean / 1e6,
+            milliseconds(open)
+        );
+        Ok(Some(self.remedy("larger shards", model.step(self.model.workers), None, says)))
     }
 
     /// More batches ahead, where the loader is fast enough in the mean and late now and then.

@@ -198,6 +198,21 @@ impl Rig {
         Ok(start.elapsed().as_secs_f64() / steps as f64)
     }
 
+    /// Seconds to open a shard that was not opened before, its index included; `None` where few are left.
+    pub(super) fn open_alone(&self, dataset: &Dataset, options: &LoaderOptions) -> Result<Option<f64>> {
+        let Some(reader) = self.reader() else { return Ok(None) };
+        let closed = (0..dataset.shards().len() as u32).rev().filter(|shard| !reader.has_open(*shard));
+        let closed: Vec<u32> = closed.take(OPENED).collect();
+        let fresh = crate::Reader::new(dataset.clone(), Vec::new(), options.read.clone());
+        let mut seconds = Vec::new();
+        for shard in &closed {
+            let start = Instant::now();
+            fresh.input(*shard)?;
+            seconds.push(start.elapsed().as_secs_f64());
+        }
+        Ok((seconds.len() >= OPENED / 2).then(|| Interval::of(&seconds).median))
+    }
+
     /// The work of a loader of other fields.
     pub(super) fn other_fields(
         &self,
@@ -244,6 +259,8 @@ impl Rig {
     }
 }
 
+/// Shards to open, to see how long it takes.
+const OPENED: usize = 16;
 /// Steps of a cut that do not count.
 const WARM: u64 = 2;
 
@@ -362,6 +379,7 @@ fn conclude(
         slow_shards: rig.meter.slow(),
         representative: rig.held.representative,
         applied: Vec::new(),
+        model: evidence.model,
     })
 }
 

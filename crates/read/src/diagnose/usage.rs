@@ -40,7 +40,7 @@ impl CpuClock {
 }
 
 /// The seconds of processors that this process took so far.
-fn process_seconds() -> f64 {
+pub(super) fn process_seconds() -> f64 {
     getrusage(UsageWho::RUSAGE_SELF).map_or(0.0, |usage| total(&usage))
 }
 

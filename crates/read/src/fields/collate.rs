@@ -119,8 +119,11 @@ impl Collate {
             _ => error,
         };
         let of_content = matches!(error.kind(), Kind::Content | Kind::Limit | Kind::Unsupported);
-        if self.on_error == OnError::Fail || !of_content {
+        if !of_content {
             return Err(error);
+        }
+        if self.on_error == OnError::Fail {
+            return Err(error.hint("`on-error=skip` leaves such samples out"));
         }
         self.counters.skipped.add(1);
         self.observer.event(&Event::Skipped(&error));

@@ -164,47 +164,54 @@ fn elements<O: OffsetSizeTrait>(list: &GenericListArray<O>, to: &DataType) -> Re
     GenericListArray::try_new(field, list.offsets().clone(), values, list.nulls().cloned()).map_err(|e| e.to_string())
 }
 
-/// Casts a flat array of numbers.
+/// Casts a flat array of numbers. Small types take the way of the largest one of their kind: a way for each pair of types
+/// would be a tenth of this crate's code.
 fn flat(column: &ArrayRef, to: &DataType) -> Result<ArrayRef, String> {
-    fn from<S: Value>(column: &ArrayRef, to: &DataType) -> Result<ArrayRef, String> {
-        let array = column.as_primitive::<S>();
-        match to {
-            DataType::Boolean => Ok(Arc::new(BooleanArray::from_unary(array, |v| {
-                S::number(v) != Number::Int(0) && S::number(v) != Number::Float(0.0)
-            }))),
-            DataType::Int8 => each::<S, Int8Type>(array),
-            DataType::Int16 => each::<S, Int16Type>(array),
-            DataType::Int32 => each::<S, Int32Type>(array),
-            DataType::Int64 => each::<S, Int64Type>(array),
-            DataType::UInt8 => each::<S, UInt8Type>(array),
-            DataType::UInt16 => each::<S, UInt16Type>(array),
-            DataType::UInt32 => each::<S, UInt32Type>(array),
-            DataType::UInt64 => each::<S, UInt64Type>(array),
-            DataType::Float16 => each::<S, Float16Type>(array),
-            DataType::Float32 => each::<S, Float32Type>(array),
-            DataType::Float64 => each::<S, Float64Type>(array),
-            other => Err(format!("can't become {other}")),
-        }
-    }
     match column.data_type() {
         same if same == to => Ok(column.clone()),
         DataType::Boolean => {
-            let bits = column.as_boolean().iter().map(|bit| bit.map(u8::from));
-            let bits: ArrayRef = Arc::new(PrimitiveArray::<UInt8Type>::from_iter(bits));
-            flat(&bits, to)
+            let bits = column.as_boolean().iter().map(|bit| bit.map(i64::from));
+            narrow(&PrimitiveArray::<Int64Type>::from_iter(bits), to)
         }
-        DataType::Int8 => from::<Int8Type>(column, to),
-        DataType::Int16 => from::<Int16Type>(column, to),
-        DataType::Int32 => from::<Int32Type>(column, to),
-        DataType::Int64 => from::<Int64Type>(column, to),
-        DataType::UInt8 => from::<UInt8Type>(column, to),
-        DataType::UInt16 => from::<UInt16Type>(column, to),
-        DataType::UInt32 => from::<UInt32Type>(column, to),
-        DataType::UInt64 => from::<UInt64Type>(column, to),
-        DataType::Float16 => from::<Float16Type>(column, to),
-        DataType::Float32 => from::<Float32Type>(column, to),
-        DataType::Float64 => from::<Float64Type>(column, to),
+        DataType::Int8 => narrow(&wide::<Int8Type, Int64Type>(column), to),
+        DataType::Int16 => narrow(&wide::<Int16Type, Int64Type>(column), to),
+        DataType::Int32 => narrow(&wide::<Int32Type, Int64Type>(column), to),
+        DataType::Int64 => narrow(column.as_primitive::<Int64Type>(), to),
+        DataType::UInt8 => narrow(&wide::<UInt8Type, Int64Type>(column), to),
+        DataType::UInt16 => narrow(&wide::<UInt16Type, Int64Type>(column), to),
+        DataType::UInt32 => narrow(&wide::<UInt32Type, Int64Type>(column), to),
+        DataType::UInt64 => narrow(column.as_primitive::<UInt64Type>(), to),
+        DataType::Float16 => narrow(&wide::<Float16Type, Float64Type>(column), to),
+        DataType::Float32 => narrow(&wide::<Float32Type, Float64Type>(column), to),
+        DataType::Float64 => narrow(column.as_primitive::<Float64Type>(), to),
         other => Err(format!("{other} can't become {to}")),
+    }
+}
+
+fn wide<S: ArrowPrimitiveType, W: ArrowPrimitiveType>(column: &ArrayRef) -> PrimitiveArray<W>
+where
+    S::Native: Into<W::Native>,
+{
+    column.as_primitive::<S>().unary(Into::into)
+}
+
+fn narrow<S: Value>(array: &PrimitiveArray<S>, to: &DataType) -> Result<ArrayRef, String> {
+    match to {
+        DataType::Boolean => Ok(Arc::new(BooleanArray::from_unary(array, |v| {
+            S::number(v) != Number::Int(0) && S::number(v) != Number::Float(0.0)
+        }))),
+        DataType::Int8 => each::<S, Int8Type>(array),
+        DataType::Int16 => each::<S, Int16Type>(array),
+        DataType::Int32 => each::<S, Int32Type>(array),
+        DataType::Int64 => each::<S, Int64Type>(array),
+        DataType::UInt8 => each::<S, UInt8Type>(array),
+        DataType::UInt16 => each::<S, UInt16Type>(array),
+        DataType::UInt32 => each::<S, UInt32Type>(array),
+        DataType::UInt64 => each::<S, UInt64Type>(array),
+        DataType::Float16 => each::<S, Float16Type>(array),
+        DataType::Float32 => each::<S, Float32Type>(array),
+        DataType::Float64 => each::<S, Float64Type>(array),
+        other => Err(format!("can't become {other}")),
     }
 }
 
