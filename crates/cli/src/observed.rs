@@ -24,8 +24,8 @@ impl Observed {
         let trace = begin.then(|| Trace::begin(asked.trace.as_deref(), stages.clone())).transpose()?;
         let (events, loaders) = (Arc::clone(progress), Arc::clone(loaders));
         let text = move || {
-            let counted = events.counts().metrics().into_iter().chain(loaders.stats().metrics());
-            Metric::prometheus(counted) + &stages.as_ref().map_or_else(String::new, |stages| stages.prometheus())
+            let text = Metric::prometheus(events.counts().metrics().into_iter().chain(loaders.stats().metrics()));
+            text + &stages.as_ref().map_or_else(String::new, |stages| stages.prometheus())
         };
         let serve = |address: &String| MetricsServer::start(address, text);
         let metrics = asked.metrics.as_ref().map(serve).transpose()?;
