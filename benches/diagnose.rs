@@ -1,7 +1,7 @@
 //! Predicted gains of remedies against observed ones: `cargo bench --bench diagnose`.
 //!
 //! Each case slows a loop of photos in one way, diagnoses it, makes the change that a remedy proposes, and measures the
-//! loop again. Arguments after `--`: the number of photos (default 4000). The corpus lies in `/dev/shm` where that is,
+//! loop again. Arguments after `--`: the number of photos (default 4000), and names of remedies (default: all). The corpus lies in `/dev/shm` where that is,
 //! else in the build folder. A ratio of 1 is an exact prediction.
 
 #![expect(clippy::expect_used, clippy::print_stdout, reason = "a bench prints, and ends where it can't go on")]
@@ -14,6 +14,7 @@ mod slow_store;
 
 use common::run;
 use packhorse::read::diagnose::{Cut, DiagnoseOptions, Diagnosis, Remedy, diagnose};
+use packhorse::read::order::Shuffle;
 use packhorse::read::{
     Dataset, FieldKind, FieldOptions, Host, Loader, LoaderOptions, Normalize, OpenOptions, ReadOptions,
 };
@@ -109,25 +110,27 @@ fn main() {
 /// Arrays without compression instead of with much of it.
 fn repacked(home: &Path) {
     let name = "repack filter=none";
+    if !is_wanted(name) {
+        return;
+    }
     let [much, none] = [&["gzip", "--level", "9"][..], &["none"]].map(|filter| arrays(home, filter));
     let read = ReadOptions { rows: 0, ..ReadOptions::default() };
-    let options = LoaderOptions { threads: 1, ahead: 3, epochs: None, read, ..LoaderOptions::new(BATCH) };
+    let shuffle = Shuffle::Sequential;
+    let options = LoaderOptions { threads: 1, ahead: 3, epochs: None, read, shuffle, ..LoaderOptions::new(1024) };
     let case = |shards: &Path| Case {
-        dataset: opened(shards, Duration::ZERO),
+        dataset: packhorse::open(shards.to_str().expect("UTF-8")).expect("dataset"),
         fields: Vec::new(),
         options: options.clone(),
-        step: Duration::from_micros(500),
+        step: Duration::from_micros(50),
     };
     let (slow, quick) = (case(&much), case(&none));
     let mut found = slow.diagnose();
-    let some = [&slow.dataset, &quick.dataset].map(|dataset| dataset.take(500).expect("samples"));
+    let some = [&slow.dataset, &quick.dataset].map(|dataset| dataset.take(5_000).expect("samples"));
     found.add_packing(name, "", some.each_ref(), &[], &options).expect("both ways");
     let rate = |found: &Diagnosis| found.cut(Cut::Loader).map_or(0.0, |time| time.seconds.inverse().median);
     match found.remedies.iter().find(|remedy| remedy.name == name) {
         Some(remedy) => line(name, rate(&found), remedy.predicted, rate(&quick.diagnose())),
-        None => {
-            println!("{name:<24}{:>10.2}  not proposed: the loop waits for {}", rate(&found), found.verdict.bottleneck)
-        }
+        None => println!("{name:<24}{:>10.2}  not proposed:\n{found}", rate(&found)),
     }
 }
 
@@ -136,7 +139,7 @@ fn arrays(home: &Path, filter: &[&str]) -> PathBuf {
     let (inputs, shards) = (home.join("arrays"), home.join(format!("hdf5-{}", filter.concat())));
     let program = || Command::new(env!("CARGO_BIN_EXE_packhorse"));
     if !inputs.is_dir() {
-        run(program().args(["synth", "npz", "-q", "--count", "3000", "--out"]).arg(&inputs));
+        run(program().args(["synth", "npz", "-q", "--count", "20000", "--out"]).arg(&inputs));
     }
     if !shards.join("dataset.json").is_file() {
         let pack = ["--to", "hdf5", "--ragged", "-q", "--filter"];
@@ -159,8 +162,18 @@ fn processors(plain: &Case) {
     });
 }
 
+/// Whether a remedy is measured.
+fn is_wanted(name: &str) -> bool {
+    let mut names =
+        std::env::args().skip(1).filter(|arg| !arg.starts_with("--") && arg.parse::<u64>().is_err()).peekable();
+    names.peek().is_none() || names.any(|wanted| wanted == name)
+}
+
 /// Prints what a remedy gains that the diagnosis itself tries: it fills the cache first.
 fn tried(name: &str, case: &Case) {
+    if !is_wanted(name) {
+        return;
+    }
     let found = case.diagnosed(true);
     let now = found.cut(Cut::Loader).map_or(0.0, |time| time.seconds.inverse().median);
     let remedy = found.remedies.iter().find(|remedy| remedy.name == name);
@@ -176,6 +189,9 @@ fn line(name: &str, now: f64, predicted: f64, observed: f64) {
 
 /// Prints what the remedy `name` of a case gains.
 fn compare(name: &str, case: &Case, make: impl FnOnce(&Remedy) -> Case) {
+    if !is_wanted(name) {
+        return;
+    }
     let rate = |found: &Diagnosis| found.cut(Cut::Loader).map_or(0.0, |time| time.seconds.inverse().median);
     let found = case.diagnose();
     let now = rate(&found);

@@ -1,5 +1,8 @@
 //! "Did you mean": similar names, and lists of names, for messages.
 
+use crate::Store;
+use std::path::{Path, PathBuf};
+
 /// The one of `names` that is most similar to `word`, if one is similar enough: for "did you mean". Ignores case.
 pub fn nearest<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     /// By Jaro and Winkler: one wrong or missing letter of five is less than this apart.
@@ -18,6 +21,15 @@ pub fn some_of(names: &[&str]) -> String {
         None | Some(0) => shown,
         Some(more) => format!("{shown} and {more} more"),
     }
+}
+
+/// The path beside `path` whose name is most similar to that of `path`, which does not exist.
+pub fn nearest_path(store: &dyn Store, path: &Path) -> Option<PathBuf> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let names = store.list(folder).unwrap_or_default();
+    let names: Vec<_> = names.iter().map(|name| name.to_string_lossy()).collect();
+    let found = nearest(&path.file_name()?.to_string_lossy(), names.iter().map(AsRef::as_ref))?;
+    Some(path.with_file_name(found))
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ pub fn not_sealed(store: &dyn Store, dir: &Path, otherwise: &str) -> Error {
     let error = match begun {
         true => Error::new(Kind::Incomplete, "is not sealed: it has no dataset.json")
             .with_code(Code::NotSealed)
-            .hint("the command that packs it goes on when it is run again; `packhorse status` says what is missing"),
+            .hint("run the command that packs it again, or `packhorse seal` if all shards are there; `packhorse status` names those that are missing"),
         false => Error::config("is a folder without a dataset").with_code(Code::NoDataset).hint(otherwise),
     };
     error.in_input(dir.display())

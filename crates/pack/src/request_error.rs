@@ -1,7 +1,7 @@
 //! Errors of paths that the caller gave: a missing input or an output that can't be written is a fault of the request,
 //! not of the file system.
 
-use packhorse_core::{Code, Error, Kind, Store, nearest};
+use packhorse_core::{Code, Error, Kind, Store, nearest_path};
 use std::io::ErrorKind;
 use std::path::Path;
 
@@ -10,7 +10,8 @@ pub fn as_request_error(error: Error) -> Error {
     if !error.is_not_found() {
         return error;
     }
-    error.input().into_iter().fold(missing(), Error::in_input)
+    let missing = error.hints().into_iter().fold(missing(), Error::hint);
+    error.input().into_iter().fold(missing, Error::in_input)
 }
 
 /// The error of a missing file or folder.
@@ -24,12 +25,7 @@ pub(crate) fn with_suggestion(store: &dyn Store, path: &Path, error: Error) -> E
     if !error.is_not_found() {
         return error.with_kind(Kind::Config);
     }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let names = store.list(folder).unwrap_or_default();
-    let names: Vec<String> = names.iter().map(|name| name.to_string_lossy().into_owned()).collect();
-    let wanted = path.file_name().unwrap_or_default().to_string_lossy();
-    let meant = nearest(&wanted, names.iter().map(String::as_str));
-    let meant = meant.map(|name| format!("did you mean {}?", path.with_file_name(name).display()));
+    let meant = nearest_path(store, path).map(|path| format!("did you mean {}?", path.display()));
     meant.into_iter().fold(missing(), Error::hint).in_input(path.display())
 }
 

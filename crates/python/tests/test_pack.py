@@ -508,6 +508,17 @@ def test_stat(tmp_path):
 # --- errors -----------------------------------------------------------------------------------------------------------
 
 
+def test_a_name_that_is_almost_right(tmp_path):
+    """Opening suggests what lies beside."""
+    write(tmp_path / "my-shards", numbered(3))
+    with pytest.raises(packhorse.MissingFileError, match="did you mean .*my-shards"):
+        packhorse.open(tmp_path / "my-shard")
+    (tmp_path / "loose").mkdir()
+    (tmp_path / "loose" / "a.jpg").write_bytes(b"x")
+    with pytest.raises(packhorse.ConfigError, match="packhorse pack"):
+        packhorse.open(tmp_path / "loose")
+
+
 def test_what_does_not_exist(tmp_path):
     """A missing input is a FileNotFoundError that names it."""
     for call in (

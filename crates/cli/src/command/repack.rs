@@ -16,7 +16,7 @@ use std::sync::Arc;
 const SIZE: u64 = 64 << 20;
 /// Batches of them, at least.
 const BATCHES: u64 = 4;
-/// Other codecs, by format: what is tried unasked where reading takes time.
+/// Other codecs, by format: tried unasked where reading takes time.
 const CODECS: [(&str, &[&str]); 3] = [
     ("hdf5", &["filter=none", "filter=lz4", "filter=zstd"]),
     ("parquet", &["compression=none", "compression=lz4", "compression=zstd"]),

@@ -4,7 +4,9 @@ use super::foreign;
 use super::shard::{Shard, main_path, sealed_index, source};
 use super::{Base, Dataset, union, view};
 use crate::cache::{CacheFile, CacheSource};
-use packhorse_core::{DataType, Error, Field, FileKind, Limits, Options, Registry, Result, Schema, SchemaRef, Store};
+use packhorse_core::{
+    DataType, Error, Field, FileKind, Limits, Options, Registry, Result, Schema, SchemaRef, Store, nearest_path,
+};
 use packhorse_dataset::{DatasetView, FieldRecord, MANIFEST, Manifest, ShardRecord, VIEW, is_of_packing, not_sealed};
 use packhorse_storage::{braces, glob, is_glob, natural};
 use std::path::{Path, PathBuf};
@@ -151,10 +153,15 @@ fn files(registry: &Registry, store: &dyn Store, path: &Path, options: &OpenOpti
             path => found.push(path),
         }
     }
-    if let [only] = &found[..]
-        && store.stat(only, true).is_ok_and(|stat| stat.kind == FileKind::Directory)
-    {
-        found = folder(registry, store, only, options)?;
+    if let [only] = &found[..] {
+        match store.stat(only, true) {
+            Ok(stat) if stat.kind == FileKind::Directory => found = folder(registry, store, only, options)?,
+            Err(error) if error.is_not_found() => {
+                let meant = nearest_path(store, only).map(|path| format!("did you mean {}?", path.display()));
+                return Err(meant.into_iter().fold(error, Error::hint));
+            }
+            _ => {}
+        }
     }
     match found.is_empty() {
         true => {

@@ -19,6 +19,8 @@ pub(super) struct Model {
     /// Wall time of reading a batch on one thread, and the processor time in it.
     pub(super) fetch: f64,
     pub(super) fetch_cpu: f64,
+    /// Wall time of the same from the page cache; `None` where shards are not files of this machine.
+    pub(super) near_fetch: Option<f64>,
     /// The observed time of a step in the time of this model; 1 where it is exact.
     pub(super) factor: f64,
     pub(super) workers: Workers,
@@ -53,6 +55,7 @@ impl Model {
             fill: stage(Cut::Stored, |spent| spent.fill.of_step()).1,
             fetch,
             fetch_cpu,
+            near_fetch: spent.contains_key(&Cut::Files).then(|| stage(Cut::Files, |spent| spent.fetch.of_step()).0),
             factor: 1.0,
             workers: Workers { threads: options.threads, readers, processors },
         };
@@ -92,6 +95,7 @@ mod tests {
         fill: 0.040,
         fetch: 0.060,
         fetch_cpu: 0.009,
+        near_fetch: None,
         factor: 1.0,
         workers: Workers { threads: 4, readers: 2, processors: 8 },
     };

@@ -43,12 +43,13 @@ impl Diagnosis {
             ways.iter_mut().try_for_each(Way::round)?;
         }
         let [now, other] = ways.map(|way| way.cost());
-        let Model { fill, fetch, fetch_cpu, .. } = self.model;
-        let read = fetch_cpu * ratio(other.fetch, now.fetch);
+        let Model { fill, fetch, fetch_cpu, near_fetch, .. } = self.model;
+        // The storage takes longer for more bytes, everything else for more work.
+        let work = near_fetch.unwrap_or(now.read * f64::from(options.batch)).min(fetch);
         let model = Model {
             fill: fill * ratio(other.fill, now.fill),
-            fetch: read + (fetch - fetch_cpu).max(0.0) * ratio(other.stored, now.stored),
-            fetch_cpu: read,
+            fetch: work * ratio(other.read, now.read) + (fetch - work) * ratio(other.stored, now.stored),
+            fetch_cpu: fetch_cpu * ratio(other.fetch, now.fetch),
             ..self.model
         };
         let says = format!(
@@ -76,6 +77,8 @@ struct Cost {
     /// Seconds of processors to read it, and to decode and collate it.
     fetch: f64,
     fill: f64,
+    /// Seconds to read it on one thread, from the page cache.
+    read: f64,
     /// Bytes in shards.
     stored: f64,
 }
@@ -89,6 +92,7 @@ struct Way<'a> {
     steps: u64,
     fetch: Vec<f64>,
     fill: Vec<f64>,
+    read: Vec<f64>,
 }
 
 impl<'a> Way<'a> {
@@ -101,9 +105,10 @@ impl<'a> Way<'a> {
         let (rank, cache) = (Rank::default(), CacheOptions::default());
         let options =
             LoaderOptions { batch, rank, cache, epochs: None, state: None, counters: None, ..options.clone() };
-        let mut made = Self { dataset, fields, options, steps: 0, fetch: Vec::new(), fill: Vec::new() };
+        let (fetch, fill, read) = (Vec::new(), Vec::new(), Vec::new());
+        let mut made = Self { dataset, fields, options, steps: 0, fetch, fill, read };
         made.round()?;
-        (made.fetch, made.fill) = (Vec::new(), Vec::new());
+        [&mut made.fetch, &mut made.fill, &mut made.read].map(Vec::clear);
         Ok(made)
     }
 
@@ -112,11 +117,12 @@ impl<'a> Way<'a> {
         let order = EpochOrder::new(self.dataset.runs(), self.options.shuffle, self.options.seed)?;
         let work = SampleWork::of_dataset(self.dataset.clone(), (self.fields, &[]), order, 0, &self.options, None)?.0;
         let (mut kept, mut slab, mut filled) = (WorkerState::default(), Vec::new(), BatchMetadata::default());
-        let (mut fetch, mut fill, mut done, start) = (0.0, 0.0, 0u64, Instant::now());
+        let (mut fetch, mut fill, mut read, mut done, start) = (0.0, 0.0, Duration::ZERO, 0u64, Instant::now());
         let more = |done: u64| if self.steps == 0 { start.elapsed() < TIME / 4 } else { done < self.steps };
         while done < work.steps.in_first && (done == 0 || more(done)) {
-            let start = process_seconds();
+            let (start, at) = (process_seconds(), Instant::now());
             let Some(block) = work.fetch(done, &mut kept)? else { break };
+            read += at.elapsed();
             let fetched = process_seconds();
             while let Some(room) =
                 work.isolation.run(|| work.collate(done, &block, &mut slab, &mut filled, &mut kept))?
@@ -130,11 +136,13 @@ impl<'a> Way<'a> {
         self.steps = done;
         self.fetch.push(fetch / samples);
         self.fill.push(fill / samples);
+        self.read.push(read.as_secs_f64() / samples);
         Ok(())
     }
 
     fn cost(&self) -> Cost {
         let median = |times: &[f64]| Interval::of(times).median;
-        Cost { fetch: median(&self.fetch), fill: median(&self.fill), stored: self.dataset.mean() as f64 }
+        let stored = self.dataset.mean() as f64;
+        Cost { fetch: median(&self.fetch), fill: median(&self.fill), read: median(&self.read), stored }
     }
 }

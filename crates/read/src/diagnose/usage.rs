@@ -1,9 +1,8 @@
 //! Time of processors: of this process, of a thread, and of others on the same processors.
 
-use nix::sys::resource::{Usage, UsageWho, getrusage};
-use nix::sys::time::TimeValLike;
+use nix::time::{ClockId, clock_gettime};
 use std::thread::available_parallelism;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Seconds of processors, from the start of something on.
 #[derive(Clone, Copy, Debug)]
@@ -41,23 +40,17 @@ impl CpuClock {
 
 /// The seconds of processors that this process took so far.
 pub(super) fn process_seconds() -> f64 {
-    getrusage(UsageWho::RUSAGE_SELF).map_or(0.0, |usage| total(&usage))
+    seconds(ClockId::CLOCK_PROCESS_CPUTIME_ID)
 }
 
 /// The seconds of processors that this thread took so far.
-#[cfg(target_os = "linux")]
 pub(super) fn thread_seconds() -> f64 {
-    getrusage(UsageWho::RUSAGE_THREAD).map_or(0.0, |usage| total(&usage))
+    seconds(ClockId::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// Other systems do not tell: as if threads did nothing.
-#[cfg(not(target_os = "linux"))]
-pub(super) fn thread_seconds() -> f64 {
-    0.0
-}
-
-fn total(usage: &Usage) -> f64 {
-    (usage.user_time().num_microseconds() + usage.system_time().num_microseconds()) as f64 / 1e6
+/// These clocks count every nanosecond; `getrusage` may count ticks of the scheduler, which are longer than a batch.
+fn seconds(clock: ClockId) -> f64 {
+    clock_gettime(clock).map_or(0.0, |time| Duration::from(time).as_secs_f64())
 }
 
 /// The processors that this process may use at once: its mask, and the quota of its container.

@@ -42,9 +42,15 @@ pub(super) struct Tokenizer {
     oracle: OnceLock<Box<dyn Engine>>,
 }
 
+/// How files of zstd, gzip, bzip2 and xz begin.
+const COMPRESSED: [&[u8]; 4] = [b"\x28\xb5\x2f\xfd", b"\x1f\x8b", b"BZh", b"\xfd7zXZ"];
+
 impl Tokenizer {
     /// From the bytes of a `tokenizer.json`, a tiktoken vocabulary or a SentencePiece model.
     pub(super) fn new(bytes: &[u8], options: &TokenizeOptions) -> Result<Self> {
+        if COMPRESSED.iter().any(|magic| bytes.starts_with(magic)) {
+            return Err(Error::config("the tokenizer is compressed").hint("decompress it first"));
+        }
         if bytes.trim_ascii_start().starts_with(b"{") {
             let text = std::str::from_utf8(bytes).map_err(|_| Error::config("the tokenizer.json is not UTF-8"))?;
             return Self::of_json("tokenizer.json", text.to_owned(), options.parse_special.unwrap_or(true), options);

@@ -149,6 +149,8 @@ fn impossible_options_are_refused() {
     let options = TokenizeOptions { append_eod: true, ..Default::default() };
     let error = Tokenize::new(nothing.as_bytes(), "t.json", options).err().unwrap();
     assert!(error.to_string().contains("<|endoftext|>, "), "{error}");
+    let compressed = Tokenize::new(b"\x28\xb5\x2f\xfdx", "t", Default::default()).err().unwrap();
+    assert!(compressed.to_string().contains("is compressed; decompress it first"), "{compressed}");
     for file in ["", "x", "{", "{}", "YQ== 0", "\n\n"] {
         assert_eq!(
             Tokenize::new(file.as_bytes(), "t", Default::default()).err().unwrap().kind(),
