@@ -108,7 +108,9 @@ impl<'a> Way<'a> {
         let (fetch, fill, read) = (Vec::new(), Vec::new(), Vec::new());
         let mut made = Self { dataset, fields, options, steps: 0, fetch, fill, read };
         made.round()?;
-        [&mut made.fetch, &mut made.fill, &mut made.read].map(Vec::clear);
+        for times in [&mut made.fetch, &mut made.fill, &mut made.read] {
+            times.clear();
+        }
         Ok(made)
     }
 
