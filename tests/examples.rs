@@ -60,7 +60,7 @@ fn read_tokens_reads_a_pair() {
     std::fs::write(idx.with_extension("bin"), numbers(&[7; 27])).unwrap();
     let said = example("read_tokens", &[&idx, Path::new("4")]);
     assert!(said.contains("3 batches") && said.contains("tokens UInt16 [8, 5] at byte 0"), "{said}");
-    assert!(said.contains(r#"{"version":1,"consumed":8,"samples":26}"#), "{said}");
+    assert!(said.contains(r#"{"version":2,"consumed":8,"samples":26,"order":""#), "{said}");
 }
 
 #[test]

@@ -95,6 +95,22 @@ def test_an_order_that_has_ended_says_so(corpus):
         assert list(dataset.loader(10_000_000, 32, place=(0, 1))) == []
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_tokens_in_a_data_loader(corpus, workers):
+    """torch's `DataLoader` gives the loader's batches; each of two workers is a rank of its own."""
+    torch = pytest.importorskip("torch")
+    dataset = ph.TokenDataset(corpus[1])
+    loader = dataset.loader(2, 32, seed=5, place=(0, 1), companions=["position_ids"])
+    batches = list(torch.utils.data.DataLoader(loader.torch(), batch_size=None, num_workers=workers))
+    assert batches[0]["position_ids"].shape == (2, 32)
+    found = [tuple(row) for batch in batches for row in batch["tokens"].tolist()]
+    wanted = [tuple(row) for row in samples(dataset.loader(2, 32, seed=5, place=(0, 1)))]
+    assert found == wanted[: len(found)] if workers == 0 else sorted(found) == sorted(wanted[: len(found)])
+    assert len(wanted) - len(found) < 4
+    with pytest.raises(TypeError):
+        loader.torch().set_epoch(1)
+
+
 def test_slices_and_names_of_files(corpus):
     """A slice is a list of documents, and either file names the pair."""
     dataset = ph.TokenDataset(corpus[1])

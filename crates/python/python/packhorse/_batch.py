@@ -149,8 +149,8 @@ class Batch(Mapping[str, Union[Array, Ragged]]):
 
     @property
     def keys(self) -> Keys:  # type: ignore[override]
-        """The keys of the samples, one for each row. `batch.keys()`, as of any mapping, are the names of the fields."""
-        return Keys(self._ours.sample_keys(), self._names)
+        """The keys of the samples, one for each row; none for tokens. `batch.keys()`, as of any mapping, are the names of the fields."""
+        return Keys(self._ours.sample_keys() if self._ours.numbers else [], self._names)
 
     @property
     def numbers(self) -> list[int]:

@@ -6,7 +6,7 @@ import json
 import os
 import warnings
 from collections.abc import Iterable, Iterator
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from . import _packhorse
 from ._batch import Batch
@@ -14,6 +14,9 @@ from ._device import device_name, open_gpu
 from ._loader import State, named_stats, one_of
 from ._packhorse import Array
 from ._place import check_place, rank_and_world
+
+if TYPE_CHECKING:
+    from .torch import TorchLoader
 
 _WITH = ("position_ids", "segment_ids", "loss_mask", "cu_seqlens")
 
@@ -154,6 +157,25 @@ class TokenLoader:
     def __len__(self) -> int:
         """The number of batches left."""
         return self._running().remaining()
+
+    def is_at_end(self) -> bool:
+        """Whether all batches of the order were taken."""
+        return self._running().remaining() == 0
+
+    def torch(self) -> TorchLoader:
+        """As an iterable dataset for torch's `DataLoader(…, batch_size=None)`, as `Loader.torch`; its `set_epoch` is an error, since
+        the order has all epochs."""
+        from .torch import TorchLoader
+
+        return TorchLoader(self)
+
+    def _as_rank(self, place: tuple[int, int], threads: int) -> TokenLoader:
+        """This loader as that of another rank, from where this one is."""
+        own = object.__new__(TokenLoader)
+        own.__dict__.update(self.__getstate__())
+        own._place = place
+        own._settings = {**self._settings, "threads": self._settings["threads"] or threads}
+        return own
 
     def stats(self) -> dict[str, float]:
         """What the loader has done, as `Loader.stats` says it; reading is part of decoding here."""

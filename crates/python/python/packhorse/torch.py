@@ -13,6 +13,7 @@ from ._dataset import Dataset
 from ._fields import Fields
 from ._loader import Loader, State
 from ._packhorse import Array
+from ._tokens import TokenLoader
 
 Sample = dict[str, Any]
 
@@ -66,9 +67,9 @@ class TorchLoader(IterableDataset[dict[str, Any]]):
     of `set_epoch`, which must be called before each epoch unless workers are persistent.
     """
 
-    def __init__(self, loader: Loader) -> None:
+    def __init__(self, loader: Loader | TokenLoader) -> None:
         self.loader = loader
-        self._own: Loader | None = None
+        self._own: Loader | TokenLoader | None = None
         self._resume: State | None = None
         self._ended = False
 
@@ -90,6 +91,8 @@ class TorchLoader(IterableDataset[dict[str, Any]]):
 
     def set_epoch(self, epoch: int) -> None:
         """Makes the next pass that of `epoch`."""
+        if not isinstance(self.loader, Loader):
+            raise TypeError("an order of tokens has all its epochs: there is none to set")
         self.loader.set_epoch(epoch)
 
     def state_dict(self) -> State:
@@ -102,7 +105,7 @@ class TorchLoader(IterableDataset[dict[str, Any]]):
         """Continues from a state of a loader with as many workers."""
         self._resume = state
 
-    def _of_worker(self) -> Loader:
+    def _of_worker(self) -> Loader | TokenLoader:
         worker = get_worker_info()
         if worker is None:
             return self.loader
