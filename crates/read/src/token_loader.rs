@@ -66,7 +66,7 @@ impl<D: Device> Loader<D, TokenWork> {
     pub fn tokens(tokens: Arc<Tokens>, order: Arc<dyn Order>, options: &TokenOptions, device: D) -> Result<Self> {
         let sampler = Sampler::new(options.rank, options.batch)?;
         let steps = Steps::new(sampler, order.len(), (0, options.consumed), Some(1), options.remainder)?;
-        let named = identify(&*order)?;
+        let named = identify(&*order);
         let filler = Filler::new(tokens, order, options)?;
         let config = PipelineConfig {
             fillers: options.threads,

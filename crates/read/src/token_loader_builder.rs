@@ -112,7 +112,7 @@ impl<D: Device> TokenLoaderBuilder<D> {
             None => Arc::new(self.gpt()?),
         };
         if let Some(state) = &self.resumed {
-            state.check(order.len(), &identify(&*order)?)?;
+            state.check(order.len(), &identify(&*order))?;
         }
         let options = TokenOptions { rank: rank_or_environment(self.rank)?, ..self.options };
         TokenLoader::tokens(self.tokens, order, &options, self.device)
