@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(found(line, Some("id")), Ok((Some("a/b".to_owned()), "x\n".to_owned())));
         assert_eq!(found(line, Some("n")), Ok((Some("12".to_owned()), "x\n".to_owned())));
         assert!(found(line, Some("empty")).unwrap_err().contains("is empty"));
-        assert!(found(line, Some("none")).unwrap_err().contains("option id-field"));
+        assert!(found(line, Some("none")).unwrap_err().contains("`id-field`"));
         assert_eq!(found(r#"{"text":""}"#, None), Ok((None, String::new())));
         // The last of equal names counts, and a name with a dot takes precedence over nested names.
         assert_eq!(found(r#"{"text":"a\n","text":"b\t"}"#, None), Ok((None, "b\t".to_owned())));
