@@ -260,7 +260,7 @@ fn a_watch_shows_what_is_written_and_ends_with_the_seal() {
     let few = ["--jobs", "1", "--io-threads", "1"];
     let slow = packhorse(&[&["pack", "--plan", text(&out), "--part", "1/2", "--seal"], &few[..]].concat());
     let slow = strace::inject(slow, "pread64", "delay_enter=50000", None, &log).start();
-    let watch = packhorse(&["status", text(&out), "--watch", "1", "--tasks", "2", "--json"]).start();
+    let watch = packhorse(&["status", text(&out), "--watch=1", "--tasks", "2", "--json"]).start();
     packhorse(&["pack", "--plan", text(&out), "--part", "2/2", "--seal"]).succeed();
     let (slow, watch) = (slow.end(), watch.end());
     assert_eq!((slow.code(), watch.code()), (0, 0), "{slow:?} {watch:?}");
@@ -336,8 +336,8 @@ fn a_watch_shows_the_errors_of_tasks() {
     let failed = codes.iter().position(|code| *code == 4).unwrap() + 1;
     codes.sort_unstable();
     assert_eq!(codes, [0, 0, 0, 0, 0, 4]);
-    let mut look = packhorse(&["status", text(&out), "--watch", "60", "--tasks", "6", "--json"]).start();
-    let mut plain = packhorse(&["status", text(&out), "--watch", "60", "--tasks", "6"]).start();
+    let mut look = packhorse(&["status", text(&out), "--watch=60", "--tasks", "6", "--json"]).start();
+    let mut plain = packhorse(&["status", text(&out), "--watch=60", "--tasks", "6"]).start();
     for watch in [&mut look, &mut plain] {
         watch.ends_within(watch.age() + Duration::from_secs(1));
         watch.kill();

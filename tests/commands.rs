@@ -625,3 +625,94 @@ fn a_table_of_csv_is_rows_where_it_is_named_and_a_field_in_a_folder() {
     let args = ["pack", "bad.csv", "--to", "hdf5", "--out", "bad"];
     fails(dir.path(), &args, 3, "bad.csv: line 3: has 1 fields, but the first line has 2");
 }
+
+/// The standard error of a command that succeeds.
+fn warned(dir: &Path, args: &[&str]) -> String {
+    let output = run(dir, args);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{args:?}: {said}");
+    said
+}
+
+#[test]
+fn what_may_be_meant_otherwise_is_said() {
+    let dir = inputs();
+    let place = dir.path();
+    for (number, name) in ["0/a", "2/a", "10/a"].iter().enumerate() {
+        let path = place.join("numbered").join(name).with_extension("txt");
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, number.to_string()).unwrap();
+    }
+    let line = r#"{"text":"a","label":3,"meta":{}}"#;
+    std::fs::write(place.join("a.jsonl"), format!("{line}\n{line}\n")).unwrap();
+    let pack = |input: &str, out: &str, flags: &[&str]| {
+        warned(place, &[&["pack", input, "--to", "webdataset", "--out", out], flags].concat())
+    };
+    let said = pack("numbered", "o1", &["--labels", "folders"]);
+    assert!(said.contains("folder 10 becomes label 1") && said.contains("--classes"), "{said}");
+    let said = pack("in", "o2", &["--split", "folders"]);
+    assert!(said.contains("splits are cat, dog, which look like classes"), "{said}");
+    let said = pack("in", "o3", &["--shard-count", "20"]);
+    assert!(said.contains("5 shards are planned and not 20"), "{said}");
+    let said = pack("a.jsonl", "o4", &[]);
+    assert!(said.contains("the text alone is taken, and not label, meta"), "{said}");
+    // Nothing to say.
+    for (input, out, flags) in [("in", "o5", &["--labels", "folders"][..]), ("in", "o6", &["--shard-count", "2"])] {
+        assert!(!pack(input, out, flags).contains("warning"));
+    }
+}
+
+#[test]
+fn an_input_in_another_one_is_refused() {
+    let dir = inputs();
+    let args = |inputs: &[&'static str]| [&["pack"][..], inputs, &["--to", "webdataset", "--out", "o"]].concat();
+    for inputs in
+        [&["in", "in/cat"][..], &["in/cat", "in"], &["in", "in"], &["in", "in/dog/1.txt"], &["in", "./in/../in"]]
+    {
+        fails(dir.path(), &args(inputs), 2, "which is an input too");
+    }
+    std::fs::create_dir(dir.path().join("in2")).unwrap();
+    std::fs::write(dir.path().join("in2/9.txt"), "9").unwrap();
+    stdout(dir.path(), &args(&["in/cat", "in2"]));
+}
+
+#[test]
+fn a_folder_that_is_not_sealed_is_no_input() {
+    let dir = inputs();
+    pack(&dir, "whole", &["--samples-per-shard", "2"]);
+    std::fs::remove_file(dir.path().join("whole/dataset.json")).unwrap();
+    let again = |input| ["pack", input, "--to", "webdataset", "--out", "again", "--on-error", "skip"];
+    fails(dir.path(), &again("whole"), 6, "whole: is not sealed");
+    stdout(dir.path(), &again("whole/shard-000000.tar"));
+}
+
+#[test]
+fn a_member_that_is_damaged_is_shown_with_an_error() {
+    let dir = inputs();
+    pack(&dir, "out", &[]);
+    let shard = dir.path().join("out/shard-000000.tar");
+    let cat = ["cat", "out/shard-000000.tar", "dog/1.txt"];
+    assert_eq!(stdout(dir.path(), &cat), "dog/1");
+    let mut bytes = std::fs::read(&shard).unwrap();
+    let at = bytes.windows(5).rposition(|window| window == b"dog/1").unwrap();
+    bytes[at] ^= 1;
+    std::fs::write(&shard, bytes).unwrap();
+    fails(dir.path(), &cat, 6, "dog/1.txt is damaged");
+    assert_eq!(stdout(dir.path(), &["cat", "out/shard-000000.tar", "cat/1.txt"]), "cat/1");
+}
+
+#[test]
+fn a_list_of_the_command_line_replaces_that_of_the_file() {
+    let dir = inputs();
+    std::fs::write(dir.path().join("c.toml"), "include = [\"cat/*\"]\nsamples-per-shard = 1\n").unwrap();
+    let args = ["pack", "--config", "c.toml", "in", "--to", "webdataset", "--json", "--quiet", "--out"];
+    let report =
+        |more: &[&str]| -> Value { serde_json::from_str(&stdout(dir.path(), &[&args[..], more].concat())).unwrap() };
+    let counts = |report: &Value| (report["samples"].as_u64().unwrap(), report["shards"].as_u64().unwrap());
+    assert_eq!(counts(&report(&["o1"])), (3, 3));
+    assert_eq!(counts(&report(&["o2", "--include", "dog/*"])), (2, 2));
+    assert_eq!(counts(&report(&["o3", "--include=dog/1*", "--include=cat/1*", "--samples-per-shard", "2"])), (2, 1));
+    // Whichever comes first.
+    pack(&dir, "o4", &[]);
+    assert!(stdout(dir.path(), &["status", "--watch", "o4"]).contains("sealed"));
+}

@@ -17,10 +17,12 @@ use common::process::{Program, packhorse};
 use common::strace;
 use common::tree::{Tree, assert_equal, assert_kept, committed, tree};
 use common::work::text;
-use packhorse::core::Store;
+use packhorse::Recipe;
+use packhorse::core::{Code, Event, Kind, Observer, Store};
 use packhorse::storage::Local;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tempfile::TempDir;
 
 const CONFIG: i32 = 2;
@@ -403,4 +405,28 @@ fn a_dataset_of_which_nothing_is_left_replaces_none() {
     let mut now = tree(&out);
     now.retain(|name, _| !name.starts_with(".replacing"));
     assert_equal(&place.old, &now, "nothing is left");
+}
+
+/// Once the first of its shards is there, another job replaces the whole dataset.
+struct Replaces(std::sync::Once, Recipe);
+
+impl Observer for Replaces {
+    fn event(&self, event: &Event<'_>) {
+        if matches!(event, Event::Shard { .. }) {
+            self.0.call_once(|| drop(packhorse::session().replacing(true).pack(&self.1).unwrap()));
+        }
+    }
+}
+
+#[test]
+fn a_job_whose_dataset_is_replaced_says_so_and_writes_no_more() {
+    let place = Place::new();
+    let (images, out) = (common::corpus::images(24), place.path("beside"));
+    let recipe = |samples: u64| Recipe::new(&images, "webdataset", &out).samples_per_shard(samples);
+    let observer = Arc::new(Replaces(std::sync::Once::new(), recipe(7).shuffle(3)));
+    let error = packhorse::session().jobs(1).observe(observer).pack(&recipe(2)).unwrap_err();
+    assert_eq!((error.code(), error.kind()), (Code::OutputBusy, Kind::Config), "{error}");
+    // Not even a staged file of the first job is left.
+    assert_equal(&place.new, &tree(&out), "replaced beside a job");
+    packhorse(&["verify", text(&out), "--full"]).succeed();
 }

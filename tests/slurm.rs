@@ -258,7 +258,7 @@ fn a_stopped_task(work: &Work, cluster: &Cluster) {
 
 /// The shards that processes are writing.
 fn running(out: &Path) -> Vec<String> {
-    let mut status = packhorse(&["status", text(out), "--watch", "600", "--json"]).start();
+    let mut status = packhorse(&["status", text(out), "--watch=600", "--json"]).start();
     // Its first look comes at once.
     status.ends_within(Duration::from_millis(500));
     status.kill();

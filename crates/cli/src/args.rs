@@ -161,7 +161,7 @@ pub(crate) struct StatusFlags {
     pub(crate) dir: Dir,
 
     /// Show it again every so many seconds until the dataset is sealed, with rate and remaining time [default: 10]
-    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "10", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "10", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) watch: Option<u32>,
 
     /// With --watch: how many shards each of N tasks lacks

@@ -19,6 +19,8 @@ pub(crate) fn expand(mut args: Vec<OsString>, program: &Command) -> Result<Vec<O
     let (end, command) = subcommand(&args, program)
         .ok_or_else(|| Error::config("--config needs a command, such as packhorse pack --config FILE.toml"))?;
     let flags = flags(&path, program, command).map_err(|e| e.in_input(path.to_string_lossy()))?;
+    let given = args.get(end..).unwrap_or_default();
+    let flags = flags.into_iter().filter(|flag| !is_given(flag, given, command)).collect::<Vec<_>>();
     args.splice(end..end, flags);
     Ok(args)
 }
@@ -56,6 +58,18 @@ fn flags(path: &OsStr, program: &Command, command: &Command) -> Result<Vec<OsStr
         push(&key, value, &mut flags)?;
     }
     Ok(flags)
+}
+
+/// Whether the command line has the flag `flag` of the file too, so that it wins: a list of the file is not added to.
+fn is_given(flag: &OsStr, given: &[OsString], command: &Command) -> bool {
+    let Some(key) = flag.to_str().and_then(|flag| flag.strip_prefix("--")?.split('=').next()) else { return false };
+    let arg = command.get_arguments().find(|arg| named(arg, key));
+    given.iter().take_while(|given| *given != "--").filter_map(|given| given.to_str()).any(|given| {
+        let long = given.strip_prefix("--").map(|given| given.split('=').next().unwrap_or(given));
+        let short = given.strip_prefix('-').and_then(|given| given.chars().next()).filter(|_| long.is_none());
+        long.is_some_and(|long| arg.map_or(long == key, |arg| named(arg, long)))
+            || short.is_some() && arg.is_some_and(|arg| arg.get_short() == short)
+    })
 }
 
 /// The keys and values of a file.

@@ -5,10 +5,10 @@ use crate::inspect_rows::{self, columns};
 use crate::recorded_files::sealed_manifest;
 use crate::request_error::{as_request_error, with_suggestion};
 use packhorse_core::{
-    Error, Extent, FileKind, Input, InputRange, Limits, MemberName, Options, Registry, Result, Source, Store,
-    copy_ranges, split_name,
+    Code, Crc32c, Error, Extent, FileKind, Input, InputRange, Kind, Limits, MemberName, Options, Registry, Result,
+    Source, Store, copy_ranges, split_name,
 };
-use packhorse_dataset::not_sealed;
+use packhorse_dataset::{INDEX_SUFFIX, decode_index, not_sealed};
 use packhorse_storage::spool;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -76,7 +76,51 @@ pub fn cat(registry: &Registry, store: &dyn Store, path: &Path, name: &str, out:
         Some(_) => input,
         None => spool(&*input, &std::env::temp_dir(), &Limits::default(), &packhorse_core::Cancel::default())?,
     };
-    copy_ranges(&[InputRange { input: &*input, offset: extent.offset, len: extent.len }], out).map(|()| true)
+    let range = [InputRange { input: &*input, offset: extent.offset, len: extent.len }];
+    let Some(wanted) = checksum(store, path, extent)? else { return copy_ranges(&range, out).map(|()| true) };
+    let mut checked = Checked { out, crc: Crc32c::default() };
+    copy_ranges(&range, &mut checked)?;
+    match checked.crc.finish() == wanted {
+        true => Ok(true),
+        false => {
+            let message = format!("{name} is damaged: its bytes are not those that were packed (CRC-32C differs)");
+            let error = Error::new(Kind::Incomplete, message).with_code(Code::ShardDamaged);
+            Err(error.hint("`packhorse repair` packs its shard again").in_input(path.display()))
+        }
+    }
+}
+
+/// The checksum of the member at a place of a shard, if the shard's member index has it.
+fn checksum(store: &dyn Store, path: &Path, extent: Extent) -> Result<Option<u32>> {
+    let mut index = path.with_extension("").into_os_string();
+    index.push(INDEX_SUFFIX);
+    let index = Path::new(&index);
+    let limits = Limits::default();
+    let bytes = match store.open(index).and_then(|input| input.read_all(limits.blob)) {
+        Err(e) if e.is_absent() => return Ok(None),
+        bytes => bytes?,
+    };
+    let members = decode_index(&bytes, &limits).map_err(|e| e.in_input(index.display()))?;
+    let found = members.iter().flat_map(|(_, members)| members);
+    Ok(found.into_iter().find(|member| (member.offset, member.len) == (extent.offset, extent.len)).map(|m| m.crc32c))
+}
+
+/// Writes bytes on, and their checksum.
+struct Checked<'a> {
+    out: &'a mut dyn Write,
+    crc: Crc32c,
+}
+
+impl Write for Checked<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        self.crc.update(bytes.get(..written).unwrap_or_default());
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.out.flush()
+    }
 }
 
 /// Counts of a shard.

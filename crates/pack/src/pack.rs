@@ -11,8 +11,8 @@ use crate::shard_packer::{Redo, ShardPacker, Told};
 use crate::spans::TARGET;
 use crate::stored_plan::{open_plan, valid_receipt};
 use crate::{OnError, Part};
-use packhorse_core::{ByteBudget, Error, Event, Kind, Observer, Result, Store, counted};
-use packhorse_dataset::{PathText, PlanReader, Receipt, ShardFrame};
+use packhorse_core::{ByteBudget, Code, Error, Event, Kind, Observer, Result, Store, counted};
+use packhorse_dataset::{PLAN, PathText, PlanReader, Receipt, ShardFrame};
 use packhorse_storage::Staging;
 use packhorse_transform::Counts;
 use std::io::ErrorKind;
@@ -93,7 +93,13 @@ pub(crate) fn pack_again(
     let whole = conversion.block_reader(context, header, inputs(&conversion), options.on_error);
     let tight = tight.as_ref().map(|tight| tight.block_reader(context, header, inputs(tight), options.on_error));
     announce(context.observer, &mine);
+    let begun = place_of(&*context.store, out)?;
+    let is_placed = || match begun == place_of(&*context.store, out)? {
+        true => Ok(()),
+        false => Err(replaced(out)),
+    };
     let packer = ShardPacker {
+        is_placed: &is_placed,
         plan,
         reader: &whole,
         crowded: writers >= options.jobs,
@@ -122,6 +128,22 @@ pub(crate) fn pack_again(
         outcome: Mutex::default(),
     };
     run.all(writers, options)
+}
+
+/// What tells the plan file in the folder `out` from another one in its place; `None` where nothing does: it is gone, or in
+/// a bucket, whose objects have no identity.
+fn place_of(store: &dyn Store, out: &Path) -> Result<Option<(u64, u64)>> {
+    match store.stat(&out.join(PLAN), true) {
+        Ok(stat) => Ok(Some(stat.id).filter(|id| *id != (0, 0))),
+        Err(e) if e.is_absent() => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+/// The error of a job whose dataset another one replaced.
+pub(crate) fn replaced(out: &Path) -> Error {
+    let error = Error::config("another job has replaced the dataset that this one was packing");
+    error.with_code(Code::OutputBusy).hint("give each job a folder of its own").in_input(out.display())
 }
 
 /// Whether a shard starts with rows of a table input, whose keys and fields scan did not check. If only later entries

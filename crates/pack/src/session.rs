@@ -7,7 +7,7 @@ mod third_party;
 use crate::append::Base;
 use crate::kept_tables::KeptTables;
 use crate::metadata::Metadata;
-use crate::pack::{PackReport, pack};
+use crate::pack::{PackReport, pack, replaced};
 use crate::pack_context::{PackContext, PackOptions};
 use crate::part_errors;
 use crate::plan::{Plan, limits, plan};
@@ -215,13 +215,18 @@ impl Session {
         let (plan, transforms) = self.decide(recipe, None, &tables)?;
         let stored = self.publish(recipe, &plan)?;
         drop(plan);
+        let mine = open_plan(&*self.store, &plan_folder(&self.store, out)?)?.digest();
         let report = pack(&self.packing(&transforms, &tables), out, &self.options(Part::ALL, recipe.on_error))?;
         if !exists(&*self.store, &plan_folder(&self.store, out)?.join(PLAN))? {
             let message = "was moved or removed while it was packed; run the same command again";
             return Err(Error::new(Kind::Environment, message).in_input(out.display()));
         }
         let manifest = crate::seal::seal(&self.registry, &transforms, &self.store, out, &self.cancel)?;
-        Ok(Packed { report, manifest, stored })
+        let ours = manifest.plans().any(|digest| digest == mine);
+        match ours {
+            true => Ok(Packed { report, manifest, stored }),
+            false => Err(replaced(out)),
+        }
     }
 
     /// A writer of samples that a program gives, into the shards of a new dataset.

@@ -41,6 +41,8 @@ pub(crate) struct ShardPacker<'a> {
     pub(crate) schema: &'a SchemaRef,
     pub(crate) staging: &'a Staging,
     /// Shards to fill again.
+    /// Fails where another job has replaced the dataset since.
+    pub(crate) is_placed: &'a (dyn Fn() -> Result<()> + Sync),
     pub(crate) redo: &'a Redo,
     pub(crate) observer: &'a dyn Observer,
     pub(crate) cancel: &'a Cancel,
@@ -85,6 +87,7 @@ impl ShardPacker<'_> {
         };
         let _span = tracing::debug_span!(target: TARGET, "publish").entered();
         stage.publish_if(|files| {
+            (self.is_placed)()?;
             receipt.files = files.iter().cloned().map(record).collect();
             self.check_again(&receipt)
         })?;

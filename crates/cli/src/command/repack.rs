@@ -19,7 +19,7 @@ const BATCHES: u64 = 4;
 /// Other codecs, by format: tried unasked where reading takes time.
 const CODECS: [(&str, &[&str]); 3] = [
     ("hdf5", &["filter=none", "filter=lz4", "filter=zstd"]),
-    ("parquet", &["compression=none", "compression=lz4", "compression=zstd"]),
+    ("parquet", &["compression=none", "compression=snappy", "compression=zstd"]),
     ("tfrecord", &["compression=none"]),
 ];
 
@@ -77,7 +77,15 @@ impl Ways {
                 Err(e) if !self.asked && e.kind() != Kind::Cancelled => {
                     found.verdict.notes.push(format!("{settings} was not tried: {e}"));
                 }
-                added => added?,
+                predicted => {
+                    let predicted = predicted?;
+                    if self.asked && !found.remedies.iter().any(|remedy| remedy.name == name) {
+                        found
+                            .verdict
+                            .notes
+                            .push(format!("{settings} would give {predicted:.2} steps/s: that is no gain"));
+                    }
+                }
             }
         }
         Ok(())

@@ -22,10 +22,10 @@ pub use shuffle::Shuffle;
 pub use split::{Shares, SplitBy, Splits};
 
 use crate::long_keys::{LongKeys, shorten};
-use crate::scan::Listing;
+use crate::scan::{Listing, SPLITS};
 use crate::spans::TARGET;
 use crate::{OnError, Recipe, Shapes, steps};
-use packhorse_core::{Code, DataType, Error, Event, Kind, Limits, Observer, Registry, Result, Sink};
+use packhorse_core::{Code, DataType, Error, Event, Kind, Limits, Observer, Registry, Result, Sink, some_of};
 use packhorse_dataset::{Digest, FieldRecord, FileRecord, PathText, PlanHeader, PlanWriter, SinkRecord, SourceRecord};
 use packhorse_storage::Location;
 use packhorse_transform::Transform;
@@ -102,6 +102,13 @@ pub(crate) fn plan(
     }
     let mut order = plan_item::ordered_items(&listing, recipe.shuffle, recipe.split.divides());
     let groups = SplitAssignment::of(&listing, recipe)?;
+    let unusual = |names: &[String]| names.len() > 1 && !names.iter().any(|name| SPLITS.contains(&name.as_str()));
+    if recipe.split == Splits::Folders && unusual(groups.names()) {
+        let names: Vec<&str> = groups.names().iter().map(String::as_str).collect();
+        let text =
+            format!("the splits are {}, which look like classes; did you mean `labels=folders`?", some_of(&names));
+        observer.event(&Event::Warning(&text));
+    }
     plan_item::truncate(&mut order, recipe.limit.unwrap_or(u64::MAX));
     if order.is_empty() {
         let first = listing.sample(0).map(|sample| sample.first_path()).unwrap_or_default();
@@ -110,7 +117,7 @@ pub(crate) fn plan(
     }
     let sizes = SampleSizes::of(&listing, &*sink, transforms.iter().map(|t| t.factor()).product());
     let (order, shards) = shard_list::divide(&listing, order, &sizes, (&groups, recipe));
-    warn_of_counts(&shards, &order, &listing, observer);
+    warn_of_counts(recipe.shard_count, &shards, &order, &listing, observer);
     let mut header = header(&listing, format.info(), transforms, options);
     header.classes = classes::of(&listing)?;
     header.splits = groups.names().to_vec();
@@ -127,9 +134,22 @@ pub(crate) fn plan(
 }
 
 /// Warns of very many or very large shards, which are seldom intended.
-fn warn_of_counts(shards: &[PlannedShard], order: &[PlanItem], listing: &Listing, observer: &dyn Observer) {
+fn warn_of_counts(
+    wanted: Option<u32>,
+    shards: &[PlannedShard],
+    order: &[PlanItem],
+    listing: &Listing,
+    observer: &dyn Observer,
+) {
     const MANY: usize = 100_000;
     const LARGE: f64 = 64e9;
+    if let Some(wanted) = wanted.filter(|wanted| *wanted as usize != shards.len()) {
+        let text = format!(
+            "{} shards are planned and not {wanted}, as `shard-count` says: no shard is empty, and other bounds hold too",
+            shards.len()
+        );
+        observer.event(&Event::Warning(&text));
+    }
     if shards.len() > MANY {
         let text = format!("{} shards are planned; larger ones (`shard-size`) are read faster", shards.len());
         observer.event(&Event::Warning(&text));

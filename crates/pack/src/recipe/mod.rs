@@ -259,7 +259,7 @@ settings! {
         filter: Option<String>, text("NAME");
         /// HDF5: whether bytes are shuffled before compression: auto, on or off
         byte_shuffle: Option<String>, text("HOW");
-        /// How the file is compressed: Parquet by zstd, snappy, gzip, lz4 or none; TFRecord by gzip or none
+        /// How the file is compressed: Parquet by zstd, snappy or none; Arrow by zstd, lz4 or none; TFRecord by gzip or none
         compression: Option<String>, text("NAME");
         /// HDF5, Parquet: the level of compression
         level: Option<u32>, takes("N", Takes::Number(0, u32::MAX as u64));

@@ -16,7 +16,13 @@ use packhorse_storage::{Compression, Location};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
+
+/// The format of JSON lines and plain text.
+const TEXT: &str = "text";
+/// Bytes of a file in which its first line is looked for.
+const HEAD: u64 = 64 << 10;
 
 impl FolderWalk<'_> {
     /// Reports a whole input that can't be read. Errors of kind `Unsupported` and `Config` are faults of one input,
@@ -155,6 +161,9 @@ impl FolderWalk<'_> {
             return Err(Error::new(Kind::Limit, message));
         }
         self.context.observer.event(&Event::Scanned { files: 1 });
+        if format == TEXT && compression.is_none() && self.options.recipe.tokenizer.is_none() {
+            self.tell_fields(&*input, &info, path);
+        }
         // Without a size in its header, the file's length is the bound.
         let bytes = if info.bytes == 0 { stat.size } else { info.bytes };
         let (items, kind) = self.items(&*opened, &info)?;
@@ -166,6 +175,28 @@ impl FolderWalk<'_> {
         }
         let TableInfo { schema, omitted, .. } = info;
         Ok(TableInput { format, schema, items, bytes, kind, frames, omitted })
+    }
+
+    /// Warns once of fields of JSON lines that are not taken, where the first line of a local file has some.
+    fn tell_fields(&self, input: &dyn Input, info: &TableInfo, path: &Path) {
+        if input.local_path().is_none() || self.told.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut head = vec![0; input.len().unwrap_or(0).min(HEAD) as usize];
+        let line = input.read_at(0, &mut head).ok().and_then(|()| head.split(|byte| *byte == b'\n').next());
+        let Some(Ok(serde_json::Value::Object(fields))) = line.map(serde_json::from_slice) else { return };
+        let taken = |name: &String| info.schema.field_with_name(name).is_ok();
+        let id = self.options.recipe.id_field.as_ref();
+        let left: Vec<&str> =
+            fields.keys().filter(|name| !taken(name) && Some(*name) != id).map(String::as_str).collect();
+        if !left.is_empty() && !self.told.swap(true, Ordering::Relaxed) {
+            let text = format!(
+                "{}: of JSON lines the text alone is taken, and not {}; a table keeps all columns: CSV, Parquet or Arrow",
+                path.display(),
+                packhorse_core::some_of(&left)
+            );
+            self.context.observer.event(&Event::Warning(&text));
+        }
     }
 
     /// Verifies an empty shard of a sealed dataset: packing verifies shards when it opens them, and never opens an

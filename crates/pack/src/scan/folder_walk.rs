@@ -12,7 +12,7 @@ use crate::refuse_view::refuse_view;
 
 use crossbeam_channel::Sender;
 use packhorse_core::{Code, Error, Event, FileKind, FileStat, Format, Kind, Result, Source};
-use packhorse_dataset::{MANIFEST, VIEW, is_plan_name};
+use packhorse_dataset::{MANIFEST, VIEW, is_of_packing, is_plan_name, not_sealed};
 use packhorse_storage::Compression;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -45,6 +45,8 @@ pub(super) struct FolderWalk<'a> {
     pub(super) tables: bool,
     /// Whether the warning about indivisible files was sent.
     pub(super) said: AtomicBool,
+    /// Whether the warning about fields of JSON lines was sent.
+    pub(super) told: AtomicBool,
     pub(super) options: &'a ScanOptions<'a>,
     /// Device and inode of the dataset's folder, if it exists.
     pub(super) output: Option<(u64, u64)>,
@@ -136,6 +138,7 @@ impl<'a> FolderWalk<'a> {
             globs,
             names,
             said: AtomicBool::new(false),
+            told: AtomicBool::new(false),
             tables,
             options,
             output,
@@ -182,6 +185,13 @@ impl<'a> FolderWalk<'a> {
         let told = |(name, stat): &(PathBuf, Option<FileStat>)| Some((name.clone(), (*stat)?));
         folder.stats = entries.iter().filter_map(told).collect();
         let mut names: Vec<PathBuf> = entries.into_iter().map(|(name, _)| name).collect();
+        let has = |wanted: &str| names.iter().any(|name| name.as_os_str() == wanted);
+        if names.iter().any(|name| is_of_packing(name)) && !has(MANIFEST) && !has(VIEW) {
+            // Its shards may be a part of a dataset, and the files beside them are no samples.
+            let place = if folder.path == Path::new("") { &folder.base } else { &path };
+            let error = not_sealed(self.context.store, place, "");
+            return self.fault(error.hint("or give its shards by a pattern, if these are all"));
+        }
         // In the folder of a sealed dataset only the shards are inputs.
         if names.iter().any(|name| name.as_os_str() == MANIFEST) {
             match self.sealed(folder.root, &folder.path, &path, true) {

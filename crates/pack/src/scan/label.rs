@@ -6,7 +6,7 @@ use packhorse_core::{Code, Error, Event, Observer, Result};
 use std::collections::{BTreeSet, HashMap};
 
 /// Common names of split folders.
-const SPLITS: [&str; 8] = ["train", "training", "val", "valid", "validation", "dev", "test", "testing"];
+pub(crate) const SPLITS: [&str; 8] = ["train", "training", "val", "valid", "validation", "dev", "test", "testing"];
 
 /// Labels each sample with the position of its class in the class list: the given one, or all classes sorted. Removes
 /// samples without a folder or of an unknown class, as faults.
@@ -42,6 +42,17 @@ pub(super) fn apply(
         Some(classes) => classes.clone(),
         None => there.into_iter().map(str::to_owned).collect(),
     };
+    let other = |(at, class): (usize, &String)| class.parse::<usize>().is_ok_and(|number| number != at);
+    if options.classes.is_none()
+        && classes.iter().all(|class| class.parse::<u64>().is_ok())
+        && let Some((at, class)) = classes.iter().enumerate().find(|(at, class)| other((*at, class)))
+    {
+        let text = format!(
+            "classes are numbered by their names as text, so folder {class} becomes label {at}; a class list (`classes`) with \
+             a name a line gives another order"
+        );
+        observer.event(&Event::Warning(&text));
+    }
     let positions: HashMap<&str, u32> = classes.iter().enumerate().map(|(i, c)| (c.as_str(), i as u32)).collect();
     let label = |s: &super::SampleRef<'_>| labels.class(s.folder(), below).and_then(|c| positions.get(c)).copied();
     let found: Vec<Option<u32>> = listing.iter().map(|s| label(&s)).collect();

@@ -14,6 +14,7 @@ mod sealed;
 mod view_walk;
 mod work_queue;
 
+pub(crate) use label::SPLITS;
 pub(crate) use listing::{Decoded, Items};
 pub use listing::{Listing, SampleRef};
 

@@ -83,6 +83,7 @@ fn starts(context: Scan<'_>, options: &ScanOptions<'_>, builder: &mut ListingBui
             let starts = options.recipe.input.iter().map(|root| start(context, root, builder));
             let starts = starts.collect::<Result<Vec<_>>>()?;
             alone(&starts)?;
+            apart(&starts)?;
             Ok(starts)
         }
     }
@@ -103,6 +104,32 @@ fn alone(starts: &[Task]) -> Result<()> {
             let message =
                 "is a view of a dataset that is another input too; give one view that has the samples of both";
             return Err(Error::config(message).in_input(walk.opened.dir.display()));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses an input that lies in another one: its samples would be inputs twice.
+fn apart(starts: &[Task]) -> Result<()> {
+    let folder = |task: &Task| match task {
+        Task::Folder(Folder { base, .. }) => Some(real_path(base)),
+        _ => None,
+    };
+    let file = |task: &Task| match task {
+        Task::Listed(folder, names) => names.first().map(|name| real_path(&folder.base.join(name))),
+        task => folder(task),
+    };
+    let mut folders: Vec<PathBuf> = starts.iter().filter_map(folder).collect();
+    folders.sort_unstable();
+    for (at, task) in starts.iter().enumerate() {
+        let Some(path) = file(task) else { continue };
+        let own = folder(task);
+        let above =
+            path.ancestors().skip(1).find(|above| folders.binary_search_by(|folder| (**folder).cmp(above)).is_ok());
+        let twice = own.is_some_and(|own| starts.iter().take(at).filter_map(folder).any(|other| other == own));
+        if let Some(above) = above.or(twice.then_some(&path)) {
+            let message = format!("lies in {}, which is an input too; give one of them", above.display());
+            return Err(Error::config(message).in_input(path.display()));
         }
     }
     Ok(())

@@ -23,7 +23,8 @@ const ROUNDS: usize = 3;
 impl Diagnosis {
     /// Adds the remedy `name` of packing the dataset in another way, if it is worth it. `other` is a dataset of samples
     /// packed that way, `now` has as many as they are. Both are loaded by one thread for about a second; how their costs
-    /// compare is taken to hold for all samples. Does nothing where the loop waits for no data, and for iterators.
+    /// compare is taken to hold for all samples. Returns the steps per second that are predicted; 0 where the loop waits
+    /// for no data, and for iterators.
     ///
     /// Errors: those of [`Loader::new`](crate::Loader::new) and of reading; no samples (kind `Config`).
     pub fn add_packing(
@@ -33,10 +34,10 @@ impl Diagnosis {
         [now, other]: [&Dataset; 2],
         fields: &[FieldOptions],
         options: &LoaderOptions,
-    ) -> Result<()> {
+    ) -> Result<f64> {
         let loader = self.cut(Cut::Loader).map_or(0.0, |time| time.seconds.median);
         if self.verdict.bottleneck == Bottleneck::Step || self.model.fill + self.model.fetch == 0.0 || loader == 0.0 {
-            return Ok(());
+            return Ok(0.0);
         }
         let mut ways = [Way::new(now, fields, options)?, Way::new(other, fields, options)?];
         for _ in 0..ROUNDS {
@@ -64,7 +65,7 @@ impl Diagnosis {
             self.remedies.push(Remedy { name: name.to_owned(), says, predicted, observed: None, setting: None });
             self.remedies.sort_by(|a, b| b.predicted.total_cmp(&a.predicted));
         }
-        Ok(())
+        Ok(predicted)
     }
 }
 

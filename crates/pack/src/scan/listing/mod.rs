@@ -249,7 +249,11 @@ impl Listing {
     /// A sentence about the ignored inputs.
     pub fn ignored(&self) -> String {
         if self.ignored.is_empty() {
-            return "there is no file in it".to_owned();
+            let skipped = packhorse_core::counted(self.faults.len() as u64, "input");
+            return match self.faults.first() {
+                None => "there is no file in it".to_owned(),
+                Some(fault) => format!("{skipped} skipped, the first one because of this: {fault}"),
+            };
         }
         let parts: Vec<_> =
             self.ignored.iter().map(|(why, (n, first))| format!("{n} {why} (such as {})", first.display())).collect();
