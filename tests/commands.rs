@@ -663,6 +663,20 @@ fn what_may_be_meant_otherwise_is_said() {
 }
 
 #[test]
+fn a_row_of_metadata_is_for_one_sample_and_its_table_is_no_input() {
+    let dir = inputs();
+    let table = |rows: &str| std::fs::write(dir.path().join("in/meta.csv"), format!("file,caption\n{rows}")).unwrap();
+    let flags = ["--metadata", "in/meta.csv", "--key", "file", "--labels", "folders"];
+    table("cat/1.txt,a\ncat/2.txt,b\n3.txt,c\ndog/1.txt,d\ndog/2.txt,e\n");
+    pack(&dir, "out", &flags);
+    assert!(stdout(dir.path(), &["cat", "out/shard-000000.tar", "cat/3.json"]).contains(r#""caption":"c""#));
+    assert!(!members(&dir, "out").iter().any(|member| member.contains("meta")));
+    table("1.txt,a\n2.txt,b\n3.txt,c\n");
+    let args = ["pack", "in", "--to", "webdataset", "--out", "o2"];
+    fails(dir.path(), &[&args[..], &flags].concat(), 2, "fits other samples too");
+}
+
+#[test]
 fn an_input_in_another_one_is_refused() {
     let dir = inputs();
     let args = |inputs: &[&'static str]| [&["pack"][..], inputs, &["--to", "webdataset", "--out", "o"]].concat();

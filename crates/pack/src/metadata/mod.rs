@@ -122,10 +122,15 @@ impl Metadata {
     /// The JSON text of the row of `key`, a canonical key as [`packhorse_core::split_name`] makes it. Marks the row
     /// used.
     pub fn get(&self, key: &str) -> Option<&str> {
+        self.take(key).map(|(json, _)| json)
+    }
+
+    /// The same, and whether the row was used before.
+    pub(crate) fn take(&self, key: &str) -> Option<(&str, bool)> {
         let row = *self.index.find(self.hasher.hash_one(key), |row| self.key(*row) == key)?;
-        let word = self.used.get(row as usize / 64)?;
-        word.fetch_or(1 << (row % 64), Ordering::Relaxed);
-        self.parts(row).map(|(_, json)| json)
+        let (word, bit) = (self.used.get(row as usize / 64)?, 1 << (row % 64));
+        let before = word.fetch_or(bit, Ordering::Relaxed);
+        self.parts(row).map(|(_, json)| (json, before & bit != 0))
     }
 
     /// The JSON texts of all rows, in the order of the table.

@@ -34,7 +34,7 @@ pub fn parse_bytes(text: &str) -> Result<u64> {
     let value = unit.and_then(|(number, bytes)| Some(number.parse::<f64>().ok()? * bytes as f64));
     match value.filter(|v| v.is_finite() && *v >= 1.0 && *v < 9e18) {
         Some(value) => Ok(whole.unwrap_or(value as u64)),
-        None => Err(Error::config(format!("\"{text}\" is not a size; write it like 1GiB, 500MB or 65536"))),
+        None => Err(Error::config(format!("\"{text}\" is not a size; write it like 1GiB or 500MB"))),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::companions;
 use super::listing::{FoundFile, HIDDEN, WalkEvent};
+use super::roots::real_path;
 use super::view_walk::ViewWalk;
 use super::work_queue::WorkQueue;
 use super::{Scan, ScanOptions};
@@ -27,6 +28,7 @@ const LINK: &str = "a symbolic link";
 const OUTPUT: &str = "the folder of the dataset itself";
 const COMPANION: &str = "a part of a file beside it";
 const NESTED: &str = "give the view itself as an input, or leave its folder out with `exclude`";
+const TABLE: &str = "a table of metadata or a class list";
 const BESIDE: &str = "beside the shards of a sealed dataset and not part of it";
 const LOOP: &str = "a symbolic link to a folder above it";
 
@@ -295,6 +297,10 @@ impl<'a> FolderWalk<'a> {
                 self.send(WalkEvent::Ignored(EXCLUDED, path.to_owned()));
                 Ok(None)
             }
+            FileKind::File if self.is_table(&full) => {
+                self.send(WalkEvent::Ignored(TABLE, path.to_owned()));
+                Ok(None)
+            }
             FileKind::File if self.is_input(folder, path) => Ok(Some(Look::Archive(stat))),
             FileKind::File => match unread(self.context.registry, path) {
                 None => Ok(Some(Look::File(stat))),
@@ -308,6 +314,13 @@ impl<'a> FolderWalk<'a> {
                 Err(Error::content("is a FIFO, a socket or a device, and holds no sample").in_input(full.display()))
             }
         }
+    }
+
+    /// Whether a file is the table of metadata or the class list of this job.
+    fn is_table(&self, path: &Path) -> bool {
+        let recipe = self.options.recipe;
+        let tables = [&recipe.metadata, &recipe.classes].into_iter().flatten();
+        tables.filter(|table| table.file_name() == path.file_name()).any(|table| real_path(table) == real_path(path))
     }
 
     fn below(&self, folder: &Folder, path: &Path, stat: &FileStat) -> Option<Look> {

@@ -136,7 +136,7 @@ fn apart(starts: &[Task]) -> Result<()> {
 }
 
 /// A folder by its real path, where it has one.
-fn real_path(path: &Path) -> PathBuf {
+pub(super) fn real_path(path: &Path) -> PathBuf {
     if Location::url(path).is_some() {
         return path.to_owned();
     }

@@ -376,7 +376,13 @@ impl Listing {
             let key = sample.key();
             let key = key.trim_end_matches('/').to_owned();
             let base = key.rsplit('/').next().unwrap_or_default();
-            let row = metadata.get(&key).or_else(|| metadata.get(base)).unwrap_or_else(|| {
+            let found = metadata.take(&key).or_else(|| metadata.take(base));
+            if let Some((_, true)) = found {
+                let message = format!("the row {base} of the metadata fits other samples too, in other folders");
+                let error = Error::config(message).with_code(Code::KeyTwice).in_sample(&key);
+                return Err(error.hint("give whole keys in the table, such as cat/0001 for cat/0001.jpg"));
+            }
+            let row = found.map(|(row, _)| row).unwrap_or_else(|| {
                 let fault = Error::content("has no row in the metadata").with_code(Code::NoMetadata);
                 faults.push(fault.in_input(sample.first_path().display()).in_sample(&key));
                 ""
