@@ -94,9 +94,10 @@ pub(crate) fn pack_again(
     let tight = tight.as_ref().map(|tight| tight.block_reader(context, header, inputs(tight), options.on_error));
     announce(context.observer, &mine);
     let begun = place_of(&*context.store, out)?;
-    let is_placed = || match begun == place_of(&*context.store, out)? {
-        true => Ok(()),
-        false => Err(replaced(out)),
+    // A folder that is gone is told when something is written there.
+    let is_placed = || match begun.zip(place_of(&*context.store, out)?) {
+        Some((begun, now)) if begun != now => Err(replaced(out)),
+        _ => Ok(()),
     };
     let packer = ShardPacker {
         is_placed: &is_placed,
