@@ -13,7 +13,7 @@ use crate::stored_plan::{open_plan, valid_receipt};
 use crate::{OnError, Part};
 use packhorse_core::{ByteBudget, Code, Error, Event, Kind, Observer, Result, Store, counted};
 use packhorse_dataset::{PLAN, PathText, PlanReader, Receipt, ShardFrame};
-use packhorse_storage::Staging;
+use packhorse_storage::{Location, Staging};
 use packhorse_transform::Counts;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -134,8 +134,11 @@ pub(crate) fn pack_again(
 /// What tells the plan file in the folder `out` from another one in its place; `None` where nothing does: it is gone, or in
 /// a bucket, whose objects have no identity.
 fn place_of(store: &dyn Store, out: &Path) -> Result<Option<(u64, u64)>> {
+    if Location::url(out).is_some() {
+        return Ok(None);
+    }
     match store.stat(&out.join(PLAN), true) {
-        Ok(stat) => Ok(Some(stat.id).filter(|id| *id != (0, 0))),
+        Ok(stat) => Ok(Some(stat.id)),
         Err(e) if e.is_absent() => Ok(None),
         Err(e) => Err(e),
     }
