@@ -101,8 +101,12 @@ fn an_input_is_parsed_once_a_job() {
             // Its shards alone, as files of unknown origin.
             _ => {
                 let whole = dataset(dir.path(), id);
-                std::fs::remove_file(whole.join("dataset.json")).unwrap();
-                let _ = std::fs::remove_file(whole.join("shard.h5"));
+                for file in std::fs::read_dir(&whole).unwrap().map(|file| file.unwrap().path()) {
+                    let name = file.file_name().unwrap().to_str().unwrap();
+                    if !name.starts_with("shard-") || name.ends_with(".json") {
+                        std::fs::remove_file(file).unwrap();
+                    }
+                }
                 whole
             }
         };

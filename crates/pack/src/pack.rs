@@ -9,7 +9,7 @@ use crate::replace::plan_folder;
 use crate::sample_block::add_counts;
 use crate::shard_packer::{Redo, ShardPacker, Told};
 use crate::spans::TARGET;
-use crate::stored_plan::{open_plan, valid_receipt};
+use crate::stored_plan::{open_plan, open_plans, valid_receipt};
 use crate::{OnError, Part};
 use packhorse_core::{ByteBudget, Code, Error, Event, Kind, Observer, Result, Store, counted};
 use packhorse_dataset::{PLAN, PathText, PlanReader, Receipt, ShardFrame};
@@ -93,11 +93,17 @@ pub(crate) fn pack_again(
     let whole = conversion.block_reader(context, header, inputs(&conversion), options.on_error);
     let tight = tight.as_ref().map(|tight| tight.block_reader(context, header, inputs(tight), options.on_error));
     announce(context.observer, &mine);
-    let begun = place_of(&*context.store, out)?;
-    // A folder that is gone is told when something is written there.
-    let is_placed = || match begun.zip(place_of(&*context.store, out)?) {
-        Some((begun, now)) if begun != now => Err(replaced(out)),
-        _ => Ok(()),
+    let known = Mutex::new(place_of(&*context.store, out)?);
+    let is_placed = || {
+        let (now, mut known) = (place_of(&*context.store, out)?, known.lock().unwrap_or_else(PoisonError::into_inner));
+        // A folder that is gone is told when something is written there.
+        if now.is_none() || now == *known {
+            return Ok(());
+        }
+        // A job of the same request may have stored the same plan.
+        let is_ours = open_plans(&*context.store, out)?.iter().any(|other| other.digest() == plan.digest());
+        *known = now;
+        if is_ours { Ok(()) } else { Err(replaced(out)) }
     };
     let packer = ShardPacker {
         is_placed: &is_placed,
