@@ -5,7 +5,7 @@ use crate::conversion::Conversion;
 use crate::feed::Feed;
 use crate::inputs::Inputs;
 use crate::pack_context::{PackContext, PackOptions};
-use crate::replace::plan_folder;
+use crate::replace::{is_replacing, plan_folder};
 use crate::sample_block::add_counts;
 use crate::shard_packer::{Redo, ShardPacker, Told};
 use crate::spans::TARGET;
@@ -95,15 +95,21 @@ pub(crate) fn pack_again(
     announce(context.observer, &mine);
     let known = Mutex::new(place_of(&*context.store, out)?);
     let is_placed = || {
+        // Its files are exchanged one after another, so they are not touched from the moment on that it is planned.
+        if Location::url(out).is_none() && is_replacing(&*context.store, out)? {
+            return Err(replaced(out));
+        }
         let (now, mut known) = (place_of(&*context.store, out)?, known.lock().unwrap_or_else(PoisonError::into_inner));
         // A folder that is gone is told when something is written there.
         if now.is_none() || now == *known {
             return Ok(());
         }
         // A job of the same request may have stored the same plan.
-        let is_ours = open_plans(&*context.store, out)?.iter().any(|other| other.digest() == plan.digest());
+        if !open_plans(&*context.store, out)?.iter().any(|other| other.digest() == plan.digest()) {
+            return Err(replaced(out));
+        }
         *known = now;
-        if is_ours { Ok(()) } else { Err(replaced(out)) }
+        Ok(())
     };
     let packer = ShardPacker {
         is_placed: &is_placed,
