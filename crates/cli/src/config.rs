@@ -132,10 +132,10 @@ mod tests {
     }
 
     #[test]
-    fn flags_of_the_file_come_before_those_of_the_command_line() {
+    fn flags_of_the_command_line_take_the_place_of_those_of_the_file() {
         let toml = "input = [\"a\", \"b\"]\nto = \"webdataset\"\njobs = 3\norient = true\nquiet = false\n";
         let args = ["packhorse", "pack", "--config", "FILE", "--jobs", "1"];
-        let wanted = ["packhorse", "pack", "a", "b", "--to=webdataset", "--jobs=3", "--orient", "--jobs", "1"];
+        let wanted = ["packhorse", "pack", "a", "b", "--to=webdataset", "--orient", "--jobs", "1"];
         let mut got = expanded(toml, &args);
         assert_eq!(got.len(), wanted.len());
         got.sort();

@@ -80,10 +80,7 @@ impl Ways {
                 predicted => {
                     let predicted = predicted?;
                     if self.asked && !found.remedies.iter().any(|remedy| remedy.name == name) {
-                        found
-                            .verdict
-                            .notes
-                            .push(format!("{settings} would give {predicted:.2} steps/s: that is no gain"));
+                        found.verdict.notes.push(format!("{settings} would give {predicted:.2} steps/s, not more"));
                     }
                 }
             }

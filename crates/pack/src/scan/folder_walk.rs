@@ -189,7 +189,7 @@ impl<'a> FolderWalk<'a> {
         let mut names: Vec<PathBuf> = entries.into_iter().map(|(name, _)| name).collect();
         let has = |wanted: &str| names.iter().any(|name| name.as_os_str() == wanted);
         if names.iter().any(|name| is_of_packing(name)) && !has(MANIFEST) && !has(VIEW) {
-            // Its shards may be a part of a dataset, and the files beside them are no samples.
+            // Its shards may be a part of a dataset, and the files beside them hold no sample.
             let place = if folder.path == Path::new("") { &folder.base } else { &path };
             let error = not_sealed(self.context.store, place, "");
             return self.fault(error.hint("or give its shards by a pattern, if these are all"));
