@@ -96,7 +96,7 @@ pub(crate) fn pack_again(
     let known = Mutex::new(place_of(&*context.store, out)?);
     let is_placed = || {
         // Its files are exchanged one after another, so they are not touched from the moment on that it is planned.
-        if Location::url(out).is_none() && is_replacing(&*context.store, out)? {
+        if is_replacing(&*context.store, out)? {
             return Err(replaced(out));
         }
         let (now, mut known) = (place_of(&*context.store, out)?, known.lock().unwrap_or_else(PoisonError::into_inner));

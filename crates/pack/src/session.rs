@@ -7,13 +7,14 @@ mod third_party;
 use crate::append::Base;
 use crate::kept_tables::KeptTables;
 use crate::metadata::Metadata;
-use crate::pack::{PackReport, pack, replaced};
+use crate::pack::{PackReport, pack, pack_again, replaced};
 use crate::pack_context::{PackContext, PackOptions};
 use crate::part_errors;
 use crate::plan::{Plan, limits, plan};
 use crate::repair::{DatasetRepair, repair_dataset};
 use crate::replace::{finish_replacing, plan_folder, store_plan, store_plan_over};
 use crate::scan::{Listing, Scan, scan, tables};
+use crate::shard_packer::Redo;
 use crate::stored_plan::{Stored, exists, open_plan, plan_file};
 use crate::trial::fit;
 use crate::verify::{Depth, Verification, verify};
@@ -215,14 +216,16 @@ impl Session {
         let (plan, transforms) = self.decide(recipe, None, &tables)?;
         let stored = self.publish(recipe, &plan)?;
         drop(plan);
-        let mine = open_plan(&*self.store, &plan_folder(&self.store, out)?)?.digest();
-        let report = pack(&self.packing(&transforms, &tables), out, &self.options(Part::ALL, recipe.on_error))?;
+        let place = plan_folder(&self.store, out)?;
+        let plan = open_plan(&*self.store, &place)?;
+        let (context, options) = (self.packing(&transforms, &tables), self.options(Part::ALL, recipe.on_error));
+        let report = pack_again(&context, &place, &plan, &options, &Redo::new())?;
         if !exists(&*self.store, &plan_folder(&self.store, out)?.join(PLAN))? {
             let message = "was moved or removed while it was packed; run the same command again";
             return Err(Error::new(Kind::Environment, message).in_input(out.display()));
         }
         let manifest = crate::seal::seal(&self.registry, &transforms, &self.store, out, &self.cancel)?;
-        let ours = manifest.plans().any(|digest| digest == mine);
+        let ours = manifest.plans().any(|digest| digest == plan.digest());
         match ours {
             true => Ok(Packed { report, manifest, stored }),
             false => Err(replaced(out)),

@@ -55,11 +55,11 @@ impl Column {
                 error.hint("give bytes, str, bool, or a number such as int64 or float32")
             })?,
         };
-        let mut column = if bytes_only { Self::Blob(Vec::new()) } else { Self::array(FieldType::Scalar(element)) };
-        if let Self::Array { nulls, .. } = &mut column {
-            *nulls = Some(Vec::new());
+        if bytes_only {
+            return Ok(Self::Blob(Vec::new()));
         }
-        Ok(column)
+        let (bytes, ends, shapes, nulls) = (Vec::new(), Vec::new(), Vec::new(), Some(Vec::new()));
+        Ok(Self::Array { kind: FieldType::Scalar(element.clone()), element, bytes, ends, shapes, nulls })
     }
 
     /// The column that takes `value` and others like it. In a container of bytes numbers become text, except for `labels`.
@@ -315,6 +315,21 @@ fn number(name: &str, value: &Bound<'_, PyAny>, wanted: Option<&DataType>) -> Re
     if value.is_instance_of::<PyBool>() {
         let bytes = vec![u8::from(value.is_truthy()?)];
         return Ok(Value { element: DataType::Boolean, shape: Vec::new(), bytes });
+    }
+    // Most numbers are of these types, and need no NumPy.
+    if matches!(wanted, None | Some(DataType::Int64))
+        && let Ok(number) = value.cast::<PyInt>().map_err(PyErr::from).and_then(|number| number.extract::<i64>())
+    {
+        return Ok(Value { element: DataType::Int64, shape: Vec::new(), bytes: number.to_le_bytes().to_vec() });
+    }
+    if matches!(wanted, None | Some(DataType::Float64))
+        && let Ok(number) = value.cast::<PyFloat>()
+    {
+        return Ok(Value {
+            element: DataType::Float64,
+            shape: Vec::new(),
+            bytes: number.value().to_le_bytes().to_vec(),
+        });
     }
     let whole = value.is_instance_of::<PyInt>();
     let numpy = value.py().import("numpy")?;

@@ -213,6 +213,17 @@ def test_numbers_that_samples_lack(tmp_path, to):
         write(tmp_path / "half", [{"b": 0.5}], to=to, columns=columns)
 
 
+def test_plain_numbers_need_no_numpy(tmp_path):
+    """Numbers of Python are written without NumPy, which would be slower and may not be there."""
+    code = """
+        import sys, packhorse
+        packhorse.pack([{"a": 1, "b": 0.5, "c": True}, {"a": 2**62, "b": -1.0, "c": False}], sys.argv[1], to="parquet")
+        assert "numpy" not in sys.modules
+        assert [list(sample.values())[1:] for sample in packhorse.open(sys.argv[1])] == [[1, 0.5, True], [2**62, -1.0, False]]
+    """
+    run_well(code, tmp_path / "out")
+
+
 def test_numbers_are_text_in_webdataset(tmp_path):
     """With and without a declared type."""
     dataset = write(tmp_path / "out", [{"cls": 1}, {"cls": 2, "w": 3, "t": "x"}], columns={"w": "int64", "t": "str"})

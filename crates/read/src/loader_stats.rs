@@ -27,7 +27,8 @@ pub struct LoaderStats {
     pub wait: Duration,
     /// The time in which threads read.
     pub read: Duration,
-    /// Bytes that they read, without those of memory-mapped files and of tokens. With tables, the memory of decoded rows.
+    /// Bytes of samples that they read, with small gaps between them, without those of memory-mapped files and of tokens.
+    /// Of tables, about those of their decoded values.
     pub read_bytes: u64,
     /// The time in which threads decoded and filled slabs. Tokens are read then.
     pub decode: Duration,

@@ -23,6 +23,8 @@ use std::sync::{Arc, PoisonError};
 const TEXT: &str = "text";
 /// Bytes of a file in which its first line is looked for.
 const HEAD: u64 = 64 << 10;
+/// Files that are looked at for fields that are not taken.
+const LOOKS: usize = 16;
 
 impl FolderWalk<'_> {
     /// Reports a whole input that can't be read. Errors of kind `Unsupported` and `Config` are faults of one input,
@@ -177,9 +179,9 @@ impl FolderWalk<'_> {
         Ok(TableInput { format, schema, items, bytes, kind, frames, omitted })
     }
 
-    /// Warns once of fields of JSON lines that are not taken, where the first line of a local file has some.
+    /// Warns once of fields of JSON lines that are not taken, where the first line of one of the first local files has some.
     fn tell_fields(&self, input: &dyn Input, info: &TableInfo, path: &Path) {
-        if input.local_path().is_none() || self.told.load(Ordering::Relaxed) {
+        if input.local_path().is_none() || self.looks.fetch_add(1, Ordering::Relaxed) >= LOOKS {
             return;
         }
         let mut head = vec![0; input.len().unwrap_or(0).min(HEAD) as usize];
@@ -189,7 +191,7 @@ impl FolderWalk<'_> {
         let id = self.options.recipe.id_field.as_ref();
         let left: Vec<&str> =
             fields.keys().filter(|name| !taken(name) && Some(*name) != id).map(String::as_str).collect();
-        if !left.is_empty() && !self.told.swap(true, Ordering::Relaxed) {
+        if !left.is_empty() && self.looks.swap(LOOKS + 1, Ordering::Relaxed) <= LOOKS {
             let text = format!(
                 "{}: of JSON lines the text alone is taken, and not {}; a table keeps all columns: CSV, Parquet or Arrow",
                 path.display(),

@@ -20,7 +20,7 @@ use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex};
 
 pub(super) const EXCLUDED: &str = "not wanted by `include` and `exclude`";
@@ -47,8 +47,8 @@ pub(super) struct FolderWalk<'a> {
     pub(super) tables: bool,
     /// Whether the warning about indivisible files was sent.
     pub(super) said: AtomicBool,
-    /// Whether the warning about fields of JSON lines was sent.
-    pub(super) told: AtomicBool,
+    /// Files that were looked at for fields that are not taken.
+    pub(super) looks: AtomicUsize,
     pub(super) options: &'a ScanOptions<'a>,
     /// Device and inode of the dataset's folder, if it exists.
     pub(super) output: Option<(u64, u64)>,
@@ -140,7 +140,7 @@ impl<'a> FolderWalk<'a> {
             globs,
             names,
             said: AtomicBool::new(false),
-            told: AtomicBool::new(false),
+            looks: AtomicUsize::new(0),
             tables,
             options,
             output,

@@ -42,10 +42,9 @@ pub(super) fn apply(
         Some(classes) => classes.clone(),
         None => there.into_iter().map(str::to_owned).collect(),
     };
-    let other = |(at, class): (usize, &String)| class.parse::<usize>().is_ok_and(|number| number != at);
     if options.classes.is_none()
         && classes.iter().all(|class| class.parse::<u64>().is_ok())
-        && let Some((at, class)) = classes.iter().enumerate().find(|(at, class)| other((*at, class)))
+        && let Some((at, class)) = classes.iter().enumerate().find(|(at, class)| class.parse() != Ok(*at))
     {
         let text = format!(
             "classes are numbered by their names as text, so folder {class} becomes label {at}; a class list (`classes`) with \
