@@ -137,7 +137,7 @@ impl TarHeader {
         }
         let stored =
             number(slice(block, 148, 8)).ok_or_else(|| Error::content("has a tar header without a checksum"))?;
-        if !sums(block).contains(&stored) {
+        if !is_sum(block, stored) {
             return Err(Error::content("has a damaged tar header: wrong checksum"));
         }
         let size =
@@ -183,12 +183,16 @@ fn number(field: &[u8]) -> Option<u64> {
     })
 }
 
-/// The checksum over unsigned bytes, and over signed bytes as some old tars computed it.
-fn sums(block: &[u8; BLOCK]) -> [u64; 2] {
-    let counted = block.iter().enumerate().map(|(i, b)| if (148..156).contains(&i) { b' ' } else { *b });
-    let (unsigned, signed) =
-        counted.fold((0u64, 0i64), |(u, s), b| (u + u64::from(b), s + i64::from(i8::from_ne_bytes([b]))));
-    [unsigned, u64::try_from(signed).unwrap_or(unsigned)]
+/// Whether `stored` is the checksum over unsigned bytes, or over signed bytes as some old tars computed it. The field of the
+/// checksum itself counts as blanks.
+fn is_sum(block: &[u8; BLOCK], stored: u64) -> bool {
+    let sum = |bytes: &[u8]| bytes.iter().map(|b| u32::from(*b)).sum::<u32>();
+    let field = slice(block, 148, 8);
+    let unsigned = sum(block) - sum(field) + 8 * u32::from(b' ');
+    // A signed byte from 128 on counts as 256 less.
+    let upper = |bytes: &[u8]| bytes.iter().map(|b| u32::from(*b >> 7)).sum::<u32>();
+    let less = || 256 * u64::from(upper(block) - upper(field));
+    stored == u64::from(unsigned) || stored.checked_add(less()) == Some(unsigned.into())
 }
 
 #[cfg(test)]
@@ -223,6 +227,18 @@ mod tests {
                 assert!(TarHeader::decode(&bad).is_err() || harmless, "byte {at} bit {bit}");
             }
         }
+    }
+
+    #[test]
+    fn checksums_of_signed_bytes_are_known() {
+        let mut block = encode("größe", "x", 3);
+        let bytes = (0..BLOCK).map(|i| if (148..156).contains(&i) { b' ' } else { block[i] });
+        let signed = bytes.map(|b| i64::from(i8::from_ne_bytes([b]))).sum::<i64>() as u64;
+        assert!(is_sum(&block, signed) && is_sum(&block, signed + 4 * 256) && !is_sum(&block, signed + 256));
+        octal(&mut block, 148, 6, signed);
+        assert_eq!(TarHeader::decode(&block).unwrap().unwrap().full_name(), "größe.x".as_bytes());
+        // A negative sum can't be written down.
+        assert!(is_sum(&[255; BLOCK], 504 * 255 + 256) && !is_sum(&[255; BLOCK], u64::MAX));
     }
 
     #[test]

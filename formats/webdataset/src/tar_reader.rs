@@ -227,7 +227,7 @@ impl<'a> TarReader<'a> {
     /// end for that.
     pub(crate) fn pass(&mut self, member: &TarMember) -> Result<()> {
         match &mut self.bytes {
-            Bytes::File { .. } => Ok(()),
+            Bytes::File(_) => Ok(()),
             Bytes::Stream { stream, at } => skip_to(stream.as_mut(), at, member.data.saturating_add(member.size)),
         }
     }
@@ -242,24 +242,21 @@ impl<'a> TarReader<'a> {
 
 /// Random access to a file through a window, or forward access to a stream.
 enum Bytes<'a> {
-    File { input: &'a dyn Input, len: u64, window: Vec<u8>, at: u64 },
+    File(Window<'a>),
     Stream { stream: Box<dyn Read + Send + 'a>, at: u64 },
 }
-
-/// Bytes of one read of headers: those of small members are close together.
-const WINDOW: u64 = 4096;
 
 impl<'a> Bytes<'a> {
     fn new(input: &'a dyn Input) -> Result<Self> {
         Ok(match input.len() {
-            Some(len) => Bytes::File { input, len, window: Vec::new(), at: 0 },
+            Some(len) => Bytes::File(Window { input, len, bytes: Vec::new(), at: 0 }),
             None => Bytes::Stream { stream: input.stream()?, at: 0 },
         })
     }
 
     fn len(&self) -> Option<u64> {
         match self {
-            Bytes::File { len, .. } => Some(*len),
+            Bytes::File(window) => Some(window.len),
             Bytes::Stream { .. } => None,
         }
     }
@@ -267,23 +264,7 @@ impl<'a> Bytes<'a> {
     /// Fills `buf` from `offset` up to the end; returns the number of bytes.
     fn fill(&mut self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         match self {
-            Bytes::File { input, len, window, at } => {
-                let left = len.saturating_sub(offset);
-                let n = usize::try_from(left).map_or(buf.len(), |left| left.min(buf.len()));
-                let buf = buf.get_mut(..n).unwrap_or_default();
-                if n as u64 > WINDOW {
-                    input.read_at(offset, buf)?;
-                    return Ok(n);
-                }
-                if offset < *at || offset + n as u64 > *at + window.len() as u64 {
-                    window.resize(left.min(WINDOW) as usize, 0);
-                    input.read_at(offset, window)?;
-                    *at = offset;
-                }
-                let from = (offset - *at) as usize;
-                buf.copy_from_slice(window.get(from..from + n).unwrap_or_default());
-                Ok(n)
-            }
+            Bytes::File(window) => window.fill(offset, buf),
             Bytes::Stream { stream, at } => {
                 skip_to(stream.as_mut(), at, offset)?;
                 let n = read_full(stream.as_mut(), buf)?;
@@ -297,10 +278,9 @@ impl<'a> Bytes<'a> {
     fn read(&mut self, offset: u64, len: usize) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         match self {
-            Bytes::File { input, len: end, .. } => {
-                let left = usize::try_from(end.saturating_sub(offset)).unwrap_or(usize::MAX);
-                bytes.resize(len.min(left), 0);
-                input.read_at(offset, &mut bytes)?;
+            Bytes::File(window) => {
+                bytes.resize(len.min(usize::try_from(window.left(offset)).unwrap_or(usize::MAX)), 0);
+                window.fill(offset, &mut bytes)?;
             }
             Bytes::Stream { stream, at } => {
                 skip_to(stream.as_mut(), at, offset)?;
@@ -312,6 +292,64 @@ impl<'a> Bytes<'a> {
     }
 }
 
+/// The first read of a window: one header, and those of small members behind it.
+const SMALL: u64 = 4 << 10;
+/// The longest read of a window.
+const LARGE: u64 = 128 << 10;
+
+/// The bytes of a file around the header that was read last. Where members are small, most of its bytes are wanted one after
+/// the other and each read is twice as long as the one before; past a large member it starts again with a short one.
+struct Window<'a> {
+    input: &'a dyn Input,
+    /// That of the file.
+    len: u64,
+    bytes: Vec<u8>,
+    /// Where `bytes` start.
+    at: u64,
+}
+
+impl Window<'_> {
+    /// The bytes from `offset` to the end of the file.
+    fn left(&self, offset: u64) -> u64 {
+        self.len.saturating_sub(offset)
+    }
+
+    /// Fills `buf` from `offset` up to the end; returns the number of bytes.
+    fn fill(&mut self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let n = usize::try_from(self.left(offset)).map_or(buf.len(), |left| left.min(buf.len()));
+        let buf = buf.get_mut(..n).unwrap_or_default();
+        if self.get(offset, n).is_none() {
+            let size = self.next_size(offset);
+            if n as u64 > size {
+                self.input.read_at(offset, buf)?;
+                return Ok(n);
+            }
+            self.bytes.resize(self.left(offset).min(size) as usize, 0);
+            self.at = offset;
+            if let Err(e) = self.input.read_at(offset, &mut self.bytes) {
+                self.bytes.clear();
+                return Err(e);
+            }
+        }
+        buf.copy_from_slice(self.get(offset, n).ok_or_else(|| Error::bug("a window without the bytes read"))?);
+        Ok(n)
+    }
+
+    fn get(&self, offset: u64, n: usize) -> Option<&[u8]> {
+        let from = usize::try_from(offset.checked_sub(self.at)?).ok()?;
+        self.bytes.get(from..from.checked_add(n)?)
+    }
+
+    /// How much to read from `offset`.
+    fn next_size(&self, offset: u64) -> u64 {
+        let size = self.bytes.len() as u64;
+        match offset.checked_sub(self.at) {
+            Some(passed) if size > 0 && passed <= size + size / 4 => (size * 2).clamp(SMALL, LARGE),
+            _ => SMALL,
+        }
+    }
+}
+
 fn skip_to(stream: &mut dyn Read, at: &mut u64, offset: u64) -> Result<()> {
     let skip = offset.checked_sub(*at).ok_or_else(|| Error::bug("a tar stream was read backwards"))?;
     let skipped = std::io::copy(&mut stream.take(skip), &mut std::io::sink()).context("read")?;
@@ -319,5 +357,68 @@ fn skip_to(stream: &mut dyn Read, at: &mut u64, offset: u64) -> Result<()> {
     match skipped == skip {
         true => Ok(()),
         false => Err(Error::cut_short(format!("the tar ends within a member (after byte {at})"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use packhorse_core::MemoryInput;
+    use std::sync::Mutex;
+
+    /// An input that keeps the ranges that were read.
+    struct Watched {
+        bytes: MemoryInput,
+        reads: Mutex<Vec<(u64, usize)>>,
+    }
+
+    impl Input for Watched {
+        fn name(&self) -> &str {
+            self.bytes.name()
+        }
+        fn len(&self) -> Option<u64> {
+            self.bytes.len()
+        }
+        fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+            self.reads.lock().unwrap().push((offset, buf.len()));
+            self.bytes.read_at(offset, buf)
+        }
+        fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
+            self.bytes.stream()
+        }
+    }
+
+    fn walked(sizes: &[usize]) -> (Vec<TarMember>, Vec<(u64, usize)>, usize) {
+        let mut tar = Vec::new();
+        for (n, size) in sizes.iter().enumerate() {
+            tar.extend_from_slice(&crate::tar_header::encode(&n.to_string(), "x", *size as u64));
+            tar.resize(tar.len() + padded(*size as u64) as usize, 7);
+        }
+        tar.resize(tar.len() + 2 * BLOCK, 0);
+        let len = tar.len();
+        let input = Watched { bytes: MemoryInput::new("t.tar", tar), reads: Mutex::default() };
+        let mut walk = TarReader::new(&input, Limits::default()).unwrap();
+        let members: Vec<TarMember> = std::iter::from_fn(|| walk.next().unwrap()).collect();
+        assert!(matches!(walk.ending, Some(Ending::Marked(at)) if at == len as u64 - 1024));
+        assert_eq!(
+            members.iter().map(|m| m.size).collect::<Vec<_>>(),
+            sizes.iter().map(|n| *n as u64).collect::<Vec<_>>()
+        );
+        let reads = input.reads.lock().unwrap().clone();
+        (members, reads, len)
+    }
+
+    #[test]
+    fn small_members_are_read_in_long_reads_and_large_ones_passed_over() {
+        let (_, reads, len) = walked(&[100; 5000]);
+        assert!(reads.len() < 50, "{} reads", reads.len());
+        assert_eq!(reads.iter().map(|(_, n)| n).sum::<usize>(), len, "each byte is read once");
+        let (members, reads, _) = walked(&[1 << 20; 20]);
+        assert!(reads.iter().all(|(_, n)| *n as u64 <= SMALL), "{reads:?}");
+        assert_eq!(reads.len(), members.len() + 1);
+        // A large member in between starts with short reads again.
+        let (_, reads, _) = walked(&[&[100; 1000][..], &[5 << 20], &[100; 10]].concat());
+        let after = reads.iter().position(|(at, _)| *at > 5 << 20).unwrap();
+        assert!(reads[after].1 as u64 <= SMALL && reads[after - 1].1 as u64 > SMALL, "{reads:?}");
     }
 }
