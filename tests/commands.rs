@@ -649,7 +649,7 @@ fn what_may_be_meant_otherwise_is_said() {
         warned(place, &[&["pack", input, "--to", "webdataset", "--out", out], flags].concat())
     };
     let said = pack("numbered", "o1", &["--labels", "folders"]);
-    assert!(said.contains("folder 10 becomes label 1") && said.contains("--classes"), "{said}");
+    assert!(said.contains("class 10 becomes label 1") && said.contains("--classes"), "{said}");
     let said = pack("in", "o2", &["--split", "folders"]);
     assert!(said.contains("splits are cat, dog, which look like classes"), "{said}");
     let said = pack("in", "o3", &["--shard-count", "20"]);

@@ -13,13 +13,13 @@ use crate::part_errors;
 use crate::plan::{Plan, limits, plan};
 use crate::repair::{DatasetRepair, repair_dataset};
 use crate::replace::{finish_replacing, plan_folder, store_plan, store_plan_over};
-use crate::scan::{Listing, Scan, scan, tables};
+use crate::scan::{Listing, Scan, by_column, scan, tables};
 use crate::shard_packer::Redo;
 use crate::stored_plan::{Stored, exists, open_plan, plan_file};
 use crate::trial::fit;
 use crate::verify::{Depth, Verification, verify};
 use crate::writer::{Writer, WriterContext};
-use crate::{OnError, Origin, Part, Recipe, SampleAt, Stat, Status, Watch};
+use crate::{Labels, OnError, Origin, Part, Recipe, SampleAt, Stat, Status, Watch};
 use packhorse_core::{Cancel, Error, InputTable, Kind, Limits, Observer, Registry, Result, SchemaRef, Store};
 use packhorse_dataset::{DatasetView, Manifest, PLAN};
 use packhorse_storage::{Location, Quarantine, Quarantined, Staging, Stores};
@@ -397,6 +397,9 @@ impl Session {
             let columns = (!recipe.columns.is_empty()).then_some(&recipe.columns[..]);
             let rows = Metadata::read(&self.registry, table, key, columns, &recipe.key_ends, &self.bounds())?;
             listing.attach_metadata(&rows, recipe.on_error, &*self.observer)?;
+            if let Some(Labels::Column(name)) = &recipe.labels {
+                by_column(name, scanning.classes, &mut listing, (recipe.on_error, &*self.observer))?;
+            }
         }
         let mut plan = plan(&self.registry, listing, &transforms, &options, &*self.observer)?;
         plan.estimate = fit(&self.packing(&transforms, tables), &mut plan)?;

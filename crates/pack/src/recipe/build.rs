@@ -30,7 +30,7 @@ impl Recipe {
         self
     }
 
-    /// Labels from the names of folders.
+    /// Labels from the names of folders, or from a column of the metadata.
     pub fn labels(self, labels: Labels) -> Self {
         Self { labels: Some(labels), ..self }
     }

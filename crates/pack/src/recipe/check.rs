@@ -1,6 +1,7 @@
 //! Checks of a whole recipe, from the declarations of its settings.
 
 use super::{Recipe, Setting};
+use crate::scan::check_column;
 use packhorse_core::{Code, Error, Result};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -37,7 +38,7 @@ impl Recipe {
                 return Err(bad(format!("`{name}` and `{other}` exclude each other; leave one of them out")));
             }
         }
-        Ok(())
+        check_column(self)
     }
 }
 

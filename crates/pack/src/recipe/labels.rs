@@ -1,8 +1,10 @@
 //! Where labels come from.
 
-use crate::choice::choice;
+use packhorse_core::{Error, Result};
+use std::fmt;
+use std::str::FromStr;
 
-/// Which folder names a sample's class.
+/// What names a sample's class.
 ///
 /// ```
 /// use packhorse_pack::{Labels, Recipe};
@@ -10,27 +12,55 @@ use crate::choice::choice;
 /// // photos/animals/cat/1.jpg is a cat, not an animal.
 /// let recipe = Recipe::new("photos", "webdataset", "shards").labels(Labels::Parent);
 /// assert_eq!(recipe.labels, Some("parent".parse()?));
+/// // labels.csv has a row for each photo, and its class in the column breed.
+/// assert_eq!(Labels::Column("breed".to_owned()), "column:breed".parse()?);
 /// # Ok::<(), packhorse_core::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Labels {
     /// The first folder below the root, as torchvision's ImageFolder has it.
     #[default]
     Folders,
     /// The folder that holds the file.
     Parent,
+    /// This column of the metadata table: text, whole numbers or booleans.
+    Column(String),
 }
 
-choice!(Labels: Folders = "folders", Parent = "parent");
-
 impl Labels {
-    /// The class of a sample in `folder`, after `below` leading folders that name something else.
-    pub(crate) fn class(self, folder: &str, below: usize) -> Option<&str> {
+    /// The class of a sample in `folder`, after `below` leading folders that name something else; a column's class is not there.
+    pub(crate) fn folder<'a>(&self, folder: &'a str, below: usize) -> Option<&'a str> {
         let mut names = folder.split('/').skip(below);
         let class = match self {
             Labels::Folders => names.next(),
             Labels::Parent => names.last(),
+            Labels::Column(_) => None,
         };
         class.filter(|class| !class.is_empty())
+    }
+}
+
+impl fmt::Display for Labels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Labels::Folders => f.write_str("folders"),
+            Labels::Parent => f.write_str("parent"),
+            Labels::Column(name) => write!(f, "column:{name}"),
+        }
+    }
+}
+
+impl FromStr for Labels {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "folders" => Ok(Labels::Folders),
+            "parent" => Ok(Labels::Parent),
+            _ => match text.strip_prefix("column:").filter(|name| !name.is_empty()) {
+                Some(name) => Ok(Labels::Column(name.to_owned())),
+                None => Err(Error::config(format!("takes folders, parent or column:NAME, not \"{text}\""))),
+            },
+        }
     }
 }

@@ -136,8 +136,9 @@ settings! {
         on_error: OnError, one_of("HOW", OnError::WORDS).default("fail");
     }
     "Labels and metadata" {
-        /// Labels from folder names: folders (the first below `input`) or parent (the one that holds the file)
-        labels: Option<Labels>, one_of("WHICH", Labels::WORDS);
+        /// Labels from folder names: folders (the first below `input`) or parent (the one that holds the file); or
+        /// column:NAME, from a column of `metadata`
+        labels: Option<Labels>, text("WHICH");
         /// The classes in the order of their numbers, one a line: packed apart, train and val then have the same
         /// numbers. A class that is not in it is a bad input
         classes: Option<PathBuf>, takes("FILE", Takes::File).needs("labels");

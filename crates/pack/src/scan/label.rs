@@ -1,35 +1,154 @@
-//! Labels from folder names.
+//! Labels from folder names, or from a column of the metadata.
 
-use super::{Listing, ScanOptions};
-use crate::{Labels, Splits};
-use packhorse_core::{Code, Error, Event, Observer, Result};
-use std::collections::{BTreeSet, HashMap};
+use super::{Listing, SampleRef, ScanOptions};
+use crate::{Labels, OnError, Recipe, Splits};
+use packhorse_core::{Code, Error, Event, Observer, Result, nearest};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
 
 /// Common names of split folders.
 pub(crate) const SPLITS: [&str; 8] = ["train", "training", "val", "valid", "validation", "dev", "test", "testing"];
 
-/// Labels each sample with the position of its class in the class list: the given one, or all classes sorted. Removes
-/// samples without a folder or of an unknown class, as faults.
-pub(super) fn apply(
-    labels: Labels,
+/// Labels each sample with the position of its folder in the class list: the given one, or all classes sorted as text, as
+/// torchvision's ImageFolder sorts them. Removes samples without a folder or of an unknown class, as faults.
+pub(super) fn by_folder(
+    labels: &Labels,
     options: &ScanOptions<'_>,
     listing: &mut Listing,
     observer: &dyn Observer,
 ) -> Result<()> {
-    let taken = listing.iter().find(|s| s.fields().any(|(field, _)| field == "cls"));
-    if let Some(sample) = taken {
-        return Err(
-            Error::config("has a field cls of its own; leave `labels` or exclude *.cls").in_sample(sample.key())
-        );
-    }
+    refuse_own(listing)?;
     let below = usize::from(options.recipe.split == Splits::Folders);
-    let there: BTreeSet<&str> = listing.iter().filter_map(|s| labels.class(s.folder(), below)).collect();
-    if options.classes.is_none() && there.len() > 1 && there.iter().all(|class| SPLITS.contains(class)) {
-        let names = there.iter().copied().collect::<Vec<_>>().join(", ");
-        let text = format!("the classes are {names}, which look like splits; did you mean `split=folders`?");
+    let found = Found::by(listing, |s| Ok(labels.folder(s.folder(), below).map(Cow::Borrowed)))?;
+    let list = match &options.classes {
+        Some(list) => list.clone(),
+        None => {
+            let mut list = found.names.clone();
+            list.sort_unstable();
+            warn_of_folders(labels, below, &list, listing, observer);
+            let advice = "a class list (`classes`) with a name a line gives another order";
+            warn_of_numbers(&list, &format!("classes are numbered by their names as text; {advice}"), observer);
+            list
+        }
+    };
+    let faults = found.label(listing, list, || Error::content("is not in a class folder"));
+    faults.into_iter().for_each(|fault| listing.add_fault(fault));
+    Ok(())
+}
+
+/// Labels each sample by the column `name` of its metadata row. Without a class list, whole numbers have the order of their
+/// values. Samples without a value and those of an unknown class are bad inputs.
+///
+/// Errors: `Config` for a column that no row has; `Content` for a value that names no class.
+pub(crate) fn by_column(
+    name: &str,
+    list: Option<Vec<String>>,
+    listing: &mut Listing,
+    (on_error, observer): (OnError, &dyn Observer),
+) -> Result<()> {
+    refuse_own(listing)?;
+    let found = Found::by(listing, |s| class_in(s.row().unwrap_or_default(), name).map_err(|e| e.in_sample(s.key())))?;
+    if found.names.is_empty() {
+        return Err(without_column(name, listing.iter().find_map(|s| s.row()).unwrap_or_default()));
+    }
+    let list = list.unwrap_or_else(|| {
+        let mut list = found.names.clone();
+        let numbers: Option<Vec<u64>> = list.iter().map(|class| number(class)).collect();
+        match numbers {
+            Some(_) => list.sort_unstable_by_key(|class| number(class)),
+            None => list.sort_unstable(),
+        }
+        let advice = "give a class list (`classes`), or keep the number in its column";
+        warn_of_numbers(&list, &format!("labels count from 0 without gaps; {advice}"), observer);
+        list
+    });
+    let none = |name: &str| Error::content(format!("has no value in the column {name} of the metadata"));
+    let faults = found.label(listing, list, || none(name).with_code(Code::NoMetadata));
+    listing.settle(faults, on_error, observer)
+}
+
+/// Refuses a recipe whose label column is not among the metadata.
+pub(crate) fn check_column(recipe: &Recipe) -> Result<()> {
+    let Some(Labels::Column(name)) = &recipe.labels else { return Ok(()) };
+    let bad = |message: String| Err(Error::config(message).with_code(Code::BadSetting));
+    if recipe.metadata.is_none() {
+        return bad(format!("`labels=column:{name}` needs `metadata`, the table with that column; give that too"));
+    }
+    if !recipe.columns.is_empty() && !recipe.columns.contains(name) {
+        return bad(format!("`labels` takes the column {name}, which is not in `columns`; add it there"));
+    }
+    Ok(())
+}
+
+/// The classes of samples.
+struct Found {
+    /// Each class once.
+    names: Vec<String>,
+    /// Of each sample, the position of its class in `names`.
+    of: Vec<Option<u32>>,
+}
+
+impl Found {
+    fn by<'a>(listing: &'a Listing, class: impl Fn(&SampleRef<'a>) -> Result<Option<Cow<'a, str>>>) -> Result<Self> {
+        let mut known: HashMap<Cow<'a, str>, u32> = HashMap::new();
+        let mut found = Self { names: Vec::new(), of: Vec::with_capacity(listing.samples()) };
+        for sample in listing.iter() {
+            let position = class(&sample)?.map(|class| match known.get(&class) {
+                Some(position) => *position,
+                None => {
+                    let position = found.names.len() as u32;
+                    found.names.push(class.clone().into_owned());
+                    known.insert(class, position);
+                    position
+                }
+            });
+            found.of.push(position);
+        }
+        Ok(found)
+    }
+
+    /// Gives the samples their labels by the class list, and removes those without one: their faults.
+    fn label(self, listing: &mut Listing, list: Vec<String>, none: impl Fn() -> Error) -> Vec<Error> {
+        let positions: HashMap<&str, u32> = list.iter().enumerate().map(|(i, c)| (c.as_str(), i as u32)).collect();
+        let labels: Vec<Option<u32>> = self.names.iter().map(|name| positions.get(name.as_str()).copied()).collect();
+        let label = |of: &Option<u32>| of.and_then(|of| labels.get(of as usize).copied().flatten());
+        let fault = |(sample, of): (SampleRef<'_>, &Option<u32>)| {
+            let error = match of.and_then(|of| self.names.get(of as usize)) {
+                _ if label(of).is_some() => return None,
+                None => none(),
+                Some(class) => Error::content(format!("is of the class {class}, which is not in the class list"))
+                    .with_code(Code::UnknownClass),
+            };
+            Some(error.in_input(sample.first_path().display()).in_sample(sample.key()))
+        };
+        let faults = listing.iter().zip(&self.of).filter_map(fault).collect();
+        listing.labels = self.of.iter().map(|of| label(of).unwrap_or_default()).collect();
+        let keep: Vec<bool> = self.of.iter().map(|of| label(of).is_some()).collect();
+        listing.classes = list;
+        listing.retain(&keep);
+        faults
+    }
+}
+
+fn refuse_own(listing: &Listing) -> Result<()> {
+    match listing.iter().find(|s| s.fields().any(|(field, _)| field == "cls")) {
+        None => Ok(()),
+        Some(sample) => {
+            let message = "has a field cls of its own; leave `labels` or exclude *.cls";
+            Err(Error::config(message).in_sample(sample.key()))
+        }
+    }
+}
+
+/// Warns of class lists that look like a mistake: splits, and one folder around all classes.
+fn warn_of_folders(labels: &Labels, below: usize, list: &[String], listing: &Listing, observer: &dyn Observer) {
+    if list.len() > 1 && list.iter().all(|class| SPLITS.contains(&class.as_str())) {
+        let text =
+            format!("the classes are {}, which look like splits; did you mean `split=folders`?", list.join(", "));
         observer.event(&Event::Warning(&text));
     }
-    if let (None, Labels::Folders, 1, Some(class)) = (&options.classes, labels, there.len(), there.first())
+    if let (Labels::Folders, [class]) = (labels, list)
         && let Some(deeper) = listing.iter().map(|s| s.folder()).find(|folder| folder.split('/').count() > below + 1)
     {
         let text = format!(
@@ -38,38 +157,72 @@ pub(super) fn apply(
         );
         observer.event(&Event::Warning(&text));
     }
-    let classes = match &options.classes {
-        Some(classes) => classes.clone(),
-        None => there.into_iter().map(str::to_owned).collect(),
-    };
-    if options.classes.is_none()
-        && classes.iter().all(|class| class.parse::<u64>().is_ok())
-        && let Some((at, class)) = classes.iter().enumerate().find(|(at, class)| class.parse() != Ok(*at))
-    {
-        let text = format!(
-            "classes are numbered by their names as text, so folder {class} becomes label {at}; a class list (`classes`) with \
-             a name a line gives another order"
-        );
-        observer.event(&Event::Warning(&text));
-    }
-    let positions: HashMap<&str, u32> = classes.iter().enumerate().map(|(i, c)| (c.as_str(), i as u32)).collect();
-    let label = |s: &super::SampleRef<'_>| labels.class(s.folder(), below).and_then(|c| positions.get(c)).copied();
-    let found: Vec<Option<u32>> = listing.iter().map(|s| label(&s)).collect();
-    let orphans = listing.iter().zip(&found).filter(|(_, label)| label.is_none());
-    let faults: Vec<Error> = orphans.map(|(s, _)| orphan(&s, labels.class(s.folder(), below))).collect();
-    let keep: Vec<bool> = found.iter().map(Option::is_some).collect();
-    listing.labels = found.iter().map(|label| label.unwrap_or_default()).collect();
-    listing.classes = classes;
-    listing.retain(&keep);
-    faults.into_iter().for_each(|fault| listing.add_fault(fault));
-    Ok(())
 }
 
-fn orphan(sample: &super::SampleRef<'_>, class: Option<&str>) -> Error {
-    let error = match class {
-        None => Error::content("is not in a class folder"),
-        Some(class) => Error::content(format!("is of the class {class}, which is not in the class list"))
-            .with_code(Code::UnknownClass),
+/// Warns where every class is a number, and one has another label than that number.
+fn warn_of_numbers(list: &[String], why: &str, observer: &dyn Observer) {
+    let mut numbers = list.iter().enumerate();
+    if list.iter().all(|class| class.parse::<u64>().is_ok())
+        && let Some((at, class)) = numbers.find(|(at, class)| class.parse() != Ok(*at))
+    {
+        observer.event(&Event::Warning(&format!("class {class} becomes label {at}: {why}")));
+    }
+}
+
+/// A whole number as it is usually written.
+fn number(class: &str) -> Option<u64> {
+    class.parse().ok().filter(|number: &u64| number.to_string() == class)
+}
+
+/// The class in the column `name` of a metadata row; `None` for a missing value.
+fn class_in<'a>(row: &'a str, name: &str) -> Result<Option<Cow<'a, str>>> {
+    let value = members(row)?.remove(name).map_or("null", RawValue::get);
+    let class = match value.as_bytes() {
+        b"null" | b"\"\"" => return Ok(None),
+        [b'"', inner @ .., b'"'] if !inner.contains(&b'\\') => Cow::Borrowed(value.trim_matches('"')),
+        [b'"', ..] => Cow::Owned(serde_json::from_str(value).map_err(|e| Error::bug(e.to_string()))?),
+        b"true" | b"false" => Cow::Borrowed(value),
+        digits if digits.strip_prefix(b"-").unwrap_or(digits).iter().all(u8::is_ascii_digit) => Cow::Borrowed(value),
+        _ => {
+            let message = format!("its column {name} of the metadata is {value}, which names no class");
+            return Err(Error::content(message).hint("classes are text, whole numbers or booleans"));
+        }
     };
-    error.in_input(sample.first_path().display()).in_sample(sample.key())
+    Ok(Some(class))
+}
+
+fn members(row: &str) -> Result<BTreeMap<Cow<'_, str>, &RawValue>> {
+    serde_json::from_str(row).map_err(|e| Error::bug(format!("a row of the metadata is not an object: {e}")))
+}
+
+fn without_column(name: &str, row: &str) -> Error {
+    let columns: Vec<String> = members(row).unwrap_or_default().into_keys().map(Cow::into_owned).collect();
+    let meant = nearest(name, columns.iter().map(String::as_str));
+    let error = Error::config(format!(
+        "no row of the metadata has a value in the column {name}, which `labels` takes; it has {}",
+        columns.join(", ")
+    ));
+    meant.into_iter().fold(error, |error, meant| error.hint(format!("did you mean `labels=column:{meant}`?")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_are_text_whole_numbers_and_booleans() {
+        let row = r#"{"t":"a cat","e":"say \"x\"","n":7,"m":-1,"b":true,"0":null,"s":"","f":1.5,"l":[1]}"#;
+        let class = |name: &str| class_in(row, name).unwrap().map(Cow::into_owned);
+        for (name, wanted) in [("t", "a cat"), ("e", "say \"x\""), ("n", "7"), ("m", "-1"), ("b", "true")] {
+            assert_eq!(class(name).as_deref(), Some(wanted));
+        }
+        for name in ["0", "s", "none"] {
+            assert_eq!(class(name), None);
+        }
+        for name in ["f", "l"] {
+            assert!(class_in(row, name).unwrap_err().to_string().contains("names no class"));
+        }
+        // A quote at an end belongs to the text.
+        assert_eq!(class_in(r#"{"q":"\"a\""}"#, "q").unwrap().as_deref(), Some("\"a\""));
+    }
 }

@@ -14,13 +14,13 @@ mod sealed;
 mod view_walk;
 mod work_queue;
 
-pub(crate) use label::SPLITS;
+pub(crate) use label::{SPLITS, by_column, check_column};
 pub(crate) use listing::{Decoded, Items};
 pub use listing::{Listing, SampleRef};
 
 use crate::kept_tables::KeptTables;
 use crate::spans::TARGET;
-use crate::{Decode, OnError, Recipe, Shapes};
+use crate::{Decode, Labels, OnError, Recipe, Shapes};
 use listing::ListingBuilder;
 use packhorse_core::{
     Cancel, Error, Event, InputTable, KEY, Limits, Observer, Options, Registry, Result, Schema, SchemaRef, Store,
@@ -77,8 +77,8 @@ pub(crate) fn scan(context: Scan<'_>, options: &ScanOptions<'_>) -> Result<Listi
     let mut builder = ListingBuilder::new(options.recipe.key_ends.clone());
     roots::collect(context, options, &mut builder)?;
     let mut listing = builder.finish();
-    if let Some(labels) = options.recipe.labels {
-        label::apply(labels, options, &mut listing, context.observer)?;
+    if let Some(labels @ (Labels::Folders | Labels::Parent)) = &options.recipe.labels {
+        label::by_folder(labels, options, &mut listing, context.observer)?;
     }
     if options.recipe.dedup {
         if let Some(table) = listing.iter().find(|sample| sample.table().is_some()) {
@@ -117,11 +117,7 @@ fn places(options: &ScanOptions<'_>) -> String {
 fn settle(on_error: OnError, listing: &Listing, observer: &dyn Observer) -> Result<()> {
     let faults = listing.faults();
     if let (OnError::Fail, Some(first)) = (on_error, faults.first()) {
-        let more = match faults.len() {
-            1 => "this input can't be packed".to_owned(),
-            n => format!("{n} inputs can't be packed, this is the first"),
-        };
-        return Err(first.clone().remark(more).hint("pass `on-error=skip` to leave such inputs out"));
+        return Err(listing::refusal(first, faults.len()));
     }
     faults.iter().for_each(|fault| observer.event(&Event::Skipped(fault)));
     Ok(())

@@ -390,18 +390,10 @@ impl Listing {
             rows.push((json.len() as u64, row.len() as u32));
             json.push_str(row);
         }
+        let keep: Vec<bool> = rows.iter().map(|(_, len)| *len > 0).collect();
         (self.rows, self.json) = (rows, json);
-        if let (OnError::Fail, Some(first)) = (on_error, faults.first()) {
-            let remark = match faults.len() {
-                1 => "no other sample lacks one".to_owned(),
-                n => format!("{n} samples have none"),
-            };
-            return Err(first.clone().remark(remark).hint("pass `on-error=skip` to leave them out"));
-        }
-        let keep: Vec<bool> = self.rows.iter().map(|(_, len)| *len > 0).collect();
         self.retain(&keep);
-        faults.iter().for_each(|fault| observer.event(&Event::Skipped(fault)));
-        self.faults.extend(faults);
+        self.settle(faults, on_error, observer)?;
         if let (n, Some(first)) = metadata.unused() {
             let text = match n {
                 1 => format!("1 row of the metadata belongs to no sample, that of {first}"),
@@ -411,4 +403,23 @@ impl Listing {
         }
         Ok(())
     }
+
+    /// Records the faults of samples that were removed, or fails with the first.
+    pub(super) fn settle(&mut self, faults: Vec<Error>, on_error: OnError, observer: &dyn Observer) -> Result<()> {
+        if let (OnError::Fail, Some(first)) = (on_error, faults.first()) {
+            return Err(refusal(first, faults.len()));
+        }
+        faults.iter().for_each(|fault| observer.event(&Event::Skipped(fault)));
+        self.faults.extend(faults);
+        Ok(())
+    }
+}
+
+/// The first of several faults, which ends a plan.
+pub(super) fn refusal(first: &Error, faults: usize) -> Error {
+    let more = match faults {
+        1 => "this input can't be packed".to_owned(),
+        n => format!("{n} inputs can't be packed, this is the first"),
+    };
+    first.clone().remark(more).hint("pass `on-error=skip` to leave such inputs out")
 }

@@ -1,0 +1,145 @@
+//! Labels from a column of the metadata.
+
+#![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
+
+use packhorse::core::{Code, Error, Event, Observer};
+use packhorse::dataset::Manifest;
+use packhorse::{Labels, OnError, Recipe};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+/// Photos in a folder without classes.
+fn photos(dir: &Path, count: usize) -> PathBuf {
+    let photos = dir.join("photos");
+    std::fs::create_dir_all(&photos).unwrap();
+    for n in 0..count {
+        std::fs::write(photos.join(format!("{n:02}.jpg")), format!("picture {n}")).unwrap();
+    }
+    photos
+}
+
+/// A recipe with the table `lines` in a file of this name.
+fn recipe(dir: &Path, count: usize, table: (&str, &str), out: &str) -> Recipe {
+    let path = dir.join(table.0);
+    std::fs::write(&path, table.1).unwrap();
+    let recipe = Recipe::new(photos(dir, count), "webdataset", dir.join(out));
+    let recipe = recipe.labels(Labels::Column("breed".to_owned()));
+    Recipe { metadata: Some(path), key: Some("id".to_owned()), ..recipe }
+}
+
+/// The class list, and the key and label of every sample.
+fn packed(recipe: &Recipe) -> (Vec<String>, Vec<(String, i64)>) {
+    packhorse::session().pack(recipe).unwrap();
+    labels(recipe.out.as_ref().unwrap())
+}
+
+fn labels(out: &Path) -> (Vec<String>, Vec<(String, i64)>) {
+    let manifest = Manifest::decode(&std::fs::read(out.join("dataset.json")).unwrap()).unwrap();
+    let mut found = Vec::new();
+    for shard in &manifest.shards {
+        let mut shard = tar::Archive::new(std::fs::File::open(out.join(format!("{}.tar", shard.name))).unwrap());
+        for member in shard.entries().unwrap() {
+            let mut member = member.unwrap();
+            let name = member.path().unwrap().to_str().unwrap().to_owned();
+            let Some(key) = name.strip_suffix(".cls") else { continue };
+            let mut label = String::new();
+            member.read_to_string(&mut label).unwrap();
+            found.push((key.to_owned(), label.parse().unwrap()));
+        }
+    }
+    (manifest.classes, found)
+}
+
+fn refused(recipe: &Recipe) -> Error {
+    packhorse::session().pack(recipe).unwrap_err()
+}
+
+#[test]
+fn text_is_sorted_and_numbers_count_by_value() {
+    let dir = tempfile::tempdir().unwrap();
+    let dogs = "id,breed\n00.jpg,pug\n01.jpg,akita\n02,pug\n";
+    let (classes, found) = packed(&recipe(dir.path(), 3, ("dogs.csv", dogs), "dogs"));
+    assert_eq!(classes, ["akita", "pug"]);
+    assert_eq!(found, [("00".to_owned(), 1), ("01".to_owned(), 0), ("02".to_owned(), 1)]);
+    // 10 is after 9, and each number is its own label, in all kinds of tables.
+    let csv: String = (0..12).map(|n| format!("{n:02},{n}\n")).collect();
+    let jsonl: String = (0..12).map(|n| format!("{{\"id\":\"{n:02}\",\"breed\":{n}}}\n")).collect();
+    for (name, table) in [("n.csv", format!("id,breed\n{csv}")), ("n.jsonl", jsonl)] {
+        let (classes, found) = packed(&recipe(dir.path(), 12, (name, &table), &format!("{name}.shards")));
+        assert_eq!(classes, (0..12).map(|n| n.to_string()).collect::<Vec<_>>());
+        assert!(found.iter().all(|(key, label)| key.parse::<i64>().unwrap() == *label), "{found:?}");
+    }
+}
+
+#[test]
+fn a_class_list_decides_the_numbers_and_append_keeps_them() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("classes.txt"), "pug\nakita\nbeagle\n").unwrap();
+    let first = Recipe {
+        classes: Some(dir.path().join("classes.txt")),
+        ..recipe(dir.path(), 2, ("a.csv", "id,breed\n00,pug\n01,akita\n"), "dogs")
+    };
+    assert_eq!(packed(&first).1, [("00".to_owned(), 0), ("01".to_owned(), 1)]);
+    let more = tempfile::tempdir().unwrap();
+    let added = recipe(more.path(), 1, ("b.csv", "id,breed\n00,beagle\n"), "unused");
+    std::fs::rename(more.path().join("photos/00.jpg"), more.path().join("photos/77.jpg")).unwrap();
+    std::fs::write(added.metadata.as_ref().unwrap(), "id,breed\n77,beagle\n").unwrap();
+    let out = first.out.clone().unwrap();
+    packhorse::session().append(&out, &Recipe { out: None, to: None, ..added }).unwrap();
+    let (classes, found) = labels(&out);
+    assert_eq!(classes, ["pug", "akita", "beagle"]);
+    assert_eq!(found.last().unwrap(), &("77".to_owned(), 2));
+}
+
+#[test]
+fn samples_without_a_class_are_bad_inputs() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = "{\"id\":\"00\",\"breed\":\"pug\"}\n{\"id\":\"01\"}\n{\"id\":\"02\",\"breed\":null}\n";
+    let recipe = recipe(dir.path(), 3, ("t.jsonl", table), "out");
+    let error = refused(&recipe);
+    assert_eq!(error.code(), Code::NoMetadata);
+    for part in ["column breed", "01.jpg", "2 inputs", "`on-error=skip`"] {
+        assert!(error.to_string().contains(part), "no {part} in {error}");
+    }
+    let skipping = recipe.on_error(OnError::Skip);
+    assert_eq!(packed(&skipping).1, [("00".to_owned(), 0)]);
+    let skipped = std::fs::read_to_string(skipping.out.as_ref().unwrap().join("skipped.jsonl")).unwrap();
+    assert_eq!(skipped.lines().filter(|line| line.contains("column breed")).count(), 2, "{skipped}");
+}
+
+#[test]
+fn what_names_no_class_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let with = |name: &str, table: &str| refused(&recipe(dir.path(), 1, (name, table), "out")).to_string();
+    let said = with("a.csv", "id,bread\n00,pug\n");
+    assert!(said.contains("column breed") && said.contains("did you mean `labels=column:bread`?"), "{said}");
+    let said = with("b.jsonl", "{\"id\":\"00\",\"breed\":1.5}\n");
+    assert!(said.contains("breed") && said.contains("1.5, which names no class") && said.contains("00"), "{said}");
+    let asked = |recipe: Recipe| recipe.check().unwrap_err().to_string();
+    let base = || recipe(dir.path(), 1, ("c.csv", "id,breed,age\n00,pug,3\n"), "out");
+    let said = asked(Recipe { metadata: None, key: None, ..base() });
+    assert!(said.contains("needs `metadata`"), "{said}");
+    let said = asked(Recipe { columns: vec!["age".to_owned()], ..base() });
+    assert!(said.contains("not in `columns`"), "{said}");
+}
+
+#[test]
+fn numbers_that_are_not_their_labels_are_told() {
+    struct Warnings(Mutex<Vec<String>>);
+    impl Observer for Warnings {
+        fn event(&self, event: &Event<'_>) {
+            if let Event::Warning(text) = event {
+                self.0.lock().unwrap().push((*text).to_owned());
+            }
+        }
+    }
+    let dir = tempfile::tempdir().unwrap();
+    for (table, told) in [("id,breed\n00,1\n01,2\n", true), ("id,breed\n00,1\n01,0\n", false)] {
+        let warnings = Arc::new(Warnings(Mutex::default()));
+        let recipe = recipe(dir.path(), 2, ("t.csv", table), if told { "one" } else { "other" });
+        packhorse::session().observe(warnings.clone()).pack(&recipe).unwrap();
+        let said = warnings.0.lock().unwrap().join("\n");
+        assert_eq!(said.contains("class 1 becomes label 0: labels count from 0"), told, "{said}");
+    }
+}
