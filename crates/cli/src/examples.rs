@@ -142,8 +142,8 @@ Examples:
   packhorse bench upload shards --batch 256 --augment --step 50 --jobs 16 --json
   packhorse bench upload shards --device host                 without a GPU: what the loader gives
 
-A step computes nothing for --step milliseconds. device is the limit: steps on a batch that is on the GPU already. cached sends
-one batch repeatedly, loader all of them: the distance to the limit is the cost of the copies, and of the loader.";
+A step is as much work as the idle GPU does in --step milliseconds. device is the limit: steps on a batch that is on the GPU already.
+cached sends one batch repeatedly, loader all of them: the distance to the limit is the cost of the copies, and of the loader.";
 
 pub(crate) const DIAGNOSE_EXAMPLES: &str = "\
 Examples:

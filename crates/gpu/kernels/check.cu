@@ -1,4 +1,4 @@
-// Kernels for tests and benchmarks: checksums of memory, and busy waiting.
+// Kernels for tests and benchmarks: checksums of memory, busy waiting, and work.
 #include "common.cuh"
 
 struct ChecksumParams {
@@ -71,5 +71,42 @@ struct SpinParams {
 KERNEL(spin, SpinParams) {
     const u64 begin = nanoseconds();
     while (nanoseconds() - begin < p.nanoseconds) {
+    }
+}
+
+struct alignas(16) Quad {
+    float x, y, z, w;
+};
+
+struct WorkParams {
+    const Quad* data;
+    float* sums;
+    /// Values to read, for all sums together.
+    u64 reads;
+    /// Values in `data`, a power of two, minus 1.
+    u64 last;
+    /// Multiplications and additions for each number that is read.
+    u32 sweeps;
+    u32 count;
+};
+static_assert(sizeof(WorkParams) == 40, "as in work.rs");
+
+/// Reads memory in order and computes, a fixed amount of both.
+KERNEL(work, WorkParams) {
+#pragma unroll 1
+    for (u64 sum = first(); sum < p.count; sum += stride()) {
+        float a = 0, b = 0, c = 0, d = 0;
+#pragma unroll 1
+        for (u64 i = sum; i < p.reads; i += p.count) {
+            const Quad from = p.data[i & p.last];
+#pragma unroll 8
+            for (u32 k = 0; k < p.sweeps; k++) {
+                a = fmaf(a, 0.5f, from.x);
+                b = fmaf(b, 0.5f, from.y);
+                c = fmaf(c, 0.5f, from.z);
+                d = fmaf(d, 0.5f, from.w);
+            }
+        }
+        p.sums[sum] = a + b + c + d;
     }
 }

@@ -1,9 +1,10 @@
 //! Measures how fast batches reach a GPU and how much of that a training step sees, with the limit of each figure, in
 //! one run.
 
-#![expect(unsafe_code, reason = "memory is copied without a batch, for comparison")]
+#![expect(unsafe_code, reason = "memory is copied without a batch, and kernels run, for comparison")]
 
 use crate::driver::Driver;
+use crate::fixed_work::FixedWork;
 use crate::ring::Sender;
 use crate::upload_stream::UploadStream;
 use crate::{DeviceBatch, DeviceTransform, Gpu};
@@ -45,14 +46,21 @@ impl UploadMeasured {
     }
 }
 
-/// A GPU with a training step that computes nothing.
+/// A GPU with a training step.
 pub struct UploadBench<G: Gpu> {
     gpu: G,
-    /// The duration of a training step.
-    step: Duration,
+    step: TrainingStep<G>,
     /// The approximate duration of each measurement.
     time: Duration,
     compute: G::Stream,
+}
+
+/// What stands for a training step.
+enum TrainingStep<G: Gpu> {
+    /// Time passes.
+    Pause(Duration),
+    /// A fixed amount of work.
+    Work(FixedWork<G>),
 }
 
 /// Steps that may be queued and unfinished, as in a loop that reads its loss now and then.
@@ -65,11 +73,21 @@ const WARM: u64 = 8;
 const AHEAD: usize = 2;
 
 impl<G: Gpu + Clone> UploadBench<G> {
-    /// Measurements on `gpu` of about `time` each, with training steps of `step`.
+    /// Measurements on `gpu` of about `time` each, with training steps of which each does as much work as the idle GPU does in
+    /// `step`: all of its processors read memory and compute. What copies and kernels take from them shows as longer steps.
+    ///
+    /// Errors: the GPU can't create a stream, lacks 260 MB of memory, or runs no kernels.
+    pub fn new(gpu: G, step: Duration, time: Duration) -> Result<Self> {
+        let compute = gpu.stream()?;
+        let step = TrainingStep::Work(FixedWork::of(&gpu, step, &compute)?);
+        Ok(Self { gpu, step, time, compute })
+    }
+
+    /// The same with steps that only last `step`, for a GPU without processors: [`Simulated`](crate::Simulated).
     ///
     /// Errors: the GPU can't create a stream.
-    pub fn new(gpu: G, step: Duration, time: Duration) -> Result<Self> {
-        Ok(Self { compute: gpu.stream()?, gpu, step, time })
+    pub fn pausing(gpu: G, step: Duration, time: Duration) -> Result<Self> {
+        Ok(Self { compute: gpu.stream()?, gpu, step: TrainingStep::Pause(step), time })
     }
 
     /// Only copies of `bytes` bytes from pinned memory, one after another: the upper limit.
@@ -157,7 +175,12 @@ impl<G: Gpu + Clone> UploadBench<G> {
     }
 
     fn train(&self, steps: bool) -> Result<()> {
-        if steps { self.gpu.pause(self.step, &self.compute) } else { Ok(()) }
+        match &self.step {
+            _ if !steps => Ok(()),
+            TrainingStep::Pause(time) => self.gpu.pause(*time, &self.compute),
+            // SAFETY: the work is dropped after a `drain`, see `Drop`.
+            TrainingStep::Work(work) => unsafe { work.queue(&self.gpu, &self.compute) },
+        }
     }
 
     /// Calls `step`, which queues work on `stream` and returns its samples and bytes, until time or samples run out.
@@ -197,6 +220,17 @@ impl<G: Gpu + Clone> UploadBench<G> {
         match measured.steps {
             0 => Err(Error::config("there are too few samples for a batch")),
             _ => Ok(measured),
+        }
+    }
+}
+
+impl<G: Gpu> Drop for UploadBench<G> {
+    fn drop(&mut self) {
+        if self.gpu.drain().is_err()
+            && let TrainingStep::Work(work) = std::mem::replace(&mut self.step, TrainingStep::Pause(Duration::ZERO))
+        {
+            // The GPU may still use the memory.
+            std::mem::forget(work);
         }
     }
 }

@@ -85,7 +85,7 @@ pub unsafe trait Gpu: Send + Sync + 'static {
     /// Blocks until the GPU has passed `event`.
     fn synchronize(&self, event: &Self::Event) -> Result<()>;
 
-    /// Keeps `stream` busy for about `time`, like a training step that computes nothing.
+    /// Keeps `stream` busy for about `time`, and little else of the GPU.
     fn pause(&self, time: Duration, stream: &Self::Stream) -> Result<()>;
 
     /// Blocks until the GPU has finished all queued work.

@@ -26,6 +26,7 @@ mod resize;
 mod spin;
 mod synthetic;
 mod tokens;
+mod work;
 
 pub use bits::Bits;
 pub use checksum::{Checksum, checksum};
@@ -38,6 +39,7 @@ pub use resize::{Crop, RaggedPictures, Resize};
 pub use spin::Spin;
 pub use synthetic::{Motif, Origin, SyntheticPictures, SyntheticTokens};
 pub use tokens::{Documents, TokenInputs, TokenOutputs, TokenRows};
+pub use work::Work;
 
 #[cfg(test)]
 mod tests;

@@ -23,6 +23,7 @@ mod cuda;
 mod device_batch;
 mod dlpack;
 mod driver;
+mod fixed_work;
 mod gpu;
 pub mod kernels;
 mod nvjpeg;

@@ -10,7 +10,7 @@ mod common;
 
 use common::device::Device;
 use common::host::{Change, Host};
-use common::{Random, Runner, checksum, image, ragged, resize, synthetic, tokens, views};
+use common::{Random, Runner, checksum, image, ragged, resize, synthetic, tokens, views, work};
 use packhorse_gpu::kernels::{Module, Spin};
 use packhorse_testkit::cuda::FakeDriver;
 use std::process::Command;
@@ -90,6 +90,11 @@ fn checksums() {
 }
 
 #[test]
+fn fixed_work() {
+    on_all(|runner, random| work::check(runner, random, 6));
+}
+
+#[test]
 fn time_passes() {
     on_all(|runner, _| runner.launch(&Spin::new(1_000_000).launch().unwrap()));
 }
@@ -97,7 +102,7 @@ fn time_passes() {
 type Check = fn(&mut dyn Runner, &mut Random, usize);
 
 /// Faults that the checks must find: the check, the source text and its replacement.
-const FAULTS: [(Check, Change<'_>); 21] = [
+const FAULTS: [(Check, Change<'_>); 22] = [
     (image::check, (Module::Image, "common.flip ? back : ahead", "common.flip ? ahead : back")),
     (image::check, (Module::Image, "common.flip ? last - 3 : x", "common.flip ? last - 2 : x")),
     (image::check, (Module::Image, "at(key, 0)", "at(key, 1)")),
@@ -119,6 +124,7 @@ const FAULTS: [(Check, Change<'_>); 21] = [
     (tokens::check, (Module::Tokens, "found < 0 ? last : found", "found")),
     (tokens::check, (Module::Tokens, "<= place", "< place")),
     (checksum::check, (Module::Check, "<< (8 * k)", "<< (7 * k)")),
+    (|runner, random, _| work::check(runner, random, 6), (Module::Check, "i & p.last", "i & (p.last >> 1)")),
 ];
 
 #[test]

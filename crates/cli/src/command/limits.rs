@@ -62,7 +62,7 @@ mod gpu {
     /// For about `seconds` both ways together.
     fn copies<G: Gpu + Clone>(context: &CommandContext<'_>, gpu: G, seconds: f64) -> Result<[MachineLimit; 2]> {
         let each = Duration::from_secs_f64(seconds / (2 * ROUNDS) as f64);
-        let bench = UploadBench::new(gpu, Duration::ZERO, each)?;
+        let bench = UploadBench::pausing(gpu, Duration::ZERO, each)?;
         let (mut to, mut from) = (Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
             context.cancel.check()?;

@@ -80,7 +80,8 @@ impl Bench<'_> {
     ) -> Result<ExitCode> {
         let load = Load::new(self.context, &self.args.load)?;
         let step = Duration::from_secs_f64(self.args.step / 1000.0);
-        let bench = UploadBench::new(gpu.clone(), step, load.time)?;
+        let bench = if self.simulated { UploadBench::pausing } else { UploadBench::new };
+        let bench = bench(gpu.clone(), step, load.time)?;
         let pictures = FieldKind::Picture(view(self.args.size, self.args.augment));
         let stored = load.fields(None, &self.args.load.fields)?;
         let fields = load.fields(Some(pictures), &self.args.load.fields)?;

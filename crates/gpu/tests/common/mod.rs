@@ -15,6 +15,7 @@ pub(crate) mod resize;
 pub(crate) mod synthetic;
 pub(crate) mod tokens;
 pub(crate) mod views;
+pub(crate) mod work;
 
 use packhorse_gpu::kernels::Launch;
 pub(crate) use random::Random;
