@@ -114,8 +114,13 @@ fn what_names_no_class_is_refused() {
     let with = |name: &str, table: &str| refused(&recipe(dir.path(), 1, (name, table), "out")).to_string();
     let said = with("a.csv", "id,bread\n00,pug\n");
     assert!(said.contains("column breed") && said.contains("did you mean `labels=column:bread`?"), "{said}");
-    let said = with("b.jsonl", "{\"id\":\"00\",\"breed\":1.5}\n");
+    let table = "{\"id\":\"00\",\"breed\":1.5}\n{\"id\":\"01\",\"breed\":-1.0}\n{\"id\":\"02\",\"breed\":10}\n";
+    let half = recipe(dir.path(), 3, ("b.jsonl", table), "half");
+    let said = refused(&half).to_string();
     assert!(said.contains("breed") && said.contains("1.5, which names no class") && said.contains("00"), "{said}");
+    // The others are packed, and a number with .0 is whole.
+    let (classes, found) = packed(&half.on_error(OnError::Skip));
+    assert_eq!((classes, found), (vec!["-1".into(), "10".into()], vec![("01".into(), 0), ("02".into(), 1)]));
     let asked = |recipe: Recipe| recipe.check().unwrap_err().to_string();
     let base = || recipe(dir.path(), 1, ("c.csv", "id,breed,age\n00,pug,3\n"), "out");
     let said = asked(Recipe { metadata: None, key: None, ..base() });
@@ -135,11 +140,39 @@ fn numbers_that_are_not_their_labels_are_told() {
         }
     }
     let dir = tempfile::tempdir().unwrap();
-    for (table, told) in [("id,breed\n00,1\n01,2\n", true), ("id,breed\n00,1\n01,0\n", false)] {
+    for (at, (table, told)) in [
+        ("id,breed\n00,1\n01,2\n", Some("class 1 becomes label 0: labels count from 0")),
+        ("id,breed\n00,-1\n01,0\n", Some("class -1 becomes label 0: labels count from 0")),
+        ("id,breed\n00,1\n01,0\n02,NA\n", Some("sorted as text, since NA is none of the numbers")),
+        ("id,breed\n00,1\n01,0\n", None),
+    ]
+    .into_iter()
+    .enumerate()
+    {
         let warnings = Arc::new(Warnings(Mutex::default()));
-        let recipe = recipe(dir.path(), 2, ("t.csv", table), if told { "one" } else { "other" });
+        let count = table.lines().count() - 1;
+        let place = tempfile::tempdir_in(dir.path()).unwrap();
+        let recipe = recipe(place.path(), count, ("t.csv", table), &at.to_string());
         packhorse::session().observe(warnings.clone()).pack(&recipe).unwrap();
         let said = warnings.0.lock().unwrap().join("\n");
-        assert_eq!(said.contains("class 1 becomes label 0: labels count from 0"), told, "{said}");
+        assert_eq!(told.is_some_and(|told| said.contains(told)), !said.is_empty(), "{said}");
     }
+}
+
+#[test]
+fn folders_keep_their_names_in_the_class_list() {
+    let dir = tempfile::tempdir().unwrap();
+    let names = ["a b", "dog's", "dog.s", "v1-5", "v1.5", "Große Katze"];
+    for name in names {
+        std::fs::create_dir_all(dir.path().join("in").join(name)).unwrap();
+        std::fs::write(dir.path().join("in").join(name).join("1.jpg"), name).unwrap();
+    }
+    let recipe = Recipe::new(dir.path().join("in"), "webdataset", dir.path().join("out")).labels(Labels::Folders);
+    let mut sorted = names.map(str::to_owned);
+    sorted.sort();
+    assert_eq!(packed(&recipe).0, sorted);
+    // So a class list has the names that folders have.
+    std::fs::write(dir.path().join("list"), "\u{feff}v1.5\na b\nGroße Katze\ndog's\ndog.s\nv1-5\n").unwrap();
+    let listed = Recipe { classes: Some(dir.path().join("list")), out: Some(dir.path().join("listed")), ..recipe };
+    assert_eq!(packed(&listed).0, ["v1.5", "a b", "Große Katze", "dog's", "dog.s", "v1-5"]);
 }

@@ -204,8 +204,7 @@ fn plain(data_type: &DataType) -> Option<FieldType> {
 fn fixed(field: &Field) -> Option<FieldType> {
     let DataType::FixedSizeList(item, size) = field.data_type() else { return None };
     let shape = numbers(field.metadata().get(PARAMETERS)?, "\"shape\"")?;
-    // Permuted dimensions (not C order): packhorse never writes them and does not read them.
-    let permuted = field.metadata().get(PARAMETERS)?.contains("\"permutation\"");
+    let permuted = is_permuted(field);
     let product = shape.iter().try_fold(1usize, |n, d| n.checked_mul(*d))?;
     let fits = !permuted && product == usize::try_from(*size).ok()? && !shape.is_empty();
     (fits && is_element(item.data_type())).then(|| FieldType::Tensor { element: item.data_type().clone(), shape })
@@ -216,9 +215,19 @@ fn variable(field: &Field) -> Option<FieldType> {
     let part = |name: &str| parts.iter().find(|f| f.name() == name).map(|f| f.data_type());
     let DataType::FixedSizeList(_, rank) = part(SHAPE)? else { return None };
     let (DataType::List(item) | DataType::LargeList(item)) = part(DATA)? else { return None };
-    let permuted = field.metadata().get(PARAMETERS).is_some_and(|p| p.contains("\"permutation\""));
+    let permuted = is_permuted(field);
     (!permuted && is_element(item.data_type()))
         .then_some(FieldType::Ragged { element: item.data_type().clone(), rank: usize::try_from(*rank).ok()? })
+}
+
+/// Whether the dimensions are not in C order: packhorse never writes such tensors and does not read them.
+fn is_permuted(field: &Field) -> bool {
+    const PERMUTATION: &str = "\"permutation\"";
+    let Some(parameters) = field.metadata().get(PARAMETERS).filter(|text| text.contains(PERMUTATION)) else {
+        return false;
+    };
+    // pyarrow writes the permutation that changes nothing too.
+    numbers(parameters, PERMUTATION).is_none_or(|order| !order.iter().copied().eq(0..order.len()))
 }
 
 /// The numbers of the JSON array that follows `name`.

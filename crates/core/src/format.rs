@@ -33,6 +33,12 @@ pub trait Format: Send + Sync {
         &[]
     }
 
+    /// Names of files that describe a folder of files of this format, such as a `state.json`. Beside one of those, or among
+    /// folders alone, they are not inputs.
+    fn folder_files(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Whether files with its extensions are inputs also where a folder is scanned. If not, those found in folders are
     /// fields of samples (a `.csv` beside a picture); they are inputs only where the request names them.
     fn in_folders(&self) -> bool {

@@ -56,7 +56,7 @@ pub use indexer::Indexer;
 pub use input::{Input, MemoryInput, read_full};
 pub use limits::Limits;
 pub use memory::{Memory, Pool, aligned, passed_over};
-pub use name::{MemberName, NameFault, escape, folder_key, member_name, split_base, split_name};
+pub use name::{MemberName, NameFault, escape, folder_key, member_name, split_base, split_name, unescape};
 pub use options::Options;
 pub use outlet::{InputRange, Outlet, PatchableWriter, ScratchFile, copy_ranges};
 pub use registry::Registry;

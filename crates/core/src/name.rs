@@ -4,6 +4,7 @@
 //! name up to its *first* dot, and the field is the rest. On top of it packhorse makes keys that
 //! every reader carries, by one reversible rule, [`escape`].
 
+use std::borrow::Cow;
 use std::fmt;
 
 /// A canonical name: what a sample and one of its fields are called everywhere in packhorse.
@@ -117,6 +118,29 @@ pub fn escape(raw: &[u8], dots: bool, out: &mut String) {
         }
         chunk.invalid().iter().for_each(|byte| push_percent(*byte, out));
     }
+}
+
+/// A name as it was before [`escape`]; text whose bytes were not UTF-8 stays as it is.
+pub fn unescape(name: &str) -> Cow<'_, str> {
+    if !name.contains('%') {
+        return Cow::Borrowed(name);
+    }
+    let mut raw = Vec::with_capacity(name.len());
+    let mut rest = name.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let digit = |at: usize| after.get(at).and_then(|b| char::from(*b).to_digit(16));
+        match (first, digit(0), digit(1)) {
+            (b'%', Some(high), Some(low)) => {
+                raw.push((high * 16 + low) as u8);
+                rest = after.get(2..).unwrap_or_default();
+            }
+            _ => {
+                raw.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8(raw).map_or(Cow::Borrowed(name), Cow::Owned)
 }
 
 fn push_percent(byte: u8, out: &mut String) {

@@ -47,15 +47,24 @@ pub(crate) fn origins(store: &dyn Store, dir: &Path, samples: &[SampleAt<'_>]) -
         .iter()
         .flat_map(|plan| plan.shards().iter().map(move |frame| (frame.name.as_str(), (plan, frame))))
         .collect();
-    let names: BTreeMap<&str, (&str, u64)> =
-        manifest.shards.iter().map(|shard| (shard.file.as_str(), (shard.name.as_str(), shard.samples))).collect();
+    // A shard of several files is read by any of them, such as the index of tokens.
+    let names: BTreeMap<&str, (&str, u64)> = manifest
+        .shards
+        .iter()
+        .flat_map(|shard| {
+            let found = (shard.name.as_str(), shard.samples);
+            [shard.file.as_str(), &shard.name].map(|name| (name, found))
+        })
+        .collect();
     let mut wanted: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (number, sample) in samples.iter().enumerate() {
         wanted.entry(sample.shard).or_default().push(number);
     }
     for (file, numbers) in wanted {
         let unknown = || Error::config(format!("has no shard {file}")).in_input(dir.display());
-        let (name, packed) = *suffixes(file).find_map(|name| names.get(name)).ok_or_else(unknown)?;
+        let stem = |name: &str| names.get(name.rsplit_once('.')?.0);
+        let shard = suffixes(file).find_map(|name| names.get(name).or_else(|| stem(name)));
+        let (name, packed) = *shard.ok_or_else(unknown)?;
         let (plan, frame) = *frames.get(name).ok_or_else(unknown)?;
         let whole = !frame.uncounted && frame.samples == packed;
         look(plan, frame, whole, samples, &numbers, &mut found)?;

@@ -3,7 +3,7 @@
 use crate::batch_metadata::BatchMetadata;
 use crate::layout::{Layout, SlabField};
 use crate::tokens::TokenReads;
-use crate::{LossMask, TokenOptions, Tokens};
+use crate::{LossMask, Remainder, TokenOptions, Tokens};
 use packhorse_core::{DataType, Error, Result};
 use packhorse_order::{Order, Segment, cu_seqlens, position_ids, segment_ids};
 use std::ops::Range;
@@ -20,6 +20,8 @@ pub(crate) struct Filler {
     /// Tokens per row.
     width: usize,
     pad: Option<i64>,
+    /// Whether a batch with too few samples has rows of padding.
+    full: bool,
     loss: LossMask,
 }
 
@@ -60,7 +62,8 @@ impl Filler {
         // The last field, so that its unused end need not be copied.
         fields.extend(asked.cu_seqlens.then(|| ("cu_seqlens", DataType::Int32, 4, vec![rows * length + 1])));
         let layout = Arc::new(Layout::new(fields)?);
-        Ok(Self { tokens, order, layout, rows, length, width, pad: options.pad, loss: asked.loss_mask })
+        let full = options.remainder == Remainder::Pad;
+        Ok(Self { tokens, order, layout, rows, length, width, pad: options.pad, full, loss: asked.loss_mask })
     }
 
     /// Puts these samples of the order, at most a batch, into `slab`.
@@ -75,7 +78,7 @@ impl Filler {
         self.fill_numbers(self.part(slab, "position_ids"), scratch, position_ids);
         self.fill_numbers(self.part(slab, "segment_ids"), scratch, segment_ids);
         self.fill_mask(self.part(slab, "loss_mask"), scratch);
-        let rows = (samples.end - samples.start) as usize;
+        let rows = if self.full { self.rows } else { (samples.end - samples.start) as usize };
         let (boundaries, longest) = self.fill_ends(rows, self.part(slab, "cu_seqlens"), scratch);
         filled.set_dense(&self.layout, rows);
         filled.set_bytes(self.layout.position("cu_seqlens"), 4 * boundaries);

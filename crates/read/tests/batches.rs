@@ -158,8 +158,23 @@ fn what_is_left_is_dropped_padded_or_uneven() {
         rows
     };
     assert_eq!((rows(0, Remainder::Drop), rows(1, Remainder::Drop)), (vec![2, 2], vec![2, 2]));
-    assert_eq!((rows(0, Remainder::Pad), rows(1, Remainder::Pad)), (vec![2, 2, 2], vec![2, 2, 0]));
+    assert_eq!((rows(0, Remainder::Pad), rows(1, Remainder::Pad)), (vec![2, 2, 2], vec![2, 2, 2]));
     assert_eq!((rows(0, Remainder::Uneven), rows(1, Remainder::Uneven)), (vec![2, 2, 2], vec![2, 2, 0]));
+}
+
+#[test]
+fn rows_of_padding_count_for_nothing() {
+    let lengths = [21];
+    let (order, tokens) = (gpt(&lengths, 2, None), Tokens::new(vec![in_memory(Dtype::I32, &lengths)]).unwrap());
+    let companions =
+        Companions { loss_mask: LossMask::Padding, segment_ids: true, cu_seqlens: true, ..Companions::default() };
+    let options = TokenOptions { remainder: Remainder::Pad, pad: Some(99), companions, ..TokenOptions::new(4, 2) };
+    let batch = loader(&Arc::new(tokens), &order, &options).last().unwrap().unwrap();
+    assert_eq!((batch.rows(), batch.positions()), (4, 8..10));
+    assert_eq!(batch.integers("tokens").skip(6).collect::<Vec<_>>(), [99; 6]);
+    assert_eq!(batch.integers("loss_mask").collect::<Vec<_>>(), [1, 1, 1, 1, 0, 0, 0, 0]);
+    assert_eq!(batch.integers("segment_ids").skip(4).collect::<Vec<_>>(), [-1; 4]);
+    assert_eq!(batch.integers("cu_seqlens").last(), Some(8));
 }
 
 #[test]

@@ -152,18 +152,30 @@ impl<'a> Values<'a> {
                 (flat, Shape::Own { offsets, shapes: None })
             }
         };
-        if !matches!(kind, FieldType::Scalar(_)) && flat.null_count() > 0 {
-            return Err(Error::content(format!(
-                "field {} has null elements, which .npy files can't hold; replace or drop them",
-                field.name()
-            )));
-        }
         let descr = Descr::of(field, kind)?;
         let (bytes, width) = match &descr {
             Descr::Text(_) => (Buffer::default(), 0),
             Descr::Name(_) => (bytes_of(&flat)?, element_width(flat.data_type()).ok_or_else(bug)?),
         };
-        Ok(Self { field, descr, flat, bytes, width, shape })
+        let values = Self { field, descr, flat, bytes, width, shape };
+        if !matches!(kind, FieldType::Scalar(_)) && values.flat.null_count() > 0 {
+            values.refuse_null_elements(column)?;
+        }
+        Ok(values)
+    }
+
+    /// Refuses nulls inside of values; those of a null value mean nothing.
+    fn refuse_null_elements(&self, column: &ArrayRef) -> Result<()> {
+        for row in (0..column.len()).filter(|row| column.is_valid(*row)) {
+            let (_, range) = self.value(row)?;
+            if range.end <= self.flat.len() && self.flat.slice(range.start, range.len()).null_count() > 0 {
+                return Err(Error::content(format!(
+                    "field {} has null elements, which .npy files can't hold; replace or drop them",
+                    self.field.name()
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// The shape of a sample's value, and the range of its elements.

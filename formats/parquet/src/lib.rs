@@ -99,6 +99,11 @@ impl Format for ArrowIpc {
         &ARROW
     }
 
+    /// Those of Hugging Face's `save_to_disk`.
+    fn folder_files(&self) -> &'static [&'static str] {
+        &["dataset_dict.json", "dataset_info.json", "state.json"]
+    }
+
     fn source(&self, options: &Options, limits: Limits) -> Result<Box<dyn Source>> {
         Ok(Box::new(ipc::IpcSource { choice: options::ColumnSelection::parse(options)?, limits }))
     }

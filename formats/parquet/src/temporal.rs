@@ -11,10 +11,10 @@
 //! | any other | | 8 bytes |
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::TimestampMillisecondType;
+use arrow_array::types::{Date32Type, TimestampMillisecondType};
 use arrow_array::{
-    Array, ArrayRef, FixedSizeListArray, Int32Array, LargeListArray, ListArray, StructArray, TimestampSecondArray,
-    make_array,
+    Array, ArrayRef, Date64Array, FixedSizeListArray, Int32Array, LargeListArray, ListArray, StructArray,
+    TimestampSecondArray, make_array,
 };
 use arrow_buffer::Buffer;
 use arrow_schema::TimeUnit;
@@ -115,40 +115,48 @@ fn element(data_type: &DataType) -> &DataType {
     }
 }
 
-/// The type of `logical` in a Parquet file. Parquet has no timestamps in seconds.
+/// The type of `logical` in a Parquet file. Parquet has no timestamps in seconds, and its dates count days.
 pub(crate) fn in_parquet(logical: DataType) -> DataType {
     match logical {
         DataType::Timestamp(TimeUnit::Second, zone) => DataType::Timestamp(TimeUnit::Millisecond, zone),
+        DataType::Date64 => DataType::Date32,
         other => other,
     }
 }
+
+/// Milliseconds of a day.
+const DAY: i64 = 86_400_000;
 
 /// Converts the ticks of the column `field` to their Arrow type, or with `parquet` to their type in Parquet.
 pub(crate) fn written(field: &Field, array: &ArrayRef, parquet: bool) -> Result<ArrayRef> {
     let Some(logical) = logical(field) else { return Ok(Arc::clone(array)) };
     let stored = if parquet { in_parquet(logical.clone()) } else { logical.clone() };
     let ticks = |array: &ArrayRef| match array.data_type() {
-        DataType::FixedSizeBinary(8) => of_ticks(array, &stored, stored != logical),
+        DataType::FixedSizeBinary(8) => of_ticks(array, &stored, &logical),
         _ => Ok(Arc::clone(array)),
     };
     elements(array, &ticks)
 }
 
-/// Converts 8-byte ticks to `wanted`, multiplied by 1000 if `scaled`.
-fn of_ticks(array: &ArrayRef, wanted: &DataType, scaled: bool) -> Result<ArrayRef> {
+/// Converts 8-byte ticks of the type `logical` to `wanted`.
+fn of_ticks(array: &ArrayRef, wanted: &DataType, logical: &DataType) -> Result<ArrayRef> {
     let bytes = bytes_of(array)?;
     let (values, _) = bytes.as_slice().as_chunks::<8>();
     let nulls = array.nulls();
     let outside = || Error::content(format!("holds a time outside of the range of {wanted}; leave the field out"));
     if wanted.primitive_width() == Some(4) {
-        let narrow = values.iter().enumerate().map(|(i, value)| match array.is_null(i) {
-            true => Ok(0),
-            false => i32::try_from(i64::from_le_bytes(*value)).map_err(|_| outside()),
+        let unit = if (logical, wanted) == (&DataType::Date64, &DataType::Date32) { DAY } else { 1 };
+        let narrow = values.iter().enumerate().map(|(i, value)| match (array.is_null(i), i64::from_le_bytes(*value)) {
+            (true, _) => Ok(0),
+            (false, value) if value % unit != 0 => {
+                Err(Error::content("holds a date with a time of day; cast it to a timestamp, or leave the field out"))
+            }
+            (false, value) => i32::try_from(value / unit).map_err(|_| outside()),
         });
         let narrow = Int32Array::new(narrow.collect::<Result<Vec<_>>>()?.into(), nulls.cloned());
         return retyped(&(Arc::new(narrow) as ArrayRef), wanted);
     }
-    let bytes = if scaled {
+    let bytes = if wanted != logical {
         let scale = |(i, value): (usize, &[u8; 8])| match i64::from_le_bytes(*value) {
             // NumPy's NaT.
             i64::MIN => Ok(i64::MIN),
@@ -171,10 +179,12 @@ fn retyped(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
     data.map(make_array).map_err(|e| Error::bug(e.to_string()))
 }
 
-/// Converts milliseconds back to the seconds of the column `field`; the inverse of [`in_parquet`].
+/// Converts milliseconds and days back to the seconds and milliseconds of the column `field`; the inverse of [`in_parquet`].
 pub(crate) fn read(field: &Field, array: &ArrayRef) -> Result<ArrayRef> {
-    if !matches!(logical(field), Some(DataType::Timestamp(TimeUnit::Second, _))) {
-        return Ok(Arc::clone(array));
+    match logical(field) {
+        Some(DataType::Timestamp(TimeUnit::Second, _)) => {}
+        Some(DataType::Date64) => return elements(array, &millis_of_days),
+        _ => return Ok(Arc::clone(array)),
     }
     let seconds = |array: &ArrayRef| {
         let Some(millis) = array.as_primitive_opt::<TimestampMillisecondType>() else { return Ok(Arc::clone(array)) };
@@ -183,6 +193,12 @@ pub(crate) fn read(field: &Field, array: &ArrayRef) -> Result<ArrayRef> {
         Ok(Arc::new(TimestampSecondArray::new(values.collect(), millis.nulls().cloned())) as ArrayRef)
     };
     elements(array, &seconds)
+}
+
+fn millis_of_days(array: &ArrayRef) -> Result<ArrayRef> {
+    let Some(days) = array.as_primitive_opt::<Date32Type>() else { return Ok(Arc::clone(array)) };
+    let values = days.values().iter().map(|day| i64::from(*day) * DAY);
+    Ok(Arc::new(Date64Array::new(values.collect(), days.nulls().cloned())))
 }
 
 /// Applies `change` to the innermost values of lists and structs.

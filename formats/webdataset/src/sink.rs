@@ -94,7 +94,9 @@ fn fields_of(schema: &SchemaRef) -> impl Iterator<Item = (usize, &packhorse_core
 fn member_field(name: &str) -> String {
     let mut carried = String::with_capacity(name.len());
     escape(name.to_lowercase().as_bytes(), true, &mut carried);
-    carried.replace('/', "%2F")
+    // Readers make the digits lower case too.
+    carried.make_ascii_lowercase();
+    carried.replace('/', "%2f")
 }
 
 /// A key that every reader keeps. Keys of files are already; keys of tables may hold any text.

@@ -82,8 +82,15 @@ fn choose(
             context.progress.event(&Event::Warning(&format!("left out a {message} (in {})", path.display())));
         }
     }
+    let mut items: BTreeMap<&str, u64> = BTreeMap::new();
+    inputs.values().flatten().for_each(|tree| *items.entry(&tree.name).or_default() += tree.items);
+    for (name, _) in items.into_iter().filter(|(_, items)| *items == 0) {
+        if names.remove(name) {
+            context.progress.event(&Event::Warning(&format!("left out the tree {name}, which has no entries")));
+        }
+    }
     if names.is_empty() {
-        return Err(Error::config("there is no tree to pack; --tree '*' is for ROOT files"));
+        return Err(Error::config("there is no tree to pack, or none has entries; --tree '*' is for ROOT files"));
     }
     check_names(&names)?;
     Ok(names)

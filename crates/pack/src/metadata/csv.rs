@@ -5,7 +5,7 @@
 //!   quotes. Lines end in LF, CR LF or CR; blank ones are skipped; a byte order mark is skipped; the text is UTF-8.
 //! * Types go by column, over the whole file: if every value that isn't empty is a number as JSON writes it, they are
 //!   copied verbatim (`1.50` stays so, `007` and `1,5` make the column text, as does a number too large for a double);
-//!   if every one is `true` or `false`, they are booleans; otherwise strings. An empty field is null.
+//!   if every one is `true` or `false`, also `True` or `TRUE`, they are booleans; otherwise strings. An empty field is null.
 //! * So that memory stays bounded by the result, the file is read twice: once for the types, once for the rows.
 
 use super::records::Records;
@@ -88,7 +88,7 @@ fn write(field: &str, kind: Type, json: &mut Vec<u8>) -> Result<()> {
     match kind {
         _ if field.is_empty() => json.extend_from_slice(b"null"),
         Type::Number if is_number(field.as_bytes()) => json.extend_from_slice(field.as_bytes()),
-        Type::Boolean if is_boolean(field.as_bytes()) => json.extend_from_slice(field.as_bytes()),
+        Type::Boolean if is_boolean(field.as_bytes()) => json.extend(field.bytes().map(|b| b.to_ascii_lowercase())),
         Type::Text => serde_json::to_writer(json, field).map_err(|e| Error::bug("writing JSON failed").caused_by(e))?,
         Type::Number | Type::Boolean => return Err(changed()),
     }
@@ -100,7 +100,7 @@ fn changed() -> Error {
 }
 
 fn is_boolean(field: &[u8]) -> bool {
-    matches!(field, b"true" | b"false")
+    matches!(field, b"true" | b"false" | b"True" | b"False" | b"TRUE" | b"FALSE")
 }
 
 /// Whether `field` is a number by the grammar of RFC 8259 §6 which a double can hold without becoming infinite.
@@ -250,7 +250,7 @@ mod tests {
     fn oracle(column: &[String]) -> Vec<Value> {
         let number = |v: &str| v.trim() == v && serde_json::from_str::<Number>(v).is_ok();
         let full = || column.iter().filter(|v| !v.is_empty());
-        let literal = full().all(|v| number(v)) || full().all(|v| v == "true" || v == "false");
+        let literal = full().all(|v| number(v)) || full().all(|v| is_boolean(v.as_bytes()));
         let value = |v: &String| match v.is_empty() {
             true => Value::Null,
             false if literal => serde_json::from_str(v).unwrap(),

@@ -210,6 +210,8 @@ fn canonical(value: &str, key_ends: &KeyEnds) -> Result<String, &'static str> {
     let (dir, base) = value.split_at(value.rfind('/').map_or(0, |slash| slash + 1));
     match key_ends.split(base.as_bytes()) {
         Ok(name) if name.key.is_empty() => return Err(NONE),
+        // Where keys have dots, `v1.5` is one: no extension is a number.
+        Ok(name) if matches!(key_ends, KeyEnds::LastDot) && name.field.bytes().all(|b| b.is_ascii_digit()) => {}
         Ok(name) => return key_of(dir, &name.key).map_err(|_| HIDDEN),
         Err(NameFault::Hidden) => return Err(HIDDEN),
         Err(NameFault::NoField) => {}

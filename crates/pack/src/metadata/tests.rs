@@ -30,6 +30,9 @@ fn a_key_names_a_file_or_a_sample() {
     ] {
         assert_eq!(canonical(value, &KeyEnds::FirstDot).as_deref(), Ok(key), "{value}");
     }
+    for (value, key) in [("v1.5", "v1%2E5"), ("v1.5.jpg", "v1%2E5"), ("v1", "v1"), ("v1.mp4", "v1")] {
+        assert_eq!(canonical(value, &KeyEnds::LastDot).as_deref(), Ok(key), "{value}");
+    }
     for value in ["", "a/", "/", "..", "a/..", ".x", "a/.x", ".git/x"] {
         assert!(canonical(value, &KeyEnds::FirstDot).is_err(), "{value}");
     }

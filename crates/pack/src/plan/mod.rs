@@ -118,6 +118,10 @@ pub(crate) fn plan(
     let sizes = SampleSizes::of(&listing, &*sink, transforms.iter().map(|t| t.factor()).product());
     let (order, shards) = shard_list::divide(&listing, order, &sizes, (&groups, recipe));
     warn_of_counts(recipe.shard_count, &shards, &order, &listing, observer);
+    let empty = |name: &&String| !shards.iter().any(|shard| shard.split.as_ref() == Some(name));
+    for name in groups.names().iter().filter(|_| groups.shares()).filter(empty) {
+        observer.event(&Event::Warning(&format!("no sample is in the split {name}, by its share of so few samples")));
+    }
     let mut header = header(&listing, format.info(), transforms, options);
     header.classes = classes::of(&listing)?;
     header.splits = groups.names().to_vec();
@@ -143,10 +147,14 @@ fn warn_of_counts(
 ) {
     const MANY: usize = 100_000;
     const LARGE: f64 = 64e9;
-    if let Some(wanted) = wanted.filter(|wanted| *wanted as usize != shards.len()) {
+    let mut splits: BTreeMap<Option<&str>, usize> = BTreeMap::new();
+    shards.iter().for_each(|shard| *splits.entry(shard.split.as_deref()).or_default() += 1);
+    let differs =
+        |wanted: u32| splits.iter().find(|(_, count)| **count != wanted as usize).map(|found| (wanted, found));
+    if let Some((wanted, (split, count))) = wanted.and_then(differs) {
+        let of = split.map_or_else(String::new, |split| format!(" of the split {split}"));
         let text = format!(
-            "{} shards are planned and not {wanted}, as `shard-count` says: no shard is empty, and other bounds hold too",
-            shards.len()
+            "{count} shards{of} are planned and not {wanted}, as `shard-count` says: no shard is empty, and other bounds hold too"
         );
         observer.event(&Event::Warning(&text));
     }

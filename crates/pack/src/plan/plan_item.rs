@@ -20,11 +20,18 @@ pub(super) struct PlanItem {
 const RUN_BYTES: u64 = 4 << 20;
 /// …and the most samples of a run.
 const RUN_SAMPLES: u64 = 1 << 16;
+/// The runs of a small table, as far as it has rows: in fewer it would hardly be shuffled.
+const RUNS: u64 = 64;
+
+/// For splits a table is cut into at least so many pieces, as far as it has rows: splits by hash of fewer would miss their shares…
+const PIECES: u64 = 1024;
+/// …and all tables together into about so many at most.
+const MOST_PIECES: u64 = 4096 * PIECES;
 
 /// All samples in the order of `shuffle`.
 ///
 /// Rows of tables are shuffled in runs, since reading them one by one would decode the same blocks again and again.
-/// `apart` makes runs without a shuffle too, for splits.
+/// `apart` cuts runs into pieces, with and without a shuffle, for splits.
 pub(super) fn ordered_items(listing: &Listing, shuffle: Shuffle, apart: bool) -> Vec<PlanItem> {
     if listing.tables().is_empty() {
         let single = |sample| PlanItem { sample, count: 1, from: 0 };
@@ -34,6 +41,7 @@ pub(super) fn ordered_items(listing: &Listing, shuffle: Shuffle, apart: bool) ->
         };
         return order.into_iter().map(single).collect();
     }
+    let most_pieces = (MOST_PIECES / listing.tables().len() as u64).clamp(1, PIECES);
     let chop = apart || shuffle != Shuffle::No;
     let mut items = Vec::new();
     // The ends of the groups that stay together.
@@ -48,7 +56,8 @@ pub(super) fn ordered_items(listing: &Listing, shuffle: Shuffle, apart: bool) ->
             (false, true) => run_len(&sample, shuffle),
             (false, false) => u64::from(u32::MAX),
         };
-        let mut pieces = pieces(&ranges, run).peekable();
+        let most = if apart { (sample.items() / most_pieces).clamp(1, run) } else { run };
+        let mut pieces = pieces(&ranges, run, most).peekable();
         while let Some((from, count)) = pieces.next() {
             items.push(PlanItem { sample: i, count, from });
             let full = match shuffle {
@@ -69,12 +78,15 @@ pub(super) fn ordered_items(listing: &Listing, shuffle: Shuffle, apart: bool) ->
     }
 }
 
-/// Ranges of rows, cut at the multiples of `run`: first row and number of each piece.
-fn pieces(ranges: &[Range<u64>], run: u64) -> impl Iterator<Item = (u64, u32)> {
+/// Ranges of rows, cut at the multiples of `run`, and these where they have more than `most` rows: first row and number of each
+/// piece.
+fn pieces(ranges: &[Range<u64>], run: u64, most: u64) -> impl Iterator<Item = (u64, u32)> {
     ranges.iter().flat_map(move |range| {
         let mut from = range.start;
         std::iter::from_fn(move || {
-            let end = ((from / run).saturating_add(1)).saturating_mul(run).min(range.end);
+            let begin = from / run * run;
+            let end = begin.saturating_add(((from - begin) / most).saturating_add(1).saturating_mul(most).min(run));
+            let end = end.min(range.end);
             let piece = (from, u32::try_from(end.checked_sub(from)?).unwrap_or(u32::MAX));
             from = end;
             (piece.1 > 0).then_some(piece)
@@ -88,7 +100,10 @@ fn run_len(sample: &SampleRef<'_>, shuffle: Shuffle) -> u64 {
         _ => {
             let one = sample.bytes() / sample.items().max(1);
             let most = if sample.counted() { RUN_SAMPLES } else { RUN_BYTES };
-            (RUN_BYTES / one.max(1)).clamp(1, most)
+            let run = (RUN_BYTES / one.max(1)).clamp(1, most);
+            // Compressed text is cut where its frames begin.
+            let framed = sample.table().is_some_and(|table| table.frames.is_some());
+            if framed { run } else { run.min(sample.items() / RUNS).max(1) }
         }
     }
 }
@@ -154,10 +169,13 @@ mod tests {
         fn pieces_hold_all_rows_and_cross_no_multiple(
             ranges in proptest::collection::vec((0u64..1000, 0u64..100), 0..20),
             run in 1u64..50,
+            most in 1u64..50,
         ) {
+            let most = most.min(run);
             let ranges: Vec<_> = ranges.into_iter().map(|(from, len)| from..from + len).collect();
-            let pieces: Vec<_> = pieces(&ranges, run).collect();
+            let pieces: Vec<_> = pieces(&ranges, run, most).collect();
             prop_assert!(pieces.iter().all(|(from, n)| *n > 0 && from / run == (from + u64::from(*n) - 1) / run));
+            prop_assert!(pieces.iter().all(|(_, n)| u64::from(*n) <= most));
             let rows: Vec<u64> = pieces.iter().flat_map(|(from, n)| *from..from + u64::from(*n)).collect();
             prop_assert_eq!(rows, ranges.into_iter().flatten().collect::<Vec<_>>());
         }

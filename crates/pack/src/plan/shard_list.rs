@@ -31,11 +31,14 @@ pub(super) fn divide(
     };
     let n: u64 = order.iter().map(|item| u64::from(item.count)).sum();
     let mut place = 0;
-    for item in order {
-        let split = splits.split(listing, &item, place, n);
-        place += u64::from(item.count);
-        if let Some((_, items)) = groups.get_mut(split) {
-            items.push(item);
+    for mut item in order {
+        while item.count > 0 {
+            let (split, count) = splits.split(listing, &item, place, n);
+            if let Some((_, items)) = groups.get_mut(split) {
+                items.push(PlanItem { count, ..item });
+            }
+            place += u64::from(count);
+            (item.from, item.count) = (item.from + u64::from(count), item.count - count);
         }
     }
     let bytes = recipe.shard_bounds().limit().map(|bytes| bytes.saturating_mul(sizes.grain));

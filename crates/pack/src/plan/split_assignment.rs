@@ -70,22 +70,34 @@ impl<'a> SplitAssignment<'a> {
         &self.names
     }
 
-    /// The split of an item, as a position in the names; 0 without splits. `place` of `total` samples come before it.
-    pub(super) fn split(&self, listing: &Listing, item: &PlanItem, place: u64, total: u64) -> usize {
+    /// The split of an item, as a position in the names, and the number of its first samples that are in that split; the split is
+    /// 0 without splits. `place` of `total` samples come before the item.
+    pub(super) fn split(&self, listing: &Listing, item: &PlanItem, place: u64, total: u64) -> (usize, u32) {
+        let whole = |split: u16| (split.into(), item.count);
         match &self.rule {
-            Rule::None => 0,
-            Rule::Known(splits) => splits.get(item.sample as usize).copied().unwrap_or_default().into(),
-            Rule::Shares(shares, by) => {
-                let split = match by {
-                    SplitBy::Order => shares.by_place(place as usize, total as usize),
-                    SplitBy::Hash => {
-                        let sample = listing.sample(item.sample as usize);
-                        sample.map_or(0, |sample| shares.by_key(&unit_key(&sample, item)))
-                    }
-                };
-                split.into()
+            Rule::None => whole(0),
+            Rule::Known(splits) => whole(splits.get(item.sample as usize).copied().unwrap_or_default()),
+            Rule::Shares(shares, SplitBy::Order) => {
+                let at = |n: u32| shares.by_place((place + u64::from(n)) as usize, total as usize);
+                // Splits follow each other, so those of the samples of an item ascend.
+                let first = at(0);
+                let (mut same, mut other) = (0, item.count);
+                while other - same > 1 {
+                    let middle = same + (other - same) / 2;
+                    if at(middle) == first { same = middle } else { other = middle }
+                }
+                (first.into(), other.max(1))
+            }
+            Rule::Shares(shares, SplitBy::Hash) => {
+                let sample = listing.sample(item.sample as usize);
+                whole(sample.map_or(0, |sample| shares.by_key(&unit_key(&sample, item))))
             }
         }
+    }
+
+    /// Whether the splits are shares, of which one can be empty by chance.
+    pub(super) fn shares(&self) -> bool {
+        matches!(self.rule, Rule::Shares(..))
     }
 }
 

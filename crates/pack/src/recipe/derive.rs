@@ -114,6 +114,7 @@ impl Recipe {
                 let text = std::fs::read_to_string(path)
                     .context("read")
                     .map_err(|e| as_request_error(e).in_input(path.display()))?;
+                let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
                 let lines = text.lines().map(|line| line.trim_end_matches('\r').to_owned());
                 (path, lines.filter(|line| !line.is_empty()).collect())
             }

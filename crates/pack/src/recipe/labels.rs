@@ -1,6 +1,7 @@
 //! Where labels come from.
 
-use packhorse_core::{Error, Result};
+use packhorse_core::{Error, Result, unescape};
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
@@ -29,14 +30,14 @@ pub enum Labels {
 
 impl Labels {
     /// The class of a sample in `folder`, after `below` leading folders that name something else; a column's class is not there.
-    pub(crate) fn folder<'a>(&self, folder: &'a str, below: usize) -> Option<&'a str> {
+    pub(crate) fn folder<'a>(&self, folder: &'a str, below: usize) -> Option<Cow<'a, str>> {
         let mut names = folder.split('/').skip(below);
         let class = match self {
             Labels::Folders => names.next(),
             Labels::Parent => names.last(),
             Labels::Column(_) => None,
         };
-        class.filter(|class| !class.is_empty())
+        class.filter(|class| !class.is_empty()).map(unescape)
     }
 }
 

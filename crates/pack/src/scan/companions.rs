@@ -1,4 +1,4 @@
-//! Companion files, which belong to another file beside them: the `.bin` of an `.idx`.
+//! Companion files, which belong to another file beside them (the `.bin` of an `.idx`) or describe the files of a folder.
 
 use packhorse_core::Registry;
 use std::collections::BTreeSet;
@@ -8,12 +8,36 @@ use std::path::{Path, PathBuf};
 /// Removes the companions of other files from `names`, all file names of a folder, and returns them.
 pub(crate) fn take(registry: &Registry, names: &mut Vec<PathBuf>) -> Vec<PathBuf> {
     let mains = |name: &Path| registry.mains(name.as_os_str().as_bytes()).collect::<Vec<_>>();
+    let described = described(registry, names);
     // Fast path: a folder may have a million files.
-    if names.iter().all(|name| mains(name).is_empty()) {
+    if described.is_empty() && names.iter().all(|name| mains(name).is_empty()) {
         return Vec::new();
     }
     let all: BTreeSet<Vec<u8>> = names.iter().map(|name| name.as_os_str().as_bytes().to_vec()).collect();
-    names.extract_if(.., |name| mains(name).iter().any(|main| all.contains(main))).collect()
+    let belongs = |name: &Path| {
+        described.iter().any(|file| name == Path::new(file)) || mains(name).iter().any(|main| all.contains(main))
+    };
+    names.extract_if(.., |name| belongs(name)).collect()
+}
+
+/// The files of a folder that describe the others: beside a file of their format, or among folders alone.
+fn described(registry: &Registry, names: &[PathBuf]) -> Vec<&'static str> {
+    let mut found = Vec::new();
+    for format in registry.iter() {
+        let files = format.folder_files();
+        let there: Vec<&'static str> =
+            files.iter().copied().filter(|file| names.iter().any(|name| name == Path::new(file))).collect();
+        let others = || names.iter().filter(|name| !files.iter().any(|file| *name == Path::new(file)));
+        let takes = |name: &PathBuf| {
+            let extension = name.extension().unwrap_or_default();
+            format.info().extensions.iter().any(|known| extension == *known)
+        };
+        let folders = || others().count() > 0 && others().all(|name| name.extension().is_none());
+        if !there.is_empty() && (others().any(takes) || folders()) {
+            found.extend(there);
+        }
+    }
+    found
 }
 
 #[cfg(test)]
@@ -32,6 +56,10 @@ mod tests {
         fn companions(&self) -> &'static [(&'static str, &'static str)] {
             &[("idx", "bin"), ("tar", "idx")]
         }
+
+        fn folder_files(&self) -> &'static [&'static str] {
+            &["info.json", "state.json"]
+        }
     }
 
     #[test]
@@ -42,5 +70,19 @@ mod tests {
         assert_eq!(take(&registry, &mut names), paths(&["a.bin", "c.idx"]));
         assert_eq!(names, paths(&["a.idx", "b.bin", "c.tar", "d.jpg"]));
         assert_eq!(take(&Registry::new(), &mut names), paths(&[]));
+    }
+
+    #[test]
+    fn files_that_describe_a_folder_are_removed_beside_what_they_describe() {
+        let registry = Registry::new().with(Pairs);
+        let paths = |names: &[&str]| names.iter().map(PathBuf::from).collect::<Vec<_>>();
+        for (names, taken) in [
+            (&["a.idx", "info.json", "x.json"][..], &["info.json"][..]),
+            (&["info.json", "state.json", "test", "train"], &["info.json", "state.json"]),
+            (&["a.jpg", "info.json", "state.json"], &[]),
+            (&["info.json"], &[]),
+        ] {
+            assert_eq!(take(&registry, &mut paths(names)), paths(taken), "{names:?}");
+        }
     }
 }

@@ -5,6 +5,7 @@ use crate::{Labels, OnError, Recipe, Splits};
 use packhorse_core::{Code, Error, Event, Observer, Result, nearest};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 
 /// Common names of split folders.
@@ -20,7 +21,7 @@ pub(super) fn by_folder(
 ) -> Result<()> {
     refuse_own(listing)?;
     let below = usize::from(options.recipe.split == Splits::Folders);
-    let found = Found::by(listing, |s| Ok(labels.folder(s.folder(), below).map(Cow::Borrowed)))?;
+    let found = Found::by(listing, |s| labels.folder(s.folder(), below));
     let list = match &options.classes {
         Some(list) => list.clone(),
         None => {
@@ -48,24 +49,40 @@ pub(crate) fn by_column(
     (on_error, observer): (OnError, &dyn Observer),
 ) -> Result<()> {
     refuse_own(listing)?;
-    let found = Found::by(listing, |s| class_in(s.row().unwrap_or_default(), name).map_err(|e| e.in_sample(s.key())))?;
-    if found.names.is_empty() {
+    let unfit: RefCell<Vec<Error>> = RefCell::default();
+    let found = Found::by(listing, |s| {
+        class_in(s.row().unwrap_or_default(), name).unwrap_or_else(|e| {
+            unfit.borrow_mut().push(e.in_input(s.first_path().display()).in_sample(s.key()));
+            None
+        })
+    });
+    if found.names.is_empty() && unfit.borrow().is_empty() {
         return Err(without_column(name, listing.iter().find_map(|s| s.row()).unwrap_or_default()));
     }
     let list = list.unwrap_or_else(|| {
         let mut list = found.names.clone();
-        let numbers: Option<Vec<u64>> = list.iter().map(|class| number(class)).collect();
-        match numbers {
-            Some(_) => list.sort_unstable_by_key(|class| number(class)),
-            None => list.sort_unstable(),
-        }
+        let numbers = list.iter().filter(|class| number(class).is_some()).count();
         let advice = "give a class list (`classes`), or keep the number in its column";
-        warn_of_numbers(&list, &format!("labels count from 0 without gaps; {advice}"), observer);
+        if numbers == list.len() {
+            list.sort_unstable_by_key(|class| number(class));
+            warn_of_numbers(&list, &format!("labels count from 0 without gaps; {advice}"), observer);
+        } else {
+            list.sort_unstable();
+            if let Some(text) = list.iter().find(|class| number(class).is_none()).filter(|_| numbers > 1) {
+                let text = format!(
+                    "classes are sorted as text, since {text} is none of the numbers that others are; {advice}"
+                );
+                observer.event(&Event::Warning(&text));
+            }
+        }
         list
     });
     let none = |name: &str| Error::content(format!("has no value in the column {name} of the metadata"));
-    let faults = found.label(listing, list, || none(name).with_code(Code::NoMetadata));
-    listing.settle(faults, on_error, observer)
+    let unfit = unfit.into_inner();
+    let mut faults = found.label(listing, list, || none(name).with_code(Code::NoMetadata));
+    // Those say more of their samples.
+    faults.retain(|fault| !unfit.iter().any(|other| other.sample() == fault.sample()));
+    listing.settle(unfit.into_iter().chain(faults).collect(), on_error, observer)
 }
 
 /// Refuses a recipe whose label column is not among the metadata.
@@ -90,11 +107,11 @@ struct Found {
 }
 
 impl Found {
-    fn by<'a>(listing: &'a Listing, class: impl Fn(&SampleRef<'a>) -> Result<Option<Cow<'a, str>>>) -> Result<Self> {
+    fn by<'a>(listing: &'a Listing, class: impl Fn(&SampleRef<'a>) -> Option<Cow<'a, str>>) -> Self {
         let mut known: HashMap<Cow<'a, str>, u32> = HashMap::new();
         let mut found = Self { names: Vec::new(), of: Vec::with_capacity(listing.samples()) };
         for sample in listing.iter() {
-            let position = class(&sample)?.map(|class| match known.get(&class) {
+            let position = class(&sample).map(|class| match known.get(&class) {
                 Some(position) => *position,
                 None => {
                     let position = found.names.len() as u32;
@@ -105,7 +122,7 @@ impl Found {
             });
             found.of.push(position);
         }
-        Ok(found)
+        found
     }
 
     /// Gives the samples their labels by the class list, and removes those without one: their faults.
@@ -162,7 +179,7 @@ fn warn_of_folders(labels: &Labels, below: usize, list: &[String], listing: &Lis
 /// Warns where every class is a number, and one has another label than that number.
 fn warn_of_numbers(list: &[String], why: &str, observer: &dyn Observer) {
     let mut numbers = list.iter().enumerate();
-    if list.iter().all(|class| class.parse::<u64>().is_ok())
+    if list.iter().all(|class| class.parse::<i64>().is_ok())
         && let Some((at, class)) = numbers.find(|(at, class)| class.parse() != Ok(*at))
     {
         observer.event(&Event::Warning(&format!("class {class} becomes label {at}: {why}")));
@@ -170,8 +187,8 @@ fn warn_of_numbers(list: &[String], why: &str, observer: &dyn Observer) {
 }
 
 /// A whole number as it is usually written.
-fn number(class: &str) -> Option<u64> {
-    class.parse().ok().filter(|number: &u64| number.to_string() == class)
+fn number(class: &str) -> Option<i64> {
+    class.parse().ok().filter(|number: &i64| number.to_string() == class)
 }
 
 /// The class in the column `name` of a metadata row; `None` for a missing value.
@@ -182,13 +199,20 @@ fn class_in<'a>(row: &'a str, name: &str) -> Result<Option<Cow<'a, str>>> {
         [b'"', inner @ .., b'"'] if !inner.contains(&b'\\') => Cow::Borrowed(value.trim_matches('"')),
         [b'"', ..] => Cow::Owned(serde_json::from_str(value).map_err(|e| Error::bug(e.to_string()))?),
         b"true" | b"false" => Cow::Borrowed(value),
-        digits if digits.strip_prefix(b"-").unwrap_or(digits).iter().all(u8::is_ascii_digit) => Cow::Borrowed(value),
+        // Tables write whole numbers so where a value is missing: 1.0.
+        _ if is_whole(value.strip_suffix(".0").unwrap_or(value)) => {
+            Cow::Borrowed(value.strip_suffix(".0").unwrap_or(value))
+        }
         _ => {
             let message = format!("its column {name} of the metadata is {value}, which names no class");
             return Err(Error::content(message).hint("classes are text, whole numbers or booleans"));
         }
     };
     Ok(Some(class))
+}
+
+fn is_whole(value: &str) -> bool {
+    value.strip_prefix('-').unwrap_or(value).bytes().all(|b| b.is_ascii_digit())
 }
 
 fn members(row: &str) -> Result<BTreeMap<Cow<'_, str>, &RawValue>> {
@@ -211,9 +235,9 @@ mod tests {
 
     #[test]
     fn classes_are_text_whole_numbers_and_booleans() {
-        let row = r#"{"t":"a cat","e":"say \"x\"","n":7,"m":-1,"b":true,"0":null,"s":"","f":1.5,"l":[1]}"#;
+        let row = r#"{"t":"a cat","e":"say \"x\"","n":7,"m":-1,"w":2.0,"b":true,"0":null,"s":"","f":1.5,"l":[1]}"#;
         let class = |name: &str| class_in(row, name).unwrap().map(Cow::into_owned);
-        for (name, wanted) in [("t", "a cat"), ("e", "say \"x\""), ("n", "7"), ("m", "-1"), ("b", "true")] {
+        for (name, wanted) in [("t", "a cat"), ("e", "say \"x\""), ("n", "7"), ("m", "-1"), ("w", "2"), ("b", "true")] {
             assert_eq!(class(name).as_deref(), Some(wanted));
         }
         for name in ["0", "s", "none"] {

@@ -274,9 +274,23 @@ impl Dataset {
             runs.extend(dataset.runs.iter().map(|run| SampleRun { shard: before.saturating_add(run.shard), ..*run }));
         }
         let schema = union(datasets.iter().map(|dataset| &dataset.schema))?;
-        let same = datasets.iter().all(|dataset| dataset.classes == first.classes);
-        let classes = if same { Arc::clone(&first.classes) } else { [].into() };
+        let classes = classes_of(datasets)?;
         Self { shards: shards.into(), schema, classes, base: None, ..first.clone() }.with_runs(runs)
+    }
+}
+
+/// The class list of all datasets. Of a list that goes on where another one ends, as after appending classes, the longer one.
+fn classes_of(datasets: &[Dataset]) -> Result<Arc<[String]>> {
+    let lists = datasets.iter().map(|dataset| &dataset.classes).filter(|list| !list.is_empty());
+    let longest = lists.clone().max_by_key(|list| list.len()).map(Arc::clone).unwrap_or_else(|| [].into());
+    match lists.clone().find(|list| !longest.starts_with(list)) {
+        Some(other) => Err(Error::config(format!(
+            "these datasets have different class lists ({} and {}), so one number would name two classes; pack them with the same \
+             list (`classes`)",
+            packhorse_core::some_of(&longest.iter().map(String::as_str).collect::<Vec<_>>()),
+            packhorse_core::some_of(&other.iter().map(String::as_str).collect::<Vec<_>>()),
+        ))),
+        None => Ok(longest),
     }
 }
 

@@ -10,6 +10,7 @@ use super::netcdf::{Dimension, dimension};
 use super::object_header::ObjectHeader;
 use crate::datatype::Datatype;
 use packhorse_core::{Error, Kind, Omission, Result, glob_matches};
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The deepest nesting of groups, and the most objects in a file.
@@ -37,6 +38,8 @@ pub(crate) struct DatasetWalk<'a> {
     file: &'a H5File<'a>,
     /// Globs of paths; empty for all.
     wanted: &'a [String],
+    /// Whether a dataset matched, for each of the globs.
+    matched: Vec<Cell<bool>>,
     /// Whether PyTables wrote the file.
     pytables: bool,
     seen: BTreeSet<u64>,
@@ -57,7 +60,8 @@ impl<'a> DatasetWalk<'a> {
     /// Walks the groups below `root`.
     pub(crate) fn of(file: &'a H5File<'a>, root: &ObjectHeader, wanted: &'a [String], pytables: bool) -> Result<Self> {
         let (seen, found, omitted, dimensions) = (BTreeSet::new(), Vec::new(), Vec::new(), BTreeMap::new());
-        let mut walk = Self { file, wanted, pytables, seen, found, omitted, dimensions, records: false };
+        let matched = vec![Cell::new(false); wanted.len()];
+        let mut walk = Self { file, wanted, matched, pytables, seen, found, omitted, dimensions, records: false };
         walk.group(root, "", 0)?;
         Ok(walk)
     }
@@ -129,7 +133,19 @@ impl<'a> DatasetWalk<'a> {
     }
 
     fn wants(&self, path: &str) -> bool {
-        self.wanted.is_empty() || self.wanted.iter().any(|glob| path_matches(glob, path))
+        let mut wants = self.wanted.is_empty();
+        for (glob, matched) in self.wanted.iter().zip(&self.matched) {
+            let fits = path_matches(glob, path);
+            matched.set(matched.get() || fits);
+            wants |= fits;
+        }
+        wants
+    }
+
+    /// The first wanted glob that no dataset matched.
+    pub(crate) fn unmatched(&self) -> Option<&str> {
+        let mut globs = self.wanted.iter().zip(&self.matched);
+        globs.find(|(_, matched)| !matched.get()).map(|(glob, _)| glob.as_str())
     }
 
     /// Notes that `path` can't be read; an error if an option names it exactly.

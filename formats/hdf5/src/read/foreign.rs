@@ -9,7 +9,7 @@ use super::leaf_member::LeafMember;
 use super::netcdf::{self, NetcdfOptions};
 use super::object_header::ObjectHeader;
 use super::values::{CompoundMember, FieldReader};
-use packhorse_core::{Error, Kind, NUMPY, Omission, PACKED, Result, with_metadata};
+use packhorse_core::{Error, Kind, NUMPY, Omission, PACKED, Result, some_of, with_metadata};
 use std::sync::Arc;
 
 /// The most omitted datasets that an error names.
@@ -51,6 +51,12 @@ pub(crate) fn fields(
     }
     if readers.is_empty() {
         return Err(nothing(wanted, &walk.omitted));
+    }
+    if let Some(glob) = walk.unmatched() {
+        let known: Vec<&str> = readers.iter().map(|reader| reader.field.name().as_str()).collect();
+        let message =
+            format!("option datasets: no dataset matches {glob}; fields of those that match are {}", some_of(&known));
+        return Err(Error::config(message));
     }
     readers.sort_by(|a, b| a.field.name().cmp(b.field.name()));
     distinct(&readers)?;

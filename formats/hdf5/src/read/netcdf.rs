@@ -170,7 +170,12 @@ fn variable(file: &H5File<'_>, mut found: FoundDataset, reading: &NetcdfOptions)
                 if let Some(unpack) = &leaf.unpack {
                     *made = field_type(&unpack.becomes(), &leaf.dims).map_err(Error::unsupported)?;
                 }
-                leaf.notes = packing.notes(leaf.unpack.is_some());
+                let other = packing.other_sign(&leaf.datatype).filter(|_| reading.unpack && leaf.unpack.is_none());
+                leaf.notes = packing.notes(leaf.unpack.is_some() || other.is_some());
+                if let Some(other) = other {
+                    leaf.datatype = other;
+                    *made = field_type(&leaf.datatype, &leaf.dims).map_err(Error::unsupported)?;
+                }
             }
         }
     }

@@ -73,6 +73,16 @@ impl Packing {
         (!notes.is_empty()).then(|| Value::Object(notes).to_string())
     }
 
+    /// The integers as `_Unsigned` says that they are, where that is not their type.
+    pub(crate) fn other_sign(&self, datatype: &Datatype) -> Option<Datatype> {
+        match (datatype, self.unsigned) {
+            (Datatype::Integer { size, signed, big }, Some(unsigned)) if *signed == unsigned => {
+                Some(Datatype::Integer { size: *size, signed: !unsigned, big: *big })
+            }
+            _ => None,
+        }
+    }
+
     /// The unpacker for values of `datatype`; `None` if they are not packed.
     pub(crate) fn unpacker(&self, datatype: &Datatype) -> Option<Unpacker> {
         let datatype = match (datatype, self.unsigned) {

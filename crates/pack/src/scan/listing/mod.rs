@@ -18,7 +18,7 @@ use super::sealed::SealedInput;
 use crate::metadata::Metadata;
 use crate::{KeyEnds, OnError};
 use omitted::Omitted;
-use packhorse_core::{Code, Error, Event, Observer, Omission, Result, SchemaRef};
+use packhorse_core::{Code, Error, Event, KEY, Observer, Omission, Result, SchemaRef};
 use packhorse_dataset::{OmissionRecord, PathText, PlannedView, SkipRecord};
 use packhorse_storage::Frames;
 use std::cmp::Ordering;
@@ -347,10 +347,22 @@ impl Listing {
 
     /// Whether two pieces exclude each other: a duplicate field, or a table with the keys of other samples.
     fn clash(&self, a: &PieceRef, b: &PieceRef) -> bool {
+        if self.has_keys(a) || self.has_keys(b) {
+            return false;
+        }
         self.order(a, b) == Ordering::Equal || self.same_sample(a, b) && (self.is_table(a) || self.is_table(b))
     }
 
+    /// Whether it is a table that names its samples itself: the name of its file is no part of their keys.
+    fn has_keys(&self, piece: &PieceRef) -> bool {
+        let place = self.places.get(piece.place as usize).and_then(|place| self.tables.get(place.table? as usize));
+        place.is_some_and(|table| table.schema.field_with_name(KEY).is_ok())
+    }
+
     fn same_sample(&self, a: &PieceRef, b: &PieceRef) -> bool {
+        if self.has_keys(a) || self.has_keys(b) {
+            return false;
+        }
         let rank = |p: &PieceRef| self.places.get(p.place as usize).map(|place| place.rank);
         rank(a) == rank(b) && self.stem(a) == self.stem(b)
     }
