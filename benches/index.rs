@@ -15,6 +15,9 @@ use packhorse_testkit::hostile::tar::{TarMember, archive};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// The program of a reader that makes its index, where it is installed.
+type Tool = fn(&Path) -> Option<Command>;
+
 fn main() {
     let numbers: Vec<u64> = std::env::args().filter_map(|a| a.parse().ok()).collect();
     let samples = numbers.first().copied().unwrap_or(200_000);
@@ -26,8 +29,7 @@ fn main() {
     let tars = home.join("tars");
     std::fs::create_dir_all(&tars).expect("a folder");
     (0..shards).for_each(|n| tar(&tars.join(format!("{n:06}.tar")), n * samples / shards..(n + 1) * samples / shards));
-    let indexes: [(&str, fn(&Path) -> Option<Command>); 3] =
-        [("wids", |_| None), ("wids:md5", wids), ("energon", energon)];
+    let indexes: [(&str, Tool); 3] = [("wids", |_| None), ("wids:md5", wids), ("energon", energon)];
     for (index, tool) in indexes {
         let ours = timed(|| {
             let indexed = packhorse::session().index([&tars], index).expect("index");

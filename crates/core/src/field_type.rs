@@ -269,6 +269,17 @@ mod tests {
     }
 
     #[test]
+    fn a_permutation_that_changes_nothing_is_none() {
+        let kind = FieldType::Tensor { element: DataType::Int8, shape: vec![3, 2] };
+        let of = |order: &str| {
+            let parameters = format!("{{\"shape\":[3,2],\"permutation\":{order}}}");
+            FieldType::of(&with_metadata(kind.field("x", false), PARAMETERS, &parameters))
+        };
+        assert_eq!(of("[0,1]").unwrap(), kind);
+        assert!(of("[1,0]").is_err());
+    }
+
+    #[test]
     fn what_is_none_of_these_is_named() {
         let odd = Field::new("when", DataType::Date32, false);
         let error = FieldType::of(&odd).unwrap_err();

@@ -347,6 +347,7 @@ fn number(name: &str, value: &Bound<'_, PyAny>, wanted: Option<&DataType>) -> Re
     } else {
         asarray(None)?
     };
+    refuse_lost(name, value, &array)?;
     let dtype = array.getattr("dtype")?;
     let named: String = dtype.getattr("name")?.extract()?;
     let element = if named == "bool" { Some(DataType::Boolean) } else { number_type(&named) };
@@ -362,6 +363,23 @@ fn number(name: &str, value: &Bound<'_, PyAny>, wanted: Option<&DataType>) -> Re
     let shape = array.getattr("shape")?.extract()?;
     let bytes = array.call_method1("astype", (little,))?.call_method0("tobytes")?;
     Ok(Value { element, shape, bytes: bytes.cast::<PyBytes>().map_err(PyErr::from)?.as_bytes().to_vec() })
+}
+
+/// Refuses a number of Python that its column can't hold: a whole number that would be rounded, and one that becomes infinite.
+fn refuse_lost(name: &str, value: &Bound<'_, PyAny>, array: &Bound<'_, PyAny>) -> Result<()> {
+    let whole = value.is_instance_of::<PyInt>();
+    if !whole && !value.is_instance_of::<PyFloat>() {
+        return Ok(());
+    }
+    let kept = array.call_method0("item")?;
+    let infinite = |number: &Bound<'_, PyAny>| number.extract::<f64>().is_ok_and(f64::is_infinite);
+    let lost = if whole { !kept.eq(value)? } else { infinite(&kept) && !infinite(value) };
+    if !lost {
+        return Ok(());
+    }
+    let dtype: String = array.getattr("dtype")?.str()?.extract()?;
+    let message = format!("field {name} is {value}, which does not fit {dtype}");
+    Err(Error::content(message).in_field(name).hint("name a wider type with `columns`").into())
 }
 
 fn number_type(name: &str) -> Option<DataType> {

@@ -255,6 +255,12 @@ def test_samples_are_as_stored(pictures):
     for beyond in (24, -25):
         with pytest.raises(IndexError):
             pictures[beyond]
+    assert pictures[[0, -1]].keys == ["p000", "p023"] == pictures.subset(np.array([0, -1])).keys
+    assert pictures.batch(iter([-1]), ["cls"]).keys == ["p023"]
+    with pytest.raises(IndexError, match="sample -25 of 24"):
+        pictures.subset([1, -25])
+    with pytest.raises(ValueError, match="takes a number of samples, not -1"):
+        pictures.take(-1)
     assert [sample["__key__"] for sample in pictures] == pictures.keys
 
 

@@ -560,6 +560,17 @@ def test_concat(numbers, tmp_path):
         packhorse.concat([numbers, write(tmp_path / "unlike", mixed(3), to="arrow")])
 
 
+def test_concat_of_class_lists(tmp_path):
+    """A longer list of the same classes goes for both; of others one number would name two classes."""
+    def of(name, classes):
+        return write(tmp_path / name, ({"__key__": f"{name}{n}", "cls": n} for n in range(2)), class_names=classes)
+
+    both = packhorse.concat([of("a", ["cat", "dog"]), of("b", ["cat", "dog", "fox"])])
+    assert both.classes == ["cat", "dog", "fox"]
+    with pytest.raises(packhorse.ConfigError, match="different class lists .*ant, dog"):
+        packhorse.concat([both, of("c", ["ant", "dog"])])
+
+
 def test_datasets_can_be_pickled(numbers):
     """A dataset and its views can be pickled."""
     for dataset in (numbers, numbers[10:20], numbers.subset([4, 2]), numbers.where(keys=["k00001"])):

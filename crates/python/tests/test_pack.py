@@ -240,6 +240,8 @@ def test_numbers_are_text_in_webdataset(tmp_path):
         ([{"a": None}], "parquet", "field a is None in the first sample"),
         ([{"a": {"b": 1}}], "parquet", "field a is of type dict, which no column holds; .* json.dumps"),
         ([{"a": 2**70}], "parquet", "field a is of type int, which"),
+        ([{"a": 1.0}, {"a": 2**53 + 1}], "parquet", "field a is 9007199254740993, which does not fit float64"),
+        ([{"a": np.float16(1)}, {"a": 70000.0}], "parquet", "field a is 70000.0, which does not fit float16"),
         ([{"a": np.zeros(3)}, {"a": np.zeros(4)}], "parquet", "give `ragged=True` where shapes differ"),
         ([{"jpg": np.zeros((4, 4, 3), np.uint8)}], "webdataset", "field jpg is named as a picture's file, .* encode it first"),
         ([{"__key__": 5, "a": 1}], "parquet", "the key of sample 0 is of type int, and text is wanted"),

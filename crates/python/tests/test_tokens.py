@@ -54,6 +54,18 @@ def test_ranks_share_the_samples_of_one_order(corpus):
     assert samples(dataset.loader(4, 32, seed=6, place=(0, 1))) != alone
 
 
+def test_rows_of_padding_fill_the_last_step(corpus):
+    """With `pad` every rank has full batches; rows of padding come after the samples."""
+    dataset = ph.TokenDataset(corpus[1])
+    batches = [list(dataset.loader(7, 31, seed=5, remainder="pad", pad=0, place=(rank, 3))) for rank in range(3)]
+    assert {len(batch["tokens"]) for rank in batches for batch in rank} == {7}
+    kept = [list(dataset.loader(7, 31, seed=5, remainder="uneven", place=(rank, 3)))[-1]["tokens"] for rank in range(3)]
+    for rank, last in zip(batches, kept):
+        rows = rank[-1]["tokens"].tolist()
+        assert rows[: len(last)] == last.tolist() and not any(map(any, rows[len(last) :]))
+    assert sum(map(len, kept)) < 21
+
+
 def test_states_continue_with_the_next_sample(corpus):
     """At every tenth step, on another batch size, and in a pickled loader; another order is refused."""
     dataset = ph.TokenDataset(corpus[1])

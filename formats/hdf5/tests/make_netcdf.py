@@ -92,6 +92,8 @@ def packed():
         variable("floats", ">f4", 0, 9, np.float32(1e20), dims=("time", "lat", "bare"))
         variable("doubles", "f8", 0, 9, missing_value=f8(2.5))
         variable("unsigned", "i1", -128, 128, np.int8(-1), _Unsigned="true", scale_factor=0.5)
+        variable("othersign", "i2", -99, 99, _Unsigned="true")
+        variable("signed", "u1", 0, 255, _Unsigned="false")
         variable("plain", "i4", 0, 99, **{f"note{i}": f"a note of some length {i}" for i in range(20)})
         variable("noted", "i2", 0, 99, 9, scale_factor=2.0, **{f"note{i}": f"a note of some length {i}" for i in range(20)})
         names = f.createVariable("names", "S1", ("time", "chars"))

@@ -256,6 +256,22 @@ fn missing_arrays_are_null_in_nullable_fields() {
 }
 
 #[test]
+fn elements_of_a_null_array_mean_nothing() {
+    let (field, full) = tensor(&[2]);
+    let DataType::FixedSizeList(item, size) = field.data_type().clone() else { unreachable!() };
+    let values: ArrayRef = Arc::new(Float32Array::from(vec![Some(0.0), Some(0.5), None, None]));
+    let nulls = |valid: &[bool]| Some(arrow_buffer::NullBuffer::from(valid.to_vec()));
+    let list = |valid: &[bool]| -> ArrayRef {
+        let item = Arc::new(item.as_ref().clone().with_nullable(true));
+        Arc::new(FixedSizeListArray::try_new(item, size, Arc::clone(&values), nulls(valid)).unwrap())
+    };
+    let files = codec().encode(&field, &list(&[true, false])).unwrap();
+    assert_eq!((files.value(0), files.is_null(1)), (codec().encode(&field, &full).unwrap().value(0), true));
+    let error = codec().encode(&field, &list(&[true, true])).unwrap_err();
+    assert!(error.message().contains("null elements"), "{error}");
+}
+
+#[test]
 fn lists_are_arrays_of_their_own_length() {
     let field = FieldType::List { element: DataType::Int64, depth: 1 }.field("hits", false);
     let DataType::List(item) = field.data_type().clone() else { unreachable!() };

@@ -267,4 +267,22 @@ mod tests {
         assert_eq!(logical(&field("<M8[D]", "date32")), Some(DataType::Date32));
         assert_eq!(logical(&field("|V8", "date32")), None);
     }
+
+    #[test]
+    fn dates_of_milliseconds_are_days_in_parquet() {
+        let field = with_metadata(FieldType::Scalar(DataType::FixedSizeBinary(8)).field("d", true), NUMPY, "<M8[ms]");
+        let field = with_metadata(field, LOGICAL, "date64");
+        let ticks = |values: &[i64]| -> ArrayRef {
+            let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+            Arc::new(arrow_array::FixedSizeBinaryArray::new(8, Buffer::from(bytes), None))
+        };
+        let days = written(&field, &ticks(&[0, DAY, -2 * DAY]), true).unwrap();
+        assert_eq!(days.data_type(), &DataType::Date32);
+        let back = read(&field, &days).unwrap();
+        assert_eq!(back.data_type(), &DataType::Date64);
+        assert_eq!(back.as_primitive::<arrow_array::types::Date64Type>().values()[..], [0, DAY, -2 * DAY]);
+        assert_eq!(written(&field, &ticks(&[1]), false).unwrap().data_type(), &DataType::Date64);
+        let error = written(&field, &ticks(&[DAY + 1]), true).unwrap_err();
+        assert!(error.to_string().contains("time of day"), "{error}");
+    }
 }

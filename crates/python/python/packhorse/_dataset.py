@@ -116,11 +116,25 @@ class Dataset:
 
     def take(self, samples: int) -> Dataset:
         """The first samples, or all if there are fewer."""
+        if samples < 0:
+            raise ValueError(f"take takes a number of samples, not {samples}; ds[{samples}:] has the last ones")
         return self._with("slice", 0, min(samples, len(self)))
 
     def subset(self, numbers: Iterable[int]) -> Dataset:
-        """The samples of these numbers, in this order; numbers may repeat."""
-        return self._with("subset", array("Q", numbers))
+        """The samples of these numbers, in this order; numbers may repeat. Those below 0 count from the end."""
+        return self._with("subset", self._places(numbers))
+
+    def _places(self, numbers: Iterable[int]) -> array[int]:
+        samples = len(self)
+        wanted = numbers if hasattr(numbers, "__len__") else list(numbers)
+        try:
+            return array("Q", wanted)
+        except OverflowError:
+            places = [number + samples if number < 0 else number for number in map(operator.index, wanted)]
+        wrong = next((number for number, place in zip(wanted, places) if place < 0), None)
+        if wrong is not None:
+            raise IndexError(f"sample {wrong} of {samples}")
+        return array("Q", places)
 
     def where(self, condition: str | None = None, *, keys: str | os.PathLike[str] | Iterable[str] | None = None) -> Dataset:
         """The samples that meet a condition on their fields, and the samples with these keys, in the dataset's order.
@@ -198,7 +212,7 @@ class Dataset:
             if len(self._decoders) >= _DECODERS:
                 self._decoders.clear()
             decoder = self._decoders[key] = _packhorse.Decoder(ours, described, seed, False, False)
-        return Batch(decoder.decode(list(numbers), epoch))
+        return Batch(decoder.decode(list(self._places(numbers)), epoch))
 
     def loader(self, batch: int, **settings: Any) -> Loader:
         """Shuffled batches of `batch` samples: see `Loader` for the settings."""

@@ -1,0 +1,156 @@
+//! Tables of few rows: their splits, their order, their keys, and files that lie beside them.
+
+#![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
+
+use packhorse::dataset::Manifest;
+use packhorse::pack::Depth;
+use packhorse::read::{Dataset, LoaderOptions, Remainder, order};
+use packhorse::{Recipe, Shuffle};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// A table of `rows` numbered rows, with a key each where `keys` says how they begin.
+fn table(dir: &Path, name: &str, rows: std::ops::Range<u32>, keys: Option<&str>) -> PathBuf {
+    let path = dir.join(name);
+    let lines = rows.map(|row| match keys {
+        Some(start) => format!("{start}{row:05},{row}\n"),
+        None => format!("text {row},{row}\n"),
+    });
+    let header = if keys.is_some() { "__key__,x\n" } else { "text,x\n" };
+    std::fs::write(&path, lines.fold(header.to_owned(), |all, line| all + &line)).unwrap();
+    path
+}
+
+fn recipe(input: &Path, out: &Path) -> Recipe {
+    Recipe::new(input, "parquet", out)
+}
+
+fn manifest(out: &Path) -> Manifest {
+    Manifest::decode(&std::fs::read(out.join("dataset.json")).unwrap()).unwrap()
+}
+
+/// The keys of all samples, in order.
+fn keys(dataset: &Dataset) -> Vec<String> {
+    let (shuffle, remainder) = (order::Shuffle::Sequential, Remainder::Uneven);
+    let options = LoaderOptions { shuffle, remainder, ..LoaderOptions::new(u32::try_from(dataset.len()).unwrap()) };
+    dataset.batch_samples(0, &options).unwrap().samples.into_iter().map(|sample| sample.key).collect()
+}
+
+fn splits(recipe: &Recipe) -> BTreeMap<String, u64> {
+    packhorse::session().pack(recipe).unwrap();
+    let manifest = manifest(recipe.out.as_ref().unwrap());
+    manifest.splits.iter().map(|split| (split.name.clone(), split.samples)).collect()
+}
+
+#[test]
+fn splits_have_their_shares_of_rows() {
+    let dir = tempfile::tempdir().unwrap();
+    for rows in [500, 30_000] {
+        let input = table(dir.path(), &format!("{rows}.csv"), 0..rows, None);
+        for (by, shuffle) in [("hash", Shuffle::No), ("hash", Shuffle::Global { seed: 7 }), ("order", Shuffle::No)] {
+            let out = dir.path().join(format!("{rows}-{by}-{shuffle}"));
+            let recipe = recipe(&input, &out).split("train=0.9,val=0.1".parse().unwrap());
+            let found = splits(&Recipe { shuffle, split_by: by.parse().unwrap(), ..recipe });
+            let (train, val) = (found["train"], found["val"]);
+            assert_eq!(train + val, u64::from(rows), "each row once");
+            let wanted = f64::from(rows) * 0.1;
+            match by {
+                "order" => assert_eq!(val as f64, wanted),
+                // Five standard deviations of a thousand pieces.
+                _ => assert!((val as f64 - wanted).abs() < f64::from(rows) * 0.05 + 5.0, "{val} of {rows} rows"),
+            }
+        }
+    }
+}
+
+#[test]
+fn splits_by_hash_stay_when_tables_are_added() {
+    let dir = tempfile::tempdir().unwrap();
+    let inputs = dir.path().join("in");
+    std::fs::create_dir(&inputs).unwrap();
+    let split = |out: &str| {
+        let out = dir.path().join(out);
+        packhorse::session()
+            .pack(
+                &Recipe { from: Some("csv".to_owned()), ..recipe(&inputs, &out) }.split("a=0.5,b=0.5".parse().unwrap()),
+            )
+            .unwrap();
+        let dataset = packhorse::open(out.to_str().unwrap()).unwrap();
+        (keys(&dataset.split("a").unwrap()), keys(&dataset.split("b").unwrap()))
+    };
+    table(&inputs, "one.csv", 0..400, None);
+    let (a, b) = split("first");
+    table(&inputs, "two.csv", 0..3000, None);
+    let (more_a, more_b) = split("second");
+    assert!(a.iter().all(|key| more_a.contains(key)) && b.iter().all(|key| more_b.contains(key)));
+}
+
+#[test]
+fn rows_of_a_small_table_are_shuffled() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = table(dir.path(), "t.csv", 0..1000, Some("k"));
+    let packed = |shuffle: Shuffle, out: &str| {
+        let out = dir.path().join(out);
+        packhorse::session().pack(&Recipe { shuffle, ..recipe(&input, &out) }).unwrap();
+        keys(&packhorse::open(out.to_str().unwrap()).unwrap())
+    };
+    let sorted = packed(Shuffle::No, "sorted");
+    let shuffled = packed(Shuffle::Global { seed: 7 }, "shuffled");
+    assert_ne!(sorted, shuffled);
+    let moved = sorted.iter().zip(&shuffled).filter(|(a, b)| a != b).count();
+    assert!(moved > 900, "only {moved} of 1000 rows moved");
+    let mut again = shuffled;
+    again.sort();
+    assert_eq!(again, sorted, "each row once");
+}
+
+#[test]
+fn sealed_tables_with_keys_of_their_own_go_together() {
+    let dir = tempfile::tempdir().unwrap();
+    let sealed = |name: &str, rows: std::ops::Range<u32>| {
+        let out = dir.path().join(name);
+        let input = table(dir.path(), &format!("{name}.csv"), rows, Some("k"));
+        packhorse::session().pack(&recipe(&input, &out)).unwrap();
+        out
+    };
+    // Both have a shard of one name.
+    let (one, two) = (sealed("one", 0..5), sealed("two", 5..9));
+    for to in ["parquet", "webdataset"] {
+        let out = dir.path().join(to);
+        let both = Recipe { input: vec![one.clone(), two.clone()], ..Recipe::new(&one, to, &out) };
+        packhorse::session().pack(&both).unwrap();
+        assert_eq!(manifest(&out).samples, 9);
+        assert!(packhorse::session().verify(&out, Depth::Full).unwrap().damages.is_empty());
+    }
+}
+
+#[test]
+fn names_of_columns_come_back_from_tars() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = dir.path().join("t.csv");
+    std::fs::write(&input, "speed m/s,Age,a;b\n1.5,3,2\n2.5,4,5\n").unwrap();
+    let out = dir.path().join("out");
+    packhorse::session().pack(&Recipe::new(&input, "webdataset", &out)).unwrap();
+    assert!(packhorse::session().verify(&out, Depth::Full).unwrap().damages.is_empty());
+}
+
+#[test]
+fn what_describes_a_folder_of_arrow_files_is_no_sample() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = table(dir.path(), "t.csv", 0..6, None);
+    let packed = dir.path().join("packed");
+    packhorse::session().pack(&Recipe::new(&input, "arrow", &packed)).unwrap();
+    // As `save_to_disk` of Hugging Face leaves a dataset of two splits.
+    let saved = dir.path().join("saved");
+    for split in ["train", "test"] {
+        std::fs::create_dir_all(saved.join(split)).unwrap();
+        std::fs::copy(packed.join("shard-000000.arrow"), saved.join(split).join("data-00000-of-00001.arrow")).unwrap();
+        for name in ["dataset_info.json", "state.json"] {
+            std::fs::write(saved.join(split).join(name), "{}").unwrap();
+        }
+    }
+    std::fs::write(saved.join("dataset_dict.json"), "{\"splits\": [\"train\", \"test\"]}").unwrap();
+    let out = dir.path().join("out");
+    packhorse::session().pack(&recipe(&saved, &out)).unwrap();
+    assert_eq!(manifest(&out).samples, 12);
+}
