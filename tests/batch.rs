@@ -261,7 +261,7 @@ fn a_page_shows_the_batch() {
     assert_eq!(html.matches("<img src=\"data:image/jpeg;base64,").count(), 30);
     assert_eq!(html.matches("<dt>error</dt>").count(), 30);
     assert!(!html.contains("<b>") && html.contains("broken &lt;b&gt;"), "{html}");
-    assert!(html.contains("(broken%20&lt;b&gt;)"), "classes have their names: {html}");
+    assert!(html.contains("(broken &lt;b&gt;)"), "classes have their names: {html}");
     assert_eq!(said.printed.lines().count(), 61);
 }
 

@@ -120,7 +120,7 @@ pub fn escape(raw: &[u8], dots: bool, out: &mut String) {
     }
 }
 
-/// A name as it was before [`escape`]; text whose bytes were not UTF-8 stays as it is.
+/// The name that [`escape`] made this text of, or the text itself where that name was not UTF-8.
 pub fn unescape(name: &str) -> Cow<'_, str> {
     if !name.contains('%') {
         return Cow::Borrowed(name);

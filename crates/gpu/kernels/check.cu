@@ -1,4 +1,4 @@
-// Kernels for tests and benchmarks: checksums of memory, busy waiting, and work.
+// Kernels for tests and benchmarks: checksums of memory, busy waiting, and exercise.
 #include "common.cuh"
 
 struct ChecksumParams {
@@ -78,7 +78,7 @@ struct alignas(16) Quad {
     float x, y, z, w;
 };
 
-struct WorkParams {
+struct ExerciseParams {
     const Quad* data;
     float* sums;
     /// Values to read, for all sums together.
@@ -89,10 +89,10 @@ struct WorkParams {
     u32 sweeps;
     u32 count;
 };
-static_assert(sizeof(WorkParams) == 40, "as in work.rs");
+static_assert(sizeof(ExerciseParams) == 40, "as in exercise.rs");
 
 /// Reads memory in order and computes, a fixed amount of both.
-KERNEL(work, WorkParams) {
+KERNEL(exercise, ExerciseParams) {
 #pragma unroll 1
     for (u64 sum = first(); sum < p.count; sum += stride()) {
         float a = 0, b = 0, c = 0, d = 0;

@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "a kernel reads memory that is kept beside it")]
 
 use crate::Gpu;
-use crate::kernels::{Launch, Work};
+use crate::kernels::{Exercise, Launch};
 use packhorse_core::{Error, Result};
 use std::time::Duration;
 
@@ -31,13 +31,13 @@ impl<G: Gpu> FixedWork<G> {
     ///
     /// Errors: the GPU is out of memory, or can't measure time.
     pub(crate) fn of(gpu: &G, time: Duration, stream: &G::Stream) -> Result<Self> {
-        let memory = [gpu.memory(BYTES)?, gpu.memory(Work::SUMS)?];
+        let memory = [gpu.memory(BYTES)?, gpu.memory(Exercise::SUMS)?];
         let [data, sums] = [0, 1].map(|i: usize| memory.get(i).map_or(0, |memory| gpu.address(memory)));
         let timers = [gpu.timer()?, gpu.timer()?];
         let [Some(from), Some(to)] = timers else { return Err(Error::unsupported("the GPU can't measure time")) };
         let mut reads = FIRST;
         for _ in 0..ROUNDS {
-            let launch = Work { reads, sweeps: SWEEPS }.launch(data, BYTES as u64, sums)?;
+            let launch = Exercise { reads, sweeps: SWEEPS }.launch(data, BYTES as u64, sums)?;
             // The first launch loads the kernel.
             for _ in 0..2 {
                 gpu.record(&from, stream)?;
@@ -55,7 +55,7 @@ impl<G: Gpu> FixedWork<G> {
             }
             reads = ((reads as f64 * factor) as u64).max(1);
         }
-        let launch = Work { reads, sweeps: SWEEPS }.launch(data, BYTES as u64, sums)?;
+        let launch = Exercise { reads, sweeps: SWEEPS }.launch(data, BYTES as u64, sums)?;
         Ok(Self { launch, _memory: memory })
     }
 

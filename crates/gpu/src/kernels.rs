@@ -18,6 +18,7 @@
 mod bits;
 mod checksum;
 mod element;
+mod exercise;
 mod image;
 mod launch;
 mod pad;
@@ -26,11 +27,11 @@ mod resize;
 mod spin;
 mod synthetic;
 mod tokens;
-mod work;
 
 pub use bits::Bits;
 pub use checksum::{Checksum, checksum};
 pub use element::{Element, Tensor};
+pub use exercise::Exercise;
 pub use image::{CropPosition, Flip, Image, Picks};
 pub use launch::{Args, Launch, Module};
 pub use pad::{Pad, RaggedValues};
@@ -39,7 +40,6 @@ pub use resize::{Crop, RaggedPictures, Resize};
 pub use spin::Spin;
 pub use synthetic::{Motif, Origin, SyntheticPictures, SyntheticTokens};
 pub use tokens::{Documents, TokenInputs, TokenOutputs, TokenRows};
-pub use work::Work;
 
 #[cfg(test)]
 mod tests;

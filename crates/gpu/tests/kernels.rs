@@ -10,7 +10,7 @@ mod common;
 
 use common::device::Device;
 use common::host::{Change, Host};
-use common::{Random, Runner, checksum, image, ragged, resize, synthetic, tokens, views, work};
+use common::{Random, Runner, checksum, exercise, image, ragged, resize, synthetic, tokens, views};
 use packhorse_gpu::kernels::{Module, Spin};
 use packhorse_testkit::cuda::FakeDriver;
 use std::process::Command;
@@ -91,7 +91,7 @@ fn checksums() {
 
 #[test]
 fn fixed_work() {
-    on_all(|runner, random| work::check(runner, random, 6));
+    on_all(|runner, random| exercise::check(runner, random, 6));
 }
 
 #[test]
@@ -124,7 +124,7 @@ const FAULTS: [(Check, Change<'_>); 22] = [
     (tokens::check, (Module::Tokens, "found < 0 ? last : found", "found")),
     (tokens::check, (Module::Tokens, "<= place", "< place")),
     (checksum::check, (Module::Check, "<< (8 * k)", "<< (7 * k)")),
-    (|runner, random, _| work::check(runner, random, 6), (Module::Check, "i & p.last", "i & (p.last >> 1)")),
+    (|runner, random, _| exercise::check(runner, random, 6), (Module::Check, "i & p.last", "i & (p.last >> 1)")),
 ];
 
 #[test]

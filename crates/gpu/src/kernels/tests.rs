@@ -110,8 +110,8 @@ fn other_senseless_requests() {
     refused(Pad { lengths: Element::F32, ..Pad::new(1, 9) }.launch(&from, 256, 0, 1), "lengths can't be f32");
     refused(Pad { inner: 1 << 62, ..Pad::new(8, 9) }.launch(&from, 256, 0, 1), "a tensor of the shape");
     refused(Spin { nanoseconds: 1, blocks: 0, threads: 32 }.launch(), "0 blocks of 32 threads");
-    refused(Work { reads: 1, sweeps: 1 }.launch(16, 48, 4), "work on 48 bytes");
-    refused(Work { reads: 1, sweeps: 1 }.launch(8, 64, 4), "data is at 0x8");
+    refused(Exercise { reads: 1, sweeps: 1 }.launch(16, 48, 4), "48 bytes to read");
+    refused(Exercise { reads: 1, sweeps: 1 }.launch(8, 64, 4), "data is at 0x8");
     refused(Checksum { bytes: 1 << 63 }.launch(8, 8, 8, 2), "2 rows of");
     let tokens = SyntheticTokens { token: Element::U16, width: 8, vocabulary: 1 << 16, end: None };
     tokens.launch(&Origin::default(), 256, 1).unwrap();

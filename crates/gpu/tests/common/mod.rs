@@ -7,6 +7,7 @@ pub(crate) mod checksum;
 pub(crate) mod compiled;
 pub(crate) mod device;
 pub(crate) mod edge;
+pub(crate) mod exercise;
 pub(crate) mod host;
 pub(crate) mod image;
 pub(crate) mod ragged;
@@ -15,7 +16,6 @@ pub(crate) mod resize;
 pub(crate) mod synthetic;
 pub(crate) mod tokens;
 pub(crate) mod views;
-pub(crate) mod work;
 
 use packhorse_gpu::kernels::Launch;
 pub(crate) use random::Random;

@@ -353,7 +353,7 @@ impl Listing {
         self.order(a, b) == Ordering::Equal || self.same_sample(a, b) && (self.is_table(a) || self.is_table(b))
     }
 
-    /// Whether it is a table that names its samples itself: the name of its file is no part of their keys.
+    /// Whether it is a table that names its samples itself: their keys do not begin with the name of its file.
     fn has_keys(&self, piece: &PieceRef) -> bool {
         let place = self.places.get(piece.place as usize).and_then(|place| self.tables.get(place.table? as usize));
         place.is_some_and(|table| table.schema.field_with_name(KEY).is_ok())
