@@ -43,9 +43,13 @@ impl<G: Gpu> FixedWork<G> {
                 gpu.record(&from, stream)?;
                 // SAFETY: the memory lives until the GPU is done, below.
                 let launched = unsafe { gpu.launch(&launch, stream) };
-                gpu.record(&to, stream)?;
-                gpu.drain()?;
-                launched?;
+                let marked = gpu.record(&to, stream);
+                if let Err(e) = gpu.drain() {
+                    // The GPU may still use it.
+                    std::mem::forget(memory);
+                    return Err(e);
+                }
+                launched.and(marked)?;
             }
             let took = gpu.elapsed(&from, &to)?.as_secs_f64().max(1e-6);
             // From a short measurement to a long one in steps: clocks rise under load.
