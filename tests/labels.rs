@@ -51,6 +51,16 @@ fn labels(out: &Path) -> (Vec<String>, Vec<(String, i64)>) {
     (manifest.classes, found)
 }
 
+struct Warnings(Mutex<Vec<String>>);
+
+impl Observer for Warnings {
+    fn event(&self, event: &Event<'_>) {
+        if let Event::Warning(text) = event {
+            self.0.lock().unwrap().push((*text).to_owned());
+        }
+    }
+}
+
 fn refused(recipe: &Recipe) -> Error {
     packhorse::session().pack(recipe).unwrap_err()
 }
@@ -109,6 +119,15 @@ fn samples_without_a_class_are_bad_inputs() {
 }
 
 #[test]
+fn where_every_sample_is_left_out_the_error_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let none = recipe(dir.path(), 2, ("t.csv", "id,breed\nother,pug\n"), "out").on_error(OnError::Skip);
+    let recipe = Recipe { labels: None, ..none };
+    let said = refused(&recipe).to_string();
+    assert!(said.contains("every sample was left out"), "{said}");
+}
+
+#[test]
 fn what_names_no_class_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let with = |name: &str, table: &str| refused(&recipe(dir.path(), 1, (name, table), "out")).to_string();
@@ -131,14 +150,6 @@ fn what_names_no_class_is_refused() {
 
 #[test]
 fn numbers_that_are_not_their_labels_are_told() {
-    struct Warnings(Mutex<Vec<String>>);
-    impl Observer for Warnings {
-        fn event(&self, event: &Event<'_>) {
-            if let Event::Warning(text) = event {
-                self.0.lock().unwrap().push((*text).to_owned());
-            }
-        }
-    }
     let dir = tempfile::tempdir().unwrap();
     for (at, (table, told)) in [
         ("id,breed\n00,1\n01,2\n", Some("class 1 becomes label 0: labels count from 0")),
@@ -157,6 +168,17 @@ fn numbers_that_are_not_their_labels_are_told() {
         let said = warnings.0.lock().unwrap().join("\n");
         assert_eq!(told.is_some_and(|told| said.contains(told)), !said.is_empty(), "{said}");
     }
+}
+
+#[test]
+fn a_zip_is_told_to_be_a_field() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(photos(dir.path(), 2).join("more.ZIP"), "PK").unwrap();
+    let said = Arc::new(Warnings(Mutex::default()));
+    let recipe = Recipe::new(dir.path().join("photos"), "webdataset", dir.path().join("out"));
+    packhorse::session().observe(said.clone()).pack(&recipe).unwrap();
+    let said = said.0.lock().unwrap().join("\n");
+    assert!(said.contains("zip archives are not opened") && said.contains("(1)"), "{said}");
 }
 
 #[test]

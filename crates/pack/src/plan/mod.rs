@@ -111,7 +111,9 @@ pub(crate) fn plan(
     }
     plan_item::truncate(&mut order, recipe.limit.unwrap_or(u64::MAX));
     if order.is_empty() {
-        let first = listing.sample(0).map(|sample| sample.first_path()).unwrap_or_default();
+        let Some(first) = listing.sample(0).map(|sample| sample.first_path()) else {
+            return Err(Error::config("every sample was left out, so there is none to pack"));
+        };
         let message = "holds no row, nor does any other input, so there is no sample to pack; give inputs with rows";
         return Err(Error::config(message).in_input(first.display()));
     }

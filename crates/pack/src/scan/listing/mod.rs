@@ -274,6 +274,14 @@ impl Listing {
         if let Some(warning) = self.key_ends.is_default().then(|| merged_pictures::warning(self)).flatten() {
             observer.event(&Event::Warning(&warning));
         }
+        let zips =
+            self.pieces.iter().filter(|p| self.field(p).eq_ignore_ascii_case(b"zip") && !self.is_table(p)).count();
+        if zips > 0 {
+            let text = format!(
+                "zip archives are not opened: each is a field as it is ({zips}); unpack them, or make tars of them"
+            );
+            observer.event(&Event::Warning(&text));
+        }
         let empty = self.pieces.iter().filter(|p| self.len_of(p) == 0 && !self.is_table(p)).count();
         match empty {
             0 => {}
@@ -396,6 +404,12 @@ impl Listing {
             }
             let row = found.map(|(row, _)| row).unwrap_or_else(|| {
                 let fault = Error::content("has no row in the metadata").with_code(Code::NoMetadata);
+                let fault = match sample.table() {
+                    None => fault,
+                    Some(_) => {
+                        fault.hint("it holds rows: pack them without `metadata`, and join the table to the result")
+                    }
+                };
                 faults.push(fault.in_input(sample.first_path().display()).in_sample(&key));
                 ""
             });
