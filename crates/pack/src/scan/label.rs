@@ -6,7 +6,7 @@ use packhorse_core::{Code, Error, Event, Observer, Result, nearest};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Common names of split folders.
 pub(crate) const SPLITS: [&str; 8] = ["train", "training", "val", "valid", "validation", "dev", "test", "testing"];
@@ -77,11 +77,12 @@ pub(crate) fn by_column(
         }
         list
     });
-    let none = |name: &str| Error::content(format!("has no value in the column {name} of the metadata"));
+    let none = || Error::content(format!("has no value in the column {name} of the metadata"));
     let unfit = unfit.into_inner();
-    let mut faults = found.label(listing, list, || none(name).with_code(Code::NoMetadata));
+    let mut faults = found.label(listing, list, || none().with_code(Code::NoMetadata));
     // Those say more of their samples.
-    faults.retain(|fault| !unfit.iter().any(|other| other.sample() == fault.sample()));
+    let told: HashSet<Option<&str>> = unfit.iter().map(Error::sample).collect();
+    faults.retain(|fault| !told.contains(&fault.sample()));
     listing.settle(unfit.into_iter().chain(faults).collect(), on_error, observer)
 }
 
