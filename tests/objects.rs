@@ -28,7 +28,7 @@ use common::proxy::Proxy;
 use common::tree::{Tree, assert_equal, tree};
 use common::work::{Work, text};
 use packhorse::storage::{RemoteOptions, Stores};
-use packhorse_core::{FileKind, Store};
+use packhorse_core::{DirEntry, FileKind, Store};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::TcpListener;
@@ -201,8 +201,8 @@ fn objects(server: &dyn Server, place: &Path) -> Tree {
             Err(e) if e.is_not_found() => continue,
             entries => entries.unwrap(),
         };
-        for (name, stat) in entries {
-            let (name, stat) = (folder.join(name), stat.unwrap());
+        for entry in entries {
+            let (name, stat) = (folder.join(entry.name), entry.stat.unwrap());
             match stat.kind {
                 FileKind::Directory => {
                     found.insert(format!("{}/", text(&name)), "folder".to_owned());
@@ -462,13 +462,13 @@ fn a_changed_object_is_noticed_and_keys_are_literal() {
         for (name, len) in [("k/b c+ä=%41.idx", 5), ("k/deep/x", 3000), ("k/empty", 0), ("k/token", 1)] {
             write(name, &vec![7; len]);
         }
-        let entries: BTreeMap<_, _> = stores.entries(&place(server, "k")).unwrap().into_iter().collect();
+        let entries = stores.entries(&place(server, "k")).unwrap();
         assert_eq!(entries.len(), 4, "{entries:?}");
-        for (name, listed) in entries {
+        for DirEntry { name, kind, stat: listed } in entries {
             // A listing gives what a query about the object gives.
             let path = place(server, "k").join(&name);
             let stat = stores.stat(&path, true).unwrap();
-            assert_eq!(Some(stat), listed, "{}", name.display());
+            assert_eq!((Some(stat.kind), Some(stat)), (kind, listed), "{}", name.display());
             if stat.kind == FileKind::File {
                 assert_eq!(Store::open(&stores, &path).unwrap().read_all(9).unwrap(), vec![7; stat.size as usize]);
             }

@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use packhorse_core::{Limits, MemoryInput, split_name};
-use packhorse_dataset::{DatasetView, IndexedFiles, Manifest, PlanReader, Receipt, SavedIndex, decode_index, encode_index};
+use packhorse_dataset::{DatasetView, IndexedFiles, ListingReader, Manifest, PlanReader, Receipt, SavedIndex, decode_index, encode_index};
 
 fuzz_target!(|bytes: &[u8]| {
     let _ = Receipt::decode(bytes);
@@ -13,6 +13,10 @@ fuzz_target!(|bytes: &[u8]| {
     let _ = SavedIndex::decode(bytes, &Limits::default());
     if let Ok(members) = decode_index(bytes, &Limits::default()) {
         assert_eq!(decode_index(&encode_index(&members), &Limits::default()).expect("round trip"), members);
+    }
+    let listing = MemoryInput::new("listing", bytes.to_vec());
+    if let Ok((reader, _)) = ListingReader::open(&listing) {
+        let _ = reader.take(10_000).all(|record| record.is_ok());
     }
     if let Ok(plan) = PlanReader::open(Box::new(MemoryInput::new("plan", bytes.to_vec()))) {
         for shard in plan.shards() {

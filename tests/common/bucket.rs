@@ -34,9 +34,9 @@ pub(crate) trait Server: Sync {
                 Err(e) if e.is_not_found() => continue,
                 entries => entries.unwrap(),
             };
-            for (name, stat) in entries {
-                let name = folder.join(name);
-                if stat.unwrap().kind == FileKind::Directory {
+            for entry in entries {
+                let name = folder.join(entry.name);
+                if entry.stat.unwrap().kind == FileKind::Directory {
                     folders.push(name);
                     continue;
                 }

@@ -6,10 +6,11 @@ use crate::cluster_args::{Kubernetes, Pbs, Slurm};
 use crate::diagnose_args::DiagnoseFlags;
 use crate::examples::{
     ADOPT_EXAMPLES, APPEND_EXAMPLES, BATCH_EXAMPLES, DIAGNOSE_EXAMPLES, INDEX_EXAMPLES, MERGE_EXAMPLES, ORDER_EXAMPLES,
-    PACK_EXAMPLES, PLAN_EXAMPLES, REPAIR_EXAMPLES, SHORT_HELP, STAGE_EXAMPLES, VERIFY_EXAMPLES, VIEW_EXAMPLES,
+    PACK_EXAMPLES, PLAN_EXAMPLES, REPAIR_EXAMPLES, SCAN_EXAMPLES, SHORT_HELP, STAGE_EXAMPLES, VERIFY_EXAMPLES,
+    VIEW_EXAMPLES,
 };
 use crate::exit;
-use crate::planning::{Append, Pack, PlanArgs, Threads, Work};
+use crate::planning::{Append, Pack, PlanArgs, ScanArgs, Threads, Work};
 use crate::view_args::ViewFlags;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueHint};
 use packhorse_core::Consumer;
@@ -54,6 +55,9 @@ pub(crate) enum Command {
     /// Pack inputs into shards, or fill a plan that was made before
     #[command(after_help = SHORT_HELP, after_long_help = PACK_EXAMPLES)]
     Pack(Box<Pack>),
+    /// List one part of the inputs, for a plan of the listings of all parts: many nodes list a large folder together
+    #[command(after_help = SHORT_HELP, after_long_help = SCAN_EXAMPLES)]
+    Scan(Box<ScanArgs>),
     /// Decide which sample goes to which shard, and write the plan
     #[command(after_help = SHORT_HELP, after_long_help = PLAN_EXAMPLES)]
     Plan(Box<PlanArgs>),

@@ -13,6 +13,15 @@ Examples:
 
 Stopped or failed? Run the same command again: finished shards stay.";
 
+pub(crate) const SCAN_EXAMPLES: &str = "\
+Examples:
+  packhorse scan photos --to webdataset --out shards --part 3/64
+  sbatch --array=1-64 --wrap 'exec packhorse scan photos --to webdataset --out shards'
+  packhorse plan photos --to webdataset --out shards --from-listings
+
+Give all parts the flags of the plan. The listings lie in OUT/.listings until the dataset is sealed. A part that failed or
+was stopped: run its command again.";
+
 pub(crate) const PLAN_EXAMPLES: &str = "\
 Examples:
   packhorse plan photos --to webdataset --out shards --labels folders --dry-run

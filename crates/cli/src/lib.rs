@@ -60,7 +60,7 @@ pub fn run(registry: &Registry, features: &[&str], args: impl IntoIterator<Item 
         Err(error) => return failed(&error, as_json),
     };
     let as_json = as_json || asks_for_json(&args);
-    let packs = args.get(1).is_some_and(|command| command == "pack" || command == "plan");
+    let packs = args.get(1).is_some_and(|command| command == "pack" || command == "plan" || command == "scan");
     let matched = definition().try_get_matches_from(args).and_then(|matches| {
         let parsed = args::Args::from_arg_matches(&matches)?;
         Ok((matches, parsed))

@@ -6,7 +6,7 @@ use packhorse_storage::Location;
 use std::path::{Path, PathBuf};
 
 /// The arguments that are locations: their commands take URLs too.
-const LOCATIONS: [(&str, &str); 23] = [
+const LOCATIONS: [(&str, &str); 25] = [
     ("adopt", "shards"),
     ("append", "dir"),
     ("append", "input"),
@@ -23,6 +23,8 @@ const LOCATIONS: [(&str, &str); 23] = [
     ("plan", "out"),
     ("repair", "path"),
     ("resume", "out"),
+    ("scan", "input"),
+    ("scan", "out"),
     ("seal", "dir"),
     ("stage", "dataset"),
     ("stat", "path"),

@@ -25,6 +25,10 @@ pub(crate) struct Planning {
     #[arg(long, hide_short_help = true, value_name = "0..1", default_value_t = 0.0)]
     pub(crate) check_exact: f64,
 
+    /// Take the listings that `packhorse scan` left in --out, instead of looking at the inputs
+    #[arg(long, hide_short_help = true)]
+    pub(crate) from_listings: bool,
+
     /// Decide and say what would happen; write nothing
     #[arg(long, hide_short_help = true)]
     pub(crate) dry_run: bool,
@@ -73,7 +77,7 @@ pub(crate) struct Work {
 /// The flags that the plan has decided already: all that decide bytes, but what becomes of bad inputs.
 fn planned() -> impl Iterator<Item = &'static str> {
     let settings = Recipe::SETTINGS.iter().map(|setting| setting.field).filter(|field| *field != "on_error");
-    settings.chain(["replace", "dry_run"])
+    settings.chain(["replace", "dry_run", "from_listings"])
 }
 
 #[derive(ClapArgs)]
@@ -121,6 +125,22 @@ pub(crate) struct Append {
 }
 
 #[derive(ClapArgs)]
+pub(crate) struct ScanArgs {
+    #[command(flatten)]
+    pub(crate) flags: RecipeFlags,
+
+    #[command(flatten)]
+    pub(crate) work: Work,
+
+    #[command(flatten)]
+    pub(crate) observe: Observe,
+
+    /// Only this part of the inputs, such as 3/64 [default under a scheduler: from the task's environment]
+    #[arg(long, value_name = "i/n")]
+    pub(crate) part: Option<Part>,
+}
+
+#[derive(ClapArgs)]
 pub(crate) struct PlanArgs {
     #[command(flatten)]
     pub(crate) planning: Planning,
@@ -165,9 +185,10 @@ mod tests {
     /// A flag that decides bytes is declared as a setting of the recipe; these decide none.
     #[test]
     fn every_flag_that_decides_bytes_is_a_setting() {
-        const OTHERS: [&str; 12] = [
+        const OTHERS: [&str; 13] = [
             "check_exact",
             "dry_run",
+            "from_listings",
             "io_threads",
             "jobs",
             "memory",
@@ -188,5 +209,6 @@ mod tests {
         let forecast = flags(FeedFlags::augment_args(clap::Command::new("plan")));
         let known = known.union(&forecast).cloned().collect();
         assert!(flags(PlanArgs::augment_args(clap::Command::new("plan"))).is_subset(&known));
+        assert!(flags(ScanArgs::augment_args(clap::Command::new("scan"))).is_subset(&known));
     }
 }

@@ -1,6 +1,6 @@
 //! A store that adds up how long its reads and writes take, for benchmarks.
 
-use packhorse_core::{FileStat, Input, Result, Store, StoreFile};
+use packhorse_core::{DirEntry, FileStat, Input, Result, Store, StoreFile};
 use std::any::Any;
 use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
@@ -81,7 +81,7 @@ impl Store for TimedStore {
         self.inner.list(dir)
     }
 
-    fn entries(&self, dir: &Path) -> Result<Vec<(PathBuf, Option<FileStat>)>> {
+    fn entries(&self, dir: &Path) -> Result<Vec<DirEntry>> {
         self.inner.entries(dir)
     }
 

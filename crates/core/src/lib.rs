@@ -62,7 +62,7 @@ pub use outlet::{InputRange, Outlet, PatchableWriter, ScratchFile, copy_ranges};
 pub use registry::Registry;
 pub use rows::{KEY, Rows, Sample, is_blob, key_column};
 pub use split_mix::SplitMix64;
-pub use store::{FileKind, FileStat, Store, StoreFile};
+pub use store::{DirEntry, FileKind, FileStat, Store, StoreFile};
 pub use suggest::{nearest, nearest_path, some_of};
 pub use summary::{Members, ShardMember, ShardSummary};
 pub use table::{Blocks, Omission, Table, TableInfo, blocks};

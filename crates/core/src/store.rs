@@ -35,6 +35,17 @@ pub struct FileStat {
     pub id: (u64, u64),
 }
 
+/// A name in a directory, and what the listing itself tells of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirEntry {
+    /// The name, without the directory.
+    pub name: PathBuf,
+    /// What it is, a symbolic link not followed; `None` where the listing does not tell.
+    pub kind: Option<FileKind>,
+    /// Its metadata; `None` where the listing does not tell.
+    pub stat: Option<FileStat>,
+}
+
 /// List, stat, read, create, sync, rename. Every call may fail; none retries.
 ///
 /// The contract that durability rests on: what was written, synced, closed without an error,
@@ -43,9 +54,9 @@ pub trait Store: Send + Sync {
     /// The names in a directory, in no particular order.
     fn list(&self, dir: &Path) -> Result<Vec<PathBuf>>;
 
-    /// The names in a directory, each with its metadata where the listing itself tells that: one call instead of many.
-    fn entries(&self, dir: &Path) -> Result<Vec<(PathBuf, Option<FileStat>)>> {
-        Ok(self.list(dir)?.into_iter().map(|name| (name, None)).collect())
+    /// The names in a directory, in no particular order, each with what the listing tells: one call instead of many.
+    fn entries(&self, dir: &Path) -> Result<Vec<DirEntry>> {
+        Ok(self.list(dir)?.into_iter().map(|name| DirEntry { name, kind: None, stat: None }).collect())
     }
 
     /// What `path` is; with `follow`, what a symbolic link points to.

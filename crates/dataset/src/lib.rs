@@ -1,4 +1,4 @@
-//! packhorse's documents on disk, each versioned: plan, receipt, manifest, member index, and view.
+//! packhorse's documents on disk, each versioned: partial listing, plan, receipt, manifest, member index, and view.
 //!
 //! This crate owns their bytes, digests and validity. It knows no shard format, starts no threads, and does not know
 //! how packing happens. `docs/documents.md` specifies the layouts for other tools.
@@ -6,6 +6,7 @@
 mod digest;
 mod frames;
 mod index;
+mod listing;
 mod manifest;
 mod not_sealed;
 mod own_digest;
@@ -23,6 +24,10 @@ mod view;
 
 pub use digest::{Digest, RootDigest};
 pub use index::{INDEX_SUFFIX, decode_index, encode_index};
+pub use listing::{
+    LISTINGS, ListedDataset, ListedFault, ListedFiles, ListedMembers, ListedTable, ListingEnd, ListingHeader,
+    ListingReader, ListingRecord, ListingWriter, TableKind, listed_part, listing_name,
+};
 pub use manifest::{AppendRecord, FileRecord, MANIFEST, Manifest, PART, PartOf, ShardRecord, SplitRecord};
 pub use not_sealed::{is_of_packing, not_sealed};
 pub use part_error::{ERRORS, PartError};

@@ -1,12 +1,14 @@
 //! Paths in JSON documents.
 
+use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 /// A path in JSON: a string if it is UTF-8, otherwise `{"hex": "…"}` of its bytes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(untagged)]
 pub enum PathText {
     /// A UTF-8 path.
@@ -43,6 +45,38 @@ impl PathText {
     }
 }
 
+/// By hand: what serde derives for untagged enums parses every path twice.
+impl<'de> Deserialize<'de> for PathText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Paths;
+
+        impl<'de> Visitor<'de> for Paths {
+            type Value = PathText;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a path")
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<PathText, E> {
+                Ok(PathText::Text(text.to_owned()))
+            }
+
+            fn visit_string<E>(self, text: String) -> Result<PathText, E> {
+                Ok(PathText::Text(text))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<PathText, A::Error> {
+                match (map.next_entry::<String, String>()?, map.next_key::<String>()?) {
+                    (Some((key, hex)), None) if key == "hex" => Ok(PathText::Bytes { hex }),
+                    _ => Err(A::Error::custom("a path is text, or has its bytes in hex alone")),
+                }
+            }
+        }
+
+        deserializer.deserialize_any(Paths)
+    }
+}
+
 impl From<&OsStr> for PathText {
     fn from(path: &OsStr) -> Self {
         Self::new(path.as_bytes())
@@ -72,5 +106,8 @@ mod tests {
             assert_eq!(serde_json::from_str::<PathText>(&json).unwrap().to_bytes(), bytes, "{json}");
         }
         assert_eq!(serde_json::to_string(&PathText::new(b"\xffa")).unwrap(), r#"{"hex":"ff61"}"#);
+        for bad in ["7", "null", "{}", r#"{"hex":7}"#, r#"{"text":"a"}"#, r#"{"hex":"61","text":"a"}"#, "[]"] {
+            assert!(serde_json::from_str::<PathText>(bad).is_err(), "{bad}");
+        }
     }
 }

@@ -4,7 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something fails")]
 
-use packhorse_core::{DataType, Field, FieldType, KEY, Limits, Members, MemoryInput, Schema};
+use packhorse_core::{DataType, Error, Field, FieldType, KEY, Limits, Members, MemoryInput, Schema};
 use packhorse_dataset::*;
 use std::path::PathBuf;
 
@@ -18,6 +18,47 @@ fn golden(name: &str, bytes: &[u8]) {
 
 fn stored(name: &str) -> Vec<u8> {
     std::fs::read(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/golden").join(name)).unwrap()
+}
+
+#[test]
+fn a_partial_listing_is_as_documented() {
+    let settings = [("exclude".into(), "*.tmp".into())].into();
+    let text_settings = [("samples".into(), "not counted".into())].into();
+    let roots = vec![PathText::new(b"/data/photos")];
+    let header = ListingHeader { packhorse_listing: 1, part: "3/64".into(), roots, settings, text_settings };
+    let files = vec![(PathText::new(b"0001.jpg"), 7, 1_700_000_000_000_000_000), (PathText::new(b"\xff.jpg"), 0, -1)];
+    let members = vec![(PathText::new(b"a/0001.jpg"), 512, 7)];
+    let fault = Error::content("is cut short").hint("leave it out").in_sample("a/0001");
+    let table = ListedTable {
+        root: 0,
+        path: PathText::new(b"more/x.jsonl.zst"),
+        size: 40,
+        mtime: 2,
+        format: "text".into(),
+        schema: FieldRecord::of(&Schema::new(vec![Field::new("text", DataType::Utf8View, false)])),
+        metadata: [("classes".into(), "[]".into())].into(),
+        items: 3,
+        bytes: 99,
+        kind: TableKind::Counted { positions: 99 },
+        frames: Some((99, vec![(0, 0), (20, 50)])),
+        omitted: vec![("x".into(), "a map".into())],
+    };
+    let first = PathText::new(b".hidden");
+    let records = [
+        ListingRecord::Files(ListedFiles { root: 0, folder: PathText::new(b"dress"), files }),
+        ListingRecord::Members(ListedMembers { root: 0, path: PathText::new(b"x.tar"), size: 2048, mtime: 1, members }),
+        ListingRecord::Table(Box::new(table)),
+        ListingRecord::Starts(vec![0, 30, 30]),
+        ListingRecord::Sealed(ListedDataset { root: 0, folder: PathText::new(b"shards"), whole: true }),
+        ListingRecord::Chosen { root: 0, places: vec![(1, 2, 3, 4)] },
+        ListingRecord::Fault(Box::new(ListedFault::of(&fault, Some((0, "dress/0002.jpg"))))),
+        ListingRecord::Ignored { why: "hidden".into(), inputs: 2, first },
+    ];
+    let mut bytes = Vec::new();
+    let mut writer = ListingWriter::new(&mut bytes, &header).unwrap();
+    records.iter().for_each(|record| writer.record(record).unwrap());
+    writer.finish(Digest::of(b"")).unwrap();
+    golden("listing.jsonl", &zstd::decode_all(&bytes[..]).unwrap());
 }
 
 fn codec(field: &str, column: &str, kind: FieldType) -> CodecRecord {

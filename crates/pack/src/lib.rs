@@ -102,7 +102,7 @@ pub use recipe::{ByteSize, Decode, Labels, Recipe, Setting, Symlinks, Takes, par
 pub use recorded_files::{RecordedFiles, sealed_manifest};
 pub use repair::DatasetRepair;
 pub use request_error::as_request_error;
-pub use scan::{Listing, SampleRef};
+pub use scan::{Listing, SampleRef, Scanned};
 pub use session::{Packed, Session};
 pub use status::{Status, unfit_shards};
 pub use stored_plan::Stored;

@@ -1,4 +1,4 @@
-//! The part of a plan that one process fills.
+//! The part of a plan that one process fills, or of the inputs that it lists.
 
 use packhorse_core::{Code, Error, Result};
 use std::fmt;
@@ -29,6 +29,16 @@ impl Part {
             true => Ok(Self { index, count }),
             false => Err(Error::config(format!("there is no part {index}/{count}; parts are counted from 1"))),
         }
+    }
+
+    /// Its number, from 1.
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// The number of parts.
+    pub fn count(&self) -> u32 {
+        self.count
     }
 
     /// Whether shard number `i`, counted from 0, belongs to this part.

@@ -6,6 +6,7 @@ use crate::duplicate_keys::doubles;
 use crate::part_errors;
 use crate::recorded_files::sealed_manifest;
 use crate::replace::{exchange, plan_folder};
+use crate::scan::forget;
 use crate::shard_packer::record;
 use crate::spans::TARGET;
 use crate::stored_plan::{open_plans, unless_late, valid_receipts};
@@ -45,6 +46,7 @@ pub(crate) fn seal(
             return Err(Error::content(message).in_input(place.display()));
         }
         exchange(store, out, &manifest)?;
+        forget(store, out);
     }
     Ok(manifest)
 }
@@ -177,6 +179,7 @@ fn publish(
     // Files of an old dataset are replaced one right after the other, the manifest last.
     ready.into_iter().try_for_each(|stage| stage.publish().map(drop))?;
     part_errors::forget_all(shared, staging.out());
+    forget(shared, staging.out());
     Ok(())
 }
 

@@ -13,19 +13,21 @@ use crate::part_errors;
 use crate::plan::{Plan, limits, plan};
 use crate::repair::{DatasetRepair, repair_dataset};
 use crate::replace::{finish_replacing, plan_folder, store_plan, store_plan_over};
-use crate::scan::{Listing, Scan, by_column, scan, tables};
+use crate::request_error::as_output_error;
+use crate::scan::{Listing, Scan, Scanned, by_column, scan, scan_part, tables};
 use crate::shard_packer::Redo;
 use crate::stored_plan::{Stored, exists, open_plan, plan_file};
 use crate::trial::fit;
 use crate::verify::{Depth, Verification, verify};
 use crate::writer::{Writer, WriterContext};
 use crate::{Labels, OnError, Origin, Part, Recipe, SampleAt, Stat, Status, Watch};
-use packhorse_core::{Cancel, Error, InputTable, Kind, Limits, Observer, Registry, Result, SchemaRef, Store};
-use packhorse_dataset::{DatasetView, Manifest, PLAN};
+use packhorse_core::{Cancel, Error, InputTable, Kind, Limits, Observer, Outlet, Registry, Result, SchemaRef, Store};
+use packhorse_dataset::{DatasetView, Manifest, PLAN, listing_name};
 use packhorse_storage::{Location, Quarantine, Quarantined, Staging, Stores};
 use packhorse_transform::{RebuildContext, Transform, from_description_with};
 use std::any::Any;
 use std::collections::BTreeMap;
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -64,6 +66,7 @@ pub struct Session {
     on_error: OnError,
     check_exact: f64,
     replaces: bool,
+    from_listings: bool,
 }
 
 /// The result of [`Session::pack`].
@@ -101,6 +104,7 @@ impl Session {
             on_error,
             check_exact: 0.0,
             replaces: false,
+            from_listings: false,
         }
     }
 
@@ -161,6 +165,37 @@ impl Session {
     /// Whether a dataset of another recipe is replaced once the new one is sealed (default false).
     pub fn replacing(self, replaces: bool) -> Self {
         Self { replaces, ..self }
+    }
+
+    /// Whether plans are made of the listings in the recipe's folder ([`Session::scan_part`]) instead of the inputs
+    /// (default false).
+    pub fn from_listings(self, from_listings: bool) -> Self {
+        Self { from_listings, ..self }
+    }
+
+    /// Finds one part of the inputs of a recipe, and publishes what it found as a listing in the recipe's folder. Any number
+    /// of processes may do this at once, each for a part of its own. When the listings of all parts are there, a session
+    /// [from listings](Session::from_listings) makes the same plan of them as one process makes of the inputs. Sealing the
+    /// dataset removes them.
+    ///
+    /// Every part lists the upper folders, and looks at its share of the names in them; once there are 64 folders for each
+    /// part, a folder goes with all below it to one part. Memory does not grow with the number of inputs.
+    ///
+    /// Errors: bad inputs, unless the recipe skips them; invalid settings.
+    pub fn scan_part(&self, recipe: &Recipe, part: Part) -> Result<Scanned> {
+        recipe.check()?;
+        let out = recipe.folder()?;
+        Location::holds_objects(out)?;
+        let typed = recipe.planning(&self.registry, None)?.typed;
+        let options = recipe.scanning(&*self.store, typed, self.io_threads)?;
+        Staging::sweep(&*self.store, out, false);
+        let staging = Staging::open(self.store.clone(), out).map_err(|e| as_output_error(e, out))?;
+        let mut stage = staging.stage(&listing_name(part.index(), part.count()))?;
+        let mut file = BufWriter::with_capacity(256 << 10, stage.stream("")?);
+        let scanned = scan_part(self.scanning(&KeptTables::none()), &options, part, &mut file)?;
+        drop(file);
+        stage.publish()?;
+        Ok(scanned)
     }
 
     /// Finds the inputs of a recipe; reads headers only.
@@ -392,6 +427,9 @@ impl Session {
         }
         let mut scanning = recipe.scanning(&*self.store, options.typed, self.io_threads)?;
         scanning.sources.clone_from(&options.sources);
+        if self.from_listings {
+            scanning.listings = Some(recipe.folder()?);
+        }
         let mut listing = scan(self.scanning(tables), &scanning)?;
         if let (Some(table), Some(key)) = (&recipe.metadata, &recipe.key) {
             let columns = (!recipe.columns.is_empty()).then_some(&recipe.columns[..]);

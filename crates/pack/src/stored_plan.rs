@@ -4,10 +4,11 @@ use crate::parallel_map::parallel_map;
 use crate::plan::Plan;
 use crate::refuse_view::refuse_view;
 use crate::request_error::as_output_error;
+use crate::scan::progress;
 use crate::without_inputs::is_adopted;
 use packhorse_core::{Code, Error, FileKind, Kind, Outlet, Result, Store, found};
 use packhorse_dataset::{
-    Digest, MANIFEST, PLAN, PlanHeader, PlanReader, RECEIPT_SUFFIX, Receipt, ShardFrame, plan_name,
+    Digest, LISTINGS, MANIFEST, PLAN, PlanHeader, PlanReader, RECEIPT_SUFFIX, Receipt, ShardFrame, plan_name,
 };
 use packhorse_storage::{Location, Stage, Staging};
 use std::collections::BTreeMap;
@@ -152,7 +153,11 @@ fn no_plan(store: &dyn Store, out: &Path) -> Error {
         return view;
     }
     let error = Error::config(missing_plan(store, out)).with_code(Code::NoPlan);
-    error.hint("`packhorse plan` and `packhorse pack` make one").in_input(out.display())
+    let error = match progress(store, out) {
+        Some(listed) => error.remark(listed).hint("when all are, `packhorse plan from-listings` makes one"),
+        None => error.hint("`packhorse plan` and `packhorse pack` make one"),
+    };
+    error.in_input(out.display())
 }
 
 fn missing_plan(store: &dyn Store, out: &Path) -> &'static str {
@@ -189,7 +194,7 @@ fn refuse_strangers(store: &dyn Store, out: &Path, plan: &Plan) -> Result<()> {
         Err(e) => return Err(e),
     };
     let needed = |name: &Path| plan.files().any(|(file, _)| name == Path::new(file));
-    let ours = |name: &Path| name == Path::new(PLAN) || name == Path::new(".staging") || needed(name);
+    let ours = |name: &Path| [PLAN, ".staging", LISTINGS].iter().any(|own| name == Path::new(own)) || needed(name);
     match names.iter().find(|name| !ours(name)) {
         Some(stranger) if !names.iter().any(|name| name == Path::new(PLAN)) && !exists(store, &out.join(PLAN))? => {
             refuse_view(store, out)?;
@@ -322,7 +327,8 @@ fn receipts_of_objects<T: Send>(
     // Names and lengths in few requests; receipts many at a time. Some stores list late: if few shards lack something by
     // the listing, they are looked at one by one.
     let entries = unless_late(out, store.entries(out))?;
-    let lengths: BTreeMap<_, _> = entries.into_iter().map(|(name, stat)| (name, stat.map(|stat| stat.size))).collect();
+    let lengths: BTreeMap<_, _> =
+        entries.into_iter().map(|entry| (entry.name, entry.stat.map(|stat| stat.size))).collect();
     let length = |name: &str| match lengths.get(Path::new(name)) {
         Some(None) => store.stat(&out.join(name), true).map(|stat| Some(stat.size)),
         known => Ok(known.copied().flatten()),

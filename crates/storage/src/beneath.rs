@@ -102,7 +102,8 @@ fn at<T>(place: Result<Place>, action: &str, path: &Path, call: impl FnOnce(&Pla
 impl Store for Beneath {
     fn list(&self, dir: &Path) -> Result<Vec<PathBuf>> {
         let failed = |e: Errno| about("list", dir, e.into());
-        names_in(Dir::from_fd(self.folder(dir, "list", false)?).map_err(failed)?).map_err(failed)
+        let found = names_in(Dir::from_fd(self.folder(dir, "list", false)?).map_err(failed)?).map_err(failed)?;
+        Ok(found.into_iter().map(|(name, _)| name).collect())
     }
 
     fn stat(&self, path: &Path, _follow: bool) -> Result<FileStat> {

@@ -77,6 +77,16 @@ impl Frames {
         Self { frames: vec![Frame::default()], len }
     }
 
+    /// Seek points that were found before, ascending, of a file with decompressed length `len`.
+    pub fn known(frames: Vec<Frame>, len: u64) -> Self {
+        Self { frames, len }
+    }
+
+    /// The seek points.
+    pub fn points(&self) -> &[Frame] {
+        &self.frames
+    }
+
     /// Decompressed length of the file.
     pub fn inside(&self) -> u64 {
         self.len

@@ -6,7 +6,7 @@ use nix::dir::Dir;
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::sys::stat::Mode;
-use packhorse_core::{Code, Error, FileKind, FileStat, Input, Kind, Result, Store, StoreFile, found};
+use packhorse_core::{Code, DirEntry, Error, FileKind, FileStat, Input, Kind, Result, Store, StoreFile, found};
 use std::any::Any;
 use std::ffi::OsString;
 use std::fs::{File, Metadata, OpenOptions};
@@ -22,9 +22,12 @@ pub struct Local;
 
 impl Store for Local {
     fn list(&self, dir: &Path) -> Result<Vec<PathBuf>> {
-        let failed = |e: Errno| about("list", dir, e.into());
-        let flags = OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-        names_in(Dir::open(dir, flags, Mode::empty()).map_err(failed)?).map_err(failed)
+        Ok(listed(dir)?.into_iter().map(|(name, _)| name).collect())
+    }
+
+    fn entries(&self, dir: &Path) -> Result<Vec<DirEntry>> {
+        let entry = |(name, kind)| DirEntry { name, kind, stat: None };
+        Ok(listed(dir)?.into_iter().map(entry).collect())
     }
 
     fn stat(&self, path: &Path, follow: bool) -> Result<FileStat> {
@@ -95,12 +98,31 @@ impl Store for Local {
     }
 }
 
+fn listed(dir: &Path) -> Result<Vec<Listed>> {
+    let failed = |e: Errno| about("list", dir, e.into());
+    let flags = OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    names_in(Dir::open(dir, flags, Mode::empty()).map_err(failed)?).map_err(failed)
+}
+
+/// A name in a folder, and what it is where the file system tells.
+pub(crate) type Listed = (PathBuf, Option<FileKind>);
+
 /// The names in a folder. `std::fs::read_dir` would panic if the folder can't be closed.
-pub(crate) fn names_in(mut folder: Dir) -> nix::Result<Vec<PathBuf>> {
-    let names = folder.iter().map(|entry| entry.map(|e| e.file_name().to_bytes().to_vec()));
-    let names = names.collect::<nix::Result<Vec<_>>>()?;
-    let own = |name: &Vec<u8>| name != b"." && name != b"..";
-    Ok(names.into_iter().filter(own).map(|name| PathBuf::from(OsString::from_vec(name))).collect())
+pub(crate) fn names_in(mut folder: Dir) -> nix::Result<Vec<Listed>> {
+    let entry = |entry: nix::dir::Entry| (entry.file_name().to_bytes().to_vec(), entry.file_type().map(kind_of));
+    let entries = folder.iter().map(|found| found.map(entry)).collect::<nix::Result<Vec<_>>>()?;
+    let others = entries.into_iter().filter(|(name, _)| name != b"." && name != b"..");
+    Ok(others.map(|(name, kind)| (PathBuf::from(OsString::from_vec(name)), kind)).collect())
+}
+
+fn kind_of(kind: nix::dir::Type) -> FileKind {
+    use nix::dir::Type;
+    match kind {
+        Type::File => FileKind::File,
+        Type::Directory => FileKind::Directory,
+        Type::Symlink => FileKind::Symlink,
+        Type::Fifo | Type::CharacterDevice | Type::BlockDevice | Type::Socket => FileKind::Special,
+    }
 }
 
 /// Opens with O_NONBLOCK: a FIFO without a writer would block forever.

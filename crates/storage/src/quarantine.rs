@@ -9,7 +9,7 @@
 //! moved, are copied before they are replaced.
 
 use crate::{Location, Published};
-use packhorse_core::{Context, Error, FileKind, FileStat, Kind, Result, Store, counted};
+use packhorse_core::{Context, DirEntry, Error, FileKind, FileStat, Kind, Result, Store, counted};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -237,7 +237,7 @@ fn entries(store: &dyn Store, folder: &Path) -> Result<Vec<(PathBuf, FileStat)>>
         names => names?,
     };
     let mut found = Vec::new();
-    for (name, stat) in names {
+    for DirEntry { name, stat, .. } in names {
         match stat.map_or_else(|| store.stat(&folder.join(&name), false), Ok) {
             Err(e) if e.is_absent() => {}
             stat => found.push((name, stat?)),

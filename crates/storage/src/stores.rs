@@ -2,7 +2,7 @@
 
 use crate::location::LocationKind;
 use crate::{Local, Location, RemoteOptions};
-use packhorse_core::{Error, FileStat, Input, Result, Store, StoreFile};
+use packhorse_core::{DirEntry, Error, FileStat, Input, Result, Store, StoreFile};
 use std::any::Any;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -81,7 +81,7 @@ impl Store for Stores {
         self.at(dir, |store, dir| store.list(dir))
     }
 
-    fn entries(&self, dir: &Path) -> Result<Vec<(PathBuf, Option<FileStat>)>> {
+    fn entries(&self, dir: &Path) -> Result<Vec<DirEntry>> {
         self.at(dir, |store, dir| store.entries(dir))
     }
 

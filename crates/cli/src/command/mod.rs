@@ -18,6 +18,7 @@ mod pack;
 mod plan;
 mod repack;
 mod report;
+mod scan;
 mod shares;
 mod stage;
 mod synth;
@@ -98,6 +99,7 @@ impl<'a> CommandContext<'a> {
 fn observe(command: &Command) -> Option<&Observe> {
     match command {
         Command::Pack(args) => Some(&args.observe),
+        Command::Scan(args) => Some(&args.observe),
         Command::Plan(args) => Some(&args.observe),
         Command::Append(args) => Some(&args.observe),
         Command::Bench(Bench::Read(args)) => Some(&args.load.observe),
@@ -124,6 +126,7 @@ pub(crate) fn run(registry: &Registry, args: Args) -> Result<ExitCode> {
 fn dispatch(context: &CommandContext<'_>, command: Command) -> Result<ExitCode> {
     match command {
         Command::Pack(args) => pack::run(context, &args),
+        Command::Scan(args) => scan::run(context, &args),
         Command::Plan(args) => plan::run(context, &args),
         Command::Seal(args) => pack::seal(context, &args),
         Command::Append(args) => append::run(context, &args),

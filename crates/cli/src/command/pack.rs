@@ -36,7 +36,8 @@ pub(super) fn run(context: &CommandContext<'_>, args: &Pack) -> Result<ExitCode>
 
 /// A session with the settings of these flags.
 pub(super) fn session(context: &CommandContext<'_>, planning: &Planning, work: &Work) -> Session {
-    context.working(work).check_exact(planning.check_exact).replacing(planning.replace && !planning.dry_run)
+    let session = context.working(work).check_exact(planning.check_exact).from_listings(planning.from_listings);
+    session.replacing(planning.replace && !planning.dry_run)
 }
 
 /// The result of a dataset.
@@ -88,7 +89,7 @@ fn warn_of_sizes(context: &CommandContext<'_>, recipe: &Recipe, manifest: &Manif
 /// Fills a part of a plan.
 fn fill(context: &CommandContext<'_>, args: &Pack, dir: &Path) -> Result<ExitCode> {
     let start = Instant::now();
-    let part = part(context, args)?;
+    let part = part(context, args.part)?;
     let session = session(context, &args.planning, &args.work).on_error(args.planning.recipe().on_error);
     let report = session.fill(dir, part)?;
     let manifest = if args.seal { session.seal_if_complete(dir)? } else { None };
@@ -102,9 +103,9 @@ fn fill(context: &CommandContext<'_>, args: &Pack, dir: &Path) -> Result<ExitCod
     context.style.show(&value, &text)
 }
 
-/// The part to fill: the one that was asked for, else that of this task of a scheduler, else all of it.
-fn part(context: &CommandContext<'_>, args: &Pack) -> Result<Part> {
-    if let Some(part) = args.part {
+/// The part to do: the one that was asked for, else that of this task of a scheduler, else all of it.
+pub(super) fn part(context: &CommandContext<'_>, asked: Option<Part>) -> Result<Part> {
+    if let Some(part) = asked {
         return Ok(part);
     }
     let Some(share) = schedulers::part(&|name| std::env::var(name).ok())? else { return Ok(Part::ALL) };

@@ -26,6 +26,19 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// All kinds.
+    pub const ALL: &[Kind] = &[
+        Kind::Content,
+        Kind::Environment,
+        Kind::Changed,
+        Kind::Config,
+        Kind::Incomplete,
+        Kind::Limit,
+        Kind::Unsupported,
+        Kind::Cancelled,
+        Kind::Bug,
+    ];
+
     /// The word used in event lines and records.
     pub fn name(self) -> &'static str {
         match self {

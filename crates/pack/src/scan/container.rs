@@ -47,11 +47,8 @@ impl FolderWalk<'_> {
     ) -> Result<Option<(BTreeSet<OsString>, BTreeSet<OsString>)>> {
         let Scan { registry, store, cancel, .. } = self.context;
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned());
-        let found = SealedInput::read(registry, store, cancel, (root, folder, path))?;
-        let Some(mut sealed) = found else { return Ok(None) };
-        if !whole {
-            sealed.skipped.clear();
-        }
+        let found = SealedInput::read(registry, store, cancel, (root, folder, path), whole)?;
+        let Some(sealed) = found else { return Ok(None) };
         let shards = sealed.files.iter().cloned().collect();
         let top = |name: &str| name.split('/').next().map(OsString::from);
         let documents = sealed.manifest.files.iter().filter_map(|file| top(&file.name)).collect();

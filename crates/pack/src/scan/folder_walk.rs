@@ -1,20 +1,22 @@
 //! A parallel walk over folders: names, sizes and times. Opens only containers.
 
 use super::companions;
+use super::division::Division;
 use super::listing::{FoundFile, HIDDEN, WalkEvent};
 use super::roots::real_path;
 use super::view_walk::ViewWalk;
 use super::work_queue::WorkQueue;
 use super::{Scan, ScanOptions};
-use crate::Symlinks;
 use crate::glob::Globs;
 use crate::input_format::{NameRules, container, unread};
 use crate::refuse_view::refuse_view;
+use crate::{Part, Symlinks};
 
 use crossbeam_channel::Sender;
-use packhorse_core::{Code, Error, Event, FileKind, FileStat, Format, Kind, Result, Source};
+use packhorse_core::{Code, DirEntry, Error, Event, FileKind, FileStat, Format, Kind, Result, Source};
 use packhorse_dataset::{MANIFEST, VIEW, is_of_packing, is_plan_name, not_sealed};
 use packhorse_storage::Compression;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::io::ErrorKind;
@@ -57,6 +59,8 @@ pub(super) struct FolderWalk<'a> {
     pub(super) seen: Mutex<BTreeSet<PathBuf>>,
     /// The sources of the formats found, by id.
     pub(super) sources: Mutex<BTreeMap<&'static str, Arc<dyn Source>>>,
+    /// What this process looks at.
+    pub(super) division: Division<Folder>,
 }
 
 /// A task of the walk.
@@ -83,6 +87,8 @@ pub(super) struct Folder {
     pub(super) above: Option<Arc<Chain>>,
     /// Whether its files are inputs that the user named.
     pub(super) named: bool,
+    /// Whether every part of a scan lists it, and looks at its share of the names. Of other folders one part looks at all.
+    pub(super) shared: bool,
     /// What its listing told of the files in it, by name.
     pub(super) stats: BTreeMap<PathBuf, FileStat>,
 }
@@ -127,7 +133,7 @@ impl<'a> FolderWalk<'a> {
         context: Scan<'a>,
         options: &'a ScanOptions<'a>,
         found: Sender<WalkEvent>,
-        tables: bool,
+        (part, tables): (Part, bool),
     ) -> Result<Self> {
         let recipe = options.recipe;
         let globs = Globs::new(&recipe.include, &recipe.exclude)?;
@@ -147,6 +153,7 @@ impl<'a> FolderWalk<'a> {
             found,
             seen: Mutex::default(),
             sources: Mutex::default(),
+            division: Division::new(part),
         })
     }
 
@@ -155,12 +162,28 @@ impl<'a> FolderWalk<'a> {
         let _ = self.found.send(batch);
     }
 
+    pub(super) fn send_ignored(&self, why: &'static str, path: PathBuf) {
+        self.send(WalkEvent::Ignored(Cow::Borrowed(why), 1, path));
+    }
+
     pub(super) fn fault(&self, error: Error) {
         let batch = match error.kind() {
             Kind::Content | Kind::Limit => WalkEvent::Fault(error),
             _ => WalkEvent::Abort(error),
         };
         self.send(batch);
+    }
+
+    /// The folders to go on with when the queue is empty.
+    pub(super) fn next_level(&self) -> Vec<Task> {
+        let with = |shared: bool| move |folder: Folder| Task::Folder(Folder { shared, ..folder });
+        let (folders, shared) = self.division.next_level(|folder| (folder.root, folder.path.clone()));
+        folders.into_iter().map(with(shared)).collect()
+    }
+
+    /// Whether this process looks at `path` in a folder.
+    fn owns(&self, folder: &Folder, path: &Path) -> bool {
+        !folder.shared || self.division.owns(folder.root, path)
     }
 
     /// Runs one task; further tasks go to the queue.
@@ -179,14 +202,22 @@ impl<'a> FolderWalk<'a> {
         if self.context.cancel.is_cancelled() {
             return self.fault(Error::cancelled());
         }
+        if folder.shared {
+            self.division.share(folder.root, &folder.path);
+        }
+        let own = self.owns(&folder, &folder.path);
         let path = folder.base.join(&folder.path);
         let entries = match self.context.store.entries(&path) {
             Ok(entries) => entries,
-            Err(e) => return self.fault(of_input(e)),
+            Err(e) => return self.of_name(own, of_input(e)),
         };
-        let told = |(name, stat): &(PathBuf, Option<FileStat>)| Some((name.clone(), (*stat)?));
+        let told = |entry: &DirEntry| Some((entry.name.clone(), entry.stat?));
         folder.stats = entries.iter().filter_map(told).collect();
-        let mut names: Vec<PathBuf> = entries.into_iter().map(|(name, _)| name).collect();
+        // Names that are surely not of folders concern one part alone.
+        let leaf = |entry: &&DirEntry| matches!(entry.kind, Some(FileKind::File | FileKind::Special));
+        let others = entries.iter().filter(leaf).filter(|entry| !self.owns(&folder, &folder.path.join(&entry.name)));
+        let others: BTreeSet<PathBuf> = others.map(|entry| entry.name.clone()).collect();
+        let mut names: Vec<PathBuf> = entries.into_iter().map(|entry| entry.name).collect();
         let has = |wanted: &str| names.iter().any(|name| name.as_os_str() == wanted);
         if names.iter().any(|name| is_of_packing(name)) && !has(MANIFEST) && !has(VIEW) {
             // Its shards may be a part of a dataset, and the files beside them hold no sample.
@@ -205,8 +236,7 @@ impl<'a> FolderWalk<'a> {
                     }
                     let stems: BTreeSet<&[u8]> = shards.iter().map(|shard| stem(shard)).collect();
                     let other = |name: &PathBuf| !documents.contains(name.as_os_str()) && !is_beside(name, &stems);
-                    let other = beside.into_iter().filter(other);
-                    other.for_each(|name| self.send(WalkEvent::Ignored(BESIDE, folder.path.join(name))));
+                    self.ignored(own, BESIDE, &folder, beside.into_iter().filter(other));
                 }
                 Ok(None) => {}
                 Err(e) => return self.fault(e),
@@ -220,14 +250,27 @@ impl<'a> FolderWalk<'a> {
         }
         if self.names.from.is_none() {
             let parts = companions::take(self.context.registry, &mut names);
-            parts.into_iter().for_each(|name| self.send(WalkEvent::Ignored(COMPANION, folder.path.join(name))));
+            self.ignored(own, COMPANION, &folder, parts.into_iter());
         }
         let (hidden, names): (Vec<_>, Vec<_>) =
             names.into_iter().partition(|n| n.as_os_str().as_bytes().starts_with(b"."));
-        hidden.into_iter().for_each(|name| self.send(WalkEvent::Ignored(HIDDEN, folder.path.join(name))));
+        self.ignored(own, HIDDEN, &folder, hidden.into_iter());
+        let names: Vec<_> = names.into_iter().filter(|name| !others.contains(name)).collect();
         let folder = Arc::new(folder);
         for chunk in names.chunks(CHUNK) {
             queue.add(Task::NameRules(folder.clone(), chunk.to_vec()));
+        }
+    }
+
+    /// Sends names in a folder that are not inputs, unless another part does.
+    fn ignored(&self, own: bool, why: &'static str, folder: &Folder, names: impl Iterator<Item = PathBuf>) {
+        names.filter(|_| own).for_each(|name| self.send_ignored(why, folder.path.join(name)));
+    }
+
+    /// Reports the error of one name, unless it is a bad input that another part reports.
+    fn of_name(&self, own: bool, error: Error) {
+        if own || !matches!(error.kind(), Kind::Content | Kind::Limit) {
+            self.fault(error);
         }
     }
 
@@ -235,18 +278,23 @@ impl<'a> FolderWalk<'a> {
         let mut files = Vec::with_capacity(names.len());
         for name in names {
             let path = folder.path.join(name);
+            let own = self.owns(folder, &path);
             match self.look(folder, &path) {
-                Ok(Some(Look::File(stat))) => files.push(found(name, &stat)),
-                Ok(Some(Look::Archive(stat))) => {
+                Ok(Look::Folder(above)) => {
+                    let (root, base, stats) = (folder.root, folder.base.clone(), BTreeMap::new());
+                    let below = Folder { root, base, path, above: Some(above), named: false, shared: false, stats };
+                    match folder.shared {
+                        true => self.division.add(below),
+                        false => queue.add(Task::Folder(below)),
+                    }
+                }
+                Ok(_) if !own => {}
+                Ok(Look::File(stat)) => files.push(found(name, &stat)),
+                Ok(Look::Archive(stat)) => {
                     queue.add(Task::Archive { root: folder.root, base: folder.base.clone(), path, stat });
                 }
-                Ok(Some(Look::Folder(above))) => {
-                    let (root, base, stats) = (folder.root, folder.base.clone(), BTreeMap::new());
-                    let below = Folder { root, base, path, above: Some(above), named: false, stats };
-                    queue.add(Task::Folder(below));
-                }
-                Ok(None) => {}
-                Err(e) => self.fault(of_input(e)),
+                Ok(Look::Ignored(why)) => self.send_ignored(why, path),
+                Err(e) => self.of_name(own, of_input(e)),
             }
         }
         self.files(folder.root, &folder.path, files);
@@ -257,16 +305,16 @@ impl<'a> FolderWalk<'a> {
         if self.context.cancel.is_cancelled() {
             return self.fault(Error::cancelled());
         }
-        for path in paths {
+        for path in paths.iter().filter(|path| self.division.owns(root.root, path)) {
             let folder = path.parent().unwrap_or(Path::new(""));
             let name = Path::new(path.file_name().unwrap_or_default());
             match self.look(root, path) {
-                Ok(Some(Look::File(stat))) => self.files(root.root, folder, vec![found(name, &stat)]),
-                Ok(Some(Look::Archive(stat))) => self.archive(root.root, &root.base, path.clone(), stat),
-                Ok(Some(Look::Folder(_))) => {
+                Ok(Look::File(stat)) => self.files(root.root, folder, vec![found(name, &stat)]),
+                Ok(Look::Archive(stat)) => self.archive(root.root, &root.base, path.clone(), stat),
+                Ok(Look::Folder(_)) => {
                     self.fault(Error::content("is a folder; a list names files").in_input(path.display()));
                 }
-                Ok(None) => {}
+                Ok(Look::Ignored(why)) => self.send_ignored(why, path.clone()),
                 Err(e) => self.fault(of_list(of_input(e))),
             }
         }
@@ -279,31 +327,24 @@ impl<'a> FolderWalk<'a> {
         }
     }
 
-    /// The kind of input at `path`; `None` if it is ignored.
-    fn look(&self, folder: &Folder, path: &Path) -> Result<Option<Look>> {
+    /// The kind of input at `path`.
+    fn look(&self, folder: &Folder, path: &Path) -> Result<Look> {
         let full = folder.base.join(path);
         let told = path.file_name().and_then(|name| folder.stats.get(Path::new(name)));
         let mut stat = told.map_or_else(|| self.context.store.stat(&full, false), |stat| Ok(*stat))?;
         if stat.kind == FileKind::Symlink {
             if self.options.recipe.symlinks == Symlinks::Skip {
-                self.send(WalkEvent::Ignored(LINK, path.to_owned()));
-                return Ok(None);
+                return Ok(Look::Ignored(LINK));
             }
             stat = self.context.store.stat(&full, true)?;
         }
         match stat.kind {
             FileKind::Directory => Ok(self.below(folder, path, &stat)),
-            FileKind::File if !self.globs.takes(path) => {
-                self.send(WalkEvent::Ignored(EXCLUDED, path.to_owned()));
-                Ok(None)
-            }
-            FileKind::File if self.is_table(&full) => {
-                self.send(WalkEvent::Ignored(TABLE, path.to_owned()));
-                Ok(None)
-            }
-            FileKind::File if self.is_input(folder, path) => Ok(Some(Look::Archive(stat))),
+            FileKind::File if !self.globs.takes(path) => Ok(Look::Ignored(EXCLUDED)),
+            FileKind::File if self.is_table(&full) => Ok(Look::Ignored(TABLE)),
+            FileKind::File if self.is_input(folder, path) => Ok(Look::Archive(stat)),
             FileKind::File => match unread(self.context.registry, path) {
-                None => Ok(Some(Look::File(stat))),
+                None => Ok(Look::File(stat)),
                 Some(program) => Err(Error::content(format!(
                     "is compressed in a way that packhorse can't read, so its content would be packed as one field; \
                      decompress it first ({program})"
@@ -323,18 +364,16 @@ impl<'a> FolderWalk<'a> {
         tables.filter(|table| table.file_name() == path.file_name()).any(|table| real_path(table) == real_path(path))
     }
 
-    fn below(&self, folder: &Folder, path: &Path, stat: &FileStat) -> Option<Look> {
-        let reason = if self.globs.prunes(path) {
-            EXCLUDED
+    fn below(&self, folder: &Folder, path: &Path, stat: &FileStat) -> Look {
+        if self.globs.prunes(path) {
+            Look::Ignored(EXCLUDED)
         } else if self.output == Some(stat.id) {
-            OUTPUT
+            Look::Ignored(OUTPUT)
         } else if folder.above.as_ref().is_some_and(|above| above.holds(stat.id)) {
-            LOOP
+            Look::Ignored(LOOP)
         } else {
-            return Some(Look::Folder(Arc::new(Chain { id: stat.id, above: folder.above.clone() })));
-        };
-        self.send(WalkEvent::Ignored(reason, path.to_owned()));
-        None
+            Look::Folder(Arc::new(Chain { id: stat.id, above: folder.above.clone() }))
+        }
     }
 
     /// Whether the file at `path` is a container, not a field of a sample.
@@ -353,6 +392,8 @@ enum Look {
     File(FileStat),
     Archive(FileStat),
     Folder(Arc<Chain>),
+    /// None, for this reason.
+    Ignored(&'static str),
 }
 
 fn found(name: &Path, stat: &FileStat) -> FoundFile {

@@ -5,10 +5,13 @@ mod compressed;
 mod container;
 mod decode;
 mod dedup;
+mod division;
 mod files_from;
 mod folder_walk;
 mod label;
 mod listing;
+mod part_listing;
+mod part_listings;
 mod roots;
 mod sealed;
 mod view_walk;
@@ -17,6 +20,9 @@ mod work_queue;
 pub(crate) use label::{SPLITS, by_column, check_column};
 pub(crate) use listing::{Decoded, Items};
 pub use listing::{Listing, SampleRef};
+pub use part_listing::Scanned;
+pub(crate) use part_listing::scan_part;
+pub(crate) use part_listings::{forget, progress};
 
 use crate::kept_tables::KeptTables;
 use crate::spans::TARGET;
@@ -26,7 +32,7 @@ use packhorse_core::{
     Cancel, Error, Event, InputTable, KEY, Limits, Observer, Options, Registry, Result, Schema, SchemaRef, Store,
 };
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A recipe, and what a scan takes from elsewhere or derives from it.
@@ -47,6 +53,8 @@ pub(crate) struct ScanOptions<'a> {
     pub(crate) shapes: Shapes,
     /// Options of table inputs, by format.
     pub(crate) sources: BTreeMap<String, Options>,
+    /// The dataset's folder whose partial listings take the place of a walk.
+    pub(crate) listings: Option<&'a Path>,
 }
 
 /// The services that a scan uses.
@@ -75,7 +83,10 @@ pub(crate) struct Scan<'a> {
 pub(crate) fn scan(context: Scan<'_>, options: &ScanOptions<'_>) -> Result<Listing> {
     let span = tracing::debug_span!(target: TARGET, "scan", samples = tracing::field::Empty).entered();
     let mut builder = ListingBuilder::new(options.recipe.key_ends.clone());
-    roots::collect(context, options, &mut builder)?;
+    match &options.listings {
+        None => roots::collect(context, options, &mut builder)?,
+        Some(out) => part_listings::collect(context, options, out, &mut builder)?,
+    }
     let mut listing = builder.finish();
     if let Some(labels @ (Labels::Folders | Labels::Parent)) = &options.recipe.labels {
         label::by_folder(labels, options, &mut listing, context.observer)?;

@@ -7,51 +7,79 @@ use super::listing::WalkEvent;
 use super::view_walk::ViewWalk;
 use super::work_queue::WorkQueue;
 use super::{Scan, ScanOptions};
-use crate::OnError;
 use crate::input_format::main_file;
 use crate::request_error::with_suggestion;
+use crate::{OnError, Part};
 use packhorse_core::{Error, FileKind, InputTable, Result};
+use packhorse_dataset::Digest;
 use packhorse_storage::{Location, Staging};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// Runs one part of the walk, and calls `each` with what it finds. Returns the digest of the folders that all parts list.
+pub(super) fn walk(
+    context: Scan<'_>,
+    options: &ScanOptions<'_>,
+    (starts, part): (Vec<Task>, Part),
+    each: &mut dyn FnMut(WalkEvent) -> Result<()>,
+) -> Result<Digest> {
+    run(context, options, (starts, part, false), each)
+}
+
+/// The views among the first tasks.
+pub(super) fn views(starts: Vec<Task>) -> impl Iterator<Item = Arc<ViewWalk>> {
+    starts.into_iter().filter_map(|task| match task {
+        Task::View(walk) => Some(walk),
+        _ => None,
+    })
+}
+
 /// Runs the walk and feeds `builder`.
 pub(super) fn collect(context: Scan<'_>, options: &ScanOptions<'_>, builder: &mut ListingBuilder) -> Result<()> {
     let starts = starts(context, options, builder)?;
-    run(context, options, starts, false, &mut |batch| builder.take(batch))
+    run(context, options, (starts, Part::ALL, false), &mut |batch| builder.take(batch)).map(drop)
 }
 
 /// The tables of all inputs, by path. Under [`OnError::Skip`] bad inputs are left out.
 pub(super) fn tables(context: Scan<'_>, options: &ScanOptions<'_>) -> Result<BTreeMap<PathBuf, Vec<InputTable>>> {
     let mut found = BTreeMap::new();
     let starts = starts(context, options, &mut ListingBuilder::new(options.recipe.key_ends.clone()))?;
-    run(context, options, starts, true, &mut |batch| match batch {
+    run(context, options, (starts, Part::ALL, true), &mut |batch| match batch {
         WalkEvent::Tables { path, tables } => {
             found.insert(path, tables);
             Ok(())
         }
         WalkEvent::Fault(error) if options.recipe.on_error == OnError::Fail => Err(error),
         _ => Ok(()),
-    })?;
-    Ok(found)
+    })
+    .map(|_| found)
 }
 
-/// Runs the walk from `starts`, and calls `each` with what it finds.
+/// Runs the part of the walk from the tasks on, and calls `each` with what it finds. Returns the digest of the folders that
+/// all parts list.
 fn run(
     context: Scan<'_>,
     options: &ScanOptions<'_>,
-    starts: Vec<Task>,
-    tables: bool,
+    (starts, part, tables): (Vec<Task>, Part, bool),
     each: &mut dyn FnMut(WalkEvent) -> Result<()>,
-) -> Result<()> {
+) -> Result<Digest> {
     let (sender, receiver) = crossbeam_channel::bounded(1024);
-    let walk = FolderWalk::new(context, options, sender, tables)?;
+    let walk = FolderWalk::new(context, options, sender, (part, tables))?;
+    let top = |task| match task {
+        Task::Folder(folder) => Task::Folder(Folder { shared: part != Part::ALL, ..folder }),
+        other => other,
+    };
+    let mut tasks: Vec<Task> = starts.into_iter().map(top).collect();
     std::thread::scope(|threads| {
-        threads.spawn(|| {
+        let walking = threads.spawn(move || {
             // Drops the sender when the walk ends, or the receiver would block forever.
             let walk = walk;
-            WorkQueue::run(starts, options.io_threads, &|task, queue| walk.run(task, queue));
+            while !tasks.is_empty() {
+                WorkQueue::run(tasks, options.io_threads, &|task, queue| walk.run(task, queue));
+                tasks = walk.next_level();
+            }
+            walk.division.digest()
         });
         // Dropped when the scan fails, or senders would block forever.
         let receiver = receiver;
@@ -61,11 +89,13 @@ fn run(
                 Err(error)
             }
             batch => each(batch),
-        })
+        })?;
+        walking.join().map_err(|_| Error::bug("a thread of the scan panicked"))
     })
 }
 
-fn starts(context: Scan<'_>, options: &ScanOptions<'_>, builder: &mut ListingBuilder) -> Result<Vec<Task>> {
+/// The first tasks of the walk. Where listings of parts take its place, files of a list are not read again.
+pub(super) fn starts(context: Scan<'_>, options: &ScanOptions<'_>, builder: &mut ListingBuilder) -> Result<Vec<Task>> {
     // Staged files are unfinished, and are removed when their process ends.
     let unfinished = options.recipe.out.as_deref().map(|out| [Staging::folder(out), Staging::replacing(out)]);
     let unfinished: Vec<PathBuf> = unfinished.into_iter().flatten().map(|dir| Location::absolute(&dir)).collect();
@@ -78,6 +108,7 @@ fn starts(context: Scan<'_>, options: &ScanOptions<'_>, builder: &mut ListingBui
         return Err(Error::config(message).in_input(root.display()));
     }
     match &options.recipe.files_from {
+        Some(_) if options.listings.is_some() => listed(&[], &options.recipe.input, builder),
         Some(list) => listed(&listed_files(list)?, &options.recipe.input, builder),
         None => {
             let starts = options.recipe.input.iter().map(|root| start(context, root, builder));
@@ -157,6 +188,7 @@ fn start(context: Scan<'_>, root: &Path, builder: &mut ListingBuilder) -> Result
             path: PathBuf::new(),
             above: Some(Chain::root(&stat)),
             named: false,
+            shared: false,
             stats: BTreeMap::new(),
         }));
     }
@@ -172,6 +204,7 @@ fn start(context: Scan<'_>, root: &Path, builder: &mut ListingBuilder) -> Result
         path,
         above: None,
         named: true,
+        shared: false,
         stats: BTreeMap::new(),
     };
     Ok(Task::Listed(Arc::new(folder), vec![name]))
@@ -199,7 +232,7 @@ fn listed(paths: &[PathBuf], roots: &[PathBuf], builder: &mut ListingBuilder) ->
     }
     let tasks = below.into_iter().flat_map(|(base, root, list)| {
         let (path, stats) = (PathBuf::new(), BTreeMap::new());
-        let folder = Arc::new(Folder { root, base, path, above: None, named: false, stats });
+        let folder = Arc::new(Folder { root, base, path, above: None, named: false, shared: false, stats });
         list.chunks(512).map(|paths| Task::Listed(folder.clone(), paths.to_vec())).collect::<Vec<_>>()
     });
     Ok(tasks.collect())

@@ -18,7 +18,9 @@ pub(crate) struct SealedInput {
     pub(crate) manifest: Manifest,
     /// The names of its input files, one per shard, in shard order.
     pub(crate) files: Vec<OsString>,
-    /// The samples that it skipped.
+    /// Whether all of it is an input, not some of its shards.
+    pub(crate) whole: bool,
+    /// The samples that it skipped, if it is whole.
     pub(crate) skipped: Vec<SkipRecord>,
     /// Of a view, its samples; `None` for all of the dataset.
     pub(crate) chosen: Option<ChosenSamples>,
@@ -60,7 +62,7 @@ impl ChosenSamples {
 }
 
 impl SealedInput {
-    /// The sealed dataset in the folder `path`, if there is one.
+    /// The sealed dataset in the folder `path`, if there is one. `whole`: whether all of it is an input.
     ///
     /// Errors: `Incomplete` for a damaged manifest or list of skipped samples.
     pub(super) fn read(
@@ -68,9 +70,14 @@ impl SealedInput {
         store: &dyn Store,
         cancel: &Cancel,
         (root, folder, path): (u32, &Path, &Path),
+        whole: bool,
     ) -> Result<Option<Self>> {
         let Some(manifest) = sealed_manifest(store, path)? else { return Ok(None) };
-        Self::of(registry, store, cancel, (root, folder, path), manifest).map(Some)
+        let mut sealed = Self::of(registry, store, cancel, (root, folder, path), manifest)?;
+        if !whole {
+            (sealed.whole, sealed.skipped) = (false, Vec::new());
+        }
+        Ok(Some(sealed))
     }
 
     /// The dataset of `manifest` in the folder `path`.
@@ -87,7 +94,7 @@ impl SealedInput {
         };
         let files = manifest.shards.iter().map(file).collect();
         let skipped = skipped(store, cancel, path, &manifest)?;
-        Ok(Self { root, folder: folder.to_owned(), manifest, files, skipped, chosen: None })
+        Ok(Self { root, folder: folder.to_owned(), manifest, files, whole: true, skipped, chosen: None })
     }
 
     /// The columns that the view adds.

@@ -59,6 +59,22 @@ impl ViewWalk {
         let rows = SampleRows::of(&opened.runs);
         Ok(Some(Arc::new(Self { root, opened, folder, rows, ranges })))
     }
+
+    /// Its dataset, with the samples of the view.
+    pub(super) fn sealed(&self, context: Scan<'_>) -> Result<SealedInput> {
+        let Scan { registry, store, cancel, .. } = context;
+        let OpenedView { view, base, manifest, runs, .. } = &self.opened;
+        let place = (self.root, Path::new(""), &**base);
+        let chosen = ChosenSamples {
+            runs: runs.clone(),
+            rows: self.rows.clone(),
+            places: Vec::new(),
+            fields: view.fields.clone(),
+            joined: self.folder.zip(view.joined.clone()),
+        };
+        let sealed = SealedInput::of(registry, store, cancel, place, manifest.clone())?;
+        Ok(SealedInput { chosen: Some(chosen), ..sealed })
+    }
 }
 
 /// The first sample that two of these ascending runs have.
@@ -71,20 +87,12 @@ fn repeat(runs: &[(SampleRun, u64)]) -> Option<SampleRun> {
 impl FolderWalk<'_> {
     /// Sends the dataset of a view, and queues the shards with samples of it.
     pub(super) fn view(&self, queue: &WorkQueue<Task>, walk: &Arc<ViewWalk>) {
-        let Scan { registry, store, cancel, .. } = self.context;
-        let OpenedView { view, base, manifest, runs, .. } = &walk.opened;
-        let place = (walk.root, Path::new(""), &**base);
-        match SealedInput::of(registry, store, cancel, place, manifest.clone()) {
+        let owns = |shard: &u32| self.division.owns(walk.root, Path::new(&format!("{shard}")));
+        match walk.sealed(self.context) {
             Ok(sealed) => {
-                let chosen = ChosenSamples {
-                    runs: runs.clone(),
-                    rows: walk.rows.clone(),
-                    places: Vec::new(),
-                    fields: view.fields.clone(),
-                    joined: walk.folder.zip(view.joined.clone()),
-                };
-                self.send(WalkEvent::Sealed(Box::new(SealedInput { chosen: Some(chosen), ..sealed })));
-                walk.ranges.keys().for_each(|shard| queue.add(Task::ViewShard(Arc::clone(walk), *shard)));
+                self.send(WalkEvent::Sealed(Box::new(sealed)));
+                let shards = walk.ranges.keys().filter(|shard| owns(shard));
+                shards.for_each(|shard| queue.add(Task::ViewShard(Arc::clone(walk), *shard)));
             }
             Err(e) => self.fault(e),
         }
@@ -112,7 +120,7 @@ impl FolderWalk<'_> {
         let path = main_file(registry, store, &walk.opened.base.join(&shard.file));
         let name = path.file_name().map(PathBuf::from).unwrap_or_default();
         if !self.globs.takes(&name) {
-            self.send(WalkEvent::Ignored(super::folder_walk::EXCLUDED, name));
+            self.send_ignored(super::folder_walk::EXCLUDED, name);
             return Ok(());
         }
         let unread = || Error::unsupported("is of a format that this build does not read").in_input(path.display());

@@ -6,7 +6,7 @@ use super::link::Link;
 use super::object::{Backend, QueryResult, RemoteObject};
 use super::upload::Upload;
 use super::version::{Version, folder};
-use packhorse_core::{Error, FileStat, Input, Kind, Result, Store, StoreFile};
+use packhorse_core::{DirEntry, Error, FileStat, Input, Kind, Result, Store, StoreFile};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -40,10 +40,10 @@ impl RemoteStore {
 
 impl Store for RemoteStore {
     fn list(&self, dir: &Path) -> Result<Vec<PathBuf>> {
-        Ok(self.entries(dir)?.into_iter().map(|(name, _)| name).collect())
+        Ok(self.entries(dir)?.into_iter().map(|entry| entry.name).collect())
     }
 
-    fn entries(&self, dir: &Path) -> Result<Vec<(PathBuf, Option<FileStat>)>> {
+    fn entries(&self, dir: &Path) -> Result<Vec<DirEntry>> {
         let object = self.object(dir)?;
         let asked = object.clone();
         let names = self.link.wait(async move { listed(&asked, None).await })?;
@@ -55,7 +55,7 @@ impl Store for RemoteStore {
             let key = if object.key.is_empty() { name.clone() } else { format!("{}/{name}", object.key) };
             let full = object.backend.name(&key);
             let stat = version.map_or_else(|| folder(&full), |version| version.stat(&full));
-            (name.into(), Some(stat))
+            DirEntry { name: name.into(), kind: Some(stat.kind), stat: Some(stat) }
         };
         Ok(names.into_iter().map(entry).collect())
     }

@@ -27,6 +27,11 @@ impl ListingBuilder {
         Self { listing: Listing { key_ends, ..Listing::default() }, known: HashMap::new() }
     }
 
+    /// Where paths start.
+    pub(in crate::scan) fn roots(&self) -> &[PathBuf] {
+        &self.listing.roots
+    }
+
     /// The number of the root `path`.
     pub(in crate::scan) fn root(&mut self, path: &Path) -> u32 {
         if let Some(i) = self.listing.roots.iter().position(|r| r == path) {
@@ -45,7 +50,7 @@ impl ListingBuilder {
             WalkEvent::Chosen { root, places } => self.chosen(root, places),
             WalkEvent::Tables { .. } => return Err(Error::bug("tables in a listing of samples")),
             WalkEvent::Fault(error) => self.listing.faults.push(error),
-            WalkEvent::Ignored(why, path) => self.ignore(why, path),
+            WalkEvent::Ignored(why, inputs, first) => self.ignore(why, inputs, first),
             WalkEvent::Abort(error) => return Err(error),
         }
         match u32::try_from(self.listing.pieces.len()) {
@@ -59,21 +64,21 @@ impl ListingBuilder {
         views.filter_map(|view| view.chosen.as_mut()).for_each(|chosen| chosen.places.extend(&places));
     }
 
-    /// Counts an ignored input; the example shown is the first by name.
-    fn ignore(&mut self, why: &'static str, path: PathBuf) {
+    /// Counts ignored inputs; the example shown is the first by name.
+    fn ignore(&mut self, why: Cow<'static, str>, inputs: u64, path: PathBuf) {
         let (n, first) = self.listing.ignored.entry(why).or_insert_with(|| (0, path.clone()));
-        *n += 1;
+        *n += inputs;
         if path < *first {
             *first = path;
         }
     }
 
-    fn reason(&self, fault: NameFault) -> &'static str {
-        match (fault, &self.listing.key_ends) {
+    fn reason(&self, fault: NameFault) -> Cow<'static, str> {
+        Cow::Borrowed(match (fault, &self.listing.key_ends) {
             (NameFault::Hidden, _) => HIDDEN,
             (NameFault::NoField, KeyEnds::Regex(_)) => NO_MATCH,
             (NameFault::NoField, _) => NO_FIELD,
-        }
+        })
     }
 
     fn files(&mut self, root: u32, folder: &Path, files: &[FoundFile]) {
@@ -86,7 +91,9 @@ impl ListingBuilder {
         for file in files {
             match self.listing.key_ends.split(&file.name) {
                 Ok(name) => self.push(place, &name, &file.name, (file.size, file.mtime)),
-                Err(fault) => self.ignore(self.reason(fault), folder.join(std::ffi::OsStr::from_bytes(&file.name))),
+                Err(fault) => {
+                    self.ignore(self.reason(fault), 1, folder.join(std::ffi::OsStr::from_bytes(&file.name)));
+                }
             }
         }
     }
@@ -100,7 +107,7 @@ impl ListingBuilder {
             let (key, name) = match (folder_key(folder), self.listing.key_ends.split(base)) {
                 (Ok(key), Ok(name)) => (key, name),
                 (Err(fault), _) | (_, Err(fault)) => {
-                    self.ignore(self.reason(fault), inside());
+                    self.ignore(self.reason(fault), 1, inside());
                     continue;
                 }
             };
@@ -123,7 +130,7 @@ impl ListingBuilder {
         let folder = path.parent().unwrap_or(Path::new("")).join(std::ffi::OsStr::from_bytes(stem));
         let key = match folder_key(folder.as_os_str().as_bytes()) {
             Ok(key) => key,
-            Err(fault) => return self.ignore(self.reason(fault), path.to_owned()),
+            Err(fault) => return self.ignore(self.reason(fault), 1, path.to_owned()),
         };
         let bytes = table.bytes as i64;
         let place = self.place(root, path.as_os_str().as_bytes().to_vec(), key, Some((stat.size, stat.mtime)));

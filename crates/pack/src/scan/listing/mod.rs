@@ -21,6 +21,7 @@ use omitted::Omitted;
 use packhorse_core::{Code, Error, Event, KEY, Observer, Omission, Result, SchemaRef};
 use packhorse_dataset::{OmissionRecord, PathText, PlannedView, SkipRecord};
 use packhorse_storage::Frames;
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
@@ -51,7 +52,7 @@ pub struct Listing {
     json: String,
     faults: Vec<Error>,
     left_out: Vec<SkipRecord>,
-    ignored: BTreeMap<&'static str, (u64, PathBuf)>,
+    ignored: BTreeMap<Cow<'static, str>, (u64, PathBuf)>,
     omitted: Omitted,
     /// The sealed datasets that inputs are shards of, in the order of roots and folders.
     sealed: Vec<SealedInput>,
@@ -261,7 +262,7 @@ impl Listing {
     }
 
     pub(super) fn report(&self, observer: &dyn Observer) {
-        for (why, (n, first)) in self.ignored.iter().filter(|(why, _)| **why != HIDDEN) {
+        for (why, (n, first)) in self.ignored.iter().filter(|(why, _)| *why != HIDDEN) {
             let first = first.display();
             let text = match n {
                 1 => format!("passed over {first}, which is {why}"),

@@ -3,6 +3,7 @@
 use super::TableInput;
 use crate::scan::sealed::{ChosenPlace, SealedInput};
 use packhorse_core::{Error, FileStat, InputTable};
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 /// A finding of a walk, sent to the listing's builder.
@@ -21,8 +22,8 @@ pub(crate) enum WalkEvent {
     Tables { path: PathBuf, tables: Vec<InputTable> },
     /// A bad input.
     Fault(Error),
-    /// An input that is ignored without being bad.
-    Ignored(&'static str, PathBuf),
+    /// Inputs that are ignored without being bad: why, how many, and the first by name.
+    Ignored(Cow<'static, str>, u64, PathBuf),
     /// The scan can't go on.
     Abort(Error),
 }

@@ -1,0 +1,193 @@
+//! Scans one part of the inputs, and writes what it found as a partial listing.
+
+use super::listing::{FoundFile, FoundMember, Items, ListingBuilder, TableInput, WalkEvent, refusal};
+use super::{Scan, ScanOptions, roots};
+use crate::{OnError, Part, Shuffle};
+use packhorse_core::{Error, Event, FileStat, Result};
+use packhorse_dataset::{
+    FieldRecord, ListedDataset, ListedFault, ListedFiles, ListedMembers, ListedTable, ListingHeader, ListingRecord,
+    ListingWriter, PathText, TableKind,
+};
+use packhorse_storage::Location;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// What one part of a scan found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Scanned {
+    /// Files, members of archives, and inputs of typed rows.
+    pub inputs: u64,
+    /// Bad inputs, which were skipped.
+    pub skipped: u64,
+}
+
+/// Scans `part` of the inputs and writes its listing to `out`.
+///
+/// Errors: as [`scan`](super::scan), of this part alone.
+pub(crate) fn scan_part(
+    context: Scan<'_>,
+    options: &ScanOptions<'_>,
+    part: Part,
+    out: &mut dyn Write,
+) -> Result<Scanned> {
+    // It numbers the roots, and takes nothing.
+    let mut builder = ListingBuilder::new(options.recipe.key_ends.clone());
+    let starts = roots::starts(context, options, &mut builder)?;
+    let writer = ListingWriter::new(out, &header(options, builder.roots(), part))?;
+    let mut listing = PartListing {
+        writer,
+        roots: builder.roots(),
+        ignored: BTreeMap::new(),
+        faults: Vec::new(),
+        scanned: Scanned::default(),
+    };
+    let shared = roots::walk(context, options, (starts, part), &mut |event| listing.take(event))?;
+    listing.faults.sort_by_cached_key(|e| (e.input().map(str::to_owned), e.sample().map(str::to_owned)));
+    if let (OnError::Fail, Some(first)) = (options.recipe.on_error, listing.faults.first()) {
+        return Err(refusal(first, listing.faults.len()));
+    }
+    listing.faults.iter().for_each(|fault| context.observer.event(&Event::Skipped(fault)));
+    let scanned = Scanned { skipped: listing.faults.len() as u64, ..listing.scanned };
+    listing.end()?.finish(shared)?;
+    Ok(scanned)
+}
+
+/// The settings that decide what a walk finds; those of sources come on top.
+const SETTINGS: [&str; 8] = ["classes", "exclude", "files-from", "from", "include", "metadata", "rows", "symlinks"];
+
+/// The header of a listing, by which a plan knows whether it can be made of it.
+pub(super) fn header(options: &ScanOptions<'_>, roots: &[PathBuf], part: Part) -> ListingHeader {
+    let recipe = options.recipe;
+    let text = |texts: Vec<OsString>| texts.iter().map(|text| text.to_string_lossy()).collect::<Vec<_>>().join(", ");
+    let given = recipe.given().into_iter().filter(|(setting, _)| SETTINGS.contains(&setting.name));
+    let given = given.map(|(setting, texts)| (format!("`{}`", setting.name), text(texts)));
+    let of_sources = options.sources.iter().flat_map(|(format, options)| {
+        options.iter().map(move |(name, value)| (format!("{name} of {format}"), value.to_owned()))
+    });
+    let mut settings: BTreeMap<String, String> = given.chain(of_sources).collect();
+    if recipe.tokenizer.is_some() {
+        settings.insert("`tokenizer`".to_owned(), "given".to_owned());
+    }
+    let counted = if options.count { "counted" } else { "not counted" };
+    let order = if recipe.shuffle == Shuffle::No { "sorted" } else { "shuffled" };
+    let texts =
+        [("samples", counted.to_owned()), ("order", order.to_owned()), ("`shard-size`", options.fits.to_string())];
+    ListingHeader {
+        packhorse_listing: ListingHeader::VERSION,
+        part: part.to_string(),
+        roots: roots.iter().map(|root| PathText::from(Location::absolute(root).as_os_str())).collect(),
+        settings,
+        text_settings: texts.map(|(name, value)| (name.to_owned(), value)).into(),
+    }
+}
+
+/// Starts of samples on one line.
+const STARTS: usize = 1 << 16;
+
+/// A listing that is being written.
+struct PartListing<'a, W: Write> {
+    writer: ListingWriter<W>,
+    roots: &'a [PathBuf],
+    /// Ignored inputs by reason: how many, and the first by name.
+    ignored: BTreeMap<Cow<'static, str>, (u64, PathBuf)>,
+    faults: Vec<Error>,
+    scanned: Scanned,
+}
+
+impl<W: Write> PartListing<'_, W> {
+    fn take(&mut self, event: WalkEvent) -> Result<()> {
+        match event {
+            WalkEvent::Files { root, folder, files } => {
+                self.scanned.inputs += files.len() as u64;
+                let files = files.iter().map(|FoundFile { name, size, mtime }| (PathText::new(name), *size, *mtime));
+                let folder = PathText::from(folder.as_os_str());
+                self.writer.record(&ListingRecord::Files(ListedFiles { root, folder, files: files.collect() }))
+            }
+            WalkEvent::Members { root, archive, stat: FileStat { size, mtime, .. }, members } => {
+                self.scanned.inputs += members.len() as u64;
+                let member = |FoundMember { name, offset, len }: &FoundMember| (PathText::new(name), *offset, *len);
+                let (path, members) = (PathText::from(archive.as_os_str()), members.iter().map(member).collect());
+                self.writer.record(&ListingRecord::Members(ListedMembers { root, path, size, mtime, members }))
+            }
+            WalkEvent::Table { root, path, stat, table } => self.table(root, &path, &stat, &table),
+            // A plan opens the view again.
+            WalkEvent::Sealed(sealed) if sealed.chosen.is_some() => Ok(()),
+            WalkEvent::Sealed(sealed) => {
+                let (root, folder, whole) = (sealed.root, PathText::from(sealed.folder.as_os_str()), sealed.whole);
+                self.writer.record(&ListingRecord::Sealed(ListedDataset { root, folder, whole }))
+            }
+            WalkEvent::Chosen { root, places } => {
+                let places = places.iter().map(|place| (place.shard, place.offset, place.position, place.row));
+                self.writer.record(&ListingRecord::Chosen { root, places: places.collect() })
+            }
+            WalkEvent::Fault(error) => {
+                self.faults.push(error);
+                Ok(())
+            }
+            WalkEvent::Ignored(why, inputs, path) => {
+                let (n, first) = self.ignored.entry(why).or_insert_with(|| (0, path.clone()));
+                *n += inputs;
+                if path < *first {
+                    *first = path;
+                }
+                Ok(())
+            }
+            WalkEvent::Tables { .. } => Err(Error::bug("tables in a listing of samples")),
+            WalkEvent::Abort(error) => Err(error),
+        }
+    }
+
+    fn table(&mut self, root: u32, path: &Path, stat: &FileStat, table: &TableInput) -> Result<()> {
+        self.scanned.inputs += 1;
+        let kind = match &table.kind {
+            Items::Samples => TableKind::Samples,
+            Items::Positions => TableKind::Positions,
+            Items::Counted { places, .. } => TableKind::Counted { positions: *places },
+        };
+        let points = |frames: &packhorse_storage::Frames| {
+            (frames.inside(), frames.points().iter().map(|frame| (frame.offset, frame.start)).collect())
+        };
+        self.writer.record(&ListingRecord::Table(Box::new(ListedTable {
+            root,
+            path: PathText::from(path.as_os_str()),
+            size: stat.size,
+            mtime: stat.mtime,
+            format: table.format.to_owned(),
+            schema: FieldRecord::of(&table.schema),
+            metadata: table.schema.metadata().iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
+            items: table.items,
+            bytes: table.bytes,
+            kind,
+            frames: table.frames.as_ref().map(points),
+            omitted: table.omitted.iter().map(|o| (o.field.clone(), o.reason.clone())).collect(),
+        })))?;
+        let Items::Counted { starts, .. } = &table.kind else { return Ok(()) };
+        let mut before = 0;
+        for starts in starts.chunks(STARTS) {
+            let distance = |start: &u64| start.wrapping_sub(std::mem::replace(&mut before, *start));
+            self.writer.record(&ListingRecord::Starts(starts.iter().map(distance).collect()))?;
+        }
+        Ok(())
+    }
+
+    /// Writes what was counted and kept.
+    fn end(mut self) -> Result<ListingWriter<W>> {
+        for (why, (inputs, first)) in std::mem::take(&mut self.ignored) {
+            let first = PathText::from(first.as_os_str());
+            self.writer.record(&ListingRecord::Ignored { why: why.into_owned(), inputs, first })?;
+        }
+        for fault in &self.faults {
+            // A plan may be made where relative roots start elsewhere.
+            let inside = |(number, root): (usize, &PathBuf)| {
+                let path = Path::new(fault.input()?).strip_prefix(root).ok()?.to_str()?;
+                Some((number as u32, path))
+            };
+            let input = self.roots.iter().enumerate().find_map(inside);
+            self.writer.record(&ListingRecord::Fault(Box::new(ListedFault::of(fault, input))))?;
+        }
+        Ok(self.writer)
+    }
+}

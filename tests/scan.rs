@@ -1,0 +1,339 @@
+//! Scans in parts: the plan of their listings is the one that a single process makes. `PACKHORSE_KILLS` is the number of
+//! kills at random moments (10 where it is not set).
+
+#![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
+
+#[expect(dead_code, reason = "every test takes a part of what they share")]
+mod common {
+    pub(crate) mod process;
+}
+
+use common::process::packhorse;
+use packhorse::core::{Error, Kind, SplitMix64, Store};
+use packhorse::dataset::{LISTINGS, listing_name};
+use packhorse::pack::Part;
+use packhorse::storage::Local;
+use packhorse::{OnError, Recipe, Session};
+use packhorse_testkit::faults::{FailingStore, StoreFault};
+use packhorse_testkit::hostile::tar::TarMember;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+fn write(path: &Path, bytes: impl AsRef<[u8]>) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, bytes).unwrap();
+}
+
+fn tar(names: &[&str]) -> Vec<u8> {
+    let mut bytes: Vec<u8> =
+        names.iter().flat_map(|name| TarMember::file((*name).to_owned(), *name).encode()).collect();
+    bytes.extend([0; 1024]);
+    bytes
+}
+
+/// A folder with more subfolders than two parts list together, files at every depth, and much that is not a sample.
+fn photos(dir: &Path) -> PathBuf {
+    let photos = dir.join("photos");
+    for n in 0..220 {
+        let day = photos.join(format!("{}/day{n:03}", ["a", "b c", "b%c"][n % 3]));
+        for picture in 0..n % 4 {
+            write(&day.join(format!("{picture}.jpg")), format!("picture {n} {picture}"));
+            write(&day.join(format!("{picture}.cls")), "1");
+        }
+        write(&day.join(".hidden"), "");
+    }
+    for name in ["top.jpg", "README", "notes.tmp", ".hidden.jpg", "a/flat1.jpg", "a/flat2.jpg", "a/deep/er/est/x.jpg"] {
+        write(&photos.join(name), name);
+    }
+    write(&photos.join(OsStr::from_bytes(b"a/odd\xff.jpg")), "odd");
+    write(&photos.join("b c/more.tar"), tar(&["t/1.jpg", "t/1.cls", "t/2.jpg", "2.jpg", ".x.jpg"]));
+    write(&photos.join("top.tar"), tar(&["top.cls", "other.jpg"]));
+    std::fs::create_dir(photos.join("empty")).unwrap();
+    std::os::unix::fs::symlink(dir.join("photos"), photos.join("a/loop")).unwrap();
+    std::os::unix::fs::symlink(photos.join("a/deep"), photos.join("linked")).unwrap();
+    std::os::unix::fs::symlink(photos.join("nowhere"), photos.join("broken.jpg")).unwrap();
+    photos
+}
+
+/// The bytes of the plan of `recipe`, made by one process of the inputs.
+fn plan(session: &Session, recipe: &Recipe) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    session.plan(recipe).unwrap().write(&mut bytes).unwrap();
+    bytes
+}
+
+fn scan_all(session: &Session, recipe: &Recipe, parts: u32) {
+    // Not in their order.
+    let first = |part: u32| (part * 7 + 3) % parts + 1;
+    let mut order: Vec<u32> = (1..=parts).collect();
+    order.sort_by_key(|part| first(*part));
+    for part in order {
+        session.scan_part(recipe, Part::new(part, parts).unwrap()).unwrap();
+    }
+}
+
+/// Checks that listings of 1, 3 and 64 parts give the plan of `recipe`, whose folder is not there yet.
+fn same_from_parts(recipe: &Recipe) {
+    let session = packhorse::session();
+    let wanted = plan(&session, recipe);
+    for parts in [1, 3, 64] {
+        scan_all(&session, recipe, parts);
+        let found = plan(&session.clone().from_listings(true), recipe);
+        assert!(found == wanted, "{parts} parts of {:?}", recipe.input);
+        std::fs::remove_dir_all(recipe.out.as_ref().unwrap()).unwrap();
+    }
+}
+
+#[test]
+fn folders_archives_and_links() {
+    let dir = tempfile::tempdir().unwrap();
+    let recipe = Recipe::new(photos(dir.path()), "webdataset", dir.path().join("out"));
+    let recipe = Recipe { exclude: vec!["*.tmp".to_owned()], on_error: OnError::Skip, ..recipe };
+    same_from_parts(&recipe);
+    let exclude = vec!["*.tmp".to_owned(), "*.cls".to_owned(), "*.tar".to_owned()];
+    same_from_parts(&Recipe { exclude, labels: Some("folders".parse().unwrap()), ..recipe.clone().shuffle(7) });
+    // The dataset lies among its inputs.
+    same_from_parts(&Recipe { out: Some(dir.path().join("photos/a/out")), ..recipe });
+}
+
+#[test]
+fn lists_of_files_and_single_ones() {
+    let dir = tempfile::tempdir().unwrap();
+    let photos = photos(dir.path());
+    let list = dir.path().join("list");
+    std::fs::write(&list, "a/flat1.jpg\ntop.jpg\ntop.tar\nb c/day001/0.jpg\nb c/day001/0.cls\nmissing.jpg\n").unwrap();
+    let recipe = Recipe::new(&photos, "webdataset", dir.path().join("out"));
+    let recipe = Recipe { on_error: OnError::Skip, ..recipe };
+    same_from_parts(&Recipe { files_from: Some(list), ..recipe.clone() });
+    let input = [photos.join("top.tar"), photos.join("b c"), photos.join("a/flat2.jpg")].into();
+    same_from_parts(&Recipe { input, ..recipe });
+}
+
+#[test]
+fn tables_text_datasets_and_views() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    for n in 0..9 {
+        write(&at(&format!("tables/{n}.csv")), format!("x,y\n{n},a\n{n},b\n"));
+        let lines: String = (0..50 * n + 1).map(|line| format!("{{\"text\": \"document {line}\"}}\n")).collect();
+        write(&at(&format!("text/{n}.jsonl")), &lines);
+        write(&at(&format!("text/{n}.jsonl.zst")), zstd::encode_all(lines.as_bytes(), 1).unwrap());
+    }
+    write(&at("tables/broken.parquet"), "PAR1, but nothing else");
+    let skipping = |recipe: Recipe| Recipe { on_error: OnError::Skip, ..recipe };
+    same_from_parts(&skipping(Recipe::new(at("tables"), "parquet", at("out"))));
+    same_from_parts(&Recipe::new(at("text"), "parquet", at("out")));
+    // Counted, and in another order.
+    let shares = "train=0.8,val=0.2".parse().unwrap();
+    same_from_parts(&Recipe { limit: Some(30), ..Recipe::new(at("text"), "parquet", at("out")) });
+    let plain = Recipe { exclude: vec!["*.zst".to_owned()], ..Recipe::new(at("text"), "parquet", at("out")) };
+    same_from_parts(&Recipe { split: shares, ..plain.shuffle(3) });
+
+    for n in 0..90 {
+        write(&at(&format!("sets/{}/{n:02}.jpg", if n % 3 == 0 { "val" } else { "train" })), format!("picture {n}"));
+    }
+    let shards = Recipe { split: "folders".parse().unwrap(), ..Recipe::new(at("sets"), "webdataset", at("shards")) };
+    packhorse::session().pack(&Recipe { samples_per_shard: Some(20), ..shards }).unwrap();
+    same_from_parts(&skipping(Recipe::new(at("shards"), "hdf5", at("out"))));
+    packhorse(&["view", at("shards").to_str().unwrap(), "--split", "val", "--out", at("view").to_str().unwrap()])
+        .succeed();
+    same_from_parts(&skipping(Recipe::new(at("view"), "parquet", at("out"))));
+    let of_one = std::fs::read_dir(at("shards")).unwrap().map(|entry| entry.unwrap().path());
+    let input: Vec<PathBuf> = of_one.filter(|path| path.extension() == Some(OsStr::new("tar"))).take(3).collect();
+    same_from_parts(&skipping(Recipe { input, ..Recipe::new("", "webdataset", at("out")) }));
+}
+
+#[test]
+fn the_dataset_is_that_of_one_process_and_listings_are_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let photos = photos(dir.path());
+    let recipe =
+        |out: &str| Recipe { on_error: OnError::Skip, ..Recipe::new(&photos, "webdataset", at(out)).shuffle(1) };
+    let session = packhorse::session();
+    let one = session.pack(&recipe("one")).unwrap();
+    scan_all(&session, &recipe("two"), 3);
+    assert!(at("two").join(LISTINGS).is_dir());
+    let two = session.clone().from_listings(true).pack(&recipe("two")).unwrap();
+    assert_eq!(one.manifest, two.manifest);
+    assert!(!at("two").join(LISTINGS).exists());
+    // Over a dataset that stays until the new one is sealed.
+    let other = recipe("two").shuffle(2);
+    scan_all(&session, &other, 2);
+    session.clone().from_listings(true).replacing(true).pack(&other).unwrap();
+    assert!(!at("two").join(LISTINGS).exists());
+    assert_eq!(session.status(at("two")).unwrap().damages, []);
+}
+
+#[test]
+fn new_samples_are_listed_in_parts_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    for n in 0..40 {
+        write(&at(&format!("{}/{n}.jpg", if n < 30 { "old" } else { "new" })), format!("picture {n}"));
+    }
+    let session = packhorse::session();
+    let more = Recipe::new(at("new"), "webdataset", at("out"));
+    let roots = [false, true].map(|listed| {
+        session.pack(&Recipe::new(at("old"), "webdataset", at("out"))).unwrap();
+        if listed {
+            scan_all(&session, &more, 3);
+        }
+        let root = session.clone().from_listings(listed).append(at("out"), &more).unwrap().manifest.root;
+        assert!(!at("out").join(LISTINGS).exists());
+        std::fs::remove_dir_all(at("out")).unwrap();
+        root
+    });
+    assert_eq!(roots[0], roots[1]);
+}
+
+fn refused(recipe: &Recipe) -> Error {
+    packhorse::session().from_listings(true).plan(recipe).map(drop).unwrap_err()
+}
+
+#[test]
+fn listings_that_do_not_fit_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let photos = photos(dir.path());
+    let recipe = Recipe { on_error: OnError::Skip, ..Recipe::new(&photos, "webdataset", at("out")) };
+    let session = packhorse::session();
+    assert!(refused(&recipe).to_string().contains("holds no listing; `packhorse scan` makes them"));
+    let part = |recipe: &Recipe, index, count| session.scan_part(recipe, Part::new(index, count).unwrap()).unwrap();
+    part(&recipe, 1, 4);
+    part(&recipe, 3, 4);
+    let missing = refused(&recipe);
+    assert_eq!(missing.kind(), Kind::Incomplete);
+    assert!(missing.to_string().contains("lacks the listings of 2/4, 4/4"), "{missing}");
+    let status = session.status(at("out")).unwrap_err().to_string();
+    assert!(status.contains("2 of 4 parts listed"), "{status}");
+    // Another number of parts counts once it is complete.
+    part(&recipe, 1, 1);
+    plan(&session.clone().from_listings(true), &recipe);
+    part(&recipe, 2, 4);
+    part(&recipe, 4, 4);
+    assert!(refused(&recipe).to_string().contains("listings of several scans, in 1 and 4 parts"));
+    std::fs::remove_file(at("out").join(listing_name(1, 1))).unwrap();
+    plan(&session.clone().from_listings(true), &recipe);
+
+    let other = Recipe { exclude: vec!["*.tmp".to_owned()], ..recipe.clone() };
+    assert!(refused(&other).to_string().contains("`exclude`: not given there, *.tmp now"), "{}", refused(&other));
+    let other = Recipe { input: vec![photos.join("a")], ..recipe.clone() };
+    assert!(refused(&other).to_string().contains("was made of"), "{}", refused(&other));
+    // What the walk does not ask for may differ.
+    plan(&session.clone().from_listings(true), &Recipe { samples_per_shard: Some(3), ..recipe.clone().shuffle(4) });
+
+    // A new upper folder changes how the rest is shared, and so do fewer.
+    std::fs::create_dir(photos.join("a/new")).unwrap();
+    part(&recipe, 2, 4);
+    let changed = refused(&recipe).to_string();
+    assert!(changed.contains("folders came or went between the two") && changed.contains("scan all parts again"));
+    std::fs::remove_dir(photos.join("a/new")).unwrap();
+    part(&recipe, 2, 4);
+    plan(&session.clone().from_listings(true), &recipe);
+    let listing = at("out").join(listing_name(3, 4));
+    let mut bytes = std::fs::read(&listing).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&listing, bytes).unwrap();
+    let damaged = refused(&recipe);
+    assert!(damaged.input().unwrap().ends_with("3-of-4.jsonl.zst"), "{damaged}");
+}
+
+#[test]
+fn settings_for_text_matter_where_there_is_text() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    (0..3).for_each(|n| write(&at(&format!("text/{n}.jsonl")), "{\"text\": \"a\"}\n{\"text\": \"b\"}\n"));
+    let recipe = Recipe::new(at("text"), "parquet", at("out"));
+    let session = packhorse::session();
+    scan_all(&session, &recipe, 2);
+    plan(&session.clone().from_listings(true), &recipe);
+    let counting = refused(&Recipe { limit: Some(1), ..recipe.clone() }).to_string();
+    assert!(counting.contains("other settings for text (samples: not counted there, counted now)"), "{counting}");
+    // Bad inputs fail a part as they fail a plan, and are not forgotten.
+    write(&at("text/bad.parquet"), "PAR1, but nothing else");
+    let failed: Vec<Error> =
+        (1..=2).filter_map(|part| session.scan_part(&recipe, Part::new(part, 2).unwrap()).err()).collect();
+    assert_eq!(failed.len(), 1, "{failed:?}");
+    assert!(failed[0].input().unwrap().ends_with("bad.parquet"), "{failed:?}");
+}
+
+/// A failing call fails the part, or changes nothing: no input is lost in silence.
+#[test]
+fn failing_calls_lose_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let photos = photos(dir.path());
+    let recipe = Recipe { on_error: OnError::Skip, ..Recipe::new(&photos, "webdataset", dir.path().join("out")) };
+    let wanted = plan(&packhorse::session(), &recipe);
+    let counting = FailingStore::counting(Arc::new(Local));
+    let of = |store: FailingStore| packhorse::session().store(Arc::new(store)).io_threads(1);
+    let part = |n| Part::new(n, 3).unwrap();
+    of(counting.clone()).scan_part(&recipe, part(1)).unwrap();
+    scan_all(&packhorse::session(), &recipe, 3);
+    let (mut failed, step) = (0, (counting.calls() / 60).max(1));
+    for number in (0..counting.calls()).step_by(step as usize) {
+        let store =
+            FailingStore::new(Arc::new(Local), move |call| call.number == number, StoreFault::Errno(nix::libc::EIO));
+        failed += u32::from(of(store).scan_part(&recipe, part(1)).is_err());
+        let found = plan(&packhorse::session().from_listings(true), &recipe);
+        assert!(found == wanted, "call {number}");
+    }
+    assert!(failed > 50, "{failed}");
+}
+
+#[test]
+fn killed_parts_are_scanned_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let (photos, out) = (photos(dir.path()), dir.path().join("out"));
+    let recipe = Recipe { on_error: OnError::Skip, ..Recipe::new(&photos, "webdataset", &out) };
+    let wanted = plan(&packhorse::session(), &recipe);
+    let kills = std::env::var("PACKHORSE_KILLS").map_or(10, |kills| kills.parse().unwrap());
+    let (mut random, mut killed) = (SplitMix64::new(5), 0);
+    let words = [photos.to_str().unwrap(), "--to", "webdataset", "--out", out.to_str().unwrap()];
+    let scan = |part: &str| packhorse(&[&["scan"], &words[..], &["--on-error", "skip", "--part", part]].concat());
+    for round in 0..kills {
+        let part = format!("{}/3", round % 3 + 1);
+        let mut running = scan(&part).start();
+        if !running.ends_within(Duration::from_micros(random.below(30_000))) {
+            running.kill();
+            killed += 1;
+        }
+        running.end();
+    }
+    for part in ["2/3", "3/3", "1/3"] {
+        scan(part).succeed();
+    }
+    let found = plan(&packhorse::session().from_listings(true), &recipe);
+    assert!(found == wanted, "after {killed} kills");
+    let left: Vec<PathBuf> = Local.list(&out).unwrap();
+    assert_eq!(left, [Path::new(LISTINGS)], "what killed processes left");
+}
+
+#[test]
+fn a_part_comes_from_the_scheduler() {
+    let dir = tempfile::tempdir().unwrap();
+    photos(dir.path());
+    let words = ["photos", "--to", "webdataset", "--out", "out", "--on-error", "skip"];
+    let task = |verb: &str, more: &[&str]| {
+        let mut program = packhorse(&[&[verb], &words[..], more].concat());
+        program.0.current_dir(dir.path());
+        program
+    };
+    for number in ["1", "2"] {
+        let mut scan = task("scan", &["--json"]);
+        for (name, value) in [("ID", number), ("MIN", "1"), ("MAX", "2"), ("STEP", "1"), ("COUNT", "2")] {
+            scan.0.env(format!("SLURM_ARRAY_TASK_{name}"), value);
+        }
+        let said: serde_json::Value = serde_json::from_str(&scan.succeed().printed).unwrap();
+        assert_eq!(said["part"], format!("{number}/2"));
+        assert!(said["inputs"].as_u64().unwrap() > 100, "{said}");
+    }
+    task("plan", &["--from-listings"]).succeed();
+    let one = packhorse::session()
+        .plan(&Recipe { on_error: OnError::Skip, ..Recipe::new(dir.path().join("photos"), "webdataset", "x") });
+    assert_eq!(packhorse::session().status(dir.path().join("out")).unwrap().samples, one.unwrap().samples());
+}
