@@ -1,7 +1,7 @@
 //! Scans in parts: the plan of their listings is the one that a single process makes. `PACKHORSE_KILLS` is the number of
 //! kills at random moments (10 where it is not set).
 
-#![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong here fails the test")]
 
 #[expect(dead_code, reason = "every test takes a part of what they share")]
 mod common {
@@ -28,8 +28,7 @@ fn write(path: &Path, bytes: impl AsRef<[u8]>) {
 }
 
 fn tar(names: &[&str]) -> Vec<u8> {
-    let mut bytes: Vec<u8> =
-        names.iter().flat_map(|name| TarMember::file((*name).to_owned(), *name).encode()).collect();
+    let mut bytes: Vec<u8> = names.iter().flat_map(|name| TarMember::file(*name, *name).encode()).collect();
     bytes.extend([0; 1024]);
     bytes
 }
