@@ -71,7 +71,10 @@ impl Store for Dream {
     }
 
     fn stat(&self, path: &Path, _: bool) -> Result<FileStat> {
-        let file = path.extension().is_some();
+        let file = path.extension().is_some_and(|extension| extension == "JPEG");
+        if !file && path.extension().is_some() {
+            return nothing(path);
+        }
         let kind = if file { FileKind::File } else { FileKind::Directory };
         let id = path.as_os_str().len() as u64;
         let (size, time) = (if file { 110_000 + id } else { 0 }, 1_700_000_000_000_000_000);
@@ -104,6 +107,7 @@ impl Store for Dream {
     }
 }
 
+/// There are names alone.
 fn nothing<T>(path: &Path) -> Result<T> {
-    Err(Error::unsupported("holds nothing but names").in_input(path.display()))
+    Err(Error::io("open", std::io::ErrorKind::NotFound.into()).in_input(path.display()))
 }

@@ -65,6 +65,15 @@ impl<W: Write> Frames<W> {
         Ok(FrameExtent { offset: start, len: self.at - start })
     }
 
+    /// Writes a frame that another compressor made.
+    pub(crate) fn encoded(&mut self, frame: &[u8]) -> Result<FrameExtent> {
+        self.out.write_all(frame).context("write the plan")?;
+        let start = self.start;
+        self.at += frame.len() as u64;
+        self.start = self.at;
+        Ok(FrameExtent { offset: start, len: frame.len() as u64 })
+    }
+
     /// Writes the file's last bytes, after all frames.
     pub(crate) fn close(mut self, bytes: &[u8]) -> Result<()> {
         self.out.write_all(bytes).and_then(|()| self.out.flush()).context("write the plan")

@@ -36,7 +36,7 @@ pub use plan::{
     SourceRecord, is_plan_name, plan_name,
 };
 pub use plan_reader::{Entries, PlanReader, ShardFrame};
-pub use plan_writer::PlanWriter;
+pub use plan_writer::{EncodedFrame, PlanWriter};
 pub use receipt::{RECEIPT_SUFFIX, Receipt, SKIPPED, SkipRecord};
 pub use sample_rows::SampleRows;
 pub use saved_index::{INDEX_FOLDER, IndexedFiles, SavedIndex};

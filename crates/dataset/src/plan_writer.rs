@@ -1,4 +1,4 @@
-//! Writes a plan frame by frame, in constant memory.
+//! Writes a plan frame by frame: in constant memory, or from frames that threads encoded.
 
 use crate::frames::{Frames, bug};
 use crate::plan_reader::{FrameExtent, FrameTable, ShardFrame, TRAILER_MAGIC, Trailer};
@@ -8,7 +8,7 @@ use packhorse_core::{Context, Result};
 use serde::Serialize;
 use std::io::Write;
 
-/// Writes a plan: call `new`, then `shard` for each shard, then `finish`.
+/// Writes a plan: call `new`, then `shard` or `encoded` for each shard, then `finish`.
 pub struct PlanWriter<W: Write> {
     frames: Frames<W>,
     header: Digest,
@@ -57,40 +57,26 @@ impl<W: Write> PlanWriter<W> {
         split: Option<&str>,
         entries: impl Iterator<Item = Result<PlanEntry>>,
     ) -> Result<()> {
-        let mut logical = Hasher::new();
-        let (mut samples, mut bytes, mut uncounted) = (0, 0, false);
-        let mut buf = Vec::with_capacity(512);
-        let mut begins = None;
-        for (i, entry) in entries.enumerate() {
-            let entry = entry?;
-            if i == 0 {
-                begins = Start::of(&entry);
-            }
-            entry.digest_into(&mut logical);
-            entry.mtimes_into(&mut self.mtime_digest);
-            samples += entry.samples();
-            uncounted |= entry.uncounted();
-            bytes += entry.bytes();
-            buf.clear();
-            serde_json::to_writer(&mut buf, &entry).map_err(bug)?;
-            buf.push(b'\n');
-            self.frames.write_all(&buf).context("write the plan")?;
-        }
+        let content = Content::write(entries, &mut self.frames, |entry| entry.mtimes_into(&mut self.mtime_digest))?;
         let frame = self.frames.end()?;
-        let blake3 = logical.finalize().into();
+        self.add(name, split, content, frame);
+        Ok(())
+    }
+
+    /// Writes the next shard, whose frame is encoded already.
+    pub fn encoded(&mut self, name: &str, split: Option<&str>, frame: EncodedFrame) -> Result<()> {
+        self.mtime_digest.update(&frame.mtimes);
+        let place = self.frames.encoded(&frame.bytes)?;
+        self.add(name, split, frame.content, place);
+        Ok(())
+    }
+
+    fn add(&mut self, name: &str, split: Option<&str>, content: Content, frame: FrameExtent) {
+        let Content { samples, bytes, uncounted, begins, blake3 } = content;
         let before = std::mem::replace(&mut self.begins, begins);
         let goes_on = before.zip(self.begins.as_ref()).is_some_and(|(before, begins)| before.is_before(begins));
-        self.shards.push(ShardFrame {
-            name: name.to_owned(),
-            split: split.map(str::to_owned),
-            samples,
-            uncounted,
-            bytes,
-            goes_on,
-            frame,
-            blake3,
-        });
-        Ok(())
+        let (name, split) = (name.to_owned(), split.map(str::to_owned));
+        self.shards.push(ShardFrame { name, split, samples, uncounted, bytes, goes_on, frame, blake3 });
     }
 
     /// Writes the skipped inputs, the table and the trailer; returns the logical digest and the digest of
@@ -128,6 +114,67 @@ impl<W: Write> PlanWriter<W> {
         }
         hasher.update(skipped.as_bytes());
         hasher.finalize().into()
+    }
+}
+
+/// What a shard's frame holds.
+struct Content {
+    samples: u64,
+    bytes: u64,
+    uncounted: bool,
+    begins: Option<Start>,
+    blake3: Digest,
+}
+
+impl Content {
+    /// Writes the lines of `entries` to `out`, and calls `each` with every entry.
+    fn write(
+        entries: impl Iterator<Item = Result<PlanEntry>>,
+        out: &mut impl Write,
+        mut each: impl FnMut(&PlanEntry),
+    ) -> Result<Self> {
+        let mut logical = Hasher::new();
+        let (mut samples, mut bytes, mut uncounted) = (0, 0, false);
+        let mut buf = Vec::with_capacity(512);
+        let mut begins = None;
+        for (i, entry) in entries.enumerate() {
+            let entry = entry?;
+            if i == 0 {
+                begins = Start::of(&entry);
+            }
+            entry.digest_into(&mut logical);
+            each(&entry);
+            samples += entry.samples();
+            uncounted |= entry.uncounted();
+            bytes += entry.bytes();
+            buf.clear();
+            serde_json::to_writer(&mut buf, &entry).map_err(bug)?;
+            buf.push(b'\n');
+            out.write_all(&buf).context("write the plan")?;
+        }
+        Ok(Self { samples, bytes, uncounted, begins, blake3: logical.finalize().into() })
+    }
+}
+
+/// The frame of a shard on its way to [`PlanWriter::encoded`]. Threads may encode several at once; the bytes are those of
+/// [`PlanWriter::shard`].
+pub struct EncodedFrame {
+    bytes: Vec<u8>,
+    mtimes: Vec<u8>,
+    content: Content,
+}
+
+impl EncodedFrame {
+    /// The frame of a shard with these entries, in memory.
+    pub fn new(entries: impl Iterator<Item = Result<PlanEntry>>) -> Result<Self> {
+        let (mut bytes, mut mtimes) = (Vec::new(), Vec::new());
+        let mut frames = Frames::new(&mut bytes)?;
+        let times =
+            |entry: &PlanEntry| mtimes.extend(entry.fields.iter().flat_map(|source| source.mtime.to_le_bytes()));
+        let content = Content::write(entries, &mut frames, times)?;
+        frames.end()?;
+        drop(frames);
+        Ok(Self { bytes, mtimes, content })
     }
 }
 

@@ -26,10 +26,14 @@ use crate::scan::{Listing, SPLITS};
 use crate::spans::TARGET;
 use crate::{OnError, Recipe, Shapes, steps};
 use packhorse_core::{Code, DataType, Error, Event, Kind, Limits, Observer, Registry, Result, Sink, some_of};
-use packhorse_dataset::{Digest, FieldRecord, FileRecord, PathText, PlanHeader, PlanWriter, SinkRecord, SourceRecord};
+use packhorse_dataset::{
+    Digest, EncodedFrame, FieldRecord, FileRecord, PathText, PlanEntry, PlanHeader, PlanWriter, SinkRecord,
+    SourceRecord,
+};
 use packhorse_storage::Location;
 use packhorse_transform::Transform;
 use plan_item::PlanItem;
+use rayon::prelude::*;
 use shard_list::PlannedShard;
 use split_assignment::SplitAssignment;
 use std::collections::BTreeMap;
@@ -395,21 +399,42 @@ impl Plan {
     /// Writes the plan's file to `out`; returns its logical digest and the digest of the inputs' modification times.
     pub fn write(&self, out: impl Write) -> Result<(Digest, Digest)> {
         let mut writer = PlanWriter::new(out, &self.header)?;
-        for shard in &self.shards {
-            let items = self.order.get(shard.items.clone()).unwrap_or_default();
-            let entries = items.iter().filter_map(|item| {
-                let rows = item.from..item.from + u64::from(item.count);
-                let mut entry = self.listing.sample(item.sample as usize)?.entry(rows);
-                if let Some(short) = self.short.get(&item.sample) {
-                    entry.key.clone_from(short);
-                }
-                Some(Ok(entry))
-            });
-            writer.shard(&shard.name, shard.split.as_deref(), entries)?;
+        let mut left = &self.shards[..];
+        while let Some((first, rest)) = left.split_first() {
+            if first.items.len() > LARGE_FRAME {
+                writer.shard(&first.name, first.split.as_deref(), self.entries(first))?;
+                left = rest;
+                continue;
+            }
+            let small = left.iter().take(rayon::current_num_threads() * 4);
+            let small = small.take_while(|shard| shard.items.len() <= LARGE_FRAME).count();
+            let (together, rest) = left.split_at(small);
+            let frames: Vec<_> =
+                together.par_iter().map(|shard| EncodedFrame::new(self.entries(shard))).collect::<Result<_>>()?;
+            for (shard, frame) in together.iter().zip(frames) {
+                writer.encoded(&shard.name, shard.split.as_deref(), frame)?;
+            }
+            left = rest;
         }
         writer.finish(&self.skipped())
     }
+
+    /// The entries of a shard, in order.
+    fn entries(&self, shard: &PlannedShard) -> impl Iterator<Item = Result<PlanEntry>> {
+        let items = self.order.get(shard.items.clone()).unwrap_or_default();
+        items.iter().filter_map(|item| {
+            let rows = item.from..item.from + u64::from(item.count);
+            let mut entry = self.listing.sample(item.sample as usize)?.entry(rows);
+            if let Some(short) = self.short.get(&item.sample) {
+                entry.key.clone_from(short);
+            }
+            Some(Ok(entry))
+        })
+    }
 }
+
+/// The frame of a shard with more entries is written as it is encoded, since it would take much memory.
+const LARGE_FRAME: usize = 1 << 20;
 
 /// The type of the label column.
 pub(crate) const LABEL: DataType = DataType::Int64;

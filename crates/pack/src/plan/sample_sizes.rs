@@ -3,6 +3,7 @@
 use super::plan_item::PlanItem;
 use crate::scan::{Listing, SampleRef};
 use packhorse_core::Sink;
+use rayon::prelude::*;
 
 /// Fractions of a byte per byte.
 const GRAIN: u64 = 256;
@@ -25,11 +26,20 @@ impl<'a> SampleSizes<'a> {
         Self { sink, factor, grain }
     }
 
+    /// The size of one row of each entry of the listing. In its order memory is read faster than in that of a shuffle.
+    pub(super) fn rows(&self, listing: &Listing) -> Vec<u64> {
+        (0..listing.samples()).into_par_iter().map(|sample| self.row_of(listing, sample)).collect()
+    }
+
     /// The size of one row of `item`.
     pub(super) fn row(&self, listing: &Listing, item: &PlanItem) -> u64 {
+        self.row_of(listing, item.sample as usize)
+    }
+
+    fn row_of(&self, listing: &Listing, sample: usize) -> u64 {
         /// Large enough to make the sink's overhead per sample negligible: the number of samples is unknown.
         const LARGE: u64 = 1 << 30;
-        let Some(sample) = listing.sample(item.sample as usize) else { return 0 };
+        let Some(sample) = listing.sample(sample) else { return 0 };
         if !sample.counted() {
             let written = self.sink.size_of(LARGE) as f64 / LARGE as f64;
             let item = sample.bytes() as f64 / sample.items().max(1) as f64;

@@ -44,8 +44,10 @@ pub(super) fn divide(
     let bytes = recipe.shard_bounds().limit().map(|bytes| bytes.saturating_mul(sizes.grain));
     let bounds = ShardBounds { bytes, ..recipe.shard_bounds() };
     let mut shards = ShardList::default();
+    let rows = sizes.rows(listing);
     for (split, items) in groups {
-        let run = |item: &PlanItem| SizeRun { size: sizes.row(listing, item), samples: item.count.into() };
+        let size = |item: &PlanItem| rows.get(item.sample as usize).copied().unwrap_or(0);
+        let run = |item: &PlanItem| SizeRun { size: size(item), samples: item.count.into() };
         let lens = bounds.shards(&items.iter().map(run).collect::<Vec<_>>());
         shards.add(listing, (split.as_ref(), &recipe.name), items, &lens);
     }
