@@ -14,7 +14,7 @@ use packhorse::dataset::{LISTINGS, listing_name};
 use packhorse::pack::Part;
 use packhorse::storage::Local;
 use packhorse::{OnError, Recipe, Session};
-use packhorse_testkit::faults::{FailingStore, StoreFault};
+use packhorse_testkit::faults::{CallKind, FailingStore, StoreFault};
 use packhorse_testkit::hostile::tar::TarMember;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -143,6 +143,42 @@ fn tables_text_datasets_and_views() {
     let of_one = std::fs::read_dir(at("shards")).unwrap().map(|entry| entry.unwrap().path());
     let input: Vec<PathBuf> = of_one.filter(|path| path.extension() == Some(OsStr::new("tar"))).take(3).collect();
     same_from_parts(&skipping(Recipe { input, ..Recipe::new("", "webdataset", at("out")) }));
+}
+
+/// NumPy's format 1.0 of one array of float32.
+fn npy(shape: &[usize]) -> Vec<u8> {
+    let dims: String = shape.iter().map(|n| format!("{n}, ")).collect();
+    let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({dims}), }}");
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend((header.len() as u16).to_le_bytes());
+    bytes.extend(header.bytes());
+    bytes.resize(bytes.len() + shape.iter().product::<usize>() * 4, 1);
+    bytes
+}
+
+#[test]
+fn parts_look_at_arrays_and_the_plan_does_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    for n in 0..300 {
+        write(&at(&format!("in/{}/{n}.x.npy", n % 7)), npy(&[2, 3]));
+        write(&at(&format!("in/{}/{n}.y.npy", n % 7)), npy(&[n % 5 + 1]));
+    }
+    write(&at("in/broken.x.npy"), "no array");
+    let recipe = Recipe { on_error: OnError::Skip, ..Recipe::new(at("in"), "hdf5", at("out")) };
+    same_from_parts(&Recipe { ragged: true, ..recipe.clone() });
+    same_from_parts(&recipe);
+    same_from_parts(&Recipe { to: Some("webdataset".to_owned()), ..recipe.clone() });
+    scan_all(&packhorse::session(), &recipe, 3);
+    let opened = FailingStore::new(
+        Arc::new(Local),
+        |call| call.kind == CallKind::Open && call.path.extension() == Some(OsStr::new("npy")),
+        StoreFault::Meanwhile(Box::new(|| ())),
+    );
+    let session = packhorse::session().store(Arc::new(opened.clone())).from_listings(true);
+    assert!(session.plan(&recipe).unwrap().samples().unwrap() > 50);
+    let names: Vec<PathBuf> = opened.hit().into_iter().map(|(_, path)| path).collect();
+    assert!(names.iter().all(|name| name.ends_with("broken.x.npy")), "{names:?}");
 }
 
 #[test]

@@ -58,6 +58,8 @@ impl ListingHeader {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ListingRecord {
+    /// Columns that encoded files decode to. Later files name them by their position among these lines, from 0.
+    Columns(Vec<FieldRecord>),
     /// Files of one folder.
     Files(ListedFiles),
     /// Members of one archive.
@@ -102,6 +104,10 @@ pub struct ListedFiles {
     /// Name, length in bytes and modification time (nanoseconds since 1970) of each file.
     #[serde(rename = "f")]
     pub files: Vec<(PathText, u64, i64)>,
+    /// The columns that each file decodes to ([`ListingRecord::Columns`]), `None` for a file that was not looked at; empty if
+    /// none was.
+    #[serde(rename = "c", default, skip_serializing_if = "Vec::is_empty")]
+    pub columns: Vec<Option<u32>>,
 }
 
 /// Members of one archive.
@@ -410,7 +416,12 @@ mod tests {
         let files = vec![(PathText::new(b"1.jpg"), 7, 1_700_000_000_000_000_000), (PathText::new(b"\xff.jpg"), 0, -1)];
         let members = vec![(PathText::new(b"a/1.jpg"), 512, 7)];
         vec![
-            ListingRecord::Files(ListedFiles { root: 0, folder: PathText::new(b"a"), files }),
+            ListingRecord::Files(ListedFiles {
+                root: 0,
+                folder: PathText::new(b"a"),
+                files,
+                columns: vec![Some(0), None],
+            }),
             ListingRecord::Members(ListedMembers {
                 root: 0,
                 path: PathText::new(b"x.tar"),
@@ -466,7 +477,8 @@ mod tests {
     #[test]
     fn long_listings_are_several_frames() {
         let files = (0..512).map(|n| (PathText::new(format!("{n:0100}.jpg").as_bytes()), n, 0)).collect();
-        let record = ListingRecord::Files(ListedFiles { root: 0, folder: PathText::new(b"a"), files });
+        let record =
+            ListingRecord::Files(ListedFiles { root: 0, folder: PathText::new(b"a"), files, columns: Vec::new() });
         let (dir, all) = (tempfile::tempdir().unwrap(), vec![record; 200]);
         let path = dir.path().join("l");
         std::fs::write(&path, written(&all)).unwrap();

@@ -45,7 +45,15 @@ fn a_partial_listing_is_as_documented() {
     };
     let first = PathText::new(b".hidden");
     let records = [
-        ListingRecord::Files(ListedFiles { root: 0, folder: PathText::new(b"dress"), files }),
+        ListingRecord::Columns(FieldRecord::of(&Schema::new(vec![
+            FieldType::Scalar(DataType::Float32).field("x", false),
+        ]))),
+        ListingRecord::Files(ListedFiles {
+            root: 0,
+            folder: PathText::new(b"dress"),
+            files,
+            columns: vec![None, Some(0)],
+        }),
         ListingRecord::Members(ListedMembers { root: 0, path: PathText::new(b"x.tar"), size: 2048, mtime: 1, members }),
         ListingRecord::Table(Box::new(table)),
         ListingRecord::Starts(vec![0, 30, 30]),

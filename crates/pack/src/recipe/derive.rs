@@ -41,6 +41,7 @@ impl Recipe {
             typed,
             shapes: self.shapes(typed),
             sources: self.sources()?,
+            probes: false,
             listings: None,
         })
     }

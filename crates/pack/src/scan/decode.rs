@@ -91,6 +91,11 @@ fn leave_out(listing: &mut Listing, faults: Vec<(usize, Error)>) {
     }
 }
 
+/// Whether the field `name`, which decodes to these columns, is one array under its own name.
+pub(super) fn is_single(codec: &dyn Codec, name: &str, columns: &[Field]) -> bool {
+    matches!(columns, [column] if codec.encoded(column).is_ok_and(|encoded| encoded == name))
+}
+
 /// Whether an error is about the input, not the file system.
 fn is_of_input(error: &Error) -> bool {
     matches!(error.kind(), Kind::Content | Kind::Limit | Kind::Unsupported)
@@ -114,8 +119,7 @@ impl Probing<'_> {
                 Err(e) if is_of_input(&e) => continue,
                 Err(e) => return Err(e),
             };
-            let [field] = &fields[..] else { return Ok(false) };
-            return Ok(self.codec.encoded(field).is_ok_and(|name| name == self.name));
+            return Ok(is_single(self.codec, self.name, &fields));
         }
         Ok(true)
     }
@@ -159,6 +163,9 @@ impl Probing<'_> {
     /// The columns in the field of sample `i`; `None` if the sample lacks it.
     fn one(&self, i: usize) -> Result<Option<Vec<Field>>> {
         let Some(sample) = self.listing.sample(i).filter(|sample| sample.table().is_none()) else { return Ok(None) };
+        if let Some(columns) = sample.probed(self.name) {
+            return Ok(Some(columns.to_vec()));
+        }
         let Some(piece) = sample.piece_of(self.name) else { return Ok(None) };
         self.probe(&piece).map(Some).map_err(|e| e.in_sample(sample.key()))
     }

@@ -1,6 +1,7 @@
 //! A parallel walk over folders: names, sizes and times. Opens only containers.
 
 use super::companions;
+use super::decode::is_single;
 use super::division::Division;
 use super::listing::{FoundFile, HIDDEN, WalkEvent};
 use super::roots::real_path;
@@ -13,7 +14,7 @@ use crate::refuse_view::refuse_view;
 use crate::{Part, Symlinks};
 
 use crossbeam_channel::Sender;
-use packhorse_core::{Code, DirEntry, Error, Event, FileKind, FileStat, Format, Kind, Result, Source};
+use packhorse_core::{Code, Codec, DirEntry, Error, Event, FileKind, FileStat, Format, Kind, Options, Result, Source};
 use packhorse_dataset::{MANIFEST, VIEW, is_of_packing, is_plan_name, not_sealed};
 use packhorse_storage::Compression;
 use std::borrow::Cow;
@@ -23,7 +24,7 @@ use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 pub(super) const EXCLUDED: &str = "not wanted by `include` and `exclude`";
 const LINK: &str = "a symbolic link";
@@ -59,6 +60,8 @@ pub(super) struct FolderWalk<'a> {
     pub(super) seen: Mutex<BTreeSet<PathBuf>>,
     /// The sources of the formats found, by id.
     pub(super) sources: Mutex<BTreeMap<&'static str, Arc<dyn Source>>>,
+    /// The encoded fields of which one was found to be a single array.
+    pub(super) singles: Mutex<BTreeSet<String>>,
     /// What this process looks at.
     pub(super) division: Division<Folder>,
 }
@@ -153,6 +156,7 @@ impl<'a> FolderWalk<'a> {
             found,
             seen: Mutex::default(),
             sources: Mutex::default(),
+            singles: Mutex::default(),
             division: Division::new(part),
         })
     }
@@ -297,7 +301,7 @@ impl<'a> FolderWalk<'a> {
                 Err(e) => self.of_name(own, of_input(e)),
             }
         }
-        self.files(folder.root, &folder.path, files);
+        self.files(folder, &folder.path, files);
     }
 
     /// Paths of a list, relative to the root.
@@ -309,7 +313,7 @@ impl<'a> FolderWalk<'a> {
             let folder = path.parent().unwrap_or(Path::new(""));
             let name = Path::new(path.file_name().unwrap_or_default());
             match self.look(root, path) {
-                Ok(Look::File(stat)) => self.files(root.root, folder, vec![found(name, &stat)]),
+                Ok(Look::File(stat)) => self.files(root, folder, vec![found(name, &stat)]),
                 Ok(Look::Archive(stat)) => self.archive(root.root, &root.base, path.clone(), stat),
                 Ok(Look::Folder(_)) => {
                     self.fault(Error::content("is a folder; a list names files").in_input(path.display()));
@@ -320,11 +324,41 @@ impl<'a> FolderWalk<'a> {
         }
     }
 
-    fn files(&self, root: u32, folder: &Path, files: Vec<FoundFile>) {
-        if !files.is_empty() {
-            self.context.observer.event(&Event::Scanned { files: files.len() as u64 });
-            self.send(WalkEvent::Files { root, folder: folder.to_owned(), files });
+    /// Sends files of the folder `path` below that of `root`.
+    fn files(&self, root: &Folder, path: &Path, mut files: Vec<FoundFile>) {
+        if files.is_empty() {
+            return;
         }
+        self.context.observer.event(&Event::Scanned { files: files.len() as u64 });
+        if self.options.probes {
+            self.probe(&root.base.join(path), &mut files);
+        }
+        self.send(WalkEvent::Files { root: root.root, folder: path.to_owned(), files });
+    }
+
+    /// Looks at the headers of encoded files. Those that can't be read are looked at again, and reported, by the plan.
+    fn probe(&self, folder: &Path, files: &mut [FoundFile]) {
+        let Scan { registry, store, limits, .. } = self.context;
+        let mut codecs: BTreeMap<String, Option<Box<dyn Codec>>> = BTreeMap::new();
+        for file in files {
+            let Ok(name) = self.options.recipe.key_ends.split(&file.name) else { continue };
+            let field = name.field.clone();
+            let codec = codecs.entry(name.field).or_insert_with(|| {
+                registry.by_field(&field).and_then(|format| format.codec(&Options::new(), limits).ok())
+            });
+            let Some(codec) = codec.as_ref().filter(|_| self.is_decoded(&field)) else { continue };
+            let input = store.open(&folder.join(OsStr::from_bytes(&file.name)));
+            let Ok(columns) = input.and_then(|input| codec.probe(&field, &*input)) else { continue };
+            if is_single(&**codec, &field, &columns) {
+                self.singles.lock().unwrap_or_else(PoisonError::into_inner).insert(field);
+            }
+            file.columns = Some(columns.into());
+        }
+    }
+
+    /// Whether the plan will ask for the columns of a field. A format of bytes takes a field that is one array as it is.
+    fn is_decoded(&self, field: &str) -> bool {
+        self.options.typed || !self.singles.lock().unwrap_or_else(PoisonError::into_inner).contains(field)
     }
 
     /// The kind of input at `path`.
@@ -397,7 +431,7 @@ enum Look {
 }
 
 fn found(name: &Path, stat: &FileStat) -> FoundFile {
-    FoundFile { name: name.as_os_str().as_bytes().into(), size: stat.size, mtime: stat.mtime }
+    FoundFile { name: name.as_os_str().as_bytes().into(), size: stat.size, mtime: stat.mtime, columns: None }
 }
 
 /// The error of a missing file of a list, which is most often relative to another folder.

@@ -53,6 +53,8 @@ pub(crate) struct ScanOptions<'a> {
     pub(crate) shapes: Shapes,
     /// Options of table inputs, by format.
     pub(crate) sources: BTreeMap<String, Options>,
+    /// Whether the walk looks at the headers of encoded fields. If not, they are looked at when all inputs are known.
+    pub(crate) probes: bool,
     /// The dataset's folder whose partial listings take the place of a walk.
     pub(crate) listings: Option<&'a Path>,
 }

@@ -3,14 +3,14 @@
 use super::listing::{FoundFile, FoundMember, Items, ListingBuilder, TableInput, WalkEvent, refusal};
 use super::{Scan, ScanOptions, roots};
 use crate::{OnError, Part, Shuffle};
-use packhorse_core::{Error, Event, FileStat, Result};
+use packhorse_core::{Error, Event, Field, FileStat, Result, Schema};
 use packhorse_dataset::{
     FieldRecord, ListedDataset, ListedFault, ListedFiles, ListedMembers, ListedTable, ListingHeader, ListingRecord,
     ListingWriter, PathText, TableKind,
 };
 use packhorse_storage::Location;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -42,6 +42,7 @@ pub(crate) fn scan_part(
         roots: builder.roots(),
         ignored: BTreeMap::new(),
         faults: Vec::new(),
+        columns: HashMap::new(),
         scanned: Scanned::default(),
     };
     let shared = roots::walk(context, options, (starts, part), &mut |event| listing.take(event))?;
@@ -84,6 +85,9 @@ pub(super) fn header(options: &ScanOptions<'_>, roots: &[PathBuf], part: Part) -
     }
 }
 
+/// The most different columns that are remembered.
+const MOST_COLUMNS: usize = 1 << 18;
+
 /// Starts of samples on one line.
 const STARTS: usize = 1 << 16;
 
@@ -94,6 +98,8 @@ struct PartListing<'a, W: Write> {
     /// Ignored inputs by reason: how many, and the first by name.
     ignored: BTreeMap<Cow<'static, str>, (u64, PathBuf)>,
     faults: Vec<Error>,
+    /// The numbers of the columns of encoded files.
+    columns: HashMap<Vec<Field>, u32>,
     scanned: Scanned,
 }
 
@@ -102,9 +108,13 @@ impl<W: Write> PartListing<'_, W> {
         match event {
             WalkEvent::Files { root, folder, files } => {
                 self.scanned.inputs += files.len() as u64;
-                let files = files.iter().map(|FoundFile { name, size, mtime }| (PathText::new(name), *size, *mtime));
-                let folder = PathText::from(folder.as_os_str());
-                self.writer.record(&ListingRecord::Files(ListedFiles { root, folder, files: files.collect() }))
+                let mut columns = Vec::new();
+                if files.iter().any(|file| file.columns.is_some()) {
+                    columns = files.iter().map(|file| self.columns(file)).collect::<Result<_>>()?;
+                }
+                let file = |file: &FoundFile| (PathText::new(&file.name), file.size, file.mtime);
+                let (folder, files) = (PathText::from(folder.as_os_str()), files.iter().map(file).collect());
+                self.writer.record(&ListingRecord::Files(ListedFiles { root, folder, files, columns }))
             }
             WalkEvent::Members { root, archive, stat: FileStat { size, mtime, .. }, members } => {
                 self.scanned.inputs += members.len() as u64;
@@ -138,6 +148,22 @@ impl<W: Write> PartListing<'_, W> {
             WalkEvent::Tables { .. } => Err(Error::bug("tables in a listing of samples")),
             WalkEvent::Abort(error) => Err(error),
         }
+    }
+
+    /// The number of a file's columns, which are written when they are first met.
+    fn columns(&mut self, file: &FoundFile) -> Result<Option<u32>> {
+        let Some(columns) = &file.columns else { return Ok(None) };
+        if let Some(number) = self.columns.get(&**columns) {
+            return Ok(Some(*number));
+        }
+        let next = self.columns.len();
+        // Where every file has a shape of its own, the plan looks at the rest.
+        if next == MOST_COLUMNS {
+            return Ok(None);
+        }
+        self.writer.record(&ListingRecord::Columns(FieldRecord::of(&Schema::new(columns.to_vec()))))?;
+        self.columns.insert(columns.to_vec(), next as u32);
+        Ok(Some(next as u32))
     }
 
     fn table(&mut self, root: u32, path: &Path, stat: &FileStat, table: &TableInput) -> Result<()> {

@@ -7,9 +7,9 @@ use super::sealed::{ChosenPlace, SealedInput};
 use super::{Scan, ScanOptions, roots};
 use crate::Part;
 use crate::parallel_map::parallel_map;
-use packhorse_core::{Code, Error, FileKind, FileStat, Kind, Omission, Result, Schema, Store, counted, some_of};
+use packhorse_core::{Code, Error, Field, FileKind, FileStat, Kind, Omission, Result, Schema, Store, counted, some_of};
 use packhorse_dataset::{
-    Digest, FieldRecord, LISTINGS, ListedDataset, ListedFault, ListedTable, ListingHeader, ListingReader,
+    Digest, FieldRecord, LISTINGS, ListedDataset, ListedFault, ListedFiles, ListedTable, ListingHeader, ListingReader,
     ListingRecord, TableKind, listed_part, listing_name,
 };
 use packhorse_storage::{Frame, Frames};
@@ -145,6 +145,7 @@ impl Reading<'_> {
         self.check(&header)?;
         // A table whose starts may follow.
         let mut open: Option<OpenTable> = None;
+        let mut columns: Vec<Arc<[Field]>> = Vec::new();
         for record in reader {
             self.context.cancel.check()?;
             let record = match (record?, &mut open) {
@@ -165,6 +166,11 @@ impl Reading<'_> {
                     }
                     open = Some(self.table(*table)?);
                 }
+                ListingRecord::Columns(records) => {
+                    let fields = FieldRecord::schema(&records)?;
+                    columns.push(fields.fields().iter().map(|field| field.as_ref().clone()).collect());
+                }
+                ListingRecord::Files(found) => send(self.files(&found, &columns)?)?,
                 record => self.event(record)?.map_or(Ok(()), send)?,
             }
         }
@@ -181,17 +187,21 @@ impl Reading<'_> {
         same("inputs", &header.settings, &self.wanted.settings)
     }
 
+    /// Files, which name their columns by position in `columns`.
+    fn files(&self, found: &ListedFiles, columns: &[Arc<[Field]>]) -> Result<WalkEvent> {
+        let mut files = Vec::with_capacity(found.files.len());
+        for (at, (name, size, mtime)) in found.files.iter().enumerate() {
+            let columns = match found.columns.get(at) {
+                Some(Some(number)) => Some(columns.get(*number as usize).ok_or_else(damaged)?.clone()),
+                _ => None,
+            };
+            files.push(FoundFile { name: name.to_bytes().into(), size: *size, mtime: *mtime, columns });
+        }
+        Ok(WalkEvent::Files { root: self.root(found.root)?, folder: found.folder.to_path(), files })
+    }
+
     fn event(&self, record: ListingRecord) -> Result<Option<WalkEvent>> {
         Ok(Some(match record {
-            ListingRecord::Files(found) => {
-                let file = |(name, size, mtime): &(packhorse_dataset::PathText, u64, i64)| FoundFile {
-                    name: name.to_bytes().into(),
-                    size: *size,
-                    mtime: *mtime,
-                };
-                let files = found.files.iter().map(file).collect();
-                WalkEvent::Files { root: self.root(found.root)?, folder: found.folder.to_path(), files }
-            }
             ListingRecord::Members(found) => {
                 let member = |(name, offset, len): &(packhorse_dataset::PathText, u64, u64)| FoundMember {
                     name: name.to_bytes().into(),
@@ -214,7 +224,11 @@ impl Reading<'_> {
             ListingRecord::Ignored { why, inputs, first } => {
                 WalkEvent::Ignored(Cow::Owned(why), inputs, first.to_path())
             }
-            ListingRecord::Table(_) | ListingRecord::Starts(_) | ListingRecord::End(_) => return Err(damaged()),
+            ListingRecord::Columns(_)
+            | ListingRecord::Files(_)
+            | ListingRecord::Table(_)
+            | ListingRecord::Starts(_)
+            | ListingRecord::End(_) => return Err(damaged()),
         }))
     }
 

@@ -4,13 +4,14 @@ use super::walk_event::{FoundFile, FoundMember, HIDDEN, NO_FIELD, NO_MATCH, Walk
 use super::{Listing, PieceRef, SourceFolder, TableInput};
 use crate::KeyEnds;
 use crate::scan::sealed::ChosenPlace;
-use packhorse_core::{Code, Error, FileStat, MemberName, NameFault, Result, folder_key};
+use packhorse_core::{Code, Error, Field, FileStat, MemberName, NameFault, Result, folder_key};
 use packhorse_storage::Compression;
 use rayon::prelude::*;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// From this many pieces on, they are sorted in parallel.
 const PARALLEL_SORT: usize = 1 << 16;
@@ -19,12 +20,14 @@ const PARALLEL_SORT: usize = 1 << 16;
 pub(in crate::scan) struct ListingBuilder {
     listing: Listing,
     known: HashMap<(u32, Vec<u8>, String), u32>,
+    /// The numbers of columns, by their address: the listing keeps them.
+    columns: HashMap<usize, u32>,
 }
 
 impl ListingBuilder {
     /// An empty listing, whose names are split by `key_ends`.
     pub(in crate::scan) fn new(key_ends: KeyEnds) -> Self {
-        Self { listing: Listing { key_ends, ..Listing::default() }, known: HashMap::new() }
+        Self { listing: Listing { key_ends, ..Listing::default() }, known: HashMap::new(), columns: HashMap::new() }
     }
 
     /// Where paths start.
@@ -90,7 +93,10 @@ impl ListingBuilder {
         let place = self.place(root, path, key, None);
         for file in files {
             match self.listing.key_ends.split(&file.name) {
-                Ok(name) => self.push(place, &name, &file.name, (file.size, file.mtime)),
+                Ok(name) => {
+                    let probed = self.probed(file.columns.as_ref());
+                    self.push(place, &name, &file.name, (file.size, file.mtime), probed);
+                }
                 Err(fault) => {
                     self.ignore(self.reason(fault), 1, folder.join(std::ffi::OsStr::from_bytes(&file.name)));
                 }
@@ -116,7 +122,7 @@ impl ListingBuilder {
                 _ => self.place(root, archive.as_os_str().as_bytes().to_vec(), key, Some((stat.size, stat.mtime))),
             };
             last = Some((folder, place));
-            self.push(place, &name, b"", (member.offset, member.len as i64));
+            self.push(place, &name, b"", (member.offset, member.len as i64), 0);
         }
     }
 
@@ -140,7 +146,7 @@ impl ListingBuilder {
         let name = MemberName { key: String::new(), field: table.format.to_owned() };
         self.listing.omitted.add(&table.omitted, path);
         self.listing.tables.push(table);
-        self.push(place, &name, b"", (0, bytes));
+        self.push(place, &name, b"", (0, bytes), 0);
     }
 
     fn place(&mut self, root: u32, path: Vec<u8>, folder_key: String, archive: Option<(u64, i64)>) -> u32 {
@@ -160,7 +166,19 @@ impl ListingBuilder {
         number
     }
 
-    fn push(&mut self, place: u32, name: &MemberName, raw: &[u8], (a, b): (u64, i64)) {
+    /// The number of these columns, from 1; 0 for none.
+    fn probed(&mut self, columns: Option<&Arc<[Field]>>) -> u32 {
+        let Some(columns) = columns else { return 0 };
+        let next = self.listing.probed.len() as u32 + 1;
+        // A listing that is read has each once.
+        let number = *self.columns.entry(Arc::as_ptr(columns).cast::<Field>() as usize).or_insert(next);
+        if number == next {
+            self.listing.probed.push(Arc::clone(columns));
+        }
+        number
+    }
+
+    fn push(&mut self, place: u32, name: &MemberName, raw: &[u8], (a, b): (u64, i64), probed: u32) {
         let (mut stem, field) = (Cow::Borrowed(name.key.as_str()), name.field.as_str());
         // Before the duplicate check, which must see the escaped name.
         if stem.starts_with("__") && self.listing.places.get(place as usize).is_some_and(|p| p.folder_key.is_empty()) {
@@ -180,7 +198,7 @@ impl ListingBuilder {
         let arena = &mut self.listing.arena;
         let name_at = arena.len() as u64;
         [stem.as_bytes(), field.as_bytes(), raw].iter().for_each(|part| arena.extend_from_slice(part));
-        self.listing.pieces.push(PieceRef { name_at, a, b, place, stem_len, field_len, raw_len });
+        self.listing.pieces.push(PieceRef { name_at, a, b, place, probed, stem_len, field_len, raw_len });
     }
 
     /// Sorts the pieces and groups them into samples.

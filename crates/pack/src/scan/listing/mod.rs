@@ -18,7 +18,7 @@ use super::sealed::SealedInput;
 use crate::metadata::Metadata;
 use crate::{KeyEnds, OnError};
 use omitted::Omitted;
-use packhorse_core::{Code, Error, Event, KEY, Observer, Omission, Result, SchemaRef};
+use packhorse_core::{Code, Error, Event, Field, KEY, Observer, Omission, Result, SchemaRef};
 use packhorse_dataset::{OmissionRecord, PathText, PlannedView, SkipRecord};
 use packhorse_storage::Frames;
 use std::borrow::Cow;
@@ -27,6 +27,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Inputs grouped into samples, sorted by key; the fields of a sample by name.
 ///
@@ -40,6 +41,8 @@ pub struct Listing {
     tables: Vec<TableInput>,
     /// The encoded fields that become columns, by name.
     pub(in crate::scan) decoded: BTreeMap<String, Decoded>,
+    /// The columns that encoded fields decode to, each once for a part of the scan.
+    probed: Vec<Arc<[Field]>>,
     arena: Vec<u8>,
     pieces: Vec<PieceRef>,
     /// The first piece of each sample.
@@ -117,6 +120,8 @@ struct PieceRef {
     /// A file: its modification time. A member: its length. A table: about the bytes of its rows.
     b: i64,
     place: u32,
+    /// The number of its columns among those that were looked at, from 1; 0 if it was not.
+    probed: u32,
     stem_len: u16,
     field_len: u16,
     raw_len: u16,

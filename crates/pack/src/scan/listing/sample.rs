@@ -2,6 +2,7 @@
 
 use super::{Items, Listing, PieceRef, TableInput};
 use crate::scan::sealed::SealedInput;
+use packhorse_core::Field;
 use packhorse_dataset::{FieldSource, PathText, PlanEntry, SeekPoint, ShardRecord};
 use std::ops::Range;
 use std::path::PathBuf;
@@ -100,6 +101,13 @@ impl<'a> SampleRef<'a> {
         // Sorted by name.
         let at = self.pieces.binary_search_by(|p| self.listing.field(p).cmp(name.as_bytes())).ok()?;
         self.pieces.get(at).map(|p| self.piece(p, &(0..1)))
+    }
+
+    /// The columns that its field `name` decodes to, if a part of the scan looked at it.
+    pub(in crate::scan) fn probed(&self, name: &str) -> Option<&'a [Field]> {
+        let at = self.pieces.binary_search_by(|p| self.listing.field(p).cmp(name.as_bytes())).ok()?;
+        let number = self.pieces.get(at)?.probed.checked_sub(1)?;
+        self.listing.probed.get(number as usize).map(|columns| &**columns)
     }
 
     /// Its plan entry; of a table input, that of the range `items`.

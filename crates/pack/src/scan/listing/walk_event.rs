@@ -2,9 +2,10 @@
 
 use super::TableInput;
 use crate::scan::sealed::{ChosenPlace, SealedInput};
-use packhorse_core::{Error, FileStat, InputTable};
+use packhorse_core::{Error, Field, FileStat, InputTable};
 use std::borrow::Cow;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// A finding of a walk, sent to the listing's builder.
 pub(crate) enum WalkEvent {
@@ -33,6 +34,8 @@ pub(crate) struct FoundFile {
     pub(crate) name: Box<[u8]>,
     pub(crate) size: u64,
     pub(crate) mtime: i64,
+    /// The columns that its bytes decode to, if they were looked at.
+    pub(crate) columns: Option<Arc<[Field]>>,
 }
 
 /// A member of an archive that a walk found.
