@@ -36,6 +36,13 @@ fn reading() -> Result<()> {
     Ok(())
 }
 
+fn masks() -> Result<()> {
+    let view = View::random_crop(224).flip(0.5);
+    let loader =
+        packhorse::open("shards")?.loader(64).image("image", "jpg", view).mask("mask", "png", view).seed(7).build()?;
+    Ok(())
+}
+
 fn diagnose() -> Result<()> {
     use packhorse::read::HostSlab;
     use packhorse::read::diagnose::DiagnoseOptions;

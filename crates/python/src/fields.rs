@@ -35,6 +35,7 @@ fn field((name, from, kind, required, settings): Described<'_>) -> Result<FieldO
             let (path, dtype) = settings.extract::<(String, String)>()?;
             FieldKind::Json(path, number(&dtype)?)
         }
+        "mask" => mask(settings.extract()?)?,
         _ => picture(settings.extract()?)?,
     };
     Ok(FieldOptions { required, ..FieldOptions::new(name, kind).from(&from) })
@@ -47,14 +48,26 @@ fn number(dtype: &str) -> Result<DataType, Error> {
     })
 }
 
-fn picture((crop, height, width, short, scale, ratio, flip, filter, reduced, normalize): Picture) -> Result<FieldKind> {
-    let size = match crop.as_str() {
+/// How a mask becomes numbers: `(crop, height, width, short, scale, ratio, flip, dtype)`.
+type Mask = (String, u32, u32, u32, (f32, f32), (f32, f32), f32, String);
+
+fn mask((crop, height, width, short, scale, ratio, flip, dtype): Mask) -> Result<FieldKind> {
+    let view = View { size: size(&crop, (height, width), short, scale, ratio), flip, ..View::default() };
+    Ok(FieldKind::Mask(view, number(&dtype)?))
+}
+
+fn size(crop: &str, (height, width): (u32, u32), short: u32, scale: (f32, f32), ratio: (f32, f32)) -> Size {
+    match crop {
         "keep" => Size::Keep,
         "exact" => Size::Exact { height, width },
         "squash" => Size::Squash { height, width },
         "center" => Size::Center { short, height, width },
         _ => Size::Random { height, width, scale, ratio },
-    };
+    }
+}
+
+fn picture((crop, height, width, short, scale, ratio, flip, filter, reduced, normalize): Picture) -> Result<FieldKind> {
+    let size = size(&crop, (height, width), short, scale, ratio);
     let filter = if filter == "bicubic" { Filter::Bicubic } else { Filter::Bilinear };
     let view = View { size, flip, filter, reduced };
     match normalize {

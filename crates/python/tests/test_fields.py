@@ -94,6 +94,94 @@ def test_kinds_of_pictures(tmp_path, kind, mode):
     near(image, decoded(file.getvalue()), 3 if kind == "JPEG" else 0)
 
 
+# --- masks ------------------------------------------------------------------------------------------------------------
+
+
+def mask(kind, number=0):
+    """A mask of 40 × 30 numbers in blocks, by Pillow: grays, indices into a palette, bits or numbers of 16 bits."""
+    y, x = np.mgrid[0:30, 0:40]
+    numbers = (x // 8 + 5 * (y // 6) + number) % 25
+    if kind == "1":
+        return Image.fromarray((numbers % 2 * 255).astype(np.uint8)).convert("1")
+    if kind == "I;16":
+        return Image.fromarray((numbers * 1000).astype(np.uint16))
+    image = Image.fromarray(numbers.astype(np.uint8))
+    if kind == "P":
+        image.putpalette([(7 * value) % 256 for value in range(3 * 25)])
+    return image
+
+
+def file_of(image, **settings):
+    """The image as a PNG file."""
+    file = io.BytesIO()
+    image.save(file, "PNG", **settings)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["L", "P", "1", "I;16"])
+def test_masks_are_the_numbers_that_pillow_stores(tmp_path, kind):
+    """Grays, indices, bits and wide numbers come as they are, in each crop of one size with the nearest pixel."""
+    image = mask(kind)
+    dtype = "uint16" if kind == "I;16" else "uint8"
+    dataset = write(tmp_path / "shards", [{"png": file_of(image)}])
+    whole = dataset.batch([0], {"mask": packhorse.Mask(dtype=dtype)})["mask"][0]
+    assert whole.dtype == dtype and whole.shape == (30, 40)
+    assert np.array_equal(whole, np.asarray(image))
+    fields = {
+        "exact": packhorse.Mask("png", (30, 40), crop="exact", dtype=dtype),
+        "squash": packhorse.Mask("png", (17, 23), crop="squash", dtype=dtype),
+        "flipped": packhorse.Mask("png", (30, 40), crop="squash", flip=1.0, dtype=dtype),
+    }
+    batch = dataset.batch([0], fields)
+    assert np.array_equal(batch["exact"][0], np.asarray(image))
+    assert np.array_equal(batch["flipped"][0], np.asarray(image)[:, ::-1])
+    assert batch["squash"].shape == (1, 17, 23)
+    assert np.array_equal(batch["squash"][0], np.asarray(image.resize((23, 17), Image.Resampling.NEAREST)))
+
+
+def test_masks_follow_their_images(tmp_path):
+    """An image and its mask of one size are cropped and flipped alike, in every epoch."""
+    samples = []
+    for number in range(12):
+        numbers = np.asarray(mask("L", number))
+        image = np.repeat(numbers[..., None] * 10, 3, axis=2)
+        samples.append({"__key__": f"{number:02}", "jpg": file_of(Image.fromarray(image)), "seg.png": file_of(mask("P", number))})
+    dataset = write(tmp_path / "shards", samples, columns={"jpg": "bytes", "seg.png": "bytes"})
+    view = {"size": (24, 32), "crop": "random", "flip": 0.5}
+    loader = dataset.loader(4, seed=3, fields={"image": packhorse.Image("jpg", **view), "mask": packhorse.Mask("seg.png", **view)})
+    shares = []
+    for _ in range(3):
+        for batch in loader:
+            assert batch["mask"].shape == (4, 24, 32)
+            near_enough = np.abs(batch["image"][..., 0].astype(int) - batch["mask"].astype(int) * 10) <= 5
+            shares += near_enough.mean(axis=(1, 2)).tolist()
+    # At the borders of blocks the image's colours mix, and the mask's numbers do not.
+    assert len(shares) == 36 and min(shares) > 0.6 and np.mean(shares) > 0.75
+
+
+def test_masks_that_are_no_masks(tmp_path):
+    """Colours are not numbers, and numbers over 255 do not fit into bytes."""
+    dataset = write(tmp_path / "shards", [{"jpg": encoded(picture(1)), "png": file_of(mask("I;16"))}])
+    with pytest.raises(packhorse.ContentError, match="has colours"):
+        dataset.batch([0], {"mask": packhorse.Mask("jpg")})
+    with pytest.raises(packhorse.ContentError, match="bytes hold 0 to 255"):
+        dataset.batch([0], {"mask": packhorse.Mask("png")})
+    with pytest.raises(ValueError, match="neither uint8 nor uint16"):
+        packhorse.Mask("png", dtype="int64")
+
+
+def test_packed_masks_keep_their_numbers(tmp_path):
+    """A field of masks that is named is resized to the nearest pixel; images beside it are not."""
+    (tmp_path / "in").mkdir()
+    Image.fromarray(picture(1)).save(tmp_path / "in" / "a.jpg")
+    mask("L").save(tmp_path / "in" / "a.seg.png")
+    packhorse.pack(tmp_path / "in", tmp_path / "out", to="webdataset", image=["resize=20x15", "nearest=seg.png"])
+    packed = Image.open(io.BytesIO(packhorse.open(tmp_path / "out")[0]["seg.png"]))
+    assert np.array_equal(np.asarray(packed), np.asarray(mask("L").resize((20, 15), Image.Resampling.NEAREST)))
+    with pytest.raises(packhorse.ConfigError, match="nearest"):
+        packhorse.pack(tmp_path / "in", tmp_path / "other", to="webdataset", image=["nearest=seg.png"])
+
+
 @pytest.mark.parametrize(
     ("asked", "mean", "std"),
     [

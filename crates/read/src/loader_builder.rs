@@ -5,7 +5,7 @@ use crate::{
     CacheOptions, Column, Dataset, Device, FieldKind, FieldOptions, Host, Loader, LoaderOptions, OnError, Remainder,
     Verify,
 };
-use packhorse_core::{Error, Observer, Result};
+use packhorse_core::{DataType, Error, Observer, Result};
 use packhorse_order::{OrderState, Rank, Shuffle};
 use packhorse_transform::image::View;
 use std::sync::Arc;
@@ -75,6 +75,12 @@ impl<D: Device> LoaderBuilder<D> {
     /// Adds the field `name`: pictures as pixels, read from the first of the fields `from` (`jpg;png`) that a sample has.
     pub fn image(self, name: &str, from: &str, view: View) -> Self {
         self.field_as(name, from, FieldKind::Picture(view))
+    }
+
+    /// Adds the field `name`: masks as numbers of one byte, read from the first of the fields `from` (`seg.png;mask.png`) that
+    /// a sample has. With the view of an image of the same size they match it, pixel by pixel ([`FieldKind::Mask`]).
+    pub fn mask(self, name: &str, from: &str, view: View) -> Self {
+        self.field_as(name, from, FieldKind::Mask(view, DataType::UInt8))
     }
 
     /// Adds the field `name` in the form that the type of `from` suggests ([`FieldKind::Auto`]).

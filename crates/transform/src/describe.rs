@@ -51,6 +51,7 @@ pub fn from_description_with(text: &str, context: &RebuildContext<'_>) -> Result
             None if word == "check" => options.check = Some(Check::Strict),
             Some(("check", "lenient")) => options.check = Some(Check::Lenient),
             Some(("keep", what)) => options.keep = what.parse()?,
+            Some(("nearest", fields)) => options.nearest = fields.split(',').map(str::to_owned).collect(),
             None if word == "orient" => options.orient = true,
             Some(("resize", size)) => options.resize = Some(size.parse()?),
             Some(("quality", quality)) => options.quality = quality.parse().map_err(|_| unknown())?,
@@ -74,9 +75,10 @@ mod tests {
             quality: 85,
             orient: true,
             keep: "exif,icc".parse().unwrap(),
+            nearest: vec!["mask.png".to_owned(), "seg.png".to_owned()],
         };
         let lenient = ImageOptions { check: Some(Check::Lenient), ..ImageOptions::default() };
-        for options in [options, lenient, ImageOptions { check: Some(Check::Strict), ..lenient }] {
+        for options in [options, lenient.clone(), ImageOptions { check: Some(Check::Strict), ..lenient.clone() }] {
             let text = Image::new(options, Limits::default()).unwrap().describe();
             assert_eq!(from_description(&text, Limits::default()).unwrap().describe(), text);
         }

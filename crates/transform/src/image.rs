@@ -19,7 +19,7 @@
 //!
 //! Decoding is strict: truncated images and PNGs with a wrong checksum are errors. Only [`Check::Strict`] proves a
 //! JPEG complete. To get pixels use [`decode`]; for training, with crop, resize and flip into a batch,
-//! [`ViewDecoder`].
+//! [`ViewDecoder`], and for masks [`MaskDecoder`].
 
 mod column;
 mod crop_window;
@@ -27,6 +27,7 @@ mod decode;
 mod exif;
 mod format;
 mod jpeg;
+mod mask_decoder;
 mod mirror;
 mod options;
 mod orientation;
@@ -48,6 +49,7 @@ mod view_decoder;
 
 pub use decode::decode;
 pub use jpeg::JpegFacts;
+pub use mask_decoder::MaskDecoder;
 pub use options::{Check, ImageOptions, Keep};
 pub use picture::Image;
 pub use pixels::Pixels;

@@ -221,12 +221,20 @@ impl Recipe {
                 Some(("check", "lenient")) => options.check = Some(Check::Lenient),
                 Some(("resize", size)) => options.resize = Some(size.parse()?),
                 Some(("keep", what)) => options.keep = what.parse()?,
+                Some(("nearest", fields)) if !fields.is_empty() => {
+                    options.nearest.extend(fields.split(',').map(str::to_owned));
+                }
                 _ => {
                     return Err(Error::config(format!(
-                        "`image` takes check[=lenient], resize=256[,short|long|exact], resize=WxH or keep=exif,icc, not \"{what}\""
+                        "`image` takes check[=lenient], resize=256[,short|long|exact], resize=WxH, nearest=FIELD or keep=exif,icc, not \"{what}\""
                     )));
                 }
             }
+        }
+        options.nearest.sort_unstable();
+        options.nearest.dedup();
+        if !options.nearest.is_empty() && options.resize.is_none() {
+            return Err(Error::config("`image=nearest` is about how a mask is resized; give `image=resize=256` too"));
         }
         if self.image.iter().any(|what| what.starts_with("keep=")) && options.resize.is_none() && !options.orient {
             return Err(Error::config(

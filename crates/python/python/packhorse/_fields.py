@@ -99,7 +99,40 @@ class Json(Field):
         return (self.path, self.dtype)
 
 
-class Image(Field):
+class _View(Field):
+    """A part of each picture, at one size: what `Image` and `Mask` share."""
+
+    def __init__(
+        self,
+        source: str,
+        size: int | tuple[int, int] | None,
+        crop: str | None,
+        flip: float,
+        short: int | None,
+        scale: tuple[float, float],
+        ratio: tuple[float, float],
+        required: bool,
+    ) -> None:
+        super().__init__(source, required=required)
+        crops = ("random", "center", "squash", "exact")
+        if crop is not None and crop not in crops:
+            raise ValueError(f"crop={crop!r} is none of {', '.join(crops)}")
+        if crop is not None and size is None:
+            raise ValueError(f"crop={crop!r} needs a size")
+        self.size = (size, size) if isinstance(size, int) else size
+        self.crop = crop or ("keep" if size is None else "center")
+        self.flip = flip
+        self.short = short
+        self.scale = scale
+        self.ratio = ratio
+
+    def _view(self) -> tuple[Any, ...]:
+        height, width = self.size or (0, 0)
+        short = self.short or max(height, width) * 8 // 7
+        return self.crop, height, width, short, self.scale, self.ratio, self.flip
+
+
+class Image(_View):
     """Pictures as pixels: red, green and blue, upright as their EXIF says.
 
     `size` is a side in pixels or `(height, width)`; None keeps each picture's own size, ragged. `crop` is
@@ -133,32 +166,49 @@ class Image(Field):
         reduced: bool = False,
         required: bool = True,
     ) -> None:
-        super().__init__(source, required=required)
-        crops = ("random", "center", "squash", "exact")
-        if crop is not None and crop not in crops:
-            raise ValueError(f"crop={crop!r} is none of {', '.join(crops)}")
-        if crop is not None and size is None:
-            raise ValueError(f"crop={crop!r} needs a size")
+        super().__init__(source, size, crop, flip, short, scale, ratio, required)
         if filter not in ("bilinear", "bicubic"):
             raise ValueError(f"filter={filter!r} is neither bilinear nor bicubic")
-        self.size = (size, size) if isinstance(size, int) else size
-        self.crop = crop or ("keep" if size is None else "center")
-        self.flip = flip
-        self.short = short
-        self.scale = scale
-        self.ratio = ratio
         self.filter = filter
         self.normalize = _normalize(normalize)
         self.channels_last = channels_last
         self.reduced = reduced
 
     def _settings(self) -> Any:
-        height, width = self.size or (0, 0)
-        short = self.short or max(height, width) * 8 // 7
         normalize = None if self.normalize is None else (*self.normalize, self.channels_last)
-        return (
-            self.crop, height, width, short, self.scale, self.ratio, self.flip, self.filter, self.reduced, normalize,
-        )  # fmt: skip
+        return (*self._view(), self.filter, self.reduced, normalize)
+
+
+class Mask(_View):
+    """Masks as numbers: `dtype [batch, height, width]`, `"uint8"` or `"uint16"`; ragged without a size.
+
+    Numbers are those stored: the gray value, the index into a palette, 0 and 1 of a bilevel image. Pixels are never mixed. `size`,
+    `crop`, `flip`, `short`, `scale` and `ratio` are those of `Image`: with the same settings a mask is cropped and flipped as an
+    image of the same size in the same sample.
+    """
+
+    kind = "mask"
+
+    def __init__(
+        self,
+        source: str = "png",
+        size: int | tuple[int, int] | None = None,
+        *,
+        crop: str | None = None,
+        flip: float = 0.0,
+        short: int | None = None,
+        scale: tuple[float, float] = (0.08, 1.0),
+        ratio: tuple[float, float] = (3 / 4, 4 / 3),
+        dtype: str = "uint8",
+        required: bool = True,
+    ) -> None:
+        super().__init__(source, size, crop, flip, short, scale, ratio, required)
+        if dtype not in ("uint8", "uint16"):
+            raise ValueError(f"dtype={dtype!r} is neither uint8 nor uint16")
+        self.dtype = dtype
+
+    def _settings(self) -> Any:
+        return (*self._view(), self.dtype)
 
 
 def _normalize(asked: Any) -> tuple[list[float], list[float]] | None:

@@ -8,7 +8,7 @@ use arrow_array::{Array, ArrayRef, BinaryViewArray, StringViewArray};
 use packhorse_core::{
     Codec, DataType, Error, Field, KEY, Limits, PackedValue, Result, Rows, Schema, bytes_of, element_width,
 };
-use packhorse_transform::image::{Draws, View, ViewDecoder};
+use packhorse_transform::image::{Draws, MaskDecoder, View, ViewDecoder};
 use std::sync::Arc;
 
 /// How values of a field are decoded into a batch.
@@ -29,6 +29,8 @@ pub(crate) enum FieldDecoder {
     Picture { height: u32, width: u32 },
     /// A picture of its own size.
     Pictures,
+    /// A mask of numbers of `width` bytes; `shape` is `None` if each keeps its own size.
+    Mask { decoder: MaskDecoder, width: usize, shape: Option<(u32, u32)> },
     /// A picture of one size, as normalised pixels.
     Normalized { height: u32, width: u32, axes: Axes, table: Box<PixelTable> },
 }
@@ -99,6 +101,10 @@ impl FieldDecoder {
                 let (height, width) = decoder.view.size(raw(value)?)?;
                 height as usize * width as usize * 3
             }
+            FieldDecoder::Mask { decoder, width, .. } => {
+                let (height, across) = decoder.size(raw(value)?)?;
+                height as usize * across as usize * width
+            }
             FieldDecoder::Ragged { width, encoded, .. } => {
                 if let Some((elements, _)) = encoded.as_ref().and_then(|encoded| encoded.packed(value)) {
                     return Ok(elements.len());
@@ -124,6 +130,11 @@ impl FieldDecoder {
                 let decoder = decoder.ok_or_else(|| Error::bug("a picture without a decoder"))?;
                 let (height, width) = decoder.view.decode_into(raw(value)?, draws, out)?;
                 numbers([height as i32, width as i32, 3].into_iter(), shape);
+                Ok(())
+            }
+            FieldDecoder::Mask { decoder, .. } => {
+                let (height, width) = decoder.decode_into(raw(value)?, draws, out)?;
+                numbers([height as i32, width as i32].into_iter(), shape);
                 Ok(())
             }
             FieldDecoder::Normalized { table, .. } => {

@@ -55,6 +55,10 @@ pub enum FieldKind {
     /// The same as normalised pixels: `Float32 [batch, 3, height, width]`, or `[batch, height, width, 3]` ([`Axes`]). For
     /// views of one size only.
     Normalized(View, Normalize),
+    /// A mask, an image whose pixels are numbers: `UInt8 [batch, height, width]`, or `UInt16`; ragged with `NAME.shape`
+    /// (`Int32 [batch, 2]`) if each keeps its own size. It is cropped and flipped as a [`Picture`](Self::Picture) of the same
+    /// size and view, and its numbers are not mixed ([`MaskDecoder`](packhorse_transform::image::MaskDecoder)).
+    Mask(View, DataType),
     /// A number (as text in blobs): `[batch]` of this type.
     Number(DataType),
     /// A number in a JSON blob, under this path (`size.width`, `boxes.0.label`): `[batch]` of this type.

@@ -8,7 +8,7 @@ use crate::dataset::no_field;
 use packhorse_core::{
     DataType, Error, Field, FieldType, KEY, Kind, Limits, MemoryInput, Options, Registry, Result, Schema,
 };
-use packhorse_transform::image::{View, ViewDecoder};
+use packhorse_transform::image::{MaskDecoder, View, ViewDecoder};
 
 /// A resolved field of batches.
 pub(crate) struct ResolvedField {
@@ -104,6 +104,13 @@ impl Look<'_> {
                     None => FieldDecoder::Pictures,
                 };
                 return Ok((cell, Some(*view)));
+            }
+            FieldKind::Mask(view, data_type) => {
+                self.must(blob, "does not hold bytes, so it can't be a mask")?;
+                let wide = *data_type == DataType::UInt16;
+                self.must(wide || *data_type == DataType::UInt8, "is a mask, of bytes (uint8) or of 16 bits (uint16)")?;
+                let decoder = MaskDecoder::new(*view, wide, self.known.limits)?;
+                FieldDecoder::Mask { decoder, width: if wide { 2 } else { 1 }, shape: view.shape() }
             }
             FieldKind::Normalized(view, normalize) => {
                 self.must(blob, "does not hold bytes, so it can't be a picture")?;
@@ -245,6 +252,21 @@ fn place(
             layout.push_ragged(name, DataType::UInt8, 1, &[])?;
             (ragged, rank) = (true, if matches!(cell, FieldDecoder::Pictures) { 3 } else { 1 });
             1
+        }
+        FieldDecoder::Mask { width, shape, .. } => {
+            let data_type = if *width == 2 { DataType::UInt16 } else { DataType::UInt8 };
+            match shape {
+                Some((height, across)) => {
+                    let (height, across) = (*height as usize, *across as usize);
+                    layout.push(name, data_type, *width, vec![batch, height, across])?;
+                    height * across * width
+                }
+                None => {
+                    layout.push_ragged(name, data_type, *width, &[])?;
+                    (ragged, rank) = (true, 2);
+                    *width
+                }
+            }
         }
         FieldDecoder::Ragged { element, width, rank: dimensions, .. } => {
             layout.push_ragged(name, stored(element), *width, &[])?;

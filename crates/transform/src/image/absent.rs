@@ -19,6 +19,10 @@ pub(super) fn decode(kind: ImageFormat, _: &[u8], _: &Limits) -> Result<Raster> 
     absent(kind)
 }
 
+pub(super) fn numbers(kind: ImageFormat, _: &[u8], _: &Limits) -> Result<Raster> {
+    absent(kind)
+}
+
 pub(super) fn rewrite(
     kind: ImageFormat,
     _: &[u8],

@@ -6,7 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// The settings of [`Image`](super::Image). The default does nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageOptions {
     /// Decode every image fully and refuse those that fail.
     pub check: Option<Check>,
@@ -18,6 +18,8 @@ pub struct ImageOptions {
     pub orient: bool,
     /// Which metadata a rewritten image keeps.
     pub keep: Keep,
+    /// The fields whose images are resized to the nearest pixel, sorted: masks, whose values are numbers.
+    pub nearest: Vec<String>,
 }
 
 /// How strictly images are checked.
@@ -80,7 +82,7 @@ impl FromStr for Keep {
 
 impl Default for ImageOptions {
     fn default() -> Self {
-        Self { check: None, resize: None, quality: 90, orient: false, keep: Keep::default() }
+        Self { check: None, resize: None, quality: 90, orient: false, keep: Keep::default(), nearest: Vec::new() }
     }
 }
 
@@ -89,6 +91,10 @@ impl ImageOptions {
     pub(super) fn validate(&self, limits: &Limits) -> Result<()> {
         if !(1..=100).contains(&self.quality) {
             return Err(Error::config(format!("quality is {}; give 1 to 100", self.quality)));
+        }
+        let odd = |name: &&String| name.is_empty() || name.contains(|c: char| c == ',' || c.is_whitespace());
+        if let Some(name) = self.nearest.iter().find(odd) {
+            return Err(Error::config(format!("\"{name}\" can't name a field of masks; give names without spaces")));
         }
         self.resize.map_or(Ok(()), |resize| resize.validate(limits))
     }

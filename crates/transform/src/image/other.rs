@@ -77,6 +77,17 @@ pub(super) fn decode(kind: ImageFormat, bytes: &[u8], limits: &Limits) -> Result
     guarded(kind, || stored(kind, bytes, limits)?.into_colours())
 }
 
+/// Values as stored: palette indices, 0 and 1 of a bilevel image.
+pub(super) fn numbers(kind: ImageFormat, bytes: &[u8], limits: &Limits) -> Result<Raster> {
+    guarded(kind, || {
+        let Stored { mut raster, palette, exact } = stored(kind, bytes, limits)?;
+        if exact && palette.is_none() {
+            raster.data.iter_mut().for_each(|value| *value = u8::from(*value > 0));
+        }
+        Ok(raster)
+    })
+}
+
 /// Decodes, applies `edit` (`true`: values must not be mixed), and encodes.
 pub(super) fn rewrite(
     kind: ImageFormat,

@@ -22,7 +22,7 @@ const BAD: &str = "pictures found bad";
 const FIRST_FRAMES: &str = "pictures cut to their first frame";
 
 /// Checks, orients and resizes images; the [module](super) documents the rules.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Image {
     options: ImageOptions,
     limits: Limits,
@@ -53,7 +53,8 @@ impl Image {
             count(counts, UNCHANGED);
             return Ok(None);
         }
-        let edit = Edit { size: size.map(|size| orientation.swap(size)), orientation };
+        let nearest = self.options.nearest.iter().any(|field| field == name);
+        let edit = Edit { size: size.map(|size| orientation.swap(size)), orientation, nearest };
         let (quality, keep) = (self.options.quality, self.options.keep);
         let new = match kind {
             ImageFormat::Jpeg => jpeg::rewrite(bytes, quality, keep, |raster| edit.apply(raster, false))?,
@@ -117,13 +118,14 @@ fn is_picture(field: &Field) -> bool {
 struct Edit {
     size: Option<(u32, u32)>,
     orientation: Orientation,
+    nearest: bool,
 }
 
 impl Edit {
     fn apply(&self, stored: Raster, exact: bool) -> Result<Raster> {
         let scaled = match self.size {
             None => stored,
-            Some((width, height)) if exact => scale::nearest(&stored, width, height)?,
+            Some((width, height)) if exact || self.nearest => scale::nearest(&stored, width, height)?,
             Some((width, height)) => scale::smooth(stored, width, height)?,
         };
         Ok(self.orientation.apply(scaled))
@@ -150,6 +152,9 @@ impl Transform for Image {
         }
         if self.options.may_encode() && self.options.keep != Keep::default() {
             let _ = write!(text, " keep={}", self.options.keep);
+        }
+        if !self.options.nearest.is_empty() {
+            let _ = write!(text, " nearest={}", self.options.nearest.join(","));
         }
         text
     }

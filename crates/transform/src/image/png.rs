@@ -44,6 +44,13 @@ pub(super) fn decode(bytes: &[u8], deep: bool) -> Result<Raster> {
     read(&mut decoder.read_info().map_err(refused)?)
 }
 
+/// Values as stored: palette indices, grays of fewer than 8 bits unscaled.
+pub(super) fn numbers(bytes: &[u8]) -> Result<Raster> {
+    let mut decoder = decoder(bytes);
+    decoder.set_transformations(Transformations::IDENTITY);
+    read(&mut decoder.read_info().map_err(refused)?)
+}
+
 /// Decodes to 8-bit RGB of the given (width, height) as stored. `out` has exactly the needed size; `spare` is scratch
 /// space for other layouts. The content of `out` is undefined after an error.
 pub(super) fn decode_into(bytes: &[u8], size: (u32, u32), spare: &mut PixelBuffer, out: &mut [u8]) -> Result<()> {

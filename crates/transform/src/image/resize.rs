@@ -11,7 +11,7 @@ const LONGEST: u32 = 65_535;
 ///
 /// The filter is antialiased bicubic (Catmull-Rom): Pillow's default, `BICUBIC`. Its weights need no transcendental
 /// function, so every machine computes the same bytes. Palette and bilevel images use the nearest pixel instead, as
-/// in Pillow, so that mask values survive. Alpha is premultiplied while filtering.
+/// in Pillow, so that mask values survive; other masks are named in [`ImageOptions::nearest`](super::ImageOptions::nearest). Alpha is premultiplied while filtering.
 ///
 /// As text: `256` or `256,short`; `256,long`; `256,exact` or `256x128` (width, then height).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
