@@ -329,6 +329,32 @@ fn a_plan_in_a_bucket_is_filled_in_parts() {
 }
 
 #[test]
+fn objects_are_listed_in_parts() {
+    with_servers(|server| {
+        let stores = Stores::new(options(server));
+        for n in 0..45 {
+            let name = format!("in/{}/day{}/{n}.{}", n % 3, n % 40, if n % 7 == 0 { "cls" } else { "jpg" });
+            let mut upload = stores.upload(&place(server, &name), false).unwrap().unwrap();
+            upload.write_all(&vec![b'0' + (n % 10) as u8; n]).unwrap();
+            upload.sync_and_close().unwrap();
+        }
+        let (input, one, parts) = (place(server, "in"), place(server, "of-one"), place(server, "of-parts"));
+        let words =
+            |verb, out| [verb, text(&input), "--to", "webdataset", "--samples-per-shard", "10", "--out", text(out)];
+        assert_eq!(run(server, &words("pack", &one)).code(), 0);
+        for part in ["2/3", "1/3", "3/3"] {
+            let ended = run(server, &[&words("scan", &parts)[..], &["--part", part]].concat());
+            assert_eq!(ended.code(), 0, "{ended:?}");
+        }
+        assert!(objects(server, &parts).contains_key(".listings/1-of-3.jsonl.zst"));
+        let ended = run(server, &[&words("plan", &parts)[..], &["--from-listings"]].concat());
+        assert_eq!(ended.code(), 0, "{ended:?}");
+        assert_eq!(run(server, &["pack", "--plan", text(&parts), "--seal"]).code(), 0);
+        assert_equal(&objects(server, &one), &objects(server, &parts), "of parts");
+    });
+}
+
+#[test]
 fn killed_jobs_go_on_in_a_bucket() {
     let kills: u32 = std::env::var("PACKHORSE_KILLS").map_or(6, |n| n.parse().unwrap());
     with_servers(|server| {

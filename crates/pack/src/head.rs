@@ -4,8 +4,13 @@ use crate::first_values::first_values;
 use crate::inspect::shard;
 use crate::merged_columns::shown;
 use arrow_array::cast::AsArray;
+use arrow_array::temporal_conversions::{
+    timestamp_ms_to_datetime, timestamp_ns_to_datetime, timestamp_s_to_datetime, timestamp_us_to_datetime,
+};
 use arrow_array::{Array, ArrayRef, downcast_primitive_array};
-use packhorse_core::{DataType, Error, Field, FieldType, KEY, Registry, Result, Rows, Sample, Store, counted};
+use packhorse_core::{
+    DataType, Error, Field, FieldType, KEY, Registry, Result, Rows, Sample, Store, counted, numpy_type,
+};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -88,6 +93,72 @@ fn scalar(field: &Field, column: &ArrayRef, row: usize) -> String {
     downcast_primitive_array!(
         column => format!("{:?}", column.value(row)),
         DataType::Boolean => column.as_boolean().value(row).to_string(),
+        DataType::FixedSizeBinary(_) => {
+            let value = numpy_type(field).and_then(|kind| of_numpy(kind, column.as_fixed_size_binary().value(row)));
+            value.unwrap_or_else(|| shown(field))
+        }
         _ => shown(field)
     )
+}
+
+/// A value of a NumPy type that Arrow has no type for: times, spans of time, texts of bytes, complex numbers.
+fn of_numpy(kind: &str, bytes: &[u8]) -> Option<String> {
+    let unit = |start: &str| kind.strip_prefix(start)?.strip_suffix(']');
+    if kind.starts_with("|S") {
+        let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        return Some(text(bytes.get(..end)?));
+    }
+    if let Some(unit) = unit("<M8[") {
+        return time(i64::from_le_bytes(bytes.try_into().ok()?), unit);
+    }
+    if let Some(unit) = unit("<m8[") {
+        return Some(format!("{} {unit}", i64::from_le_bytes(bytes.try_into().ok()?)));
+    }
+    let (real, imaginary) = bytes.split_at_checked(bytes.len() / 2)?;
+    let number = |half: &[u8]| match kind {
+        "<c8" => Some(f64::from(f32::from_le_bytes(half.try_into().ok()?))),
+        "<c16" => Some(f64::from_le_bytes(half.try_into().ok()?)),
+        _ => None,
+    };
+    Some(format!("{}{:+}j", number(real)?, number(imaginary)?))
+}
+
+/// A time, as NumPy writes it: `2024-05-01T12:30:00`.
+fn time(count: i64, unit: &str) -> Option<String> {
+    if count == i64::MIN {
+        return Some("NaT".to_owned());
+    }
+    let seconds = |of_one: i64| count.checked_mul(of_one).and_then(timestamp_s_to_datetime);
+    let found = match unit {
+        "D" => return seconds(86_400).map(|time| time.date().to_string()),
+        "h" => seconds(3600),
+        "m" => seconds(60),
+        "s" => seconds(1),
+        "ms" => timestamp_ms_to_datetime(count),
+        "us" => timestamp_us_to_datetime(count),
+        "ns" => timestamp_ns_to_datetime(count),
+        _ => None,
+    };
+    found.map(|time| format!("{time:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_numpy_are_as_numpy_shows_them() {
+        let number = |kind: &str, n: i64| of_numpy(kind, &n.to_le_bytes()).unwrap();
+        assert_eq!(number("<M8[D]", 19_844), "2024-05-01");
+        assert_eq!(number("<M8[us]", 1_714_566_600_000_001), "2024-05-01T12:30:00.000001");
+        assert_eq!(number("<M8[h]", -1), "1969-12-31T23:00:00");
+        assert_eq!(number("<M8[s]", i64::MIN), "NaT");
+        assert_eq!(number("<m8[us]", -5), "-5 us");
+        assert_eq!(of_numpy("|S5", b"ab\0\0\0").unwrap(), "ab");
+        assert_eq!(of_numpy("<c8", &[1.5f32.to_le_bytes(), (-2f32).to_le_bytes()].concat()).unwrap(), "1.5-2j");
+        // Beyond the calendar, and of units without one.
+        assert_eq!(of_numpy("<M8[D]", &i64::MAX.to_le_bytes()), None);
+        assert_eq!(of_numpy("<M8[Y]", &7i64.to_le_bytes()), None);
+        assert_eq!(of_numpy("|V8", &[0; 8]), None);
+    }
 }
