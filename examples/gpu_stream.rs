@@ -35,8 +35,7 @@ fn train<G: Gpu + Clone>(gpu: &G, place: &str, transforms: Vec<Arc<dyn DeviceTra
     let stream = gpu.stream()?;
     let (mut steps, mut images) = (0, 0);
     while let Some(batch) = batches.next().transpose()? {
-        batch.wait(&stream)?;
-        let pixels = batch.view("image").ok_or_else(|| Error::bug("no pixels"))?;
+        let pixels = batch.on(&stream)?.view("image")?;
         // Here a model would be launched on `stream`, with `pixels.address`, or `batch.dlpack("image", &stream)`.
         gpu.pause(Duration::from_millis(5), &stream)?;
         (steps, images) = (steps + 1, images + pixels.shape.first().copied().unwrap_or(0));

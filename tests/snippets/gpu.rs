@@ -1,7 +1,7 @@
 //! GPUs.
 #![expect(dead_code, unused_variables, reason = "compiled, not run: there may be no GPU")]
 
-use packhorse::core::{Error, Result};
+use packhorse::core::Result;
 use packhorse::gpu::kernels::{CropPosition, Element, Flip, Image, Normalize, Picks, Pixels};
 use packhorse::gpu::transforms::Pictures;
 use packhorse::gpu::{Cuda, DeviceTransform, Gpu, JpegOptions, Jpegs, NvJpeg, Upload};
@@ -17,8 +17,7 @@ fn gpu() -> Result<()> {
     let mut batches = Ahead::new(loader, 2)?;
     let stream = gpu.stream()?;
     while let Some(batch) = batches.next().transpose()? {
-        batch.wait(&stream)?;
-        let pixels = batch.view("image").ok_or_else(|| Error::bug("no pixels"))?;
+        let pixels = batch.on(&stream)?.view("image")?;
     }
     Ok(())
 }
@@ -27,10 +26,12 @@ fn nvjpeg() -> Result<()> {
     let gpu = Cuda::new(0)?;
     let library = NvJpeg::load(None)?;
     let jpegs = Arc::new(Jpegs::new(&gpu, &library, JpegOptions::new("jpg", (224, 224)))?);
+    let stream = gpu.stream()?;
     let upload = Upload::with_transforms(gpu, vec![jpegs.clone()])?;
     let settings = packhorse::open("shards")?.loader(256).field_as("jpg", "jpg", FieldKind::Bytes).field("cls", "cls");
     for batch in Ahead::new(settings.on(upload).build()?, 2)? {
-        batch?.view("jpg");
+        let batch = batch?;
+        let pixels = batch.on(&stream)?.view("jpg")?;
     }
     jpegs.counts();
     Ok(())

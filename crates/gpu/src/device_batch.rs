@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A batch in the memory of a GPU, or being copied there.
 ///
-/// A stream that reads it must [wait](DeviceBatch::wait) for it. That wait happens on the GPU; the call returns at
-/// once. The memory is reused after this is dropped and the work queued by then on those streams has finished; the
+/// [`on`](DeviceBatch::on) makes a stream wait for it and gives its fields to work on that stream. The wait happens on the GPU;
+/// the call returns at once. The memory is reused after this is dropped and the work queued by then on those streams has finished; the
 /// caller waits for neither. Batches that the caller keeps hold memory of their own.
 pub struct DeviceBatch<G: Gpu> {
     lease: Arc<Mutex<Lease<UploadStream<G>>>>,
@@ -34,6 +34,13 @@ impl<G: Gpu> DeviceBatch<G> {
         let lease = self.lease();
         let slot = lease.slot().ok_or_else(|| Error::bug("a batch without memory"))?;
         Ok(ask(slot.fields()))
+    }
+
+    /// Makes `stream` wait for the batch ([`wait`](Self::wait)), and gives its fields to work that is queued on that stream
+    /// from now on.
+    pub fn on(&self, stream: &G::Stream) -> Result<OnStream<'_, G>> {
+        self.wait(stream)?;
+        Ok(OnStream { batch: self })
     }
 
     /// Work queued on `stream` after this call starts when the batch is complete. The batch's memory is reused only
@@ -88,10 +95,14 @@ impl<G: Gpu> DeviceBatch<G> {
         self.with(|fields| fields.names().map(str::to_owned).collect()).unwrap_or_default()
     }
 
-    /// The view of a field: one made on the GPU, else one copied with the batch. Streams that
-    /// [waited](DeviceBatch::wait) may read it until this is dropped.
-    pub fn view(&self, name: &str) -> Option<View> {
+    /// The view of a field, for its type and its shape: one made on the GPU, else one copied with the batch. Its memory is for
+    /// streams that [waited](Self::wait), until this is dropped; [`on`](Self::on) does both.
+    pub fn unordered_view(&self, name: &str) -> Option<View> {
         self.with(|fields| fields.view(name)).ok().flatten()
+    }
+
+    fn view(&self, name: &str) -> Result<View> {
+        self.unordered_view(name).ok_or_else(|| Error::config(format!("batches have no field {name}")))
     }
 
     /// A field for another library, without a copy, for use on `stream`: the result of `__dlpack__(stream=…)`. The
@@ -100,7 +111,7 @@ impl<G: Gpu> DeviceBatch<G> {
     ///
     /// Errors: no such field (kind `Config`).
     pub fn dlpack(&self, name: &str, stream: &G::Stream) -> Result<Exported> {
-        let view = self.view(name).ok_or_else(|| Error::config(format!("batches have no field {name}")))?;
+        let view = self.view(name)?;
         self.wait(stream)?;
         let device = self.device();
         if device == DlDevice::CPU {
@@ -114,7 +125,7 @@ impl<G: Gpu> DeviceBatch<G> {
     ///
     /// Errors: no such field (kind `Config`); those of the GPU.
     pub fn download(&self, name: &str) -> Result<Vec<u8>> {
-        let view = self.view(name).ok_or_else(|| Error::config(format!("batches have no field {name}")))?;
+        let view = self.view(name)?;
         self.download_view(&view)
     }
 
@@ -141,6 +152,26 @@ impl<G: Gpu> DeviceBatch<G> {
         // SAFETY: the view is in the slot that the lease holds, and all writes to it are complete.
         unsafe { upload.gpu.download(view.address, &mut bytes) }?;
         Ok(bytes)
+    }
+}
+
+/// A batch that a stream waits for: the fields that work on this stream may read, until the batch is dropped.
+pub struct OnStream<'a, G: Gpu> {
+    batch: &'a DeviceBatch<G>,
+}
+
+impl<G: Gpu> OnStream<'_, G> {
+    /// The view of a field: one made on the GPU, else one copied with the batch.
+    ///
+    /// Errors: no such field (kind `Config`).
+    pub fn view(&self, name: &str) -> Result<View> {
+        self.batch.view(name)
+    }
+}
+
+impl<G: Gpu> std::fmt::Debug for OnStream<'_, G> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("OnStream").field(self.batch).finish()
     }
 }
 

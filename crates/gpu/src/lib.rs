@@ -1,7 +1,7 @@
 //! Batches to GPUs: one copy per batch, overlapped with compute, then finished by small kernels.
 //!
 //! ```text
-//! Loader (pinned slabs) ─Upload→ copy · kernels · event ─→ DeviceBatch ─wait→ the consumer's stream
+//! Loader (pinned slabs) ─Upload→ copy · kernels · event ─→ DeviceBatch ─on→ the consumer's stream
 //!                          ↑                                    │
 //!                          └────── slot, after the last use ←─drop
 //! ```
@@ -39,7 +39,7 @@ mod view;
 
 pub use bench::{Staged, UploadBench, UploadMeasured};
 pub use cuda::{Copied, Cuda, DeviceMemory, Pinned, Stream};
-pub use device_batch::DeviceBatch;
+pub use device_batch::{DeviceBatch, OnStream};
 pub use dlpack::{DlDataType, DlDevice, DlManagedTensor, DlTensor, DlVersion, Exported};
 pub use gpu::Gpu;
 pub use kernels::Element;

@@ -120,7 +120,7 @@ fn handles() {
     let mut loader = Loader::new(dataset(dir.path(), 60), &[], &options(8, 1), upload).unwrap();
     let batch = loader.next().unwrap().unwrap();
     let (own, foreign) = (gpu.stream().unwrap(), other.stream().unwrap());
-    let (view, whole) = (batch.view("cls").unwrap(), batch.download("cls").unwrap());
+    let (view, whole) = (batch.unordered_view("cls").unwrap(), batch.download("cls").unwrap());
     for handle in [own.handle(), 1, 2] {
         // SAFETY: the streams live to the end.
         unsafe { batch.wait_on_handle(handle) }.unwrap();

@@ -94,7 +94,7 @@ fn tensors_keep_the_memory_of_their_batch() {
     let sums: Arc<Mutex<Vec<u64>>> = Arc::default();
     for batch in loader.by_ref() {
         let batch = batch.unwrap();
-        addresses.insert(batch.view(&name).unwrap().address);
+        addresses.insert(batch.unordered_view(&name).unwrap().address);
         let tensors = [batch.dlpack(&name, &stream).unwrap(), batch.dlpack("cls", &stream).unwrap()];
         let (tensor, labels) = (tensors[0].tensor(), tensors[1].tensor());
         assert_eq!((labels.ndim, labels.dtype.code, labels.dtype.bits, tensor.device), (1, 0, 64, DlDevice::CPU));
@@ -173,7 +173,7 @@ fn slots_of_failed_batches_are_replaced() {
     let dir = tempfile::tempdir().unwrap();
     let upload = Upload::with_transforms(Simulated::new(), vec![Arc::new(Fails(0.into()))]).unwrap();
     let loader = Loader::new(dataset(dir.path(), 330), &[], &options(8, 1), upload).unwrap();
-    let addresses = loader.filter_map(|batch| Some(batch.ok()?.view("cls").unwrap().address));
+    let addresses = loader.filter_map(|batch| Some(batch.ok()?.unordered_view("cls").unwrap().address));
     let addresses: Vec<u64> = addresses.collect();
     let last: std::collections::BTreeSet<u64> = addresses[addresses.len() - 12..].iter().copied().collect();
     assert_eq!((addresses.len(), last.len()), (42 - 5, 3));
@@ -189,7 +189,7 @@ fn slots_are_as_many_as_copies_and_steps_overlap() {
         let (mut addresses, mut batches) = (std::collections::BTreeSet::new(), std::collections::VecDeque::new());
         for batch in loader {
             let batch = batch.unwrap();
-            addresses.insert(batch.view("cls").unwrap().address);
+            addresses.insert(batch.unordered_view("cls").unwrap().address);
             batches.push_back(batch);
             if batches.len() > kept {
                 batches.pop_front();

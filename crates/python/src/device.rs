@@ -54,7 +54,7 @@ impl DeviceMemory {
 
     /// An array; `None` if there is no such one.
     pub(crate) fn array(self: &Arc<Self>, name: &str) -> Result<Option<PyArray>> {
-        let Some(view) = self.batch()?.view(name) else { return Ok(None) };
+        let Some(view) = self.batch()?.unordered_view(name) else { return Ok(None) };
         let element = arrow(view.element).and_then(|data_type| ArrayElement::of(&data_type));
         let unknown = || Error::unsupported(format!("field {name} has elements of type {:?}", view.element));
         let (element, shape) = (element.ok_or_else(unknown)?, view.shape.clone());

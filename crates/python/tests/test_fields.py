@@ -145,15 +145,18 @@ def test_masks_follow_their_images(tmp_path):
     for number in range(12):
         numbers = np.asarray(mask("L", number))
         image = np.repeat(numbers[..., None] * 10, 3, axis=2)
-        samples.append({"__key__": f"{number:02}", "jpg": file_of(Image.fromarray(image)), "seg.png": file_of(mask("P", number))})
+        fields = {"jpg": file_of(Image.fromarray(image)), "seg.png": file_of(mask("P", number))}
+        samples.append({"__key__": f"{number:02}", **fields})
     dataset = write(tmp_path / "shards", samples, columns={"jpg": "bytes", "seg.png": "bytes"})
     view = {"size": (24, 32), "crop": "random", "flip": 0.5}
-    loader = dataset.loader(4, seed=3, fields={"image": packhorse.Image("jpg", **view), "mask": packhorse.Mask("seg.png", **view)})
+    fields = {"image": packhorse.Image("jpg", **view), "mask": packhorse.Mask("seg.png", **view)}
+    loader = dataset.loader(4, seed=3, fields=fields)
     shares = []
     for _ in range(3):
         for batch in loader:
             assert batch["mask"].shape == (4, 24, 32)
-            near_enough = np.abs(batch["image"][..., 0].astype(int) - batch["mask"].astype(int) * 10) <= 5
+            red, numbers = np.asarray(batch["image"])[..., 0].astype(int), np.asarray(batch["mask"]).astype(int)
+            near_enough = np.abs(red - numbers * 10) <= 5
             shares += near_enough.mean(axis=(1, 2)).tolist()
     # At the borders of blocks the image's colours mix, and the mask's numbers do not.
     assert len(shares) == 36 and min(shares) > 0.6 and np.mean(shares) > 0.75

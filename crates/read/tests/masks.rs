@@ -21,7 +21,7 @@ fn folder() -> tempfile::TempDir {
             (0..width * height).map(|at| ((at % width) / 10 + 5 * (at / width / 10) + i) as u8 % 25).collect();
         let pixels: Vec<u8> = numbers.iter().flat_map(|number| [number * 10, 0, 0]).collect();
         let image = png::encode(width as u32, height as u32, &pixels);
-        let mask = png::encode_gray(width as u32, height as u32, &numbers);
+        let mask = png::encode(width as u32, height as u32, &numbers);
         let fields = if i == 5 { vec![] } else { vec![("mask.png", mask)] };
         (format!("k{i:02}"), [vec![("png", image)], fields].concat())
     };

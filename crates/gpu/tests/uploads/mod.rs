@@ -77,9 +77,9 @@ pub(crate) fn found<G: Gpu + Clone>(
     let mut consume = |batch: Result<DeviceBatch<G>>| {
         let batch = batch.unwrap();
         for (lane, (stream, scratch)) in streams.iter().zip(&scratch).enumerate() {
-            batch.wait(stream).unwrap();
+            let fields = batch.on(stream).unwrap();
             for (at, name) in names.iter().enumerate() {
-                let view = batch.view(name).unwrap();
+                let view = fields.view(name).unwrap();
                 let sum = Checksum { bytes: view.bytes() as u64 };
                 assert!(sum.scratch(1).unwrap() <= 1 << 20);
                 let to = gpu.address(&sums) + 8 * ((step * streams.len() + lane) * names.len() + at) as u64;
