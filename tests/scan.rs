@@ -11,7 +11,7 @@ mod common {
 use common::process::packhorse;
 use packhorse::core::{Error, Kind, SplitMix64, Store};
 use packhorse::dataset::{LISTINGS, listing_name};
-use packhorse::pack::Part;
+use packhorse::pack::{Depth, Part};
 use packhorse::storage::Local;
 use packhorse::{OnError, Recipe, Session};
 use packhorse_testkit::faults::{CallKind, FailingStore, StoreFault};
@@ -179,6 +179,9 @@ fn parts_look_at_arrays_and_the_plan_does_not() {
     assert!(session.plan(&recipe).unwrap().samples().unwrap() > 50);
     let names: Vec<PathBuf> = opened.hit().into_iter().map(|(_, path)| path).collect();
     assert!(names.iter().all(|name| name.ends_with("broken.x.npy")), "{names:?}");
+    // Columns are named after fields, and these end elsewhere now.
+    let other = Recipe { key_ends: "last-dot".parse().unwrap(), ..recipe };
+    assert!(refused(&other).to_string().contains("other settings for arrays (`key-ends`"), "{}", refused(&other));
 }
 
 #[test]
@@ -198,6 +201,7 @@ fn the_dataset_is_that_of_one_process_and_listings_are_gone() {
     // Over a dataset that stays until the new one is sealed.
     let other = recipe("two").shuffle(2);
     scan_all(&session, &other, 2);
+    assert_eq!(session.verify(at("two"), Depth::Full).unwrap().damages, []);
     session.clone().from_listings(true).replacing(true).pack(&other).unwrap();
     assert!(!at("two").join(LISTINGS).exists());
     assert_eq!(session.status(at("two")).unwrap().damages, []);
@@ -244,14 +248,14 @@ fn listings_that_do_not_fit_are_refused() {
     assert_eq!(missing.kind(), Kind::Incomplete);
     assert!(missing.to_string().contains("lacks the listings of 2/4, 4/4"), "{missing}");
     let status = session.status(at("out")).unwrap_err().to_string();
-    assert!(status.contains("2 of 4 parts listed"), "{status}");
-    // Another number of parts counts once it is complete.
+    assert!(status.contains("2 of 4 parts of the inputs are listed"), "{status}");
+    // Listings of another number of parts are those of another scan.
     part(&recipe, 1, 1);
-    plan(&session.clone().from_listings(true), &recipe);
-    part(&recipe, 2, 4);
-    part(&recipe, 4, 4);
-    assert!(refused(&recipe).to_string().contains("listings of several scans, in 1 and 4 parts"));
+    let several = refused(&recipe).to_string();
+    assert!(several.contains("several scans (1 of 1 in *-of-1.jsonl.zst, 2 of 4 in *-of-4.jsonl.zst)"), "{several}");
     std::fs::remove_file(at("out").join(listing_name(1, 1))).unwrap();
+    part(&recipe, 2, 4);
+    assert_eq!(part(&recipe, 4, 4).listed, 4);
     plan(&session.clone().from_listings(true), &recipe);
 
     let other = Recipe { exclude: vec!["*.tmp".to_owned()], ..recipe.clone() };
@@ -261,11 +265,18 @@ fn listings_that_do_not_fit_are_refused() {
     // What the walk does not ask for may differ.
     plan(&session.clone().from_listings(true), &Recipe { samples_per_shard: Some(3), ..recipe.clone().shuffle(4) });
 
+    // A folder with other files is refused before the work, not after it.
+    write(&at("taken/eel"), "");
+    let taken = session.scan_part(&Recipe { out: Some(at("taken")), ..recipe.clone() }, Part::ALL).unwrap_err();
+    assert!(taken.to_string().contains("is not empty (it holds eel)"), "{taken}");
+    let missing = Recipe { input: vec![at("nothing")], out: Some(at("none")), ..recipe.clone() };
+    assert!(session.scan_part(&missing, Part::ALL).is_err() && !at("none").exists());
+
     // A new upper folder changes how the rest is shared, and so do fewer.
     std::fs::create_dir(photos.join("a/new")).unwrap();
     part(&recipe, 2, 4);
     let changed = refused(&recipe).to_string();
-    assert!(changed.contains("folders came or went between the two") && changed.contains("scan all parts again"));
+    assert!(changed.contains("was made of other inputs than") && changed.contains("scan all parts again"));
     std::fs::remove_dir(photos.join("a/new")).unwrap();
     part(&recipe, 2, 4);
     plan(&session.clone().from_listings(true), &recipe);
@@ -288,13 +299,77 @@ fn settings_for_text_matter_where_there_is_text() {
     scan_all(&session, &recipe, 2);
     plan(&session.clone().from_listings(true), &recipe);
     let counting = refused(&Recipe { limit: Some(1), ..recipe.clone() }).to_string();
-    assert!(counting.contains("other settings for text (samples: not counted there, counted now)"), "{counting}");
+    assert!(counting.contains("other settings for text (`samples`: not counted there, counted now)"), "{counting}");
     // Bad inputs fail a part as they fail a plan, and are not forgotten.
     write(&at("text/bad.parquet"), "PAR1, but nothing else");
     let failed: Vec<Error> =
         (1..=2).filter_map(|part| session.scan_part(&recipe, Part::new(part, 2).unwrap()).err()).collect();
     assert_eq!(failed.len(), 1, "{failed:?}");
     assert!(failed[0].input().unwrap().ends_with("bad.parquet"), "{failed:?}");
+}
+
+/// Parts that see other inputs than the rest do not share them, whatever each of them finds.
+#[test]
+fn parts_of_other_inputs_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let session = packhorse::session();
+    let part =
+        |session: &Session, recipe: &Recipe, index| session.scan_part(recipe, Part::new(index, 2).unwrap()).unwrap();
+    let both = |recipe: &Recipe| {
+        part(&session, recipe, 1);
+        part(&session, recipe, 2);
+        plan(&session.clone().from_listings(true), recipe);
+    };
+    // A folder that one node can't read: to it the folder is a bad input of another part, or empty.
+    let photos = photos(dir.path());
+    let recipe = Recipe { on_error: OnError::Skip, ..Recipe::new(&photos, "webdataset", at("out")) };
+    for errno in [nix::libc::EACCES, nix::libc::ENOENT] {
+        for folder in ["", "a"] {
+            let closed = photos.join(folder);
+            let store = FailingStore::new(
+                Arc::new(Local),
+                move |call| call.kind == CallKind::List && call.path == closed,
+                StoreFault::Errno(errno),
+            );
+            for blind in [1, 2] {
+                both(&recipe);
+                part(&packhorse::session().store(Arc::new(store.clone())), &recipe, blind);
+                let refused = refused(&recipe).to_string();
+                assert!(refused.contains("was made of other inputs than"), "{folder}: {refused}");
+            }
+        }
+    }
+    // A list of files that is another one for one part.
+    let list = at("list");
+    let listed = Recipe { files_from: Some(list.clone()), out: Some(at("listed")), ..recipe.clone() };
+    std::fs::write(&list, "top.jpg\na/flat1.jpg\n").unwrap();
+    both(&listed);
+    std::fs::write(&list, "top.jpg\na/flat1.jpg\na/flat2.jpg\n").unwrap();
+    part(&session, &listed, 2);
+    assert!(refused(&listed).to_string().contains("a list of files"), "{}", refused(&listed));
+    // Other inputs below the same root, and another view of the same dataset.
+    let one = Recipe { input: vec![photos.join("top.tar")], out: Some(at("single")), ..recipe.clone() };
+    both(&one);
+    let more = Recipe { input: vec![photos.join("top.tar"), photos.join("top.jpg")], ..one.clone() };
+    let other = refused(&more).to_string();
+    assert!(other.contains("was made of other inputs, or of a view that is another one now"), "{other}");
+    let shards = Recipe { samples_per_shard: Some(20), out: Some(at("shards")), ..recipe.clone() };
+    session.pack(&shards).unwrap();
+    let view = |seed| {
+        let _ = std::fs::remove_dir_all(at("view"));
+        let fold = packhorse::open(at("shards").to_str().unwrap()).unwrap().without_fold(1, 5, seed).unwrap();
+        fold.write_view(at("view")).unwrap();
+    };
+    view(7);
+    let of_view = Recipe { out: Some(at("of-view")), ..Recipe::new(at("view"), "webdataset", "") };
+    both(&of_view);
+    view(8);
+    assert!(refused(&of_view).to_string().contains("a view that is another one now"), "{}", refused(&of_view));
+    // A listing under the name of another part.
+    both(&recipe);
+    std::fs::copy(at("out").join(listing_name(1, 2)), at("out").join(listing_name(2, 2))).unwrap();
+    assert!(refused(&recipe).to_string().contains("is the listing of part 1/2"), "{}", refused(&recipe));
 }
 
 /// A failing call fails the part, or changes nothing: no input is lost in silence.
@@ -313,7 +388,13 @@ fn failing_calls_lose_nothing() {
     for number in (0..counting.calls()).step_by(step as usize) {
         let store =
             FailingStore::new(Arc::new(Local), move |call| call.number == number, StoreFault::Errno(nix::libc::EIO));
-        failed += u32::from(of(store).scan_part(&recipe, part(1)).is_err());
+        if of(store).scan_part(&recipe, part(1)).is_err() {
+            failed += 1;
+            // The listing of the scan before is gone too, unless the failure came before it began.
+            let there = dir.path().join("out").join(listing_name(1, 3)).exists();
+            assert!(there || refused(&recipe).to_string().contains("lacks the listings of 1/3"), "call {number}");
+            packhorse::session().scan_part(&recipe, part(1)).unwrap();
+        }
         let found = plan(&packhorse::session().from_listings(true), &recipe);
         assert!(found == wanted, "call {number}");
     }

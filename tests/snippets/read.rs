@@ -38,8 +38,12 @@ fn reading() -> Result<()> {
 
 fn masks() -> Result<()> {
     let view = View::random_crop(224).flip(0.5);
-    let loader =
-        packhorse::open("shards")?.loader(64).image("image", "jpg", view).mask("mask", "png", view).seed(7).build()?;
+    let loader = packhorse::open("shards")?
+        .loader(64)
+        .image("image", "jpg", view)
+        .mask("mask", "seg.png", view)
+        .seed(7)
+        .build()?;
     Ok(())
 }
 

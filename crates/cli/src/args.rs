@@ -55,7 +55,7 @@ pub(crate) enum Command {
     /// Pack inputs into shards, or fill a plan that was made before
     #[command(after_help = SHORT_HELP, after_long_help = PACK_EXAMPLES)]
     Pack(Box<Pack>),
-    /// List one part of the inputs, for a plan of the listings of all parts: many nodes list a large folder together
+    /// List one part of the inputs, so that many nodes list a large folder together; then plan --from-listings
     #[command(after_help = SHORT_HELP, after_long_help = SCAN_EXAMPLES)]
     Scan(Box<ScanArgs>),
     /// Decide which sample goes to which shard, and write the plan

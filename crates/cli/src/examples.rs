@@ -19,13 +19,14 @@ Examples:
   sbatch --array=1-64 --wrap 'exec packhorse scan photos --to webdataset --out shards'
   packhorse plan photos --to webdataset --out shards --from-listings
 
-Give all parts the flags of the plan. The listings lie in OUT/.listings until the dataset is sealed. A part that failed or
-was stopped: run its command again.";
+Give each part the same flags as the plan. The listings are in OUT/.listings until the dataset is sealed.
+If a part fails or is stopped, run its command again.";
 
 pub(crate) const PLAN_EXAMPLES: &str = "\
 Examples:
   packhorse plan photos --to webdataset --out shards --labels folders --dry-run
   packhorse plan photos --to webdataset --out shards --labels folders
+  packhorse plan photos --to webdataset --out shards --from-listings
   sbatch --array=1-16 --wrap 'exec packhorse pack --plan shards'
   packhorse seal shards";
 

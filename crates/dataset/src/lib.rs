@@ -25,8 +25,8 @@ mod view;
 pub use digest::{Digest, RootDigest};
 pub use index::{INDEX_SUFFIX, decode_index, encode_index};
 pub use listing::{
-    LISTINGS, ListedDataset, ListedFault, ListedFiles, ListedMembers, ListedTable, ListingEnd, ListingHeader,
-    ListingReader, ListingRecord, ListingWriter, TableKind, listed_part, listing_name,
+    LISTING_SUFFIX, LISTINGS, ListedDataset, ListedFault, ListedFiles, ListedMembers, ListedTable, ListingEnd,
+    ListingHeader, ListingReader, ListingRecord, ListingWriter, TableKind, listed_part, listing_name,
 };
 pub use manifest::{AppendRecord, FileRecord, MANIFEST, Manifest, PART, PartOf, ShardRecord, SplitRecord};
 pub use not_sealed::{is_of_packing, not_sealed};

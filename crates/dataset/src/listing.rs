@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! first line   the header: a [`ListingHeader`]
-//! lines        what was found, in no particular order: a [`ListingRecord`] each
+//! lines        what was found: a [`ListingRecord`] each, in any order but after the lines that it refers to
 //! last line    a [`ListingRecord::End`], with the digest of all lines before
 //! ```
 
@@ -19,16 +19,17 @@ use std::io::{BufRead, BufReader, Read, Write};
 /// The folder of partial listings, in the dataset's folder.
 pub const LISTINGS: &str = ".listings";
 
-const SUFFIX: &str = ".jsonl.zst";
+/// How the names of listings end.
+pub const LISTING_SUFFIX: &str = ".jsonl.zst";
 
 /// The name of the listing of part `index` of `count`, in the dataset's folder.
 pub fn listing_name(index: u32, count: u32) -> String {
-    format!("{LISTINGS}/{index}-of-{count}{SUFFIX}")
+    format!("{LISTINGS}/{index}-of-{count}{LISTING_SUFFIX}")
 }
 
 /// The part and the number of parts that the name of a file in [`LISTINGS`] says.
 pub fn listed_part(name: &str) -> Option<(u32, u32)> {
-    let (index, count) = name.strip_suffix(SUFFIX)?.split_once("-of-")?;
+    let (index, count) = name.strip_suffix(LISTING_SUFFIX)?.split_once("-of-")?;
     let (index, count) = (index.parse().ok()?, count.parse().ok()?);
     // Other names of the same numbers are not ours.
     (listing_name(index, count) == format!("{LISTINGS}/{name}")).then_some((index, count))
@@ -43,9 +44,14 @@ pub struct ListingHeader {
     pub part: String,
     /// Folders that paths are relative to.
     pub roots: Vec<PathText>,
+    /// Digest of the inputs: folders, single files, samples of views.
+    pub inputs: Digest,
     /// The settings that decide what a scan finds, by name.
     pub settings: BTreeMap<String, String>,
-    /// The settings that decide how text is counted and cut, by name. Without text they decide nothing.
+    /// The settings that decide how tables are read, by name. Without tables they decide nothing.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub table_settings: BTreeMap<String, String>,
+    /// What decides how text is counted and cut, by name. Without text it decides nothing.
     pub text_settings: BTreeMap<String, String>,
 }
 
@@ -300,6 +306,9 @@ impl<W: Write> ListingWriter<W> {
         self.line.clear();
         serde_json::to_writer(&mut self.line, line).map_err(bug)?;
         self.line.push(b'\n');
+        if self.line.len() as u64 > LONGEST {
+            return Err(Error::bug("a line of a listing is too long to be read again"));
+        }
         self.hasher.update(&self.line);
         self.frames.write_all(&self.line).context("write the listing")?;
         self.open += self.line.len() as u64;
@@ -392,9 +401,15 @@ mod tests {
     use std::path::Path;
 
     fn header() -> ListingHeader {
-        let settings = BTreeMap::from([("exclude".to_owned(), "*.tmp".to_owned())]);
-        let roots = vec![PathText::new(b"/data/photos")];
-        ListingHeader { packhorse_listing: 1, part: "3/64".into(), roots, settings, text_settings: BTreeMap::new() }
+        ListingHeader {
+            packhorse_listing: 1,
+            part: "3/64".into(),
+            roots: vec![PathText::new(b"/data/photos")],
+            inputs: Digest::of(b"inputs"),
+            settings: BTreeMap::from([("exclude".to_owned(), "*.tmp".to_owned())]),
+            table_settings: BTreeMap::new(),
+            text_settings: BTreeMap::new(),
+        }
     }
 
     fn records() -> Vec<ListingRecord> {

@@ -23,9 +23,18 @@ fn stored(name: &str) -> Vec<u8> {
 #[test]
 fn a_partial_listing_is_as_documented() {
     let settings = [("exclude".into(), "*.tmp".into())].into();
+    let table_settings = [("columns".into(), "x".into())].into();
     let text_settings = [("samples".into(), "not counted".into())].into();
     let roots = vec![PathText::new(b"/data/photos")];
-    let header = ListingHeader { packhorse_listing: 1, part: "3/64".into(), roots, settings, text_settings };
+    let header = ListingHeader {
+        packhorse_listing: 1,
+        part: "3/64".into(),
+        roots,
+        inputs: Digest::of(b"inputs"),
+        settings,
+        table_settings,
+        text_settings,
+    };
     let files = vec![(PathText::new(b"0001.jpg"), 7, 1_700_000_000_000_000_000), (PathText::new(b"\xff.jpg"), 0, -1)];
     let members = vec![(PathText::new(b"a/0001.jpg"), 512, 7)];
     let fault = Error::content("is cut short").hint("leave it out").in_sample("a/0001");

@@ -14,14 +14,16 @@ use crate::plan::{Plan, limits, plan};
 use crate::repair::{DatasetRepair, repair_dataset};
 use crate::replace::{finish_replacing, plan_folder, store_plan, store_plan_over};
 use crate::request_error::as_output_error;
-use crate::scan::{Listing, Scan, ScanOptions, Scanned, by_column, scan, scan_part, tables};
+use crate::scan::{Listing, Scan, ScanOptions, Scanned, by_column, prepare, progress, scan, scan_part, tables};
 use crate::shard_packer::Redo;
-use crate::stored_plan::{Stored, exists, open_plan, plan_file};
+use crate::stored_plan::{Stored, exists, open_plan, plan_file, refuse_strangers};
 use crate::trial::fit;
 use crate::verify::{Depth, Verification, verify};
 use crate::writer::{Writer, WriterContext};
 use crate::{Decode, Labels, OnError, Origin, Part, Recipe, SampleAt, Stat, Status, Watch};
-use packhorse_core::{Cancel, Error, InputTable, Kind, Limits, Observer, Outlet, Registry, Result, SchemaRef, Store};
+use packhorse_core::{
+    Cancel, Error, Event, InputTable, Kind, Limits, Observer, Outlet, Registry, Result, SchemaRef, Store,
+};
 use packhorse_dataset::{DatasetView, Manifest, PLAN, listing_name};
 use packhorse_storage::{Location, Quarantine, Quarantined, Staging, Stores};
 use packhorse_transform::{RebuildContext, Transform, from_description_with};
@@ -181,7 +183,9 @@ impl Session {
     /// Every part lists the upper folders, and looks at its share of the names in them; once there are 64 folders for each
     /// part, a folder goes with all below it to one part. Memory does not grow with the number of inputs.
     ///
-    /// Errors: bad inputs, unless the recipe skips them; invalid settings.
+    /// The inputs must not change until all parts are listed: only changes of the upper folders are noticed.
+    ///
+    /// Errors: bad inputs, unless the recipe skips them; invalid settings. Then the part has no listing.
     pub fn scan_part(&self, recipe: &Recipe, part: Part) -> Result<Scanned> {
         recipe.check()?;
         let out = recipe.folder()?;
@@ -189,14 +193,22 @@ impl Session {
         let typed = recipe.planning(&self.registry, None)?.typed;
         let options = recipe.scanning(&*self.store, typed, self.io_threads)?;
         let options = ScanOptions { probes: recipe.decode == Decode::Auto, ..options };
+        let tables = KeptTables::none();
+        let prepared = prepare(self.scanning(&tables), &options)?;
+        refuse_strangers(&*self.store, out, &|_| false).map_err(|e| as_output_error(e, out))?;
         Staging::sweep(&*self.store, out, false);
         let staging = Staging::open(self.store.clone(), out).map_err(|e| as_output_error(e, out))?;
-        let mut stage = staging.stage(&listing_name(part.index(), part.count()))?;
+        let name = listing_name(part.index(), part.count());
+        // The listing of an earlier scan must not stand in for one that fails.
+        let below = self.store.beneath(out)?.unwrap_or_else(|| Arc::clone(&self.store));
+        below.remove(&out.join(&name))?;
+        let mut stage = staging.stage(&name)?;
         let mut file = BufWriter::with_capacity(256 << 10, stage.stream("")?);
-        let scanned = scan_part(self.scanning(&KeptTables::none()), &options, part, &mut file)?;
+        let scanned = scan_part(self.scanning(&tables), &options, (prepared, part), &mut file)?;
         drop(file);
         stage.publish()?;
-        Ok(scanned)
+        let listed = progress(&*self.store, out).map_or(0, |(listed, _)| listed);
+        Ok(Scanned { listed, ..scanned })
     }
 
     /// Finds the inputs of a recipe; reads headers only.
@@ -430,6 +442,8 @@ impl Session {
         scanning.sources.clone_from(&options.sources);
         if self.from_listings {
             scanning.listings = Some(recipe.folder()?);
+        } else {
+            self.tell_of_listings(recipe);
         }
         let mut listing = scan(self.scanning(tables), &scanning)?;
         if let (Some(table), Some(key)) = (&recipe.metadata, &recipe.key) {
@@ -443,6 +457,21 @@ impl Session {
         let mut plan = plan(&self.registry, listing, &transforms, &options, &*self.observer)?;
         plan.estimate = fit(&self.packing(&transforms, tables), &mut plan)?;
         Ok((plan, transforms))
+    }
+
+    /// Warns where a scan of all inputs was made in parts and is made again.
+    fn tell_of_listings(&self, recipe: &Recipe) {
+        let local = recipe.out.as_deref().filter(|out| Location::url(out).is_none());
+        if let Some(out) = local
+            && let Some((listed, parts)) = progress(&*self.store, out)
+            && listed == parts
+        {
+            let text = format!(
+                "the inputs are looked at again, though {} has the listings of all {parts} parts; `from-listings` takes them",
+                out.display()
+            );
+            self.observer.event(&Event::Warning(&text));
+        }
     }
 
     /// The transforms of the plan in `dir`.

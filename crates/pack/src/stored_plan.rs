@@ -34,7 +34,8 @@ pub(crate) enum Attempt {
 
 /// Publishes `plan` in the folder `out`, unless that holds finished shards of another plan.
 pub(crate) fn attempt(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result<Attempt> {
-    refuse_strangers(&**store, out, plan).map_err(|e| as_output_error(e, out))?;
+    let needed = |name: &Path| plan.files().any(|(file, _)| name == Path::new(file));
+    refuse_strangers(&**store, out, &needed).map_err(|e| as_output_error(e, out))?;
     Staging::sweep(&**store, out, false);
     let staging = Staging::open(store.clone(), out).map_err(|e| as_output_error(e, out))?;
     let (stage, digest, stamps) = staged(&staging, PLAN, plan)?;
@@ -154,7 +155,14 @@ fn no_plan(store: &dyn Store, out: &Path) -> Error {
     }
     let error = Error::config(missing_plan(store, out)).with_code(Code::NoPlan);
     let error = match progress(store, out) {
-        Some(listed) => error.remark(listed).hint("when all are, `packhorse plan from-listings` makes one"),
+        Some((listed, parts)) if listed == parts => {
+            let error = error.remark(format!("the inputs are listed, all {parts} parts"));
+            error.hint("`packhorse plan from-listings` makes one")
+        }
+        Some((listed, parts)) => {
+            let error = error.remark(format!("{listed} of {parts} parts of the inputs are listed"));
+            error.hint("when all are, `packhorse plan from-listings` makes one")
+        }
         None => error.hint("`packhorse plan` and `packhorse pack` make one"),
     };
     error.in_input(out.display())
@@ -186,14 +194,13 @@ fn stored(store: &dyn Store, out: &Path, number: usize) -> Result<PlanReader> {
     PlanReader::open(store.open(&out.join(plan_name(number)))?)
 }
 
-/// Refuses an output folder with unrelated files.
-fn refuse_strangers(store: &dyn Store, out: &Path, plan: &Plan) -> Result<()> {
+/// Refuses an output folder with unrelated files. `needed`: whether a file belongs to the plan that is to be stored.
+pub(crate) fn refuse_strangers(store: &dyn Store, out: &Path, needed: &dyn Fn(&Path) -> bool) -> Result<()> {
     let names = match store.list(out) {
         Ok(names) => names,
         Err(e) if e.is_not_found() => return Ok(()),
         Err(e) => return Err(e),
     };
-    let needed = |name: &Path| plan.files().any(|(file, _)| name == Path::new(file));
     let ours = |name: &Path| [PLAN, ".staging", LISTINGS].iter().any(|own| name == Path::new(own)) || needed(name);
     match names.iter().find(|name| !ours(name)) {
         Some(stranger) if !names.iter().any(|name| name == Path::new(PLAN)) && !exists(store, &out.join(PLAN))? => {

@@ -14,8 +14,8 @@ use packhorse_core::{
     split_name,
 };
 use packhorse_dataset::{
-    Digest, ERRORS, FileRecord, INDEX_SUFFIX, MANIFEST, Manifest, PART, PLAN, PartOf, PlanReader, RECEIPT_SUFFIX,
-    Receipt, ShardRecord, decode_index, not_sealed, plan_name,
+    Digest, ERRORS, FileRecord, INDEX_SUFFIX, LISTINGS, MANIFEST, Manifest, PART, PLAN, PartOf, PlanReader,
+    RECEIPT_SUFFIX, Receipt, ShardRecord, decode_index, not_sealed, plan_name,
 };
 use packhorse_storage::{Quarantine, Quarantined, Staging};
 use std::collections::BTreeSet;
@@ -391,7 +391,8 @@ impl Verifier<'_> {
                 let name = folder.join(name);
                 let text = name.to_string_lossy();
                 let of_unread = unread.iter().any(|stem| text.starts_with(stem));
-                let ours = [Staging::replacing(self.out), Quarantine::folder(self.out), self.out.join(ERRORS)]
+                let [errors, listings] = [ERRORS, LISTINGS].map(|folder| self.out.join(folder));
+                let ours = [Staging::replacing(self.out), Quarantine::folder(self.out), errors, listings]
                     .contains(&self.out.join(&name));
                 if of_unread || ours || known.contains(&name) || folders.contains(&*name) {
                     continue;

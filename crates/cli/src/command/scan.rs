@@ -15,14 +15,17 @@ pub(super) fn run(context: &CommandContext<'_>, args: &ScanArgs) -> Result<ExitC
         return Err(Error::config("each tree has a plan of its own; scan for one with --tree NAME"));
     }
     let part = pack::part(context, args.part)?;
-    let Scanned { inputs, skipped } = context.working(&args.work).scan_part(recipe, part)?;
+    let Scanned { inputs, skipped, listed } = context.working(&args.work).scan_part(recipe, part)?;
     context.progress.finish();
     let seconds = start.elapsed().as_secs_f64();
     let left_out = if skipped > 0 { format!(", left out {skipped}") } else { String::new() };
-    let text = format!(
-        "listed {} in {seconds:.2} s{left_out}: part {part}\n  when all parts are listed: packhorse plan with the same flags, and \
-         --from-listings for --part\n",
-        counted(inputs, "input")
-    );
-    context.style.show(&json!({"part": part.to_string(), "inputs": inputs, "skipped": skipped}), &text)
+    let parts = u64::from(part.count());
+    let end = match listed == parts {
+        true => format!("all {parts} parts are listed; next: packhorse plan, with the same flags and --from-listings"),
+        false => format!("{listed} of {parts} parts are listed"),
+    };
+    let text = format!("listed {} in {seconds:.2} s{left_out}: part {part}\n  {end}\n", counted(inputs, "input"));
+    let value =
+        json!({"part": part.to_string(), "inputs": inputs, "skipped": skipped, "listed": listed, "parts": parts});
+    context.style.show(&value, &text)
 }

@@ -177,7 +177,7 @@ settings! {
     }
     "Pictures" {
         /// check (every picture is whole; check=lenient: it decodes), resize=256[,short|long|exact], resize=WxH,
-        /// nearest=FIELD (a mask such as seg.png: resized to the nearest pixel), keep=icc|exif,icc|none (metadata that
+        /// nearest=FIELD,... (masks, such as seg.png: resized to the nearest pixel), keep=icc|exif,icc|none (metadata that
         /// rewritten pictures keep) (repeatable)
         image: Vec<String>, text("WHAT").repeats();
         /// JPEG quality of pictures that are rewritten

@@ -9,6 +9,7 @@ use packhorse_dataset::Digest;
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// With this many folders for each part, their shares differ by about an eighth.
@@ -18,13 +19,15 @@ const FOLDERS: usize = 64;
 pub(super) struct Division<F> {
     part: Part,
     below: Mutex<Vec<F>>,
-    /// The folders that all parts list: root and path.
-    shared: Mutex<BTreeSet<(u32, PathBuf)>>,
+    /// The folders that all parts list: root, path, and whether this part could list it.
+    shared: Mutex<BTreeSet<(u32, PathBuf, bool)>>,
+    /// Whether whole folders were given to the parts.
+    divided: AtomicBool,
 }
 
 impl<F> Division<F> {
     pub(super) fn new(part: Part) -> Self {
-        Self { part, below: Mutex::default(), shared: Mutex::default() }
+        Self { part, below: Mutex::default(), shared: Mutex::default(), divided: AtomicBool::new(false) }
     }
 
     /// Whether this part looks at `path` below a root.
@@ -38,9 +41,9 @@ impl<F> Division<F> {
         self.part.holds(head as usize)
     }
 
-    /// Notes a folder that all parts list.
-    pub(super) fn share(&self, root: u32, path: &Path) {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner).insert((root, path.to_owned()));
+    /// Notes a folder that all parts list, and whether this part could.
+    pub(super) fn share(&self, root: u32, path: &Path, listed: bool) {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner).insert((root, path.to_owned(), listed));
     }
 
     /// Adds a folder below one that all parts list.
@@ -54,6 +57,7 @@ impl<F> Division<F> {
         let mut below = std::mem::take(&mut *self.below.lock().unwrap_or_else(PoisonError::into_inner));
         let shared = below.len() < FOLDERS.saturating_mul(self.part.count() as usize);
         if !shared {
+            self.divided.store(true, Ordering::Relaxed);
             below.retain(|folder| {
                 let (root, path) = place(folder);
                 self.owns(root, &path)
@@ -62,12 +66,14 @@ impl<F> Division<F> {
         (below, shared)
     }
 
-    /// A digest of the folders that all parts list. Parts that saw others do not share the rest between them.
+    /// A digest of the folders that all parts list. Parts that saw others, or could not list one that others could, do not
+    /// share the rest between them.
     pub(super) fn digest(&self) -> Digest {
         let mut hasher = blake3::Hasher::new();
-        for (root, path) in &*self.shared.lock().unwrap_or_else(PoisonError::into_inner) {
-            hasher.update(&root.to_le_bytes()).update(path.as_os_str().as_bytes()).update(&[0]);
+        for (root, path, listed) in &*self.shared.lock().unwrap_or_else(PoisonError::into_inner) {
+            hasher.update(&root.to_le_bytes()).update(path.as_os_str().as_bytes()).update(&[0, u8::from(*listed)]);
         }
+        hasher.update(&[u8::from(self.divided.load(Ordering::Relaxed))]);
         hasher.finalize().into()
     }
 }
@@ -104,7 +110,14 @@ mod tests {
         let mut all: Vec<u32> = both.into_iter().flat_map(|(folders, _)| folders).collect();
         all.sort_unstable();
         assert_eq!(all, (0..500).collect::<Vec<_>>());
-        few.share(0, Path::new("a"));
+        few.share(0, Path::new("a"), true);
         assert_ne!(few.digest(), division(1).digest());
+        let failed = division(1);
+        level(&failed, 127);
+        failed.share(0, Path::new("a"), false);
+        assert_ne!(few.digest(), failed.digest());
+        let divided = division(1);
+        level(&divided, 500);
+        assert_ne!(divided.digest(), division(1).digest());
     }
 }

@@ -206,21 +206,24 @@ impl<'a> FolderWalk<'a> {
         if self.context.cancel.is_cancelled() {
             return self.fault(Error::cancelled());
         }
-        if folder.shared {
-            self.division.share(folder.root, &folder.path);
-        }
         let own = self.owns(&folder, &folder.path);
         let path = folder.base.join(&folder.path);
-        let entries = match self.context.store.entries(&path) {
+        let entries = self.context.store.entries(&path);
+        if folder.shared {
+            self.division.share(folder.root, &folder.path, entries.is_ok());
+        }
+        let entries = match entries {
             Ok(entries) => entries,
             Err(e) => return self.of_name(own, of_input(e)),
         };
-        let told = |entry: &DirEntry| Some((entry.name.clone(), entry.stat?));
-        folder.stats = entries.iter().filter_map(told).collect();
         // Names that are surely not of folders concern one part alone.
-        let leaf = |entry: &&DirEntry| matches!(entry.kind, Some(FileKind::File | FileKind::Special));
-        let others = entries.iter().filter(leaf).filter(|entry| !self.owns(&folder, &folder.path.join(&entry.name)));
-        let others: BTreeSet<PathBuf> = others.map(|entry| entry.name.clone()).collect();
+        let leaf = |entry: &DirEntry| matches!(entry.kind, Some(FileKind::File | FileKind::Special));
+        let looked = |entry: &&DirEntry| !leaf(entry) || self.owns(&folder, &folder.path.join(&entry.name));
+        let told = |entry: &DirEntry| Some((entry.name.clone(), entry.stat?));
+        let stats = entries.iter().filter(looked).filter_map(told).collect();
+        let ours: Option<BTreeSet<PathBuf>> =
+            folder.shared.then(|| entries.iter().filter(looked).map(|entry| entry.name.clone()).collect());
+        folder.stats = stats;
         let mut names: Vec<PathBuf> = entries.into_iter().map(|entry| entry.name).collect();
         let has = |wanted: &str| names.iter().any(|name| name.as_os_str() == wanted);
         if names.iter().any(|name| is_of_packing(name)) && !has(MANIFEST) && !has(VIEW) {
@@ -259,7 +262,8 @@ impl<'a> FolderWalk<'a> {
         let (hidden, names): (Vec<_>, Vec<_>) =
             names.into_iter().partition(|n| n.as_os_str().as_bytes().starts_with(b"."));
         self.ignored(own, HIDDEN, &folder, hidden.into_iter());
-        let names: Vec<_> = names.into_iter().filter(|name| !others.contains(name)).collect();
+        let looked = |name: &PathBuf| ours.as_ref().is_none_or(|ours| ours.contains(name));
+        let names: Vec<_> = names.into_iter().filter(looked).collect();
         let folder = Arc::new(folder);
         for chunk in names.chunks(CHUNK) {
             queue.add(Task::NameRules(folder.clone(), chunk.to_vec()));
@@ -279,6 +283,9 @@ impl<'a> FolderWalk<'a> {
     }
 
     fn names(&self, queue: &WorkQueue<Task>, folder: &Folder, names: &[PathBuf]) {
+        if self.context.cancel.is_cancelled() {
+            return self.fault(Error::cancelled());
+        }
         let mut files = Vec::with_capacity(names.len());
         for name in names {
             let path = folder.path.join(name);
@@ -341,6 +348,9 @@ impl<'a> FolderWalk<'a> {
         let Scan { registry, store, limits, .. } = self.context;
         let mut codecs: BTreeMap<String, Option<Box<dyn Codec>>> = BTreeMap::new();
         for file in files {
+            if self.context.cancel.is_cancelled() {
+                return;
+            }
             let Ok(name) = self.options.recipe.key_ends.split(&file.name) else { continue };
             let field = name.field.clone();
             let codec = codecs.entry(name.field).or_insert_with(|| {

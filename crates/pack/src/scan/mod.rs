@@ -21,7 +21,7 @@ pub(crate) use label::{SPLITS, by_column, check_column};
 pub(crate) use listing::{Decoded, Items};
 pub use listing::{Listing, SampleRef};
 pub use part_listing::Scanned;
-pub(crate) use part_listing::scan_part;
+pub(crate) use part_listing::{prepare, scan_part};
 pub(crate) use part_listings::{forget, progress};
 
 use crate::kept_tables::KeptTables;

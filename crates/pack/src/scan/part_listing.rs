@@ -1,12 +1,14 @@
 //! Scans one part of the inputs, and writes what it found as a partial listing.
 
+use super::folder_walk::Task;
 use super::listing::{FoundFile, FoundMember, Items, ListingBuilder, TableInput, WalkEvent, refusal};
+use super::sealed::ChosenPlace;
 use super::{Scan, ScanOptions, roots};
-use crate::{OnError, Part, Shuffle};
+use crate::{OnError, Part, Setting, Shuffle, Takes};
 use packhorse_core::{Error, Event, Field, FileStat, Result, Schema};
 use packhorse_dataset::{
-    FieldRecord, ListedDataset, ListedFault, ListedFiles, ListedMembers, ListedTable, ListingHeader, ListingRecord,
-    ListingWriter, PathText, TableKind,
+    Digest, FieldRecord, ListedDataset, ListedFault, ListedFiles, ListedMembers, ListedTable, ListingHeader,
+    ListingRecord, ListingWriter, PathText, TableKind,
 };
 use packhorse_storage::Location;
 use std::borrow::Cow;
@@ -22,6 +24,24 @@ pub struct Scanned {
     pub inputs: u64,
     /// Bad inputs, which were skipped.
     pub skipped: u64,
+    /// Parts whose listings are there now, this one among them.
+    pub listed: u64,
+}
+
+/// The start of a scan: its roots, and what is looked at first.
+pub(crate) struct Prepared {
+    /// It numbers the roots, and takes nothing.
+    builder: ListingBuilder,
+    starts: Vec<Task>,
+}
+
+/// Looks for the inputs.
+///
+/// Errors: inputs that are not there or overlap.
+pub(crate) fn prepare(context: Scan<'_>, options: &ScanOptions<'_>) -> Result<Prepared> {
+    let mut builder = ListingBuilder::new(options.recipe.key_ends.clone());
+    let starts = roots::starts(context, options, &mut builder)?;
+    Ok(Prepared { builder, starts })
 }
 
 /// Scans `part` of the inputs and writes its listing to `out`.
@@ -30,13 +50,12 @@ pub struct Scanned {
 pub(crate) fn scan_part(
     context: Scan<'_>,
     options: &ScanOptions<'_>,
-    part: Part,
+    (prepared, part): (Prepared, Part),
     out: &mut dyn Write,
 ) -> Result<Scanned> {
-    // It numbers the roots, and takes nothing.
-    let mut builder = ListingBuilder::new(options.recipe.key_ends.clone());
-    let starts = roots::starts(context, options, &mut builder)?;
-    let writer = ListingWriter::new(out, &header(options, builder.roots(), part))?;
+    let Prepared { builder, starts } = prepared;
+    let inputs = roots::digest(&starts);
+    let writer = ListingWriter::new(out, &header(context, options, (builder.roots(), inputs), part))?;
     let mut listing = PartListing {
         writer,
         roots: builder.roots(),
@@ -52,7 +71,10 @@ pub(crate) fn scan_part(
     }
     listing.faults.iter().for_each(|fault| context.observer.event(&Event::Skipped(fault)));
     let scanned = Scanned { skipped: listing.faults.len() as u64, ..listing.scanned };
-    listing.end()?.finish(shared)?;
+    // Parts that read other lists of files do not share the inputs either.
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(shared.as_bytes()).update(inputs.as_bytes());
+    listing.end()?.finish(hasher.finalize().into())?;
     Ok(scanned)
 }
 
@@ -60,33 +82,68 @@ pub(crate) fn scan_part(
 const SETTINGS: [&str; 8] = ["classes", "exclude", "files-from", "from", "include", "metadata", "rows", "symlinks"];
 
 /// The header of a listing, by which a plan knows whether it can be made of it.
-pub(super) fn header(options: &ScanOptions<'_>, roots: &[PathBuf], part: Part) -> ListingHeader {
+pub(super) fn header(
+    context: Scan<'_>,
+    options: &ScanOptions<'_>,
+    (roots, inputs): (&[PathBuf], Digest),
+    part: Part,
+) -> ListingHeader {
     let recipe = options.recipe;
-    let text = |texts: Vec<OsString>| texts.iter().map(|text| text.to_string_lossy()).collect::<Vec<_>>().join(", ");
-    let given = recipe.given().into_iter().filter(|(setting, _)| SETTINGS.contains(&setting.name));
-    let given = given.map(|(setting, texts)| (format!("`{}`", setting.name), text(texts)));
-    let of_sources = options.sources.iter().flat_map(|(format, options)| {
-        options.iter().map(move |(name, value)| (format!("{name} of {format}"), value.to_owned()))
-    });
-    let mut settings: BTreeMap<String, String> = given.chain(of_sources).collect();
+    let shown = |setting: &Setting, text: &OsString| match setting.takes {
+        Takes::File if text != "-" => Location::absolute(Path::new(text)).display().to_string(),
+        _ => text.to_string_lossy().into_owned(),
+    };
+    let given = |names: &'static [&'static str]| {
+        let given = recipe.given().into_iter().filter(|(setting, _)| names.contains(&setting.name));
+        given.map(|(setting, texts)| {
+            let texts: Vec<String> = texts.iter().map(|text| shown(setting, text)).collect();
+            (setting.name.to_owned(), texts.join(", "))
+        })
+    };
+    let mut settings: BTreeMap<String, String> = given(&SETTINGS).collect();
+    // Larger values are bad inputs.
+    settings.insert("memory".to_owned(), context.limits.blob.to_string());
     if recipe.tokenizer.is_some() {
-        settings.insert("`tokenizer`".to_owned(), "given".to_owned());
+        settings.insert("tokenizer".to_owned(), "given".to_owned());
     }
+    let of_sources = options.sources.values().flat_map(|options| options.iter());
+    let table_settings = of_sources.map(|(name, value)| (setting(name).to_owned(), value.replace('\n', ", ")));
+    // Columns of encoded files are named after their fields.
+    let table_settings = table_settings.chain(given(&["key-ends"]));
     let counted = if options.count { "counted" } else { "not counted" };
     let order = if recipe.shuffle == Shuffle::No { "sorted" } else { "shuffled" };
-    let texts =
-        [("samples", counted.to_owned()), ("order", order.to_owned()), ("`shard-size`", options.fits.to_string())];
+    let texts = [
+        ("samples", counted.to_owned()),
+        ("order", order.to_owned()),
+        ("shard-size", options.fits.to_string()),
+        ("on-error", recipe.on_error.to_string()),
+    ];
     ListingHeader {
         packhorse_listing: ListingHeader::VERSION,
         part: part.to_string(),
         roots: roots.iter().map(|root| PathText::from(Location::absolute(root).as_os_str())).collect(),
+        inputs,
         settings,
+        table_settings: table_settings.collect(),
         text_settings: texts.map(|(name, value)| (name.to_owned(), value)).into(),
     }
 }
 
 /// The most different columns that are remembered.
 const MOST_COLUMNS: usize = 1 << 18;
+
+/// The setting that an option of sources comes from.
+fn setting(option: &str) -> &str {
+    match option {
+        "columns" => "select",
+        "unread" => "drop",
+        "skip" => "skip-header",
+        other => other,
+    }
+}
+
+/// Members of an archive, or samples of a view, on one line.
+const TOGETHER: usize = 4096;
 
 /// Starts of samples on one line.
 const STARTS: usize = 1 << 16;
@@ -119,8 +176,10 @@ impl<W: Write> PartListing<'_, W> {
             WalkEvent::Members { root, archive, stat: FileStat { size, mtime, .. }, members } => {
                 self.scanned.inputs += members.len() as u64;
                 let member = |FoundMember { name, offset, len }: &FoundMember| (PathText::new(name), *offset, *len);
-                let (path, members) = (PathText::from(archive.as_os_str()), members.iter().map(member).collect());
-                self.writer.record(&ListingRecord::Members(ListedMembers { root, path, size, mtime, members }))
+                members.chunks(TOGETHER).try_for_each(|members| {
+                    let (path, members) = (PathText::from(archive.as_os_str()), members.iter().map(member).collect());
+                    self.writer.record(&ListingRecord::Members(ListedMembers { root, path, size, mtime, members }))
+                })
             }
             WalkEvent::Table { root, path, stat, table } => self.table(root, &path, &stat, &table),
             // A plan opens the view again.
@@ -130,8 +189,10 @@ impl<W: Write> PartListing<'_, W> {
                 self.writer.record(&ListingRecord::Sealed(ListedDataset { root, folder, whole }))
             }
             WalkEvent::Chosen { root, places } => {
-                let places = places.iter().map(|place| (place.shard, place.offset, place.position, place.row));
-                self.writer.record(&ListingRecord::Chosen { root, places: places.collect() })
+                let place = |place: &ChosenPlace| (place.shard, place.offset, place.position, place.row);
+                places.chunks(TOGETHER).try_for_each(|places| {
+                    self.writer.record(&ListingRecord::Chosen { root, places: places.iter().map(place).collect() })
+                })
             }
             WalkEvent::Fault(error) => {
                 self.faults.push(error);

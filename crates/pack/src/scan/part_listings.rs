@@ -7,10 +7,10 @@ use super::sealed::{ChosenPlace, SealedInput};
 use super::{Scan, ScanOptions, roots};
 use crate::Part;
 use crate::parallel_map::parallel_map;
-use packhorse_core::{Code, Error, Field, FileKind, FileStat, Kind, Omission, Result, Schema, Store, counted, some_of};
+use packhorse_core::{Code, Error, Field, FileKind, FileStat, Kind, Omission, Result, Schema, Store, some_of};
 use packhorse_dataset::{
-    Digest, FieldRecord, LISTINGS, ListedDataset, ListedFault, ListedFiles, ListedTable, ListingHeader, ListingReader,
-    ListingRecord, TableKind, listed_part, listing_name,
+    Digest, FieldRecord, LISTING_SUFFIX, LISTINGS, ListedDataset, ListedFault, ListedFiles, ListedTable, ListingHeader,
+    ListingReader, ListingRecord, TableKind, listed_part, listing_name,
 };
 use packhorse_storage::{Frame, Frames};
 use std::borrow::Cow;
@@ -28,27 +28,32 @@ pub(super) fn collect(
     out: &Path,
     builder: &mut ListingBuilder,
 ) -> Result<()> {
-    for view in roots::views(roots::starts(context, options, builder)?) {
+    let starts = roots::starts(context, options, builder)?;
+    // A list of files is not read again.
+    let inputs = options.recipe.files_from.is_none().then(|| roots::digest(&starts));
+    for view in roots::views(starts) {
         builder.take(WalkEvent::Sealed(Box::new(view.sealed(context)?)))?;
     }
     let count = complete(context.store, out)?;
-    let names: Vec<PathBuf> = (1..=count).map(|index| out.join(listing_name(index, count))).collect();
+    let parts = (1..=count).map(|index| Part::new(index, count)).collect::<Result<Vec<_>>>()?;
+    let name = |part: &Part| out.join(listing_name(part.index(), part.count()));
     let (sender, receiver) = crossbeam_channel::bounded(1024);
-    let wanted = header(options, builder.roots(), Part::ALL);
+    let wanted = header(context, options, (builder.roots(), inputs.unwrap_or(Digest::of(&[]))), Part::ALL);
     let roots = builder.roots().to_vec();
     std::thread::scope(|threads| {
         let reading = threads.spawn(|| {
             // Dropped when all is read, or the receiver would block forever.
             let sender = sender;
-            let reading = Reading { context, wanted: &wanted, roots: &roots, datasets: Mutex::default() };
+            let datasets = Mutex::default();
+            let reading = Reading { context, wanted: &wanted, inputs, roots: &roots, datasets };
             let send = |event| sender.send(event).map_err(|_| Error::cancelled());
             let threads = std::thread::available_parallelism().map_or(1, usize::from).min(options.io_threads);
-            let shared = parallel_map(&names, threads, &|path| {
-                reading.listing(path, &send).map_err(|e| e.in_input(path.display()))
+            let shared = parallel_map(&parts, threads, &|part| {
+                reading.listing(*part, &name(part), &send).map_err(|e| e.in_input(name(part).display()))
             })?;
-            match shared.windows(2).position(|pair| pair.first() != pair.last()) {
+            match shared.windows(2).zip(parts.windows(2)).find(|(pair, _)| pair.first() != pair.last()) {
                 None => Ok(()),
-                Some(at) => Err(changed(&names, at)),
+                Some((_, parts)) => Err(changed(parts, &name)),
             }
         });
         let taken = {
@@ -61,35 +66,41 @@ pub(super) fn collect(
     })
 }
 
-fn changed(names: &[PathBuf], at: usize) -> Error {
-    let [one, other] = [at, at + 1].map(|at| names.get(at).map_or(String::new(), |name| name.display().to_string()));
-    let message = format!("was made of other upper folders than {one}: folders came or went between the two");
-    Error::config(message).hint("scan all parts again").in_input(other)
+fn changed(parts: &[Part], name: &dyn Fn(&Part) -> PathBuf) -> Error {
+    let shown = |part: Option<&Part>| part.map_or(String::new(), |part| name(part).display().to_string());
+    let message = format!(
+        "was made of other inputs than {}: upper folders, or a list of files, changed between the two or could not be read",
+        shown(parts.first())
+    );
+    Error::config(message).hint("scan all parts again").in_input(shown(parts.last()))
 }
 
 /// The number of parts whose listings in the folder `out` are complete.
 fn complete(store: &dyn Store, out: &Path) -> Result<u32> {
     let found = parts(store, out)?;
     let missing = |count: u32, there: &BTreeSet<u32>| (1..=count).filter(|part| !there.contains(part)).count();
-    let whole: Vec<u32> = found.iter().filter(|(count, there)| missing(**count, there) == 0).map(|(n, _)| *n).collect();
     let folder = out.join(LISTINGS);
-    match (&whole[..], found.last_key_value()) {
-        ([count], _) => Ok(*count),
-        ([], None) => {
+    let several = found.len() > 1;
+    match found.last_key_value() {
+        Some((count, there)) if !several && missing(*count, there) == 0 => Ok(*count),
+        None => {
             let error = Error::config("holds no listing").with_code(Code::NoPlan);
             Err(error.hint("`packhorse scan` makes them").in_input(folder.display()))
         }
-        ([], Some((count, there))) => {
+        Some((count, there)) if !several => {
             let missing: Vec<String> =
                 (1..=*count).filter(|part| !there.contains(part)).map(|part| format!("{part}/{count}")).collect();
             let missing: Vec<&str> = missing.iter().map(String::as_str).collect();
             let message = format!("lacks the listings of {}", some_of(&missing));
             Err(Error::new(Kind::Incomplete, message).hint("scan these parts").in_input(folder.display()))
         }
-        (several, _) => {
-            let counts = several.iter().map(u32::to_string).collect::<Vec<_>>().join(" and ");
-            let message = format!("holds listings of several scans, in {counts} parts");
-            Err(Error::config(message).hint("remove those of the older one").in_input(folder.display()))
+        Some(_) => {
+            let scan = |(count, there): (&u32, &BTreeSet<u32>)| {
+                format!("{} of {count} in *-of-{count}{LISTING_SUFFIX}", there.len())
+            };
+            let scans = found.iter().map(scan).collect::<Vec<_>>().join(", ");
+            let message = format!("holds listings of several scans ({scans})");
+            Err(Error::config(message).hint("remove the files of all but one").in_input(folder.display()))
         }
     }
 }
@@ -107,11 +118,11 @@ fn parts(store: &dyn Store, out: &Path) -> Result<BTreeMap<u32, BTreeSet<u32>>> 
     Ok(found)
 }
 
-/// How far a scan in parts is, for a folder without a plan.
-pub(crate) fn progress(store: &dyn Store, out: &Path) -> Option<String> {
+/// How far a scan in parts is: `(parts listed, parts)`, `None` without a listing. With listings of several scans, that with
+/// the most parts.
+pub(crate) fn progress(store: &dyn Store, out: &Path) -> Option<(u64, u64)> {
     let found = parts(store, out).ok()?;
-    let (count, there) = found.last_key_value()?;
-    Some(format!("{} of {} listed", there.len(), counted(u64::from(*count), "part")))
+    found.last_key_value().map(|(count, there)| (there.len() as u64, u64::from(*count)))
 }
 
 /// Removes the listings in the folder `out`, whose dataset is sealed. Never fails: they do no harm.
@@ -132,6 +143,8 @@ pub(crate) fn forget(store: &Arc<dyn Store>, out: &Path) {
 struct Reading<'a> {
     context: Scan<'a>,
     wanted: &'a ListingHeader,
+    /// What the inputs must be; `None` where that is not known.
+    inputs: Option<Digest>,
     roots: &'a [PathBuf],
     /// The sealed datasets that were opened: all parts see those in upper folders.
     datasets: Mutex<BTreeSet<ListedDataset>>,
@@ -139,10 +152,10 @@ struct Reading<'a> {
 
 impl Reading<'_> {
     /// Reads a listing; returns the digest of the folders that its part shared with the others.
-    fn listing(&self, path: &Path, send: &dyn Fn(WalkEvent) -> Result<()>) -> Result<Digest> {
+    fn listing(&self, part: Part, path: &Path, send: &dyn Fn(WalkEvent) -> Result<()>) -> Result<Digest> {
         let input = self.context.store.open(path)?;
         let (reader, header) = ListingReader::open(&*input)?;
-        self.check(&header)?;
+        self.check(&header, part)?;
         // A table whose starts may follow.
         let mut open: Option<OpenTable> = None;
         let mut columns: Vec<Arc<[Field]>> = Vec::new();
@@ -161,12 +174,14 @@ impl Reading<'_> {
             match record {
                 ListingRecord::End(end) => return Ok(end.shared),
                 ListingRecord::Table(table) => {
+                    same("tables", &header.table_settings, &self.wanted.table_settings)?;
                     if table.kind != TableKind::Samples {
                         same("text", &header.text_settings, &self.wanted.text_settings)?;
                     }
                     open = Some(self.table(*table)?);
                 }
                 ListingRecord::Columns(records) => {
+                    same("arrays", &header.table_settings, &self.wanted.table_settings)?;
                     let fields = FieldRecord::schema(&records)?;
                     columns.push(fields.fields().iter().map(|field| field.as_ref().clone()).collect());
                 }
@@ -177,11 +192,23 @@ impl Reading<'_> {
         Err(Error::bug("a listing without an end was read"))
     }
 
-    fn check(&self, header: &ListingHeader) -> Result<()> {
+    fn check(&self, header: &ListingHeader, part: Part) -> Result<()> {
+        if header.part != part.to_string() {
+            return Err(Error::content(format!("is the listing of part {}", header.part)).hint("scan this part again"));
+        }
         let roots =
             |header: &ListingHeader| header.roots.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        if header.roots != self.wanted.roots {
+        // As paths, a slash at the end decides nothing.
+        let same_roots = || {
+            let paths = |header: &ListingHeader| header.roots.iter().map(|root| root.to_path()).collect::<Vec<_>>();
+            paths(header) == paths(self.wanted)
+        };
+        if !same_roots() {
             let message = format!("was made of {}, and not of {}", roots(header), roots(self.wanted));
+            return Err(Error::config(message).hint("scan all parts again, or give the inputs of the scan"));
+        }
+        if self.inputs.is_some_and(|inputs| inputs != header.inputs) {
+            let message = "was made of other inputs, or of a view that is another one now";
             return Err(Error::config(message).hint("scan all parts again, or give the inputs of the scan"));
         }
         same("inputs", &header.settings, &self.wanted.settings)
@@ -332,7 +359,7 @@ fn same(what: &str, old: &BTreeMap<String, String>, new: &BTreeMap<String, Strin
     let differences: Vec<String> = names
         .into_iter()
         .filter(differs)
-        .map(|name| format!("{name}: {} there, {} now", value(old, name), value(new, name)))
+        .map(|name| format!("`{name}`: {} there, {} now", value(old, name), value(new, name)))
         .collect();
     match differences.is_empty() {
         true => Ok(()),

@@ -14,6 +14,7 @@ use packhorse_core::{Error, FileKind, InputTable, Result};
 use packhorse_dataset::Digest;
 use packhorse_storage::{Location, Staging};
 use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -25,6 +26,23 @@ pub(super) fn walk(
     each: &mut dyn FnMut(WalkEvent) -> Result<()>,
 ) -> Result<Digest> {
     run(context, options, (starts, part, false), each)
+}
+
+/// A digest of the inputs: folders, single files, paths of a list, samples of views. Roots are known by their numbers.
+pub(super) fn digest(starts: &[Task]) -> Digest {
+    let mut hasher = blake3::Hasher::new();
+    let mut text = |kind: u8, root: u32, path: &Path| {
+        hasher.update(&[kind]).update(&root.to_le_bytes()).update(path.as_os_str().as_bytes()).update(&[0]);
+    };
+    for task in starts {
+        match task {
+            Task::Folder(folder) => text(0, folder.root, Path::new("")),
+            Task::Listed(folder, paths) => paths.iter().for_each(|path| text(1, folder.root, path)),
+            Task::View(walk) => walk.name(&mut |part| text(2, 0, Path::new(part))),
+            _ => {}
+        }
+    }
+    hasher.finalize().into()
 }
 
 /// The views among the first tasks.
@@ -83,13 +101,12 @@ fn run(
         });
         // Dropped when the scan fails, or senders would block forever.
         let receiver = receiver;
-        receiver.iter().try_for_each(|batch| match batch {
-            WalkEvent::Abort(error) => {
-                context.cancel.cancel();
-                Err(error)
-            }
+        let taken = receiver.iter().try_for_each(|batch| match batch {
+            WalkEvent::Abort(error) => Err(error),
             batch => each(batch),
-        })?;
+        });
+        // Nothing takes what the walk would still find.
+        taken.inspect_err(|_| context.cancel.cancel())?;
         walking.join().map_err(|_| Error::bug("a thread of the scan panicked"))
     })
 }

@@ -60,6 +60,13 @@ impl ViewWalk {
         Ok(Some(Arc::new(Self { root, opened, folder, rows, ranges })))
     }
 
+    /// Gives `each` what tells it from other views: its dataset, fields and samples.
+    pub(super) fn name(&self, each: &mut dyn FnMut(&str)) {
+        let OpenedView { view, manifest, runs, .. } = &self.opened;
+        each(&format!("{} {:?} {:?}", manifest.root, view.fields, view.joined));
+        runs.iter().for_each(|run| each(&format!("{} {} {}", run.shard, run.first, run.len)));
+    }
+
     /// Its dataset, with the samples of the view.
     pub(super) fn sealed(&self, context: Scan<'_>) -> Result<SealedInput> {
         let Scan { registry, store, cancel, .. } = context;

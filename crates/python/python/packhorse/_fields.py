@@ -182,9 +182,9 @@ class Image(_View):
 class Mask(_View):
     """Masks as numbers: `dtype [batch, height, width]`, `"uint8"` or `"uint16"`; ragged without a size.
 
-    Numbers are those stored: the gray value, the index into a palette, 0 and 1 of a bilevel image. Pixels are never mixed. `size`,
-    `crop`, `flip`, `short`, `scale` and `ratio` are those of `Image`: with the same settings a mask is cropped and flipped as an
-    image of the same size in the same sample.
+    Numbers are those stored: the gray value, the index into a palette, 0 and 1 of a bilevel image. They are never interpolated.
+    `size`, `crop`, `flip`, `short`, `scale` and `ratio` are those of `Image`: with the same settings a mask gets the crop and the flip
+    of an image of its size in the same sample. Masks in colours are an error.
     """
 
     kind = "mask"

@@ -8,7 +8,7 @@ use super::{Check, ImageOptions, Keep, column, jpeg, other, png, scale};
 use crate::{Counts, Transform};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BinaryViewArray};
-use packhorse_core::{DataType, Error, Field, KEY, Limits, Result, Rows, SchemaRef, key_column};
+use packhorse_core::{Code, DataType, Error, Field, KEY, Limits, Result, Rows, SchemaRef, key_column};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -161,7 +161,14 @@ impl Transform for Image {
 
     /// The schema does not change. Rows without an image field are a `Config` error.
     fn schema(&self, input: &SchemaRef) -> Result<SchemaRef> {
-        if input.fields().iter().any(|field| is_picture(field)) {
+        let pictures = || input.fields().iter().filter(|field| is_picture(field)).map(|field| field.name().as_str());
+        let unknown = |name: &&String| !pictures().any(|field| field == name.as_str());
+        if let Some(name) = self.options.nearest.iter().find(unknown) {
+            let fields = pictures().collect::<Vec<_>>().join(", ");
+            let message = format!("`image=nearest={name}`: no sample has a picture in the field {name}");
+            return Err(Error::config(message).with_code(Code::NoSuchField).hint(format!("pictures are in: {fields}")));
+        }
+        if pictures().next().is_some() {
             return Ok(Arc::clone(input));
         }
         let names: Vec<&str> = input.fields().iter().map(|field| &**field.name()).filter(|name| *name != KEY).collect();

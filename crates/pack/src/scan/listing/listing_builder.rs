@@ -20,8 +20,8 @@ const PARALLEL_SORT: usize = 1 << 16;
 pub(in crate::scan) struct ListingBuilder {
     listing: Listing,
     known: HashMap<(u32, Vec<u8>, String), u32>,
-    /// The numbers of columns, by their address: the listing keeps them.
-    columns: HashMap<usize, u32>,
+    /// The numbers of columns.
+    columns: HashMap<Arc<[Field]>, u32>,
 }
 
 impl ListingBuilder {
@@ -169,12 +169,12 @@ impl ListingBuilder {
     /// The number of these columns, from 1; 0 for none.
     fn probed(&mut self, columns: Option<&Arc<[Field]>>) -> u32 {
         let Some(columns) = columns else { return 0 };
-        let next = self.listing.probed.len() as u32 + 1;
-        // A listing that is read has each once.
-        let number = *self.columns.entry(Arc::as_ptr(columns).cast::<Field>() as usize).or_insert(next);
-        if number == next {
-            self.listing.probed.push(Arc::clone(columns));
+        if let Some(number) = self.columns.get(columns) {
+            return *number;
         }
+        self.listing.probed.push(Arc::clone(columns));
+        let number = self.listing.probed.len() as u32;
+        self.columns.insert(Arc::clone(columns), number);
         number
     }
 

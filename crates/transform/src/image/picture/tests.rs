@@ -218,6 +218,24 @@ fn the_description_is_canonical() {
 }
 
 #[test]
+fn masks_are_resized_to_the_nearest_pixel_where_they_are_named() {
+    let mask = png_of((16, 16), ::png::ColorType::Grayscale, ::png::BitDepth::Eight, |_| {});
+    let options = ImageOptions { resize: Some("8x8".parse().unwrap()), ..ImageOptions::default() };
+    let named = image(ImageOptions { nearest: vec!["seg.png".into()], ..options.clone() });
+    assert_eq!(named.describe(), "image/2 resize=8x8 quality=90 nearest=seg.png");
+    let pixels = |image: &Image| {
+        let done = image.apply(rows("seg.png", &[Some(&mask)])).unwrap();
+        super::super::decode(done.column(2).as_binary_view().value(0), &Limits::default()).unwrap().data
+    };
+    let stored = super::super::decode(&mask, &Limits::default()).unwrap().data;
+    let nearest: Vec<u8> = (0..64).map(|at| stored[(at / 8 * 2 + 1) * 16 + at % 8 * 2 + 1]).collect();
+    assert_eq!(pixels(&named), nearest);
+    assert_ne!(pixels(&image(options)), nearest);
+    let error = named.schema(&rows("mask.png", &[Some(&mask)]).schema()).unwrap_err().to_string();
+    assert!(error.contains("no sample has a picture in the field seg.png; pictures are in: mask.png"), "{error}");
+}
+
+#[test]
 fn invalid_options_are_refused() {
     let limits = Limits { pixels: 100, ..Limits::default() };
     for options in [
