@@ -181,9 +181,10 @@ impl Session {
     /// dataset removes them.
     ///
     /// Every part lists the upper folders, and looks at its share of the names in them; once there are 64 folders for each
-    /// part, a folder goes with all below it to one part. Memory does not grow with the number of inputs.
+    /// part, a folder goes with all below it to one part. Memory grows with the widest folder, not with the number of inputs.
     ///
-    /// The inputs must not change until all parts are listed: only changes of the upper folders are noticed.
+    /// The inputs must not change until all parts are listed. Plans refuse listings of other upper folders, of one that a part
+    /// could not read, of other lists of files and of other views; files that come and go are not noticed.
     ///
     /// Errors: bad inputs, unless the recipe skips them; invalid settings. Then the part has no listing.
     pub fn scan_part(&self, recipe: &Recipe, part: Part) -> Result<Scanned> {

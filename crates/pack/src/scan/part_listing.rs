@@ -28,7 +28,7 @@ pub struct Scanned {
     pub listed: u64,
 }
 
-/// The start of a scan: its roots, and what is looked at first.
+/// The start of a scan: its roots, and the first tasks of its walk.
 pub(crate) struct Prepared {
     /// It numbers the roots, and takes nothing.
     builder: ListingBuilder,
