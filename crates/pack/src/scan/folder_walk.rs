@@ -232,22 +232,10 @@ impl<'a> FolderWalk<'a> {
             let error = not_sealed(self.context.store, place, "");
             return self.fault(error.hint("or give its shards by a pattern, if these are all"));
         }
-        // In the folder of a sealed dataset only the shards are inputs.
-        if names.iter().any(|name| name.as_os_str() == MANIFEST) {
-            match self.sealed(folder.root, &folder.path, &path, true) {
-                Ok(Some((shards, documents))) => {
-                    let beside: Vec<_> = names.extract_if(.., |name| !shards.contains(name.as_os_str())).collect();
-                    let there: BTreeSet<_> = names.iter().map(|name| name.as_os_str()).collect();
-                    if let Some(missing) = shards.iter().find(|shard| !there.contains(shard.as_os_str())) {
-                        return self.fault(missing_shard(&path.join(missing)));
-                    }
-                    let stems: BTreeSet<&[u8]> = shards.iter().map(|shard| stem(shard)).collect();
-                    let other = |name: &PathBuf| !documents.contains(name.as_os_str()) && !is_beside(name, &stems);
-                    self.ignored(own, BESIDE, &folder, beside.into_iter().filter(other));
-                }
-                Ok(None) => {}
-                Err(e) => return self.fault(e),
-            }
+        if names.iter().any(|name| name.as_os_str() == MANIFEST)
+            && let Err(e) = self.shards_alone(&folder, own, &mut names)
+        {
+            return self.fault(e);
         }
         if names.iter().any(|name| name.as_os_str() == VIEW)
             && let Err(e) =
@@ -268,6 +256,21 @@ impl<'a> FolderWalk<'a> {
         for chunk in names.chunks(CHUNK) {
             queue.add(Task::NameRules(folder.clone(), chunk.to_vec()));
         }
+    }
+
+    /// Leaves of the names in the folder of a sealed dataset those of its shards: nothing else there is an input.
+    fn shards_alone(&self, folder: &Folder, own: bool, names: &mut Vec<PathBuf>) -> Result<()> {
+        let path = folder.base.join(&folder.path);
+        let Some((shards, documents)) = self.sealed(folder.root, &folder.path, &path, true)? else { return Ok(()) };
+        let beside: Vec<_> = names.extract_if(.., |name| !shards.contains(name.as_os_str())).collect();
+        let there: BTreeSet<_> = names.iter().map(|name| name.as_os_str()).collect();
+        if let Some(missing) = shards.iter().find(|shard| !there.contains(shard.as_os_str())) {
+            return Err(missing_shard(&path.join(missing)));
+        }
+        let stems: BTreeSet<&[u8]> = shards.iter().map(|shard| stem(shard)).collect();
+        let other = |name: &PathBuf| !documents.contains(name.as_os_str()) && !is_beside(name, &stems);
+        self.ignored(own, BESIDE, folder, beside.into_iter().filter(other));
+        Ok(())
     }
 
     /// Sends names in a folder that are not inputs, unless another part does.
