@@ -227,7 +227,7 @@ pub struct ListedFault {
 /// The last line of a listing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListingEnd {
-    /// Digest of the folders that all parts listed. Listings with other digests are not parts of one scan.
+    /// Digest of the inputs and of the folders that all parts list. Listings with other digests are not parts of one scan.
     pub shared: Digest,
     /// Digest of all lines before.
     pub blake3: Digest,
@@ -294,7 +294,7 @@ impl<W: Write> ListingWriter<W> {
         self.write(record)
     }
 
-    /// Ends the listing. `shared`: the digest of the folders that all parts listed.
+    /// Ends the listing. `shared`: see [`ListingEnd::shared`].
     pub fn finish(mut self, shared: Digest) -> Result<()> {
         let blake3 = self.hasher.finalize().into();
         self.write(&ListingRecord::End(ListingEnd { shared, blake3 }))?;

@@ -303,11 +303,9 @@ impl PlanEntry {
         hasher.update(&bytes);
     }
 
-    /// Hashes the inputs' modification times.
-    pub(crate) fn mtimes_into(&self, hasher: &mut blake3::Hasher) {
-        for source in &self.fields {
-            hasher.update(&source.mtime.to_le_bytes());
-        }
+    /// The inputs' modification times, as their digest takes them.
+    pub(crate) fn mtimes(&self) -> impl Iterator<Item = [u8; 8]> {
+        self.fields.iter().map(|source| source.mtime.to_le_bytes())
     }
 }
 

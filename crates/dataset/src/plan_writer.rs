@@ -57,7 +57,10 @@ impl<W: Write> PlanWriter<W> {
         split: Option<&str>,
         entries: impl Iterator<Item = Result<PlanEntry>>,
     ) -> Result<()> {
-        let content = Content::write(entries, &mut self.frames, |entry| entry.mtimes_into(&mut self.mtime_digest))?;
+        let times = |time: [u8; 8]| {
+            self.mtime_digest.update(&time);
+        };
+        let content = Content::write(entries, &mut self.frames, times)?;
         let frame = self.frames.end()?;
         self.add(name, split, content, frame);
         Ok(())
@@ -127,11 +130,11 @@ struct Content {
 }
 
 impl Content {
-    /// Writes the lines of `entries` to `out`, and calls `each` with every entry.
+    /// Writes the lines of `entries` to `out`, and calls `times` with the modification time of every input.
     fn write(
         entries: impl Iterator<Item = Result<PlanEntry>>,
         out: &mut impl Write,
-        mut each: impl FnMut(&PlanEntry),
+        mut times: impl FnMut([u8; 8]),
     ) -> Result<Self> {
         let mut logical = Hasher::new();
         let (mut samples, mut bytes, mut uncounted) = (0, 0, false);
@@ -143,7 +146,7 @@ impl Content {
                 begins = Start::of(&entry);
             }
             entry.digest_into(&mut logical);
-            each(&entry);
+            entry.mtimes().for_each(&mut times);
             samples += entry.samples();
             uncounted |= entry.uncounted();
             bytes += entry.bytes();
@@ -169,9 +172,7 @@ impl EncodedFrame {
     pub fn new(entries: impl Iterator<Item = Result<PlanEntry>>) -> Result<Self> {
         let (mut bytes, mut mtimes) = (Vec::new(), Vec::new());
         let mut frames = Frames::new(&mut bytes)?;
-        let times =
-            |entry: &PlanEntry| mtimes.extend(entry.fields.iter().flat_map(|source| source.mtime.to_le_bytes()));
-        let content = Content::write(entries, &mut frames, times)?;
+        let content = Content::write(entries, &mut frames, |time| mtimes.extend(time))?;
         frames.end()?;
         drop(frames);
         Ok(Self { bytes, mtimes, content })

@@ -2,6 +2,7 @@
 //! The verbs are its methods. It knows no terminal and no scheduler.
 
 mod append;
+mod scan;
 mod third_party;
 
 use crate::append::Base;
@@ -13,23 +14,19 @@ use crate::part_errors;
 use crate::plan::{Plan, limits, plan};
 use crate::repair::{DatasetRepair, repair_dataset};
 use crate::replace::{finish_replacing, plan_folder, store_plan, store_plan_over};
-use crate::request_error::as_output_error;
-use crate::scan::{Listing, Scan, ScanOptions, Scanned, by_column, prepare, progress, scan, scan_part, tables};
+use crate::scan::{Listing, Scan, by_column, scan, tables};
 use crate::shard_packer::Redo;
-use crate::stored_plan::{Stored, exists, open_plan, plan_file, refuse_strangers};
+use crate::stored_plan::{Stored, exists, open_plan, plan_file};
 use crate::trial::fit;
 use crate::verify::{Depth, Verification, verify};
 use crate::writer::{Writer, WriterContext};
-use crate::{Decode, Labels, OnError, Origin, Part, Recipe, SampleAt, Stat, Status, Watch};
-use packhorse_core::{
-    Cancel, Error, Event, InputTable, Kind, Limits, Observer, Outlet, Registry, Result, SchemaRef, Store,
-};
-use packhorse_dataset::{DatasetView, Manifest, PLAN, listing_name};
+use crate::{Labels, OnError, Origin, Part, Recipe, SampleAt, Stat, Status, Watch};
+use packhorse_core::{Cancel, Error, InputTable, Kind, Limits, Observer, Registry, Result, SchemaRef, Store};
+use packhorse_dataset::{DatasetView, Manifest, PLAN};
 use packhorse_storage::{Location, Quarantine, Quarantined, Staging, Stores};
 use packhorse_transform::{RebuildContext, Transform, from_description_with};
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -173,43 +170,6 @@ impl Session {
     /// (default false).
     pub fn from_listings(self, from_listings: bool) -> Self {
         Self { from_listings, ..self }
-    }
-
-    /// Finds one part of the inputs of a recipe, and publishes what it found as a listing in the recipe's folder. Any number
-    /// of processes may do this at once, each for a part of its own. When the listings of all parts are there, a session
-    /// [from listings](Session::from_listings) makes the same plan of them as one process makes of the inputs. Sealing the
-    /// dataset removes them.
-    ///
-    /// Every part lists the upper folders, and looks at its share of the names in them; once there are 64 folders for each
-    /// part, a folder goes with all below it to one part. Memory grows with the widest folder, not with the number of inputs.
-    ///
-    /// The inputs must not change until all parts are listed. Plans refuse listings of other upper folders, of one that a part
-    /// could not read, of other lists of files and of other views; files that come and go are not noticed.
-    ///
-    /// Errors: bad inputs, unless the recipe skips them; invalid settings. Then the part has no listing.
-    pub fn scan_part(&self, recipe: &Recipe, part: Part) -> Result<Scanned> {
-        recipe.check()?;
-        let out = recipe.folder()?;
-        Location::holds_objects(out)?;
-        let typed = recipe.planning(&self.registry, None)?.typed;
-        let options = recipe.scanning(&*self.store, typed, self.io_threads)?;
-        let options = ScanOptions { probes: recipe.decode == Decode::Auto, ..options };
-        let tables = KeptTables::none();
-        let prepared = prepare(self.scanning(&tables), &options)?;
-        refuse_strangers(&*self.store, out, &|_| false).map_err(|e| as_output_error(e, out))?;
-        Staging::sweep(&*self.store, out, false);
-        let staging = Staging::open(self.store.clone(), out).map_err(|e| as_output_error(e, out))?;
-        let name = listing_name(part.index(), part.count());
-        // The listing of an earlier scan must not stand in for one that fails.
-        let below = self.store.beneath(out)?.unwrap_or_else(|| Arc::clone(&self.store));
-        below.remove(&out.join(&name))?;
-        let mut stage = staging.stage(&name)?;
-        let mut file = BufWriter::with_capacity(256 << 10, stage.stream("")?);
-        let scanned = scan_part(self.scanning(&tables), &options, (prepared, part), &mut file)?;
-        drop(file);
-        stage.publish()?;
-        let listed = progress(&*self.store, out).map_or(0, |(listed, _)| listed);
-        Ok(Scanned { listed, ..scanned })
     }
 
     /// Finds the inputs of a recipe; reads headers only.
@@ -458,21 +418,6 @@ impl Session {
         let mut plan = plan(&self.registry, listing, &transforms, &options, &*self.observer)?;
         plan.estimate = fit(&self.packing(&transforms, tables), &mut plan)?;
         Ok((plan, transforms))
-    }
-
-    /// Warns where a scan of all inputs was made in parts and is made again.
-    fn tell_of_listings(&self, recipe: &Recipe) {
-        let local = recipe.out.as_deref().filter(|out| Location::url(out).is_none());
-        if let Some(out) = local
-            && let Some((listed, parts)) = progress(&*self.store, out)
-            && listed == parts
-        {
-            let text = format!(
-                "the inputs are looked at again, though {} has the listings of all {parts} parts; `from-listings` takes them",
-                out.display()
-            );
-            self.observer.event(&Event::Warning(&text));
-        }
     }
 
     /// The transforms of the plan in `dir`.
