@@ -522,3 +522,88 @@ def test_a_real_gpu_feeds_cupy(torch, grid):
     batch = next(iter(grid.loader(4, seed=1, device="cuda")))
     assert (cupy.asnumpy(cupy.from_dlpack(batch["a"])) == wanted).all()
     assert (cupy.asnumpy(cupy.asarray(batch["a"])) == wanted).all()
+
+
+BATCHES = 1000
+
+
+def sums_on_the_host(grid):
+    """The sums of the arrays of `BATCHES` batches, and the loader on the GPU that must give the same."""
+    loader, sums = grid.loader(4, seed=1), []
+    while len(sums) < BATCHES:
+        sums += [batch["a"].numpy().sum(axis=(1, 2), dtype=np.float64).tolist() for batch in loader]
+    return sums
+
+
+def on_a_gpu(grid):
+    """Batches on the GPU for as many epochs as it takes."""
+    loader = grid.loader(4, seed=1, device="cuda")
+    while True:
+        yield from loader
+
+
+def test_a_real_gpu_feeds_torch_beside_captures(torch, grid):
+    """A thousand batches, on two side streams by turns, each copied into the input of a CUDA graph, which is replayed. Tensors of
+    earlier batches are dropped while graphs are captured."""
+    batches, streams = on_a_gpu(grid), [torch.cuda.Stream(), torch.cuda.Stream()]
+    inputs = torch.zeros((4, 4, 4096), device="cuda")
+    output = torch.zeros(4, dtype=torch.float64, device="cuda")
+    found, graph = [], None
+    for number in range(BATCHES):
+        stream = streams[number % 2]
+        stream.wait_stream(streams[1 - number % 2])
+        with torch.cuda.stream(stream):
+            tensor = next(batches)["a"].torch()
+            if number % 100 == 0:
+                inputs.copy_(tensor)
+                torch.cuda.synchronize()
+                graph = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(graph, stream=stream):
+                    output.copy_(inputs.double().sum(dim=(1, 2)))
+                    del tensor
+            else:
+                inputs.copy_(tensor)
+                del tensor
+            graph.replay()
+            found.append(output.clone())
+    torch.cuda.synchronize()
+    assert torch.stack(found).cpu().tolist() == sums_on_the_host(grid)
+
+
+def test_a_real_gpu_refuses_a_batch_within_a_capture(torch, grid):
+    """A stream that captures can't wait for a batch, and the capture goes on without it."""
+    batches, stream = on_a_gpu(grid), torch.cuda.Stream()
+    batch, value = next(batches), torch.ones(1, device="cuda")
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream):
+        with pytest.raises(packhorse.Error, match="captur"):
+            batch["a"].torch()
+        value.add_(1)
+    graph.replay()
+    torch.cuda.synchronize()
+    assert value.item() == 2 and batch["a"].torch().is_cuda
+
+
+def test_a_real_gpu_feeds_cupy_for_long(torch, grid):
+    """A thousand batches on streams of CuPy."""
+    cupy = pytest.importorskip("cupy")
+    batches, streams, found = on_a_gpu(grid), [cupy.cuda.Stream(non_blocking=True) for _ in range(3)], []
+    for number in range(BATCHES):
+        with streams[number % 3]:
+            found.append(cupy.from_dlpack(next(batches)["a"]).sum(axis=(1, 2), dtype=cupy.float64))
+    cupy.cuda.runtime.deviceSynchronize()
+    assert [sums.get().tolist() for sums in found] == sums_on_the_host(grid)
+
+
+def test_a_real_gpu_feeds_jax(torch, grid):
+    """A thousand batches; JAX has streams of its own."""
+    jax = pytest.importorskip("jax")
+    if jax.default_backend() != "gpu":
+        pytest.skip("needs JAX with a GPU")
+    total = jax.jit(lambda one: one.sum(axis=(1, 2)))
+    batches, found = on_a_gpu(grid), []
+    for _ in range(BATCHES):
+        found.append(total(next(batches)["a"].jax()))
+    # 32-bit sums of equal whole numbers below 2^24 x 2^14 have an error of a few units in the last place.
+    assert np.allclose(np.stack([np.asarray(one) for one in found]), sums_on_the_host(grid), rtol=1e-6)
