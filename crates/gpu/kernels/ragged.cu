@@ -1,4 +1,4 @@
-// Unpacks bits to elements, and ragged rows to padded ones.
+// Unpacks bits to elements, ragged rows to padded ones, and copies pieces of memory.
 #include "common.cuh"
 
 struct BitsParams {
@@ -144,4 +144,46 @@ KERNEL(pad_4, PadParams) {
 
 KERNEL(pad_8, PadParams) {
     pad<u64>(p);
+}
+
+struct GatherParams {
+    /// Three numbers each: from, to, bytes; and behind them what the first of them copy.
+    const u64* pieces;
+    u8* data;
+    u32 count;
+    /// Pieces whose `from` is an offset from `pieces`; that of the others is an address.
+    u32 here;
+};
+static_assert(sizeof(GatherParams) == 24, "as in gather.rs");
+
+/// Eight of the bytes at an address, from the two aligned words that have them.
+INLINE u64 unaligned(u64 low, u64 high, u32 skew) {
+    return skew ? low >> (8 * skew) | high << (64 - 8 * skew) : low;
+}
+
+/// Sixteen neighbours of the output a thread, at a multiple of sixteen.
+KERNEL(gather, GatherParams) {
+    for (u32 number = blockIdx.y; number < p.count; number += gridDim.y) {
+        const u64* piece = p.pieces + 3 * (u64)number;
+        const u64 from = piece[0] + (number < p.here ? (u64)p.pieces : 0), bytes = piece[2];
+        const u64 to = (u64)p.data + piece[1], end = to + bytes;
+        const u64 begin = to & ~15ull, groups = (end - begin) / 16 + ((end - begin) % 16 != 0);
+#pragma unroll 1
+        for (u64 group = first(); group < groups; group += stride()) {
+            const u64 at = begin + 16 * group;
+            if (at >= to && at + 16 <= end) {
+                const u64 source = from + (at - to);
+                const u32 skew = (u32)source & 7;
+                const u64* words = (const u64*)(source - skew);
+                // The third word may have no byte of the piece.
+                const u64 a = words[0], b = words[1], c = skew ? words[2] : 0;
+                *(u64*)at = unaligned(a, b, skew);
+                *(u64*)(at + 8) = unaligned(b, c, skew);
+            } else {
+                for (u64 k = at < to ? to : at; k < at + 16 && k < end; k++) {
+                    *(u8*)k = *(const u8*)(from + (k - to));
+                }
+            }
+        }
+    }
 }

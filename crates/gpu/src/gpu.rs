@@ -36,6 +36,11 @@ pub unsafe trait Gpu: Send + Sync + 'static {
     /// `bytes` bytes of GPU memory, uninitialised.
     fn memory(&self, bytes: usize) -> Result<Self::Memory>;
 
+    /// Bytes of the GPU's memory that are free; `None` if that is not known.
+    fn free_memory(&self) -> Result<Option<usize>> {
+        Ok(None)
+    }
+
     /// The device address of memory, for kernels.
     fn address(&self, memory: &Self::Memory) -> u64;
 

@@ -9,7 +9,7 @@
 //!   toolkit is needed.
 //! * **Addresses** are those of the driver (`CUdeviceptr`), 0 for none. Each must be aligned to the size of its
 //!   elements, as fields of a slab are. No values that a kernel reads from memory (offsets, shapes, corners) make it
-//!   access memory outside of the given arrays.
+//!   access memory outside of the given arrays, but for the addresses of [`Gathered`], which are those of the pieces.
 //! * **Random numbers** are SplitMix64 of one key per sample, as in `packhorse-order`: lane 0 for mirroring, lanes 1 to
 //!   40 for crops. With the same keys the CPU loader makes the same picture.
 //! * **Errors** are of kind `Config` and name the invalid setting or address.
@@ -19,6 +19,7 @@ mod bits;
 mod checksum;
 mod element;
 mod exercise;
+mod gather;
 mod image;
 mod launch;
 mod pad;
@@ -32,6 +33,7 @@ pub use bits::Bits;
 pub use checksum::{Checksum, checksum};
 pub use element::{Element, Tensor};
 pub use exercise::Exercise;
+pub use gather::Gathered;
 pub use image::{CropPosition, Flip, Image, Picks};
 pub use launch::{Args, Launch, Module};
 pub use pad::{Pad, RaggedValues};

@@ -13,6 +13,7 @@
 //!   for reuse after the work of those streams. The host never waits, and in steady state no slab or slot is allocated.
 //! * [`Cuda`] is NVIDIA's driver, loaded at run time: without one, [`Cuda::new`] is an error of kind `Unsupported`.
 //!   [`Simulated`] does the same with host threads.
+//! * [`Resident`] is a dataset in the memory of a GPU, for loaders that read it there.
 //! * [`kernels`] describes launches, for code with its own addresses and stream. [`Exported`] is a field for other
 //!   libraries (DLPack).
 //! * `unsafe` code passes memory to the GPU only in this crate; the safe public interface can neither free nor change
@@ -27,6 +28,7 @@ mod fixed_work;
 mod gpu;
 pub mod kernels;
 mod nvjpeg;
+mod resident;
 mod ring;
 mod simulated;
 mod sync;
@@ -44,6 +46,7 @@ pub use dlpack::{DlDataType, DlDevice, DlManagedTensor, DlTensor, DlVersion, Exp
 pub use gpu::Gpu;
 pub use kernels::Element;
 pub use nvjpeg::{Backend, JpegCounts, JpegOptions, Jpegs, NvJpeg};
+pub use resident::Resident;
 pub use simulated::Simulated;
 pub use transforms::{Commands, DeviceTransform, Fields, Output};
 pub use upload::Upload;

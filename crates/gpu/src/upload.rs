@@ -2,9 +2,9 @@
 
 use crate::ring::Sender;
 use crate::upload_stream::UploadStream;
-use crate::{DeviceBatch, DeviceTransform, Gpu};
+use crate::{DeviceBatch, DeviceTransform, Gpu, Resident};
 use packhorse_core::Result;
-use packhorse_read::{Batch, Device, FieldOptions, Layout};
+use packhorse_read::{Batch, Device, FieldOptions, HeldSamples, Layout};
 use std::sync::Arc;
 
 /// The maximum number of copies in flight. Two suffice to keep the link busy: when one ends, the next is already
@@ -32,7 +32,22 @@ impl<G: Gpu> Upload<G> {
     ///
     /// Errors: the GPU can't create a stream.
     pub fn with_transforms(gpu: G, transforms: Vec<Arc<dyn DeviceTransform>>) -> Result<Self> {
-        Ok(Self { sender: Sender::new(Arc::new(UploadStream::new(gpu, transforms)?), IN_FLIGHT, IN_FLIGHT + 1) })
+        Ok(Self::of(UploadStream::new(gpu, transforms)?))
+    }
+
+    /// Gathers the batches from samples that the GPU has, instead of sending them, and runs these transforms on them. Loaders take
+    /// the fields that the samples were loaded with.
+    ///
+    /// Errors: the GPU can't create a stream.
+    pub fn resident(resident: &Arc<Resident<G>>, transforms: Vec<Arc<dyn DeviceTransform>>) -> Result<Self>
+    where
+        G: Clone,
+    {
+        Ok(Self::of(UploadStream::resident(resident, transforms)?))
+    }
+
+    fn of(stream: UploadStream<G>) -> Self {
+        Self { sender: Sender::new(Arc::new(stream), IN_FLIGHT, IN_FLIGHT + 1) }
     }
 }
 
@@ -42,6 +57,10 @@ impl<G: Gpu> Device for Upload<G> {
 
     fn needs(&self) -> Vec<FieldOptions> {
         self.sender.driver().needs()
+    }
+
+    fn held(&self) -> Option<Arc<HeldSamples>> {
+        self.sender.driver().held()
     }
 
     fn prepare(&mut self, layout: &Arc<Layout>) -> Result<()> {

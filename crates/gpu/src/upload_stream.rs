@@ -1,12 +1,12 @@
 //! Sends a batch to a GPU: the copy, and the kernels after it.
 
-use crate::Gpu;
+use crate::{Gpu, Resident};
 use crate::driver::Driver;
-use crate::kernels::Launch;
+use crate::kernels::{Gathered, Launch};
 use crate::timeline::{Sent, Timeline};
 use crate::transforms::{Commands, DeviceTransform, Fields, Plan};
 use packhorse_core::{Error, Result};
-use packhorse_read::{ALIGN, Batch, BatchMetadata, FieldOptions, Layout};
+use packhorse_read::{ALIGN, Batch, BatchMetadata, FieldOptions, HeldSamples, Layout};
 use std::borrow::Borrow;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,6 +23,8 @@ pub(crate) struct UploadStream<G: Gpu, H = Batch<<G as Gpu>::Pinned>> {
     /// Whether transforms of the batch that was sent last asked for its bytes on the host.
     reads_host: AtomicBool,
     timeline: Timeline<G>,
+    /// The samples that batches are gathered from, if the GPU has them.
+    resident: Option<Arc<Resident<G>>>,
     host: PhantomData<fn(H)>,
 }
 
@@ -36,8 +38,9 @@ struct Prepared<G: Gpu> {
 /// GPU memory of a batch, and its metadata.
 pub(crate) struct DeviceSlab<M> {
     memory: M,
+    /// Where the slab begins: after the bytes that are sent, if it is gathered.
     address: u64,
-    /// Bytes before the outputs.
+    /// Bytes of the slab, before the outputs.
     slab: usize,
     metadata: BatchMetadata,
     plan: Arc<Plan>,
@@ -48,7 +51,23 @@ impl<G: Gpu, H> UploadStream<G, H> {
         let (copies, prepared, timeline) = (gpu.urgent_stream()?, OnceLock::new(), Timeline::default());
         let after = if transforms.is_empty() { copies.clone() } else { gpu.urgent_stream()? };
         let reads_host = AtomicBool::new(false);
-        Ok(Self { copies, after, gpu, transforms, prepared, reads_host, timeline, host: PhantomData })
+        let resident = None;
+        Ok(Self { copies, after, gpu, transforms, prepared, reads_host, timeline, resident, host: PhantomData })
+    }
+
+    /// The same, of batches that are gathered from samples on the GPU.
+    pub(crate) fn resident(resident: &Arc<Resident<G>>, transforms: Vec<Arc<dyn DeviceTransform>>) -> Result<Self>
+    where
+        G: Clone,
+    {
+        let mut made = Self::new(resident.gpu().clone(), transforms)?;
+        made.resident = Some(Arc::clone(resident));
+        Ok(made)
+    }
+
+    /// The samples that the GPU has.
+    pub(crate) fn held(&self) -> Option<Arc<HeldSamples>> {
+        self.resident.as_ref().map(|resident| Arc::clone(resident.samples()))
     }
 
     /// Sets the layout of all batches, once. The fields that the transforms need.
@@ -66,10 +85,10 @@ impl<G: Gpu, H> UploadStream<G, H> {
     }
 
     /// Queues the transforms of a batch.
-    fn run(&self, used: &[u8], slot: &DeviceSlab<G::Memory>) -> Result<()> {
+    fn run(&self, sent: &[u8], slot: &DeviceSlab<G::Memory>) -> Result<()> {
         let scratch = self.prepared()?.scratch.as_ref().map_or(0, |scratch| self.gpu.address(scratch));
         self.reads_host.store(false, Ordering::Relaxed);
-        let fields = Fields { host: Some((used, &self.reads_host)), ..slot.fields() };
+        let fields = Fields { host: self.resident.is_none().then_some((sent, &self.reads_host)), ..slot.fields() };
         let mut commands = AfterCopies { upload: self };
         self.transforms.iter().try_for_each(|transform| transform.run(&fields, scratch, &mut commands))
     }
@@ -99,14 +118,24 @@ impl<G: Gpu, H: Borrow<Batch<G::Pinned>> + Send + 'static> Driver for UploadStre
 
     fn slot(&self, host: &Self::Host) -> Result<Self::Slot> {
         let plan = &self.prepared()?.plan;
-        let slab = host.borrow().slab().len().next_multiple_of(ALIGN);
-        let memory = self.gpu.memory(slab.saturating_add(plan.bytes))?;
-        let address = self.gpu.address(&memory);
+        let host = host.borrow();
+        let aligned = |bytes: usize| bytes.next_multiple_of(ALIGN);
+        let sent = aligned(host.slab().len());
+        let (sent, slab) = match host.metadata().gather() {
+            // Ragged values may be longer in other batches.
+            Some(_) if plan.layout.fields().iter().any(|field| field.ragged) => (sent, aligned(host.used() + host.used() / 8)),
+            Some(_) => (sent, aligned(host.used())),
+            None => (0, sent),
+        };
+        let memory = self.gpu.memory(sent.saturating_add(slab).saturating_add(plan.bytes))?;
+        let address = self.gpu.address(&memory) + sent as u64;
         Ok(DeviceSlab { memory, address, slab, metadata: BatchMetadata::default(), plan: Arc::clone(plan) })
     }
 
     fn fits(&self, slot: &Self::Slot, host: &Self::Host) -> bool {
-        host.borrow().used() <= slot.slab
+        let host = host.borrow();
+        let room = slot.address - self.gpu.address(&slot.memory);
+        host.used() <= slot.slab && host.metadata().gather().is_none_or(|gather| gather.bytes as u64 <= room)
     }
 
     #[expect(unsafe_code, reason = "memory is handed to the GPU, which the compiler can't follow")]
@@ -116,11 +145,17 @@ impl<G: Gpu, H: Borrow<Batch<G::Pinned>> + Send + 'static> Driver for UploadStre
         if !Arc::ptr_eq(host.layout(), &plan.layout) && **host.layout() != *plan.layout {
             return Err(Error::config("a batch of another loader: an upload belongs to one"));
         }
-        let used = used(host)?;
+        let sent = sent(host)?;
         self.timeline.begin(&self.gpu, &self.copies);
         // SAFETY: the ring owns batch and slot until the copy is complete: a slab is written only by its batch's owner,
-        // and a slot only here. The slot was allocated for at least `used` bytes.
-        unsafe { self.gpu.upload(used, &slot.memory, &self.copies) }?;
+        // and a slot only here. The slot was allocated for at least `sent` bytes.
+        unsafe { self.gpu.upload(sent, &slot.memory, &self.copies) }?;
+        if let Some(gather) = host.metadata().gather().filter(|gather| gather.pieces > 0) {
+            let launch = Gathered { pieces: self.gpu.address(&slot.memory), data: slot.address }.launch(gather)?;
+            // SAFETY: the pieces are of the resident samples, which live as long as this, and of the bytes that were just sent;
+            // they lie within the slab, as `fits` has checked.
+            unsafe { self.gpu.launch(&launch, &self.copies) }?;
+        }
         self.timeline.mark(&self.gpu, &self.copies);
         slot.metadata.clone_from(host.metadata());
         Ok(())
@@ -128,13 +163,13 @@ impl<G: Gpu, H: Borrow<Batch<G::Pinned>> + Send + 'static> Driver for UploadStre
 
     fn transform(&self, host: &Self::Host, slot: &mut Self::Slot) -> Result<()> {
         let host = host.borrow();
-        let used = used(host)?;
+        let sent = sent(host)?;
         self.timeline.mark(&self.gpu, &self.after);
         if host.rows() > 0 {
-            self.run(used, slot)?;
+            self.run(sent, slot)?;
         }
         self.timeline.mark(&self.gpu, &self.after);
-        let (samples, bytes, transforms) = (host.rows() as u64, used.len() as u64, !self.transforms.is_empty());
+        let (samples, bytes, transforms) = (host.rows() as u64, sent.len() as u64, !self.transforms.is_empty());
         self.timeline.queued(Sent { samples, bytes, transforms });
         Ok(())
     }
@@ -176,8 +211,9 @@ impl<G: Gpu, H> Drop for UploadStream<G, H> {
 }
 
 /// The bytes of a batch that are copied.
-fn used<P: AsRef<[u8]> + AsMut<[u8]>>(host: &Batch<P>) -> Result<&[u8]> {
-    host.slab().get(..host.used()).ok_or_else(|| Error::bug("a batch that ends behind its slab"))
+fn sent<P: AsRef<[u8]> + AsMut<[u8]>>(host: &Batch<P>) -> Result<&[u8]> {
+    let bytes = host.metadata().gather().map_or(host.used(), |gather| gather.bytes);
+    host.slab().get(..bytes).ok_or_else(|| Error::bug("a batch that ends behind its slab"))
 }
 
 /// The stream of transforms, for a [`DeviceTransform`].

@@ -1,5 +1,6 @@
 //! The metadata of a batch: its samples, and the part of the slab that they use.
 
+use crate::Gather;
 use crate::layout::Layout;
 use std::ops::Range;
 
@@ -16,6 +17,8 @@ pub struct BatchMetadata {
     pub(crate) keys: String,
     pub(crate) key_ends: Vec<usize>,
     pub(crate) longest: u32,
+    /// Where a device that holds the samples finds the fields; `None` if the slab has them.
+    pub(crate) gather: Option<Gather>,
 }
 
 impl Clone for BatchMetadata {
@@ -27,8 +30,9 @@ impl Clone for BatchMetadata {
 
     /// Reuses memory.
     fn clone_from(&mut self, from: &Self) {
-        let Self { epoch, positions, rows, places, numbers, keys, key_ends, longest } = from;
-        (self.epoch, self.positions, self.rows, self.longest) = (*epoch, positions.clone(), *rows, *longest);
+        let Self { epoch, positions, rows, places, numbers, keys, key_ends, longest, gather } = from;
+        (self.epoch, self.positions, self.rows) = (*epoch, positions.clone(), *rows);
+        (self.longest, self.gather) = (*longest, *gather);
         self.places.clone_from(places);
         self.numbers.clone_from(numbers);
         self.keys.clone_from(keys);
@@ -47,6 +51,7 @@ impl BatchMetadata {
         keys: String::new(),
         key_ends: Vec::new(),
         longest: 0,
+        gather: None,
     };
 
     /// The epoch of the samples.
@@ -80,6 +85,12 @@ impl BatchMetadata {
     /// that field.
     pub fn longest(&self) -> u32 {
         self.longest
+    }
+
+    /// Where a device that [holds](crate::HeldSamples) the samples finds the fields; `None` if the slab has them, as in all other
+    /// batches.
+    pub fn gather(&self) -> Option<&Gather> {
+        self.gather.as_ref()
     }
 
     /// The bytes in use, from the start of the slab: those that a copy needs.

@@ -1,6 +1,6 @@
 //! Where batches are assembled and sent.
 
-use crate::{Batch, FieldOptions, Layout};
+use crate::{Batch, FieldOptions, HeldSamples, Layout};
 use packhorse_core::Result;
 use std::sync::Arc;
 
@@ -28,6 +28,12 @@ pub trait Device: Send {
     fn prepare(&mut self, layout: &Arc<Layout>) -> Result<()> {
         let _ = layout;
         Ok(())
+    }
+
+    /// The samples whose fields it holds already. A loader of samples asks once: with `Some` it reads and decodes nothing, and its
+    /// batches say where the device finds their fields ([`BatchMetadata::gather`](crate::BatchMetadata::gather)).
+    fn held(&self) -> Option<Arc<HeldSamples>> {
+        None
     }
 
     /// A slab of `bytes` bytes with any initialised content, aligned to [`ALIGN`](crate::ALIGN).

@@ -103,6 +103,10 @@ impl<D: Device> Loader<D> {
                 observer.event(&Event::Warning(&error.to_string()));
             }
         };
+        let (work, config) = match device.held() {
+            Some(held) => work.of_held(held, config)?,
+            None => (work, config),
+        };
         let steps = work.steps.count;
         Ok(Self { pipeline: Pipeline::new(work, steps, config, device, prepare)? })
     }
@@ -114,8 +118,8 @@ impl<D: Device> Loader<D> {
     /// It is computed from the step, however far that is, also past the end of this loader, whose threads it does not
     /// disturb. Several threads may call it.
     ///
-    /// Errors: a rank that is not below its world size, fewer samples than a step (kind `Config`); a stream, which
-    /// can't be read again (`Unsupported`); the errors of the batch itself.
+    /// Errors: a rank that is not below its world size, fewer samples than a step, samples that a device
+    /// [holds](Device::held), which are not in host memory (kind `Config`); a stream, which can't be read again (`Unsupported`); the errors of the batch itself.
     pub fn at(&self, step: u64, rank: Rank) -> Result<Batch<HostSlab>> {
         let work = self.pipeline.work();
         work.at(step, rank, &work.free, &mut Host::default())

@@ -5,6 +5,7 @@ use crate::diagnose::Meter;
 use crate::epoch_order::EpochOrder;
 use crate::fields::{Collate, CollateScratch, FieldContext, FieldKind, FieldOptions, all, raw, resolve};
 use crate::free_slabs::FreeSlabs;
+use crate::held_samples::{HeldField, HeldSamples};
 use crate::isolation::Isolation;
 use crate::pipeline::PipelineConfig;
 use crate::reader::Column;
@@ -35,6 +36,8 @@ pub struct SampleWork {
     /// Host memory for batches that threads do not make.
     pub(crate) free: Arc<FreeSlabs<HostSlab>>,
     pub(crate) isolation: Isolation,
+    /// The samples that the device holds, and where each field comes from.
+    held: Option<(Arc<HeldSamples>, Vec<HeldField>)>,
     /// Used blocks, for reuse.
     bin: Mutex<Vec<SampleBlock>>,
 }
@@ -60,6 +63,8 @@ pub struct WorkerState {
 const ENDLESS: u64 = 1 << 48;
 /// The initial limit of a slab's room for ragged values, in bytes.
 const FIRST: usize = 256 << 20;
+/// Threads for batches of samples that the device holds, for which there is little to do.
+const DESCRIBING: usize = 2;
 /// Samples to search for one that has a field.
 const LOOKED_AT: u64 = 1000;
 
@@ -132,7 +137,27 @@ impl SampleWork {
         let (remainder, ragged, free) = (options.remainder, ragged(&collate, mean), Arc::default());
         let isolation = Isolation::new(options.read.isolated);
         let skip = Arc::clone(&options.skip);
-        Self { feed, steps, fingerprint, collate, remainder, skip, ragged, free, isolation, bin: Mutex::default() }
+        let (held, bin) = (None, Mutex::default());
+        Self { feed, steps, fingerprint, collate, remainder, skip, ragged, free, isolation, held, bin }
+    }
+
+    /// The same for a device that holds the samples, so that nothing is read.
+    ///
+    /// Errors (kind `Config`): samples of another dataset, or without one of the fields.
+    pub(crate) fn of_held(self, held: Arc<HeldSamples>, config: PipelineConfig) -> Result<(Self, PipelineConfig)> {
+        let Feed::Dataset { reader, .. } = &self.feed else {
+            return Err(Error::unsupported("a stream is read once: no device can hold its samples before"));
+        };
+        let fields = held.fields(reader.dataset(), &self.collate)?;
+        let fillers = config.fillers.min(DESCRIBING);
+        let slab = HeldSamples::room(&fields, self.collate.batch);
+        let config = PipelineConfig { fillers, readers: 0, ahead: fillers + DESCRIBING, slab, ..config };
+        Ok((Self { held: Some((held, fields)), ..self }, config))
+    }
+
+    /// Whether the device holds the samples.
+    pub(crate) fn is_held(&self) -> bool {
+        self.held.is_some()
     }
 
     /// Fills `slab` with the fetched samples of a step, or returns the bytes needed.
@@ -145,9 +170,23 @@ impl SampleWork {
         kept: &mut WorkerState,
     ) -> Result<Option<usize>> {
         let (epoch, positions) = self.steps.at(step);
-        let room = self.collate.fill(fetched, epoch, slab, filled, &mut kept.collate)?;
+        let room = self.fill_rows(&self.collate, fetched, epoch, slab, filled, &mut kept.collate)?;
         (filled.epoch, filled.positions) = (epoch, positions);
         Ok(room)
+    }
+
+    /// Fills `slab` with rows, or with where the device finds them; or returns the bytes needed.
+    fn fill_rows(
+        &self,
+        collate: &Collate,
+        fetched: &SampleBlock,
+        epoch: u64,
+        slab: &mut [u8],
+        filled: &mut BatchMetadata,
+        scratch: &mut CollateScratch,
+    ) -> Result<Option<usize>> {
+        let Some((held, fields)) = &self.held else { return collate.fill(fetched, epoch, slab, filled, scratch) };
+        held.fill((&collate.layout, fields), fetched, collate.seed, slab, filled).map(|()| None)
     }
 
     /// The steps that are left of an epoch of which all ranks took `consumed` samples.
@@ -171,6 +210,9 @@ impl SampleWork {
                 "a stream is read once and in order: none of its batches can be read again",
             ));
         };
+        if self.is_held() != device.held().is_some() {
+            return Err(Error::config("samples that a device holds are on that device alone"));
+        }
         let batch = u32::try_from(self.collate.batch).unwrap_or(u32::MAX);
         let steps = order.steps_from((0, 0), Sampler::new(rank, batch)?, self.remainder)?;
         let mut kept = WorkerState::default();
@@ -189,10 +231,14 @@ impl SampleWork {
         kept: &mut WorkerState,
         (free, device): (&Arc<FreeSlabs<D::Host>>, &mut D),
     ) -> Result<Batch<D::Host>> {
-        let mut bytes = collate.layout.bytes().saturating_add(self.ragged.saturating_mul(collate.batch).min(FIRST));
+        let mut bytes = match &self.held {
+            Some((_, fields)) => HeldSamples::room(fields, collate.batch),
+            None => collate.layout.bytes().saturating_add(self.ragged.saturating_mul(collate.batch).min(FIRST)),
+        };
         loop {
             let mut slab = free.slab(bytes, |bytes| device.host(bytes))?;
-            let room = collate.fill(&fetched, epoch, slab.host.as_mut(), &mut slab.filled, &mut kept.collate)?;
+            let (host, filled) = (slab.host.as_mut(), &mut slab.filled);
+            let room = self.fill_rows(collate, &fetched, epoch, host, filled, &mut kept.collate)?;
             if let Some(needed) = room {
                 bytes = needed;
                 continue;
@@ -228,7 +274,13 @@ impl SampleWork {
         epochs.clear();
         order.places_of_step(steps, step, self.remainder, places, &mut epochs)?;
         reader.dataset().leave_out(&self.skip, places, &mut epochs)?;
-        reader.read_places(places.iter().copied(), wants, &mut fetched)?;
+        match self.is_held() {
+            true => {
+                let numbers = places.iter().map(|(run, at)| Ok(reader.dataset().sample(*run, *at)?.2));
+                fetched.numbers = numbers.collect::<Result<_>>()?;
+            }
+            false => reader.read_places(places.iter().copied(), wants, &mut fetched)?,
+        }
         fetched.epochs = epochs;
         Ok(fetched)
     }

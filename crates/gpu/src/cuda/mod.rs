@@ -174,6 +174,14 @@ unsafe impl Gpu for Cuda {
         DeviceMemory::new(&self.inner.context, bytes)
     }
 
+    fn free_memory(&self) -> Result<Option<usize>> {
+        if !context::has("cuMemGetInfo_v2") {
+            return Ok(None);
+        }
+        let _bound = self.inner.context.bind()?;
+        result::mem_get_info().context("ask for free memory").map(|(free, _)| Some(free))
+    }
+
     fn address(&self, memory: &DeviceMemory) -> u64 {
         memory.address
     }

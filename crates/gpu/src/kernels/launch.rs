@@ -45,7 +45,7 @@ pub enum Module {
     Image,
     /// Pictures of any size.
     Resize,
-    /// Bits and ragged rows.
+    /// Bits, ragged rows, and pieces of memory.
     Ragged,
     /// Rows of tokens.
     Tokens,

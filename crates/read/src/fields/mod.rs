@@ -7,7 +7,7 @@ mod resolve;
 
 pub use collate::OnError;
 pub(crate) use collate::{Collate, CollateScratch};
-pub(crate) use field_decoder::{json_at, raw};
+pub(crate) use field_decoder::{FieldDecoder, json_at, raw};
 pub use normalize::{Axes, Normalize};
 pub(crate) use resolve::{FieldContext, all, resolve};
 
@@ -72,4 +72,15 @@ pub enum FieldKind {
     Draws,
     /// Booleans of one shape, eight per byte, the first in the lowest bit: `UInt8 [batch, ⌈n / 8⌉]`.
     Bits,
+}
+
+impl FieldKind {
+    /// Whether a sample has another value in each epoch: pictures that are cut or mirrored at random, and the keys of random
+    /// numbers.
+    pub fn is_random(&self) -> bool {
+        match self {
+            Self::Picture(view) | Self::Normalized(view, _) | Self::Mask(view, _) => view.is_random(),
+            other => *other == Self::Draws,
+        }
+    }
 }
