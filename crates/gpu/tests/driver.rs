@@ -19,9 +19,10 @@ mod uploads;
 use child::{assert_passed, child, driver, run, said};
 use packhorse_core::Kind;
 use packhorse_gpu::kernels::checksum;
-use packhorse_gpu::{Cuda, Gpu, Upload, View};
-use packhorse_read::Loader;
+use packhorse_gpu::{Cuda, Gpu, Resident, Upload, View};
+use packhorse_read::{Loader, LoaderOptions};
 use packhorse_testkit::cuda::FakeDriver;
+use std::sync::Arc;
 use uploads::*;
 
 /// The number of epochs, of about 40 batches each, that the child sends.
@@ -48,6 +49,31 @@ fn plain() {
     let consumer = Consumer { pause: 2000, ..PLAIN };
     let found = found(&Cuda::new(0).unwrap(), &dataset, &options, consumer, Vec::new());
     assert!(found == wanted(&dataset, &options), "batches differ");
+}
+
+/// Batches of samples that the GPU keeps.
+fn resident() {
+    let dir = tempfile::tempdir().unwrap();
+    let dataset = dataset(dir.path(), 330);
+    let options = options(8, epochs());
+    let gpu = Cuda::new(0).unwrap();
+    let loaded = Resident::load(&gpu, &dataset, &[], &LoaderOptions { batch: 50, ..options.clone() });
+    let samples = match std::env::var("FAKE_CUDA_FREE") {
+        Ok(_) => return println!("refused: {:?}: {}", loaded.as_ref().unwrap_err().kind(), loaded.as_ref().unwrap_err()),
+        Err(_) => Arc::new(loaded.unwrap()),
+    };
+    let wanted = wanted(&dataset, &options);
+    for consumer in [PLAIN, Consumer { kept: 4, pause: 200, streams: 2, ahead: 3 }] {
+        let upload = Upload::resident(&samples, Vec::new()).unwrap();
+        assert!(found_of(upload, &gpu, &dataset, &options, consumer) == wanted, "{consumer:?}");
+    }
+    // Batches keep the samples they were gathered from, and the loader needs nothing else.
+    let upload = Upload::resident(&samples, Vec::new()).unwrap();
+    let mut loader = Loader::new(dataset, &[], &options, upload).unwrap();
+    drop(samples);
+    let last: Vec<_> = loader.by_ref().take(3).map(Result::unwrap).collect();
+    drop(loader);
+    last.iter().for_each(|batch| assert!(batch.names().iter().all(|name| batch.download(name).is_ok())));
 }
 
 /// A failed copy is one error, and later batches succeed.
@@ -199,6 +225,7 @@ fn part() {
     run(&[
         ("batches", batches as fn()),
         ("plain", plain),
+        ("resident", resident),
         ("goes_on", goes_on),
         ("contexts", contexts),
         ("streams", streams),
@@ -220,7 +247,54 @@ fn on_this_machines_gpu() {
     let options = options(8, 40);
     let consumer = Consumer { kept: 2, ahead: 2, pause: 300, streams: 2 };
     let gpu = Cuda::new(0).unwrap();
-    assert!(found(&gpu, &dataset, &options, consumer, Vec::new()) == wanted(&dataset, &options), "batches differ");
+    let wanted = wanted(&dataset, &options);
+    assert!(found(&gpu, &dataset, &options, consumer, Vec::new()) == wanted, "batches differ");
+    let samples = Arc::new(Resident::load(&gpu, &dataset, &[], &options).unwrap());
+    let upload = Upload::resident(&samples, Vec::new()).unwrap();
+    assert!(found_of(upload, &gpu, &dataset, &options, consumer) == wanted, "batches of resident samples differ");
+    captures();
+}
+
+#[test]
+fn resident_samples_are_gathered() {
+    let Some(driver) = driver() else { return };
+    for jitter in ["0", "300"] {
+        assert_passed(&child(&driver, "resident", &[("FAKE_CUDA_JITTER", jitter)]));
+        let calls = driver.calls();
+        for left in ["left.pinned", "left.device", "left.contexts"] {
+            assert_eq!(calls.of(left), 0, "{left}");
+        }
+    }
+    let output = child(&driver, "resident", &[("FAKE_CUDA_PLANT", "cuStreamWaitEvent"), ("FAKE_CUDA_JITTER", "500")]);
+    assert!(!output.status.success(), "not found\n{}", said(&output));
+    let output = child(&driver, "resident", &[("FAKE_CUDA_FREE", "100000")]);
+    assert_passed(&output);
+    let wanted = "refused: Limit: 330 samples take about 0.0 GB of the GPU's memory, and 0.0 GB of it are free";
+    assert!(said(&output).contains(wanted), "{}", said(&output));
+}
+
+/// A batch that is gathered is one launch more than one that is sent, and a smaller copy.
+#[test]
+fn a_gathered_batch_has_its_budget() {
+    let Some(driver) = driver() else { return };
+    let [few, many] = ["3", "13"].map(|epochs| {
+        assert_passed(&child(&driver, "resident", &[("EPOCHS", epochs)]));
+        driver.calls()
+    });
+    // Two consumers, one of two streams.
+    let batches = 2 * 10 * 42;
+    for (name, budget) in [
+        ("cuMemcpyHtoDAsync_v2", 1.0),
+        ("cuEventRecord", 2.5),
+        ("cuStreamWaitEvent", 3.0),
+        ("cuEventQuery", 2.0),
+        ("cuMemHostAlloc", 0.0),
+        ("cuMemAlloc_v2", 0.0),
+        ("cuEventCreate", 0.0),
+    ] {
+        let each = (many.of(name) as f64 - few.of(name) as f64) / f64::from(batches);
+        assert!(each <= budget + 0.2, "{name}: {each} a batch, not {budget}");
+    }
 }
 
 #[test]

@@ -70,6 +70,11 @@ fn ragged_rows() {
 }
 
 #[test]
+fn pieces_of_memory() {
+    on_all(|runner, random| ragged::check_gather(runner, random, 300));
+}
+
+#[test]
 fn pictures_out_of_nothing() {
     on_all(|runner, random| synthetic::check_pictures(runner, random, 150));
 }
@@ -102,7 +107,7 @@ fn time_passes() {
 type Check = fn(&mut dyn Runner, &mut Random, usize);
 
 /// Faults that the checks must find: the check, the source text and its replacement.
-const FAULTS: [(Check, Change<'_>); 22] = [
+const FAULTS: [(Check, Change<'_>); 24] = [
     (image::check, (Module::Image, "common.flip ? back : ahead", "common.flip ? ahead : back")),
     (image::check, (Module::Image, "common.flip ? last - 3 : x", "common.flip ? last - 2 : x")),
     (image::check, (Module::Image, "at(key, 0)", "at(key, 1)")),
@@ -118,6 +123,8 @@ const FAULTS: [(Check, Change<'_>); 22] = [
     (resize::check, (Module::Resize, "(width - w) / 2, (height - h) / 2", "0, 0")),
     (ragged::check_bits, (Module::Ragged, "group % 2 * 4", "0")),
     (ragged::check_pad, (Module::Ragged, "end - begin < p.most ? end - begin : p.most", "end - begin")),
+    (ragged::check_gather, (Module::Ragged, "high << (64 - 8 * skew)", "high << (56 - 8 * skew)")),
+    (ragged::check_gather, (Module::Ragged, "at < to ? to : at", "at")),
     (synthetic::check_pictures, (Module::Synthetic, "gy / dot * 5 + gx / dot", "gx / dot * 5 + gy / dot")),
     (synthetic::check_tokens, (Module::Synthetic, "below(mix(number), p.every)", "below(number, p.every)")),
     (tokens::check, (Module::Tokens, "!p.mask || p.mask[k]", "!p.mask || p.mask[0]")),

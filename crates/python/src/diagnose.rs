@@ -128,7 +128,7 @@ pub(crate) fn diagnose_loader(
             diagnose(&dataset, &chosen, &options, &mut device, &mut step, &how)
         }
         Some(gpu) => {
-            let (chosen, steps) = finished_on_gpu(chosen);
+            let (chosen, steps) = finished(chosen);
             let mut device = || {
                 let upload: Upload<Cuda> = Upload::with_transforms(gpu.clone(), steps.clone())?;
                 Ok(ForPython { device: upload, layout: None, make: Batch::on_device })

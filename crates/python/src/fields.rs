@@ -4,12 +4,9 @@ use crate::element::named;
 use crate::error::Result;
 use arrow_schema::DataType;
 use packhorse::core::Error;
-use packhorse::gpu::transforms::Pictures;
-use packhorse::gpu::{DeviceTransform, Element, kernels};
 use packhorse::read::{Axes, FieldKind, FieldOptions, Normalize};
 use packhorse::transform::image::{Filter, Size, View};
 use pyo3::prelude::*;
-use std::sync::Arc;
 
 /// `(name, from, kind, required, settings)`: the settings depend on the kind.
 type Described<'py> = (String, String, String, bool, Bound<'py, PyAny>);
@@ -80,29 +77,4 @@ fn picture((crop, height, width, short, scale, ratio, flip, filter, reduced, nor
 fn normalized(view: View, (mean, std, last): ([f32; 3], [f32; 3], bool)) -> Result<FieldKind> {
     let axes = if last { Axes::Hwc } else { Axes::Chw };
     Ok(FieldKind::Normalized(view, Normalize { mean, std, axes }))
-}
-
-/// The fields to send to a GPU, and the steps that finish them there: pictures travel as bytes, a quarter of the size, and are
-/// normalised on the GPU, to the same values. Rows of samples without a picture are zeros after the normalisation, which
-/// the GPU can't tell, so fields that are not required are normalised by the host.
-pub(crate) fn finished_on_gpu(fields: Vec<FieldOptions>) -> (Vec<FieldOptions>, Vec<Arc<dyn DeviceTransform>>) {
-    let mut steps: Vec<Arc<dyn DeviceTransform>> = Vec::new();
-    let fields = fields.into_iter().map(|field| match field.kind {
-        FieldKind::Normalized(view, normalize) if field.required && view.shape().is_some() => {
-            steps.push(Arc::new(Pictures { output: pixels(normalize), ..Pictures::new(&field.name) }));
-            FieldOptions { kind: FieldKind::Picture(view), ..field }
-        }
-        _ => field,
-    });
-    (fields.collect(), steps)
-}
-
-fn pixels(normalize: Normalize) -> kernels::Pixels {
-    let ([a, b, c], [d, e, f]) = (normalize.mean, normalize.std);
-    let axes = match normalize.axes {
-        Axes::Chw => kernels::Axes::Chw,
-        Axes::Hwc => kernels::Axes::Hwc,
-    };
-    let normalize = kernels::Normalize { mean: [a, b, c, 0.0], std: [d, e, f, 1.0] };
-    kernels::Pixels { element: Element::F32, axes, normalize }
 }

@@ -7,14 +7,15 @@ use crate::outcome::counted;
 use crate::picture_args::view;
 use crate::size::show;
 use packhorse_core::{Error, Event, Kind, Observer as _, Result};
-use packhorse_gpu::kernels::{Element, Motif, Normalize, Pixels, SyntheticPictures};
-use packhorse_gpu::transforms::{Pictures, Synthetic};
+use packhorse_gpu::kernels::{Crop, Element, Flip, Motif, Normalize, Pixels, Resize, SyntheticPictures};
+use packhorse_gpu::transforms::{Pictures, Resized, Synthetic};
 use packhorse_gpu::{
-    Cuda, DeviceBatch, DeviceTransform, Gpu, JpegOptions, Jpegs, NvJpeg, Simulated, Staged, Upload, UploadBench,
+    Cuda, DeviceBatch, DeviceTransform, Gpu, JpegOptions, Jpegs, NvJpeg, Resident, Simulated, Staged, Upload, UploadBench,
     UploadMeasured, Usage, Used,
 };
 use packhorse_read::{Batch, FieldKind, FieldOptions, Loader, LoaderOptions, NullLoader};
 use packhorse_report::is_picture;
+use packhorse_transform::image::View;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -114,12 +115,56 @@ impl Bench<'_> {
         let batches = bench.batches(batches, stock, true)?;
         let used = watched.and_then(Usage::end);
         push("loader", "batches of the dataset, with steps", batches, Some(share(&batches, &device)), used);
+        if let Some(held) = self.resident(gpu, &bench, &load, &fields, &options)? {
+            push("resident", "batches of samples that the GPU keeps, no steps", held, None, None);
+        }
         if !self.simulated {
             let upload = Upload::with_transforms(gpu.clone(), vec![self.made()])?;
             let made = bench.batches(NullLoader::null(load.dataset.len(), &options, upload)?, 0, false)?;
             push("made", "pictures that the GPU makes, no steps", made, None, None);
         }
         self.tell(&load, name, bytes, &stages)
+    }
+
+    /// Batches of samples that the GPU keeps; `None` if they don't fit its memory.
+    fn resident<G: Gpu + Clone>(
+        &self,
+        gpu: &G,
+        bench: &UploadBench<G>,
+        load: &Load,
+        fields: &[FieldOptions],
+        options: &LoaderOptions,
+    ) -> Result<Option<UploadMeasured>> {
+        if self.simulated {
+            return Ok(None);
+        }
+        let (fields, steps) = if self.args.augment { self.cut_on_the_gpu(fields) } else { (fields.to_vec(), self.finish(fields)) };
+        let resident = match Resident::load(gpu, &load.dataset, &fields, options) {
+            Err(error) if error.kind() == Kind::Limit => {
+                self.context.progress.event(&Event::Warning(&error.to_string()));
+                return Ok(None);
+            }
+            loaded => Arc::new(loaded?),
+        };
+        let loader = Loader::new(load.dataset.clone(), &fields, options, Upload::resident(&resident, steps)?)?;
+        bench.batches(loader, options.ahead as u64, false).map(Some)
+    }
+
+    /// Whole pictures, which the GPU cuts and mirrors at random.
+    fn cut_on_the_gpu(&self, fields: &[FieldOptions]) -> (Vec<FieldOptions>, Vec<Step>) {
+        let size = (self.args.size, self.args.size);
+        let crop = Crop::Random { scale: (0.08, 1.0), ratio: (3.0 / 4.0, 4.0 / 3.0) };
+        let mut steps = Vec::new();
+        let fields = fields.iter().cloned().map(|field| match field.kind {
+            FieldKind::Picture(_) => {
+                let usual = Resized::new(&field.name, size);
+                let resize = Resize { crop, flip: Flip::Drawn(0.5), ..usual.resize };
+                steps.push(Arc::new(Resized { resize, ..usual }) as Step);
+                FieldOptions { kind: FieldKind::Picture(View::default()), ..field }
+            }
+            _ => field,
+        });
+        (fields.collect(), steps)
     }
 
     /// Pictures that the GPU makes.

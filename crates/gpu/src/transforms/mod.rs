@@ -7,6 +7,7 @@
 #![expect(unsafe_code, reason = "the compiler can't check the addresses that kernels use")]
 
 mod fields;
+mod finished;
 mod padded;
 mod pictures;
 mod resized;
@@ -16,6 +17,7 @@ mod unpacked;
 
 pub use fields::Fields;
 pub(crate) use fields::Plan;
+pub use finished::{Finished, finished, finished_of_resident};
 pub use padded::Padded;
 pub use pictures::Pictures;
 pub use resized::Resized;

@@ -1,8 +1,9 @@
-//! Compares bits and ragged rows with plain loops.
+//! Compares bits, ragged rows and pieces of memory with plain loops.
 
 use super::{Bench, Random, Runner, numbers};
 use half::{bf16, f16};
-use packhorse_gpu::kernels::{Bits, Element, Pad, RaggedValues};
+use packhorse_gpu::kernels::{Bits, Element, Gathered, Pad, RaggedValues};
+use packhorse_read::Gather;
 
 /// Any number of bits, and any two values, rounded to nearest, ties to even.
 pub(crate) fn check_bits(runner: &mut dyn Runner, random: &mut Random, cases: usize) {
@@ -112,6 +113,56 @@ pub(crate) fn check_pad(runner: &mut dyn Runner, random: &mut Random, cases: usi
         if told != 0 {
             assert_eq!(bench.download(told), wanted_lengths);
         }
+        bench.finish();
+    }
+}
+
+/// Pieces of any lengths, from and to any addresses, next to one another.
+pub(crate) fn check_gather(runner: &mut dyn Runner, random: &mut Random, cases: usize) {
+    for case in 0..cases {
+        let (rows, most) = (random.between(1, 20) as usize, random.pick(&[1, 17, 40, 300, 5000]));
+        let lengths: Vec<usize> = (0..rows).map(|_| random.between(0, most) as usize).collect();
+        let here = random.between(0, rows as u32) as usize;
+        let start = (24 * rows).next_multiple_of(16);
+        let mut bench = Bench::new(runner);
+        // The pieces that come with their table, then memory of the others: all of sixteen bytes.
+        let (mut values, mut others) = (Vec::new(), Vec::new());
+        for (at, length) in lengths.iter().enumerate() {
+            let to = if at < here { &mut values } else { &mut others };
+            let skew = random.between(0, 9) as usize;
+            to.extend(random.bytes(skew + length));
+        }
+        let padded = |bytes: &mut Vec<u8>| bytes.resize(bytes.len().next_multiple_of(16).max(16), 0);
+        padded(&mut others);
+        let there = bench.upload_at(random.pick(&[0, 0, 256]), &others);
+        let (mut table, mut wanted) = (Vec::new(), Vec::new());
+        let (mut from_here, mut from_there) = (0, 0);
+        let mut gaps = Vec::new();
+        for (at, length) in lengths.iter().enumerate() {
+            let (bytes, next, base) = if at < here {
+                (&values, &mut from_here, start as u64)
+            } else {
+                (&others, &mut from_there, there)
+            };
+            // Anywhere among its bytes.
+            *next = (*next).min(bytes.len() - length);
+            let gap = random.pick(&[0, 0, 1, 7, 24]) as usize;
+            wanted.resize(wanted.len() + gap, super::BLANK);
+            gaps.push(gap);
+            table.extend([base + *next as u64, wanted.len() as u64, *length as u64]);
+            wanted.extend(&bytes[*next..*next + length]);
+            *next += random.between(0, *length as u32) as usize;
+        }
+        let mut sent: Vec<u8> = table.iter().flat_map(|number| number.to_le_bytes()).collect();
+        sent.resize(start, 0);
+        sent.extend(&values);
+        padded(&mut sent);
+        let pieces = bench.upload_at(random.pick(&[0, 16]), &sent);
+        let data = bench.reserve_at(random.pick(&[0, 16]), wanted.len());
+        let longest = lengths.iter().max().map_or(0, |length| *length as u64);
+        let gather = Gather { pieces: rows as u32, here: here as u32, bytes: sent.len(), longest };
+        bench.run([&Gathered { pieces, data }.launch(&gather).unwrap()]);
+        assert!(bench.download(data) == wanted, "case {case}: {lengths:?} after {gaps:?}, {here} here");
         bench.finish();
     }
 }

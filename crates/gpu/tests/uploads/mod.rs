@@ -64,7 +64,17 @@ pub(crate) fn found<G: Gpu + Clone>(
     consumer: Consumer,
     transforms: Vec<Arc<dyn DeviceTransform>>,
 ) -> Vec<Vec<u64>> {
-    let upload = Upload::with_transforms(gpu.clone(), transforms).unwrap();
+    found_of(Upload::with_transforms(gpu.clone(), transforms).unwrap(), gpu, dataset, options, consumer)
+}
+
+/// The same of batches that `upload` sends or gathers.
+pub(crate) fn found_of<G: Gpu + Clone>(
+    upload: Upload<G>,
+    gpu: &G,
+    dataset: &Dataset,
+    options: &LoaderOptions,
+    consumer: Consumer,
+) -> Vec<Vec<u64>> {
     let loader = Loader::new(dataset.clone(), &[], options, upload).unwrap();
     let names: Vec<String> = loader.layout().fields().iter().map(|field| field.name.clone()).collect();
     let batches = loader.remaining() as usize;

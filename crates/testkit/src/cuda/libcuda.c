@@ -11,6 +11,7 @@
 //   FAKE_CUDA_SEED=1           of those
 //   FAKE_CUDA_FAIL=NAME:N:CODE the Nth call of NAME (from 1) gives CODE
 //   FAKE_CUDA_PLANT=NAME       calls of NAME do nothing and say that all is well
+//   FAKE_CUDA_FREE=BYTES       bytes that are said to be free, instead of all
 //   FAKE_CUDA_KERNELS=A:B      libraries with kernels compiled for the host
 //   FAKE_CUDA_REPORT=FILE      at the end: calls by name, and what was not given back
 #define _GNU_SOURCE
@@ -317,7 +318,13 @@ Status cuCtxPopCurrent_v2(void** context) { CALLED; *context = (void*)CONTEXT; C
 Status cuCtxSetCurrent(void* context) { CALLED; CONTEXT = (intptr_t)context; return OK; }
 Status cuThreadExchangeStreamCaptureMode(int* mode) { static __thread int own; CALLED; int was = own; own = *mode, *mode = was; return OK; }
 Status cuCtxGetStreamPriorityRange(int* least, int* greatest) { CALLED; *least = 0, *greatest = -5; return OK; }
-Status cuMemGetInfo_v2(size_t* available, size_t* all) { CALLED; *available = *all = (size_t)1 << 37; return OK; }
+Status cuMemGetInfo_v2(size_t* available, size_t* all) {
+    CALLED;
+    const char* told = getenv("FAKE_CUDA_FREE");
+    *all = (size_t)1 << 37;
+    *available = told ? strtoull(told, NULL, 10) : *all;
+    return OK;
+}
 
 Status cuCtxSynchronize(void) {
     CALLED;
