@@ -1,13 +1,13 @@
 //! Batches for Python: the arrays of a slab, which is reused after the last of them is gone.
 
 use crate::array::{ArrayMemory, PyArray};
-use crate::device::DeviceMemory;
+use crate::device::{Arrays, DeviceMemory};
 use crate::element::ArrayElement;
 use crate::error::Result;
 use crate::fork::Owned;
 use packhorse::core::Error;
 use packhorse::gpu::{Cuda, DeviceBatch};
-use packhorse::read::{BatchMetadata, HostSlab, Layout};
+use packhorse::read::{BatchMetadata, HostSlab};
 use pyo3::prelude::*;
 use std::sync::Arc;
 
@@ -51,9 +51,8 @@ impl Batch {
         Self(Place::Host(Arc::new(Kept(Owned::new(ours)))))
     }
 
-    /// `layout` is that of the batch in host memory.
-    pub(crate) fn on_device(ours: DeviceBatch<Cuda>, layout: &Arc<Layout>) -> Result<Self, Error> {
-        Ok(Self(Place::Device(DeviceMemory::new(ours, layout)?)))
+    pub(crate) fn on_device(ours: DeviceBatch<Cuda>, arrays: &Arc<Arrays>) -> Result<Self, Error> {
+        Ok(Self(Place::Device(DeviceMemory::new(ours, arrays)?)))
     }
 
     fn metadata(&self) -> &BatchMetadata {
@@ -63,12 +62,6 @@ impl Batch {
         }
     }
 
-    fn layout(&self) -> &Layout {
-        match &self.0 {
-            Place::Host(kept) => kept.0.layout(),
-            Place::Device(memory) => &memory.layout,
-        }
-    }
 }
 
 #[pymethods]
@@ -117,11 +110,17 @@ impl Batch {
 
     /// The names of its arrays; those of a ragged field follow it, as `NAME.offsets` and `NAME.shape`.
     fn names(&self) -> Vec<&str> {
-        self.layout().fields().iter().map(|field| field.name.as_str()).collect()
+        match &self.0 {
+            Place::Host(kept) => kept.0.layout().fields().iter().map(|field| field.name.as_str()).collect(),
+            Place::Device(memory) => memory.arrays.0.iter().map(|(name, _)| name.as_str()).collect(),
+        }
     }
 
     fn is_ragged(&self, name: &str) -> bool {
-        self.layout().field(name).is_some_and(|field| field.ragged)
+        match &self.0 {
+            Place::Host(kept) => kept.0.layout().field(name).is_some_and(|field| field.ragged),
+            Place::Device(memory) => memory.arrays.0.iter().any(|(known, ragged)| known == name && *ragged),
+        }
     }
 
     /// An array, with as many rows as there are samples; `None` if there is no such one.

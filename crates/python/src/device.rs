@@ -22,14 +22,24 @@ pub(crate) struct DeviceMemory {
     batch: Owned<DeviceBatch<Cuda>>,
     device: DlDevice,
     pub(crate) metadata: BatchMetadata,
-    pub(crate) layout: Arc<Layout>,
+    pub(crate) arrays: Arc<Arrays>,
+}
+
+/// The arrays of batches on a GPU: the name of each, and whether its rows differ in length.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Arrays(pub(crate) Vec<(String, bool)>);
+
+impl Arrays {
+    /// Those that come as `layout` has them.
+    pub(crate) fn sent(layout: &Layout) -> Arc<Self> {
+        Arc::new(Self(layout.fields().iter().map(|field| (field.name.clone(), field.ragged)).collect()))
+    }
 }
 
 impl DeviceMemory {
-    /// `layout` is that of the batch in host memory.
-    pub(crate) fn new(batch: DeviceBatch<Cuda>, layout: &Arc<Layout>) -> Result<Arc<Self>> {
-        let (metadata, device, layout) = (batch.metadata()?, batch.device(), Arc::clone(layout));
-        Ok(Arc::new(Self { batch: Owned::new(batch), device, metadata, layout }))
+    pub(crate) fn new(batch: DeviceBatch<Cuda>, arrays: &Arc<Arrays>) -> Result<Arc<Self>> {
+        let (metadata, device, arrays) = (batch.metadata()?, batch.device(), Arc::clone(arrays));
+        Ok(Arc::new(Self { batch: Owned::new(batch), device, metadata, arrays }))
     }
 
     /// `cuda:0`.

@@ -3,11 +3,13 @@
 use crate::batch::Batch;
 use crate::dataset::PyDataset;
 use crate::error::{Raised, Result};
-use crate::fields::{fields, finished_on_gpu};
+use crate::device::Arrays;
+use crate::fields::fields;
 use crate::gpu::PyGpu;
 use crate::loader::{options, setting};
 use packhorse::core::{Error, Result as OurResult};
-use packhorse::gpu::{Cuda, Upload};
+use packhorse::gpu::transforms::finished;
+use packhorse::gpu::{Cuda, DeviceBatch, Upload};
 use packhorse::read::diagnose::{DiagnoseOptions, Diagnosis, TrainingStep, diagnose, diagnose_iterator};
 use packhorse::read::{Device, FieldOptions, Host, HostSlab, Layout};
 use pyo3::prelude::*;
@@ -86,6 +88,10 @@ impl<D: Device> Device for ForPython<D> {
     }
 }
 
+fn on_gpu(batch: DeviceBatch<Cuda>, layout: &Arc<Layout>) -> OurResult<Batch> {
+    Batch::on_device(batch, &Arrays::sent(layout))
+}
+
 fn on_host(batch: packhorse::read::Batch<HostSlab>, _: &Arc<Layout>) -> OurResult<Batch> {
     Ok(Batch::new(batch))
 }
@@ -131,7 +137,7 @@ pub(crate) fn diagnose_loader(
             let (chosen, steps) = finished(chosen);
             let mut device = || {
                 let upload: Upload<Cuda> = Upload::with_transforms(gpu.clone(), steps.clone())?;
-                Ok(ForPython { device: upload, layout: None, make: Batch::on_device })
+                Ok(ForPython { device: upload, layout: None, make: on_gpu })
             };
             diagnose(&dataset, &chosen, &options, &mut device, &mut step, &how)
         }

@@ -1,9 +1,17 @@
 //! GPUs, for Python.
 
+use crate::dataset::PyDataset;
 use crate::error::Result;
+use crate::fields::fields;
 use crate::fork::Owned;
-use packhorse::gpu::Cuda;
+use crate::loader::{Messages, options};
+use crate::watch::abandonable;
+use packhorse::gpu::transforms::finished_of_resident;
+use packhorse::gpu::{Cuda, Resident};
+use packhorse::read::LoaderOptions;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::sync::Arc;
 
 /// A GPU of NVIDIA: its driver is loaded by the first of these.
 #[pyclass(frozen, module = "packhorse._packhorse", name = "Gpu")]
@@ -33,5 +41,49 @@ impl PyGpu {
     #[getter]
     fn name(&self) -> Result<String> {
         Ok(self.0.name()?)
+    }
+}
+
+/// The samples of a dataset in a GPU's memory.
+#[pyclass(frozen, module = "packhorse._packhorse", name = "Resident")]
+pub(crate) struct PyResident {
+    samples: Owned<Arc<Resident<Cuda>>>,
+    messages: Arc<Messages>,
+}
+
+impl PyResident {
+    pub(crate) fn samples(&self) -> Arc<Resident<Cuda>> {
+        Arc::clone(&self.samples)
+    }
+}
+
+#[pymethods]
+impl PyResident {
+    /// Reads and decodes all samples, once, with the settings of a loader.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        gpu: &PyGpu,
+        dataset: &PyDataset,
+        described: Vec<(String, String, String, bool, Bound<'_, PyAny>)>,
+        settings: &Bound<'_, PyDict>,
+    ) -> Result<Self> {
+        let messages = Arc::new(Messages::default());
+        let (kept, _) = finished_of_resident(fields(described)?)?;
+        let options = LoaderOptions { observer: Arc::clone(&messages) as _, ..options(settings)? };
+        let (gpu, dataset) = (gpu.cuda(), dataset.ours.clone());
+        let samples = abandonable(py, move || Resident::load(&gpu, &dataset, &kept, &options))?;
+        Ok(Self { samples: Owned::new(Arc::new(samples)), messages })
+    }
+
+    /// The bytes of the GPU's memory that the samples take.
+    #[getter]
+    fn bytes(&self) -> usize {
+        self.samples.bytes()
+    }
+
+    /// Takes the messages of loading: whether each is of a skipped sample, and its text.
+    fn messages(&self) -> Vec<(bool, String)> {
+        self.messages.take()
     }
 }

@@ -61,6 +61,7 @@ fn _packhorse(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<dataset::PyDataset>()?;
     module.add_class::<dataset::Decoder>()?;
     module.add_class::<gpu::PyGpu>()?;
+    module.add_class::<gpu::PyResident>()?;
     module.add_class::<loader::PyPipeline>()?;
     module.add_class::<tokens::PyTokens>()?;
     module.add_class::<tokens::TokenPipeline>()?;

@@ -5,8 +5,8 @@ use crate::dataset::PyDataset;
 use crate::error::Result;
 use crate::fields::fields;
 use crate::fork::{self, Owned};
-use crate::gpu::PyGpu;
-use crate::running::{LayoutField, Running};
+use crate::gpu::{PyGpu, PyResident};
+use crate::running::{LayoutField, Place, Running};
 use crate::watch::abandonable;
 use packhorse::core::{Error, Event, Observer};
 use packhorse::read::cache::DirOptions;
@@ -37,10 +37,17 @@ pub(crate) struct PyPipeline {
     messages: Arc<Messages>,
 }
 
-/// What the loader says: skipped samples and warnings.
+/// What a loader says: skipped samples and warnings.
 #[derive(Default)]
-struct Messages {
+pub(crate) struct Messages {
     kept: Mutex<Vec<(bool, String)>>,
+}
+
+impl Messages {
+    /// Those so far: whether each is of a skipped sample, and its text.
+    pub(crate) fn take(&self) -> Vec<(bool, String)> {
+        std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 impl Observer for Messages {
@@ -59,23 +66,30 @@ impl Observer for Messages {
 
 #[pymethods]
 impl PyPipeline {
-    /// Starts the threads. `settings` has every key that is read here; batches go to `gpu`, or stay in host memory.
+    /// Starts the threads. `settings` has every key that is read here; batches go to `gpu`, are made there of the samples that
+    /// `resident` has, or stay in host memory.
     #[new]
-    #[pyo3(signature = (dataset, described, settings, gpu=None))]
+    #[pyo3(signature = (dataset, described, settings, gpu=None, resident=None))]
     fn new(
         py: Python<'_>,
         dataset: &PyDataset,
         described: Vec<(String, String, String, bool, Bound<'_, PyAny>)>,
         settings: &Bound<'_, PyDict>,
         gpu: Option<&PyGpu>,
+        resident: Option<&PyResident>,
     ) -> Result<Self> {
         let messages = Arc::new(Messages::default());
         let chosen = fields(described)?;
         let mut options = options(settings)?;
         options.observer = Arc::clone(&messages) as _;
         let counters = Arc::clone(options.counters.get_or_insert_default());
-        let (dataset, gpu) = (dataset.ours.clone(), gpu.map(PyGpu::cuda));
-        let running = abandonable(py, move || Running::start(dataset, chosen, &options, gpu.as_ref()))?;
+        let dataset = dataset.ours.clone();
+        let place = match (resident, gpu) {
+            (Some(resident), _) => Place::Resident(resident.samples()),
+            (None, Some(gpu)) => Place::Gpu(gpu.cuda()),
+            (None, None) => Place::Host,
+        };
+        let running = abandonable(py, move || Running::start(dataset, chosen, &options, place))?;
         Ok(Self { running: Mutex::new(Some(Owned::new(running))), counters, messages })
     }
 
@@ -128,7 +142,7 @@ impl PyPipeline {
 
     /// Takes the messages so far: whether each is of a skipped sample, and its text.
     fn messages(&self) -> Vec<(bool, String)> {
-        std::mem::take(&mut *self.messages.kept.lock().unwrap_or_else(PoisonError::into_inner))
+        self.messages.take()
     }
 
     /// Ends the threads.

@@ -1,10 +1,11 @@
 //! A loader that runs, its batches in host memory or on a GPU.
 
 use crate::batch::Batch;
+use crate::device::Arrays;
 use crate::element::arrow;
-use crate::fields::finished_on_gpu;
 use packhorse::core::{Error, Result};
-use packhorse::gpu::{Cuda, DeviceTransform, Upload};
+use packhorse::gpu::transforms::{finished, finished_of_resident};
+use packhorse::gpu::{Cuda, DeviceTransform, Output, Resident, Upload};
 use packhorse::read::order::{OrderState, Rank};
 use packhorse::read::{Ahead, Dataset, FieldOptions, Host, Layout, Loader, LoaderOptions, Next, RandomAccess};
 use std::sync::Arc;
@@ -16,6 +17,14 @@ pub(crate) const AHEAD: usize = 2;
 /// Name, type, shape, and whether its rows differ in length.
 pub(crate) type LayoutField = (String, String, Vec<usize>, bool);
 
+/// Where batches are made.
+pub(crate) enum Place {
+    Host,
+    Gpu(Cuda),
+    /// From samples that a GPU keeps.
+    Resident(Arc<Resident<Cuda>>),
+}
+
 /// A running loader.
 pub(crate) enum Running {
     Host(Box<Loader<Host>>),
@@ -26,7 +35,8 @@ pub(crate) enum Running {
 pub(crate) struct OnGpu {
     ahead: Ahead<Loader<Upload<Cuda>>>,
     access: RandomAccess<Upload<Cuda>>,
-    steps: Vec<Arc<dyn DeviceTransform>>,
+    outputs: Vec<Output>,
+    arrays: Arc<Arrays>,
 }
 
 impl Running {
@@ -35,24 +45,32 @@ impl Running {
         dataset: Dataset,
         fields: Vec<FieldOptions>,
         options: &LoaderOptions,
-        gpu: Option<&Cuda>,
+        place: Place,
     ) -> Result<Self> {
-        let Some(gpu) = gpu else {
-            return Ok(Self::Host(Box::new(Loader::new(dataset, &fields, options, Host::default())?)));
+        let asked: Vec<String> = fields.iter().map(|field| field.name.clone()).collect();
+        let (fields, steps) = match &place {
+            Place::Host => return Ok(Self::Host(Box::new(Loader::new(dataset, &fields, options, Host::default())?))),
+            Place::Gpu(_) => finished(fields),
+            Place::Resident(_) => finished_of_resident(fields)?,
         };
-        let (fields, steps) = finished_on_gpu(fields);
-        let upload = || Upload::with_transforms(gpu.clone(), steps.clone());
+        let upload = || match &place {
+            Place::Resident(resident) => Upload::resident(resident, steps.clone()),
+            Place::Gpu(gpu) => Upload::with_transforms(gpu.clone(), steps.clone()),
+            Place::Host => Err(Error::bug("host memory is no GPU")),
+        };
         let loader = Loader::new(dataset, &fields, options, upload()?)?;
         let access = loader.random_access(upload()?)?;
-        Ok(Self::Device(Box::new(OnGpu { ahead: Ahead::new(loader, AHEAD)?, access, steps })))
+        let outputs = steps.iter().map(|step| step.outputs(access.layout())).collect::<Result<Vec<_>>>()?.concat();
+        let arrays = Arc::new(shown(access.layout(), &outputs, &asked, &steps));
+        Ok(Self::Device(Box::new(OnGpu { ahead: Ahead::new(loader, AHEAD)?, access, outputs, arrays })))
     }
 
     pub(crate) fn next_within(&mut self, wait: Duration) -> Next<Batch> {
         match self {
             Self::Host(loader) => loader.next_within(wait).map(|batch| Ok(Batch::new(batch))),
             Self::Device(gpu) => {
-                let layout = gpu.access.layout();
-                gpu.ahead.next_within(wait).map(|batch| Batch::on_device(batch, layout))
+                let arrays = &gpu.arrays;
+                gpu.ahead.next_within(wait).map(|batch| Batch::on_device(batch, arrays))
             }
         }
     }
@@ -78,7 +96,7 @@ impl Running {
             Self::Host(loader) => Ok(Batch::new(loader.at(step, rank)?)),
             Self::Device(gpu) => {
                 let batch = gpu.access.at(step, rank)?;
-                Batch::on_device(batch, gpu.access.layout())
+                Batch::on_device(batch, &gpu.arrays)
             }
         }
     }
@@ -89,10 +107,11 @@ impl Running {
             Self::Host(loader) => Ok(described(loader.layout())),
             Self::Device(gpu) => {
                 let mut fields = described(gpu.access.layout());
-                for output in gpu.outputs()? {
+                fields.retain(|field| gpu.arrays.0.iter().any(|(name, _)| *name == field.0));
+                for output in &gpu.outputs {
                     if let Some(field) = fields.iter_mut().find(|field| field.0 == output.name) {
                         field.1 = arrow(output.tensor.element).map_or_else(String::new, |kind| kind.to_string());
-                        field.2 = output.tensor.shape;
+                        (field.2, field.3) = (output.tensor.shape.clone(), false);
                     }
                 }
                 Ok(fields)
@@ -105,18 +124,23 @@ impl Running {
     pub(crate) fn on_gpu(&self) -> Result<Option<(Vec<String>, usize, usize)>> {
         let Self::Device(gpu) = self else { return Ok(None) };
         let dense = gpu.access.layout().fields().iter().filter(|field| !field.ragged);
-        let outputs = gpu.outputs()?;
-        let made = outputs.iter().map(|output| output.tensor.bytes()).sum();
-        let names = outputs.into_iter().map(|output| output.name).collect();
+        let made = gpu.outputs.iter().map(|output| output.tensor.bytes()).sum();
+        let names = gpu.outputs.iter().map(|output| output.name.clone()).collect();
         Ok(Some((names, dense.map(|field| field.bytes).sum(), made)))
     }
 }
 
-impl OnGpu {
-    fn outputs(&self) -> Result<Vec<packhorse::gpu::Output>> {
-        let outputs = self.steps.iter().map(|step| step.outputs(self.access.layout()));
-        Ok(outputs.collect::<Result<Vec<_>, Error>>()?.concat())
-    }
+/// The arrays of batches: those that were asked for, as they are when the GPU has finished them. It needs others for that, such as
+/// whole pictures of their own sizes, and keys of random numbers.
+fn shown(layout: &Layout, outputs: &[Output], asked: &[String], steps: &[Arc<dyn DeviceTransform>]) -> Arrays {
+    let made = |name: &str| outputs.iter().any(|output| output.name == name);
+    let needed: Vec<String> = steps.iter().flat_map(|step| step.needs()).map(|field| field.name).collect();
+    let is_shown = |name: &str| {
+        let part_of_made = [".offsets", ".shape"].iter().any(|part| name.strip_suffix(part).is_some_and(made));
+        !part_of_made && (!needed.iter().any(|field| field == name) || asked.iter().any(|field| field == name))
+    };
+    let fields = layout.fields().iter().filter(|field| is_shown(&field.name));
+    Arrays(fields.map(|field| (field.name.clone(), field.ragged && !made(&field.name))).collect())
 }
 
 fn described(layout: &Layout) -> Vec<LayoutField> {

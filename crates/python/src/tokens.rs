@@ -2,6 +2,7 @@
 
 use crate::array::PyArray;
 use crate::batch::Batch;
+use crate::device::Arrays;
 use crate::element::{ArrayElement, INT32, INT64};
 use crate::error::Result;
 use crate::fork::{self, Owned};
@@ -13,7 +14,7 @@ use packhorse::core::Error;
 use packhorse::gpu::{Cuda, Upload};
 use packhorse::read::order::{Rank, Segment};
 use packhorse::read::{
-    Ahead, Companions, Host, Layout, LoaderCounters, LossMask, Next, TokenLoader, TokenLoaderBuilder, TokenState,
+    Ahead, Companions, Host, LoaderCounters, LossMask, Next, TokenLoader, TokenLoaderBuilder, TokenState,
     TokenType,
 };
 use pyo3::prelude::*;
@@ -105,8 +106,8 @@ impl PyTokens {
 /// A running loader, its batches in host memory or on a GPU.
 enum Running {
     Host(TokenLoader<Host>),
-    /// With the layout and the number of batches left.
-    Device(Ahead<TokenLoader<Upload<Cuda>>>, Arc<Layout>, u64),
+    /// With the arrays of a batch and the number of batches left.
+    Device(Ahead<TokenLoader<Upload<Cuda>>>, Arc<Arrays>, u64),
 }
 
 impl Running {
@@ -117,17 +118,17 @@ impl Running {
             return Ok((Self::Host(loader), counters));
         };
         let loader = builder.on(Upload::new(gpu)?).build()?;
-        let (layout, left, counters) = (Arc::clone(loader.layout()), loader.remaining(), loader.counters());
-        Ok((Self::Device(Ahead::new(loader, AHEAD)?, layout, left), counters))
+        let (arrays, left, counters) = (Arrays::sent(loader.layout()), loader.remaining(), loader.counters());
+        Ok((Self::Device(Ahead::new(loader, AHEAD)?, arrays, left), counters))
     }
 
     fn next_within(&mut self, wait: Duration) -> Next<Batch> {
         match self {
             Self::Host(loader) => loader.next_within(wait).map(|batch| Ok(Batch::new(batch))),
-            Self::Device(ahead, layout, left) => {
+            Self::Device(ahead, arrays, left) => {
                 let next = ahead.next_within(wait);
                 *left -= u64::from(matches!(next, Next::Batch(_)));
-                next.map(|batch| Batch::on_device(batch, layout))
+                next.map(|batch| Batch::on_device(batch, arrays))
             }
         }
     }

@@ -210,10 +210,12 @@ def fake(tmp_path_factory):
     compiled(["cc", "-std=gnu11", "-O1", "-pthread"], folder / "libcuda.so", ROOT / "crates/testkit/src/cuda/libcuda.c")
     kernels = ["c++", "-x", "c++", "-std=c++14", "-O1", "-w", "-ffp-contract=off", "-fno-strict-aliasing", "-DPACKHORSE_HOST"]
     includes = [f"-I{gpu}/tests/common", f"-I{gpu}/kernels"]
-    compiled([*kernels, *includes], folder / "image.so", gpu / "kernels" / "image.cu")
+    modules = [folder / f"{name}.so" for name in ("image", "ragged", "resize")]
+    for module in modules:
+        compiled([*kernels, *includes], module, gpu / "kernels" / f"{module.stem}.cu")
     return {
         "LD_LIBRARY_PATH": str(folder),
-        "FAKE_CUDA_KERNELS": str(folder / "image.so"),
+        "FAKE_CUDA_KERNELS": os.pathsep.join(map(str, modules)),
         "FAKE_CUDA_JITTER": "200",
         "PYTHONPATH": str(Path(__file__).parent),
         "LOCAL_RANK": "0",

@@ -196,6 +196,98 @@ def test_pictures_are_finished_on_the_gpu(views, on_gpu):
     on_gpu(code, views._place)
 
 
+def test_resident_samples(of_each_format, on_gpu):
+    """Batches of samples that the GPU keeps are those of a loader that reads: for each format, over epochs, from a state, without
+    skipped samples, and any batch by its number. Samples are loaded once."""
+    code = """
+        ds = packhorse.open(sys.argv[1])
+        settings = {"seed": 3, "remainder": "uneven", "place": (1, 2), "skip": [ds[4]["__key__"]]}
+        here, there = ds.loader(7, **settings), ds.loader(7, **settings, device="cuda:0", resident=True)
+        for _ in range(2):
+            for wanted, found in zip(here, there, strict=True):
+                equal(found, wanted)
+        kept = there._kept[1]
+        next(iter(here))
+        state = here.state_dict()
+        here.load_state_dict(state)
+        there.load_state_dict(state)
+        for wanted, found in zip(here, there, strict=True):
+            equal(found, wanted)
+        equal(there.at(11, 0, 2), here.at(11, 0, 2))
+        assert there._kept[1] is kept and kept.bytes > 0
+        copied = pickle.loads(pickle.dumps(there))
+        for wanted, found in zip(here, copied, strict=True):
+            equal(found, wanted)
+        del kept, copied
+    """
+    on_gpu(code, of_each_format._place)
+
+
+def test_resident_pictures(views, on_gpu):
+    """Flips, random crops and normalisation are drawn for each epoch as by the host: bit for bit, and random crops within 2 of
+    255. Whole pictures and keys that the GPU needs for that are not among the arrays."""
+    code = """
+        ds = packhorse.open(sys.argv[1])
+        fields = {
+            "crop": Image("jpg", (17, 12), crop="random"),
+            "first": Image("jpg", (9, 8), crop="random", flip=0.5, normalize=([0.5, 0.5, 0.5], [1, 1, 1]), channels_last=True),
+            "last": Image("jpg", 16, flip=0.5, normalize="imagenet"),
+            "still": Image("jpg", 16),
+            "own": Image("jpg"),
+            "some": Image("png", 8, normalize=True, required=False),
+            "label": "cls",
+        }
+        here, there = (ds.loader(5, seed=3, fields=fields, device=device, resident=device != "cpu") for device in ("cpu", "cuda"))
+        seen = set()
+        for _ in range(3):
+            for wanted, found in zip(here, there, strict=True):
+                assert list(found) == list(wanted) and found.keys == wanted.keys
+                for name in wanted:
+                    a, b = (np.asarray(getattr(one[name].cpu(), "values", one[name].cpu())) for one in (found, wanted))
+                    assert a.dtype == b.dtype and a.shape == b.shape, name
+                    if name in ("crop", "first"):
+                        scale = 1 if name == "crop" else 255
+                        assert np.abs(a.astype(np.float64) - b.astype(np.float64)).max() * scale <= 2.01, name
+                    else:
+                        assert a.tobytes() == b.tobytes(), name
+                seen.add(found["crop"].tobytes())
+        assert len(seen) == 12
+        told = there.explain()
+        assert "it keeps all samples" in told and "finished on the GPU: crop, first, last" in told, told
+        mine = [line for line in here.explain().splitlines() if line.startswith("  ")]
+        assert [line for line in told.splitlines() if line.startswith("  ")] == mine, told
+    """
+    on_gpu(code, views._place)
+
+
+def test_what_can_not_be_resident(views, on_gpu):
+    """Host memory, random views that the GPU can't make, more samples than memory."""
+    with pytest.raises(ValueError, match="give its device"):
+        views.loader(4, resident=True)
+    code = """
+        ds = packhorse.open(sys.argv[1])
+        for field, error, message in [
+            (Image("jpg", 16, crop="random", filter="bicubic"), packhorse.UnsupportedError, "bilinear"),
+            (Image("png", 16, crop="random", required=False), packhorse.ConfigError, "cut or mirrored at random"),
+            ("jpg", packhorse.LimitError, "24 samples take about"),
+        ]:
+            loader = ds.loader(4, fields={"image": field}, device=0, resident=True)
+            if error is packhorse.LimitError:
+                os.environ["FAKE_CUDA_FREE"] = "1000"
+            try:
+                next(iter(loader))
+                raise AssertionError(f"{field} is not refused")
+            except error as raised:
+                assert message in str(raised), raised
+        try:
+            packhorse.diagnose(loader, lambda batch: None)
+            raise AssertionError("not refused")
+        except ValueError as raised:
+            assert "loads nothing" in str(raised)
+    """
+    on_gpu(code, views._place)
+
+
 def test_settings_that_fit_no_picture(views, on_gpu):
     """What can't be normalised is refused on a GPU as in host memory."""
     code = """

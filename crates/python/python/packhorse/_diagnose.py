@@ -57,6 +57,8 @@ def diagnose(
     """
     how = {"seconds": float(seconds), "rounds": rounds, "cold": cold, "apply": apply}
     if isinstance(loader, Loader):
+        if loader._keep:
+            raise ValueError("a loader with resident=True loads nothing: there is nothing to diagnose")
         settings = loader._settings | {"place": loader.place, "state": None}
 
         def call(batch: _packhorse.Batch) -> None:

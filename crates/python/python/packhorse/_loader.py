@@ -33,6 +33,7 @@ class Loader:
       `"nodes:4:blocks:16:epochs:10"` (each of 4 nodes reads shards of its own, and others after 10 epochs).
     * `place`: `(rank, world)`, or `"auto"`: torch.distributed, or the launcher's environment variables.
     * `device`: `"cpu"`, or a GPU: `"cuda"`, `"cuda:0"`, a number, a `torch.device`. Batches are sent there ahead of their use.
+    * `resident`: keep all samples, decoded, in the GPU's memory: they are read once, and epochs cost nothing but copies there.
     * `cache`: a folder for whole shards, or bytes of memory (`"8GiB"`).
     * `on_error`: `"fail"`, or `"skip"` bad samples, with a warning for each.
     * `skip`: keys of samples to leave out, or a file with one on each line. Order, states and other batches stay as they are.
@@ -52,6 +53,7 @@ class Loader:
         shuffle: str = "blocks:16",
         place: str | tuple[int, int] = "auto",
         device: object = "cpu",
+        resident: bool = False,
         cache: str | os.PathLike[str] | int | None = None,
         on_error: str = "fail",
         skip: str | os.PathLike[str] | Iterable[str] = (),
@@ -75,6 +77,10 @@ class Loader:
         self._place = place
         self._device = device_name(device)
         self._gpu: tuple[int, _packhorse.Gpu] | None = None
+        self._keep = resident
+        self._kept: tuple[int, _packhorse.Resident] | None = None
+        if resident and self._device == "cpu":
+            raise ValueError("resident=True keeps samples in a GPU's memory: give its device, such as 'cuda'")
         self._settings = {
             "batch": batch, "seed": seed, "shuffle": shuffle, "remainder": remainder, "on_error": on_error,
             "threads": threads, "ahead": ahead, "readers": readers, "verify": verify, "ram": ram, "dir": folder,
@@ -125,7 +131,7 @@ class Loader:
         except KeyboardInterrupt:
             self._left = left
             raise
-        self._tell()
+        self._tell(self._pipeline.messages())
         if batch is None:
             raise StopIteration
         return Batch(batch)
@@ -216,6 +222,13 @@ class Loader:
         if gpu is None or told is None:
             return []
         finished, sent, made = told
+        if self._kept is not None:
+            return [
+                f"device: cuda:{gpu.number} ({gpu.name}); it keeps all samples, and makes batches of them",
+                f"memory on the GPU: {_size(self._kept[1].bytes)} for samples, and {_size(sent + made)} for each batch that is ahead or "
+                "in use and one more; rows of different lengths besides",
+                f"finished on the GPU: {', '.join(finished) or 'nothing'}",
+            ]
         return [
             f"device: cuda:{gpu.number} ({gpu.name}); one copy for each batch, two ahead of their use",
             f"memory: pinned {_size(sent)} for each batch that is ready or in work, on the GPU {_size(sent + made)} for each that "
@@ -253,8 +266,10 @@ class Loader:
         if self._pipeline is None:
             state = None if self._resume is None else json.dumps(self._resume)
             settings = self._settings | {"place": self.place, "state": state}
-            self._pipeline = _packhorse.Pipeline(self.dataset._ours, self._described, settings, self._open_gpu())
-            self._tell()
+            gpu = self._open_gpu()
+            resident = self._open_resident(gpu) if self._keep and gpu is not None else None
+            self._pipeline = _packhorse.Pipeline(self.dataset._ours, self._described, settings, gpu, resident)
+            self._tell(self._pipeline.messages())
         return self._pipeline
 
     def _open_gpu(self) -> _packhorse.Gpu | None:
@@ -263,6 +278,14 @@ class Loader:
             gpu = open_gpu(self._device)
             self._gpu = None if gpu is None else (os.getpid(), gpu)
         return None if self._gpu is None else self._gpu[1]
+
+    def _open_resident(self, gpu: _packhorse.Gpu) -> _packhorse.Resident:
+        """The samples in the GPU's memory, loaded once in a process."""
+        if self._kept is None or self._kept[0] != os.getpid():
+            settings = self._settings | {"place": (0, 1), "state": None}
+            self._kept = (os.getpid(), _packhorse.Resident(gpu, self.dataset._ours, self._described, settings))
+            self._tell(self._kept[1].messages())
+        return self._kept[1]
 
     def _first_state(self) -> State:
         """The state before the first batch, without the threads of a loader: workers may be forked after this."""
@@ -290,21 +313,20 @@ class Loader:
         own._settings = {**self._settings, "threads": self._settings["threads"] or threads}
         return own
 
-    def _tell(self) -> None:
-        assert self._pipeline is not None
-        for skipped, text in self._pipeline.messages():
+    def _tell(self, messages: list[tuple[bool, str]]) -> None:
+        for skipped, text in messages:
             warnings.warn(f"skipped: {text}" if skipped else text, stacklevel=4)
 
     def __getstate__(self) -> dict[str, Any]:
         resume = self._resume if self._pipeline is None else self.state_dict()
         return {
             "dataset": self.dataset, "batch": self.batch, "_described": self._described, "_place": self.place,
-            "_device": self._device, "_settings": self._settings, "_resume": resume,
+            "_device": self._device, "_keep": self._keep, "_settings": self._settings, "_resume": resume,
         }  # fmt: skip
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._gpu = None
+        self._gpu, self._kept = None, None
         self._reset(state["_resume"])
 
     def __repr__(self) -> str:
