@@ -66,7 +66,20 @@ fn each_stage_is_measured_over_the_driver() {
     assert!(output.status.success(), "{}", said(&output));
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.starts_with("Fake GPU 1: 60 samples in"), "{text}");
-    for stage in ["copy", "device", "ring", "ring+finish", "cached", "raw", "decode", "nvjpeg", "loader", "resident", "made"] {
+    for stage in [
+        "copy",
+        "device",
+        "ring",
+        "ring+finish",
+        "cached",
+        "raw",
+        "decode",
+        "nvjpeg",
+        "nvjpeg+cpu",
+        "loader",
+        "resident",
+        "made",
+    ] {
         assert!(text.lines().any(|line| line.trim_start().starts_with(&format!("{stage} "))), "{stage}\n{text}");
     }
     let calls = driver.calls();

@@ -4,8 +4,8 @@
 use packhorse::core::Result;
 use packhorse::gpu::kernels::{CropPosition, Element, Flip, Image, Normalize, Picks, Pixels};
 use packhorse::gpu::transforms::Pictures;
-use packhorse::gpu::{Cuda, DeviceTransform, Gpu, JpegOptions, Jpegs, NvJpeg, Upload};
-use packhorse::read::{Ahead, FieldKind};
+use packhorse::gpu::{Cuda, DeviceTransform, Gpu, JpegOptions, Jpegs, NvJpeg, Resident, Upload};
+use packhorse::read::{Ahead, FieldKind, FieldOptions, Loader, LoaderOptions};
 use packhorse::transform::image::View;
 use std::sync::Arc;
 
@@ -18,6 +18,24 @@ fn gpu() -> Result<()> {
     let stream = gpu.stream()?;
     while let Some(batch) = batches.next().transpose()? {
         let pixels = batch.on(&stream)?.view("image")?;
+    }
+    Ok(())
+}
+
+fn resident() -> Result<()> {
+    let gpu = Cuda::from_environment()?;
+    let dataset = packhorse::open("shards")?;
+    let fields = [
+        FieldOptions::new("jpg", FieldKind::Picture(View::squash(256))),
+        FieldOptions::new("cls", FieldKind::Auto),
+    ];
+    let options = LoaderOptions { epochs: None, seed: 7, ..LoaderOptions::new(256) };
+    let resident = Arc::new(Resident::load(&gpu, &dataset, &fields, &options)?);
+    let pictures = Pictures::new("jpg").random_crop(224).flip(0.5);
+    let upload = Upload::resident(&resident, vec![Arc::new(pictures)])?;
+    let stream = gpu.stream()?;
+    for batch in Ahead::new(Loader::new(dataset, &fields, &options, upload)?, 2)? {
+        let pixels = batch?.on(&stream)?.view("jpg")?;
     }
     Ok(())
 }

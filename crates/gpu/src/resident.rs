@@ -107,7 +107,10 @@ impl<G: Gpu> Resident<G> {
 
 impl<G: Gpu> std::fmt::Debug for Resident<G> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Resident").field("samples", &self.samples.len()).field("bytes", &self.bytes).finish_non_exhaustive()
+        f.debug_struct("Resident")
+            .field("samples", &self.samples.len())
+            .field("bytes", &self.bytes)
+            .finish_non_exhaustive()
     }
 }
 

@@ -1,10 +1,10 @@
 //! Sends a batch to a GPU: the copy, and the kernels after it.
 
-use crate::{Gpu, Resident};
 use crate::driver::Driver;
 use crate::kernels::{Gathered, Launch};
 use crate::timeline::{Sent, Timeline};
 use crate::transforms::{Commands, DeviceTransform, Fields, Plan};
+use crate::{Gpu, Resident};
 use packhorse_core::{Error, Result};
 use packhorse_read::{ALIGN, Batch, BatchMetadata, FieldOptions, HeldSamples, Layout};
 use std::borrow::Borrow;
@@ -123,7 +123,9 @@ impl<G: Gpu, H: Borrow<Batch<G::Pinned>> + Send + 'static> Driver for UploadStre
         let sent = aligned(host.slab().len());
         let (sent, slab) = match host.metadata().gather() {
             // Ragged values may be longer in other batches.
-            Some(_) if plan.layout.fields().iter().any(|field| field.ragged) => (sent, aligned(host.used() + host.used() / 8)),
+            Some(_) if plan.layout.fields().iter().any(|field| field.ragged) => {
+                (sent, aligned(host.used() + host.used() / 8))
+            }
             Some(_) => (sent, aligned(host.used())),
             None => (0, sent),
         };

@@ -59,7 +59,9 @@ fn resident() {
     let gpu = Cuda::new(0).unwrap();
     let loaded = Resident::load(&gpu, &dataset, &[], &LoaderOptions { batch: 50, ..options.clone() });
     let samples = match std::env::var("FAKE_CUDA_FREE") {
-        Ok(_) => return println!("refused: {:?}: {}", loaded.as_ref().unwrap_err().kind(), loaded.as_ref().unwrap_err()),
+        Ok(_) => {
+            return println!("refused: {:?}: {}", loaded.as_ref().unwrap_err().kind(), loaded.as_ref().unwrap_err());
+        }
         Err(_) => Arc::new(loaded.unwrap()),
     };
     let wanted = wanted(&dataset, &options);

@@ -41,6 +41,7 @@ fn part() {
         ("fallbacks", fallbacks),
         ("one_fails", one_fails),
         ("hardware_fails", hardware_fails),
+        ("share", share),
         ("parts", parts),
         ("steady", steady),
         ("bad_pictures", bad_pictures),
@@ -117,6 +118,39 @@ fn hardware_fails() {
     let (jpegs, found) = found(&gpu, &dataset, &Request::default());
     assert!(found == wanted(&gpu, &dataset, &Request::default(), &pretended));
     assert_eq!(jpegs.counts(), JpegCounts { hardware: 56, hybrid: 8, cpu: 0, failed: 1 });
+}
+
+/// The CPU decodes its share of the pictures, whatever the engines do meanwhile.
+fn share() {
+    let dir = tempfile::tempdir().unwrap();
+    let gpu = Cuda::new(0).unwrap();
+    let mut pictures = plain(64);
+    for (share, broken_one) in [(0.5, false), (0.25, false), (1.0, false), (0.5, true)] {
+        if broken_one {
+            pictures[20] = broken(&pictures[20]);
+        }
+        let dir = dir.path().join(format!("{share}-{broken_one}"));
+        std::fs::create_dir(&dir).unwrap();
+        let dataset = dataset(&dir, &pictures);
+        let request = Request { share, kept: 2, ..Request::default() };
+        let (jpegs, found) = found(&gpu, &dataset, &request);
+        let all = [wanted(&gpu, &dataset, &request, &pretended), wanted(&gpu, &dataset, &request, &decoded)];
+        let row = 9 * 12 * 3 * 4;
+        let mut of_cpu = 0;
+        for (at, batch) in found.iter().enumerate() {
+            for (number, picture) in batch.chunks(row).enumerate() {
+                let [engine, cpu] = [0, 1].map(|who| &all[who][at][number * row..][..row] == picture);
+                assert!(engine || cpu, "picture {number} of batch {at}");
+                of_cpu += u64::from(cpu);
+            }
+        }
+        let counts = jpegs.counts();
+        println!("{share}: {counts:?}");
+        // The other four pictures of that batch are decoded by the CPU too, after both backends have failed.
+        let more = if broken_one { 4 } else { 0 };
+        assert_eq!((counts.cpu, counts.hardware), ((64.0 * share) as u64 + more, 64 - (64.0 * share) as u64 - more));
+        assert_eq!((of_cpu, counts.failed), (counts.cpu, if broken_one { 2 } else { 0 }));
+    }
 }
 
 /// Detects only lanes that are reused too early: batches are decoded in many parts, and each batch is checked before
@@ -210,7 +244,7 @@ fn on_this_machines_gpu() {
     }
     let gpu = Cuda::new(0).unwrap();
     println!("{} {:?}", gpu.name().unwrap(), NvJpeg::load(None).unwrap());
-    for check in [real::is_the_same_however_it_is_called, real::is_measured, real::is_near_the_cpu] {
+    for check in [real::is_measured, real::is_near_the_cpu, real::is_the_same_however_it_is_called] {
         check(&gpu, tempfile::tempdir().unwrap().path());
     }
 }
@@ -252,6 +286,14 @@ fn pictures_of_all_kinds_arrive_decoded() {
         let output = child(&driver, "pictures", &[environment]);
         assert_passed(&driver, &output);
         assert!(said(&output).contains(wanted), "{environment:?}\n{}", said(&output));
+    }
+}
+
+#[test]
+fn the_cpu_decodes_its_share() {
+    let Some(driver) = driver() else { return };
+    for jitter in ["0", "500"] {
+        assert_passed(&driver, &child(&driver, "share", &[("FAKE_CUDA_JITTER", jitter)]));
     }
 }
 

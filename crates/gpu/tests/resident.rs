@@ -67,7 +67,14 @@ fn fields() -> Vec<FieldOptions> {
 
 fn options(batch: u32) -> LoaderOptions {
     let shuffle = Shuffle::Blocks { shards: 3 };
-    LoaderOptions { threads: 2, seed: 9, epochs: Some(3), remainder: Remainder::Uneven, shuffle, ..LoaderOptions::new(batch) }
+    LoaderOptions {
+        threads: 2,
+        seed: 9,
+        epochs: Some(3),
+        remainder: Remainder::Uneven,
+        shuffle,
+        ..LoaderOptions::new(batch)
+    }
 }
 
 fn upload(resident: &Arc<Resident<Simulated>>) -> Upload<Simulated> {
@@ -86,7 +93,12 @@ fn assert_same(found: &DeviceBatch<Simulated>, wanted: &Batch<HostSlab>) {
 }
 
 /// The batches and states of a loader, on the GPU and in the host's memory.
-fn assert_equal(resident: &Arc<Resident<Simulated>>, dataset: &Dataset, fields: &[FieldOptions], options: &LoaderOptions) {
+fn assert_equal(
+    resident: &Arc<Resident<Simulated>>,
+    dataset: &Dataset,
+    fields: &[FieldOptions],
+    options: &LoaderOptions,
+) {
     let mut found = Loader::new(dataset.clone(), fields, options, upload(resident)).unwrap();
     let mut wanted = Loader::new(dataset.clone(), fields, options, Host::default()).unwrap();
     assert_eq!(found.remaining(), wanted.remaining());
@@ -162,7 +174,11 @@ fn pictures_are_cut_and_mirrored_in_each_epoch() {
     let resized = Resized::new("png", (8, 8));
     let crop = packhorse_gpu::kernels::Crop::Random { scale: (0.3, 1.0), ratio: (0.75, 1.3) };
     let resized = Resized {
-        resize: packhorse_gpu::kernels::Resize { crop, flip: packhorse_gpu::kernels::Flip::Drawn(0.5), ..resized.resize },
+        resize: packhorse_gpu::kernels::Resize {
+            crop,
+            flip: packhorse_gpu::kernels::Flip::Drawn(0.5),
+            ..resized.resize
+        },
         ..resized
     };
     let steps: Vec<Arc<dyn DeviceTransform>> = vec![Arc::new(pictures), Arc::new(resized)];

@@ -61,7 +61,6 @@ impl Batch {
             Place::Device(memory) => &memory.metadata,
         }
     }
-
 }
 
 #[pymethods]

@@ -2,8 +2,8 @@
 
 use crate::batch::Batch;
 use crate::dataset::PyDataset;
-use crate::error::{Raised, Result};
 use crate::device::Arrays;
+use crate::error::{Raised, Result};
 use crate::fields::fields;
 use crate::gpu::PyGpu;
 use crate::loader::{options, setting};

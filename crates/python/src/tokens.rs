@@ -14,8 +14,7 @@ use packhorse::core::Error;
 use packhorse::gpu::{Cuda, Upload};
 use packhorse::read::order::{Rank, Segment};
 use packhorse::read::{
-    Ahead, Companions, Host, LoaderCounters, LossMask, Next, TokenLoader, TokenLoaderBuilder, TokenState,
-    TokenType,
+    Ahead, Companions, Host, LoaderCounters, LossMask, Next, TokenLoader, TokenLoaderBuilder, TokenState, TokenType,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

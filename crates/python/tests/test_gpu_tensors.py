@@ -607,3 +607,28 @@ def test_a_real_gpu_feeds_jax(torch, grid):
         found.append(total(next(batches)["a"].jax()))
     # 32-bit sums of equal whole numbers below 2^24 x 2^14 have an error of a few units in the last place.
     assert np.allclose(np.stack([np.asarray(one) for one in found]), sums_on_the_host(grid), rtol=1e-6)
+
+
+def test_a_real_gpu_keeps_all_samples(torch, views):
+    """Batches of samples that the GPU keeps are those of the host, on its default stream and on side streams by turns; random crops
+    within 2 of 255."""
+    fields = {
+        "crop": packhorse.Image("jpg", 32, crop="random", flip=0.5),
+        "image": packhorse.Image("jpg", 48, flip=0.5, normalize="imagenet"),
+        "label": "cls",
+        "text": "txt",
+    }
+    here, there = (views.loader(6, seed=5, fields=fields, device=device, resident=device != "cpu") for device in ("cpu", "cuda"))
+    side = torch.cuda.Stream()
+    for epoch in range(8):
+        for wanted, found in zip(here, there, strict=True):
+            with torch.cuda.stream(side if epoch % 2 else torch.cuda.current_stream()):
+                copies = {name: found[name].torch().clone() for name in ("crop", "image", "label")}
+                text = found["text"].values.torch().clone()
+            assert found.keys == wanted.keys
+            del found
+            torch.cuda.synchronize()
+            assert text.cpu().numpy().tobytes() == wanted["text"].values.numpy().tobytes()
+            assert (copies["crop"].cpu().int() - wanted["crop"].torch().int()).abs().max() <= 2
+            for name in ("image", "label"):
+                assert torch.equal(copies[name].cpu(), wanted[name].torch()), (epoch, name)

@@ -6,8 +6,8 @@
 //! ```
 
 use crate::batch_metadata::BatchMetadata;
-use crate::layout::{ALIGN, Layout};
 use crate::fields::{Collate, FieldDecoder};
+use crate::layout::{ALIGN, Layout};
 use crate::{Batch, Dataset, SampleBlock, SlabField};
 use packhorse_core::{Error, Result};
 use packhorse_order::draw;
@@ -60,10 +60,18 @@ const WIDTH: usize = 16;
 /// Where a field of a batch comes from: its position in the layout of the batch, and in that of the blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeldField {
-    Draws { to: usize },
-    Dense { to: usize, from: usize },
+    Draws {
+        to: usize,
+    },
+    Dense {
+        to: usize,
+        from: usize,
+    },
     /// Its offsets follow it.
-    Ragged { to: usize, from: usize },
+    Ragged {
+        to: usize,
+        from: usize,
+    },
 }
 
 impl HeldSamples {
@@ -146,7 +154,9 @@ impl HeldSamples {
             });
             known.filter(|_| same).ok_or_else(|| {
                 let message = format!("the device does not hold the field {}, or in another form", wanted.name);
-                Error::config(message).in_field(&wanted.name).hint("give loaders the fields that the samples were loaded with")
+                Error::config(message)
+                    .in_field(&wanted.name)
+                    .hint("give loaders the fields that the samples were loaded with")
             })
         };
         let mut found = Vec::new();

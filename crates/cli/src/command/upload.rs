@@ -10,8 +10,8 @@ use packhorse_core::{Error, Event, Kind, Observer as _, Result};
 use packhorse_gpu::kernels::{Crop, Element, Flip, Motif, Normalize, Pixels, Resize, SyntheticPictures};
 use packhorse_gpu::transforms::{Pictures, Resized, Synthetic};
 use packhorse_gpu::{
-    Cuda, DeviceBatch, DeviceTransform, Gpu, JpegOptions, Jpegs, NvJpeg, Resident, Simulated, Staged, Upload, UploadBench,
-    UploadMeasured, Usage, Used,
+    Cuda, DeviceBatch, DeviceTransform, Gpu, JpegOptions, Jpegs, NvJpeg, Resident, Simulated, Staged, Upload,
+    UploadBench, UploadMeasured, Usage, Used,
 };
 use packhorse_read::{Batch, FieldKind, FieldOptions, Loader, LoaderOptions, NullLoader};
 use packhorse_report::is_picture;
@@ -28,7 +28,7 @@ pub(super) fn run(context: &CommandContext<'_>, args: &BenchUpload) -> Result<Ex
     }
     let number = match args.device.as_str() {
         "host" => {
-            return Bench { context, args, simulated: true }.run(&Simulated::new(), "host", &|| None, &|_| Ok(None));
+            return Bench { context, args, simulated: true }.run(&Simulated::new(), "host", &|| None, &|_, _| Ok(None));
         }
         "cuda" => Some(0),
         other => other.strip_prefix("cuda:").and_then(|number| number.parse().ok()),
@@ -39,9 +39,13 @@ pub(super) fn run(context: &CommandContext<'_>, args: &BenchUpload) -> Result<Ex
         _ => error,
     })?;
     let name = gpu.name()?;
-    let size = (args.size, args.size);
-    let step = |field: &str| Jpegs::new(&gpu, &NvJpeg::load(None)?, JpegOptions::new(field, size));
-    let jpegs = |field: &str| match step(field) {
+    let usual = |field: &str| JpegOptions::new(field, (args.size, args.size));
+    let step = |field: &str, cpu_share: f32| {
+        let options = JpegOptions { cpu_share, threads: args.load.threads.jobs(), ..usual(field) };
+        let resize = if args.augment { augmented(options.resize) } else { options.resize };
+        Jpegs::new(&gpu, &NvJpeg::load(None)?, JpegOptions { resize, ..options })
+    };
+    let jpegs = |field: &str, cpu_share: f32| match step(field, cpu_share) {
         Ok(jpegs) => Ok(Some(Arc::new(jpegs) as Step)),
         Err(error) if error.kind() == Kind::Unsupported => {
             context.progress.event(&Event::Warning(&error.to_string()));
@@ -77,7 +81,7 @@ impl Bench<'_> {
         gpu: &G,
         name: &str,
         watch: &dyn Fn() -> Option<Usage>,
-        jpegs: &dyn Fn(&str) -> Result<Option<Step>>,
+        jpegs: &dyn Fn(&str, f32) -> Result<Option<Step>>,
     ) -> Result<ExitCode> {
         let load = Load::new(self.context, &self.args.load)?;
         let step = Duration::from_secs_f64(self.args.step / 1000.0);
@@ -106,9 +110,13 @@ impl Bench<'_> {
         let decode = bench.batches(loader(&fields, &finish)?, stock, false)?;
         push("decode", "batches of the dataset, no steps", decode, None, None);
         let jpeg = fields.iter().find(|field| ["jpg", "jpeg"].contains(&extension(&field.name)));
-        if let Some(step) = jpeg.map(|field| jpegs(&field.name)).transpose()?.flatten() {
+        for (name, says, share) in [
+            ("nvjpeg", "JPEGs decoded on the GPU, no steps", 0.0),
+            ("nvjpeg+cpu", "the same, half of them by the CPU meanwhile", 0.5),
+        ] {
+            let Some(step) = jpeg.map(|field| jpegs(&field.name, share)).transpose()?.flatten() else { break };
             let decoded = bench.batches(loader(&stored, &[step])?, stock, false)?;
-            push("nvjpeg", "JPEGs decoded on the GPU, no steps", decoded, None, None);
+            push(name, says, decoded, None, None);
         }
         let batches = loader(&fields, &finish)?;
         let watched = watch();
@@ -138,7 +146,8 @@ impl Bench<'_> {
         if self.simulated {
             return Ok(None);
         }
-        let (fields, steps) = if self.args.augment { self.cut_on_the_gpu(fields) } else { (fields.to_vec(), self.finish(fields)) };
+        let (fields, steps) =
+            if self.args.augment { self.cut_on_the_gpu(fields) } else { (fields.to_vec(), self.finish(fields)) };
         let resident = match Resident::load(gpu, &load.dataset, &fields, options) {
             Err(error) if error.kind() == Kind::Limit => {
                 self.context.progress.event(&Event::Warning(&error.to_string()));
@@ -153,13 +162,11 @@ impl Bench<'_> {
     /// Whole pictures, which the GPU cuts and mirrors at random.
     fn cut_on_the_gpu(&self, fields: &[FieldOptions]) -> (Vec<FieldOptions>, Vec<Step>) {
         let size = (self.args.size, self.args.size);
-        let crop = Crop::Random { scale: (0.08, 1.0), ratio: (3.0 / 4.0, 4.0 / 3.0) };
         let mut steps = Vec::new();
         let fields = fields.iter().cloned().map(|field| match field.kind {
             FieldKind::Picture(_) => {
                 let usual = Resized::new(&field.name, size);
-                let resize = Resize { crop, flip: Flip::Drawn(0.5), ..usual.resize };
-                steps.push(Arc::new(Resized { resize, ..usual }) as Step);
+                steps.push(Arc::new(Resized { resize: augmented(usual.resize), ..usual }) as Step);
                 FieldOptions { kind: FieldKind::Picture(View::default()), ..field }
             }
             _ => field,
@@ -228,6 +235,12 @@ fn of_a_batch<G: Gpu + Clone>(
     }
     stages.push(stage("cached", "one batch again and again, with steps", cached, Some(share(&cached, &device))));
     Ok((stages, device))
+}
+
+/// Random parts of pictures, and every other one mirrored.
+fn augmented(resize: Resize) -> Resize {
+    let crop = Crop::Random { scale: (0.08, 1.0), ratio: (3.0 / 4.0, 4.0 / 3.0) };
+    Resize { crop, flip: Flip::Drawn(0.5), ..resize }
 }
 
 /// The share of the steps of `limit` that were reached.

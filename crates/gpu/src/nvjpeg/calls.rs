@@ -21,7 +21,6 @@ pub(super) struct Status(pub(super) c_int);
 
 impl Status {
     pub(super) const SUCCESS: Self = Self(0);
-    pub(super) const INVALID_PARAMETER: Self = Self(2);
     pub(super) const ALLOCATOR_FAILURE: Self = Self(5);
 
     pub(super) fn name(self) -> &'static str {

@@ -83,10 +83,14 @@ impl Engine {
             let status = unsafe { (calls.create)(backend.number(), null_mut(), null_mut(), flags, &raw mut handle) };
             (status, handle)
         };
-        // Older libraries don't support all flags.
-        let flags = [STRICT | INTERPOLATED, STRICT, 0].into_iter().map(create);
-        let known = flags.into_iter().find(|(status, _)| *status != Status::INVALID_PARAMETER);
-        let (status, handle) = known.unwrap_or((Status::INVALID_PARAMETER, null_mut()));
+        // Older libraries don't support all flags, and refuse them with one status or another.
+        let (mut status, mut handle) = create(STRICT | INTERPOLATED);
+        for flags in [STRICT, 0] {
+            if matches!(status, Status::SUCCESS | Status::ALLOCATOR_FAILURE) {
+                break;
+            }
+            (status, handle) = create(flags);
+        }
         if backend == Backend::Hardware && !matches!(status, Status::SUCCESS | Status::ALLOCATOR_FAILURE) {
             let text = format!("this GPU does not decode JPEGs by hardware ({})", status.name());
             return Err(Error::unsupported(format!("{text}; allow Backend::Hybrid too")));

@@ -44,6 +44,9 @@ impl Jpegs {
         if resize.channels != 3 || resize.flip == Flip::Given {
             return Err(Error::config("JPEGs become three channels, and flips are drawn or never: ask for that"));
         }
+        if !(0.0..=1.0).contains(&options.cpu_share) {
+            return Err(Error::config(format!("a share of {} for the CPU: give 0 to 1", options.cpu_share)));
+        }
         // Refuses invalid settings early.
         let somewhere = RaggedPictures { values: 256, bytes: 0, offsets: 256, shapes: 256 };
         resize.launch(&somewhere, &Picks { keys: 256, ..Picks::default() }, 256, 256, 1)?;
@@ -108,8 +111,8 @@ impl Jpegs {
         lane.wait()?;
         let (options, counts) = (&self.options, &self.counts);
         let stream = &stream;
-        let mut rows = LaneBatch { options, counts, source, lane, engines, cpu, pictures, first, stream, scratch };
-        let outcome = rows.run(commands);
+        let mut rows = LaneBatch { options, counts, source, lane, engines, pictures, first, stream, scratch };
+        let outcome = rows.run(cpu, commands);
         // Even after an error, some of it may be queued.
         rows.lane.mark(stream)?;
         outcome.map(|()| count)
@@ -143,9 +146,10 @@ unsafe impl DeviceTransform for Jpegs {
         let rows = fields.metadata().rows();
         let Work { engines, cpu, pictures, .. } = &mut *work;
         pictures.clear();
+        let mut share = Share { share: self.options.cpu_share, due: 0.0 };
         for row in 0..rows {
             let place = source.place(row)?;
-            let picture = survey(engines, cpu, source.bytes(place.clone()), place, self.options.required);
+            let picture = survey(engines, cpu, &mut share, source.bytes(place.clone()), place, self.options.required);
             pictures.push(picture.map_err(|error| source.named(error, row))?);
         }
         let mut first = 0;
@@ -156,8 +160,31 @@ unsafe impl DeviceTransform for Jpegs {
     }
 }
 
+/// The pictures that the CPU takes from the backends: evenly among all.
+struct Share {
+    share: f32,
+    due: f32,
+}
+
+impl Share {
+    /// Whether the CPU takes the next picture.
+    fn take(&mut self) -> bool {
+        self.due += self.share;
+        let taken = self.due >= 1.0;
+        self.due -= if taken { 1.0 } else { 0.0 };
+        taken
+    }
+}
+
 /// Selects the decoder of a picture.
-fn survey(engines: &mut [Engine], cpu: &mut Cpu, bytes: &[u8], place: Range<usize>, required: bool) -> Result<Picture> {
+fn survey(
+    engines: &mut [Engine],
+    cpu: &mut Cpu,
+    share: &mut Share,
+    bytes: &[u8],
+    place: Range<usize>,
+    required: bool,
+) -> Result<Picture> {
     if bytes.is_empty() {
         let absent = Picture { bytes: place, way: Way::None, height: 0, width: 0 };
         return if required { Err(Error::content("is empty; get it again or leave it out")) } else { Ok(absent) };
@@ -166,8 +193,10 @@ fn survey(engines: &mut [Engine], cpu: &mut Cpu, bytes: &[u8], place: Range<usiz
     let mut way = Way::Cpu;
     if bytes.starts_with(b"\xff\xd8") {
         let facts = JpegFacts::read(bytes)?;
-        for (number, engine) in engines.iter_mut().enumerate() {
-            if (facts.height, facts.width) == (height, width) && engine.takes(bytes, &facts)? {
+        let known = (facts.height, facts.width) == (height, width);
+        let wanted = known && engines.iter().any(|engine| engine.backend.takes(&facts)) && !share.take();
+        for (number, engine) in engines.iter_mut().enumerate().filter(|_| wanted) {
+            if engine.takes(bytes, &facts)? {
                 way = Way::Engine(number, facts);
                 break;
             }

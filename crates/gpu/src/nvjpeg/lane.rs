@@ -16,7 +16,8 @@ pub(super) struct Lane {
 struct Held {
     /// One per engine.
     states: Vec<State>,
-    pinned: Pinned,
+    /// `None` while it is [lent](Lane::lend).
+    pinned: Option<Pinned>,
     memory: DeviceMemory,
     /// The size of `memory`.
     bytes: usize,
@@ -25,7 +26,7 @@ struct Held {
 impl Lane {
     pub(super) fn new(gpu: &Cuda, engines: &[Engine]) -> Result<Self> {
         let states = engines.iter().map(Engine::state).collect::<Result<_>>()?;
-        let held = Held { states, pinned: gpu.pinned(1)?, memory: gpu.memory(1)?, bytes: 1 };
+        let held = Held { states, pinned: Some(gpu.pinned(1)?), memory: gpu.memory(1)?, bytes: 1 };
         Ok(Self { idle: gpu.event()?, gpu: gpu.clone(), held: Some(held) })
     }
 
@@ -67,22 +68,29 @@ impl Lane {
         Ok(gpu.address(&held.memory))
     }
 
-    /// `bytes` bytes of pinned memory. The GPU must not use the lane during this call, which may reallocate.
-    pub(super) fn pinned(&mut self, bytes: usize) -> Result<&mut [u8]> {
+    /// Takes the lane's pinned memory, of at least `bytes` bytes, until it is [given back](Lane::give_back). The GPU must not use
+    /// the lane during this call, which may reallocate.
+    pub(super) fn lend(&mut self, bytes: usize) -> Result<Pinned> {
         let gpu = self.gpu.clone();
-        let held = self.held()?;
-        if held.pinned.as_ref().len() < bytes {
-            held.pinned = gpu.pinned(1)?;
-            held.pinned = gpu.pinned(grown(bytes))?;
+        let pinned = self.held()?.pinned.take();
+        match pinned.filter(|pinned| pinned.as_ref().len() >= bytes) {
+            Some(pinned) => Ok(pinned),
+            None => gpu.pinned(grown(bytes)),
         }
-        held.pinned.as_mut().get_mut(..bytes).ok_or_else(|| Error::bug("pinned memory that is too small"))
+    }
+
+    /// Takes back what was lent.
+    pub(super) fn give_back(&mut self, pinned: Pinned) -> Result<()> {
+        self.held()?.pinned = Some(pinned);
+        Ok(())
     }
 
     /// Queues a copy of the pinned bytes `from` to the address `to` in the lane's memory.
     pub(super) fn copy(&mut self, from: std::ops::Range<usize>, to: u64, stream: &Stream) -> Result<()> {
         let gpu = self.gpu.clone();
         let held = self.held()?;
-        let from = held.pinned.as_ref().get(from).ok_or_else(|| Error::bug("a copy from behind pinned memory"))?;
+        let pinned = held.pinned.as_ref().map(|pinned| pinned.as_ref()).unwrap_or_default();
+        let from = pinned.get(from).ok_or_else(|| Error::bug("a copy from behind pinned memory"))?;
         let start = gpu.address(&held.memory);
         let inside = to.checked_sub(start).and_then(|at| at.checked_add(from.len() as u64));
         if inside.is_none_or(|end| end > held.bytes as u64) {

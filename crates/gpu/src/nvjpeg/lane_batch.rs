@@ -11,6 +11,7 @@ use crate::Stream;
 use crate::kernels::{Picks, RaggedPictures};
 use crate::transforms::{Commands, made, view};
 use packhorse_core::{Error, Result};
+use std::thread;
 
 /// Consecutive rows of a batch, and the resources to decode them.
 pub(super) struct LaneBatch<'w> {
@@ -20,7 +21,6 @@ pub(super) struct LaneBatch<'w> {
     /// A lane that the GPU does not use.
     pub(super) lane: &'w mut Lane,
     pub(super) engines: &'w [Engine],
-    pub(super) cpu: &'w mut Cpu,
     /// The pictures of the rows.
     pub(super) pictures: &'w mut [Picture],
     /// The number of the first row.
@@ -32,15 +32,21 @@ pub(super) struct LaneBatch<'w> {
 
 impl LaneBatch<'_> {
     /// Queues the GPU work and decodes the CPU's pictures. After an error some work may be queued.
-    pub(super) fn run(&mut self, commands: &mut dyn Commands) -> Result<()> {
+    pub(super) fn run(&mut self, cpu: &mut Cpu, commands: &mut dyn Commands) -> Result<()> {
         let rows = u32::try_from(self.pictures.len()).map_err(|_| Error::config("a batch of too many pictures"))?;
         let chunk = Chunk::new(self.pictures)?;
         let memory = self.lane.memory(chunk.bytes, self.options.memory)?;
-        for number in 0..self.engines.len() {
-            self.decode(number, &chunk, memory)?;
+        let mut pinned = self.lane.lend(self.bytes_here(&chunk))?;
+        let decoded = self.decode_all(cpu, &chunk, memory, pinned.as_mut())?;
+        let mine = self.pictures.iter().filter(|picture| picture.way == Way::Cpu).count();
+        if mine > decoded {
+            // Those of a backend that failed too. All again, since they lie one after another.
+            self.lane.give_back(pinned)?;
+            pinned = self.lane.lend(self.bytes_here(&chunk))?;
+            self.decode_here(cpu, jobs(self.pictures, self.source, self.first, &chunk, pinned.as_mut()))?;
         }
-        // Overlaps with decoding on the GPU.
-        self.decode_here(&chunk)?;
+        self.lane.give_back(pinned)?;
+        self.counts.add(Counts::CPU, mine)?;
         self.copy(&chunk, memory)?;
         self.resize(&chunk, memory, rows, commands)
     }
@@ -86,20 +92,27 @@ impl LaneBatch<'_> {
         self.counts.add(Counts::FAILED, 1)
     }
 
-    /// Decodes the CPU's pictures into pinned memory, one after another after the tables.
-    fn decode_here(&mut self, chunk: &Chunk) -> Result<()> {
+    /// Bytes of the tables and of the CPU's pictures.
+    fn bytes_here(&self, chunk: &Chunk) -> usize {
         let mine = self.pictures.iter().filter(|picture| picture.way == Way::Cpu);
-        let bytes = mine.fold(chunk.tables, |bytes, picture| bytes.saturating_add(picture.pixels()));
-        let (tables, mut rest) = self.lane.pinned(bytes)?.split_at_mut(chunk.tables);
-        chunk.write(self.pictures, tables);
-        let mut jobs = Vec::new();
-        for (row, picture) in self.pictures.iter().enumerate().filter(|(_, picture)| picture.way == Way::Cpu) {
-            let (out, after) = rest.split_at_mut(picture.pixels());
-            jobs.push(Job { row: self.first + row, bytes: self.source.bytes(picture.bytes.clone()), out });
-            rest = after;
-        }
-        self.counts.add(Counts::CPU, jobs.len())?;
-        self.cpu.decode(jobs).map_err(|(row, error)| self.source.named(error, row))
+        mine.fold(chunk.tables, |bytes, picture| bytes.saturating_add(picture.pixels()))
+    }
+
+    /// Decodes the pictures of all engines, and meanwhile those of the CPU; returns the number of the latter.
+    fn decode_all(&mut self, cpu: &mut Cpu, chunk: &Chunk, memory: u64, pinned: &mut [u8]) -> Result<usize> {
+        let jobs = jobs(self.pictures, self.source, self.first, chunk, pinned);
+        let mine = jobs.len();
+        let (queued, decoded) = thread::scope(|scope| {
+            let here = (mine > 0).then(|| scope.spawn(|| cpu.decode(jobs)));
+            let queued = (0..self.engines.len()).try_for_each(|number| self.decode(number, chunk, memory));
+            let died = |_| Err((0, Error::bug("a decoder panicked")));
+            (queued, here.map_or(Ok(()), |here| here.join().unwrap_or_else(died)))
+        });
+        queued.and_then(|()| decoded.map_err(|(row, error)| self.source.named(error, row))).map(|()| mine)
+    }
+
+    fn decode_here(&self, cpu: &mut Cpu, jobs: Vec<Job<'_>>) -> Result<()> {
+        cpu.decode(jobs).map_err(|(row, error)| self.source.named(error, row))
     }
 
     /// Queues the copies of the tables and of the CPU's pictures.
@@ -133,4 +146,23 @@ impl LaneBatch<'_> {
         let launches = resize.launch(&ragged, &picks, output, self.scratch, rows)?;
         launches.iter().try_for_each(|launch| commands.launch(launch))
     }
+}
+
+/// Writes the tables, and returns the CPU's pictures, which go behind them, one after another.
+fn jobs<'j>(
+    pictures: &[Picture],
+    source: &'j Source<'_>,
+    first: usize,
+    chunk: &Chunk,
+    pinned: &'j mut [u8],
+) -> Vec<Job<'j>> {
+    let (tables, mut rest) = pinned.split_at_mut(chunk.tables);
+    chunk.write(pictures, tables);
+    let mut jobs = Vec::new();
+    for (row, picture) in pictures.iter().enumerate().filter(|(_, picture)| picture.way == Way::Cpu) {
+        let (out, after) = rest.split_at_mut(picture.pixels());
+        jobs.push(Job { row: first + row, bytes: source.bytes(picture.bytes.clone()), out });
+        rest = after;
+    }
+    jobs
 }

@@ -20,6 +20,9 @@ pub struct JpegOptions {
     pub draws: String,
     /// The backends to try, in this order; the CPU decodes the rest. Backends that the GPU does not have are ignored.
     pub backends: Vec<Backend>,
+    /// The share of the pictures that the CPU decodes although a backend could, meanwhile: 0 to 1. A batch takes the time of the
+    /// slower of the two, so the best share is that of the CPU in the sum of both rates. These pictures have the CPU's pixels.
+    pub cpu_share: f32,
     /// Bytes of decoded pictures in each of two lanes of GPU memory: larger batches are decoded in parts. Only a single
     /// larger picture takes more.
     pub memory: usize,
@@ -32,8 +35,8 @@ pub struct JpegOptions {
 impl JpegOptions {
     /// Resizes the JPEGs of the field `from` to this height and width, like
     /// [`Resized::new`](crate::transforms::Resized::new): the centre, `bf16`, channels first, normalised for ImageNet,
-    /// under the same name. Decodes by hardware, else by multiprocessors, in two lanes of 512 MiB, with at most eight
-    /// CPU threads. Each sample must have a picture, of at most 256 megapixels.
+    /// under the same name. Decodes by hardware, else by multiprocessors, in two lanes of 512 MiB; what they can't, with at most
+    /// eight CPU threads. Each sample must have a picture, of at most 256 megapixels.
     pub fn new(from: impl Into<String>, size: (u32, u32)) -> Self {
         let resized = crate::transforms::Resized::new(from, size);
         Self {
@@ -43,6 +46,7 @@ impl JpegOptions {
             resize: resized.resize,
             draws: resized.draws,
             backends: vec![Backend::Hardware, Backend::Hybrid],
+            cpu_share: 0.0,
             memory: 512 << 20,
             threads: available_parallelism().map_or(1, usize::from).min(8),
             limits: Limits::default(),

@@ -139,11 +139,8 @@ pub(crate) fn check_gather(runner: &mut dyn Runner, random: &mut Random, cases: 
         let (mut from_here, mut from_there) = (0, 0);
         let mut gaps = Vec::new();
         for (at, length) in lengths.iter().enumerate() {
-            let (bytes, next, base) = if at < here {
-                (&values, &mut from_here, start as u64)
-            } else {
-                (&others, &mut from_there, there)
-            };
+            let (bytes, next, base) =
+                if at < here { (&values, &mut from_here, start as u64) } else { (&others, &mut from_there, there) };
             // Anywhere among its bytes.
             *next = (*next).min(bytes.len() - length);
             let gap = random.pick(&[0, 0, 1, 7, 24]) as usize;

@@ -45,19 +45,38 @@ fn plainly(side: u32) -> Resize {
     Resize { channels: 3, size: (side, side), crop: Crop::Squash, flip: Flip::Never, output }
 }
 
-/// Pixels do not depend on the parts that batches are decoded in, nor on consumers that keep batches.
+/// Pixels of the hardware do not depend on the parts that batches are decoded in, nor on consumers that keep batches. Those of
+/// multiprocessors do not depend on the latter, and by the parts they differ little: nvJPEG decodes large batches another way.
 pub(crate) fn is_the_same_however_it_is_called(gpu: &Cuda, dir: &Path) {
     let dataset = dataset(dir, &photos(400));
+    let mut wrong = Vec::new();
     for backends in [vec![Backend::Hardware, Backend::Hybrid], vec![Backend::Hybrid]] {
-        let calm = Request { batch: 64, epochs: 5, backends: Some(backends), ..Request::default() };
+        let calm = Request {
+            batch: 64,
+            epochs: 5,
+            backends: Some(backends.clone()),
+            resize: plainly(96),
+            ..Request::default()
+        };
         let (jpegs, wanted) = found(gpu, &dataset, &calm);
         println!("{:?}: {:?}", jpegs.backends(), jpegs.counts());
-        assert_eq!(jpegs.counts().failed, 0);
-        for (memory, kept) in [(1 << 30, 3), (2 << 20, 0), (2 << 20, 3)] {
+        let failed = jpegs.counts().failed;
+        for (memory, kept) in [(1 << 30, 0), (1 << 30, 3), (2 << 20, 0), (2 << 20, 3), (2 << 20, 0)] {
             let (_, found) = found(gpu, &dataset, &Request { memory, kept, ..calm.clone() });
-            assert!(found == wanted, "{memory} {kept}");
+            let both = found.iter().flatten().zip(wanted.iter().flatten());
+            let (mut other, mut most) = (0u64, 0);
+            for (found, wanted) in both {
+                other += u64::from(found != wanted);
+                most = most.max(found.abs_diff(*wanted));
+            }
+            println!("{backends:?}, lanes of {memory}, {kept} kept: {other} values differ, by at most {most}");
+            let in_parts = memory < 1 << 30 && backends == [Backend::Hybrid];
+            if most > if in_parts { 3 } else { 0 } || failed > 0 {
+                wrong.push(format!("{backends:?} {memory} {kept}: {most}"));
+            }
         }
     }
+    assert!(wrong.is_empty(), "{wrong:?}");
 }
 
 /// The difference of pixels to the CPU's.
@@ -95,23 +114,48 @@ pub(crate) fn is_measured(gpu: &Cuda, dir: &Path) {
     let few: Vec<Vec<u8>> =
         (0..64).map(|seed| photo(seed, (224, 224), |encoder| encoder.set_sampling_factor(FACTORS[2].1))).collect();
     let dataset = dataset(dir, &(0..2048).map(|at| few[at % 64].clone()).collect::<Vec<_>>());
-    for backends in [vec![Backend::Hardware], vec![Backend::Hybrid], vec![]] {
+    for (backends, share) in [
+        (vec![Backend::Hardware], 0.0),
+        (vec![Backend::Hybrid], 0.0),
+        (vec![], 0.0),
+        (vec![Backend::Hardware], 0.3),
+        (vec![Backend::Hardware], 0.5),
+        (vec![Backend::Hybrid], 0.5),
+    ] {
         let resize = JpegOptions::new("jpg", (224, 224)).resize;
-        let request = Request { resize, batch: 256, epochs: 12, backends: Some(backends), ..Request::default() };
+        let request = Request { resize, batch: 256, epochs: 12, backends: Some(backends), share, ..Request::default() };
         let (jpegs, loader) = loader(gpu, &dataset, &request);
         let stream = gpu.stream().unwrap();
-        let (mut start, mut rows) = (Instant::now(), 0);
+        let (mut start, mut rows, mut spent, mut busy) = (Instant::now(), 0, 0.0, 0.0f64);
         for (step, batch) in Ahead::new(loader, 2).unwrap().enumerate() {
             let batch = batch.unwrap();
             batch.wait(&stream).unwrap();
             if step == 15 {
                 gpu.drain_stream(&stream).unwrap();
-                start = Instant::now();
+                (start, spent) = (Instant::now(), seconds_of("packhorse-ahead"));
             }
             rows += if step > 15 { batch.rows() } else { 0 };
+            busy = seconds_of("packhorse-ahead").max(busy);
         }
         gpu.drain_stream(&stream).unwrap();
-        let rate = rows as f64 / start.elapsed().as_secs_f64();
-        println!("{:?}: {rate:.0} pictures/s; {:?}", request.backends(), jpegs.counts());
+        let time = start.elapsed().as_secs_f64();
+        let (rate, busy) = (rows as f64 / time, 100.0 * (busy - spent) / time);
+        println!(
+            "{:?}, {share} by the CPU: {rate:.0} pictures/s, the calling thread busy {busy:.0} %; {:?}",
+            request.backends(),
+            jpegs.counts()
+        );
     }
+}
+
+/// The processor time of a thread of this process, by its name.
+fn seconds_of(name: &str) -> f64 {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let ticks = tasks.filter_map(|task| {
+        let stat = std::fs::read_to_string(task.ok()?.path().join("stat")).ok()?;
+        let (before, after) = stat.rsplit_once(')')?;
+        let times: Vec<f64> = after.split(' ').skip(12).take(2).map(|ticks| ticks.parse().unwrap_or(0.0)).collect();
+        before.ends_with(&name[..name.len().min(15)]).then(|| times.iter().sum::<f64>())
+    });
+    ticks.sum::<f64>() / 100.0
 }

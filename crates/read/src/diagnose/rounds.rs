@@ -59,7 +59,9 @@ impl Rig {
         cursor: &Cursor,
     ) -> Result<Self> {
         if device.held().is_some() {
-            return Err(Error::unsupported("samples that the device holds are not loaded: there is nothing to diagnose"));
+            return Err(Error::unsupported(
+                "samples that the device holds are not loaded: there is nothing to diagnose",
+            ));
         }
         let options = LoaderOptions { epochs: None, state: None, ..options.clone() };
         let order = EpochOrder::new(dataset.runs(), options.shuffle, options.seed)?;
