@@ -25,10 +25,8 @@ fn gpu() -> Result<()> {
 fn resident() -> Result<()> {
     let gpu = Cuda::from_environment()?;
     let dataset = packhorse::open("shards")?;
-    let fields = [
-        FieldOptions::new("jpg", FieldKind::Picture(View::squash(256))),
-        FieldOptions::new("cls", FieldKind::Auto),
-    ];
+    let fields =
+        [FieldOptions::new("jpg", FieldKind::Picture(View::squash(256))), FieldOptions::new("cls", FieldKind::Auto)];
     let options = LoaderOptions { epochs: None, seed: 7, ..LoaderOptions::new(256) };
     let resident = Arc::new(Resident::load(&gpu, &dataset, &fields, &options)?);
     let pictures = Pictures::new("jpg").random_crop(224).flip(0.5);

@@ -87,7 +87,7 @@ impl<G: Gpu> DeviceBatch<G> {
 
     /// Bytes copied for it.
     pub(crate) fn used(&self) -> Result<usize> {
-        self.with(|fields| fields.metadata().used())
+        self.with(|fields| fields.metadata().gather().map_or(fields.metadata().used(), |gather| gather.bytes))
     }
 
     /// The names of its fields.

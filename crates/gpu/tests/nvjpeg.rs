@@ -42,6 +42,7 @@ fn part() {
         ("one_fails", one_fails),
         ("hardware_fails", hardware_fails),
         ("share", share),
+        ("calls", calls),
         ("parts", parts),
         ("steady", steady),
         ("bad_pictures", bad_pictures),
@@ -150,6 +151,39 @@ fn share() {
         let more = if broken_one { 4 } else { 0 };
         assert_eq!((counts.cpu, counts.hardware), ((64.0 * share) as u64 + more, 64 - (64.0 * share) as u64 - more));
         assert_eq!((of_cpu, counts.failed), (counts.cpu, if broken_one { 2 } else { 0 }));
+    }
+}
+
+/// Large batches are decoded by several calls side by side; if one of them fails, the CPU decodes the batch.
+fn calls() {
+    let dir = tempfile::tempdir().unwrap();
+    let gpu = Cuda::new(0).unwrap();
+    let mut pictures = plain(480);
+    for failed in [0, 2] {
+        let dir = dir.path().join(format!("{failed}"));
+        std::fs::create_dir(&dir).unwrap();
+        if failed > 0 {
+            pictures[200] = broken(&pictures[200]);
+        }
+        let dataset = dataset(&dir, &pictures);
+        for (memory, kept) in [(1 << 30, 2), (200 << 10, 0)] {
+            let request = Request { memory, kept, batch: 160, calls: 5, epochs: 2, ..Request::default() };
+            let (jpegs, found) = found(&gpu, &dataset, &request);
+            let [right, by_cpu] =
+                [&pretended as &dyn Fn(&[u8]) -> Decoded, &decoded].map(|how| wanted(&gpu, &dataset, &request, how));
+            let counts = jpegs.counts();
+            println!("{counts:?}");
+            assert_eq!((counts.failed > 0, counts.hardware + counts.cpu), (failed > 0, 2 * 480));
+            let rows = |batches: &[Vec<u8>]| {
+                batches.iter().flat_map(|batch| batch.chunks(9 * 12 * 3 * 4).map(<[u8]>::to_vec)).collect::<Vec<_>>()
+            };
+            let mut of_cpu = 0;
+            for ((found, right), by_cpu) in rows(&found).iter().zip(&rows(&right)).zip(&rows(&by_cpu)) {
+                assert!(found == right || found == by_cpu);
+                of_cpu += u64::from(found == by_cpu);
+            }
+            assert_eq!(of_cpu, counts.cpu);
+        }
     }
 }
 
@@ -290,10 +324,12 @@ fn pictures_of_all_kinds_arrive_decoded() {
 }
 
 #[test]
-fn the_cpu_decodes_its_share() {
+fn batches_are_shared_among_calls_and_the_cpu() {
     let Some(driver) = driver() else { return };
     for jitter in ["0", "500"] {
-        assert_passed(&driver, &child(&driver, "share", &[("FAKE_CUDA_JITTER", jitter)]));
+        for part in ["share", "calls"] {
+            assert_passed(&driver, &child(&driver, part, &[("FAKE_CUDA_JITTER", jitter)]));
+        }
     }
 }
 

@@ -1,13 +1,22 @@
-//! Decodes the remaining pictures on the CPU.
+//! Decodes the CPU's pictures.
 
 use packhorse_core::{Error, Limits, Result};
 use packhorse_transform::image::{Draws, View, ViewDecoder};
-use std::thread;
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use std::sync::{Mutex, PoisonError};
 
-/// Decoders, one per thread.
+/// Threads, each with a decoder.
 pub(super) struct Cpu {
-    first: ViewDecoder,
-    others: Vec<ViewDecoder>,
+    threads: usize,
+    limits: Limits,
+    header: ViewDecoder,
+    /// Started with the first picture.
+    pool: Option<Pool>,
+}
+
+struct Pool {
+    threads: ThreadPool,
+    decoders: Vec<Mutex<ViewDecoder>>,
 }
 
 /// A picture to decode.
@@ -19,37 +28,65 @@ pub(super) struct Job<'j> {
     pub(super) out: &'j mut [u8],
 }
 
+/// The row of a picture, and why it was not decoded.
+type Failed = (usize, Error);
+
 impl Cpu {
     pub(super) fn new(threads: usize, limits: Limits) -> Result<Self> {
-        let decoder = || ViewDecoder::new(View::default(), limits);
-        Ok(Self { first: decoder()?, others: (1..threads).map(|_| decoder()).collect::<Result<_>>()? })
+        let header = ViewDecoder::new(View::default(), limits)?;
+        Ok(Self { threads: threads.max(1), limits, header, pool: None })
     }
 
     /// Height and width of a picture after its EXIF orientation.
     pub(super) fn size(&mut self, bytes: &[u8]) -> Result<(u32, u32)> {
-        self.first.size(bytes)
+        self.header.size(bytes)
     }
 
-    /// Decodes all pictures; an error has the row of the first that fails.
-    pub(super) fn decode(&mut self, mut jobs: Vec<Job<'_>>) -> Result<(), (usize, Error)> {
-        let share = jobs.len().div_ceil(1 + self.others.len()).max(1);
-        let mut shares = jobs.chunks_mut(share);
-        let mine = shares.next().unwrap_or_default();
-        let (first, others) = (&mut self.first, &mut self.others);
-        thread::scope(|scope| {
-            let others: Vec<_> =
-                shares.zip(others).map(|(jobs, decoder)| scope.spawn(move || each(decoder, jobs))).collect();
-            let outcome = each(first, mine);
-            let died = |_| Err((0, Error::bug("a decoder panicked")));
-            others.into_iter().map(|other| other.join().unwrap_or_else(died)).fold(outcome, Result::and)
-        })
+    /// Decodes all pictures, and calls `meanwhile` on this thread. An error has the row of the first that fails.
+    pub(super) fn decode<R>(&mut self, jobs: Vec<Job<'_>>, meanwhile: impl FnOnce() -> R) -> (R, Result<(), Failed>) {
+        if jobs.is_empty() {
+            return (meanwhile(), Ok(()));
+        }
+        let pool = match self.pool.take().map_or_else(|| Pool::new(self.threads, self.limits), Ok) {
+            Ok(pool) => self.pool.insert(pool),
+            Err(error) => return (meanwhile(), Err((0, error))),
+        };
+        let failed: Mutex<Option<Failed>> = Mutex::default();
+        let (decoders, failure) = (&pool.decoders, &failed);
+        let made = pool.threads.in_place_scope(|scope| {
+            for job in jobs {
+                scope.spawn(move |_| {
+                    if let Err(error) = decode(decoders, job) {
+                        let mut first = failure.lock().unwrap_or_else(PoisonError::into_inner);
+                        if first.as_ref().is_none_or(|(row, _)| error.0 < *row) {
+                            *first = Some(error);
+                        }
+                    }
+                });
+            }
+            meanwhile()
+        });
+        (made, failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err))
     }
 }
 
-fn each(decoder: &mut ViewDecoder, jobs: &mut [Job<'_>]) -> Result<(), (usize, Error)> {
-    jobs.iter_mut().try_for_each(|Job { row, bytes, out }| {
-        decoder.decode_into(bytes, Draws::default(), out).map(drop).map_err(|error| (*row, error))
-    })
+impl Pool {
+    fn new(threads: usize, limits: Limits) -> Result<Self> {
+        let decoder = || ViewDecoder::new(View::default(), limits).map(Mutex::new);
+        let decoders = (0..threads).map(|_| decoder()).collect::<Result<_>>()?;
+        let name = |number| format!("packhorse-jpeg-{number}");
+        let started = ThreadPoolBuilder::new().num_threads(threads).thread_name(name).build();
+        let refused = |error| Error::bug(format!("can't start threads: {error}"));
+        Ok(Self { threads: started.map_err(refused)?, decoders })
+    }
+}
+
+/// Decodes a picture with the decoder of this thread.
+fn decode(decoders: &[Mutex<ViewDecoder>], Job { row, bytes, out }: Job<'_>) -> Result<(), Failed> {
+    let own = rayon::current_thread_index().and_then(|number| decoders.get(number));
+    let decoder = own.ok_or_else(|| (row, Error::bug("a thread without a decoder")))?;
+    let mut decoder = decoder.lock().unwrap_or_else(PoisonError::into_inner);
+    decoder.decode_into(bytes, Draws::default(), out).map(drop).map_err(|error| (row, error))
 }
 
 #[cfg(test)]
@@ -76,7 +113,9 @@ mod tests {
                 let mut cpu = Cpu::new(threads, Limits::default()).unwrap();
                 let mut out = vec![0; 192 * pictures.len()];
                 let jobs = pictures.iter().zip(out.chunks_mut(192)).enumerate();
-                let outcome = cpu.decode(jobs.map(|(row, (bytes, out))| Job { row: 5 + row, bytes, out }).collect());
+                let jobs = jobs.map(|(row, (bytes, out))| Job { row: 5 + row, bytes, out }).collect();
+                let (said, outcome) = cpu.decode(jobs, || "meanwhile");
+                assert_eq!(said, "meanwhile");
                 match outcome {
                     Ok(()) => assert!(
                         !broken && out.chunks(192).enumerate().all(|(i, out)| out[0].abs_diff(20 * i as u8) < 3)
@@ -85,6 +124,7 @@ mod tests {
                 }
             }
         }
-        Cpu::new(4, Limits::default()).unwrap().decode(Vec::new()).map_err(|(_, error)| error).unwrap();
+        let (said, outcome) = Cpu::new(4, Limits::default()).unwrap().decode(Vec::new(), || 7);
+        assert!(said == 7 && outcome.is_ok());
     }
 }

@@ -1,5 +1,6 @@
 //! Decodes and resizes a field of JPEGs.
 
+use super::callers::Callers;
 use super::chunk::{Picture, Way, fitting};
 use super::cpu::Cpu;
 use super::engine::Engine;
@@ -30,6 +31,7 @@ struct Work {
     /// In the order of their last use.
     lanes: [Lane; 2],
     engines: Vec<Engine>,
+    callers: Callers,
     cpu: Cpu,
     pictures: Vec<Picture>,
 }
@@ -63,7 +65,8 @@ impl Jpegs {
         }
         let cpu = Cpu::new(options.threads, options.limits)?;
         let lanes = [Lane::new(gpu, &engines)?, Lane::new(gpu, &engines)?];
-        let work = Mutex::new(Work { lanes, engines, cpu, pictures: Vec::new() });
+        let callers = Callers::new(options.calls);
+        let work = Mutex::new(Work { lanes, engines, callers, cpu, pictures: Vec::new() });
         Ok(Self { gpu: gpu.clone(), options, work, counts: Counts::default() })
     }
 
@@ -100,7 +103,7 @@ impl Jpegs {
         commands: &mut dyn Commands,
     ) -> Result<usize> {
         let stream = commands.stream().ok_or_else(|| Error::unsupported("nvJPEG needs a GPU of NVIDIA's"))?;
-        let Work { lanes, engines, cpu, pictures } = work;
+        let Work { lanes, engines, callers, cpu, pictures } = work;
         lanes.rotate_left(1);
         let [_, lane] = lanes;
         let pictures = pictures.get_mut(first..).unwrap_or_default();
@@ -111,7 +114,7 @@ impl Jpegs {
         lane.wait()?;
         let (options, counts) = (&self.options, &self.counts);
         let stream = &stream;
-        let mut rows = LaneBatch { options, counts, source, lane, engines, pictures, first, stream, scratch };
+        let mut rows = LaneBatch { options, counts, source, lane, engines, callers, pictures, first, stream, scratch };
         let outcome = rows.run(cpu, commands);
         // Even after an error, some of it may be queued.
         rows.lane.mark(stream)?;

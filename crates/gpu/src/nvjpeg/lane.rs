@@ -14,8 +14,8 @@ pub(super) struct Lane {
 }
 
 struct Held {
-    /// One per engine.
-    states: Vec<State>,
+    /// Of each engine, as many as it had calls side by side.
+    states: Vec<Vec<State>>,
     /// `None` while it is [lent](Lane::lend).
     pinned: Option<Pinned>,
     memory: DeviceMemory,
@@ -25,7 +25,7 @@ struct Held {
 
 impl Lane {
     pub(super) fn new(gpu: &Cuda, engines: &[Engine]) -> Result<Self> {
-        let states = engines.iter().map(Engine::state).collect::<Result<_>>()?;
+        let states = engines.iter().map(|engine| Ok(vec![engine.state()?])).collect::<Result<_>>()?;
         let held = Held { states, pinned: Some(gpu.pinned(1)?), memory: gpu.memory(1)?, bytes: 1 };
         Ok(Self { idle: gpu.event()?, gpu: gpu.clone(), held: Some(held) })
     }
@@ -49,9 +49,13 @@ impl Lane {
         self.gpu.record(&self.idle, stream)
     }
 
-    /// The decoder state of each engine.
-    pub(super) fn states(&mut self) -> Result<&mut [State]> {
-        Ok(&mut self.held()?.states)
+    /// `many` decoder states of engine number `number`, which is `engine`.
+    pub(super) fn states(&mut self, number: usize, engine: &Engine, many: usize) -> Result<&mut [State]> {
+        let states = self.held()?.states.get_mut(number).ok_or_else(|| Error::bug("an engine without a state"))?;
+        while states.len() < many {
+            states.push(engine.state()?);
+        }
+        Ok(states.get_mut(..many).unwrap_or_default())
     }
 
     /// The address of `bytes` bytes of GPU memory. Allocates more than `most` only if needed. The GPU must not use the

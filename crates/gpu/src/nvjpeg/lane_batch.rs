@@ -1,6 +1,7 @@
 //! Decodes and resizes consecutive rows of a batch in one lane.
 
 use super::JpegOptions;
+use super::callers::Callers;
 use super::chunk::{Chunk, Picture, Way};
 use super::cpu::{Cpu, Job};
 use super::engine::Engine;
@@ -11,7 +12,9 @@ use crate::Stream;
 use crate::kernels::{Picks, RaggedPictures};
 use crate::transforms::{Commands, made, view};
 use packhorse_core::{Error, Result};
-use std::thread;
+
+/// The fewest pictures of a call, where several are made side by side.
+const LEAST: usize = 32;
 
 /// Consecutive rows of a batch, and the resources to decode them.
 pub(super) struct LaneBatch<'w> {
@@ -21,6 +24,7 @@ pub(super) struct LaneBatch<'w> {
     /// A lane that the GPU does not use.
     pub(super) lane: &'w mut Lane,
     pub(super) engines: &'w [Engine],
+    pub(super) callers: &'w mut Callers,
     /// The pictures of the rows.
     pub(super) pictures: &'w mut [Picture],
     /// The number of the first row.
@@ -54,29 +58,27 @@ impl LaneBatch<'_> {
     /// Decodes the pictures of an engine. If that fails, they go to the next engine that accepts them, else to the CPU.
     fn decode(&mut self, number: usize, chunk: &Chunk, memory: u64) -> Result<()> {
         let Some(engine) = self.engines.get(number) else { return Ok(()) };
-        let Some(state) = self.lane.states()?.get_mut(number) else { return Ok(()) };
-        state.clear();
-        for (picture, place) in self.pictures.iter().zip(&chunk.places) {
-            match &picture.way {
-                Way::Engine(engine, facts) if *engine == number => {
-                    state.push(
-                        self.source.bytes(picture.bytes.clone()),
-                        facts,
-                        memory + (chunk.pictures + place) as u64,
-                    )?;
-                }
-                _ => {}
-            }
-        }
-        if state.is_empty() {
+        let is_mine = |picture: &Picture| matches!(picture.way, Way::Engine(engine, _) if engine == number);
+        let mine: Vec<_> = self.pictures.iter().zip(&chunk.places).filter(|(picture, _)| is_mine(picture)).collect();
+        if mine.is_empty() {
             return Ok(());
+        }
+        let calls = self.options.calls.min(mine.len() / LEAST).max(1);
+        let states = self.lane.states(number, engine, calls)?;
+        for (state, pictures) in states.iter_mut().zip(mine.chunks(mine.len().div_ceil(calls))) {
+            state.clear();
+            for (picture, place) in pictures {
+                let Way::Engine(_, facts) = &picture.way else { continue };
+                let bytes = self.source.bytes(picture.bytes.clone());
+                state.push(bytes, facts, memory + (chunk.pictures + **place) as u64)?;
+            }
         }
         // SAFETY: the bytes are in the batch's slab, which the ring keeps until the queued work has finished; the lane
         // is marked after that work and not reused before. The host has waited for the lane's last use, and since then
-        // other engines got only other parts of its memory.
-        let status = unsafe { state.decode(self.stream.handle()) }?;
+        // other engines got only other parts of its memory, as other states do.
+        let status = unsafe { self.callers.decode(states, self.stream.handle()) }?;
         if !status.fails()? {
-            return self.counts.add(engine.backend as usize, state.len());
+            return self.counts.add(engine.backend as usize, mine.len());
         }
         // Work that was queued before the failure may still write, and may belong to no stream.
         self.lane.drain()?;
@@ -102,17 +104,14 @@ impl LaneBatch<'_> {
     fn decode_all(&mut self, cpu: &mut Cpu, chunk: &Chunk, memory: u64, pinned: &mut [u8]) -> Result<usize> {
         let jobs = jobs(self.pictures, self.source, self.first, chunk, pinned);
         let mine = jobs.len();
-        let (queued, decoded) = thread::scope(|scope| {
-            let here = (mine > 0).then(|| scope.spawn(|| cpu.decode(jobs)));
-            let queued = (0..self.engines.len()).try_for_each(|number| self.decode(number, chunk, memory));
-            let died = |_| Err((0, Error::bug("a decoder panicked")));
-            (queued, here.map_or(Ok(()), |here| here.join().unwrap_or_else(died)))
-        });
+        let engines = 0..self.engines.len();
+        let (queued, decoded) =
+            cpu.decode(jobs, || engines.into_iter().try_for_each(|number| self.decode(number, chunk, memory)));
         queued.and_then(|()| decoded.map_err(|(row, error)| self.source.named(error, row))).map(|()| mine)
     }
 
     fn decode_here(&self, cpu: &mut Cpu, jobs: Vec<Job<'_>>) -> Result<()> {
-        cpu.decode(jobs).map_err(|(row, error)| self.source.named(error, row))
+        cpu.decode(jobs, || ()).1.map_err(|(row, error)| self.source.named(error, row))
     }
 
     /// Queues the copies of the tables and of the CPU's pictures.

@@ -25,6 +25,7 @@
 
 #![expect(unsafe_code, reason = "a C library is loaded and called, and given addresses of the GPU's memory")]
 
+mod callers;
 mod calls;
 mod chunk;
 mod cpu;

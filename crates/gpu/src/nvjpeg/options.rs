@@ -20,13 +20,16 @@ pub struct JpegOptions {
     pub draws: String,
     /// The backends to try, in this order; the CPU decodes the rest. Backends that the GPU does not have are ignored.
     pub backends: Vec<Backend>,
+    /// Calls of nvJPEG side by side for the pictures of a batch, each by a thread: a call takes about as long to prepare pictures as
+    /// to decode them. Each has memory of its own on the GPU. A call has at least 32 pictures, so small batches take fewer.
+    pub calls: usize,
     /// The share of the pictures that the CPU decodes although a backend could, meanwhile: 0 to 1. A batch takes the time of the
     /// slower of the two, so the best share is that of the CPU in the sum of both rates. These pictures have the CPU's pixels.
     pub cpu_share: f32,
     /// Bytes of decoded pictures in each of two lanes of GPU memory: larger batches are decoded in parts. Only a single
     /// larger picture takes more.
     pub memory: usize,
-    /// Threads that decode pictures on the CPU, including the one that takes the batches.
+    /// Threads that decode pictures on the CPU.
     pub threads: usize,
     /// Limits on pictures.
     pub limits: Limits,
@@ -46,6 +49,7 @@ impl JpegOptions {
             resize: resized.resize,
             draws: resized.draws,
             backends: vec![Backend::Hardware, Backend::Hybrid],
+            calls: 4,
             cpu_share: 0.0,
             memory: 512 << 20,
             threads: available_parallelism().map_or(1, usize::from).min(8),

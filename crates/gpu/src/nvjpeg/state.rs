@@ -44,14 +44,6 @@ impl State {
         self.sizes.clear();
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.images.is_empty()
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.images.len()
-    }
-
     /// Adds a picture, whose `width × height × 3` bytes are written to GPU memory at `to`.
     pub(super) fn push(&mut self, bytes: &[u8], facts: &JpegFacts, to: u64) -> Result<()> {
         let bytes = bytes.get(..facts.bytes).unwrap_or_default();

@@ -30,6 +30,8 @@ pub(crate) struct Request {
     pub(crate) optional: bool,
     /// The share of the CPU.
     pub(crate) share: f32,
+    /// Calls side by side.
+    pub(crate) calls: usize,
 }
 
 impl Default for Request {
@@ -37,7 +39,17 @@ impl Default for Request {
         let crop = Crop::Random { scale: (0.2, 1.0), ratio: (0.75, 1.333) };
         let output = Pixels::normalized(Element::F32, Normalize::IMAGENET);
         let resize = Resize { channels: 3, size: (9, 12), crop, flip: Flip::Drawn(0.5), output };
-        Self { memory: 1 << 30, kept: 0, epochs: 1, batch: 8, resize, backends: None, optional: false, share: 0.0 }
+        Self {
+            memory: 1 << 30,
+            kept: 0,
+            epochs: 1,
+            batch: 8,
+            resize,
+            backends: None,
+            optional: false,
+            share: 0.0,
+            calls: 4,
+        }
     }
 }
 
@@ -50,8 +62,8 @@ impl Request {
         let usual = JpegOptions::new("jpg", self.resize.size);
         let (memory, resize) = (self.memory, self.resize);
         let backends = self.backends.clone().unwrap_or(usual.backends);
-        let (required, cpu_share) = (!self.optional, self.share);
-        JpegOptions { into: "image".into(), required, cpu_share, memory, resize, backends, ..usual }
+        let (required, cpu_share, calls) = (!self.optional, self.share, self.calls);
+        JpegOptions { into: "image".into(), required, cpu_share, calls, memory, resize, backends, ..usual }
     }
 
     fn loader(&self) -> LoaderOptions {

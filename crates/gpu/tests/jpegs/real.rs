@@ -114,16 +114,21 @@ pub(crate) fn is_measured(gpu: &Cuda, dir: &Path) {
     let few: Vec<Vec<u8>> =
         (0..64).map(|seed| photo(seed, (224, 224), |encoder| encoder.set_sampling_factor(FACTORS[2].1))).collect();
     let dataset = dataset(dir, &(0..2048).map(|at| few[at % 64].clone()).collect::<Vec<_>>());
-    for (backends, share) in [
-        (vec![Backend::Hardware], 0.0),
-        (vec![Backend::Hybrid], 0.0),
-        (vec![], 0.0),
-        (vec![Backend::Hardware], 0.3),
-        (vec![Backend::Hardware], 0.5),
-        (vec![Backend::Hybrid], 0.5),
+    for (backends, share, calls) in [
+        (vec![], 0.0, 1),
+        (vec![Backend::Hardware], 0.0, 1),
+        (vec![Backend::Hardware], 0.0, 2),
+        (vec![Backend::Hardware], 0.0, 4),
+        (vec![Backend::Hybrid], 0.0, 1),
+        (vec![Backend::Hybrid], 0.0, 2),
+        (vec![Backend::Hybrid], 0.0, 4),
+        (vec![Backend::Hybrid], 0.0, 8),
+        (vec![Backend::Hardware], 0.3, 4),
+        (vec![Backend::Hybrid], 0.3, 4),
     ] {
         let resize = JpegOptions::new("jpg", (224, 224)).resize;
-        let request = Request { resize, batch: 256, epochs: 12, backends: Some(backends), share, ..Request::default() };
+        let request =
+            Request { resize, batch: 256, epochs: 12, backends: Some(backends), share, calls, ..Request::default() };
         let (jpegs, loader) = loader(gpu, &dataset, &request);
         let stream = gpu.stream().unwrap();
         let (mut start, mut rows, mut spent, mut busy) = (Instant::now(), 0, 0.0, 0.0f64);
@@ -141,7 +146,7 @@ pub(crate) fn is_measured(gpu: &Cuda, dir: &Path) {
         let time = start.elapsed().as_secs_f64();
         let (rate, busy) = (rows as f64 / time, 100.0 * (busy - spent) / time);
         println!(
-            "{:?}, {share} by the CPU: {rate:.0} pictures/s, the calling thread busy {busy:.0} %; {:?}",
+            "{:?}, {calls} calls, {share} by the CPU: {rate:.0} pictures/s, the calling thread busy {busy:.0} %; {:?}",
             request.backends(),
             jpegs.counts()
         );
