@@ -28,6 +28,18 @@ pub(crate) fn bind(cores: &[usize]) -> Result<()> {
     }
 }
 
+/// The CPUs that this process may run on, as its launcher bound it; empty where the system does not tell.
+pub fn allowed_cpus() -> Vec<usize> {
+    #[cfg(target_os = "linux")]
+    {
+        use nix::sched::{CpuSet, sched_getaffinity};
+        let set = sched_getaffinity(nix::unistd::Pid::from_raw(0)).unwrap_or_default();
+        (0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect()
+    }
+    #[cfg(not(target_os = "linux"))]
+    Vec::new()
+}
+
 /// The number of CPUs of the machine.
 pub(crate) fn online() -> usize {
     let online = nix::unistd::sysconf(nix::unistd::SysconfVar::_NPROCESSORS_ONLN);

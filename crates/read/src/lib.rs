@@ -102,6 +102,7 @@ pub use batch_metadata::BatchMetadata;
 pub use batch_samples::{BatchSample, BatchSamples};
 pub use bench::{Measured, measure};
 pub use condition::Condition;
+pub use cores::allowed_cpus;
 pub use counters::LoaderCounters;
 pub use dataset::{Dataset, OpenOptions};
 pub use device::Device;

@@ -10,6 +10,7 @@ mod context;
 mod fault;
 mod memory;
 mod modules;
+mod near;
 
 pub use consumer::Copied;
 pub use context::Stream;
