@@ -24,9 +24,10 @@ INLINE typename E::T normalized(const Output& o, float value, int c) {
     return E::of(E::IS_BYTE ? value : (value / 255.0f - o.mean[c]) / o.std[c]);
 }
 
-/// Stores `count` (at most four) neighbours of a line, the first at (`y`, `x`).
+/// Stores `count` (at most four) neighbours of a line, the first at (`y`, `x`). Those whose bit of `erased` is set are 0, whatever
+/// the normalisation.
 template <class E, int C>
-INLINE void put(const Output& o, u32 row, u32 y, u32 x, u32 count, const float (&value)[4][C]) {
+INLINE void put(const Output& o, u32 row, u32 y, u32 x, u32 count, const float (&value)[4][C], u32 erased = 0) {
     typedef typename E::T T;
     const u64 plane = (u64)o.height * o.width;
     T* image = (T*)o.data + row * plane * C;
@@ -34,7 +35,7 @@ INLINE void put(const Output& o, u32 row, u32 y, u32 x, u32 count, const float (
     T ready[4 * C];
 #pragma unroll
     for (int i = 0; i < 4 * C; i++) {
-        ready[i] = normalized<E>(o, value[i / C][i % C], i % C);
+        ready[i] = erased >> (i / C) & 1 ? E::of(0.0f) : normalized<E>(o, value[i / C][i % C], i % C);
     }
     const u32 held = o.planar ? count : count * C;
 #pragma unroll

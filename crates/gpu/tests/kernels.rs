@@ -10,7 +10,7 @@ mod common;
 
 use common::device::Device;
 use common::host::{Change, Host};
-use common::{Random, Runner, checksum, exercise, image, ragged, resize, synthetic, tokens, views};
+use common::{Random, Runner, augment, checksum, exercise, image, ragged, resize, synthetic, tokens, views};
 use packhorse_gpu::kernels::{Module, Spin};
 use packhorse_testkit::cuda::FakeDriver;
 use std::process::Command;
@@ -42,6 +42,17 @@ fn the_driver_launches_the_same() {
 #[test]
 fn pictures_of_one_size() {
     on_all(|runner, random| image::check(runner, random, 400));
+}
+
+#[test]
+fn random_colors() {
+    on_all(|runner, random| augment::check(runner, random, 300));
+    on_all(|runner, random| augment::check_shares(runner, random, 1));
+}
+
+#[test]
+fn torchvision_makes_the_same_colors() {
+    on_all(augment::check_torchvision);
 }
 
 #[test]
@@ -107,7 +118,7 @@ fn time_passes() {
 type Check = fn(&mut dyn Runner, &mut Random, usize);
 
 /// Faults that the checks must find: the check, the source text and its replacement.
-const FAULTS: [(Check, Change<'_>); 24] = [
+const FAULTS: [(Check, Change<'_>); 31] = [
     (image::check, (Module::Image, "common.flip ? back : ahead", "common.flip ? ahead : back")),
     (image::check, (Module::Image, "common.flip ? last - 3 : x", "common.flip ? last - 2 : x")),
     (image::check, (Module::Image, "at(key, 0)", "at(key, 1)")),
@@ -125,6 +136,20 @@ const FAULTS: [(Check, Change<'_>); 24] = [
     (ragged::check_pad, (Module::Ragged, "end - begin < p.most ? end - begin : p.most", "end - begin")),
     (ragged::check_gather, (Module::Ragged, "high << (64 - 8 * skew)", "high << (56 - 8 * skew)")),
     (ragged::check_gather, (Module::Ragged, "at < to ? to : at", "at")),
+    (augment::check, (Module::Augment, "left >> k & 15", "left >> (k ^ 4) & 15")),
+    (augment::check, (Module::Augment, "4.0f + gc - rc", "4.0f + rc - gc")),
+    (augment::check, (Module::Augment, "if (before) {", "if (false) {")),
+    (augment::check, (Module::Augment, "group += PARTS", "group += PARTS + 1")),
+    (augment::check, (Module::Augment, "x + i < plan.right", "x + i <= plan.right")),
+    (augment::check, (Module::Augment, "area / ratio", "area * ratio")),
+    (
+        augment::check,
+        (
+            Module::Augment,
+            "blend(v, gray_of(v), plan.factor[SATURATION])",
+            "blend(v, plan.mean, plan.factor[SATURATION])",
+        ),
+    ),
     (synthetic::check_pictures, (Module::Synthetic, "gy / dot * 5 + gx / dot", "gx / dot * 5 + gy / dot")),
     (synthetic::check_tokens, (Module::Synthetic, "below(mix(number), p.every)", "below(number, p.every)")),
     (tokens::check, (Module::Tokens, "!p.mask || p.mask[k]", "!p.mask || p.mask[0]")),

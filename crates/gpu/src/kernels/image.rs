@@ -96,6 +96,13 @@ impl Image {
 
     /// The launch that reads `rows` pictures at `input`, aligned to four bytes, and writes to `output`.
     pub fn launch(&self, input: u64, picks: &Picks, output: u64, rows: u32) -> Result<Launch> {
+        let args = self.args(input, picks, output, rows, false)?.finish(128)?;
+        let groups = u64::from(self.crop.1.div_ceil(4)) * u64::from(self.crop.0);
+        Launch::rows(Module::Image, self.output.entry(ENTRIES)?, groups, rows, args)
+    }
+
+    /// `ImageParams` of crop.cuh, 128 bytes. With `drawn` keys are needed in any case.
+    pub(super) fn args(&self, input: u64, picks: &Picks, output: u64, rows: u32, drawn: bool) -> Result<Args> {
         Pixels::BYTES.tensor(rows, self.size, self.channels)?;
         let (((height, width), (h, w)), flip_below) = ((self.size, self.crop), self.flip.threshold()?);
         let (Some(down), Some(across)) = (height.checked_sub(h), width.checked_sub(w)) else {
@@ -103,13 +110,12 @@ impl Image {
             return Err(Error::config(message));
         };
         let corners = if self.place == CropPosition::Given { address("corners", picks.corners, 4)? } else { 0 };
-        let keys = picks.drawn_keys(self.place == CropPosition::Drawn || matches!(self.flip, Flip::Drawn(_)))?;
+        let drawn = drawn || self.place == CropPosition::Drawn || matches!(self.flip, Flip::Drawn(_));
+        let keys = picks.drawn_keys(drawn)?;
         let args = self.output.args(output, rows, self.crop, self.channels)?;
         let args = args.u64(address("input", input, 4)?).u64(keys).u64(corners).u64(picks.given_flips(self.flip)?);
         let args = args.u64(flip_below).u32(height).u32(width).u32(middle(down)).u32(middle(across));
-        let args: Args = args.flag(self.place == CropPosition::Drawn).u32(0).finish(128)?;
-        let groups = u64::from(w.div_ceil(4)) * u64::from(h);
-        Launch::rows(Module::Image, self.output.entry(ENTRIES)?, groups, rows, args)
+        Ok(args.flag(self.place == CropPosition::Drawn).u32(0))
     }
 }
 

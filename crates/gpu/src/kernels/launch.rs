@@ -53,12 +53,21 @@ pub enum Module {
     Synthetic,
     /// Checksums and busy waiting.
     Check,
+    /// Pictures with random colours.
+    Augment,
 }
 
 impl Module {
     /// All modules, each at the index `module as usize`.
-    pub const ALL: [Module; 6] =
-        [Module::Image, Module::Resize, Module::Ragged, Module::Tokens, Module::Synthetic, Module::Check];
+    pub const ALL: [Module; 7] = [
+        Module::Image,
+        Module::Resize,
+        Module::Ragged,
+        Module::Tokens,
+        Module::Synthetic,
+        Module::Check,
+        Module::Augment,
+    ];
 
     /// The name of its file, without `.ptx`.
     pub fn name(self) -> &'static str {
@@ -69,6 +78,7 @@ impl Module {
             Module::Tokens => "tokens",
             Module::Synthetic => "synthetic",
             Module::Check => "check",
+            Module::Augment => "augment",
         }
     }
 
@@ -81,6 +91,7 @@ impl Module {
             Module::Tokens => include_str!("../../kernels/tokens.ptx"),
             Module::Synthetic => include_str!("../../kernels/synthetic.ptx"),
             Module::Check => include_str!("../../kernels/check.ptx"),
+            Module::Augment => include_str!("../../kernels/augment.ptx"),
         }
     }
 }

@@ -6,6 +6,7 @@
 
 #![expect(unsafe_code, reason = "the compiler can't check the addresses that kernels use")]
 
+mod augmented;
 mod fields;
 mod finished;
 mod padded;
@@ -15,6 +16,7 @@ mod sequences;
 mod synthetic;
 mod unpacked;
 
+pub use augmented::Augmented;
 pub use fields::Fields;
 pub(crate) use fields::Plan;
 pub use finished::{Finished, finished, finished_of_resident};

@@ -61,13 +61,16 @@ pub(crate) fn library(module: Module, folder: &Path) -> PathBuf {
 /// Compiles a module. Undefined behaviour (misaligned access among it) is trapped, products are not fused with sums.
 pub(crate) fn build(module: Module, folder: &Path, change: Option<Change<'_>>) -> bool {
     let kernels = home().join("kernels");
-    let mut source = std::fs::read_to_string(kernels.join(format!("{}.cu", module.name()))).unwrap();
-    if let Some((_, from, to)) = change {
-        assert!(source.contains(from), "{} has no {from}", module.name());
-        source = source.replace(from, to);
-    }
     let file = folder.join(format!("{}.cu", module.name()));
-    std::fs::write(&file, source).unwrap();
+    std::fs::copy(kernels.join(format!("{}.cu", module.name())), &file).unwrap();
+    if let Some((_, from, to)) = change {
+        // In the source or in one of its headers, which is found here before the others.
+        let names = [format!("{}.cu", module.name()), "crop.cuh".to_owned(), "pixels.cuh".to_owned()];
+        let text = |name: &String| std::fs::read_to_string(kernels.join(name)).unwrap();
+        let name = names.iter().find(|name| text(name).contains(from));
+        let name = name.unwrap_or_else(|| panic!("{} has no {from}", module.name()));
+        std::fs::write(folder.join(name), text(name).replace(from, to)).unwrap();
+    }
     let output = Command::new(compiler())
         .args(["-x", "c++", "-std=c++14", if change.is_some() { "-O0" } else { "-O1" }, "-w"])
         .args(["-shared", "-fPIC", "-ffp-contract=off", "-fno-strict-aliasing", "-DPACKHORSE_HOST"])

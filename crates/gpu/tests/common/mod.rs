@@ -3,6 +3,7 @@
 //! The checks themselves (`image.rs`, …) are functions of a [`Runner`], implemented by `host.rs` for the host and by
 //! `device.rs` for a GPU.
 
+pub(crate) mod augment;
 pub(crate) mod checksum;
 pub(crate) mod compiled;
 pub(crate) mod device;

@@ -1,0 +1,266 @@
+// Crops, mirrors, changes colours at random, erases a part and normalises pictures of one size (bytes, HWC, three channels).
+//
+// `augment_plans` draws what happens to each picture, one thread per picture. Contrast needs the mean of the colours before it:
+// `augment_sums` and `augment_means` find it, as whole numbers, so that the order of additions does not matter. `augment_*` does
+// all to each pixel in one pass. Plans and sums are passed in scratch memory.
+#include "crop.cuh"
+
+/// What happens to a picture.
+struct Plan {
+    /// Of brightness, contrast and saturation; and the turn of the hue.
+    float factor[4];
+    /// Which of these comes first, second, …: four bits each.
+    u32 order;
+    /// Whether colours change, and whether the picture becomes gray.
+    u32 jittered;
+    u32 gray;
+    /// The mean of the grays before the contrast changes.
+    float mean;
+    /// The part that is erased.
+    u32 top;
+    u32 left;
+    u32 bottom;
+    u32 right;
+};
+static_assert(sizeof(Plan) == 48, "as in augment.rs");
+
+enum { BRIGHTNESS, CONTRAST, SATURATION, HUE };
+
+/// Partial sums of a picture, as in augment.rs.
+const u32 PARTS = 1024;
+
+/// A gray of 1 in sums.
+const float ONE = 16777216.0f;
+
+struct AugmentParams {
+    ImageParams image;
+    Plan* plans;
+    /// Null if no contrast changes.
+    u64* sums;
+    /// From and to of each factor.
+    float ranges[4][2];
+    /// Colours change, become gray, and a part is erased, if a draw of 53 bits is below these.
+    u64 jitter_below;
+    u64 gray_below;
+    u64 erase_below;
+    /// From and to of the erased part's share of the area.
+    double area[2];
+    /// Logarithms of from and to of its aspect ratio.
+    double ratio[2];
+};
+static_assert(sizeof(AugmentParams) == 232, "as in augment.rs");
+
+/// The first lane of the draws here. Those before it are of crops and mirrors.
+const u64 LANE = 64;
+
+INLINE bool chance(u64 key, u64 lane, u64 below) {
+    return (at(key, LANE + lane) >> 11) < below;
+}
+
+INLINE double between(u64 key, u64 lane, double from, double to) {
+    return from + unit(at(key, LANE + lane)) * (to - from);
+}
+
+/// One of the 24 orders of four things.
+INLINE u32 order_of(u32 number) {
+    u32 left = 0x3210, order = 0, orders = 6;
+#pragma unroll
+    for (u32 i = 0; i < 4; i++) {
+        const u32 k = 4 * (number / orders);
+        number %= orders;
+        order |= (left >> k & 15) << (4 * i);
+        left = (left & ((1u << k) - 1)) | (left >> (k + 4) << k);
+        orders = i == 0 ? 2 : 1;
+    }
+    return order;
+}
+
+/// Ten tries of area, aspect ratio, top and left, as torchvision's RandomErasing makes them; none if no part fits.
+INLINE void erase(Plan& plan, const AugmentParams& p, u64 key) {
+    const u32 height = p.image.out.height, width = p.image.out.width;
+    const double all = (double)width * height;
+#pragma unroll 1
+    for (u64 lane = 8; lane < 48; lane += 4) {
+        const double area = all * between(key, lane, p.area[0], p.area[1]);
+        const double ratio = exp(between(key, lane + 1, p.ratio[0], p.ratio[1]));
+        const double h = rint(sqrt(area * ratio)), w = rint(sqrt(area / ratio));
+        if (h < height && w < width) {
+            plan.top = (u32)below(at(key, LANE + lane + 2), (u64)(height - (u32)h) + 1);
+            plan.left = (u32)below(at(key, LANE + lane + 3), (u64)(width - (u32)w) + 1);
+            plan.bottom = plan.top + (u32)h;
+            plan.right = plan.left + (u32)w;
+            return;
+        }
+    }
+}
+
+KERNEL(augment_plans, AugmentParams) {
+#pragma unroll 1
+    for (u64 row = first(); row < p.image.out.rows; row += stride()) {
+        const u64 key = p.image.keys[row];
+        Plan plan = {};
+        for (int i = 0; i < 4; i++) {
+            plan.factor[i] = (float)between(key, i, p.ranges[i][0], p.ranges[i][1]);
+        }
+        plan.order = order_of((u32)below(at(key, LANE + 4), 24));
+        plan.jittered = chance(key, 5, p.jitter_below);
+        plan.gray = chance(key, 6, p.gray_below);
+        if (chance(key, 7, p.erase_below)) {
+            erase(plan, p, key);
+        }
+        p.plans[row] = plan;
+    }
+}
+
+INLINE float within_one(float value) {
+    return fminf(fmaxf(value, 0.0f), 1.0f);
+}
+
+INLINE float gray_of(const float (&v)[3]) {
+    return 0.2989f * v[0] + 0.587f * v[1] + 0.114f * v[2];
+}
+
+INLINE void blend(float (&v)[3], float other, float factor) {
+#pragma unroll
+    for (int c = 0; c < 3; c++) {
+        v[c] = within_one(factor * v[c] + (1.0f - factor) * other);
+    }
+}
+
+/// Turns the hue, a circle of length 1.
+INLINE void turn(float (&v)[3], float by) {
+    const float r = v[0], g = v[1], b = v[2];
+    const float most = fmaxf(fmaxf(r, g), b), spread = most - fminf(fminf(r, g), b);
+    if (spread == 0.0f || by == 0.0f) {
+        return;
+    }
+    const float s = spread / most;
+    const float rc = (most - r) / spread, gc = (most - g) / spread, bc = (most - b) / spread;
+    float h = most == r ? bc - gc : most == g ? 2.0f + rc - bc : 4.0f + gc - rc;
+    h = h / 6.0f + 1.0f + by;
+    h -= floorf(h);
+    const float six = h * 6.0f, whole = floorf(six), f = six - whole;
+    const float low = within_one(most * (1.0f - s));
+    const float down = within_one(most * (1.0f - s * f)), up = within_one(most * (1.0f - s * (1.0f - f)));
+    const u32 sector = (u32)whole % 6;
+    v[0] = sector == 0 || sector == 5 ? most : sector == 1 ? down : sector == 4 ? up : low;
+    v[1] = sector == 1 || sector == 2 ? most : sector == 3 ? down : sector == 0 ? up : low;
+    v[2] = sector == 3 || sector == 4 ? most : sector == 5 ? down : sector == 2 ? up : low;
+}
+
+/// Changes colours in the plan's order; with `before`, only those steps that come before the contrast.
+INLINE void jitter(const Plan& plan, float (&v)[3], bool before) {
+#pragma unroll
+    for (u32 i = 0; i < 4; i++) {
+        const u32 step = plan.order >> (4 * i) & 15;
+        if (step == CONTRAST) {
+            if (before) {
+                return;
+            }
+            blend(v, plan.mean, plan.factor[CONTRAST]);
+        } else if (step == BRIGHTNESS) {
+            blend(v, 0.0f, plan.factor[BRIGHTNESS]);
+        } else if (step == SATURATION) {
+            blend(v, gray_of(v), plan.factor[SATURATION]);
+        } else {
+            turn(v, plan.factor[HUE]);
+        }
+    }
+}
+
+/// Four neighbours, from 0 to 1.
+INLINE void read(const Crop& crop, const Crop::Row& common, u32 y, u32 x, u32 count, float (&value)[4][3]) {
+    crop.pixels<3>(common, y, x, count, value);
+#pragma unroll
+    for (int i = 0; i < 12; i++) {
+        value[i / 3][i % 3] = value[i / 3][i % 3] / 255.0f;
+    }
+}
+
+KERNEL(augment_sums, AugmentParams) {
+    const Output& o = p.image.out;
+    const u32 groups = (o.width + 3) / 4, all = groups * o.height;
+    const Crop crop = {p.image};
+    for (u32 row = blockIdx.y; row < o.rows; row += gridDim.y) {
+        const Crop::Row common = crop.row(row);
+        const Plan plan = p.plans[row];
+        for (u64 part = first(); part < PARTS; part += stride()) {
+            u64 sum = 0;
+#pragma unroll 1
+            for (u32 group = (u32)part; plan.jittered && group < all; group += PARTS) {
+                const u32 y = group / groups, x = (group - y * groups) * 4;
+                const u32 count = o.width - x < 4 ? o.width - x : 4;
+                float value[4][3];
+                read(crop, common, y, x, count, value);
+#pragma unroll
+                for (u32 i = 0; i < 4; i++) {
+                    jitter(plan, value[i], true);
+                    sum += i < count ? (u64)(gray_of(value[i]) * ONE) : 0;
+                }
+            }
+            p.sums[row * (u64)PARTS + part] = sum;
+        }
+    }
+}
+
+KERNEL(augment_means, AugmentParams) {
+    const double pixels = (double)p.image.out.width * p.image.out.height;
+    for (u64 row = first(); row < p.image.out.rows; row += stride()) {
+        u64 sum = 0;
+        for (u32 part = 0; part < PARTS; part++) {
+            sum += p.sums[row * PARTS + part];
+        }
+        p.plans[row].mean = (float)((double)sum / (pixels * ONE));
+    }
+}
+
+template <class E>
+INLINE void augment(const AugmentParams& p) {
+    const Output& o = p.image.out;
+    const u32 groups = (o.width + 3) / 4, all = groups * o.height;
+    const Crop crop = {p.image};
+    for (u32 row = blockIdx.y; row < o.rows; row += gridDim.y) {
+        const Crop::Row common = crop.row(row);
+        const Plan plan = p.plans[row];
+#pragma unroll 1
+        for (u64 group = first(); group < all; group += stride()) {
+            const u32 y = (u32)group / groups, x = ((u32)group - y * groups) * 4;
+            const u32 count = o.width - x < 4 ? o.width - x : 4;
+            float value[4][3];
+            read(crop, common, y, x, count, value);
+            u32 erased = 0;
+#pragma unroll
+            for (u32 i = 0; i < 4; i++) {
+                if (plan.jittered) {
+                    jitter(plan, value[i], false);
+                }
+                if (plan.gray) {
+                    value[i][0] = value[i][1] = value[i][2] = gray_of(value[i]);
+                }
+#pragma unroll
+                for (int c = 0; c < 3; c++) {
+                    value[i][c] = value[i][c] * 255.0f;
+                }
+                const bool hidden = y >= plan.top && y < plan.bottom && x + i >= plan.left && x + i < plan.right;
+                erased |= (u32)hidden << i;
+            }
+            put<E, 3>(o, row, y, x, count, value, erased);
+        }
+    }
+}
+
+KERNEL(augment_u8, AugmentParams) {
+    augment<U8>(p);
+}
+
+KERNEL(augment_f16, AugmentParams) {
+    augment<F16>(p);
+}
+
+KERNEL(augment_bf16, AugmentParams) {
+    augment<BF16>(p);
+}
+
+KERNEL(augment_f32, AugmentParams) {
+    augment<F32>(p);
+}

@@ -1,0 +1,174 @@
+//! Changes colours, erases, crops, mirrors and normalises pictures of one size.
+
+use super::element::Tensor;
+use super::image::{CropPosition, Flip, Image, Picks};
+use super::launch::{Args, Launch, Module, address};
+use packhorse_core::{Error, Result};
+
+const ENTRIES: [&str; 4] = ["augment_u8", "augment_f16", "augment_bf16", "augment_f32"];
+
+/// Size of the struct that describes what happens to a picture, passed between the kernels.
+const PLAN: usize = 48;
+
+/// Partial sums of a picture, of which the contrast needs the mean.
+const PARTS: usize = 1024;
+
+/// What [`Image`] makes of three channels, with random colours and an erased part, as in training: torchvision's `ColorJitter`,
+/// `RandomGrayscale`, normalisation and `RandomErasing`, in this order and by the same formulas on values from 0 to 1.
+///
+/// All is drawn from [`Picks::keys`], in lanes of its own (64 to 111), so crops and flips are those of [`Image`] with the same keys.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Augment {
+    /// Crop, flip and output format, of pictures of three channels. Crops and flips may not be given.
+    pub image: Image,
+    /// How colours change.
+    pub jitter: Jitter,
+    /// The probability that a picture becomes gray: the weighted mean of its channels in each of them.
+    pub grayscale: f32,
+    /// Whether a part is erased.
+    pub erase: Erase,
+}
+
+/// Random changes of colours, in a random order. Each factor is drawn evenly between its two ends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Jitter {
+    /// The factor of all values; 1 changes nothing.
+    pub brightness: (f32, f32),
+    /// The factor of the distance to the picture's mean gray; 1 changes nothing.
+    pub contrast: (f32, f32),
+    /// The factor of the distance to the pixel's gray; 1 changes nothing.
+    pub saturation: (f32, f32),
+    /// How far the hue turns, as a share of the circle: -0.5 to 0.5.
+    pub hue: (f32, f32),
+    /// The probability that the colours of a picture change.
+    pub probability: f32,
+}
+
+impl Jitter {
+    /// Colours as they are.
+    pub const NONE: Self = Self {
+        brightness: (1.0, 1.0),
+        contrast: (1.0, 1.0),
+        saturation: (1.0, 1.0),
+        hue: (0.0, 0.0),
+        probability: 0.0,
+    };
+
+    /// As torchvision's `ColorJitter(brightness, contrast, saturation, hue)`: factors between 1 less and 1 more of these, at least 0,
+    /// and turns of the hue by at most `hue` either way. For every picture.
+    pub fn new(brightness: f32, contrast: f32, saturation: f32, hue: f32) -> Self {
+        let around = |by: f32| ((1.0 - by).max(0.0), 1.0 + by);
+        let [brightness, contrast, saturation] = [brightness, contrast, saturation].map(around);
+        Self { brightness, contrast, saturation, hue: (-hue, hue), probability: 1.0 }
+    }
+
+    fn ranges(&self) -> [(f32, f32); 4] {
+        [self.brightness, self.contrast, self.saturation, self.hue]
+    }
+
+    /// Whether the contrast of any picture changes.
+    fn needs_means(&self) -> bool {
+        self.probability > 0.0 && self.contrast != (1.0, 1.0)
+    }
+
+    fn check(&self) -> Result<()> {
+        let names = ["brightness", "contrast", "saturation", "hue"];
+        for (name, (from, to)) in names.into_iter().zip(self.ranges()) {
+            let (least, most) = if name == "hue" { (-0.5, 0.5) } else { (0.0, f32::MAX) };
+            if !(from >= least && from <= to && to <= most) {
+                let ends = if name == "hue" { "-0.5 to 0.5" } else { "0 or more" };
+                return Err(Error::config(format!("{name} is {from} to {to}; give {ends}, the lesser first")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A rectangle of random position, area and aspect ratio whose values are 0 in the output, after normalisation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Erase {
+    /// The probability that a part of a picture is erased.
+    pub probability: f32,
+    /// Minimum and maximum share of the picture's area, above 0, at most 1.
+    pub area: (f32, f32),
+    /// Minimum and maximum aspect ratio (height / width).
+    pub ratio: (f32, f32),
+}
+
+impl Erase {
+    /// Nothing is erased.
+    pub const NONE: Self = Self::new(0.0);
+
+    /// As torchvision's `RandomErasing(p)`: 0.02 to 0.33 of the area, aspect ratios from 0.3 to 3.3.
+    pub const fn new(probability: f32) -> Self {
+        Self { probability, area: (0.02, 0.33), ratio: (0.3, 3.3) }
+    }
+
+    fn check(&self) -> Result<()> {
+        let ((least, most), (narrow, wide)) = (self.area, self.ratio);
+        if !(least > 0.0 && least <= most && most <= 1.0) {
+            let message = format!("area is {least} to {most}; give shares above 0, at most 1, the lesser first");
+            return Err(Error::config(message));
+        }
+        if !(narrow > 0.0 && narrow <= wide && wide.is_finite()) {
+            let message = format!("ratio is {narrow} to {wide}; give heights by widths, the lesser first");
+            return Err(Error::config(message));
+        }
+        Ok(())
+    }
+}
+
+impl Augment {
+    /// `image` without changes of colours, and nothing erased.
+    pub fn new(image: Image) -> Self {
+        Self { image, jitter: Jitter::NONE, grayscale: 0.0, erase: Erase::NONE }
+    }
+
+    /// The output of `rows` pictures.
+    pub fn output(&self, rows: u32) -> Result<Tensor> {
+        self.image.output(rows)
+    }
+
+    /// Bytes of scratch memory that [`Augment::launches`] needs.
+    pub fn scratch(&self, rows: u32) -> usize {
+        let sums = if self.jitter.needs_means() { 8 * PARTS } else { 0 };
+        rows as usize * (PLAN + sums)
+    }
+
+    /// The consecutive launches for `rows` pictures at `input`, aligned to four bytes, whose keys are at `keys`. `scratch` has
+    /// [`Augment::scratch`] bytes, aligned to eight.
+    pub fn launches(&self, input: u64, keys: u64, output: u64, scratch: u64, rows: u32) -> Result<Vec<Launch>> {
+        let Self { image, jitter, grayscale, erase } = self;
+        if image.channels != 3 || image.place == CropPosition::Given || image.flip == Flip::Given {
+            return Err(Error::config("colours need three channels, and crops and flips are drawn here: ask for that"));
+        }
+        jitter.check()?;
+        erase.check()?;
+        let below = |what: &str, probability: f32| {
+            let wrong = |_| Error::config(format!("{what} is {probability}; give a probability from 0 to 1"));
+            Flip::Drawn(probability).threshold().map_err(wrong)
+        };
+        let (jitter_below, gray_below) = (below("jitter", jitter.probability)?, below("grayscale", *grayscale)?);
+        let erase_below = below("erase", erase.probability)?;
+        let args = image.args(input, &Picks { keys, ..Picks::default() }, output, rows, true)?;
+        let plans = address("scratch", scratch, 8)?;
+        let sums = if jitter.needs_means() { plans + u64::from(rows) * PLAN as u64 } else { 0 };
+        let args = args.u64(plans).u64(sums);
+        let args = jitter.ranges().into_iter().fold(args, |args, (from, to)| args.f32(from).f32(to));
+        let args = args.u64(jitter_below).u64(gray_below).u64(erase_below);
+        let args = args.f64(erase.area.0.into()).f64(erase.area.1.into());
+        // The last bit of the standard library's logarithm depends on the platform.
+        let args =
+            [erase.ratio.0, erase.ratio.1].into_iter().fold(args, |args, ratio| args.f64(libm::log(ratio.into())));
+        let args: Args = args.finish(232)?;
+        let of_rows = |entry| Launch::flat(Module::Augment, entry, rows.into(), args.clone());
+        let mut launches = vec![of_rows("augment_plans")?];
+        if sums != 0 {
+            launches.push(Launch::rows(Module::Augment, "augment_sums", PARTS as u64, rows, args.clone())?);
+            launches.push(of_rows("augment_means")?);
+        }
+        let groups = u64::from(image.crop.1.div_ceil(4)) * u64::from(image.crop.0);
+        launches.push(Launch::rows(Module::Augment, image.output.entry(ENTRIES)?, groups, rows, args.clone())?);
+        Ok(launches)
+    }
+}

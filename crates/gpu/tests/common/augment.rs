@@ -1,0 +1,289 @@
+//! Compares random colours and erased parts with a 64-bit reference.
+
+use super::image::{compare, each, pixels};
+use super::random::{at, below};
+use super::{Bench, Random, Runner};
+use packhorse_gpu::kernels::{Augment, CropPosition, Element, Erase, Flip, Image, Jitter, Normalize};
+
+/// What happens to a picture.
+struct Plan {
+    top: u32,
+    left: u32,
+    flip: bool,
+    factor: [f64; 4],
+    order: [usize; 4],
+    jittered: bool,
+    gray: bool,
+    /// Top, left, bottom, right.
+    erased: [u32; 4],
+}
+
+fn unit(number: u64) -> f64 {
+    (number >> 11) as f64 / (1u64 << 53) as f64
+}
+
+/// The order of this number of the 24, by their definition: each picks one of those that are left.
+fn order(number: u64) -> [usize; 4] {
+    let mut left = vec![0, 1, 2, 3];
+    let picks = [number / 6, number % 6 / 2, number % 2, 0];
+    picks.map(|pick| left.remove(pick as usize))
+}
+
+impl Plan {
+    fn new(augment: &Augment, key: u64) -> Self {
+        let (image, jitter, erase) = (&augment.image, &augment.jitter, &augment.erase);
+        let (down, across) = (image.size.0 - image.crop.0, image.size.1 - image.crop.1);
+        let middle = |space: u32| (f64::from(space) / 2.0).round_ties_even() as u32;
+        let drawn = |lane, most: u32| below(at(key, lane), u64::from(most) + 1) as u32;
+        let (top, left) = match image.place {
+            CropPosition::Drawn => (drawn(3, down), drawn(4, across)),
+            _ => (middle(down), middle(across)),
+        };
+        let flip = matches!(image.flip, Flip::Drawn(p) if unit(at(key, 0)) < f64::from(p));
+        let own = |lane: u64| unit(at(key, 64 + lane));
+        let between = |lane, (from, to): (f64, f64)| from + own(lane) * (to - from);
+        let ranges = [jitter.brightness, jitter.contrast, jitter.saturation, jitter.hue];
+        let factor = [0, 1, 2, 3].map(|i: usize| {
+            let (from, to) = (f64::from(ranges[i].0), f64::from(ranges[i].1));
+            // Drawn in 64 bits, used in 32.
+            f64::from(between(i as u64, (from, to)) as f32)
+        });
+        let mut erased = [0; 4];
+        if own(7) < f64::from(erase.probability) {
+            let (height, width) = (f64::from(image.crop.0), f64::from(image.crop.1));
+            for lane in (8..48).step_by(4) {
+                let area = height * width * between(lane, (erase.area.0.into(), erase.area.1.into()));
+                let logs = (f64::from(erase.ratio.0).ln(), f64::from(erase.ratio.1).ln());
+                let ratio = between(lane + 1, logs).exp();
+                let (h, w) = ((area * ratio).sqrt().round_ties_even(), (area / ratio).sqrt().round_ties_even());
+                if h < height && w < width {
+                    let top = drawn(64 + lane + 2, (height - h) as u32);
+                    let left = drawn(64 + lane + 3, (width - w) as u32);
+                    erased = [top, left, top + h as u32, left + w as u32];
+                    break;
+                }
+            }
+        }
+        Self {
+            top,
+            left,
+            flip,
+            factor,
+            order: order(below(at(key, 68), 24)),
+            jittered: own(5) < f64::from(jitter.probability),
+            gray: own(6) < f64::from(augment.grayscale),
+            erased,
+        }
+    }
+
+    /// The colours of a pixel after all steps, or after those before the contrast.
+    fn colors(&self, mut v: [f64; 3], mean: Option<f64>) -> [f64; 3] {
+        if self.jittered {
+            for step in self.order {
+                let factor = self.factor[step];
+                let blend = |v: [f64; 3], other: f64| v.map(|v| (factor * v + (1.0 - factor) * other).clamp(0.0, 1.0));
+                v = match (step, mean) {
+                    (0, _) => blend(v, 0.0),
+                    (1, None) => return v,
+                    (1, Some(mean)) => blend(v, mean),
+                    (2, _) => blend(v, gray(v)),
+                    _ => turned(v, factor),
+                };
+            }
+        }
+        if self.gray && mean.is_some() { [gray(v); 3] } else { v }
+    }
+
+    fn is_erased(&self, y: u32, x: u32) -> bool {
+        let [top, left, bottom, right] = self.erased;
+        (top..bottom).contains(&y) && (left..right).contains(&x)
+    }
+}
+
+fn gray([r, g, b]: [f64; 3]) -> f64 {
+    0.2989 * r + 0.587 * g + 0.114 * b
+}
+
+/// Turns the hue by a share of the circle: by the hexagon of HSV (A. R. Smith, "Color gamut transform pairs", 1978).
+fn turned([r, g, b]: [f64; 3], by: f64) -> [f64; 3] {
+    let (most, least) = (r.max(g).max(b), r.min(g).min(b));
+    let spread = most - least;
+    if spread == 0.0 {
+        return [r, g, b];
+    }
+    let sixth = if most == r {
+        (g - b) / spread
+    } else if most == g {
+        2.0 + (b - r) / spread
+    } else {
+        4.0 + (r - g) / spread
+    };
+    let hue = (sixth / 6.0 + by).rem_euclid(1.0) * 6.0;
+    // The value of a channel whose full hue is `at` sixths.
+    let channel = |at: f64| {
+        let away = (hue - at).rem_euclid(6.0);
+        let away = away.min(6.0 - away);
+        most - spread * (away - 1.0).clamp(0.0, 1.0)
+    };
+    [channel(0.0), channel(2.0), channel(4.0)]
+}
+
+/// A random setting of the kernel.
+fn request(random: &mut Random) -> Augment {
+    // Sometimes of more groups of pixels than there are partial sums.
+    let (least, most) = if random.chance(6) { (70, 90) } else { (1, 45) };
+    let size = (random.between(least, most), random.between(least, most));
+    let crop = if random.chance(2) { size } else { (random.between(1, size.0), random.between(1, size.1)) };
+    let place = random.pick(&[CropPosition::Center, CropPosition::Drawn]);
+    let flip = random.pick(&[Flip::Never, Flip::Drawn(0.5)]);
+    let image = Image { size, channels: 3, crop, place, flip, output: pixels(random) };
+    let probability = random.pick(&[0.0, 0.5, 1.0, 1.0]);
+    let mut jitter =
+        Jitter { probability, ..Jitter::new(random.unit(), random.unit(), random.unit(), random.unit() / 2.0) };
+    match random.below(5) {
+        0 => jitter.contrast = (1.0, 1.0),
+        1 => jitter = Jitter { contrast: jitter.contrast, probability, ..Jitter::NONE },
+        2 => jitter = Jitter { hue: jitter.hue, probability, ..Jitter::NONE },
+        _ => {}
+    }
+    let mut erase = Erase::new(random.pick(&[0.0, 0.5, 1.0]));
+    if random.chance(3) {
+        erase.area = (0.3, 0.9);
+    }
+    Augment { image, jitter, grayscale: random.pick(&[0.0, 0.3, 1.0]), erase }
+}
+
+/// Any picture, any settings: every element is near the reference, and what is erased is exactly 0.
+pub(crate) fn check(runner: &mut dyn Runner, random: &mut Random, cases: usize) {
+    for case in 0..cases {
+        let (augment, rows) = (request(random), random.between(1, 4));
+        let Augment { image, .. } = augment;
+        let mut bytes = random.bytes(rows as usize * (image.size.0 * image.size.1) as usize * 3);
+        if random.chance(4) {
+            // Grays, whose hue is not defined, and the ends of the range.
+            bytes.chunks_mut(3).for_each(|pixel| pixel.fill([0, 255, 128][pixel[0] as usize % 3]));
+        }
+        let keys: Vec<u64> = (0..rows).map(|_| random.u64()).collect();
+        let mut bench = Bench::new(runner);
+        let input = bench.upload_at(random.pick(&[0, 4, 12]), &bytes);
+        let at_keys = bench.numbers(&keys, u64::to_le_bytes);
+        let tensor = augment.output(rows).unwrap();
+        let output = bench.reserve_at(random.pick(&[0, 1, 2]) * tensor.element.width(), tensor.bytes());
+        let scratch = bench.reserve(augment.scratch(rows));
+        bench.run(&augment.launches(input, at_keys, output, scratch, rows).unwrap());
+        let found = bench.download(output);
+        bench.finish();
+        let (h, w) = image.crop;
+        let mut place = 0;
+        for row in 0..rows {
+            let plan = Plan::new(&augment, keys[row as usize]);
+            let pixel = |y: u32, x: u32| {
+                let x = plan.left + if plan.flip { w - 1 - x } else { x };
+                let at = 3 * ((row * image.size.0 + plan.top + y) * image.size.1 + x) as usize;
+                [0, 1, 2].map(|c| f64::from(bytes[at + c]) / 255.0)
+            };
+            let all = (0..h).flat_map(|y| (0..w).map(move |x| (y, x)));
+            let grays = all.map(|(y, x)| gray(plan.colors(pixel(y, x), None)));
+            let mean = grays.sum::<f64>() / f64::from(h * w);
+            each(image.output.axes, (h, w), 3, |y, x, c| {
+                let context = || format!("case {case}: {augment:?}, row {row} of {rows}, y {y}, x {x}, channel {c}");
+                if plan.is_erased(y, x) {
+                    let width = tensor.element.width();
+                    assert!(found[place * width..][..width].iter().all(|byte| *byte == 0), "{}", context());
+                } else {
+                    let value = 255.0 * plan.colors(pixel(y, x), Some(mean))[c];
+                    // Of 32 bits in some steps. Near grays the hue is a quotient of small differences.
+                    compare(&image.output, c, value, 2e-3, &found, place, context);
+                }
+                place += 1;
+            });
+        }
+    }
+}
+
+/// Erased parts have the areas and ratios that were asked for, and settings change as many pictures as they should.
+pub(crate) fn check_shares(runner: &mut dyn Runner, random: &mut Random, _: usize) {
+    let (rows, side) = (600u32, 40u32);
+    let output = packhorse_gpu::kernels::Pixels::normalized(Element::F32, Normalize::NONE);
+    let image = Image::new((side, side), 3, output);
+    let augment = Augment { jitter: Jitter::NONE, grayscale: 0.25, erase: Erase::new(0.5), ..Augment::new(image) };
+    let bytes: Vec<u8> = [40, 90, 200].repeat((rows * side * side) as usize);
+    let keys: Vec<u64> = (0..rows).map(|_| random.u64()).collect();
+    let mut bench = Bench::new(runner);
+    let input = bench.upload(&bytes);
+    let at_keys = bench.numbers(&keys, u64::to_le_bytes);
+    let output = bench.reserve(augment.output(rows).unwrap().bytes());
+    let scratch = bench.reserve(augment.scratch(rows));
+    bench.run(&augment.launches(input, at_keys, output, scratch, rows).unwrap());
+    let found = super::numbers(&bench.download(output), f32::from_le_bytes);
+    bench.finish();
+    let plane = (side * side) as usize;
+    let (mut grays, mut erased) = (0, Vec::new());
+    for picture in found.chunks(3 * plane) {
+        let holes = picture[..plane].iter().filter(|value| **value == 0.0).count();
+        erased.extend((holes > 0).then_some(holes as f64 / plane as f64));
+        let kept = (0..plane).find(|at| picture[*at] != 0.0).unwrap();
+        grays += usize::from(picture[kept] == picture[kept + plane]);
+    }
+    // Far more than five standard deviations of 600 draws.
+    assert!((90..210).contains(&grays), "{grays} of {rows} gray");
+    assert!((230..370).contains(&erased.len()), "{} of {rows} erased", erased.len());
+    assert!(erased.iter().all(|share| (0.01..0.36).contains(share)), "{erased:?}");
+    let mean = erased.iter().sum::<f64>() / erased.len() as f64;
+    assert!((0.14..0.21).contains(&mean), "{mean} of the area erased");
+}
+
+/// torchvision makes the same colours, step by step and gray.
+pub(crate) fn check_torchvision(runner: &mut dyn Runner, random: &mut Random) {
+    let Some(python) = packhorse_testkit::external::python() else { return };
+    let script = "import sys\n\
+        try:\n    import torch, torchvision.transforms.functional as F\n\
+        except ImportError:\n    sys.exit(3)\n\
+        h, w = int(sys.argv[1]), int(sys.argv[2])\n\
+        picture = torch.frombuffer(bytearray(sys.stdin.buffer.read()), dtype=torch.uint8).reshape(h, w, 3).permute(2, 0, 1) / 255\n\
+        for step, factor in zip(sys.argv[3::2], sys.argv[4::2]):\n\
+        \x20   made = F.rgb_to_grayscale(picture, 3) if step == 'gray' else getattr(F, 'adjust_' + step)(picture, float(factor))\n\
+        \x20   sys.stdout.buffer.write(made.contiguous().numpy().tobytes())";
+    let (h, w) = (29, 34);
+    let bytes = random.bytes(3 * (h * w) as usize);
+    let output = packhorse_gpu::kernels::Pixels::normalized(Element::F32, Normalize::NONE);
+    let plain = Augment::new(Image::new((h, w), 3, output));
+    let with = |change: &dyn Fn(&mut Jitter)| {
+        let mut jitter = Jitter { probability: 1.0, ..Jitter::NONE };
+        change(&mut jitter);
+        Augment { jitter, ..plain }
+    };
+    let steps = [
+        ("brightness", "1.4", with(&|jitter| jitter.brightness = (1.4, 1.4))),
+        ("contrast", "1.7", with(&|jitter| jitter.contrast = (1.7, 1.7))),
+        ("contrast", "0.2", with(&|jitter| jitter.contrast = (0.2, 0.2))),
+        ("saturation", "0.3", with(&|jitter| jitter.saturation = (0.3, 0.3))),
+        ("hue", "-0.3", with(&|jitter| jitter.hue = (-0.3, -0.3))),
+        ("hue", "0.5", with(&|jitter| jitter.hue = (0.5, 0.5))),
+        ("gray", "0", Augment { grayscale: 1.0, ..plain }),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("picture");
+    std::fs::write(&file, &bytes).unwrap();
+    let mut command = std::process::Command::new(&python);
+    command.args(["-c", script]).args([h, w].map(|side| side.to_string()));
+    command.args(steps.iter().flat_map(|(step, factor, _)| [step, factor]));
+    let said = command.stdin(std::fs::File::open(&file).unwrap()).output().unwrap();
+    if said.status.code() == Some(3) {
+        return packhorse_testkit::external::skip("no torchvision");
+    }
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    for ((step, factor, augment), wanted) in steps.iter().zip(said.stdout.chunks(4 * bytes.len())) {
+        let mut bench = Bench::new(runner);
+        let (input, keys) = (bench.upload(&bytes), bench.numbers(&[random.u64()], u64::to_le_bytes));
+        let output = bench.reserve(augment.output(1).unwrap().bytes());
+        let scratch = bench.reserve(augment.scratch(1));
+        bench.run(&augment.launches(input, keys, output, scratch, 1).unwrap());
+        let found = super::numbers(&bench.download(output), f32::from_le_bytes);
+        bench.finish();
+        let wanted = super::numbers(wanted, f32::from_le_bytes);
+        let most = found.iter().zip(&wanted).map(|(found, wanted)| (found - wanted).abs()).fold(0.0, f32::max);
+        assert!(found.len() == wanted.len() && most < 1e-5, "{step} {factor}: {most}");
+    }
+    assert_eq!(said.stdout.len(), steps.len() * 4 * bytes.len());
+}
