@@ -5,7 +5,7 @@
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
 use packhorse::core::{Error, Kind, Result};
-use packhorse::gpu::transforms::Pictures;
+use packhorse::gpu::transforms::Augmented;
 use packhorse::gpu::{Cuda, DeviceTransform, Gpu, Simulated, Upload};
 use packhorse::read::Ahead;
 use packhorse::transform::image::View;
@@ -15,8 +15,11 @@ use std::time::Duration;
 fn main() -> Result<()> {
     let place = std::env::args().nth(1).ok_or_else(|| Error::config("give the folder of a dataset"))?;
     match Cuda::from_environment() {
-        // Pixels come as bytes; the GPU makes them bf16 [32, 3, 224, 224], normalised.
-        Ok(gpu) => train(&gpu, &place, vec![Arc::new(Pictures::new("image"))]),
+        // Pixels come as bytes; the GPU changes colours, erases a part, and makes them bf16 [32, 3, 224, 224], normalised.
+        Ok(gpu) => {
+            let augmented = Augmented::new("image").jitter(0.4, 0.4, 0.4, 0.1, 0.8).grayscale(0.2).erase(0.25);
+            train(&gpu, &place, vec![Arc::new(augmented)])
+        }
         Err(error) if error.kind() == Kind::Unsupported => {
             println!("{error}: this one is simulated");
             train(&Simulated::new(), &place, Vec::new())

@@ -93,7 +93,7 @@ pub(crate) struct BenchUpload {
     #[arg(long, value_name = "N", default_value_t = 224, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) size: u32,
 
-    /// Random parts of pictures, and every other one mirrored, as training has it
+    /// Random parts of pictures, every other one mirrored; on a GPU with kernels also random colours and erased parts
     #[arg(long)]
     pub(crate) augment: bool,
 

@@ -18,8 +18,8 @@ mod shards;
 use common::host::Host as Kernels;
 use packhorse_core::{Kind, MemoryInput};
 use packhorse_gpu::kernels::{Axes, Crop, Documents, Flip, Motif, Normalize, Pixels, SyntheticPictures};
-use packhorse_gpu::transforms::{Padded, Pictures, Resized, Sequences, Synthetic, Unpacked};
-use packhorse_gpu::{DeviceBatch, DeviceTransform, Element, Simulated, Upload};
+use packhorse_gpu::transforms::{Augmented, Padded, Pictures, Resized, Sequences, Synthetic, Unpacked};
+use packhorse_gpu::{DeviceBatch, DeviceTransform, Element, Resident, Simulated, Upload};
 use packhorse_order::Rank;
 use packhorse_read::*;
 use packhorse_tokens::Dtype;
@@ -123,6 +123,53 @@ fn pictures_of_one_size_are_normalised() {
         assert!(found.download("image").unwrap() == wanted.field("image").unwrap());
         // Bit for bit.
         assert!(found.download("pixels").unwrap() == wanted.field("pixels").unwrap());
+    }
+}
+
+/// What happens to a picture depends on seed, epoch and sample alone: not on the rank, the batch, or whether it is kept on the GPU.
+#[test]
+fn colors_are_drawn_for_each_sample() {
+    let Some(gpu) = gpu() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let dataset = samples(dir.path());
+    let view = View { size: Size::Center { short: 20, height: 16, width: 20 }, ..View::default() };
+    let fields = [FieldOptions::new("image", FieldKind::Picture(view)).from("png")];
+    let steps = || -> Vec<Arc<dyn DeviceTransform>> {
+        let augmented = Augmented::new("image").random_crop(12).flip(0.5).jitter(0.4, 0.4, 0.2, 0.1, 0.8);
+        vec![Arc::new(Augmented { output: Pixels::BYTES, ..augmented.grayscale(0.2).erase(0.25) })]
+    };
+    let resident = Arc::new(Resident::load(&gpu, &dataset, &fields, &options()).unwrap());
+    let mut seen = std::collections::BTreeMap::new();
+    for (batch, world_size, kept) in [(8, 1, false), (5, 2, false), (7, 3, true)] {
+        for rank in 0..world_size {
+            let options = LoaderOptions { rank: Rank { rank, world_size }, batch, ..options() };
+            let upload = match kept {
+                true => Upload::resident(&resident, steps()).unwrap(),
+                false => Upload::with_transforms(gpu.clone(), steps()).unwrap(),
+            };
+            for batch in Loader::new(dataset.clone(), &fields, &options, upload).unwrap() {
+                let batch = batch.unwrap();
+                let (metadata, pixels) = (batch.metadata().unwrap(), batch.download("image").unwrap());
+                for (number, pixels) in metadata.numbers().iter().zip(pixels.chunks(3 * 12 * 12)) {
+                    let known = seen.entry((metadata.epoch(), *number)).or_insert_with(|| pixels.to_vec());
+                    assert!(known == pixels, "sample {number} of epoch {}", metadata.epoch());
+                }
+            }
+        }
+    }
+    // 50 samples in two epochs, all different.
+    let all: std::collections::BTreeSet<_> = seen.values().collect();
+    assert_eq!((seen.len(), all.len()), (100, 100));
+    for wrong in [
+        Augmented::new("image").grayscale(1.5),
+        Augmented::new("image").erase(-0.1),
+        Augmented::new("image").jitter(0.4, 0.4, 0.4, 0.6, 1.0),
+        Augmented::new("image").random_crop(17),
+        Augmented::new("words"),
+    ] {
+        let upload = Upload::with_transforms(gpu.clone(), vec![Arc::new(wrong.clone())]).unwrap();
+        let refused = Loader::new(dataset.clone(), &fields, &options(), upload).err().unwrap();
+        assert_eq!(refused.kind(), Kind::Config, "{wrong:?}");
     }
 }
 

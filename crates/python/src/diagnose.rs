@@ -4,7 +4,7 @@ use crate::batch::Batch;
 use crate::dataset::PyDataset;
 use crate::device::Arrays;
 use crate::error::{Raised, Result};
-use crate::fields::fields;
+use crate::fields::{colors, fields};
 use crate::gpu::PyGpu;
 use crate::loader::{options, setting};
 use packhorse::core::{Error, Result as OurResult};
@@ -123,6 +123,7 @@ pub(crate) fn diagnose_loader(
     call: Py<PyAny>,
     how: &Bound<'_, PyDict>,
 ) -> Result<(String, String)> {
+    let colors = colors(&described)?;
     let (chosen, options, how) = (fields(described)?, options(settings)?, self::how(how)?);
     let (dataset, gpu) = (dataset.ours.clone(), gpu.map(PyGpu::cuda));
     let caught = Caught::default();
@@ -134,7 +135,7 @@ pub(crate) fn diagnose_loader(
             diagnose(&dataset, &chosen, &options, &mut device, &mut step, &how)
         }
         Some(gpu) => {
-            let (chosen, steps) = finished(chosen);
+            let (chosen, steps) = finished(chosen, &colors)?;
             let mut device = || {
                 let upload: Upload<Cuda> = Upload::with_transforms(gpu.clone(), steps.clone())?;
                 Ok(ForPython { device: upload, layout: None, make: on_gpu })

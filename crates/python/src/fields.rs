@@ -4,6 +4,8 @@ use crate::element::named;
 use crate::error::Result;
 use arrow_schema::DataType;
 use packhorse::core::Error;
+use packhorse::gpu::kernels::{Erase, Jitter};
+use packhorse::gpu::transforms::Colors;
 use packhorse::read::{Axes, FieldKind, FieldOptions, Normalize};
 use packhorse::transform::image::{Filter, Size, View};
 use pyo3::prelude::*;
@@ -11,12 +13,31 @@ use pyo3::prelude::*;
 /// `(name, from, kind, required, settings)`: the settings depend on the kind.
 type Described<'py> = (String, String, String, bool, Bound<'py, PyAny>);
 
-/// How a picture becomes pixels: `(crop, height, width, short, scale, ratio, flip, filter, reduced, normalize)`.
-type Picture = (String, u32, u32, u32, (f32, f32), (f32, f32), f32, String, bool, Option<([f32; 3], [f32; 3], bool)>);
+/// How a picture becomes pixels: `(crop, height, width, short, scale, ratio, flip, filter, reduced, normalize, colors)`.
+type Picture =
+    (String, u32, u32, u32, (f32, f32), (f32, f32), f32, String, bool, Option<Normalization>, Option<ColorSettings>);
+
+/// Mean, standard deviation, and whether channels come last.
+type Normalization = ([f32; 3], [f32; 3], bool);
+
+/// Brightness, contrast, saturation, hue and probability of a jitter; the probabilities of grays and of an erased part.
+type ColorSettings = ([f32; 5], f32, f32);
 
 /// The fields that these tuples describe.
 pub(crate) fn fields(described: Vec<Described<'_>>) -> Result<Vec<FieldOptions>> {
     described.into_iter().map(field).collect()
+}
+
+/// What a GPU does to the colours of these fields, by name.
+pub(crate) fn colors(described: &[Described<'_>]) -> Result<Vec<(String, Colors)>> {
+    let mut found = Vec::new();
+    for (name, _, _, _, settings) in described.iter().filter(|described| described.2 == "image") {
+        let (.., colors): Picture = settings.extract()?;
+        let Some(([brightness, contrast, saturation, hue, probability], grayscale, erase)) = colors else { continue };
+        let jitter = Jitter { probability, ..Jitter::new(brightness, contrast, saturation, hue) };
+        found.push((name.clone(), Colors { jitter, grayscale, erase: Erase::new(erase) }));
+    }
+    Ok(found)
 }
 
 fn field((name, from, kind, required, settings): Described<'_>) -> Result<FieldOptions> {
@@ -63,7 +84,8 @@ fn size(crop: &str, (height, width): (u32, u32), short: u32, scale: (f32, f32), 
     }
 }
 
-fn picture((crop, height, width, short, scale, ratio, flip, filter, reduced, normalize): Picture) -> Result<FieldKind> {
+fn picture(settings: Picture) -> Result<FieldKind> {
+    let (crop, height, width, short, scale, ratio, flip, filter, reduced, normalize, _) = settings;
     let size = size(&crop, (height, width), short, scale, ratio);
     let filter = if filter == "bicubic" { Filter::Bicubic } else { Filter::Bilinear };
     let view = View { size, flip, filter, reduced };
@@ -73,8 +95,7 @@ fn picture((crop, height, width, short, scale, ratio, flip, filter, reduced, nor
     }
 }
 
-/// `normalize` is mean, standard deviation, and whether channels come last.
-fn normalized(view: View, (mean, std, last): ([f32; 3], [f32; 3], bool)) -> Result<FieldKind> {
+fn normalized(view: View, (mean, std, last): Normalization) -> Result<FieldKind> {
     let axes = if last { Axes::Hwc } else { Axes::Chw };
     Ok(FieldKind::Normalized(view, Normalize { mean, std, axes }))
 }

@@ -2,7 +2,7 @@
 
 use crate::dataset::PyDataset;
 use crate::error::Result;
-use crate::fields::fields;
+use crate::fields::{colors, fields};
 use crate::fork::Owned;
 use crate::loader::{Messages, options};
 use crate::watch::abandonable;
@@ -69,7 +69,8 @@ impl PyResident {
         settings: &Bound<'_, PyDict>,
     ) -> Result<Self> {
         let messages = Arc::new(Messages::default());
-        let (kept, _) = finished_of_resident(fields(described)?)?;
+        let colors = colors(&described)?;
+        let (kept, _) = finished_of_resident(fields(described)?, &colors)?;
         let options = LoaderOptions { observer: Arc::clone(&messages) as _, ..options(settings)? };
         let (gpu, dataset) = (gpu.cuda(), dataset.ours.clone());
         let samples = abandonable(py, move || Resident::load(&gpu, &dataset, &kept, &options))?;

@@ -3,7 +3,7 @@
 use crate::batch::Batch;
 use crate::dataset::PyDataset;
 use crate::error::Result;
-use crate::fields::fields;
+use crate::fields::{colors, fields};
 use crate::fork::{self, Owned};
 use crate::gpu::{PyGpu, PyResident};
 use crate::running::{LayoutField, Place, Running};
@@ -79,6 +79,7 @@ impl PyPipeline {
         resident: Option<&PyResident>,
     ) -> Result<Self> {
         let messages = Arc::new(Messages::default());
+        let colors = colors(&described)?;
         let chosen = fields(described)?;
         let mut options = options(settings)?;
         options.observer = Arc::clone(&messages) as _;
@@ -89,7 +90,7 @@ impl PyPipeline {
             (None, Some(gpu)) => Place::Gpu(gpu.cuda()),
             (None, None) => Place::Host,
         };
-        let running = abandonable(py, move || Running::start(dataset, chosen, &options, place))?;
+        let running = abandonable(py, move || Running::start(dataset, chosen, &options, &colors, place))?;
         Ok(Self { running: Mutex::new(Some(Owned::new(running))), counters, messages })
     }
 

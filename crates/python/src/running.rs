@@ -4,7 +4,7 @@ use crate::batch::Batch;
 use crate::device::Arrays;
 use crate::element::arrow;
 use packhorse::core::{Error, Result};
-use packhorse::gpu::transforms::{finished, finished_of_resident};
+use packhorse::gpu::transforms::{Colors, finished, finished_of_resident};
 use packhorse::gpu::{Cuda, DeviceTransform, Output, Resident, Upload};
 use packhorse::read::order::{OrderState, Rank};
 use packhorse::read::{Ahead, Dataset, FieldOptions, Host, Layout, Loader, LoaderOptions, Next, RandomAccess};
@@ -45,13 +45,14 @@ impl Running {
         dataset: Dataset,
         fields: Vec<FieldOptions>,
         options: &LoaderOptions,
+        colors: &[(String, Colors)],
         place: Place,
     ) -> Result<Self> {
         let asked: Vec<String> = fields.iter().map(|field| field.name.clone()).collect();
         let (fields, steps) = match &place {
             Place::Host => return Ok(Self::Host(Box::new(Loader::new(dataset, &fields, options, Host::default())?))),
-            Place::Gpu(_) => finished(fields),
-            Place::Resident(_) => finished_of_resident(fields)?,
+            Place::Gpu(_) => finished(fields, colors)?,
+            Place::Resident(_) => finished_of_resident(fields, colors)?,
         };
         let upload = || match &place {
             Place::Resident(resident) => Upload::resident(resident, steps.clone()),

@@ -210,7 +210,7 @@ def fake(tmp_path_factory):
     compiled(["cc", "-std=gnu11", "-O1", "-pthread"], folder / "libcuda.so", ROOT / "crates/testkit/src/cuda/libcuda.c")
     kernels = ["c++", "-x", "c++", "-std=c++14", "-O1", "-w", "-ffp-contract=off", "-fno-strict-aliasing", "-DPACKHORSE_HOST"]
     includes = [f"-I{gpu}/tests/common", f"-I{gpu}/kernels"]
-    modules = [folder / f"{name}.so" for name in ("image", "ragged", "resize")]
+    modules = [folder / f"{name}.so" for name in ("augment", "image", "ragged", "resize")]
     for module in modules:
         compiled([*kernels, *includes], module, gpu / "kernels" / f"{module.stem}.cu")
     return {

@@ -260,6 +260,69 @@ def test_resident_pictures(views, on_gpu):
     on_gpu(code, views._place)
 
 
+def test_colors(views, on_gpu):
+    """Colours change and parts are erased by sample and epoch alone: whatever the batch and the rank, and also where the GPU keeps
+    the samples. A jitter of nothing changes nothing."""
+    code = """
+        ds = packhorse.open(sys.argv[1])
+        image = lambda **colors: Image("jpg", 16, flip=0.5, normalize="imagenet", **colors)
+        fields = {
+            "plain": image(),
+            "still": image(jitter=(0, 0, 0, 0)),
+            "image": image(jitter=(0.4, 0.4, 0.4, 0.1, 0.8), grayscale=0.2, erase=0.25),
+            "bytes": Image("jpg", (9, 14), jitter=(0.5, 0.5, 0.5, 0.5)),
+        }
+        seen, erased = {}, 0
+        for batch, world, resident in [(5, 1, False), (4, 2, False), (7, 1, True)]:
+            for rank in range(world):
+                loader = ds.loader(
+                    batch, seed=3, fields=fields, device="cuda", place=(rank, world), resident=resident, remainder="uneven"
+                )
+                for epoch in range(2):
+                    for one in loader:
+                        assert list(one) == list(fields)
+                        arrays = {name: np.asarray(one[name].cpu()) for name in one}
+                        assert arrays["image"].dtype == np.float32 and arrays["bytes"].dtype == np.uint8
+                        assert arrays["bytes"].shape == (one.rows, 9, 14, 3)
+                        assert np.abs(arrays["still"] - arrays["plain"]).max() < 1e-5
+                        for row, number in enumerate(one.numbers):
+                            pixels = arrays["image"][row].tobytes() + arrays["bytes"][row].tobytes()
+                            assert seen.setdefault((epoch, number), pixels) == pixels
+                            erased += (arrays["image"][row] == 0).all(axis=0).any()
+                told = loader.explain()
+                assert "plain, still, image, bytes" in told, told
+        assert len(seen) == 48 == len(set(seen.values())) and erased > 10, (len(seen), erased)
+    """
+    on_gpu(code, views._place)
+
+
+def test_colors_that_make_no_sense(views, on_gpu):
+    """Colours change on a GPU only, in pictures of one size, by amounts that make sense."""
+    for wrong in ({"jitter": (0.1, 0.1, 0.1, 0.1)}, {"grayscale": 0.1}, {"erase": 0.1}):
+        with pytest.raises(ValueError, match="give the loader its device"):
+            views.loader(4, fields={"image": packhorse.Image("jpg", 16, **wrong)})
+        with pytest.raises(ValueError, match="give the loader its device"):
+            views.torch(fields={"image": packhorse.Image("jpg", 16, **wrong)})[0]
+    with pytest.raises(ValueError, match="is not \\(brightness"):
+        packhorse.Image("jpg", 16, jitter=(0.4, 0.4))
+    code = """
+        ds = packhorse.open(sys.argv[1])
+        for field, resident, error in [
+            (Image("jpg", grayscale=0.5), False, packhorse.UnsupportedError),
+            (Image("png", 16, grayscale=0.5, required=False), False, packhorse.UnsupportedError),
+            (Image("jpg", 16, crop="random", grayscale=0.5), True, packhorse.UnsupportedError),
+            (Image("jpg", 16, jitter=(0.4, 0.4, 0.4, 0.6)), False, packhorse.ConfigError),
+            (Image("jpg", 16, erase=1.5), False, packhorse.ConfigError),
+        ]:
+            try:
+                next(iter(ds.loader(4, fields={"image": field}, device=0, resident=resident)))
+                raise AssertionError(f"{field} is not refused")
+            except error:
+                pass
+    """
+    on_gpu(code, views._place)
+
+
 def test_what_can_not_be_resident(views, on_gpu):
     """Host memory, random views that the GPU can't make, more samples than memory."""
     with pytest.raises(ValueError, match="give its device"):

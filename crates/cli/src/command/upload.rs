@@ -8,7 +8,7 @@ use crate::picture_args::view;
 use crate::size::show;
 use packhorse_core::{Error, Event, Kind, Observer as _, Result};
 use packhorse_gpu::kernels::{Crop, Element, Flip, Motif, Normalize, Pixels, Resize, SyntheticPictures};
-use packhorse_gpu::transforms::{Pictures, Resized, Synthetic};
+use packhorse_gpu::transforms::{Augmented, Pictures, Resized, Synthetic};
 use packhorse_gpu::{
     Cuda, DeviceBatch, DeviceTransform, Gpu, JpegOptions, Jpegs, NvJpeg, Resident, Simulated, Staged, Upload,
     UploadBench, UploadMeasured, Usage, Used,
@@ -181,11 +181,17 @@ impl Bench<'_> {
         Arc::new(Synthetic::pictures("image", pictures))
     }
 
-    /// Pictures are normalised on the GPU, where it has kernels.
+    /// Pictures are normalised on the GPU, where it has kernels; with `--augment` it also changes their colours and erases parts.
     fn finish(&self, fields: &[FieldOptions]) -> Vec<Step> {
         let pictures =
             fields.iter().filter(|field| matches!(field.kind, FieldKind::Picture(_)) && is_picture(&field.name));
-        let step = |field: &FieldOptions| Arc::new(Pictures::new(&field.name)) as Step;
+        let step = |field: &FieldOptions| match self.args.augment {
+            true => {
+                let augmented = Augmented::new(&field.name).jitter(0.4, 0.4, 0.4, 0.1, 0.8);
+                Arc::new(augmented.grayscale(0.2).erase(0.25)) as Step
+            }
+            false => Arc::new(Pictures::new(&field.name)) as Step,
+        };
         pictures.filter(|_| !self.simulated).map(step).collect()
     }
 

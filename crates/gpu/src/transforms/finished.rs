@@ -1,8 +1,8 @@
 //! Which part of a field the GPU makes.
 
-use super::{DeviceTransform, Pictures, Resized};
+use super::{Augmented, DeviceTransform, Pictures, Resized};
 use crate::Element;
-use crate::kernels::{self, Crop, Flip, Pixels, Resize};
+use crate::kernels::{self, Crop, Erase, Flip, Jitter, Pixels, Resize};
 use packhorse_core::{Error, Result};
 use packhorse_read::{Axes, FieldKind, FieldOptions, Normalize};
 use packhorse_transform::image::{Filter, Size, View};
@@ -11,32 +11,80 @@ use std::sync::Arc;
 /// Fields to load, and the transforms that make the wanted fields of them.
 pub type Finished = (Vec<FieldOptions>, Vec<Arc<dyn DeviceTransform>>);
 
+/// What a GPU does to the colours of a field of pictures: see [`Augmented`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Colors {
+    /// How colours change.
+    pub jitter: Jitter,
+    /// The probability that a picture becomes gray.
+    pub grayscale: f32,
+    /// Whether a part is erased.
+    pub erase: Erase,
+}
+
+impl Colors {
+    /// Crops and flips are the loader's here, or `flip`.
+    fn augmented(self, name: &str, flip: Flip, output: Pixels) -> Arc<dyn DeviceTransform> {
+        let Self { jitter, grayscale, erase } = self;
+        Arc::new(Augmented { flip, output, jitter, grayscale, erase, ..Augmented::new(name) })
+    }
+}
+
 /// The fields to send to a GPU, and the transforms that finish them there: pictures that are normalised travel as bytes, a quarter
 /// of the size, and have the same values as by the CPU. Rows without a picture are zeros after that, which the GPU can't tell, so
-/// fields that are not required are normalised by the CPU.
-pub fn finished(fields: Vec<FieldOptions>) -> Finished {
+/// fields that are not required are normalised by the CPU. Those of `colors`, by name, have their colours changed too.
+///
+/// Errors (kind `Unsupported`): colours of pictures that are not required, or that have sizes of their own.
+pub fn finished(fields: Vec<FieldOptions>, colors: &[(String, Colors)]) -> Result<Finished> {
     let mut transforms: Vec<Arc<dyn DeviceTransform>> = Vec::new();
-    let fields = fields.into_iter().map(|field| match field.kind {
-        FieldKind::Normalized(view, normalize) if field.required && view.shape().is_some() => {
-            transforms.push(Arc::new(Pictures { output: pixels(normalize), ..Pictures::new(&field.name) }));
-            FieldOptions { kind: FieldKind::Picture(view), ..field }
+    let mut sent = Vec::new();
+    for field in fields {
+        let colors = colors.iter().find(|(name, _)| *name == field.name).map(|(_, colors)| *colors);
+        let (view, output) = match field.kind {
+            FieldKind::Picture(view) if colors.is_some() => (view, Pixels::BYTES),
+            FieldKind::Normalized(view, normalize) => (view, pixels(normalize)),
+            _ => {
+                sent.push(field);
+                continue;
+            }
+        };
+        match colors {
+            _ if field.required && view.shape().is_some() => {}
+            Some(_) => return Err(no_colors(&field)),
+            None => {
+                sent.push(field);
+                continue;
+            }
         }
-        _ => field,
-    });
-    (fields.collect(), transforms)
+        transforms.push(match colors {
+            Some(colors) => colors.augmented(&field.name, Flip::Never, output),
+            None => Arc::new(Pictures { output, ..Pictures::new(&field.name) }),
+        });
+        sent.push(FieldOptions { kind: FieldKind::Picture(view), ..field });
+    }
+    Ok((sent, transforms))
+}
+
+fn no_colors(field: &FieldOptions) -> Error {
+    let message = format!("field {}: colours change in pictures of one size that every sample has", field.name);
+    Error::unsupported(message).in_field(&field.name)
 }
 
 /// The same for samples that the GPU keeps ([`Resident`](crate::Resident)): it also cuts and mirrors pictures at random, for each
 /// epoch anew, from the keys that the CPU would use. Flips are then those of the CPU, and so are random crops, with pixels within
 /// 2 of 255: whole pictures are kept for these, in their own sizes.
 ///
-/// Errors (kind `Unsupported`): random crops with a bicubic filter.
-pub fn finished_of_resident(fields: Vec<FieldOptions>) -> Result<Finished> {
+/// Errors (kind `Unsupported`): as for [`finished`]; random crops with a bicubic filter, or with colours that change.
+pub fn finished_of_resident(fields: Vec<FieldOptions>, colors: &[(String, Colors)]) -> Result<Finished> {
     let (mut kept, mut transforms) = (Vec::new(), Vec::<Arc<dyn DeviceTransform>>::new());
     for field in fields {
+        let colors = colors.iter().find(|(name, _)| *name == field.name).map(|(_, colors)| *colors);
         let (view, output) = match field.kind {
-            FieldKind::Picture(view) if field.required && view.is_random() => (view, Pixels::BYTES),
+            FieldKind::Picture(view) if field.required && (view.is_random() || colors.is_some()) => {
+                (view, Pixels::BYTES)
+            }
             FieldKind::Normalized(view, normalize) if field.required => (view, pixels(normalize)),
+            _ if colors.is_some() => return Err(no_colors(&field)),
             _ => {
                 kept.push(field);
                 continue;
@@ -44,8 +92,8 @@ pub fn finished_of_resident(fields: Vec<FieldOptions>) -> Result<Finished> {
         };
         let flip = if view.flip > 0.0 { Flip::Drawn(view.flip) } else { Flip::Never };
         let still = View { flip: 0.0, ..view };
-        let still = match view.size {
-            Size::Random { height, width, scale, ratio } => {
+        let still = match (view.size, colors) {
+            (Size::Random { height, width, scale, ratio }, None) => {
                 if view.filter == Filter::Bicubic {
                     let message = "the GPU resamples random crops bilinearly, not bicubically";
                     return Err(Error::unsupported(message).in_field(&field.name).hint("take the bilinear filter"));
@@ -55,7 +103,21 @@ pub fn finished_of_resident(fields: Vec<FieldOptions>) -> Result<Finished> {
                 transforms.push(Arc::new(Resized { resize, ..Resized::new(&field.name, size) }));
                 View { size: Size::Keep, reduced: false, ..still }
             }
-            _ => {
+            (Size::Random { .. }, Some(_)) => {
+                let message = format!(
+                    "field {}: pictures that are kept are not both cut at random and changed in colour",
+                    field.name
+                );
+                return Err(Error::unsupported(message)
+                    .in_field(&field.name)
+                    .hint("keep one size, or load batches as they are needed"));
+            }
+            (Size::Keep, Some(_)) => return Err(no_colors(&field)),
+            (_, Some(colors)) => {
+                transforms.push(colors.augmented(&field.name, flip, output));
+                still
+            }
+            (_, None) => {
                 transforms.push(Arc::new(Pictures { flip, output, ..Pictures::new(&field.name) }));
                 still
             }

@@ -19,7 +19,7 @@ mod unpacked;
 pub use augmented::Augmented;
 pub use fields::Fields;
 pub(crate) use fields::Plan;
-pub use finished::{Finished, finished, finished_of_resident};
+pub use finished::{Colors, Finished, finished, finished_of_resident};
 pub use padded::Padded;
 pub use pictures::Pictures;
 pub use resized::Resized;

@@ -23,6 +23,10 @@ class Field:
     def _settings(self) -> Any:
         return None
 
+    def _needs_gpu(self) -> bool:
+        """Whether only a GPU makes it."""
+        return False
+
     def _describe(self, name: str) -> Described:
         return (name, self.source or name, self.kind, self.required, self._settings())
 
@@ -146,6 +150,10 @@ class Image(_View):
     Without `normalize` pixels are `uint8 [batch, height, width, 3]`. `normalize=True` (0 to 1), `"imagenet"` or `(mean, std)`
     makes them `float32`, `(value / 255 - mean) / std`, as `[batch, 3, height, width]`, or with the channels last if
     `channels_last`.
+
+    On a GPU colours may change, by torchvision's formulas and in this order: `jitter=(brightness, contrast, saturation, hue)` is
+    `ColorJitter` of these, for all pictures, or for a share of them with a fifth number; `grayscale` the probability of
+    `RandomGrayscale`; `erase`, after the normalisation, that of `RandomErasing`.
     """
 
     kind = "image"
@@ -164,19 +172,32 @@ class Image(_View):
         normalize: bool | str | tuple[Iterable[float], Iterable[float]] | None = None,
         channels_last: bool = False,
         reduced: bool = False,
+        jitter: tuple[float, ...] | None = None,
+        grayscale: float = 0.0,
+        erase: float = 0.0,
         required: bool = True,
     ) -> None:
         super().__init__(source, size, crop, flip, short, scale, ratio, required)
+        if jitter is not None and len(jitter) not in (4, 5):
+            raise ValueError(f"jitter={jitter!r} is not (brightness, contrast, saturation, hue), with a probability or without")
         if filter not in ("bilinear", "bicubic"):
             raise ValueError(f"filter={filter!r} is neither bilinear nor bicubic")
         self.filter = filter
         self.normalize = _normalize(normalize)
         self.channels_last = channels_last
         self.reduced = reduced
+        self.jitter = jitter
+        self.grayscale = grayscale
+        self.erase = erase
 
     def _settings(self) -> Any:
         normalize = None if self.normalize is None else (*self.normalize, self.channels_last)
-        return (*self._view(), self.filter, self.reduced, normalize)
+        jitter = (0.0, 0.0, 0.0, 0.0, 0.0) if self.jitter is None else (*self.jitter, 1.0)[:5]
+        colors = (list(jitter), self.grayscale, self.erase) if self._needs_gpu() else None
+        return (*self._view(), self.filter, self.reduced, normalize, colors)
+
+    def _needs_gpu(self) -> bool:
+        return self.jitter is not None or self.grayscale > 0 or self.erase > 0
 
 
 class Mask(_View):
@@ -229,8 +250,8 @@ def _normalize(asked: Any) -> tuple[list[float], list[float]] | None:
 Fields = Union[Mapping[str, Union[Field, str]], Iterable[str], None]
 
 
-def describe(fields: Fields) -> list[Described]:
-    """The fields as the compiled part takes them. A text stands for `Auto` of that field."""
+def describe(fields: Fields, gpu: bool = False) -> list[Described]:
+    """The fields as the compiled part takes them, for batches on a GPU or in host memory. A text stands for `Auto` of that field."""
     if fields is None:
         return []
     if isinstance(fields, str):
@@ -242,5 +263,7 @@ def describe(fields: Fields) -> list[Described]:
             field = Auto(field)
         if not isinstance(field, Field):
             raise TypeError(f"field {name!r} is {field!r}; give the name of a field, or packhorse.Image, Auto, Bytes, …")
+        if field._needs_gpu() and not gpu:
+            raise ValueError(f"field {name!r}: jitter, grayscale and erase are for batches on a GPU: give the loader its device")
         described.append(field._describe(name))
     return described

@@ -73,9 +73,9 @@ class Loader:
         ram, folder = _cache(cache)
         self.dataset = dataset
         self.batch = batch
-        self._described = describe(fields)
         self._place = place
         self._device = device_name(device)
+        self._described = describe(fields, gpu=self._device != "cpu")
         self._gpu: tuple[int, _packhorse.Gpu] | None = None
         self._keep = resident
         self._kept: tuple[int, _packhorse.Resident] | None = None
