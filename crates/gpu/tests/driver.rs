@@ -237,7 +237,8 @@ fn part() {
     ]);
 }
 
-/// All parts, and ten thousand batches with a slow consumer, on a real GPU.
+/// All parts, and ten thousand batches with a slow consumer, on a real GPU; with `EPOCHS` that many of 250 batches, as fast as they
+/// come.
 #[test]
 fn on_this_machines_gpu() {
     if std::env::var_os("PACKHORSE_GPU").is_none() {
@@ -246,8 +247,9 @@ fn on_this_machines_gpu() {
     batches();
     let dir = tempfile::tempdir().unwrap();
     let dataset = dataset(dir.path(), 2_000);
-    let options = options(8, 40);
-    let consumer = Consumer { kept: 2, ahead: 2, pause: 300, streams: 2 };
+    let soak = std::env::var_os("EPOCHS").is_some();
+    let options = options(8, if soak { epochs() } else { 40 });
+    let consumer = Consumer { kept: 2, ahead: 2, pause: if soak { 0 } else { 300 }, streams: 2 };
     let gpu = Cuda::new(0).unwrap();
     let wanted = wanted(&dataset, &options);
     assert!(found(&gpu, &dataset, &options, consumer, Vec::new()) == wanted, "batches differ");
@@ -255,6 +257,7 @@ fn on_this_machines_gpu() {
     let upload = Upload::resident(&samples, Vec::new()).unwrap();
     assert!(found_of(upload, &gpu, &dataset, &options, consumer) == wanted, "batches of resident samples differ");
     captures();
+    println!("CPUs near {}: {:?}", gpu.name().unwrap(), gpu.near_cpus());
 }
 
 #[test]

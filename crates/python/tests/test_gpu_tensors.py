@@ -632,3 +632,17 @@ def test_a_real_gpu_keeps_all_samples(torch, views):
             assert (copies["crop"].cpu().int() - wanted["crop"].torch().int()).abs().max() <= 2
             for name in ("image", "label"):
                 assert torch.equal(copies[name].cpu(), wanted[name].torch()), (epoch, name)
+
+
+def test_a_real_gpu_changes_colors(torch, views):
+    """Colours and erased parts of a sample are the same in every batch and where the GPU keeps the samples."""
+    colors = {"jitter": (0.4, 0.4, 0.4, 0.1, 0.8), "grayscale": 0.2, "erase": 0.25}
+    fields = {"image": packhorse.Image("jpg", 48, flip=0.5, normalize="imagenet", **colors), "plain": packhorse.Image("jpg", 48)}
+    seen = {}
+    for batch, resident in [(6, False), (5, False), (7, True)]:
+        loader = views.loader(batch, seed=5, fields=fields, device="cuda", resident=resident, remainder="uneven")
+        for epoch in range(3):
+            for one in loader:
+                for number, pixels in zip(one.numbers, one["image"].torch().cpu(), strict=True):
+                    assert torch.equal(seen.setdefault((epoch, number), pixels), pixels)
+    assert len(seen) == 72 and len({pixels.numpy().tobytes() for pixels in seen.values()}) == 72

@@ -9,7 +9,6 @@ use std::sync::{Mutex, PoisonError};
 pub(super) struct Cpu {
     threads: usize,
     limits: Limits,
-    header: ViewDecoder,
     /// Started with the first picture.
     pool: Option<Pool>,
 }
@@ -32,14 +31,8 @@ pub(super) struct Job<'j> {
 type Failed = (usize, Error);
 
 impl Cpu {
-    pub(super) fn new(threads: usize, limits: Limits) -> Result<Self> {
-        let header = ViewDecoder::new(View::default(), limits)?;
-        Ok(Self { threads: threads.max(1), limits, header, pool: None })
-    }
-
-    /// Height and width of a picture after its EXIF orientation.
-    pub(super) fn size(&mut self, bytes: &[u8]) -> Result<(u32, u32)> {
-        self.header.size(bytes)
+    pub(super) fn new(threads: usize, limits: Limits) -> Self {
+        Self { threads: threads.max(1), limits, pool: None }
     }
 
     /// Decodes all pictures, and calls `meanwhile` on this thread. An error has the row of the first that fails.
@@ -110,7 +103,7 @@ mod tests {
                 pictures[7].truncate(100);
             }
             for threads in [0, 1, 2, 3, 10, 30] {
-                let mut cpu = Cpu::new(threads, Limits::default()).unwrap();
+                let mut cpu = Cpu::new(threads, Limits::default());
                 let mut out = vec![0; 192 * pictures.len()];
                 let jobs = pictures.iter().zip(out.chunks_mut(192)).enumerate();
                 let jobs = jobs.map(|(row, (bytes, out))| Job { row: 5 + row, bytes, out }).collect();
@@ -124,7 +117,7 @@ mod tests {
                 }
             }
         }
-        let (said, outcome) = Cpu::new(4, Limits::default()).unwrap().decode(Vec::new(), || 7);
+        let (said, outcome) = Cpu::new(4, Limits::default()).decode(Vec::new(), || 7);
         assert!(said == 7 && outcome.is_ok());
     }
 }

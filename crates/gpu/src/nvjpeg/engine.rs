@@ -53,6 +53,12 @@ const INTERPOLATED: u32 = 1 << 5;
 pub(super) struct Engine {
     pub(super) backend: Backend,
     shared: Arc<Shared>,
+}
+
+/// nvJPEG's parser of headers for an engine; each thread has its own.
+pub(super) struct Parser {
+    backend: Backend,
+    shared: Arc<Shared>,
     /// A parsed header, reused for each picture.
     parsed: Handle,
 }
@@ -64,9 +70,9 @@ pub(super) struct Shared {
     pub(super) handle: Handle,
 }
 
-// SAFETY: the library's handles belong to no thread; one thread at a time uses them.
-unsafe impl Send for Engine {}
-// SAFETY: several threads make only thread-safe calls with the handle: creating and destroying states.
+// SAFETY: the library's handles belong to no thread; one thread at a time uses that of a parser.
+unsafe impl Send for Parser {}
+// SAFETY: several threads make only thread-safe calls with the handle: all but those that create and destroy it.
 unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}
@@ -96,14 +102,32 @@ impl Engine {
             return Err(Error::unsupported(format!("{text}; allow Backend::Hybrid too")));
         }
         status.context("start nvJPEG")?;
-        let shared = Arc::new(Shared { calls: Arc::clone(calls), gpu: gpu.clone(), handle });
-        let mut parsed = null_mut();
-        // SAFETY: the handle was just made; a successful call writes `parsed`.
-        unsafe { (calls.stream_create)(handle, &raw mut parsed) }.context("start nvJPEG's parser")?;
-        Ok(Self { backend, shared, parsed })
+        Ok(Self { backend, shared: Arc::new(Shared { calls: Arc::clone(calls), gpu: gpu.clone(), handle }) })
     }
 
-    /// Whether it can decode `bytes`, whose header says `facts`. Pictures that it can't parse don't count.
+    /// A new parser.
+    pub(super) fn parser(&self) -> Result<Parser> {
+        let _bound = self.shared.gpu.bind()?;
+        let mut parsed = null_mut();
+        // SAFETY: the handle is valid; a successful call writes `parsed`.
+        unsafe { (self.shared.calls.stream_create)(self.shared.handle, &raw mut parsed) }
+            .context("start nvJPEG's parser")?;
+        Ok(Parser { backend: self.backend, shared: Arc::clone(&self.shared), parsed })
+    }
+
+    /// A new state for decoding a batch.
+    pub(super) fn state(&self) -> Result<State> {
+        let _bound = self.shared.gpu.bind()?;
+        let mut raw = null_mut();
+        // SAFETY: the handle is valid; a successful call writes `raw`.
+        unsafe { (self.shared.calls.state_create)(self.shared.handle, &raw mut raw) }
+            .context("make a state of nvJPEG")?;
+        Ok(State::new(Arc::clone(&self.shared), raw))
+    }
+}
+
+impl Parser {
+    /// Whether the engine can decode `bytes`, whose header says `facts`. Pictures that it can't parse don't count.
     pub(super) fn takes(&mut self, bytes: &[u8], facts: &JpegFacts) -> Result<bool> {
         let Some(bytes) = bytes.get(..facts.bytes).filter(|_| self.backend.takes(facts)) else { return Ok(false) };
         let _bound = self.shared.gpu.bind()?;
@@ -125,22 +149,12 @@ impl Engine {
         // decode.
         Ok(status == Status::SUCCESS && refused == 0 && (width, height) == (facts.width, facts.height))
     }
-
-    /// A new state for decoding a batch.
-    pub(super) fn state(&self) -> Result<State> {
-        let _bound = self.shared.gpu.bind()?;
-        let mut raw = null_mut();
-        // SAFETY: the handle is valid; a successful call writes `raw`.
-        unsafe { (self.shared.calls.state_create)(self.shared.handle, &raw mut raw) }
-            .context("make a state of nvJPEG")?;
-        Ok(State::new(Arc::clone(&self.shared), raw))
-    }
 }
 
-impl Drop for Engine {
+impl Drop for Parser {
     fn drop(&mut self) {
         if let Ok(_bound) = self.shared.gpu.bind() {
-            // SAFETY: made by `new` and not used after this.
+            // SAFETY: made by `Engine::parser` and not used after this.
             let _ = unsafe { (self.shared.calls.stream_destroy)(self.parsed) };
         }
     }
@@ -149,7 +163,7 @@ impl Drop for Engine {
 impl Drop for Shared {
     fn drop(&mut self) {
         if let Ok(_bound) = self.gpu.bind() {
-            // SAFETY: made by `Engine::new`; all its states are gone.
+            // SAFETY: made by `Engine::new`; all its states and parsers are gone.
             let _ = unsafe { (self.calls.destroy)(self.handle) };
         }
     }

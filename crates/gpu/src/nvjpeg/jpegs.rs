@@ -1,12 +1,13 @@
 //! Decodes and resizes a field of JPEGs.
 
 use super::callers::Callers;
-use super::chunk::{Picture, Way, fitting};
+use super::chunk::{Picture, fitting};
 use super::cpu::Cpu;
 use super::engine::Engine;
 use super::lane::Lane;
 use super::lane_batch::LaneBatch;
 use super::source::Source;
+use super::survey::{Surveyor, is_here};
 use super::{Backend, JpegOptions, NvJpeg};
 use crate::Cuda;
 use crate::kernels::{Flip, Picks, RaggedPictures};
@@ -14,10 +15,11 @@ use crate::transforms::Fields;
 use crate::transforms::{Commands, DeviceTransform, Output, batch, beside, field, keys};
 use packhorse_core::{DataType, Error, Kind, Result};
 use packhorse_read::{FieldOptions, Layout};
-use packhorse_transform::image::JpegFacts;
-use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+
+/// The fewest headers for a thread of its own.
+const LOOKED_AT: usize = 16;
 
 /// Decodes the JPEGs of each batch and resizes them to one size.
 pub struct Jpegs {
@@ -31,6 +33,8 @@ struct Work {
     /// In the order of their last use.
     lanes: [Lane; 2],
     engines: Vec<Engine>,
+    /// As many as looked at a batch side by side.
+    surveyors: Vec<Surveyor>,
     callers: Callers,
     cpu: Cpu,
     pictures: Vec<Picture>,
@@ -63,10 +67,10 @@ impl Jpegs {
         if let Some(refusal) = refusal.filter(|_| engines.is_empty()) {
             return Err(refusal);
         }
-        let cpu = Cpu::new(options.threads, options.limits)?;
+        let cpu = Cpu::new(options.threads, options.limits);
         let lanes = [Lane::new(gpu, &engines)?, Lane::new(gpu, &engines)?];
-        let callers = Callers::new(options.calls);
-        let work = Mutex::new(Work { lanes, engines, callers, cpu, pictures: Vec::new() });
+        let (callers, surveyors) = (Callers::new(options.calls), vec![Surveyor::new(&engines, options.limits)?]);
+        let work = Mutex::new(Work { lanes, engines, surveyors, callers, cpu, pictures: Vec::new() });
         Ok(Self { gpu: gpu.clone(), options, work, counts: Counts::default() })
     }
 
@@ -93,6 +97,36 @@ impl Jpegs {
         JpegCounts { hardware, hybrid, cpu, failed }
     }
 
+    /// Looks at all pictures, on several threads.
+    fn survey(&self, source: &Source<'_>, work: &mut Work, rows: usize) -> Result<()> {
+        let Work { engines, surveyors, callers, pictures, .. } = work;
+        let parts = self.options.calls.min(rows / LOOKED_AT).max(1);
+        while surveyors.len() < parts {
+            surveyors.push(Surveyor::new(engines, self.options.limits)?);
+        }
+        let JpegOptions { required, cpu_share, .. } = self.options;
+        let each = rows.div_ceil(parts).max(1);
+        let mut shares: Vec<_> = surveyors
+            .iter_mut()
+            .zip((0..rows).step_by(each))
+            .map(|(surveyor, first)| (surveyor, first..rows.min(first + each), Ok(Vec::new())))
+            .collect();
+        callers.each(&mut shares, |(surveyor, rows, found)| {
+            let look = |row| {
+                let place = source.place(row)?;
+                let bytes = source.bytes(place.clone());
+                let picture = surveyor.look(bytes, place, required, is_here(row, cpu_share));
+                picture.map_err(|error| source.named(error, row))
+            };
+            *found = rows.clone().map(look).collect();
+        })?;
+        pictures.clear();
+        for (.., found) in shares {
+            pictures.extend(found?);
+        }
+        Ok(())
+    }
+
     /// Decodes the first of `pictures` that fit into a lane; returns how many.
     fn part(
         &self,
@@ -103,7 +137,7 @@ impl Jpegs {
         commands: &mut dyn Commands,
     ) -> Result<usize> {
         let stream = commands.stream().ok_or_else(|| Error::unsupported("nvJPEG needs a GPU of NVIDIA's"))?;
-        let Work { lanes, engines, callers, cpu, pictures } = work;
+        let Work { lanes, engines, callers, cpu, pictures, .. } = work;
         lanes.rotate_left(1);
         let [_, lane] = lanes;
         let pictures = pictures.get_mut(first..).unwrap_or_default();
@@ -147,65 +181,13 @@ unsafe impl DeviceTransform for Jpegs {
         let source = Source::new(&self.options.from, fields)?;
         let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
         let rows = fields.metadata().rows();
-        let Work { engines, cpu, pictures, .. } = &mut *work;
-        pictures.clear();
-        let mut share = Share { share: self.options.cpu_share, due: 0.0 };
-        for row in 0..rows {
-            let place = source.place(row)?;
-            let picture = survey(engines, cpu, &mut share, source.bytes(place.clone()), place, self.options.required);
-            pictures.push(picture.map_err(|error| source.named(error, row))?);
-        }
+        self.survey(&source, &mut work, rows)?;
         let mut first = 0;
         while first < rows {
             first += self.part(&source, &mut work, first, scratch, commands)?;
         }
         Ok(())
     }
-}
-
-/// The pictures that the CPU takes from the backends: evenly among all.
-struct Share {
-    share: f32,
-    due: f32,
-}
-
-impl Share {
-    /// Whether the CPU takes the next picture.
-    fn take(&mut self) -> bool {
-        self.due += self.share;
-        let taken = self.due >= 1.0;
-        self.due -= if taken { 1.0 } else { 0.0 };
-        taken
-    }
-}
-
-/// Selects the decoder of a picture.
-fn survey(
-    engines: &mut [Engine],
-    cpu: &mut Cpu,
-    share: &mut Share,
-    bytes: &[u8],
-    place: Range<usize>,
-    required: bool,
-) -> Result<Picture> {
-    if bytes.is_empty() {
-        let absent = Picture { bytes: place, way: Way::None, height: 0, width: 0 };
-        return if required { Err(Error::content("is empty; get it again or leave it out")) } else { Ok(absent) };
-    }
-    let (height, width) = cpu.size(bytes)?;
-    let mut way = Way::Cpu;
-    if bytes.starts_with(b"\xff\xd8") {
-        let facts = JpegFacts::read(bytes)?;
-        let known = (facts.height, facts.width) == (height, width);
-        let wanted = known && engines.iter().any(|engine| engine.backend.takes(&facts)) && !share.take();
-        for (number, engine) in engines.iter_mut().enumerate().filter(|_| wanted) {
-            if engine.takes(bytes, &facts)? {
-                way = Way::Engine(number, facts);
-                break;
-            }
-        }
-    }
-    Ok(Picture { bytes: place, way, height, width })
 }
 
 /// The number of pictures decoded so far by each backend.

@@ -14,7 +14,7 @@ use crate::transforms::{Commands, made, view};
 use packhorse_core::{Error, Result};
 
 /// The fewest pictures of a call, where several are made side by side.
-const LEAST: usize = 32;
+const LEAST: usize = 64;
 
 /// Consecutive rows of a batch, and the resources to decode them.
 pub(super) struct LaneBatch<'w> {

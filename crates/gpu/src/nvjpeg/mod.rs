@@ -37,6 +37,7 @@ mod library;
 mod options;
 mod source;
 mod state;
+mod survey;
 
 pub use engine::Backend;
 pub use jpegs::{JpegCounts, Jpegs};

@@ -20,8 +20,8 @@ pub struct JpegOptions {
     pub draws: String,
     /// The backends to try, in this order; the CPU decodes the rest. Backends that the GPU does not have are ignored.
     pub backends: Vec<Backend>,
-    /// Calls of nvJPEG side by side for the pictures of a batch, each by a thread: a call takes about as long to prepare pictures as
-    /// to decode them. Each has memory of its own on the GPU. A call has at least 32 pictures, so small batches take fewer.
+    /// Threads that read headers and call nvJPEG side by side for a batch, which takes longer than decoding on the GPU. Each call has
+    /// memory of its own there, and at least 64 pictures, so small batches take fewer.
     pub calls: usize,
     /// The share of the pictures that the CPU decodes although a backend could, meanwhile: 0 to 1. A batch takes the time of the
     /// slower of the two, so the best share is that of the CPU in the sum of both rates. These pictures have the CPU's pixels.

@@ -117,12 +117,10 @@ pub(crate) fn is_measured(gpu: &Cuda, dir: &Path) {
     for (backends, share, calls) in [
         (vec![], 0.0, 1),
         (vec![Backend::Hardware], 0.0, 1),
-        (vec![Backend::Hardware], 0.0, 2),
         (vec![Backend::Hardware], 0.0, 4),
+        (vec![Backend::Hardware], 0.0, 8),
         (vec![Backend::Hybrid], 0.0, 1),
-        (vec![Backend::Hybrid], 0.0, 2),
         (vec![Backend::Hybrid], 0.0, 4),
-        (vec![Backend::Hybrid], 0.0, 8),
         (vec![Backend::Hardware], 0.3, 4),
         (vec![Backend::Hybrid], 0.3, 4),
     ] {
