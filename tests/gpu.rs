@@ -88,6 +88,51 @@ fn each_stage_is_measured_over_the_driver() {
     assert_eq!((calls.of("left.pinned"), calls.of("left.device"), calls.of("left.contexts")), (0, 0, 0));
 }
 
+/// On a GPU with room for all samples one remedy is to keep them there; with less room it is not.
+#[test]
+fn a_diagnosis_says_that_the_samples_fit_the_gpu() {
+    let (Some(driver), Some(kernels)) = (FakeDriver::new(), compiled::libraries()) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let shards = shards(dir.path());
+    for (free, fits) in [("100000000000", true), ("1000000", false)] {
+        let mut command = packhorse();
+        driver.drive(&mut command);
+        command.env("FAKE_CUDA_KERNELS", std::env::join_paths(&kernels).unwrap()).env("FAKE_CUDA_FREE", free);
+        let usual = [
+            "--device",
+            "cuda:0",
+            "--batch",
+            "8",
+            "--size",
+            "128",
+            "--augment",
+            "--seconds",
+            "0.3",
+            "--jobs",
+            "1",
+            "--json",
+        ];
+        let output = command.arg("diagnose").arg(&shards).args(usual).output().unwrap();
+        assert!(output.status.success(), "{}", said(&output));
+        let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let remedies = found["remedies"].as_array().unwrap();
+        let resident = remedies.iter().find(|remedy| remedy["name"] == "resident");
+        assert_eq!(resident.is_some(), fits, "{found:#}");
+        let Some(resident) = resident else { continue };
+        // Whole pictures, which the GPU cuts: 60 of at least 224 x 224 pixels.
+        let says = resident["says"].as_str().unwrap();
+        assert!(
+            says.starts_with("keep all samples in the memory of the GPU (") && says.contains(" MB of 100000 MB"),
+            "{says}"
+        );
+        let megabytes: u64 = says[says.find('(').unwrap() + 1..].split(' ').next().unwrap().parse().unwrap();
+        assert!((9..40).contains(&megabytes), "{says}");
+        assert!(resident["predicted"].as_f64().unwrap() > 100.0, "{resident}");
+    }
+    let calls = driver.calls();
+    assert_eq!((calls.of("left.pinned"), calls.of("left.device"), calls.of("left.contexts")), (0, 0, 0));
+}
+
 /// Between any two events of the fake driver is a millisecond.
 fn copies_have_the_times_of_the_driver(trace: &Path) {
     let events: Vec<Value> = serde_json::from_slice(&std::fs::read(trace).unwrap()).unwrap();

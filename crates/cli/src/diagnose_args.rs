@@ -11,7 +11,7 @@ pub(crate) struct DiagnoseFlags {
     #[arg(long, value_name = "MS", default_value_t = 0.0, hide_default_value = true)]
     pub(crate) step_ms: f64,
 
-    /// Where steps are done: host, which sleeps, or cuda, cuda:N, which computes for as long
+    /// Where steps are done: host, which sleeps, or cuda, cuda:N, whose steps are as much work as the idle GPU does in that time
     #[arg(long, value_name = "DEVICE", default_value = "host")]
     pub(crate) device: String,
 

@@ -1,13 +1,12 @@
 //! Measures how fast batches reach a GPU and how much of that a training step sees, with the limit of each figure, in
 //! one run.
 
-#![expect(unsafe_code, reason = "memory is copied without a batch, and kernels run, for comparison")]
+#![expect(unsafe_code, reason = "memory is copied without a batch, for comparison")]
 
 use crate::driver::Driver;
-use crate::fixed_work::FixedWork;
 use crate::ring::Sender;
 use crate::upload_stream::UploadStream;
-use crate::{DeviceBatch, DeviceTransform, Gpu};
+use crate::{DeviceBatch, DeviceTransform, FixedSteps, Gpu};
 use packhorse_core::{Error, Result};
 use packhorse_read::{Ahead, Batch, Batches, Device};
 use std::collections::VecDeque;
@@ -60,7 +59,7 @@ enum TrainingStep<G: Gpu> {
     /// Time passes.
     Pause(Duration),
     /// A fixed amount of work.
-    Work(Box<FixedWork<G>>),
+    Work(FixedSteps<G>),
 }
 
 /// Steps that may be queued and unfinished, as in a loop that reads its loss now and then.
@@ -79,7 +78,7 @@ impl<G: Gpu + Clone> UploadBench<G> {
     /// Errors: the GPU can't create a stream, lacks 260 MB of memory, or runs no kernels.
     pub fn new(gpu: G, step: Duration, time: Duration) -> Result<Self> {
         let compute = gpu.stream()?;
-        let step = TrainingStep::Work(Box::new(FixedWork::of(&gpu, step, &compute)?));
+        let step = TrainingStep::Work(FixedSteps::new(&gpu, step, &compute)?);
         Ok(Self { gpu, step, time, compute })
     }
 
@@ -178,8 +177,7 @@ impl<G: Gpu + Clone> UploadBench<G> {
         match &self.step {
             _ if !steps => Ok(()),
             TrainingStep::Pause(time) => self.gpu.pause(*time, &self.compute),
-            // SAFETY: the work is dropped after a `drain`, see `Drop`.
-            TrainingStep::Work(work) => unsafe { work.queue(&self.gpu, &self.compute) },
+            TrainingStep::Work(work) => work.queue(),
         }
     }
 
@@ -220,17 +218,6 @@ impl<G: Gpu + Clone> UploadBench<G> {
         match measured.steps {
             0 => Err(Error::config("there are too few samples for a batch")),
             _ => Ok(measured),
-        }
-    }
-}
-
-impl<G: Gpu> Drop for UploadBench<G> {
-    fn drop(&mut self) {
-        if self.gpu.drain().is_err()
-            && let TrainingStep::Work(work) = std::mem::replace(&mut self.step, TrainingStep::Pause(Duration::ZERO))
-        {
-            // The GPU may still use the memory.
-            std::mem::forget(work);
         }
     }
 }

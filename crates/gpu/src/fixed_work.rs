@@ -1,4 +1,4 @@
-//! A training step for measurements: a fixed amount of work, as much as takes a given time on the idle GPU.
+//! Training steps for measurements: a fixed amount of work each, as much as takes a given time on the idle GPU.
 
 #![expect(unsafe_code, reason = "a kernel reads memory that is kept beside it")]
 
@@ -20,17 +20,21 @@ const FIRST: u64 = 1 << 18;
 const ROUNDS: usize = 8;
 const NEAR: f64 = 0.02;
 
-pub(crate) struct FixedWork<G: Gpu> {
+/// Training steps for measurements: each does a fixed amount of work, as much as the idle GPU does in a given time. All of its
+/// multiprocessors read memory and compute, so what copies and kernels take from them shows as longer steps.
+pub struct FixedSteps<G: Gpu> {
+    gpu: G,
+    stream: G::Stream,
     launch: Launch,
-    /// What the kernel reads and writes.
-    _memory: [G::Memory; 2],
+    /// What the kernel reads and writes; `None` once it is dropped.
+    memory: Option<[G::Memory; 2]>,
 }
 
-impl<G: Gpu> FixedWork<G> {
-    /// As much work as takes `time` on `stream`, on a GPU that has nothing else to do.
+impl<G: Gpu + Clone> FixedSteps<G> {
+    /// Steps on `stream` that take `time` each on a GPU that has nothing else to do.
     ///
-    /// Errors: the GPU is out of memory, or can't measure time.
-    pub(crate) fn of(gpu: &G, time: Duration, stream: &G::Stream) -> Result<Self> {
+    /// Errors: the GPU is out of memory (260 MB), or can't measure time.
+    pub fn new(gpu: &G, time: Duration, stream: &G::Stream) -> Result<Self> {
         let memory = [gpu.memory(BYTES)?, gpu.memory(Exercise::SUMS)?];
         let [data, sums] = [0, 1].map(|i: usize| memory.get(i).map_or(0, |memory| gpu.address(memory)));
         let timers = [gpu.timer()?, gpu.timer()?];
@@ -60,16 +64,25 @@ impl<G: Gpu> FixedWork<G> {
             reads = ((reads as f64 * factor) as u64).max(1);
         }
         let launch = Exercise { reads, sweeps: SWEEPS }.launch(data, BYTES as u64, sums)?;
-        Ok(Self { launch, _memory: memory })
+        Ok(Self { gpu: gpu.clone(), stream: stream.clone(), launch, memory: Some(memory) })
     }
+}
 
+impl<G: Gpu> FixedSteps<G> {
     /// Queues one step.
     ///
-    /// # Safety
-    ///
-    /// It must be dropped only when the GPU has finished the step.
-    pub(crate) unsafe fn queue(&self, gpu: &G, stream: &G::Stream) -> Result<()> {
-        // SAFETY: the memory is kept beside the launch; the rest is this function's contract.
-        unsafe { gpu.launch(&self.launch, stream) }
+    /// Errors: those of the GPU.
+    pub fn queue(&self) -> Result<()> {
+        // SAFETY: the memory is kept until all work has finished, by `drop`.
+        unsafe { self.gpu.launch(&self.launch, &self.stream) }
+    }
+}
+
+impl<G: Gpu> Drop for FixedSteps<G> {
+    fn drop(&mut self) {
+        if self.gpu.drain().is_err() {
+            // The GPU may still use it.
+            std::mem::forget(self.memory.take());
+        }
     }
 }

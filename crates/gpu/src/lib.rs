@@ -43,6 +43,7 @@ pub use bench::{Staged, UploadBench, UploadMeasured};
 pub use cuda::{Copied, Cuda, DeviceMemory, Pinned, Stream};
 pub use device_batch::{DeviceBatch, OnStream};
 pub use dlpack::{DlDataType, DlDevice, DlManagedTensor, DlTensor, DlVersion, Exported};
+pub use fixed_work::FixedSteps;
 pub use gpu::Gpu;
 pub use kernels::Element;
 pub use nvjpeg::{Backend, JpegCounts, JpegOptions, Jpegs, NvJpeg};

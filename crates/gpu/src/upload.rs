@@ -63,6 +63,10 @@ impl<G: Gpu> Device for Upload<G> {
         self.sender.driver().held()
     }
 
+    fn room(&self) -> Option<u64> {
+        self.sender.driver().gpu.free_memory().ok().flatten().map(|bytes| bytes as u64)
+    }
+
     fn prepare(&mut self, layout: &Arc<Layout>) -> Result<()> {
         self.sender.driver().prepare(layout)
     }

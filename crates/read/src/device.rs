@@ -36,6 +36,11 @@ pub trait Device: Send {
         None
     }
 
+    /// Bytes that are free for samples, if the device can [hold](Self::held) them.
+    fn room(&self) -> Option<u64> {
+        None
+    }
+
     /// A slab of `bytes` bytes with any initialised content, aligned to [`ALIGN`](crate::ALIGN).
     fn host(&mut self, bytes: usize) -> Result<Self::Host>;
 

@@ -76,7 +76,7 @@ fn on_device(
 #[cfg(feature = "gpu")]
 mod gpu {
     use super::{DiagnoseOptions, Diagnosis, Duration, Error, FieldOptions, Load, LoaderOptions, Result};
-    use packhorse_gpu::{Cuda, DeviceBatch, Gpu, Upload};
+    use packhorse_gpu::{Cuda, DeviceBatch, FixedSteps, Gpu, Upload};
     use packhorse_read::diagnose::{TrainingStep, diagnose};
 
     /// Steps that may be queued and unfinished, as in a loop that reads its loss now and then.
@@ -100,26 +100,29 @@ mod gpu {
         diagnose(&load.dataset, fields, options, &mut || Upload::new(gpu.clone()), &mut steps, how)
     }
 
-    /// Training steps that compute nothing, for a fixed time.
+    /// Training steps, each a fixed amount of work.
     pub(super) struct Steps<G: Gpu> {
         gpu: G,
         compute: G::Stream,
-        time: Duration,
+        /// `None` for steps of no time.
+        work: Option<FixedSteps<G>>,
         events: Vec<G::Event>,
         done: usize,
     }
 
-    impl<G: Gpu> Steps<G> {
+    impl<G: Gpu + Clone> Steps<G> {
         pub(super) fn new(gpu: G, time: Duration) -> Result<Self> {
             let events = (0..=QUEUED).map(|_| gpu.event()).collect::<Result<Vec<_>>>()?;
-            Ok(Self { compute: gpu.stream()?, gpu, time, events, done: 0 })
+            let compute = gpu.stream()?;
+            let work = (!time.is_zero()).then(|| FixedSteps::new(&gpu, time, &compute)).transpose()?;
+            Ok(Self { compute, gpu, work, events, done: 0 })
         }
     }
 
     impl<G: Gpu> TrainingStep<DeviceBatch<G>> for Steps<G> {
         fn step(&mut self, batch: &DeviceBatch<G>) -> Result<()> {
             batch.wait(&self.compute)?;
-            self.gpu.pause(self.time, &self.compute)?;
+            self.work.as_ref().map_or(Ok(()), FixedSteps::queue)?;
             let at = |number: usize| self.events.get(number % self.events.len());
             at(self.done).map_or(Ok(()), |event| self.gpu.record(event, &self.compute))?;
             self.done += 1;

@@ -98,7 +98,9 @@ impl Bench<'_> {
         };
         let none = || Error::config("the dataset has too few samples for a batch: take a smaller --batch");
         let one = LoaderOptions { ahead: 1, threads: 1, ..options.clone() };
-        let host = Loader::new(load.dataset.clone(), &fields, &one, Staged(gpu.clone()))?.next().ok_or_else(none)??;
+        let mut staged = fields.clone();
+        staged.extend(finish.iter().flat_map(|step| step.needs()));
+        let host = Loader::new(load.dataset.clone(), &staged, &one, Staged(gpu.clone()))?.next().ok_or_else(none)??;
         let resident = loader(&fields, &finish)?.next().ok_or_else(none)??;
         let bytes = host.used();
         let (mut stages, device) = of_a_batch(&bench, host, resident, &finish)?;

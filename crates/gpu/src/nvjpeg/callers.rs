@@ -52,10 +52,10 @@ impl Callers {
         let mut calls: Vec<_> = states.iter_mut().map(|state| (state, Ok(Status::SUCCESS))).collect();
         // SAFETY: this function's contract; all calls have ended when this returns.
         self.each(&mut calls, |(state, outcome)| *outcome = unsafe { state.decode(stream) })?;
-        let outcomes = calls.into_iter().map(|(_, outcome)| outcome);
-        outcomes.fold(Ok(Status::SUCCESS), |worst, outcome| match worst {
-            Ok(Status::SUCCESS) => outcome,
-            worst => worst,
+        let mut outcomes = calls.into_iter().map(|(_, outcome)| outcome);
+        outcomes.try_fold(Status::SUCCESS, |worst, outcome| {
+            let outcome = outcome?;
+            Ok(if worst == Status::SUCCESS { outcome } else { worst })
         })
     }
 }

@@ -11,6 +11,7 @@ use crate::batch_metadata::BatchMetadata;
 use crate::sample_work::{SampleWork, WorkerState};
 use crate::{CacheOptions, Dataset, FieldKind, FieldOptions, LoaderOptions, SampleBlock, cores};
 use packhorse_core::Result;
+use packhorse_transform::image::{Size, View};
 
 /// A change that can be made to a loader.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,7 +56,7 @@ impl Setting {
 #[derive(Clone, Debug)]
 pub struct Remedy {
     /// Its name: `threads`, `readers`, `ahead`, `ram cache`, `processors`, `stage`, `without FIELD`, `uint8 FIELD`,
-    /// `smaller pictures`, `larger shards`; those of [`Diagnosis::add_packing`](super::Diagnosis::add_packing) have names
+    /// `smaller pictures`, `larger shards`, `resident`; those of [`Diagnosis::add_packing`](super::Diagnosis::add_packing) have names
     /// of the caller.
     pub name: String,
     /// What to do, as a sentence.
@@ -104,6 +105,7 @@ pub(super) fn all(verdict: &Verdict, evidence: &Evidence, scene: &Scene<'_>) -> 
         found.extend(maker.larger()?);
     }
     found.extend(maker.ahead());
+    found.extend(maker.resident()?);
     if costs(&[Bottleneck::Transfer, Bottleneck::Collate, Bottleneck::Decode]) {
         found.extend(maker.fields()?);
         found.extend(maker.smaller()?);
@@ -231,17 +233,48 @@ impl Maker<'_> {
         (late && workers.threads > 0).then(|| self.remedy("ahead", mean, Some(Setting::Ahead(to)), says))
     }
 
-    /// Without one of the fields; and pictures as bytes instead of normalised numbers.
-    fn fields(&self) -> Result<Vec<Remedy>> {
-        let all = self.scene.rig.work.collate.fields.len();
+    /// All samples in the memory of the device, decoded, where they fit: only the steps are left.
+    fn resident(&self) -> Result<Option<Remedy>> {
+        let Scene { rig, dataset, options, .. } = *self.scene;
+        let (Some(room), Some(fields)) = (rig.room, self.asked()) else { return Ok(None) };
+        let still = |field: FieldOptions| match field.kind {
+            FieldKind::Picture(view) | FieldKind::Normalized(view, _) => {
+                // What is cut at random is kept whole.
+                let size = if matches!(view.size, Size::Random { .. }) { Size::Keep } else { view.size };
+                FieldOptions { kind: FieldKind::Picture(View { size, flip: 0.0, ..view }), ..field }
+            }
+            _ => field,
+        };
+        let kept: Vec<_> = fields.into_iter().filter(|field| field.kind != FieldKind::Draws).map(still).collect();
+        let work = rig.other_fields(dataset, &kept, options)?;
+        let mut blocks = Vec::new();
+        for step in rig.held.steps.iter().take(2) {
+            blocks.extend(crate::work::Work::fetch(&work, *step, &mut WorkerState::default())?);
+        }
+        let (_, bytes) = fill_alone(&work, &rig.held.steps, &blocks)?;
+        let all = (bytes as f64 / f64::from(options.batch.max(1)) * dataset.len() as f64) as u64;
+        let says = format!(
+            "keep all samples in the memory of the GPU ({} MB of {} MB that are free): they are read and decoded once",
+            all / 1_000_000,
+            room / 1_000_000
+        );
+        let fits = all < room / 10 * 9;
+        Ok(fits.then(|| self.remedy("resident", self.evidence.seconds(Cut::Device), None, says)))
+    }
+
+    /// The fields of the loader; `None` if it has more than were asked for.
+    fn asked(&self) -> Option<Vec<FieldOptions>> {
         let fields = match self.scene.fields.is_empty() {
             true => crate::fields::all(self.scene.dataset.schema()),
             false => self.scene.fields.to_vec(),
         };
+        (fields.len() == self.scene.rig.work.collate.fields.len()).then_some(fields)
+    }
+
+    /// Without one of the fields; and pictures as bytes instead of normalised numbers.
+    fn fields(&self) -> Result<Vec<Remedy>> {
         let mut found = Vec::new();
-        if fields.len() != all {
-            return Ok(found);
-        }
+        let Some(fields) = self.asked() else { return Ok(found) };
         for (number, field) in fields.iter().enumerate().take(FIELDS) {
             if let FieldKind::Normalized(view, _) = field.kind {
                 let mut changed = fields.clone();

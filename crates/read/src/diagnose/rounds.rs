@@ -32,6 +32,8 @@ pub(super) struct Rig {
     meter: Meter,
     cores: Vec<usize>,
     cursor: Cursor,
+    /// Bytes that the device has free for samples.
+    pub(super) room: Option<u64>,
 }
 
 /// The first step that no measurement of a diagnosis has read yet: files are in the page cache once they were.
@@ -69,7 +71,8 @@ impl Rig {
         let (work, config) =
             SampleWork::of_dataset(dataset.clone(), (fields, &needs), order, 0, &options, Some(&meter))?;
         let held = held.map_or_else(|| HeldBatches::new(&work, dataset).map(Arc::new), Ok)?;
-        Ok(Self { work: Arc::new(work), held, config, meter, cores: options.cores, cursor: cursor.clone() })
+        let room = device.room();
+        Ok(Self { work: Arc::new(work), held, config, meter, cores: options.cores, cursor: cursor.clone(), room })
     }
 
     fn pipeline<D: Device + 'static>(
