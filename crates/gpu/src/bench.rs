@@ -59,7 +59,7 @@ enum TrainingStep<G: Gpu> {
     /// Time passes.
     Pause(Duration),
     /// A fixed amount of work.
-    Work(FixedSteps<G>),
+    Work(Box<FixedSteps<G>>),
 }
 
 /// Steps that may be queued and unfinished, as in a loop that reads its loss now and then.
@@ -78,7 +78,7 @@ impl<G: Gpu + Clone> UploadBench<G> {
     /// Errors: the GPU can't create a stream, lacks 260 MB of memory, or runs no kernels.
     pub fn new(gpu: G, step: Duration, time: Duration) -> Result<Self> {
         let compute = gpu.stream()?;
-        let step = TrainingStep::Work(FixedSteps::new(&gpu, step, &compute)?);
+        let step = TrainingStep::Work(Box::new(FixedSteps::new(&gpu, step, &compute)?));
         Ok(Self { gpu, step, time, compute })
     }
 

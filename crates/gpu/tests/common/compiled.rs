@@ -68,7 +68,8 @@ pub(crate) fn build(module: Module, folder: &Path, change: Option<Change<'_>>) -
         let names = [format!("{}.cu", module.name()), "crop.cuh".to_owned(), "pixels.cuh".to_owned()];
         let text = |name: &String| std::fs::read_to_string(kernels.join(name)).unwrap();
         let name = names.iter().find(|name| text(name).contains(from));
-        let name = name.unwrap_or_else(|| panic!("{} has no {from}", module.name()));
+        assert!(name.is_some(), "{} has no {from}", module.name());
+        let name = name.unwrap();
         std::fs::write(folder.join(name), text(name).replace(from, to)).unwrap();
     }
     let output = Command::new(compiler())
