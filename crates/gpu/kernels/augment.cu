@@ -1,7 +1,7 @@
 // Crops, mirrors, changes colours at random, erases a part and normalises pictures of one size (bytes, HWC, three channels).
 //
 // `augment_plans` draws what happens to each picture, one thread per picture. Contrast needs the mean of the colours before it:
-// `augment_sums` and `augment_means` find it, as whole numbers, so that the order of additions does not matter. `augment_*` does
+// `augment_sums`, `augment_folds` and `augment_means` find it, as whole numbers, so that the order of additions does not matter. `augment_*` does
 // all to each pixel in one pass. Plans and sums are passed in scratch memory.
 #include "crop.cuh"
 
@@ -26,8 +26,8 @@ static_assert(sizeof(Plan) == 48, "as in augment.rs");
 
 enum { BRIGHTNESS, CONTRAST, SATURATION, HUE };
 
-/// Partial sums of a picture, as in augment.rs.
-const u32 PARTS = 1024;
+/// Partial sums of a picture, as in augment.rs, and those that one thread adds.
+const u32 PARTS = 1024, FOLD = 32;
 
 /// A gray of 1 in sums.
 const float ONE = 16777216.0f;
@@ -134,10 +134,10 @@ INLINE void turn(float (&v)[3], float by) {
     if (spread == 0.0f || by == 0.0f) {
         return;
     }
-    const float s = spread / most;
-    const float rc = (most - r) / spread, gc = (most - g) / spread, bc = (most - b) / spread;
+    const float s = spread / most, inverse = 1.0f / spread;
+    const float rc = (most - r) * inverse, gc = (most - g) * inverse, bc = (most - b) * inverse;
     float h = most == r ? bc - gc : most == g ? 2.0f + rc - bc : 4.0f + gc - rc;
-    h = h / 6.0f + 1.0f + by;
+    h = h * (1.0f / 6.0f) + 1.0f + by;
     h -= floorf(h);
     const float six = h * 6.0f, whole = floorf(six), f = six - whole;
     const float low = within_one(most * (1.0f - s));
@@ -173,7 +173,7 @@ INLINE void read(const Crop& crop, const Crop::Row& common, u32 y, u32 x, u32 co
     crop.pixels<3>(common, y, x, count, value);
 #pragma unroll
     for (int i = 0; i < 12; i++) {
-        value[i / 3][i % 3] = value[i / 3][i % 3] / 255.0f;
+        value[i / 3][i % 3] = share(value[i / 3][i % 3]);
     }
 }
 
@@ -203,13 +203,30 @@ KERNEL(augment_sums, AugmentParams) {
     }
 }
 
+/// The sum of every 32nd part.
+INLINE u64 fold(u64* parts, u32 every) {
+    u64 sum = 0;
+#pragma unroll
+    for (u32 i = 0; i < FOLD; i++) {
+        sum += parts[i * every];
+    }
+    return sum;
+}
+
+/// Leaves the first 32 sums of each row, each of 32 parts.
+KERNEL(augment_folds, AugmentParams) {
+    for (u32 row = blockIdx.y; row < p.image.out.rows; row += gridDim.y) {
+        for (u64 part = first(); part < PARTS / FOLD; part += stride()) {
+            u64* parts = p.sums + row * (u64)PARTS + part;
+            *parts = fold(parts, PARTS / FOLD);
+        }
+    }
+}
+
 KERNEL(augment_means, AugmentParams) {
     const double pixels = (double)p.image.out.width * p.image.out.height;
     for (u64 row = first(); row < p.image.out.rows; row += stride()) {
-        u64 sum = 0;
-        for (u32 part = 0; part < PARTS; part++) {
-            sum += p.sums[row * PARTS + part];
-        }
+        const u64 sum = fold(p.sums + row * PARTS, 1);
         p.plans[row].mean = (float)((double)sum / (pixels * ONE));
     }
 }

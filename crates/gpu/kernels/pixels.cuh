@@ -14,14 +14,37 @@ struct Output {
     u32 rows;
     /// Channels first.
     u32 planar;
-    /// Whether four neighbours can be stored at once: the width is a multiple of four, `data` is aligned.
-    u32 vector;
+    /// 1: four neighbours can be stored at once, as the width is a multiple of four and `data` is aligned. 2: every std is such that
+    /// `divided` divides by it.
+    u32 flags;
 };
 static_assert(sizeof(Output) == 64, "as in output.rs");
 
+/// a / b as a division rounds it, where `inverse` is 1 / b and `steps` corrections make up for its rounding (P. Markstein, IBM Journal
+/// of Research and Development 34, 1990): a few multiplications, while the device's division takes far more.
+template <int steps>
+INLINE float divided(float a, float b, float inverse) {
+    float quotient = a * inverse;
+#pragma unroll
+    for (int i = 0; i < steps; i++) {
+        quotient = fmaf(fmaf(-quotient, b, a), inverse, quotient);
+    }
+    return quotient;
+}
+
+/// A byte from 0 to 1: as by a division, for each of the 256.
+INLINE float share(float byte) {
+    return divided<1>(byte, 255.0f, 1.0f / 255.0f);
+}
+
 template <class E>
 INLINE typename E::T normalized(const Output& o, float value, int c) {
-    return E::of(E::IS_BYTE ? value : (value / 255.0f - o.mean[c]) / o.std[c]);
+    if (E::IS_BYTE) {
+        return E::of(value);
+    }
+    // Of bytes; other values, which are the results of filters, are as near.
+    const float centred = share(value) - o.mean[c];
+    return E::of(o.flags & 2 ? divided<2>(centred, o.std[c], 1.0f / o.std[c]) : centred / o.std[c]);
 }
 
 /// Stores `count` (at most four) neighbours of a line, the first at (`y`, `x`). Those whose bit of `erased` is set are 0, whatever
@@ -47,7 +70,7 @@ INLINE void put(const Output& o, u32 row, u32 y, u32 x, u32 count, const float (
             four.value[i] = o.planar ? ready[i * C + k] : ready[k * 4 + i];
         }
         T* to = image + (o.planar ? k * plane + pixel : pixel * C + k * 4);
-        if (o.vector) {
+        if (o.flags & 1) {
             *(Four<T>*)to = four;
         } else {
 #pragma unroll

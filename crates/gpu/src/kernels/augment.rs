@@ -13,6 +13,9 @@ const PLAN: usize = 48;
 /// Partial sums of a picture, of which the contrast needs the mean.
 const PARTS: usize = 1024;
 
+/// The sums of 32 of them each.
+const FOLDS: u64 = 32;
+
 /// What [`Image`] makes of three channels, with random colours and an erased part, as in training: torchvision's `ColorJitter`,
 /// `RandomGrayscale`, normalisation and `RandomErasing`, in this order and by the same formulas on values from 0 to 1.
 ///
@@ -165,6 +168,7 @@ impl Augment {
         let mut launches = vec![of_rows("augment_plans")?];
         if sums != 0 {
             launches.push(Launch::rows(Module::Augment, "augment_sums", PARTS as u64, rows, args.clone())?);
+            launches.push(Launch::rows(Module::Augment, "augment_folds", FOLDS, rows, args.clone())?);
             launches.push(of_rows("augment_means")?);
         }
         let groups = u64::from(image.crop.1.div_ceil(4)) * u64::from(image.crop.0);

@@ -119,6 +119,53 @@ impl Pixels {
         let Normalize { mean, std } = self.normalize;
         let args = mean.into_iter().chain(std).fold(Args::new().u64(data), Args::f32);
         let vector = width.is_multiple_of(4) && data.is_multiple_of(4 * self.element.width() as u64);
-        Ok(args.u32(height).u32(width).u32(channels).u32(rows).flag(self.axes == Axes::Chw).flag(vector))
+        let flags = u32::from(vector) | u32::from(std.into_iter().all(divides)) << 1;
+        Ok(args.u32(height).u32(width).u32(channels).u32(rows).flag(self.axes == Axes::Chw).u32(flags))
+    }
+}
+
+/// Whether `divided` of pixels.cuh divides by this number as a division does: its inverse has no other exponent than numbers have, and
+/// its fraction is not all ones.
+fn divides(std: f32) -> bool {
+    let ordinary = 2f32.powi(-60)..2f32.powi(60);
+    ordinary.contains(&std.abs()) && std.to_bits() & 0x7f_ffff != 0x7f_ffff
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `divided` of pixels.cuh.
+    fn divided(steps: u32, a: f32, b: f32) -> f32 {
+        let inverse = 1.0 / b;
+        (0..steps).fold(a * inverse, |quotient, _| (-quotient).mul_add(b, a).mul_add(inverse, quotient))
+    }
+
+    #[test]
+    fn quotients_are_those_of_divisions() {
+        for byte in 0..=255u8 {
+            let byte = f32::from(byte);
+            assert_eq!(divided(1, byte, 255.0).to_bits(), (byte / 255.0).to_bits());
+        }
+        // All bytes with means and deviations of all kinds, among them the next to 1 and to powers of two.
+        let mut number = 1u64;
+        for case in 0..20_000u32 {
+            number = number.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            let mean = (number >> 40) as f32 / (1 << 24) as f32;
+            let exponent = 127 - 20 + case % 40;
+            let fraction = if case % 3 == 0 {
+                [0, 1, 0x7f_fffe][case as usize / 3 % 3]
+            } else {
+                (number >> 20) as u32 & 0x7f_ffff
+            };
+            let std = f32::from_bits(exponent << 23 | fraction);
+            for byte in (0..=255u8).step_by(5).filter(|_| divides(std)) {
+                let centred = f32::from(byte) / 255.0 - mean;
+                assert_eq!(divided(2, centred, std).to_bits(), (centred / std).to_bits(), "{centred} / {std}");
+            }
+        }
+        for wrong in [0.0, f32::MIN_POSITIVE, 1e30, f32::from_bits(0x3f7f_ffff)] {
+            assert!(!divides(wrong) && divides(0.229) && divides(-2.0));
+        }
     }
 }
