@@ -48,7 +48,7 @@ struct AugmentParams {
     /// Logarithms of from and to of its aspect ratio.
     double ratio[2];
 };
-static_assert(sizeof(AugmentParams) == 232, "as in augment.rs");
+static_assert(sizeof(AugmentParams) == 248, "as in augment.rs");
 
 /// The first lane of the draws here. Those before it are of crops and mirrors.
 const u64 LANE = 64;

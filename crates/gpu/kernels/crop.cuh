@@ -21,7 +21,7 @@ struct ImageParams {
     u32 drawn;
     u32 reserved;
 };
-static_assert(sizeof(ImageParams) == 128, "as in image.rs");
+static_assert(sizeof(ImageParams) == 144, "as in image.rs");
 
 INLINE u32 within(i32 value, u32 most) {
     return value < 0 ? 0 : (u32)value < most ? (u32)value : most;

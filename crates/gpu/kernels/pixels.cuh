@@ -2,23 +2,24 @@
 #pragma once
 #include "common.cuh"
 
-/// Where pixels go, and as what. 64 bytes.
+/// Where pixels go, and as what. 80 bytes.
 struct Output {
     void* data;
     /// For each channel: what comes out is (byte / 255 - mean) / std, each of the three rounded to 32 bits, as by the loader.
     float mean[4];
     float std[4];
+    /// 1 / std; all 0 if `divided` does not divide by one of them.
+    float inverse[4];
     u32 height;
     u32 width;
     u32 channels;
     u32 rows;
     /// Channels first.
     u32 planar;
-    /// 1: four neighbours can be stored at once, as the width is a multiple of four and `data` is aligned. 2: every std is such that
-    /// `divided` divides by it.
-    u32 flags;
+    /// Whether four neighbours can be stored at once: the width is a multiple of four, `data` is aligned.
+    u32 vector;
 };
-static_assert(sizeof(Output) == 64, "as in output.rs");
+static_assert(sizeof(Output) == 80, "as in pixels.rs");
 
 /// a / b as a division rounds it, where `inverse` is 1 / b and `steps` corrections make up for its rounding (P. Markstein, IBM Journal
 /// of Research and Development 34, 1990): a few multiplications, while the device's division takes far more.
@@ -37,14 +38,14 @@ INLINE float share(float byte) {
     return divided<1>(byte, 255.0f, 1.0f / 255.0f);
 }
 
-template <class E>
+template <class E, bool fast>
 INLINE typename E::T normalized(const Output& o, float value, int c) {
     if (E::IS_BYTE) {
         return E::of(value);
     }
     // Of bytes; other values, which are the results of filters, are as near.
     const float centred = share(value) - o.mean[c];
-    return E::of(o.flags & 2 ? divided<2>(centred, o.std[c], 1.0f / o.std[c]) : centred / o.std[c]);
+    return E::of(fast ? divided<2>(centred, o.std[c], o.inverse[c]) : centred / o.std[c]);
 }
 
 /// Stores `count` (at most four) neighbours of a line, the first at (`y`, `x`). Those whose bit of `erased` is set are 0, whatever
@@ -56,9 +57,22 @@ INLINE void put(const Output& o, u32 row, u32 y, u32 x, u32 count, const float (
     T* image = (T*)o.data + row * plane * C;
     const u64 pixel = (u64)y * o.width + x;
     T ready[4 * C];
+    if (E::IS_BYTE || o.inverse[0] != 0.0f) {
 #pragma unroll
-    for (int i = 0; i < 4 * C; i++) {
-        ready[i] = erased >> (i / C) & 1 ? E::of(0.0f) : normalized<E>(o, value[i / C][i % C], i % C);
+        for (int i = 0; i < 4 * C; i++) {
+            ready[i] = normalized<E, true>(o, value[i / C][i % C], i % C);
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < 4 * C; i++) {
+            ready[i] = normalized<E, false>(o, value[i / C][i % C], i % C);
+        }
+    }
+    if (erased) {
+#pragma unroll
+        for (int i = 0; i < 4 * C; i++) {
+            ready[i] = erased >> (i / C) & 1 ? E::of(0.0f) : ready[i];
+        }
     }
     const u32 held = o.planar ? count : count * C;
 #pragma unroll
@@ -70,7 +84,7 @@ INLINE void put(const Output& o, u32 row, u32 y, u32 x, u32 count, const float (
             four.value[i] = o.planar ? ready[i * C + k] : ready[k * 4 + i];
         }
         T* to = image + (o.planar ? k * plane + pixel : pixel * C + k * 4);
-        if (o.flags & 1) {
+        if (o.vector) {
             *(Four<T>*)to = four;
         } else {
 #pragma unroll
@@ -92,7 +106,8 @@ INLINE void put_one(const Output& o, u32 row, u32 y, u32 x, const float (&value)
     const u64 pixel = (u64)y * o.width + x;
 #pragma unroll
     for (int c = 0; c < C; c++) {
-        image[o.planar ? c * plane + pixel : pixel * C + c] = normalized<E>(o, value[c], c);
+        const T ready = o.inverse[0] != 0.0f ? normalized<E, true>(o, value[c], c) : normalized<E, false>(o, value[c], c);
+        image[o.planar ? c * plane + pixel : pixel * C + c] = ready;
     }
 }
 

@@ -52,7 +52,7 @@ struct ResizeParams {
     /// The new shorter side, for centres.
     u32 shorter;
 };
-static_assert(sizeof(ResizeParams) == 184, "as in resize.rs");
+static_assert(sizeof(ResizeParams) == 200, "as in resize.rs");
 
 INLINE void cut(Box& box, const Output& o, u32 left, u32 top, u32 width, u32 height) {
     box.left = left;

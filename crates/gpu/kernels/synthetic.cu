@@ -11,7 +11,7 @@ struct PictureParams {
     u32 dot;
     u32 reserved;
 };
-static_assert(sizeof(PictureParams) == 88, "as in synthetic.rs");
+static_assert(sizeof(PictureParams) == 104, "as in synthetic.rs");
 
 /// 0 to 9 and A to Z, five dots wide, seven high: bit 5·y + x.
 CONSTANT u64 FONT[36] = {

@@ -163,7 +163,7 @@ impl Augment {
         // The last bit of the standard library's logarithm depends on the platform.
         let args =
             [erase.ratio.0, erase.ratio.1].into_iter().fold(args, |args, ratio| args.f64(libm::log(ratio.into())));
-        let args: Args = args.finish(232)?;
+        let args: Args = args.finish(248)?;
         let of_rows = |entry| Launch::flat(Module::Augment, entry, rows.into(), args.clone());
         let mut launches = vec![of_rows("augment_plans")?];
         if sums != 0 {

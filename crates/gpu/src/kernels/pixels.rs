@@ -112,15 +112,15 @@ impl Pixels {
         Ok(())
     }
 
-    /// `Output` of pixels.cuh, 64 bytes.
+    /// `Output` of pixels.cuh, 80 bytes.
     pub(super) fn args(&self, data: u64, rows: u32, (height, width): (u32, u32), channels: u32) -> Result<Args> {
         self.tensor(rows, (height, width), channels)?;
         let data = address("output", data, self.element.width())?;
         let Normalize { mean, std } = self.normalize;
-        let args = mean.into_iter().chain(std).fold(Args::new().u64(data), Args::f32);
+        let inverse = if std.into_iter().all(divides) { std.map(|std| 1.0 / std) } else { [0.0; 4] };
+        let args = mean.into_iter().chain(std).chain(inverse).fold(Args::new().u64(data), Args::f32);
         let vector = width.is_multiple_of(4) && data.is_multiple_of(4 * self.element.width() as u64);
-        let flags = u32::from(vector) | u32::from(std.into_iter().all(divides)) << 1;
-        Ok(args.u32(height).u32(width).u32(channels).u32(rows).flag(self.axes == Axes::Chw).u32(flags))
+        Ok(args.u32(height).u32(width).u32(channels).u32(rows).flag(self.axes == Axes::Chw).flag(vector))
     }
 }
 

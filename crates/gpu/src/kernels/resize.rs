@@ -99,7 +99,7 @@ impl Resize {
             .u64(address("scratch", scratch, 8)?)
             .u64(from.bytes)
             .u64(self.flip.threshold()?);
-        let args: Args = bounds.into_iter().fold(args, Args::f64).u32(part).u32(short).finish(184)?;
+        let args: Args = bounds.into_iter().fold(args, Args::f64).u32(part).u32(short).finish(200)?;
         let pixels = u64::from(self.size.0) * u64::from(self.size.1);
         Ok([
             Launch::flat(Module::Resize, "resize_boxes", rows.into(), args.clone())?,
