@@ -43,6 +43,7 @@ fn part() {
         ("hardware_fails", hardware_fails),
         ("share", share),
         ("calls", calls),
+        ("side_by_side", side_by_side),
         ("parts", parts),
         ("steady", steady),
         ("bad_pictures", bad_pictures),
@@ -154,11 +155,12 @@ fn share() {
     }
 }
 
-/// Large batches are decoded by several calls side by side; if one of them fails, the CPU decodes the batch.
+/// Large batches are decoded by several calls side by side, by hardware and by multiprocessors; if one of them fails, the pictures of
+/// all go to the next.
 fn calls() {
     let dir = tempfile::tempdir().unwrap();
     let gpu = Cuda::new(0).unwrap();
-    let mut pictures = plain(480);
+    let mut pictures = plain(660);
     for failed in [0, 2] {
         let dir = dir.path().join(format!("{failed}"));
         std::fs::create_dir(&dir).unwrap();
@@ -166,14 +168,20 @@ fn calls() {
             pictures[200] = broken(&pictures[200]);
         }
         let dataset = dataset(&dir, &pictures);
-        for (memory, kept) in [(1 << 30, 2), (200 << 10, 0)] {
-            let request = Request { memory, kept, batch: 160, calls: 5, epochs: 2, ..Request::default() };
+        for (memory, backends) in [
+            (1 << 30, vec![Backend::Hardware, Backend::Hybrid]),
+            (1 << 30, vec![Backend::Hybrid]),
+            (200 << 10, vec![Backend::Hardware, Backend::Hybrid]),
+        ] {
+            let backends = Some(backends);
+            let request = Request { memory, kept: 1, batch: 330, calls: 7, epochs: 2, backends, ..Request::default() };
             let (jpegs, found) = found(&gpu, &dataset, &request);
             let [right, by_cpu] =
                 [&pretended as &dyn Fn(&[u8]) -> Decoded, &decoded].map(|how| wanted(&gpu, &dataset, &request, how));
             let counts = jpegs.counts();
             println!("{counts:?}");
-            assert_eq!((counts.failed > 0, counts.hardware + counts.cpu), (failed > 0, 2 * 480));
+            assert_eq!(counts.hardware + counts.hybrid + counts.cpu, 2 * 660);
+            assert_eq!((counts.failed > 0, counts.cpu > 0), (failed > 0, failed > 0));
             let rows = |batches: &[Vec<u8>]| {
                 batches.iter().flat_map(|batch| batch.chunks(9 * 12 * 3 * 4).map(<[u8]>::to_vec)).collect::<Vec<_>>()
             };
@@ -185,6 +193,15 @@ fn calls() {
             assert_eq!(of_cpu, counts.cpu);
         }
     }
+}
+
+/// Four batches of one size: the fake library's calls tell how many there were for each.
+fn side_by_side() {
+    let dir = tempfile::tempdir().unwrap();
+    let dataset = dataset(dir.path(), &plain(660));
+    let request = Request { batch: 330, calls: 4, epochs: 2, ..Request::default() };
+    let (jpegs, _) = found(&Cuda::new(0).unwrap(), &dataset, &request);
+    assert_eq!(jpegs.counts(), JpegCounts { hardware: 2 * 660, ..JpegCounts::default() });
 }
 
 /// Detects only lanes that are reused too early: batches are decoded in many parts, and each batch is checked before
@@ -330,6 +347,9 @@ fn batches_are_shared_among_calls_and_the_cpu() {
         for part in ["share", "calls"] {
             assert_passed(&driver, &child(&driver, part, &[("FAKE_CUDA_JITTER", jitter)]));
         }
+        let output = child(&driver, "side_by_side", &[("FAKE_CUDA_JITTER", jitter)]);
+        assert!(output.status.success(), "{}", said(&output));
+        assert_eq!(driver.calls().of("nvjpegDecodeBatched"), 4 * 4);
     }
 }
 

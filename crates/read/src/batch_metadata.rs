@@ -1,6 +1,6 @@
 //! The metadata of a batch: its samples, and the part of the slab that they use.
 
-use crate::Gather;
+use crate::gather::Gather;
 use crate::layout::Layout;
 use std::ops::Range;
 

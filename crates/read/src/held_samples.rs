@@ -7,6 +7,7 @@
 
 use crate::batch_metadata::BatchMetadata;
 use crate::fields::{Collate, FieldDecoder};
+use crate::gather::Gather;
 use crate::layout::{ALIGN, Layout};
 use crate::{Batch, Dataset, SampleBlock, SlabField};
 use packhorse_core::{Error, Result};
@@ -34,21 +35,6 @@ struct Block {
     metadata: BatchMetadata,
     /// The offsets of each ragged field, by its position in the layout; empty for the others.
     offsets: Vec<Vec<u64>>,
-}
-
-/// Where a device that holds the samples finds the fields of a batch. The slab begins with pieces, of three numbers each (`u64`,
-/// little-endian): from, to, bytes. `to` is an offset in the batch as it would be sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Gather {
-    /// The number of pieces.
-    pub pieces: u32,
-    /// The number of those, at the beginning, whose `from` is an offset in this slab. That of the others is an address of the
-    /// device.
-    pub here: u32,
-    /// The bytes of the slab in use.
-    pub bytes: usize,
-    /// The bytes of the longest piece.
-    pub longest: u64,
 }
 
 /// The bytes of a piece in a slab.

@@ -12,10 +12,17 @@ impl Cuda {
     /// [`LoaderOptions::cores`](packhorse_read::LoaderOptions::cores): on a machine with several nodes, threads there write to
     /// memory that is near the GPU. `None` if the library or its handle of the GPU is not available, or if the process may run
     /// on none of them.
+    #[cfg(target_os = "linux")]
     pub fn near_cpus(&self) -> Option<Vec<usize>> {
         let nvml = Nvml::init().ok()?;
         let device = nvml.device_by_uuid(self.uuid()?.as_str()).ok()?;
         near(&device.cpu_affinity(WORDS).ok()?, &allowed_cpus())
+    }
+
+    /// Other systems do not say.
+    #[cfg(not(target_os = "linux"))]
+    pub fn near_cpus(&self) -> Option<Vec<usize>> {
+        None
     }
 }
 

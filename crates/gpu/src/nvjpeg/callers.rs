@@ -1,6 +1,7 @@
 //! Threads that read headers and call nvJPEG side by side.
 
 use super::calls::Status;
+use super::cpu::MOST_THREADS;
 use super::state::State;
 use packhorse_core::{Error, Result};
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -14,7 +15,7 @@ pub(super) struct Callers {
 
 impl Callers {
     pub(super) fn new(calls: usize) -> Self {
-        Self { calls, threads: None }
+        Self { calls: calls.min(MOST_THREADS), threads: None }
     }
 
     /// Works on all items side by side, on the first on this thread.
@@ -29,7 +30,7 @@ impl Callers {
         let started = || {
             let threads = ThreadPoolBuilder::new().num_threads(self.calls.saturating_sub(1).max(1));
             let threads = threads.thread_name(|number| format!("packhorse-nvjpeg-{number}")).build();
-            threads.map_err(|error| Error::bug(format!("can't start threads: {error}")))
+            threads.map_err(|error| Error::io("start threads", std::io::Error::other(error)))
         };
         let threads = self.threads.take().map_or_else(started, Ok)?;
         threads.in_place_scope(|scope| {

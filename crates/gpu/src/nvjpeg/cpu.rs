@@ -1,6 +1,6 @@
 //! Decodes the CPU's pictures.
 
-use packhorse_core::{Error, Limits, Result};
+use packhorse_core::{Error, Limits, Result, contain};
 use packhorse_transform::image::{Draws, View, ViewDecoder};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::sync::{Mutex, PoisonError};
@@ -27,29 +27,40 @@ pub(super) struct Job<'j> {
     pub(super) out: &'j mut [u8],
 }
 
+/// The most threads, whatever is asked for.
+pub(super) const MOST_THREADS: usize = 256;
+
 /// The row of a picture, and why it was not decoded.
 type Failed = (usize, Error);
 
 impl Cpu {
     pub(super) fn new(threads: usize, limits: Limits) -> Self {
-        Self { threads: threads.max(1), limits, pool: None }
+        Self { threads: threads.clamp(1, MOST_THREADS), limits, pool: None }
     }
 
-    /// Decodes all pictures, and calls `meanwhile` on this thread. An error has the row of the first that fails.
-    pub(super) fn decode<R>(&mut self, jobs: Vec<Job<'_>>, meanwhile: impl FnOnce() -> R) -> (R, Result<(), Failed>) {
-        if jobs.is_empty() {
-            return (meanwhile(), Ok(()));
+    /// Starts the threads, if they don't run.
+    pub(super) fn start(&mut self) -> Result<()> {
+        if self.pool.is_none() {
+            self.pool = Some(Pool::new(self.threads, self.limits)?);
         }
-        let pool = match self.pool.take().map_or_else(|| Pool::new(self.threads, self.limits), Ok) {
-            Ok(pool) => self.pool.insert(pool),
-            Err(error) => return (meanwhile(), Err((0, error))),
+        Ok(())
+    }
+
+    /// Decodes all pictures on the threads, which [run](Self::start), and calls `meanwhile` on this one. An error has the row of the
+    /// first that fails.
+    pub(super) fn decode<R>(&mut self, jobs: Vec<Job<'_>>, meanwhile: impl FnOnce() -> R) -> (R, Result<(), Failed>) {
+        let Some(pool) = self.pool.as_ref().filter(|_| !jobs.is_empty()) else {
+            let missing = jobs.first().map(|job| (job.row, Error::bug("threads that do not run")));
+            return (meanwhile(), missing.map_or(Ok(()), Err));
         };
         let failed: Mutex<Option<Failed>> = Mutex::default();
         let (decoders, failure) = (&pool.decoders, &failed);
         let made = pool.threads.in_place_scope(|scope| {
             for job in jobs {
                 scope.spawn(move |_| {
-                    if let Err(error) = decode(decoders, job) {
+                    let row = job.row;
+                    let panicked = || Err((row, Error::bug("a decoder panicked")));
+                    if let Err(error) = contain(|| decode(decoders, job)).unwrap_or_else(panicked) {
                         let mut first = failure.lock().unwrap_or_else(PoisonError::into_inner);
                         if first.as_ref().is_none_or(|(row, _)| error.0 < *row) {
                             *first = Some(error);
@@ -69,7 +80,7 @@ impl Pool {
         let decoders = (0..threads).map(|_| decoder()).collect::<Result<_>>()?;
         let name = |number| format!("packhorse-jpeg-{number}");
         let started = ThreadPoolBuilder::new().num_threads(threads).thread_name(name).build();
-        let refused = |error| Error::bug(format!("can't start threads: {error}"));
+        let refused = |error| Error::io("start threads", std::io::Error::other(error));
         Ok(Self { threads: started.map_err(refused)?, decoders })
     }
 }
@@ -107,6 +118,7 @@ mod tests {
                 let mut out = vec![0; 192 * pictures.len()];
                 let jobs = pictures.iter().zip(out.chunks_mut(192)).enumerate();
                 let jobs = jobs.map(|(row, (bytes, out))| Job { row: 5 + row, bytes, out }).collect();
+                cpu.start().unwrap();
                 let (said, outcome) = cpu.decode(jobs, || "meanwhile");
                 assert_eq!(said, "meanwhile");
                 match outcome {

@@ -2,7 +2,7 @@
 
 use super::callers::Callers;
 use super::chunk::{Picture, fitting};
-use super::cpu::Cpu;
+use super::cpu::{Cpu, MOST_THREADS};
 use super::engine::Engine;
 use super::lane::Lane;
 use super::lane_batch::LaneBatch;
@@ -100,7 +100,7 @@ impl Jpegs {
     /// Looks at all pictures, on several threads.
     fn survey(&self, source: &Source<'_>, work: &mut Work, rows: usize) -> Result<()> {
         let Work { engines, surveyors, callers, pictures, .. } = work;
-        let parts = self.options.calls.min(rows / LOOKED_AT).max(1);
+        let parts = self.options.calls.min(MOST_THREADS).min(rows / LOOKED_AT).max(1);
         while surveyors.len() < parts {
             surveyors.push(Surveyor::new(engines, self.options.limits)?);
         }
@@ -199,7 +199,7 @@ pub struct JpegCounts {
     pub hybrid: u64,
     /// Decoded by the CPU.
     pub cpu: u64,
-    /// Failed calls of nvJPEG; their pictures count for the CPU.
+    /// Batches, or parts of them, of which a call of nvJPEG failed; their pictures count for who decoded them then.
     pub failed: u64,
 }
 

@@ -2,6 +2,7 @@
 
 use super::JpegOptions;
 use super::callers::Callers;
+use super::calls::Status;
 use super::chunk::{Chunk, Picture, Way};
 use super::cpu::{Cpu, Job};
 use super::engine::Engine;
@@ -65,9 +66,10 @@ impl LaneBatch<'_> {
         }
         let calls = self.options.calls.min(mine.len() / LEAST).max(1);
         let states = self.lane.states(number, engine, calls)?;
-        for (state, pictures) in states.iter_mut().zip(mine.chunks(mine.len().div_ceil(calls))) {
+        for (at, state) in states.iter_mut().enumerate() {
             state.clear();
-            for (picture, place) in pictures {
+            let share = at * mine.len() / calls..(at + 1) * mine.len() / calls;
+            for (picture, place) in mine.get(share).unwrap_or_default() {
                 let Way::Engine(_, facts) = &picture.way else { continue };
                 let bytes = self.source.bytes(picture.bytes.clone());
                 state.push(bytes, facts, memory + (chunk.pictures + **place) as u64)?;
@@ -76,12 +78,13 @@ impl LaneBatch<'_> {
         // SAFETY: the bytes are in the batch's slab, which the ring keeps until the queued work has finished; the lane
         // is marked after that work and not reused before. The host has waited for the lane's last use, and since then
         // other engines got only other parts of its memory, as other states do.
-        let status = unsafe { self.callers.decode(states, self.stream.handle()) }?;
-        if !status.fails()? {
+        let status = unsafe { self.callers.decode(states, self.stream.handle()) };
+        if matches!(status, Ok(Status::SUCCESS)) {
             return self.counts.add(engine.backend as usize, mine.len());
         }
         // Work that was queued before the failure may still write, and may belong to no stream.
         self.lane.drain()?;
+        status?.fails()?;
         let next = self.engines.get(number + 1);
         for picture in self.pictures.iter_mut() {
             if let Way::Engine(engine, facts) = picture.way
@@ -104,6 +107,9 @@ impl LaneBatch<'_> {
     fn decode_all(&mut self, cpu: &mut Cpu, chunk: &Chunk, memory: u64, pinned: &mut [u8]) -> Result<usize> {
         let jobs = jobs(self.pictures, self.source, self.first, chunk, pinned);
         let mine = jobs.len();
+        if mine > 0 {
+            cpu.start()?;
+        }
         let engines = 0..self.engines.len();
         let (queued, decoded) =
             cpu.decode(jobs, || engines.into_iter().try_for_each(|number| self.decode(number, chunk, memory)));
@@ -111,6 +117,7 @@ impl LaneBatch<'_> {
     }
 
     fn decode_here(&self, cpu: &mut Cpu, jobs: Vec<Job<'_>>) -> Result<()> {
+        cpu.start()?;
         cpu.decode(jobs, || ()).1.map_err(|(row, error)| self.source.named(error, row))
     }
 

@@ -7,8 +7,8 @@
 //! * **The decoder** is chosen for each picture by its header: the first of [`JpegOptions::backends`] that accepts it,
 //!   else the CPU. nvJPEG gets upright grayscale or YCbCr pictures with 8 bits per channel and Huffman coding: the
 //!   hardware those that are baseline with one scan, the multiprocessors also progressive ones. The CPU decodes CMYK,
-//!   RGB, arithmetic coding, pictures rotated by EXIF, and PNGs. If a call fails, all its pictures go to the next
-//!   backend, then to the CPU. [`Jpegs::counts`] has the number of pictures per decoder.
+//!   RGB, arithmetic coding, pictures rotated by EXIF, and PNGs. If a call fails, all pictures of that backend in the batch
+//!   go to the next one, then to the CPU. [`Jpegs::counts`] has the number of pictures per decoder.
 //! * **Memory**: nvJPEG reads the bytes from the batch's own pinned slab, which the ring keeps until the batch's
 //!   `ready` event, recorded after all this, has passed. Decoded pictures are in one of two *lanes*, which are separate
 //!   from the slots because they are in use only while decoding: `memory` bytes each, or one picture, grown when needed

@@ -23,8 +23,9 @@ pub struct JpegOptions {
     /// Threads that read headers and call nvJPEG side by side for a batch, which takes longer than decoding on the GPU. Each call has
     /// memory of its own there, and at least 64 pictures, so small batches take fewer.
     pub calls: usize,
-    /// The share of the pictures that the CPU decodes although a backend could, meanwhile: 0 to 1. A batch takes the time of the
-    /// slower of the two, so the best share is that of the CPU in the sum of both rates. These pictures have the CPU's pixels.
+    /// The share of a batch's rows whose pictures the CPU decodes although a backend could, meanwhile: 0 to 1. A batch takes the time
+    /// of the slower of the two, so the best share is that of the CPU in the sum of both rates. These rows are spread evenly and have
+    /// the CPU's pixels: which samples they are depends on the batch.
     pub cpu_share: f32,
     /// Bytes of decoded pictures in each of two lanes of GPU memory: larger batches are decoded in parts. Only a single
     /// larger picture takes more.

@@ -15,7 +15,12 @@ pub(super) struct Source<'b> {
 impl<'b> Source<'b> {
     pub(super) fn new(name: &'b str, fields: &'b Fields<'b>) -> Result<Self> {
         let both = fields.host(name).zip(fields.host(&format!("{name}.offsets")));
-        let (values, offsets) = both.ok_or_else(|| Error::bug(format!("a batch without the bytes of {name}")))?;
+        let (values, offsets) = both.ok_or_else(|| {
+            let message = format!(
+                "field {name}: nvJPEG reads JPEGs in the host's memory, which samples that the GPU keeps have none of"
+            );
+            Error::unsupported(message).hint("keep decoded pictures, or load batches as they are needed")
+        })?;
         Ok(Self { name, fields, values, offsets: offsets.as_chunks().0 })
     }
 

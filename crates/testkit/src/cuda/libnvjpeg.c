@@ -6,7 +6,8 @@
 // for hardware writes pictures when it is called, ahead of what is queued on the stream.
 //
 // Ends the process with a word where the real library would do something to some other memory: states that are used while they
-// decode, pictures from memory that is not pinned or to memory that is not the device's, calls without a context.
+// decode, handles that two threads use at once, pictures from memory that is not pinned or to memory that is not the device's, calls
+// without a context.
 //
 // Told by the environment:
 //   FAKE_NVJPEG_ENGINES=0          there is no hardware
@@ -130,10 +131,21 @@ static int parse(const unsigned char* data, size_t length, Header* header) {
 
 // Handles.
 
-typedef struct { int backend; long states; void* queue; } Library;
-typedef struct { Library* library; int batch, busy; } State;
-typedef struct { Header header; } Parsed;
+typedef struct { int backend; long states, parsers; void* queue; } Library;
+typedef struct { Library* library; int batch, busy, inside; } State;
+typedef struct { Library* library; Header header; int inside; } Parsed;
 typedef struct { unsigned char* channel[4]; size_t pitch[4]; } Image;
+
+// A handle is used by one thread at a time. A call takes a while, so that others would meet it.
+static void enter(int* inside) {
+    if (__atomic_exchange_n(inside, 1, __ATOMIC_SEQ_CST)) die("a handle is used by two threads at once");
+    usleep(20);
+}
+
+static Status leave(int* inside, Status status) {
+    __atomic_store_n(inside, 0, __ATOMIC_SEQ_CST);
+    return status;
+}
 
 static void* made(size_t bytes) {
     __atomic_add_fetch(&LEFT, 1, __ATOMIC_SEQ_CST);
@@ -164,7 +176,7 @@ Status nvjpegCreateEx(int backend, void* device, void* pinned, unsigned flags, L
 Status nvjpegDestroy(Library* library) {
     CALLED;
     driver();
-    if (library->states) die("a library handle goes before its states");
+    if (library->states || library->parsers) die("a library handle goes before its states and parsers");
     return gone(library);
 }
 
@@ -173,7 +185,7 @@ Status nvjpegJpegStateCreate(Library* library, State** state) {
     driver();
     *state = made(sizeof **state);
     (*state)->library = library;
-    library->states++;
+    __atomic_add_fetch(&library->states, 1, __ATOMIC_SEQ_CST);
     return OK;
 }
 
@@ -185,27 +197,44 @@ Status nvjpegJpegStateDestroy(State* state) {
     CALLED;
     driver();
     must_be_idle(state);
-    state->library->states--;
+    __atomic_sub_fetch(&state->library->states, 1, __ATOMIC_SEQ_CST);
     return gone(state);
 }
 
-Status nvjpegJpegStreamCreate(Library* library, Parsed** parsed) { (void)library; CALLED; *parsed = made(sizeof **parsed); return OK; }
-Status nvjpegJpegStreamDestroy(Parsed* parsed) { CALLED; return gone(parsed); }
+Status nvjpegJpegStreamCreate(Library* library, Parsed** parsed) {
+    CALLED;
+    driver();
+    *parsed = made(sizeof **parsed);
+    (*parsed)->library = library;
+    __atomic_add_fetch(&library->parsers, 1, __ATOMIC_SEQ_CST);
+    return OK;
+}
+
+Status nvjpegJpegStreamDestroy(Parsed* parsed) {
+    CALLED;
+    driver();
+    __atomic_sub_fetch(&parsed->library->parsers, 1, __ATOMIC_SEQ_CST);
+    return gone(parsed);
+}
 
 Status nvjpegJpegStreamParse(Library* library, const unsigned char* data, size_t length, int metadata, int stream, Parsed* parsed) {
     (void)library, (void)metadata, (void)stream;
     CALLED;
-    return parse(data, length, &parsed->header) ? OK : BAD;
+    driver();
+    enter(&parsed->inside);
+    return leave(&parsed->inside, parse(data, length, &parsed->header) ? OK : BAD);
 }
 
 Status nvjpegJpegStreamGetFrameDimensions(Parsed* parsed, unsigned* width, unsigned* height) {
     CALLED;
+    driver();
     *width = parsed->header.width, *height = parsed->header.height;
     return OK;
 }
 
 Status nvjpegDecodeBatchedSupported(Library* library, Parsed* parsed, int* refused) {
     CALLED;
+    driver();
     Header* h = &parsed->header;
     *refused = library->backend == HARDWARE ? h->process != 0 || h->scans != 1 : h->process > 2;
     return OK;
@@ -269,7 +298,8 @@ Status nvjpegDecodeBatched(Library* library, State* state, const unsigned char* 
     CALLED;
     driver();
     must_be_idle(state);
-    if (!state->batch) return INVALID;
+    enter(&state->inside);
+    if (!state->batch) return leave(&state->inside, INVALID);
     Picture* last = NULL;
     Status status = OK;
     for (int i = 0; i < state->batch; i++) {
@@ -288,7 +318,7 @@ Status nvjpegDecodeBatched(Library* library, State* state, const unsigned char* 
     }
     if (last && !status && library->backend == HARDWARE) enqueue(stream, wait_for, last);
     if (status) state->batch = 0;
-    return status;
+    return leave(&state->inside, status);
 }
 
 __attribute__((destructor)) static void report(void) {
