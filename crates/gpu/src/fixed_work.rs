@@ -19,6 +19,9 @@ const SWEEPS: u32 = 32;
 /// About the time of a kernel. A step is many of them, as in training: the kernels of other streams begin where one ends.
 const KERNEL: Duration = Duration::from_micros(100);
 
+/// Kernels of a step, at most: a driver queues about a thousand.
+const MOST_KERNELS: f64 = 256.0;
+
 /// Reads of a kernel in the first measurement.
 const FIRST: u64 = 1 << 18;
 
@@ -46,7 +49,7 @@ impl<G: Gpu + Clone> FixedSteps<G> {
         let memory = [gpu.memory(BYTES)?, gpu.memory(Exercise::SUMS)?];
         let [data, sums] = [0, 1].map(|i: usize| memory.get(i).map_or(0, |memory| gpu.address(memory)));
         let exercise = |reads| Exercise { reads, sweeps: SWEEPS }.launch(data, BYTES as u64, sums);
-        let kernels = (time.as_secs_f64() / KERNEL.as_secs_f64()).round().clamp(1.0, 1e5) as u32;
+        let kernels = (time.as_secs_f64() / KERNEL.as_secs_f64()).round().clamp(1.0, MOST_KERNELS) as u32;
         let mut made =
             Self { gpu: gpu.clone(), stream: stream.clone(), launch: exercise(FIRST)?, kernels, memory: Some(memory) };
         let ((pictures, side), motif) = (PICTURES, Motif::Noise);

@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "the GPU reads memory of the host, which is kept until it has")]
 
 use crate::Gpu;
-use packhorse_core::{Code, Error, Kind, Result};
+use packhorse_core::{Cancel, Code, Error, Kind, Result};
 use packhorse_order::{Rank, Shuffle};
 use packhorse_read::{
     ALIGN, Batch, Dataset, Device, FieldKind, FieldOptions, HeldSamples, Loader, LoaderOptions, Remainder,
@@ -55,9 +55,23 @@ impl<G: Gpu + Clone> Resident<G> {
     /// Errors: a field that differs from epoch to epoch, such as a random crop, which the GPU must make instead
     /// (kind `Config`); more samples than memory, with the sizes (kind `Limit`); those of the loader and of the GPU.
     pub fn load(gpu: &G, dataset: &Dataset, fields: &[FieldOptions], options: &LoaderOptions) -> Result<Self> {
+        Self::load_until(gpu, dataset, fields, options, &Cancel::default())
+    }
+
+    /// The same, which ends early with an error (`cancelled`) when `cancel` says so.
+    ///
+    /// Errors: also those of [`load`](Self::load).
+    pub fn load_until(
+        gpu: &G,
+        dataset: &Dataset,
+        fields: &[FieldOptions],
+        options: &LoaderOptions,
+        cancel: &Cancel,
+    ) -> Result<Self> {
         if let Some(field) = fields.iter().find(|field| field.kind.is_random()) {
             let message = format!("field {} is cut or mirrored at random, so it is another in each epoch", field.name);
-            let hint = "keep it with a fixed view, and let the GPU cut and mirror it";
+            let hint =
+                "keep it with a fixed view; the GPU cuts and mirrors pictures that every sample has, but no masks";
             return Err(Error::config(message).in_field(&field.name).hint(hint));
         }
         let fields: Vec<_> = fields.iter().filter(|field| field.kind != FieldKind::Draws).cloned().collect();
@@ -65,7 +79,7 @@ impl<G: Gpu + Clone> Resident<G> {
             stream: gpu.urgent_stream()?,
             gpu: gpu.clone(),
             total: dataset.len(),
-            samples: HeldSamples::new(dataset),
+            samples: HeldSamples::new(dataset, &[]),
             memory: Vec::new(),
             bytes: 0,
             in_flight: VecDeque::new(),
@@ -76,14 +90,18 @@ impl<G: Gpu + Clone> Resident<G> {
             epochs: Some(1),
             state: None,
             remainder: Remainder::Uneven,
+            // Loaders leave out what they want.
+            skip: Arc::default(),
             ..options.clone()
         };
-        let loader = Loader::new(dataset.clone(), &fields, &once, keep.clone())?;
-        let loaded = loader.into_iter().try_for_each(|batch| batch);
+        let mut loader = Loader::new(dataset.clone(), &fields, &once, keep.clone())?;
+        keep.kept().samples = HeldSamples::new(dataset, loader.fields());
+        let loaded = loader.try_for_each(|batch| batch.and_then(|()| cancel.check()));
+        drop(loader);
         let mut kept = keep.kept();
         let settled = kept.settle(0);
         loaded.and(settled)?;
-        let samples = Arc::new(std::mem::replace(&mut kept.samples, HeldSamples::new(dataset)));
+        let samples = Arc::new(std::mem::replace(&mut kept.samples, HeldSamples::new(dataset, &[])));
         Ok(Self { gpu: gpu.clone(), samples, _memory: std::mem::take(&mut kept.memory), bytes: kept.bytes })
     }
 }
@@ -153,11 +171,15 @@ impl<G: Gpu> Kept<G> {
     /// An error if the rest of the samples will not fit, as far as the batches so far tell.
     fn fits(&self, bytes: usize, rows: usize) -> Result<()> {
         let Some(free) = self.gpu.free_memory()? else { return Ok(()) };
+        // Batches and a model need some of it, too.
+        let free = free - free / 20;
         let left = self.total.saturating_sub(self.samples.len());
         let (so_far, rows) = (self.bytes + bytes, self.samples.len() + rows as u64);
         let a_sample = so_far as f64 / rows.max(1) as f64;
         let needed = (a_sample * left as f64) as u64;
-        if needed <= free as u64 {
+        // A twentieth of the samples tells enough of the rest.
+        let tells = rows >= self.total / 20 || bytes > free;
+        if needed <= free as u64 || !tells {
             return Ok(());
         }
         let (all, free) = (a_sample * self.total as f64 / 1e9, (free + self.bytes) as f64 / 1e9);
@@ -199,7 +221,7 @@ impl<G: Gpu> Kept<G> {
 impl<G: Gpu> Drop for Kept<G> {
     fn drop(&mut self) {
         if self.settle(0).is_err() {
-            // The GPU may still use what is in flight.
+            // The GPU may still use the batches in flight.
             std::mem::take(&mut self.in_flight).into_iter().for_each(std::mem::forget);
             std::mem::take(&mut self.memory).into_iter().for_each(std::mem::forget);
         }

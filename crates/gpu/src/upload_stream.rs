@@ -147,15 +147,19 @@ impl<G: Gpu, H: Borrow<Batch<G::Pinned>> + Send + 'static> Driver for UploadStre
         if !Arc::ptr_eq(host.layout(), &plan.layout) && **host.layout() != *plan.layout {
             return Err(Error::config("a batch of another loader: an upload belongs to one"));
         }
+        let gather = host.metadata().gather();
+        if gather.map(|gather| gather.holder) != self.resident.as_ref().map(|resident| resident.samples().id()) {
+            return Err(Error::config("a batch of samples that are not on this GPU"));
+        }
         let sent = sent(host)?;
         self.timeline.begin(&self.gpu, &self.copies);
         // SAFETY: the ring owns batch and slot until the copy is complete: a slab is written only by its batch's owner,
         // and a slot only here. The slot was allocated for at least `sent` bytes.
         unsafe { self.gpu.upload(sent, &slot.memory, &self.copies) }?;
-        if let Some(gather) = host.metadata().gather().filter(|gather| gather.pieces > 0) {
+        if let Some(gather) = gather.filter(|gather| gather.pieces > 0) {
             let launch = Gathered { pieces: self.gpu.address(&slot.memory), data: slot.address }.launch(gather)?;
-            // SAFETY: the pieces are of the resident samples, which live as long as this, and of the bytes that were just sent;
-            // they lie within the slab, as `fits` has checked.
+            // SAFETY: the pieces are of the resident samples, by their number, which live as long as this, and of the bytes that were
+            // just sent; they lie within the slab, as `fits` has checked.
             unsafe { self.gpu.launch(&launch, &self.copies) }?;
         }
         self.timeline.mark(&self.gpu, &self.copies);

@@ -121,7 +121,9 @@ fn batches_and_states_are_those_of_a_loader_that_reads() {
     let dir = tempfile::tempdir().unwrap();
     let dataset = samples(dir.path(), 60, None);
     // Kept in batches of another size.
-    let resident = Arc::new(Resident::load(&gpu, &dataset, &fields(), &options(11)).unwrap());
+    // Kept whatever that loader would leave out.
+    let loading = LoaderOptions { skip: vec![1, 2].into(), ..options(11) };
+    let resident = Arc::new(Resident::load(&gpu, &dataset, &fields(), &loading).unwrap());
     assert_eq!(resident.samples().len(), 60);
     for (remainder, shuffle, world_size) in [
         (Remainder::Uneven, Shuffle::Blocks { shards: 3 }, 1),
@@ -163,7 +165,7 @@ fn bad_samples_have_no_row() {
     assert_equal(&resident, &dataset, &fields(), &options);
 }
 
-/// Crops and flips are drawn for each epoch anew, as for pictures that are sent.
+/// Crops and flips are drawn for each epoch, as for pictures that are sent.
 #[test]
 fn pictures_are_cut_and_mirrored_in_each_epoch() {
     let Some(gpu) = gpu() else { return };
@@ -217,6 +219,23 @@ fn what_can_not_be_held_is_refused() {
     assert!(refused(&other, &fields()[1..3]).contains("another dataset"));
     assert!(refused(&dataset.take(10).unwrap(), &fields()[1..3]).contains("another dataset"));
     assert!(refused(&dataset, &fields()[1..]).contains("does not hold the field cls"));
+    // Of the same form, and made another way.
+    for other in [
+        FieldOptions::new("image", FieldKind::Picture(View::random_crop(9))).from("png"),
+        FieldOptions::new("image", FieldKind::Picture(View::squash(9).flip(0.5))).from("png"),
+        FieldOptions::new("image", FieldKind::Picture(View::center_crop(9))).from("png"),
+        FieldOptions { required: false, ..fields()[1].clone() },
+    ] {
+        assert!(refused(&dataset, &[other]).contains("does not hold the field image, or in another form"));
+    }
+    // Samples of another load are not those of a loader.
+    let again = Arc::new(Resident::load(&gpu, &dataset, &fields()[1..3], &options(8)).unwrap());
+    let loader = Loader::new(dataset.clone(), &fields()[1..3], &options(8), upload(&resident)).unwrap();
+    assert_eq!(loader.random_access(upload(&again)).unwrap_err().kind(), Kind::Config);
+    let cancel = packhorse_core::Cancel::default();
+    cancel.cancel();
+    let stopped = Resident::load_until(&gpu, &dataset, &fields()[1..3], &options(8), &cancel);
+    assert_eq!(stopped.unwrap_err().kind(), Kind::Cancelled);
     let larger = [FieldOptions::new("image", FieldKind::Picture(View::squash(10))).from("png")];
     assert!(refused(&dataset, &larger).contains("or in another form"));
     let mut step = |_: &DeviceBatch<Simulated>| Ok(());

@@ -70,6 +70,10 @@ impl<D: Device> Device for ForPython<D> {
         self.device.needs()
     }
 
+    fn room(&self) -> Option<u64> {
+        self.device.room()
+    }
+
     fn prepare(&mut self, layout: &Arc<Layout>) -> OurResult<()> {
         self.layout = Some(Arc::clone(layout));
         self.device.prepare(layout)

@@ -6,6 +6,7 @@ use crate::fields::{colors, fields};
 use crate::fork::Owned;
 use crate::loader::{Messages, options};
 use crate::watch::abandonable;
+use packhorse::core::Cancel;
 use packhorse::gpu::transforms::finished_of_resident;
 use packhorse::gpu::{Cuda, Resident};
 use packhorse::read::LoaderOptions;
@@ -73,7 +74,11 @@ impl PyResident {
         let (kept, _) = finished_of_resident(fields(described)?, &colors)?;
         let options = LoaderOptions { observer: Arc::clone(&messages) as _, ..options(settings)? };
         let (gpu, dataset) = (gpu.cuda(), dataset.ours.clone());
-        let samples = abandonable(py, move || Resident::load(&gpu, &dataset, &kept, &options))?;
+        let cancel = Cancel::default();
+        let until = cancel.clone();
+        let loaded = abandonable(py, move || Resident::load_until(&gpu, &dataset, &kept, &options, &until));
+        // After Ctrl-C the thread that loads ends, too.
+        let samples = loaded.inspect_err(|_| cancel.cancel())?;
         Ok(Self { samples: Owned::new(Arc::new(samples)), messages })
     }
 

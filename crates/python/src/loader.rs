@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::fields::{colors, fields};
 use crate::fork::{self, Owned};
 use crate::gpu::{PyGpu, PyResident};
-use crate::running::{LayoutField, Place, Running};
+use crate::running::{LayoutField, Running, Target};
 use crate::watch::abandonable;
 use packhorse::core::{Error, Event, Observer};
 use packhorse::read::cache::DirOptions;
@@ -85,12 +85,12 @@ impl PyPipeline {
         options.observer = Arc::clone(&messages) as _;
         let counters = Arc::clone(options.counters.get_or_insert_default());
         let dataset = dataset.ours.clone();
-        let place = match (resident, gpu) {
-            (Some(resident), _) => Place::Resident(resident.samples()),
-            (None, Some(gpu)) => Place::Gpu(gpu.cuda()),
-            (None, None) => Place::Host,
+        let target = match (resident, gpu) {
+            (Some(resident), _) => Target::Resident(resident.samples()),
+            (None, Some(gpu)) => Target::Gpu(gpu.cuda()),
+            (None, None) => Target::Host,
         };
-        let running = abandonable(py, move || Running::start(dataset, chosen, &options, &colors, place))?;
+        let running = abandonable(py, move || Running::start(dataset, chosen, &options, &colors, target))?;
         Ok(Self { running: Mutex::new(Some(Owned::new(running))), counters, messages })
     }
 

@@ -18,7 +18,7 @@ pub(crate) const AHEAD: usize = 2;
 pub(crate) type LayoutField = (String, String, Vec<usize>, bool);
 
 /// Where batches are made.
-pub(crate) enum Place {
+pub(crate) enum Target {
     Host,
     Gpu(Cuda),
     /// From samples that a GPU keeps.
@@ -46,18 +46,18 @@ impl Running {
         fields: Vec<FieldOptions>,
         options: &LoaderOptions,
         colors: &[(String, Colors)],
-        place: Place,
+        target: Target,
     ) -> Result<Self> {
         let asked: Vec<String> = fields.iter().map(|field| field.name.clone()).collect();
-        let (fields, steps) = match &place {
-            Place::Host => return Ok(Self::Host(Box::new(Loader::new(dataset, &fields, options, Host::default())?))),
-            Place::Gpu(_) => finished(fields, colors)?,
-            Place::Resident(_) => finished_of_resident(fields, colors)?,
+        let (fields, steps) = match &target {
+            Target::Host => return Ok(Self::Host(Box::new(Loader::new(dataset, &fields, options, Host::default())?))),
+            Target::Gpu(_) => finished(fields, colors)?,
+            Target::Resident(_) => finished_of_resident(fields, colors)?,
         };
-        let upload = || match &place {
-            Place::Resident(resident) => Upload::resident(resident, steps.clone()),
-            Place::Gpu(gpu) => Upload::with_transforms(gpu.clone(), steps.clone()),
-            Place::Host => Err(Error::bug("host memory is no GPU")),
+        let upload = || match &target {
+            Target::Resident(resident) => Upload::resident(resident, steps.clone()),
+            Target::Gpu(gpu) => Upload::with_transforms(gpu.clone(), steps.clone()),
+            Target::Host => Err(Error::bug("host memory in the place of a GPU")),
         };
         let loader = Loader::new(dataset, &fields, options, upload()?)?;
         let access = loader.random_access(upload()?)?;
@@ -138,7 +138,8 @@ fn shown(layout: &Layout, outputs: &[Output], asked: &[String], steps: &[Arc<dyn
     let needed: Vec<String> = steps.iter().flat_map(|step| step.needs()).map(|field| field.name).collect();
     let is_shown = |name: &str| {
         let part_of_made = [".offsets", ".shape"].iter().any(|part| name.strip_suffix(part).is_some_and(made));
-        !part_of_made && (!needed.iter().any(|field| field == name) || asked.iter().any(|field| field == name))
+        let is_needed = part_of_made || needed.iter().any(|field| field == name);
+        !is_needed || asked.iter().any(|field| field == name)
     };
     let fields = layout.fields().iter().filter(|field| is_shown(&field.name));
     Arrays(fields.map(|field| (field.name.clone(), field.ragged && !made(&field.name))).collect())

@@ -332,6 +332,7 @@ def test_what_can_not_be_resident(views, on_gpu):
         for field, error, message in [
             (Image("jpg", 16, crop="random", filter="bicubic"), packhorse.UnsupportedError, "bilinear"),
             (Image("png", 16, crop="random", required=False), packhorse.ConfigError, "cut or mirrored at random"),
+            (Image("jpg", flip=0.5), packhorse.UnsupportedError, "not mirrored at random"),
             ("jpg", packhorse.LimitError, "24 samples take about"),
         ]:
             loader = ds.loader(4, fields={"image": field}, device=0, resident=True)

@@ -4,6 +4,8 @@
 /// little-endian): from, to, bytes. `to` is an offset in the batch as it would be sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gather {
+    /// Whose samples they are: [`HeldSamples::id`](crate::HeldSamples::id).
+    pub holder: u64,
     /// The number of pieces.
     pub pieces: u32,
     /// The number of those, at the beginning, whose `from` is an offset in this slab. That of the others is an address of the

@@ -9,19 +9,22 @@ use crate::batch_metadata::BatchMetadata;
 use crate::fields::{Collate, FieldDecoder};
 use crate::gather::Gather;
 use crate::layout::{ALIGN, Layout};
-use crate::{Batch, Dataset, SampleBlock, SlabField};
+use crate::{Batch, Dataset, FieldKind, FieldOptions, SampleBlock, SlabField};
 use packhorse_core::{Error, Result};
 use packhorse_order::draw;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The samples of a dataset whose fields a device holds, by their numbers. A loader for such a device
 /// ([`Device::held`](crate::Device::held)) reads and decodes nothing: its batches say where the device finds their fields
 /// ([`Gather`]).
 #[derive(Debug)]
 pub struct HeldSamples {
-    /// The dataset's identity.
+    id: u64,
+    /// The dataset's identity, and the fields that were kept.
     fingerprint: u64,
+    fields: Vec<FieldOptions>,
     layout: Arc<Layout>,
     blocks: Vec<Block>,
     samples: u64,
@@ -61,9 +64,16 @@ pub(crate) enum HeldField {
 }
 
 impl HeldSamples {
-    /// No samples of `dataset` yet.
-    pub fn new(dataset: &Dataset) -> Self {
-        Self { fingerprint: dataset.fingerprint(), layout: Arc::default(), blocks: Vec::new(), samples: 0 }
+    /// No samples of `dataset` yet, which will have these fields.
+    pub fn new(dataset: &Dataset, fields: &[FieldOptions]) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let (id, fields) = (NEXT.fetch_add(1, Ordering::Relaxed), fields.to_vec());
+        Self { id, fingerprint: dataset.fingerprint(), fields, layout: Arc::default(), blocks: Vec::new(), samples: 0 }
+    }
+
+    /// A number that no others in this process have: the addresses in a [`Gather`] are those of the samples with this number.
+    pub fn id(&self) -> u64 {
+        self.id
     }
 
     /// Adds the samples of a batch, whose slab the device holds at `address`. Batches come in the order of their samples'
@@ -71,6 +81,9 @@ impl HeldSamples {
     ///
     /// Errors: a batch out of order, or of another layout.
     pub fn push<H: AsRef<[u8]>>(&mut self, batch: &Batch<H>, address: u64) -> Result<()> {
+        if batch.rows() == 0 {
+            return Ok(());
+        }
         let last = self.blocks.last().and_then(|block| block.metadata.numbers.last());
         let rising = last.into_iter().chain(batch.numbers()).is_sorted_by(|a, b| a < b);
         if self.blocks.is_empty() {
@@ -107,9 +120,9 @@ impl HeldSamples {
 
     /// The block and the row of sample `number`; `None` for one that was left out.
     fn find(&self, number: u64) -> Option<(&Block, usize)> {
-        let after = self.blocks.partition_point(|block| block.metadata.numbers.first().is_none_or(|n| *n <= number));
-        // Blocks without rows come before or after any number.
-        let block = self.blocks.get(..after)?.iter().rev().find(|block| !block.metadata.numbers.is_empty())?;
+        let after =
+            self.blocks.partition_point(|block| block.metadata.numbers.first().is_some_and(|first| *first <= number));
+        let block = self.blocks.get(after.checked_sub(1)?)?;
         Some((block, block.metadata.numbers.binary_search(&number).ok()?))
     }
 
@@ -125,10 +138,23 @@ impl HeldSamples {
 
     /// Where the fields of a batch come from.
     ///
-    /// Errors (kind `Config`): samples of another dataset; a field that was not kept, or in another form.
-    pub(crate) fn fields(&self, dataset: &Dataset, collate: &Collate) -> Result<Vec<HeldField>> {
+    /// Errors (kind `Config`): samples of another dataset; a field that was not kept, or was made another way.
+    pub(crate) fn fields(
+        &self,
+        dataset: &Dataset,
+        asked: &[FieldOptions],
+        collate: &Collate,
+    ) -> Result<Vec<HeldField>> {
         if dataset.fingerprint() != self.fingerprint {
             return Err(Error::config("the device holds the samples of another dataset"));
+        }
+        let refused = |name: &str| {
+            let message = format!("the device does not hold the field {name}, or in another form");
+            Error::config(message).in_field(name).hint("give loaders the fields that the samples were loaded with")
+        };
+        let is_kept = |field: &&FieldOptions| field.kind == FieldKind::Draws || self.fields.contains(field);
+        if let Some(other) = asked.iter().find(|field| !is_kept(field)) {
+            return Err(refused(&other.name));
         }
         let layout = collate.layout.fields();
         let from = |at: usize| {
@@ -138,12 +164,8 @@ impl HeldSamples {
                 let inner = |field: &SlabField| field.shape.get(1..).map(<[usize]>::to_vec);
                 (known.ragged, &known.data_type, inner(known)) == (wanted.ragged, &wanted.data_type, inner(wanted))
             });
-            known.filter(|_| same).ok_or_else(|| {
-                let message = format!("the device does not hold the field {}, or in another form", wanted.name);
-                Error::config(message)
-                    .in_field(&wanted.name)
-                    .hint("give loaders the fields that the samples were loaded with")
-            })
+            // As arrays of the first sample decide, for one.
+            known.filter(|_| same).ok_or_else(|| refused(&wanted.name))
         };
         let mut found = Vec::new();
         for field in &*collate.fields {
@@ -226,7 +248,7 @@ impl HeldSamples {
                 }
             }
         }
-        filled.gather = Some(out.end());
+        filled.gather = Some(Gather { holder: self.id, ..out.end() });
         Ok(())
     }
 }
@@ -302,6 +324,6 @@ impl<'s> Pieces<'s> {
 
     fn end(self) -> Gather {
         let Self { here, next, values, longest, .. } = self;
-        Gather { pieces: next as u32, here: here as u32, bytes: values, longest }
+        Gather { holder: 0, pieces: next as u32, here: here as u32, bytes: values, longest }
     }
 }

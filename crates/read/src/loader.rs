@@ -134,6 +134,11 @@ impl<D: Device> Loader<D> {
         RandomAccess::new(Arc::clone(self.pipeline.work()), device)
     }
 
+    /// The fields of its batches, as they were asked for; all that the samples have if none was. A stream does not tell.
+    pub fn fields(&self) -> &[FieldOptions] {
+        self.pipeline.work().asked()
+    }
+
     /// The number of steps of a whole epoch with the world size of this loader; `u64::MAX` for a stream.
     pub fn steps_per_epoch(&self) -> u64 {
         self.pipeline.work().steps_left(0)

@@ -22,9 +22,7 @@ impl<D: Device> RandomAccess<D> {
         if let Some(needed) = device.needs().iter().find(|needed| layout.field(&needed.name).is_none()) {
             return Err(Error::config(format!("batches have no field {}, which the device needs", needed.name)));
         }
-        if work.is_held() != device.held().is_some() {
-            return Err(Error::config("samples that a device holds are on that device alone"));
-        }
+        work.check_held(device.held().as_ref())?;
         device.prepare(layout)?;
         Ok(Self { work, device, free: Arc::default() })
     }

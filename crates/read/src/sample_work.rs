@@ -36,6 +36,8 @@ pub struct SampleWork {
     /// Host memory for batches that threads do not make.
     pub(crate) free: Arc<FreeSlabs<HostSlab>>,
     pub(crate) isolation: Isolation,
+    /// The fields of its batches.
+    asked: Vec<FieldOptions>,
     /// The samples that the device holds, and where each field comes from.
     held: Option<(Arc<HeldSamples>, Vec<HeldField>)>,
     /// Used blocks, for reuse.
@@ -105,7 +107,7 @@ impl SampleWork {
         })?;
         let config = config(&collate, mean, options);
         let feed = Feed::Dataset { reader, near, order };
-        Ok((Self::new(feed, steps, fingerprint, collate, mean, options), config))
+        Ok((Self { asked: fields, ..Self::new(feed, steps, fingerprint, collate, mean, options) }, config))
     }
 
     /// The same for a stream.
@@ -137,8 +139,8 @@ impl SampleWork {
         let (remainder, ragged, free) = (options.remainder, ragged(&collate, mean), Arc::default());
         let isolation = Isolation::new(options.read.isolated);
         let skip = Arc::clone(&options.skip);
-        let (held, bin) = (None, Mutex::default());
-        Self { feed, steps, fingerprint, collate, remainder, skip, ragged, free, isolation, held, bin }
+        let (asked, held, bin) = (Vec::new(), None, Mutex::default());
+        Self { feed, steps, fingerprint, collate, remainder, skip, ragged, free, isolation, asked, held, bin }
     }
 
     /// The same for a device that holds the samples, so that nothing is read.
@@ -148,16 +150,30 @@ impl SampleWork {
         let Feed::Dataset { reader, .. } = &self.feed else {
             return Err(Error::unsupported("a stream is read once: no device can hold its samples before"));
         };
-        let fields = held.fields(reader.dataset(), &self.collate)?;
+        let fields = held.fields(reader.dataset(), &self.asked, &self.collate)?;
         let fillers = config.fillers.min(DESCRIBING);
         let slab = HeldSamples::room(&fields, self.collate.batch);
         let config = PipelineConfig { fillers, readers: 0, ahead: fillers + DESCRIBING, slab, ..config };
         Ok((Self { held: Some((held, fields)), ..self }, config))
     }
 
-    /// Whether the device holds the samples.
-    pub(crate) fn is_held(&self) -> bool {
+    /// Whether a device holds the samples.
+    fn is_held(&self) -> bool {
         self.held.is_some()
+    }
+
+    /// Refuses a device that does not hold what this one's device does.
+    pub(crate) fn check_held(&self, held: Option<&Arc<HeldSamples>>) -> Result<()> {
+        let own = self.held.as_ref().map(|(held, _)| held);
+        let same = own.zip(held).map_or(own.is_none() && held.is_none(), |(own, held)| Arc::ptr_eq(own, held));
+        let hint = "take its batches there: `random_access` with a device that has the same samples";
+        let message = "samples that a device holds are on that device alone";
+        if same { Ok(()) } else { Err(Error::config(message).hint(hint)) }
+    }
+
+    /// The fields of its batches.
+    pub(crate) fn asked(&self) -> &[FieldOptions] {
+        &self.asked
     }
 
     /// Fills `slab` with the fetched samples of a step, or returns the bytes needed.
@@ -210,9 +226,7 @@ impl SampleWork {
                 "a stream is read once and in order: none of its batches can be read again",
             ));
         };
-        if self.is_held() != device.held().is_some() {
-            return Err(Error::config("samples that a device holds are on that device alone"));
-        }
+        self.check_held(device.held().as_ref())?;
         let batch = u32::try_from(self.collate.batch).unwrap_or(u32::MAX);
         let steps = order.steps_from((0, 0), Sampler::new(rank, batch)?, self.remainder)?;
         let mut kept = WorkerState::default();

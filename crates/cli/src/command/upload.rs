@@ -99,7 +99,11 @@ impl Bench<'_> {
         let none = || Error::config("the dataset has too few samples for a batch: take a smaller --batch");
         let one = LoaderOptions { ahead: 1, threads: 1, ..options.clone() };
         let mut staged = fields.clone();
-        staged.extend(finish.iter().flat_map(|step| step.needs()));
+        for needed in finish.iter().flat_map(|step| step.needs()) {
+            if staged.iter().all(|field| field.name != needed.name) {
+                staged.push(needed);
+            }
+        }
         let host = Loader::new(load.dataset.clone(), &staged, &one, Staged(gpu.clone()))?.next().ok_or_else(none)??;
         let resident = loader(&fields, &finish)?.next().ok_or_else(none)??;
         let bytes = host.used();

@@ -12,7 +12,7 @@ use packhorse_read::{FieldOptions, Layout};
 /// ```
 /// use packhorse_gpu::transforms::Augmented;
 ///
-/// // The usual augmentation of self-supervised training.
+/// // Of contrastive training, without the blur. Two fields have the same draws: for two views take two loaders with seeds of their own.
 /// let augmented = Augmented::new("image").random_crop(224).flip(0.5).jitter(0.4, 0.4, 0.2, 0.1, 0.8).grayscale(0.2);
 /// let erased = Augmented::new("image").flip(0.5).erase(0.25);
 /// ```

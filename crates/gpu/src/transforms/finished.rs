@@ -2,7 +2,7 @@
 
 use super::{Augmented, DeviceTransform, Pictures, Resized};
 use crate::Element;
-use crate::kernels::{self, Crop, Erase, Flip, Jitter, Pixels, Resize};
+use crate::kernels::{self, Augment, Crop, Erase, Flip, Image, Jitter, Pixels, Resize};
 use packhorse_core::{Error, Result};
 use packhorse_read::{Axes, FieldKind, FieldOptions, Normalize};
 use packhorse_transform::image::{Filter, Size, View};
@@ -24,9 +24,13 @@ pub struct Colors {
 
 impl Colors {
     /// Crops and flips are the loader's here, or `flip`.
-    fn augmented(self, name: &str, flip: Flip, output: Pixels) -> Arc<dyn DeviceTransform> {
+    ///
+    /// Errors (kind `Config`): impossible settings.
+    fn augmented(self, name: &str, flip: Flip, output: Pixels) -> Result<Arc<dyn DeviceTransform>> {
         let Self { jitter, grayscale, erase } = self;
-        Arc::new(Augmented { flip, output, jitter, grayscale, erase, ..Augmented::new(name) })
+        let image = Image { flip, ..Image::new((8, 8), 3, output) };
+        Augment { image, jitter, grayscale, erase }.launches(256, 256, 256, 256, 1).map_err(|e| e.in_field(name))?;
+        Ok(Arc::new(Augmented { flip, output, jitter, grayscale, erase, ..Augmented::new(name) }))
     }
 }
 
@@ -57,7 +61,7 @@ pub fn finished(fields: Vec<FieldOptions>, colors: &[(String, Colors)]) -> Resul
             }
         }
         transforms.push(match colors {
-            Some(colors) => colors.augmented(&field.name, Flip::Never, output),
+            Some(colors) => colors.augmented(&field.name, Flip::Never, output)?,
             None => Arc::new(Pictures { output, ..Pictures::new(&field.name) }),
         });
         sent.push(FieldOptions { kind: FieldKind::Picture(view), ..field });
@@ -70,8 +74,8 @@ fn no_colors(field: &FieldOptions) -> Error {
     Error::unsupported(message).in_field(&field.name)
 }
 
-/// The same for samples that the GPU keeps ([`Resident`](crate::Resident)): it also cuts and mirrors pictures at random, for each
-/// epoch anew, from the keys that the CPU would use. Flips are then those of the CPU, and so are random crops, with pixels within
+/// The same for samples that the GPU keeps ([`Resident`](crate::Resident)): it also cuts and mirrors pictures at random, in each
+/// epoch another way, from the keys that the CPU would use. Flips are then those of the CPU, and so are random crops, with pixels within
 /// 2 of 255: whole pictures are kept for these, in their own sizes.
 ///
 /// Errors (kind `Unsupported`): as for [`finished`]; random crops with a bicubic filter, or with colours that change.
@@ -113,8 +117,15 @@ pub fn finished_of_resident(fields: Vec<FieldOptions>, colors: &[(String, Colors
                     .hint("keep one size, or load batches as they are needed"));
             }
             (Size::Keep, Some(_)) => return Err(no_colors(&field)),
+            (Size::Keep, None) => {
+                let message = format!(
+                    "field {}: pictures of their own sizes that are kept are not mirrored at random",
+                    field.name
+                );
+                return Err(Error::unsupported(message).in_field(&field.name).hint("give them one size, or no flip"));
+            }
             (_, Some(colors)) => {
-                transforms.push(colors.augmented(&field.name, flip, output));
+                transforms.push(colors.augmented(&field.name, flip, output)?);
                 still
             }
             (_, None) => {

@@ -153,7 +153,7 @@ fn request(random: &mut Random) -> Augment {
     Augment { image, jitter, grayscale: random.pick(&[0.0, 0.3, 1.0]), erase }
 }
 
-/// Any picture, any settings: every element is near the reference, and what is erased is exactly 0.
+/// Any picture, any settings: every element is near the reference, and exactly 0 in erased parts.
 pub(crate) fn check(runner: &mut dyn Runner, random: &mut Random, cases: usize) {
     for case in 0..cases {
         let (augment, rows) = (request(random), random.between(1, 4));

@@ -157,7 +157,7 @@ pub(crate) fn check_gather(runner: &mut dyn Runner, random: &mut Random, cases: 
         let pieces = bench.upload_at(random.pick(&[0, 16]), &sent);
         let data = bench.reserve_at(random.pick(&[0, 16]), wanted.len());
         let longest = lengths.iter().max().map_or(0, |length| *length as u64);
-        let gather = Gather { pieces: rows as u32, here: here as u32, bytes: sent.len(), longest };
+        let gather = Gather { holder: 0, pieces: rows as u32, here: here as u32, bytes: sent.len(), longest };
         bench.run([&Gathered { pieces, data }.launch(&gather).unwrap()]);
         assert!(bench.download(data) == wanted, "case {case}: {lengths:?} after {gaps:?}, {here} here");
         bench.finish();

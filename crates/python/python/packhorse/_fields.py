@@ -197,7 +197,7 @@ class Image(_View):
         return (*self._view(), self.filter, self.reduced, normalize, colors)
 
     def _needs_gpu(self) -> bool:
-        return self.jitter is not None or self.grayscale > 0 or self.erase > 0
+        return self.jitter is not None or self.grayscale != 0 or self.erase != 0
 
 
 class Mask(_View):

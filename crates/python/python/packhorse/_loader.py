@@ -248,9 +248,10 @@ class Loader:
         return TorchLoader(self)
 
     def close(self) -> None:
-        """Ends the threads. The next `for` starts them again where the loader is."""
+        """Ends the threads, and gives back the samples that a GPU keeps. The next `for` starts again where the loader is."""
         if self._pipeline is not None:
             self._close(self.state_dict())
+        self._kept = None
 
     def _close(self, resume: State) -> None:
         pipeline, turn = self._pipeline, self._turn

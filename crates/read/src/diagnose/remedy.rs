@@ -105,7 +105,7 @@ pub(super) fn all(verdict: &Verdict, evidence: &Evidence, scene: &Scene<'_>) -> 
         found.extend(maker.larger()?);
     }
     found.extend(maker.ahead());
-    found.extend(maker.resident()?);
+    found.extend(maker.resident());
     if costs(&[Bottleneck::Transfer, Bottleneck::Collate, Bottleneck::Decode]) {
         found.extend(maker.fields()?);
         found.extend(maker.smaller()?);
@@ -234,32 +234,34 @@ impl Maker<'_> {
     }
 
     /// All samples in the memory of the device, decoded, where they fit: only the steps are left.
-    fn resident(&self) -> Result<Option<Remedy>> {
+    fn resident(&self) -> Option<Remedy> {
         let Scene { rig, dataset, options, .. } = *self.scene;
-        let (Some(room), Some(fields)) = (rig.room, self.asked()) else { return Ok(None) };
+        let (room, fields) = rig.room.zip(self.asked())?;
         let still = |field: FieldOptions| match field.kind {
-            FieldKind::Picture(view) | FieldKind::Normalized(view, _) => {
-                // What is cut at random is kept whole.
+            FieldKind::Picture(view) | FieldKind::Normalized(view, _) if field.required => {
+                // A picture that is cut at random is kept whole.
                 let size = if matches!(view.size, Size::Random { .. }) { Size::Keep } else { view.size };
-                FieldOptions { kind: FieldKind::Picture(View { size, flip: 0.0, ..view }), ..field }
+                Some(FieldOptions { kind: FieldKind::Picture(View { size, flip: 0.0, ..view }), ..field })
             }
-            _ => field,
+            // No device makes these.
+            _ => Some(field).filter(|field| !field.kind.is_random()),
         };
-        let kept: Vec<_> = fields.into_iter().filter(|field| field.kind != FieldKind::Draws).map(still).collect();
-        let work = rig.other_fields(dataset, &kept, options)?;
-        let mut blocks = Vec::new();
-        for step in rig.held.steps.iter().take(2) {
-            blocks.extend(crate::work::Work::fetch(&work, *step, &mut WorkerState::default())?);
-        }
-        let (_, bytes) = fill_alone(&work, &rig.held.steps, &blocks)?;
-        let all = (bytes as f64 / f64::from(options.batch.max(1)) * dataset.len() as f64) as u64;
+        let fields = fields.into_iter().filter(|field| field.kind != FieldKind::Draws);
+        let kept = fields.map(still).collect::<Option<Vec<_>>>()?;
+        let work = rig.other_fields(dataset, &kept, options).ok()?;
+        let (step, mut scratch) = (*rig.held.steps.first()?, WorkerState::default());
+        let block = crate::work::Work::fetch(&work, step, &mut scratch).ok()??;
+        // Without room for a batch only its size is found.
+        let mut filled = BatchMetadata::default();
+        let bytes = work.isolation.run(|| work.collate(step, &block, &mut [], &mut filled, &mut scratch)).ok()??;
+        let all = (bytes as f64 / block.len().max(1) as f64 * dataset.len() as f64) as u64;
         let says = format!(
             "keep all samples in the memory of the GPU ({} MB of {} MB that are free): they are read and decoded once",
             all / 1_000_000,
             room / 1_000_000
         );
         let fits = all < room / 10 * 9;
-        Ok(fits.then(|| self.remedy("resident", self.evidence.seconds(Cut::Device), None, says)))
+        fits.then(|| self.remedy("resident", self.evidence.seconds(Cut::Device), None, says))
     }
 
     /// The fields of the loader; `None` if it has more than were asked for.
