@@ -8,14 +8,15 @@
 
 #[expect(dead_code, reason = "shared by checks of kernels")]
 mod common;
+mod computing;
 #[path = "../../read/tests/common/mod.rs"]
 #[expect(dead_code, reason = "shared by tests of the reader")]
 mod pairs;
+mod pictures;
 #[path = "../../read/tests/shards/mod.rs"]
 #[expect(dead_code, reason = "shared by tests of the reader")]
 mod shards;
 
-use common::host::Host as Kernels;
 use packhorse_core::{Kind, MemoryInput};
 use packhorse_gpu::kernels::{Axes, Crop, Documents, Flip, Motif, Normalize, Pixels, SyntheticPictures};
 use packhorse_gpu::transforms::{Augmented, Padded, Pictures, Resized, Sequences, Synthetic, Unpacked};
@@ -24,28 +25,14 @@ use packhorse_order::Rank;
 use packhorse_read::*;
 use packhorse_tokens::Dtype;
 use packhorse_transform::image::{Size, View};
+use pictures::png;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A simulated GPU that runs the kernels; `None` without a C++ compiler.
 fn gpu() -> Option<Simulated> {
-    let kernels = Mutex::new(Kernels::new()?);
-    let gpu = Simulated::with_jitter(1, Duration::from_micros(50));
-    Some(gpu.with_kernels(move |launch| {
-        common::Runner::launch(&mut *kernels.lock().unwrap(), launch);
-        Ok(())
-    }))
-}
-
-fn png(height: u32, width: u32, seed: u32) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let mut encoder = png::Encoder::new(&mut bytes, width, height);
-    encoder.set_color(png::ColorType::Rgb);
-    let pixel = |i: u32| ((i / 3 % width * 3 + i / 3 / width * 2 + seed * 40 + i % 3 * 70) % 256) as u8;
-    let pixels: Vec<u8> = (0..3 * height * width).map(pixel).collect();
-    encoder.write_header().unwrap().write_image_data(&pixels).unwrap();
-    bytes
+    computing::simulated(1, Duration::from_micros(50))
 }
 
 /// Pictures of many sizes, words of many lengths.

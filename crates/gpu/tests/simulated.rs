@@ -7,12 +7,12 @@
 
 #[expect(dead_code, reason = "shared by checks of kernels")]
 mod common;
+mod computing;
 #[path = "../../read/tests/shards/mod.rs"]
 #[expect(dead_code, reason = "shared by tests of the reader")]
 mod shards;
 mod uploads;
 
-use common::host::Host;
 use packhorse_core::{Kind, Result};
 use packhorse_gpu::kernels::Launch;
 use packhorse_gpu::{Commands, DeviceTransform, DlDevice, Fields, Gpu, Output, Simulated, Upload};
@@ -20,16 +20,6 @@ use packhorse_read::{HostSlab, Layout, Loader};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use uploads::*;
-
-/// A simulated GPU that runs the kernels; `None` without a C++ compiler.
-fn simulated(seed: u64, jitter: u64) -> Option<Simulated> {
-    let host = Mutex::new(Host::new()?);
-    let gpu = Simulated::with_jitter(seed, Duration::from_micros(jitter));
-    Some(gpu.with_kernels(move |launch| {
-        common::Runner::launch(&mut *host.lock().unwrap(), launch);
-        Ok(())
-    }))
-}
 
 const CONSUMERS: [Consumer; 6] = [
     PLAIN,
@@ -48,7 +38,7 @@ fn batches_arrive_whole_and_in_order() {
     let wanted = wanted(&dataset, &options);
     for (seed, consumer) in CONSUMERS.into_iter().enumerate() {
         for jitter in [0, 200] {
-            let Some(gpu) = simulated(seed as u64, jitter) else { return };
+            let Some(gpu) = computing::simulated(seed as u64, Duration::from_micros(jitter)) else { return };
             assert!(found(&gpu, &dataset, &options, consumer, Vec::new()) == wanted, "{consumer:?} {jitter}");
         }
     }
@@ -304,7 +294,7 @@ fn each_planted_mistake_is_found() {
     let options = options(8, 1);
     let wanted = wanted(&dataset, &options);
     for fault in [Fault::CopyDoesNotWait, Fault::ConsumerDoesNotWait, Fault::CopyCountsAsOver] {
-        let Some(gpu) = simulated(1, 500) else { return };
+        let Some(gpu) = computing::simulated(1, Duration::from_micros(500)) else { return };
         let gpu = Forgetful { gpu, fault, copies: Default::default() };
         let consumer = Consumer { kept: 0, ahead: 1, ..PLAIN };
         assert!(found(&gpu, &dataset, &options, consumer, Vec::new()) != wanted, "not found: {fault:?}");

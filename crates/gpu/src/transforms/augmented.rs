@@ -1,9 +1,9 @@
 //! Changes colours, erases, crops, mirrors and normalises pictures of one size.
 
 use super::Fields;
-use super::{Commands, DeviceTransform, Output, batch, beside, field, keys, made, rows, side, view};
+use super::{Commands, DeviceTransform, Output, beside, keys, made, pictures, rows, view};
 use crate::kernels::{Augment, CropPosition, Element, Erase, Flip, Image, Jitter, Normalize, Pixels};
-use packhorse_core::{DataType, Error, Result};
+use packhorse_core::{DataType, Result};
 use packhorse_read::{FieldOptions, Layout};
 
 /// Converts pictures of one size, `UInt8 [batch, height, width, 3]`, for training: cropped, mirrored, with random colours,
@@ -84,15 +84,10 @@ impl Augmented {
     }
 
     fn augment(&self, layout: &Layout) -> Result<(Augment, u32)> {
-        let from = field(layout, &self.from, &[DataType::UInt8])?;
-        let [_, height, width, channels] = from.shape[..] else {
-            return Err(Error::config(format!("field {} has no pictures of one size: {:?}", self.from, from.shape)));
-        };
-        let rows = batch(from)?;
+        let (size, channels, rows) = pictures(layout, &self.from)?;
         beside(layout, &self.draws, DataType::UInt64, rows, &[])?;
-        let size = (side(height)?, side(width)?);
         let Self { place, flip, output, jitter, grayscale, erase, .. } = *self;
-        let image = Image { size, channels: side(channels)?, crop: self.crop.unwrap_or(size), place, flip, output };
+        let image = Image { size, channels, crop: self.crop.unwrap_or(size), place, flip, output };
         Ok((Augment { image, jitter, grayscale, erase }, rows))
     }
 }

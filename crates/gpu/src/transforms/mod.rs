@@ -120,6 +120,15 @@ fn either(types: &[DataType]) -> String {
     types.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or ")
 }
 
+/// Height and width, channels, and rows of a full batch: of the field `name`, which must hold pictures of one size.
+pub(crate) fn pictures(layout: &Layout, name: &str) -> Result<((u32, u32), u32, u32)> {
+    let found = field(layout, name, &[DataType::UInt8])?;
+    let [_, height, width, channels] = found.shape[..] else {
+        return Err(Error::config(format!("field {name} has no pictures of one size: {:?}", found.shape)));
+    };
+    Ok(((side(height)?, side(width)?), side(channels)?, batch(found)?))
+}
+
 /// The rows of a full batch, by the first dimension of a field.
 pub(crate) fn batch(field: &SlabField) -> Result<u32> {
     let rows = field.shape.first().copied().unwrap_or_default();

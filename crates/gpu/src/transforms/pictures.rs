@@ -1,7 +1,7 @@
 //! Crops, mirrors and normalises pictures of one size.
 
 use super::Fields;
-use super::{Commands, DeviceTransform, Output, batch, beside, field, keys, made, rows, side, view};
+use super::{Commands, DeviceTransform, Output, beside, keys, made, pictures, rows, view};
 use crate::kernels::{CropPosition, Element, Flip, Image, Normalize, Picks, Pixels};
 use packhorse_core::{DataType, Error, Result};
 use packhorse_read::{FieldOptions, Layout};
@@ -47,22 +47,18 @@ impl Pictures {
     }
 
     fn image(&self, layout: &Layout) -> Result<(Image, u32)> {
-        let from = field(layout, &self.from, &[DataType::UInt8])?;
-        let [_, height, width, channels] = from.shape[..] else {
-            return Err(Error::config(format!("field {} has no pictures of one size: {:?}", self.from, from.shape)));
-        };
+        let (size, channels, rows) = pictures(layout, &self.from)?;
         if self.place == CropPosition::Given || self.flip == Flip::Given {
             return Err(Error::config(
                 "crops and flips are drawn from keys here: launch the kernel yourself to give them",
             ));
         }
         if self.drawn() {
-            beside(layout, &self.draws, DataType::UInt64, batch(from)?, &[])?;
+            beside(layout, &self.draws, DataType::UInt64, rows, &[])?;
         }
-        let size = (side(height)?, side(width)?);
         let crop = self.crop.unwrap_or(size);
         let Self { place, flip, output, .. } = *self;
-        Ok((Image { size, channels: side(channels)?, crop, place, flip, output }, batch(from)?))
+        Ok((Image { size, channels, crop, place, flip, output }, rows))
     }
 
     fn drawn(&self) -> bool {
