@@ -133,6 +133,40 @@ fn a_diagnosis_says_that_the_samples_fit_the_gpu() {
     assert_eq!((calls.of("left.pinned"), calls.of("left.device"), calls.of("left.contexts")), (0, 0, 0));
 }
 
+/// Where the loop waits for decoded pictures, what nvJPEG gains is measured and tried; without the library it says so.
+#[test]
+fn a_diagnosis_decodes_on_the_gpu() {
+    let (Some(driver), Some(kernels)) = (FakeDriver::new(), compiled::libraries()) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let shards = shards(dir.path());
+    let diagnosis = |library: &Path| -> Value {
+        let mut command = packhorse();
+        driver.drive(&mut command);
+        command.env("FAKE_CUDA_KERNELS", std::env::join_paths(&kernels).unwrap()).env("PACKHORSE_NVJPEG", library);
+        let usual = ["--device", "cuda:0", "--batch", "8", "--size", "64", "--seconds", "0.3", "--jobs", "1"];
+        let output = command.arg("diagnose").arg(&shards).args(usual).args(["--apply", "--json"]).output().unwrap();
+        assert!(output.status.success(), "{}", said(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let found = diagnosis(&driver.nvjpeg());
+    let remedies = found["remedies"].as_array().unwrap();
+    let decoding = remedies.iter().find(|remedy| remedy["name"] == "gpu decoding").unwrap();
+    assert!(decoding["says"].as_str().unwrap().starts_with("let the GPU decode jpg, by nvJPEG"), "{decoding}");
+    // The fake library only adds up bytes.
+    let now = found["cuts"].as_array().unwrap().last().unwrap()["steps_per_s"]["median"].as_f64().unwrap();
+    assert!(decoding["predicted"].as_f64().unwrap() > now, "{now} {decoding}");
+    assert!(decoding["observed"]["median"].as_f64().unwrap() > 0.0, "{decoding}");
+    // Its pixels are others, so it is not taken.
+    assert!(found["applied"].as_array().unwrap().iter().all(|taken| taken["remedy"]["name"] != "gpu decoding"));
+    let without = diagnosis(Path::new("/no/libnvjpeg.so"));
+    let notes = without["notes"].as_array().unwrap();
+    let note = notes.iter().find_map(|note| note.as_str().filter(|note| note.starts_with("gpu decoding")));
+    assert!(note.is_some_and(|note| note.contains("was not tried: ") && note.contains("nvidia-nvjpeg")), "{notes:?}");
+    assert!(without["remedies"].as_array().unwrap().iter().all(|remedy| remedy["name"] != "gpu decoding"));
+    let calls = driver.calls();
+    assert_eq!((calls.of("left.pinned"), calls.of("left.device"), calls.of("left.nvjpeg")), (0, 0, 0));
+}
+
 /// Between any two events of the fake driver is a millisecond.
 fn copies_have_the_times_of_the_driver(trace: &Path) {
     let events: Vec<Value> = serde_json::from_slice(&std::fs::read(trace).unwrap()).unwrap();

@@ -77,7 +77,8 @@ impl<G: Gpu, H> UploadStream<G, H> {
 
     pub(crate) fn prepare(&self, layout: &Arc<Layout>) -> Result<()> {
         let plan = Arc::new(Plan::new(layout, &self.transforms)?);
-        let scratch = self.transforms.iter().map(|transform| transform.scratch(layout)).collect::<Result<Vec<_>>>()?;
+        let scratch =
+            self.transforms.iter().map(|transform| transform.scratch(&plan.layout)).collect::<Result<Vec<_>>>()?;
         let scratch = scratch.into_iter().max().filter(|bytes| *bytes > 0);
         let scratch = scratch.map(|bytes| self.gpu.memory(bytes)).transpose()?;
         let prepared = self.prepared.set(Prepared { plan, scratch });
@@ -123,7 +124,7 @@ impl<G: Gpu, H: Borrow<Batch<G::Pinned>> + Send + 'static> Driver for UploadStre
         let sent = aligned(host.slab().len());
         let (sent, slab) = match host.metadata().gather() {
             // Ragged values may be longer in other batches.
-            Some(_) if plan.layout.fields().iter().any(|field| field.ragged) => {
+            Some(_) if plan.sent.fields().iter().any(|field| field.ragged) => {
                 (sent, aligned(host.used() + host.used() / 8))
             }
             Some(_) => (sent, aligned(host.used())),
@@ -144,7 +145,7 @@ impl<G: Gpu, H: Borrow<Batch<G::Pinned>> + Send + 'static> Driver for UploadStre
     fn copy(&self, host: &Self::Host, slot: &mut Self::Slot) -> Result<()> {
         let host = host.borrow();
         let plan = &self.prepared()?.plan;
-        if !Arc::ptr_eq(host.layout(), &plan.layout) && **host.layout() != *plan.layout {
+        if !Arc::ptr_eq(host.layout(), &plan.sent) && **host.layout() != *plan.sent {
             return Err(Error::config("a batch of another loader: an upload belongs to one"));
         }
         let gather = host.metadata().gather();

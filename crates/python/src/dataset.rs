@@ -2,7 +2,7 @@
 
 use crate::batch::Batch;
 use crate::error::Result;
-use crate::fields::fields;
+use crate::fields::Asked;
 use crate::fork::{self, Owned};
 use crate::values::sample;
 use crate::watch::abandonable;
@@ -232,7 +232,7 @@ impl Decoder {
         verify: bool,
         skip: bool,
     ) -> Result<Self> {
-        let chosen = fields(described)?;
+        let chosen = Asked::of(described)?.fields;
         let mut options = LoaderOptions::new(1);
         options.seed = seed;
         options.read = fork::read_options();

@@ -4,10 +4,10 @@
 
 use crate::array::PyArray;
 use crate::dlpack;
-use crate::element::{ArrayElement, arrow};
+use crate::element::ArrayElement;
 use crate::fork::Owned;
 use packhorse::core::{Error, Result};
-use packhorse::gpu::{Cuda, DeviceBatch, DlDevice, Exported, View};
+use packhorse::gpu::{Cuda, DeviceBatch, DeviceTransform, DlDevice, Exported, Output, View};
 use packhorse::read::{BatchMetadata, Layout};
 use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::prelude::*;
@@ -33,6 +33,25 @@ impl Arrays {
     /// Those that come as `layout` has them.
     pub(crate) fn sent(layout: &Layout) -> Arc<Self> {
         Arc::new(Self(layout.fields().iter().map(|field| (field.name.clone(), field.ragged)).collect()))
+    }
+
+    /// Those that were asked for, as they are when the GPU has finished them; all, if none were named. It needs others for that, such
+    /// as whole pictures of their own sizes, and keys of random numbers.
+    pub(crate) fn made(
+        layout: &Layout,
+        outputs: &[Output],
+        asked: &[String],
+        steps: &[Arc<dyn DeviceTransform>],
+    ) -> Self {
+        let made = |name: &str| outputs.iter().any(|output| output.name == name);
+        let needed: Vec<String> = steps.iter().flat_map(|step| step.needs()).map(|field| field.name).collect();
+        let is_shown = |name: &str| {
+            let part_of_made = [".offsets", ".shape"].iter().any(|part| name.strip_suffix(part).is_some_and(made));
+            let is_needed = part_of_made || needed.iter().any(|field| field == name);
+            !is_needed || asked.iter().any(|field| field == name)
+        };
+        let fields = layout.fields().iter().filter(|field| is_shown(&field.name));
+        Self(fields.map(|field| (field.name.clone(), field.ragged && !made(&field.name))).collect())
     }
 }
 
@@ -65,7 +84,7 @@ impl DeviceMemory {
     /// An array; `None` if there is no such one.
     pub(crate) fn array(self: &Arc<Self>, name: &str) -> Result<Option<PyArray>> {
         let Some(view) = self.batch()?.unordered_view(name) else { return Ok(None) };
-        let element = arrow(view.element).and_then(|data_type| ArrayElement::of(&data_type));
+        let element = view.element.data_type().and_then(|data_type| ArrayElement::of(&data_type));
         let unknown = || Error::unsupported(format!("field {name} has elements of type {:?}", view.element));
         let (element, shape) = (element.ok_or_else(unknown)?, view.shape.clone());
         let field = DeviceField { memory: Arc::clone(self), view };

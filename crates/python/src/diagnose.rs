@@ -4,14 +4,14 @@ use crate::batch::Batch;
 use crate::dataset::PyDataset;
 use crate::device::Arrays;
 use crate::error::{Raised, Result};
-use crate::fields::{colors, fields};
+use crate::fields::Asked;
 use crate::gpu::PyGpu;
 use crate::loader::{options, setting};
 use packhorse::core::{Error, Result as OurResult};
-use packhorse::gpu::transforms::finished;
-use packhorse::gpu::{Cuda, DeviceBatch, Upload};
+use packhorse::gpu::transforms::{Finished, outputs};
+use packhorse::gpu::{Cuda, Upload, diagnose_on_gpu};
 use packhorse::read::diagnose::{DiagnoseOptions, Diagnosis, TrainingStep, diagnose, diagnose_iterator};
-use packhorse::read::{Device, FieldOptions, Host, HostSlab, Layout};
+use packhorse::read::{Device, FieldOptions, Host, Layout};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -58,9 +58,14 @@ impl TrainingStep<Py<PyAny>> for Step {
 /// A device whose batches are objects of Python.
 struct ForPython<D: Device> {
     device: D,
-    layout: Option<Arc<Layout>>,
-    make: fn(D::Batch, &Arc<Layout>) -> OurResult<Batch>,
+    /// What arrays batches have, by their layout.
+    shown: Shown,
+    arrays: Arc<Arrays>,
+    make: fn(D::Batch, &Arc<Arrays>) -> OurResult<Batch>,
 }
+
+/// The arrays of batches with a layout.
+type Shown = Arc<dyn Fn(&Arc<Layout>) -> OurResult<Arrays> + Send + Sync>;
 
 impl<D: Device> Device for ForPython<D> {
     type Host = D::Host;
@@ -75,7 +80,7 @@ impl<D: Device> Device for ForPython<D> {
     }
 
     fn prepare(&mut self, layout: &Arc<Layout>) -> OurResult<()> {
-        self.layout = Some(Arc::clone(layout));
+        self.arrays = Arc::new((self.shown)(layout)?);
         self.device.prepare(layout)
     }
 
@@ -84,20 +89,10 @@ impl<D: Device> Device for ForPython<D> {
     }
 
     fn upload(&mut self, batch: packhorse::read::Batch<D::Host>) -> OurResult<Py<Batch>> {
-        let batch = self.device.upload(batch)?;
-        let layout = self.layout.as_ref().ok_or_else(|| Error::bug("a device that was not prepared"))?;
-        let made = (self.make)(batch, layout)?;
+        let made = (self.make)(self.device.upload(batch)?, &self.arrays)?;
         let object = Python::attach(|py| Py::new(py, made));
         object.map_err(|raised| Error::bug(raised.to_string()))
     }
-}
-
-fn on_gpu(batch: DeviceBatch<Cuda>, layout: &Arc<Layout>) -> OurResult<Batch> {
-    Batch::on_device(batch, &Arrays::sent(layout))
-}
-
-fn on_host(batch: packhorse::read::Batch<HostSlab>, _: &Arc<Layout>) -> OurResult<Batch> {
-    Ok(Batch::new(batch))
 }
 
 /// The settings of a diagnosis.
@@ -127,24 +122,29 @@ pub(crate) fn diagnose_loader(
     call: Py<PyAny>,
     how: &Bound<'_, PyDict>,
 ) -> Result<(String, String)> {
-    let colors = colors(&described)?;
-    let (chosen, options, how) = (fields(described)?, options(settings)?, self::how(how)?);
+    let (asked, options, how) = (Asked::of(described)?, options(settings)?, self::how(how)?);
     let (dataset, gpu) = (dataset.ours.clone(), gpu.map(PyGpu::cuda));
     let caught = Caught::default();
     let mut step = Step { call, caught: Arc::clone(&caught) };
     let found = py.detach(|| match gpu {
         None => {
-            let host = Host::default();
-            let mut device = || Ok(ForPython { device: host.clone(), layout: None, make: on_host });
-            diagnose(&dataset, &chosen, &options, &mut device, &mut step, &how)
+            let (host, shown): (_, Shown) = (Host::default(), Arc::new(|_| Ok(Arrays::default())));
+            let (arrays, make) = (Arc::<Arrays>::default(), |batch, _: &Arc<Arrays>| Ok(Batch::new(batch)));
+            let mut device =
+                || Ok(ForPython { device: host.clone(), shown: shown.clone(), arrays: arrays.clone(), make });
+            diagnose(&dataset, &asked.fields, &options, &mut device, &mut step, &how)
         }
         Some(gpu) => {
-            let (chosen, steps) = finished(chosen, &colors)?;
-            let mut device = || {
-                let upload: Upload<Cuda> = Upload::with_transforms(gpu.clone(), steps.clone())?;
-                Ok(ForPython { device: upload, layout: None, make: on_gpu })
+            let sent = asked.sent(&gpu)?;
+            let names: Vec<String> = asked.fields.iter().map(|field| field.name.clone()).collect();
+            let make = |device: Upload<Cuda>, (_, steps): &Finished| {
+                let (names, steps) = (names.clone(), steps.clone());
+                let shown =
+                    move |layout: &Arc<Layout>| Ok(Arrays::made(layout, &outputs(layout, &steps)?, &names, &steps));
+                let make = |batch, arrays: &Arc<Arrays>| Batch::on_device(batch, arrays);
+                ForPython { device, shown: Arc::new(shown), arrays: Arc::default(), make }
             };
-            diagnose(&dataset, &chosen, &options, &mut device, &mut step, &how)
+            diagnose_on_gpu(&gpu, &dataset, (&asked.fields, &asked.colors, &sent), &options, &make, &mut step, &how)
         }
     });
     ended(found, &caught)

@@ -1,7 +1,7 @@
 //! The types of elements, in the words of Python's buffers, NumPy and DLPack.
 
 use arrow_schema::DataType;
-use packhorse::gpu::{DlDataType, Element};
+use packhorse::gpu::DlDataType;
 use std::ffi::CStr;
 
 /// A type of elements.
@@ -73,22 +73,4 @@ pub(crate) fn named(name: &str) -> Option<DataType> {
         DataType::Float64,
     ];
     all.into_iter().find(|data_type| ArrayElement::of(data_type).is_some_and(|element| element.name == name))
-}
-
-/// The Arrow type of elements on a GPU; `None` where there is none, and so none of Python's buffers.
-pub(crate) fn arrow(element: Element) -> Option<DataType> {
-    Some(match element {
-        Element::U8 => DataType::UInt8,
-        Element::U16 => DataType::UInt16,
-        Element::U32 => DataType::UInt32,
-        Element::U64 => DataType::UInt64,
-        Element::I8 => DataType::Int8,
-        Element::I16 => DataType::Int16,
-        Element::I32 => DataType::Int32,
-        Element::I64 => DataType::Int64,
-        Element::F16 => DataType::Float16,
-        Element::F32 => DataType::Float32,
-        Element::F64 => DataType::Float64,
-        Element::Bf16 => return None,
-    })
 }

@@ -5,7 +5,8 @@ use crate::error::Result;
 use arrow_schema::DataType;
 use packhorse::core::Error;
 use packhorse::gpu::kernels::{Erase, Jitter};
-use packhorse::gpu::transforms::Colors;
+use packhorse::gpu::transforms::{Colors, Finished, finished, finished_of_resident};
+use packhorse::gpu::{Cuda, NvJpeg, decoded};
 use packhorse::read::{Axes, FieldKind, FieldOptions, Normalize};
 use packhorse::transform::image::{Filter, Size, View};
 use pyo3::prelude::*;
@@ -13,9 +14,21 @@ use pyo3::prelude::*;
 /// `(name, from, kind, required, settings)`: the settings depend on the kind.
 type Described<'py> = (String, String, String, bool, Bound<'py, PyAny>);
 
-/// How a picture becomes pixels: `(crop, height, width, short, scale, ratio, flip, filter, reduced, normalize, colors)`.
-type Picture =
-    (String, u32, u32, u32, (f32, f32), (f32, f32), f32, String, bool, Option<Normalization>, Option<ColorSettings>);
+/// How a picture becomes pixels: `(crop, height, width, short, scale, ratio, flip, filter, reduced, normalize, colors, decode)`.
+type Picture = (
+    String,
+    u32,
+    u32,
+    u32,
+    (f32, f32),
+    (f32, f32),
+    f32,
+    String,
+    bool,
+    Option<Normalization>,
+    Option<ColorSettings>,
+    String,
+);
 
 /// Mean, standard deviation, and whether channels come last.
 type Normalization = ([f32; 3], [f32; 3], bool);
@@ -23,21 +36,51 @@ type Normalization = ([f32; 3], [f32; 3], bool);
 /// Brightness, contrast, saturation, hue and probability of a jitter; the probabilities of grays and of an erased part.
 type ColorSettings = ([f32; 5], f32, f32);
 
-/// The fields that these tuples describe.
-pub(crate) fn fields(described: Vec<Described<'_>>) -> Result<Vec<FieldOptions>> {
-    described.into_iter().map(field).collect()
+/// The fields of batches, and what a GPU does for them.
+pub(crate) struct Asked {
+    pub(crate) fields: Vec<FieldOptions>,
+    /// How the colours of these fields change, by name.
+    pub(crate) colors: Vec<(String, Colors)>,
+    /// The fields whose pictures the GPU decodes.
+    decoded: Vec<String>,
 }
 
-/// What a GPU does to the colours of these fields, by name.
-pub(crate) fn colors(described: &[Described<'_>]) -> Result<Vec<(String, Colors)>> {
-    let mut found = Vec::new();
-    for (name, _, _, _, settings) in described.iter().filter(|described| described.2 == "image") {
-        let (.., colors): Picture = settings.extract()?;
-        let Some(([brightness, contrast, saturation, hue, probability], grayscale, erase)) = colors else { continue };
-        let jitter = Jitter { probability, ..Jitter::new(brightness, contrast, saturation, hue) };
-        found.push((name.clone(), Colors { jitter, grayscale, erase: Erase::new(erase) }));
+impl Asked {
+    /// What these tuples describe.
+    pub(crate) fn of(described: Vec<Described<'_>>) -> Result<Self> {
+        let (mut colors, mut decoded) = (Vec::new(), Vec::new());
+        for (name, _, _, _, settings) in described.iter().filter(|described| described.2 == "image") {
+            let (.., changed, decode): Picture = settings.extract()?;
+            decoded.extend((decode == "gpu").then(|| name.clone()));
+            let Some(([brightness, contrast, saturation, hue, probability], grayscale, erase)) = changed else {
+                continue;
+            };
+            let jitter = Jitter { probability, ..Jitter::new(brightness, contrast, saturation, hue) };
+            colors.push((name.clone(), Colors { jitter, grayscale, erase: Erase::new(erase) }));
+        }
+        Ok(Self { fields: described.into_iter().map(field).collect::<Result<_>>()?, colors, decoded })
     }
-    Ok(found)
+
+    /// The fields to send to `gpu`, and what makes the wanted ones there.
+    pub(crate) fn sent(&self, gpu: &Cuda) -> Result<Finished, Error> {
+        if self.decoded.is_empty() {
+            return finished(self.fields.clone(), &self.colors);
+        }
+        let library = NvJpeg::load(None)?;
+        let (fields, mut steps) = decoded(gpu, &library, self.fields.clone(), &self.decoded, &self.colors)?;
+        let (fields, others) = finished(fields, &self.colors)?;
+        steps.extend(others);
+        Ok((fields, steps))
+    }
+
+    /// The same of samples that a GPU keeps.
+    pub(crate) fn kept(&self) -> Result<Finished, Error> {
+        if let Some(name) = self.decoded.first() {
+            let message = format!("field {name}: samples that the GPU keeps are decoded by the CPU, once");
+            return Err(Error::unsupported(message).in_field(name).hint("leave decode out, or resident"));
+        }
+        finished_of_resident(self.fields.clone(), &self.colors)
+    }
 }
 
 fn field((name, from, kind, required, settings): Described<'_>) -> Result<FieldOptions> {
@@ -85,7 +128,7 @@ fn size(crop: &str, (height, width): (u32, u32), short: u32, scale: (f32, f32), 
 }
 
 fn picture(settings: Picture) -> Result<FieldKind> {
-    let (crop, height, width, short, scale, ratio, flip, filter, reduced, normalize, _) = settings;
+    let (crop, height, width, short, scale, ratio, flip, filter, reduced, normalize, ..) = settings;
     let size = size(&crop, (height, width), short, scale, ratio);
     let filter = if filter == "bicubic" { Filter::Bicubic } else { Filter::Bilinear };
     let view = View { size, flip, filter, reduced };

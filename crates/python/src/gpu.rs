@@ -2,12 +2,11 @@
 
 use crate::dataset::PyDataset;
 use crate::error::Result;
-use crate::fields::{colors, fields};
+use crate::fields::Asked;
 use crate::fork::Owned;
 use crate::loader::{Messages, options};
 use crate::watch::abandonable;
 use packhorse::core::Cancel;
-use packhorse::gpu::transforms::finished_of_resident;
 use packhorse::gpu::{Cuda, Resident};
 use packhorse::read::LoaderOptions;
 use pyo3::prelude::*;
@@ -70,8 +69,7 @@ impl PyResident {
         settings: &Bound<'_, PyDict>,
     ) -> Result<Self> {
         let messages = Arc::new(Messages::default());
-        let colors = colors(&described)?;
-        let (kept, _) = finished_of_resident(fields(described)?, &colors)?;
+        let (kept, _) = Asked::of(described)?.kept()?;
         let options = LoaderOptions { observer: Arc::clone(&messages) as _, ..options(settings)? };
         let (gpu, dataset) = (gpu.cuda(), dataset.ours.clone());
         let cancel = Cancel::default();

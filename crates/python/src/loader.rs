@@ -3,7 +3,7 @@
 use crate::batch::Batch;
 use crate::dataset::PyDataset;
 use crate::error::Result;
-use crate::fields::{colors, fields};
+use crate::fields::Asked;
 use crate::fork::{self, Owned};
 use crate::gpu::{PyGpu, PyResident};
 use crate::running::{LayoutField, Running, Target};
@@ -79,8 +79,7 @@ impl PyPipeline {
         resident: Option<&PyResident>,
     ) -> Result<Self> {
         let messages = Arc::new(Messages::default());
-        let colors = colors(&described)?;
-        let chosen = fields(described)?;
+        let asked = Asked::of(described)?;
         let mut options = options(settings)?;
         options.observer = Arc::clone(&messages) as _;
         let counters = Arc::clone(options.counters.get_or_insert_default());
@@ -90,7 +89,7 @@ impl PyPipeline {
             (None, Some(gpu)) => Target::Gpu(gpu.cuda()),
             (None, None) => Target::Host,
         };
-        let running = abandonable(py, move || Running::start(dataset, chosen, &options, &colors, target))?;
+        let running = abandonable(py, move || Running::start(dataset, asked, &options, target))?;
         Ok(Self { running: Mutex::new(Some(Owned::new(running))), counters, messages })
     }
 

@@ -2,12 +2,12 @@
 
 use crate::batch::Batch;
 use crate::device::Arrays;
-use crate::element::arrow;
+use crate::fields::Asked;
 use packhorse::core::{Error, Result};
-use packhorse::gpu::transforms::{Colors, finished, finished_of_resident};
-use packhorse::gpu::{Cuda, DeviceTransform, Output, Resident, Upload};
+use packhorse::gpu::transforms::outputs;
+use packhorse::gpu::{Cuda, Output, Resident, Upload};
 use packhorse::read::order::{OrderState, Rank};
-use packhorse::read::{Ahead, Dataset, FieldOptions, Host, Layout, Loader, LoaderOptions, Next, RandomAccess};
+use packhorse::read::{Ahead, Dataset, Host, Layout, Loader, LoaderOptions, Next, RandomAccess};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,18 +41,13 @@ pub(crate) struct OnGpu {
 
 impl Running {
     /// Starts the threads.
-    pub(crate) fn start(
-        dataset: Dataset,
-        fields: Vec<FieldOptions>,
-        options: &LoaderOptions,
-        colors: &[(String, Colors)],
-        target: Target,
-    ) -> Result<Self> {
-        let asked: Vec<String> = fields.iter().map(|field| field.name.clone()).collect();
+    pub(crate) fn start(dataset: Dataset, asked: Asked, options: &LoaderOptions, target: Target) -> Result<Self> {
         let (fields, steps) = match &target {
-            Target::Host => return Ok(Self::Host(Box::new(Loader::new(dataset, &fields, options, Host::default())?))),
-            Target::Gpu(_) => finished(fields, colors)?,
-            Target::Resident(_) => finished_of_resident(fields, colors)?,
+            Target::Host => {
+                return Ok(Self::Host(Box::new(Loader::new(dataset, &asked.fields, options, Host::default())?)));
+            }
+            Target::Gpu(gpu) => asked.sent(gpu)?,
+            Target::Resident(_) => asked.kept()?,
         };
         let upload = || match &target {
             Target::Resident(resident) => Upload::resident(resident, steps.clone()),
@@ -61,8 +56,9 @@ impl Running {
         };
         let loader = Loader::new(dataset, &fields, options, upload()?)?;
         let access = loader.random_access(upload()?)?;
-        let outputs = steps.iter().map(|step| step.outputs(access.layout())).collect::<Result<Vec<_>>>()?.concat();
-        let arrays = Arc::new(shown(access.layout(), &outputs, &asked, &steps));
+        let outputs = outputs(access.layout(), &steps)?;
+        let asked: Vec<String> = asked.fields.into_iter().map(|field| field.name).collect();
+        let arrays = Arc::new(Arrays::made(access.layout(), &outputs, &asked, &steps));
         Ok(Self::Device(Box::new(OnGpu { ahead: Ahead::new(loader, AHEAD)?, access, outputs, arrays })))
     }
 
@@ -111,7 +107,7 @@ impl Running {
                 fields.retain(|field| gpu.arrays.0.iter().any(|(name, _)| *name == field.0));
                 for output in &gpu.outputs {
                     if let Some(field) = fields.iter_mut().find(|field| field.0 == output.name) {
-                        field.1 = arrow(output.tensor.element).map_or_else(String::new, |kind| kind.to_string());
+                        field.1 = output.tensor.element.data_type().map_or_else(String::new, |kind| kind.to_string());
                         (field.2, field.3) = (output.tensor.shape.clone(), false);
                     }
                 }
@@ -126,23 +122,10 @@ impl Running {
         let Self::Device(gpu) = self else { return Ok(None) };
         let dense = gpu.access.layout().fields().iter().filter(|field| !field.ragged);
         let made = gpu.outputs.iter().map(|output| output.tensor.bytes()).sum();
-        let names = gpu.outputs.iter().map(|output| output.name.clone()).collect();
+        let is_shown = |name: &String| gpu.arrays.0.iter().any(|(shown, _)| shown == name);
+        let names = gpu.outputs.iter().map(|output| output.name.clone()).filter(is_shown).collect();
         Ok(Some((names, dense.map(|field| field.bytes).sum(), made)))
     }
-}
-
-/// The arrays of batches: those that were asked for, as they are when the GPU has finished them. It needs others for that, such as
-/// whole pictures of their own sizes, and keys of random numbers.
-fn shown(layout: &Layout, outputs: &[Output], asked: &[String], steps: &[Arc<dyn DeviceTransform>]) -> Arrays {
-    let made = |name: &str| outputs.iter().any(|output| output.name == name);
-    let needed: Vec<String> = steps.iter().flat_map(|step| step.needs()).map(|field| field.name).collect();
-    let is_shown = |name: &str| {
-        let part_of_made = [".offsets", ".shape"].iter().any(|part| name.strip_suffix(part).is_some_and(made));
-        let is_needed = part_of_made || needed.iter().any(|field| field == name);
-        !is_needed || asked.iter().any(|field| field == name)
-    };
-    let fields = layout.fields().iter().filter(|field| is_shown(&field.name));
-    Arrays(fields.map(|field| (field.name.clone(), field.ragged && !made(&field.name))).collect())
 }
 
 fn described(layout: &Layout) -> Vec<LayoutField> {

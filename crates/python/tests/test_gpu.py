@@ -186,7 +186,7 @@ def test_pictures_are_finished_on_the_gpu(views, on_gpu):
                 equal(found, wanted)
         told = there.explain()
         assert "device: cuda:0 (Fake GPU 0)" in told, told
-        assert "normalised on the GPU: first, last" in told, told
+        assert "made on the GPU: first, last" in told, told
         assert "first: Float32 [5, 3, 17, 12]" in told and "last: Float32 [5, 16, 16, 3]" in told, told
         mine = here.explain().splitlines()
         assert [line for line in told.splitlines() if line in mine] == mine
@@ -253,7 +253,7 @@ def test_resident_pictures(views, on_gpu):
                 seen.add(found["crop"].tobytes())
         assert len(seen) == 12
         told = there.explain()
-        assert "it keeps all samples" in told and "finished on the GPU: crop, first, last" in told, told
+        assert "it keeps all samples" in told and "made on the GPU: crop, first, last" in told, told
         mine = [line for line in here.explain().splitlines() if line.startswith("  ")]
         assert [line for line in told.splitlines() if line.startswith("  ")] == mine, told
     """
@@ -319,6 +319,115 @@ def test_colors_that_make_no_sense(views, on_gpu):
                 raise AssertionError(f"{field} is not refused")
             except error:
                 pass
+    """
+    on_gpu(code, views._place)
+
+
+def test_decoding_on_the_gpu(views, on_gpu):
+    """Pictures that the GPU decodes have the fields, samples, crops and flips of the CPU's, and nearly its pixels: here the CPU decodes
+    what the library refuses, and the GPU's kernels do the rest."""
+    code = """
+        ds = packhorse.open(sys.argv[1])
+        fields = lambda **settings: {
+            "random": Image("jpg", (17, 12), crop="random", flip=0.5, normalize="imagenet", **settings),
+            "label": "cls",
+            "center": Image("jpg", 16, channels_last=True, normalize=True, **settings),
+            "squash": Image("jpg", (9, 14), crop="squash", flip=0.5, **settings),
+            "some": Image("png", 8, required=False, **settings),
+        }
+        there = ds.loader(5, seed=3, fields=fields(decode="gpu"), device="cuda")
+        here = ds.loader(5, seed=3, fields=fields())
+        for _ in range(2):
+            for wanted, found in zip(here, there, strict=True):
+                assert list(found) == list(wanted) and list(found.keys) == list(wanted.keys)
+                assert found["label"].tolist() == wanted["label"].tolist()
+                for name, scale in [("random", 1 / 255 / 0.22), ("center", 1 / 255), ("squash", 1), ("some", 1)]:
+                    mine, other = np.asarray(found[name].cpu()), np.asarray(wanted[name])
+                    assert (mine.dtype, mine.shape) == (other.dtype, other.shape)
+                    assert np.abs(mine.astype(np.float32) - other).max() <= 2.5 * scale, name
+        told = there.explain()
+        assert "made on the GPU: random, center, squash, some" in told, told
+        assert there.at(2)["squash"].tolist() == list(ds.loader(5, seed=3, fields=fields(decode="gpu"), device=0))[2]["squash"].tolist()
+    """
+    on_gpu(code, views._place, FAKE_NVJPEG_SIZE="1")
+
+
+def test_decoded_pictures_belong_to_their_samples(views, on_gpu):
+    """What the library makes of a JPEG is in its sample's row, whatever the batch and the rank, and colours change after it."""
+    code = """
+        ds = packhorse.open(sys.argv[1])
+        image = lambda **colors: Image("jpg", 16, flip=0.5, normalize="imagenet", decode="gpu", **colors)
+        fields = {
+            "plain": image(),
+            "still": image(jitter=(0, 0, 0, 0)),
+            "image": image(jitter=(0.4, 0.4, 0.4, 0.1, 0.8), grayscale=0.2, erase=0.25),
+        }
+        seen, changed = {}, 0
+        for batch, world in [(5, 1), (4, 2)]:
+            for rank in range(world):
+                loader = ds.loader(batch, seed=3, fields=fields, device="cuda", place=(rank, world), remainder="uneven")
+                for epoch in range(2):
+                    for one in loader:
+                        assert list(one) == list(fields)
+                        arrays = {name: np.asarray(one[name].cpu()) for name in one}
+                        # Colours change bytes, which are rounded.
+                        assert np.abs(arrays["still"] - arrays["plain"]).max() <= 0.51 / 255 / 0.22
+                        changed += np.abs(arrays["image"] - arrays["plain"]).max() > 0.1
+                        for row, number in enumerate(one.numbers):
+                            pixels = arrays["image"][row].tobytes() + arrays["plain"][row].tobytes()
+                            assert seen.setdefault((epoch, number), pixels) == pixels
+        assert len(seen) == 48 and len(set(seen.values())) > 40 and changed > 10, (len(seen), changed)
+    """
+    on_gpu(code, views._place)
+
+
+def test_decoding_that_makes_no_sense(views, on_gpu):
+    """Only a GPU with its library decodes, pictures of one size, as batches are needed."""
+    with pytest.raises(ValueError, match="give the loader its device"):
+        views.loader(4, fields={"image": packhorse.Image("jpg", 16, decode="gpu")})
+    with pytest.raises(ValueError, match="decode='GPU' is neither"):
+        packhorse.Image("jpg", 16, decode="GPU")
+    code = """
+        ds = packhorse.open(sys.argv[1])
+        for settings, resident, message in [
+            ({}, False, "pictures of one size"),
+            ({"size": 16, "crop": "exact"}, False, "pictures of one size"),
+            ({"size": 16, "filter": "bicubic"}, False, "resamples bilinearly"),
+            ({"size": 16, "normalize": True, "required": False}, False, "every sample has"),
+            ({"size": 16, "erase": 0.5, "required": False}, False, "every sample has"),
+            ({"size": 16}, True, "decoded by the CPU, once"),
+        ]:
+            try:
+                next(iter(ds.loader(4, fields={"image": Image("jpg", decode="gpu", **settings)}, device=0, resident=resident)))
+                raise AssertionError(f"{settings} are not refused")
+            except packhorse.UnsupportedError as error:
+                assert message in str(error), error
+        os.environ["PACKHORSE_NVJPEG"] = "/no/libnvjpeg.so"
+        try:
+            next(iter(ds.loader(4, fields={"image": Image("jpg", 16, decode="gpu")}, device=0)))
+            raise AssertionError("decoded without a library")
+        except packhorse.UnsupportedError as error:
+            assert "nvidia-nvjpeg" in str(error) + (error.hint or ""), error
+    """
+    on_gpu(code, views._place)
+
+
+def test_a_diagnosis_decodes_on_the_gpu(views, on_gpu):
+    """What the GPU's decoder gains is predicted, and observed with steps of Python."""
+    code = """
+        ds = packhorse.open(sys.argv[1])
+        fields = {"image": Image("jpg", 96, crop="random", normalize="imagenet")}
+        loader = ds.loader(4, fields=fields, device=0, threads=1)
+        shapes = set()
+        step = lambda batch: shapes.add((tuple(batch["image"].shape), str(batch["image"].dtype)))
+        found = packhorse.diagnose(loader, step, seconds=1.0, rounds=3, apply=True)
+        assert shapes == {((4, 3, 96, 96), "float32")}, shapes
+        # It is worth it only on a real GPU.
+        assert not any("was not tried" in note for note in found.notes), found
+        os.environ["PACKHORSE_NVJPEG"] = "/no/libnvjpeg.so"
+        found = packhorse.diagnose(loader, step, seconds=1.0, rounds=3)
+        tried = [note for note in found.notes if "gpu decoding was not tried" in note]
+        assert bool(tried) == any(cost["stage"] == "decode" for cost in found.costs), found
     """
     on_gpu(code, views._place)
 

@@ -46,8 +46,10 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Appends a dense field.
-    pub(crate) fn push(&mut self, name: &str, data_type: DataType, width: usize, shape: Vec<usize>) -> Result<()> {
+    /// Appends a dense field of elements of `width` bytes.
+    ///
+    /// Errors (kind `Config`): a size that does not fit an address.
+    pub fn push(&mut self, name: &str, data_type: DataType, width: usize, shape: Vec<usize>) -> Result<()> {
         self.add(name, data_type, width, shape, false).ok_or_else(|| {
             Error::config(format!("a batch with such a field {name} is larger than memory: make it smaller"))
         })

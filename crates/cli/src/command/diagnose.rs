@@ -76,8 +76,8 @@ fn on_device(
 #[cfg(feature = "gpu")]
 mod gpu {
     use super::{DiagnoseOptions, Diagnosis, Duration, Error, FieldOptions, Load, LoaderOptions, Result};
-    use packhorse_gpu::{Cuda, DeviceBatch, FixedSteps, Gpu, Upload};
-    use packhorse_read::diagnose::{TrainingStep, diagnose};
+    use packhorse_gpu::{Cuda, DeviceBatch, FixedSteps, Gpu, diagnose_on_gpu};
+    use packhorse_read::diagnose::TrainingStep;
 
     /// Steps that may be queued and unfinished, as in a loop that reads its loss now and then.
     const QUEUED: usize = 2;
@@ -97,7 +97,8 @@ mod gpu {
         let wrong = || Error::config(format!("--device takes host, cuda or cuda:N, not {device}"));
         let gpu = Cuda::new(number.ok_or_else(wrong)?)?;
         let mut steps = Steps::new(gpu.clone(), step)?;
-        diagnose(&load.dataset, fields, options, &mut || Upload::new(gpu.clone()), &mut steps, how)
+        let sent = (fields.to_vec(), Vec::new());
+        diagnose_on_gpu(&gpu, &load.dataset, (fields, &[], &sent), options, &|upload, _| upload, &mut steps, how)
     }
 
     /// Training steps, each a fixed amount of work.

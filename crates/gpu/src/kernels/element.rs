@@ -49,6 +49,11 @@ impl Element {
         found.map(|(element, ..)| *element)
     }
 
+    /// Its Arrow type; `None` for [`Element::Bf16`], which Arrow lacks.
+    pub fn data_type(self) -> Option<DataType> {
+        Self::ALL.iter().find(|(element, ..)| *element == self).and_then(|(.., data_type)| data_type.clone())
+    }
+
     /// The name used in kernel names.
     pub(crate) fn name(self) -> &'static str {
         Self::ALL.iter().find(|(element, ..)| *element == self).map_or("", |(_, name, ..)| *name)

@@ -29,6 +29,7 @@ mod callers;
 mod calls;
 mod chunk;
 mod cpu;
+mod decoded;
 mod engine;
 mod jpegs;
 mod lane;
@@ -39,6 +40,7 @@ mod source;
 mod state;
 mod survey;
 
+pub use decoded::{decodable, decoded};
 pub use engine::Backend;
 pub use jpegs::{JpegCounts, Jpegs};
 pub use library::NvJpeg;

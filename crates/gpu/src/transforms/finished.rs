@@ -23,14 +23,20 @@ pub struct Colors {
 }
 
 impl Colors {
-    /// Crops and flips are the loader's here, or `flip`.
+    /// From one field to another. Crops and flips are the loader's here, or `flip`.
     ///
     /// Errors (kind `Config`): impossible settings.
-    fn augmented(self, name: &str, flip: Flip, output: Pixels) -> Result<Arc<dyn DeviceTransform>> {
+    pub(crate) fn augmented(
+        self,
+        (from, into): (&str, &str),
+        flip: Flip,
+        output: Pixels,
+    ) -> Result<Arc<dyn DeviceTransform>> {
         let Self { jitter, grayscale, erase } = self;
         let image = Image { flip, ..Image::new((8, 8), 3, output) };
-        Augment { image, jitter, grayscale, erase }.launches(256, 256, 256, 256, 1).map_err(|e| e.in_field(name))?;
-        Ok(Arc::new(Augmented { flip, output, jitter, grayscale, erase, ..Augmented::new(name) }))
+        Augment { image, jitter, grayscale, erase }.launches(256, 256, 256, 256, 1).map_err(|e| e.in_field(into))?;
+        let usual = Augmented { into: into.to_owned(), ..Augmented::new(from) };
+        Ok(Arc::new(Augmented { flip, output, jitter, grayscale, erase, ..usual }))
     }
 }
 
@@ -61,7 +67,7 @@ pub fn finished(fields: Vec<FieldOptions>, colors: &[(String, Colors)]) -> Resul
             }
         }
         transforms.push(match colors {
-            Some(colors) => colors.augmented(&field.name, Flip::Never, output)?,
+            Some(colors) => colors.augmented((&field.name, &field.name), Flip::Never, output)?,
             None => Arc::new(Pictures { output, ..Pictures::new(&field.name) }),
         });
         sent.push(FieldOptions { kind: FieldKind::Picture(view), ..field });
@@ -125,7 +131,7 @@ pub fn finished_of_resident(fields: Vec<FieldOptions>, colors: &[(String, Colors
                 return Err(Error::unsupported(message).in_field(&field.name).hint("give them one size, or no flip"));
             }
             (_, Some(colors)) => {
-                transforms.push(colors.augmented(&field.name, flip, output)?);
+                transforms.push(colors.augmented((&field.name, &field.name), flip, output)?);
                 still
             }
             (_, None) => {
@@ -139,7 +145,7 @@ pub fn finished_of_resident(fields: Vec<FieldOptions>, colors: &[(String, Colors
 }
 
 /// The output of a normalisation by the CPU.
-fn pixels(normalize: Normalize) -> Pixels {
+pub(crate) fn pixels(normalize: Normalize) -> Pixels {
     let ([a, b, c], [d, e, f]) = (normalize.mean, normalize.std);
     let axes = match normalize.axes {
         Axes::Chw => kernels::Axes::Chw,

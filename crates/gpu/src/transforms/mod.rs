@@ -1,6 +1,7 @@
 //! Transforms of a batch on the GPU, before its consumer sees it.
 //!
-//! A step reads fields by name and makes others, which are stored after the batch in its slot and live as long as it.
+//! A step reads fields by name and makes others, which are stored after the batch in its slot and live as long as it. It reads what
+//! steps before it made, too, under names that no copied field has.
 //! Steps run one after another on a stream of their own, which waits for the copy of their batch, while the next batch is copied.
 //! One event marks the end of copy and steps.
 
@@ -17,8 +18,9 @@ mod synthetic;
 mod unpacked;
 
 pub use augmented::Augmented;
-pub use fields::Fields;
 pub(crate) use fields::Plan;
+pub use fields::{Fields, outputs};
+pub(crate) use finished::pixels;
 pub use finished::{Colors, Finished, finished, finished_of_resident};
 pub use padded::Padded;
 pub use pictures::Pictures;
@@ -45,7 +47,7 @@ pub unsafe trait DeviceTransform: Send + Sync {
         Vec::new()
     }
 
-    /// The fields that it makes of batches with this layout.
+    /// The fields that it makes of batches with this layout, which also has what steps before it made.
     ///
     /// Errors (kind `Config`): missing fields, or a type or shape that the kernels don't support.
     fn outputs(&self, layout: &Layout) -> Result<Vec<Output>>;
@@ -142,7 +144,7 @@ pub(crate) fn rows(fields: &Fields<'_>) -> u32 {
 
 /// A field that `outputs` has checked.
 pub(crate) fn view(fields: &Fields<'_>, name: &str) -> Result<View> {
-    fields.came(name).ok_or_else(|| Error::bug(format!("no field {name}")))
+    fields.came(name).or_else(|| fields.made(name)).ok_or_else(|| Error::bug(format!("no field {name}")))
 }
 
 /// A field that `outputs` declared.

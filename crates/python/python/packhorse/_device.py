@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import os
 import re
 import sys
 from typing import Any
@@ -33,6 +36,18 @@ def open_gpu(name: str) -> _packhorse.Gpu | None:
     if torch is not None and torch.cuda.is_initialized():
         return _packhorse.Gpu(torch.cuda.current_device())
     return _packhorse.Gpu()
+
+
+def find_nvjpeg() -> None:
+    """Loads nvJPEG from its Python package, if there is one, so that it is found. `PACKHORSE_NVJPEG` names another."""
+    if "PACKHORSE_NVJPEG" in os.environ:
+        return
+    for folder, name in (("nvidia/nvjpeg/lib", "libnvjpeg.so.12"), ("nvidia/cu13/lib", "libnvjpeg.so.13")):
+        for path in (os.path.join(place, folder, name) for place in sys.path):
+            if os.path.exists(path):
+                with contextlib.suppress(OSError):
+                    ctypes.CDLL(path)
+                    return
 
 
 def stream_handle(stream: Any) -> int:

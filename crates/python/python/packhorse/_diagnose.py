@@ -8,6 +8,7 @@ from typing import Any
 
 from . import _packhorse
 from ._batch import Batch
+from ._device import find_nvjpeg
 from ._loader import Loader
 
 
@@ -60,6 +61,8 @@ def diagnose(
         if loader._keep:
             raise ValueError("a loader with resident=True loads nothing: there is nothing to diagnose")
         settings = loader._settings | {"place": loader.place, "state": None}
+        if loader._device != "cpu":
+            find_nvjpeg()
 
         def call(batch: _packhorse.Batch) -> None:
             step(Batch(batch))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from . import _packhorse
 from ._batch import Batch
 from ._dataset import Dataset
-from ._device import device_name, open_gpu
+from ._device import device_name, find_nvjpeg, open_gpu
 from ._fields import Fields, describe
 from ._place import check_place, rank_and_world
 
@@ -227,13 +227,13 @@ class Loader:
                 f"device: cuda:{gpu.number} ({gpu.name}); it keeps all samples, and makes batches of them",
                 f"memory on the GPU: {_size(self._kept[1].bytes)} for samples, and {_size(sent + made)} for each batch that is ahead or "
                 "in use and one more; rows of different lengths besides",
-                f"finished on the GPU: {', '.join(finished) or 'nothing'}",
+                f"made on the GPU: {', '.join(finished) or 'nothing'}",
             ]
         return [
             f"device: cuda:{gpu.number} ({gpu.name}); one copy for each batch, two ahead of their use",
             f"memory: pinned {_size(sent)} for each batch that is ready or in work, on the GPU {_size(sent + made)} for each that "
             "is ahead or in use and one more; rows of different lengths besides",
-            f"normalised on the GPU: {', '.join(finished) or 'nothing'}",
+            f"made on the GPU: {', '.join(finished) or 'nothing'}",
         ]
 
     def stats(self) -> dict[str, float]:
@@ -277,6 +277,8 @@ class Loader:
         """The GPU, opened once in a process."""
         if self._gpu is None or self._gpu[0] != os.getpid():
             gpu = open_gpu(self._device)
+            if any(kind == "image" and settings[-1] == "gpu" for _, _, kind, _, settings in self._described):
+                find_nvjpeg()
             self._gpu = None if gpu is None else (os.getpid(), gpu)
         return None if self._gpu is None else self._gpu[1]
 

@@ -2,41 +2,28 @@
 
 use super::clock::TrainingStep;
 use super::remedy::{Setting, WORTH};
-use super::rounds::{Cursor, Rig, look, pace};
-use super::{Bottleneck, DiagnoseOptions, Diagnosis, Interval, Remedy};
-use crate::{Dataset, Device, FieldOptions, LoaderOptions};
+use super::rounds::{Rig, look, pace};
+use super::{Bottleneck, Diagnosis, Interval, Remedy, TrainingLoop};
+use crate::{Device, FieldOptions, LoaderOptions};
 use packhorse_core::Result;
 use std::sync::Arc;
 
 /// Diagnoses after a remedy, at most.
 const AGAIN: usize = 3;
 
-/// The loop that is diagnosed.
-struct Loop<'a, D, S> {
-    dataset: &'a Dataset,
-    device: &'a mut dyn FnMut() -> Result<D>,
-    step: &'a mut S,
-    how: &'a DiagnoseOptions,
-    cursor: &'a Cursor,
-}
-
 /// Tries the cheap remedies of `first`, takes the best one that keeps batches as they are, and diagnoses again, until
 /// the loop does not wait for data or nothing helps.
 pub(super) fn apply<D, S>(
     first: &mut Diagnosis,
-    dataset: &Dataset,
+    training: &mut TrainingLoop<'_, '_, D, S>,
     fields: &[FieldOptions],
     options: &LoaderOptions,
-    device: &mut dyn FnMut() -> Result<D>,
-    step: &mut S,
-    (how, cursor): (&DiagnoseOptions, &Cursor),
 ) -> Result<()>
 where
     D: Device + 'static,
     S: TrainingStep<D::Batch>,
 {
     let (mut options, mut fields) = (options.clone(), fields.to_vec());
-    let mut it = Loop { dataset, device, step, how, cursor };
     let mut applied: Vec<(Remedy, Diagnosis)> = Vec::new();
     for _ in 0..AGAIN {
         let last = match applied.last_mut() {
@@ -46,18 +33,18 @@ where
         if last.verdict.bottleneck == Bottleneck::Step {
             break;
         }
-        let Some(best) = it.attempt(&mut last.remedies, &options, &fields)? else { break };
+        let Some(best) = training.attempt(&mut last.remedies, &options, &fields)? else { break };
         if let Some(setting) = &best.setting {
             setting.apply(&mut options, &mut fields);
         }
-        let next = look(dataset, &fields, &options, it.device, it.step, (how, cursor))?;
+        let next = look(training, &fields, &options)?;
         applied.push((best, next));
     }
     first.applied = applied;
     Ok(())
 }
 
-impl<D, S> Loop<'_, D, S>
+impl<D, S> TrainingLoop<'_, '_, D, S>
 where
     D: Device + 'static,
     S: TrainingStep<D::Batch>,
@@ -74,7 +61,7 @@ where
         if tried.is_empty() {
             return Ok(None);
         }
-        let mut plain = Rig::new(self.dataset, fields, options, &(self.device)()?, None, self.cursor)?;
+        let mut plain = Rig::new(self.dataset, fields, options, &(self.device)()?, None, &self.cursor)?;
         let mut rigs = Vec::new();
         for remedy in &tried {
             let (mut options, mut fields) = (options.clone(), fields.to_vec());
@@ -84,15 +71,16 @@ where
             // Only the loader is measured, which takes nothing from those in memory.
             let held = Some(Arc::clone(&plain.held));
             let cached = matches!(remedy.setting, Some(Setting::Ram(_)));
-            let rig = Rig::new(self.dataset, &fields, &options, &(self.device)()?, held, self.cursor)?;
+            let (device, fields) = self.device(remedy.setting.as_ref(), &fields)?;
+            let rig = Rig::new(self.dataset, &fields, &options, &device, held, &self.cursor)?;
             rigs.push((rig, options, cached));
         }
         let mut before = Vec::new();
         let mut after = vec![Vec::new(); rigs.len()];
         for _ in 0..self.how.rounds.max(3) {
-            before.push(self.rate(&mut plain, options, tried.len() + 1, false)?);
-            for ((rig, options, cached), rates) in rigs.iter_mut().zip(&mut after) {
-                rates.push(self.rate(rig, options, tried.len() + 1, *cached)?);
+            before.push(self.rate(&mut plain, options, None, (tried.len() + 1, false))?);
+            for (((rig, options, cached), rates), remedy) in rigs.iter_mut().zip(&mut after).zip(&tried) {
+                rates.push(self.rate(rig, options, remedy.setting.as_ref(), (tried.len() + 1, *cached))?);
             }
         }
         for (remedy, rates) in tried.iter_mut().zip(&after) {
@@ -106,7 +94,13 @@ where
     }
 
     /// Steps per second of a loader, cold if that is asked for; with a filled cache, if it has one.
-    fn rate(&mut self, rig: &mut Rig, options: &LoaderOptions, variants: usize, cached: bool) -> Result<f64> {
+    fn rate(
+        &mut self,
+        rig: &mut Rig,
+        options: &LoaderOptions,
+        setting: Option<&Setting>,
+        (variants, cached): (usize, bool),
+    ) -> Result<f64> {
         let pace = pace(options, self.how, variants);
         if self.how.cold {
             rig.evict();
@@ -116,9 +110,9 @@ where
             // The same steps twice: the first time they fill the cache.
             served = rig.repeated(pace.steps.max(8));
             let mut nothing = |_: &D::Batch| Ok(());
-            rig.batches((self.device)()?, served, &pace, &Arc::default(), &mut nothing)?;
+            rig.batches(self.device(setting, &[])?.0, served, &pace, &Arc::default(), &mut nothing)?;
         }
-        let slice = rig.batches((self.device)()?, served, &pace, &Arc::default(), self.step)?;
+        let slice = rig.batches(self.device(setting, &[])?.0, served, &pace, &Arc::default(), self.step)?;
         Ok(1.0 / slice.seconds().max(1e-9))
     }
 }

@@ -16,6 +16,7 @@
 //!
 //! The method is that of "cache at each stage" (Plumber, MLSys 2022; tf.data's analysis; SPDL's headspace analysis).
 
+mod alternatives;
 mod apply;
 mod clock;
 mod cut;
@@ -35,6 +36,7 @@ mod smaller;
 mod usage;
 mod verdict;
 
+pub use alternatives::Alternative;
 pub use clock::TrainingStep;
 pub use cut::Cut;
 pub use foreign::diagnose_iterator;
@@ -136,10 +138,53 @@ where
     D: Device + 'static,
     S: TrainingStep<D::Batch>,
 {
-    let cursor = rounds::Cursor::default();
-    let mut made = rounds::look(dataset, fields, options, device, step, (how, &cursor))?;
+    diagnose_with(dataset, fields, options, device, &mut [], step, how)
+}
+
+/// The same, with other ways to get the batches, whose gain is predicted too where the loop waits for decoded batches.
+///
+/// Errors: as for [`diagnose`]. An alternative that fails is a note of the verdict.
+pub fn diagnose_with<D, S>(
+    dataset: &Dataset,
+    fields: &[FieldOptions],
+    options: &LoaderOptions,
+    device: &mut dyn FnMut() -> Result<D>,
+    alternatives: &mut [Alternative<'_, D>],
+    step: &mut S,
+    how: &DiagnoseOptions,
+) -> Result<Diagnosis>
+where
+    D: Device + 'static,
+    S: TrainingStep<D::Batch>,
+{
+    let mut training = TrainingLoop { dataset, device, alternatives, step, how, cursor: rounds::Cursor::default() };
+    let mut made = rounds::look(&mut training, fields, options)?;
     if how.apply {
-        apply::apply(&mut made, dataset, fields, options, device, step, (how, &cursor))?;
+        apply::apply(&mut made, &mut training, fields, options)?;
     }
     Ok(made)
+}
+
+/// The loop that is diagnosed.
+struct TrainingLoop<'a, 'd, D, S> {
+    dataset: &'a Dataset,
+    device: &'a mut dyn FnMut() -> Result<D>,
+    alternatives: &'a mut [Alternative<'d, D>],
+    step: &'a mut S,
+    how: &'a DiagnoseOptions,
+    cursor: rounds::Cursor,
+}
+
+impl<D, S> TrainingLoop<'_, '_, D, S> {
+    /// A device, and the fields that are loaded for it where a setting is another way to get the batches.
+    fn device(&mut self, setting: Option<&Setting>, fields: &[FieldOptions]) -> Result<(D, Vec<FieldOptions>)> {
+        let alternative = match setting {
+            Some(Setting::Alternative(number)) => self.alternatives.get_mut(*number),
+            _ => None,
+        };
+        match alternative {
+            Some(way) => Ok(((way.device)()?, way.fields.clone())),
+            None => Ok(((self.device)()?, fields.to_vec())),
+        }
+    }
 }

@@ -28,10 +28,12 @@ pub enum Setting {
     Cores(Vec<usize>),
     /// Other fields.
     Fields(Vec<FieldOptions>),
+    /// The [`Alternative`](super::Alternative) of this number, which changes fields and device.
+    Alternative(usize),
 }
 
 impl Setting {
-    /// Changes a loader's options and fields.
+    /// Changes a loader's options and fields. The fields of an alternative are its own.
     pub fn apply(&self, options: &mut LoaderOptions, fields: &mut Vec<FieldOptions>) {
         match self {
             Self::Threads(threads) => (options.threads, options.ahead) = (*threads, threads + 2),
@@ -43,12 +45,13 @@ impl Setting {
                 options.cores.clone_from(cores);
             }
             Self::Fields(changed) => fields.clone_from(changed),
+            Self::Alternative(_) => {}
         }
     }
 
     /// Whether batches stay as they are.
     pub fn keeps_batches(&self) -> bool {
-        !matches!(self, Self::Fields(_))
+        !matches!(self, Self::Fields(_) | Self::Alternative(_))
     }
 }
 
@@ -56,8 +59,8 @@ impl Setting {
 #[derive(Clone, Debug)]
 pub struct Remedy {
     /// Its name: `threads`, `readers`, `ahead`, `ram cache`, `processors`, `stage`, `without FIELD`, `uint8 FIELD`,
-    /// `smaller pictures`, `larger shards`, `resident`; those of [`Diagnosis::add_packing`](super::Diagnosis::add_packing) have names
-    /// of the caller.
+    /// `smaller pictures`, `larger shards`, `resident`; those of [`Diagnosis::add_packing`](super::Diagnosis::add_packing) and
+    /// [`Alternative`](super::Alternative) have names of the caller.
     pub name: String,
     /// What to do, as a sentence.
     pub says: String,
@@ -87,7 +90,7 @@ pub(super) struct Scene<'a> {
     pub(super) options: &'a LoaderOptions,
 }
 
-/// The remedies that are worth it, the best first; none if the loop does not wait for data.
+/// The remedies; none if the loop does not wait for data.
 ///
 /// Errors: those of reading and decoding other fields.
 pub(super) fn all(verdict: &Verdict, evidence: &Evidence, scene: &Scene<'_>) -> Result<Vec<Remedy>> {
@@ -110,10 +113,13 @@ pub(super) fn all(verdict: &Verdict, evidence: &Evidence, scene: &Scene<'_>) -> 
         found.extend(maker.fields()?);
         found.extend(maker.smaller()?);
     }
-    let now = 1.0 / evidence.seconds(Cut::Loader).max(1e-9);
-    found.retain(|remedy| remedy.predicted > now * WORTH);
-    found.sort_by(|a, b| b.predicted.total_cmp(&a.predicted));
     Ok(found)
+}
+
+/// Keeps those that are worth it where a step takes so many seconds, the best first.
+pub(super) fn keep_worthy(found: &mut Vec<Remedy>, seconds: f64) {
+    found.retain(|remedy| remedy.predicted * seconds > WORTH);
+    found.sort_by(|a, b| b.predicted.total_cmp(&a.predicted));
 }
 
 struct Maker<'a> {
@@ -337,7 +343,7 @@ impl Maker<'_> {
 }
 
 /// Processor seconds to fill a batch of these samples, and its bytes.
-fn fill_alone(work: &SampleWork, steps: &[u64], blocks: &[SampleBlock]) -> Result<(f64, usize)> {
+pub(super) fn fill_alone(work: &SampleWork, steps: &[u64], blocks: &[SampleBlock]) -> Result<(f64, usize)> {
     let (mut kept, mut slab, mut filled) = (WorkerState::default(), Vec::new(), BatchMetadata::default());
     let (mut seconds, mut bytes, mut batches) = (0.0, 0, 0usize);
     // Twice, since the first time memory is new.

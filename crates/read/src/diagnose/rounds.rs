@@ -10,7 +10,7 @@ use super::meter::Meter;
 use super::model::Model;
 use super::usage::{allowed, mask};
 use super::verdict::{Evidence, verdict};
-use super::{CutTime, DiagnoseOptions, Diagnosis, remedy};
+use super::{CutTime, DiagnoseOptions, Diagnosis, TrainingLoop, alternatives, remedy};
 use crate::epoch_order::EpochOrder;
 use crate::pipeline::{Pipeline, PipelineConfig};
 use crate::sample_work::{Feed, SampleWork, WorkerState};
@@ -293,17 +293,15 @@ struct Seen {
 
 /// Diagnoses the loop once, from a step on.
 pub(super) fn look<D, S>(
-    dataset: &Dataset,
+    training: &mut TrainingLoop<'_, '_, D, S>,
     fields: &[FieldOptions],
     options: &LoaderOptions,
-    device: &mut dyn FnMut() -> Result<D>,
-    step: &mut S,
-    (how, cursor): (&DiagnoseOptions, &Cursor),
 ) -> Result<Diagnosis>
 where
     D: Device + 'static,
     S: TrainingStep<D::Batch>,
 {
+    let TrainingLoop { dataset, device, step, how, cursor, .. } = training;
     let mut rig = Rig::new(dataset, fields, options, &device()?, None, cursor)?;
     let cuts: Vec<Cut> = Cut::ALL.into_iter().filter(|cut| *cut != Cut::Files || rig.is_local()).collect();
     let pace = pace(options, how, cuts.len() + 1);
@@ -326,12 +324,12 @@ where
             let slice = match cut {
                 Cut::Device => {
                     let mut held = batches.iter().cycle();
-                    run::<D::Batch, &D::Batch>(&pace, &mut || Ok(held.next()), step)?
+                    run::<D::Batch, &D::Batch>(&pace, &mut || Ok(held.next()), *step)?
                 }
-                Cut::Busy => rig.beside(device()?, &batches, &pace, &spent, step)?,
+                Cut::Busy => rig.beside(device()?, &batches, &pace, &spent, *step)?,
                 _ => {
                     let served = Served::at(cut, rig.cursor.get());
-                    rig.batches(device()?, served, &pace, &spent, step)?
+                    rig.batches(device()?, served, &pace, &spent, *step)?
                 }
             };
             seen.slices.entry(cut).or_default().push(slice);
@@ -343,7 +341,13 @@ where
         let served = rig.fresh();
         seen.supply.push(rig.batches(device()?, served, &pace, &Arc::default(), &mut nothing)?);
     }
-    conclude(&seen, &rig, batches.len(), dataset, fields, options)
+    let mut made = conclude(&seen, &rig, batches.len(), dataset, fields, options)?;
+    // The GPU has room for the batches of others.
+    drop((batches, rig));
+    alternatives::add(&mut made, training, fields, options, &pace)?;
+    let seconds = made.cut(Cut::Loader).map_or(0.0, |loader| loader.seconds.median);
+    remedy::keep_worthy(&mut made.remedies, seconds);
+    Ok(made)
 }
 
 /// Batches on the device: those that batches in host memory are, of which there are as many as slabs.
