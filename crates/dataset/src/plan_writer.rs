@@ -177,6 +177,16 @@ impl EncodedFrame {
         drop(frames);
         Ok(Self { bytes, mtimes, content })
     }
+
+    /// Its samples; those that are not counted are missing.
+    pub fn samples(&self) -> u64 {
+        self.content.samples
+    }
+
+    /// Bytes of input of its samples.
+    pub fn bytes(&self) -> u64 {
+        self.content.bytes
+    }
 }
 
 fn line(value: &impl Serialize) -> Result<Vec<u8>> {

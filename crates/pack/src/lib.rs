@@ -62,6 +62,7 @@ mod replace;
 mod request_error;
 mod runs;
 mod sample_block;
+mod sample_order;
 mod scan;
 mod seal;
 mod session;

@@ -11,16 +11,17 @@ use crate::metadata::Metadata;
 use crate::pack::{PackReport, pack, pack_again, replaced};
 use crate::pack_context::{PackContext, PackOptions};
 use crate::part_errors;
-use crate::plan::{Plan, limits, plan};
+use crate::plan::{Plan, limits, plan, plan_spilled};
 use crate::repair::{DatasetRepair, repair_dataset};
 use crate::replace::{finish_replacing, plan_folder, store_plan, store_plan_over};
-use crate::scan::{Listing, Scan, by_column, scan, tables};
+use crate::sample_order::{MANY, SampleOrder};
+use crate::scan::{Found, Listing, Scan, SpillOptions, by_column, scan, tables};
 use crate::shard_packer::Redo;
 use crate::stored_plan::{Stored, exists, open_plan, plan_file};
 use crate::trial::fit;
 use crate::verify::{Depth, Verification, verify};
 use crate::writer::{Writer, WriterContext};
-use crate::{Labels, OnError, Origin, Part, Recipe, SampleAt, Stat, Status, Watch};
+use crate::{Labels, OnError, Origin, Part, Recipe, SampleAt, Shuffle, SplitBy, Stat, Status, Watch};
 use packhorse_core::{Cancel, Error, InputTable, Kind, Limits, Observer, Registry, Result, SchemaRef, Store};
 use packhorse_dataset::{DatasetView, Manifest, PLAN};
 use packhorse_storage::{Location, Quarantine, Quarantined, Staging, Stores};
@@ -66,6 +67,10 @@ pub struct Session {
     check_exact: f64,
     replaces: bool,
     from_listings: bool,
+    /// The most inputs of a plan that is made in memory.
+    many: usize,
+    /// Whether more inputs go to disk.
+    spills: bool,
 }
 
 /// The result of [`Session::pack`].
@@ -104,6 +109,8 @@ impl Session {
             check_exact: 0.0,
             replaces: false,
             from_listings: false,
+            many: MANY,
+            spills: true,
         }
     }
 
@@ -172,11 +179,22 @@ impl Session {
         Self { from_listings, ..self }
     }
 
+    /// The most inputs that are shuffled in memory, and whether more go to disk. The first decides the order of samples: for tests, which
+    /// have fewer inputs.
+    #[doc(hidden)]
+    pub fn many_inputs(self, many: usize, spills: bool) -> Self {
+        Self { many, spills, ..self }
+    }
+
     /// Finds the inputs of a recipe; reads headers only.
     pub fn scan(&self, recipe: &Recipe) -> Result<Listing> {
         recipe.check()?;
         let typed = recipe.planning(&self.registry, None)?.typed;
-        scan(self.scanning(&KeptTables::none()), &recipe.scanning(&*self.store, typed, self.io_threads)?)
+        let scanning = recipe.scanning(&*self.store, typed, self.io_threads)?;
+        match scan(self.scanning(&KeptTables::none()), &scanning)? {
+            Found::Whole(listing) => Ok(listing),
+            Found::Spilled(_) => Err(Error::bug("a listing was spilled unasked")),
+        }
     }
 
     /// The trees of each ROOT input, by path; other files are ignored.
@@ -406,7 +424,17 @@ impl Session {
         } else {
             self.tell_of_listings(recipe);
         }
-        let mut listing = scan(self.scanning(tables), &scanning)?;
+        options.many = self.many;
+        if self.spills && base.is_none() && transforms.is_empty() && !options.typed {
+            scanning.spill = spilling(recipe, self.many);
+        }
+        let mut listing = match scan(self.scanning(tables), &scanning)? {
+            Found::Whole(listing) => listing,
+            Found::Spilled(spilled) => {
+                let told = (&*self.observer, &self.cancel);
+                return Ok((plan_spilled(&self.registry, spilled, &scanning, &options, told)?, transforms));
+            }
+        };
         if let (Some(table), Some(key)) = (&recipe.metadata, &recipe.key) {
             let columns = (!recipe.columns.is_empty()).then_some(&recipe.columns[..]);
             let rows = Metadata::read(&self.registry, table, key, columns, &recipe.key_ends, &self.bounds())?;
@@ -470,4 +498,16 @@ impl Session {
         let memory = self.memory.unwrap_or(PackOptions::default().memory);
         PackOptions { part, jobs: self.jobs, io_threads: self.io_threads, memory, on_error, verify: self.verifies }
     }
+}
+
+/// How inputs are spilled that are more than `many`; `None` if the recipe needs all of them in memory.
+fn spilling(recipe: &Recipe, many: usize) -> Option<SpillOptions> {
+    let order = match recipe.shuffle {
+        Shuffle::No => SampleOrder(None),
+        Shuffle::Global { seed } => SampleOrder(Some(seed)),
+        Shuffle::Blocks { .. } => return None,
+    };
+    let by_number = recipe.split.divides() && recipe.split_by == SplitBy::Order;
+    let whole = recipe.dedup || recipe.metadata.is_some() || by_number;
+    (!whole).then(|| SpillOptions { order, most: many, dir: std::env::temp_dir() })
 }

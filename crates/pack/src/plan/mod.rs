@@ -1,5 +1,6 @@
 //! plan: assigns every sample to a shard, in order, before any is packed.
 
+mod admission;
 mod classes;
 mod continued;
 mod fit;
@@ -9,6 +10,7 @@ mod schema;
 mod shard_bounds;
 mod shard_list;
 mod shuffle;
+mod spilled;
 mod split;
 mod split_assignment;
 
@@ -19,12 +21,13 @@ pub(crate) use sample_sizes::SampleSizes;
 pub(crate) use schema::encoded;
 pub(crate) use shard_bounds::ShardBounds;
 pub use shuffle::Shuffle;
+pub(crate) use spilled::plan_spilled;
 pub use split::{Shares, SplitBy, Splits};
 
-use crate::long_keys::{LongKeys, shorten};
 use crate::scan::{Listing, SPLITS};
 use crate::spans::TARGET;
 use crate::{OnError, Recipe, Shapes, steps};
+use admission::admit;
 use packhorse_core::{Code, DataType, Error, Event, Kind, Limits, Observer, Registry, Result, Sink, some_of};
 use packhorse_dataset::{
     Digest, EncodedFrame, FieldRecord, FileRecord, PathText, PlanEntry, PlanHeader, PlanWriter, SinkRecord,
@@ -35,6 +38,7 @@ use packhorse_transform::Transform;
 use plan_item::PlanItem;
 use rayon::prelude::*;
 use shard_list::PlannedShard;
+use spilled::PlanFile;
 use split_assignment::SplitAssignment;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -57,9 +61,11 @@ pub(crate) struct PlanOptions<'a> {
     /// The memory, in bytes, that the limits of single values are derived from ([`Limits::of_memory`]); `None` for
     /// [`Limits::default`]. Recorded in the plan if values over a limit are skipped, so that all parts skip the same.
     pub(crate) memory: Option<u64>,
+    /// The most inputs that are shuffled in memory; more have a [`SampleOrder`](crate::sample_order::SampleOrder).
+    pub(crate) many: usize,
 }
 
-/// A plan in memory: numbers only, names are in the listing.
+/// A plan. In memory it has numbers only, names are in the listing; that of very many samples is a file in the temporary folder.
 pub struct Plan {
     listing: Listing,
     header: PlanHeader,
@@ -72,6 +78,8 @@ pub struct Plan {
     short: BTreeMap<u32, String>,
     /// The sizes that a trial measured.
     pub(crate) estimate: Option<Estimate>,
+    /// The plan itself, if it is on disk: then neither the listing nor the order has its samples.
+    file: Option<PlanFile>,
 }
 
 /// Makes the plan.
@@ -104,15 +112,9 @@ pub(crate) fn plan(
     if let Some(need) = sink.readers_need() {
         observer.event(&Event::Warning(need));
     }
-    let mut order = plan_item::ordered_items(&listing, recipe.shuffle, recipe.split.divides());
+    let mut order = plan_item::ordered_items(&listing, recipe.shuffle, recipe.split.divides(), options.many);
     let groups = SplitAssignment::of(&listing, recipe)?;
-    let unusual = |names: &[String]| names.len() > 1 && !names.iter().any(|name| SPLITS.contains(&name.as_str()));
-    if recipe.split == Splits::Folders && unusual(groups.names()) {
-        let names: Vec<&str> = groups.names().iter().map(String::as_str).collect();
-        let text =
-            format!("the splits are {}, which look like classes; did you mean `labels=folders`?", some_of(&names));
-        observer.event(&Event::Warning(&text));
-    }
+    warn_of_splits(groups.names(), recipe, observer);
     plan_item::truncate(&mut order, recipe.limit.unwrap_or(u64::MAX));
     if order.is_empty() {
         let Some(first) = listing.sample(0).map(|sample| sample.first_path()) else {
@@ -123,7 +125,7 @@ pub(crate) fn plan(
     }
     let sizes = SampleSizes::of(&listing, &*sink, transforms.iter().map(|t| t.factor()).product());
     let (order, shards) = shard_list::divide(&listing, order, &sizes, (&groups, recipe));
-    warn_of_counts(recipe.shard_count, &shards, &order, &listing, observer);
+    warn_of_counts(recipe.shard_count, &shards, very_large(&shards, &order, &listing), observer);
     let empty = |name: &&String| !shards.iter().any(|shard| shard.split.as_ref() == Some(name));
     for name in groups.names().iter().filter(|_| groups.shares()).filter(empty) {
         observer.event(&Event::Warning(&format!("no sample is in the split {name}, by its share of so few samples")));
@@ -140,19 +142,37 @@ pub(crate) fn plan(
         blake3: Digest::of(bytes),
     };
     header.files = files.iter().map(record).collect();
-    Ok(Plan { listing, header, files, bounds: recipe.shard_bounds(), order, shards, short, estimate: None })
+    Ok(Plan { listing, header, files, bounds: recipe.shard_bounds(), order, shards, short, estimate: None, file: None })
+}
+
+/// Warns of folders that were taken for splits.
+fn warn_of_splits(names: &[String], recipe: &Recipe, observer: &dyn Observer) {
+    let unusual = names.len() > 1 && !names.iter().any(|name| SPLITS.contains(&name.as_str()));
+    if recipe.split == Splits::Folders && unusual {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let text =
+            format!("the splits are {}, which look like classes; did you mean `labels=folders`?", some_of(&names));
+        observer.event(&Event::Warning(&text));
+    }
+}
+
+/// Bytes of input from which on a shard is very large.
+const LARGE_SHARD: f64 = 64e9;
+
+/// A very large shard, and its bytes of input.
+fn very_large(shards: &[PlannedShard], order: &[PlanItem], listing: &Listing) -> Option<(String, f64)> {
+    let bytes = |item: &PlanItem| -> f64 {
+        let sample = listing.sample(item.sample as usize);
+        sample.map_or(0.0, |s| s.bytes() as f64 / s.items().max(1) as f64 * f64::from(item.count))
+    };
+    let size = |shard: &PlannedShard| order.get(shard.items.clone()).unwrap_or_default().iter().map(bytes).sum::<f64>();
+    let large = shards.iter().map(|shard| (shard, size(shard))).find(|(_, size)| *size > LARGE_SHARD);
+    large.map(|(shard, size)| (shard.name.clone(), size))
 }
 
 /// Warns of very many or very large shards, which are seldom intended.
-fn warn_of_counts(
-    wanted: Option<u32>,
-    shards: &[PlannedShard],
-    order: &[PlanItem],
-    listing: &Listing,
-    observer: &dyn Observer,
-) {
+fn warn_of_counts(wanted: Option<u32>, shards: &[PlannedShard], large: Option<(String, f64)>, observer: &dyn Observer) {
     const MANY: usize = 100_000;
-    const LARGE: f64 = 64e9;
     let mut splits: BTreeMap<Option<&str>, usize> = BTreeMap::new();
     shards.iter().for_each(|shard| *splits.entry(shard.split.as_deref()).or_default() += 1);
     let differs =
@@ -168,16 +188,9 @@ fn warn_of_counts(
         let text = format!("{} shards are planned; larger ones (`shard-size`) are read faster", shards.len());
         observer.event(&Event::Warning(&text));
     }
-    let bytes = |item: &PlanItem| -> f64 {
-        let sample = listing.sample(item.sample as usize);
-        sample.map_or(0.0, |s| s.bytes() as f64 / s.items().max(1) as f64 * f64::from(item.count))
-    };
-    let size = |shard: &PlannedShard| order.get(shard.items.clone()).unwrap_or_default().iter().map(bytes).sum::<f64>();
-    if let Some((shard, size)) = shards.iter().map(|shard| (shard, size(shard))).find(|(_, size)| *size > LARGE) {
+    if let Some((name, size)) = large {
         let text = format!(
-            "shard {} is planned of {:.0} GB of input; readers shuffle and fetch smaller shards better, see `shard-size` \
-             and `shard-count`",
-            shard.name,
+            "shard {name} is planned of {:.0} GB of input; readers shuffle and fetch smaller shards better, see `shard-size`              and `shard-count`",
             size / 1e9
         );
         observer.event(&Event::Warning(&text));
@@ -203,58 +216,6 @@ fn check_counts(listing: &Listing, recipe: &Recipe) -> Result<()> {
             Err(Error::config(message).in_input(sample.first_path().display()))
         }
     }
-}
-
-/// The length of a slash and a sample's number after the key of its run.
-const NUMBER: usize = 10;
-
-/// Skips or refuses samples that the sink can't write, and shortens long keys.
-fn admit(
-    listing: &mut Listing,
-    sink: &dyn Sink,
-    recipe: &Recipe,
-    observer: &dyn Observer,
-) -> Result<BTreeMap<u32, String>> {
-    let labels: &[(&str, u64)] = if listing.classes().is_empty() { &[] } else { &[("cls", 1)] };
-    let rows = listing.has_metadata();
-    let mut short = BTreeMap::new();
-    let (mut keep, mut faults) = (Vec::with_capacity(listing.samples()), Vec::new());
-    for sample in listing.iter() {
-        let row = sample.row().map(|row| ("json", row.len() as u64));
-        let fields = || sample.fields().chain(labels.iter().copied()).chain(row);
-        let mut key = sample.key();
-        let longest = fields().map(|(field, _)| sink.longest_key(field)).min().unwrap_or(usize::MAX);
-        // The keys of a run's samples end with their numbers.
-        let longest = longest.saturating_sub(if sample.table().is_some() { NUMBER } else { 0 });
-        if recipe.long_keys == LongKeys::Hash && key.len() > longest {
-            key = shorten(&key, longest);
-            short.insert(keep.iter().filter(|k| **k).count() as u32, key.clone());
-        }
-        let taken = rows && sample.fields().any(|(field, _)| field == "json");
-        let fault = match taken {
-            true => {
-                Some(Error::config("has a field json of its own; leave `metadata` or exclude *.json").in_sample(&key))
-            }
-            // Values of table rows are checked when they are written.
-            false if sample.table().is_some() => None,
-            false => fields().find_map(|(field, bytes)| sink.admit(&key, field, bytes).err()),
-        };
-        keep.push(fault.is_none());
-        faults.extend(fault.map(|e| e.in_input(sample.first_path().display())));
-    }
-    if let Some(at) =
-        faults.iter().position(|f| recipe.on_error == OnError::Fail || !matches!(f.kind(), Kind::Content | Kind::Limit))
-    {
-        return Err(faults.swap_remove(at));
-    }
-    for fault in faults {
-        observer.event(&Event::Skipped(&fault));
-        listing.add_fault(fault);
-    }
-    if keep.contains(&false) {
-        listing.retain(&keep);
-    }
-    Ok(short)
 }
 
 /// The settings that the header records if they are given; others are in it by what follows from them.
@@ -352,6 +313,9 @@ impl Plan {
 
     /// Bytes of input in all shards.
     pub fn bytes(&self) -> u64 {
+        if let Some(file) = &self.file {
+            return file.bytes;
+        }
         let bytes = |item: &PlanItem| {
             let sample = self.listing.sample(item.sample as usize)?;
             Some((sample.bytes() as f64 * f64::from(item.count) / sample.items().max(1) as f64) as u64)
@@ -381,6 +345,9 @@ impl Plan {
 
     /// Samples per class, in the order of the class list; empty without labels from folders.
     pub fn class_counts(&self) -> Vec<u64> {
+        if let Some(file) = &self.file {
+            return file.class_counts.clone();
+        }
         let mut counts = vec![0; self.listing.classes().len()];
         for item in &self.order {
             let label = self.listing.sample(item.sample as usize).and_then(|sample| sample.label());
@@ -398,6 +365,9 @@ impl Plan {
 
     /// Writes the plan's file to `out`; returns its logical digest and the digest of the inputs' modification times.
     pub fn write(&self, out: impl Write) -> Result<(Digest, Digest)> {
+        if let Some(file) = &self.file {
+            return file.write(out);
+        }
         let mut writer = PlanWriter::new(out, &self.header)?;
         let mut left = &self.shards[..];
         while let Some((first, rest)) = left.split_first() {

@@ -2,6 +2,7 @@
 
 use super::Shuffle;
 use super::shuffle::{order, permutation};
+use crate::sample_order::SampleOrder;
 use crate::scan::{Listing, SampleRef};
 use std::ops::Range;
 
@@ -31,12 +32,16 @@ const MOST_PIECES: u64 = 4096 * PIECES;
 /// All samples in the order of `shuffle`.
 ///
 /// Rows of tables are shuffled in runs, since reading them one by one would decode the same blocks again and again.
-/// `apart` cuts runs into pieces, with and without a shuffle, for splits.
-pub(super) fn ordered_items(listing: &Listing, shuffle: Shuffle, apart: bool) -> Vec<PlanItem> {
+/// `apart` cuts runs into pieces, with and without a shuffle, for splits. More than `many` inputs have the order of a
+/// [`SampleOrder`].
+pub(super) fn ordered_items(listing: &Listing, shuffle: Shuffle, apart: bool, many: usize) -> Vec<PlanItem> {
     if listing.tables().is_empty() {
         let single = |sample| PlanItem { sample, count: 1, from: 0 };
         let order = match shuffle {
             Shuffle::No => listing.natural_order(),
+            Shuffle::Global { seed } if listing.inputs() > many as u64 => {
+                listing.in_order(SampleOrder(Some(seed))).into_iter().map(|(_, i)| i).collect()
+            }
             _ => order(listing.samples() as u32, shuffle),
         };
         return order.into_iter().map(single).collect();

@@ -59,7 +59,32 @@ pub(super) fn of(
         let (fields, path) = (schema.fields().iter().map(|field| &**field), Path::new(&joined.file.name));
         columns.add(fields, sealed.chosen.as_ref().map_or(0, |chosen| chosen.rows.len()), path, options.shapes)?;
     }
-    let mut fields: Vec<Field> = columns.fields(samples).collect();
+    let schema = with_given(columns.fields(samples).collect(), !listing.classes().is_empty(), listing.has_metadata())?;
+    Ok(DeliveredSchema { schema, decode })
+}
+
+/// The columns of samples whose fields are bytes: so many have each of them.
+///
+/// Errors: as for [`of`].
+pub(super) fn of_bytes(
+    counts: &BTreeMap<String, u64>,
+    samples: u64,
+    has_classes: bool,
+    options: &PlanOptions<'_>,
+    observer: &dyn Observer,
+) -> Result<SchemaRef> {
+    let mut columns = MergedColumns::default();
+    for (name, count) in counts {
+        let blob = FieldType::Blob.field(name, false);
+        columns.add([&blob].into_iter(), *count, Path::new("the inputs"), options.shapes)?;
+    }
+    let counts = counts.iter().map(|(name, count)| (name.as_str(), *count)).collect();
+    warn_of_missing_fields(&counts, None, samples, observer);
+    with_given(columns.fields(samples).collect(), has_classes, false)
+}
+
+/// The key, and these columns with those of labels and metadata, by name.
+fn with_given(mut fields: Vec<Field>, has_classes: bool, has_metadata: bool) -> Result<SchemaRef> {
     let mut given = |name: &str, data_type: DataType| match fields.iter().any(|f| f.name() == name) {
         true => Err(Error::config(format!("the inputs have a field {name} of their own; drop one of the two"))),
         false => {
@@ -67,15 +92,15 @@ pub(super) fn of(
             Ok(())
         }
     };
-    if !listing.classes().is_empty() {
+    if has_classes {
         given("cls", LABEL)?;
     }
-    if listing.has_metadata() {
+    if has_metadata {
         given("json", DataType::Utf8View)?;
     }
     fields.sort_by(|a, b| a.name().cmp(b.name()));
     fields.insert(0, Field::new(KEY, DataType::Utf8View, false));
-    Ok(DeliveredSchema { schema: Arc::new(Schema::new(fields)), decode })
+    Ok(Arc::new(Schema::new(fields)))
 }
 
 /// Refuses table inputs that lack columns of others, which are most often unrelated files; warns under `fill-missing`.
@@ -131,18 +156,23 @@ fn blob_counts<'l>(listing: &'l Listing, samples: u64, observer: &dyn Observer) 
         }
     }
     if listing.iter().all(|sample| sample.counted()) {
-        warn_of_missing_fields(&counts, listing, samples, observer);
+        warn_of_missing_fields(&counts, Some(listing), samples, observer);
     }
     counts
 }
 
-/// Warns of fields that some samples lack, with an example of both.
-fn warn_of_missing_fields(counts: &BTreeMap<&str, u64>, listing: &Listing, samples: u64, observer: &dyn Observer) {
+/// Warns of fields that some samples lack, with an example of both if there is a listing.
+fn warn_of_missing_fields(
+    counts: &BTreeMap<&str, u64>,
+    listing: Option<&Listing>,
+    samples: u64,
+    observer: &dyn Observer,
+) {
     let mut lacking = counts.iter().filter(|(_, count)| **count < samples);
     let Some((field, count)) = lacking.next() else { return };
     let example = |wanted: bool| {
         let has = |name: &str| name == *field;
-        let mut of_files = listing.iter().filter(|sample| sample.table().is_none());
+        let mut of_files = listing.into_iter().flat_map(Listing::iter).filter(|sample| sample.table().is_none());
         of_files.find(|sample| sample.fields().any(|(name, _)| has(name)) == wanted).map(|sample| sample.key())
     };
     let of_both = match (example(true), example(false)) {

@@ -28,52 +28,72 @@ impl ShardBounds {
     /// Shards are balanced: the fewest that keep the bound on bytes (or as many as asked for), each
     /// ending where its equal share of the bytes does. A sample larger than the bound fills a shard.
     pub(crate) fn shards(&self, runs: &[SizeRun]) -> Vec<u64> {
-        let bytes = self.limit();
-        let mut left = SizeRun { size: 0, samples: 0 };
-        for run in runs {
-            // Headers of third-party files may claim any size.
-            left.size = left.size.saturating_add(run.size.saturating_mul(run.samples));
-            left.samples += run.samples;
-        }
-        let mut share = self.share(bytes, left.size, 0);
-        let mut shards = Vec::new();
-        let (mut samples, mut held) = (0, 0u64);
-        for run in runs {
-            let mut rest = run.samples;
-            while rest > 0 {
-                let full = bytes.map_or(u64::MAX, |most| fit(most.checked_sub(held), run.size));
-                let reached =
-                    if self.samples.is_none() { until(share.saturating_sub(held), run.size) } else { u64::MAX };
-                let enough = self.samples.unwrap_or(u64::MAX).max(1) - samples;
-                let kept = self.shards.map_or(u64::MAX, |n| spare(left.samples, n, shards.len()));
-                let n = rest.min(full).min(reached).min(enough).min(kept);
-                if n == 0 && samples > 0 {
-                    shards.push(samples);
-                    (samples, held) = (0, 0);
-                    share = self.share(bytes, left.size, shards.len() as u64);
-                    continue;
-                }
-                let n = n.max(1);
-                samples += n;
-                rest -= n;
-                let size = run.size.saturating_mul(n);
-                held = held.saturating_add(size);
-                left.size = left.size.saturating_sub(size);
-                left.samples -= n;
-            }
-        }
-        shards.extend((samples > 0).then_some(samples));
+        let mut all = SizeSum::default();
+        runs.iter().for_each(|run| all.add(*run));
+        let (mut cutter, mut shards) = (ShardCutter::new(*self, all), Vec::new());
+        runs.iter().for_each(|run| cutter.push(*run, &mut |samples| shards.push(samples)));
+        shards.extend(cutter.finish());
         shards
     }
 
     /// The bytes of the next shard, if the bytes `left` are divided equally among the shards they need.
-    fn share(&self, bytes: Option<u64>, left: u64, done: u64) -> u64 {
+    fn share(&self, left: u64, done: u64) -> u64 {
         let by_count = self.shards.map_or(1, |n| u64::from(n).saturating_sub(done));
-        let by_bytes = bytes.map_or(1, |most| left.div_ceil(most.max(1)));
+        let by_bytes = self.limit().map_or(1, |most| left.div_ceil(most.max(1)));
         match by_count.max(by_bytes) {
             0 | 1 => u64::MAX,
             n => left.div_ceil(n),
         }
+    }
+}
+
+/// Divides samples into shards as they come.
+pub(crate) struct ShardCutter {
+    bounds: ShardBounds,
+    /// The samples that are still to come, and their bytes.
+    left: SizeSum,
+    /// The bytes at which the open shard ends.
+    share: u64,
+    /// The samples of the open shard, and their bytes.
+    open: SizeSum,
+    /// The number of shards before it.
+    done: usize,
+}
+
+impl ShardCutter {
+    /// Divides so many samples of so many bytes.
+    pub(crate) fn new(bounds: ShardBounds, all: SizeSum) -> Self {
+        Self { bounds, left: all, share: bounds.share(all.bytes, 0), open: SizeSum::default(), done: 0 }
+    }
+
+    /// Takes the next samples. Calls `end` with the number of samples of each shard that ends before one of them.
+    pub(crate) fn push(&mut self, run: SizeRun, end: &mut dyn FnMut(u64)) {
+        let mut rest = run.samples;
+        while rest > 0 {
+            let Self { bounds, left, share, open, done } = self;
+            let full = bounds.limit().map_or(u64::MAX, |most| fit(most.checked_sub(open.bytes), run.size));
+            let reached =
+                if bounds.samples.is_none() { until(share.saturating_sub(open.bytes), run.size) } else { u64::MAX };
+            let enough = bounds.samples.unwrap_or(u64::MAX).max(1) - open.samples;
+            let kept = bounds.shards.map_or(u64::MAX, |n| spare(left.samples, n, *done));
+            let n = rest.min(full).min(reached).min(enough).min(kept);
+            if n == 0 && open.samples > 0 {
+                end(open.samples);
+                *done += 1;
+                (*open, *share) = (SizeSum::default(), bounds.share(left.bytes, *done as u64));
+                continue;
+            }
+            let taken = SizeRun { samples: n.max(1), ..run };
+            rest -= taken.samples;
+            open.add(taken);
+            left.bytes = left.bytes.saturating_sub(taken.size.saturating_mul(taken.samples));
+            left.samples -= taken.samples;
+        }
+    }
+
+    /// The number of samples of the last shard, if there is any.
+    pub(crate) fn finish(self) -> Option<u64> {
+        (self.open.samples > 0).then_some(self.open.samples)
     }
 }
 
@@ -84,6 +104,21 @@ pub(crate) struct SizeRun {
     pub(crate) size: u64,
     /// How many.
     pub(crate) samples: u64,
+}
+
+/// Samples and their bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SizeSum {
+    pub(crate) samples: u64,
+    pub(crate) bytes: u64,
+}
+
+impl SizeSum {
+    /// Adds samples. Headers of third-party files may claim any size.
+    pub(crate) fn add(&mut self, run: SizeRun) {
+        self.bytes = self.bytes.saturating_add(run.size.saturating_mul(run.samples));
+        self.samples += run.samples;
+    }
 }
 
 /// How many samples fit into `room` bytes; `None` stands for a shard that is already over its bound.

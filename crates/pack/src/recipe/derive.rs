@@ -4,6 +4,7 @@ use super::Recipe;
 use crate::plan::PlanOptions;
 use crate::recorded_files::sealed_manifest;
 use crate::request_error::as_request_error;
+use crate::sample_order::MANY;
 use crate::scan::ScanOptions;
 use crate::{Shapes, ShardBounds, Shuffle};
 use packhorse_core::{Context, Error, Format, Kind, Limits, Options, Registry, Result, Store};
@@ -43,6 +44,7 @@ impl Recipe {
             sources: self.sources()?,
             probes: false,
             listings: None,
+            spill: None,
         })
     }
 
@@ -60,6 +62,7 @@ impl Recipe {
             sources: self.sources()?,
             shapes: self.shapes(typed),
             memory,
+            many: MANY,
         })
     }
 

@@ -64,6 +64,21 @@ pub(super) fn apply(
     Ok(())
 }
 
+/// Whether inputs that are stored as bytes are decoded all the same: files of several arrays, of which the first samples have one.
+pub(super) fn splits_files(context: Scan<'_>, listing: &Listing) -> Result<bool> {
+    let scratch = std::env::temp_dir();
+    let inputs = Inputs::new(context.store, listing.roots(), &scratch, context.limits, context.cancel);
+    let threads = Threads { many: 1, pool: OnceLock::new(), latency: LatencyProbe::default() };
+    for name in field_names(listing) {
+        let Some((_, codec)) = codec(context.registry, &name, context.limits)? else { continue };
+        let probing = Probing { inputs: &inputs, listing, codec: &*codec, name: &name, threads: &threads };
+        if !probing.is_single()? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 fn field_names(listing: &Listing) -> Vec<String> {
     let mut names: BTreeMap<&str, ()> = BTreeMap::new();
     for sample in listing.iter().filter(|sample| sample.table().is_none()) {

@@ -19,23 +19,58 @@ pub(super) fn by_folder(
     listing: &mut Listing,
     observer: &dyn Observer,
 ) -> Result<()> {
-    refuse_own(listing)?;
     let below = usize::from(options.recipe.split == Splits::Folders);
-    let found = Found::by(listing, |s| labels.folder(s.folder(), below));
-    let list = match &options.classes {
+    label_folders(labels, below, listing, |names, listing| match &options.classes {
         Some(list) => list.clone(),
         None => {
-            let mut list = found.names.clone();
+            let mut list = names.to_vec();
             list.sort_unstable();
-            warn_of_folders(labels, below, &list, listing, observer);
-            let advice = "a class list (`classes`) with a name a line gives another order";
-            warn_of_numbers(&list, &format!("classes are numbered by their names as text; {advice}"), observer);
+            let deeper = || deeper_folder(listing, below).map(str::to_owned);
+            warn_of_classes(labels, &list, &deeper, observer);
             list
         }
-    };
+    })
+}
+
+/// The same for a part of a listing. Without a class list, classes are numbered as they come.
+pub(crate) fn part_by_folder(
+    labels: &Labels,
+    below: usize,
+    classes: Option<&[String]>,
+    part: &mut Listing,
+) -> Result<()> {
+    label_folders(labels, below, part, |names, _| classes.unwrap_or(names).to_vec())
+}
+
+fn label_folders(
+    labels: &Labels,
+    below: usize,
+    listing: &mut Listing,
+    list: impl FnOnce(&[String], &Listing) -> Vec<String>,
+) -> Result<()> {
+    refuse_own(listing)?;
+    let found = Found::by(listing, |s| labels.folder(s.folder(), below));
+    let list = list(&found.names, listing);
     let faults = found.label(listing, list, || Error::content("is not in a class folder"));
     faults.into_iter().for_each(|fault| listing.add_fault(fault));
     Ok(())
+}
+
+/// A folder below those of classes.
+pub(crate) fn deeper_folder(listing: &Listing, below: usize) -> Option<&str> {
+    listing.iter().map(|s| s.folder()).find(|folder| folder.split('/').count() > below + 1)
+}
+
+/// Warns of sorted classes of folders that look like a mistake.
+pub(crate) fn warn_of_classes(
+    labels: &Labels,
+    list: &[String],
+    deeper: &dyn Fn() -> Option<String>,
+    observer: &dyn Observer,
+) {
+    warn_of_folders(labels, list, deeper, observer);
+    let advice = "a class list (`classes`) with a name a line gives another order";
+    warn_of_numbers(list, &format!("classes are numbered by their names as text; {advice}"), observer);
 }
 
 /// Labels each sample by the column `name` of its metadata row. Without a class list, whole numbers have the order of their
@@ -160,14 +195,14 @@ fn refuse_own(listing: &Listing) -> Result<()> {
 }
 
 /// Warns of class lists that look like a mistake: splits, and one folder around all classes.
-fn warn_of_folders(labels: &Labels, below: usize, list: &[String], listing: &Listing, observer: &dyn Observer) {
+fn warn_of_folders(labels: &Labels, list: &[String], deeper: &dyn Fn() -> Option<String>, observer: &dyn Observer) {
     if list.len() > 1 && list.iter().all(|class| SPLITS.contains(&class.as_str())) {
         let text =
             format!("the classes are {}, which look like splits; did you mean `split=folders`?", list.join(", "));
         observer.event(&Event::Warning(&text));
     }
     if let (Labels::Folders, [class]) = (labels, list)
-        && let Some(deeper) = listing.iter().map(|s| s.folder()).find(|folder| folder.split('/').count() > below + 1)
+        && let Some(deeper) = deeper()
     {
         let text = format!(
             "every sample has the class {class}, the first folder below the input; if classes are the folders below it, as in \

@@ -17,8 +17,8 @@ mod sealed;
 mod view_walk;
 mod work_queue;
 
-pub(crate) use label::{SPLITS, by_column, check_column};
-pub(crate) use listing::{Decoded, Items};
+pub(crate) use label::{SPLITS, by_column, check_column, deeper_folder, part_by_folder, warn_of_classes};
+pub(crate) use listing::{Decoded, Found, Items, KeptSamples, OddInputs, SpillOptions, Spilled};
 pub use listing::{Listing, SampleRef};
 pub use part_listing::Scanned;
 pub(crate) use part_listing::{prepare, scan_part};
@@ -57,6 +57,8 @@ pub(crate) struct ScanOptions<'a> {
     pub(crate) probes: bool,
     /// The dataset's folder whose partial listings take the place of a walk.
     pub(crate) listings: Option<&'a Path>,
+    /// Where inputs go that are too many for memory; `None` if all are kept.
+    pub(crate) spill: Option<SpillOptions>,
 }
 
 /// The services that a scan uses.
@@ -78,18 +80,35 @@ pub(crate) struct Scan<'a> {
 
 /// Finds all inputs and groups them into samples, sorted by key and field.
 ///
-/// The result does not depend on threads or on the order in which a folder lists its entries.
+/// The result does not depend on threads or on the order in which a folder lists its entries. Too many inputs for memory
+/// ([`ScanOptions::spill`]) come as they were found: see [`Spilled`].
 ///
 /// Errors: under [`OnError::Fail`] the first bad input, with a count of the others; under [`OnError::Skip`] bad inputs
 /// are recorded in the listing.
-pub(crate) fn scan(context: Scan<'_>, options: &ScanOptions<'_>) -> Result<Listing> {
+pub(crate) fn scan(context: Scan<'_>, options: &ScanOptions<'_>) -> Result<Found> {
     let span = tracing::debug_span!(target: TARGET, "scan", samples = tracing::field::Empty).entered();
-    let mut builder = ListingBuilder::new(options.recipe.key_ends.clone());
+    let mut builder = ListingBuilder::new(options.recipe.key_ends.clone()).spilling(options.spill.clone());
     match &options.listings {
         None => roots::collect(context, options, &mut builder)?,
         Some(out) => part_listings::collect(context, options, out, &mut builder)?,
     }
-    let mut listing = builder.finish();
+    let listing = match builder.found()? {
+        Found::Whole(listing) => listing,
+        Found::Spilled(spilled) => {
+            let decodes = options.recipe.decode == Decode::Auto && decode::splits_files(context, &spilled.first()?)?;
+            if !decodes {
+                return Ok(Found::Spilled(spilled));
+            }
+            spilled.whole()?
+        }
+    };
+    let listing = complete(context, options, listing)?;
+    span.record("samples", listing.samples());
+    Ok(Found::Whole(listing))
+}
+
+/// Labels samples, looks into files where that is needed, and says what was found.
+fn complete(context: Scan<'_>, options: &ScanOptions<'_>, mut listing: Listing) -> Result<Listing> {
     if let Some(labels @ (Labels::Folders | Labels::Parent)) = &options.recipe.labels {
         label::by_folder(labels, options, &mut listing, context.observer)?;
     }
@@ -106,7 +125,6 @@ pub(crate) fn scan(context: Scan<'_>, options: &ScanOptions<'_>) -> Result<Listi
     listing.sort_faults();
     listing.report(context.observer);
     settle(options.recipe.on_error, &listing, context.observer)?;
-    span.record("samples", listing.samples());
     if listing.samples() == 0 {
         return Err(Error::config(format!("found no sample in {}; {}", places(options), listing.ignored())));
     }
@@ -127,7 +145,7 @@ fn places(options: &ScanOptions<'_>) -> String {
     }
 }
 
-fn settle(on_error: OnError, listing: &Listing, observer: &dyn Observer) -> Result<()> {
+pub(crate) fn settle(on_error: OnError, listing: &Listing, observer: &dyn Observer) -> Result<()> {
     let faults = listing.faults();
     if let (OnError::Fail, Some(first)) = (on_error, faults.first()) {
         return Err(listing::refusal(first, faults.len()));

@@ -1,10 +1,11 @@
 //! Builds a listing.
 
+use super::spilled::{Found, Spill, SpillOptions};
 use super::walk_event::{FoundFile, FoundMember, HIDDEN, NO_FIELD, NO_MATCH, WalkEvent};
 use super::{Listing, PieceRef, SourceFolder, TableInput};
 use crate::KeyEnds;
 use crate::scan::sealed::ChosenPlace;
-use packhorse_core::{Code, Error, Field, FileStat, MemberName, NameFault, Result, folder_key};
+use packhorse_core::{Code, Error, Field, FileStat, NameFault, Result, folder_key};
 use packhorse_storage::Compression;
 use rayon::prelude::*;
 use std::borrow::Cow;
@@ -18,16 +19,28 @@ const PARALLEL_SORT: usize = 1 << 16;
 
 /// Builds a listing from the events of a walk, in any order.
 pub(in crate::scan) struct ListingBuilder {
-    listing: Listing,
+    pub(super) listing: Listing,
     known: HashMap<(u32, Vec<u8>, String), u32>,
     /// The numbers of columns.
     columns: HashMap<Arc<[Field]>, u32>,
+    /// Where inputs go that are too many for memory.
+    spill: Option<Spill>,
 }
 
 impl ListingBuilder {
     /// An empty listing, whose names are split by `key_ends`.
     pub(in crate::scan) fn new(key_ends: KeyEnds) -> Self {
-        Self { listing: Listing { key_ends, ..Listing::default() }, known: HashMap::new(), columns: HashMap::new() }
+        Self::of(Listing { key_ends, ..Listing::default() })
+    }
+
+    /// Adds to a listing without inputs.
+    pub(super) fn of(listing: Listing) -> Self {
+        Self { listing, known: HashMap::new(), columns: HashMap::new(), spill: None }
+    }
+
+    /// Inputs that are too many for memory go to disk, if they are nothing but files and members of archives.
+    pub(in crate::scan) fn spilling(self, options: Option<SpillOptions>) -> Self {
+        Self { spill: options.map(Spill::new), ..self }
     }
 
     /// Where paths start.
@@ -45,6 +58,11 @@ impl ListingBuilder {
     }
 
     pub(in crate::scan) fn take(&mut self, batch: WalkEvent) -> Result<()> {
+        if let WalkEvent::Table { .. } | WalkEvent::Sealed(_) = &batch
+            && let Some(spill) = self.spill.take()
+        {
+            spill.give_back(self)?;
+        }
         match batch {
             WalkEvent::Files { root, folder, files } => self.files(root, &folder, &files),
             WalkEvent::Members { root, archive, stat, members } => self.members(root, &archive, &stat, &members),
@@ -55,6 +73,10 @@ impl ListingBuilder {
             WalkEvent::Fault(error) => self.listing.faults.push(error),
             WalkEvent::Ignored(why, inputs, first) => self.ignore(why, inputs, first),
             WalkEvent::Abort(error) => return Err(error),
+        }
+        if let Some(spill) = self.spill.as_mut().filter(|spill| spill.is_due(self.listing.pieces.len())) {
+            spill.take(&mut self.listing)?;
+            self.known.clear();
         }
         match u32::try_from(self.listing.pieces.len()) {
             Ok(n) if n < u32::MAX => Ok(()),
@@ -95,7 +117,7 @@ impl ListingBuilder {
             match self.listing.key_ends.split(&file.name) {
                 Ok(name) => {
                     let probed = self.probed(file.columns.as_ref());
-                    self.push(place, &name, &file.name, (file.size, file.mtime), probed);
+                    self.push(place, (&name.key, &name.field), &file.name, (file.size, file.mtime), probed);
                 }
                 Err(fault) => {
                     self.ignore(self.reason(fault), 1, folder.join(std::ffi::OsStr::from_bytes(&file.name)));
@@ -122,7 +144,7 @@ impl ListingBuilder {
                 _ => self.place(root, archive.as_os_str().as_bytes().to_vec(), key, Some((stat.size, stat.mtime))),
             };
             last = Some((folder, place));
-            self.push(place, &name, b"", (member.offset, member.len as i64), 0);
+            self.push(place, (&name.key, &name.field), b"", (member.offset, member.len as i64), 0);
         }
     }
 
@@ -143,13 +165,13 @@ impl ListingBuilder {
         if let Some(place) = self.listing.places.get_mut(place as usize) {
             place.table = Some(self.listing.tables.len() as u32);
         }
-        let name = MemberName { key: String::new(), field: table.format.to_owned() };
+        let format = table.format;
         self.listing.omitted.add(&table.omitted, path);
         self.listing.tables.push(table);
-        self.push(place, &name, b"", (0, bytes), 0);
+        self.push(place, ("", format), b"", (0, bytes), 0);
     }
 
-    fn place(&mut self, root: u32, path: Vec<u8>, folder_key: String, archive: Option<(u64, i64)>) -> u32 {
+    pub(super) fn place(&mut self, root: u32, path: Vec<u8>, folder_key: String, archive: Option<(u64, i64)>) -> u32 {
         let next = self.listing.places.len() as u32;
         let number = *self.known.entry((root, path.clone(), folder_key.clone())).or_insert(next);
         if number == next {
@@ -178,8 +200,15 @@ impl ListingBuilder {
         number
     }
 
-    fn push(&mut self, place: u32, name: &MemberName, raw: &[u8], (a, b): (u64, i64), probed: u32) {
-        let (mut stem, field) = (Cow::Borrowed(name.key.as_str()), name.field.as_str());
+    pub(super) fn push(
+        &mut self,
+        place: u32,
+        (stem, field): (&str, &str),
+        raw: &[u8],
+        (a, b): (u64, i64),
+        probed: u32,
+    ) {
+        let mut stem = Cow::Borrowed(stem);
         // Before the duplicate check, which must see the escaped name.
         if stem.starts_with("__") && self.listing.places.get(place as usize).is_some_and(|p| p.folder_key.is_empty()) {
             stem.to_mut().replace_range(..1, "%5F");
@@ -201,9 +230,18 @@ impl ListingBuilder {
         self.listing.pieces.push(PieceRef { name_at, a, b, place, probed, stem_len, field_len, raw_len });
     }
 
+    /// The listing, in memory or on disk.
+    pub(in crate::scan) fn found(mut self) -> Result<Found> {
+        match self.spill.take() {
+            Some(spill) => spill.finish(self),
+            None => Ok(Found::Whole(self.finish())),
+        }
+    }
+
     /// Sorts the pieces and groups them into samples.
     pub(in crate::scan) fn finish(mut self) -> Listing {
         drop(self.known);
+        self.listing.inputs = self.listing.pieces.len() as u64;
         rank(&mut self.listing.places);
         let mut pieces = std::mem::take(&mut self.listing.pieces);
         let listing = &self.listing;
@@ -220,7 +258,7 @@ impl ListingBuilder {
     }
 }
 
-fn rank(places: &mut [SourceFolder]) {
+pub(super) fn rank(places: &mut [SourceFolder]) {
     let mut order: Vec<usize> = (0..places.len()).collect();
     let key = |places: &[SourceFolder], i: usize| places.get(i).map(|p| p.folder_key.clone()).unwrap_or_default();
     order.sort_by_cached_key(|i| key(places, *i));

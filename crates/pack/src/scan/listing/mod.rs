@@ -7,11 +7,13 @@ mod natural_order;
 mod nested_datasets;
 mod omitted;
 mod sample;
+mod spilled;
 mod walk_event;
 
 pub(crate) use decoded::Decoded;
 pub(super) use listing_builder::ListingBuilder;
 pub use sample::SampleRef;
+pub(crate) use spilled::{Found, KeptSamples, SpillOptions, Spilled};
 pub(super) use walk_event::{FoundFile, FoundMember, HIDDEN, WalkEvent};
 
 use super::sealed::SealedInput;
@@ -43,6 +45,8 @@ pub struct Listing {
     pub(in crate::scan) decoded: BTreeMap<String, Decoded>,
     /// The columns that encoded fields decode to, each once for a part of the scan.
     probed: Vec<Arc<[Field]>>,
+    /// The number of inputs that were found, with those that no sample takes.
+    inputs: u64,
     arena: Vec<u8>,
     pieces: Vec<PieceRef>,
     /// The first piece of each sample.
@@ -145,6 +149,11 @@ impl Listing {
         (0..self.samples()).filter_map(|i| self.sample(i))
     }
 
+    /// The number of inputs that were found, with those that no sample takes.
+    pub(crate) fn inputs(&self) -> u64 {
+        self.inputs
+    }
+
     /// The table inputs, in no particular order.
     pub(crate) fn tables(&self) -> &[TableInput] {
         &self.tables
@@ -212,11 +221,15 @@ impl Listing {
     }
 
     /// Sorts faults by input: threads report them in any order.
-    pub(super) fn sort_faults(&mut self) {
+    pub(crate) fn sort_faults(&mut self) {
         self.faults.sort_by(|a, b| {
             let key = |e: &Error| (e.input().map(str::to_owned), e.sample().map(str::to_owned), e.message().to_owned());
             key(a).cmp(&key(b))
         });
+    }
+
+    pub(crate) fn faults_mut(&mut self) -> &mut Vec<Error> {
+        &mut self.faults
     }
 
     pub(crate) fn add_fault(&mut self, error: Error) {
@@ -266,7 +279,7 @@ impl Listing {
         format!("passed over: {}", parts.join(", "))
     }
 
-    pub(super) fn report(&self, observer: &dyn Observer) {
+    pub(crate) fn report(&self, observer: &dyn Observer) {
         for (why, (n, first)) in self.ignored.iter().filter(|(why, _)| *why != HIDDEN) {
             let first = first.display();
             let text = match n {
@@ -280,20 +293,9 @@ impl Listing {
         if let Some(warning) = self.key_ends.is_default().then(|| merged_pictures::warning(self)).flatten() {
             observer.event(&Event::Warning(&warning));
         }
-        let zips =
-            self.pieces.iter().filter(|p| self.field(p).eq_ignore_ascii_case(b"zip") && !self.is_table(p)).count();
-        if zips > 0 {
-            let text = format!(
-                "zip archives are not opened: each is a field as it is ({zips}); unpack them, or make tars of them"
-            );
-            observer.event(&Event::Warning(&text));
-        }
-        let empty = self.pieces.iter().filter(|p| self.len_of(p) == 0 && !self.is_table(p)).count();
-        match empty {
-            0 => {}
-            1 => observer.event(&Event::Warning("1 input is empty; it is packed as an empty field")),
-            n => observer.event(&Event::Warning(&format!("{n} inputs are empty; they are packed as empty fields"))),
-        }
+        let mut odd = OddInputs::default();
+        odd.add(self);
+        odd.report(observer);
     }
 
     /// The omitted fields of the inputs.
@@ -444,6 +446,39 @@ impl Listing {
         faults.iter().for_each(|fault| observer.event(&Event::Skipped(fault)));
         self.faults.extend(faults);
         Ok(())
+    }
+}
+
+/// Inputs that are packed as they are, though that may not be wanted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct OddInputs {
+    zips: u64,
+    empty: u64,
+}
+
+impl OddInputs {
+    /// Counts those of a listing.
+    pub(crate) fn add(&mut self, listing: &Listing) {
+        for piece in listing.pieces.iter().filter(|piece| !listing.is_table(piece)) {
+            self.zips += u64::from(listing.field(piece).eq_ignore_ascii_case(b"zip"));
+            self.empty += u64::from(listing.len_of(piece) == 0);
+        }
+    }
+
+    /// Warns of them.
+    pub(crate) fn report(self, observer: &dyn Observer) {
+        let Self { zips, empty } = self;
+        if zips > 0 {
+            let text = format!(
+                "zip archives are not opened: each is a field as it is ({zips}); unpack them, or make tars of them"
+            );
+            observer.event(&Event::Warning(&text));
+        }
+        match empty {
+            0 => {}
+            1 => observer.event(&Event::Warning("1 input is empty; it is packed as an empty field")),
+            n => observer.event(&Event::Warning(&format!("{n} inputs are empty; they are packed as empty fields"))),
+        }
     }
 }
 

@@ -1,0 +1,88 @@
+//! Which samples a sink can write, and the keys that are shortened for it.
+
+use crate::long_keys::{LongKeys, shorten};
+use crate::scan::Listing;
+use crate::{OnError, Recipe};
+use packhorse_core::{Error, Event, Kind, Observer, Result, Sink};
+use std::collections::BTreeMap;
+
+/// The length of a slash and a sample's number after the key of its run.
+const NUMBER: usize = 10;
+
+/// The samples of a listing that a sink can write.
+pub(super) struct Admission {
+    /// Whether each is kept.
+    pub(super) keep: Vec<bool>,
+    /// Why others are not.
+    pub(super) faults: Vec<Error>,
+    /// Keys that were shortened, by the number of their sample among those that are kept.
+    pub(super) short: BTreeMap<u32, String>,
+}
+
+impl Admission {
+    pub(super) fn of(listing: &Listing, sink: &dyn Sink, recipe: &Recipe) -> Self {
+        let labels: &[(&str, u64)] = if listing.classes().is_empty() { &[] } else { &[("cls", 1)] };
+        let rows = listing.has_metadata();
+        let mut short = BTreeMap::new();
+        let (mut keep, mut faults, mut kept) = (Vec::with_capacity(listing.samples()), Vec::new(), 0);
+        for sample in listing.iter() {
+            let row = sample.row().map(|row| ("json", row.len() as u64));
+            let fields = || sample.fields().chain(labels.iter().copied()).chain(row);
+            let mut key = sample.key();
+            let longest = fields().map(|(field, _)| sink.longest_key(field)).min().unwrap_or(usize::MAX);
+            // The keys of a run's samples end with their numbers.
+            let longest = longest.saturating_sub(if sample.table().is_some() { NUMBER } else { 0 });
+            if recipe.long_keys == LongKeys::Hash && key.len() > longest {
+                key = shorten(&key, longest);
+                short.insert(kept, key.clone());
+            }
+            let taken = rows && sample.fields().any(|(field, _)| field == "json");
+            let fault = match taken {
+                true => Some(
+                    Error::config("has a field json of its own; leave `metadata` or exclude *.json").in_sample(&key),
+                ),
+                // Values of table rows are checked when they are written.
+                false if sample.table().is_some() => None,
+                false => fields().find_map(|(field, bytes)| sink.admit(&key, field, bytes).err()),
+            };
+            kept += u32::from(fault.is_none());
+            keep.push(fault.is_none());
+            faults.extend(fault.map(|e| e.in_input(sample.first_path().display())));
+        }
+        Self { keep, faults, short }
+    }
+}
+
+/// Skips or refuses samples that the sink can't write, and shortens long keys.
+pub(super) fn admit(
+    listing: &mut Listing,
+    sink: &dyn Sink,
+    recipe: &Recipe,
+    observer: &dyn Observer,
+) -> Result<BTreeMap<u32, String>> {
+    let Admission { keep, faults, short } = Admission::of(listing, sink, recipe);
+    settle_refused(faults, listing, recipe, observer)?;
+    if keep.contains(&false) {
+        listing.retain(&keep);
+    }
+    Ok(short)
+}
+
+/// Records why samples were not kept, or fails with the first that may not be skipped.
+pub(super) fn settle_refused(
+    mut faults: Vec<Error>,
+    listing: &mut Listing,
+    recipe: &Recipe,
+    observer: &dyn Observer,
+) -> Result<()> {
+    let refused =
+        |fault: &Error| recipe.on_error == OnError::Fail || !matches!(fault.kind(), Kind::Content | Kind::Limit);
+    if let Some(at) = faults.iter().position(refused) {
+        return Err(faults.swap_remove(at));
+    }
+    for fault in faults {
+        observer.event(&Event::Skipped(&fault));
+        listing.add_fault(fault);
+    }
+    Ok(())
+}
