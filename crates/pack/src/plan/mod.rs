@@ -125,7 +125,8 @@ pub(crate) fn plan(
     }
     let sizes = SampleSizes::of(&listing, &*sink, transforms.iter().map(|t| t.factor()).product());
     let (order, shards) = shard_list::divide(&listing, order, &sizes, (&groups, recipe));
-    warn_of_counts(recipe.shard_count, &shards, very_large(&shards, &order, &listing), observer);
+    let large = very_large(&shards, &order, &listing);
+    warn_of_counts(recipe.shard_count, &shards, large.as_ref(), observer);
     let empty = |name: &&String| !shards.iter().any(|shard| shard.split.as_ref() == Some(name));
     for name in groups.names().iter().filter(|_| groups.shares()).filter(empty) {
         observer.event(&Event::Warning(&format!("no sample is in the split {name}, by its share of so few samples")));
@@ -171,7 +172,12 @@ fn very_large(shards: &[PlannedShard], order: &[PlanItem], listing: &Listing) ->
 }
 
 /// Warns of very many or very large shards, which are seldom intended.
-fn warn_of_counts(wanted: Option<u32>, shards: &[PlannedShard], large: Option<(String, f64)>, observer: &dyn Observer) {
+fn warn_of_counts(
+    wanted: Option<u32>,
+    shards: &[PlannedShard],
+    large: Option<&(String, f64)>,
+    observer: &dyn Observer,
+) {
     const MANY: usize = 100_000;
     let mut splits: BTreeMap<Option<&str>, usize> = BTreeMap::new();
     shards.iter().for_each(|shard| *splits.entry(shard.split.as_deref()).or_default() += 1);

@@ -14,7 +14,7 @@ use crate::scan::{
 };
 use crate::{Labels, Splits};
 use packhorse_core::{Cancel, Context, Error, Observer, Registry, Result, Sink};
-use packhorse_dataset::{Digest, EncodedFrame, FieldRecord, PlanEntry, PlanWriter};
+use packhorse_dataset::{Digest, EncodedFrame, FieldRecord, PlanEntry, PlanHeader, PlanWriter};
 use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -30,6 +30,8 @@ pub(super) struct PlanFile {
     pub(super) bytes: u64,
     /// Samples per class.
     pub(super) class_counts: Vec<u64>,
+    /// A shard of very many bytes of input, and these.
+    very_large: Option<(String, f64)>,
 }
 
 impl PlanFile {
@@ -83,8 +85,8 @@ pub(crate) fn plan_spilled(
         return Err(Error::config("every sample was left out, so there is none to pack"));
     }
     let pass = Pass { spilled: &spilled, scanning, options, sink: &*sink, cancel };
-    let (file, shards, largest) = pass.second(&first, &header)?;
-    warn_of_counts(recipe.shard_count, &shards, largest, observer);
+    let (file, shards) = pass.second(&first, &header)?;
+    warn_of_counts(recipe.shard_count, &shards, file.very_large.as_ref(), observer);
     Ok(Plan {
         listing: spilled.rest,
         header,
@@ -214,17 +216,13 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Cuts the samples into shards, and writes their frames; returns also a shard of very many bytes.
-    fn second(
-        &self,
-        first: &First,
-        header: &packhorse_dataset::PlanHeader,
-    ) -> Result<(PlanFile, Vec<PlannedShard>, Option<(String, f64)>)> {
+    /// Cuts the samples into shards, and writes their frames.
+    fn second(&self, first: &First, header: &PlanHeader) -> Result<(PlanFile, Vec<PlannedShard>)> {
         let dir = &self.spilled.options.dir;
         let file = packhorse_storage::scratch_file(dir)?;
         let out = file.try_clone().context("share a temporary file")?;
         let writer = PlanWriter::new(BufWriter::with_capacity(1 << 20, out), header)?;
-        let mut frames = Frames { writer, shards: Vec::new(), open: Vec::new(), largest: None };
+        let mut frames = Frames { writer, shards: Vec::new(), open: Vec::new(), very_large: None };
         let mut class_counts = vec![0; header.classes.len()];
         for group in &first.groups {
             let name = group.split.as_ref().unwrap_or(&self.options.recipe.name);
@@ -253,10 +251,10 @@ impl Pass<'_> {
             })?;
             frames.end(&|number| (format!("{name}-{:06}", number - start), group.split.clone()))?;
         }
-        let Frames { writer, shards, largest, .. } = frames;
+        let Frames { writer, shards, very_large, .. } = frames;
         let digests = writer.finish(&self.spilled.rest.skipped())?;
         let len = file.metadata().context("look at a temporary file")?.len();
-        Ok((PlanFile { file, len, digests, bytes: first.bytes, class_counts }, shards, largest))
+        Ok((PlanFile { file, len, digests, bytes: first.bytes, class_counts, very_large }, shards))
     }
 }
 
@@ -282,8 +280,8 @@ struct Frames<W: Write> {
     shards: Vec<PlannedShard>,
     /// The entries of the open shard that came with parts before.
     open: Vec<PlanEntry>,
-    /// A shard of very many bytes of input.
-    largest: Option<(String, f64)>,
+    /// A shard of very many bytes of input, and these.
+    very_large: Option<(String, f64)>,
 }
 
 impl<W: Write> Frames<W> {
@@ -322,8 +320,8 @@ impl<W: Write> Frames<W> {
 
     fn write(&mut self, frame: EncodedFrame, named: Named<'_>) -> Result<()> {
         let (name, split) = named(self.shards.len());
-        if self.largest.is_none() && frame.bytes() as f64 > LARGE_SHARD {
-            self.largest = Some((name.clone(), frame.bytes() as f64));
+        if self.very_large.is_none() && frame.bytes() as f64 > LARGE_SHARD {
+            self.very_large = Some((name.clone(), frame.bytes() as f64));
         }
         let samples = Some(frame.samples());
         self.writer.encoded(&name, split.as_deref(), frame)?;

@@ -38,7 +38,6 @@ pub(super) struct Spill {
 }
 
 /// What a scan found.
-#[expect(clippy::large_enum_variant, reason = "there is one")]
 pub(crate) enum Found {
     Whole(Listing),
     Spilled(Spilled),
