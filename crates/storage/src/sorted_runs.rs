@@ -55,12 +55,7 @@ impl SortedRuns {
 
     /// Adds a record to the run, whose keys ascend.
     pub fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        for part in [key, value] {
-            let len = u32::try_from(part.len()).map_err(|_| Error::bug("a record of 4 GB"))?;
-            self.text.extend_from_slice(&len.to_le_bytes());
-        }
-        self.text.extend_from_slice(key);
-        self.text.extend_from_slice(value);
+        append(&mut self.text, key, value)?;
         if self.text.len() < BLOCK { Ok(()) } else { self.flush() }
     }
 
@@ -70,15 +65,24 @@ impl SortedRuns {
             return Ok(());
         }
         let frame = self.zstd.compress(&self.text).context("compress")?;
-        self.file
-            .write_all_at(&frame, self.at)
-            .context("write a temporary file")
-            .map_err(|e| in_scratch(e, &self.dir))?;
+        let bytes = self.text.len();
+        self.text.clear();
+        self.write(&frame, bytes)
+    }
+
+    /// Adds records that were encoded elsewhere to the run, after what was added before.
+    pub fn encoded(&mut self, records: &EncodedRecords) -> Result<()> {
+        self.flush()?;
+        self.write(&records.frame, records.bytes)
+    }
+
+    fn write(&mut self, frame: &[u8], bytes: usize) -> Result<()> {
+        let written = self.file.write_all_at(frame, self.at).context("write a temporary file");
+        written.map_err(|e| in_scratch(e, &self.dir))?;
         let size = |len: usize| u32::try_from(len).map_err(|_| Error::bug("a block of 4 GB"));
-        let block = Block { offset: self.at, len: size(frame.len())?, bytes: size(self.text.len())? };
+        let block = Block { offset: self.at, len: size(frame.len())?, bytes: size(bytes)? };
         self.runs.last_mut().ok_or_else(|| Error::bug("a record before the first run"))?.push(block);
         self.at += frame.len() as u64;
-        self.text.clear();
         Ok(())
     }
 
@@ -101,6 +105,31 @@ impl SortedRuns {
         }
         Ok(merge)
     }
+}
+
+/// Some records of a run, encoded for [`SortedRuns::encoded`]: threads may encode several at once.
+pub struct EncodedRecords {
+    frame: Vec<u8>,
+    bytes: usize,
+}
+
+impl EncodedRecords {
+    /// Encodes the records that `each` gives: it is called with what takes one. Best a few thousand, which a reader holds at once.
+    pub fn new(each: impl FnOnce(&mut dyn FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()>) -> Result<Self> {
+        let mut text = Vec::with_capacity(BLOCK);
+        each(&mut |key, value| append(&mut text, key, value))?;
+        Ok(Self { frame: zstd::bulk::compress(&text, LEVEL).context("compress")?, bytes: text.len() })
+    }
+}
+
+fn append(text: &mut Vec<u8>, key: &[u8], value: &[u8]) -> Result<()> {
+    for part in [key, value] {
+        let len = u32::try_from(part.len()).map_err(|_| Error::bug("a record of 4 GB"))?;
+        text.extend_from_slice(&len.to_le_bytes());
+    }
+    text.extend_from_slice(key);
+    text.extend_from_slice(value);
+    Ok(())
 }
 
 /// A file without a name in the folder `dir`, which is gone when it is closed, even after a crash.
@@ -250,7 +279,16 @@ mod tests {
             for run in &mut all {
                 run.sort_by(|a, b| a.0.as_bytes().cmp(b.0.as_bytes()));
                 runs.begin().unwrap();
-                run.iter().for_each(|(key, value)| runs.push(key.as_bytes(), value.as_bytes()).unwrap());
+                // Half of the runs are encoded apart, in two pieces.
+                for piece in run.chunks(run.len().div_ceil(2).max(1)) {
+                    let mut each = |push: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>| {
+                        piece.iter().try_for_each(|(key, value)| push(key.as_bytes(), value.as_bytes()))
+                    };
+                    match run.len() % 2 {
+                        0 => runs.encoded(&EncodedRecords::new(each).unwrap()).unwrap(),
+                        _ => each(&mut |key, value| runs.push(key, value)).unwrap(),
+                    }
+                }
             }
             runs.flush().unwrap();
             let bytes = |(key, value): &(String, String)| (key.clone().into_bytes(), value.clone().into_bytes());

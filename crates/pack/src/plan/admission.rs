@@ -1,9 +1,10 @@
 //! Which samples a sink can write, and the keys that are shortened for it.
 
 use crate::long_keys::{LongKeys, shorten};
-use crate::scan::Listing;
+use crate::scan::{Listing, SampleRef};
 use crate::{OnError, Recipe};
 use packhorse_core::{Error, Event, Kind, Observer, Result, Sink};
+use rayon::prelude::*;
 use std::collections::BTreeMap;
 
 /// The length of a slash and a sample's number after the key of its run.
@@ -19,38 +20,55 @@ pub(super) struct Admission {
     pub(super) short: BTreeMap<u32, String>,
 }
 
+/// Samples that are looked at side by side.
+const AT_ONCE: usize = 1 << 16;
+
 impl Admission {
     pub(super) fn of(listing: &Listing, sink: &dyn Sink, recipe: &Recipe) -> Self {
-        let labels: &[(&str, u64)] = if listing.classes().is_empty() { &[] } else { &[("cls", 1)] };
-        let rows = listing.has_metadata();
-        let mut short = BTreeMap::new();
-        let (mut keep, mut faults, mut kept) = (Vec::with_capacity(listing.samples()), Vec::new(), 0);
-        for sample in listing.iter() {
-            let row = sample.row().map(|row| ("json", row.len() as u64));
-            let fields = || sample.fields().chain(labels.iter().copied()).chain(row);
-            let mut key = sample.key();
-            let longest = fields().map(|(field, _)| sink.longest_key(field)).min().unwrap_or(usize::MAX);
-            // The keys of a run's samples end with their numbers.
-            let longest = longest.saturating_sub(if sample.table().is_some() { NUMBER } else { 0 });
-            if recipe.long_keys == LongKeys::Hash && key.len() > longest {
-                key = shorten(&key, longest);
-                short.insert(kept, key.clone());
+        let mut made = Self { keep: Vec::with_capacity(listing.samples()), faults: Vec::new(), short: BTreeMap::new() };
+        let mut kept = 0;
+        for first in (0..listing.samples()).step_by(AT_ONCE) {
+            let some = first..listing.samples().min(first + AT_ONCE);
+            let look = |i| listing.sample(i).map(|sample| admitted(listing, &sample, sink, recipe));
+            let found: Vec<_> = some.into_par_iter().filter_map(look).collect();
+            for found in found {
+                let keep = found.is_ok();
+                made.keep.push(keep);
+                match found {
+                    Ok(Some(short)) => drop(made.short.insert(kept, short)),
+                    Ok(None) => {}
+                    Err(fault) => made.faults.push(fault),
+                }
+                kept += u32::from(keep);
             }
-            let taken = rows && sample.fields().any(|(field, _)| field == "json");
-            let fault = match taken {
-                true => Some(
-                    Error::config("has a field json of its own; leave `metadata` or exclude *.json").in_sample(&key),
-                ),
-                // Values of table rows are checked when they are written.
-                false if sample.table().is_some() => None,
-                false => fields().find_map(|(field, bytes)| sink.admit(&key, field, bytes).err()),
-            };
-            kept += u32::from(fault.is_none());
-            keep.push(fault.is_none());
-            faults.extend(fault.map(|e| e.in_input(sample.first_path().display())));
         }
-        Self { keep, faults, short }
+        made
     }
+}
+
+/// The shortened key of a sample, if it is too long; or why the sink can't write it.
+fn admitted(listing: &Listing, sample: &SampleRef<'_>, sink: &dyn Sink, recipe: &Recipe) -> Result<Option<String>> {
+    let labels: &[(&str, u64)] = if listing.classes().is_empty() { &[] } else { &[("cls", 1)] };
+    let row = sample.row().map(|row| ("json", row.len() as u64));
+    let fields = || sample.fields().chain(labels.iter().copied()).chain(row);
+    let (mut key, mut short) = (sample.key(), None);
+    let longest = fields().map(|(field, _)| sink.longest_key(field)).min().unwrap_or(usize::MAX);
+    // The keys of a run's samples end with their numbers.
+    let longest = longest.saturating_sub(if sample.table().is_some() { NUMBER } else { 0 });
+    if recipe.long_keys == LongKeys::Hash && key.len() > longest {
+        key = shorten(&key, longest);
+        short = Some(key.clone());
+    }
+    let here = |error: Error| error.in_input(sample.first_path().display());
+    if listing.has_metadata() && sample.fields().any(|(field, _)| field == "json") {
+        let message = "has a field json of its own; leave `metadata` or exclude *.json";
+        return Err(here(Error::config(message).in_sample(&key)));
+    }
+    // Values of table rows are checked when they are written.
+    if sample.table().is_none() {
+        fields().try_for_each(|(field, bytes)| sink.admit(&key, field, bytes)).map_err(here)?;
+    }
+    Ok(short)
 }
 
 /// Skips or refuses samples that the sink can't write, and shortens long keys.

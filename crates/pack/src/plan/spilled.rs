@@ -9,6 +9,7 @@ use super::split_assignment::SplitAssignment;
 use super::{
     LARGE_SHARD, Plan, PlanOptions, check_name, header, plan_item::PlanItem, schema, warn_of_counts, warn_of_splits,
 };
+use crate::long_keys::LongKeys;
 use crate::scan::{
     KeptSamples, Listing, OddInputs, ScanOptions, Spilled, deeper_folder, part_by_folder, settle, warn_of_classes,
 };
@@ -167,7 +168,6 @@ impl Pass<'_> {
             }
             self.keep(&part, &mut left, &mut found)
         })?;
-        found.groups.iter_mut().try_for_each(|group| group.kept.flush())?;
         if recipe.split == Splits::Folders {
             found.groups.sort_by(|a, b| a.split.cmp(&b.split));
         }
@@ -202,18 +202,20 @@ impl Pass<'_> {
                 found.groups.push(self.group(name.cloned())?);
             }
         }
-        for (place, sample) in
-            part.in_order(self.spilled.options.order).into_iter().take(usize::try_from(*left).unwrap_or(usize::MAX))
-        {
+        let taken = (*left).min(part.samples() as u64) as u32;
+        *left -= u64::from(taken);
+        let mut samples = vec![Vec::new(); found.groups.len()];
+        for sample in 0..taken {
             let (split, _) = splits.split(part, &PlanItem { sample, count: 1, from: 0 }, 0, 1);
-            let group = groups.get(split).and_then(|group| found.groups.get_mut(*group));
-            let group = group.ok_or_else(|| Error::bug("a sample in no split"))?;
-            group.kept.add(part, sample, place)?;
+            let number = groups.get(split).copied().unwrap_or(usize::MAX);
+            let (Some(group), Some(samples)) = (found.groups.get_mut(number), samples.get_mut(number)) else {
+                return Err(Error::bug("a sample in no split"));
+            };
+            samples.push(sample);
             group.sum.add(SizeRun { size: rows.get(sample as usize).copied().unwrap_or(0), samples: 1 });
             found.bytes += part.sample(sample as usize).map_or(0, |sample| sample.bytes());
-            *left -= 1;
         }
-        Ok(())
+        found.groups.iter_mut().zip(&samples).try_for_each(|(group, samples)| group.kept.add(part, samples))
     }
 
     /// Cuts the samples into shards, and writes their frames.
@@ -235,17 +237,19 @@ impl Pass<'_> {
                         *count += 1;
                     }
                 }
-                let admission = Admission::of(&part, self.sink, self.options.recipe);
+                let short = match self.options.recipe.long_keys {
+                    LongKeys::Hash => Admission::of(&part, self.sink, self.options.recipe).short,
+                    LongKeys::Refuse => BTreeMap::new(),
+                };
                 let rows = SampleSizes::of(&part, self.sink, 1.0).rows(&part);
                 let mut shards = vec![Vec::new()];
-                for (_, sample) in part.in_order(self.spilled.options.order) {
-                    let size = rows.get(sample as usize).copied().unwrap_or(0);
+                for (sample, size) in (0..).zip(rows) {
                     cutter.push(SizeRun { size, samples: 1 }, &mut |_| shards.push(Vec::new()));
                     if let Some(shard) = shards.last_mut() {
                         shard.push(sample);
                     }
                 }
-                frames.add((&part, &admission), &shards, &|number| {
+                frames.add((&part, &short), &shards, &|number| {
                     (format!("{name}-{:06}", number - start), group.split.clone())
                 })
             })?;
@@ -286,10 +290,15 @@ struct Frames<W: Write> {
 
 impl<W: Write> Frames<W> {
     /// Adds samples of `part`: the first list goes on with the open shard, the last one stays open.
-    fn add(&mut self, (part, admission): (&Listing, &Admission), shards: &[Vec<u32>], named: Named<'_>) -> Result<()> {
+    fn add(
+        &mut self,
+        (part, short): (&Listing, &BTreeMap<u32, String>),
+        shards: &[Vec<u32>],
+        named: Named<'_>,
+    ) -> Result<()> {
         let entry = |sample: &u32| -> Option<PlanEntry> {
             let mut entry = part.sample(*sample as usize)?.entry(0..1);
-            if let Some(short) = admission.short.get(sample) {
+            if let Some(short) = short.get(sample) {
                 entry.key.clone_from(short);
             }
             Some(entry)

@@ -10,6 +10,7 @@ use packhorse_storage::Compression;
 use rayon::prelude::*;
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::hash::RandomState;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,10 +18,21 @@ use std::sync::Arc;
 /// From this many pieces on, they are sorted in parallel.
 const PARALLEL_SORT: usize = 1 << 16;
 
+/// Root, path and key of a folder.
+#[derive(PartialEq, Eq, Hash)]
+struct PlaceKey(u32, Vec<u8>, String);
+
+/// The same without an allocation.
+impl hashbrown::Equivalent<PlaceKey> for (u32, &[u8], &str) {
+    fn equivalent(&self, key: &PlaceKey) -> bool {
+        *self == (key.0, &key.1[..], &key.2[..])
+    }
+}
+
 /// Builds a listing from the events of a walk, in any order.
 pub(in crate::scan) struct ListingBuilder {
     pub(super) listing: Listing,
-    known: HashMap<(u32, Vec<u8>, String), u32>,
+    known: hashbrown::HashMap<PlaceKey, u32, RandomState>,
     /// The numbers of columns.
     columns: HashMap<Arc<[Field]>, u32>,
     /// Where inputs go that are too many for memory.
@@ -35,7 +47,7 @@ impl ListingBuilder {
 
     /// Adds to a listing without inputs.
     pub(super) fn of(listing: Listing) -> Self {
-        Self { listing, known: HashMap::new(), columns: HashMap::new(), spill: None }
+        Self { listing, known: hashbrown::HashMap::default(), columns: HashMap::new(), spill: None }
     }
 
     /// Inputs that are too many for memory go to disk, if they are nothing but files and members of archives.
@@ -112,7 +124,7 @@ impl ListingBuilder {
         if !path.is_empty() {
             path.push(b'/');
         }
-        let place = self.place(root, path, key, None);
+        let place = self.place(root, &path, &key, None);
         for file in files {
             match self.listing.key_ends.split(&file.name) {
                 Ok(name) => {
@@ -141,7 +153,7 @@ impl ListingBuilder {
             };
             let place = match last {
                 Some((same, place)) if same == folder => place,
-                _ => self.place(root, archive.as_os_str().as_bytes().to_vec(), key, Some((stat.size, stat.mtime))),
+                _ => self.place(root, archive.as_os_str().as_bytes(), &key, Some((stat.size, stat.mtime))),
             };
             last = Some((folder, place));
             self.push(place, (&name.key, &name.field), b"", (member.offset, member.len as i64), 0);
@@ -161,7 +173,7 @@ impl ListingBuilder {
             Err(fault) => return self.ignore(self.reason(fault), 1, path.to_owned()),
         };
         let bytes = table.bytes as i64;
-        let place = self.place(root, path.as_os_str().as_bytes().to_vec(), key, Some((stat.size, stat.mtime)));
+        let place = self.place(root, path.as_os_str().as_bytes(), &key, Some((stat.size, stat.mtime)));
         if let Some(place) = self.listing.places.get_mut(place as usize) {
             place.table = Some(self.listing.tables.len() as u32);
         }
@@ -171,20 +183,14 @@ impl ListingBuilder {
         self.push(place, ("", format), b"", (0, bytes), 0);
     }
 
-    pub(super) fn place(&mut self, root: u32, path: Vec<u8>, folder_key: String, archive: Option<(u64, i64)>) -> u32 {
-        let next = self.listing.places.len() as u32;
-        let number = *self.known.entry((root, path.clone(), folder_key.clone())).or_insert(next);
-        if number == next {
-            self.listing.places.push(SourceFolder {
-                root,
-                path,
-                folder_key,
-                archive,
-                table: None,
-                rank: 0,
-                shard: None,
-            });
+    pub(super) fn place(&mut self, root: u32, path: &[u8], folder_key: &str, archive: Option<(u64, i64)>) -> u32 {
+        if let Some(number) = self.known.get(&(root, path, folder_key)) {
+            return *number;
         }
+        let number = self.listing.places.len() as u32;
+        let (path, folder_key) = (path.to_vec(), folder_key.to_owned());
+        self.known.insert(PlaceKey(root, path.clone(), folder_key.clone()), number);
+        self.listing.places.push(SourceFolder { root, path, folder_key, archive, table: None, rank: 0, shard: None });
         number
     }
 
@@ -236,6 +242,14 @@ impl ListingBuilder {
             Some(spill) => spill.finish(self),
             None => Ok(Found::Whole(self.finish())),
         }
+    }
+
+    /// Groups the pieces into samples in the order in which they came, one sample after the other.
+    pub(super) fn finish_sorted(mut self) -> Listing {
+        rank(&mut self.listing.places);
+        let pieces = std::mem::take(&mut self.listing.pieces);
+        group(&mut self.listing, pieces);
+        self.listing
     }
 
     /// Sorts the pieces and groups them into samples.

@@ -8,7 +8,7 @@ use super::listing_builder::rank;
 use super::{Listing, ListingBuilder, PieceRef, SourceFolder};
 use crate::sample_order::SampleOrder;
 use packhorse_core::{Cancel, Error, Result};
-use packhorse_storage::{Merge, SortedRuns};
+use packhorse_storage::{EncodedRecords, Merge, SortedRuns};
 use rayon::prelude::*;
 use std::path::PathBuf;
 
@@ -29,6 +29,10 @@ impl SpillOptions {
         (self.most / 4).clamp(1, 1 << 21)
     }
 }
+
+/// Records that are encoded together, and those that are encoded at once.
+const BLOCK: usize = 2048;
+const AT_ONCE: usize = 64 * BLOCK;
 
 /// The inputs that a builder spilled.
 pub(super) struct Spill {
@@ -78,12 +82,19 @@ impl Spill {
         }
         let runs = self.runs.as_mut().ok_or_else(|| Error::bug("no runs"))?;
         runs.begin()?;
-        let mut record = Record::default();
-        for (place, piece) in &pieces {
-            from.write(piece, *place, &mut record);
-            runs.push(&record.key, &record.value)?;
+        let encoded = |pieces: &[(u64, PieceRef)]| {
+            let mut record = Record::default();
+            EncodedRecords::new(|push| {
+                pieces.iter().try_for_each(|(place, piece)| {
+                    from.write(piece, *place, &mut record);
+                    push(&record.key, &record.value)
+                })
+            })
+        };
+        for pieces in pieces.chunks(AT_ONCE) {
+            let blocks: Vec<_> = pieces.par_chunks(BLOCK).map(encoded).collect::<Result<_>>()?;
+            blocks.iter().try_for_each(|block| runs.encoded(block))?;
         }
-        runs.flush()?;
         self.inputs += pieces.len() as u64;
         (listing.arena, listing.places) = (Vec::new(), Vec::new());
         Ok(())
@@ -113,7 +124,7 @@ impl Spill {
 }
 
 impl Spilled {
-    /// Calls `each` with listings of all samples, in the plan's order; within a listing samples have the order of a listing.
+    /// Calls `each` with listings of all samples, which are in the plan's order.
     pub(crate) fn parts(&self, cancel: &Cancel, each: &mut dyn FnMut(Listing) -> Result<()>) -> Result<()> {
         Parts { like: &self.rest, most: self.options.part() }.of(&self.runs, cancel, each)
     }
@@ -129,7 +140,7 @@ impl Spilled {
     pub(crate) fn kept(&self) -> Result<KeptSamples> {
         let mut runs = SortedRuns::new(&self.options.dir)?;
         runs.begin()?;
-        Ok(KeptSamples { runs, record: Record::default() })
+        Ok(KeptSamples { runs })
     }
 
     /// The samples that were kept, as [`parts`](Self::parts).
@@ -154,22 +165,25 @@ impl Spilled {
 /// Samples on disk, in the plan's order.
 pub(crate) struct KeptSamples {
     runs: SortedRuns,
-    record: Record,
 }
 
 impl KeptSamples {
-    /// Adds sample `i` of `listing`, which stands at `place`.
-    pub(crate) fn add(&mut self, listing: &Listing, i: u32, place: u64) -> Result<()> {
-        for piece in listing.sample(i as usize).map_or(&[][..], |sample| sample.pieces) {
-            listing.write(piece, place, &mut self.record);
-            self.runs.push(&self.record.key, &self.record.value)?;
-        }
-        Ok(())
-    }
-
-    /// Writes what was added.
-    pub(crate) fn flush(&mut self) -> Result<()> {
-        self.runs.flush()
+    /// Adds these samples of `listing`.
+    pub(crate) fn add(&mut self, listing: &Listing, samples: &[u32]) -> Result<()> {
+        let encoded = |samples: &[u32]| {
+            let mut record = Record::default();
+            EncodedRecords::new(|push| {
+                let pieces =
+                    samples.iter().filter_map(|i| listing.sample(*i as usize)).flat_map(|sample| sample.pieces);
+                pieces.into_iter().try_for_each(|piece| {
+                    // They stay in this order.
+                    listing.write(piece, 0, &mut record);
+                    push(&record.key, &record.value)
+                })
+            })
+        };
+        let blocks: Vec<_> = samples.par_chunks(BLOCK).map(encoded).collect::<Result<_>>()?;
+        blocks.iter().try_for_each(|block| self.runs.encoded(block))
     }
 }
 
@@ -225,14 +239,14 @@ impl Parts<'_> {
         while let Some((key, value)) = merge.current() {
             let sample = sample_of(key);
             if builder.listing.pieces.len() >= self.most && sample != last {
-                return Ok((builder.finish(), true));
+                return Ok((builder.finish_sorted(), true));
             }
             last.clear();
             last.extend_from_slice(sample);
             builder.read(key, value)?;
             merge.next()?;
         }
-        Ok((builder.finish(), false))
+        Ok((builder.finish_sorted(), false))
     }
 }
 
@@ -306,7 +320,7 @@ impl ListingBuilder {
         let archive = (value.len() > 16).then(|| Ok((number()?, number()? as i64))).transpose()?;
         let base = path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
         let (outer, raw) = if archive.is_some() { (path, &b""[..]) } else { path.split_at(base) };
-        let place = self.place(u32::from_be_bytes(*root), outer.to_vec(), folder.to_owned(), archive);
+        let place = self.place(u32::from_be_bytes(*root), outer, folder, archive);
         self.push(place, (stem, field), raw, (a, b), 0);
         Ok(())
     }
