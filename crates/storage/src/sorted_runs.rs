@@ -261,6 +261,7 @@ mod tests {
     use proptest::prelude::*;
 
     type Records = Vec<(Vec<u8>, Vec<u8>)>;
+    type Push<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<()>;
 
     fn merged(runs: &SortedRuns) -> Records {
         let (mut merge, mut found) = (runs.merge().unwrap(), Vec::new());
@@ -281,7 +282,7 @@ mod tests {
                 runs.begin().unwrap();
                 // Half of the runs are encoded apart, in two pieces.
                 for piece in run.chunks(run.len().div_ceil(2).max(1)) {
-                    let mut each = |push: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>| {
+                    let each = |push: Push<'_>| {
                         piece.iter().try_for_each(|(key, value)| push(key.as_bytes(), value.as_bytes()))
                     };
                     match run.len() % 2 {

@@ -14,7 +14,7 @@ use crate::scan::{
     KeptSamples, Listing, OddInputs, ScanOptions, Spilled, deeper_folder, part_by_folder, settle, warn_of_classes,
 };
 use crate::{Labels, Splits};
-use packhorse_core::{Cancel, Context, Error, Observer, Registry, Result, Sink};
+use packhorse_core::{Cancel, Context, Error, Event, Observer, Registry, Result, Sink};
 use packhorse_dataset::{Digest, EncodedFrame, FieldRecord, PlanEntry, PlanHeader, PlanWriter};
 use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,10 +66,12 @@ pub(crate) fn plan_spilled(
     let sink = format.sink(&options.sink)?;
     let pass = Pass { spilled: &spilled, scanning, options, sink: &*sink, cancel };
     let mut first = pass.first()?;
+    spilled.drop_inputs();
     spilled.rest.faults_mut().append(&mut first.faults);
     spilled.rest.sort_faults();
     spilled.rest.report(observer);
     first.odd.report(observer);
+    first.warning.iter().for_each(|text| observer.event(&Event::Warning(text)));
     settle(recipe.on_error, &spilled.rest, observer)?;
     // As in a listing: by key.
     first.refused.sort_by(|a, b| a.sample().cmp(&b.sample()));
@@ -77,6 +79,9 @@ pub(crate) fn plan_spilled(
     let classes = first.classes(scanning, observer);
     let delivered = schema::of_bytes(&first.counts, first.samples, !classes.is_empty(), options, observer)?;
     sink.accept(&delivered)?;
+    if let Some(need) = sink.readers_need() {
+        observer.event(&Event::Warning(need));
+    }
     let mut header = header(&spilled.rest, format.info(), &[], options);
     header.schema = FieldRecord::of(&delivered);
     header.classes = classes;
@@ -120,6 +125,8 @@ struct First {
     /// Samples that the sink can't write.
     refused: Vec<Error>,
     odd: OddInputs,
+    /// A warning of the first part.
+    warning: Option<String>,
     classes: BTreeSet<String>,
     /// A folder below those of classes.
     deeper: Option<String>,
@@ -147,6 +154,9 @@ impl Pass<'_> {
         }
         let mut left = recipe.limit.unwrap_or(u64::MAX);
         self.spilled.parts(self.cancel, &mut |mut part| {
+            if found.samples == 0 {
+                found.warning = part.merged_pictures().map(|text| format!("among the first samples, {text}"));
+            }
             found.odd.add(&part);
             self.label(&mut part, self.scanning.classes.as_deref())?;
             found.classes.extend(part.classes().iter().cloned());

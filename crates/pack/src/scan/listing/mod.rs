@@ -290,12 +290,17 @@ impl Listing {
         }
         nested_datasets::warnings(self).iter().for_each(|text| observer.event(&Event::Warning(text)));
         self.omitted.report(observer);
-        if let Some(warning) = self.key_ends.is_default().then(|| merged_pictures::warning(self)).flatten() {
+        if let Some(warning) = self.merged_pictures() {
             observer.event(&Event::Warning(&warning));
         }
         let mut odd = OddInputs::default();
         odd.add(self);
         odd.report(observer);
+    }
+
+    /// A warning of samples that hold several pictures by their names.
+    pub(crate) fn merged_pictures(&self) -> Option<String> {
+        self.key_ends.is_default().then(|| merged_pictures::warning(self)).flatten()
     }
 
     /// The omitted fields of the inputs.

@@ -38,7 +38,6 @@ const AT_ONCE: usize = 64 * BLOCK;
 pub(super) struct Spill {
     pub(super) options: SpillOptions,
     runs: Option<SortedRuns>,
-    inputs: u64,
 }
 
 /// What a scan found.
@@ -52,13 +51,13 @@ pub(crate) struct Spilled {
     /// The rest of it: roots, faults, ignored inputs.
     pub(crate) rest: Listing,
     pub(crate) options: SpillOptions,
-    runs: SortedRuns,
-    inputs: u64,
+    /// The inputs, until they were [dropped](Self::drop_inputs).
+    runs: Option<SortedRuns>,
 }
 
 impl Spill {
     pub(super) fn new(options: SpillOptions) -> Self {
-        Self { options, runs: None, inputs: 0 }
+        Self { options, runs: None }
     }
 
     /// Whether a builder with so many inputs spills them.
@@ -95,7 +94,6 @@ impl Spill {
             let blocks: Vec<_> = pieces.par_chunks(BLOCK).map(encoded).collect::<Result<_>>()?;
             blocks.iter().try_for_each(|block| runs.encoded(block))?;
         }
-        self.inputs += pieces.len() as u64;
         (listing.arena, listing.places) = (Vec::new(), Vec::new());
         Ok(())
     }
@@ -115,10 +113,10 @@ impl Spill {
         if self.runs.is_some() && !builder.listing.pieces.is_empty() {
             self.take(&mut builder.listing)?;
         }
-        let Self { options, runs, inputs } = self;
+        let Self { options, runs } = self;
         Ok(match runs {
             None => Found::Whole(builder.finish()),
-            Some(runs) => Found::Spilled(Spilled { rest: builder.listing, options, runs, inputs }),
+            runs => Found::Spilled(Spilled { rest: builder.listing, options, runs }),
         })
     }
 }
@@ -126,12 +124,21 @@ impl Spill {
 impl Spilled {
     /// Calls `each` with listings of all samples, which are in the plan's order.
     pub(crate) fn parts(&self, cancel: &Cancel, each: &mut dyn FnMut(Listing) -> Result<()>) -> Result<()> {
-        Parts { like: &self.rest, most: self.options.part() }.of(&self.runs, cancel, each)
+        Parts { like: &self.rest, most: self.options.part() }.of(self.runs()?, cancel, each)
+    }
+
+    /// Frees the disk of the inputs, of which no more parts are taken.
+    pub(crate) fn drop_inputs(&mut self) {
+        self.runs = None;
+    }
+
+    fn runs(&self) -> Result<&SortedRuns> {
+        self.runs.as_ref().ok_or_else(|| Error::bug("inputs that were dropped"))
     }
 
     /// The first part.
     pub(in crate::scan) fn first(&self) -> Result<Listing> {
-        let mut merge = self.runs.merge()?;
+        let mut merge = self.runs()?.merge()?;
         merge.next()?;
         Ok(Parts { like: &self.rest, most: self.options.part() }.next(&mut merge)?.0)
     }
@@ -155,9 +162,9 @@ impl Spilled {
 
     /// All of it in memory.
     pub(in crate::scan) fn whole(self) -> Result<Listing> {
-        let Self { rest, options, runs, inputs } = self;
+        let Self { rest, options, runs } = self;
         let mut builder = ListingBuilder::of(rest);
-        Spill { options, runs: Some(runs), inputs }.give_back(&mut builder)?;
+        Spill { options, runs }.give_back(&mut builder)?;
         Ok(builder.finish())
     }
 }
