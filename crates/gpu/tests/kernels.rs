@@ -48,6 +48,7 @@ fn pictures_of_one_size() {
 fn random_colors() {
     on_all(|runner, random| augment::check(runner, random, 300));
     on_all(|runner, random| augment::check_shares(runner, random, 1));
+    on_all(|runner, random| augment::check_mixes(runner, random, 1));
 }
 
 #[test]
@@ -118,7 +119,7 @@ fn time_passes() {
 type Check = fn(&mut dyn Runner, &mut Random, usize);
 
 /// Faults that the checks must find: the check, the source text and its replacement.
-const FAULTS: [(Check, Change<'_>); 31] = [
+const FAULTS: [(Check, Change<'_>); 38] = [
     (image::check, (Module::Image, "common.flip ? back : ahead", "common.flip ? ahead : back")),
     (image::check, (Module::Image, "common.flip ? last - 3 : x", "common.flip ? last - 2 : x")),
     (image::check, (Module::Image, "at(key, 0)", "at(key, 1)")),
@@ -142,6 +143,13 @@ const FAULTS: [(Check, Change<'_>); 31] = [
     (augment::check, (Module::Augment, "group += PARTS", "group += PARTS + 1")),
     (augment::check, (Module::Augment, "x + i < plan.right", "x + i <= plan.right")),
     (augment::check, (Module::Augment, "area / ratio", "area * ratio")),
+    (augment::check, (Module::Augment, "row > 0 ? row - 1 : rows - 1", "row > 0 ? row - 1 : 0")),
+    (augment::check, (Module::Augment, "0.5 * sqrt(1.0 - own)", "0.5 * sqrt(own)")),
+    (augment::check, (Module::Augment, "(erased & ~pasted)", "erased")),
+    (augment::check, (Module::Augment, "(second_erased & pasted)", "(erased & pasted)")),
+    (augment::check, (Module::Augment, "colored(crop, other_common, other_plan", "colored(crop, other_common, plan")),
+    (augment::check, (Module::Augment, "own == (i64)c ? share", "own == (i64)c ? plan.own")),
+    (augment::check_mixes, (Module::Augment, "* log(2.0 * alpha / (alpha + w))", "* log(alpha / (alpha + w))")),
     (
         augment::check,
         (

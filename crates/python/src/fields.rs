@@ -4,8 +4,8 @@ use crate::element::named;
 use crate::error::Result;
 use arrow_schema::DataType;
 use packhorse::core::Error;
-use packhorse::gpu::kernels::{Erase, Jitter};
-use packhorse::gpu::transforms::{Colors, Finished, finished, finished_of_resident};
+use packhorse::gpu::kernels::{Erase, Jitter, Mix};
+use packhorse::gpu::transforms::{Colors, Finished, Targets, finished, finished_of_resident};
 use packhorse::gpu::{Cuda, NvJpeg, decoded};
 use packhorse::read::{Axes, FieldKind, FieldOptions, Normalize};
 use packhorse::transform::image::{Filter, Size, View};
@@ -33,8 +33,9 @@ type Picture = (
 /// Mean, standard deviation, and whether channels come last.
 type Normalization = ([f32; 3], [f32; 3], bool);
 
-/// Brightness, contrast, saturation, hue and probability of a jitter; the probabilities of grays and of an erased part.
-type ColorSettings = ([f32; 5], f32, f32);
+/// Brightness, contrast, saturation, hue and probability of a jitter; the probabilities of grays and of an erased part; of mixed pictures
+/// the probability and both alphas; the field of labels and the number of classes.
+type ColorSettings = ([f32; 5], f32, f32, (f32, f32, f32), Option<(String, u32)>);
 
 /// The fields of batches, and what a GPU does for them.
 pub(crate) struct Asked {
@@ -48,17 +49,22 @@ pub(crate) struct Asked {
 impl Asked {
     /// What these tuples describe.
     pub(crate) fn of(described: Vec<Described<'_>>) -> Result<Self> {
-        let (mut colors, mut decoded) = (Vec::new(), Vec::new());
+        let (mut colors_of, mut decoded) = (Vec::new(), Vec::new());
         for (name, _, _, _, settings) in described.iter().filter(|described| described.2 == "image") {
             let (.., changed, decode): Picture = settings.extract()?;
             decoded.extend((decode == "gpu").then(|| name.clone()));
-            let Some(([brightness, contrast, saturation, hue, probability], grayscale, erase)) = changed else {
-                continue;
+            let Some((jitter, grayscale, erase, mix, targets)) = changed else { continue };
+            let ([brightness, contrast, saturation, hue, share], (probability, mixup, cutmix)) = (jitter, mix);
+            let colors = Colors {
+                jitter: Jitter { probability: share, ..Jitter::new(brightness, contrast, saturation, hue) },
+                grayscale,
+                erase: Erase::new(erase),
+                mix: Mix { probability, mixup, cutmix },
+                targets: targets.map(|(from, classes)| Targets { into: from.clone(), from, classes }),
             };
-            let jitter = Jitter { probability, ..Jitter::new(brightness, contrast, saturation, hue) };
-            colors.push((name.clone(), Colors { jitter, grayscale, erase: Erase::new(erase) }));
+            colors_of.push((name.clone(), colors));
         }
-        Ok(Self { fields: described.into_iter().map(field).collect::<Result<_>>()?, colors, decoded })
+        Ok(Self { fields: described.into_iter().map(field).collect::<Result<_>>()?, colors: colors_of, decoded })
     }
 
     /// The fields to send to `gpu`, and what makes the wanted ones there.

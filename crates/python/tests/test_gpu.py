@@ -296,6 +296,72 @@ def test_colors(views, on_gpu):
     on_gpu(code, views._place)
 
 
+def test_mixed_pictures(views, on_gpu):
+    """Each picture is its own share of itself and the rest of the one before it, and so are the labels: also where the GPU decodes or keeps
+    the samples. A label is a field like any other until it is mixed."""
+    code = """
+        ds = packhorse.open(sys.argv[1])
+        for settings, resident in [({}, False), ({}, True), ({"decode": "gpu"}, False)]:
+            image = lambda **mixed: Image("jpg", 16, flip=0.5, normalize="imagenet", **mixed, **settings)
+            classes = 30
+            plain = {"image": image(), "label": "cls"}
+            blended = {"image": image(mixup=0.4, targets=("label", classes)), "label": "cls"}
+            pasted = {"image": image(cutmix=1.0, mix=0.7, targets=("label", classes)), "label": "cls", "number": "cls"}
+            loaders = [
+                ds.loader(6, seed=3, fields=fields, device="cuda", resident=resident) for fields in (plain, blended, pasted)
+            ]
+            shares = []
+            for still, blend, paste in zip(*loaders, strict=True):
+                pictures, labels = np.asarray(still["image"].cpu()), np.asarray(still["label"].cpu())
+                assert labels.dtype == np.int64 and np.asarray(paste["number"].cpu()).tolist() == labels.tolist()
+                one_hot = np.eye(classes, dtype=np.float32)[labels]
+                targets = np.asarray(blend["label"].cpu())
+                assert targets.dtype == np.float32 and targets.shape == (6, classes)
+                own = targets[np.arange(6), labels]
+                mixed = lambda values: own.reshape(-1, *[1] * (values.ndim - 1)) * values + (
+                    (1 - own).reshape(-1, *[1] * (values.ndim - 1)) * np.roll(values, 1, 0)
+                )
+                assert np.abs(targets - mixed(one_hot)).max() < 1e-6
+                # Bytes are decoded to, before they are mixed.
+                assert np.abs(np.asarray(blend["image"].cpu()) - mixed(pictures)).max() < (0.01 if settings else 1e-5)
+                found, targets = np.asarray(paste["image"].cpu()), np.asarray(paste["label"].cpu())
+                of_own = np.abs(found - pictures).max(1) < 0.01
+                of_other = np.abs(found - np.roll(pictures, 1, 0)).max(1) < 0.01
+                assert (of_own | of_other).all()
+                for row in range(6):
+                    assert abs((~of_own[row]).mean() + targets[row, labels[row]] - 1) < 0.05
+                shares += [*own, *targets[np.arange(6), labels]]
+            assert 10 < sum(0.01 < share < 0.99 for share in shares) and 1.0 in shares
+            told = loaders[1].explain()
+            assert "label: Float32 [6, 30]" in told and "made on the GPU: image, label" in told, told
+    """
+    on_gpu(code, views._place)
+
+
+def test_mixes_that_make_no_sense(views, on_gpu):
+    """Pictures are mixed with their labels, which are numbers of the batch."""
+    for wrong in ({"mixup": 0.2}, {"cutmix": 1.0}, {"targets": ("label", 10)}):
+        with pytest.raises(ValueError, match="need targets="):
+            packhorse.Image("jpg", 16, **wrong)
+    code = """
+        ds = packhorse.open(sys.argv[1])
+        for settings, labels, message in [
+            ({"mixup": -0.5}, "cls", "mixup is -0.5"),
+            ({"mixup": 0.5, "mix": 1.5}, "cls", "mix is 1.5"),
+            ({"mixup": 0.5}, "other", "no field label"),
+            ({"cutmix": 0.5}, packhorse.Number("cls", "float32"), "holds Float32, not Int64"),
+        ]:
+            fields = {"image": Image("jpg", 16, targets=("label", 10), **settings)}
+            fields["other" if labels == "other" else "label"] = "cls" if labels == "other" else labels
+            try:
+                next(iter(ds.loader(4, fields=fields, device=0)))
+                raise AssertionError(f"{settings} are not refused")
+            except packhorse.ConfigError as error:
+                assert message in str(error), error
+    """
+    on_gpu(code, views._place)
+
+
 def test_colors_that_make_no_sense(views, on_gpu):
     """Colours change on a GPU only, in pictures of one size, by amounts that make sense."""
     for wrong in ({"jitter": (0.1, 0.1, 0.1, 0.1)}, {"grayscale": 0.1}, {"erase": 0.1}):

@@ -1,4 +1,4 @@
-//! Changes colours, erases, crops, mirrors and normalises pictures of one size.
+//! Changes colours, erases, mixes, crops, mirrors and normalises pictures of one size.
 
 use super::element::Tensor;
 use super::image::{CropPosition, Flip, Image, Picks};
@@ -8,7 +8,7 @@ use packhorse_core::{Error, Result};
 const ENTRIES: [&str; 4] = ["augment_u8", "augment_f16", "augment_bf16", "augment_f32"];
 
 /// Size of the struct that describes what happens to a picture, passed between the kernels.
-const PLAN: usize = 48;
+const PLAN: usize = 72;
 
 /// Partial sums of a picture, of which the contrast needs the mean.
 const PARTS: usize = 1024;
@@ -19,7 +19,7 @@ const FOLDS: u64 = 32;
 /// What [`Image`] makes of three channels, with random colours and an erased part, as in training: torchvision's `ColorJitter`,
 /// `RandomGrayscale`, normalisation and `RandomErasing`, in this order and by the same formulas on values from 0 to 1.
 ///
-/// All is drawn from [`Picks::keys`], in lanes of its own (64 to 111), so crops and flips are those of [`Image`] with the same keys.
+/// All is drawn from [`Picks::keys`], in lanes of its own (64 to 179), so crops and flips are those of [`Image`] with the same keys.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Augment {
     /// Crop, flip and output format, of pictures of three channels. Crops and flips may not be given.
@@ -30,6 +30,58 @@ pub struct Augment {
     pub grayscale: f32,
     /// Whether a part is erased.
     pub erase: Erase,
+    /// Whether pictures are mixed, after all else.
+    pub mix: Mix,
+}
+
+/// Pictures that are mixed with the one before them in the batch (the first with the last): torchvision's `MixUp` blends the two, and
+/// its `CutMix` pastes a part of the other one. Each picture has a share of its own, drawn from Beta(alpha, alpha).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Mix {
+    /// The probability that a picture is mixed.
+    pub probability: f32,
+    /// The alpha of MixUp; 0 for none.
+    pub mixup: f32,
+    /// The alpha of CutMix; 0 for none. With both, each is drawn for half of the mixed pictures.
+    pub cutmix: f32,
+}
+
+impl Mix {
+    /// Nothing is mixed.
+    pub const NONE: Self = Self { probability: 0.0, mixup: 0.0, cutmix: 0.0 };
+
+    /// Whether any picture is mixed.
+    pub fn is_any(&self) -> bool {
+        self.probability > 0.0 && (self.mixup > 0.0 || self.cutmix > 0.0)
+    }
+
+    /// The share of mixed pictures that get a pasted part.
+    fn pastes(&self) -> f32 {
+        match (self.mixup > 0.0, self.cutmix > 0.0) {
+            (true, true) => 0.5,
+            (_, cutmix) => f32::from(u8::from(cutmix)),
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        for (name, alpha) in [("mixup", self.mixup), ("cutmix", self.cutmix)] {
+            if !(0.0..=1000.0).contains(&alpha) {
+                return Err(Error::config(format!("{name} is {alpha}; give an alpha above 0, or 0 for none")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The labels of pictures that are mixed, and their shares of classes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MixedLabels {
+    /// The address of the labels, `Int64 [rows]`. A label that is no class has no share.
+    pub labels: u64,
+    /// The address of the shares, `Float32 [rows, classes]`.
+    pub targets: u64,
+    /// The number of classes.
+    pub classes: u32,
 }
 
 /// Random changes of colours, in a random order. Each factor is drawn evenly between its two ends.
@@ -124,7 +176,7 @@ impl Erase {
 impl Augment {
     /// `image` without changes of colours, and nothing erased.
     pub fn new(image: Image) -> Self {
-        Self { image, jitter: Jitter::NONE, grayscale: 0.0, erase: Erase::NONE }
+        Self { image, jitter: Jitter::NONE, grayscale: 0.0, erase: Erase::NONE, mix: Mix::NONE }
     }
 
     /// The output of `rows` pictures.
@@ -139,20 +191,31 @@ impl Augment {
     }
 
     /// The consecutive launches for `rows` pictures at `input`, aligned to four bytes, whose keys are at `keys`. `scratch` has
-    /// [`Augment::scratch`] bytes, aligned to eight.
-    pub fn launches(&self, input: u64, keys: u64, output: u64, scratch: u64, rows: u32) -> Result<Vec<Launch>> {
-        let Self { image, jitter, grayscale, erase } = self;
+    /// [`Augment::scratch`] bytes, aligned to eight. With `labels` their shares are made too.
+    pub fn launches(
+        &self,
+        input: u64,
+        keys: u64,
+        output: u64,
+        scratch: u64,
+        (rows, labels): (u32, Option<MixedLabels>),
+    ) -> Result<Vec<Launch>> {
+        let Self { image, jitter, grayscale, erase, mix } = self;
         if image.channels != 3 || image.place == CropPosition::Given || image.flip == Flip::Given {
             return Err(Error::config("colours need three channels, and crops and flips are drawn here: ask for that"));
         }
         jitter.check()?;
         erase.check()?;
+        mix.check()?;
         let below = |what: &str, probability: f32| {
             let wrong = |_| Error::config(format!("{what} is {probability}; give a probability from 0 to 1"));
             Flip::Drawn(probability).threshold().map_err(wrong)
         };
         let (jitter_below, gray_below) = (below("jitter", jitter.probability)?, below("grayscale", *grayscale)?);
         let erase_below = below("erase", erase.probability)?;
+        let mix_below = below("mix", mix.probability)?;
+        let mix_below = if mix.is_any() { mix_below } else { 0 };
+        let paste_below = below("cutmix", mix.pastes())?;
         let args = image.args(input, &Picks { keys, ..Picks::default() }, output, rows, true)?;
         let plans = address("scratch", scratch, 8)?;
         let sums = if jitter.needs_means() { plans + u64::from(rows) * PLAN as u64 } else { 0 };
@@ -163,7 +226,14 @@ impl Augment {
         // The last bit of the standard library's logarithm depends on the platform.
         let args =
             [erase.ratio.0, erase.ratio.1].into_iter().fold(args, |args, ratio| args.f64(libm::log(ratio.into())));
-        let args: Args = args.finish(248)?;
+        let args = args.u64(mix_below).u64(paste_below).f64(mix.mixup.into()).f64(mix.cutmix.into());
+        let (of, targets, classes) = match labels {
+            Some(MixedLabels { labels, targets, classes }) => {
+                (address("labels", labels, 8)?, address("targets", targets, 4)?, classes)
+            }
+            None => (0, 0, 0),
+        };
+        let args: Args = args.u64(of).u64(targets).u64(classes.into()).finish(304)?;
         let of_rows = |entry| Launch::flat(Module::Augment, entry, rows.into(), args.clone());
         let mut launches = vec![of_rows("augment_plans")?];
         if sums != 0 {
@@ -173,6 +243,9 @@ impl Augment {
         }
         let groups = u64::from(image.crop.1.div_ceil(4)) * u64::from(image.crop.0);
         launches.push(Launch::rows(Module::Augment, image.output.entry(ENTRIES)?, groups, rows, args.clone())?);
+        if labels.is_some() {
+            launches.push(Launch::rows(Module::Augment, "augment_targets", classes.into(), rows, args)?);
+        }
         Ok(launches)
     }
 }

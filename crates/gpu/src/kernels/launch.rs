@@ -106,7 +106,7 @@ pub struct Args {
 
 impl Args {
     /// The maximum size of a parameter.
-    const MOST: usize = 256;
+    const MOST: usize = 320;
 
     pub(super) fn new() -> Self {
         Self { bytes: [0; Self::MOST], len: 0 }

@@ -29,7 +29,7 @@ pub fn decoded(
             continue;
         }
         let options = JpegOptions::of(&field)?;
-        let changed = colors.iter().find(|(name, _)| *name == field.name).map(|(_, colors)| *colors);
+        let changed = colors.iter().find(|(name, _)| *name == field.name).map(|(_, colors)| colors.clone());
         match changed {
             None => steps.push(Arc::new(Jpegs::new(gpu, library, options)?)),
             Some(colors) if field.required => {

@@ -1,13 +1,16 @@
-//! Changes colours, erases, crops, mirrors and normalises pictures of one size.
+//! Changes colours, erases, mixes, crops, mirrors and normalises pictures of one size.
 
 use super::Fields;
 use super::{Commands, DeviceTransform, Output, beside, keys, made, pictures, rows, view};
-use crate::kernels::{Augment, CropPosition, Element, Erase, Flip, Image, Jitter, Normalize, Pixels};
-use packhorse_core::{DataType, Result};
+use crate::kernels::{
+    Augment, CropPosition, Element, Erase, Flip, Image, Jitter, Mix, MixedLabels, Normalize, Pixels, Tensor,
+};
+use packhorse_core::{DataType, Error, Result};
 use packhorse_read::{FieldOptions, Layout};
 
 /// Converts pictures of one size, `UInt8 [batch, height, width, 3]`, for training: cropped, mirrored, with random colours,
-/// normalised, and a part erased ([`Augment`]). All is drawn from seed, epoch and sample, whatever the rank and the batch.
+/// normalised, a part erased, and mixed with the picture before it ([`Augment`]). All is drawn from seed, epoch and sample, whatever the
+/// rank and the batch; the other picture is that of the batch.
 ///
 /// ```
 /// use packhorse_gpu::transforms::Augmented;
@@ -15,6 +18,7 @@ use packhorse_read::{FieldOptions, Layout};
 /// // Of contrastive training, without the blur. Two fields have the same draws: for two views take two loaders with seeds of their own.
 /// let augmented = Augmented::new("image").random_crop(224).flip(0.5).jitter(0.4, 0.4, 0.2, 0.1, 0.8).grayscale(0.2);
 /// let erased = Augmented::new("image").flip(0.5).erase(0.25);
+/// let mixed = Augmented::new("image").mix(0.2, 1.0, "label", 1000);
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Augmented {
@@ -36,8 +40,23 @@ pub struct Augmented {
     pub grayscale: f32,
     /// Whether a part is erased.
     pub erase: Erase,
+    /// Whether pictures are mixed, and their labels with them: this needs targets.
+    pub mix: Mix,
+    /// The labels that are mixed with the pictures.
+    pub targets: Option<Targets>,
     /// The field of keys for random draws ([`FieldKind::Draws`](packhorse_read::FieldKind::Draws)).
     pub draws: String,
+}
+
+/// Labels (`Int64 [batch]`) that become shares of classes (`F32 [batch, classes]`), as a loss of probabilities takes them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Targets {
+    /// The field of labels.
+    pub from: String,
+    /// The field to make.
+    pub into: String,
+    /// The number of classes.
+    pub classes: u32,
 }
 
 impl Augmented {
@@ -54,6 +73,8 @@ impl Augmented {
             jitter: Jitter::NONE,
             grayscale: 0.0,
             erase: Erase::NONE,
+            mix: Mix::NONE,
+            targets: None,
             draws: "draws".to_owned(),
         }
     }
@@ -83,12 +104,28 @@ impl Augmented {
         Self { erase: Erase::new(probability), ..self }
     }
 
+    /// The same, mixed by MixUp and CutMix with these alphas (0 for none), and the field `labels` with it, of so many classes.
+    pub fn mix(self, mixup: f32, cutmix: f32, labels: impl Into<String>, classes: u32) -> Self {
+        let from = labels.into();
+        let targets = Some(Targets { into: from.clone(), from, classes });
+        Self { mix: Mix { probability: 1.0, mixup, cutmix }, targets, ..self }
+    }
+
     fn augment(&self, layout: &Layout) -> Result<(Augment, u32)> {
         let (size, channels, rows) = pictures(layout, &self.from)?;
         beside(layout, &self.draws, DataType::UInt64, rows, &[])?;
-        let Self { place, flip, output, jitter, grayscale, erase, .. } = *self;
+        match &self.targets {
+            Some(targets) => beside(layout, &targets.from, DataType::Int64, rows, &[])?,
+            None if self.mix.is_any() => {
+                return Err(Error::config(
+                    "pictures are mixed without their labels: name the field of labels, and the number of classes",
+                ));
+            }
+            None => {}
+        }
+        let Self { place, flip, output, jitter, grayscale, erase, mix, .. } = *self;
         let image = Image { size, channels, crop: self.crop.unwrap_or(size), place, flip, output };
-        Ok((Augment { image, jitter, grayscale, erase }, rows))
+        Ok((Augment { image, jitter, grayscale, erase, mix }, rows))
     }
 }
 
@@ -101,8 +138,13 @@ unsafe impl DeviceTransform for Augmented {
     fn outputs(&self, layout: &Layout) -> Result<Vec<Output>> {
         let (augment, batch) = self.augment(layout)?;
         // Refuses invalid settings early.
-        augment.launches(256, 256, 256, 256, 1)?;
-        Ok(vec![Output::rows(&self.into, augment.output(batch)?)])
+        augment.launches(256, 256, 256, 256, (1, None))?;
+        let mut outputs = vec![Output::rows(&self.into, augment.output(batch)?)];
+        if let Some(Targets { into, classes, .. }) = &self.targets {
+            let shape = vec![batch as usize, *classes as usize];
+            outputs.push(Output::rows(into, Tensor { element: Element::F32, shape }));
+        }
+        Ok(outputs)
     }
 
     fn scratch(&self, layout: &Layout) -> Result<usize> {
@@ -113,7 +155,12 @@ unsafe impl DeviceTransform for Augmented {
     fn run(&self, fields: &Fields<'_>, scratch: u64, commands: &mut dyn Commands) -> Result<()> {
         let (augment, _) = self.augment(fields.layout())?;
         let (from, keys) = (view(fields, &self.from)?.address, view(fields, &self.draws)?.address);
-        let launches = augment.launches(from, keys, made(fields, &self.into)?.address, scratch, rows(fields))?;
+        let labels = self.targets.as_ref().map(|Targets { from, into, classes }| {
+            let (labels, targets) = (view(fields, from)?.address, made(fields, into)?.address);
+            Ok(MixedLabels { labels, targets, classes: *classes })
+        });
+        let rows = (rows(fields), labels.transpose()?);
+        let launches = augment.launches(from, keys, made(fields, &self.into)?.address, scratch, rows)?;
         launches.iter().try_for_each(|launch| commands.launch(launch))
     }
 }

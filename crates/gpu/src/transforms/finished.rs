@@ -1,8 +1,8 @@
 //! Which part of a field the GPU makes.
 
-use super::{Augmented, DeviceTransform, Pictures, Resized};
+use super::{Augmented, DeviceTransform, Pictures, Resized, Targets};
 use crate::Element;
-use crate::kernels::{self, Augment, Crop, Erase, Flip, Image, Jitter, Pixels, Resize};
+use crate::kernels::{self, Augment, Crop, Erase, Flip, Image, Jitter, Mix, Pixels, Resize};
 use packhorse_core::{Error, Result};
 use packhorse_read::{Axes, FieldKind, FieldOptions, Normalize};
 use packhorse_transform::image::{Filter, Size, View};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub type Finished = (Vec<FieldOptions>, Vec<Arc<dyn DeviceTransform>>);
 
 /// What a GPU does to the colours of a field of pictures: see [`Augmented`].
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Colors {
     /// How colours change.
     pub jitter: Jitter,
@@ -20,6 +20,10 @@ pub struct Colors {
     pub grayscale: f32,
     /// Whether a part is erased.
     pub erase: Erase,
+    /// Whether pictures are mixed, and their labels.
+    pub mix: Mix,
+    /// The labels that are mixed with the pictures.
+    pub targets: Option<Targets>,
 }
 
 impl Colors {
@@ -32,11 +36,12 @@ impl Colors {
         flip: Flip,
         output: Pixels,
     ) -> Result<Arc<dyn DeviceTransform>> {
-        let Self { jitter, grayscale, erase } = self;
+        let Self { jitter, grayscale, erase, mix, targets } = self;
         let image = Image { flip, ..Image::new((8, 8), 3, output) };
-        Augment { image, jitter, grayscale, erase }.launches(256, 256, 256, 256, 1).map_err(|e| e.in_field(into))?;
+        let checked = Augment { image, jitter, grayscale, erase, mix };
+        checked.launches(256, 256, 256, 256, (1, None)).map_err(|e| e.in_field(into))?;
         let usual = Augmented { into: into.to_owned(), ..Augmented::new(from) };
-        Ok(Arc::new(Augmented { flip, output, jitter, grayscale, erase, ..usual }))
+        Ok(Arc::new(Augmented { flip, output, jitter, grayscale, erase, mix, targets, ..usual }))
     }
 }
 
@@ -49,7 +54,7 @@ pub fn finished(fields: Vec<FieldOptions>, colors: &[(String, Colors)]) -> Resul
     let mut transforms: Vec<Arc<dyn DeviceTransform>> = Vec::new();
     let mut sent = Vec::new();
     for field in fields {
-        let colors = colors.iter().find(|(name, _)| *name == field.name).map(|(_, colors)| *colors);
+        let colors = colors.iter().find(|(name, _)| *name == field.name).map(|(_, colors)| colors.clone());
         let (view, output) = match field.kind {
             FieldKind::Picture(view) if colors.is_some() => (view, Pixels::BYTES),
             FieldKind::Normalized(view, normalize) => (view, pixels(normalize)),
@@ -88,7 +93,7 @@ fn no_colors(field: &FieldOptions) -> Error {
 pub fn finished_of_resident(fields: Vec<FieldOptions>, colors: &[(String, Colors)]) -> Result<Finished> {
     let (mut kept, mut transforms) = (Vec::new(), Vec::<Arc<dyn DeviceTransform>>::new());
     for field in fields {
-        let colors = colors.iter().find(|(name, _)| *name == field.name).map(|(_, colors)| *colors);
+        let colors = colors.iter().find(|(name, _)| *name == field.name).map(|(_, colors)| colors.clone());
         let (view, output) = match field.kind {
             FieldKind::Picture(view) if field.required && (view.is_random() || colors.is_some()) => {
                 (view, Pixels::BYTES)

@@ -17,7 +17,7 @@ mod sequences;
 mod synthetic;
 mod unpacked;
 
-pub use augmented::Augmented;
+pub use augmented::{Augmented, Targets};
 pub(crate) use fields::Plan;
 pub use fields::{Fields, outputs};
 pub(crate) use finished::pixels;

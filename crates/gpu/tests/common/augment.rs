@@ -1,9 +1,9 @@
-//! Compares random colours and erased parts with a 64-bit reference.
+//! Compares random colours, erased parts and mixed pictures with a 64-bit reference.
 
 use super::image::{compare, each, pixels};
 use super::random::{at, below};
 use super::{Bench, Random, Runner};
-use packhorse_gpu::kernels::{Augment, CropPosition, Element, Erase, Flip, Image, Jitter, Normalize};
+use packhorse_gpu::kernels::{Augment, CropPosition, Element, Erase, Flip, Image, Jitter, Mix, MixedLabels, Normalize};
 
 /// What happens to a picture.
 struct Plan {
@@ -16,6 +16,38 @@ struct Plan {
     gray: bool,
     /// Top, left, bottom, right.
     erased: [u32; 4],
+    mixed: Mixed,
+}
+
+/// What a picture has of the one before it.
+enum Mixed {
+    Nothing,
+    /// All but this share.
+    Blend(f64),
+    /// Top, left, bottom, right, and the share that is left.
+    Part([u32; 4], f64),
+}
+
+/// The distribution Beta(alpha, alpha), by rejection: Jöhnk up to 1, Cheng's BB above.
+fn beta(key: u64, alpha: f64) -> f64 {
+    for lane in (52..116).step_by(2) {
+        let [u, v] = [lane, lane + 1].map(|lane| 1.0 - unit(at(key, 64 + lane)));
+        if alpha <= 1.0 {
+            let (x, y) = (u.powf(1.0 / alpha), v.powf(1.0 / alpha));
+            if x + y <= 1.0 {
+                // Both may be too small for a quotient.
+                return if x + y > 1e-300 { x / (x + y) } else { f64::from(u8::from(u > v)) };
+            }
+        } else if u < 1.0 {
+            let odds = (u / (1.0 - u)).powf(alpha.sqrt().recip());
+            let w = alpha * odds;
+            let bound = (alpha + alpha.sqrt()) * odds.ln() - 4f64.ln() + 2.0 * alpha * (2.0 * alpha / (alpha + w)).ln();
+            if bound >= (u * u * v).ln() {
+                return w / (alpha + w);
+            }
+        }
+    }
+    0.5
 }
 
 fn unit(number: u64) -> f64 {
@@ -64,7 +96,23 @@ impl Plan {
                 }
             }
         }
+        let (mix, (height, width)) = (&augment.mix, image.crop);
+        let mixed = match own(48) < f64::from(mix.probability) && mix.is_any() {
+            false => Mixed::Nothing,
+            // With both, half of them.
+            true if mix.cutmix > 0.0 && (mix.mixup == 0.0 || own(49) < 0.5) => {
+                let half = (1.0 - beta(key, mix.cutmix.into())).sqrt() / 2.0;
+                let [y, x] =
+                    [(50, height), (51, width)].map(|(lane, side)| below(at(key, 64 + lane), side.into()) as i64);
+                let [h, w] = [height, width].map(|side| (half * f64::from(side)) as i64);
+                let part = [(y - h).max(0), (x - w).max(0), (y + h).min(height.into()), (x + w).min(width.into())];
+                let area = (part[2] - part[0]) * (part[3] - part[1]);
+                Mixed::Part(part.map(|side| side as u32), 1.0 - area as f64 / f64::from(height * width))
+            }
+            true => Mixed::Blend(beta(key, mix.mixup.into())),
+        };
         Self {
+            mixed,
             top,
             left,
             flip,
@@ -150,7 +198,12 @@ fn request(random: &mut Random) -> Augment {
     if random.chance(3) {
         erase.area = (0.3, 0.9);
     }
-    Augment { image, jitter, grayscale: random.pick(&[0.0, 0.3, 1.0]), erase }
+    let mix = Mix {
+        probability: random.pick(&[0.0, 0.5, 1.0, 1.0]),
+        mixup: random.pick(&[0.0, 0.2, 1.0, 4.0]),
+        cutmix: random.pick(&[0.0, 0.5, 1.0, 2.0]),
+    };
+    Augment { image, jitter, grayscale: random.pick(&[0.0, 0.3, 1.0]), erase, mix }
 }
 
 /// Any picture, any settings: every element is near the reference, and exactly 0 in erased parts.
@@ -170,35 +223,124 @@ pub(crate) fn check(runner: &mut dyn Runner, random: &mut Random, cases: usize) 
         let tensor = augment.output(rows).unwrap();
         let output = bench.reserve_at(random.pick(&[0, 1, 2]) * tensor.element.width(), tensor.bytes());
         let scratch = bench.reserve(augment.scratch(rows));
-        bench.run(&augment.launches(input, at_keys, output, scratch, rows).unwrap());
-        let found = bench.download(output);
+        let (classes, labels) = (random.between(1, 700), bench_labels(random, rows));
+        let at_labels = bench.numbers(&labels, i64::to_le_bytes);
+        let targets = bench.reserve(4 * (rows * classes) as usize);
+        let mixed = MixedLabels { labels: at_labels, targets, classes };
+        bench.run(&augment.launches(input, at_keys, output, scratch, (rows, Some(mixed))).unwrap());
+        let (found, targets) = (bench.download(output), super::numbers(&bench.download(targets), f32::from_le_bytes));
         bench.finish();
         let (h, w) = image.crop;
+        let plans: Vec<Plan> = keys.iter().map(|key| Plan::new(&augment, *key)).collect();
+        let pixel = |row: u32, y: u32, x: u32| {
+            let plan = &plans[row as usize];
+            let x = plan.left + if plan.flip { w - 1 - x } else { x };
+            let at = 3 * ((row * image.size.0 + plan.top + y) * image.size.1 + x) as usize;
+            [0, 1, 2].map(|c| f64::from(bytes[at + c]) / 255.0)
+        };
+        let mean_of = |row: u32| {
+            let all = (0..h).flat_map(|y| (0..w).map(move |x| (y, x)));
+            let grays = all.map(|(y, x)| gray(plans[row as usize].colors(pixel(row, y, x), None)));
+            grays.sum::<f64>() / f64::from(h * w)
+        };
+        let means: Vec<f64> = (0..rows).map(mean_of).collect();
+        let bytes_out = image.output.element == Element::U8;
+        // A value, and whether it is exactly 0.
+        let value = |row: u32, y: u32, x: u32, c: usize| {
+            let plan = &plans[row as usize];
+            let erased = if bytes_out { 0.0 } else { 255.0 * f64::from(image.output.normalize.mean[c]) };
+            match plan.is_erased(y, x) {
+                true => (erased, true),
+                false => (255.0 * plan.colors(pixel(row, y, x), Some(means[row as usize]))[c], false),
+            }
+        };
         let mut place = 0;
         for row in 0..rows {
-            let plan = Plan::new(&augment, keys[row as usize]);
-            let pixel = |y: u32, x: u32| {
-                let x = plan.left + if plan.flip { w - 1 - x } else { x };
-                let at = 3 * ((row * image.size.0 + plan.top + y) * image.size.1 + x) as usize;
-                [0, 1, 2].map(|c| f64::from(bytes[at + c]) / 255.0)
-            };
-            let all = (0..h).flat_map(|y| (0..w).map(move |x| (y, x)));
-            let grays = all.map(|(y, x)| gray(plan.colors(pixel(y, x), None)));
-            let mean = grays.sum::<f64>() / f64::from(h * w);
+            let other = (row + rows - 1) % rows;
+            let plan = &plans[row as usize];
             each(image.output.axes, (h, w), 3, |y, x, c| {
                 let context = || format!("case {case}: {augment:?}, row {row} of {rows}, y {y}, x {x}, channel {c}");
-                if plan.is_erased(y, x) {
+                let (value, erased) = match plan.mixed {
+                    Mixed::Blend(own) if rows > 1 => {
+                        (own * value(row, y, x, c).0 + (1.0 - own) * value(other, y, x, c).0, false)
+                    }
+                    Mixed::Part([top, left, bottom, right], _)
+                        if rows > 1 && (top..bottom).contains(&y) && (left..right).contains(&x) =>
+                    {
+                        value(other, y, x, c)
+                    }
+                    _ => value(row, y, x, c),
+                };
+                if erased {
                     let width = tensor.element.width();
                     assert!(found[place * width..][..width].iter().all(|byte| *byte == 0), "{}", context());
                 } else {
-                    let value = 255.0 * plan.colors(pixel(y, x), Some(mean))[c];
                     // Of 32 bits in some steps. Near grays the hue is a quotient of small differences.
                     compare(&image.output, c, value, 2e-3, &found, place, context);
                 }
                 place += 1;
             });
+            let own = match plan.mixed {
+                Mixed::Blend(own) | Mixed::Part(_, own) if rows > 1 => own,
+                _ => 1.0,
+            };
+            for class in 0..classes {
+                let is = |row: u32| f64::from(u8::from(labels[row as usize] == i64::from(class)));
+                let wanted = own * is(row) + (1.0 - own) * is(other);
+                let found = f64::from(targets[(row * classes + class) as usize]);
+                assert!(
+                    (found - wanted).abs() < 1e-6,
+                    "case {case}: {augment:?}, row {row}, class {class}: {found}, {wanted}"
+                );
+            }
         }
     }
+}
+
+/// Labels of which some are no classes.
+fn bench_labels(random: &mut Random, rows: u32) -> Vec<i64> {
+    (0..rows).map(|_| i64::from(random.below(5) as i32) - 1 + i64::from(random.chance(4)) * 300).collect()
+}
+
+/// The shares of mixed pictures have the distributions that were asked for (Kolmogorov and Smirnov), and pasted parts the areas.
+pub(crate) fn check_mixes(runner: &mut dyn Runner, random: &mut Random, _: usize) {
+    let rows = 4000u32;
+    let image = Image::new((8, 8), 3, packhorse_gpu::kernels::Pixels::BYTES);
+    let bytes = vec![7; (rows * 8 * 8 * 3) as usize];
+    let labels: Vec<i64> = (0..rows).map(|row| i64::from(row % 2)).collect();
+    let keys: Vec<u64> = (0..rows).map(|_| random.u64()).collect();
+    let mut shares = |mix: Mix| {
+        let augment = Augment { mix, ..Augment::new(image) };
+        let mut bench = Bench::new(runner);
+        let (input, at_keys) = (bench.upload(&bytes), bench.numbers(&keys, u64::to_le_bytes));
+        let (output, scratch) = (bench.reserve(bytes.len()), bench.reserve(augment.scratch(rows)));
+        let (labels, targets) = (bench.numbers(&labels, i64::to_le_bytes), bench.reserve(8 * rows as usize));
+        let mixed = MixedLabels { labels, targets, classes: 2 };
+        bench.run(&augment.launches(input, at_keys, output, scratch, (rows, Some(mixed))).unwrap());
+        let targets = super::numbers(&bench.download(targets), f32::from_le_bytes);
+        bench.finish();
+        targets.chunks(2).enumerate().map(|(row, both)| f64::from(both[row % 2])).collect::<Vec<f64>>()
+    };
+    let mixup = |alpha| Mix { probability: 1.0, mixup: alpha, cutmix: 0.0 };
+    let cubic = |x: f64| x * x * (3.0 - 2.0 * x);
+    let quintic = |x: f64| x * x * x * (10.0 - 15.0 * x + 6.0 * x * x);
+    let distributions: [(f32, &dyn Fn(f64) -> f64); 4] =
+        [(0.5, &|x| 2.0 / std::f64::consts::PI * x.sqrt().asin()), (1.0, &|x| x), (2.0, &cubic), (3.0, &quintic)];
+    for (alpha, below) in distributions {
+        let mut found = shares(mixup(alpha));
+        found.sort_by(f64::total_cmp);
+        let far = found.iter().enumerate().map(|(at, x)| (below(*x) - at as f64 / f64::from(rows)).abs());
+        // Of as many draws once in 10^10 runs.
+        assert!(far.fold(0.0, f64::max) < 0.055, "alpha {alpha}");
+    }
+    let some = shares(Mix { probability: 0.3, ..mixup(1.0) });
+    let mixed = some.iter().filter(|share| **share < 1.0).count();
+    assert!((1000..1400).contains(&mixed), "{mixed} of {rows} mixed");
+    // Small alphas mix little; of pasted parts the border cuts off some.
+    assert!(shares(mixup(0.05)).iter().filter(|share| (0.05..0.95).contains(*share)).count() < rows as usize / 6);
+    let pasted = shares(Mix { probability: 1.0, mixup: 0.0, cutmix: 1.0 });
+    let mean = pasted.iter().sum::<f64>() / f64::from(rows);
+    assert!((0.6..0.85).contains(&mean) && pasted.iter().all(|share| (share * 64.0).fract() == 0.0), "{mean}");
 }
 
 /// Erased parts have the areas and ratios that were asked for, and settings change as many pictures as they should.
@@ -206,7 +348,7 @@ pub(crate) fn check_shares(runner: &mut dyn Runner, random: &mut Random, _: usiz
     let (rows, side) = (600u32, 40u32);
     let output = packhorse_gpu::kernels::Pixels::normalized(Element::F32, Normalize::NONE);
     let image = Image::new((side, side), 3, output);
-    let augment = Augment { jitter: Jitter::NONE, grayscale: 0.25, erase: Erase::new(0.5), ..Augment::new(image) };
+    let augment = Augment { grayscale: 0.25, erase: Erase::new(0.5), ..Augment::new(image) };
     let bytes: Vec<u8> = [40, 90, 200].repeat((rows * side * side) as usize);
     let keys: Vec<u64> = (0..rows).map(|_| random.u64()).collect();
     let mut bench = Bench::new(runner);
@@ -214,7 +356,7 @@ pub(crate) fn check_shares(runner: &mut dyn Runner, random: &mut Random, _: usiz
     let at_keys = bench.numbers(&keys, u64::to_le_bytes);
     let output = bench.reserve(augment.output(rows).unwrap().bytes());
     let scratch = bench.reserve(augment.scratch(rows));
-    bench.run(&augment.launches(input, at_keys, output, scratch, rows).unwrap());
+    bench.run(&augment.launches(input, at_keys, output, scratch, (rows, None)).unwrap());
     let found = super::numbers(&bench.download(output), f32::from_le_bytes);
     bench.finish();
     let plane = (side * side) as usize;
@@ -278,7 +420,7 @@ pub(crate) fn check_torchvision(runner: &mut dyn Runner, random: &mut Random) {
         let (input, keys) = (bench.upload(&bytes), bench.numbers(&[random.u64()], u64::to_le_bytes));
         let output = bench.reserve(augment.output(1).unwrap().bytes());
         let scratch = bench.reserve(augment.scratch(1));
-        bench.run(&augment.launches(input, keys, output, scratch, 1).unwrap());
+        bench.run(&augment.launches(input, keys, output, scratch, (1, None)).unwrap());
         let found = super::numbers(&bench.download(output), f32::from_le_bytes);
         bench.finish();
         let wanted = super::numbers(wanted, f32::from_le_bytes);

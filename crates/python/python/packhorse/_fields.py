@@ -153,7 +153,9 @@ class Image(_View):
 
     On a GPU colours may change, by torchvision's formulas and in this order: `jitter=(brightness, contrast, saturation, hue)` is
     `ColorJitter` of these, for all pictures, or for a share of them with a fifth number; `grayscale` the probability of
-    `RandomGrayscale`; `erase`, after the normalisation, that of `RandomErasing`.
+    `RandomGrayscale`; `erase`, after the normalisation, that of `RandomErasing`. `mixup` and `cutmix` are the alphas of torchvision's
+    `MixUp` and `CutMix`: each picture, or a share `mix` of them, is mixed with the one before it in the batch, by one of the two.
+    `targets=("label", 1000)` names the field of labels, which become `float32 [batch, 1000]`: the shares of the classes.
 
     With `decode="gpu"` the GPU decodes JPEGs, by nvJPEG (`pip install nvidia-nvjpeg-cu12`), then crops and resizes them: for pictures of
     one size, with the bilinear filter. Its pixels differ a little from the CPU's, which decodes what nvJPEG can't.
@@ -178,6 +180,10 @@ class Image(_View):
         jitter: tuple[float, ...] | None = None,
         grayscale: float = 0.0,
         erase: float = 0.0,
+        mixup: float = 0.0,
+        cutmix: float = 0.0,
+        mix: float = 1.0,
+        targets: tuple[str, int] | None = None,
         decode: str = "cpu",
         required: bool = True,
     ) -> None:
@@ -195,16 +201,23 @@ class Image(_View):
         self.jitter = jitter
         self.grayscale = grayscale
         self.erase = erase
+        if (targets is None) != (mixup == 0 and cutmix == 0):
+            raise ValueError("mixup and cutmix need targets=(labels, classes), the field of labels and the number of classes, and targets one of them")
+        self.mixup = mixup
+        self.cutmix = cutmix
+        self.mix = mix
+        self.targets = targets
         self.decode = decode
 
     def _settings(self) -> Any:
         normalize = None if self.normalize is None else (*self.normalize, self.channels_last)
         jitter = (0.0, 0.0, 0.0, 0.0, 0.0) if self.jitter is None else (*self.jitter, 1.0)[:5]
-        colors = (list(jitter), self.grayscale, self.erase) if self._changes_colors() else None
+        mix = (self.mix if self.targets else 0.0, self.mixup, self.cutmix)
+        colors = (list(jitter), self.grayscale, self.erase, mix, self.targets) if self._changes_colors() else None
         return (*self._view(), self.filter, self.reduced, normalize, colors, self.decode)
 
     def _changes_colors(self) -> bool:
-        return self.jitter is not None or self.grayscale != 0 or self.erase != 0
+        return self.jitter is not None or self.grayscale != 0 or self.erase != 0 or self.targets is not None
 
     def _needs_gpu(self) -> bool:
         return self.decode == "gpu" or self._changes_colors()
@@ -274,7 +287,7 @@ def describe(fields: Fields, gpu: bool = False) -> list[Described]:
         if not isinstance(field, Field):
             raise TypeError(f"field {name!r} is {field!r}; give the name of a field, or packhorse.Image, Auto, Bytes, …")
         if field._needs_gpu() and not gpu:
-            message = "decode='gpu', jitter, grayscale and erase are for batches on a GPU: give the loader its device"
+            message = "decode='gpu', jitter, grayscale, erase, mixup and cutmix are for batches on a GPU: give the loader its device"
             raise ValueError(f"field {name!r}: {message}")
         described.append(field._describe(name))
     return described
