@@ -15,10 +15,11 @@ use std::time::Duration;
 fn main() -> Result<()> {
     let place = std::env::args().nth(1).ok_or_else(|| Error::config("give the folder of a dataset"))?;
     match Cuda::from_environment() {
-        // Pixels come as bytes; the GPU changes colours, erases a part, and makes them bf16 [32, 3, 224, 224], normalised.
+        // Pixels come as bytes; the GPU changes colours, erases a part, mixes pictures, and makes them bf16 [32, 3, 224, 224], normalised.
+        // Labels become shares of 1000 classes.
         Ok(gpu) => {
             let augmented = Augmented::new("image").jitter(0.4, 0.4, 0.4, 0.1, 0.8).grayscale(0.2).erase(0.25);
-            train(&gpu, &place, vec![Arc::new(augmented)])
+            train(&gpu, &place, vec![Arc::new(augmented.mix(0.2, 1.0, "label", 1000))])
         }
         Err(error) if error.kind() == Kind::Unsupported => {
             println!("{error}: this one is simulated");

@@ -148,21 +148,29 @@ fn a_diagnosis_decodes_on_the_gpu() {
         assert!(output.status.success(), "{}", said(&output));
         serde_json::from_slice(&output.stdout).unwrap()
     };
-    let found = diagnosis(&driver.nvjpeg());
-    let remedies = found["remedies"].as_array().unwrap();
-    let decoding = remedies.iter().find(|remedy| remedy["name"] == "gpu decoding").unwrap();
-    assert!(decoding["says"].as_str().unwrap().starts_with("let the GPU decode jpg, by nvJPEG"), "{decoding}");
+    // A machine with much else to do may see something else than decoding as the bottleneck.
+    let until = |library: &Path, wanted: &dyn Fn(&Value) -> bool| {
+        (0..5).map(|_| diagnosis(library)).find(|found| wanted(found)).unwrap()
+    };
+    let decoding = |found: &Value| {
+        let remedies = found["remedies"].as_array().unwrap();
+        remedies.iter().find(|remedy| remedy["name"] == "gpu decoding").cloned()
+    };
+    let found = until(&driver.nvjpeg(), &|found| decoding(found).is_some());
+    let remedy = decoding(&found).unwrap();
+    assert!(remedy["says"].as_str().unwrap().starts_with("let the GPU decode jpg, by nvJPEG"), "{remedy}");
     // The fake library only adds up bytes.
     let now = found["cuts"].as_array().unwrap().last().unwrap()["steps_per_s"]["median"].as_f64().unwrap();
-    assert!(decoding["predicted"].as_f64().unwrap() > now, "{now} {decoding}");
-    assert!(decoding["observed"]["median"].as_f64().unwrap() > 0.0, "{decoding}");
+    assert!(remedy["predicted"].as_f64().unwrap() > now, "{now} {remedy}");
+    assert!(remedy["observed"]["median"].as_f64().unwrap() > 0.0, "{remedy}");
     // Its pixels are others, so it is not taken.
     assert!(found["applied"].as_array().unwrap().iter().all(|taken| taken["remedy"]["name"] != "gpu decoding"));
-    let without = diagnosis(Path::new("/no/libnvjpeg.so"));
+    let decodes = |found: &Value| found["costs"].as_array().unwrap().iter().any(|cost| cost["stage"] == "decode");
+    let without = until(Path::new("/no/libnvjpeg.so"), &decodes);
     let notes = without["notes"].as_array().unwrap();
     let note = notes.iter().find_map(|note| note.as_str().filter(|note| note.starts_with("gpu decoding")));
     assert!(note.is_some_and(|note| note.contains("was not tried: ") && note.contains("nvidia-nvjpeg")), "{notes:?}");
-    assert!(without["remedies"].as_array().unwrap().iter().all(|remedy| remedy["name"] != "gpu decoding"));
+    assert_eq!(decoding(&without), None);
     let calls = driver.calls();
     assert_eq!((calls.of("left.pinned"), calls.of("left.device"), calls.of("left.nvjpeg")), (0, 0, 0));
 }

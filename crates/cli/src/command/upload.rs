@@ -59,6 +59,9 @@ pub(super) fn run(context: &CommandContext<'_>, args: &BenchUpload) -> Result<Ex
 /// A transform of batches on the GPU.
 type Step = Arc<dyn DeviceTransform>;
 
+/// Classes of pictures that are mixed.
+const CLASSES: u32 = 1000;
+
 struct Bench<'a> {
     context: &'a CommandContext<'a>,
     args: &'a BenchUpload,
@@ -187,18 +190,22 @@ impl Bench<'_> {
         Arc::new(Synthetic::pictures("image", pictures))
     }
 
-    /// Pictures are normalised on the GPU, where it has kernels; with `--augment` it also changes their colours and erases parts.
+    /// Pictures are normalised on the GPU, where it has kernels; with `--augment` it also changes their colours, erases parts, and mixes
+    /// them where there are labels.
     fn finish(&self, fields: &[FieldOptions]) -> Vec<Step> {
         let pictures =
             fields.iter().filter(|field| matches!(field.kind, FieldKind::Picture(_)) && is_picture(&field.name));
-        let step = |field: &FieldOptions| match self.args.augment {
+        let labels = fields.iter().any(|field| field.name == "cls" && field.kind == FieldKind::Auto);
+        let step = |(number, field): (usize, &FieldOptions)| match self.args.augment {
             true => {
-                let augmented = Augmented::new(&field.name).jitter(0.4, 0.4, 0.4, 0.1, 0.8);
-                Arc::new(augmented.grayscale(0.2).erase(0.25)) as Step
+                let augmented = Augmented::new(&field.name).jitter(0.4, 0.4, 0.4, 0.1, 0.8).grayscale(0.2).erase(0.25);
+                // Labels are mixed once.
+                let mixes = number == 0 && labels;
+                Arc::new(if mixes { augmented.mix(0.2, 1.0, "cls", CLASSES) } else { augmented }) as Step
             }
             false => Arc::new(Pictures::new(&field.name)) as Step,
         };
-        pictures.filter(|_| !self.simulated).map(step).collect()
+        pictures.filter(|_| !self.simulated).enumerate().map(step).collect()
     }
 
     fn tell(&self, load: &Load, name: &str, bytes: usize, stages: &[Stage]) -> Result<ExitCode> {
