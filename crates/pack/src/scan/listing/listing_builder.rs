@@ -90,6 +90,11 @@ impl ListingBuilder {
             spill.take(&mut self.listing)?;
             self.known.clear();
         }
+        self.check_count()
+    }
+
+    /// Errors: `Limit` for more inputs than a listing numbers.
+    pub(super) fn check_count(&self) -> Result<()> {
         match u32::try_from(self.listing.pieces.len()) {
             Ok(n) if n < u32::MAX => Ok(()),
             _ => Err(Error::new(packhorse_core::Kind::Limit, "more than 4 billion inputs; make several datasets")),

@@ -104,6 +104,7 @@ impl Spill {
         let mut merge = runs.merge()?;
         while let Some((key, value)) = merge.next()? {
             builder.read(key, value)?;
+            builder.check_count()?;
         }
         Ok(())
     }
@@ -235,9 +236,7 @@ impl Parts<'_> {
             used
         })
     }
-}
 
-impl Parts<'_> {
     /// The part that begins with the current record, and whether there is more.
     fn next(&self, merge: &mut Merge<'_>) -> Result<(Listing, bool)> {
         let like =
