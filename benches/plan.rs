@@ -1,5 +1,5 @@
 //! Planning at scale: `cargo bench --bench plan -- 10000000`, and from the listings of 64 parts `cargo bench --bench plan -- 10000000 64`.
-//! The file system of the inputs is made up, so that what is measured is scan and plan alone, with classes and a shuffle; listings and plan
+//! The file system of the inputs is made up, so this measures scan and plan alone, with classes and a shuffle; listings and plan
 //! are written to the build folder or to `PACKHORSE_BENCH_DIR`, temporary files to `TMPDIR`. Prints seconds, sizes and peak memory.
 
 #![expect(clippy::expect_used, clippy::print_stdout, reason = "a bench prints, and ends where it can't go on")]

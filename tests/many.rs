@@ -1,5 +1,5 @@
-//! Plans of more inputs than fit memory: with a small bound their bytes are those of a plan that is made in memory, and so is what is
-//! said of them.
+//! Plans of more inputs than fit memory: with a small bound their bytes are those of a plan that is made in memory, and the messages
+//! are the same.
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
 
@@ -45,7 +45,7 @@ fn photos(dir: &Path) -> PathBuf {
     photos
 }
 
-/// What is told while a plan is made, and whether pictures that may be samples of their own are told of.
+/// The messages while a plan is made, and whether pictures that may be samples of their own are told of.
 #[derive(Clone, Default)]
 struct Told(Arc<Mutex<Vec<String>>>, bool);
 

@@ -76,7 +76,7 @@ impl Mix {
 /// The labels of pictures that are mixed, and their shares of classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MixedLabels {
-    /// The address of the labels, `Int64 [rows]`. A label that is no class has no share.
+    /// The address of the labels, `Int64 [rows]`. A label beyond the classes has no share.
     pub labels: u64,
     /// The address of the shares, `Float32 [rows, classes]`.
     pub targets: u64,

@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(numbers, [1, 0, 2, 0, 0x3f80_0000, 1, 3, 0]);
         assert_eq!(args.as_ptr() as usize % 8, 0);
         assert_eq!(Args::new().u32(1).finish(16).unwrap_err().kind(), Kind::Bug);
-        assert_eq!((0..33).fold(Args::new(), |args, n| args.u64(n)).finish(264).unwrap_err().kind(), Kind::Bug);
+        assert_eq!((0..41).fold(Args::new(), |args, n| args.u64(n)).finish(328).unwrap_err().kind(), Kind::Bug);
     }
 
     #[test]

@@ -297,7 +297,7 @@ pub(crate) fn check(runner: &mut dyn Runner, random: &mut Random, cases: usize) 
     }
 }
 
-/// Labels of which some are no classes.
+/// Labels of which some are beyond the classes.
 fn bench_labels(random: &mut Random, rows: u32) -> Vec<i64> {
     (0..rows).map(|_| i64::from(random.below(5) as i32) - 1 + i64::from(random.chance(4)) * 300).collect()
 }
