@@ -5,6 +5,7 @@ import json
 import os
 import pickle
 import random
+import time
 import warnings
 
 import numpy as np
@@ -607,6 +608,11 @@ def test_a_state_needs_no_threads(numbers):
     loader = numbers.loader(4, threads=2)
     loader.set_epoch(loader.epoch + 2)
     assert len(loader) > 0 and loader.state_dict()["epoch"] == 2
+    # A thread that helped to make the loader may be about to end.
+    for _ in range(500):
+        if len(os.listdir("/proc/self/task")) <= before:
+            break
+        time.sleep(0.02)
     assert len(os.listdir("/proc/self/task")) <= before
     next(iter(loader))
     assert len(os.listdir("/proc/self/task")) > before
