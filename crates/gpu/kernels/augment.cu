@@ -299,37 +299,54 @@ INLINE u32 before(u32 row, u32 rows) {
     return row > 0 ? row - 1 : rows - 1;
 }
 
-/// Four neighbours with their colours, from 0 to 255; returns which of them are erased.
-INLINE u32 colored(const Crop& crop, const Crop::Row& common, const Plan& plan, u32 y, u32 x, u32 count, float (&value)[4][3]) {
-    read(crop, common, y, x, count, value);
-    u32 erased = 0;
-#pragma unroll
-    for (u32 i = 0; i < 4; i++) {
-        if (plan.jittered) {
-            jitter(plan, value[i], false);
-        }
-        if (plan.gray) {
-            value[i][0] = value[i][1] = value[i][2] = gray_of(value[i]);
-        }
-#pragma unroll
-        for (int c = 0; c < 3; c++) {
-            value[i][c] = value[i][c] * 255.0f;
-        }
-        const bool hidden = y >= plan.top && y < plan.bottom && x + i >= plan.left && x + i < plan.right;
-        erased |= (u32)hidden << i;
+/// A pixel's colours after all changes, from 0 to 255, of its value from 0 to 1.
+INLINE void color(const Plan& plan, float (&value)[3]) {
+    if (plan.jittered) {
+        jitter(plan, value, false);
     }
-    return erased;
+    if (plan.gray) {
+        value[0] = value[1] = value[2] = gray_of(value);
+    }
+#pragma unroll
+    for (int c = 0; c < 3; c++) {
+        value[c] = value[c] * 255.0f;
+    }
 }
 
-/// Values of erased pixels that are 0 after the normalisation, nearly.
+INLINE bool is_erased(const Plan& plan, u32 y, u32 x) {
+    return y >= plan.top && y < plan.bottom && x >= plan.left && x < plan.right;
+}
+
+/// A value of an erased pixel that is 0 after the normalisation, nearly.
 template <class E>
-INLINE void fill(const Output& o, u32 erased, float (&value)[4][3]) {
-#pragma unroll
-    for (int i = 0; i < 12; i++) {
-        if (erased >> (i / 3) & 1) {
-            value[i / 3][i % 3] = E::IS_BYTE ? 0.0f : o.mean[i % 3] * 255.0f;
-        }
+INLINE float erased_value(const Output& o, int c) {
+    return E::IS_BYTE ? 0.0f : o.mean[c] * 255.0f;
+}
+
+/// Mixes a pixel with that of the row before; returns whether it is erased then.
+template <class E>
+INLINE bool mixed(const AugmentParams& p, u32 row, const Crop::Row& common, u32 y, u32 x, bool erased, float (&value)[3]) {
+    // Plans are read where they are used, since they would take many registers.
+    const Output& o = p.image.out;
+    const Plan &plan = p.plans[row], &other = p.plans[before(row, o.rows)];
+    const bool in = y >= plan.pasted[0] && y < plan.pasted[2] && x >= plan.pasted[1] && x < plan.pasted[3];
+    if (plan.mixed == PASTED && !in) {
+        return erased;
     }
+    const u8* pixel = common.from + ((u64)y * p.image.width + (common.flip ? o.width - 1 - x : x)) * 3;
+    float second[3];
+#pragma unroll
+    for (int c = 0; c < 3; c++) {
+        second[c] = share((float)pixel[c]);
+    }
+    color(other, second);
+    const bool second_erased = is_erased(other, y, x);
+#pragma unroll
+    for (int c = 0; c < 3; c++) {
+        const float a = erased ? erased_value<E>(o, c) : value[c], b = second_erased ? erased_value<E>(o, c) : second[c];
+        value[c] = plan.mixed == PASTED ? second[c] : plan.own * a + (1.0f - plan.own) * b;
+    }
+    return plan.mixed == PASTED && second_erased;
 }
 
 template <class E>
@@ -340,36 +357,25 @@ INLINE void augment(const AugmentParams& p) {
     for (u32 row = blockIdx.y; row < o.rows; row += gridDim.y) {
         const Crop::Row common = crop.row(row);
         const Plan plan = p.plans[row];
-        const u32 other = plan.mixed == ALONE ? row : before(row, o.rows);
-        const Crop::Row other_common = plan.mixed == ALONE ? common : crop.row(other);
-        const Plan other_plan = p.plans[other];
 #pragma unroll 1
         for (u64 group = first(); group < all; group += stride()) {
             const u32 y = (u32)group / groups, x = ((u32)group - y * groups) * 4;
             const u32 count = o.width - x < 4 ? o.width - x : 4;
             float value[4][3];
-            u32 erased = colored(crop, common, plan, y, x, count, value);
+            read(crop, common, y, x, count, value);
+            u32 erased = 0;
+#pragma unroll
+            for (u32 i = 0; i < 4; i++) {
+                color(plan, value[i]);
+                erased |= (u32)is_erased(plan, y, x + i) << i;
+            }
             if (plan.mixed != ALONE) {
-                float second[4][3];
-                const u32 second_erased = colored(crop, other_common, other_plan, y, x, count, second);
-                if (plan.mixed == BLENDED) {
-                    fill<E>(o, erased, value);
-                    fill<E>(o, second_erased, second);
-                    erased = 0;
-                }
-                u32 pasted = 0;
+                const Crop::Row other = crop.row(before(row, o.rows));
 #pragma unroll
                 for (u32 i = 0; i < 4; i++) {
-                    const bool across = x + i >= plan.pasted[1] && x + i < plan.pasted[3];
-                    const bool in = y >= plan.pasted[0] && y < plan.pasted[2] && across;
-                    pasted |= (u32)in << i;
-#pragma unroll
-                    for (int c = 0; c < 3; c++) {
-                        const float blend = plan.own * value[i][c] + (1.0f - plan.own) * second[i][c];
-                        value[i][c] = plan.mixed == BLENDED ? blend : in ? second[i][c] : value[i][c];
-                    }
+                    const bool hidden = i < count && mixed<E>(p, row, other, y, x + i, erased >> i & 1, value[i]);
+                    erased = (erased & ~(1u << i)) | (u32)hidden << i;
                 }
-                erased = (erased & ~pasted) | (second_erased & pasted);
             }
             put<E, 3>(o, row, y, x, count, value, erased);
         }
