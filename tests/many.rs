@@ -3,25 +3,18 @@
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
 
+mod common {
+    pub(crate) mod inputs;
+}
+
+use common::inputs::{tar, write};
 use packhorse::core::{Cancel, Event, Kind, Observer, SplitMix64};
 use packhorse::pack::{Depth, LongKeys, Part, Plan, SplitBy, Splits};
 use packhorse::{Labels, OnError, Recipe, Session, Shuffle};
-use packhorse_testkit::hostile::tar::TarMember;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-
-fn write(path: &Path, bytes: impl AsRef<[u8]>) {
-    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-    std::fs::write(path, bytes).unwrap();
-}
-
-fn tar(names: &[&str]) -> Vec<u8> {
-    let mut bytes: Vec<u8> = names.iter().flat_map(|name| TarMember::file(*name, *name).encode()).collect();
-    bytes.extend([0; 1024]);
-    bytes
-}
 
 /// Samples of one field and of several, in folders, archives and at the top; names that are escaped, too long, empty files, and inputs that
 /// are there twice.

@@ -5,9 +5,11 @@
 
 #[expect(dead_code, reason = "every test takes a part of what they share")]
 mod common {
+    pub(crate) mod inputs;
     pub(crate) mod process;
 }
 
+use common::inputs::{tar, write};
 use common::process::packhorse;
 use packhorse::core::{Error, Kind, SplitMix64, Store};
 use packhorse::dataset::{LISTINGS, listing_name};
@@ -15,23 +17,11 @@ use packhorse::pack::{Depth, Part};
 use packhorse::storage::Local;
 use packhorse::{OnError, Recipe, Session};
 use packhorse_testkit::faults::{CallKind, FailingStore, StoreFault};
-use packhorse_testkit::hostile::tar::TarMember;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-
-fn write(path: &Path, bytes: impl AsRef<[u8]>) {
-    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-    std::fs::write(path, bytes).unwrap();
-}
-
-fn tar(names: &[&str]) -> Vec<u8> {
-    let mut bytes: Vec<u8> = names.iter().flat_map(|name| TarMember::file(*name, *name).encode()).collect();
-    bytes.extend([0; 1024]);
-    bytes
-}
 
 /// A folder with more subfolders than two parts list together, files at every depth, and much that is not a sample.
 fn photos(dir: &Path) -> PathBuf {

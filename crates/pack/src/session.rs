@@ -14,14 +14,14 @@ use crate::part_errors;
 use crate::plan::{Plan, limits, plan, plan_spilled};
 use crate::repair::{DatasetRepair, repair_dataset};
 use crate::replace::{finish_replacing, plan_folder, store_plan, store_plan_over};
-use crate::sample_order::{MANY, SampleOrder};
-use crate::scan::{Found, Listing, Scan, SpillOptions, by_column, scan, tables};
+use crate::sample_order::MANY;
+use crate::scan::{Found, Listing, Scan, by_column, scan, tables};
 use crate::shard_packer::Redo;
 use crate::stored_plan::{Stored, exists, open_plan, plan_file};
 use crate::trial::fit;
 use crate::verify::{Depth, Verification, verify};
 use crate::writer::{Writer, WriterContext};
-use crate::{Labels, OnError, Origin, Part, Recipe, SampleAt, Shuffle, SplitBy, Stat, Status, Watch};
+use crate::{Labels, OnError, Origin, Part, Recipe, SampleAt, Stat, Status, Watch};
 use packhorse_core::{Cancel, Error, InputTable, Kind, Limits, Observer, Registry, Result, SchemaRef, Store};
 use packhorse_dataset::{DatasetView, Manifest, PLAN};
 use packhorse_storage::{Location, Quarantine, Quarantined, Staging, Stores};
@@ -191,10 +191,9 @@ impl Session {
         recipe.check()?;
         let typed = recipe.planning(&self.registry, None)?.typed;
         let scanning = recipe.scanning(&*self.store, typed, self.io_threads)?;
-        match scan(self.scanning(&KeptTables::none()), &scanning)? {
-            Found::Whole(listing) => Ok(listing),
-            Found::Spilled(_) => Err(Error::bug("a listing was spilled unasked")),
-        }
+        let found = scan(self.scanning(&KeptTables::none()), &scanning)?;
+        let Found::Whole(listing) = found else { return Err(Error::bug("a listing was spilled unasked")) };
+        Ok(listing)
     }
 
     /// The trees of each ROOT input, by path; other files are ignored.
@@ -426,7 +425,7 @@ impl Session {
         }
         options.many = self.many;
         if self.spills && base.is_none() && transforms.is_empty() && !options.typed {
-            scanning.spill = spilling(recipe, self.many);
+            scanning.spill = recipe.spilling(self.many);
         }
         let mut listing = match scan(self.scanning(tables), &scanning)? {
             Found::Whole(listing) => listing,
@@ -498,16 +497,4 @@ impl Session {
         let memory = self.memory.unwrap_or(PackOptions::default().memory);
         PackOptions { part, jobs: self.jobs, io_threads: self.io_threads, memory, on_error, verify: self.verifies }
     }
-}
-
-/// How inputs are spilled that are more than `many`; `None` if the recipe needs all of them in memory.
-fn spilling(recipe: &Recipe, many: usize) -> Option<SpillOptions> {
-    let order = match recipe.shuffle {
-        Shuffle::No => SampleOrder(None),
-        Shuffle::Global { seed } => SampleOrder(Some(seed)),
-        Shuffle::Blocks { .. } => return None,
-    };
-    let by_number = recipe.split.divides() && recipe.split_by == SplitBy::Order;
-    let whole = recipe.dedup || recipe.metadata.is_some() || by_number;
-    (!whole).then(|| SpillOptions { order, most: many, dir: std::env::temp_dir() })
 }

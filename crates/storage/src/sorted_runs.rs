@@ -9,10 +9,7 @@ use std::collections::BinaryHeap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use zstd::bulk::{Compressor, Decompressor};
-
-/// Bytes of records in a block.
-const BLOCK: usize = 256 << 10;
+use zstd::bulk::Decompressor;
 
 /// Fast, and names shrink well at any level.
 const LEVEL: i32 = 1;
@@ -23,8 +20,6 @@ pub struct SortedRuns {
     dir: PathBuf,
     at: u64,
     runs: Vec<Vec<Block>>,
-    text: Vec<u8>,
-    zstd: Compressor<'static>,
 }
 
 /// A block in the file.
@@ -42,56 +37,27 @@ impl SortedRuns {
     /// Errors: `Environment` if the file can't be made.
     pub fn new(dir: &Path) -> Result<Self> {
         let file = scratch_file(dir)?;
-        let zstd = Compressor::new(LEVEL).context("start zstd")?;
-        Ok(Self { file, dir: dir.to_owned(), at: 0, runs: Vec::new(), text: Vec::new(), zstd })
+        Ok(Self { file, dir: dir.to_owned(), at: 0, runs: Vec::new() })
     }
 
     /// Begins a run.
-    pub fn begin(&mut self) -> Result<()> {
-        self.flush()?;
+    pub fn begin(&mut self) {
         self.runs.push(Vec::new());
-        Ok(())
     }
 
-    /// Adds a record to the run, whose keys ascend.
-    pub fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        append(&mut self.text, key, value)?;
-        if self.text.len() < BLOCK { Ok(()) } else { self.flush() }
-    }
-
-    /// Writes what was added.
-    pub fn flush(&mut self) -> Result<()> {
-        if self.text.is_empty() {
-            return Ok(());
-        }
-        let frame = self.zstd.compress(&self.text).context("compress")?;
-        let bytes = self.text.len();
-        self.text.clear();
-        self.write(&frame, bytes)
-    }
-
-    /// Adds records that were encoded elsewhere to the run, after what was added before.
-    pub fn encoded(&mut self, records: &EncodedRecords) -> Result<()> {
-        self.flush()?;
-        self.write(&records.frame, records.bytes)
-    }
-
-    fn write(&mut self, frame: &[u8], bytes: usize) -> Result<()> {
+    /// Adds records to the run, whose keys ascend.
+    pub fn add(&mut self, records: &EncodedRecords) -> Result<()> {
+        let EncodedRecords { frame, bytes } = records;
         let written = self.file.write_all_at(frame, self.at).context("write a temporary file");
         written.map_err(|e| in_scratch(e, &self.dir))?;
         let size = |len: usize| u32::try_from(len).map_err(|_| Error::bug("a block of 4 GB"));
-        let block = Block { offset: self.at, len: size(frame.len())?, bytes: size(bytes)? };
+        let block = Block { offset: self.at, len: size(frame.len())?, bytes: size(*bytes)? };
         self.runs.last_mut().ok_or_else(|| Error::bug("a record before the first run"))?.push(block);
         self.at += frame.len() as u64;
         Ok(())
     }
 
-    /// Bytes of the file.
-    pub fn bytes(&self) -> u64 {
-        self.at
-    }
-
-    /// All records that were [flushed](Self::flush), by ascending keys; of equal keys those of earlier runs come first.
+    /// All records, by ascending keys; of equal keys those of earlier runs come first.
     pub fn merge(&self) -> Result<Merge<'_>> {
         let zstd = Decompressor::new().context("start zstd")?;
         let mut merge =
@@ -107,7 +73,7 @@ impl SortedRuns {
     }
 }
 
-/// Some records of a run, encoded for [`SortedRuns::encoded`]: threads may encode several at once.
+/// Some records of a run, encoded for [`SortedRuns::add`]: threads may encode several at once.
 pub struct EncodedRecords {
     frame: Vec<u8>,
     bytes: usize,
@@ -116,7 +82,7 @@ pub struct EncodedRecords {
 impl EncodedRecords {
     /// Encodes the records that `each` gives: it is called with what takes one. Best a few thousand, which a reader holds at once.
     pub fn new(each: impl FnOnce(&mut dyn FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()>) -> Result<Self> {
-        let mut text = Vec::with_capacity(BLOCK);
+        let mut text = Vec::new();
         each(&mut |key, value| append(&mut text, key, value))?;
         Ok(Self { frame: zstd::bulk::compress(&text, LEVEL).context("compress")?, bytes: text.len() })
     }
@@ -261,7 +227,10 @@ mod tests {
     use proptest::prelude::*;
 
     type Records = Vec<(Vec<u8>, Vec<u8>)>;
-    type Push<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<()>;
+
+    fn encoded<'a>(mut records: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> EncodedRecords {
+        EncodedRecords::new(|push| records.try_for_each(|(key, value)| push(key, value))).unwrap()
+    }
 
     fn merged(runs: &SortedRuns) -> Records {
         let (mut merge, mut found) = (runs.merge().unwrap(), Vec::new());
@@ -279,19 +248,11 @@ mod tests {
             let mut runs = SortedRuns::new(&std::env::temp_dir()).unwrap();
             for run in &mut all {
                 run.sort_by(|a, b| a.0.as_bytes().cmp(b.0.as_bytes()));
-                runs.begin().unwrap();
-                // Half of the runs are encoded apart, in two pieces.
+                runs.begin();
                 for piece in run.chunks(run.len().div_ceil(2).max(1)) {
-                    let each = |push: Push<'_>| {
-                        piece.iter().try_for_each(|(key, value)| push(key.as_bytes(), value.as_bytes()))
-                    };
-                    match run.len() % 2 {
-                        0 => runs.encoded(&EncodedRecords::new(each).unwrap()).unwrap(),
-                        _ => each(&mut |key, value| runs.push(key, value)).unwrap(),
-                    }
+                    runs.add(&encoded(piece.iter().map(|(key, value)| (key.as_bytes(), value.as_bytes())))).unwrap();
                 }
             }
-            runs.flush().unwrap();
             let bytes = |(key, value): &(String, String)| (key.clone().into_bytes(), value.clone().into_bytes());
             let mut wanted: Records = all.concat().iter().map(bytes).collect();
             // Stable: of equal keys those of earlier runs, and earlier ones of a run, come first.
@@ -305,11 +266,13 @@ mod tests {
     fn long_runs_take_many_blocks() {
         let mut runs = SortedRuns::new(&std::env::temp_dir()).unwrap();
         for run in 0..3u32 {
-            runs.begin().unwrap();
-            (0..60_000u32).for_each(|n| runs.push(&(3 * n + run).to_be_bytes(), &[7; 20]).unwrap());
+            runs.begin();
+            for first in (0..60_000u32).step_by(10_000) {
+                let keys: Vec<[u8; 4]> = (first..first + 10_000).map(|n| (3 * n + run).to_be_bytes()).collect();
+                runs.add(&encoded(keys.iter().map(|key| (&key[..], &[7; 20][..])))).unwrap();
+            }
         }
-        runs.flush().unwrap();
-        assert!(runs.runs.iter().all(|blocks| blocks.len() > 5) && runs.bytes() > 0);
+        assert!(runs.runs.iter().all(|blocks| blocks.len() > 5));
         let keys = merged(&runs).into_iter().map(|(key, _)| key);
         assert!(keys.eq((0..180_000u32).map(|n| n.to_be_bytes().to_vec())));
     }

@@ -39,9 +39,7 @@ pub(super) fn ordered_items(listing: &Listing, shuffle: Shuffle, apart: bool, ma
         let single = |sample| PlanItem { sample, count: 1, from: 0 };
         let order = match shuffle {
             Shuffle::No => listing.natural_order(),
-            Shuffle::Global { seed } if listing.inputs() > many as u64 => {
-                listing.in_order(SampleOrder(Some(seed))).into_iter().map(|(_, i)| i).collect()
-            }
+            Shuffle::Global { seed } if listing.inputs() > many as u64 => listing.in_order(SampleOrder(Some(seed))),
             _ => order(listing.samples() as u32, shuffle),
         };
         return order.into_iter().map(single).collect();

@@ -4,9 +4,9 @@ use super::Recipe;
 use crate::plan::PlanOptions;
 use crate::recorded_files::sealed_manifest;
 use crate::request_error::as_request_error;
-use crate::sample_order::MANY;
-use crate::scan::ScanOptions;
-use crate::{Shapes, ShardBounds, Shuffle};
+use crate::sample_order::{MANY, SampleOrder};
+use crate::scan::{ScanOptions, SpillOptions};
+use crate::{Shapes, ShardBounds, Shuffle, SplitBy};
 use packhorse_core::{Context, Error, Format, Kind, Limits, Options, Registry, Result, Store};
 use packhorse_transform::Transform;
 use packhorse_transform::fields::{Fields, FieldsOptions};
@@ -64,6 +64,18 @@ impl Recipe {
             memory,
             many: MANY,
         })
+    }
+
+    /// How inputs are spilled that are more than `many`; `None` if the recipe needs all of them in memory.
+    pub(crate) fn spilling(&self, many: usize) -> Option<SpillOptions> {
+        let order = match self.shuffle {
+            Shuffle::No => SampleOrder(None),
+            Shuffle::Global { seed } => SampleOrder(Some(seed)),
+            Shuffle::Blocks { .. } => return None,
+        };
+        let by_number = self.split.divides() && self.split_by == SplitBy::Order;
+        let whole = self.dedup || self.metadata.is_some() || by_number;
+        (!whole).then(|| SpillOptions { order, most: many, dir: std::env::temp_dir() })
     }
 
     /// Whether a setting counts samples, also those that headers do not count.

@@ -80,7 +80,7 @@ impl Spill {
             self.runs = Some(SortedRuns::new(&self.options.dir)?);
         }
         let runs = self.runs.as_mut().ok_or_else(|| Error::bug("no runs"))?;
-        runs.begin()?;
+        runs.begin();
         let encoded = |pieces: &[(u64, PieceRef)]| {
             let mut record = Record::default();
             EncodedRecords::new(|push| {
@@ -92,7 +92,7 @@ impl Spill {
         };
         for pieces in pieces.chunks(AT_ONCE) {
             let blocks: Vec<_> = pieces.par_chunks(BLOCK).map(encoded).collect::<Result<_>>()?;
-            blocks.iter().try_for_each(|block| runs.encoded(block))?;
+            blocks.iter().try_for_each(|block| runs.add(block))?;
         }
         (listing.arena, listing.places) = (Vec::new(), Vec::new());
         Ok(())
@@ -147,7 +147,7 @@ impl Spilled {
     /// An empty list of samples, to be kept in the plan's order.
     pub(crate) fn kept(&self) -> Result<KeptSamples> {
         let mut runs = SortedRuns::new(&self.options.dir)?;
-        runs.begin()?;
+        runs.begin();
         Ok(KeptSamples { runs })
     }
 
@@ -191,7 +191,7 @@ impl KeptSamples {
             })
         };
         let blocks: Vec<_> = samples.par_chunks(BLOCK).map(encoded).collect::<Result<_>>()?;
-        blocks.iter().try_for_each(|block| self.runs.encoded(block))
+        blocks.iter().try_for_each(|block| self.runs.add(block))
     }
 }
 
@@ -273,15 +273,15 @@ fn sample_of(key: &[u8]) -> &[u8] {
 }
 
 impl Listing {
-    /// Samples in the plan's order, with the place of each.
-    pub(crate) fn in_order(&self, order: SampleOrder) -> Vec<(u64, u32)> {
+    /// Samples in the plan's order.
+    pub(crate) fn in_order(&self, order: SampleOrder) -> Vec<u32> {
         let place = |i: u32| {
             let first = self.sample(i as usize).and_then(|sample| sample.pieces.first());
             (first.map_or(0, |piece| order.place(self.folder_key(piece), self.stem(piece))), i)
         };
         let mut all: Vec<(u64, u32)> = (0..self.samples() as u32).into_par_iter().map(place).collect();
         all.par_sort_unstable();
-        all
+        all.into_iter().map(|(_, i)| i).collect()
     }
 
     fn folder_key(&self, piece: &PieceRef) -> &str {
