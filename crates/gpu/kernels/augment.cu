@@ -1,10 +1,11 @@
-// Crops, mirrors, changes colours at random, erases a part, mixes with another picture and normalises pictures of one size (bytes, HWC,
-// three channels).
+// Crops, mirrors, turns, changes colours at random, blurs, erases a part, mixes with another picture and normalises pictures of one size
+// (bytes, HWC, three channels).
 //
 // `augment_plans` draws what happens to each picture, one thread per picture. Contrast needs the mean of the colours before it:
 // `augment_sums`, `augment_folds` and `augment_means` find it, as whole numbers, so that the order of additions does not matter. `augment_*` does
 // all to each pixel in one pass; a picture that is mixed is made of its own pixels and those of the picture before it, each with its own
-// colours. `augment_targets` mixes the labels as much. Plans and sums are passed in scratch memory.
+// colours. Of pictures that are blurred `augment_colors` stores the colours before that, and `augment_across` and `augment_down` blur these.
+// `augment_targets` mixes the labels as much as the pictures. Plans, sums and blurred pictures are passed in scratch memory.
 #include "crop.cuh"
 
 /// What happens to a picture.
@@ -28,8 +29,13 @@ struct Plan {
     float own;
     /// The part that is the other's, where one is pasted.
     u32 pasted[4];
+    /// Whether the picture turns around its centre, and the cosine and sine of the angle, times 2^30.
+    u32 turned;
+    i32 cosine;
+    i32 sine;
+    u32 blurred;
 };
-static_assert(sizeof(Plan) == 72, "as in augment.rs");
+static_assert(sizeof(Plan) == 88, "as in augment.rs");
 
 enum { ALONE, BLENDED, PASTED };
 
@@ -64,8 +70,22 @@ struct AugmentParams {
     const i64* labels;
     float* targets;
     u64 classes;
+    /// A picture turns, and is blurred, if a draw of 53 bits is below these.
+    u64 turn_below;
+    u64 blur_below;
+    /// From and to of the angle, in half turns to the left.
+    double angle[2];
+    /// From and to of the standard deviation, in pixels.
+    double sigma[2];
+    /// The colours of blurred pictures, channels first, before and after `augment_down`, and what is between; null if none is blurred.
+    float* smooth;
+    float* between;
+    /// How much the pixel itself counts, those beside it, and so on, for each picture.
+    float* weights;
+    /// How many pixels on each side count.
+    u64 radius;
 };
-static_assert(sizeof(AugmentParams) == 304, "as in augment.rs");
+static_assert(sizeof(AugmentParams) == 400, "as in augment.rs");
 
 /// The first lane of the draws here. Those before it are of crops and mirrors.
 const u64 LANE = 64;
@@ -154,6 +174,21 @@ INLINE void mix(Plan& plan, const AugmentParams& p, u64 key) {
     }
 }
 
+/// The weights of a Gaussian, as torchvision's GaussianBlur has them: of whole pixels, and 1 in all.
+INLINE void blur_weights(float* weights, u64 radius, double sigma) {
+    const double rate = -0.5 / (sigma * sigma);
+    double all = 1.0;
+#pragma unroll 1
+    for (u64 i = 1; i <= radius; i++) {
+        all += 2.0 * exp(rate * (double)(i * i));
+    }
+    weights[0] = (float)(1.0 / all);
+#pragma unroll 1
+    for (u64 i = 1; i <= radius; i++) {
+        weights[i] = (float)(exp(rate * (double)(i * i)) / all);
+    }
+}
+
 KERNEL(augment_plans, AugmentParams) {
 #pragma unroll 1
     for (u64 row = first(); row < p.image.out.rows; row += stride()) {
@@ -171,95 +206,145 @@ KERNEL(augment_plans, AugmentParams) {
         if (p.image.out.rows > 1 && chance(key, 48, p.mix_below)) {
             mix(plan, p, key);
         }
+        if (chance(key, 116, p.turn_below)) {
+            const double angle = between(key, 117, p.angle[0], p.angle[1]);
+            plan.turned = 1;
+            plan.cosine = (i32)rint(cospi(angle) * 1073741824.0);
+            plan.sine = (i32)rint(sinpi(angle) * 1073741824.0);
+        }
+        if (p.smooth && chance(key, 118, p.blur_below)) {
+            plan.blurred = 1;
+            blur_weights(p.weights + row * (p.radius + 1), p.radius, between(key, 119, p.sigma[0], p.sigma[1]));
+        }
         p.plans[row] = plan;
     }
 }
 
-INLINE float within_one(float value) {
-    return fminf(fmaxf(value, 0.0f), 1.0f);
-}
-
 INLINE float gray_of(const float (&v)[3]) {
-    return 0.2989f * v[0] + 0.587f * v[1] + 0.114f * v[2];
+    return fmaf(0.2989f, v[0], fmaf(0.587f, v[1], 0.114f * v[2]));
 }
 
 INLINE void blend(float (&v)[3], float other, float factor) {
+    const float rest = (1.0f - factor) * other;
 #pragma unroll
     for (int c = 0; c < 3; c++) {
-        v[c] = within_one(factor * v[c] + (1.0f - factor) * other);
+        v[c] = __saturatef(fmaf(factor, v[c], rest));
     }
 }
 
-/// Turns the hue, a circle of length 1.
+/// A channel of a colour whose hue is so many sixths of the circle from that of the full channel, up to 12.
+INLINE float channel(float most, float spread, float away) {
+    away = away >= 6.0f ? away - 6.0f : away;
+    return fmaf(-spread, __saturatef(fminf(away, 4.0f - away)), most);
+}
+
+/// Turns the hue by so many sixths of the circle, -3 to 3: by the hexagon of HSV (A. R. Smith, "Color gamut transform pairs", 1978).
 INLINE void turn(float (&v)[3], float by) {
     const float r = v[0], g = v[1], b = v[2];
     const float most = fmaxf(fmaxf(r, g), b), spread = most - fminf(fminf(r, g), b);
-    if (spread == 0.0f || by == 0.0f) {
-        return;
-    }
-    const float s = spread / most, inverse = 1.0f / spread;
-    const float rc = (most - r) * inverse, gc = (most - g) * inverse, bc = (most - b) * inverse;
-    float h = most == r ? bc - gc : most == g ? 2.0f + rc - bc : 4.0f + gc - rc;
-    h = h * (1.0f / 6.0f) + 1.0f + by;
-    h -= floorf(h);
-    const float six = h * 6.0f, whole = floorf(six), f = six - whole;
-    const float low = within_one(most * (1.0f - s));
-    const float down = within_one(most * (1.0f - s * f)), up = within_one(most * (1.0f - s * (1.0f - f)));
-    const u32 sector = (u32)whole % 6;
-    v[0] = sector == 0 || sector == 5 ? most : sector == 1 ? down : sector == 4 ? up : low;
-    v[1] = sector == 1 || sector == 2 ? most : sector == 3 ? down : sector == 0 ? up : low;
-    v[2] = sector == 3 || sector == 4 ? most : sector == 5 ? down : sector == 2 ? up : low;
+    const float difference = most == r ? g - b : most == g ? b - r : r - g;
+    const float full = most == r ? 0.0f : most == g ? 2.0f : 4.0f;
+    // -4 to 8.
+    const float hue = full + by + (spread > 0.0f ? difference * reciprocal(spread) : 0.0f);
+    const float sixths = hue < 0.0f ? hue + 6.0f : hue >= 6.0f ? hue - 6.0f : hue;
+    v[0] = channel(most, spread, sixths + 5.0f);
+    v[1] = channel(most, spread, sixths + 3.0f);
+    v[2] = channel(most, spread, sixths + 1.0f);
 }
 
-/// Changes colours in the plan's order; with `before`, only those steps that come before the contrast.
-INLINE void jitter(const Plan& plan, float (&v)[3], bool before) {
+/// Changes the colours of four pixels in the plan's order; with `before`, only by those steps that come before the contrast.
+INLINE void jitter(const Plan& plan, float (&value)[4][3], bool before) {
+#pragma unroll 1
+    for (u32 order = plan.order, i = 0; i < 4; i++, order >>= 4) {
+        const u32 step = order & 15;
+        const float factor = plan.factor[step];
+        if (step == HUE) {
 #pragma unroll
-    for (u32 i = 0; i < 4; i++) {
-        const u32 step = plan.order >> (4 * i) & 15;
-        if (step == CONTRAST) {
-            if (before) {
-                return;
+            for (int k = 0; k < 4 && factor != 0.0f; k++) {
+                turn(value[k], 6.0f * factor);
             }
-            blend(v, plan.mean, plan.factor[CONTRAST]);
-        } else if (step == BRIGHTNESS) {
-            blend(v, 0.0f, plan.factor[BRIGHTNESS]);
         } else if (step == SATURATION) {
-            blend(v, gray_of(v), plan.factor[SATURATION]);
+#pragma unroll
+            for (int k = 0; k < 4; k++) {
+                blend(value[k], gray_of(value[k]), factor);
+            }
+        } else if (step == CONTRAST && before) {
+            return;
         } else {
-            turn(v, plan.factor[HUE]);
+            const float other = step == CONTRAST ? plan.mean : 0.0f;
+#pragma unroll
+            for (int k = 0; k < 4; k++) {
+                blend(value[k], other, factor);
+            }
+        }
+    }
+}
+
+/// One pixel of a picture that turns, of the four around its place; those outside of the crop are black.
+INLINE void turned(const Crop::Row& common, const Plan& plan, const ImageParams& p, u32 y, u32 x, float (&value)[3]) {
+    const i32 width = (i32)p.out.width, height = (i32)p.out.height;
+    // From the centre, in half pixels; then in units of 2^-31 pixels, of which floors are exact.
+    const i64 right = 2 * (i64)x + 1 - width, below = 2 * (i64)y + 1 - height;
+    const i64 across = right * plan.cosine - below * plan.sine + ((i64)(width - 1) << 30);
+    const i64 down = right * plan.sine + below * plan.cosine + ((i64)(height - 1) << 30);
+    const i32 left = (i32)(across >> 31), top = (i32)(down >> 31);
+    const float beside = (float)(u32)(across & 0x7fffffff) * (1.0f / 2147483648.0f);
+    const float under = (float)(u32)(down & 0x7fffffff) * (1.0f / 2147483648.0f);
+    value[0] = value[1] = value[2] = 0.0f;
+#pragma unroll
+    for (int k = 0; k < 4; k++) {
+        const i32 at_y = top + (k >> 1), at_x = left + (k & 1);
+        if (at_y >= 0 && at_y < height && at_x >= 0 && at_x < width) {
+            const float weight = (k >> 1 ? under : 1.0f - under) * (k & 1 ? beside : 1.0f - beside);
+            const u8* pixel = common.from + ((u64)at_y * p.width + (common.flip ? width - 1 - at_x : at_x)) * 3;
+#pragma unroll
+            for (int c = 0; c < 3; c++) {
+                value[c] = fmaf(weight, (float)pixel[c], value[c]);
+            }
         }
     }
 }
 
 /// Four neighbours, from 0 to 1.
-INLINE void read(const Crop& crop, const Crop::Row& common, u32 y, u32 x, u32 count, float (&value)[4][3]) {
-    crop.pixels<3>(common, y, x, count, value);
+INLINE void read(const AugmentParams& p, const Plan& plan, const Crop::Row& common, const Groups& at, float (&value)[4][3]) {
+    if (plan.turned) {
+#pragma unroll 1
+        for (u32 i = 0; i < 4; i++) {
+            float one[3];
+            turned(common, plan, p.image, at.y, at.x + i, one);
+            // Registers have no index.
+#pragma unroll
+            for (u32 k = 0; k < 12; k++) {
+                value[k / 3][k % 3] = k / 3 == i ? one[k % 3] : i ? value[k / 3][k % 3] : 0.0f;
+            }
+        }
+    } else {
+        Crop{p.image}.pixels<3>(common, at.y, at.x, at.count, value);
+    }
 #pragma unroll
     for (int i = 0; i < 12; i++) {
-        value[i / 3][i % 3] = share(value[i / 3][i % 3]);
+        value[i / 3][i % 3] *= 1.0f / 255.0f;
     }
 }
 
 KERNEL(augment_sums, AugmentParams) {
     const Output& o = p.image.out;
-    const u32 groups = (o.width + 3) / 4, all = groups * o.height;
-    const Crop crop = {p.image};
     for (u32 row = blockIdx.y; row < o.rows; row += gridDim.y) {
-        const Crop::Row common = crop.row(row);
-        const Plan plan = p.plans[row];
+        const Crop::Row common = Crop{p.image}.row(row);
+        const Plan& plan = p.plans[row];
         for (u64 part = first(); part < PARTS; part += stride()) {
             u64 sum = 0;
 #pragma unroll 1
-            for (u32 group = (u32)part; plan.jittered && group < all; group += PARTS) {
-                const u32 y = group / groups, x = (group - y * groups) * 4;
-                const u32 count = o.width - x < 4 ? o.width - x : 4;
+            for (Groups at(o.width, (u32)part, PARTS); plan.jittered && at.y < o.height; at.next()) {
                 float value[4][3];
-                read(crop, common, y, x, count, value);
+                read(p, plan, common, at, value);
+                jitter(plan, value, true);
+                u32 four = 0;
 #pragma unroll
                 for (u32 i = 0; i < 4; i++) {
-                    jitter(plan, value[i], true);
-                    sum += i < count ? (u64)(gray_of(value[i]) * ONE) : 0;
+                    four += i < at.count ? (u32)(gray_of(value[i]) * ONE) : 0;
                 }
+                sum += four;
             }
             p.sums[row * (u64)PARTS + part] = sum;
         }
@@ -299,85 +384,167 @@ INLINE u32 before(u32 row, u32 rows) {
     return row > 0 ? row - 1 : rows - 1;
 }
 
-/// A pixel's colours after all changes, from 0 to 255, of its value from 0 to 1.
-INLINE void color(const Plan& plan, float (&value)[3]) {
+/// The colours of four neighbours after all changes but the last, from 0 to 1.
+INLINE void colors(const AugmentParams& p, const Plan& plan, const Crop::Row& common, const Groups& at, float (&value)[4][3]) {
+    read(p, plan, common, at, value);
     if (plan.jittered) {
         jitter(plan, value, false);
     }
     if (plan.gray) {
-        value[0] = value[1] = value[2] = gray_of(value);
-    }
 #pragma unroll
-    for (int c = 0; c < 3; c++) {
-        value[c] = value[c] * 255.0f;
+        for (int i = 0; i < 4; i++) {
+            value[i][0] = value[i][1] = value[i][2] = gray_of(value[i]);
+        }
     }
 }
 
-INLINE bool is_erased(const Plan& plan, u32 y, u32 x) {
-    return y >= plan.top && y < plan.bottom && x >= plan.left && x < plan.right;
+/// A picture's first value in what is passed between kernels.
+INLINE u64 passed(const Output& o, u32 row) {
+    return (u64)row * 3 * o.height * o.width;
 }
 
-/// A value of an erased pixel that is 0 after the normalisation, nearly.
-template <class E>
-INLINE float erased_value(const Output& o, int c) {
-    return E::IS_BYTE ? 0.0f : o.mean[c] * 255.0f;
-}
-
-/// Mixes a pixel with that of the row before; returns whether it is erased then.
-template <class E>
-INLINE bool mixed(const AugmentParams& p, u32 row, const Crop::Row& common, u32 y, u32 x, bool erased, float (&value)[3]) {
-    // Plans are read where they are used, since they would take many registers.
+KERNEL(augment_colors, AugmentParams) {
     const Output& o = p.image.out;
-    const Plan &plan = p.plans[row], &other = p.plans[before(row, o.rows)];
-    const bool in = y >= plan.pasted[0] && y < plan.pasted[2] && x >= plan.pasted[1] && x < plan.pasted[3];
-    if (plan.mixed == PASTED && !in) {
-        return erased;
-    }
-    const u8* pixel = common.from + ((u64)y * p.image.width + (common.flip ? o.width - 1 - x : x)) * 3;
-    float second[3];
+    const u64 plane = (u64)o.height * o.width;
+    for (u32 row = blockIdx.y; row < o.rows; row += gridDim.y) {
+        const Plan& plan = p.plans[row];
+        const Crop::Row common = Crop{p.image}.row(row);
+#pragma unroll 1
+        for (Groups at(o.width); plan.blurred && at.y < o.height; at.next()) {
+            float value[4][3];
+            colors(p, plan, common, at, value);
+            float* to = p.smooth + passed(o, row) + (u64)at.y * o.width + at.x;
 #pragma unroll
-    for (int c = 0; c < 3; c++) {
-        second[c] = share((float)pixel[c]);
+            for (u32 k = 0; k < 12; k++) {
+                if (k / 3 < at.count) {
+                    to[k % 3 * plane + k / 3] = value[k / 3][k % 3];
+                }
+            }
+        }
     }
-    color(other, second);
-    const bool second_erased = is_erased(other, y, x);
+}
+
+/// A place in a line of so many, mirrored at its first and last.
+INLINE u32 reflected(i32 at, u32 length) {
+    const u32 before = at < 0 ? (u32)-at : (u32)at;
+    return before < length ? before : 2 * (length - 1) - before;
+}
+
+/// Blurs along lines or columns, whose values are `step` apart.
+template <bool columns>
+INLINE void blur(const AugmentParams& p, const float* from, float* to) {
+    const Output& o = p.image.out;
+    const u32 plane = o.height * o.width, length = columns ? o.height : o.width, step = columns ? o.width : 1;
+    for (u32 row = blockIdx.y; row < o.rows; row += gridDim.y) {
+        const float* weights = p.weights + row * (p.radius + 1);
+#pragma unroll 1
+        for (u32 pixel = (u32)first(); p.plans[row].blurred && pixel < plane; pixel += (u32)stride()) {
+            const u32 y = pixel / o.width, x = pixel - y * o.width;
+            const u32 at = columns ? y : x;
+            const float* line = from + passed(o, row) + (columns ? x : y * o.width);
+            float sum[3];
 #pragma unroll
-    for (int c = 0; c < 3; c++) {
-        const float a = erased ? erased_value<E>(o, c) : value[c], b = second_erased ? erased_value<E>(o, c) : second[c];
-        value[c] = plan.mixed == PASTED ? second[c] : plan.own * a + (1.0f - plan.own) * b;
+            for (int c = 0; c < 3; c++) {
+                sum[c] = weights[0] * line[(u64)c * plane + at * step];
+            }
+#pragma unroll 2
+            for (u32 i = 1; i <= (u32)p.radius; i++) {
+                const u32 less = reflected((i32)(at - i), length) * step, more = reflected((i32)(at + i), length) * step;
+                const float weight = weights[i];
+#pragma unroll
+                for (int c = 0; c < 3; c++) {
+                    sum[c] = fmaf(weight, line[(u64)c * plane + less] + line[(u64)c * plane + more], sum[c]);
+                }
+            }
+#pragma unroll
+            for (int c = 0; c < 3; c++) {
+                to[passed(o, row) + (u64)c * plane + pixel] = sum[c];
+            }
+        }
     }
-    return plan.mixed == PASTED && second_erased;
+}
+
+KERNEL(augment_across, AugmentParams) {
+    blur<false>(p, p.smooth, p.between);
+}
+
+KERNEL(augment_down, AugmentParams) {
+    blur<true>(p, p.between, p.smooth);
+}
+
+/// Which of four neighbours are erased.
+INLINE u32 erased_of(const Plan& plan, const Groups& at) {
+    u32 erased = 0;
+#pragma unroll
+    for (u32 i = 0; i < 4; i++) {
+        const bool is = at.y >= plan.top && at.y < plan.bottom && at.x + i >= plan.left && at.x + i < plan.right;
+        erased |= (u32)is << i;
+    }
+    return erased;
+}
+
+/// Mixes four neighbours with those of the row before; returns which are erased then.
+template <class E>
+INLINE u32 mixed(const Output& o, const Plan& plan, const Groups& at, u32 erased, u32 second_erased, const float (&second)[4][3], float (&value)[4][3]) {
+    const bool line = at.y >= plan.pasted[0] && at.y < plan.pasted[2];
+    u32 hidden = 0;
+#pragma unroll
+    for (u32 i = 0; i < 4; i++) {
+        const bool a = erased >> i & 1, b = second_erased >> i & 1;
+        const bool in = line && at.x + i >= plan.pasted[1] && at.x + i < plan.pasted[3];
+        hidden |= (u32)(plan.mixed == PASTED && (in ? b : a)) << i;
+#pragma unroll
+        for (int c = 0; c < 3; c++) {
+            // An erased value is 0 after the normalisation.
+            const float none = E::IS_BYTE ? 0.0f : o.mean[c];
+            const float blended = fmaf(plan.own, a ? none : value[i][c], (1.0f - plan.own) * (b ? none : second[i][c]));
+            value[i][c] = plan.mixed != PASTED ? blended : in ? second[i][c] : value[i][c];
+        }
+    }
+    return hidden;
 }
 
 template <class E>
 INLINE void augment(const AugmentParams& p) {
     const Output& o = p.image.out;
-    const u32 groups = (o.width + 3) / 4, all = groups * o.height;
-    const Crop crop = {p.image};
+    const u64 plane = (u64)o.height * o.width;
     for (u32 row = blockIdx.y; row < o.rows; row += gridDim.y) {
-        const Crop::Row common = crop.row(row);
-        const Plan plan = p.plans[row];
+        const u32 pictures = p.plans[row].mixed == ALONE ? 1 : 2;
 #pragma unroll 1
-        for (u64 group = first(); group < all; group += stride()) {
-            const u32 y = (u32)group / groups, x = ((u32)group - y * groups) * 4;
-            const u32 count = o.width - x < 4 ? o.width - x : 4;
+        for (Groups at(o.width); at.y < o.height; at.next()) {
             float value[4][3];
-            read(crop, common, y, x, count, value);
             u32 erased = 0;
+            // One after another, since both at once would take too many registers.
+#pragma unroll 1
+            for (u32 k = 0; k < pictures; k++) {
+                const u32 of = k ? before(row, o.rows) : row;
+                const Plan& plan = p.plans[of];
+                float next[4][3];
+                if (plan.blurred) {
+                    const float* from = p.smooth + passed(o, of) + (u64)at.y * o.width + at.x;
 #pragma unroll
-            for (u32 i = 0; i < 4; i++) {
-                color(plan, value[i]);
-                erased |= (u32)is_erased(plan, y, x + i) << i;
-            }
-            if (plan.mixed != ALONE) {
-                const Crop::Row other = crop.row(before(row, o.rows));
+                    for (u32 i = 0; i < 12; i++) {
+                        next[i / 3][i % 3] = i / 3 < at.count ? from[i % 3 * plane + i / 3] : 0.0f;
+                    }
+                } else {
+                    colors(p, plan, Crop{p.image}.row(of), at, next);
+                }
+                const u32 next_erased = erased_of(plan, at);
+                if (k) {
+                    erased = mixed<E>(o, p.plans[row], at, erased, next_erased, next, value);
+                } else {
+                    erased = next_erased;
 #pragma unroll
-                for (u32 i = 0; i < 4; i++) {
-                    const bool hidden = i < count && mixed<E>(p, row, other, y, x + i, erased >> i & 1, value[i]);
-                    erased = (erased & ~(1u << i)) | (u32)hidden << i;
+                    for (int i = 0; i < 12; i++) {
+                        value[i / 3][i % 3] = next[i / 3][i % 3];
+                    }
                 }
             }
-            put<E, 3>(o, row, y, x, count, value, erased);
+#pragma unroll
+            for (int i = 0; i < 12; i++) {
+                value[i / 3][i % 3] *= 255.0f;
+            }
+            put<E, 3>(o, row, at.y, at.x, at.count, value, erased);
         }
     }
 }

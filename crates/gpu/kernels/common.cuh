@@ -2,7 +2,7 @@
 //
 // Plain C++14 without headers: NVRTC makes PTX of it, and the tests compile the same text for the host, where
 // `host.h` stands in for what CUDA brings. A kernel takes one struct by value. Nothing here uses shared memory,
-// atomics or the order in which threads run, so that host and device give the same bits.
+// atomics or the order in which threads run, so that host and device give the same bits (but for `reciprocal`).
 #pragma once
 
 typedef unsigned char u8;
@@ -24,6 +24,13 @@ INLINE u16 half_bits(float value) {
     u16 bits;
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
+}
+
+/// 1 / value, within a unit in the last place.
+INLINE float reciprocal(float value) {
+    float one;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(one) : "f"(value));
+    return one;
 }
 
 INLINE u64 nanoseconds() {
@@ -57,27 +64,34 @@ INLINE double unit(u64 number) {
     return (double)(number >> 11) * (1.0 / 9007199254740992.0);
 }
 
-// Elements of what comes out. `of` rounds to nearest, ties to even; of u8 halves go up, and what is outside is clamped.
+// Elements of what comes out. `of` rounds to nearest, ties to even; of u8 halves go up, and what is outside is clamped. `near` is as
+// near for numbers, and may round ties up.
 
 struct U8 {
     typedef u8 T;
-    enum { IS_BYTE = 1 };
+    enum { IS_BYTE = 1, IS_SHORT = 0 };
     static METHOD T of(float value) {
         return (u8)fminf(fmaxf(floorf(value + 0.5f), 0.0f), 255.0f);
+    }
+    static METHOD T near(float value) {
+        return of(value);
     }
 };
 
 struct F16 {
     typedef u16 T;
-    enum { IS_BYTE = 0 };
+    enum { IS_BYTE = 0, IS_SHORT = 1 };
     static METHOD T of(float value) {
+        return half_bits(value);
+    }
+    static METHOD T near(float value) {
         return half_bits(value);
     }
 };
 
 struct BF16 {
     typedef u16 T;
-    enum { IS_BYTE = 0 };
+    enum { IS_BYTE = 0, IS_SHORT = 1 };
     static METHOD T of(float value) {
         u32 bits = __float_as_uint(value);
         if ((bits & 0x7fffffffu) > 0x7f800000u) {
@@ -85,12 +99,18 @@ struct BF16 {
         }
         return (u16)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
     }
+    static METHOD T near(float value) {
+        return (u16)((__float_as_uint(value) + 0x8000u) >> 16);
+    }
 };
 
 struct F32 {
     typedef float T;
-    enum { IS_BYTE = 0 };
+    enum { IS_BYTE = 0, IS_SHORT = 0 };
     static METHOD T of(float value) {
+        return value;
+    }
+    static METHOD T near(float value) {
         return value;
     }
 };

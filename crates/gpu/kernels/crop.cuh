@@ -21,26 +21,31 @@ struct ImageParams {
     u32 drawn;
     u32 reserved;
 };
-static_assert(sizeof(ImageParams) == 144, "as in image.rs");
+static_assert(sizeof(ImageParams) == 160, "as in image.rs");
 
 INLINE u32 within(i32 value, u32 most) {
     return value < 0 ? 0 : (u32)value < most ? (u32)value : most;
 }
 
-/// `4 × C` bytes as words, at any alignment.
-template <int C>
-INLINE void load_words(const u8* from, u32 (&word)[C]) {
-    const u64 address = (u64)from;
-    const u32* words = (const u32*)(address & ~3ull);
-    const u32 shift = (u32)(address & 3) * 8;
-    u32 low = words[0];
-#pragma unroll
-    for (int i = 0; i < C; i++) {
-        // The last word is read only if it holds needed bytes.
-        const u32 high = i < C - 1 || shift ? words[i + 1] : 0;
-        word[i] = __funnelshift_r(low, high, shift);
-        low = high;
-    }
+// The four pixels in these words, the last one first.
+
+INLINE void mirror(u32 (&word)[1]) {
+    word[0] = __byte_perm(word[0], 0, 0x0123);
+}
+
+INLINE void mirror(u32 (&word)[3]) {
+    const u32 first = word[0], middle = word[1], last = word[2];
+    word[0] = __byte_perm(last, middle, 0x6321);
+    word[1] = __byte_perm(__byte_perm(middle, last, 0x0043), first, 0x3710);
+    word[2] = __byte_perm(middle, first, 0x6541);
+}
+
+INLINE void mirror(u32 (&word)[4]) {
+    const u32 first = word[0], second = word[1];
+    word[0] = word[3];
+    word[1] = word[2];
+    word[2] = second;
+    word[3] = first;
 }
 
 struct Crop {
@@ -68,7 +73,7 @@ struct Crop {
         Row common;
         common.from = p.pixels + row * size + ((u64)top * p.width + left) * p.out.channels;
         common.end = p.pixels + p.out.rows * size;
-        common.flip = p.flips ? p.flips[row] != 0 : (at(key, 0) >> 11) < p.flip_below;
+        common.flip = p.flips ? p.flips[row] != 0 : p.flip_below && (at(key, 0) >> 11) < p.flip_below;
         return common;
     }
 
@@ -81,14 +86,12 @@ struct Crop {
         if (count == 4 && (u64)(common.end - line) >= (u64)leftmost * C + 4 * C + 3) {
             u32 word[C];
             load_words<C>(line + (u64)leftmost * C, word);
+            if (common.flip) {
+                mirror(word);
+            }
 #pragma unroll
-            for (int i = 0; i < 4; i++) {
-#pragma unroll
-                for (int c = 0; c < C; c++) {
-                    const int a = i * C + c, b = (3 - i) * C + c;
-                    const u32 ahead = word[a / 4] >> (a % 4 * 8), back = word[b / 4] >> (b % 4 * 8);
-                    value[i][c] = (float)((common.flip ? back : ahead) & 0xff);
-                }
+            for (int i = 0; i < 4 * C; i++) {
+                value[i / C][i % C] = (float)(word[i / 4] >> (i % 4 * 8) & 0xff);
             }
             return;
         }

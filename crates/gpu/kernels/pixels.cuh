@@ -1,15 +1,33 @@
-// Pixels on their way out: scaled, rounded, and put where the layout says.
+// Pixels on their way in, and out: scaled, rounded, and put where the layout says.
 #pragma once
 #include "common.cuh"
 
-/// Where pixels go, and as what. 80 bytes.
+/// `4 × C` bytes as words, at any alignment.
+template <int C>
+INLINE void load_words(const u8* from, u32 (&word)[C]) {
+    const u64 address = (u64)from;
+    const u32* words = (const u32*)(address & ~3ull);
+    const u32 shift = (u32)(address & 3) * 8;
+    u32 low = words[0];
+#pragma unroll
+    for (int i = 0; i < C; i++) {
+        // The last word is read only if it holds needed bytes.
+        const u32 high = i < C - 1 || shift ? words[i + 1] : 0;
+        word[i] = __funnelshift_r(low, high, shift);
+        low = high;
+    }
+}
+
+/// Where pixels go, and as what. 96 bytes.
 struct Output {
     void* data;
     /// For each channel: what comes out is (byte / 255 - mean) / std, each of the three rounded to 32 bits, as by the loader.
     float mean[4];
     float std[4];
-    /// 1 / std; all 0 if `divided` does not divide by one of them.
-    float inverse[4];
+    /// The same with fewer operations; factors are 0 where these would not give the same. Of `f32`: 1 / std. Of `f16` and `bf16`:
+    /// byte * factor + offset, as `E::near` rounds it.
+    float factor[4];
+    float offset[4];
     u32 height;
     u32 width;
     u32 channels;
@@ -19,7 +37,7 @@ struct Output {
     /// Whether four neighbours can be stored at once: the width is a multiple of four, `data` is aligned.
     u32 vector;
 };
-static_assert(sizeof(Output) == 80, "as in pixels.rs");
+static_assert(sizeof(Output) == 96, "as in pixels.rs");
 
 /// a / b as a division rounds it, where `inverse` is 1 / b and `steps` corrections make up for its rounding (P. Markstein, IBM Journal
 /// of Research and Development 34, 1990): a few multiplications, while the device's division takes far more.
@@ -38,14 +56,17 @@ INLINE float share(float byte) {
     return divided<1>(byte, 255.0f, 1.0f / 255.0f);
 }
 
+/// Of bytes; other values, which are the results of filters, are as near.
 template <class E, bool fast>
 INLINE typename E::T normalized(const Output& o, float value, int c) {
     if (E::IS_BYTE) {
         return E::of(value);
     }
-    // Of bytes; other values, which are the results of filters, are as near.
+    if (fast && E::IS_SHORT) {
+        return E::near(fmaf(value, o.factor[c], o.offset[c]));
+    }
     const float centred = share(value) - o.mean[c];
-    return E::of(fast ? divided<2>(centred, o.std[c], o.inverse[c]) : centred / o.std[c]);
+    return E::of(fast ? divided<2>(centred, o.std[c], o.factor[c]) : centred / o.std[c]);
 }
 
 /// Stores `count` (at most four) neighbours of a line, the first at (`y`, `x`). Those whose bit of `erased` is set are 0, whatever
@@ -57,7 +78,7 @@ INLINE void put(const Output& o, u32 row, u32 y, u32 x, u32 count, const float (
     T* image = (T*)o.data + row * plane * C;
     const u64 pixel = (u64)y * o.width + x;
     T ready[4 * C];
-    if (E::IS_BYTE || o.inverse[0] != 0.0f) {
+    if (E::IS_BYTE || o.factor[0] != 0.0f) {
 #pragma unroll
         for (int i = 0; i < 4 * C; i++) {
             ready[i] = normalized<E, true>(o, value[i / C][i % C], i % C);
@@ -106,27 +127,55 @@ INLINE void put_one(const Output& o, u32 row, u32 y, u32 x, const float (&value)
     const u64 pixel = (u64)y * o.width + x;
 #pragma unroll
     for (int c = 0; c < C; c++) {
-        const T ready = o.inverse[0] != 0.0f ? normalized<E, true>(o, value[c], c) : normalized<E, false>(o, value[c], c);
+        const T ready = o.factor[0] != 0.0f ? normalized<E, true>(o, value[c], c) : normalized<E, false>(o, value[c], c);
         image[o.planar ? c * plane + pixel : pixel * C + c] = ready;
     }
 }
+
+/// A thread's groups of four neighbours in a picture, which may be fewer at the end of a line.
+struct Groups {
+    u32 width;
+    /// The first of the four, and how many they are.
+    u32 y;
+    u32 x;
+    u32 count;
+    /// To the next group of this thread.
+    u32 down;
+    u32 across;
+
+    METHOD explicit Groups(u32 width) : Groups(width, (u32)first(), (u32)stride()) {}
+
+    METHOD Groups(u32 width, u32 from, u32 by) : width(width) {
+        const u32 groups = (width + 3) / 4;
+        y = from / groups;
+        x = (from - y * groups) * 4;
+        down = by / groups;
+        across = (by - down * groups) * 4;
+        count = width - x < 4 ? width - x : 4;
+    }
+
+    METHOD void next() {
+        y += down;
+        x += across;
+        if (x >= width) {
+            x -= (width + 3) & ~3u;
+            y++;
+        }
+        count = width - x < 4 ? width - x : 4;
+    }
+};
 
 /// All pictures, four neighbours a thread at a time. `source.row(row)` says what a picture's pixels have in common, and
 /// `source.pixels(…)` what these are.
 template <class E, int C, class Source>
 INLINE void paint_channels(const Output& o, const Source& source) {
-    const u32 groups = (o.width + 3) / 4;
-    const u32 all = groups * o.height;
     for (u32 row = blockIdx.y; row < o.rows; row += gridDim.y) {
         const typename Source::Row common = source.row(row);
 #pragma unroll 1
-        for (u64 group = first(); group < all; group += stride()) {
-            const u32 y = (u32)group / groups;
-            const u32 x = ((u32)group - y * groups) * 4;
-            const u32 count = o.width - x < 4 ? o.width - x : 4;
+        for (Groups at(o.width); at.y < o.height; at.next()) {
             float value[4][C];
-            source.template pixels<C>(common, y, x, count, value);
-            put<E, C>(o, row, y, x, count, value);
+            source.template pixels<C>(common, at.y, at.x, at.count, value);
+            put<E, C>(o, row, at.y, at.x, at.count, value);
         }
     }
 }

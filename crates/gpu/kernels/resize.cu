@@ -1,8 +1,8 @@
 // Resizes pictures of any size (bytes, HWC, one after another) to one size: crops, resamples (bilinear, antialiased),
 // mirrors and normalises.
 //
-// `resize_boxes` computes the crop of each picture, one thread per picture; `resize_*` gathers each pixel from those
-// that its triangle filter covers. The crops are passed in scratch memory.
+// `resize_boxes` computes the crop of each picture, one thread per picture; `resize_taps` what each line and column of the output is
+// made of; `resize_*` gathers each pixel from those that its triangle filter covers. Crops and taps are passed in scratch memory.
 #include "pixels.cuh"
 
 /// A crop of a picture, in its pixels.
@@ -23,6 +23,14 @@ struct Box {
 };
 static_assert(sizeof(Box) == 56, "as in resize.rs");
 
+/// The pixels along one side that a pixel covers: `count` from `from` on. Pixel k weighs 1 - |near + k| × inverse.
+struct alignas(16) Taps {
+    u32 from;
+    u32 count;
+    float near;
+    float inverse;
+};
+
 struct ResizeParams {
     Output out;
     const u8* values;
@@ -35,6 +43,8 @@ struct ResizeParams {
     /// Whether each picture is mirrored; null if that is random, or never.
     const u8* flips;
     Box* boxes;
+    /// Of each picture those of the columns, as they are stored, then those of the lines.
+    Taps* taps;
     /// Of `values`.
     u64 bytes;
     /// A picture is mirrored if its draw of 53 bits is below this.
@@ -52,7 +62,7 @@ struct ResizeParams {
     /// The new shorter side, for centres.
     u32 shorter;
 };
-static_assert(sizeof(ResizeParams) == 200, "as in resize.rs");
+static_assert(sizeof(ResizeParams) == 224, "as in resize.rs");
 
 INLINE void cut(Box& box, const Output& o, u32 left, u32 top, u32 width, u32 height) {
     box.left = left;
@@ -157,16 +167,8 @@ KERNEL(resize_boxes, ResizeParams) {
     }
 }
 
-/// The pixels along one side that a pixel covers: `count` from `from` on. Pixel k weighs 1 - |near + k| × inverse.
-struct Taps {
-    u32 from;
-    u32 count;
-    float near;
-    float inverse;
-};
-
 /// Positions are computed in 64 bits, and weights, which are small differences of them, in 32.
-INLINE Taps taps(double start, double covered, u32 i, u32 from, u32 to) {
+INLINE Taps taps_of(double start, double covered, u32 i, u32 from, u32 to) {
     const double centre = start + (i + 0.5) * covered;
     const double radius = covered < 1.0 ? 1.0 : covered;
     const double low = floor(centre - radius), high = ceil(centre + radius);
@@ -178,53 +180,120 @@ INLINE Taps taps(double start, double covered, u32 i, u32 from, u32 to) {
     return taps;
 }
 
+KERNEL(resize_taps, ResizeParams) {
+    const u32 width = p.out.width, all = width + p.out.height;
+    for (u32 row = blockIdx.y; row < p.out.rows; row += gridDim.y) {
+        const Box& box = p.boxes[row];
+        for (u64 i = first(); box.whole && i < all; i += stride()) {
+            const u32 at = (u32)i;
+            p.taps[row * (u64)all + at] =
+                at < width ? taps_of(box.left, box.across, box.flip ? width - 1 - at : at, box.from_x, box.to_x)
+                           : taps_of(box.top, box.down, at - width, box.from_y, box.to_y);
+        }
+    }
+}
+
 INLINE float weight(const Taps& taps, u32 k) {
     return fmaxf(1.0f - fabsf(taps.near + (float)k) * taps.inverse, 0.0f);
 }
 
+/// The weights of the first four pixels, of which those that do not count have none.
+INLINE float weights(const Taps& taps, float (&of)[4]) {
+    float all = 0.0f;
+#pragma unroll
+    for (u32 i = 0; i < 4; i++) {
+        of[i] = i < taps.count ? weight(taps, i) : 0.0f;
+        all += of[i];
+    }
+    return all;
+}
+
+/// A pixel of four columns at most, in words; none of them before `p.values`, nor past its end.
+template <int C>
+INLINE void narrow(const u8* from, u32 width, const Taps& across, const Taps& down, float (&value)[C]) {
+    float of[4];
+    const float wide = weights(across, of);
+    float heavy = 0.0f;
+#pragma unroll 1
+    for (u32 k = 0; k < down.count; k++) {
+        u32 word[C];
+        load_words<C>(from + (u64)k * width * C, word);
+        const float w = weight(down, k);
+        heavy += w;
+#pragma unroll
+        for (int c = 0; c < C; c++) {
+            float sum = 0.0f;
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const int at = i * C + c;
+                sum = fmaf(of[i], (float)(word[at / 4] >> (at % 4 * 8) & 0xff), sum);
+            }
+            value[c] = fmaf(w, sum, value[c]);
+        }
+    }
+    const float inverse = 1.0f / (heavy * wide);
+#pragma unroll
+    for (int c = 0; c < C; c++) {
+        value[c] *= inverse;
+    }
+}
+
+/// A pixel of any number of columns, byte by byte.
+template <int C>
+INLINE void any(const u8* from, u32 width, const Taps& across, const Taps& down, float (&value)[C]) {
+    float heavy = 0.0f;
+#pragma unroll 1
+    for (u32 k = 0; k < down.count; k++, from += (u64)width * C) {
+        float sum[C] = {}, wide = 0.0f;
+#pragma unroll 2
+        for (u32 j = 0; j < across.count; j++) {
+            const float w = weight(across, j);
+            wide += w;
+#pragma unroll
+            for (int c = 0; c < C; c++) {
+                sum[c] = fmaf(w, (float)from[j * C + c], sum[c]);
+            }
+        }
+        const float w = weight(down, k);
+        heavy = fmaf(w, wide, heavy);
+#pragma unroll
+        for (int c = 0; c < C; c++) {
+            value[c] = fmaf(w, sum[c], value[c]);
+        }
+    }
+    const float inverse = 1.0f / heavy;
+#pragma unroll
+    for (int c = 0; c < C; c++) {
+        value[c] *= inverse;
+    }
+}
+
 template <class E, int C>
 INLINE void resample(const ResizeParams& p) {
-    const u32 all = p.out.height * p.out.width;
-    for (u32 row = blockIdx.y; row < p.out.rows; row += gridDim.y) {
-        const Box box = p.boxes[row];
-        const u32 width = box.whole ? (u32)p.shapes[3 * (u64)row + 1] : 0;
-        const u8* picture = p.values + (box.whole ? p.offsets[row] : 0);
+    const Output& o = p.out;
+    const u32 all = o.height * o.width;
+    for (u32 row = blockIdx.y; row < o.rows; row += gridDim.y) {
+        const bool whole = p.boxes[row].whole;
+        const u32 width = whole ? (u32)p.shapes[3 * (u64)row + 1] : 0;
+        const u8* picture = p.values + (whole ? p.offsets[row] : 0);
+        const Taps* taps = p.taps + row * (u64)(o.width + o.height);
 #pragma unroll 1
         for (u64 pixel = first(); pixel < all; pixel += stride()) {
-            const u32 y = (u32)pixel / p.out.width;
-            const u32 x = (u32)pixel - y * p.out.width;
+            const u32 y = (u32)pixel / o.width;
+            const u32 x = (u32)pixel - y * o.width;
             float value[C] = {};
-            if (box.whole) {
-                const u32 i = box.flip ? p.out.width - 1 - x : x;
-                const Taps across = taps(box.left, box.across, i, box.from_x, box.to_x);
-                const Taps down = taps(box.top, box.down, y, box.from_y, box.to_y);
-                float heavy = 0.0f;
-#pragma unroll 1
-                for (u32 k = 0; k < down.count; k++) {
-                    const u8* from = picture + ((u64)(down.from + k) * width + across.from) * C;
-                    float sum[C] = {}, wide = 0.0f;
-#pragma unroll 2
-                    for (u32 j = 0; j < across.count; j++) {
-                        const float w = weight(across, j);
-                        wide += w;
-#pragma unroll
-                        for (int c = 0; c < C; c++) {
-                            sum[c] = fmaf(w, (float)from[j * C + c], sum[c]);
-                        }
-                    }
-                    const float w = weight(down, k);
-                    heavy = fmaf(w, wide, heavy);
-#pragma unroll
-                    for (int c = 0; c < C; c++) {
-                        value[c] = fmaf(w, sum[c], value[c]);
-                    }
-                }
-#pragma unroll
-                for (int c = 0; c < C; c++) {
-                    value[c] /= heavy;
+            if (whole) {
+                const Taps across = taps[x], down = taps[o.width + y];
+                const u8* from = picture + ((u64)down.from * width + across.from) * C;
+                const u64 last = (u64)(from - p.values) + (u64)(down.count - 1) * width * C;
+                const bool inside = ((u64)from & ~3ull) >= (u64)p.values && last + 4 * C + 3 <= p.bytes;
+                if (across.count <= 4 && inside) {
+                    narrow<C>(from, width, across, down, value);
+                } else {
+                    any<C>(from, width, across, down, value);
                 }
             }
-            put_one<E, C>(p.out, row, y, x, value);
+            put_one<E, C>(o, row, y, x, value);
         }
     }
 }

@@ -11,7 +11,7 @@ struct PictureParams {
     u32 dot;
     u32 reserved;
 };
-static_assert(sizeof(PictureParams) == 104, "as in synthetic.rs");
+static_assert(sizeof(PictureParams) == 120, "as in synthetic.rs");
 
 /// 0 to 9 and A to Z, five dots wide, seven high: bit 5·y + x.
 CONSTANT u64 FONT[36] = {
@@ -80,29 +80,24 @@ INLINE void put_words(const Output& o, u32 row, u32 y, u32 x, u32 count, const u
 template <class E>
 INLINE void pictures(const PictureParams& p) {
     const Output& o = p.out;
-    const u32 groups = (o.width + 3) / 4;
-    const u32 all = groups * o.height;
     for (u32 row = blockIdx.y; row < o.rows; row += gridDim.y) {
         const Common common = common_of(p, row);
 #pragma unroll 1
-        for (u64 group = first(); group < all; group += stride()) {
-            const u32 y = (u32)group / groups;
-            const u32 x = ((u32)group - y * groups) * 4;
-            const u32 count = o.width - x < 4 ? o.width - x : 4;
+        for (Groups at(o.width); at.y < o.height; at.next()) {
             u32 word[4];
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                word[i] = p.dot ? letters(p, common, y, x + i) : noise(p, common, y, x + i);
+                word[i] = p.dot ? letters(p, common, at.y, at.x + i) : noise(p, common, at.y, at.x + i);
             }
             switch (o.channels) {
                 case 1:
-                    put_words<E, 1>(o, row, y, x, count, word);
+                    put_words<E, 1>(o, row, at.y, at.x, at.count, word);
                     break;
                 case 3:
-                    put_words<E, 3>(o, row, y, x, count, word);
+                    put_words<E, 3>(o, row, at.y, at.x, at.count, word);
                     break;
                 default:
-                    put_words<E, 4>(o, row, y, x, count, word);
+                    put_words<E, 4>(o, row, at.y, at.x, at.count, word);
             }
         }
     }

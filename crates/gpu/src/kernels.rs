@@ -30,7 +30,7 @@ mod spin;
 mod synthetic;
 mod tokens;
 
-pub use augment::{Augment, Erase, Jitter, Mix, MixedLabels};
+pub use augment::{Augment, Blur, Erase, Jitter, Mix, MixedLabels, Rotate};
 pub use bits::Bits;
 pub use checksum::{Checksum, checksum};
 pub use element::{Element, Tensor};

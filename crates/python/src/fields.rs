@@ -4,7 +4,7 @@ use crate::element::named;
 use crate::error::Result;
 use arrow_schema::DataType;
 use packhorse::core::Error;
-use packhorse::gpu::kernels::{Erase, Jitter, Mix};
+use packhorse::gpu::kernels::{Blur, Erase, Jitter, Mix, Rotate};
 use packhorse::gpu::transforms::{Colors, Finished, Targets, finished, finished_of_resident};
 use packhorse::gpu::{Cuda, NvJpeg, decoded};
 use packhorse::read::{Axes, FieldKind, FieldOptions, Normalize};
@@ -33,9 +33,10 @@ type Picture = (
 /// Mean, standard deviation, and whether channels come last.
 type Normalization = ([f32; 3], [f32; 3], bool);
 
-/// Brightness, contrast, saturation, hue and probability of a jitter; the probabilities of grays and of an erased part; of mixed pictures
-/// the probability and both alphas; the field of labels and the number of classes.
-type ColorSettings = ([f32; 5], f32, f32, (f32, f32, f32), Option<(String, u32)>);
+/// From, to and probability of rotations; brightness, contrast, saturation, hue and probability of a jitter; the probability of grays;
+/// of blurs the kernel, sigmas and the probability; the probability of an erased part; of mixed pictures the probability and both alphas;
+/// the field of labels and the number of classes.
+type ColorSettings = ([f32; 3], [f32; 5], f32, (u32, f32, f32, f32), f32, (f32, f32, f32), Option<(String, u32)>);
 
 /// The fields of batches, and what a GPU does for them.
 pub(crate) struct Asked {
@@ -53,9 +54,12 @@ impl Asked {
         for (name, _, _, _, settings) in described.iter().filter(|described| described.2 == "image") {
             let (.., changed, decode): Picture = settings.extract()?;
             decoded.extend((decode == "gpu").then(|| name.clone()));
-            let Some((jitter, grayscale, erase, mix, targets)) = changed else { continue };
+            let Some((rotate, jitter, grayscale, blur, erase, mix, targets)) = changed else { continue };
             let ([brightness, contrast, saturation, hue, share], (probability, mixup, cutmix)) = (jitter, mix);
+            let ([left, right, turned], (kernel, sharp, soft, blurred)) = (rotate, blur);
             let colors = Colors {
+                rotate: Rotate { probability: turned, degrees: (left, right) },
+                blur: Blur { sigma: (sharp, soft), ..Blur::new(kernel, blurred) },
                 jitter: Jitter { probability: share, ..Jitter::new(brightness, contrast, saturation, hue) },
                 grayscale,
                 erase: Erase::new(erase),

@@ -646,3 +646,40 @@ def test_a_real_gpu_changes_colors(torch, views):
                 for number, pixels in zip(one.numbers, one["image"].torch().cpu(), strict=True):
                     assert torch.equal(seen.setdefault((epoch, number), pixels), pixels)
     assert len(seen) == 72 and len({pixels.numpy().tobytes() for pixels in seen.values()}) == 72
+
+
+def test_a_real_gpu_mixes_pictures(torch, views):
+    """Mixed pictures are those of the picture and the one before it, by the shares that the targets say."""
+    plain = {"image": packhorse.Image("jpg", 48, flip=0.5, normalize="imagenet", jitter=(0.4, 0.4, 0.4, 0.1, 0.8)), "label": "cls"}
+    mixing = {**plain, "image": packhorse.Image("jpg", 48, flip=0.5, normalize="imagenet", jitter=(0.4, 0.4, 0.4, 0.1, 0.8),
+                                                mixup=0.4, targets=("label", 64))}
+    here, there = (views.loader(6, seed=5, fields=fields, device="cuda") for fields in (plain, mixing))
+    for wanted, found in zip(here, there, strict=True):
+        images, labels = wanted["image"].torch(), wanted["label"].torch()
+        targets = found["label"].torch()
+        assert torch.allclose(targets.sum(dim=1), torch.ones(6, device="cuda"))
+        # No two pictures have a class in common.
+        share = targets.gather(1, labels[:, None])[:, :, None, None]
+        mixed = share * images + (1 - share) * images.roll(1, dims=0)
+        assert (found["image"].torch() - mixed).abs().max() < 1e-3
+
+
+def test_a_real_gpu_decodes_pictures(torch, views):
+    """NVIDIA's library finds its way to the batch: the same samples, crops and flips as the CPU's, and nearly its pixels."""
+    fields = lambda **settings: {
+        "image": packhorse.Image("jpg", 48, crop="random", flip=0.5, normalize="imagenet", **settings),
+        "bytes": packhorse.Image("jpg", 40, **settings),
+        "label": "cls",
+    }
+    there = views.loader(6, seed=5, fields=fields(decode="gpu"), device="cuda")
+    try:
+        next(iter(there))
+    except packhorse.UnsupportedError as error:
+        pytest.skip(str(error))
+    for _ in range(3):
+        for wanted, found in zip(views.loader(6, seed=5, fields=fields()), there, strict=True):
+            assert found.keys == wanted.keys and torch.equal(found["label"].torch().cpu(), wanted["label"].torch())
+            for name, scale in [("image", 1 / 255 / 0.22), ("bytes", 1)]:
+                far = (found[name].torch().cpu().float() - wanted[name].torch().float()).abs() / scale
+                # Chroma is upsampled otherwise, which shows at edges.
+                assert far.mean() < 1.5 and (far > 24).float().mean() < 0.01, (name, far.mean(), far.max())

@@ -1,4 +1,4 @@
-//! Changes colours, erases, mixes, crops, mirrors and normalises pictures of one size.
+//! Turns, changes colours, blurs, erases, mixes, crops, mirrors and normalises pictures of one size.
 
 use super::element::Tensor;
 use super::image::{CropPosition, Flip, Image, Picks};
@@ -8,7 +8,7 @@ use packhorse_core::{Error, Result};
 const ENTRIES: [&str; 4] = ["augment_u8", "augment_f16", "augment_bf16", "augment_f32"];
 
 /// Size of the struct that describes what happens to a picture, passed between the kernels.
-const PLAN: usize = 72;
+const PLAN: usize = 88;
 
 /// Partial sums of a picture, of which the contrast needs the mean.
 const PARTS: usize = 1024;
@@ -16,18 +16,22 @@ const PARTS: usize = 1024;
 /// The sums of 32 of them each.
 const FOLDS: u64 = 32;
 
-/// What [`Image`] makes of three channels, with random colours and an erased part, as in training: torchvision's `ColorJitter`,
-/// `RandomGrayscale`, normalisation and `RandomErasing`, in this order and by the same formulas on values from 0 to 1.
+/// What [`Image`] makes of three channels, changed at random as in training: torchvision's `RandomRotation`, `ColorJitter`,
+/// `RandomGrayscale`, `GaussianBlur`, normalisation and `RandomErasing`, in this order and by the same formulas on values from 0 to 1.
 ///
-/// All is drawn from [`Picks::keys`], in lanes of its own (64 to 179), so crops and flips are those of [`Image`] with the same keys.
+/// All is drawn from [`Picks::keys`], in lanes of its own (64 to 183), so crops and flips are those of [`Image`] with the same keys.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Augment {
     /// Crop, flip and output format, of pictures of three channels. Crops and flips may not be given.
     pub image: Image,
+    /// Whether pictures turn, after crop and flip.
+    pub rotate: Rotate,
     /// How colours change.
     pub jitter: Jitter,
     /// The probability that a picture becomes gray: the weighted mean of its channels in each of them.
     pub grayscale: f32,
+    /// Whether pictures are blurred.
+    pub blur: Blur,
     /// Whether a part is erased.
     pub erase: Erase,
     /// Whether pictures are mixed, after all else.
@@ -173,10 +177,92 @@ impl Erase {
     }
 }
 
+/// Turns pictures around the centre of their crop, by bilinear interpolation. What lies outside of the crop is black.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rotate {
+    /// The probability that a picture turns.
+    pub probability: f32,
+    /// The angle is drawn evenly between these: degrees to the left.
+    pub degrees: (f32, f32),
+}
+
+impl Rotate {
+    /// Pictures as they are.
+    pub const NONE: Self = Self { probability: 0.0, degrees: (0.0, 0.0) };
+
+    fn check(&self) -> Result<()> {
+        let (from, to) = self.degrees;
+        if !(from >= -360.0 && from <= to && to <= 360.0) {
+            let message = format!("rotate is {from} to {to} degrees; give -360 to 360, the lesser first");
+            return Err(Error::config(message));
+        }
+        Ok(())
+    }
+}
+
+/// Convolves pictures with a Gaussian, mirrored at their borders.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Blur {
+    /// The probability that a picture is blurred.
+    pub probability: f32,
+    /// The side of the square of pixels that count, an odd number up to 127.
+    pub kernel: u32,
+    /// The standard deviation is drawn evenly between these, in pixels, above 0.
+    pub sigma: (f32, f32),
+}
+
+impl Blur {
+    /// Pictures as they are.
+    pub const NONE: Self = Self::new(1, 0.0);
+
+    /// As torchvision's `GaussianBlur(kernel)`: standard deviations from 0.1 to 2.
+    pub const fn new(kernel: u32, probability: f32) -> Self {
+        Self { probability, kernel, sigma: (0.1, 2.0) }
+    }
+
+    /// Pixels that count on each side; `None` if nothing is blurred.
+    fn radius(&self) -> Option<u32> {
+        (self.probability > 0.0 && self.kernel > 1).then_some(self.kernel / 2)
+    }
+
+    fn check(&self, (height, width): (u32, u32)) -> Result<()> {
+        let Self { kernel, sigma: (from, to), .. } = *self;
+        if kernel.is_multiple_of(2) || kernel > 127 || kernel / 2 >= height.min(width) {
+            let message = format!(
+                "blur has a kernel of {kernel} pixels, pictures have {height} × {width}: give an odd number up to 127, less than twice their sides"
+            );
+            return Err(Error::config(message));
+        }
+        if !(from > 0.0 && from <= to && to.is_finite()) {
+            let message = format!("blur has a sigma of {from} to {to}; give numbers above 0, the lesser first");
+            return Err(Error::config(message));
+        }
+        Ok(())
+    }
+}
+
+/// The addresses of what kernels pass on, and where it ends.
+struct Scratch {
+    plans: u64,
+    sums: u64,
+    smooth: u64,
+    between: u64,
+    weights: u64,
+    end: u64,
+}
+
 impl Augment {
-    /// `image` without changes of colours, and nothing erased.
+    /// `image` without any changes.
     pub fn new(image: Image) -> Self {
-        Self { image, jitter: Jitter::NONE, grayscale: 0.0, erase: Erase::NONE, mix: Mix::NONE }
+        Self {
+            image,
+            rotate: Rotate::NONE,
+            jitter: Jitter::NONE,
+            grayscale: 0.0,
+            blur: Blur::NONE,
+            erase: Erase::NONE,
+            mix: Mix::NONE,
+        }
     }
 
     /// The output of `rows` pictures.
@@ -184,10 +270,24 @@ impl Augment {
         self.image.output(rows)
     }
 
-    /// Bytes of scratch memory that [`Augment::launches`] needs.
+    /// Bytes of scratch memory that [`Augment::launches`] needs: where pictures are blurred, 24 a pixel of the output and a little more.
     pub fn scratch(&self, rows: u32) -> usize {
-        let sums = if self.jitter.needs_means() { 8 * PARTS } else { 0 };
-        rows as usize * (PLAN + sums)
+        self.scratch_at(0, rows).end as usize
+    }
+
+    fn scratch_at(&self, plans: u64, rows: u32) -> Scratch {
+        let rows = u64::from(rows);
+        let (height, width) = self.image.crop;
+        let pictures = |any: bool| if any { rows * 12 * u64::from(height) * u64::from(width) } else { 0 };
+        let (radius, means) = (self.blur.radius(), self.jitter.needs_means());
+        let sums = plans + rows * PLAN as u64;
+        let smooth = sums + if means { rows * 8 * PARTS as u64 } else { 0 };
+        let between = smooth + pictures(radius.is_some());
+        let weights = between + pictures(radius.is_some());
+        let end = weights + radius.map_or(0, |radius| rows * 4 * (u64::from(radius) + 1));
+        let [sums, smooth, between] = [(sums, means), (smooth, radius.is_some()), (between, radius.is_some())]
+            .map(|(address, is)| if is { address } else { 0 });
+        Scratch { plans, sums, smooth, between, weights, end }
     }
 
     /// The consecutive launches for `rows` pictures at `input`, aligned to four bytes, whose keys are at `keys`. `scratch` has
@@ -200,11 +300,13 @@ impl Augment {
         scratch: u64,
         (rows, labels): (u32, Option<MixedLabels>),
     ) -> Result<Vec<Launch>> {
-        let Self { image, jitter, grayscale, erase, mix } = self;
+        let Self { image, rotate, jitter, grayscale, blur, erase, mix } = self;
         if image.channels != 3 || image.place == CropPosition::Given || image.flip == Flip::Given {
             return Err(Error::config("colours need three channels, and crops and flips are drawn here: ask for that"));
         }
+        rotate.check()?;
         jitter.check()?;
+        blur.check(image.crop)?;
         erase.check()?;
         mix.check()?;
         let below = |what: &str, probability: f32| {
@@ -213,12 +315,13 @@ impl Augment {
         };
         let (jitter_below, gray_below) = (below("jitter", jitter.probability)?, below("grayscale", *grayscale)?);
         let erase_below = below("erase", erase.probability)?;
+        let (turn_below, blur_below) = (below("rotate", rotate.probability)?, below("blur", blur.probability)?);
         let mix_below = below("mix", mix.probability)?;
         let mix_below = if mix.is_any() { mix_below } else { 0 };
         let paste_below = below("cutmix", mix.pastes())?;
         let args = image.args(input, &Picks { keys, ..Picks::default() }, output, rows, true)?;
-        let plans = address("scratch", scratch, 8)?;
-        let sums = if jitter.needs_means() { plans + u64::from(rows) * PLAN as u64 } else { 0 };
+        let Scratch { plans, sums, smooth, between, weights, .. } =
+            self.scratch_at(address("scratch", scratch, 8)?, rows);
         let args = args.u64(plans).u64(sums);
         let args = jitter.ranges().into_iter().fold(args, |args, (from, to)| args.f32(from).f32(to));
         let args = args.u64(jitter_below).u64(gray_below).u64(erase_below);
@@ -233,7 +336,10 @@ impl Augment {
             }
             None => (0, 0, 0),
         };
-        let args: Args = args.u64(of).u64(targets).u64(classes.into()).finish(304)?;
+        let args = args.u64(of).u64(targets).u64(classes.into()).u64(turn_below).u64(blur_below);
+        let halves = [rotate.degrees.0, rotate.degrees.1].map(|degrees| f64::from(degrees) / 180.0);
+        let args = halves.into_iter().fold(args, Args::f64).f64(blur.sigma.0.into()).f64(blur.sigma.1.into());
+        let args = args.u64(smooth).u64(between).u64(weights).u64(blur.radius().unwrap_or(0).into()).finish(400)?;
         let of_rows = |entry| Launch::flat(Module::Augment, entry, rows.into(), args.clone());
         let mut launches = vec![of_rows("augment_plans")?];
         if sums != 0 {
@@ -241,8 +347,15 @@ impl Augment {
             launches.push(Launch::rows(Module::Augment, "augment_folds", FOLDS, rows, args.clone())?);
             launches.push(of_rows("augment_means")?);
         }
-        let groups = u64::from(image.crop.1.div_ceil(4)) * u64::from(image.crop.0);
-        launches.push(Launch::rows(Module::Augment, image.output.entry(ENTRIES)?, groups, rows, args.clone())?);
+        let of_pixels = |entry| Launch::pictures(Module::Augment, entry, image.crop, rows, args.clone());
+        if smooth != 0 {
+            let pixels = u64::from(image.crop.0) * u64::from(image.crop.1);
+            launches.push(of_pixels("augment_colors")?);
+            for entry in ["augment_across", "augment_down"] {
+                launches.push(Launch::rows(Module::Augment, entry, pixels, rows, args.clone())?);
+            }
+        }
+        launches.push(of_pixels(image.output.entry(ENTRIES)?)?);
         if labels.is_some() {
             launches.push(Launch::rows(Module::Augment, "augment_targets", classes.into(), rows, args)?);
         }

@@ -96,12 +96,11 @@ impl Image {
 
     /// The launch that reads `rows` pictures at `input`, aligned to four bytes, and writes to `output`.
     pub fn launch(&self, input: u64, picks: &Picks, output: u64, rows: u32) -> Result<Launch> {
-        let args = self.args(input, picks, output, rows, false)?.finish(144)?;
-        let groups = u64::from(self.crop.1.div_ceil(4)) * u64::from(self.crop.0);
-        Launch::rows(Module::Image, self.output.entry(ENTRIES)?, groups, rows, args)
+        let args = self.args(input, picks, output, rows, false)?.finish(160)?;
+        Launch::pictures(Module::Image, self.output.entry(ENTRIES)?, self.crop, rows, args)
     }
 
-    /// `ImageParams` of crop.cuh, 144 bytes. With `drawn` keys are needed in any case.
+    /// `ImageParams` of crop.cuh, 160 bytes. With `drawn` keys are needed in any case.
     pub(super) fn args(&self, input: u64, picks: &Picks, output: u64, rows: u32, drawn: bool) -> Result<Args> {
         Pixels::BYTES.tensor(rows, self.size, self.channels)?;
         let (((height, width), (h, w)), flip_below) = ((self.size, self.crop), self.flip.threshold()?);

@@ -3,7 +3,9 @@
 use super::Element;
 use super::element::Tensor;
 use super::launch::{Args, address};
+use half::{bf16, f16};
 use packhorse_core::{Error, Result};
+use std::cell::RefCell;
 
 /// The axis order of a picture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -112,15 +114,77 @@ impl Pixels {
         Ok(())
     }
 
-    /// `Output` of pixels.cuh, 80 bytes.
+    /// `Output` of pixels.cuh, 96 bytes.
     pub(super) fn args(&self, data: u64, rows: u32, (height, width): (u32, u32), channels: u32) -> Result<Args> {
         self.tensor(rows, (height, width), channels)?;
         let data = address("output", data, self.element.width())?;
         let Normalize { mean, std } = self.normalize;
-        let inverse = if std.into_iter().all(divides) { std.map(|std| 1.0 / std) } else { [0.0; 4] };
-        let args = mean.into_iter().chain(std).chain(inverse).fold(Args::new().u64(data), Args::f32);
+        let (factor, offset) = self.fewer_operations();
+        let floats = mean.into_iter().chain(std).chain(factor).chain(offset);
+        let args = floats.fold(Args::new().u64(data), Args::f32);
         let vector = width.is_multiple_of(4) && data.is_multiple_of(4 * self.element.width() as u64);
         Ok(args.u32(height).u32(width).u32(channels).u32(rows).flag(self.axes == Axes::Chw).flag(vector))
+    }
+}
+
+/// For each channel a factor and an offset, or an inverse: what `normalized` of pixels.cuh needs; 0 where it must divide.
+type Factors = ([f32; 4], [f32; 4]);
+
+thread_local! {
+    /// What was found last: batches of a loader have the same format.
+    static LAST: RefCell<Option<(Element, Normalize, Factors)>> = const { RefCell::new(None) };
+}
+
+impl Pixels {
+    fn fewer_operations(&self) -> Factors {
+        let std = self.normalize.std;
+        match self.element {
+            Element::F32 if std.into_iter().all(divides) => (std.map(|std| 1.0 / std), [0.0; 4]),
+            Element::F16 | Element::Bf16 => LAST.with_borrow_mut(|last| match last {
+                Some((element, normalize, found)) if (*element, *normalize) == (self.element, self.normalize) => *found,
+                _ => {
+                    let each = [0, 1, 2, 3].map(|c: usize| self.line(c));
+                    let found = match each {
+                        [Some(a), Some(b), Some(c), Some(d)] => ([a.0, b.0, c.0, d.0], [a.1, b.1, c.1, d.1]),
+                        _ => ([0.0; 4], [0.0; 4]),
+                    };
+                    *last = Some((self.element, self.normalize, found));
+                    found
+                }
+            }),
+            _ => ([0.0; 4], [0.0; 4]),
+        }
+    }
+
+    /// A factor and an offset of which byte × factor + offset, rounded to 32 bits and to 16, is for each of the 256 bytes what the three
+    /// operations give: those of real numbers, or numbers next to them. For few means and deviations are there none.
+    fn line(&self, channel: usize) -> Option<(f32, f32)> {
+        let of = |values: [f32; 4]| values.get(channel).copied().map(f64::from);
+        let (mean, std) = (of(self.normalize.mean)?, of(self.normalize.std)?);
+        let bytes = || (0..=255u8).map(f32::from);
+        let wanted: Vec<u16> = bytes().map(|byte| self.short(self.normalize.value(byte, channel))).collect();
+        let (factor, offset) = ((1.0 / (255.0 * std)) as f32, (-mean / std) as f32);
+        let beside = |value: f32, by: i32| f32::from_bits(value.to_bits().wrapping_add_signed(by));
+        let steps = |most: i32| (0..=most).flat_map(|step| [step, -step]).skip(1);
+        let all = steps(8).flat_map(|o| steps(4).map(move |f| (beside(factor, f), beside(offset, o))));
+        let fits = |factor: f32, offset: f32| {
+            let mut found = bytes().map(|byte| self.near(byte.mul_add(factor, offset)));
+            factor.is_normal() && wanted.iter().all(|wanted| found.next() == Some(*wanted))
+        };
+        all.into_iter().find(|(factor, offset)| fits(*factor, *offset))
+    }
+
+    /// `of` of `F16` and `BF16` in common.cuh.
+    fn short(&self, value: f32) -> u16 {
+        if self.element == Element::F16 { f16::from_f32(value).to_bits() } else { bf16::from_f32(value).to_bits() }
+    }
+
+    /// `near` of them.
+    fn near(&self, value: f32) -> u16 {
+        match self.element {
+            Element::F16 => f16::from_f32(value).to_bits(),
+            _ => (value.to_bits().wrapping_add(0x8000) >> 16) as u16,
+        }
     }
 }
 
@@ -167,5 +231,48 @@ mod tests {
         for wrong in [0.0, f32::MIN_POSITIVE, 1e30, f32::from_bits(0x3f7f_ffff)] {
             assert!(!divides(wrong) && divides(0.229) && divides(-2.0));
         }
+    }
+
+    /// What datasets are normalised by.
+    const USUAL: [Normalize; 5] = [
+        Normalize::NONE,
+        Normalize::IMAGENET,
+        Normalize { mean: [0.5; 4], std: [0.5; 4] },
+        Normalize {
+            mean: [0.481_454_66, 0.457_827_5, 0.408_210_73, 0.0],
+            std: [0.268_629_54, 0.261_302_58, 0.275_777_11, 1.0],
+        },
+        Normalize { mean: [0.4914, 0.4822, 0.4465, 0.1307], std: [0.247, 0.2435, 0.2616, 0.3081] },
+    ];
+
+    #[test]
+    fn one_multiplication_gives_the_same_bytes() {
+        let mut number = 7u64;
+        let mut random = || {
+            number = number.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            (number >> 40) as f32 / (1 << 24) as f32
+        };
+        let drawn: Vec<_> = (0..100)
+            .map(|_| Normalize { mean: [0; 4].map(|_| random()), std: [0; 4].map(|_| 0.1 + random() / 2.0) })
+            .collect();
+        let mut found = 0;
+        for element in [Element::F16, Element::Bf16] {
+            for (case, normalize) in USUAL.into_iter().chain(drawn.iter().copied()).enumerate() {
+                let pixels = Pixels::normalized(element, normalize);
+                let (factor, offset) = pixels.fewer_operations();
+                assert_eq!(pixels.fewer_operations(), (factor, offset), "the same again");
+                assert!(case >= USUAL.len() || factor[0] != 0.0, "{element:?}, {normalize:?} take divisions");
+                found += usize::from(factor[0] != 0.0);
+                for (byte, c) in (0..=255u8).flat_map(|byte| (0..4).map(move |c| (f32::from(byte), c))) {
+                    let near = pixels.near(byte.mul_add(factor[c], offset[c]));
+                    let wanted = pixels.short(normalize.value(byte, c));
+                    assert!(factor[0] == 0.0 || near == wanted, "{element:?}, {normalize:?}: {byte} of channel {c}");
+                }
+            }
+        }
+        assert!(found > 190, "{found} of 210");
+        // Values that no line has, since they are all 0.
+        let flat = Normalize { mean: [0.0; 4], std: [f32::MAX; 4] };
+        assert_eq!(Pixels::normalized(Element::F16, flat).fewer_operations(), ([0.0; 4], [0.0; 4]));
     }
 }

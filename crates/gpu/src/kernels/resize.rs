@@ -8,8 +8,9 @@ use packhorse_core::{Error, Result};
 
 const ENTRIES: [&str; 4] = ["resize_u8", "resize_f16", "resize_bf16", "resize_f32"];
 
-/// Size of the struct that describes a crop, passed between the two kernels.
-const BOX: usize = 56;
+/// Sizes of the structs that describe a crop, and what a line or column is made of, passed between the kernels.
+const BOX: u64 = 56;
+const TAPS: u64 = 16;
 
 /// Ragged pictures (`UInt8`, HWC, one after another) to [`Resize::output`]: crops, and resamples with a triangle filter
 /// that covers one pixel of the smaller picture, like Pillow's bilinear filter and torchvision's `antialias=True`.
@@ -74,11 +75,17 @@ impl Resize {
 
     /// Bytes of scratch memory that [`Resize::launch`] needs.
     pub fn scratch(&self, rows: u32) -> Result<usize> {
-        Ok(BOX * rows as usize)
+        usize::try_from(self.taps(rows) + BOX * u64::from(rows))
+            .map_err(|_| Error::config("pictures need more scratch memory than has addresses: make batches smaller"))
+    }
+
+    /// Bytes of the lines and columns.
+    fn taps(&self, rows: u32) -> u64 {
+        TAPS * u64::from(rows) * (u64::from(self.size.0) + u64::from(self.size.1))
     }
 
     /// The consecutive launches for `rows` pictures. Uses the flips and keys of `picks`. `scratch` has
-    /// [`Resize::scratch`] bytes, aligned to eight.
+    /// [`Resize::scratch`] bytes, aligned to sixteen.
     pub fn launch(
         &self,
         from: &RaggedPictures,
@@ -86,23 +93,32 @@ impl Resize {
         output: u64,
         scratch: u64,
         rows: u32,
-    ) -> Result<[Launch; 2]> {
+    ) -> Result<[Launch; 3]> {
         let drawn = matches!(self.crop, Crop::Random { .. }) || matches!(self.flip, Flip::Drawn(_));
         let (part, short, bounds) = self.numbers()?;
         let args = self.output.args(output, rows, self.size, self.channels)?;
+        let taps = address("scratch", scratch, TAPS as usize)?;
         let args = args
             .u64(address("values", from.values, 1)?)
             .u64(address("offsets", from.offsets, 8)?)
             .u64(address("shapes", from.shapes, 4)?)
             .u64(picks.drawn_keys(drawn)?)
             .u64(picks.given_flips(self.flip)?)
-            .u64(address("scratch", scratch, 8)?)
+            .u64(taps + self.taps(rows))
+            .u64(taps)
             .u64(from.bytes)
             .u64(self.flip.threshold()?);
-        let args: Args = bounds.into_iter().fold(args, Args::f64).u32(part).u32(short).finish(200)?;
+        let args: Args = bounds.into_iter().fold(args, Args::f64).u32(part).u32(short).finish(224)?;
         let pixels = u64::from(self.size.0) * u64::from(self.size.1);
         Ok([
             Launch::flat(Module::Resize, "resize_boxes", rows.into(), args.clone())?,
+            Launch::rows(
+                Module::Resize,
+                "resize_taps",
+                u64::from(self.size.0) + u64::from(self.size.1),
+                rows,
+                args.clone(),
+            )?,
             Launch::rows(Module::Resize, self.output.entry(ENTRIES)?, pixels, rows, args)?,
         ])
     }

@@ -69,10 +69,9 @@ impl SyntheticPictures {
             }
         };
         let args = self.output.args(output, rows, self.size, self.channels)?;
-        let args = args.u64(key).u64(origin.first).u32(dot).u32(0).finish(104)?;
+        let args = args.u64(key).u64(origin.first).u32(dot).u32(0).finish(120)?;
         let entry = self.output.entry(["pictures_u8", "pictures_f16", "pictures_bf16", "pictures_f32"])?;
-        let groups = u64::from(self.size.1.div_ceil(4)) * u64::from(self.size.0);
-        Launch::rows(Module::Synthetic, entry, groups, rows, args)
+        Launch::pictures(Module::Synthetic, entry, self.size, rows, args)
     }
 }
 

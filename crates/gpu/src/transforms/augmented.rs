@@ -1,22 +1,24 @@
-//! Changes colours, erases, mixes, crops, mirrors and normalises pictures of one size.
+//! Turns, changes colours, blurs, erases, mixes, crops, mirrors and normalises pictures of one size.
 
 use super::Fields;
 use super::{Commands, DeviceTransform, Output, beside, keys, made, pictures, rows, view};
 use crate::kernels::{
-    Augment, CropPosition, Element, Erase, Flip, Image, Jitter, Mix, MixedLabels, Normalize, Pixels, Tensor,
+    Augment, Blur, CropPosition, Element, Erase, Flip, Image, Jitter, Mix, MixedLabels, Normalize, Pixels, Rotate,
+    Tensor,
 };
 use packhorse_core::{DataType, Error, Result};
 use packhorse_read::{FieldOptions, Layout};
 
-/// Converts pictures of one size, `UInt8 [batch, height, width, 3]`, for training: cropped, mirrored, with random colours,
-/// normalised, a part erased, and mixed with the picture before it ([`Augment`]). All is drawn from seed, epoch and sample, whatever the
+/// Converts pictures of one size, `UInt8 [batch, height, width, 3]`, for training: cropped, mirrored, turned, with random colours,
+/// blurred, normalised, a part erased, and mixed with the picture before it ([`Augment`]). All is drawn from seed, epoch and sample, whatever the
 /// rank and the batch; the other picture is that of the batch.
 ///
 /// ```
 /// use packhorse_gpu::transforms::Augmented;
 ///
-/// // Of contrastive training, without the blur. Two fields have the same draws: for two views take two loaders with seeds of their own.
-/// let augmented = Augmented::new("image").random_crop(224).flip(0.5).jitter(0.4, 0.4, 0.2, 0.1, 0.8).grayscale(0.2);
+/// // Of contrastive training. Two fields have the same draws: for two views take two loaders with seeds of their own.
+/// let augmented = Augmented::new("image").random_crop(224).flip(0.5).jitter(0.4, 0.4, 0.2, 0.1, 0.8).grayscale(0.2).blur(23, 0.5);
+/// let turned = Augmented::new("image").rotate(15.0, 1.0);
 /// let erased = Augmented::new("image").flip(0.5).erase(0.25);
 /// let mixed = Augmented::new("image").mix(0.2, 1.0, "label", 1000);
 /// ```
@@ -34,10 +36,14 @@ pub struct Augmented {
     pub place: CropPosition,
     /// Whether pictures are mirrored: never, or at random.
     pub flip: Flip,
+    /// Whether pictures turn.
+    pub rotate: Rotate,
     /// How colours change.
     pub jitter: Jitter,
     /// The probability that a picture becomes gray.
     pub grayscale: f32,
+    /// Whether pictures are blurred.
+    pub blur: Blur,
     /// Whether a part is erased.
     pub erase: Erase,
     /// Whether pictures are mixed, and their labels with them: this needs targets.
@@ -70,8 +76,10 @@ impl Augmented {
             crop: None,
             place: CropPosition::Center,
             flip: Flip::Never,
+            rotate: Rotate::NONE,
             jitter: Jitter::NONE,
             grayscale: 0.0,
+            blur: Blur::NONE,
             erase: Erase::NONE,
             mix: Mix::NONE,
             targets: None,
@@ -99,6 +107,16 @@ impl Augmented {
         Self { grayscale: probability, ..self }
     }
 
+    /// The same, turned by up to so many degrees either way with this probability.
+    pub fn rotate(self, degrees: f32, probability: f32) -> Self {
+        Self { rotate: Rotate { probability, degrees: (-degrees, degrees) }, ..self }
+    }
+
+    /// The same, blurred with this probability by torchvision's `GaussianBlur(kernel)`: an odd number of pixels.
+    pub fn blur(self, kernel: u32, probability: f32) -> Self {
+        Self { blur: Blur::new(kernel, probability), ..self }
+    }
+
     /// The same, with a part erased with this probability.
     pub fn erase(self, probability: f32) -> Self {
         Self { erase: Erase::new(probability), ..self }
@@ -123,9 +141,9 @@ impl Augmented {
             }
             None => {}
         }
-        let Self { place, flip, output, jitter, grayscale, erase, mix, .. } = *self;
+        let Self { place, flip, output, rotate, jitter, grayscale, blur, erase, mix, .. } = *self;
         let image = Image { size, channels, crop: self.crop.unwrap_or(size), place, flip, output };
-        Ok((Augment { image, jitter, grayscale, erase, mix }, rows))
+        Ok((Augment { image, rotate, jitter, grayscale, blur, erase, mix }, rows))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Augmented, DeviceTransform, Pictures, Resized, Targets};
 use crate::Element;
-use crate::kernels::{self, Augment, Crop, Erase, Flip, Image, Jitter, Mix, Pixels, Resize};
+use crate::kernels::{self, Augment, Blur, Crop, Erase, Flip, Image, Jitter, Mix, Pixels, Resize, Rotate};
 use packhorse_core::{Error, Result};
 use packhorse_read::{Axes, FieldKind, FieldOptions, Normalize};
 use packhorse_transform::image::{Filter, Size, View};
@@ -11,13 +11,17 @@ use std::sync::Arc;
 /// Fields to load, and the transforms that make the wanted fields of them.
 pub type Finished = (Vec<FieldOptions>, Vec<Arc<dyn DeviceTransform>>);
 
-/// What a GPU does to the colours of a field of pictures: see [`Augmented`].
+/// How a GPU changes a field of pictures: see [`Augmented`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Colors {
+    /// Whether pictures turn.
+    pub rotate: Rotate,
     /// How colours change.
     pub jitter: Jitter,
     /// The probability that a picture becomes gray.
     pub grayscale: f32,
+    /// Whether pictures are blurred.
+    pub blur: Blur,
     /// Whether a part is erased.
     pub erase: Erase,
     /// Whether pictures are mixed, and their labels.
@@ -36,12 +40,13 @@ impl Colors {
         flip: Flip,
         output: Pixels,
     ) -> Result<Arc<dyn DeviceTransform>> {
-        let Self { jitter, grayscale, erase, mix, targets } = self;
-        let image = Image { flip, ..Image::new((8, 8), 3, output) };
-        let checked = Augment { image, jitter, grayscale, erase, mix };
+        let Self { rotate, jitter, grayscale, blur, erase, mix, targets } = self;
+        // The size of pictures is not known here; this one has all blurs.
+        let image = Image { flip, ..Image::new((256, 256), 3, output) };
+        let checked = Augment { image, rotate, jitter, grayscale, blur, erase, mix };
         checked.launches(256, 256, 256, 256, (1, None)).map_err(|e| e.in_field(into))?;
         let usual = Augmented { into: into.to_owned(), ..Augmented::new(from) };
-        Ok(Arc::new(Augmented { flip, output, jitter, grayscale, erase, mix, targets, ..usual }))
+        Ok(Arc::new(Augmented { flip, output, rotate, jitter, grayscale, blur, erase, mix, targets, ..usual }))
     }
 }
 

@@ -1,9 +1,11 @@
-//! Compares random colours, erased parts and mixed pictures with a 64-bit reference.
+//! Compares pictures that turn, change colours, are blurred, erased in part and mixed with a 64-bit reference.
 
 use super::image::{compare, each, pixels};
 use super::random::{at, below};
 use super::{Bench, Random, Runner};
-use packhorse_gpu::kernels::{Augment, CropPosition, Element, Erase, Flip, Image, Jitter, Mix, MixedLabels, Normalize};
+use packhorse_gpu::kernels::{
+    Augment, Blur, CropPosition, Element, Erase, Flip, Image, Jitter, Mix, MixedLabels, Normalize, Rotate,
+};
 
 /// What happens to a picture.
 struct Plan {
@@ -17,6 +19,10 @@ struct Plan {
     /// Top, left, bottom, right.
     erased: [u32; 4],
     mixed: Mixed,
+    /// The angle, in radians to the left.
+    angle: Option<f64>,
+    /// The standard deviation of the blur.
+    sigma: Option<f64>,
 }
 
 /// What a picture has of the one before it.
@@ -111,7 +117,14 @@ impl Plan {
             }
             true => Mixed::Blend(beta(key, mix.mixup.into())),
         };
+        let (rotate, blur) = (&augment.rotate, &augment.blur);
+        let of = |lane: u64, probability: f32, (from, to): (f32, f32)| {
+            let drawn = own(lane) < f64::from(probability);
+            drawn.then(|| between(lane + 1, (from.into(), to.into())))
+        };
         Self {
+            angle: of(116, rotate.probability, rotate.degrees).map(f64::to_radians),
+            sigma: of(118, blur.probability, blur.sigma).filter(|_| blur.kernel > 1),
             mixed,
             top,
             left,
@@ -176,6 +189,62 @@ fn turned([r, g, b]: [f64; 3], by: f64) -> [f64; 3] {
     [channel(0.0), channel(2.0), channel(4.0)]
 }
 
+/// A picture of one crop, from 0 to 1.
+struct Pixels {
+    height: usize,
+    width: usize,
+    values: Vec<[f64; 3]>,
+}
+
+impl Pixels {
+    fn at(&self, y: i64, x: i64) -> [f64; 3] {
+        let inside = (0..self.height as i64).contains(&y) && (0..self.width as i64).contains(&x);
+        if inside { self.values[y as usize * self.width + x as usize] } else { [0.0; 3] }
+    }
+
+    fn map(&self, of: impl Fn(i64, i64) -> [f64; 3]) -> Self {
+        let places = (0..self.height).flat_map(|y| (0..self.width).map(move |x| (y as i64, x as i64)));
+        Self { height: self.height, width: self.width, values: places.map(|(y, x)| of(y, x)).collect() }
+    }
+
+    /// Turned to the left around its centre: each pixel is interpolated where it comes from.
+    fn turned(&self, angle: f64) -> Self {
+        let (middle_y, middle_x) = ((self.height as f64 - 1.0) / 2.0, (self.width as f64 - 1.0) / 2.0);
+        self.map(|y, x| {
+            let (down, right) = (y as f64 - middle_y, x as f64 - middle_x);
+            let from_y = middle_y + angle.cos() * down + angle.sin() * right;
+            let from_x = middle_x + angle.cos() * right - angle.sin() * down;
+            let mut sum = [0.0; 3];
+            for (y, x) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+                let (y, x) = (from_y.floor() + f64::from(y), from_x.floor() + f64::from(x));
+                let weight = (1.0 - (y - from_y).abs()) * (1.0 - (x - from_x).abs());
+                let pixel = self.at(y as i64, x as i64);
+                sum = [0, 1, 2].map(|c: usize| sum[c] + weight * pixel[c]);
+            }
+            sum
+        })
+    }
+
+    /// The weighted mean of the pixels around each, mirrored at the borders.
+    fn blurred(&self, kernel: u32, sigma: f64) -> Self {
+        let radius = i64::from(kernel / 2);
+        let weight = |far: i64| (-0.5 * (far as f64 / sigma).powi(2)).exp();
+        let all: f64 = (-radius..=radius).map(weight).sum();
+        let mirrored = |at: i64, length: usize| {
+            let last = length as i64 - 1;
+            last - (last - at.abs()).abs()
+        };
+        let mean = |pixels: &dyn Fn(i64) -> [f64; 3]| {
+            (-radius..=radius).fold([0.0; 3], |sum, far| {
+                let pixel = pixels(far);
+                [0, 1, 2].map(|c: usize| sum[c] + weight(far) / all * pixel[c])
+            })
+        };
+        let across = self.map(|y, x| mean(&|far| self.at(y, mirrored(x + far, self.width))));
+        across.map(|y, x| mean(&|far| across.at(mirrored(y + far, self.height), x)))
+    }
+}
+
 /// A random setting of the kernel.
 fn request(random: &mut Random) -> Augment {
     // Sometimes of more groups of pixels than there are partial sums.
@@ -203,7 +272,17 @@ fn request(random: &mut Random) -> Augment {
         mixup: random.pick(&[0.0, 0.2, 1.0, 4.0]),
         cutmix: random.pick(&[0.0, 0.5, 1.0, 2.0]),
     };
-    Augment { image, jitter, grayscale: random.pick(&[0.0, 0.3, 1.0]), erase, mix }
+    let rotate = Rotate {
+        probability: random.pick(&[0.0, 0.0, 0.5, 1.0]),
+        degrees: random.pick(&[(-15.0, 15.0), (-180.0, 180.0), (90.0, 90.0), (0.0, 0.0), (200.0, 360.0)]),
+    };
+    let most = 2 * (crop.0.min(crop.1) - 1) + 1;
+    let kernel = random.pick(&[3, 5, 23, 127]).min(most);
+    let mut blur = Blur::new(kernel, random.pick(&[0.0, 0.0, 0.5, 1.0]));
+    if random.chance(2) {
+        blur.sigma = (0.05, 9.0);
+    }
+    Augment { image, rotate, jitter, grayscale: random.pick(&[0.0, 0.3, 1.0]), blur, erase, mix }
 }
 
 /// Any picture, any settings: every element is near the reference, and exactly 0 in erased parts.
@@ -232,18 +311,28 @@ pub(crate) fn check(runner: &mut dyn Runner, random: &mut Random, cases: usize) 
         bench.finish();
         let (h, w) = image.crop;
         let plans: Vec<Plan> = keys.iter().map(|key| Plan::new(&augment, *key)).collect();
-        let pixel = |row: u32, y: u32, x: u32| {
+        let made = |row: u32| {
             let plan = &plans[row as usize];
-            let x = plan.left + if plan.flip { w - 1 - x } else { x };
-            let at = 3 * ((row * image.size.0 + plan.top + y) * image.size.1 + x) as usize;
-            [0, 1, 2].map(|c| f64::from(bytes[at + c]) / 255.0)
+            let black = Pixels { height: h as usize, width: w as usize, values: Vec::new() };
+            let pixels = black.map(|y, x| {
+                let (y, x) = (y as u32, x as u32);
+                let x = plan.left + if plan.flip { w - 1 - x } else { x };
+                let at = 3 * ((row * image.size.0 + plan.top + y) * image.size.1 + x) as usize;
+                [0, 1, 2].map(|c| f64::from(bytes[at + c]) / 255.0)
+            });
+            let pixels = match plan.angle {
+                Some(angle) => pixels.turned(angle),
+                None => pixels,
+            };
+            let grays = pixels.values.iter().map(|pixel| gray(plan.colors(*pixel, None)));
+            let mean = grays.sum::<f64>() / f64::from(h * w);
+            let colored = pixels.map(|y, x| plan.colors(pixels.at(y, x), Some(mean)));
+            match plan.sigma {
+                Some(sigma) => colored.blurred(augment.blur.kernel, sigma),
+                None => colored,
+            }
         };
-        let mean_of = |row: u32| {
-            let all = (0..h).flat_map(|y| (0..w).map(move |x| (y, x)));
-            let grays = all.map(|(y, x)| gray(plans[row as usize].colors(pixel(row, y, x), None)));
-            grays.sum::<f64>() / f64::from(h * w)
-        };
-        let means: Vec<f64> = (0..rows).map(mean_of).collect();
+        let pictures: Vec<Pixels> = (0..rows).map(made).collect();
         let bytes_out = image.output.element == Element::U8;
         // A value, and whether it is exactly 0.
         let value = |row: u32, y: u32, x: u32, c: usize| {
@@ -251,7 +340,7 @@ pub(crate) fn check(runner: &mut dyn Runner, random: &mut Random, cases: usize) 
             let erased = if bytes_out { 0.0 } else { 255.0 * f64::from(image.output.normalize.mean[c]) };
             match plan.is_erased(y, x) {
                 true => (erased, true),
-                false => (255.0 * plan.colors(pixel(row, y, x), Some(means[row as usize]))[c], false),
+                false => (255.0 * pictures[row as usize].at(y.into(), x.into())[c], false),
             }
         };
         let mut place = 0;
@@ -375,7 +464,7 @@ pub(crate) fn check_shares(runner: &mut dyn Runner, random: &mut Random, _: usiz
     assert!((0.14..0.21).contains(&mean), "{mean} of the area erased");
 }
 
-/// torchvision makes the same colours, step by step and gray.
+/// torchvision makes the same, step by step.
 pub(crate) fn check_torchvision(runner: &mut dyn Runner, random: &mut Random) {
     let Some(python) = packhorse_testkit::external::python() else { return };
     let script = "import sys\n\
@@ -384,7 +473,10 @@ pub(crate) fn check_torchvision(runner: &mut dyn Runner, random: &mut Random) {
         h, w = int(sys.argv[1]), int(sys.argv[2])\n\
         picture = torch.frombuffer(bytearray(sys.stdin.buffer.read()), dtype=torch.uint8).reshape(h, w, 3).permute(2, 0, 1) / 255\n\
         for step, factor in zip(sys.argv[3::2], sys.argv[4::2]):\n\
-        \x20   made = F.rgb_to_grayscale(picture, 3) if step == 'gray' else getattr(F, 'adjust_' + step)(picture, float(factor))\n\
+        \x20   if step == 'gray': made = F.rgb_to_grayscale(picture, 3)\n\
+        \x20   elif step == 'rotate': made = F.rotate(picture, float(factor), F.InterpolationMode.BILINEAR)\n\
+        \x20   elif step == 'blur': made = F.gaussian_blur(picture, 23, float(factor))\n\
+        \x20   else: made = getattr(F, 'adjust_' + step)(picture, float(factor))\n\
         \x20   sys.stdout.buffer.write(made.contiguous().numpy().tobytes())";
     let (h, w) = (29, 34);
     let bytes = random.bytes(3 * (h * w) as usize);
@@ -403,6 +495,10 @@ pub(crate) fn check_torchvision(runner: &mut dyn Runner, random: &mut Random) {
         ("hue", "-0.3", with(&|jitter| jitter.hue = (-0.3, -0.3))),
         ("hue", "0.5", with(&|jitter| jitter.hue = (0.5, 0.5))),
         ("gray", "0", Augment { grayscale: 1.0, ..plain }),
+        ("rotate", "12.5", Augment { rotate: Rotate { probability: 1.0, degrees: (12.5, 12.5) }, ..plain }),
+        ("rotate", "-100", Augment { rotate: Rotate { probability: 1.0, degrees: (-100.0, -100.0) }, ..plain }),
+        ("blur", "0.4", Augment { blur: Blur { sigma: (0.4, 0.4), ..Blur::new(23, 1.0) }, ..plain }),
+        ("blur", "3.5", Augment { blur: Blur { sigma: (3.5, 3.5), ..Blur::new(23, 1.0) }, ..plain }),
     ];
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("picture");
@@ -425,7 +521,10 @@ pub(crate) fn check_torchvision(runner: &mut dyn Runner, random: &mut Random) {
         bench.finish();
         let wanted = super::numbers(wanted, f32::from_le_bytes);
         let most = found.iter().zip(&wanted).map(|(found, wanted)| (found - wanted).abs()).fold(0.0, f32::max);
-        assert!(found.len() == wanted.len() && most < 1e-5, "{step} {factor}: {most}");
+        assert!(
+            found.len() == wanted.len() && most < if *step == "rotate" { 5e-5 } else { 1e-5 },
+            "{step} {factor}: {most}"
+        );
     }
     assert_eq!(said.stdout.len(), steps.len() * 4 * bytes.len());
 }

@@ -64,8 +64,12 @@ pub(crate) fn build(module: Module, folder: &Path, change: Option<Change<'_>>) -
     let file = folder.join(format!("{}.cu", module.name()));
     std::fs::copy(kernels.join(format!("{}.cu", module.name())), &file).unwrap();
     if let Some((_, from, to)) = change {
-        // In the source or in one of its headers, which is found here before the others.
-        let names = [format!("{}.cu", module.name()), "crop.cuh".to_owned(), "pixels.cuh".to_owned()];
+        // In the source or in one of its headers, which are all here: a header includes those beside it.
+        let headers = ["common.cuh", "crop.cuh", "pixels.cuh"].map(str::to_owned);
+        for header in &headers {
+            std::fs::copy(kernels.join(header), folder.join(header)).unwrap();
+        }
+        let names: Vec<String> = [format!("{}.cu", module.name())].into_iter().chain(headers).collect();
         let text = |name: &String| std::fs::read_to_string(kernels.join(name)).unwrap();
         let name = names.iter().find(|name| text(name).contains(from));
         assert!(name.is_some(), "{} has no {from}", module.name());

@@ -56,6 +56,31 @@ INLINE unsigned __float_as_uint(float value) {
     return bits;
 }
 
+INLINE unsigned __byte_perm(unsigned low, unsigned high, unsigned selector) {
+    const unsigned long long all = (unsigned long long)high << 32 | low;
+    unsigned bytes = 0;
+    for (int i = 0; i < 4; i++) {
+        bytes |= (unsigned)(all >> (selector >> (4 * i) & 7) * 8 & 0xff) << (8 * i);
+    }
+    return bytes;
+}
+
+INLINE float __saturatef(float value) {
+    return fminf(fmaxf(value, 0.0f), 1.0f);
+}
+
+INLINE float reciprocal(float value) {
+    return 1.0f / value;
+}
+
+INLINE double cospi(double halves) {
+    return cos(M_PI * halves);
+}
+
+INLINE double sinpi(double halves) {
+    return sin(M_PI * halves);
+}
+
 /// As `cvt.rn.f16.f32`: to nearest, ties to even.
 INLINE unsigned short half_bits(float value) {
     const unsigned bits = __float_as_uint(value);

@@ -151,9 +151,12 @@ class Image(_View):
     makes them `float32`, `(value / 255 - mean) / std`, as `[batch, 3, height, width]`, or with the channels last if
     `channels_last`.
 
-    On a GPU colours may change, by torchvision's formulas and in this order: `jitter=(brightness, contrast, saturation, hue)` is
-    `ColorJitter` of these, for all pictures, or for a share of them with a fifth number; `grayscale` the probability of
-    `RandomGrayscale`; `erase`, after the normalisation, that of `RandomErasing`. `mixup` and `cutmix` are the alphas of torchvision's
+    On a GPU pictures may change at random, by torchvision's formulas and in this order: `rotate=15` or `(-15, 15)` is
+    `RandomRotation`, bilinear, for all pictures, or for a share of them with a third number (masks don't turn);
+    `jitter=(brightness, contrast, saturation, hue)` is `ColorJitter` of these, for all or, with a fifth number, for a share;
+    `grayscale` is the probability of `RandomGrayscale`; `blur=23` or `(23, 0.1, 2.0)` is `GaussianBlur` of this kernel and range of
+    sigma, for all or, with a fourth number, for a share; `erase`, after the normalisation, is the probability of `RandomErasing`.
+    `mixup` and `cutmix` are the alphas of torchvision's
     `MixUp` and `CutMix`: each picture, or a share `mix` of them, is mixed with the one before it in the batch, by one of the two.
     `targets=("label", 1000)` names the field of labels, which become `float32 [batch, 1000]`: the shares of the classes.
 
@@ -177,8 +180,10 @@ class Image(_View):
         normalize: bool | str | tuple[Iterable[float], Iterable[float]] | None = None,
         channels_last: bool = False,
         reduced: bool = False,
+        rotate: float | tuple[float, ...] | None = None,
         jitter: tuple[float, ...] | None = None,
         grayscale: float = 0.0,
+        blur: int | tuple[float, ...] | None = None,
         erase: float = 0.0,
         mixup: float = 0.0,
         cutmix: float = 0.0,
@@ -192,14 +197,24 @@ class Image(_View):
             raise ValueError(f"decode={decode!r} is neither cpu nor gpu")
         if jitter is not None and len(jitter) not in (4, 5):
             raise ValueError(f"jitter={jitter!r} is not (brightness, contrast, saturation, hue), with a probability or without")
+        if isinstance(rotate, (int, float)):
+            rotate = (-rotate, rotate)
+        if rotate is not None and len(rotate) not in (2, 3):
+            raise ValueError(f"rotate={rotate!r} is neither degrees nor (from, to), with a probability or without")
+        if isinstance(blur, int):
+            blur = (blur, 0.1, 2.0)
+        if blur is not None and (len(blur) not in (3, 4) or blur[0] != int(blur[0]) or not 0 < blur[0] < 128):
+            raise ValueError(f"blur={blur!r} is neither an odd number of pixels up to 127 nor (kernel, from, to), with a probability or without")
         if filter not in ("bilinear", "bicubic"):
             raise ValueError(f"filter={filter!r} is neither bilinear nor bicubic")
         self.filter = filter
         self.normalize = _normalize(normalize)
         self.channels_last = channels_last
         self.reduced = reduced
+        self.rotate = rotate
         self.jitter = jitter
         self.grayscale = grayscale
+        self.blur = blur
         self.erase = erase
         if (targets is None) != (mixup == 0 and cutmix == 0):
             raise ValueError("mixup and cutmix need targets=(labels, classes), the field of labels and the number of classes, and targets one of them")
@@ -212,12 +227,15 @@ class Image(_View):
     def _settings(self) -> Any:
         normalize = None if self.normalize is None else (*self.normalize, self.channels_last)
         jitter = (0.0, 0.0, 0.0, 0.0, 0.0) if self.jitter is None else (*self.jitter, 1.0)[:5]
+        rotate = [0.0, 0.0, 0.0] if self.rotate is None else [*self.rotate, 1.0][:3]
+        blur = (1, 1.0, 1.0, 0.0) if self.blur is None else (int(self.blur[0]), *[*self.blur[1:], 1.0][:3])
         mix = (self.mix if self.targets else 0.0, self.mixup, self.cutmix)
-        colors = (list(jitter), self.grayscale, self.erase, mix, self.targets) if self._changes_colors() else None
+        colors = (rotate, list(jitter), self.grayscale, blur, self.erase, mix, self.targets) if self._changes_colors() else None
         return (*self._view(), self.filter, self.reduced, normalize, colors, self.decode)
 
     def _changes_colors(self) -> bool:
-        return self.jitter is not None or self.grayscale != 0 or self.erase != 0 or self.targets is not None
+        asked = (self.rotate, self.jitter, self.blur, self.targets)
+        return any(one is not None for one in asked) or self.grayscale != 0 or self.erase != 0
 
     def _needs_gpu(self) -> bool:
         return self.decode == "gpu" or self._changes_colors()
@@ -287,7 +305,7 @@ def describe(fields: Fields, gpu: bool = False) -> list[Described]:
         if not isinstance(field, Field):
             raise TypeError(f"field {name!r} is {field!r}; give the name of a field, or packhorse.Image, Auto, Bytes, …")
         if field._needs_gpu() and not gpu:
-            message = "decode='gpu', jitter, grayscale, erase, mixup and cutmix are for batches on a GPU: give the loader its device"
+            message = "decode='gpu', rotate, jitter, grayscale, blur, erase, mixup and cutmix are for batches on a GPU: give the loader its device"
             raise ValueError(f"field {name!r}: {message}")
         described.append(field._describe(name))
     return described
