@@ -4,7 +4,8 @@
 // `augment_plans` draws what happens to each picture, one thread per picture. Contrast needs the mean of the colours before it:
 // `augment_sums`, `augment_folds` and `augment_means` find it, as whole numbers, so that the order of additions does not matter. `augment_*` does
 // all to each pixel in one pass; a picture that is mixed is made of its own pixels and those of the picture before it, each with its own
-// colours. Of pictures that are blurred `augment_colors` stores the colours before that, and `augment_across` and `augment_down` blur these.
+// colours. Of pictures that are blurred `augment_colors` stores the colours before that, and `augment_down` and `augment_across` blur these
+// with the weights of `augment_weights`.
 // `augment_targets` mixes the labels as much as the pictures. Plans, sums and blurred pictures are passed in scratch memory.
 #include "crop.cuh"
 
@@ -34,8 +35,13 @@ struct Plan {
     i32 cosine;
     i32 sine;
     u32 blurred;
+    /// The crop, as `Crop::row` gives it: bytes before it, and whether it is mirrored.
+    u64 skipped;
+    u32 flip;
+    /// The standard deviation of the blur.
+    float sigma;
 };
-static_assert(sizeof(Plan) == 88, "as in augment.rs");
+static_assert(sizeof(Plan) == 104, "as in augment.rs");
 
 enum { ALONE, BLENDED, PASTED };
 
@@ -77,13 +83,13 @@ struct AugmentParams {
     double angle[2];
     /// From and to of the standard deviation, in pixels.
     double sigma[2];
-    /// The colours of blurred pictures, channels first, before and after `augment_down`, and what is between; null if none is blurred.
+    /// The colours of blurred pictures, channels first, before and after, and transposed between; null if none is blurred.
     float* smooth;
     float* between;
-    /// How much the pixel itself counts, those beside it, and so on, for each picture.
+    /// How much pixels count, from `radius` before one to as many behind it, then zeros: `taps` for each picture, a multiple of four.
     float* weights;
-    /// How many pixels on each side count.
-    u64 radius;
+    u32 radius;
+    u32 taps;
 };
 static_assert(sizeof(AugmentParams) == 400, "as in augment.rs");
 
@@ -174,26 +180,14 @@ INLINE void mix(Plan& plan, const AugmentParams& p, u64 key) {
     }
 }
 
-/// The weights of a Gaussian, as torchvision's GaussianBlur has them: of whole pixels, and 1 in all.
-INLINE void blur_weights(float* weights, u64 radius, double sigma) {
-    const double rate = -0.5 / (sigma * sigma);
-    double all = 1.0;
-#pragma unroll 1
-    for (u64 i = 1; i <= radius; i++) {
-        all += 2.0 * exp(rate * (double)(i * i));
-    }
-    weights[0] = (float)(1.0 / all);
-#pragma unroll 1
-    for (u64 i = 1; i <= radius; i++) {
-        weights[i] = (float)(exp(rate * (double)(i * i)) / all);
-    }
-}
-
 KERNEL(augment_plans, AugmentParams) {
 #pragma unroll 1
     for (u64 row = first(); row < p.image.out.rows; row += stride()) {
         const u64 key = p.image.keys[row];
         Plan plan = {};
+        const Crop::Row common = Crop{p.image}.row((u32)row);
+        plan.skipped = (u64)(common.from - p.image.pixels);
+        plan.flip = common.flip;
         for (int i = 0; i < 4; i++) {
             plan.factor[i] = (float)between(key, i, p.ranges[i][0], p.ranges[i][1]);
         }
@@ -214,9 +208,32 @@ KERNEL(augment_plans, AugmentParams) {
         }
         if (p.smooth && chance(key, 118, p.blur_below)) {
             plan.blurred = 1;
-            blur_weights(p.weights + row * (p.radius + 1), p.radius, between(key, 119, p.sigma[0], p.sigma[1]));
+            plan.sigma = (float)between(key, 119, p.sigma[0], p.sigma[1]);
         }
         p.plans[row] = plan;
+    }
+}
+
+/// The weights of a Gaussian, as torchvision's GaussianBlur has them: of whole pixels, and 1 in all.
+KERNEL(augment_weights, AugmentParams) {
+#pragma unroll 1
+    for (u64 row = first(); row < p.image.out.rows; row += stride()) {
+        float* weights = p.weights + row * p.taps;
+        const double sigma = p.plans[row].blurred ? p.plans[row].sigma : 1.0, rate = -0.5 / (sigma * sigma);
+        const i32 radius = (i32)p.radius;
+        double all = 0.0;
+#pragma unroll 1
+        for (u32 i = 0; i < p.taps; i++) {
+            const i32 far = (i32)i - radius;
+            const double weight = far <= radius ? exp(rate * (double)(far * far)) : 0.0;
+            weights[i] = (float)weight;
+            all += weight;
+        }
+        const float share = (float)(1.0 / all);
+#pragma unroll 1
+        for (u32 i = 0; i < p.taps; i++) {
+            weights[i] *= share;
+        }
     }
 }
 
@@ -306,20 +323,20 @@ INLINE void turned(const Crop::Row& common, const Plan& plan, const ImageParams&
 }
 
 /// Four neighbours, from 0 to 1.
-INLINE void read(const AugmentParams& p, const Plan& plan, const Crop::Row& common, const Groups& at, float (&value)[4][3]) {
+INLINE void read(const AugmentParams& p, const Plan& plan, const Groups& at, float (&value)[4][3]) {
+    const Crop::Row common = Crop{p.image}.row_at(plan.skipped, plan.flip);
     if (plan.turned) {
 #pragma unroll 1
         for (u32 i = 0; i < 4; i++) {
             float one[3];
             turned(common, plan, p.image, at.y, at.x + i, one);
-            // Registers have no index.
 #pragma unroll
             for (u32 k = 0; k < 12; k++) {
-                value[k / 3][k % 3] = k / 3 == i ? one[k % 3] : i ? value[k / 3][k % 3] : 0.0f;
+                value[k / 3][k % 3] = k / 3 == i || i == 0 ? one[k % 3] : value[k / 3][k % 3];
             }
         }
     } else {
-        Crop{p.image}.pixels<3>(common, at.y, at.x, at.count, value);
+        Crop{p.image}.pixels<3>(common, at, value);
     }
 #pragma unroll
     for (int i = 0; i < 12; i++) {
@@ -330,19 +347,18 @@ INLINE void read(const AugmentParams& p, const Plan& plan, const Crop::Row& comm
 KERNEL(augment_sums, AugmentParams) {
     const Output& o = p.image.out;
     for (u32 row = blockIdx.y; row < o.rows; row += gridDim.y) {
-        const Crop::Row common = Crop{p.image}.row(row);
         const Plan& plan = p.plans[row];
         for (u64 part = first(); part < PARTS; part += stride()) {
             u64 sum = 0;
 #pragma unroll 1
             for (Groups at(o.width, (u32)part, PARTS); plan.jittered && at.y < o.height; at.next()) {
                 float value[4][3];
-                read(p, plan, common, at, value);
+                read(p, plan, at, value);
                 jitter(plan, value, true);
                 u32 four = 0;
 #pragma unroll
                 for (u32 i = 0; i < 4; i++) {
-                    four += i < at.count ? (u32)(gray_of(value[i]) * ONE) : 0;
+                    four += i < at.count() ? (u32)(gray_of(value[i]) * ONE) : 0;
                 }
                 sum += four;
             }
@@ -385,8 +401,8 @@ INLINE u32 before(u32 row, u32 rows) {
 }
 
 /// The colours of four neighbours after all changes but the last, from 0 to 1.
-INLINE void colors(const AugmentParams& p, const Plan& plan, const Crop::Row& common, const Groups& at, float (&value)[4][3]) {
-    read(p, plan, common, at, value);
+INLINE void colors(const AugmentParams& p, const Plan& plan, const Groups& at, float (&value)[4][3]) {
+    read(p, plan, at, value);
     if (plan.jittered) {
         jitter(plan, value, false);
     }
@@ -403,73 +419,126 @@ INLINE u64 passed(const Output& o, u32 row) {
     return (u64)row * 3 * o.height * o.width;
 }
 
+/// Four neighbours: `whole` if all four are, and their address is aligned.
+template <bool whole>
+INLINE Four<float> load_four(const float* from, u32 count) {
+    Four<float> four;
+    if (whole) {
+        four = *(const Four<float>*)from;
+    } else {
+#pragma unroll
+        for (u32 i = 0; i < 4; i++) {
+            four.value[i] = i < count ? from[i] : 0.0f;
+        }
+    }
+    return four;
+}
+
+/// Stores four neighbours, as `load_four` reads them.
+template <bool whole>
+INLINE void store_four(float* to, u32 count, float a, float b, float c, float d) {
+    const Four<float> four = {{a, b, c, d}};
+    if (whole) {
+        *(Four<float>*)to = four;
+    } else {
+#pragma unroll
+        for (u32 i = 0; i < 4; i++) {
+            if (i < count) {
+                to[i] = four.value[i];
+            }
+        }
+    }
+}
+
 KERNEL(augment_colors, AugmentParams) {
     const Output& o = p.image.out;
     const u64 plane = (u64)o.height * o.width;
     for (u32 row = blockIdx.y; row < o.rows; row += gridDim.y) {
         const Plan& plan = p.plans[row];
-        const Crop::Row common = Crop{p.image}.row(row);
 #pragma unroll 1
         for (Groups at(o.width); plan.blurred && at.y < o.height; at.next()) {
             float value[4][3];
-            colors(p, plan, common, at, value);
+            colors(p, plan, at, value);
             float* to = p.smooth + passed(o, row) + (u64)at.y * o.width + at.x;
 #pragma unroll
-            for (u32 k = 0; k < 12; k++) {
-                if (k / 3 < at.count) {
-                    to[k % 3 * plane + k / 3] = value[k / 3][k % 3];
+            for (int c = 0; c < 3; c++, to += plane) {
+                if (o.width % 4 == 0) {
+                    store_four<true>(to, 4, value[0][c], value[1][c], value[2][c], value[3][c]);
+                } else {
+                    store_four<false>(to, at.count(), value[0][c], value[1][c], value[2][c], value[3][c]);
                 }
             }
         }
     }
 }
 
-/// A place in a line of so many, mirrored at its first and last.
-INLINE u32 reflected(i32 at, u32 length) {
-    const u32 before = at < 0 ? (u32)-at : (u32)at;
-    return before < length ? before : 2 * (length - 1) - before;
+/// A place in a column of so many, mirrored at its ends; what lies beyond that too is not used.
+INLINE u32 reflected(i32 at, i32 length) {
+    const i32 before = at < 0 ? -at : at, after = before < length ? before : 2 * (length - 1) - before;
+    return after < 0 ? 0 : (u32)after;
 }
 
-/// Blurs along lines or columns, whose values are `step` apart.
-template <bool columns>
-INLINE void blur(const AugmentParams& p, const float* from, float* to) {
-    const Output& o = p.image.out;
-    const u32 plane = o.height * o.width, length = columns ? o.height : o.width, step = columns ? o.width : 1;
-    for (u32 row = blockIdx.y; row < o.rows; row += gridDim.y) {
-        const float* weights = p.weights + row * (p.radius + 1);
+/// Blurs the columns of `height` lines, and stores them as lines: a thread has squares of four by four pixels of one channel.
+template <bool whole>
+INLINE void blur(const AugmentParams& p, const float* from, float* to, u32 height, u32 width) {
+    const u32 across = (width + 3) / 4, down = (height + 3) / 4, plane = height * width;
+    for (u32 row = blockIdx.y; row < p.image.out.rows; row += gridDim.y) {
+        const float* weights = p.weights + (u64)row * p.taps;
 #pragma unroll 1
-        for (u32 pixel = (u32)first(); p.plans[row].blurred && pixel < plane; pixel += (u32)stride()) {
-            const u32 y = pixel / o.width, x = pixel - y * o.width;
-            const u32 at = columns ? y : x;
-            const float* line = from + passed(o, row) + (columns ? x : y * o.width);
-            float sum[3];
+        for (u32 square = (u32)first(); p.plans[row].blurred && square < 3 * across * down; square += (u32)stride()) {
+            const u32 band = square / across, x = (square - band * across) * 4;
+            const u32 channel = band / down, y = (band - channel * down) * 4;
+            const u64 start = passed(p.image.out, row) + (u64)channel * plane;
+            const float* columns = from + start + x;
+            float sum[4][4] = {}, weight[4] = {};
+#pragma unroll 1
+            for (u32 tap = 0; tap < p.taps; tap += 4) {
+                const Four<float> next = *(const Four<float>*)(weights + tap);
+                Four<float> line[4];
 #pragma unroll
-            for (int c = 0; c < 3; c++) {
-                sum[c] = weights[0] * line[(u64)c * plane + at * step];
-            }
-#pragma unroll 2
-            for (u32 i = 1; i <= (u32)p.radius; i++) {
-                const u32 less = reflected((i32)(at - i), length) * step, more = reflected((i32)(at + i), length) * step;
-                const float weight = weights[i];
+                for (u32 k = 0; k < 4; k++) {
+                    const u32 at = reflected((i32)(y + tap + k) - (i32)p.radius, (i32)height);
+                    line[k] = load_four<whole>(columns + at * width, width - x);
+                }
 #pragma unroll
-                for (int c = 0; c < 3; c++) {
-                    sum[c] = fmaf(weight, line[(u64)c * plane + less] + line[(u64)c * plane + more], sum[c]);
+                for (u32 k = 0; k < 4; k++) {
+                    // A line's weights in the four: each is that of the line before in the one before.
+                    weight[3] = weight[2];
+                    weight[2] = weight[1];
+                    weight[1] = weight[0];
+                    weight[0] = next.value[k];
+#pragma unroll
+                    for (int i = 0; i < 16; i++) {
+                        sum[i / 4][i % 4] = fmaf(weight[i / 4], line[k].value[i % 4], sum[i / 4][i % 4]);
+                    }
                 }
             }
 #pragma unroll
-            for (int c = 0; c < 3; c++) {
-                to[passed(o, row) + (u64)c * plane + pixel] = sum[c];
+            for (u32 k = 0; k < 4; k++) {
+                if (whole || x + k < width) {
+                    float* column = to + start + (u64)(x + k) * height + y;
+                    store_four<whole>(column, height - y, sum[0][k], sum[1][k], sum[2][k], sum[3][k]);
+                }
             }
         }
     }
 }
 
-KERNEL(augment_across, AugmentParams) {
-    blur<false>(p, p.smooth, p.between);
+INLINE void blur(const AugmentParams& p, const float* from, float* to, u32 height, u32 width) {
+    if ((height | width) % 4 == 0) {
+        blur<true>(p, from, to, height, width);
+    } else {
+        blur<false>(p, from, to, height, width);
+    }
 }
 
 KERNEL(augment_down, AugmentParams) {
-    blur<true>(p, p.between, p.smooth);
+    blur(p, p.smooth, p.between, p.image.out.height, p.image.out.width);
+}
+
+/// The same again: columns have become lines.
+KERNEL(augment_across, AugmentParams) {
+    blur(p, p.between, p.smooth, p.image.out.width, p.image.out.height);
 }
 
 /// Which of four neighbours are erased.
@@ -523,11 +592,16 @@ INLINE void augment(const AugmentParams& p) {
                 if (plan.blurred) {
                     const float* from = p.smooth + passed(o, of) + (u64)at.y * o.width + at.x;
 #pragma unroll
-                    for (u32 i = 0; i < 12; i++) {
-                        next[i / 3][i % 3] = i / 3 < at.count ? from[i % 3 * plane + i / 3] : 0.0f;
+                    for (int c = 0; c < 3; c++, from += plane) {
+                        const Four<float> four =
+                            o.width % 4 == 0 ? load_four<true>(from, 4) : load_four<false>(from, at.count());
+#pragma unroll
+                        for (int i = 0; i < 4; i++) {
+                            next[i][c] = four.value[i];
+                        }
                     }
                 } else {
-                    colors(p, plan, Crop{p.image}.row(of), at, next);
+                    colors(p, plan, at, next);
                 }
                 const u32 next_erased = erased_of(plan, at);
                 if (k) {
@@ -544,7 +618,7 @@ INLINE void augment(const AugmentParams& p) {
             for (int i = 0; i < 12; i++) {
                 value[i / 3][i % 3] *= 255.0f;
             }
-            put<E, 3>(o, row, at.y, at.x, at.count, value, erased);
+            put<E, 3>(o, row, at.y, at.x, at.count(), value, erased);
         }
     }
 }

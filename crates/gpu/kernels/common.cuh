@@ -26,6 +26,13 @@ INLINE u16 half_bits(float value) {
     return bits;
 }
 
+/// The largest whole number up to this, from 0 to 255.
+INLINE u8 floored_byte(float value) {
+    u32 byte;
+    asm("cvt.rmi.sat.u8.f32 %0, %1;" : "=r"(byte) : "f"(value));
+    return (u8)byte;
+}
+
 /// 1 / value, within a unit in the last place.
 INLINE float reciprocal(float value) {
     float one;
@@ -64,17 +71,29 @@ INLINE double unit(u64 number) {
     return (double)(number >> 11) * (1.0 / 9007199254740992.0);
 }
 
+template <class T>
+struct alignas(4 * sizeof(T)) Four {
+    T value[4];
+};
+
+struct alignas(8) Pair {
+    u32 value[2];
+};
+
 // Elements of what comes out. `of` rounds to nearest, ties to even; of u8 halves go up, and what is outside is clamped. `near` is as
-// near for numbers, and may round ties up.
+// near for numbers, and may round ties up; `store` puts four of these at an aligned address.
 
 struct U8 {
     typedef u8 T;
     enum { IS_BYTE = 1, IS_SHORT = 0 };
     static METHOD T of(float value) {
-        return (u8)fminf(fmaxf(floorf(value + 0.5f), 0.0f), 255.0f);
+        return floored_byte(value + 0.5f);
     }
     static METHOD T near(float value) {
         return of(value);
+    }
+    static METHOD void store(T* to, float a, float b, float c, float d) {
+        *(u32*)to = of(a) | (u32)of(b) << 8 | (u32)of(c) << 16 | (u32)of(d) << 24;
     }
 };
 
@@ -86,6 +105,9 @@ struct F16 {
     }
     static METHOD T near(float value) {
         return half_bits(value);
+    }
+    static METHOD void store(T* to, float a, float b, float c, float d) {
+        *(Pair*)to = Pair{{of(a) | (u32)of(b) << 16, of(c) | (u32)of(d) << 16}};
     }
 };
 
@@ -99,8 +121,15 @@ struct BF16 {
         }
         return (u16)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
     }
+    /// In the upper half.
+    static METHOD u32 rounded(float value) {
+        return __float_as_uint(value) + 0x8000u;
+    }
     static METHOD T near(float value) {
-        return (u16)((__float_as_uint(value) + 0x8000u) >> 16);
+        return (u16)(rounded(value) >> 16);
+    }
+    static METHOD void store(T* to, float a, float b, float c, float d) {
+        *(Pair*)to = Pair{{__byte_perm(rounded(a), rounded(b), 0x7632), __byte_perm(rounded(c), rounded(d), 0x7632)}};
     }
 };
 
@@ -113,11 +142,9 @@ struct F32 {
     static METHOD T near(float value) {
         return value;
     }
-};
-
-template <class T>
-struct alignas(4 * sizeof(T)) Four {
-    T value[4];
+    static METHOD void store(T* to, float a, float b, float c, float d) {
+        *(Four<float>*)to = Four<float>{{a, b, c, d}};
+    }
 };
 
 /// The first of a thread's groups of work, and how far it is to the next.

@@ -52,9 +52,9 @@ struct Crop {
     const ImageParams& p;
 
     struct Row {
-        /// The first pixel of the part, and the end of all memory.
+        /// The first pixel of the part, and the bytes from there to the end of all pictures.
         const u8* from;
-        const u8* end;
+        u64 room;
         bool flip;
     };
 
@@ -70,22 +70,23 @@ struct Crop {
             left = (u32)below(at(key, 4), (u64)most_left + 1);
         }
         const u64 size = (u64)p.height * p.width * p.out.channels;
-        Row common;
-        common.from = p.pixels + row * size + ((u64)top * p.width + left) * p.out.channels;
-        common.end = p.pixels + p.out.rows * size;
-        common.flip = p.flips ? p.flips[row] != 0 : p.flip_below && (at(key, 0) >> 11) < p.flip_below;
-        return common;
+        const bool flip = p.flips ? p.flips[row] != 0 : p.flip_below && (at(key, 0) >> 11) < p.flip_below;
+        return row_at(row * size + ((u64)top * p.width + left) * p.out.channels, flip);
+    }
+
+    /// A part that so many bytes are before.
+    METHOD Row row_at(u64 skipped, bool flip) const {
+        return Row{p.pixels + skipped, (u64)p.out.rows * p.height * p.width * p.out.channels - skipped, flip};
     }
 
     template <int C>
-    METHOD void pixels(const Row& common, u32 y, u32 x, u32 count, float (&value)[4][C]) const {
-        const u8* line = common.from + (u64)y * p.width * C;
-        const u32 last = p.out.width - 1 - x;
-        // For four pixels the words around them are read, unless those might reach past the end.
-        const u32 leftmost = count < 4 ? 0 : common.flip ? last - 3 : x;
-        if (count == 4 && (u64)(common.end - line) >= (u64)leftmost * C + 4 * C + 3) {
+    METHOD void pixels(const Row& common, const Groups& at, float (&value)[4][C]) const {
+        // Pictures have at most 2^30 pixels of four bytes. Of fewer than four neighbours, pixels beside the line are read too.
+        const u32 from = (at.y * p.width + (common.flip ? p.out.width - 4 - at.x : at.x)) * C;
+        // Words around the pixels are read, unless they might reach past the end of all pictures.
+        if (common.room >= (u64)from + 4 * C + 3) {
             u32 word[C];
-            load_words<C>(line + (u64)leftmost * C, word);
+            load_words<C>(common.from + from, word);
             if (common.flip) {
                 mirror(word);
             }
@@ -95,12 +96,18 @@ struct Crop {
             }
             return;
         }
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
+#pragma unroll 1
+        for (u32 i = 0; i < 4; i++) {
+            const u32 x = common.flip ? p.out.width - 1 - at.x - i : at.x + i;
+            const u8* pixel = common.from + (at.y * p.width + x) * C;
 #pragma unroll
             for (int c = 0; c < C; c++) {
-                const u32 at = common.flip ? last - i : x + i;
-                value[i][c] = (u32)i < count ? (float)line[(u64)at * C + c] : 0.0f;
+                const float one = i < at.count() ? (float)pixel[c] : 0.0f;
+                // Registers have no index.
+#pragma unroll
+                for (u32 k = 0; k < 4; k++) {
+                    value[k][c] = k == i || i == 0 ? one : value[k][c];
+                }
             }
         }
     }

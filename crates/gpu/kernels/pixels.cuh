@@ -8,11 +8,11 @@ INLINE void load_words(const u8* from, u32 (&word)[C]) {
     const u64 address = (u64)from;
     const u32* words = (const u32*)(address & ~3ull);
     const u32 shift = (u32)(address & 3) * 8;
-    u32 low = words[0];
+    u32 low = __ldg(words);
 #pragma unroll
     for (int i = 0; i < C; i++) {
         // The last word is read only if it holds needed bytes.
-        const u32 high = i < C - 1 || shift ? words[i + 1] : 0;
+        const u32 high = i < C - 1 || shift ? __ldg(words + i + 1) : 0;
         word[i] = __funnelshift_r(low, high, shift);
         low = high;
     }
@@ -56,17 +56,37 @@ INLINE float share(float byte) {
     return divided<1>(byte, 255.0f, 1.0f / 255.0f);
 }
 
-/// Of bytes; other values, which are the results of filters, are as near.
-template <class E, bool fast>
-INLINE typename E::T normalized(const Output& o, float value, int c) {
+/// A value before it is rounded, where factors are known. Those that are no whole bytes, results of filters, are as near.
+template <class E>
+INLINE float scaled(const Output& o, float value, int c) {
     if (E::IS_BYTE) {
-        return E::of(value);
+        return value;
     }
-    if (fast && E::IS_SHORT) {
-        return E::near(fmaf(value, o.factor[c], o.offset[c]));
+    if (E::IS_SHORT) {
+        return fmaf(value, o.factor[c], o.offset[c]);
     }
-    const float centred = share(value) - o.mean[c];
-    return E::of(fast ? divided<2>(centred, o.std[c], o.factor[c]) : centred / o.std[c]);
+    return divided<2>(share(value) - o.mean[c], o.std[c], o.factor[c]);
+}
+
+template <class E>
+INLINE typename E::T normalized(const Output& o, float value, int c) {
+    if (E::IS_BYTE || o.factor[0] != 0.0f) {
+        return E::near(scaled<E>(o, value, c));
+    }
+    return E::of((share(value) - o.mean[c]) / o.std[c]);
+}
+
+/// Stores one pixel.
+template <class E, int C>
+INLINE void put_one(const Output& o, u32 row, u32 y, u32 x, const float (&value)[C], bool erased = false) {
+    typedef typename E::T T;
+    const u64 plane = (u64)o.height * o.width;
+    T* image = (T*)o.data + row * plane * C;
+    const u32 pixel = y * o.width + x;
+#pragma unroll
+    for (int c = 0; c < C; c++) {
+        image[o.planar ? c * plane + pixel : (u64)pixel * C + c] = erased ? E::of(0.0f) : normalized<E>(o, value[c], c);
+    }
 }
 
 /// Stores `count` (at most four) neighbours of a line, the first at (`y`, `x`). Those whose bit of `erased` is set are 0, whatever
@@ -74,71 +94,54 @@ INLINE typename E::T normalized(const Output& o, float value, int c) {
 template <class E, int C>
 INLINE void put(const Output& o, u32 row, u32 y, u32 x, u32 count, const float (&value)[4][C], u32 erased = 0) {
     typedef typename E::T T;
-    const u64 plane = (u64)o.height * o.width;
-    T* image = (T*)o.data + row * plane * C;
-    const u64 pixel = (u64)y * o.width + x;
-    T ready[4 * C];
-    if (E::IS_BYTE || o.factor[0] != 0.0f) {
+    if (!o.vector || !(E::IS_BYTE || o.factor[0] != 0.0f)) {
+        // One after another, as this takes fewer registers.
+#pragma unroll 1
+        for (u32 i = 0; i < count; i++) {
+            float one[C];
 #pragma unroll
-        for (int i = 0; i < 4 * C; i++) {
-            ready[i] = normalized<E, true>(o, value[i / C][i % C], i % C);
+            for (int c = 0; c < C; c++) {
+                one[c] = i == 0 ? value[0][c] : i == 1 ? value[1][c] : i == 2 ? value[2][c] : value[3][c];
+            }
+            put_one<E, C>(o, row, y, x + i, one, erased >> i & 1);
         }
-    } else {
+        return;
+    }
+    float ready[4 * C];
 #pragma unroll
-        for (int i = 0; i < 4 * C; i++) {
-            ready[i] = normalized<E, false>(o, value[i / C][i % C], i % C);
-        }
+    for (int i = 0; i < 4 * C; i++) {
+        ready[i] = scaled<E>(o, value[i / C][i % C], i % C);
     }
     if (erased) {
 #pragma unroll
         for (int i = 0; i < 4 * C; i++) {
-            ready[i] = erased >> (i / C) & 1 ? E::of(0.0f) : ready[i];
+            ready[i] = erased >> (i / C) & 1 ? 0.0f : ready[i];
         }
     }
-    const u32 held = o.planar ? count : count * C;
-#pragma unroll
-    for (int k = 0; k < C; k++) {
-        // Of planar pixels a channel, of others a quarter of the four.
-        Four<T> four;
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            four.value[i] = o.planar ? ready[i * C + k] : ready[k * 4 + i];
-        }
-        T* to = image + (o.planar ? k * plane + pixel : pixel * C + k * 4);
-        if (o.vector) {
-            *(Four<T>*)to = four;
-        } else {
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                if ((u32)(o.planar ? i : k * 4 + i) < held) {
-                    to[i] = four.value[i];
-                }
-            }
-        }
-    }
-}
-
-/// Stores one pixel.
-template <class E, int C>
-INLINE void put_one(const Output& o, u32 row, u32 y, u32 x, const float (&value)[C]) {
-    typedef typename E::T T;
     const u64 plane = (u64)o.height * o.width;
     T* image = (T*)o.data + row * plane * C;
-    const u64 pixel = (u64)y * o.width + x;
+    const u32 pixel = y * o.width + x;
+    if (o.planar) {
+        image += pixel;
 #pragma unroll
-    for (int c = 0; c < C; c++) {
-        const T ready = o.factor[0] != 0.0f ? normalized<E, true>(o, value[c], c) : normalized<E, false>(o, value[c], c);
-        image[o.planar ? c * plane + pixel : pixel * C + c] = ready;
+        for (int c = 0; c < C; c++) {
+            E::store(image + c * plane, ready[c], ready[C + c], ready[2 * C + c], ready[3 * C + c]);
+        }
+    } else {
+        image += (u64)pixel * C;
+#pragma unroll
+        for (int k = 0; k < C; k++) {
+            E::store(image + 4 * k, ready[4 * k], ready[4 * k + 1], ready[4 * k + 2], ready[4 * k + 3]);
+        }
     }
 }
 
 /// A thread's groups of four neighbours in a picture, which may be fewer at the end of a line.
 struct Groups {
     u32 width;
-    /// The first of the four, and how many they are.
+    /// The first of the four.
     u32 y;
     u32 x;
-    u32 count;
     /// To the next group of this thread.
     u32 down;
     u32 across;
@@ -151,7 +154,10 @@ struct Groups {
         x = (from - y * groups) * 4;
         down = by / groups;
         across = (by - down * groups) * 4;
-        count = width - x < 4 ? width - x : 4;
+    }
+
+    METHOD u32 count() const {
+        return width - x < 4 ? width - x : 4;
     }
 
     METHOD void next() {
@@ -161,33 +167,5 @@ struct Groups {
             x -= (width + 3) & ~3u;
             y++;
         }
-        count = width - x < 4 ? width - x : 4;
     }
 };
-
-/// All pictures, four neighbours a thread at a time. `source.row(row)` says what a picture's pixels have in common, and
-/// `source.pixels(…)` what these are.
-template <class E, int C, class Source>
-INLINE void paint_channels(const Output& o, const Source& source) {
-    for (u32 row = blockIdx.y; row < o.rows; row += gridDim.y) {
-        const typename Source::Row common = source.row(row);
-#pragma unroll 1
-        for (Groups at(o.width); at.y < o.height; at.next()) {
-            float value[4][C];
-            source.template pixels<C>(common, at.y, at.x, at.count, value);
-            put<E, C>(o, row, at.y, at.x, at.count, value);
-        }
-    }
-}
-
-template <class E, class Source>
-INLINE void paint(const Output& o, const Source& source) {
-    switch (o.channels) {
-        case 1:
-            return paint_channels<E, 1>(o, source);
-        case 3:
-            return paint_channels<E, 3>(o, source);
-        default:
-            return paint_channels<E, 4>(o, source);
-    }
-}

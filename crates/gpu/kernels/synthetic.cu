@@ -91,13 +91,13 @@ INLINE void pictures(const PictureParams& p) {
             }
             switch (o.channels) {
                 case 1:
-                    put_words<E, 1>(o, row, at.y, at.x, at.count, word);
+                    put_words<E, 1>(o, row, at.y, at.x, at.count(), word);
                     break;
                 case 3:
-                    put_words<E, 3>(o, row, at.y, at.x, at.count, word);
+                    put_words<E, 3>(o, row, at.y, at.x, at.count(), word);
                     break;
                 default:
-                    put_words<E, 4>(o, row, at.y, at.x, at.count, word);
+                    put_words<E, 4>(o, row, at.y, at.x, at.count(), word);
             }
         }
     }

@@ -8,7 +8,10 @@ use packhorse_core::{Error, Result};
 const ENTRIES: [&str; 4] = ["augment_u8", "augment_f16", "augment_bf16", "augment_f32"];
 
 /// Size of the struct that describes what happens to a picture, passed between the kernels.
-const PLAN: usize = 88;
+const PLAN: usize = 104;
+
+/// Of addresses in scratch memory: four values are read together.
+const ALIGN: usize = 16;
 
 /// Partial sums of a picture, of which the contrast needs the mean.
 const PARTS: usize = 1024;
@@ -241,6 +244,11 @@ impl Blur {
     }
 }
 
+/// The weights of a blurred picture: three more than pixels count, as four pixels are computed together, in fours.
+fn taps(radius: u32) -> u32 {
+    (2 * radius + 4).next_multiple_of(4)
+}
+
 /// The addresses of what kernels pass on, and where it ends.
 struct Scratch {
     plans: u64,
@@ -280,18 +288,19 @@ impl Augment {
         let (height, width) = self.image.crop;
         let pictures = |any: bool| if any { rows * 12 * u64::from(height) * u64::from(width) } else { 0 };
         let (radius, means) = (self.blur.radius(), self.jitter.needs_means());
-        let sums = plans + rows * PLAN as u64;
-        let smooth = sums + if means { rows * 8 * PARTS as u64 } else { 0 };
-        let between = smooth + pictures(radius.is_some());
-        let weights = between + pictures(radius.is_some());
-        let end = weights + radius.map_or(0, |radius| rows * 4 * (u64::from(radius) + 1));
+        let after = |address: u64, bytes: u64| (address + bytes).next_multiple_of(ALIGN as u64);
+        let sums = after(plans, rows * PLAN as u64);
+        let smooth = after(sums, if means { rows * 8 * PARTS as u64 } else { 0 });
+        let between = after(smooth, pictures(radius.is_some()));
+        let weights = after(between, pictures(radius.is_some()));
+        let end = weights + radius.map_or(0, |radius| rows * 4 * u64::from(taps(radius)));
         let [sums, smooth, between] = [(sums, means), (smooth, radius.is_some()), (between, radius.is_some())]
             .map(|(address, is)| if is { address } else { 0 });
         Scratch { plans, sums, smooth, between, weights, end }
     }
 
     /// The consecutive launches for `rows` pictures at `input`, aligned to four bytes, whose keys are at `keys`. `scratch` has
-    /// [`Augment::scratch`] bytes, aligned to eight. With `labels` their shares are made too.
+    /// [`Augment::scratch`] bytes, aligned to sixteen. With `labels` their shares are made too.
     pub fn launches(
         &self,
         input: u64,
@@ -321,7 +330,7 @@ impl Augment {
         let paste_below = below("cutmix", mix.pastes())?;
         let args = image.args(input, &Picks { keys, ..Picks::default() }, output, rows, true)?;
         let Scratch { plans, sums, smooth, between, weights, .. } =
-            self.scratch_at(address("scratch", scratch, 8)?, rows);
+            self.scratch_at(address("scratch", scratch, ALIGN)?, rows);
         let args = args.u64(plans).u64(sums);
         let args = jitter.ranges().into_iter().fold(args, |args, (from, to)| args.f32(from).f32(to));
         let args = args.u64(jitter_below).u64(gray_below).u64(erase_below);
@@ -339,7 +348,8 @@ impl Augment {
         let args = args.u64(of).u64(targets).u64(classes.into()).u64(turn_below).u64(blur_below);
         let halves = [rotate.degrees.0, rotate.degrees.1].map(|degrees| f64::from(degrees) / 180.0);
         let args = halves.into_iter().fold(args, Args::f64).f64(blur.sigma.0.into()).f64(blur.sigma.1.into());
-        let args = args.u64(smooth).u64(between).u64(weights).u64(blur.radius().unwrap_or(0).into()).finish(400)?;
+        let radius = blur.radius().unwrap_or(0);
+        let args = args.u64(smooth).u64(between).u64(weights).u32(radius).u32(taps(radius)).finish(400)?;
         let of_rows = |entry| Launch::flat(Module::Augment, entry, rows.into(), args.clone());
         let mut launches = vec![of_rows("augment_plans")?];
         if sums != 0 {
@@ -349,10 +359,12 @@ impl Augment {
         }
         let of_pixels = |entry| Launch::pictures(Module::Augment, entry, image.crop, rows, args.clone());
         if smooth != 0 {
-            let pixels = u64::from(image.crop.0) * u64::from(image.crop.1);
+            // A thread has four by four pixels of a channel.
+            let squares = 3 * u64::from(image.crop.0.div_ceil(4)) * u64::from(image.crop.1.div_ceil(4));
+            launches.push(of_rows("augment_weights")?);
             launches.push(of_pixels("augment_colors")?);
-            for entry in ["augment_across", "augment_down"] {
-                launches.push(Launch::rows(Module::Augment, entry, pixels, rows, args.clone())?);
+            for entry in ["augment_down", "augment_across"] {
+                launches.push(Launch::rows(Module::Augment, entry, squares, rows, args.clone())?);
             }
         }
         launches.push(of_pixels(image.output.entry(ENTRIES)?)?);

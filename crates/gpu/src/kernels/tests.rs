@@ -23,7 +23,7 @@ fn a_picture_that_makes_sense() {
     let launch = launch(image()).unwrap();
     assert_eq!(
         (launch.module, launch.entry, launch.grid, launch.block),
-        (Module::Image, "image_f32", [3, 2, 1], [256, 1, 1])
+        (Module::Image, "image_f32", [1, 2, 1], [256, 1, 1])
     );
     assert_eq!(image().output(2).unwrap(), Tensor { element: Element::F32, shape: vec![2, 3, 64, 48] });
     assert_eq!(image().output(2).unwrap().bytes(), 2 * 3 * 64 * 48 * 4);

@@ -65,8 +65,16 @@ INLINE unsigned __byte_perm(unsigned low, unsigned high, unsigned selector) {
     return bytes;
 }
 
+INLINE unsigned __ldg(const unsigned* from) {
+    return *from;
+}
+
 INLINE float __saturatef(float value) {
     return fminf(fmaxf(value, 0.0f), 1.0f);
+}
+
+INLINE unsigned char floored_byte(float value) {
+    return (unsigned char)fminf(fmaxf(floorf(value), 0.0f), 255.0f);
 }
 
 INLINE float reciprocal(float value) {
