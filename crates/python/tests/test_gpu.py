@@ -269,7 +269,7 @@ def test_colors(views, on_gpu):
         fields = {
             "plain": image(),
             "still": image(jitter=(0, 0, 0, 0)),
-            "image": image(jitter=(0.4, 0.4, 0.4, 0.1, 0.8), grayscale=0.2, erase=0.25),
+            "image": image(rotate=15, jitter=(0.4, 0.4, 0.4, 0.1, 0.8), grayscale=0.2, blur=(5, 0.1, 2.0, 0.5), erase=0.25),
             "bytes": Image("jpg", (9, 14), jitter=(0.5, 0.5, 0.5, 0.5)),
         }
         seen, erased = {}, 0
@@ -292,6 +292,41 @@ def test_colors(views, on_gpu):
                 told = loader.explain()
                 assert "plain, still, image, bytes" in told, told
         assert len(seen) == 48 == len(set(seen.values())) and erased > 10, (len(seen), erased)
+    """
+    on_gpu(code, views._place)
+
+
+def test_turned_and_blurred_pictures(views, on_gpu):
+    """Pictures turn to the left, and are blurred by a Gaussian, mirrored at the borders; some of them, where a share is given."""
+    code = """
+        ds = packhorse.open(sys.argv[1])
+        image = lambda **changes: Image("jpg", 16, normalize=True, **changes)
+        fields = {
+            "plain": image(),
+            "left": image(rotate=(90, 90)),
+            "over": image(rotate=(180, 180)),
+            "some": image(rotate=(180, 180, 0.5)),
+            "soft": image(blur=(7, 1.5, 1.5)),
+            "odd": Image("jpg", (9, 14), normalize=True, blur=5),
+        }
+        weights = np.exp(-0.5 * (np.arange(-3, 4) / 1.5) ** 2)
+        weights /= weights.sum()
+        turned = 0
+        for resident in (False, True):
+            for one in ds.loader(5, seed=3, fields=fields, device="cuda", remainder="uneven", resident=resident):
+                arrays = {name: np.asarray(one[name].cpu()) for name in one}
+                plain = arrays["plain"]
+                assert np.abs(arrays["left"] - np.rot90(plain, axes=(2, 3))).max() < 1e-5
+                assert np.abs(arrays["over"] - plain[:, :, ::-1, ::-1]).max() < 1e-5
+                for before, after in zip(plain, arrays["some"]):
+                    turned += np.abs(after - before[:, ::-1, ::-1]).max() < 1e-5
+                    assert min(np.abs(after - before).max(), np.abs(after - before[:, ::-1, ::-1]).max()) < 1e-5
+                padded = np.pad(plain, ((0, 0), (0, 0), (3, 3), (3, 3)), mode="reflect")
+                across = sum(weight * padded[:, :, :, i : i + 16] for i, weight in enumerate(weights))
+                wanted = sum(weight * across[:, :, i : i + 16] for i, weight in enumerate(weights))
+                assert np.abs(arrays["soft"] - wanted).max() < 1e-5
+                assert arrays["odd"].shape[1:] == (3, 9, 14)
+        assert 10 < turned < 38, turned
     """
     on_gpu(code, views._place)
 
@@ -364,13 +399,16 @@ def test_mixes_that_make_no_sense(views, on_gpu):
 
 def test_colors_that_make_no_sense(views, on_gpu):
     """Colours change on a GPU only, in pictures of one size, by amounts that make sense."""
-    for wrong in ({"jitter": (0.1, 0.1, 0.1, 0.1)}, {"grayscale": 0.1}, {"erase": 0.1}):
+    for wrong in ({"jitter": (0.1, 0.1, 0.1, 0.1)}, {"grayscale": 0.1}, {"erase": 0.1}, {"rotate": 5}, {"blur": 3}):
         with pytest.raises(ValueError, match="give the loader its device"):
             views.loader(4, fields={"image": packhorse.Image("jpg", 16, **wrong)})
         with pytest.raises(ValueError, match="give the loader its device"):
             views.torch(fields={"image": packhorse.Image("jpg", 16, **wrong)})[0]
     with pytest.raises(ValueError, match="is not \\(brightness"):
         packhorse.Image("jpg", 16, jitter=(0.4, 0.4))
+    for wrong in ({"rotate": (1, 2, 3, 4)}, {"blur": (3, 1)}, {"blur": 129}, {"blur": (3.5, 1, 2)}):
+        with pytest.raises(ValueError, match="is neither"):
+            packhorse.Image("jpg", 16, **wrong)
     code = """
         ds = packhorse.open(sys.argv[1])
         for field, resident, error in [
@@ -379,6 +417,11 @@ def test_colors_that_make_no_sense(views, on_gpu):
             (Image("jpg", 16, crop="random", grayscale=0.5), True, packhorse.UnsupportedError),
             (Image("jpg", 16, jitter=(0.4, 0.4, 0.4, 0.6)), False, packhorse.ConfigError),
             (Image("jpg", 16, erase=1.5), False, packhorse.ConfigError),
+            (Image("jpg", 16, rotate=(5, -5)), False, packhorse.ConfigError),
+            (Image("jpg", 16, blur=4), False, packhorse.ConfigError),
+            (Image("jpg", 16, blur=(5, 0, 1)), False, packhorse.ConfigError),
+            # As far as a picture is wide there is nothing to mirror.
+            (Image("jpg", 16, blur=33), False, packhorse.ConfigError),
         ]:
             try:
                 next(iter(ds.loader(4, fields={"image": field}, device=0, resident=resident)))
