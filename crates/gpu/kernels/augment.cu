@@ -4,7 +4,7 @@
 // `augment_plans` draws what happens to each picture, one thread per picture. Contrast needs the mean of the colours before it:
 // `augment_sums`, `augment_folds` and `augment_means` find it, as whole numbers, so that the order of additions does not matter. `augment_*` does
 // all to each pixel in one pass; a picture that is mixed is made of its own pixels and those of the picture before it, each with its own
-// colours. Of pictures that are blurred `augment_colors` stores the colours before that, and `augment_down` and `augment_across` blur these
+// colours. Of pictures that are blurred `augment_colors` stores the colours before that, and `augment_across` and `augment_down` blur these
 // with the weights of `augment_weights`.
 // `augment_targets` mixes the labels as much as the pictures. Plans, sums and blurred pictures are passed in scratch memory.
 #include "crop.cuh"
@@ -83,13 +83,13 @@ struct AugmentParams {
     double angle[2];
     /// From and to of the standard deviation, in pixels.
     double sigma[2];
-    /// The colours of blurred pictures, channels first, before and after, and transposed between; null if none is blurred.
+    /// The colours of blurred pictures, channels first, before and after, and what is between; null if none is blurred.
     float* smooth;
     float* between;
-    /// How much pixels count, from `radius` before one to as many behind it, then zeros: `taps` for each picture, a multiple of four.
+    /// How much the pixel itself counts, those beside it, and so on, for each picture.
     float* weights;
-    u32 radius;
-    u32 taps;
+    /// How many pixels on each side count.
+    u64 radius;
 };
 static_assert(sizeof(AugmentParams) == 400, "as in augment.rs");
 
@@ -218,21 +218,21 @@ KERNEL(augment_plans, AugmentParams) {
 KERNEL(augment_weights, AugmentParams) {
 #pragma unroll 1
     for (u64 row = first(); row < p.image.out.rows; row += stride()) {
-        float* weights = p.weights + row * p.taps;
+        float* weights = p.weights + row * (p.radius + 1);
         const double sigma = p.plans[row].blurred ? p.plans[row].sigma : 1.0, rate = -0.5 / (sigma * sigma);
         const i32 radius = (i32)p.radius;
-        double all = 0.0;
+        double all = 1.0;
+        weights[0] = 1.0f;
 #pragma unroll 1
-        for (u32 i = 0; i < p.taps; i++) {
-            const i32 far = (i32)i - radius;
-            const double weight = far <= radius ? exp(rate * (double)(far * far)) : 0.0;
-            weights[i] = (float)weight;
-            all += weight;
+        for (i32 far = 1; far <= radius; far++) {
+            const double weight = exp(rate * (double)(far * far));
+            weights[far] = (float)weight;
+            all += 2.0 * weight;
         }
         const float share = (float)(1.0 / all);
 #pragma unroll 1
-        for (u32 i = 0; i < p.taps; i++) {
-            weights[i] *= share;
+        for (i32 far = 0; far <= radius; far++) {
+            weights[far] *= share;
         }
     }
 }
@@ -472,73 +472,52 @@ KERNEL(augment_colors, AugmentParams) {
     }
 }
 
-/// A place in a column of so many, mirrored at its ends; what lies beyond that too is not used.
-INLINE u32 reflected(i32 at, i32 length) {
-    const i32 before = at < 0 ? -at : at, after = before < length ? before : 2 * (length - 1) - before;
-    return after < 0 ? 0 : (u32)after;
+/// A place in a line of so many, mirrored at its first and last.
+INLINE u32 reflected(i32 at, u32 length) {
+    const u32 before = at < 0 ? (u32)-at : (u32)at;
+    return before < length ? before : 2 * (length - 1) - before;
 }
 
-/// Blurs the columns of `height` lines, and stores them as lines: a thread has squares of four by four pixels of one channel.
-template <bool whole>
-INLINE void blur(const AugmentParams& p, const float* from, float* to, u32 height, u32 width) {
-    const u32 across = (width + 3) / 4, down = (height + 3) / 4, plane = height * width;
-    for (u32 row = blockIdx.y; row < p.image.out.rows; row += gridDim.y) {
-        const float* weights = p.weights + (u64)row * p.taps;
+/// Blurs along lines or columns, whose values are `step` apart.
+template <bool columns>
+INLINE void blur(const AugmentParams& p, const float* from, float* to) {
+    const Output& o = p.image.out;
+    const u32 plane = o.height * o.width, length = columns ? o.height : o.width, step = columns ? o.width : 1;
+    for (u32 row = blockIdx.y; row < o.rows; row += gridDim.y) {
+        const float* weights = p.weights + row * (p.radius + 1);
 #pragma unroll 1
-        for (u32 square = (u32)first(); p.plans[row].blurred && square < 3 * across * down; square += (u32)stride()) {
-            const u32 band = square / across, x = (square - band * across) * 4;
-            const u32 channel = band / down, y = (band - channel * down) * 4;
-            const u64 start = passed(p.image.out, row) + (u64)channel * plane;
-            const float* columns = from + start + x;
-            float sum[4][4] = {}, weight[4] = {};
-#pragma unroll 1
-            for (u32 tap = 0; tap < p.taps; tap += 4) {
-                const Four<float> next = *(const Four<float>*)(weights + tap);
-                Four<float> line[4];
+        for (u32 pixel = (u32)first(); p.plans[row].blurred && pixel < plane; pixel += (u32)stride()) {
+            const u32 y = pixel / o.width, x = pixel - y * o.width;
+            const u32 at = columns ? y : x;
+            const float* line = from + passed(o, row) + (columns ? x : y * o.width);
+            float sum[3];
 #pragma unroll
-                for (u32 k = 0; k < 4; k++) {
-                    const u32 at = reflected((i32)(y + tap + k) - (i32)p.radius, (i32)height);
-                    line[k] = load_four<whole>(columns + at * width, width - x);
-                }
+            for (int c = 0; c < 3; c++) {
+                sum[c] = weights[0] * line[(u64)c * plane + at * step];
+            }
+#pragma unroll 2
+            for (u32 i = 1; i <= (u32)p.radius; i++) {
+                const u32 less = reflected((i32)(at - i), length) * step, more = reflected((i32)(at + i), length) * step;
+                const float weight = weights[i];
 #pragma unroll
-                for (u32 k = 0; k < 4; k++) {
-                    // A line's weights in the four: each is that of the line before in the one before.
-                    weight[3] = weight[2];
-                    weight[2] = weight[1];
-                    weight[1] = weight[0];
-                    weight[0] = next.value[k];
-#pragma unroll
-                    for (int i = 0; i < 16; i++) {
-                        sum[i / 4][i % 4] = fmaf(weight[i / 4], line[k].value[i % 4], sum[i / 4][i % 4]);
-                    }
+                for (int c = 0; c < 3; c++) {
+                    sum[c] = fmaf(weight, line[(u64)c * plane + less] + line[(u64)c * plane + more], sum[c]);
                 }
             }
 #pragma unroll
-            for (u32 k = 0; k < 4; k++) {
-                if (whole || x + k < width) {
-                    float* column = to + start + (u64)(x + k) * height + y;
-                    store_four<whole>(column, height - y, sum[0][k], sum[1][k], sum[2][k], sum[3][k]);
-                }
+            for (int c = 0; c < 3; c++) {
+                to[passed(o, row) + (u64)c * plane + pixel] = sum[c];
             }
         }
     }
 }
 
-INLINE void blur(const AugmentParams& p, const float* from, float* to, u32 height, u32 width) {
-    if ((height | width) % 4 == 0) {
-        blur<true>(p, from, to, height, width);
-    } else {
-        blur<false>(p, from, to, height, width);
-    }
+KERNEL(augment_across, AugmentParams) {
+    blur<false>(p, p.smooth, p.between);
 }
 
 KERNEL(augment_down, AugmentParams) {
-    blur(p, p.smooth, p.between, p.image.out.height, p.image.out.width);
-}
-
-/// The same again: columns have become lines.
-KERNEL(augment_across, AugmentParams) {
-    blur(p, p.between, p.smooth, p.image.out.width, p.image.out.height);
+    blur<true>(p, p.between, p.smooth);
 }
 
 /// Which of four neighbours are erased.

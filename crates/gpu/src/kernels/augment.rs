@@ -244,11 +244,6 @@ impl Blur {
     }
 }
 
-/// The weights of a blurred picture: three more than pixels count, as four pixels are computed together, in fours.
-fn taps(radius: u32) -> u32 {
-    (2 * radius + 4).next_multiple_of(4)
-}
-
 /// The addresses of what kernels pass on, and where it ends.
 struct Scratch {
     plans: u64,
@@ -293,7 +288,7 @@ impl Augment {
         let smooth = after(sums, if means { rows * 8 * PARTS as u64 } else { 0 });
         let between = after(smooth, pictures(radius.is_some()));
         let weights = after(between, pictures(radius.is_some()));
-        let end = weights + radius.map_or(0, |radius| rows * 4 * u64::from(taps(radius)));
+        let end = weights + radius.map_or(0, |radius| rows * 4 * (u64::from(radius) + 1));
         let [sums, smooth, between] = [(sums, means), (smooth, radius.is_some()), (between, radius.is_some())]
             .map(|(address, is)| if is { address } else { 0 });
         Scratch { plans, sums, smooth, between, weights, end }
@@ -348,8 +343,7 @@ impl Augment {
         let args = args.u64(of).u64(targets).u64(classes.into()).u64(turn_below).u64(blur_below);
         let halves = [rotate.degrees.0, rotate.degrees.1].map(|degrees| f64::from(degrees) / 180.0);
         let args = halves.into_iter().fold(args, Args::f64).f64(blur.sigma.0.into()).f64(blur.sigma.1.into());
-        let radius = blur.radius().unwrap_or(0);
-        let args = args.u64(smooth).u64(between).u64(weights).u32(radius).u32(taps(radius)).finish(400)?;
+        let args = args.u64(smooth).u64(between).u64(weights).u64(blur.radius().unwrap_or(0).into()).finish(400)?;
         let of_rows = |entry| Launch::flat(Module::Augment, entry, rows.into(), args.clone());
         let mut launches = vec![of_rows("augment_plans")?];
         if sums != 0 {
@@ -359,12 +353,11 @@ impl Augment {
         }
         let of_pixels = |entry| Launch::pictures(Module::Augment, entry, image.crop, rows, args.clone());
         if smooth != 0 {
-            // A thread has four by four pixels of a channel.
-            let squares = 3 * u64::from(image.crop.0.div_ceil(4)) * u64::from(image.crop.1.div_ceil(4));
+            let pixels = u64::from(image.crop.0) * u64::from(image.crop.1);
             launches.push(of_rows("augment_weights")?);
             launches.push(of_pixels("augment_colors")?);
-            for entry in ["augment_down", "augment_across"] {
-                launches.push(Launch::rows(Module::Augment, entry, squares, rows, args.clone())?);
+            for entry in ["augment_across", "augment_down"] {
+                launches.push(Launch::rows(Module::Augment, entry, pixels, rows, args.clone())?);
             }
         }
         launches.push(of_pixels(image.output.entry(ENTRIES)?)?);
