@@ -83,7 +83,7 @@ struct AugmentParams {
     double angle[2];
     /// From and to of the standard deviation, in pixels.
     double sigma[2];
-    /// The colours of blurred pictures, channels first, before and after, and what is between; null if none is blurred.
+    /// The colours of blurred pictures, channels first, before and after, and between the passes; null if none is blurred.
     float* smooth;
     float* between;
     /// How much the pixel itself counts, those beside it, and so on, for each picture.
@@ -414,7 +414,7 @@ INLINE void colors(const AugmentParams& p, const Plan& plan, const Groups& at, f
     }
 }
 
-/// A picture's first value in what is passed between kernels.
+/// A picture's first value in scratch memory.
 INLINE u64 passed(const Output& o, u32 row) {
     return (u64)row * 3 * o.height * o.width;
 }
