@@ -6,7 +6,7 @@ use packhorse_storage::Location;
 use std::path::{Path, PathBuf};
 
 /// The arguments that are locations: their commands take URLs too.
-const LOCATIONS: [(&str, &str); 25] = [
+const LOCATIONS: [(&str, &str); 28] = [
     ("adopt", "shards"),
     ("append", "dir"),
     ("append", "input"),
@@ -17,13 +17,16 @@ const LOCATIONS: [(&str, &str); 25] = [
     ("index", "shards"),
     ("ls", "path"),
     ("pack", "input"),
+    ("pack", "inventory"),
     ("pack", "out"),
     ("pack", "plan"),
     ("plan", "input"),
+    ("plan", "inventory"),
     ("plan", "out"),
     ("repair", "path"),
     ("resume", "out"),
     ("scan", "input"),
+    ("scan", "inventory"),
     ("scan", "out"),
     ("seal", "dir"),
     ("stage", "dataset"),
@@ -115,6 +118,7 @@ mod tests {
             "pack gs://b/x --to webdataset --out az://b/y",
             "pack x --to webdataset --out abfss://b@a.dfs.core.windows.net/y",
             "pack --plan s3://b/y",
+            "plan s3://b/x --inventory s3://i/b/manifest.json --to webdataset --out y",
             "seal s3://b/x",
             "status s3://b/x",
             "clean s3://b/x",

@@ -121,6 +121,9 @@ settings! {
         /// Take the files of this list (newline or NUL after each; - is standard input) instead of walking `input`. Its
         /// paths are relative to the first `input`, or to the working folder without one
         files_from: Option<PathBuf>, takes("LIST", Takes::File);
+        /// Take the objects or files of this inventory instead of listing `input`: a manifest.json of S3 Inventory, or tables of
+        /// keys, sizes and times in CSV or Parquet (a file, or a folder of them)
+        inventory: Option<PathBuf>, takes("FILE", Takes::Path).excludes("files-from");
         /// Take only paths that match this glob (repeatable; * matches / too)
         include: Vec<String>, text("GLOB").repeats();
         /// Leave out paths that match this glob (repeatable)

@@ -3,6 +3,7 @@
 use super::companions;
 use super::decode::is_single;
 use super::division::Division;
+use super::inventory::InventoryTable;
 use super::listing::{FoundFile, HIDDEN, WalkEvent};
 use super::roots::real_path;
 use super::view_walk::ViewWalk;
@@ -28,7 +29,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub(super) const EXCLUDED: &str = "not wanted by `include` and `exclude`";
 const LINK: &str = "a symbolic link";
-const OUTPUT: &str = "the folder of the dataset itself";
+pub(super) const OUTPUT: &str = "the folder of the dataset itself";
 const COMPANION: &str = "a part of a file beside it";
 const NESTED: &str = "give the view itself as an input, or leave its folder out with `exclude`";
 const TABLE: &str = "a table of metadata or a class list";
@@ -39,7 +40,7 @@ const LOOP: &str = "a symbolic link to a folder above it";
 pub(super) const MOST_SAMPLES: u64 = 1 << 40;
 
 /// Names per task, so that one huge folder keeps all threads busy.
-const CHUNK: usize = 512;
+pub(super) const CHUNK: usize = 512;
 
 /// A walk over the inputs.
 pub(super) struct FolderWalk<'a> {
@@ -74,6 +75,8 @@ pub(super) enum Task {
     NameRules(Arc<Folder>, Vec<PathBuf>),
     /// Some paths of a list, relative to a root.
     Listed(Arc<Folder>, Vec<PathBuf>),
+    /// What a table of an inventory lists.
+    Inventory(Arc<InventoryTable>),
     /// A view.
     View(Arc<ViewWalk>),
     /// A shard with samples of a view.
@@ -170,6 +173,11 @@ impl<'a> FolderWalk<'a> {
         self.send(WalkEvent::Ignored(Cow::Borrowed(why), 1, path));
     }
 
+    /// Sends so many inputs that are ignored for a reason, of which this is the first.
+    pub(super) fn send_outside(&self, why: &'static str, count: u64, first: PathBuf) {
+        self.send(WalkEvent::Ignored(Cow::Borrowed(why), count, first));
+    }
+
     pub(super) fn fault(&self, error: Error) {
         let batch = match error.kind() {
             Kind::Content | Kind::Limit => WalkEvent::Fault(error),
@@ -196,6 +204,7 @@ impl<'a> FolderWalk<'a> {
             Task::Folder(folder) => self.folder(queue, folder),
             Task::NameRules(folder, names) => self.names(queue, &folder, &names),
             Task::Listed(folder, paths) => self.listed(&folder, &paths),
+            Task::Inventory(table) => self.inventory(&table),
             Task::View(walk) => self.view(queue, &walk),
             Task::ViewShard(walk, shard) => self.view_shard(&walk, shard),
             Task::Archive { root, base, path, stat } => self.archive(root, &base, path, stat),
@@ -335,7 +344,7 @@ impl<'a> FolderWalk<'a> {
     }
 
     /// Sends files of the folder `path` below that of `root`.
-    fn files(&self, root: &Folder, path: &Path, mut files: Vec<FoundFile>) {
+    pub(super) fn files(&self, root: &Folder, path: &Path, mut files: Vec<FoundFile>) {
         if files.is_empty() {
             return;
         }
@@ -385,6 +394,12 @@ impl<'a> FolderWalk<'a> {
             }
             stat = self.context.store.stat(&full, true)?;
         }
+        self.judge(folder, path, stat)
+    }
+
+    /// The kind of input that has this stat, no symbolic link.
+    pub(super) fn judge(&self, folder: &Folder, path: &Path, stat: FileStat) -> Result<Look> {
+        let full = folder.base.join(path);
         match stat.kind {
             FileKind::Directory => Ok(self.below(folder, path, &stat)),
             FileKind::File if !self.globs.takes(path) => Ok(Look::Ignored(EXCLUDED)),
@@ -435,7 +450,7 @@ impl<'a> FolderWalk<'a> {
 }
 
 /// The kind of an input.
-enum Look {
+pub(super) enum Look {
     File(FileStat),
     Archive(FileStat),
     Folder(Arc<Chain>),
@@ -443,7 +458,7 @@ enum Look {
     Ignored(&'static str),
 }
 
-fn found(name: &Path, stat: &FileStat) -> FoundFile {
+pub(super) fn found(name: &Path, stat: &FileStat) -> FoundFile {
     FoundFile { name: name.as_os_str().as_bytes().into(), size: stat.size, mtime: stat.mtime, columns: None }
 }
 

@@ -8,6 +8,9 @@ mod dedup;
 mod division;
 mod files_from;
 mod folder_walk;
+mod inventory;
+mod inventory_values;
+mod inventory_walk;
 mod label;
 mod listing;
 mod part_listing;
@@ -139,9 +142,10 @@ pub(crate) fn tables(context: Scan<'_>, options: &ScanOptions<'_>) -> Result<BTr
 }
 
 fn places(options: &ScanOptions<'_>) -> String {
-    match options.recipe.files_from {
-        Some(_) => "the list of files".to_owned(),
-        None => options.recipe.input.iter().map(|r| r.display().to_string()).collect::<Vec<_>>().join(", "),
+    match (&options.recipe.files_from, &options.recipe.inventory) {
+        (Some(_), _) => "the list of files".to_owned(),
+        (_, Some(inventory)) => inventory.display().to_string(),
+        _ => options.recipe.input.iter().map(|r| r.display().to_string()).collect::<Vec<_>>().join(", "),
     }
 }
 

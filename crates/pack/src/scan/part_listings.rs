@@ -29,8 +29,9 @@ pub(super) fn collect(
     builder: &mut ListingBuilder,
 ) -> Result<()> {
     let starts = roots::starts(context, options, builder)?;
-    // A list of files is not read again.
-    let inputs = options.recipe.files_from.is_none().then(|| roots::digest(&starts));
+    // A list of files, or an inventory, is not read again.
+    let listed = options.recipe.files_from.is_some() || options.recipe.inventory.is_some();
+    let inputs = (!listed).then(|| roots::digest(&starts));
     for view in roots::views(starts) {
         builder.take(WalkEvent::Sealed(Box::new(view.sealed(context)?)))?;
     }

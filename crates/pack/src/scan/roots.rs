@@ -2,6 +2,7 @@
 
 use super::files_from::listed_files;
 use super::folder_walk::{Chain, Folder, FolderWalk, Task};
+use super::inventory;
 use super::listing::ListingBuilder;
 use super::listing::WalkEvent;
 use super::view_walk::ViewWalk;
@@ -39,6 +40,7 @@ pub(super) fn digest(starts: &[Task]) -> Digest {
             Task::Folder(folder) => text(0, folder.root, Path::new("")),
             Task::Listed(folder, paths) => paths.iter().for_each(|path| text(1, folder.root, path)),
             Task::View(walk) => walk.name(&mut |part| text(2, 0, Path::new(part))),
+            Task::Inventory(table) => text(3, 0, Path::new(&format!("{} {}", table.size, table.path.display()))),
             _ => {}
         }
     }
@@ -111,7 +113,7 @@ fn run(
     })
 }
 
-/// The first tasks of the walk. Where listings of parts take its place, files of a list are not read again.
+/// The first tasks of the walk. Where listings of parts take its place, a list or an inventory is not read again.
 pub(super) fn starts(context: Scan<'_>, options: &ScanOptions<'_>, builder: &mut ListingBuilder) -> Result<Vec<Task>> {
     // Staged files are unfinished, and are removed when their process ends.
     let unfinished = options.recipe.out.as_deref().map(|out| [Staging::folder(out), Staging::replacing(out)]);
@@ -123,6 +125,10 @@ pub(super) fn starts(context: Scan<'_>, options: &ScanOptions<'_>, builder: &mut
     if let Some(root) = options.recipe.input.iter().find(staged) {
         let message = "lies where unfinished shards of this dataset are staged; move it out, or choose another `out`";
         return Err(Error::config(message).in_input(root.display()));
+    }
+    if let Some(path) = &options.recipe.inventory {
+        let read = options.listings.is_none();
+        return inventory::starts(context, (path, read), &options.recipe.input, builder);
     }
     match &options.recipe.files_from {
         Some(_) if options.listings.is_some() => listed(&[], &options.recipe.input, builder),
