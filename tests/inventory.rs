@@ -138,6 +138,14 @@ fn tables_of_files() {
             std::fs::remove_dir_all(dir.path().join("out")).unwrap();
         }
     }
+    // Listings are of this inventory.
+    let other = Recipe { inventory: Some(at("one.csv")), ..walked.clone() };
+    session.scan_part(&other, Part::ALL).unwrap();
+    for inventory in [None, Some(at("two"))] {
+        let recipe = Recipe { inventory, ..walked.clone() };
+        assert_eq!(session.clone().from_listings(true).plan(&recipe).err().unwrap().kind(), Kind::Config);
+    }
+    std::fs::remove_dir_all(dir.path().join("out")).unwrap();
     // It packs what it lists, and no more.
     let few = Recipe { inventory: Some(at("few.csv")), ..walked };
     write(&at("few.csv"), table(&stats[..40]));
@@ -161,16 +169,36 @@ fn bad_tables() {
     };
     refused("", Kind::Content, "is empty");
     refused("key,size\na.jpg,1\n", Kind::Config, "no column of times; call it lastmodifieddate");
-    refused("key,size,mtime\na.jpg,many,1\n", Kind::Content, "row 1: the size is \"many\"");
-    refused("key,size,mtime\na.jpg,1,1\na.jpg,1,today\n", Kind::Content, "row 2: the time is \"today\"");
+    refused("key,size,mtime\na.jpg,many,1\n", Kind::Content, "the size is \"many\"");
+    refused("key,size,mtime\na.jpg,1,1\na.jpg,1,today\n", Kind::Content, "the time is \"today\"");
     refused("key,size,mtime\na.jpg,1\n", Kind::Content, "is not CSV");
     refused("key,size,mtime\n/elsewhere/a.jpg,1,1\n", Kind::Config, "1 below no INPUT");
+    refused("key,size,mtime\ncat//a.jpg,1,1\n", Kind::Content, "a part between slashes that is empty");
+    refused("key,size,mtime\n../photos/a.jpg,1,1\n", Kind::Content, "row 1 of");
+    // Its samples are those of its shards, not its files.
+    let sealed = Recipe::new(&photos, "webdataset", photos.join("shards"));
+    packhorse::session().pack(&sealed).unwrap();
+    refused("key,size,mtime\nshards/dataset.json,1,1\n", Kind::Config, "is a sealed dataset");
     // A file of another size or time is noticed when it is read.
     write(&dir.path().join("t.csv"), "key,size,mtime\na.jpg,7,1\n");
     let recipe = Recipe::new(&photos, "webdataset", dir.path().join("out"));
     let recipe = Recipe { inventory: Some(dir.path().join("t.csv")), ..recipe };
     assert_eq!(packhorse::session().pack(&recipe).unwrap_err().kind(), Kind::Changed);
-    // Without an input keys are relative to nothing, and a list says the same twice.
+    // What is bad is skipped, and the rest is not; of a table that is cut off nobody knows the rest.
+    write(&photos.join("b.jpg"), "b");
+    let rows = "key,size,mtime\na.jpg,many,1\n../c.jpg,1,1\ncat//a.jpg,1,1\nb.jpg,1,1\nelsewhere\"b.jpg,1,1\n";
+    write(&dir.path().join("t.csv"), rows);
+    let skipping = Recipe { on_error: OnError::Skip, exclude: vec!["else*".to_owned()], ..recipe.clone() };
+    let plan = packhorse::session().plan(&skipping).unwrap();
+    assert_eq!((plan.samples(), plan.skipped().len()), (Some(1), 3));
+    let whole = gzip(table(&[("b.jpg".to_owned(), 1, 1)]).repeat(500).as_bytes());
+    write(&dir.path().join("t.csv.gz"), &whole[..whole.len() - 9]);
+    let cut = Recipe { inventory: Some(dir.path().join("t.csv.gz")), ..skipping };
+    assert!(packhorse::session().plan(&cut).is_err());
+    // A quote that nothing closes takes no memory.
+    let open = format!("key,size,mtime\n\"a.jpg,1,1\n{}", "b.jpg,1,1\n".repeat(4 << 20));
+    refused(&open, Kind::Content, "is there a quote that no other closes?");
+    // Without an input keys are relative to nothing.
     let recipe = Recipe { input: Vec::new(), files_from: None, ..recipe };
     assert_eq!(packhorse::session().plan(&recipe).err().unwrap().kind(), Kind::Config);
 }
@@ -205,6 +233,14 @@ fn of_a_bucket(server: &dyn Server) {
     rows.push("\"bucket\",\"photos/gone.jpg\",\"v3\",\"true\",\"true\",\"\",\"2024-01-01T00:00:00.000Z\"".to_owned());
     rows.push("\"bucket\",\"photos/cat/\",\"v3\",\"true\",\"false\",\"0\",\"2024-01-01T00:00:00.000Z\"".to_owned());
     rows.push("\"bucket\",\"other/1.jpg\",\"v3\",\"true\",\"false\",\"7\",\"2024-01-01T00:00:00.000Z\"".to_owned());
+    // The same in Parquet, whose keys are plain.
+    let plain = rows.iter().map(|row| row.replace('+', " ").replace("%2B", "+").replace("%25", "%"));
+    let plain: Vec<String> =
+        plain.map(|row| row.replace("%20", " ").replace("%2C", ",").replace("%C3%A9", "é")).collect();
+    let plain = plain.join("\n").replace("%22", "\"\"");
+    let names = "bucket,key,version_id,is_latest,is_delete_marker,size,last_modified_date";
+    write(&dir.path().join("plain.csv"), format!("{names}\n{plain}\n"));
+    packhorse::session().pack(&Recipe::new(dir.path().join("plain.csv"), "parquet", dir.path().join("plain"))).unwrap();
     let data: Vec<_> = rows.chunks(250).map(|rows| gzip(rows.join("\n").as_bytes())).collect();
     let names: Vec<_> = (0..data.len()).map(|n| format!("bucket/daily/data/{n:02}.csv.gz")).collect();
     let keys: Vec<_> = names.iter().map(|name| format!("{{\"key\": \"inventory/{name}\", \"size\": 1}}")).collect();
@@ -229,6 +265,8 @@ fn of_a_bucket(server: &dyn Server) {
         assert!(plan(&session.clone().from_listings(true), &recipe) == wanted, "parts of {}", path.display());
         std::fs::remove_dir_all(dir.path().join("out")).unwrap();
     }
+    let parquet = dir.path().join("plain/shard-000000.parquet");
+    assert!(plan(&session, &Recipe { inventory: Some(parquet), ..walked.clone() }) == wanted);
     let recipe = Recipe { inventory: Some(place("inventory").join(name)), ..walked };
     session.pack(&recipe).unwrap();
     assert_eq!(session.verify(dir.path().join("out"), Depth::Full).unwrap().samples, 303);

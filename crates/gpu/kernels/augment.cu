@@ -2,8 +2,8 @@
 // (bytes, HWC, three channels).
 //
 // `augment_plans` draws what happens to each picture, one thread per picture. Contrast needs the mean of the colours before it:
-// `augment_sums`, `augment_folds` and `augment_means` find it, as whole numbers, so that the order of additions does not matter. `augment_*` does
-// all to each pixel in one pass; a picture that is mixed is made of its own pixels and those of the picture before it, each with its own
+// `augment_sums`, `augment_folds` and `augment_means` find it, as whole numbers, so that the order of additions does not matter. `augment_*` applies
+// all changes to each pixel in one pass; a picture that is mixed is made of its own pixels and those of the picture before it, each with its own
 // colours. Of pictures that are blurred `augment_colors` stores the colours before that, and `augment_across` and `augment_down` blur these
 // with the weights of `augment_weights`.
 // `augment_targets` mixes the labels as much as the pictures. Plans, sums and blurred pictures are passed in scratch memory.

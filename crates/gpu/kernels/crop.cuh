@@ -81,10 +81,12 @@ struct Crop {
 
     template <int C>
     METHOD void pixels(const Row& common, const Groups& at, float (&value)[4][C]) const {
-        // Pictures have at most 2^30 pixels of four bytes. Of fewer than four neighbours, pixels beside the line are read too.
-        const u32 from = (at.y * p.width + (common.flip ? p.out.width - 4 - at.x : at.x)) * C;
-        // Words around the pixels are read, unless they might reach past the end of all pictures.
-        if (common.room >= (u64)from + 4 * C + 3) {
+        // Pictures have at most 2^30 pixels of four bytes. Of fewer than four neighbours, pixels beside the line are read too: those
+        // before the first line have places below 0.
+        const i32 place = (i32)(at.y * p.width + (common.flip ? p.out.width - 4 - at.x : at.x));
+        const u32 from = (u32)place * C;
+        // Words around the pixels are read, unless they might reach past an end of all pictures.
+        if (place >= 0 && common.room >= (u64)from + 4 * C + 3) {
             u32 word[C];
             load_words<C>(common.from + from, word);
             if (common.flip) {

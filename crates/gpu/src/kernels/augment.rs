@@ -281,14 +281,16 @@ impl Augment {
     fn scratch_at(&self, plans: u64, rows: u32) -> Scratch {
         let rows = u64::from(rows);
         let (height, width) = self.image.crop;
-        let pictures = |any: bool| if any { rows * 12 * u64::from(height) * u64::from(width) } else { 0 };
+        let pixels = (u64::from(height) * u64::from(width)).saturating_mul(12 * rows);
+        let pictures = |any: bool| if any { pixels } else { 0 };
         let (radius, means) = (self.blur.radius(), self.jitter.needs_means());
-        let after = |address: u64, bytes: u64| (address + bytes).next_multiple_of(ALIGN as u64);
+        // What is larger than memory is refused with the output.
+        let after = |address: u64, bytes: u64| (address.saturating_add(bytes) | (ALIGN as u64 - 1)).saturating_add(1);
         let sums = after(plans, rows * PLAN as u64);
         let smooth = after(sums, if means { rows * 8 * PARTS as u64 } else { 0 });
         let between = after(smooth, pictures(radius.is_some()));
         let weights = after(between, pictures(radius.is_some()));
-        let end = weights + radius.map_or(0, |radius| rows * 4 * (u64::from(radius) + 1));
+        let end = weights.saturating_add(radius.map_or(0, |radius| rows * 4 * (u64::from(radius) + 1)));
         let [sums, smooth, between] = [(sums, means), (smooth, radius.is_some()), (between, radius.is_some())]
             .map(|(address, is)| if is { address } else { 0 });
         Scratch { plans, sums, smooth, between, weights, end }

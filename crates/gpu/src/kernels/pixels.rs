@@ -139,7 +139,9 @@ impl Pixels {
     fn fewer_operations(&self) -> Factors {
         let std = self.normalize.std;
         match self.element {
-            Element::F32 if std.into_iter().all(divides) => (std.map(|std| 1.0 / std), [0.0; 4]),
+            Element::F32 if std.into_iter().all(divides) && self.normalize.mean.into_iter().all(leaves_no_dust) => {
+                (std.map(|std| 1.0 / std), [0.0; 4])
+            }
             Element::F16 | Element::Bf16 => LAST.with_borrow_mut(|last| match last {
                 Some((element, normalize, found)) if (*element, *normalize) == (self.element, self.normalize) => *found,
                 _ => {
@@ -193,6 +195,12 @@ impl Pixels {
 fn divides(std: f32) -> bool {
     let ordinary = 2f32.powi(-60)..2f32.powi(60);
     ordinary.contains(&std.abs()) && std.to_bits() & 0x7f_ffff != 0x7f_ffff
+}
+
+/// Whether a byte less this mean is 0 or so large that the errors which `divided` corrects are numbers: a mean as small as that is
+/// below the distance of two bytes, so only that of 0 is small then.
+fn leaves_no_dust(mean: f32) -> bool {
+    mean == 0.0 || mean.abs() > 2f32.powi(-60)
 }
 
 #[cfg(test)]

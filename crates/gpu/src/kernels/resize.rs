@@ -75,6 +75,7 @@ impl Resize {
 
     /// Bytes of scratch memory that [`Resize::launch`] needs.
     pub fn scratch(&self, rows: u32) -> Result<usize> {
+        self.output(rows)?;
         usize::try_from(self.taps(rows) + BOX * u64::from(rows))
             .map_err(|_| Error::config("pictures need more scratch memory than has addresses: make batches smaller"))
     }

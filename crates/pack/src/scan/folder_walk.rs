@@ -77,6 +77,8 @@ pub(super) enum Task {
     Listed(Arc<Folder>, Vec<PathBuf>),
     /// What a table of an inventory lists.
     Inventory(Arc<InventoryTable>),
+    /// Files of a folder below a root whose headers are read.
+    Files(Arc<Folder>, PathBuf, Vec<FoundFile>),
     /// A view.
     View(Arc<ViewWalk>),
     /// A shard with samples of a view.
@@ -204,7 +206,8 @@ impl<'a> FolderWalk<'a> {
             Task::Folder(folder) => self.folder(queue, folder),
             Task::NameRules(folder, names) => self.names(queue, &folder, &names),
             Task::Listed(folder, paths) => self.listed(&folder, &paths),
-            Task::Inventory(table) => self.inventory(&table),
+            Task::Inventory(table) => self.inventory(queue, &table),
+            Task::Files(root, folder, files) => self.files(&root, &folder, files),
             Task::View(walk) => self.view(queue, &walk),
             Task::ViewShard(walk, shard) => self.view_shard(&walk, shard),
             Task::Archive { root, base, path, stat } => self.archive(root, &base, path, stat),

@@ -9,19 +9,22 @@
 
 use super::Scan;
 use super::folder_walk::{Folder, Task};
-use super::inventory_values::{bytes, instant, time, unquoted, whole};
+use super::inventory_columns::Columns;
+use super::inventory_values::{bytes, instant, time, unquoted, whole, word};
 use super::listing::ListingBuilder;
 use crate::request_error::as_request_error;
-use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use packhorse_core::{Context, Error, FileKind, Input, Kind, Options, Result};
 use packhorse_storage::{Compression, Location, decompressed};
 use serde::Deserialize;
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// The largest `manifest.json`: of ten thousand files it has a megabyte.
@@ -30,8 +33,8 @@ const MOST_MANIFEST: u64 = 256 << 20;
 /// A table of an inventory.
 pub(super) struct InventoryTable {
     pub(super) path: PathBuf,
-    /// The bytes of the file, to notice another inventory of the same name.
-    pub(super) size: u64,
+    /// Bytes and time of the file, to notice another inventory of the same name.
+    pub(super) version: (u64, i64),
     /// Of a table of S3 Inventory in CSV.
     s3: Option<S3Csv>,
     /// The bucket of keys whose rows do not name it.
@@ -49,19 +52,23 @@ struct S3Csv {
 /// An input that keys may lie below.
 struct Home {
     folder: Arc<Folder>,
-    /// Of a URL the bucket, and what keys start with there.
+    /// Of a bucket its name, and what keys start with there.
     object: Option<(String, String)>,
+    /// In Azure's inventories keys start with the container.
+    azure: bool,
 }
 
-/// A file or an object that an inventory lists.
+/// Takes a row and its number.
+pub(super) type Each<'e> = dyn FnMut(Listed<'_>, u64) -> Result<()> + 'e;
+
+/// A row of an inventory.
 pub(super) struct Listed<'a> {
     /// The input that it lies below, and its path there; `None` if it lies below none.
     pub(super) place: Option<(&'a Arc<Folder>, &'a Path)>,
     /// Its key, as it is in the table.
     pub(super) key: &'a [u8],
-    pub(super) size: u64,
-    /// Nanoseconds since 1970.
-    pub(super) mtime: i64,
+    /// Bytes, and nanoseconds since 1970.
+    pub(super) stat: Result<(u64, i64)>,
 }
 
 /// A manifest of S3 Inventory.
@@ -87,9 +94,6 @@ pub(super) fn starts(
     inputs: &[PathBuf],
     builder: &mut ListingBuilder,
 ) -> Result<Vec<Task>> {
-    if inputs.is_empty() {
-        return Err(Error::config("an inventory needs INPUT, the bucket or folder that keys are relative to"));
-    }
     let home = |input: &PathBuf| Home::new(input, builder.root(input));
     let homes: Arc<[Home]> = inputs.iter().map(home).collect();
     if !read {
@@ -104,8 +108,8 @@ pub(super) fn starts(
 
 fn tables(context: Scan<'_>, path: &Path, homes: &Arc<[Home]>) -> Result<Vec<InventoryTable>> {
     let table = |path: PathBuf, s3: Option<S3Csv>, bucket: Option<String>| {
-        let size = context.store.stat(&path, true).map_err(|e| e.in_input(path.display()))?.size;
-        Ok(InventoryTable { path, size, s3, bucket, homes: homes.clone() })
+        let stat = context.store.stat(&path, true).map_err(|e| e.in_input(path.display()))?;
+        Ok(InventoryTable { path, version: (stat.size, stat.mtime), s3, bucket, homes: homes.clone() })
     };
     if context.store.stat(path, true)?.kind == FileKind::Directory {
         let mut names = context.store.list(path)?;
@@ -145,7 +149,7 @@ fn manifest(context: Scan<'_>, path: &Path) -> Result<Manifest> {
 /// Where a file of a manifest is: in the bucket that the manifest names, or, where that was copied, beside it or in `data` beside its folder.
 fn data_file(context: Scan<'_>, path: &Path, manifest: &Manifest, key: &str) -> PathBuf {
     let bucket = manifest.destination_bucket.rsplit(':').next().unwrap_or_default();
-    if Location::url(path).is_some() {
+    if Location::url(path).is_some_and(|url| url.starts_with("s3://")) {
         return PathBuf::from(format!("s3://{bucket}/{key}"));
     }
     let name = key.rsplit('/').next().unwrap_or_default();
@@ -165,10 +169,14 @@ fn is_table(name: &Path) -> bool {
 
 impl Home {
     fn new(input: &Path, root: u32) -> Self {
-        let object = Location::url(input).and_then(|url| {
-            let (_, rest) = url.split_once("://")?;
+        let url = Location::url(input).and_then(|url| url.split_once("://"));
+        let scheme = url.map_or_else(String::new, |(scheme, _)| scheme.to_ascii_lowercase());
+        let azure = matches!(scheme.as_str(), "az" | "abfs" | "abfss");
+        let object = url.filter(|_| azure || matches!(scheme.as_str(), "s3" | "gs")).map(|(_, rest)| {
             let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
-            Some((bucket.to_owned(), prefix.trim_end_matches('/').to_owned()))
+            // `container@account.dfs.core.windows.net`.
+            let bucket = bucket.split('@').next().unwrap_or_default();
+            (bucket.to_owned(), prefix.trim_end_matches('/').to_owned())
         });
         let folder = Folder {
             root,
@@ -179,18 +187,23 @@ impl Home {
             shared: false,
             stats: BTreeMap::new(),
         };
-        Self { folder: Arc::new(folder), object }
+        Self { folder: Arc::new(folder), object, azure }
     }
 
     /// The path of a key below this input.
     fn path<'k>(&self, bucket: Option<&str>, key: &'k [u8]) -> Option<&'k Path> {
         let Some((own, prefix)) = &self.object else {
-            let path = Path::new(OsStr::from_bytes(key));
+            // As `find .` prints them.
+            let path = Path::new(OsStr::from_bytes(key.strip_prefix(b"./").unwrap_or(key)));
             return if path.is_absolute() { path.strip_prefix(&**self.folder.base).ok() } else { Some(path) };
         };
         if bucket.is_some_and(|bucket| bucket != own) {
             return None;
         }
+        let key = match self.azure {
+            true => key.strip_prefix(own.as_bytes())?.strip_prefix(b"/")?,
+            false => key,
+        };
         let below = match prefix.is_empty() {
             true => key,
             false => key.strip_prefix(prefix.as_bytes())?.strip_prefix(b"/")?,
@@ -199,72 +212,42 @@ impl Home {
     }
 }
 
-/// Which columns of a table matter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Columns {
-    key: usize,
-    size: usize,
-    time: usize,
-    bucket: Option<usize>,
-    /// Whether this is the version of the object that counts, and whether it was deleted.
-    latest: Option<usize>,
-    deleted: Option<usize>,
-}
-
-impl Columns {
-    fn of<'n>(names: impl Iterator<Item = &'n str> + Clone) -> Result<Self> {
-        // Of their words alone: `Content-Length`, `last_modified_date`. Two underscores begin names that tables give columns themselves.
-        let plain = |name: &str| match name.starts_with("__") {
-            true => String::new(),
-            false => name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase(),
-        };
-        let find = |known: &[&str]| known.iter().find_map(|known| names.clone().position(|name| plain(name) == *known));
-        let need = |what: &str, known: &[&str]| {
-            find(known).ok_or_else(|| {
-                let there: Vec<&str> = names.clone().collect();
-                let message = format!(
-                    "has no column of {what}; call it {}. Its columns are {}",
-                    known.first().unwrap_or(&""),
-                    there.join(", ")
-                );
-                Error::config(message)
-            })
-        };
-        Ok(Self {
-            key: need("keys", &["key", "path", "name", "objectname", "file"])?,
-            size: need("sizes", &["size", "contentlength", "length", "bytes"])?,
-            time: need("times", &["lastmodifieddate", "lastmodified", "updated", "mtime", "modified", "time"])?,
-            bucket: find(&["bucket"]),
-            latest: find(&["islatest", "iscurrentversion"]),
-            deleted: find(&["isdeletemarker", "deleted"]),
-        })
-    }
-}
-
 impl InventoryTable {
     /// Calls `each` with what it lists, in its order, and the number of the row (from 1).
     ///
-    /// Errors: those of `each`; `Config` for a missing column; `Content` for a value that is none.
-    pub(super) fn rows(&self, context: Scan<'_>, each: &mut dyn FnMut(&Listed<'_>, u64) -> Result<()>) -> Result<()> {
+    /// Errors: those of `each`; `Config` for a missing column; `Content` for a damaged table, whose rows from there on are not read.
+    pub(super) fn rows(&self, context: Scan<'_>, each: &mut Each<'_>) -> Result<()> {
         let name = self.path.as_os_str().as_bytes();
         let input = context.store.open(&self.path)?;
         let (inside, compression) = match Compression::of(name) {
             Some((compression, inside)) => (inside, Some(compression)),
             None => (name.to_vec(), None),
         };
+        let most = context.limits.header;
         let is_csv = self.s3.is_some() || inside.to_ascii_lowercase().ends_with(b".csv");
         match (is_csv, compression) {
-            (true, Some(compression)) => self.csv(&*decompressed(input, compression), each),
-            (true, None) => self.csv(&*input, each),
+            (true, Some(compression)) => self.csv(&*decompressed(input, compression), most, each),
+            (true, None) => self.csv(&*input, most, each),
             (false, None) => self.columns(context, &*input, each),
             (false, Some(_)) => Err(Error::config("is compressed as a whole; decompress it first")),
         }
     }
 
-    fn csv(&self, input: &dyn Input, each: &mut dyn FnMut(&Listed<'_>, u64) -> Result<()>) -> Result<()> {
-        let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(input.stream()?);
+    fn csv(&self, input: &dyn Input, most: u64, each: &mut Each<'_>) -> Result<()> {
+        let (start, too_long) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(false)));
+        let bytes =
+            RowLimit { bytes: input.stream()?, read: 0, start: start.clone(), most, too_long: too_long.clone() };
+        let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(bytes);
         let mut record = csv::ByteRecord::new();
-        let mut next = |record: &mut csv::ByteRecord| reader.read_byte_record(record).map_err(of_csv);
+        let mut next = |record: &mut csv::ByteRecord| {
+            start.set(reader.position().byte());
+            reader.read_byte_record(record).map_err(|e| match too_long.get() {
+                true => Error::content(format!(
+                    "has a row of more than {most} bytes: is there a quote that no other closes?"
+                )),
+                false => of_csv(e),
+            })
+        };
         let columns = match &self.s3 {
             Some(s3) => Columns::of(s3.columns.iter().map(String::as_str))?,
             None => {
@@ -279,47 +262,30 @@ impl InventoryTable {
         while next(&mut record)? {
             number += 1;
             let at = |column: usize| record.get(column).unwrap_or_default();
-            let is =
-                |column: Option<usize>, word: &[u8]| column.is_some_and(|column| at(column).eq_ignore_ascii_case(word));
-            if is(columns.latest, b"false") || is(columns.deleted, b"true") {
+            if columns.leave_out(|column| column.map(at)) {
                 continue;
             }
-            let row = |error: Error| error.context(format_args!("row {number}"));
-            let size = text(at(columns.size)).and_then(|text| text.parse().ok());
-            let size = size.ok_or_else(|| row(bad("size", at(columns.size))))?;
-            let mtime = time(at(columns.time)).ok_or_else(|| row(bad("time", at(columns.time))))?;
+            let stat = || {
+                let size = text(at(columns.size)).and_then(|text| text.parse().ok());
+                let size = size.ok_or_else(|| bad("size", at(columns.size)))?;
+                Ok((size, time(at(columns.time)).ok_or_else(|| bad("time", at(columns.time)))?))
+            };
             let key = if self.s3.is_some() { unquoted(at(columns.key)) } else { Cow::Borrowed(at(columns.key)) };
             let bucket = columns.bucket.and_then(|column| text(at(column)));
-            self.listed(&key, bucket, (size, mtime), &mut |listed| each(listed, number))?;
+            self.listed(&key, bucket, stat(), &mut |listed| each(listed, number))?;
         }
         Ok(())
     }
 
-    fn columns(
-        &self,
-        context: Scan<'_>,
-        input: &dyn Input,
-        each: &mut dyn FnMut(&Listed<'_>, u64) -> Result<()>,
-    ) -> Result<()> {
+    fn columns(&self, context: Scan<'_>, input: &dyn Input, each: &mut Each<'_>) -> Result<()> {
         let unknown = || Error::config("is not a table of an inventory: give CSV, Parquet, or a manifest.json");
         let format = context.registry.by_name(self.path.as_os_str().as_encoded_bytes()).ok_or_else(unknown)?;
         let source = format.source(&Options::new(), context.limits)?;
         let mut found = None;
         let blocks = source.columns(input, &mut |schema| {
             let columns = Columns::of(schema.fields().iter().map(|field| field.name().as_str()))?;
-            let Columns { key, size, time, bucket, latest, deleted } = columns;
-            let mut roots: Vec<usize> =
-                [Some(key), Some(size), Some(time), bucket, latest, deleted].into_iter().flatten().collect();
-            roots.sort_unstable();
-            let place = |column: usize| roots.iter().position(|root| *root == column).unwrap_or_default();
-            found = Some(Columns {
-                key: place(key),
-                size: place(size),
-                time: place(time),
-                bucket: bucket.map(place),
-                latest: latest.map(place),
-                deleted: deleted.map(place),
-            });
+            let roots = columns.all();
+            found = Some(columns.among(&roots));
             Ok(roots)
         })?;
         let (Some(blocks), Some(columns)) = (blocks, found) else { return Err(unknown()) };
@@ -330,38 +296,30 @@ impl InventoryTable {
         Ok(())
     }
 
-    fn block(
-        &self,
-        block: &RecordBatch,
-        columns: &Columns,
-        number: &mut u64,
-        each: &mut dyn FnMut(&Listed<'_>, u64) -> Result<()>,
-    ) -> Result<()> {
+    fn block(&self, block: &RecordBatch, columns: &Columns, number: &mut u64, each: &mut Each<'_>) -> Result<()> {
         let none: ArrayRef = Arc::new(arrow_array::NullArray::new(block.num_rows()));
         let column = |place: Option<usize>| place.and_then(|place| block.columns().get(place)).unwrap_or(&none);
         let (keys, sizes, times) = (column(Some(columns.key)), column(Some(columns.size)), column(Some(columns.time)));
-        let (buckets, latest, deleted) = (column(columns.bucket), column(columns.latest), column(columns.deleted));
         for row in 0..block.num_rows() {
             *number += 1;
-            let is = |column: &ArrayRef, wanted: bool| {
-                column.as_boolean_opt().is_some_and(|column| column.is_valid(row) && column.value(row) == wanted)
-            };
-            if is(latest, false) || is(deleted, true) {
+            if columns.leave_out(|place| word(column(place), row)) {
                 continue;
             }
-            let wrong = |what: &str, column: &ArrayRef| {
-                let error = match column.is_null(row) {
-                    true => Error::content(format!("the {what} is missing")),
-                    false => Error::content(format!("the {what} is of the type {}", column.data_type())),
-                };
-                error.context(format_args!("row {number}"))
+            let wrong = |what: &str, column: &ArrayRef| match column.is_null(row) {
+                true => Error::content(format!("the {what} is missing")),
+                false => Error::content(format!("the {what} is of the type {}", column.data_type())),
             };
-            let key = bytes(keys, row).ok_or_else(|| wrong("key", keys))?;
-            let size = whole(sizes, row).and_then(|size| u64::try_from(size).ok());
-            let size = size.ok_or_else(|| wrong("size", sizes))?;
-            let mtime = instant(times, row).ok_or_else(|| wrong("time", times))?;
-            let bucket = bytes(buckets, row).and_then(text);
-            self.listed(key, bucket, (size, mtime), &mut |listed| each(listed, *number))?;
+            let stat = || {
+                let size = whole(sizes, row).and_then(|size| u64::try_from(size).ok());
+                let size = size.ok_or_else(|| wrong("size", sizes))?;
+                Ok((size, instant(times, row).ok_or_else(|| wrong("time", times))?))
+            };
+            let (key, stat) = match bytes(keys, row) {
+                Some(key) => (key, stat()),
+                None => (&b""[..], Err(wrong("key", keys))),
+            };
+            let bucket = bytes(column(columns.bucket), row).and_then(text);
+            self.listed(key, bucket, stat, &mut |listed| each(listed, *number))?;
         }
         Ok(())
     }
@@ -371,14 +329,37 @@ impl InventoryTable {
         &self,
         key: &[u8],
         bucket: Option<&str>,
-        (size, mtime): (u64, i64),
-        each: &mut dyn FnMut(&Listed<'_>) -> Result<()>,
+        stat: Result<(u64, i64)>,
+        each: &mut dyn FnMut(Listed<'_>) -> Result<()>,
     ) -> Result<()> {
         let bucket = bucket.or(self.bucket.as_deref());
         let place = self.homes.iter().find_map(|home| Some((home, home.path(bucket, key)?)));
         let seconds = place.is_some_and(|(home, _)| home.object.is_some());
-        let mtime = if seconds { mtime - mtime.rem_euclid(1_000_000_000) } else { mtime };
-        each(&Listed { place: place.map(|(home, path)| (&home.folder, path)), key, size, mtime })
+        let rounded =
+            |(size, mtime): (u64, i64)| (size, if seconds { mtime - mtime.rem_euclid(1_000_000_000) } else { mtime });
+        each(Listed { place: place.map(|(home, path)| (&home.folder, path)), key, stat: stat.map(rounded) })
+    }
+}
+
+/// The bytes of a table, up to so many of one row.
+struct RowLimit<'a> {
+    bytes: Box<dyn Read + Send + 'a>,
+    read: u64,
+    /// Where the row starts that is read.
+    start: Rc<Cell<u64>>,
+    most: u64,
+    too_long: Rc<Cell<bool>>,
+}
+
+impl Read for RowLimit<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        if self.read.saturating_sub(self.start.get()) > self.most {
+            self.too_long.set(true);
+            return Err(std::io::ErrorKind::FileTooLarge.into());
+        }
+        let count = self.bytes.read(buf)?;
+        self.read += count as u64;
+        Ok(count)
     }
 }
 
@@ -405,20 +386,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_by_the_names_of_services() {
-        let of = |names: &str| Columns::of(names.split(','));
-        let s3 = of("Bucket,Key,VersionId,IsLatest,IsDeleteMarker,Size,LastModifiedDate").unwrap();
-        assert_eq!((s3.key, s3.size, s3.time, s3.bucket, s3.latest, s3.deleted), (1, 5, 6, Some(0), Some(3), Some(4)));
-        let google = of("project,bucket,name,size,updated").unwrap();
-        assert_eq!((google.key, google.size, google.time), (2, 3, 4));
-        let azure = of("Name,Content-Length,Last-Modified,BlobType").unwrap();
-        assert_eq!((azure.key, azure.size, azure.time), (0, 1, 2));
-        let error = of("key,when").unwrap_err();
-        assert_eq!(error.kind(), Kind::Config);
-        assert!(error.message().contains("no column of sizes; call it size. Its columns are key, when"), "{error}");
-    }
-
-    #[test]
     fn places_of_keys() {
         let at = |input: &str, bucket: Option<&str>, key: &str| {
             Home::new(Path::new(input), 0).path(bucket, key.as_bytes()).map(|path| path.display().to_string())
@@ -429,6 +396,11 @@ mod tests {
         assert_eq!(at("s3://b/photos", None, "photos2/1.jpg"), None);
         assert_eq!(at("/data", None, "cat/1.jpg").as_deref(), Some("cat/1.jpg"));
         assert_eq!(at("/data", None, "/data/cat/1.jpg").as_deref(), Some("cat/1.jpg"));
+        assert_eq!(at("/data", None, "./cat/1.jpg").as_deref(), Some("cat/1.jpg"));
         assert_eq!(at("/data", None, "/other/1.jpg"), None);
+        // Azure's reports name the container first.
+        assert_eq!(at("az://photos/train", None, "photos/train/1.jpg").as_deref(), Some("1.jpg"));
+        assert_eq!(at("abfss://photos@a.dfs.core.windows.net", None, "photos/1.jpg").as_deref(), Some("1.jpg"));
+        assert_eq!(at("az://photos", None, "other/1.jpg"), None);
     }
 }

@@ -22,6 +22,9 @@ pub(super) fn time(value: &[u8]) -> Option<i64> {
         return date.timestamp_nanos_opt();
     }
     let (whole, part) = value.split_once('.').unwrap_or((value, ""));
+    if value.starts_with('-') && !part.is_empty() {
+        return None;
+    }
     let nanos = format!("{part:0<9}").get(..9)?.parse::<i64>().ok()?;
     since_1970(whole.parse().ok()?)?.checked_add(nanos)
 }
@@ -42,6 +45,14 @@ pub(super) fn bytes(column: &ArrayRef, row: usize) -> Option<&[u8]> {
         DataType::Binary => Some(column.as_binary::<i32>().value(row)),
         DataType::LargeBinary => Some(column.as_binary::<i64>().value(row)),
         _ => None,
+    }
+}
+
+/// A text or a Boolean as text; `None` where there is none.
+pub(super) fn word(column: &ArrayRef, row: usize) -> Option<&[u8]> {
+    match column.as_boolean_opt() {
+        Some(column) if column.is_valid(row) => Some(if column.value(row) { b"true" } else { b"false" }),
+        _ => bytes(column, row),
     }
 }
 
@@ -92,7 +103,7 @@ mod tests {
         assert_eq!(time(b"1709287200"), time(b"2024-03-01T10:00:00Z"));
         assert_eq!(time(b"1709287200.1234567890"), time(b"2024-03-01T10:00:00.123456789Z"));
         assert_eq!(time(b"1709287200123"), time(b"2024-03-01T10:00:00.123Z"));
-        for wrong in ["", "yesterday", "1.x", "2024-03-01", "9999999999999999"] {
+        for wrong in ["", "-1.5", "yesterday", "1.x", "2024-03-01", "9999999999999999"] {
             assert_eq!(time(wrong.as_bytes()), None, "{wrong}");
         }
     }

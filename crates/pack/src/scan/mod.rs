@@ -9,6 +9,7 @@ mod division;
 mod files_from;
 mod folder_walk;
 mod inventory;
+mod inventory_columns;
 mod inventory_values;
 mod inventory_walk;
 mod label;

@@ -79,7 +79,8 @@ pub(crate) fn scan_part(
 }
 
 /// The settings that decide what a walk finds; those of sources come on top.
-const SETTINGS: [&str; 8] = ["classes", "exclude", "files-from", "from", "include", "metadata", "rows", "symlinks"];
+const SETTINGS: [&str; 9] =
+    ["classes", "exclude", "files-from", "from", "include", "inventory", "metadata", "rows", "symlinks"];
 
 /// The header of a listing, by which a plan knows whether it can be made of it.
 pub(super) fn header(
@@ -90,7 +91,7 @@ pub(super) fn header(
 ) -> ListingHeader {
     let recipe = options.recipe;
     let shown = |setting: &Setting, text: &OsString| match setting.takes {
-        Takes::File if text != "-" => Location::absolute(Path::new(text)).display().to_string(),
+        Takes::File | Takes::Path if text != "-" => Location::absolute(Path::new(text)).display().to_string(),
         _ => text.to_string_lossy().into_owned(),
     };
     let given = |names: &'static [&'static str]| {

@@ -40,7 +40,7 @@ pub(super) fn digest(starts: &[Task]) -> Digest {
             Task::Folder(folder) => text(0, folder.root, Path::new("")),
             Task::Listed(folder, paths) => paths.iter().for_each(|path| text(1, folder.root, path)),
             Task::View(walk) => walk.name(&mut |part| text(2, 0, Path::new(part))),
-            Task::Inventory(table) => text(3, 0, Path::new(&format!("{} {}", table.size, table.path.display()))),
+            Task::Inventory(table) => text(3, 0, Path::new(&format!("{:?} {}", table.version, table.path.display()))),
             _ => {}
         }
     }

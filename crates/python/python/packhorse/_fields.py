@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from numbers import Real
 from typing import Any, Union
 
 Described = tuple[str, str, str, bool, Any]
@@ -197,13 +198,13 @@ class Image(_View):
             raise ValueError(f"decode={decode!r} is neither cpu nor gpu")
         if jitter is not None and len(jitter) not in (4, 5):
             raise ValueError(f"jitter={jitter!r} is not (brightness, contrast, saturation, hue), with a probability or without")
-        if isinstance(rotate, (int, float)):
+        if isinstance(rotate, Real) and not isinstance(rotate, bool):
             rotate = (-rotate, rotate)
-        if rotate is not None and len(rotate) not in (2, 3):
+        if rotate is not None and not _numbers(rotate, 2, 3):
             raise ValueError(f"rotate={rotate!r} is neither degrees nor (from, to), with a probability or without")
-        if isinstance(blur, int):
+        if isinstance(blur, Real) and not isinstance(blur, bool):
             blur = (blur, 0.1, 2.0)
-        if blur is not None and (len(blur) not in (3, 4) or blur[0] != int(blur[0]) or not 0 < blur[0] < 128):
+        if blur is not None and not (_numbers(blur, 3, 4) and 0 < blur[0] < 128 and blur[0] % 2 == 1):
             raise ValueError(f"blur={blur!r} is neither an odd number of pixels up to 127 nor (kernel, from, to), with a probability or without")
         if filter not in ("bilinear", "bicubic"):
             raise ValueError(f"filter={filter!r} is neither bilinear nor bicubic")
@@ -271,6 +272,11 @@ class Mask(_View):
 
     def _settings(self) -> Any:
         return (*self._view(), self.dtype)
+
+
+def _numbers(asked: Any, *counts: int) -> bool:
+    """Whether this is a tuple or list of so many numbers."""
+    return isinstance(asked, (tuple, list)) and len(asked) in counts and all(isinstance(one, Real) for one in asked)
 
 
 def _normalize(asked: Any) -> tuple[list[float], list[float]] | None:
