@@ -184,7 +184,7 @@ fn bad_tables() {
     let recipe = Recipe::new(&photos, "webdataset", dir.path().join("out"));
     let recipe = Recipe { inventory: Some(dir.path().join("t.csv")), ..recipe };
     assert_eq!(packhorse::session().pack(&recipe).unwrap_err().kind(), Kind::Changed);
-    // What is bad is skipped, and the rest is not; of a table that is cut off nobody knows the rest.
+    // Bad rows are skipped, and no others; the rest of a table that is cut off is unknown.
     write(&photos.join("b.jpg"), "b");
     let rows = "key,size,mtime\na.jpg,many,1\n../c.jpg,1,1\ncat//a.jpg,1,1\nb.jpg,1,1\nelsewhere\"b.jpg,1,1\n";
     write(&dir.path().join("t.csv"), rows);

@@ -284,7 +284,7 @@ impl Augment {
         let pixels = (u64::from(height) * u64::from(width)).saturating_mul(12 * rows);
         let pictures = |any: bool| if any { pixels } else { 0 };
         let (radius, means) = (self.blur.radius(), self.jitter.needs_means());
-        // What is larger than memory is refused with the output.
+        // Pictures larger than memory are refused with the output.
         let after = |address: u64, bytes: u64| (address.saturating_add(bytes) | (ALIGN as u64 - 1)).saturating_add(1);
         let sums = after(plans, rows * PLAN as u64);
         let smooth = after(sums, if means { rows * 8 * PARTS as u64 } else { 0 });

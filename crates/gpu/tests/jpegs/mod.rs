@@ -244,7 +244,7 @@ pub(crate) fn wanted(
 fn resize(gpu: &Cuda, stream: &Stream, resize: &Resize, (height, width, pixels): Decoded, key: u64) -> Vec<u8> {
     let mut bytes: Vec<u8> = [0, pixels.len() as u64, key].iter().flat_map(|number| number.to_le_bytes()).collect();
     bytes.extend([height, width, 3, 0].iter().flat_map(|number| number.to_le_bytes()));
-    let scratch = bytes.len().next_multiple_of(8);
+    let scratch = bytes.len().next_multiple_of(16);
     bytes.resize(scratch + resize.scratch(1).unwrap(), 0);
     let start = bytes.len();
     bytes.extend(&pixels);
