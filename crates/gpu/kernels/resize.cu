@@ -238,30 +238,33 @@ INLINE void narrow(const u8* from, u32 width, const Taps& across, const Taps& do
     }
 }
 
-/// A pixel of any number of columns, byte by byte.
+/// A pixel of any number of columns, byte by byte: of four at most the same bits as by `narrow`.
 template <int C>
 INLINE void any(const u8* from, u32 width, const Taps& across, const Taps& down, float (&value)[C]) {
-    float heavy = 0.0f;
+    float wide = 0.0f, heavy = 0.0f;
+#pragma unroll 1
+    for (u32 j = 0; j < across.count; j++) {
+        wide += weight(across, j);
+    }
 #pragma unroll 1
     for (u32 k = 0; k < down.count; k++, from += (u64)width * C) {
-        float sum[C] = {}, wide = 0.0f;
+        float sum[C] = {};
 #pragma unroll 2
         for (u32 j = 0; j < across.count; j++) {
             const float w = weight(across, j);
-            wide += w;
 #pragma unroll
             for (int c = 0; c < C; c++) {
                 sum[c] = fmaf(w, (float)from[j * C + c], sum[c]);
             }
         }
         const float w = weight(down, k);
-        heavy = fmaf(w, wide, heavy);
+        heavy += w;
 #pragma unroll
         for (int c = 0; c < C; c++) {
             value[c] = fmaf(w, sum[c], value[c]);
         }
     }
-    const float inverse = 1.0f / heavy;
+    const float inverse = 1.0f / (heavy * wide);
 #pragma unroll
     for (int c = 0; c < C; c++) {
         value[c] *= inverse;

@@ -128,7 +128,7 @@ const FAULTS: [(Check, Change<'_>); 51] = [
     (image::check, (Module::Image, "p.out.width - 4 - at.x", "p.out.width - 3 - at.x")),
     (image::check, (Module::Image, "at(key, 0)", "at(key, 1)")),
     (image::check, (Module::Image, "2 * (u64)row + 1", "2 * (u64)row")),
-    (resize::check, (Module::Resize, "heavy = fmaf(w, wide, heavy)", "heavy += wide")),
+    (resize::check, (Module::Resize, "wide += weight(across, j)", "wide += weight(across, 0)")),
     (resize::check, (Module::Resize, "heavy * wide", "heavy")),
     (resize::check, (Module::Resize, "i < taps.count ?", "i < 9 ?")),
     (resize::check, (Module::Resize, "high > to ? to : (u32)high", "high > to ? to - 1 : (u32)high")),

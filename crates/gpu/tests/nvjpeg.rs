@@ -448,7 +448,7 @@ fn a_batch_has_its_budget() {
         ("nvjpegJpegStateCreate", 0.0),
         ("nvjpegJpegStreamParse", 8.0),
         ("cuMemcpyHtoDAsync_v2", 2.0),
-        ("cuLaunchKernel", 2.0),
+        ("cuLaunchKernel", 3.0),
         ("cuEventRecord", 4.0),
         ("cuEventCreate", 0.0),
         ("cuMemHostAlloc", 0.0),
