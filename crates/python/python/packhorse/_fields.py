@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from numbers import Real
 from typing import Any, Union
 
@@ -198,13 +198,11 @@ class Image(_View):
             raise ValueError(f"decode={decode!r} is neither cpu nor gpu")
         if jitter is not None and len(jitter) not in (4, 5):
             raise ValueError(f"jitter={jitter!r} is not (brightness, contrast, saturation, hue), with a probability or without")
-        if isinstance(rotate, Real) and not isinstance(rotate, bool):
-            rotate = (-rotate, rotate)
-        if rotate is not None and not _numbers(rotate, 2, 3):
+        turn = _numbers(rotate, lambda degrees: (-degrees, degrees), 2, 3)
+        if turn == ():
             raise ValueError(f"rotate={rotate!r} is neither degrees nor (from, to), with a probability or without")
-        if isinstance(blur, Real) and not isinstance(blur, bool):
-            blur = (blur, 0.1, 2.0)
-        if blur is not None and not (_numbers(blur, 3, 4) and 0 < blur[0] < 128 and blur[0] % 2 == 1):
+        soft = _numbers(blur, lambda kernel: (kernel, 0.1, 2.0), 3, 4)
+        if soft is not None and not (soft and 0 < soft[0] < 128 and soft[0] % 2 == 1):
             raise ValueError(f"blur={blur!r} is neither an odd number of pixels up to 127 nor (kernel, from, to), with a probability or without")
         if filter not in ("bilinear", "bicubic"):
             raise ValueError(f"filter={filter!r} is neither bilinear nor bicubic")
@@ -212,10 +210,10 @@ class Image(_View):
         self.normalize = _normalize(normalize)
         self.channels_last = channels_last
         self.reduced = reduced
-        self.rotate = rotate
+        self.rotate = turn
         self.jitter = jitter
         self.grayscale = grayscale
-        self.blur = blur
+        self.blur = soft
         self.erase = erase
         if (targets is None) != (mixup == 0 and cutmix == 0):
             raise ValueError("mixup and cutmix need targets=(labels, classes), the field of labels and the number of classes, and targets one of them")
@@ -274,9 +272,14 @@ class Mask(_View):
         return (*self._view(), self.dtype)
 
 
-def _numbers(asked: Any, *counts: int) -> bool:
-    """Whether this is a tuple or list of so many numbers."""
-    return isinstance(asked, (tuple, list)) and len(asked) in counts and all(isinstance(one, Real) for one in asked)
+def _numbers(asked: Any, of_one: Callable[[float], tuple[float, ...]], *counts: int) -> tuple[float, ...] | None:
+    """So many numbers, or those that one stands for; none of them for anything else."""
+    if asked is None:
+        return None
+    if isinstance(asked, Real) and not isinstance(asked, bool):
+        return of_one(float(asked))
+    right = isinstance(asked, (tuple, list)) and len(asked) in counts and all(isinstance(one, Real) for one in asked)
+    return tuple(map(float, asked)) if right else ()
 
 
 def _normalize(asked: Any) -> tuple[list[float], list[float]] | None:
