@@ -138,6 +138,10 @@ fn tables_of_files() {
             std::fs::remove_dir_all(dir.path().join("out")).unwrap();
         }
     }
+    // The dataset lies among its inputs.
+    let inside = Recipe { inventory: Some(at("inside.csv")), out: Some(photos.join("cat/out")), ..walked.clone() };
+    write(&at("inside.csv"), format!("{}cat/out/old.jpg,1,1,x\n", table(&stats)));
+    assert!(plan(&session, &inside) == wanted);
     // Listings are of this inventory.
     let other = Recipe { inventory: Some(at("one.csv")), ..walked.clone() };
     session.scan_part(&other, Part::ALL).unwrap();

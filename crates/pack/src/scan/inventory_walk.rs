@@ -8,6 +8,7 @@ use crate::recorded_files::sealed_manifest;
 use packhorse_core::{Error, FileKind, FileStat, Kind, Result};
 use packhorse_dataset::MANIFEST;
 use packhorse_storage::Location;
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -27,6 +28,12 @@ impl FolderWalk<'_> {
     /// What a table lists. Keys that end with a slash stand for folders, and are left out.
     pub(super) fn inventory(&self, queue: &WorkQueue<Task>, table: &InventoryTable) {
         let output = self.options.recipe.out.as_deref().map(Location::absolute);
+        let below = |root: &Folder| {
+            let output = output.as_deref()?.strip_prefix(Location::absolute(&root.base)).ok()?;
+            Some(output.to_owned())
+        };
+        // The dataset's folder below each root.
+        let mut outputs: BTreeMap<u32, Option<PathBuf>> = BTreeMap::new();
         let mut run: Option<Neighbours> = None;
         let mut outside: Option<(u64, PathBuf)> = None;
         let read = table.rows(self.context, &mut |listed, row| {
@@ -48,6 +55,7 @@ impl FolderWalk<'_> {
             }
             let in_table = |error: Error| error.context(format_args!("row {row} of {}", table.path.display()));
             let (root, path) = (root.clone(), path.to_owned());
+            let output = outputs.entry(root.root).or_insert_with(|| below(&root));
             match self.row(&root, &path, listed, output.as_deref()) {
                 Ok(Look::File(stat)) => self.add(queue, &mut run, &root, &path, &stat),
                 Ok(Look::Archive(stat)) => {
@@ -84,7 +92,7 @@ impl FolderWalk<'_> {
         if path.iter().any(|part| part.as_bytes().starts_with(b".")) {
             return Ok(Look::Ignored(HIDDEN));
         }
-        if output.is_some_and(|output| Location::absolute(&full).starts_with(output)) {
+        if output.is_some_and(|output| path.starts_with(output)) {
             return Ok(Look::Ignored(OUTPUT));
         }
         let dataset = full.parent().filter(|_| path.file_name().is_some_and(|name| name == MANIFEST));
