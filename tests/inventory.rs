@@ -175,7 +175,7 @@ fn bad_tables() {
     refused("key,size\na.jpg,1\n", Kind::Config, "no column of times; call it lastmodifieddate");
     refused("key,size,mtime\na.jpg,many,1\n", Kind::Content, "the size is \"many\"");
     refused("key,size,mtime\na.jpg,1,1\na.jpg,1,today\n", Kind::Content, "the time is \"today\"");
-    refused("key,size,mtime\na.jpg,1\n", Kind::Content, "is not CSV");
+    refused("key,size,mtime\na.jpg,1\n", Kind::Content, "can't be read as CSV");
     refused("key,size,mtime\n/elsewhere/a.jpg,1,1\n", Kind::Config, "1 below no INPUT");
     refused("key,size,mtime\ncat//a.jpg,1,1\n", Kind::Content, "a part between slashes that is empty");
     refused("key,size,mtime\n../photos/a.jpg,1,1\n", Kind::Content, "row 1 of");
@@ -201,7 +201,7 @@ fn bad_tables() {
     assert!(packhorse::session().plan(&cut).is_err());
     // A quote that nothing closes takes no memory.
     let open = format!("key,size,mtime\n\"a.jpg,1,1\n{}", "b.jpg,1,1\n".repeat(4 << 20));
-    refused(&open, Kind::Content, "is there a quote that no other closes?");
+    refused(&open, Kind::Limit, "is there a quote never closed?");
     // Without an input keys are relative to nothing.
     let recipe = Recipe { input: Vec::new(), files_from: None, ..recipe };
     assert_eq!(packhorse::session().plan(&recipe).err().unwrap().kind(), Kind::Config);

@@ -14,6 +14,7 @@ mod choice;
 mod complete_shards;
 mod consumers;
 mod conversion;
+mod csv_rows;
 mod damage;
 mod data_pass;
 mod decompressor_cache;

@@ -1,11 +1,12 @@
 //! Reads the records of a CSV file, one at a time, with their line numbers. Knows no types and no keys.
 
 use super::ColumnRequest;
-use csv::{ByteRecord, ErrorKind, Reader, ReaderBuilder};
+use crate::csv_rows::{RowLimit, csv_error};
+use csv::{ByteRecord, Reader, ReaderBuilder};
 use packhorse_core::{Context, Error, Kind, Result};
 use std::cell::Cell;
 use std::fs::File;
-use std::io::{self, Chain, Read, Seek, SeekFrom};
+use std::io::{Chain, Read, Seek, SeekFrom};
 use std::rc::Rc;
 
 /// A record appended to the file. If it is read as part of a field, a quote was never closed.
@@ -14,7 +15,7 @@ const END_FIELD: &[u8] = b"\x04 the file ended here \x04";
 
 /// The records of a file, one at a time.
 pub(super) struct Records<'a> {
-    reader: Reader<RowLimit<'a>>,
+    reader: Reader<RowLimit<Chain<&'a File, &'static [u8]>>>,
     /// The start of the current record, for the guard.
     start: Rc<Cell<u64>>,
     record: ByteRecord,
@@ -32,8 +33,7 @@ impl<'a> Records<'a> {
     /// From the start of `file`.
     pub(super) fn open(mut file: &'a File, delimiter: u8, request: &ColumnRequest<'_>) -> Result<Self> {
         file.seek(SeekFrom::Start(0)).context("seek")?;
-        let (start, limit) = (Rc::new(Cell::new(0)), request.limits.header);
-        let guard = RowLimit { file: file.chain(END), read: 0, start: Rc::clone(&start), limit };
+        let (guard, start) = RowLimit::new(file.chain(END), request.limits.header);
         // Lengths are checked here, where the line is known.
         let reader = ReaderBuilder::new()
             .delimiter(delimiter)
@@ -118,38 +118,12 @@ impl<'a> Records<'a> {
     }
 
     fn failed(&mut self, error: csv::Error) -> Error {
-        match error.into_kind() {
-            ErrorKind::Io(error) => match Err::<(), _>(error).context("read") {
-                Err(error) if error.kind() == Kind::Limit => {
-                    self.line = self.end_line;
-                    self.about(error)
-                }
-                Err(error) => error,
-                Ok(()) => Error::bug("a failed read did not fail"),
-            },
-            other => Error::content(format!("can't be read as CSV: {other:?}")),
+        match csv_error(error) {
+            error if error.kind() == Kind::Limit => {
+                self.line = self.end_line;
+                self.about(error)
+            }
+            error => error,
         }
-    }
-}
-
-/// Bounds the bytes of a record: a stray quote would make it as long as the file.
-struct RowLimit<'a> {
-    file: Chain<&'a File, &'static [u8]>,
-    read: u64,
-    /// Where the current record starts.
-    start: Rc<Cell<u64>>,
-    limit: u64,
-}
-
-impl Read for RowLimit<'_> {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        // The reader reads on only after consuming its buffer, so this is the length of the record so far.
-        if self.read.saturating_sub(self.start.get()) > self.limit {
-            let text = format!("is over the limit of {} bytes for a row; is there a quote never closed?", self.limit);
-            return Err(Error::new(Kind::Limit, text).into());
-        }
-        let read = self.file.read(buf)?;
-        self.read += read as u64;
-        Ok(read)
     }
 }

@@ -12,19 +12,17 @@ use super::folder_walk::{Folder, Task};
 use super::inventory_columns::Columns;
 use super::inventory_values::{bytes, instant, time, unquoted, whole, word};
 use super::listing::ListingBuilder;
+use crate::csv_rows::{RowLimit, csv_error};
 use crate::request_error::as_request_error;
 use arrow_array::{Array, ArrayRef, RecordBatch};
-use packhorse_core::{Context, Error, FileKind, Input, Kind, Options, Result};
+use packhorse_core::{Error, FileKind, Input, Kind, Options, Result};
 use packhorse_storage::{Compression, Location, decompressed};
 use serde::Deserialize;
 use std::borrow::Cow;
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 use std::sync::Arc;
 
 /// The largest `manifest.json`: of ten thousand files it has a megabyte.
@@ -35,18 +33,12 @@ pub(super) struct InventoryTable {
     pub(super) path: PathBuf,
     /// Bytes and time of the file, to notice another inventory of the same name.
     pub(super) version: (u64, i64),
-    /// Of a table of S3 Inventory in CSV.
-    s3: Option<S3Csv>,
+    /// Of a table of S3 Inventory in CSV its columns, which it does not name.
+    s3: Option<Vec<String>>,
     /// The bucket of keys whose rows do not name it.
     bucket: Option<String>,
     /// The inputs, in their order.
     homes: Arc<[Home]>,
-}
-
-/// What a CSV file of S3 Inventory does not say itself.
-#[derive(Clone)]
-struct S3Csv {
-    columns: Vec<String>,
 }
 
 /// An input that keys may lie below.
@@ -107,7 +99,7 @@ pub(super) fn starts(
 }
 
 fn tables(context: Scan<'_>, path: &Path, homes: &Arc<[Home]>) -> Result<Vec<InventoryTable>> {
-    let table = |path: PathBuf, s3: Option<S3Csv>, bucket: Option<String>| {
+    let table = |path: PathBuf, s3: Option<Vec<String>>, bucket: Option<String>| {
         let stat = context.store.stat(&path, true).map_err(|e| e.in_input(path.display()))?;
         Ok(InventoryTable { path, version: (stat.size, stat.mtime), s3, bucket, homes: homes.clone() })
     };
@@ -122,7 +114,7 @@ fn tables(context: Scan<'_>, path: &Path, homes: &Arc<[Home]>) -> Result<Vec<Inv
     }
     let manifest = manifest(context, path)?;
     let s3 = match manifest.file_format.as_str() {
-        "CSV" => Some(S3Csv { columns: manifest.file_schema.split(',').map(|name| name.trim().to_owned()).collect() }),
+        "CSV" => Some(manifest.file_schema.split(',').map(|name| name.trim().to_owned()).collect()),
         "Parquet" => None,
         other => {
             let message = format!("is of {other} files; ask for an inventory in CSV or Parquet");
@@ -234,22 +226,15 @@ impl InventoryTable {
     }
 
     fn csv(&self, input: &dyn Input, most: u64, each: &mut Each<'_>) -> Result<()> {
-        let (start, too_long) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(false)));
-        let bytes =
-            RowLimit { bytes: input.stream()?, read: 0, start: start.clone(), most, too_long: too_long.clone() };
+        let (bytes, start) = RowLimit::new(input.stream()?, most);
         let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(bytes);
         let mut record = csv::ByteRecord::new();
         let mut next = |record: &mut csv::ByteRecord| {
             start.set(reader.position().byte());
-            reader.read_byte_record(record).map_err(|e| match too_long.get() {
-                true => Error::content(format!(
-                    "has a row of more than {most} bytes: is there a quote that no other closes?"
-                )),
-                false => of_csv(e),
-            })
+            reader.read_byte_record(record).map_err(csv_error)
         };
         let columns = match &self.s3 {
-            Some(s3) => Columns::of(s3.columns.iter().map(String::as_str))?,
+            Some(columns) => Columns::of(columns.iter().map(String::as_str))?,
             None => {
                 if !next(&mut record)? {
                     return Err(Error::content("is empty; its first line names the columns"));
@@ -338,38 +323,6 @@ impl InventoryTable {
         let rounded =
             |(size, mtime): (u64, i64)| (size, if seconds { mtime - mtime.rem_euclid(1_000_000_000) } else { mtime });
         each(Listed { place: place.map(|(home, path)| (&home.folder, path)), key, stat: stat.map(rounded) })
-    }
-}
-
-/// The bytes of a table, up to so many of one row.
-struct RowLimit<'a> {
-    bytes: Box<dyn Read + Send + 'a>,
-    read: u64,
-    /// Where the row starts that is read.
-    start: Rc<Cell<u64>>,
-    most: u64,
-    too_long: Rc<Cell<bool>>,
-}
-
-impl Read for RowLimit<'_> {
-    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
-        if self.read.saturating_sub(self.start.get()) > self.most {
-            self.too_long.set(true);
-            return Err(std::io::ErrorKind::FileTooLarge.into());
-        }
-        let count = self.bytes.read(buf)?;
-        self.read += count as u64;
-        Ok(count)
-    }
-}
-
-fn of_csv(error: csv::Error) -> Error {
-    match error.into_kind() {
-        csv::ErrorKind::Io(error) => match Err::<(), _>(error).context("read") {
-            Err(error) => error,
-            Ok(()) => Error::bug("an error was none"),
-        },
-        kind => Error::content(format!("is not CSV: {kind:?}")),
     }
 }
 
