@@ -86,7 +86,7 @@ struct AugmentParams {
     /// The colours of blurred pictures, channels first, before and after, and between the passes; null if none is blurred.
     float* smooth;
     float* between;
-    /// How much the pixel itself counts, those beside it, and so on, for each picture.
+    /// How much a pixel counts at each distance, for each picture.
     float* weights;
     /// How many pixels on each side count.
     u64 radius;
@@ -214,25 +214,32 @@ KERNEL(augment_plans, AugmentParams) {
     }
 }
 
+/// How far four neighbours see: the radius of the blur, as a multiple of four.
+INLINE i32 reach(const AugmentParams& p) {
+    return (i32)((p.radius + 3) / 4 * 4);
+}
+
+/// Weights of a picture, as in augment.rs: of all distances that four places in reach have to four neighbours, in order.
+INLINE u32 weights_of(const AugmentParams& p) {
+    return 2 * (u32)reach(p) + 8;
+}
+
 /// The weights of a Gaussian, as torchvision's GaussianBlur has them: of whole pixels, and 1 in all.
 KERNEL(augment_weights, AugmentParams) {
 #pragma unroll 1
     for (u64 row = first(); row < p.image.out.rows; row += stride()) {
-        float* weights = p.weights + row * (p.radius + 1);
         const double sigma = p.plans[row].blurred ? p.plans[row].sigma : 1.0, rate = -0.5 / (sigma * sigma);
         const i32 radius = (i32)p.radius;
         double all = 1.0;
-        weights[0] = 1.0f;
 #pragma unroll 1
         for (i32 far = 1; far <= radius; far++) {
-            const double weight = exp(rate * (double)(far * far));
-            weights[far] = (float)weight;
-            all += 2.0 * weight;
+            all += 2.0 * exp(rate * (double)(far * far));
         }
-        const float share = (float)(1.0 / all);
+        float* table = p.weights + row * weights_of(p);
 #pragma unroll 1
-        for (i32 far = 0; far <= radius; far++) {
-            weights[far] *= share;
+        for (i32 i = 0; i < (i32)weights_of(p); i++) {
+            const i32 far = i - 3 - reach(p);
+            table[i] = far < -radius || far > radius ? 0.0f : (float)(exp(rate * (double)(far * far)) / all);
         }
     }
 }
@@ -472,52 +479,137 @@ KERNEL(augment_colors, AugmentParams) {
     }
 }
 
-/// A place in a line of so many, mirrored at its first and last.
+/// A place in a line of so many, mirrored at its first and last; some place where it is too far for that.
 INLINE u32 reflected(i32 at, u32 length) {
     const u32 before = at < 0 ? (u32)-at : (u32)at;
-    return before < length ? before : 2 * (length - 1) - before;
+    const u32 place = before < length ? before : 2 * (length - 1) - before;
+    return place < length ? place : length - 1;
 }
 
-/// Blurs along lines or columns, whose values are `step` apart.
-template <bool columns>
-INLINE void blur(const AugmentParams& p, const float* from, float* to) {
+/// How much four places count for four neighbours, while these places go from one end of the reach to the other, four at a time.
+struct Weights {
+    const float* table;
+    float of[8];
+
+    METHOD Weights(const AugmentParams& p, u32 row) : table(p.weights + row * weights_of(p)) {
+        next();
+    }
+
+    METHOD void next() {
+        const Four<float> four = *(const Four<float>*)table;
+        table += 4;
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            of[i] = of[4 + i];
+            of[4 + i] = four.value[i];
+        }
+    }
+
+    /// Of a place for a neighbour.
+    METHOD float at(int place, int neighbour) const {
+        return of[3 + place - neighbour];
+    }
+};
+
+/// Blurs four neighbours along their line. `inside`: the line has all that they see, and is aligned.
+template <bool inside>
+INLINE void across(const AugmentParams& p, u32 row, u32 y, u32 x) {
     const Output& o = p.image.out;
-    const u32 plane = o.height * o.width, length = columns ? o.height : o.width, step = columns ? o.width : 1;
-    for (u32 row = blockIdx.y; row < o.rows; row += gridDim.y) {
-        const float* weights = p.weights + row * (p.radius + 1);
+    const u64 plane = (u64)o.height * o.width, start = passed(o, row) + (u64)y * o.width;
+    const float* line = p.smooth + start;
+    float sum[3][4] = {};
+    Weights weights(p, row);
 #pragma unroll 1
-        for (u32 pixel = (u32)first(); p.plans[row].blurred && pixel < plane; pixel += (u32)stride()) {
-            const u32 y = pixel / o.width, x = pixel - y * o.width;
-            const u32 at = columns ? y : x;
-            const float* line = from + passed(o, row) + (columns ? x : y * o.width);
-            float sum[3];
+    for (i32 from = (i32)x - reach(p); from <= (i32)x + reach(p); from += 4) {
+        weights.next();
 #pragma unroll
-            for (int c = 0; c < 3; c++) {
-                sum[c] = weights[0] * line[(u64)c * plane + at * step];
-            }
-#pragma unroll 2
-            for (u32 i = 1; i <= (u32)p.radius; i++) {
-                const u32 less = reflected((i32)(at - i), length) * step, more = reflected((i32)(at + i), length) * step;
-                const float weight = weights[i];
+        for (int c = 0; c < 3; c++) {
+            const float* channel = line + c * plane;
+            Four<float> four;
+            if (inside) {
+                four = *(const Four<float>*)(channel + from);
+            } else {
 #pragma unroll
-                for (int c = 0; c < 3; c++) {
-                    sum[c] = fmaf(weight, line[(u64)c * plane + less] + line[(u64)c * plane + more], sum[c]);
+                for (int i = 0; i < 4; i++) {
+                    four.value[i] = channel[reflected(from + i, o.width)];
                 }
             }
 #pragma unroll
-            for (int c = 0; c < 3; c++) {
-                to[passed(o, row) + (u64)c * plane + pixel] = sum[c];
+            for (int i = 0; i < 16; i++) {
+                sum[c][i % 4] = fmaf(weights.at(i / 4, i % 4), four.value[i / 4], sum[c][i % 4]);
+            }
+        }
+    }
+    float* to = p.between + start + x;
+#pragma unroll
+    for (int c = 0; c < 3; c++, to += plane) {
+        const float(&v)[4] = sum[c];
+        store_four<inside>(to, o.width - x < 4 ? o.width - x : 4, v[0], v[1], v[2], v[3]);
+    }
+}
+
+KERNEL(augment_across, AugmentParams) {
+    const Output& o = p.image.out;
+    // Groups of a line, and those of them that see no end of it. These come first, so that neighbouring threads do the same.
+    const u32 groups = (o.width + 3) / 4, end = (u32)reach(p) / 4;
+    const u32 inside = o.width % 4 == 0 && groups > 2 * end ? groups - 2 * end : 0, outside = groups - inside;
+    for (u32 row = blockIdx.y; row < o.rows; row += gridDim.y) {
+#pragma unroll 1
+        for (u32 i = (u32)first(); p.plans[row].blurred && i < groups * o.height; i += (u32)stride()) {
+            if (i < inside * o.height) {
+                across<true>(p, row, i / inside, (end + i % inside) * 4);
+            } else {
+                const u32 rest = i - inside * o.height, group = rest % outside;
+                across<false>(p, row, rest / outside, (inside && group >= end ? group + inside : group) * 4);
             }
         }
     }
 }
 
-KERNEL(augment_across, AugmentParams) {
-    blur<false>(p, p.smooth, p.between);
+/// Blurs sixteen neighbours, four lines of four, along their columns. `whole`: lines are aligned.
+template <bool whole>
+INLINE void down(const AugmentParams& p, u32 row, u32 y, u32 x, u64 plane) {
+    const Output& o = p.image.out;
+    const u32 count = o.width - x < 4 ? o.width - x : 4;
+    const float* column = p.between + plane + x;
+    float sum[4][4] = {};
+    Weights weights(p, row);
+#pragma unroll 1
+    for (i32 from = (i32)y - reach(p); from <= (i32)y + reach(p); from += 4) {
+        weights.next();
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const Four<float> four = load_four<whole>(column + (u64)reflected(from + i, o.height) * o.width, count);
+#pragma unroll
+            for (int k = 0; k < 16; k++) {
+                sum[k / 4][k % 4] = fmaf(weights.at(i, k / 4), four.value[k % 4], sum[k / 4][k % 4]);
+            }
+        }
+    }
+    float* to = p.smooth + plane + (u64)y * o.width + x;
+#pragma unroll
+    for (int k = 0; k < 4; k++, to += o.width) {
+        if (y + k < o.height) {
+            store_four<whole>(to, count, sum[k][0], sum[k][1], sum[k][2], sum[k][3]);
+        }
+    }
 }
 
 KERNEL(augment_down, AugmentParams) {
-    blur<true>(p, p.between, p.smooth);
+    const Output& o = p.image.out;
+    const u32 groups = (o.width + 3) / 4, tall = (o.height + 3) / 4;
+    for (u32 row = blockIdx.y; row < o.rows; row += gridDim.y) {
+#pragma unroll 1
+        for (u32 i = (u32)first(); p.plans[row].blurred && i < 3 * tall * groups; i += (u32)stride()) {
+            const u32 lines = i / groups, x = (i - lines * groups) * 4, c = lines / tall, y = (lines - c * tall) * 4;
+            const u64 plane = passed(o, row) + (u64)c * o.height * o.width;
+            if (o.width % 4 == 0) {
+                down<true>(p, row, y, x, plane);
+            } else {
+                down<false>(p, row, y, x, plane);
+            }
+        }
+    }
 }
 
 /// Which of four neighbours are erased.

@@ -119,7 +119,7 @@ fn time_passes() {
 type Check = fn(&mut dyn Runner, &mut Random, usize);
 
 /// Faults that the checks must find: the check, the source text and its replacement.
-const FAULTS: [(Check, Change<'_>); 51] = [
+const FAULTS: [(Check, Change<'_>); 53] = [
     (image::check, (Module::Image, "mirror(word);", "")),
     (image::check, (Module::Image, "0x0043", "0x0034")),
     (image::check, (Module::Image, "word[0] = word[3]", "word[0] = word[2]")),
@@ -158,8 +158,10 @@ const FAULTS: [(Check, Change<'_>); 51] = [
     (augment::check, (Module::Augment, "width - 1 - at_x : at_x", "at_x : at_x")),
     (augment::check, (Module::Augment, "(i64)(height - 1) << 30", "(i64)height << 30")),
     (augment::check, (Module::Augment, "2 * (length - 1) - before", "2 * length - 1 - before")),
-    (augment::check, (Module::Augment, "all += 2.0 * weight", "all += weight")),
-    (augment::check, (Module::Augment, "blur<true>(p, p.between", "blur<false>(p, p.between")),
+    (augment::check, (Module::Augment, "all += 2.0 * exp", "all += exp")),
+    (augment::check, (Module::Augment, "of[3 + place", "of[2 + place")),
+    (augment::check, (Module::Augment, "group + inside : group", "group : group")),
+    (augment::check, (Module::Augment, "from + i, o.height", "from, o.height")),
     (augment::check, (Module::Augment, "passed(o, of)", "passed(o, row)")),
     (augment::check, (Module::Augment, "own == (i64)c ? share", "own == (i64)c ? plan.own")),
     (augment::check_mixes, (Module::Augment, "* log(2.0 * alpha / (alpha + w))", "* log(alpha / (alpha + w))")),

@@ -19,6 +19,11 @@ const PARTS: usize = 1024;
 /// The sums of 32 of them each.
 const FOLDS: u64 = 32;
 
+/// The weights of a blur, in scratch memory for each picture.
+fn weights_of(radius: u32) -> u64 {
+    2 * u64::from(radius).next_multiple_of(4) + 8
+}
+
 /// What [`Image`] makes of three channels, changed at random as in training: torchvision's `RandomRotation`, `ColorJitter`,
 /// `RandomGrayscale`, `GaussianBlur`, normalisation and `RandomErasing`, in this order and by the same formulas on values from 0 to 1.
 ///
@@ -290,7 +295,7 @@ impl Augment {
         let smooth = after(sums, if means { rows * 8 * PARTS as u64 } else { 0 });
         let between = after(smooth, pictures(radius.is_some()));
         let weights = after(between, pictures(radius.is_some()));
-        let end = weights.saturating_add(radius.map_or(0, |radius| rows * 4 * (u64::from(radius) + 1)));
+        let end = weights.saturating_add(radius.map_or(0, |radius| rows * 4 * weights_of(radius)));
         let [sums, smooth, between] = [(sums, means), (smooth, radius.is_some()), (between, radius.is_some())]
             .map(|(address, is)| if is { address } else { 0 });
         Scratch { plans, sums, smooth, between, weights, end }
@@ -355,11 +360,11 @@ impl Augment {
         }
         let of_pixels = |entry| Launch::pictures(Module::Augment, entry, image.crop, rows, args.clone());
         if smooth != 0 {
-            let pixels = u64::from(image.crop.0) * u64::from(image.crop.1);
+            let (height, groups) = (u64::from(image.crop.0), u64::from(image.crop.1.div_ceil(4)));
             launches.push(of_rows("augment_weights")?);
             launches.push(of_pixels("augment_colors")?);
-            for entry in ["augment_across", "augment_down"] {
-                launches.push(Launch::rows(Module::Augment, entry, pixels, rows, args.clone())?);
+            for (entry, threads) in [("augment_across", height), ("augment_down", 3 * height.div_ceil(4))] {
+                launches.push(Launch::rows(Module::Augment, entry, threads * groups, rows, args.clone())?);
             }
         }
         launches.push(of_pixels(image.output.entry(ENTRIES)?)?);
