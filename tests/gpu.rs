@@ -39,7 +39,7 @@ fn each_stage_is_measured_on_a_simulated_gpu() {
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     let stages = found["stages"].as_array().unwrap();
     let names: Vec<&str> = stages.iter().map(|stage| stage["stage"].as_str().unwrap()).collect();
-    assert_eq!(names, ["copy", "device", "ring", "cached", "raw", "decode", "loader"]);
+    assert_eq!(names, ["copy", "ring", "raw", "decode", "device", "cached", "loader"]);
     for stage in stages {
         let (name, of) = (stage["stage"].as_str().unwrap(), |what: &str| stage[what].as_f64().unwrap());
         assert!(of("steps") > 0.0 && of("steps_per_s") > 0.0, "{stage}");
@@ -50,6 +50,57 @@ fn each_stage_is_measured_on_a_simulated_gpu() {
         assert_eq!(stage["of_limit"].is_number(), ["ring", "cached", "loader"].contains(&name), "{stage}");
     }
     assert_eq!((&found["simulated"], &found["batch"]), (&true.into(), &8.into()));
+}
+
+/// Several GPUs at the same time: each has its own loader, of its rank, and a share of the threads.
+#[test]
+fn gpus_are_measured_together() {
+    let dir = tempfile::tempdir().unwrap();
+    let shards = shards(dir.path());
+    let output = upload(&mut packhorse(), &shards, &["--devices", "host,host", "--json"]);
+    assert!(output.status.success(), "{}", said(&output));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&found["gpus"], &found["threads"]), (&2.into(), &2.into()));
+    let stages = found["stages"].as_array().unwrap();
+    let names: Vec<&str> = stages.iter().map(|stage| stage["stage"].as_str().unwrap()).collect();
+    assert_eq!(names, ["copy", "alone", "ring", "raw", "decode", "device", "cached", "loader"]);
+    for stage in stages {
+        let each = stage["each"].as_array().unwrap();
+        let sum = |what: &str| each.iter().map(|one| one[what].as_u64().unwrap()).sum::<u64>();
+        assert!(each.len() == 2 && each.iter().all(|one| one["steps"].as_u64().unwrap() > 0), "{stage}");
+        assert_eq!(
+            (sum("steps"), sum("samples")),
+            (stage["steps"].as_u64().unwrap(), stage["samples"].as_u64().unwrap())
+        );
+        let limited = ["copy", "ring", "cached", "loader"].contains(&stage["stage"].as_str().unwrap());
+        assert_eq!(stage["of_limit"].is_number(), limited, "{stage}");
+    }
+    // 60 samples have no batch of eight for each of nine ranks.
+    let nine = ["host"; 9].join(",");
+    let output = upload(&mut packhorse(), &shards, &["--devices", &nine, "--json"]);
+    assert!(!output.status.success() && said(&output).contains("too few samples for a batch"), "{}", said(&output));
+    let output = upload(&mut packhorse(), &shards, &["--devices", "host,cuda:0"]);
+    assert!(said(&output).contains("--device takes cuda, cuda:N, cuda:0,cuda:1, cuda:all or host, not host,cuda:0"));
+}
+
+#[test]
+fn gpus_are_measured_together_over_the_driver() {
+    let (Some(driver), Some(kernels)) = (FakeDriver::new(), compiled::libraries()) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let shards = shards(dir.path());
+    let mut command = packhorse();
+    driver.drive(&mut command);
+    command.env("FAKE_CUDA_KERNELS", std::env::join_paths(kernels).unwrap()).env("PACKHORSE_NVJPEG", driver.nvjpeg());
+    let output = upload(&mut command, &shards, &["--devices", "cuda:all"]);
+    assert!(output.status.success(), "{}", said(&output));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.starts_with("2 GPUs, Fake GPU 0: 60 samples in"), "{text}");
+    for stage in ["copy", "alone", "ring+finish", "nvjpeg+cpu", "device", "cached", "loader", "resident", "made"] {
+        let line = text.lines().find(|line| line.trim_start().starts_with(&format!("{stage} ")));
+        assert!(line.unwrap().contains("; of each "), "{stage}\n{text}");
+    }
+    let calls = driver.calls();
+    assert_eq!((calls.of("left.pinned"), calls.of("left.device"), calls.of("left.contexts")), (0, 0, 0));
 }
 
 /// The way of a GPU, from the driver to the figures, over a driver of threads and kernels compiled for the host.
@@ -217,7 +268,7 @@ fn what_makes_no_sense_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let shards = shards(dir.path());
     for (arguments, wanted) in [
-        (&["--device", "tpu"][..], "--device takes cuda, cuda:N or host"),
+        (&["--device", "tpu"][..], "--device takes cuda, cuda:N, cuda:0,cuda:1, cuda:all or host"),
         (&["--device", "host", "--step", "0"], "--step takes 0.001 to 100000 milliseconds"),
         (&["--device", "host", "--batch", "100"], "too few samples for a batch"),
         (&["--device", "host", "--fields", "png"], "no field png"),

@@ -85,8 +85,9 @@ pub(crate) struct BenchLimits {
 #[cfg(feature = "gpu")]
 #[derive(ClapArgs)]
 pub(crate) struct BenchUpload {
-    /// The GPU: cuda, cuda:N, or host, which simulates one by threads of this machine
-    #[arg(long, value_name = "DEVICE", default_value = "cuda")]
+    /// The GPU: cuda, cuda:N, or host, which simulates one by threads of this machine. Several are measured at the same time, each
+    /// with the loader of its rank: cuda:all, a list like cuda:0,cuda:1 or host,host
+    #[arg(long, visible_alias = "devices", value_name = "DEVICE", default_value = "cuda")]
     pub(crate) device: String,
 
     /// Decode pictures to N x N pixels

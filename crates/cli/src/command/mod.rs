@@ -25,6 +25,8 @@ mod synth;
 mod trees;
 #[cfg(feature = "gpu")]
 mod upload;
+#[cfg(feature = "gpu")]
+mod upload_stages;
 mod verify;
 mod view;
 mod watch;

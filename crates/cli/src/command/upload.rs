@@ -2,6 +2,7 @@
 
 use super::CommandContext;
 use super::bench::Load;
+use super::upload_stages::{BenchGpus, Together, UploadStage, of_each};
 use crate::bench_args::BenchUpload;
 use crate::outcome::counted;
 use crate::picture_args::view;
@@ -10,10 +11,9 @@ use packhorse_core::{Error, Event, Kind, Observer as _, Result};
 use packhorse_gpu::kernels::{Crop, Element, Flip, Motif, Normalize, Pixels, Resize, SyntheticPictures};
 use packhorse_gpu::transforms::{Augmented, Pictures, Resized, Synthetic};
 use packhorse_gpu::{
-    Cuda, DeviceBatch, DeviceTransform, Gpu, JpegOptions, Jpegs, NvJpeg, Resident, Simulated, Staged, Upload,
-    UploadBench, UploadMeasured, Usage, Used,
+    Cuda, DeviceTransform, Gpu, JpegOptions, Jpegs, NvJpeg, Resident, Simulated, Upload, UploadBench, Usage,
 };
-use packhorse_read::{Batch, FieldKind, FieldOptions, Loader, LoaderOptions, NullLoader};
+use packhorse_read::{FieldKind, FieldOptions, Loader, NullLoader};
 use packhorse_report::is_picture;
 use packhorse_transform::image::View;
 use serde_json::{Value, json};
@@ -26,26 +26,24 @@ pub(super) fn run(context: &CommandContext<'_>, args: &BenchUpload) -> Result<Ex
         let message = format!("--step takes 0.001 to 100000 milliseconds, not {}", args.step);
         return Err(Error::config(message));
     }
-    let number = match args.device.as_str() {
-        "host" => {
-            return Bench { context, args, simulated: true }.run(&Simulated::new(), "host", &|| None, &|_, _| Ok(None));
+    let numbers = match devices(&args.device)? {
+        Devices::Simulated(count) => {
+            let gpus: Vec<_> = (0..count).map(|_| Simulated::new()).collect();
+            let bench = Bench { context, args, simulated: true };
+            return bench.run(&gpus, "host", &|_| None, &|_, _, _| Ok(None));
         }
-        "cuda" => Some(0),
-        other => other.strip_prefix("cuda:").and_then(|number| number.parse().ok()),
+        Devices::Numbers(numbers) => numbers,
+        Devices::All => (0..Cuda::count().map_err(or_simulated)?).collect(),
     };
-    let wrong = || Error::config(format!("--device takes cuda, cuda:N or host, not {}", args.device));
-    let gpu = Cuda::new(number.ok_or_else(wrong)?).map_err(|error| match error.kind() {
-        Kind::Unsupported => Error::unsupported(format!("{error}; --device host simulates one")),
-        _ => error,
-    })?;
-    let name = gpu.name()?;
-    let usual = |field: &str| JpegOptions::new(field, (args.size, args.size));
-    let step = |field: &str, cpu_share: f32| {
-        let options = JpegOptions { cpu_share, threads: args.load.threads.jobs(), ..usual(field) };
-        let resize = if args.augment { augmented(options.resize) } else { options.resize };
-        Jpegs::new(&gpu, &NvJpeg::load(None)?, JpegOptions { resize, ..options })
+    let gpus = numbers.into_iter().map(Cuda::new).collect::<Result<Vec<_>>>().map_err(or_simulated)?;
+    let name = gpus.first().map_or_else(|| Err(Error::bug("no GPU")), Cuda::name)?;
+    let step = |gpu: &Cuda, field: &str, cpu_share: f32| {
+        let usual = JpegOptions::new(field, (args.size, args.size));
+        let resize = if args.augment { augmented(usual.resize) } else { usual.resize };
+        let threads = of_each(args.load.threads.jobs(), gpus.len());
+        Jpegs::new(gpu, &NvJpeg::load(None)?, JpegOptions { resize, cpu_share, threads, ..usual })
     };
-    let jpegs = |field: &str, cpu_share: f32| match step(field, cpu_share) {
+    let jpegs = |gpu: &Cuda, field: &str, cpu_share: f32| match step(gpu, field, cpu_share) {
         Ok(jpegs) => Ok(Some(Arc::new(jpegs) as Step)),
         Err(error) if error.kind() == Kind::Unsupported => {
             context.progress.event(&Event::Warning(&error.to_string()));
@@ -53,11 +51,45 @@ pub(super) fn run(context: &CommandContext<'_>, args: &BenchUpload) -> Result<Ex
         }
         Err(error) => Err(error),
     };
-    Bench { context, args, simulated: false }.run(&gpu, &name, &|| Usage::watch(&gpu), &jpegs)
+    Bench { context, args, simulated: false }.run(&gpus, &name, &Usage::watch, &jpegs)
+}
+
+/// The GPUs that are measured together.
+#[derive(Debug, PartialEq)]
+enum Devices {
+    Simulated(usize),
+    Numbers(Vec<u32>),
+    All,
+}
+
+fn devices(text: &str) -> Result<Devices> {
+    let names: Vec<&str> = text.split(',').map(str::trim).collect();
+    let number = |name: &str| match name {
+        "cuda" => Some(0),
+        name => name.strip_prefix("cuda:")?.parse().ok(),
+    };
+    if text.trim() == "cuda:all" {
+        return Ok(Devices::All);
+    }
+    if names.iter().all(|name| *name == "host") {
+        return Ok(Devices::Simulated(names.len()));
+    }
+    let wrong = || Error::config(format!("--device takes cuda, cuda:N, cuda:0,cuda:1, cuda:all or host, not {text}"));
+    names.into_iter().map(number).collect::<Option<_>>().map(Devices::Numbers).ok_or_else(wrong)
+}
+
+fn or_simulated(error: Error) -> Error {
+    match error.kind() {
+        Kind::Unsupported => Error::unsupported(format!("{error}; --device host simulates one")),
+        _ => error,
+    }
 }
 
 /// A transform of batches on the GPU.
 type Step = Arc<dyn DeviceTransform>;
+
+/// Makes the step that decodes a field's JPEGs, a share of them by the CPU; `None` without nvJPEG.
+type JpegStep<'a, G> = dyn Fn(&G, &str, f32) -> Result<Option<Step>> + 'a;
 
 /// Classes of pictures that are mixed.
 const CLASSES: u32 = 1000;
@@ -69,103 +101,90 @@ struct Bench<'a> {
     simulated: bool,
 }
 
-/// A measurement with its limit, if it has one.
-struct Stage {
-    name: &'static str,
-    says: &'static str,
-    measured: UploadMeasured,
-    limit: Option<f64>,
-    used: Option<Used>,
-}
-
 impl Bench<'_> {
     fn run<G: Gpu + Clone>(
         &self,
-        gpu: &G,
+        gpus: &[G],
         name: &str,
-        watch: &dyn Fn() -> Option<Usage>,
-        jpegs: &dyn Fn(&str, f32) -> Result<Option<Step>>,
+        watch: &dyn Fn(&G) -> Option<Usage>,
+        jpegs: &JpegStep<'_, G>,
     ) -> Result<ExitCode> {
         let load = Load::new(self.context, &self.args.load)?;
-        let step = Duration::from_secs_f64(self.args.step / 1000.0);
-        let bench = if self.simulated { UploadBench::pausing } else { UploadBench::new };
-        let bench = bench(gpu.clone(), step, load.time)?;
         let pictures = FieldKind::Picture(view(self.args.size, self.args.augment));
         let stored = load.fields(None, &self.args.load.fields)?;
         let fields = load.fields(Some(pictures), &self.args.load.fields)?;
         let finish = self.finish(&fields);
-        let options = LoaderOptions { epochs: None, ..load.options.clone() };
-        let loader = |fields: &[FieldOptions], transforms: &[Step]| {
-            let upload = Upload::with_transforms(gpu.clone(), transforms.to_vec())?;
-            Loader::new(load.dataset.clone(), fields, &options, upload)
-        };
-        let none = || Error::config("the dataset has too few samples for a batch: take a smaller --batch");
-        let one = LoaderOptions { ahead: 1, threads: 1, ..options.clone() };
-        let mut staged = fields.clone();
-        for needed in finish.iter().flat_map(|step| step.needs()) {
-            if staged.iter().all(|field| field.name != needed.name) {
-                staged.push(needed);
+        let time = Duration::from_secs_f64(self.args.step / 1000.0);
+        let make = |gpu| {
+            if self.simulated {
+                UploadBench::pausing(gpu, time, load.time)
+            } else {
+                UploadBench::new(gpu, time, load.time)
             }
-        }
-        let host = Loader::new(load.dataset.clone(), &staged, &one, Staged(gpu.clone()))?.next().ok_or_else(none)??;
-        let resident = loader(&fields, &finish)?.next().ok_or_else(none)??;
-        let bytes = host.used();
-        let (mut stages, device) = of_a_batch(&bench, host, resident, &finish)?;
-        let mut push = |name, says, measured, limit, used| stages.push(Stage { name, says, measured, limit, used });
+        };
+        let bench = BenchGpus::new(&load, gpus, &make, (&fields, &finish))?;
+        let mut stages = Vec::new();
+        bench.copies(&finish, &mut stages)?;
         // First without steps, so that the page cache is warm for the compared stages.
-        let stock = options.ahead as u64;
-        let raw = bench.batches(loader(&stored, &[])?, stock, false)?;
-        push("raw", "batches without decoding, no steps", raw, None, None);
-        let decode = bench.batches(loader(&fields, &finish)?, stock, false)?;
-        push("decode", "batches of the dataset, no steps", decode, None, None);
+        stages.push(UploadStage::new("raw", "batches without decoding, no steps", bench.batches(&stored, &[], false)?));
+        stages.push(UploadStage::new(
+            "decode",
+            "batches of the dataset, no steps",
+            bench.batches(&fields, &finish, false)?,
+        ));
         let jpeg = fields.iter().find(|field| ["jpg", "jpeg"].contains(&extension(&field.name)));
         for (name, says, share) in [
             ("nvjpeg", "JPEGs decoded on the GPU, no steps", 0.0),
             ("nvjpeg+cpu", "the same, half of them by the CPU meanwhile", 0.5),
         ] {
-            let Some(step) = jpeg.map(|field| jpegs(&field.name, share)).transpose()?.flatten() else { break };
-            let decoded = bench.batches(loader(&stored, &[step])?, stock, false)?;
-            push(name, says, decoded, None, None);
+            let Some(field) = jpeg else { break };
+            let steps = gpus.iter().map(|gpu| jpegs(gpu, &field.name, share));
+            let Some(steps) = steps.collect::<Result<Option<Vec<_>>>>()? else { break };
+            let decoded = bench.together(|one| {
+                let step = steps.get(one.index).cloned();
+                one.batches(&load, &stored, step.as_slice(), false)
+            });
+            stages.push(UploadStage::new(name, says, decoded?));
         }
-        let batches = loader(&fields, &finish)?;
-        let watched = watch();
-        let batches = bench.batches(batches, stock, true)?;
-        let used = watched.and_then(Usage::end);
-        push("loader", "batches of the dataset, with steps", batches, Some(share(&batches, &device)), used);
-        if let Some(held) = self.resident(gpu, &bench, &load, &fields, &options)? {
-            push("resident", "batches of samples that the GPU keeps, no steps", held, None, None);
+        bench.steps(&fields, &finish, watch, &mut stages)?;
+        if let Some(held) = self.resident(&bench, &load, &fields)? {
+            stages.push(UploadStage::new("resident", "batches of samples that the GPU keeps, no steps", held));
         }
         if !self.simulated {
-            let upload = Upload::with_transforms(gpu.clone(), vec![self.made()])?;
-            let made = bench.batches(NullLoader::null(load.dataset.len(), &options, upload)?, 0, false)?;
-            push("made", "pictures that the GPU makes, no steps", made, None, None);
+            let made = bench.together(|one| {
+                let upload = Upload::with_transforms(one.gpu.clone(), vec![self.made()])?;
+                one.bench.batches(NullLoader::null(load.dataset.len(), &one.options, upload)?, 0, false)
+            })?;
+            stages.push(UploadStage::new("made", "pictures that the GPU makes, no steps", made));
         }
-        self.tell(&load, name, bytes, &stages)
+        self.tell(&bench, name, &stages)
     }
 
-    /// Batches of samples that the GPU keeps; `None` if they don't fit its memory.
+    /// Batches of samples that the GPUs keep; `None` if they don't fit the memory of one.
     fn resident<G: Gpu + Clone>(
         &self,
-        gpu: &G,
-        bench: &UploadBench<G>,
+        bench: &BenchGpus<'_, G>,
         load: &Load,
         fields: &[FieldOptions],
-        options: &LoaderOptions,
-    ) -> Result<Option<UploadMeasured>> {
+    ) -> Result<Option<Together>> {
         if self.simulated {
             return Ok(None);
         }
         let (fields, steps) =
             if self.args.augment { self.cut_on_the_gpu(fields) } else { (fields.to_vec(), self.finish(fields)) };
-        let resident = match Resident::load(gpu, &load.dataset, &fields, options) {
+        let measured = bench.together(|one| {
+            let resident = Arc::new(Resident::load(&one.gpu, &load.dataset, &fields, &one.options)?);
+            let upload = Upload::resident(&resident, steps.clone())?;
+            let loader = Loader::new(load.dataset.clone(), &fields, &one.options, upload)?;
+            one.bench.batches(loader, one.options.ahead as u64, false)
+        });
+        match measured {
             Err(error) if error.kind() == Kind::Limit => {
                 self.context.progress.event(&Event::Warning(&error.to_string()));
-                return Ok(None);
+                Ok(None)
             }
-            loaded => Arc::new(loaded?),
-        };
-        let loader = Loader::new(load.dataset.clone(), &fields, options, Upload::resident(&resident, steps)?)?;
-        bench.batches(loader, options.ahead as u64, false).map(Some)
+            measured => measured.map(Some),
+        }
     }
 
     /// Whole pictures, which the GPU cuts and mirrors at random.
@@ -208,99 +227,32 @@ impl Bench<'_> {
         pictures.filter(|_| !self.simulated).enumerate().map(step).collect()
     }
 
-    fn tell(&self, load: &Load, name: &str, bytes: usize, stages: &[Stage]) -> Result<ExitCode> {
-        let (batch, threads) = (self.args.load.batch, load.options.threads);
+    fn tell<G: Gpu>(&self, bench: &BenchGpus<'_, G>, name: &str, stages: &[UploadStage]) -> Result<ExitCode> {
+        let (dataset, batch, bytes) = (&bench.load.dataset, self.args.load.batch, bench.batch_bytes());
+        let (gpus, threads) = (bench.gpus(), bench.threads());
+        let several = if gpus > 1 { format!("{gpus} GPUs, ") } else { String::new() };
         let mut text = format!(
-            "{name}: {} in {}, {batch} of them in {} a batch, {}, steps of {} ms\n",
-            counted(load.dataset.len(), "sample"),
-            show(load.dataset.bytes()),
+            "{several}{name}: {} in {}, {batch} of them in {} a batch, {}, steps of {} ms\n",
+            counted(dataset.len(), "sample"),
+            show(dataset.bytes()),
             show(bytes as u64),
             counted(threads as u64, "thread"),
             self.args.step,
         );
         stages.iter().for_each(|stage| text.push_str(&stage.line()));
-        let stages: Vec<Value> = stages.iter().map(Stage::json).collect();
+        let stages: Vec<Value> = stages.iter().map(UploadStage::json).collect();
         let value = json!({
-            "device": name, "simulated": self.simulated, "samples": load.dataset.len(), "batch": batch,
+            "device": name, "gpus": gpus, "simulated": self.simulated, "samples": dataset.len(), "batch": batch,
             "batch_bytes": bytes, "threads": threads, "step_ms": self.args.step, "stages": stages,
         });
         self.context.style.show(&value, &text)
     }
 }
 
-/// The stages of one batch, and the measurement of the device alone.
-fn of_a_batch<G: Gpu + Clone>(
-    bench: &UploadBench<G>,
-    host: Batch<G::Pinned>,
-    resident: DeviceBatch<G>,
-    finish: &[Step],
-) -> Result<(Vec<Stage>, UploadMeasured)> {
-    let stage = |name, says, measured, limit| Stage { name, says, measured, limit, used: None };
-    let copies = bench.copies(host.used())?;
-    let device = bench.resident(&resident)?;
-    drop(resident);
-    let host = Arc::new(host);
-    let ring = bench.cached(&host, Vec::new(), false)?;
-    let finished = (!finish.is_empty()).then(|| bench.cached(&host, finish.to_vec(), false)).transpose()?;
-    let cached = bench.cached(&host, finish.to_vec(), true)?;
-    let of_copies = |measured: &UploadMeasured| Some(measured.bytes_per_s() / copies.bytes_per_s());
-    let mut stages = vec![
-        stage("copy", "copies alone, from pinned memory", copies, None),
-        stage("device", "steps alone, on a batch that is there", device, None),
-        stage("ring", "one batch again and again, no steps", ring, of_copies(&ring)),
-    ];
-    if let Some(finished) = &finished {
-        stages.push(stage("ring+finish", "the same, and the GPU's kernels for it", *finished, of_copies(finished)));
-    }
-    stages.push(stage("cached", "one batch again and again, with steps", cached, Some(share(&cached, &device))));
-    Ok((stages, device))
-}
-
 /// Random parts of pictures, and every other one mirrored.
 fn augmented(resize: Resize) -> Resize {
     let crop = Crop::Random { scale: (0.08, 1.0), ratio: (3.0 / 4.0, 4.0 / 3.0) };
     Resize { crop, flip: Flip::Drawn(0.5), ..resize }
-}
-
-/// The share of the steps of `limit` that were reached.
-fn share(measured: &UploadMeasured, limit: &UploadMeasured) -> f64 {
-    measured.steps_per_s() / limit.steps_per_s()
-}
-
-impl Stage {
-    fn line(&self) -> String {
-        let Self { name, says, measured, limit, used } = self;
-        let rate = match measured.bytes {
-            0 => String::new(),
-            _ => format!("{}/s", show(measured.bytes_per_s() as u64)),
-        };
-        let (steps, samples) = (measured.steps_per_s(), measured.samples_per_s());
-        let mut line = format!("  {name:<11}{steps:>10.2} steps/s {samples:>11.0} samples/s {rate:>12}  {says}");
-        if let Some(limit) = limit {
-            line.push_str(&format!("; {:.1} % of the limit", 100.0 * limit));
-        }
-        if *name == "loader" {
-            line.push_str(&format!("; {:.1} % of steps came late", 100.0 * self.late()));
-        }
-        if let Some(used) = used {
-            line.push_str(&format!("; GPU busy {:.0} %", 100.0 * used.compute));
-        }
-        line + "\n"
-    }
-
-    fn late(&self) -> f64 {
-        self.measured.idle as f64 / self.measured.steps.max(1) as f64
-    }
-
-    fn json(&self) -> Value {
-        let UploadMeasured { steps, samples, bytes, idle, seconds } = self.measured;
-        json!({
-            "stage": self.name, "steps": steps, "samples": samples, "bytes": bytes, "seconds": seconds,
-            "steps_per_s": self.measured.steps_per_s(), "samples_per_s": self.measured.samples_per_s(),
-            "bytes_per_s": self.measured.bytes_per_s(), "idle": idle, "late": self.late(), "of_limit": self.limit,
-            "gpu_busy": self.used.map(|used| used.compute), "gpu_memory_busy": self.used.map(|used| used.memory),
-        })
-    }
 }
 
 /// The extension of a field's name.
