@@ -6,19 +6,17 @@
 
 #![expect(clippy::expect_used, clippy::print_stdout, reason = "a bench prints, and ends where it can't go on")]
 
-#[expect(dead_code, reason = "every bench takes a part of what they share")]
-mod common;
 #[path = "../tests/common/slow_store.rs"]
 #[expect(clippy::unwrap_used, reason = "it is written for tests")]
 mod slow_store;
 
-use common::run;
 use packhorse::read::diagnose::{Cut, DiagnoseOptions, Diagnosis, Remedy, diagnose};
 use packhorse::read::order::Shuffle;
 use packhorse::read::{
     Dataset, FieldKind, FieldOptions, Host, Loader, LoaderOptions, Normalize, OpenOptions, ReadOptions,
 };
 use packhorse::transform::image::View;
+use packhorse_testkit::trials::run;
 use slow_store::SlowStore;
 use std::path::{Path, PathBuf};
 use std::process::Command;

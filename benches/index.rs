@@ -1,17 +1,14 @@
 //! Indexes of tars that others wrote, against the readers' own tools in the same run: `cargo bench --bench index`.
 //!
 //! `PACKHORSE_PYTHON` is a Python with wids and Energon, whose programs lie beside it. Arguments after `--`: the number of
-//! samples, of two members each (default 200000), and that of tars (default 20). The tars lie in `/dev/shm` where that is, else in
+//! samples, of two members each (default 200000), that of tars (default 20), and of rounds (default 3). The tars lie in `/dev/shm` where that is, else in
 //! the build folder, so that the time is that of the work and not of a disk. `widsindex create` also computes MD5, so
 //! packhorse does that there too; what MD5 costs shows beside the index without it, which is optional in `wids`.
 
-#![expect(clippy::expect_used, clippy::print_stdout, reason = "a bench prints, and ends where it can't go on")]
+#![expect(clippy::expect_used, reason = "a bench ends where it can't go on")]
 
-#[expect(dead_code, reason = "every bench takes a part of what they share")]
-mod common;
-
-use common::{run, timed};
 use packhorse_testkit::hostile::tar::{TarMember, archive};
+use packhorse_testkit::trials::{Trials, Unit, run};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -19,9 +16,12 @@ use std::process::Command;
 type Tool = fn(&Path) -> Option<Command>;
 
 fn main() {
-    let numbers: Vec<u64> = std::env::args().filter_map(|a| a.parse().ok()).collect();
-    let samples = numbers.first().copied().unwrap_or(200_000);
-    let shards = numbers.get(1).copied().unwrap_or(20);
+    let mut trials = Trials::of("index");
+    let (samples, shards, rounds) = (trials.number(0, 200_000), trials.number(1, 20), trials.number(2, 3) as usize);
+    let indexes: [(&str, Tool); 3] = [("wids", |_| None), ("wids:md5", wids), ("energon", energon)];
+    if !indexes.iter().any(|(index, _)| trials.wants(&format!("index-{index}"))) {
+        return;
+    }
     let shm = Path::new("/dev/shm");
     let home = if shm.is_dir() { shm } else { Path::new(env!("CARGO_TARGET_TMPDIR")) }.join("packhorse-bench-index");
     // What an interrupted run left.
@@ -29,20 +29,24 @@ fn main() {
     let tars = home.join("tars");
     std::fs::create_dir_all(&tars).expect("a folder");
     (0..shards).for_each(|n| tar(&tars.join(format!("{n:06}.tar")), n * samples / shards..(n + 1) * samples / shards));
-    let indexes: [(&str, Tool); 3] = [("wids", |_| None), ("wids:md5", wids), ("energon", energon)];
     for (index, tool) in indexes {
-        let ours = timed(|| {
-            let indexed = packhorse::session().index([&tars], index).expect("index");
-            assert_eq!(indexed.samples, samples);
-        })
-        .as_secs_f64();
-        let again = timed(|| drop(packhorse::session().index([&tars], index).expect("index"))).as_secs_f64();
-        println!("{index}: {samples} samples in {shards} tars: {ours:.2} s, again {again:.2} s");
-        if let Some(mut tool) = tool(&tars) {
-            let theirs = timed(|| run(&mut tool)).as_secs_f64();
-            let name = Path::new(tool.get_program()).file_name().unwrap_or_default();
-            println!("  {}: {theirs:.2} s, {:.1} times as long", name.display(), theirs / ours);
+        let title = format!("index {index} of {shards} tars of others, {samples} samples");
+        let trial = trials.work(&format!("index-{index}"), title, Unit::Samples, samples as f64);
+        let mut trial = trial.ours("packhorse", |clock| {
+            clock.time(|| {
+                let indexed = packhorse::session().index([&tars], index).expect("index");
+                assert_eq!(indexed.samples, samples);
+            });
+        });
+        if let Some(command) = tool(&tars) {
+            let name = Path::new(command.get_program()).file_name().unwrap_or_default().to_owned();
+            let tars = &tars;
+            trial = trial.peer(name.to_string_lossy(), move |clock| {
+                let mut command = tool(tars).expect("a tool that was there");
+                clock.time(|| run(&mut command));
+            });
         }
+        trial.run(rounds);
     }
     std::fs::remove_dir_all(&home).expect("the folder goes away");
 }

@@ -1,18 +1,15 @@
 //! Packing against GNU tar and Python webdataset, in the same run: `cargo bench --bench pack`.
 //!
-//! Arguments after `--`: `warm`, `cold` (default both), or `writer` (samples that a program pushes); a number of files or
-//! samples (default 32000), a number of rounds (default 5). The corpus lies in `PACKHORSE_BENCH_DIR` (default: the build folder), and
-//! for `warm` in `/dev/shm` where that is. `PACKHORSE_PYTHON` with webdataset installed adds that
-//! peer. Rounds alternate between the rivals, and the medians are compared.
+//! Arguments after `--`: words that choose works (`warm`, `cold`, `writer`); a number of files or samples (default 32000), a number of
+//! rounds (default 9). The corpus lies in `PACKHORSE_BENCH_DIR` (default: the build folder), and for `warm` in `/dev/shm` where that
+//! is. `PACKHORSE_PYTHON` with webdataset installed adds that peer.
 
-#![expect(clippy::expect_used, clippy::print_stdout, reason = "a bench prints, and ends where it can't go on")]
-
-mod common;
+#![expect(clippy::expect_used, reason = "a bench ends where it can't go on")]
 
 use arrow_array::{BinaryViewArray, RecordBatch, StringViewArray};
-use common::{median, run, timed};
 use packhorse::Recipe;
 use packhorse::core::{FieldType, KEY, Schema};
+use packhorse_testkit::trials::{Clock, Trials, Unit, package, python, run, version};
 use std::fs::File;
 use std::io::Write as _;
 use std::num::NonZeroUsize;
@@ -22,28 +19,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 fn main() {
-    let args: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
-    let numbers: Vec<usize> = args.iter().filter_map(|a| a.parse().ok()).collect();
-    let count = numbers.first().copied().unwrap_or(32_000);
-    let rounds = numbers.get(1).copied().unwrap_or(5);
-    if args.iter().any(|a| a == "writer") {
-        return writer(count, rounds);
+    let mut trials = Trials::of("pack");
+    let (count, rounds) = (trials.number(0, 32_000) as usize, trials.number(1, 9) as usize);
+    let shm = Path::new("/dev/shm").is_dir();
+    let home = if shm { PathBuf::from("/dev/shm") } else { bench_dir() };
+    if ["pack-warm", "pack-warm-planned", "pack-warm-webdataset"].iter().any(|name| trials.wants(name)) {
+        warm(&mut trials, &Corpus::new(&home.join("packhorse-bench"), count, 6), rounds);
     }
-    let both = !args.iter().any(|a| a == "warm" || a == "cold");
-    if both || args.iter().any(|a| a == "warm") {
-        let home = if Path::new("/dev/shm").is_dir() { PathBuf::from("/dev/shm") } else { bench_dir() };
-        warm(&Corpus::new(&home.join("packhorse-bench"), count, 6), rounds);
-    }
-    if both || args.iter().any(|a| a == "cold") {
-        for shards in [6, 33] {
-            let mut corpus = Corpus::new(&bench_dir().join("packhorse-bench"), count, shards);
-            cold(&corpus, rounds);
-            if Path::new("/dev/shm").is_dir() {
-                corpus.out = PathBuf::from("/dev/shm/packhorse-bench-out");
-                cold(&corpus, rounds);
-            }
+    for shards in [6, 33] {
+        let [beside, memory] = ["beside", "memory"].map(|to| format!("pack-cold-{shards}-{to}"));
+        if !trials.wants(&beside) && !trials.wants(&memory) {
+            continue;
+        }
+        let mut corpus = Corpus::new(&bench_dir().join("packhorse-bench"), count, shards);
+        cold(&mut trials, &beside, &corpus, rounds);
+        if shm {
+            corpus.out = PathBuf::from("/dev/shm/packhorse-bench-out");
+            cold(&mut trials, &memory, &corpus, rounds);
         }
     }
+    writer(&mut trials, &home.join("packhorse-bench-writer"), count, rounds);
 }
 
 fn bench_dir() -> PathBuf {
@@ -104,10 +99,10 @@ impl Corpus {
     }
 
     /// GNU tar over the lists, `at_once` processes at a time.
-    fn tar(&self, at_once: usize) -> Duration {
+    fn tar(&self, clock: &mut Clock, at_once: usize) {
         self.fresh_out();
         std::fs::create_dir(&self.out).expect("out");
-        timed(|| {
+        clock.time(|| {
             let next = std::sync::atomic::AtomicUsize::new(0);
             std::thread::scope(|threads| {
                 for _ in 0..at_once {
@@ -125,12 +120,12 @@ impl Corpus {
                     });
                 }
             });
-        })
+        });
     }
 
     /// Reads every file and does nothing with it.
-    fn read(&self, threads: usize) -> Duration {
-        timed(|| {
+    fn read(&self, clock: &mut Clock, threads: usize) {
+        clock.time(|| {
             let next = std::sync::atomic::AtomicUsize::new(0);
             std::thread::scope(|scope| {
                 for _ in 0..threads {
@@ -141,41 +136,45 @@ impl Corpus {
                     });
                 }
             });
-        })
+        });
     }
 
-    fn command(&self, name: &str, index: &str) -> Command {
+    fn command(&self, name: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_packhorse"));
         command.arg(name).arg(&self.photos).args(["--to", "webdataset", "--labels", "folders", "--quiet"]);
-        command.arg("--out").arg(&self.out).args(["--index", index, "--shard-count", &self.lists.len().to_string()]);
+        command
+            .arg("--out")
+            .arg(&self.out)
+            .args(["--index", "wids,dali,energon"])
+            .args(["--shard-count", &self.lists.len().to_string()]);
         command
     }
 
     /// One command: find the files, plan, pack, seal.
-    fn packhorse(&self, index: &str) -> Duration {
+    fn packhorse(&self, clock: &mut Clock) {
         self.fresh_out();
-        timed(|| run(&mut self.command("pack", index)))
+        clock.time(|| run(&mut self.command("pack")));
     }
 
     /// The plan is there, as the lists are for tar: fill it, and seal.
-    fn packhorse_planned(&self, index: &str) -> Duration {
+    fn packhorse_planned(&self, clock: &mut Clock) {
         self.fresh_out();
-        run(&mut self.command("plan", index));
+        run(&mut self.command("plan"));
         let command = || Command::new(env!("CARGO_BIN_EXE_packhorse"));
-        timed(|| {
+        clock.time(|| {
             run(command().args(["pack", "--quiet", "--plan"]).arg(&self.out));
             run(command().args(["seal", "--quiet"]).arg(&self.out));
-        })
+        });
     }
 
     /// Python webdataset's ShardWriter, jpg and cls.
-    fn webdataset(&self, python: &Path) -> Duration {
+    fn webdataset(&self, clock: &mut Clock, python: &Path) {
         self.fresh_out();
         std::fs::create_dir(&self.out).expect("out");
         let script = self.home.join("writer.py");
         let mut file = File::create(&script).expect("script");
         file.write_all(WRITER.as_bytes()).expect("script");
-        timed(|| run(Command::new(python).arg(&script).arg(&self.photos).args(&self.lists).arg(&self.out)))
+        clock.time(|| run(Command::new(python).arg(&script).arg(&self.photos).args(&self.lists).arg(&self.out)));
     }
 }
 
@@ -192,61 +191,52 @@ for i, path in enumerate(lists):
                 writer.write({"__key__": name[:-4], "jpg": file.read(), "cls": classes[name.split("/")[0]]})
 "#;
 
-/// Runs the rivals in turn and prints each median and its ratio to ours.
-fn compare(
-    title: &str,
-    bytes: u64,
-    rounds: usize,
-    ours: &dyn Fn() -> Duration,
-    peers: &[(&str, &dyn Fn() -> Duration)],
-) {
-    ours();
-    let (mut mine, mut theirs) = (Vec::new(), vec![Vec::new(); peers.len()]);
-    for _ in 0..rounds {
-        mine.push(ours());
-        peers.iter().zip(&mut theirs).for_each(|((_, peer), times)| times.push(peer()));
-    }
-    let mine = median(mine);
-    println!("{title}\n  packhorse {mine:.3} s, {:.0} MB/s", bytes as f64 / mine / 1e6);
-    for ((name, _), times) in peers.iter().zip(theirs) {
-        let time = median(times);
-        println!("  {name} {time:.3} s; packhorse takes {:.2}x of that, is {:.2}x as fast", mine / time, time / mine);
-    }
-}
-
 /// Samples of 15 KB, made in memory, against webdataset's ShardWriter.
-fn writer(count: usize, rounds: usize) {
-    let home = if Path::new("/dev/shm").is_dir() { PathBuf::from("/dev/shm") } else { bench_dir() };
-    let home = home.join("packhorse-bench-writer");
+fn writer(trials: &mut Trials, home: &Path, count: usize, rounds: usize) {
+    if !trials.wants("pack-writer") {
+        return;
+    }
     let out = home.join("out");
-    std::fs::create_dir_all(&home).expect("bench folder");
+    std::fs::create_dir_all(home).expect("bench folder");
     let fresh = || {
         let _ = std::fs::remove_dir_all(&out);
     };
-    let rate = |times: Vec<Duration>| count as f64 / median(times);
+    let pushed = |clock: &mut Clock, batch: usize| {
+        fresh();
+        clock.time(|| push_samples(&out, count, batch));
+    };
     for batch in [1, 64] {
-        let times: Vec<Duration> = (0..rounds)
-            .map(|_| {
+        let title = format!("samples of 15 KB that a program pushes, {batch} at a time");
+        let trial = trials.work(&format!("pack-writer-{batch}"), title, Unit::Samples, count as f64);
+        let mut trial = trial.ours("packhorse", |clock| pushed(clock, batch));
+        if let Some((python, name)) = webdataset() {
+            let script = home.join("shard_writer.py");
+            std::fs::write(&script, SHARD_WRITER).expect("script");
+            let fresh = &fresh;
+            let out = &out;
+            trial = trial.peer(format!("{name}, ShardWriter"), move |clock: &mut Clock| {
                 fresh();
-                timed(|| push_samples(&out, count, batch))
-            })
-            .collect();
-        println!("writer, {count} samples of 15 KB, {batch} at a time: {:.0} samples/s", rate(times));
+                std::fs::create_dir(out).expect("out");
+                let mut command = Command::new(&python);
+                let printed = command.arg(&script).arg(out).arg(count.to_string()).output().expect("python");
+                assert!(printed.status.success(), "{}", String::from_utf8_lossy(&printed.stderr));
+                let text = String::from_utf8_lossy(&printed.stdout).into_owned();
+                let seconds =
+                    text.split_whitespace().map(|word| Duration::from_secs_f64(word.parse().expect("seconds")));
+                let seconds: Vec<Duration> = seconds.collect();
+                clock.add(seconds[0], seconds[1]);
+            });
+        }
+        trial.run(rounds.min(5));
     }
-    if let Some(python) = std::env::var_os("PACKHORSE_PYTHON").filter(|path| !path.is_empty()) {
-        let script = home.join("shard_writer.py");
-        std::fs::write(&script, SHARD_WRITER).expect("script");
-        let round = || {
-            fresh();
-            std::fs::create_dir(&out).expect("out");
-            let printed = Command::new(&python).arg(&script).arg(&out).arg(count.to_string()).output().expect("python");
-            assert!(printed.status.success(), "{}", String::from_utf8_lossy(&printed.stderr));
-            let seconds = String::from_utf8_lossy(&printed.stdout).trim().parse().expect("seconds");
-            Duration::from_secs_f64(seconds)
-        };
-        println!("  webdataset's ShardWriter: {:.0} samples/s", rate((0..rounds.min(3)).map(|_| round()).collect()));
-    }
-    let _ = std::fs::remove_dir_all(&home);
+    let _ = std::fs::remove_dir_all(home);
+}
+
+/// A Python that has webdataset, and its version.
+fn webdataset() -> Option<(PathBuf, String)> {
+    let python = python()?;
+    let name = package(&python, "webdataset")?;
+    Some((python, name))
 }
 
 fn push_samples(out: &Path, count: usize, batch: usize) {
@@ -272,46 +262,56 @@ import sys, time
 import webdataset as wds
 out, count = sys.argv[1], int(sys.argv[2])
 value = bytes((i * 2654435761 % 2**32) >> 24 for i in range(15000))
-start = time.perf_counter()
+start, processors = time.perf_counter(), time.process_time()
 with wds.ShardWriter(f"{out}/shard-%06d.tar", maxsize=256 << 20, maxcount=10**9, verbose=0) as writer:
     for i in range(count):
         writer.write({"__key__": f"{i:09}", "jpg": value})
-print(time.perf_counter() - start)
+print(time.perf_counter() - start, time.process_time() - processors)
 "#;
 
-fn warm(corpus: &Corpus, rounds: usize) {
+fn warm(trials: &mut Trials, corpus: &Corpus, rounds: usize) {
+    let (files, shards, bytes) = (corpus.files.len(), corpus.lists.len(), corpus.bytes() as f64);
     let title =
-        format!("warm: {} files into {} shards, labels, digests, checksums", corpus.files.len(), corpus.lists.len());
-    let two = || corpus.tar(2);
-    let all = || corpus.packhorse("wids,dali,energon");
-    compare(&format!("{title}, all indexes"), corpus.bytes(), rounds, &all, &[("GNU tar, two at a time", &two)]);
-    let planned = || corpus.packhorse_planned("wids,dali,energon");
-    let from = format!("{title}, all indexes, from a plan as tar from its lists");
-    compare(&from, corpus.bytes(), rounds, &planned, &[("GNU tar, two at a time", &two)]);
-    match std::env::var_os("PACKHORSE_PYTHON").filter(|path| !path.is_empty()) {
-        None => println!("  (set PACKHORSE_PYTHON to compare with webdataset)"),
-        Some(python) => {
-            let python = PathBuf::from(python);
-            let peer = || corpus.webdataset(&python);
-            // It gets its lists too.
-            compare(&from, corpus.bytes(), rounds.min(3), &planned, &[("webdataset, jpg + cls", &peer)]);
-        }
+        format!("{files} JPEGs in memory into {shards} shards, with labels, digests, checksums and all indexes");
+    let tar = format!("{} of the listed files, two at a time, nothing else", version("tar"));
+    let trial = trials.work("pack-warm", format!("{title}, finding the files too"), Unit::Bytes, bytes);
+    let trial = trial.ours("packhorse", |clock| corpus.packhorse(clock));
+    trial
+        .peer(&tar, |clock| corpus.tar(clock, 2))
+        .limit("reading the files, with 2 threads", |clock| corpus.read(clock, 2))
+        .run(rounds);
+    let planned = format!("{title}, from a plan");
+    let trial = trials.work("pack-warm-planned", &planned, Unit::Bytes, bytes);
+    let trial = trial.ours("packhorse", |clock| corpus.packhorse_planned(clock));
+    trial
+        .peer(&tar, |clock| corpus.tar(clock, 2))
+        .limit("reading the files, with 2 threads", |clock| corpus.read(clock, 2))
+        .run(rounds);
+    if let Some((python, name)) = webdataset() {
+        // It gets its lists too.
+        let trial = trials.work("pack-warm-webdataset", planned, Unit::Bytes, bytes);
+        let trial = trial.ours("packhorse", |clock| corpus.packhorse_planned(clock));
+        trial.peer(format!("{name}, jpg and cls"), |clock| corpus.webdataset(clock, &python)).run(rounds.min(3));
     }
     let _ = std::fs::remove_dir_all(&corpus.home);
 }
 
-fn cold(corpus: &Corpus, rounds: usize) {
-    let evicted = |work: &dyn Fn() -> Duration| {
+fn cold(trials: &mut Trials, name: &str, corpus: &Corpus, rounds: usize) {
+    let to = if corpus.out.starts_with(&corpus.home) { "beside them, synced" } else { "in memory" };
+    let (files, shards) = (corpus.files.len(), corpus.lists.len());
+    let title = format!("{files} JPEGs that the page cache does not hold, into {shards} shards {to}");
+    let trial = trials.work(name, title, Unit::Bytes, corpus.bytes() as f64).ours("packhorse", |clock| {
         corpus.evict();
-        work()
-    };
-    let ours = || evicted(&|| corpus.packhorse("wids,dali,energon"));
-    let tar = || evicted(&|| corpus.tar(1));
-    let read = || evicted(&|| corpus.read(32));
-    let to = if corpus.out.starts_with(&corpus.home) { "beside them (we sync, tar does not)" } else { "in memory" };
-    let title = format!("cold: {} files into {} shards {to}, all indexes", corpus.files.len(), corpus.lists.len());
-    let rivals: [(&str, &dyn Fn() -> Duration); 2] =
-        [("GNU tar", &tar), ("the limit: only reading the files, with 32 threads,", &read)];
-    compare(&title, corpus.bytes(), rounds, &ours, &rivals);
+        corpus.packhorse(clock);
+    });
+    let trial = trial.peer(format!("{}, not synced", version("tar")), |clock| {
+        corpus.evict();
+        corpus.tar(clock, 1);
+    });
+    let trial = trial.limit("only reading the files, with 32 threads", |clock| {
+        corpus.evict();
+        corpus.read(clock, 32);
+    });
+    trial.run(rounds);
     corpus.fresh_out();
 }

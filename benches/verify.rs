@@ -1,22 +1,23 @@
 //! Full verification against reading the same files one after the other: `cargo bench --bench verify`.
 //!
-//! Arguments after `--`: megabytes of photos (default 1000). The dataset lies in the build folder, and the kernel drops its
-//! files before every run, so that both read from the disk. Prints the ratio of the medians of five pairs of runs.
+//! Arguments after `--`: megabytes of photos (default 1000), a number of rounds (default 9). The dataset lies in the build folder, and
+//! the kernel drops its files before every run, so that both read from the disk.
 
-#![expect(clippy::expect_used, clippy::print_stdout, reason = "a bench prints, and ends where it can't go on")]
+#![expect(clippy::expect_used, reason = "a bench ends where it can't go on")]
 
-#[expect(dead_code, reason = "every bench takes a part of what they share")]
-mod common;
-
-use common::{run, timed};
 use packhorse::pack::Depth;
+use packhorse_testkit::trials::{Trials, Unit, run};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn main() {
-    let megabytes: u64 = std::env::args().find_map(|a| a.parse().ok()).unwrap_or(1000);
+    let mut trials = Trials::of("verify");
+    if !trials.wants("verify-full") {
+        return;
+    }
+    let (megabytes, rounds) = (trials.number(0, 1000), trials.number(1, 9) as usize);
     let dataset = dataset(&Path::new(env!("CARGO_TARGET_TMPDIR")).join("packhorse-bench-verify"), megabytes);
     let files: Vec<PathBuf> = std::fs::read_dir(&dataset)
         .expect("the dataset")
@@ -24,21 +25,16 @@ fn main() {
         .filter(|path| path.is_file())
         .collect();
     let bytes: u64 = files.iter().map(|file| file.metadata().expect("a file").len()).sum();
-    let (mut reads, mut verifications) = (Vec::new(), Vec::new());
-    for _ in 0..5 {
+    let title = format!("verify --full, {} files that the page cache does not hold", files.len());
+    let trial = trials.work("verify-full", title, Unit::Bytes, bytes as f64).ours("packhorse", |clock| {
         forget(&files);
-        reads.push(timed(|| files.iter().for_each(|file| read(file))).as_secs_f64());
-        forget(&files);
-        verifications.push(timed(|| verify(&dataset)).as_secs_f64());
-    }
-    let [read, verified] = [reads, verifications].map(|mut times| {
-        times.sort_by(f64::total_cmp);
-        times.get(times.len() / 2).copied().unwrap_or(f64::NAN)
+        clock.time(|| verify(&dataset));
     });
-    let rate = |seconds: f64| bytes as f64 / 1e6 / seconds;
-    println!("{} MB in {} files", bytes / 1_000_000, files.len());
-    println!("  read one after the other {:>8.0} MB/s", rate(read));
-    println!("  verify --full            {:>8.0} MB/s, {:.2} of that", rate(verified), read / verified);
+    let trial = trial.limit("reading them one after the other", |clock| {
+        forget(&files);
+        clock.time(|| files.iter().for_each(|file| read(file)));
+    });
+    trial.run(rounds);
 }
 
 /// Packs photos of about this size, once.

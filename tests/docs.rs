@@ -5,6 +5,7 @@
 use common::moto::Moto;
 use packhorse_testkit::external;
 use packhorse_testkit::pages::{blocks, pages};
+use packhorse_testkit::trials::{Results, fill};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -34,6 +35,17 @@ fn tokens(rust: &str) -> String {
     let code: Vec<&str> = lines.map(|line| line.split_once(" //").map_or(line, |(code, _)| code)).collect();
     let code: String = code.concat().split_whitespace().collect();
     code.replace(",)", ")").replace(",]", "]").replace(",}", "}")
+}
+
+/// The figures of the pages are those of the results that lie beside them.
+#[test]
+fn tables_are_those_of_the_results() {
+    let results = Results::read(&root().join("docs/performance.json")).unwrap();
+    for page in ["README.md", "docs/performance.md"] {
+        let text = std::fs::read_to_string(root().join(page)).unwrap();
+        assert!(text.contains("<!-- measured:"), "{page}");
+        assert!(fill(&text, &results) == text, "{page} shows other figures: cargo bench --bench table -- write");
+    }
 }
 
 #[test]

@@ -3,7 +3,47 @@
 use crate::{DataType, element_width};
 use arrow_array::cast::AsArray;
 use arrow_array::types::ByteArrayType;
-use arrow_array::{Array, ArrayRef, GenericByteArray, OffsetSizeTrait};
+use arrow_array::{Array, ArrayRef, GenericByteArray, GenericListArray, OffsetSizeTrait, RecordBatch};
+
+/// The bytes of the values of rows: of parts of a larger array only these parts, and of memory that arrays share what each has of it.
+pub fn rows_bytes(rows: &RecordBatch) -> usize {
+    rows.columns().iter().map(array_bytes).sum()
+}
+
+/// The bytes of the values of an array, with their offsets.
+fn array_bytes(array: &ArrayRef) -> usize {
+    fn of_ends<O: OffsetSizeTrait>(ends: &[O]) -> (usize, usize) {
+        let at = |end: Option<&O>| end.map_or(0, |end| end.as_usize());
+        (at(ends.first()), at(ends.last()))
+    }
+    fn flat<T: ByteArrayType>(array: &GenericByteArray<T>) -> usize {
+        let (from, to) = of_ends(array.value_offsets());
+        to - from + size_of_val(array.value_offsets())
+    }
+    fn nested<O: OffsetSizeTrait>(list: &GenericListArray<O>) -> usize {
+        let (from, to) = of_ends(list.value_offsets());
+        array_bytes(&list.values().slice(from, to - from)) + size_of_val(list.value_offsets())
+    }
+    let views =
+        |lengths: &mut dyn Iterator<Item = u32>| lengths.map(|length| length as usize + size_of::<u128>()).sum();
+    match array.data_type() {
+        DataType::Utf8View => views(&mut array.as_string_view().lengths()),
+        DataType::BinaryView => views(&mut array.as_binary_view().lengths()),
+        DataType::Utf8 => flat(array.as_string::<i32>()),
+        DataType::LargeUtf8 => flat(array.as_string::<i64>()),
+        DataType::Binary => flat(array.as_binary::<i32>()),
+        DataType::LargeBinary => flat(array.as_binary::<i64>()),
+        DataType::List(_) => nested(array.as_list::<i32>()),
+        DataType::LargeList(_) => nested(array.as_list::<i64>()),
+        DataType::FixedSizeList(..) => array_bytes(array.as_fixed_size_list().values()),
+        DataType::Struct(_) => array.as_struct().columns().iter().map(array_bytes).sum(),
+        DataType::Boolean => array.len().div_ceil(8),
+        other => match element_width(other) {
+            Some(width) => width * array.len(),
+            None => array.to_data().get_slice_memory_size().unwrap_or_else(|_| array.get_array_memory_size()),
+        },
+    }
+}
 
 /// Adds the size in bytes of each value of `array` to the corresponding entry of `sizes`: the bytes of its elements, without
 /// offsets and lengths.

@@ -11,7 +11,9 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::ByteViewType;
 use arrow_array::{ArrayRef, GenericByteViewArray, Int64Array, StringViewArray, UInt64Array};
 use arrow_select::take::take_record_batch;
-use packhorse_core::{Blocks, Error, Field, FieldType, KEY, Kind, Result, Rows, Table, counted, key_column};
+use packhorse_core::{
+    Blocks, Error, Field, FieldType, KEY, Kind, Result, Rows, Table, counted, key_column, rows_bytes,
+};
 use packhorse_dataset::{FieldSource, PlanEntry};
 use std::ops::Range;
 use std::sync::Arc;
@@ -147,7 +149,7 @@ impl BlockReader<'_> {
             self.inputs.check_cancel()?;
             match rows {
                 Ok(rows) => {
-                    let bytes = (rows.get_array_memory_size() as u64).min(left);
+                    let bytes = (rows_bytes(&rows) as u64).min(left);
                     left -= bytes;
                     let samples = rows.num_rows() as u64;
                     out.push(self, SampleBlock::of_run(placed(&rows, entry)?, samples, bytes, entry))?;

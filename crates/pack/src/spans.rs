@@ -2,7 +2,7 @@
 //! each block, shard or wait, and none for a sample. Where no subscriber wants them, each costs a look at a flag.
 
 use crossbeam_channel::Receiver;
-use packhorse_core::{Blocks, Error, Result, Rows};
+use packhorse_core::{Blocks, Error, Result, Rows, rows_bytes};
 use tracing::field::Empty;
 use tracing::span::EnteredSpan;
 
@@ -34,7 +34,7 @@ pub(crate) fn blocks(mut blocks: Blocks<'_>, fname: String) -> Blocks<'_> {
         if let Ok(rows) = &rows
             && !span.is_disabled()
         {
-            span.record("samples", rows.num_rows()).record("bytes", rows.get_array_memory_size());
+            span.record("samples", rows.num_rows()).record("bytes", rows_bytes(rows));
         }
         Some(rows)
     };
@@ -43,7 +43,7 @@ pub(crate) fn blocks(mut blocks: Blocks<'_>, fname: String) -> Blocks<'_> {
 
 /// The bytes of these rows in memory.
 pub(crate) fn bytes(rows: &[Rows]) -> usize {
-    rows.iter().map(Rows::get_array_memory_size).sum()
+    rows.iter().map(rows_bytes).sum()
 }
 
 /// How many blocks wait to be read, as a counter.

@@ -4,7 +4,7 @@ use crate::mapping::Mapping;
 use crate::reader::Column;
 use arrow_array::{Array, ArrayRef, BinaryViewArray, StringViewArray, new_null_array};
 use arrow_select::interleave::interleave;
-use packhorse_core::{Error, Field, Result, Rows, SchemaRef};
+use packhorse_core::{Error, Field, Result, Rows, SchemaRef, rows_bytes};
 use std::sync::Arc;
 
 /// Samples that were read together, in the requested order. Its memory is reused.
@@ -219,16 +219,18 @@ impl SampleBlock {
             }
         }
         // A piece may have rows of other batches too.
-        let typed = self.pieces.iter().zip(rows).map(|(piece, rows)| {
-            piece.rows.get_array_memory_size() as u64 * rows / (piece.rows.num_rows() as u64).max(1)
-        });
+        let typed = self
+            .pieces
+            .iter()
+            .zip(rows)
+            .map(|(piece, rows)| rows_bytes(&piece.rows) as u64 * rows / (piece.rows.num_rows() as u64).max(1));
         self.used as u64 + typed.sum::<u64>()
     }
 
     /// The memory held, in bytes.
     pub(crate) fn weight(&self) -> usize {
-        let typed: usize = self.pieces.iter().map(|piece| piece.rows.get_array_memory_size()).sum();
-        let joined = self.joined.iter().flat_map(|joined| &joined.pieces).map(Rows::get_array_memory_size);
+        let typed: usize = self.pieces.iter().map(|piece| rows_bytes(&piece.rows)).sum();
+        let joined = self.joined.iter().flat_map(|joined| &joined.pieces).map(rows_bytes);
         let typed = typed + joined.sum::<usize>();
         self.bytes.capacity() + typed
     }

@@ -5,7 +5,7 @@ use crate::opened::Opened;
 use crate::reader::Column;
 use crate::sample_block::{Piece, Row, SampleBlock, same_rows};
 use crate::spans::TARGET;
-use packhorse_core::{Error, Kind, Result, Rows, Sample};
+use packhorse_core::{Error, Kind, Result, Rows, Sample, rows_bytes};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -124,7 +124,7 @@ impl Tables {
     fn make_room(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let weight = |block: &Block| match block.0.get() {
-            Some(Ok(rows)) => rows.iter().map(Rows::get_array_memory_size).sum(),
+            Some(Ok(rows)) => rows.iter().map(rows_bytes).sum(),
             _ => 0usize,
         };
         // There are hundreds of blocks but millions of samples: count only after a new block.
@@ -174,7 +174,7 @@ fn decode(shard: &Shard, opened: &Opened, from: u64, count: u64) -> Result<Vec<R
     let span =
         tracing::debug_span!(target: TARGET, "read_rows", fname, samples = to.saturating_sub(from), bytes).entered();
     let rows: Vec<Rows> = table.rows(items)?.collect::<Result<_>>()?;
-    span.record("bytes", rows.iter().map(Rows::get_array_memory_size).sum::<usize>());
+    span.record("bytes", rows.iter().map(rows_bytes).sum::<usize>());
     Ok(rows)
 }
 

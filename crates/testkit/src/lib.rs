@@ -10,6 +10,7 @@
 //! * [`pages`]: the pages of the repository and their blocks of code.
 //! * [`program`]: runs a program with a time limit.
 //! * `s3` (with the feature of that name): an in-process S3 server.
+//! * [`trials`]: benches whose rivals take turns, and their results.
 //! * [`typed`]: rows with every type of field, and the round-trip test for columnar formats.
 //! * [`web`]: an in-process web server with injected faults.
 //!
@@ -27,5 +28,6 @@ pub mod pages;
 pub mod program;
 #[cfg(feature = "s3")]
 pub mod s3;
+pub mod trials;
 pub mod typed;
 pub mod web;

@@ -14,6 +14,7 @@ use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::arrow::{FieldLevels, ProjectionMask, parquet_to_arrow_field_levels};
 use parquet::basic::{Compression, Type as PhysicalType};
 use parquet::file::metadata::{FileMetaData, ParquetMetaData, ParquetMetaDataReader};
+use parquet::schema::types::SchemaDescriptor;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -195,11 +196,23 @@ pub(crate) fn with_int96(file: &ArrowReaderMetadata, unit: TimeUnit) -> Schema {
     Schema::new(fields.collect::<Vec<_>>())
 }
 
+/// The leaves of a column: leaves are in the order of their columns.
+fn leaves(schema: &SchemaDescriptor, root: usize) -> Range<usize> {
+    let first_of = |root: usize| {
+        let (mut from, mut to) = (0, schema.num_columns());
+        while from < to {
+            let middle = from.midpoint(to);
+            if schema.get_column_root_idx(middle) < root { from = middle + 1 } else { to = middle }
+        }
+        from
+    };
+    first_of(root)..first_of(root + 1)
+}
+
 /// The reason why a column can't be read, if any.
 pub(crate) fn readable(metadata: &ParquetMetaData, root: usize) -> Option<String> {
     let schema = metadata.file_metadata().schema_descr();
-    let within = (0..schema.num_columns()).filter(|leaf| schema.get_column_root_idx(*leaf) == root);
-    within.into_iter().find_map(|leaf| {
+    leaves(schema, root).find_map(|leaf| {
         let column = schema.column(leaf);
         if column.physical_type() == PhysicalType::INT96 && column.path().parts().len() > 1 {
             return Some("holds nested INT96 timestamps".to_owned());

@@ -7,6 +7,9 @@ use crate::stored_schema::{StoredSchema, Style};
 use packhorse_core::{Error, Kind, Result, Rows, Schema, SchemaRef, ShardSummary, ShardWriter};
 use std::sync::Arc;
 
+/// The buffer of a file: small columns are written and hashed together.
+pub(crate) const BUFFER: usize = 256 << 10;
+
 /// Refuses a schema that can't be written.
 pub(crate) fn accept(schema: &Schema, style: Style) -> Result<()> {
     features(schema, &StoredSchema::new(schema, style)?).map(drop)

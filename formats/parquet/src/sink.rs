@@ -2,7 +2,7 @@
 
 use crate::contain::parquet_error;
 use crate::cut::{GATHERED, GroupLimit, PIECE, Then};
-use crate::groups::{self, GroupWriter, Groups};
+use crate::groups::{self, BUFFER, GroupWriter, Groups};
 use crate::options::ParquetOptions;
 use crate::properties::properties;
 use crate::stored_schema::{StoredSchema, Style, viewed};
@@ -17,7 +17,7 @@ use parquet::arrow::{ARROW_SCHEMA_META_KEY, ArrowSchemaConverter, encode_arrow_s
 use parquet::file::metadata::KeyValue;
 use parquet::file::writer::SerializedFileWriter;
 use rayon::prelude::*;
-use std::io::Write;
+use std::io::{BufWriter, Write};
 use std::sync::Arc;
 
 pub(crate) struct ParquetSink {
@@ -63,7 +63,7 @@ impl Sink for ParquetSink {
         let columns = Arc::new(viewed(&stored.schema));
         let descriptor = ArrowSchemaConverter::new().schema_root("schema").convert(&columns).map_err(parquet_error)?;
         let properties = Arc::new(properties(&self.options, &stored, notes));
-        let out = out.stream(".parquet")?;
+        let out = BufWriter::with_capacity(BUFFER, out.stream(".parquet")?);
         let file = SerializedFileWriter::new(out, descriptor.root_schema_ptr(), properties).map_err(parquet_error)?;
         let factory = ArrowRowGroupWriterFactory::new(&file, columns);
         let full = GroupLimit::of(stored.fields().map(|(kind, _)| kind), self.options.row_group);
@@ -86,7 +86,7 @@ fn notes(schema: &Schema, stored: &StoredSchema) -> Result<Vec<KeyValue>> {
 
 struct Shard {
     factory: ArrowRowGroupWriterFactory,
-    file: SerializedFileWriter<Box<dyn Write + Send>>,
+    file: SerializedFileWriter<BufWriter<Box<dyn Write + Send>>>,
     stored: StoredSchema,
     groups: usize,
     /// The columns of the open group; none before its first piece.

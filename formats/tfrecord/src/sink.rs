@@ -8,7 +8,9 @@ use crate::gzip::Gzip;
 use crate::index;
 use crate::layout::FeatureLayout;
 use crate::options::RecordSinkOptions;
-use packhorse_core::{Context, Error, Kind, Outlet, Result, Rows, SchemaRef, Sealed, ShardSummary, ShardWriter, Sink};
+use packhorse_core::{
+    Context, Error, Kind, Outlet, Result, Rows, SchemaRef, Sealed, ShardSummary, ShardWriter, Sink, rows_bytes,
+};
 use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, IntoParallelRefMutIterator, ParallelIterator};
 use std::io::Write;
 use std::ops::Range;
@@ -166,7 +168,7 @@ impl RecordWriter {
 /// Splits rows into pieces for the threads.
 fn pieces(rows: &Rows) -> Vec<Range<usize>> {
     let n = rows.num_rows();
-    let each = (PIECE / (rows.get_array_memory_size() / n.max(1)).max(1)).clamp(1, 4096);
+    let each = (PIECE / (rows_bytes(rows) / n.max(1)).max(1)).clamp(1, 4096);
     (0..n).step_by(each).map(|from| from..n.min(from + each)).collect()
 }
 

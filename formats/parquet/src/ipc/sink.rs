@@ -2,7 +2,7 @@
 
 use crate::contain::arrow_error;
 use crate::cut::{GATHERED, GroupLimit, Then};
-use crate::groups::{self, GroupWriter, Groups};
+use crate::groups::{self, BUFFER, GroupWriter, Groups};
 use crate::options::IpcOptions;
 use crate::stored_schema::{StoredSchema, Style, plain};
 use arrow_array::{RecordBatch, RecordBatchOptions};
@@ -11,7 +11,7 @@ use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
 use packhorse_core::{
     Context, Error, Outlet, Result, Rows, Schema, SchemaRef, Sealed, ShardWriter, Sink, write_huggingface_config,
 };
-use std::io::Write;
+use std::io::{BufWriter, Write};
 use std::sync::Arc;
 
 /// The alignment of column buffers, so that a mapped file can be used in place.
@@ -58,7 +58,7 @@ impl Sink for IpcSink {
         let settings = IpcWriteOptions::try_new(ALIGNMENT, false, MetadataVersion::V5)
             .and_then(|settings| settings.try_with_compression(self.options.compression))
             .map_err(failed)?;
-        let out = Counted { out: out.stream(".arrow")?, bytes: 0 };
+        let out = Counted { out: BufWriter::with_capacity(BUFFER, out.stream(".arrow")?), bytes: 0 };
         let out = match self.options.stream {
             true => Out::Stream(StreamWriter::try_new_with_options(out, &columns, settings).map_err(failed)?),
             false => Out::File(FileWriter::try_new_with_options(out, &columns, settings).map_err(failed)?),
@@ -76,7 +76,7 @@ impl Sink for IpcSink {
 
 /// A writer that counts its bytes.
 struct Counted {
-    out: Box<dyn Write + Send>,
+    out: BufWriter<Box<dyn Write + Send>>,
     bytes: u64,
 }
 
