@@ -1,21 +1,36 @@
-//! The metadata of an input is parsed once a job, and that of a shard once a loader.
+//! The metadata of an input is parsed once a job, that of a shard once a loader; and rows of shards are decoded once while they fit the cache.
 #![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
 
 use packhorse::core::{
     ArchiveMember, Blocks, Format, FormatInfo, Input, InputTable, Limits, Options, Registry, Result, Schema, Source,
-    Table,
+    Table, TableInfo,
 };
-use packhorse::read::{Dataset, OpenOptions};
+use packhorse::read::{Dataset, OpenOptions, ReadOptions};
 use packhorse::storage::Local;
 use packhorse::{Recipe, Session};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 
 static FORMATS: LazyLock<Registry> = LazyLock::new(packhorse::registry);
 
-/// A format whose opened inputs are counted.
-struct Counted(&'static str, Arc<AtomicUsize>);
+/// Opened inputs, and reads of their rows.
+#[derive(Clone, Default)]
+struct Counts(Arc<[AtomicUsize; 2]>);
+
+impl Counts {
+    fn opened(&self) -> usize {
+        self.0[0].load(Ordering::Relaxed)
+    }
+
+    fn decoded(&self) -> usize {
+        self.0[1].load(Ordering::Relaxed)
+    }
+}
+
+/// A format whose opened inputs and reads of rows are counted.
+struct Counted(&'static str, Counts);
 
 impl Counted {
     fn format(&self) -> &'static dyn Format {
@@ -33,7 +48,24 @@ impl Format for Counted {
     }
 }
 
-struct CountedSource(Box<dyn Source>, Arc<AtomicUsize>);
+struct CountedSource(Box<dyn Source>, Counts);
+
+struct CountedTable<'a>(Box<dyn Table + 'a>, Counts);
+
+impl Table for CountedTable<'_> {
+    fn info(&self) -> Result<TableInfo> {
+        self.0.info()
+    }
+
+    fn starts(&self, each: &mut dyn FnMut(u64) -> Result<()>) -> Result<()> {
+        self.0.starts(each)
+    }
+
+    fn rows(&self, items: Range<u64>) -> Result<Blocks<'_>> {
+        self.1.0[1].fetch_add(1, Ordering::Relaxed);
+        self.0.rows(items)
+    }
+}
 
 impl Source for CountedSource {
     fn list(&self, input: &dyn Input, each: &mut dyn FnMut(ArchiveMember<'_>) -> Result<()>) -> Result<()> {
@@ -41,8 +73,8 @@ impl Source for CountedSource {
     }
 
     fn open<'a>(&self, input: Arc<dyn Input + 'a>) -> Result<Box<dyn Table + 'a>> {
-        self.1.fetch_add(1, Ordering::Relaxed);
-        self.0.open(input)
+        self.1.0[0].fetch_add(1, Ordering::Relaxed);
+        Ok(Box::new(CountedTable(self.0.open(input)?, self.1.clone())))
     }
 
     fn tables(&self, input: &dyn Input) -> Result<Vec<InputTable>> {
@@ -58,11 +90,11 @@ impl Source for CountedSource {
     }
 }
 
-/// Formats that read `id` and write TFRecord, and how many inputs of `id` were opened.
-fn counted(id: &'static str) -> (Registry, Arc<AtomicUsize>) {
-    let count = Arc::<AtomicUsize>::default();
-    let formats = Registry::new().with(packhorse_tfrecord::TfRecord).with(Counted(id, count.clone()));
-    (formats, count)
+/// Formats that read `id` and write TFRecord, and what is counted of `id`.
+fn counted(id: &'static str) -> (Registry, Counts) {
+    let counts = Counts::default();
+    let formats = Registry::new().with(packhorse_tfrecord::TfRecord).with(Counted(id, counts.clone()));
+    (formats, counts)
 }
 
 /// A dataset of format `id` in three shards.
@@ -110,13 +142,13 @@ fn an_input_is_parsed_once_a_job() {
                 whole
             }
         };
-        let (formats, opened) = counted(id);
+        let (formats, counts) = counted(id);
         // Sizes are found by a trial, in which some inputs are read too.
         let recipe = Recipe::new(relative(&inputs), "tfrecord", dir.path().join(format!("{id} to tfrecord")));
         let recipe = recipe.with("shard-size", "4KiB").unwrap();
         let packed = Session::new(formats).jobs(4).pack(&recipe).unwrap_or_else(|e| panic!("{id}: {e}"));
         assert!(packed.report.samples >= 60 && packed.report.shards > 1, "{id}: {:?}", packed.report);
-        assert_eq!(opened.load(Ordering::Relaxed), 3, "{id}");
+        assert_eq!(counts.opened(), 3, "{id}");
     }
 }
 
@@ -125,10 +157,38 @@ fn a_shard_is_parsed_once_a_loader() {
     let dir = tempfile::tempdir().unwrap();
     for id in ["hdf5", "parquet", "arrow"] {
         let shards = dataset(dir.path(), id);
-        let (formats, opened) = counted(id);
+        let (formats, counts) = counted(id);
         let dataset = Dataset::open(&formats, Arc::new(Local), &shards, &OpenOptions::default()).unwrap();
         let loader = dataset.loader(20).field("text", "txt").seed(1).epochs(3).threads(2).build().unwrap();
         let samples: usize = loader.map(|batch| batch.unwrap().rows()).sum();
-        assert_eq!((samples, opened.load(Ordering::Relaxed)), (900, 3), "{id}");
+        assert_eq!((samples, counts.opened()), (900, 3), "{id}");
+    }
+}
+
+/// Columns of a record batch share its memory, which counts once.
+#[test]
+fn rows_of_many_columns_stay_in_the_cache() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = dir.path().join("table.csv");
+    let head: Vec<String> = (0..40).map(|column| format!("c{column:02}")).collect();
+    let line = |row: usize| (0..40).map(|column| format!("{row}.{column}")).collect::<Vec<_>>().join(",");
+    let lines: Vec<String> = std::iter::once(head.join(",")).chain((0..3000).map(line)).collect();
+    std::fs::write(&table, lines.join("\n") + "\n").unwrap();
+    for id in ["hdf5", "parquet", "arrow", "tfrecord"] {
+        let out = dir.path().join(id);
+        let recipe = Recipe::new(&table, id, &out).with("samples-per-shard", "500").unwrap();
+        packhorse::session().pack(&recipe).unwrap();
+        let (formats, counts) = if id == "tfrecord" {
+            let counts = Counts::default();
+            (Registry::new().with(Counted(id, counts.clone())), counts)
+        } else {
+            counted(id)
+        };
+        let dataset = Dataset::open(&formats, Arc::new(Local), &out, &OpenOptions::default()).unwrap();
+        // A megabyte of numbers in all: six shards, each of them a block.
+        let read = ReadOptions { rows: 2 << 20, ..ReadOptions::default() };
+        let loader = dataset.loader(20).field("x", "c07").seed(1).configure(|options| options.read = read);
+        let samples: usize = loader.epochs(2).threads(2).build().unwrap().map(|batch| batch.unwrap().rows()).sum();
+        assert_eq!((samples, counts.decoded()), (6000, 6), "{id}");
     }
 }

@@ -108,8 +108,8 @@ fn add_inner<O: OffsetSizeTrait>(values: &ArrayRef, offsets: &[O], sizes: &mut [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow_array::types::Int16Type;
-    use arrow_array::{BinaryViewArray, Int64Array, ListArray};
+    use arrow_array::types::{Int8Type, Int16Type};
+    use arrow_array::{BinaryViewArray, DictionaryArray, FixedSizeListArray, Int64Array, ListArray, StringArray};
     use std::sync::Arc;
 
     #[test]
@@ -129,5 +129,29 @@ mod tests {
             add_sizes(&column.slice(1, 2), &mut tail);
         }
         assert_eq!(tail, [8, 32]);
+    }
+
+    #[test]
+    fn parts_of_rows_have_the_bytes_of_the_whole() {
+        let blobs: ArrayRef = Arc::new(BinaryViewArray::from_iter_values((0..100).map(|n| vec![7; n])));
+        let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..100).map(|n| "x".repeat(n))));
+        let lists = (0..100).map(|n| Some((0..n).map(Some)));
+        let lists: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int16Type, _, _>(lists));
+        let pairs = (0..100).map(|n| Some([Some(n), Some(2 * n)]));
+        let pairs: ArrayRef = Arc::new(FixedSizeListArray::from_iter_primitive::<Int16Type, _, _>(pairs, 2));
+        let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..100));
+        let small: ArrayRef =
+            Arc::new(DictionaryArray::<Int8Type>::from_iter(["a", "b"].into_iter().cycle().take(100)));
+        let part = |of: &ArrayRef| RecordBatch::try_from_iter([("x", of.clone())]).unwrap();
+        let wanted = [4950 + 16 * 100, 4950 + 4 * 101, 2 * 4950 + 4 * 101, 400, 800];
+        for (array, wanted) in [&blobs, &texts, &lists, &pairs, &numbers].into_iter().zip(wanted) {
+            assert_eq!(rows_bytes(&part(array)), wanted, "{}", array.data_type());
+        }
+        for array in [blobs, texts, lists, pairs, numbers, small] {
+            let whole = part(&array);
+            let parts: usize = (0..100).step_by(10).map(|at| rows_bytes(&whole.slice(at, 10))).sum();
+            // Each part has the end of its last value, or the values of a dictionary, of its own.
+            assert!((rows_bytes(&whole)..rows_bytes(&whole) + 10 * 40).contains(&parts), "{}", array.data_type());
+        }
     }
 }

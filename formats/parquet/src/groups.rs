@@ -1,7 +1,7 @@
 //! Writes a shard group by group; shared by the Parquet and the Arrow sink.
 
 use crate::cut::{GroupCutter, GroupLimit, MOST, Then};
-use crate::huggingface::{KEY_OF_FEATURES, features};
+use crate::huggingface::{KEY_OF_FEATURES, classes, features};
 use crate::note::{KEY_OF_NOTE, Note};
 use crate::stored_schema::{StoredSchema, Style};
 use packhorse_core::{Error, Kind, Result, Rows, Schema, SchemaRef, ShardSummary, ShardWriter};
@@ -12,7 +12,8 @@ pub(crate) const BUFFER: usize = 256 << 10;
 
 /// Refuses a schema that can't be written.
 pub(crate) fn accept(schema: &Schema, style: Style) -> Result<()> {
-    features(schema, &StoredSchema::new(schema, style)?).map(drop)
+    StoredSchema::new(schema, style)?;
+    classes(schema).map(drop)
 }
 
 /// Refuses a field larger than a column holds.

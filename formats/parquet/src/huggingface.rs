@@ -15,9 +15,14 @@ pub(crate) const CLASSES: &str = "packhorse.classes";
 /// The field that holds the class.
 const CLASS: &str = "cls";
 
+/// The class names of a schema.
+pub(crate) fn classes(schema: &Schema) -> Result<Option<Vec<String>>> {
+    schema.metadata().get(CLASSES).map(|text| class_names(text)).transpose()
+}
+
 /// The JSON text for rows of `schema`.
 pub(crate) fn features(schema: &Schema, stored: &StoredSchema) -> Result<String> {
-    let classes = schema.metadata().get(CLASSES).map(|text| class_names(text)).transpose()?;
+    let classes = classes(schema)?;
     let mut features = Map::new();
     for (kind, field) in stored.fields() {
         let feature = match (kind, &classes) {
@@ -29,7 +34,9 @@ pub(crate) fn features(schema: &Schema, stored: &StoredSchema) -> Result<String>
         };
         features.insert(field.name().clone(), feature);
     }
-    Ok(json!({"info": {"features": features}}).to_string())
+    // Not by `json!`, which would serialize thousands of columns twice.
+    let within = |name: &str, inner: Map<String, Value>| Map::from_iter([(name.to_owned(), Value::Object(inner))]);
+    Ok(Value::Object(within("info", within("features", features))).to_string())
 }
 
 fn class_names(text: &str) -> Result<Vec<String>> {
