@@ -8,7 +8,7 @@
 #![expect(clippy::expect_used, reason = "a bench ends where it can't go on")]
 
 use packhorse_testkit::hostile::tar::{TarMember, archive};
-use packhorse_testkit::trials::{Trials, Unit, run};
+use packhorse_testkit::trials::{Trials, Unit, run, thousands};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -30,9 +30,10 @@ fn main() {
     std::fs::create_dir_all(&tars).expect("a folder");
     (0..shards).for_each(|n| tar(&tars.join(format!("{n:06}.tar")), n * samples / shards..(n + 1) * samples / shards));
     for (index, tool) in indexes {
-        let title = format!("index {index} of {shards} tars of others, {samples} samples");
+        let title = format!("index {index} of {shards} tars of others, {} samples", thousands(samples));
         let trial = trials.work(&format!("index-{index}"), title, Unit::Samples, samples as f64);
         let mut trial = trial.ours("packhorse", |clock| {
+            tars_alone(&tars);
             clock.time(|| {
                 let indexed = packhorse::session().index([&tars], index).expect("index");
                 assert_eq!(indexed.samples, samples);
@@ -42,6 +43,7 @@ fn main() {
             let name = Path::new(command.get_program()).file_name().unwrap_or_default().to_owned();
             let tars = &tars;
             trial = trial.peer(name.to_string_lossy(), move |clock| {
+                tars_alone(tars);
                 let mut command = tool(tars).expect("a tool that was there");
                 clock.time(|| run(&mut command));
             });
@@ -49,6 +51,18 @@ fn main() {
         trial.run(rounds);
     }
     std::fs::remove_dir_all(&home).expect("the folder goes away");
+}
+
+/// Removes indexes, of which an up-to-date one would be left as it is.
+fn tars_alone(tars: &Path) {
+    for entry in std::fs::read_dir(tars).expect("tars").map(|entry| entry.expect("a tar")) {
+        let (path, is_folder) = (entry.path(), entry.file_type().expect("a type").is_dir());
+        match is_folder {
+            true => std::fs::remove_dir_all(path).expect("an index"),
+            false if path.extension().is_some_and(|extension| extension == "tar") => {}
+            false => std::fs::remove_file(path).expect("an index"),
+        }
+    }
 }
 
 /// Writes a tar of samples with two small members each.

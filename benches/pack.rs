@@ -9,7 +9,7 @@
 use arrow_array::{BinaryViewArray, RecordBatch, StringViewArray};
 use packhorse::Recipe;
 use packhorse::core::{FieldType, KEY, Schema};
-use packhorse_testkit::trials::{Clock, Trials, Unit, package, python, run, version};
+use packhorse_testkit::trials::{Clock, Trials, Unit, package, python, run, thousands, version};
 use std::fs::File;
 use std::io::Write as _;
 use std::num::NonZeroUsize;
@@ -270,7 +270,7 @@ print(time.perf_counter() - start, time.process_time() - processors)
 "#;
 
 fn warm(trials: &mut Trials, corpus: &Corpus, rounds: usize) {
-    let (files, shards, bytes) = (corpus.files.len(), corpus.lists.len(), corpus.bytes() as f64);
+    let (files, shards, bytes) = (thousands(corpus.files.len() as u64), corpus.lists.len(), corpus.bytes() as f64);
     let title =
         format!("{files} JPEGs in memory into {shards} shards, with labels, digests, checksums and all indexes");
     let tar = format!("{} of the listed files, two at a time, nothing else", version("tar"));
@@ -298,7 +298,7 @@ fn warm(trials: &mut Trials, corpus: &Corpus, rounds: usize) {
 
 fn cold(trials: &mut Trials, name: &str, corpus: &Corpus, rounds: usize) {
     let to = if corpus.out.starts_with(&corpus.home) { "beside them, synced" } else { "in memory" };
-    let (files, shards) = (corpus.files.len(), corpus.lists.len());
+    let (files, shards) = (thousands(corpus.files.len() as u64), corpus.lists.len());
     let title = format!("{files} JPEGs that the page cache does not hold, into {shards} shards {to}");
     let trial = trials.work(name, title, Unit::Bytes, corpus.bytes() as f64).ours("packhorse", |clock| {
         corpus.evict();

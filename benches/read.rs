@@ -61,8 +61,9 @@ fn main() {
     let trial =
         trial.limit("only reads of the files into memory of four batches", |clock| clock.time(|| bare_files(&files)));
     let trial = trial.limit(c, bare);
-    let peers = peers("raw", &files);
-    peers.into_iter().fold(trial, |trial, (name, run)| trial.peer(name, run)).run(rounds);
+    let peers = peers(&files);
+    // Their start takes long.
+    peers.into_iter().fold(trial, |trial, (name, run)| trial.peer(name, run)).run(rounds.min(5));
 
     let trial = trials
         .work("read-mapped", "raw samples from mapped files into batches of 64", Unit::Samples, samples)
@@ -88,10 +89,7 @@ fn main() {
     let trial = trial.limit("the same into the memory of three batches", |clock| {
         clock.time(|| bare_decode(&photos, 3 * 64));
     });
-    // The first shard has about a sixth of them.
-    let first = files.get(..1).unwrap_or_default();
-    let peers = ["simplejpeg", "decode"].into_iter().flat_map(|mode| peers_of(mode, first, photos.len() as f64));
-    peers.fold(trial, |trial, (name, run)| trial.peer(name, run)).run(rounds.min(5));
+    trial.run(rounds.min(5));
 }
 
 fn corpus(home: &Path, count: u64) -> PathBuf {
@@ -321,36 +319,22 @@ fn bare_decode(photos: &[Vec<u8>], buffers: usize) -> u64 {
 /// A loader of others, and how it runs.
 type Peer<'a> = (String, Box<dyn FnMut(&mut Clock) + 'a>);
 
-/// What loaders of others make of the same shards.
-fn peers<'a>(mode: &str, files: &'a [PathBuf]) -> Vec<Peer<'a>> {
-    peers_of(mode, files, f64::NAN)
-}
-
-/// The same, as if they had loaded `samples`: those of `files` may be fewer.
-fn peers_of<'a>(mode: &str, files: &'a [PathBuf], samples: f64) -> Vec<Peer<'a>> {
+/// What loaders of others make of the same shards, raw.
+fn peers(files: &[PathBuf]) -> Vec<Peer<'_>> {
     let Some(python) = python() else { return Vec::new() };
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/peers/read_wds.py");
     let peer = |(short, name): &(&str, &str)| {
-        let (mode, package) = (format!("{short}-{mode}"), package(&python, name)?);
-        let load = {
-            let (python, script, mode) = (python.clone(), script.clone(), mode.clone());
-            move || {
-                let output = Command::new(&python).arg(&script).arg(&mode).args(files).output().expect("python runs");
-                let text = String::from_utf8_lossy(&output.stdout).into_owned();
-                text.lines().last().and_then(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-            }
-        };
-        // It may lack what it decodes with.
-        load()?;
+        let (mode, package) = (format!("{short}-raw"), package(&python, name)?);
+        let (python, script) = (python.clone(), script.clone());
         let run = move |clock: &mut Clock| {
-            let value = load().expect("what it did before");
-            let of = |key: &str| value[key].as_f64().expect("a number");
-            let factor = if samples.is_nan() { 1.0 } else { samples / of("samples") };
-            let [wall, processors] =
-                [of("seconds"), of("cpu_seconds")].map(|seconds| Duration::from_secs_f64(seconds * factor));
-            clock.add(wall, processors);
+            let output = Command::new(&python).arg(&script).arg(&mode).args(files).output().expect("python runs");
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            let value: serde_json::Value =
+                serde_json::from_str(text.lines().last().unwrap_or_default()).expect("a line of JSON");
+            let [wall, processors] = ["seconds", "cpu_seconds"].map(|key| value[key].as_f64().expect("seconds"));
+            clock.add(Duration::from_secs_f64(wall), Duration::from_secs_f64(processors));
         };
-        Some((format!("{package}, {mode}"), Box::new(run) as Box<dyn FnMut(&mut Clock)>))
+        Some((package, Box::new(run) as Box<dyn FnMut(&mut Clock)>))
     };
     LOADERS.iter().filter_map(peer).collect()
 }

@@ -90,7 +90,7 @@ impl Source for CountedSource {
     }
 }
 
-/// Formats that read `id` and write TFRecord, and what is counted of `id`.
+/// Formats that read `id` and write TFRecord, and the counts of `id`.
 fn counted(id: &'static str) -> (Registry, Counts) {
     let counts = Counts::default();
     let formats = Registry::new().with(packhorse_tfrecord::TfRecord).with(Counted(id, counts.clone()));

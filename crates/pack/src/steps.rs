@@ -290,7 +290,7 @@ impl Transform for ConformTypes {
 
     fn apply(&self, rows: Rows) -> Result<Rows> {
         let delivered = rows.schema();
-        // Mostly so: what is below takes long where columns are thousands.
+        // Mostly so: the rest takes long where columns are thousands.
         if delivered.fields() == self.schema.fields() && delivered.metadata() == self.schema.metadata() {
             let lacks = |(field, column): &(&Arc<Field>, &ArrayRef)| column.null_count() > 0 && !field.is_nullable();
             return match self.schema.fields().iter().zip(rows.columns()).find(lacks) {

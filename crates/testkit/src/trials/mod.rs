@@ -19,7 +19,7 @@ mod machine;
 mod results;
 mod spread;
 
-pub use results::{Outcome, Results, Unit, fill, table};
+pub use results::{Results, TrialResult, Unit, fill, table, thousands};
 pub use spread::Spread;
 
 use nix::sys::resource::{UsageWho, getrusage};
@@ -152,7 +152,7 @@ impl<'t> Trial<'t> {
 
     /// Runs so many rounds after one that does not count, prints the results, and keeps them in `target/bench.json`. `None` if the
     /// arguments leave this work out.
-    pub fn run(self, rounds: usize) -> Option<Outcome> {
+    pub fn run(self, rounds: usize) -> Option<TrialResult> {
         let name = self.name.clone();
         let outcome = self.measure(rounds)?;
         Results::add(&results_file(), name, &outcome);
@@ -160,7 +160,7 @@ impl<'t> Trial<'t> {
     }
 
     /// The same, but keeps nothing.
-    pub fn measure(mut self, rounds: usize) -> Option<Outcome> {
+    pub fn measure(mut self, rounds: usize) -> Option<TrialResult> {
         if !self.trials.wants(&self.name) {
             return None;
         }
@@ -185,7 +185,7 @@ impl<'t> Trial<'t> {
             processors: Spread::of(mine.iter().map(|clock| clock.processors.as_secs_f64())),
             ratio: (rival.role != Role::Ours).then(|| Ratio::of(&clocks[ours], mine)),
         });
-        let outcome = Outcome {
+        let outcome = TrialResult {
             bench: self.trials.bench.to_owned(),
             commit: machine::commit(),
             title: self.title,

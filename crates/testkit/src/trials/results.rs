@@ -5,7 +5,7 @@ use super::spread::Spread;
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
-/// What is counted.
+/// The unit of a work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Of input, or of output where that is said.
@@ -40,9 +40,9 @@ pub(super) struct Ratio {
     pub(super) processors: Spread,
 }
 
-/// What a work came to.
+/// The measurements of a work.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct TrialResult {
     pub(super) bench: String,
     pub(super) commit: String,
     pub(super) title: String,
@@ -82,12 +82,16 @@ impl Role {
 
 /// Three digits, and thousands apart.
 fn grouped(number: f64) -> String {
-    let digits = number.max(1.0).log10().floor() as i32;
-    let step = 10f64.powi((digits - 2).max(0));
-    let whole = format!("{:.0}", (number / step).round() * step);
     if number < 10.0 {
         return format!("{number:.1}");
     }
+    let step = 10f64.powi((number.log10().floor() as i32 - 2).max(0));
+    thousands(((number / step).round() * step) as u64)
+}
+
+/// A number with its thousands apart.
+pub fn thousands(number: u64) -> String {
+    let whole = number.to_string();
     let from = |place: usize| (whole.len() - place).is_multiple_of(3) && place > 0;
     whole.chars().enumerate().flat_map(|(place, digit)| from(place).then_some(',').into_iter().chain([digit])).collect()
 }
@@ -113,7 +117,7 @@ impl Ratio {
     }
 }
 
-impl Outcome {
+impl TrialResult {
     /// Our time by that of a rival: of the clock, and of processors.
     pub fn ratio_to(&self, rival: &str) -> Option<(Spread, Spread)> {
         let ratio = self.rivals.iter().find(|other| other.name == rival)?.ratio?;
@@ -222,7 +226,7 @@ impl Outcome {
 #[derive(Debug, Default)]
 pub struct Results {
     machine: Value,
-    works: Vec<(String, Outcome)>,
+    works: Vec<(String, TrialResult)>,
 }
 
 impl Results {
@@ -230,12 +234,13 @@ impl Results {
     pub fn read(path: &Path) -> Option<Self> {
         let value: Value = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
         let works = value["works"].as_object()?.iter();
-        let works = works.map(|(name, work)| Some((name.clone(), Outcome::from_json(work)?))).collect::<Option<_>>()?;
+        let works =
+            works.map(|(name, work)| Some((name.clone(), TrialResult::from_json(work)?))).collect::<Option<_>>()?;
         Some(Self { machine: value["machine"].clone(), works })
     }
 
     /// Adds a work to a file, in place of an earlier one of this name. Works of another machine go.
-    pub(super) fn add(path: &Path, name: String, outcome: &Outcome) {
+    pub(super) fn add(path: &Path, name: String, outcome: &TrialResult) {
         let mut results = Self::read(path).filter(|results| results.machine == facts()).unwrap_or_default();
         results.machine = facts();
         results.works.retain(|(other, _)| *other != name);
@@ -303,7 +308,7 @@ mod tests {
     use super::*;
     use crate::trials::machine::commit;
 
-    fn outcome(title: &str) -> Outcome {
+    fn outcome(title: &str) -> TrialResult {
         let rival = |name: &str, role, seconds: f64, ratio: Option<f64>| Measured {
             name: name.to_owned(),
             role,
@@ -319,7 +324,7 @@ mod tests {
         ];
         let (bench, commit, title) = ("some".to_owned(), commit(), title.to_owned());
         let (unit, amount, rounds, others) = (Unit::Bytes, 1e9, 1, 0.0);
-        Outcome { bench, commit, title, unit, amount, by_processors: false, rounds, others, rivals }
+        TrialResult { bench, commit, title, unit, amount, by_processors: false, rounds, others, rivals }
     }
 
     #[test]
@@ -329,7 +334,7 @@ mod tests {
             "| a work | 2.00 GB/s | quick: 200 MB/s | 10 (10 to 10) × | floor: 4.00 GB/s | 0.50 (0.50 to 0.50) × |\n";
         assert_eq!(row, wanted);
         let by_processors =
-            Outcome { by_processors: true, unit: Unit::Samples, amount: 123_456.0, ..outcome("a work") };
+            TrialResult { by_processors: true, unit: Unit::Samples, amount: 123_456.0, ..outcome("a work") };
         assert!(
             by_processors
                 .row(false)
