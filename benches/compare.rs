@@ -22,10 +22,13 @@ fn main() -> ExitCode {
         std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).partition(|arg| Path::new(arg).is_file());
     let own = env!("CARGO_BIN_EXE_packhorse").to_owned();
     let (old, new) = match programs.as_slice() {
-        [] => {
+        // All benches are run, without arguments.
+        [] if rest.is_empty() => {
             println!("give the program of another build: cargo bench --bench compare -- OLD");
             return ExitCode::SUCCESS;
         }
+        [] => return missing(&rest),
+        _ if rest.iter().any(|word| word.contains('/')) => return missing(&rest),
         [old] => (old, &own),
         [old, new, ..] => (old, new),
     };
@@ -57,6 +60,11 @@ fn main() -> ExitCode {
     let _ = std::fs::remove_dir_all(&home);
     println!("\nslower: {}", if slower.is_empty() { "nothing".to_owned() } else { slower.join("; ") });
     if slower.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn missing(words: &[String]) -> ExitCode {
+    println!("none of these is a program: {}", words.join(" "));
+    ExitCode::FAILURE
 }
 
 /// What the works read. All of it is made by this build.

@@ -185,8 +185,8 @@ fn rows_of_many_columns_stay_in_the_cache() {
             counted(id)
         };
         let dataset = Dataset::open(&formats, Arc::new(Local), &out, &OpenOptions::default()).unwrap();
-        // A megabyte of numbers in all: six shards, each of them a block.
-        let read = ReadOptions { rows: 2 << 20, ..ReadOptions::default() };
+        // A megabyte of numbers in all, with the room of their decoders some more: six shards, each of them a block.
+        let read = ReadOptions { rows: 16 << 20, ..ReadOptions::default() };
         let loader = dataset.loader(20).field("x", "c07").seed(1).configure(|options| options.read = read);
         let samples: usize = loader.epochs(2).threads(2).build().unwrap().map(|batch| batch.unwrap().rows()).sum();
         assert_eq!((samples, counts.decoded()), (6000, 6), "{id}");

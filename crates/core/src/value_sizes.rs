@@ -4,10 +4,28 @@ use crate::{DataType, element_width};
 use arrow_array::cast::AsArray;
 use arrow_array::types::ByteArrayType;
 use arrow_array::{Array, ArrayRef, GenericByteArray, GenericListArray, OffsetSizeTrait, RecordBatch};
+use arrow_buffer::{Buffer, NullBuffer};
+use arrow_data::ArrayData;
+use std::collections::HashSet;
+use std::ptr::NonNull;
 
 /// The bytes of the values of rows: of parts of a larger array only these parts, and of memory that arrays share what each has of it.
 pub fn rows_bytes(rows: &RecordBatch) -> usize {
     rows.columns().iter().map(array_bytes).sum()
+}
+
+/// The bytes of the memory that rows keep: of parts of a larger array all of it, and of memory that arrays share once.
+pub fn held_bytes<'a>(rows: impl IntoIterator<Item = &'a RecordBatch>) -> usize {
+    fn add(data: &ArrayData, seen: &mut HashSet<NonNull<u8>>) -> usize {
+        let buffers = data.buffers().iter().chain(data.nulls().map(NullBuffer::buffer));
+        let mut own =
+            |buffer: &Buffer| if seen.insert(buffer.data_ptr()) { buffer.capacity().max(buffer.len()) } else { 0 };
+        let bytes: usize = buffers.map(&mut own).sum();
+        bytes + data.child_data().iter().map(|child| add(child, seen)).sum::<usize>()
+    }
+    let mut seen = HashSet::new();
+    let columns = rows.into_iter().flat_map(RecordBatch::columns);
+    columns.map(|column| add(&column.to_data(), &mut seen)).sum()
 }
 
 /// The bytes of the values of an array, with their offsets.
@@ -129,6 +147,19 @@ mod tests {
             add_sizes(&column.slice(1, 2), &mut tail);
         }
         assert_eq!(tail, [8, 32]);
+    }
+
+    #[test]
+    fn memory_that_is_shared_is_held_once() {
+        let all = Buffer::from_vec((0..4000i64).collect::<Vec<_>>());
+        let column = |at: usize| -> ArrayRef {
+            Arc::new(Int64Array::new(arrow_buffer::ScalarBuffer::new(all.clone(), 100 * at, 100), None))
+        };
+        let rows = RecordBatch::try_from_iter((0..40).map(|at| (format!("c{at}"), column(at)))).unwrap();
+        assert_eq!((rows_bytes(&rows), held_bytes([&rows])), (32_000, all.capacity()));
+        // One column, or a part of it, keeps all of the memory.
+        let one = rows.project(&[7]).unwrap();
+        assert_eq!((rows_bytes(&one), held_bytes([&one, &one.slice(3, 5)])), (800, all.capacity()));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::mapping::Mapping;
 use crate::reader::Column;
 use arrow_array::{Array, ArrayRef, BinaryViewArray, StringViewArray, new_null_array};
 use arrow_select::interleave::interleave;
-use packhorse_core::{Error, Field, Result, Rows, SchemaRef, rows_bytes};
+use packhorse_core::{Error, Field, Result, Rows, SchemaRef, held_bytes, rows_bytes};
 use std::sync::Arc;
 
 /// Samples that were read together, in the requested order. Its memory is reused.
@@ -229,10 +229,8 @@ impl SampleBlock {
 
     /// The memory held, in bytes.
     pub(crate) fn weight(&self) -> usize {
-        let typed: usize = self.pieces.iter().map(|piece| rows_bytes(&piece.rows)).sum();
-        let joined = self.joined.iter().flat_map(|joined| &joined.pieces).map(rows_bytes);
-        let typed = typed + joined.sum::<usize>();
-        self.bytes.capacity() + typed
+        let joined = self.joined.iter().flat_map(|joined| &joined.pieces);
+        self.bytes.capacity() + held_bytes(self.pieces.iter().map(|piece| &piece.rows).chain(joined))
     }
 }
 

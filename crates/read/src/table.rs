@@ -5,7 +5,7 @@ use crate::opened::Opened;
 use crate::reader::Column;
 use crate::sample_block::{Piece, Row, SampleBlock, same_rows};
 use crate::spans::TARGET;
-use packhorse_core::{Error, Kind, Result, Rows, Sample, rows_bytes};
+use packhorse_core::{Error, Kind, Result, Rows, Sample, held_bytes, rows_bytes};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -124,7 +124,7 @@ impl Tables {
     fn make_room(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let weight = |block: &Block| match block.0.get() {
-            Some(Ok(rows)) => rows.iter().map(rows_bytes).sum(),
+            Some(Ok(rows)) => held_bytes(rows),
             _ => 0usize,
         };
         // There are hundreds of blocks but millions of samples: count only after a new block.

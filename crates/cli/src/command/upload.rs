@@ -36,7 +36,7 @@ pub(super) fn run(context: &CommandContext<'_>, args: &BenchUpload) -> Result<Ex
         Devices::All => (0..Cuda::count().map_err(or_simulated)?).collect(),
     };
     let gpus = numbers.into_iter().map(Cuda::new).collect::<Result<Vec<_>>>().map_err(or_simulated)?;
-    let name = gpus.first().map_or_else(|| Err(Error::bug("no GPU")), Cuda::name)?;
+    let name = gpus.first().map_or_else(|| Err(or_simulated(Error::unsupported("there is no GPU"))), Cuda::name)?;
     let step = |gpu: &Cuda, field: &str, cpu_share: f32| {
         let usual = JpegOptions::new(field, (args.size, args.size));
         let resize = if args.augment { augmented(usual.resize) } else { usual.resize };

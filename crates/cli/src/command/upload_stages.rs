@@ -42,7 +42,8 @@ impl<G: Gpu + Clone> BenchGpu<G> {
         (fields, finish): (&[FieldOptions], Steps<'_>),
     ) -> Result<Self> {
         let threads = of_each(load.options.threads, rank.world_size as usize);
-        let options = LoaderOptions { epochs: None, rank, threads, ahead: threads + 2, ..load.options.clone() };
+        let budget = load.options.budget / rank.world_size as usize;
+        let options = LoaderOptions { epochs: None, rank, threads, ahead: threads + 2, budget, ..load.options.clone() };
         let one = LoaderOptions { ahead: 1, threads: 1, ..options.clone() };
         let mut staged = fields.to_vec();
         for needed in finish.iter().flat_map(|step| step.needs()) {
