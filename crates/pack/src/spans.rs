@@ -41,7 +41,7 @@ pub(crate) fn blocks(mut blocks: Blocks<'_>, fname: String) -> Blocks<'_> {
     Box::new(std::iter::from_fn(next))
 }
 
-/// The bytes of these rows in memory.
+/// The bytes of the values of these rows.
 pub(crate) fn bytes(rows: &[Rows]) -> usize {
     rows.iter().map(rows_bytes).sum()
 }

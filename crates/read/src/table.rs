@@ -31,13 +31,23 @@ struct State {
 
 /// Decoded by the first thread that needs it, while others wait.
 #[derive(Default)]
-pub(crate) struct Block(OnceLock<Result<Vec<Rows>>>);
+pub(crate) struct Block {
+    rows: OnceLock<Result<Vec<Rows>>>,
+    /// The bytes of memory that they keep.
+    bytes: OnceLock<usize>,
+}
 
 impl Block {
+    /// The bytes of memory that it keeps; 0 before it is decoded.
+    fn bytes(&self) -> usize {
+        let Some(Ok(rows)) = self.rows.get() else { return 0 };
+        *self.bytes.get_or_init(|| held_bytes(rows))
+    }
+
     /// Row `row` of the block, in one of its pieces.
     pub(crate) fn row(&self, row: usize) -> Option<(&Rows, usize)> {
         let mut rest = row;
-        self.0.get()?.as_ref().ok()?.iter().find_map(|rows| {
+        self.rows.get()?.as_ref().ok()?.iter().find_map(|rows| {
             let here = rest < rows.num_rows();
             let row = rest;
             rest = rest.saturating_sub(rows.num_rows());
@@ -68,7 +78,7 @@ impl Tables {
         };
         let per_block = (BLOCK / sample_bytes.max(1)).clamp(1, ROWS);
         let block = self.block(number, at / per_block);
-        let decoded = block.0.get_or_init(|| {
+        let decoded = block.rows.get_or_init(|| {
             let from = at / per_block * per_block;
             decode(shard, opened, from, per_block)
         });
@@ -99,7 +109,7 @@ impl Tables {
         decode: impl FnOnce() -> Result<Vec<Rows>>,
     ) -> Result<Arc<Block>> {
         let block = self.block(shard, number);
-        if let Err(error) = block.0.get_or_init(decode) {
+        if let Err(error) = block.rows.get_or_init(decode) {
             self.forget(shard, number);
             return Err(error.clone());
         }
@@ -123,15 +133,11 @@ impl Tables {
     /// Evicts the least recently used blocks if there are too many.
     fn make_room(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let weight = |block: &Block| match block.0.get() {
-            Some(Ok(rows)) => held_bytes(rows),
-            _ => 0usize,
-        };
         // There are hundreds of blocks but millions of samples: count only after a new block.
         if state.counted == state.blocks.len() {
             return;
         }
-        let mut all: Vec<_> = state.blocks.iter().map(|(key, (used, block))| (*used, *key, weight(block))).collect();
+        let mut all: Vec<_> = state.blocks.iter().map(|(key, (used, block))| (*used, *key, block.bytes())).collect();
         all.sort_unstable();
         let mut bytes: usize = all.iter().map(|(_, _, weight)| weight).sum();
         for (_, key, weight) in all.iter().take(all.len().saturating_sub(1)) {

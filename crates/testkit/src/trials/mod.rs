@@ -23,7 +23,7 @@ pub use results::{Results, TrialResult, Unit, fill, table, thousands};
 pub use spread::Spread;
 
 use nix::sys::resource::{UsageWho, getrusage};
-use results::{Measured, Ratio, Role};
+use results::{Measured, Role, Times};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -181,9 +181,11 @@ impl<'t> Trial<'t> {
         let rivals = self.rivals.iter().zip(&clocks).map(|(rival, mine)| Measured {
             name: rival.name.clone(),
             role: rival.role,
-            wall: Spread::of(mine.iter().map(|clock| clock.wall.as_secs_f64())),
-            processors: Spread::of(mine.iter().map(|clock| clock.processors.as_secs_f64())),
-            ratio: (rival.role != Role::Ours).then(|| Ratio::of(&clocks[ours], mine)),
+            seconds: Times {
+                wall: Spread::of(mine.iter().map(|clock| clock.wall.as_secs_f64())),
+                processors: Spread::of(mine.iter().map(|clock| clock.processors.as_secs_f64())),
+            },
+            ratio: (rival.role != Role::Ours).then(|| Times::ratio(&clocks[ours], mine)),
         });
         let outcome = TrialResult {
             bench: self.trials.bench.to_owned(),
@@ -201,9 +203,9 @@ impl<'t> Trial<'t> {
     }
 }
 
-impl Ratio {
+impl Times {
     /// Of each round: ours by theirs.
-    fn of(ours: &[Clock], theirs: &[Clock]) -> Self {
+    fn ratio(ours: &[Clock], theirs: &[Clock]) -> Self {
         let ratios = |part: fn(&Clock) -> Duration| {
             let each = ours.iter().zip(theirs).map(|(ours, theirs)| (part(ours), part(theirs)));
             Spread::of(each.map(|(ours, theirs)| ours.as_secs_f64() / theirs.as_secs_f64().max(1e-9)))

@@ -2,46 +2,47 @@
 
 use super::machine::facts;
 use super::spread::Spread;
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The unit of a work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Unit {
-    /// Of input, or of output where that is said.
+    /// Of input.
     Bytes,
     /// Of a dataset.
     Samples,
-    /// That are found or packed.
-    Files,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(super) enum Role {
     Ours,
     Peer,
     Limit,
 }
 
-/// Seconds of a rival.
-#[derive(Clone, Debug)]
+/// A figure by the clock, and by processors' time.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Times {
+    pub(super) wall: Spread,
+    pub(super) processors: Spread,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Measured {
     pub(super) name: String,
     pub(super) role: Role,
-    pub(super) wall: Spread,
-    pub(super) processors: Spread,
-    pub(super) ratio: Option<Ratio>,
-}
-
-/// Our time by that of another.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Ratio {
-    pub(super) wall: Spread,
-    pub(super) processors: Spread,
+    pub(super) seconds: Times,
+    /// Our time by that of this rival.
+    pub(super) ratio: Option<Times>,
 }
 
 /// The measurements of a work.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TrialResult {
     pub(super) bench: String,
     pub(super) commit: String,
@@ -56,27 +57,13 @@ pub struct TrialResult {
 }
 
 impl Unit {
-    const ALL: [(Self, &'static str); 3] = [(Self::Bytes, "bytes"), (Self::Samples, "samples"), (Self::Files, "files")];
-
-    fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(unit, _)| *unit == self).map_or("", |(_, name)| name)
-    }
-
     fn rate(self, rate: f64) -> String {
         match self {
             Self::Bytes if rate >= 1e10 => format!("{:.1} GB/s", rate / 1e9),
             Self::Bytes if rate >= 1e9 => format!("{:.2} GB/s", rate / 1e9),
             Self::Bytes => format!("{} MB/s", grouped(rate / 1e6)),
-            unit => format!("{} {}/s", grouped(rate), unit.name()),
+            Self::Samples => format!("{} samples/s", grouped(rate)),
         }
-    }
-}
-
-impl Role {
-    const ALL: [(Self, &'static str); 3] = [(Self::Ours, "ours"), (Self::Peer, "peer"), (Self::Limit, "limit")];
-
-    fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(role, _)| *role == self).map_or("", |(_, name)| name)
     }
 }
 
@@ -105,13 +92,7 @@ fn shown(spread: &Spread, show: impl Fn(f64) -> String) -> String {
     format!("{} ({} to {})", show(spread.median), show(spread.low), show(spread.high))
 }
 
-impl Measured {
-    fn seconds(&self, by_processors: bool) -> &Spread {
-        if by_processors { &self.processors } else { &self.wall }
-    }
-}
-
-impl Ratio {
+impl Times {
     fn by(&self, by_processors: bool) -> &Spread {
         if by_processors { &self.processors } else { &self.wall }
     }
@@ -129,7 +110,7 @@ impl TrialResult {
         println!("\n{}; {} rounds", self.title, self.rounds);
         let width = self.rivals.iter().map(|rival| rival.name.len()).max().unwrap_or(0);
         for rival in &self.rivals {
-            let seconds = rival.seconds(self.by_processors);
+            let seconds = rival.seconds.by(self.by_processors);
             let by = if self.by_processors { "of processors" } else { "" };
             let ratio = rival.ratio.map_or_else(String::new, |ratio| {
                 let [wall, processors] = [ratio.wall, ratio.processors].map(|ratio| shown(&ratio, factor));
@@ -147,63 +128,14 @@ impl TrialResult {
         }
     }
 
-    fn json(&self) -> Value {
-        let spread = |spread: &Spread| json!([spread.median, spread.low, spread.high]);
-        let rival = |rival: &Measured| {
-            let mut value = json!({
-                "name": rival.name, "role": rival.role.name(), "wall_s": spread(&rival.wall),
-                "processors_s": spread(&rival.processors),
-            });
-            if let Some(ratio) = &rival.ratio {
-                value["ours_by_this"] = json!({ "wall": spread(&ratio.wall), "processors": spread(&ratio.processors) });
-            }
-            value
-        };
-        json!({
-            "bench": self.bench, "commit": self.commit, "title": self.title, "unit": self.unit.name(), "amount": self.amount,
-            "by": if self.by_processors { "processors" } else { "wall" }, "rounds": self.rounds, "others": self.others,
-            "rivals": self.rivals.iter().map(rival).collect::<Vec<_>>(),
-        })
-    }
-
-    fn from_json(value: &Value) -> Option<Self> {
-        let spread = |value: &Value| {
-            let at = |place: usize| value.get(place)?.as_f64();
-            Some(Spread { median: at(0)?, low: at(1)?, high: at(2)? })
-        };
-        let text = |value: &Value| value.as_str().map(str::to_owned);
-        let rival = |value: &Value| {
-            let role = Role::ALL.into_iter().find(|(_, name)| value["role"] == *name)?.0;
-            let ratio = &value["ours_by_this"];
-            let ratio = spread(&ratio["wall"]).zip(spread(&ratio["processors"]));
-            Some(Measured {
-                name: text(&value["name"])?,
-                role,
-                wall: spread(&value["wall_s"])?,
-                processors: spread(&value["processors_s"])?,
-                ratio: ratio.map(|(wall, processors)| Ratio { wall, processors }),
-            })
-        };
-        Some(Self {
-            bench: text(&value["bench"])?,
-            commit: text(&value["commit"])?,
-            title: text(&value["title"])?,
-            unit: Unit::ALL.into_iter().find(|(_, name)| value["unit"] == *name)?.0,
-            amount: value["amount"].as_f64()?,
-            by_processors: value["by"] == "processors",
-            rounds: value["rounds"].as_u64()? as usize,
-            others: value["others"].as_f64()?,
-            rivals: value["rivals"].as_array()?.iter().map(rival).collect::<Option<_>>()?,
-        })
-    }
-
     /// A row of a table; a short one compares with the best peer, or with the limit where there is none.
     fn row(&self, short: bool) -> String {
         let by = if self.by_processors { " of processors" } else { "" };
-        let rate = |rival: &Measured| self.unit.rate(self.amount / rival.seconds(self.by_processors).median.max(1e-9));
+        let rate =
+            |rival: &Measured| self.unit.rate(self.amount / rival.seconds.by(self.by_processors).median.max(1e-9));
         let ours = self.rivals.iter().find(|rival| rival.role == Role::Ours).map(rate).unwrap_or_default();
         let best = |role: Role| {
-            let seconds = |rival: &&Measured| rival.seconds(self.by_processors).median;
+            let seconds = |rival: &&Measured| rival.seconds.by(self.by_processors).median;
             let of_role = self.rivals.iter().filter(|rival| rival.role == role);
             of_role.min_by(|a, b| seconds(a).total_cmp(&seconds(b)))
         };
@@ -222,36 +154,39 @@ impl TrialResult {
     }
 }
 
-/// The results of benches on one machine.
-#[derive(Debug, Default)]
+/// The results of benches on one machine, by the names of works.
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Results {
     machine: Value,
-    works: Vec<(String, TrialResult)>,
+    works: BTreeMap<String, TrialResult>,
 }
 
 impl Results {
-    /// Of a file that benches wrote; `None` if it is not there, or is none.
+    /// Of a file that benches wrote; `None` if there is none.
+    ///
+    /// Panics if it holds something else.
     pub fn read(path: &Path) -> Option<Self> {
-        let value: Value = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
-        let works = value["works"].as_object()?.iter();
-        let works =
-            works.map(|(name, work)| Some((name.clone(), TrialResult::from_json(work)?))).collect::<Option<_>>()?;
-        Some(Self { machine: value["machine"].clone(), works })
+        let bytes = std::fs::read(path).ok()?;
+        let read = serde_json::from_slice(&bytes);
+        Some(read.unwrap_or_else(|error| panic!("{} holds no results: {error}; remove it", path.display())))
     }
 
     /// Adds a work to a file, in place of an earlier one of this name. Works of another machine go.
-    pub(super) fn add(path: &Path, name: String, outcome: &TrialResult) {
-        let mut results = Self::read(path).filter(|results| results.machine == facts()).unwrap_or_default();
-        results.machine = facts();
-        results.works.retain(|(other, _)| *other != name);
-        results.works.push((name, outcome.clone()));
+    #[expect(clippy::print_stdout, reason = "a bench prints")]
+    pub(super) fn add(path: &Path, name: String, result: &TrialResult) {
+        let (mut results, machine) = (Self::read(path).unwrap_or_default(), facts());
+        if results.machine != machine {
+            if !results.works.is_empty() {
+                println!("  {} had results of another machine: they are dropped", path.display());
+            }
+            results = Self { machine, works: BTreeMap::new() };
+        }
+        results.works.insert(name, result.clone());
         std::fs::write(path, results.json()).unwrap();
     }
 
     fn json(&self) -> String {
-        let works: Map<String, Value> = self.works.iter().map(|(name, work)| (name.clone(), work.json())).collect();
-        let value = json!({ "machine": self.machine, "works": works });
-        serde_json::to_string_pretty(&value).unwrap() + "\n"
+        serde_json::to_string_pretty(self).unwrap() + "\n"
     }
 
     /// The machine, in a sentence.
@@ -278,11 +213,11 @@ pub fn table(results: &Results, names: &[&str]) -> String {
     if names.is_empty() {
         let head =
             "| work | packhorse | best peer | as fast | limit | as fast |\n| --- | --- | --- | --- | --- | --- |\n";
-        return results.works.iter().fold(head.to_owned(), |text, (_, work)| text + &work.row(false));
+        return results.works.values().fold(head.to_owned(), |text, work| text + &work.row(false));
     }
     let head = "| work | packhorse | compared with | as fast |\n| --- | --- | --- | --- |\n";
-    let found = names.iter().filter_map(|name| results.works.iter().find(|(other, _)| other == name));
-    found.fold(head.to_owned(), |text, (_, work)| text + &work.row(true))
+    let found = names.iter().filter_map(|name| results.works.get(*name));
+    found.fold(head.to_owned(), |text, work| text + &work.row(true))
 }
 
 /// What surrounds a table in a page: names of works, or none for all of them; and the end.
@@ -312,9 +247,8 @@ mod tests {
         let rival = |name: &str, role, seconds: f64, ratio: Option<f64>| Measured {
             name: name.to_owned(),
             role,
-            wall: Spread::of([seconds]),
-            processors: Spread::of([2.0 * seconds]),
-            ratio: ratio.map(|ratio| Ratio { wall: Spread::of([ratio]), processors: Spread::of([ratio, ratio / 2.0]) }),
+            seconds: Times { wall: Spread::of([seconds]), processors: Spread::of([2.0 * seconds]) },
+            ratio: ratio.map(|ratio| Times { wall: Spread::of([ratio]), processors: Spread::of([ratio, ratio / 2.0]) }),
         };
         let rivals = vec![
             rival("packhorse", Role::Ours, 0.5, None),

@@ -1,7 +1,9 @@
 //! A median, and how sure it is.
 
+use serde::{Deserialize, Serialize};
+
 /// The median of some measurements, and the interval of order statistics around it.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     /// The one in the middle; the mean of two where there is none.
     pub median: f64,
@@ -21,12 +23,6 @@ impl Spread {
         let outside = outside(sorted.len());
         let middle = (sorted[last / 2] + sorted[last.div_ceil(2)]) / 2.0;
         Self { median: middle, low: sorted[outside], high: sorted[last - outside] }
-    }
-
-    /// All three times a factor.
-    #[must_use]
-    pub fn times(&self, factor: f64) -> Self {
-        Self { median: self.median * factor, low: self.low * factor, high: self.high * factor }
     }
 
     /// How many times as fast, of a ratio of times.
