@@ -73,7 +73,7 @@ struct Inputs {
     arrays: PathBuf,
     text: PathBuf,
     shards: PathBuf,
-    tokenizer: Option<(PathBuf, String)>,
+    tokenizer: Option<String>,
 }
 
 impl Inputs {
@@ -91,8 +91,7 @@ impl Inputs {
             let packed = std::fs::File::open(Path::new(&data).join("tokenizers/gpt2.json.zst")).expect("a tokenizer");
             let path = home.join("gpt2.json");
             std::fs::write(&path, zstd::decode_all(packed).expect("a tokenizer")).expect("a tokenizer");
-            let name = path.to_str().expect("UTF-8").to_owned();
-            (path, name)
+            path.to_str().expect("UTF-8").to_owned()
         });
         Self { photos, arrays, text, shards, tokenizer }
     }
@@ -115,7 +114,7 @@ impl Inputs {
             ("tars-to-tfrecord", &self.shards, to("tfrecord")),
             ("verify", &self.shards, vec!["verify", "--full"]),
         ];
-        if let Some((_, name)) = &self.tokenizer {
+        if let Some(name) = &self.tokenizer {
             jobs.push((
                 "text-to-tokens",
                 &self.text,

@@ -37,7 +37,7 @@ fn main() {
     let files = files(&shards);
     let samples = dataset.len() as f64;
     let readtar = readtar(&home);
-    let bare = |clock: &mut Clock| printed(clock, Command::new(&readtar).args(&files));
+    let bare = |clock: &mut Clock| clock.told(Command::new(&readtar).args(&files));
     let c = "a bare reader in C: long reads, headers, copies";
     let gap = Access::Ranges { gap: 64 << 10 };
 
@@ -164,15 +164,6 @@ fn readtar(home: &Path) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/peers/readtar.c");
     run(Command::new("cc").args(["-O2", "-o"]).arg(&program).arg(source));
     program
-}
-
-/// Times a program by the seconds that it prints: of the clock, and of processors.
-fn printed(clock: &mut Clock, command: &mut Command) {
-    let output = command.output().expect("the program starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let mut seconds = text.split_whitespace().map(|word| Duration::from_secs_f64(word.parse().expect("seconds")));
-    clock.add(seconds.next().expect("seconds"), seconds.next().expect("seconds"));
 }
 
 /// The bytes of each sample, its headers with it: file, offset, length; two members each.
@@ -326,15 +317,14 @@ fn peers(files: &[PathBuf]) -> Vec<Peer<'_>> {
     let peer = |(short, name): &(&str, &str)| {
         let (mode, package) = (format!("{short}-raw"), package(&python, name)?);
         let (python, script) = (python.clone(), script.clone());
-        let run = move |clock: &mut Clock| {
-            let output = Command::new(&python).arg(&script).arg(&mode).args(files).output().expect("python runs");
-            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let load = move |clock: &mut Clock| {
+            let text = run(Command::new(&python).arg(&script).arg(&mode).args(files));
             let value: serde_json::Value =
                 serde_json::from_str(text.lines().last().unwrap_or_default()).expect("a line of JSON");
             let [wall, processors] = ["seconds", "cpu_seconds"].map(|key| value[key].as_f64().expect("seconds"));
             clock.add(Duration::from_secs_f64(wall), Duration::from_secs_f64(processors));
         };
-        Some((package, Box::new(run) as Box<dyn FnMut(&mut Clock)>))
+        Some((package, Box::new(load) as Box<dyn FnMut(&mut Clock)>))
     };
     LOADERS.iter().filter_map(peer).collect()
 }

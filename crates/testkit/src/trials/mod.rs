@@ -105,6 +105,14 @@ impl Clock {
         self.processors
     }
 
+    /// Runs a program that times itself: the first words that it prints are seconds, by the clock and of processors.
+    pub fn told(&mut self, command: &mut Command) {
+        let text = run(command);
+        let mut seconds = text.split_whitespace().map(|word| Duration::from_secs_f64(word.parse().unwrap()));
+        let [wall, processors] = [(); 2].map(|()| seconds.next().unwrap());
+        self.add(wall, processors);
+    }
+
     /// Adds what a program says of itself.
     pub fn add(&mut self, wall: Duration, processors: Duration) {
         self.wall += wall;
@@ -214,10 +222,11 @@ impl Times {
     }
 }
 
-/// Runs a command that must succeed.
-pub fn run(command: &mut Command) {
+/// Runs a command that must succeed; returns what it prints.
+pub fn run(command: &mut Command) -> String {
     let output = command.stdin(Stdio::null()).output().unwrap();
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// The file of results: that of `PACKHORSE_BENCH_JSON`, else `bench.json` in the build folder.
