@@ -1,7 +1,7 @@
 //! Reading shards against a bare reader in C, a bare header walk, a bare decode loop, and the loaders of others:
 //! `cargo bench --bench read`.
 //!
-//! Arguments after `--`: words that choose works (`raw`, `blocks`, `slabs`, `mapped`, `found`, `decode`), a number of photos (default 32000), and of rounds
+//! Arguments after `--`: words that choose works (`raw`, `blocks`, `slabs`, `mapped`, `found`, `decode`, `cold`), a number of photos (default 32000), and of rounds
 //! (default 9). The corpus lies in `/dev/shm` where that is, else in the build folder. `PACKHORSE_PYTHON` with webdataset and DALI
 //! installed adds `benches/peers/read_wds.py`. Works are those of one thread, and compared by processors' time.
 
@@ -76,6 +76,8 @@ fn main() {
     let trial = trial.peer("a bare header walk", |clock| clock.time(|| bare_walk(&files)));
     trial.peer("a bare header walk in memory", |clock| clock.time(|| mapped_walk(&files))).run(rounds);
 
+    cold(&mut trials, &shards, samples, rounds);
+
     if !trials.wants("read-decode") {
         return;
     }
@@ -90,6 +92,54 @@ fn main() {
         clock.time(|| bare_decode(&photos, 3 * 64));
     });
     trial.run(rounds.min(5));
+}
+
+/// Shards that the page cache does not hold, on the disk of the build folder.
+fn cold(trials: &mut Trials, shards: &Path, samples: f64, rounds: usize) {
+    if !trials.wants("read-cold") {
+        return;
+    }
+    let copy = Path::new(env!("CARGO_TARGET_TMPDIR")).join("packhorse-bench-read-cold");
+    let _ = std::fs::remove_dir_all(&copy);
+    std::fs::create_dir(&copy).expect("a folder");
+    for entry in std::fs::read_dir(shards).expect("shards") {
+        let from = entry.expect("entry").path();
+        std::fs::copy(&from, copy.join(from.file_name().expect("a name"))).expect("a copy");
+    }
+    let files = files(&copy);
+    let dataset = open(copy.to_str().expect("UTF-8")).expect("dataset");
+    let raw = raw_fields();
+    let load = |readahead: bool| {
+        let options = LoaderOptions { threads: 2, readahead, ..LoaderOptions::new(256) };
+        let loader = Loader::new(dataset.clone(), &raw, &options, Host::default()).expect("loader");
+        loader.for_each(|batch| drop(black_box(batch.expect("batch"))));
+    };
+    let title = "raw samples that the page cache does not hold, shuffled in blocks of 16 shards";
+    let trial = trials.work("read-cold", title, Unit::Samples, samples);
+    let trial = trial.ours("packhorse", |clock| {
+        evict(&files);
+        clock.time(|| load(true));
+    });
+    let trial = trial.peer("packhorse without readahead", |clock| {
+        evict(&files);
+        clock.time(|| load(false));
+    });
+    let trial = trial.limit("only reading the files, one after the other", |clock| {
+        evict(&files);
+        clock.time(|| bare_files(&files));
+    });
+    trial.run(rounds);
+    std::fs::remove_dir_all(&copy).expect("removed");
+}
+
+/// Drops files from the page cache.
+fn evict(files: &[PathBuf]) {
+    use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
+    for path in files {
+        let file = File::open(path).expect("shard");
+        file.sync_all().expect("synced");
+        posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED).expect("dropped");
+    }
 }
 
 fn corpus(home: &Path, count: u64) -> PathBuf {

@@ -168,6 +168,20 @@ fn new_shards_follow_the_old_ones_which_stay() {
     assert_eq!(counts(&packed), counts(&last));
 }
 
+/// The command that made the dataset finds it complete, also when it has grown since; its plan is made again if it is lost.
+#[test]
+fn the_first_command_leaves_a_grown_dataset_as_it_is() {
+    let corpus = Corpus::new();
+    let out = corpus.sealed("out", &WEBDATASET);
+    corpus.append(&out, &[]).succeed();
+    let before = tree(&out);
+    corpus.sealed("out", &WEBDATASET);
+    assert_equal(&before, &tree(&out), "packed again");
+    std::fs::remove_file(out.join("plan.jsonl.zst")).unwrap();
+    corpus.sealed("out", &WEBDATASET);
+    assert_equal(&before, &tree(&out), "with its plan made again");
+}
+
 #[test]
 fn splits_by_key_are_those_of_one_pack_of_everything() {
     let corpus = Corpus::new();

@@ -205,6 +205,9 @@ fn names_in_backticks_are_data_and_settings_in_messages_are_flags() {
     assert!(refused.contains("\"regex:it's\" has 0 groups"), "{refused}");
     let refused = message(&["--name", "it's"]);
     assert!(refused.starts_with(r"--name 'it'\''s': names of shards"), "{refused}");
+    let refused = message(&["--name", &"n".repeat(201)]);
+    assert!(refused.contains("1 to 200 letters"), "{refused}");
+    assert!(!dir.path().join("out").exists());
 
     let skips = json(run(dir.path(), &[&pack[..], &["--image", "check", "--on-error", "skip"]].concat()));
     let skip = skips.iter().find(|event| event["event"] == "skipped").unwrap();
@@ -454,6 +457,25 @@ fn samples_with_other_fields_are_named_whatever_the_format() {
 }
 
 #[test]
+fn tables_of_text_that_are_packed_whole_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("in")).unwrap();
+    std::fs::write(dir.path().join("in/a.csv"), "x\n1\n").unwrap();
+    std::fs::write(dir.path().join("in/b.tsv"), "x\n1\n").unwrap();
+    let said = |more: &[&str]| {
+        let packed = run(dir.path(), &[&["pack", "in", "--to", "parquet", "--dry-run", "--out", "out"], more].concat());
+        assert!(packed.status.success(), "{packed:?}");
+        String::from_utf8(packed.stderr).unwrap()
+    };
+    let warning = "each file is packed as one sample; if their rows are the samples, pass --from csv";
+    assert!(said(&[]).contains(warning), "{}", said(&[]));
+    assert!(!said(&["--from", "csv"]).contains("one sample"));
+    std::fs::write(dir.path().join("in/a.jpg"), "").unwrap();
+    std::fs::write(dir.path().join("in/b.jpg"), "").unwrap();
+    assert!(!said(&[]).contains("one sample"));
+}
+
+#[test]
 fn stat_names_the_shards_that_are_missing_and_fails_as_status_does() {
     let dir = inputs();
     pack(&dir, "out", &["--samples-per-shard", "1"]);
@@ -480,6 +502,22 @@ fn stat_names_types_as_users_do() {
     assert!(shown.contains("\n  txt blob\n") && !shown.contains("View"), "{shown}");
     pack(&dir, "named", &["--name", "pets"]);
     assert!(stdout(dir.path(), &["stat", "named"]).starts_with("webdataset pets: 5 samples"));
+}
+
+/// A tar has no column `y`, but a member `y.npy`.
+#[test]
+fn stat_names_fields_as_readers_do() {
+    let dir = inputs();
+    std::fs::write(dir.path().join("t.csv"), "id,y,note\n1,2,a\n2,3,b\n").unwrap();
+    for (to, line) in [("webdataset", "y Int64, read as y.npy"), ("parquet", "y Int64")] {
+        let made = run(dir.path(), &["pack", "t.csv", "--to", to, "--out", to]);
+        assert!(made.status.success(), "{made:?}");
+        let shown = stdout(dir.path(), &["stat", to]);
+        assert!(shown.contains(&format!("\n  {line}\n")), "{shown}");
+    }
+    let wrong = run(dir.path(), &["view", "webdataset", "--where", "y>2", "--out", "v"]);
+    let said = String::from_utf8(wrong.stderr).unwrap();
+    assert!(said.contains("did you mean y.npy?"), "{said}");
 }
 
 #[test]
@@ -624,6 +662,13 @@ fn a_table_of_csv_is_rows_where_it_is_named_and_a_field_in_a_folder() {
     std::fs::write(dir.path().join("bad.csv"), "a,b\n1,2\n3\n").unwrap();
     let args = ["pack", "bad.csv", "--to", "hdf5", "--out", "bad"];
     fails(dir.path(), &args, 3, "bad.csv: line 3: has 1 fields, but the first line has 2");
+
+    // No value of the first file tells a type.
+    std::fs::write(dir.path().join("none.csv"), "a,b\n1,\n").unwrap();
+    std::fs::write(dir.path().join("some.csv"), "a,b\n1,2\n").unwrap();
+    let args = ["pack", "none.csv", "some.csv", "--to", "hdf5", "--out", "both"];
+    fails(dir.path(), &args, 2, "--schema b:TYPE sets one type for all files");
+    assert!(run(dir.path(), &[&args[..], &["--schema=b:int64"]].concat()).status.success());
 }
 
 /// The standard error of a command that succeeds.

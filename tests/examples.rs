@@ -57,7 +57,7 @@ fn read_tokens_reads_a_pair() {
     let lengths: Vec<u8> = [60i32, 45].into_iter().flat_map(i32::to_le_bytes).collect();
     let bytes = [&b"MMIDIDX\0\0"[..], &numbers(&[1]), &[8], &numbers(&[2, 3]), &lengths, &numbers(&[0, 120, 0, 1, 2])];
     std::fs::write(&idx, bytes.concat()).unwrap();
-    std::fs::write(idx.with_extension("bin"), numbers(&[7; 27])).unwrap();
+    std::fs::write(idx.with_extension("bin"), [7; 210]).unwrap();
     let said = example("read_tokens", &[&idx, Path::new("4")]);
     assert!(said.contains("3 batches") && said.contains("tokens UInt16 [8, 5] at byte 0"), "{said}");
     assert!(said.contains(r#"{"version":2,"consumed":8,"samples":26,"order":""#), "{said}");

@@ -432,7 +432,7 @@ fn verify_names_the_member_and_finds_what_is_cut_lost_or_added() {
             std::fs::write(out.join(name), "x").unwrap();
             let found = damages(&out, more);
             std::fs::remove_file(out.join(name)).unwrap();
-            assert_eq!(found, [format!("{name} - does not belong to the dataset")]);
+            assert_eq!(found, [format!("{name} - does not belong to the dataset; remove it, or move it away")]);
         }
     }
     std::fs::remove_file(out.join("dataset.json")).unwrap();

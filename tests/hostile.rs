@@ -378,6 +378,34 @@ fn a_tar_cut_at_any_block_is_on_record_and_its_whole_members_are_packed() {
 }
 
 #[test]
+fn tars_joined_with_cat_are_on_record_and_the_first_is_packed() {
+    let first = members();
+    let filled = |members: &[TarMember]| {
+        let mut bytes = archive(members);
+        bytes.resize(bytes.len().next_multiple_of(10_240), 0);
+        bytes
+    };
+    let second = [TarMember::file("late.jpg", [7; 2000])];
+    for joined in [
+        ("joined.tar", [archive(&first), archive(&second)].concat()),
+        ("joined.tar", [filled(&first), filled(&second)].concat()),
+        ("joined.tar", [filled(&first), vec![0; 1 << 20], filled(&second)].concat()),
+        ("joined.tar.gz", [gzip(&filled(&first)), gzip(&filled(&second))].concat()),
+    ] {
+        let (packed, records) = both_ways(joined.0, &joined.1);
+        assert_eq!(packed, named(&first));
+        assert!(matches!(&records[..], [why] if why.contains("tars were joined with cat")), "{records:?}");
+    }
+    assert_eq!(both_ways("filled.tar", &filled(&first)), (named(&first), Vec::new()));
+}
+
+#[test]
+fn a_compressed_tar_without_its_ending_is_told_apart() {
+    let (packed, records) = both_ways("plain.tar", &gzip(&archive(&members())));
+    assert!(packed.is_empty() && matches!(&records[..], [why] if why.contains("is compressed (gzip)")), "{records:?}");
+}
+
+#[test]
 fn a_compressed_tar_cut_anywhere_is_on_record_and_nothing_torn_is_packed() {
     let all = named(&members());
     let whole = gzip(&archive(&members()));

@@ -217,6 +217,7 @@ fn a_bad_tar_is_named_or_left_out() {
         (&not_utf8, &["bad.tar", "UTF-8"]),
         (&archive(&[]), &["bad.tar", "no sample"]),
         (unmarked, &["bad.tar", "no end-of-archive marker"]),
+        (&cut.repeat(2), &["bad.tar", "joined with cat", "tar -A"]),
         (b"no tar at all", &["bad.tar"]),
     ] {
         let dir = tempfile::tempdir().unwrap();

@@ -198,3 +198,21 @@ fn folders_keep_their_names_in_the_class_list() {
     let listed = Recipe { classes: Some(dir.path().join("list")), out: Some(dir.path().join("listed")), ..recipe };
     assert_eq!(packed(&listed).0, ["v1.5", "a b", "Große Katze", "dog's", "dog.s", "v1-5"]);
 }
+
+#[test]
+fn duplicates_of_another_class_are_warned_of() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = dir.path().join("in");
+    for (name, bytes) in [("cat/1.jpg", "one"), ("cat/2.jpg", "two"), ("dog/3.jpg", "one"), ("dog/4.jpg", "four")] {
+        std::fs::create_dir_all(input.join(name).parent().unwrap()).unwrap();
+        std::fs::write(input.join(name), bytes).unwrap();
+    }
+    let warned = |labels: Option<Labels>, out: &str| {
+        let recipe = Recipe { dedup: true, labels, ..Recipe::new(&input, "webdataset", dir.path().join(out)) };
+        let warnings = Arc::new(Warnings(Mutex::default()));
+        packhorse::session().observe(warnings.clone()).pack(&recipe).unwrap();
+        let said = warnings.0.lock().unwrap().join("\n");
+        said.contains("1 sample left out as equal to another of another class, such as dog/3, which is cat/1")
+    };
+    assert!(warned(Some(Labels::Folders), "a") && !warned(None, "b"));
+}

@@ -263,3 +263,44 @@ fn each_repair_has_a_quarantine_of_its_own_and_people_are_told() {
     work.assert_whole(&out, "cleaned");
     assert!(elsewhere.is_file());
 }
+
+/// The plan of a sealed dataset is made again from the same inputs with the same settings, and from no others.
+#[test]
+fn a_lost_plan_is_made_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let (input, other) = (dir.path().join("in"), dir.path().join("other"));
+    for (folder, count) in [(&input, 20), (&other, 3)] {
+        std::fs::create_dir(folder).unwrap();
+        (0..count).for_each(|i| std::fs::write(folder.join(format!("{i:02}.txt")), format!("text {i}")).unwrap());
+    }
+    let out = dir.path().join("out");
+    let run = |verb: &str, input: &Path| {
+        let what = [verb, text(input), "--to", "webdataset", "--samples-per-shard", "6", "--out", text(&out)];
+        packhorse(&what).run()
+    };
+    assert_eq!(run("pack", &input).code(), 0);
+    let path = out.join("plan.jsonl.zst");
+    let plan = std::fs::read(&path).unwrap();
+    let mut flipped = plan.clone();
+    flipped[plan.len() / 2] ^= 1;
+    for (verb, left) in [
+        ("plan", None),
+        ("pack", None),
+        ("plan", Some(&plan[..plan.len() / 2])),
+        ("pack", Some(&b"x"[..])),
+        ("pack", Some(&flipped[..])),
+    ] {
+        match left {
+            None => std::fs::remove_file(&path).unwrap(),
+            Some(bytes) => std::fs::write(&path, bytes).unwrap(),
+        }
+        let ended = packhorse(&["repair", text(&out)]).run();
+        assert!(ended.code() != 0, "{ended:?}");
+        let ended = run(verb, &other);
+        assert!([2, 3].contains(&ended.code()), "{ended:?}");
+        let ended = run(verb, &input);
+        assert_eq!(ended.code(), 0, "{verb}: {ended:?}");
+        assert!(std::fs::read(&path).unwrap() == plan);
+        packhorse(&["verify", "--full", text(&out)]).succeed();
+    }
+}

@@ -430,3 +430,48 @@ fn a_job_whose_dataset_is_replaced_says_so_and_writes_no_more() {
     assert_equal(&place.new, &tree(&out), "replaced beside a job");
     packhorse(&["verify", text(&out), "--full"]).succeed();
 }
+
+/// Two jobs for one folder that start together: one packs what it was asked for, the other one says that it did not.
+#[test]
+fn of_two_other_jobs_for_one_folder_one_succeeds() {
+    let dir = tempfile::tempdir().unwrap();
+    let inputs = [("a", 300), ("b", 40)].map(|(name, count)| {
+        let folder = dir.path().join(name);
+        fs::create_dir(&folder).unwrap();
+        (0..count).for_each(|i| fs::write(folder.join(format!("{i:03}.bin")), [b'x'; 3000]).unwrap());
+        (folder, count)
+    });
+    let mut won = [0; 2];
+    for round in 0..16u64 {
+        let out = dir.path().join(format!("out-{round}"));
+        let start = |job: usize| {
+            let more =
+                [["--to", "webdataset", "--samples-per-shard", "10"], ["--to", "parquet", "--samples-per-shard", "7"]]
+                    [job];
+            let what = ["pack", text(&inputs[job].0), "--out", text(&out), "--json"];
+            packhorse(&[&what[..], &more].concat()).start()
+        };
+        let first = start((round % 2) as usize);
+        std::thread::sleep(std::time::Duration::from_millis(round * 3));
+        let second = start(1 - (round % 2) as usize);
+        let mut ended = [first.end(), second.end()];
+        if round % 2 == 1 {
+            ended.reverse();
+        }
+        for (job, ended) in ended.iter().enumerate() {
+            assert!([0, CONFIG].contains(&ended.code()), "{ended:?}");
+            if ended.code() == 0 {
+                won[job] += 1;
+                let said: serde_json::Value = serde_json::from_str(&ended.printed).unwrap();
+                assert_eq!(said["samples"], inputs[job].1, "{ended:?}");
+            }
+        }
+        match ended.iter().filter(|ended| ended.code() == 0).count() {
+            // Rarely each sees the other one.
+            0 => {}
+            1 => drop(packhorse(&["verify", "--full", text(&out)]).succeed()),
+            _ => panic!("{ended:?}"),
+        }
+    }
+    assert!(won[0] + won[1] > 0, "{won:?}");
+}

@@ -463,3 +463,26 @@ fn an_unsealed_dataset_is_no_dataset_yet() {
     assert!(ended.code() == INCOMPLETE && ended.said.contains("packhorse seal"), "{ended:?}");
     assert_eq!(Tree::new(), if to.exists() { tree(&to) } else { Tree::new() });
 }
+
+/// A dataset on a web server, which does not list its folders, is an input and can be looked at and verified.
+#[cfg(feature = "remote")]
+#[test]
+fn a_dataset_on_a_web_server_is_packed_and_verified() {
+    let stage = Stage::new();
+    let server = packhorse_testkit::web::Server::honest(&stage.dataset);
+    let place = server.url("");
+    let place = place.trim_end_matches('/');
+    let pack = |place: &str, out: &str| {
+        let out = stage.work.dir(out);
+        packhorse(&["pack", place, "--to", "parquet", "--out", text(&out)]).succeed();
+        std::fs::read(out.join("shard-000000.parquet")).unwrap()
+    };
+    let wanted = pack(text(&stage.dataset), "near");
+    assert!(pack(place, "far") == wanted && pack(&format!("{place}/dataset.json"), "named") == wanted);
+    let manifest = stage.dataset.join("dataset.json");
+    assert!(pack(text(&manifest), "local") == wanted);
+    let said = json(&packhorse(&["verify", "--full", place, "--json"]).succeed());
+    assert_eq!(said["damages"].as_array().map(Vec::len), Some(0), "{said}");
+    let stat = |place: &str| packhorse(&["stat", place]).succeed().printed;
+    assert_eq!(stat(place), stat(text(&stage.dataset)));
+}

@@ -10,7 +10,7 @@ mod common {
 
 use common::request::Request;
 use packhorse::Recipe;
-use packhorse::core::{Cancel, Error, Event, Kind, Observer, Result, Store};
+use packhorse::core::{Cancel, Consumer, Error, Event, Kind, Observer, Result, Store};
 use packhorse::dataset::Receipt;
 use packhorse::pack::{Depth, OnError, Part};
 use packhorse::storage::Local;
@@ -253,6 +253,53 @@ fn a_store_that_does_not_sync_is_found_out() {
     }
 }
 
+/// Whenever a job of another plan starts in the folder of a job, one of both makes its dataset, and the other one fails.
+#[test]
+fn a_job_of_another_plan_may_start_at_any_call() {
+    let dir = in_memory();
+    let folder = |name: &str, files: usize| {
+        let folder = dir.path().join(name);
+        fs::create_dir(&folder).unwrap();
+        (0..files).for_each(|i| fs::write(folder.join(format!("{i}.bin")), [i as u8; 3000]).unwrap());
+        folder
+    };
+    let (first, other, failed) = (folder("first", 5), folder("other", 7), folder("failed", 3));
+    for (format, left) in [("webdataset", false), ("webdataset", true), ("parquet", false), ("parquet", true)] {
+        let mut won = [0, 0];
+        for k in 0.. {
+            let out = dir.path().join(format!("{format}-{left}-{k}"));
+            let recipe = |input: &Path, format| Recipe::new(input, format, &out).samples_per_shard(2);
+            if left {
+                let (session, recipe) = (packhorse::session(), recipe(&failed, format));
+                session.store_plan(&recipe, &session.plan(&recipe).unwrap()).unwrap();
+            }
+            let (sender, receiver) = mpsc::channel();
+            let meanwhile = recipe(&other, "webdataset");
+            let work = move || sender.send(packhorse::session().pack(&meanwhile)).unwrap();
+            let store = FailingStore::new(local(), move |call| call.number == k, StoreFault::Meanwhile(Box::new(work)));
+            let session = packhorse::session().store(Arc::new(store.clone())).jobs(1).io_threads(1);
+            let mine = session.pack(&recipe(&first, format));
+            if store.hit().is_empty() {
+                break;
+            }
+            let when = format!("{format}, call {k} {:?}", store.hit());
+            let theirs = receiver.recv().unwrap();
+            let made = match (&mine, &theirs) {
+                (Ok(made), Err(e)) | (Err(e), Ok(made)) => {
+                    assert_eq!(e.kind(), Kind::Config, "{when}: {e}");
+                    made
+                }
+                _ => panic!("{when}: {mine:?} and {theirs:?}"),
+            };
+            assert_eq!(made.report.samples, if mine.is_ok() { 5 } else { 7 }, "{when}");
+            check(&local(), &out).unwrap_or_else(|e| panic!("{when}: {e}"));
+            won[usize::from(theirs.is_ok())] += 1;
+        }
+        assert!(won[0] > 20 && won[1] > 5, "{won:?}");
+        packhorse_testkit::external::count(won[0] + won[1], "jobs that started in another one's folder");
+    }
+}
+
 /// Runs `work` on a thread of its own; panics if it does not end.
 fn ends<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (sender, receiver) = mpsc::channel();
@@ -331,4 +378,20 @@ fn an_input_that_changes_while_it_is_read_is_not_packed_torn() {
             assert!(!out.join("shard-000000.tar").exists(), "{what}");
         }
     }
+}
+
+#[test]
+fn a_shard_that_cannot_be_read_is_not_called_damaged() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = inputs(&Request::samples("wids"), dir.path());
+    let out = dir.path().join("out");
+    packhorse::session().pack(&Recipe::new(&input, "webdataset", &out).on_error(OnError::Skip)).unwrap();
+    let shards = [out.join("shard-000000.tar")];
+    let (registry, options, readers) = (packhorse::registry(), Default::default(), [Consumer::Wids]);
+    let check = |store: &dyn Store| {
+        packhorse::pack::check_consumers(&registry, store, &shards, &options, &readers, &Cancel::default())
+    };
+    assert_eq!(check(&Local).unwrap().shards, 1);
+    let failing = FailingStore::new(local(), |call| call.kind == CallKind::Read, StoreFault::Errno(EIO));
+    assert_eq!(check(&failing).unwrap_err().kind(), Kind::Environment);
 }

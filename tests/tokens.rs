@@ -393,3 +393,64 @@ fn what_counts_documents_makes_scan_count_them() {
     wanted.sort();
     assert_eq!(found, wanted);
 }
+
+#[test]
+fn layouts_without_documents_are_written_and_not_read() {
+    let corpus = Corpus::new();
+    for layout in ["llmc", "bare"] {
+        let out = corpus.dir(layout);
+        corpus.command("pack", &out, &["--set", &format!("layout={layout}")]).succeed();
+        packhorse(&["verify", "--full", text(&out)]).succeed();
+        let parquet = corpus.dir("parquet");
+        let ended = packhorse(&["pack", text(&out), "--to", "parquet", "--out", text(&parquet)]).run();
+        assert!(ended.code() == 8 && ended.said.contains(&format!("the layout {layout}")), "{ended:?}");
+        assert!(packhorse::open(text(&out)).err().unwrap().to_string().contains("where documents begin"));
+    }
+}
+
+#[test]
+fn splits_that_become_one_file_are_warned_of() {
+    let corpus = Corpus::new();
+    let out = corpus.dir("out");
+    corpus.command("pack", &out, &["--split", "train=0.9,val=0.1"]).succeed();
+    let merge = |more: &[&str], to: &str| {
+        let to = corpus.dir(to);
+        let ended = packhorse(&[&["merge", text(&out), "--out", text(&to)], more].concat()).run();
+        assert_eq!(ended.code(), 0, "{ended:?}");
+        ended.said.contains("the splits train, val are one now")
+    };
+    assert!(merge(&[], "all") && !merge(&["--split", "val"], "val"));
+}
+
+#[test]
+fn inputs_without_documents_are_an_error() {
+    let corpus = Corpus::new();
+    let input = corpus.dir("blank");
+    std::fs::create_dir(&input).unwrap();
+    std::fs::write(input.join("a.jsonl"), "\n\n").unwrap();
+    let out = corpus.dir("out");
+    let tokenizer = corpus.dir("tokenizer.json");
+    let what = ["pack", text(&input), "--to", "tokens", "--tokenizer", text(&tokenizer), "--out", text(&out)];
+    let ended = packhorse(&what).run();
+    assert!(ended.code() == 3 && ended.said.contains("the inputs hold no sample"), "{ended:?}");
+    std::fs::write(input.join("a.jsonl"), r#"[{"text": "one"}]"#).unwrap();
+    let list = corpus.dir("list");
+    let ended = packhorse(&[&what[..6], &["--out", text(&list)]].concat()).run();
+    assert!(ended.code() == 3 && ended.said.contains("a list, and JSON lines are objects"), "{ended:?}");
+}
+
+#[test]
+fn compressed_text_that_keeps_its_order_is_warned_of() {
+    let corpus = Corpus::new();
+    let one = corpus.dir("one.jsonl.gz");
+    let line = |i: u32| format!("{{\"text\": \"{}\"}}\n", blake3::hash(&i.to_le_bytes()).to_hex());
+    std::fs::write(&one, wrapped("one.gz", (0..4000).map(line).collect::<String>().as_bytes())).unwrap();
+    let shuffled = |input: &Path, out: &str| {
+        let out = corpus.dir(out);
+        packhorse(&["pack", text(input), "--to", "parquet", "--shuffle", "7", "--out", text(&out)]).run()
+    };
+    let ended = shuffled(&one, "a");
+    assert!(ended.code() == 0 && ended.said.contains("is not shuffled and stays in one shard"), "{ended:?}");
+    let ended = shuffled(&corpus.input.join("a.jsonl"), "b");
+    assert!(ended.code() == 0 && !ended.said.contains("is not shuffled"), "{ended:?}");
+}

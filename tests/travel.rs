@@ -345,9 +345,15 @@ fn a_shard_that_damage_makes_look_empty_is_found() {
     let place = labelled();
     place.pack("in", "webdataset", "out", &FIRST);
     let shard = place.path("out").join(place.manifest("out")["shards"][0]["file"].as_str().unwrap());
-    // Two blocks of zeros are the end of a tar.
+    // Two blocks of zeros are the end of a tar, and what follows shows that it is not.
     let mut bad = fs::read(&shard).unwrap();
     bad[..1024].fill(0);
+    fs::write(&shard, &bad).unwrap();
+    let ended = packhorse(&["ls", shard.to_str().unwrap()]).run();
+    assert!(ended.code() == 3 && ended.said.contains("continues after its end-of-archive marker"), "{ended:?}");
+    place.refused(6, &place.try_pack("out", "parquet", "copy", &[]), &["recorded digest", "repair"]);
+    let _ = fs::remove_dir_all(place.path("copy"));
+    bad.fill(0);
     fs::write(&shard, bad).unwrap();
     assert_eq!(packhorse(&["ls", shard.to_str().unwrap()]).succeed().printed, "");
     for flags in [&[][..], &["--on-error", "skip"]] {

@@ -53,7 +53,8 @@ fn tars(dir: &Path) -> PathBuf {
         let write = |field: &str, bytes: &str| std::fs::write(input.join(format!("s{i:04}.{field}")), bytes).unwrap();
         write("cls", &label(i).to_string());
         write("txt", &caption(i));
-        write("json", &format!(r#"{{"width": {}, "size": {{"name": "n{}"}}, "list": [{i}]}}"#, width(i), i % 3));
+        let odd = ["", r#", "odd": null"#, "", r#", "odd": 1"#].get(i).copied().unwrap_or_default();
+        write("json", &format!(r#"{{"width": {}, "size": {{"name": "n{}"}}, "list": [{i}]{odd}}}"#, width(i), i % 3));
         write("bin", &"x".repeat(i * 37 % 500));
         write("num", &format!("{}\n", i as f64 / 2.0));
     }
@@ -248,8 +249,17 @@ fn conditions_choose_by_values() {
             assert_eq!(of(&dataset, "num < 5").unwrap(), wanted(&|i| i < 10));
             assert_eq!(of(&dataset, "json.size.name == 'n2'").unwrap(), wanted(&|i| i % 3 == 2));
             assert_eq!(of(&dataset, "json.list.0 == 7 and json.width > 0").unwrap(), ["s0007"]);
+            // Nothing is there to compare in all samples but one.
+            assert_eq!(of(&dataset, "json.odd == 1").unwrap(), ["s0003"]);
+            assert_eq!(of(&dataset, "json.odd != 2 and json.odd > 0").unwrap(), ["s0003"]);
+            // Samples that a comparison before left out may have one.
+            assert_eq!(of(&dataset, "cls == 0 and json.odd == 1").unwrap(), Vec::<String>::new());
             assert!(wrong("json.size == 3").contains("neither a number nor text"), "{}", wrong("json.size == 3"));
-            assert!(wrong("json.depth == 3").contains("has no depth"), "{}", wrong("json.depth == 3"));
+            assert!(
+                wrong("json.depth == 3").contains("no sample has a value of depth in its field json"),
+                "{}",
+                wrong("json.depth == 3")
+            );
         }
     }
 }

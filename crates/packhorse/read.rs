@@ -112,7 +112,7 @@ pub fn stream<D: Device>(
 
 /// Megatron's pair whose `.idx` is `idx`, and whose `.bin` is beside it; opened by `store`.
 ///
-/// Errors: one of them is missing, an invalid index, a truncated `.bin`.
+/// Errors: one of them is missing, an invalid index, a `.bin` of another length than the index says.
 pub fn token_pair(store: &dyn Store, idx: &Path, access: Access) -> Result<TokenFile> {
     let bin: Arc<dyn packhorse_core::Input> = Arc::from(store.open(&idx.with_extension("bin"))?);
     let idx = store.open(idx)?;

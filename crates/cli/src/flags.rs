@@ -4,6 +4,7 @@ use crate::settings::{POSITIONAL, flags_of};
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches, ValueHint, value_parser};
 use packhorse_pack::{Recipe, Setting, Takes};
+use std::ffi::OsStr;
 use std::path::PathBuf;
 
 /// The settings of a recipe as flags.
@@ -24,7 +25,10 @@ impl FromArgMatches for RecipeFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
         let mut recipe = Recipe::default();
         for setting in Recipe::SETTINGS {
-            for text in matches.get_raw(setting.field).into_iter().flatten() {
+            let given: Vec<&OsStr> = matches.get_raw(setting.field).into_iter().flatten().collect();
+            // A list may be given in several flags.
+            let joined = (is_list(setting) && given.len() > 1).then(|| given.join(OsStr::new(",")));
+            for text in joined.as_deref().map_or(given, |joined| vec![joined]) {
                 // Checked before, by the flag's own parser.
                 let taken = recipe.take(setting.name, text);
                 taken.map_err(|e| Error::raw(clap::error::ErrorKind::ValueValidation, format!("{e}\n")))?;
@@ -62,9 +66,15 @@ fn flag(setting: &'static Setting) -> Arg {
         Takes::Folder => path(arg, ValueHint::DirPath),
         Takes::Path => path(arg, ValueHint::AnyPath),
     };
-    let arg = arg.value_name(setting.value).action(if setting.repeats { ArgAction::Append } else { ArgAction::Set });
+    let several = setting.repeats || is_list(setting);
+    let arg = arg.value_name(setting.value).action(if several { ArgAction::Append } else { ArgAction::Set });
     let arg = setting.short.into_iter().fold(arg, Arg::short);
     setting.default.into_iter().fold(arg, Arg::default_value)
+}
+
+/// Whether a value is a list with commas.
+fn is_list(setting: &Setting) -> bool {
+    setting.value == "A,B"
 }
 
 fn path(arg: Arg, hint: ValueHint) -> Arg {
@@ -94,6 +104,9 @@ mod tests {
         assert_eq!(recipe, wanted);
         let recipe = parsed("pack --metadata t.csv --key k --columns a,b").unwrap();
         assert_eq!(recipe.columns, ["a", "b"]);
+        for line in ["pack --datasets a --datasets b,c", "pack --datasets a,b,c"] {
+            assert_eq!(parsed(line).unwrap().datasets.as_deref(), Some("a,b,c"));
+        }
         for bad in ["--shuffle x", "--quality 0", "--on-error perhaps", "--shard-size 20", "--limit 0"] {
             assert!(parsed(&format!("pack a {bad}")).is_err(), "{bad}");
         }

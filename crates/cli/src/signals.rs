@@ -1,6 +1,6 @@
 //! SIGTERM and SIGUSR1 ask the work to stop soon: shards in progress may be finished, for some seconds. A second one asks
 //! it to stop now, and so does SIGINT (Ctrl-C). Finished shards stay, and the same command resumes. A second SIGINT ends
-//! the process at once.
+//! the process at once. SIGXFSZ is not deadly. The process ends some seconds after the request also where work waits for a server that does not answer.
 
 use packhorse_core::{Cancel, Error, Result};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
@@ -15,11 +15,13 @@ pub(crate) fn cancel() -> Result<Cancel> {
     let (stop, pressed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     let failed = |e| Error::io("catch signals", e);
     // In this order: the first SIGINT finds `pressed` still unset.
-    flag::register_conditional_shutdown(SIGINT, 130, pressed.clone()).map_err(failed)?;
+    flag::register_conditional_shutdown(SIGINT, STOPPED, pressed.clone()).map_err(failed)?;
     flag::register(SIGINT, pressed).map_err(failed)?;
     flag::register(SIGINT, stop.clone()).map_err(failed)?;
+    // Without a handler a limit on file sizes would end the process; with one it is an error of the file.
+    flag::register(nix::libc::SIGXFSZ, Arc::default()).map_err(failed)?;
     let cancel = Cancel::from_flag(stop);
-    let signals = Signals::new([SIGTERM, SIGUSR1]).map_err(failed)?;
+    let signals = Signals::new([SIGTERM, SIGUSR1, SIGINT]).map_err(failed)?;
     let asked = cancel.clone();
     std::thread::spawn(move || listen(signals, &asked));
     Ok(cancel)
@@ -28,17 +30,22 @@ pub(crate) fn cancel() -> Result<Cancel> {
 /// How long shards in progress may go on. Schedulers wait at least 10 s between SIGTERM and SIGKILL.
 const FINISH: Duration = Duration::from_secs(4);
 
+/// How long work may take to stop. It is safe to end at any moment: what it would have cleaned up, the next run does.
+const LAST: Duration = Duration::from_secs(6);
+
+/// The exit code of work that was asked to stop.
+const STOPPED: i32 = 130;
+
 fn listen(mut signals: Signals, cancel: &Cancel) {
-    for _ in signals.forever() {
-        if cancel.is_requested() {
-            cancel.cancel();
-            continue;
-        }
+    for signal in signals.forever() {
+        let wait = if signal == SIGINT || cancel.is_requested() { Duration::ZERO } else { FINISH };
         cancel.cancel_soon();
         let cancel = cancel.clone();
         std::thread::spawn(move || {
-            std::thread::sleep(FINISH);
+            std::thread::sleep(wait);
             cancel.cancel();
+            std::thread::sleep(LAST);
+            std::process::exit(STOPPED);
         });
     }
 }

@@ -35,6 +35,10 @@ pub const LOGICAL: &str = "packhorse.logical";
 /// The metadata of a column whose blobs are encoded: `image/jpeg`, `image/png`, …
 pub const ENCODING: &str = "packhorse.encoding";
 
+/// The metadata of a column that Hugging Face's `datasets` wrote, where its type does not tell what it is: the JSON of its feature, such as
+/// `{"_type": "Image"}` or the names of a `ClassLabel`.
+pub const HUGGINGFACE: &str = "packhorse.huggingface";
+
 /// The metadata of a schema that holds the class list of the field `cls`, a JSON array of names.
 pub const CLASSES: &str = "packhorse.classes";
 

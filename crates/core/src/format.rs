@@ -39,6 +39,11 @@ pub trait Format: Send + Sync {
         &[]
     }
 
+    /// Whether the file `name`, in a folder that [`folder_files`](Self::folder_files) describe, does not belong to it: a cache, for example.
+    fn is_beside(&self, _name: &str) -> bool {
+        false
+    }
+
     /// Whether files with its extensions are inputs also where a folder is scanned. If not, those found in folders are
     /// fields of samples (a `.csv` beside a picture); they are inputs only where the request names them.
     fn in_folders(&self) -> bool {
@@ -196,9 +201,10 @@ pub trait Sink: Send + Sync {
     /// Whether rows of this schema can be written; the error names field and type.
     fn accept(&self, schema: &SchemaRef) -> Result<()>;
 
-    /// A check of rows before they are written, beyond their schema: a `Content` error names the first sample that
-    /// can't be written. `None` where every sample of an accepted schema can.
-    fn row_check(&self) -> Option<fn(&Rows) -> Result<()>> {
+    /// A check of rows of this schema before they are written: a `Content` error names the first sample that can't be
+    /// written. `None` where every sample of the schema can.
+    fn row_check(&self, schema: &SchemaRef) -> Option<fn(&Rows) -> Result<()>> {
+        let _ = schema;
         None
     }
 

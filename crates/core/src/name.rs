@@ -109,7 +109,7 @@ fn is_hidden(part: &[u8]) -> bool {
 pub fn escape(raw: &[u8], dots: bool, out: &mut String) {
     for chunk in raw.utf8_chunks() {
         for c in chunk.valid().chars() {
-            if (c == '.' && !dots) || c.is_whitespace() || c.is_control() {
+            if is_escaped(c) && !(c == '.' && dots) {
                 let mut buf = [0; 4];
                 c.encode_utf8(&mut buf).bytes().for_each(|byte| push_percent(byte, out));
             } else {
@@ -120,27 +120,60 @@ pub fn escape(raw: &[u8], dots: bool, out: &mut String) {
     }
 }
 
-/// The name that [`escape`] made this text of, or the text itself where that name was not UTF-8.
+/// The name that [`escape`] made this text of, or the text itself where that name was not UTF-8. What `escape` never makes,
+/// such as `%41`, stays.
 pub fn unescape(name: &str) -> Cow<'_, str> {
     if !name.contains('%') {
         return Cow::Borrowed(name);
     }
-    let mut raw = Vec::with_capacity(name.len());
-    let mut rest = name.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let digit = |at: usize| after.get(at).and_then(|b| char::from(*b).to_digit(16));
-        match (first, digit(0), digit(1)) {
-            (b'%', Some(high), Some(low)) => {
-                raw.push((high * 16 + low) as u8);
-                rest = after.get(2..).unwrap_or_default();
+    let mut found = String::with_capacity(name.len());
+    let mut rest = name;
+    if let Some(after) = rest.strip_prefix("%5F_") {
+        found.push_str("__");
+        rest = after;
+    }
+    while let Some((plain, _)) = rest.split_once('%') {
+        found.push_str(plain);
+        rest = rest.get(plain.len()..).unwrap_or_default();
+        let (raw, after) = percents(rest);
+        for chunk in raw.utf8_chunks() {
+            if !chunk.invalid().is_empty() {
+                return Cow::Borrowed(name);
             }
-            _ => {
-                raw.push(*first);
-                rest = after;
+            for c in chunk.valid().chars() {
+                match is_escaped(c) {
+                    true => found.push(c),
+                    false => c.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| push_percent(byte, &mut found)),
+                }
             }
         }
+        rest = match raw.is_empty() {
+            false => after,
+            true => {
+                found.push('%');
+                rest.get(1..).unwrap_or_default()
+            }
+        };
     }
-    String::from_utf8(raw).map_or(Cow::Borrowed(name), Cow::Owned)
+    found.push_str(rest);
+    Cow::Owned(found)
+}
+
+/// The bytes of the percent-encodings that `text` starts with, in capitals as [`escape`] writes them, and what follows.
+fn percents(text: &str) -> (Vec<u8>, &str) {
+    let (mut raw, mut rest) = (Vec::new(), text);
+    while let Some(([b'%', high, low], _)) = rest.as_bytes().split_first_chunk::<3>() {
+        let digit = |byte: u8| char::from(byte).to_digit(16).filter(|_| !byte.is_ascii_lowercase());
+        let (Some(high), Some(low)) = (digit(*high), digit(*low)) else { break };
+        raw.push((high * 16 + low) as u8);
+        rest = rest.get(3..).unwrap_or_default();
+    }
+    (raw, rest)
+}
+
+/// Whether [`escape`] encodes the character, in keys.
+fn is_escaped(c: char) -> bool {
+    c == '.' || c.is_whitespace() || c.is_control()
 }
 
 fn push_percent(byte: u8, out: &mut String) {
@@ -182,6 +215,19 @@ mod tests {
             let (key, field) = split(raw);
             assert_eq!(split(format!("{key}.{field}").as_bytes()), (key, field));
         }
+    }
+
+    #[test]
+    fn what_was_escaped_comes_back_and_nothing_else_changes() {
+        for raw in
+            ["my photo", "v1.2", "a\nb", "x\u{3000}y", "__x", "größe", "100%", "%", "x%4", "x%zz", "%41", "a%2e", ""]
+        {
+            let mut escaped = String::new();
+            escape(raw.as_bytes(), false, &mut escaped);
+            reserve(&mut escaped);
+            assert_eq!(unescape(&escaped), raw, "{escaped}");
+        }
+        assert_eq!(unescape("%FF%20a"), "%FF%20a");
     }
 
     #[test]

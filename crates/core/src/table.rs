@@ -48,6 +48,8 @@ pub struct Omission {
     pub field: String,
     /// Why it can't be read, as a lowercase fragment: its type, or the feature that is missing.
     pub reason: String,
+    /// Whether it has no value in the input, and no type: where other inputs have the field, its values here are null.
+    pub empty: bool,
 }
 
 /// Blocks of rows, each bounded in bytes. An error ends them; but where items are not samples

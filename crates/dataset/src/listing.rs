@@ -13,7 +13,7 @@ use crate::{Digest, FieldRecord, PathText};
 use packhorse_core::{Code, Context, Error, Input, Kind, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
 
 /// The folder of partial listings, in the dataset's folder.
@@ -167,6 +167,9 @@ pub struct ListedTable {
     /// Fields that its samples lack, each with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub omitted: Vec<(String, String)>,
+    /// Those of them that have no value.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub empty: BTreeSet<String>,
 }
 
 /// The kind of a table's items.
@@ -427,6 +430,7 @@ mod tests {
             kind: TableKind::Counted { positions: 99 },
             frames: Some((99, vec![(0, 0), (5, 50)])),
             omitted: vec![("f".into(), "a map".into())],
+            empty: BTreeSet::from(["f".into()]),
         };
         let files = vec![(PathText::new(b"1.jpg"), 7, 1_700_000_000_000_000_000), (PathText::new(b"\xff.jpg"), 0, -1)];
         let members = vec![(PathText::new(b"a/1.jpg"), 512, 7)];

@@ -138,6 +138,21 @@ impl Manifest {
     /// The layout version that this build writes and reads.
     pub const VERSION: u32 = 1;
 
+    /// Refuses shards whose samples can't be told apart: tokens in the layouts of other programs, which have no index of documents.
+    ///
+    /// Errors: `Unsupported`.
+    pub fn refuse_write_only(&self) -> Result<()> {
+        let layout = self.format.options.get("layout").map(String::as_str);
+        match (&*self.format.format, layout) {
+            ("tokens", Some(layout @ ("llmc" | "bare"))) => {
+                let message =
+                    format!("its shards are tokens in the layout {layout}, which does not say where documents begin");
+                Err(Error::unsupported(message).hint("pack the texts again, into the layout megatron"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Reads the manifest in the folder `dir`. `None` if there is none: the dataset is not sealed, or `dir` is not a
     /// folder. Errors name the file.
     ///

@@ -51,6 +51,7 @@ fn a_partial_listing_is_as_documented() {
         kind: TableKind::Counted { positions: 99 },
         frames: Some((99, vec![(0, 0), (20, 50)])),
         omitted: vec![("x".into(), "a map".into())],
+        empty: Default::default(),
     };
     let first = PathText::new(b".hidden");
     let records = [

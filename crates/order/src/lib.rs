@@ -71,7 +71,7 @@ pub use random_state::RandomState;
 pub use sampler::Sampler;
 pub use shards::{
     AugmentRng, Block, MOST_SAMPLES, Mix, Mixed, NodeOrder, ORDER_VERSION, OrderState, Rank, SLOTS, ShardOrder,
-    Shuffle, draw, local_rank_from_environment,
+    Shuffle, draw, is_on_one_node, local_rank_from_environment,
 };
 pub use shuffle::shuffle;
 pub use split::{Split, Splits};

@@ -13,6 +13,7 @@ use arrow_array::{Array, ArrayRef, BinaryViewArray, Int64Array, LargeBinaryArray
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use packhorse_core::{
     DataType, Error, Field, KEY, Kind, Limits, Options, Pool, Registry, Result, Rows, Schema, SchemaRef, Source,
+    key_column,
 };
 use packhorse_dataset::{FieldSource, PlanEntry, SkipRecord};
 use packhorse_transform::{Counts, Transform};
@@ -107,12 +108,14 @@ impl BlockReader<'_> {
                 add_counts(&mut block.counts, counts);
             }
             Err(e) if !self.skips(&e) => {
+                let e = self.with_sample(e, &rows);
                 let piece = self.guilty(&block.entries, &e);
                 return Err(piece.into_iter().fold(e, |e, piece| e.in_input(self.inputs.path(piece).display())));
             }
             Err(e) if rows.num_rows() == 1 => {
                 let bad = bad.filter(|_| e.kind() == Kind::Content).map(|name| (name.to_owned(), 1));
                 add_counts(&mut block.counts, bad.into_iter().collect());
+                let e = self.with_sample(e, &rows);
                 let skip = self.skip(self.guilty(&block.entries, &e), e);
                 block.skipped.push(skip);
             }
@@ -123,6 +126,25 @@ impl BlockReader<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The error of the first of `rows` that the transforms refuse, with its sample.
+    fn with_sample(&self, error: Error, rows: &Rows) -> Error {
+        if error.sample().is_some() || error.kind() != Kind::Content {
+            return error;
+        }
+        let apply = |rows: &Rows| self.transforms.iter().try_fold(rows.clone(), |rows, t| t.apply(rows));
+        let mut rows = rows.clone();
+        while rows.num_rows() > 1 {
+            let half = rows.num_rows() / 2;
+            let first = rows.slice(0, half);
+            rows = if apply(&first).is_err() { first } else { rows.slice(half, rows.num_rows() - half) };
+        }
+        let Some(found) = apply(&rows).err() else { return error };
+        match key_column(&rows) {
+            Ok(keys) if found.sample().is_none() && !keys.is_empty() => found.in_sample(keys.value(0)),
+            _ => found,
+        }
     }
 
     /// The input that a transform's error is about, by the sample and the field (or decoded column) that it names.

@@ -1,12 +1,14 @@
 //! Checks third-party shards for what each reader (WebDataset, wids, DALI, Energon, …) would fail on.
 
+use crate::cancellable_input::CancellableInput;
 use crate::input_format::{NameRules, container, open};
 use crate::refuse_view::refuse_view;
 use crate::request_error::as_request_error;
 use crate::scan::companions;
-use packhorse_core::{Cancel, Consumer, Error, FileKind, Findings, Options, Registry, Result, Store};
+use packhorse_core::{Cancel, Consumer, Error, FileKind, Findings, Format, Input, Options, Registry, Result, Store};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// What [`check_consumers`] found.
 #[derive(Debug, Default)]
@@ -35,7 +37,11 @@ pub fn check_consumers(
     for (i, path) in shards(registry, store, paths)?.iter().enumerate() {
         cancel.check()?;
         let mut findings = Findings::new(path.display().to_string());
-        check_one(registry, store, path, options, consumers, &mut findings, &mut |key| {
+        let Some((format, compression)) = container(registry, &NameRules::default(), path) else {
+            return Err(Error::unsupported("can't be checked: its format has no check").in_input(path.display()));
+        };
+        let input = CancellableInput::new(open(store, path, compression)?, cancel);
+        check_one(format, &input, options, consumers, &mut findings, &mut |key| {
             report.samples += 1;
             *keys.entry(hash(key)).or_insert(i) != i
         })?;
@@ -58,20 +64,15 @@ pub fn check_consumers(
 }
 
 fn check_one(
-    registry: &Registry,
-    store: &dyn Store,
-    path: &Path,
+    format: &Arc<dyn Format>,
+    input: &dyn Input,
     options: &Options,
     consumers: &[Consumer],
     findings: &mut Findings,
     seen_elsewhere: &mut dyn FnMut(&str) -> bool,
 ) -> Result<()> {
-    let Some((format, compression)) = container(registry, &NameRules::default(), path) else {
-        return Err(Error::unsupported("can't be checked: its format has no check").in_input(path.display()));
-    };
-    let input = open(store, path, compression)?;
     let mut doubles: Vec<String> = Vec::new();
-    format.check(&*input, options, consumers, findings, &mut |key| {
+    format.check(input, options, consumers, findings, &mut |key| {
         if seen_elsewhere(key) {
             doubles.push(key.to_owned());
         }

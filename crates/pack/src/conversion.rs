@@ -8,7 +8,7 @@ use crate::plan::{limits, planned_limits};
 use crate::{OnError, latency_probe::LatencyProbe, steps};
 use packhorse_core::{FieldType, KEY, Limits, Pool, Result, SchemaRef, Sink, element_width};
 use packhorse_dataset::{CodecRecord, FieldRecord, PlanHeader};
-use packhorse_transform::Transform;
+use packhorse_transform::{Transform, casts_of};
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 
@@ -64,7 +64,8 @@ impl Conversion {
         let schema = FieldRecord::schema(&header.schema)?;
         let limits = limits(header, context.limits)?;
         let limits_decide = inner == planned_limits(header)?.unwrap_or_default();
-        let before = steps::before(context.registry, header, &schema, inner)?;
+        let casts = casts_of(context.transforms);
+        let before = steps::before(context.registry, header, &schema, inner, &casts)?;
         let mut after = steps::after(context.registry, header, limits)?;
         let transformed = context.transforms.iter().try_fold(schema.clone(), |schema, t| t.schema(&schema))?;
         let written = steps::written_schema(&transformed, header)?;
@@ -74,7 +75,9 @@ impl Conversion {
         if let Some(longest) = longest.filter(|longest| hash && *longest < usize::MAX && rows) {
             after.push(Box::new(steps::ShortenKeys(longest)));
         }
-        if let Some(check) = sink.row_check().filter(|_| !context.transforms.is_empty() || rows) {
+        if let Some(check) =
+            sink.row_check(&written).filter(|_| !context.transforms.is_empty() || !before.is_empty() || rows)
+        {
             after.push(Box::new(steps::CheckRows(check)));
         }
         let decoded = decoded(&schema, header)?;

@@ -270,8 +270,10 @@ impl<'a> Inputs<'a> {
 
     fn append(&self, input: &dyn Input, offset: u64, len: u64, out: &mut BlockBuffer) -> Result<()> {
         // Checked before memory is allocated.
-        if input.len().is_some_and(|have| offset.saturating_add(len) > have) {
-            return Err(changed("it is shorter now"));
+        if let Some(have) = input.len().filter(|have| offset.saturating_add(len) > *have) {
+            // Decompressed bytes end where the file is damaged, which their reader says.
+            let damage = input.read_at(have, &mut [0]).err().filter(|e| e.code() != Code::CutShort);
+            return Err(damage.unwrap_or_else(|| changed("it is shorter now")));
         }
         input.read_at(offset, out.grow(self.limits.blob(len)?)?)
     }

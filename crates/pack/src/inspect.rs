@@ -2,13 +2,14 @@
 
 use crate::input_format::{NameRules, container, main_file, open};
 use crate::inspect_rows::{self, columns};
+use crate::plan::encoded;
 use crate::recorded_files::sealed_manifest;
 use crate::request_error::{as_request_error, with_suggestion};
 use packhorse_core::{
     Code, Crc32c, Error, Extent, FileKind, Input, InputRange, Kind, Limits, MemberName, Options, Registry, Result,
     Source, Store, copy_ranges, split_name,
 };
-use packhorse_dataset::{INDEX_SUFFIX, decode_index, not_sealed};
+use packhorse_dataset::{FieldRecord, INDEX_SUFFIX, Manifest, decode_index, not_sealed};
 use packhorse_storage::spool;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -55,6 +56,17 @@ pub fn files(store: &dyn Store, path: &Path) -> Result<Vec<PathBuf>> {
     let unsealed = || not_sealed(store, path, "give the folder of one, or one of the files in it");
     let manifest = sealed_manifest(store, path)?.ok_or_else(unsealed)?;
     Ok(manifest.shards.iter().map(|shard| path.join(&shard.file)).collect())
+}
+
+/// The names that readers know fields of the dataset by, where its format stores encoded bytes: the array `y` is `y.npy`
+/// in a tar.
+pub fn stored_names(registry: &Registry, manifest: &Manifest) -> Result<BTreeMap<String, String>> {
+    let sink = registry.get(&manifest.format.format)?.sink(&manifest.format.options.iter().collect())?;
+    let records = encoded(registry, &*sink, &FieldRecord::schema(&manifest.schema)?)?;
+    let names = records.into_iter().map(|record| (record.columns, record.field));
+    Ok(names
+        .flat_map(|(columns, stored)| columns.into_iter().map(move |column| (column.name, stored.clone())))
+        .collect())
 }
 
 /// Writes the member `name` (`KEY.FIELD`) of the shard `path` to `out`: bytes and text as they are, numbers and arrays

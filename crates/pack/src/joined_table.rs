@@ -1,8 +1,9 @@
 //! Tables whose columns a view joins to its samples by key, and the file that it stores them in.
 
+use crate::as_request_error;
+use crate::join_keys::JoinKeys;
 use crate::metadata::Metadata;
 use crate::opened_view::OpenedView;
-use crate::{KeyEnds, as_request_error};
 use arrow_array::builder::{BooleanBuilder, Float64Builder, Int64Builder, StringViewBuilder, UInt64Builder};
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_select::concat::concat_batches;
@@ -72,13 +73,11 @@ impl JoinedRows {
 /// Booleans or text.
 pub struct JoinTable {
     metadata: Metadata,
+    keys: JoinKeys,
     schema: SchemaRef,
     fill_missing: bool,
-    rows: Vec<Rows>,
-    open: Vec<Builder>,
-    pending: usize,
-    samples: u64,
-    missing: (u64, Vec<String>),
+    /// The keys of some samples without a row.
+    missing: Vec<String>,
 }
 
 impl JoinTable {
@@ -94,68 +93,69 @@ impl JoinTable {
         columns: Option<&[String]>,
         fill_missing: bool,
     ) -> Result<Self> {
-        let metadata = Metadata::read(registry, path, key, columns, &KeyEnds::default(), &Limits::default())?;
+        let metadata = Metadata::read_exact(registry, path, key, columns)?;
         let named = |e: Error| as_request_error(e).in_input(path.display());
         let schema = schema_of(&metadata, columns.is_none().then_some(key)).map_err(named)?;
-        let open = builders(&schema);
-        let missing = (0, Vec::new());
-        Ok(Self { metadata, schema, fill_missing, rows: Vec::new(), open, pending: 0, samples: 0, missing })
+        Ok(Self { keys: JoinKeys::new(&metadata), metadata, schema, fill_missing, missing: Vec::new() })
     }
 
-    /// Adds the row of the sample `key`: that of its key, or of the last part of its key.
+    /// Adds the row of the sample `key`: that of its key, also before it was escaped, or the one that names a file
+    /// of the sample (`1.jpg`); else that of the last part of the key. A row that is of the key of one sample is of no other
+    /// sample by the name of its file.
+    ///
+    /// Errors: `Config` where several rows name files of the sample.
     pub fn push(&mut self, key: &str) -> Result<()> {
-        let base = key.rsplit('/').next().unwrap_or_default();
-        let json = self.metadata.get(key).or_else(|| self.metadata.get(base));
-        let row: Map<String, Value> = match json {
-            Some(json) => parsed(json)?,
-            None => {
-                self.missing.0 += 1;
-                if self.missing.1.len() < SHOWN {
-                    self.missing.1.push(key.to_owned());
-                }
-                Map::new()
-            }
-        };
-        let fields = self.schema.fields().iter();
-        fields
-            .zip(&mut self.open)
-            .for_each(|(field, column)| column.push(row.get(field.name()).unwrap_or(&Value::Null)));
-        (self.pending, self.samples) = (self.pending + 1, self.samples + 1);
-        if self.pending == AT_ONCE { self.cut() } else { Ok(()) }
-    }
-
-    fn cut(&mut self) -> Result<()> {
-        let columns: Vec<ArrayRef> = self.open.iter_mut().map(Builder::finish).collect();
-        let rows = RecordBatch::try_new(Arc::clone(&self.schema), columns);
-        self.rows.push(rows.map_err(|e| Error::bug(e.to_string()))?);
-        self.pending = 0;
+        let found = self.keys.push(&self.metadata, key)?.and_then(|row| self.metadata.text(row));
+        if found.is_none() && self.missing.len() < SHOWN {
+            self.missing.push(key.to_owned());
+        }
         Ok(())
     }
 
     /// The columns and rows of all samples, in their order. A column is nullable if a sample has no value.
     ///
     /// Errors: `Config` for samples without a row, unless they are filled; the message counts them and names some.
-    pub fn finish(mut self) -> Result<(SchemaRef, Vec<Rows>)> {
-        if self.pending > 0 {
-            self.cut()?;
+    pub fn finish(self) -> Result<(SchemaRef, Vec<Rows>)> {
+        let (mut open, mut rows, mut pending) = (builders(&self.schema), Vec::new(), 0);
+        let (mut samples, mut lost) = (0u64, 0u64);
+        let mut cut = |open: &mut Vec<Builder>| {
+            let columns: Vec<ArrayRef> = open.iter_mut().map(Builder::finish).collect();
+            let block = RecordBatch::try_new(Arc::clone(&self.schema), columns);
+            rows.push(block.map_err(|e| Error::bug(e.to_string()))?);
+            Ok::<(), Error>(())
+        };
+        for row in self.keys.rows() {
+            let row: Map<String, Value> = match row.and_then(|row| self.metadata.text(row)) {
+                Some(json) => parsed(json)?,
+                None => {
+                    lost += 1;
+                    Map::new()
+                }
+            };
+            let fields = self.schema.fields().iter().zip(&mut open);
+            fields.for_each(|(field, column)| column.push(row.get(field.name()).unwrap_or(&Value::Null)));
+            (pending, samples) = (pending + 1, samples + 1);
+            if pending == AT_ONCE {
+                cut(&mut open)?;
+                pending = 0;
+            }
         }
-        let (lost, names) = &self.missing;
-        if *lost > 0 && !self.fill_missing {
-            let shown: Vec<String> = names.iter().map(|key| format!("\"{key}\"")).collect();
-            let more = if *lost > SHOWN as u64 { ", …" } else { "" };
-            let have = if *lost == 1 { "has" } else { "have" };
-            let message = format!(
-                "{lost} of {} {have} no row in the table: {}{more}",
-                counted(self.samples, "sample"),
-                shown.join(", ")
-            );
+        if pending > 0 {
+            cut(&mut open)?;
+        }
+        if lost > 0 && !self.fill_missing {
+            let shown: Vec<String> = self.missing.iter().map(|key| format!("\"{key}\"")).collect();
+            let more = if lost > SHOWN as u64 { ", …" } else { "" };
+            let have = if lost == 1 { "has" } else { "have" };
+            let named = if shown.is_empty() { String::new() } else { format!(": {}{more}", shown.join(", ")) };
+            let message = format!("{lost} of {} {have} no row in the table{named}", counted(samples, "sample"));
             return Err(Error::config(message).with_code(Code::NoMetadata).hint("pass `fill-missing` to have nulls"));
         }
-        let nullable = |at: usize| self.rows.iter().any(|rows| rows.column(at).null_count() > 0);
+        let nullable = |at: usize| rows.iter().any(|rows: &Rows| rows.column(at).null_count() > 0);
         let fields = self.schema.fields().iter().enumerate();
         let fields: Vec<Field> = fields.map(|(at, field)| field.as_ref().clone().with_nullable(nullable(at))).collect();
         let schema = Arc::new(Schema::new(fields));
-        let rows = self.rows.iter().map(|rows| RecordBatch::try_new(Arc::clone(&schema), rows.columns().to_vec()));
+        let rows = rows.iter().map(|rows| RecordBatch::try_new(Arc::clone(&schema), rows.columns().to_vec()));
         let rows = rows.collect::<std::result::Result<_, _>>().map_err(|e| Error::bug(e.to_string()))?;
         Ok((schema, rows))
     }

@@ -35,6 +35,8 @@ impl Default for MergeOptions {
 pub struct Merged {
     /// The number of merged shards.
     pub shards: u64,
+    /// The splits that they are of, if there are several: they are one now.
+    pub splits: Vec<String>,
     /// Totals of the new shard.
     pub summary: ShardSummary,
     /// The files of the new shard.
@@ -61,7 +63,7 @@ pub fn merge(
     cancel: &Cancel,
 ) -> Result<Merged> {
     let split = options.split.as_deref();
-    let shards = all_shards(registry, &**store, inputs, split)?;
+    let (shards, splits) = all_shards(registry, &**store, inputs, split)?;
     let Some((format, _)) = shards.first() else { return Err(Error::config("there is nothing to merge")) };
     let (folder, name) = place(out)?;
     // Checked before the copy, which may take hours.
@@ -84,7 +86,7 @@ pub fn merge(
     let ready = stage.ready()?;
     if ready.files().iter().all(|file| is_there(&**store, folder, file, cancel).is_ok_and(|same| same)) {
         let files = ready.files().iter().cloned().map(record).collect();
-        return Ok(Merged { shards, summary, files, existed: true });
+        return Ok(Merged { shards, splits, summary, files, existed: true });
     }
     cancel.check()?;
     match options.replace {
@@ -92,20 +94,20 @@ pub fn merge(
         true => store.remove(&opened).and_then(|()| store.sync_dir(folder))?,
         false => ready.files().iter().try_for_each(|file| refuse_other(&**store, folder, file, cancel))?,
     }
-    Ok(Merged { shards, summary, files: ready.publish()?.into_iter().map(record).collect(), existed: false })
+    Ok(Merged { shards, splits, summary, files: ready.publish()?.into_iter().map(record).collect(), existed: false })
 }
 
-/// The shards of all inputs, in their order: of one format, and made by the same transforms.
+/// The shards of all inputs, in their order: of one format, and made by the same transforms; and their splits, if there are several.
 fn all_shards<'r>(
     registry: &'r Registry,
     store: &dyn Store,
     inputs: &[PathBuf],
     split: Option<&str>,
-) -> Result<Vec<Shard<'r>>> {
-    let mut shards = Vec::new();
+) -> Result<(Vec<Shard<'r>>, Vec<String>)> {
+    let (mut shards, mut splits) = (Vec::new(), Vec::new());
     let mut made: Option<(Vec<String>, &PathBuf)> = None;
     for input in inputs {
-        let (transforms, found) = shards_of(registry, store, input, split)?;
+        let (transforms, found) = shards_of(registry, store, input, split, &mut splits)?;
         match (transforms, &made) {
             (Some(ours), Some((theirs, other))) if ours != *theirs => {
                 let message =
@@ -117,13 +119,14 @@ fn all_shards<'r>(
         }
         shards.extend(found);
     }
-    let Some((format, first)) = shards.first() else { return Ok(shards) };
+    let mixed = if splits.len() > 1 { splits } else { Vec::new() };
+    let Some((format, first)) = shards.first() else { return Ok((shards, mixed)) };
     if let Some((other, path)) = shards.iter().find(|(other, _)| other.info().id != format.info().id) {
         let (a, b) = (format.info().id, other.info().id);
         let message = format!("is of the format {b}, and {} is of {a}; merge shards of one format", first.display());
         return Err(Error::config(message).in_input(path.display()));
     }
-    Ok(shards)
+    Ok((shards, mixed))
 }
 
 /// Compares the files of sealed datasets, and of single shards of such, with their recorded digests.
@@ -278,12 +281,13 @@ fn publish(store: &dyn Store, staging: &Staging, stage: Stage, cancel: &Cancel) 
 
 type Shard<'r> = (&'r Arc<dyn Format>, PathBuf);
 
-/// The shard `input`; or the shards of the sealed dataset `input`, and its transforms.
+/// The shard `input`; or the shards of the sealed dataset `input`, and its transforms. Adds their splits.
 fn shards_of<'r>(
     registry: &'r Registry,
     store: &dyn Store,
     input: &Path,
     split: Option<&str>,
+    splits: &mut Vec<String>,
 ) -> Result<(Option<Vec<String>>, Vec<Shard<'r>>)> {
     if store.stat(input, true).map_err(as_request_error)?.kind != FileKind::Directory {
         let Some((format, None)) = container(registry, &NameRules::default(), input) else {
@@ -295,8 +299,13 @@ fn shards_of<'r>(
     let manifest = sealed_manifest(store, input)?.ok_or_else(unsealed)?;
     let format = registry.get(&manifest.format.format)?;
     let wanted = |name: &Option<String>| split.is_none_or(|wanted| name.as_deref() == Some(wanted));
-    let shards: Vec<Shard<'r>> =
-        manifest.shards.iter().filter(|s| wanted(&s.split)).map(|s| (format, input.join(&s.file))).collect();
+    let taken: Vec<&ShardRecord> = manifest.shards.iter().filter(|shard| wanted(&shard.split)).collect();
+    for split in taken.iter().filter_map(|shard| shard.split.as_ref()) {
+        if !splits.contains(split) {
+            splits.push(split.clone());
+        }
+    }
+    let shards: Vec<Shard<'r>> = taken.into_iter().map(|shard| (format, input.join(&shard.file))).collect();
     match shards.is_empty() {
         false => Ok((Some(manifest.transforms), shards)),
         true => Err(Error::config("has no shard of that split").in_input(input.display())),

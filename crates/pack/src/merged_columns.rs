@@ -1,6 +1,9 @@
 //! Merges the column types of many inputs into one schema.
 
-use packhorse_core::{Code, DataType, Error, Field, FieldType, NUMPY, PACKED, Result, numpy_type, with_metadata};
+use packhorse_core::{
+    Code, DataType, Error, Field, FieldType, HUGGINGFACE, NUMPY, PACKED, Result, numpy_type, with_metadata,
+};
+use packhorse_transform::Casts;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -12,6 +15,29 @@ pub(crate) enum Shapes {
     Equal,
     /// Each sample has a shape of its own.
     Ragged,
+}
+
+/// How columns of one name that differ become one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Joining {
+    pub(crate) shapes: Shapes,
+    /// The element types that the recipe asks for: types that differ become these.
+    pub(crate) casts: Casts,
+}
+
+impl Joining {
+    /// A column that holds the values of both; `None` if they don't fit together.
+    fn join(&self, a: &Field, b: &Field) -> Option<Field> {
+        let joined = join(a, b, self.shapes).or_else(|| {
+            self.casts.get(a.name())?;
+            join(&self.casts.field(a).ok()?, &self.casts.field(b).ok()?, self.shapes)
+        })?;
+        // Units and scales are equal in both.
+        Some(match a.metadata().get(PACKED) {
+            Some(notes) => with_metadata(joined, PACKED, notes),
+            None => joined,
+        })
+    }
 }
 
 /// The columns of the inputs added so far, by name.
@@ -39,7 +65,7 @@ impl MergedColumns {
         fields: impl Iterator<Item = &'f Field>,
         samples: u64,
         path: &Path,
-        shapes: Shapes,
+        joining: &Joining,
     ) -> Result<()> {
         let mut merged = Vec::new();
         for field in fields {
@@ -49,9 +75,14 @@ impl MergedColumns {
                     return Err(packed(known, field));
                 }
                 Some(known) if same_type(&known.field, field) && same_numpy(&known.field, field) => {
-                    known.field.clone().with_nullable(known.field.is_nullable() || field.is_nullable())
+                    let joined = known.field.clone().with_nullable(known.field.is_nullable() || field.is_nullable());
+                    // Numbers that stand for other names here have none.
+                    match known.field.metadata().get(HUGGINGFACE) == field.metadata().get(HUGGINGFACE) {
+                        true => joined,
+                        false => without(joined, HUGGINGFACE),
+                    }
                 }
-                Some(known) => join(&known.field, field, shapes).ok_or_else(|| differ(known, field))?,
+                Some(known) => joining.join(&known.field, field).ok_or_else(|| differ(known, field))?,
             };
             merged.push(field);
         }
@@ -71,6 +102,12 @@ impl MergedColumns {
             .values()
             .map(move |column| column.field.clone().with_nullable(column.field.is_nullable() || column.count < samples))
     }
+}
+
+fn without(field: Field, name: &str) -> Field {
+    let kept = field.metadata().iter().filter(|(known, _)| *known != name);
+    let kept: BTreeMap<String, String> = kept.map(|(name, value)| (name.clone(), value.clone())).collect();
+    field.with_metadata(kept)
 }
 
 /// Whether two columns have one type. Their Arrow types do not tell: tensors of 2×3 and of 6 values have the same.
@@ -113,16 +150,62 @@ fn rank(kind: &FieldType) -> Option<usize> {
 }
 
 fn differ(known: &Column, field: &Field) -> Error {
-    let hint = match (FieldType::of(&known.field), FieldType::of(field)) {
-        (Ok(a), Ok(b)) if a.element() == b.element() && rank(&a).is_some() && rank(&a) == rank(&b) => {
-            Some("pass `ragged` to keep a shape for each sample")
-        }
-        _ => None,
-    };
+    let types = FieldType::of(&known.field).ok().zip(FieldType::of(field).ok());
+    let hint = types.and_then(|(a, b)| match a.element() == b.element() {
+        true => (rank(&a).is_some() && rank(&a) == rank(&b))
+            .then(|| "pass `ragged` to keep a shape for each sample".to_owned()),
+        false => common(a.element()?, b.element()?)
+            .filter(|_| rank(&a) == rank(&b))
+            .map(|to| format!("pass `cast={}={to}` to make them one type", field.name())),
+    });
     let (name, first) = (field.name(), known.first.display());
+    // Types of such tables are inferred from their values.
+    let is_inferred = [".csv", ".tsv"].iter().any(|end| known.first.to_string_lossy().contains(end));
+    let hint = hint.or_else(|| {
+        is_inferred.then(|| format!("`schema={name}:TYPE` sets one type for all files: text, int64, float64 or bool"))
+    });
     let message = format!("field {name} is {} here and {} in {first}", shown(field), shown(&known.field));
     let error = Error::content(message).with_code(Code::ColumnsDiffer).in_field(name);
     hint.into_iter().fold(error, Error::hint)
+}
+
+/// A type, as the setting `cast` calls it, for the numbers of both.
+fn common(a: &DataType, b: &DataType) -> Option<&'static str> {
+    let bits = |kind: &DataType| 8 * kind.primitive_width().unwrap_or(8);
+    let number = |kind: &DataType| kind.is_integer() || kind.is_floating();
+    if !number(a) || !number(b) {
+        return None;
+    }
+    let most = |wanted: fn(&DataType) -> bool| [a, b].into_iter().filter(|kind| wanted(kind)).map(bits).max();
+    let (float, signed, unsigned) =
+        (most(DataType::is_floating), most(DataType::is_signed_integer), most(DataType::is_unsigned_integer));
+    let whole = signed.max(unsigned.map(|bits| if signed.is_some() { 2 * bits } else { bits }));
+    Some(match (float, whole.unwrap_or(0)) {
+        (Some(64), _) | (Some(_), 32..) => "f64",
+        (Some(_), _) => "f32",
+        (None, 0..=8) if signed.is_some() => "i8",
+        (None, 0..=16) => {
+            if signed.is_some() {
+                "i16"
+            } else {
+                "u16"
+            }
+        }
+        (None, 0..=32) => {
+            if signed.is_some() {
+                "i32"
+            } else {
+                "u32"
+            }
+        }
+        _ => {
+            if signed.is_some() {
+                "i64"
+            } else {
+                "u64"
+            }
+        }
+    })
 }
 
 /// The error of columns whose equal numbers stand for different values.
@@ -158,7 +241,12 @@ mod tests {
     fn join_all(fields: &[Field], shapes: Shapes) -> Result<Vec<Field>> {
         let mut columns = MergedColumns::default();
         for (i, field) in fields.iter().enumerate() {
-            columns.add([field].into_iter(), 1, Path::new(&format!("{i}.npz")), shapes)?;
+            columns.add(
+                [field].into_iter(),
+                1,
+                Path::new(&format!("{i}.npz")),
+                &Joining { shapes, ..Joining::default() },
+            )?;
         }
         Ok(columns.fields(fields.len() as u64).collect())
     }
@@ -171,6 +259,39 @@ mod tests {
         for other in [scaled("{\"scale_factor\":0.2}"), tensor(&[2])] {
             let error = join_all(&[one.clone(), other], Shapes::Ragged).unwrap_err();
             assert!(error.to_string().contains("scale=apply") && error.to_string().contains("0.npz"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_type_that_the_hint_names_holds_the_numbers_of_both() {
+        for (a, b, wanted) in [
+            (DataType::Int32, DataType::Int64, Some("i64")),
+            (DataType::Int8, DataType::UInt8, Some("i16")),
+            (DataType::UInt8, DataType::UInt32, Some("u32")),
+            (DataType::UInt64, DataType::Int8, Some("i64")),
+            (DataType::Int16, DataType::Float16, Some("f32")),
+            (DataType::Int32, DataType::Float32, Some("f64")),
+            (DataType::Float16, DataType::Float64, Some("f64")),
+            (DataType::Utf8View, DataType::Float64, None),
+        ] {
+            assert_eq!((common(&a, &b), common(&b, &a)), (wanted, wanted), "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn types_that_differ_become_what_the_cast_says() {
+        let scalar = |element| FieldType::Scalar(element).field("x", false);
+        let join = |to: &str| {
+            let casts = Casts::new(&[("x".to_owned(), to.to_owned())].into()).unwrap();
+            Joining { shapes: Shapes::Equal, casts }.join(&scalar(DataType::Int64), &scalar(DataType::Float32))
+        };
+        assert_eq!(join("f64"), Some(scalar(DataType::Float64)));
+        assert_eq!(join("text"), None, "numbers don't become text");
+        let tensors =
+            [tensor(&[2, 3]), FieldType::Tensor { element: DataType::UInt8, shape: vec![3, 2] }.field("x", true)];
+        for (shapes, joined) in [(Shapes::Equal, false), (Shapes::Ragged, true)] {
+            let casts = Casts::new(&[("x".to_owned(), "f32".to_owned())].into()).unwrap();
+            assert_eq!(Joining { shapes, casts }.join(&tensors[0], &tensors[1]).is_some(), joined);
         }
     }
 
@@ -199,5 +320,20 @@ mod tests {
         let time =
             |unit: &str| with_metadata(FieldType::Scalar(DataType::FixedSizeBinary(8)).field("x", false), NUMPY, unit);
         assert!(join_all(&[time("<M8[ns]"), time("<M8[us]")], Shapes::Ragged).is_err());
+    }
+
+    #[test]
+    fn what_another_library_calls_a_column_stays_where_all_inputs_agree() {
+        let label = |feature: Option<&str>| {
+            let field = FieldType::Scalar(DataType::Int64).field("label", false);
+            feature.map_or(field.clone(), |feature| with_metadata(field, HUGGINGFACE, feature))
+        };
+        let joined = |a, b| {
+            let fields = join_all(&[label(a), label(b)], Shapes::Equal).unwrap();
+            fields[0].metadata().get(HUGGINGFACE).cloned()
+        };
+        let (cats, dogs) = (Some(r#"{"names":["cat"]}"#), Some(r#"{"names":["dog"]}"#));
+        assert_eq!(joined(cats, cats).as_deref(), cats);
+        assert!([(cats, dogs), (cats, None), (None, cats)].into_iter().all(|(a, b)| joined(a, b).is_none()));
     }
 }

@@ -93,7 +93,8 @@ pub(crate) fn pack_again(
     let whole = conversion.block_reader(context, header, inputs(&conversion), options.on_error);
     let tight = tight.as_ref().map(|tight| tight.block_reader(context, header, inputs(tight), options.on_error));
     announce(context.observer, &mine);
-    let known = Mutex::new(place_of(&*context.store, out)?);
+    // The first look compares digests: the plan may have been replaced before the staging folder was there to be seen.
+    let known = Mutex::new(None);
     let is_placed = || {
         // Its files are exchanged one after another, so they are not touched from the moment on that it is planned.
         if is_replacing(&*context.store, out)? {
@@ -240,8 +241,12 @@ impl PackRun<'_> {
             for number in 0..writers {
                 let (feeds, run) = (feeds.clone(), &self);
                 let thread = std::thread::Builder::new().name(format!("packhorse-write-{number}"));
-                let thread = thread.spawn_scoped(threads, move || run.writer(&feeds));
-                thread.map_err(|error| Error::io("start a thread", error))?;
+                match thread.spawn_scoped(threads, move || run.writer(&feeds)) {
+                    Ok(_) => {}
+                    // Those that there are fill all chains.
+                    Err(_) if number > 0 => break,
+                    Err(error) => return Err(Error::io("start a thread", error)),
+                }
             }
             Ok::<(), Error>(())
         })?;

@@ -13,20 +13,22 @@ pub(crate) fn parallel_map<T: Sync, R: Send>(
 ) -> Result<Vec<R>> {
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::with_capacity(items.len()));
-    std::thread::scope(|scope| {
-        for _ in 0..threads.min(items.len()) {
-            scope.spawn(|| {
-                loop {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(item) = items.get(at) else { return };
-                    let result = each(item);
-                    if result.is_err() {
-                        next.store(items.len(), Ordering::Relaxed);
-                    }
-                    done.lock().unwrap_or_else(PoisonError::into_inner).push((at, result));
-                }
-            });
+    let work = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(at) else { return };
+            let result = each(item);
+            if result.is_err() {
+                next.store(items.len(), Ordering::Relaxed);
+            }
+            done.lock().unwrap_or_else(PoisonError::into_inner).push((at, result));
         }
+    };
+    std::thread::scope(|scope| {
+        // If a thread can't be started, the others do the work; this one always does.
+        let start = |_| std::thread::Builder::new().spawn_scoped(scope, work).is_ok();
+        (1..threads.min(items.len())).all(start);
+        work();
     });
     let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     done.sort_unstable_by_key(|(at, _)| *at);

@@ -27,6 +27,9 @@ impl Part {
     pub fn new(index: u32, count: u32) -> Result<Self> {
         match (1..=count).contains(&index) {
             true => Ok(Self { index, count }),
+            false if count == 0 => {
+                Err(Error::config(format!("part {index}/0: there is at least one part, such as 1/1")))
+            }
             false if index > count => {
                 Err(Error::config(format!("there is no part {index}/{count}; the last one is {count}/{count}")))
             }

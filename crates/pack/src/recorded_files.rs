@@ -103,7 +103,15 @@ impl RecordedFiles {
 
 /// Verifies shards of sealed datasets, each before its first read.
 #[derive(Debug, Default)]
-pub(crate) struct FirstReadCheck(Mutex<(RecordedFiles, BTreeSet<PathBuf>)>);
+pub(crate) struct FirstReadCheck(Mutex<Checked>);
+
+#[derive(Debug, Default)]
+struct Checked {
+    recorded: RecordedFiles,
+    shards: BTreeSet<PathBuf>,
+    /// A failure that ends the job: those that wait meanwhile would each wait as long for a server that does not answer.
+    failure: Option<Error>,
+}
 
 impl FirstReadCheck {
     /// Verifies all files of the shard that `path` belongs to, unless that was done before.
@@ -111,15 +119,20 @@ impl FirstReadCheck {
     /// Errors: `Incomplete` for damage.
     pub(crate) fn check(&self, store: &dyn Store, path: &Path, cancel: &Cancel) -> Result<()> {
         let records: Vec<(PathBuf, FileRecord)> = {
-            let (recorded, checked) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            if checked.contains(path) {
+            let Checked { recorded, shards, failure } = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if shards.contains(path) {
                 return Ok(());
             }
-            let paths = recorded.shard_of(store, path)?;
+            if let Some(failure) = failure {
+                return Err(failure.clone());
+            }
+            let paths = recorded.shard_of(store, path).inspect_err(|error| {
+                *failure = Some(error).filter(|error| error.kind() == Kind::Environment).cloned();
+            })?;
             paths.into_iter().filter_map(|path| recorded.get(&path).cloned().map(|record| (path, record))).collect()
         };
         records.iter().try_for_each(|(path, record)| check_file(store, path, record, cancel))?;
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).1.insert(path.to_owned());
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).shards.insert(path.to_owned());
         Ok(())
     }
 }

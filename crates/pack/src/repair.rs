@@ -81,7 +81,7 @@ fn check_plan_files(context: &PackContext<'_>, out: &Path, manifest: Option<&Man
     let check = |file: &FileRecord| {
         check_file(store, &out.join(&file.name), file, context.cancel).map_err(|e| match e.kind() {
             Kind::Incomplete => {
-                let what = "is damaged, and repairing needs it; restore it from a copy, or pack into a new folder";
+                let what = "is damaged, and repairing needs it; restore it from a copy, or make it again with `packhorse plan`, its inputs and settings";
                 Error::new(Kind::Incomplete, what).in_input(out.join(&file.name).display())
             }
             _ => e,

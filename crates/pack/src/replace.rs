@@ -11,10 +11,10 @@
 //! An interrupted exchange resumes when the folder is planned, packed, sealed or repaired. Only files named by the old
 //! manifest, plan and receipts are removed.
 
+use crate::Plan;
 use crate::recorded_files::sealed_manifest;
-use crate::stored_plan::{Attempt, attempt, exists, open_plans, read_receipt};
+use crate::stored_plan::{StoredPlan, attempt, exists, open_plans, read_receipt};
 use crate::without_inputs::has_adopted;
-use crate::{Plan, Stored};
 use packhorse_core::{Code, Error, FileKind, Kind, Result, Store};
 use packhorse_dataset::{INDEX_SUFFIX, MANIFEST, Manifest, PLAN, RECEIPT_SUFFIX, plan_name};
 use packhorse_storage::{Location, Staging};
@@ -39,24 +39,27 @@ struct Exchange {
 
 const VERSION: u32 = 1;
 
+/// Publishes `plan` in the folder `out`, with `replaces` beside a dataset that is there.
+pub(crate) fn publish(store: &Arc<dyn Store>, out: &Path, plan: &Plan, replaces: bool) -> Result<StoredPlan> {
+    let publish = if replaces { store_plan_over } else { store_plan };
+    publish(store, out, plan)
+}
+
 /// Publishes `plan` in the folder `out`. A folder with the same plan is resumed; one with finished shards of another
 /// plan, or with unrelated files, is refused with the differences.
-pub(crate) fn store_plan(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result<Stored> {
+fn store_plan(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result<StoredPlan> {
     finish_replacing(store, out)?;
     if is_replacing(&**store, out)? {
         let message = "holds a dataset that is to replace the one beside it; go on with `replace`, or remove this folder \
                        to keep the old dataset";
         return Err(Error::config(message).in_input(Staging::replacing(out).display()));
     }
-    match attempt(store, out, plan)? {
-        Attempt::Stored(stored) => Ok(stored),
-        Attempt::Other(e) => Err(e),
-    }
+    attempt(store, out, plan)?
 }
 
 /// As [`store_plan`], but if the folder `out` holds finished shards of another plan, stores this one in `OUT/.replacing`:
 /// [`pack`](crate::pack::pack) fills it, and [`seal`](crate::seal::seal) replaces the old dataset.
-pub(crate) fn store_plan_over(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result<Stored> {
+fn store_plan_over(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result<StoredPlan> {
     if Location::url(out).is_some() {
         let error = Error::unsupported("is in an object store, where datasets can't be replaced: it has no renames");
         return Err(error.hint("give `out` another prefix").in_input(out.display()));
@@ -64,23 +67,20 @@ pub(crate) fn store_plan_over(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -
     finish_replacing(store, out)?;
     refuse_adopted(&**store, out)?;
     let place = Staging::replacing(out);
-    match attempt(store, out, plan)? {
-        Attempt::Stored(stored) => {
-            discard(store, out)?;
-            Ok(stored)
-        }
-        Attempt::Other(_) => match attempt(store, &place, plan)? {
-            Attempt::Stored(stored) => Ok(stored),
-            // An earlier replacement with another plan.
-            Attempt::Other(_) => {
-                discard(store, out)?;
-                match attempt(store, &place, plan)? {
-                    Attempt::Stored(stored) => Ok(stored),
-                    Attempt::Other(e) => Err(e),
-                }
-            }
-        },
+    if let Ok(stored) = attempt(store, out, plan)? {
+        discard(store, out)?;
+        return Ok(stored);
     }
+    let stored = match attempt(store, &place, plan)? {
+        Ok(stored) => stored,
+        // An earlier replacement with another plan.
+        Err(_) => {
+            discard(store, out)?;
+            attempt(store, &place, plan)??
+        }
+    };
+    // A lock keeps others out of that folder, which goes when the datasets are exchanged.
+    Ok(StoredPlan { staging: None, ..stored })
 }
 
 /// The folder of the plan to fill for the dataset in `out`: its `.replacing` folder if a replacement is under way, else

@@ -2,6 +2,7 @@
 //! not of the file system.
 
 use packhorse_core::{Code, Error, Kind, Store, nearest_path};
+use packhorse_storage::Location;
 use std::io::ErrorKind;
 use std::path::Path;
 
@@ -22,6 +23,10 @@ fn missing() -> Error {
 
 /// As [`as_request_error`] for the path `path`, with a similar name beside it as a hint.
 pub(crate) fn with_suggestion(store: &dyn Store, path: &Path, error: Error) -> Error {
+    // Not a fault of the request: the same command may succeed later.
+    if error.kind() == Kind::Environment && !error.is_not_found() && Location::url(path).is_some() {
+        return error;
+    }
     if !error.is_not_found() {
         return error.with_kind(Kind::Config);
     }

@@ -13,11 +13,11 @@ use crate::pack_context::{PackContext, PackOptions};
 use crate::part_errors;
 use crate::plan::{Plan, limits, plan, plan_spilled};
 use crate::repair::{DatasetRepair, repair_dataset};
-use crate::replace::{finish_replacing, plan_folder, store_plan, store_plan_over};
+use crate::replace::{finish_replacing, plan_folder, publish};
 use crate::sample_order::MANY;
 use crate::scan::{Found, Listing, Scan, by_column, scan, tables};
 use crate::shard_packer::Redo;
-use crate::stored_plan::{Stored, exists, open_plan, plan_file};
+use crate::stored_plan::{Stored, StoredPlan, exists, open_plan, open_plans, plan_file};
 use crate::trial::fit;
 use crate::verify::{Depth, Verification, verify};
 use crate::writer::{Writer, WriterContext};
@@ -214,7 +214,7 @@ impl Session {
     /// resumed; one with finished shards of another plan is refused, or replaced ([`Session::replacing`]).
     pub fn store_plan(&self, recipe: &Recipe, plan: &Plan) -> Result<Stored> {
         let _alone = self.alone(recipe)?;
-        self.publish(recipe, plan)
+        publish(&self.store, recipe.folder()?, plan, self.replaces).map(|plan| plan.stored)
     }
 
     /// Keeps other processes from replacing the dataset too.
@@ -227,23 +227,21 @@ impl Session {
         self.store.lock(out)
     }
 
-    fn publish(&self, recipe: &Recipe, plan: &Plan) -> Result<Stored> {
-        match self.replaces {
-            true => store_plan_over(&self.store, recipe.folder()?, plan),
-            false => store_plan(&self.store, recipe.folder()?, plan),
-        }
-    }
-
     /// Scans, plans, packs and seals. After an interruption the same call resumes.
     pub fn pack(&self, recipe: &Recipe) -> Result<Packed> {
         let out = recipe.folder()?;
         let _alone = self.alone(recipe)?;
         let tables = self.tables();
         let (plan, transforms) = self.decide(recipe, None, &tables)?;
-        let stored = self.publish(recipe, &plan)?;
+        // Until the dataset is sealed no job of another plan gets into its folder.
+        let StoredPlan { stored, digest, staging: _held } = publish(&self.store, out, &plan, self.replaces)?;
         drop(plan);
         let place = plan_folder(&self.store, out)?;
         let plan = open_plan(&*self.store, &place)?;
+        // The last plan is another one where shards were added.
+        if !open_plans(&*self.store, &place)?.iter().any(|plan| plan.digest() == digest) {
+            return Err(replaced(out));
+        }
         let (context, options) = (self.packing(&transforms, &tables), self.options(Part::ALL, recipe.on_error));
         let report = pack_again(&context, &place, &plan, &options, &Redo::new())?;
         if !exists(&*self.store, &plan_folder(&self.store, out)?.join(PLAN))? {
@@ -389,7 +387,7 @@ impl Session {
             view.runs(&*self.store, dir.as_ref()).map_err(damaged)?;
             return Err(view.refusal().in_input(dir.as_ref().display()));
         }
-        let hint = "repairing needs it; restore it from a copy, or pack into a new folder";
+        let hint = "repairing needs it; restore it from a copy, or make it again with `packhorse plan`, its inputs and settings";
         let lost = |e: Error| if e.kind() == Kind::Content { damaged(e).hint(hint) } else { e };
         let transforms = self.transforms_of(dir.as_ref()).map_err(lost)?;
         repair_dataset(

@@ -120,7 +120,12 @@ pub(crate) fn status(registry: &Registry, store: &dyn Store, out: &Path) -> Resu
 /// file.
 pub fn unfit_shards(store: &dyn Store, dir: &Path, manifest: &Manifest) -> Result<Vec<Damage>> {
     // In an object store many lengths come with one request.
-    let entries = if Location::url(dir).is_some() { unless_late(dir, store.entries(dir))? } else { Vec::new() };
+    let entries = match Location::url(dir).map(|_| store.entries(dir)) {
+        // Web servers do not list their folders.
+        Some(Err(e)) if e.kind() == Kind::Unsupported => Vec::new(),
+        Some(entries) => unless_late(dir, entries)?,
+        None => Vec::new(),
+    };
     let known: BTreeMap<_, _> = entries.into_iter().filter_map(|entry| Some((entry.name, entry.stat?.size))).collect();
     // Some object stores list late: what the listing lacks is looked at.
     let length = |file: &str, wanted: u64| match known.get(Path::new(file)) {

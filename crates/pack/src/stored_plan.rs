@@ -1,5 +1,6 @@
 //! The plan stored in a dataset's folder, and the receipts of its shards.
 
+use crate::digest_file::digest_file;
 use crate::parallel_map::parallel_map;
 use crate::plan::Plan;
 use crate::refuse_view::refuse_view;
@@ -8,7 +9,7 @@ use crate::scan::progress;
 use crate::without_inputs::is_adopted;
 use packhorse_core::{Code, Error, FileKind, Kind, Outlet, Result, Store, found};
 use packhorse_dataset::{
-    Digest, LISTINGS, MANIFEST, PLAN, PlanHeader, PlanReader, RECEIPT_SUFFIX, Receipt, ShardFrame, plan_name,
+    Digest, LISTINGS, MANIFEST, Manifest, PLAN, PlanHeader, PlanReader, RECEIPT_SUFFIX, Receipt, ShardFrame, plan_name,
 };
 use packhorse_storage::{Location, Stage, Staging};
 use std::collections::BTreeMap;
@@ -25,37 +26,133 @@ pub enum Stored {
     Resumed,
 }
 
-/// The outcome of an attempt to store a plan.
-pub(crate) enum Attempt {
-    Stored(Stored),
-    /// The folder holds a dataset of another plan; the error says how it differs.
-    Other(Error),
+/// A plan that is stored.
+pub(crate) struct StoredPlan {
+    /// Whether it is new.
+    pub(crate) stored: Stored,
+    /// Its digest.
+    pub(crate) digest: Digest,
+    /// Keeps the jobs of other plans out of the folder while it is open, if the folder holds it.
+    pub(crate) staging: Option<Staging>,
 }
 
-/// Publishes `plan` in the folder `out`, unless that holds finished shards of another plan.
-pub(crate) fn attempt(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result<Attempt> {
+/// Publishes `plan` in the folder `out`, unless that holds finished shards of another plan: the inner error says how it
+/// differs.
+pub(crate) fn attempt(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result<Result<StoredPlan>> {
     let needed = |name: &Path| plan.files().any(|(file, _)| name == Path::new(file));
-    refuse_strangers(&**store, out, &needed).map_err(|e| as_output_error(e, out))?;
+    if let Err(e) = refuse_strangers(&**store, out, &needed) {
+        // A sealed dataset may have lost its plan.
+        let digest = restored(store, out, plan)?.ok_or_else(|| as_output_error(e, out))?;
+        return Ok(Ok(resumed(digest)));
+    }
     Staging::sweep(&**store, out, false);
     let staging = Staging::open(store.clone(), out).map_err(|e| as_output_error(e, out))?;
     let (stage, digest, stamps) = staged(&staging, PLAN, plan)?;
-    match stored(&**store, out, 0) {
-        Err(e) if e.is_not_found() => {}
+    let compared = |old: &PlanReader| same(old, plan.header(), digest, stamps).map_err(|e| e.in_input(out.display()));
+    let held = |stored, staging| StoredPlan { stored, digest, staging: Some(staging) };
+    let old = match stored(&**store, out, 0) {
+        Err(e) if e.is_not_found() => {
+            if !claim_documents(store, &staging, plan)? {
+                return Ok(Err(busy(out)));
+            }
+            // Another job may be as fast: only one of both publishes its plan.
+            match stage.ready()?.publish_new() {
+                Err(e) if e.is_taken() => {
+                    let first = compared(&stored(&**store, out, 0)?);
+                    return Ok(first.map(|()| held(Stored::Resumed, staging)));
+                }
+                published => drop(published?),
+            }
+            return Ok(Ok(held(Stored::New, staging)));
+        }
         Err(e) if e.kind() == Kind::Environment => return Err(e),
-        Err(e) => return Ok(Attempt::Other(e)),
-        Ok(old) => match same(&old, plan.header(), digest, stamps) {
-            Ok(()) => return Ok(Attempt::Stored(Stored::Resumed)),
-            // A plan without finished shards is replaced: most often a failed first attempt.
-            Err(_) if !has_begun(&**store, out, &old)? && !is_adopted(old.header()) => {}
-            Err(e) => return Ok(Attempt::Other(e.in_input(out.display()))),
-        },
+        Err(e) => return Ok(restored(store, out, plan)?.map(resumed).ok_or(e)),
+        Ok(old) => old,
+    };
+    // A plan without finished shards is replaced: most often a failed first attempt.
+    let stays = || Ok::<_, Error>(is_adopted(old.header()) || has_begun(&**store, out, &old)?);
+    match compared(&old) {
+        Ok(()) => {
+            mend(&**store, out, stage)?;
+            Ok(Ok(held(Stored::Resumed, staging)))
+        }
+        Err(e) if stays()? => Ok(Err(e)),
+        Err(e) => {
+            let ready = stage.ready()?;
+            // Jobs of the old plan are looked for last: those that run first, since one that ends leaves finished shards.
+            if staging.has_neighbours() {
+                return Ok(Err(busy(out)));
+            }
+            if stays()? {
+                return Ok(Err(e));
+            }
+            // Before the plan, which is never without them.
+            plan.files().try_for_each(|(name, bytes)| staging.document(name, bytes).map(drop))?;
+            ready.publish()?;
+            Ok(Ok(held(Stored::New, staging)))
+        }
     }
-    // Before the plan, which is never without them.
+}
+
+/// The plan that a sealed dataset got again: no other job touches it.
+fn resumed(digest: Digest) -> StoredPlan {
+    StoredPlan { stored: Stored::Resumed, digest, staging: None }
+}
+
+/// Publishes the staged plan of the sealed dataset in `out` again if the bytes of the one there are damaged.
+fn mend(store: &dyn Store, out: &Path, stage: Stage) -> Result<()> {
+    let Ok(Some(manifest)) = Manifest::read(store, out) else { return Ok(()) };
+    let Some(record) = manifest.files.iter().find(|file| file.name == PLAN) else { return Ok(()) };
+    if digest_file(store, &out.join(PLAN), &mut |_| Ok(()))?.0 == record.blake3 {
+        return Ok(());
+    }
+    let ready = stage.ready()?;
+    match ready.files().iter().any(|file| Digest::from(file.blake3) == record.blake3) {
+        true => ready.publish().map(drop),
+        false => Ok(()),
+    }
+}
+
+/// Publishes the documents of a new plan; false if another job publishes others under their names.
+fn claim_documents(store: &Arc<dyn Store>, staging: &Staging, plan: &Plan) -> Result<bool> {
     for (name, bytes) in plan.files() {
-        staging.document(name, bytes)?;
+        let mut document = staging.stage(name)?;
+        document.write("", bytes)?;
+        let read = || store.open(&staging.out().join(name))?.read_all(bytes.len() as u64);
+        match document.ready()?.publish_new() {
+            Ok(_) => {}
+            Err(e) if !e.is_taken() => return Err(e),
+            Err(_) if read().is_ok_and(|found| found == *bytes) => {}
+            Err(_) if staging.has_neighbours() => return Ok(false),
+            // A failed first attempt left it.
+            Err(_) => drop(staging.document(name, bytes)?),
+        }
     }
-    stage.publish()?;
-    Ok(Attempt::Stored(Stored::New))
+    Ok(true)
+}
+
+/// Publishes `plan` if it is the lost or damaged one of the sealed dataset in `out`, and returns its digest.
+fn restored(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result<Option<Digest>> {
+    let manifest = match Manifest::read(&**store, out) {
+        Ok(Some(manifest)) => manifest,
+        Err(e) if e.kind() == Kind::Environment && !e.is_absent() => return Err(e),
+        // A damaged manifest, and a folder that is none, is told later.
+        _ => return Ok(None),
+    };
+    let digest = plan.write(&mut std::io::sink())?.0;
+    if manifest.plans().next() != Some(digest) {
+        return Ok(None);
+    }
+    let staging = Staging::open(store.clone(), out).map_err(|e| as_output_error(e, out))?;
+    plan.files().try_for_each(|(name, bytes)| staging.document(name, bytes).map(drop))?;
+    staged(&staging, PLAN, plan)?.0.publish()?;
+    Ok(Some(digest))
+}
+
+/// The error of a folder in which another job works on another plan.
+fn busy(out: &Path) -> Error {
+    let error = Error::config("another job is packing something else into this folder").with_code(Code::OutputBusy);
+    error.hint("give each job a folder of its own").in_input(out.display())
 }
 
 /// Publishes `plan` in the folder `out` as its plan `number`, which is not there yet, and returns its digest.
@@ -163,7 +260,7 @@ fn no_plan(store: &dyn Store, out: &Path) -> Error {
             let error = error.remark(format!("{listed} of {parts} parts of the inputs are listed"));
             error.hint("when all are, `packhorse plan from-listings` makes one")
         }
-        None => error.hint("`packhorse plan` and `packhorse pack` make one"),
+        None => error.hint("`packhorse plan` and `packhorse pack` make one, also again for a dataset that has lost its own, with its inputs and settings"),
     };
     error.in_input(out.display())
 }

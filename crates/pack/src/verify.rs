@@ -399,7 +399,7 @@ impl Verifier<'_> {
                 }
                 // Some object stores list what was removed a moment ago.
                 if !self.store.stat(&self.out.join(&name), false).is_err_and(|e| e.is_absent()) {
-                    self.add(damage(&text, None, "does not belong to the dataset"));
+                    self.add(damage(&text, None, "does not belong to the dataset; remove it, or move it away"));
                 }
             }
         }
@@ -415,9 +415,9 @@ pub(crate) fn is_failure(error: &Error) -> bool {
     error.kind() == Kind::Environment && !error.is_absent()
 }
 
-/// A missing folder is empty: its files are reported one by one.
+/// A missing folder is empty: its files are reported one by one. Web servers do not list theirs.
 fn unless_missing(error: Error) -> Result<Vec<PathBuf>> {
-    if error.is_not_found() { Ok(Vec::new()) } else { Err(error) }
+    if error.is_not_found() || error.kind() == Kind::Unsupported { Ok(Vec::new()) } else { Err(error) }
 }
 
 fn disagreement(

@@ -7,6 +7,7 @@ use crate::device::{DeviceField, Request};
 use crate::dlpack;
 use crate::element::ArrayElement;
 use crate::error::Raised;
+use pyo3::basic::CompareOp;
 use pyo3::exceptions::{PyAttributeError, PyBufferError, PyIndexError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -148,12 +149,13 @@ impl PyArray {
 
     fn part(&self, row: usize) -> Option<Self> {
         let (rows, inner) = self.shape.split_first()?;
-        let stride = *self.strides.first()? as usize;
         if row >= *rows as usize {
             return None;
         }
-        let start = self.range.start + row * stride;
         let inner: Vec<usize> = inner.iter().map(|size| *size as usize).collect();
+        // Strides are not 0 where rows have no elements.
+        let stride = self.element.width * inner.iter().product::<usize>();
+        let start = self.range.start + row * stride;
         Self::of(self.place.clone(), start..start + stride, self.element, &inner)
     }
 }
@@ -221,13 +223,31 @@ impl PyArray {
         Ok(*rows as usize)
     }
 
-    /// Row `index` as an array; a number from an array of one dimension.
-    fn __getitem__<'py>(&self, py: Python<'py>, index: isize) -> PyResult<Bound<'py, PyAny>> {
-        let rows = self.shape.first().copied().unwrap_or(0);
+    /// Row `index` as an array, a number from an array of one dimension; whatever else is asked for, of a NumPy array.
+    fn __getitem__<'py>(slf: &Bound<'py, Self>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let (py, this) = (slf.py(), slf.get());
+        let Ok(index) = index.extract::<isize>() else {
+            return Self::numpy(slf)?.get_item(index);
+        };
+        let rows = this.shape.first().copied().unwrap_or(0);
         let at = if index < 0 { index + rows } else { index };
-        let part = usize::try_from(at).ok().and_then(|at| self.part(at));
+        let part = usize::try_from(at).ok().and_then(|at| this.part(at));
         let part = part.ok_or_else(|| PyIndexError::new_err(format!("row {index} of {rows}")))?;
         if part.shape.is_empty() { part.item(py) } else { part.into_bound_py_any(py) }
+    }
+
+    /// Compares element by element, as NumPy does.
+    fn __richcmp__<'py>(
+        slf: &Bound<'py, Self>,
+        other: &Bound<'py, PyAny>,
+        how: CompareOp,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let own = Self::numpy(slf)?;
+        let other = match other.cast::<Self>() {
+            Ok(array) => Self::numpy(array)?,
+            Err(_) => other.clone(),
+        };
+        own.rich_compare(other, how)
     }
 
     /// The number of an array with one element.

@@ -28,9 +28,10 @@ impl Kept {
         let unknown = || Error::unsupported(format!("field {name} has elements of type {}", field.data_type));
         let element = ArrayElement::of(&field.data_type).ok_or_else(unknown)?;
         let mut shape = field.shape.clone();
-        let stride = field.strides.first().copied().unwrap_or(1).max(1);
+        let stride = field.strides.first().copied().unwrap_or(1);
         if let Some(rows) = shape.first_mut() {
-            *rows = place.len() / stride;
+            // Rows without elements take no bytes.
+            *rows = place.len().checked_div(stride).unwrap_or_else(|| self.0.rows());
         }
         let memory: Arc<dyn ArrayMemory> = Arc::clone(self) as _;
         Ok(Some(PyArray::new(memory, place, element, &shape).ok_or_else(unknown)?))

@@ -6,9 +6,11 @@ use arrow_array::builder::{BinaryViewBuilder, StringViewBuilder};
 use arrow_array::{Array as _, ArrayRef, FixedSizeListArray, Int32Array, ListArray, StructArray, make_array};
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer};
 use arrow_schema::{DataType, Field};
-use packhorse::core::{Error, FieldType, array_of};
+use packhorse::core::{Error, FieldType, NUMPY, array_of, with_metadata};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
+use pyo3::types::{
+    IntoPyDict, PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMemoryView, PyString, PyTuple,
+};
 use std::sync::Arc;
 
 /// The field of labels.
@@ -31,12 +33,15 @@ pub(crate) enum Column {
         ends: Vec<usize>,
         shapes: Vec<Vec<usize>>,
         nulls: Option<Vec<bool>>,
+        /// NumPy's name of an element type that Arrow has as bytes: complex numbers and times.
+        numpy: Option<String>,
     },
 }
 
-/// A number or an array: NumPy's type, shape, bytes.
+/// A number or an array: its type, NumPy's name of it where Arrow's does not tell, shape, bytes.
 struct Value {
     element: DataType,
+    numpy: Option<String>,
     shape: Vec<usize>,
     bytes: Vec<u8>,
 }
@@ -59,7 +64,7 @@ impl Column {
             return Ok(Self::Blob(Vec::new()));
         }
         let (bytes, ends, shapes, nulls) = (Vec::new(), Vec::new(), Vec::new(), Some(Vec::new()));
-        Ok(Self::Array { kind: FieldType::Scalar(element.clone()), element, bytes, ends, shapes, nulls })
+        Ok(Self::Array { kind: FieldType::Scalar(element.clone()), element, bytes, ends, shapes, nulls, numpy: None })
     }
 
     /// The column that takes `value` and others like it. In a container of bytes numbers become text, except for `labels`.
@@ -85,22 +90,19 @@ impl Column {
         if value.is_instance_of::<PyString>() {
             return Ok(Self::Text(Vec::new()));
         }
-        let Value { element, shape, .. } = number(name, value, None)?;
+        let Value { element, shape, numpy, .. } = number(name, value, None)?;
         if bytes_only && name.rsplit('.').next().is_some_and(|end| PICTURES.contains(&end)) {
             let error = Error::content(format!("field {name} is named as a picture's file, and is an array"));
             let hint = "encode it first (Pillow: picture.save(buffer, \"JPEG\")), or give the array another name";
             return Err(error.in_field(name).hint(hint).into());
         }
-        Ok(Self::array(match (shape.len(), ragged) {
-            (0, _) => FieldType::Scalar(element),
-            (rank, true) => FieldType::Ragged { element, rank },
-            (_, false) => FieldType::Tensor { element, shape },
-        }))
-    }
-
-    fn array(kind: FieldType) -> Self {
-        let element = kind.element().cloned().unwrap_or(DataType::Null);
-        Self::Array { kind, element, bytes: Vec::new(), ends: Vec::new(), shapes: Vec::new(), nulls: None }
+        let kind = match (shape.len(), ragged) {
+            (0, _) => FieldType::Scalar(element.clone()),
+            (rank, true) => FieldType::Ragged { element: element.clone(), rank },
+            (_, false) => FieldType::Tensor { element: element.clone(), shape },
+        };
+        let (bytes, ends, shapes) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Self::Array { kind, element, bytes, ends, shapes, nulls: None, numpy })
     }
 
     /// Appends a value; returns its bytes.
@@ -124,18 +126,33 @@ impl Column {
                 texts.push(Some(text));
                 Ok(len)
             }
-            Self::Array { kind, element, bytes, ends, shapes, nulls } => {
-                let value = number(name, value, Some(&*element).filter(|_| matches!(kind, FieldType::Scalar(_))))?;
+            Self::Array { kind, element, bytes, ends, shapes, nulls, numpy } => {
+                // A number of NumPy has a type of its own, which gives way to a declared one alone.
+                let gives_way = nulls.is_some() || !is_numpy_float(value);
+                let wanted = matches!(kind, FieldType::Scalar(_)) && gives_way;
+                let value = number(name, value, Some(&*element).filter(|_| wanted))?;
                 let fits = match &*kind {
                     FieldType::Tensor { shape, .. } => *shape == value.shape,
                     FieldType::Ragged { rank, .. } => *rank == value.shape.len(),
                     _ => value.shape.is_empty(),
                 };
-                if !fits || value.element != *element {
-                    let found = described(&value.element, &value.shape);
-                    let error =
-                        Error::content(format!("field {name} is {found}, and was {kind} before")).in_field(name);
-                    let hint = match value.element == *element {
+                let same = value.element == *element && value.numpy == *numpy;
+                if !fits || !same {
+                    let found = match (&value.numpy, numpy) {
+                        (None, None) => format!("{}, and was {kind}", described(&value.element, &value.shape)),
+                        (found, before) => {
+                            let type_of =
+                                |numpy: &Option<String>, kind| numpy.clone().unwrap_or_else(|| format!("{kind}"));
+                            format!(
+                                "{} {:?}, and was {}",
+                                type_of(found, &value.element),
+                                value.shape,
+                                type_of(before, element)
+                            )
+                        }
+                    };
+                    let error = Error::content(format!("field {name} is {found} before")).in_field(name);
+                    let hint = match same {
                         true => "give `ragged=true` where shapes differ",
                         false => "convert it, or name its type with `columns`, as in columns={\"x\": \"float64\"}",
                     };
@@ -156,7 +173,7 @@ impl Column {
             Self::Blob(blobs) => blobs.push(None),
             Self::Text(texts) => texts.push(None),
             Self::Array { element, bytes, ends, shapes, nulls: Some(nulls), .. } => {
-                let width = ArrayElement::of(element).map_or(1, |element| element.width);
+                let width = width(element);
                 bytes.resize(bytes.len() + width, 0);
                 ends.push(bytes.len());
                 shapes.push(Vec::new());
@@ -191,7 +208,10 @@ impl Column {
         match self {
             Self::Blob(_) => FieldType::Blob.field(name, true),
             Self::Text(_) => FieldType::Text.field(name, true),
-            Self::Array { kind, nulls, .. } => kind.field(name, nulls.is_some()),
+            Self::Array { kind, nulls, numpy, .. } => {
+                let field = kind.field(name, nulls.is_some());
+                numpy.as_ref().map_or(field.clone(), |numpy| with_metadata(field, NUMPY, numpy))
+            }
         }
     }
 
@@ -219,7 +239,7 @@ impl Column {
                 std::mem::take(texts).into_iter().for_each(|text| builder.append_option(text));
                 Ok(Arc::new(builder.finish()))
             }
-            Self::Array { kind, element, bytes, ends, shapes, nulls } => {
+            Self::Array { kind, element, bytes, ends, shapes, nulls, .. } => {
                 let parts = (std::mem::take(bytes), std::mem::take(ends), std::mem::take(shapes));
                 let array = arrays(kind, element, data_type, parts)?;
                 let Some(nulls) = nulls.as_mut().map(std::mem::take) else { return Ok(array) };
@@ -237,12 +257,14 @@ fn arrays(
     (bytes, ends, shapes): (Vec<u8>, Vec<usize>, Vec<Vec<usize>>),
 ) -> Result<ArrayRef, Error> {
     let broken = |error: arrow_schema::ArrowError| Error::bug(error.to_string());
-    let width = ArrayElement::of(element).map_or(1, |element| element.width);
+    let width = width(element);
     let count = bytes.len() / width;
     let values = array_of(element, Buffer::from_vec(bytes), count)?;
     match (kind, data_type) {
         (FieldType::Tensor { .. }, DataType::FixedSizeList(item, size)) => {
-            Ok(Arc::new(FixedSizeListArray::try_new(item, size, values, None).map_err(broken)?))
+            // Without elements only the ends tell how many rows there are.
+            let rows = FixedSizeListArray::try_new_with_length(item, size, values, None, ends.len());
+            Ok(Arc::new(rows.map_err(broken)?))
         }
         (FieldType::Ragged { .. }, DataType::Struct(fields)) => {
             let lens = ends.iter().scan(0, |before, end| Some((end - std::mem::replace(before, *end)) / width));
@@ -267,6 +289,14 @@ fn arrays(
     }
 }
 
+/// Bytes of an element.
+fn width(element: &DataType) -> usize {
+    match element {
+        DataType::FixedSizeBinary(width) => usize::try_from(*width).unwrap_or(1),
+        other => ArrayElement::of(other).map_or(1, |element| element.width),
+    }
+}
+
 fn unlike(name: &str, value: &Bound<'_, PyAny>, wanted: &str) -> Error {
     Error::content(format!("field {name} is of type {}, and {wanted} is wanted", type_name(value))).in_field(name)
 }
@@ -281,14 +311,28 @@ fn described(element: &DataType, shape: &[usize]) -> String {
 }
 
 fn is_blob(value: &Bound<'_, PyAny>) -> bool {
-    value.is_instance_of::<PyBytes>() || value.is_instance_of::<PyByteArray>()
+    value.is_instance_of::<PyBytes>() || value.is_instance_of::<PyByteArray>() || bytes_of_view(value).is_some()
 }
 
 fn blob(value: &Bound<'_, PyAny>) -> Option<Vec<u8>> {
     match value.cast::<PyBytes>() {
         Ok(bytes) => Some(bytes.as_bytes().to_vec()),
-        Err(_) => value.cast::<PyByteArray>().ok().map(|bytes| bytes.to_vec()),
+        Err(_) => value.cast::<PyByteArray>().map(|bytes| bytes.to_vec()).ok().or_else(|| bytes_of_view(value)),
     }
+}
+
+/// The bytes of a `memoryview` of bytes, such as that of `io.BytesIO`.
+fn bytes_of_view(value: &Bound<'_, PyAny>) -> Option<Vec<u8>> {
+    let view = value.cast::<PyMemoryView>().ok()?;
+    let (format, rank): (String, usize) =
+        (view.getattr("format").ok()?.extract().ok()?, view.getattr("ndim").ok()?.extract().ok()?);
+    let is_bytes = rank == 1 && ["B", "b", "c"].contains(&&*format);
+    is_bytes.then(|| view.call_method0("tobytes").ok()?.extract().ok()).flatten()
+}
+
+/// Whether it is a `numpy.float64`, which is a `float` too.
+fn is_numpy_float(value: &Bound<'_, PyAny>) -> bool {
+    value.is_instance_of::<PyFloat>() && !value.is_exact_instance_of::<PyFloat>()
 }
 
 /// What containers of bytes hold for text, numbers and, in a field of JSON, dictionaries and lists.
@@ -305,7 +349,11 @@ fn as_text(name: &str, value: &Bound<'_, PyAny>) -> Result<Option<String>> {
     let nested =
         value.is_instance_of::<PyDict>() || value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>();
     if nested && name.rsplit('.').next() == Some("json") {
-        return Ok(Some(value.py().import("json")?.call_method1("dumps", (value,))?.extract()?));
+        // By default it writes NaN, which JSON lacks.
+        let strict = [("allow_nan", false)].into_py_dict(value.py())?;
+        let text = value.py().import("json")?.call_method("dumps", (value,), Some(&strict));
+        let refused = |error: PyErr| Error::content(format!("field {name} can't be JSON: {error}")).in_field(name);
+        return Ok(Some(text.map_err(refused)?.extract()?));
     }
     Ok(None)
 }
@@ -314,25 +362,33 @@ fn as_text(name: &str, value: &Bound<'_, PyAny>) -> Result<Option<String>> {
 fn number(name: &str, value: &Bound<'_, PyAny>, wanted: Option<&DataType>) -> Result<Value> {
     if value.is_instance_of::<PyBool>() {
         let bytes = vec![u8::from(value.is_truthy()?)];
-        return Ok(Value { element: DataType::Boolean, shape: Vec::new(), bytes });
+        return Ok(Value { element: DataType::Boolean, numpy: None, shape: Vec::new(), bytes });
     }
     // Most numbers are of these types, and need no NumPy.
     if matches!(wanted, None | Some(DataType::Int64))
         && let Ok(number) = value.cast::<PyInt>().map_err(PyErr::from).and_then(|number| number.extract::<i64>())
     {
-        return Ok(Value { element: DataType::Int64, shape: Vec::new(), bytes: number.to_le_bytes().to_vec() });
+        let bytes = number.to_le_bytes().to_vec();
+        return Ok(Value { element: DataType::Int64, numpy: None, shape: Vec::new(), bytes });
     }
     if matches!(wanted, None | Some(DataType::Float64))
         && let Ok(number) = value.cast::<PyFloat>()
     {
         return Ok(Value {
             element: DataType::Float64,
+            numpy: None,
             shape: Vec::new(),
             bytes: number.value().to_le_bytes().to_vec(),
         });
     }
     let whole = value.is_instance_of::<PyInt>();
     let numpy = value.py().import("numpy")?;
+    if type_name(value).starts_with("Masked")
+        && numpy.getattr("ma")?.call_method1("is_masked", (value,))?.is_truthy()?
+    {
+        let error = Error::content(format!("field {name} has masked values, which a column can't hold")).in_field(name);
+        return Err(error.hint("say what they are: `.filled(numpy.nan)`, or None for a number that is masked").into());
+    }
     let asarray = |dtype: Option<&str>| {
         numpy.call_method1("asarray", (value, dtype)).map_err(|error| {
             let message = format!("field {name} is of type {}, which NumPy can't take: {error}", type_name(value));
@@ -350,19 +406,24 @@ fn number(name: &str, value: &Bound<'_, PyAny>, wanted: Option<&DataType>) -> Re
     refuse_lost(name, value, &array)?;
     let dtype = array.getattr("dtype")?;
     let named: String = dtype.getattr("name")?.extract()?;
-    let element = if named == "bool" { Some(DataType::Boolean) } else { number_type(&named) };
+    let little = dtype.call_method1("newbyteorder", ("<",))?;
+    let numpy_name: String = little.getattr("str")?.extract()?;
+    let as_bytes = bytes_of(&numpy_name).map(DataType::FixedSizeBinary);
+    let numpy = as_bytes.as_ref().map(|_| numpy_name);
+    let element = if named == "bool" { Some(DataType::Boolean) } else { number_type(&named).or(as_bytes) };
     let element = element.ok_or_else(|| match wanted {
         Some(wanted) => unlike(name, value, &format!("a number, {wanted},")),
         None => {
-            let message = format!("field {name} is of type {}, which no column holds", type_name(value));
-            let hint = "give bytes, text, a number or an array of numbers; json.dumps makes text of other values";
+            let of = if named == "object" { String::new() } else { format!(" of {named}") };
+            let message = format!("field {name} is of type {}{of}, which no column holds", type_name(value));
+            let hint =
+                "give bytes, text, or a number, a time or an array of them; json.dumps makes text of other values";
             Error::content(message).in_field(name).hint(hint)
         }
     })?;
-    let little = dtype.call_method1("newbyteorder", ("<",))?;
     let shape = array.getattr("shape")?.extract()?;
     let bytes = array.call_method1("astype", (little,))?.call_method0("tobytes")?;
-    Ok(Value { element, shape, bytes: bytes.cast::<PyBytes>().map_err(PyErr::from)?.as_bytes().to_vec() })
+    Ok(Value { element, numpy, shape, bytes: bytes.cast::<PyBytes>().map_err(PyErr::from)?.as_bytes().to_vec() })
 }
 
 /// Refuses a number of Python that its column can't hold: a whole number that would be rounded, and one that becomes infinite.
@@ -380,6 +441,16 @@ fn refuse_lost(name: &str, value: &Bound<'_, PyAny>, array: &Bound<'_, PyAny>) -
     let dtype: String = array.getattr("dtype")?.str()?.extract()?;
     let message = format!("field {name} is {value}, which does not fit {dtype}");
     Err(Error::content(message).in_field(name).hint("name a wider type with `columns`").into())
+}
+
+/// The bytes of an element of NumPy's type `name`, if it is a complex number or a time with a unit.
+fn bytes_of(name: &str) -> Option<i32> {
+    match name {
+        "<c8" => Some(8),
+        "<c16" => Some(16),
+        time if (time.starts_with("<M8[") || time.starts_with("<m8[")) && time.ends_with(']') => Some(8),
+        _ => None,
+    }
 }
 
 fn number_type(name: &str) -> Option<DataType> {

@@ -25,6 +25,7 @@ mod values;
 mod watch;
 mod writer;
 
+use packhorse::storage::Location;
 use pyo3::prelude::*;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -52,6 +53,12 @@ fn environment_rank() -> error::Result<(u32, u32)> {
     Ok((rank.rank, rank.world_size))
 }
 
+/// A place as messages and pages show it: a URL without a user, a password and a query.
+#[pyfunction]
+fn shown_place(place: &str) -> String {
+    Location::parse(place).map_or_else(|_| place.to_owned(), |place| place.to_string())
+}
+
 #[pymodule(gil_used = false)]
 fn _packhorse(module: &Bound<'_, PyModule>) -> PyResult<()> {
     fork::remember();
@@ -70,6 +77,7 @@ fn _packhorse(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(features, module)?)?;
     module.add_function(wrap_pyfunction!(environment_rank, module)?)?;
+    module.add_function(wrap_pyfunction!(shown_place, module)?)?;
     module.add_function(wrap_pyfunction!(diagnose::diagnose_loader, module)?)?;
     module.add_function(wrap_pyfunction!(diagnose::diagnose_iterable, module)?)?;
     module.add_function(wrap_pyfunction!(loader::no_stats, module)?)?;

@@ -231,6 +231,7 @@ pub(crate) fn options(settings: &Bound<'_, PyDict>) -> Result<LoaderOptions> {
     if let Some(readers) = get("readers")?.extract::<Option<usize>>()? {
         options.readers = readers;
     }
+    options.readahead = get("readahead")?.extract()?;
     options.read = fork::read_options();
     options.read.verify = if get("verify")?.extract()? { Verify::Full } else { Verify::Header };
     options.cache = CacheOptions {

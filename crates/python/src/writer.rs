@@ -154,6 +154,21 @@ impl Writer {
     }
 }
 
+/// Whether a sample has a value beside its key.
+fn has_values(sample: &Bound<'_, PyDict>) -> Result<bool> {
+    for (name, value) in sample.iter() {
+        if !value.is_none() && !is_internal(&name)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether it is the key, or what webdataset's reader adds to samples: `__url__`, `__local_path__`.
+fn is_internal(name: &Bound<'_, PyAny>) -> Result<bool> {
+    Ok(name.extract::<&str>()?.starts_with("__"))
+}
+
 /// The error with the sample it is of.
 fn named(raised: crate::error::Raised, key: &str) -> crate::error::Raised {
     match raised {
@@ -212,13 +227,23 @@ impl State {
                 None => column.push_null(name)?,
             }
         }
-        let fields = sample.len() - usize::from(sample.contains(KEY)?);
+        let mut fields = 0;
+        for (name, _) in sample.iter() {
+            fields += usize::from(!is_internal(&name)?);
+        }
+        if !has_values(sample)? && self.recipe.to.as_deref() == Some(DEFAULT) {
+            let message = "has no field that is not None, and a tar can't hold a sample without a member";
+            return Err(Error::content(message).hint("leave it out, or write into a format of columns").into());
+        }
         if known == fields {
             return Ok(bytes);
         }
         for (name, value) in sample.iter() {
+            if is_internal(&name)? {
+                continue;
+            }
             let name: String = name.extract()?;
-            if name == KEY || self.columns.iter().any(|(known, _)| *known == name) {
+            if self.columns.iter().any(|(known, _)| *known == name) {
                 continue;
             }
             if self.samples > 0 {

@@ -6,7 +6,7 @@ import struct
 import numpy as np
 import packhorse
 import pytest
-from conftest import run_python, run_well, write
+from conftest import numbered, run_python, run_well, write
 
 FORMATS = {
     "int8": "b",
@@ -377,3 +377,13 @@ def test_the_end_by_an_exception(numbers):
     assert done.returncode == 1
     assert done.stderr.rstrip().endswith("LookupError: mine")
     assert done.stderr.count("Traceback") == 1
+
+
+def test_arrays_compare_and_slice_as_numpy_does(tmp_path):
+    data = write(tmp_path / "d", numbered(6))
+    labels = data.batch(range(6), {"y": "cls"})["y"]
+    assert (labels == 3).tolist() == [False, False, False, True, False, False]
+    assert (labels == labels).all() and not (labels != labels).any() and (labels < 2).sum() == 2
+    assert labels[1:3].tolist() == [1, 2] and labels[[5, 0]].tolist() == [5, 0] and labels[-1] == 5
+    with pytest.raises(IndexError):
+        labels[6]

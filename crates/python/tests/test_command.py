@@ -1,11 +1,14 @@
 """The command: `python -m packhorse`."""
 
+import io
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 
 import packhorse
+import pytest
 
 
 def command(*args, **settings):
@@ -108,3 +111,17 @@ def test_a_pipe_that_is_closed(tmp_path):
     assert process.wait(60) is not None
     assert b"Traceback" not in err
     assert b"panicked" not in err
+
+
+def test_fields_that_readers_make_are_found(tmp_path):
+    """webdataset refuses a member `a.__url__`, and so says `verify --for webdataset`."""
+    wds = pytest.importorskip("webdataset")
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        for name in ["a.txt", "a.__url__"]:
+            member = tarfile.TarInfo(name)
+            member.size = 1
+            tar.addfile(member, io.BytesIO(b"x"))
+    with pytest.raises(ValueError, match="duplicate"):
+        list(wds.WebDataset(str(tmp_path / "a.tar"), shardshuffle=False))
+    ended = command("verify", tmp_path / "a.tar", "--for", "webdataset")
+    assert ended.returncode == 3 and "a.__url__ is a field that the reader makes itself" in ended.stdout, ended

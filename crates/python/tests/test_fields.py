@@ -601,3 +601,124 @@ def test_fields_are_checked_early():
             packhorse.Image("jpg", **wrong)
     assert packhorse.Image("jpg", 5) == packhorse.Image("jpg", (5, 5))
     assert packhorse.Number("a") != packhorse.Number("b")
+
+
+def test_json_without_a_value(tmp_path):
+    """Null, or nothing at a path: an error that says so, zeros, and never what a condition asks for."""
+    with packhorse.Writer(tmp_path / "out", to="webdataset") as writer:
+        for key, value in (("a", {"score": 0.5}), ("b", {"score": None}), ("c", {})):
+            writer.write({"__key__": key, "json": {"filler": "x" * 100, **value}})
+    ds = packhorse.open(tmp_path / "out")
+    with pytest.raises(packhorse.ContentError, match=r"score is not a valid Int64: 0\.5"):
+        ds.batch([0], {"x": packhorse.Json("json", "score")})
+    with pytest.raises(packhorse.ContentError, match=r"has no score.*required") as error:
+        ds.batch([1], {"x": packhorse.Json("json", "score", "float32")})
+    assert error.value.code == "field-missing"
+    zeros = ds.batch([0, 1, 2], {"x": packhorse.Json("json", "score", "float32", required=False)})
+    assert zeros["x"].tolist() == [0.5, 0.0, 0.0]
+    assert ds.where("json.score > 0").keys == ["a"] and len(ds.where("json.score != 1")) == 1
+    with pytest.raises(packhorse.ConfigError, match="no sample has a value of depth in its field json"):
+        ds.where("json.depth == 1")
+
+
+def test_complex_numbers_and_times(tmp_path):
+    """Batches hold pairs of floats and ticks; single samples have NumPy's types."""
+    h5py = pytest.importorskip("h5py")
+    rng = np.random.default_rng(3)
+    waves = (rng.normal(size=(6, 2, 3)) + 1j * rng.normal(size=(6, 2, 3))).astype("c8")
+    with h5py.File(tmp_path / "in.h5", "w") as file:
+        file["k"], file["w"], file["n"] = waves, waves[:, 0, 0].astype("c16"), np.arange(6)
+    days = np.arange("2024-01-01", "2024-01-07", dtype="M8[D]")
+    times = days.astype("M8[us]") + np.arange(6)
+    np.savez(tmp_path / "in.npz", t=times, d=days, td=np.arange(6).astype("m8[s]"), pair=times.reshape(6, 1).repeat(2, 1))
+    packhorse.pack(tmp_path / "in.h5", tmp_path / "a", to="parquet")
+    packhorse.pack(tmp_path / "in.npz", tmp_path / "b", to="hdf5", rows=True)
+    ds = packhorse.open(tmp_path / "a")
+    batch = ds.batch(range(6))
+    assert (batch["k"].dtype, batch["k"].shape) == ("float32", (6, 2, 3, 2))
+    assert np.array_equal(np.asarray(batch["k"]).view("c8")[..., 0], waves)
+    assert np.array_equal(np.asarray(batch["w"]).view("c16")[..., 0], waves[:, 0, 0].astype("c16"))
+    assert np.array_equal(ds[2]["k"], waves[2]) and ds[2]["w"] == waves[2, 0, 0] and "k" in repr(batch)
+    ds = packhorse.open(tmp_path / "b")
+    batch = ds.batch(range(6), {"t": "t", "d": "d", "td": packhorse.Number("td", "int64"), "pair": "pair"})
+    assert np.array_equal(np.asarray(batch["t"]).view("M8[us]"), times)
+    assert np.array_equal(np.asarray(batch["d"]).view("M8[D]"), days) and batch["td"].tolist() == list(range(6))
+    assert np.array_equal(np.asarray(batch["pair"])[:, 1].view("M8[us]"), times)
+    assert np.array_equal(ds[4]["pair"], times[[4, 4]]) and ds[4]["d"] == days[4]
+    with pytest.raises(packhorse.ConfigError, match="is of type Int64, not Float32.*without a type"):
+        packhorse.open(tmp_path / "a").batch([0], {"n": packhorse.Number("n", "float32")})
+
+
+def test_lists_of_lists(tmp_path):
+    """Boxes: as many as a sample has, four numbers each. Lists of other lengths in one sample are an error of that sample."""
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    boxes = [[[1.0, 2, 3, 4], [5, 6, 7, 8]], [], [[9, 10, 11, 12]]]
+    fixed = pa.array(boxes, pa.list_(pa.list_(pa.float32(), 4)))
+    deep = pa.array([[[[1], [2]]], [[[3], [4]], [[5], [6]]], []], pa.list_(pa.list_(pa.list_(pa.int16()))))
+    odd = pa.array([[[1], [2, 3]], [[1]], []], pa.list_(pa.list_(pa.int32())))
+    pq.write_table(pa.table({"boxes": fixed, "deep": deep, "odd": odd}), tmp_path / "in.parquet")
+    packhorse.pack(tmp_path / "in.parquet", tmp_path / "tars", to="webdataset", drop=["odd"])
+    for place, suffix in ((tmp_path / "in.parquet", ""), (tmp_path / "tars", ".npy")):
+        ds = packhorse.open(place)
+        fields = {name: packhorse.Ragged(name + suffix) for name in ("boxes", "deep")}
+        batch = ds.batch([2, 0, 1], fields)
+        assert [row.tolist() for row in batch["boxes"]] == [boxes[2], boxes[0], boxes[1]]
+        assert batch["boxes"][1].shape == (2, 4) and batch["deep"][2].shape == (2, 2, 1)
+        assert [row.tolist() for row in batch["deep"]] == [[], [[[1], [2]]], [[[3], [4]], [[5], [6]]]]
+    ds = packhorse.open(tmp_path / "in.parquet")
+    assert ds.batch([1], {"odd": packhorse.Ragged("odd")})["odd"][0].tolist() == [[1]]
+    with pytest.raises(packhorse.ContentError, match="lists of 1 and of 2 values in one sample"):
+        ds.batch([0], {"odd": packhorse.Ragged("odd")})
+    with pytest.raises(packhorse.ContentError, match="lists of 1 and of 2 values in one sample"):
+        packhorse.pack(tmp_path / "in.parquet", tmp_path / "bad", to="webdataset")
+
+
+def test_without_fields_missing_values_are_no_zeros(tmp_path):
+    """A sample that lacks a field is an error unless zeros were asked for."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"y": [1, None, 3], "f": [1.5, 2.5, None]}), tmp_path / "n.parquet")
+    data = packhorse.open(tmp_path / "n.parquet")
+    for read in (lambda: data.batch([0, 1, 2]), lambda: list(data.loader(3, shuffle="sequential"))):
+        with pytest.raises(packhorse.ContentError, match="has no field"):
+            read()
+    batch = data.batch([0, 1, 2], {"y": packhorse.Auto("y", required=False)})
+    assert batch["y"].tolist() == [1, 0, 3]
+
+
+def test_wide_tables_open(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({f"c{number}": [0.5, 1.5] for number in range(4200)}), tmp_path / "w.parquet")
+    packhorse.pack(tmp_path / "w.parquet", tmp_path / "d", to="parquet")
+    assert packhorse.open(tmp_path / "d")[1]["c4199"] == 1.5
+
+
+def test_old_timestamps_with_a_schema_of_arrow(tmp_path):
+    """INT96, whatever unit and zone Arrow's schema in the file has."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    for number, kind in enumerate([pa.timestamp("us"), pa.timestamp("ms"), pa.timestamp("us", tz="UTC")]):
+        table = pa.table({"t": pa.array([1, 10**9, None], pa.int64()).cast(kind), "x": [1, 2, 3]})
+        pq.write_table(table, tmp_path / f"{number}.parquet", use_deprecated_int96_timestamps=True)
+        packhorse.pack(tmp_path / f"{number}.parquet", tmp_path / f"d{number}", to="parquet")
+        packed = pq.read_table(tmp_path / f"d{number}" / "shard-000000.parquet")["t"]
+        assert packed.type == pa.timestamp("us", tz=kind.tz)
+        assert packed.cast(pa.int64()).to_pylist() == table["t"].cast(packed.type).cast(pa.int64()).to_pylist()
+
+
+@pytest.mark.parametrize("to", ["webdataset", "parquet", "arrow", "hdf5", "tfrecord"])
+def test_the_first_name_that_a_sample_has(tmp_path, to):
+    """Of several names a sample's is the first that it has, in columns as in tars."""
+    (tmp_path / "in").mkdir()
+    for name, data in {"a.jpg": b"1", "b.jpeg": b"2", "c.jpeg": b"3", "c.jpg": b"4"}.items():
+        (tmp_path / "in" / name).write_bytes(data)
+    packhorse.pack(tmp_path / "in", tmp_path / "out", to=to, progress=False)
+    dataset = packhorse.open(tmp_path / "out")
+    for names, wanted in {"jpg;jpeg": [b"1", b"2", b"4"], "jpeg;jpg": [b"1", b"2", b"3"]}.items():
+        batch = dataset.batch([0, 1, 2], {"x": packhorse.Bytes(names)})
+        assert batch["x"].bytes() == wanted

@@ -662,3 +662,29 @@ def test_a_forked_child_leaves_the_trace_of_its_parent(numbers, tmp_path):
     events = json.loads((tmp_path / "a.json").read_text())
     assert {event["pid"] for event in events} == {os.getpid()}
     assert sum(event["args"]["samples"] for event in events if event["name"] == "upload") == 100
+
+
+def test_a_state_from_the_end_of_an_epoch_goes_on_with_the_next_one(tmp_path):
+    data = write(tmp_path / "d", numbered(20))
+
+    def loader():
+        return data.loader(4, fields={"y": "cls"}, seed=3)
+
+    ended = loader()
+    assert sum(batch.rows for batch in ended) == 20
+    state = ended.state_dict()
+    resumed = loader()
+    resumed.load_state_dict(state)
+    assert resumed.epoch == 1 and ended.epoch == 0
+    seen = []
+    for epoch in range(resumed.epoch, 3):
+        resumed.set_epoch(epoch)
+        seen += [batch.epoch for batch in resumed]
+    assert seen == [1] * 5 + [2] * 5
+    ended.set_epoch(np.int64(2))
+    assert next(iter(ended)).epoch == 2
+    for wrong in (-1, 2**64):
+        with pytest.raises(ValueError, match="epochs count from 0"):
+            ended.set_epoch(wrong)
+    with pytest.raises(TypeError):
+        ended.set_epoch("a")

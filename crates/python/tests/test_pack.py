@@ -617,3 +617,240 @@ def test_what_the_package_offers():
     assert all(hasattr(packhorse, name) for name in packhorse.__all__)
     assert packhorse.__version__.split(".")[0].isdigit()
     assert "parquet" in packhorse.features()
+
+
+def test_features_of_hugging_face_stay(tmp_path, monkeypatch):
+    """Class names and pictures of their datasets, in Parquet and in folders of save_to_disk, whose caches are not data."""
+    monkeypatch.setenv("HF_DATASETS_OFFLINE", "1")
+    hf = pytest.importorskip("datasets")
+    image = pytest.importorskip("PIL.Image")
+    features = hf.Features(
+        {"image": hf.Image(), "label": hf.ClassLabel(names=["cat", "dog"]), "n": hf.Value("int64")}
+    )
+    pictures = [image.new("RGB", (8, 8), (shade, 0, 0)) for shade in range(4)]
+    rows = {"image": pictures, "label": [0, 1, 0, 1], "n": [3, 4, 5, 6]}
+    given = hf.Dataset.from_dict(rows, features=features)
+    given.to_parquet(tmp_path / "hf.parquet")
+    given.save_to_disk(tmp_path / "disk")
+    hf.load_from_disk(tmp_path / "disk").map(lambda row: {"n": row["n"] + 1})
+    assert list((tmp_path / "disk").glob("cache-*.arrow"))
+    packhorse.pack(tmp_path / "hf.parquet", tmp_path / "a", to="parquet")
+    packhorse.pack(tmp_path / "disk", tmp_path / "b", to="arrow")
+    packhorse.pack(tmp_path / "b", tmp_path / "c", to="parquet")
+    for name in "abc":
+        again = hf.load_dataset(str(tmp_path / name), split="train", cache_dir=tmp_path / "cache")
+        found = {column: again.features[column] for column in features}
+        assert found == dict(features), name
+        assert [picture.getpixel((0, 0))[0] for picture in again["image"]] == [0, 1, 2, 3]
+        assert again["n"] == [3, 4, 5, 6] and again["label"] == [0, 1, 0, 1]
+        assert packhorse.open(tmp_path / name).classes == ["cat", "dog"]
+    packhorse.pack(tmp_path / "hf.parquet", tmp_path / "e", to="parquet", image="resize=4")
+    small = hf.load_dataset(str(tmp_path / "e"), split="train", cache_dir=tmp_path / "cache")
+    assert small.features["image"] == hf.Image() and small[0]["image"].size == (4, 4)
+    packhorse.pack(tmp_path / "c", tmp_path / "d", to="webdataset", field={"image": "png", "label": "cls"})
+    assert packhorse.open(tmp_path / "d").classes == ["cat", "dog"]
+
+
+@pytest.mark.parametrize("to", ["parquet", "hdf5", "arrow", "tfrecord", "webdataset"])
+def test_arrays_without_elements(tmp_path, to):
+    """Their samples count, and so do the rows of batches."""
+    empty = np.zeros((0, 3))
+    packhorse.pack(iter([{"x": empty, "y": 1}, {"x": empty, "y": 2}]), tmp_path / "out", to=to)
+    batch = packhorse.open(tmp_path / "out").batch([1, 0], {"x": "x" if to != "webdataset" else "x.npy"})
+    assert batch["x"].shape == (2, 0, 3) and batch["x"][1].shape == (0, 3) and np.asarray(batch["x"]).shape == (2, 0, 3)
+
+
+def test_masks_choose_samples(tmp_path):
+    data = write(tmp_path / "d", numbered(5))
+    mask = np.array([True, False, False, True, True])
+    for flags in (mask, mask.tolist(), list(mask)):
+        assert [sample["cls"] for sample in data[flags]] == [b"0", b"3", b"4"]
+    with pytest.raises(IndexError, match="a mask of 2 bools for 5 samples"):
+        data.subset([True, False])
+    assert len(data.subset([])) == 0
+
+
+def test_what_would_be_lost_is_refused_when_it_is_written(tmp_path):
+    """A sample that no reader would get costs itself, not the dataset."""
+    with packhorse.Writer(tmp_path / "d", to="webdataset") as writer:
+        writer.write({"__key__": "a", "x": 1, "json": {"v": 1.5}})
+        for empty in ({"__key__": "b"}, {"__key__": "c", "x": None, "json": None}):
+            with pytest.raises(packhorse.ContentError, match="a tar can't hold a sample without a member"):
+                writer.write(empty)
+        with pytest.raises(packhorse.ContentError, match="can't be JSON"):
+            writer.write({"__key__": "d", "x": 2, "json": {"v": float("nan")}})
+        writer.write({"__key__": "e", "x": 3, "json": {"v": 2}})
+    assert packhorse.open(tmp_path / "d").keys == ["a", "e"]
+
+
+def test_arrays_may_be_named_as_webdataset_names_them(tmp_path):
+    data = write(tmp_path / "d", [{"__key__": "a", "emb.npy": np.arange(3.0), "cls": 1}])
+    assert data.fields.keys() == {"emb.npy", "cls"}
+    assert data.batch([0])["emb.npy"].tolist() == [[0.0, 1.0, 2.0]]
+
+
+def test_concat_and_select_say_what_they_take(tmp_path):
+    data = write(tmp_path / "d", numbered(3))
+    assert len(packhorse.concat([data, data])) == 6 and len(packhorse.concat(data)) == 3
+    with pytest.raises(TypeError, match="concat takes opened datasets"):
+        packhorse.concat(["a", "b"])
+    with pytest.raises(TypeError, match="select takes several names"):
+        data.select("cls")
+
+
+def test_a_dataset_of_hdf5_is_selected_by_any_of_its_links(tmp_path):
+    import h5py
+
+    with h5py.File(tmp_path / "n.h5", "w") as file:
+        file["entry/instrument/data"] = np.ones((10, 3))
+        file["entry/data"] = file["entry/instrument/data"]
+        file["scalar"] = 3
+
+    def fields(out, name):
+        packhorse.pack(tmp_path / "n.h5", tmp_path / out, to="parquet", datasets=name)
+        return set(packhorse.open(tmp_path / out).fields)
+
+    assert fields("a", "/entry/instrument/data") == {"entry.instrument.data"}
+    assert fields("b", "/entry/data,/entry/instrument/data") == {"entry.data"}
+    with pytest.raises(packhorse.Error, match="dataset /scalar can't be read: a scalar dataset"):
+        fields("c", "/scalar")
+    with pytest.raises(packhorse.Error, match="there are /entry/data"):
+        fields("d", "/entry/dat")
+
+
+def test_samples_without_a_field_that_some_lack_are_appended(tmp_path):
+    for name in ("a/1.jpg", "a/2.png", "b/3.jpg", "c/4.png", "c/4.jpg"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(name.encode())
+    for to in ("webdataset", "parquet"):
+        out = tmp_path / to
+        with pytest.warns(UserWarning, match="only 1 of 2 samples has the field"):
+            packhorse.pack(tmp_path / "a", out, to=to)
+        assert packhorse.append(out, tmp_path / "b").samples == 1
+        data = packhorse.open(out)
+        assert [sample.get("jpg") for sample in data] == [b"a/1.jpg", None, b"b/3.jpg"]
+        packhorse.verify(out, full=True)
+        only = tmp_path / f"{to}-jpg"
+        packhorse.pack(tmp_path / "b", only, to=to)
+        with pytest.raises(packhorse.ConfigError, match="the new samples have the field png"):
+            packhorse.append(only, tmp_path / "c")
+
+
+def test_places_are_shown_without_secrets():
+    from packhorse._dataset import Dataset
+
+    shown = object.__new__(Dataset)
+    for place, there in [
+        ("https://me:secret@host/a/b?sig=secret", "https://host/a/b"),
+        ("http://host/a", "http://host/a"),
+        ("/a/b?c", "/a/b?c"),
+        ("s3://bucket/a", "s3://bucket/a"),
+    ]:
+        shown._place = place
+        assert shown._shown == there
+
+
+@pytest.mark.parametrize("to", ["webdataset", "hdf5", "parquet", "arrow", "tfrecord"])
+def test_times_and_complex_numbers_are_written(to, tmp_path):
+    samples = [
+        {
+            "__key__": f"k{number}",
+            "t": np.datetime64("2024-05-06T07:08:09.123456") + number,
+            "d": np.array([number, -1], "m8[ms]"),
+            "c": np.complex64(1 + number * 1j),
+            "z": np.full((2, 3), number - 0.5j),
+        }
+        for number in range(3)
+    ]
+    data = write(tmp_path / "d", samples, to=to)
+    for sample, found in zip(samples, data):
+        for name in ("t", "d", "c", "z"):
+            value = np.load(io.BytesIO(found[f"{name}.npy"])) if to == "webdataset" else np.asarray(found[name])
+            assert value.dtype == np.asarray(sample[name]).dtype and (value == sample[name]).all(), name
+    with packhorse.Writer(tmp_path / "e", to=to) as writer:
+        writer.write({"t": np.datetime64("2024", "s")})
+        with pytest.raises(packhorse.ContentError, match=r"<M8\[us\].*was <M8\[s\] before"):
+            writer.write({"t": np.datetime64("2024", "us")})
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_columns_without_a_type_are_null(tmp_path, kind):
+    """pandas writes a column of None without a type: where other files have values of it, these are null."""
+    pa = pytest.importorskip("pyarrow")
+    (tmp_path / "in").mkdir()
+
+    def store(name, notes, type):
+        table = pa.table({"n": pa.array([1, 2]), "note": pa.array(notes, type), "gone": pa.nulls(2)})
+        if kind == "parquet":
+            import pyarrow.parquet
+
+            pyarrow.parquet.write_table(table, tmp_path / "in" / f"{name}.parquet")
+        else:
+            with pa.ipc.new_file(tmp_path / "in" / f"{name}.arrow", table.schema) as file:
+                file.write_table(table)
+
+    store("a", [None, None], pa.null())
+    store("b", ["x", None], pa.string())
+    with pytest.warns(UserWarning, match=r"left out 1 field, such as in a\..*: gone \(has no value\)"):
+        packhorse.pack(tmp_path / "in", tmp_path / "out", to="parquet", shuffle=False, progress=False)
+    dataset = packhorse.open(tmp_path / "out")
+    assert list(dataset.fields) == ["n", "note"]
+    assert [sample.get("note") for sample in dataset] == [None, None, "x", None]
+    # A file that lacks the column altogether is still refused.
+    lacking = pa.table({"n": pa.array([1, 2]), "gone": pa.nulls(2)})
+    with pa.ipc.new_file(tmp_path / "in" / "c.arrow", lacking.schema) as file:
+        file.write_table(lacking)
+    with pytest.raises(packhorse.ConfigError, match="other columns"):
+        packhorse.pack(tmp_path / "in", tmp_path / "other", to="parquet", progress=False)
+
+
+def test_a_column_that_two_kinds_of_files_deliver_is_refused(tmp_path):
+    """An array `npy` of an `.npz` file and a file `.npy` are one column by name: neither takes the other's place."""
+    (tmp_path / "in").mkdir()
+    np.save(tmp_path / "in" / "a.npy", np.arange(3))
+    np.savez(tmp_path / "in" / "b.npz", npy=np.arange(3))
+    with pytest.raises(packhorse.ConfigError, match="samples have npy twice: decoded from their npy and from their npz"):
+        packhorse.pack(tmp_path / "in", tmp_path / "out", to="hdf5", progress=False)
+
+
+def test_netcdf_of_h5py(tmp_path):
+    """Dimension scales of h5py are axes in a file called `.nc`, or where an option is about them; elsewhere it has no effect, and is refused."""
+    h5py = pytest.importorskip("h5py")
+
+    def store(name, scale):
+        with h5py.File(tmp_path / name, "w") as file:
+            tas = file.create_dataset("tas", data=np.array([-1, 1, 2], "i2"))
+            tas.attrs["_FillValue"], tas.attrs["scale_factor"] = np.int16(-1), 0.5
+            if scale:
+                file.create_dataset("time", data=np.arange(3.0)).make_scale("time")
+                tas.dims[0].attach_scale(file["time"])
+
+    store("a.nc", True)
+    store("b.h5", True)
+    store("c.h5", False)
+    for name in ["a.nc", "b.h5"]:
+        packhorse.pack(tmp_path / name, tmp_path / f"{name}.out", to="parquet", from_="hdf5", read="scale=apply", shuffle=False, progress=False)
+        np.testing.assert_array_equal(packhorse.open(tmp_path / f"{name}.out").batch([0, 1, 2])["tas"].numpy(), [np.nan, 0.5, 1.0])
+    for option in ["scale=apply", "dimension=time"]:
+        with pytest.raises(packhorse.ConfigError, match="no dimension scales"):
+            packhorse.pack(tmp_path / "c.h5", tmp_path / "out", to="parquet", from_="hdf5", read=option, progress=False)
+    with pytest.raises(packhorse.ConfigError, match="there is no dimension bogus"):
+        packhorse.pack(tmp_path / "b.h5", tmp_path / "out", to="parquet", from_="hdf5", read="dimension=bogus", progress=False)
+
+
+def test_what_a_writer_is_given(tmp_path):
+    """Masked values are refused, a memoryview is bytes, and what webdataset adds to its samples is left out."""
+    masked = np.ma.masked_greater(np.array([1.0, 1e20]), 1e10)
+    for value in [masked, masked[1]]:
+        with pytest.raises(packhorse.ContentError, match="masked values"):
+            packhorse.pack([{"a": value}], tmp_path / "masked", to="hdf5")
+    packhorse.pack([{"a": masked[:1]}], tmp_path / "whole", to="hdf5")
+    sample = {"__key__": "k", "__url__": "x", "__local_path__": "y", "bin": io.BytesIO(b"abc").getbuffer()}
+    packhorse.pack([sample], tmp_path / "out", to="webdataset")
+    assert packhorse.open(tmp_path / "out")[0] == {"__key__": "k", "bin": b"abc"}
+    # The first sample says the type: a number of NumPy of another type is not rounded, one of Python is.
+    with pytest.raises(packhorse.ContentError, match="Float64"):
+        packhorse.pack([{"a": np.float32(1)}, {"a": np.float64(1.1)}], tmp_path / "rounded", to="parquet")
+    packhorse.pack([{"a": np.float32(1)}, {"a": 1.1}], tmp_path / "python", to="parquet")
+    packhorse.pack([{"a": np.float64(1.1)}], tmp_path / "declared", to="parquet", columns={"a": "float32"})

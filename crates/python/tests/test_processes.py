@@ -249,6 +249,7 @@ def test_a_map_style_dataset(pictures, tmp_path, method):
             dataset[0], dataset.batch([1], fields)
             mine = dataset.torch(fields, seed=3)
             assert len(mine) == 24
+            assert sum(1 for _ in mine) == 24 and int(mine[-1]["label"]) == int(mine[23]["label"])
             one = mine[2]
             assert one["image"].shape == (12, 12, 3)
             assert int(one["label"]) == 2

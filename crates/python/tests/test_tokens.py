@@ -2,6 +2,8 @@
 
 import json
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import packhorse as ph
@@ -148,3 +150,30 @@ def test_missing_files_are_named(tmp_path):
     """A place without tokens is an error that says so."""
     with pytest.raises(ph.Error):
         ph.TokenDataset(tmp_path / "nothing")
+
+
+def test_a_pair_of_another_length_is_refused(corpus, tmp_path):
+    """Tokens that the index does not count would shift all documents after them."""
+    for file in corpus[1].glob("shard-000000.*"):
+        (tmp_path / file.name).write_bytes(file.read_bytes() + b"\0\0" * (file.suffix == ".bin"))
+    with pytest.raises(ph.ContentError, match="its index ends at byte"):
+        ph.TokenDataset(tmp_path / "shard-000000")
+
+
+def test_json_lines_under_another_name(corpus, tmp_path):
+    """With `from_="text"` the first line tells that they are JSON."""
+    lines = (corpus[1].parent / "text.jsonl").read_bytes()
+    (tmp_path / "part-00000").write_bytes(lines)
+    ph.tokenize(tmp_path / "part-00000", tmp_path / "out", corpus[1].parent / "tokenizer.json", from_="text")
+    ours, wanted = ph.TokenDataset(tmp_path / "out"), ph.TokenDataset(corpus[1])
+    assert [a.tolist() for a in ours] == [a.tolist() for a in wanted]
+
+
+def test_a_blend_with_an_empty_member_is_refused(corpus, tmp_path):
+    """Its share of the index would be another member's."""
+    (tmp_path / "one.jsonl").write_text(json.dumps({"text": "one"}) + "\n")
+    ph.tokenize(tmp_path / "one.jsonl", tmp_path / "one", corpus[1].parent / "tokenizer.json")
+    blend = ["0.5", tmp_path / "one/shard-000000", "0.5", corpus[1] / "shard-000000"]
+    command = [sys.executable, "-m", "packhorse", "order", *map(str, blend), "--seq-length", "8", "--out", str(tmp_path / "order")]
+    ended = subprocess.run([*command, "--samples", "10,10,10"], capture_output=True, text=True)
+    assert ended.returncode == 2 and "one/shard-000000: no sequence falls into" in ended.stderr, ended

@@ -90,3 +90,31 @@ def test_rows_that_lack_or_are_left_over_are_told(base, tmp_path):
         base.join(table, "no_such")
     with pytest.raises(packhorse.ConfigError):
         base.join(tmp_path / "none.csv")
+
+
+def test_rows_belong_to_the_samples_of_exactly_their_keys(tmp_path):
+    """What follows a dot may be a part of a key, and not an extension; keys may be given as they were before escaping."""
+    table = tmp_path / "t.csv"
+
+    def joined(keys, lines, **settings):
+        table.write_text("key,v\n" + "".join(f"{line}\n" for line in lines))
+        out = tmp_path / f"d{len(list(tmp_path.iterdir()))}"
+        data = write(out, ({"__key__": key, "x": number} for number, key in enumerate(keys)), to=to)
+        return [sample.get("v") for sample in data.join(table, **settings)]
+
+    for to in ("parquet", "webdataset"):
+        assert joined(["v1", "v1.5"], ["v1.5,15"], fill_missing=True) == [None, 15]
+        assert joined(["v1", "v1.5"], ["v1.5,15", "v1,1"]) == [1, 15]
+        assert joined(["img 1", "a/img 0.v2"], ["img 1,1", "a/img 0.v2,2"]) == [1, 2]
+        assert joined(["a/1", "b/2"], ["a/1.jpg,1", "2.png,2"]) == [1, 2]
+        with pytest.raises(packhorse.ConfigError, match="2 of 2 samples have no row"):
+            joined(["s/v1", "s/v2"], ["v1.5,15", "v2.7,27"])
+        with pytest.raises(packhorse.ConfigError, match="several rows of the table name files of the sample 1"):
+            joined(["1"], ["1.jpg,1", "1.png,2"])
+
+
+def test_keys_are_found_as_they_were_given(tmp_path):
+    data = write(tmp_path / "d", [{"__key__": "img 0.v2", "x": 1}, {"__key__": "b", "x": 2}])
+    assert data.keys == ["img%200%2Ev2", "b"]
+    for key in ("img 0.v2", "img%200%2Ev2"):
+        assert data.where(keys=[key]).keys == ["img%200%2Ev2"]

@@ -2,12 +2,15 @@
 
 use crate::dataset::no_field;
 use crate::fields::json_at;
-use crate::{Access, Batch, BatchDecoder, Dataset, FieldKind, FieldOptions, HostSlab, LoaderOptions};
-use packhorse_core::{DataType, Error, FieldType, Result};
+use crate::{Access, Batch, BatchDecoder, Dataset, FieldKind, FieldOptions, HostSlab, LoaderOptions, OnError};
+use packhorse_core::{Code, DataType, Error, Event, FieldType, Observer, Result};
 use std::cmp::Ordering;
 use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Comparisons that a sample must meet all, such as `cls == 3 and json.width >= 256`.
+///
+/// A sample without the field, or whose value is null, does not meet a comparison, `!=` neither.
 ///
 /// A comparison is a field, one of `==`, `!=`, `<`, `<=`, `>` and `>=`, and a number, `true`, `false` or text in quotes. The
 /// field is a number, a Boolean or text; text that is compared with a number is read as one. A name after that of a JSON
@@ -104,6 +107,9 @@ impl Word<'_> {
 enum Scalar<'a> {
     Integer(i128),
     Float(f64),
+    /// Compared as NumPy does: with the number in its own precision, so that a stored 0.1 is 0.1.
+    Single(f32),
+    Half(half::f16),
     Text(std::borrow::Cow<'a, str>),
 }
 
@@ -115,6 +121,10 @@ impl Comparison {
             (Scalar::Integer(a), Literal::Float(b)) => (*a as f64).partial_cmp(b),
             (Scalar::Float(a), Literal::Integer(b)) => a.partial_cmp(&(*b as f64)),
             (Scalar::Float(a), Literal::Float(b)) => a.partial_cmp(b),
+            (Scalar::Single(a), Literal::Integer(b)) => f64::from(*a).partial_cmp(&(*b as f64)),
+            (Scalar::Single(a), Literal::Float(b)) => a.partial_cmp(&(*b as f32)),
+            (Scalar::Half(a), Literal::Integer(b)) => f64::from(*a).partial_cmp(&(*b as f64)),
+            (Scalar::Half(a), Literal::Float(b)) => a.partial_cmp(&half::f16::from_f64(*b)),
             (Scalar::Text(a), Literal::Text(b)) => Some(a.as_bytes().cmp(b.as_bytes())),
             _ => return None,
         };
@@ -136,7 +146,7 @@ impl Dataset {
     /// The samples that meet `condition`, in the order of the dataset. Reads only the fields that it names from
     /// tars, HDF5 and Parquet; of other formats whole rows.
     ///
-    /// Errors: a field that the dataset or a sample does not have, or that is not a number, a Boolean or text; a number
+    /// Errors: a field that the dataset does not have, a path in JSON that no sample has, a field that is not a number, a Boolean or text; a number
     /// compared with text.
     pub fn filter(&self, condition: &Condition) -> Result<Self> {
         let terms = condition.0.iter().map(|comparison| Term::new(self, comparison)).collect::<Result<Vec<_>>>()?;
@@ -158,19 +168,28 @@ impl Dataset {
         let mut options = LoaderOptions::new(AT_ONCE);
         // Fields beside the wanted ones are not worth reading.
         options.read.access = Access::Ranges { gap: 4 << 10 };
+        let faults = Arc::new(Faults::default());
+        (options.on_error, options.observer) = (OnError::Skip, Arc::clone(&faults) as _);
         let names: Vec<&str> = terms.iter().map(|term| term.field.as_str()).collect();
         let decoder = BatchDecoder::new(&self.select(&names)?, &fields, &options)?;
         let mut numbers = Vec::new();
+        // Of each comparison, the samples that had no value to compare.
+        let mut lacking = vec![0; terms.len()];
         let mut from = 0;
         while from < self.len() {
             let to = self.len().min(from.saturating_add(u64::from(AT_ONCE)));
             let batch = decoder.decode(&(from..to).collect::<Vec<_>>(), 0)?;
-            for (row, number) in (from..to).enumerate() {
-                let holds = |term: &Term<'_>| {
-                    let found = term.holds(&batch, row);
-                    found.map_err(|e| batch.key(row).map_or(e.clone(), |key| e.in_sample(key)))
+            if let Some(fault) = faults.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                return Err(fault);
+            }
+            for (row, number) in batch.numbers().iter().copied().enumerate() {
+                let holds = |(term, lacking): (&Term<'_>, &mut u64)| {
+                    let holds = term.holds(&batch, row);
+                    let holds = holds.map_err(|e| batch.key(row).map_or(e.clone(), |key| e.in_sample(key)))?;
+                    *lacking += u64::from(holds.is_none());
+                    Ok(holds == Some(true))
                 };
-                let failed = terms.iter().map(holds).find(|holds| !matches!(holds, Ok(true)));
+                let failed = terms.iter().zip(&mut lacking).map(holds).find(|holds| !matches!(holds, Ok(true)));
                 match failed {
                     None => numbers.push(number),
                     Some(Ok(_)) => {}
@@ -179,7 +198,28 @@ impl Dataset {
             }
             from = to;
         }
-        self.subset(numbers)
+        let never = |(term, lacking): &(&Term<'_>, &u64)| **lacking == self.len() && !term.path.is_empty();
+        match terms.iter().zip(&lacking).find(never) {
+            Some((term, _)) => {
+                let message = format!("no sample has a value of {} in its field {}", term.path.join("."), term.field);
+                Err(Error::config(message))
+            }
+            None => self.subset(numbers),
+        }
+    }
+}
+
+/// The first error that is not that of a sample without a field.
+#[derive(Default)]
+struct Faults(Mutex<Option<Error>>);
+
+impl Observer for Faults {
+    fn event(&self, event: &Event<'_>) {
+        if let Event::Skipped(error) = event
+            && error.code() != Code::FieldMissing
+        {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| (*error).clone());
+        }
     }
 }
 
@@ -215,10 +255,10 @@ impl<'c> Term<'c> {
         Ok(Self { comparison, field, path, kind: FieldKind::Bytes, is_text: true })
     }
 
-    /// Whether the sample in a row of `batch` meets the comparison.
-    fn holds(&self, batch: &Batch<HostSlab>, row: usize) -> Result<bool> {
-        let value = self.value(batch, row)?;
-        self.comparison.holds(&value).ok_or_else(|| {
+    /// Whether the sample in a row of `batch` meets the comparison; `None` if it has no value to compare.
+    fn holds(&self, batch: &Batch<HostSlab>, row: usize) -> Result<Option<bool>> {
+        let Some(value) = self.value(batch, row)? else { return Ok(None) };
+        self.comparison.holds(&value).map(Some).ok_or_else(|| {
             let (name, literal) = (&self.comparison.field, &self.comparison.literal);
             Error::config(match literal {
                 Literal::Text(text) => format!("field {name} is a number and can't be compared with the text {text:?}"),
@@ -227,7 +267,8 @@ impl<'c> Term<'c> {
         })
     }
 
-    fn value<'b>(&self, batch: &'b Batch<HostSlab>, row: usize) -> Result<Scalar<'b>> {
+    /// The value in a row; `None` for null, and where a JSON text has nothing at the path.
+    fn value<'b>(&self, batch: &'b Batch<HostSlab>, row: usize) -> Result<Option<Scalar<'b>>> {
         let name = &self.field;
         let no_scalar = |what: &str| Error::config(format!("field {name} {what}: compare numbers, Booleans or text"));
         let known = batch.layout().field(name);
@@ -237,33 +278,35 @@ impl<'c> Term<'c> {
             let text = if self.is_text { std::str::from_utf8(bytes).ok() } else { None };
             let text = text.ok_or_else(|| no_scalar("holds neither a number nor text"))?;
             return match (self.path.is_empty(), &self.comparison.literal) {
-                (true, Literal::Text(_)) => Ok(Scalar::Text(text.into())),
+                (true, Literal::Text(_)) => Ok(Some(Scalar::Text(text.into()))),
                 // Tars hold numbers as text.
-                (true, _) => Ok(parsed(text).unwrap_or(Scalar::Text(text.into()))),
+                (true, _) => Ok(Some(parsed(text).unwrap_or(Scalar::Text(text.into())))),
                 (false, _) => self.inside(text),
             };
         }
         if known.shape.len() != 1 {
             return Err(no_scalar("holds arrays"));
         }
-        number(&known.data_type, bytes).ok_or_else(|| no_scalar(&format!("is of type {}", known.data_type)))
+        let value = number(&known.data_type, bytes);
+        value.map(Some).ok_or_else(|| no_scalar(&format!("is of type {}", known.data_type)))
     }
 
     /// The value at the path in a JSON text.
-    fn inside(&self, text: &str) -> Result<Scalar<'static>> {
+    fn inside(&self, text: &str) -> Result<Option<Scalar<'static>>> {
         let name = &self.field;
         let value: serde_json::Value =
             serde_json::from_str(text).map_err(|error| Error::content(format!("field {name} is not JSON: {error}")))?;
         let path = self.path.join(".");
-        let found = json_at(&value, &self.path).ok_or_else(|| Error::content(format!("field {name} has no {path}")))?;
-        match found {
-            serde_json::Value::Bool(yes) => Ok(Scalar::Integer(i128::from(*yes))),
-            serde_json::Value::String(text) => Ok(Scalar::Text(text.clone().into())),
-            serde_json::Value::Number(number) => {
+        match json_at(&value, &self.path) {
+            None | Some(serde_json::Value::Null) => Ok(None),
+            Some(serde_json::Value::Bool(yes)) => Ok(Some(Scalar::Integer(i128::from(*yes)))),
+            Some(serde_json::Value::String(text)) => Ok(Some(Scalar::Text(text.clone().into()))),
+            Some(serde_json::Value::Number(number)) => {
                 let integer = number.as_i128().map(Scalar::Integer);
-                integer.or_else(|| number.as_f64().map(Scalar::Float)).ok_or_else(|| Error::bug("an odd number"))
+                let number = integer.or_else(|| number.as_f64().map(Scalar::Float));
+                number.map(Some).ok_or_else(|| Error::bug("an odd number"))
             }
-            _ => {
+            Some(_) => {
                 Err(Error::config(format!("{path} of field {name} is neither a number nor text: compare parts of it")))
             }
         }
@@ -293,7 +336,8 @@ fn number(data_type: &DataType, bytes: &[u8]) -> Option<Scalar<'static>> {
         DataType::UInt16 => integer!(u16),
         DataType::UInt32 => integer!(u32),
         DataType::UInt64 => integer!(u64),
-        DataType::Float32 => Some(Scalar::Float(f32::from_le_bytes(bytes.try_into().ok()?).into())),
+        DataType::Float16 => Some(Scalar::Half(half::f16::from_le_bytes(bytes.try_into().ok()?))),
+        DataType::Float32 => Some(Scalar::Single(f32::from_le_bytes(bytes.try_into().ok()?))),
         DataType::Float64 => Some(Scalar::Float(f64::from_le_bytes(bytes.try_into().ok()?))),
         _ => None,
     }
@@ -351,7 +395,16 @@ mod tests {
         assert_eq!(holds("x > 'a'", Scalar::Integer(1)), None);
         assert_eq!(holds("x == 18446744073709551615", Scalar::Integer(u64::MAX.into())), Some(true));
         assert!(matches!(number(&DataType::Int16, &[0xff, 0xff]), Some(Scalar::Integer(-1))));
-        assert!(number(&DataType::Float16, &[0, 0]).is_none());
+        assert!(
+            matches!(number(&DataType::Float16, &[0, 0x3e]), Some(Scalar::Half(a)) if a == half::f16::from_f64(1.5))
+        );
+        for (text, wanted) in
+            [("x == 0.1", true), ("x <= 0.1", true), ("x < 0.1", false), ("x > 0", true), ("x == 1", false)]
+        {
+            assert_eq!(holds(text, Scalar::Single(0.1)), Some(wanted), "{text}");
+            assert_eq!(holds(text, Scalar::Half(half::f16::from_f64(0.1))), Some(wanted), "{text}");
+        }
+        assert!(number(&DataType::FixedSizeBinary(8), &[0; 8]).is_none());
         assert!(matches!(parsed(" 7\n"), Some(Scalar::Integer(7))) && matches!(parsed("1e3"), Some(Scalar::Float(_))));
         assert!(parsed("seven").is_none());
     }

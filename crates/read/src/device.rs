@@ -1,7 +1,7 @@
 //! Where batches are assembled and sent.
 
 use crate::{Batch, FieldOptions, HeldSamples, Layout};
-use packhorse_core::Result;
+use packhorse_core::{Error, Result};
 use std::sync::Arc;
 
 /// Provides the memory in which batches are assembled, and sends them on: [`Host`](crate::Host) leaves them in place;
@@ -46,4 +46,17 @@ pub trait Device: Send {
 
     /// Sends a batch. Dropping `batch` returns its slab to the loader, so it must be kept until the copy is complete.
     fn upload(&mut self, batch: Batch<Self::Host>) -> Result<Self::Batch>;
+}
+
+/// A slab of `device`.
+///
+/// Errors: those of the device; a slab that is too short (kind `Config`), for which a loader would wait without an end.
+pub(crate) fn slab<D: Device>(device: &mut D, bytes: usize) -> Result<D::Host> {
+    let slab = device.host(bytes)?;
+    match slab.as_ref().len() {
+        len if len < bytes => {
+            Err(Error::config(format!("the device gave a slab of {len} bytes where {bytes} are needed")))
+        }
+        _ => Ok(slab),
+    }
 }

@@ -6,6 +6,7 @@ use crate::steps::Steps;
 use packhorse_core::{Error, Result, counted};
 use packhorse_order::{Mix, NodeOrder, Sampler, ShardOrder, Shuffle, draw};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Cached orders per dataset: those of this epoch and of the one that threads are ahead in.
@@ -30,6 +31,15 @@ struct Part {
     runs: Option<Vec<Pieces>>,
     seed: u64,
     orders: Mutex<Vec<(u64, Arc<PartOrder>)>>,
+}
+
+/// Shards whose samples are read together.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ShardBlock {
+    /// The positions of the epoch at which they are read.
+    pub(crate) positions: Range<u64>,
+    /// A run of each of its shards, and the samples that the order takes from the shard.
+    pub(crate) shards: Vec<(u32, u64)>,
 }
 
 /// The order of one epoch.
@@ -59,6 +69,14 @@ impl PartOrder {
         match self {
             Self::Shards(order) => order.get(position),
             Self::Nodes(order) => order.get(position),
+        }
+    }
+
+    /// The positions and the shards of a block.
+    fn block(&self, node: u32, position: u64) -> Option<(Range<u64>, Vec<u32>)> {
+        match self {
+            Self::Shards(order) => order.block(position).map(|block| (block.positions, block.shards.to_vec())),
+            Self::Nodes(order) => order.block(node, position),
         }
     }
 }
@@ -165,6 +183,15 @@ impl EpochOrder {
             return Err(Error::config(message));
         }
         Ok(steps)
+    }
+
+    /// The block that contains `position` of `epoch`, of the shards of `node` where nodes have their own; `None` past the last, and if
+    /// datasets are mixed.
+    pub(crate) fn block(&self, epoch: u64, position: u64, node: u32) -> Result<Option<ShardBlock>> {
+        let ([part], None) = (&*self.parts, &self.mix) else { return Ok(None) };
+        let Some((positions, shards)) = part.order(self.shuffle, epoch)?.block(node, position) else { return Ok(None) };
+        let of = |shard: u32| Some((part.run(shard, 0)?.0, *part.counts.get(shard as usize)?));
+        Ok(Some(ShardBlock { positions, shards: shards.into_iter().filter_map(of).collect() }))
     }
 
     /// Appends run and position of the samples of a step, and their dataset's epoch.

@@ -1,7 +1,7 @@
 //! Samples by their keys. Keys are read from member indexes, or with the rows of typed formats.
 
 use crate::{Dataset, ReadOptions, Reader, SampleBlock, Wants};
-use packhorse_core::{Code, Error, Field, FieldType, Result, counted};
+use packhorse_core::{Code, Error, Field, FieldType, Result, counted, unescape};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -46,14 +46,16 @@ impl Dataset {
         }
     }
 
-    /// The numbers of the samples with these keys, ascending, and the keys that no sample has.
+    /// The numbers of the samples with these keys, ascending, and the keys that no sample has. A key may also be given
+    /// before it was escaped (`my photo` for `my%20photo`).
     ///
     /// Errors: those of [`each_key`](Self::each_key).
     pub fn find_keys<'k>(&self, keys: &'k [String]) -> Result<(Vec<u64>, Vec<&'k str>)> {
         let mut wanted: HashMap<&str, bool> = keys.iter().map(|key| (key.as_str(), false)).collect();
         let mut numbers = Vec::new();
         self.each_key(|number, key| {
-            if let Some(found) = wanted.get_mut(key) {
+            let plain = if key.contains('%') && !wanted.contains_key(key) { unescape(key) } else { key.into() };
+            if let Some(found) = wanted.get_mut(&*plain) {
                 *found = true;
                 numbers.push(number);
             }

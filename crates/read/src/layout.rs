@@ -48,8 +48,9 @@ impl Layout {
 
     /// Appends a dense field of elements of `width` bytes.
     ///
-    /// Errors (kind `Config`): a size that does not fit an address.
+    /// Errors (kind `Config`): a name that another field has; a size that does not fit an address.
     pub fn push(&mut self, name: &str, data_type: DataType, width: usize, shape: Vec<usize>) -> Result<()> {
+        self.refuse_twice(name)?;
         self.add(name, data_type, width, shape, false).ok_or_else(|| {
             Error::config(format!("a batch with such a field {name} is larger than memory: make it smaller"))
         })
@@ -57,9 +58,18 @@ impl Layout {
 
     /// Appends a field of ragged values, with entries of the shape `inner`.
     pub(crate) fn push_ragged(&mut self, name: &str, data_type: DataType, width: usize, inner: &[usize]) -> Result<()> {
+        self.refuse_twice(name)?;
         let shape = [&[0], inner].concat();
         let added = self.add(name, data_type, width, shape, true);
         added.ok_or_else(|| Error::config(format!("entries of field {name} are larger than memory")))
+    }
+
+    /// Fields of ragged values have offsets and shapes beside them, under names of their own.
+    fn refuse_twice(&self, name: &str) -> Result<()> {
+        match self.fields.iter().any(|field| field.name == name) {
+            true => Err(Error::config(format!("two fields of batches are called {name}"))),
+            false => Ok(()),
+        }
     }
 
     fn add(&mut self, name: &str, data_type: DataType, width: usize, shape: Vec<usize>, ragged: bool) -> Option<()> {

@@ -107,6 +107,7 @@ impl<D: Device> Loader<D> {
             Some(held) => work.of_held(held, config)?,
             None => (work, config),
         };
+        let work = work.in_order(options);
         let steps = work.steps.count;
         Ok(Self { pipeline: Pipeline::new(work, steps, config, device, prepare)? })
     }

@@ -155,6 +155,11 @@ impl<D: Device> LoaderBuilder<D> {
         })
     }
 
+    /// Whether shards are read whole into the page cache before their samples are wanted: [`LoaderOptions::readahead`].
+    pub fn readahead(self, readahead: bool) -> Self {
+        self.configure(|options| options.readahead = readahead)
+    }
+
     /// Caches shards in memory or in a local folder.
     pub fn cache(self, cache: CacheOptions) -> Self {
         self.configure(|options| options.cache = cache)
@@ -218,16 +223,22 @@ impl<D: Device> LoaderBuilder<D> {
     /// Starts the loader.
     ///
     /// Errors: those of [`Loader::new`] and [`Loader::mixed`]; ranks in the environment that contradict each other; a
-    /// key to skip that no sample has.
+    /// key to skip that no sample has; [endless](Self::endless) epochs without a batch (kind `Config`).
     pub fn build(self) -> Result<Loader<D>> {
         let mut options = LoaderOptions { rank: rank_or_environment(self.rank)?, ..self.options };
         if !self.skip.is_empty() {
             options.skip = self.samples.all()?.numbers_of_keys(&self.skip)?.into();
         }
-        match self.samples {
+        let loader = match self.samples {
             Samples::Of(dataset) => Loader::new(dataset, &self.fields, &options, self.device),
             Samples::Mixed(datasets, samples) => Loader::mixed(&datasets, samples, &self.fields, &options, self.device),
+        }?;
+        if options.epochs.is_none() && loader.steps_per_epoch() == 0 {
+            let (batch, ranks) = (options.batch, options.rank.world_size);
+            let message = format!("an epoch has no batch: a step takes {batch} samples on each of {ranks} ranks");
+            return Err(Error::config(message).hint("take smaller batches, or keep the remainder"));
         }
+        Ok(loader)
     }
 }
 

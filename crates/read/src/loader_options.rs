@@ -38,6 +38,10 @@ pub struct LoaderOptions {
     pub ahead: usize,
     /// Bytes that may be read ahead, in addition to the slabs.
     pub budget: usize,
+    /// Whether a thread reads the shards of a shuffled block from begin to end, a block before the loader needs them, so that they are in the page
+    /// cache by then: random reads are slow. It reads files of this machine's file systems alone, where one node reads most of their bytes and
+    /// its memory holds two blocks twice, and none of a dataset below 8 MiB, without `readers`, or with a cache.
+    pub readahead: bool,
     /// How bytes are read and checked.
     pub read: ReadOptions,
     /// The cache of shards.
@@ -71,6 +75,7 @@ impl LoaderOptions {
             readers: 2,
             ahead: threads + 2,
             budget: 1 << 30,
+            readahead: true,
             read: ReadOptions::default(),
             cache: CacheOptions::default(),
             cores: Vec::new(),

@@ -30,6 +30,8 @@ pub struct LoaderStats {
     /// Bytes of samples that they read, with small gaps between them, without those of memory-mapped files and of tokens.
     /// Of tables, about those of their decoded values.
     pub read_bytes: u64,
+    /// Bytes of shards that were read ahead into the page cache ([`LoaderOptions::readahead`](crate::LoaderOptions::readahead)).
+    pub readahead_bytes: u64,
     /// The time in which threads decoded and filled slabs. Tokens are read then.
     pub decode: Duration,
     /// The time in which batches were handed to the device: for a GPU, until their copies are queued.
@@ -87,10 +89,11 @@ const LATE: &str = "Batches that were not ready when they were asked for.";
 const BUSY: &str = "Seconds that threads were at work, by stage.";
 const IDLE: &str =
     "Seconds that threads waited, by stage and by what they waited for: the stage before (data) or after (room).";
+const AHEAD_BYTES: &str = "Bytes of shards read ahead into the page cache.";
 const READY: &str = "Batches that are ready now.";
 const AHEAD: &str = "The most batches that can be ready or in work.";
 
-const ROWS: [Row; 25] = [
+const ROWS: [Row; 26] = [
     ("batches", "packhorse_loader_batches_total", "", "Batches taken.", |s| s.batches as f64),
     ("samples", "packhorse_loader_samples_total", "", "Samples in batches taken.", |s| s.samples as f64),
     ("bytes", "packhorse_loader_bytes_total", "", "Bytes of batches taken.", |s| s.bytes as f64),
@@ -106,6 +109,7 @@ const ROWS: [Row; 25] = [
     ("decode_blocked_s", IDLE_NAME, "stage=\"decode\",for=\"room\"", IDLE, |s| s.decode_blocked.as_secs_f64()),
     ("upload_starved_s", IDLE_NAME, "stage=\"upload\",for=\"data\"", IDLE, |s| s.upload_starved.as_secs_f64()),
     ("read_bytes", "packhorse_loader_read_bytes_total", "", "Bytes of samples read.", |s| s.read_bytes as f64),
+    ("readahead_bytes", "packhorse_loader_readahead_bytes_total", "", AHEAD_BYTES, |s| s.readahead_bytes as f64),
     ("ready", "packhorse_loader_ready_batches", "", READY, |s| s.ready as f64),
     ("ahead", "packhorse_loader_ahead_batches", "", AHEAD, |s| s.ahead as f64),
     ("prefetched", "packhorse_loader_prefetched_batches", "", "Batches read, not decoded.", |s| s.prefetched as f64),

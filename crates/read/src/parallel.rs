@@ -23,7 +23,11 @@ pub(crate) fn in_parallel(steps: usize, jobs: usize, step: impl Fn(usize) -> Res
     };
     match jobs.min(steps) {
         0 | 1 => work(),
-        threads => std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work)))),
+        threads => std::thread::scope(|scope| {
+            // If a thread can't be started, the others do the work.
+            (1..threads).all(|_| std::thread::Builder::new().spawn_scoped(scope, work).is_ok());
+            work();
+        }),
     }
     failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
 }

@@ -2,6 +2,7 @@
 
 use crate::batch::Home;
 use crate::batch_metadata::BatchMetadata;
+use crate::device::slab;
 use crate::prefetch_queue::PrefetchQueue;
 use crate::ring::{Claim, Done, Outcome, Ring, Slab, Taken};
 use crate::spans::TARGET;
@@ -61,7 +62,7 @@ impl<D: Device, W: Work> Pipeline<D, W> {
         device.prepare(work.layout())?;
         // Not more threads than steps.
         for _ in 0..u64::min(ahead as u64, steps) {
-            ring.give_back(Slab { host: device.host(config.slab)?, filled: BatchMetadata::default() });
+            ring.give_back(Slab { host: slab(&mut device, config.slab)?, filled: BatchMetadata::default() });
         }
         let reads = config.readers > 0 && config.fillers > 0;
         // Each filling thread holds a step, and readers must not wait for those.
@@ -85,6 +86,14 @@ impl<D: Device, W: Work> Pipeline<D, W> {
                     fill(claim, &*work, queue.as_deref(), &mut scratch);
                 }
             })?;
+        }
+        if self.work.reads_ahead() {
+            let (work, prepare) = (Arc::clone(&self.work), prepare.clone());
+            // Without it, reads are as slow as they are.
+            let _ = self.spawn("packhorse-shards".to_owned(), move || {
+                prepare();
+                work.read_ahead();
+            });
         }
         for number in 0..if self.queue.is_some() { config.readers } else { 0 } {
             let (Some(queue), work, prepare) = (self.queue.clone(), Arc::clone(&self.work), prepare.clone()) else {
@@ -186,7 +195,7 @@ impl<D: Device, W: Work> Pipeline<D, W> {
     fn supply(&mut self) -> Result<()> {
         let (missing, bytes) = self.ring.missing();
         for _ in 0..(missing as u64).min(self.remaining()) {
-            self.ring.give_back(Slab { host: self.device.host(bytes)?, filled: BatchMetadata::default() });
+            self.ring.give_back(Slab { host: slab(&mut self.device, bytes)?, filled: BatchMetadata::default() });
         }
         Ok(())
     }
@@ -209,7 +218,7 @@ impl<D: Device, W: Work> Pipeline<D, W> {
     fn enlarge(&mut self, step: u64, bytes: usize, fetched: W::Fetched) -> Result<Slab<D::Host>> {
         let bytes = bytes.saturating_add(bytes / 8);
         self.ring.grow(bytes);
-        let mut slab = Slab { host: self.device.host(bytes)?, filled: BatchMetadata::default() };
+        let mut slab = Slab { host: slab(&mut self.device, bytes)?, filled: BatchMetadata::default() };
         let filled = decode(&*self.work, step, fetched, &mut slab, &mut self.scratch)?;
         match filled {
             None => Ok(slab),

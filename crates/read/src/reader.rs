@@ -8,7 +8,7 @@ use crate::sample_block::{Row, SampleBlock, Span};
 use crate::spans::TARGET;
 use crate::table::Tables;
 use crate::{Access, Dataset};
-use packhorse_core::{Error, Input, Kind, Result, crc32c, passed_over};
+use packhorse_core::{Error, Input, KEY, Kind, Result, crc32c, passed_over};
 use std::sync::Arc;
 
 /// How thoroughly reads are checked.
@@ -134,6 +134,23 @@ impl Reader {
     /// Whether a shard is open.
     pub(crate) fn has_open(&self, shard: u32) -> bool {
         self.shards.find(shard).is_some()
+    }
+
+    /// Whether the first shard is a file of this machine's file systems, and these fields are half of it or more. Of typed rows they must be all.
+    pub(crate) fn takes_half_of_files(&self) -> bool {
+        let first = self.dataset.runs().first().and_then(|run| self.shards.get(&self.dataset, run.shard).ok());
+        let Some(opened) = first.filter(|opened| opened.input.local_path().is_some()) else { return false };
+        let wanted = |field: &str| self.columns.iter().any(|column| column.rank(field).is_some());
+        match opened.members() {
+            Some(members) => {
+                let all = (0..members.samples().min(LOOKED_AT)).flat_map(|sample| members.of(sample));
+                let (half, bytes) = all.fold((0, 0), |(half, bytes), member| {
+                    (half + if wanted(member.field) { 2 * member.len } else { 0 }, bytes + member.len)
+                });
+                half >= bytes
+            }
+            None => self.dataset.schema().fields().iter().all(|field| field.name() == KEY || wanted(field.name())),
+        }
     }
 
     /// Reads the samples with these numbers into `out`. An error of a single sample is its [fault](SampleBlock::fault).
@@ -311,6 +328,9 @@ fn put(out: &mut SampleBlock, want: &Want, place: usize, start: usize) {
         *span = Some(Span { place, start, len: want.len as usize });
     }
 }
+
+/// Samples of a shard that show what share of it some fields are.
+const LOOKED_AT: usize = 1000;
 
 /// Reserve of the buffer for alignment, in bytes.
 const ROOM: usize = 32;

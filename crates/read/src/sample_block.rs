@@ -49,19 +49,25 @@ pub(crate) struct Span {
     pub(crate) len: usize,
 }
 
-/// Rows of typed values, and the positions of the requested columns.
+/// Rows of typed values, and for each requested column the positions of those that have its names, the best first.
 #[derive(Debug)]
 pub(crate) struct Piece {
     pub(crate) rows: Rows,
-    pub(crate) columns: Vec<Option<usize>>,
+    pub(crate) columns: Vec<Vec<usize>>,
 }
 
 impl Piece {
     /// `rows`, with the requested `columns`.
     pub(crate) fn of(rows: &Rows, columns: &[Column]) -> Self {
         let schema = rows.schema();
-        let best = |column: &Column| column.0.iter().find_map(|name| schema.column_with_name(name).map(|(at, _)| at));
-        Self { rows: rows.clone(), columns: columns.iter().map(best).collect() }
+        let named =
+            |column: &Column| column.0.iter().filter_map(|name| Some(schema.column_with_name(name)?.0)).collect();
+        Self { rows: rows.clone(), columns: columns.iter().map(named).collect() }
+    }
+
+    /// The arrays that may have the values of the requested column `column`, the best first.
+    fn named(&self, column: usize) -> impl Iterator<Item = &ArrayRef> {
+        self.columns.get(column).into_iter().flatten().filter_map(|at| self.rows.columns().get(*at))
     }
 }
 
@@ -142,9 +148,8 @@ impl SampleBlock {
         match *self.rows.get(row)? {
             Row::Bytes => self.bytes_of((*self.spans.get(row * self.columns + column)?)?).map(Value::Bytes),
             Row::Typed { piece, row } => {
-                let piece = self.pieces.get(piece)?;
-                let array = piece.rows.columns().get((*piece.columns.get(column)?)?)?;
-                (!array.is_null(row)).then_some(Value::Row(array, row))
+                let array = self.pieces.get(piece)?.named(column).find(|array| !array.is_null(row))?;
+                Some(Value::Row(array, row))
             }
         }
     }
@@ -170,9 +175,18 @@ impl SampleBlock {
             });
             return Ok(Arc::new(values.collect::<BinaryViewArray>()));
         }
-        let array = |piece: &Piece| Some(Arc::clone(piece.rows.columns().get((*piece.columns.get(column)?)?)?));
-        let found: Vec<Option<ArrayRef>> = self.pieces.iter().map(array).collect();
-        interleaved(&found, field, (0..self.len()).map(typed))
+        let mut found: Vec<Option<ArrayRef>> = Vec::new();
+        let mut firsts = Vec::with_capacity(self.pieces.len());
+        for piece in &self.pieces {
+            firsts.push(found.len());
+            found.extend(piece.named(column).cloned().map(Some));
+        }
+        let place = |row: usize| {
+            let (piece, row) = typed(row)?;
+            let rank = self.pieces.get(piece)?.named(column).position(|array| !array.is_null(row))?;
+            Some((firsts.get(piece)? + rank, row))
+        };
+        interleaved(&found, field, (0..self.len()).map(place))
     }
 
     fn joined_column(&self, column: usize) -> Option<(&JoinedValues, usize)> {

@@ -1,13 +1,17 @@
 //! The work of the threads of a sample loader: read the samples of a step, and decode them into a slab.
 
 use crate::batch_metadata::BatchMetadata;
+use crate::device::slab;
 use crate::diagnose::Meter;
 use crate::epoch_order::EpochOrder;
-use crate::fields::{Collate, CollateScratch, FieldContext, FieldKind, FieldOptions, all, raw, resolve};
+use crate::fields::{
+    AskedFields, Collate, CollateScratch, FieldContext, FieldOptions, all, chosen, columns, raw, resolve,
+};
 use crate::free_slabs::FreeSlabs;
 use crate::held_samples::{HeldField, HeldSamples};
 use crate::isolation::Isolation;
 use crate::pipeline::PipelineConfig;
+use crate::readahead::Readahead;
 use crate::reader::Column;
 use crate::shard_caches::ShardCaches;
 use crate::steps::Steps;
@@ -40,6 +44,8 @@ pub struct SampleWork {
     asked: Vec<FieldOptions>,
     /// The samples that the device holds, and where each field comes from.
     held: Option<(Arc<HeldSamples>, Vec<HeldField>)>,
+    /// What reads whole shards before their samples are wanted.
+    readahead: Option<Readahead>,
     /// Used blocks, for reuse.
     bin: Mutex<Vec<SampleBlock>>,
 }
@@ -74,7 +80,7 @@ impl SampleWork {
     /// The work of a loader of a dataset, and its pipeline settings. `meter` counts its reads.
     pub(crate) fn of_dataset(
         dataset: Dataset,
-        fields: Asked<'_>,
+        fields: AskedFields<'_>,
         order: EpochOrder,
         fingerprint: u64,
         options: &LoaderOptions,
@@ -114,7 +120,7 @@ impl SampleWork {
     pub(crate) fn of_stream(
         stream: Stream,
         registry: &Registry,
-        fields: Asked<'_>,
+        fields: AskedFields<'_>,
         options: &LoaderOptions,
     ) -> Result<(Self, PipelineConfig)> {
         if options.state.is_some() {
@@ -139,8 +145,34 @@ impl SampleWork {
         let (remainder, ragged, free) = (options.remainder, ragged(&collate, mean), Arc::default());
         let isolation = Isolation::new(options.read.isolated);
         let skip = Arc::clone(&options.skip);
-        let (asked, held, bin) = (Vec::new(), None, Mutex::default());
-        Self { feed, steps, fingerprint, collate, remainder, skip, ragged, free, isolation, asked, held, bin }
+        let (asked, held, readahead, bin) = (Vec::new(), None, None, Mutex::default());
+        Self {
+            feed,
+            steps,
+            fingerprint,
+            collate,
+            remainder,
+            skip,
+            ragged,
+            free,
+            isolation,
+            asked,
+            held,
+            readahead,
+            bin,
+        }
+    }
+
+    /// The same for a loader whose steps come one after another.
+    pub(crate) fn in_order(self, options: &LoaderOptions) -> Self {
+        let Feed::Dataset { reader, .. } = &self.feed else { return self };
+        let (epoch, positions) = self.steps.at(0);
+        let from = (epoch, positions.start);
+        let readahead = match self.is_held() {
+            true => None,
+            false => self.isolation.run(|| Ok(Readahead::new(options, reader, from))).ok().flatten(),
+        };
+        Self { readahead, ..self }
     }
 
     /// The same for a device that holds the samples, so that nothing is read.
@@ -250,7 +282,7 @@ impl SampleWork {
             None => collate.layout.bytes().saturating_add(self.ragged.saturating_mul(collate.batch).min(FIRST)),
         };
         loop {
-            let mut slab = free.slab(bytes, |bytes| device.host(bytes))?;
+            let mut slab = free.slab(bytes, |bytes| slab(device, bytes))?;
             let (host, filled) = (slab.host.as_mut(), &mut slab.filled);
             let room = self.fill_rows(collate, &fetched, epoch, host, filled, &mut kept.collate)?;
             if let Some(needed) = room {
@@ -339,12 +371,34 @@ impl Work for SampleWork {
             Feed::Dataset { reader, order, .. } => (reader, order),
             Feed::Stream { stream, columns } => return self.streamed(stream, columns, step),
         };
+        if let Some(readahead) = &self.readahead {
+            let (epoch, positions) = self.steps.at(step);
+            readahead.reached((epoch, positions.start));
+        }
         self.isolation.run(|| self.read(reader, order, &self.steps, step, kept).map(Some))
+    }
+
+    fn reads_ahead(&self) -> bool {
+        self.readahead.is_some()
+    }
+
+    fn read_ahead(&self) {
+        if let (Some(readahead), Feed::Dataset { reader, order, .. }) = (&self.readahead, &self.feed) {
+            let end = self.steps.count.checked_sub(1).map_or(0, |last| self.steps.at(last).0.saturating_add(1));
+            // What fails here fails in the loader too, which says so.
+            let _ = self.isolation.run(|| {
+                readahead.run(reader, order, end, &self.collate.counters.readahead_bytes);
+                Ok(())
+            });
+        }
     }
 
     fn stop(&self) {
         if let Feed::Stream { stream, .. } = &self.feed {
             stream.stop();
+        }
+        if let Some(readahead) = &self.readahead {
+            readahead.stop();
         }
     }
 
@@ -371,40 +425,6 @@ impl Work for SampleWork {
         self.done(fetched);
         room.map(|_| None)
     }
-}
-
-/// The requested fields (all if empty), and those that the device needs.
-type Asked<'a> = (&'a [FieldOptions], &'a [FieldOptions]);
-
-/// Errors (kind `Config`): no fields; a field that has the name of a needed one and is another.
-fn chosen((asked, needed): Asked<'_>, all: impl FnOnce() -> Vec<FieldOptions>) -> Result<Vec<FieldOptions>> {
-    let mut fields = if asked.is_empty() { all() } else { asked.to_vec() };
-    for needed in needed {
-        match fields.iter().find(|field| field.name == needed.name) {
-            None => fields.push(needed.clone()),
-            Some(field) if field.kind == needed.kind => {}
-            Some(field) => return Err(taken(field)),
-        }
-    }
-    if fields.is_empty() {
-        return Err(Error::config("samples have no fields"));
-    }
-    Ok(fields)
-}
-
-/// The error of a field that has the name of one that the device makes itself.
-fn taken(field: &FieldOptions) -> Error {
-    let message =
-        format!("column {} would be the field {}, which the device makes itself", field.from.0.join(";"), field.name);
-    Error::config(message).in_field(&field.name).hint("choose the fields of the batch, and give this one another name")
-}
-
-fn columns(fields: &[FieldOptions]) -> Vec<Column> {
-    let column = |field: &FieldOptions| match field.kind {
-        FieldKind::Draws => Column(Vec::new()),
-        _ => field.from.clone(),
-    };
-    fields.iter().map(column).collect()
 }
 
 /// The epoch and position at which a loader begins.

@@ -29,10 +29,10 @@ impl TokenFile {
     /// The tokens in `bin`, of the Arrow type `tokens`, little-endian; `lengths` of its sequences in tokens; and
     /// `pointers`, their first bytes: without them the sequences are contiguous from byte 0.
     ///
-    /// Checks that the file holds the last sequence, and with contiguous sequences so all of them. Every segment is
+    /// Checks that the file ends with the last sequence, and with contiguous sequences so holds all of them. Every segment is
     /// checked against the length of its sequence and of the file when it is read.
     ///
-    /// Errors: a stream, another type, arrays of different lengths, a truncated file.
+    /// Errors: a stream, another type, arrays of different lengths, a file that ends elsewhere.
     pub fn new(
         bin: Arc<dyn Input>,
         tokens: &DataType,
@@ -68,7 +68,15 @@ impl TokenFile {
             let message = format!("has {} sequences, which is over 2^32", last + 1);
             Error::unsupported(message).in_input(self.name())
         })?;
-        self.place(&Segment { dataset: 0, sequence, offset: 0, length }).map(|_| ())
+        let end = self.place(&Segment { dataset: 0, sequence, offset: 0, length })?.end;
+        if end != self.len {
+            // Tokens that the lengths don't count make all sequences wrong (Megatron-LM#431).
+            let message = format!("is {} bytes long where its index ends at byte {end}", self.len);
+            return Err(self
+                .fault(message)
+                .hint("`packhorse verify` says more of the pair, and `packhorse repair` mends what it can"));
+        }
+        Ok(())
     }
 
     /// The range of a segment's bytes, which the file has.

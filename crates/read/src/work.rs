@@ -26,7 +26,15 @@ pub trait Work: Send + Sync + 'static {
     /// Reads the data of `step`; `None` at the end. Errors apply to the whole batch.
     fn fetch(&self, step: u64, scratch: &mut Self::Scratch) -> Result<Option<Self::Fetched>>;
 
-    /// Ends all waits of `fetch`; data fetched from now on is not used.
+    /// Whether [`read_ahead`](Self::read_ahead) has anything to do.
+    fn reads_ahead(&self) -> bool {
+        false
+    }
+
+    /// Reads what later steps want, on a thread of its own, until `stop` is called.
+    fn read_ahead(&self) {}
+
+    /// Ends all waits of `fetch` and `read_ahead`; data fetched from now on is not used.
     fn stop(&self) {}
 
     /// The memory held by fetched data, in bytes.

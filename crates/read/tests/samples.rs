@@ -275,6 +275,36 @@ fn slabs_grow_when_a_batch_needs_it() {
     }
 }
 
+/// A device whose slabs are too short.
+struct Short;
+
+impl Device for Short {
+    type Host = Vec<u8>;
+    type Batch = ();
+
+    fn host(&mut self, bytes: usize) -> packhorse_core::Result<Vec<u8>> {
+        Ok(vec![0; bytes / 2])
+    }
+
+    fn upload(&mut self, _: Batch<Vec<u8>>) -> packhorse_core::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn what_would_wait_or_end_without_a_word_is_refused() {
+    let dir = folder();
+    let error = Loader::new(dataset(dir.path()), &[], &options(7), Short).map(drop).unwrap_err();
+    assert_eq!(error.kind(), Kind::Config);
+    assert!(error.message().contains("a slab of"), "{error}");
+    // One epoch may have no batch; repeated without an end it would be a loader that ends at once.
+    let one = |dataset: Dataset| dataset.loader(500).threads(2);
+    assert_eq!(one(dataset(dir.path())).build().unwrap().count(), 0);
+    let error = one(dataset(dir.path())).endless().build().map(drop).unwrap_err();
+    assert_eq!(error.kind(), Kind::Config);
+    assert!(error.message().contains("an epoch has no batch"), "{error}");
+}
+
 #[test]
 fn parts_of_datasets_and_mixes() {
     let dir = folder();

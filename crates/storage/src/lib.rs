@@ -36,7 +36,7 @@ pub use lock::Lock;
 pub use owner::host_name;
 pub use pattern::{braces, glob, is_glob, natural};
 pub use quarantine::{Quarantine, Quarantined};
-pub use remote_options::RemoteOptions;
+pub use remote_options::{OnWait, RemoteOptions};
 pub use sorted_runs::{EncodedRecords, Merge, SortedRuns, scratch_file};
 pub use spool::spool;
 pub use stage::{Published, ReadyStage, Stage};

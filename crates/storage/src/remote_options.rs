@@ -2,7 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
+
+/// Told of a wait.
+pub type OnWait = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Sizes, retries and timeouts for remote files. The defaults suit training jobs that run for days.
 ///
@@ -33,6 +37,8 @@ pub struct RemoteOptions {
     pub part: usize,
     /// Parts on their way to servers at once, over all objects that are written. 8.
     pub parts_at_once: usize,
+    /// Told every 10 s of a request that is tried again and again: where, and why. `None`.
+    pub on_wait: Option<OnWait>,
     /// S3 settings that override the environment, by the variables' names (`AWS_ENDPOINT_URL`). Not shown by `Debug`.
     pub s3: BTreeMap<String, String>,
     /// Settings of Google Cloud Storage, likewise (`GOOGLE_APPLICATION_CREDENTIALS`).
@@ -55,6 +61,7 @@ impl Default for RemoteOptions {
             ahead: 4,
             part: 8 << 20,
             parts_at_once: 8,
+            on_wait: None,
             s3: BTreeMap::new(),
             gcs: BTreeMap::new(),
             azure: BTreeMap::new(),

@@ -15,12 +15,19 @@ pub fn spool(input: &dyn Input, dir: &Path, limits: &Limits, cancel: &Cancel) ->
         tempfile::tempfile_in(dir).map_err(|e| Error::io("create temporary file", e).in_input(dir.display()))?;
     let mut stream = input.stream()?;
     let mut buf = packhorse_core::aligned(1 << 20);
-    let mut len = 0u64;
+    let (mut len, mut fault) = (0u64, None);
     loop {
         cancel.check()?;
         let n = match stream.read(&mut buf) {
             Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
-            n => n.context("read").map_err(|e| e.in_input(input.name()))?,
+            n => n.context("read").map_err(|e| e.in_input(input.name())),
+        };
+        let n = match n {
+            Err(e) if e.kind() == Kind::Content => {
+                fault = Some(e);
+                break;
+            }
+            n => n?,
         };
         let Some(bytes) = buf.get(..n).filter(|b| !b.is_empty()) else { break };
         file.write_all(bytes).context("write temporary file").map_err(|e| e.in_input(dir.display()))?;
@@ -33,7 +40,7 @@ pub fn spool(input: &dyn Input, dir: &Path, limits: &Limits, cancel: &Cancel) ->
             return Err(Error::new(Kind::Limit, message).in_input(input.name()));
         }
     }
-    Ok(Box::new(Spooled { file, name: input.name().to_owned(), len, stat: input.stat()? }))
+    Ok(Box::new(Spooled { file, name: input.name().to_owned(), len, stat: input.stat()?, fault }))
 }
 
 struct Spooled {
@@ -41,6 +48,8 @@ struct Spooled {
     name: String,
     len: u64,
     stat: Option<FileStat>,
+    /// The damage that it ends at, if it does.
+    fault: Option<Error>,
 }
 
 impl Input for Spooled {
@@ -53,6 +62,9 @@ impl Input for Spooled {
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        if let Some(fault) = self.fault.as_ref().filter(|_| offset.saturating_add(buf.len() as u64) > self.len) {
+            return Err(fault.clone());
+        }
         self.file.read_exact_at(buf, offset).context("read temporary file").map_err(|e| e.in_input(&self.name))
     }
 

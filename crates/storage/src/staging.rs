@@ -78,6 +78,13 @@ impl Staging {
         Ok(staging)
     }
 
+    /// Whether another staging folder of the dataset belongs to a running process of this host.
+    pub fn has_neighbours(&self) -> bool {
+        let lives = |name: &PathBuf| matches!(owner(&name.to_string_lossy()), Owner::Lives);
+        let names = self.store.list(&self.out.join(FOLDER)).unwrap_or_default();
+        !self.objects && names.iter().any(|name| Some(name.as_os_str()) != self.dir.file_name() && lives(name))
+    }
+
     /// Files that are replaced by other bytes go into `quarantine`.
     #[must_use]
     pub fn keeping(mut self, quarantine: Option<Arc<Quarantine>>) -> Self {

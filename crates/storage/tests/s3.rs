@@ -182,8 +182,12 @@ fn invalid_settings_are_refused_before_any_request() {
         s3: [(name.to_owned(), value.to_owned())].into(),
         ..RemoteOptions::default()
     };
-    for (name, value) in [("AWS_ENDPOINTS", "x"), ("AWS_ACCESS_KEY_ID", "only this"), ("AWS_SKIP_SIGNATURE", "perhaps")]
-    {
+    for (name, value) in [
+        ("AWS_ENDPOINTS", "x"),
+        ("AWS_ENDPOINT_URL", "127.0.0.1:9000"),
+        ("AWS_ACCESS_KEY_ID", "only this"),
+        ("AWS_SKIP_SIGNATURE", "perhaps"),
+    ] {
         let error = open(options(name, value));
         println!("{error}");
         assert_eq!(error.kind(), Kind::Config, "{error}");

@@ -2,11 +2,13 @@
 //!
 //! Order: select and drop, then cast, then stack, then rename. All settings use the names of the inputs.
 
-mod cast;
 mod stack;
 
 use crate::Transform;
-use packhorse_core::{Code, DataType, ENCODING, Error, Field, KEY, Result, Rows, Schema, SchemaRef, with_metadata};
+use crate::casts::Casts;
+use packhorse_core::{
+    Code, ENCODING, Error, Field, KEY, Result, Rows, Schema, SchemaRef, nearest, some_of, with_metadata,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -31,16 +33,15 @@ pub struct FieldsOptions {
 /// Selects, casts, stacks and renames fields.
 pub struct Fields {
     options: FieldsOptions,
-    casts: BTreeMap<String, DataType>,
+    casts: Casts,
     shapes: BTreeMap<String, Vec<usize>>,
 }
 
 impl Fields {
     /// A `Config` error for an unknown type or shape.
     pub fn new(options: FieldsOptions) -> Result<Self> {
-        let casts = options.cast.iter().map(|(name, to)| Ok((name.clone(), cast::element(name, to)?)));
         let shapes = options.stack.iter().map(|(name, shape)| Ok((name.clone(), stack::shape(name, shape)?)));
-        Ok(Self { casts: casts.collect::<Result<_>>()?, shapes: shapes.collect::<Result<_>>()?, options })
+        Ok(Self { casts: Casts::new(&options.cast)?, shapes: shapes.collect::<Result<_>>()?, options })
     }
 
     /// Whether this changes nothing.
@@ -73,10 +74,7 @@ impl Fields {
 
     /// The output field for an input field.
     fn field(&self, field: &Field) -> Result<Field> {
-        let mut field = field.clone();
-        if let Some(to) = self.casts.get(field.name()) {
-            field = cast::field(&field, to)?;
-        }
+        let mut field = self.casts.field(field)?;
         if let Some(shape) = self.shapes.get(field.name()) {
             field = stack::field(&field, shape)?;
         }
@@ -96,8 +94,14 @@ impl Fields {
             Some(name) => {
                 let known: Vec<&str> =
                     input.fields().iter().map(|f| f.name().as_str()).filter(|name| *name != KEY).collect();
+                let of_struct = format!("{}.", name.trim_end_matches(".*"));
+                let parts: Vec<&str> = known.iter().filter(|known| known.starts_with(&of_struct)).copied().collect();
                 let error = Error::config(format!("no field is called {name}")).with_code(Code::NoSuchField);
-                Err(error.hint(format!("there are: {}", known.join(", "))))
+                Err(error.hint(match (parts.is_empty(), nearest(name, known.iter().copied())) {
+                    (false, _) => format!("its parts are fields, each with its own name: {}", some_of(&parts)),
+                    (true, Some(near)) => format!("did you mean {near}? There are: {}", some_of(&known)),
+                    (true, None) => format!("there are: {}", some_of(&known)),
+                }))
             }
         }
     }
@@ -134,14 +138,9 @@ impl Transform for Fields {
             if !self.takes(field.name()) {
                 continue;
             }
-            let mut array = column.clone();
-            let mut from = field.as_ref().clone();
-            if let Some(to) = self.casts.get(field.name()) {
-                array = cast::apply(&rows, field, &array, to)?;
-                from = cast::field(&from, to)?;
-            }
+            let mut array = self.casts.column(&rows, field, column)?;
             if let Some(shape) = self.shapes.get(field.name()) {
-                array = stack::apply(&rows, &from, &array, shape)?;
+                array = stack::apply(&rows, &self.casts.field(field)?, &array, shape)?;
             }
             // A column with a blob over 2 GiB is LargeBinary, whatever the schema says.
             let renamed = self.field(field)?;
@@ -151,6 +150,10 @@ impl Transform for Fields {
         columns.sort_by_key(|(field, _)| order(field));
         let (fields, arrays): (Vec<_>, Vec<_>) = columns.into_iter().unzip();
         Rows::try_new(Arc::new(Schema::new(fields)), arrays).map_err(|e| Error::bug(e.to_string()))
+    }
+
+    fn casts(&self) -> Option<&Casts> {
+        Some(&self.casts)
     }
 
     fn factor(&self) -> f64 {
@@ -185,27 +188,18 @@ fn words(words: &[&String]) -> String {
     serde_json::to_string(words).unwrap_or_default().replace(' ', "\\u0020")
 }
 
-/// A `Content` error about sample `row`.
-fn of_row(rows: &Rows, row: usize, field: &str, message: String) -> Error {
-    let error = Error::content(message).in_field(field);
-    match packhorse_core::key_column(rows) {
-        Ok(keys) if row < rows.num_rows() => error.in_sample(keys.value(row)),
-        _ => error,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use arrow_array::cast::AsArray;
     use arrow_array::types::{Float16Type, Int64Type};
     use arrow_array::{ArrayRef, BinaryViewArray, Float64Array, StringViewArray};
-    use packhorse_core::FieldType;
+    use packhorse_core::{DataType, FieldType};
 
     fn rows() -> Rows {
         let keys: ArrayRef = Arc::new(StringViewArray::from_iter_values(["a", "b"]));
         let cls: ArrayRef = Arc::new(BinaryViewArray::from_iter_values([&b"3"[..], b" -12\n"]));
-        let x: ArrayRef = Arc::new(Float64Array::from(vec![1.5, 1e300]));
+        let x: ArrayRef = Arc::new(Float64Array::from(vec![1.5, f64::INFINITY]));
         let fields = vec![
             FieldType::Text.field(KEY, false),
             FieldType::Blob.field("cls", false),

@@ -3,6 +3,7 @@
 //! This crate owns the trait [`Transform`] and its implementations [`image`], [`fields`] and, with the feature
 //! `tokenize`, `tokenize`. It does not know where rows come from or go, nor threads, plans or formats.
 
+mod casts;
 mod describe;
 pub mod fields;
 pub mod image;
@@ -10,5 +11,6 @@ pub mod image;
 pub mod tokenize;
 mod transform;
 
+pub use casts::Casts;
 pub use describe::{RebuildContext, from_description, from_description_with};
-pub use transform::{Counts, Transform};
+pub use transform::{Counts, Transform, casts_of};

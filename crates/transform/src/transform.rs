@@ -1,5 +1,6 @@
 //! The trait of all transforms.
 
+use crate::casts::Casts;
 use packhorse_core::{Result, Rows, SchemaRef};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -45,6 +46,17 @@ pub trait Transform: Send + Sync {
         Vec::new()
     }
 
+    /// The element types that it gives to fields, if it casts: columns whose types differ from input to input are cast on
+    /// their way to it.
+    fn casts(&self) -> Option<&Casts> {
+        None
+    }
+
     /// Estimated output bytes per input byte, for sizing shards before anything is read.
     fn factor(&self) -> f64;
+}
+
+/// The casts of `transforms`; none if they cast nothing.
+pub fn casts_of(transforms: &[Box<dyn Transform>]) -> Casts {
+    transforms.iter().find_map(|transform| transform.casts()).cloned().unwrap_or_default()
 }

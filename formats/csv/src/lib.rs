@@ -53,7 +53,7 @@ pub struct Csv {
     scans: scan::ScanCache,
 }
 
-static INFO: FormatInfo = FormatInfo { id: "csv", revision: 1, extensions: &["csv", "tsv"], fields: &[] };
+static INFO: FormatInfo = FormatInfo { id: "csv", revision: 1, extensions: &["csv", "tsv", "tab"], fields: &[] };
 
 impl Format for Csv {
     fn info(&self) -> &'static FormatInfo {

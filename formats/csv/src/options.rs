@@ -32,12 +32,17 @@ impl Settings {
         Ok(Self { delimiter, kinds })
     }
 
+    /// Whether a delimiter is given.
+    pub(crate) fn has_delimiter(&self) -> bool {
+        self.delimiter.is_some()
+    }
+
     /// The delimiter in the file `name`.
     pub(crate) fn delimiter(&self, name: &str) -> u8 {
         let name = name.to_ascii_lowercase();
         let inside =
             [".gz", ".zst", ".zstd", ".bz2", ".xz"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(&name);
-        self.delimiter.unwrap_or(if inside.ends_with(".tsv") { b'\t' } else { b',' })
+        self.delimiter.unwrap_or(if inside.ends_with(".tsv") || inside.ends_with(".tab") { b'\t' } else { b',' })
     }
 }
 

@@ -33,6 +33,9 @@ impl TableScan {
         let delimiter = settings.delimiter(input.name());
         let mut records = RowReader::open(input, RowStart::START, delimiter, limits)?;
         let names = header(&mut records)?;
+        if let ([name], false) = (&names[..], settings.has_delimiter()) {
+            one_column(name, delimiter)?;
+        }
         let mut fits = vec![TypeInference::NEW; names.len()];
         let mut places: Vec<RowStart> = Vec::new();
         let mut rows = 0;
@@ -53,6 +56,22 @@ impl TableScan {
     pub(crate) fn place(&self, row: u64) -> Option<RowStart> {
         let after = self.places.partition_point(|place| place.row <= row);
         self.places.get(after.checked_sub(1)?).copied()
+    }
+}
+
+/// Refuses a single column whose name looks like those of several.
+fn one_column(name: &str, delimiter: u8) -> Result<()> {
+    match [b',', b';', b'\t', b'|'].into_iter().find(|other| *other != delimiter && name.as_bytes().contains(other)) {
+        None => Ok(()),
+        Some(other) => {
+            let tell = |byte: u8| if byte == b'\t' { "tab".to_owned() } else { char::from(byte).to_string() };
+            let (other, own) = (tell(other), tell(delimiter));
+            let message = format!("line 1: is one column, {name:?}, where {own} divides columns");
+            let hint = format!(
+                "if {other} divides them, pass `from=csv` and `read=delimiter={other}`; if it is one column, `read=delimiter={own}`"
+            );
+            Err(Error::content(message).hint(hint))
+        }
     }
 }
 

@@ -128,7 +128,7 @@ use packhorse_core::{Format, FormatInfo, Limits, Options, Result, Sink, Source};
 pub struct Hdf5;
 
 static INFO: FormatInfo =
-    FormatInfo { id: "hdf5", revision: 1, extensions: &["h5", "hdf5", "he5", "nc", "nc4"], fields: &[] };
+    FormatInfo { id: "hdf5", revision: 1, extensions: &["h5", "hdf5", "he5", "nxs", "nc", "nc4"], fields: &[] };
 
 impl Format for Hdf5 {
     fn info(&self) -> &'static FormatInfo {

@@ -55,7 +55,7 @@ impl Codec for NpzCodec {
         let mut decoder =
             Decoder { limits: &self.limits, naming, names, columns, known: &self.known, alone, largest: (0, 0) };
         for row in 0..rows.num_rows() {
-            decoder.sample(blobs.value(row)).map_err(|e| e.in_sample(key(rows, row)))?;
+            decoder.sample(blobs.value(row)).map_err(|e| in_sample(e, rows, row))?;
         }
         self.alignment_padding.store(decoder.alignment_padding(), Ordering::Relaxed);
         decoder.columns.into_iter().map(ColumnBuilder::finish).collect()
@@ -86,11 +86,11 @@ impl Codec for NpzCodec {
     }
 }
 
-/// The sample's key, or its number in the block if it has none.
-fn key(rows: &Rows, row: usize) -> String {
+/// The error with the sample's key, if the rows have keys.
+fn in_sample(error: Error, rows: &Rows, row: usize) -> Error {
     match rows.column_by_name(KEY).and_then(|keys| keys.as_string_view_opt()) {
-        Some(keys) if keys.is_valid(row) => keys.value(row).to_owned(),
-        _ => format!("{row} of the block"),
+        Some(keys) if keys.is_valid(row) => error.in_sample(keys.value(row)),
+        _ => error,
     }
 }
 

@@ -8,7 +8,7 @@ use arrow_array::builder::{ArrayBuilder, StringViewBuilder};
 use arrow_array::{ArrayRef, FixedSizeListArray, Int32Array, ListArray, StructArray};
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use packhorse_core::{
-    DataType, Error, Field, FieldType, Kind, Limits, Memory, Pool, Result, array_of, element_width, numpy_type,
+    Code, DataType, Error, Field, FieldType, Kind, Limits, Memory, Pool, Result, array_of, element_width, numpy_type,
     swap_bytes,
 };
 use std::sync::Arc;
@@ -212,7 +212,8 @@ impl<'a> ColumnBuilder<'a> {
             self.field.name(),
             self.kind,
             name(numpy_type(self.field)),
-        )))
+        ))
+        .with_code(Code::ColumnsDiffer))
     }
 
     /// Refuses `elements` more elements if the column would exceed its limit.

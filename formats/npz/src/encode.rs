@@ -22,14 +22,12 @@ pub(crate) fn encoded(field: &Field) -> Result<String> {
     };
     match &kind {
         FieldType::Blob | FieldType::Text => return refuse("bytes and text are written as they are"),
-        FieldType::List { depth: 2.., .. } => {
-            return refuse("its lists are nested; flatten them or choose another format");
-        }
         _ => {}
     }
     Descr::of(field, &kind)?;
     Ok(match field.name().as_str() {
-        "npy" => "npy".into(),
+        // Programs that write WebDataset name arrays so.
+        name if name == "npy" || name.ends_with(".npy") => name.to_owned(),
         name => format!("{name}.npy"),
     })
 }
@@ -131,6 +129,8 @@ enum Shape {
         offsets: Vec<usize>,
         shapes: Option<(Vec<i32>, usize)>,
     },
+    /// The offsets of lists in lists, outermost first: those of one value must have equal lengths.
+    Nested(Vec<Vec<usize>>),
 }
 
 impl<'a> Values<'a> {
@@ -146,6 +146,15 @@ impl<'a> Values<'a> {
                 let dims = dims.as_primitive_opt::<Int32Type>().ok_or_else(bug)?.values().to_vec();
                 let (flat, offsets) = lists(data).ok_or_else(bug)?;
                 (flat, Shape::Own { offsets, shapes: Some((dims, *rank)) })
+            }
+            FieldType::List { depth: depth @ 2.., .. } => {
+                let (mut flat, mut levels) = (column.clone(), Vec::with_capacity(*depth));
+                for _ in 0..*depth {
+                    let (values, offsets) = lists(&flat).ok_or_else(bug)?;
+                    flat = values;
+                    levels.push(offsets);
+                }
+                (flat, Shape::Nested(levels))
             }
             _ => {
                 let (flat, offsets) = lists(column).ok_or_else(bug)?;
@@ -184,6 +193,26 @@ impl<'a> Values<'a> {
             Shape::Same(shape) => {
                 let n: usize = shape.iter().product();
                 Ok((shape.clone(), row * n..(row + 1) * n))
+            }
+            Shape::Nested(levels) => {
+                let bug = || Error::bug(format!("column {} has too few offsets", self.field.name()));
+                let (mut shape, mut range) = (Vec::with_capacity(levels.len()), row..row + 1);
+                for offsets in levels {
+                    let ends = offsets.get(range.start..=range.end).ok_or_else(bug)?;
+                    let mut lens =
+                        ends.windows(2).map(|pair| pair.iter().rev().copied().reduce(|end, start| end - start));
+                    let first = lens.next().flatten().unwrap_or(0);
+                    if let Some(other) = lens.flatten().find(|len| *len != first) {
+                        return Err(Error::content(format!(
+                            "field {} has lists of {first} and of {other} values in one sample, which an array can't hold",
+                            self.field.name()
+                        ))
+                        .hint("pack to another format, or leave the field out"));
+                    }
+                    shape.push(first);
+                    range = ends.first().zip(ends.last()).map(|(start, end)| *start..*end).ok_or_else(bug)?;
+                }
+                Ok((shape, range))
             }
             Shape::Own { offsets, shapes } => {
                 let bug = || Error::bug(format!("column {} has too few offsets", self.field.name()));

@@ -59,7 +59,7 @@ struct ArrayLayout {
 }
 
 fn omission(field: String) -> Omission {
-    Omission { field, reason: "not an array: its name does not end in .npy".to_owned() }
+    Omission { field, reason: "not an array: its name does not end in .npy".to_owned(), empty: false }
 }
 
 impl Source for NpzSource {

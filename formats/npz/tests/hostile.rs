@@ -4,7 +4,10 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Int64Type};
-use arrow_array::{Array, ArrayRef, BinaryViewArray, FixedSizeListArray, Float32Array, Int64Array, RecordBatch};
+use arrow_array::{
+    Array, ArrayRef, BinaryViewArray, FixedSizeListArray, Float32Array, Int64Array, ListArray, RecordBatch,
+};
+use arrow_buffer::OffsetBuffer;
 use packhorse_core::{
     Codec, DataType, Error, Field, FieldType, Format, KEY, Kind, Limits, MemoryInput, Options, Result, Schema,
 };
@@ -293,7 +296,7 @@ fn lists_are_arrays_of_their_own_length() {
 
 #[test]
 fn other_types_are_not_encoded() {
-    for kind in [FieldType::Text, FieldType::Blob, FieldType::List { element: DataType::Int8, depth: 2 }] {
+    for kind in [FieldType::Text, FieldType::Blob] {
         let error = codec().encoded(&kind.field("x", false)).unwrap_err();
         assert!(error.kind() == Kind::Unsupported && error.message().contains("field x of type"), "{error}");
     }
@@ -394,4 +397,33 @@ fn other_members_are_reported_and_archives_without_arrays_are_refused() {
             assert!(error.kind() == Kind::Content && error.message().contains("holds no array"), "{error}");
         }
     }
+}
+
+#[test]
+fn lists_of_lists_are_arrays_if_they_are_rectangular() {
+    let lists = |rows: &[&[&[f32]]]| -> ArrayRef {
+        let values = Float32Array::from_iter_values(
+            rows.iter().flat_map(|row| row.iter()).flat_map(|list| list.iter().copied()),
+        );
+        let inner = OffsetBuffer::from_lengths(rows.iter().flat_map(|row| row.iter()).map(|list| list.len()));
+        let outer = OffsetBuffer::from_lengths(rows.iter().map(|row| row.len()));
+        let item = |data_type: DataType| Arc::new(Field::new("item", data_type, false));
+        let inner = ListArray::new(item(DataType::Float32), inner, Arc::new(values), None);
+        Arc::new(ListArray::new(item(inner.data_type().clone()), outer, Arc::new(inner), None))
+    };
+    let field = FieldType::List { element: DataType::Float32, depth: 2 }.field("boxes", false);
+    let column = lists(&[&[&[1.0, 2.0], &[3.0, 4.0], &[5.0, 6.0]], &[], &[&[7.0, 8.0]]]);
+    let files = codec().encode(&field, &column).unwrap();
+    let shapes = ["(3, 2)", "(0, 0)", "(1, 2)"];
+    for (row, (shape, values)) in
+        shapes.iter().zip([&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0][..], &[], &[7.0, 8.0]]).enumerate()
+    {
+        let file = files.value(row);
+        let header = String::from_utf8_lossy(&file[10..file.len() - 4 * values.len()]).into_owned();
+        assert!(header.contains(&format!("'shape': {shape}")), "{header}");
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        assert!(file.ends_with(&bytes));
+    }
+    let error = codec().encode(&field, &lists(&[&[&[1.0]], &[&[1.0, 2.0], &[3.0]]])).unwrap_err();
+    assert!(error.kind() == Kind::Content && error.to_string().contains("lists of 2 and of 1 values"), "{error}");
 }

@@ -3,6 +3,7 @@
 use crate::contain::parquet_error;
 use crate::depth;
 use crate::fetch::{length, read};
+use crate::huggingface::KEY_OF_FEATURES;
 use crate::index;
 use crate::mapping::Mapping;
 use crate::note::{KEY_OF_NOTE, Note};
@@ -15,6 +16,7 @@ use parquet::arrow::{FieldLevels, ProjectionMask, parquet_to_arrow_field_levels}
 use parquet::basic::{Compression, Type as PhysicalType};
 use parquet::file::metadata::{FileMetaData, ParquetMetaData, ParquetMetaDataReader};
 use parquet::schema::types::SchemaDescriptor;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -49,7 +51,8 @@ impl Footer {
         let note = metadata.file_metadata().key_value_metadata().into_iter().flatten();
         let note = note.filter(|pair| pair.key == KEY_OF_NOTE).find_map(|pair| Note::parse(pair.value.as_deref()?));
         let readable = |root: usize| readable(&metadata, root);
-        let mapping = Mapping::new(&arrow, note.as_ref(), choice, faulty, &readable)?;
+        let described = described(&arrow, &metadata);
+        let mapping = Mapping::new(&described, note.as_ref(), choice, faulty, &readable)?;
         let roots = mapping.roots();
         let mask = ProjectionMask::roots(metadata.file_metadata().schema_descr(), roots.iter().copied());
         let count = metadata.file_metadata().schema_descr().num_columns();
@@ -181,6 +184,14 @@ fn arrow_schema(metadata: &ParquetMetaData, int96: TimeUnit) -> Result<Schema> {
     Ok(Schema::new(fields.collect::<Vec<_>>()))
 }
 
+/// The schema with the features that Hugging Face's library wrote into the file.
+fn described(arrow: &Schema, metadata: &ParquetMetaData) -> Schema {
+    let pairs = metadata.file_metadata().key_value_metadata().into_iter().flatten();
+    let features = pairs.filter(|pair| pair.key == KEY_OF_FEATURES).find_map(|pair| pair.value.clone());
+    let features = features.map(|features| (KEY_OF_FEATURES.to_owned(), features));
+    Schema::new_with_metadata(arrow.fields().clone(), features.into_iter().collect::<BTreeMap<_, _>>())
+}
+
 /// The schema of a file with INT96 timestamps in `unit`: nanoseconds would overflow outside of 1677 to 2262.
 pub(crate) fn with_int96(file: &ArrowReaderMetadata, unit: TimeUnit) -> Schema {
     let roots = file.parquet_schema().root_schema().get_fields();
@@ -188,8 +199,9 @@ pub(crate) fn with_int96(file: &ArrowReaderMetadata, unit: TimeUnit) -> Schema {
         roots.get(root).is_some_and(|node| node.is_primitive() && node.get_physical_type() == PhysicalType::INT96)
     };
     let fields = file.schema().fields().iter().enumerate().map(|(root, field)| match field.data_type() {
-        DataType::Timestamp(TimeUnit::Nanosecond, None) if is_int96(root) => {
-            Arc::new(Field::clone(field).with_data_type(DataType::Timestamp(unit, None)))
+        // An Arrow schema in the file may have another unit, and a time zone.
+        DataType::Timestamp(_, zone) if is_int96(root) => {
+            Arc::new(Field::clone(field).with_data_type(DataType::Timestamp(unit, zone.clone())))
         }
         _ => Arc::clone(field),
     });

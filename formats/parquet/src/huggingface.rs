@@ -3,14 +3,12 @@
 
 use crate::stored_schema::{StoredSchema, is_image};
 use crate::temporal;
-use packhorse_core::{DataType, Error, Field, FieldType, Result, Schema};
+use packhorse_core::{CLASSES, DataType, Error, Field, FieldType, HUGGINGFACE, Result, Schema, with_metadata};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
 /// The key of the features in the file's metadata.
 pub(crate) const KEY_OF_FEATURES: &str = "huggingface";
-
-/// The key of the class names, a JSON list by class number, in a schema's metadata.
-pub(crate) const CLASSES: &str = "packhorse.classes";
 
 /// The field that holds the class.
 const CLASS: &str = "cls";
@@ -20,12 +18,56 @@ pub(crate) fn classes(schema: &Schema) -> Result<Option<Vec<String>>> {
     schema.metadata().get(CLASSES).map(|text| class_names(text)).transpose()
 }
 
+/// The features of columns that another program wrote, which their types don't tell.
+pub(crate) fn declared(file: &Schema) -> BTreeMap<String, Value> {
+    let text = file.metadata().get(KEY_OF_FEATURES);
+    let value = text.and_then(|text| serde_json::from_str::<Value>(text).ok()).unwrap_or_default();
+    let Some(Value::Object(features)) = value.pointer("/info/features") else { return BTreeMap::new() };
+    features
+        .iter()
+        .filter(|(_, feature)| says_more(feature))
+        .map(|(name, feature)| (name.clone(), feature.clone()))
+        .collect()
+}
+
+fn says_more(feature: &Value) -> bool {
+    matches!(feature["_type"].as_str(), Some("ClassLabel" | "Image" | "Audio" | "Video" | "Pdf"))
+}
+
+/// The field with a feature, if it fits the kind.
+pub(crate) fn with_feature(field: Field, kind: &FieldType, feature: &Value) -> Field {
+    if fits(kind, feature) { with_metadata(field, HUGGINGFACE, &feature.to_string()) } else { field }
+}
+
+/// Whether a field of bytes was Hugging Face's image, audio or the like, which is stored as a struct of bytes and path.
+pub(crate) fn is_medium(field: &Field) -> bool {
+    field.metadata().get(HUGGINGFACE).is_some_and(|text| !text.contains("\"ClassLabel\""))
+}
+
+/// The class names of the field `field`, if it has them.
+pub(crate) fn names(field: &Field) -> Option<String> {
+    let feature: Value = serde_json::from_str(field.metadata().get(HUGGINGFACE)?).ok()?;
+    feature.get("names").filter(|names| names.is_array()).map(Value::to_string)
+}
+
+fn fits(kind: &FieldType, feature: &Value) -> bool {
+    match kind {
+        FieldType::Scalar(element) => {
+            feature["_type"] == "ClassLabel" && feature["names"].is_array() && element.is_integer()
+        }
+        FieldType::Blob => says_more(feature) && feature["_type"] != "ClassLabel",
+        _ => false,
+    }
+}
+
 /// The JSON text for rows of `schema`.
 pub(crate) fn features(schema: &Schema, stored: &StoredSchema) -> Result<String> {
     let classes = classes(schema)?;
     let mut features = Map::new();
-    for (kind, field) in stored.fields() {
+    for ((kind, field), given) in stored.fields().zip(schema.fields()) {
+        let said = given.metadata().get(HUGGINGFACE).and_then(|text| serde_json::from_str::<Value>(text).ok());
         let feature = match (kind, &classes) {
+            (kind, _) if said.as_ref().is_some_and(|said| fits(kind, said)) => said.unwrap_or_default(),
             (FieldType::Blob, _) if is_image(field.name()) => json!({"_type": "Image"}),
             (FieldType::Scalar(element), Some(names)) if field.name() == CLASS && element.is_integer() => {
                 json!({"names": names, "_type": "ClassLabel"})

@@ -70,7 +70,8 @@ use packhorse_core::{Format, FormatInfo, Limits, Options, Result, Sink, Source};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Parquet;
 
-static PARQUET: FormatInfo = FormatInfo { id: "parquet", revision: 3, extensions: &["parquet"], fields: &[] };
+static PARQUET: FormatInfo =
+    FormatInfo { id: "parquet", revision: 4, extensions: &["parquet", "parq", "pq"], fields: &[] };
 
 impl Format for Parquet {
     fn info(&self) -> &'static FormatInfo {
@@ -92,7 +93,7 @@ impl Format for Parquet {
 pub struct ArrowIpc;
 
 static ARROW: FormatInfo =
-    FormatInfo { id: "arrow", revision: 2, extensions: &["arrow", "arrows", "feather", "ipc"], fields: &[] };
+    FormatInfo { id: "arrow", revision: 3, extensions: &["arrow", "arrows", "feather", "ipc"], fields: &[] };
 
 impl Format for ArrowIpc {
     fn info(&self) -> &'static FormatInfo {
@@ -102,6 +103,11 @@ impl Format for ArrowIpc {
     /// Those of Hugging Face's `save_to_disk`.
     fn folder_files(&self) -> &'static [&'static str] {
         &["dataset_dict.json", "dataset_info.json", "state.json"]
+    }
+
+    /// What `map`, `filter` and `shuffle` keep in a folder of `save_to_disk`.
+    fn is_beside(&self, name: &str) -> bool {
+        name.ends_with(".arrow") && (name.starts_with("cache-") || name.starts_with("tmp"))
     }
 
     fn source(&self, options: &Options, limits: Limits) -> Result<Box<dyn Source>> {

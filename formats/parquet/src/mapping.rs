@@ -17,13 +17,15 @@
 //! Arrow writers declare list elements as nullable, so types don't tell whether lists contain nulls or whether structs
 //! with nullable parts are null: these are refused when they occur.
 
+use crate::huggingface;
 use crate::note::Note;
 use crate::options::ColumnSelection;
 use crate::stored_schema::{fits, image_parts};
 use crate::temporal;
 use packhorse_core::{
-    DataType, Error, Field, FieldType, KEY, NUMPY, Omission, Result, Schema, SchemaRef, with_metadata,
+    CLASSES, DataType, Error, Field, FieldType, KEY, NUMPY, Omission, Result, Schema, SchemaRef, with_metadata,
 };
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A field of samples and its place in the file.
@@ -79,6 +81,7 @@ impl Mapping {
         unreadable: &dyn Fn(usize) -> Option<String>,
     ) -> Result<Self> {
         let mut found = Found { choice, columns: Vec::new(), omitted: faulty.to_vec() };
+        let features = if note.is_none() { huggingface::declared(file) } else { BTreeMap::new() };
         for (root, field) in file.fields().iter().enumerate() {
             if let Some(why) = unreadable(root) {
                 found.refuse(field.name(), field.data_type(), &why, root)?;
@@ -88,11 +91,17 @@ impl Mapping {
                 Some(wanted) => found.columns.push(noted(field, wanted, root)?),
                 None => derive(field, ColumnPath::root(root), &mut found)?,
             }
+            if let (Some(feature), Some(column)) = (features.get(field.name()), found.columns.last_mut())
+                && column.field.name() == field.name()
+            {
+                column.field = huggingface::with_feature(column.field.clone(), &column.kind, feature);
+            }
         }
         let Found { columns: mut found, omitted, .. } = found;
         found.retain(|column| !faulty.iter().any(|faulty| faulty.field == *column.field.name()));
         found.iter_mut().filter(|column| choice.is_unread(column.field.name())).for_each(MappedColumn::forget);
-        choice.check(found.iter().map(|column| column.field.name().as_str()))?;
+        let empty = omitted.iter().filter(|omission| omission.empty).map(|omission| omission.field.as_str());
+        choice.check(found.iter().map(|column| column.field.name().as_str()).chain(empty))?;
         let mut columns: Vec<MappedColumn> =
             found.into_iter().filter(|column| choice.wants(column.field.name())).collect();
         if columns.is_empty() {
@@ -107,7 +116,13 @@ impl Mapping {
             }
         }
         let fields: Vec<Field> = columns.iter().map(|column| column.field.clone()).collect();
-        let schema = Schema::new_with_metadata(fields, note.map(Note::metadata).unwrap_or_default());
+        let mut metadata = note.map(Note::metadata).unwrap_or_default();
+        let mut names = fields.iter().filter_map(huggingface::names);
+        // Numbers of one column of classes are the dataset's classes.
+        if let (Some(names), None) = (names.next(), names.next()) {
+            metadata.entry(CLASSES.to_owned()).or_insert(names);
+        }
+        let schema = Schema::new_with_metadata(fields, metadata);
         Ok(Self { columns, schema: Arc::new(schema), omitted })
     }
 
@@ -176,6 +191,11 @@ fn derive(file: &Field, place: ColumnPath, found: &mut Found<'_>) -> Result<()> 
             .iter()
             .enumerate()
             .try_for_each(|(i, part)| derive(part, place.inside(i, file.name(), file.is_nullable()), found)),
+        // pandas writes a column of nothing but None without a type.
+        DataType::Null if name != KEY && found.choice.wants(&name) && !found.choice.is_unread(&name) => {
+            found.omitted.push(Omission { field: name, reason: "has no value".to_owned(), empty: true });
+            Ok(())
+        }
         other => found.refuse(&name, other, "is not supported", place.root),
     }
 }
@@ -201,7 +221,7 @@ impl Found<'_> {
                     "column {name} {why}; leave it out with `drop={name}`, or all such columns with `unsupported=skip`"
                 )));
             }
-            self.omitted.push(Omission { field: name.to_owned(), reason: why });
+            self.omitted.push(Omission { field: name.to_owned(), reason: why, empty: false });
         }
         Ok(())
     }

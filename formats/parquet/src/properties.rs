@@ -6,7 +6,7 @@
 //! * Every column has an offset index and, with statistics, a column index; the key has a Bloom filter.
 
 use crate::options::ParquetOptions;
-use crate::stored_schema::{BYTES, StoredSchema, is_image};
+use crate::stored_schema::{BYTES, StoredSchema, image_parts};
 use packhorse_core::{DataType, FieldType, KEY};
 use parquet::basic::{Compression, Encoding};
 use parquet::file::metadata::KeyValue;
@@ -30,7 +30,7 @@ pub(crate) fn properties(options: &ParquetOptions, stored: &StoredSchema, notes:
     for (kind, field) in stored.fields() {
         let name = field.name().as_str();
         builder = match kind {
-            FieldType::Blob if is_image(name) => {
+            FieldType::Blob if image_parts(field).is_some() => {
                 // The text "x.bytes" would give a path of a single part, which matches nothing.
                 let path = ColumnPath::new(vec![name.to_owned(), BYTES.to_owned()]);
                 blobs(builder, path.clone()).set_column_compression(path, Compression::UNCOMPRESSED)

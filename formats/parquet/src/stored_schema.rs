@@ -13,6 +13,7 @@
 //! Every column is declared nullable, as Hugging Face requires; the note keeps the field's own nullability.
 
 use crate::decode::canonical;
+use crate::huggingface;
 use crate::temporal;
 use arrow_array::cast::AsArray;
 use arrow_array::{
@@ -130,7 +131,7 @@ fn stored(field: &Field, kind: &FieldType, style: Style) -> Field {
     let kind = &written(kind, logical.as_ref());
     let tensor_ext = style.tensor_ext;
     match kind {
-        FieldType::Blob if is_image(name) => {
+        FieldType::Blob if is_image(name) || huggingface::is_medium(field) => {
             let parts = [Field::new(BYTES, DataType::Binary, true), Field::new(PATH, DataType::Utf8, true)];
             Field::new(name, DataType::Struct(parts.into_iter().collect()), nullable)
         }

@@ -6,15 +6,15 @@
 //! | `<M8[s]`, `<M8[ms]`, `<M8[us]`, `<M8[ns]` | none | timestamp of that unit; in Parquet seconds are milliseconds |
 //! | the same | `timestamp[us, tz=UTC]` | timestamp with the time zone |
 //! | `<m8[s]` to `<m8[ns]` | none | duration; an integer in Parquet, with Arrow's type in the metadata |
-//! | `<m8[s]` to `<m8[ns]` | `time32[s]`, `time64[us]` | time of day |
+//! | `<m8[s]` to `<m8[ns]` | `time32[s]`, `time64[us]` | time of day; in Parquet seconds are milliseconds |
 //! | `<M8[D]`, `<M8[ms]` | `date32`, `date64` | date |
 //! | any other | | 8 bytes |
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Date32Type, TimestampMillisecondType};
+use arrow_array::types::{Date32Type, Time32MillisecondType, TimestampMillisecondType};
 use arrow_array::{
     Array, ArrayRef, Date64Array, FixedSizeListArray, Int32Array, LargeListArray, ListArray, StructArray,
-    TimestampSecondArray, make_array,
+    Time32SecondArray, TimestampSecondArray, make_array,
 };
 use arrow_buffer::Buffer;
 use arrow_schema::TimeUnit;
@@ -115,11 +115,12 @@ fn element(data_type: &DataType) -> &DataType {
     }
 }
 
-/// The type of `logical` in a Parquet file. Parquet has no timestamps in seconds, and its dates count days.
+/// The type of `logical` in a Parquet file. Parquet has no timestamps and times of day in seconds, and its dates count days.
 pub(crate) fn in_parquet(logical: DataType) -> DataType {
     match logical {
         DataType::Timestamp(TimeUnit::Second, zone) => DataType::Timestamp(TimeUnit::Millisecond, zone),
         DataType::Date64 => DataType::Date32,
+        DataType::Time32(TimeUnit::Second) => DataType::Time32(TimeUnit::Millisecond),
         other => other,
     }
 }
@@ -146,12 +147,16 @@ fn of_ticks(array: &ArrayRef, wanted: &DataType, logical: &DataType) -> Result<A
     let outside = || Error::content(format!("holds a time outside of the range of {wanted}; leave the field out"));
     if wanted.primitive_width() == Some(4) {
         let unit = if (logical, wanted) == (&DataType::Date64, &DataType::Date32) { DAY } else { 1 };
+        let finer = if matches!(wanted, DataType::Time32(_)) && logical != wanted { 1000 } else { 1 };
         let narrow = values.iter().enumerate().map(|(i, value)| match (array.is_null(i), i64::from_le_bytes(*value)) {
             (true, _) => Ok(0),
             (false, value) if value % unit != 0 => {
                 Err(Error::content("holds a date with a time of day; cast it to a timestamp, or leave the field out"))
             }
-            (false, value) => i32::try_from(value / unit).map_err(|_| outside()),
+            (false, value) => {
+                let value = (value / unit).checked_mul(finer).and_then(|value| i32::try_from(value).ok());
+                value.ok_or_else(outside)
+            }
         });
         let narrow = Int32Array::new(narrow.collect::<Result<Vec<_>>>()?.into(), nulls.cloned());
         return retyped(&(Arc::new(narrow) as ArrayRef), wanted);
@@ -184,6 +189,7 @@ pub(crate) fn read(field: &Field, array: &ArrayRef) -> Result<ArrayRef> {
     match logical(field) {
         Some(DataType::Timestamp(TimeUnit::Second, _)) => {}
         Some(DataType::Date64) => return elements(array, &millis_of_days),
+        Some(DataType::Time32(TimeUnit::Second)) => return elements(array, &seconds_of_millis),
         _ => return Ok(Arc::clone(array)),
     }
     let seconds = |array: &ArrayRef| {
@@ -199,6 +205,12 @@ fn millis_of_days(array: &ArrayRef) -> Result<ArrayRef> {
     let Some(days) = array.as_primitive_opt::<Date32Type>() else { return Ok(Arc::clone(array)) };
     let values = days.values().iter().map(|day| i64::from(*day) * DAY);
     Ok(Arc::new(Date64Array::new(values.collect(), days.nulls().cloned())))
+}
+
+fn seconds_of_millis(array: &ArrayRef) -> Result<ArrayRef> {
+    let Some(millis) = array.as_primitive_opt::<Time32MillisecondType>() else { return Ok(Arc::clone(array)) };
+    let values = millis.values().iter().map(|value| value.div_euclid(1000));
+    Ok(Arc::new(Time32SecondArray::new(values.collect(), millis.nulls().cloned())))
 }
 
 /// Applies `change` to the innermost values of lists and structs.
@@ -266,6 +278,21 @@ mod tests {
         assert_eq!(logical(&field("<M8[D]", "")), None);
         assert_eq!(logical(&field("<M8[D]", "date32")), Some(DataType::Date32));
         assert_eq!(logical(&field("|V8", "date32")), None);
+    }
+
+    #[test]
+    fn seconds_of_a_day_are_milliseconds_in_parquet() {
+        let field = with_metadata(FieldType::Scalar(DataType::FixedSizeBinary(8)).field("t", true), NUMPY, "<m8[s]");
+        let field = with_metadata(field, LOGICAL, "time32[s]");
+        let ticks = |value: i64| -> ArrayRef {
+            Arc::new(arrow_array::FixedSizeBinaryArray::new(8, Buffer::from(value.to_le_bytes()), None))
+        };
+        let millis = written(&field, &ticks(3601), true).unwrap();
+        assert_eq!(millis.as_primitive::<Time32MillisecondType>().values()[..], [3_601_000]);
+        let back = read(&field, &millis).unwrap();
+        assert_eq!(back.as_primitive::<arrow_array::types::Time32SecondType>().values()[..], [3601]);
+        assert_eq!(written(&field, &ticks(3601), false).unwrap().data_type(), &DataType::Time32(TimeUnit::Second));
+        assert!(written(&field, &ticks(3_000_000), true).is_err());
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub(crate) fn faulty(
         match read().err() {
             // Damage is reported when the file is read for its rows.
             Some(error) if error.kind() == Kind::Unsupported => {
-                faulty.push(Omission { field: name.clone(), reason: reason(name, error.message()) });
+                faulty.push(Omission { field: name.clone(), reason: reason(name, error.message()), empty: false });
             }
             Some(error) if matches!(error.kind(), Kind::Content | Kind::Limit) => {}
             Some(error) => return Err(error),

@@ -21,6 +21,6 @@ impl BranchReport {
             true => reason.clone(),
             false => format!("{reason} (of type {})", self.type_name),
         };
-        Some(Omission { field: self.name.clone(), reason })
+        Some(Omission { field: self.name.clone(), reason, empty: false })
     }
 }

@@ -115,7 +115,9 @@ impl Reader<'_> {
             }
         }
         if self.depth == 0 && !object {
-            return Err(self.fault("the line is not an object"));
+            return Err(
+                self.fault("a list, and JSON lines are objects, one a line: `jq -c '.[]'` makes them of a list")
+            );
         }
         if self.depth > 0 {
             searches.iter_mut().for_each(|search| search.open(object));

@@ -1,7 +1,8 @@
 //! The source's settings.
 
 use crate::field::FieldPath;
-use packhorse_core::{Error, Options, Result};
+use packhorse_core::{Context, Error, Input, Options, Result};
+use std::io::Read;
 
 /// The unit of plain text that makes one document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,8 +18,10 @@ pub(crate) enum Document {
 /// The parsed options.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    /// Whether files hold JSON lines; `None` decides by file name.
+    /// Whether files hold JSON lines; `None` decides by file name and first line.
     pub(crate) json: Option<bool>,
+    /// Whether a field of JSON is named.
+    pub(crate) named: bool,
     pub(crate) text: FieldPath,
     pub(crate) id: Option<FieldPath>,
     pub(crate) document: Document,
@@ -47,16 +50,54 @@ impl Settings {
             given => Ok(given.map(FieldPath::parse)),
         };
         let text = path("text-field", Some("text"))?.ok_or_else(|| Error::bug("no text field"))?;
-        Ok(Self { json, text, id: path("id-field", None)?, document })
+        let named = options.get("text-field").or(options.get("id-field")).is_some();
+        Ok(Self { json, named, text, id: path("id-field", None)?, document })
     }
 
-    /// Whether the file `name` holds JSON lines.
-    pub(crate) fn is_json(&self, name: &str) -> bool {
-        self.json.unwrap_or_else(|| {
-            let inside = without(name, &["gz", "zst", "zstd", "bz2", "xz"]).unwrap_or(name);
-            without(inside, &["jsonl", "ndjson", "json"]).is_some()
-        })
+    /// Whether the file holds JSON lines.
+    ///
+    /// Errors: those of reading its beginning, where its name does not tell.
+    pub(crate) fn is_json(&self, input: &dyn Input) -> Result<bool> {
+        if let Some(json) = self.json {
+            return Ok(json);
+        }
+        let inside = without(input.name(), &["gz", "zst", "zstd", "bz2", "xz"]).unwrap_or(input.name());
+        if without(inside, &["jsonl", "ndjson", "json"]).is_some() {
+            return Ok(true);
+        }
+        // A text may begin like JSON, so that its name has the say unless fields are asked for.
+        let is_text = without(inside, &["txt", "text", "md"]).is_some();
+        Ok((self.named || !is_text) && begins_as_json(&beginning(input)?))
     }
+}
+
+/// The most bytes that are looked at of a file whose name does not tell what it holds.
+const LOOKED_AT: usize = 64 << 10;
+
+/// The first bytes of a file.
+fn beginning(input: &dyn Input) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    match input.len() {
+        Some(len) => {
+            bytes.resize(usize::try_from(len).unwrap_or(LOOKED_AT).min(LOOKED_AT), 0);
+            input.read_at(0, &mut bytes)?;
+        }
+        None => {
+            input.stream()?.take(LOOKED_AT as u64).read_to_end(&mut bytes).context("read")?;
+        }
+    }
+    Ok(bytes)
+}
+
+/// Whether the first line that is not blank is an object, as far as `bytes` tell.
+fn begins_as_json(bytes: &[u8]) -> bool {
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes).trim_ascii_start();
+    let (line, whole) = match memchr::memchr(b'\n', bytes) {
+        Some(end) => (bytes.get(..end).unwrap_or_default(), true),
+        None => (bytes, bytes.len() < LOOKED_AT / 2),
+    };
+    let begins = line.strip_prefix(b"{").is_some_and(|rest| rest.trim_ascii_start().starts_with(b"\""));
+    begins && (!whole || line.trim_ascii_end().ends_with(b"}"))
 }
 
 /// `name` without its extension, if that is one of `extensions`.
@@ -68,7 +109,24 @@ fn without<'a>(name: &'a str, extensions: &[&str]) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use packhorse_core::Kind;
+    use packhorse_core::{Kind, MemoryInput};
+
+    #[test]
+    fn json_under_other_names_is_recognised_by_its_first_line() {
+        let lines = "\u{feff}\n{ \"text\": \"a\"}\r\n{\"text\": \"b\"}\n";
+        let long = format!("{{\"text\": \"{}", "x".repeat(LOOKED_AT));
+        let (plain, named) = (parse(&[]).unwrap(), parse(&[("text-field", "text")]).unwrap());
+        let is = |settings: &Settings, name: &str, content: &str| {
+            settings.is_json(&MemoryInput::new(name, content.as_bytes().to_vec())).unwrap()
+        };
+        for content in [lines, &long] {
+            assert!(is(&plain, "part-00000", content) && is(&named, "a.txt", content));
+            assert!(!is(&plain, "a.txt", content));
+        }
+        for content in ["", "{", "{x}", "{\"a\", he said\n}", "[1]", "text {\"a\": 1}"] {
+            assert!(!is(&named, "part-00000", content), "{content}");
+        }
+    }
 
     fn parse(pairs: &[(&str, &str)]) -> Result<Settings> {
         Settings::parse(&pairs.iter().copied().collect())
@@ -78,13 +136,13 @@ mod tests {
     fn json_is_recognised_by_name() {
         let settings = parse(&[]).unwrap();
         for name in ["a.jsonl", "x/a.NDJSON", "c4-train.00000-of-01024.json.gz", "a.jsonl.zst", "a.jsonl.xz"] {
-            assert!(settings.is_json(name), "{name}");
+            assert!(settings.is_json(&MemoryInput::new(name, b"x".to_vec())).unwrap(), "{name}");
         }
         for name in ["a.txt", "a.json.txt", "json", "a.gz", "a.jsonl.lz4", "a.jsonl/b"] {
-            assert!(!settings.is_json(name), "{name}");
+            assert!(!settings.is_json(&MemoryInput::new(name, b"x".to_vec())).unwrap(), "{name}");
         }
-        assert!(parse(&[("json", "yes")]).unwrap().is_json("a.txt"));
-        assert!(!parse(&[("json", "no")]).unwrap().is_json("a.jsonl"));
+        assert!(parse(&[("json", "yes")]).unwrap().is_json(&MemoryInput::new("a.txt", Vec::new())).unwrap());
+        assert!(!parse(&[("json", "no")]).unwrap().is_json(&MemoryInput::new("a.jsonl", Vec::new())).unwrap());
     }
 
     #[test]

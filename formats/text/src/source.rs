@@ -68,7 +68,7 @@ impl Table for Text<'_> {
     fn rows(&self, items: Range<u64>) -> Result<Blocks<'_>> {
         let (input, TextSource { settings, limit, counted }) = (&*self.input, &self.source);
         let Settings { text, id, document, .. } = &**settings;
-        let kind = match settings.is_json(input.name()) {
+        let kind = match settings.is_json(input)? {
             true => FileKind::Json { text, id: id.as_ref() },
             false => FileKind::Plain(*document),
         };

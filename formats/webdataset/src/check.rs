@@ -2,7 +2,7 @@
 
 use crate::tar_header::{NAME_LIMIT, SIZE_LIMIT};
 use crate::tar_reader::{Ending, TarMember, TarReader};
-use packhorse_core::{Consumer, Findings, Input, Limits, MemberName, Result, split_name};
+use packhorse_core::{Consumer, Findings, Input, Kind, Limits, MemberName, Result, split_name};
 use std::collections::{BTreeSet, HashSet};
 
 use Consumer::{Dali, Energon, HuggingFace, WebDataset, Wids};
@@ -28,10 +28,11 @@ pub(crate) fn check(
                 report.name(&member, &mut samples, each_key);
             }
             Ok(None) => break,
-            Err(e) => {
+            Err(e) if matches!(e.kind(), Kind::Content | Kind::Limit | Kind::Unsupported) => {
                 report.damage(&e.text());
                 return Ok(());
             }
+            Err(e) => return Err(e),
         }
     }
     samples.end(&mut report);
@@ -96,6 +97,13 @@ impl Report<'_> {
             return;
         };
         self.key(raw, key);
+        if [&b"__key__"[..], b"__url__", b"__local_path__"].contains(&field) {
+            self.add(
+                &[WebDataset, HuggingFace],
+                Some(raw),
+                "is a field that the reader makes itself, so that it refuses this one",
+            );
+        }
         if field.iter().any(u8::is_ascii_uppercase) {
             self.add(
                 &[WebDataset, Dali],
@@ -148,7 +156,7 @@ impl Report<'_> {
             (Some(Ending::Marked(at)), Some(len)) if len < at + 1024 => {
                 self.damage("has half an end-of-archive marker");
             }
-            (Some(Ending::Marked(at)), Some(len)) if len > at + 10240 + 1024 => {
+            (Some(Ending::Followed(_)), _) => {
                 self.add(
                     ALL,
                     None,

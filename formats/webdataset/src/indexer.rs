@@ -74,7 +74,7 @@ fn list(input: &dyn Input, limits: Limits) -> Result<Members> {
     }
     check_ending(&walk)?;
     let end = match walk.ending {
-        Some(Ending::Marked(at) | Ending::Bare(at)) => at,
+        Some(Ending::Marked(at) | Ending::Bare(at) | Ending::Followed(at)) => at,
         None => return Err(Error::bug("a tar was not read to its end")),
     };
     Ok(found.members(end))

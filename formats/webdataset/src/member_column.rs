@@ -38,7 +38,10 @@ impl<'a> MemberColumn<'a> {
             BinaryView | Binary | LargeBinary => Ok(()),
             Utf8View | Utf8 if has_extension(field.name(), &TEXTS) => Ok(()),
             Int64 if has_extension(field.name(), &DECIMALS) => Ok(()),
-            other => Err(Error::unsupported(format!("field {} of type {other} can't be a tar member", field.name()))),
+            other => {
+                let error = Error::unsupported(format!("field {} of type {other} can't be a tar member", field.name()));
+                Err(error.hint(format!("leave it out with `drop={}`, or pack to another format", field.name())))
+            }
         }
     }
 

@@ -41,7 +41,7 @@ impl Sink for TarSink {
         Ok(())
     }
 
-    fn row_check(&self) -> Option<fn(&Rows) -> Result<()>> {
+    fn row_check(&self, _: &SchemaRef) -> Option<fn(&Rows) -> Result<()>> {
         Some(check_rows)
     }
 

@@ -83,7 +83,11 @@ pub(crate) fn check_ending(walk: &TarReader<'_>) -> Result<()> {
         Some(Ending::Bare(at)) => Err(Error::content(format!(
             "has no end-of-archive marker at byte {at}, so it may be cut there; write it again if you can"
         ))),
-        _ => Ok(()),
+        Some(Ending::Followed(at)) => Err(Error::content(format!(
+            "continues after its end-of-archive marker at byte {at}, where readers stop: tars were joined with cat"
+        ))
+        .hint("give the tars one by one, or write one with `tar -A`")),
+        Some(Ending::Marked(_)) | None => Ok(()),
     }
 }
 

@@ -128,14 +128,30 @@ pub(crate) struct TarReader<'a> {
     pub(crate) ending: Option<Ending>,
 }
 
+/// How the first bytes say that a file is compressed, and what its name should end with.
+fn compressed(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
+    let known: [(&[u8], _); 4] = [
+        (b"\x1f\x8b\x08", ("gzip", "gz")),
+        (b"\x28\xb5\x2f\xfd", ("zstd", "zst")),
+        (b"\xfd7zXZ\0", ("xz", "xz")),
+        (b"BZh9", ("bzip2", "bz2")),
+    ];
+    known.iter().find(|(start, _)| bytes.starts_with(start)).map(|(_, names)| *names)
+}
+
 /// How an archive ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// With a block of zeros, starting at this offset.
     Marked(u64),
+    /// With a marker as above that bytes other than zeros follow: readers don't see them.
+    Followed(u64),
     /// At the end of the file, between two members: it may be cut there.
     Bare(u64),
 }
+
+/// The most bytes behind the marker in which members of another archive are looked for.
+const TAIL: u64 = 64 << 20;
 
 impl<'a> TarReader<'a> {
     pub(crate) fn new(input: &'a dyn Input, limits: Limits) -> Result<Self> {
@@ -188,7 +204,12 @@ impl<'a> TarReader<'a> {
     /// The header at the current position; `None` at the end of the archive.
     fn header(&mut self) -> Result<Option<TarHeader>> {
         let mut block = [0; BLOCK];
-        match self.bytes.fill(self.at, &mut block)? {
+        let read = self.bytes.fill(self.at, &mut block)?;
+        if let (0, Some((how, end))) = (self.at, compressed(&block)) {
+            let error = Error::content(format!("is compressed ({how}), which its name does not say"));
+            return Err(error.hint(format!("rename it, so that it ends with .tar.{end}")));
+        }
+        match read {
             0 => {
                 self.ending = Some(Ending::Bare(self.at));
                 return Ok(None);
@@ -206,9 +227,27 @@ impl<'a> TarReader<'a> {
                 );
                 return Err(Error::content(message));
             }
-            self.ending = Some(Ending::Marked(self.at));
+            let is_followed = self.has_more(self.at + 2 * BLOCK_U64)?;
+            self.ending = Some(if is_followed { Ending::Followed(self.at) } else { Ending::Marked(self.at) });
         }
         Ok(header)
+    }
+
+    /// Whether other bytes than zeros follow `from`. Archives are filled up to 10 KiB as a rule; more than [`TAIL`] is not looked at.
+    fn has_more(&mut self, from: u64) -> Result<bool> {
+        let mut bytes = vec![0; 16 << 10];
+        let mut at = from;
+        while at < from + TAIL {
+            let n = self.bytes.fill(at, &mut bytes)?;
+            if bytes.iter().take(n).any(|byte| *byte != 0) {
+                return Ok(true);
+            }
+            if n < bytes.len() {
+                break;
+            }
+            at += n as u64;
+        }
+        Ok(false)
     }
 
     fn cut(&self) -> Error {

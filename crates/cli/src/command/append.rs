@@ -11,7 +11,7 @@ use std::time::Instant;
 pub(super) fn run(context: &CommandContext<'_>, args: &Append) -> Result<ExitCode> {
     let start = Instant::now();
     let (dir, recipe) = (&args.dir, args.planning.recipe());
-    let session = pack::session(context, &args.planning, &args.work);
+    let session = pack::session(context, &args.planning, &args.work)?;
     if args.planning.dry_run || args.plan_only {
         let (planned, stored) = match args.plan_only && !args.planning.dry_run {
             true => session.store_append(dir, recipe).map(|(plan, stored)| (plan, Some(stored)))?,

@@ -10,6 +10,7 @@ use packhorse_order::{Rank, Shuffle};
 use packhorse_pack::{OpenedView, Origin, SampleAt};
 use packhorse_read::{BatchSample, BatchSamples, Dataset, LoaderOptions};
 use packhorse_report::{Card, Page, SampleCards};
+use packhorse_storage::Location;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -118,6 +119,11 @@ fn value(args: &BatchFlags, batch: &BatchSamples, origins: &[Vec<Origin>]) -> Va
     })
 }
 
+/// The place of a dataset as pages show it: they are given to others.
+pub(super) fn without_secrets(place: &str) -> String {
+    Location::parse(place).map_or_else(|_| place.to_owned(), |place| place.to_string())
+}
+
 /// A page with the samples.
 fn page(
     context: &CommandContext<'_>,
@@ -126,7 +132,7 @@ fn page(
     batch: &BatchSamples,
     origins: &[Vec<Origin>],
 ) -> Result<String> {
-    let mut page = Page::new(&format!("{}: {}", args.dataset, title(args)));
+    let mut page = Page::new(&format!("{}: {}", without_secrets(&args.dataset), title(args)));
     page.facts(&[
         ("epoch", batch.epoch.to_string()),
         ("positions", format!("{} to {}", batch.positions.start, batch.positions.end)),
@@ -149,4 +155,15 @@ fn card(maker: &SampleCards, sample: &BatchSample, origins: &[Origin]) -> Card {
     let card = maker.card(sample.number);
     lines.extend(card.lines);
     Card { title: sample.key.clone(), lines, ..card }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_secrets;
+
+    #[test]
+    fn pages_show_no_secrets() {
+        assert_eq!(without_secrets("http://me:secret@host/a?sig=secret"), "http://host/a");
+        assert_eq!(without_secrets("shards?x"), "shards?x");
+    }
 }

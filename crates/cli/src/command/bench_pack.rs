@@ -24,7 +24,7 @@ pub(super) fn run(context: &CommandContext<'_>, args: &BenchPack) -> Result<Exit
     let recipe = Recipe { to: Some(recipe.format(context.registry)?), ..recipe.clone() };
     let folder = TestFolder::new(&beside(out), "packhorse-bench", 0)?;
     let bench = PackBench {
-        session: context.working(&args.work),
+        session: context.working(&args.work)?,
         store: Arc::clone(&context.store),
         observer: context.progress.clone(),
         cancel: &context.cancel,

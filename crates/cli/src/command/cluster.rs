@@ -102,7 +102,7 @@ fn plan<'a>(context: &CommandContext<'_>, planning: &'a Planning, work: &Work) -
     if recipe.tree.as_deref() == Some(trees::ALL) {
         return Err(Error::config("each tree has a plan of its own; pack one with --tree NAME"));
     }
-    let session = pack::session(context, planning, work);
+    let session = pack::session(context, planning, work)?;
     session.store_plan(recipe, &session.plan(recipe)?)?;
     context.progress.finish();
     recipe.folder()

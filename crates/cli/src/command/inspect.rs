@@ -9,7 +9,7 @@ use crate::args::{Cat, Dir, Head, Ls, Stat};
 use crate::outcome::{counted, done, first_lines, print, success, tally};
 use crate::size::show;
 use packhorse_core::{Error, Extent, FieldType, FileKind, KEY, Kind, Result};
-use packhorse_dataset::{DatasetView, FieldRecord, Manifest, not_sealed};
+use packhorse_dataset::{DatasetView, FieldRecord, MANIFEST, Manifest, not_sealed};
 use packhorse_pack::{Columns, Damage, OpenedView, Preview, unfit_shards};
 use serde_json::json;
 use std::io::{self, BufWriter, Write};
@@ -203,6 +203,10 @@ fn one_line(text: &str) -> String {
 pub(super) fn stat(context: &CommandContext<'_>, args: &Stat) -> Result<ExitCode> {
     match context.store.stat(&args.path, true) {
         Ok(stat) if stat.kind == FileKind::Directory => dataset(context, &args.path),
+        // A web server may have a dataset in a folder that it does not know.
+        Err(e) if e.is_absent() && context.store.stat(&args.path.join(MANIFEST), true).is_ok() => {
+            dataset(context, &args.path)
+        }
         _ => match packhorse_pack::columns(context.registry, &*context.store, &args.path)? {
             Some(columns) => table(context, &columns),
             None => shard(context, &args.path),
@@ -228,7 +232,7 @@ fn dataset(context: &CommandContext<'_>, dir: &Path) -> Result<ExitCode> {
     let unfit = unfit_shards(&*context.store, dir, &manifest)?;
     print(&match context.style.json {
         true => String::from_utf8_lossy(&manifest.encode()?).into_owned(),
-        false => format!("{}{}", described(&manifest)?, unfit_lines(dir, &manifest, &unfit)),
+        false => format!("{}{}", described(context, &manifest)?, unfit_lines(dir, &manifest, &unfit)),
     })?;
     match unfit.is_empty() {
         true => Ok(success()),
@@ -253,7 +257,7 @@ fn damage_line(damage: &Damage) -> String {
 }
 
 /// What the manifest says, for people.
-fn described(manifest: &Manifest) -> Result<String> {
+fn described(context: &CommandContext<'_>, manifest: &Manifest) -> Result<String> {
     let name = if manifest.name == DEFAULT_NAME { String::new() } else { format!(" {}", manifest.name) };
     let mut text = format!(
         "{}{name}: {} in {}, {}\n  root digest {}\n",
@@ -275,13 +279,13 @@ fn described(manifest: &Manifest) -> Result<String> {
         text.push_str(&format!("  and {} (--json has all)\n", counted((sources.len() - SOURCES) as u64, "more count")));
     }
     let schema = FieldRecord::schema(&manifest.schema)?;
+    // Of a format that this build lacks only the manifest is known.
+    let stored = packhorse_pack::stored_names(context.registry, manifest).unwrap_or_default();
     for field in schema.fields().iter().filter(|field| field.name() != KEY) {
         let kind = FieldType::of(field).map_or_else(|_| field.data_type().to_string(), |kind| kind.to_string());
-        text.push_str(&format!(
-            "  {} {kind}{}\n",
-            field.name(),
-            if field.is_nullable() { ", may be missing" } else { "" }
-        ));
+        let stored = stored.get(field.name()).map(|name| format!(", read as {name}")).unwrap_or_default();
+        let missing = if field.is_nullable() { ", may be missing" } else { "" };
+        text.push_str(&format!("  {} {kind}{stored}{missing}\n", field.name()));
     }
     for split in &manifest.splits {
         let (samples, shards) = (counted(split.samples, "sample"), counted(split.shards, "shard"));

@@ -4,7 +4,7 @@ use super::CommandContext;
 use crate::args::{Merge, Repair, TokenFlags};
 use crate::outcome::{counted, tally};
 use crate::size::show;
-use packhorse_core::{Error, FileKind, Options, Result};
+use packhorse_core::{Error, Event, FileKind, Observer as _, Options, Result};
 use packhorse_dataset::FileRecord;
 use packhorse_pack::{MergeOptions, as_request_error};
 use serde_json::{Value, json};
@@ -17,6 +17,10 @@ pub(super) fn merge(context: &CommandContext<'_>, args: &Merge) -> Result<ExitCo
     let options = MergeOptions { split: args.split.clone(), verify: args.verifying.on(), replace: args.replace };
     let merged =
         packhorse_pack::merge(context.registry, &context.store, &args.input, &options, &args.out, &context.cancel)?;
+    if !merged.splits.is_empty() {
+        let text = format!("the splits {} are one now; `--split NAME` takes one of them", merged.splits.join(", "));
+        context.progress.event(&Event::Warning(&text));
+    }
     let seconds = start.elapsed().as_secs_f64();
     let counts: Vec<String> = merged.summary.counts.iter().map(|(what, n)| tally(*n, what)).collect();
     let bytes: u64 = merged.files.iter().map(|file| file.bytes).sum();
@@ -47,7 +51,7 @@ pub(super) fn repair(context: &CommandContext<'_>, args: &Repair) -> Result<Exit
 
 fn dataset(context: &CommandContext<'_>, args: &Repair) -> Result<ExitCode> {
     let start = Instant::now();
-    let repaired = context.working(&args.work).repair(&args.path)?;
+    let repaired = context.working(&args.work)?.repair(&args.path)?;
     context.progress.finish();
     let seconds = start.elapsed().as_secs_f64();
     let mut text: String = repaired.damages.iter().map(|d| format!("{}: {}\n", d.file, d.problem)).collect();

@@ -39,10 +39,10 @@ use crate::outcome::Style;
 use crate::planning::Work;
 use crate::progress::{Progress, Show};
 use crate::signals;
-use packhorse_core::{Cancel, Registry, Result, Store};
+use packhorse_core::{Cancel, Error, Event, Observer, Registry, Result, Store};
 use packhorse_pack::{Session, as_request_error};
 use packhorse_read::{Dataset, LoaderCounters, OpenOptions};
-use packhorse_storage::{Location, Stores};
+use packhorse_storage::{Location, RemoteOptions, Stores};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -50,6 +50,7 @@ use std::sync::Arc;
 pub(crate) struct CommandContext<'a> {
     pub(crate) registry: &'a Registry,
     pub(crate) store: Arc<dyn Store>,
+    stores: Stores,
     pub(crate) progress: Arc<Progress>,
     /// What all loaders of the command add to.
     pub(crate) loaders: Arc<LoaderCounters>,
@@ -61,10 +62,15 @@ pub(crate) struct CommandContext<'a> {
 
 impl<'a> CommandContext<'a> {
     fn new(registry: &'a Registry, common: &Common) -> Result<Self> {
+        let progress = Arc::new(Progress::new(Show::choose(common.quiet, common.log.is_some())));
+        let told = progress.clone();
+        let on_wait = Arc::new(move |text: &str| told.event(&Event::Warning(text)));
+        let stores = Stores::new(RemoteOptions { on_wait: Some(on_wait), ..RemoteOptions::default() });
         Ok(Self {
             registry,
-            store: Arc::new(Stores::default()),
-            progress: Arc::new(Progress::new(Show::choose(common.quiet, common.log.is_some()))),
+            store: Arc::new(stores.clone()),
+            stores,
+            progress,
             loaders: Arc::default(),
             cancel: signals::cancel()?,
             style: Style { json: common.json, quiet: common.quiet },
@@ -74,7 +80,7 @@ impl<'a> CommandContext<'a> {
 
     /// Opens the dataset at `location`: a path or a URL.
     pub(crate) fn dataset(&self, location: &str) -> Result<Dataset> {
-        let (store, path) = Location::parse(location)?.open()?;
+        let (store, path) = self.stores.open(&Location::parse(location)?)?;
         Dataset::open(self.registry, store, &path, &OpenOptions::default()).map_err(as_request_error)
     }
 
@@ -87,13 +93,19 @@ impl<'a> CommandContext<'a> {
     }
 
     /// The session, with the threads and memory of `work`.
-    pub(crate) fn working(&self, work: &Work) -> Session {
+    ///
+    /// Errors: the system can't start so many threads.
+    pub(crate) fn working(&self, work: &Work) -> Result<Session> {
         let jobs = work.threads.jobs();
-        // Formats compress on this pool. An error means that it is set up already.
+        // Formats compress on this pool. Other errors mean that it is set up already.
         let named = |number| format!("packhorse-rayon-{number}");
-        let _ = rayon::ThreadPoolBuilder::new().num_threads(jobs).thread_name(named).build_global();
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(jobs).thread_name(named).build_global();
+        if let Some(io) = pool.err().and_then(|error| std::error::Error::source(&error).map(ToString::to_string)) {
+            let error = Error::io("start the threads that compute", std::io::Error::other(io));
+            return Err(error.hint("give fewer with `jobs`, or raise the limits (`ulimit -u`, `ulimit -v`)"));
+        }
         let session = self.session().jobs(jobs).io_threads(usize::from(work.io_threads)).verifying(work.verifying.on());
-        work.memory.into_iter().fold(session, Session::memory)
+        Ok(work.memory.into_iter().fold(session, Session::memory))
     }
 }
 

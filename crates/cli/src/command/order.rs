@@ -5,7 +5,7 @@ use crate::args::Order;
 use crate::exit::code;
 use crate::outcome::{counted, report_error};
 use crate::signals::end_soon;
-use packhorse_core::{Context, Error, Input, Kind, Outlet, Result};
+use packhorse_core::{Context, Error, Event, Input, Kind, Observer, Outlet, Result};
 use packhorse_order::{
     BlendDescription, BlendIndex, BlendRequest, BlendWeights, CacheFile, GptDescription, GptIndex, GptOptions, Json,
     PackIndex, SURPLUS, Split, Splits, normalized,
@@ -116,17 +116,22 @@ impl Request<'_> {
         }
     }
 
-    /// Whether any sequence falls into a part of which samples are asked for.
+    /// Errors: a part of which samples are asked for and into which no sequence falls: of any member, or with weights of one.
     fn check_part(&self, members: &[Member], split: Split) -> Result<()> {
+        let mut empty = None;
         for member in members {
             let sequences = IndexHeader::open(&*index(self.context, &member.prefix)?)?.sequences;
             let ids = u32::try_from(sequences).ok().and_then(|n| self.splits.range(split, n));
-            if ids.is_some_and(|ids| !ids.is_empty()) {
-                return Ok(());
+            match ids.is_some_and(|ids| !ids.is_empty()) {
+                true if member.weight.is_none() => return Ok(()),
+                true => {}
+                false => empty = empty.or(Some(&member.prefix)),
             }
         }
+        let Some(prefix) = empty else { return Ok(()) };
         let name = split.name();
-        Err(Error::config(format!("no sequence falls into {name}; ask for none of its samples, or see --split")))
+        let error = Error::config(format!("no sequence falls into {name}"));
+        Err(error.in_input(prefix).hint("ask for none of its samples, or see --split"))
     }
 
     /// For each part whether it is wanted, and how many samples of it; without a number, those of one epoch.
@@ -202,6 +207,11 @@ impl Request<'_> {
         };
         self.publish(description.files(&index))?;
         let (name, plan) = (split.name(), &index.plan);
+        if plan.samples == 0 {
+            let text =
+                format!("{prefix}: {name} has {}, too few for a sample of {length}", counted(plan.tokens, "token"));
+            self.context.progress.event(&Event::Warning(&text));
+        }
         let text = format!(
             "{name}: {prefix}: {} of {}, {} of {}",
             counted(plan.samples, "sample"),

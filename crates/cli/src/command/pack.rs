@@ -25,7 +25,7 @@ pub(super) fn run(context: &CommandContext<'_>, args: &Pack) -> Result<ExitCode>
     if args.part.is_some() {
         return Err(Error::config("--part is a part of a plan; give the folder of the plan with --plan DIR"));
     }
-    let (recipe, session) = (args.planning.recipe(), session(context, &args.planning, &args.work));
+    let (recipe, session) = (args.planning.recipe(), session(context, &args.planning, &args.work)?);
     if recipe.tree.as_deref() == Some(trees::ALL) {
         return trees::pack(context, &session, recipe, args.planning.dry_run);
     }
@@ -35,9 +35,9 @@ pub(super) fn run(context: &CommandContext<'_>, args: &Pack) -> Result<ExitCode>
 }
 
 /// A session with the settings of these flags.
-pub(super) fn session(context: &CommandContext<'_>, planning: &Planning, work: &Work) -> Session {
-    let session = context.working(work).check_exact(planning.check_exact).from_listings(planning.from_listings);
-    session.replacing(planning.replace && !planning.dry_run)
+pub(super) fn session(context: &CommandContext<'_>, planning: &Planning, work: &Work) -> Result<Session> {
+    let session = context.working(work)?.check_exact(planning.check_exact).from_listings(planning.from_listings);
+    Ok(session.replacing(planning.replace && !planning.dry_run))
 }
 
 /// The result of a dataset.
@@ -61,9 +61,12 @@ pub(super) fn whole(context: &CommandContext<'_>, session: &Session, recipe: &Re
     warn_of_sizes(context, recipe, &manifest);
     let (value, mut text) = summary(out, &report, Some(&manifest), stored, start);
     text.push_str(&way_on(context, out, &manifest));
-    let nothing = || Error::content("nothing is left: everything was left out; skipped.jsonl says why");
-    let is_empty = manifest.samples == 0 && manifest.skipped > 0;
-    Ok(Said { value, text, fault: is_empty.then(|| nothing().in_input(out.display())) })
+    let nothing = || match manifest.skipped {
+        0 => Error::content("the inputs hold no sample, so the dataset is empty"),
+        _ => Error::content("nothing is left: everything was left out; skipped.jsonl says why"),
+    };
+    let fault = (manifest.samples == 0).then(|| nothing().in_input(out.display()));
+    Ok(Said { value, text, fault })
 }
 
 /// Shards that came out larger than they were asked for, with the size to ask for instead.
@@ -90,7 +93,7 @@ fn warn_of_sizes(context: &CommandContext<'_>, recipe: &Recipe, manifest: &Manif
 fn fill(context: &CommandContext<'_>, args: &Pack, dir: &Path) -> Result<ExitCode> {
     let start = Instant::now();
     let part = part(context, args.part)?;
-    let session = session(context, &args.planning, &args.work).on_error(args.planning.recipe().on_error);
+    let session = session(context, &args.planning, &args.work)?.on_error(args.planning.recipe().on_error);
     let report = session.fill(dir, part)?;
     let manifest = if args.seal { session.seal_if_complete(dir)? } else { None };
     context.progress.finish();

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 pub(super) fn run(context: &CommandContext<'_>, args: &PlanArgs) -> Result<ExitCode> {
-    let (recipe, session) = (args.planning.recipe(), pack::session(context, &args.planning, &args.work));
+    let (recipe, session) = (args.planning.recipe(), pack::session(context, &args.planning, &args.work)?);
     let out = recipe.folder()?;
     if recipe.tree.as_deref() == Some(trees::ALL) {
         return Err(Error::config(
@@ -86,7 +86,7 @@ pub(super) fn summary(
 
 /// A line on fields that the inputs have and the dataset lacks.
 pub(super) fn left_out(fields: usize) -> String {
-    format!("  left out {} of the inputs, which can't be read (--json names them)\n", counted(fields as u64, "field"))
+    format!("  left out {} of the inputs (--json says which, and why)\n", counted(fields as u64, "field"))
 }
 
 fn value(plan: &Plan, skipped: usize) -> Value {

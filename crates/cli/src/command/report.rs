@@ -1,7 +1,7 @@
 //! `packhorse report`: a page about a dataset.
 
 use super::CommandContext;
-use super::batch::save;
+use super::batch::{save, without_secrets};
 use crate::args::Report;
 use crate::outcome::counted;
 use packhorse_core::{Error, Result};
@@ -18,7 +18,8 @@ pub(super) fn run(context: &CommandContext<'_>, args: &Report) -> Result<ExitCod
     let manifest = sealed_manifest(&*context.store, dir).ok().flatten();
     let sealed = manifest.as_ref().map(|manifest| (&*context.store, dir, manifest));
     let diagnosis = args.diagnosis.as_deref().map(diagnosis).transpose()?;
-    let report = dataset_report(&args.dataset, &dataset, sealed, diagnosis.as_ref(), &context.cancel)?;
+    let shown = without_secrets(&args.dataset);
+    let report = dataset_report(&shown, &dataset, sealed, diagnosis.as_ref(), &context.cancel)?;
     save(&args.output, &report.html)?;
     context.progress.finish();
     let file = args.output.display();

@@ -15,7 +15,7 @@ pub(super) fn run(context: &CommandContext<'_>, args: &ScanArgs) -> Result<ExitC
         return Err(Error::config("each tree has a plan of its own; scan for one with --tree NAME"));
     }
     let part = pack::part(context, args.part)?;
-    let Scanned { inputs, skipped, listed } = context.working(&args.work).scan_part(recipe, part)?;
+    let Scanned { inputs, skipped, listed } = context.working(&args.work)?.scan_part(recipe, part)?;
     context.progress.finish();
     let seconds = start.elapsed().as_secs_f64();
     let left_out = if skipped > 0 { format!(", left out {skipped}") } else { String::new() };

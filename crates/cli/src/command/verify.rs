@@ -6,8 +6,9 @@ use crate::args::Verify;
 use crate::outcome::{counted, success};
 use crate::size::show;
 use packhorse_core::{Error, FileKind, Kind, Result};
-use packhorse_pack::{Depth, as_request_error, check_consumers};
-use packhorse_storage::Quarantined;
+use packhorse_dataset::MANIFEST;
+use packhorse_pack::{Depth, RecordedFiles, as_request_error, check_consumers};
+use packhorse_storage::{Location, Quarantined};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,7 +16,11 @@ use std::time::Instant;
 
 pub(super) fn run(context: &CommandContext<'_>, args: &Verify) -> Result<ExitCode> {
     for path in &args.paths {
-        context.store.stat(path, true).map_err(as_request_error)?;
+        match context.store.stat(path, true) {
+            // Not every web server has pages of folders.
+            Err(_) if Location::url(path).is_some() && context.store.stat(&path.join(MANIFEST), true).is_ok() => {}
+            found => drop(found.map_err(as_request_error)?),
+        }
     }
     let is_file = |path: &PathBuf| context.store.stat(path, true).is_ok_and(|stat| stat.kind == FileKind::File);
     match args.readers.is_empty() && !args.paths.iter().all(is_file) {
@@ -96,6 +101,12 @@ pub(super) fn in_quarantine(kept: Quarantined, dir: &Path) -> String {
 
 fn readers(context: &CommandContext<'_>, args: &Verify) -> Result<ExitCode> {
     let (options, store) = (known(&args.known), &*context.store);
+    let mut recorded = RecordedFiles::default();
+    if args.full {
+        args.paths.iter().try_for_each(|path| recorded.add_file(store, path))?;
+        recorded.check(store, &context.cancel, |_| true)?;
+    }
+    let is_recorded = args.paths.iter().all(|path| recorded.get(path).is_some());
     let report = check_consumers(context.registry, store, &args.paths, &options, &args.readers, &context.cancel)?;
     context.progress.finish();
     let (mut text, mut list) = (String::new(), Vec::new());
@@ -120,7 +131,9 @@ fn readers(context: &CommandContext<'_>, args: &Verify) -> Result<ExitCode> {
     if args.readers.is_empty() {
         let files = counted(report.shards, "file");
         text.push_str(&match list.len() as u64 {
-            0 => format!("structure sound: {files} (give the folder of a dataset to compare digests)\n"),
+            0 if is_recorded => format!("whole: {files} (every byte compared with its recorded digest)\n"),
+            0 if args.full => format!("structure sound: {files} (no digest is recorded beside it)\n"),
+            0 => format!("structure sound: {files} (--full compares digests where they are recorded)\n"),
             n => format!("{}: {files}\n", counted(n, "finding")),
         });
     }

@@ -4,12 +4,14 @@ use super::CommandContext;
 use crate::outcome::{counted, print};
 use crate::size::show;
 use crate::view_args::ViewFlags;
-use packhorse_core::{Error, Event, KEY, Limits, Observer, Result};
+use packhorse_core::{Context as _, Error, Event, KEY, Limits, Observer, Result};
 use packhorse_dataset::{DatasetView, FieldRecord, MANIFEST};
 use packhorse_pack::{JoinTable, OpenedView, as_request_error};
 use packhorse_read::{Dataset, OpenOptions};
+use packhorse_storage::Location;
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::io::Read as _;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -102,9 +104,24 @@ fn join(context: &CommandContext<'_>, args: &ViewFlags, dataset: &Dataset, table
 
 /// The lines of a file without empty ones.
 pub(super) fn lines(context: &CommandContext<'_>, file: &Path) -> Result<Vec<String>> {
-    let bytes = context.store.open(file).map_err(as_request_error)?.read_all(Limits::default().blob)?;
+    let bytes = match Location::url(file) {
+        Some(_) => context.store.open(file).map_err(as_request_error)?.read_all(Limits::default().blob)?,
+        None => read_list(file)?,
+    };
     let text = String::from_utf8(bytes).map_err(|_| Error::config("is not UTF-8").in_input(file.display()))?;
     Ok(text.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).collect())
+}
+
+/// The bytes of a file or a pipe; those of standard input for `-`.
+fn read_list(file: &Path) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    match file == Path::new("-") {
+        true => std::io::stdin().lock().read_to_end(&mut bytes).context("read standard input").map(drop)?,
+        false => {
+            bytes = std::fs::read(file).context("read").map_err(|e| as_request_error(e).in_input(file.display()))?
+        }
+    }
+    Ok(bytes)
 }
 
 /// Tells the samples, fields, splits and base of the view in the folder `dir`.

@@ -65,6 +65,8 @@ codes! {
     BadName = "bad-name",
     /// Inputs, or samples, have different columns or types.
     ColumnsDiffer = "columns-differ",
+    /// A sample lacks a field that was asked for.
+    FieldMissing = "field-missing",
     /// A class that is not in the list of classes.
     UnknownClass = "unknown-class",
     /// A sample has no row in the metadata, or a file no sample.

@@ -43,7 +43,7 @@ pub use augment_rng::{AugmentRng, draw};
 pub use mix::{Mix, Mixed, SLOTS};
 pub use nodes::NodeOrder;
 pub use order::{Block, MOST_SAMPLES, ShardOrder};
-pub use rank::{Rank, local_rank_from_environment};
+pub use rank::{Rank, is_on_one_node, local_rank_from_environment};
 pub use shuffle::Shuffle;
 pub use state::OrderState;
 

@@ -5,6 +5,7 @@ use super::{MOST_SAMPLES, ShardOrder, Shuffle};
 use packhorse_core::{Error, Result, SplitMix64};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::Range;
 
 /// The most nodes of an order.
 const MOST_NODES: u32 = 1 << 20;
@@ -103,6 +104,15 @@ impl NodeOrder {
         let giver = self.nodes.partition_point(|giver| giver.spare <= at).checked_sub(1)?;
         let giver = self.nodes.get(giver)?;
         giver.sample(giver.quota + (at - giver.spare))
+    }
+
+    /// The positions at which `node` reads the block of its shards that contains `position`, and these shards; `None` past its last.
+    pub fn block(&self, node: u32, position: u64) -> Option<(Range<u64>, Vec<u32>)> {
+        let nodes = self.nodes.len() as u64;
+        let node = self.nodes.get(node as usize)?;
+        let block = node.order.block(position / nodes)?;
+        let shards = block.shards.iter().filter_map(|shard| node.shards.get(*shard as usize).copied()).collect();
+        Some((block.positions.start * nodes..block.positions.end * nodes, shards))
     }
 }
 

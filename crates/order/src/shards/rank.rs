@@ -37,6 +37,10 @@ const LAUNCHERS: [Launcher; 9] = [
 const LOCAL_RANKS: [&str; 5] =
     ["LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PMI_LOCAL_RANK", "SLURM_LOCALID"];
 
+/// The variables of launchers with the number of processes on a node.
+const LOCAL_SIZES: [&str; 4] =
+    ["LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "MV2_COMM_WORLD_LOCAL_SIZE"];
+
 /// Set by torchrun in each process. It may start several in one Slurm task, so its variables take precedence.
 const TORCHRUN: &str = "TORCHELASTIC_RUN_ID";
 
@@ -129,6 +133,15 @@ pub fn local_rank_from_environment(var: &dyn Fn(&str) -> Option<String>) -> Resu
     found.unwrap_or(Ok(0))
 }
 
+/// Whether all `ranks` processes of a run are on one node, as the environment variables say, looked up by `var`: the first of `LOCAL_WORLD_SIZE`,
+/// `OMPI_COMM_WORLD_LOCAL_SIZE`, `MPI_LOCALNRANKS` and `MV2_COMM_WORLD_LOCAL_SIZE` that is set, or `SLURM_STEP_NUM_NODES`. One process
+/// always is; more are not if nothing says so.
+pub fn is_on_one_node(ranks: u32, var: &dyn Fn(&str) -> Option<String>) -> bool {
+    let number = |name: &&str| number(var, name).ok().flatten();
+    let local = LOCAL_SIZES.iter().find_map(number);
+    ranks == 1 || local.map_or_else(|| number(&"SLURM_STEP_NUM_NODES") == Some(1), |local| local == ranks)
+}
+
 fn number(var: &dyn Fn(&str) -> Option<String>, name: &str) -> Result<Option<u32>> {
     let parse = |text: String| {
         let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -206,6 +219,20 @@ mod tests {
             }
         }
         assert_eq!(of(&[("SLURM_LOCALID", "0"), ("MPI_LOCALRANKID", "5")]), Ok(5));
+    }
+
+    #[test]
+    fn ranks_of_one_node_are_known() {
+        let of = |ranks, vars: &[(&str, &str)]| {
+            let var = |name: &str| vars.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned());
+            is_on_one_node(ranks, &var)
+        };
+        assert!(of(1, &[]) && !of(2, &[]));
+        for name in LOCAL_SIZES {
+            assert!(of(4, &[(name, "4")]) && !of(8, &[(name, "4")]) && !of(4, &[(name, "x")]));
+        }
+        assert!(of(4, &[("SLURM_STEP_NUM_NODES", "1")]) && !of(4, &[("SLURM_STEP_NUM_NODES", "2")]));
+        assert!(!of(8, &[("LOCAL_WORLD_SIZE", "4"), ("SLURM_STEP_NUM_NODES", "1")]));
     }
 
     #[test]

@@ -14,8 +14,8 @@ pub(super) struct ColumnRequest<'a> {
     pub(super) columns: Option<&'a [String]>,
     /// Bounds the length of a row.
     pub(super) limits: Limits,
-    /// How names of files in the key column are split.
-    pub(super) key_ends: &'a KeyEnds,
+    /// How names of files in the key column are split; `None` keeps keys as they are.
+    pub(super) key_ends: Option<&'a KeyEnds>,
 }
 
 /// Positions of the wanted columns in a table.
@@ -37,7 +37,7 @@ impl<'a> ColumnRequest<'a> {
         if let Some(twice) = list.iter().enumerate().find(|(i, name)| list.iter().take(*i).any(|n| n == *name)) {
             return Err(Error::config(format!("the column {:?} is chosen twice; name it once", twice.1)));
         }
-        Ok(Self { key, columns, limits, key_ends: &KeyEnds::FirstDot })
+        Ok(Self { key, columns, limits, key_ends: Some(&KeyEnds::FirstDot) })
     }
 
     /// Finds the requested columns among `names`.

@@ -50,8 +50,8 @@ pub struct Metadata {
     used: Vec<AtomicU64>,
     /// The unit of positions in the table: `"line"` or `"row"`.
     unit: &'static str,
-    /// How file names among the keys are split.
-    key_ends: KeyEnds,
+    /// How file names among the keys are split; `None` keeps keys as they are.
+    key_ends: Option<KeyEnds>,
 }
 
 /// The position of a row in the arena (up to the next row) and in the table.
@@ -82,24 +82,28 @@ impl Metadata {
         key_ends: &KeyEnds,
         limits: &Limits,
     ) -> Result<Self> {
-        let read = Self::read_table(registry, path, key, columns, key_ends, limits);
+        let request = ColumnRequest::new(key, columns, *limits)
+            .map(|request| ColumnRequest { key_ends: Some(key_ends), ..request });
+        Self::read_table(registry, path, request)
+    }
+
+    /// The same with the keys as they are in the table.
+    pub(crate) fn read_exact(registry: &Registry, path: &Path, key: &str, columns: Option<&[String]>) -> Result<Self> {
+        let request = ColumnRequest::new(key, columns, Limits::default());
+        Self::read_table(registry, path, request.map(|request| ColumnRequest { key_ends: None, ..request }))
+    }
+
+    fn read_table(registry: &Registry, path: &Path, request: Result<ColumnRequest<'_>>) -> Result<Self> {
+        let read = request.and_then(|request| Self::read_requested(registry, path, &request));
         read.map_err(|e| as_request_error(e).in_input(path.display()))
     }
 
-    fn read_table(
-        registry: &Registry,
-        path: &Path,
-        key: &str,
-        columns: Option<&[String]>,
-        key_ends: &KeyEnds,
-        limits: &Limits,
-    ) -> Result<Self> {
-        let request = ColumnRequest { key_ends, ..ColumnRequest::new(key, columns, *limits)? };
+    fn read_requested(registry: &Registry, path: &Path, request: &ColumnRequest<'_>) -> Result<Self> {
         let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
         match extension.as_str() {
-            "csv" => csv::read(&open(path)?, b',', &request),
-            "tsv" => csv::read(&open(path)?, b'\t', &request),
-            "jsonl" => jsonl::read(&open(path)?, &request),
+            "csv" => csv::read(&open(path)?, b',', request),
+            "tsv" => csv::read(&open(path)?, b'\t', request),
+            "jsonl" => jsonl::read(&open(path)?, request),
             _ => {
                 let unknown = || {
                     Error::config(format!(
@@ -107,15 +111,15 @@ impl Metadata {
                     ))
                 };
                 let format = registry.by_name(path.as_os_str().as_encoded_bytes()).ok_or_else(unknown)?;
-                let source = format.source(&Options::new(), *limits)?;
-                table::read(&*source, &*Local.open(path)?, &request)?.ok_or_else(unknown)
+                let source = format.source(&Options::new(), request.limits)?;
+                table::read(&*source, &*Local.open(path)?, request)?.ok_or_else(unknown)
             }
         }
     }
 
     /// An empty table, whose positions are counted in `unit`s.
-    fn empty(unit: &'static str, key_ends: &KeyEnds) -> Self {
-        let (index, hasher, key_ends) = (HashTable::new(), RandomState::new(), key_ends.clone());
+    fn empty(unit: &'static str, key_ends: Option<&KeyEnds>) -> Self {
+        let (index, hasher, key_ends) = (HashTable::new(), RandomState::new(), key_ends.cloned());
         Self { arena: String::new(), rows: Vec::new(), index, hasher, used: Vec::new(), unit, key_ends }
     }
 
@@ -125,9 +129,25 @@ impl Metadata {
         self.take(key).map(|(json, _)| json)
     }
 
-    /// The same, and whether the row was used before.
+    /// The row of exactly this key. Does not mark it.
+    pub(crate) fn find(&self, key: &str) -> Option<u32> {
+        self.index.find(self.hasher.hash_one(key), |row| self.key(*row) == key).copied()
+    }
+
+    /// The keys of all rows, in the order of the table.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
+        (0..self.rows.len() as u32).map(|row| self.key(row))
+    }
+
+    /// The JSON text of a row. Marks it used.
+    pub(crate) fn text(&self, row: u32) -> Option<&str> {
+        self.used.get(row as usize / 64)?.fetch_or(1 << (row % 64), Ordering::Relaxed);
+        self.parts(row).map(|(_, json)| json)
+    }
+
+    /// The same as [`Metadata::get`], and whether the row was used before.
     pub(crate) fn take(&self, key: &str) -> Option<(&str, bool)> {
-        let row = *self.index.find(self.hasher.hash_one(key), |row| self.key(*row) == key)?;
+        let row = self.find(key)?;
         let (word, bit) = (self.used.get(row as usize / 64)?, 1 << (row % 64));
         let before = word.fetch_or(bit, Ordering::Relaxed);
         self.parts(row).map(|(_, json)| (json, before & bit != 0))
@@ -160,8 +180,12 @@ impl Metadata {
     /// Adds the row which stands `at` the table's line or row, counted from 1, and whose key column holds `value`.
     fn insert(&mut self, value: &str, json: &str, at: u64) -> Result<()> {
         let unit = self.unit;
-        let key = canonical(value, &self.key_ends)
-            .map_err(|fault| Error::content(format!("{unit} {at}: the key {value:?} {fault}")))?;
+        let key = match &self.key_ends {
+            Some(key_ends) => canonical(value, key_ends),
+            None if value.is_empty() => Err(NONE),
+            None => Ok(value.to_owned()),
+        };
+        let key = key.map_err(|fault| Error::content(format!("{unit} {at}: the key {value:?} {fault}")))?;
         let hash = self.hasher.hash_one(key.as_str());
         if let Some(row) = self.index.find(hash, |row| self.key(*row) == key) {
             let first = self.rows.get(*row as usize).map_or(0, |row| row.at);
@@ -203,15 +227,32 @@ fn parts<'a>(arena: &'a str, rows: &[Row], row: u32) -> Option<(&'a str, &'a str
     arena.get(this.start..end)?.split_at_checked(this.key_len as usize)
 }
 
+const NONE: &str = "names no sample; give every row the key of its sample";
+
+/// The key of the sample that the file of this name is of, if it has the extension of a file.
+pub(crate) fn key_of_file(name: &str) -> Option<String> {
+    let (_, extension) = name.rsplit('/').next()?.rsplit_once('.')?;
+    let is_file = EXTENSIONS.contains(&&*extension.to_ascii_lowercase());
+    is_file.then(|| canonical(name, &KeyEnds::FirstDot).ok())?
+}
+
+/// What makes a value the name of a file where keys may have dots.
+#[rustfmt::skip]
+const EXTENSIONS: [&str; 64] = [
+    "aac", "arrow", "avi", "avif", "bin", "bmp", "cls", "csv", "dcm", "exr", "feather", "flac", "gif", "h5", "hdf5", "hdr",
+    "heic", "html", "jp2", "jpeg", "jpg", "json", "jsonl", "m4a", "mat", "md", "mkv", "mov", "mp3", "mp4", "mpeg", "mpg",
+    "nc", "nii", "npy", "npz", "ogg", "opus", "parquet", "pbm", "pdf", "pgm", "pickle", "pkl", "png", "pnm", "ppm", "pt",
+    "pth", "root", "srt", "svg", "tif", "tiff", "tsv", "txt", "vtt", "wav", "webm", "webp", "xml", "yaml", "yml", "zip",
+];
+
 /// The sample key of a value of the key column; or the problem and its remedy.
 fn canonical(value: &str, key_ends: &KeyEnds) -> Result<String, &'static str> {
-    const NONE: &str = "names no sample; give every row the key of its sample";
     const HIDDEN: &str = "names a hidden file (it starts with a dot), which is never packed; drop the row";
     let (dir, base) = value.split_at(value.rfind('/').map_or(0, |slash| slash + 1));
     match key_ends.split(base.as_bytes()) {
         Ok(name) if name.key.is_empty() => return Err(NONE),
-        // Where keys have dots, `v1.5` is one: no extension is a number.
-        Ok(name) if matches!(key_ends, KeyEnds::LastDot) && name.field.bytes().all(|b| b.is_ascii_digit()) => {}
+        // Where keys have dots, `v1.5` and `a.v2` are keys.
+        Ok(name) if matches!(key_ends, KeyEnds::LastDot) && !EXTENSIONS.contains(&&*name.field) => {}
         Ok(name) => return key_of(dir, &name.key).map_err(|_| HIDDEN),
         Err(NameFault::Hidden) => return Err(HIDDEN),
         Err(NameFault::NoField) => {}

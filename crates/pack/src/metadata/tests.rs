@@ -2,7 +2,7 @@ use super::*;
 use packhorse_core::split_name;
 
 fn table(values: &[&str]) -> Result<Metadata> {
-    let mut rows = Metadata::empty("line", &KeyEnds::FirstDot);
+    let mut rows = Metadata::empty("line", Some(&KeyEnds::FirstDot));
     for (at, value) in values.iter().enumerate() {
         rows.insert(value, &format!("{{\"at\":{at}}}"), at as u64 + 2)?;
     }
@@ -30,7 +30,8 @@ fn a_key_names_a_file_or_a_sample() {
     ] {
         assert_eq!(canonical(value, &KeyEnds::FirstDot).as_deref(), Ok(key), "{value}");
     }
-    for (value, key) in [("v1.5", "v1%2E5"), ("v1.5.jpg", "v1%2E5"), ("v1", "v1"), ("v1.mp4", "v1")] {
+    for (value, key) in [("v1.5", "v1%2E5"), ("v1.5.jpg", "v1%2E5"), ("a.v2", "a%2Ev2"), ("v1", "v1"), ("v1.mp4", "v1")]
+    {
         assert_eq!(canonical(value, &KeyEnds::LastDot).as_deref(), Ok(key), "{value}");
     }
     for value in ["", "a/", "/", "..", "a/..", ".x", "a/.x", ".git/x"] {

@@ -14,13 +14,22 @@ pub(super) fn of(listing: &Listing) -> Result<Vec<String>> {
         return Ok(listing.classes().to_vec());
     }
     let mut lists: BTreeMap<Vec<String>, PathBuf> = BTreeMap::new();
-    let mut bare = None;
+    let (mut bare, mut unnamed) = (None, (false, false));
     for sample in listing.iter() {
+        // Class names of a column that is not called `cls` are those of all tables, or of none.
+        let is_other = sample.table().is_some() && !has_labels(&sample);
         match brought(&sample) {
-            list if !list.is_empty() => drop(lists.entry(list).or_insert_with(|| sample.first_path())),
+            list if !list.is_empty() => {
+                unnamed.0 |= is_other;
+                lists.entry(list).or_insert_with(|| sample.first_path());
+            }
+            _ if is_other => unnamed.1 = true,
             _ if bare.is_none() && has_labels(&sample) => bare = Some(sample.first_path()),
             _ => {}
         }
+    }
+    if unnamed == (true, true) {
+        return Ok(Vec::new());
     }
     let mut lists = lists.into_iter();
     let Some((list, first)) = lists.next() else { return Ok(Vec::new()) };

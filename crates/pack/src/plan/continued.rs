@@ -1,8 +1,10 @@
 //! Plans of shards that follow those of a dataset.
 
 use super::Plan;
-use packhorse_core::{Code, Error, Result};
+use crate::merged_columns::same_type;
+use packhorse_core::{Code, Error, HUGGINGFACE, Result};
 use packhorse_dataset::{Digest, FieldRecord, PlanHeader};
+use packhorse_transform::Casts;
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 
@@ -10,12 +12,13 @@ const SETTINGS: &str = "give the settings that the dataset was packed with";
 
 impl Plan {
     /// Makes this a plan of samples that are added to the dataset with the header `base`: it has the columns of the
-    /// dataset, and its classes and splits followed by new ones.
+    /// dataset, and its classes and splits followed by new ones. Columns of another type are cast where `casts` give them
+    /// that of the dataset.
     ///
     /// Errors: `Config` for other columns, and for classes or splits that contradict those of the dataset.
-    pub(crate) fn follow(&mut self, base: &PlanHeader) -> Result<()> {
+    pub(crate) fn follow(&mut self, base: &PlanHeader, casts: &Casts) -> Result<()> {
         let ours = &mut self.header;
-        same_columns(base, ours)?;
+        same_columns(base, ours, casts)?;
         if ours.schema != base.schema {
             // A column of the dataset may be null, though it is not in the new samples.
             ours.schema.clone_from(&base.schema);
@@ -72,7 +75,7 @@ pub(crate) struct PlannedKey {
     pub(crate) rows: Option<Range<u64>>,
 }
 
-fn same_columns(base: &PlanHeader, new: &PlanHeader) -> Result<()> {
+fn same_columns(base: &PlanHeader, new: &PlanHeader, casts: &Casts) -> Result<()> {
     let refused = |what: String| {
         let message = format!("{what}; {SETTINGS}, or pack the new samples into a dataset of their own");
         Err(Error::config(message).with_code(Code::ColumnsDiffer))
@@ -83,9 +86,17 @@ fn same_columns(base: &PlanHeader, new: &PlanHeader) -> Result<()> {
     }
     for field in &base.schema {
         let Some(own) = new.schema.iter().find(|own| own.name == field.name) else {
+            if field.nullable {
+                continue;
+            }
             return refused(format!("the dataset has the field {}, which the new samples lack", field.name));
         };
-        if (&own.data_type, &own.metadata) != (&field.data_type, &field.metadata) {
+        // What another library calls a column does not change its values.
+        let known = |field: &FieldRecord| {
+            let own = field.metadata.iter().filter(|(name, _)| *name != HUGGINGFACE);
+            own.map(|(name, value)| (name.clone(), value.clone())).collect::<Vec<_>>()
+        };
+        if (own.data_type != field.data_type || known(own) != known(field)) && !is_cast(own, field, casts)? {
             let types = |field: &FieldRecord| match field.metadata.is_empty() {
                 true => field.data_type.clone(),
                 false => format!("{} {:?}", field.data_type, field.metadata),
@@ -103,10 +114,22 @@ fn same_columns(base: &PlanHeader, new: &PlanHeader) -> Result<()> {
     let columns = |header: &PlanHeader| -> Vec<(String, String, u32)> {
         header.encode.iter().map(|codec| (codec.field.clone(), codec.format.clone(), codec.revision)).collect()
     };
-    match columns(base) == columns(new) {
+    let known = columns(base);
+    // A field that the new samples lack has no encoding there.
+    match columns(new).iter().all(|column| known.contains(column)) {
         true => Ok(()),
         false => refused("the new samples would be stored in other encodings".to_owned()),
     }
+}
+
+/// Whether `casts` make the type of `own` that of `field`.
+fn is_cast(own: &FieldRecord, field: &FieldRecord, casts: &Casts) -> Result<bool> {
+    if casts.get(&own.name).is_none() {
+        return Ok(false);
+    }
+    let schema = FieldRecord::schema(&[own.clone(), field.clone()])?;
+    let cast = casts.field(schema.field(0));
+    Ok(cast.is_ok_and(|cast| same_type(&cast, schema.field(1))))
 }
 
 /// The class list of the dataset, or one that begins with it.

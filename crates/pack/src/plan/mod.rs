@@ -24,9 +24,10 @@ pub use shuffle::Shuffle;
 pub(crate) use spilled::plan_spilled;
 pub use split::{Shares, SplitBy, Splits};
 
+use crate::merged_columns::Joining;
 use crate::scan::{Listing, SPLITS};
 use crate::spans::TARGET;
-use crate::{OnError, Recipe, Shapes, steps};
+use crate::{OnError, Recipe, steps};
 use admission::admit;
 use packhorse_core::{Code, DataType, Error, Event, Kind, Limits, Observer, Registry, Result, Sink, some_of};
 use packhorse_dataset::{
@@ -39,6 +40,7 @@ use plan_item::PlanItem;
 use rayon::prelude::*;
 use shard_list::PlannedShard;
 use spilled::PlanFile;
+use split::{NAMES, is_name};
 use split_assignment::SplitAssignment;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -56,8 +58,8 @@ pub(crate) struct PlanOptions<'a> {
     pub(crate) typed: bool,
     /// Options of table inputs, by format.
     pub(crate) sources: BTreeMap<String, packhorse_core::Options>,
-    /// How arrays of one field with different shapes are handled.
-    pub(crate) shapes: Shapes,
+    /// How fields of one name that differ become one.
+    pub(crate) joining: Joining,
     /// The memory, in bytes, that the limits of single values are derived from ([`Limits::of_memory`]); `None` for
     /// [`Limits::default`]. Recorded in the plan if values over a limit are skipped, so that all parts skip the same.
     pub(crate) memory: Option<u64>,
@@ -115,6 +117,7 @@ pub(crate) fn plan(
     let mut order = plan_item::ordered_items(&listing, recipe.shuffle, recipe.split.divides(), options.many);
     let groups = SplitAssignment::of(&listing, recipe)?;
     warn_of_splits(groups.names(), recipe, observer);
+    warn_of_partitions(&listing, observer);
     plan_item::truncate(&mut order, recipe.limit.unwrap_or(u64::MAX));
     if order.is_empty() {
         let Some(first) = listing.sample(0).map(|sample| sample.first_path()) else {
@@ -151,8 +154,28 @@ fn warn_of_splits(names: &[String], recipe: &Recipe, observer: &dyn Observer) {
     let unusual = names.len() > 1 && !names.iter().any(|name| SPLITS.contains(&name.as_str()));
     if recipe.split == Splits::Folders && unusual {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let text =
-            format!("the splits are {}, which look like classes; did you mean `labels=folders`?", some_of(&names));
+        let meant = if recipe.labels.is_some() { "" } else { "; did you mean `labels=folders`?" };
+        let text = format!("the splits are {}, which look like classes{meant}", some_of(&names));
+        observer.event(&Event::Warning(&text));
+    }
+}
+
+/// Warns of tables in folders such as `year=2024`, whose names would be columns to other readers.
+fn warn_of_partitions(listing: &Listing, observer: &dyn Observer) {
+    let tables = listing.iter().filter(|sample| sample.table().is_some());
+    let partition = tables.filter_map(|sample| {
+        let path = sample.first_path();
+        let path = listing.roots().iter().find_map(|root| path.strip_prefix(root).ok()).unwrap_or(&path);
+        let mut folders = path.parent()?.iter().filter_map(|folder| folder.to_str());
+        folders
+            .find(|folder| folder.split_once('=').is_some_and(|(name, value)| !name.is_empty() && !value.is_empty()))
+            .map(str::to_owned)
+    });
+    if let Some(folder) = partition.into_iter().next() {
+        let text = format!(
+            "tables lie in folders such as {folder}, as those of a partitioned dataset: what such names say is in the keys, and \
+             is not read as a column"
+        );
         observer.event(&Event::Warning(&text));
     }
 }
@@ -203,12 +226,11 @@ fn warn_of_counts(
     }
 }
 
+/// Refuses a `name` that shards can't have.
 pub(crate) fn check_name(name: &str) -> Result<()> {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
-    match !name.is_empty() && name.bytes().all(plain) {
+    match is_name(name) {
         true => Ok(()),
-        false => Err(Error::config(format!("`name={name}`: names of shards are letters, digits, _ and -"))
-            .with_code(Code::BadSetting)),
+        false => Err(Error::config(format!("`name={name}`: names of shards are {NAMES}")).with_code(Code::BadSetting)),
     }
 }
 

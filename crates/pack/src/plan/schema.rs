@@ -33,17 +33,28 @@ pub(super) fn of(
     same_columns(listing, options, observer)?;
     let mut columns = MergedColumns::default();
     let counts = blob_counts(listing, samples, observer);
+    warn_of_whole_tables(&counts, samples, observer);
+    warn_of_tables_beside_files(listing, observer);
     for (name, count) in counts.iter().filter(|(name, _)| !listing.decoded().contains_key(**name)) {
         let blob = FieldType::Blob.field(name, false);
-        columns.add([&blob].into_iter(), *count, Path::new("the inputs"), options.shapes)?;
+        columns.add([&blob].into_iter(), *count, Path::new("the inputs"), &options.joining)?;
     }
     let mut decode = Vec::new();
+    let mut origins: BTreeMap<String, &str> = BTreeMap::new();
     for (name, decoded) in listing.decoded() {
         let count = counts.get(name.as_str()).copied().unwrap_or(0);
         let fields: Vec<Field> = decoded.columns.fields(count).collect();
         let nullable = |field: &Field| field.clone().with_nullable(field.is_nullable() || count < samples);
         let inside: Vec<Field> = fields.iter().map(nullable).collect();
-        columns.add(inside.iter(), count, Path::new(name), options.shapes).map_err(of_plan)?;
+        for field in &inside {
+            if let Some(other) = origins.insert(field.name().clone(), name) {
+                let message =
+                    format!("samples have {} twice: decoded from their {other} and from their {name}", field.name());
+                let error = Error::config(message).with_code(Code::KeyTwice).in_field(field.name());
+                return Err(error.hint("rename one of them in the inputs, or pack the inputs that have them apart"));
+            }
+        }
+        columns.add(inside.iter(), count, Path::new(name), &options.joining).map_err(of_plan)?;
         let revision = registry.get(decoded.format)?.info().revision;
         let records = FieldRecord::of(&Schema::new(inside));
         decode.push(CodecRecord { field: name.clone(), format: decoded.format.to_owned(), revision, columns: records });
@@ -52,12 +63,12 @@ pub(super) fn of(
         let Some(table) = sample.table() else { continue };
         let fields = table.schema.fields().iter().map(|f| &**f).filter(|f| f.name() != KEY);
         let path = sample.first_path();
-        columns.add(fields, table.items, &path, options.shapes).map_err(|e| of_plan(e).in_input(path.display()))?;
+        columns.add(fields, table.items, &path, &options.joining).map_err(|e| of_plan(e).in_input(path.display()))?;
     }
     for (sealed, joined) in listing.sealed().iter().filter_map(|sealed| Some((sealed, sealed.joined()?))) {
         let schema = FieldRecord::schema(&joined.columns)?;
         let (fields, path) = (schema.fields().iter().map(|field| &**field), Path::new(&joined.file.name));
-        columns.add(fields, sealed.chosen.as_ref().map_or(0, |chosen| chosen.rows.len()), path, options.shapes)?;
+        columns.add(fields, sealed.chosen.as_ref().map_or(0, |chosen| chosen.rows.len()), path, &options.joining)?;
     }
     let schema = with_given(columns.fields(samples).collect(), !listing.classes().is_empty(), listing.has_metadata())?;
     Ok(DeliveredSchema { schema, decode })
@@ -76,10 +87,11 @@ pub(super) fn of_bytes(
     let mut columns = MergedColumns::default();
     for (name, count) in counts {
         let blob = FieldType::Blob.field(name, false);
-        columns.add([&blob].into_iter(), *count, Path::new("the inputs"), options.shapes)?;
+        columns.add([&blob].into_iter(), *count, Path::new("the inputs"), &options.joining)?;
     }
     let counts = counts.iter().map(|(name, count)| (name.as_str(), *count)).collect();
     warn_of_missing_fields(&counts, None, samples, observer);
+    warn_of_whole_tables(&counts, samples, observer);
     with_given(columns.fields(samples).collect(), has_classes, false)
 }
 
@@ -104,10 +116,13 @@ fn with_given(mut fields: Vec<Field>, has_classes: bool, has_metadata: bool) -> 
 }
 
 /// Refuses table inputs that lack columns of others, which are most often unrelated files; warns under `fill-missing`.
+/// Columns without a value are there, too.
 fn same_columns(listing: &Listing, options: &PlanOptions<'_>, observer: &dyn Observer) -> Result<()> {
     let names = |sample: &SampleRef<'_>| -> BTreeSet<String> {
-        let names = sample.table().into_iter().flat_map(|table| table.schema.fields().iter().map(|f| f.name().clone()));
-        names.filter(|name| name != KEY).collect()
+        let Some(table) = sample.table() else { return BTreeSet::new() };
+        let read = table.schema.fields().iter().map(|field| field.name());
+        let empty = table.omitted.iter().filter(|omission| omission.empty).map(|omission| &omission.field);
+        read.filter(|name| *name != KEY).chain(empty).cloned().collect()
     };
     let mut tables = listing.iter().filter(|sample| sample.table().is_some());
     let Some(first) = tables.next() else { return Ok(()) };
@@ -189,6 +204,37 @@ fn warn_of_missing_fields(
          the same fields in every sample",
         counted(samples, "sample")
     )));
+}
+
+/// Warns of tables beside samples of files, such as those with the metadata of archives: their rows become samples.
+fn warn_of_tables_beside_files(listing: &Listing, observer: &dyn Observer) {
+    if listing.tables().is_empty() {
+        return;
+    }
+    let mut tables = listing.iter().filter(|sample| sample.table().is_some());
+    let Some(first) = tables.next() else { return };
+    if listing.iter().any(|sample| sample.table().is_none()) {
+        let text = match tables.count() as u64 {
+            0 => format!("the rows of {} are samples", first.first_path().display()),
+            more => format!(
+                "the rows of {}, such as {}, are samples",
+                counted(more + 1, "table"),
+                first.first_path().display()
+            ),
+        };
+        let text = format!("{text} beside those of files and archives; `exclude` leaves tables out");
+        observer.event(&Event::Warning(&text));
+    }
+}
+
+/// Warns of inputs that are all tables of text, since rows of those in folders are not samples.
+fn warn_of_whole_tables(counts: &BTreeMap<&str, u64>, samples: u64, observer: &dyn Observer) {
+    let is_table = |field: &&str| ["csv", "tsv"].contains(&field.split('.').next().unwrap_or(field));
+    if counts.keys().all(is_table) && counts.values().sum::<u64>() == samples && samples > 0 {
+        let text = "every input is a table of text, and each file is packed as one sample; if their rows are the samples, \
+                    pass `from=csv`";
+        observer.event(&Event::Warning(text));
+    }
 }
 
 /// The columns that `sink` can't store but a codec of this build can encode as bytes.

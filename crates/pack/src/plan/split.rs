@@ -67,9 +67,13 @@ impl Splits {
     }
 }
 
-/// Whether `name` can be that of a split: letters, digits, `_` and `-`.
+/// What names of splits and shards consist of.
+pub(super) const NAMES: &str = "1 to 200 letters, digits, _ and -";
+
+/// Whether `name` can be that of a split or of shards: [`NAMES`]. File systems take 255 bytes, of which a number and suffixes
+/// take the rest.
 pub(super) fn is_name(name: &str) -> bool {
-    !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+    (1..=200).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
 }
 
 impl FromStr for Shares {
@@ -86,7 +90,7 @@ impl FromStr for Shares {
             let share: f64 = share.trim().parse().map_err(|_| bad("a share is not a number"))?;
             let name = name.trim();
             if !is_name(name) || splits.iter().any(|(other, _)| other == name) {
-                return Err(bad("names are letters, digits, _ and -, each once"));
+                return Err(bad(&format!("names are {NAMES}, each once")));
             }
             if !(share > 0.0 && share <= 1.0) {
                 return Err(bad("a share lies between 0 and 1"));

@@ -1,7 +1,7 @@
 //! Assigns the items of a plan to splits. Pure.
 
 use super::plan_item::PlanItem;
-use super::split::is_name;
+use super::split::{NAMES, is_name};
 use super::{Shares, SplitBy, Splits};
 use crate::Recipe;
 use crate::scan::{Listing, SampleRef};
@@ -46,7 +46,7 @@ impl<'a> SplitAssignment<'a> {
         for sample in listing.iter() {
             let named = match split(&sample) {
                 Some(name) if is_name(&name) => Ok(name),
-                Some(name) => Err(format!("\"{name}\" can't name a split: that is letters, digits, _ and -")),
+                Some(name) => Err(format!("\"{name}\" can't name a split: names are {NAMES}")),
                 None => Err(missing.to_owned()),
             };
             let name = named.map_err(|e| Error::config(e).in_input(sample.first_path().display()))?;

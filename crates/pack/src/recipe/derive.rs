@@ -1,16 +1,17 @@
 //! Derives from a recipe the options of scan and plan, and the transforms.
 
 use super::Recipe;
+use crate::merged_columns::{Joining, Shapes};
 use crate::plan::PlanOptions;
 use crate::recorded_files::sealed_manifest;
 use crate::request_error::as_request_error;
 use crate::sample_order::{MANY, SampleOrder};
 use crate::scan::{ScanOptions, SpillOptions};
-use crate::{Shapes, ShardBounds, Shuffle, SplitBy};
+use crate::{ShardBounds, Shuffle, SplitBy};
 use packhorse_core::{Context, Error, Format, Kind, Limits, Options, Registry, Result, Store};
-use packhorse_transform::Transform;
 use packhorse_transform::fields::{Fields, FieldsOptions};
 use packhorse_transform::image::{Check, Image, ImageOptions};
+use packhorse_transform::{Casts, Transform};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -40,7 +41,7 @@ impl Recipe {
             count: self.counts(),
             fits: self.shard_bounds().limit().unwrap_or(0),
             typed,
-            shapes: self.shapes(typed),
+            joining: self.joining(typed)?,
             sources: self.sources()?,
             probes: false,
             listings: None,
@@ -60,7 +61,7 @@ impl Recipe {
             sink,
             typed,
             sources: self.sources()?,
-            shapes: self.shapes(typed),
+            joining: self.joining(typed)?,
             memory,
             many: MANY,
         })
@@ -94,8 +95,9 @@ impl Recipe {
     }
 
     /// A format that does not store values by type keeps arrays of any shape.
-    fn shapes(&self, typed: bool) -> Shapes {
-        if self.ragged || !typed { Shapes::Ragged } else { Shapes::Equal }
+    fn joining(&self, typed: bool) -> Result<Joining> {
+        let shapes = if self.ragged || !typed { Shapes::Ragged } else { Shapes::Equal };
+        Ok(Joining { shapes, casts: Casts::new(&pairs("cast", &self.cast)?)? })
     }
 
     /// The format of the shards: `to`, or the one that the extension of `out` names (`photos.parquet`).
@@ -246,6 +248,10 @@ impl Recipe {
                 }
             }
         }
+        if self.quality != ImageOptions::default().quality && options.resize.is_none() && !options.orient {
+            let error = Error::config("`quality` is about pictures that are rewritten, and none is");
+            return Err(error.hint("give `image=resize=256` or `orient` too"));
+        }
         options.nearest.sort_unstable();
         options.nearest.dedup();
         if !options.nearest.is_empty() && options.resize.is_none() {
@@ -287,7 +293,10 @@ impl Recipe {
             };
         };
         let file = std::fs::read(path).context("read").map_err(|e| as_request_error(e.in_input(path.display())));
-        let file = file.map_err(|e| e.with_kind(Kind::Config))?;
+        let file = file.map_err(|e| match path.join("tokenizer.json").is_file() {
+            true => Error::config("is a folder").in_input(path.display()).hint("give the tokenizer.json in it"),
+            false => e.with_kind(Kind::Config),
+        })?;
         let options = TokenizeOptions {
             special: self.special.parse()?,
             empty: self.empty.parse()?,

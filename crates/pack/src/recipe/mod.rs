@@ -192,7 +192,7 @@ settings! {
         /// The format of all inputs, where their names do not say it: webdataset, hdf5, parquet, arrow, tfrecord, root, npz,
         /// csv, text, tokens or record
         from: Option<String>, text("FORMAT");
-        /// Encoded fields (.npz, .npy): auto (columns, where the format of the shards has columns) or never
+        /// Encoded fields (.npz, .npy): auto (each array is a field of its own) or never (files stay as they are)
         decode: Decode, one_of("HOW", Decode::WORDS).default("auto");
         /// Take arrays of one name whose shapes differ: each sample keeps a shape of its own
         ragged: bool, switch();

@@ -14,15 +14,14 @@ pub(crate) fn take(registry: &Registry, names: &mut Vec<PathBuf>) -> Vec<PathBuf
         return Vec::new();
     }
     let all: BTreeSet<Vec<u8>> = names.iter().map(|name| name.as_os_str().as_bytes().to_vec()).collect();
-    let belongs = |name: &Path| {
-        described.iter().any(|file| name == Path::new(file)) || mains(name).iter().any(|main| all.contains(main))
-    };
+    let belongs = |name: &Path| described.contains(name) || mains(name).iter().any(|main| all.contains(main));
     names.extract_if(.., |name| belongs(name)).collect()
 }
 
-/// The files of a folder that describe the others: beside a file of their format, or among folders alone.
-fn described(registry: &Registry, names: &[PathBuf]) -> Vec<&'static str> {
-    let mut found = Vec::new();
+/// The files of a folder that describe the others, and those that do not belong to what these describe: beside a file of their format, or
+/// among folders alone.
+fn described(registry: &Registry, names: &[PathBuf]) -> BTreeSet<PathBuf> {
+    let mut found = BTreeSet::new();
     for format in registry.iter() {
         let files = format.folder_files();
         let there: Vec<&'static str> =
@@ -34,7 +33,9 @@ fn described(registry: &Registry, names: &[PathBuf]) -> Vec<&'static str> {
         };
         let folders = || others().count() > 0 && others().all(|name| name.extension().is_none());
         if !there.is_empty() && (others().any(takes) || folders()) {
-            found.extend(there);
+            let beside = |name: &&PathBuf| name.to_str().is_some_and(|name| format.is_beside(name));
+            found.extend(names.iter().filter(beside).cloned());
+            found.extend(there.into_iter().map(PathBuf::from));
         }
     }
     found
@@ -60,6 +61,10 @@ mod tests {
         fn folder_files(&self) -> &'static [&'static str] {
             &["info.json", "state.json"]
         }
+
+        fn is_beside(&self, name: &str) -> bool {
+            name.starts_with("cache-")
+        }
     }
 
     #[test]
@@ -80,6 +85,8 @@ mod tests {
             (&["a.idx", "info.json", "x.json"][..], &["info.json"][..]),
             (&["info.json", "state.json", "test", "train"], &["info.json", "state.json"]),
             (&["a.jpg", "info.json", "state.json"], &[]),
+            (&["a.idx", "cache-1.idx", "state.json"], &["cache-1.idx", "state.json"]),
+            (&["a.idx", "cache-1.idx"], &[]),
             (&["info.json"], &[]),
         ] {
             assert_eq!(take(&registry, &mut paths(names)), paths(taken), "{names:?}");

@@ -13,6 +13,9 @@ use std::sync::atomic::Ordering;
 /// Smaller files are read as a stream.
 const LEAST: u64 = 1 << 20;
 
+/// Compressed files from this size on are named if they are not shuffled.
+const WARNED: u64 = 64 << 10;
+
 /// The usual upper bound of a compression ratio of text.
 const RATIO: u64 = 16;
 
@@ -34,6 +37,7 @@ impl FolderWalk<'_> {
     ) -> Result<Option<Frames>> {
         let ScanOptions { recipe, count, fits, .. } = *self.options;
         if size < LEAST && !count {
+            self.warn_of_order(path, size, about);
             return Ok(None);
         }
         let file = CancellableInput::new(self.context.store.open(path)?, self.context.cancel);
@@ -41,8 +45,8 @@ impl FolderWalk<'_> {
         // To go back in text without frames means to decompress again from the start.
         if recipe.shuffle != Shuffle::No {
             let short = frames.filter(|frames| frames.longest() <= SHORT && !count);
-            if short.is_none() && about > fits && !self.said.swap(true, Ordering::Relaxed) {
-                self.say_uncut(path, about);
+            if short.is_none() {
+                self.warn_of_order(path, size, about);
             }
             return Ok(short);
         }
@@ -65,12 +69,17 @@ impl FolderWalk<'_> {
         Ok(Box::new(Inside::new(Box::new(file), compression, frames.inside(), frames.at(0))))
     }
 
-    fn say_uncut(&self, path: &Path, about: u64) {
+    /// Warns once if the documents of a file keep their order where it is to be shuffled. Of small files the order of the files counts.
+    fn warn_of_order(&self, path: &Path, size: u64, about: u64) {
+        let is_shuffled = self.options.recipe.shuffle != Shuffle::No;
+        if !is_shuffled || size < WARNED || self.said.swap(true, Ordering::Relaxed) {
+            return;
+        }
         let text = format!(
-            "{} is compressed as a whole and so can't be cut where the order is shuffled: its text, about {:.1} GB, stays \
-             in one shard; decompress it, or leave `shuffle` out (files like it are not named)",
+            "{} is compressed as a whole and so can't be cut: its text, about {:.1} MB, is not shuffled and stays in one \
+             shard; decompress it first (files like it are not named)",
             path.display(),
-            about as f64 / 1e9
+            about as f64 / 1e6
         );
         self.context.observer.event(&Event::Warning(&text));
     }

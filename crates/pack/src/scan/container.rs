@@ -121,14 +121,19 @@ impl FolderWalk<'_> {
         input: &dyn Input,
         (root, path, archive, stat): (u32, &Path, PathBuf, FileStat),
     ) -> Result<()> {
-        let mut found = 0;
+        let (mut found, mut last) = (0, None);
         let listed = self.list(source, input, &mut |members| {
             found += members.len() as u64;
+            last = members.last().map(|member| String::from_utf8_lossy(&member.name).into_owned());
             self.context.observer.event(&Event::Scanned { files: members.len() as u64 });
             self.send(WalkEvent::Members { root, archive: archive.clone(), stat, members });
         });
         self.check_empty(found, path)?;
-        listed
+        // More members of the last sample may have followed.
+        listed.map_err(|e| match last {
+            Some(name) => e.hint(format!("the sample of {name}, its last one that can be read, may lack fields")),
+            None => e,
+        })
     }
 
     /// Reads the headers of a table input.

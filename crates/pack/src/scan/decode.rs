@@ -1,10 +1,9 @@
 //! Reads the headers of encoded fields (`.npz`, `.npy`), so that the plan knows every column and its shape.
 
 use super::{Decoded, Listing, Scan};
-use crate::Shapes;
 use crate::inputs::Inputs;
 use crate::latency_probe::LatencyProbe;
-use crate::merged_columns::MergedColumns;
+use crate::merged_columns::{Joining, MergedColumns};
 use packhorse_core::{Codec, Error, Field, Kind, Limits, Options, Registry, Result};
 use packhorse_dataset::FieldSource;
 use rayon::prelude::*;
@@ -40,7 +39,7 @@ impl Threads {
 pub(super) fn apply(
     context: Scan<'_>,
     typed: bool,
-    shapes: Shapes,
+    joining: &Joining,
     threads: usize,
     listing: &mut Listing,
 ) -> Result<()> {
@@ -56,7 +55,7 @@ pub(super) fn apply(
             continue;
         }
         let mut columns = MergedColumns::default();
-        let faults = probing.all(shapes, &mut columns)?;
+        let faults = probing.all(joining, &mut columns)?;
         found.insert(name, Decoded { format, columns });
         leave_out(listing, faults);
     }
@@ -140,7 +139,7 @@ impl Probing<'_> {
     }
 
     /// Adds the columns of all samples; returns the samples that are faulty.
-    fn all(&self, shapes: Shapes, columns: &mut MergedColumns) -> Result<Vec<(usize, Error)>> {
+    fn all(&self, joining: &Joining, columns: &mut MergedColumns) -> Result<Vec<(usize, Error)>> {
         let mut faults = Vec::new();
         let (mut start, all) = (0, self.listing.samples());
         while start < all {
@@ -150,7 +149,7 @@ impl Probing<'_> {
             let numbers = chunk.clone().into_par_iter();
             let probed: Vec<_> = self.threads.work(|| numbers.map(|i| self.watched(i)).collect())?;
             for (i, fields) in chunk.zip(probed) {
-                match fields.and_then(|fields| self.add(columns, i, fields, shapes)) {
+                match fields.and_then(|fields| self.add(columns, i, fields, joining)) {
                     // Unreadable data is a fault of one sample.
                     Err(e) if e.kind() == Kind::Unsupported => faults.push((i, e.with_kind(Kind::Content))),
                     Err(e) if is_of_input(&e) => faults.push((i, e)),
@@ -161,9 +160,9 @@ impl Probing<'_> {
         Ok(faults)
     }
 
-    fn add(&self, columns: &mut MergedColumns, i: usize, fields: Option<Vec<Field>>, shapes: Shapes) -> Result<()> {
+    fn add(&self, columns: &mut MergedColumns, i: usize, fields: Option<Vec<Field>>, joining: &Joining) -> Result<()> {
         let (Some(fields), Some(sample)) = (fields, self.listing.sample(i)) else { return Ok(()) };
-        let found = columns.add(fields.iter(), 1, &sample.relative_path(), shapes);
+        let found = columns.add(fields.iter(), 1, &sample.relative_path(), joining);
         found.map_err(|e| e.in_sample(sample.key()).in_input(sample.first_path().display()))
     }
 

@@ -3,7 +3,7 @@
 use super::{Listing, Scan};
 use crate::block_buffer::BlockBuffer;
 use crate::inputs::Inputs;
-use packhorse_core::{Error, Event, Kind, Result};
+use packhorse_core::{Error, Event, Kind, Observer, Result, counted};
 use packhorse_dataset::{PlanEntry, SkipRecord};
 use rayon::prelude::*;
 use std::collections::HashMap;
@@ -41,11 +41,26 @@ pub(super) fn apply(context: Scan<'_>, threads: usize, listing: &mut Listing) ->
             Err(e) => return Err(e),
         });
     }
+    warn_of_labels(listing, &doubles, context.observer);
     let records: Vec<SkipRecord> = doubles.iter().filter_map(|(i, original)| record(listing, *i, *original)).collect();
     records.into_iter().for_each(|record| listing.leave_out(record));
     faults.into_iter().for_each(|fault: Error| listing.add_fault(fault));
     listing.retain(&keep);
     Ok(())
+}
+
+/// Warns of samples that are left out although their class is another one than that of the sample that stays.
+fn warn_of_labels(listing: &Listing, doubles: &[(usize, usize)], observer: &dyn Observer) {
+    let label = |i: usize| listing.sample(i).and_then(|sample| sample.label());
+    let mut others = doubles.iter().filter(|(i, original)| label(*i) != label(*original));
+    let Some((i, original)) = others.next() else { return };
+    let key = |i: usize| listing.sample(i).map(|sample| sample.key()).unwrap_or_default();
+    let count = counted(1 + others.count() as u64, "sample");
+    let (left, kept) = (key(*i), key(*original));
+    let text = format!(
+        "{count} left out as equal to another of another class, such as {left}, which is {kept}: look at the labels"
+    );
+    observer.event(&Event::Warning(&text));
 }
 
 fn record(listing: &Listing, i: usize, original: usize) -> Option<SkipRecord> {

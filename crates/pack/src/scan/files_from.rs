@@ -1,11 +1,11 @@
 //! A list of input files, as `find -print0` or a script writes it.
 
 use crate::request_error::as_request_error;
-use packhorse_core::{Context, Result};
+use packhorse_core::{Context, Error, Result};
 use std::ffi::OsString;
 use std::io::Read;
-use std::os::unix::ffi::OsStringExt;
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path, PathBuf};
 
 /// The paths in the list `from`; `-` is standard input. They end with NUL if the list holds any NUL, else with a newline.
 /// Empty paths, and a `\r` before a newline, are dropped.
@@ -25,6 +25,18 @@ fn split(bytes: &[u8]) -> Vec<PathBuf> {
     let parts = bytes.split(|b| if nul { *b == 0 } else { *b == b'\n' });
     let trimmed = parts.map(|part| if nul { part } else { part.strip_suffix(b"\r").unwrap_or(part) });
     trimmed.filter(|part| !part.is_empty()).map(|part| PathBuf::from(OsString::from_vec(part.to_vec()))).collect()
+}
+
+/// Whether a part of the path starts with a dot.
+pub(super) fn is_hidden(path: &Path) -> bool {
+    let is_hidden = |part: Component<'_>| matches!(part, Component::Normal(name) if name.as_bytes().starts_with(b"."));
+    path.components().any(is_hidden)
+}
+
+/// The error of a hidden file that a list or the request names. Readers pass over samples with such keys.
+pub(super) fn hidden(path: &Path) -> Error {
+    let error = Error::content("is hidden: a part of its path starts with a dot, which keys of samples can't");
+    error.hint("give its folder as the input, or rename it").in_input(path.display())
 }
 
 #[cfg(test)]

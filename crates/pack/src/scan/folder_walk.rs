@@ -3,6 +3,7 @@
 use super::companions;
 use super::decode::is_single;
 use super::division::Division;
+use super::files_from::{hidden, is_hidden};
 use super::inventory::InventoryTable;
 use super::listing::{FoundFile, HIDDEN, WalkEvent};
 use super::roots::real_path;
@@ -226,6 +227,12 @@ impl<'a> FolderWalk<'a> {
         }
         let entries = match entries {
             Ok(entries) => entries,
+            // Web servers do not list folders, but a dataset says what it has.
+            Err(e) if e.kind() == Kind::Unsupported => match self.sealed(folder.root, &folder.path, &path, true) {
+                Ok(Some((shards, _))) => return self.queue_names(queue, folder, shards.into_iter().map(PathBuf::from)),
+                Ok(None) => return self.of_name(own, of_input(e)),
+                Err(e) => return self.fault(e),
+            },
             Err(e) => return self.of_name(own, of_input(e)),
         };
         // Names that are surely not of folders concern one part alone.
@@ -263,8 +270,11 @@ impl<'a> FolderWalk<'a> {
             names.into_iter().partition(|n| n.as_os_str().as_bytes().starts_with(b"."));
         self.ignored(own, HIDDEN, &folder, hidden.into_iter());
         let looked = |name: &PathBuf| ours.as_ref().is_none_or(|ours| ours.contains(name));
-        let names: Vec<_> = names.into_iter().filter(looked).collect();
-        let folder = Arc::new(folder);
+        self.queue_names(queue, folder, names.into_iter().filter(looked));
+    }
+
+    fn queue_names(&self, queue: &WorkQueue<Task>, folder: Folder, names: impl Iterator<Item = PathBuf>) {
+        let (names, folder) = (names.collect::<Vec<_>>(), Arc::new(folder));
         for chunk in names.chunks(CHUNK) {
             queue.add(Task::NameRules(folder.clone(), chunk.to_vec()));
         }
@@ -335,6 +345,7 @@ impl<'a> FolderWalk<'a> {
             let folder = path.parent().unwrap_or(Path::new(""));
             let name = Path::new(path.file_name().unwrap_or_default());
             match self.look(root, path) {
+                Ok(Look::File(_)) if is_hidden(path) => self.fault(hidden(path)),
                 Ok(Look::File(stat)) => self.files(root, folder, vec![found(name, &stat)]),
                 Ok(Look::Archive(stat)) => self.archive(root.root, &root.base, path.clone(), stat),
                 Ok(Look::Folder(_)) => {

@@ -29,8 +29,9 @@ pub(crate) use part_listing::{prepare, scan_part};
 pub(crate) use part_listings::{forget, progress};
 
 use crate::kept_tables::KeptTables;
+use crate::merged_columns::Joining;
 use crate::spans::TARGET;
-use crate::{Decode, Labels, OnError, Recipe, Shapes};
+use crate::{Decode, Labels, OnError, Recipe};
 use listing::ListingBuilder;
 use packhorse_core::{
     Cancel, Error, Event, InputTable, KEY, Limits, Observer, Options, Registry, Result, Schema, SchemaRef, Store,
@@ -53,8 +54,8 @@ pub(crate) struct ScanOptions<'a> {
     pub(crate) fits: u64,
     /// Whether the dataset's format stores values by type ([`Sink::typed`](packhorse_core::Sink::typed)).
     pub(crate) typed: bool,
-    /// How arrays of one field with different shapes are handled.
-    pub(crate) shapes: Shapes,
+    /// How fields of one name that differ become one.
+    pub(crate) joining: Joining,
     /// Options of table inputs, by format.
     pub(crate) sources: BTreeMap<String, Options>,
     /// Whether the walk looks at the headers of encoded fields. If not, they are looked at when all inputs are known.
@@ -124,7 +125,7 @@ fn complete(context: Scan<'_>, options: &ScanOptions<'_>, mut listing: Listing) 
         dedup::apply(context, options.io_threads, &mut listing)?;
     }
     if options.recipe.decode == Decode::Auto {
-        decode::apply(context, options.typed, options.shapes, options.io_threads, &mut listing)?;
+        decode::apply(context, options.typed, &options.joining, options.io_threads, &mut listing)?;
     }
     listing.sort_faults();
     listing.report(context.observer);

@@ -251,6 +251,7 @@ impl<W: Write> PartListing<'_, W> {
             kind,
             frames: table.frames.as_ref().map(points),
             omitted: table.omitted.iter().map(|o| (o.field.clone(), o.reason.clone())).collect(),
+            empty: table.omitted.iter().filter(|o| o.empty).map(|o| o.field.clone()).collect(),
         })))?;
         let Items::Counted { starts, .. } = &table.kind else { return Ok(()) };
         let mut before = 0;

@@ -42,7 +42,7 @@ pub(super) fn collect(
     let wanted = header(context, options, (builder.roots(), inputs.unwrap_or(Digest::of(&[]))), Part::ALL);
     let roots = builder.roots().to_vec();
     std::thread::scope(|threads| {
-        let reading = threads.spawn(|| {
+        let reading = std::thread::Builder::new().spawn_scoped(threads, || {
             // Dropped when all is read, or the receiver would block forever.
             let sender = sender;
             let datasets = Mutex::default();
@@ -57,6 +57,7 @@ pub(super) fn collect(
                 Some((_, parts)) => Err(changed(parts, &name)),
             }
         });
+        let reading = reading.map_err(|error| Error::io("start a thread", error))?;
         let taken = {
             let receiver = receiver;
             receiver.iter().try_for_each(|event| builder.take(event))
@@ -293,7 +294,7 @@ impl Reading<'_> {
     fn table(&self, found: ListedTable) -> Result<OpenTable> {
         let schema = FieldRecord::schema(&found.schema)?;
         let frame = |(offset, start)| Frame { offset, start };
-        let omission = |(field, reason)| Omission { field, reason };
+        let omission = |(field, reason)| Omission { empty: found.empty.contains(&field), field, reason };
         let table = TableInput {
             format: self.context.registry.named(&found.format)?.info().id,
             schema: Arc::new(Schema::new_with_metadata(

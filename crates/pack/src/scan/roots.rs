@@ -9,10 +9,11 @@ use super::view_walk::ViewWalk;
 use super::work_queue::WorkQueue;
 use super::{Scan, ScanOptions};
 use crate::input_format::main_file;
+use crate::recorded_files::sealed_manifest;
 use crate::request_error::with_suggestion;
 use crate::{OnError, Part};
-use packhorse_core::{Error, FileKind, InputTable, Result};
-use packhorse_dataset::Digest;
+use packhorse_core::{Error, Event, FileKind, FileStat, InputTable, Kind, Result};
+use packhorse_dataset::{Digest, MANIFEST};
 use packhorse_storage::{Location, Staging};
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
@@ -92,15 +93,22 @@ fn run(
     };
     let mut tasks: Vec<Task> = starts.into_iter().map(top).collect();
     std::thread::scope(|threads| {
-        let walking = threads.spawn(move || {
+        let walking = std::thread::Builder::new().spawn_scoped(threads, move || {
             // Drops the sender when the walk ends, or the receiver would block forever.
             let walk = walk;
             while !tasks.is_empty() {
                 WorkQueue::run(tasks, options.io_threads, &|task, queue| walk.run(task, queue));
                 tasks = walk.next_level();
             }
+            if part == Part::ALL && !tables {
+                walk.globs.unused().for_each(|glob| {
+                    let text = format!("{glob} matches none of the inputs, whose paths start below INPUT");
+                    context.observer.event(&Event::Warning(&text));
+                });
+            }
             walk.division.digest()
         });
+        let walking = walking.map_err(|error| Error::io("start a thread", error))?;
         // Dropped when the scan fails, or senders would block forever.
         let receiver = receiver;
         let taken = receiver.iter().try_for_each(|batch| match batch {
@@ -199,7 +207,23 @@ pub(super) fn real_path(path: &Path) -> PathBuf {
 
 /// The first task of a root. A missing root is always an error.
 fn start(context: Scan<'_>, root: &Path, builder: &mut ListingBuilder) -> Result<Task> {
-    let stat = context.store.stat(root, true).map_err(|e| with_suggestion(context.store, root, e))?;
+    // The manifest stands for its dataset.
+    let folder = root.parent().filter(|_| root.file_name().is_some_and(|name| name == MANIFEST));
+    let root = match folder.map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder }) {
+        Some(folder) => match sealed_manifest(context.store, folder) {
+            Ok(Some(_)) => folder,
+            Err(e) if e.kind() == Kind::Environment && !e.is_absent() => return Err(e),
+            _ => root,
+        },
+        None => root,
+    };
+    let stat = context.store.stat(root, true).or_else(|e| match Location::url(root).filter(|_| e.is_absent()) {
+        // A web server may have a dataset in a folder that it does not know.
+        Some(_) if context.store.stat(&root.join(MANIFEST), true).is_ok() => {
+            Ok(FileStat { kind: FileKind::Directory, size: 0, mtime: 0, ctime: 0, id: (0, 0) })
+        }
+        _ => Err(with_suggestion(context.store, root, e)),
+    })?;
     if stat.kind == FileKind::Directory {
         if let Some(walk) = ViewWalk::of(context, root, builder)? {
             return Ok(Task::View(walk));

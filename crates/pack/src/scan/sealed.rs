@@ -88,6 +88,9 @@ impl SealedInput {
         (root, folder, path): (u32, &Path, &Path),
         manifest: Manifest,
     ) -> Result<Self> {
+        manifest.refuse_write_only().map_err(|e| e.in_input(path.display()))?;
+        // Its shards would be packed as files.
+        registry.get(&manifest.format.format).map_err(|e| e.in_input(path.display()))?;
         let file = |shard: &ShardRecord| {
             let main = main_file(registry, store, &path.join(&shard.file));
             main.file_name().map(OsString::from).unwrap_or_default()

@@ -25,20 +25,26 @@ impl<T: Send> WorkQueue<T> {
     pub(super) fn run(tasks: Vec<T>, threads: usize, work: &(dyn Fn(T, &WorkQueue<T>) + Sync)) {
         let state = State { open: tasks.len(), waiting: tasks, idle: 1, left: threads.saturating_sub(1) };
         let queue = WorkQueue { state: Mutex::new(state), changed: Condvar::new() };
-        std::thread::scope(|scope| queue.join(scope, work));
+        std::thread::scope(|scope| queue.work(scope, work));
     }
 
-    /// Starts a thread.
-    fn join<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>, work: &'scope (dyn Fn(T, &WorkQueue<T>) + Sync)) {
-        scope.spawn(move || {
-            while let Some((task, alone)) = self.take() {
-                let _done = Done(self);
-                if alone {
-                    self.join(scope, work);
-                }
-                work(task, self);
+    /// Runs tasks on this thread.
+    fn work<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>, work: &'scope (dyn Fn(T, &WorkQueue<T>) + Sync)) {
+        while let Some((task, alone)) = self.take() {
+            let _done = Done(self);
+            if alone {
+                self.join(scope, work);
             }
-        });
+            work(task, self);
+        }
+    }
+
+    /// Starts a thread. If that fails, those that there are do the work.
+    fn join<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>, work: &'scope (dyn Fn(T, &WorkQueue<T>) + Sync)) {
+        if std::thread::Builder::new().spawn_scoped(scope, move || self.work(scope, work)).is_err() {
+            let mut state = self.lock();
+            (state.idle, state.left) = (state.idle - 1, 0);
+        }
     }
 
     /// Adds a task. The last one added runs first, which keeps the queue short.

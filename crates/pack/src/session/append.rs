@@ -11,6 +11,7 @@ use crate::{Part, Recipe};
 use packhorse_core::Result;
 use packhorse_dataset::Digest;
 use packhorse_storage::Location;
+use packhorse_transform::casts_of;
 use std::any::Any;
 use std::path::Path;
 
@@ -79,7 +80,7 @@ impl Session {
         let base = Base::open(&self.store, dir)?;
         let recipe = base.recipe(recipe, &self.registry)?;
         let (mut plan, transforms) = self.decide(&recipe, Some(&base), tables)?;
-        let place = base.place(&mut plan, &self.cancel)?;
+        let place = base.place(&mut plan, &casts_of(&transforms), &self.cancel)?;
         Ok((plan, base, transforms, place))
     }
 }

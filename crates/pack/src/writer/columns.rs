@@ -3,7 +3,7 @@
 use crate::merged_columns::{same_type, shown};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrow_array::{Array, ArrayRef, RecordBatch, new_null_array};
+use arrow_array::{Array, ArrayRef, BinaryViewArray, RecordBatch, StringViewArray, new_null_array};
 use packhorse_core::{Code, DataType, Error, Field, KEY, Result, Rows, Schema, SchemaRef, key_column};
 use std::sync::Arc;
 
@@ -57,6 +57,16 @@ impl PushedColumns {
     }
 }
 
+/// Text and bytes as the views that rows hold, if the field has such values.
+fn viewed(array: &ArrayRef, field: &Field) -> ArrayRef {
+    match (field.data_type(), array.data_type()) {
+        (DataType::Utf8View, DataType::Utf8) => Arc::new(StringViewArray::from(array.as_string::<i32>())),
+        (DataType::Utf8View, DataType::LargeUtf8) => Arc::new(StringViewArray::from(array.as_string::<i64>())),
+        (DataType::BinaryView, DataType::Binary) => Arc::new(BinaryViewArray::from(array.as_binary::<i32>())),
+        _ => Arc::clone(array),
+    }
+}
+
 /// The column of `rows` for `field`.
 fn column(rows: &Rows, given: &Schema, field: &Field) -> Result<ArrayRef> {
     let name = field.name();
@@ -65,8 +75,9 @@ fn column(rows: &Rows, given: &Schema, field: &Field) -> Result<ArrayRef> {
         None if field.is_nullable() => new_null_array(field.data_type(), rows.num_rows()),
         None => return Err(differs(format!("the rows have no field {name}, and every sample must have it"))),
         Some((at, found)) => {
-            let array = rows.column(at).clone();
+            let array = viewed(rows.column(at), field);
             let is_large = *field.data_type() == DataType::BinaryView && *array.data_type() == DataType::LargeBinary;
+            let found = &found.clone().with_data_type(array.data_type().clone());
             if !same_type(found, field) && !is_large {
                 let (found, wanted) = (shown(found), shown(field));
                 return Err(differs(format!("field {name} is {found} here and {wanted} in the schema of the writer")));

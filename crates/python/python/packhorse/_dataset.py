@@ -45,6 +45,11 @@ class Dataset:
         self._opened = ours
 
     @property
+    def _shown(self) -> str:
+        """Where it is, without a user, a password or a signature."""
+        return _packhorse.shown_place(self._place)
+
+    @property
     def _ours(self) -> _packhorse.Dataset:
         if self._pid != os.getpid():
             self._open(None)
@@ -121,12 +126,17 @@ class Dataset:
         return self._with("slice", 0, min(samples, len(self)))
 
     def subset(self, numbers: Iterable[int]) -> Dataset:
-        """The samples of these numbers, in this order; numbers may repeat. Those below 0 count from the end."""
+        """The samples of these numbers, in this order; numbers may repeat. Those below 0 count from the end. A mask, one bool for
+        each sample, chooses those where it is true."""
         return self._with("subset", self._places(numbers))
 
     def _places(self, numbers: Iterable[int]) -> array[int]:
         samples = len(self)
-        wanted = numbers if hasattr(numbers, "__len__") else list(numbers)
+        wanted: Any = numbers if hasattr(numbers, "__len__") else list(numbers)
+        if _is_mask(wanted):
+            if len(wanted) != samples:
+                raise IndexError(f"a mask of {len(wanted)} bools for {samples} samples")
+            return array("Q", (number for number, flag in enumerate(wanted) if flag))
         try:
             return array("Q", wanted)
         except OverflowError:
@@ -161,13 +171,15 @@ class Dataset:
             from ._errors import ConfigError
 
             raise ConfigError(
-                f"{len(missing)} of {len(wanted)} keys are not in {self._place}; the first is {missing[0]!r}",
-                kind="config", code="bad-request", input=self._place, sample=missing[0],
+                f"{len(missing)} of {len(wanted)} keys are not in {self._shown}; the first is {missing[0]!r}",
+                kind="config", code="bad-request", input=self._shown, sample=missing[0],
             )  # fmt: skip
         return numbers
 
     def select(self, fields: Iterable[str]) -> Dataset:
         """The same samples with these fields only."""
+        if isinstance(fields, str):
+            raise TypeError(f"select takes several names: select([{fields!r}])")
         return self._with("select", list(fields))
 
     def join(
@@ -235,11 +247,15 @@ class Dataset:
 
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}: {kind}" for name, kind in self.fields.items())
-        return f"Dataset({self._place!r}, {len(self)} samples, {{{fields}}})"
+        return f"Dataset({self._shown!r}, {len(self)} samples, {{{fields}}})"
 
 
 class _Concat(Dataset):
     """Several datasets, one after another."""
+
+    @property
+    def _shown(self) -> str:
+        return ", ".join(part._shown for part in self._parts)
 
     def __init__(self, parts: tuple[Dataset, ...], views: tuple[Any, ...] = ()) -> None:
         self._parts = parts
@@ -305,4 +321,16 @@ def open_dataset(
 
 def concat(datasets: Iterable[Dataset]) -> Dataset:
     """Several datasets, one after another. Their fields must have the same types."""
-    return _Concat(tuple(datasets))
+    parts = (datasets,) if isinstance(datasets, Dataset) else tuple(datasets)
+    wrong = next((part for part in parts if not isinstance(part, Dataset)), None)
+    if wrong is not None:
+        raise TypeError(f"concat takes opened datasets, and {wrong!r} is none: concat([open(…), open(…)])")
+    return _Concat(parts)
+
+
+def _is_mask(wanted: Any) -> bool:
+    kind = getattr(wanted, "dtype", None)
+    if kind is not None:
+        return str(kind) in ("bool", "torch.bool", "boolean")
+    first = next(iter(wanted), None)
+    return type(first).__name__ in ("bool", "bool_")

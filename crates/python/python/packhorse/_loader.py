@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 import re
 import warnings
@@ -40,6 +41,7 @@ class Loader:
     * `remainder`: what becomes of samples that fill no step on every rank: `"drop"`, `"pad"` (samples from the start of the
       epoch repeat) or `"uneven"` (smaller batches).
     * `threads`: how many decode, `ahead`: how many batches are ready or in work, `readers`: how many threads read.
+    * `readahead`: read local shards from begin to end into the page cache, a block before their samples are wanted.
     * `verify`: compare the checksum of every field.
     """
 
@@ -61,6 +63,7 @@ class Loader:
         threads: int | None = None,
         ahead: int | None = None,
         readers: int | None = None,
+        readahead: bool = True,
         verify: bool = False,
     ) -> None:
         one_of("on_error", on_error, "fail", "skip")
@@ -83,7 +86,8 @@ class Loader:
             raise ValueError("resident=True keeps samples in a GPU's memory: give its device, such as 'cuda'")
         self._settings = {
             "batch": batch, "seed": seed, "shuffle": shuffle, "remainder": remainder, "on_error": on_error,
-            "threads": threads, "ahead": ahead, "readers": readers, "verify": verify, "ram": ram, "dir": folder,
+            "threads": threads, "ahead": ahead, "readers": readers, "readahead": readahead,
+            "verify": verify, "ram": ram, "dir": folder,
             "skip": dataset._numbers_of(skip) if skip else [],
         }  # fmt: skip
         # Fields and settings that make no sense raise here, not at the first batch.
@@ -152,10 +156,16 @@ class Loader:
     @property
     def epoch(self) -> int:
         """The epoch of the last batch, or of the next one if none was taken."""
-        return int(self.state_dict()["epoch"])
+        state = self.state_dict()
+        # A state from the end of an epoch goes on with the next one.
+        ended = self._left is None and state["consumed"] > 0 and self.is_at_end()
+        return int(state["epoch"]) + ended
 
     def set_epoch(self, epoch: int) -> None:
         """Makes the next `for` that of `epoch`. In the middle of that epoch, after `load_state_dict`, it goes on there."""
+        epoch = operator.index(epoch)
+        if not 0 <= epoch < 2**63:
+            raise ValueError(f"epoch={epoch}: epochs count from 0")
         state = self.state_dict()
         ended = self._left == 0 and state["epoch"] + 1 == epoch
         if ended or (state["epoch"] == epoch and not self._left and (self._left is None or state["consumed"] == 0)):
@@ -202,7 +212,7 @@ class Loader:
         rank, world = self.place
         set_ = self._settings
         lines = [
-            f"{len(self.dataset)} samples of {self.dataset._place}",
+            f"{len(self.dataset)} samples of {self.dataset._shown}",
             f"rank {rank} of {world}: {len(self)} batches of {self.batch} an epoch; shuffle {set_['shuffle']}, seed {set_['seed']}",
             f"threads: {set_['threads'] if set_['threads'] is not None else 'one for each CPU to'} decode, "
             f"{set_['readers'] if set_['readers'] is not None else 2} read",

@@ -24,7 +24,8 @@ _WITH = ("position_ids", "segment_ids", "loss_mask", "cu_seqlens")
 class TokenDataset:
     """The documents of a pair of `.bin` and `.idx`, given as its prefix, as one of the two, or as a folder with one pair.
 
-    `len` is the number of documents, `[i]` the tokens of one, `[a:b]` a list of them. The files are mapped, and must not be written meanwhile.
+    `len` is the number of documents that have tokens: one without, which packing skips by default, has a row in `SHARD.documents.parquet`
+    and no place here. `[i]` is the tokens of one, `[a:b]` a list of them. The files are mapped, and must not be written meanwhile.
     """
 
     def __init__(self, place: str | os.PathLike[str]) -> None:
@@ -91,7 +92,8 @@ class TokenDataset:
         """Samples of `seq_length + 1` tokens in the order of Megatron's GPTDataset of this seed, as the field `tokens`.
 
         `samples` is how many there are at least; one epoch without it. `companions` are more fields: `position_ids`,
-        `segment_ids`, `loss_mask`, `cu_seqlens`. `remainder`, `place` and `device` are as of `Dataset.loader`.
+        `segment_ids`, `loss_mask`, `cu_seqlens`. `remainder`, `place` and `device` are as of `Dataset.loader`, except that
+        `"pad"` adds rows of the token `pad` (0 without it), for which `loss_mask` is 0.
         """
         one_of("remainder", remainder, "drop", "pad", "uneven")
         check_place(place)

@@ -23,7 +23,8 @@ class Writer:
 
     A sample is a dictionary: `__key__` (its number if there is none), and fields of bytes, text, numbers or arrays (what
     `numpy.asarray` takes). Formats with typed columns store them as they are, and all samples must have the types of the
-    first; WebDataset stores text and numbers as text, a field called `json` as JSON, arrays as `.npy`. `columns` names fields
+    first; WebDataset stores text and numbers as text, a field called `json` as JSON, arrays as `.npy`. Names that begin with `__`, such as the `__url__` of
+    webdataset's samples, are left out. `columns` names fields
     that the first sample may lack: `{"png": "bytes"}`. With `ragged` arrays may differ in shape.
 
     The dataset is published when the `with` ends, or by `close`. If it ends by an exception, or the program dies, nothing is

@@ -41,7 +41,10 @@ class TorchDataset(_MapDataset[Any]):
         return len(self.dataset)
 
     def __getitem__(self, number: int) -> Any:
-        return self.__getitems__([number])[0]
+        at = number + len(self) if number < 0 else number
+        if not 0 <= at < len(self):
+            raise IndexError(f"sample {number} of {len(self)}")
+        return self.__getitems__([at])[0]
 
     def __getitems__(self, numbers: list[int]) -> list[Any]:
         batch = self.dataset.batch([int(number) for number in numbers], self.fields, seed=self.seed, epoch=self.epoch)

@@ -62,7 +62,11 @@ pub(super) fn copy(
     let threads = usize::try_from(len.div_ceil(PIECE)).map_or(reads, |pieces| pieces.min(reads));
     match threads {
         0 | 1 => copy.work(),
-        _ => std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(|| copy.work())))),
+        _ => std::thread::scope(|scope| {
+            // If a thread can't be started, the others do the work.
+            (1..threads).all(|_| std::thread::Builder::new().spawn_scoped(scope, || copy.work()).is_ok());
+            copy.work();
+        }),
     }
     let state = copy.state.into_inner().unwrap_or_else(PoisonError::into_inner);
     match state.failed {

@@ -13,7 +13,9 @@ pub(crate) use shard::{Content, Shard};
 pub(crate) use view::{base_of, is_free};
 
 use base::Base;
-use packhorse_core::{Code, Error, Field, KEY, Registry, Result, Schema, SchemaRef, Source, counted};
+use packhorse_core::{
+    Code, Error, Field, FieldType, KEY, Registry, Result, Schema, SchemaRef, Source, counted, nearest, some_of,
+};
 use packhorse_dataset::Digest;
 pub(crate) use packhorse_dataset::SampleRun;
 use std::collections::BTreeMap;
@@ -98,14 +100,14 @@ impl Dataset {
             .iter()
             .zip(used)
             .filter(|(_, used)| *used)
-            .fold(0, |sum, (shard, _)| sum.saturating_add(shard.bytes))
+            .fold(0, |sum, (shard, _)| sum.saturating_add(shard.stored()))
     }
 
     /// The approximate size of a stored sample, in bytes.
     pub(crate) fn mean(&self) -> u64 {
         let bytes = self.runs.iter().map(|run| {
             let shard = self.shards.get(run.shard as usize);
-            shard.map_or(0, |shard| u128::from(shard.bytes) * u128::from(run.len) / u128::from(shard.samples.max(1)))
+            shard.map_or(0, |shard| u128::from(shard.stored()) * u128::from(run.len) / u128::from(shard.samples.max(1)))
         });
         u64::try_from(bytes.fold(0, u128::saturating_add) / u128::from(self.len().max(1))).unwrap_or(u64::MAX)
     }
@@ -298,10 +300,16 @@ fn classes_of(datasets: &[Dataset]) -> Result<Arc<[String]>> {
 pub(crate) fn no_field(name: &str, schema: &Schema) -> Error {
     let known: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
     let error = Error::config(format!("the dataset has no field {name}")).with_code(Code::NoSuchField);
-    error.hint(format!("it has: {}", known.join(", ")))
+    // Shards of WebDataset hold the array `y` as `y.npy`.
+    let stored = known.iter().find(|known| known.strip_prefix(name).is_some_and(|end| end.starts_with('.')));
+    let error = match stored.copied().or_else(|| nearest(name, known.iter().copied())) {
+        Some(meant) => error.hint(format!("did you mean {meant}?")),
+        None => error,
+    };
+    error.hint(format!("it has: {}", some_of(&known)))
 }
 
-/// More fields than this are probably parts of keys with dots.
+/// More fields of bytes than this are probably parts of keys with dots.
 const MOST_FIELDS: usize = 4096;
 
 /// All fields of these schemas, sorted by name; those that some schemas lack are nullable.
@@ -319,7 +327,9 @@ pub(crate) fn union<'s>(schemas: impl Iterator<Item = &'s SchemaRef>) -> Result<
             let nullable = known.is_nullable() || field.is_nullable();
             known.set_nullable(nullable);
         }
-        if fields.len() > MOST_FIELDS {
+        // Tables may be wide; these are members of archives.
+        let is_blob = |(field, _): &(Field, usize)| FieldType::of(field).is_ok_and(|kind| kind == FieldType::Blob);
+        if fields.len() > MOST_FIELDS && fields.values().all(is_blob) {
             let message = format!("samples have over {MOST_FIELDS} different fields: are there dots in their names?");
             return Err(Error::unsupported(message));
         }

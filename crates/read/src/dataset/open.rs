@@ -74,6 +74,7 @@ pub(super) fn sealed(
     manifest: &Manifest,
     options: &OpenOptions,
 ) -> Result<Dataset> {
+    manifest.refuse_write_only().map_err(|e| e.in_input(dir.display()))?;
     let id = options.format.as_ref().unwrap_or(&manifest.format.format);
     // The source needs the sink's layout.
     let mut all = options.options.clone();

@@ -152,6 +152,12 @@ impl Shard {
         Ok(members)
     }
 
+    /// Bytes of its files.
+    pub(super) fn stored(&self) -> u64 {
+        let data = self.data.as_ref().map_or(0, |(_, bytes)| *bytes);
+        self.bytes.saturating_add(data)
+    }
+
     /// Opens the file; an error if its size has changed.
     pub(crate) fn open(&self) -> Result<Box<dyn Input>> {
         self.open_data()?;

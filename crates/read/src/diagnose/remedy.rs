@@ -9,7 +9,7 @@ use super::verdict::{Bottleneck, Evidence, SATURATED, Verdict, milliseconds};
 use super::{Interval, held};
 use crate::batch_metadata::BatchMetadata;
 use crate::sample_work::{SampleWork, WorkerState};
-use crate::{CacheOptions, Dataset, FieldKind, FieldOptions, LoaderOptions, SampleBlock, cores};
+use crate::{CacheOptions, Dataset, FieldKind, FieldOptions, LoaderOptions, SampleBlock, cores, memory};
 use packhorse_core::Result;
 use packhorse_transform::image::{Size, View};
 
@@ -181,7 +181,7 @@ impl Maker<'_> {
     /// Shards in memory, or on a near disk.
     fn near(&self) -> Vec<Remedy> {
         let near = if self.evidence.seconds(Cut::Files) > 0.0 { Cut::Files } else { Cut::Stored };
-        let (bytes, memory) = (self.scene.dataset.bytes(), available_memory());
+        let (bytes, memory) = (self.scene.dataset.bytes(), memory_of_rank());
         let half = memory / 2;
         let mut found = Vec::new();
         if half > 0 && self.scene.options.cache.ram == 0 {
@@ -373,21 +373,8 @@ fn may_run_on(all: &[usize]) -> bool {
     tried.join().unwrap_or(false)
 }
 
-/// Bytes of memory that this process can have: what the system can give, or what its control group (cgroup v2) still may;
-/// a part of it for each rank of the node. 0 if unknown.
-fn available_memory() -> u64 {
-    let number = |file: &str| std::fs::read_to_string(file).ok()?.trim().parse::<u64>().ok();
-    let group = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let group = group.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or_default();
-    let of_group = |name: &str| number(&format!("/sys/fs/cgroup{}/{name}", group.trim_end_matches('/')));
-    let left = of_group("memory.max").zip(of_group("memory.current")).map(|(most, now)| most.saturating_sub(now));
+/// The part of the memory that this process can have, one for each rank of the node.
+fn memory_of_rank() -> u64 {
     let ranks = std::env::var("LOCAL_WORLD_SIZE").ok().and_then(|ranks| ranks.parse::<u64>().ok()).unwrap_or(1);
-    system_memory().min(left.unwrap_or(u64::MAX)) / ranks.max(1)
-}
-
-fn system_memory() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-    kib.unwrap_or(0).saturating_mul(1024)
+    memory::available() / ranks.max(1)
 }

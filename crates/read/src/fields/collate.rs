@@ -5,7 +5,7 @@ use super::resolve::ResolvedField;
 use crate::batch::aligned;
 use crate::batch_metadata::BatchMetadata;
 use crate::{Layout, LoaderCounters, SampleBlock};
-use packhorse_core::{Error, Event, Kind, Limits, Observer, Result};
+use packhorse_core::{Code, Error, Event, Kind, Limits, Observer, Result};
 use packhorse_order::draw;
 use packhorse_transform::image::Draws;
 use std::ops::Range;
@@ -123,6 +123,10 @@ impl Collate {
             return Err(error);
         }
         if self.on_error == OnError::Fail {
+            let error = match error.code() == Code::FieldMissing {
+                true => error.hint("a field that is not required is zeros there"),
+                false => error,
+            };
             return Err(error.hint("`on-error=skip` leaves such samples out"));
         }
         self.counters.skipped.add(1);
@@ -149,7 +153,7 @@ impl Collate {
                     Some(value) if field.ragged => {
                         field.cell.measure(value, decoder.as_mut()).map_err(|error| named(error, &field.name))
                     }
-                    None if field.required => Err(Error::content(format!("has no field {}", field.name))),
+                    None if field.required => Err(missing(&field.name)),
                     _ => Ok(0),
                 };
                 match size {
@@ -214,8 +218,11 @@ impl Collate {
             let out = slab.get_mut(place).ok_or_else(|| Error::bug(format!("no room for row {to}")))?;
             match fetched.value(row, at) {
                 Some(value) => {
-                    let written = field.cell.write(value, decoder.as_mut(), draws, out, shape);
-                    written.map_err(|error| named(error, &field.name))?;
+                    match field.cell.write(value, decoder.as_mut(), draws, out, shape) {
+                        // Nothing at a path in JSON.
+                        Err(error) if !field.required && error.code() == Code::FieldMissing => out.fill(0),
+                        written => written.map_err(|error| named(error, &field.name))?,
+                    }
                 }
                 None if matches!(field.cell, FieldDecoder::Draws) => out.copy_from_slice(&key.to_le_bytes()),
                 None => out.fill(0),
@@ -281,4 +288,9 @@ const MOST_DIMENSIONS: usize = 64;
 /// Prefixes an error with the field.
 fn named(error: Error, field: &str) -> Error {
     error.subject(format_args!("field {field}")).in_field(field)
+}
+
+/// The error of a sample without a field.
+fn missing(field: &str) -> Error {
+    Error::content(format!("has no field {field}")).with_code(Code::FieldMissing)
 }

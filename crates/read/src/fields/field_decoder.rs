@@ -4,9 +4,9 @@ use super::normalize::{Axes, PixelTable};
 use crate::Value;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int32Type;
-use arrow_array::{Array, ArrayRef, BinaryViewArray, StringViewArray};
+use arrow_array::{Array, ArrayRef, BinaryViewArray};
 use packhorse_core::{
-    Codec, DataType, Error, Field, KEY, Limits, PackedValue, Result, Rows, Schema, bytes_of, element_width,
+    Code, Codec, DataType, Error, Field, Limits, PackedValue, Result, Rows, Schema, bytes_of, element_width,
 };
 use packhorse_transform::image::{Draws, MaskDecoder, View, ViewDecoder};
 use std::sync::Arc;
@@ -80,11 +80,10 @@ impl Encoded {
 
     /// The column of one row that `bytes` hold.
     fn decode(&self, bytes: &[u8]) -> Result<ArrayRef> {
-        let key: ArrayRef = Arc::new(StringViewArray::from(vec!["sample"]));
         let blob: ArrayRef = Arc::new(BinaryViewArray::from(vec![bytes]));
-        let fields =
-            vec![Field::new(KEY, DataType::Utf8View, false), Field::new(&self.name, DataType::BinaryView, false)];
-        let rows = Rows::try_new(Arc::new(Schema::new(fields)), vec![key, blob]);
+        // Without a key: errors name the sample where its key is known.
+        let fields = vec![Field::new(&self.name, DataType::BinaryView, false)];
+        let rows = Rows::try_new(Arc::new(Schema::new(fields)), vec![blob]);
         let rows = rows.map_err(|error| Error::bug(error.to_string()))?;
         let decoded = self.codec.decode(&self.name, &rows, std::slice::from_ref(&self.field))?;
         decoded.into_iter().next().ok_or_else(|| Error::bug("a codec that decodes nothing"))
@@ -152,7 +151,12 @@ impl FieldDecoder {
                 if let Some((elements, _)) = encoded.as_ref().and_then(|encoded| encoded.packed(value)) {
                     return fit(elements, out);
                 }
-                with_array(value, encoded.as_ref(), |array, row| fit(&bytes_of(&*elements(array, row)?)?, out))
+                let fitted =
+                    with_array(value, encoded.as_ref(), |array, row| fit(&bytes_of(&*elements(array, row)?)?, out));
+                fitted.map_err(|error| match error.code() == Code::ColumnsDiffer {
+                    true => error.hint("if only shapes differ, ask for the field as `Ragged`"),
+                    false => error,
+                })
             }
             FieldDecoder::Ragged { rank, encoded, .. } => {
                 if let Some((elements, dimensions)) = encoded.as_ref().and_then(|encoded| encoded.packed(value)) {
@@ -189,21 +193,33 @@ fn with_array<R>(
 impl Text {
     /// Parses the number in `bytes`, to little-endian.
     fn number(&self, bytes: &[u8], data_type: &DataType, out: &mut [u8]) -> Result<()> {
-        let shown = || bytes.get(..bytes.len().min(40)).unwrap_or_default().escape_ascii().to_string();
-        let parsed = match self {
-            Text::Plain => std::str::from_utf8(bytes).ok().and_then(|text| parse(text.trim_ascii(), data_type, out)),
+        let invalid = |what: &str, text: &str| {
+            let start: String = text.chars().take(40).collect();
+            Error::content(format!("{what}is not a valid {data_type}: {start}"))
+        };
+        match self {
+            Text::Plain => {
+                let text = std::str::from_utf8(bytes).ok().and_then(|text| parse(text.trim_ascii(), data_type, out));
+                text.ok_or_else(|| {
+                    let start = bytes.get(..bytes.len().min(40)).unwrap_or_default();
+                    invalid("", &start.escape_ascii().to_string())
+                })
+            }
             Text::Json(path) => {
                 let value: serde_json::Value =
                     serde_json::from_slice(bytes).map_err(|error| Error::content(format!("is not JSON: {error}")))?;
-                let found = json_at(&value, path);
-                let found = found.ok_or_else(|| Error::content(format!("has no {}", path.join("."))))?;
-                match found {
-                    serde_json::Value::Bool(yes) => parse(if *yes { "1" } else { "0" }, data_type, out),
-                    other => parse(&other.to_string(), data_type, out),
-                }
+                let text = match json_at(&value, path) {
+                    // A field that is not required is zeros there.
+                    None | Some(serde_json::Value::Null) => {
+                        let message = format!("has no {}", path.join("."));
+                        return Err(Error::content(message).with_code(Code::FieldMissing));
+                    }
+                    Some(serde_json::Value::Bool(yes)) => if *yes { "1" } else { "0" }.to_owned(),
+                    Some(other) => other.to_string(),
+                };
+                parse(&text, data_type, out).ok_or_else(|| invalid(&format!("{} ", path.join(".")), &text))
             }
-        };
-        parsed.ok_or_else(|| Error::content(format!("is not a valid {data_type}: {}", shown())))
+        }
     }
 }
 
@@ -265,8 +281,8 @@ fn text_of(array: &ArrayRef, row: usize) -> Result<&[u8]> {
 fn elements(array: &ArrayRef, row: usize) -> Result<ArrayRef> {
     match array.data_type() {
         DataType::FixedSizeList(..) => Ok(array.as_fixed_size_list().value(row)),
-        DataType::List(_) => Ok(array.as_list::<i32>().value(row)),
-        DataType::LargeList(_) => Ok(array.as_list::<i64>().value(row)),
+        DataType::List(_) => Ok(flat(array.as_list::<i32>().value(row))),
+        DataType::LargeList(_) => Ok(flat(array.as_list::<i64>().value(row))),
         DataType::Struct(_) => {
             let data = array.as_struct().columns().first().ok_or_else(|| Error::bug("an array without data"))?;
             elements(data, row)
@@ -275,9 +291,41 @@ fn elements(array: &ArrayRef, row: usize) -> Result<ArrayRef> {
     }
 }
 
+/// The elements of lists in lists.
+fn flat(mut array: ArrayRef) -> ArrayRef {
+    while let Some(lists) = array.as_list_opt::<i32>() {
+        let (from, to) = (lists.value_offsets().first(), lists.value_offsets().last());
+        let (from, to) = from.zip(to).map_or((0, 0), |(from, to)| (*from as usize, *to as usize));
+        array = lists.values().slice(from, to - from);
+    }
+    array
+}
+
+/// The shape of lists in lists, all of one length.
+fn shape_of_lists(array: &ArrayRef, row: usize, rank: usize) -> Result<Vec<i32>> {
+    let (mut shape, mut lists) = (Vec::with_capacity(rank), array.slice(row, 1));
+    while let Some(level) = lists.as_list_opt::<i32>() {
+        let first = if level.is_empty() { 0 } else { level.value_length(0) };
+        if let Some(other) = (1..level.len()).map(|at| level.value_length(at)).find(|len| *len != first) {
+            let message =
+                format!("has lists of {first} and of {other} values in one sample, which an array can't hold");
+            return Err(Error::content(message));
+        }
+        shape.push(first);
+        let (from, to) = (level.value_offsets().first(), level.value_offsets().last());
+        let (from, to) = from.zip(to).map_or((0, 0), |(from, to)| (*from as usize, *to as usize));
+        lists = level.values().slice(from, to - from);
+    }
+    Ok(shape)
+}
+
 /// Writes the shape of an array of several dimensions.
 fn write_shape(array: &ArrayRef, row: usize, rank: usize, out: &mut [u8]) -> Result<()> {
     if rank < 2 {
+        return Ok(());
+    }
+    if array.as_list_opt::<i32>().is_some() {
+        numbers(shape_of_lists(array, row, rank)?.into_iter(), out);
         return Ok(());
     }
     let parts = array.as_struct_opt().and_then(|parts| parts.columns().get(1));

@@ -1,10 +1,12 @@
 //! Converts fields of samples to fields of batches.
 
+mod asked;
 mod collate;
 mod field_decoder;
 mod normalize;
 mod resolve;
 
+pub(crate) use asked::{AskedFields, chosen, columns};
 pub use collate::OnError;
 pub(crate) use collate::{Collate, CollateScratch};
 pub(crate) use field_decoder::{FieldDecoder, json_at, raw};

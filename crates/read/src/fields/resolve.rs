@@ -6,7 +6,7 @@ use super::{FieldKind, FieldOptions};
 use crate::Layout;
 use crate::dataset::no_field;
 use packhorse_core::{
-    DataType, Error, Field, FieldType, KEY, Kind, Limits, MemoryInput, Options, Registry, Result, Schema,
+    DataType, Error, Field, FieldType, KEY, Kind, Limits, MemoryInput, Options, Registry, Result, Schema, numpy_type,
 };
 use packhorse_transform::image::{MaskDecoder, View, ViewDecoder};
 
@@ -37,13 +37,10 @@ pub(crate) struct FieldContext<'a> {
     pub(crate) limits: Limits,
 }
 
-/// All fields of a schema, each in the form that its type suggests.
+/// All fields of a schema, each in the form that its type suggests. All are required: zeros would pass for values.
 pub(crate) fn all(schema: &Schema) -> Vec<FieldOptions> {
-    let field = |field: &std::sync::Arc<Field>| {
-        let made = FieldOptions::new(field.name(), FieldKind::Auto);
-        FieldOptions { required: !field.is_nullable(), ..made }
-    };
-    schema.fields().iter().filter(|field| field.name() != KEY).map(field).collect()
+    let names = schema.fields().iter().map(|field| field.name()).filter(|name| *name != KEY);
+    names.map(|name| FieldOptions::new(name, FieldKind::Auto)).collect()
 }
 
 /// Finds the decoders of the requested fields; inspects the first sample if headers do not suffice.
@@ -148,10 +145,18 @@ impl Look<'_> {
     }
 
     /// The requested field of the dataset: the first of its names that exists.
+    ///
+    /// Errors: no such field; fields of several types (kind `Config`), of which a sample's would depend on what it has.
     fn stored(&self) -> Result<Field> {
         let schema = self.known.schema;
-        let found = self.field.from.0.iter().find_map(|name| schema.column_with_name(name));
-        found.map(|(_, field)| field.clone()).ok_or_else(|| no_field(&self.field.from.0.join(" or "), schema))
+        let mut found = self.field.from.0.iter().filter_map(|name| Some(schema.column_with_name(name)?.1));
+        let first = found.next().ok_or_else(|| no_field(&self.field.from.0.join(" or "), schema))?;
+        if let Some(other) = found.find(|other| other.data_type() != first.data_type()) {
+            let (a, b) = (first.data_type(), other.data_type());
+            let message = format!("{} and {} are of other types ({a} and {b})", first.name(), other.name());
+            return Err(Error::config(message).hint("ask for each of them as a field of its own"));
+        }
+        Ok(first.clone())
     }
 
     fn suggested(&self, stored: &Field) -> Result<FieldDecoder> {
@@ -167,9 +172,10 @@ impl Look<'_> {
     }
 
     fn number(&self, stored: &Field, blob: bool, data_type: &DataType, text: Text) -> Result<FieldDecoder> {
-        if !blob && stored.data_type() != data_type {
+        let held = Elements::of(stored, stored.data_type());
+        if !blob && (held.data_type != *data_type || held.is_pair) {
             let message = format!("field {} is of type {}, not {data_type}", self.field.name, stored.data_type());
-            return Err(Error::config(message));
+            return Err(Error::config(message).hint("ask for the field without a type: it is that of the column"));
         }
         let known = data_type.is_integer() || matches!(data_type, DataType::Float32 | DataType::Float64);
         self.must(known || !blob, "can't be read from text as that type")?;
@@ -200,15 +206,22 @@ impl Look<'_> {
         let held = FieldType::of(field)?;
         let width = |element: &DataType| width_of(element, name);
         let dense = |element: &DataType, shape: &[usize], encoded| -> Result<FieldDecoder> {
-            Ok(FieldDecoder::Dense { width: width(element)?, element: element.clone(), shape: shape.to_vec(), encoded })
+            let Elements { data_type: element, is_pair } = Elements::of(field, element);
+            let shape = if is_pair { [shape, &[2]].concat() } else { shape.to_vec() };
+            Ok(FieldDecoder::Dense { width: width(&element)?, element, shape, encoded })
         };
         let ragged = |element: &DataType, rank, encoded| -> Result<FieldDecoder> {
-            Ok(FieldDecoder::Ragged { width: width(element)?, element: element.clone(), rank, encoded })
+            let Elements { data_type: element, is_pair } = Elements::of(field, element);
+            self.must(!is_pair, "holds complex numbers in lists, which batches can't hold")?;
+            Ok(FieldDecoder::Ragged { width: width(&element)?, element, rank, encoded })
         };
         match (kind, &held) {
-            (FieldKind::Auto, FieldType::Scalar(element)) if encoded.is_none() => {
-                Ok(FieldDecoder::Number { width: width(element)?, data_type: element.clone(), text: Text::Plain })
-            }
+            (FieldKind::Auto, FieldType::Scalar(element)) if encoded.is_none() => match Elements::of(field, element) {
+                Elements { is_pair: true, .. } => dense(element, &[], None),
+                Elements { data_type, .. } => {
+                    Ok(FieldDecoder::Number { width: width(&data_type)?, data_type, text: Text::Plain })
+                }
+            },
             (FieldKind::Auto | FieldKind::Dense, FieldType::Scalar(element)) => dense(element, &[], encoded),
             (FieldKind::Auto | FieldKind::Dense, FieldType::Tensor { element, shape }) => {
                 dense(element, shape, encoded)
@@ -216,7 +229,8 @@ impl Look<'_> {
             (FieldKind::Auto | FieldKind::Ragged, FieldType::Ragged { element, rank }) => {
                 ragged(element, *rank, encoded)
             }
-            (FieldKind::Auto | FieldKind::Ragged, FieldType::List { element, depth: 1 }) => ragged(element, 1, encoded),
+            (FieldKind::Auto, FieldType::List { element, depth: 1 }) => ragged(element, 1, encoded),
+            (FieldKind::Ragged, FieldType::List { element, depth }) => ragged(element, *depth, encoded),
             // Only the first encoded array is known; others may have other shapes.
             (FieldKind::Ragged, FieldType::Tensor { element, shape }) if encoded.is_some() => {
                 let any = FieldType::Ragged { element: element.clone(), rank: shape.len() }.field(field.name(), false);
@@ -228,12 +242,39 @@ impl Look<'_> {
             }
             _ => {
                 let message = match kind {
+                    FieldKind::Auto if matches!(held, FieldType::List { .. }) => {
+                        format!(
+                            "field {name} ({held}) has lists of lists, which batches can't hold unless the inner lists of each sample have one length and the field is asked for as `Ragged`"
+                        )
+                    }
                     FieldKind::Auto => format!("field {name} ({held}) is of a kind that batches can't hold"),
                     kind => format!("field {name} ({held}) does not become {kind:?}; ask for another form of it"),
                 };
                 Err(Error::unsupported(message))
             }
         }
+    }
+}
+
+/// What batches hold of elements whose type only NumPy's name tells.
+struct Elements {
+    data_type: DataType,
+    /// Whether an element is two of them: the parts of a complex number.
+    is_pair: bool,
+}
+
+impl Elements {
+    /// Those of a field: times are the ticks that they count, complex numbers pairs of floats.
+    fn of(field: &Field, element: &DataType) -> Self {
+        let (data_type, is_pair) = match (element, numpy_type(field)) {
+            (DataType::FixedSizeBinary(8), Some("<c8")) => (DataType::Float32, true),
+            (DataType::FixedSizeBinary(16), Some("<c16")) => (DataType::Float64, true),
+            (DataType::FixedSizeBinary(8), Some(name)) if name.starts_with("<M8[") || name.starts_with("<m8[") => {
+                (DataType::Int64, false)
+            }
+            _ => (element.clone(), false),
+        };
+        Self { data_type, is_pair }
     }
 }
 

@@ -5,7 +5,7 @@
 //! use each other's blocks, also those that are part of the object already, and writers of other bytes fail and begin again.
 //! `object_store` gives blocks random names, so the requests that write are made here.
 
-use super::bucket::{Bucket, Own, Provider, invalid, retry, unknown};
+use super::bucket::{Bucket, Own, Provider, check_endpoint, invalid, retry, unknown};
 use super::service::Connector;
 use super::wire::Wire;
 use crate::RemoteOptions;
@@ -56,6 +56,7 @@ pub(super) fn open(name: &BucketName, wire: &Wire, options: &RemoteOptions) -> R
     let account = builder.get_config_value(&AzureConfigKey::AccountName).unwrap_or_else(|| EMULATOR.into());
     let connector = Connector(wire.clone());
     let builder = builder.with_container_name(container).with_http_connector(connector).with_retry(retry(options));
+    check_endpoint(builder.get_config_value(&AzureConfigKey::Endpoint), "AZURE_STORAGE_ENDPOINT")?;
     let objects = builder.build().map_err(|e| invalid(&e, &PROVIDER))?;
     Ok(Bucket {
         url: name.to_string(),

@@ -230,6 +230,11 @@ impl Bucket {
                 Some(Ok((reply, body))) if !reply.status.is_success() => {
                     reply.refusal(&reply::said(&String::from_utf8_lossy(&body)), None, Some(self.provider))
                 }
+                Some(Ok(_)) if words(&error).contains("empty path segment") => Failure::refused(format!(
+                    "the listing has a key with an empty part, such as a//b, which is not read: {}; rename the object, or give \
+                     prefixes without it",
+                    words(&error)
+                )),
                 Some(Ok(_)) => Failure::again(format!("the listing can't be read: {}", words(&error))),
                 Some(Err(failure)) => failure,
                 None => self.uncredited(Some(&error)),
@@ -303,6 +308,17 @@ pub(super) fn unknown(name: &str, provider: &Provider) -> Error {
 pub(super) fn invalid(error: &object_store::Error, provider: &Provider) -> Error {
     let error = Error::config(format!("invalid {} settings: {}", provider.name, words(error)));
     error.hint(format!("check {}", provider.credentials))
+}
+
+/// Refuses an endpoint without a scheme, to which no request would find its way; the setting is called `name`.
+pub(super) fn check_endpoint(endpoint: Option<String>, name: &str) -> Result<()> {
+    match endpoint {
+        Some(host) if !host.starts_with("http://") && !host.starts_with("https://") => {
+            let error = Error::config(format!("{name} is a URL, which \"{host}\" is not"));
+            Err(error.hint(format!("write https://{host}, or http://{host} where the server has no certificate")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Replaces the query of a request.

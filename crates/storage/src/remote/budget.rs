@@ -1,9 +1,11 @@
 //! The retry budget: how often and how long a request is tried.
 
 use super::failure::Failure;
+use super::outage::Outage;
 use crate::RemoteOptions;
 use packhorse_core::{Error, Kind};
 use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -13,17 +15,24 @@ const PROGRESS: u64 = 64 << 10;
 /// Upper bound of every duration option, so that sums do not overflow.
 const LONGEST: Duration = Duration::from_secs(365 * 86_400);
 
+/// The most tries where a request was given up and no server has answered since.
+const LOST_TRIES: u32 = 3;
+
 /// The remaining tries and time of one range or query.
 pub(crate) struct Budget {
     options: RemoteOptions,
+    outage: Arc<Outage>,
+    /// The file.
+    name: String,
     started: Instant,
     requests: u32,
     in_a_row: u32,
 }
 
 impl Budget {
-    pub(crate) fn new(options: &RemoteOptions) -> Self {
-        Self { options: options.clone(), started: Instant::now(), requests: 0, in_a_row: 0 }
+    pub(crate) fn new(options: &RemoteOptions, outage: &Arc<Outage>, name: String) -> Self {
+        let (options, outage) = (options.clone(), outage.clone());
+        Self { options, outage, name, started: Instant::now(), requests: 0, in_a_row: 0 }
     }
 
     /// The latest end.
@@ -34,7 +43,7 @@ impl Budget {
     /// After a failed try that received `progress` bytes: the wait before the next try, or the final error.
     pub(crate) fn after(&mut self, failure: Failure, progress: u64) -> Result<Duration, Error> {
         let (why, after) = match failure {
-            Failure::Final(error) => return Err(error),
+            Failure::Final(error) => return Err(error.in_input(&self.name)),
             Failure::Again { why, after } => (why, after),
         };
         self.requests = self.requests.saturating_add(1);
@@ -44,10 +53,15 @@ impl Budget {
             None => self.wait(),
         };
         let wait = wait.min(LONGEST);
-        match self.in_a_row >= self.options.tries || Instant::now() + wait >= self.deadline() {
-            true => Err(self.given_up(&why)),
-            false => Ok(wait),
+        let tries = if self.outage.is_lost() { self.options.tries.min(LOST_TRIES) } else { self.options.tries };
+        if self.in_a_row >= tries || Instant::now() + wait >= self.deadline() {
+            return Err(self.given_up(&why));
         }
+        let tell = self.options.on_wait.as_ref().filter(|_| self.outage.may_tell(self.started));
+        if let Some(tell) = tell {
+            tell(&format!("{}: {why}; waiting for the server", self.name));
+        }
+        Ok(wait)
     }
 
     /// The error of a try that ran past the deadline.
@@ -57,10 +71,12 @@ impl Budget {
     }
 
     fn given_up(&self, why: &str) -> Error {
+        self.outage.given_up();
         let (requests, seconds) = (self.requests, self.started.elapsed().as_secs_f32());
         let requests = if requests == 1 { "1 request".into() } else { format!("{requests} requests") };
         let message = format!("{why}; given up after {requests} in {seconds:.1} s");
-        Error::new(Kind::Environment, message).hint("run the same command again when the server answers")
+        let error = Error::new(Kind::Environment, message).hint("run the same command again when the server answers");
+        error.in_input(&self.name)
     }
 
     /// Exponential backoff with random jitter of up to half, so that a thousand tasks do not retry in sync.
@@ -78,7 +94,23 @@ mod tests {
 
     fn budget(tries: u32, patience: u64) -> Budget {
         let patience = Duration::from_secs(patience);
-        Budget::new(&RemoteOptions { tries, patience, ..RemoteOptions::default() })
+        of(&RemoteOptions { tries, patience, ..RemoteOptions::default() })
+    }
+
+    fn of(options: &RemoteOptions) -> Budget {
+        Budget::new(options, &Arc::default(), String::new())
+    }
+
+    #[test]
+    fn after_a_request_was_given_up_others_are_sooner_until_a_server_answers() {
+        let (outage, options) = (Arc::new(Outage::default()), RemoteOptions::default());
+        let requests = || {
+            let mut budget = Budget::new(&options, &outage, String::new());
+            (1..).find(|_| budget.after(Failure::again("refused"), 0).is_err()).unwrap()
+        };
+        assert_eq!((requests(), requests()), (options.tries, LOST_TRIES));
+        outage.answered();
+        assert_eq!(requests(), options.tries);
     }
 
     #[test]
@@ -113,7 +145,7 @@ mod tests {
             longest_retry_after: most,
             ..RemoteOptions::default()
         };
-        let mut budget = Budget::new(&options);
+        let mut budget = of(&options);
         assert!(budget.after(Failure::again("x"), 0).is_ok());
         assert!(budget.after(Failure::Again { why: String::new(), after: Some(most) }, 0).is_err());
     }

@@ -27,7 +27,7 @@ impl OpenFile {
 
     /// Passes the bytes of `range` to `take`, in order.
     pub(crate) async fn fetch(&self, range: Range<u64>, mut take: impl FnMut(Bytes) + Send) -> Result<()> {
-        let mut budget = Budget::new(&self.object.options);
+        let mut budget = Budget::new(&self.object.options, &self.object.wire.outage, self.name.clone());
         let mut left = range;
         loop {
             let before = left.start;
@@ -37,10 +37,10 @@ impl OpenFile {
                 Ok(Ok(()) | Err(Failure::Again { .. })) if left.is_empty() => return Ok(()),
                 Ok(Ok(())) => Failure::again("the server gave less than was asked for"),
                 Ok(Err(failure)) => failure,
-                Err(_) => return Err(budget.out_of_time("the server is too slow").in_input(&self.name)),
+                Err(_) => return Err(budget.out_of_time("the server is too slow")),
             };
             let progress = left.start.saturating_sub(before);
-            let wait = budget.after(failure, progress).map_err(|error| error.in_input(&self.name))?;
+            let wait = budget.after(failure, progress)?;
             sleep(wait).await;
         }
     }

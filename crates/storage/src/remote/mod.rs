@@ -17,6 +17,7 @@ mod gcs;
 mod input;
 mod link;
 mod object;
+mod outage;
 mod pieces;
 mod profile;
 mod remotes;

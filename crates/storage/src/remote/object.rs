@@ -100,14 +100,14 @@ impl RemoteObject {
     where
         F: Future<Output = Result<T, Failure>>,
     {
-        let mut budget = Budget::new(&self.options);
+        let mut budget = Budget::new(&self.options, &self.wire.outage, self.name());
         loop {
             let failure = match timeout_at(budget.deadline(), attempt()).await {
                 Ok(Ok(done)) => return Ok(done),
                 Ok(Err(failure)) => failure,
-                Err(_) => return Err(budget.out_of_time("the server is too slow").in_input(self.name())),
+                Err(_) => return Err(budget.out_of_time("the server is too slow")),
             };
-            let wait = budget.after(failure, 0).map_err(|error| error.in_input(self.name()))?;
+            let wait = budget.after(failure, 0)?;
             sleep(wait).await;
         }
     }

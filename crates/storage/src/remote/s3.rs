@@ -1,6 +1,6 @@
 //! S3 buckets.
 
-use super::bucket::{Bucket, Own, Part, Provider, invalid, retry, unknown};
+use super::bucket::{Bucket, Own, Part, Provider, check_endpoint, invalid, retry, unknown};
 use super::profile;
 use super::reply::Reply;
 use super::service::Connector;
@@ -41,6 +41,7 @@ pub(super) fn open(name: &BucketName, wire: &Wire, options: &RemoteOptions) -> R
     // Not every server has the request that deletes many.
     let builder = builder.with_config(AmazonS3ConfigKey::DisableBulkDelete, "true");
     let region = builder.get_config_value(&AmazonS3ConfigKey::Region).unwrap_or_else(|| "us-east-1".into());
+    check_endpoint(builder.get_config_value(&AmazonS3ConfigKey::Endpoint), "AWS_ENDPOINT_URL")?;
     let objects = builder.build().map_err(|e| invalid(&e, &PROVIDER))?;
     Ok(Bucket {
         url: name.to_string(),

@@ -1,6 +1,7 @@
 //! The HTTP client: connections, redirects, TLS and timeouts.
 
 use super::failure::Failure;
+use super::outage::Outage;
 use super::reply::Reply;
 use crate::RemoteOptions;
 use bytes::Bytes;
@@ -31,6 +32,7 @@ pub(crate) struct Wire {
     idle: Duration,
     /// Whether any server has ever answered.
     heard: Arc<AtomicBool>,
+    pub(crate) outage: Arc<Outage>,
 }
 
 /// A response whose body is not read yet.
@@ -53,7 +55,7 @@ impl Wire {
             .build()
             .map_err(|e| Error::config(format!("the network can't be used: {}", root(&e))).caused_by(e))?;
         let first = options.connect_timeout.max(options.idle_timeout);
-        Ok(Self { client, first, idle: options.idle_timeout, heard: Arc::default() })
+        Ok(Self { client, first, idle: options.idle_timeout, heard: Arc::default(), outage: Arc::default() })
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -74,6 +76,7 @@ impl Wire {
         let sent = timeout(longest, self.client.execute(request)).await;
         let response = sent.map_err(|_| stalled("an answer", longest))?.map_err(|e| self.unsent(e))?;
         self.heard.store(true, Ordering::Relaxed);
+        self.outage.answered();
         let reply = Reply { status: response.status(), headers: response.headers().clone() };
         let folder = !asked_folder && response.url().path().ends_with('/');
         Ok(Answer { reply, folder, response, idle: self.idle })

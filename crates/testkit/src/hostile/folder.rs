@@ -171,9 +171,13 @@ impl HostileFolder {
         self.file(b"two/of%20us.jpg", &other, TWICE);
         fs::write(self.place(1, b"plain.jpg"), &other).unwrap();
         self.note(1, b"plain.jpg", TWICE, &other);
-        // Fields of one sample may lie in different roots.
+        // Nothing tells which of the two pictures it belongs to.
         fs::write(self.place(1, b"plain.json"), b"{}").unwrap();
-        self.note(1, b"plain.json", packed("plain", "json"), b"{}");
+        self.note(1, b"plain.json", TWICE, b"{}");
+        // Fields of one sample may lie in different roots.
+        self.packed(b"apart.jpg", &other, "apart", "jpg");
+        fs::write(self.place(1, b"apart.json"), b"{}").unwrap();
+        self.note(1, b"apart.json", packed("apart", "json"), b"{}");
     }
 
     fn contents(&mut self, photo: &[u8]) {

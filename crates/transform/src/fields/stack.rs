@@ -1,6 +1,6 @@
 //! Dense tensors from ragged fields whose samples all have one shape.
 
-use super::of_row;
+use crate::casts::of_row;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, FixedSizeListArray};
 use packhorse_core::{DataType, Error, Field, FieldType, Result, Rows};

@@ -84,6 +84,7 @@ impl ImageFormat {
             Some("a TIFF") => return Ok(ImageFormat::Tiff),
             Some("a BMP") => return Ok(ImageFormat::Bmp),
             Some("a PNM") => return Ok(ImageFormat::Pnm),
+            Some("a web page") => "is a web page, as failed downloads are; get it again or leave it out".to_owned(),
             Some(other) => {
                 format!("is {other}, which is not decoded here; convert it to JPEG, PNG or WebP, or leave it out")
             }

@@ -8,7 +8,7 @@ use super::{Check, ImageOptions, Keep, column, jpeg, other, png, scale};
 use crate::{Counts, Transform};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BinaryViewArray};
-use packhorse_core::{Code, DataType, Error, Field, KEY, Limits, Result, Rows, SchemaRef, key_column};
+use packhorse_core::{Code, DataType, Error, Field, HUGGINGFACE, KEY, Limits, Result, Rows, SchemaRef, key_column};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -111,7 +111,8 @@ fn concerns(error: Error, field: &str) -> Error {
 /// Whether a column holds images.
 fn is_picture(field: &Field) -> bool {
     let bytes = matches!(field.data_type(), DataType::BinaryView | DataType::LargeBinary);
-    bytes && ImageFormat::is_claimed(field.name())
+    let is_told = || field.metadata().get(HUGGINGFACE).is_some_and(|feature| feature.contains("\"Image\""));
+    bytes && (ImageFormat::is_claimed(field.name()) || is_told())
 }
 
 /// The edits to one image: resize as stored, then orient.
@@ -175,7 +176,8 @@ impl Transform for Image {
         let names = names.get(..names.len().min(9)).unwrap_or_default().join(", ");
         Err(Error::config(format!(
             "no field has an image extension (jpg, png, left.webp), so there is nothing to check or resize; fields are: {names}"
-        )))
+        ))
+        .hint("pack with `field=NAME=jpg` first, and then again with `image`"))
     }
 
     fn apply(&self, rows: Rows) -> Result<Rows> {

@@ -133,12 +133,12 @@ impl View {
         }
     }
 
-    /// A `Config` error for invalid settings.
     /// Whether two draws give two views of the same picture.
     pub fn is_random(&self) -> bool {
         matches!(self.size, Size::Random { .. }) || self.flip > 0.0
     }
 
+    /// A `Config` error for invalid settings.
     pub(super) fn validate(&self, limits: &Limits) -> Result<()> {
         if !(0.0..=1.0).contains(&self.flip) {
             return Err(Error::config(format!("flip is {}; give a probability from 0 to 1", self.flip)));

@@ -1,8 +1,12 @@
 //! Tokenizer engines. Owns the trait and the default engine, `tokenizers` 1.0.0-rc.3.
 
+use super::oracle;
 use packhorse_core::{Error, Result};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
 use tokenizers::pipeline::{
-    EncodeOptions, Override, PipelineToken, PipelineTokenizer, PreTokenizer, PreTokenizerScratch,
+    EncodeOptions, Normalizer, Override, PipelineNormalizer, PipelineToken, PipelineTokenizer, PreTokenizer,
+    PreTokenizerScratch,
 };
 
 /// Token ids as the engine writes them; viewable as `&[u32]` without a copy.
@@ -25,6 +29,11 @@ pub(super) trait Engine: Send + Sync {
 
     /// Identifies the engine in plans and records.
     fn about(&self) -> About;
+
+    /// Incremented whenever the same engine gives other tokens.
+    fn revision(&self) -> u32 {
+        1
+    }
 }
 
 /// Name and release of an engine, and the Unicode release of its tables.
@@ -45,12 +54,86 @@ pub(super) struct Fast {
     tokenizer: PipelineTokenizer,
     options: EncodeOptions,
     cuts: bool,
+    delicate: Option<Delicate>,
+}
+
+/// Added tokens around which this engine encodes otherwise than the reference: it marks a word before them and none after them where
+/// the pre-tokenizer is `Metaspace`, and takes the end of another added token for that of a word. Texts that have one are left to the reference.
+struct Delicate {
+    /// Their ids, ascending.
+    ids: Vec<u32>,
+    /// The tokenizer as given.
+    json: String,
+    parse_special: bool,
+    reference: OnceLock<Result<Box<dyn Engine>>>,
+}
+
+impl Delicate {
+    /// Those of a tokenizer; `None` if it has none. The error says which one the engine can't take.
+    fn new(tokenizer: &PipelineTokenizer, json: &str, parse_special: bool) -> Result<Option<Self>, String> {
+        let steps = tokenizer.get_normalizers();
+        let marks =
+            steps.iter().any(|step| matches!(step, PipelineNormalizer::Metaspace(_) | PipelineNormalizer::Prepend(_)));
+        let added = tokenizer.get_added_vocabulary().get_added_tokens_decoder();
+        // The engine panics where it goes on behind the first byte of such a token.
+        let single = added.values().filter(|token| token.single_word);
+        let panics =
+            single.map(|token| &token.content).filter(|text| marks || !text.starts_with(|c: char| c.is_ascii()));
+        if let Some(text) = panics.min() {
+            return Err(format!("its added token {text:?} counts as a whole word only"));
+        }
+        let mut ids: Vec<u32> = added
+            .iter()
+            .filter(|(_, token)| token.single_word || token.normalized && marks)
+            .map(|(id, _)| *id)
+            .collect();
+        ids.sort_unstable();
+        let delicate = Self { ids, json: json.to_owned(), parse_special, reference: OnceLock::new() };
+        Ok(Some(delicate).filter(|delicate| !delicate.ids.is_empty()))
+    }
+
+    fn reference(&self) -> Result<&dyn Engine> {
+        let loaded = self.reference.get_or_init(|| oracle::load(self.json.as_bytes(), self.parse_special));
+        loaded.as_deref().map_err(Error::clone)
+    }
 }
 
 impl Fast {
-    /// From a `tokenizer.json` of version 2.0; the error says why this engine can't read it.
-    pub(super) fn new(json: &str, parse_special: bool) -> Result<Self, String> {
+    /// Refuses added tokens, given by their texts, that are equal once they are normalized: `tokenizers` takes one of them, another one each time.
+    pub(super) fn refuse_equals(&self, normalized: &BTreeSet<String>) -> Result<()> {
+        let mut forms: BTreeMap<String, &str> = BTreeMap::new();
+        for text in normalized {
+            let steps = self.tokenizer.get_normalizers();
+            let form = steps.iter().try_fold(text.clone(), |form, step| Ok(step.normalize(&form, 1)?.into_owned()));
+            let form = form.map_err(|e: tokenizers::Error| Error::config(format!("the added token {text:?}: {e}")))?;
+            if let Some(other) = forms.insert(form, text) {
+                let message = format!("the added tokens {other:?} and {text:?} are equal once they are normalized");
+                let hint = "the library takes either, by chance: remove one, or add it with normalized=False";
+                return Err(Error::config(message).hint(hint));
+            }
+        }
+        Ok(())
+    }
+
+    /// Encodes a text, or leaves it to the reference.
+    fn encode_text(&self, text: &str, out: &mut Ids) -> Result<()> {
+        let before = out.len();
+        let encoded = self.tokenizer.encode_into(text, &self.options, out);
+        // The engine fails on a word without any token if the tokenizer has no unknown token.
+        encoded.map_err(|e| Error::content(format!("can't be tokenized: {e}")))?;
+        let Some(delicate) = &self.delicate else { return Ok(()) };
+        let ids = PipelineToken::cast_slice(out).get(before..).unwrap_or_default();
+        let Some(id) = ids.iter().find(|id| delicate.ids.binary_search(id).is_ok()) else { return Ok(()) };
+        let error = |error: Error| error.remark(format_args!("for texts with the added token {id}"));
+        let reference = delicate.reference().map_err(error)?;
+        out.truncate(before);
+        reference.encode(text, false, out)
+    }
+
+    /// From a `tokenizer.json` of version 2.0, and that file as `given`; the error says why this engine can't read it.
+    pub(super) fn new(json: &str, given: &str, parse_special: bool) -> Result<Self, String> {
         let tokenizer = tokenizers::from_json(json).map_err(|e| e.to_string())?;
+        let delicate = Delicate::new(&tokenizer, given, parse_special)?;
         // An unsupported regular expression fails on first use only.
         let (mut scratch, mut spans) = (PreTokenizerScratch::default(), Vec::new());
         tokenizer.get_pre_tokenizer().pre_tokenize("a 1", &mut scratch, &mut spans).map_err(|e| e.to_string())?;
@@ -61,7 +144,7 @@ impl Fast {
             truncation: Override::Off,
         };
         let cuts = spans.len() > 1;
-        Ok(Self { tokenizer, options, cuts })
+        Ok(Self { tokenizer, options, cuts, delicate })
     }
 }
 
@@ -72,9 +155,7 @@ impl Engine for Fast {
         if template {
             out.extend(around.prefix.iter().map(|(id, _)| *id));
         }
-        let encoded = self.tokenizer.encode_into(text, &self.options, out);
-        // The engine fails on a word without any token if the tokenizer has no unknown token.
-        encoded.map_err(|e| Error::content(format!("can't be tokenized: {e}")))?;
+        self.encode_text(text, out)?;
         if template {
             out.extend(around.suffix.iter().map(|(id, _)| *id));
         }
@@ -87,5 +168,9 @@ impl Engine for Fast {
 
     fn about(&self) -> About {
         About { name: "tokenizers", version: "1.0.0-rc.3", unicode: "17.0" }
+    }
+
+    fn revision(&self) -> u32 {
+        if self.delicate.is_some() { 2 } else { 1 }
     }
 }

@@ -9,7 +9,7 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 type Parts<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
@@ -20,6 +20,8 @@ pub(super) struct Facts {
     pub(super) vocabulary: u64,
     /// The ids of the requested tokens.
     pub(super) named: BTreeMap<String, u32>,
+    /// The texts of the tokens beside the model's that are looked for in normalized text.
+    pub(super) normalized: BTreeSet<String>,
 }
 
 /// Reads `text` and looks up the tokens `wanted`. A `Config` error if it is not a tokenizer.
@@ -33,6 +35,7 @@ pub(super) fn facts(text: &str, wanted: &[String]) -> Result<Facts> {
     (&mut count).deserialize(&mut deserializer).map_err(|e| damaged(&e.to_string()))?;
     let added = parts.get("added_tokens").map_or("[]", |added| added.get());
     let added: Option<Vec<Value>> = serde_json::from_str(added).map_err(|e| damaged(&e.to_string()))?;
+    let mut normalized = BTreeSet::new();
     for token in added.unwrap_or_default() {
         let number = token.get("id").and_then(Value::as_u64).and_then(|id| u32::try_from(id).ok());
         let content = token.get("content").and_then(Value::as_str);
@@ -40,8 +43,11 @@ pub(super) fn facts(text: &str, wanted: &[String]) -> Result<Facts> {
             return Err(damaged("an added token has no id or text"));
         };
         count.token(content, number);
+        if token.get("normalized").and_then(Value::as_bool).unwrap_or(true) && !content.is_empty() {
+            normalized.insert(content.to_owned());
+        }
     }
-    Ok(Facts { vocabulary: count.next, named: count.named })
+    Ok(Facts { vocabulary: count.next, named: count.named, normalized })
 }
 
 /// The same tokenizer in version 2.0; the error says why it can't be converted.

@@ -40,6 +40,10 @@ pub(super) fn locate<'s>(schema: &'s SchemaRef, given: Option<&'s str>) -> Resul
             let mut names = path.split('.');
             Ok(TextLocation { field: names.next().unwrap_or_default(), inside: names.collect() })
         }
+        (Some(name), _) if schema.field_with_name(name).is_ok() => {
+            let error = Error::config(format!("field {name} does not hold text, as far as its type says"));
+            Err(error.hint(format!("if its bytes are UTF-8, read them as text with `cast={name}=text`")))
+        }
         (Some(name), _) => Err(Error::config(format!("no field of text is called {name}; there are: {}", known()))),
         (None, [JSON]) => Err(Error::config(
             "the only field of text, json, holds JSON; say which member of it is the text with `text-field=json.NAME`",
@@ -55,6 +59,7 @@ pub(super) fn locate<'s>(schema: &'s SchemaRef, given: Option<&'s str>) -> Resul
 
 /// The texts of a record batch.
 pub(super) struct Texts<'a> {
+    name: &'a str,
     column: &'a ArrayRef,
     inside: Vec<&'a str>,
 }
@@ -65,7 +70,7 @@ impl<'a> Texts<'a> {
         let TextLocation { field, inside } = place;
         let column = rows.column_by_name(field);
         column
-            .map(|column| Self { column, inside })
+            .map(|column| Self { name: field, column, inside })
             .ok_or_else(|| Error::bug(format!("rows without the field {field}")))
     }
 
@@ -89,7 +94,10 @@ impl<'a> Texts<'a> {
     fn field(&self, row: usize) -> Result<&'a str> {
         let column: &'a dyn Array = self.column;
         if column.is_null(row) {
-            return Err(Error::content("has no text"));
+            let error = Error::content(format!("has no text: its field {} is missing", self.name));
+            return Err(
+                error.hint("if other inputs have their text in another field, pack them apart, with `text-field`")
+            );
         }
         match column.data_type() {
             DataType::Utf8View => Ok(column.as_string_view().value(row)),

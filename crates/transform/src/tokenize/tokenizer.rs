@@ -85,16 +85,20 @@ impl Tokenizer {
         let wanted: Vec<String> = known.chain(options.eod.clone()).chain(options.bos.clone()).collect();
         // Both are slow and independent.
         let (facts, fast) = std::thread::scope(|threads| {
-            let facts = threads.spawn(|| json::facts(&text, &wanted));
-            let fast = json::canonical(&text).and_then(|text| Fast::new(&text, parse_special));
-            (facts.join(), fast)
+            let facts = std::thread::Builder::new().spawn_scoped(threads, || json::facts(&text, &wanted));
+            let fast = json::canonical(&text).and_then(|upgraded| Fast::new(&upgraded, &text, parse_special));
+            (facts.map(std::thread::ScopedJoinHandle::join), fast)
         });
+        let facts = facts.map_err(|error| Error::io("start a thread", error))?;
         let facts = facts.map_err(|_| Error::bug("reading the vocabulary failed"))?;
-        let Facts { vocabulary, named } = facts?;
+        let Facts { vocabulary, named, normalized } = facts?;
         let vocabulary = u32::try_from(vocabulary).ok().filter(|n| (1..=i32::MAX.unsigned_abs()).contains(n));
         let vocabulary = vocabulary.ok_or_else(|| Error::config("the tokenizer's token ids do not fit 31 bits"))?;
         let (engine, fallback): (Box<dyn Engine>, _) = match fast {
-            Ok(fast) => (Box::new(fast), None),
+            Ok(fast) => {
+                fast.refuse_equals(&normalized)?;
+                (Box::new(fast), None)
+            }
             Err(why) => (oracle::load(text.as_bytes(), parse_special)?, Some(why)),
         };
         let json = fallback.is_none().then_some(text);

@@ -14,9 +14,6 @@ use packhorse_core::{
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// Incremented whenever the same engine gives different tokens.
-const REVISION: u32 = 1;
-
 /// The output field.
 const TOKENS: &str = "tokens";
 
@@ -239,7 +236,7 @@ impl Tokens {
 impl Transform for Tokenize {
     fn describe(&self) -> String {
         let ends = self.ends();
-        words::describe(REVISION, &self.tokenizer, &self.options, &self.digest, self.bos, self.eod, ends)
+        words::describe(&self.tokenizer, &self.options, &self.digest, self.bos, self.eod, ends)
     }
 
     fn schema(&self, input: &SchemaRef) -> Result<SchemaRef> {

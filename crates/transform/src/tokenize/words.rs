@@ -6,7 +6,6 @@ use packhorse_core::{Error, Result};
 
 /// The description: everything that decides the tokens.
 pub(super) fn describe(
-    revision: u32,
     tokenizer: &Tokenizer,
     options: &TokenizeOptions,
     digest: &str,
@@ -14,7 +13,7 @@ pub(super) fn describe(
     eod: Option<u32>,
     append: bool,
 ) -> String {
-    let about = tokenizer.engine.about();
+    let (about, revision) = (tokenizer.engine.about(), tokenizer.engine.revision());
     let mut text = format!(
         "tokenize/{revision} engine={}-{} unicode={} tokenizer={digest} kind={} vocabulary={} special={} empty={}",
         about.name,

@@ -76,7 +76,9 @@ impl<'a> DatasetWalk<'a> {
             match link {
                 // An object with several links is read under the first.
                 Link::Object(address) if self.seen.insert(address) => self.object(address, &path, depth)?,
-                Link::Object(_) | Link::Path => {}
+                // It is there, under another name.
+                Link::Object(_) => drop(self.wants(&path)),
+                Link::Path => {}
                 Link::Outside => self.omit(&path, Error::unsupported("a link to another file"))?,
             }
         }
@@ -88,7 +90,8 @@ impl<'a> DatasetWalk<'a> {
             return Err(Error::unsupported(format!("more than {MOST} objects, or groups more than {DEEPEST} deep")));
         }
         match self.dataset_or_group(address, path, depth) {
-            Err(e) if e.kind() == Kind::Unsupported => self.omit(path, e),
+            // With a field it is of a dataset that an option names, and the groups around it are not left out for it.
+            Err(e) if e.kind() == Kind::Unsupported && e.field().is_none() => self.omit(path, e),
             done => done,
         }
     }
@@ -108,6 +111,8 @@ impl<'a> DatasetWalk<'a> {
                     }
                 }
                 if !self.wants(path) {
+                    // Another link may be wanted.
+                    self.seen.remove(&address);
                     return Ok(());
                 }
                 Description::of(file, &object).map_err(wrong)?;
@@ -155,7 +160,7 @@ impl<'a> DatasetWalk<'a> {
             return Err(error.context(format_args!("dataset {path} can't be read")).in_field(field_name(path)));
         }
         if self.wants(path) {
-            self.omitted.push(Omission { field: field_name(path), reason: error.text().into_owned() });
+            self.omitted.push(Omission { field: field_name(path), reason: error.text().into_owned(), empty: false });
         }
         Ok(())
     }

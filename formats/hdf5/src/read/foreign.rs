@@ -50,7 +50,14 @@ pub(crate) fn fields(
         }
     }
     if readers.is_empty() {
-        return Err(nothing(wanted, &walk.omitted));
+        let error = nothing(wanted, &walk.omitted);
+        let all = DatasetWalk::of(file, root, &[], pytables)?.found;
+        let all: Vec<&str> = all.iter().map(|found| found.path.as_str()).collect();
+        return Err(if all.is_empty() || wanted.is_empty() {
+            error
+        } else {
+            error.hint(format!("there are {}", some_of(&all)))
+        });
     }
     if let Some(glob) = walk.unmatched() {
         let known: Vec<&str> = readers.iter().map(|reader| reader.field.name().as_str()).collect();

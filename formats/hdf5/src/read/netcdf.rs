@@ -56,7 +56,10 @@ pub(crate) fn dimension(file: &H5File<'_>, object: &ObjectHeader, path: &str) ->
     Ok(Some(Dimension { path: path.to_owned(), unlimited, id, bare }))
 }
 
-/// The datasets of a NetCDF-4 file whose rows are records; the others are omitted. For other files, all datasets.
+/// The datasets of a NetCDF-4 file whose rows are records; the others are omitted. For other files, all datasets. A file is one if
+/// NetCDF's library wrote it, or if it has dimension scales and the name of one, or an option that is about them.
+///
+/// Errors: such an option for a file without dimension scales (kind `Config`).
 pub(crate) fn records(
     file: &H5File<'_>,
     root: &ObjectHeader,
@@ -66,10 +69,19 @@ pub(crate) fn records(
     let found = std::mem::take(&mut walk.found);
     let numbered = walk.dimensions.values().any(|dimension| dimension.id.is_some());
     let named = || Ok::<_, Error>(find(file, root, "_NCProperties")?.is_some());
-    if walk.dimensions.is_empty() || !(numbered || named()?) {
+    let asked = reading.dimension.is_some() || reading.unpack;
+    if walk.dimensions.is_empty() && asked {
+        let option = if reading.unpack { "scale" } else { "dimension" };
+        let message = format!("option {option} is about NetCDF files, and this one has no dimension scales");
+        return Err(Error::config(message));
+    }
+    if walk.dimensions.is_empty() || !(asked || numbered || has_netcdf_name(file.name()) || named()?) {
         return Ok(found);
     }
     let axes = found.iter().map(|found| axes(file, found, &walk.dimensions)).collect::<Result<Vec<_>>>()?;
+    if !(asked || numbered || axes.iter().any(|axes| axes.first().is_some_and(Option::is_some))) {
+        return Ok(found);
+    }
     let record = match &reading.dimension {
         Some(name) => by_name(name, &walk.dimensions)?,
         None => record(&found, &axes, &walk.dimensions)?,
@@ -90,6 +102,12 @@ pub(crate) fn records(
         walk.omit(&found.path, Error::unsupported(why))?;
     }
     Ok(kept)
+}
+
+/// Whether the name is that of a NetCDF file.
+fn has_netcdf_name(name: &str) -> bool {
+    let extension = name.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
+    extension.is_some_and(|extension| ["nc", "nc4", "cdf"].contains(&&*extension))
 }
 
 /// The addresses of the scales of a variable's axes.

@@ -4,12 +4,13 @@ use super::chunks::{Chunker, Geometry, plain_object};
 use super::heap::{Collection, reference, relocate};
 use super::main_file::MainFile;
 use super::object::ObjectWriter;
+use super::row_check::zero_byte;
 use super::spool::{Spill, Spool};
 use crate::datatype::Datatype;
 use crate::layout;
 use crate::options::{Compression, SinkOptions};
 use arrow_buffer::Buffer;
-use packhorse_core::{Error, Field, FieldType, Pool, Result};
+use packhorse_core::{DataType, Error, Field, FieldType, Pool, Result};
 
 /// The growing parts of the file.
 pub(crate) struct Regions {
@@ -182,6 +183,10 @@ impl FieldWriter {
     /// Appends one variable-length value.
     pub(crate) fn push_value(&mut self, bytes: &[u8], regions: &mut Regions) -> Result<()> {
         if let Values::Heap(heap) = &mut self.values {
+            let is_text = self.kind == FieldType::Text || self.kind.element() == Some(&DataType::Utf8View);
+            if is_text && bytes.contains(&0) {
+                return Err(zero_byte(self.field.name(), &String::from_utf8_lossy(bytes)));
+            }
             return heap.push(bytes, &mut regions.spill);
         }
         self.push_bytes(bytes, regions)?;

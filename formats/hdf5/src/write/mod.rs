@@ -17,6 +17,7 @@ mod main_file;
 mod master;
 mod object;
 mod ordered_store;
+mod row_check;
 mod shard;
 mod spool;
 

@@ -8,14 +8,15 @@ use super::main_file::MainFile;
 use super::master;
 use super::object::ObjectWriter;
 use super::ordered_store::OrderedStore;
+use super::row_check::{check_texts, is_text};
 use super::spool::{Spill, Spool};
 use crate::layout::{self, CLASSES, LAYOUT, METADATA};
 use crate::options::{Compression, SinkOptions};
 use crate::pool::Pool;
 use arrow_buffer::Buffer;
 use packhorse_core::{
-    Error, Field, FieldType, Outlet, PatchableWriter, Pool as MemoryPool, Result, Rows, SchemaRef, ScratchFile, Sealed,
-    ShardSummary, ShardWriter, Sink, element_width, with_metadata,
+    Error, Field, FieldType, KEY, Outlet, PatchableWriter, Pool as MemoryPool, Result, Rows, SchemaRef, ScratchFile,
+    Sealed, ShardSummary, ShardWriter, Sink, element_width, with_metadata,
 };
 use rayon::prelude::*;
 
@@ -48,6 +49,11 @@ impl Sink for Hdf5Sink {
 
     fn accept(&self, schema: &SchemaRef) -> Result<()> {
         schema.fields().iter().try_for_each(|field| self.accept_field(field))
+    }
+
+    fn row_check(&self, schema: &SchemaRef) -> Option<fn(&Rows) -> Result<()>> {
+        let has_texts = schema.fields().iter().any(|field| field.name() != KEY && is_text(field));
+        has_texts.then_some(check_texts as _)
     }
 
     fn admit(&self, _: &str, field: &str, bytes: u64) -> Result<()> {
@@ -103,7 +109,10 @@ fn check_name(name: &str) -> Result<()> {
         }
         _ => return Ok(()),
     };
-    Err(Error::unsupported(format!("field \"{name}\": {why}; rename it")))
+    let error = Error::unsupported(format!("field \"{name}\": {why}"));
+    // Values that are encoded have names of members by now.
+    let name = name.strip_suffix(".npy").unwrap_or(name);
+    Err(error.hint(format!("give it another name with `field={name}=NAME`")))
 }
 
 impl Hdf5Sink {

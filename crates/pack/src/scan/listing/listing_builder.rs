@@ -292,26 +292,68 @@ pub(super) fn rank(places: &mut [SourceFolder]) {
     }
 }
 
-/// Finds the start of each sample, and removes duplicate fields.
-fn group(listing: &mut Listing, sorted: Vec<PieceRef>) {
-    let mut pieces: Vec<PieceRef> = Vec::with_capacity(sorted.len());
-    let mut starts = Vec::new();
-    let mut faults = Vec::new();
-    for piece in sorted {
-        match pieces.last() {
-            Some(last) if listing.clash(last, &piece) => faults.push(twice(listing, last, &piece)),
-            last => {
-                if !last.is_some_and(|last| listing.same_sample(last, &piece)) {
-                    starts.push(pieces.len() as u32);
-                }
-                pieces.push(piece);
-            }
+/// Finds the start of each sample, and removes fields of samples that have one twice.
+fn group(listing: &mut Listing, mut sorted: Vec<PieceRef>) {
+    let (mut starts, mut faults) = (Vec::new(), Vec::new());
+    let (mut from, mut kept) = (0, 0);
+    while let Some(first) = sorted.get(from) {
+        let of_one = |piece: &&PieceRef| listing.same_sample(first, piece) || listing.clash(first, piece);
+        let to = from + 1 + sorted.iter().skip(from + 1).take_while(of_one).count();
+        let sample = sorted.get(from..to).unwrap_or_default();
+        let mut pairs = sample.iter().zip(sample.iter().skip(1));
+        let left = pairs.any(|(a, b)| listing.clash(a, b)).then(|| untangled(listing, sample, &mut faults));
+        let len = left.as_ref().map_or(to - from, Vec::len);
+        match left {
+            Some(left) => sorted.iter_mut().skip(kept).zip(left).for_each(|(place, piece)| *place = piece),
+            None => sorted.copy_within(from..to, kept),
         }
+        if len > 0 {
+            starts.push(kept as u32);
+        }
+        (from, kept) = (to, kept + len);
     }
-    (listing.pieces, listing.starts) = (pieces, starts);
+    sorted.truncate(kept);
+    (listing.pieces, listing.starts) = (sorted, starts);
     listing.faults.extend(faults);
 }
 
+/// The pieces to keep of a sample that has fields twice: nothing tells which of two pictures a text belongs to, so they are what the folder
+/// or archive of the first one holds. Of an archive that has fields twice itself, they are those of a sample with one field alone.
+fn untangled(listing: &Listing, sample: &[PieceRef], faults: &mut Vec<Error>) -> Vec<PieceRef> {
+    let mut kept: Vec<PieceRef> = Vec::new();
+    if sample.iter().any(|piece| listing.is_table(piece)) {
+        for piece in sample {
+            match kept.last() {
+                Some(last) if listing.clash(last, piece) => faults.push(twice(listing, last, piece)),
+                _ => kept.push(*piece),
+            }
+        }
+        return kept;
+    }
+    let home = sample.iter().min_by_key(|piece| listing.origin(piece)).map(|piece| piece.place);
+    let at_home: Vec<&PieceRef> = sample.iter().filter(|piece| Some(piece.place) == home).collect();
+    let mut pairs = at_home.iter().zip(at_home.iter().skip(1)).map(|(a, b)| listing.clash(a, b));
+    // Two samples of one archive have one key. Without other fields there is nothing to mix up.
+    let is_archive =
+        home.and_then(|home| listing.places.get(home as usize)).is_some_and(|place| place.archive.is_some());
+    let mixed = is_archive && pairs.clone().any(|clash| clash) && !pairs.all(|clash| clash);
+    let (mut first, mut clash, mut others): (Option<&PieceRef>, Option<&PieceRef>, Vec<&PieceRef>) = Default::default();
+    for piece in sample {
+        // Those of one field come one after the other, that of the home first.
+        let before = first.filter(|first| listing.clash(first, piece));
+        match before {
+            None if Some(piece.place) == home && !mixed => kept.push(*piece),
+            Some(first) => faults.push(twice(listing, first, piece)),
+            None => others.push(piece),
+        }
+        clash = clash.or(before);
+        first = before.or(Some(piece));
+    }
+    faults.extend(others.into_iter().map(|piece| twice(listing, clash.unwrap_or(piece), piece)));
+    kept
+}
+
+/// The fault of `second`, whose sample has the field of `first` twice.
 fn twice(listing: &Listing, first: &PieceRef, second: &PieceRef) -> Error {
     if listing.is_table(first) || listing.is_table(second) {
         let first = listing.full_path(first);
@@ -319,7 +361,11 @@ fn twice(listing: &Listing, first: &PieceRef, second: &PieceRef) -> Error {
         return Error::content(message).with_code(Code::KeyTwice).in_input(listing.full_path(second).display());
     }
     let field = String::from_utf8_lossy(listing.field(first)).into_owned();
-    let kept = PathBuf::from(std::ffi::OsString::from_vec(listing.path(first)));
+    // Files of two folders that were given may have one relative path.
+    let kept = match listing.path(first) == listing.path(second) {
+        true => listing.full_path(first),
+        false => PathBuf::from(std::ffi::OsString::from_vec(listing.path(first))),
+    };
     let key = listing.places.get(first.place as usize).map_or("", |p| p.folder_key.as_str());
     Error::content(format!("the sample has its field {field} already from {}", kept.display()))
         .with_code(Code::KeyTwice)

@@ -289,7 +289,7 @@ impl Listing {
             observer.event(&Event::Warning(&text));
         }
         nested_datasets::warnings(self).iter().for_each(|text| observer.event(&Event::Warning(text)));
-        self.omitted.report(observer);
+        self.omitted.of_all(&self.tables).report(observer);
         if let Some(warning) = self.merged_pictures() {
             observer.event(&Event::Warning(&warning));
         }
@@ -305,7 +305,7 @@ impl Listing {
 
     /// The omitted fields of the inputs.
     pub(crate) fn omitted(&self) -> Vec<OmissionRecord> {
-        self.omitted.records()
+        self.omitted.of_all(&self.tables).records()
     }
 
     fn len_of(&self, piece: &PieceRef) -> u64 {

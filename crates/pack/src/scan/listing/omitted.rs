@@ -1,5 +1,6 @@
 //! Fields of inputs that packhorse can't read and omits.
 
+use super::TableInput;
 use packhorse_core::{Event, Observer, Omission, counted};
 use packhorse_dataset::{OmissionRecord, PathText};
 use std::collections::BTreeMap;
@@ -24,6 +25,13 @@ impl Omitted {
         }
     }
 
+    /// Those that no input delivers: values of fields that are empty in some inputs only are null there.
+    pub(super) fn of_all(&self, tables: &[TableInput]) -> Self {
+        let has = |table: &TableInput, name: &str| table.schema.column_with_name(name).is_some();
+        let lost = |omission: &Omission| !omission.empty || !tables.iter().any(|table| has(table, &omission.field));
+        Self(self.0.iter().filter(|(omission, _)| lost(omission)).map(|(o, seen)| (o.clone(), seen.clone())).collect())
+    }
+
     pub(super) fn records(&self) -> Vec<OmissionRecord> {
         let record = |(omission, (inputs, first)): (&Omission, &(u64, PathBuf))| OmissionRecord {
             field: omission.field.clone(),
@@ -44,7 +52,7 @@ impl Omitted {
             more => format!(" and {more} more, which dataset.json lists"),
         };
         let fields = counted(self.0.len() as u64, "field");
-        let text = format!("left out {fields} that can't be read, such as in {}: {named}{more}", first.display());
+        let text = format!("left out {fields}, such as in {}: {named}{more}", first.display());
         observer.event(&Event::Warning(&text));
     }
 }
@@ -66,7 +74,7 @@ mod tests {
 
     #[test]
     fn every_omission_is_counted_and_one_warning_names_the_first() {
-        let omission = |field: String| Omission { field, reason: "map<int,int>".into() };
+        let omission = |field: String| Omission { field, reason: "map<int,int>".into(), empty: false };
         let (many, one): (Vec<_>, _) = ((0..7).map(|i| omission(format!("f{i}"))).collect(), [omission("f0".into())]);
         let (heard, mut omitted) = (Heard(Mutex::default()), Omitted::default());
         omitted.report(&heard);

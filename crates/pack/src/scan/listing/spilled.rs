@@ -208,7 +208,7 @@ impl Parts<'_> {
         // The next part is read while one is used.
         let (sender, receiver) = crossbeam_channel::bounded(1);
         std::thread::scope(|threads| {
-            let reading = threads.spawn(move || {
+            let reading = std::thread::Builder::new().spawn_scoped(threads, move || {
                 let send = || {
                     let mut merge = runs.merge()?;
                     let mut goes_on = merge.next()?.is_some();
@@ -225,6 +225,7 @@ impl Parts<'_> {
                     let _ = sender.send(Err(error));
                 }
             });
+            let reading = reading.map_err(|error| Error::io("start a thread", error))?;
             let used = {
                 let receiver = receiver;
                 receiver.iter().try_for_each(|part: Result<Listing>| {

@@ -2,6 +2,7 @@ use super::*;
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt16Type;
 use arrow_array::{StringArray, StringViewArray};
+use serde_json::Value;
 
 /// A tokenizer of letters and one merge, with a template and an end token.
 fn json() -> String {
@@ -199,4 +200,82 @@ fn a_piece_that_would_take_gigabytes_is_refused() {
     // Only this document fails.
     let error = cutting.apply(rows(&[Some("ab"), Some(&longer)], true)).unwrap_err();
     assert_eq!((error.kind(), error.sample()), (Kind::Limit, Some("k1")));
+}
+
+/// The tokenizer with these added tokens, normalizer and pre-tokenizer; it has a token for each word's mark.
+fn with_added(added: &[Value], normalizer: &str, pre_tokenizer: &str) -> String {
+    let mut whole: Value = serde_json::from_str(&json()).unwrap();
+    for (id, token) in (10..).zip(added) {
+        let mut token = token.clone();
+        token["id"] = id.into();
+        whole["added_tokens"].as_array_mut().unwrap().push(token);
+    }
+    whole["normalizer"] = serde_json::from_str(normalizer).unwrap();
+    whole["pre_tokenizer"] = serde_json::from_str(pre_tokenizer).unwrap();
+    whole["model"]["vocab"]["▁"] = 8.into();
+    whole.to_string()
+}
+
+fn added(content: &str, flags: [bool; 4]) -> Value {
+    let [normalized, single_word, lstrip, rstrip] = flags;
+    serde_json::json!({"content": content, "single_word": single_word, "lstrip": lstrip, "rstrip": rstrip,
+        "normalized": normalized, "special": false})
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(400))]
+
+    /// What the first engine does otherwise around added tokens is left to the reference.
+    #[test]
+    fn texts_with_added_tokens_are_encoded_as_by_the_reference(
+        flags in proptest::collection::vec(proptest::array::uniform4(proptest::bool::ANY), 3),
+        normalizer in 0..4usize, pre_tokenizer in 0..6usize,
+        texts in proptest::collection::vec(proptest::collection::vec(0..9usize, 0..8), 1..6),
+    ) {
+        let contents = ["<x>", "bb", "abx"];
+        let tokens: Vec<Value> = contents.iter().zip(flags).map(|(content, flags)| added(content, flags)).collect();
+        let normalizers = ["null", r#"{"type":"Lowercase"}"#, r#"{"type":"NFKC"}"#,
+            r#"{"type":"Sequence","normalizers":[{"type":"Prepend","prepend":"▁"},{"type":"Replace","pattern":{"String":" "},"content":"▁"}]}"#];
+        let metaspace = |scheme| format!(r#"{{"type":"Metaspace","replacement":"▁","prepend_scheme":"{scheme}","split":true}}"#);
+        let pre_tokenizers = ["null".to_owned(), r#"{"type":"Whitespace"}"#.to_owned(), metaspace("always"), metaspace("never"),
+            metaspace("first"), format!(r#"{{"type":"Sequence","pretokenizers":[{{"type":"WhitespaceSplit"}},{}]}}"#, metaspace("always"))];
+        let file = with_added(&tokens, normalizers[normalizer], &pre_tokenizers[pre_tokenizer]);
+        let options = TokenizeOptions { check_exact: 1.0, ..Default::default() };
+        let tokenize = Tokenize::new(file.as_bytes(), "t.json", options).unwrap();
+        let pieces = ["a", "b", " ", "<x>", "bb", "abx", "A", "ab", "▁"];
+        let texts: Vec<String> = texts.iter().map(|text| text.iter().map(|piece| pieces[*piece]).collect()).collect();
+        let texts: Vec<Option<&str>> = texts.iter().map(|text| Some(&**text)).collect();
+        let found = tokenize.apply(rows(&texts, true));
+        proptest::prop_assert!(found.is_ok(), "{:?} {file} {texts:?}", found.err());
+    }
+}
+
+#[test]
+fn added_tokens_that_are_equal_once_they_are_normalized_are_refused() {
+    let tokens = [added("Bb", [true, false, false, false]), added("bB", [true, false, false, false])];
+    let with = |normalizer| {
+        let file = with_added(&tokens, normalizer, "null");
+        Tokenize::new(file.as_bytes(), "t.json", TokenizeOptions::default()).map(|tokenize| tokenize.describe())
+    };
+    let error = with(r#"{"type":"Lowercase"}"#).unwrap_err();
+    assert!(
+        error.kind() == Kind::Config && error.to_string().contains("are equal once they are normalized"),
+        "{error}"
+    );
+    assert!(with("null").unwrap().starts_with("tokenize/1 "));
+}
+
+#[test]
+fn a_tokenizer_with_delicate_tokens_has_a_revision_of_its_own() {
+    let describe = |flags, pre_tokenizer| {
+        let file = with_added(&[added("<x>", flags)], "null", pre_tokenizer);
+        Tokenize::new(file.as_bytes(), "t.json", TokenizeOptions::default()).unwrap().describe()
+    };
+    let metaspace = r#"{"type":"Metaspace","replacement":"▁","prepend_scheme":"always","split":true}"#;
+    assert!(describe([true, false, false, false], "null").starts_with("tokenize/1 engine=tokenizers-1"));
+    assert!(describe([false, false, false, false], metaspace).starts_with("tokenize/1 engine=tokenizers-1"));
+    assert!(describe([true, false, false, false], metaspace).starts_with("tokenize/2 engine=tokenizers-1"));
+    assert!(describe([false, true, false, false], "null").starts_with("tokenize/2 engine=tokenizers-1"));
+    // This engine panics on these.
+    assert!(describe([true, true, false, false], metaspace).starts_with("tokenize/1 engine=tokenizers-0.23"));
 }

@@ -1,6 +1,6 @@
 //! Casts of element types.
 //!
-//! Integers that overflow, and floats with a fraction cast to an integer, are errors. Floats round to nearest, ties
+//! Numbers that overflow, and floats with a fraction cast to an integer, are errors. Floats round to nearest, ties
 //! to even (IEEE 754). Bytes are parsed as decimal text for numbers and as UTF-8 for text.
 
 use super::of_row;
@@ -235,7 +235,7 @@ enum Number {
 
 trait Value: ArrowPrimitiveType {
     fn number(value: Self::Native) -> Number;
-    /// The nearest value; `None` if an integer type can't hold it.
+    /// The nearest value; `None` if an integer type can't hold it, or if it is finite and beyond the range of a float.
     fn of(number: Number) -> Option<Self::Native>;
     fn parse(text: &str) -> Option<Self::Native>;
 }
@@ -273,10 +273,12 @@ macro_rules! floats {
             }
 
             fn of(number: Number) -> Option<Self::Native> {
-                match number {
-                    Number::Int(n) => Some($from(n as f64)),
-                    Number::Float(f) => Some($from(f)),
-                }
+                let wide = match number {
+                    Number::Int(n) => n as f64,
+                    Number::Float(f) => f,
+                };
+                let value: Self::Native = $from(wide);
+                (value.is_finite() || !wide.is_finite()).then_some(value)
             }
 
             fn parse(text: &str) -> Option<Self::Native> {
@@ -292,6 +294,19 @@ floats!(Float16Type, f16::to_f64, f16::from_f64; Float32Type, f64::from, |f: f64
 mod tests {
     use super::*;
     use arrow_array::{Float64Array, Int64Array};
+
+    #[test]
+    fn floats_beyond_the_range_are_refused() {
+        let array = |value: f64| Arc::new(Float64Array::from(vec![value])) as ArrayRef;
+        for (to, fits, beyond) in [(DataType::Float16, 65_504.0, 65_520.0), (DataType::Float32, 3.4e38, 3.5e38)] {
+            assert!(
+                flat(&array(fits), &to).is_ok() && flat(&array(-beyond), &to).unwrap_err().contains("does not fit")
+            );
+            assert!([f64::INFINITY, f64::NAN].iter().all(|odd| flat(&array(*odd), &to).is_ok()));
+        }
+        let large = Arc::new(Int64Array::from(vec![70_000])) as ArrayRef;
+        assert!(flat(&large, &DataType::Float16).is_err() && flat(&large, &DataType::Float32).is_ok());
+    }
 
     #[test]
     fn integer_overflow_is_refused() {

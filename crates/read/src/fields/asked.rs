@@ -1,0 +1,45 @@
+//! The fields that a loader is asked for, with those that its device needs.
+
+use super::{FieldKind, FieldOptions};
+use crate::Column;
+use packhorse_core::{Error, Result};
+
+/// The requested fields (all if empty), and those that the device needs.
+pub(crate) type AskedFields<'a> = (&'a [FieldOptions], &'a [FieldOptions]);
+
+/// The fields of a loader.
+///
+/// Errors (kind `Config`): no fields; a field that has the name of a needed one and is another.
+pub(crate) fn chosen(
+    (asked, needed): AskedFields<'_>,
+    all: impl FnOnce() -> Vec<FieldOptions>,
+) -> Result<Vec<FieldOptions>> {
+    let mut fields = if asked.is_empty() { all() } else { asked.to_vec() };
+    for needed in needed {
+        match fields.iter().find(|field| field.name == needed.name) {
+            None => fields.push(needed.clone()),
+            Some(field) if field.kind == needed.kind => {}
+            Some(field) => return Err(taken(field)),
+        }
+    }
+    if fields.is_empty() {
+        return Err(Error::config("samples have no fields"));
+    }
+    Ok(fields)
+}
+
+/// The error of a field that has the name of one that the device makes itself.
+fn taken(field: &FieldOptions) -> Error {
+    let message =
+        format!("column {} would be the field {}, which the device makes itself", field.from.0.join(";"), field.name);
+    Error::config(message).in_field(&field.name).hint("choose the fields of the batch, and give this one another name")
+}
+
+/// The column that each field is read from.
+pub(crate) fn columns(fields: &[FieldOptions]) -> Vec<Column> {
+    let column = |field: &FieldOptions| match field.kind {
+        FieldKind::Draws => Column(Vec::new()),
+        _ => field.from.clone(),
+    };
+    fields.iter().map(column).collect()
+}

@@ -1,0 +1,123 @@
+//! Fields whose types differ from input to input become one type where `cast` says which.
+
+#![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
+
+use packhorse::Recipe;
+use packhorse::core::Code;
+use packhorse::read::order::Shuffle;
+use std::path::{Path, PathBuf};
+
+/// The formats that store values by type, and one that stores them as files.
+const FORMATS: [&str; 5] = ["parquet", "arrow", "hdf5", "tfrecord", "webdataset"];
+
+/// Two tables of one column: whole numbers in one, and others in the other.
+fn tables(dir: &Path, second: &str) -> Vec<PathBuf> {
+    let [a, b] = ["a.csv", "b.csv"].map(|name| dir.join(name));
+    std::fs::write(&a, "x\n1\n2\n3\n").unwrap();
+    std::fs::write(&b, format!("x\n{second}\n")).unwrap();
+    vec![a, b]
+}
+
+/// An `.npy` file of version 1.0 with one row of `values`, which are `bytes` of the type `descr`.
+fn npy(path: &Path, descr: &str, values: usize, bytes: &[u8]) {
+    let mut header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': (1, {values}), }}");
+    let end = (10 + header.len() + 1).next_multiple_of(64) - 11;
+    header.extend(std::iter::repeat_n(' ', end - header.len()));
+    header.push('\n');
+    let len = u16::try_from(header.len()).unwrap().to_le_bytes();
+    std::fs::write(path, [b"\x93NUMPY\x01\x00", &len[..], header.as_bytes(), bytes].concat()).unwrap();
+}
+
+/// `count` arrays of three numbers, the first of which is that of the file, from `first`; `types` by turns.
+fn arrays(folder: &Path, first: u8, count: u8, types: &[&str]) {
+    std::fs::create_dir_all(folder).unwrap();
+    for (i, descr) in (first..first + count).zip(types.iter().cycle()) {
+        let values = [0, 1, 2].map(|k| i + k);
+        let bytes: Vec<u8> = match *descr {
+            "<f4" => values.iter().flat_map(|v| f32::from(*v).to_le_bytes()).collect(),
+            "<f8" => values.iter().flat_map(|v| f64::from(*v).to_le_bytes()).collect(),
+            ">i2" => values.iter().flat_map(|v| i16::from(*v).to_be_bytes()).collect(),
+            "|u1" => values.to_vec(),
+            other => unreachable!("no type {other}"),
+        };
+        npy(&folder.join(format!("{i:03}.x.npy")), descr, 3, &bytes);
+    }
+}
+
+/// The recipe of `input` without a cast.
+fn plain(input: &[PathBuf], to: &str, out: &Path) -> Recipe {
+    Recipe { input: input.to_vec(), ..Recipe::new("", to, out) }
+}
+
+fn cast(input: &[PathBuf], to: &str, out: &Path, cast: &str) -> Recipe {
+    Recipe { cast: vec![cast.to_owned()], ..plain(input, to, out) }
+}
+
+/// The values of the field `x` of all samples in order, in single precision.
+fn values(out: &Path) -> Vec<f32> {
+    let field = if out.ends_with("webdataset") { "x.npy" } else { "x" };
+    let loader = packhorse::open(out.to_str().unwrap())
+        .unwrap()
+        .loader(1)
+        .field("x", field)
+        .shuffle(Shuffle::Sequential)
+        .build()
+        .unwrap();
+    let rows = loader.map(|batch| batch.unwrap().row("x", 0).unwrap().to_vec());
+    rows.flat_map(|row| row.chunks_exact(4).map(|v| f32::from_le_bytes(v.try_into().unwrap())).collect::<Vec<_>>())
+        .collect()
+}
+
+#[test]
+fn tables_of_different_types_become_one_where_the_cast_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = tables(dir.path(), "4.5\n-1.25");
+    for to in FORMATS {
+        let out = dir.path().join(to);
+        let error = packhorse::session().pack(&plain(&input, to, &out)).unwrap_err();
+        assert_eq!(error.code(), Code::ColumnsDiffer);
+        assert!(error.hints().unwrap().contains("cast=x=f64"), "{error}");
+        packhorse::session().pack(&cast(&input, to, &out, "x=f32")).unwrap();
+        assert_eq!(values(&out), [1.0, 2.0, 3.0, 4.5, -1.25], "{to}");
+    }
+}
+
+#[test]
+fn a_value_that_does_not_fit_is_an_error_of_its_sample() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    let recipe = cast(&tables(dir.path(), "4.5"), "parquet", &out, "x=i64");
+    let error = packhorse::session().pack(&recipe).unwrap_err();
+    assert_eq!(error.sample(), Some("b/000000000"), "{error}");
+    assert!(error.to_string().contains("4.5"), "{error}");
+    let text = cast(&tables(dir.path(), "four"), "parquet", &out, "x=i64");
+    let error = packhorse::session().pack(&text).unwrap_err();
+    assert!(error.to_string().contains("four"), "{error}");
+}
+
+#[test]
+fn arrays_of_different_types_become_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = [dir.path().join("arrays")];
+    arrays(&folder[0], 0, 100, &["<f4", "<f8", ">i2", "|u1"]);
+    let wanted: Vec<f32> = (0..100u8).flat_map(|i| [0, 1, 2].map(|k| f32::from(i + k))).collect();
+    for to in ["parquet", "arrow", "hdf5", "tfrecord"] {
+        let out = dir.path().join(to);
+        let error = packhorse::session().pack(&plain(&folder, to, &out)).unwrap_err();
+        assert_eq!(error.code(), Code::ColumnsDiffer);
+        packhorse::session().pack(&cast(&folder, to, &out, "x=f32")).unwrap();
+        assert_eq!(values(&out), wanted, "{to}");
+    }
+}
+
+#[test]
+fn samples_of_another_type_are_added_to_a_dataset_that_casts() {
+    let dir = tempfile::tempdir().unwrap();
+    let [first, more, out] = ["first", "more", "out"].map(|name| dir.path().join(name));
+    arrays(&first, 0, 10, &["<f4", "|u1"]);
+    arrays(&more, 10, 5, &[">i2"]);
+    packhorse::session().pack(&cast(std::slice::from_ref(&first), "parquet", &out, "x=f32")).unwrap();
+    packhorse::session().append(&out, &Recipe { input: vec![more], ..Recipe::default() }).unwrap();
+    let wanted: Vec<f32> = (0..15u8).flat_map(|i| [0, 1, 2].map(|k| f32::from(i + k))).collect();
+    assert_eq!(values(&out), wanted);
+}

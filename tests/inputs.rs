@@ -1,0 +1,271 @@
+//! Inputs as they lie about: hidden, damaged, with odd names, excluded. None is lost in silence.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong here fails the test")]
+
+#[expect(dead_code, reason = "every test takes a part of what they share")]
+mod common {
+    pub(crate) mod process;
+}
+
+use common::process::{Ended, Program, packhorse};
+use serde_json::Value;
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+const CONFIG: i32 = 2;
+const CONTENT: i32 = 3;
+const ENVIRONMENT: i32 = 5;
+const INCOMPLETE: i32 = 6;
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// Packs the input below `dir` into `dir/OUT`.
+fn pack(dir: &Path, input: &str, out: &str, more: &[&str]) -> Ended {
+    let (input, out) = (dir.join(input), dir.join(out));
+    packhorse(&[&["pack", text(&input), "--to", "webdataset", "--out", text(&out), "--json"], more].concat()).run()
+}
+
+fn samples(ended: &Ended) -> u64 {
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    serde_json::from_str::<Value>(&ended.printed).unwrap()["samples"].as_u64().unwrap()
+}
+
+fn skipped(dir: &Path, out: &str) -> Vec<Value> {
+    let lines = fs::read_to_string(dir.join(out).join("skipped.jsonl")).unwrap();
+    lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// A tar of numbered texts of 3 kB that hardly compress.
+fn tar(count: u32) -> Vec<u8> {
+    let mut tar = tar::Builder::new(Vec::new());
+    let mut state = 1u32;
+    for number in 0..count {
+        let mut bytes = Vec::with_capacity(3000);
+        bytes.resize_with(3000, || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as u8
+        });
+        let mut header = tar::Header::new_ustar();
+        header.set_size(3000);
+        header.set_mode(0o644);
+        tar.append_data(&mut header, format!("{number:04}.bin"), &bytes[..]).unwrap();
+    }
+    tar.into_inner().unwrap()
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gz.write_all(bytes).unwrap();
+    gz.finish().unwrap()
+}
+
+#[test]
+fn of_a_damaged_compressed_archive_what_can_be_read_is_packed() {
+    let dir = tempfile::tempdir().unwrap();
+    let whole = gzip(&tar(400));
+    let (mut cut, mut sum) = (whole.clone(), whole.clone());
+    cut.truncate(whole.len() - 5000);
+    let at = sum.len() - 6;
+    sum[at] ^= 1;
+    let padded = [&whole[..], &[0; 512]].concat();
+    for (name, bytes, there) in [("cut", cut, 397..400), ("sum", sum, 400..401), ("padded", padded, 400..401)] {
+        let file = format!("{name}.tar.gz");
+        fs::write(dir.path().join(&file), bytes).unwrap();
+        assert_eq!(pack(dir.path(), &file, "fails", &[]).code(), CONTENT, "{name}");
+        let packed = pack(dir.path(), &file, name, &["--on-error", "skip"]);
+        assert!(there.contains(&samples(&packed)), "{name}: {packed:?}");
+        let lost = skipped(dir.path(), name);
+        assert!(!lost.is_empty() && lost.iter().all(|line| line["input"] == file.as_str()), "{name}: {lost:?}");
+        packhorse(&["verify", "--full", text(&dir.path().join(name))]).succeed();
+    }
+}
+
+#[test]
+fn the_last_sample_of_an_archive_that_is_cut_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let whole = tar(10);
+    fs::write(dir.path().join("cut.tar"), &whole[..whole.len() - 6000]).unwrap();
+    assert_eq!(samples(&pack(dir.path(), "cut.tar", "out", &["--on-error", "skip"])), 8);
+    let lost = skipped(dir.path(), "out");
+    assert!(lost[0]["reason"].as_str().unwrap().contains("the sample of 0007.bin"), "{lost:?}");
+}
+
+#[test]
+fn hidden_files_that_are_named_are_not_passed_over_in_silence() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir_all(dir.path().join("in/.cache")).unwrap();
+    for name in [".cache/c.txt", "b.txt", ".a.txt"] {
+        fs::write(dir.path().join("in").join(name), name).unwrap();
+    }
+    let list = dir.path().join("list");
+    fs::write(&list, ".cache/c.txt\n./b.txt\n").unwrap();
+    let from = ["--files-from", text(&list)];
+    let refused = pack(dir.path(), "in", "out", &from);
+    assert!(refused.code() == CONTENT && refused.said.contains(".cache/c.txt: is hidden"), "{refused:?}");
+    assert_eq!(samples(&pack(dir.path(), "in", "out", &[&from[..], &["--on-error", "skip"]].concat())), 1);
+    assert!(skipped(dir.path(), "out")[0]["reason"].as_str().unwrap().contains("is hidden"));
+    assert_eq!(pack(dir.path(), "in/.a.txt", "one", &[]).code(), CONTENT);
+    // In a folder they are none of the samples, and the folder itself may be hidden.
+    assert_eq!(samples(&pack(dir.path(), "in", "folder", &[])), 1);
+    assert_eq!(samples(&pack(dir.path(), "in/.cache", "cache", &[])), 1);
+}
+
+#[test]
+fn classes_are_named_as_their_folders() {
+    let dir = tempfile::tempdir().unwrap();
+    let names = ["x%41", "xA", "v1.5", "a b", "100%"];
+    for (number, name) in names.iter().enumerate() {
+        let folder = dir.path().join("in").join(name);
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join(format!("{number}.txt")), "x").unwrap();
+    }
+    assert_eq!(samples(&pack(dir.path(), "in", "out", &["--labels", "folders"])), 5);
+    let manifest: Value = serde_json::from_slice(&fs::read(dir.path().join("out/dataset.json")).unwrap()).unwrap();
+    assert_eq!(manifest["classes"], serde_json::json!(["100%", "a b", "v1.5", "x%41", "xA"]));
+}
+
+#[test]
+fn globs_that_match_nothing_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["cat/1.txt", "dog/2.txt"] {
+        let path = dir.path().join("in").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "x").unwrap();
+    }
+    for (glob, left) in [("cat/", 1), ("./cat/*", 1), ("cat", 1), ("/cat/*", 2), ("1.txt", 2)] {
+        let out = format!("out-{}", glob.replace('/', "_"));
+        let packed = pack(dir.path(), "in", &out, &["--exclude", glob]);
+        assert_eq!(samples(&packed), left, "{glob}");
+        assert_eq!(packed.said.contains("matches none of the inputs"), left == 2, "{glob}: {packed:?}");
+    }
+}
+
+#[test]
+fn a_text_that_hdf5_would_cut_costs_its_sample_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("in")).unwrap();
+    fs::write(dir.path().join("in/a.txt"), "a\0b").unwrap();
+    fs::write(dir.path().join("in/b.txt"), "ok").unwrap();
+    fs::write(dir.path().join("t.csv"), "x,s\n1,ok\n2,a\0b\n").unwrap();
+    for (input, sample) in [("in", "a"), ("t.csv", "t/000000001")] {
+        let (input, out) = (dir.path().join(input), dir.path().join(format!("out-{input}")));
+        let args = ["pack", text(&input), "--to", "hdf5", "--out", text(&out), "--json"];
+        let refused = packhorse(&args).run();
+        assert_eq!(refused.code(), CONTENT, "{refused:?}");
+        assert!(refused.said.contains(&format!("sample {sample}: \"a\\0b\" has a zero byte")), "{refused:?}");
+        assert_eq!(samples(&packhorse(&[&args[..], &["--on-error", "skip"]].concat()).run()), 1);
+        let lines = fs::read_to_string(out.join("skipped.jsonl")).unwrap();
+        assert!(lines.contains(&format!("\"sample\":\"{sample}\"")), "{lines}");
+    }
+}
+
+#[test]
+fn a_file_that_grows_beyond_its_limit_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("a.tar"), tar(400)).unwrap();
+    let (program, input, out) = (env!("CARGO_BIN_EXE_packhorse"), dir.path().join("a.tar"), dir.path().join("out"));
+    let script = format!("ulimit -f 500; exec {program} pack {} --to webdataset --out {}", text(&input), text(&out));
+    let mut shell = common::process::command("bash");
+    shell.args(["-c", &script]);
+    let ended = Program(shell).run();
+    assert!(ended.code() == ENVIRONMENT && ended.said.contains("File too large"), "{ended:?}");
+    packhorse(&["pack", text(&input), "--to", "webdataset", "--out", text(&out)]).succeed();
+}
+
+#[test]
+fn a_dataset_in_an_unknown_format_is_not_packed_as_files() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("in")).unwrap();
+    fs::write(dir.path().join("in/a.txt"), "a").unwrap();
+    assert_eq!(samples(&pack(dir.path(), "in", "set", &[])), 1);
+    let path = dir.path().join("set/dataset.json");
+    let mut manifest = packhorse::dataset::Manifest::decode(&fs::read(&path).unwrap()).unwrap();
+    manifest.format.format = "newer".to_owned();
+    fs::write(&path, manifest.encode().unwrap()).unwrap();
+    let refused = pack(dir.path(), "set", "again", &[]);
+    assert!(refused.code() == CONFIG && refused.said.contains("no format is called \"newer\""), "{refused:?}");
+}
+
+#[test]
+fn a_table_with_another_delimiter_is_not_one_column() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("s.csv"), "id;v\n1;2.5\n").unwrap();
+    fs::write(dir.path().join("t.tab"), "id\tv\n1\t2.5\n").unwrap();
+    let refused = pack(dir.path(), "s.csv", "s", &[]);
+    assert!(refused.code() == CONTENT && refused.said.contains("--read 'delimiter=;'"), "{refused:?}");
+    for (input, more) in [
+        ("s.csv", &["--from", "csv", "--read", "delimiter=;"][..]),
+        ("t.tab", &[]),
+        ("s.csv", &["--from", "csv", "--read", "delimiter=,"]),
+    ] {
+        let out = format!("out-{input}-{}", more.concat());
+        assert_eq!(samples(&pack(dir.path(), input, &out, more)), 1, "{input} {more:?}");
+    }
+}
+
+#[test]
+fn a_shard_is_compared_with_its_digest_where_that_is_recorded() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("a.tar"), tar(20)).unwrap();
+    assert_eq!(samples(&pack(dir.path(), "a.tar", "out", &[])), 20);
+    let shard = dir.path().join("out/shard-000000.tar");
+    let verify = |path: &Path| packhorse(&["verify", "--full", text(path), "--json"]).run();
+    assert_eq!(verify(&shard).code(), 0);
+    let mut bytes = fs::read(&shard).unwrap();
+    bytes[1000] ^= 1;
+    fs::write(&shard, bytes).unwrap();
+    let found = verify(&shard);
+    assert!(found.code() == INCOMPLETE && found.said.contains("do not have the recorded digest"), "{found:?}");
+    assert_eq!(verify(&dir.path().join("a.tar")).code(), 0);
+}
+
+/// Tars whose keys begin again in each of them: a picture never gets the text of another sample.
+#[test]
+fn fields_of_samples_that_have_others_twice_do_not_mix() {
+    let dir = tempfile::tempdir().unwrap();
+    let archive = |name: &str, members: &[(&str, &str)]| {
+        let mut tar = tar::Builder::new(Vec::new());
+        for (member, content) in members {
+            let mut header = tar::Header::new_ustar();
+            header.set_size(content.len() as u64);
+            header.set_mode(0o644);
+            tar.append_data(&mut header, member, content.as_bytes()).unwrap();
+        }
+        fs::create_dir_all(dir.path().join(name).parent().unwrap()).unwrap();
+        fs::write(dir.path().join(name), tar.into_inner().unwrap()).unwrap();
+    };
+    archive("two/0.tar", &[("0.jpg", "a0"), ("1.jpg", "a1"), ("1.txt", "a1")]);
+    archive("two/1.tar", &[("0.jpg", "b0"), ("0.txt", "b0"), ("1.jpg", "b1")]);
+    archive("one/0.tar", &[("a.jpg", "a1"), ("b.jpg", "b"), ("b.txt", "b"), ("a.jpg", "a2"), ("a.txt", "a2")]);
+    let cat = |out: &str, member: &str| {
+        let ended = packhorse(&["cat", text(&dir.path().join(out)), member]).run();
+        (ended.code() == 0).then_some(ended.printed)
+    };
+    let ended = pack(dir.path(), "two", "out", &["--key-ends", "first-dot"]);
+    assert_eq!(ended.code(), CONTENT, "{ended:?}");
+    assert!(ended.said.contains("already from"), "{ended:?}");
+    assert_eq!(samples(&pack(dir.path(), "two", "out", &["--on-error", "skip"])), 2);
+    let kept = ["0.jpg", "0.txt", "1.jpg", "1.txt"].map(|member| cat("out", member));
+    assert_eq!(kept, [Some("a0".into()), None, Some("a1".into()), Some("a1".into())]);
+    assert_eq!(skipped(dir.path(), "out").len(), 3);
+    assert_eq!(samples(&pack(dir.path(), "one", "out1", &["--on-error", "skip"])), 1);
+    assert_eq!(cat("out1", "b.txt"), Some("b".into()));
+    assert_eq!(skipped(dir.path(), "out1").len(), 3);
+}
+
+/// The tables beside the shards of img2dataset: their rows are samples too, which is told.
+#[test]
+fn tables_beside_files_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = dir.path().join("in");
+    fs::create_dir(&input).unwrap();
+    fs::write(input.join("a.jpg"), "x").unwrap();
+    assert!(!pack(dir.path(), "in", "files", &[]).said.contains("rows of"));
+    packhorse(&["pack", text(&input), "--to", "parquet", "--out", text(&dir.path().join("table"))]).run();
+    fs::copy(dir.path().join("table/shard-000000.parquet"), input.join("side.parquet")).unwrap();
+    let both = pack(dir.path(), "in", "both", &[]);
+    assert!(both.said.contains("side.parquet are samples beside those of files"), "{both:?}");
+    assert_eq!(samples(&pack(dir.path(), "in", "out", &["--exclude", "*.parquet"])), 1);
+}
