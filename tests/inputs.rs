@@ -269,3 +269,53 @@ fn tables_beside_files_are_told() {
     assert!(both.said.contains("side.parquet are samples beside those of files"), "{both:?}");
     assert_eq!(samples(&pack(dir.path(), "in", "out", &["--exclude", "*.parquet"])), 1);
 }
+
+/// Shards of others number their samples from 0 in each archive, and class folders are packed as one tar for each.
+#[test]
+fn archives_that_use_the_same_keys_are_folders_on_request() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = dir.path().join("in");
+    fs::create_dir_all(input.join("more")).unwrap();
+    fs::write(input.join("cat.tar"), tar(3)).unwrap();
+    fs::write(input.join("more/dog.v2.tar.gz"), gzip(&tar(2))).unwrap();
+    let refused = pack(dir.path(), "in", "refused", &[]);
+    assert_eq!(refused.code(), CONTENT, "{refused:?}");
+    assert!(refused.said.contains("--archive-folders"), "{refused:?}");
+
+    let asked = ["--archive-folders", "--labels", "folders", "--samples-per-shard", "2"];
+    assert_eq!(samples(&pack(dir.path(), "in", "packed", &asked)), 5);
+    let manifest = fs::read_to_string(dir.path().join("packed/dataset.json")).unwrap();
+    let manifest: Value = serde_json::from_str(&manifest).unwrap();
+    assert_eq!(manifest["classes"], serde_json::json!(["cat", "more"]));
+    let keys = |shard: &str| {
+        let listed = packhorse(&["ls", text(&dir.path().join(shard))]).run();
+        listed.printed.lines().filter(|name| name.ends_with(".bin")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(keys("packed/shard-000000.tar"), ["cat/0000.bin", "cat/0001.bin"]);
+    let dogs = format!("{:?}", keys("packed/shard-000001.tar"));
+    assert!(dogs.contains("more/dog") && dogs.contains("v2/0000.bin"), "{dogs}");
+
+    // In parts it is the same, and samples that are added have keys of the same form.
+    let out = dir.path().join("parts");
+    for part in ["1/2", "2/2"] {
+        let scan = ["scan", text(&input), "--to", "webdataset", "--part", part, "--out", text(&out)];
+        let ended = packhorse(&[&scan[..], &asked].concat()).run();
+        assert_eq!(ended.code(), 0, "{ended:?}");
+    }
+    let plan = ["plan", text(&input), "--to", "webdataset", "--out", text(&out), "--from-listings"];
+    let ended = packhorse(&[&plan[..], &asked].concat()).run();
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    assert_eq!(samples(&pack(dir.path(), "in", "parts", &asked)), 5);
+    for shard in ["shard-000000.tar", "shard-000001.tar", "shard-000002.tar"] {
+        assert_eq!(fs::read(dir.path().join("packed").join(shard)).unwrap(), fs::read(out.join(shard)).unwrap());
+    }
+    fs::write(dir.path().join("cat2.tar"), tar(1)).unwrap();
+    let added = packhorse(&["append", text(&out), text(&dir.path().join("cat2.tar")), "--labels", "folders"]).run();
+    assert_eq!(added.code(), CONTENT, "the class list has no cat2: {added:?}");
+    let alone = [&asked[..1], &["--samples-per-shard", "2"]].concat();
+    assert_eq!(samples(&pack(dir.path(), "in", "alone", &alone)), 5);
+    let alone = dir.path().join("alone");
+    let added = packhorse(&["append", text(&alone), text(&dir.path().join("cat2.tar"))]).run();
+    assert_eq!(added.code(), 0, "{added:?}");
+    assert_eq!(keys("alone/shard-000003.tar"), ["cat2/0000.bin"]);
+}

@@ -247,7 +247,8 @@ fn check_counts(listing: &Listing, recipe: &Recipe) -> Result<()> {
 }
 
 /// The settings that the header records if they are given; others are in it by what follows from them.
-const CHOICES: [&str; 6] = ["shard-count", "samples-per-shard", "limit", "key-ends", "fill-missing", "long-keys"];
+const CHOICES: [&str; 7] =
+    ["shard-count", "samples-per-shard", "limit", "key-ends", "archive-folders", "fill-missing", "long-keys"];
 
 /// The header's choice that the limits of single values are derived from.
 const MEMORY: &str = "memory";

@@ -133,6 +133,9 @@ settings! {
         /// Where a key ends in the name of a file: first-dot (as WebDataset's readers see it), last-dot, or
         /// regex:EXPRESSION, whose first group is the key and whose second the field
         key_ends: KeyEnds, text("RULE").default("first-dot");
+        /// Take an archive as a folder of its name: keys begin with it, so that archives may use the same keys, or each hold
+        /// the samples of a class
+        archive_folders: bool, switch();
         /// Keep only the first of samples with equal content (reads all inputs)
         dedup: bool, switch();
         /// Bad inputs: fail, or skip and record them

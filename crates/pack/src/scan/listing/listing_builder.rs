@@ -3,8 +3,8 @@
 use super::spilled::{Found, Spill, SpillOptions};
 use super::walk_event::{FoundFile, FoundMember, HIDDEN, NO_FIELD, NO_MATCH, WalkEvent};
 use super::{Listing, PieceRef, SourceFolder, TableInput};
-use crate::KeyEnds;
 use crate::scan::sealed::ChosenPlace;
+use crate::{KeyEnds, Recipe};
 use packhorse_core::{Code, Error, Field, FileStat, NameFault, Result, folder_key};
 use packhorse_storage::Compression;
 use rayon::prelude::*;
@@ -32,6 +32,8 @@ impl hashbrown::Equivalent<PlaceKey> for (u32, &[u8], &str) {
 /// Builds a listing from the events of a walk, in any order.
 pub(in crate::scan) struct ListingBuilder {
     pub(super) listing: Listing,
+    /// Whether keys of members begin with the name of their archive.
+    archive_folders: bool,
     known: hashbrown::HashMap<PlaceKey, u32, RandomState>,
     /// The numbers of columns.
     columns: HashMap<Arc<[Field]>, u32>,
@@ -40,14 +42,16 @@ pub(in crate::scan) struct ListingBuilder {
 }
 
 impl ListingBuilder {
-    /// An empty listing, whose names are split by `key_ends`.
-    pub(in crate::scan) fn new(key_ends: KeyEnds) -> Self {
-        Self::of(Listing { key_ends, ..Listing::default() })
+    /// An empty listing, whose keys are made as `recipe` says.
+    pub(in crate::scan) fn new(recipe: &Recipe) -> Self {
+        let listing = Listing { key_ends: recipe.key_ends.clone(), ..Listing::default() };
+        Self { archive_folders: recipe.archive_folders, ..Self::of(listing) }
     }
 
     /// Adds to a listing without inputs.
     pub(super) fn of(listing: Listing) -> Self {
-        Self { listing, known: hashbrown::HashMap::default(), columns: HashMap::new(), spill: None }
+        let (known, columns) = (hashbrown::HashMap::default(), HashMap::new());
+        Self { listing, archive_folders: false, known, columns, spill: None }
     }
 
     /// Inputs that are too many for memory go to disk, if they are nothing but files and members of archives.
@@ -145,11 +149,19 @@ impl ListingBuilder {
 
     fn members(&mut self, root: u32, archive: &Path, stat: &FileStat, members: &[FoundMember]) {
         let mut last: Option<(&[u8], u32)> = None;
+        let mut outer = if self.archive_folders { without_extension(archive) } else { Vec::new() };
+        if self.archive_folders {
+            outer.push(b'/');
+        }
         for member in members {
             let base = member.name.iter().rposition(|b| *b == b'/').map_or(0, |slash| slash + 1);
             let (folder, base) = member.name.split_at(base);
             let inside = || archive.join(std::ffi::OsStr::from_bytes(&member.name));
-            let (key, name) = match (folder_key(folder), self.listing.key_ends.split(base)) {
+            let place_key = match outer.is_empty() {
+                true => folder_key(folder),
+                false => folder_key(&[&outer, folder].concat()),
+            };
+            let (key, name) = match (place_key, self.listing.key_ends.split(base)) {
                 (Ok(key), Ok(name)) => (key, name),
                 (Err(fault), _) | (_, Err(fault)) => {
                     self.ignore(self.reason(fault), 1, inside());
@@ -167,13 +179,7 @@ impl ListingBuilder {
 
     /// Adds a table input as one entry, as if it were a folder of its samples.
     fn table(&mut self, root: u32, path: &Path, stat: &FileStat, table: TableInput) {
-        let base = path.file_name().unwrap_or_default().as_bytes();
-        // A table's name ends at its last dot, unlike a sample's.
-        let base = Compression::of(base).map_or_else(|| base.to_vec(), |(_, inside)| inside);
-        let stem =
-            base.iter().rposition(|byte| *byte == b'.').map_or(&base[..], |dot| base.get(..dot).unwrap_or_default());
-        let folder = path.parent().unwrap_or(Path::new("")).join(std::ffi::OsStr::from_bytes(stem));
-        let key = match folder_key(folder.as_os_str().as_bytes()) {
+        let key = match folder_key(&without_extension(path)) {
             Ok(key) => key,
             Err(fault) => return self.ignore(self.reason(fault), 1, path.to_owned()),
         };
@@ -277,6 +283,14 @@ impl ListingBuilder {
     }
 }
 
+/// The path of a table or an archive, up to the last dot of its name and without that of a compression, unlike the name of a sample.
+fn without_extension(path: &Path) -> Vec<u8> {
+    let base = path.file_name().unwrap_or_default().as_bytes();
+    let base = Compression::of(base).map_or_else(|| base.to_vec(), |(_, inside)| inside);
+    let stem = base.iter().rposition(|byte| *byte == b'.').map_or(&base[..], |dot| base.get(..dot).unwrap_or_default());
+    path.parent().unwrap_or(Path::new("")).join(std::ffi::OsStr::from_bytes(stem)).into_os_string().into_vec()
+}
+
 pub(super) fn rank(places: &mut [SourceFolder]) {
     let mut order: Vec<usize> = (0..places.len()).collect();
     let key = |places: &[SourceFolder], i: usize| places.get(i).map(|p| p.folder_key.clone()).unwrap_or_default();
@@ -367,9 +381,17 @@ fn twice(listing: &Listing, first: &PieceRef, second: &PieceRef) -> Error {
         false => PathBuf::from(std::ffi::OsString::from_vec(listing.path(first))),
     };
     let key = listing.places.get(first.place as usize).map_or("", |p| p.folder_key.as_str());
+    let archives =
+        [first, second].map(|piece| listing.places.get(piece.place as usize).filter(|p| p.archive.is_some()));
+    let advice = match archives {
+        [Some(a), Some(b)] if (a.root, &a.path) != (b.root, &b.path) => {
+            "pass `archive-folders`, with which keys begin with the names of archives"
+        }
+        _ => "rename one of them",
+    };
     Error::content(format!("the sample has its field {field} already from {}", kept.display()))
         .with_code(Code::KeyTwice)
-        .hint("rename one of them")
+        .hint(advice)
         .in_input(listing.full_path(second).display())
         .in_sample(format!("{key}{}", String::from_utf8_lossy(listing.stem(first))))
 }
