@@ -366,6 +366,29 @@ fn what_is_in_a_dataset_is_listed_and_shown_as_of_one_file() {
 }
 
 #[test]
+fn a_folder_with_shards_of_others_is_looked_into() {
+    let dir = inputs();
+    pack(&dir, "tars", &["--samples-per-shard", "2"]);
+    let others = dir.path().join("others");
+    std::fs::create_dir(&others).unwrap();
+    for shard in 0..3 {
+        let from = dir.path().join(format!("tars/shard-{shard:06}.tar"));
+        std::fs::copy(from, others.join(format!("{shard}.tar"))).unwrap();
+    }
+    std::fs::write(others.join("README.md"), "tars").unwrap();
+    for args in [&["ls"][..], &["head"], &["cat"]] {
+        let last = if args == ["cat"] { &["dog/2.txt"][..] } else { &[] };
+        let of = |folder| stdout(dir.path(), &[args, &[folder], last].concat());
+        assert_eq!(of("others"), of("tars"), "{args:?}");
+    }
+    let stat: Value = serde_json::from_str(&stdout(dir.path(), &["stat", "others", "--json"])).unwrap();
+    assert_eq!(stat, serde_json::json!({"samples": 5, "fields": {"txt": {"count": 5, "bytes": 25}}}));
+    assert!(stdout(dir.path(), &["stat", "others"]).starts_with("others: 5 samples in 3 shards\n  txt: 5, 25 B\n"));
+    std::fs::write(others.join("t.csv"), "x\n1\n").unwrap();
+    fails(dir.path(), &["stat", "others"], 2, "holds files of webdataset and of csv");
+}
+
+#[test]
 fn the_first_samples_are_shown() {
     let dir = inputs();
     std::fs::write(dir.path().join("in/cat/1.bin"), [0, 255]).unwrap();

@@ -376,7 +376,7 @@ pub(crate) struct Stage {
 
 #[derive(ClapArgs)]
 pub(crate) struct Ls {
-    /// The dataset's folder, or one of its files
+    /// The dataset's folder, a folder of third-party shards, or one file of either
     #[arg(value_hint = ValueHint::AnyPath)]
     pub(crate) path: PathBuf,
 
@@ -387,7 +387,7 @@ pub(crate) struct Ls {
 
 #[derive(ClapArgs)]
 pub(crate) struct Cat {
-    /// The dataset's folder, or one of its files
+    /// The dataset's folder, a folder of third-party shards, or one file of either
     #[arg(value_hint = ValueHint::AnyPath)]
     pub(crate) path: PathBuf,
 
@@ -397,7 +397,7 @@ pub(crate) struct Cat {
 
 #[derive(ClapArgs)]
 pub(crate) struct Head {
-    /// The dataset's folder, or one of its files
+    /// The dataset's folder, a folder of third-party shards, or one file of either
     #[arg(value_hint = ValueHint::AnyPath)]
     pub(crate) path: PathBuf,
 
@@ -408,7 +408,7 @@ pub(crate) struct Head {
 
 #[derive(ClapArgs)]
 pub(crate) struct Stat {
-    /// The dataset's folder, or a shard
+    /// The dataset's folder, a folder of third-party shards, or one file of either
     #[arg(value_hint = ValueHint::AnyPath)]
     pub(crate) path: PathBuf,
 }

@@ -9,7 +9,7 @@ use packhorse_core::{
     Code, Crc32c, Error, Extent, FileKind, Input, InputRange, Kind, Limits, MemberName, Options, Registry, Result,
     Source, Store, copy_ranges, split_name,
 };
-use packhorse_dataset::{FieldRecord, INDEX_SUFFIX, Manifest, decode_index, not_sealed};
+use packhorse_dataset::{FieldRecord, INDEX_SUFFIX, Manifest, decode_index, is_of_packing, not_sealed};
 use packhorse_storage::spool;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -48,14 +48,39 @@ fn no_shard(store: &dyn Store, path: &Path) -> Error {
     }
 }
 
-/// The data files of the sealed dataset in the folder `path`, in shard order; `path` itself if it is a file.
-pub fn files(store: &dyn Store, path: &Path) -> Result<Vec<PathBuf>> {
+/// The data files of the sealed dataset in the folder `path`, in shard order; of a folder without a dataset the shards that others
+/// wrote, by name; `path` itself if it is a file.
+///
+/// Errors: `Config` for a folder without shards, and for one whose shards are of several formats; `Incomplete` for one that is not
+/// sealed.
+pub fn files(registry: &Registry, store: &dyn Store, path: &Path) -> Result<Vec<PathBuf>> {
     if store.stat(path, true).map_err(|e| with_suggestion(store, path, e))?.kind != FileKind::Directory {
         return Ok(vec![path.to_owned()]);
     }
-    let unsealed = || not_sealed(store, path, "give the folder of one, or one of the files in it");
-    let manifest = sealed_manifest(store, path)?.ok_or_else(unsealed)?;
-    Ok(manifest.shards.iter().map(|shard| path.join(&shard.file)).collect())
+    match sealed_manifest(store, path)? {
+        Some(manifest) => Ok(manifest.shards.iter().map(|shard| path.join(&shard.file)).collect()),
+        None => third_party(registry, store, path),
+    }
+}
+
+fn third_party(registry: &Registry, store: &dyn Store, dir: &Path) -> Result<Vec<PathBuf>> {
+    let unsealed = || not_sealed(store, dir, "give the folder of one, or one of the files in it");
+    let (mut files, mut format) = (Vec::new(), None);
+    let mut names = store.list(dir).map_err(|_| unsealed())?;
+    names.sort_unstable();
+    if names.iter().any(|name| is_of_packing(name)) {
+        return Err(unsealed());
+    }
+    for name in names.iter().filter(|name| !name.as_os_str().as_encoded_bytes().starts_with(b".")) {
+        let Some((found, _)) = container(registry, &NameRules::default(), name) else { continue };
+        let id = found.info().id;
+        if let Some(other) = format.replace(id).filter(|other| *other != id) {
+            let message = format!("is a folder without a dataset, and holds files of {other} and of {id}");
+            return Err(Error::config(message).in_input(dir.display()).hint("give one of the files in it"));
+        }
+        files.push(dir.join(name));
+    }
+    if files.is_empty() { Err(unsealed()) } else { Ok(files) }
 }
 
 /// The names that readers know fields of the dataset by, where its format stores encoded bytes: the array `y` is `y.npy`
@@ -142,6 +167,17 @@ pub struct Stat {
     pub samples: u64,
     /// Number of members, and bytes, of each field.
     pub fields: BTreeMap<String, (u64, u64)>,
+}
+
+impl Stat {
+    /// Adds the counts of another shard.
+    pub fn add(&mut self, other: &Self) {
+        self.samples += other.samples;
+        for (field, (count, bytes)) in &other.fields {
+            let sums = self.fields.entry(field.clone()).or_default();
+            *sums = (sums.0 + count, sums.1 + bytes);
+        }
+    }
 }
 
 /// Counts the samples and fields of the shard `path`.

@@ -9,11 +9,11 @@ use crate::args::{Cat, Dir, Head, Ls, Stat};
 use crate::outcome::{counted, done, first_lines, print, success, tally};
 use crate::size::show;
 use packhorse_core::{Error, Extent, FieldType, FileKind, KEY, Kind, Result};
-use packhorse_dataset::{DatasetView, FieldRecord, MANIFEST, Manifest, not_sealed};
+use packhorse_dataset::{DatasetView, FieldRecord, MANIFEST, Manifest};
 use packhorse_pack::{Columns, Damage, OpenedView, Preview, unfit_shards};
 use serde_json::json;
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 pub(super) fn status(context: &CommandContext<'_>, args: &Dir) -> Result<ExitCode> {
@@ -80,13 +80,8 @@ pub(super) fn ls(context: &CommandContext<'_>, args: &Ls) -> Result<ExitCode> {
     if let Some(view) = OpenedView::read(&*context.store, &args.path)? {
         return ls_view(context, args, &view);
     }
-    let files = packhorse_pack::files(&*context.store, &args.path)?;
-    let Some(first) = files.first() else { return Ok(success()) };
-    if let Some(mut columns) = packhorse_pack::columns(context.registry, &*context.store, first)? {
-        for file in files.iter().skip(1) {
-            let more = packhorse_pack::columns(context.registry, &*context.store, file)?;
-            columns.samples += more.map_or(0, |more| more.samples);
-        }
+    let files = packhorse_pack::files(context.registry, &*context.store, &args.path)?;
+    if let Some(columns) = columns(context, &files)? {
         return table(context, &columns);
     }
     let mut out = BufWriter::new(io::stdout().lock());
@@ -98,6 +93,17 @@ pub(super) fn ls(context: &CommandContext<'_>, args: &Ls) -> Result<ExitCode> {
     }
     done(out.flush())?;
     Ok(success())
+}
+
+/// The columns of the first of these files, and the samples of all; `None` if they are archives.
+fn columns(context: &CommandContext<'_>, files: &[PathBuf]) -> Result<Option<Columns>> {
+    let Some((first, more)) = files.split_first() else { return Ok(None) };
+    let of = |file: &PathBuf| packhorse_pack::columns(context.registry, &*context.store, file);
+    let Some(mut columns) = of(first)? else { return Ok(None) };
+    for file in more {
+        columns.samples += of(file)?.map_or(0, |more| more.samples);
+    }
+    Ok(Some(columns))
 }
 
 /// The samples of a view.
@@ -151,7 +157,7 @@ pub(super) fn cat(context: &CommandContext<'_>, args: &Cat) -> Result<ExitCode> 
         }
         return Err(lacks(args));
     }
-    for file in packhorse_pack::files(&*context.store, &args.path)? {
+    for file in packhorse_pack::files(context.registry, &*context.store, &args.path)? {
         if packhorse_pack::cat(context.registry, &*context.store, &file, &args.member, &mut out)? {
             return Ok(success());
         }
@@ -171,7 +177,7 @@ pub(super) fn head(context: &CommandContext<'_>, args: &Head) -> Result<ExitCode
         previews(context, view.head(context.registry, &*context.store, left)?)?;
         return Ok(success());
     }
-    for file in packhorse_pack::files(&*context.store, &args.path)? {
+    for file in packhorse_pack::files(context.registry, &*context.store, &args.path)? {
         if left == 0 {
             break;
         }
@@ -207,10 +213,7 @@ pub(super) fn stat(context: &CommandContext<'_>, args: &Stat) -> Result<ExitCode
         Err(e) if e.is_absent() && context.store.stat(&args.path.join(MANIFEST), true).is_ok() => {
             dataset(context, &args.path)
         }
-        _ => match packhorse_pack::columns(context.registry, &*context.store, &args.path)? {
-            Some(columns) => table(context, &columns),
-            None => shard(context, &args.path),
-        },
+        _ => shards(context, &args.path, &[args.path.clone()]),
     }
 }
 
@@ -227,8 +230,9 @@ fn dataset(context: &CommandContext<'_>, dir: &Path) -> Result<ExitCode> {
     {
         return view::stat(context, dir, &view).map(|()| success());
     }
-    let otherwise = "give the folder of one, or one of the files in it";
-    let manifest = manifest.ok_or_else(|| not_sealed(&*context.store, dir, otherwise))?;
+    let Some(manifest) = manifest else {
+        return shards(context, dir, &packhorse_pack::files(context.registry, &*context.store, dir)?);
+    };
     let unfit = unfit_shards(&*context.store, dir, &manifest)?;
     print(&match context.style.json {
         true => String::from_utf8_lossy(&manifest.encode()?).into_owned(),
@@ -307,9 +311,17 @@ fn described(context: &CommandContext<'_>, manifest: &Manifest) -> Result<String
     Ok(text)
 }
 
-fn shard(context: &CommandContext<'_>, path: &Path) -> Result<ExitCode> {
-    let stat = context.session().stat(path)?;
-    let mut text = format!("{}: {}\n", path.display(), counted(stat.samples, "sample"));
+/// What files say that have no manifest: `files`, which are at `path`.
+fn shards(context: &CommandContext<'_>, path: &Path, files: &[PathBuf]) -> Result<ExitCode> {
+    if let Some(columns) = columns(context, files)? {
+        return table(context, &columns);
+    }
+    let mut stat = packhorse_pack::Stat::default();
+    for file in files {
+        stat.add(&context.session().stat(file)?);
+    }
+    let of = if files.len() > 1 { format!(" in {}", counted(files.len() as u64, "shard")) } else { String::new() };
+    let mut text = format!("{}: {}{of}\n", path.display(), counted(stat.samples, "sample"));
     for (field, (count, bytes)) in &stat.fields {
         text.push_str(&format!("  {field}: {count}, {}\n", show(*bytes)));
     }
