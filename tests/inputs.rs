@@ -319,3 +319,24 @@ fn archives_that_use_the_same_keys_are_folders_on_request() {
     assert_eq!(added.code(), 0, "{added:?}");
     assert_eq!(keys("alone/shard-000003.tar"), ["cat2/0000.bin"]);
 }
+
+/// A download from Hugging Face has a card beside its tables.
+#[test]
+fn the_card_of_a_dataset_is_not_a_sample_of_its_tables() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = dir.path().join("in");
+    fs::create_dir_all(input.join("data")).unwrap();
+    fs::write(input.join("README.md"), "# A dataset").unwrap();
+    fs::write(input.join("data/train.jsonl"), "{\"text\": \"a\"}\n{\"text\": \"b\"}\n").unwrap();
+    let packed = pack(dir.path(), "in", "out", &[]);
+    assert_eq!(samples(&packed), 2);
+    assert!(packed.said.contains("README.md, which is about the tables"), "{packed:?}");
+    // Where it is named, or others lie beside it, it is a sample.
+    let (input, card, out) = (text(&input), text(&input.join("README.md")).to_owned(), dir.path().join("named"));
+    let exclude = ["--exclude", "README.md"];
+    let named = packhorse(&["pack", &card, "--to", "webdataset", "--out", text(&out), "--json"]).run();
+    assert_eq!(samples(&named), 1);
+    assert_eq!(samples(&pack(dir.path(), "in", "without", &exclude)), 2);
+    fs::write(Path::new(input).join("notes.md"), "one more").unwrap();
+    assert_eq!(samples(&pack(dir.path(), "in", "more", &[])), 4);
+}

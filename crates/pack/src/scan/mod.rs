@@ -114,6 +114,7 @@ pub(crate) fn scan(context: Scan<'_>, options: &ScanOptions<'_>) -> Result<Found
 
 /// Labels samples, looks into files where that is needed, and says what was found.
 fn complete(context: Scan<'_>, options: &ScanOptions<'_>, mut listing: Listing) -> Result<Listing> {
+    listing.pass_over_cards(options.recipe);
     if let Some(labels @ (Labels::Folders | Labels::Parent)) = &options.recipe.labels {
         label::by_folder(labels, options, &mut listing, context.observer)?;
     }

@@ -1,5 +1,6 @@
 //! The result of a scan: samples in order, about 100 bytes each.
 
+mod dataset_cards;
 mod decoded;
 mod listing_builder;
 mod merged_pictures;
