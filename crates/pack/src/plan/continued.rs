@@ -76,10 +76,9 @@ pub(crate) struct PlannedKey {
 }
 
 fn same_columns(base: &PlanHeader, new: &PlanHeader, casts: &Casts) -> Result<()> {
-    let refused = |what: String| {
-        let message = format!("{what}; {SETTINGS}, or pack the new samples into a dataset of their own");
-        Err(Error::config(message).with_code(Code::ColumnsDiffer))
-    };
+    let error = |what: String| Error::config(what).with_code(Code::ColumnsDiffer);
+    let refused =
+        |what| Err(error(what).hint(format!("{SETTINGS}, or pack the new samples into a dataset of their own")));
     let names: HashSet<&str> = base.schema.iter().map(|field| field.name.as_str()).collect();
     if let Some(more) = new.schema.iter().find(|field| !names.contains(field.name.as_str())) {
         return refused(format!("the new samples have the field {}, which the dataset lacks", more.name));
@@ -102,11 +101,14 @@ fn same_columns(base: &PlanHeader, new: &PlanHeader, casts: &Casts) -> Result<()
                 false => format!("{} {:?}", field.data_type, field.metadata),
             };
             let (there, new) = (types(field), types(own));
-            return refused(format!("the field {} is {there} in the dataset and {new} in the new samples", field.name));
+            let what = format!("the field {} is {there} in the dataset and {new} in the new samples", field.name);
+            let hint =
+                format!("{SETTINGS}, or pack the new samples with `cast` into a dataset of their own and append that");
+            return Err(error(what).hint(hint));
         }
         if own.nullable && !field.nullable {
             return refused(format!(
-                "some of the new samples lack the field {}, which all of the dataset have",
+                "the field {} may be null or missing in the new samples, and all samples of the dataset have it",
                 own.name
             ));
         }
