@@ -354,6 +354,37 @@ fn objects_are_listed_in_parts() {
     });
 }
 
+/// A key may be an object, and others begin with it and a slash.
+#[test]
+fn an_object_beside_a_folder_of_its_name_is_listed_once() {
+    with_servers(|server| {
+        // A server over a file system has no such names.
+        if server.unfinished().is_none() {
+            return;
+        }
+        let stores = Stores::new(options(server));
+        for (name, content) in [("in/a", ""), ("in/a/1.txt", "1"), ("in/b.txt", "b"), ("in/b.txt/2.txt", "2")] {
+            let mut upload = stores.upload(&place(server, name), false).unwrap().unwrap();
+            upload.write_all(content.as_bytes()).unwrap();
+            upload.sync_and_close().unwrap();
+        }
+        let (input, out) = (place(server, "in"), place(server, "of-twins"));
+        let ended = run(server, &["pack", text(&input), "--to", "webdataset", "--out", text(&out)]);
+        assert_eq!(ended.code(), 0, "{ended:?}");
+        let listed = run(server, &["ls", text(&out)]).printed;
+        assert_eq!(listed, "b.txt\na/1.txt\nb%2Etxt/2.txt\n");
+        // The empty object marks the folder, as consoles make it.
+        let marked = run(
+            server,
+            &["pack", text(&place(server, "in/a")), "--to", "webdataset", "--out", text(&place(server, "a"))],
+        );
+        assert_eq!(marked.code(), 0, "{marked:?}");
+        assert_eq!(run(server, &["ls", text(&place(server, "a"))]).printed, "1.txt\n");
+        let refused = run(server, &["pack", "s3://bucket//in", "--to", "webdataset", "--out", "unused"]);
+        assert!(refused.code() == 2 && refused.said.contains("write s3://bucket/in"), "{refused:?}");
+    });
+}
+
 #[test]
 fn killed_jobs_go_on_in_a_bucket() {
     let kills: u32 = std::env::var("PACKHORSE_KILLS").map_or(6, |n| n.parse().unwrap());

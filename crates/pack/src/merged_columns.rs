@@ -1,9 +1,10 @@
 //! Merges the column types of many inputs into one schema.
 
 use packhorse_core::{
-    Code, DataType, Error, Field, FieldType, HUGGINGFACE, NUMPY, PACKED, Result, numpy_type, with_metadata,
+    Code, DataType, Error, Field, FieldType, HUGGINGFACE, LOGICAL, NUMPY, PACKED, Result, numpy_type, with_metadata,
 };
 use packhorse_transform::Casts;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -76,7 +77,10 @@ impl MergedColumns {
                 }
                 Some(known) if same_type(&known.field, field) && same_numpy(&known.field, field) => {
                     let joined = known.field.clone().with_nullable(known.field.is_nullable() || field.is_nullable());
-                    // Numbers that stand for other names here have none.
+                    if let Some(error) = other_classes(known, field).or_else(|| other_times(known, field)) {
+                        return Err(error);
+                    }
+                    // Numbers that stand for names in one input alone have none.
                     match known.field.metadata().get(HUGGINGFACE) == field.metadata().get(HUGGINGFACE) {
                         true => joined,
                         false => without(joined, HUGGINGFACE),
@@ -209,6 +213,51 @@ fn common(a: &DataType, b: &DataType) -> Option<&'static str> {
 }
 
 /// The error of columns whose equal numbers stand for different values.
+/// The names of classes that the numbers of a column stand for, from its metadata [`HUGGINGFACE`].
+pub(crate) fn class_names(feature: Option<&String>) -> Option<Vec<String>> {
+    let mut feature: &Value = &serde_json::from_str(feature?).ok()?;
+    // What lists hold; older files write a list as a JSON list of its feature.
+    while let Some(item) = feature.get("feature").or_else(|| feature.get(0)) {
+        feature = item;
+    }
+    serde_json::from_value(feature.get("names")?.clone()).ok()
+}
+
+/// The error of two columns of which one alone tells its time zone: without one, nothing says which moment a time is.
+fn other_times(known: &Column, field: &Field) -> Option<Error> {
+    let zone =
+        |field: &Field| Some(field.metadata().get(LOGICAL)?.split_once("tz=")?.1.trim_end_matches(']').to_owned());
+    let (message, first) = (format!("field {} has times", field.name()), known.first.display());
+    let message = match (zone(field), zone(&known.field)) {
+        (Some(zone), None) => format!("{message} of the zone {zone} here and without a zone in {first}"),
+        (None, Some(zone)) => format!("{message} without a zone here and of the zone {zone} in {first}"),
+        _ => return None,
+    };
+    let error = Error::content(message).with_code(Code::ColumnsDiffer).in_field(field.name());
+    Some(error.hint("give all of them a zone, or pack the inputs apart"))
+}
+
+/// The error of two columns whose numbers stand for other names of classes.
+fn other_classes(known: &Column, field: &Field) -> Option<Error> {
+    let names = |field: &Field| class_names(field.metadata().get(HUGGINGFACE));
+    let (there, here) = (names(&known.field)?, names(field)?);
+    let shown = |names: &[String]| match names {
+        [first, second, third, _, ..] => format!("{first}, {second}, {third}, …"),
+        names => names.join(", "),
+    };
+    (there != here).then(|| {
+        Error::content(format!(
+            "field {} has the classes {} here and {} in {}: one number would name two classes; pack the inputs apart",
+            field.name(),
+            shown(&here),
+            shown(&there),
+            known.first.display()
+        ))
+        .with_code(Code::ColumnsDiffer)
+        .in_field(field.name())
+    })
+}
+
 fn packed(known: &Column, field: &Field) -> Error {
     let notes = |field: &Field| field.metadata().get(PACKED).map_or("none", String::as_str).to_owned();
     Error::content(format!(
@@ -323,6 +372,21 @@ mod tests {
     }
 
     #[test]
+    fn times_with_a_zone_and_without_one_are_not_joined() {
+        let time = |logical: Option<&str>| {
+            let field = FieldType::Scalar(DataType::FixedSizeBinary(8)).field("t", true);
+            let field = with_metadata(field, NUMPY, "<M8[us]");
+            logical.map_or(field.clone(), |logical| with_metadata(field, LOGICAL, logical))
+        };
+        let (zone, naive) = (time(Some("timestamp[us, tz=Europe/Berlin]")), time(Some("timestamp[us]")));
+        for pair in [[zone.clone(), naive.clone()], [naive.clone(), zone.clone()], [time(None), zone.clone()]] {
+            let refused = join_all(&pair, Shapes::Equal).unwrap_err().to_string();
+            assert!(refused.contains("of the zone Europe/Berlin") && refused.contains("without a zone"), "{refused}");
+        }
+        assert!(join_all(&[time(None), naive], Shapes::Equal).is_ok());
+    }
+
+    #[test]
     fn what_another_library_calls_a_column_stays_where_all_inputs_agree() {
         let label = |feature: Option<&str>| {
             let field = FieldType::Scalar(DataType::Int64).field("label", false);
@@ -334,6 +398,10 @@ mod tests {
         };
         let (cats, dogs) = (Some(r#"{"names":["cat"]}"#), Some(r#"{"names":["dog"]}"#));
         assert_eq!(joined(cats, cats).as_deref(), cats);
-        assert!([(cats, dogs), (cats, None), (None, cats)].into_iter().all(|(a, b)| joined(a, b).is_none()));
+        assert!([(cats, None), (None, cats)].into_iter().all(|(a, b)| joined(a, b).is_none()));
+        let refused = |a, b| join_all(&[label(a), label(b)], Shapes::Equal).unwrap_err().to_string();
+        assert!(refused(cats, dogs).contains("one number would name two classes"));
+        let nested = |name| format!(r#"{{"_type":"List","feature":{{"_type":"ClassLabel","names":["{name}"]}}}}"#);
+        assert!(refused(Some(&nested("cat")), Some(&nested("dog"))).contains("classes dog here and cat in"));
     }
 }

@@ -14,7 +14,10 @@ const DIGITS: [&str; 6] = ["cls", "cls2", "count", "id", "index", "inx"];
 pub(crate) const FIELDS: &[&str] =
     &["cls", "cls2", "count", "id", "index", "inx", "json", "jsn", "text", "transcript", "txt"];
 
-/// Appended to the name of a text field when the name is not one of [`FIELDS`].
+/// The one of [`DIGITS`] that is not a number with leading zeros.
+const IDENTIFIER: &str = "id";
+
+/// Appended to the name of a text field when the name is not one of [`FIELDS`], or one of [`DIGITS`].
 const TEXT: &str = ".txt";
 
 /// Longer fields are not parsed as integers.
@@ -29,7 +32,7 @@ impl Codec for Plain {
     /// fields keep their names.
     fn probe(&self, name: &str, input: &dyn Input) -> Result<Vec<Field>> {
         let short = is_digits(name) && input.len().is_some_and(|len| len <= MOST_DIGITS);
-        let number = short && integer(&input.read_all(self.limits.header)?).is_some();
+        let number = short && integer(name, &input.read_all(self.limits.header)?).is_some();
         let kind = if number { FieldType::Scalar(DataType::Int64) } else { FieldType::Text };
         let plain = name.strip_suffix(TEXT).filter(|_| !number && !name.starts_with('.')).unwrap_or(name);
         Ok(vec![kind.field(plain, false)])
@@ -45,8 +48,9 @@ impl Codec for Plain {
         let extension = name.rsplit('.').next().unwrap_or_default();
         let known = FIELDS.iter().any(|known| known.eq_ignore_ascii_case(extension));
         match (text, known) {
-            (true, true) => Ok(name.clone()),
-            (true, false) => Ok(format!("{name}{TEXT}")),
+            // Readers take `.id` for a number.
+            (true, true) if !is_digits(name) => Ok(name.clone()),
+            (true, _) => Ok(format!("{name}{TEXT}")),
             (false, _) if is_int(field) && is_digits(name) => Ok(name.clone()),
             _ => Err(Error::unsupported(format!("field {name} of type {}", field.data_type()))),
         }
@@ -72,8 +76,11 @@ fn is_int(field: &Field) -> bool {
     *field.data_type() == DataType::Int64
 }
 
-fn integer(bytes: &[u8]) -> Option<i64> {
-    std::str::from_utf8(bytes).ok()?.trim().parse().ok()
+/// The integer that these digits are; `None` for an identifier with leading zeros.
+fn integer(name: &str, bytes: &[u8]) -> Option<i64> {
+    let digits = std::str::from_utf8(bytes).ok()?.trim();
+    let is_padded = || digits.len() > 1 && digits.starts_with('0');
+    if name.rsplit('.').next() == Some(IDENTIFIER) && is_padded() { None } else { digits.parse().ok() }
 }
 
 fn values<'r>(name: &'r str, rows: &'r Rows) -> impl Iterator<Item = (usize, Option<&'r [u8]>)> {
@@ -88,7 +95,7 @@ fn of_row(rows: &Rows, row: usize, name: &str, message: &str) -> Error {
 fn numbers(name: &str, rows: &Rows) -> Result<ArrayRef> {
     let number = |(row, bytes): (usize, Option<&[u8]>)| match bytes {
         None => Ok(None),
-        Some(bytes) => integer(bytes).map(Some).ok_or_else(|| {
+        Some(bytes) => integer(name, bytes).map(Some).ok_or_else(|| {
             let start = bytes.get(..bytes.len().min(40)).unwrap_or_default().escape_ascii();
             of_row(rows, row, name, &format!("is \"{start}\", but an integer in other samples"))
         }),
@@ -136,6 +143,13 @@ mod tests {
         let codec = Plain { limits: Limits::default() };
         let fields = codec.probe("cls", &MemoryInput::new("a.cls", &b"cat"[..])).unwrap();
         assert_eq!(FieldType::of(&fields[0]).unwrap(), FieldType::Text);
+        // As text it comes back, and readers don't take it for a number.
+        assert_eq!(codec.encoded(&fields[0]).unwrap(), "cls.txt");
+        let fields = codec.probe("cls.txt", &MemoryInput::new("a.cls.txt", &b"7"[..])).unwrap();
+        assert_eq!((fields[0].name().as_str(), FieldType::of(&fields[0]).unwrap()), ("cls", FieldType::Text));
+        let kind = |bytes: &'static [u8]| codec.probe("id", &MemoryInput::new("a.id", bytes)).unwrap()[0].clone();
+        assert_eq!(*kind(b"70").data_type(), DataType::Int64);
+        assert_eq!(FieldType::of(&kind(b"007")).unwrap(), FieldType::Text);
         let fields = codec.probe("txt", &MemoryInput::new("a.txt", &b"1"[..])).unwrap();
         assert_eq!(codec.encoded(&fields[0]).unwrap(), "txt");
         assert!(codec.decode("txt", &rows("txt", &[b"\xff"]), &fields).is_err());

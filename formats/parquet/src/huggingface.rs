@@ -31,7 +31,35 @@ pub(crate) fn declared(file: &Schema) -> BTreeMap<String, Value> {
 }
 
 fn says_more(feature: &Value) -> bool {
-    matches!(feature["_type"].as_str(), Some("ClassLabel" | "Image" | "Audio" | "Video" | "Pdf"))
+    let (item, _) = innermost(feature);
+    matches!(item["_type"].as_str(), Some("ClassLabel" | "Image" | "Audio" | "Video" | "Pdf"))
+}
+
+/// What lists hold, and how many lists are inside each other. Older files write a list as a JSON list of its feature.
+fn innermost(feature: &Value) -> (&Value, usize) {
+    let item = match feature {
+        Value::Array(items) => items.first(),
+        Value::Object(parts) if parts.contains_key("_type") => parts.get("feature"),
+        _ => None,
+    };
+    item.map_or((feature, 0), |item| {
+        let (inner, depth) = innermost(item);
+        (inner, depth + 1)
+    })
+}
+
+/// The feature of a list column, with `item` as what the lists hold.
+fn with_item(feature: Value, item: &Value) -> Value {
+    match feature {
+        Value::Object(mut parts) => match parts.remove("feature") {
+            Some(inner) => {
+                parts.insert("feature".to_owned(), with_item(inner, item));
+                Value::Object(parts)
+            }
+            None => item.clone(),
+        },
+        other => other,
+    }
 }
 
 /// The field with a feature, if it fits the kind.
@@ -44,19 +72,34 @@ pub(crate) fn is_medium(field: &Field) -> bool {
     field.metadata().get(HUGGINGFACE).is_some_and(|text| !text.contains("\"ClassLabel\""))
 }
 
-/// The class names of the field `field`, if it has them.
+/// The class names of the field `field`, if it has them; those of a list are not here.
 pub(crate) fn names(field: &Field) -> Option<String> {
     let feature: Value = serde_json::from_str(field.metadata().get(HUGGINGFACE)?).ok()?;
     feature.get("names").filter(|names| names.is_array()).map(Value::to_string)
 }
 
 fn fits(kind: &FieldType, feature: &Value) -> bool {
+    let (item, depth) = innermost(feature);
+    let is_class = |element: &DataType| {
+        item["_type"] == "ClassLabel" && item["names"].is_array() && element.is_integer() && depth == lists(kind)
+    };
     match kind {
-        FieldType::Scalar(element) => {
-            feature["_type"] == "ClassLabel" && feature["names"].is_array() && element.is_integer()
-        }
-        FieldType::Blob => says_more(feature) && feature["_type"] != "ClassLabel",
-        _ => false,
+        FieldType::Blob => depth == 0 && says_more(feature) && feature["_type"] != "ClassLabel",
+        FieldType::Text => false,
+        FieldType::Scalar(element)
+        | FieldType::Tensor { element, .. }
+        | FieldType::Ragged { element, .. }
+        | FieldType::List { element, .. } => is_class(element),
+    }
+}
+
+/// How many lists of a column are inside each other.
+fn lists(kind: &FieldType) -> usize {
+    match kind {
+        FieldType::Blob | FieldType::Text | FieldType::Scalar(_) => 0,
+        // Their elements are one list, whatever the shape.
+        FieldType::Tensor { .. } | FieldType::Ragged { .. } => 1,
+        FieldType::List { depth, .. } => *depth,
     }
 }
 
@@ -67,7 +110,10 @@ pub(crate) fn features(schema: &Schema, stored: &StoredSchema) -> Result<String>
     for ((kind, field), given) in stored.fields().zip(schema.fields()) {
         let said = given.metadata().get(HUGGINGFACE).and_then(|text| serde_json::from_str::<Value>(text).ok());
         let feature = match (kind, &classes) {
-            (kind, _) if said.as_ref().is_some_and(|said| fits(kind, said)) => said.unwrap_or_default(),
+            (kind, _) if said.as_ref().is_some_and(|said| fits(kind, said)) => match (lists(kind), said) {
+                (1.., Some(said)) => with_item(self::feature(field), innermost(&said).0),
+                (_, said) => said.unwrap_or_default(),
+            },
             (FieldType::Blob, _) if is_image(field.name()) => json!({"_type": "Image"}),
             (FieldType::Scalar(element), Some(names)) if field.name() == CLASS && element.is_integer() => {
                 json!({"names": names, "_type": "ClassLabel"})

@@ -1,7 +1,7 @@
 //! Plans of shards that follow those of a dataset.
 
 use super::Plan;
-use crate::merged_columns::same_type;
+use crate::merged_columns::{class_names, same_type};
 use packhorse_core::{Code, Error, HUGGINGFACE, Result};
 use packhorse_dataset::{Digest, FieldRecord, PlanHeader};
 use packhorse_transform::Casts;
@@ -90,7 +90,19 @@ fn same_columns(base: &PlanHeader, new: &PlanHeader, casts: &Casts) -> Result<()
             }
             return refused(format!("the dataset has the field {}, which the new samples lack", field.name));
         };
-        // What another library calls a column does not change its values.
+        let names = |field: &FieldRecord| class_names(field.metadata.get(HUGGINGFACE));
+        if let (Some(there), Some(new)) = (names(field), names(own))
+            && there != new
+        {
+            let message = format!(
+                "the field {} has the classes {} in the dataset and {} in the new samples, so one number would name two classes",
+                field.name,
+                there.join(", "),
+                new.join(", ")
+            );
+            return Err(error(message));
+        }
+        // What else another library calls a column does not change its values.
         let known = |field: &FieldRecord| {
             let own = field.metadata.iter().filter(|(name, _)| *name != HUGGINGFACE);
             own.map(|(name, value)| (name.clone(), value.clone())).collect::<Vec<_>>()

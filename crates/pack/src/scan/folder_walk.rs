@@ -9,12 +9,11 @@ use super::listing::{FoundFile, HIDDEN, WalkEvent};
 use super::roots::real_path;
 use super::view_walk::ViewWalk;
 use super::work_queue::WorkQueue;
-use super::{Scan, ScanOptions};
+use super::{Scan, ScanOptions, twins};
 use crate::glob::Globs;
 use crate::input_format::{NameRules, container, unread};
 use crate::refuse_view::refuse_view;
 use crate::{Part, Symlinks};
-
 use crossbeam_channel::Sender;
 use packhorse_core::{Code, Codec, DirEntry, Error, Event, FileKind, FileStat, Format, Kind, Options, Result, Source};
 use packhorse_dataset::{MANIFEST, VIEW, is_of_packing, is_plan_name, not_sealed};
@@ -225,7 +224,7 @@ impl<'a> FolderWalk<'a> {
         if folder.shared {
             self.division.share(folder.root, &folder.path, entries.is_ok());
         }
-        let entries = match entries {
+        let mut entries = match entries {
             Ok(entries) => entries,
             // Web servers do not list folders, but a dataset says what it has.
             Err(e) if e.kind() == Kind::Unsupported => match self.sealed(folder.root, &folder.path, &path, true) {
@@ -235,6 +234,9 @@ impl<'a> FolderWalk<'a> {
             },
             Err(e) => return self.of_name(own, of_input(e)),
         };
+        if let Some((folder, names)) = twins::take(&folder, &mut entries) {
+            self.queue_names(queue, folder, names.into_iter());
+        }
         // Names that are surely not of folders concern one part alone.
         let leaf = |entry: &DirEntry| matches!(entry.kind, Some(FileKind::File | FileKind::Special));
         let looked = |entry: &&DirEntry| !leaf(entry) || self.owns(&folder, &folder.path.join(&entry.name));

@@ -18,6 +18,7 @@ mod part_listing;
 mod part_listings;
 mod roots;
 mod sealed;
+mod twins;
 mod view_walk;
 mod work_queue;
 

@@ -71,6 +71,8 @@ pub(crate) struct Part {
 /// A page of a listing: names in a folder, objects with their versions, and the token of the next page.
 pub(crate) struct ListPage {
     pub(crate) names: Vec<(String, Option<Version>)>,
+    /// Whether the folder exists: its own marker is not among the names.
+    pub(crate) exists: bool,
     pub(crate) next: Option<String>,
 }
 
@@ -225,16 +227,15 @@ impl Bucket {
             ..PaginatedListOptions::default()
         };
         match self.objects.list_paginated(prefix.as_deref(), options).await {
-            Ok(page) => Ok(ListPage { names: names(key, &page.result), next: page.page_token }),
+            Ok(page) => {
+                let exists = !page.result.objects.is_empty() || !page.result.common_prefixes.is_empty();
+                Ok(ListPage { names: names(key, &page.result)?, exists, next: page.page_token })
+            }
             Err(error) => Err(match noted.take() {
                 Some(Ok((reply, body))) if !reply.status.is_success() => {
                     reply.refusal(&reply::said(&String::from_utf8_lossy(&body)), None, Some(self.provider))
                 }
-                Some(Ok(_)) if words(&error).contains("empty path segment") => Failure::refused(format!(
-                    "the listing has a key with an empty part, such as a//b, which is not read: {}; rename the object, or give \
-                     prefixes without it",
-                    words(&error)
-                )),
+                Some(Ok(_)) if words(&error).contains("path segment") => unread(&words(&error)),
                 Some(Ok(_)) => Failure::again(format!("the listing can't be read: {}", words(&error))),
                 Some(Err(failure)) => failure,
                 None => self.uncredited(Some(&error)),
@@ -337,11 +338,20 @@ fn encoded(text: &str) -> String {
 }
 
 /// The last components of the listed names.
-fn names(folder: &str, result: &object_store::ListResult) -> Vec<(String, Option<Version>)> {
+fn names(folder: &str, result: &object_store::ListResult) -> Result<Vec<(String, Option<Version>)>, Failure> {
     let files = result.objects.iter().map(|object| (&object.location, Some(version(object))));
     let folders = result.common_prefixes.iter().map(|prefix| (prefix, None));
-    let found = files.chain(folders).filter(|(found, _)| found.as_ref() != folder);
-    found.filter_map(|(found, version)| Some((found.filename()?.to_owned(), version))).collect()
+    let found = files.chain(folders).filter(|(found, _)| found.is_root() || found.as_ref() != folder);
+    let name = |found: &Key| found.filename().map(str::to_owned).ok_or_else(|| unread("it begins with a slash"));
+    found.map(|(found, version)| Ok((name(found)?, version))).collect()
+}
+
+/// The refusal of a listing with a key that `object_store` does not read.
+fn unread(why: &str) -> Failure {
+    Failure::refused(format!(
+        "the listing has a key that is not read, such as /a, a//b, a/./b or one with control characters: {why}; rename the object, or \
+         give prefixes without it"
+    ))
 }
 
 /// The version of a listed object, as a query about it would give it.

@@ -46,9 +46,9 @@ impl Store for RemoteStore {
     fn entries(&self, dir: &Path) -> Result<Vec<DirEntry>> {
         let object = self.object(dir)?;
         let asked = object.clone();
-        let names = self.link.wait(async move { listed(&asked, None).await })?;
-        // An empty bucket exists; an empty folder in a bucket does not.
-        if names.is_empty() && !object.key.is_empty() {
+        let (names, exists) = self.link.wait(async move { listed(&asked, None).await })?;
+        // An empty bucket exists; an empty folder in a bucket does if it has a marker.
+        if !exists && !object.key.is_empty() {
             return Err(missing(&object.name()));
         }
         let entry = |(name, version): (String, Option<Version>)| {
@@ -136,26 +136,32 @@ async fn stat(object: &RemoteObject) -> Result<FileStat> {
         return object.stat().await;
     }
     match object.look_once().await {
-        Ok(QueryResult::File(version)) => Ok(version.stat(&object.name())),
+        Ok(QueryResult::File(version)) if version.len > 0 => Ok(version.stat(&object.name())),
+        // An empty object may be the marker of a folder.
+        Ok(QueryResult::File(version)) => match listed(object, Some(1)).await {
+            Ok((_, true)) => Ok(folder(&object.name())),
+            _ => Ok(version.stat(&object.name())),
+        },
         Ok(QueryResult::Folder) => Ok(folder(&object.name())),
         // A server over a file system may fail for the name of a folder.
-        _ if !listed(object, Some(1)).await?.is_empty() => Ok(folder(&object.name())),
+        _ if listed(object, Some(1)).await?.1 => Ok(folder(&object.name())),
         _ => object.stat().await,
     }
 }
 
-/// The names in a folder: all, or one page of `most`.
-async fn listed(object: &RemoteObject, most: Option<usize>) -> Result<Vec<(String, Option<Version>)>> {
-    let mut names = Vec::new();
+/// The names in a folder: all, or one page of `most`; and whether it exists.
+async fn listed(object: &RemoteObject, most: Option<usize>) -> Result<(Vec<(String, Option<Version>)>, bool)> {
+    let (mut names, mut exists) = (Vec::new(), false);
     let mut token = None;
     let mut fruitless = 0;
     loop {
         let page = page(object, token.clone(), most).await.map_err(|error| error.in_input(object.name()))?;
         fruitless = if page.names.is_empty() { fruitless + 1 } else { 0 };
         names.extend(page.names);
+        exists |= page.exists;
         match page.next {
-            None => return Ok(names),
-            Some(_) if most.is_some() && !names.is_empty() => return Ok(names),
+            None => return Ok((names, exists)),
+            Some(_) if most.is_some() && exists => return Ok((names, exists)),
             // A broken server could otherwise cause an endless loop. Azure may give empty pages.
             next if next == token || fruitless > FRUITLESS => {
                 return Err(Error::new(Kind::Environment, "is listed in an endless loop").in_input(object.name()));
