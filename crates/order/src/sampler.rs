@@ -16,9 +16,11 @@ impl Sampler {
     /// Errors (kind `Config`): a rank that is not below the world size, an empty batch.
     pub fn new(rank: Rank, batch: u32) -> Result<Self> {
         let Rank { rank, world_size } = rank;
-        if rank >= world_size || batch == 0 {
-            let message = format!("rank {rank} of {world_size} with {batch} samples per batch has nothing to take");
-            return Err(Error::config(message));
+        if rank >= world_size {
+            return Err(Error::config(format!("the rank {rank} is not below the world size {world_size}")));
+        }
+        if batch == 0 {
+            return Err(Error::config("a batch of 0 samples holds none; give at least 1"));
         }
         Ok(Self { rank: rank.into(), ranks: world_size.into(), batch: batch.into() })
     }

@@ -54,12 +54,19 @@ fn no_shard(store: &dyn Store, path: &Path) -> Error {
 /// Errors: `Config` for a folder without shards, and for one whose shards are of several formats; `Incomplete` for one that is not
 /// sealed.
 pub fn files(registry: &Registry, store: &dyn Store, path: &Path) -> Result<Vec<PathBuf>> {
-    if store.stat(path, true).map_err(|e| with_suggestion(store, path, e))?.kind != FileKind::Directory {
-        return Ok(vec![path.to_owned()]);
-    }
-    match sealed_manifest(store, path)? {
-        Some(manifest) => Ok(manifest.shards.iter().map(|shard| path.join(&shard.file)).collect()),
-        None => third_party(registry, store, path),
+    let shards = |manifest: Manifest| manifest.shards.iter().map(|shard| path.join(&shard.file)).collect();
+    match store.stat(path, true) {
+        Ok(stat) if stat.kind == FileKind::Directory => match sealed_manifest(store, path)? {
+            Some(manifest) => Ok(shards(manifest)),
+            None => third_party(registry, store, path),
+        },
+        Ok(_) => Ok(vec![path.to_owned()]),
+        // A web server may have a dataset in a folder that it does not know.
+        Err(e) if e.is_absent() => match sealed_manifest(store, path) {
+            Ok(Some(manifest)) => Ok(shards(manifest)),
+            _ => Err(with_suggestion(store, path, e)),
+        },
+        Err(e) => Err(with_suggestion(store, path, e)),
     }
 }
 

@@ -103,12 +103,12 @@ impl<H: AsRef<[u8]>> Batch<H> {
         (row < self.rows()).then(|| bytes.get(offset(row)? * stride..offset(row + 1)? * stride)).flatten()
     }
 
-    /// The values of an integer field, for inspection; empty if there is no such field.
+    /// The values of an integer field, for inspection; empty if there is no such field, and of floating-point numbers.
     pub fn integers(&self, name: &str) -> impl Iterator<Item = i64> + '_ {
-        let field = self.layout.field(name);
+        let field = self.layout.field(name).filter(|field| !field.data_type.is_floating());
         let width = field.and_then(|field| field.strides.last().copied()).unwrap_or(1).clamp(1, 8);
         let signed = field.is_some_and(|field| field.data_type.is_signed_integer());
-        self.field(name).unwrap_or_default().chunks_exact(width).map(move |bytes| {
+        field.and_then(|_| self.field(name)).unwrap_or_default().chunks_exact(width).map(move |bytes| {
             let negative = signed && bytes.last().is_some_and(|top| top >> 7 != 0);
             let mut wide = [if negative { 0xff } else { 0 }; 8];
             wide.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);

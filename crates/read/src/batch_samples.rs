@@ -56,7 +56,7 @@ impl Dataset {
         let (epoch, positions) = steps.at(step);
         let (mut places, mut epochs) = (Vec::new(), Vec::new());
         order.places_of_step(&steps, step, options.remainder, &mut places, &mut epochs)?;
-        self.leave_out(&options.skip, &mut places, &mut epochs)?;
+        self.leave_out(&options.skipped(), &mut places, &mut epochs)?;
         Ok(BatchSamples { epoch, positions, samples: self.located(&places, options)? })
     }
 

@@ -5,7 +5,7 @@ use crate::{
     CacheOptions, Column, Dataset, Device, FieldKind, FieldOptions, Host, Loader, LoaderOptions, OnError, Remainder,
     Verify,
 };
-use packhorse_core::{DataType, Error, Observer, Result};
+use packhorse_core::{DataType, Error, Event, Observer, Result};
 use packhorse_order::{OrderState, Rank, Shuffle};
 use packhorse_transform::image::View;
 use std::sync::Arc;
@@ -233,10 +233,14 @@ impl<D: Device> LoaderBuilder<D> {
             Samples::Of(dataset) => Loader::new(dataset, &self.fields, &options, self.device),
             Samples::Mixed(datasets, samples) => Loader::mixed(&datasets, samples, &self.fields, &options, self.device),
         }?;
-        if options.epochs.is_none() && loader.steps_per_epoch() == 0 {
+        if loader.steps_per_epoch() == 0 {
             let (batch, ranks) = (options.batch, options.rank.world_size);
             let message = format!("an epoch has no batch: a step takes {batch} samples on each of {ranks} ranks");
-            return Err(Error::config(message).hint("take smaller batches, or keep the remainder"));
+            let advice = "take smaller batches, or keep the remainder";
+            if options.epochs.is_none() {
+                return Err(Error::config(message).hint(advice));
+            }
+            options.observer.event(&Event::Warning(&format!("{message}; {advice}")));
         }
         Ok(loader)
     }

@@ -25,7 +25,7 @@ pub struct LoaderOptions {
     pub remainder: Remainder,
     /// The treatment of samples with bad content.
     pub on_error: OnError,
-    /// The numbers of samples to leave out, ascending. Order and states are as without them: their batches have fewer
+    /// The numbers of samples to leave out. Order and states are as without them: their batches have fewer
     /// rows.
     pub skip: Arc<[u64]>,
     /// Threads that decode and fill batches, one batch each; with 0 the caller's thread does this when it takes a
@@ -83,6 +83,16 @@ impl LoaderOptions {
             observer: Arc::new(()),
             counters: None,
         }
+    }
+
+    /// The numbers of samples to leave out, ascending.
+    pub(crate) fn skipped(&self) -> Arc<[u64]> {
+        if self.skip.is_sorted() {
+            return Arc::clone(&self.skip);
+        }
+        let mut sorted = self.skip.to_vec();
+        sorted.sort_unstable();
+        sorted.into()
     }
 }
 

@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 /// Extra slabs, for callers that hold a batch or two while they take the next.
 const SPARE: usize = 2;
 
+/// More batches ahead than any memory holds.
+const MOST_AHEAD: usize = 1 << 16;
+
 /// Slots for the batches ahead, and the free slabs.
 #[derive(Debug)]
 pub(crate) struct Ring<H, F> {
@@ -71,7 +74,7 @@ struct State<H, F> {
 
 impl<H: AsRef<[u8]>, F> Ring<H, F> {
     pub(crate) fn new(ahead: usize, steps: u64, bytes: usize, counters: Arc<LoaderCounters>) -> Self {
-        let slots: Vec<_> = (0..ahead.max(1)).map(|_| None).collect();
+        let slots: Vec<_> = (0..ahead.clamp(1, MOST_AHEAD)).map(|_| None).collect();
         counters.ahead.add(slots.len() as u64);
         let (free, late, is_ahead) = (Vec::new(), false, false);
         let state = State { free, slots, next: 0, taken: 0, steps, slabs: 0, bytes, stop: false, late, is_ahead };

@@ -144,7 +144,7 @@ impl SampleWork {
         cores::look(options.threads, &options.cores, &*options.observer);
         let (remainder, ragged, free) = (options.remainder, ragged(&collate, mean), Arc::default());
         let isolation = Isolation::new(options.read.isolated);
-        let skip = Arc::clone(&options.skip);
+        let skip = options.skipped();
         let (asked, held, readahead, bin) = (Vec::new(), None, None, Mutex::default());
         Self {
             feed,

@@ -159,6 +159,7 @@ fn single(shard: &Shard, opened: &Opened, at: u64, columns: &[Column], to: usize
     match rows {
         Ok(rows) => push(&rows, 0, &shard.name, at, columns, to, out),
         Err(error) => {
+            push_number(&shard.name, at, out);
             out.key_ends.push(out.keys.len());
             out.faults.push((to, error.in_input(&shard.name)));
         }
@@ -184,14 +185,17 @@ fn decode(shard: &Shard, opened: &Opened, from: u64, count: u64) -> Result<Vec<R
     Ok(rows)
 }
 
+/// Without a key, a sample is named by its number.
+fn push_number(shard: &str, at: u64, out: &mut SampleBlock) {
+    let stem = shard.rsplit('/').next().unwrap_or(shard);
+    // Writing to a String can't fail.
+    let _ = write!(out.keys, "{stem}/{at}");
+}
+
 fn push(rows: &Rows, row: usize, shard: &str, at: u64, columns: &[Column], to: usize, out: &mut SampleBlock) {
     match Sample::new(rows, row).map(|sample| sample.key()) {
         Some(Ok(key)) => out.keys.push_str(key),
-        // Without keys, a sample is named by its number. Writing to a String can't fail.
-        _ => {
-            let stem = shard.rsplit('/').next().unwrap_or(shard);
-            let _ = write!(out.keys, "{stem}/{at}");
-        }
+        _ => push_number(shard, at, out),
     }
     out.key_ends.push(out.keys.len());
     let known = out.pieces.iter().rposition(|piece| same_rows(&piece.rows, rows));

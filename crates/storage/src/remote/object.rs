@@ -146,7 +146,11 @@ impl RemoteObject {
         let answer = self.wire.send(request).await?;
         if let Some(version) = answer.reply.version_of_first() {
             answer.reply.plain(self.stored_compressed())?;
-            return believed(version);
+            // With this status the server says that the file is empty.
+            return match answer.reply.status {
+                StatusCode::RANGE_NOT_SATISFIABLE => Ok(QueryResult::File(version)),
+                _ => believed(version),
+            };
         }
         let answer = self.accepted(answer, None).await?;
         match answer.reply.status {

@@ -104,6 +104,15 @@ impl Reply {
                 Some(_) => Failure::changed("it is not there any more"),
                 None => Failure::missing(&format!("the server says {status}{said}")),
             },
+            // So a bucket answers for a missing name to those who may not list it.
+            StatusCode::FORBIDDEN if provider.is_none() && version.is_none() => Failure::Final(
+                Error::new(
+                    Kind::Environment,
+                    format!("is not there, or may not be read ({status}{said}); a signed URL may have expired"),
+                )
+                .with_code(Code::NoPermission)
+                .not_found(),
+            ),
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Failure::denied(match provider {
                 Some(Provider { credentials, unsigned, bucket, .. }) => format!(
                     "may not be read, if it is there ({status}{said}); check {credentials}, or set {unsigned} for a public {bucket}"
@@ -277,7 +286,11 @@ mod tests {
             "<?xml?><Error><Code>AccessDenied</Code><Message>Access Denied</Message><RequestId>4</RequestId></Error>";
         assert_eq!(said(body), "AccessDenied: Access Denied");
         assert_eq!(said("<html>"), "");
+        // A bucket answers so for a missing name, too; of a file that was there, it is a denial.
         let Failure::Final(error) = reply(403, &[]).refusal("AccessDenied", None, None) else { panic!() };
+        assert_eq!(error.errno(), Some(libc::ENOENT));
+        let version = Version { len: 1, marks: Marks::default() };
+        let Failure::Final(error) = reply(403, &[]).refusal("AccessDenied", Some(&version), None) else { panic!() };
         assert_eq!(error.errno(), Some(libc::EACCES));
         let Failure::Final(error) = reply(301, &[("x-amz-bucket-region", "eu-west-1")]).refusal("", None, None) else {
             panic!()
