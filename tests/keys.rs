@@ -193,12 +193,15 @@ fn pictures_that_fall_into_one_sample_are_warned_of_and_those_that_belong_there_
         let input = files(dir.path(), names);
         let ran = pack(&input, &dir.path().join("out"), &[]);
         assert_eq!(ran.code, DONE, "{}", ran.stderr);
-        ran.stderr.lines().find(|line| line.contains("several pictures")).map(str::to_owned)
+        ran.stderr.lines().find(|line| line.contains("several files of one kind")).map(str::to_owned)
     };
     let line = warned(&["2024.05.01.jpg", "2024.05.02.jpg", "2024.05.03.jpg"]).unwrap();
     for part in ["1 sample holds", "2024 holds 05.01.jpg and 05.02.jpg", "--key-ends last-dot"] {
         assert!(line.contains(part), "{part} is not in {line}");
     }
+    let arrays = warned(&["re_0.1.npz", "re_0.2.npz", "re_0.5.npz"]).unwrap();
+    assert!(arrays.contains("re_0 holds 1.npz and 2.npz"), "{arrays}");
+    assert_eq!(warned(&["a.txt", "a.en.txt", "a.de.txt", "b.txt"]), None);
     assert!(warned(&["a.one.png", "a.two.png", "b.three.png", "b.four.png", "c.png"]).is_some());
     assert_eq!(warned(&["a.input.png", "a.target.png", "b.input.png", "b.target.png", "c.input.png"]), None);
     assert_eq!(warned(&["a.jpg", "a.mask.png", "b.jpg", "b.txt"]), None);

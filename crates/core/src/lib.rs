@@ -59,7 +59,7 @@ pub use memory::{Memory, Pool, aligned, passed_over};
 pub use name::{MemberName, NameFault, escape, folder_key, member_name, split_base, split_name, unescape};
 pub use options::Options;
 pub use outlet::{InputRange, Outlet, PatchableWriter, ScratchFile, copy_ranges};
-pub use registry::Registry;
+pub use registry::{Registry, shard_number};
 pub use rows::{KEY, Rows, Sample, is_blob, key_column};
 pub use split_mix::SplitMix64;
 pub use store::{DirEntry, FileKind, FileStat, Store, StoreFile};

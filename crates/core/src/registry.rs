@@ -58,7 +58,10 @@ impl Registry {
 
     /// The format that claims the longest extension of the file name `name` (compared without
     /// regard to ASCII case), or `None`.
+    ///
+    /// The number of a shard may follow the extension, as in `data.tfrecord-00003-of-00010`.
     pub fn by_name(&self, name: &[u8]) -> Option<&Arc<dyn Format>> {
+        let name = name.get(..shard_number(name)).unwrap_or(name);
         let claims = |f: &Arc<dyn Format>| {
             f.info().extensions.iter().filter(|ext| has_extension(name, ext.as_bytes())).map(|ext| ext.len()).max()
         };
@@ -94,6 +97,20 @@ impl Registry {
     }
 }
 
+/// Where the number of a shard starts at the end of a file's name, such as `-00003-of-00010`; the length of the name if it has none.
+pub fn shard_number(name: &[u8]) -> usize {
+    let digits =
+        |end: usize| name.get(..end).into_iter().flatten().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    let count = digits(name.len());
+    let of = name.len() - count;
+    let Some(before) = name.get(..of).and_then(|name| name.strip_suffix(b"-of-")) else { return name.len() };
+    let number = digits(before.len());
+    match before.get(..before.len() - number) {
+        Some(rest) if number >= 4 && count >= 4 && rest.ends_with(b"-") => rest.len() - 1,
+        _ => name.len(),
+    }
+}
+
 fn has_extension(name: &[u8], ext: &[u8]) -> bool {
     let Some(dot) = name.len().checked_sub(ext.len() + 1) else { return false };
     !ext.is_empty()
@@ -105,6 +122,21 @@ fn has_extension(name: &[u8], ext: &[u8]) -> bool {
 mod tests {
     use super::*;
     use crate::FormatInfo;
+
+    #[test]
+    fn the_number_of_a_shard_follows_a_name() {
+        for (name, stem) in [
+            ("a.tfrecord-00003-of-00010", "a.tfrecord"),
+            ("train-00000-of-00002", "train"),
+            ("a-1-of-2", "a-1-of-2"),
+            ("a-of-00010", "a-of-00010"),
+            ("-00003-of-00010", ""),
+            ("00003-of-00010", "00003-of-00010"),
+            ("a.tar", "a.tar"),
+        ] {
+            assert_eq!(name.get(..shard_number(name.as_bytes())), Some(stem), "{name}");
+        }
+    }
 
     struct Pairs;
 

@@ -29,10 +29,11 @@
 //!   megabyte; a range of rows is then read from the nearest of these offsets. A compressed file is read from its start
 //!   for each range.
 //! * **Options**: `schema`, column types that replace the inferred ones (`id:text,x:float64`; `bool`, `int64`,
-//!   `float64`, `text`); `delimiter`, one byte (default: a tab in `.tsv` files, a comma in others). A `.csv` or `.tsv`
+//!   `float64`, `text`); `delimiter`, one byte (default: a tab in `.tsv` files, a comma in others); `quote`, `none` where
+//!   quotes are text and every line is a row. A `.csv` or `.tsv`
 //!   file is a table where it is named as an input; in a folder it is a field of a sample ([`Format::in_folders`]).
 //! * **Errors** name the line: a line with more or fewer fields than the first, text that is not UTF-8, a value that is
-//!   not of the type in `schema`, unclosed quotes.
+//!   not of the type in `schema`, unclosed quotes, text behind a closing quote.
 //! * **Memory**: a block of rows, the longest row ([`Limits::blob`]), and 24 bytes for each megabyte of the file.
 //! * **Revisions**: 1, the first.
 

@@ -4,17 +4,34 @@ use crate::column_type::ColumnType;
 use packhorse_core::{Error, Options, Result};
 use std::collections::BTreeMap;
 
+/// How a file divides its bytes into fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Dialect {
+    pub(crate) delimiter: u8,
+    /// Whether quotes enclose fields; if not, they are text.
+    pub(crate) quotes: bool,
+}
+
 /// The parsed options.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settings {
     delimiter: Option<u8>,
+    /// Whether quotes are text.
+    plain_quotes: bool,
     /// The types given in `schema`, by column.
     pub(crate) kinds: BTreeMap<String, ColumnType>,
 }
 
 impl Settings {
     pub(crate) fn parse(options: &Options) -> Result<Self> {
-        options.only(&["delimiter", "schema"])?;
+        options.only(&["delimiter", "quote", "schema"])?;
+        let plain_quotes = match options.get("quote") {
+            None | Some("\"") => false,
+            Some("none") => true,
+            Some(text) => {
+                return Err(Options::refuse("quote", format_args!("\"{text}\" is neither none nor a double quote")));
+            }
+        };
         let delimiter = match options.get("delimiter") {
             None => None,
             Some("\\t" | "tab") => Some(b'\t'),
@@ -29,7 +46,7 @@ impl Settings {
         let schema = options.get("schema").unwrap_or_default();
         let kinds =
             schema.split(',').map(str::trim).filter(|pair| !pair.is_empty()).map(column).collect::<Result<_>>()?;
-        Ok(Self { delimiter, kinds })
+        Ok(Self { delimiter, plain_quotes, kinds })
     }
 
     /// Whether a delimiter is given.
@@ -37,12 +54,13 @@ impl Settings {
         self.delimiter.is_some()
     }
 
-    /// The delimiter in the file `name`.
-    pub(crate) fn delimiter(&self, name: &str) -> u8 {
+    /// The dialect of the file `name`.
+    pub(crate) fn dialect(&self, name: &str) -> Dialect {
         let name = name.to_ascii_lowercase();
         let inside =
             [".gz", ".zst", ".zstd", ".bz2", ".xz"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(&name);
-        self.delimiter.unwrap_or(if inside.ends_with(".tsv") || inside.ends_with(".tab") { b'\t' } else { b',' })
+        let usual = if inside.ends_with(".tsv") || inside.ends_with(".tab") { b'\t' } else { b',' };
+        Dialect { delimiter: self.delimiter.unwrap_or(usual), quotes: !self.plain_quotes }
     }
 }
 
@@ -66,9 +84,10 @@ mod tests {
         let parse = |pairs: &[(&str, &str)]| Settings::parse(&pairs.iter().copied().collect());
         let settings = parse(&[("schema", "a:int64, b c:text"), ("delimiter", ";")]).unwrap();
         assert_eq!(settings.kinds["b c"], ColumnType::Text);
-        assert_eq!(settings.delimiter("x.tsv"), b';');
+        assert_eq!(settings.dialect("x.tsv"), Dialect { delimiter: b';', quotes: true });
         let plain = Settings::default();
-        assert_eq!((plain.delimiter("x.TSV.gz"), plain.delimiter("x.csv")), (b'\t', b','));
+        assert_eq!((plain.dialect("x.TSV.gz").delimiter, plain.dialect("x.csv").delimiter), (b'\t', b','));
+        assert!(!parse(&[("quote", "none")]).unwrap().dialect("x.tsv").quotes && parse(&[("quote", "'")]).is_err());
         for (name, value) in
             [("schema", "a"), ("schema", "a:int"), ("delimiter", ""), ("delimiter", "\""), ("header", "no")]
         {

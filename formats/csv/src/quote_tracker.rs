@@ -12,12 +12,17 @@ pub(crate) struct QuoteTracker {
     ending: bool,
     /// Bytes so far; only compared with the length of a byte order mark.
     seen: u8,
+    /// Bytes so far.
+    bytes: u64,
+    /// The offset of the first byte behind a closing quote that neither ends the field nor is a space.
+    stray: Option<u64>,
 }
 
 impl QuoteTracker {
     /// Starts at the start of a line; `first` if it is the first line of the file.
     pub(crate) fn new(delimiter: u8, first: bool) -> Self {
-        Self { delimiter, last: b'\n', inside: false, ending: false, seen: if first { 0 } else { 4 } }
+        let seen = if first { 0 } else { 4 };
+        Self { delimiter, last: b'\n', inside: false, ending: false, seen, bytes: 0, stray: None }
     }
 
     /// Takes the next bytes.
@@ -25,28 +30,31 @@ impl QuoteTracker {
         let mut at = 0;
         for quote in memchr::memchr_iter(b'"', bytes) {
             if quote > at {
-                self.settle(bytes.get(quote - 1).copied());
+                self.settle(bytes.get(at..quote).unwrap_or_default());
                 self.pass(quote - at);
             }
             self.quote();
             at = quote + 1;
         }
         if let Some(rest) = bytes.len().checked_sub(at).filter(|rest| *rest > 0) {
-            self.settle(bytes.last().copied());
+            self.settle(bytes.get(at..).unwrap_or_default());
             self.pass(rest);
         }
     }
 
-    /// Notes bytes other than quotes, which end with `last`.
-    fn settle(&mut self, last: Option<u8>) {
+    /// Notes bytes other than quotes.
+    fn settle(&mut self, bytes: &[u8]) {
         if std::mem::take(&mut self.ending) {
             self.inside = false;
+            let ends = |byte: &u8| *byte == self.delimiter || matches!(byte, b'\n' | b'\r' | b' ');
+            self.stray = self.stray.or_else(|| bytes.first().filter(|byte| !ends(byte)).map(|_| self.bytes));
         }
-        self.last = last.unwrap_or(self.last);
+        self.last = bytes.last().copied().unwrap_or(self.last);
     }
 
     fn pass(&mut self, bytes: usize) {
         self.seen = self.seen.saturating_add(u8::try_from(bytes).unwrap_or(u8::MAX));
+        self.bytes += bytes as u64;
     }
 
     fn quote(&mut self) {
@@ -60,6 +68,11 @@ impl QuoteTracker {
         }
         self.last = b'"';
         self.pass(1);
+    }
+
+    /// Where text follows a closing quote first, counted from the start.
+    pub(crate) fn stray(&self) -> Option<u64> {
+        self.stray
     }
 
     /// Whether the bytes so far end inside quotes.

@@ -1,11 +1,15 @@
 //! Reads the lines of a table in order, with a limit on the length of a line.
 
+use crate::options::Dialect;
 use crate::quote_tracker::QuoteTracker;
 use csv::{ByteRecord, ReaderBuilder};
 use packhorse_core::{Error, Input, Kind, Limits, Result};
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The way out where quotes do not enclose fields.
+const PLAIN: &str = "if quotes are text in it, pass `from=csv` and `read=quote=none`";
 
 /// Bytes in one read.
 const READ: usize = 256 << 10;
@@ -37,7 +41,7 @@ pub(crate) struct RowReader<'a> {
 
 impl<'a> RowReader<'a> {
     /// Starts at `place`, the start of a line.
-    pub(crate) fn open(input: &'a dyn Input, place: RowStart, delimiter: u8, limits: Limits) -> Result<Self> {
+    pub(crate) fn open(input: &'a dyn Input, place: RowStart, dialect: Dialect, limits: Limits) -> Result<Self> {
         let from = match input.len() {
             Some(len) => From::Ranges { input, at: place.byte, len },
             None if place == RowStart::START => From::Stream(input.stream()?),
@@ -45,22 +49,27 @@ impl<'a> RowReader<'a> {
         };
         let limit = limits.blob;
         let budget = Arc::new(AtomicU64::new(limit));
-        let quotes = QuoteTracker::new(delimiter, place.byte == 0);
+        let Dialect { delimiter, quotes } = dialect;
+        let quotes = quotes.then(|| QuoteTracker::new(delimiter, place.byte == 0));
         let bytes = Bytes { from, quotes, budget: Arc::clone(&budget) };
         let mut builder = ReaderBuilder::new();
-        builder.delimiter(delimiter).has_headers(false).flexible(true).buffer_capacity(READ);
+        builder.delimiter(delimiter).quoting(dialect.quotes).has_headers(false).flexible(true).buffer_capacity(READ);
         let reader = builder.from_reader(bytes);
         Ok(Self { reader, record: ByteRecord::new(), start: place, taken: 0, budget, limit })
     }
 
-    /// The next line; `None` at the end. Unclosed quotes are an error.
+    /// The next line; `None` at the end. Unclosed quotes and text behind closing ones are errors.
     pub(crate) fn next(&mut self) -> Result<Option<&ByteRecord>> {
         // The reader's buffer may hold bytes that an earlier budget paid for.
         self.budget.store(self.limit.saturating_add(READ as u64), Ordering::Relaxed);
         let last = self.place();
         let more = self.reader.read_byte_record(&mut self.record).map_err(|error| self.failed(error))?;
-        if !more && self.reader.get_ref().quotes.is_open() {
-            return Err(Error::content(format!("line {}: has unclosed quotes", last.line)));
+        let quotes = self.reader.get_ref().quotes.as_ref();
+        if !more && quotes.is_some_and(QuoteTracker::is_open) {
+            return Err(Error::content(format!("line {}: has unclosed quotes", last.line)).hint(PLAIN));
+        }
+        if quotes.and_then(QuoteTracker::stray).is_some_and(|at| !more || at < self.reader.position().byte()) {
+            return Err(self.fault("has text behind a closing quote").hint(PLAIN));
         }
         self.taken += u64::from(more);
         Ok(more.then_some(&self.record))
@@ -117,7 +126,8 @@ enum From<'a> {
 /// The bytes of a table, at most `budget` of them for a line.
 struct Bytes<'a> {
     from: From<'a>,
-    quotes: QuoteTracker,
+    /// `None` where quotes are text.
+    quotes: Option<QuoteTracker>,
     /// Bytes that may still be read before the next line.
     budget: Arc<AtomicU64>,
 }
@@ -142,7 +152,9 @@ impl Read for Bytes<'_> {
             }
         };
         self.budget.fetch_sub(taken as u64, Ordering::Relaxed);
-        self.quotes.add(buf.get(..taken).unwrap_or_default());
+        if let Some(quotes) = &mut self.quotes {
+            quotes.add(buf.get(..taken).unwrap_or_default());
+        }
         Ok(taken)
     }
 }

@@ -30,11 +30,11 @@ pub(crate) struct TableScan {
 impl TableScan {
     /// Reads the whole of `input`.
     pub(crate) fn new(input: &dyn Input, settings: &Settings, limits: Limits) -> Result<Self> {
-        let delimiter = settings.delimiter(input.name());
-        let mut records = RowReader::open(input, RowStart::START, delimiter, limits)?;
+        let dialect = settings.dialect(input.name());
+        let mut records = RowReader::open(input, RowStart::START, dialect, limits)?;
         let names = header(&mut records)?;
         if let ([name], false) = (&names[..], settings.has_delimiter()) {
-            one_column(name, delimiter)?;
+            one_column(name, dialect.delimiter)?;
         }
         let mut fits = vec![TypeInference::NEW; names.len()];
         let mut places: Vec<RowStart> = Vec::new();

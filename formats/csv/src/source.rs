@@ -1,6 +1,6 @@
 //! The source: rows of a table as samples.
 
-use crate::options::Settings;
+use crate::options::{Dialect, Settings};
 use crate::row_blocks::RowBlocks;
 use crate::row_reader::{RowReader, RowStart};
 use crate::scan::{ScanCache, TableScan};
@@ -19,8 +19,8 @@ impl Source for CsvSource {
     /// Scans the whole input: types and the number of rows follow from nothing less.
     fn open<'a>(&self, input: Arc<dyn Input + 'a>) -> Result<Box<dyn Table + 'a>> {
         let scan = self.scans.of(&*input, &self.settings, self.limits).map_err(|e| e.in_input(input.name()))?;
-        let delimiter = self.settings.delimiter(input.name());
-        Ok(Box::new(Csv { input, scan, delimiter, limits: self.limits }))
+        let dialect = self.settings.dialect(input.name());
+        Ok(Box::new(Csv { input, scan, dialect, limits: self.limits }))
     }
 }
 
@@ -28,7 +28,7 @@ impl Source for CsvSource {
 struct Csv<'a> {
     input: Arc<dyn Input + 'a>,
     scan: Arc<TableScan>,
-    delimiter: u8,
+    dialect: Dialect,
     limits: Limits,
 }
 
@@ -46,7 +46,7 @@ impl Table for Csv<'_> {
         // A compressed file is read from its header on.
         let place = scan.place(items.start).filter(|_| input.len().is_some());
         let skip = place.map_or(items.start + 1, |place| items.start - place.row);
-        let records = RowReader::open(input, place.unwrap_or(RowStart::START), self.delimiter, self.limits);
+        let records = RowReader::open(input, place.unwrap_or(RowStart::START), self.dialect, self.limits);
         let records = records.map_err(|e| e.in_input(input.name()))?;
         let mut rowed = RowBlocks { scan, records, skip: if left > 0 { skip } else { 0 }, left };
         Ok(blocks(input.name(), move || rowed.block()))

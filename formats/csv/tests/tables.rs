@@ -44,6 +44,8 @@ fn columns_get_types_and_quoted_values_keep_lines_and_delimiters() {
     assert_eq!(rows.column(3).as_primitive::<Float64Type>().iter().collect::<Vec<_>>(), [Some(1.5), None]);
     let tabs = read_as("x/A.TSV", &[], b"a\tb\n1,5\t2\n").unwrap().remove(0);
     assert_eq!(fields(&tabs), ["a:Utf8View:false", "b:Int64:false"]);
+    let plain = read_as("a.tsv", &[("quote", "none")], b"a\tb\n\"x\t1\n\"y\"z\t2\n").unwrap().remove(0);
+    assert_eq!(plain.column(0).as_string_view().iter().flatten().collect::<Vec<_>>(), ["\"x", "\"y\"z"]);
     let semicolons = read_as("a.csv", &[("delimiter", ";")], b"a;b\n1;2\n").unwrap().remove(0);
     assert_eq!(fields(&semicolons), ["a:Int64:false", "b:Int64:false"]);
 }
@@ -72,7 +74,19 @@ fn a_bad_line_is_named() {
         (&b"a,b\n1,2\n3\n"[..], "line 3: has 1 fields, but the first line has 2"),
         (b"a,b\n\"1\n\",2\n3,4,5\n", "line 4: has 3 fields, but the first line has 2"),
         (b"a,b\n1,\xff\n", "line 2: the value of b is not UTF-8"),
-        (b"a,b\n1,2\n3,\"4\n5,6\n", "line 3: has unclosed quotes"),
+        (
+            b"a,b\n1,2\n3,\"4\n5,6\n",
+            "line 3: has unclosed quotes; if quotes are text in it, pass `from=csv` and `read=quote=none`",
+        ),
+        // The quote opens in one row and closes in another.
+        (
+            b"a,b\n1,2\n\"3,2\nx,2\n\"y,2\nz,1\n",
+            "line 3: has text behind a closing quote; if quotes are text in it, pass `from=csv` and `read=quote=none`",
+        ),
+        (
+            b"a,b\n1,\"2\"\"\n3\"x",
+            "line 2: has text behind a closing quote; if quotes are text in it, pass `from=csv` and `read=quote=none`",
+        ),
         (b"a,a\n1,2\n", "line 1: columns 1 and 2 are both called a; rename one"),
         (b"", "is empty: the first line names the columns"),
     ] {

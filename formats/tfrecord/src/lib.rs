@@ -62,7 +62,7 @@ use packhorse_core::{Format, FormatInfo, Limits, Options, Result, Sink, Source};
 pub struct TfRecord;
 
 static INFO: FormatInfo =
-    FormatInfo { id: "tfrecord", revision: 1, extensions: &["tfrecord", "tfrecords"], fields: &[] };
+    FormatInfo { id: "tfrecord", revision: 1, extensions: &["tfrecord", "tfrecords", "tfrec"], fields: &[] };
 
 impl Format for TfRecord {
     fn info(&self) -> &'static FormatInfo {

@@ -5,7 +5,7 @@ use super::walk_event::{FoundFile, FoundMember, HIDDEN, NO_FIELD, NO_MATCH, Walk
 use super::{Listing, PieceRef, SourceFolder, TableInput};
 use crate::scan::sealed::ChosenPlace;
 use crate::{KeyEnds, Recipe};
-use packhorse_core::{Code, Error, Field, FileStat, NameFault, Result, folder_key};
+use packhorse_core::{Code, Error, Field, FileStat, NameFault, Result, folder_key, shard_number};
 use packhorse_storage::Compression;
 use rayon::prelude::*;
 use std::borrow::Cow;
@@ -287,8 +287,11 @@ impl ListingBuilder {
 fn without_extension(path: &Path) -> Vec<u8> {
     let base = path.file_name().unwrap_or_default().as_bytes();
     let base = Compression::of(base).map_or_else(|| base.to_vec(), |(_, inside)| inside);
-    let stem = base.iter().rposition(|byte| *byte == b'.').map_or(&base[..], |dot| base.get(..dot).unwrap_or_default());
-    path.parent().unwrap_or(Path::new("")).join(std::ffi::OsStr::from_bytes(stem)).into_os_string().into_vec()
+    // The number of a shard may follow the extension.
+    let (base, number) = base.split_at(shard_number(&base));
+    let stem = base.iter().rposition(|byte| *byte == b'.').and_then(|dot| base.get(..dot)).unwrap_or(base);
+    let stem = [stem, number].concat();
+    path.parent().unwrap_or(Path::new("")).join(std::ffi::OsStr::from_bytes(&stem)).into_os_string().into_vec()
 }
 
 pub(super) fn rank(places: &mut [SourceFolder]) {

@@ -1,4 +1,4 @@
-//! Warns of pictures that share a sample by their names, though each may be a sample.
+//! Warns of pictures, arrays and other files that share a sample by their names, though each may be a sample.
 
 use super::Listing;
 use std::collections::BTreeMap;
@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 /// The last extensions of fields that hold a picture.
 const PICTURES: [&str; 11] = ["avif", "bmp", "gif", "heic", "jpeg", "jpg", "jxl", "png", "tif", "tiff", "webp"];
 
-/// A warning about samples with several pictures of one kind whose names differ only between the first dot and the
-/// last. Fields that most samples have, such as `input.png` and `target.png`, are intended.
+/// A warning about samples with several files of one kind whose names differ only between the first dot and the
+/// last. Fields that most samples have, such as `input.png` and `target.png`, are intended; those that begin with a digit are not.
 pub(super) fn warning(listing: &Listing) -> Option<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for sample in listing.iter() {
@@ -39,15 +39,16 @@ pub(super) fn warning(listing: &Listing) -> Option<String> {
     let example = example?;
     let hold = if samples == 1 { "1 sample holds".to_owned() } else { format!("{samples} samples hold") };
     Some(format!(
-        "{hold} several pictures, since a key ends at the first dot of a name (such as: {example}); \
+        "{hold} several files of one kind, since a key ends at the first dot of a name (such as: {example}); \
          if each is a sample of its own, pass `key-ends=last-dot`"
     ))
 }
 
-/// The extension of a picture.
+/// The extension of a picture, and of other files in whose names a number goes before it.
 fn kind(field: &str) -> Option<&str> {
     let extension = field.rsplit('.').next().unwrap_or(field);
-    PICTURES.contains(&extension).then_some(extension)
+    let numbered = || field.contains('.') && field.bytes().next().is_some_and(|byte| byte.is_ascii_digit());
+    (PICTURES.contains(&extension) || numbered()).then_some(extension)
 }
 
 fn dotted(field: &str) -> bool {
