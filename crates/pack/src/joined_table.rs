@@ -12,7 +12,8 @@ use packhorse_core::{
     SchemaRef, Store, Table, counted,
 };
 use packhorse_dataset::{Digest, FieldRecord, JoinedRecord, SampleRows};
-use serde_json::{Map, Value};
+use serde_json::Value;
+use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -69,8 +70,8 @@ impl JoinedRows {
 
 /// A table of columns for the samples of a view: the JSON text of each row, read as metadata is, as typed values.
 ///
-/// Numbers are `Int64` if all of the column are such integers, `UInt64` if they fit that, else `Float64`; others are
-/// Booleans or text.
+/// Numbers are `Int64` if all of the column are such integers, `UInt64` if they fit that, else `Float64`, and text where that would
+/// round an integer; others are Booleans or text.
 pub struct JoinTable {
     metadata: Metadata,
     keys: JoinKeys,
@@ -125,15 +126,15 @@ impl JoinTable {
             Ok::<(), Error>(())
         };
         for row in self.keys.rows() {
-            let row: Map<String, Value> = match row.and_then(|row| self.metadata.text(row)) {
+            let row = match row.and_then(|row| self.metadata.text(row)) {
                 Some(json) => parsed(json)?,
                 None => {
                     lost += 1;
-                    Map::new()
+                    BTreeMap::new()
                 }
             };
             let fields = self.schema.fields().iter().zip(&mut open);
-            fields.for_each(|(field, column)| column.push(row.get(field.name()).unwrap_or(&Value::Null)));
+            fields.for_each(|(field, column)| column.push(row.get(field.name()).map_or("null", |value| value.get())));
             (pending, samples) = (pending + 1, samples + 1);
             if pending == AT_ONCE {
                 cut(&mut open)?;
@@ -166,7 +167,8 @@ impl JoinTable {
     }
 }
 
-fn parsed(json: &str) -> Result<Map<String, Value>> {
+/// The JSON texts of a row's values: numbers have all their digits.
+fn parsed(json: &str) -> Result<BTreeMap<String, &RawValue>> {
     serde_json::from_str(json).map_err(|e| Error::bug("a row is not a JSON object").caused_by(e))
 }
 
@@ -179,26 +181,41 @@ struct Held {
     negative: bool,
     /// Integers beyond those of `Int64`.
     large: bool,
+    /// Integers beyond those of `UInt64`.
+    huge: bool,
+    /// Integers that `Float64` would round.
+    long: bool,
     float: bool,
     nested: bool,
 }
 
+/// The largest integer up to which `Float64` has all.
+const EXACT: i128 = 1 << 53;
+
 impl Held {
-    fn add(&mut self, value: &Value) {
-        match value {
+    fn add(&mut self, json: &str) {
+        if !json.is_empty() && json.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-') {
+            return self.add_integer(json);
+        }
+        match serde_json::from_str(json).unwrap_or_default() {
             Value::Null => {}
             Value::Bool(_) => self.boolean = true,
             Value::String(_) => self.text = true,
             Value::Array(_) | Value::Object(_) => self.nested = true,
-            Value::Number(number) => match (number.as_i64(), number.as_u64()) {
-                (Some(integer), _) => {
-                    self.integer = true;
-                    self.negative |= integer < 0;
-                }
-                (None, Some(_)) => self.large = true,
-                (None, None) => self.float = true,
-            },
+            Value::Number(_) => self.float = true,
         }
+    }
+
+    fn add_integer(&mut self, digits: &str) {
+        let Ok(integer) = digits.parse::<i128>() else {
+            self.huge = true;
+            return;
+        };
+        self.integer = true;
+        self.negative |= integer < 0;
+        self.large |= integer > i128::from(i64::MAX);
+        self.huge |= integer > i128::from(u64::MAX) || integer < i128::from(i64::MIN);
+        self.long |= !(-EXACT..=EXACT).contains(&integer);
     }
 
     fn field(self, name: &str) -> Result<Field> {
@@ -206,7 +223,9 @@ impl Held {
             let hint = "choose the columns to join without it (`join-columns`)";
             Err(Error::config(format!("column {name} {what}")).in_field(name).hint(hint))
         };
-        let number = self.integer || self.large || self.float;
+        let number = self.integer || self.huge || self.float;
+        // No type of numbers holds all of them as they are.
+        let digits = self.huge || self.float && self.long || self.negative && self.large;
         if self.nested {
             return refused("holds lists or objects; columns of numbers, Booleans and text can be joined");
         }
@@ -216,7 +235,8 @@ impl Held {
         let kind = match self {
             Self { text: true, .. } => FieldType::Text,
             Self { boolean: true, .. } => FieldType::Scalar(DataType::Boolean),
-            Self { float: true, .. } | Self { negative: true, large: true, .. } => FieldType::Scalar(DataType::Float64),
+            _ if digits => FieldType::Text,
+            Self { float: true, .. } => FieldType::Scalar(DataType::Float64),
             Self { large: true, .. } => FieldType::Scalar(DataType::UInt64),
             Self { integer: true, .. } => FieldType::Scalar(DataType::Int64),
             _ => return refused("holds no value"),
@@ -231,8 +251,8 @@ fn schema_of(metadata: &Metadata, key: Option<&str>) -> Result<SchemaRef> {
     for json in metadata.texts() {
         for (name, value) in parsed(json)?.iter().filter(|(name, _)| Some(name.as_str()) != key) {
             match columns.get_mut(name) {
-                Some(held) => held.add(value),
-                None => columns.entry(name.clone()).or_default().add(value),
+                Some(held) => held.add(value.get()),
+                None => columns.entry(name.clone()).or_default().add(value.get()),
             }
         }
     }
@@ -264,13 +284,14 @@ fn builders(schema: &Schema) -> Vec<Builder> {
 }
 
 impl Builder {
-    fn push(&mut self, value: &Value) {
+    fn push(&mut self, json: &str) {
+        let value: Value = serde_json::from_str(json).unwrap_or_default();
         match self {
             Self::Boolean(column) => column.append_option(value.as_bool()),
             Self::Integer(column) => column.append_option(value.as_i64()),
             Self::Unsigned(column) => column.append_option(value.as_u64()),
             Self::Float(column) => column.append_option(value.as_f64()),
-            Self::Text(column) => column.append_option(value.as_str()),
+            Self::Text(column) => column.append_option(value.as_str().or_else(|| value.is_number().then_some(json))),
         }
     }
 
@@ -290,9 +311,9 @@ mod tests {
     use super::*;
 
     fn kind(values: &str) -> std::result::Result<DataType, String> {
-        let values: Vec<Value> = serde_json::from_str(values).unwrap();
+        let values: Vec<&RawValue> = serde_json::from_str(values).unwrap();
         let mut held = Held::default();
-        values.iter().for_each(|value| held.add(value));
+        values.iter().for_each(|value| held.add(value.get()));
         held.field("x").map(|field| field.data_type().clone()).map_err(|e| e.message().to_owned())
     }
 
@@ -300,8 +321,15 @@ mod tests {
     fn a_column_has_the_type_that_holds_all_its_values() {
         assert_eq!(kind("[1, null, -3]"), Ok(DataType::Int64));
         assert_eq!(kind("[1, 18446744073709551615]"), Ok(DataType::UInt64));
-        assert_eq!(kind("[-1, 18446744073709551615]"), Ok(DataType::Float64));
         assert_eq!(kind("[1, 2.5]"), Ok(DataType::Float64));
+        for rounded in ["[-1, 18446744073709551615]", "[12345678901234567890123]", "[1.5, 9007199254740993]"] {
+            assert_eq!(kind(rounded), Ok(DataType::Utf8View), "{rounded}");
+        }
+        let mut column = Builder::Text(StringViewBuilder::new());
+        ["\"a\"", "12345678901234567890123", "null"].iter().for_each(|json| column.push(json));
+        let column = column.finish();
+        let texts: Vec<_> = arrow_array::cast::AsArray::as_string_view(&column).iter().collect();
+        assert_eq!(texts, [Some("a"), Some("12345678901234567890123"), None]);
         assert_eq!(kind("[true, null]"), Ok(DataType::Boolean));
         assert_eq!(kind("[\"a\", null]"), Ok(DataType::Utf8View));
         for (bad, why) in
