@@ -121,3 +121,25 @@ fn samples_of_another_type_are_added_to_a_dataset_that_casts() {
     let wanted: Vec<f32> = (0..15u8).flat_map(|i| [0, 1, 2].map(|k| f32::from(i + k))).collect();
     assert_eq!(values(&out), wanted);
 }
+
+/// What a job drops may be of any type in each input.
+#[test]
+fn fields_that_are_dropped_may_differ() {
+    let dir = tempfile::tempdir().unwrap();
+    let [a, b] = ["a.csv", "b.csv"].map(|name| dir.path().join(name));
+    std::fs::write(&a, "x,y\n1,1\n").unwrap();
+    std::fs::write(&b, "x,y\n2,one\n").unwrap();
+    for format in FORMATS {
+        let out = dir.path().join(format);
+        let refused = packhorse::session().pack(&plain(&[a.clone(), b.clone()], format, &out)).unwrap_err();
+        assert_eq!((refused.code(), refused.field()), (Code::ColumnsDiffer, Some("y")), "{format}");
+        for (kept, dropped) in [(vec![], vec!["y".to_owned()]), (vec!["x".to_owned()], vec![])] {
+            let recipe = cast(&[a.clone(), b.clone()], format, &out, "x=f32");
+            let recipe = Recipe { field: kept, drop: dropped, ..recipe };
+            let packed = packhorse::session().pack(&recipe).unwrap();
+            assert_eq!(values(&out), [1.0, 2.0], "{format}");
+            std::fs::remove_dir_all(&out).unwrap();
+            assert_eq!(packed.report.samples, 2);
+        }
+    }
+}

@@ -72,6 +72,7 @@ impl MergedColumns {
         for field in fields {
             let field = match self.columns.get(field.name()) {
                 None => field.clone(),
+                Some(known) if joining.casts.drops(field.name()) && !alike(&known.field, field) => dropped(field),
                 Some(known) if known.field.metadata().get(PACKED) != field.metadata().get(PACKED) => {
                     return Err(packed(known, field));
                 }
@@ -117,6 +118,16 @@ fn without(field: Field, name: &str) -> Field {
 /// Whether two columns have one type. Their Arrow types do not tell: tensors of 2×3 and of 6 values have the same.
 pub(crate) fn same_type(a: &Field, b: &Field) -> bool {
     a.data_type() == b.data_type() && FieldType::of(a).ok() == FieldType::of(b).ok()
+}
+
+/// Whether two columns have one type and say the same of their values.
+fn alike(a: &Field, b: &Field) -> bool {
+    same_type(a, b) && a.metadata() == b.metadata()
+}
+
+/// A column of a type that is not read, since its fields differ and are dropped: all of it is null.
+fn dropped(field: &Field) -> Field {
+    FieldType::Blob.field(field.name(), true)
 }
 
 fn same_numpy(a: &Field, b: &Field) -> bool {
@@ -260,14 +271,16 @@ fn other_classes(known: &Column, field: &Field) -> Option<Error> {
 
 fn packed(known: &Column, field: &Field) -> Error {
     let notes = |field: &Field| field.metadata().get(PACKED).map_or("none", String::as_str).to_owned();
-    Error::content(format!(
-        "field {} has units, scale or fill values {} here and {} in {}; NetCDF: unpack it with `from=hdf5` `read=scale=apply`, \
-         or leave it out",
-        field.name(),
-        notes(field),
-        notes(&known.field),
-        known.first.display()
-    ))
+    let (here, there, name) = (notes(field), notes(&known.field), field.name());
+    let message =
+        format!("field {name} has units, scale or fill values {here} here and {there} in {}", known.first.display());
+    // Units stay where values are unpacked.
+    let units = |notes: &str| serde_json::from_str::<Value>(notes).unwrap_or_default().get("units").cloned();
+    let error = match units(&here) == units(&there) {
+        true => Error::content(message).hint("NetCDF: unpack it with `from=hdf5` `read=scale=apply`"),
+        false => Error::content(message),
+    };
+    error.hint(format!("`drop={name}` leaves it out"))
 }
 
 /// The type, as messages show it.

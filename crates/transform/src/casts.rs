@@ -3,23 +3,39 @@
 mod cast;
 
 use arrow_array::ArrayRef;
-use packhorse_core::{DataType, Error, Field, Result, Rows};
+use packhorse_core::{DataType, Error, Field, KEY, Result, Rows};
 use std::collections::BTreeMap;
 
-/// The element types that fields become, by the names of inputs' fields.
+/// The element types that fields become, by the names of inputs' fields, and the fields that are dropped.
 #[derive(Clone, Debug, Default)]
-pub struct Casts(BTreeMap<String, DataType>);
+pub struct Casts {
+    types: BTreeMap<String, DataType>,
+    /// The fields that are kept; empty if all are.
+    only: Vec<String>,
+    dropped: Vec<String>,
+}
 
 impl Casts {
     /// The casts of [`FieldsOptions::cast`](crate::fields::FieldsOptions::cast). A `Config` error for an unknown type.
     pub fn new(types: &BTreeMap<String, String>) -> Result<Self> {
         let casts = types.iter().map(|(name, to)| Ok((name.clone(), cast::element(name, to)?)));
-        casts.collect::<Result<_>>().map(Self)
+        Ok(Self { types: casts.collect::<Result<_>>()?, ..Self::default() })
+    }
+
+    /// The same for a job that keeps the fields `only` (empty: all) without `dropped`.
+    pub fn dropping(self, only: &[String], dropped: &[String]) -> Self {
+        Self { only: only.to_vec(), dropped: dropped.to_vec(), ..self }
+    }
+
+    /// Whether the field `name` is dropped, so that its values and types do not matter.
+    pub fn drops(&self, name: &str) -> bool {
+        let named = |list: &[String]| list.iter().any(|listed| listed == name);
+        name != KEY && (named(&self.dropped) || !self.only.is_empty() && !named(&self.only))
     }
 
     /// The element type that the field `name` becomes; `None` if it stays.
     pub fn get(&self, name: &str) -> Option<&DataType> {
-        self.0.get(name)
+        self.types.get(name)
     }
 
     /// `field` after the cast; a `Config` error that names it if its type can't become the other.

@@ -41,7 +41,8 @@ impl Fields {
     /// A `Config` error for an unknown type or shape.
     pub fn new(options: FieldsOptions) -> Result<Self> {
         let shapes = options.stack.iter().map(|(name, shape)| Ok((name.clone(), stack::shape(name, shape)?)));
-        Ok(Self { casts: Casts::new(&options.cast)?, shapes: shapes.collect::<Result<_>>()?, options })
+        let casts = Casts::new(&options.cast)?.dropping(&options.only, &options.drop);
+        Ok(Self { casts, shapes: shapes.collect::<Result<_>>()?, options })
     }
 
     /// Whether this changes nothing.
@@ -68,8 +69,7 @@ impl Fields {
     }
 
     fn takes(&self, name: &str) -> bool {
-        let named = |list: &[String]| list.iter().any(|n| n == name);
-        name == KEY || (self.options.only.is_empty() || named(&self.options.only)) && !named(&self.options.drop)
+        !self.casts.drops(name)
     }
 
     /// The output field for an input field.

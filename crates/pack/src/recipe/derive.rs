@@ -97,7 +97,8 @@ impl Recipe {
     /// A format that does not store values by type keeps arrays of any shape.
     fn joining(&self, typed: bool) -> Result<Joining> {
         let shapes = if self.ragged || !typed { Shapes::Ragged } else { Shapes::Equal };
-        Ok(Joining { shapes, casts: Casts::new(&pairs("cast", &self.cast)?)? })
+        let FieldsOptions { only, drop, cast, .. } = self.fields()?;
+        Ok(Joining { shapes, casts: Casts::new(&cast)?.dropping(&only, &drop) })
     }
 
     /// The format of the shards: `to`, or the one that the extension of `out` names (`photos.parquet`).

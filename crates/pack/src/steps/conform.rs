@@ -43,6 +43,9 @@ impl Transform for ConformTypes {
             let column = match found {
                 None => new_null_array(field.data_type(), rows.num_rows()),
                 Some((found, column)) if same_type(&found, field) => column.clone(),
+                Some(_) if field.is_nullable() && self.casts.drops(field.name()) => {
+                    new_null_array(field.data_type(), rows.num_rows())
+                }
                 // A blob too large for a view.
                 Some((_, column)) if *column.data_type() == DataType::LargeBinary => column.clone(),
                 Some((found, column)) => self.conformed(&rows, &found, column, field)?,
@@ -74,7 +77,10 @@ impl ConformTypes {
 
 fn same_element(a: &Field, b: &Field) -> bool {
     let kinds = FieldType::of(a).ok().zip(FieldType::of(b).ok());
-    kinds.is_some_and(|(a, b)| a.element() == b.element())
+    kinds.is_some_and(|(a, b)| match a.element() {
+        None => a == b,
+        element => element == b.element(),
+    })
 }
 
 fn lacking(rows: &Rows, column: &ArrayRef, field: &Field) -> Error {
