@@ -722,3 +722,24 @@ def test_the_first_name_that_a_sample_has(tmp_path, to):
     for names, wanted in {"jpg;jpeg": [b"1", b"2", b"4"], "jpeg;jpg": [b"1", b"2", b"3"]}.items():
         batch = dataset.batch([0, 1, 2], {"x": packhorse.Bytes(names)})
         assert batch["x"].bytes() == wanted
+
+
+def test_columns_that_no_field_takes_are_not_read(tmp_path):
+    """A column that batches can't hold, and a large one, cost nothing where other fields are asked for."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pa.table(
+        {
+            "id": pa.array(range(10)),
+            "odd": pa.array([[1, None]] + [[1]] * 9, pa.list_(pa.int32())),
+            "blob": [bytes([n]) * 200_000 for n in range(10)],
+        }
+    )
+    pq.write_table(table, tmp_path / "a.parquet", compression="none", use_dictionary=False, row_group_size=5)
+    dataset = packhorse.open(tmp_path / "a.parquet")
+    for narrow in (dataset, dataset.select(["id"])):
+        loader = narrow.loader(batch=2, fields={"id": "id"}, shuffle="sequential")
+        assert [int(number) for batch in loader for number in batch["id"]] == list(range(10))
+        assert loader.stats()["read_bytes"] < 100_000
+    assert len(dataset.where("id > 3")) == 6

@@ -12,6 +12,7 @@ pub use open::OpenOptions;
 pub(crate) use shard::{Content, Shard};
 pub(crate) use view::{base_of, is_free};
 
+use crate::Column;
 use base::Base;
 use packhorse_core::{
     Code, Error, Field, FieldType, KEY, Registry, Result, Schema, SchemaRef, Source, counted, nearest, some_of,
@@ -210,15 +211,33 @@ impl Dataset {
         Ok(Self { shards, schema: Arc::new(Schema::new(kept)), selected: true, ..self.clone() })
     }
 
+    /// The same samples, of which other fields than `columns` are not read where the format saves something by that.
+    pub(crate) fn reading(self, columns: &[Column]) -> Self {
+        let is_wanted = |name: &str| columns.iter().any(|column| column.0.iter().any(|wanted| wanted == name));
+        let known = self.schema.fields().iter().map(|field| field.name());
+        if known.clone().all(|name| is_wanted(name)) {
+            return self;
+        }
+        let names = known.filter(|name| is_wanted(name) && self.joined_column(name).is_none()).cloned();
+        let shards = self.narrowed(&names.collect::<Vec<_>>());
+        Self { shards, ..self }
+    }
+
     /// The shards, read without other fields than `names` where their format saves something by that.
     fn narrowed(&self, names: &[String]) -> Arc<[Arc<Shard>]> {
         // The shards of a sealed dataset share one source.
-        let first = self.shards.first().filter(|shard| self.base.is_some() && shard.is_table());
-        let source: Option<Arc<dyn Source>> = first.and_then(|shard| shard.source.narrowed(names)).map(Arc::from);
-        match &source {
-            Some(source) => self.shards.iter().map(|shard| Arc::new(shard.read_by(source))).collect(),
-            None => Arc::clone(&self.shards),
-        }
+        let mut known: Option<(Arc<dyn Source>, Option<Arc<dyn Source>>)> = None;
+        let narrowed = self.shards.iter().map(|shard| {
+            if !shard.is_table() {
+                return Arc::clone(shard);
+            }
+            let (_, source) = match known.take() {
+                Some(same) if Arc::ptr_eq(&same.0, &shard.source) => known.insert(same),
+                _ => known.insert((Arc::clone(&shard.source), shard.source.narrowed(names).map(Arc::from))),
+            };
+            source.as_ref().map_or_else(|| Arc::clone(shard), |source| Arc::new(shard.read_by(source)))
+        });
+        narrowed.collect()
     }
 
     fn beyond(&self, number: u64) -> Error {
