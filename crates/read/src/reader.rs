@@ -8,7 +8,7 @@ use crate::sample_block::{Row, SampleBlock, Span};
 use crate::spans::TARGET;
 use crate::table::Tables;
 use crate::{Access, Dataset};
-use packhorse_core::{Error, Input, KEY, Kind, Result, crc32c, passed_over};
+use packhorse_core::{Code, Error, Input, KEY, Kind, Result, crc32c, passed_over};
 use std::sync::Arc;
 
 /// How thoroughly reads are checked.
@@ -255,8 +255,10 @@ impl Reader {
         let largest = self.options.largest;
         wants.retain(|want| {
             if want.len > largest {
-                let message = format!("a field of {} bytes is over the limit of {largest}", want.len);
-                out.faults.push((want.span / out.columns.max(1), Error::new(Kind::Limit, message)));
+                let name = self.column_name(want.span % out.columns.max(1));
+                let message = format!("{name} has {} bytes, which is over the limit of {largest}", want.len);
+                let error = Error::new(Kind::Limit, message).in_field(name);
+                out.faults.push((want.span / out.columns.max(1), error));
             }
             want.len <= largest
         });
@@ -285,21 +287,27 @@ impl Reader {
             }
         }
         out.used = total;
-        self.check(wants, out);
+        self.check(wants, opened, out);
         Ok(())
     }
 
+    /// The first name of a column.
+    fn column_name(&self, column: usize) -> &str {
+        self.columns.get(column).and_then(|column| column.0.first()).map_or("", String::as_str)
+    }
+
     /// Compares checksums.
-    fn check(&self, wants: &[Want], out: &mut SampleBlock) {
+    fn check(&self, wants: &[Want], opened: &[(u32, Arc<Opened>)], out: &mut SampleBlock) {
         for want in wants {
             let (Some(crc), Some(Some(span))) = (want.crc, out.spans.get(want.span)) else { continue };
             if out.bytes_of(*span).is_none_or(|bytes| crc32c(bytes) != crc) {
                 let row = want.span / out.columns.max(1);
-                let column = self.columns.get(want.span % out.columns.max(1));
-                let name = column.and_then(|column| column.0.first()).map_or("", String::as_str);
+                let name = self.column_name(want.span % out.columns.max(1));
                 let message =
                     format!("{name}: the bytes are not those that were packed (CRC-32C differs); verify the shard");
-                out.faults.push((row, Error::content(message)));
+                let error = Error::content(message).with_code(Code::ChecksumDiffers).in_field(name);
+                let shard = opened.get(want.shard).map(|(_, shard)| shard.input.name());
+                out.faults.push((row, shard.into_iter().fold(error, Error::in_input)));
             }
         }
     }

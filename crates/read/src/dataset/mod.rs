@@ -294,7 +294,8 @@ impl Dataset {
             shards.extend(dataset.shards.iter().cloned());
             runs.extend(dataset.runs.iter().map(|run| SampleRun { shard: before.saturating_add(run.shard), ..*run }));
         }
-        let schema = union(datasets.iter().map(|dataset| &dataset.schema))?;
+        let names = datasets.iter().map(|dataset| dataset.shards.first().map_or("", |shard| shard.name.as_str()));
+        let schema = union(names.zip(datasets.iter().map(|dataset| &dataset.schema)))?;
         let classes = classes_of(datasets)?;
         Self { shards: shards.into(), schema, classes, base: None, ..first.clone() }.with_runs(runs)
     }
@@ -332,28 +333,32 @@ pub(crate) fn no_field(name: &str, schema: &Schema) -> Error {
 const MOST_FIELDS: usize = 4096;
 
 /// All fields of these schemas, sorted by name; those that some schemas lack are nullable.
-pub(crate) fn union<'s>(schemas: impl Iterator<Item = &'s SchemaRef>) -> Result<SchemaRef> {
-    let (mut fields, mut all): (BTreeMap<String, (Field, usize)>, usize) = (BTreeMap::new(), 0);
-    for schema in schemas {
+pub(crate) fn union<'s>(schemas: impl Iterator<Item = (&'s str, &'s SchemaRef)>) -> Result<SchemaRef> {
+    let (mut fields, mut all): (BTreeMap<String, (Field, usize, &str)>, usize) = (BTreeMap::new(), 0);
+    for (name, schema) in schemas {
         all += 1;
         for field in schema.fields().iter().filter(|field| field.name() != KEY) {
-            let (known, count) = fields.entry(field.name().clone()).or_insert_with(|| (Field::clone(field), 0));
+            let new = || (Field::clone(field), 0, name);
+            let (known, count, first) = fields.entry(field.name().clone()).or_insert_with(new);
             *count += 1;
             if known.data_type() != field.data_type() {
                 let (a, b) = (known.data_type(), field.data_type());
-                return Err(Error::config(format!("field {} is {a} here and {b} there", field.name())));
+                let message = format!("field {} is {b} here and {a} in {first}", field.name());
+                let error = Error::config(message).with_code(Code::ColumnsDiffer).in_input(name).in_field(field.name());
+                return Err(error.hint("open them apart, or pack them with `cast`"));
             }
             let nullable = known.is_nullable() || field.is_nullable();
             known.set_nullable(nullable);
         }
         // Tables may be wide; these are members of archives.
-        let is_blob = |(field, _): &(Field, usize)| FieldType::of(field).is_ok_and(|kind| kind == FieldType::Blob);
+        let is_blob =
+            |(field, ..): &(Field, usize, &str)| FieldType::of(field).is_ok_and(|kind| kind == FieldType::Blob);
         if fields.len() > MOST_FIELDS && fields.values().all(is_blob) {
             let message = format!("samples have over {MOST_FIELDS} different fields: are there dots in their names?");
             return Err(Error::unsupported(message));
         }
     }
-    let field = |(mut field, count): (Field, usize)| {
+    let field = |(mut field, count, _): (Field, usize, &str)| {
         let nullable = field.is_nullable() || count < all;
         field.set_nullable(nullable);
         field

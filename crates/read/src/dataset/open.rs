@@ -5,7 +5,8 @@ use super::shard::{Shard, main_path, sealed_index, source};
 use super::{Base, Dataset, union, view};
 use crate::cache::{CacheFile, CacheSource};
 use packhorse_core::{
-    DataType, Error, Field, FileKind, Limits, Options, Registry, Result, Schema, SchemaRef, Store, nearest_path,
+    Code, DataType, Error, Field, FileKind, Kind, Limits, Options, Registry, Result, Schema, SchemaRef, Store,
+    nearest_path,
 };
 use packhorse_dataset::{DatasetView, FieldRecord, MANIFEST, Manifest, ShardRecord, VIEW, is_of_packing, not_sealed};
 use packhorse_storage::{braces, glob, is_glob, natural};
@@ -62,7 +63,7 @@ impl Dataset {
         }
         let files = files(registry, &*store, path, options)?;
         let shards = foreign::shards(registry, &store, &files, options)?;
-        let schema = union(shards.iter().map(|(_, schema)| schema))?;
+        let schema = union(shards.iter().map(|(shard, schema)| (&*shard.name, schema)))?;
         Self::new(registry, shards.into_iter().map(|(shard, _)| Arc::new(shard)).collect(), schema, Vec::new())
     }
 }
@@ -108,7 +109,7 @@ pub(super) fn sealed(
     };
     let schema = FieldRecord::schema(&manifest.schema).map_err(|error| error.in_input(dir.join(MANIFEST).display()))?;
     let shards: Vec<Arc<Shard>> = manifest.shards.iter().map(shard).collect();
-    let schema = union(std::iter::once(&schema))?;
+    let schema = union(std::iter::once(("", &schema)))?;
     let schema = if indexed { as_stored(&schema, &shards)? } else { schema };
     let dataset = Dataset::new(registry, shards, schema, manifest.classes.clone())?;
     Ok(Dataset { base: Some(Arc::new(Base::new(store, dir, manifest))), ..dataset })
@@ -159,6 +160,7 @@ fn files(registry: &Registry, store: &dyn Store, path: &Path, options: &OpenOpti
             Ok(stat) if stat.kind == FileKind::Directory => found = folder(registry, store, only, options)?,
             Err(error) if error.is_not_found() => {
                 let meant = nearest_path(store, only).map(|path| format!("did you mean {}?", path.display()));
+                let error = error.with_kind(Kind::Config).with_code(Code::NoSuchFile);
                 return Err(meant.into_iter().fold(error, Error::hint));
             }
             _ => {}
