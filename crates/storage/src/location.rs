@@ -242,7 +242,7 @@ fn object(scheme: &'static str, rest: &str) -> Result<LocationKind> {
         let message = format!("an {scheme} location is {scheme}://{form}, and its credentials are in the environment");
         return Err(Error::config(message));
     }
-    if key.starts_with('/') && key.trim_matches('/') != "" {
+    if key.starts_with('/') && !key.trim_matches('/').is_empty() {
         let (key, message) = (key.trim_matches('/'), "a key that begins with a slash is neither read nor written");
         return Err(
             Error::config(format!("{scheme}://{rest}: {message}")).hint(format!("write {scheme}://{name}/{key}"))

@@ -213,7 +213,7 @@ pub(super) fn stat(context: &CommandContext<'_>, args: &Stat) -> Result<ExitCode
         Err(e) if e.is_absent() && context.store.stat(&args.path.join(MANIFEST), true).is_ok() => {
             dataset(context, &args.path)
         }
-        _ => shards(context, &args.path, &[args.path.clone()]),
+        _ => shards(context, &args.path, std::slice::from_ref(&args.path)),
     }
 }
 

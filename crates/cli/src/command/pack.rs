@@ -60,7 +60,9 @@ pub(super) fn whole(context: &CommandContext<'_>, session: &Session, recipe: &Re
     context.progress.finish();
     warn_of_sizes(context, recipe, &manifest);
     let (value, mut text) = summary(out, &report, Some(&manifest), stored, start);
-    text.push_str(&way_on(context, out, &manifest));
+    if manifest.samples > 0 {
+        text.push_str(&way_on(context, out, &manifest));
+    }
     let nothing = || match manifest.skipped {
         0 => Error::content("the inputs hold no sample, so the dataset is empty"),
         _ => Error::content("nothing is left: everything was left out; skipped.jsonl says why"),

@@ -160,6 +160,9 @@ fn sorted(schema: &SchemaRef) -> Result<SchemaRef> {
     if fields.len() < 2 {
         return Err(bad(format!("the schema of samples has only {KEY}; add the fields of a sample")));
     }
+    if fields.iter().any(|field| field.name().is_empty()) {
+        return Err(bad("the schema of samples has a field without a name".to_owned()));
+    }
     if let Some(name) = fields.windows(2).find_map(|pair| match pair {
         [a, b] if a.name() == b.name() => Some(a.name()),
         _ => None,

@@ -225,17 +225,18 @@ impl Dataset {
 
     /// The shards, read without other fields than `names` where their format saves something by that.
     fn narrowed(&self, names: &[String]) -> Arc<[Arc<Shard>]> {
-        // The shards of a sealed dataset share one source.
-        let mut known: Option<(Arc<dyn Source>, Option<Arc<dyn Source>>)> = None;
+        // Shards of one dataset share one source.
+        let mut known: Option<Arc<dyn Source>> = None;
+        let mut less: Option<Arc<dyn Source>> = None;
         let narrowed = self.shards.iter().map(|shard| {
             if !shard.is_table() {
                 return Arc::clone(shard);
             }
-            let (_, source) = match known.take() {
-                Some(same) if Arc::ptr_eq(&same.0, &shard.source) => known.insert(same),
-                _ => known.insert((Arc::clone(&shard.source), shard.source.narrowed(names).map(Arc::from))),
-            };
-            source.as_ref().map_or_else(|| Arc::clone(shard), |source| Arc::new(shard.read_by(source)))
+            if known.as_ref().is_none_or(|known| !Arc::ptr_eq(known, &shard.source)) {
+                known = Some(Arc::clone(&shard.source));
+                less = shard.source.narrowed(names).map(Arc::from);
+            }
+            less.as_ref().map_or_else(|| Arc::clone(shard), |source| Arc::new(shard.read_by(source)))
         });
         narrowed.collect()
     }

@@ -420,9 +420,7 @@ impl Listing {
                 let fault = Error::content("has no row in the metadata").with_code(Code::NoMetadata);
                 let fault = match sample.table() {
                     None => fault,
-                    Some(_) => {
-                        fault.hint("it holds rows: pack them without `metadata`, and join the table to the result")
-                    }
+                    Some(_) => fault.hint("it holds rows: pack them without `metadata`, and join the table then"),
                 };
                 faults.push(fault.in_input(sample.first_path().display()).in_sample(&key));
                 ""
@@ -433,6 +431,9 @@ impl Listing {
         let keep: Vec<bool> = rows.iter().map(|(_, len)| *len > 0).collect();
         (self.rows, self.json) = (rows, json);
         self.retain(&keep);
+        if let (Some(first), (_, Some(key))) = (faults.first_mut(), metadata.unused()) {
+            *first = first.clone().hint(format!("rows of the table are found by keys such as {key}"));
+        }
         self.settle(faults, on_error, observer)?;
         if let (n, Some(first)) = metadata.unused() {
             let text = match n {
