@@ -743,3 +743,8 @@ def test_columns_that_no_field_takes_are_not_read(tmp_path):
         assert [int(number) for batch in loader for number in batch["id"]] == list(range(10))
         assert loader.stats()["read_bytes"] < 100_000
     assert len(dataset.where("id > 3")) == 6
+    # A file without any of the fields has rows all the same.
+    pq.write_table(pa.table({"other": [1]}), tmp_path / "b.parquet")
+    both = packhorse.open(tmp_path / "*.parquet")
+    loader = both.loader(batch=11, fields={"id": packhorse.Number("id", required=False)}, shuffle="sequential")
+    assert [int(number) for batch in loader for number in batch["id"]] == [*range(10), 0]

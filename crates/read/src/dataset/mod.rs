@@ -219,7 +219,8 @@ impl Dataset {
             return self;
         }
         let names = known.filter(|name| is_wanted(name) && self.joined_column(name).is_none()).cloned();
-        let shards = self.narrowed(&names.collect::<Vec<_>>());
+        let names: Vec<String> = names.collect();
+        let shards = if names.is_empty() { Arc::clone(&self.shards) } else { self.narrowed(&names) };
         Self { shards, ..self }
     }
 
@@ -229,7 +230,7 @@ impl Dataset {
         let mut known: Option<Arc<dyn Source>> = None;
         let mut less: Option<Arc<dyn Source>> = None;
         let narrowed = self.shards.iter().map(|shard| {
-            if !shard.is_table() {
+            if !shard.is_table() || shard.lacks(names) {
                 return Arc::clone(shard);
             }
             if known.as_ref().is_none_or(|known| !Arc::ptr_eq(known, &shard.source)) {

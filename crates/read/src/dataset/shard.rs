@@ -98,6 +98,14 @@ impl Shard {
         }
     }
 
+    /// Whether its rows are known to have none of these fields, so that none would be left to read.
+    pub(super) fn lacks(&self, names: &[String]) -> bool {
+        match self.content.get() {
+            Some(Content::Table { schema, .. }) => names.iter().all(|name| schema.column_with_name(name).is_none()),
+            _ => false,
+        }
+    }
+
     /// The same shard, read by `source`.
     pub(super) fn read_by(&self, source: &Arc<dyn Source>) -> Self {
         Self {
