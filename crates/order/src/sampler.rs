@@ -17,7 +17,9 @@ impl Sampler {
     pub fn new(rank: Rank, batch: u32) -> Result<Self> {
         let Rank { rank, world_size } = rank;
         if rank >= world_size {
-            return Err(Error::config(format!("the rank {rank} is not below the world size {world_size}")));
+            return Err(Error::config(format!(
+                "rank {rank} of {world_size} is beyond the last one: ranks count from 0"
+            )));
         }
         if batch == 0 {
             return Err(Error::config("a batch of 0 samples holds none; give at least 1"));

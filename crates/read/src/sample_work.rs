@@ -87,7 +87,7 @@ impl SampleWork {
         meter: Option<&Meter>,
     ) -> Result<(Self, PipelineConfig)> {
         let fields = chosen(fields, || all(dataset.schema()))?;
-        let dataset = dataset.reading(&columns(&fields));
+        let dataset = dataset.reading(&columns(&fields).into_iter().flat_map(|column| column.0).collect());
         let from = begin(&order, fingerprint, options)?;
         let sampler = Sampler::new(options.rank, options.batch)?;
         let steps =

@@ -12,14 +12,13 @@ pub use open::OpenOptions;
 pub(crate) use shard::{Content, Shard};
 pub(crate) use view::{base_of, is_free};
 
-use crate::Column;
 use base::Base;
 use packhorse_core::{
     Code, Error, Field, FieldType, KEY, Registry, Result, Schema, SchemaRef, Source, counted, nearest, some_of,
 };
 use packhorse_dataset::Digest;
 pub(crate) use packhorse_dataset::SampleRun;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -211,9 +210,9 @@ impl Dataset {
         Ok(Self { shards, schema: Arc::new(Schema::new(kept)), selected: true, ..self.clone() })
     }
 
-    /// The same samples, of which other fields than `columns` are not read where the format saves something by that.
-    pub(crate) fn reading(self, columns: &[Column]) -> Self {
-        let is_wanted = |name: &str| columns.iter().any(|column| column.0.iter().any(|wanted| wanted == name));
+    /// The same samples, of which other fields than `wanted` are not read where the format saves something by that.
+    pub(crate) fn reading(self, wanted: &BTreeSet<String>) -> Self {
+        let is_wanted = |name: &str| wanted.contains(name);
         let known = self.schema.fields().iter().map(|field| field.name());
         if known.clone().all(|name| is_wanted(name)) {
             return self;
