@@ -386,6 +386,10 @@ fn a_folder_with_shards_of_others_is_looked_into() {
     assert!(stdout(dir.path(), &["stat", "others"]).starts_with("others: 5 samples in 3 shards\n  txt: 5, 25 B\n"));
     std::fs::write(others.join("t.csv"), "x\n1\n").unwrap();
     fails(dir.path(), &["stat", "others"], 2, "holds files of webdataset and of csv");
+    let photos = dir.path().join("photos");
+    std::fs::create_dir(&photos).unwrap();
+    ["a.jpg", "b.jpg", "labels.csv"].iter().for_each(|name| std::fs::write(photos.join(name), "x\n1\n").unwrap());
+    fails(dir.path(), &["stat", "photos"], 2, "is a folder without a dataset");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::inspect_rows::{self, columns};
 use crate::plan::encoded;
 use crate::recorded_files::sealed_manifest;
 use crate::request_error::{as_request_error, with_suggestion};
+use crate::scan::companions;
 use packhorse_core::{
     Code, Crc32c, Error, Extent, FileKind, Input, InputRange, Kind, Limits, MemberName, Options, Registry, Result,
     Source, Store, copy_ranges, split_name,
@@ -73,13 +74,18 @@ pub fn files(registry: &Registry, store: &dyn Store, path: &Path) -> Result<Vec<
 fn third_party(registry: &Registry, store: &dyn Store, dir: &Path) -> Result<Vec<PathBuf>> {
     let unsealed = || not_sealed(store, dir, "give the folder of one, or one of the files in it");
     let (mut files, mut format) = (Vec::new(), None);
+    let mut others: BTreeMap<_, usize> = BTreeMap::new();
     let mut names = store.list(dir).map_err(|_| unsealed())?;
-    names.sort_unstable();
     if names.iter().any(|name| is_of_packing(name)) {
         return Err(unsealed());
     }
+    companions::take(registry, &mut names);
+    names.sort_unstable();
     for name in names.iter().filter(|name| !name.as_os_str().as_encoded_bytes().starts_with(b".")) {
-        let Some((found, _)) = container(registry, &NameRules::default(), name) else { continue };
+        let Some((found, _)) = container(registry, &NameRules::default(), name) else {
+            *others.entry(name.extension()).or_default() += 1;
+            continue;
+        };
         let id = found.info().id;
         if let Some(other) = format.replace(id).filter(|other| *other != id) {
             let message = format!("is a folder without a dataset, and holds files of {other} and of {id}");
@@ -87,7 +93,9 @@ fn third_party(registry: &Registry, store: &dyn Store, dir: &Path) -> Result<Vec
         }
         files.push(dir.join(name));
     }
-    if files.is_empty() { Err(unsealed()) } else { Ok(files) }
+    // A table among photos is not what the folder holds.
+    let most = others.into_values().max().unwrap_or(0);
+    if files.is_empty() || most > files.len() { Err(unsealed()) } else { Ok(files) }
 }
 
 /// The names that readers know fields of the dataset by, where its format stores encoded bytes: the array `y` is `y.npy`
