@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import random
 from pathlib import Path
 
 import numpy as np
@@ -748,3 +749,18 @@ def test_columns_that_no_field_takes_are_not_read(tmp_path):
     both = packhorse.open(tmp_path / "*.parquet")
     loader = both.loader(batch=11, fields={"id": packhorse.Number("id", required=False)}, shuffle="sequential")
     assert [int(number) for batch in loader for number in batch["id"]] == [*range(10), 0]
+
+
+def test_numbers_of_json_are_those_of_python(tmp_path):
+    """Every double that `json.dumps` writes comes back, in fields and in conditions."""
+    rng = random.Random(7)
+    values = [rng.uniform(-100, 100) for _ in range(200)] + [-94.19895434327705, 1.2345678901234567e-7]
+    (tmp_path / "in").mkdir()
+    for number, value in enumerate(values):
+        (tmp_path / "in" / f"{number:04}.json").write_text(json.dumps({"v": value}))
+    packhorse.pack(tmp_path / "in", tmp_path / "out", to="webdataset", shuffle=False, progress=False)
+    dataset = packhorse.open(tmp_path / "out")
+    loader = dataset.loader(batch=len(values), fields={"v": packhorse.Json("json", "v", "float64")}, shuffle="sequential")
+    [batch] = loader
+    assert batch["v"].tolist() == values
+    assert all(len(dataset.where(f"json.v == {value!r}")) == 1 for value in values[::20])
