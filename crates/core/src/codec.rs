@@ -42,6 +42,12 @@ pub trait Codec: Send + Sync {
     /// where the type can't be encoded.
     fn encoded(&self, field: &Field) -> Result<String>;
 
+    /// The same for a column that no file held before: another name where readers take files of that one for values of
+    /// another type.
+    fn encoded_column(&self, field: &Field) -> Result<String> {
+        self.encoded(field)
+    }
+
     /// Encodes a column, one value for each sample; null stays null.
     fn encode(&self, field: &Field, column: &ArrayRef) -> Result<BinaryViewArray>;
 }

@@ -48,12 +48,18 @@ impl Codec for Plain {
         let extension = name.rsplit('.').next().unwrap_or_default();
         let known = FIELDS.iter().any(|known| known.eq_ignore_ascii_case(extension));
         match (text, known) {
-            // Readers take `.id` for a number.
-            (true, true) if !is_digits(name) => Ok(name.clone()),
-            (true, _) => Ok(format!("{name}{TEXT}")),
+            (true, true) => Ok(name.clone()),
+            (true, false) => Ok(format!("{name}{TEXT}")),
             (false, _) if is_int(field) && is_digits(name) => Ok(name.clone()),
             _ => Err(Error::unsupported(format!("field {name} of type {}", field.data_type()))),
         }
+    }
+
+    /// Readers take `.id` for a number, so that text is `.id.txt`.
+    fn encoded_column(&self, field: &Field) -> Result<String> {
+        let name = self.encoded(field)?;
+        let is_text = is_digits(&name) && !is_int(field);
+        Ok(if is_text { format!("{name}{TEXT}") } else { name })
     }
 
     fn encode(&self, field: &Field, column: &ArrayRef) -> Result<BinaryViewArray> {
@@ -144,7 +150,8 @@ mod tests {
         let fields = codec.probe("cls", &MemoryInput::new("a.cls", &b"cat"[..])).unwrap();
         assert_eq!(FieldType::of(&fields[0]).unwrap(), FieldType::Text);
         // As text it comes back, and readers don't take it for a number.
-        assert_eq!(codec.encoded(&fields[0]).unwrap(), "cls.txt");
+        assert_eq!(codec.encoded(&fields[0]).unwrap(), "cls");
+        assert_eq!(codec.encoded_column(&fields[0]).unwrap(), "cls.txt");
         let fields = codec.probe("cls.txt", &MemoryInput::new("a.cls.txt", &b"7"[..])).unwrap();
         assert_eq!((fields[0].name().as_str(), FieldType::of(&fields[0]).unwrap()), ("cls", FieldType::Text));
         let kind = |bytes: &'static [u8]| codec.probe("id", &MemoryInput::new("a.id", bytes)).unwrap()[0].clone();

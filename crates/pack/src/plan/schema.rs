@@ -258,7 +258,7 @@ pub(crate) fn encoded(registry: &Registry, sink: &dyn Sink, schema: &SchemaRef) 
 fn encoder(registry: &Registry, field: &Field) -> Option<CodecRecord> {
     registry.iter().filter(|format| !format.info().fields.is_empty()).find_map(|format| {
         let codec = format.codec(&Options::new(), Limits::default()).ok()?;
-        let name = codec.encoded(field).ok()?;
+        let name = codec.encoded_column(field).ok()?;
         let info = format.info();
         let columns = FieldRecord::of(&Schema::new(vec![field.clone()]));
         Some(CodecRecord { field: name, format: info.id.to_owned(), revision: info.revision, columns })

@@ -107,7 +107,8 @@ fn leave_out(listing: &mut Listing, faults: Vec<(usize, Error)>) {
 
 /// Whether the field `name`, which decodes to these columns, is one array under its own name.
 pub(super) fn is_single(codec: &dyn Codec, name: &str, columns: &[Field]) -> bool {
-    matches!(columns, [column] if codec.encoded(column).is_ok_and(|encoded| encoded == name))
+    let holds = |encoded: Result<String>| encoded.is_ok_and(|encoded| encoded == name);
+    matches!(columns, [column] if holds(codec.encoded(column)) || holds(codec.encoded_column(column)))
 }
 
 /// Whether an error is about the input, not the file system.
