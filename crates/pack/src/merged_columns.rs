@@ -250,8 +250,11 @@ fn other_times(known: &Column, field: &Field) -> Option<Error> {
 
 /// The error of two columns whose numbers stand for other names of classes.
 fn other_classes(known: &Column, field: &Field) -> Option<Error> {
-    let names = |field: &Field| class_names(field.metadata().get(HUGGINGFACE));
-    let (there, here) = (names(&known.field)?, names(field)?);
+    let (there, here) = (known.field.metadata().get(HUGGINGFACE), field.metadata().get(HUGGINGFACE));
+    if there == here {
+        return None;
+    }
+    let (there, here) = (class_names(there)?, class_names(here)?);
     let shown = |names: &[String]| match names {
         [first, second, third, _, ..] => format!("{first}, {second}, {third}, …"),
         names => names.join(", "),

@@ -7,6 +7,10 @@ use std::path::PathBuf;
 /// Takes the files of `entries` that are folders too: their names, and `folder` with what its listing told of them. Empty ones are left
 /// out, since they mark folders.
 pub(super) fn take(folder: &Folder, entries: &mut Vec<DirEntry>) -> Option<(Folder, Vec<PathBuf>)> {
+    // Listings of file systems tell no sizes, and have no such names.
+    if entries.iter().all(|entry| entry.stat.is_none()) {
+        return None;
+    }
     let folders = entries.iter().filter(|entry| entry.kind == Some(FileKind::Directory));
     let mut folders: Vec<PathBuf> = folders.map(|entry| entry.name.clone()).collect();
     folders.sort_unstable();
