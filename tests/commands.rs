@@ -584,7 +584,7 @@ fn short_help_fits_a_screen_and_long_help_lists_values() {
         |flag: &str| long.split(&format!("--{flag} <")).nth(1).unwrap().split("      --").next().unwrap().to_owned();
     for (flag, values) in [
         ("to", ["webdataset", "hdf5", "parquet", "arrow", "tfrecord", "tokens"]),
-        ("from", ["webdataset", "hdf5", "root", "npz", "csv", "record"]),
+        ("from", ["webdataset", "hdf5", "root", "npz", "jsonl", "record"]),
         ("compression", ["Parquet", "zstd", "snappy", "gzip", "lz4", "none"]),
     ] {
         for value in values {
@@ -666,6 +666,35 @@ fn a_resized_picture_has_its_size_and_a_small_one_its_bytes() {
 }
 
 #[test]
+fn json_lines_are_a_table_where_that_is_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let chat = r#"[{"role": "user", "content": "hi"}]"#;
+    std::fs::create_dir(at("in")).unwrap();
+    std::fs::write(at("in/a.jsonl"), format!("{{\"id\": 1, \"messages\": {chat}, \"meta\": {{\"n\": 1}}}}\n")).unwrap();
+    let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gz.write_all(b"{\"id\": 2, \"messages\": [], \"tags\": [\"x\", \"y\"]}\n").unwrap();
+    std::fs::write(at("in/b.jsonl.gz"), gz.finish().unwrap()).unwrap();
+    let pack = ["pack", "in", "--from", "jsonl", "--schema", "messages:json", "--quiet"];
+    fails(dir.path(), &[&pack[..], &["--to", "parquet", "--out", "out"]].concat(), 2, "--fill-missing");
+    for to in ["parquet", "arrow", "hdf5", "webdataset", "tfrecord"] {
+        stdout(dir.path(), &[&pack[..], &["--fill-missing", "--to", to, "--out", to]].concat());
+        let shown = stdout(dir.path(), &["head", to]);
+        let wanted = match to {
+            "webdataset" => ["id: 1", "id: 2", "meta.n.npy", "tags.npy", "messages.txt: [{", "messages.txt: []"],
+            _ => ["id: 1", "id: 2", "meta.n: 1", "tags: [\"x\", \"y\"]", "messages: [{", "messages: []"],
+        };
+        let missing = wanted.into_iter().find(|value| !shown.contains(value));
+        assert!(missing.is_none() && shown.contains(chat), "{to}: {missing:?} in {shown}");
+    }
+    std::fs::write(at("bad.jsonl"), "{\"a\": 1}\n{\"a\": 1").unwrap();
+    let args = ["pack", "bad.jsonl", "--from", "jsonl", "--to", "hdf5", "--out", "bad"];
+    fails(dir.path(), &args, 3, "bad.jsonl: line 2, byte 16: is not valid JSON");
+    // A line without text says what the other way is.
+    fails(dir.path(), &["pack", "in", "--to", "parquet", "--out", "text"], 3, "--from jsonl makes a field of each");
+}
+
+#[test]
 fn a_table_of_csv_is_rows_where_it_is_named_and_a_field_in_a_folder() {
     let dir = inputs();
     let text = "id,x,note\n007,1.5,\"two\nlines\"\n008,,b\n";
@@ -727,7 +756,11 @@ fn what_may_be_meant_otherwise_is_said() {
     let said = pack("in", "o3", &["--shard-count", "20"]);
     assert!(said.contains("5 shards are planned and not 20"), "{said}");
     let said = pack("a.jsonl", "o4", &[]);
-    assert!(said.contains("the text alone is taken, and not label, meta"), "{said}");
+    assert!(
+        said.contains("the text alone is taken, and not label, meta; --from jsonl makes a field of each"),
+        "{said}"
+    );
+    assert!(!pack("a.jsonl", "o7", &["--from", "jsonl"]).contains("warning"));
     // Nothing to say.
     for (input, out, flags) in [("in", "o5", &["--labels", "folders"][..]), ("in", "o6", &["--shard-count", "2"])] {
         assert!(!pack(input, out, flags).contains("warning"));

@@ -330,7 +330,7 @@ fn the_card_of_a_dataset_is_not_a_sample_of_its_tables() {
     fs::write(input.join("data/train.jsonl"), "{\"text\": \"a\"}\n{\"text\": \"b\"}\n").unwrap();
     let packed = pack(dir.path(), "in", "out", &[]);
     assert_eq!(samples(&packed), 2);
-    assert!(packed.said.contains("README.md, which is about the tables"), "{packed:?}");
+    assert!(packed.said.contains("README.md, which is about the data"), "{packed:?}");
     // Where it is named, or others lie beside it, it is a sample.
     let (input, card, out) = (text(&input), text(&input.join("README.md")).to_owned(), dir.path().join("named"));
     let exclude = ["--exclude", "README.md"];
@@ -339,4 +339,39 @@ fn the_card_of_a_dataset_is_not_a_sample_of_its_tables() {
     assert_eq!(samples(&pack(dir.path(), "in", "without", &exclude)), 2);
     fs::write(Path::new(input).join("notes.md"), "one more").unwrap();
     assert_eq!(samples(&pack(dir.path(), "in", "more", &[])), 4);
+}
+
+/// The same beside tars, pictures and arrays. Beside text it may be a document.
+#[test]
+fn the_card_of_a_dataset_is_not_a_sample_of_its_pictures() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, count) in [("tars/a.tar", 2), ("pictures/cat/a.jpg", 1), ("arrays/a.npy", 1), ("text/a.txt", 2)] {
+        let (folder, file) = (name.split('/').next().unwrap(), dir.path().join(name));
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        match folder {
+            "tars" => fs::write(&file, tar(2)).unwrap(),
+            _ => fs::write(&file, "a").unwrap(),
+        }
+        fs::write(dir.path().join(folder).join("ReadMe.md"), "# A dataset").unwrap();
+        let packed = pack(dir.path(), folder, &format!("packed-{folder}"), &[]);
+        assert_eq!(samples(&packed), count, "{packed:?}");
+        assert_eq!(packed.said.contains("ReadMe.md, which is about the data"), folder != "text", "{packed:?}");
+    }
+}
+
+/// A file and its decompressed copy: the rows are there twice.
+#[test]
+fn tables_of_one_name_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = dir.path().join("in");
+    fs::create_dir_all(input.join("b")).unwrap();
+    let line = b"{\"text\": \"a\"}\n";
+    fs::write(input.join("a.jsonl.gz"), gzip(line)).unwrap();
+    ["a.jsonl", "b/a.jsonl", "aa.jsonl"].into_iter().for_each(|name| fs::write(input.join(name), line).unwrap());
+    let to = ["--to", "parquet"];
+    let packed = pack(dir.path(), "in", "out", &to);
+    assert_eq!(samples(&packed), 4);
+    assert!(packed.said.contains("a.jsonl and a.jsonl.gz are both packed; if they hold the same rows"), "{packed:?}");
+    let without = pack(dir.path(), "in", "without", &[&to[..], &["--exclude", "a.jsonl.gz"]].concat());
+    assert!(!without.said.contains("are both packed"), "{without:?}");
 }

@@ -88,6 +88,7 @@ pub fn registry() -> Registry {
     let registry = registry
         .with(packhorse_npz::Npz)
         .with(packhorse_record::Record)
+        .with(packhorse_text::JsonLines::default())
         .with(packhorse_text::Text)
         .with(packhorse_tokens::Tokens::default());
     #[cfg(feature = "parquet")]

@@ -1,6 +1,6 @@
 //! Which formats this build knows. The facade fills it and hands it to pack and read.
 
-use crate::{Code, Error, Format, Result, nearest};
+use crate::{Code, Error, Format, FormatInfo, Result, nearest};
 use std::sync::Arc;
 
 /// The list of formats. Formats are added by [`Registry::with`] and in no other way.
@@ -62,10 +62,11 @@ impl Registry {
     /// The number of a shard may follow the extension, as in `data.tfrecord-00003-of-00010`.
     pub fn by_name(&self, name: &[u8]) -> Option<&Arc<dyn Format>> {
         let name = name.get(..shard_number(name)).unwrap_or(name);
-        let claims = |f: &Arc<dyn Format>| {
-            f.info().extensions.iter().filter(|ext| has_extension(name, ext.as_bytes())).map(|ext| ext.len()).max()
-        };
-        self.formats.iter().filter_map(|f| Some((claims(f)?, f))).max_by_key(|(len, _)| *len).map(|(_, f)| f)
+        self.formats
+            .iter()
+            .filter_map(|f| Some((f.info().claims(name)?, f)))
+            .max_by_key(|(len, _)| *len)
+            .map(|(_, f)| f)
     }
 
     /// The format whose codec decodes the field `name`, by what stands after its last dot (compared
@@ -97,6 +98,13 @@ impl Registry {
     }
 }
 
+impl FormatInfo {
+    /// The length of the longest of its extensions that the file name `name` has.
+    pub fn claims(&self, name: &[u8]) -> Option<usize> {
+        self.extensions.iter().filter(|ext| has_extension(name, ext.as_bytes())).map(|ext| ext.len()).max()
+    }
+}
+
 /// Where the number of a shard starts at the end of a file's name, such as `-00003-of-00010`; the length of the name if it has none.
 pub fn shard_number(name: &[u8]) -> usize {
     let digits =
@@ -121,7 +129,6 @@ fn has_extension(name: &[u8], ext: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::FormatInfo;
 
     #[test]
     fn the_number_of_a_shard_follows_a_name() {

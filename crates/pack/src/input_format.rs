@@ -45,6 +45,12 @@ pub(crate) fn container<'r>(
 
 /// Refuses a file that has the extension of another format than `from`, which is given for all inputs.
 pub(crate) fn check_from(registry: &Registry, from: &str, path: &Path) -> Result<()> {
+    let name = path.as_os_str().as_bytes();
+    let inside = Compression::of(name).map_or_else(|| name.to_owned(), |(_, inside)| inside);
+    // Two formats may read files of one extension.
+    if registry.get(from).is_ok_and(|format| format.info().claims(&inside).is_some()) {
+        return Ok(());
+    }
     let other = container(registry, &NameRules::default(), path).map(|(format, _)| format.info().id);
     match other.filter(|id| *id != from) {
         None => Ok(()),

@@ -175,7 +175,8 @@ fn differ(known: &Column, field: &Field) -> Error {
     });
     let (name, first) = (field.name(), known.first.display());
     // Types of such tables are inferred from their values.
-    let is_inferred = [".csv", ".tsv"].iter().any(|end| known.first.to_string_lossy().contains(end));
+    let is_inferred =
+        [".csv", ".tsv", ".jsonl", ".ndjson"].iter().any(|end| known.first.to_string_lossy().contains(end));
     let hint = hint.or_else(|| {
         is_inferred.then(|| format!("`schema={name}:TYPE` sets one type for all files: text, int64, float64 or bool"))
     });

@@ -46,12 +46,12 @@ mod row_reader;
 mod scan;
 mod source;
 
-use packhorse_core::{Format, FormatInfo, Limits, Options, Result, Source};
+use packhorse_core::{Format, FormatInfo, Limits, Options, Result, ScanCache, Source};
 
 /// The format `csv`.
 #[derive(Clone, Debug, Default)]
 pub struct Csv {
-    scans: scan::ScanCache,
+    scans: ScanCache<options::Settings, scan::TableScan>,
 }
 
 static INFO: FormatInfo = FormatInfo { id: "csv", revision: 1, extensions: &["csv", "tsv", "tab"], fields: &[] };

@@ -3,15 +3,12 @@
 use crate::column_type::{ColumnType, TypeInference};
 use crate::options::Settings;
 use crate::row_reader::{RowReader, RowStart, text};
-use packhorse_core::{Error, FileStat, Input, KEY, Limits, Result, Schema, SchemaRef};
+use packhorse_core::{Error, Input, KEY, Limits, Result, Schema, SchemaRef};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// The least distance in bytes between recorded row starts.
 const APART: u64 = 1 << 20;
-
-/// The most scans that are kept.
-const KEPT: usize = 64;
 
 /// The metadata of a table.
 #[derive(Debug)]
@@ -134,37 +131,4 @@ fn columns(
     let fields = columns.iter().map(|(_, name, _, kind, missing)| kind.field_type().field(name, *missing));
     let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
     Ok((columns.iter().map(|(_, _, place, kind, _)| (*place, *kind)).collect(), schema))
-}
-
-/// The scans of recently read files, so that reads of several ranges scan a file once.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ScanCache(Arc<Mutex<Vec<Known>>>);
-
-#[derive(Debug)]
-struct Known {
-    name: String,
-    stat: FileStat,
-    settings: Settings,
-    scan: Arc<TableScan>,
-}
-
-impl ScanCache {
-    /// The cached scan of `input`, or a new one.
-    pub(crate) fn of(&self, input: &dyn Input, settings: &Settings, limits: Limits) -> Result<Arc<TableScan>> {
-        let stat = input.stat()?;
-        let same = |known: &Known| {
-            known.name == input.name() && Some(&known.stat) == stat.as_ref() && known.settings == *settings
-        };
-        if let Some(known) = self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().find(|known| same(known)) {
-            return Ok(Arc::clone(&known.scan));
-        }
-        let scan = Arc::new(TableScan::new(input, settings, limits)?);
-        if let Some(stat) = stat {
-            let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            all.truncate(KEPT - 1);
-            let (name, settings) = (input.name().to_owned(), settings.clone());
-            all.insert(0, Known { name, stat, settings, scan: Arc::clone(&scan) });
-        }
-        Ok(scan)
-    }
 }

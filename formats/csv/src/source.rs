@@ -3,8 +3,8 @@
 use crate::options::{Dialect, Settings};
 use crate::row_blocks::RowBlocks;
 use crate::row_reader::{RowReader, RowStart};
-use crate::scan::{ScanCache, TableScan};
-use packhorse_core::{Blocks, Input, Limits, Result, Source, Table, TableInfo, blocks};
+use crate::scan::TableScan;
+use packhorse_core::{Blocks, Input, Limits, Result, ScanCache, Source, Table, TableInfo, blocks};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -12,13 +12,14 @@ use std::sync::Arc;
 pub(crate) struct CsvSource {
     pub(crate) settings: Settings,
     pub(crate) limits: Limits,
-    pub(crate) scans: ScanCache,
+    pub(crate) scans: ScanCache<Settings, TableScan>,
 }
 
 impl Source for CsvSource {
     /// Scans the whole input: types and the number of rows follow from nothing less.
     fn open<'a>(&self, input: Arc<dyn Input + 'a>) -> Result<Box<dyn Table + 'a>> {
-        let scan = self.scans.of(&*input, &self.settings, self.limits).map_err(|e| e.in_input(input.name()))?;
+        let new = || TableScan::new(&*input, &self.settings, self.limits);
+        let scan = self.scans.of(&*input, &self.settings, new).map_err(|e| e.in_input(input.name()))?;
         let dialect = self.settings.dialect(input.name());
         Ok(Box::new(Csv { input, scan, dialect, limits: self.limits }))
     }

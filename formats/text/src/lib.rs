@@ -1,4 +1,4 @@
-//! Documents from JSON lines and plain text files.
+//! Documents from JSON lines and plain text files; tables of JSON lines ([`JsonLines`]).
 //!
 //! * **Specification**: [JSON Lines](https://jsonlines.org) (also called NDJSON) of
 //!   [RFC 8259](https://www.rfc-editor.org/rfc/rfc8259) objects; plain text in UTF-8.
@@ -52,6 +52,9 @@ mod record;
 mod source;
 mod starts;
 mod strings;
+mod table;
+
+pub use table::JsonLines;
 
 use packhorse_core::{Format, FormatInfo, Limits, Options, Result, Source};
 

@@ -33,7 +33,7 @@ pub(crate) fn find<'l>(
     Ok((id, text))
 }
 
-fn invalid_json(line: &[u8], fault: &json::JsonError) -> DocumentError {
+pub(crate) fn invalid_json(line: &[u8], fault: &json::JsonError) -> DocumentError {
     let message = || format!("is not valid JSON: {}; repair or remove the line", fault.what);
     utf8(line).err().unwrap_or_else(|| DocumentError::content(fault.at, message()))
 }
@@ -97,6 +97,11 @@ fn wrong_type(path: &FieldPath, value: &FieldValue, wanted: &str, option: &str) 
     DocumentError::content(
         0,
         match value {
+            FieldValue::Missing if option == "text-field" => {
+                format!(
+                    "the field \"{name}\" is missing; name another by `{option}`, or `from=jsonl` makes a field of each"
+                )
+            }
             FieldValue::Missing => format!("the field \"{name}\" is missing; name another by `{option}`"),
             FieldValue::Null => format!("the field \"{name}\" is null, which counts as missing; remove the line"),
             FieldValue::Other(kind) => format!("the field \"{name}\" is {kind}, not a {wanted}"),

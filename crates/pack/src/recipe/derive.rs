@@ -173,7 +173,7 @@ impl Recipe {
             ("root", "unsupported", &self.unsupported),
             ("parquet", "unsupported", &self.unsupported),
             ("arrow", "unsupported", &self.unsupported),
-            ("csv", "schema", &self.schema),
+            (if self.from.as_deref() == Some("jsonl") { "jsonl" } else { "csv" }, "schema", &self.schema),
             ("record", "record", &self.record),
             ("record", "skip", &skip),
             ("text", "text-field", &self.text_field),

@@ -193,7 +193,7 @@ settings! {
     }
     "Arrays and tables as inputs" {
         /// The format of all inputs, where their names do not say it: webdataset, hdf5, parquet, arrow, tfrecord, root, npz,
-        /// csv, text, tokens or record
+        /// csv, jsonl (tables of JSON lines), text (their documents), tokens or record
         from: Option<String>, text("FORMAT");
         /// Encoded fields (.npz, .npy): auto (each array is a field of its own) or never (files stay as they are)
         decode: Decode, one_of("HOW", Decode::WORDS).default("auto");
@@ -216,7 +216,8 @@ settings! {
         /// ROOT, Parquet, Arrow: what can't be read, such as objects of classes: skip (the others are read) or
         /// fail [default: skip for ROOT, fail for the others]
         unsupported: Option<String>, one_of("HOW", &["skip", "fail"]);
-        /// CSV, TSV: types of columns in the place of those found: bool, int64, float64, text
+        /// CSV, TSV, JSON lines: types of columns in the place of those found: bool, int64, float64, text; of JSON lines also uint64,
+        /// list<TYPE>, json
         schema: Option<String>, text("NAME:TYPE,...");
         /// Binary records of fixed size: their fields as NumPy types, such as "<i4 id, <f4 x"
         record: Option<String>, text("TYPES");

@@ -195,7 +195,7 @@ impl FolderWalk<'_> {
             fields.keys().filter(|name| !taken(name) && Some(*name) != id).map(String::as_str).collect();
         if !left.is_empty() && self.looks.swap(LOOKS + 1, Ordering::Relaxed) <= LOOKS {
             let text = format!(
-                "{}: of JSON lines the text alone is taken, and not {}; a table keeps all columns: CSV, Parquet or Arrow",
+                "{}: of JSON lines the text alone is taken, and not {}; `from=jsonl` makes a field of each",
                 path.display(),
                 packhorse_core::some_of(&left)
             );

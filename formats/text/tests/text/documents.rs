@@ -80,7 +80,7 @@ fn an_error_concerns_one_document_and_names_its_place() {
         "a.jsonl: sample 000000000014: line 3, byte 22: is not valid JSON: a value is missing; repair or remove the line",
         "a.jsonl: sample 000000000023: line 4, byte 23: the field \"text\" is null",
         "a.jsonl: sample 000000000037: line 5, byte 46: is not UTF-8",
-        "a.jsonl: sample 000000000063: line 7, byte 63: the field \"text\" is missing; name another by `text-field`",
+        "a.jsonl: sample 000000000063: line 7, byte 63: the field \"text\" is missing; name another by `text-field`, or `from=jsonl` makes a field of each",
     ];
     assert_eq!(found.len(), 6);
     assert_eq!((&found[0], &found[4]), (&documents(&[(0, "a")])[0], &documents(&[(50, "b")])[0]));

@@ -4,7 +4,8 @@ use super::Listing;
 use std::collections::BTreeMap;
 
 /// The last extensions of fields that hold a picture.
-const PICTURES: [&str; 11] = ["avif", "bmp", "gif", "heic", "jpeg", "jpg", "jxl", "png", "tif", "tiff", "webp"];
+pub(super) const PICTURES: [&str; 11] =
+    ["avif", "bmp", "gif", "heic", "jpeg", "jpg", "jxl", "png", "tif", "tiff", "webp"];
 
 /// A warning about samples with several files of one kind whose names differ only between the first dot and the
 /// last. Fields that most samples have, such as `input.png` and `target.png`, are intended; those that begin with a digit are not.

@@ -7,6 +7,7 @@ mod merged_pictures;
 mod natural_order;
 mod nested_datasets;
 mod omitted;
+mod same_names;
 mod sample;
 mod spilled;
 mod walk_event;
@@ -291,9 +292,8 @@ impl Listing {
         }
         nested_datasets::warnings(self).iter().for_each(|text| observer.event(&Event::Warning(text)));
         self.omitted.of_all(&self.tables).report(observer);
-        if let Some(warning) = self.merged_pictures() {
-            observer.event(&Event::Warning(&warning));
-        }
+        let warnings = self.merged_pictures().into_iter().chain(same_names::warning(self));
+        warnings.for_each(|warning| observer.event(&Event::Warning(&warning)));
         let mut odd = OddInputs::default();
         odd.add(self);
         odd.report(observer);

@@ -1,0 +1,164 @@
+//! One pass over a table: its columns and their types, the number of rows, and the offsets of some of them.
+
+use super::MOST_NAMES;
+use super::column_type::{ColumnType, JsonScalar};
+use super::inference::{HalfPair, Inference, Inferred, joined};
+use super::json_types::JsonTypes;
+use super::rows::{JsonLine, Lines, RowStart};
+use super::walk::Walk;
+use packhorse_core::{Error, Input, KEY, Limits, Omission, Result, Schema, SchemaRef};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The least distance in bytes between recorded row starts.
+const APART: u64 = 1 << 20;
+
+/// The metadata of a table.
+#[derive(Debug)]
+pub(crate) struct TableScan {
+    /// The types of the columns, in the order of the schema.
+    pub(super) columns: Vec<ColumnType>,
+    pub(super) schema: SchemaRef,
+    /// Where the values of a line go.
+    pub(super) places: ValuePlace,
+    /// Fields that are null in all rows.
+    pub(super) omitted: Vec<Omission>,
+    pub(super) rows: u64,
+    pub(super) bytes: u64,
+    /// Starts of some rows, ascending.
+    starts: Vec<RowStart>,
+}
+
+/// Where a value of a line goes.
+#[derive(Debug)]
+pub(super) enum ValuePlace {
+    Column(usize),
+    /// The places of the values in an object, by name.
+    Object(BTreeMap<Box<[u8]>, ValuePlace>),
+}
+
+impl TableScan {
+    /// Reads the whole of `input`.
+    pub(super) fn new(input: &dyn Input, settings: &JsonTypes, limits: Limits) -> Result<Self> {
+        let mut lines = Lines::open(input, RowStart::START, limits)?;
+        let (mut all, mut starts, mut rows) = (Inference::default(), Vec::<RowStart>::new(), 0);
+        while let Some(start) = lines.next(|line| add(&mut all, &line))? {
+            rows += 1;
+            if starts.last().is_none_or(|last| start.byte - last.byte >= APART) {
+                starts.push(start);
+            }
+        }
+        let mut columns = Columns { settings, rows, found: Vec::new(), omitted: Vec::new() };
+        let places = columns.object(&all, "", false);
+        columns.finish(places, lines.position(), starts)
+    }
+
+    /// The last recorded start at or before the row.
+    pub(super) fn start(&self, row: u64) -> Option<RowStart> {
+        let after = self.starts.partition_point(|start| start.row <= row);
+        self.starts.get(after.checked_sub(1)?).copied()
+    }
+}
+
+/// Adds a line to what all lines have; the start of the line.
+fn add(all: &mut Inference, line: &JsonLine<'_>) -> Result<RowStart> {
+    let start = line.start;
+    let at = |message: String| Error::content(format!("line {}: {message}", start.line)).at_row(start.row);
+    all.add(&mut Walk::new(line.bytes), start.row + 1, 0).map_err(|HalfPair(name)| {
+        let message = format!("the field \"{name}\" holds half of a surrogate pair, which is not Unicode");
+        at(message).hint("repair or remove the line").in_field(name)
+    })?;
+    match all.names() > MOST_NAMES {
+        true => Err(at(format!("the lines so far have more than {MOST_NAMES} names of fields"))
+            .hint("put names that are values, such as words or dates, into an object")),
+        false => Ok(start),
+    }
+}
+
+/// The columns so far, in the order in which they are found.
+struct Columns<'s> {
+    settings: &'s JsonTypes,
+    rows: u64,
+    found: Vec<(String, ColumnType, bool)>,
+    omitted: Vec<Omission>,
+}
+
+impl Columns<'_> {
+    /// The places of the members of `object`, called `path`.
+    fn object(&mut self, object: &Inference, path: &str, lacks: bool) -> ValuePlace {
+        let Inferred::Object(members) = object.found() else { return ValuePlace::Object(BTreeMap::new()) };
+        let places = members.iter().filter_map(|(name, member)| {
+            let path = joined(path, name);
+            let lacks = lacks || member.lacks(self.rows);
+            let place = match (self.settings.types.get(&path), member.found()) {
+                (Some(asked), _) => self.column(path, *asked, lacks),
+                (None, Inferred::Column(found)) => self.column(path, found, lacks),
+                (None, Inferred::Object(_)) => self.object(member, &path, lacks),
+                (None, Inferred::Nothing) => {
+                    self.omitted.push(Omission { field: path, reason: "null in all rows".to_owned(), empty: true });
+                    return None;
+                }
+            };
+            Some((name.as_bytes().into(), place))
+        });
+        ValuePlace::Object(places.collect())
+    }
+
+    fn column(&mut self, path: String, kind: ColumnType, lacks: bool) -> ValuePlace {
+        self.found.push((path, kind, lacks));
+        ValuePlace::Column(self.found.len() - 1)
+    }
+
+    fn finish(self, mut places: ValuePlace, bytes: u64, starts: Vec<RowStart>) -> Result<TableScan> {
+        let Self { settings, rows, found, omitted } = self;
+        let names = || found.iter().map(|(name, ..)| name).chain(omitted.iter().map(|omission| &omission.field));
+        if let Some(unknown) = settings.types.keys().find(|name| names().all(|known| known != *name)) {
+            let known: Vec<&str> = names().map(String::as_str).collect();
+            let message = format!("`schema` names the unknown field {unknown}");
+            return Err(Error::config(message).hint(format!("fields are {}", packhorse_core::some_of(&known))));
+        }
+        let mut order: Vec<usize> = (0..found.len()).collect();
+        let name = |at: &usize| found.get(*at).map(|(name, ..)| (name != KEY, name));
+        order.sort_by(|a, b| name(a).cmp(&name(b)));
+        let mut fields = Vec::with_capacity(found.len());
+        let mut moved = vec![0; found.len()];
+        for (to, from) in order.iter().enumerate() {
+            moved.iter_mut().skip(*from).take(1).for_each(|place| *place = to);
+            let Some((name, kind, lacks)) = found.get(*from) else { continue };
+            check(name, *kind, *lacks)?;
+            fields.push(kind.field_type().field(name, *lacks));
+        }
+        let mut seen = BTreeMap::new();
+        if let Some(twice) = fields.iter().find(|field| seen.insert(field.name().clone(), ()).is_some()) {
+            let (name, object) = (twice.name(), twice.name().rsplit_once('.').map_or("", |(object, _)| object));
+            let message = format!("two fields are called {name}: one of them lies in the object {object}");
+            return Err(Error::content(message).hint(format!("`schema={object}:json` keeps the object whole")));
+        }
+        places.renumber(&moved);
+        let columns = order.iter().filter_map(|at| found.get(*at).map(|(_, kind, _)| *kind)).collect();
+        Ok(TableScan { columns, schema: Arc::new(Schema::new(fields)), places, omitted, rows, bytes, starts })
+    }
+}
+
+fn check(name: &str, kind: ColumnType, lacks: bool) -> Result<()> {
+    if name.is_empty() {
+        return Err(Error::content("has a field without a name").hint("give it one"));
+    }
+    let is_key = kind == (ColumnType::Plain { element: JsonScalar::Text, depth: 0 }) && !lacks;
+    match name != KEY || is_key {
+        true => Ok(()),
+        false => {
+            Err(Error::content(format!("the field {KEY} is not a string in each line"))
+                .hint("rename it, or fill it in"))
+        }
+    }
+}
+
+impl ValuePlace {
+    fn renumber(&mut self, moved: &[usize]) {
+        match self {
+            ValuePlace::Column(at) => *at = moved.get(*at).copied().unwrap_or(*at),
+            ValuePlace::Object(places) => places.values_mut().for_each(|place| place.renumber(moved)),
+        }
+    }
+}
