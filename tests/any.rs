@@ -184,6 +184,20 @@ fn threads_and_parts_do_not_change_a_byte() {
 }
 
 /// Arrays without an element take no bytes; such an input is not empty.
+/// The types of records are in a file beside them, which a compressed file has too.
+#[test]
+fn compressed_records_keep_their_types() {
+    let dir = tempfile::tempdir().unwrap();
+    let columns = [(DataType::UInt8, vec![]), (DataType::Float16, vec![2, 3]), (DataType::Int32, vec![4])];
+    let first = written("hdf5", &batch(&columns, 20, &[1, 2, 3, 5, 8]), &dir.path().join("a"));
+    let wanted = samples(std::slice::from_ref(&first));
+    let recipe = Recipe { input: vec![first], to: Some("tfrecord".to_owned()), ..Recipe::default() };
+    let recipe = Recipe { out: Some(dir.path().join("b")), compression: Some("gzip".to_owned()), ..recipe };
+    packhorse::session().pack(&recipe.samples_per_shard(9)).unwrap();
+    let found = samples(&convert(&[dir.path().join("b")], "hdf5", &dir.path().join("c"), Shuffle::No));
+    assert!(found == wanted, "{}", difference(&wanted, &found));
+}
+
 #[test]
 fn a_table_is_no_empty_input() {
     let dir = tempfile::tempdir().unwrap();

@@ -31,7 +31,14 @@ impl Joining {
     fn join(&self, a: &Field, b: &Field) -> Option<Field> {
         let joined = join(a, b, self.shapes).or_else(|| {
             self.casts.get(a.name())?;
-            join(&self.casts.field(a).ok()?, &self.casts.field(b).ok()?, self.shapes)
+            let (a, b) = (self.casts.field(a).ok()?, self.casts.field(b).ok()?);
+            let joined = join(&a, &b, self.shapes)?;
+            // The same ticks may be those of times with a zone and without one.
+            match (a.metadata().get(LOGICAL), b.metadata().get(LOGICAL)) {
+                (None, None) => Some(joined),
+                (Some(here), Some(there)) if here == there => Some(with_metadata(joined, LOGICAL, here)),
+                _ => None,
+            }
         })?;
         // Units and scales are equal in both.
         Some(match a.metadata().get(PACKED) {
@@ -130,6 +137,11 @@ fn dropped(field: &Field) -> Field {
     FieldType::Blob.field(field.name(), true)
 }
 
+/// Whether a field may be one that [`dropped`] made.
+pub(crate) fn is_dropped(field: &Field) -> bool {
+    field.is_nullable() && *field == dropped(field)
+}
+
 fn same_numpy(a: &Field, b: &Field) -> bool {
     numpy_type(a) == numpy_type(b)
 }
@@ -173,6 +185,10 @@ fn differ(known: &Column, field: &Field) -> Error {
             .filter(|_| rank(&a) == rank(&b))
             .map(|to| format!("pass `cast={}={to}` to make them one type", field.name())),
     });
+    let hint = finer(&known.field, field)
+        .or_else(|| as_text(&known.field, field))
+        .map(|to| format!("pass `cast={}={to}` to make them one type", field.name()))
+        .or(hint);
     let (name, first) = (field.name(), known.first.display());
     // Types of such tables are inferred from their values.
     let is_inferred =
@@ -185,11 +201,40 @@ fn differ(known: &Column, field: &Field) -> Error {
     hint.into_iter().fold(error, Error::hint)
 }
 
+/// The finer unit of the times of both, as the setting `cast` calls it.
+fn finer(a: &Field, b: &Field) -> Option<String> {
+    const UNITS: [&str; 5] = ["D", "s", "ms", "us", "ns"];
+    if (ticks(a), ticks(b)) == ("dates", "dates") {
+        return Some("date".to_owned());
+    }
+    let unit = |field| {
+        let (kind, unit) = numpy_type(field)?.strip_suffix(']')?.split_once('[')?;
+        Some((kind, UNITS.iter().position(|known| *known == unit)?))
+    };
+    let ((kind, one), (other_kind, other)) = (unit(a)?, unit(b)?);
+    let finest = UNITS.get(one.max(other)).filter(|_| kind == other_kind && one != other)?;
+    Some(format!("{}[{finest}]", if kind == "<M8" { "timestamp" } else { "duration" }))
+}
+
+/// `text`, where one of both is text and the other numbers, or both are NumPy's bytes.
+fn as_text(a: &Field, b: &Field) -> Option<String> {
+    let text = |field: &Field| match FieldType::of(field).ok()? {
+        FieldType::Text => Some((0, true)),
+        FieldType::Scalar(element) => Some((1, !element.is_numeric() && element != DataType::Boolean)),
+        _ => None,
+    };
+    let ((_, one), (_, other)) = (text(a)?, text(b)?);
+    let bytes = |field| numpy_type(field).is_none_or(|name| name.starts_with("|S"));
+    ((one || other) && bytes(a) && bytes(b)).then(|| "text".to_owned())
+}
+
 /// A type, as the setting `cast` calls it, for the numbers of both.
 fn common(a: &DataType, b: &DataType) -> Option<&'static str> {
     let bits = |kind: &DataType| 8 * kind.primitive_width().unwrap_or(8);
-    let number = |kind: &DataType| kind.is_integer() || kind.is_floating();
-    if !number(a) || !number(b) {
+    // Booleans are the smallest numbers.
+    let number = |kind: &DataType| if *kind == DataType::Boolean { DataType::UInt8 } else { kind.clone() };
+    let (a, b) = (&number(a), &number(b));
+    if !a.is_numeric() || !b.is_numeric() {
         return None;
     }
     let most = |wanted: fn(&DataType) -> bool| [a, b].into_iter().filter(|kind| wanted(kind)).map(bits).max();
@@ -235,8 +280,26 @@ pub(crate) fn class_names(feature: Option<&String>) -> Option<Vec<String>> {
     serde_json::from_value(feature.get("names")?.clone()).ok()
 }
 
-/// The error of two columns of which one alone tells its time zone: without one, nothing says which moment a time is.
+/// What ticks are, where their NumPy type does not tell: those of a duration and those of a time of day have the same.
+fn ticks(field: &Field) -> &'static str {
+    let said = field.metadata().get(LOGICAL).map_or("", |said| said.split('[').next().unwrap_or_default());
+    match (said, numpy_type(field).unwrap_or_default()) {
+        ("time32" | "time64", _) => "times of day",
+        (_, name) if name.starts_with("<m8") => "durations",
+        ("date32" | "date64", _) | (_, "<M8[D]") => "dates",
+        _ => "times",
+    }
+}
+
+/// The error of two columns of times that are not of one kind, or of which one alone tells its time zone: without one, nothing says
+/// which moment a time is.
 fn other_times(known: &Column, field: &Field) -> Option<Error> {
+    let (here, there) = (ticks(field), ticks(&known.field));
+    if here != there {
+        let (name, first) = (field.name(), known.first.display());
+        let error = Error::content(format!("field {name} has {here} here and {there} in {first}"));
+        return Some(error.with_code(Code::ColumnsDiffer).in_field(name).hint("pack the inputs apart"));
+    }
     let zone =
         |field: &Field| Some(field.metadata().get(LOGICAL)?.split_once("tz=")?.1.trim_end_matches(']').to_owned());
     let (message, first) = (format!("field {} has times", field.name()), known.first.display());
@@ -318,6 +381,25 @@ mod tests {
     }
 
     #[test]
+    fn durations_times_of_day_and_dates_are_not_merged() {
+        let ticks = |numpy: &str, logical: Option<&str>| {
+            let field = FieldType::Scalar(DataType::FixedSizeBinary(8)).field("t", true);
+            let field = with_metadata(field, NUMPY, numpy);
+            logical.map_or(field.clone(), |logical| with_metadata(field, LOGICAL, logical))
+        };
+        let kinds =
+            [("<m8[us]", None), ("<m8[us]", Some("time64[us]")), ("<M8[ms]", Some("date64")), ("<M8[ms]", None)];
+        for (i, a) in kinds.iter().enumerate() {
+            for (k, b) in kinds.iter().enumerate() {
+                let joined = join_all(&[ticks(a.0, a.1), ticks(b.0, b.1)], Shapes::Equal);
+                assert_eq!(joined.is_ok(), i == k, "{a:?} {b:?}");
+            }
+        }
+        let days = [ticks("<M8[D]", Some("date32")), ticks("<M8[D]", None)];
+        assert!(join_all(&days, Shapes::Equal).is_ok());
+    }
+
+    #[test]
     fn columns_of_different_scales_are_not_merged() {
         let scaled = |notes: &str| with_metadata(tensor(&[2]), PACKED, notes);
         let one = scaled("{\"scale_factor\":0.1}");
@@ -352,7 +434,8 @@ mod tests {
             Joining { shapes: Shapes::Equal, casts }.join(&scalar(DataType::Int64), &scalar(DataType::Float32))
         };
         assert_eq!(join("f64"), Some(scalar(DataType::Float64)));
-        assert_eq!(join("text"), None, "numbers don't become text");
+        assert_eq!(join("text"), Some(FieldType::Text.field("x", false)));
+        assert_eq!(join("timestamp[us]"), None, "numbers don't become times");
         let tensors =
             [tensor(&[2, 3]), FieldType::Tensor { element: DataType::UInt8, shape: vec![3, 2] }.field("x", true)];
         for (shapes, joined) in [(Shapes::Equal, false), (Shapes::Ragged, true)] {

@@ -5,7 +5,8 @@ mod conform;
 mod mixed;
 
 use crate::long_keys::shorten;
-use arrow_array::{ArrayRef, RecordBatch, StringViewArray};
+use crate::merged_columns::is_dropped;
+use arrow_array::{ArrayRef, RecordBatch, StringViewArray, new_null_array};
 use conform::ConformTypes;
 use packhorse_core::{
     CLASSES, Code, Codec, DataType, Error, Field, FieldType, KEY, Limits, Options, Registry, Result, Rows, Schema,
@@ -214,13 +215,19 @@ impl Transform for DecodeFields {
             // Codecs find their field by name.
             let alone: Vec<usize> = key.into_iter().chain([*at]).collect();
             let alone = rows.project(&alone).map_err(|e| Error::bug(e.to_string()))?;
-            let arrays = decoder.codec.decode(name, &alone, &decoder.fields);
+            // Values of several types, of a field that is left out.
+            let unread = |field: &&Field| is_dropped(field) && self.casts.drops(field.name());
+            let (unread, fields): (Vec<_>, Vec<_>) = decoder.fields.iter().partition(unread);
+            let fields: Vec<Field> = fields.into_iter().cloned().collect();
+            let arrays = decoder.codec.decode(name, &alone, &fields);
             let arrays = arrays.or_else(|error| match error.code() == Code::ColumnsDiffer {
-                true => mixed::decode(&*decoder.codec, name, &alone, &decoder.fields, &self.casts)?.ok_or(error),
+                true => mixed::decode(&*decoder.codec, name, &alone, &fields, &self.casts)?.ok_or(error),
                 false => Err(error),
             });
             let arrays = arrays.map_err(|e| e.in_field(name))?;
-            found.extend(decoder.fields.iter().cloned().zip(arrays));
+            found.extend(fields.into_iter().zip(arrays));
+            let null = |field: &Field| (field.clone(), new_null_array(field.data_type(), rows.num_rows()));
+            found.extend(unread.into_iter().map(null));
             decoded.insert(name);
         }
         if decoded.is_empty() {

@@ -93,6 +93,10 @@ impl Input for Decompressed {
     fn stat(&self) -> Result<Option<FileStat>> {
         self.input.stat()
     }
+
+    fn sibling(&self, name: &str) -> Result<Option<Box<dyn Input>>> {
+        self.input.sibling(name)
+    }
 }
 
 /// Turns a decoder's errors into `Content` errors that name the file.

@@ -1,6 +1,7 @@
 //! Casts of fields to other element types, by name.
 
 mod cast;
+mod times;
 
 use arrow_array::ArrayRef;
 use packhorse_core::{DataType, Error, Field, KEY, Result, Rows};

@@ -39,6 +39,12 @@ const TIME_STEP: u64 = 300;
 const LEAST_MEMORY: u64 = 1024;
 const MEMORY_STEP: u64 = 512;
 
+/// A line of a comment. A name may hold line ends, after which a comment would go on as a command.
+pub(crate) fn comment(line: &str) -> String {
+    let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    format!("# {}", line.chars().map(shown).collect::<String>()).trim_end().to_owned()
+}
+
 impl ArrayJob {
     /// Divides the plan into at most `tasks` parts, and keeps those with missing shards.
     pub(crate) fn divide(&mut self, plan: &Snapshot, tasks: u32) {

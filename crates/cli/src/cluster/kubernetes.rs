@@ -1,6 +1,7 @@
 //! The manifest of an Indexed Job of Kubernetes (batch/v1).
 
 use super::ArrayJob;
+use super::array_job::comment;
 use serde_json::{Value, json};
 
 /// Where pods run.
@@ -18,7 +19,7 @@ const FINAL: [u8; 5] = [2, 3, 4, 7, 8];
 pub(crate) fn manifest(job: &ArrayJob, pods: &Pods<'_>) -> String {
     let again = "Delete the Job and apply the manifest again: pods whose shards are there end at once.";
     let heading = job.heading(again, "the Job is then complete");
-    let mut text: String = heading.iter().map(|line| format!("{}\n", format!("# {line}").trim_end())).collect();
+    let mut text: String = heading.iter().map(|line| comment(line) + "\n").collect();
     write(&mut text, 0, &value(job, pods));
     text
 }

@@ -1,7 +1,7 @@
 //! The script of a PBS array.
 
 use super::ArrayJob;
-use super::array_job::clock;
+use super::array_job::{clock, comment};
 use super::directives::{Directive, parse, replace};
 use super::site::Site;
 use packhorse_core::{Error, Result};
@@ -39,7 +39,7 @@ fn script(job: &ArrayJob, site: &Site, options: &[String]) -> Result<String> {
     let wait = "a job with -W depend=afterok finds it";
     let again = "Submit the script again: tasks whose shards are there end at once.";
     let mut lines = vec!["#!/bin/bash".to_owned()];
-    lines.extend(job.heading(again, wait).iter().map(|line| format!("# {line}").trim_end().to_owned()));
+    lines.extend(job.heading(again, wait).iter().map(|line| comment(line)));
     lines.push(String::new());
     // An array of one task is refused.
     let array = job.parts > 1;

@@ -1,7 +1,7 @@
 //! The script of a Slurm array.
 
 use super::ArrayJob;
-use super::array_job::{clock, ranges};
+use super::array_job::{clock, comment, ranges};
 use super::directives::{Directive, parse, replace};
 use super::site::Site;
 use packhorse_core::{Error, Result};
@@ -75,10 +75,10 @@ fn script(job: &ArrayJob, site: &Site, options: &[String]) -> Result<String> {
     let wait = "a job with --dependency=afterok finds it";
     let again = format!("Submit the rest with: packhorse slurm resume {}", job.out.display());
     let mut lines = vec!["#!/bin/bash".to_owned()];
-    lines.extend(job.heading(&again, wait).iter().map(|line| format!("# {line}").trim_end().to_owned()));
+    lines.extend(job.heading(&again, wait).iter().map(|line| comment(line)));
     lines.push(format!("\n#SBATCH --array={}", ranges(&job.tasks)));
     lines.extend(directives.iter().map(|d| match &d.value {
-        Some(value) => format!("#SBATCH --{}={value}", d.name),
+        Some(value) => format!("#SBATCH --{}={}", d.name, quoted(value)),
         None => format!("#SBATCH --{}", d.name),
     }));
     lines.push(String::new());
@@ -87,6 +87,15 @@ fn script(job: &ArrayJob, site: &Site, options: &[String]) -> Result<String> {
     let jobs = format!("\"${{SLURM_CPUS_PER_TASK:-{}}}\"", job.jobs);
     lines.push(format!("exec {}\n", job.command("$SLURM_ARRAY_TASK_ID", &jobs)));
     Ok(lines.join("\n"))
+}
+
+/// A value as sbatch reads it: words and what follows a # are kept together by quotes.
+fn quoted(value: &str) -> String {
+    let quote = if value.contains('"') { '\'' } else { '"' };
+    match value.contains(|c: char| c.is_whitespace() || c == '#') {
+        true => format!("{quote}{value}{quote}"),
+        false => value.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -117,6 +126,13 @@ mod tests {
     }
 
     #[test]
+    fn a_name_with_a_line_end_stays_in_its_comment() {
+        let job = ArrayJob { out: "s\nrm -rf x\n#".into(), ..job(&[0, 1]) };
+        let script = script(&job, &Site::default(), &[]).unwrap();
+        assert!(script.contains("below s\\nrm -rf x\\n#, by"), "{script}");
+    }
+
+    #[test]
     fn options_replace_those_of_the_site_and_of_the_script() {
         let site = Site {
             options: vec![Directive::new("partition", "slow"), Directive::new("time", "1:00:00")],
@@ -133,6 +149,11 @@ mod tests {
             "module load packhorse",
         ] {
             assert!(script.lines().any(|found| found == line), "{line}\n{script}");
+        }
+        let odd = ["--job-name=x y", "--comment=a\"#b", "--output=a,b"].map(str::to_owned);
+        let odd = super::script(&job(&[0]), &site, &odd).unwrap();
+        for line in ["#SBATCH --job-name=\"x y\"", "#SBATCH --comment='a\"#b'", "#SBATCH --output=a,b"] {
+            assert!(odd.lines().any(|found| found == line), "{line}\n{odd}");
         }
         assert!(!script.contains("slow") && !script.contains("requeue") && !script.contains("2048M"), "{script}");
         assert!(

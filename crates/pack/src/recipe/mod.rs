@@ -231,7 +231,7 @@ settings! {
         field: Vec<String>, text("NAME[=NEW]").repeats();
         /// Leave a field out (repeatable)
         drop: Vec<String>, text("NAME").repeats();
-        /// Other elements: f16, f32, f64, i8 to i64, u8 to u64, bool, text (repeatable)
+        /// Other elements: f16, f32, f64, i8 to i64, u8 to u64, bool, text; of times date, timestamp[us], duration[us] (repeatable)
         cast: Vec<String>, text("NAME=TYPE").repeats();
         /// A dense array of this shape from a jagged field, such as p=3 or x=3x4 (repeatable)
         stack: Vec<String>, text("NAME=SHAPE").repeats();

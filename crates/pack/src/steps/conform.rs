@@ -5,7 +5,7 @@ use crate::merged_columns::{same_type, shown};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, FixedSizeListArray, Int32Array, ListArray, StructArray, new_null_array};
 use arrow_buffer::OffsetBuffer;
-use packhorse_core::{Code, DataType, Error, Field, FieldType, Result, Rows, SchemaRef};
+use packhorse_core::{Code, DataType, Error, Field, FieldType, Result, Rows, SchemaRef, numpy_type};
 use packhorse_transform::{Casts, Transform};
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ impl Transform for ConformTypes {
             let found = found.map(|at| (delivered.field(*at).clone(), rows.column(*at)));
             let column = match found {
                 None => new_null_array(field.data_type(), rows.num_rows()),
-                Some((found, column)) if same_type(&found, field) => column.clone(),
+                Some((found, column)) if same_type(&found, field) && same_ticks(&found, field) => column.clone(),
                 Some(_) if field.is_nullable() && self.casts.drops(field.name()) => {
                     new_null_array(field.data_type(), rows.num_rows())
                 }
@@ -75,7 +75,16 @@ impl ConformTypes {
     }
 }
 
+/// Whether two columns have ticks of one unit, or none.
+fn same_ticks(a: &Field, b: &Field) -> bool {
+    let ticks = |field| numpy_type(field).filter(|name| name.starts_with("<M8") || name.starts_with("<m8"));
+    ticks(a) == ticks(b)
+}
+
 fn same_element(a: &Field, b: &Field) -> bool {
+    if !same_ticks(a, b) {
+        return false;
+    }
     let kinds = FieldType::of(a).ok().zip(FieldType::of(b).ok());
     kinds.is_some_and(|(a, b)| match a.element() {
         None => a == b,

@@ -2,7 +2,9 @@
 //! the one type that the plan casts them to.
 
 use arrow_array::{Array, ArrayRef};
-use packhorse_core::{Codec, DataType, Error, Field, FieldType, MemoryInput, Result, Rows, Sample};
+use packhorse_core::{
+    Codec, Error, Field, FieldType, MemoryInput, NUMPY, Result, Rows, Sample, numpy_type, with_metadata,
+};
 use packhorse_transform::Casts;
 
 /// Decodes the field `name` of `rows` into `fields`, samples of one type after the other. `None` if none of `fields` is cast.
@@ -26,7 +28,7 @@ pub(super) fn decode(
         let Some(stored) = equal.first() else { continue };
         let arrays = codec.decode(name, &part, stored)?;
         for (((pieces, array), stored), field) in pieces.iter_mut().zip(arrays).zip(stored).zip(fields) {
-            let same = stored.data_type() == field.data_type();
+            let same = stored.data_type() == field.data_type() && numpy_type(stored) == numpy_type(field);
             pieces.push(if same { array } else { casts.column(&part, stored, &array)? });
         }
     }
@@ -53,21 +55,23 @@ fn stored(
         probed.map_err(|e| sample.iter().fold(e, |e, sample| e.in_sample(sample.key().unwrap_or_default())))?;
     let own = |field: &Field| -> Option<Field> {
         let found = probed.iter().find(|found| found.name() == field.name())?;
-        let own = with_element(field, FieldType::of(found).ok()?.element()?.clone())?;
+        let own = stored_as(field, found)?;
         let cast = casts.get(field.name()).is_some() && casts.field(&own).ok()?.data_type() == field.data_type();
         cast.then_some(own)
     };
     Ok(fields.iter().map(|field| own(field).unwrap_or_else(|| field.clone())).collect())
 }
 
-/// `field` with other elements; `None` if it has no numbers.
-fn with_element(field: &Field, element: DataType) -> Option<Field> {
+/// `field` with the elements of `found`; `None` if one of them has none.
+fn stored_as(field: &Field, found: &Field) -> Option<Field> {
+    let element = FieldType::of(found).ok()?.element()?.clone();
     let kind = match FieldType::of(field).ok()? {
-        FieldType::Scalar(_) => FieldType::Scalar(element),
+        FieldType::Text | FieldType::Scalar(_) => FieldType::Scalar(element),
         FieldType::Tensor { shape, .. } => FieldType::Tensor { element, shape },
         FieldType::Ragged { rank, .. } => FieldType::Ragged { element, rank },
         FieldType::List { depth, .. } => FieldType::List { element, depth },
-        FieldType::Blob | FieldType::Text => return None,
+        FieldType::Blob => return None,
     };
-    Some(kind.field(field.name(), field.is_nullable()))
+    let stored = kind.field(field.name(), field.is_nullable());
+    Some(numpy_type(found).map_or(stored.clone(), |name| with_metadata(stored, NUMPY, name)))
 }

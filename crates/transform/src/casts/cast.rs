@@ -3,7 +3,7 @@
 //! Numbers that overflow, and floats with a fraction cast to an integer, are errors. Floats round to nearest, ties
 //! to even (IEEE 754). Bytes are parsed as decimal text for numbers and as UTF-8 for text.
 
-use super::of_row;
+use super::{of_row, times};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     ArrowPrimitiveType, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type,
@@ -15,7 +15,7 @@ use arrow_array::{
 };
 use arrow_schema::ArrowError;
 use half::f16;
-use packhorse_core::{DataType, Error, Field, FieldType, NUMPY, Result, Rows, Sample};
+use packhorse_core::{DataType, Error, Field, FieldType, NUMPY, Result, Rows, Sample, numpy_type};
 use std::sync::Arc;
 
 /// The Arrow type for the setting's type `name`.
@@ -34,11 +34,15 @@ pub(super) fn element(field: &str, name: &str) -> Result<DataType> {
         "f32" => DataType::Float32,
         "f64" => DataType::Float64,
         "text" => DataType::Utf8View,
-        other => {
-            return Err(Error::config(format!(
-                "`cast={field}={other}`: types are bool, i8 to i64, u8 to u64, f16, f32, f64 and text"
-            )));
-        }
+        other => match times::target(other) {
+            Some(time) => time,
+            None => {
+                return Err(Error::config(format!(
+                    "`cast={field}={other}`: types are bool, i8 to i64, u8 to u64, f16, f32, f64, text, date, timestamp[s] to \
+                     timestamp[ns] and duration[s] to duration[ns]"
+                )));
+            }
+        },
     })
 }
 
@@ -47,6 +51,21 @@ pub(super) fn field(field: &Field, to: &DataType) -> Result<Field> {
     let refused = || Error::config(format!("field {} ({}) can't be cast to {to}", field.name(), field.data_type()));
     let from = FieldType::of(field).map_err(|_| refused())?;
     let numeric = |t: &DataType| t.is_numeric() || *t == DataType::Boolean;
+    if to.is_temporal() {
+        return times::field(field, to).ok_or_else(refused);
+    }
+    if *to == DataType::Utf8View && from.element().is_some_and(|element| numeric(element) || is_bytes(field, element)) {
+        let kind = match from {
+            FieldType::Tensor { shape, .. } => FieldType::Tensor { element: to.clone(), shape },
+            FieldType::Ragged { rank, .. } => FieldType::Ragged { element: to.clone(), rank },
+            FieldType::List { depth, .. } => FieldType::List { element: to.clone(), depth },
+            _ => FieldType::Text,
+        };
+        return Ok(kind.field(field.name(), field.is_nullable()));
+    }
+    if *to == DataType::Utf8View && from.element() == Some(to) {
+        return Ok(field.clone());
+    }
     let kind = match from {
         FieldType::Blob | FieldType::Text if *to == DataType::Utf8View => FieldType::Text,
         FieldType::Blob | FieldType::Text if *to != DataType::Boolean => FieldType::Scalar(to.clone()),
@@ -68,12 +87,57 @@ pub(super) fn field(field: &Field, to: &DataType) -> Result<Field> {
 pub(super) fn apply(rows: &Rows, from: &Field, column: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     match FieldType::of(from)? {
         FieldType::Blob | FieldType::Text => parsed(rows, from, to),
-        _ => nested(column, to).map_err(|message| {
-            // Slow path: find the first row that fails alone.
-            let row = (0..column.len()).find(|row| nested(&column.slice(*row, 1), to).is_err()).unwrap_or(0);
-            of_row(rows, row, from.name(), format!("{}: {message}", from.name()))
-        }),
+        _ => {
+            let cast = |column: &ArrayRef| nested(column, &|values| elements_of(from, values, to));
+            cast(column).map_err(|message| {
+                // Slow path: find the first row that fails alone.
+                let row = (0..column.len()).find(|row| cast(&column.slice(*row, 1)).is_err()).unwrap_or(0);
+                of_row(rows, row, from.name(), format!("{}: {message}", from.name()))
+            })
+        }
     }
+}
+
+/// Casts the elements of a column that is the field `from`.
+fn elements_of(from: &Field, values: &ArrayRef, to: &DataType) -> Result<ArrayRef, String> {
+    match to {
+        to if to.is_temporal() => times::flat(from, values, to),
+        DataType::Utf8View => texts(values),
+        _ => flat(values, to),
+    }
+}
+
+/// Whether the elements are NumPy's bytes of a fixed length, which end before their zeros.
+fn is_bytes(field: &Field, element: &DataType) -> bool {
+    matches!(element, DataType::FixedSizeBinary(_)) && numpy_type(field).is_some_and(|name| name.starts_with("|S"))
+}
+
+/// The shortest texts that read as the same numbers; of bytes, their UTF-8.
+fn texts(values: &ArrayRef) -> Result<ArrayRef, String> {
+    if let Some(bytes) = values.as_fixed_size_binary_opt() {
+        let text = |bytes: &[u8]| {
+            let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+            let text = std::str::from_utf8(bytes.get(..end).unwrap_or_default());
+            text.map(str::to_owned).map_err(|_| "is not UTF-8".to_owned())
+        };
+        let texts = bytes.iter().map(|bytes| bytes.map(text).transpose()).collect::<Result<Vec<_>, _>>()?;
+        return Ok(Arc::new(StringViewArray::from_iter(texts)));
+    }
+    fn each<T: ArrowPrimitiveType>(values: &ArrayRef, shown: impl Fn(T::Native) -> String) -> ArrayRef {
+        Arc::new(StringViewArray::from_iter(values.as_primitive::<T>().iter().map(|value| value.map(&shown))))
+    }
+    Ok(match values.data_type() {
+        DataType::Utf8View => values.clone(),
+        DataType::Boolean => {
+            let bits = values.as_boolean().iter();
+            Arc::new(StringViewArray::from_iter(bits.map(|bit| bit.map(|bit| bit.to_string()))))
+        }
+        DataType::UInt64 => each::<UInt64Type>(values, |value| value.to_string()),
+        DataType::Float16 => each::<Float16Type>(values, |value| format!("{:?}", value.to_f32())),
+        DataType::Float32 => each::<Float32Type>(values, |value| format!("{value:?}")),
+        DataType::Float64 => each::<Float64Type>(values, |value| format!("{value:?}")),
+        _ => each::<Int64Type>(&flat(values, &DataType::Int64)?, |value| value.to_string()),
+    })
 }
 
 /// Numbers or text from bytes.
@@ -118,24 +182,27 @@ fn digits(texts: &[Option<&str>], to: &DataType) -> Result<ArrayRef, usize> {
     }
 }
 
+/// The cast of flat elements.
+type Leaf<'f> = &'f dyn Fn(&ArrayRef) -> Result<ArrayRef, String>;
+
 /// Casts the innermost elements of nested lists and tensors; the error says which value does not fit.
-fn nested(column: &ArrayRef, to: &DataType) -> Result<ArrayRef, String> {
+fn nested(column: &ArrayRef, leaf: Leaf<'_>) -> Result<ArrayRef, String> {
     let bug = |e: ArrowError| e.to_string();
     let item = |field: &Arc<Field>, values: &ArrayRef| {
         Arc::new(field.as_ref().clone().with_data_type(values.data_type().clone()))
     };
     if let Some(list) = column.as_fixed_size_list_opt() {
         let DataType::FixedSizeList(field, size) = list.data_type() else { return Err("is not a list".to_owned()) };
-        let values = nested(list.values(), to)?;
+        let values = nested(list.values(), leaf)?;
         let nulls = list.nulls().cloned();
         let list = FixedSizeListArray::try_new_with_length(item(field, &values), *size, values, nulls, list.len());
         return Ok(Arc::new(list.map_err(bug)?));
     }
     if let Some(list) = column.as_list_opt::<i32>() {
-        return elements(list, to).map(|list| Arc::new(list) as ArrayRef);
+        return elements(list, leaf).map(|list| Arc::new(list) as ArrayRef);
     }
     if let Some(list) = column.as_list_opt::<i64>() {
-        return elements(list, to).map(|list| Arc::new(list) as ArrayRef);
+        return elements(list, leaf).map(|list| Arc::new(list) as ArrayRef);
     }
     // A ragged tensor: cast its data, keep its shape.
     if let Some(parts) = column.as_struct_opt() {
@@ -143,7 +210,7 @@ fn nested(column: &ArrayRef, to: &DataType) -> Result<ArrayRef, String> {
         let Some(at) = parts.column_names().iter().position(|name| *name == "data") else {
             return Err("is not a tensor".to_owned());
         };
-        let data = nested(parts.column(at), to)?;
+        let data = nested(parts.column(at), leaf)?;
         let mut fields: Vec<_> = parts.fields().iter().cloned().collect();
         if let (Some(field), Some(column)) = (fields.get_mut(at), columns.get_mut(at)) {
             *field = item(field, &data);
@@ -152,11 +219,11 @@ fn nested(column: &ArrayRef, to: &DataType) -> Result<ArrayRef, String> {
         let array = StructArray::try_new(fields.into(), columns, parts.nulls().cloned());
         return Ok(Arc::new(array.map_err(bug)?));
     }
-    flat(column, to)
+    leaf(column)
 }
 
-fn elements<O: OffsetSizeTrait>(list: &GenericListArray<O>, to: &DataType) -> Result<GenericListArray<O>, String> {
-    let values = nested(list.values(), to)?;
+fn elements<O: OffsetSizeTrait>(list: &GenericListArray<O>, leaf: Leaf<'_>) -> Result<GenericListArray<O>, String> {
+    let values = nested(list.values(), leaf)?;
     let (DataType::List(field) | DataType::LargeList(field)) = list.data_type() else {
         return Err("is not a list".to_owned());
     };
@@ -327,9 +394,30 @@ mod tests {
         let values = Arc::new(Int64Array::from(vec![1, 2, 300]));
         let offsets = arrow_buffer::OffsetBuffer::from_lengths([2, 0, 1]);
         let array: ArrayRef = Arc::new(GenericListArray::<i32>::try_new(item.clone(), offsets, values, None).unwrap());
-        let found = nested(&array, &DataType::UInt16).unwrap();
+        let found = nested(&array, &|values| flat(values, &DataType::UInt16)).unwrap();
         assert_eq!(found.data_type(), field(&list, &DataType::UInt16).unwrap().data_type());
         assert_eq!(found.as_list::<i32>().value(2).as_primitive::<UInt16Type>().value(0), 300);
-        assert!(nested(&array, &DataType::UInt8).unwrap_err().contains("300"));
+        assert!(nested(&array, &|values| flat(values, &DataType::UInt8)).unwrap_err().contains("300"));
+        let found = nested(&array, &texts).unwrap();
+        assert_eq!(found.data_type(), field(&list, &DataType::Utf8View).unwrap().data_type());
+        assert_eq!(found.as_list::<i32>().value(2).as_string_view().value(0), "300");
+    }
+
+    #[test]
+    fn numbers_become_the_shortest_text() {
+        let shown = |array: ArrayRef| {
+            texts(&array).unwrap().as_string_view().iter().map(|t| t.unwrap_or("-").to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            shown(Arc::new(Int64Array::from(vec![Some(i64::MIN), None, Some(0)]))),
+            ["-9223372036854775808", "-", "0"]
+        );
+        assert_eq!(
+            shown(Arc::new(Float64Array::from(vec![0.1, 2.0, 1e300, -0.0, f64::NAN]))),
+            ["0.1", "2.0", "1e300", "-0.0", "NaN"]
+        );
+        assert_eq!(shown(Arc::new(BooleanArray::from(vec![true, false]))), ["true", "false"]);
+        let bytes = arrow_array::FixedSizeBinaryArray::try_from_iter([*b"ab\0", *b"c\0\0", *b"\0\0\0"].iter()).unwrap();
+        assert_eq!(shown(Arc::new(bytes)), ["ab", "c", ""]);
     }
 }

@@ -27,7 +27,7 @@ pub(super) fn rewrite(
     kind: ImageFormat,
     _: &[u8],
     _: &Limits,
-    _: Keep,
+    _: (Keep, bool),
     _: impl FnOnce(Raster, bool) -> Result<Raster>,
 ) -> Result<Vec<u8>> {
     absent(kind)

@@ -45,6 +45,14 @@ impl Stored {
         Self { raster, palette: None, exact: false }
     }
 
+    /// With 0 and 1 in the place of black and white in a bilevel image.
+    fn into_numbers(mut self) -> Self {
+        if self.exact && self.palette.is_none() {
+            self.raster.data.iter_mut().for_each(|value| *value = u8::from(*value > 0));
+        }
+        self
+    }
+
     /// Gray or RGB of 8 bits.
     fn into_colours(self) -> Result<Raster> {
         let Raster { width, height, channels, wide, data } = self.raster;
@@ -79,25 +87,21 @@ pub(super) fn decode(kind: ImageFormat, bytes: &[u8], limits: &Limits) -> Result
 
 /// Values as stored: palette indices, 0 and 1 of a bilevel image.
 pub(super) fn numbers(kind: ImageFormat, bytes: &[u8], limits: &Limits) -> Result<Raster> {
-    guarded(kind, || {
-        let Stored { mut raster, palette, exact } = stored(kind, bytes, limits)?;
-        if exact && palette.is_none() {
-            raster.data.iter_mut().for_each(|value| *value = u8::from(*value > 0));
-        }
-        Ok(raster)
-    })
+    guarded(kind, || Ok(stored(kind, bytes, limits)?.into_numbers().raster))
 }
 
-/// Decodes, applies `edit` (`true`: values must not be mixed), and encodes.
+/// Decodes, applies `edit` (`true`: values must not be mixed), and encodes. With `numbers` a bilevel image becomes grays 0 and 1, as a
+/// mask has them; else black and white.
 pub(super) fn rewrite(
     kind: ImageFormat,
     bytes: &[u8],
     limits: &Limits,
-    keep: Keep,
+    (keep, numbers): (Keep, bool),
     edit: impl FnOnce(Raster, bool) -> Result<Raster>,
 ) -> Result<Vec<u8>> {
     guarded(kind, || {
-        let Stored { raster, palette, exact } = stored(kind, bytes, limits)?;
+        let stored = stored(kind, bytes, limits)?;
+        let Stored { raster, palette, exact } = if numbers { stored.into_numbers() } else { stored };
         let raster = edit(raster, exact)?;
         match kind {
             ImageFormat::WebP => webp::encode(&raster, bytes, keep),

@@ -58,12 +58,16 @@ impl Image {
         let (quality, keep) = (self.options.quality, self.options.keep);
         let new = match kind {
             ImageFormat::Jpeg => jpeg::rewrite(bytes, quality, keep, |raster| edit.apply(raster, false))?,
-            ImageFormat::Png => png::rewrite(bytes, keep, |raster, exact| edit.apply(raster, exact))?,
+            ImageFormat::Png => {
+                let numbers = edit.nearest || edit.size.is_none();
+                png::rewrite(bytes, keep, numbers, |raster, exact| edit.apply(raster, exact))?
+            }
             _ => {
                 if other::has_more(kind, bytes)? {
                     count(counts, FIRST_FRAMES);
                 }
-                other::rewrite(kind, bytes, &self.limits, keep, |raster, exact| edit.apply(raster, exact))?
+                let numbers = edit.nearest;
+                other::rewrite(kind, bytes, &self.limits, (keep, numbers), |raster, exact| edit.apply(raster, exact))?
             }
         };
         count(counts, WRITTEN);

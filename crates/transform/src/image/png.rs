@@ -71,19 +71,26 @@ pub(super) fn decode_into(bytes: &[u8], size: (u32, u32), spare: &mut PixelBuffe
     Ok(())
 }
 
-/// Decodes, applies `edit` (`true`: values must not be mixed), and encodes.
-pub(super) fn rewrite(bytes: &[u8], keep: Keep, edit: impl FnOnce(Raster, bool) -> Result<Raster>) -> Result<Vec<u8>> {
+/// Decodes, applies `edit` (`true`: values must not be mixed), and encodes. With `numbers`, `edit` mixes no values, and grays of
+/// fewer than 8 bits keep their depth; grays of one bit always do.
+pub(super) fn rewrite(
+    bytes: &[u8],
+    keep: Keep,
+    numbers: bool,
+    edit: impl FnOnce(Raster, bool) -> Result<Raster>,
+) -> Result<Vec<u8>> {
     let mut decoder = decoder(bytes);
     let info = decoder.read_header_info().map_err(refused)?;
-    let indexed = info.color_type == ColorType::Indexed;
+    let (indexed, gray) = (info.color_type == ColorType::Indexed, info.color_type == ColorType::Grayscale);
     let exact = indexed || info.bit_depth == BitDepth::One;
-    decoder.set_transformations(if indexed { Transformations::IDENTITY } else { Transformations::EXPAND });
+    let as_stored = indexed || gray && (exact || numbers && matches!(info.bit_depth, BitDepth::Two | BitDepth::Four));
+    decoder.set_transformations(if as_stored { Transformations::IDENTITY } else { Transformations::EXPAND });
     let mut reader = decoder.read_info().map_err(refused)?;
     if reader.info().animation_control.is_some() {
         return Err(Error::content("is an animated PNG, which can't be resized or turned; leave it out"));
     }
     let raster = edit(read(&mut reader)?, exact)?;
-    encode(&raster, reader.info(), indexed, keep)
+    encode(&raster, reader.info(), as_stored, keep)
 }
 
 fn decoder(bytes: &[u8]) -> Decoder<Cursor<&[u8]>> {
@@ -124,13 +131,23 @@ fn unpack(packed: &[u8], line: usize, width: usize, bits: u8) -> Vec<u8> {
     packed.chunks(line.max(1)).flat_map(|line| line.iter().copied().flat_map(of_byte).take(width)).collect()
 }
 
-fn encode(raster: &Raster, from: &Info<'_>, indexed: bool, keep: Keep) -> Result<Vec<u8>> {
+/// Packs samples of one byte each to 1, 2 or 4 bits, each line from a whole byte on.
+fn pack(samples: &[u8], width: usize, bits: usize) -> Vec<u8> {
+    let byte = |some: &[u8]| (0..8 / bits).fold(0, |byte, i| byte << bits | some.get(i).copied().unwrap_or_default());
+    samples.chunks(width.max(1)).flat_map(|line| line.chunks(8 / bits).map(byte)).collect()
+}
+
+fn encode(raster: &Raster, from: &Info<'_>, as_stored: bool, keep: Keep) -> Result<Vec<u8>> {
     let failed = |error| Error::content(format!("can't be encoded as a PNG ({error}); leave it out"));
     let mut out = Vec::with_capacity(raster.data.len() / 2 + 1024);
-    let mut encoder = Encoder::with_info(&mut out, info(raster, from, indexed, keep)).map_err(failed)?;
+    let info = info(raster, from, as_stored, keep);
+    let (indexed, bits) = (info.color_type == ColorType::Indexed, info.bit_depth as u8);
+    let mut encoder = Encoder::with_info(&mut out, info).map_err(failed)?;
     encoder.set_filter(if indexed { Filter::NoFilter } else { Filter::Adaptive });
     let mut writer = encoder.write_header().map_err(failed)?;
-    if raster.wide {
+    if bits < 8 {
+        writer.write_image_data(&pack(&raster.data, raster.width as usize, bits.into())).map_err(failed)?;
+    } else if raster.wide {
         let data: Vec<u8> = raster.data.as_chunks::<2>().0.iter().copied().flat_map(to_big_endian).collect();
         writer.write_image_data(&data).map_err(failed)?;
     } else {
@@ -141,10 +158,15 @@ fn encode(raster: &Raster, from: &Info<'_>, indexed: bool, keep: Keep) -> Result
 }
 
 /// The header of the new image, with the metadata that stays valid.
-fn info<'a>(raster: &Raster, from: &'a Info<'_>, indexed: bool, keep: Keep) -> Info<'a> {
+fn info<'a>(raster: &Raster, from: &'a Info<'_>, as_stored: bool, keep: Keep) -> Info<'a> {
     let borrow = |chunk: &'a Option<Cow<'_, [u8]>>| chunk.as_deref().map(Cow::Borrowed);
     let mut info = Info::with_size(raster.width, raster.height);
-    info.bit_depth = if raster.wide { BitDepth::Sixteen } else { BitDepth::Eight };
+    let indexed = from.color_type == ColorType::Indexed;
+    info.bit_depth = match raster.wide {
+        true => BitDepth::Sixteen,
+        false if as_stored && !indexed => from.bit_depth,
+        false => BitDepth::Eight,
+    };
     info.color_type = match raster.channels {
         1 if indexed => ColorType::Indexed,
         1 => ColorType::Grayscale,
@@ -152,9 +174,11 @@ fn info<'a>(raster: &Raster, from: &'a Info<'_>, indexed: bool, keep: Keep) -> I
         3 => ColorType::Rgb,
         _ => ColorType::Rgba,
     };
-    if indexed {
+    if as_stored {
         info.palette = borrow(&from.palette);
-        info.trns = borrow(&from.trns);
+        // The transparent gray has two bytes, of which the decoder keeps the lower one.
+        let gray = |chunk: &[u8]| Cow::Owned(vec![0, chunk.last().copied().unwrap_or_default()]);
+        info.trns = if indexed { borrow(&from.trns) } else { from.trns.as_deref().map(gray) };
     }
     info.icc_profile = if keep.icc { borrow(&from.icc_profile) } else { None };
     let exif = from.exif_metadata.as_deref().filter(|_| keep.exif);

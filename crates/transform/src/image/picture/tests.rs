@@ -235,6 +235,22 @@ fn masks_are_resized_to_the_nearest_pixel_where_they_are_named() {
     assert!(error.contains("no sample has a picture in the field seg.png; pictures are in: mask.png"), "{error}");
 }
 
+/// A bilevel picture is black and white, a bilevel mask 0 and 1.
+#[cfg(feature = "image")]
+#[test]
+fn bilevel_masks_keep_their_numbers() {
+    let mask = b"P4\n16 4\n\xf0\x0f\xf0\x0f\xf0\x0f\xf0\x0f";
+    let options = ImageOptions { resize: Some("8x2".parse().unwrap()), ..ImageOptions::default() };
+    let pixels = |nearest: &[&str]| {
+        let nearest = nearest.iter().map(|name| (*name).to_owned()).collect();
+        let done = image(ImageOptions { nearest, ..options.clone() }).apply(rows("seg.pbm", &[Some(mask)])).unwrap();
+        super::super::decode(done.column(2).as_binary_view().value(0), &Limits::default()).unwrap().data
+    };
+    let line = [0, 0, 1, 1, 1, 1, 0, 0];
+    assert_eq!(pixels(&["seg.pbm"]), [line, line].concat());
+    assert_eq!(pixels(&[]), [line, line].concat().iter().map(|bit| bit * 255).collect::<Vec<_>>());
+}
+
 #[test]
 fn invalid_options_are_refused() {
     let limits = Limits { pixels: 100, ..Limits::default() };

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 /// Resizes to 5 × 4; returns the new header and pixels.
 fn resized(bytes: &[u8]) -> (Info<'static>, Raster) {
-    let out = rewrite(bytes, Keep::default(), |raster, exact| {
+    let out = rewrite(bytes, Keep::default(), false, |raster, exact| {
         if exact { scale::nearest(&raster, 5, 4) } else { scale::smooth(raster, 5, 4) }
     })
     .unwrap();
@@ -20,7 +20,7 @@ fn resized(bytes: &[u8]) -> (Info<'static>, Raster) {
 fn every_layout_is_kept() {
     use {BitDepth::*, ColorType::*};
     for (color, depth, new_depth) in [
-        (Grayscale, One, Eight),
+        (Grayscale, One, One),
         (Grayscale, Two, Eight),
         (Grayscale, Four, Eight),
         (Grayscale, Eight, Eight),
@@ -35,6 +35,26 @@ fn every_layout_is_kept() {
         let (info, raster) = resized(&png_of((13, 9), color, depth, |_| {}));
         assert_eq!((info.width, info.height, info.color_type, info.bit_depth), (5, 4, color, new_depth));
         assert!(raster.data.iter().any(|v| *v > 0), "{color:?} {depth:?} is all black");
+    }
+}
+
+/// What a mask holds are numbers, however few bits they have.
+#[test]
+fn numbers_of_few_bits_stay() {
+    for depth in [BitDepth::One, BitDepth::Two, BitDepth::Four, BitDepth::Eight] {
+        let bytes = png_of((13, 9), ColorType::Grayscale, depth, |info| info.trns = Some(vec![0, 1].into()));
+        let stored = numbers(&bytes).unwrap();
+        let out = rewrite(&bytes, Keep::default(), true, |raster, _| scale::nearest(&raster, 5, 4)).unwrap();
+        let reader = decoder(&out).read_info().unwrap();
+        let transparent = reader.info().trns.as_deref() == Some(&[1]) || depth == BitDepth::Eight;
+        assert!(reader.info().bit_depth == depth && transparent, "{depth:?}");
+        let wanted = scale::nearest(&stored, 5, 4).unwrap();
+        let found = numbers(&out).unwrap();
+        let gray = |raster: &Raster| raster.data.chunks(raster.stride()).map(|pixel| pixel[0]).collect::<Vec<_>>();
+        assert_eq!(gray(&found), gray(&wanted), "{depth:?}");
+        // Turned without a change of size, it stays as it is.
+        let turned = rewrite(&bytes, Keep::default(), true, |raster, _| Ok(raster)).unwrap();
+        assert_eq!(gray(&numbers(&turned).unwrap()), gray(&stored), "{depth:?}");
     }
 }
 
@@ -112,14 +132,17 @@ fn an_animation_is_not_flattened() {
     writer.finish().unwrap();
     assert!(decode(&out, true).is_ok());
     assert!(
-        rewrite(&out, Keep::default(), |raster, _| Ok(raster)).unwrap_err().message().starts_with("is an animated PNG")
+        rewrite(&out, Keep::default(), false, |raster, _| Ok(raster))
+            .unwrap_err()
+            .message()
+            .starts_with("is an animated PNG")
     );
 }
 
 /// If these bytes change, increment `REVISION`.
 #[test]
 fn encoded_bytes_are_pinned() {
-    let out = rewrite(&png(24, 16), Keep::default(), |raster, _| scale::smooth(raster, 12, 8)).unwrap();
+    let out = rewrite(&png(24, 16), Keep::default(), false, |raster, _| scale::smooth(raster, 12, 8)).unwrap();
     assert_eq!((out.len(), fnv(&out)), PINNED);
 }
 
@@ -135,6 +158,6 @@ proptest! {
         }
         let limits = Limits { pixels: 1 << 20, ..Limits::default() };
         let _ = decode_public(&bytes, &limits);
-        let _ = rewrite(&bytes, Keep::default(), |raster, _| Ok(raster));
+        let _ = rewrite(&bytes, Keep::default(), false, |raster, _| Ok(raster));
     }
 }
