@@ -154,3 +154,55 @@ fn what_describes_a_folder_of_arrow_files_is_no_sample() {
     packhorse::session().pack(&recipe(&saved, &out)).unwrap();
     assert_eq!(manifest(&out).samples, 12);
 }
+
+/// The columns of a dataset may be null, or not, and so may those of the rows that are added.
+#[test]
+fn rows_that_lack_a_value_are_added_where_the_dataset_may_lack_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        std::fs::write(dir.path().join(name), text).unwrap();
+        dir.path().join(name)
+    };
+    let session = packhorse::session();
+    let (first, out) = (file("a.csv", "user,score\n1,\n2,3\n"), dir.path().join("out"));
+    session.pack(&recipe(&first, &out)).unwrap();
+    // A column that is missing altogether is told, as by a pack of both files.
+    let lacking = Recipe { input: vec![file("b.csv", "user\n3\n")], ..Recipe::default() };
+    let error = session.append(&out, &lacking).unwrap_err().to_string();
+    assert!(
+        error.contains("the dataset has the field score, which the new samples lack; pass `fill-missing`"),
+        "{error}"
+    );
+    session.append(&out, &Recipe { fill_missing: true, ..lacking }).unwrap();
+    // Each row of this dataset has a score. In a table that says that it may be null, each row may have one too.
+    let (whole, nullable) = (file("c.csv", "user,score\n1,2\n"), dir.path().join("nullable"));
+    let more = file("d.csv", "user,score\n5,6\n7,\n");
+    session.pack(&recipe(&whole, &dir.path().join("whole"))).unwrap();
+    session.pack(&recipe(&more, &nullable)).unwrap();
+    let add = |input: PathBuf| Recipe { input: vec![input], ..Recipe::default() };
+    let error = session.append(dir.path().join("whole"), &add(more)).unwrap_err().to_string();
+    assert!(error.contains("the field score is missing in some of the new samples"), "{error}");
+    let shard = |out: &Path| out.join("shard-000000.parquet");
+    let error = session.append(dir.path().join("whole"), &add(shard(&nullable))).unwrap_err().to_string();
+    assert!(error.contains("score is missing, and the plan expects it in every sample"), "{error}");
+    // After that one the dataset takes others.
+    let full = file("e.csv", "user,score\n8,9\n");
+    session.clone().replacing(true).append(dir.path().join("whole"), &add(full)).unwrap();
+    assert_eq!(manifest(&dir.path().join("whole")).samples, 2);
+}
+
+/// What is dropped need not be in each table.
+#[test]
+fn tables_may_lack_what_is_dropped() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("in")).unwrap();
+    std::fs::write(dir.path().join("in/a.csv"), "id,x,target\n1,2,3\n").unwrap();
+    std::fs::write(dir.path().join("in/b.csv"), "id,x\n4,5\n").unwrap();
+    let recipe =
+        |out: &str| Recipe { from: Some("csv".to_owned()), ..recipe(&dir.path().join("in"), &dir.path().join(out)) };
+    let session = packhorse::session();
+    assert!(session.pack(&recipe("all")).unwrap_err().to_string().contains("has other columns"));
+    session.pack(&Recipe { drop: vec!["target".to_owned()], ..recipe("dropped") }).unwrap();
+    session.pack(&Recipe { field: vec!["id".to_owned()], ..recipe("chosen") }).unwrap();
+    assert_eq!(manifest(&dir.path().join("chosen")).samples, 2);
+}

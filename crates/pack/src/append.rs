@@ -154,8 +154,8 @@ impl Base {
     /// Makes `plan`, whose transforms cast by `casts`, the next plan of the dataset. If it is the plan of the last shards, they are there already.
     ///
     /// Errors: `Config` for samples that the dataset can't take, such as those whose keys it has.
-    pub(crate) fn place(&self, plan: &mut Plan, casts: &Casts, cancel: &Cancel) -> Result<Place> {
-        plan.follow(self.header()?, casts).map_err(|e| e.in_input(self.dir.display()))?;
+    pub(crate) fn place(&self, plan: &mut Plan, casts: &Casts, fill_missing: bool, cancel: &Cancel) -> Result<Place> {
+        plan.follow(self.header()?, casts, fill_missing).map_err(|e| e.in_input(self.dir.display()))?;
         if let (None, Some(last)) = (&self.pending, self.manifest.appended.last()) {
             plan.renumber(self.names(last.first as usize));
             if plan.digest()? == last.plan {

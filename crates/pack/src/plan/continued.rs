@@ -2,6 +2,7 @@
 
 use super::Plan;
 use crate::merged_columns::{class_names, same_type};
+use crate::scan::TableInput;
 use packhorse_core::{Code, Error, HUGGINGFACE, Result};
 use packhorse_dataset::{Digest, FieldRecord, PlanHeader};
 use packhorse_transform::Casts;
@@ -16,9 +17,21 @@ impl Plan {
     /// that of the dataset.
     ///
     /// Errors: `Config` for other columns, and for classes or splits that contradict those of the dataset.
-    pub(crate) fn follow(&mut self, base: &PlanHeader, casts: &Casts) -> Result<()> {
+    /// With `fill_missing` rows of tables may lack columns that may be null in the dataset.
+    pub(crate) fn follow(&mut self, base: &PlanHeader, casts: &Casts, fill_missing: bool) -> Result<()> {
+        let (tables, rows) = (self.listing.tables(), self.listing.iter().all(|sample| sample.table().is_some()));
+        let has = |table: &TableInput, name: &str| table.schema.column_with_name(name).is_some();
+        let empty = |table: &TableInput, name: &str| table.omitted.iter().any(|o| o.empty && o.field == name);
+        let new = NewColumns {
+            may_lack: &|name| fill_missing || !rows || tables.iter().any(|table| empty(table, name)),
+            // Types of most formats do not tell whether a value is null; the pass over the values does.
+            may_hold: &|name| {
+                let declared = |table: &TableInput| has(table, name) && !matches!(table.format, "csv" | "jsonl");
+                rows && tables.iter().all(declared)
+            },
+        };
         let ours = &mut self.header;
-        same_columns(base, ours, casts)?;
+        same_columns(base, ours, casts, &new)?;
         if ours.schema != base.schema {
             // A column of the dataset may be null, though it is not in the new samples.
             ours.schema.clone_from(&base.schema);
@@ -75,7 +88,15 @@ pub(crate) struct PlannedKey {
     pub(crate) rows: Option<Range<u64>>,
 }
 
-fn same_columns(base: &PlanHeader, new: &PlanHeader, casts: &Casts) -> Result<()> {
+/// What is known of the columns of the new samples.
+struct NewColumns<'a> {
+    /// Whether the samples may lack a column.
+    may_lack: &'a dyn Fn(&str) -> bool,
+    /// Whether a column that may be null may have a value in each sample.
+    may_hold: &'a dyn Fn(&str) -> bool,
+}
+
+fn same_columns(base: &PlanHeader, new: &PlanHeader, casts: &Casts, columns: &NewColumns<'_>) -> Result<()> {
     let error = |what: String| Error::config(what).with_code(Code::ColumnsDiffer);
     let refused =
         |what| Err(error(what).hint(format!("{SETTINGS}, or pack the new samples into a dataset of their own")));
@@ -85,10 +106,14 @@ fn same_columns(base: &PlanHeader, new: &PlanHeader, casts: &Casts) -> Result<()
     }
     for field in &base.schema {
         let Some(own) = new.schema.iter().find(|own| own.name == field.name) else {
-            if field.nullable {
+            if field.nullable && (columns.may_lack)(&field.name) {
                 continue;
             }
-            return refused(format!("the dataset has the field {}, which the new samples lack", field.name));
+            let lacks = error(format!("the dataset has the field {}, which the new samples lack", field.name));
+            return match field.nullable {
+                true => Err(lacks.hint("pass `fill-missing` to have nulls there")),
+                false => refused(lacks.message().to_owned()),
+            };
         };
         let names = |field: &FieldRecord| class_names(field.metadata.get(HUGGINGFACE));
         if let (Some(there), Some(new)) = (names(field), names(own))
@@ -118,11 +143,13 @@ fn same_columns(base: &PlanHeader, new: &PlanHeader, casts: &Casts) -> Result<()
                 format!("{SETTINGS}, or pack the new samples with `cast` into a dataset of their own and append that");
             return Err(error(what).hint(hint));
         }
-        if own.nullable && !field.nullable {
-            return refused(format!(
-                "the field {} may be null or missing in the new samples, and all samples of the dataset have it",
+        if own.nullable && !field.nullable && !(columns.may_hold)(&own.name) {
+            let message = format!(
+                "the field {} is missing in some of the new samples, and each sample of the dataset has it",
                 own.name
-            ));
+            );
+            let again = "or pack all inputs again into a new dataset, where it may be missing";
+            return Err(error(message).hint(format!("leave those samples out, {again}")));
         }
     }
     let columns = |header: &PlanHeader| -> Vec<(String, String, u32)> {

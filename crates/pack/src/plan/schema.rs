@@ -122,7 +122,8 @@ fn same_columns(listing: &Listing, options: &PlanOptions<'_>, observer: &dyn Obs
         let Some(table) = sample.table() else { return BTreeSet::new() };
         let read = table.schema.fields().iter().map(|field| field.name());
         let empty = table.omitted.iter().filter(|omission| omission.empty).map(|omission| &omission.field);
-        read.filter(|name| *name != KEY).chain(empty).cloned().collect()
+        let dropped = |name: &&String| options.joining.casts.drops(name);
+        read.filter(|name| *name != KEY).chain(empty).filter(|name| !dropped(name)).cloned().collect()
     };
     let mut tables = listing.iter().filter(|sample| sample.table().is_some());
     let Some(first) = tables.next() else { return Ok(()) };

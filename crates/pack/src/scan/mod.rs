@@ -23,7 +23,7 @@ mod view_walk;
 mod work_queue;
 
 pub(crate) use label::{SPLITS, by_column, check_column, deeper_folder, part_by_folder, warn_of_classes};
-pub(crate) use listing::{Decoded, Found, Items, KeptSamples, OddInputs, SpillOptions, Spilled};
+pub(crate) use listing::{Decoded, Found, Items, KeptSamples, OddInputs, SpillOptions, Spilled, TableInput};
 pub use listing::{Listing, SampleRef};
 pub use part_listing::Scanned;
 pub(crate) use part_listing::{prepare, scan_part};

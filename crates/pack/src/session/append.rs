@@ -80,7 +80,7 @@ impl Session {
         let base = Base::open(&self.store, dir)?;
         let recipe = base.recipe(recipe, &self.registry)?;
         let (mut plan, transforms) = self.decide(&recipe, Some(&base), tables)?;
-        let place = base.place(&mut plan, &casts_of(&transforms), &self.cancel)?;
+        let place = base.place(&mut plan, &casts_of(&transforms), recipe.fill_missing, &self.cancel)?;
         Ok((plan, base, transforms, place))
     }
 }
