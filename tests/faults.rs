@@ -428,7 +428,12 @@ fn verify_names_the_member_and_finds_what_is_cut_lost_or_added() {
             std::fs::rename(&aside, out.join(name)).unwrap();
             assert!(found.len() == 1 && found[0].starts_with(&format!("{name} - ")), "without {name}: {found:?}");
         }
-        for name in ["shard-000003.tar", "notes.txt", ".nv-meta/notes.txt", ".staging"] {
+        for name in [".staging", ".nfs00000001", ".nv-meta/.DS_Store", "README.md"] {
+            std::fs::write(out.join(name), "x").unwrap();
+            assert_eq!(damages(&out, more), [""; 0], "{name}");
+            std::fs::remove_file(out.join(name)).unwrap();
+        }
+        for name in ["shard-000003.tar", "notes.txt", ".nv-meta/notes.txt"] {
             std::fs::write(out.join(name), "x").unwrap();
             let found = damages(&out, more);
             std::fs::remove_file(out.join(name)).unwrap();

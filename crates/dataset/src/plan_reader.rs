@@ -3,7 +3,7 @@
 use crate::plan::is_false;
 use crate::{Digest, PlanEntry, PlanHeader, SkipRecord};
 use blake3::Hasher;
-use packhorse_core::{Context, Error, Input, InputRange, Kind, Result};
+use packhorse_core::{Context, Error, Input, InputRange, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Read};
@@ -200,8 +200,9 @@ fn parse<T: DeserializeOwned>(line: &[u8]) -> Result<T> {
     serde_json::from_slice(line).map_err(|e| damaged(&e))
 }
 
-fn damaged(error: &serde_json::Error) -> Error {
-    Error::content(format!("the plan is damaged: {error}"))
+fn damaged(error: &dyn std::fmt::Display) -> Error {
+    let hint = "remove the file, and store the same plan again with the command that made it";
+    Error::content(format!("the plan is damaged: {error}")).hint(hint)
 }
 
 fn frame_reader(input: &dyn Input, frame: FrameExtent) -> Result<Box<dyn Read + Send + '_>> {
@@ -219,7 +220,7 @@ impl<R: Read> Read for Damage<R> {
     fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
         self.0.read(buf).map_err(|e| match e.raw_os_error().is_some() || e.get_ref().is_some_and(|e| e.is::<Error>()) {
             true => e,
-            false => Error::content(format!("the plan is damaged: {e}")).into(),
+            false => damaged(&e).into(),
         })
     }
 }
@@ -243,10 +244,7 @@ impl Entries<'_> {
         }
         let entry: PlanEntry = parse(&self.line)?;
         entry.digest_into(&mut self.hasher);
-        self.left = self
-            .left
-            .checked_sub(entry.samples())
-            .ok_or_else(|| Error::content("the plan is damaged: a shard has too many samples"))?;
+        self.left = self.left.checked_sub(entry.samples()).ok_or_else(|| damaged(&"a shard has too many samples"))?;
         Ok(Some(entry))
     }
 
@@ -254,7 +252,7 @@ impl Entries<'_> {
         if self.left == 0 && Digest::from(self.hasher.finalize()) == self.expected {
             return Ok(());
         }
-        Err(Error::new(Kind::Content, "the plan is damaged: a shard's samples do not have their digest"))
+        Err(damaged(&"a shard's samples do not have their digest"))
     }
 }
 

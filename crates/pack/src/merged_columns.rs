@@ -185,16 +185,16 @@ fn differ(known: &Column, field: &Field) -> Error {
             .filter(|_| rank(&a) == rank(&b))
             .map(|to| format!("pass `cast={}={to}` to make them one type", field.name())),
     });
-    let hint = finer(&known.field, field)
-        .or_else(|| as_text(&known.field, field))
-        .map(|to| format!("pass `cast={}={to}` to make them one type", field.name()))
-        .or(hint);
     let (name, first) = (field.name(), known.first.display());
+    let cast = |to: String| format!("pass `cast={name}={to}` to make them one type");
+    let hint = finer(&known.field, field).map(cast).or(hint);
     // Types of such tables are inferred from their values.
-    let is_inferred =
-        [".csv", ".tsv", ".jsonl", ".ndjson"].iter().any(|end| known.first.to_string_lossy().contains(end));
-    let hint = hint.or_else(|| {
-        is_inferred.then(|| format!("`schema={name}:TYPE` sets one type for all files: text, int64, float64 or bool"))
+    let is_inferred = [".csv", ".tsv", ".jsonl", ".ndjson"];
+    let is_inferred = is_inferred.iter().any(|end| known.first.to_string_lossy().contains(end));
+    let schema = || format!("`schema={name}:TYPE` sets one type for all files: text, int64, float64 or bool");
+    let hint = hint.or_else(|| match is_inferred {
+        true => Some(schema()),
+        false => as_text(&known.field, field).map(cast),
     });
     let message = format!("field {name} is {} here and {} in {first}", shown(field), shown(&known.field));
     let error = Error::content(message).with_code(Code::ColumnsDiffer).in_field(name);

@@ -28,7 +28,7 @@ use std::sync::Arc;
 /// replacement is under way, seals that and puts it in the place of the old dataset. Shards that were added to a sealed
 /// dataset become part of it.
 ///
-/// Sealing again writes the same bytes. Staged files of all hosts are removed, so no host may be packing meanwhile.
+/// Sealing again writes the same bytes, and so do processes that seal at once. Staged files of all hosts are removed at the end.
 ///
 /// Errors: `Incomplete` with a list of shards that are missing or have files of other lengths than recorded.
 pub(crate) fn seal(
@@ -79,17 +79,27 @@ pub(crate) fn seal_plans(
     cancel.check()?;
     old.check(out, plans, &shards.records)?;
     check_keys(&**store, out, plans, &shards, cancel)?;
-    Staging::sweep(&**store, out, true);
     let (mut manifest, remarks) = manifest(plans, transforms, shards)?;
-    let staging = Staging::open(store.clone(), out)?.keeping(quarantine);
-    publish(registry, store, &staging, plans, &mut manifest, &remarks)?;
-    Ok(manifest)
+    let published = Staging::open(store.clone(), out)
+        .and_then(|staging| publish(registry, store, &staging.keeping(quarantine), plans, &mut manifest, &remarks));
+    ended(published, store, out, manifest)
+}
+
+/// What a process that seals returns. The first one to end removes what dead processes of other hosts left, which may be the staged
+/// files of a slower one too; that one finds the dataset sealed with the same shards.
+fn ended(published: Result<()>, store: &Arc<dyn Store>, out: &Path, manifest: Manifest) -> Result<Manifest> {
+    match published {
+        Ok(()) => {
+            Staging::sweep(&**store, out, true);
+            Ok(manifest)
+        }
+        Err(e) => sealed_with(&**store, out, &manifest.shards).ok_or(e),
+    }
 }
 
 /// Seals the dataset in the folder `out` if all its shards are complete; returns `None` if not.
 ///
-/// Any number of processes may do this at once: all write the same bytes. The first one to end removes what dead
-/// processes of other hosts left, which may be the staged files of a slower one too; that one finds the dataset sealed.
+/// Any number of processes may do this at once: all write the same bytes.
 ///
 /// Errors: `Config` if a replacement is under way, since only one process may exchange the datasets.
 pub(crate) fn seal_if_complete(
@@ -112,6 +122,11 @@ pub(crate) fn seal_if_complete(
     }
     let old = SealedBefore::read(&**store, out)?;
     let shards = match complete_shards(&**store, out, &plans) {
+        // The shards of earlier plans are those of the dataset, which no task fills.
+        Err(e) if e.kind() == Kind::Incomplete && plans.len() > 1 => {
+            let new = plans.last().map(std::slice::from_ref).unwrap_or_default();
+            return if complete_shards(&**store, out, new).is_ok() { Err(e) } else { Ok(None) };
+        }
         Err(e) if e.kind() == Kind::Incomplete => return Ok(None),
         shards => shards?,
     };
@@ -124,13 +139,7 @@ pub(crate) fn seal_if_complete(
     let (mut manifest, remarks) = manifest(&plans, transforms, shards)?;
     let published = Staging::open(store.clone(), out)
         .and_then(|staging| publish(registry, store, &staging, &plans, &mut manifest, &remarks));
-    match published {
-        Ok(()) => {
-            Staging::sweep(&**store, out, true);
-            Ok(Some(manifest))
-        }
-        Err(e) => sealed_with(&**store, out, &manifest.shards).map(Some).ok_or(e),
-    }
+    ended(published, store, out, manifest).map(Some)
 }
 
 /// Whether a receipt is missing; a look that costs little, before all of them are read.

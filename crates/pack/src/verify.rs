@@ -373,7 +373,7 @@ impl Verifier<'_> {
         let mut unread = Vec::new();
         for (number, plan) in plans.iter().enumerate().skip(manifest.plans().count()) {
             // Shards that are being added.
-            known.extend([plan_name(number), ".staging".to_owned()].map(PathBuf::from));
+            known.insert(plan_name(number).into());
             unread.extend(plan.shards().iter().map(|shard| format!("{}.", shard.name)));
         }
         for shard in &manifest.shards {
@@ -394,7 +394,7 @@ impl Verifier<'_> {
                 let [errors, listings] = [ERRORS, LISTINGS].map(|folder| self.out.join(folder));
                 let ours = [Staging::replacing(self.out), Quarantine::folder(self.out), errors, listings]
                     .contains(&self.out.join(&name));
-                if of_unread || ours || known.contains(&name) || folders.contains(&*name) {
+                if of_unread || ours || is_beside(&name) || known.contains(&name) || folders.contains(&*name) {
                     continue;
                 }
                 // Some object stores list what was removed a moment ago.
@@ -405,6 +405,13 @@ impl Verifier<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether no reader takes a file for a part of the dataset: those of file systems and desktops, whose names begin with a dot, what a
+/// straggler still stages, and the dataset's card.
+fn is_beside(name: &Path) -> bool {
+    let name = name.file_name().unwrap_or_default().to_string_lossy();
+    name.starts_with('.') || ["lost+found", "README.md"].contains(&&*name)
 }
 
 /// The damage of a link in the place of a file.

@@ -35,7 +35,7 @@ use crate::spans::TARGET;
 use crate::{Decode, Labels, OnError, Recipe};
 use listing::ListingBuilder;
 use packhorse_core::{
-    Cancel, Error, Event, InputTable, KEY, Limits, Observer, Options, Registry, Result, Schema, SchemaRef, Store,
+    Cancel, Code, Error, Event, InputTable, KEY, Limits, Observer, Options, Registry, Result, Schema, SchemaRef, Store,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -135,7 +135,28 @@ fn complete(context: Scan<'_>, options: &ScanOptions<'_>, mut listing: Listing) 
     if listing.samples() == 0 {
         return Err(Error::config(format!("found no sample in {}; {}", places(options), listing.ignored())));
     }
+    idle_setting(options.recipe, &listing)?;
     Ok(listing)
+}
+
+/// Refuses settings of table formats that no input has: what they should leave out would be packed.
+fn idle_setting(recipe: &Recipe, listing: &Listing) -> Result<()> {
+    let settings: [(&str, bool, &[&str], &str); 5] = [
+        ("select", recipe.select.is_some(), &["parquet", "arrow"], "; `field` chooses fields of any input"),
+        ("datasets", recipe.datasets.is_some(), &["hdf5"], "; `field` chooses fields of any input"),
+        ("branches", recipe.branches.is_some(), &["root"], "; `field` chooses fields of any input"),
+        ("tree", recipe.tree.is_some(), &["root"], ""),
+        ("schema", recipe.schema.is_some(), &["csv", "jsonl"], "; `cast` changes types of any input"),
+    ];
+    let has = |formats: &[&str]| listing.tables().iter().any(|table| formats.contains(&table.format));
+    match settings.into_iter().find(|(_, given, formats, _)| *given && !has(formats)) {
+        None => Ok(()),
+        Some((name, _, formats, hint)) => {
+            let message =
+                format!("`{name}` has no effect: it is for inputs of {}, and there is none", formats.join(" and "));
+            Err(Error::config(message).with_code(Code::BadSetting).hint(format!("leave it out{hint}")))
+        }
+    }
 }
 
 /// The tables of each input, by path: the trees of ROOT files. Plain files are ignored.
