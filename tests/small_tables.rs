@@ -206,3 +206,18 @@ fn tables_may_lack_what_is_dropped() {
     session.pack(&Recipe { field: vec!["id".to_owned()], ..recipe("chosen") }).unwrap();
     assert_eq!(manifest(&dir.path().join("chosen")).samples, 2);
 }
+
+/// A day without a row has a header, whose types nothing tells.
+#[test]
+fn a_table_without_rows_fits_the_types_of_others() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("in")).unwrap();
+    std::fs::write(dir.path().join("in/a.csv"), "id,x\n").unwrap();
+    std::fs::write(dir.path().join("in/b.csv"), "id,x\n1,2.5\n").unwrap();
+    let out = dir.path().join("out");
+    let recipe = Recipe { from: Some("csv".to_owned()), ..recipe(&dir.path().join("in"), &out) };
+    packhorse::session().pack(&recipe).unwrap();
+    let types: Vec<_> = manifest(&out).schema.into_iter().map(|field| (field.name, field.data_type)).collect();
+    let wanted = [("__key__", "Utf8View"), ("id", "Int64"), ("x", "Float64")];
+    assert_eq!(types, wanted.map(|(name, kind)| (name.to_owned(), kind.to_owned())));
+}

@@ -2,6 +2,7 @@
 //! The verbs are its methods. It knows no terminal and no scheduler.
 
 mod append;
+mod output;
 mod scan;
 mod third_party;
 

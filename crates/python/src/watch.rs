@@ -58,7 +58,7 @@ impl Observer for Totals {
 
 impl Totals {
     /// The totals so far, as a dictionary.
-    fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    pub(crate) fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let get = |from: &AtomicU64| from.load(Ordering::Relaxed);
         let (all_samples, all_bytes, all_shards) = *self.planned.lock().unwrap_or_else(PoisonError::into_inner);
         let shown = PyDict::new(py);

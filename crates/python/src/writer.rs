@@ -27,6 +27,7 @@ pub(crate) struct Writer(Mutex<State>);
 
 struct State {
     session: Session,
+    totals: Arc<Totals>,
     recipe: Recipe,
     /// Whether the container holds only bytes, so that other values become text or files.
     bytes_only: bool,
@@ -64,12 +65,15 @@ impl Writer {
             (None, Err(_)) => DEFAULT.to_owned(),
         };
         recipe.to = Some(to.clone());
-        let session = session(how, &Arc::<Totals>::default(), &Cancel::default())?;
+        let totals = Arc::<Totals>::default();
+        let session = session(how, &totals, &Cancel::default())?;
+        session.check_output(&recipe)?;
         let bytes_only = !packhorse::registry().named(&to)?.sink(&packhorse::core::Options::new())?.typed();
         let declared = |(name, dtype): (String, String)| Ok((name, Column::declared(&dtype, bytes_only)?));
         let columns = columns.into_iter().map(declared).collect::<Result<_>>()?;
         Ok(Self(Mutex::new(State {
             session,
+            totals,
             recipe,
             bytes_only,
             ragged,
@@ -108,6 +112,14 @@ impl Writer {
     #[getter]
     fn samples(&self, py: Python<'_>) -> u64 {
         self.0.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner).samples
+    }
+
+    /// What was written so far, as a dictionary.
+    fn totals<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyDict>> {
+        let state = self.0.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
+        let totals = state.totals.show(py)?;
+        totals.set_item("samples", state.samples)?;
+        Ok(totals)
     }
 
     /// Publishes and seals; returns the totals and the root digest as JSON.

@@ -4,6 +4,7 @@ import io
 import json
 import pickle
 import tarfile
+import time
 
 import numpy as np
 import packhorse
@@ -300,6 +301,32 @@ def test_a_place_in_use(tmp_path):
     assert len(write(tmp_path / "out", numbered(5), replace=True)) == 5
 
 
+@pytest.mark.parametrize("place", ["full", "file", "file/below"])
+def test_a_place_that_can_not_be_written_is_told_at_once(tmp_path, place):
+    """Samples may take long to make: the place is looked at before the first one."""
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "notes.txt").write_text("x")
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(packhorse.Error):
+        packhorse.Writer(tmp_path / place, to="parquet")
+    packhorse.Writer(tmp_path / "new" / "below", to="parquet")
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_dataset_is_packed_as_it_is(tmp_path):
+    """Types, classes and splits stay, which dictionaries of its samples do not have."""
+    samples = [{"__key__": f"k{i}", "i8": np.int8(i), "f4": np.float32(i) / 3, "u": np.uint64(i), "cls": i % 2} for i in range(10)]
+    packhorse.pack(samples, tmp_path / "a", to="parquet", class_names=["cat", "dog"])
+    packhorse.pack(packhorse.open(tmp_path / "a"), tmp_path / "b", to="arrow")
+    first, second = packhorse.open(tmp_path / "a"), packhorse.open(tmp_path / "b")
+    assert (first.fields, first.classes) == (second.fields, second.classes) == (second.fields, ["cat", "dog"])
+    for part in (first.take(3), packhorse.concat([first, second])):
+        with pytest.raises(TypeError, match="write_view"):
+            packhorse.pack(part, tmp_path / "c", to="parquet")
+    with pytest.raises(TypeError, match="batches"):
+        packhorse.pack(first.loader(2), tmp_path / "c", to="parquet")
+
+
 # --- settings ---------------------------------------------------------------------------------------------------------
 
 
@@ -404,6 +431,24 @@ def test_progress(files, tmp_path):
     for before, after in zip(told, told[1:]):
         assert before["samples"] <= after["samples"]
     assert packhorse.pack(files, tmp_path / "bar", progress=True, **SETTINGS).samples == 20
+
+
+def test_progress_of_samples(tmp_path):
+    """The same for samples of a program, which says how many there are at the end only."""
+
+    def slow():
+        for number in range(5):
+            time.sleep(0.06)
+            yield {"x": number}
+
+    told = []
+    packhorse.pack(slow(), tmp_path / "out", to="parquet", progress=told.append)
+    assert len(told) > 1 and told[-1]["samples"] == 5
+    with pytest.raises(ZeroDivisionError):
+        packhorse.pack(slow(), tmp_path / "stopped", to="parquet", progress=lambda totals: 1 / 0)
+    assert not (tmp_path / "stopped").exists()
+    with pytest.raises(TypeError, match="progress is 3"):
+        packhorse.pack(slow(), tmp_path / "wrong", to="parquet", progress=3)
 
 
 def test_an_exception_of_progress_comes_once(files, tmp_path):

@@ -59,8 +59,10 @@ pub(super) fn of(
         let records = FieldRecord::of(&Schema::new(inside));
         decode.push(CodecRecord { field: name.clone(), format: decoded.format.to_owned(), revision, columns: records });
     }
+    // Types that are inferred from no row say nothing beside others.
+    let is_empty = listing.tables().iter().all(|table| table.items == 0);
     for sample in listing.iter() {
-        let Some(table) = sample.table() else { continue };
+        let Some(table) = sample.table().filter(|table| is_empty || table.items > 0) else { continue };
         let fields = table.schema.fields().iter().map(|f| &**f).filter(|f| f.name() != KEY);
         let path = sample.first_path();
         columns.add(fields, table.items, &path, &options.joining).map_err(|e| of_plan(e).in_input(path.display()))?;

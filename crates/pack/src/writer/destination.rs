@@ -3,7 +3,7 @@
 use crate::refuse_view::refuse_view;
 use crate::replace::{finish_replacing, refuse_adopted};
 use crate::request_error::as_output_error;
-use packhorse_core::{Code, Error, Result, Store};
+use packhorse_core::{Code, Error, FileKind, Result, Store};
 use packhorse_dataset::{MANIFEST, PLAN};
 use packhorse_storage::{Location, Staging};
 use std::any::Any;
@@ -63,6 +63,28 @@ impl Destination {
     pub(super) fn is_replacement(&self) -> bool {
         self.dir != self.out
     }
+}
+
+/// Refuses a folder that no new dataset can go to. Writes nothing.
+pub(crate) fn check_free(store: &dyn Store, out: &Path, replaces: bool) -> Result<()> {
+    Location::local(out)?;
+    let found = match free(store, out, replaces) {
+        // The folder is made when there is something to write. A file above it is in its way.
+        Err(e) if e.is_not_found() => {
+            let above = out.ancestors().skip(1);
+            let above = above.map(|above| if above.as_os_str().is_empty() { Path::new(".") } else { above });
+            let mut found = above.map(|above| (above, store.stat(above, true)));
+            match found.find(|(_, found)| !found.as_ref().is_err_and(Error::is_not_found)) {
+                Some((above, Ok(stat))) if stat.kind != FileKind::Directory => {
+                    Err(Error::config("is no folder").in_input(above.display()))
+                }
+                Some((_, found)) => found.map(drop),
+                None => Ok(()),
+            }
+        }
+        found => found.map(drop),
+    };
+    found.map_err(|e| as_output_error(e, out))
 }
 
 /// The folder to write to for a dataset in `out`.

@@ -19,6 +19,7 @@ use crate::Recipe;
 use columns::PushedColumns;
 use cutter::ShardCutter;
 use destination::Destination;
+pub(crate) use destination::check_free;
 use filling::{FilledShard, OpenShard};
 use packhorse_core::{Cancel, Error, Event, Limits, Observer, Registry, Result, Rows, SchemaRef, Store};
 use packhorse_dataset::{Manifest, PLAN, PlanEntry, PlanWriter};

@@ -45,6 +45,11 @@ class Dataset:
         self._opened = ours
 
     @property
+    def is_whole(self) -> bool:
+        """Whether it is all that is at one place, opened without settings: no view, and not several datasets."""
+        return not self._views and self._how == (None, {}, None)
+
+    @property
     def _shown(self) -> str:
         """Where it is, without a user, a password or a signature."""
         return _packhorse.shown_place(self._place)
@@ -152,12 +157,9 @@ class Dataset:
         A condition is comparisons joined by `and`, such as `cls == 3 and json.width >= 256`. `keys` are the keys, or a file
         with one on each line. A key that no sample has is an error, and a field that a sample lacks.
         """
-        if condition is not None:
-            chosen = self._with("filter", condition)
-            return chosen if keys is None else chosen.where(keys=keys)
-        if keys is None:
-            return self
-        return self.subset(self._numbers_of(keys))
+        # First the keys: each must be one of the dataset's, whether its sample meets the condition or not.
+        chosen = self if keys is None else self.subset(self._numbers_of(keys))
+        return chosen if condition is None else chosen._with("filter", condition)
 
     def _numbers_of(self, keys: str | os.PathLike[str] | Iterable[str]) -> list[int]:
         """The numbers of the samples with these keys, or with those of a file, ascending."""

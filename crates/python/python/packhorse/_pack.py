@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from typing import Any, Union
@@ -137,10 +138,19 @@ def pack(
     if paths is None:
         from ._writer import Writer
 
-        with Writer(out, to, columns=columns if isinstance(columns, Mapping) else None, **recipe) as writer:
+        with (
+            Bar(progress) as told,
+            Writer(out, to, columns=columns if isinstance(columns, Mapping) else None, **recipe) as writer,
+        ):
             samples: Any = source
+            said = time.monotonic()
             for sample in samples:
                 writer.write(sample)
+                if told is not None and time.monotonic() - said >= 0.1:
+                    told(writer.totals)
+                    said = time.monotonic()
+            if told is not None:
+                told(writer.totals)
         assert writer.packed is not None
         return writer.packed
     settings, how = split_settings({"input": paths, "to": to, "out": out, "columns": columns, **recipe})
@@ -150,8 +160,18 @@ def pack(
 
 def _paths(source: Any) -> list[str] | None:
     """The paths that `source` names; None if it is an iterable of samples."""
+    from ._dataset import Dataset
+    from ._loader import Loader
+
     if isinstance(source, (list, tuple)) and not source:
         raise ValueError("source is empty: there is nothing to pack")
+    if isinstance(source, Dataset):
+        # As dictionaries its samples would lose their types, classes and splits.
+        if not source.is_whole:
+            raise TypeError("source is a part of a dataset or several: write it by `write_view`, and pack that folder, or pack the paths")
+        return [source._place]
+    if isinstance(source, Loader):
+        raise TypeError("source is a loader, which gives batches: give the dataset")
     if isinstance(source, (str, os.PathLike)):
         return [os.fspath(source)]
     if isinstance(source, (list, tuple)) and all(isinstance(part, (str, os.PathLike)) for part in source):
@@ -229,6 +249,8 @@ class Bar:
     def __init__(self, progress: bool | Progress | None) -> None:
         self._bar: Any = None
         self._call = progress if callable(progress) else None
+        if progress is not None and not isinstance(progress, bool) and self._call is None:
+            raise TypeError(f"progress is {progress!r}: give True or a function")
         if progress is True:
             try:
                 tqdm: Any = import_module("tqdm.auto")

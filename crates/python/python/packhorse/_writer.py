@@ -60,6 +60,11 @@ class Writer:
         """How many samples were written."""
         return self._ours.samples
 
+    @property
+    def totals(self) -> dict[str, Any]:
+        """What was written so far, as the `progress` of `pack` gets it: `samples`, `bytes`, `shards` and others."""
+        return self._ours.totals()
+
     def close(self) -> Packed:
         """Publishes the shards and seals the dataset."""
         if self.packed is None:

@@ -5,13 +5,14 @@ use super::{Listing, PieceRef, SampleRef};
 use crate::Recipe;
 use std::borrow::Cow;
 
-/// Their names in lower case: the card and the licence, and the documents of Hugging Face's datasets and of Croissant.
-const NAMES: [(&str, &str); 9] = [
+/// Their names in lower case: the card and the licence, and the documents of Hugging Face's datasets, of Croissant and of TFDS.
+const NAMES: [(&str, &str); 10] = [
     ("citation", "cff"),
     ("croissant", "json"),
     ("dataset_dict", "json"),
     ("dataset_info", "json"),
     ("dataset_infos", "json"),
+    ("features", "json"),
     ("license", "md"),
     ("license", "txt"),
     ("readme", "md"),
