@@ -127,6 +127,12 @@ impl SampleBlock {
         self.rows.is_empty()
     }
 
+    /// The number of the sample with this key.
+    pub(crate) fn number_of(&self, key: Option<&str>) -> Option<u64> {
+        let row = (0..self.len()).find(|row| key.is_some() && self.key(*row) == key)?;
+        self.number(row)
+    }
+
     /// The number of a sample in its dataset.
     pub(crate) fn number(&self, row: usize) -> Option<u64> {
         self.numbers.get(row).copied()

@@ -219,7 +219,11 @@ impl SampleWork {
         kept: &mut WorkerState,
     ) -> Result<Option<usize>> {
         let (epoch, positions) = self.steps.at(step);
-        let room = self.fill_rows(&self.collate, fetched, epoch, slab, filled, &mut kept.collate)?;
+        let room = self.fill_rows(&self.collate, fetched, epoch, slab, filled, &mut kept.collate);
+        let room = room.map_err(|e| match &self.feed {
+            Feed::Dataset { reader, .. } => reader.dataset().in_shard(e.clone(), fetched.number_of(e.sample())),
+            Feed::Stream { .. } => e,
+        })?;
         (filled.epoch, filled.positions) = (epoch, positions);
         Ok(room)
     }

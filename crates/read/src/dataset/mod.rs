@@ -140,6 +140,15 @@ impl Dataset {
         self.runs.get(run).map(|_| (run as u32, number - start))
     }
 
+    /// `error`, which concerns the sample `number`, with the shard that holds it.
+    pub(crate) fn in_shard(&self, error: Error, number: Option<u64>) -> Error {
+        let run = number.and_then(|number| self.runs.get(self.find(number)?.0 as usize));
+        match (error.input(), run.and_then(|run| self.shards.get(run.shard as usize))) {
+            (None, Some(shard)) => error.in_input(&shard.name),
+            _ => error,
+        }
+    }
+
     /// A 64-bit identifier of the dataset: part of a loader's state, so that a state of another dataset is refused.
     pub(crate) fn fingerprint(&self) -> u64 {
         let mut bytes = Vec::new();

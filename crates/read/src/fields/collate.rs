@@ -151,9 +151,9 @@ impl Collate {
             for (at, (field, decoder)) in self.fields.iter().zip(decoders.iter_mut()).enumerate() {
                 let size = match fetched.value(row, at) {
                     Some(value) if field.ragged => {
-                        field.cell.measure(value, decoder.as_mut()).map_err(|error| named(error, &field.name))
+                        field.cell.measure(value, decoder.as_mut()).map_err(|error| named(error, field))
                     }
-                    None if field.required => Err(missing(&field.name)),
+                    None if field.required => Err(missing(field)),
                     _ => Ok(0),
                 };
                 match size {
@@ -221,7 +221,7 @@ impl Collate {
                     match field.cell.write(value, decoder.as_mut(), draws, out, shape) {
                         // Nothing at a path in JSON.
                         Err(error) if !field.required && error.code() == Code::FieldMissing => out.fill(0),
-                        written => written.map_err(|error| named(error, &field.name))?,
+                        written => written.map_err(|error| named(error, field))?,
                     }
                 }
                 None if matches!(field.cell, FieldDecoder::Draws) => out.copy_from_slice(&key.to_le_bytes()),
@@ -286,11 +286,17 @@ impl Collate {
 const MOST_DIMENSIONS: usize = 64;
 
 /// Prefixes an error with the field.
-fn named(error: Error, field: &str) -> Error {
-    error.subject(format_args!("field {field}")).in_field(field)
+fn named(error: Error, field: &ResolvedField) -> Error {
+    let error = match field.name == field.source {
+        true => error.subject(format_args!("field {}", field.name)),
+        false => error.subject(format_args!("field {} ({} in batches)", field.source, field.name)),
+    };
+    error.in_field(&field.source)
 }
 
 /// The error of a sample without a field.
-fn missing(field: &str) -> Error {
-    Error::content(format!("has no field {field}")).with_code(Code::FieldMissing)
+fn missing(field: &ResolvedField) -> Error {
+    let batches = if field.name == field.source { String::new() } else { format!(" ({} in batches)", field.name) };
+    let error = Error::content(format!("has no field {}{batches}", field.source));
+    error.with_code(Code::FieldMissing).in_field(&field.source)
 }

@@ -13,6 +13,8 @@ use packhorse_transform::image::{MaskDecoder, View, ViewDecoder};
 /// A resolved field of batches.
 pub(crate) struct ResolvedField {
     pub(crate) name: String,
+    /// The field of the dataset, or several of which a sample has one.
+    pub(crate) source: String,
     pub(crate) cell: FieldDecoder,
     pub(crate) view: Option<View>,
     pub(crate) required: bool,
@@ -352,7 +354,8 @@ fn place(
         layout.push(&format!("{name}.shape"), DataType::Int32, 4, vec![batch, rank])?;
     }
     let required = asked.required && !matches!(cell, FieldDecoder::Draws);
-    Ok(ResolvedField { name: name.clone(), cell, view, required, at, ragged, rank, stride })
+    let source = asked.from.0.join(";");
+    Ok(ResolvedField { name: name.clone(), source, cell, view, required, at, ragged, rank, stride })
 }
 
 /// The type of packed elements: a Boolean is a byte.
