@@ -355,7 +355,12 @@ fn as_text(name: &str, value: &Bound<'_, PyAny>) -> Result<Option<String>> {
         let refused = |error: PyErr| Error::content(format!("field {name} can't be JSON: {error}")).in_field(name);
         return Ok(Some(text.map_err(refused)?.extract()?));
     }
-    Ok(None)
+    // A number of NumPy, or a tensor without dimensions.
+    let is_scalar = value.getattr("shape").is_ok_and(|shape| shape.len().is_ok_and(|rank| rank == 0));
+    match is_scalar && value.hasattr("item")? {
+        true => as_text(name, &value.call_method0("item")?),
+        false => Ok(None),
+    }
 }
 
 /// A number of Python, or whatever NumPy takes for an array. Numbers of Python become `wanted`, if they can.

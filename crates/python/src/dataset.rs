@@ -214,6 +214,9 @@ impl PyDataset {
     }
 }
 
+/// So many samples may take long to decode: signals are looked for meanwhile. A thread costs as much as decoding a small picture.
+const LONG: usize = 32;
+
 /// Decodes chosen samples into batches.
 #[pyclass(frozen, module = "packhorse._packhorse")]
 pub(crate) struct Decoder {
@@ -246,7 +249,7 @@ impl Decoder {
     /// The batch of these samples.
     fn decode(&self, py: Python<'_>, numbers: Vec<u64>, epoch: u64) -> Result<Batch> {
         let ours = Arc::clone(&self.ours);
-        let decode = move || ours.decode(&numbers, epoch);
-        Ok(Batch::new(if self.remote { abandonable(py, decode)? } else { py.detach(decode)? }))
+        let (is_long, decode) = (self.remote || numbers.len() >= LONG, move || ours.decode(&numbers, epoch));
+        Ok(Batch::new(if is_long { abandonable(py, decode)? } else { py.detach(decode)? }))
     }
 }

@@ -289,6 +289,17 @@ def test_json_numbers(pictures):
     assert batch["low"].tolist() == [-1.5] * 24
 
 
+def test_json_of_python_may_hold_nan(tmp_path):
+    """Python's `json` writes NaN, which JSON lacks."""
+    samples = [{"txt": "a", "json": json.dumps({"width": 10 + i, "score": float("nan") if i == 2 else 0.5}).encode()} for i in range(4)]
+    packhorse.pack(samples, tmp_path / "out", to="webdataset")
+    dataset = packhorse.open(tmp_path / "out")
+    batch = dataset.batch(range(4), {"w": packhorse.Json("json", "width"), "s": packhorse.Json("json", "score", "float32")})
+    assert batch["w"].tolist() == [10, 11, 12, 13]
+    assert np.isnan(batch["s"].numpy()).tolist() == [False, False, True, False]
+    assert len(dataset.where("json.width >= 12")) == 2 and len(dataset.where("json.score >= 0")) == 3
+
+
 def test_a_path_that_json_lacks_is_a_bad_sample(pictures):
     """A path that leads nowhere is an error that names the sample."""
     with pytest.raises(packhorse.ContentError) as raised:

@@ -230,6 +230,12 @@ def test_numbers_are_text_in_webdataset(tmp_path):
     dataset = write(tmp_path / "out", [{"cls": 1}, {"cls": 2, "w": 3, "t": "x"}], columns={"w": "int64", "t": "str"})
     assert [sample.get("w") for sample in dataset] == [None, b"3"]
     assert dataset.batch([1], {"w": packhorse.Number()})["w"].tolist() == [3]
+    # Numbers of NumPy are numbers too.
+    numbers = {"cls": np.int64(7), "score": np.float32(0.1), "flag": np.bool_(True), "n": np.array(5), "x": np.float64(0.5)}
+    dataset = write(tmp_path / "numpy", [numbers, {"cls": 8, "score": 0.25, "flag": False, "n": 6, "x": 1}])
+    score = str(float(np.float32(0.1))).encode()
+    assert dataset[0] | {"__key__": ""} == {"__key__": "", "cls": b"7", "score": score, "flag": b"1", "n": b"5", "x": b"0.5"}
+    assert dataset.batch([0, 1], {"s": packhorse.Number("score", "float32")})["s"].tolist() == [np.float32(0.1), 0.25]
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,25 @@ def test_ctrl_c_in_a_for(tmp_path):
     ended_by_ctrl_c(interrupted(code, tmp_path / "shards"))
 
 
+def test_ctrl_c_in_a_large_batch(tmp_path):
+    """Decoding many samples at once ends by KeyboardInterrupt."""
+    code = """
+        import io, sys, threading, time
+        import packhorse
+        from PIL import Image
+
+        picture = io.BytesIO()
+        Image.effect_noise((1200, 1200), 60).convert("RGB").save(picture, "JPEG")
+        packhorse.pack([{"jpg": picture.getvalue()}], sys.argv[1])
+        dataset = packhorse.open(sys.argv[1])
+        fields = {"image": packhorse.Image("jpg", 64)}
+        dataset.batch([0], fields)
+        threading.Timer(0.3, lambda: print("waits", flush=True)).start()
+        dataset.batch([0] * 5000, fields)
+    """
+    ended_by_ctrl_c(interrupted(code, tmp_path / "shards"))
+
+
 def test_ctrl_c_while_opening(silent):
     """Opening shards of a server that does not answer ends by KeyboardInterrupt."""
     place, asked = silent

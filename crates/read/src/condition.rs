@@ -2,6 +2,7 @@
 
 use crate::dataset::no_field;
 use crate::fields::json_at;
+use crate::json;
 use crate::{Access, Batch, BatchDecoder, Dataset, FieldKind, FieldOptions, HostSlab, LoaderOptions, OnError};
 use packhorse_core::{Code, DataType, Error, Event, FieldType, Observer, Result};
 use std::cmp::Ordering;
@@ -294,12 +295,13 @@ impl<'c> Term<'c> {
     /// The value at the path in a JSON text.
     fn inside(&self, text: &str) -> Result<Option<Scalar<'static>>> {
         let name = &self.field;
-        let value: serde_json::Value =
-            serde_json::from_str(text).map_err(|error| Error::content(format!("field {name} is not JSON: {error}")))?;
+        let value = json::parse(text.as_bytes());
+        let value = value.map_err(|error| Error::content(format!("field {name} is not JSON: {error}")))?;
         let path = self.path.join(".");
         match json_at(&value, &self.path) {
             None | Some(serde_json::Value::Null) => Ok(None),
             Some(serde_json::Value::Bool(yes)) => Ok(Some(Scalar::Integer(i128::from(*yes)))),
+            Some(value) if json::odd_number(value).is_some() => Ok(json::odd_number(value).map(Scalar::Float)),
             Some(serde_json::Value::String(text)) => Ok(Some(Scalar::Text(text.clone().into()))),
             Some(serde_json::Value::Number(number)) => {
                 let integer = number.as_i128().map(Scalar::Integer);

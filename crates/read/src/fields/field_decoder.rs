@@ -2,6 +2,7 @@
 
 use super::normalize::{Axes, PixelTable};
 use crate::Value;
+use crate::json;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int32Type;
 use arrow_array::{Array, ArrayRef, BinaryViewArray};
@@ -206,8 +207,7 @@ impl Text {
                 })
             }
             Text::Json(path) => {
-                let value: serde_json::Value =
-                    serde_json::from_slice(bytes).map_err(|error| Error::content(format!("is not JSON: {error}")))?;
+                let value = json::parse(bytes).map_err(|error| Error::content(format!("is not JSON: {error}")))?;
                 let text = match json_at(&value, path) {
                     // A field that is not required is zeros there.
                     None | Some(serde_json::Value::Null) => {
@@ -215,7 +215,9 @@ impl Text {
                         return Err(Error::content(message).with_code(Code::FieldMissing));
                     }
                     Some(serde_json::Value::Bool(yes)) => if *yes { "1" } else { "0" }.to_owned(),
-                    Some(other) => other.to_string(),
+                    Some(other) => {
+                        json::odd_number(other).map_or_else(|| other.to_string(), |number| number.to_string())
+                    }
                 };
                 parse(&text, data_type, out).ok_or_else(|| invalid(&format!("{} ", path.join(".")), &text))
             }
