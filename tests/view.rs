@@ -937,7 +937,15 @@ fn tables_that_do_not_fit_are_refused() {
     refused(&write("cls.csv", &all("1")), &[], &["has a field cls already", "another name"]);
     let lists = scores(dir.path(), "lists.jsonl", 0..COUNT);
     refused(&lists, &["--join-key", "id"], &["column list", "lists or objects", "--join-columns"]);
-    refused(&write("empty.csv", &all("").replace("cls", "x")), &[], &["column x holds no value"]);
+    let empty = write("empty.csv", &all("").replace("cls", "x"));
+    refused(&empty, &[], &["has no column with values to join"]);
+    refused(&empty, &["--join-columns", "x"], &["column x holds no value"]);
+    // Beside others it is left out.
+    let beside = write("beside.csv", &all("1,").replace("key,cls", "key,y,x"));
+    let joined = viewed(&base, &dir.path().join("beside"), &["--join", text(&beside)]);
+    assert!(
+        open(&joined).schema().field_with_name("y").is_ok() && open(&joined).schema().field_with_name("x").is_err()
+    );
     let filled = viewed(&base, &dir.path().join("filled"), &["--join", text(&some), "--fill-missing"]);
     let dataset = open(&filled);
     assert!(dataset.schema().field_with_name("score").unwrap().is_nullable());

@@ -183,7 +183,7 @@ struct Held {
     large: bool,
     /// Integers beyond those of `UInt64`.
     huge: bool,
-    /// Integers that `Float64` would round.
+    /// Integers, and whole parts of decimals, that `Float64` would round.
     long: bool,
     float: bool,
     nested: bool,
@@ -202,8 +202,19 @@ impl Held {
             Value::Bool(_) => self.boolean = true,
             Value::String(_) => self.text = true,
             Value::Array(_) | Value::Object(_) => self.nested = true,
-            Value::Number(_) => self.float = true,
+            Value::Number(_) => {
+                self.float = true;
+                // A decimal whose whole part alone would be rounded.
+                let (whole, fraction) = json.split_once('.').unwrap_or_default();
+                let is_decimal = !fraction.is_empty() && fraction.bytes().all(|byte| byte.is_ascii_digit());
+                self.long |= is_decimal && !whole.parse::<i128>().is_ok_and(|whole| whole.abs() <= EXACT);
+            }
         }
+    }
+
+    /// Whether no row has a value.
+    fn is_empty(self) -> bool {
+        !(self.text || self.boolean || self.integer || self.huge || self.float || self.nested)
     }
 
     fn add_integer(&mut self, digits: &str) {
@@ -256,8 +267,10 @@ fn schema_of(metadata: &Metadata, key: Option<&str>) -> Result<SchemaRef> {
             }
         }
     }
+    // A column without a value has no type, and nothing to join. One that is asked for is refused.
+    columns.retain(|_, held| key.is_none() || !held.is_empty());
     if columns.is_empty() {
-        return Err(Error::config("has no column to join beside the key"));
+        return Err(Error::config("has no column with values to join beside the key"));
     }
     let fields = columns.iter().map(|(name, held)| held.field(name)).collect::<Result<Vec<_>>>()?;
     Ok(Arc::new(Schema::new(fields)))
@@ -322,7 +335,12 @@ mod tests {
         assert_eq!(kind("[1, null, -3]"), Ok(DataType::Int64));
         assert_eq!(kind("[1, 18446744073709551615]"), Ok(DataType::UInt64));
         assert_eq!(kind("[1, 2.5]"), Ok(DataType::Float64));
-        for rounded in ["[-1, 18446744073709551615]", "[12345678901234567890123]", "[1.5, 9007199254740993]"] {
+        for rounded in [
+            "[-1, 18446744073709551615]",
+            "[12345678901234567890123]",
+            "[1.5, 9007199254740993]",
+            "[0.5, 1234567890123456789.12]",
+        ] {
             assert_eq!(kind(rounded), Ok(DataType::Utf8View), "{rounded}");
         }
         let mut column = Builder::Text(StringViewBuilder::new());
