@@ -67,6 +67,10 @@ fn tasks_of_the_script_make_what_one_process_makes() {
         work.array("slurm", &out, &["--tasks", tasks, "--local", "--no-pilot"]).succeed();
         work.assert_whole(&out, tasks);
     }
+    // Nothing is left: the script says so, and can be submitted all the same.
+    let done = work.array("slurm", &out, &["--tasks", "3"]).succeed().printed;
+    assert!(done.starts_with("#!/bin/bash\n# Nothing is left to pack.\n# sealed "), "{done}");
+    assert!(done.lines().all(|line| line.starts_with('#')), "{done}");
 }
 
 #[test]

@@ -191,7 +191,7 @@ fn rows_that_lack_a_value_are_added_where_the_dataset_may_lack_it() {
     assert_eq!(manifest(&dir.path().join("whole")).samples, 2);
 }
 
-/// What is dropped need not be in each table.
+/// Dropped columns need not be in each table.
 #[test]
 fn tables_may_lack_what_is_dropped() {
     let dir = tempfile::tempdir().unwrap();

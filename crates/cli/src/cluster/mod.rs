@@ -8,7 +8,7 @@ mod pilot;
 mod site;
 mod slurm;
 
-pub(crate) use array_job::ArrayJob;
+pub(crate) use array_job::{ArrayJob, comment};
 pub(crate) use kubernetes::{Pods, manifest};
 pub(crate) use pbs::{pbs_most, pbs_script};
 pub(crate) use pilot::Pilot;

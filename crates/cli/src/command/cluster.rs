@@ -1,7 +1,7 @@
 //! `packhorse slurm`, `pbs` and `k8s`: a plan, a pilot shard, and a script or manifest for the rest.
 
 use super::{CommandContext, pack, trees};
-use crate::cluster::{ArrayJob, Pilot, Pods, manifest, pbs_most, pbs_script, slurm_most, slurm_script};
+use crate::cluster::{ArrayJob, Pilot, Pods, comment, manifest, pbs_most, pbs_script, slurm_most, slurm_script};
 use crate::cluster_args::{ArrayPack, ArrayResume, Division, Kubernetes, Pbs, PodPack, Slurm};
 use crate::exit;
 use crate::outcome::{counted, print, success};
@@ -31,7 +31,10 @@ pub(super) fn k8s(context: &CommandContext<'_>, args: &Kubernetes) -> Result<Exi
     let PodPack { planning, work, division, container, claim, namespace, submit } = &**args;
     let out = plan(context, planning, work)?;
     let flags = flags(work, planning.check_exact, planning.recipe().on_error == OnError::Skip);
-    let Some(job) = job(context, out, work, division, flags, u32::MAX)? else { return Ok(success()) };
+    let job = job(context, out, work, division, flags, u32::MAX)?;
+    if job.tasks.is_empty() {
+        return done(context, &job.out, false);
+    }
     let text = manifest(&job, &Pods { container, claims: claim, namespace: namespace.as_deref() });
     match submit {
         true => submitted(context, &job, &text, &["kubectl", "apply", "-f", "-"]),
@@ -64,7 +67,10 @@ fn array(context: &CommandContext<'_>, scheduler: &Scheduler, args: &ArrayPack) 
     let ArrayPack { planning, work, division, .. } = args;
     let out = plan(context, planning, work)?;
     let flags = flags(work, planning.check_exact, planning.recipe().on_error == OnError::Skip);
-    let Some(job) = job(context, out, work, division, flags, (scheduler.most)())? else { return Ok(success()) };
+    let job = job(context, out, work, division, flags, (scheduler.most)())?;
+    if job.tasks.is_empty() {
+        return done(context, &job.out, !args.submit && !args.local);
+    }
     let script = (scheduler.script)(&job, &args.scheduler.options)?;
     match (args.submit, args.local) {
         (true, _) => submitted(context, &job, &script, scheduler.submit),
@@ -75,9 +81,10 @@ fn array(context: &CommandContext<'_>, scheduler: &Scheduler, args: &ArrayPack) 
 
 fn resume(context: &CommandContext<'_>, args: &ArrayResume) -> Result<ExitCode> {
     let flags = flags(&args.work, 0.0, args.on_error == "skip");
-    let Some(job) = job(context, &args.out, &args.work, &args.division, flags, slurm_most())? else {
-        return Ok(success());
-    };
+    let job = job(context, &args.out, &args.work, &args.division, flags, slurm_most())?;
+    if job.tasks.is_empty() {
+        return done(context, &job.out, args.print);
+    }
     let script = slurm_script(&job, &args.scheduler.options)?;
     match (args.print, args.local) {
         (true, _) => printed(context, &job, &script),
@@ -136,8 +143,7 @@ const CPUS: usize = 4;
 /// The memory that packing uses for input where `--memory` does not say, in bytes.
 const BUDGET: u64 = 192 << 20;
 
-/// The tasks for the missing shards of the plan in `out`, sized by a pilot. `None` if no shard is missing: then the
-/// dataset is sealed, and that is shown.
+/// The tasks for the missing shards of the plan in `out`, sized by a pilot; none if no shard is missing.
 fn job(
     context: &CommandContext<'_>,
     out: &Path,
@@ -145,7 +151,7 @@ fn job(
     division: &Division,
     flags: Vec<String>,
     most: u32,
-) -> Result<Option<ArrayJob>> {
+) -> Result<ArrayJob> {
     let program = program()?;
     let out = Location::absolute(out);
     let mut watch = context.session().watch(&out)?;
@@ -170,11 +176,19 @@ fn job(
         plan = watch.look()?;
     }
     job.divide(&plan, division.tasks.min(most));
-    if job.tasks.is_empty() {
-        pack::seal_beside_others(context, &job.out)?;
-        return Ok(None);
+    Ok(job)
+}
+
+/// Seals the dataset in `out`, of which no shard is missing. Where a script is wanted it does nothing, so that it can be submitted.
+fn done(context: &CommandContext<'_>, out: &Path, as_script: bool) -> Result<ExitCode> {
+    let (value, text) = pack::seal_beside_others(context, out)?;
+    match as_script && !context.style.json {
+        true => {
+            let lines = text.lines().map(|line| comment(line) + "\n").collect::<String>();
+            print(&format!("#!/bin/bash\n# Nothing is left to pack.\n{lines}")).map(|()| success())
+        }
+        false => context.style.show(&value, &text),
     }
-    Ok(Some(job))
 }
 
 /// The path of packhorse for tasks. Within Python it is that of the command `packhorse` in `PATH`.

@@ -180,16 +180,21 @@ pub(super) fn seal(context: &CommandContext<'_>, args: &Seal) -> Result<ExitCode
     show_sealed(context, &args.dir.dir, &manifest)
 }
 
-/// Seals the dataset in `dir`, which other processes may be sealing too.
-pub(super) fn seal_beside_others(context: &CommandContext<'_>, dir: &Path) -> Result<ExitCode> {
+/// Seals the dataset in `dir`, which other processes may be sealing too. Returns what there is to say of it.
+pub(super) fn seal_beside_others(context: &CommandContext<'_>, dir: &Path) -> Result<(Value, String)> {
     let manifest = match context.session().seal_if_complete(dir)? {
         Some(manifest) => manifest,
         None => context.session().seal(dir)?,
     };
-    show_sealed(context, dir, &manifest)
+    Ok(sealed(context, dir, &manifest))
 }
 
 fn show_sealed(context: &CommandContext<'_>, dir: &Path, manifest: &Manifest) -> Result<ExitCode> {
+    let (value, text) = sealed(context, dir, manifest);
+    context.style.show(&value, &text)
+}
+
+fn sealed(context: &CommandContext<'_>, dir: &Path, manifest: &Manifest) -> (Value, String) {
     context.progress.finish();
     let mut text = format!(
         "sealed {}: {} in {} ({}), root digest {}\n",
@@ -204,7 +209,7 @@ fn show_sealed(context: &CommandContext<'_>, dir: &Path, manifest: &Manifest) ->
         "samples": manifest.samples, "shards": manifest.shards.len(), "bytes": manifest.bytes,
         "skipped": manifest.skipped, "root": manifest.root.to_string(),
     });
-    context.style.show(&value, &text)
+    (value, text)
 }
 
 pub(super) fn clean(context: &CommandContext<'_>, args: &Clean) -> Result<ExitCode> {

@@ -88,7 +88,7 @@ pub(crate) struct PlannedKey {
     pub(crate) rows: Option<Range<u64>>,
 }
 
-/// What is known of the columns of the new samples.
+/// What the plan tells of the columns of the new samples.
 struct NewColumns<'a> {
     /// Whether the samples may lack a column.
     may_lack: &'a dyn Fn(&str) -> bool,

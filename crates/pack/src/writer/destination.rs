@@ -76,7 +76,7 @@ pub(crate) fn check_free(store: &dyn Store, out: &Path, replaces: bool) -> Resul
             let mut found = above.map(|above| (above, store.stat(above, true)));
             match found.find(|(_, found)| !found.as_ref().is_err_and(Error::is_not_found)) {
                 Some((above, Ok(stat))) if stat.kind != FileKind::Directory => {
-                    Err(Error::config("is no folder").in_input(above.display()))
+                    Err(Error::config("is not a folder").in_input(above.display()))
                 }
                 Some((_, found)) => found.map(drop),
                 None => Ok(()),

@@ -91,7 +91,7 @@ pub(super) fn flat(from: &Field, column: &ArrayRef, to: &DataType) -> Result<Arr
         // The smallest number is NaT, and what lies under a null does not matter.
         let cast = match ticks == i64::MIN || column.is_null(row) {
             true => ticks,
-            false => exact.ok_or_else(|| format!("{ticks} {unit} are no whole number of {wanted} that fits"))?,
+            false => exact.ok_or_else(|| format!("{ticks} {unit} can't be given as a whole number of {wanted}"))?,
         };
         bytes.extend(cast.to_le_bytes());
     }
