@@ -143,3 +143,46 @@ fn fields_that_are_dropped_may_differ() {
         }
     }
 }
+
+/// An array that is left out may be of any type, also of one that can't be read.
+#[test]
+fn arrays_that_are_dropped_may_differ() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = dir.path().join("in");
+    arrays(&input, 0, 3, &["<f4"]);
+    for (name, descr, width) in [("000", "|u1", 1), ("001", "<i8", 8), ("002", "|O", 8)] {
+        npy(&input.join(format!("{name}.info.npy")), descr, 3, &vec![0; 3 * width]);
+    }
+    for to in ["parquet", "hdf5"] {
+        let out = |name: &str| dir.path().join(format!("{to}-{name}"));
+        let recipe = |name: &str| plain(&[input.clone()], to, &out(name));
+        let error = packhorse::session().pack(&recipe("all")).unwrap_err().to_string();
+        assert!(error.contains("info"), "{error}");
+        packhorse::session().pack(&Recipe { drop: vec!["info".to_owned()], ..recipe("dropped") }).unwrap();
+        packhorse::session().pack(&Recipe { field: vec!["x".to_owned()], ..recipe("chosen") }).unwrap();
+        for name in ["dropped", "chosen"] {
+            assert_eq!(values(&out(name)), [0u8, 1, 2, 1, 2, 3, 2, 3, 4].map(f32::from));
+        }
+    }
+}
+
+/// Times of two units become those that the cast names, as every reader of the dataset sees them.
+#[test]
+fn times_of_several_units_become_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = dir.path().join("in");
+    std::fs::create_dir_all(&input).unwrap();
+    npy(&input.join("0.t.npy"), "<M8[us]", 2, &[1_500_000i64, -1].map(i64::to_le_bytes).concat());
+    npy(&input.join("1.t.npy"), "<M8[ns]", 2, &[7i64, i64::MIN].map(i64::to_le_bytes).concat());
+    let out = dir.path().join("out");
+    let recipe = |to: &str| cast(&[input.clone()], "hdf5", &out, to);
+    let error = packhorse::session().pack(&plain(&[input.clone()], "hdf5", &out)).unwrap_err();
+    assert_eq!(error.code(), Code::ColumnsDiffer);
+    assert!(error.to_string().contains("pass `cast=t=timestamp[ns]` to make them one type"), "{error}");
+    let error = packhorse::session().pack(&recipe("t=timestamp[us]")).unwrap_err().to_string();
+    assert!(error.contains("7 ns can't be given as a whole number of us"), "{error}");
+    packhorse::session().replacing(true).pack(&recipe("t=timestamp[ns]")).unwrap();
+    let file = std::fs::read(out.join("shard-000000.h5")).unwrap();
+    let wanted = [1_500_000_000i64, -1000, 7, i64::MIN].map(i64::to_le_bytes).concat();
+    assert!(file.windows(wanted.len()).any(|bytes| bytes == wanted), "the ticks of both are in one row each");
+}

@@ -20,6 +20,13 @@ pub trait Codec: Send + Sync {
     /// `depth.npy` gives `depth`.
     fn probe(&self, name: &str, input: &dyn Input) -> Result<Vec<Field>>;
 
+    /// As [`probe`](Self::probe), but columns that `drops` names and that can't be decoded are nullable blobs, which the caller
+    /// leaves out, instead of an error.
+    fn probe_without(&self, name: &str, input: &dyn Input, drops: &dyn Fn(&str) -> bool) -> Result<Vec<Field>> {
+        let _ = drops;
+        self.probe(name, input)
+    }
+
     /// Decodes the blob column `name` of `rows` into one array for each of `fields`. A value that does not fit its
     /// column is a `Content` error that names the sample and shows both types. Arrays in the bytes that are not in
     /// `fields` are ignored. A missing array is null where the field is nullable, and an error elsewhere.

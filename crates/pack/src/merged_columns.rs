@@ -196,6 +196,10 @@ fn differ(known: &Column, field: &Field) -> Error {
         true => Some(schema()),
         false => as_text(&known.field, field).map(cast),
     });
+    // Of records the first ones tell whether a feature has one value or several.
+    let is_records = known.first.to_string_lossy().contains(".tfrec");
+    let hint = hint
+        .or_else(|| is_records.then(|| "a features.json beside the files describes the features of all".to_owned()));
     let message = format!("field {name} is {} here and {} in {first}", shown(field), shown(&known.field));
     let error = Error::content(message).with_code(Code::ColumnsDiffer).in_field(name);
     hint.into_iter().fold(error, Error::hint)

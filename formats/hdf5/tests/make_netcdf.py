@@ -105,7 +105,7 @@ def packed():
         inner.createVariable("aside", "i2", ("own",))[:] = np.arange(4)
     both("packed.nc", "time", ["deep"], dimension="time")
     fields, others = read("packed.nc", "time", False)
-    say("packed.nc", error="option dimension")
+    say("packed.nc", error="read=dimension=")
     say("packed.nc", {key: fields[key] for key in ["t2m", "time"]}, datasets="t2m,time")
     say("packed.nc", error="no dimension height", dimension="height")
 
@@ -142,7 +142,7 @@ def xarrays():
         f.createVariable("w", "f4", ("y",))[:] = np.arange(N)
     with netCDF4.Dataset(DIR / "square.nc") as f:
         x = {"x": [one(v) for v in f["x"][:].filled()], "v": [one(v) for v in f["v"][:].filled()]}
-    say("square.nc", error="option dimension")
+    say("square.nc", error="read=dimension=")
     say("square.nc", x, ["w"], dimension="x")
 
 

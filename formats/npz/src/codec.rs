@@ -8,7 +8,7 @@ use crate::header_cache::HeaderCache;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array as _, ArrayRef, BinaryViewArray};
 use arrow_buffer::Buffer;
-use packhorse_core::{Codec, DataType, Error, Field, Input, KEY, Limits, PackedValue, Pool, Result, Rows};
+use packhorse_core::{Codec, DataType, Error, Field, FieldType, Input, KEY, Limits, PackedValue, Pool, Result, Rows};
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -25,6 +25,10 @@ pub(crate) struct NpzCodec {
 
 impl Codec for NpzCodec {
     fn probe(&self, name: &str, input: &dyn Input) -> Result<Vec<Field>> {
+        self.probe_without(name, input, &|_| false)
+    }
+
+    fn probe_without(&self, name: &str, input: &dyn Input, drops: &dyn Fn(&str) -> bool) -> Result<Vec<Field>> {
         let all = || {
             let bytes = Bytes::of(input)?;
             let naming = Naming::of(name)?;
@@ -36,11 +40,21 @@ impl Codec for NpzCodec {
                      the file as bytes with `decode=never`"
                 )));
             }
+            let mut dropped = Vec::new();
             for array in arrays {
-                let header = array.header(bytes, &self.known, &self.limits).map_err(|e| array.named(e))?;
-                found.push((array, header));
+                match array.header(bytes, &self.known, &self.limits) {
+                    Err(_) if drops(&array.field) => dropped.push(FieldType::Blob.field(&array.field, true)),
+                    header => {
+                        let drop = || format!("`drop={}` leaves it out", array.field);
+                        let header = header.map_err(|e| array.named(e.hint(drop())))?;
+                        found.push((array, header));
+                    }
+                }
             }
-            fields(&found, false)
+            let mut fields = fields(&found, false)?;
+            fields.extend(dropped);
+            fields.sort_by(|a, b| a.name().cmp(b.name()));
+            Ok(fields)
         };
         all().map_err(|e| e.in_input(input.name()))
     }

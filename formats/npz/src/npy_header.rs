@@ -140,7 +140,7 @@ impl NpyHeader {
         if elements.is_none_or(|n| n > most) || shape.iter().any(|len| *len > most) {
             return Err(Error::unsupported(format!(
                 "has the shape {shape:?}, but a sample holds at most {most} elements; \
-                 the option rows=true makes each entry of the first dimension a sample"
+                 `rows` makes each entry of the first dimension a sample"
             )));
         }
         Ok(match shape.is_empty() {
@@ -240,7 +240,7 @@ mod tests {
         }
         let large = header("|u1", &[1 << 33]).unwrap();
         let error = large.field_type(&large.dtype.parts[0], false).unwrap_err();
-        assert!(error.kind() == Kind::Unsupported && error.message().contains("rows=true"));
+        assert!(error.kind() == Kind::Unsupported && error.message().contains("`rows`"));
     }
 
     #[test]

@@ -168,7 +168,7 @@ fn first_dimension(arrays: &[(Array, Arc<NpyHeader>)]) -> Result<usize> {
     for (array, header) in arrays {
         let Some(len) = header.shape.first() else {
             return Err(Error::content(format!(
-                "array {} has no dimension, so rows=true can't split it; exclude it with the option arrays",
+                "array {} has no dimension, so rows=true can't split it; choose the others with `arrays`",
                 array.field
             )));
         };
@@ -178,7 +178,7 @@ fn first_dimension(arrays: &[(Array, Arc<NpyHeader>)]) -> Result<usize> {
         match found {
             Some((wanted, other)) if wanted != *len => {
                 return Err(Error::content(format!(
-                    "array {} has {len} rows, but {} has {wanted}; exclude one with the option arrays, or unset rows",
+                    "array {} has {len} rows, but {} has {wanted}; choose those that belong together with `arrays`, or leave `rows` out",
                     array.field, other.field
                 )));
             }

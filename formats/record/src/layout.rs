@@ -45,7 +45,7 @@ impl RecordLayout {
         for part in split(text) {
             let (name, mut member) = member(part.trim()).ok_or_else(|| {
                 Error::config(format!(
-                    "option record: can't parse \"{}\"; a member is a type and a name, such as <f4[3] p \
+                    "`record`: can't parse \"{}\"; a member is a type and a name, such as <f4[3] p \
                      (types of more than one byte need < or >)",
                     part.trim()
                 ))
@@ -54,20 +54,20 @@ impl RecordLayout {
             width = width
                 .checked_add(member.width)
                 .filter(|w| *w as u64 <= limits.blob)
-                .ok_or_else(|| Error::config("option record: a record is larger than the limit for a sample"))?;
+                .ok_or_else(|| Error::config("`record`: a record is larger than the limit for a sample"))?;
             if name == PADDING {
                 continue;
             }
             if name == KEY || members.iter().any(|m| m.field.name() == name) {
                 return Err(Error::config(format!(
-                    "option record: the name {name} is already used; give each member its own name"
+                    "`record`: the name {name} is already used; give each member its own name"
                 )));
             }
             members.push(member);
         }
         if width == 0 || members.is_empty() {
             return Err(Error::config(
-                "option record must describe at least one member, for example record=\"<i4 id, <f4[3] p\"",
+                "`record` must describe at least one member, for example record=\"<i4 id, <f4[3] p\"",
             ));
         }
         members.sort_by(|a, b| a.field.name().cmp(b.field.name()));

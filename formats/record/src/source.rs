@@ -80,7 +80,7 @@ impl RecordSource {
             .len()
             .ok_or_else(|| Error::unsupported("is a stream, but records are read by position; decompress it first"))?;
         let body = len.checked_sub(self.skip).ok_or_else(|| {
-            Error::content(format!("has {len} bytes, fewer than the {} bytes of the option skip", self.skip))
+            Error::content(format!("has {len} bytes, fewer than the {} bytes of `skip-header`", self.skip))
         })?;
         let width = self.layout.width as u64;
         match body % width {

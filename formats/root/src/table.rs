@@ -121,7 +121,7 @@ impl<'a> RootTable<'a> {
             let known: Vec<&str> = names.collect();
             let meant = nearest(glob.trim_matches('*'), known.iter().copied());
             let meant = meant.map(|name| format!("; did you mean {name}?")).unwrap_or_default();
-            let message = format!("option branches: no branch matches {glob}{meant} (there are {})", some_of(&known));
+            let message = format!("`branches`: no branch matches {glob}{meant} (there are {})", some_of(&known));
             return Err(Error::config(message));
         }
         match &mut self.data {

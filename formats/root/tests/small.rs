@@ -114,7 +114,7 @@ fn options_select_trees_and_branches() {
         (kind, text.as_str()),
         (
             Kind::Config,
-            "tree: option branches: no branch matches energi; did you mean energy? (there are energy, flag, id, pos, npt, pt)"
+            "tree: `branches`: no branch matches energi; did you mean energy? (there are energy, flag, id, pos, npt, pt)"
         )
     );
     for wrong in [("unsupported", "maybe"), ("branch", "x")] {

@@ -53,10 +53,7 @@ fn key<'l>(line: &'l [u8], path: &FieldPath, value: FieldValue) -> Result<Cow<'l
     match key.is_empty() {
         true => Err(DocumentError::content(
             0,
-            format!(
-                "the field \"{}\" is empty, and a key must not be; name another with the option id-field",
-                path.name
-            ),
+            format!("the field \"{}\" is empty, and a key must not be; name another by `id-field`", path.name),
         )),
         false => Ok(key),
     }

@@ -10,7 +10,7 @@ use packhorse_core::{DataType, Error, FieldType, Kind, Limits, Result, array_of,
 use std::sync::Arc;
 
 /// The hint for a record that does not match the schema.
-pub(crate) const REMEDY: &str = "if the schema was inferred, infer it from more records (option infer)";
+pub(crate) const REMEDY: &str = "if the schema was inferred, infer it from more records with `from=tfrecord` and `read=infer=N`, or describe the features in a features.json beside the files";
 
 /// A `Bug` error.
 pub(crate) fn bug(error: impl ToString) -> Error {

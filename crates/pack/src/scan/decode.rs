@@ -6,6 +6,7 @@ use crate::latency_probe::LatencyProbe;
 use crate::merged_columns::{Joining, MergedColumns};
 use packhorse_core::{Codec, Error, Field, Kind, Limits, Options, Registry, Result};
 use packhorse_dataset::FieldSource;
+use packhorse_transform::Casts;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -50,7 +51,8 @@ pub(super) fn apply(
     let mut found = BTreeMap::new();
     for name in field_names(listing) {
         let Some((format, codec)) = codec(context.registry, &name, context.limits)? else { continue };
-        let probing = Probing { inputs: &inputs, listing, codec: &*codec, name: &name, threads: &threads };
+        let casts = &joining.casts;
+        let probing = Probing { inputs: &inputs, listing, codec: &*codec, name: &name, threads: &threads, casts };
         if !typed && probing.is_single()? {
             continue;
         }
@@ -70,7 +72,8 @@ pub(super) fn splits_files(context: Scan<'_>, listing: &Listing) -> Result<bool>
     let threads = Threads { many: 1, pool: OnceLock::new(), latency: LatencyProbe::default() };
     for name in field_names(listing) {
         let Some((_, codec)) = codec(context.registry, &name, context.limits)? else { continue };
-        let probing = Probing { inputs: &inputs, listing, codec: &*codec, name: &name, threads: &threads };
+        let casts = &Casts::default();
+        let probing = Probing { inputs: &inputs, listing, codec: &*codec, name: &name, threads: &threads, casts };
         if !probing.is_single()? {
             return Ok(true);
         }
@@ -122,6 +125,7 @@ struct Probing<'a> {
     codec: &'a dyn Codec,
     name: &'a str,
     threads: &'a Threads,
+    casts: &'a Casts,
 }
 
 impl Probing<'_> {
@@ -187,6 +191,7 @@ impl Probing<'_> {
 
     fn probe(&self, piece: &FieldSource) -> Result<Vec<Field>> {
         let input = self.inputs.view(piece)?;
-        self.codec.probe(self.name, &*input).map_err(|e| e.in_input(input.name()))
+        let drops = |name: &str| self.casts.drops(name);
+        self.codec.probe_without(self.name, &*input, &drops).map_err(|e| e.in_input(input.name()))
     }
 }

@@ -50,7 +50,8 @@ fn stored(
 ) -> Result<Vec<Field>> {
     let sample = Sample::new(rows, row);
     let Some(bytes) = sample.as_ref().and_then(|sample| sample.bytes(name)) else { return Ok(fields.to_vec()) };
-    let probed = codec.probe(name, &MemoryInput::new(name, bytes.to_vec()));
+    let input = MemoryInput::new(name, bytes.to_vec());
+    let probed = codec.probe_without(name, &input, &|field| casts.drops(field));
     let probed =
         probed.map_err(|e| sample.iter().fold(e, |e, sample| e.in_sample(sample.key().unwrap_or_default())))?;
     let own = |field: &Field| -> Option<Field> {

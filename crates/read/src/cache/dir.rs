@@ -75,7 +75,9 @@ impl DirCache {
         }
         let path = self.dir().join(USERS);
         while self.users.is_none() {
-            std::fs::create_dir_all(self.dir()).context("create a folder for the cache")?;
+            std::fs::create_dir_all(self.dir())
+                .context("create a folder for the cache")
+                .map_err(|e| e.in_input(self.dir().display()))?;
             std::fs::File::options().create(true).append(true).open(&path).context("create")?;
             // Another process may be removing the folder.
             self.users = Lock::share(&path)?;

@@ -62,7 +62,7 @@ pub(crate) fn fields(
     if let Some(glob) = walk.unmatched() {
         let known: Vec<&str> = readers.iter().map(|reader| reader.field.name().as_str()).collect();
         let message =
-            format!("option datasets: no dataset matches {glob}; fields of those that match are {}", some_of(&known));
+            format!("`datasets`: no dataset matches {glob}; fields of those that match are {}", some_of(&known));
         return Err(Error::config(message));
     }
     readers.sort_by(|a, b| a.field.name().cmp(b.field.name()));
@@ -75,7 +75,7 @@ fn equal_rows(found: &[FoundDataset]) -> Result<u64> {
     match found.iter().find(|found| found.rows() != first.rows()) {
         None => Ok(first.rows()),
         Some(other) => Err(Error::content(format!(
-            "dataset {} has {} rows and {} has {}: select those that belong together with the option datasets",
+            "dataset {} has {} rows and {} has {}: choose those that belong together with `datasets`",
             first.path,
             first.rows(),
             other.path,
@@ -89,7 +89,7 @@ fn nothing(wanted: &[String], omitted: &[Omission]) -> Error {
     if omitted.is_empty() {
         return match wanted.is_empty() {
             true => Error::content("has no dataset with rows"),
-            false => Error::config(format!("option datasets: no dataset matches {}", wanted.join(","))),
+            false => Error::config(format!("`datasets`: no dataset matches {}", wanted.join(","))),
         };
     }
     let mut each: Vec<String> =
@@ -106,8 +106,7 @@ fn distinct(readers: &[FieldReader]) -> Result<()> {
             && a.field.name() == b.field.name()
         {
             let (one, two) = (&a.values.name, &b.values.name);
-            let message =
-                format!("datasets {one} and {two} give the same field name; select one with the option datasets");
+            let message = format!("datasets {one} and {two} give the same field name; choose one with `datasets`");
             return Err(Error::unsupported(message));
         }
     }

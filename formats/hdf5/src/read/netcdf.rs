@@ -131,7 +131,9 @@ fn by_name(name: &str, dimensions: &BTreeMap<u64, Dimension>) -> Result<u64> {
     let inside = || dimensions.iter().find(|(_, dimension)| dimension.path.ends_with(&path));
     let Some((address, _)) = whole.or_else(inside) else {
         let names = names(dimensions.keys().copied().collect(), dimensions);
-        return Err(Error::config(format!("option dimension: there is no dimension {name}; choose one of {names}")));
+        return Err(Error::config(format!(
+            "`read=dimension={name}`: there is no such dimension; choose one of {names}"
+        )));
     };
     Ok(*address)
 }
@@ -152,7 +154,7 @@ fn record(found: &[FoundDataset], axes: &[Vec<Option<u64>>], dimensions: &BTreeM
         ([one], _, _) => Ok(*one),
         ([], 1, Some(one)) => Ok(*one),
         _ => Err(Error::content(format!(
-            "has variables over the dimensions {}: name the one whose records are the samples with the option dimension",
+            "has variables over the dimensions {}: name the one whose records are the samples, with `from=hdf5` and `read=dimension=NAME`",
             names(candidates, dimensions)
         ))),
     }

@@ -234,7 +234,7 @@ impl FieldReader {
             let block = *blocks.entry(address).or_insert_with(|| texts.append_block(collection.bytes.clone()));
             texts
                 .try_append_view(block, view(at)?, view(len)?)
-                .map_err(|_| Error::content("holds text that is not UTF-8; leave it out with the option datasets"))?;
+                .map_err(|_| Error::content("holds text that is not UTF-8; choose the others with `datasets`"))?;
         }
         Ok(Arc::new(texts.finish()))
     }
@@ -405,7 +405,7 @@ fn view(value: usize) -> Result<u32> {
 
 fn utf8(bytes: &[u8]) -> Result<&str> {
     std::str::from_utf8(bytes)
-        .map_err(|_| Error::content("holds text that is not UTF-8; leave it out with the option datasets"))
+        .map_err(|_| Error::content("holds text that is not UTF-8; choose the others with `datasets`"))
 }
 
 /// The error for fields that exceed their limit in the global heap.

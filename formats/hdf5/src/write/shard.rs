@@ -136,7 +136,7 @@ impl Hdf5Sink {
                 if rows.saturating_mul(sample) > LARGEST_ASKED && self.options.filter != Compression::None =>
             {
                 Err(Error::config(format!(
-                    "option chunk: {rows} rows of field {name} exceed 64 MiB per chunk; use at most {}",
+                    "`chunk`: {rows} rows of field {name} exceed 64 MiB per chunk; use at most {}",
                     (LARGEST_ASKED / sample.max(1)).max(1)
                 )))
             }

@@ -140,7 +140,7 @@ fn a_record_that_does_not_match_is_named() {
         let error = read(&input, &[("infer", "3")]).unwrap_err();
         assert_eq!(error.kind(), Kind::Content);
         let text = error.to_string();
-        assert!(text.contains(wanted) && text.contains("option infer"), "{text}");
+        assert!(text.contains(wanted) && text.contains("read=infer="), "{text}");
         assert_eq!(error.input(), Some("foreign.tfrecord"));
     }
 }
