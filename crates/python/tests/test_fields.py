@@ -392,6 +392,18 @@ def test_shards_of_webdataset(tmp_path):
     assert batch["txt"].strings() == list("0123456789")
 
 
+@pytest.mark.parametrize("to", ["parquet", "hdf5", "webdataset"])
+def test_ragged_takes_arrays_that_happen_to_have_one_shape(tmp_path, to):
+    """A program for samples of several lengths also takes those of one."""
+    samples = [{"v": np.arange(2) + i, "m": np.full((2, 3), i, np.float32)} for i in range(4)]
+    write(tmp_path / "out", samples, to=to)
+    names = ("v.npy", "m.npy") if to == "webdataset" else ("v", "m")
+    fields = {name: packhorse.Ragged(source) for name, source in zip("vm", names)}
+    batch = packhorse.open(tmp_path / "out").batch([2, 1], fields)
+    assert [row.tolist() for row in batch["v"]] == [[2, 3], [1, 2]]
+    assert [row.tolist() for row in batch["m"]] == [[[2.0] * 3] * 2, [[1.0] * 3] * 2]
+
+
 def test_npy_of_different_shapes_is_ragged_on_request(tmp_path):
     """`Ragged` takes arrays of different shapes; `Dense` refuses them."""
     arrays = [np.arange(2 * n, dtype=np.float64).reshape(n, 2) for n in (1, 3, 2)]

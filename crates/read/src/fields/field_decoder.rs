@@ -21,7 +21,8 @@ pub(crate) enum FieldDecoder {
     /// Packed elements of `width` bytes, always of one shape.
     Dense { element: DataType, width: usize, shape: Vec<usize>, encoded: Option<Encoded> },
     /// Packed elements of `width` bytes, of any shape of `rank` dimensions.
-    Ragged { element: DataType, width: usize, rank: usize, encoded: Option<Encoded> },
+    /// `fixed` is the shape of all of them, where the dataset says one.
+    Ragged { element: DataType, width: usize, rank: usize, encoded: Option<Encoded>, fixed: Option<Vec<i32>> },
     /// `count` Booleans.
     Bits { count: usize, encoded: Option<Encoded> },
     /// The key of the sample's random numbers.
@@ -159,14 +160,17 @@ impl FieldDecoder {
                     false => error,
                 })
             }
-            FieldDecoder::Ragged { rank, encoded, .. } => {
+            FieldDecoder::Ragged { rank, encoded, fixed, .. } => {
                 if let Some((elements, dimensions)) = encoded.as_ref().and_then(|encoded| encoded.packed(value)) {
                     // The codec found them to fit, so each is below 2^31.
                     numbers(dimensions.into_iter().map(|len| len as i32), if *rank < 2 { &mut [] } else { shape });
                     return fit(elements, out);
                 }
                 with_array(value, encoded.as_ref(), |array, row| {
-                    write_shape(array, row, *rank, shape)?;
+                    match fixed {
+                        Some(fixed) => numbers(fixed.iter().copied(), if *rank < 2 { &mut [] } else { shape }),
+                        None => write_shape(array, row, *rank, shape)?,
+                    }
                     fit(&bytes_of(&*elements(array, row)?)?, out)
                 })
             }

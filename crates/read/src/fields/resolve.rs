@@ -212,10 +212,10 @@ impl Look<'_> {
             let shape = if is_pair { [shape, &[2]].concat() } else { shape.to_vec() };
             Ok(FieldDecoder::Dense { width: width(&element)?, element, shape, encoded })
         };
-        let ragged = |element: &DataType, rank, encoded| -> Result<FieldDecoder> {
+        let ragged = |element: &DataType, rank, encoded, fixed| -> Result<FieldDecoder> {
             let Elements { data_type: element, is_pair } = Elements::of(field, element);
             self.must(!is_pair, "holds complex numbers in lists, which batches can't hold")?;
-            Ok(FieldDecoder::Ragged { width: width(&element)?, element, rank, encoded })
+            Ok(FieldDecoder::Ragged { width: width(&element)?, element, rank, encoded, fixed })
         };
         match (kind, &held) {
             (FieldKind::Auto, FieldType::Scalar(element)) if encoded.is_none() => match Elements::of(field, element) {
@@ -229,14 +229,18 @@ impl Look<'_> {
                 dense(element, shape, encoded)
             }
             (FieldKind::Auto | FieldKind::Ragged, FieldType::Ragged { element, rank }) => {
-                ragged(element, *rank, encoded)
+                ragged(element, *rank, encoded, None)
             }
-            (FieldKind::Auto, FieldType::List { element, depth: 1 }) => ragged(element, 1, encoded),
-            (FieldKind::Ragged, FieldType::List { element, depth }) => ragged(element, *depth, encoded),
+            (FieldKind::Auto, FieldType::List { element, depth: 1 }) => ragged(element, 1, encoded, None),
+            (FieldKind::Ragged, FieldType::List { element, depth }) => ragged(element, *depth, encoded, None),
             // Only the first encoded array is known; others may have other shapes.
             (FieldKind::Ragged, FieldType::Tensor { element, shape }) if encoded.is_some() => {
                 let any = FieldType::Ragged { element: element.clone(), rank: shape.len() }.field(field.name(), false);
-                ragged(element, shape.len(), encoded.map(|encoded| Encoded { field: any, ..encoded }))
+                ragged(element, shape.len(), encoded.map(|encoded| Encoded { field: any, ..encoded }), None)
+            }
+            (FieldKind::Ragged, FieldType::Tensor { element, shape }) => {
+                let sizes = shape.iter().map(|size| i32::try_from(*size).unwrap_or(i32::MAX)).collect();
+                ragged(element, shape.len(), None, Some(sizes))
             }
             (FieldKind::Bits, FieldType::Scalar(DataType::Boolean)) => Ok(FieldDecoder::Bits { count: 1, encoded }),
             (FieldKind::Bits, FieldType::Tensor { element: DataType::Boolean, shape }) => {
