@@ -64,7 +64,8 @@ pub(crate) fn pack(context: &PackContext<'_>, out: &Path, options: &PackOptions)
     let plan = open_plan(&*context.store, &place)?;
     for _ in 1..TRIES {
         match pack_again(context, &place, &plan, options, &Redo::new()) {
-            Err(e) if lost_staging(&e, &place) => {}
+            // A process that sealed the dataset removed what is staged: all shards are complete then.
+            Err(e) if Staging::is_lost(&e, &place) => {}
             other => return other,
         }
     }
@@ -73,13 +74,6 @@ pub(crate) fn pack(context: &PackContext<'_>, out: &Path, options: &PackOptions)
 
 /// How often a process begins again whose staging folder was removed.
 const TRIES: usize = 3;
-
-/// Whether a staged file is gone. A process of another host that sealed the dataset removes what it can't tell from files of dead ones;
-/// then all shards are complete.
-fn lost_staging(error: &Error, out: &Path) -> bool {
-    let staged = |input: &str| Path::new(input).starts_with(Staging::folder(out));
-    error.is_not_found() && error.input().is_some_and(staged)
-}
 
 /// As [`pack`], of this plan, and fills some shards again. An old shard stays until the new one is complete and has the right digest.
 pub(crate) fn pack_again(

@@ -93,7 +93,9 @@ fn ended(published: Result<()>, store: &Arc<dyn Store>, out: &Path, manifest: Ma
             Staging::sweep(&**store, out, true);
             Ok(manifest)
         }
-        Err(e) => sealed_with(&**store, out, &manifest.shards).ok_or(e),
+        Err(e) if Staging::is_lost(&e, out) => sealed_with(&**store, out, &manifest.shards).ok_or(e),
+        // A failed sync of the own files, say, though another process may have published the same.
+        Err(e) => Err(e),
     }
 }
 

@@ -54,6 +54,13 @@ impl Staging {
         out.join(REPLACING)
     }
 
+    /// Whether `error` says that a staged file is gone: a process of another host removed it ([`sweep`](Self::sweep)), which can't tell
+    /// those of living processes here from those of dead ones.
+    pub fn is_lost(error: &Error, out: &Path) -> bool {
+        let staged = |input: &str| Path::new(input).starts_with(Self::folder(out));
+        error.is_not_found() && error.input().is_some_and(staged)
+    }
+
     /// Durably creates the folder `out` if needed, and a staging folder in it. For a bucket it creates nothing, and
     /// temporary files go to the system's folder (`TMPDIR`).
     ///
