@@ -54,11 +54,10 @@ impl Staging {
         out.join(REPLACING)
     }
 
-    /// Whether `error` says that a staged file is gone: a process of another host removed it ([`sweep`](Self::sweep)), which can't tell
-    /// those of living processes here from those of dead ones.
+    /// Whether `error` may say that a staged file is gone: a process of another host removed it ([`sweep`](Self::sweep)), which can't
+    /// tell those of living processes here from those of dead ones. A rename names the file to be.
     pub fn is_lost(error: &Error, out: &Path) -> bool {
-        let staged = |input: &str| Path::new(input).starts_with(Self::folder(out));
-        error.is_not_found() && error.input().is_some_and(staged)
+        error.is_not_found() && error.input().is_some_and(|input| Path::new(input).starts_with(out))
     }
 
     /// Durably creates the folder `out` if needed, and a staging folder in it. For a bucket it creates nothing, and
