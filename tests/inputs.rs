@@ -374,4 +374,8 @@ fn tables_of_one_name_are_told() {
     assert!(packed.said.contains("a.jsonl and a.jsonl.gz are both packed; if they hold the same rows"), "{packed:?}");
     let without = pack(dir.path(), "in", "without", &[&to[..], &["--exclude", "a.jsonl.gz"]].concat());
     assert!(!without.said.contains("are both packed"), "{without:?}");
+    // Those of several datasets have the names of shards.
+    let [one, other, all] = ["out", "without", "all"].map(|name| dir.path().join(name));
+    let both = packhorse(&["pack", text(&one), text(&other), "--to", "parquet", "--out", text(&all)]).run();
+    assert!(both.code() == 0 && !both.said.contains("are both packed"), "{both:?}");
 }

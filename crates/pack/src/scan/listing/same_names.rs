@@ -6,9 +6,11 @@ use super::Listing;
 pub(super) fn warning(listing: &Listing) -> Option<String> {
     // Listings are sorted by key, and the name of a table without its extensions is the last part of that.
     let tables: Vec<_> = listing.iter().filter(|sample| sample.table().is_some()).collect();
-    let pairs = tables.windows(2).filter_map(|pair| match pair {
-        [a, b] if a.key() == b.key() && a.first_path() != b.first_path() => Some((a.first_path(), b.first_path())),
-        _ => None,
+    let pairs = tables.windows(2).filter_map(|pair| {
+        let [a, b] = pair else { return None };
+        let (one, other) = (a.first_path(), b.first_path());
+        // Tables of several inputs may have one name.
+        (a.key() == b.key() && one != other && one.parent() == other.parent()).then_some((one, other))
     });
     let pairs: Vec<_> = pairs.collect();
     let (a, b) = pairs.first()?;
