@@ -64,7 +64,7 @@ pub(crate) fn pack(context: &PackContext<'_>, out: &Path, options: &PackOptions)
     let plan = open_plan(&*context.store, &place)?;
     for _ in 1..TRIES {
         match pack_again(context, &place, &plan, options, &Redo::new()) {
-            // A process that sealed the dataset removed what is staged: all shards are complete then.
+            // A process that sealed the dataset removed the staged files: all shards are complete then.
             // A folder that was moved away has no plan.
             Err(e) if Staging::is_lost(&e, &place) && context.store.stat(&place.join(PLAN), true).is_ok() => {}
             other => return other,
