@@ -23,8 +23,9 @@ pub(crate) fn cancel() -> Result<Cancel> {
     let cancel = Cancel::from_flag(stop);
     let signals = Signals::new([SIGTERM, SIGUSR1, SIGINT]).map_err(failed)?;
     let asked = cancel.clone();
-    std::thread::spawn(move || listen(signals, &asked));
-    Ok(cancel)
+    let started = std::thread::Builder::new().spawn(move || listen(signals, &asked));
+    let failed = |e| Error::io("start a thread", e).hint("raise the limits (`ulimit -u`, `ulimit -v`)");
+    started.map(|_| cancel).map_err(failed)
 }
 
 /// How long shards in progress may go on. Schedulers wait at least 10 s between SIGTERM and SIGKILL.
