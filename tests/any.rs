@@ -183,7 +183,6 @@ fn threads_and_parts_do_not_change_a_byte() {
     }
 }
 
-/// Arrays without an element take no bytes; such an input is not empty.
 /// The types of records are in a file beside them, which a compressed file has too.
 #[test]
 fn compressed_records_keep_their_types() {
@@ -198,6 +197,7 @@ fn compressed_records_keep_their_types() {
     assert!(found == wanted, "{}", difference(&wanted, &found));
 }
 
+/// Arrays without an element take no bytes; such an input is not empty.
 #[test]
 fn a_table_is_no_empty_input() {
     let dir = tempfile::tempdir().unwrap();

@@ -690,6 +690,15 @@ fn json_lines_are_a_table_where_that_is_asked_for() {
     std::fs::write(at("bad.jsonl"), "{\"a\": 1}\n{\"a\": 1").unwrap();
     let args = ["pack", "bad.jsonl", "--from", "jsonl", "--to", "hdf5", "--out", "bad"];
     fails(dir.path(), &args, 3, "bad.jsonl: line 2, byte 16: is not valid JSON");
+    // Text in one file, and text that is JSON in another.
+    std::fs::write(at("in/a.jsonl"), "{\"id\": \"x1\"}\n").unwrap();
+    std::fs::remove_file(at("in/b.jsonl.gz")).unwrap();
+    std::fs::write(at("in/b.jsonl"), "{\"id\": \"x2\"}\n{\"id\": 3}\n").unwrap();
+    std::fs::write(at("in/c.jsonl"), "").unwrap();
+    let args = ["pack", "in", "--from", "jsonl", "--to", "hdf5", "--quiet", "--out", "mixed"];
+    fails(dir.path(), &args, 2, "field id has JSON here and other values in");
+    stdout(dir.path(), &[&args[..], &["--schema", "id:json"]].concat());
+    assert!(stdout(dir.path(), &["head", "mixed"]).contains("id: \"x1\""));
     // A line without text says what the other way is.
     fails(dir.path(), &["pack", "in", "--to", "parquet", "--out", "text"], 3, "--from jsonl makes a field of each");
 }

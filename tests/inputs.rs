@@ -328,9 +328,11 @@ fn the_card_of_a_dataset_is_not_a_sample_of_its_tables() {
     fs::create_dir_all(input.join("data")).unwrap();
     fs::write(input.join("README.md"), "# A dataset").unwrap();
     fs::write(input.join("data/train.jsonl"), "{\"text\": \"a\"}\n{\"text\": \"b\"}\n").unwrap();
-    let packed = pack(dir.path(), "in", "out", &[]);
-    assert_eq!(samples(&packed), 2);
-    assert!(packed.said.contains("README.md, which is about the data"), "{packed:?}");
+    for (out, more) in [("out", &[][..]), ("table", &["--from", "jsonl"])] {
+        let packed = pack(dir.path(), "in", out, more);
+        assert_eq!(samples(&packed), 2);
+        assert!(packed.said.contains("README.md, which is about the data"), "{packed:?}");
+    }
     // Where it is named, or others lie beside it, it is a sample.
     let (input, card, out) = (text(&input), text(&input.join("README.md")).to_owned(), dir.path().join("named"));
     let exclude = ["--exclude", "README.md"];

@@ -29,7 +29,8 @@ pub const PACKED: &str = "packhorse.packed";
 
 /// The metadata of a column of dates or times, ticks of 8 bytes whose [`NUMPY`] type is `<M8[…]` or `<m8[…]`, where the
 /// file they come from says more: `date32`, `date64`, `time32[s]`, `time64[us]`, `timestamp[us, tz=UTC]`, as Arrow's
-/// documents name types. Formats that have such types write them; to others the column is ticks.
+/// documents name types. Formats that have such types write them; to others the column is ticks. Of a column of text: `json`, where each
+/// value is a JSON text.
 pub const LOGICAL: &str = "packhorse.logical";
 
 /// The metadata of a column whose blobs are encoded: `image/jpeg`, `image/png`, …

@@ -27,6 +27,9 @@ pub(crate) fn container<'r>(
 ) -> Option<(&'r Arc<dyn Format>, Option<Compression>)> {
     let name = path.as_os_str().as_bytes();
     let compression = Compression::of(name);
+    if names.from.as_ref().is_some_and(|from| TABLES.contains(&from.as_str())) && is_card(path) {
+        return None;
+    }
     if let Some(format) = names.from.as_ref().and_then(|id| registry.get(id).ok()) {
         return Some((format, compression.map(|(compression, _)| compression)));
     }
@@ -41,6 +44,35 @@ pub(crate) fn container<'r>(
             registry.by_name(name).or_else(field).map(|format| (format, None))
         }
     }
+}
+
+/// Formats of tables, beside which a file that describes a dataset is not one of theirs.
+const TABLES: [&str; 7] = ["arrow", "csv", "hdf5", "jsonl", "parquet", "root", "tfrecord"];
+
+/// The names of such files in lower case: the card and the licence, and the documents of Hugging Face's datasets, of Croissant and of
+/// TFDS.
+const CARDS: [(&str, &str); 10] = [
+    ("citation", "cff"),
+    ("croissant", "json"),
+    ("dataset_dict", "json"),
+    ("dataset_info", "json"),
+    ("dataset_infos", "json"),
+    ("features", "json"),
+    ("license", "md"),
+    ("license", "txt"),
+    ("readme", "md"),
+    ("readme", "txt"),
+];
+
+/// Whether a file of this name describes a dataset.
+pub(crate) fn is_card_name(stem: &[u8], extension: &[u8]) -> bool {
+    let is = |bytes: &[u8], name: &str| bytes.eq_ignore_ascii_case(name.as_bytes());
+    CARDS.iter().any(|(name, end)| is(extension, end) && is(stem, name))
+}
+
+fn is_card(path: &Path) -> bool {
+    let bytes = |part: Option<&std::ffi::OsStr>| part.map(|part| part.as_bytes().to_owned()).unwrap_or_default();
+    is_card_name(&bytes(path.file_stem()), &bytes(path.extension()))
 }
 
 /// Refuses a file that has the extension of another format than `from`, which is given for all inputs.

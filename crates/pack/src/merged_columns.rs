@@ -30,7 +30,9 @@ impl Joining {
     /// A column that holds the values of both; `None` if they don't fit together.
     fn join(&self, a: &Field, b: &Field) -> Option<Field> {
         let joined = join(a, b, self.shapes).or_else(|| {
-            self.casts.get(a.name())?;
+            self.casts
+                .get(a.name())
+                .filter(|_| are_alike(a, b) || numpy_type(a).is_none() || numpy_type(b).is_none())?;
             let (a, b) = (self.casts.field(a).ok()?, self.casts.field(b).ok()?);
             let joined = join(&a, &b, self.shapes)?;
             // The same ticks may be those of times with a zone and without one.
@@ -176,13 +178,18 @@ fn rank(kind: &FieldType) -> Option<usize> {
     }
 }
 
+/// How many lists are inside each other; 0 where there are none.
+fn depth(kind: &FieldType) -> usize {
+    if let FieldType::List { depth, .. } = kind { *depth } else { 0 }
+}
+
 fn differ(known: &Column, field: &Field) -> Error {
     let types = FieldType::of(&known.field).ok().zip(FieldType::of(field).ok());
     let hint = types.and_then(|(a, b)| match a.element() == b.element() {
         true => (rank(&a).is_some() && rank(&a) == rank(&b))
             .then(|| "pass `ragged` to keep a shape for each sample".to_owned()),
         false => common(a.element()?, b.element()?)
-            .filter(|_| rank(&a) == rank(&b))
+            .filter(|_| (rank(&a), depth(&a)) == (rank(&b), depth(&b)))
             .map(|to| format!("pass `cast={}={to}` to make them one type", field.name())),
     });
     let (name, first) = (field.name(), known.first.display());
@@ -191,7 +198,8 @@ fn differ(known: &Column, field: &Field) -> Error {
     // Types of such tables are inferred from their values.
     let is_inferred = [".csv", ".tsv", ".jsonl", ".ndjson"];
     let is_inferred = is_inferred.iter().any(|end| known.first.to_string_lossy().contains(end));
-    let schema = || format!("`schema={name}:TYPE` sets one type for all files: text, int64, float64 or bool");
+    let types = "text, int64, float64, bool; of JSON lines also list<int64> and the like, or json";
+    let schema = || format!("`schema={name}:TYPE` sets one type for all files: {types}");
     let hint = hint.or_else(|| match is_inferred {
         true => Some(schema()),
         false => as_text(&known.field, field).map(cast),
@@ -208,8 +216,11 @@ fn differ(known: &Column, field: &Field) -> Error {
 /// The finer unit of the times of both, as the setting `cast` calls it.
 fn finer(a: &Field, b: &Field) -> Option<String> {
     const UNITS: [&str; 5] = ["D", "s", "ms", "us", "ns"];
-    if (ticks(a), ticks(b)) == ("dates", "dates") {
+    if (ticks(a), ticks(b)) == (DATES, DATES) {
         return Some("date".to_owned());
+    }
+    if !are_alike(a, b) || ticks(a) == DAYTIMES || zone(a) != zone(b) {
+        return None;
     }
     let unit = |field| {
         let (kind, unit) = numpy_type(field)?.strip_suffix(']')?.split_once('[')?;
@@ -284,28 +295,47 @@ pub(crate) fn class_names(feature: Option<&String>) -> Option<Vec<String>> {
     serde_json::from_value(feature.get("names")?.clone()).ok()
 }
 
-/// What ticks are, where their NumPy type does not tell: those of a duration and those of a time of day have the same.
+const JSON: &str = "JSON";
+const DATES: &str = "dates";
+const DAYTIMES: &str = "times of day";
+
+/// What the values are, where their type does not tell: ticks of a duration and of a time of day have one, and so have text and JSON.
 fn ticks(field: &Field) -> &'static str {
     let said = field.metadata().get(LOGICAL).map_or("", |said| said.split('[').next().unwrap_or_default());
     match (said, numpy_type(field).unwrap_or_default()) {
-        ("time32" | "time64", _) => "times of day",
+        ("json", _) => JSON,
+        ("time32" | "time64", _) => DAYTIMES,
         (_, name) if name.starts_with("<m8") => "durations",
-        ("date32" | "date64", _) | (_, "<M8[D]") => "dates",
-        _ => "times",
+        ("date32" | "date64", _) => DATES,
+        (_, name) if name.starts_with("<M8") => "times",
+        _ => "other values",
     }
+}
+
+/// Whether the values of two columns are of one kind. NumPy's days are dates and times as well.
+fn are_alike(a: &Field, b: &Field) -> bool {
+    let is_day = |field: &Field| numpy_type(field) == Some("<M8[D]") && !field.metadata().contains_key(LOGICAL);
+    let fits = |day: &Field, other: &Field| is_day(day) && ["times", DATES].contains(&ticks(other));
+    ticks(a) == ticks(b) || fits(a, b) || fits(b, a)
+}
+
+fn zone(field: &Field) -> Option<&str> {
+    Some(field.metadata().get(LOGICAL)?.split_once("tz=")?.1.trim_end_matches(']'))
 }
 
 /// The error of two columns of times that are not of one kind, or of which one alone tells its time zone: without one, nothing says
 /// which moment a time is.
 fn other_times(known: &Column, field: &Field) -> Option<Error> {
     let (here, there) = (ticks(field), ticks(&known.field));
-    if here != there {
+    if !are_alike(&known.field, field) {
         let (name, first) = (field.name(), known.first.display());
         let error = Error::content(format!("field {name} has {here} here and {there} in {first}"));
-        return Some(error.with_code(Code::ColumnsDiffer).in_field(name).hint("pack the inputs apart"));
+        let hint = match [here, there].contains(&JSON) {
+            true => format!("`schema={name}:json` takes the values of all files as JSON"),
+            false => "pack the inputs apart".to_owned(),
+        };
+        return Some(error.with_code(Code::ColumnsDiffer).in_field(name).hint(hint));
     }
-    let zone =
-        |field: &Field| Some(field.metadata().get(LOGICAL)?.split_once("tz=")?.1.trim_end_matches(']').to_owned());
     let (message, first) = (format!("field {} has times", field.name()), known.first.display());
     let message = match (zone(field), zone(&known.field)) {
         (Some(zone), None) => format!("{message} of the zone {zone} here and without a zone in {first}"),
@@ -401,6 +431,20 @@ mod tests {
         }
         let days = [ticks("<M8[D]", Some("date32")), ticks("<M8[D]", None)];
         assert!(join_all(&days, Shapes::Equal).is_ok());
+        let text = FieldType::Text.field("t", true);
+        let mixed = join_all(&[text.clone(), with_metadata(text, LOGICAL, "json")], Shapes::Equal).unwrap_err();
+        assert!(
+            mixed.to_string().contains("has JSON here and other values in 0.npz; `schema=t:json` takes"),
+            "{mixed}"
+        );
+        // A cast makes units one, not kinds.
+        let cast = |to: &str, a, b| {
+            let casts = Casts::new(&[("t".to_owned(), to.to_owned())].into()).unwrap();
+            Joining { shapes: Shapes::Equal, casts }.join(&a, &b).is_some()
+        };
+        assert!(cast("timestamp[ns]", ticks("<M8[ns]", None), ticks("<M8[D]", None)));
+        assert!(!cast("timestamp[ns]", ticks("<M8[ns]", None), ticks("<M8[D]", Some("date32"))));
+        assert!(!cast("duration[ns]", ticks("<m8[ns]", None), ticks("<m8[us]", Some("time64[us]"))));
     }
 
     #[test]

@@ -355,12 +355,27 @@ fn as_text(name: &str, value: &Bound<'_, PyAny>) -> Result<Option<String>> {
         let refused = |error: PyErr| Error::content(format!("field {name} can't be JSON: {error}")).in_field(name);
         return Ok(Some(text.map_err(refused)?.extract()?));
     }
-    // A number of NumPy, or a tensor without dimensions.
-    let is_scalar = value.getattr("shape").is_ok_and(|shape| shape.len().is_ok_and(|rank| rank == 0));
-    match is_scalar && value.hasattr("item")? {
-        true => as_text(name, &value.call_method0("item")?),
-        false => Ok(None),
+    match number_of_numpy(value)? {
+        Some(number) => as_text(name, &number),
+        None => Ok(None),
     }
+}
+
+/// A number of NumPy, or a tensor without dimensions, as Python's own; `None` for others, such as times and masked values.
+fn number_of_numpy<'py>(value: &Bound<'py, PyAny>) -> Result<Option<Bound<'py, PyAny>>> {
+    let is_scalar = value.getattr("shape").is_ok_and(|shape| shape.len().is_ok_and(|rank| rank == 0));
+    if !is_scalar || !value.hasattr("item")? || type_name(value).starts_with("Masked") {
+        return Ok(None);
+    }
+    let kind = value.getattr("dtype").and_then(|dtype| dtype.getattr("kind"));
+    if kind.is_ok_and(|kind| kind.eq("m").unwrap_or(true) || kind.eq("M").unwrap_or(true)) {
+        return Ok(None);
+    }
+    let number = value.call_method0("item")?;
+    let is_plain = number.is_instance_of::<PyBool>()
+        || number.is_exact_instance_of::<PyInt>()
+        || number.is_exact_instance_of::<PyFloat>();
+    Ok(is_plain.then_some(number))
 }
 
 /// A number of Python, or whatever NumPy takes for an array. Numbers of Python become `wanted`, if they can.

@@ -280,7 +280,10 @@ impl ScratchFile for Unnamed {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         let file = match &mut self.file {
             Some(file) => file,
-            none => none.insert(tempfile::tempfile_in(&self.dir).context("create a temporary file")?),
+            none => {
+                let file = tempfile::tempfile_in(&self.dir).context("create a temporary file");
+                none.insert(file.map_err(|e| e.in_input(self.dir.display()))?)
+            }
         };
         file.write_all_at(bytes, self.at).context("write a temporary file")?;
         self.at += bytes.len() as u64;

@@ -57,7 +57,8 @@ impl Staging {
     /// Whether `error` may say that a staged file is gone: a process of another host removed it ([`sweep`](Self::sweep)), which can't
     /// tell those of living processes here from those of dead ones. A rename names the file to be.
     pub fn is_lost(error: &Error, out: &Path) -> bool {
-        error.is_not_found() && error.input().is_some_and(|input| Path::new(input).starts_with(out))
+        let stale = error.io_kind() == Some(ErrorKind::StaleNetworkFileHandle);
+        (error.is_not_found() || stale) && error.input().is_some_and(|input| Path::new(input).starts_with(out))
     }
 
     /// Durably creates the folder `out` if needed, and a staging folder in it. For a bucket it creates nothing, and

@@ -152,11 +152,13 @@ fn the_schema_option_replaces_types() {
         ("id:int64", Kind::Content, "a.jsonl: line 1: the field id: \"007\" is not of type int64"),
         ("n:list<int64>", Kind::Content, "a.jsonl: line 1: the field n: 1 is not of type list<int64>"),
         ("n:text", Kind::Content, "a.jsonl: line 1: the field n: 1 is not of type text"),
-        ("idd:text", Kind::Config, "a.jsonl: `schema` names the unknown field idd; fields are id, m.a, n"),
     ] {
         let error = read_as(&[("schema", schema)], text.as_bytes()).unwrap_err();
         assert_eq!((error.kind(), error.to_string().as_str()), (kind, says));
     }
+    // Another file may have the field.
+    let (info, _) = read_as(&[("schema", "idd:text")], text.as_bytes()).unwrap();
+    assert_eq!(info.omitted.iter().map(|omission| omission.field.as_str()).collect::<Vec<_>>(), ["idd"]);
     for bad in ["n", "n:int", "n:list<json>"] {
         let options = [("schema", bad)].into_iter().collect();
         assert!(JsonLines::default().source(&options, Limits::default()).is_err(), "{bad}");
@@ -388,4 +390,36 @@ fn lines_are_read_as_python_reads_them() {
             assert_eq!(found, wanted.get(name).cloned().unwrap_or_default(), "{name}");
         }
     }
+}
+
+/// Log lines of many kinds: most columns have no value in most lines.
+#[test]
+fn sparse_columns_take_little_memory() {
+    let text: String = (0..3000).map(|i| format!("{{\"name{i}\": {i}, \"all\": {i}}}\n")).collect();
+    let (info, blocks) = read_as(&[], text.as_bytes()).unwrap();
+    assert_eq!((info.items, info.schema.fields().len()), (3000, 3001));
+    let slots: Vec<usize> = blocks.iter().map(|rows| rows.num_rows() * rows.num_columns()).collect();
+    assert!(slots.iter().all(|slots| *slots <= (64 << 20) / 16), "{slots:?}");
+    assert!(blocks.len() > 1);
+}
+
+#[test]
+fn nulls_and_equal_names_beside_json_are_missing_values() {
+    let map: Map<_, _> = (0..1001).map(|i| (format!("w{i}"), json!(i))).collect();
+    let text = format!("{{\"c\": {}}}\n{{\"c\": null}}\n{{\"c\": {{}}}}\n", json!(map));
+    assert_eq!(types(&[], &text), ["c:text?"]);
+    assert_eq!(rows(&[], text.as_bytes())[1]["c"], Value::Null);
+    let twice = "{\"a\": {\"b\": 1}, \"a\": {}}\n{\"a\": {\"b\": 2}}\n";
+    assert_eq!(types(&[], twice), ["a.b:Int64?"]);
+    assert_eq!(rows(&[], twice.as_bytes())[0]["a.b"], Value::Null);
+}
+
+#[test]
+fn json_is_told_from_text() {
+    let marks = |text: &str| {
+        let (info, _) = read_as(&[], text.as_bytes()).unwrap();
+        info.schema.field(0).metadata().get(packhorse_core::LOGICAL).cloned()
+    };
+    assert_eq!(marks("{\"id\": \"x\"}\n{\"id\": 3}\n"), Some("json".to_owned()));
+    assert_eq!(marks("{\"id\": \"x\"}\n"), None);
 }

@@ -92,7 +92,8 @@ fn script(job: &ArrayJob, site: &Site, options: &[String]) -> Result<String> {
 /// A value as sbatch reads it: words and what follows a # are kept together by quotes.
 fn quoted(value: &str) -> String {
     let quote = if value.contains('"') { '\'' } else { '"' };
-    match value.contains(|c: char| c.is_whitespace() || c == '#') {
+    let is_quoted = ['"', '\''].iter().any(|q| value.len() > 1 && value.starts_with(*q) && value.ends_with(*q));
+    match !is_quoted && value.contains(|c: char| c.is_whitespace() || c == '#') {
         true => format!("{quote}{value}{quote}"),
         false => value.to_owned(),
     }
@@ -150,9 +151,11 @@ mod tests {
         ] {
             assert!(script.lines().any(|found| found == line), "{line}\n{script}");
         }
-        let odd = ["--job-name=x y", "--comment=a\"#b", "--output=a,b"].map(str::to_owned);
+        let odd = ["--job-name=x y", "--comment=a\"#b", "--output=a,b", "--wckey='a b'"].map(str::to_owned);
         let odd = super::script(&job(&[0]), &site, &odd).unwrap();
-        for line in ["#SBATCH --job-name=\"x y\"", "#SBATCH --comment='a\"#b'", "#SBATCH --output=a,b"] {
+        for line in
+            ["#SBATCH --job-name=\"x y\"", "#SBATCH --comment='a\"#b'", "#SBATCH --output=a,b", "#SBATCH --wckey='a b'"]
+        {
             assert!(odd.lines().any(|found| found == line), "{line}\n{odd}");
         }
         assert!(!script.contains("slow") && !script.contains("requeue") && !script.contains("2048M"), "{script}");

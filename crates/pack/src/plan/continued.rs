@@ -3,10 +3,10 @@
 use super::Plan;
 use crate::merged_columns::{class_names, same_type};
 use crate::scan::TableInput;
-use packhorse_core::{Code, Error, HUGGINGFACE, Result};
+use packhorse_core::{Code, Error, Field, HUGGINGFACE, LOGICAL, Result, numpy_type};
 use packhorse_dataset::{Digest, FieldRecord, PlanHeader};
 use packhorse_transform::Casts;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 
 const SETTINGS: &str = "give the settings that the dataset was packed with";
@@ -20,14 +20,14 @@ impl Plan {
     /// With `fill_missing` rows of tables may lack columns that may be null in the dataset.
     pub(crate) fn follow(&mut self, base: &PlanHeader, casts: &Casts, fill_missing: bool) -> Result<()> {
         let (tables, rows) = (self.listing.tables(), self.listing.iter().all(|sample| sample.table().is_some()));
-        let has = |table: &TableInput, name: &str| table.schema.column_with_name(name).is_some();
+        let names: BTreeSet<&str> = shared_columns(tables);
         let empty = |table: &TableInput, name: &str| table.omitted.iter().any(|o| o.empty && o.field == name);
         let new = NewColumns {
             may_lack: &|name| fill_missing || !rows || tables.iter().any(|table| empty(table, name)),
             // Types of most formats do not tell whether a value is null; the pass over the values does.
             may_hold: &|name| {
-                let declared = |table: &TableInput| has(table, name) && !matches!(table.format, "csv" | "jsonl");
-                rows && tables.iter().all(declared)
+                let declared = |table: &TableInput| !matches!(table.format, "csv" | "jsonl");
+                rows && names.contains(name) && tables.iter().all(declared)
             },
         };
         let ours = &mut self.header;
@@ -88,6 +88,16 @@ pub(crate) struct PlannedKey {
     pub(crate) rows: Option<Range<u64>>,
 }
 
+/// The columns that each table has.
+fn shared_columns(tables: &[TableInput]) -> BTreeSet<&str> {
+    fn of(table: &TableInput) -> BTreeSet<&str> {
+        table.schema.fields().iter().map(|field| field.name().as_str()).collect()
+    }
+    let mut tables = tables.iter();
+    let first = tables.next().map(of).unwrap_or_default();
+    tables.fold(first, |shared, table| &shared & &of(table))
+}
+
 /// What the plan tells of the columns of the new samples.
 struct NewColumns<'a> {
     /// Whether the samples may lack a column.
@@ -106,7 +116,7 @@ fn same_columns(base: &PlanHeader, new: &PlanHeader, casts: &Casts, columns: &Ne
     }
     for field in &base.schema {
         let Some(own) = new.schema.iter().find(|own| own.name == field.name) else {
-            if field.nullable && (columns.may_lack)(&field.name) {
+            if field.nullable && (casts.drops(&field.name) || (columns.may_lack)(&field.name)) {
                 continue;
             }
             let lacks = error(format!("the dataset has the field {}, which the new samples lack", field.name));
@@ -170,7 +180,9 @@ fn is_cast(own: &FieldRecord, field: &FieldRecord, casts: &Casts) -> Result<bool
     }
     let schema = FieldRecord::schema(&[own.clone(), field.clone()])?;
     let cast = casts.field(schema.field(0));
-    Ok(cast.is_ok_and(|cast| same_type(&cast, schema.field(1))))
+    let wanted = schema.field(1);
+    let notes = |field: &Field| (numpy_type(field).map(str::to_owned), field.metadata().get(LOGICAL).cloned());
+    Ok(cast.is_ok_and(|cast| same_type(&cast, wanted) && notes(&cast) == notes(wanted)))
 }
 
 /// The class list of the dataset, or one that begins with it.

@@ -127,7 +127,9 @@ fn same_columns(listing: &Listing, options: &PlanOptions<'_>, observer: &dyn Obs
         let dropped = |name: &&String| options.joining.casts.drops(name);
         read.filter(|name| *name != KEY).chain(empty).filter(|name| !dropped(name)).cloned().collect()
     };
-    let mut tables = listing.iter().filter(|sample| sample.table().is_some());
+    let is_empty = listing.tables().iter().all(|table| table.items == 0);
+    let has_rows = |sample: &SampleRef<'_>| sample.table().is_some_and(|table| is_empty || table.items > 0);
+    let mut tables = listing.iter().filter(has_rows);
     let Some(first) = tables.next() else { return Ok(()) };
     let wanted = names(&first);
     let mut others = tables.map(|sample| (names(&sample), sample)).filter(|(names, _)| *names != wanted);
@@ -214,7 +216,9 @@ fn warn_of_tables_beside_files(listing: &Listing, observer: &dyn Observer) {
     if listing.tables().is_empty() {
         return;
     }
-    let mut tables = listing.iter().filter(|sample| sample.table().is_some());
+    let is_empty = listing.tables().iter().all(|table| table.items == 0);
+    let has_rows = |sample: &SampleRef<'_>| sample.table().is_some_and(|table| is_empty || table.items > 0);
+    let mut tables = listing.iter().filter(has_rows);
     let Some(first) = tables.next() else { return };
     if listing.iter().any(|sample| sample.table().is_none()) {
         let text = match tables.count() as u64 {

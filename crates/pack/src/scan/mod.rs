@@ -149,8 +149,16 @@ fn idle_setting(recipe: &Recipe, listing: &Listing) -> Result<()> {
         ("schema", recipe.schema.is_some(), &["csv", "jsonl"], "; `cast` changes types of any input"),
     ];
     let has = |formats: &[&str]| listing.tables().iter().any(|table| formats.contains(&table.format));
-    match settings.into_iter().find(|(_, given, formats, _)| *given && !has(formats)) {
+    // What could not be opened may have been such an input.
+    let idle =
+        settings.into_iter().find(|(_, given, formats, _)| *given && !has(formats) && listing.faults().is_empty());
+    match idle {
         None => Ok(()),
+        Some(("schema", ..)) if has(&["text"]) => {
+            let error =
+                Error::config("`schema` has no effect where JSON lines are documents").with_code(Code::BadSetting);
+            Err(error.hint("`from=jsonl` makes a field of each of theirs"))
+        }
         Some((name, _, formats, hint)) => {
             let message =
                 format!("`{name}` has no effect: it is for inputs of {}, and there is none", formats.join(" and "));

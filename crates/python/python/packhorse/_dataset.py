@@ -46,8 +46,8 @@ class Dataset:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is all that is at one place, opened without settings: no view, and not several datasets."""
-        return not self._views and self._how == (None, {}, None)
+        """Whether it is all that is at one place, opened without settings: no view, not several datasets, and no pattern."""
+        return not self._views and self._how == (None, {}, None) and not set("*?[{") & set(self._place)
 
     @property
     def _shown(self) -> str:

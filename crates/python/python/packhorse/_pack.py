@@ -168,7 +168,8 @@ def _paths(source: Any) -> list[str] | None:
     if isinstance(source, Dataset):
         # As dictionaries its samples would lose their types, classes and splits.
         if not source.is_whole:
-            raise TypeError("source is a part of a dataset or several: write it by `write_view`, and pack that folder, or pack the paths")
+            what = "source is a view, several datasets, a pattern, or was opened with settings"
+            raise TypeError(f"{what}: pack the paths, or write it by `write_view` and pack that folder")
         return [source._place]
     if isinstance(source, Loader):
         raise TypeError("source is a loader, which gives batches: give the dataset")

@@ -112,7 +112,7 @@ fn is_bytes(field: &Field, element: &DataType) -> bool {
     matches!(element, DataType::FixedSizeBinary(_)) && numpy_type(field).is_some_and(|name| name.starts_with("|S"))
 }
 
-/// The shortest texts that read as the same numbers; of bytes, their UTF-8.
+/// The shortest texts that read as the same numbers (of half precision: in single precision); of bytes, their UTF-8.
 fn texts(values: &ArrayRef) -> Result<ArrayRef, String> {
     if let Some(bytes) = values.as_fixed_size_binary_opt() {
         let text = |bytes: &[u8]| {

@@ -57,9 +57,13 @@ fn ticks(field: &Field) -> Option<(&str, &str)> {
     LENGTHS.iter().any(|(known, _)| *known == unit).then_some((kind, unit))
 }
 
+fn is_time_of_day(field: &Field) -> bool {
+    field.metadata().get(LOGICAL).is_some_and(|said| said.starts_with("time32") || said.starts_with("time64"))
+}
+
 /// The type of `field` after the cast; `None` if it has no times of this kind.
 pub(super) fn field(field: &Field, to: &DataType) -> Option<Field> {
-    let (is, _) = ticks(field)?;
+    let (is, _) = ticks(field).filter(|_| !is_time_of_day(field))?;
     let (kind, unit) = kind(to).filter(|(kind, _)| *kind == is)?;
     let mut metadata: HashMap<String, String> = field.metadata().clone().into();
     let zone = metadata.remove(LOGICAL).and_then(|said| Some(said.split_once(", tz=")?.1.to_owned()));
@@ -89,6 +93,9 @@ pub(super) fn flat(from: &Field, column: &ArrayRef, to: &DataType) -> Result<Arr
         let length = i128::from(ticks) * here;
         let exact = i64::try_from(length / there).ok().filter(|fits| length % there == 0 && *fits != i64::MIN);
         // The smallest number is NaT, and what lies under a null does not matter.
+        if ticks == i64::MIN && wanted == "D" && column.is_valid(row) {
+            return Err("a date can't be NaT".to_owned());
+        }
         let cast = match ticks == i64::MIN || column.is_null(row) {
             true => ticks,
             false => exact.ok_or_else(|| format!("{ticks} {unit} can't be given as a whole number of {wanted}"))?,
@@ -126,6 +133,7 @@ mod tests {
         assert_eq!(cast("<M8[D]", -3, "timestamp[s]"), Ok(-3 * 86_400));
         assert_eq!(cast("<m8[h]", 2, "duration[ms]"), Ok(7_200_000));
         assert_eq!(cast("<M8[s]", i64::MIN, "timestamp[ns]"), Ok(i64::MIN));
+        assert!(cast("<M8[s]", i64::MIN, "date").unwrap_err().contains("NaT"));
         for (from, ticks, to) in
             [("<M8[us]", 1, "timestamp[ms]"), ("<M8[ms]", 1, "date"), ("<M8[s]", i64::MAX / 2, "timestamp[ns]")]
         {
@@ -144,7 +152,8 @@ mod tests {
         assert_eq!(after("<M8[ns]", Some(&zone("ns")), "timestamp[us]"), of("<M8[us]", Some(&zone("us"))));
         assert_eq!(after("<M8[D]", Some("date32"), "timestamp[ms]"), of("<M8[ms]", None));
         assert_eq!(after("<M8[ms]", Some("date64"), "date"), of("<M8[D]", Some("date32")));
-        assert_eq!(after("<m8[us]", Some("time64[us]"), "duration[ns]"), of("<m8[ns]", None));
+        assert_eq!(after("<m8[us]", None, "duration[ns]"), of("<m8[ns]", None));
+        assert_eq!(after("<m8[us]", Some("time64[us]"), "duration[ns]"), None);
         assert_eq!(after("<m8[us]", None, "timestamp[us]"), None);
         assert_eq!(after("<M8[Y]", None, "timestamp[us]"), None);
         for bad in ["date[us]", "timestamp", "timestamp[h]", "duration[us", "time[us]"] {

@@ -50,20 +50,27 @@ pub(super) enum Inferred<'i> {
 }
 
 impl Inference {
-    /// Adds the next value of `walk`, that of `row`, counted from 1.
-    pub(super) fn add(&mut self, walk: &mut Walk<'_>, row: u64, depth: usize) -> Result<(), HalfPair> {
-        if self.last != row {
+    /// Adds the next value of `walk`, that of `row`, counted from 1; `grows` where it has a new name.
+    pub(super) fn add(
+        &mut self,
+        walk: &mut Walk<'_>,
+        row: u64,
+        depth: usize,
+        grows: &mut bool,
+    ) -> Result<(), HalfPair> {
+        let again = self.last == row;
+        if !again {
             (self.last, self.rows) = (row, self.rows + 1);
         }
         match walk.kind() {
+            ValueKind::Null => {
+                walk.pass();
+                self.null = true;
+            }
             _ if self.json => drop(walk.pass()),
             ValueKind::List | ValueKind::Object if depth > DEPTH => {
                 walk.pass();
                 self.json = true;
-            }
-            ValueKind::Null => {
-                walk.pass();
-                self.null = true;
             }
             ValueKind::Bool => {
                 walk.pass();
@@ -86,19 +93,22 @@ impl Inference {
                         elements.json = true;
                         Ok(())
                     }
-                    _ => elements.add(walk, row, depth + 1),
+                    _ => elements.add(walk, row, depth + 1, grows),
                 })?;
             }
             ValueKind::Object => {
                 let members = self.members.get_or_insert_default();
+                // Of equal names the last counts, whose object may lack what the first one has.
+                members.values_mut().filter(|member| again && member.last == row).for_each(|member| member.null = true);
                 walk.members(|walk, name| {
                     let name = String::from_utf8_lossy(&name);
                     if !members.contains_key(&*name) {
                         members.insert(name.clone().into_owned(), Inference::default());
+                        *grows = true;
                     }
                     match members.get_mut(&*name) {
                         Some(member) => member
-                            .add(walk, row, depth + 1)
+                            .add(walk, row, depth + 1, grows)
                             .map_err(|HalfPair(inside)| HalfPair(joined(&name, &inside))),
                         None => Ok(()),
                     }
@@ -112,9 +122,10 @@ impl Inference {
         Ok(())
     }
 
-    /// How many names the objects of a line have so far.
+    /// How many names the objects have so far, those inside of others too.
     pub(super) fn names(&self) -> usize {
-        self.members.as_ref().map_or(0, BTreeMap::len)
+        let inside = |members: &BTreeMap<String, Inference>| members.values().map(Inference::names).sum::<usize>();
+        self.members.as_ref().map_or(0, |members| members.len() + inside(members))
     }
 
     /// Whether one of the first `rows` rows has no value.

@@ -36,11 +36,11 @@ impl JsonColumn {
             ColumnType::Plain { element, depth } => (element, depth),
         };
         let values = match element {
-            JsonScalar::Bool => Values::Bool(BooleanBuilder::new()),
-            JsonScalar::Int => Values::Int(Int64Builder::new()),
-            JsonScalar::Unsigned => Values::Unsigned(UInt64Builder::new()),
-            JsonScalar::Float => Values::Float(Float64Builder::new()),
-            JsonScalar::Text => Values::Text(StringViewBuilder::new()),
+            JsonScalar::Bool => Values::Bool(BooleanBuilder::with_capacity(0)),
+            JsonScalar::Int => Values::Int(Int64Builder::with_capacity(0)),
+            JsonScalar::Unsigned => Values::Unsigned(UInt64Builder::with_capacity(0)),
+            JsonScalar::Float => Values::Float(Float64Builder::with_capacity(0)),
+            JsonScalar::Text => Values::Text(StringViewBuilder::with_capacity(0)),
         };
         Self { kind, values, offsets: vec![vec![0]; depth], lists: Vec::new(), unescaped: Vec::new() }
     }
@@ -103,7 +103,9 @@ impl JsonColumn {
             Values::Int(values) => word.parse().ok().map(|number| values.append_value(number)),
             Values::Unsigned(values) => word.parse().ok().map(|number| values.append_value(number)),
             Values::Float(values) => {
-                word.parse().ok().filter(|_| is_number).map(|number: f64| values.append_value(number))
+                let is_written = word.bytes().last().is_some_and(|byte| byte.is_ascii_digit());
+                let number = word.parse().ok().filter(|number: &f64| is_number && (number.is_finite() || !is_written));
+                number.map(|number| values.append_value(number))
             }
             Values::Text(values) => match json.first() {
                 Some(b'"') => text(json, &mut self.unescaped).map(|text| values.append_value(text)),

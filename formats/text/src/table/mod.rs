@@ -26,15 +26,16 @@
 //!   | `json` | anything else: the text of the value as it is written |
 //!
 //!   `json` are lists of objects, lists with nulls, lists that are all empty, a field of several types, objects of more than 1,000
-//!   names or nested more than 32 deep. Inference never rounds an integer. A field that is null in all lines is left out, and is null
-//!   where other inputs have it. Of equal names in a line the last counts.
+//!   names in all lines or nested more than 32 deep; the metadata [`LOGICAL`](packhorse_core::LOGICAL) says so. Inference never rounds an
+//!   integer. A field that is null in all lines is left out, and is null where other inputs have it. Of equal names in a line the last
+//!   counts.
 //! * **Items** are lines. One scan of the whole file finds the types, the number of lines and the offset of a line in each megabyte; a
 //!   range is then read from the nearest of these offsets. A compressed file is read from its start for each range.
 //! * **Options**: `schema`, types that replace the inferred ones (`id:text,scores:list<float64>,meta:json`).
 //! * **Errors** name the line: invalid JSON, a string with half of a surrogate pair, a value that is not of the type in
 //!   `schema`, two fields of one name (`a.b`, and `b` in `a`).
-//! * **Memory**: a block of rows, the longest line ([`Limits::blob`]), the names of the fields (at most 100,000 of a line, and 1,000 of
-//!   each object), and 24 bytes for each megabyte of the file.
+//! * **Memory**: a block of rows, the longest line ([`Limits::blob`]), the names of the fields (at most 100,000), and 24 bytes for each
+//!   megabyte of the file.
 //! * **Revisions**: 1, the first.
 
 mod column_type;

@@ -13,6 +13,8 @@ use std::sync::Arc;
 const ROWS: usize = 8192;
 /// A block ends after about this many bytes of text.
 const BYTES: u64 = 4 << 20;
+/// And so that the rows of all columns, with or without values, take about this many bytes of 16 each.
+const SLOTS: usize = (64 << 20) / 16;
 
 /// The blocks of a range of rows.
 pub(super) struct RowBlocks<'a> {
@@ -37,7 +39,8 @@ impl RowBlocks<'_> {
         let mut columns: Vec<JsonColumn> = scan.columns.iter().map(|kind| JsonColumn::new(*kind)).collect();
         let mut values = vec![None; columns.len()];
         let (mut rows, from) = (0, self.lines.position());
-        while rows < ROWS && self.left > 0 && self.lines.position() - from < BYTES {
+        let most = ROWS.min(SLOTS / columns.len().max(1)).max(1);
+        while rows < most && self.left > 0 && self.lines.position() - from < BYTES {
             self.lines.next(|line| row(scan, &line, &mut values, &mut columns))?.ok_or_else(changed)?;
             rows += 1;
             self.left -= 1;

@@ -6,7 +6,7 @@ use super::inference::{HalfPair, Inference, Inferred, joined};
 use super::json_types::JsonTypes;
 use super::rows::{JsonLine, Lines, RowStart};
 use super::walk::Walk;
-use packhorse_core::{Error, Input, KEY, Limits, Omission, Result, Schema, SchemaRef};
+use packhorse_core::{Error, Input, KEY, LOGICAL, Limits, Omission, Result, Schema, SchemaRef, with_metadata};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -64,11 +64,12 @@ impl TableScan {
 fn add(all: &mut Inference, line: &JsonLine<'_>) -> Result<RowStart> {
     let start = line.start;
     let at = |message: String| Error::content(format!("line {}: {message}", start.line)).at_row(start.row);
-    all.add(&mut Walk::new(line.bytes), start.row + 1, 0).map_err(|HalfPair(name)| {
+    let mut grows = false;
+    all.add(&mut Walk::new(line.bytes), start.row + 1, 0, &mut grows).map_err(|HalfPair(name)| {
         let message = format!("the field \"{name}\" holds half of a surrogate pair, which is not Unicode");
         at(message).hint("repair or remove the line").in_field(name)
     })?;
-    match all.names() > MOST_NAMES {
+    match grows && all.names() > MOST_NAMES {
         true => Err(at(format!("the lines so far have more than {MOST_NAMES} names of fields"))
             .hint("put names that are values, such as words or dates, into an object")),
         false => Ok(start),
@@ -112,11 +113,11 @@ impl Columns<'_> {
     fn finish(self, mut places: ValuePlace, bytes: u64, starts: Vec<RowStart>) -> Result<TableScan> {
         let Self { settings, rows, found, omitted } = self;
         let names = || found.iter().map(|(name, ..)| name).chain(omitted.iter().map(|omission| &omission.field));
-        if let Some(unknown) = settings.types.keys().find(|name| names().all(|known| known != *name)) {
-            let known: Vec<&str> = names().map(String::as_str).collect();
-            let message = format!("`schema` names the unknown field {unknown}");
-            return Err(Error::config(message).hint(format!("fields are {}", packhorse_core::some_of(&known))));
-        }
+        // Other files may have it.
+        let unknown = settings.types.keys().filter(|name| names().all(|known| known != *name));
+        let reason = || "named by `schema`, and in no line".to_owned();
+        let unknown = unknown.map(|name| Omission { field: name.clone(), reason: reason(), empty: true });
+        let omitted = omitted.iter().cloned().chain(unknown.collect::<Vec<_>>()).collect();
         let mut order: Vec<usize> = (0..found.len()).collect();
         let name = |at: &usize| found.get(*at).map(|(name, ..)| (name != KEY, name));
         order.sort_by(|a, b| name(a).cmp(&name(b)));
@@ -126,7 +127,9 @@ impl Columns<'_> {
             moved.iter_mut().skip(*from).take(1).for_each(|place| *place = to);
             let Some((name, kind, lacks)) = found.get(*from) else { continue };
             check(name, *kind, *lacks)?;
-            fields.push(kind.field_type().field(name, *lacks));
+            let field = kind.field_type().field(name, *lacks);
+            // Text that is JSON is not other text.
+            fields.push(if *kind == ColumnType::Json { with_metadata(field, LOGICAL, "json") } else { field });
         }
         let mut seen = BTreeMap::new();
         if let Some(twice) = fields.iter().find(|field| seen.insert(field.name().clone(), ()).is_some()) {

@@ -3,21 +3,8 @@
 use super::merged_pictures::PICTURES;
 use super::{Listing, PieceRef, SampleRef};
 use crate::Recipe;
+use crate::input_format::is_card_name;
 use std::borrow::Cow;
-
-/// Their names in lower case: the card and the licence, and the documents of Hugging Face's datasets, of Croissant and of TFDS.
-const NAMES: [(&str, &str); 10] = [
-    ("citation", "cff"),
-    ("croissant", "json"),
-    ("dataset_dict", "json"),
-    ("dataset_info", "json"),
-    ("dataset_infos", "json"),
-    ("features", "json"),
-    ("license", "md"),
-    ("license", "txt"),
-    ("readme", "md"),
-    ("readme", "txt"),
-];
 
 /// The last extensions of fields that hold an array.
 const ARRAYS: [&str; 2] = ["npy", "npz"];
@@ -36,7 +23,11 @@ impl Listing {
         else {
             return;
         };
-        if with(true).next().is_some() && with(true).all(|sample| is_data(&sample)) {
+        // A file of this name may as well describe a picture.
+        let describes_records =
+            with(false).any(|card| card.fields().all(|(field, _)| field == "json") && card.key().ends_with("features"));
+        let is_data = |sample: SampleRef<'_>| is_data(&sample) && (sample.table().is_some() || !describes_records);
+        if with(true).next().is_some() && with(true).all(is_data) {
             self.retain(&keep);
             self.ignored.insert(Cow::Borrowed("about the data"), (count, first));
         }
@@ -48,8 +39,7 @@ impl Listing {
     }
 
     fn has_card_name(&self, piece: &PieceRef) -> bool {
-        let is = |bytes: &[u8], name: &str| bytes.eq_ignore_ascii_case(name.as_bytes());
-        NAMES.iter().any(|(stem, extension)| is(self.field(piece), extension) && is(self.stem(piece), stem))
+        is_card_name(self.stem(piece), self.field(piece))
     }
 }
 
