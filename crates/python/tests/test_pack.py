@@ -234,6 +234,15 @@ def test_numbers_are_text_in_webdataset(tmp_path):
     numbers = {"cls": np.int64(7), "score": np.float32(0.1), "flag": np.bool_(True), "n": np.array(5), "x": np.float64(0.5)}
     dataset = write(tmp_path / "numpy", [numbers, {"cls": 8, "score": 0.25, "flag": False, "n": 6, "x": 1}])
     score = str(float(np.float32(0.1))).encode()
+    # Times and masked values are no numbers; they have arrays of their types, or are refused.
+    for odd in (np.datetime64("2024-01-01", "ns"), np.longdouble(1)):
+        try:
+            stored = write(tmp_path / f"odd-{type(odd).__name__}", [{"x": odd}])[0]
+            assert "x.npy" in stored, stored
+        except packhorse.Error:
+            pass
+    with pytest.raises(packhorse.Error):
+        write(tmp_path / "masked", [{"x": np.ma.masked}])
     assert dataset[0] | {"__key__": ""} == {"__key__": "", "cls": b"7", "score": score, "flag": b"1", "n": b"5", "x": b"0.5"}
     assert dataset.batch([0, 1], {"s": packhorse.Number("score", "float32")})["s"].tolist() == [np.float32(0.1), 0.25]
 

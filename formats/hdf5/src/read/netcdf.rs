@@ -132,7 +132,7 @@ fn by_name(name: &str, dimensions: &BTreeMap<u64, Dimension>) -> Result<u64> {
     let Some((address, _)) = whole.or_else(inside) else {
         let names = names(dimensions.keys().copied().collect(), dimensions);
         return Err(Error::config(format!(
-            "`read=dimension={name}`: there is no such dimension; choose one of {names}"
+            "`read=dimension={name}`: there is no dimension {name}; choose one of {names}"
         )));
     };
     Ok(*address)
