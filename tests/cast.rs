@@ -155,7 +155,7 @@ fn arrays_that_are_dropped_may_differ() {
     }
     for to in ["parquet", "hdf5"] {
         let out = |name: &str| dir.path().join(format!("{to}-{name}"));
-        let recipe = |name: &str| plain(&[input.clone()], to, &out(name));
+        let recipe = |name: &str| plain(std::slice::from_ref(&input), to, &out(name));
         let error = packhorse::session().pack(&recipe("all")).unwrap_err().to_string();
         assert!(error.contains("info"), "{error}");
         packhorse::session().pack(&Recipe { drop: vec!["info".to_owned()], ..recipe("dropped") }).unwrap();
@@ -175,8 +175,8 @@ fn times_of_several_units_become_one() {
     npy(&input.join("0.t.npy"), "<M8[us]", 2, &[1_500_000i64, -1].map(i64::to_le_bytes).concat());
     npy(&input.join("1.t.npy"), "<M8[ns]", 2, &[7i64, i64::MIN].map(i64::to_le_bytes).concat());
     let out = dir.path().join("out");
-    let recipe = |to: &str| cast(&[input.clone()], "hdf5", &out, to);
-    let error = packhorse::session().pack(&plain(&[input.clone()], "hdf5", &out)).unwrap_err();
+    let recipe = |to: &str| cast(std::slice::from_ref(&input), "hdf5", &out, to);
+    let error = packhorse::session().pack(&plain(std::slice::from_ref(&input), "hdf5", &out)).unwrap_err();
     assert_eq!(error.code(), Code::ColumnsDiffer);
     assert!(error.to_string().contains("pass `cast=t=timestamp[ns]` to make them one type"), "{error}");
     let error = packhorse::session().pack(&recipe("t=timestamp[us]")).unwrap_err().to_string();

@@ -217,7 +217,7 @@ settings! {
         /// fail [default: skip for ROOT, fail for the others]
         unsupported: Option<String>, one_of("HOW", &["skip", "fail"]);
         /// CSV, TSV, JSON lines: types of columns in the place of those found: bool, int64, float64, text; of JSON lines also uint64,
-        /// list<TYPE>, json
+        /// `list<int64>` and the like, json
         schema: Option<String>, text("NAME:TYPE,...");
         /// Binary records of fixed size: their fields as NumPy types, such as "<i4 id, <f4 x"
         record: Option<String>, text("TYPES");
@@ -231,7 +231,7 @@ settings! {
         field: Vec<String>, text("NAME[=NEW]").repeats();
         /// Leave a field out (repeatable)
         drop: Vec<String>, text("NAME").repeats();
-        /// Other elements: f16, f32, f64, i8 to i64, u8 to u64, bool, text; of times date, timestamp[us], duration[us] (repeatable)
+        /// Other elements: f16, f32, f64, i8 to i64, u8 to u64, bool, text; of times `date`, `timestamp[us]`, `duration[us]` (repeatable)
         cast: Vec<String>, text("NAME=TYPE").repeats();
         /// A dense array of this shape from a jagged field, such as p=3 or x=3x4 (repeatable)
         stack: Vec<String>, text("NAME=SHAPE").repeats();
