@@ -234,7 +234,7 @@ def test_numbers_are_text_in_webdataset(tmp_path):
     numbers = {"cls": np.int64(7), "score": np.float32(0.1), "flag": np.bool_(True), "n": np.array(5), "x": np.float64(0.5)}
     dataset = write(tmp_path / "numpy", [numbers, {"cls": 8, "score": 0.25, "flag": False, "n": 6, "x": 1}])
     score = str(float(np.float32(0.1))).encode()
-    # Times and masked values are no numbers; they have arrays of their types, or are refused.
+    # Times and masked values are not numbers: they become arrays of their types, or are refused.
     for odd in (np.datetime64("2024-01-01", "ns"), np.longdouble(1)):
         try:
             stored = write(tmp_path / f"odd-{type(odd).__name__}", [{"x": odd}])[0]
