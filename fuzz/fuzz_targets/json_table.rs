@@ -4,24 +4,15 @@
 //! The first two bytes give the range.
 #![no_main]
 
+mod table;
+
 use libfuzzer_sys::fuzz_target;
-use packhorse_core::{Format, Limits, MemoryInput, Options, Rows};
 use packhorse_text::JsonLines;
-use std::sync::Arc;
 
 fuzz_target!(|bytes: &[u8]| {
-    let [from, to, bytes @ ..] = bytes else { return };
-    let limits = Limits { blob: 1 << 20, ..Limits::default() };
-    let source = JsonLines::default().source(&Options::new(), limits).expect("a source");
-    let input = MemoryInput::new("a.jsonl", bytes.to_vec());
-    let Ok(table) = source.open(Arc::new(&input)) else { return };
-    let Ok(info) = table.info() else { return };
-    let read = |items| table.rows(items).expect("rows").collect::<Result<Vec<Rows>, _>>().expect("a block");
-    let count = |blocks: Vec<Rows>| blocks.iter().map(|rows| rows.num_rows() as u64).sum::<u64>();
-    assert_eq!(count(read(0..info.items)), info.items);
-    let (from, to) = (u64::from(*from).min(info.items), u64::from(*to).min(info.items));
-    assert_eq!(count(read(from..to)), to.saturating_sub(from));
+    let Some(rows) = table::check(&JsonLines::default(), "a.jsonl", bytes) else { return };
+    let bytes = &bytes[2..];
     let blank = |line: &&[u8]| !line.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r'));
     let unmarked = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    assert_eq!(unmarked.split(|byte| *byte == b'\n').filter(blank).count() as u64, info.items);
+    assert_eq!(unmarked.split(|byte| *byte == b'\n').filter(blank).count() as u64, rows);
 });

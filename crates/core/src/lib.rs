@@ -28,6 +28,7 @@ mod name;
 mod options;
 mod outlet;
 mod registry;
+mod row_starts;
 mod rows;
 mod scan_cache;
 mod split_mix;
@@ -61,6 +62,7 @@ pub use name::{MemberName, NameFault, escape, folder_key, member_name, split_bas
 pub use options::Options;
 pub use outlet::{InputRange, Outlet, PatchableWriter, ScratchFile, copy_ranges};
 pub use registry::{Registry, shard_number};
+pub use row_starts::{RowStart, RowStarts};
 pub use rows::{KEY, Rows, Sample, is_blob, key_column};
 pub use scan_cache::ScanCache;
 pub use split_mix::SplitMix64;

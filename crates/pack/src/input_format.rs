@@ -71,8 +71,8 @@ pub(crate) fn is_card_name(stem: &[u8], extension: &[u8]) -> bool {
 }
 
 fn is_card(path: &Path) -> bool {
-    let bytes = |part: Option<&std::ffi::OsStr>| part.map(|part| part.as_bytes().to_owned()).unwrap_or_default();
-    is_card_name(&bytes(path.file_stem()), &bytes(path.extension()))
+    let parts = path.file_stem().zip(path.extension());
+    parts.is_some_and(|(stem, extension)| is_card_name(stem.as_bytes(), extension.as_bytes()))
 }
 
 /// Refuses a file that has the extension of another format than `from`, which is given for all inputs.

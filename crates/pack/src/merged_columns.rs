@@ -4,6 +4,7 @@ use packhorse_core::{
     Code, DataType, Error, Field, FieldType, HUGGINGFACE, LOGICAL, NUMPY, PACKED, Result, numpy_type, with_metadata,
 };
 use packhorse_transform::Casts;
+use packhorse_transform::kinds::{JSON, common_time, same_kind, time_zone, value_kind};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -32,7 +33,7 @@ impl Joining {
         let joined = join(a, b, self.shapes).or_else(|| {
             self.casts
                 .get(a.name())
-                .filter(|_| are_alike(a, b) || numpy_type(a).is_none() || numpy_type(b).is_none())?;
+                .filter(|_| same_kind(a, b) || numpy_type(a).is_none() || numpy_type(b).is_none())?;
             let (a, b) = (self.casts.field(a).ok()?, self.casts.field(b).ok()?);
             let joined = join(&a, &b, self.shapes)?;
             // The same ticks may be those of times with a zone and without one.
@@ -194,7 +195,7 @@ fn differ(known: &Column, field: &Field) -> Error {
     });
     let (name, first) = (field.name(), known.first.display());
     let cast = |to: String| format!("pass `cast={name}={to}` to make them one type");
-    let hint = finer(&known.field, field).map(cast).or(hint);
+    let hint = common_time(&known.field, field).map(cast).or(hint);
     // Types of such tables are inferred from their values.
     let is_inferred = [".csv", ".tsv", ".jsonl", ".ndjson"];
     let is_inferred = is_inferred.iter().any(|end| known.first.to_string_lossy().contains(end));
@@ -213,34 +214,16 @@ fn differ(known: &Column, field: &Field) -> Error {
     hint.into_iter().fold(error, Error::hint)
 }
 
-/// The finer unit of the times of both, as the setting `cast` calls it.
-fn finer(a: &Field, b: &Field) -> Option<String> {
-    const UNITS: [&str; 5] = ["D", "s", "ms", "us", "ns"];
-    if (ticks(a), ticks(b)) == (DATES, DATES) {
-        return Some("date".to_owned());
-    }
-    if !are_alike(a, b) || ticks(a) == DAYTIMES || zone(a) != zone(b) {
-        return None;
-    }
-    let unit = |field| {
-        let (kind, unit) = numpy_type(field)?.strip_suffix(']')?.split_once('[')?;
-        Some((kind, UNITS.iter().position(|known| *known == unit)?))
-    };
-    let ((kind, one), (other_kind, other)) = (unit(a)?, unit(b)?);
-    let finest = UNITS.get(one.max(other)).filter(|_| kind == other_kind && one != other)?;
-    Some(format!("{}[{finest}]", if kind == "<M8" { "timestamp" } else { "duration" }))
-}
-
 /// `text`, where one of both is text and the other numbers, or both are NumPy's bytes.
 fn as_text(a: &Field, b: &Field) -> Option<String> {
-    let text = |field: &Field| match FieldType::of(field).ok()? {
-        FieldType::Text => Some((0, true)),
-        FieldType::Scalar(element) => Some((1, !element.is_numeric() && element != DataType::Boolean)),
+    let is_number = |field: &Field| match FieldType::of(field).ok()? {
+        FieldType::Text => Some(false),
+        FieldType::Scalar(element) => Some(element.is_numeric() || element == DataType::Boolean),
         _ => None,
     };
-    let ((_, one), (_, other)) = (text(a)?, text(b)?);
-    let bytes = |field| numpy_type(field).is_none_or(|name| name.starts_with("|S"));
-    ((one || other) && bytes(a) && bytes(b)).then(|| "text".to_owned())
+    let is_texts = |field: &Field| numpy_type(field).is_none_or(|name| name.starts_with("|S"));
+    let numbers = is_number(a)? && is_number(b)?;
+    (!numbers && is_texts(a) && is_texts(b)).then(|| "text".to_owned())
 }
 
 /// A type, as the setting `cast` calls it, for the numbers of both.
@@ -284,7 +267,6 @@ fn common(a: &DataType, b: &DataType) -> Option<&'static str> {
     })
 }
 
-/// The error of columns whose equal numbers stand for different values.
 /// The names of classes that the numbers of a column stand for, from its metadata [`HUGGINGFACE`].
 pub(crate) fn class_names(feature: Option<&String>) -> Option<Vec<String>> {
     let mut feature: &Value = &serde_json::from_str(feature?).ok()?;
@@ -295,39 +277,11 @@ pub(crate) fn class_names(feature: Option<&String>) -> Option<Vec<String>> {
     serde_json::from_value(feature.get("names")?.clone()).ok()
 }
 
-const JSON: &str = "JSON";
-const DATES: &str = "dates";
-const DAYTIMES: &str = "times of day";
-
-/// What the values are, where their type does not tell: ticks of a duration and of a time of day have one, and so have text and JSON.
-fn ticks(field: &Field) -> &'static str {
-    let said = field.metadata().get(LOGICAL).map_or("", |said| said.split('[').next().unwrap_or_default());
-    match (said, numpy_type(field).unwrap_or_default()) {
-        ("json", _) => JSON,
-        ("time32" | "time64", _) => DAYTIMES,
-        (_, name) if name.starts_with("<m8") => "durations",
-        ("date32" | "date64", _) => DATES,
-        (_, name) if name.starts_with("<M8") => "times",
-        _ => "other values",
-    }
-}
-
-/// Whether the values of two columns are of one kind. NumPy's days are dates and times as well.
-fn are_alike(a: &Field, b: &Field) -> bool {
-    let is_day = |field: &Field| numpy_type(field) == Some("<M8[D]") && !field.metadata().contains_key(LOGICAL);
-    let fits = |day: &Field, other: &Field| is_day(day) && ["times", DATES].contains(&ticks(other));
-    ticks(a) == ticks(b) || fits(a, b) || fits(b, a)
-}
-
-fn zone(field: &Field) -> Option<&str> {
-    Some(field.metadata().get(LOGICAL)?.split_once("tz=")?.1.trim_end_matches(']'))
-}
-
 /// The error of two columns of times that are not of one kind, or of which one alone tells its time zone: without one, nothing says
 /// which moment a time is.
 fn other_times(known: &Column, field: &Field) -> Option<Error> {
-    let (here, there) = (ticks(field), ticks(&known.field));
-    if !are_alike(&known.field, field) {
+    let (here, there) = (value_kind(field), value_kind(&known.field));
+    if !same_kind(&known.field, field) {
         let (name, first) = (field.name(), known.first.display());
         let error = Error::content(format!("field {name} has {here} here and {there} in {first}"));
         let hint = match [here, there].contains(&JSON) {
@@ -337,7 +291,7 @@ fn other_times(known: &Column, field: &Field) -> Option<Error> {
         return Some(error.with_code(Code::ColumnsDiffer).in_field(name).hint(hint));
     }
     let (message, first) = (format!("field {} has times", field.name()), known.first.display());
-    let message = match (zone(field), zone(&known.field)) {
+    let message = match (time_zone(field), time_zone(&known.field)) {
         (Some(zone), None) => format!("{message} of the zone {zone} here and without a zone in {first}"),
         (None, Some(zone)) => format!("{message} without a zone here and of the zone {zone} in {first}"),
         _ => return None,
@@ -370,6 +324,7 @@ fn other_classes(known: &Column, field: &Field) -> Option<Error> {
     })
 }
 
+/// The error of columns whose equal numbers stand for different values.
 fn packed(known: &Column, field: &Field) -> Error {
     let notes = |field: &Field| field.metadata().get(PACKED).map_or("none", String::as_str).to_owned();
     let (here, there, name) = (notes(field), notes(&known.field), field.name());

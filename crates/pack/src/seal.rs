@@ -94,7 +94,7 @@ fn ended(published: Result<()>, store: &Arc<dyn Store>, out: &Path, manifest: Ma
             Ok(manifest)
         }
         Err(e) if Staging::is_lost(&e, out) => sealed_with(&**store, out, &manifest.shards).ok_or(e),
-        // A failed sync of the own files, say, though another process may have published the same.
+        // Such as a failed sync of its own files: that another process published the same does not answer it.
         Err(e) => Err(e),
     }
 }

@@ -84,8 +84,10 @@ pub(crate) fn before(
     let mut steps: Vec<Box<dyn Transform>> = Vec::new();
     let mut decoder = Vec::with_capacity(header.decode.len());
     for record in &header.decode {
-        let fields = FieldRecord::schema(&record.columns)?.fields().iter().map(|f| f.as_ref().clone()).collect();
-        decoder.push((record.field.clone(), FieldDecoder { codec: codec(registry, record, limits)?, fields }));
+        let fields = FieldRecord::schema(&record.columns)?;
+        let fields = fields.fields().iter().map(|f| f.as_ref().clone());
+        let (unread, fields) = fields.partition(|field| is_dropped(field) && casts.drops(field.name()));
+        decoder.push((record.field.clone(), FieldDecoder { codec: codec(registry, record, limits)?, fields, unread }));
     }
     if !decoder.is_empty() {
         steps.push(Box::new(DecodeFields { fields: decoder, casts: casts.clone() }));
@@ -191,6 +193,8 @@ struct DecodeFields {
 struct FieldDecoder {
     codec: Box<dyn Codec>,
     fields: Vec<Field>,
+    /// Those that are left out, with values of several types: all null.
+    unread: Vec<Field>,
 }
 
 impl Transform for DecodeFields {
@@ -201,7 +205,13 @@ impl Transform for DecodeFields {
     fn schema(&self, input: &SchemaRef) -> Result<SchemaRef> {
         let decoded: HashSet<&str> = self.fields.iter().map(|(name, _)| name.as_str()).collect();
         let others = input.fields().iter().filter(|f| !decoded.contains(f.name().as_str())).map(|f| f.as_ref().clone());
-        Ok(sorted(others.chain(self.fields.iter().flat_map(|(_, decoder)| decoder.fields.iter().cloned())).collect()))
+        Ok(sorted(
+            others
+                .chain(
+                    self.fields.iter().flat_map(|(_, decoder)| decoder.fields.iter().chain(&decoder.unread).cloned()),
+                )
+                .collect(),
+        ))
     }
 
     fn apply(&self, rows: Rows) -> Result<Rows> {
@@ -215,19 +225,15 @@ impl Transform for DecodeFields {
             // Codecs find their field by name.
             let alone: Vec<usize> = key.into_iter().chain([*at]).collect();
             let alone = rows.project(&alone).map_err(|e| Error::bug(e.to_string()))?;
-            // Values of several types, of a field that is left out.
-            let unread = |field: &&Field| is_dropped(field) && self.casts.drops(field.name());
-            let (unread, fields): (Vec<_>, Vec<_>) = decoder.fields.iter().partition(unread);
-            let fields: Vec<Field> = fields.into_iter().cloned().collect();
-            let arrays = decoder.codec.decode(name, &alone, &fields);
+            let arrays = decoder.codec.decode(name, &alone, &decoder.fields);
             let arrays = arrays.or_else(|error| match error.code() == Code::ColumnsDiffer {
-                true => mixed::decode(&*decoder.codec, name, &alone, &fields, &self.casts)?.ok_or(error),
+                true => mixed::decode(&*decoder.codec, name, &alone, &decoder.fields, &self.casts)?.ok_or(error),
                 false => Err(error),
             });
             let arrays = arrays.map_err(|e| e.in_field(name))?;
-            found.extend(fields.into_iter().zip(arrays));
+            found.extend(decoder.fields.iter().cloned().zip(arrays));
             let null = |field: &Field| (field.clone(), new_null_array(field.data_type(), rows.num_rows()));
-            found.extend(unread.into_iter().map(null));
+            found.extend(decoder.unread.iter().map(null));
             decoded.insert(name);
         }
         if decoded.is_empty() {

@@ -368,7 +368,7 @@ fn number_of_numpy<'py>(value: &Bound<'py, PyAny>) -> Result<Option<Bound<'py, P
         return Ok(None);
     }
     let kind = value.getattr("dtype").and_then(|dtype| dtype.getattr("kind"));
-    if kind.is_ok_and(|kind| kind.eq("m").unwrap_or(true) || kind.eq("M").unwrap_or(true)) {
+    if kind.is_ok_and(|kind| kind.extract::<char>().is_ok_and(|kind| kind.eq_ignore_ascii_case(&'m'))) {
         return Ok(None);
     }
     let number = value.call_method0("item")?;

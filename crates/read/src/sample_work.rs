@@ -221,7 +221,10 @@ impl SampleWork {
         let (epoch, positions) = self.steps.at(step);
         let room = self.fill_rows(&self.collate, fetched, epoch, slab, filled, &mut kept.collate);
         let room = room.map_err(|e| match &self.feed {
-            Feed::Dataset { reader, .. } => reader.dataset().in_shard(e.clone(), fetched.number_of(e.sample())),
+            Feed::Dataset { reader, .. } => {
+                let number = fetched.number_of(e.sample());
+                reader.dataset().in_shard(e, number)
+            }
             Feed::Stream { .. } => e,
         })?;
         (filled.epoch, filled.positions) = (epoch, positions);

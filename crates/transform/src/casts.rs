@@ -1,6 +1,7 @@
 //! Casts of fields to other element types, by name.
 
 mod cast;
+pub mod kinds;
 mod times;
 
 use arrow_array::ArrayRef;

@@ -11,6 +11,6 @@ pub mod image;
 pub mod tokenize;
 mod transform;
 
-pub use casts::Casts;
+pub use casts::{Casts, kinds};
 pub use describe::{RebuildContext, from_description, from_description_with};
 pub use transform::{Counts, Transform, casts_of};

@@ -3,7 +3,7 @@
 use crate::options::Dialect;
 use crate::quote_tracker::QuoteTracker;
 use csv::{ByteRecord, ReaderBuilder};
-use packhorse_core::{Error, Input, Kind, Limits, Result};
+use packhorse_core::{Error, Input, Kind, Limits, Result, RowStart};
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,20 +13,6 @@ const PLAIN: &str = "if quotes are text in it, pass `from=csv` and `read=quote=n
 
 /// Bytes in one read.
 const READ: usize = 256 << 10;
-
-/// Where a line starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RowStart {
-    /// Counted from 0, without the header.
-    pub(crate) row: u64,
-    pub(crate) byte: u64,
-    pub(crate) line: u64,
-}
-
-impl RowStart {
-    /// The start of the file: the header.
-    pub(crate) const START: Self = Self { row: 0, byte: 0, line: 1 };
-}
 
 /// Reads lines from a given start.
 pub(crate) struct RowReader<'a> {

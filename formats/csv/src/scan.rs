@@ -2,13 +2,10 @@
 
 use crate::column_type::{ColumnType, TypeInference};
 use crate::options::Settings;
-use crate::row_reader::{RowReader, RowStart, text};
-use packhorse_core::{Error, Input, KEY, Limits, Result, Schema, SchemaRef};
+use crate::row_reader::{RowReader, text};
+use packhorse_core::{Error, Input, KEY, Limits, Result, RowStart, RowStarts, Schema, SchemaRef};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// The least distance in bytes between recorded row starts.
-const APART: u64 = 1 << 20;
 
 /// The metadata of a table.
 #[derive(Debug)]
@@ -20,8 +17,7 @@ pub(crate) struct TableScan {
     pub(crate) bytes: u64,
     /// Fields in each line.
     pub(crate) width: usize,
-    /// Starts of some rows, ascending.
-    places: Vec<RowStart>,
+    pub(crate) starts: RowStarts,
 }
 
 impl TableScan {
@@ -34,25 +30,17 @@ impl TableScan {
             one_column(name, dialect.delimiter)?;
         }
         let mut fits = vec![TypeInference::NEW; names.len()];
-        let mut places: Vec<RowStart> = Vec::new();
+        let mut starts = RowStarts::default();
         let mut rows = 0;
         while records.next()?.is_some() {
             let place = RowStart { row: rows, ..records.place() };
             check(&mut records, &names, &mut fits)?;
-            if places.last().is_none_or(|last| place.byte - last.byte >= APART) {
-                places.push(place);
-            }
+            starts.add(place);
             rows += 1;
         }
         let bytes = records.bytes();
         let (columns, schema) = columns(&names, &fits, settings)?;
-        Ok(Self { columns, schema, rows, bytes, width: names.len(), places })
-    }
-
-    /// The last recorded start at or before the row.
-    pub(crate) fn place(&self, row: u64) -> Option<RowStart> {
-        let after = self.places.partition_point(|place| place.row <= row);
-        self.places.get(after.checked_sub(1)?).copied()
+        Ok(Self { columns, schema, rows, bytes, width: names.len(), starts })
     }
 }
 

@@ -2,9 +2,9 @@
 
 use crate::options::{Dialect, Settings};
 use crate::row_blocks::RowBlocks;
-use crate::row_reader::{RowReader, RowStart};
+use crate::row_reader::RowReader;
 use crate::scan::TableScan;
-use packhorse_core::{Blocks, Input, Limits, Result, ScanCache, Source, Table, TableInfo, blocks};
+use packhorse_core::{Blocks, Input, Limits, Result, RowStart, ScanCache, Source, Table, TableInfo, blocks};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ impl Table for Csv<'_> {
         let items = items.start.min(scan.rows)..items.end.min(scan.rows);
         let left = items.end.saturating_sub(items.start);
         // A compressed file is read from its header on.
-        let place = scan.place(items.start).filter(|_| input.len().is_some());
+        let place = scan.starts.before(items.start).filter(|_| input.len().is_some());
         let skip = place.map_or(items.start + 1, |place| items.start - place.row);
         let records = RowReader::open(input, place.unwrap_or(RowStart::START), self.dialect, self.limits);
         let records = records.map_err(|e| e.in_input(input.name()))?;

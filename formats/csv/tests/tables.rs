@@ -6,9 +6,9 @@ use arrow_array::types::{Float64Type, Int64Type};
 use arrow_array::{Array, RecordBatch};
 use packhorse_core::{Error, Format, Input, Kind, Limits, MemoryInput, Result, Rows, Source};
 use packhorse_csv::Csv;
+use packhorse_testkit::memory::StreamInput;
 use packhorse_testkit::{conformance, typed};
 use proptest::prelude::*;
-use std::io::Read;
 use std::sync::Arc;
 
 fn source(pairs: &[(&str, &str)]) -> Box<dyn Source> {
@@ -111,30 +111,12 @@ fn a_header_alone_is_a_table_without_rows() {
     assert_eq!(names, ["a", "c", "column2"]);
 }
 
-/// An input of unknown length, as of a compressed file.
-struct Streamed(MemoryInput);
-
-impl Input for Streamed {
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-    fn len(&self) -> Option<u64> {
-        None
-    }
-    fn read_at(&self, _: u64, _: &mut [u8]) -> Result<()> {
-        Err(Error::bug("a compressed file can't be read by position"))
-    }
-    fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
-        self.0.stream()
-    }
-}
-
 #[test]
 fn a_range_of_rows_equals_that_slice_of_the_whole() {
     let line = |i: usize| format!("{i},\"{}\n{}\",{}\n", "text ".repeat(i % 50), i, i as f64 / 8.0);
     let text: String = std::iter::once("n,t,x\n".to_owned()).chain((0..30_000).map(line)).collect();
     let input = MemoryInput::new("a.csv.gz", text.clone().into_bytes());
-    let streamed = Streamed(MemoryInput::new("a.csv.gz", text.into_bytes()));
+    let streamed = StreamInput::new("a.csv.gz", text.into_bytes());
     let source = source(&[]);
     for (from, to) in [(0, 30_000), (0, 1), (29_999, 30_000), (12_345, 20_000), (30_000, 40_000)] {
         for input in [&input as &dyn Input, &streamed] {

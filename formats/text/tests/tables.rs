@@ -4,13 +4,13 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, RecordBatch};
-use packhorse_core::{DataType, Error, Format, Input, Kind, Limits, MemoryInput, Result, Rows, Source, TableInfo};
+use packhorse_core::{DataType, Format, Input, Kind, Limits, MemoryInput, Result, Rows, Source, TableInfo};
 use packhorse_testkit::external::python;
+use packhorse_testkit::memory::StreamInput;
 use packhorse_testkit::{conformance, typed};
 use packhorse_text::JsonLines;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
-use std::io::Read;
 use std::process::Command;
 use std::sync::Arc;
 
@@ -233,30 +233,12 @@ fn a_file_without_lines_is_a_table_without_rows() {
     }
 }
 
-/// An input of unknown length, as of a compressed file.
-struct Streamed(MemoryInput);
-
-impl Input for Streamed {
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-    fn len(&self) -> Option<u64> {
-        None
-    }
-    fn read_at(&self, _: u64, _: &mut [u8]) -> Result<()> {
-        Err(Error::bug("a compressed file can't be read by position"))
-    }
-    fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
-        self.0.stream()
-    }
-}
-
 #[test]
 fn a_range_of_rows_equals_that_slice_of_the_whole() {
     let line = |i: usize| format!("{{\"n\": {i}, \"t\": \"{}\\n{i}\", \"l\": [{i}, {i}]}}\n\n", "text ".repeat(i % 50));
     let text: String = (0..30_000).map(line).collect();
     let input = MemoryInput::new("a.jsonl.gz", text.clone().into_bytes());
-    let streamed = Streamed(MemoryInput::new("a.jsonl.gz", text.into_bytes()));
+    let streamed = StreamInput::new("a.jsonl.gz", text.into_bytes());
     let source = source(&[]);
     for (from, to) in [(0, 30_000), (0, 1), (29_999, 30_000), (12_345, 20_000), (30_000, 40_000)] {
         for input in [&input as &dyn Input, &streamed] {

@@ -119,10 +119,10 @@ fn same_columns(base: &PlanHeader, new: &PlanHeader, casts: &Casts, columns: &Ne
             if field.nullable && (casts.drops(&field.name) || (columns.may_lack)(&field.name)) {
                 continue;
             }
-            let lacks = error(format!("the dataset has the field {}, which the new samples lack", field.name));
+            let lacks = format!("the dataset has the field {}, which the new samples lack", field.name);
             return match field.nullable {
-                true => Err(lacks.hint("pass `fill-missing` to have nulls there")),
-                false => refused(lacks.message().to_owned()),
+                true => Err(error(lacks).hint("pass `fill-missing` to have nulls there")),
+                false => refused(lacks),
             };
         };
         let names = |field: &FieldRecord| class_names(field.metadata.get(HUGGINGFACE));

@@ -59,10 +59,8 @@ pub(super) fn of(
         let records = FieldRecord::of(&Schema::new(inside));
         decode.push(CodecRecord { field: name.clone(), format: decoded.format.to_owned(), revision, columns: records });
     }
-    // Types that are inferred from no row say nothing beside others.
-    let is_empty = listing.tables().iter().all(|table| table.items == 0);
-    for sample in listing.iter() {
-        let Some(table) = sample.table().filter(|table| is_empty || table.items > 0) else { continue };
+    for sample in with_rows(listing) {
+        let Some(table) = sample.table() else { continue };
         let fields = table.schema.fields().iter().map(|f| &**f).filter(|f| f.name() != KEY);
         let path = sample.first_path();
         columns.add(fields, table.items, &path, &options.joining).map_err(|e| of_plan(e).in_input(path.display()))?;
@@ -117,6 +115,12 @@ fn with_given(mut fields: Vec<Field>, has_classes: bool, has_metadata: bool) -> 
     Ok(Arc::new(Schema::new(fields)))
 }
 
+/// The table inputs with rows, or all if none has any: types that are inferred from no row say nothing beside others.
+fn with_rows(listing: &Listing) -> impl Iterator<Item = SampleRef<'_>> {
+    let is_empty = listing.tables().iter().all(|table| table.items == 0);
+    listing.iter().filter(move |sample| sample.table().is_some_and(|table| is_empty || table.items > 0))
+}
+
 /// Refuses table inputs that lack columns of others, which are most often unrelated files; warns under `fill-missing`.
 /// Columns without a value are there, too.
 fn same_columns(listing: &Listing, options: &PlanOptions<'_>, observer: &dyn Observer) -> Result<()> {
@@ -127,9 +131,7 @@ fn same_columns(listing: &Listing, options: &PlanOptions<'_>, observer: &dyn Obs
         let dropped = |name: &&String| options.joining.casts.drops(name);
         read.filter(|name| *name != KEY).chain(empty).filter(|name| !dropped(name)).cloned().collect()
     };
-    let is_empty = listing.tables().iter().all(|table| table.items == 0);
-    let has_rows = |sample: &SampleRef<'_>| sample.table().is_some_and(|table| is_empty || table.items > 0);
-    let mut tables = listing.iter().filter(has_rows);
+    let mut tables = with_rows(listing);
     let Some(first) = tables.next() else { return Ok(()) };
     let wanted = names(&first);
     let mut others = tables.map(|sample| (names(&sample), sample)).filter(|(names, _)| *names != wanted);
@@ -216,9 +218,7 @@ fn warn_of_tables_beside_files(listing: &Listing, observer: &dyn Observer) {
     if listing.tables().is_empty() {
         return;
     }
-    let is_empty = listing.tables().iter().all(|table| table.items == 0);
-    let has_rows = |sample: &SampleRef<'_>| sample.table().is_some_and(|table| is_empty || table.items > 0);
-    let mut tables = listing.iter().filter(has_rows);
+    let mut tables = listing.iter().filter(|sample| sample.table().is_some());
     let Some(first) = tables.next() else { return };
     if listing.iter().any(|sample| sample.table().is_none()) {
         let text = match tables.count() as u64 {

@@ -285,18 +285,21 @@ impl Collate {
 /// NumPy's maximum number of dimensions.
 const MOST_DIMENSIONS: usize = 64;
 
+/// A field of the dataset, with its name in batches where that is another.
+fn shown(field: &ResolvedField) -> String {
+    match field.name == field.source {
+        true => field.name.clone(),
+        false => format!("{} ({} in batches)", field.source, field.name),
+    }
+}
+
 /// Prefixes an error with the field.
 fn named(error: Error, field: &ResolvedField) -> Error {
-    let error = match field.name == field.source {
-        true => error.subject(format_args!("field {}", field.name)),
-        false => error.subject(format_args!("field {} ({} in batches)", field.source, field.name)),
-    };
-    error.in_field(&field.source)
+    error.subject(format_args!("field {}", shown(field))).in_field(&field.source)
 }
 
 /// The error of a sample without a field.
 fn missing(field: &ResolvedField) -> Error {
-    let batches = if field.name == field.source { String::new() } else { format!(" ({} in batches)", field.name) };
-    let error = Error::content(format!("has no field {}{batches}", field.source));
+    let error = Error::content(format!("has no field {}", shown(field)));
     error.with_code(Code::FieldMissing).in_field(&field.source)
 }

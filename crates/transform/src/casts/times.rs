@@ -2,6 +2,7 @@
 //!
 //! Ticks become those of another unit where that is exact; others are errors. A time zone stays, and so does NaT.
 
+use super::kinds::{is_time_of_day, time_zone};
 use arrow_array::{Array, ArrayRef, FixedSizeBinaryArray};
 use arrow_buffer::Buffer;
 use arrow_schema::TimeUnit;
@@ -51,14 +52,17 @@ fn kind(to: &DataType) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// The kind and the unit of the ticks in `field`.
-fn ticks(field: &Field) -> Option<(&str, &str)> {
-    let (kind, unit) = numpy_type(field)?.strip_suffix(']')?.split_once('[')?;
-    LENGTHS.iter().any(|(known, _)| *known == unit).then_some((kind, unit))
+/// The finer of two units that a target can have: seconds at most.
+pub(super) fn finer(one: &str, other: &str) -> Option<&'static str> {
+    let at = |unit: &str| LENGTHS.iter().position(|(known, _)| *known == unit);
+    let seconds = at("s");
+    LENGTHS.get(at(one).max(at(other)).max(seconds)?).map(|(name, _)| *name)
 }
 
-fn is_time_of_day(field: &Field) -> bool {
-    field.metadata().get(LOGICAL).is_some_and(|said| said.starts_with("time32") || said.starts_with("time64"))
+/// NumPy's kind and unit of the ticks in `field`, such as `<M8` and `us`.
+pub(super) fn ticks(field: &Field) -> Option<(&str, &str)> {
+    let (kind, unit) = numpy_type(field)?.strip_suffix(']')?.split_once('[')?;
+    LENGTHS.iter().any(|(known, _)| *known == unit).then_some((kind, unit))
 }
 
 /// The type of `field` after the cast; `None` if it has no times of this kind.
@@ -66,12 +70,12 @@ pub(super) fn field(field: &Field, to: &DataType) -> Option<Field> {
     let (is, _) = ticks(field).filter(|_| !is_time_of_day(field))?;
     let (kind, unit) = kind(to).filter(|(kind, _)| *kind == is)?;
     let mut metadata: HashMap<String, String> = field.metadata().clone().into();
-    let zone = metadata.remove(LOGICAL).and_then(|said| Some(said.split_once(", tz=")?.1.to_owned()));
+    metadata.remove(LOGICAL);
     metadata.insert(NUMPY.to_owned(), format!("{kind}[{unit}]"));
-    match (to, zone) {
+    match (to, time_zone(field)) {
         (DataType::Date32, _) => drop(metadata.insert(LOGICAL.to_owned(), "date32".to_owned())),
         (DataType::Timestamp(..), Some(zone)) => {
-            metadata.insert(LOGICAL.to_owned(), format!("timestamp[{unit}, tz={zone}"));
+            metadata.insert(LOGICAL.to_owned(), format!("timestamp[{unit}, tz={zone}]"));
         }
         _ => {}
     }

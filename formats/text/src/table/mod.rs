@@ -48,7 +48,7 @@ mod scan;
 mod walk;
 
 use packhorse_core::{
-    Blocks, Format, FormatInfo, Input, Limits, Options, Result, ScanCache, Source, Table, TableInfo, blocks,
+    Blocks, Format, FormatInfo, Input, Limits, Options, Result, RowStart, ScanCache, Source, Table, TableInfo, blocks,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -115,7 +115,7 @@ impl Table for JsonTable<'_> {
         let items = items.start.min(scan.rows)..items.end.min(scan.rows);
         let left = items.end.saturating_sub(items.start);
         // A compressed file is read from its first line on.
-        let start = scan.start(items.start).filter(|_| input.len().is_some()).unwrap_or(rows::RowStart::START);
+        let start = scan.starts.before(items.start).filter(|_| input.len().is_some()).unwrap_or(RowStart::START);
         let skip = if left > 0 { items.start - start.row } else { 0 };
         let lines = rows::Lines::open(input, start, self.limits).map_err(|e| e.in_input(input.name()))?;
         let mut rowed = row_blocks::RowBlocks { scan, lines, skip, left };

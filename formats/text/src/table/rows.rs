@@ -5,22 +5,7 @@ use crate::document_error::{DocumentError, utf8};
 use crate::json;
 use crate::line_reader::LineReader;
 use crate::record::invalid_json;
-use packhorse_core::{Error, Input, Limits, Result};
-
-/// Where a line starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct RowStart {
-    /// Counted from 0, without blank lines.
-    pub(super) row: u64,
-    pub(super) byte: u64,
-    /// Counted from 1.
-    pub(super) line: u64,
-}
-
-impl RowStart {
-    /// The start of the file.
-    pub(super) const START: Self = Self { row: 0, byte: 0, line: 1 };
-}
+use packhorse_core::{Error, Input, Limits, Result, RowStart};
 
 /// A line that is an object of valid JSON.
 pub(super) struct JsonLine<'a> {

@@ -4,14 +4,13 @@ use super::MOST_NAMES;
 use super::column_type::{ColumnType, JsonScalar};
 use super::inference::{HalfPair, Inference, Inferred, joined};
 use super::json_types::JsonTypes;
-use super::rows::{JsonLine, Lines, RowStart};
+use super::rows::{JsonLine, Lines};
 use super::walk::Walk;
-use packhorse_core::{Error, Input, KEY, LOGICAL, Limits, Omission, Result, Schema, SchemaRef, with_metadata};
+use packhorse_core::{
+    Error, Input, KEY, LOGICAL, Limits, Omission, Result, RowStart, RowStarts, Schema, SchemaRef, with_metadata,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// The least distance in bytes between recorded row starts.
-const APART: u64 = 1 << 20;
 
 /// The metadata of a table.
 #[derive(Debug)]
@@ -25,8 +24,7 @@ pub(crate) struct TableScan {
     pub(super) omitted: Vec<Omission>,
     pub(super) rows: u64,
     pub(super) bytes: u64,
-    /// Starts of some rows, ascending.
-    starts: Vec<RowStart>,
+    pub(super) starts: RowStarts,
 }
 
 /// Where a value of a line goes.
@@ -41,22 +39,14 @@ impl TableScan {
     /// Reads the whole of `input`.
     pub(super) fn new(input: &dyn Input, settings: &JsonTypes, limits: Limits) -> Result<Self> {
         let mut lines = Lines::open(input, RowStart::START, limits)?;
-        let (mut all, mut starts, mut rows) = (Inference::default(), Vec::<RowStart>::new(), 0);
+        let (mut all, mut starts, mut rows) = (Inference::default(), RowStarts::default(), 0);
         while let Some(start) = lines.next(|line| add(&mut all, &line))? {
             rows += 1;
-            if starts.last().is_none_or(|last| start.byte - last.byte >= APART) {
-                starts.push(start);
-            }
+            starts.add(start);
         }
         let mut columns = Columns { settings, rows, found: Vec::new(), omitted: Vec::new() };
         let places = columns.object(&all, "", false);
         columns.finish(places, lines.position(), starts)
-    }
-
-    /// The last recorded start at or before the row.
-    pub(super) fn start(&self, row: u64) -> Option<RowStart> {
-        let after = self.starts.partition_point(|start| start.row <= row);
-        self.starts.get(after.checked_sub(1)?).copied()
     }
 }
 
@@ -110,7 +100,7 @@ impl Columns<'_> {
         ValuePlace::Column(self.found.len() - 1)
     }
 
-    fn finish(self, mut places: ValuePlace, bytes: u64, starts: Vec<RowStart>) -> Result<TableScan> {
+    fn finish(self, mut places: ValuePlace, bytes: u64, starts: RowStarts) -> Result<TableScan> {
         let Self { settings, rows, found, omitted } = self;
         let names = || found.iter().map(|(name, ..)| name).chain(omitted.iter().map(|omission| &omission.field));
         // Other files may have it.
@@ -131,8 +121,10 @@ impl Columns<'_> {
             // Text that is JSON is not other text.
             fields.push(if *kind == ColumnType::Json { with_metadata(field, LOGICAL, "json") } else { field });
         }
-        let mut seen = BTreeMap::new();
-        if let Some(twice) = fields.iter().find(|field| seen.insert(field.name().clone(), ()).is_some()) {
+        let twice = fields
+            .windows(2)
+            .find_map(|pair| pair.first().filter(|a| pair.last().is_some_and(|b| a.name() == b.name())));
+        if let Some(twice) = twice {
             let (name, object) = (twice.name(), twice.name().rsplit_once('.').map_or("", |(object, _)| object));
             let message = format!("two fields are called {name}: one of them lies in the object {object}");
             return Err(Error::content(message).hint(format!("`schema={object}:json` keeps the object whole")));
