@@ -182,6 +182,35 @@ fn the_first_command_leaves_a_grown_dataset_as_it_is() {
     assert_equal(&before, &tree(&out), "with its plan made again");
 }
 
+/// A label is a number in the plan of pictures and a member in the plan of shards: the same bytes, which append.
+#[test]
+fn labels_of_folders_and_of_packed_shards_follow_each_other() {
+    let corpus = Corpus::new();
+    let wanted = ["--to", "webdataset", "--samples-per-shard", "20"];
+    let labelled = corpus.sealed("labelled", &wanted);
+    let again = corpus.dir("again");
+    packhorse(&[&["pack", text(&labelled), "--out", text(&again)], &wanted[..]].concat()).succeed();
+    let more = corpus.dir("packed-more");
+    let fixed = ["pack", text(&corpus.more), "--labels", "folders", "--out", text(&more)];
+    packhorse(&[&fixed[..], &wanted].concat()).succeed();
+    let all = |out: &Path| -> Vec<(String, Vec<u8>)> {
+        let of = |key: &String| packhorse(&["cat", text(out), &format!("{key}.cls")]).succeed().printed.into_bytes();
+        let mut all: Vec<_> = keys(out).iter().map(|key| (key.clone(), of(key))).collect();
+        all.sort();
+        all
+    };
+    let added = corpus.sealed("added", &wanted);
+    corpus.append(&added, &[]).succeed();
+    let known = all(&added);
+    for (out, new) in [(&again, &corpus.more), (&labelled, &more)] {
+        let labels: &[&str] = if *new == corpus.more { &["--labels", "folders"] } else { &[] };
+        packhorse(&[&["append", text(out), text(new)], labels].concat()).succeed();
+        assert_eq!(verified(out).code(), 0);
+        assert_eq!(all(out), known);
+        assert_eq!(manifest(out).classes, manifest(&added).classes);
+    }
+}
+
 #[test]
 fn splits_by_key_are_those_of_one_pack_of_everything() {
     let corpus = Corpus::new();

@@ -475,3 +475,59 @@ fn of_two_other_jobs_for_one_folder_one_succeeds() {
     }
     assert!(won[0] + won[1] > 0, "{won:?}");
 }
+
+/// Labels that change leave every size as it was. A reader that was opened before must not mix both versions.
+#[test]
+fn a_reader_of_a_dataset_that_is_replaced_mixes_no_versions() {
+    for sink in ["webdataset", "hdf5", "parquet", "arrow", "tfrecord"] {
+        let dir = tempfile::tempdir().unwrap();
+        let (input, out) = (dir.path().join("in"), dir.path().join("out"));
+        fs::create_dir(&input).unwrap();
+        let pack = |label: &str| {
+            (0..12).for_each(|i| fs::write(input.join(format!("{i:02}.txt")), label).unwrap());
+            let wanted = ["--to", sink, "--samples-per-shard", "4", "--replace"];
+            packhorse(&[&["pack", text(&input), "--out", text(&out)], &wanted[..]].concat()).succeed();
+        };
+        pack("old");
+        let sizes = || -> Vec<u64> {
+            let shards = (0..3).map(|n| out.join(format!("shard-{n:06}")));
+            let named = |path: &PathBuf| {
+                let names = ["tar", "h5", "parquet", "arrow", "tfrecord"].map(|end| path.with_extension(end));
+                names.iter().find_map(|name| name.metadata().ok()).unwrap().len()
+            };
+            shards.map(|path| named(&path)).collect()
+        };
+        let before = sizes();
+        let opened = packhorse::open(text(&out)).unwrap();
+        let read = |verify| {
+            let loader = opened.loader(4).field("txt", "txt").threads(0).epochs(1).verify(verify);
+            let loader = loader.configure(|options| options.shuffle = packhorse::read::order::Shuffle::Sequential);
+            loader.build().unwrap().map(|batch| batch.map(drop).map_err(|error| (error.kind(), error.to_string())))
+        };
+        let mut begun = read(packhorse::read::Verify::Header);
+        begun.next().unwrap().unwrap();
+        pack("new");
+        assert_eq!(before, sizes(), "{sink}");
+        for mut reader in [begun, read(packhorse::read::Verify::Header), read(packhorse::read::Verify::Full)] {
+            let (kind, said) = reader.find_map(Result::err).unwrap();
+            assert!(kind == Kind::Changed && said.contains("open the dataset again"), "{sink}: {said}");
+        }
+        // A shard of another version beside the old ones, as an interrupted copy leaves it.
+        let other = dir.path().join("other");
+        fs::create_dir(&other).unwrap();
+        for entry in fs::read_dir(&out).unwrap().map(Result::unwrap).filter(|entry| entry.path().is_file()) {
+            fs::copy(entry.path(), other.join(entry.file_name())).unwrap();
+        }
+        pack("old");
+        for entry in fs::read_dir(&out).unwrap().map(Result::unwrap) {
+            let name = entry.file_name().into_string().unwrap();
+            if name.starts_with("shard-000001.") && !name.ends_with(".receipt.json") {
+                fs::copy(entry.path(), other.join(name)).unwrap();
+            }
+        }
+        let mixed = packhorse::open(text(&other)).unwrap();
+        let loader = mixed.loader(4).field("txt", "txt").threads(0).epochs(1).verify(packhorse::read::Verify::Full);
+        let found = loader.build().unwrap().find_map(Result::err).map(|error| error.kind());
+        assert_eq!(found, Some(Kind::Content), "{sink}");
+    }
+}

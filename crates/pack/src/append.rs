@@ -5,7 +5,7 @@
 
 use crate::Recipe;
 use crate::parallel_map::parallel_map;
-use crate::plan::{Plan, PlanOptions, PlannedKey};
+use crate::plan::{Allowed, Plan, PlanOptions, PlannedKey};
 use crate::recorded_files::sealed_manifest;
 use crate::refuse_view::refuse_view;
 use crate::replace::{plan_folder, shard_names};
@@ -16,7 +16,7 @@ use packhorse_dataset::{
     Digest, Entries, Manifest, PlanEntry, PlanHeader, PlanReader, RECEIPT_SUFFIX, ShardFrame, not_sealed, plan_name,
 };
 use packhorse_storage::Staging;
-use packhorse_transform::{Casts, Transform};
+use packhorse_transform::Transform;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::ops::Range;
@@ -151,11 +151,11 @@ impl Base {
         Ok(())
     }
 
-    /// Makes `plan`, whose transforms cast by `casts`, the next plan of the dataset. If it is the plan of the last shards, they are there already.
+    /// Makes `plan` the next plan of the dataset. If it is the plan of the last shards, they are there already.
     ///
     /// Errors: `Config` for samples that the dataset can't take, such as those whose keys it has.
-    pub(crate) fn place(&self, plan: &mut Plan, casts: &Casts, fill_missing: bool, cancel: &Cancel) -> Result<Place> {
-        plan.follow(self.header()?, casts, fill_missing).map_err(|e| e.in_input(self.dir.display()))?;
+    pub(crate) fn place(&self, plan: &mut Plan, allowed: &Allowed<'_>, cancel: &Cancel) -> Result<Place> {
+        plan.follow(self.header()?, allowed).map_err(|e| e.in_input(self.dir.display()))?;
         if let (None, Some(last)) = (&self.pending, self.manifest.appended.last()) {
             plan.renumber(self.names(last.first as usize));
             if plan.digest()? == last.plan {

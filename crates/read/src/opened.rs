@@ -1,6 +1,6 @@
 //! The open shards, up to a limit; the least recently used one is closed first.
 
-use crate::dataset::{Content, Shard};
+use crate::dataset::{Content, Looked, Shard};
 use crate::mapping::Mapping;
 use crate::reader::{ReadOptions, Verify};
 use crate::spans::TARGET;
@@ -103,17 +103,15 @@ impl Shards {
             Some(opener) => shard.checked(opener(number, shard)?)?.into(),
             None => shard.open()?.into(),
         };
-        let (content, table) = shard.look(&input)?;
+        let Looked { content, table, checksums, vouched } = shard.look(&input)?;
         let indexed = matches!(content, Content::Members(_));
-        if self.verify == Verify::Full && shard.sealed && !(indexed && shard.index.is_some()) {
+        if self.verify == Verify::Full && shard.sealed && !vouched {
             match shard.open_data()? {
                 Some(data) => verify(&*data, &shard.digest).map_err(|error| error.in_input(data.name()))?,
                 None => verify(&*input, &shard.digest)?,
             }
         }
         let map = if self.map && indexed { Mapping::of(&*input)?.map(Arc::new) } else { None };
-        // An index built from headers has no checksums.
-        let checksums = indexed && shard.sealed && shard.index.is_some();
         let used = AtomicU64::new(self.clock.fetch_add(1, Ordering::Relaxed));
         Ok(Opened { input, map, content, table, checksums, used })
     }

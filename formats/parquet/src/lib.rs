@@ -35,7 +35,8 @@
 //!   are delivered as null, one per line; `unsupported`: `fail` (default) or `skip`.
 //! * **Revisions**: 1, the first; 2, dates and times in their own types, 16-bit floats without byte stream split,
 //!   nullable ragged tensors in a form that pyarrow reads correctly; 3 (Parquet only), row groups are encoded in pieces of
-//!   8 MB (32 MB with blobs), so that pages of larger groups may end at other rows.
+//!   8 MB (32 MB with blobs), so that pages of larger groups may end at other rows; 5 (Parquet only), elements of tensors with `tensor-ext` may be
+//!   null, without which Arrow's libraries do not recognise the type.
 
 mod column_reader;
 mod contain;
@@ -71,7 +72,7 @@ use packhorse_core::{Format, FormatInfo, Limits, Options, Result, Sink, Source};
 pub struct Parquet;
 
 static PARQUET: FormatInfo =
-    FormatInfo { id: "parquet", revision: 4, extensions: &["parquet", "parq", "pq"], fields: &[] };
+    FormatInfo { id: "parquet", revision: 5, extensions: &["parquet", "parq", "pq"], fields: &[] };
 
 impl Format for Parquet {
     fn info(&self) -> &'static FormatInfo {

@@ -151,6 +151,12 @@ fn stored(field: &Field, kind: &FieldType, style: Style) -> Field {
             let parts = if field.is_nullable() && style.parquet { with_nullable_parts(parts) } else { parts };
             Field::new(name, parts, nullable)
         }
+        FieldType::Tensor { element, shape } if style.parquet => {
+            // Arrow's libraries recognise the extension in Parquet by its type, whose elements may be null.
+            let elements = i32::try_from(shape.iter().product::<usize>()).unwrap_or(i32::MAX);
+            let item = Arc::new(Field::new("item", element.clone(), true));
+            kind.field(name, nullable).with_data_type(DataType::FixedSizeList(item, elements))
+        }
         FieldType::Blob => Field::new(name, DataType::Binary, nullable),
         FieldType::Text => Field::new(name, DataType::Utf8, nullable),
         other => other.field(name, nullable),

@@ -1,7 +1,7 @@
 //! Which samples a sink can write, and the keys that are shortened for it.
 
 use crate::long_keys::{LongKeys, shorten};
-use crate::scan::{Listing, SampleRef};
+use crate::scan::{Listing, SampleRef, other_field};
 use crate::{OnError, Recipe};
 use packhorse_core::{Error, Event, Kind, Observer, Result, Sink};
 use rayon::prelude::*;
@@ -61,8 +61,8 @@ fn admitted(listing: &Listing, sample: &SampleRef<'_>, sink: &dyn Sink, recipe: 
     }
     let here = |error: Error| error.in_input(sample.first_path().display());
     if listing.has_metadata() && sample.fields().any(|(field, _)| field == "json") {
-        let message = "has a field json of its own; leave `metadata` or exclude *.json";
-        return Err(here(Error::config(message).in_sample(&key)));
+        let error = Error::config("has a field json of its own, and `metadata` makes another");
+        return Err(here(error.hint(other_field("json")).in_sample(&key)));
     }
     // Values of table rows are checked when they are written.
     if sample.table().is_none() {

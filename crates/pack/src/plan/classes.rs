@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 /// The class list; empty if there is none.
 ///
-/// Errors: `Config` for inputs with different lists, and for labels with and without a list: a number would name two
-/// classes.
+/// Errors: `Config` for inputs with lists that contradict each other, and for labels with and without a list: a number
+/// would name two classes.
 pub(super) fn of(listing: &Listing) -> Result<Vec<String>> {
     if !listing.classes().is_empty() {
         return Ok(listing.classes().to_vec());
@@ -31,9 +31,12 @@ pub(super) fn of(listing: &Listing) -> Result<Vec<String>> {
     if unnamed == (true, true) {
         return Ok(Vec::new());
     }
-    let mut lists = lists.into_iter();
-    let Some((list, first)) = lists.next() else { return Ok(Vec::new()) };
-    let (other, what) = match (lists.next(), bare) {
+    // A list that begins with all others gives their numbers the same names.
+    let longest = lists.keys().max_by_key(|list| list.len()).cloned().unwrap_or_default();
+    let contrary = lists.iter().find(|(list, _)| !longest.starts_with(list));
+    let contrary = contrary.map(|(list, path)| (list.clone(), path.clone()));
+    let Some((list, first)) = lists.remove_entry(&longest) else { return Ok(Vec::new()) };
+    let (other, what) = match (contrary, bare) {
         (Some((other, path)), _) => (path, format!("has the classes {}", shown(&other))),
         (None, Some(path)) => (path, "has labels without a class list".to_owned()),
         (None, None) => return Ok(list),

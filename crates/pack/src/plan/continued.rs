@@ -1,9 +1,9 @@
 //! Plans of shards that follow those of a dataset.
 
-use super::Plan;
+use super::{LABEL, Plan};
 use crate::merged_columns::{class_names, same_type};
 use crate::scan::TableInput;
-use packhorse_core::{Code, Error, Field, HUGGINGFACE, LOGICAL, Result, numpy_type};
+use packhorse_core::{Code, DataType, Error, Field, HUGGINGFACE, LOGICAL, Result, numpy_type};
 use packhorse_dataset::{Digest, FieldRecord, PlanHeader};
 use packhorse_transform::Casts;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -11,19 +11,27 @@ use std::ops::Range;
 
 const SETTINGS: &str = "give the settings that the dataset was packed with";
 
+/// How new samples may differ from those of the dataset.
+pub(crate) struct Allowed<'a> {
+    /// Columns of another type are cast where these give them that of the dataset.
+    pub(crate) casts: &'a Casts,
+    /// Rows of tables may lack columns that may be null in the dataset.
+    pub(crate) fill_missing: bool,
+    /// Shards hold members, which are bytes whatever types a plan has.
+    pub(crate) members: bool,
+}
+
 impl Plan {
     /// Makes this a plan of samples that are added to the dataset with the header `base`: it has the columns of the
-    /// dataset, and its classes and splits followed by new ones. Columns of another type are cast where `casts` give them
-    /// that of the dataset.
+    /// dataset, and its classes and splits followed by new ones.
     ///
     /// Errors: `Config` for other columns, and for classes or splits that contradict those of the dataset.
-    /// With `fill_missing` rows of tables may lack columns that may be null in the dataset.
-    pub(crate) fn follow(&mut self, base: &PlanHeader, casts: &Casts, fill_missing: bool) -> Result<()> {
+    pub(crate) fn follow(&mut self, base: &PlanHeader, allowed: &Allowed<'_>) -> Result<()> {
         let (tables, rows) = (self.listing.tables(), self.listing.iter().all(|sample| sample.table().is_some()));
         let names: BTreeSet<&str> = shared_columns(tables);
         let empty = |table: &TableInput, name: &str| table.omitted.iter().any(|o| o.empty && o.field == name);
         let new = NewColumns {
-            may_lack: &|name| fill_missing || !rows || tables.iter().any(|table| empty(table, name)),
+            may_lack: &|name| allowed.fill_missing || !rows || tables.iter().any(|table| empty(table, name)),
             // Types of most formats do not tell whether a value is null; the pass over the values does.
             may_hold: &|name| {
                 let declared = |table: &TableInput| !matches!(table.format, "csv" | "jsonl");
@@ -31,10 +39,16 @@ impl Plan {
             },
         };
         let ours = &mut self.header;
-        same_columns(base, ours, casts, &new)?;
+        let label = if allowed.members { stored_label(base, ours).cloned() } else { None };
+        same_columns(base, ours, allowed.casts, label.as_ref(), &new)?;
         if ours.schema != base.schema {
             // A column of the dataset may be null, though it is not in the new samples.
             ours.schema.clone_from(&base.schema);
+        }
+        if let Some(label) = label
+            && let Some(field) = ours.schema.iter_mut().find(|field| field.name == label.name)
+        {
+            *field = label;
         }
         ours.encode.clone_from(&base.encode);
         ours.classes = classes(base, &ours.classes)?;
@@ -106,7 +120,25 @@ struct NewColumns<'a> {
     may_hold: &'a dyn Fn(&str) -> bool,
 }
 
-fn same_columns(base: &PlanHeader, new: &PlanHeader, casts: &Casts, columns: &NewColumns<'_>) -> Result<()> {
+/// The field `cls` of the new samples, where it has numbers in one of both and members with these numbers in the other:
+/// shards with labels that are packed again.
+fn stored_label<'a>(base: &PlanHeader, new: &'a PlanHeader) -> Option<&'a FieldRecord> {
+    fn label(header: &PlanHeader) -> Option<&FieldRecord> {
+        header.schema.iter().find(|field| field.name == "cls").filter(|_| !header.classes.is_empty())
+    }
+    let (there, own) = (label(base)?, label(new)?);
+    let is = |field: &FieldRecord, data_type: DataType| field.data_type == data_type.to_string();
+    let either = |one: &FieldRecord, two: &FieldRecord| is(one, LABEL) && is(two, DataType::BinaryView);
+    (either(there, own) || either(own, there)).then_some(own)
+}
+
+fn same_columns(
+    base: &PlanHeader,
+    new: &PlanHeader,
+    casts: &Casts,
+    label: Option<&FieldRecord>,
+    columns: &NewColumns<'_>,
+) -> Result<()> {
     let error = |what: String| Error::config(what).with_code(Code::ColumnsDiffer);
     let refused =
         |what| Err(error(what).hint(format!("{SETTINGS}, or pack the new samples into a dataset of their own")));
@@ -142,7 +174,8 @@ fn same_columns(base: &PlanHeader, new: &PlanHeader, casts: &Casts, columns: &Ne
             let own = field.metadata.iter().filter(|(name, _)| *name != HUGGINGFACE);
             own.map(|(name, value)| (name.clone(), value.clone())).collect::<Vec<_>>()
         };
-        if (own.data_type != field.data_type || known(own) != known(field)) && !is_cast(own, field, casts)? {
+        let differs = own.data_type != field.data_type || known(own) != known(field);
+        if differs && label != Some(own) && !is_cast(own, field, casts)? {
             let types = |field: &FieldRecord| match field.metadata.is_empty() {
                 true => field.data_type.clone(),
                 false => format!("{} {:?}", field.data_type, field.metadata),

@@ -124,9 +124,9 @@ settings! {
         /// Take the objects or files of this inventory instead of listing `input`: a manifest.json of S3 Inventory, or tables of
         /// keys, sizes and times in CSV or Parquet (a file, or a folder of them)
         inventory: Option<PathBuf>, takes("FILE", Takes::Path).excludes("files-from");
-        /// Take only paths that match this glob (repeatable; * matches / too)
+        /// Take only paths that match this glob (repeatable; * matches / too); samples inside a dataset are chosen by a view
         include: Vec<String>, text("GLOB").repeats();
-        /// Leave out paths that match this glob (repeatable)
+        /// Leave out paths that match this glob (repeatable); samples inside a dataset are left out by a view
         exclude: Vec<String>, text("GLOB").repeats();
         /// Symbolic links: follow them or leave them out
         symlinks: Symlinks, one_of("HOW", Symlinks::WORDS).default("follow");

@@ -188,10 +188,18 @@ fn refuse_own(listing: &Listing) -> Result<()> {
     match listing.iter().find(|s| s.fields().any(|(field, _)| field == "cls")) {
         None => Ok(()),
         Some(sample) => {
-            let message = "has a field cls of its own; leave `labels` or exclude *.cls";
-            Err(Error::config(message).in_sample(sample.key()))
+            let error = Error::config("has a field cls of its own, and `labels` makes another").in_sample(sample.key());
+            Err(error.hint(other_field("cls")))
         }
     }
+}
+
+/// How to leave out a field of the inputs that the recipe makes too.
+pub(crate) fn other_field(name: &str) -> String {
+    format!(
+        "leave out one of the two: files with `exclude=*.{name}`; members of shards by a view of the other fields \
+         (`packhorse view DATASET --select FIELD`), which is packed in the place of the dataset"
+    )
 }
 
 /// Warns of class lists that look like a mistake: splits, and one folder around all classes.

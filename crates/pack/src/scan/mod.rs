@@ -33,6 +33,7 @@ use crate::kept_tables::KeptTables;
 use crate::merged_columns::Joining;
 use crate::spans::TARGET;
 use crate::{Decode, Labels, OnError, Recipe};
+pub(crate) use label::other_field;
 use listing::ListingBuilder;
 use packhorse_core::{
     Cancel, Code, Error, Event, InputTable, KEY, Limits, Observer, Options, Registry, Result, Schema, SchemaRef, Store,

@@ -4,7 +4,7 @@ use super::{Packed, Session, Transforms};
 use crate::append::{Base, Place, check_sealed};
 use crate::kept_tables::KeptTables;
 use crate::pack::pack;
-use crate::plan::Plan;
+use crate::plan::{Allowed, Plan};
 use crate::request_error::as_request_error;
 use crate::stored_plan::Stored;
 use crate::{Part, Recipe};
@@ -80,7 +80,9 @@ impl Session {
         let base = Base::open(&self.store, dir)?;
         let recipe = base.recipe(recipe, &self.registry)?;
         let (mut plan, transforms) = self.decide(&recipe, Some(&base), tables)?;
-        let place = base.place(&mut plan, &casts_of(&transforms), recipe.fill_missing, &self.cancel)?;
+        let members = !recipe.planning(&self.registry, None)?.typed;
+        let allowed = Allowed { casts: &casts_of(&transforms), fill_missing: recipe.fill_missing, members };
+        let place = base.place(&mut plan, &allowed, &self.cancel)?;
         Ok((plan, base, transforms, place))
     }
 }

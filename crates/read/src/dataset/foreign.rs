@@ -8,7 +8,7 @@ use packhorse_core::{
     DataType, Error, Field, FileStat, Input, Members, Registry, Result, Schema, SchemaRef, Source, Store,
 };
 use packhorse_dataset::{Digest, decode_index, encode_index};
-use packhorse_storage::{Compression, Local, Staging};
+use packhorse_storage::{Compression, Local, Location, Staging};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -82,6 +82,8 @@ fn shard(
         // The location and the modification time of a file don't identify its samples.
         digest: Digest::of(format!("{:?} {bytes} {}", path.file_name(), content.samples()).as_bytes()),
         sealed: false,
+        committed: None,
+        modified: stat.filter(|_| Location::url(path).is_none()).map(|stat| stat.mtime),
         data: None,
         split: None,
         limits: options.limits,

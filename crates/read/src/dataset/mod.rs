@@ -1,6 +1,7 @@
 //! Datasets as readers see them: runs of samples of shards, numbered from 0 on.
 
 mod base;
+mod committed;
 mod foreign;
 mod joined;
 mod open;
@@ -9,7 +10,7 @@ mod view;
 
 pub(crate) use joined::Joined;
 pub use open::OpenOptions;
-pub(crate) use shard::{Content, Shard};
+pub(crate) use shard::{Content, Looked, Shard};
 pub(crate) use view::{base_of, is_free};
 
 use base::Base;

@@ -1,5 +1,6 @@
 //! Opens a dataset at a location.
 
+use super::committed::Committed;
 use super::foreign;
 use super::shard::{Shard, main_path, sealed_index, source};
 use super::{Base, Dataset, union, view};
@@ -100,6 +101,8 @@ pub(super) fn sealed(
             samples: record.samples,
             digest: record.blake3,
             sealed: true,
+            committed: Some(Committed::new(dir, record)),
+            modified: None,
             split: record.split.clone(),
             index: indexed
                 .then(|| (Arc::clone(store), dir.join(format!("{}{}", record.name, packhorse_dataset::INDEX_SUFFIX)))),

@@ -1,10 +1,11 @@
 //! A shard, and the locations of its samples.
 
+use super::committed::Committed;
 use crate::cache::{CacheFile, CacheSource};
 use packhorse_core::{
-    Error, Input, Limits, Members, Options, Registry, Result, SchemaRef, Source, Store, Table, counted,
+    Error, Input, Kind, Limits, Members, Options, Registry, Result, SchemaRef, Source, Store, Table, counted,
 };
-use packhorse_dataset::{Digest, INDEX_SUFFIX, decode_index};
+use packhorse_dataset::{Digest, INDEX_SUFFIX, Receipt, decode_index};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -21,6 +22,10 @@ pub(crate) struct Shard {
     /// The digest of the file in a sealed dataset; else of data that identifies the file.
     pub(crate) digest: Digest,
     pub(crate) sealed: bool,
+    /// Its receipt in a sealed dataset.
+    pub(crate) committed: Option<Committed>,
+    /// The modification time of a local third-party file when it was indexed.
+    pub(crate) modified: Option<i64>,
     /// The file with that digest and its length, if the shard is opened by another file.
     pub(crate) data: Option<(PathBuf, u64)>,
     pub(crate) split: Option<String>,
@@ -75,10 +80,21 @@ pub(super) const COMPRESSED: &str = "is compressed as a whole, so its samples ca
                                      or read it as a stream";
 
 /// A shard's content, and its table if rows are typed.
-pub(crate) type Looked = (Content, Option<Box<dyn Table>>);
+type Found = (Content, Option<Box<dyn Table>>);
+
+/// What a shard holds.
+pub(crate) struct Looked {
+    pub(crate) content: Content,
+    /// Its table, if rows are typed.
+    pub(crate) table: Option<Box<dyn Table>>,
+    /// Whether its members have checksums, of the index of a sealed shard.
+    pub(crate) checksums: bool,
+    /// Whether the manifest vouches for them.
+    pub(crate) vouched: bool,
+}
 
 /// Reads the content of `input`, from headers if they suffice.
-pub(crate) fn look(source: &dyn Source, input: &Arc<dyn Input>) -> Result<Looked> {
+pub(crate) fn look(source: &dyn Source, input: &Arc<dyn Input>) -> Result<Found> {
     if source.lists() {
         if input.len().is_none() {
             return Err(Error::unsupported(COMPRESSED).in_input(input.name()));
@@ -113,6 +129,7 @@ impl Shard {
             path: self.path.clone(),
             store: Arc::clone(&self.store),
             source: Arc::clone(source),
+            committed: self.committed.clone(),
             data: self.data.clone(),
             split: self.split.clone(),
             index: self.index.clone(),
@@ -122,35 +139,61 @@ impl Shard {
         }
     }
 
-    /// Its content, from its index or as found when it was opened; and its table if rows are typed.
+    /// Its content, from its index or as found when it was opened; and its table if rows are typed. `input` was opened
+    /// before, so that a receipt of the manifest is the receipt of its bytes.
     pub(crate) fn look(&self, input: &Arc<dyn Input>) -> Result<Looked> {
+        let receipt = match &self.committed {
+            Some(committed) => committed.read(&*self.store)?,
+            None => None,
+        };
         if let Some(content) = self.content.get() {
             let open = || self.source.open(Arc::clone(input));
             let table = matches!(content, Content::Table { .. }).then(open).transpose()?;
-            return Ok((content.clone(), table));
+            return Ok(Looked { content: content.clone(), table, checksums: false, vouched: false });
         }
-        let (content, table) = match &self.index {
-            Some((store, index)) => (Content::Members(Arc::new(self.read_index(&**store, index)?)), None),
+        let index = match &self.index {
+            // The headers of the shard tell the same, but for checksums.
+            Some((store, path)) => match self.read_index(&**store, path, receipt.as_ref()) {
+                Err(error) if error.is_not_found() => None,
+                index => Some(index?),
+            },
+            None => None,
+        };
+        let checksums = self.sealed && index.is_some();
+        let (content, table) = match index {
+            Some(members) => (Content::Members(Arc::new(members)), None),
             None => look(&*self.source, input)?,
         };
         if content.samples() != self.samples {
             let message = format!("has {} and should have {}", counted(content.samples(), "sample"), self.samples);
             return Err(Error::content(message).in_input(&self.name));
         }
-        Ok((content, table))
+        Ok(Looked { content, table, checksums, vouched: checksums && receipt.is_some() })
     }
 
     /// The names of the fields in its index.
     pub(crate) fn fields(&self) -> Result<Vec<String>> {
         match &self.index {
-            Some((store, index)) => Ok(self.read_index(&**store, index)?.fields().to_vec()),
+            Some((store, index)) => match self.read_index(&**store, index, None) {
+                Err(error) if error.is_not_found() => Ok(Vec::new()),
+                members => Ok(members?.fields().to_vec()),
+            },
             None => Ok(Vec::new()),
         }
     }
 
-    fn read_index(&self, store: &dyn Store, path: &Path) -> Result<Members> {
+    /// Reads the index at `path`, and compares it with the shard's receipt.
+    fn read_index(&self, store: &dyn Store, path: &Path, receipt: Option<&Receipt>) -> Result<Members> {
         let input = store.open(path)?;
         let bytes = input.read_all(self.limits.blob)?;
+        let name = path.file_name().and_then(|name| name.to_str());
+        let record = receipt.and_then(|receipt| receipt.files.iter().find(|file| Some(&*file.name) == name));
+        if record.is_some_and(|record| record.blake3 != Digest::of(&bytes)) {
+            let error =
+                Error::content("its bytes do not have the recorded digest: it was damaged, or is of another version");
+            let hint = "`packhorse verify` says what else is, `packhorse repair` mends what it can";
+            return Err(error.hint(hint).in_input(input.name()));
+        }
         let members = decode_index(&bytes, &self.limits).map_err(|error| error.in_input(input.name()))?;
         let beyond = |m: usize| members.member(m).is_some_and(|m| m.offset.saturating_add(m.len) > self.bytes);
         if (0..members.len()).any(beyond) {
@@ -169,7 +212,13 @@ impl Shard {
     /// Opens the file; an error if its size has changed.
     pub(crate) fn open(&self) -> Result<Box<dyn Input>> {
         self.open_data()?;
-        self.checked(self.store.open(&self.path)?)
+        let input = self.checked(self.store.open(&self.path)?)?;
+        let now = if self.modified.is_some() { input.stat()?.map(|stat| stat.mtime) } else { None };
+        if now != self.modified {
+            let error = Error::new(Kind::Changed, "was written again since the dataset was opened");
+            return Err(error.hint("open the dataset again").in_input(input.name()));
+        }
+        Ok(input)
     }
 
     /// Opens the separate file of its bytes, if it has one.
