@@ -50,7 +50,7 @@ impl MetricsServer {
             }
         };
         let thread = std::thread::Builder::new().name("packhorse-metrics".to_owned());
-        thread.spawn(serve).map_err(|error| Error::io("start a thread", error))?;
+        thread.spawn(serve).map_err(Error::thread)?;
         Ok(Self { address, over })
     }
 

@@ -6,6 +6,7 @@ pub(crate) use packhorse_core::counted;
 use packhorse_core::{Error, Kind, Result};
 use serde_json::{Value, json};
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 /// How results are shown.
@@ -18,14 +19,14 @@ pub(crate) struct Style {
 }
 
 impl Style {
-    /// Shows a result: that is a success.
+    /// Shows a result: that is a success, also where its reader went away.
     pub(crate) fn show(self, value: &Value, text: &str) -> Result<ExitCode> {
-        match self.json {
-            true => print(&format!("{value:#}\n"))?,
-            false if self.quiet => {}
-            false => print(&flags(text))?,
-        }
-        Ok(success())
+        let text = match self.json {
+            true => format!("{value:#}\n").into(),
+            false if self.quiet => return Ok(success()),
+            false => flags(text),
+        };
+        print_whole(&text)
     }
 
     /// The same, but with `always` the result is shown also where `--quiet` is given: for commands that do nothing
@@ -34,13 +35,21 @@ impl Style {
         Self { quiet: self.quiet && !always, ..self }
     }
 
-    /// Ends a command that found something wrong, with the exit code of `kind`. Where results are not shown, `summary`
-    /// is the error.
-    pub(crate) fn found(self, kind: Kind, summary: String) -> Result<ExitCode> {
-        match self.quiet && !self.json {
+    /// Ends a command that found something wrong, with the exit code of `kind`. Where the result was not shown,
+    /// `summary` is the error.
+    pub(crate) fn found(self, shown: Result<ExitCode>, kind: Kind, summary: String) -> Result<ExitCode> {
+        match shown.is_err() || self.quiet && !self.json {
             true => Err(Error::new(kind, summary)),
             false => Ok(ExitCode::from(code(kind))),
         }
+    }
+}
+
+/// Writes the whole result of a command to standard output. A reader that went away does not change how it ends.
+pub(crate) fn print_whole(text: &str) -> Result<ExitCode> {
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(unwritten(e)),
+        _ => Ok(success()),
     }
 }
 
@@ -53,8 +62,12 @@ pub(crate) fn print(text: &str) -> Result<()> {
 pub(crate) fn done(result: io::Result<()>) -> Result<()> {
     match result {
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
-        other => other.map_err(|e| Error::io("write to standard output", e)),
+        other => other.map_err(unwritten),
     }
+}
+
+fn unwritten(error: io::Error) -> Error {
+    Error::io("write to standard output", error)
 }
 
 /// Reports an error on standard error.
@@ -80,6 +93,11 @@ pub(crate) fn error_event(event: &str, said: &str, error: &Error) -> Value {
         "field": error.field(),
         "row": error.row(),
     })
+}
+
+/// A path in JSON, which has no other bytes than those of text.
+pub(crate) fn path_text(path: &Path) -> String {
+    path.display().to_string()
 }
 
 /// A count whose name is a plural: `7 tokens`, `1 picture unchanged`.

@@ -24,8 +24,7 @@ pub(crate) fn cancel() -> Result<Cancel> {
     let signals = Signals::new([SIGTERM, SIGUSR1, SIGINT]).map_err(failed)?;
     let asked = cancel.clone();
     let started = std::thread::Builder::new().spawn(move || listen(signals, &asked));
-    let failed = |e| Error::io("start a thread", e).hint("raise the limits (`ulimit -u`, `ulimit -v`)");
-    started.map(|_| cancel).map_err(failed)
+    started.map(|_| cancel).map_err(Error::thread)
 }
 
 /// How long shards in progress may go on. Schedulers wait at least 10 s between SIGTERM and SIGKILL.
@@ -41,13 +40,16 @@ fn listen(mut signals: Signals, cancel: &Cancel) {
     for signal in signals.forever() {
         let wait = if signal == SIGINT || cancel.is_requested() { Duration::ZERO } else { FINISH };
         cancel.cancel_soon();
-        let cancel = cancel.clone();
-        std::thread::spawn(move || {
+        let ending = cancel.clone();
+        let end = move || {
             std::thread::sleep(wait);
-            cancel.cancel();
+            ending.cancel();
             std::thread::sleep(LAST);
             std::process::exit(STOPPED);
-        });
+        };
+        if std::thread::Builder::new().spawn(end).is_err() {
+            cancel.cancel();
+        }
     }
 }
 
@@ -59,20 +61,21 @@ const GRACE: Duration = Duration::from_millis(400);
 
 /// Ends the program soon after a request to stop, also where the work looks for none, such as an index that is
 /// computed in one go: `last` cleans up and returns the exit code. Published files must be whole at any moment.
-pub(crate) fn end_soon(cancel: &Cancel, last: impl FnOnce() -> i32 + Send + 'static) {
+pub(crate) fn end_soon(cancel: &Cancel, last: impl FnOnce() -> i32 + Send + 'static) -> Result<()> {
     on_stop(cancel, move || {
         std::thread::sleep(GRACE);
         std::process::exit(last());
-    });
+    })
 }
 
 /// Runs `then` on a thread of its own, soon after a request to stop.
-pub(crate) fn on_stop(cancel: &Cancel, then: impl FnOnce() + Send + 'static) {
+pub(crate) fn on_stop(cancel: &Cancel, then: impl FnOnce() + Send + 'static) -> Result<()> {
     let cancel = cancel.clone();
-    std::thread::spawn(move || {
+    let wait = move || {
         while !cancel.is_requested() {
             std::thread::sleep(LOOK);
         }
         then();
-    });
+    };
+    std::thread::Builder::new().spawn(wait).map(drop).map_err(Error::thread)
 }

@@ -27,6 +27,12 @@ pub trait Codec: Send + Sync {
         self.probe(name, input)
     }
 
+    /// Whether a field of this name is an archive of several values (`npz`), which no other name could hold.
+    fn is_archive(&self, name: &str) -> bool {
+        let _ = name;
+        false
+    }
+
     /// Decodes the blob column `name` of `rows` into one array for each of `fields`. A value that does not fit its
     /// column is a `Content` error that names the sample and shows both types. Arrays in the bytes that are not in
     /// `fields` are ignored. A missing array is null where the field is nullable, and an error elsewhere.

@@ -61,7 +61,7 @@ impl Worker {
                 }
             }
         });
-        let thread = thread.map_err(|error| Error::io("start a thread", error))?;
+        let thread = thread.map_err(Error::thread)?;
         Ok(Self { number, work: Some(work), thread: Some(thread), faulty })
     }
 

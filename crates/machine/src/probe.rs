@@ -50,7 +50,7 @@ impl<'a> Probe<'a> {
                     together.wait();
                     turn(time, cancel, || step(thread, done.fetch_add(1, Ordering::Relaxed) * stride + thread as u64))
                 };
-                Builder::new().spawn_scoped(scope, run).map_err(|error| Error::io("start a thread", error))
+                Builder::new().spawn_scoped(scope, run).map_err(Error::thread)
             });
             let spawned = spawned.collect::<Result<Vec<_>>>();
             complete.get_or_init(|| spawned.is_ok());

@@ -257,7 +257,7 @@ impl PackRun<'_> {
                     Ok(_) => {}
                     // Those that there are fill all chains.
                     Err(_) if number > 0 => break,
-                    Err(error) => return Err(Error::io("start a thread", error)),
+                    Err(error) => return Err(Error::thread(error)),
                 }
             }
             Ok::<(), Error>(())

@@ -70,7 +70,7 @@ where
         // The thread itself holds one more.
         let (to, taken) = sync_channel(ahead.saturating_sub(1));
         let thread = std::thread::Builder::new().name("packhorse-ahead".to_owned());
-        let thread = thread.spawn(move || take(loader, &to)).map_err(|error| Error::io("start a thread", error))?;
+        let thread = thread.spawn(move || take(loader, &to)).map_err(Error::thread)?;
         Ok(Self {
             taken: Some(taken),
             thread: Some(thread),

@@ -113,7 +113,7 @@ impl<D: Device, W: Work> Pipeline<D, W> {
 
     fn spawn(&mut self, name: String, run: impl FnOnce() + Send + 'static) -> Result<()> {
         let spawned = std::thread::Builder::new().name(name).spawn(run);
-        self.threads.push(spawned.map_err(|error| Error::io("start a thread", error))?);
+        self.threads.push(spawned.map_err(Error::thread)?);
         Ok(())
     }
 

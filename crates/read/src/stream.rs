@@ -86,7 +86,7 @@ impl Stream {
                 send(Err(error));
             }
         };
-        thread.spawn(read).map_err(|error| Error::io("start a thread", error))?;
+        thread.spawn(read).map_err(Error::thread)?;
         let first = blocks.recv().map_err(|_| panicked())??;
         let first = first.ok_or_else(|| Error::content("holds no samples").in_input(name))?;
         let rest = Some((first.clone(), 0));

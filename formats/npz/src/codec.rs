@@ -28,6 +28,10 @@ impl Codec for NpzCodec {
         self.probe_without(name, input, &|_| false)
     }
 
+    fn is_archive(&self, name: &str) -> bool {
+        name == "npz" || name.ends_with(".npz")
+    }
+
     fn probe_without(&self, name: &str, input: &dyn Input, drops: &dyn Fn(&str) -> bool) -> Result<Vec<Field>> {
         let all = || {
             let bytes = Bytes::of(input)?;

@@ -2,7 +2,7 @@
 
 use super::CommandContext;
 use crate::args::Adopt;
-use crate::outcome::counted;
+use crate::outcome::{counted, path_text};
 use crate::size::show;
 use packhorse_core::Result;
 use serde_json::json;
@@ -25,7 +25,7 @@ pub(super) fn run(context: &CommandContext<'_>, args: &Adopt) -> Result<ExitCode
     }
     text.push_str(&format!("  sealed {}, root {}\n", adopted.folder.display(), manifest.root));
     let value = json!({
-        "dir": adopted.folder, "shards": shards, "samples": manifest.samples, "bytes": manifest.bytes,
+        "dir": path_text(&adopted.folder), "shards": shards, "samples": manifest.samples, "bytes": manifest.bytes,
         "reused": adopted.reused, "skipped": manifest.skipped, "root": manifest.root.to_string(), "seconds": seconds,
     });
     context.style.show(&value, &text)

@@ -4,7 +4,7 @@ use super::{CommandContext, pack, trees};
 use crate::cluster::{ArrayJob, Pilot, Pods, comment, manifest, pbs_most, pbs_script, slurm_most, slurm_script};
 use crate::cluster_args::{ArrayPack, ArrayResume, Division, Kubernetes, Pbs, PodPack, Slurm};
 use crate::exit;
-use crate::outcome::{counted, print, success};
+use crate::outcome::{counted, path_text, print, success};
 use crate::planning::{Planning, Work};
 use packhorse_core::{Error, Kind, Result};
 use packhorse_pack::OnError;
@@ -207,7 +207,7 @@ fn described(job: &ArrayJob) -> serde_json::Value {
         json!({"shard": pilot.shard, "input_bytes": pilot.bytes, "seconds": pilot.seconds, "peak_memory": pilot.memory})
     });
     json!({
-        "out": job.out, "shards": job.shards, "samples": job.samples, "parts": job.parts, "tasks": job.tasks,
+        "out": path_text(&job.out), "shards": job.shards, "samples": job.samples, "parts": job.parts, "tasks": job.tasks,
         "seconds": job.seconds(), "mebibytes": job.mebibytes(), "pilot": pilot,
     })
 }

@@ -3,7 +3,7 @@
 use super::CommandContext;
 use super::merge::files;
 use crate::args::Index;
-use crate::outcome::counted;
+use crate::outcome::{counted, path_text};
 use crate::size::show;
 use packhorse_core::Result;
 use packhorse_pack::Indexed;
@@ -21,7 +21,7 @@ pub(super) fn run(context: &CommandContext<'_>, args: &Index) -> Result<ExitCode
     context.progress.finish();
     let seconds = start.elapsed().as_secs_f64();
     let value = json!({
-        "dir": indexed.folder, "shards": indexed.shards, "samples": indexed.samples, "bytes": indexed.bytes,
+        "dir": path_text(&indexed.folder), "shards": indexed.shards, "samples": indexed.samples, "bytes": indexed.bytes,
         "reused": indexed.reused, "skipped": indexed.skipped, "files": files(&indexed.files), "seconds": seconds,
     });
     context.style.show(&value, &text(&indexed, seconds))

@@ -6,7 +6,7 @@ use super::verify::in_quarantine;
 use super::view;
 use super::watch::{errors_text, errors_value};
 use crate::args::{Cat, Dir, Head, Ls, Stat};
-use crate::outcome::{counted, done, first_lines, print, success, tally};
+use crate::outcome::{counted, done, first_lines, print, print_whole, success, tally};
 use crate::size::show;
 use packhorse_core::{Error, Extent, FieldType, FileKind, KEY, Kind, Result};
 use packhorse_dataset::{DatasetView, FieldRecord, MANIFEST, Manifest};
@@ -69,10 +69,12 @@ pub(super) fn status(context: &CommandContext<'_>, args: &Dir) -> Result<ExitCod
         "part": status.part, "base": status.base, "replacing": replacing, "appending": appending,
         "quarantined": status.quarantined.files,
     });
-    context.style.show(&value, &text)?;
+    let shown = context.style.show(&value, &text);
     match status.is_damaged() {
-        true => context.style.found(Kind::Incomplete, format!("{} is damaged or incomplete", args.dir.display())),
-        false => Ok(success()),
+        true => {
+            context.style.found(shown, Kind::Incomplete, format!("{} is damaged or incomplete", args.dir.display()))
+        }
+        false => shown,
     }
 }
 
@@ -234,13 +236,13 @@ fn dataset(context: &CommandContext<'_>, dir: &Path) -> Result<ExitCode> {
         return shards(context, dir, &packhorse_pack::files(context.registry, &*context.store, dir)?);
     };
     let unfit = unfit_shards(&*context.store, dir, &manifest)?;
-    print(&match context.style.json {
+    let shown = print_whole(&match context.style.json {
         true => String::from_utf8_lossy(&manifest.encode()?).into_owned(),
         false => format!("{}{}", described(context, &manifest)?, unfit_lines(dir, &manifest, &unfit)),
-    })?;
+    });
     match unfit.is_empty() {
-        true => Ok(success()),
-        false => context.style.found(Kind::Incomplete, format!("{} is damaged or incomplete", dir.display())),
+        true => shown,
+        false => context.style.found(shown, Kind::Incomplete, format!("{} is damaged or incomplete", dir.display())),
     }
 }
 

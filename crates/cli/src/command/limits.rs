@@ -2,7 +2,7 @@
 
 use super::CommandContext;
 use crate::bench_args::BenchLimits;
-use crate::outcome::counted;
+use crate::outcome::{counted, path_text};
 use crate::size::show;
 use packhorse_core::Result;
 use packhorse_machine::{ColdReads, LimitsOptions, MachineLimit, MachineLimits, Unit, measure};
@@ -79,7 +79,7 @@ pub(super) fn value(limits: &MachineLimits) -> Value {
     let MachineLimits { dir, size, threads, cold, gpu, measured, seconds } = limits;
     let measured: Vec<Value> = measured.iter().map(of_one).collect();
     json!({
-        "dir": dir, "size": size, "threads": threads, "cold": cold.name(), "gpu": gpu, "seconds": seconds, "limits": measured,
+        "dir": path_text(dir), "size": size, "threads": threads, "cold": cold.name(), "gpu": gpu, "seconds": seconds, "limits": measured,
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::CommandContext;
 use crate::definition;
-use crate::outcome::{print, success};
+use crate::outcome::{path_text, print, success};
 use packhorse_core::{Error, Result};
 use serde_json::json;
 use std::path::Path;
@@ -19,5 +19,5 @@ pub(super) fn completions(shell: clap_complete::Shell) -> Result<ExitCode> {
 pub(super) fn man(context: &CommandContext<'_>, out: &Path) -> Result<ExitCode> {
     std::fs::create_dir_all(out).map_err(|e| Error::io("create folder", e).in_input(out.display()))?;
     clap_mangen::generate_to(definition(), out).map_err(|e| Error::io("write man pages", e).in_input(out.display()))?;
-    context.style.show(&json!({"folder": out}), &format!("wrote man pages to {}\n", out.display()))
+    context.style.show(&json!({"folder": path_text(out)}), &format!("wrote man pages to {}\n", out.display()))
 }

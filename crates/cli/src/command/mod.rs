@@ -128,7 +128,7 @@ fn observe(command: &Command) -> Option<&Observe> {
 pub(crate) fn run(registry: &Registry, args: Args) -> Result<ExitCode> {
     let context = CommandContext::new(registry, &args.common)?;
     let progress = context.progress.clone();
-    signals::on_stop(&context.cancel, move || progress.stopping());
+    signals::on_stop(&context.cancel, move || progress.stopping())?;
     let start = |asked| Observed::start(asked, &context.progress, &context.loaders);
     let observed = observe(&args.command).map(start).transpose()?;
     let done = dispatch(&context, args.command);

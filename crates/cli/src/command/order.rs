@@ -48,7 +48,7 @@ pub(super) fn run(context: &CommandContext<'_>, args: &Order) -> Result<ExitCode
             .map_err(|e| Error::config(format!("is not valid JSON: {e}")).in_input(path.display()))?,
     };
     let staging = Staging::open(context.store.clone(), &args.out)?;
-    stop_soon(context, &staging);
+    stop_soon(context, &staging)?;
     let request = Request { context, args, splits: Splits::parse(&args.split)?, tokenizer, staging };
     let made = match args.pack {
         Some(capacity) => request.packed(&members, capacity),
@@ -64,14 +64,14 @@ pub(super) fn run(context: &CommandContext<'_>, args: &Order) -> Result<ExitCode
 }
 
 /// Ends the program soon after a request to stop: computing an index of billions of samples checks for none.
-fn stop_soon(context: &CommandContext<'_>, staging: &Staging) {
+fn stop_soon(context: &CommandContext<'_>, staging: &Staging) -> Result<()> {
     let abandon = staging.abandon();
     let as_json = context.log_json;
     end_soon(&context.cancel, move || {
         abandon();
         report_error(&Error::cancelled(), as_json);
         code(Kind::Cancelled).into()
-    });
+    })
 }
 
 /// Checks the `.idx` files of sealed datasets against their recorded digests.

@@ -2,7 +2,7 @@
 
 use super::CommandContext;
 use crate::args::Stage;
-use crate::outcome::{counted, success};
+use crate::outcome::{counted, path_text};
 use crate::size::show;
 use packhorse_core::{Kind, Result};
 use packhorse_pack::as_request_error;
@@ -27,14 +27,18 @@ pub(super) fn run(context: &CommandContext<'_>, args: &Stage) -> Result<ExitCode
     let seconds = start.elapsed().as_secs_f64();
     let unfit: Vec<Value> = staged.unfit.iter().map(|u| json!({"file": u.file, "problem": u.problem})).collect();
     let value = json!({
-        "dir": args.to, "whole": staged.whole, "shards": staged.shards, "of": staged.of, "files": staged.files,
+        "dir": path_text(&args.to), "whole": staged.whole, "shards": staged.shards, "of": staged.of, "files": staged.files,
         "bytes": staged.bytes, "copied": staged.copied, "copied_bytes": staged.copied_bytes,
         "replaced": staged.replaced, "unfit": unfit, "seconds": seconds,
     });
-    context.style.show(&value, &text(args, &staged, seconds))?;
-    let Some(first) = staged.unfit.first() else { return Ok(success()) };
+    let shown = context.style.show(&value, &text(args, &staged, seconds));
+    let Some(first) = staged.unfit.first() else { return shown };
     let files = counted(staged.unfit.len() as u64, "file");
-    context.style.found(Kind::Incomplete, format!("{files} not staged; the first: {}: {}", first.file, first.problem))
+    context.style.found(
+        shown,
+        Kind::Incomplete,
+        format!("{files} not staged; the first: {}: {}", first.file, first.problem),
+    )
 }
 
 fn text(args: &Stage, staged: &Staged, seconds: f64) -> String {

@@ -3,7 +3,7 @@
 use super::CommandContext;
 use super::merge::known;
 use crate::args::Verify;
-use crate::outcome::{counted, success};
+use crate::outcome::counted;
 use crate::size::show;
 use packhorse_core::{Error, FileKind, Kind, Result};
 use packhorse_dataset::MANIFEST;
@@ -79,9 +79,10 @@ fn bytes(context: &CommandContext<'_>, args: &Verify) -> Result<ExitCode> {
         "part_of": found.part_of.as_ref().map(|of| of.shards), "view_of": found.base,
         "quarantined": found.quarantined.files,
     });
-    context.style.show(&value, &text)?;
-    let Some(first) = found.damages.first() else { return Ok(success()) };
+    let shown = context.style.show(&value, &text);
+    let Some(first) = found.damages.first() else { return shown };
     context.style.found(
+        shown,
         Kind::Incomplete,
         format!("{verdict} in {}; the first: {}: {}", dir.display(), first.file, first.problem),
     )
@@ -138,8 +139,8 @@ fn readers(context: &CommandContext<'_>, args: &Verify) -> Result<ExitCode> {
         });
     }
     let value = json!({"shards": report.shards, "samples": report.samples, "findings": list});
-    context.style.show(&value, &text)?;
-    let Some((first, _)) = report.findings.iter().flat_map(|f| f.iter()).next() else { return Ok(success()) };
+    let shown = context.style.show(&value, &text);
+    let Some((first, _)) = report.findings.iter().flat_map(|f| f.iter()).next() else { return shown };
     let summary = format!("{}; the first: {}: {}", counted(list.len() as u64, "finding"), first.file, first.problem);
-    context.style.found(Kind::Content, summary)
+    context.style.found(shown, Kind::Content, summary)
 }

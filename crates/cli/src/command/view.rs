@@ -1,7 +1,7 @@
 //! `packhorse view`, and what `stat` tells about a view.
 
 use super::CommandContext;
-use crate::outcome::{counted, print};
+use crate::outcome::{counted, path_text, print};
 use crate::size::show;
 use crate::view_args::ViewFlags;
 use packhorse_core::{Context as _, Error, Event, KEY, Limits, Observer, Result};
@@ -42,7 +42,7 @@ pub(super) fn run(context: &CommandContext<'_>, args: &ViewFlags) -> Result<Exit
         view.root
     );
     let value = json!({
-        "dir": args.out, "samples": view.samples, "of": all, "base": view.base, "fields": view.fields,
+        "dir": path_text(&args.out), "samples": view.samples, "of": all, "base": view.base, "fields": view.fields,
         "bytes": bytes, "root": view.root.to_string(),
     });
     context.style.show(&value, &text)

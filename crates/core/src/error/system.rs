@@ -5,6 +5,8 @@ use std::io::{self, ErrorKind};
 
 const ENOENT: i32 = 2;
 const EACCES: i32 = 13;
+const ENFILE: i32 = 23;
+const EMFILE: i32 = 24;
 /// Has an [`ErrorKind`] that is not stable.
 const ELOOP: i32 = 40;
 
@@ -19,10 +21,24 @@ impl Error {
             ErrorKind::QuotaExceeded => made
                 .with_code(Code::NoSpace)
                 .hint("the quota is used up: free some space and run the same command again"),
-            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => made.with_code(Code::NoPermission),
+            ErrorKind::PermissionDenied => made.with_code(Code::NoPermission),
+            ErrorKind::ReadOnlyFilesystem => {
+                made.with_code(Code::NoPermission).hint("give a folder of a file system that can be written to")
+            }
+            ErrorKind::FileTooLarge => {
+                made.hint("raise the limit of a file's size (`ulimit -f`), or make smaller shards (`shard-size`)")
+            }
+            _ if matches!(error.raw_os_error(), Some(ENFILE | EMFILE)) => {
+                made.hint("raise the limit of open files (`ulimit -n`)")
+            }
             _ => made,
         };
         made.caused_by(error)
+    }
+
+    /// A thread that the operating system did not start.
+    pub fn thread(error: io::Error) -> Self {
+        Self::io("start a thread", error).hint("raise the limits (`ulimit -u`, `ulimit -v`)")
     }
 
     /// What kind of system call's failure is underneath, if one is.

@@ -4,7 +4,7 @@ use super::{Decoded, Listing, Scan};
 use crate::inputs::Inputs;
 use crate::latency_probe::LatencyProbe;
 use crate::merged_columns::{Joining, MergedColumns};
-use packhorse_core::{Codec, Error, Field, Kind, Limits, Options, Registry, Result};
+use packhorse_core::{Codec, Error, Event, Field, Kind, Limits, Options, Registry, Result};
 use packhorse_dataset::FieldSource;
 use packhorse_transform::Casts;
 use rayon::prelude::*;
@@ -53,8 +53,17 @@ pub(super) fn apply(
         let Some((format, codec)) = codec(context.registry, &name, context.limits)? else { continue };
         let casts = &joining.casts;
         let probing = Probing { inputs: &inputs, listing, codec: &*codec, name: &name, threads: &threads, casts };
-        if !typed && probing.is_single()? {
-            continue;
+        if !typed {
+            match probing.held()? {
+                Held::Several => {}
+                Held::One => continue,
+                Held::Unknown(fault) => {
+                    let text =
+                        format!("the fields {name} stay as they are, since none of them can be decoded: {fault}");
+                    context.observer.event(&Event::Warning(&text));
+                    continue;
+                }
+            }
         }
         let mut columns = MergedColumns::default();
         let faults = probing.all(joining, &mut columns)?;
@@ -74,7 +83,7 @@ pub(super) fn splits_files(context: Scan<'_>, listing: &Listing) -> Result<bool>
         let Some((_, codec)) = codec(context.registry, &name, context.limits)? else { continue };
         let casts = &Casts::default();
         let probing = Probing { inputs: &inputs, listing, codec: &*codec, name: &name, threads: &threads, casts };
-        if !probing.is_single()? {
+        if matches!(probing.held()?, Held::Several) {
             return Ok(true);
         }
     }
@@ -119,6 +128,15 @@ fn is_of_input(error: &Error) -> bool {
     matches!(error.kind(), Kind::Content | Kind::Limit | Kind::Unsupported)
 }
 
+/// What a field of encoded values holds.
+enum Held {
+    /// One array under its own name, so that decoding and encoding it would change nothing.
+    One,
+    Several,
+    /// It can't be decoded: why not.
+    Unknown(Error),
+}
+
 struct Probing<'a> {
     inputs: &'a Inputs<'a>,
     listing: &'a Listing,
@@ -129,18 +147,29 @@ struct Probing<'a> {
 }
 
 impl Probing<'_> {
-    /// Whether the field holds one array under its own name, so that decoding and encoding it would change nothing.
-    fn is_single(&self) -> Result<bool> {
+    /// What the first sample holds that can be decoded.
+    fn held(&self) -> Result<Held> {
+        let mut fault = None;
         for i in 0..self.listing.samples() {
             let fields = match self.one(i) {
                 Ok(Some(fields)) => fields,
                 Ok(None) => continue,
-                Err(e) if is_of_input(&e) => continue,
+                Err(e) if is_of_input(&e) => {
+                    fault.get_or_insert(e);
+                    continue;
+                }
                 Err(e) => return Err(e),
             };
-            return Ok(is_single(self.codec, self.name, &fields));
+            return Ok(if is_single(self.codec, self.name, &fields) { Held::One } else { Held::Several });
         }
-        Ok(true)
+        Ok(match fault {
+            Some(fault) if self.codec.is_archive(self.name) => match fault.kind() {
+                // What is packed does not depend on memory.
+                Kind::Limit => Held::Several,
+                _ => Held::Unknown(fault),
+            },
+            _ => Held::One,
+        })
     }
 
     /// Adds the columns of all samples; returns the samples that are faulty.

@@ -57,7 +57,7 @@ pub(super) fn collect(
                 Some((_, parts)) => Err(changed(parts, &name)),
             }
         });
-        let reading = reading.map_err(|error| Error::io("start a thread", error))?;
+        let reading = reading.map_err(Error::thread)?;
         let taken = {
             let receiver = receiver;
             receiver.iter().try_for_each(|event| builder.take(event))

@@ -108,7 +108,7 @@ fn run(
             }
             walk.division.digest()
         });
-        let walking = walking.map_err(|error| Error::io("start a thread", error))?;
+        let walking = walking.map_err(Error::thread)?;
         // Dropped when the scan fails, or senders would block forever.
         let receiver = receiver;
         let taken = receiver.iter().try_for_each(|batch| match batch {

@@ -40,6 +40,8 @@ impl Base {
     pub(super) fn location_for(&self, out: &Path) -> Result<String> {
         let manifest = self.dir.join(if self.positions.is_some() { PART } else { MANIFEST });
         let input = self.store.open(&manifest)?;
+        // A name for messages has other characters where bytes are not UTF-8.
+        utf8(&self.dir)?;
         let manifest = Path::new(input.name());
         let folder = manifest.parent().unwrap_or(manifest);
         let (folder, out) = (real(folder), real(out));

@@ -89,7 +89,7 @@ impl Tokenizer {
             let fast = json::canonical(&text).and_then(|upgraded| Fast::new(&upgraded, &text, parse_special));
             (facts.map(std::thread::ScopedJoinHandle::join), fast)
         });
-        let facts = facts.map_err(|error| Error::io("start a thread", error))?;
+        let facts = facts.map_err(Error::thread)?;
         let facts = facts.map_err(|_| Error::bug("reading the vocabulary failed"))?;
         let Facts { vocabulary, named, normalized } = facts?;
         let vocabulary = u32::try_from(vocabulary).ok().filter(|n| (1..=i32::MAX.unsigned_abs()).contains(n));

@@ -225,7 +225,7 @@ impl Parts<'_> {
                     let _ = sender.send(Err(error));
                 }
             });
-            let reading = reading.map_err(|error| Error::io("start a thread", error))?;
+            let reading = reading.map_err(Error::thread)?;
             let used = {
                 let receiver = receiver;
                 receiver.iter().try_for_each(|part: Result<Listing>| {
