@@ -6,10 +6,10 @@ use crate::joined_columns::JoinedColumns;
 use crate::opened::{Opened, Shards};
 use crate::sample_block::{Row, SampleBlock, Span};
 use crate::spans::TARGET;
-use crate::table::Tables;
-use crate::{Access, Dataset};
-use packhorse_core::{Code, Error, Input, KEY, Kind, Result, crc32c, passed_over};
-use std::sync::Arc;
+use crate::table::{TableSample, Tables};
+use crate::{Access, Dataset, memory};
+use packhorse_core::{Code, Error, Event, Input, KEY, Kind, Observer, Result, crc32c, passed_over};
+use std::sync::{Arc, OnceLock};
 
 /// How thoroughly reads are checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,7 +29,8 @@ pub struct ReadOptions {
     pub access: Access,
     /// How thoroughly reads are checked.
     pub verify: Verify,
-    /// Bytes of decoded rows to cache, for formats whose samples can't be read one by one.
+    /// Bytes of decoded rows to cache, for formats whose samples can't be read one by one. By default a sixteenth of the
+    /// memory that the process can have, but from 256 MiB to 1 GiB.
     pub rows: usize,
     /// Shards to keep open; at most half of the files that the process may open.
     pub open: usize,
@@ -43,10 +44,12 @@ pub struct ReadOptions {
 }
 
 impl Default for ReadOptions {
-    /// Reads in ranges with gaps of 64 KiB, verified headers, 256 MiB of rows, 512 shards, fields of at most 2 GiB.
+    /// Reads in ranges with gaps of 64 KiB, verified headers, 512 shards, fields of at most 2 GiB.
     fn default() -> Self {
+        static ROWS: OnceLock<usize> = OnceLock::new();
+        let rows = *ROWS.get_or_init(|| (memory::available() / 16).clamp(256 << 20, 1 << 30) as usize);
         let access = Access::Ranges { gap: 64 << 10 };
-        Self { access, verify: Verify::Header, rows: 256 << 20, open: 512, largest: 2 << 30, isolated: false }
+        Self { access, verify: Verify::Header, rows, open: 512, largest: 2 << 30, isolated: false }
     }
 }
 
@@ -181,6 +184,21 @@ impl Reader {
         let read = self.read_places(samples.iter().copied(), wants, out);
         wants.samples = samples;
         read
+    }
+
+    /// Reads samples by their runs and positions, and tells `observer` once of a cache that is too small.
+    pub(crate) fn read_watched(
+        &self,
+        places: impl Iterator<Item = (u32, u64)>,
+        wants: &mut Wants,
+        out: &mut SampleBlock,
+        observer: &dyn Observer,
+    ) -> Result<()> {
+        self.read_places(places, wants, out)?;
+        if let Some(advice) = self.tables.advice() {
+            observer.event(&Event::Warning(&advice));
+        }
+        Ok(())
     }
 
     /// Reads samples by their runs and positions.
@@ -320,13 +338,14 @@ impl Reader {
         if wants.typed.len() != out.rows.len() {
             return Err(Error::unsupported("shards of different kinds in one batch"));
         }
+        let mut samples = Vec::with_capacity(wants.typed.len());
         for (shard, row, at) in &wants.typed {
             let Some((number, opened)) = wants.opened.get(*shard) else { continue };
             let shard = self.dataset.shards().get(*number as usize);
             let shard = shard.ok_or_else(|| Error::bug("a shard that is not there"))?;
-            self.tables.read(*number, shard, opened, *at, &self.columns, *row, out)?;
+            samples.push(TableSample { number: *number, shard, opened, at: *at, row: *row });
         }
-        Ok(())
+        self.tables.read(&samples, &self.columns, out)
     }
 }
 

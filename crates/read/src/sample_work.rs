@@ -333,7 +333,7 @@ impl SampleWork {
                 let numbers = places.iter().map(|(run, at)| Ok(reader.dataset().sample(*run, *at)?.2));
                 fetched.numbers = numbers.collect::<Result<_>>()?;
             }
-            false => reader.read_places(places.iter().copied(), wants, &mut fetched)?,
+            false => reader.read_watched(places.iter().copied(), wants, &mut fetched, &*self.collate.observer)?,
         }
         fetched.epochs = epochs;
         Ok(fetched)

@@ -5,9 +5,13 @@ use crate::opened::Opened;
 use crate::reader::Column;
 use crate::sample_block::{Piece, Row, SampleBlock, same_rows};
 use crate::spans::TARGET;
+use arrow_array::cast::AsArray;
+use arrow_array::{ArrayRef, RecordBatchOptions, UInt64Array};
+use arrow_select::take::take;
 use packhorse_core::{Error, Kind, Result, Rows, Sample, held_bytes, rows_bytes};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// The approximate size of a decoded block, in bytes.
@@ -15,10 +19,45 @@ const BLOCK: u64 = 4 << 20;
 /// The maximum number of rows in a block.
 const ROWS: u64 = 4096;
 
+/// A batch that needs rows of so many blocks copies them where blocks do not fit into the cache.
+const SCATTERED: usize = 8;
+/// Batches whose blocks were decoded again show that the cache is too small.
+const SHOWN: u64 = 8;
+/// That was told.
+const TOLD: u64 = 1 << 40;
+
+/// A sample of an open shard that a batch needs.
+pub(crate) struct TableSample<'a> {
+    pub(crate) number: u32,
+    pub(crate) shard: &'a Shard,
+    pub(crate) opened: &'a Opened,
+    pub(crate) at: u64,
+    /// Its row in the batch.
+    pub(crate) row: usize,
+}
+
+impl TableSample<'_> {
+    /// The number of samples in a block of its shard.
+    fn per_block(&self) -> Result<u64> {
+        let Content::Table { sample_bytes, .. } = self.opened.content else {
+            return Err(Error::bug("a table without rows"));
+        };
+        Ok((BLOCK / sample_bytes.max(1)).clamp(1, ROWS))
+    }
+
+    /// Its block of the shard, and its row there.
+    fn place(&self) -> Result<((u32, u64), usize)> {
+        let per_block = self.per_block()?;
+        Ok(((self.number, self.at / per_block), usize::try_from(self.at % per_block).unwrap_or(usize::MAX)))
+    }
+}
+
 /// A cache of blocks of rows, bounded in bytes.
 pub(crate) struct Tables {
     state: Mutex<State>,
     most: usize,
+    /// Batches of which half of the blocks or more were decoded again.
+    again: AtomicU64,
 }
 
 #[derive(Default)]
@@ -27,6 +66,8 @@ struct State {
     clock: u64,
     /// The number of blocks when bytes were last counted.
     counted: usize,
+    /// Whether blocks were evicted.
+    full: bool,
 }
 
 /// Decoded by the first thread that needs it, while others wait.
@@ -58,48 +99,103 @@ impl Block {
 
 impl Tables {
     pub(crate) fn new(most: usize) -> Self {
-        Self { state: Mutex::default(), most }
+        Self { state: Mutex::default(), most, again: AtomicU64::new(0) }
     }
 
-    /// Puts sample `at` of a shard into row `to` of `out`.
-    #[expect(clippy::too_many_arguments, reason = "one call, and each argument is of another kind")]
-    pub(crate) fn read(
-        &self,
-        number: u32,
-        shard: &Shard,
-        opened: &Opened,
-        at: u64,
-        columns: &[Column],
-        to: usize,
-        out: &mut SampleBlock,
-    ) -> Result<()> {
-        let Content::Table { sample_bytes, .. } = opened.content else {
-            return Err(Error::bug("a table without rows"));
+    /// Puts samples into their rows of `out`, in the order of these rows.
+    pub(crate) fn read(&self, samples: &[TableSample<'_>], columns: &[Column], out: &mut SampleBlock) -> Result<()> {
+        let mut copied = match self.is_full() {
+            true => self.copied(samples)?,
+            false => HashMap::new(),
         };
-        let per_block = (BLOCK / sample_bytes.max(1)).clamp(1, ROWS);
-        let block = self.block(number, at / per_block);
+        for sample in samples {
+            let (key, row) = sample.place()?;
+            match copied.get_mut(&key) {
+                Some(rows) => rows.push(row, sample, columns, out)?,
+                None => self.read_one(sample, columns, out)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn read_one(&self, sample: &TableSample<'_>, columns: &[Column], out: &mut SampleBlock) -> Result<()> {
+        let (key, row) = sample.place()?;
+        match self.decoded_block(key, sample)?.0 {
+            Some(block) => {
+                let (rows, row) = block.row(row).ok_or_else(|| gone(sample))?;
+                push(rows, row, sample, columns, out);
+            }
+            // The block has an error, which may be of another sample.
+            None => single(sample, columns, out),
+        }
+        Ok(())
+    }
+
+    /// The block with a sample, and whether it was decoded now; none if its content is damaged.
+    fn decoded_block(&self, key: (u32, u64), sample: &TableSample<'_>) -> Result<(Option<Arc<Block>>, bool)> {
+        let block = self.block(key.0, key.1);
+        let mut now = false;
         let decoded = block.rows.get_or_init(|| {
-            let from = at / per_block * per_block;
-            decode(shard, opened, from, per_block)
+            now = true;
+            let per_block = sample.per_block()?;
+            decode(sample.shard, sample.opened, key.1 * per_block, per_block)
         });
         match decoded {
             Ok(_) => {}
-            Err(error) if matches!(error.kind(), Kind::Content | Kind::Limit) => {
-                // The block has an error, which may be of another sample.
-                single(shard, opened, at, columns, to, out);
-                return Ok(());
-            }
+            Err(error) if matches!(error.kind(), Kind::Content | Kind::Limit) => return Ok((None, now)),
             Err(error) => {
                 // The error may be temporary: other threads try again.
-                self.forget(number, at / per_block);
-                return Err(error.clone().in_input(&shard.name));
+                self.forget(key.0, key.1);
+                return Err(error.clone().in_input(&sample.shard.name));
             }
         }
         self.make_room();
-        let found = block.row(usize::try_from(at % per_block).unwrap_or(usize::MAX));
-        let (rows, row) = found.ok_or_else(|| Error::content(format!("has no sample {at}")).in_input(&shard.name))?;
-        push(rows, row, &shard.name, at, columns, to, out);
-        Ok(())
+        Ok((Some(block), now))
+    }
+
+    /// The rows that scattered samples need of each block, copied block after block: a batch that held all of its blocks
+    /// would need the memory of a whole shard.
+    fn copied(&self, samples: &[TableSample<'_>]) -> Result<HashMap<(u32, u64), CopiedRows>> {
+        let mut wanted: BTreeMap<(u32, u64), (&TableSample<'_>, Vec<usize>)> = BTreeMap::new();
+        for sample in samples {
+            let (key, row) = sample.place()?;
+            wanted.entry(key).or_insert_with(|| (sample, Vec::new())).1.push(row);
+        }
+        let mut copied = HashMap::new();
+        if wanted.len() < SCATTERED {
+            return Ok(copied);
+        }
+        let (all, mut again) = (wanted.len(), 0);
+        for (key, (sample, mut rows)) in wanted {
+            let (block, now) = self.decoded_block(key, sample)?;
+            again += usize::from(now);
+            rows.sort_unstable();
+            rows.dedup();
+            if let Some(block) = block {
+                copied.insert(key, CopiedRows::of(&block, rows)?);
+            }
+        }
+        if 2 * again >= all {
+            self.again.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(copied)
+    }
+
+    fn is_full(&self) -> bool {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).full
+    }
+
+    /// What to do about a cache into which the samples that are shuffled together don't fit: told once.
+    pub(crate) fn advice(&self) -> Option<String> {
+        let shown = self.again.load(Ordering::Relaxed) >= SHOWN && self.again.swap(TOLD, Ordering::Relaxed) < TOLD;
+        shown.then(|| {
+            format!(
+                "the rows that are shuffled together don't fit into {} MB, so each batch decodes most of them again; \
+                 shuffle fewer shards together (`blocks:1`, or `sequential`), pack smaller shards, or raise \
+                 `ReadOptions::rows`",
+                self.most / 1_000_000
+            )
+        })
     }
 
     /// A block of rows that `decode` makes; errors are not kept.
@@ -145,23 +241,80 @@ impl Tables {
                 break;
             }
             state.blocks.remove(key);
+            state.full = true;
             bytes -= weight;
         }
         state.counted = state.blocks.len();
     }
 }
 
+/// Some rows of a block.
+struct CopiedRows {
+    /// Their positions in the block, sorted.
+    at: Vec<usize>,
+    /// For each piece of the block the first of these positions, and the rows.
+    pieces: Vec<(usize, Rows)>,
+}
+
+impl CopiedRows {
+    fn of(block: &Block, at: Vec<usize>) -> Result<Self> {
+        let (mut pieces, mut first, mut begin) = (Vec::new(), 0, 0);
+        for rows in block.rows.get().and_then(|rows| rows.as_ref().ok()).into_iter().flatten() {
+            let end = begin + rows.num_rows();
+            let here = at.get(first..).unwrap_or_default().iter().take_while(|row| **row < end);
+            let positions: UInt64Array = here.map(|row| (*row - begin) as u64).collect();
+            if !positions.is_empty() {
+                pieces.push((first, taken(rows, &positions)?));
+            }
+            first += positions.len();
+            begin = end;
+        }
+        Ok(Self { at, pieces })
+    }
+
+    fn push(&self, row: usize, sample: &TableSample<'_>, columns: &[Column], out: &mut SampleBlock) -> Result<()> {
+        let at = self.at.binary_search(&row).map_err(|_| gone(sample))?;
+        let piece = self.pieces.partition_point(|(first, _)| *first <= at).checked_sub(1);
+        let (first, rows) = piece.and_then(|piece| self.pieces.get(piece)).ok_or_else(|| gone(sample))?;
+        match at - first < rows.num_rows() {
+            true => push(rows, at - first, sample, columns, out),
+            false => return Err(gone(sample)),
+        }
+        Ok(())
+    }
+}
+
+/// These rows, which keep no bytes of others.
+fn taken(rows: &Rows, positions: &UInt64Array) -> Result<Rows> {
+    let own = |column: &ArrayRef| -> Result<ArrayRef> {
+        let column = take(column, positions, None).map_err(|e| Error::bug(e.to_string()))?;
+        Ok(match (column.as_string_view_opt(), column.as_binary_view_opt()) {
+            (Some(text), _) => Arc::new(text.gc()),
+            (_, Some(bytes)) => Arc::new(bytes.gc()),
+            _ => column,
+        })
+    };
+    let columns = rows.columns().iter().map(own).collect::<Result<_>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(positions.len()));
+    Rows::try_new_with_options(rows.schema(), columns, &options).map_err(|e| Error::bug(e.to_string()))
+}
+
+/// A sample that its block does not hold.
+fn gone(sample: &TableSample<'_>) -> Error {
+    Error::content(format!("has no sample {}", sample.at)).in_input(&sample.shard.name)
+}
+
 /// Reads a single sample of a block that can't be read as a whole.
-fn single(shard: &Shard, opened: &Opened, at: u64, columns: &[Column], to: usize, out: &mut SampleBlock) {
+fn single(sample: &TableSample<'_>, columns: &[Column], out: &mut SampleBlock) {
     let none = || Error::content("can't be read");
-    let rows =
-        decode(shard, opened, at, 1).and_then(|rows| rows.into_iter().find(|r| r.num_rows() > 0).ok_or_else(none));
+    let rows = decode(sample.shard, sample.opened, sample.at, 1)
+        .and_then(|rows| rows.into_iter().find(|r| r.num_rows() > 0).ok_or_else(none));
     match rows {
-        Ok(rows) => push(&rows, 0, &shard.name, at, columns, to, out),
+        Ok(rows) => push(&rows, 0, sample, columns, out),
         Err(error) => {
-            push_number(&shard.name, at, out);
+            push_number(&sample.shard.name, sample.at, out);
             out.key_ends.push(out.keys.len());
-            out.faults.push((to, error.in_input(&shard.name)));
+            out.faults.push((sample.row, error.in_input(&sample.shard.name)));
         }
     }
 }
@@ -192,10 +345,10 @@ fn push_number(shard: &str, at: u64, out: &mut SampleBlock) {
     let _ = write!(out.keys, "{stem}/{at}");
 }
 
-fn push(rows: &Rows, row: usize, shard: &str, at: u64, columns: &[Column], to: usize, out: &mut SampleBlock) {
+fn push(rows: &Rows, row: usize, sample: &TableSample<'_>, columns: &[Column], out: &mut SampleBlock) {
     match Sample::new(rows, row).map(|sample| sample.key()) {
         Some(Ok(key)) => out.keys.push_str(key),
-        _ => push_number(shard, at, out),
+        _ => push_number(&sample.shard.name, sample.at, out),
     }
     out.key_ends.push(out.keys.len());
     let known = out.pieces.iter().rposition(|piece| same_rows(&piece.rows, rows));
@@ -203,7 +356,7 @@ fn push(rows: &Rows, row: usize, shard: &str, at: u64, columns: &[Column], to: u
         out.pieces.push(Piece::of(rows, columns));
         out.pieces.len() - 1
     });
-    if let Some(place) = out.rows.get_mut(to) {
+    if let Some(place) = out.rows.get_mut(sample.row) {
         *place = Row::Typed { piece, row };
     }
 }
