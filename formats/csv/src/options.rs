@@ -12,9 +12,22 @@ pub(crate) struct Dialect {
     pub(crate) quotes: bool,
 }
 
+/// What the first line is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Header {
+    /// The names of the columns, if it does not look like a row.
+    #[default]
+    Likely,
+    /// The names of the columns.
+    First,
+    /// A row. Columns are named by their positions.
+    None,
+}
+
 /// The parsed options.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settings {
+    pub(crate) header: Header,
     delimiter: Option<u8>,
     /// Whether quotes are text.
     plain_quotes: bool,
@@ -24,7 +37,13 @@ pub(crate) struct Settings {
 
 impl Settings {
     pub(crate) fn parse(options: &Options) -> Result<Self> {
-        options.only(&["delimiter", "quote", "schema"])?;
+        options.only(&["delimiter", "header", "quote", "schema"])?;
+        let header = match options.get("header") {
+            None => Header::Likely,
+            Some("first") => Header::First,
+            Some("none") => Header::None,
+            Some(text) => return Err(Options::refuse("header", format_args!("\"{text}\" is neither first nor none"))),
+        };
         let plain_quotes = match options.get("quote") {
             None | Some("\"") => false,
             Some("none") => true,
@@ -46,7 +65,7 @@ impl Settings {
         let schema = options.get("schema").unwrap_or_default();
         let kinds =
             schema.split(',').map(str::trim).filter(|pair| !pair.is_empty()).map(column).collect::<Result<_>>()?;
-        Ok(Self { delimiter, plain_quotes, kinds })
+        Ok(Self { header, delimiter, plain_quotes, kinds })
     }
 
     /// Whether a delimiter is given.
@@ -88,9 +107,14 @@ mod tests {
         let plain = Settings::default();
         assert_eq!((plain.dialect("x.TSV.gz").delimiter, plain.dialect("x.csv").delimiter), (b'\t', b','));
         assert!(!parse(&[("quote", "none")]).unwrap().dialect("x.tsv").quotes && parse(&[("quote", "'")]).is_err());
-        for (name, value) in
-            [("schema", "a"), ("schema", "a:int"), ("delimiter", ""), ("delimiter", "\""), ("header", "no")]
-        {
+        for (name, value) in [
+            ("schema", "a"),
+            ("schema", "a:int"),
+            ("delimiter", ""),
+            ("delimiter", "\""),
+            ("header", "no"),
+            ("header", ""),
+        ] {
             assert!(parse(&[(name, value)]).is_err(), "{name}={value}");
         }
     }

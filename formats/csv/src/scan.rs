@@ -1,7 +1,7 @@
 //! One pass over a table: its columns and their types, the number of rows, and the offsets of some of them.
 
 use crate::column_type::{ColumnType, TypeInference};
-use crate::options::Settings;
+use crate::options::{Header, Settings};
 use crate::row_reader::{RowReader, text};
 use packhorse_core::{Error, Input, KEY, Limits, Result, RowStart, RowStarts, Schema, SchemaRef};
 use std::collections::BTreeMap;
@@ -25,14 +25,20 @@ impl TableScan {
     pub(crate) fn new(input: &dyn Input, settings: &Settings, limits: Limits) -> Result<Self> {
         let dialect = settings.dialect(input.name());
         let mut records = RowReader::open(input, RowStart::START, dialect, limits)?;
-        let names = header(&mut records)?;
-        if let ([name], false) = (&names[..], settings.has_delimiter()) {
-            one_column(name, dialect.delimiter)?;
+        if records.next()?.is_none() {
+            return Err(Error::content("is empty: the first line names the columns"));
         }
+        if let (1, false) = (records.record().len(), settings.has_delimiter()) {
+            one_column(&String::from_utf8_lossy(records.record().as_slice()), dialect.delimiter)?;
+        }
+        let names = match settings.header {
+            Header::None => (1..=records.record().len()).map(numbered).collect(),
+            header => names(&records, header)?,
+        };
         let mut fits = vec![TypeInference::NEW; names.len()];
         let mut starts = RowStarts::default();
         let mut rows = 0;
-        while records.next()?.is_some() {
+        while settings.header == Header::None && rows == 0 || records.next()?.is_some() {
             let place = RowStart { row: rows, ..records.place() };
             check(&mut records, &names, &mut fits)?;
             starts.add(place);
@@ -60,23 +66,53 @@ fn one_column(name: &str, delimiter: u8) -> Result<()> {
     }
 }
 
-/// The names of the columns.
-fn header(records: &mut RowReader<'_>) -> Result<Vec<String>> {
-    let record =
-        records.next()?.cloned().ok_or_else(|| Error::content("is empty: the first line names the columns"))?;
+/// The name of a column that has none.
+fn numbered(position: usize) -> String {
+    format!("column{position}")
+}
+
+const NO_HEADER: &str = "if the first line is a row, pass `from=csv` and `read=header=none`";
+
+/// The names of the columns, in the line read last.
+fn names(records: &RowReader<'_>, header: Header) -> Result<Vec<String>> {
     let mut seen = BTreeMap::new();
     let mut names = Vec::new();
-    for (i, bytes) in record.iter().enumerate() {
+    for (i, bytes) in records.record().iter().enumerate() {
         let name = text(bytes).map_err(|e| records.about(e.subject(format_args!("the name of column {}", i + 1))))?;
         // Some writers leave the column of row numbers unnamed.
-        let name = if name.is_empty() { format!("column{}", i + 1) } else { name.to_owned() };
+        let name = if name.is_empty() { numbered(i + 1) } else { name.to_owned() };
         if let Some(other) = seen.insert(name.clone(), i) {
             let what = format!("columns {} and {} are both called {name}; rename one", other + 1, i + 1);
-            return Err(records.fault(&what));
+            let fault = records.fault(&what);
+            return Err(if number(&name).is_some() { fault.hint(NO_HEADER) } else { fault });
         }
         names.push(name);
     }
+    if header == Header::Likely && looks_like_a_row(&names) {
+        let what = format!(
+            "names the columns, and {} look like values",
+            names.iter().take(3).cloned().collect::<Vec<_>>().join(", ")
+        );
+        return Err(records
+            .fault(&what)
+            .hint(NO_HEADER)
+            .hint("if these are names, `from=csv` and `read=header=first`"));
+    }
     Ok(names)
+}
+
+fn number(name: &str) -> Option<f64> {
+    name.trim().parse().ok().filter(|number: &f64| number.is_finite())
+}
+
+/// Whether all names are numbers, but not positions or years, which follow each other.
+fn looks_like_a_row(names: &[String]) -> bool {
+    let numbers: Option<Vec<f64>> = names.iter().map(|name| number(name)).collect();
+    match numbers.as_deref() {
+        None => false,
+        Some([one]) => *one != 0.0,
+        Some(several) => !several.windows(2).all(|pair| matches!(pair, [a, b] if a.fract() == 0.0 && a + 1.0 == *b)),
+    }
 }
 
 /// Checks the last line and adds its values to the inference.

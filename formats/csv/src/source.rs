@@ -1,6 +1,6 @@
 //! The source: rows of a table as samples.
 
-use crate::options::{Dialect, Settings};
+use crate::options::{Dialect, Header, Settings};
 use crate::row_blocks::RowBlocks;
 use crate::row_reader::RowReader;
 use crate::scan::TableScan;
@@ -21,7 +21,8 @@ impl Source for CsvSource {
         let new = || TableScan::new(&*input, &self.settings, self.limits);
         let scan = self.scans.of(&*input, &self.settings, new).map_err(|e| e.in_input(input.name()))?;
         let dialect = self.settings.dialect(input.name());
-        Ok(Box::new(Csv { input, scan, dialect, limits: self.limits }))
+        let named = u64::from(self.settings.header != Header::None);
+        Ok(Box::new(Csv { input, scan, dialect, named, limits: self.limits }))
     }
 }
 
@@ -30,6 +31,8 @@ struct Csv<'a> {
     input: Arc<dyn Input + 'a>,
     scan: Arc<TableScan>,
     dialect: Dialect,
+    /// Lines before the first row.
+    named: u64,
     limits: Limits,
 }
 
@@ -46,7 +49,7 @@ impl Table for Csv<'_> {
         let left = items.end.saturating_sub(items.start);
         // A compressed file is read from its header on.
         let place = scan.starts.before(items.start).filter(|_| input.len().is_some());
-        let skip = place.map_or(items.start + 1, |place| items.start - place.row);
+        let skip = place.map_or(items.start + self.named, |place| items.start - place.row);
         let records = RowReader::open(input, place.unwrap_or(RowStart::START), self.dialect, self.limits);
         let records = records.map_err(|e| e.in_input(input.name()))?;
         let mut rowed = RowBlocks { scan, records, skip: if left > 0 { skip } else { 0 }, left };

@@ -112,12 +112,38 @@ fn a_header_alone_is_a_table_without_rows() {
 }
 
 #[test]
+fn a_first_line_of_numbers_is_a_row_or_names() {
+    for text in [&b"1001,5,0.25\n1002,6,0.5\n"[..], b"5\n6\n", b"1.5,2.5,3.5\n"] {
+        let error = refused(text);
+        assert!(
+            error.to_string().contains("line 1: names the columns, and ")
+                && error.hints().unwrap().contains("header=none")
+        );
+        let first = read_as("a.csv", &[("header", "first")], text).unwrap();
+        let none = read_as("a.csv", &[("header", "none")], text).unwrap();
+        let count = |blocks: &[Rows]| blocks.iter().map(Rows::num_rows).sum::<usize>();
+        assert_eq!(count(&none), count(&first) + 1);
+        assert!(fields(none.first().unwrap()).iter().all(|field| field.starts_with("column")));
+    }
+    assert!(refused(b"1,1,0\n2,3,4\n").hints().unwrap().contains("header=none"));
+    for names in [&b"0,1,2\n5,6,7\n"[..], b"2019,2020,2021\n5,6,7\n", b"0\n7\n", b"1,a\n2,3\n"] {
+        assert_eq!(read_as("a.csv", &[], names).unwrap().first().unwrap().num_rows(), 1);
+    }
+}
+
+#[test]
 fn a_range_of_rows_equals_that_slice_of_the_whole() {
     let line = |i: usize| format!("{i},\"{}\n{}\",{}\n", "text ".repeat(i % 50), i, i as f64 / 8.0);
-    let text: String = std::iter::once("n,t,x\n".to_owned()).chain((0..30_000).map(line)).collect();
+    let rows: String = (0..30_000).map(line).collect();
+    for (names, header) in [("n,t,x\n", "first"), ("", "none")] {
+        ranges(format!("{names}{rows}"), header);
+    }
+}
+
+fn ranges(text: String, header: &str) {
     let input = MemoryInput::new("a.csv.gz", text.clone().into_bytes());
     let streamed = StreamInput::new("a.csv.gz", text.into_bytes());
-    let source = source(&[]);
+    let source = source(&[("header", header)]);
     for (from, to) in [(0, 30_000), (0, 1), (29_999, 30_000), (12_345, 20_000), (30_000, 40_000)] {
         for input in [&input as &dyn Input, &streamed] {
             let found = typed::read(&*source, input, from..to);

@@ -13,6 +13,7 @@ use arrow_array::{
     Array, ArrayRef, BooleanArray, FixedSizeListArray, GenericListArray, OffsetSizeTrait, PrimitiveArray,
     StringViewArray, StructArray,
 };
+use arrow_buffer::OffsetBuffer;
 use arrow_schema::ArrowError;
 use half::f16;
 use packhorse_core::{DataType, Error, Field, FieldType, NUMPY, Result, Rows, Sample, numpy_type};
@@ -223,12 +224,19 @@ fn nested(column: &ArrayRef, leaf: Leaf<'_>) -> Result<ArrayRef, String> {
 }
 
 fn elements<O: OffsetSizeTrait>(list: &GenericListArray<O>, leaf: Leaf<'_>) -> Result<GenericListArray<O>, String> {
-    let values = nested(list.values(), leaf)?;
+    // Part of a column has the values of all of it.
+    let offsets = list.offsets();
+    let (from, to) = (offsets.first(), offsets.last());
+    let values = nested(&list.values().slice(from.as_usize(), (to - from).as_usize()), leaf)?;
+    let offsets = OffsetBuffer::from_lengths(offsets.windows(2).map(|pair| match pair {
+        [start, end] => (*end - *start).as_usize(),
+        _ => 0,
+    }));
     let (DataType::List(field) | DataType::LargeList(field)) = list.data_type() else {
         return Err("is not a list".to_owned());
     };
     let field = Arc::new(field.as_ref().clone().with_data_type(values.data_type().clone()));
-    GenericListArray::try_new(field, list.offsets().clone(), values, list.nulls().cloned()).map_err(|e| e.to_string())
+    GenericListArray::try_new(field, offsets, values, list.nulls().cloned()).map_err(|e| e.to_string())
 }
 
 /// Casts a flat array of numbers. Small types take the way of the largest one of their kind: a way for each pair of types
@@ -360,7 +368,8 @@ floats!(Float16Type, f16::to_f64, f16::from_f64; Float32Type, f64::from, |f: f64
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow_array::{Float64Array, Int64Array};
+    use arrow_array::{Float64Array, Int64Array, ListArray};
+    use packhorse_core::Schema;
 
     #[test]
     fn floats_beyond_the_range_are_refused() {
@@ -401,6 +410,24 @@ mod tests {
         let found = nested(&array, &texts).unwrap();
         assert_eq!(found.data_type(), field(&list, &DataType::Utf8View).unwrap().data_type());
         assert_eq!(found.as_list::<i32>().value(2).as_string_view().value(0), "300");
+    }
+
+    #[test]
+    fn the_list_with_a_value_that_does_not_fit_is_named() {
+        let lists =
+            [Some(vec![Some(1), Some(2)]), None, Some(vec![]), Some(vec![Some(5), Some(300)]), Some(vec![Some(7)])];
+        let column: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(lists));
+        let field = Field::new("h", column.data_type().clone(), true);
+        let keys: ArrayRef = Arc::new(StringViewArray::from(vec!["a", "b", "c", "d", "e"]));
+        let schema = Schema::new(vec![Field::new(packhorse_core::KEY, DataType::Utf8View, false), field.clone()]);
+        let rows = Rows::try_new(Arc::new(schema), vec![keys, Arc::clone(&column)]).unwrap();
+        let error = apply(&rows, &field, &column, &DataType::UInt8).unwrap_err();
+        assert_eq!((error.sample(), error.message()), (Some("d"), "h: 300 does not fit into UInt8"));
+        for (from, len) in [(0, 3), (4, 1)] {
+            let part = apply(&rows.slice(from, len), &field, &column.slice(from, len), &DataType::UInt8).unwrap();
+            assert_eq!(part.len(), len);
+            assert_eq!(part.as_list::<i32>().values().len(), if from == 0 { 2 } else { 1 });
+        }
     }
 
     #[test]
