@@ -19,9 +19,8 @@ use std::io::{self, Read};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The least memory of a value within lists, with its levels and its null bit. It bounds the declared number of values,
-/// since a run of equal values takes almost no bytes in the file.
-const NESTED: u64 = 64;
+/// The memory of the levels and the null bit of a value within lists, in buffers that grow to twice their size.
+const LEVELS: u64 = 9;
 
 /// The most bytes of fixed-size values in a batch.
 const FIXED: usize = 64 << 20;
@@ -202,7 +201,8 @@ impl CheckedPages {
         }
         match &mut self.flat {
             Some(left) => *left = left.checked_sub(values).ok_or_else(damaged)?,
-            None => drop(self.limits.blob(values.saturating_mul(NESTED))?),
+            // Bounds the declared number of values: a run of equal ones takes almost no bytes in the file.
+            None => drop(self.limits.blob(values.saturating_mul(2 * held(&self.column) + LEVELS))?),
         }
         let body = body(page, &self.column).and_then(|range| page.buffer().get(range)).ok_or_else(damaged)?;
         is_sound(body, page.encoding(), values, self.column.physical_type()).then_some(()).ok_or_else(damaged)
@@ -218,6 +218,11 @@ fn width(column: &ColumnDescPtr) -> u64 {
         PhysicalType::INT96 => 12,
         PhysicalType::FIXED_LEN_BYTE_ARRAY => u64::try_from(column.type_length()).unwrap_or(0).max(1),
     }
+}
+
+/// The memory of a value in a column of Arrow, with short text in its view.
+fn held(column: &ColumnDescPtr) -> u64 {
+    if column.physical_type() == PhysicalType::BYTE_ARRAY { 16 } else { width(column) }
 }
 
 /// The range of the values in a data page, after its levels.

@@ -19,6 +19,8 @@ const PIECES_A_SHARD: u64 = 8;
 const ROWS: u64 = 64 << 20;
 /// The least bytes of a piece of text, which holds the documents that start in it.
 const TEXT: u64 = 1 << 20;
+/// The most values of rows that are tried, a key counted as three: bytes say little of rows that compress well.
+const VALUES: u64 = 32 << 20;
 /// Larger entries are not tried.
 const LARGE: u64 = 64 << 20;
 
@@ -86,7 +88,12 @@ impl Plan {
     /// Divides the order, of `total` guessed bytes, into segments with their pieces to try.
     pub(crate) fn segments(&self, sizes: &SampleSizes<'_>, total: u64) -> Vec<Segment> {
         let input = self.bytes().max(1);
-        let tried = (input / 100).clamp(LEAST, MOST).min(input);
+        let mut tried = (input / 100).clamp(LEAST, MOST).min(input);
+        if !self.listing.tables().is_empty() {
+            let rows: u64 = self.order.iter().map(|item| u64::from(item.count)).sum();
+            let most = VALUES / (self.header.schema.len() as u64 + 2);
+            tried = tried.min((u128::from(input) * u128::from(most) / u128::from(rows.max(1))) as u64).max(1);
+        }
         let pieces = (self.shards.len() as u64 * PIECES_A_SHARD).clamp(PIECES.start, PIECES.end);
         let tables = || self.listing.tables().iter().map(|table| &table.kind);
         let most = if tables().any(|kind| matches!(kind, Items::Samples)) {
