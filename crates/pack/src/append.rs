@@ -191,6 +191,7 @@ impl Base {
             })?;
             suspects.extend(found.into_iter().flatten());
         }
+        let more = if suspects.len() > SUSPECTS { "at least " } else { "" };
         suspects.truncate(SUSPECTS);
         let same = |planned: &PlannedKey| {
             suspects.iter().any(|old| old.key == planned.key && overlap(&old.rows, &planned.rows))
@@ -198,7 +199,7 @@ impl Base {
         let Some(twice) = plan.keys().find(same) else { return Ok(()) };
         let others = match suspects.len() {
             1 => String::new(),
-            n => format!(", and {} other keys of the new ones", n - 1),
+            n => format!(", and {more}{} other keys of the new ones", n - 1),
         };
         let message = format!(
             "the dataset has a sample with this key{others}; give the new samples other keys, such as by a folder of their own \

@@ -48,8 +48,18 @@ struct Value {
 
 impl Column {
     /// A column of this type, whose values may be missing: `bytes`, `str`, or NumPy's name of a number. In a container of
-    /// bytes numbers are text.
+    /// bytes numbers are text. Behind a name, `[]` for each dimension says arrays of differing shapes, none of which is
+    /// missing.
     pub(crate) fn declared(dtype: &str, bytes_only: bool) -> Result<Self> {
+        let of = dtype.trim_end_matches("[]");
+        let rank = (dtype.len() - of.len()) / 2;
+        if rank > 0
+            && let Some(element) = number_type(of).or((of == "bool").then_some(DataType::Boolean))
+        {
+            let kind = FieldType::Ragged { element: element.clone(), rank };
+            let (bytes, ends, shapes) = (Vec::new(), Vec::new(), Vec::new());
+            return Ok(Self::Array { kind, element, bytes, ends, shapes, nulls: None, numpy: None });
+        }
         let element = match dtype {
             "bytes" => return Ok(Self::Blob(Vec::new())),
             "str" if bytes_only => return Ok(Self::Blob(Vec::new())),
@@ -57,7 +67,7 @@ impl Column {
             "bool" => DataType::Boolean,
             other => number_type(other).ok_or_else(|| {
                 let error = Error::config(format!("{other:?} is not a type of columns"));
-                error.hint("give bytes, str, bool, or a number such as int64 or float32")
+                error.hint("give bytes, str, bool, a number such as int64 or float32, or lists of one, such as int64[]")
             })?,
         };
         if bytes_only {
@@ -130,13 +140,15 @@ impl Column {
                 // A number of NumPy has a type of its own, which gives way to a declared one alone.
                 let gives_way = nulls.is_some() || !is_numpy_float(value);
                 let wanted = matches!(kind, FieldType::Scalar(_)) && gives_way;
+                // NumPy takes an empty list for one of floats.
+                let is_list = value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>();
                 let value = number(name, value, Some(&*element).filter(|_| wanted))?;
                 let fits = match &*kind {
                     FieldType::Tensor { shape, .. } => *shape == value.shape,
                     FieldType::Ragged { rank, .. } => *rank == value.shape.len(),
                     _ => value.shape.is_empty(),
                 };
-                let same = value.element == *element && value.numpy == *numpy;
+                let same = value.element == *element && value.numpy == *numpy || is_list && value.bytes.is_empty();
                 if !fits || !same {
                     let found = match (&value.numpy, numpy) {
                         (None, None) => format!("{}, and was {kind}", described(&value.element, &value.shape)),
@@ -154,7 +166,9 @@ impl Column {
                     let error = Error::content(format!("field {name} is {found} before")).in_field(name);
                     let hint = match same {
                         true => "give `ragged=true` where shapes differ",
-                        false => "convert it, or name its type with `columns`, as in columns={\"x\": \"float64\"}",
+                        false => {
+                            "convert it, or name its type with `columns`, as in columns={\"x\": \"float64\", \"lists\": \"int64[]\"}"
+                        }
                     };
                     return Err(error.hint(hint).into());
                 }

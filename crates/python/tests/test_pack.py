@@ -247,6 +247,19 @@ def test_numbers_are_text_in_webdataset(tmp_path):
     assert dataset.batch([0, 1], {"s": packhorse.Number("score", "float32")})["s"].tolist() == [np.float32(0.1), 0.25]
 
 
+@pytest.mark.parametrize("to", ["parquet", "hdf5", "webdataset"])
+def test_lists_may_be_empty(tmp_path, to):
+    lists = [[1, 2], [], [3], []]
+    packhorse.pack(iter([{"h": h} for h in lists]), tmp_path / "some", to=to, ragged=True)
+    packhorse.pack(iter([{"h": h} for h in lists[1:]]), tmp_path / "none", to=to, columns={"h": "int64[]"})
+    for out, wanted in [("some", lists), ("none", lists[1:])]:
+        dataset = packhorse.open(tmp_path / out)
+        name = "h.npy" if to == "webdataset" else "h"
+        assert dataset.batch(range(len(wanted)), {"h": packhorse.Auto(name)})["h"].tolist() == wanted
+    with pytest.raises(packhorse.Error, match=r"lists of one, such as int64\[\]"):
+        packhorse.pack(iter([{"h": [1]}]), tmp_path / "other", to=to, columns={"h": "int[]"})
+
+
 @pytest.mark.parametrize(
     ("samples", "to", "says"),
     [

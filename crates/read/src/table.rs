@@ -9,7 +9,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::{ArrayRef, RecordBatchOptions, UInt64Array};
 use arrow_select::take::take;
 use packhorse_core::{Error, Kind, Result, Rows, Sample, held_bytes, rows_bytes};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -19,7 +19,7 @@ const BLOCK: u64 = 4 << 20;
 /// The maximum number of rows in a block.
 const ROWS: u64 = 4096;
 
-/// A batch that needs rows of so many blocks copies them where blocks do not fit into the cache.
+/// A batch that needs rows of so many blocks copies those that no cache keeps for it.
 const SCATTERED: usize = 8;
 /// Batches whose blocks were decoded again show that the cache is too small.
 const SHOWN: u64 = 8;
@@ -104,29 +104,47 @@ impl Tables {
 
     /// Puts samples into their rows of `out`, in the order of these rows.
     pub(crate) fn read(&self, samples: &[TableSample<'_>], columns: &[Column], out: &mut SampleBlock) -> Result<()> {
-        let mut copied = match self.is_full() {
-            true => self.copied(samples)?,
-            false => HashMap::new(),
-        };
-        for sample in samples {
-            let (key, row) = sample.place()?;
-            match copied.get_mut(&key) {
-                Some(rows) => rows.push(row, sample, columns, out)?,
-                None => self.read_one(sample, columns, out)?,
+        let places = samples.iter().map(TableSample::place).collect::<Result<Vec<_>>>()?;
+        let mut order: Vec<usize> = (0..samples.len()).collect();
+        order.sort_unstable_by_key(|i| places.get(*i));
+        let block_of = |i: &usize| places.get(*i).map(|(key, _)| *key);
+        let groups: Vec<&[usize]> = order.chunk_by(|a, b| block_of(a) == block_of(b)).collect();
+        // For each sample the place of its block in `held`.
+        let mut group_of = vec![0; samples.len()];
+        let (mut held, mut again) = (Vec::with_capacity(groups.len()), 0);
+        for group in &groups {
+            let first = group.first().and_then(|first| samples.get(*first)).zip(group.first().and_then(block_of));
+            let (sample, key) = first.ok_or_else(|| Error::bug("a block without samples"))?;
+            let (block, now) = self.decoded_block(key, sample)?;
+            again += usize::from(now);
+            let rows = group.iter().filter_map(|i| places.get(*i)).map(|(_, row)| *row);
+            held.push(match block {
+                None => Held::Damaged,
+                // A batch that held all of its blocks would need the memory of whole shards.
+                Some(block) if groups.len() >= SCATTERED && (now || self.is_full()) => {
+                    Held::Copied(CopiedRows::of(&block, rows)?)
+                }
+                Some(block) => Held::Block(block),
+            });
+            for i in *group {
+                if let Some(of) = group_of.get_mut(*i) {
+                    *of = held.len() - 1;
+                }
             }
         }
-        Ok(())
-    }
-
-    fn read_one(&self, sample: &TableSample<'_>, columns: &[Column], out: &mut SampleBlock) -> Result<()> {
-        let (key, row) = sample.place()?;
-        match self.decoded_block(key, sample)?.0 {
-            Some(block) => {
-                let (rows, row) = block.row(row).ok_or_else(|| gone(sample))?;
-                push(rows, row, sample, columns, out);
+        if groups.len() >= SCATTERED && 2 * again >= groups.len() {
+            self.again.fetch_add(1, Ordering::Relaxed);
+        }
+        for ((sample, (_, row)), group) in samples.iter().zip(places.iter().copied()).zip(group_of) {
+            match held.get(group) {
+                Some(Held::Block(block)) => {
+                    let (rows, row) = block.row(row).ok_or_else(|| gone(sample))?;
+                    push(rows, row, sample, columns, out);
+                }
+                Some(Held::Copied(rows)) => rows.push(row, sample, columns, out)?,
+                // The block has an error, which may be of another sample.
+                Some(Held::Damaged) | None => single(sample, columns, out),
             }
-            // The block has an error, which may be of another sample.
-            None => single(sample, columns, out),
         }
         Ok(())
     }
@@ -151,34 +169,6 @@ impl Tables {
         }
         self.make_room();
         Ok((Some(block), now))
-    }
-
-    /// The rows that scattered samples need of each block, copied block after block: a batch that held all of its blocks
-    /// would need the memory of a whole shard.
-    fn copied(&self, samples: &[TableSample<'_>]) -> Result<HashMap<(u32, u64), CopiedRows>> {
-        let mut wanted: BTreeMap<(u32, u64), (&TableSample<'_>, Vec<usize>)> = BTreeMap::new();
-        for sample in samples {
-            let (key, row) = sample.place()?;
-            wanted.entry(key).or_insert_with(|| (sample, Vec::new())).1.push(row);
-        }
-        let mut copied = HashMap::new();
-        if wanted.len() < SCATTERED {
-            return Ok(copied);
-        }
-        let (all, mut again) = (wanted.len(), 0);
-        for (key, (sample, mut rows)) in wanted {
-            let (block, now) = self.decoded_block(key, sample)?;
-            again += usize::from(now);
-            rows.sort_unstable();
-            rows.dedup();
-            if let Some(block) = block {
-                copied.insert(key, CopiedRows::of(&block, rows)?);
-            }
-        }
-        if 2 * again >= all {
-            self.again.fetch_add(1, Ordering::Relaxed);
-        }
-        Ok(copied)
     }
 
     fn is_full(&self) -> bool {
@@ -248,6 +238,13 @@ impl Tables {
     }
 }
 
+/// What a batch holds of a block.
+enum Held {
+    Block(Arc<Block>),
+    Copied(CopiedRows),
+    Damaged,
+}
+
 /// Some rows of a block.
 struct CopiedRows {
     /// Their positions in the block, sorted.
@@ -257,7 +254,10 @@ struct CopiedRows {
 }
 
 impl CopiedRows {
-    fn of(block: &Block, at: Vec<usize>) -> Result<Self> {
+    /// The rows at these positions, which ascend.
+    fn of(block: &Block, at: impl Iterator<Item = usize>) -> Result<Self> {
+        let mut at: Vec<usize> = at.collect();
+        at.dedup();
         let (mut pieces, mut first, mut begin) = (Vec::new(), 0, 0);
         for rows in block.rows.get().and_then(|rows| rows.as_ref().ok()).into_iter().flatten() {
             let end = begin + rows.num_rows();

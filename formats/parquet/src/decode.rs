@@ -12,7 +12,7 @@ use arrow_array::{
 };
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer};
 use arrow_schema::ArrowError;
-use packhorse_core::{DataType, Error, Field, FieldType, Result, Rows, bytes_of};
+use packhorse_core::{DataType, Error, Field, FieldType, KEY, Result, Rows, bytes_of};
 use std::sync::Arc;
 
 /// Converts the columns of a file, in the order of [`Mapping::roots`], to rows.
@@ -41,7 +41,12 @@ fn decode(column: &MappedColumn, array: &ArrayRef) -> Result<ArrayRef> {
     }
     let array = canonical(&column.kind, &temporal::read(&column.field, &array)?)?;
     if !column.field.is_nullable() && array.null_count() > 0 {
-        return Err(Error::content("holds a null, though it is declared as required; write the file again"));
+        return Err(match column.field.name() == KEY {
+            true => {
+                Error::content("holds a null, and each sample has a key; fill it in, or give the column another name")
+            }
+            false => Error::content("holds a null, though it is declared as required; write the file again"),
+        });
     }
     Ok(array)
 }

@@ -152,10 +152,10 @@ class Dataset:
         return array("Q", places)
 
     def where(self, condition: str | None = None, *, keys: str | os.PathLike[str] | Iterable[str] | None = None) -> Dataset:
-        """The samples that meet a condition on their fields, and the samples with these keys, in the dataset's order.
+        """The samples that meet a condition on their fields, in the dataset's order; with `keys`, those of them that have these keys.
 
-        A condition is comparisons joined by `and`, such as `cls == 3 and json.width >= 256`. `keys` are the keys, or a file
-        with one on each line. A key that no sample has is an error, and a field that a sample lacks.
+        A condition is comparisons joined by `and`, such as `cls == 3 and json.width >= 256`. A sample that lacks a field
+        meets none. `keys` are the keys, or a file with one on each line; a key that no sample has is an error.
         """
         # First the keys: each must be one of the dataset's, whether its sample meets the condition or not.
         chosen = self if keys is None else self.subset(self._numbers_of(keys))
@@ -164,7 +164,7 @@ class Dataset:
     def _numbers_of(self, keys: str | os.PathLike[str] | Iterable[str]) -> list[int]:
         """The numbers of the samples with these keys, or with those of a file, ascending."""
         if isinstance(keys, (str, os.PathLike)):
-            with open(keys, encoding="utf-8") as lines:
+            with open(keys, encoding="utf-8-sig") as lines:
                 wanted = [line.rstrip("\r\n") for line in lines if line.strip()]
         else:
             wanted = list(keys)
