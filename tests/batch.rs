@@ -279,3 +279,56 @@ fn steps_that_do_not_exist_are_refused() {
     refused(&["--step", "0", "--split", "val"], "no split val");
     refused(&["--step", "0", "--state", "{}"], "not a state");
 }
+
+#[derive(Default)]
+struct Warnings(std::sync::Mutex<Vec<String>>);
+
+impl packhorse::core::Observer for Warnings {
+    fn event(&self, event: &packhorse::core::Event<'_>) {
+        if let packhorse::core::Event::Warning(text) = event {
+            self.0.lock().unwrap().push((*text).to_owned());
+        }
+    }
+}
+
+/// A cache too small for the rows that are shuffled together changes no batch, and is named once.
+#[test]
+fn rows_that_fit_into_no_cache_are_the_same_and_a_warning_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let (table, out) = (dir.path().join("t.csv"), dir.path().join("out"));
+    let line = |i: usize| format!("{i},{},{}\n", "text of some length ".repeat(1 + i % 4), i as f64 / 8.0);
+    std::fs::write(&table, "n,t,x\n".to_owned() + &(0..40_000).map(line).collect::<String>()).unwrap();
+    packhorse::session().pack(&Recipe::new(&table, "parquet", &out)).unwrap();
+    let dataset = open(&out);
+    let read = |rows: usize, threads: usize| {
+        let warnings = std::sync::Arc::new(Warnings::default());
+        let builder = dataset.loader(400).field("n", "n").field("t", "t").field("x", "x").threads(threads).epochs(1);
+        let observer: std::sync::Arc<dyn packhorse::core::Observer> = warnings.clone();
+        let builder = builder.observe(observer).configure(|options| options.read.rows = rows);
+        let batches: Vec<String> = builder
+            .build()
+            .unwrap()
+            .map(|batch| {
+                let batch = batch.unwrap();
+                let value =
+                    |row: usize| (batch.key(row).unwrap().to_owned(), batch.row("t", row).unwrap_or_default().to_vec());
+                format!(
+                    "{:?}{:?}",
+                    batch.integers("n").collect::<Vec<_>>(),
+                    (0..batch.rows()).map(value).collect::<Vec<_>>()
+                )
+            })
+            .collect();
+        let said = warnings.0.lock().unwrap().clone();
+        (batches, said)
+    };
+    let (wanted, silent) = read(1 << 30, 0);
+    assert_eq!((wanted.len(), silent.len()), (100, 0));
+    for threads in [0, 2] {
+        let (batches, mut said) = read(1 << 16, threads);
+        said.retain(|text| !text.contains("CPU"));
+        assert!(batches == wanted);
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(said.iter().all(|text| text.contains("each batch decodes most of them again")), "{said:?}");
+    }
+}

@@ -85,6 +85,12 @@ impl LoaderOptions {
         }
     }
 
+    /// How samples are read: who gives memory to a cache of shards gives it to decoded rows too.
+    pub(crate) fn reading(&self) -> ReadOptions {
+        let rows = self.read.rows.max(usize::try_from(self.cache.ram).unwrap_or(usize::MAX));
+        ReadOptions { rows, ..self.read.clone() }
+    }
+
     /// The numbers of samples to leave out, ascending.
     pub(crate) fn skipped(&self) -> Arc<[u64]> {
         if self.skip.is_sorted() {

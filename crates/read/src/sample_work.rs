@@ -99,7 +99,7 @@ impl SampleWork {
             Some(meter) => meter.opener(near.opener()),
             None => near.opener(),
         };
-        let reader = Reader::with_opener(dataset, columns(&fields), options.read.clone(), Some(opener));
+        let reader = Reader::with_opener(dataset, columns(&fields), options.reading(), Some(opener));
         let dataset = reader.dataset();
         let collate = Isolation::new(options.read.isolated).run(|| {
             let first = |column| first_value(&reader, column);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CacheOptions {
     /// Bytes of memory for parts of shards. If not all shards fit, a fixed part stays cached: an LRU cache would hold
-    /// nothing that the next epoch begins with.
+    /// nothing that the next epoch begins with. Decoded rows of tables may take as much memory again.
     pub ram: u64,
     /// A folder for whole shards, shared by the processes of a machine.
     pub dir: Option<DirOptions>,

@@ -35,7 +35,7 @@ class Loader:
     * `place`: `(rank, world)`, or `"auto"`: torch.distributed, or the launcher's environment variables.
     * `device`: `"cpu"`, or a GPU: `"cuda"`, `"cuda:0"`, a number, a `torch.device`. Batches are sent there ahead of their use.
     * `resident`: keep all samples, decoded, in the GPU's memory: they are read once, and epochs cost nothing but copies there.
-    * `cache`: a folder for whole shards, or bytes of memory (`"8GiB"`).
+    * `cache`: a folder for whole shards, or bytes of memory (`"8GiB"`), which rows of tables may take once more, decoded.
     * `on_error`: `"fail"`, or `"skip"` bad samples, with a warning for each.
     * `skip`: keys of samples to leave out, or a file with one on each line. Order, states and other batches stay as they are.
     * `remainder`: what becomes of samples that fill no step on every rank: `"drop"`, `"pad"` (samples from the start of the
