@@ -284,6 +284,17 @@ impl CopiedRows {
     }
 }
 
+/// Bytes that are kept in vain without a copy.
+const SMALL: usize = 64 << 10;
+
+/// The same rows, copied if they keep far more memory than they fill: some formats deliver parts of what they read at once.
+fn owned(rows: Rows) -> Result<Rows> {
+    match held_bytes([&rows]) > 2 * rows_bytes(&rows) + SMALL {
+        true => taken(&rows, &(0..rows.num_rows() as u64).collect()),
+        false => Ok(rows),
+    }
+}
+
 /// These rows, which keep no bytes of others.
 fn taken(rows: &Rows, positions: &UInt64Array) -> Result<Rows> {
     let own = |column: &ArrayRef| -> Result<ArrayRef> {
@@ -333,7 +344,7 @@ fn decode(shard: &Shard, opened: &Opened, from: u64, count: u64) -> Result<Vec<R
     let (fname, bytes) = (shard.name.as_str(), tracing::field::Empty);
     let span =
         tracing::debug_span!(target: TARGET, "read_rows", fname, samples = to.saturating_sub(from), bytes).entered();
-    let rows: Vec<Rows> = table.rows(items)?.collect::<Result<_>>()?;
+    let rows = table.rows(items)?.map(|rows| rows.and_then(owned)).collect::<Result<Vec<_>>>()?;
     span.record("bytes", rows.iter().map(rows_bytes).sum::<usize>());
     Ok(rows)
 }

@@ -10,7 +10,7 @@ pub(crate) const MOST: u64 = 1_000_000_000;
 pub(crate) const GATHERED: u64 = 128_000_000;
 
 /// The most bytes of a piece of a group with blobs: the default size of the group.
-const BLOBS: u64 = 32_000_000;
+pub(crate) const BLOBS: u64 = 32_000_000;
 /// The most bytes of a piece of any other group: encoders need 12 bytes more for each number in a list.
 pub(crate) const PIECE: u64 = 8_000_000;
 
@@ -34,8 +34,16 @@ impl GroupLimit {
         }
     }
 
+    /// The limits of a record batch, which is read and written in one piece: 100 rows or 32 MB with blobs, else 100,000
+    /// rows or 8 MB; or `rows` rows, if given.
+    pub(crate) fn batch<'a>(kinds: impl Iterator<Item = &'a FieldType>, rows: Option<usize>) -> Self {
+        let full = Self::of(kinds, rows).whole();
+        // Who reads one row reads its whole batch.
+        Self { bytes: if full.bytes == GATHERED { PIECE } else { full.bytes }, ..full }
+    }
+
     /// The same limits, each group in one piece.
-    pub(crate) fn whole(self) -> Self {
+    fn whole(self) -> Self {
         Self { piece: u64::MAX, ..self }
     }
 }

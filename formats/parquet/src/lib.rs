@@ -16,7 +16,7 @@
 //!            column and offset indexes
 //!            footer      schema; metadata "ARROW:schema", "huggingface", "packhorse.schema"
 //!            i32 length  "PAR1"
-//!   Arrow    "ARROW1"    schema with the same metadata, record batches (cut like row groups), footer, "ARROW1"
+//!   Arrow    "ARROW1"    schema with the same metadata, record batches (100 rows or 32 MB with blobs, else 100,000 rows or 8 MB), footer, "ARROW1"
 //!   ```
 //!
 //!   Columns: an encoded image (a blob whose name ends in jpg, jpeg, png, webp, gif, bmp, tif or tiff) is
@@ -36,7 +36,8 @@
 //! * **Revisions**: 1, the first; 2, dates and times in their own types, 16-bit floats without byte stream split,
 //!   nullable ragged tensors in a form that pyarrow reads correctly; 3 (Parquet only), row groups are encoded in pieces of
 //!   8 MB (32 MB with blobs), so that pages of larger groups may end at other rows; 5 (Parquet only), elements of tensors with `tensor-ext` may be
-//!   null, without which Arrow's libraries do not recognise the type.
+//!   null, without which Arrow's libraries do not recognise the type;
+//!   4 (Arrow only), record batches of 8 MB, where they were 128 MB: who reads one row reads its whole batch.
 
 mod column_reader;
 mod contain;
@@ -94,7 +95,7 @@ impl Format for Parquet {
 pub struct ArrowIpc;
 
 static ARROW: FormatInfo =
-    FormatInfo { id: "arrow", revision: 3, extensions: &["arrow", "arrows", "feather", "ipc"], fields: &[] };
+    FormatInfo { id: "arrow", revision: 4, extensions: &["arrow", "arrows", "feather", "ipc"], fields: &[] };
 
 impl Format for ArrowIpc {
     fn info(&self) -> &'static FormatInfo {

@@ -1,7 +1,7 @@
 //! The sink: samples as Arrow IPC shards.
 
 use crate::contain::arrow_error;
-use crate::cut::{GATHERED, GroupLimit, Then};
+use crate::cut::{BLOBS, GroupLimit, Then};
 use crate::groups::{self, BUFFER, GroupWriter, Groups};
 use crate::options::IpcOptions;
 use crate::stored_schema::{StoredSchema, Style, plain};
@@ -33,7 +33,7 @@ impl Sink for IpcSink {
     }
 
     fn gathers(&self) -> u64 {
-        GATHERED
+        BLOBS
     }
 
     fn suffix(&self) -> &'static str {
@@ -63,8 +63,7 @@ impl Sink for IpcSink {
             true => Out::Stream(StreamWriter::try_new_with_options(out, &columns, settings).map_err(failed)?),
             false => Out::File(FileWriter::try_new_with_options(out, &columns, settings).map_err(failed)?),
         };
-        // A record batch has its columns one after the other.
-        let full = GroupLimit::of(stored.fields().map(|(kind, _)| kind), self.options.batch).whole();
+        let full = GroupLimit::batch(stored.fields().map(|(kind, _)| kind), self.options.batch);
         let shard = Shard { out, stored, columns: Arc::new(columns) };
         Ok(Box::new(GroupWriter::new(shard, schema, full)))
     }
