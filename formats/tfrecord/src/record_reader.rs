@@ -9,6 +9,8 @@ use std::ops::Range;
 
 /// Bytes of one read.
 const CHUNK: usize = 4 << 20;
+/// The least bytes of a later read.
+const LEAST: usize = 64 << 10;
 /// Bytes of the first read, so that access to a single record stays cheap.
 const FIRST: usize = 256 << 10;
 
@@ -26,8 +28,9 @@ pub(crate) struct RecordReader<'a> {
     feed: ByteStream<'a>,
     /// Bytes of a record that is not complete yet.
     buf: Vec<u8>,
-    /// The record at the start of `buf`.
+    /// The record at the start of `buf`, and that at the start of all.
     place: RecordStart,
+    start: RecordStart,
     /// The requested records; others are skipped without checks.
     items: Range<u64>,
     check: bool,
@@ -44,7 +47,15 @@ impl<'a> RecordReader<'a> {
         check: bool,
         limits: Limits,
     ) -> Self {
-        Self { feed, buf: Vec::new(), place, items, check, limits, next: FIRST }
+        Self { feed, buf: Vec::new(), place, start: place, items, check, limits, next: FIRST }
+    }
+
+    /// Bytes of the next read: about those of the records that are still wanted.
+    fn left(&self) -> usize {
+        let done = (self.place.record - self.start.record).max(1);
+        let wanted = u128::from(self.items.end.saturating_sub(self.place.record));
+        let bytes = wanted * u128::from(self.place.offset - self.start.offset) / u128::from(done);
+        usize::try_from(bytes + bytes / 8).unwrap_or(usize::MAX).clamp(LEAST, CHUNK)
     }
 
     /// The next record and its offset.
@@ -66,7 +77,7 @@ impl<'a> RecordReader<'a> {
                 self.complete()?;
                 continue;
             }
-            self.next = CHUNK;
+            self.next = self.left();
             let tail = self.buf.get(used..).unwrap_or_default().to_vec();
             let bytes = std::mem::replace(&mut self.buf, tail);
             if !data.is_empty() {
