@@ -36,6 +36,14 @@ impl KnownStarts {
         known.and_then(|known| starts.get(known)).copied().unwrap_or(START)
     }
 
+    /// Takes these starts, which ascend, in the place of fewer.
+    pub(crate) fn take(&self, all: Vec<RecordStart>) {
+        let mut starts = self.starts();
+        if all.len() > starts.len() {
+            *starts = all;
+        }
+    }
+
     fn add(&self, place: RecordStart) {
         if !place.record.is_multiple_of(EVERY) {
             return;

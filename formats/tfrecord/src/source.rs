@@ -11,7 +11,7 @@ use crate::row_builder::{FeatureNames, RowBuilder};
 use crate::scan::{self, KnownStarts, RecordStart, START, in_record};
 use packhorse_core::{Blocks, Error, Input, Kind, Limits, Result, Rows, Source, Table, TableInfo, blocks};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A block ends when its columns hold this many bytes.
 const BLOCK_BYTES: usize = 8 << 20;
@@ -28,7 +28,15 @@ impl Source for RecordSource {
     fn open<'a>(&self, input: Arc<dyn Input + 'a>) -> Result<Box<dyn Table + 'a>> {
         let (layout, size) = self.layout(&*input).map_err(|e| e.in_input(input.name()))?;
         let names = FeatureNames::of(&layout);
-        Ok(Box::new(Open { source: *self, input, layout, names, size, known: KnownStarts::default() }))
+        Ok(Box::new(Open {
+            source: *self,
+            input,
+            layout,
+            names,
+            size,
+            known: KnownStarts::default(),
+            index: Mutex::default(),
+        }))
     }
 }
 
@@ -40,10 +48,12 @@ struct Open<'a> {
     names: FeatureNames,
     size: Option<FileCounts>,
     known: KnownStarts,
+    /// Whether there is an index that can be used, once that is known.
+    index: Mutex<Option<bool>>,
 }
 
 impl Table for Open<'_> {
-    /// Reads the headers of all records: nothing else tells how many there are.
+    /// Reads the headers of all records, if no index tells how many there are.
     fn info(&self) -> Result<TableInfo> {
         let end = self.end().map_err(|e| e.in_input(self.input.name()))?;
         let (schema, items, bytes) = (self.layout.schema(), end.record, end.offset);
@@ -64,7 +74,10 @@ impl Open<'_> {
     fn end(&self) -> Result<RecordStart> {
         let (crc, limits) = (self.source.options.crc, self.source.limits);
         let end = match ByteStream::open(&*self.input)? {
-            ByteStream::At { len, .. } => scan::find(&*self.input, len, u64::MAX, crc, &self.known)?,
+            ByteStream::At { len, .. } => match self.indexed()? {
+                Some(size) => return Ok(RecordStart { record: size.records, offset: size.bytes }),
+                None => scan::find(&*self.input, len, u64::MAX, crc, &self.known)?,
+            },
             feed => {
                 let none = u64::MAX - 1..u64::MAX;
                 let mut records = RecordReader::new(feed, START, none, crc, limits);
@@ -84,14 +97,26 @@ impl Open<'_> {
     fn seek(&self, item: u64) -> Result<(ByteStream<'_>, RecordStart)> {
         match ByteStream::open(&*self.input)? {
             ByteStream::At { input, len, .. } if item > 0 => {
-                let place = match indexed(input, self.size, item)? {
-                    Some(place) => place,
-                    None => scan::find(input, len, item, self.source.options.crc, &self.known)?,
-                };
+                self.indexed()?;
+                let place = scan::find(input, len, item, self.source.options.crc, &self.known)?;
                 Ok((ByteStream::At { input, at: place.offset, len }, place))
             }
             feed => Ok((feed, START)),
         }
+    }
+
+    /// The counts of the file, if the index beside it is that of its records, whose starts are known then. Used only if the
+    /// file's size is known, so that the index of another file is detected.
+    fn indexed(&self) -> Result<Option<FileCounts>> {
+        let Some(size) = self.size else { return Ok(None) };
+        let mut looked = self.index.lock().unwrap_or_else(PoisonError::into_inner);
+        if looked.is_none() {
+            let index = self.input.sibling(&format!("{}{}", stem(self.input.name()), index::SUFFIX))?;
+            let starts = index.map_or(Ok(None), |index| index::starts(&*index, size))?;
+            *looked = Some(starts.is_some());
+            starts.into_iter().for_each(|starts| self.known.take(starts));
+        }
+        Ok(Some(size).filter(|_| *looked == Some(true)))
     }
 
     /// The next rows: the rest of a chunk, `rest`, after some of its records, or the start of the next chunk.
@@ -153,15 +178,6 @@ impl RecordSource {
         let bytes = file.read_all(document::LONGEST.min(self.limits.blob))?;
         document::decode(&bytes).map_err(|e| e.in_input(file.name()))
     }
-}
-
-/// The start of record `item` by the index beside the file. Used only if the file's size is known, so that the index of
-/// another file is detected.
-fn indexed(input: &dyn Input, size: Option<FileCounts>, item: u64) -> Result<Option<RecordStart>> {
-    let Some(size) = size else { return Ok(None) };
-    let Some(index) = input.sibling(&format!("{}{}", stem(input.name()), index::SUFFIX))? else { return Ok(None) };
-    let offset = index::find(&*index, size, item)?;
-    Ok(offset.map(|offset| RecordStart { record: item, offset }))
 }
 
 /// A file name without folder and extension.
