@@ -5,6 +5,7 @@ use crate::depth;
 use crate::fetch::{length, read};
 use crate::huggingface::KEY_OF_FEATURES;
 use crate::index;
+use crate::locate;
 use crate::mapping::Mapping;
 use crate::note::{KEY_OF_NOTE, Note};
 use crate::options::ColumnSelection;
@@ -15,6 +16,7 @@ use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::arrow::{FieldLevels, ProjectionMask, parquet_to_arrow_field_levels};
 use parquet::basic::{Compression, Type as PhysicalType};
 use parquet::file::metadata::{FileMetaData, ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::page_index::offset_index::PageLocation;
 use parquet::schema::types::SchemaDescriptor;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -35,6 +37,8 @@ pub(crate) struct Footer {
     pub(crate) seconds: Option<FieldLevels>,
     /// The first row of every row group, then the total number of rows.
     pub(crate) starts: Vec<u64>,
+    /// Page locations of columns without an index, by row group and column.
+    located: BTreeMap<(usize, usize), Vec<PageLocation>>,
 }
 
 impl Footer {
@@ -66,13 +70,28 @@ impl Footer {
             false => Some(levels(&metadata, arrow_schema(&metadata, TimeUnit::Second)?, &int96)?),
         };
         let levels = levels(&metadata, arrow, &leaves)?;
-        Ok(Self { len, metadata, levels, mapping, roots, leaves, seconds, starts })
+        Ok(Self { len, metadata, levels, mapping, roots, leaves, seconds, starts, located: BTreeMap::new() })
     }
 
     /// The same footer with the page locations of the columns, if `input` has them.
     pub(crate) fn with_pages(&self, input: &dyn Input, limits: Limits) -> Result<Self> {
         let metadata = index::load(&self.metadata, &self.leaves, input, self.len, limits)?;
         Ok(Self { metadata, ..self.clone() })
+    }
+
+    /// The same footer with the page locations of a row group that headers of pages tell; `None` if these tell none.
+    pub(crate) fn with_located(&self, group: usize, input: &dyn Input) -> Result<Option<Self>> {
+        let mut located = self.located.clone();
+        for leaf in self.leaves.iter().filter(|leaf| self.pages(group, **leaf).is_none()) {
+            let pages = locate::pages(&self.metadata, (group, *leaf), input, self.len)?;
+            located.extend(pages.map(|pages| ((group, *leaf), pages)));
+        }
+        Ok((located.len() > self.located.len()).then(|| Self { located, ..self.clone() }))
+    }
+
+    /// The page locations of a column, if known.
+    pub(crate) fn pages(&self, group: usize, leaf: usize) -> Option<&[PageLocation]> {
+        index::pages(&self.metadata, group, leaf).or_else(|| self.located.get(&(group, leaf)).map(Vec::as_slice))
     }
 
     /// The total number of rows.

@@ -52,6 +52,7 @@ mod groups;
 mod huggingface;
 mod index;
 mod ipc;
+mod locate;
 mod mapping;
 mod note;
 mod options;

@@ -1,7 +1,6 @@
 //! The parts of a file that are decoded at a time: row groups or, if page locations are known, pieces of row groups.
 
 use crate::footer::{Footer, chunk};
-use crate::index::pages;
 use crate::wave::has_room;
 use packhorse_core::{Limits, Result};
 use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
@@ -46,7 +45,7 @@ impl RowWindow {
         let mut ranges = Vec::new();
         for leaf in &footer.leaves {
             let chunk = chunk(&footer.metadata, self.group, *leaf, footer.len)?;
-            match pages(&footer.metadata, self.group, *leaf) {
+            match footer.pages(self.group, *leaf) {
                 Some(pages) if !self.is_whole() => {
                     let first = pages.first().and_then(|page| u64::try_from(page.offset).ok()).unwrap_or(chunk.start);
                     ranges.push(chunk.start..first.max(chunk.start));
@@ -132,7 +131,7 @@ impl RowWindows {
             }
             let (of, all) = (end - start, self.footer.bytes(group));
             let bytes = (u128::from(all) * u128::from(to - from) / u128::from(of)) as u64;
-            let known = self.footer.leaves.iter().all(|leaf| pages(&self.footer.metadata, group, *leaf).is_some());
+            let known = self.footer.leaves.iter().all(|leaf| self.footer.pages(group, *leaf).is_some());
             let pieces = if known { bytes.div_ceil(PIECE).max(1) } else { 1 };
             let window = RowWindow { group, rows: from - start..to - start, of, bytes };
             return Some((window, (to - from).div_ceil(pieces).max(1)));

@@ -5,7 +5,6 @@ use crate::contain::{arrow_error, contained, parquet_error};
 use crate::decode;
 use crate::fetch::FetchedRanges;
 use crate::footer::Footer;
-use crate::index::pages;
 use crate::options::ColumnSelection;
 use crate::pages::{LoadedRowGroup, PageFault};
 use crate::row_window::{RowWindow, RowWindows};
@@ -19,6 +18,7 @@ use packhorse_core::{
 };
 use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 use rayon::prelude::*;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -53,7 +53,7 @@ impl Source for ParquetSource {
         let footer = self.footer(&*input)?;
         Ok(Box::new(Open {
             input,
-            footer: Mutex::new(OpenFooter { footer: Arc::new(footer), paged: false }),
+            footer: Mutex::new(OpenFooter { footer: Arc::new(footer), paged: false, located: BTreeSet::new() }),
             limits: self.limits,
             buffers: self.buffers.clone(),
         }))
@@ -86,6 +86,8 @@ struct OpenFooter {
     footer: Arc<Footer>,
     /// Whether it has its page locations, which are read with the first rows.
     paged: bool,
+    /// The row groups whose page locations were looked for in their pages.
+    located: BTreeSet<usize>,
 }
 
 impl Open<'_> {
@@ -93,13 +95,24 @@ impl Open<'_> {
         self.footer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The footer with page locations. They are read without tasks on other threads, so the lock can't be waited for
-    /// by the thread that holds it.
-    fn paged(&self) -> Result<Arc<Footer>> {
+    /// The footer with page locations, also of row groups of which only some of the rows `items` are read. They are read
+    /// without tasks on other threads, so the lock can't be waited for by the thread that holds it.
+    fn paged(&self, items: &Range<u64>) -> Result<Arc<Footer>> {
         let mut open = self.footer();
         if !open.paged {
             let footer = contained(|| open.footer.with_pages(&*self.input, self.limits));
-            *open = OpenFooter { footer: Arc::new(footer.map_err(|e| e.in_input(self.input.name()))?), paged: true };
+            open.footer = Arc::new(footer.map_err(|e| e.in_input(self.input.name()))?);
+            open.paged = true;
+        }
+        for edge in [items.start, items.end.saturating_sub(1)] {
+            let group = open.footer.starts.partition_point(|start| *start <= edge).saturating_sub(1);
+            let rows = open.footer.starts.get(group).copied().zip(open.footer.starts.get(group + 1).copied());
+            let Some((start, end)) = rows else { continue };
+            if (items.start > start || items.end < end) && open.located.insert(group) {
+                let located = contained(|| open.footer.with_located(group, &*self.input));
+                let located = located.map_err(|e| e.in_input(self.input.name()))?;
+                located.into_iter().for_each(|footer| open.footer = Arc::new(footer));
+            }
         }
         Ok(Arc::clone(&open.footer))
     }
@@ -115,7 +128,7 @@ impl Table for Open<'_> {
     }
 
     fn rows(&self, items: Range<u64>) -> Result<Blocks<'_>> {
-        let (footer, input) = (self.paged()?, &*self.input);
+        let (footer, input) = (self.paged(&items)?, &*self.input);
         let windows = RowWindows::new(Arc::clone(&footer), items, self.limits);
         let reading = Reading { input, footer, limits: self.limits, buffers: &self.buffers };
         let mut waves = Waves { reading, windows, long: None };
@@ -137,7 +150,7 @@ impl Reading<'_> {
         let footer = &self.footer;
         let parts = FetchedRanges::read(self.input, footer.len, window.ranges(footer)?, self.limits, self.buffers)?;
         let whole = window.is_whole();
-        let known = |leaf: usize| if whole { None } else { pages(&footer.metadata, window.group, leaf) };
+        let known = |leaf: usize| if whole { None } else { footer.pages(window.group, leaf) };
         let (metadata, limits) = (footer.metadata.as_ref(), self.limits);
         let fault = PageFault::default();
         let group =

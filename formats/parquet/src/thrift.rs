@@ -28,6 +28,11 @@ impl<'a> Thrift<'a> {
         Self(bytes)
     }
 
+    /// The number of bytes that are left.
+    pub(crate) fn rest(&self) -> usize {
+        self.0.len()
+    }
+
     fn byte(&mut self) -> Option<u8> {
         let (byte, rest) = self.0.split_first()?;
         self.0 = rest;

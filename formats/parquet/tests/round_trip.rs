@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "an error fails the test")]
 
 use arrow_array::builder::{Int32Builder, ListBuilder};
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
 use arrow_array::{
     Array, ArrayRef, BinaryArray, BinaryViewArray, Int64Array, IntervalYearMonthArray, LargeBinaryArray,
     LargeListArray, LargeStringArray, ListArray, RecordBatch, StringArray, StringViewArray,
@@ -11,9 +13,10 @@ use arrow_buffer::OffsetBuffer;
 use arrow_ipc::writer::FileWriter;
 use packhorse_core::{DataType, Field, Format, KEY, Kind, Limits, MemoryInput, Options, Result, Rows, Schema, Source};
 use packhorse_parquet::{ArrowIpc, Parquet};
-use packhorse_testkit::memory::MemoryOutlet;
+use packhorse_testkit::memory::{CountedInput, MemoryOutlet};
 use packhorse_testkit::typed;
 use parquet::arrow::ArrowWriter;
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
 use std::sync::Arc;
 
 const ALL: [&str; 8] = ["scalars", "tensors", "numpy", "ragged", "lists", "blobs", "nulls", "none"];
@@ -187,6 +190,77 @@ fn columns_with_nulls_inside_their_lists_are_left_out_on_request_and_reported() 
             let bad = rows.column_by_name("bad").unwrap();
             assert_eq!(bad.null_count(), bad.len());
             assert_eq!(rows.column_by_name("good").unwrap().null_count(), 0);
+        }
+    }
+}
+
+/// A file of the columns `n` and `x` in one row group, without an index of its pages.
+fn without_index(version: WriterVersion, rows: i64) -> (Rows, Vec<u8>) {
+    // Numbers without a pattern, which no encoding makes small.
+    let mixed = |i: i64| (i.wrapping_mul(0x5851_f42d_4c95_7f2d) >> 7).wrapping_mul(0x1405_7b7e_f767_814f);
+    let n: ArrayRef = Arc::new(Int64Array::from_iter_values((0..rows).map(mixed)));
+    let x: ArrayRef =
+        Arc::new((0..rows).map(|i| (i % 7 != 0).then(|| format!("{:x}", i * i))).collect::<StringArray>());
+    let batch = RecordBatch::try_from_iter(vec![("n", n), ("x", x)]).unwrap();
+    let properties = WriterProperties::builder()
+        .set_offset_index_disabled(true)
+        .set_statistics_enabled(EnabledStatistics::None)
+        .set_dictionary_enabled(false)
+        .set_writer_version(version);
+    let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties.build())).unwrap();
+    writer.write(&batch).unwrap();
+    (batch, writer.into_inner().unwrap())
+}
+
+#[test]
+fn some_rows_of_a_file_without_an_index_take_some_of_its_bytes() {
+    for version in [WriterVersion::PARQUET_1_0, WriterVersion::PARQUET_2_0] {
+        let (wanted, bytes) = without_index(version, 700_000);
+        let len = bytes.len() as u64;
+        let input = CountedInput::local("x.parquet", bytes);
+        let source = Parquet.source(&Options::new(), Limits::default()).unwrap();
+        let table = source.open(Arc::new(&input)).unwrap();
+        assert_eq!(table.info().unwrap().items, 700_000);
+        // The first range finds the pages.
+        for (from, to) in [(5, 6), (0, 1), (1234, 30_000), (399_990, 400_010), (699_999, 700_000)] {
+            input.take_read();
+            let found: Vec<Rows> = table.rows(from..to).unwrap().collect::<Result<_>>().unwrap();
+            let read = input.take_read();
+            let found = arrow_select::concat::concat_batches(&found[0].schema(), &found).unwrap();
+            let wanted = wanted.slice(from as usize, (to - from) as usize);
+            assert_eq!(found.column(0).as_primitive::<Int64Type>(), wanted.column(0).as_primitive::<Int64Type>());
+            let texts = |column: &ArrayRef| match column.as_string_opt::<i32>() {
+                Some(text) => text.iter().map(|t| t.map(str::to_owned)).collect::<Vec<_>>(),
+                None => column.as_string_view().iter().map(|t| t.map(str::to_owned)).collect(),
+            };
+            assert_eq!(texts(found.column(1)), texts(wanted.column(1)));
+            assert!(read < len / 4, "{read} of {len} bytes for rows {from} to {to}");
+        }
+        let whole: usize = table.rows(0..u64::MAX).unwrap().map(|rows| rows.unwrap().num_rows()).sum();
+        assert_eq!(whole, 700_000);
+    }
+}
+
+#[test]
+fn damaged_headers_of_pages_end_in_an_error_or_are_not_used() {
+    for version in [WriterVersion::PARQUET_1_0, WriterVersion::PARQUET_2_0] {
+        let (_, bytes) = without_index(version, 60_000);
+        let mut random = 7u64;
+        for _ in 0..300 {
+            let mut bytes = bytes.clone();
+            random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            // The header of the first page, or any byte.
+            let at = if random & 1 == 0 { 4 + (random >> 33) % 30 } else { (random >> 33) % bytes.len() as u64 };
+            bytes[at as usize] ^= 1 << ((random >> 20) & 7);
+            let input = CountedInput::local("x.parquet", bytes);
+            let source = Parquet.source(&Options::new(), Limits::default()).unwrap();
+            let Ok(table) = source.open(Arc::new(&input)) else { continue };
+            for range in [0..1, 30_000..30_010, 59_999..60_000] {
+                let wanted = range.end - range.start;
+                let found = table.rows(range).and_then(|blocks| blocks.collect::<Result<Vec<_>>>());
+                let rows = found.map(|rows| rows.iter().map(Rows::num_rows).sum::<usize>() as u64);
+                assert!(rows.is_err() || rows.is_ok_and(|rows| rows <= wanted), "{version:?}: byte {at}");
+            }
         }
     }
 }
