@@ -673,6 +673,21 @@ def test_complex_numbers_and_times(tmp_path):
         packhorse.open(tmp_path / "a").batch([0], {"n": packhorse.Number("n", "float32")})
 
 
+def test_bytes_of_a_fixed_length(tmp_path):
+    """UUIDs and the like are rows of bytes, beside other fields and in torch too."""
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    ids = [bytes(range(n, n + 16)) for n in range(8)]
+    pq.write_table(pa.table({"uid": pa.array(ids, pa.binary(16)), "y": range(8)}), tmp_path / "in.parquet")
+    packhorse.pack(tmp_path / "in.parquet", tmp_path / "h5", to="hdf5")
+    for place in ("in.parquet", "h5"):
+        batch = packhorse.open(tmp_path / place).batch(range(8))
+        assert (batch["uid"].dtype, batch["uid"].shape) == ("uint8", (8, 16))
+        assert [bytes(row) for row in batch["uid"].tolist()] == ids and batch["y"].tolist() == list(range(8))
+    np.savez(tmp_path / "in.npz", s=np.array([b"ab", b"c"]))
+    packhorse.pack(tmp_path / "in.npz", tmp_path / "s", to="parquet", rows=True)
+    assert packhorse.open(tmp_path / "s").batch([1])["s"].tolist() == [[99, 0]]
+
+
 def test_lists_of_lists(tmp_path):
     """Boxes: as many as a sample has, four numbers each. Lists of other lengths in one sample are an error of that sample."""
     pa = pytest.importorskip("pyarrow")

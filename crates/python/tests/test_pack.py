@@ -255,7 +255,7 @@ def test_lists_may_be_empty(tmp_path, to):
     for out, wanted in [("some", lists), ("none", lists[1:])]:
         dataset = packhorse.open(tmp_path / out)
         name = "h.npy" if to == "webdataset" else "h"
-        assert dataset.batch(range(len(wanted)), {"h": packhorse.Auto(name)})["h"].tolist() == wanted
+        assert dataset.batch(range(len(wanted)), {"h": packhorse.Ragged(name)})["h"].tolist() == wanted
     with pytest.raises(packhorse.Error, match=r"lists of one, such as int64\[\]"):
         packhorse.pack(iter([{"h": [1]}]), tmp_path / "other", to=to, columns={"h": "int[]"})
 

@@ -175,7 +175,7 @@ impl Look<'_> {
 
     fn number(&self, stored: &Field, blob: bool, data_type: &DataType, text: Text) -> Result<FieldDecoder> {
         let held = Elements::of(stored, stored.data_type());
-        if !blob && (held.data_type != *data_type || held.is_pair) {
+        if !blob && (held.data_type != *data_type || held.parts.is_some()) {
             let message = format!("field {} is of type {}, not {data_type}", self.field.name, stored.data_type());
             return Err(Error::config(message).hint("ask for the field without a type: it is that of the column"));
         }
@@ -208,18 +208,19 @@ impl Look<'_> {
         let held = FieldType::of(field)?;
         let width = |element: &DataType| width_of(element, name);
         let dense = |element: &DataType, shape: &[usize], encoded| -> Result<FieldDecoder> {
-            let Elements { data_type: element, is_pair } = Elements::of(field, element);
-            let shape = if is_pair { [shape, &[2]].concat() } else { shape.to_vec() };
+            let Elements { data_type: element, parts } = Elements::of(field, element);
+            let shape = if let Some(parts) = parts { [shape, &[parts]].concat() } else { shape.to_vec() };
             Ok(FieldDecoder::Dense { width: width(&element)?, element, shape, encoded })
         };
         let ragged = |element: &DataType, rank, encoded, fixed| -> Result<FieldDecoder> {
-            let Elements { data_type: element, is_pair } = Elements::of(field, element);
-            self.must(!is_pair, "holds complex numbers in lists, which batches can't hold")?;
+            let Elements { data_type: element, parts } = Elements::of(field, element);
+            let what = "holds complex numbers or bytes of a fixed length in lists, which batches can't hold";
+            self.must(parts.is_none(), what)?;
             Ok(FieldDecoder::Ragged { width: width(&element)?, element, rank, encoded, fixed })
         };
         match (kind, &held) {
             (FieldKind::Auto, FieldType::Scalar(element)) if encoded.is_none() => match Elements::of(field, element) {
-                Elements { is_pair: true, .. } => dense(element, &[], None),
+                Elements { parts: Some(_), .. } => dense(element, &[], None),
                 Elements { data_type, .. } => {
                     Ok(FieldDecoder::Number { width: width(&data_type)?, data_type, text: Text::Plain })
                 }
@@ -265,22 +266,23 @@ impl Look<'_> {
 /// What batches hold of elements whose type only NumPy's name tells.
 struct Elements {
     data_type: DataType,
-    /// Whether an element is two of them: the parts of a complex number.
-    is_pair: bool,
+    /// How many of them an element is: the parts of a complex number, and bytes of a fixed length.
+    parts: Option<usize>,
 }
 
 impl Elements {
-    /// Those of a field: times are the ticks that they count, complex numbers pairs of floats.
+    /// Those of a field: times are the ticks that they count, complex numbers pairs of floats, other bytes are bytes.
     fn of(field: &Field, element: &DataType) -> Self {
-        let (data_type, is_pair) = match (element, numpy_type(field)) {
-            (DataType::FixedSizeBinary(8), Some("<c8")) => (DataType::Float32, true),
-            (DataType::FixedSizeBinary(16), Some("<c16")) => (DataType::Float64, true),
+        let (data_type, parts) = match (element, numpy_type(field)) {
+            (DataType::FixedSizeBinary(8), Some("<c8")) => (DataType::Float32, Some(2)),
+            (DataType::FixedSizeBinary(16), Some("<c16")) => (DataType::Float64, Some(2)),
             (DataType::FixedSizeBinary(8), Some(name)) if name.starts_with("<M8[") || name.starts_with("<m8[") => {
-                (DataType::Int64, false)
+                (DataType::Int64, None)
             }
-            _ => (element.clone(), false),
+            (DataType::FixedSizeBinary(bytes), _) => (DataType::UInt8, Some(usize::try_from(*bytes).unwrap_or(0))),
+            _ => (element.clone(), None),
         };
-        Self { data_type, is_pair }
+        Self { data_type, parts }
     }
 }
 
