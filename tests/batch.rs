@@ -280,6 +280,35 @@ fn steps_that_do_not_exist_are_refused() {
     refused(&["--step", "0", "--state", "{}"], "not a state");
 }
 
+/// The headers of a tar tell what its member index tells, but for checksums.
+#[test]
+fn a_shard_without_its_member_index_is_read_all_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = packed(dir.path(), "webdataset", 45);
+    let read = |verify: packhorse::read::Verify| {
+        let loader = open(&out).loader(4).field("txt", "txt").threads(0).epochs(1).verify(verify).build().unwrap();
+        let rows = |batch: packhorse::read::Batch<_>| -> Vec<_> {
+            (0..batch.rows())
+                .map(|row| (batch.key(row).unwrap().to_owned(), batch.row("txt", row).unwrap().to_vec()))
+                .collect()
+        };
+        loader.map(|batch| batch.map(rows)).collect::<Result<Vec<_>, _>>()
+    };
+    let wanted = read(packhorse::read::Verify::Header).unwrap();
+    for lost in ["shard-000003.members", "shard-000000.members"] {
+        std::fs::remove_file(out.join(lost)).unwrap();
+        assert_eq!(read(packhorse::read::Verify::Header).unwrap(), wanted);
+        assert_eq!(read(packhorse::read::Verify::Full).unwrap(), wanted);
+    }
+    // Without checksums the whole shard is compared.
+    let shard = out.join("shard-000003.tar");
+    let mut bytes = std::fs::read(&shard).unwrap();
+    let at = bytes.windows(5).position(|window| window == b"text ").unwrap();
+    bytes[at] ^= 1;
+    std::fs::write(&shard, bytes).unwrap();
+    assert_eq!(read(packhorse::read::Verify::Full).unwrap_err().kind(), packhorse::core::Kind::Content);
+}
+
 #[derive(Default)]
 struct Warnings(std::sync::Mutex<Vec<String>>);
 

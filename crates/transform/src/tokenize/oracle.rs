@@ -20,6 +20,7 @@ pub(super) fn load(json: &[u8], parse_special: bool) -> Result<Box<dyn Engine>> 
 #[cfg(not(feature = "tokenizer-oracle"))]
 pub(super) fn load(_: &[u8], _: bool) -> Result<Box<dyn Engine>> {
     Err(Error::unsupported("needs the reference tokenizer, which this build lacks")
+        .with_code(packhorse_core::Code::NotBuilt)
         .hint("build packhorse with its feature tokenizer-oracle, or take the command of the Python package"))
 }
 

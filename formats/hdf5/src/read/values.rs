@@ -411,5 +411,5 @@ fn utf8(bytes: &[u8]) -> Result<&str> {
 /// The error for fields that exceed their limit in the global heap.
 fn too_often() -> Error {
     Error::new(Kind::Limit, "repeats the same variable-length values, far more bytes than the file has")
-        .hint("leave it out with the option `datasets`, or read it with `read=expansion=any`")
+        .hint("leave it out with the option `datasets`, or read it with `from=hdf5` and `read=expansion=any`")
 }
