@@ -43,7 +43,8 @@ impl Expansion {
             "claims {rows} rows of {bytes} bytes, {times} times the size of the file: most of them were never written, or \
              are all equal"
         );
-        let hint = format!("leave them out with the option `{option}`, or read them with `from` and `read=expansion=any`");
+        let hint =
+            format!("leave them out with the option `{option}`, or read them with `from` and `read=expansion=any`");
         Err(Error::new(Kind::Limit, message).hint(hint))
     }
 }

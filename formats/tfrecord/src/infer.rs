@@ -6,7 +6,7 @@ use crate::layout::{FeatureColumn, FeatureLayout};
 use crate::record_reader::RecordReader;
 use crate::scan::in_record;
 use packhorse_core::{DataType, Error, FieldType, KEY, Result};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// About the most bytes that are read.
 const BYTES: u64 = 16 << 20;
@@ -21,7 +21,7 @@ struct FeatureStats {
 }
 
 /// Infers the columns from the records.
-pub(crate) fn infer(records: &mut RecordReader<'_>) -> Result<FeatureLayout> {
+pub(crate) fn infer(records: &mut RecordReader<'_>, unread: &BTreeSet<String>) -> Result<FeatureLayout> {
     let mut seen: BTreeMap<String, FeatureStats> = BTreeMap::new();
     let (mut count, mut bytes) = (0, 0);
     while let Some(chunk) = if bytes < BYTES { records.chunk()? } else { None } {
@@ -35,7 +35,14 @@ pub(crate) fn infer(records: &mut RecordReader<'_>) -> Result<FeatureLayout> {
             count += 1;
         }
     }
-    FeatureLayout::sorted(seen.iter().map(|(name, seen)| column(name, seen, count)).collect::<Result<_>>()?)
+    FeatureLayout::sorted(
+        seen.iter()
+            .map(|(name, seen)| match unread.contains(name) {
+                true => FeatureColumn::new(name, FieldType::Blob, true, None),
+                false => column(name, seen, count),
+            })
+            .collect::<Result<_>>()?,
+    )
 }
 
 fn look(record: &[u8], seen: &mut BTreeMap<String, FeatureStats>) -> Result<()> {
@@ -84,9 +91,8 @@ fn column(name: &str, seen: &FeatureStats, count: u64) -> Result<FeatureColumn> 
         "bytes_list" if one => FieldType::Blob,
         "bytes_list" if seen.text => FieldType::List { element: DataType::Utf8View, depth: 1 },
         "bytes_list" => {
-            return Err(Error::unsupported(format!(
-                "feature {name}: several values in a record that are not text are not supported"
-            )));
+            let what = format!("feature {name}: several values in a record that are not text are not supported");
+            return Err(Error::unsupported(what).hint(format!("`drop={name}` leaves the feature out")).in_field(name));
         }
         "float_list" => numbers(DataType::Float32, seen),
         _ => numbers(DataType::Int64, seen),

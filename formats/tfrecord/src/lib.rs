@@ -30,7 +30,8 @@
 //!   numbers are `Int64` and `Float32`; one value is a scalar, the same number of values in every record a tensor of
 //!   one dimension, else a list.
 //! * **Options** of the sink: `compression` (`none`, default; `gzip`), `tensors` (`list`, default: elements as list
-//!   values; `raw`: the tensor's bytes as one value for `tf.io.decode_raw`). Options of the source: `crc` (`on`,
+//!   values; `raw`: the tensor's bytes as one value for `tf.io.decode_raw`). Options of the source: `unread`, features of
+//!   files without a schema that are delivered as null, one per line; `crc` (`on`,
 //!   default; `off`), `infer` (the number of records that the schema is inferred from, default 1000, at most 16 MiB of
 //!   them).
 //! * **Revisions**: 1, the first.

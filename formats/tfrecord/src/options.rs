@@ -1,6 +1,8 @@
 //! The options of sink and source.
 
 use packhorse_core::{Options, Result};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// The options of the sink.
 #[derive(Clone, Copy, Debug)]
@@ -22,18 +24,21 @@ impl RecordSinkOptions {
 }
 
 /// The options of the source.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct RecordSourceOptions {
     /// Whether checksums are verified.
     pub(crate) crc: bool,
     /// The number of records that a schema is inferred from.
     pub(crate) infer: u64,
+    /// Features that are delivered as null, whatever they hold.
+    pub(crate) unread: Arc<BTreeSet<String>>,
 }
 
 impl RecordSourceOptions {
     pub(crate) fn parse(options: &Options) -> Result<Self> {
-        options.only(&["crc", "infer"])?;
+        options.only(&["crc", "infer", "unread"])?;
         let crc = options.choose("crc", &[("on", true), ("off", false)])?;
-        Ok(Self { crc, infer: options.positive("infer")?.unwrap_or(1000) })
+        let unread = options.get("unread").unwrap_or_default().lines().map(str::to_owned).collect();
+        Ok(Self { crc, infer: options.positive("infer")?.unwrap_or(1000), unread: Arc::new(unread) })
     }
 }

@@ -6,27 +6,33 @@ use crate::layout::FeatureLayout;
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_buffer::Buffer;
 use packhorse_core::{Error, Limits, Result, Rows};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// The sorted names of all features of a layout, with their slots. Slots are in column order: for each column the main
 /// feature, then its parts.
-pub(crate) struct FeatureNames(Vec<(String, usize)>);
+pub(crate) struct FeatureNames {
+    names: Vec<(String, usize)>,
+    /// Those that are passed over.
+    unread: Arc<BTreeSet<String>>,
+}
 
 impl FeatureNames {
-    pub(crate) fn of(layout: &FeatureLayout) -> Self {
+    pub(crate) fn of(layout: &FeatureLayout, unread: &Arc<BTreeSet<String>>) -> Self {
         let mut names = Vec::new();
         for name in layout.0.iter().flat_map(|column| [vec![column.name().to_owned()], column.parts()].concat()) {
             names.push((name, names.len()));
         }
         names.sort();
-        Self(names)
+        Self { names, unread: Arc::clone(unread) }
     }
 
     /// The slot of `name`. `guess` is its likely position, and is moved to that of the next feature.
     fn find(&self, name: &str, guess: &mut usize) -> Option<usize> {
-        if self.0.get(*guess).is_none_or(|(n, _)| n != name) {
-            *guess = self.0.binary_search_by(|(n, _)| n.as_str().cmp(name)).ok()?;
+        if self.names.get(*guess).is_none_or(|(n, _)| n != name) {
+            *guess = self.names.binary_search_by(|(n, _)| n.as_str().cmp(name)).ok()?;
         }
-        let (_, slot) = self.0.get(*guess)?;
+        let (_, slot) = self.names.get(*guess)?;
         *guess += 1;
         Some(*slot)
     }
@@ -47,7 +53,7 @@ impl<'a> RowBuilder<'a> {
     /// An empty block; blobs and text will be views into `bytes`.
     pub(crate) fn new(layout: &'a FeatureLayout, names: &'a FeatureNames, bytes: &'a Buffer, limits: Limits) -> Self {
         let columns = layout.0.iter().map(|column| FeatureBuilder::new(column, bytes, limits)).collect();
-        Self { layout, names, bytes, columns, found: vec![None; names.0.len()], rows: 0 }
+        Self { layout, names, bytes, columns, found: vec![None; names.names.len()], rows: 0 }
     }
 
     /// Adds a record, which must lie within the block's bytes.
@@ -56,6 +62,9 @@ impl<'a> RowBuilder<'a> {
         let (names, found) = (self.names, &mut self.found);
         let mut guess = 0;
         each_feature(record, &mut |name, list| {
+            if names.unread.contains(name) {
+                return Ok(());
+            }
             let unknown = || Error::content(format!("feature {name} is not in the schema; {REMEDY}"));
             *names.find(name, &mut guess).and_then(|slot| found.get_mut(slot)).ok_or_else(unknown)? = Some(list);
             Ok(())

@@ -18,7 +18,7 @@ const BLOCK_BYTES: usize = 8 << 20;
 /// Or this many rows.
 const BLOCK_ROWS: usize = 8192;
 
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct RecordSource {
     pub(crate) options: RecordSourceOptions,
     pub(crate) limits: Limits,
@@ -26,10 +26,15 @@ pub(crate) struct RecordSource {
 
 impl Source for RecordSource {
     fn open<'a>(&self, input: Arc<dyn Input + 'a>) -> Result<Box<dyn Table + 'a>> {
-        let (layout, size) = self.layout(&*input).map_err(|e| e.in_input(input.name()))?;
-        let names = FeatureNames::of(&layout);
+        let named = |e: Error| e.in_input(input.name());
+        // All features of a document can be read.
+        let (layout, size, unread) = match self.documented(&*input).map_err(named)? {
+            Some((layout, size)) => (layout, size, Arc::default()),
+            None => (self.inferred(&*input).map_err(named)?, None, Arc::clone(&self.options.unread)),
+        };
+        let names = FeatureNames::of(&layout, &unread);
         Ok(Box::new(Open {
-            source: *self,
+            source: self.clone(),
             input,
             layout,
             names,
@@ -146,9 +151,8 @@ impl Open<'_> {
 }
 
 impl RecordSource {
-    /// The columns of `input`, from the schema document of the file or of its dataset, else inferred from its first
-    /// records.
-    fn layout(&self, input: &dyn Input) -> Result<(FeatureLayout, Option<FileCounts>)> {
+    /// The columns of `input`, from the schema document of the file or of its dataset; `None` without one.
+    fn documented(&self, input: &dyn Input) -> Result<Option<(FeatureLayout, Option<FileCounts>)>> {
         let own = format!("{}{}", stem(input.name()), document::SUFFIX);
         if let Some(document) = input.sibling(&own)? {
             let (layout, size) = self.decode(&*document)?;
@@ -160,18 +164,23 @@ impl RecordSource {
                     size.bytes
                 )));
             }
-            return Ok((layout, size));
+            return Ok(Some((layout, size)));
         }
         if let Some(document) = input.sibling(document::DATASET)? {
             // A file of this name may belong to another program.
             match self.decode(&*document) {
                 Err(error) if error.kind() == Kind::Unsupported => {}
-                other => return Ok((other?.0, None)),
+                other => return Ok(Some((other?.0, None))),
             }
         }
+        Ok(None)
+    }
+
+    /// The columns of `input`, inferred from its first records.
+    fn inferred(&self, input: &dyn Input) -> Result<FeatureLayout> {
         let first = 0..self.options.infer;
         let mut records = RecordReader::new(ByteStream::open(input)?, START, first, self.options.crc, self.limits);
-        Ok((infer(&mut records)?, None))
+        infer(&mut records, &self.options.unread)
     }
 
     fn decode(&self, file: &dyn Input) -> Result<(FeatureLayout, Option<FileCounts>)> {

@@ -170,6 +170,7 @@ impl Recipe {
             ("arrow", "columns", &self.select),
             ("parquet", "unread", &unread),
             ("arrow", "unread", &unread),
+            ("tfrecord", "unread", &unread),
             ("root", "unsupported", &self.unsupported),
             ("parquet", "unsupported", &self.unsupported),
             ("arrow", "unsupported", &self.unsupported),

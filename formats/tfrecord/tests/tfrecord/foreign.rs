@@ -1,6 +1,7 @@
 //! Files without a schema document: inference, and errors for records that don't match it.
 
 use crate::common::source;
+use arrow_array::Array as _;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Int64Type};
 use packhorse_core::{Error, FieldType, Input, Kind, MemoryInput, Rows, crc32c};
@@ -164,4 +165,19 @@ fn empty_files_and_records_are_read() {
     assert_eq!((info.items, info.schema.fields().len()), (0, 0));
     let rows = read(&file(&[vec![], vec![]]), &[]).unwrap();
     assert_eq!((rows[0].num_rows(), rows[0].num_columns()), (2, 0));
+}
+
+#[test]
+fn features_that_can_not_be_read_are_null_where_they_are_not_wanted() {
+    let frames = |i: u8| vec![ints("label", &[i]), bytes("frames", &[&[0xff, i], &[0xfe]]), ints("n", &[i, i])];
+    let input = file(&(0..5).map(frames).collect::<Vec<_>>());
+    let error = read(&input, &[]).unwrap_err();
+    assert!(
+        error.to_string().contains("feature frames") && error.hints().unwrap().contains("`drop=frames`"),
+        "{error}"
+    );
+    let rows = read(&input, &[("unread", "frames\nother")]).unwrap();
+    let labels: Vec<i64> = rows[0]["label"].as_primitive::<Int64Type>().values().to_vec();
+    assert_eq!(labels, [0, 1, 2, 3, 4]);
+    assert_eq!((rows[0]["frames"].null_count(), rows[0]["n"].null_count()), (5, 0));
 }
