@@ -476,7 +476,7 @@ fn of_two_other_jobs_for_one_folder_one_succeeds() {
     assert!(won[0] + won[1] > 0, "{won:?}");
 }
 
-/// Labels that change leave every size as it was. A reader that was opened before must not mix both versions.
+/// Changed labels leave every size the same. A reader that was opened before must not mix both versions.
 #[test]
 fn a_reader_of_a_dataset_that_is_replaced_mixes_no_versions() {
     for sink in ["webdataset", "hdf5", "parquet", "arrow", "tfrecord"] {

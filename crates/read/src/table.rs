@@ -181,8 +181,8 @@ impl Tables {
         shown.then(|| {
             format!(
                 "the rows that are shuffled together don't fit into {} MB, so each batch decodes most of them again; \
-                 shuffle fewer shards together (`blocks:1`, or `sequential`), pack smaller shards, or give the loader more \
-                 memory (`cache`)",
+                 shuffle fewer shards together (blocks:1, or sequential), pack smaller shards, or give the loader a larger \
+                 cache",
                 self.most / 1_000_000
             )
         })

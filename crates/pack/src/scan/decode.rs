@@ -164,7 +164,7 @@ impl Probing<'_> {
         }
         Ok(match fault {
             Some(fault) if self.codec.is_archive(self.name) => match fault.kind() {
-                // What is packed does not depend on memory.
+                // The samples of a dataset do not depend on memory.
                 Kind::Limit => Held::Several,
                 _ => Held::Unknown(fault),
             },

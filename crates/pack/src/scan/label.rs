@@ -197,8 +197,8 @@ fn refuse_own(listing: &Listing) -> Result<()> {
 /// How to leave out a field of the inputs that the recipe makes too.
 pub(crate) fn other_field(name: &str) -> String {
     format!(
-        "leave out one of the two: files with `exclude=*.{name}`; members of shards by a view of the other fields \
-         (`packhorse view DATASET --select FIELD`), which is packed in the place of the dataset"
+        "leave out one of the two: files with `exclude=*.{name}`; members of shards by a view of the other fields (`select`), \
+         which is packed in the place of the dataset"
     )
 }
 
