@@ -164,14 +164,21 @@ fn splits_may_be_given_up_or_made_anew() {
     assert_eq!(place.pack("out", "parquet", "none", &["--split", "none"])["splits"], serde_json::json!([]));
     let half = place.pack("out", "parquet", "half", &["--split", "a=0.5,b=0.5"]);
     assert_eq!(half["splits"].as_array().unwrap().len(), 2);
-    place.write("other/cat/1.txt", "x");
+    place.write("other/dog/1.txt", "x");
     place.pack("other", "webdataset", "plain", &["--labels", "folders"]);
     let [a, b] = ["out", "plain"].map(|name| place.path(name).to_str().unwrap().to_owned());
     let mixed = place.path("mixed").to_str().unwrap().to_owned();
     let ended = packhorse(&["pack", &a, &b, "--to", "parquet", "--out", &mixed]).run();
     place.refused(2, &ended, &["has no split", "--split none"]);
     let ended = packhorse(&["pack", &a, &b, "--to", "parquet", "--out", &mixed, "--split", "none"]).run();
-    place.refused(2, &ended, &["[cat]", "[cat, dog, eel]"]);
+    place.refused(2, &ended, &["[dog]", "[cat, dog, eel]"]);
+    // A list that begins with the other names the same classes.
+    place.write("more/cat/2.txt", "x");
+    place.pack("more", "webdataset", "first", &["--labels", "folders"]);
+    let first = place.path("first").to_str().unwrap().to_owned();
+    packhorse(&["pack", &first, &a, "--to", "parquet", "--out", &mixed, "--split", "none"]).succeed();
+    let classes = packhorse(&["stat", &mixed]).succeed().printed;
+    assert!(classes.contains("3 classes: cat, dog, eel"), "{classes}");
 }
 
 /// Shards that are named one by one are of their dataset too.
