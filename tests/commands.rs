@@ -844,3 +844,54 @@ fn a_list_of_the_command_line_replaces_that_of_the_file() {
     pack(&dir, "o4", &[]);
     assert!(stdout(dir.path(), &["status", "--watch", "o4"]).contains("sealed"));
 }
+
+/// A pipe whose reader is gone, as `| head -0` leaves it.
+#[test]
+fn damage_is_damage_though_no_one_reads_of_it() {
+    let dir = inputs();
+    pack(&dir, "out", &[]);
+    let code = |args: &[&str]| {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_packhorse"));
+        let command = command.current_dir(dir.path()).args(args).stdout(writer).stderr(Stdio::null());
+        command.status().unwrap().code()
+    };
+    let commands: [&[&str]; 4] = [
+        &["verify", "out", "--full"],
+        &["verify", "out", "--full", "--json"],
+        &["verify", "out/shard-000000.tar", "--for", "webdataset"],
+        &["status", "out"],
+    ];
+    assert!(commands.iter().all(|args| code(args) == Some(0)));
+    let shard = dir.path().join("out/shard-000000.tar");
+    let bytes = std::fs::read(&shard).unwrap();
+    std::fs::write(&shard, &bytes[..700]).unwrap();
+    assert_eq!(commands.map(code), [Some(6), Some(6), Some(3), Some(6)]);
+    assert_eq!(code(&["stat", "out"]), Some(6));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn folders_whose_names_are_no_text_are_taken_or_refused() {
+    use std::os::unix::ffi::OsStrExt;
+    let dir = inputs();
+    pack(&dir, "out", &[]);
+    let odd = |name: &[u8]| dir.path().join(std::ffi::OsStr::from_bytes(name));
+    let ended = |args: &[&std::ffi::OsStr]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_packhorse"));
+        let output = command.current_dir(dir.path()).args(args).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (there, view) = (odd(b"copy\xff"), odd(b"view\xff"));
+    let word = std::ffi::OsStr::new;
+    let staged = ended(&[word("stage"), word("out"), word("--to"), there.as_os_str(), word("--json")]);
+    assert_eq!(staged.0, Some(0), "{}", staged.1);
+    let viewed = ended(&[word("view"), word("out"), word("--fold"), word("1/2"), word("--out"), view.as_os_str()]);
+    assert_eq!(viewed.0, Some(0), "{}", viewed.1);
+    assert_eq!(ended(&[word("verify"), view.as_os_str()]).0, Some(0));
+    // A view names its dataset in text.
+    let (code, said) = ended(&[word("view"), there.as_os_str(), word("--fold"), word("1/2"), word("--out"), word("v")]);
+    assert!(code == Some(8) && said.contains("is not UTF-8"), "{code:?}: {said}");
+    assert!(!dir.path().join("v").exists());
+}

@@ -927,3 +927,18 @@ def test_what_a_writer_is_given(tmp_path):
         packhorse.pack([{"a": np.float32(1)}, {"a": np.float64(1.1)}], tmp_path / "rounded", to="parquet")
     packhorse.pack([{"a": np.float32(1)}, {"a": 1.1}], tmp_path / "python", to="parquet")
     packhorse.pack([{"a": np.float64(1.1)}], tmp_path / "declared", to="parquet", columns={"a": "float32"})
+
+
+def test_memory_changes_no_fields(tmp_path):
+    """Archives whose arrays are over the limit are refused, and archives that can't be read stay, with a warning."""
+    (tmp_path / "in").mkdir()
+    np.savez_compressed(tmp_path / "in" / "a.npz", x=np.zeros((2500, 2500), np.float32), y=np.int64(3))
+    packhorse.pack(tmp_path / "in", tmp_path / "whole", to="webdataset")
+    assert [field for field in packhorse.open(tmp_path / "whole")[0] if field != "__key__"] == ["x.npy", "y.npy"]
+    with pytest.raises(packhorse.LimitError, match="array x has 25000128 bytes"):
+        packhorse.pack(tmp_path / "in", tmp_path / "small", to="webdataset", memory="64MiB")
+    (tmp_path / "cut").mkdir()
+    (tmp_path / "cut" / "a.npz").write_bytes((tmp_path / "in" / "a.npz").read_bytes()[:-30])
+    with pytest.warns(UserWarning, match="the fields npz stay as they are, since none of them can be decoded"):
+        packhorse.pack(tmp_path / "cut", tmp_path / "kept", to="webdataset")
+    assert "npz" in packhorse.open(tmp_path / "kept")[0]
