@@ -353,6 +353,13 @@ fn rows_that_fit_into_no_cache_are_the_same_and_a_warning_says_so() {
     };
     let (wanted, silent) = read(1 << 30, 0);
     assert_eq!((wanted.len(), silent.len()), (100, 0));
+    // Without a shuffle no row is wanted twice.
+    let in_order = std::sync::Arc::new(Warnings::default());
+    let observer: std::sync::Arc<dyn packhorse::core::Observer> = in_order.clone();
+    let builder = dataset.loader(40_000).field("n", "n").threads(0).epochs(12).observe(observer);
+    let builder = builder.configure(|options| (options.shuffle, options.read.rows) = (Shuffle::Sequential, 1 << 20));
+    assert_eq!(builder.build().unwrap().map(Result::unwrap).count(), 12);
+    assert!(in_order.0.lock().unwrap().is_empty());
     for threads in [0, 2] {
         let (batches, mut said) = read(1 << 16, threads);
         said.retain(|text| !text.contains("CPU"));

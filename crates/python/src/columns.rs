@@ -142,7 +142,11 @@ impl Column {
                 let wanted = matches!(kind, FieldType::Scalar(_)) && gives_way;
                 // NumPy takes an empty list for one of floats.
                 let is_list = value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>();
-                let value = number(name, value, Some(&*element).filter(|_| wanted))?;
+                let given = value;
+                let mut value = number(name, value, Some(&*element).filter(|_| wanted))?;
+                if is_list && matches!(kind, FieldType::Ragged { .. }) && numpy.is_none() && value.element != *element {
+                    value = list_of(name, given, element, value)?;
+                }
                 let fits = match &*kind {
                     FieldType::Tensor { shape, .. } => *shape == value.shape,
                     FieldType::Ragged { rank, .. } => *rank == value.shape.len(),
@@ -458,6 +462,37 @@ fn number(name: &str, value: &Bound<'_, PyAny>, wanted: Option<&DataType>) -> Re
     let shape = array.getattr("shape")?.extract()?;
     let bytes = array.call_method1("astype", (little,))?.call_method0("tobytes")?;
     Ok(Value { element, numpy, shape, bytes: bytes.cast::<PyBytes>().map_err(PyErr::from)?.as_bytes().to_vec() })
+}
+
+/// A list of Python, which was `found`, as an array of `wanted`, if that loses no more than a number of Python would: whole numbers
+/// stay as they are, fractions are rounded to the nearest, and none becomes infinite.
+fn list_of(name: &str, given: &Bound<'_, PyAny>, wanted: &DataType, found: Value) -> Result<Value> {
+    let (from, whole) = (&found.element, found.element.is_integer());
+    let converts = wanted.is_floating() && (whole || from.is_floating()) || wanted.is_integer() && whole;
+    let Some(element) = ArrayElement::of(wanted).filter(|_| converts && found.numpy.is_none()) else {
+        return Ok(found);
+    };
+    let numpy = given.py().import("numpy")?;
+    let before = numpy.call_method1("asarray", (given,))?;
+    let after = numpy.call_method1("asarray", (given, element.name));
+    let lost = || {
+        let message = format!("field {name} has a number that does not fit {}", element.name);
+        Error::content(message).in_field(name).hint("name a wider type with `columns`")
+    };
+    let after = after.map_err(|_| lost())?;
+    let infinite =
+        |array: &Bound<'_, PyAny>| numpy.call_method1("isinf", (array,))?.call_method0("sum")?.extract::<u64>();
+    let kept = match whole {
+        true => numpy.call_method1("array_equal", (&before, &after))?.is_truthy()?,
+        false => infinite(&before)? == infinite(&after)?,
+    };
+    if !kept {
+        return Err(lost().into());
+    }
+    let little = after.getattr("dtype")?.call_method1("newbyteorder", ("<",))?;
+    let bytes = after.call_method1("astype", (little,))?.call_method0("tobytes")?;
+    let bytes = bytes.cast::<PyBytes>().map_err(PyErr::from)?.as_bytes().to_vec();
+    Ok(Value { element: wanted.clone(), bytes, ..found })
 }
 
 /// Refuses a number of Python that its column can't hold: a whole number that would be rounded, and one that becomes infinite.

@@ -256,6 +256,16 @@ def test_lists_may_be_empty(tmp_path, to):
         dataset = packhorse.open(tmp_path / out)
         name = "h.npy" if to == "webdataset" else "h"
         assert dataset.batch(range(len(wanted)), {"h": packhorse.Ragged(name)})["h"].tolist() == wanted
+    out = tmp_path / "narrow"
+    samples = [{"f": [0.5, 1], "i": [1, 2], "d": [1]}, {"f": [2], "i": [], "d": [0.1]}]
+    packhorse.pack(iter(samples), out, to=to, columns={"f": "float32[]", "i": "int8[]", "d": "float64[]"})
+    if to == "parquet":
+        batch = packhorse.open(out).batch([0, 1], {name: packhorse.Ragged(name) for name in "fid"})
+        assert [str(batch[name].values.dtype) for name in "fid"] == ["float32", "int8", "float64"]
+        assert (batch["f"].tolist(), batch["i"].tolist(), batch["d"].tolist()) == ([[0.5, 1], [2]], [[1, 2], []], [[1], [0.1]])
+    for lost in ([300], [0.5]):
+        with pytest.raises(packhorse.ContentError, match="field i"):
+            packhorse.pack(iter([{"i": lost}]), tmp_path / "lost", to=to, columns={"i": "int8[]"})
     with pytest.raises(packhorse.Error, match=r"lists of one, such as int64\[\]"):
         packhorse.pack(iter([{"h": [1]}]), tmp_path / "other", to=to, columns={"h": "int[]"})
 

@@ -6,7 +6,9 @@ use crate::reader::Column;
 use crate::sample_block::{Piece, Row, SampleBlock, same_rows};
 use crate::spans::TARGET;
 use arrow_array::cast::AsArray;
-use arrow_array::{ArrayRef, RecordBatchOptions, UInt64Array};
+use arrow_array::{
+    Array, ArrayRef, FixedSizeListArray, LargeListArray, ListArray, RecordBatchOptions, StructArray, UInt64Array,
+};
 use arrow_select::take::take;
 use packhorse_core::{Error, Kind, Result, Rows, Sample, held_bytes, rows_bytes};
 use std::collections::HashMap;
@@ -66,8 +68,8 @@ struct State {
     clock: u64,
     /// The number of blocks when bytes were last counted.
     counted: usize,
-    /// Whether blocks were evicted.
-    full: bool,
+    /// The clock at the last eviction of each block.
+    evicted: HashMap<(u32, u64), u64>,
 }
 
 /// Decoded by the first thread that needs it, while others wait.
@@ -116,7 +118,7 @@ impl Tables {
             let first = group.first().and_then(|first| samples.get(*first)).zip(group.first().and_then(block_of));
             let (sample, key) = first.ok_or_else(|| Error::bug("a block without samples"))?;
             let (block, now) = self.decoded_block(key, sample)?;
-            again += usize::from(now);
+            again += usize::from(now && self.was_here(key, 4 * groups.len() as u64));
             let rows = group.iter().filter_map(|i| places.get(*i)).map(|(_, row)| *row);
             held.push(match block {
                 None => Held::Damaged,
@@ -172,7 +174,13 @@ impl Tables {
     }
 
     fn is_full(&self) -> bool {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).full
+        !self.state.lock().unwrap_or_else(PoisonError::into_inner).evicted.is_empty()
+    }
+
+    /// Whether a block was evicted so few look-ups ago: it was wanted for batches of the same time.
+    fn was_here(&self, key: (u32, u64), lookups: u64) -> bool {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.evicted.get(&key).is_some_and(|then| state.clock.saturating_sub(*then) <= lookups)
     }
 
     /// What to do about a cache into which the samples that are shuffled together don't fit: told once.
@@ -231,7 +239,8 @@ impl Tables {
                 break;
             }
             state.blocks.remove(key);
-            state.full = true;
+            let now = state.clock;
+            state.evicted.insert(*key, now);
             bytes -= weight;
         }
         state.counted = state.blocks.len();
@@ -297,17 +306,44 @@ fn owned(rows: Rows) -> Result<Rows> {
 
 /// These rows, which keep no bytes of others.
 fn taken(rows: &Rows, positions: &UInt64Array) -> Result<Rows> {
-    let own = |column: &ArrayRef| -> Result<ArrayRef> {
-        let column = take(column, positions, None).map_err(|e| Error::bug(e.to_string()))?;
-        Ok(match (column.as_string_view_opt(), column.as_binary_view_opt()) {
-            (Some(text), _) => Arc::new(text.gc()),
-            (_, Some(bytes)) => Arc::new(bytes.gc()),
-            _ => column,
-        })
-    };
+    let own = |column: &ArrayRef| compacted(&take(column, positions, None).map_err(bug)?);
     let columns = rows.columns().iter().map(own).collect::<Result<_>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(positions.len()));
-    Rows::try_new_with_options(rows.schema(), columns, &options).map_err(|e| Error::bug(e.to_string()))
+    Rows::try_new_with_options(rows.schema(), columns, &options).map_err(bug)
+}
+
+fn bug(error: impl std::fmt::Display) -> Error {
+    Error::bug(error.to_string())
+}
+
+/// The same values, in whose buffers there are no others: views of text and bytes keep all that they were read with.
+fn compacted(array: &ArrayRef) -> Result<ArrayRef> {
+    if let Some(text) = array.as_string_view_opt() {
+        return Ok(Arc::new(text.gc()));
+    }
+    if let Some(bytes) = array.as_binary_view_opt() {
+        return Ok(Arc::new(bytes.gc()));
+    }
+    if let Some(list) = array.as_list_opt::<i32>() {
+        let (item, offsets, values, nulls) = list.clone().into_parts();
+        return Ok(Arc::new(ListArray::try_new(item, offsets, compacted(&values)?, nulls).map_err(bug)?));
+    }
+    if let Some(list) = array.as_list_opt::<i64>() {
+        let (item, offsets, values, nulls) = list.clone().into_parts();
+        return Ok(Arc::new(LargeListArray::try_new(item, offsets, compacted(&values)?, nulls).map_err(bug)?));
+    }
+    if let Some(list) = array.as_fixed_size_list_opt() {
+        let (item, size, values, nulls) = list.clone().into_parts();
+        let list = FixedSizeListArray::try_new_with_length(item, size, compacted(&values)?, nulls, list.len());
+        return Ok(Arc::new(list.map_err(bug)?));
+    }
+    if let Some(parts) = array.as_struct_opt() {
+        let len = parts.len();
+        let (fields, columns, nulls) = parts.clone().into_parts();
+        let columns = columns.iter().map(compacted).collect::<Result<_>>()?;
+        return Ok(Arc::new(StructArray::try_new_with_length(fields, columns, nulls, len).map_err(bug)?));
+    }
+    Ok(Arc::clone(array))
 }
 
 /// A sample that its block does not hold.

@@ -28,7 +28,7 @@ impl TableScan {
         if records.next()?.is_none() {
             return Err(Error::content("is empty: the first line names the columns"));
         }
-        if let (1, false) = (records.record().len(), settings.has_delimiter()) {
+        if let (1, false) = (records.record().len(), settings.has_delimiter() || settings.header == Header::None) {
             one_column(&String::from_utf8_lossy(records.record().as_slice()), dialect.delimiter)?;
         }
         let names = match settings.header {

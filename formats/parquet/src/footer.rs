@@ -38,7 +38,7 @@ pub(crate) struct Footer {
     /// The first row of every row group, then the total number of rows.
     pub(crate) starts: Vec<u64>,
     /// Page locations of columns without an index, by row group and column.
-    located: BTreeMap<(usize, usize), Vec<PageLocation>>,
+    located: BTreeMap<(usize, usize), Arc<[PageLocation]>>,
 }
 
 impl Footer {
@@ -84,14 +84,14 @@ impl Footer {
         let mut located = self.located.clone();
         for leaf in self.leaves.iter().filter(|leaf| self.pages(group, **leaf).is_none()) {
             let pages = locate::pages(&self.metadata, (group, *leaf), input, self.len)?;
-            located.extend(pages.map(|pages| ((group, *leaf), pages)));
+            located.extend(pages.map(|pages| ((group, *leaf), pages.into())));
         }
         Ok((located.len() > self.located.len()).then(|| Self { located, ..self.clone() }))
     }
 
     /// The page locations of a column, if known.
     pub(crate) fn pages(&self, group: usize, leaf: usize) -> Option<&[PageLocation]> {
-        index::pages(&self.metadata, group, leaf).or_else(|| self.located.get(&(group, leaf)).map(Vec::as_slice))
+        index::pages(&self.metadata, group, leaf).or_else(|| self.located.get(&(group, leaf)).map(|pages| &**pages))
     }
 
     /// The total number of rows.

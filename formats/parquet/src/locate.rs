@@ -54,6 +54,9 @@ pub(crate) fn pages(
             (PageKind::Data { values: values @ 1.. }, Ok(offset), Ok(compressed_page_size), Ok(first_row_index)) => {
                 pages.push(PageLocation { offset, compressed_page_size, first_row_index });
                 row += values;
+                if rows.div_ceil(values) > most as u64 {
+                    return Ok(None);
+                }
             }
             _ => return Ok(None),
         }

@@ -108,10 +108,11 @@ impl Open<'_> {
             let group = open.footer.starts.partition_point(|start| *start <= edge).saturating_sub(1);
             let rows = open.footer.starts.get(group).copied().zip(open.footer.starts.get(group + 1).copied());
             let Some((start, end)) = rows else { continue };
-            if (items.start > start || items.end < end) && open.located.insert(group) {
+            if (items.start > start || items.end < end) && !open.located.contains(&group) {
                 let located = contained(|| open.footer.with_located(group, &*self.input));
                 let located = located.map_err(|e| e.in_input(self.input.name()))?;
                 located.into_iter().for_each(|footer| open.footer = Arc::new(footer));
+                open.located.insert(group);
             }
         }
         Ok(Arc::clone(&open.footer))

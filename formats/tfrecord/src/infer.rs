@@ -31,7 +31,7 @@ pub(crate) fn infer(records: &mut RecordReader<'_>, unread: &BTreeSet<String>) -
             }
             bytes += range.len() as u64;
             let record = chunk.bytes.get(range).unwrap_or_default();
-            look(record, &mut seen).map_err(|e| in_record(e, number))?;
+            look(record, unread, &mut seen).map_err(|e| in_record(e, number))?;
             count += 1;
         }
     }
@@ -45,8 +45,13 @@ pub(crate) fn infer(records: &mut RecordReader<'_>, unread: &BTreeSet<String>) -
     )
 }
 
-fn look(record: &[u8], seen: &mut BTreeMap<String, FeatureStats>) -> Result<()> {
+fn look(record: &[u8], unread: &BTreeSet<String>, seen: &mut BTreeMap<String, FeatureStats>) -> Result<()> {
     each_feature(record, &mut |name, list| {
+        if unread.contains(name) {
+            let none = FeatureStats { list: list.name(), records: 0, fewest: 0, most: 0, text: true };
+            seen.entry(name.to_owned()).or_insert(none);
+            return Ok(());
+        }
         let (mut n, mut text) = (0, true);
         match list {
             List::Ints(body) => each_int(body, |_| {

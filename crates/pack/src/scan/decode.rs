@@ -155,7 +155,9 @@ impl Probing<'_> {
                 Ok(Some(fields)) => fields,
                 Ok(None) => continue,
                 Err(e) if is_of_input(&e) => {
-                    fault.get_or_insert(e);
+                    if fault.is_none() || e.kind() == Kind::Limit {
+                        fault = Some(e);
+                    }
                     continue;
                 }
                 Err(e) => return Err(e),

@@ -180,4 +180,8 @@ fn features_that_can_not_be_read_are_null_where_they_are_not_wanted() {
     let labels: Vec<i64> = rows[0]["label"].as_primitive::<Int64Type>().values().to_vec();
     assert_eq!(labels, [0, 1, 2, 3, 4]);
     assert_eq!((rows[0]["frames"].null_count(), rows[0]["n"].null_count()), (5, 0));
+    // Also where it is of another kind in each record.
+    let mixed = file(&[vec![ints("label", &[1]), ints("x", &[1])], vec![ints("label", &[2]), floats("x", &[1.0])]]);
+    let rows = read(&mixed, &[("unread", "x")]).unwrap();
+    assert_eq!((rows[0].num_rows(), rows[0]["x"].null_count()), (2, 2));
 }
