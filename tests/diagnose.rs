@@ -419,9 +419,9 @@ fn other_ways_of_packing_are_predicted() {
     let small = packed("small", &["gzip", "--level", "9"]);
     let [small_again, plain] = [packed("again", &["gzip", "--level", "9"]), packed("plain", &["none"])];
     let [now, again, plain] = [&small, &small_again, &plain].map(|place| packhorse::open(place).unwrap());
-    // Nothing that was read is kept, as of a dataset that is larger than the cache of rows.
+    // Nothing that was read is kept, as of a dataset that is larger than the cache of rows; a batch reads each block once.
     let read = ReadOptions { rows: 0, ..ReadOptions::default() };
-    let options = LoaderOptions { threads: 1, readers: 0, ahead: 3, read, ..LoaderOptions::new(16) };
+    let options = LoaderOptions { threads: 1, readers: 0, ahead: 3, read, ..LoaderOptions::new(2) };
     let complaint = sometime(|| {
         let step = &mut |_: &Batch<HostSlab>| Ok(());
         let mut found = diagnose(&now, &[], &options, &mut || Ok(Host::default()), step, &quick()).unwrap();
