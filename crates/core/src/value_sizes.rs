@@ -1,13 +1,18 @@
-//! The sizes of single values of a column.
+//! The sizes of values of a column, and the memory that they keep.
 
-use crate::{DataType, element_width};
+use crate::{DataType, Error, Result, element_width};
 use arrow_array::cast::AsArray;
 use arrow_array::types::ByteArrayType;
-use arrow_array::{Array, ArrayRef, GenericByteArray, GenericListArray, OffsetSizeTrait, RecordBatch};
+use arrow_array::{
+    Array, ArrayRef, FixedSizeListArray, GenericByteArray, GenericListArray, LargeListArray, ListArray,
+    OffsetSizeTrait, RecordBatch, StructArray,
+};
 use arrow_buffer::{Buffer, NullBuffer};
 use arrow_data::ArrayData;
+use arrow_schema::ArrowError;
 use std::collections::HashSet;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// The bytes of the values of rows: of parts of a larger array only these parts, and of memory that arrays share what each has of it.
 pub fn rows_bytes(rows: &RecordBatch) -> usize {
@@ -26,6 +31,40 @@ pub fn held_bytes<'a>(rows: impl IntoIterator<Item = &'a RecordBatch>) -> usize 
     let mut seen = HashSet::new();
     let columns = rows.into_iter().flat_map(RecordBatch::columns);
     columns.map(|column| add(&column.to_data(), &mut seen)).sum()
+}
+
+/// The same values, in whose buffers there are no others: a view of text or bytes keeps all that it was read with.
+pub fn compacted(array: &ArrayRef) -> Result<ArrayRef> {
+    if let Some(text) = array.as_string_view_opt() {
+        return Ok(Arc::new(text.gc()));
+    }
+    if let Some(bytes) = array.as_binary_view_opt() {
+        return Ok(Arc::new(bytes.gc()));
+    }
+    if let Some(list) = array.as_list_opt::<i32>() {
+        let (item, offsets, values, nulls) = list.clone().into_parts();
+        return Ok(Arc::new(ListArray::try_new(item, offsets, compacted(&values)?, nulls).map_err(bug)?));
+    }
+    if let Some(list) = array.as_list_opt::<i64>() {
+        let (item, offsets, values, nulls) = list.clone().into_parts();
+        return Ok(Arc::new(LargeListArray::try_new(item, offsets, compacted(&values)?, nulls).map_err(bug)?));
+    }
+    if let Some(list) = array.as_fixed_size_list_opt() {
+        let (item, size, values, nulls) = list.clone().into_parts();
+        let list = FixedSizeListArray::try_new_with_length(item, size, compacted(&values)?, nulls, list.len());
+        return Ok(Arc::new(list.map_err(bug)?));
+    }
+    if let Some(parts) = array.as_struct_opt() {
+        let len = parts.len();
+        let (fields, columns, nulls) = parts.clone().into_parts();
+        let columns = columns.iter().map(compacted).collect::<Result<_>>()?;
+        return Ok(Arc::new(StructArray::try_new_with_length(fields, columns, nulls, len).map_err(bug)?));
+    }
+    Ok(Arc::clone(array))
+}
+
+fn bug(error: ArrowError) -> Error {
+    Error::bug(error.to_string())
 }
 
 /// The bytes of the values of an array, with their offsets.

@@ -12,7 +12,7 @@ use arrow_array::types::ByteViewType;
 use arrow_array::{ArrayRef, GenericByteViewArray, Int64Array, StringViewArray, UInt64Array};
 use arrow_select::take::take_record_batch;
 use packhorse_core::{
-    Blocks, Error, Field, FieldType, KEY, Kind, Result, Rows, Table, counted, key_column, rows_bytes,
+    Blocks, Error, Field, FieldType, KEY, Kind, Result, Rows, Table, compacted, counted, key_column, rows_bytes,
 };
 use packhorse_dataset::{FieldSource, PlanEntry};
 use std::ops::Range;
@@ -219,20 +219,15 @@ fn compact(rows: &Rows) -> Result<Rows> {
         let held: usize = column.data_buffers().iter().map(|buffer| buffer.len()).sum();
         held > SMALL && held / 4 > column.total_buffer_bytes_used()
     }
-    let compacted = |column: &ArrayRef| -> Option<ArrayRef> {
-        match (column.as_string_view_opt(), column.as_binary_view_opt()) {
-            (Some(text), _) if is_sparse(text) => Some(Arc::new(text.gc())),
-            (_, Some(bytes)) if is_sparse(bytes) => Some(Arc::new(bytes.gc())),
-            _ => None,
-        }
+    let sparse = |column: &ArrayRef| {
+        column.as_string_view_opt().is_some_and(is_sparse) || column.as_binary_view_opt().is_some_and(is_sparse)
     };
-    let columns: Vec<Option<ArrayRef>> = rows.columns().iter().map(compacted).collect();
-    if columns.iter().all(Option::is_none) {
+    if !rows.columns().iter().any(sparse) {
         return Ok(rows.clone());
     }
-    let columns =
-        columns.into_iter().zip(rows.columns()).map(|(own, column)| own.unwrap_or_else(|| Arc::clone(column)));
-    Rows::try_new(rows.schema(), columns.collect()).map_err(|e| Error::bug(e.to_string()))
+    let own = |column: &ArrayRef| if sparse(column) { compacted(column) } else { Ok(Arc::clone(column)) };
+    let columns = rows.columns().iter().map(own).collect::<Result<_>>()?;
+    Rows::try_new(rows.schema(), columns).map_err(|e| Error::bug(e.to_string()))
 }
 
 /// The rows with the input's own keys, or keys made of their numbers.

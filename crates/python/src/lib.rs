@@ -17,6 +17,7 @@ mod fields;
 mod fork;
 mod gpu;
 mod loader;
+mod numbers;
 mod pack;
 mod running;
 mod tokens;

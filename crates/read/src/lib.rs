@@ -52,6 +52,7 @@ pub mod diagnose;
 mod epoch_order;
 mod fields;
 mod fill;
+mod first_value;
 mod folds;
 mod forecast;
 mod free_slabs;

@@ -4,9 +4,8 @@ use crate::batch_metadata::BatchMetadata;
 use crate::device::slab;
 use crate::diagnose::Meter;
 use crate::epoch_order::EpochOrder;
-use crate::fields::{
-    AskedFields, Collate, CollateScratch, FieldContext, FieldOptions, all, chosen, columns, raw, resolve,
-};
+use crate::fields::{AskedFields, Collate, CollateScratch, FieldContext, FieldOptions, all, chosen, columns, resolve};
+use crate::first_value::first_value;
 use crate::free_slabs::FreeSlabs;
 use crate::held_samples::{HeldField, HeldSamples};
 use crate::isolation::Isolation;
@@ -73,8 +72,6 @@ const ENDLESS: u64 = 1 << 48;
 const FIRST: usize = 256 << 20;
 /// Threads for batches of samples that the device holds, for which there is little to do.
 const DESCRIBING: usize = 2;
-/// Samples to search for one that has a field.
-const LOOKED_AT: u64 = 1000;
 
 impl SampleWork {
     /// The work of a loader of a dataset, and its pipeline settings. `meter` counts its reads.
@@ -447,18 +444,6 @@ pub(crate) fn begin(order: &EpochOrder, fingerprint: u64, options: &LoaderOption
         consumed: 0,
     })?;
     Ok((state.epoch, state.consumed))
-}
-
-/// The bytes of a column in the first sample that has it, of the first thousand.
-fn first_value(reader: &Reader, column: usize) -> Result<Option<Vec<u8>>> {
-    let (mut wants, mut fetched) = (Wants::default(), SampleBlock::default());
-    for number in 0..reader.dataset().len().min(LOOKED_AT) {
-        reader.read_numbers(std::iter::once(number), &mut wants, &mut fetched)?;
-        if let Some(bytes) = fetched.value(0, column).and_then(|value| raw(value).ok()) {
-            return Ok(Some(bytes.to_vec()));
-        }
-    }
-    Ok(None)
 }
 
 fn collate(

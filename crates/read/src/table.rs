@@ -5,12 +5,9 @@ use crate::opened::Opened;
 use crate::reader::Column;
 use crate::sample_block::{Piece, Row, SampleBlock, same_rows};
 use crate::spans::TARGET;
-use arrow_array::cast::AsArray;
-use arrow_array::{
-    Array, ArrayRef, FixedSizeListArray, LargeListArray, ListArray, RecordBatchOptions, StructArray, UInt64Array,
-};
+use arrow_array::{ArrayRef, RecordBatchOptions, UInt64Array};
 use arrow_select::take::take;
-use packhorse_core::{Error, Kind, Result, Rows, Sample, held_bytes, rows_bytes};
+use packhorse_core::{Error, Kind, Result, Rows, Sample, compacted, held_bytes, rows_bytes};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -314,36 +311,6 @@ fn taken(rows: &Rows, positions: &UInt64Array) -> Result<Rows> {
 
 fn bug(error: impl std::fmt::Display) -> Error {
     Error::bug(error.to_string())
-}
-
-/// The same values, in whose buffers there are no others: views of text and bytes keep all that they were read with.
-fn compacted(array: &ArrayRef) -> Result<ArrayRef> {
-    if let Some(text) = array.as_string_view_opt() {
-        return Ok(Arc::new(text.gc()));
-    }
-    if let Some(bytes) = array.as_binary_view_opt() {
-        return Ok(Arc::new(bytes.gc()));
-    }
-    if let Some(list) = array.as_list_opt::<i32>() {
-        let (item, offsets, values, nulls) = list.clone().into_parts();
-        return Ok(Arc::new(ListArray::try_new(item, offsets, compacted(&values)?, nulls).map_err(bug)?));
-    }
-    if let Some(list) = array.as_list_opt::<i64>() {
-        let (item, offsets, values, nulls) = list.clone().into_parts();
-        return Ok(Arc::new(LargeListArray::try_new(item, offsets, compacted(&values)?, nulls).map_err(bug)?));
-    }
-    if let Some(list) = array.as_fixed_size_list_opt() {
-        let (item, size, values, nulls) = list.clone().into_parts();
-        let list = FixedSizeListArray::try_new_with_length(item, size, compacted(&values)?, nulls, list.len());
-        return Ok(Arc::new(list.map_err(bug)?));
-    }
-    if let Some(parts) = array.as_struct_opt() {
-        let len = parts.len();
-        let (fields, columns, nulls) = parts.clone().into_parts();
-        let columns = columns.iter().map(compacted).collect::<Result<_>>()?;
-        return Ok(Arc::new(StructArray::try_new_with_length(fields, columns, nulls, len).map_err(bug)?));
-    }
-    Ok(Arc::clone(array))
 }
 
 /// A sample that its block does not hold.
