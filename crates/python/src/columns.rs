@@ -2,7 +2,7 @@
 
 use crate::element::ArrayElement;
 use crate::error::Result;
-use crate::numbers::{Value, is_numpy_float, list_of, number, number_of_numpy, number_type};
+use crate::numbers::{ArrayValue, is_numpy_float, list_of, number, number_of_numpy, number_type};
 use arrow_array::builder::{BinaryViewBuilder, StringViewBuilder};
 use arrow_array::{Array as _, ArrayRef, FixedSizeListArray, Int32Array, ListArray, StructArray, make_array};
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer};
@@ -93,7 +93,7 @@ impl Column {
         if value.is_instance_of::<PyString>() {
             return Ok(Self::Text(Vec::new()));
         }
-        let Value { element, shape, numpy, .. } = number(name, value, None)?;
+        let ArrayValue { element, shape, numpy, .. } = number(name, value, None)?;
         if bytes_only && name.rsplit('.').next().is_some_and(|end| PICTURES.contains(&end)) {
             let error = Error::content(format!("field {name} is named as a picture's file, and is an array"));
             let hint = "encode it first (Pillow: picture.save(buffer, \"JPEG\")), or give the array another name";

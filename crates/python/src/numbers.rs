@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt};
 
 /// A number or an array: its type, NumPy's name of it where Arrow's does not tell, shape, bytes.
-pub(crate) struct Value {
+pub(crate) struct ArrayValue {
     pub(crate) element: DataType,
     pub(crate) numpy: Option<String>,
     pub(crate) shape: Vec<usize>,
@@ -39,22 +39,22 @@ pub(crate) fn number_of_numpy<'py>(value: &Bound<'py, PyAny>) -> Result<Option<B
 }
 
 /// A number of Python, or whatever NumPy takes for an array. Numbers of Python become `wanted`, if they can.
-pub(crate) fn number(name: &str, value: &Bound<'_, PyAny>, wanted: Option<&DataType>) -> Result<Value> {
+pub(crate) fn number(name: &str, value: &Bound<'_, PyAny>, wanted: Option<&DataType>) -> Result<ArrayValue> {
     if value.is_instance_of::<PyBool>() {
         let bytes = vec![u8::from(value.is_truthy()?)];
-        return Ok(Value { element: DataType::Boolean, numpy: None, shape: Vec::new(), bytes });
+        return Ok(ArrayValue { element: DataType::Boolean, numpy: None, shape: Vec::new(), bytes });
     }
     // Most numbers are of these types, and need no NumPy.
     if matches!(wanted, None | Some(DataType::Int64))
         && let Ok(number) = value.cast::<PyInt>().map_err(PyErr::from).and_then(|number| number.extract::<i64>())
     {
         let bytes = number.to_le_bytes().to_vec();
-        return Ok(Value { element: DataType::Int64, numpy: None, shape: Vec::new(), bytes });
+        return Ok(ArrayValue { element: DataType::Int64, numpy: None, shape: Vec::new(), bytes });
     }
     if matches!(wanted, None | Some(DataType::Float64))
         && let Ok(number) = value.cast::<PyFloat>()
     {
-        return Ok(Value {
+        return Ok(ArrayValue {
             element: DataType::Float64,
             numpy: None,
             shape: Vec::new(),
@@ -103,12 +103,17 @@ pub(crate) fn number(name: &str, value: &Bound<'_, PyAny>, wanted: Option<&DataT
     })?;
     let shape = array.getattr("shape")?.extract()?;
     let bytes = array.call_method1("astype", (little,))?.call_method0("tobytes")?;
-    Ok(Value { element, numpy, shape, bytes: bytes.cast::<PyBytes>().map_err(PyErr::from)?.as_bytes().to_vec() })
+    Ok(ArrayValue { element, numpy, shape, bytes: bytes.cast::<PyBytes>().map_err(PyErr::from)?.as_bytes().to_vec() })
 }
 
 /// A list of Python, which was `found`, as an array of `wanted`, if that loses no more than a number of Python would: whole numbers
 /// stay as they are, fractions are rounded to the nearest, and none becomes infinite.
-pub(crate) fn list_of(name: &str, given: &Bound<'_, PyAny>, wanted: &DataType, found: Value) -> Result<Value> {
+pub(crate) fn list_of(
+    name: &str,
+    given: &Bound<'_, PyAny>,
+    wanted: &DataType,
+    found: ArrayValue,
+) -> Result<ArrayValue> {
     let (from, whole) = (&found.element, found.element.is_integer());
     let converts = wanted.is_floating() && (whole || from.is_floating()) || wanted.is_integer() && whole;
     let Some(element) = ArrayElement::of(wanted).filter(|_| converts && found.numpy.is_none()) else {
@@ -134,7 +139,7 @@ pub(crate) fn list_of(name: &str, given: &Bound<'_, PyAny>, wanted: &DataType, f
     let little = after.getattr("dtype")?.call_method1("newbyteorder", ("<",))?;
     let bytes = after.call_method1("astype", (little,))?.call_method0("tobytes")?;
     let bytes = bytes.cast::<PyBytes>().map_err(PyErr::from)?.as_bytes().to_vec();
-    Ok(Value { element: wanted.clone(), bytes, ..found })
+    Ok(ArrayValue { element: wanted.clone(), bytes, ..found })
 }
 
 /// Refuses a number of Python that its column can't hold: a whole number that would be rounded, and one that becomes infinite.
