@@ -3,7 +3,7 @@
 use crate::column_type::{ColumnType, TypeInference};
 use crate::options::{Header, Settings};
 use crate::row_reader::{RowReader, text};
-use packhorse_core::{Error, Input, KEY, Limits, Result, RowStart, RowStarts, Schema, SchemaRef};
+use packhorse_core::{Error, Input, KEY, Limits, Result, RowStart, RowStarts, Schema, SchemaRef, some_of};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -89,10 +89,8 @@ fn names(records: &RowReader<'_>, header: Header) -> Result<Vec<String>> {
         names.push(name);
     }
     if header == Header::Likely && looks_like_a_row(&names) {
-        let what = format!(
-            "names the columns, and {} look like values",
-            names.iter().take(3).cloned().collect::<Vec<_>>().join(", ")
-        );
+        let shown: Vec<&str> = names.iter().map(String::as_str).collect();
+        let what = format!("names the columns, and {} look like values", some_of(&shown));
         return Err(records
             .fault(&what)
             .hint(NO_HEADER)

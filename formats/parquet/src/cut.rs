@@ -25,21 +25,25 @@ pub(crate) struct GroupLimit {
 impl GroupLimit {
     /// 100 rows or 32 MB with blobs, else 100,000 rows or 128 MB; or `rows` rows, if given.
     pub(crate) fn of<'a>(kinds: impl Iterator<Item = &'a FieldType>, rows: Option<usize>) -> Self {
+        Self::sized(kinds, rows, GATHERED)
+    }
+
+    /// The same with `bytes` of rows without blobs.
+    fn sized<'a>(kinds: impl Iterator<Item = &'a FieldType>, rows: Option<usize>, bytes: u64) -> Self {
         let blobs = kinds.into_iter().any(|kind| matches!(kind, FieldType::Blob));
         let piece = if blobs { BLOBS } else { PIECE };
         match (rows, blobs) {
             (Some(rows), _) => Self { rows, bytes: MOST, piece },
             (None, true) => Self { rows: 100, bytes: BLOBS, piece },
-            (None, false) => Self { rows: 100_000, bytes: GATHERED, piece },
+            (None, false) => Self { rows: 100_000, bytes, piece },
         }
     }
 
     /// The limits of a record batch, which is read and written in one piece: 100 rows or 32 MB with blobs, else 100,000
     /// rows or 8 MB; or `rows` rows, if given.
     pub(crate) fn batch<'a>(kinds: impl Iterator<Item = &'a FieldType>, rows: Option<usize>) -> Self {
-        let full = Self::of(kinds, rows).whole();
         // Who reads one row reads its whole batch.
-        Self { bytes: if full.bytes == GATHERED { PIECE } else { full.bytes }, ..full }
+        Self::sized(kinds, rows, PIECE).whole()
     }
 
     /// The same limits, each group in one piece.
