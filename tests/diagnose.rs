@@ -1,5 +1,5 @@
 //! Diagnoses of loops with a planted bottleneck: each is named, in one of six attempts at least, since other work of the
-//! machine can be a bottleneck too. What is planted goes by the pace of the machine at that moment, which changes.
+//! machine can be a bottleneck too. The plants go by the pace of the machine at that moment, which changes.
 //!
 //! `PACKHORSE_DIAGNOSES=20` runs each that often, without and with a load, and prints how often it was named.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong here fails the test")]
@@ -128,7 +128,7 @@ impl Photos {
         times[times.len() / 2]
     }
 
-    /// Diagnoses a loop with what is planted in it, in times of `fill`.
+    /// Diagnoses a loop with this plant in it, in times of `fill`.
     fn diagnose(&self, fill: Duration, plant: &Plant) -> Diagnosis {
         let mut steps = Sleep(fill.mul_f64(plant.step));
         let mut device = || Ok(SlowDevice(Host::default(), fill.mul_f64(plant.copy)));

@@ -4,7 +4,7 @@
 
 use packhorse::core::{Code, Error, Event, Observer};
 use packhorse::dataset::Manifest;
-use packhorse::{Labels, OnError, Recipe};
+use packhorse::{Labels, OnError, Recipe, Splits};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -215,4 +215,66 @@ fn duplicates_of_another_class_are_warned_of() {
         said.contains("1 sample left out as equal to another of another class, such as dog/3, which is cat/1")
     };
     assert!(warned(Some(Labels::Folders), "a") && !warned(None, "b"));
+}
+
+/// The splits of a dataset, and the keys of each.
+fn splits(out: &Path) -> Vec<(String, Vec<String>)> {
+    let manifest = Manifest::decode(&std::fs::read(out.join("dataset.json")).unwrap()).unwrap();
+    let keys = |split: &str| {
+        let mut keys = Vec::new();
+        for shard in manifest.shards.iter().filter(|shard| shard.split.as_deref() == Some(split)) {
+            let mut shard = tar::Archive::new(std::fs::File::open(out.join(format!("{}.tar", shard.name))).unwrap());
+            let names = shard.entries().unwrap().map(|member| member.unwrap().path().unwrap().into_owned());
+            let photos = names.filter(|name| name.extension().is_some_and(|end| end == "jpg"));
+            keys.extend(photos.map(|name| name.with_extension("").to_str().unwrap().to_owned()));
+        }
+        keys
+    };
+    manifest.splits.iter().map(|split| (split.name.clone(), keys(&split.name))).collect()
+}
+
+#[test]
+fn a_column_names_the_splits_and_append_adds_to_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = "id,breed,fold\n00,pug,train\n01,akita,val\n02,pug,train\n";
+    let recipe = recipe(dir.path(), 3, ("t.csv", table), "out");
+    let recipe = Recipe { split: Splits::Column("fold".to_owned()), ..recipe };
+    let (classes, found) = packed(&recipe);
+    let out = recipe.out.clone().unwrap();
+    assert_eq!((classes.len(), found.len()), (2, 3));
+    let of =
+        |split: &str, keys: &[&str]| (split.to_owned(), keys.iter().map(|key| (*key).to_owned()).collect::<Vec<_>>());
+    assert_eq!(splits(&out), [of("train", &["00", "02"]), of("val", &["01"])]);
+    // Folds by number, without labels.
+    let numbers = dir.path().join("numbers.jsonl");
+    std::fs::write(&numbers, "{\"id\":\"00\",\"k\":2}\n{\"id\":\"01\",\"k\":1.0}\n{\"id\":\"02\"}\n").unwrap();
+    let folds = Recipe { metadata: Some(numbers), labels: None, split: "column:k".parse().unwrap(), ..recipe.clone() };
+    let folds = Recipe { out: Some(dir.path().join("folds")), ..folds };
+    let error = refused(&folds);
+    assert!(error.code() == Code::NoMetadata && error.to_string().contains("column k") && error.input().is_some());
+    packhorse::session().pack(&folds.clone().on_error(OnError::Skip)).unwrap();
+    assert_eq!(splits(&folds.out.unwrap()), [of("1", &["01"]), of("2", &["00"])]);
+    // More of the same.
+    let (more, table) = (dir.path().join("more"), dir.path().join("more.csv"));
+    std::fs::create_dir(&more).unwrap();
+    std::fs::write(more.join("77.jpg"), "more").unwrap();
+    std::fs::write(&table, "id,breed,fold\n77,pug,val\n").unwrap();
+    let append = Recipe { input: vec![more], metadata: Some(table), out: None, to: None, ..recipe };
+    packhorse::session().append(&out, &append).unwrap();
+    assert_eq!(splits(&out), [of("train", &["00", "02"]), of("val", &["01", "77"])]);
+}
+
+#[test]
+fn columns_that_name_no_split_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let with = |table: &str, split: &str| {
+        let recipe = recipe(dir.path(), 1, ("t.csv", table), "out");
+        refused(&Recipe { labels: None, split: split.parse().unwrap(), ..recipe }).to_string()
+    };
+    let said = with("id,splitt\n00,train\n", "column:split");
+    assert!(said.contains("which `split` takes") && said.contains("did you mean `split=column:splitt`?"), "{said}");
+    let said = with("id,split\n00,held out\n", "column:split");
+    assert!(said.contains("\"held out\" can't name a split"), "{said}");
+    let alone = Recipe { split: Splits::Column("split".to_owned()), ..Recipe::new(dir.path(), "webdataset", "out") };
+    assert!(alone.check().unwrap_err().to_string().contains("`split=column:split` needs `metadata`"));
 }

@@ -16,13 +16,13 @@ use crate::plan::{Plan, limits, plan, plan_spilled};
 use crate::repair::{DatasetRepair, repair_dataset};
 use crate::replace::{finish_replacing, plan_folder, publish};
 use crate::sample_order::MANY;
-use crate::scan::{Found, Listing, Scan, by_column, scan, tables};
+use crate::scan::{Found, Listing, Scan, scan, tables, take_metadata};
 use crate::shard_packer::Redo;
 use crate::stored_plan::{Stored, StoredPlan, exists, open_plan, open_plans, plan_file};
 use crate::trial::fit;
 use crate::verify::{Depth, Verification, verify};
 use crate::writer::{Writer, WriterContext};
-use crate::{Labels, OnError, Origin, Part, Recipe, SampleAt, Stat, Status, Watch};
+use crate::{OnError, Origin, Part, Recipe, SampleAt, Stat, Status, Watch};
 use packhorse_core::{Cancel, Error, InputTable, Kind, Limits, Observer, Registry, Result, SchemaRef, Store};
 use packhorse_dataset::{DatasetView, Manifest, PLAN};
 use packhorse_storage::{Location, Quarantine, Quarantined, Staging, Stores};
@@ -436,10 +436,7 @@ impl Session {
         if let (Some(table), Some(key)) = (&recipe.metadata, &recipe.key) {
             let columns = (!recipe.columns.is_empty()).then_some(&recipe.columns[..]);
             let rows = Metadata::read(&self.registry, table, key, columns, &recipe.key_ends, &self.bounds())?;
-            listing.attach_metadata(&rows, recipe.on_error, &*self.observer)?;
-            if let Some(Labels::Column(name)) = &recipe.labels {
-                by_column(name, scanning.classes, &mut listing, (recipe.on_error, &*self.observer))?;
-            }
+            take_metadata(&rows, recipe, scanning.classes, &mut listing, &*self.observer)?;
         }
         let mut plan = plan(&self.registry, listing, &transforms, &options, &*self.observer)?;
         plan.estimate = fit(&self.packing(&transforms, tables), &mut plan)?;

@@ -15,6 +15,8 @@ pub enum Splits {
     Off,
     /// The first folder of a sample's path names its split, as in `train/ val/ test/`.
     Folders,
+    /// This column of the metadata table names a sample's split: text, whole numbers or booleans.
+    Column(String),
     /// Samples are divided by shares.
     Shares(Shares),
 }
@@ -38,13 +40,16 @@ choice!(SplitBy: Hash = "hash", Order = "order");
 impl FromStr for Splits {
     type Err = Error;
 
-    /// `keep`, `none`, `folders` or `NAME=SHARE,…`.
+    /// `keep`, `none`, `folders`, `column:NAME` or `NAME=SHARE,…`.
     fn from_str(text: &str) -> Result<Self> {
         match text {
             "keep" => Ok(Splits::Keep),
             "none" => Ok(Splits::Off),
             "folders" => Ok(Splits::Folders),
-            shares => shares.parse().map(Splits::Shares),
+            _ => match text.strip_prefix("column:").filter(|name| !name.is_empty()) {
+                Some(name) => Ok(Splits::Column(name.to_owned())),
+                None => text.parse().map(Splits::Shares),
+            },
         }
     }
 }
@@ -55,6 +60,7 @@ impl fmt::Display for Splits {
             Splits::Keep => f.write_str("keep"),
             Splits::Off => f.write_str("none"),
             Splits::Folders => f.write_str("folders"),
+            Splits::Column(name) => write!(f, "column:{name}"),
             Splits::Shares(shares) => shares.fmt(f),
         }
     }
@@ -82,7 +88,9 @@ impl FromStr for Shares {
     /// `NAME=SHARE,…`; the shares add up to 1.
     fn from_str(text: &str) -> Result<Self> {
         let bad = |why: &str| {
-            Error::config(format!("{why} in \"{text}\"; write it like train=0.9,val=0.1, or keep, none or folders"))
+            Error::config(format!(
+                "{why} in \"{text}\"; write it like train=0.9,val=0.1, or keep, none, folders or column:NAME"
+            ))
         };
         let mut splits: Vec<(String, f64)> = Vec::new();
         for part in text.split(',') {
@@ -150,10 +158,12 @@ mod tests {
     #[test]
     fn shares_are_checked() {
         assert!("train=0.9,val=0.1".parse::<Shares>().is_ok());
-        for text in ["keep", "none", "folders", "train=0.9,val=0.1"] {
+        for text in ["keep", "none", "folders", "column:fold", "train=0.9,val=0.1"] {
             assert_eq!(text.parse::<Splits>().unwrap().to_string(), text);
         }
-        for bad in ["", "train", "train=0.9", "train=0.5,train=0.5", "a/b=1", "train=1.5,val=-0.5", "train=x"] {
+        for bad in
+            ["", "column:", "train", "train=0.9", "train=0.5,train=0.5", "a/b=1", "train=1.5,val=-0.5", "train=x"]
+        {
             assert!(bad.parse::<Shares>().is_err(), "{bad}");
         }
     }

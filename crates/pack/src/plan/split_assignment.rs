@@ -4,8 +4,9 @@ use super::plan_item::PlanItem;
 use super::split::{NAMES, is_name};
 use super::{Shares, SplitBy, Splits};
 use crate::Recipe;
-use crate::scan::{Listing, SampleRef};
+use crate::scan::{Listing, SampleRef, name_in};
 use packhorse_core::{Error, Result};
+use std::borrow::Cow;
 
 /// The splits of a plan, and the rule that assigns items to them.
 pub(super) struct SplitAssignment<'a> {
@@ -31,6 +32,13 @@ impl<'a> SplitAssignment<'a> {
                 Ok(Self { names, rule: Rule::Shares(shares, recipe.split_by) })
             }
             Splits::Folders => Self::known(listing, top_folder, "lies in no folder that names its split"),
+            Splits::Column(name) => {
+                let split = |sample: &SampleRef<'_>| {
+                    let split = name_in(sample.row().unwrap_or_default(), name, "split");
+                    split.ok().flatten().map(Cow::into_owned)
+                };
+                Self::known(listing, split, "has no split in the metadata")
+            }
             Splits::Keep if has_splits(listing) => {
                 let split = |sample: &SampleRef<'_>| sample.shard().and_then(|(_, shard)| shard.split.clone());
                 let advice = "has no split, though other inputs have; pass `split=none` or shares for all of them";
@@ -55,7 +63,7 @@ impl<'a> SplitAssignment<'a> {
                 seen.push(name);
             }
             let many =
-                |_| Error::config(format!("more than {} folders can't be splits; leave `split=folders` out", u16::MAX));
+                |_| Error::config(format!("more than {} splits are not supported; choose another `split`", u16::MAX));
             numbers.push(u16::try_from(number).map_err(many)?);
         }
         let names = ordered(listing, &seen);

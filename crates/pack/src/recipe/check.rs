@@ -1,7 +1,7 @@
 //! Checks of a whole recipe, from the declarations of its settings.
 
 use super::{Recipe, Setting};
-use crate::scan::check_column;
+use crate::scan::check_columns;
 use packhorse_core::{Code, Error, Result};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -38,7 +38,7 @@ impl Recipe {
                 return Err(bad(format!("`{name}` and `{other}` exclude each other; leave one of them out")));
             }
         }
-        check_column(self)
+        check_columns(self)
     }
 }
 

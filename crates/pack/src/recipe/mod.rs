@@ -167,8 +167,8 @@ settings! {
         shard_count: Option<u32>, takes("N", Takes::Number(1, u32::MAX as u64));
         /// The most samples in a shard
         samples_per_shard: Option<u64>, takes("N", FROM_ONE);
-        /// Splits by shares, such as train=0.9,val=0.1; folders (train/ val/ test/); none; keep, those that sealed
-        /// datasets among the inputs have
+        /// Splits by shares, such as train=0.9,val=0.1; folders (train/ val/ test/); column:NAME (of `metadata`); none; keep,
+        /// those that sealed datasets among the inputs have
         split: Splits, text("SHARES").default("keep");
         /// What decides a sample's split: hash (of its key: stable when data is added) or order
         split_by: SplitBy, one_of("HOW", SplitBy::WORDS).default("hash");

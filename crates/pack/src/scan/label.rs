@@ -1,12 +1,12 @@
 //! Labels from folder names, or from a column of the metadata.
 
+use super::metadata_names::{name_in, no_value, without_column};
 use super::{Listing, SampleRef, ScanOptions};
-use crate::{Labels, OnError, Recipe, Splits};
-use packhorse_core::{Code, Error, Event, Observer, Result, nearest};
-use serde_json::value::RawValue;
+use crate::{Labels, OnError, Splits};
+use packhorse_core::{Code, Error, Event, Observer, Result};
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 /// Common names of split folders.
 pub(crate) const SPLITS: [&str; 8] = ["train", "training", "val", "valid", "validation", "dev", "test", "testing"];
@@ -77,7 +77,7 @@ pub(crate) fn warn_of_classes(
 /// values. Samples without a value and those of an unknown class are bad inputs.
 ///
 /// Errors: `Config` for a column that no row has; `Content` for a value that names no class.
-pub(crate) fn by_column(
+pub(super) fn by_column(
     name: &str,
     list: Option<Vec<String>>,
     listing: &mut Listing,
@@ -86,13 +86,13 @@ pub(crate) fn by_column(
     refuse_own(listing)?;
     let unfit: RefCell<Vec<Error>> = RefCell::default();
     let found = Found::by(listing, |s| {
-        class_in(s.row().unwrap_or_default(), name).unwrap_or_else(|e| {
+        name_in(s.row().unwrap_or_default(), name, "class").unwrap_or_else(|e| {
             unfit.borrow_mut().push(e.in_input(s.first_path().display()).in_sample(s.key()));
             None
         })
     });
     if found.names.is_empty() && unfit.borrow().is_empty() {
-        return Err(without_column(name, listing.iter().find_map(|s| s.row()).unwrap_or_default()));
+        return Err(without_column(listing, name, "labels"));
     }
     let list = list.unwrap_or_else(|| {
         let mut list = found.names.clone();
@@ -112,26 +112,12 @@ pub(crate) fn by_column(
         }
         list
     });
-    let none = || Error::content(format!("has no value in the column {name} of the metadata"));
     let unfit = unfit.into_inner();
-    let mut faults = found.label(listing, list, || none().with_code(Code::NoMetadata));
+    let mut faults = found.label(listing, list, || no_value(name));
     // Those say more of their samples.
     let told: HashSet<Option<&str>> = unfit.iter().map(Error::sample).collect();
     faults.retain(|fault| !told.contains(&fault.sample()));
     listing.settle(unfit.into_iter().chain(faults).collect(), on_error, observer)
-}
-
-/// Refuses a recipe whose label column is not among the metadata.
-pub(crate) fn check_column(recipe: &Recipe) -> Result<()> {
-    let Some(Labels::Column(name)) = &recipe.labels else { return Ok(()) };
-    let bad = |message: String| Err(Error::config(message).with_code(Code::BadSetting));
-    if recipe.metadata.is_none() {
-        return bad(format!("`labels=column:{name}` needs `metadata`, the table with that column; give that too"));
-    }
-    if !recipe.columns.is_empty() && !recipe.columns.contains(name) {
-        return bad(format!("`labels` takes the column {name}, which is not in `columns`; add it there"));
-    }
-    Ok(())
 }
 
 /// The classes of samples.
@@ -233,64 +219,4 @@ fn warn_of_numbers(list: &[String], why: &str, observer: &dyn Observer) {
 /// A whole number as it is usually written.
 fn number(class: &str) -> Option<i64> {
     class.parse().ok().filter(|number: &i64| number.to_string() == class)
-}
-
-/// The class in the column `name` of a metadata row; `None` for a missing value.
-fn class_in<'a>(row: &'a str, name: &str) -> Result<Option<Cow<'a, str>>> {
-    let value = members(row)?.remove(name).map_or("null", RawValue::get);
-    let class = match value.as_bytes() {
-        b"null" | b"\"\"" => return Ok(None),
-        [b'"', inner @ .., b'"'] if !inner.contains(&b'\\') => Cow::Borrowed(value.trim_matches('"')),
-        [b'"', ..] => Cow::Owned(serde_json::from_str(value).map_err(|e| Error::bug(e.to_string()))?),
-        b"true" | b"false" => Cow::Borrowed(value),
-        // Tables write whole numbers so where a value is missing: 1.0.
-        _ if is_whole(value.strip_suffix(".0").unwrap_or(value)) => {
-            Cow::Borrowed(value.strip_suffix(".0").unwrap_or(value))
-        }
-        _ => {
-            let message = format!("its column {name} of the metadata is {value}, which names no class");
-            return Err(Error::content(message).hint("classes are text, whole numbers or booleans"));
-        }
-    };
-    Ok(Some(class))
-}
-
-fn is_whole(value: &str) -> bool {
-    value.strip_prefix('-').unwrap_or(value).bytes().all(|b| b.is_ascii_digit())
-}
-
-fn members(row: &str) -> Result<BTreeMap<Cow<'_, str>, &RawValue>> {
-    serde_json::from_str(row).map_err(|e| Error::bug(format!("a row of the metadata is not an object: {e}")))
-}
-
-fn without_column(name: &str, row: &str) -> Error {
-    let columns: Vec<String> = members(row).unwrap_or_default().into_keys().map(Cow::into_owned).collect();
-    let meant = nearest(name, columns.iter().map(String::as_str));
-    let error = Error::config(format!(
-        "no row of the metadata has a value in the column {name}, which `labels` takes; it has {}",
-        columns.join(", ")
-    ));
-    meant.into_iter().fold(error, |error, meant| error.hint(format!("did you mean `labels=column:{meant}`?")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn classes_are_text_whole_numbers_and_booleans() {
-        let row = r#"{"t":"a cat","e":"say \"x\"","n":7,"m":-1,"w":2.0,"b":true,"0":null,"s":"","f":1.5,"l":[1]}"#;
-        let class = |name: &str| class_in(row, name).unwrap().map(Cow::into_owned);
-        for (name, wanted) in [("t", "a cat"), ("e", "say \"x\""), ("n", "7"), ("m", "-1"), ("w", "2"), ("b", "true")] {
-            assert_eq!(class(name).as_deref(), Some(wanted));
-        }
-        for name in ["0", "s", "none"] {
-            assert_eq!(class(name), None);
-        }
-        for name in ["f", "l"] {
-            assert!(class_in(row, name).unwrap_err().to_string().contains("names no class"));
-        }
-        // A quote at an end belongs to the text.
-        assert_eq!(class_in(r#"{"q":"\"a\""}"#, "q").unwrap().as_deref(), Some("\"a\""));
-    }
 }

@@ -1,0 +1,144 @@
+//! The metadata of samples, and the classes and splits that its columns name.
+
+use super::Listing;
+use super::label::by_column;
+use crate::metadata::Metadata;
+use crate::{Labels, OnError, Recipe, Splits};
+use packhorse_core::{Code, Error, Observer, Result, nearest};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+/// Refuses a recipe that takes labels or splits from a column that is not among the metadata.
+pub(crate) fn check_columns(recipe: &Recipe) -> Result<()> {
+    let labels = match &recipe.labels {
+        Some(Labels::Column(name)) => Some(("labels", name)),
+        _ => None,
+    };
+    let splits = match &recipe.split {
+        Splits::Column(name) => Some(("split", name)),
+        _ => None,
+    };
+    let bad = |message: String| Err(Error::config(message).with_code(Code::BadSetting));
+    for (setting, name) in labels.into_iter().chain(splits) {
+        if recipe.metadata.is_none() {
+            return bad(format!(
+                "`{setting}=column:{name}` needs `metadata`, the table with that column; give that too"
+            ));
+        }
+        if !recipe.columns.is_empty() && !recipe.columns.contains(name) {
+            return bad(format!("`{setting}` takes the column {name}, which is not in `columns`; add it there"));
+        }
+    }
+    Ok(())
+}
+
+/// Gives each sample its row of the metadata, and the label that its column names, if the recipe wants that; `classes` is the
+/// class list, if one is given. Samples without a row, a class or a split are bad inputs.
+///
+/// Errors: `Config` for a column that no row has; `Content` for a bad input, under [`OnError::Fail`].
+pub(crate) fn take_metadata(
+    metadata: &Metadata,
+    recipe: &Recipe,
+    classes: Option<Vec<String>>,
+    listing: &mut Listing,
+    observer: &dyn Observer,
+) -> Result<()> {
+    let policy = (recipe.on_error, observer);
+    listing.attach_metadata(metadata, recipe.on_error, observer)?;
+    if let Some(Labels::Column(name)) = &recipe.labels {
+        by_column(name, classes, listing, policy)?;
+    }
+    match &recipe.split {
+        Splits::Column(name) => keep_samples_of_splits(name, listing, policy),
+        _ => Ok(()),
+    }
+}
+
+/// Removes the samples whose rows name no split in the column `name`.
+fn keep_samples_of_splits(
+    name: &str,
+    listing: &mut Listing,
+    (on_error, observer): (OnError, &dyn Observer),
+) -> Result<()> {
+    let fault = |row: Option<&str>| match name_in(row.unwrap_or_default(), name, "split") {
+        Ok(split) => split.is_none().then(|| no_value(name)),
+        Err(e) => Some(e),
+    };
+    let faults: Vec<Option<Error>> = listing
+        .iter()
+        .map(|s| fault(s.row()).map(|e| e.in_input(s.first_path().display()).in_sample(s.key())))
+        .collect();
+    if !faults.is_empty() && faults.iter().flatten().filter(|e| e.code() == Code::NoMetadata).count() == faults.len() {
+        return Err(without_column(listing, name, "split"));
+    }
+    listing.retain(&faults.iter().map(Option::is_none).collect::<Vec<_>>());
+    listing.settle(faults.into_iter().flatten().collect(), on_error, observer)
+}
+
+/// The name of a class or a split (`of`) in the column `name` of a metadata row; `None` for a missing value.
+pub(crate) fn name_in<'a>(row: &'a str, name: &str, of: &str) -> Result<Option<Cow<'a, str>>> {
+    let value = members(row)?.remove(name).map_or("null", RawValue::get);
+    let found = match value.as_bytes() {
+        b"null" | b"\"\"" => return Ok(None),
+        [b'"', inner @ .., b'"'] if !inner.contains(&b'\\') => Cow::Borrowed(value.trim_matches('"')),
+        [b'"', ..] => Cow::Owned(serde_json::from_str(value).map_err(|e| Error::bug(e.to_string()))?),
+        b"true" | b"false" => Cow::Borrowed(value),
+        // Tables write whole numbers so where a value is missing: 1.0.
+        _ if is_whole(value.strip_suffix(".0").unwrap_or(value)) => {
+            Cow::Borrowed(value.strip_suffix(".0").unwrap_or(value))
+        }
+        _ => {
+            let message = format!("its column {name} of the metadata is {value}, which names no {of}");
+            return Err(Error::content(message).hint("names are text, whole numbers or booleans"));
+        }
+    };
+    Ok(Some(found))
+}
+
+/// The fault of a sample whose row has no value in the column `name`.
+pub(super) fn no_value(name: &str) -> Error {
+    Error::content(format!("has no value in the column {name} of the metadata")).with_code(Code::NoMetadata)
+}
+
+/// The error of a column that no row has, though `setting` takes it.
+pub(super) fn without_column(listing: &Listing, name: &str, setting: &str) -> Error {
+    let row = listing.iter().find_map(|s| s.row()).unwrap_or_default();
+    let columns: Vec<String> = members(row).unwrap_or_default().into_keys().map(Cow::into_owned).collect();
+    let meant = nearest(name, columns.iter().map(String::as_str));
+    let error = Error::config(format!(
+        "no row of the metadata has a value in the column {name}, which `{setting}` takes; it has {}",
+        columns.join(", ")
+    ));
+    meant.into_iter().fold(error, |error, meant| error.hint(format!("did you mean `{setting}=column:{meant}`?")))
+}
+
+fn is_whole(value: &str) -> bool {
+    value.strip_prefix('-').unwrap_or(value).bytes().all(|b| b.is_ascii_digit())
+}
+
+fn members(row: &str) -> Result<BTreeMap<Cow<'_, str>, &RawValue>> {
+    serde_json::from_str(row).map_err(|e| Error::bug(format!("a row of the metadata is not an object: {e}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_text_whole_numbers_and_booleans() {
+        let row = r#"{"t":"a cat","e":"say \"x\"","n":7,"m":-1,"w":2.0,"b":true,"0":null,"s":"","f":1.5,"l":[1]}"#;
+        let found = |name: &str| name_in(row, name, "class").unwrap().map(Cow::into_owned);
+        for (name, wanted) in [("t", "a cat"), ("e", "say \"x\""), ("n", "7"), ("m", "-1"), ("w", "2"), ("b", "true")] {
+            assert_eq!(found(name).as_deref(), Some(wanted));
+        }
+        for name in ["0", "s", "none"] {
+            assert_eq!(found(name), None);
+        }
+        for name in ["f", "l"] {
+            assert!(name_in(row, name, "class").unwrap_err().to_string().contains("names no class"));
+        }
+        // A quote at an end belongs to the text.
+        assert_eq!(name_in(r#"{"q":"\"a\""}"#, "q", "class").unwrap().as_deref(), Some("\"a\""));
+    }
+}
