@@ -240,6 +240,39 @@ fn an_input_that_cannot_be_read() {
     }
 }
 
+/// A disk with bad places: verify goes on behind them, and repair packs the shard again.
+#[test]
+fn a_shard_that_cannot_be_read() {
+    if !strace::available() {
+        return;
+    }
+    let work = Work::new(40, 8);
+    let (out, log) = (work.dir("out"), work.dir("log"));
+    work.pack(&out, &[]).succeed();
+    let flipped = out.join("shard-000003.tar");
+    let mut bytes = std::fs::read(&flipped).unwrap();
+    bytes[700] ^= 1;
+    std::fs::write(&flipped, bytes).unwrap();
+    for name in ["shard-000001.tar", "shard-000001.idx", "shard-000001.receipt.json"] {
+        let verify = packhorse(&["verify", "--full", text(&out), "--jobs", "1", "--json"]);
+        let ended = strace::inject(verify, "pread64,read", "error=EIO", Some(&out.join(name)), &log).run();
+        assert_eq!(ended.code(), INCOMPLETE, "{ended:?}");
+        let found: serde_json::Value = serde_json::from_str(&ended.printed).unwrap();
+        let damage = |i: usize| ["file", "problem"].map(|part| found["damages"][i][part].as_str().unwrap().to_owned());
+        let ([bad, unreadable], [other, _]) = (damage(0), damage(1));
+        assert!(bad == name && unreadable.starts_with("can't be read: read failed: Input/output error"), "{found}");
+        assert_eq!(other, "shard-000003.tar");
+    }
+    // Bytes of the new file can be read, so only the first call fails.
+    let repair = packhorse(&["repair", text(&out), "--jobs", "1", "--json"]);
+    let bad = out.join("shard-000001.tar");
+    let ended = strace::inject(repair, "pread64", "error=EIO:when=1", Some(&bad), &log).run();
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    assert!(ended.printed.contains("can't be read: "), "{ended:?}");
+    packhorse(&["clean", "--quarantine", text(&out)]).succeed();
+    assert_eq!(tree(&out), work.whole);
+}
+
 #[test]
 fn a_folder_that_is_taken_away_while_it_is_packed_is_told_and_the_next_run_makes_it_again() {
     if !strace::available() {

@@ -141,7 +141,8 @@ impl dyn Input + '_ {
         // One byte more shows the end of the file without another allocation.
         let room = self.len().map_or(0, |len| len.saturating_add(1).min(most));
         let mut bytes = Vec::with_capacity(usize::try_from(room).unwrap_or(0));
-        self.stream()?.take(most).read_to_end(&mut bytes).context("read")?;
+        let read = self.stream()?.take(most).read_to_end(&mut bytes).context("read");
+        read.map_err(|e| e.in_input(self.name()))?;
         if bytes.len() as u64 > limit {
             return Err(
                 Error::new(Kind::Limit, format!("is larger than the limit of {limit} bytes")).in_input(self.name())

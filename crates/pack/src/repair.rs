@@ -10,7 +10,7 @@ use crate::replace::finish_replacing;
 use crate::seal::seal_plans;
 use crate::shard_packer::Redo;
 use crate::stored_plan::{open_plans, read_receipt, valid_receipt};
-use crate::verify::{IS_A_LINK, is_failure};
+use crate::verify::{IS_A_LINK, is_failure, unreadable};
 use packhorse_core::{Error, Event, FileKind, Kind, Result};
 use packhorse_dataset::{Digest, FileRecord, Manifest, PlanReader, RECEIPT_SUFFIX, ShardFrame, plan_name};
 use packhorse_storage::Quarantine;
@@ -110,7 +110,13 @@ impl DamageScan<'_> {
     /// Names and first damages of the damaged shards, in the order of the plan, found by `jobs` threads.
     fn run(&self, jobs: usize) -> Result<Vec<(String, Damage)>> {
         let shards = self.plan.shards();
-        let damages = parallel_map(shards, jobs.max(1), &|shard| self.shard(shard))?;
+        let damages = parallel_map(shards, jobs.max(1), &|shard| match self.shard(shard) {
+            Err(e) if e.is_unreadable() => {
+                let file = e.input().and_then(|input| Path::new(input).file_name()?.to_str()).unwrap_or(&shard.name);
+                Ok(Some(Damage { file: file.to_owned(), member: None, problem: unreadable(&e) }))
+            }
+            found => found,
+        })?;
         Ok(shards.iter().zip(damages).filter_map(|(shard, damage)| Some((shard.name.clone(), damage?))).collect())
     }
 

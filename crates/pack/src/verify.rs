@@ -200,8 +200,21 @@ impl Verifier<'_> {
 
     /// Checks shards, then other files, on `jobs` threads.
     fn run(&self, manifest: &Manifest, jobs: usize) -> Result<()> {
-        parallel_map(&manifest.shards, jobs.max(1), &|shard| self.shard(manifest, shard))?;
+        parallel_map(&manifest.shards, jobs.max(1), &|shard| {
+            self.or_unreadable(&format!("{}{RECEIPT_SUFFIX}", shard.name), self.shard(manifest, shard))
+        })?;
         parallel_map(&manifest.files, jobs.max(1), &|file| self.file(file)).map(drop)
+    }
+
+    /// A file whose bytes the disk does not give is damaged, and does not end the work.
+    fn or_unreadable(&self, name: &str, checked: Result<()>) -> Result<()> {
+        match checked {
+            Err(e) if e.is_unreadable() => {
+                self.add(damage(name, None, unreadable(&e)));
+                Ok(())
+            }
+            checked => checked,
+        }
     }
 
     fn shard(&self, manifest: &Manifest, shard: &ShardRecord) -> Result<()> {
@@ -219,11 +232,15 @@ impl Verifier<'_> {
             self.add(damage(&name, None, problem));
         }
         receipt.files.iter().filter(|f| f.name != shard.file).try_for_each(|f| self.file(f))?;
-        self.data(shard, &receipt)
+        self.or_unreadable(&shard.file, self.data(shard, &receipt))
+    }
+
+    fn file(&self, file: &FileRecord) -> Result<()> {
+        self.or_unreadable(&file.name, self.compare(file))
     }
 
     /// Compares a file with its record.
-    fn file(&self, file: &FileRecord) -> Result<()> {
+    fn compare(&self, file: &FileRecord) -> Result<()> {
         if self.length(&file.name, file.bytes)? && self.depth == Depth::Full {
             let (digest, _) = digest_file(self.store, &self.out.join(&file.name), &mut |n| self.read(n))?;
             if digest != file.blake3 {
@@ -318,7 +335,7 @@ impl Verifier<'_> {
         let limits = Limits::default();
         let read = self.store.open(&self.out.join(name)).and_then(|input| input.read_all(limits.blob));
         match read.and_then(|bytes| decode_index(&bytes, &limits)) {
-            Err(e) if is_failure(&e) => Err(e),
+            Err(e) if is_failure(&e) && !e.is_unreadable() => Err(e),
             members => Ok(members.ok()),
         }
     }
@@ -381,7 +398,7 @@ impl Verifier<'_> {
             known.insert(shard.file.clone().into());
             match read_receipt(self.store, self.out, &shard.name) {
                 Ok(receipt) => known.extend(receipt.files.into_iter().map(|f| PathBuf::from(f.name))),
-                Err(e) if is_failure(&e) => return Err(e),
+                Err(e) if is_failure(&e) && !e.is_unreadable() => return Err(e),
                 Err(_) => unread.push(format!("{}.", shard.name)),
             }
         }
@@ -416,6 +433,11 @@ fn is_beside(name: &Path) -> bool {
 
 /// The damage of a link in the place of a file.
 pub(crate) const IS_A_LINK: &str = "is a symbolic link; a sealed dataset holds regular files only";
+
+/// The damage of a file whose bytes the disk does not give.
+pub(crate) fn unreadable(error: &Error) -> String {
+    format!("can't be read: {}; if the disk or its server was at fault for a moment, verify again", error.message())
+}
 
 /// Whether a look at a file failed, which says nothing about the file.
 pub(crate) fn is_failure(error: &Error) -> bool {

@@ -4,11 +4,14 @@ use super::{Code, Error, Kind, Result};
 use std::io::{self, ErrorKind};
 
 const ENOENT: i32 = 2;
+const EIO: i32 = 5;
 const EACCES: i32 = 13;
 const ENFILE: i32 = 23;
 const EMFILE: i32 = 24;
 /// Has an [`ErrorKind`] that is not stable.
 const ELOOP: i32 = 40;
+const EBADMSG: i32 = 74;
+const EUCLEAN: i32 = 117;
 
 impl Error {
     /// A failed system call: `action` says what was being done (`"write"`, `"rename"`).
@@ -83,6 +86,12 @@ impl Error {
     /// The same error with a system call's error for a missing permission as its source, in place of any other.
     pub fn denied(self) -> Self {
         self.with_code(Code::NoPermission).caused_by(io::Error::from_raw_os_error(EACCES))
+    }
+
+    /// Whether a disk or a file system could not give the bytes of a file: an error of the device, or a checksum of the file
+    /// system that is wrong.
+    pub fn is_unreadable(&self) -> bool {
+        matches!(self.errno(), Some(EIO | EBADMSG | EUCLEAN))
     }
 
     /// Whether symbolic links lead in a circle.
