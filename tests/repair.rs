@@ -304,3 +304,46 @@ fn a_lost_plan_is_made_again() {
         packhorse(&["verify", "--full", text(&out)]).succeed();
     }
 }
+
+/// A plan that was made where the inputs had another path, as outside of a container.
+#[test]
+fn inputs_under_another_path_are_found_where_they_are_said_to_be() {
+    let work = Work::new(40, 8);
+    let (out, input, elsewhere) = (work.dir("out"), work.dir("photos"), work.dir("elsewhere"));
+    let copied = std::process::Command::new("cp").arg("-a").arg(&work.input).arg(&input).status().unwrap();
+    assert!(copied.success());
+    let plan = ["plan", text(&input), "--to", "webdataset", "--out", text(&out), "--samples-per-shard", "8"];
+    packhorse(&plan).succeed();
+    let here = elsewhere.join("new");
+    std::fs::create_dir(&elsewhere).unwrap();
+    std::fs::rename(&input, &here).unwrap();
+    let lost = run(&["pack", "--plan", text(&out)]);
+    assert!(lost.code() == 4 && lost.said.contains("--moved"), "{lost:?}");
+    let refused = [
+        ("nowhere=here", "no input of the plan is at"),
+        ("nowhere=", "OLD=NEW"),
+        ("=here", "OLD=NEW"),
+        ("/no=/x", text(&input)),
+    ];
+    for (wrong, said) in refused {
+        let ended = run(&["pack", "--plan", text(&out), "--moved", wrong]);
+        assert!(ended.code() == 2 && ended.said.contains(said), "{ended:?}");
+    }
+    let alone = run(&["pack", text(&here), "--to", "webdataset", "--out", "x", "--moved", "a=b"]);
+    assert!(alone.code() == 2 && alone.said.contains("--plan DIR"), "{alone:?}");
+    // The inputs themselves, and a folder above them.
+    let moved = format!("{}={}", text(&input), text(&here));
+    packhorse(&["pack", "--plan", text(&out), "--moved", &moved, "--part", "1/2"]).succeed();
+    let above = format!("{}={}", text(input.parent().unwrap()), text(&here));
+    std::fs::rename(&here, work.dir("aside")).unwrap();
+    std::fs::create_dir(&here).unwrap();
+    std::fs::rename(work.dir("aside"), here.join(input.file_name().unwrap())).unwrap();
+    packhorse(&["pack", "--plan", text(&out), "--moved", &above, "--seal"]).succeed();
+    packhorse(&["verify", "--full", text(&out)]).succeed();
+    let whole = tree(&out);
+    flip(&out.join("shard-000001.tar"));
+    assert_eq!(run(&["repair", text(&out)]).code(), 4);
+    packhorse(&["repair", text(&out), "--moved", &above]).succeed();
+    packhorse(&["clean", "--quarantine", text(&out)]).succeed();
+    assert_equal(&whole, &tree(&out), "repaired from where the inputs are now");
+}

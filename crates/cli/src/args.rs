@@ -10,7 +10,7 @@ use crate::examples::{
     VIEW_EXAMPLES,
 };
 use crate::exit;
-use crate::planning::{Append, Pack, PlanArgs, ScanArgs, Threads, Work};
+use crate::planning::{Append, Moved, Pack, PlanArgs, ScanArgs, Threads, Work};
 use crate::view_args::ViewFlags;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueHint};
 use packhorse_core::Consumer;
@@ -328,6 +328,9 @@ pub(crate) struct Repair {
 
     #[command(flatten)]
     pub(crate) work: Work,
+
+    #[command(flatten)]
+    pub(crate) moved: Moved,
 }
 
 #[derive(ClapArgs)]

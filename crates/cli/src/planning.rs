@@ -4,7 +4,7 @@ use crate::args::Verifying;
 use crate::flags::RecipeFlags;
 use crate::observe_args::Observe;
 use clap::{Args as ClapArgs, ValueHint};
-use packhorse_pack::{Part, Recipe, parse_bytes};
+use packhorse_pack::{Part, Recipe, Session, parse_bytes};
 use packhorse_read::Demand;
 use std::path::PathBuf;
 
@@ -74,6 +74,27 @@ pub(crate) struct Work {
     pub(crate) verifying: Verifying,
 }
 
+/// Where the inputs of a plan are now.
+#[derive(ClapArgs)]
+pub(crate) struct Moved {
+    /// Inputs below OLD when the plan was made are below NEW here, as under another mount point; can be given again
+    #[arg(long, hide_short_help = true, value_name = "OLD=NEW", value_parser = moved)]
+    pub(crate) moved: Vec<(PathBuf, PathBuf)>,
+}
+
+impl Moved {
+    /// A session that finds them there.
+    pub(crate) fn of(&self, session: Session) -> Session {
+        self.moved.iter().fold(session, |session, (old, new)| session.moved(old, new))
+    }
+}
+
+fn moved(text: &str) -> Result<(PathBuf, PathBuf), String> {
+    let places = text.split_once('=').filter(|(old, new)| !old.is_empty() && !new.is_empty());
+    let (old, new) = places.ok_or("write it as OLD=NEW, two paths")?;
+    Ok((old.into(), new.into()))
+}
+
 /// The flags that the plan has decided already: all that decide bytes, but what becomes of bad inputs.
 fn planned() -> impl Iterator<Item = &'static str> {
     let settings = Recipe::SETTINGS.iter().map(|setting| setting.field).filter(|field| *field != "on_error");
@@ -98,6 +119,9 @@ pub(crate) struct Pack {
     /// Only this part of the plan's shards, such as 3/16 [default under a scheduler: from the task's environment]
     #[arg(long, hide_short_help = true, value_name = "i/n", requires = "plan")]
     pub(crate) part: Option<Part>,
+
+    #[command(flatten)]
+    pub(crate) moved: Moved,
 
     /// With --plan: seal the dataset if all its shards are there afterwards. The last part to be done seals
     #[arg(long, hide_short_help = true, requires = "plan")]
@@ -185,7 +209,7 @@ mod tests {
     /// A flag that decides bytes is declared as a setting of the recipe; these decide none.
     #[test]
     fn every_flag_that_decides_bytes_is_a_setting() {
-        const OTHERS: [&str; 13] = [
+        const OTHERS: [&str; 14] = [
             "check_exact",
             "dry_run",
             "from_listings",
@@ -193,6 +217,7 @@ mod tests {
             "jobs",
             "memory",
             "metrics",
+            "moved",
             "part",
             "plan",
             "replace",

@@ -1,7 +1,7 @@
 //! Reads parts of a plan: the table, the header, single shards.
 
 use crate::plan::is_false;
-use crate::{Digest, PlanEntry, PlanHeader, SkipRecord};
+use crate::{Digest, PathText, PlanEntry, PlanHeader, SkipRecord};
 use blake3::Hasher;
 use packhorse_core::{Context, Error, Input, InputRange, Result};
 use serde::de::DeserializeOwned;
@@ -120,6 +120,11 @@ impl PlanReader {
     /// The logical digest, independent of folders and times.
     pub fn digest(&self) -> Digest {
         self.table.digest
+    }
+
+    /// The places of its inputs, on which its digest does not depend.
+    pub fn roots_mut(&mut self) -> &mut [PathText] {
+        &mut self.header.roots
     }
 
     /// The digest of the inputs' modification times.

@@ -4,15 +4,16 @@ use crate::chains::chains;
 use crate::conversion::Conversion;
 use crate::feed::Feed;
 use crate::inputs::Inputs;
+use crate::moved_inputs::find_inputs;
 use crate::pack_context::{PackContext, PackOptions};
 use crate::replace::{is_replacing, plan_folder};
 use crate::sample_block::add_counts;
 use crate::shard_packer::{Redo, ShardPacker, Told};
 use crate::spans::TARGET;
-use crate::stored_plan::{open_plan, open_plans, valid_receipt};
+use crate::stored_plan::{Stored, open_plan, open_plans, valid_receipt};
 use crate::{OnError, Part};
 use packhorse_core::{ByteBudget, Code, Error, Event, Kind, Observer, Result, Store, counted};
-use packhorse_dataset::{PLAN, PathText, PlanReader, Receipt, ShardFrame};
+use packhorse_dataset::{Manifest, PLAN, PathText, PlanReader, Receipt, ShardFrame};
 use packhorse_storage::{Location, Staging};
 use packhorse_transform::Counts;
 use std::io::ErrorKind;
@@ -53,6 +54,17 @@ impl PackReport {
     }
 }
 
+/// The result of [`Session::pack`](crate::Session::pack).
+#[derive(Clone, Debug)]
+pub struct Packed {
+    /// Totals of the shards.
+    pub report: PackReport,
+    /// The manifest of the sealed dataset.
+    pub manifest: Manifest,
+    /// Whether the folder held the same plan before.
+    pub stored: Stored,
+}
+
 /// Fills the shards of one part of the plan in the folder `out`.
 ///
 /// Shards with a valid receipt stay as they are, so a second call resumes the first; the bytes do not depend on
@@ -61,7 +73,8 @@ impl PackReport {
 /// the last plan.
 pub(crate) fn pack(context: &PackContext<'_>, out: &Path, options: &PackOptions) -> Result<PackReport> {
     let place = plan_folder(&context.store, out)?;
-    let plan = open_plan(&*context.store, &place)?;
+    let mut plan = open_plan(&*context.store, &place)?;
+    find_inputs(std::slice::from_mut(&mut plan), context.moved)?;
     for _ in 1..TRIES {
         match pack_again(context, &place, &plan, options, &Redo::new()) {
             // A process that sealed the dataset removed the staged files: all shards are complete then.

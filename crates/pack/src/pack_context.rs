@@ -1,6 +1,7 @@
 //! What packing needs beside a plan: services from outside, and settings that change no byte.
 
 use crate::kept_tables::KeptTables;
+use crate::moved_inputs::MovedInput;
 use crate::{OnError, Part};
 use packhorse_core::{Cancel, Limits, Observer, Registry, Store};
 use packhorse_storage::Quarantine;
@@ -25,6 +26,8 @@ pub(crate) struct PackContext<'a> {
     pub(crate) cancel: &'a Cancel,
     /// Tables that the scan opened.
     pub(crate) kept: &'a KeptTables,
+    /// Inputs that have another path now than in the plan.
+    pub(crate) moved: &'a [MovedInput],
     /// Keeps files that are replaced by other bytes.
     pub(crate) quarantine: Option<Arc<Quarantine>>,
 }

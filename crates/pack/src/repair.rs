@@ -2,6 +2,7 @@
 
 use crate::OnError;
 use crate::damage::Damage;
+use crate::moved_inputs::find_inputs;
 use crate::pack::{PackReport, pack_again};
 use crate::pack_context::{PackContext, PackOptions};
 use crate::parallel_map::parallel_map;
@@ -52,6 +53,7 @@ pub(crate) fn repair_dataset(context: &PackContext<'_>, out: &Path, options: &Pa
         // Shards that are being added do not belong to the dataset yet.
         plans.truncate(before.plans().count());
     }
+    find_inputs(&mut plans, context.moved)?;
     let recorded = before.iter().flat_map(|manifest| &manifest.shards).map(|s| (s.name.as_str(), s.receipt)).collect();
     // Samples skipped before are skipped again; `pack_again` refuses other bytes than those recorded.
     let on_error = if before.is_some() { OnError::Skip } else { options.on_error };

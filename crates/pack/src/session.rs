@@ -9,7 +9,8 @@ mod third_party;
 use crate::append::Base;
 use crate::kept_tables::KeptTables;
 use crate::metadata::Metadata;
-use crate::pack::{PackReport, pack, pack_again, replaced};
+use crate::moved_inputs::MovedInput;
+use crate::pack::{PackReport, Packed, pack, pack_again, replaced};
 use crate::pack_context::{PackContext, PackOptions};
 use crate::part_errors;
 use crate::plan::{Plan, limits, plan, plan_spilled};
@@ -68,21 +69,11 @@ pub struct Session {
     check_exact: f64,
     replaces: bool,
     from_listings: bool,
+    moved: Vec<MovedInput>,
     /// The most inputs of a plan that is made in memory.
     many: usize,
     /// Whether more inputs go to disk.
     spills: bool,
-}
-
-/// The result of [`Session::pack`].
-#[derive(Clone, Debug)]
-pub struct Packed {
-    /// Totals of the shards.
-    pub report: PackReport,
-    /// The manifest of the sealed dataset.
-    pub manifest: Manifest,
-    /// Whether the folder held the same plan before.
-    pub stored: Stored,
 }
 
 /// The most bytes of metadata in files whose tables a scan keeps open. Parsed they take several times as much.
@@ -110,6 +101,7 @@ impl Session {
             check_exact: 0.0,
             replaces: false,
             from_listings: false,
+            moved: Vec::new(),
             many: MANY,
             spills: true,
         }
@@ -156,6 +148,13 @@ impl Session {
     /// true).
     pub fn verifying(self, verifies: bool) -> Self {
         Self { verifies, ..self }
+    }
+
+    /// Inputs whose path was `old` when the plan was made, and is `new` for [`Session::fill`] and [`Session::repair`]. A path below
+    /// `old` is looked for below `new`.
+    pub fn moved(mut self, old: impl Into<PathBuf>, new: impl Into<PathBuf>) -> Self {
+        self.moved.push((old.into(), new.into()));
+        self
     }
 
     /// How [`Session::fill`] handles bad inputs. [`Session::pack`] takes this from the recipe.
@@ -485,6 +484,7 @@ impl Session {
             observer: &*self.observer,
             cancel: &self.cancel,
             kept,
+            moved: &self.moved,
             quarantine: None,
         }
     }

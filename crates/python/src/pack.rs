@@ -20,7 +20,7 @@ pub(crate) fn recipe(settings: RecipeSettings) -> Result<Recipe> {
     Ok(recipe)
 }
 
-/// A session with what does not decide bytes: `jobs`, `memory`, `replace`, `verify`.
+/// A session with what does not decide bytes: `jobs`, `memory`, `moved`, `replace`, `verify`.
 pub(crate) fn session(settings: &Bound<'_, PyDict>, totals: &Arc<Totals>, cancel: &Cancel) -> Result<Session> {
     let get = |name: &str| settings.get_item(name);
     let mut session = packhorse::session().observe(Arc::clone(totals)).cancel(cancel.clone());
@@ -35,6 +35,9 @@ pub(crate) fn session(settings: &Bound<'_, PyDict>, totals: &Arc<Totals>, cancel
     }
     if let Some(verify) = get("verify")? {
         session = session.verifying(verify.extract()?);
+    }
+    for (old, new) in get("moved")?.map_or(Ok(Vec::new()), |moved| moved.extract::<Vec<(PathBuf, PathBuf)>>())? {
+        session = session.moved(old, new);
     }
     Ok(session)
 }

@@ -564,6 +564,18 @@ def test_verify_and_repair(files, tmp_path):
     assert packhorse.pack(files, out, **SETTINGS).root == packed.root
 
 
+def test_repair_finds_moved_inputs(files, tmp_path):
+    """`repair` reads the inputs from where they are now."""
+    out = tmp_path / "out"
+    packhorse.pack(files, out, **SETTINGS)
+    sorted(out.glob("*.tar"))[0].unlink()
+    moved = files.rename(files.with_name("moved"))
+    with pytest.raises(packhorse.ChangedError, match="vanished"):
+        packhorse.repair(out)
+    assert packhorse.repair(out, moved={files: moved}) == 1
+    assert packhorse.verify(out, full=True)
+
+
 def test_verify_finds_a_missing_shard(files, tmp_path):
     """A shard that is gone is damage, and can be packed again."""
     out = tmp_path / "out"

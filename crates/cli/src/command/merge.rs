@@ -51,7 +51,7 @@ pub(super) fn repair(context: &CommandContext<'_>, args: &Repair) -> Result<Exit
 
 fn dataset(context: &CommandContext<'_>, args: &Repair) -> Result<ExitCode> {
     let start = Instant::now();
-    let repaired = context.working(&args.work)?.repair(&args.path)?;
+    let repaired = args.moved.of(context.working(&args.work)?).repair(&args.path)?;
     context.progress.finish();
     let seconds = start.elapsed().as_secs_f64();
     let mut text: String = repaired.damages.iter().map(|d| format!("{}: {}\n", d.file, d.problem)).collect();

@@ -25,6 +25,9 @@ pub(super) fn run(context: &CommandContext<'_>, args: &Pack) -> Result<ExitCode>
     if args.part.is_some() {
         return Err(Error::config("--part is a part of a plan; give the folder of the plan with --plan DIR"));
     }
+    if !args.moved.moved.is_empty() {
+        return Err(Error::config("--moved is about the inputs of a plan; give its folder with --plan DIR"));
+    }
     let (recipe, session) = (args.planning.recipe(), session(context, &args.planning, &args.work)?);
     if recipe.tree.as_deref() == Some(trees::ALL) {
         return trees::pack(context, &session, recipe, args.planning.dry_run);
@@ -95,7 +98,8 @@ fn warn_of_sizes(context: &CommandContext<'_>, recipe: &Recipe, manifest: &Manif
 fn fill(context: &CommandContext<'_>, args: &Pack, dir: &Path) -> Result<ExitCode> {
     let start = Instant::now();
     let part = part(context, args.part)?;
-    let session = session(context, &args.planning, &args.work)?.on_error(args.planning.recipe().on_error);
+    let session = args.moved.of(session(context, &args.planning, &args.work)?);
+    let session = session.on_error(args.planning.recipe().on_error);
     let report = session.fill(dir, part)?;
     let manifest = if args.seal { session.seal_if_complete(dir)? } else { None };
     context.progress.finish();

@@ -97,6 +97,7 @@ fn packing<'a>(context: &'a WriterContext, kept: &'a KeptTables) -> PackContext<
         observer: &*context.observer,
         cancel: &context.cancel,
         kept,
+        moved: &[],
         quarantine: None,
     }
 }

@@ -220,11 +220,19 @@ def verify(place: Path, *, full: bool = False, progress: bool | Progress | None 
         return Verification(json.loads(_packhorse.verify(os.fspath(place), full, how, told)))
 
 
-def repair(place: Path, *, progress: bool | Progress | None = None, jobs: int | None = None) -> Repaired:
+def repair(
+    place: Path,
+    *,
+    progress: bool | Progress | None = None,
+    jobs: int | None = None,
+    moved: Mapping[Path, Path] | None = None,
+) -> Repaired:
     """Packs the damaged shards of a dataset again from its inputs; returns how many. Damaged files are kept in `.quarantine` in its
-    folder until `packhorse clean --quarantine` removes them."""
+    folder until `packhorse clean --quarantine` removes them. `moved` has the paths of inputs when the dataset was packed, with those
+    that they have now."""
     _there(place)
     _, how = split_settings({"jobs": jobs})
+    how["moved"] = [(os.fspath(old), os.fspath(new)) for old, new in (moved or {}).items()]
     with Bar(progress) as told:
         return Repaired(json.loads(_packhorse.repair(os.fspath(place), how, told)))
 
