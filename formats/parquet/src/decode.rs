@@ -7,7 +7,7 @@ use arrow_array::builder::StringViewBuilder;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, DecimalType};
 use arrow_array::{
-    Array, ArrayRef, BinaryViewArray, FixedSizeBinaryArray, FixedSizeListArray, ListArray, RecordBatch,
+    Array, ArrayRef, BinaryViewArray, FixedSizeBinaryArray, FixedSizeListArray, LargeListArray, ListArray, RecordBatch,
     RecordBatchOptions, StringViewArray, StructArray, UInt64Array, make_array,
 };
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer};
@@ -51,8 +51,36 @@ fn decode(column: &MappedColumn, array: &ArrayRef) -> Result<ArrayRef> {
     Ok(array)
 }
 
-/// A child of a struct, null where the struct is null.
+/// A child of a struct, null where the struct is null; of structs in lists, the lists of it.
 fn part_of(array: &ArrayRef, part: usize, strict: bool) -> Result<ArrayRef> {
+    let nulls = || array.nulls().cloned();
+    let item = |child: &ArrayRef| Arc::new(Field::new("item", child.data_type().clone(), true));
+    let lists = |offsets: &OffsetBuffer<i32>, child: ArrayRef| -> Result<ArrayRef> {
+        Ok(Arc::new(ListArray::try_new(item(&child), offsets.clone(), child, nulls()).map_err(damaged)?))
+    };
+    match array.data_type() {
+        DataType::List(_) => {
+            let list = array.as_list::<i32>();
+            return lists(list.offsets(), part_of(list.values(), part, false)?);
+        }
+        DataType::Map(..) => {
+            let map = array.as_map();
+            let entries: ArrayRef = Arc::new(map.entries().clone());
+            return lists(map.offsets(), part_of(&entries, part, false)?);
+        }
+        DataType::LargeList(_) => {
+            let list = array.as_list::<i64>();
+            let child = part_of(list.values(), part, false)?;
+            let lists = LargeListArray::try_new(item(&child), list.offsets().clone(), child, nulls());
+            return Ok(Arc::new(lists.map_err(damaged)?));
+        }
+        DataType::FixedSizeList(_, size) => {
+            let child = part_of(array.as_fixed_size_list().values(), part, false)?;
+            let lists = FixedSizeListArray::try_new_with_length(item(&child), *size, child, nulls(), array.len());
+            return Ok(Arc::new(lists.map_err(damaged)?));
+        }
+        _ => {}
+    }
     let parent = array.as_struct_opt().ok_or_else(|| mismatch(array.data_type(), "a struct"))?;
     let child = parent.columns().get(part).ok_or_else(|| mismatch(array.data_type(), "a struct with more parts"))?;
     match parent.nulls().filter(|nulls| nulls.null_count() > 0) {

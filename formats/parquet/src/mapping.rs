@@ -12,7 +12,9 @@
 //! | `arrow.variable_shape_tensor` | ragged tensor |
 //! | dictionary (categories) | as its values |
 //! | struct | its parts as fields `a.b`, each null where the struct is, if at most one of the two can be |
-//! | maps, lists of structs, lists of binary, intervals, unions, nulls | refused, naming column and type |
+//! | (nested) lists of structs | their parts as lists, fields `a.b` |
+//! | map | its keys and its values as lists, fields `a.key` and `a.value` |
+//! | lists of binary, intervals, unions, nulls | refused, naming column and type |
 //!
 //! Arrow writers declare list elements as nullable, so types don't tell whether lists contain nulls or whether structs
 //! with nullable parts are null: these are refused when they occur.
@@ -36,7 +38,7 @@ pub(crate) struct MappedColumn {
     pub(crate) kind: FieldType,
     /// The position of the file's column.
     pub(crate) root: usize,
-    /// Positions of the children of structs, from the column inwards.
+    /// Positions of the children of structs, from the column inwards, also through lists.
     pub(crate) path: Vec<usize>,
     /// Whether null structs are refused, since they can't be distinguished from null parts.
     pub(crate) strict: bool,
@@ -196,7 +198,34 @@ fn derive(file: &Field, place: ColumnPath, found: &mut Found<'_>) -> Result<()> 
             found.omitted.push(Omission { field: name, reason: "has no value".to_owned(), empty: true });
             Ok(())
         }
-        other => found.refuse(&name, other, "is not supported", place.root),
+        other => match listed_parts(file) {
+            Some(parts) => {
+                (0..).zip(&parts).try_for_each(|(i, part)| derive(part, place.inside(i, file.name(), false), found))
+            }
+            None => found.refuse(&name, other, "is not supported", place.root),
+        },
+    }
+}
+
+/// The parts of structs in a list, each as a list of its own; a map is a list of keys and values.
+fn listed_parts(list: &Field) -> Option<Vec<Field>> {
+    let of = |inside: &Field, names: &[&str], listed: &dyn Fn(Arc<Field>) -> DataType| -> Option<Vec<Field>> {
+        let parts: Vec<Field> = match inside.data_type() {
+            _ if image_parts(inside).is_some() || is_extension(inside) => return None,
+            DataType::Struct(parts) => parts.iter().map(|part| part.as_ref().clone()).collect(),
+            _ => listed_parts(inside)?,
+        };
+        let named = |(i, part): (usize, Field)| {
+            let item = Arc::new(Field::new("item", part.data_type().clone(), true));
+            Field::new(*names.get(i).unwrap_or(&part.name().as_str()), listed(item), list.is_nullable())
+        };
+        (!parts.is_empty()).then(|| parts.into_iter().enumerate().map(named).collect())
+    };
+    match list.data_type() {
+        DataType::List(item) | DataType::LargeList(item) => of(item, &[], &DataType::List),
+        DataType::FixedSizeList(item, size) => of(item, &[], &|item| DataType::FixedSizeList(item, *size)),
+        DataType::Map(entries, _) => of(entries, &["key", "value"], &DataType::List),
+        _ => None,
     }
 }
 

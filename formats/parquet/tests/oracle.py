@@ -37,7 +37,7 @@ def column(table, name):
     for i, field in enumerate(table.schema):
         if field.name == name:
             return table.column(i).combine_chunks()
-        if name.startswith(field.name + ".") and pa.types.is_struct(field.type):
+        if name.startswith(field.name + ".") and pa.types.is_nested(field.type):
             return inner(table.column(i).combine_chunks(), name[len(field.name) + 1 :])
     raise KeyError(name)
 
@@ -45,12 +45,26 @@ def column(table, name):
 def inner(array, name):
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks)
+    if pa.types.is_map(array.type):
+        first, _, rest = name.partition(".")
+        values = {"key": array.keys, "value": array.items}[first]
+        return lists(array, inner(values, rest) if rest else values)
+    if pa.types.is_fixed_size_list(array.type):
+        return pa.FixedSizeListArray.from_arrays(inner(array.flatten(), name), array.type.list_size)
+    if pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
+        return lists(array, inner(array.values, name))
     for part, values in zip(array.type, array.flatten()):
         if part.name == name:
             return values
         if name.startswith(part.name + "."):
             return inner(values, name[len(part.name) + 1 :])
     raise KeyError(name)
+
+
+def lists(array, values):
+    """Lists of `values` where `array` has lists or maps."""
+    kind = pa.LargeListArray if pa.types.is_large_list(array.type) else pa.ListArray
+    return kind.from_arrays(array.offsets, values, mask=array.is_null())
 
 
 def plain(array):
@@ -200,6 +214,13 @@ def foreign(folder):
             "matrix": pa.array([[[i, 1], [2, 3], [4, 5]] for i in range(n)], pa.list_(pa.list_(pa.int16(), 2), 3)),
             "vectors": pa.array([[[float(i), 1.0]] * (i % 3) for i in range(n)], pa.list_(pa.list_(pa.float32(), 2))),
             "part": pa.array([{"a": i, "b": {"c": str(i)}} for i in range(n)]),
+            "objects": pa.array(
+                [None if v is None else [{"id": v + j, "box": [v, j, 1.5, 2.0], "tags": ["a"] * j} for j in range(v % 4)] for v in missing],
+                pa.list_(pa.struct({"id": pa.int64(), "box": pa.list_(pa.float32(), 4), "tags": pa.list_(pa.string())})),
+            ),
+            "pair": pa.array([[{"x": i, "y": {"z": str(j)}} for j in range(2)] for i in range(n)], pa.list_(pa.struct({"x": pa.int16(), "y": pa.struct({"z": pa.string()})}), 2)),
+            "counts": pa.array([None if v is None else [(f"k{j}", v + j) for j in range(v % 3)] for v in missing], pa.map_(pa.string(), pa.int32())),
+            "groups": pa.array([[[{"n": i + j}] * j for j in range(i % 3)] for i in range(n)], pa.large_list(pa.list_(pa.struct({"n": pa.int32()})))),
             "days": pa.array([[i, i + 1] for i in range(n)], pa.list_(pa.date32())),
         }
     )

@@ -47,13 +47,17 @@ fn fields(bytes: &[u8], name: &str, kind: &str) -> Vec<(String, Result<()>)> {
         found.push((name.to_owned(), Err(error)));
     }
     if let Ok(info) = source.open(Arc::new(&input)).and_then(|table| table.info()) {
-        for field in info.schema.fields() {
-            found.push((field.name().clone(), read(bytes, field.name()).map(drop)));
+        let left_out = info.omitted.iter().map(|omission| &omission.field);
+        let left_out: Vec<&String> = left_out.filter(|field| found.iter().all(|(known, _)| known != *field)).collect();
+        for field in info.schema.fields().iter().map(|field| field.name()).chain(left_out) {
+            found.push((field.clone(), read(bytes, field).map(drop)));
         }
     }
     // A column whose values turn out to be unsupported.
     if found.is_empty() {
-        found.push((name.to_owned(), read(bytes, name).map(drop)));
+        let alone = read(bytes, name).map(drop);
+        let is_parts = alone.as_ref().is_err_and(|error| error.kind() == Kind::Config);
+        found.push((name.to_owned(), if is_parts { read(bytes, &columns).map(drop) } else { alone }));
     }
     found
 }
