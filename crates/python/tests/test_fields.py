@@ -1,5 +1,6 @@
 """Every kind of field, compared with the library that owns it."""
 
+import datetime
 import io
 import json
 import os
@@ -787,6 +788,40 @@ def test_columns_that_no_field_takes_are_not_read(tmp_path):
     both = packhorse.open(tmp_path / "*.parquet")
     loader = both.loader(batch=11, fields={"id": packhorse.Number("id", required=False)}, shuffle="sequential")
     assert [int(number) for batch in loader for number in batch["id"]] == [*range(10), 0]
+
+
+@pytest.mark.parametrize("to", ["parquet", "arrow", "hdf5"])
+def test_conditions_of_times(tmp_path, to):
+    """Dates and timestamps are compared with text; a missing one meets nothing."""
+    pq = pytest.importorskip("pyarrow.parquet")
+    start = datetime.datetime(2024, 5, 1, 12)
+    moments = [start + datetime.timedelta(minutes=n, microseconds=n) for n in range(9)]
+    table = pa.table(
+        {
+            "id": pa.array(range(10)),
+            "us": pa.array([*moments, None], pa.timestamp("us")),
+            "ms": pa.array([*(m.replace(microsecond=0) for m in moments), None], pa.timestamp("ms", "Europe/Paris")),
+            "day": pa.array([start.date() + datetime.timedelta(days=n) for n in range(9)] + [None]),
+        }
+    )
+    if to == "hdf5":
+        table = table.slice(0, 9)
+    pq.write_table(table, tmp_path / "a.parquet")
+    packhorse.pack(tmp_path / "a.parquet", tmp_path / "out", to=to, shuffle=False, progress=False)
+    dataset = packhorse.open(tmp_path / "out")
+    for condition, count in [
+        ("us >= '2024-05-01 12:05'", 4),
+        ("us > '2024-05-01T12:05:00.000005'", 3),
+        ("us == '2024-05-01 12:05:00.000005' and id == 5", 1),
+        ("us < '2024-05-01T14:00:00+02:00'", 0),
+        ("ms <= '2024-05-01 12:03'", 4),
+        ("day != '2024-05-02'", 8),
+        ("day > '2024-05-08' and day < '2024-05-10'", 1),
+        (f"us < {10**17}", 9),
+    ]:
+        assert len(dataset.where(condition)) == count, condition
+    with pytest.raises(packhorse.ConfigError, match="is a time, and 'today' is none|is a time, and \"today\" is none"):
+        dataset.where("us > 'today'")
 
 
 def test_numbers_of_json_are_those_of_python(tmp_path):

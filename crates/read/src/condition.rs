@@ -3,6 +3,7 @@
 use crate::dataset::no_field;
 use crate::fields::json_at;
 use crate::json;
+use crate::moments;
 use crate::{Access, Batch, BatchDecoder, Dataset, FieldKind, FieldOptions, HostSlab, LoaderOptions, OnError};
 use packhorse_core::{Code, DataType, Error, Event, FieldType, Observer, Result};
 use std::cmp::Ordering;
@@ -15,7 +16,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 ///
 /// A comparison is a field, one of `==`, `!=`, `<`, `<=`, `>` and `>=`, and a number, `true`, `false` or text in quotes. The
 /// field is a number, a Boolean or text; text that is compared with a number is read as one. A name after that of a JSON
-/// field is a path in it. Text is compared byte by byte. A field whose name has spaces is written in quotes.
+/// field is a path in it. Text is compared byte by byte. Dates and timestamps are compared with text such as
+/// `'2024-05-01'` or `'2024-05-01 12:30:00.5'`, in UTC unless it says an offset. A field whose name has spaces is written in quotes.
 ///
 /// ```
 /// # use packhorse_read::Condition;
@@ -184,7 +186,7 @@ impl Dataset {
                 return Err(fault);
             }
             for (row, number) in batch.numbers().iter().copied().enumerate() {
-                let holds = |(term, lacking): (&Term<'_>, &mut u64)| {
+                let holds = |(term, lacking): (&Term, &mut u64)| {
                     let holds = term.holds(&batch, row);
                     let holds = holds.map_err(|e| batch.key(row).map_or(e.clone(), |key| e.in_sample(key)))?;
                     *lacking += u64::from(holds.is_none());
@@ -199,7 +201,7 @@ impl Dataset {
             }
             from = to;
         }
-        let never = |(term, lacking): &(&Term<'_>, &u64)| **lacking == self.len() && !term.path.is_empty();
+        let never = |(term, lacking): &(&Term, &u64)| **lacking == self.len() && !term.path.is_empty();
         match terms.iter().zip(&lacking).find(never) {
             Some((term, _)) => {
                 let message = format!("no sample has a value of {} in its field {}", term.path.join("."), term.field);
@@ -225,8 +227,9 @@ impl Observer for Faults {
 }
 
 /// A comparison, and how its field is read.
-struct Term<'c> {
-    comparison: &'c Comparison,
+struct Term {
+    /// Of times with nanoseconds, where the condition has a text.
+    comparison: Comparison,
     /// The field of the dataset.
     field: String,
     /// The path in the JSON of the field.
@@ -234,17 +237,28 @@ struct Term<'c> {
     kind: FieldKind,
     /// Whether the field is bytes or text, not a number.
     is_text: bool,
+    /// Of times that are compared with a text, the nanoseconds in a tick.
+    tick: Option<i128>,
 }
 
-impl<'c> Term<'c> {
-    fn new(dataset: &Dataset, comparison: &'c Comparison) -> Result<Self> {
-        let (schema, name) = (dataset.schema(), comparison.field.as_str());
+impl Term {
+    fn new(dataset: &Dataset, comparison: &Comparison) -> Result<Self> {
+        let (schema, name, mut comparison) = (dataset.schema(), comparison.field.as_str(), comparison.clone());
         let field = |name: &str| schema.column_with_name(name).map(|(_, field)| field);
         if let Some(found) = field(name) {
+            let mut tick = None;
+            if let (Literal::Text(text), Some(own)) = (&comparison.literal, moments::tick(found)) {
+                let moment = moments::nanoseconds(text).ok_or_else(|| {
+                    let message = format!("field {name} is a time, and {text:?} is none");
+                    Error::config(message).hint("write times like 2024-05-01 or 2024-05-01 12:30:00")
+                })?;
+                (tick, comparison.literal) = (Some(own), Literal::Integer(moment));
+            }
             let blob = matches!(FieldType::of(found)?, FieldType::Blob | FieldType::Text);
             // An array of bytes is not text.
             let is_text = blob && !name.ends_with("npy");
-            return Ok(Self { comparison, field: name.to_owned(), path: Vec::new(), kind: FieldKind::Auto, is_text });
+            let field = name.to_owned();
+            return Ok(Self { comparison, field, path: Vec::new(), kind: FieldKind::Auto, is_text, tick });
         }
         let json = name.match_indices('.').find_map(|(at, _)| {
             let (before, path) = (name.get(..at)?, name.get(at + 1..)?);
@@ -253,7 +267,7 @@ impl<'c> Term<'c> {
         });
         let (field, path) = json.ok_or_else(|| no_field(name, schema))?;
         let path = path.split('.').map(str::to_owned).collect();
-        Ok(Self { comparison, field, path, kind: FieldKind::Bytes, is_text: true })
+        Ok(Self { comparison, field, path, kind: FieldKind::Bytes, is_text: true, tick: None })
     }
 
     /// Whether the sample in a row of `batch` meets the comparison; `None` if it has no value to compare.
@@ -289,6 +303,10 @@ impl<'c> Term<'c> {
             return Err(no_scalar("holds arrays"));
         }
         let value = number(&known.data_type, bytes);
+        if let (Some(tick), Some(Scalar::Integer(ticks))) = (self.tick, &value) {
+            // NumPy's NaT is no moment.
+            return Ok((*ticks != i128::from(i64::MIN)).then(|| Scalar::Integer(ticks * tick)));
+        }
         value.map(Some).ok_or_else(|| no_scalar(&format!("is of type {}", known.data_type)))
     }
 

@@ -71,6 +71,7 @@ mod loader_options;
 mod loader_stats;
 mod mapping;
 mod memory;
+mod moments;
 mod next;
 mod null_loader;
 mod opened;

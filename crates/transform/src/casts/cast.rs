@@ -341,29 +341,44 @@ macro_rules! integers {
 integers!(Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type);
 
 macro_rules! floats {
-    ($($arrow:ty, $to:expr, $from:expr);*) => {
+    ($($arrow:ty, $to:expr, $of_float:expr, $of_integer:expr, $parse:expr);*) => {
         $(impl Value for $arrow {
             fn number(value: Self::Native) -> Number {
                 Number::Float($to(value))
             }
 
             fn of(number: Number) -> Option<Self::Native> {
-                let wide = match number {
-                    Number::Int(n) => n as f64,
-                    Number::Float(f) => f,
+                let (value, finite): (Self::Native, bool) = match number {
+                    Number::Int(n) => ($of_integer(n), true),
+                    Number::Float(f) => ($of_float(f), f.is_finite()),
                 };
-                let value: Self::Native = $from(wide);
-                (value.is_finite() || !wide.is_finite()).then_some(value)
+                (value.is_finite() || !finite).then_some(value)
             }
 
             fn parse(text: &str) -> Option<Self::Native> {
-                text.parse().ok()
+                $parse(text)
             }
         })*
     };
 }
 
-floats!(Float16Type, f16::to_f64, f16::from_f64; Float32Type, f64::from, |f: f64| f as f32; Float64Type, f64::from, |f: f64| f);
+floats!(
+    Float16Type, f16::to_f64, half, |n| half(n as f64), |text: &str| text.parse().ok().map(half);
+    Float32Type, f64::from, |f| f as f32, |n| n as f32, |text: &str| text.parse().ok();
+    Float64Type, f64::from, |f| f, |n| n as f64, |text: &str| text.parse().ok()
+);
+
+/// The nearest half, ties to even. The way over the nearest `f32` would round twice, and [`f16::from_f64`] looks at the upper bits only: here
+/// an inexact `f32` is odd, so that it is never taken for a tie.
+fn half(wide: f64) -> f16 {
+    let near = wide as f32;
+    let inexact = f64::from(near) != wide && !wide.is_nan();
+    if !inexact || near.to_bits() & 1 == 1 {
+        return f16::from_f32(near);
+    }
+    let towards_zero = f64::from(near).abs() > wide.abs();
+    f16::from_f32(f32::from_bits(if towards_zero { near.to_bits() - 1 } else { near.to_bits() + 1 }))
+}
 
 #[cfg(test)]
 mod tests {
@@ -382,6 +397,44 @@ mod tests {
         }
         let large = Arc::new(Int64Array::from(vec![70_000])) as ArrayRef;
         assert!(flat(&large, &DataType::Float16).is_err() && flat(&large, &DataType::Float32).is_ok());
+    }
+
+    #[test]
+    fn numbers_become_the_nearest_ones() {
+        let tie = 1.0 + 2f64.powi(-11);
+        for (wide, wanted) in [
+            (tie, 0x3c00),
+            (tie + 2f64.powi(-40), 0x3c01),
+            (tie - 2f64.powi(-40), 0x3c00),
+            (tie + 2f64.powi(-10) - 2f64.powi(-50), 0x3c01),
+            (65_519.999, 0x7bff),
+            (-65_519.999, 0xfbff),
+            (65_520.0, 0x7c00),
+            (2f64.powi(-25), 0),
+            (2f64.powi(-25) * 1.000_000_001, 1),
+            (5e-324, 0),
+            (-0.0, 0x8000),
+        ] {
+            assert_eq!(half(wide).to_bits(), wanted, "{wide}");
+        }
+        assert!(half(f64::NAN).is_nan() && half(1e300).is_infinite());
+        // Every half, and the numbers beside the ties between it and the next.
+        for bits in 0..0x7bff_u16 {
+            let [below, above] = [bits, bits + 1].map(|bits| f16::from_bits(bits).to_f64());
+            let tie = below + (above - below) / 2.0;
+            let even = if bits & 1 == 0 { bits } else { bits + 1 };
+            let beside = [(below, bits), (tie.next_down(), bits), (tie, even), (tie.next_up(), bits + 1)];
+            for (wide, wanted) in beside {
+                assert_eq!((half(wide).to_bits(), half(-wide).to_bits()), (wanted, wanted | 0x8000), "{wide}");
+            }
+        }
+        let large: ArrayRef = Arc::new(Int64Array::from(vec![(1 << 60) + (1 << 36) + 1]));
+        let cast = flat(&large, &DataType::Float32).unwrap();
+        assert_eq!(cast.as_primitive::<Float32Type>().value(0), 1.152_921_642_045_800_4e18_f32);
+        assert_eq!(
+            digits(&[Some("65519.999")], &DataType::Float16).unwrap().as_primitive::<Float16Type>().value(0).to_bits(),
+            0x7bff
+        );
     }
 
     #[test]

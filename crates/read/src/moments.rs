@@ -1,0 +1,64 @@
+//! Moments as conditions write them, such as `2024-05-01 12:30`.
+
+use chrono::{DateTime, NaiveDate, NaiveDateTime};
+use packhorse_core::{Field, NUMPY};
+
+const SECOND: i128 = 1_000_000_000;
+
+/// The nanoseconds in a tick of a field of dates or timestamps, by its NumPy type; `None` for other fields.
+pub(crate) fn tick(field: &Field) -> Option<i128> {
+    let unit = field.metadata().get(NUMPY)?.strip_prefix("<M8[")?.strip_suffix(']')?;
+    Some(match unit {
+        "D" => 86_400 * SECOND,
+        "h" => 3_600 * SECOND,
+        "m" => 60 * SECOND,
+        "s" => SECOND,
+        "ms" => SECOND / 1_000,
+        "us" => SECOND / 1_000_000,
+        "ns" => 1,
+        _ => return None,
+    })
+}
+
+/// The nanoseconds from 1970 to a date, or to a date and a time with or without seconds and an offset; without one in UTC.
+pub(crate) fn nanoseconds(text: &str) -> Option<i128> {
+    if let Ok(date) = NaiveDate::parse_from_str(text, "%Y-%m-%d") {
+        return Some(of(date.and_hms_opt(0, 0, 0)?));
+    }
+    if let Ok(moment) = DateTime::parse_from_rfc3339(text) {
+        return Some(of(moment.naive_utc()));
+    }
+    let plain = text.replacen('T', " ", 1);
+    ["%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M"]
+        .iter()
+        .find_map(|form| NaiveDateTime::parse_from_str(&plain, form).ok())
+        .map(of)
+}
+
+fn of(moment: NaiveDateTime) -> i128 {
+    let moment = moment.and_utc();
+    i128::from(moment.timestamp()) * SECOND + i128::from(moment.timestamp_subsec_nanos())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_and_times_are_parsed() {
+        for (text, seconds) in [
+            ("1970-01-02", 86_400),
+            ("1970-01-01 01:00", 3_600),
+            ("1970-01-01T01:00:01", 3_601),
+            ("1970-01-01T01:00:00Z", 3_600),
+            ("1970-01-01T01:00:00+01:00", 0),
+            ("1969-12-31 23:59:59", -1),
+        ] {
+            assert_eq!(nanoseconds(text), Some(seconds * SECOND), "{text}");
+        }
+        assert_eq!(nanoseconds("1970-01-01 00:00:00.000000001"), Some(1));
+        for text in ["", "1970", "1970-13-01", "yesterday", "1970-01-01 25:00", "01/02/1970"] {
+            assert_eq!(nanoseconds(text), None, "{text}");
+        }
+    }
+}
