@@ -48,7 +48,7 @@ impl Limits {
     pub fn of_memory(memory: u64) -> Self {
         let blob = (memory / Self::PART).max(Self::LEAST);
         let default = Self::default();
-        Self { blob, pixels: default.pixels.min(blob / 2), ahead: default.ahead.min(blob), ..default }
+        Self { blob, pixels: blob / 2, ahead: default.ahead.min(blob), ..default }
     }
 
     /// The smaller of each.
@@ -82,6 +82,17 @@ impl Limits {
         usize::try_from(len).ok().filter(|_| len <= most).ok_or_else(|| Self::too_large(len, most, 1))
     }
 
+    /// An error of kind `Limit` for a picture of more pixels than the limit.
+    pub fn picture(&self, width: u32, height: u32) -> Result<()> {
+        let pixels = u64::from(width) * u64::from(height);
+        if pixels <= self.pixels {
+            return Ok(());
+        }
+        let message = format!("is {width} × {height} pixels, over the limit of {} pixels", self.pixels);
+        let memory = (pixels >> 20).saturating_add(1).saturating_mul(2 * Self::PART);
+        Err(Error::new(Kind::Limit, message).hint(format!("it can be packed smaller with `memory={memory}MiB`")))
+    }
+
     /// The error for `len` bytes that must be in memory, over the limit `most`, which is a `part`th of the memory.
     fn too_large(len: u64, most: u64, part: u64) -> Error {
         let memory = (len >> 20).saturating_add(1).saturating_mul(part);
@@ -112,6 +123,19 @@ mod tests {
             let wanted: u64 = wanted.unwrap().parse().unwrap();
             assert!(Limits::of_memory(wanted << 20).blob(len).is_ok() && error.kind() == Kind::Limit, "{error}");
         }
+    }
+
+    #[test]
+    fn large_pictures_are_allowed_with_the_memory_that_the_error_names() {
+        let error = Limits::default().picture(17_000, 17_000).unwrap_err();
+        let wanted = error.hints().unwrap().split("`memory=").nth(1).and_then(|text| text.split("MiB").next());
+        let wanted: u64 = wanted.unwrap().parse().unwrap();
+        assert!(
+            Limits::of_memory(wanted << 20).picture(17_000, 17_000).is_ok() && error.kind() == Kind::Limit,
+            "{error}"
+        );
+        assert!(Limits::of_memory(wanted << 19).picture(17_000, 17_000).is_err());
+        assert!(Limits::default().picture(u32::MAX, u32::MAX).is_err());
     }
 
     #[test]

@@ -243,9 +243,12 @@ impl Recipe {
                 Some(("nearest", fields)) if !fields.is_empty() => {
                     options.nearest.extend(fields.split(',').map(str::to_owned));
                 }
+                Some(("leave", fields)) if !fields.is_empty() => {
+                    options.leave.extend(fields.split(',').map(str::to_owned));
+                }
                 _ => {
                     return Err(Error::config(format!(
-                        "`image` takes check[=lenient], resize=256[,short|long|exact], resize=WxH, nearest=FIELD or keep=exif,icc, not \"{what}\""
+                        "`image` takes check[=lenient], resize=256[,short|long|exact], resize=WxH, nearest=FIELD, leave=FIELD or keep=exif,icc, not \"{what}\""
                     )));
                 }
             }
@@ -256,6 +259,8 @@ impl Recipe {
         }
         options.nearest.sort_unstable();
         options.nearest.dedup();
+        options.leave.sort_unstable();
+        options.leave.dedup();
         if !options.nearest.is_empty() && options.resize.is_none() {
             return Err(Error::config("`image=nearest` is about how a mask is resized; give `image=resize=256` too"));
         }

@@ -183,8 +183,8 @@ settings! {
     }
     "Pictures" {
         /// check (every picture is whole; check=lenient: it decodes), resize=256[,short|long|exact], resize=WxH,
-        /// nearest=FIELD,... (masks, such as seg.png: resized to the nearest pixel), keep=icc|exif,icc|none (metadata that
-        /// rewritten pictures keep) (repeatable)
+        /// nearest=FIELD,... (masks, such as seg.png: resized to the nearest pixel), leave=FIELD,... (pictures that stay as they
+        /// are), keep=icc|exif,icc|none (metadata that rewritten pictures keep) (repeatable)
         image: Vec<String>, text("WHAT").repeats();
         /// JPEG quality of pictures that are rewritten
         quality: u8 = 90, takes("Q", Takes::Number(1, 100)).default("90");

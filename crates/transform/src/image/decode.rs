@@ -29,10 +29,7 @@ pub(super) fn header(kind: ImageFormat, bytes: &[u8], limits: &Limits) -> Result
     if width == 0 || height == 0 {
         return Err(Error::content("has no pixels; get it again or leave it out"));
     }
-    if u64::from(width) * u64::from(height) > limits.pixels {
-        let text = format!("is {width} × {height} pixels, over the limit of {} pixels", limits.pixels);
-        return Err(Error::new(packhorse_core::Kind::Limit, text));
-    }
+    limits.picture(width, height)?;
     Ok((width, height, orientation))
 }
 

@@ -36,6 +36,11 @@ pub(super) fn require_huffman(bytes: &[u8]) -> Result<()> {
     JpegHeader::read(bytes)?.require_huffman()
 }
 
+/// Whether the file has more pictures than the first.
+pub(super) fn has_more(bytes: &[u8]) -> bool {
+    JpegHeader::read(bytes).is_ok_and(|header| header.more)
+}
+
 /// The pixels as stored: gray or RGB.
 pub(super) fn decode(bytes: &[u8]) -> Result<Raster> {
     let header = JpegHeader::read(bytes)?;

@@ -20,6 +20,8 @@ pub struct ImageOptions {
     pub keep: Keep,
     /// The fields whose images are resized to the nearest pixel, sorted: masks, whose values are numbers.
     pub nearest: Vec<String>,
+    /// The fields whose images are left as they are, sorted.
+    pub leave: Vec<String>,
 }
 
 /// How strictly images are checked.
@@ -82,7 +84,15 @@ impl FromStr for Keep {
 
 impl Default for ImageOptions {
     fn default() -> Self {
-        Self { check: None, resize: None, quality: 90, orient: false, keep: Keep::default(), nearest: Vec::new() }
+        Self {
+            check: None,
+            resize: None,
+            quality: 90,
+            orient: false,
+            keep: Keep::default(),
+            nearest: Vec::new(),
+            leave: Vec::new(),
+        }
     }
 }
 
@@ -93,8 +103,13 @@ impl ImageOptions {
             return Err(Error::config(format!("quality is {}; give 1 to 100", self.quality)));
         }
         let odd = |name: &&String| name.is_empty() || name.contains(|c: char| c == ',' || c.is_whitespace());
-        if let Some(name) = self.nearest.iter().find(odd) {
-            return Err(Error::config(format!("\"{name}\" can't name a field of masks; give names without spaces")));
+        if let Some(name) = self.nearest.iter().chain(&self.leave).find(odd) {
+            return Err(Error::config(format!("\"{name}\" can't name a field of pictures; give names without spaces")));
+        }
+        if let Some(name) = self.nearest.iter().find(|name| self.leave.contains(name)) {
+            return Err(Error::config(format!(
+                "`image=leave` and `image=nearest` both name {name}; give one of the two"
+            )));
         }
         self.resize.map_or(Ok(()), |resize| resize.validate(limits))
     }

@@ -31,6 +31,25 @@ struct Stored {
     palette: Option<Palette>,
     /// Whether resampling must not mix values: palettes and bilevel images.
     exact: bool,
+    /// The numbers of the file, if pixels show them otherwise.
+    shown: Option<Shown>,
+}
+
+/// How numbers of a file are shown as pixels of 8 or 16 bits.
+#[derive(Clone, Copy)]
+struct Shown {
+    /// The number that is shown as the largest one of a pixel's type, or as 0.
+    most: u16,
+    /// Whether 0 is white.
+    inverted: bool,
+}
+
+impl Shown {
+    /// The number that is shown as `value` of at most `full`.
+    fn number(self, value: u16, full: u16) -> u16 {
+        let number = (u32::from(value) * u32::from(self.most) + u32::from(full) / 2) / u32::from(full);
+        if self.inverted { self.most.saturating_sub(number as u16) } else { number as u16 }
+    }
 }
 
 /// Up to 256 colours.
@@ -42,13 +61,22 @@ struct Palette {
 
 impl Stored {
     fn plain(raster: Raster) -> Self {
-        Self { raster, palette: None, exact: false }
+        Self { raster, palette: None, exact: false, shown: None }
     }
 
-    /// With 0 and 1 in the place of black and white in a bilevel image.
+    /// With the numbers of the file as pixels, and 0 and 1 in the place of black and white in a bilevel image.
     fn into_numbers(mut self) -> Self {
+        let Raster { wide, data, .. } = &mut self.raster;
         if self.exact && self.palette.is_none() {
-            self.raster.data.iter_mut().for_each(|value| *value = u8::from(*value > 0));
+            data.iter_mut().for_each(|value| *value = u8::from(*value > 0));
+        } else if let Some(shown) = self.shown {
+            match wide {
+                true => data.as_chunks_mut().0.iter_mut().for_each(|two: &mut [u8; 2]| {
+                    *two = shown.number(u16::from_ne_bytes(*two), u16::MAX).to_ne_bytes();
+                }),
+                // Numbers of pixels of 8 bits have 8 bits.
+                false => data.iter_mut().for_each(|value| *value = shown.number((*value).into(), 255) as u8),
+            }
         }
         self
     }
@@ -90,8 +118,8 @@ pub(super) fn numbers(kind: ImageFormat, bytes: &[u8], limits: &Limits) -> Resul
     guarded(kind, || Ok(stored(kind, bytes, limits)?.into_numbers().raster))
 }
 
-/// Decodes, applies `edit` (`true`: values must not be mixed), and encodes. With `numbers` a bilevel image becomes grays 0 and 1, as a
-/// mask has them; else black and white.
+/// Decodes, applies `edit` (`true`: values must not be mixed), and encodes. With `numbers` the numbers of the file stay, and a bilevel
+/// image becomes grays 0 and 1, as a mask has them; else pixels look as before.
 pub(super) fn rewrite(
     kind: ImageFormat,
     bytes: &[u8],
@@ -101,14 +129,14 @@ pub(super) fn rewrite(
 ) -> Result<Vec<u8>> {
     guarded(kind, || {
         let stored = stored(kind, bytes, limits)?;
-        let Stored { raster, palette, exact } = if numbers { stored.into_numbers() } else { stored };
+        let Stored { raster, palette, exact, shown } = if numbers { stored.into_numbers() } else { stored };
         let raster = edit(raster, exact)?;
         match kind {
             ImageFormat::WebP => webp::encode(&raster, bytes, keep),
             ImageFormat::Tiff => tiff::encode(&raster, palette.as_ref(), bytes, keep),
             ImageFormat::Bmp => bmp::encode(&raster, palette.as_ref()),
             ImageFormat::Gif => gif::encode(&raster, palette.as_ref()),
-            _ => Ok(pnm::encode(&raster)),
+            _ => Ok(pnm::encode(&raster, shown.filter(|_| numbers).map(|shown| shown.most))),
         }
     })
 }

@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 /// Incremented whenever the output bytes change.
-const REVISION: u32 = 3;
+const REVISION: u32 = 4;
 
 // Names of counts.
 const UNCHANGED: &str = "pictures unchanged";
@@ -57,7 +57,12 @@ impl Image {
         let edit = Edit { size: size.map(|size| orientation.swap(size)), orientation, nearest };
         let (quality, keep) = (self.options.quality, self.options.keep);
         let new = match kind {
-            ImageFormat::Jpeg => jpeg::rewrite(bytes, quality, keep, |raster| edit.apply(raster, false))?,
+            ImageFormat::Jpeg => {
+                if jpeg::has_more(bytes) {
+                    count(counts, FIRST_FRAMES);
+                }
+                jpeg::rewrite(bytes, quality, keep, |raster| edit.apply(raster, false))?
+            }
             ImageFormat::Png => {
                 let numbers = edit.nearest || edit.size.is_none();
                 png::rewrite(bytes, keep, numbers, |raster, exact| edit.apply(raster, exact))?
@@ -161,6 +166,9 @@ impl Transform for Image {
         if !self.options.nearest.is_empty() {
             let _ = write!(text, " nearest={}", self.options.nearest.join(","));
         }
+        if !self.options.leave.is_empty() {
+            let _ = write!(text, " leave={}", self.options.leave.join(","));
+        }
         text
     }
 
@@ -168,9 +176,12 @@ impl Transform for Image {
     fn schema(&self, input: &SchemaRef) -> Result<SchemaRef> {
         let pictures = || input.fields().iter().filter(|field| is_picture(field)).map(|field| field.name().as_str());
         let unknown = |name: &&String| !pictures().any(|field| field == name.as_str());
-        if let Some(name) = self.options.nearest.iter().find(unknown) {
+        let named = |(option, names): (&'static str, &'_ [String])| Some((option, names.iter().find(unknown)?.clone()));
+        let unknown =
+            [("nearest", &self.options.nearest[..]), ("leave", &self.options.leave)].into_iter().find_map(named);
+        if let Some((option, name)) = unknown {
             let fields = pictures().collect::<Vec<_>>().join(", ");
-            let message = format!("`image=nearest={name}`: no sample has a picture in the field {name}");
+            let message = format!("`image={option}={name}`: no sample has a picture in the field {name}");
             return Err(Error::config(message).with_code(Code::NoSuchField).hint(format!("pictures are in: {fields}")));
         }
         if pictures().next().is_some() {
@@ -195,7 +206,8 @@ impl Transform for Image {
     fn apply_counted(&self, rows: Rows, counts: &mut Counts) -> Result<Rows> {
         let schema = rows.schema();
         let mut columns = rows.columns().to_vec();
-        for (field, column) in schema.fields().iter().zip(&mut columns).filter(|(field, _)| is_picture(field)) {
+        let taken = |field: &Field| is_picture(field) && !self.options.leave.contains(field.name());
+        for (field, column) in schema.fields().iter().zip(&mut columns).filter(|(field, _)| taken(field)) {
             match column.as_binary_view_opt() {
                 Some(blobs) => *column = self.column(field.name(), blobs, &rows, counts)?,
                 None if column.null_count() == column.len() => {}

@@ -22,6 +22,8 @@ pub(super) struct JpegHeader<'a> {
     /// Low nibble of the SOF marker: 0 to 2 are supported, 9 and up are arithmetic.
     pub(super) process: u8,
     icc: Vec<(u8, &'a [u8])>,
+    /// Whether more pictures follow this one (CIPA DC-007, Multi-Picture Format): a second lens, depths, a gain map.
+    pub(super) more: bool,
 }
 
 impl<'a> JpegHeader<'a> {
@@ -48,6 +50,7 @@ impl<'a> JpegHeader<'a> {
                 self.exif = self.exif.or(body.strip_prefix(b"Exif\0\0"));
                 self.xmp = self.xmp.or(body.strip_prefix(XMP));
             }
+            0xe2 if body.starts_with(b"MPF\0") => self.more = true,
             0xe2 => self.icc.extend(body.strip_prefix(b"ICC_PROFILE\0").and_then(chunk)),
             _ => {}
         }

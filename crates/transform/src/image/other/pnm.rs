@@ -1,6 +1,6 @@
 //! PNM: portable bitmaps, graymaps, pixmaps and arbitrary maps (Netpbm). Owns the written header.
 
-use super::{Stored, pixels, refused};
+use super::{Shown, Stored, pixels, refused};
 use crate::image::format::ImageFormat;
 use crate::image::orientation::Orientation;
 use crate::image::raster::Raster;
@@ -17,13 +17,15 @@ pub(super) fn header(bytes: &[u8]) -> Result<(u32, u32, Orientation)> {
 pub(super) fn read(bytes: &[u8], limits: &Limits) -> Result<Stored> {
     let decoder = decoder(bytes)?;
     let exact = matches!(decoder.original_color_type(), ExtendedColorType::L1 | ExtendedColorType::La1);
-    Ok(Stored { exact, ..Stored::plain(pixels(ImageFormat::Pnm, decoder, limits)?) })
+    let most = u16::try_from(decoder.header().maximal_sample()).unwrap_or(u16::MAX);
+    let shown = Some(Shown { most, inverted: false }).filter(|_| !exact && ![255, u16::MAX].contains(&most));
+    Ok(Stored { exact, shown, ..Stored::plain(pixels(ImageFormat::Pnm, decoder, limits)?) })
 }
 
-/// Gray as P5, RGB as P6, alpha as P7; 8 or 16 bits, big-endian.
-pub(super) fn encode(raster: &Raster) -> Vec<u8> {
+/// Gray as P5, RGB as P6, alpha as P7; 8 or 16 bits, big-endian. `most`: the largest number, if that is not the one of the pixels' type.
+pub(super) fn encode(raster: &Raster, most: Option<u16>) -> Vec<u8> {
     let Raster { width, height, channels, wide, data } = raster;
-    let most = if *wide { 65_535 } else { 255 };
+    let most = most.unwrap_or(if *wide { u16::MAX } else { 255 });
     let mut out = match channels {
         1 => format!("P5\n{width} {height}\n{most}\n"),
         3 => format!("P6\n{width} {height}\n{most}\n"),

@@ -1,9 +1,11 @@
 use super::super::samples::{jpeg, pattern};
-use super::super::{Check, Image, ImageOptions};
+use super::super::{Check, Draws, Image, ImageOptions, MaskDecoder, View, decode};
 use crate::{Counts, Transform};
 use ::gif::{Encoder, Frame};
-use ::tiff::encoder::{TiffEncoder, colortype::RGB8};
+use ::tiff::encoder::TiffEncoder;
+use ::tiff::encoder::colortype::{Gray8, Gray16, Gray32Float, GrayI16, RGB8};
 use ::tiff::tags::Tag;
+use arrow_array::cast::AsArray;
 use arrow_array::{ArrayRef, BinaryViewArray, RecordBatch, StringViewArray};
 use packhorse_core::{DataType, Field, KEY, Kind, Limits, Result, Schema};
 use std::io::Cursor;
@@ -105,4 +107,93 @@ fn the_total_size_of_frames_is_limited() {
     let limits = Limits { pixels: 400, ..Limits::default() };
     assert!(packed("gif", &gif(16, 20), limits).is_ok());
     assert_eq!(packed("gif", &gif(17, 20), limits).unwrap_err().kind(), Kind::Limit);
+}
+
+/// A gray TIFF of 4 × 2 numbers.
+fn gray_tiff<N: ::tiff::encoder::colortype::ColorType>(numbers: &[N::Inner], white_is_zero: bool) -> Vec<u8>
+where
+    [N::Inner]: ::tiff::encoder::TiffValue,
+{
+    let mut out = Cursor::new(Vec::new());
+    TiffEncoder::new(&mut out).unwrap().write_image::<N>(4, 2, numbers).unwrap();
+    let mut bytes = out.into_inner();
+    // The photometric interpretation: tag 262, one number of 16 bits.
+    let entry = [&b"\x06\x01\x03\x00"[..], &1u32.to_le_bytes(), &1u16.to_le_bytes()].concat();
+    let at = bytes.windows(entry.len()).position(|found| found == entry).unwrap();
+    bytes[at + 8] = u8::from(!white_is_zero);
+    bytes
+}
+
+/// Numbers of a mask, and of what it is resized to.
+fn numbers(field: &str, bytes: &[u8]) -> (Vec<u16>, Vec<u16>) {
+    let of = |bytes: &[u8]| {
+        let decoder = MaskDecoder::new(View::default(), true, Limits::default()).unwrap();
+        let (height, width) = decoder.size(bytes).unwrap();
+        let mut out = vec![0; 2 * height as usize * width as usize];
+        decoder.decode_into(bytes, Draws::new(0), &mut out).unwrap();
+        out.as_chunks().0.iter().map(|two| u16::from_le_bytes(*two)).collect()
+    };
+    let options = ImageOptions {
+        resize: Some("2x1".parse().unwrap()),
+        nearest: vec![field.to_owned()],
+        ..ImageOptions::default()
+    };
+    (of(bytes), of(&rewritten(field, bytes, options).unwrap()))
+}
+
+/// What becomes of a picture.
+fn rewritten(field: &str, bytes: &[u8], options: ImageOptions) -> Result<Vec<u8>> {
+    let fields = vec![Field::new(KEY, DataType::Utf8View, false), Field::new(field, DataType::BinaryView, false)];
+    let keys: ArrayRef = Arc::new(StringViewArray::from(vec!["a"]));
+    let blobs: ArrayRef = Arc::new(BinaryViewArray::from(vec![bytes]));
+    let rows = RecordBatch::try_new(Arc::new(Schema::new(fields)), vec![keys, blobs]).unwrap();
+    let done = Image::new(options, Limits::default())?.apply(rows)?;
+    Ok(done.column(1).as_binary_view().value(0).to_vec())
+}
+
+#[test]
+fn masks_have_the_numbers_of_their_files() {
+    // Nearest of 2 × 1 are the second row's numbers 1 and 3.
+    let depths: [u16; 8] = [0, 60, 120, 3999, 4000, 7, 8, 1234];
+    let ids = depths.map(|depth| (depth % 21) as u8);
+    let wide = |ids: [u8; 8]| ids.map(u16::from).to_vec();
+    for most in [20, 100, 200, 254] {
+        let pgm = [format!("P5\n4 2\n{most}\n").as_bytes(), &ids].concat();
+        assert_eq!(numbers("pgm", &pgm), (wide(ids), vec![u16::from(ids[5]), u16::from(ids[7])]), "{most}");
+    }
+    for most in [4000, 30_000, 65_534, 65_535] {
+        let bytes: Vec<u8> = depths.iter().flat_map(|depth| depth.to_be_bytes()).collect();
+        let pgm = [format!("P5\n4 2\n{most}\n").as_bytes(), &bytes].concat();
+        assert_eq!(numbers("pgm", &pgm), (depths.to_vec(), vec![7, 1234]), "{most}");
+        let options = ImageOptions {
+            resize: Some("2x1".parse().unwrap()),
+            nearest: vec!["pgm".to_owned()],
+            ..ImageOptions::default()
+        };
+        assert!(rewritten("pgm", &pgm, options).unwrap().starts_with(format!("P5\n2 1\n{most}\n").as_bytes()));
+    }
+    for white_is_zero in [false, true] {
+        assert_eq!(numbers("tif", &gray_tiff::<Gray16>(&depths, white_is_zero)), (depths.to_vec(), vec![7, 1234]));
+        let wanted = (wide(ids), vec![ids[5].into(), ids[7].into()]);
+        assert_eq!(numbers("tif", &gray_tiff::<Gray8>(&ids, white_is_zero)), wanted);
+        // A picture looks as before.
+        let shown = decode(&gray_tiff::<Gray8>(&ids, white_is_zero), &Limits::default()).unwrap();
+        assert_eq!(shown.data, ids.map(|id| if white_is_zero { 255 - id } else { id }));
+    }
+}
+
+#[test]
+fn pictures_of_other_numbers_are_refused_or_left_as_they_are() {
+    let depths = gray_tiff::<Gray32Float>(&[0.5; 8], false);
+    let resize = || ImageOptions { resize: Some("2x1".parse().unwrap()), ..ImageOptions::default() };
+    let error = rewritten("depth.tif", &depths, resize()).unwrap_err().to_string();
+    assert!(error.contains("is a TIFF of floating-point numbers") && error.contains("image=leave=FIELD"), "{error}");
+    let signed = rewritten("tif", &gray_tiff::<GrayI16>(&[-1; 8], false), resize()).unwrap_err().to_string();
+    assert!(signed.contains("signed integers"), "{signed}");
+    let leave = ImageOptions { leave: vec!["depth.tif".to_owned()], ..resize() };
+    assert_eq!(rewritten("depth.tif", &depths, leave.clone()).unwrap(), depths);
+    let unknown = rewritten("tif", &depths, leave).unwrap_err().to_string();
+    assert!(unknown.contains("`image=leave=depth.tif`: no sample has a picture"), "{unknown}");
+    let both = ImageOptions { leave: vec!["tif".to_owned()], nearest: vec!["tif".to_owned()], ..resize() };
+    assert!(rewritten("tif", &depths, both).unwrap_err().to_string().contains("both name tif"));
 }

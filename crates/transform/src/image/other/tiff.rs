@@ -8,7 +8,7 @@ mod palette;
 
 pub(super) use encode::encode;
 
-use super::{Stored, cut_short, too_large, undecodable};
+use super::{Shown, Stored, cut_short, too_large, undecodable};
 use crate::image::format::ImageFormat;
 use crate::image::orientation::Orientation;
 use crate::image::raster::Raster;
@@ -24,6 +24,8 @@ const XMP: Tag = Tag::Unknown(700);
 
 /// Tag of the DNG version; the first image of a DNG is a thumbnail.
 const DNG: Tag = Tag::Unknown(50_706);
+/// The photometric interpretation in which 0 is white.
+const WHITE_IS_ZERO: u16 = 0;
 /// The JPEG compression scheme.
 const JPEG: u32 = 7;
 
@@ -59,14 +61,31 @@ pub(super) fn read(bytes: &[u8], limits: &Limits) -> Result<Stored> {
         DecodingResult::U16(data) => {
             (interleave(data.into_iter().flat_map(u16::to_ne_bytes).collect(), &layout, 2), true)
         }
-        _ => return Err(undecodable(ImageFormat::Tiff, "its values are not integers of up to 16 bits")),
+        other => return Err(of_type(&other)),
     };
     if patched.is_some() {
         let palette = colours(&mut decoder)?;
         let raster = Raster::new(width, height, 1, false, data).map_err(|_| contradictory())?;
-        return Ok(Stored { raster, palette: Some(palette), exact: true });
+        return Ok(Stored { raster, palette: Some(palette), exact: true, shown: None });
     }
-    meaning(color, (width, height), data, wide)
+    let inverted =
+        decoder.find_tag_unsigned::<u16>(Tag::PhotometricInterpretation).ok().flatten() == Some(WHITE_IS_ZERO);
+    let shown = match color {
+        ColorType::Gray(bits @ 2..=16) => Some(Shown { most: u16::MAX >> (16 - bits), inverted }),
+        _ => None,
+    };
+    Ok(Stored { shown, ..meaning(color, (width, height), data, wide)? })
+}
+
+/// The error of samples that no picture here has.
+fn of_type(samples: &DecodingResult) -> Error {
+    let what = match samples {
+        DecodingResult::I8(_) | DecodingResult::I16(_) => "signed integers",
+        DecodingResult::F16(_) | DecodingResult::F32(_) | DecodingResult::F64(_) => "floating-point numbers",
+        _ => "integers of more than 16 bits",
+    };
+    let message = format!("is a TIFF of {what}, and pictures have unsigned integers of up to 16 bits");
+    Error::content(message).hint("`image=leave=FIELD` leaves the field as it is; arrays (.npy) hold all numbers")
 }
 
 /// Refuses files that the crate `tiff` does not check and would decode wrong.

@@ -205,15 +205,15 @@ fn the_description_is_canonical() {
         orient: true,
         ..Default::default()
     };
-    assert_eq!(image(full).describe(), "image/3 check resize=256,short quality=85 orient");
+    assert_eq!(image(full).describe(), "image/4 check resize=256,short quality=85 orient");
     let keep = ImageOptions { keep: "icc,exif".parse().unwrap(), orient: true, ..ImageOptions::default() };
-    assert_eq!(image(keep).describe(), "image/3 quality=90 orient keep=exif,icc");
+    assert_eq!(image(keep).describe(), "image/4 quality=90 orient keep=exif,icc");
     let lenient = ImageOptions { check: Some(Check::Lenient), ..ImageOptions::default() };
-    assert_eq!(image(lenient).describe(), "image/3 check=lenient");
-    assert_eq!(resize("64x64").describe(), "image/3 resize=64x64 quality=90");
+    assert_eq!(image(lenient).describe(), "image/4 check=lenient");
+    assert_eq!(resize("64x64").describe(), "image/4 resize=64x64 quality=90");
     assert_eq!(
         image(ImageOptions { check: Some(Check::Strict), quality: 5, ..ImageOptions::default() }).describe(),
-        "image/3 check"
+        "image/4 check"
     );
 }
 
@@ -222,7 +222,7 @@ fn masks_are_resized_to_the_nearest_pixel_where_they_are_named() {
     let mask = png_of((16, 16), ::png::ColorType::Grayscale, ::png::BitDepth::Eight, |_| {});
     let options = ImageOptions { resize: Some("8x8".parse().unwrap()), ..ImageOptions::default() };
     let named = image(ImageOptions { nearest: vec!["seg.png".into()], ..options.clone() });
-    assert_eq!(named.describe(), "image/3 resize=8x8 quality=90 nearest=seg.png");
+    assert_eq!(named.describe(), "image/4 resize=8x8 quality=90 nearest=seg.png");
     let pixels = |image: &Image| {
         let done = image.apply(rows("seg.png", &[Some(&mask)])).unwrap();
         super::super::decode(done.column(2).as_binary_view().value(0), &Limits::default()).unwrap().data
