@@ -278,3 +278,22 @@ fn columns_that_name_no_split_are_refused() {
     let alone = Recipe { split: Splits::Column("split".to_owned()), ..Recipe::new(dir.path(), "webdataset", "out") };
     assert!(alone.check().unwrap_err().to_string().contains("`split=column:split` needs `metadata`"));
 }
+
+#[test]
+fn an_id_with_a_dot_is_not_a_file_of_another_sample() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = recipe(dir.path(), 3, ("t.csv", "id,breed\n00.5,pug\n01.5,akita\n02,pug\n"), "out");
+    let error = refused(&base);
+    assert!(error.code() == Code::NoMetadata && error.to_string().contains("00.jpg"), "{error}");
+    // Slices are numbered by what follows their dots.
+    let slices = dir.path().join("slices");
+    std::fs::create_dir(&slices).unwrap();
+    for name in ["scan.001", "other.002"] {
+        std::fs::write(slices.join(name), name).unwrap();
+    }
+    let table = dir.path().join("slices.csv");
+    std::fs::write(&table, "id,breed\nscan.001,pug\nother.002,akita\n").unwrap();
+    let slices =
+        Recipe { input: vec![slices], metadata: Some(table), out: Some(dir.path().join("slices-out")), ..base };
+    assert_eq!(packed(&slices).1, [("other".to_owned(), 0), ("scan".to_owned(), 1)]);
+}

@@ -3,52 +3,86 @@
 //! It is the row of the sample's key, as the dataset stores it or before it was escaped (`my photo` for `my%20photo`); else the row that names a file of the sample (`1.jpg` for `1`), unless that is the key of another sample;
 //! else the same of the last part of the key.
 
+use crate::KeyEnds;
 use crate::metadata::{Metadata, key_of_file};
 use packhorse_core::{Code, Error, Result, unescape};
 use std::collections::HashMap;
 
 /// The rows of samples, in their order.
 pub(crate) struct JoinKeys {
-    /// The rows that name files, by the key of the file's sample; [`SEVERAL`] where several do.
-    files: HashMap<String, u32>,
+    /// The rows that name files, by the key of the file's sample where keys end at the first dot.
+    first: HashMap<String, Named>,
+    /// The same where they end at the last one, of names with several dots.
+    last: HashMap<String, Named>,
+    /// Whether a sample has a dot in its key, so that keys end at the last one.
+    keys_have_dots: bool,
     /// Whether a sample has the key of the row.
     exact: Vec<bool>,
     rows: Vec<Row>,
 }
 
+/// The rows that name files of a sample.
+#[derive(Clone, Copy, Default)]
+struct Named {
+    /// The last such row whose name has one dot, and how many there are.
+    plain: (u32, u32),
+    /// The same of names with several dots.
+    dotted: (u32, u32),
+}
+
+impl Named {
+    fn add(&mut self, row: u32, dotted: bool) {
+        let of = if dotted { &mut self.dotted } else { &mut self.plain };
+        *of = (row, of.1 + 1);
+    }
+
+    /// The row; `Err` if there are several. Names with several dots are of another sample if keys have dots.
+    fn row(self, keys_have_dots: bool) -> Result<Option<u32>, ()> {
+        match (self.plain, self.dotted) {
+            ((row, 1), (_, 0)) => Ok(Some(row)),
+            ((row, 1), _) if keys_have_dots => Ok(Some(row)),
+            ((_, 0), (row, 1)) => Ok(Some(row).filter(|_| !keys_have_dots)),
+            ((_, 0), _) if keys_have_dots => Ok(None),
+            _ => Err(()),
+        }
+    }
+}
+
 /// The row of a sample.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 enum Row {
     None,
     /// Of its key.
     Exact(u32),
-    /// Of a name of its file.
-    File(u32),
+    /// Of a name of its file, and the sample's key.
+    File(Named, String),
 }
-
-/// In the place of a row: several name files of one sample.
-const SEVERAL: u32 = u32::MAX;
 
 impl JoinKeys {
     /// Of the rows of a table whose keys are as they stand there.
     pub(crate) fn new(table: &Metadata) -> Self {
-        let mut files = HashMap::new();
+        let (mut first, mut last) = (HashMap::<String, Named>::new(), HashMap::<String, Named>::new());
         for (row, key) in (0..).zip(table.keys()) {
-            if let Some(sample) = key_of_file(key).filter(|sample| sample != key) {
-                files.entry(sample).and_modify(|row| *row = SEVERAL).or_insert(row);
+            let [by_first, by_last] = [KeyEnds::FirstDot, KeyEnds::LastDot].map(|ends| key_of_file(key, &ends));
+            let dotted = by_first != by_last;
+            if let Some(sample) = by_first.filter(|sample| sample != key) {
+                first.entry(sample).or_default().add(row, dotted);
+            }
+            if let Some(sample) = by_last.filter(|sample| dotted && sample != key) {
+                last.entry(sample).or_default().add(row, false);
             }
         }
-        Self { files, exact: vec![false; table.len() as usize], rows: Vec::new() }
+        let exact = vec![false; table.len() as usize];
+        Self { first, last, keys_have_dots: false, exact, rows: Vec::new() }
     }
 
-    /// The row of the next sample, as far as is known before the others.
-    ///
-    /// Errors: several rows name files of the sample.
-    pub(crate) fn push(&mut self, table: &Metadata, key: &str) -> Result<Option<u32>> {
+    /// Adds the next sample. Returns whether a row may be its own.
+    pub(crate) fn push(&mut self, table: &Metadata, key: &str) -> bool {
         let base = key.rsplit('/').next().unwrap_or_default();
-        let mut found = self.row(table, key)?;
+        self.keys_have_dots |= base.contains("%2E");
+        let mut found = self.row(table, key);
         if matches!(found, Row::None) && base != key {
-            found = self.row(table, base)?;
+            found = self.row(table, base);
         }
         if let Row::Exact(row) = found
             && let Some(exact) = self.exact.get_mut(row as usize)
@@ -56,32 +90,31 @@ impl JoinKeys {
             *exact = true;
         }
         self.rows.push(found);
-        Ok(match found {
-            Row::Exact(row) | Row::File(row) => Some(row),
-            Row::None => None,
-        })
+        !matches!(self.rows.last(), Some(Row::None))
     }
 
-    fn row(&self, table: &Metadata, key: &str) -> Result<Row> {
+    fn row(&self, table: &Metadata, key: &str) -> Row {
         if let Some(row) = table.find(key).or_else(|| table.find(&unescape(key))) {
-            return Ok(Row::Exact(row));
+            return Row::Exact(row);
         }
-        match self.files.get(key) {
-            Some(&SEVERAL) => {
-                let message = format!("several rows of the table name files of the sample {key}");
-                Err(Error::config(message).with_code(Code::KeyTwice).hint("leave one row for each sample"))
-            }
-            Some(row) => Ok(Row::File(*row)),
-            None => Ok(Row::None),
-        }
+        let named = self.first.get(key).or_else(|| self.last.get(key));
+        named.map_or(Row::None, |named| Row::File(*named, key.to_owned()))
     }
 
     /// The row of each sample.
-    pub(crate) fn rows(&self) -> impl Iterator<Item = Option<u32>> {
+    ///
+    /// Errors: several rows name files of a sample.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = Result<Option<u32>>> {
         self.rows.iter().map(|row| match row {
-            Row::Exact(row) => Some(*row),
-            Row::File(row) => Some(*row).filter(|row| self.exact.get(*row as usize) == Some(&false)),
-            Row::None => None,
+            Row::Exact(row) => Ok(Some(*row)),
+            Row::File(named, key) => match named.row(self.keys_have_dots) {
+                Ok(row) => Ok(row.filter(|row| self.exact.get(*row as usize) == Some(&false))),
+                Err(()) => {
+                    let message = format!("several rows of the table name files of the sample {key}");
+                    Err(Error::config(message).with_code(Code::KeyTwice).hint("leave one row for each sample"))
+                }
+            },
+            Row::None => Ok(None),
         })
     }
 }

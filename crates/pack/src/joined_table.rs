@@ -103,19 +103,16 @@ impl JoinTable {
     /// Adds the row of the sample `key`: that of its key, also before it was escaped, or the one that names a file
     /// of the sample (`1.jpg`); else that of the last part of the key. A row that is of the key of one sample is of no other
     /// sample by the name of its file.
-    ///
-    /// Errors: `Config` where several rows name files of the sample.
-    pub fn push(&mut self, key: &str) -> Result<()> {
-        let found = self.keys.push(&self.metadata, key)?.and_then(|row| self.metadata.text(row));
-        if found.is_none() && self.missing.len() < SHOWN {
+    pub fn push(&mut self, key: &str) {
+        if !self.keys.push(&self.metadata, key) && self.missing.len() < SHOWN {
             self.missing.push(key.to_owned());
         }
-        Ok(())
     }
 
     /// The columns and rows of all samples, in their order. A column is nullable if a sample has no value.
     ///
-    /// Errors: `Config` for samples without a row, unless they are filled; the message counts them and names some.
+    /// Errors: `Config` where several rows name files of a sample, and for samples without a row, unless they are filled; the
+    /// message counts them and names some.
     pub fn finish(self) -> Result<(SchemaRef, Vec<Rows>)> {
         let (mut open, mut rows, mut pending) = (builders(&self.schema), Vec::new(), 0);
         let (mut samples, mut lost) = (0u64, 0u64);
@@ -126,7 +123,7 @@ impl JoinTable {
             Ok::<(), Error>(())
         };
         for row in self.keys.rows() {
-            let row = match row.and_then(|row| self.metadata.text(row)) {
+            let row = match row?.and_then(|row| self.metadata.text(row)) {
                 Some(json) => parsed(json)?,
                 None => {
                     lost += 1;
@@ -163,6 +160,8 @@ impl JoinTable {
 
     /// The number of rows that no sample has, and the key of the first of them.
     pub fn unused(&self) -> (u64, Option<&str>) {
+        // Reading a row marks it.
+        self.keys.rows().filter_map(|row| row.ok().flatten()).for_each(|row| drop(self.metadata.text(row)));
         self.metadata.unused()
     }
 }

@@ -137,7 +137,10 @@ impl PyDataset {
         let join = move || {
             let registry = packhorse::registry();
             let mut join = JoinTable::read(&registry, &table, &key, columns.as_deref(), fill_missing)?;
-            dataset.distinct()?.each_key(|_, key| join.push(key))?;
+            dataset.distinct()?.each_key(|_, key| {
+                join.push(key);
+                Ok(())
+            })?;
             let unused = match join.unused() {
                 (rows, Some(first)) => {
                     let (rows, table) = (counted(rows, "row"), table.display());

@@ -113,6 +113,28 @@ def test_rows_belong_to_the_samples_of_exactly_their_keys(tmp_path):
             joined(["1"], ["1.jpg,1", "1.png,2"])
 
 
+def test_names_of_files_where_keys_have_dots(tmp_path):
+    """Where keys end at the last dot, `a.v2.txt` is a file of `a.v2`, and no other sample gets its row."""
+    folder = tmp_path / "g"
+    folder.mkdir()
+    for name in ("a.txt", "a.v2.txt", "b.v1.txt"):
+        (folder / name).write_text(name)
+    packed = {ends: packhorse.pack(folder, tmp_path / ends, to="webdataset", key_ends=ends, progress=False) for ends in ("last-dot", "first-dot")}
+    assert packed["last-dot"].samples == 3
+    table = tmp_path / "t.csv"
+
+    def joined(lines, ends="last-dot"):
+        table.write_text("file,v\n" + "".join(f"{line}\n" for line in lines))
+        view = packhorse.open(tmp_path / ends).join(table, key="file", fill_missing=True)
+        return {sample["__key__"]: sample.get("v") for sample in view}
+
+    assert joined(["a.v2.txt,2"]) == {"a": None, "a%2Ev2": 2, "b%2Ev1": None}
+    assert joined(["a.v2.txt,2", "a.txt,1", "b.v1.txt,3"]) == {"a": 1, "a%2Ev2": 2, "b%2Ev1": 3}
+    assert joined(["a.v2.txt,2", "b.v1.txt,3"], "first-dot") == {"a": 2, "b": 3}
+    with pytest.raises(packhorse.ConfigError, match="several rows"):
+        joined(["a.v2.txt,2", "a.txt,1"], "first-dot")
+
+
 def test_keys_are_found_as_they_were_given(tmp_path):
     data = write(tmp_path / "d", [{"__key__": "img 0.v2", "x": 1}, {"__key__": "b", "x": 2}])
     assert data.keys == ["img%200%2Ev2", "b"]

@@ -57,7 +57,8 @@ impl FromStr for Condition {
             let after = after.trim_start();
             let found = OPERATORS.iter().find_map(|sign| Some((*sign, after.strip_prefix(sign)?)));
             let Some((operator, after)) = found else {
-                return refused(&format!("after {} comes one of ==, !=, <, <=, >, >=", field.text));
+                let spaced = "; a field whose name has spaces is written in quotes";
+                return refused(&format!("after {} comes one of ==, !=, <, <=, >, >={spaced}", field.text));
             };
             let Some((value, after)) = word(after) else { return refused("a value is missing at the end") };
             let Some(literal) = value.literal() else {
@@ -114,6 +115,16 @@ enum Scalar<'a> {
     Single(f32),
     Half(half::f16),
     Text(std::borrow::Cow<'a, str>),
+}
+
+impl Scalar<'_> {
+    /// The start of a text.
+    fn shown(&self) -> String {
+        match self {
+            Scalar::Text(text) => text.chars().take(40).collect(),
+            number => format!("{number:?}"),
+        }
+    }
 }
 
 impl Comparison {
@@ -277,7 +288,13 @@ impl Term {
             let (name, literal) = (&self.comparison.field, &self.comparison.literal);
             Error::config(match literal {
                 Literal::Text(text) => format!("field {name} is a number and can't be compared with the text {text:?}"),
-                _ => format!("field {name} is text and can't be compared with a number; write the value in quotes"),
+                _ if ["==", "!="].contains(&self.comparison.operator) => {
+                    format!("field {name} is text and can't be compared with a number; write the value in quotes")
+                }
+                _ => format!(
+                    "field {name} holds the text {:?}, which is neither more nor less than a number",
+                    value.shown()
+                ),
             })
         })
     }

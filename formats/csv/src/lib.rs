@@ -31,7 +31,8 @@
 //! * **Options**: `schema`, column types that replace the inferred ones (`id:text,x:float64`; `bool`, `int64`,
 //!   `float64`, `text`); `delimiter`, one byte (default: a tab in `.tsv` files, a comma in others); `quote`, `none` where
 //!   quotes are text and every line is a row; `header`, `none` where the first line is a row (columns are `column1` and so
-//!   on), `first` where it names the columns though all names are numbers, which is refused else. A `.csv` or `.tsv`
+//!   on), `first` where it names the columns though all names are numbers, which is refused else; `null`, texts of missing
+//!   values beside the empty one (`NA,-9999`), in all columns but the key. A `.csv` or `.tsv`
 //!   file is a table where it is named as an input; in a folder it is a field of a sample ([`Format::in_folders`]).
 //! * **Errors** name the line: a line with more or fewer fields than the first, text that is not UTF-8, a value that is
 //!   not of the type in `schema`, unclosed quotes, text behind a closing quote.

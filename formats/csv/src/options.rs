@@ -31,13 +31,15 @@ pub(crate) struct Settings {
     delimiter: Option<u8>,
     /// Whether quotes are text.
     plain_quotes: bool,
+    /// The texts of missing values, beside the empty one.
+    pub(crate) nulls: Vec<String>,
     /// The types given in `schema`, by column.
     pub(crate) kinds: BTreeMap<String, ColumnType>,
 }
 
 impl Settings {
     pub(crate) fn parse(options: &Options) -> Result<Self> {
-        options.only(&["delimiter", "header", "quote", "schema"])?;
+        options.only(&["delimiter", "header", "null", "quote", "schema"])?;
         let header = match options.get("header") {
             None => Header::Likely,
             Some("first") => Header::First,
@@ -62,10 +64,17 @@ impl Settings {
                 }
             },
         };
+        let nulls = options.get("null").unwrap_or_default();
+        let nulls = nulls.split(',').filter(|text| !text.is_empty()).map(str::to_owned).collect();
         let schema = options.get("schema").unwrap_or_default();
         let kinds =
             schema.split(',').map(str::trim).filter(|pair| !pair.is_empty()).map(column).collect::<Result<_>>()?;
-        Ok(Self { header, delimiter, plain_quotes, kinds })
+        Ok(Self { header, delimiter, plain_quotes, nulls, kinds })
+    }
+
+    /// The value of a field; empty if it is missing.
+    pub(crate) fn given<'v>(&self, value: &'v [u8]) -> &'v [u8] {
+        if self.nulls.iter().any(|null| null.as_bytes() == value) { &[] } else { value }
     }
 
     /// Whether a delimiter is given.

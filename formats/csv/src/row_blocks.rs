@@ -1,10 +1,11 @@
 //! Reads a range of rows as Arrow blocks.
 
 use crate::column_builder::ColumnBuilder;
+use crate::options::Settings;
 use crate::row_reader::RowReader;
 use crate::scan::TableScan;
 use arrow_array::{RecordBatch, RecordBatchOptions};
-use packhorse_core::{Error, Result, Rows};
+use packhorse_core::{Error, KEY, Result, Rows};
 use std::sync::Arc;
 
 /// The most rows in a block.
@@ -15,6 +16,7 @@ const BYTES: u64 = 4 << 20;
 /// The blocks of a range of rows.
 pub(crate) struct RowBlocks<'a> {
     pub(crate) scan: &'a TableScan,
+    pub(crate) settings: &'a Settings,
     pub(crate) records: RowReader<'a>,
     /// Rows to skip first.
     pub(crate) skip: u64,
@@ -52,11 +54,11 @@ impl RowBlocks<'_> {
         if record.len() != scan.width {
             return Err(changed());
         }
-        for ((place, _), column) in scan.columns.iter().zip(columns) {
+        for (((place, _), column), field) in scan.columns.iter().zip(columns).zip(scan.schema.fields()) {
             let value = record.get(*place).unwrap_or_default();
+            let value = if field.name() == KEY { value } else { self.settings.given(value) };
             column.push(value).map_err(|e| {
-                let name = scan.schema.fields().get(scan.columns.iter().position(|(p, _)| p == place).unwrap_or(0));
-                let name = name.map_or("", |field| field.name().as_str());
+                let name = field.name();
                 self.records.about(e.context(format_args!("column {name}")).in_field(name))
             })?;
         }

@@ -40,7 +40,7 @@ impl TableScan {
         let mut rows = 0;
         while settings.header == Header::None && rows == 0 || records.next()?.is_some() {
             let place = RowStart { row: rows, ..records.place() };
-            check(&mut records, &names, &mut fits)?;
+            check(&mut records, &names, &mut fits, settings)?;
             starts.add(place);
             rows += 1;
         }
@@ -114,7 +114,7 @@ fn looks_like_a_row(names: &[String]) -> bool {
 }
 
 /// Checks the last line and adds its values to the inference.
-fn check(records: &mut RowReader<'_>, names: &[String], fits: &mut [TypeInference]) -> Result<()> {
+fn check(records: &mut RowReader<'_>, names: &[String], fits: &mut [TypeInference], settings: &Settings) -> Result<()> {
     let record = records.record();
     if record.len() != names.len() {
         let what = format!("has {} fields, but the first line has {}", record.len(), names.len());
@@ -124,7 +124,7 @@ fn check(records: &mut RowReader<'_>, names: &[String], fits: &mut [TypeInferenc
         if std::str::from_utf8(value).is_err() {
             return Err(records.fault(&format!("the value of {name} is not UTF-8")));
         }
-        fits.add(value);
+        fits.add(if name == KEY { value } else { settings.given(value) });
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! The source: rows of a table as samples.
 
-use crate::options::{Dialect, Header, Settings};
+use crate::options::{Header, Settings};
 use crate::row_blocks::RowBlocks;
 use crate::row_reader::RowReader;
 use crate::scan::TableScan;
@@ -20,9 +20,7 @@ impl Source for CsvSource {
     fn open<'a>(&self, input: Arc<dyn Input + 'a>) -> Result<Box<dyn Table + 'a>> {
         let new = || TableScan::new(&*input, &self.settings, self.limits);
         let scan = self.scans.of(&*input, &self.settings, new).map_err(|e| e.in_input(input.name()))?;
-        let dialect = self.settings.dialect(input.name());
-        let named = u64::from(self.settings.header != Header::None);
-        Ok(Box::new(Csv { input, scan, dialect, named, limits: self.limits }))
+        Ok(Box::new(Csv { input, scan, settings: self.settings.clone(), limits: self.limits }))
     }
 }
 
@@ -30,9 +28,7 @@ impl Source for CsvSource {
 struct Csv<'a> {
     input: Arc<dyn Input + 'a>,
     scan: Arc<TableScan>,
-    dialect: Dialect,
-    /// Lines before the first row.
-    named: u64,
+    settings: Settings,
     limits: Limits,
 }
 
@@ -49,10 +45,14 @@ impl Table for Csv<'_> {
         let left = items.end.saturating_sub(items.start);
         // A compressed file is read from its header on.
         let place = scan.starts.before(items.start).filter(|_| input.len().is_some());
-        let skip = place.map_or(items.start + self.named, |place| items.start - place.row);
-        let records = RowReader::open(input, place.unwrap_or(RowStart::START), self.dialect, self.limits);
+        // The line of names is before the first row.
+        let named = u64::from(self.settings.header != Header::None);
+        let skip = place.map_or(items.start + named, |place| items.start - place.row);
+        let dialect = self.settings.dialect(input.name());
+        let records = RowReader::open(input, place.unwrap_or(RowStart::START), dialect, self.limits);
         let records = records.map_err(|e| e.in_input(input.name()))?;
-        let mut rowed = RowBlocks { scan, records, skip: if left > 0 { skip } else { 0 }, left };
+        let mut rowed =
+            RowBlocks { scan, settings: &self.settings, records, skip: if left > 0 { skip } else { 0 }, left };
         Ok(blocks(input.name(), move || rowed.block()))
     }
 }

@@ -62,6 +62,19 @@ fn the_schema_option_overrides_types() {
 }
 
 #[test]
+fn texts_of_missing_values_are_named() {
+    let text = b"__key__,t,n,s\nNA,2.5,NA,a\nb,-9999,3,NA\nc,7,-9999,\"N/A\"\n";
+    let rows = read_as("a.csv", &[("null", "NA,-9999")], text).unwrap().remove(0);
+    assert_eq!(fields(&rows), ["__key__:Utf8View:false", "n:Int64:true", "s:Utf8View:true", "t:Float64:true"]);
+    assert_eq!(rows.column(0).as_string_view().iter().flatten().collect::<Vec<_>>(), ["NA", "b", "c"]);
+    assert_eq!(rows.column(1).as_primitive::<Int64Type>().iter().collect::<Vec<_>>(), [None, Some(3), None]);
+    assert_eq!(rows.column(2).as_string_view().iter().collect::<Vec<_>>(), [Some("a"), None, Some("N/A")]);
+    assert_eq!(rows.column(3).as_primitive::<Float64Type>().iter().collect::<Vec<_>>(), [Some(2.5), None, Some(7.0)]);
+    let plain = read_as("a.csv", &[], text).unwrap().remove(0);
+    assert_eq!(fields(&plain)[1], "n:Utf8View:false");
+}
+
+#[test]
 fn a_key_column_comes_first() {
     let rows = read_as("a.csv", &[], b"a,__key__\n1,12\n2,x\n").unwrap().remove(0);
     assert_eq!(fields(&rows), ["__key__:Utf8View:false", "a:Int64:false"]);

@@ -243,6 +243,13 @@ impl<'a> Values<'a> {
             }
             Descr::Text(least) => {
                 let texts = texts(&self.flat, range)?;
+                if texts.iter().any(|text| text.ends_with('\0')) {
+                    let message = format!(
+                        "field {} has a text that ends with a zero byte, where NumPy ends it",
+                        self.field.name()
+                    );
+                    return Err(Error::content(message).hint("pack to another format, or leave the field out"));
+                }
                 let longest = texts.iter().map(|text| text.chars().count()).max().unwrap_or(0).max(*least);
                 write_header(&format!("<U{longest}"), shape, out)?;
                 texts.iter().for_each(|text| append_units(text, longest, out));

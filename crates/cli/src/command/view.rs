@@ -91,7 +91,8 @@ fn join(context: &CommandContext<'_>, args: &ViewFlags, dataset: &Dataset, table
     let mut join = JoinTable::read(context.registry, table, &args.join_key, columns, args.fill_missing)?;
     dataset.distinct()?.each_key(|_, key| {
         context.cancel.check()?;
-        join.push(key)
+        join.push(key);
+        Ok(())
     })?;
     if let (rows, Some(first)) = join.unused() {
         let text =

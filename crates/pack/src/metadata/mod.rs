@@ -230,10 +230,10 @@ fn parts<'a>(arena: &'a str, rows: &[Row], row: u32) -> Option<(&'a str, &'a str
 const NONE: &str = "names no sample; give every row the key of its sample";
 
 /// The key of the sample that the file of this name is of, if it has the extension of a file.
-pub(crate) fn key_of_file(name: &str) -> Option<String> {
+pub(crate) fn key_of_file(name: &str, key_ends: &KeyEnds) -> Option<String> {
     let (_, extension) = name.rsplit('/').next()?.rsplit_once('.')?;
     let is_file = EXTENSIONS.contains(&&*extension.to_ascii_lowercase());
-    is_file.then(|| canonical(name, &KeyEnds::FirstDot).ok())?
+    is_file.then(|| canonical(name, key_ends).ok())?
 }
 
 /// What makes a value the name of a file where keys may have dots.
@@ -245,6 +245,11 @@ const EXTENSIONS: [&str; 64] = [
     "pth", "root", "srt", "svg", "tif", "tiff", "tsv", "txt", "vtt", "wav", "webm", "webp", "xml", "yaml", "yml", "zip",
 ];
 
+/// Whether a field has the name of a number, or of numbers with dots.
+pub(crate) fn is_number(field: &str) -> bool {
+    field.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+}
+
 /// The sample key of a value of the key column; or the problem and its remedy.
 fn canonical(value: &str, key_ends: &KeyEnds) -> Result<String, &'static str> {
     const HIDDEN: &str = "names a hidden file (it starts with a dot), which is never packed; drop the row";
@@ -253,6 +258,8 @@ fn canonical(value: &str, key_ends: &KeyEnds) -> Result<String, &'static str> {
         Ok(name) if name.key.is_empty() => return Err(NONE),
         // Where keys have dots, `v1.5` and `a.v2` are keys.
         Ok(name) if matches!(key_ends, KeyEnds::LastDot) && !EXTENSIONS.contains(&&*name.field) => {}
+        // `P1.5` is not a file of `P1`, unless `P1` has such a field.
+        Ok(name) if is_number(&name.field) => {}
         Ok(name) => return key_of(dir, &name.key).map_err(|_| HIDDEN),
         Err(NameFault::Hidden) => return Err(HIDDEN),
         Err(NameFault::NoField) => {}

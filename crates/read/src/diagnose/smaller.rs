@@ -46,7 +46,7 @@ fn resized(rig: &Rig, block: &SampleBlock, short: u32) -> Result<SampleBlock> {
         quality: QUALITY,
         orient: false,
         keep: Keep { icc: false, exif: false },
-        nearest: Vec::new(),
+        ..ImageOptions::default()
     };
     let image = Image::new(options, rig.work.collate.limits)?;
     // The names only say which columns hold pictures.

@@ -105,13 +105,11 @@ fn check_name(name: &str) -> Result<()> {
                 "field \"{start}…\": HDF5 names may have at most {LONGEST_NAME} bytes, and this one has {}; rename it",
                 name.len()
             );
-            return Err(Error::unsupported(message));
+            return Err(Error::config(message));
         }
         _ => return Ok(()),
     };
-    let error = Error::unsupported(format!("field \"{name}\": {why}"));
-    // Values that are encoded have names of members by now.
-    let name = name.strip_suffix(".npy").unwrap_or(name);
+    let error = Error::config(format!("field \"{name}\": {why}"));
     Err(error.hint(format!("give it another name with `field={name}=NAME`")))
 }
 

@@ -19,7 +19,7 @@ pub(crate) use spilled::{Found, KeptSamples, SpillOptions, Spilled};
 pub(super) use walk_event::{FoundFile, FoundMember, HIDDEN, WalkEvent};
 
 use super::sealed::SealedInput;
-use crate::metadata::Metadata;
+use crate::metadata::{Metadata, is_number};
 use crate::{KeyEnds, OnError};
 use omitted::Omitted;
 use packhorse_core::{Code, Error, Event, Field, KEY, Observer, Omission, Result, SchemaRef};
@@ -410,7 +410,12 @@ impl Listing {
             let key = sample.key();
             let key = key.trim_end_matches('/').to_owned();
             let base = key.rsplit('/').next().unwrap_or_default();
-            let found = metadata.take(&key).or_else(|| metadata.take(base));
+            let found = metadata.take(&key).or_else(|| metadata.take(base)).or_else(|| {
+                // A slice `scan.001` is a file of the sample `scan`.
+                let number =
+                    sample.fields().find_map(|(field, _)| is_number(field).then(|| field.replace('.', "%2E")))?;
+                metadata.take(&format!("{key}%2E{number}")).or_else(|| metadata.take(&format!("{base}%2E{number}")))
+            });
             if let Some((_, true)) = found {
                 let message = format!("the row {base} of the metadata fits other samples too, in other folders");
                 let error = Error::config(message).with_code(Code::KeyTwice).in_sample(&key);
