@@ -161,7 +161,9 @@ impl JoinTable {
     /// The number of rows that no sample has, and the key of the first of them.
     pub fn unused(&self) -> (u64, Option<&str>) {
         // Reading a row marks it.
-        self.keys.rows().filter_map(|row| row.ok().flatten()).for_each(|row| drop(self.metadata.text(row)));
+        for row in self.keys.rows().filter_map(|row| row.ok().flatten()) {
+            let _ = self.metadata.text(row);
+        }
         self.metadata.unused()
     }
 }

@@ -16,6 +16,7 @@ mod error;
 mod fields;
 mod fork;
 mod gpu;
+mod handover;
 mod loader;
 mod numbers;
 mod pack;

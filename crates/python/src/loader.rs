@@ -6,6 +6,7 @@ use crate::error::Result;
 use crate::fields::Asked;
 use crate::fork::{self, Owned};
 use crate::gpu::{PyGpu, PyResident};
+use crate::handover::Handover;
 use crate::running::{LayoutField, Running, Target};
 use crate::watch::abandonable;
 use packhorse::core::{Error, Event, Observer};
@@ -33,6 +34,8 @@ const MESSAGES: usize = 1000;
 #[pyclass(frozen, module = "packhorse._packhorse", name = "Pipeline")]
 pub(crate) struct PyPipeline {
     running: Mutex<Option<Owned<Running>>>,
+    /// With the state, the steps of an epoch and those left.
+    handover: Handover<(OrderState, (u64, u64))>,
     counters: Arc<LoaderCounters>,
     messages: Arc<Messages>,
 }
@@ -90,32 +93,44 @@ impl PyPipeline {
             (None, None) => Target::Host,
         };
         let running = abandonable(py, move || Running::start(dataset, asked, &options, target))?;
-        Ok(Self { running: Mutex::new(Some(Owned::new(running))), counters, messages })
+        let running = Mutex::new(Some(Owned::new(running)));
+        Ok(Self { running, handover: Handover::default(), counters, messages })
     }
 
     /// The next batch; `None` after [`PyPipeline::stop`].
-    fn next(&self, py: Python<'_>) -> Result<Option<Batch>> {
-        loop {
-            let next = py.detach(|| {
-                let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-                running.as_mut().map_or(Next::End, |loader| loader.next_within(SIGNALS))
-            });
-            match next {
-                Next::Batch(batch) => return Ok(Some(batch?)),
-                Next::End => return Ok(None),
-                Next::NotYet => py.check_signals()?,
-            }
-        }
+    fn next(&self, py: Python<'_>) -> Result<Option<Py<Batch>>> {
+        self.handover.next(py, || {
+            let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(loader) = running.as_mut() else { return Ok((Next::End, None)) };
+            let before = (loader.state(), loader.steps());
+            Ok((loader.next_within(SIGNALS), Some(before)))
+        })
+    }
+
+    /// Takes back the batch that [`PyPipeline::next`] returned last.
+    fn put_back(&self, batch: Py<Batch>) {
+        self.handover.put_back(batch);
+    }
+
+    /// The batches that were handed over so far, with those that could not be made.
+    fn handed(&self) -> u64 {
+        self.handover.count()
     }
 
     /// The state after the batches taken so far, as JSON.
     fn state(&self) -> Result<String> {
-        Ok(self.with(|loader| loader.state().to_json())?)
+        match self.handover.progress() {
+            Some((state, _)) => Ok(state.to_json()),
+            None => Ok(self.with(|loader| loader.state().to_json())?),
+        }
     }
 
     /// The steps of a whole epoch, and those left of the current one.
     fn steps(&self) -> Result<(u64, u64)> {
-        Ok(self.with(|loader| loader.steps())?)
+        match self.handover.progress() {
+            Some((_, steps)) => Ok(steps),
+            None => Ok(self.with(|loader| loader.steps())?),
+        }
     }
 
     /// The batch of any step and rank.
@@ -147,6 +162,7 @@ impl PyPipeline {
 
     /// Ends the threads.
     fn stop(&self, py: Python<'_>) {
+        self.handover.clear();
         let running = py.detach(|| self.running.lock().unwrap_or_else(PoisonError::into_inner).take());
         end(running);
     }

@@ -7,6 +7,7 @@ use crate::element::{ArrayElement, INT32, INT64};
 use crate::error::Result;
 use crate::fork::{self, Owned};
 use crate::gpu::PyGpu;
+use crate::handover::Handover;
 use crate::loader::{SIGNALS, end, named, remainder, setting};
 use crate::running::AHEAD;
 use arrow_schema::DataType;
@@ -98,7 +99,8 @@ impl PyTokens {
         let gpu = gpu.map(PyGpu::cuda);
         let running = py.detach(|| fork::run(|| Running::start(builder, gpu)))?;
         let (running, counters) = running;
-        Ok(TokenPipeline { running: Mutex::new(Some(Owned::new(running))), counters })
+        let running = Mutex::new(Some(Owned::new(running)));
+        Ok(TokenPipeline { running, handover: Handover::default(), counters })
     }
 }
 
@@ -151,6 +153,8 @@ impl Running {
 #[pyclass(frozen, module = "packhorse._packhorse")]
 pub(crate) struct TokenPipeline {
     running: Mutex<Option<Owned<Running>>>,
+    /// With the state and the batches left.
+    handover: Handover<(TokenState, u64)>,
     counters: Arc<LoaderCounters>,
 }
 
@@ -170,19 +174,21 @@ impl TokenPipeline {
 #[pymethods]
 impl TokenPipeline {
     /// The next batch; `None` at the end of the order.
-    fn next(&self, py: Python<'_>) -> Result<Option<Batch>> {
-        loop {
-            match py.detach(|| self.with(|loader| loader.next_within(SIGNALS)))? {
-                Next::Batch(batch) => return Ok(Some(batch?)),
-                Next::End => return Ok(None),
-                Next::NotYet => py.check_signals()?,
-            }
-        }
+    fn next(&self, py: Python<'_>) -> Result<Option<Py<Batch>>> {
+        self.handover.next(py, || {
+            self.with(|loader| {
+                let before = (loader.state(), loader.remaining());
+                (loader.next_within(SIGNALS), Some(before))
+            })
+        })
     }
 
     /// The state after the batches taken so far, as JSON.
     fn state(&self) -> Result<String> {
-        Ok(self.with(|loader| loader.state().to_json())?)
+        match self.handover.progress() {
+            Some((state, _)) => Ok(state.to_json()),
+            None => Ok(self.with(|loader| loader.state().to_json())?),
+        }
     }
 
     /// What the threads have done so far, and who waited for whom, by name.
@@ -191,6 +197,9 @@ impl TokenPipeline {
     }
 
     fn remaining(&self) -> Result<u64> {
-        Ok(self.with(|loader| loader.remaining())?)
+        match self.handover.progress() {
+            Some((_, left)) => Ok(left),
+            None => Ok(self.with(|loader| loader.remaining())?),
+        }
     }
 }

@@ -688,3 +688,60 @@ def test_a_state_from_the_end_of_an_epoch_goes_on_with_the_next_one(tmp_path):
             ended.set_epoch(wrong)
     with pytest.raises(TypeError):
         ended.set_epoch("a")
+
+
+# --- ranks that come late ------------------------------------------------------------------------------------------------
+
+
+def test_ranks_are_asked_for_at_each_epoch(numbers, monkeypatch):
+    """Ranks may be made after a loader was looked at, pickled or used; a rank that was found travels."""
+    loader = numbers.loader(5, seed=1)
+    travelled = pickle.dumps(loader)
+    assert loader.place == (0, 1) and len(loader) == 20
+    whole = labels(loader)
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for other in (loader, pickle.loads(travelled)):
+        other.set_epoch(0)
+        mine = labels(other)
+        assert other.place == (1, 2) and len(other) == 10
+        assert len(mine) == 50 and set(mine) < set(whole)
+    travelled = pickle.dumps(loader)
+    monkeypatch.delenv("RANK")
+    monkeypatch.delenv("WORLD_SIZE")
+    assert pickle.loads(travelled).place == (1, 2)
+    fixed = numbers.loader(5, place=(0, 2))
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    assert fixed.place == (0, 2) and pickle.loads(pickle.dumps(fixed)).place == (0, 2)
+
+
+def test_ranks_that_come_in_the_middle_of_an_epoch(numbers, monkeypatch):
+    """The epoch that was left early has ended, and the next one is shared."""
+    loader = numbers.loader(5, seed=1)
+    next(iter(loader))
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert len(labels(loader)) == 50 and loader.epoch == 1
+
+
+def test_too_few_samples_for_the_ranks(numbers):
+    with pytest.warns(UserWarning, match=r"a step of 120 samples \(60 on each of 2 ranks\) is more than the 100 samples"):
+        assert list(numbers.loader(60, place=(0, 2))) == []
+
+
+def test_the_state_knows_nothing_of_workers(numbers):
+    """Workers of a DataLoader have states of their own, of which the loader's warns."""
+    data = pytest.importorskip("torch.utils.data")
+    loader = numbers.loader(5, seed=1)
+    batches = iter(data.DataLoader(loader.torch(), batch_size=None, num_workers=2, multiprocessing_context="fork"))
+    next(batches)
+    with pytest.warns(UserWarning, match="workers of a DataLoader take the batches"):
+        assert loader.state_dict()["consumed"] == 0
+    del batches
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loader.set_epoch(1)
+        batches = iter(data.DataLoader(loader.torch(), batch_size=None))
+        next(batches)
+        assert loader.state_dict()["consumed"] == 5

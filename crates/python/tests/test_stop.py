@@ -9,9 +9,11 @@ import sys
 import tarfile
 import textwrap
 import threading
+import warnings
 
+import packhorse
 import pytest
-from conftest import run_well
+from conftest import encoded, picture, run_well, write
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for one process")
 
@@ -291,3 +293,65 @@ def test_memory_stays_without_loaders(numbers):
     """
     grown = int(run_well(code, numbers._place))
     assert grown < 20_000, f"{grown} kB more"
+
+
+class Late(Exception):
+    """What a handler of a signal raises."""
+
+
+def ring(*_):
+    raise Late
+
+
+@pytest.mark.parametrize("seconds", [0.0005, 0.002, 0.005, 0.01, 0.02, 0.05, 0.2])
+def test_an_exception_of_a_signal_loses_no_batch(tmp_path, seconds):
+    """A batch that was not handed over comes next; states and the number of batches are as without the exception."""
+    data = write(tmp_path / "d", ({"__key__": f"k{n:02}", "jpg": encoded(picture(n, 500, 400)), "cls": n} for n in range(24)))
+    fields = {"image": packhorse.Image("jpg", 64), "cls": "cls"}
+    order = [batch.numbers for batch in data.loader(2, fields={"cls": "cls"}, seed=2)]
+    loader = data.loader(2, fields=fields, threads=1, ahead=1, seed=2)
+    handler = signal.signal(signal.SIGALRM, ring)
+    try:
+        batches, got, after = iter(loader), [], 0
+        while True:
+            signal.setitimer(signal.ITIMER_REAL, seconds)
+            try:
+                batch = next(batches, None)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except Late:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                if loader.state_dict()["consumed"] > 2 * len(got):
+                    # The signal came when the batch had been handed over.
+                    got.append(order[len(got)])
+                    after += 1
+                    continue
+                assert loader.state_dict()["consumed"] == 2 * len(got)
+                batch = next(batches, None)
+            if batch is None:
+                break
+            got.append(batch.numbers)
+            assert loader.state_dict()["consumed"] == 2 * len(got)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, handler)
+    assert got == order and loader.is_at_end() and after <= 2
+
+
+def test_a_warning_that_is_an_error_loses_no_batch(tmp_path):
+    """Skipped samples are told by warnings, which may be errors."""
+    samples = ({"__key__": f"k{n:02}", "jpg": b"no picture" if n == 7 else encoded(picture(n)), "cls": n} for n in range(20))
+    data = write(tmp_path / "d", samples)
+    loader = data.loader(2, fields={"image": packhorse.Image("jpg", 16), "cls": "cls"}, on_error="skip", shuffle="sequential", remainder="uneven")
+    batches, got, raised = iter(loader), [], 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        while True:
+            try:
+                batch = next(batches, None)
+            except UserWarning:
+                raised += 1
+                continue
+            if batch is None:
+                break
+            got += batch.numbers
+    assert raised == 1 and got == [n for n in range(20) if n != 7]

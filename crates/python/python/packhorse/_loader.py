@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import mmap
 import operator
 import os
 import re
@@ -15,7 +16,7 @@ from ._batch import Batch
 from ._dataset import Dataset
 from ._device import device_name, find_nvjpeg, open_gpu
 from ._fields import Fields, describe
-from ._place import check_place, rank_and_world
+from ._place import check_place, pickled_place, rank_and_world
 
 if TYPE_CHECKING:
     from .torch import TorchLoader
@@ -82,6 +83,8 @@ class Loader:
         self._gpu: tuple[int, _packhorse.Gpu] | None = None
         self._keep = resident
         self._kept: tuple[int, _packhorse.Resident] | None = None
+        # A byte that forked workers of a DataLoader set.
+        self._workers: mmap.mmap | None = None
         if resident and self._device == "cpu":
             raise ValueError("resident=True keeps samples in a GPU's memory: give its device, such as 'cuda'")
         self._settings = {
@@ -104,10 +107,17 @@ class Loader:
         # Whether one of it was taken.
         self._begun = False
         self._turn = 0
+        # The rank of the threads that run.
+        self._placed: tuple[int, int] | None = None
 
     # --- epochs -------------------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Batch]:
+        if self._pipeline is not None and isinstance(self._place, str) and self._placed != rank_and_world():
+            # The ranks were made after the loader was looked at.
+            left, begun = self._left, self._begun
+            self._close(self._state())
+            self._left, self._begun = left, begun
         pipeline = self._running()
         if self._left and self._begun:
             # The epoch before was left early.
@@ -117,7 +127,9 @@ class Loader:
         self._left, self._begun = left or each, False
         self._turn += 1
         if each == 0:
-            warnings.warn(f"a step of {self.batch} samples a rank is more than the {len(self.dataset)} samples: no batch")
+            world = self.place[1]
+            ranks = f" ({self.batch} on each of {world} ranks)" if world > 1 else ""
+            warnings.warn(f"a step of {self.batch * world} samples{ranks} is more than the {len(self.dataset)} samples: no batch")
         return _Epoch(self, self._turn)
 
     def _next(self, turn: int) -> Batch:
@@ -127,18 +139,22 @@ class Loader:
             raise RuntimeError("another `for` over this loader began, or its state was set")
         if not self._left:
             raise StopIteration
-        left, self._begun = self._left, True
-        # A batch that can't be made counts as a step; one that was not awaited to the end does not.
+        left, self._begun, pipeline, batch = self._left, True, self._pipeline, None
+        handed = pipeline.handed()
         self._left = left - 1
         try:
-            batch = self._pipeline.next()
-        except KeyboardInterrupt:
-            self._left = left
+            batch = pipeline.next()
+            self._tell(pipeline.messages())
+            if batch is not None:
+                return Batch(batch)
+        except BaseException:
+            # A batch that can't be made counts as a step. One that an exception of a signal kept back comes next.
+            if batch is not None:
+                pipeline.put_back(batch)
+            if pipeline.handed() == handed and turn == self._turn:
+                self._left = left
             raise
-        self._tell(self._pipeline.messages())
-        if batch is None:
-            raise StopIteration
-        return Batch(batch)
+        raise StopIteration
 
     def __len__(self) -> int:
         """The number of batches of a whole epoch on each rank."""
@@ -149,14 +165,16 @@ class Loader:
     @property
     def place(self) -> tuple[int, int]:
         """The rank of this loader, and the number of ranks that share the samples."""
-        if isinstance(self._place, str):
-            self._place = rank_and_world()
-        return self._place
+        if isinstance(self._place, tuple):
+            return self._place
+        if self._placed is not None and self._pid == os.getpid():
+            return self._placed
+        return rank_and_world()
 
     @property
     def epoch(self) -> int:
         """The epoch of the last batch, or of the next one if none was taken."""
-        state = self.state_dict()
+        state = self._state()
         # A state from the end of an epoch goes on with the next one.
         ended = self._left is None and state["consumed"] > 0 and self.is_at_end()
         return int(state["epoch"]) + ended
@@ -166,7 +184,7 @@ class Loader:
         epoch = operator.index(epoch)
         if not 0 <= epoch < 2**63:
             raise ValueError(f"epoch={epoch}: epochs count from 0")
-        state = self.state_dict()
+        state = self._state()
         ended = self._left == 0 and state["epoch"] + 1 == epoch
         if ended or (state["epoch"] == epoch and not self._left and (self._left is None or state["consumed"] == 0)):
             return
@@ -181,7 +199,16 @@ class Loader:
 
     def state_dict(self) -> State:
         """The progress of all ranks together: equal on every rank after the same number of batches. A loader of any world
-        size and batch size continues from it with the very next sample."""
+        size and batch size continues from it with the very next sample. Workers of a `DataLoader` have states of their own."""
+        if self._workers is not None and self._workers[0]:
+            warnings.warn(
+                "workers of a DataLoader take the batches of this loader, and its state does not know of them: take the state of a "
+                "StatefulDataLoader, or num_workers=0",
+                stacklevel=2,
+            )
+        return self._state()
+
+    def _state(self) -> State:
         if self._pid == os.getpid() and self._pipeline is None:
             if self._resume is None:
                 self._resume = self._first_state()
@@ -191,7 +218,7 @@ class Loader:
 
     def load_state_dict(self, state: State) -> None:
         """Continues from a state. Raises `StateError` if it is of another dataset, shuffle or seed."""
-        before = self.state_dict()
+        before = self._state()
         self._close(dict(state))
         try:
             self._running()
@@ -260,7 +287,7 @@ class Loader:
     def close(self) -> None:
         """Ends the threads, and gives back the samples that a GPU keeps. The next `for` starts again where the loader is."""
         if self._pipeline is not None:
-            self._close(self.state_dict())
+            self._close(self._state())
         self._kept = None
 
     def _close(self, resume: State) -> None:
@@ -276,10 +303,12 @@ class Loader:
             self._reset(self._forked_state())
         if self._pipeline is None:
             state = None if self._resume is None else json.dumps(self._resume)
-            settings = self._settings | {"place": self.place, "state": state}
+            place = self.place
+            settings = self._settings | {"place": place, "state": state}
             gpu = self._open_gpu()
             resident = self._open_resident(gpu) if self._keep and gpu is not None else None
             self._pipeline = _packhorse.Pipeline(self.dataset._ours, self._described, settings, gpu, resident)
+            self._placed = place
             self._tell(self._pipeline.messages())
         return self._pipeline
 
@@ -331,15 +360,15 @@ class Loader:
             warnings.warn(f"skipped: {text}" if skipped else text, stacklevel=4)
 
     def __getstate__(self) -> dict[str, Any]:
-        resume = self._resume if self._pipeline is None else self.state_dict()
+        resume = self._resume if self._pipeline is None else self._state()
         return {
-            "dataset": self.dataset, "batch": self.batch, "_described": self._described, "_place": self.place,
+            "dataset": self.dataset, "batch": self.batch, "_described": self._described, "_place": pickled_place(self._place),
             "_device": self._device, "_keep": self._keep, "_settings": self._settings, "_resume": resume,
         }  # fmt: skip
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._gpu, self._kept = None, None
+        self._gpu, self._kept, self._workers = None, None, None
         self._reset(state["_resume"])
 
     def __repr__(self) -> str:

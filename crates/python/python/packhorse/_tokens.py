@@ -13,7 +13,7 @@ from ._batch import Batch
 from ._device import device_name, open_gpu
 from ._loader import State, named_stats, one_of
 from ._packhorse import Array
-from ._place import check_place, rank_and_world
+from ._place import check_place, pickled_place, rank_and_world
 
 if TYPE_CHECKING:
     from .torch import TorchLoader
@@ -127,13 +127,17 @@ class TokenLoader:
         self._resume: State | None = None
         self._pid = os.getpid()
         self._pipeline: _packhorse.TokenPipeline | None = None
+        # The rank of the threads that run.
+        self._placed: tuple[int, int] | None = None
 
     @property
     def place(self) -> tuple[int, int]:
         """The rank of this loader, and the number of ranks that share the samples."""
-        if isinstance(self._place, str):
-            self._place = rank_and_world()
-        return self._place
+        if isinstance(self._place, tuple):
+            return self._place
+        if self._placed is not None and self._pipeline is not None and self._pid == os.getpid():
+            return self._placed
+        return rank_and_world()
 
     def _running(self) -> _packhorse.TokenPipeline:
         if self._pid != os.getpid():
@@ -143,11 +147,16 @@ class TokenLoader:
         if self._pipeline is None:
             state = None if self._resume is None else json.dumps(self._resume)
             self._gpu = self._gpu or open_gpu(self._device)
-            settings = {**self._settings, "place": self.place, "state": state}
+            place = self.place
+            settings = {**self._settings, "place": place, "state": state}
             self._pipeline = self.dataset._ours.loader(settings, self._gpu)
+            self._placed = place
         return self._pipeline
 
     def __iter__(self) -> Iterator[Batch]:
+        if self._pipeline is not None and isinstance(self._place, str) and self._placed != rank_and_world():
+            # The ranks were made after the loader was looked at.
+            self._pipeline, self._resume = None, self.state_dict()
         if not self._running().remaining():
             warnings.warn(
                 "no batch is left of the order: `samples` makes it longer, load_state_dict goes back, and a smaller batch fits",
@@ -205,6 +214,6 @@ class TokenLoader:
     def __getstate__(self) -> dict[str, Any]:
         resume = self._resume if self._pipeline is None else self.state_dict()
         return {
-            "dataset": self.dataset, "_settings": self._settings, "_place": self.place, "_resume": resume,
-            "_pid": os.getpid(), "_pipeline": None, "_device": self._device, "_gpu": None,
+            "dataset": self.dataset, "_settings": self._settings, "_place": pickled_place(self._place), "_resume": resume,
+            "_pid": os.getpid(), "_pipeline": None, "_placed": None, "_device": self._device, "_gpu": None,
         }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -75,8 +76,13 @@ class TorchLoader(IterableDataset[dict[str, Any]]):
         self._own: Loader | TokenLoader | None = None
         self._resume: State | None = None
         self._ended = False
+        if isinstance(loader, Loader):
+            loader._workers = loader._workers or mmap.mmap(-1, 1)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
+        if isinstance(self.loader, Loader) and self.loader._workers is not None:
+            # The process that forked this worker sees it.
+            self.loader._workers[0] = get_worker_info() is not None
         loader = self._of_worker()
         ended, self._ended = True, False
         if self._resume is not None:
