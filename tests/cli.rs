@@ -433,7 +433,11 @@ fn lists_come_in_either_ending_from_a_file_or_standard_input() {
     let absolute = format!("{}\n", place.path().join("in/dog/1.txt").display());
     let root = place.path().join("in");
     assert_eq!(list("l4", &absolute, &[root.to_str().unwrap()], "o4"), ["dog/1.txt"]);
-    place.pack_fails(2, &["--files-from", "l4"], &["dog/1.txt", "INPUT"]);
+    assert_eq!(list("l4", &absolute, &["in"], "o5"), ["dog/1.txt"]);
+    for (name, outside) in [("l5", "/elsewhere/1.txt"), ("l6", "../in/dog/1.txt")] {
+        place.write(name, outside);
+        place.pack_fails(2, &["--files-from", name], &["/1.txt", "INPUT"]);
+    }
     // The list of a folder above INPUT: the hint says what its paths are relative to.
     place.pack_fails(3, &["--files-from", "l3"], &["in/in/cat/2.txt", "relative to INPUT"]);
     place.write("none", "\n");

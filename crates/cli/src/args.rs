@@ -68,7 +68,8 @@ pub(crate) enum Command {
     Append(Box<Append>),
     /// Show the progress of a dataset
     Status(StatusFlags),
-    /// Remove what interrupted jobs left in a folder: staged files, and unfinished uploads to an object store
+    /// Remove what interrupted jobs left in a folder: staged files, also those of tasks that run on other nodes, and unfinished uploads to
+    /// an object store
     Clean(Clean),
     /// Check that a dataset is complete, with --full every byte; or what other readers would fail on in any shards
     #[command(after_help = VERIFY_EXAMPLES)]

@@ -42,7 +42,7 @@ impl<S: Clone + Send> Handover<S> {
         wait: impl Fn() -> Result<(Next<Batch>, Option<S>), Error> + Sync,
     ) -> Result<Option<Py<Batch>>> {
         loop {
-            // Handlers of signals may look at what is held.
+            // Handlers of signals may look at the held ones.
             let is_held = !self.held().next.is_empty();
             if is_held {
                 py.check_signals()?;

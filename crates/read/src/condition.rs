@@ -321,7 +321,7 @@ impl Term {
         }
         let value = number(&known.data_type, bytes);
         if let (Some(tick), Some(Scalar::Integer(ticks))) = (self.tick, &value) {
-            // NumPy's NaT is no moment.
+            // NumPy's NaT names none.
             return Ok((*ticks != i128::from(i64::MIN)).then(|| Scalar::Integer(ticks * tick)));
         }
         value.map(Some).ok_or_else(|| no_scalar(&format!("is of type {}", known.data_type)))

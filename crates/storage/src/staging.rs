@@ -129,10 +129,25 @@ impl Staging {
     pub fn stage(&self, stem: &str) -> Result<Stage> {
         let mut dir = self.dir.clone();
         if !self.objects {
+            self.mark_again()?;
             dir.push(self.next.fetch_add(1, Ordering::Relaxed).to_string());
             self.store.create_dir(&dir)?;
         }
         Ok(Stage::new(self.store.clone(), self.out.clone(), dir, stem, self.objects, self.quarantine.clone()))
+    }
+
+    /// Makes the folder and its mark again if a process of another host removed them: without the mark, no process would remove
+    /// the files staged from now on.
+    fn mark_again(&self) -> Result<()> {
+        let mark = self.dir.join(MARK);
+        if !self.store.stat(&mark, false).is_err_and(|e| e.is_absent()) {
+            return Ok(());
+        }
+        make(&*self.store, &self.dir)?;
+        match self.store.create(&mark) {
+            Err(e) if e.is_taken() => Ok(()),
+            made => made.map(drop),
+        }
     }
 
     /// Publishes one small file.
@@ -335,6 +350,22 @@ mod tests {
 
     /// Almost-matching names, a matching folder without the mark, a link under a matching name, and folders and links
     /// inside a matching folder.
+    #[test]
+    fn what_is_staged_after_another_host_swept_is_swept_too() {
+        let out = tempfile::tempdir().unwrap();
+        let staging = Staging::open(Arc::new(Local), out.path()).unwrap();
+        std::fs::remove_dir_all(out.path().join(FOLDER)).unwrap();
+        let mut stage = staging.stage("shard-000000").unwrap();
+        stage.write(".tar", b"half").unwrap();
+        // As if this process were killed.
+        std::mem::forget((staging, stage));
+        let dead = out.path().join(FOLDER).join("elsewhere,1,1,1");
+        let ours = std::fs::read_dir(out.path().join(FOLDER)).unwrap().next().unwrap().unwrap().path();
+        std::fs::rename(ours, dead).unwrap();
+        assert_eq!(Staging::sweep(&Local, out.path(), true), 1);
+        assert!(!out.path().join(FOLDER).exists());
+    }
+
     #[test]
     fn sweep_removes_nothing_that_is_not_ours() {
         let (out, victim) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

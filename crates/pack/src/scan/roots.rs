@@ -17,7 +17,7 @@ use packhorse_dataset::{Digest, MANIFEST};
 use packhorse_storage::{Location, Staging};
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 /// Runs one part of the walk, and calls `each` with what it finds. Returns the digest of the folders that all parts list.
@@ -263,12 +263,15 @@ fn listed(paths: &[PathBuf], roots: &[PathBuf], builder: &mut ListingBuilder) ->
     let roots = if roots.is_empty() { &here[..] } else { roots };
     let mut below: Vec<(Arc<PathBuf>, u32, Vec<PathBuf>)> =
         roots.iter().map(|root| (Arc::new(root.clone()), builder.root(root), Vec::new())).collect();
+    let absolute: Vec<PathBuf> = roots.iter().map(|root| Location::absolute(root)).collect();
     for path in paths {
-        let home = below.iter_mut().find_map(|(root, _, list)| {
+        let home = below.iter_mut().zip(&absolute).find_map(|((root, _, list), absolute)| {
             if path.is_relative() && Location::url(path).is_none() {
-                Some((path.as_path(), list))
+                let climbs = path.components().any(|part| part == Component::ParentDir);
+                (!climbs).then_some((path.as_path(), list))
             } else {
-                path.strip_prefix(&**root).ok().map(|p| (p, list))
+                let below = path.strip_prefix(&**root).or_else(|_| path.strip_prefix(absolute));
+                below.ok().map(|path| (path, list))
             }
         });
         let (relative, list) = home.ok_or_else(|| {
