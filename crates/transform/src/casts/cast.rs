@@ -430,7 +430,7 @@ mod tests {
         }
         let large: ArrayRef = Arc::new(Int64Array::from(vec![(1 << 60) + (1 << 36) + 1]));
         let cast = flat(&large, &DataType::Float32).unwrap();
-        assert_eq!(cast.as_primitive::<Float32Type>().value(0), 1.152_921_642_045_800_4e18_f32);
+        assert_eq!(cast.as_primitive::<Float32Type>().value(0), 1_152_921_642_045_800_448i64 as f32);
         assert_eq!(
             digits(&[Some("65519.999")], &DataType::Float16).unwrap().as_primitive::<Float16Type>().value(0).to_bits(),
             0x7bff
