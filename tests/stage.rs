@@ -339,6 +339,41 @@ fn another_dataset_is_refused() {
     assert_eq!(ended.code(), 2, "{ended:?}");
 }
 
+/// A copy of the dataset as it was before an append gets the new shards; the others are not copied again.
+#[test]
+fn a_copy_follows_an_append() {
+    let stage = Stage::of(60);
+    let (dataset, to) = (stage.work.dir("grown"), stage.work.dir("to"));
+    copy(&stage.dataset, &dataset);
+    let again = |more: &[&str]| packhorse(&[&["stage", text(&dataset), "--to", text(&to), "--json"], more].concat());
+    again(&[]).succeed();
+    let (photos, part) = (stage.work.dir("more"), stage.work.dir("part"));
+    packhorse(&["stage", text(&dataset), "--to", text(&part), "--fraction", "0.4"]).succeed();
+    for round in 0..2 {
+        let class = std::fs::read_dir(&stage.work.input).unwrap().next().unwrap().unwrap().file_name();
+        std::fs::create_dir_all(photos.join(&class)).unwrap();
+        std::fs::write(photos.join(&class).join(format!("new{round}.jpg")), format!("photo {round}")).unwrap();
+        packhorse(&["append", text(&dataset), text(&photos), "--labels", "folders"]).succeed();
+        std::fs::remove_dir_all(&photos).unwrap();
+    }
+    // Killed before the new manifest is there, the copy is still the old dataset.
+    let log = stage.work.dir("log");
+    if strace::available() {
+        let killed = strace::inject(again(&["--jobs", "1"]), "renameat", "signal=KILL:when=3", None, &log).run();
+        assert_eq!(killed.code(), 137, "{killed:?}");
+    }
+    let said = json(&again(&[]).succeed());
+    assert!(said["copied_bytes"].as_u64().unwrap() < said["bytes"].as_u64().unwrap() / 2, "{said}");
+    assert_equal(&tree(&dataset), &tree(&to), "after two appends");
+    packhorse(&["verify", "--full", text(&to)]).succeed();
+    assert_eq!(json(&again(&[]).succeed())["copied"], 0);
+    // A part is of the old dataset, and others are refused as before.
+    let ended = packhorse(&["stage", text(&dataset), "--to", text(&part), "--fraction", "0.4"]).run();
+    assert!(ended.code() == 2 && ended.said.contains("holds another dataset"), "{ended:?}");
+    let ended = packhorse(&["stage", text(&stage.dataset), "--to", text(&to)]).run();
+    assert!(ended.code() == 2 && ended.said.contains("holds another dataset"), "{ended:?}");
+}
+
 #[test]
 fn third_party_shards_are_staged_by_size_and_time() {
     let stage = Stage::new();

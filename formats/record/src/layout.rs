@@ -46,7 +46,7 @@ impl RecordLayout {
             let (name, mut member) = member(part.trim()).ok_or_else(|| {
                 Error::config(format!(
                     "`record`: can't parse \"{}\"; a member is a type and a name, such as <f4[3] p \
-                     (types of more than one byte need < or >)",
+                     (types of more than one byte need < or >), b1 ok or S8 tag",
                     part.trim()
                 ))
             })?;
@@ -122,6 +122,8 @@ fn element(name: &str) -> Option<Type> {
         Some(rest) => (name.chars().next(), rest),
         None => (None, name),
     };
+    // NumPy's character for Booleans.
+    let rest = if rest == "?" { "b1" } else { rest };
     let kind = rest.chars().next()?;
     let size = rest.get(kind.len_utf8()..)?;
     let plain = |element: DataType, unit: usize, numpy: Option<String>| {
@@ -162,6 +164,9 @@ mod tests {
 
     #[test]
     fn a_record_is_parsed() {
+        for boolean in ["? ok", "|b1 ok", "b1 ok"] {
+            assert_eq!(parse(boolean).unwrap().members[0].element, DataType::Boolean, "{boolean}");
+        }
         let layout = parse("<i4 id, >f4[3, 2] p,V3 _,|S8  tag , <M8[25us][2] t, u1 b,").unwrap();
         assert_eq!(layout.width, 4 + 24 + 3 + 8 + 16 + 1);
         let found: Vec<_> = layout

@@ -31,6 +31,8 @@ pub(super) struct Listing {
     pub(super) shards: u64,
     /// The bytes of the manifest, which is copied last; `None` if there is none.
     pub(super) manifest: Option<Vec<u8>>,
+    /// Whether files beside the shards may have other content than copies that are there.
+    pub(super) changed: bool,
 }
 
 /// The files of the sealed dataset `manifest`, whose bytes are `bytes`: the selected shards, and with all shards also
@@ -44,14 +46,14 @@ pub(super) fn sealed(manifest: &Manifest, bytes: Vec<u8>, share: Share) -> Listi
     if share.is_whole() {
         groups.extend(manifest.files.iter().map(|file: &FileRecord| Group::File(file.into())));
     }
-    Listing { groups, shards: manifest.shards.len() as u64, manifest: Some(bytes) }
+    Listing { groups, shards: manifest.shards.len() as u64, manifest: Some(bytes), changed: false }
 }
 
 /// The files of a part of a dataset, without its manifest.
 pub(super) fn part(part: &Manifest) -> Listing {
     let shards = part.shards.iter().cloned().map(Group::Shard);
     let groups = shards.chain(part.files.iter().map(|file| Group::File(file.into()))).collect();
-    Listing { groups, shards: part.shards.len() as u64, manifest: None }
+    Listing { groups, shards: part.shards.len() as u64, manifest: None, changed: false }
 }
 
 /// All regular files below the source's folder, by name.
@@ -64,7 +66,7 @@ pub(super) fn foreign(source: &CacheSource, share: Share) -> Result<Listing> {
     files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     let chosen = share.choose(files.iter().map(CacheFile::stem));
     let groups = files.iter().filter(|file| chosen.contains(file.stem())).cloned().map(Group::File).collect();
-    Ok(Listing { groups, shards: 0, manifest: None })
+    Ok(Listing { groups, shards: 0, manifest: None, changed: false })
 }
 
 fn walk(source: &CacheSource, dir: &Path, depth: usize, files: &mut Vec<CacheFile>) -> Result<()> {

@@ -46,7 +46,8 @@ const RECEIPT: u64 = 1 << 30;
 ///
 /// Files of a sealed dataset are compared with their digests, and its manifest is copied last. Of a third-party folder
 /// all files are copied, with the length and modification time of the originals. Existing files are not copied again,
-/// so an interrupted run can be repeated, and concurrent runs share the work.
+/// so an interrupted run can be repeated, and concurrent runs share the work. A copy of the dataset as it was before shards were
+/// added gets the new ones.
 ///
 /// Errors: a folder that holds another dataset (`Config`), originals that can't be read, a full disk (`Environment`);
 /// finished copies stay. Of a view, the shards that it reads are copied, into a folder below that of the copy, which is a
@@ -84,7 +85,10 @@ pub fn stage(
         None => listing::foreign(&source, share)?,
     };
     let owner = staged::owner(to)?;
-    refuse_others(owner, &source, listing.manifest.is_some(), to)?;
+    let updates = share.is_whole() && is_earlier(owner, whole.as_ref());
+    if !updates {
+        refuse_others(owner, &source, listing.manifest.is_some(), to)?;
+    }
     let folder = Folder::new(to.to_owned(), source);
     folder.sweep();
     if owner == Owner::Unknown {
@@ -93,6 +97,8 @@ pub fn stage(
     if let Some(whole) = whole.filter(|_| !share.is_whole() && !matches!(owner, Owner::Sealed(_))) {
         staged::say_part(&folder, &whole, &listing)?;
     }
+    // Files beside the shards change when shards are added, and may keep their lengths.
+    let listing = Listing { changed: updates, ..listing };
     let (folder, mut done) = copied(folder, owner, &listing, options, observer, cancel)?;
     done.whole = share.is_whole() && done.unfit.is_empty();
     if done.whole {
@@ -119,7 +125,7 @@ pub(super) fn copied(
     // Without a recorded digest the bytes must be compared.
     let verify = options.verify || owner == Owner::Unknown;
     let done = Mutex::new(Staged { of: listing.shards, ..Staged::default() });
-    let run = Run { folder, options, verify, observer, cancel, done };
+    let run = Run { folder, options, verify, changed: listing.changed, observer, cancel, done };
     let bytes = listing.groups.iter().map(Group::bytes).sum();
     observer.event(&Event::Staging { files: listing.groups.len() as u64, bytes });
     let groups = options.jobs.div_ceil(READS).max(1);
@@ -127,6 +133,12 @@ pub(super) fn copied(
     let mut done = run.done.into_inner().unwrap_or_else(PoisonError::into_inner);
     done.unfit.sort_unstable();
     Ok((run.folder, done))
+}
+
+/// Whether the copies are of the dataset as it was before shards were added: those that it had are the same.
+fn is_earlier(owner: Owner, whole: Option<&Manifest>) -> bool {
+    let mut earlier = whole.iter().flat_map(|manifest| &manifest.appended).map(|added| added.after);
+    matches!(owner, Owner::Sealed(found) if earlier.any(|digest| digest == found))
 }
 
 pub(super) fn refuse_others(owner: Owner, source: &CacheSource, sealed: bool, to: &Path) -> Result<()> {
@@ -154,7 +166,10 @@ enum Here {
 struct Run<'a> {
     folder: Folder,
     options: &'a StageOptions,
+    /// Whether copies of shards are compared with their digests.
     verify: bool,
+    /// Whether other files may have other content now.
+    changed: bool,
     observer: &'a dyn Observer,
     cancel: &'a Cancel,
     done: Mutex<Staged>,
@@ -169,7 +184,7 @@ impl Run<'_> {
     fn group(&self, group: &Group) -> Result<()> {
         let (name, outcome) = match group {
             Group::Shard(shard) => (&shard.file, self.shard(shard)),
-            Group::File(file) => (&file.name, self.file(file, true).map(drop)),
+            Group::File(file) => (&file.name, self.file(file, true, self.verify || self.changed).map(drop)),
         };
         match outcome {
             Err(e) if is_unfit(&e) => {
@@ -193,9 +208,9 @@ impl Run<'_> {
         let name = format!("{}{RECEIPT_SUFFIX}", shard.name);
         let bytes = self.receipt(&name, shard)?;
         let receipt = Receipt::decode(&bytes).map_err(|e| e.in_input(&name))?;
-        let copied = self.file(&data, true)?;
+        let copied = self.file(&data, true, self.verify)?;
         for file in receipt.files.iter().filter(|file| file.name != shard.file) {
-            self.file(&file.into(), false)?;
+            self.file(&file.into(), false, self.verify)?;
         }
         let record = CacheFile { name, bytes: bytes.len() as u64, check: Check::Digest(shard.receipt) };
         self.document(&record, &bytes)?;
@@ -241,11 +256,11 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Copies `file` unless it exists. Returns whether it was copied.
-    fn file(&self, file: &CacheFile, told: bool) -> Result<bool> {
+    /// Copies `file` unless it exists, with its digest if that is to be verified. Returns whether it was copied.
+    fn file(&self, file: &CacheFile, told: bool, verify: bool) -> Result<bool> {
         loop {
             self.cancel.check()?;
-            let here = self.look(file)?;
+            let here = self.look(file, verify)?;
             if here == Here::Right {
                 self.count(file, false);
                 return Ok(false);
@@ -281,10 +296,10 @@ impl Run<'_> {
     }
 
     /// Whether a copy exists, with the right digest if that is to be verified.
-    fn look(&self, file: &CacheFile) -> Result<Here> {
+    fn look(&self, file: &CacheFile, verify: bool) -> Result<Here> {
         let Some(held) = self.folder.find(file)? else { return Ok(Here::Missing) };
         match file.check {
-            Check::Digest(digest) if self.verify && hash(&held, self.cancel)? != digest => {
+            Check::Digest(digest) if verify && hash(&held, self.cancel)? != digest => {
                 Ok(held.stat()?.map_or(Here::Missing, |stat| Here::Wrong(stat.id)))
             }
             _ => Ok(Here::Right),
