@@ -339,7 +339,7 @@ fn another_dataset_is_refused() {
     assert_eq!(ended.code(), 2, "{ended:?}");
 }
 
-/// A copy of the dataset as it was before an append gets the new shards; the others are not copied again.
+/// A copy of the dataset from before an append gets the new shards; the others are not copied again.
 #[test]
 fn a_copy_follows_an_append() {
     let stage = Stage::of(60);

@@ -46,7 +46,7 @@ const RECEIPT: u64 = 1 << 30;
 ///
 /// Files of a sealed dataset are compared with their digests, and its manifest is copied last. Of a third-party folder
 /// all files are copied, with the length and modification time of the originals. Existing files are not copied again,
-/// so an interrupted run can be repeated, and concurrent runs share the work. A copy of the dataset as it was before shards were
+/// so an interrupted run can be repeated, and concurrent runs share the work. A copy of the dataset before shards were
 /// added gets the new ones.
 ///
 /// Errors: a folder that holds another dataset (`Config`), originals that can't be read, a full disk (`Environment`);
@@ -135,7 +135,7 @@ pub(super) fn copied(
     Ok((run.folder, done))
 }
 
-/// Whether the copies are of the dataset as it was before shards were added: those that it had are the same.
+/// Whether the copies are of the dataset before shards were added: those that it had are the same.
 fn is_earlier(owner: Owner, whole: Option<&Manifest>) -> bool {
     let mut earlier = whole.iter().flat_map(|manifest| &manifest.appended).map(|added| added.after);
     matches!(owner, Owner::Sealed(found) if earlier.any(|digest| digest == found))
