@@ -434,7 +434,8 @@ fn lists_come_in_either_ending_from_a_file_or_standard_input() {
     let root = place.path().join("in");
     assert_eq!(list("l4", &absolute, &[root.to_str().unwrap()], "o4"), ["dog/1.txt"]);
     assert_eq!(list("l4", &absolute, &["in"], "o5"), ["dog/1.txt"]);
-    for (name, outside) in [("l5", "/elsewhere/1.txt"), ("l6", "../in/dog/1.txt")] {
+    let climbing = format!("{}/../out/1.txt", place.path().join("in").display());
+    for (name, outside) in [("l5", "/elsewhere/1.txt"), ("l6", "../in/dog/1.txt"), ("l7", &climbing)] {
         place.write(name, outside);
         place.pack_fails(2, &["--files-from", name], &["/1.txt", "INPUT"]);
     }

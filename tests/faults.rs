@@ -263,6 +263,13 @@ fn a_shard_that_cannot_be_read() {
         assert!(bad == name && unreadable.starts_with("can't be read: read failed: Input/output error"), "{found}");
         assert_eq!(other, "shard-000003.tar");
     }
+    // A receipt that no thread reads (each thread counts its own calls) is replaced without a look at it.
+    let repair = packhorse(&["repair", text(&out), "--jobs", "1"]);
+    let bad = out.join("shard-000002.receipt.json");
+    let ended = strace::inject(repair, "pread64,read", "error=EIO:when=1..2", Some(&bad), &log).run();
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    packhorse(&["clean", "--quarantine", text(&out)]).succeed();
+    assert_eq!(tree(&out), work.whole);
     // Bytes of the new file can be read, so only the first call fails.
     let repair = packhorse(&["repair", text(&out), "--jobs", "1", "--json"]);
     let bad = out.join("shard-000001.tar");

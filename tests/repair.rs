@@ -347,3 +347,38 @@ fn inputs_under_another_path_are_found_where_they_are_said_to_be() {
     packhorse(&["clean", "--quarantine", text(&out)]).succeed();
     assert_equal(&whole, &tree(&out), "repaired from where the inputs are now");
 }
+
+/// The member index of a whole shard needs no inputs, and is made again as it was recorded.
+#[test]
+fn lost_indexes_are_made_again_without_inputs() {
+    let work = Work::new(40, 8);
+    let (out, input) = (work.dir("out"), work.dir("photos"));
+    let copied = std::process::Command::new("cp").arg("-a").arg(&work.input).arg(&input).status().unwrap();
+    assert!(copied.success());
+    // A field that the first samples lack, and others have.
+    let class = std::fs::read_dir(&input).unwrap().map(|entry| entry.unwrap().path()).max().unwrap();
+    for photo in std::fs::read_dir(class).unwrap().map(|entry| entry.unwrap().path()) {
+        std::fs::write(photo.with_extension("a.txt"), "a note").unwrap();
+    }
+    let pack = ["pack", text(&input), "--to", "webdataset", "--out", text(&out), "--samples-per-shard", "8"];
+    packhorse(&pack).succeed();
+    std::fs::remove_dir_all(&input).unwrap();
+    let whole = tree(&out);
+    let indexes: Vec<&String> = whole.keys().filter(|name| name.ends_with(".members")).collect();
+    assert!(indexes.len() > 3);
+    std::fs::remove_file(out.join(indexes[0])).unwrap();
+    flip(&out.join(indexes[1]));
+    cut(&out.join(indexes[indexes.len() - 1]));
+    assert_eq!(run(&["verify", text(&out)]).code(), DAMAGED);
+    let said = packhorse(&["repair", text(&out), "--json"]).succeed().printed;
+    let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((&said["packed"], said["damages"].as_array().unwrap().len()), (&0.into(), 3), "{said}");
+    packhorse(&["clean", "--quarantine", text(&out)]).succeed();
+    assert_equal(&whole, &tree(&out), "indexes made again");
+    packhorse(&["verify", "--full", text(&out)]).succeed();
+    // A shard that is damaged too needs its inputs.
+    let shard = indexes[0].replace(".members", ".tar");
+    flip(&out.join(&shard));
+    std::fs::remove_file(out.join(indexes[0])).unwrap();
+    assert_eq!(run(&["repair", text(&out)]).code(), 4);
+}

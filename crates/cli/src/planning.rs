@@ -90,7 +90,11 @@ impl Moved {
 }
 
 fn moved(text: &str) -> Result<(PathBuf, PathBuf), String> {
-    let places = text.split_once('=').filter(|(old, new)| !old.is_empty() && !new.is_empty());
+    // Paths may have the sign themselves, as in /data/year=2024=/mnt/year=2024.
+    let at = text.find("=/").or_else(|| text.find('='));
+    let places = at
+        .and_then(|at| Some((text.get(..at)?, text.get(at + 1..)?)))
+        .filter(|(old, new)| !old.is_empty() && !new.is_empty());
     let (old, new) = places.ok_or("write it as OLD=NEW, two paths")?;
     Ok((old.into(), new.into()))
 }

@@ -11,9 +11,11 @@ use std::collections::HashMap;
 /// The rows of samples, in their order.
 pub(crate) struct JoinKeys {
     /// The rows that name files, by the key of the file's sample where keys end at the first dot.
-    first: HashMap<String, Named>,
+    first: HashMap<String, u32>,
     /// The same where they end at the last one, of names with several dots.
-    last: HashMap<String, Named>,
+    last: HashMap<String, u32>,
+    /// What the two say, by position.
+    named: Vec<Named>,
     /// Whether a sample has a dot in its key, so that keys end at the last one.
     keys_have_dots: bool,
     /// Whether a sample has the key of the row.
@@ -49,31 +51,38 @@ impl Named {
 }
 
 /// The row of a sample.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 enum Row {
     None,
     /// Of its key.
     Exact(u32),
-    /// Of a name of its file, and the sample's key.
-    File(Named, String),
+    /// Of a name of its file: a position in [`JoinKeys::named`].
+    File(u32),
 }
 
 impl JoinKeys {
     /// Of the rows of a table whose keys are as they stand there.
     pub(crate) fn new(table: &Metadata) -> Self {
-        let (mut first, mut last) = (HashMap::<String, Named>::new(), HashMap::<String, Named>::new());
+        let (mut first, mut last, mut named) = (HashMap::new(), HashMap::new(), Vec::<Named>::new());
+        let mut add = |of: &mut HashMap<String, u32>, sample: String, row: u32, dotted: bool| {
+            let at = *of.entry(sample).or_insert(named.len() as u32) as usize;
+            if at == named.len() {
+                named.push(Named::default());
+            }
+            named.iter_mut().skip(at).take(1).for_each(|named| named.add(row, dotted));
+        };
         for (row, key) in (0..).zip(table.keys()) {
             let [by_first, by_last] = [KeyEnds::FirstDot, KeyEnds::LastDot].map(|ends| key_of_file(key, &ends));
             let dotted = by_first != by_last;
             if let Some(sample) = by_first.filter(|sample| sample != key) {
-                first.entry(sample).or_default().add(row, dotted);
+                add(&mut first, sample, row, dotted);
             }
             if let Some(sample) = by_last.filter(|sample| dotted && sample != key) {
-                last.entry(sample).or_default().add(row, false);
+                add(&mut last, sample, row, false);
             }
         }
         let exact = vec![false; table.len() as usize];
-        Self { first, last, keys_have_dots: false, exact, rows: Vec::new() }
+        Self { first, last, named, keys_have_dots: false, exact, rows: Vec::new() }
     }
 
     /// Adds the next sample. Returns whether a row may be its own.
@@ -97,8 +106,7 @@ impl JoinKeys {
         if let Some(row) = table.find(key).or_else(|| table.find(&unescape(key))) {
             return Row::Exact(row);
         }
-        let named = self.first.get(key).or_else(|| self.last.get(key));
-        named.map_or(Row::None, |named| Row::File(*named, key.to_owned()))
+        self.first.get(key).or_else(|| self.last.get(key)).map_or(Row::None, |at| Row::File(*at))
     }
 
     /// The row of each sample.
@@ -107,13 +115,17 @@ impl JoinKeys {
     pub(crate) fn rows(&self) -> impl Iterator<Item = Result<Option<u32>>> {
         self.rows.iter().map(|row| match row {
             Row::Exact(row) => Ok(Some(*row)),
-            Row::File(named, key) => match named.row(self.keys_have_dots) {
-                Ok(row) => Ok(row.filter(|row| self.exact.get(*row as usize) == Some(&false))),
-                Err(()) => {
-                    let message = format!("several rows of the table name files of the sample {key}");
-                    Err(Error::config(message).with_code(Code::KeyTwice).hint("leave one row for each sample"))
+            Row::File(at) => {
+                match self.named.get(*at as usize).map_or(Ok(None), |named| named.row(self.keys_have_dots)) {
+                    Ok(row) => Ok(row.filter(|row| self.exact.get(*row as usize) == Some(&false))),
+                    Err(()) => {
+                        let key =
+                            self.first.iter().chain(&self.last).find(|(_, of)| *of == at).map_or("", |(key, _)| key);
+                        let message = format!("several rows of the table name files of the sample {key}");
+                        Err(Error::config(message).with_code(Code::KeyTwice).hint("leave one row for each sample"))
+                    }
                 }
-            },
+            }
             Row::None => Ok(None),
         })
     }

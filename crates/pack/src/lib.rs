@@ -63,6 +63,7 @@ mod refuse_view;
 mod repair;
 mod replace;
 mod request_error;
+mod restored_index;
 mod runs;
 mod sample_block;
 mod sample_order;

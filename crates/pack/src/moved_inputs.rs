@@ -12,17 +12,20 @@ pub(crate) type MovedInput = (PathBuf, PathBuf);
 ///
 /// Errors: `Config` for a path at which no plan has inputs.
 pub(crate) fn find_inputs(plans: &mut [PlanReader], moved: &[MovedInput]) -> Result<()> {
-    for (old, new) in moved {
-        let old = Location::absolute(old);
-        let mut found = false;
-        for root in plans.iter_mut().flat_map(PlanReader::roots_mut) {
-            let path = root.to_path();
-            let Ok(rest) = path.strip_prefix(&old) else { continue };
+    let mut found = vec![false; moved.len()];
+    for root in plans.iter_mut().flat_map(PlanReader::roots_mut) {
+        let path = root.to_path();
+        // The first that fits, so that paths can be exchanged.
+        for ((old, new), found) in moved.iter().zip(&mut found) {
+            let Ok(rest) = path.strip_prefix(Location::absolute(old)) else { continue };
             let new = Location::absolute(new);
             let now = if rest.as_os_str().is_empty() { new } else { new.join(rest) };
             *root = PathText::from(now.as_os_str());
-            found = true;
+            *found = true;
+            break;
         }
+    }
+    for ((old, _), found) in moved.iter().zip(found) {
         if !found {
             let roots: Vec<String> =
                 plans.iter().flat_map(|plan| &plan.header().roots).map(PathText::to_string).collect();

@@ -317,9 +317,12 @@ impl PackRun<'_> {
 
     /// The shard's receipt, and whether it was already complete.
     fn attempt(&self, shard: &ShardFrame, feeds: &Feeds, told: &mut Told) -> Result<(Receipt, bool)> {
-        match valid_receipt(self.store, self.out, self.packer.plan.digest(), shard)? {
-            Some(receipt) if !self.packer.redo.contains_key(&shard.name) => Ok((receipt, true)),
-            _ => self.fill(shard, feeds, told).map(|receipt| (receipt, false)),
+        // The receipt of a shard to pack again may be what can't be read.
+        let again = self.packer.redo.contains_key(&shard.name);
+        let known = || valid_receipt(self.store, self.out, self.packer.plan.digest(), shard);
+        match if again { None } else { known()? } {
+            Some(receipt) => Ok((receipt, true)),
+            None => self.fill(shard, feeds, told).map(|receipt| (receipt, false)),
         }
     }
 

@@ -8,13 +8,14 @@ use crate::pack_context::{PackContext, PackOptions};
 use crate::parallel_map::parallel_map;
 use crate::recorded_files::{check_file, sealed_manifest};
 use crate::replace::finish_replacing;
+use crate::restored_index::restore_index;
 use crate::seal::seal_plans;
 use crate::shard_packer::Redo;
 use crate::stored_plan::{open_plans, read_receipt, valid_receipt};
 use crate::verify::{IS_A_LINK, is_failure, unreadable};
-use packhorse_core::{Error, Event, FileKind, Kind, Result};
+use packhorse_core::{Error, Event, FileKind, KEY, Kind, Result};
 use packhorse_dataset::{Digest, FileRecord, Manifest, PlanReader, RECEIPT_SUFFIX, ShardFrame, plan_name};
-use packhorse_storage::Quarantine;
+use packhorse_storage::{Quarantine, Staging};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use std::sync::Arc;
 /// What repairing a dataset did.
 #[derive(Clone, Debug)]
 pub struct DatasetRepair {
-    /// The damage of each shard that was packed again, in plan order.
+    /// The first damage of each shard, in plan order. Shards whose member index alone was damaged were not packed again.
     pub damages: Vec<Damage>,
     /// What was packed; empty if no shard was damaged.
     pub report: PackReport,
@@ -33,7 +34,7 @@ pub struct DatasetRepair {
 }
 
 /// Reads every byte of the dataset in the folder `out`, packs again the shards that are damaged or missing, from the
-/// inputs of its plan, and seals it.
+/// inputs of its plan, and seals it. The member index of a whole shard is made again from that, without inputs.
 ///
 /// A shard is replaced only by the bytes that the manifest recorded. A file that is replaced by other bytes is kept in
 /// quarantine.
@@ -60,11 +61,20 @@ pub(crate) fn repair_dataset(context: &PackContext<'_>, out: &Path, options: &Pa
     let quarantine = Arc::new(Quarantine::new(&context.store, out)?);
     let context = &PackContext { quarantine: Some(quarantine.clone()), ..context.clone() };
     let (mut damages, mut report) = (Vec::new(), PackReport::default());
+    let fields = before.iter().flat_map(|manifest| &manifest.schema).map(|field| field.name.as_str());
+    let fields: Vec<&str> = fields.filter(|name| *name != KEY).collect();
     for plan in &plans {
-        let found = DamageScan { context, out, plan, recorded: &recorded }.run(options.jobs)?;
-        let redo: Redo =
-            found.iter().map(|(shard, _)| (shard.clone(), recorded.get(shard.as_str()).copied())).collect();
-        damages.extend(found.into_iter().map(|(_, damage)| damage));
+        let scan = DamageScan { context, out, plan, recorded: &recorded };
+        let mut redo = Redo::new();
+        for (shard, damage) in scan.run(options.jobs)? {
+            damages.push(damage);
+            let receipt = recorded.get(shard.name.as_str()).copied();
+            let staging = Staging::open(context.store.clone(), out)?.keeping(context.quarantine.clone());
+            let restored = restore_index(context, out, (&shard.name, receipt), &fields, &staging)?;
+            if !restored || scan.look(shard)?.is_some() {
+                redo.insert(shard.name.clone(), receipt);
+            }
+        }
         if !redo.is_empty() {
             report.add(pack_again(context, out, plan, &PackOptions { on_error, ..*options }, &redo)?);
         }
@@ -109,20 +119,24 @@ struct DamageScan<'a> {
 }
 
 impl DamageScan<'_> {
-    /// Names and first damages of the damaged shards, in the order of the plan, found by `jobs` threads.
-    fn run(&self, jobs: usize) -> Result<Vec<(String, Damage)>> {
+    /// The damaged shards and their first damages, in the order of the plan, found by `jobs` threads.
+    fn run(&self, jobs: usize) -> Result<Vec<(&ShardFrame, Damage)>> {
         let shards = self.plan.shards();
-        let damages = parallel_map(shards, jobs.max(1), &|shard| match self.shard(shard) {
+        let damages = parallel_map(shards, jobs.max(1), &|shard| self.look(shard))?;
+        Ok(shards.iter().zip(damages).filter_map(|(shard, damage)| Some((shard, damage?))).collect())
+    }
+
+    /// The first damage of a shard. A file whose bytes the disk does not give is damaged.
+    fn look(&self, shard: &ShardFrame) -> Result<Option<Damage>> {
+        match self.shard(shard) {
             Err(e) if e.is_unreadable() => {
                 let file = e.input().and_then(|input| Path::new(input).file_name()?.to_str()).unwrap_or(&shard.name);
                 Ok(Some(Damage { file: file.to_owned(), member: None, problem: unreadable(&e) }))
             }
             found => found,
-        })?;
-        Ok(shards.iter().zip(damages).filter_map(|(shard, damage)| Some((shard.name.clone(), damage?))).collect())
+        }
     }
 
-    /// The first damage of a shard.
     fn shard(&self, shard: &ShardFrame) -> Result<Option<Damage>> {
         let store = &*self.context.store;
         let name = format!("{}{RECEIPT_SUFFIX}", shard.name);

@@ -1,5 +1,5 @@
-//! Batches that are handed over to Python whole, or come next: an exception of a signal, such as Ctrl-C or a scheduler's
-//! warning, must lose none.
+//! Batches that are handed over to Python, or come next: an exception of a signal, such as Ctrl-C or a scheduler's warning, that
+//! comes while a batch is awaited loses none. One that comes when Python has it already is Python's own.
 
 use crate::batch::Batch;
 use crate::error::Result;

@@ -723,6 +723,12 @@ def test_ranks_that_come_in_the_middle_of_an_epoch(numbers, monkeypatch):
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert len(labels(loader)) == 50 and loader.epoch == 1
+    # An epoch that had ended for more ranks has ended for fewer.
+    loader = numbers.loader(7, seed=1)
+    assert len(labels(loader)) == 49
+    monkeypatch.delenv("RANK")
+    monkeypatch.delenv("WORLD_SIZE")
+    assert len(labels(loader)) == 98 and loader.epoch == 1
 
 
 def test_too_few_samples_for_the_ranks(numbers):
@@ -739,8 +745,14 @@ def test_the_state_knows_nothing_of_workers(numbers):
     with pytest.warns(UserWarning, match="workers of a DataLoader take the batches"):
         assert loader.state_dict()["consumed"] == 0
     del batches
+    spawned = numbers.loader(5, seed=1)
+    pickle.dumps(spawned.torch())
+    with pytest.warns(UserWarning, match="workers of a DataLoader take the batches"):
+        spawned.state_dict()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        next(iter(spawned))
+        assert spawned.state_dict()["consumed"] == 5
         loader.set_epoch(1)
         batches = iter(data.DataLoader(loader.torch(), batch_size=None))
         next(batches)

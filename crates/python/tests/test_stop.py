@@ -314,8 +314,8 @@ def test_an_exception_of_a_signal_loses_no_batch(tmp_path, seconds):
     try:
         batches, got, after = iter(loader), [], 0
         while True:
-            signal.setitimer(signal.ITIMER_REAL, seconds)
             try:
+                signal.setitimer(signal.ITIMER_REAL, seconds)
                 batch = next(batches, None)
                 signal.setitimer(signal.ITIMER_REAL, 0)
             except Late:

@@ -25,10 +25,12 @@ pub(crate) fn nanoseconds(text: &str) -> Option<i128> {
     if let Ok(date) = NaiveDate::parse_from_str(text, "%Y-%m-%d") {
         return Some(of(date.and_hms_opt(0, 0, 0)?));
     }
-    if let Ok(moment) = DateTime::parse_from_rfc3339(text) {
+    let plain = text.replacen('T', " ", 1);
+    let plain = plain.strip_suffix('Z').map(|moment| format!("{moment}+00:00")).unwrap_or(plain);
+    let zoned = ["%Y-%m-%d %H:%M:%S%.f%:z", "%Y-%m-%d %H:%M%:z"];
+    if let Some(moment) = zoned.iter().find_map(|form| DateTime::parse_from_str(&plain, form).ok()) {
         return Some(of(moment.naive_utc()));
     }
-    let plain = text.replacen('T', " ", 1);
     ["%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M"]
         .iter()
         .find_map(|form| NaiveDateTime::parse_from_str(&plain, form).ok())
@@ -52,6 +54,8 @@ mod tests {
             ("1970-01-01T01:00:01", 3_601),
             ("1970-01-01T01:00:00Z", 3_600),
             ("1970-01-01T01:00:00+01:00", 0),
+            ("1970-01-01 01:00+01:00", 0),
+            ("1970-01-01 01:00Z", 3_600),
             ("1969-12-31 23:59:59", -1),
         ] {
             assert_eq!(nanoseconds(text), Some(seconds * SECOND), "{text}");

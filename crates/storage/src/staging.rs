@@ -348,8 +348,6 @@ mod tests {
         assert!(names(out.path()).is_empty());
     }
 
-    /// Almost-matching names, a matching folder without the mark, a link under a matching name, and folders and links
-    /// inside a matching folder.
     #[test]
     fn what_is_staged_after_another_host_swept_is_swept_too() {
         let out = tempfile::tempdir().unwrap();
@@ -366,6 +364,8 @@ mod tests {
         assert!(!out.path().join(FOLDER).exists());
     }
 
+    /// Almost-matching names, a matching folder without the mark, a link under a matching name, and folders and links
+    /// inside a matching folder.
     #[test]
     fn sweep_removes_nothing_that_is_not_ours() {
         let (out, victim) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

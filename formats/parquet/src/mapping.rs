@@ -198,7 +198,7 @@ fn derive(file: &Field, place: ColumnPath, found: &mut Found<'_>) -> Result<()> 
             found.omitted.push(Omission { field: name, reason: "has no value".to_owned(), empty: true });
             Ok(())
         }
-        other => match listed_parts(file) {
+        other => match listed_parts(file).filter(|_| !found.choice.is_unread(&name)) {
             Some(parts) => {
                 (0..).zip(&parts).try_for_each(|(i, part)| derive(part, place.inside(i, file.name(), false), found))
             }
@@ -212,6 +212,7 @@ fn listed_parts(list: &Field) -> Option<Vec<Field>> {
     let of = |inside: &Field, names: &[&str], listed: &dyn Fn(Arc<Field>) -> DataType| -> Option<Vec<Field>> {
         let parts: Vec<Field> = match inside.data_type() {
             _ if image_parts(inside).is_some() || is_extension(inside) => return None,
+            DataType::Struct(parts) if parts.iter().any(|part| is_extension(part)) => return None,
             DataType::Struct(parts) => parts.iter().map(|part| part.as_ref().clone()).collect(),
             _ => listed_parts(inside)?,
         };

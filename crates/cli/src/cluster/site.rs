@@ -27,21 +27,26 @@ impl Site {
         let mut site = Self::default();
         for folder in [Some(PathBuf::from("/etc")), home].into_iter().flatten() {
             let path = folder.join("packhorse").join(format!("{name}.toml"));
-            site.add_file(&path).map_err(|e| e.in_input(path.display()))?;
+            site.add_file(&path, name == "slurm").map_err(|e| e.in_input(path.display()))?;
         }
         Ok(site)
     }
 
-    fn add_file(&mut self, path: &Path) -> Result<()> {
+    fn add_file(&mut self, path: &Path, joins: bool) -> Result<()> {
         match std::fs::read_to_string(path) {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
-            text => self.add(&text.context("read").map_err(|e| as_request_error(e).with_kind(Kind::Config))?),
+            text => self.add(&text.context("read").map_err(|e| as_request_error(e).with_kind(Kind::Config))?, joins),
         }
     }
 
-    fn add(&mut self, text: &str) -> Result<()> {
+    /// Adds the options of a file. `joins`: those of a list are one option, with commas.
+    fn add(&mut self, text: &str, joins: bool) -> Result<()> {
         for (key, value) in table(text)? {
             let values = match value {
+                Value::Array(values) if joins && key != SETUP => {
+                    let values = values.iter().map(|value| line(&key, value)).collect::<Result<Vec<_>>>()?;
+                    vec![Value::String(values.join(","))]
+                }
                 Value::Array(values) => values,
                 value => vec![value],
             };
@@ -82,7 +87,7 @@ mod tests {
     fn options_and_lines_of_setup() {
         let mut site = Site::default();
         let text = "partition = \"cpu\"\nnice = 10\nexclusive = true\nrequeue = false\nsetup = [\"module load x\", \"umask 2\"]";
-        site.add(text).unwrap();
+        site.add(text, false).unwrap();
         let options = [Directive::flag("exclusive"), Directive::new("nice", "10"), Directive::new("partition", "cpu")];
         assert_eq!(site.options, options);
         assert_eq!(
@@ -90,7 +95,15 @@ mod tests {
             (&["requeue".to_owned()][..], &["module load x".to_owned(), "umask 2".into()][..])
         );
         for bad in ["x = 1.5", "x = \"a\\nb\"", "[x]\ny = 1", "x ="] {
-            assert!(site.add(bad).is_err(), "{bad}");
+            assert!(site.add(bad, false).is_err(), "{bad}");
         }
+        let lists = |joins| {
+            let mut site = Site::default();
+            site.add("partition = [\"a\", \"b\"]", joins).unwrap();
+            site.add("partition = \"c\"", joins).unwrap();
+            site.options.into_iter().filter_map(|option| option.value).collect::<Vec<_>>()
+        };
+        assert_eq!(lists(true), ["a,b", "c"]);
+        assert_eq!(lists(false), ["a", "b", "c"]);
     }
 }

@@ -35,21 +35,6 @@ const SHORT: [(&str, &str); 21] = [
 /// Options that say how much memory there is, of which sbatch takes one.
 const MEMORY: [&str; 3] = ["mem", "mem-per-cpu", "mem-per-gpu"];
 
-/// Options of a site, the lists among them with commas as sbatch takes them.
-fn listed(options: &[Directive]) -> Vec<Directive> {
-    let mut all: Vec<Directive> = Vec::new();
-    for option in options {
-        match (all.last_mut().filter(|last| last.name == option.name), &option.value) {
-            (Some(Directive { value: Some(list), .. }), Some(value)) => {
-                list.push(',');
-                list.push_str(value);
-            }
-            _ => all.push(option.clone()),
-        }
-    }
-    all
-}
-
 /// The most tasks that an array may have, whose numbers begin with 1: `MaxArraySize - 1`, or 1,000 where Slurm does not
 /// say.
 pub(crate) fn slurm_most() -> u32 {
@@ -79,12 +64,14 @@ fn script(job: &ArrayJob, site: &Site, options: &[String]) -> Result<String> {
     ];
     directives.extend(job.seconds().map(|seconds| Directive::new("time", clock(seconds))));
     directives.extend(job.mebibytes().map(|mebibytes| Directive::new("mem", format!("{mebibytes}M"))));
-    directives.retain(|directive| !site.without.contains(&directive.name));
-    for mut new in listed(&site.options).into_iter().chain(parse(options)?) {
-        new.name = match SHORT.iter().find(|(short, _)| *short == new.name) {
-            Some((_, long)) => (*long).to_owned(),
-            None => new.name.replace('_', "-"),
-        };
+    // As keys of TOML often are.
+    let dashed = |name: &str| name.replace('_', "-");
+    directives.retain(|directive| !site.without.iter().any(|name| dashed(name) == directive.name));
+    let of_site = site.options.iter().map(|option| Directive { name: dashed(&option.name), ..option.clone() });
+    for mut new in of_site.chain(parse(options)?) {
+        if let Some((_, long)) = SHORT.iter().find(|(short, _)| *short == new.name) {
+            new.name = (*long).to_owned();
+        }
         if new.name == "array" {
             return Err(Error::config("packhorse says which tasks the array has; give --tasks N"));
         }
@@ -172,18 +159,20 @@ mod tests {
             assert!(script.lines().any(|found| found == line), "{line}\n{script}");
         }
         let site_lists = Site {
-            options: vec![
-                Directive::new("partition", "a"),
-                Directive::new("partition", "b"),
-                Directive::new("cpus_per_task", "3"),
-            ],
+            options: vec![Directive::new("partition", "a,b"), Directive::new("cpus_per_task", "3")],
+            without: vec!["open_mode".into()],
             ..Site::default()
         };
         let listed = super::script(&job(&[0]), &site_lists, &["--mem-per-cpu=1G".to_owned()]).unwrap();
         for line in ["#SBATCH --partition=a,b", "#SBATCH --cpus-per-task=3", "#SBATCH --mem-per-cpu=1G"] {
             assert!(listed.lines().any(|found| found == line), "{line}\n{listed}");
         }
-        assert!(!listed.contains("--mem=") && listed.matches("--cpus-per-task").count() == 1, "{listed}");
+        assert!(
+            !listed.contains("--mem=")
+                && !listed.contains("open-mode")
+                && listed.matches("--cpus-per-task").count() == 1,
+            "{listed}"
+        );
         let odd = ["--job-name=x y", "--comment=a\"#b", "--output=a,b", "--wckey='a b'"].map(str::to_owned);
         let odd = super::script(&job(&[0]), &site, &odd).unwrap();
         for line in

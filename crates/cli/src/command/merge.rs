@@ -55,8 +55,12 @@ fn dataset(context: &CommandContext<'_>, args: &Repair) -> Result<ExitCode> {
     context.progress.finish();
     let seconds = start.elapsed().as_secs_f64();
     let mut text: String = repaired.damages.iter().map(|d| format!("{}: {}\n", d.file, d.problem)).collect();
-    let (again, manifest) = (repaired.damages.len() as u64, &repaired.manifest);
-    text.push_str(&format!("packed {} again in {seconds:.2} s\n", counted(again, "shard")));
+    let (again, manifest) = (repaired.report.shards - repaired.report.reused, &repaired.manifest);
+    let indexes = match (repaired.damages.len() as u64).saturating_sub(again) {
+        0 => String::new(),
+        indexes => format!(", made {} again", counted(indexes, "index file")),
+    };
+    text.push_str(&format!("packed {} again{indexes} in {seconds:.2} s\n", counted(again, "shard")));
     text.push_str(&format!("  sealed {}, root digest {}\n", args.path.display(), manifest.root));
     for kept in &repaired.quarantined {
         text.push_str(&format!("  kept the damaged file as {}\n", args.path.join(kept).display()));

@@ -9,8 +9,8 @@
 //! A key value is text: `0001` in a CSV file stays `0001`, and integers of JSON and Parquet stand for their decimal
 //! digits. It may name a file or a sample: `dress/0001.jpg` and `dress/0001` both mean the key `dress/0001`. A value
 //! with an extension is split and escaped by [`packhorse_core::split_name`]; any other goes through the same
-//! [`packhorse_core::escape`] as a whole. So a key value with a dot that does not start an extension (`v1.2`) ends at
-//! its first dot, like the file `v1.2`. Colliding keys are an error.
+//! [`packhorse_core::escape`] as a whole. What follows the
+//! first dot is an extension unless it is a number: `v1.2` is a key. Colliding keys are an error.
 
 mod column_choice;
 mod csv;
@@ -247,7 +247,7 @@ const EXTENSIONS: [&str; 64] = [
 
 /// Whether a field has the name of a number, or of numbers with dots.
 pub(crate) fn is_number(field: &str) -> bool {
-    field.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+    !field.is_empty() && field.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
 }
 
 /// The sample key of a value of the key column; or the problem and its remedy.

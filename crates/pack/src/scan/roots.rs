@@ -266,13 +266,12 @@ fn listed(paths: &[PathBuf], roots: &[PathBuf], builder: &mut ListingBuilder) ->
     let absolute: Vec<PathBuf> = roots.iter().map(|root| Location::absolute(root)).collect();
     for path in paths {
         let home = below.iter_mut().zip(&absolute).find_map(|((root, _, list), absolute)| {
-            if path.is_relative() && Location::url(path).is_none() {
-                let climbs = path.components().any(|part| part == Component::ParentDir);
-                (!climbs).then_some((path.as_path(), list))
-            } else {
-                let below = path.strip_prefix(&**root).or_else(|_| path.strip_prefix(absolute));
-                below.ok().map(|path| (path, list))
-            }
+            let below = match path.is_relative() && Location::url(path).is_none() {
+                true => path.as_path(),
+                false => path.strip_prefix(&**root).or_else(|_| path.strip_prefix(absolute)).ok()?,
+            };
+            let climbs = below.components().any(|part| part == Component::ParentDir);
+            (!climbs).then_some((below, list))
         });
         let (relative, list) = home.ok_or_else(|| {
             Error::config("is not below any INPUT; give the folder that keys are relative to as INPUT")

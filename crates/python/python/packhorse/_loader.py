@@ -83,7 +83,7 @@ class Loader:
         self._gpu: tuple[int, _packhorse.Gpu] | None = None
         self._keep = resident
         self._kept: tuple[int, _packhorse.Resident] | None = None
-        # A byte that forked workers of a DataLoader set.
+        # A byte that is set where workers of a DataLoader take the batches.
         self._workers: mmap.mmap | None = None
         if resident and self._device == "cpu":
             raise ValueError("resident=True keeps samples in a GPU's memory: give its device, such as 'cuda'")
@@ -113,11 +113,16 @@ class Loader:
     # --- epochs -------------------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Batch]:
-        if self._pipeline is not None and isinstance(self._place, str) and self._placed != rank_and_world():
-            # The ranks were made after the loader was looked at.
-            left, begun = self._left, self._begun
-            self._close(self._state())
-            self._left, self._begun = left, begun
+        own = self._pipeline is not None and self._pid == os.getpid()
+        if own and isinstance(self._place, str) and self._placed != rank_and_world():
+            # The ranks were made, or ended, after the loader was looked at.
+            state, left, begun = self._state(), self._left, self._begun
+            if left == 0:
+                # The epoch has ended, though other ranks would find samples left in it.
+                state |= {"epoch": state["epoch"] + 1, "consumed": 0}
+            self._close(state)
+            if left:
+                self._left, self._begun = left, begun
         pipeline = self._running()
         if self._left and self._begun:
             # The epoch before was left early.
@@ -126,6 +131,8 @@ class Loader:
         each, left = pipeline.steps()
         self._left, self._begun = left or each, False
         self._turn += 1
+        if self._workers is not None:
+            self._workers[0] = 0
         if each == 0:
             world = self.place[1]
             ranks = f" ({self.batch} on each of {world} ranks)" if world > 1 else ""

@@ -10,23 +10,29 @@ from . import _packhorse
 def rank_and_world() -> tuple[int, int]:
     """Rank and world size: those of `torch.distributed` or `jax.distributed` if it is initialised, else those of the environment
     (`RANK`, `SLURM_PROCID`, `OMPI_COMM_WORLD_RANK`, `PMI_RANK`), else 0 of 1."""
+    return _initialised() or _packhorse.environment_rank()
+
+
+def _initialised() -> tuple[int, int] | None:
+    """The rank that torch or JAX was given."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         return distributed.get_rank(), distributed.get_world_size()
-    jax = sys.modules.get("jax")
-    is_initialized = getattr(getattr(jax, "distributed", None), "is_initialized", None)
-    if jax is not None and is_initialized is not None and is_initialized():
-        return jax.process_index(), jax.process_count()
-    return _packhorse.environment_rank()
+    # `jax.process_index` would start a backend, which a forked worker must not do.
+    given = getattr(sys.modules.get("jax._src.distributed"), "global_state", None)
+    rank, world = getattr(given, "process_id", None), getattr(given, "num_processes", None)
+    if getattr(given, "client", None) is not None and rank is not None and world is not None:
+        return int(rank), int(world)
+    return None
 
 
 def pickled_place(place: str | tuple[int, int]) -> str | tuple[int, int]:
-    """The place that travels to another process: a rank among several that was found, so that workers have that of their parent. One
-    that was not found is looked for there."""
+    """The place that travels to another process: a rank that was given, or is one of several, so that workers have that of their
+    parent. Else it is looked for there."""
     if isinstance(place, tuple):
         return place
     found = rank_and_world()
-    return found if found[1] > 1 else place
+    return found if found[1] > 1 or _initialised() is not None else place
 
 
 def check_place(place: object) -> None:

@@ -125,6 +125,9 @@ class TorchLoader(IterableDataset[dict[str, Any]]):
         return self._own
 
     def __getstate__(self) -> dict[str, Any]:
+        if isinstance(self.loader, Loader) and self.loader._workers is not None:
+            # It is most often a worker that gets it.
+            self.loader._workers[0] = 1
         return {"loader": self.loader, "_own": None, "_resume": self._resume, "_ended": False}
 
 

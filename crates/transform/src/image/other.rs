@@ -32,24 +32,14 @@ struct Stored {
     /// Whether resampling must not mix values: palettes and bilevel images.
     exact: bool,
     /// The numbers of the file, if pixels show them otherwise.
-    shown: Option<Shown>,
+    numbers: Option<Numbers>,
 }
 
-/// How numbers of a file are shown as pixels of 8 or 16 bits.
-#[derive(Clone, Copy)]
-struct Shown {
-    /// The number that is shown as the largest one of a pixel's type, or as 0.
+/// The numbers of a file in the form of its raster's data.
+struct Numbers {
+    data: Vec<u8>,
+    /// The number that is shown as the largest one of a pixel's type.
     most: u16,
-    /// Whether 0 is white.
-    inverted: bool,
-}
-
-impl Shown {
-    /// The number that is shown as `value` of at most `full`.
-    fn number(self, value: u16, full: u16) -> u16 {
-        let number = (u32::from(value) * u32::from(self.most) + u32::from(full) / 2) / u32::from(full);
-        if self.inverted { self.most.saturating_sub(number as u16) } else { number as u16 }
-    }
 }
 
 /// Up to 256 colours.
@@ -61,22 +51,15 @@ struct Palette {
 
 impl Stored {
     fn plain(raster: Raster) -> Self {
-        Self { raster, palette: None, exact: false, shown: None }
+        Self { raster, palette: None, exact: false, numbers: None }
     }
 
     /// With the numbers of the file as pixels, and 0 and 1 in the place of black and white in a bilevel image.
     fn into_numbers(mut self) -> Self {
-        let Raster { wide, data, .. } = &mut self.raster;
         if self.exact && self.palette.is_none() {
-            data.iter_mut().for_each(|value| *value = u8::from(*value > 0));
-        } else if let Some(shown) = self.shown {
-            match wide {
-                true => data.as_chunks_mut().0.iter_mut().for_each(|two: &mut [u8; 2]| {
-                    *two = shown.number(u16::from_ne_bytes(*two), u16::MAX).to_ne_bytes();
-                }),
-                // Numbers of pixels of 8 bits have 8 bits.
-                false => data.iter_mut().for_each(|value| *value = shown.number((*value).into(), 255) as u8),
-            }
+            self.raster.data.iter_mut().for_each(|value| *value = u8::from(*value > 0));
+        } else if let Some(numbers) = self.numbers.take() {
+            self.raster.data = numbers.data;
         }
         self
     }
@@ -129,14 +112,15 @@ pub(super) fn rewrite(
 ) -> Result<Vec<u8>> {
     guarded(kind, || {
         let stored = stored(kind, bytes, limits)?;
-        let Stored { raster, palette, exact, shown } = if numbers { stored.into_numbers() } else { stored };
+        let most = stored.numbers.as_ref().map(|numbers| numbers.most).filter(|_| numbers);
+        let Stored { raster, palette, exact, .. } = if numbers { stored.into_numbers() } else { stored };
         let raster = edit(raster, exact)?;
         match kind {
             ImageFormat::WebP => webp::encode(&raster, bytes, keep),
             ImageFormat::Tiff => tiff::encode(&raster, palette.as_ref(), bytes, keep),
             ImageFormat::Bmp => bmp::encode(&raster, palette.as_ref()),
             ImageFormat::Gif => gif::encode(&raster, palette.as_ref()),
-            _ => Ok(pnm::encode(&raster, shown.filter(|_| numbers).map(|shown| shown.most))),
+            _ => Ok(pnm::encode(&raster, most)),
         }
     })
 }

@@ -412,9 +412,11 @@ impl Listing {
             let base = key.rsplit('/').next().unwrap_or_default();
             let found = metadata.take(&key).or_else(|| metadata.take(base)).or_else(|| {
                 // A slice `scan.001` is a file of the sample `scan`.
-                let number =
-                    sample.fields().find_map(|(field, _)| is_number(field).then(|| field.replace('.', "%2E")))?;
-                metadata.take(&format!("{key}%2E{number}")).or_else(|| metadata.take(&format!("{base}%2E{number}")))
+                let numbers = sample.fields().filter(|(field, _)| is_number(field));
+                let mut ends = numbers.map(|(field, _)| field.replace('.', "%2E"));
+                ends.find_map(|end| {
+                    metadata.take(&format!("{key}%2E{end}")).or_else(|| metadata.take(&format!("{base}%2E{end}")))
+                })
             });
             if let Some((_, true)) = found {
                 let message = format!("the row {base} of the metadata fits other samples too, in other folders");

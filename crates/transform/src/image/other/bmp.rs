@@ -29,7 +29,7 @@ pub(super) fn read(bytes: &[u8], limits: &Limits) -> Result<Stored> {
     if colours.len() == 256 && colours.iter().zip(0..=255).all(|(colour, gray)| *colour == [gray; 3]) {
         return Ok(Stored::plain(raster));
     }
-    Ok(Stored { raster, palette: Some(Palette { colours, clear: None }), exact: true, shown: None })
+    Ok(Stored { raster, palette: Some(Palette { colours, clear: None }), exact: true, numbers: None })
 }
 
 /// Whether palette indices are stored as plain bytes, the only layout whose indices the decoder returns.

@@ -32,7 +32,7 @@ pub(super) fn read(bytes: &[u8], limits: &Limits) -> Result<Stored> {
         row.iter_mut().skip(place.left).zip(numbers).for_each(|(to, number)| *to = *number);
     }
     let raster = Raster::new(width as u32, height as u32, 1, false, data)?;
-    Ok(Stored { raster, palette: Some(Palette { colours, clear }), exact: true, shown: None })
+    Ok(Stored { raster, palette: Some(Palette { colours, clear }), exact: true, numbers: None })
 }
 
 /// Where a frame lies on the canvas.

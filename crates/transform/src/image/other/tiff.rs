@@ -8,7 +8,7 @@ mod palette;
 
 pub(super) use encode::encode;
 
-use super::{Shown, Stored, cut_short, too_large, undecodable};
+use super::{Numbers, Stored, cut_short, too_large, undecodable};
 use crate::image::format::ImageFormat;
 use crate::image::orientation::Orientation;
 use crate::image::raster::Raster;
@@ -66,15 +66,28 @@ pub(super) fn read(bytes: &[u8], limits: &Limits) -> Result<Stored> {
     if patched.is_some() {
         let palette = colours(&mut decoder)?;
         let raster = Raster::new(width, height, 1, false, data).map_err(|_| contradictory())?;
-        return Ok(Stored { raster, palette: Some(palette), exact: true, shown: None });
+        return Ok(Stored { raster, palette: Some(palette), exact: true, numbers: None });
     }
     let inverted =
         decoder.find_tag_unsigned::<u16>(Tag::PhotometricInterpretation).ok().flatten() == Some(WHITE_IS_ZERO);
-    let shown = match color {
-        ColorType::Gray(bits @ 2..=16) => Some(Shown { most: u16::MAX >> (16 - bits), inverted }),
+    let numbers = match color {
+        ColorType::Gray(bits @ 2..=16) if inverted || ![8, 16].contains(&bits) => {
+            Some(numbers(&data, wide, u16::MAX >> (16 - bits), inverted))
+        }
         _ => None,
     };
-    Ok(Stored { shown, ..meaning(color, (width, height), data, wide)? })
+    Ok(Stored { numbers, ..meaning(color, (width, height), data, wide)? })
+}
+
+/// The numbers of the file from those of the decoder, which makes 0 black.
+fn numbers(data: &[u8], wide: bool, most: u16, inverted: bool) -> Numbers {
+    let number = |value: u16| if inverted { most.saturating_sub(value) } else { value };
+    let data = match wide {
+        true => data.as_chunks().0.iter().flat_map(|two| number(u16::from_ne_bytes(*two)).to_ne_bytes()).collect(),
+        // Numbers of pixels of 8 bits have 8 bits.
+        false => data.iter().map(|value| number((*value).into()) as u8).collect(),
+    };
+    Numbers { data, most }
 }
 
 /// The error of samples that no picture here has.
