@@ -348,7 +348,7 @@ fn inputs_under_another_path_are_found_where_they_are_said_to_be() {
     assert_equal(&whole, &tree(&out), "repaired from where the inputs are now");
 }
 
-/// The member index of a whole shard needs no inputs, and is made again as it was recorded.
+/// The member index of a whole shard needs no inputs; it is made again with its recorded bytes.
 #[test]
 fn lost_indexes_are_made_again_without_inputs() {
     let work = Work::new(40, 8);
