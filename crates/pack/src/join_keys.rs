@@ -69,7 +69,9 @@ impl JoinKeys {
             if at == named.len() {
                 named.push(Named::default());
             }
-            named.iter_mut().skip(at).take(1).for_each(|named| named.add(row, dotted));
+            if let Some(named) = named.get_mut(at) {
+                named.add(row, dotted);
+            }
         };
         for (row, key) in (0..).zip(table.keys()) {
             let [by_first, by_last] = [KeyEnds::FirstDot, KeyEnds::LastDot].map(|ends| key_of_file(key, &ends));
