@@ -63,6 +63,12 @@ fn flip(path: &Path) {
     std::fs::write(path, bytes).unwrap();
 }
 
+/// Copies the inputs, with their times, to where a test may change them.
+fn copy_inputs(work: &Work, to: &Path) {
+    let copied = std::process::Command::new("cp").arg("-a").arg(&work.input).arg(to).status().unwrap();
+    assert!(copied.success());
+}
+
 fn cut(path: &Path) {
     let bytes = std::fs::read(path).unwrap();
     std::fs::write(path, &bytes[..bytes.len() / 2]).unwrap();
@@ -310,8 +316,7 @@ fn a_lost_plan_is_made_again() {
 fn inputs_under_another_path_are_found_where_they_are_said_to_be() {
     let work = Work::new(40, 8);
     let (out, input, elsewhere) = (work.dir("out"), work.dir("photos"), work.dir("elsewhere"));
-    let copied = std::process::Command::new("cp").arg("-a").arg(&work.input).arg(&input).status().unwrap();
-    assert!(copied.success());
+    copy_inputs(&work, &input);
     let plan = ["plan", text(&input), "--to", "webdataset", "--out", text(&out), "--samples-per-shard", "8"];
     packhorse(&plan).succeed();
     let here = elsewhere.join("new");
@@ -353,8 +358,7 @@ fn inputs_under_another_path_are_found_where_they_are_said_to_be() {
 fn lost_indexes_are_made_again_without_inputs() {
     let work = Work::new(40, 8);
     let (out, input) = (work.dir("out"), work.dir("photos"));
-    let copied = std::process::Command::new("cp").arg("-a").arg(&work.input).arg(&input).status().unwrap();
-    assert!(copied.success());
+    copy_inputs(&work, &input);
     // A field that the first samples lack, and others have.
     let class = std::fs::read_dir(&input).unwrap().map(|entry| entry.unwrap().path()).max().unwrap();
     for photo in std::fs::read_dir(class).unwrap().map(|entry| entry.unwrap().path()) {
