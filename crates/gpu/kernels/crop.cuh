@@ -48,6 +48,25 @@ INLINE void mirror(u32 (&word)[4]) {
     word[3] = first;
 }
 
+/// Pixels of three bytes, four in three words.
+template <int N>
+INLINE void mirror_all(u32 (&word)[N]) {
+    u32 back[N];
+#pragma unroll
+    for (int i = 0; i < N; i += 3) {
+        u32 four[3] = {word[i], word[i + 1], word[i + 2]};
+        mirror(four);
+#pragma unroll
+        for (int k = 0; k < 3; k++) {
+            back[N - 3 - i + k] = four[k];
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        word[i] = back[i];
+    }
+}
+
 struct Crop {
     const ImageParams& p;
 
@@ -88,13 +107,13 @@ struct Crop {
         // Words around the pixels are read, unless they might reach past an end of all pictures.
         if (place >= 0 && common.room >= (u64)from + 4 * C + 3) {
             u32 word[C];
-            load_words<C>(common.from + from, word);
+            load_words(common.from + from, word);
             if (common.flip) {
                 mirror(word);
             }
 #pragma unroll
             for (int i = 0; i < 4 * C; i++) {
-                value[i / C][i % C] = (float)(word[i / 4] >> (i % 4 * 8) & 0xff);
+                value[i / C][i % C] = byte(word, i);
             }
             return;
         }

@@ -2,20 +2,26 @@
 #pragma once
 #include "common.cuh"
 
-/// `4 × C` bytes as words, at any alignment.
-template <int C>
-INLINE void load_words(const u8* from, u32 (&word)[C]) {
+/// `4 × N` bytes as words, at any alignment.
+template <int N>
+INLINE void load_words(const u8* from, u32 (&word)[N]) {
     const u64 address = (u64)from;
     const u32* words = (const u32*)(address & ~3ull);
     const u32 shift = (u32)(address & 3) * 8;
     u32 low = __ldg(words);
 #pragma unroll
-    for (int i = 0; i < C; i++) {
+    for (int i = 0; i < N; i++) {
         // The last word is read only if it holds needed bytes.
-        const u32 high = i < C - 1 || shift ? __ldg(words + i + 1) : 0;
+        const u32 high = i < N - 1 || shift ? __ldg(words + i + 1) : 0;
         word[i] = __funnelshift_r(low, high, shift);
         low = high;
     }
+}
+
+/// The byte `i` of these words.
+template <int N>
+INLINE float byte(const u32 (&word)[N], int i) {
+    return (float)(word[i / 4] >> (i % 4 * 8) & 0xff);
 }
 
 /// Where pixels go, and as what. 96 bytes.
@@ -76,6 +82,12 @@ INLINE typename E::T normalized(const Output& o, float value, int c) {
     return E::of((share(value) - o.mean[c]) / o.std[c]);
 }
 
+/// Stores four elements at an aligned address.
+template <class E>
+INLINE void store(typename E::T* to, float a, float b, float c, float d) {
+    *(Words<sizeof(*to)>*)to = E::four(a, b, c, d);
+}
+
 /// Stores one pixel.
 template <class E, int C>
 INLINE void put_one(const Output& o, u32 row, u32 y, u32 x, const float (&value)[C], bool erased = false) {
@@ -125,13 +137,13 @@ INLINE void put(const Output& o, u32 row, u32 y, u32 x, u32 count, const float (
         image += pixel;
 #pragma unroll
         for (int c = 0; c < C; c++) {
-            E::store(image + c * plane, ready[c], ready[C + c], ready[2 * C + c], ready[3 * C + c]);
+            store<E>(image + c * plane, ready[c], ready[C + c], ready[2 * C + c], ready[3 * C + c]);
         }
     } else {
         image += (u64)pixel * C;
 #pragma unroll
         for (int k = 0; k < C; k++) {
-            E::store(image + 4 * k, ready[4 * k], ready[4 * k + 1], ready[4 * k + 2], ready[4 * k + 3]);
+            store<E>(image + 4 * k, ready[4 * k], ready[4 * k + 1], ready[4 * k + 2], ready[4 * k + 3]);
         }
     }
 }

@@ -119,13 +119,17 @@ fn time_passes() {
 type Check = fn(&mut dyn Runner, &mut Random, usize);
 
 /// Faults that the checks must find: the check, the source text and its replacement.
-const FAULTS: [(Check, Change<'_>); 53] = [
+const FAULTS: [(Check, Change<'_>); 57] = [
     (image::check, (Module::Image, "mirror(word);", "")),
     (image::check, (Module::Image, "0x0043", "0x0034")),
     (image::check, (Module::Image, "word[0] = word[3]", "word[0] = word[2]")),
     (image::check, (Module::Image, "x -= (width + 3) & ~3u", "x -= width")),
     (image::check, (Module::Image, "o.offset[c]", "o.offset[0]")),
     (image::check, (Module::Image, "p.out.width - 4 - at.x", "p.out.width - 3 - at.x")),
+    (image::check, (Module::Image, "o.width - wide - x", "x")),
+    (image::check, (Module::Image, "N - 3 - i + k", "i + k")),
+    (image::check, (Module::Image, "3 * (i + k) + c", "3 * (i + k)")),
+    (image::check, (Module::Image, "i / 4 * words + k", "k")),
     (image::check, (Module::Image, "at(key, 0)", "at(key, 1)")),
     (image::check, (Module::Image, "2 * (u64)row + 1", "2 * (u64)row")),
     (resize::check, (Module::Resize, "wide += weight(across, j)", "wide += weight(across, 0)")),

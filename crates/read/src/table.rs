@@ -84,6 +84,12 @@ impl Block {
         *self.bytes.get_or_init(|| held_bytes(rows))
     }
 
+    /// The number of its rows; 0 before it is decoded.
+    fn len(&self) -> usize {
+        let Some(Ok(rows)) = self.rows.get() else { return 0 };
+        rows.iter().map(Rows::num_rows).sum()
+    }
+
     /// Row `row` of the block, in one of its pieces.
     pub(crate) fn row(&self, row: usize) -> Option<(&Rows, usize)> {
         let mut rest = row;
@@ -119,8 +125,10 @@ impl Tables {
             let rows = group.iter().filter_map(|i| places.get(*i)).map(|(_, row)| *row);
             held.push(match block {
                 None => Held::Damaged,
-                // A batch that held all of its blocks would need the memory of whole shards.
-                Some(block) if groups.len() >= SCATTERED && (now || self.is_full()) => {
+                // A batch that held blocks of which it needs few rows would need the memory of whole shards.
+                Some(block)
+                    if groups.len() >= SCATTERED && 2 * group.len() < block.len() && (now || self.is_full()) =>
+                {
                     Held::Copied(CopiedRows::of(&block, rows)?)
                 }
                 Some(block) => Held::Block(block),

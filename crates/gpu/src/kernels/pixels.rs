@@ -68,6 +68,11 @@ impl Pixels {
         Self { element, axes: Axes::Chw, normalize }
     }
 
+    /// Whether its values take divisions.
+    pub(super) fn divides(&self) -> bool {
+        self.element != Element::U8 && self.fewer_operations().0.contains(&0.0)
+    }
+
     /// The entry for this element type.
     pub(super) fn entry(&self, entries: [&'static str; 4]) -> Result<&'static str> {
         let [bytes, half, brain, single] = entries;

@@ -8,11 +8,14 @@ use packhorse_gpu::kernels::{Axes, CropPosition, Element, Flip, Image, Normalize
 /// A random setting of the kernel.
 pub(crate) fn request(random: &mut Random) -> Image {
     let size = (random.between(1, 67), random.between(1, 67));
-    let crop = match random.below(3) {
+    let crop = match random.below(4) {
         0 => size,
         1 => (random.between(1, size.0), random.between(1, size.1)),
-        // Widths at which four pixels are stored at once.
-        _ => (random.between(1, size.0), (size.1 / 4 * 4).max(size.1.min(4))),
+        // Widths at which 4 pixels are stored at once, or 16.
+        some => {
+            let at_once = if some == 2 { 4 } else { 16 };
+            (random.between(1, size.0), (size.1 / at_once * at_once).max(size.1.min(at_once)))
+        }
     };
     let place = random.pick(&[CropPosition::Center, CropPosition::Given, CropPosition::Drawn]);
     let flip = random.pick(&[Flip::Never, Flip::Given, Flip::Drawn(0.0), Flip::Drawn(0.5), Flip::Drawn(1.0)]);
