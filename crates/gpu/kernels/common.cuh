@@ -76,13 +76,12 @@ struct alignas(4 * sizeof(T)) Four {
     T value[4];
 };
 
-template <int N>
-struct alignas(4 * N) Words {
-    u32 value[N];
+struct alignas(8) Pair {
+    u32 value[2];
 };
 
 // Elements of what comes out. `of` rounds to nearest, ties to even; of u8 halves go up, and what is outside is clamped. `near` is as
-// near for numbers, and may round ties up; `four` are four of these beside each other.
+// near for numbers, and may round ties up; `store` puts four of these at an aligned address.
 
 struct U8 {
     typedef u8 T;
@@ -93,8 +92,8 @@ struct U8 {
     static METHOD T near(float value) {
         return of(value);
     }
-    static METHOD Words<1> four(float a, float b, float c, float d) {
-        return Words<1>{{of(a) | (u32)of(b) << 8 | (u32)of(c) << 16 | (u32)of(d) << 24}};
+    static METHOD void store(T* to, float a, float b, float c, float d) {
+        *(u32*)to = of(a) | (u32)of(b) << 8 | (u32)of(c) << 16 | (u32)of(d) << 24;
     }
 };
 
@@ -107,8 +106,12 @@ struct F16 {
     static METHOD T near(float value) {
         return half_bits(value);
     }
-    static METHOD Words<2> four(float a, float b, float c, float d) {
-        return Words<2>{{near(a) | (u32)near(b) << 16, near(c) | (u32)near(d) << 16}};
+    /// Two of `near` beside each other.
+    static METHOD u32 two(float a, float b) {
+        return of(a) | (u32)of(b) << 16;
+    }
+    static METHOD void store(T* to, float a, float b, float c, float d) {
+        *(Pair*)to = Pair{{two(a, b), two(c, d)}};
     }
 };
 
@@ -129,8 +132,12 @@ struct BF16 {
     static METHOD T near(float value) {
         return (u16)(rounded(value) >> 16);
     }
-    static METHOD Words<2> four(float a, float b, float c, float d) {
-        return Words<2>{{__byte_perm(rounded(a), rounded(b), 0x7632), __byte_perm(rounded(c), rounded(d), 0x7632)}};
+    /// Two of `near` beside each other.
+    static METHOD u32 two(float a, float b) {
+        return __byte_perm(rounded(a), rounded(b), 0x7632);
+    }
+    static METHOD void store(T* to, float a, float b, float c, float d) {
+        *(Pair*)to = Pair{{two(a, b), two(c, d)}};
     }
 };
 
@@ -143,8 +150,8 @@ struct F32 {
     static METHOD T near(float value) {
         return value;
     }
-    static METHOD Words<4> four(float a, float b, float c, float d) {
-        return Words<4>{{__float_as_uint(a), __float_as_uint(b), __float_as_uint(c), __float_as_uint(d)}};
+    static METHOD void store(T* to, float a, float b, float c, float d) {
+        *(Four<float>*)to = Four<float>{{a, b, c, d}};
     }
 };
 

@@ -27,7 +27,7 @@ INLINE u32 within(i32 value, u32 most) {
     return value < 0 ? 0 : (u32)value < most ? (u32)value : most;
 }
 
-// The four pixels in these words, the last one first.
+// The pixels in these words, the last one first.
 
 INLINE void mirror(u32 (&word)[1]) {
     word[0] = __byte_perm(word[0], 0, 0x0123);
@@ -48,22 +48,15 @@ INLINE void mirror(u32 (&word)[4]) {
     word[3] = first;
 }
 
-/// Pixels of three bytes, four in three words.
-template <int N>
-INLINE void mirror_all(u32 (&word)[N]) {
-    u32 back[N];
+/// Eight pixels of three bytes.
+INLINE void mirror(u32 (&word)[6]) {
+    u32 left[3] = {word[0], word[1], word[2]}, right[3] = {word[3], word[4], word[5]};
+    mirror(left);
+    mirror(right);
 #pragma unroll
-    for (int i = 0; i < N; i += 3) {
-        u32 four[3] = {word[i], word[i + 1], word[i + 2]};
-        mirror(four);
-#pragma unroll
-        for (int k = 0; k < 3; k++) {
-            back[N - 3 - i + k] = four[k];
-        }
-    }
-#pragma unroll
-    for (int i = 0; i < N; i++) {
-        word[i] = back[i];
+    for (int i = 0; i < 3; i++) {
+        word[i] = right[i];
+        word[3 + i] = left[i];
     }
 }
 
@@ -107,13 +100,13 @@ struct Crop {
         // Words around the pixels are read, unless they might reach past an end of all pictures.
         if (place >= 0 && common.room >= (u64)from + 4 * C + 3) {
             u32 word[C];
-            load_words(common.from + from, word);
+            load_words<C>(common.from + from, word);
             if (common.flip) {
                 mirror(word);
             }
 #pragma unroll
             for (int i = 0; i < 4 * C; i++) {
-                value[i / C][i % C] = byte(word, i);
+                value[i / C][i % C] = (float)(word[i / 4] >> (i % 4 * 8) & 0xff);
             }
             return;
         }

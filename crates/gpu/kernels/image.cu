@@ -28,43 +28,34 @@ INLINE void paint(const ImageParams& p) {
     }
 }
 
-/// Three channels in planes, as many neighbours a thread as fill 16 bytes of a plane: what it needs fits few registers. `Image::launch`
-/// says when it may run: lines are whole groups, factors are known, and words around the pixels are within the input.
+/// Three channels in planes, elements of two bytes, eight neighbours a thread: what it stores at once is 16 bytes of a plane, and what it
+/// needs fits few registers. `Image::launch` says when it may run: lines are whole groups, factors are known, and words around the
+/// pixels are within the input.
 template <class E>
 INLINE void paint_planes(const ImageParams& p) {
-    typedef typename E::T T;
-    const int wide = 16 / sizeof(T), words = sizeof(T);
     const Output& o = p.out;
     const Crop crop = {p};
-    const u32 groups = o.width / wide, plane = o.height * o.width;
+    const u32 groups = o.width / 8, plane = o.height * o.width;
     for (u32 row = blockIdx.y; row < o.rows; row += gridDim.y) {
         const Crop::Row common = crop.row(row);
-        T* image = (T*)o.data + (u64)row * plane * 3;
+        u16* image = (u16*)o.data + (u64)row * plane * 3;
 #pragma unroll 1
         for (u32 group = (u32)first(); group < groups * o.height; group += (u32)stride()) {
-            const u32 y = group / groups, x = (group - y * groups) * wide;
-            u32 word[wide * 3 / 4];
-            load_words(common.from + (y * p.width + (common.flip ? o.width - wide - x : x)) * 3, word);
+            const u32 y = group / groups, x = (group - y * groups) * 8;
+            u32 word[6];
+            load_words<6>(common.from + (y * p.width + (common.flip ? o.width - 8 - x : x)) * 3, word);
             if (common.flip) {
-                mirror_all(word);
+                mirror(word);
             }
 #pragma unroll
             for (int c = 0; c < 3; c++) {
-                Words<4> out;
+                Four<u32> out;
 #pragma unroll
-                for (int i = 0; i < wide; i += 4) {
-                    float value[4];
-#pragma unroll
-                    for (int k = 0; k < 4; k++) {
-                        value[k] = scaled<E>(o, byte(word, 3 * (i + k) + c), c);
-                    }
-                    const Words<words> four = E::four(value[0], value[1], value[2], value[3]);
-#pragma unroll
-                    for (int k = 0; k < words; k++) {
-                        out.value[i / 4 * words + k] = four.value[k];
-                    }
+                for (int i = 0; i < 4; i++) {
+                    const int a = 6 * i + c, b = a + 3;
+                    out.value[i] = E::two(scaled<E>(o, byte(word, a), c), scaled<E>(o, byte(word, b), c));
                 }
-                *(Words<4>*)(image + (u64)c * plane + wide * group) = out;
+                *(Four<u32>*)(image + (u64)c * plane + 8 * group) = out;
             }
         }
     }
@@ -86,18 +77,10 @@ KERNEL(image_f32, ImageParams) {
     paint<F32>(p);
 }
 
-KERNEL(planes_u8, ImageParams) {
-    paint_planes<U8>(p);
-}
-
 KERNEL(planes_f16, ImageParams) {
     paint_planes<F16>(p);
 }
 
 KERNEL(planes_bf16, ImageParams) {
     paint_planes<BF16>(p);
-}
-
-KERNEL(planes_f32, ImageParams) {
-    paint_planes<F32>(p);
 }

@@ -82,12 +82,6 @@ INLINE typename E::T normalized(const Output& o, float value, int c) {
     return E::of((share(value) - o.mean[c]) / o.std[c]);
 }
 
-/// Stores four elements at an aligned address.
-template <class E>
-INLINE void store(typename E::T* to, float a, float b, float c, float d) {
-    *(Words<sizeof(*to)>*)to = E::four(a, b, c, d);
-}
-
 /// Stores one pixel.
 template <class E, int C>
 INLINE void put_one(const Output& o, u32 row, u32 y, u32 x, const float (&value)[C], bool erased = false) {
@@ -137,13 +131,13 @@ INLINE void put(const Output& o, u32 row, u32 y, u32 x, u32 count, const float (
         image += pixel;
 #pragma unroll
         for (int c = 0; c < C; c++) {
-            store<E>(image + c * plane, ready[c], ready[C + c], ready[2 * C + c], ready[3 * C + c]);
+            E::store(image + c * plane, ready[c], ready[C + c], ready[2 * C + c], ready[3 * C + c]);
         }
     } else {
         image += (u64)pixel * C;
 #pragma unroll
         for (int k = 0; k < C; k++) {
-            store<E>(image + 4 * k, ready[4 * k], ready[4 * k + 1], ready[4 * k + 2], ready[4 * k + 3]);
+            E::store(image + 4 * k, ready[4 * k], ready[4 * k + 1], ready[4 * k + 2], ready[4 * k + 3]);
         }
     }
 }

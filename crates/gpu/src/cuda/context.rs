@@ -49,8 +49,7 @@ const CALLED: [&str; 34] = [
 
 /// Loads and initialises the driver.
 pub(super) fn initialize() -> Result<()> {
-    // SAFETY: loading the driver runs its initializers, as intended.
-    if !unsafe { sys::is_culib_present() } {
+    if library().is_none() {
         let hint = "install NVIDIA's driver, or leave batches in host memory";
         return Err(unsupported("there is no driver (libcuda.so)", hint));
     }
@@ -87,7 +86,15 @@ fn refused(error: DriverError) -> Error {
 /// Whether the loaded driver has this function.
 pub(super) fn has(name: &str) -> bool {
     // SAFETY: the symbol is looked up and not used.
-    unsafe { sys::culib().get::<*const c_void>(name.as_bytes()) }.is_ok()
+    library().is_some_and(|library| unsafe { library.get::<*const c_void>(name.as_bytes()) }.is_ok())
+}
+
+/// The driver, if there is one. cudarc has no handle of it in a build where another crate links it.
+fn library() -> Option<&'static libloading::Library> {
+    static LIBRARY: OnceLock<Option<libloading::Library>> = OnceLock::new();
+    let names = ["libcuda.so", "libcuda.so.1", "nvcuda.dll"];
+    // SAFETY: loading the driver runs its initializers, as intended.
+    LIBRARY.get_or_init(|| names.iter().find_map(|name| unsafe { libloading::Library::new(*name) }.ok())).as_ref()
 }
 
 /// The primary context of a GPU.

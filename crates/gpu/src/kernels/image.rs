@@ -1,15 +1,14 @@
 //! Crops, mirrors and normalises pictures of one size in one pass.
 
-use super::element::Tensor;
+use super::element::{Element, Tensor};
 use super::launch::{Args, Launch, Module, address};
 use super::pixels::{Axes, Pixels};
 use packhorse_core::{Error, Result};
 
 const ENTRIES: [&str; 4] = ["image_u8", "image_f16", "image_bf16", "image_f32"];
-/// Those that store 16 bytes of a plane at once.
-const PLANES: [&str; 4] = ["planes_u8", "planes_f16", "planes_bf16", "planes_f32"];
-/// What they store at once, in bytes.
-const STORED: u32 = 16;
+
+/// Neighbours that a thread of the kernels for planes makes.
+const GROUP: u32 = 8;
 
 /// `UInt8 [rows, height, width, channels]` to [`Image::output`].
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -102,23 +101,21 @@ impl Image {
     pub fn launch(&self, input: u64, picks: &Picks, output: u64, rows: u32) -> Result<Launch> {
         let args = self.args(input, picks, output, rows, false)?.finish(160)?;
         let (height, width) = self.crop;
-        match self.pixels_at_once(output) {
-            Some(pixels) => {
-                let groups = u64::from(width / pixels) * u64::from(height);
-                Launch::rows(Module::Image, self.output.entry(PLANES)?, groups, rows, args)
+        match self.output.element {
+            Element::F16 | Element::Bf16 if self.in_whole_groups(output) => {
+                let entry = if self.output.element == Element::F16 { "planes_f16" } else { "planes_bf16" };
+                Launch::rows(Module::Image, entry, u64::from(width / GROUP) * u64::from(height), rows, args)
             }
-            None => Launch::pictures(Module::Image, self.output.entry(ENTRIES)?, self.crop, rows, args),
+            _ => Launch::pictures(Module::Image, self.output.entry(ENTRIES)?, self.crop, rows, args),
         }
     }
 
-    /// Neighbours that [`PLANES`] store at once, if they can make this: three channels in planes without divisions, of lines that
-    /// are whole groups. Words around the pixels are read, so pictures must end with a word.
-    fn pixels_at_once(&self, output: u64) -> Option<u32> {
-        let pixels = STORED / self.output.element.width() as u32;
-        let whole =
-            (u64::from(self.size.0) * u64::from(self.size.1)).is_multiple_of(4) && self.crop.1.is_multiple_of(pixels);
-        let fits = self.channels == 3 && self.output.axes == Axes::Chw && output.is_multiple_of(STORED.into());
-        (whole && fits && !self.output.divides()).then_some(pixels)
+    /// Whether the kernels for planes can make this: three channels without divisions, of lines that are whole groups, each stored as
+    /// 16 bytes. They read words around the pixels, so pictures must end with a word.
+    fn in_whole_groups(&self, output: u64) -> bool {
+        let words = (u64::from(self.size.0) * u64::from(self.size.1)).is_multiple_of(4);
+        let planes = self.channels == 3 && self.output.axes == Axes::Chw && output.is_multiple_of(16);
+        words && planes && self.crop.1.is_multiple_of(GROUP) && !self.output.divides()
     }
 
     /// `ImageParams` of crop.cuh, 160 bytes. With `drawn` keys are needed in any case.

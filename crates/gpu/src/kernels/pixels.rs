@@ -68,9 +68,9 @@ impl Pixels {
         Self { element, axes: Axes::Chw, normalize }
     }
 
-    /// Whether its values take divisions.
+    /// Whether values of 16 bits take divisions.
     pub(super) fn divides(&self) -> bool {
-        self.element != Element::U8 && self.fewer_operations().0.contains(&0.0)
+        self.fewer_operations().0.contains(&0.0)
     }
 
     /// The entry for this element type.

@@ -23,29 +23,30 @@ fn a_picture_that_makes_sense() {
     let launch = launch(image()).unwrap();
     assert_eq!(
         (launch.module, launch.entry, launch.grid, launch.block),
-        (Module::Image, "planes_f32", [3, 2, 1], [256, 1, 1])
+        (Module::Image, "image_f32", [1, 2, 1], [256, 1, 1])
     );
     assert_eq!(image().output(2).unwrap(), Tensor { element: Element::F32, shape: vec![2, 3, 64, 48] });
     assert_eq!(image().output(2).unwrap().bytes(), 2 * 3 * 64 * 48 * 4);
 }
 
 #[test]
-fn planes_are_stored_at_once_where_they_can_be() {
-    let entry = |image: Image, output| image.launch(256, &Picks::default(), output, 2).unwrap().entry;
-    let of = |element, image: Image| Image { output: Pixels::normalized(element, image.output.normalize), ..image };
-    let bytes = Image { output: Pixels { axes: Axes::Chw, ..Pixels::BYTES }, ..image() };
-    assert_eq!(entry(bytes, 512), "planes_u8");
-    assert_eq!(entry(of(Element::F16, image()), 512), "planes_f16");
-    assert_eq!(entry(of(Element::Bf16, image()), 512), "planes_bf16");
-    // Channels last, gray, a crop or an address between groups, pictures that end inside a word, a division.
-    assert_eq!(entry(Image { output: Pixels::BYTES, ..image() }, 512), "image_u8");
-    assert_eq!(entry(Image { channels: 1, ..image() }, 512), "image_f32");
-    assert_eq!(entry(Image { crop: (64, 46), ..image() }, 512), "image_f32");
-    assert_eq!(entry(Image { crop: (64, 40), ..bytes }, 512), "image_u8");
-    assert_eq!(entry(image(), 520), "image_f32");
-    assert_eq!(entry(Image { size: (65, 49), ..image() }, 512), "image_f32");
-    let normalize = Normalize { mean: [0.0; 4], std: [f32::MAX; 4] };
-    assert_eq!(entry(Image { output: Pixels::normalized(Element::F16, normalize), ..image() }, 512), "image_f16");
+fn planes_are_made_in_whole_groups_where_they_can_be() {
+    let entry = |image: Image, output| image.launch(256, &Picks::default(), output, 2).unwrap();
+    let brain = Image { output: Pixels::normalized(Element::Bf16, Normalize::IMAGENET), ..image() };
+    let half = Image { output: Pixels { element: Element::F16, ..brain.output }, ..brain };
+    let launch = entry(brain, 512);
+    assert_eq!((launch.entry, launch.grid), ("planes_bf16", [2, 2, 1]));
+    assert_eq!(entry(half, 512).entry, "planes_f16");
+    // Channels last, gray, a crop or an address between groups, pictures that end inside a word, a division, elements of four bytes.
+    let last = Pixels { axes: Axes::Hwc, ..brain.output };
+    let divided = Normalize { mean: [0.0; 4], std: [f32::MAX; 4] };
+    assert_eq!(entry(Image { output: last, ..brain }, 512).entry, "image_bf16");
+    assert_eq!(entry(Image { channels: 1, ..brain }, 512).entry, "image_bf16");
+    assert_eq!(entry(Image { crop: (64, 44), ..brain }, 512).entry, "image_bf16");
+    assert_eq!(entry(brain, 520).entry, "image_bf16");
+    assert_eq!(entry(Image { size: (65, 49), ..brain }, 512).entry, "image_bf16");
+    assert_eq!(entry(Image { output: Pixels::normalized(Element::F16, divided), ..brain }, 512).entry, "image_f16");
+    assert_eq!(entry(image(), 512).entry, "image_f32");
 }
 
 #[test]
@@ -53,7 +54,7 @@ fn senseless_pictures() {
     refused(image().launch(0, &Picks::default(), 512, 2), "input has no address");
     refused(image().launch(257, &Picks::default(), 512, 2), "input is at 0x101: put it at a multiple of 4");
     refused(image().launch(256, &Picks::default(), 514, 2), "output is at 0x202: put it at a multiple of 4");
-    refused(image().launch(256, &Picks::default(), 512, 0), "planes_f32 has nothing to do");
+    refused(image().launch(256, &Picks::default(), 512, 0), "image_f32 has nothing to do");
     refused(launch(Image { channels: 2, ..image() }), "pixels of 2 channels: give 1, 3 or 4");
     refused(launch(Image { crop: (65, 1), ..image() }), "65 × 1 pixels can't be cut from 64 × 48");
     refused(launch(Image { crop: (0, 1), ..image() }), "pictures of 0 × 1 pixels");

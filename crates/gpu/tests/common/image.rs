@@ -8,18 +8,25 @@ use packhorse_gpu::kernels::{Axes, CropPosition, Element, Flip, Image, Normalize
 /// A random setting of the kernel.
 pub(crate) fn request(random: &mut Random) -> Image {
     let size = (random.between(1, 67), random.between(1, 67));
-    let crop = match random.below(4) {
+    let crop = match random.below(3) {
         0 => size,
         1 => (random.between(1, size.0), random.between(1, size.1)),
-        // Widths at which 4 pixels are stored at once, or 16.
-        some => {
-            let at_once = if some == 2 { 4 } else { 16 };
-            (random.between(1, size.0), (size.1 / at_once * at_once).max(size.1.min(at_once)))
-        }
+        // Widths at which four pixels are stored at once.
+        _ => (random.between(1, size.0), (size.1 / 4 * 4).max(size.1.min(4))),
     };
     let place = random.pick(&[CropPosition::Center, CropPosition::Given, CropPosition::Drawn]);
     let flip = random.pick(&[Flip::Never, Flip::Given, Flip::Drawn(0.0), Flip::Drawn(0.5), Flip::Drawn(1.0)]);
-    Image { size, channels: random.pick(&[1, 3, 4]), crop, place, flip, output: pixels(random) }
+    let image = Image { size, channels: random.pick(&[1, 3, 4]), crop, place, flip, output: pixels(random) };
+    if random.below(4) > 0 { image } else { planes(random, image) }
+}
+
+/// The same of a size and format that eight pixels are made at once for.
+fn planes(random: &mut Random, image: Image) -> Image {
+    let size = (4 * random.between(1, 16), random.between(8, 67));
+    let crop = (random.between(1, size.0), size.1 / 8 * 8);
+    let element = random.pick(&[Element::F16, Element::Bf16]);
+    let output = Pixels { axes: Axes::Chw, ..Pixels::normalized(element, Normalize::IMAGENET) };
+    Image { size, channels: 3, crop, output, ..image }
 }
 
 /// A random output format.
@@ -103,7 +110,7 @@ pub(crate) fn check(runner: &mut dyn Runner, random: &mut Random, cases: usize) 
         let input = bench.upload_at(random.pick(&[0, 4, 12]), &bytes);
         let picks = per_row.upload(&mut bench, &image);
         let tensor = image.output(rows).unwrap();
-        let output = bench.reserve_at(random.pick(&[0, 1, 2]) * tensor.element.width(), tensor.bytes());
+        let output = bench.reserve_at(random.pick(&[0, 0, 1, 2]) * tensor.element.width(), tensor.bytes());
         bench.run([&image.launch(input, &picks, output, rows).unwrap()]);
         let found = bench.download(output);
         bench.finish();
