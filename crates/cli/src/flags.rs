@@ -26,6 +26,10 @@ impl FromArgMatches for RecipeFlags {
         let mut recipe = Recipe::default();
         for setting in Recipe::SETTINGS {
             let given: Vec<&OsStr> = matches.get_raw(setting.field).into_iter().flatten().collect();
+            if matches!(setting.takes, Takes::File | Takes::Folder) && !setting.repeats && given.len() > 1 {
+                let text = format!("--{} is given {} times, and takes one value\n", setting.name, given.len());
+                return Err(Error::raw(clap::error::ErrorKind::ArgumentConflict, text));
+            }
             // A list may be given in several flags.
             let joined = (is_list(setting) && given.len() > 1).then(|| given.join(OsStr::new(",")));
             for text in joined.as_deref().map_or(given, |joined| vec![joined]) {
@@ -66,7 +70,8 @@ fn flag(setting: &'static Setting) -> Arg {
         Takes::Folder => path(arg, ValueHint::DirPath),
         Takes::Path => path(arg, ValueHint::AnyPath),
     };
-    let several = setting.repeats || is_list(setting);
+    // Of a file that is given twice the first would be left out in silence.
+    let several = setting.repeats || is_list(setting) || matches!(setting.takes, Takes::File | Takes::Folder);
     let arg = arg.value_name(setting.value).action(if several { ArgAction::Append } else { ArgAction::Set });
     let arg = setting.short.into_iter().fold(arg, Arg::short);
     setting.default.into_iter().fold(arg, Arg::default_value)

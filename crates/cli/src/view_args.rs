@@ -1,7 +1,7 @@
 //! The flags of `packhorse view`.
 
 use crate::args::Dir;
-use clap::{Args as ClapArgs, ValueHint};
+use clap::{ArgAction, Args as ClapArgs, ValueHint};
 use packhorse_read::Condition;
 use std::path::PathBuf;
 
@@ -26,9 +26,10 @@ pub(crate) struct ViewFlags {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) numbers: Option<PathBuf>,
 
-    /// Add the columns of this table (.csv, .tsv, .jsonl, .parquet) as fields, by the key of each sample
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) join: Option<PathBuf>,
+    /// Add the columns of this table (.csv, .tsv, .jsonl, .parquet), or of several that a pattern matches, as fields, by the
+    /// key of each sample
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, action = ArgAction::Append)]
+    pub(crate) join: Vec<PathBuf>,
 
     /// The column of the table that names samples
     #[arg(long, value_name = "COLUMN", default_value = "key", requires = "join")]

@@ -6,7 +6,7 @@ mod mixed;
 
 use crate::long_keys::shorten;
 use crate::merged_columns::is_dropped;
-use arrow_array::{ArrayRef, RecordBatch, StringViewArray, new_null_array};
+use arrow_array::{Array as _, ArrayRef, RecordBatch, StringViewArray, make_array, new_null_array};
 use conform::ConformTypes;
 use packhorse_core::{
     CLASSES, Code, Codec, DataType, Error, Field, FieldType, KEY, Limits, Options, Registry, Result, Rows, Schema,
@@ -86,7 +86,9 @@ pub(crate) fn before(
     for record in &header.decode {
         let fields = FieldRecord::schema(&record.columns)?;
         let fields = fields.fields().iter().map(|f| f.as_ref().clone());
-        let (unread, fields) = fields.partition(|field| is_dropped(field) && casts.drops(field.name()));
+        let mut plain = fields.clone().map(|field| is_text_or_number(&field) && casts.drops(field.name()));
+        let all = plain.all(|plain| plain);
+        let (unread, fields) = fields.partition(|field| all || is_dropped(field) && casts.drops(field.name()));
         decoder.push((record.field.clone(), FieldDecoder { codec: codec(registry, record, limits)?, fields, unread }));
     }
     if !decoder.is_empty() {
@@ -96,6 +98,23 @@ pub(crate) fn before(
         steps.push(Box::new(ConformTypes { schema: delivered.clone(), casts: casts.clone() }));
     }
     Ok(steps)
+}
+
+/// Whether a field that is left out needs no decoding: its place is taken by empty texts or zeros.
+fn is_text_or_number(field: &Field) -> bool {
+    matches!(field.data_type(), DataType::Utf8View | DataType::Int64)
+}
+
+/// A column of nulls, or where the field has none, of empty texts or zeros.
+fn left_out(field: &Field, rows: usize) -> Result<ArrayRef> {
+    let nulls = new_null_array(field.data_type(), rows);
+    match field.is_nullable() {
+        true => Ok(nulls),
+        false => {
+            let data = nulls.to_data().into_builder().nulls(None).build();
+            data.map(make_array).map_err(|e| Error::bug(e.to_string()))
+        }
+    }
 }
 
 /// The steps after the transforms of the plan: encoding.
@@ -193,7 +212,7 @@ struct DecodeFields {
 struct FieldDecoder {
     codec: Box<dyn Codec>,
     fields: Vec<Field>,
-    /// Those that are left out, with values of several types: all null.
+    /// Those that are left out, and not decoded: of several types, or all of them texts or numbers.
     unread: Vec<Field>,
 }
 
@@ -222,18 +241,21 @@ impl Transform for DecodeFields {
         let mut found: Vec<(Field, ArrayRef)> = Vec::with_capacity(schema.fields().len());
         for (name, decoder) in &self.fields {
             let Some(at) = places.get(name.as_str()) else { continue };
-            // Codecs find their field by name.
-            let alone: Vec<usize> = key.into_iter().chain([*at]).collect();
-            let alone = rows.project(&alone).map_err(|e| Error::bug(e.to_string()))?;
-            let arrays = decoder.codec.decode(name, &alone, &decoder.fields);
-            let arrays = arrays.or_else(|error| match error.code() == Code::ColumnsDiffer {
-                true => mixed::decode(&*decoder.codec, name, &alone, &decoder.fields, &self.casts)?.ok_or(error),
-                false => Err(error),
-            });
-            let arrays = arrays.map_err(|e| e.in_field(name))?;
-            found.extend(decoder.fields.iter().cloned().zip(arrays));
-            let null = |field: &Field| (field.clone(), new_null_array(field.data_type(), rows.num_rows()));
-            found.extend(decoder.unread.iter().map(null));
+            if !decoder.fields.is_empty() {
+                // Codecs find their field by name.
+                let alone: Vec<usize> = key.into_iter().chain([*at]).collect();
+                let alone = rows.project(&alone).map_err(|e| Error::bug(e.to_string()))?;
+                let arrays = decoder.codec.decode(name, &alone, &decoder.fields);
+                let arrays = arrays.or_else(|error| match error.code() == Code::ColumnsDiffer {
+                    true => mixed::decode(&*decoder.codec, name, &alone, &decoder.fields, &self.casts)?.ok_or(error),
+                    false => Err(error),
+                });
+                let arrays = arrays.map_err(|e| e.in_field(name))?;
+                found.extend(decoder.fields.iter().cloned().zip(arrays));
+            }
+            for field in &decoder.unread {
+                found.push((field.clone(), left_out(field, rows.num_rows())?));
+            }
             decoded.insert(name);
         }
         if decoded.is_empty() {

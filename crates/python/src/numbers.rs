@@ -6,7 +6,7 @@ use crate::error::Result;
 use arrow_schema::DataType;
 use packhorse::core::Error;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt};
+use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyList, PyTuple};
 
 /// A number or an array: its type, NumPy's name of it where Arrow's does not tell, shape, bytes.
 pub(crate) struct ArrayValue {
@@ -77,11 +77,15 @@ pub(crate) fn number(name: &str, value: &Bound<'_, PyAny>, wanted: Option<&DataT
     };
     let array = if whole || value.is_instance_of::<PyFloat>() {
         let exact = |wanted: &&DataType| if whole { wanted.is_numeric() } else { wanted.is_floating() };
-        let own = if whole { DataType::Int64 } else { DataType::Float64 };
+        let own = match whole {
+            true if value.extract::<u64>().is_ok() && value.extract::<i64>().is_err() => DataType::UInt64,
+            true => DataType::Int64,
+            false => DataType::Float64,
+        };
         let element = wanted.filter(exact).unwrap_or(&own);
         asarray(ArrayElement::of(element).map(|element| element.name))?
     } else {
-        asarray(None)?
+        whole_list(name, value, asarray(None)?)?
     };
     refuse_lost(name, value, &array)?;
     let dtype = array.getattr("dtype")?;
@@ -104,6 +108,38 @@ pub(crate) fn number(name: &str, value: &Bound<'_, PyAny>, wanted: Option<&DataT
     let shape = array.getattr("shape")?.extract()?;
     let bytes = array.call_method1("astype", (little,))?.call_method0("tobytes")?;
     Ok(ArrayValue { element, numpy, shape, bytes: bytes.cast::<PyBytes>().map_err(PyErr::from)?.as_bytes().to_vec() })
+}
+
+/// What NumPy made of a list of Python: floats of whole numbers that are beyond those of `int64` are `uint64`, or refused where some
+/// are no longer what they were.
+fn whole_list<'py>(name: &str, value: &Bound<'py, PyAny>, array: Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
+    /// The largest whole number up to which doubles have all.
+    const EXACT: f64 = (1u64 << 53) as f64;
+    let is_list = value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>();
+    if !is_list || array.getattr("dtype")?.getattr("kind")?.extract::<char>()? != 'f' {
+        return Ok(array);
+    }
+    let numpy = value.py().import("numpy")?;
+    let large = numpy.call_method1("abs", (&array,))?.call_method1("__ge__", (EXACT,))?;
+    if !large.call_method0("any")?.is_truthy()? {
+        return Ok(array);
+    }
+    let given = numpy.call_method1("asarray", (value, "object"))?;
+    // NaN is no other number than NaN.
+    let other = numpy.call_method1("not_equal", (&given, &array))?.call_method1("astype", ("bool",))?;
+    let lost = other.call_method1("__and__", (numpy.call_method1("equal", (&array, &array))?,))?;
+    if !lost.call_method0("any")?.is_truthy()? {
+        return Ok(array);
+    }
+    let unsigned = numpy.call_method1("asarray", (value, "uint64")).and_then(|unsigned| {
+        let kept = numpy.call_method1("array_equal", (unsigned.call_method1("astype", ("object",))?, given))?;
+        Ok(kept.is_truthy()?.then_some(unsigned))
+    });
+    unsigned.ok().flatten().ok_or_else(|| {
+        let message =
+            format!("field {name} has whole numbers that would be rounded, since no one type holds all its values");
+        Error::content(message).in_field(name).hint("give fractions apart from whole numbers beyond 2^53").into()
+    })
 }
 
 /// A list of Python, which was `found`, as an array of `wanted`, if that loses no more than a number of Python would: whole numbers
@@ -130,7 +166,10 @@ pub(crate) fn list_of(
     let infinite =
         |array: &Bound<'_, PyAny>| numpy.call_method1("isinf", (array,))?.call_method0("sum")?.extract::<u64>();
     let kept = match whole {
-        true => numpy.call_method1("array_equal", (&before, &after))?.is_truthy()?,
+        true => {
+            let back = after.call_method1("astype", (before.getattr("dtype")?,))?;
+            numpy.call_method1("array_equal", (&before, &back))?.is_truthy()?
+        }
         false => infinite(&before)? == infinite(&after)?,
     };
     if !kept {

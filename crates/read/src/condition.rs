@@ -16,7 +16,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 ///
 /// A comparison is a field, one of `==`, `!=`, `<`, `<=`, `>` and `>=`, and a number, `true`, `false` or text in quotes. The
 /// field is a number, a Boolean or text; text that is compared with a number is read as one. A name after that of a JSON
-/// field is a path in it. Text is compared byte by byte. Dates and timestamps are compared with text such as
+/// field is a path in it. Text is compared byte by byte, unless it is a date and a time (`2024-05-01T08:00:00Z`) and the other one is a date or a
+/// moment. Dates and timestamps are compared with text such as
 /// `'2024-05-01'` or `'2024-05-01 12:30:00.5'`, in UTC unless it says an offset. A field whose name has spaces is written in quotes.
 ///
 /// ```
@@ -139,7 +140,10 @@ impl Comparison {
             (Scalar::Single(a), Literal::Float(b)) => a.partial_cmp(&(*b as f32)),
             (Scalar::Half(a), Literal::Integer(b)) => f64::from(*a).partial_cmp(&(*b as f64)),
             (Scalar::Half(a), Literal::Float(b)) => a.partial_cmp(&half::f16::from_f64(*b)),
-            (Scalar::Text(a), Literal::Text(b)) => Some(a.as_bytes().cmp(b.as_bytes())),
+            (Scalar::Text(a), Literal::Text(b)) => {
+                let moments = moments::written(a).and_then(|a| Some((a, moments::nanoseconds(b)?)));
+                Some(moments.map_or_else(|| a.as_bytes().cmp(b.as_bytes()), |(a, b)| a.cmp(&b)))
+            }
             _ => return None,
         };
         Some(match self.operator {

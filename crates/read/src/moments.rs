@@ -37,6 +37,12 @@ pub(crate) fn nanoseconds(text: &str) -> Option<i128> {
         .map(of)
 }
 
+/// The same of text that is a date and a time with a `T` between them, as RFC 3339 and tables with timestamps write them.
+pub(crate) fn written(text: &str) -> Option<i128> {
+    let is_moment = (19..=40).contains(&text.len()) && text.as_bytes().get(10) == Some(&b'T');
+    if is_moment { nanoseconds(text) } else { None }
+}
+
 fn of(moment: NaiveDateTime) -> i128 {
     let moment = moment.and_utc();
     i128::from(moment.timestamp()) * SECOND + i128::from(moment.timestamp_subsec_nanos())
@@ -63,6 +69,10 @@ mod tests {
         assert_eq!(nanoseconds("1970-01-01 00:00:00.000000001"), Some(1));
         for text in ["", "1970", "1970-13-01", "yesterday", "1970-01-01 25:00", "01/02/1970"] {
             assert_eq!(nanoseconds(text), None, "{text}");
+        }
+        assert_eq!(written("1970-01-01T01:00:00.5+01:00"), Some(SECOND / 2));
+        for text in ["1970-01-01", "1970-01-01 01:00:00", "a text with a T in it"] {
+            assert_eq!(written(text), None, "{text}");
         }
     }
 }

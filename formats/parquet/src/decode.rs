@@ -36,7 +36,10 @@ pub(crate) fn rows(mapping: &Mapping, roots: &[usize], columns: &[ArrayRef], len
 
 fn decode(column: &MappedColumn, array: &ArrayRef) -> Result<ArrayRef> {
     let mut array = Arc::clone(array);
-    for part in &column.path {
+    for (depth, part) in column.path.iter().enumerate() {
+        if let Some(paths) = column.paths.filter(|_| depth + 1 == column.path.len()) {
+            has_bytes(&array, *part, paths, column.strict)?;
+        }
         array = part_of(&array, *part, column.strict)?;
     }
     let array = canonical(&column.kind, &temporal::read(&column.field, &array)?)?;
@@ -49,6 +52,24 @@ fn decode(column: &MappedColumn, array: &ArrayRef) -> Result<ArrayRef> {
         });
     }
     Ok(array)
+}
+
+/// Refuses pictures of which only the path is there.
+fn has_bytes(array: &ArrayRef, bytes: usize, paths: usize, strict: bool) -> Result<()> {
+    let (bytes, paths) = (part_of(array, bytes, strict)?, part_of(array, paths, strict)?);
+    if bytes.null_count() == 0 {
+        return Ok(());
+    }
+    let paths = elements(&paths, &DataType::Utf8View)?;
+    let alone = paths.as_string_view().iter().enumerate().find(|(row, path)| path.is_some() && bytes.is_null(*row));
+    match alone {
+        Some((_, path)) => {
+            let message = format!("has the path {:?} of a file, and not its bytes", path.unwrap_or_default());
+            let hint = "store the files in the table (Hugging Face's `save_to_disk` does), or leave the column out with `drop`";
+            Err(Error::content(message).hint(hint))
+        }
+        None => Ok(()),
+    }
 }
 
 /// A child of a struct, null where the struct is null; of structs in lists, the lists of it.

@@ -44,6 +44,8 @@ pub(crate) struct MappedColumn {
     pub(crate) strict: bool,
     /// Whether the column is not decoded: all values are null.
     pub(crate) unread: bool,
+    /// The position of the paths beside the bytes of pictures: a picture that has a path alone is refused.
+    pub(crate) paths: Option<usize>,
 }
 
 impl MappedColumn {
@@ -150,7 +152,7 @@ fn noted(file: &Field, wanted: &Field, root: usize) -> Result<MappedColumn> {
         FieldType::Blob => image_parts(file).map(|(bytes, _)| bytes).into_iter().collect(),
         _ => Vec::new(),
     };
-    Ok(MappedColumn { field: wanted.clone(), kind, root, path, strict: false, unread: false })
+    Ok(MappedColumn { field: wanted.clone(), kind, root, path, strict: false, unread: false, paths: None })
 }
 
 /// The place of a column or of a part of a struct.
@@ -178,10 +180,11 @@ impl ColumnPath {
 /// Adds the fields of the column, or part of a struct, `file`.
 fn derive(file: &Field, place: ColumnPath, found: &mut Found<'_>) -> Result<()> {
     let name = format!("{}{}", place.prefix, file.name());
-    if let Some((bytes, _)) = image_parts(file) {
+    if let Some((bytes, paths)) = image_parts(file) {
         let place = place.inside(bytes, "", file.is_nullable());
         // Null bytes count as a missing field, like a null image.
-        found.columns.push(column(file, FieldType::Blob, &name, None, ColumnPath { nullable: 0, ..place }, true)?);
+        let column = column(file, FieldType::Blob, &name, None, ColumnPath { nullable: 0, ..place }, true)?;
+        found.columns.push(MappedColumn { paths: Some(paths), ..column });
         return Ok(());
     }
     if let Some((kind, numpy)) = kind_of(file) {
@@ -243,7 +246,7 @@ impl Found<'_> {
         if self.choice.is_unread(name) {
             let field = FieldType::Blob.field(name, true);
             let (kind, path) = (FieldType::Blob, Vec::new());
-            self.columns.push(MappedColumn { field, kind, root, path, strict: false, unread: true });
+            self.columns.push(MappedColumn { field, kind, root, path, strict: false, unread: true, paths: None });
         } else if self.choice.wants_within(name) {
             let why = format!("of type {data_type} {why}");
             if !self.choice.skip {
@@ -279,7 +282,7 @@ fn column(
         field = with_metadata(field, key, &value);
     }
     let strict = place.nullable + usize::from(file.is_nullable()) > 1;
-    Ok(MappedColumn { field, kind, root: place.root, path: place.path, strict, unread: false })
+    Ok(MappedColumn { field, kind, root: place.root, path: place.path, strict, unread: false, paths: None })
 }
 
 fn is_extension(field: &Field) -> bool {

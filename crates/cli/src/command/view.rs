@@ -12,7 +12,7 @@ use packhorse_storage::Location;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 pub(super) fn run(context: &CommandContext<'_>, args: &ViewFlags) -> Result<ExitCode> {
@@ -66,7 +66,7 @@ fn choose(context: &CommandContext<'_>, args: &ViewFlags, mut dataset: Dataset) 
         let of_file = |e: Error| e.in_input(file.display());
         dataset = dataset.subset(numbers.map_err(of_file)?).map_err(of_file)?;
     }
-    if let Some(table) = &args.join {
+    if let Some(table) = once("join", &args.join)? {
         dataset = join(context, args, &dataset, table)?;
     }
     if let Some(condition) = &args.condition {
@@ -86,6 +86,17 @@ fn choose(context: &CommandContext<'_>, args: &ViewFlags, mut dataset: Dataset) 
 }
 
 /// The samples with the columns of a table.
+/// The one value of a flag.
+fn once<'a>(name: &str, given: &'a [PathBuf]) -> Result<Option<&'a PathBuf>> {
+    match given {
+        [_, _, ..] => Err(Error::config(format!("`{name}` is given {} times; {SEVERAL}", given.len()))),
+        _ => Ok(given.first()),
+    }
+}
+
+/// What to do with several tables.
+const SEVERAL: &str = "a pattern such as 'tables/*.parquet' names several tables, whose rows are put together";
+
 fn join(context: &CommandContext<'_>, args: &ViewFlags, dataset: &Dataset, table: &Path) -> Result<Dataset> {
     let columns = (!args.join_columns.is_empty()).then_some(&args.join_columns[..]);
     let mut join = JoinTable::read(context.registry, table, &args.join_key, columns, args.fill_missing)?;

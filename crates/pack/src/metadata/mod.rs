@@ -26,10 +26,10 @@ use hashbrown::HashTable;
 use packhorse_core::{
     Code, Context, Error, Kind, Limits, NameFault, Options, Registry, Result, Store, escape, folder_key,
 };
-use packhorse_storage::Local;
+use packhorse_storage::{Local, glob, is_glob};
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The extensions that [`Metadata::read`] accepts, for messages.
@@ -63,7 +63,7 @@ struct Row {
 }
 
 impl Metadata {
-    /// Reads the table `path`. Its extension selects CSV, TSV, JSONL or a format of `registry`. `key` names its key
+    /// Reads the table `path`, or the tables that a pattern matches (`laion/*.parquet`). Its extension selects CSV, TSV, JSONL or a format of `registry`. `key` names its key
     /// column.
     ///
     /// Keys that are names of files are split by `key_ends`, as those of the samples were.
@@ -94,8 +94,31 @@ impl Metadata {
     }
 
     fn read_table(registry: &Registry, path: &Path, request: Result<ColumnRequest<'_>>) -> Result<Self> {
-        let read = request.and_then(|request| Self::read_requested(registry, path, &request));
-        read.map_err(|e| as_request_error(e).in_input(path.display()))
+        let named = |path: &Path, e: Error| as_request_error(e).in_input(path.display());
+        let request = request.map_err(|e| named(path, e))?;
+        let tables = tables(path).map_err(|e| named(path, e))?;
+        let mut all: Option<Self> = None;
+        for table in &tables {
+            let read = Self::read_requested(registry, table, &request).map_err(|e| named(table, e))?;
+            match &mut all {
+                None => all = Some(read),
+                Some(all) => all.absorb(read).map_err(|e| named(table, e))?,
+            }
+        }
+        all.ok_or_else(|| named(path, Error::config("matches no file")))
+    }
+
+    /// Adds the rows of another table.
+    fn absorb(&mut self, other: Self) -> Result<()> {
+        for row in 0..other.rows.len() as u32 {
+            let (key, json) = other.parts(row).unwrap_or_default();
+            if self.find(key).is_some() {
+                let text = format!("has the key {key:?}, as a table before it; leave one row for each sample");
+                return Err(Error::content(text).with_code(Code::KeyTwice));
+            }
+            self.add(key, json, other.rows.get(row as usize).map_or(0, |row| row.at))?;
+        }
+        Ok(())
     }
 
     fn read_requested(registry: &Registry, path: &Path, request: &ColumnRequest<'_>) -> Result<Self> {
@@ -193,16 +216,21 @@ impl Metadata {
             return Err(Error::content(text).with_code(Code::KeyTwice));
         }
         let many = || Error::new(Kind::Limit, format!("has more than {} {unit}s; split it", u32::MAX));
+        self.add(&key, json, u32::try_from(at).map_err(|_| many())?)
+    }
+
+    /// Adds a row of a key that no row has.
+    fn add(&mut self, key: &str, json: &str, at: u32) -> Result<()> {
+        let many = || Error::new(Kind::Limit, format!("has more than {} rows; split it", u32::MAX));
         let row = u32::try_from(self.rows.len()).map_err(|_| many())?;
-        let at = u32::try_from(at).map_err(|_| many())?;
         let key_len = u32::try_from(key.len()).map_err(|_| Error::new(Kind::Limit, "has a key over 4 GiB"))?;
         self.rows.push(Row { start: self.arena.len(), key_len, at });
-        self.arena.push_str(&key);
+        self.arena.push_str(key);
         self.arena.push_str(json);
         if row % 64 == 0 {
             self.used.push(AtomicU64::new(0));
         }
-        self.remember(hash, row);
+        self.remember(self.hasher.hash_one(key), row);
         Ok(())
     }
 
@@ -219,6 +247,12 @@ impl Metadata {
     fn parts(&self, row: u32) -> Option<(&str, &str)> {
         parts(&self.arena, &self.rows, row)
     }
+}
+
+/// The tables that a path names: itself, or those that a pattern in its last part matches.
+pub(crate) fn tables(path: &Path) -> Result<Vec<PathBuf>> {
+    let is_pattern = path.file_name().is_some_and(|name| is_glob(&name.to_string_lossy())) && !path.exists();
+    if is_pattern { glob(&Local, path) } else { Ok(vec![path.to_owned()]) }
 }
 
 fn parts<'a>(arena: &'a str, rows: &[Row], row: u32) -> Option<(&'a str, &'a str)> {

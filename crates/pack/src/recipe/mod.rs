@@ -150,7 +150,8 @@ settings! {
         classes: Option<PathBuf>, takes("FILE", Takes::File).needs("labels");
         /// The class list of another dataset of packhorse
         classes_from: Option<PathBuf>, takes("DIR", Takes::Folder).needs("labels").excludes("classes");
-        /// A table (.csv, .tsv, .jsonl, .parquet) whose rows become the json field of the samples, one for each
+        /// A table (.csv, .tsv, .jsonl, .parquet), or a pattern of several ('laion/*.parquet'), whose rows become the
+        /// json field of the samples, one for each
         metadata: Option<PathBuf>, takes("FILE", Takes::File).needs("key");
         /// The column of `metadata` that names the sample: its key, or its file
         key: Option<String>, text("COLUMN").needs("metadata");

@@ -6,7 +6,7 @@ use super::division::Division;
 use super::files_from::{hidden, is_hidden};
 use super::inventory::InventoryTable;
 use super::listing::{FoundFile, HIDDEN, WalkEvent};
-use super::roots::real_path;
+use super::roots::is_named;
 use super::view_walk::ViewWalk;
 use super::work_queue::WorkQueue;
 use super::{Scan, ScanOptions, twins};
@@ -438,8 +438,7 @@ impl<'a> FolderWalk<'a> {
     /// Whether a file is the table of metadata or the class list of this job.
     fn is_table(&self, path: &Path) -> bool {
         let recipe = self.options.recipe;
-        let tables = [&recipe.metadata, &recipe.classes].into_iter().flatten();
-        tables.filter(|table| table.file_name() == path.file_name()).any(|table| real_path(table) == real_path(path))
+        [&recipe.metadata, &recipe.classes].into_iter().flatten().any(|table| is_named(table, path))
     }
 
     fn below(&self, folder: &Folder, path: &Path, stat: &FileStat) -> Look {

@@ -5,6 +5,7 @@ use super::text::{self, Texts};
 use super::tokenizer::Tokenizer;
 use super::words;
 use super::{Empty, Special, TokenizeOptions, TokenizerRecord};
+use crate::casts::Casts;
 use crate::{RebuildContext, Transform};
 use arrow_array::{ArrayRef, Int32Array, ListArray, UInt16Array};
 use arrow_buffer::{OffsetBuffer, ScalarBuffer};
@@ -32,6 +33,8 @@ const SHORT: usize = 64 << 10;
 pub struct Tokenize {
     tokenizer: Arc<Tokenizer>,
     options: TokenizeOptions,
+    /// All fields but that of the text are left out.
+    casts: Casts,
     name: String,
     /// The tokenizer file as given.
     file: Arc<[u8]>,
@@ -65,7 +68,8 @@ impl Tokenize {
         let eod = if ends { Some(tokenizer.end(options.eod.as_deref())?) } else { None };
         let digest = blake3::hash(file).to_hex().to_string();
         let (tokenizer, name, file) = (Arc::new(tokenizer), name.to_owned(), file.into());
-        Ok(Self { tokenizer, options, name, file, digest, bos, eod, piece: PIECE, budget: None })
+        let casts = only_text(&options);
+        Ok(Self { tokenizer, options, casts, name, file, digest, bos, eod, piece: PIECE, budget: None })
     }
 
     /// Bounds memory: all threads together use at most twice `limits.blob` for long pieces, and longer pieces are
@@ -233,7 +237,19 @@ impl Tokens {
     }
 }
 
+/// Leaves out all fields but that of the text, if it was named: `a.b` is a field, or a member of the field `a`.
+fn only_text(options: &TokenizeOptions) -> Casts {
+    let path = options.field.iter();
+    let names: Vec<String> =
+        path.flat_map(|path| [Some(path.as_str()), path.split('.').next()]).flatten().map(str::to_owned).collect();
+    Casts::default().dropping(&names, &[])
+}
+
 impl Transform for Tokenize {
+    fn casts(&self) -> Option<&Casts> {
+        Some(&self.casts)
+    }
+
     fn describe(&self) -> String {
         let ends = self.ends();
         words::describe(&self.tokenizer, &self.options, &self.digest, self.bos, self.eod, ends)
