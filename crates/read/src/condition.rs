@@ -2,10 +2,10 @@
 
 use crate::dataset::no_field;
 use crate::fields::json_at;
-use crate::json;
 use crate::moments;
 use crate::{Access, Batch, BatchDecoder, Dataset, FieldKind, FieldOptions, HostSlab, LoaderOptions, OnError};
 use packhorse_core::{Code, DataType, Error, Event, FieldType, Observer, Result};
+use packhorse_transform::json;
 use std::cmp::Ordering;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};

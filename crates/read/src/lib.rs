@@ -62,7 +62,6 @@ mod host;
 mod int_array;
 mod isolation;
 mod joined_columns;
-mod json;
 mod keys;
 mod layout;
 mod loader;

@@ -1,13 +1,16 @@
 //! Field transforms: select, drop, cast, stack, rename.
 //!
-//! Order: select and drop, then cast, then stack, then rename. All settings use the names of the inputs.
+//! Order: select and drop, then cast, then stack, then rename. All settings use the names of the inputs. Fields of bytes, or of text, that
+//! get the same name become one, of which each sample has one value at most.
 
 mod stack;
 
 use crate::Transform;
-use crate::casts::Casts;
+use crate::casts::{Casts, of_row};
+use arrow_array::cast::AsArray;
+use arrow_array::{Array as _, ArrayRef, BinaryViewArray, StringViewArray};
 use packhorse_core::{
-    Code, ENCODING, Error, Field, KEY, Result, Rows, Schema, SchemaRef, nearest, some_of, with_metadata,
+    Code, DataType, ENCODING, Error, Field, KEY, Result, Rows, Schema, SchemaRef, nearest, some_of, with_metadata,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -126,10 +129,14 @@ impl Transform for Fields {
         let kept = input.fields().iter().filter(|f| self.takes(f.name()));
         let mut fields = kept.map(|f| self.field(f)).collect::<Result<Vec<_>>>()?;
         fields.sort_by_key(order);
-        match fields.windows(2).find_map(|pair| (pair.first()?.name() == pair.last()?.name()).then(|| pair.first())) {
-            Some(twice) => Err(Error::config(format!("two fields would be called {}", twice.map_or("", |f| f.name())))),
-            None => Ok(Arc::new(Schema::new(fields))),
+        let mut merged: Vec<Field> = Vec::with_capacity(fields.len());
+        for field in fields {
+            match merged.last_mut().filter(|last| last.name() == field.name()) {
+                Some(last) => *last = one_of(last, &field)?,
+                None => merged.push(field),
+            }
         }
+        Ok(Arc::new(Schema::new(merged)))
     }
 
     fn apply(&self, rows: Rows) -> Result<Rows> {
@@ -148,7 +155,17 @@ impl Transform for Fields {
             columns.push((renamed.with_data_type(data_type), array));
         }
         columns.sort_by_key(|(field, _)| order(field));
-        let (fields, arrays): (Vec<_>, Vec<_>) = columns.into_iter().unzip();
+        let mut merged: Vec<(Field, ArrayRef)> = Vec::with_capacity(columns.len());
+        for (field, array) in columns {
+            match merged.last_mut().filter(|(last, _)| last.name() == field.name()) {
+                Some((last, there)) => {
+                    *there = of_either(&rows, last, there, &array)?;
+                    *last = one_of(last, &field)?;
+                }
+                None => merged.push((field, array)),
+            }
+        }
+        let (fields, arrays): (Vec<_>, Vec<_>) = merged.into_iter().unzip();
         Rows::try_new(Arc::new(Schema::new(fields)), arrays).map_err(|e| Error::bug(e.to_string()))
     }
 
@@ -158,6 +175,32 @@ impl Transform for Fields {
 
     fn factor(&self) -> f64 {
         1.0
+    }
+}
+
+/// The field of two that get one name, such as `jpg` and `png`, of which a sample has one.
+fn one_of(a: &Field, b: &Field) -> Result<Field> {
+    let name = a.name();
+    if a.data_type() != b.data_type() || !matches!(a.data_type(), DataType::BinaryView | DataType::Utf8View) {
+        let error = Error::config(format!("two fields would be called {name}"));
+        return Err(error.hint("give them names of their own; only fields of bytes, or of text, can become one"));
+    }
+    let mut metadata = a.metadata().clone();
+    metadata.retain(|key, value| b.metadata().get(key) == Some(value));
+    Ok(a.clone().with_metadata(metadata).with_nullable(a.is_nullable() && b.is_nullable()))
+}
+
+/// For each row the value that one of two columns has; a `Content` error that names the first sample with both.
+fn of_either(rows: &Rows, field: &Field, a: &ArrayRef, b: &ArrayRef) -> Result<ArrayRef> {
+    if let Some(row) = (0..a.len()).find(|row| a.is_valid(*row) && b.is_valid(*row)) {
+        let name = field.name();
+        let error = of_row(rows, row, name, format!("has two fields that become {name}"));
+        return Err(error.hint("give one of them another name, or leave one out with `drop`"));
+    }
+    match (a.as_binary_view_opt(), b.as_binary_view_opt(), a.as_string_view_opt(), b.as_string_view_opt()) {
+        (Some(a), Some(b), ..) => Ok(Arc::new(a.iter().zip(b).map(|(a, b)| a.or(b)).collect::<BinaryViewArray>())),
+        (_, _, Some(a), Some(b)) => Ok(Arc::new(a.iter().zip(b).map(|(a, b)| a.or(b)).collect::<StringViewArray>())),
+        _ => Err(Error::unsupported(format!("field {} holds more than fits a column", field.name()))),
     }
 }
 
@@ -191,10 +234,9 @@ fn words(words: &[&String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow_array::cast::AsArray;
+    use arrow_array::Float64Array;
     use arrow_array::types::{Float16Type, Int64Type};
-    use arrow_array::{ArrayRef, BinaryViewArray, Float64Array, StringViewArray};
-    use packhorse_core::{DataType, FieldType};
+    use packhorse_core::FieldType;
 
     fn rows() -> Rows {
         let keys: ArrayRef = Arc::new(StringViewArray::from_iter_values(["a", "b"]));
@@ -227,6 +269,27 @@ mod tests {
         assert_eq!((x.value(0).to_f32(), x.value(1).to_f32()), (1.5, f32::INFINITY));
         let again = Fields::from_words(fields.describe().split(' ').skip(1)).unwrap();
         assert_eq!(again.describe(), fields.describe());
+    }
+
+    #[test]
+    fn fields_of_one_name_become_one() {
+        let keys: ArrayRef = Arc::new(StringViewArray::from_iter_values(["a", "b", "c"]));
+        let blobs = |values: [Option<&[u8]>; 3]| -> ArrayRef { Arc::new(BinaryViewArray::from_iter(values)) };
+        let rows = |jpg, png| {
+            let schema = ["jpg", "png"].map(|name| FieldType::Blob.field(name, true));
+            let fields = std::iter::once(FieldType::Text.field(KEY, false)).chain(schema).collect::<Vec<_>>();
+            Rows::try_new(Arc::new(Schema::new(fields)), vec![keys.clone(), blobs(jpg), blobs(png)]).unwrap()
+        };
+        let rename = ["jpg", "png"].map(|name| (name.to_owned(), "image".to_owned())).into();
+        let fields = Fields::new(FieldsOptions { rename, ..FieldsOptions::default() }).unwrap();
+        let apart = rows([Some(b"x"), None, None], [None, Some(b"y"), None]);
+        let found = fields.apply(apart.clone()).unwrap();
+        assert_eq!(found.schema(), fields.schema(&apart.schema()).unwrap());
+        assert!(found.schema().field(1).is_nullable() && found.schema().field(1).metadata().is_empty());
+        let image: Vec<_> = found.column_by_name("image").unwrap().as_binary_view().iter().collect();
+        assert_eq!(image, [Some(&b"x"[..]), Some(b"y"), None]);
+        let error = fields.apply(rows([Some(b"x"), Some(b"x"), None], [None, Some(b"y"), None])).unwrap_err();
+        assert!(error.to_string().contains("sample b") && error.message().contains("two fields"), "{error}");
     }
 
     #[test]

@@ -43,8 +43,9 @@ use spilled::PlanFile;
 use split::{NAMES, is_name};
 use split_assignment::SplitAssignment;
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A recipe, and what a plan takes from elsewhere or derives from it.
@@ -117,6 +118,9 @@ pub(crate) fn plan(
     let mut order = plan_item::ordered_items(&listing, recipe.shuffle, recipe.split.divides(), options.many);
     let groups = SplitAssignment::of(&listing, recipe)?;
     warn_of_splits(groups.names(), recipe, observer);
+    if groups.names().len() < 2 && matches!(recipe.split, Splits::Keep | Splits::Folders) {
+        warn_of_mixed_splits(&listing, observer);
+    }
     warn_of_partitions(&listing, observer);
     plan_item::truncate(&mut order, recipe.limit.unwrap_or(u64::MAX));
     if order.is_empty() {
@@ -157,6 +161,36 @@ fn warn_of_splits(names: &[String], recipe: &Recipe, observer: &dyn Observer) {
         let meant = if recipe.labels.is_some() { "" } else { "; did you mean `labels=folders`?" };
         let text = format!("the splits are {}, which look like classes{meant}", some_of(&names));
         observer.event(&Event::Warning(&text));
+    }
+}
+
+/// Warns of tables that are named as splits (`train-00000-of-00002.parquet`, `validation.csv`), or lie in folders that are, of which
+/// one dataset is made.
+fn warn_of_mixed_splits(listing: &Listing, observer: &dyn Observer) {
+    let word = |name: &OsStr| {
+        let name = name.to_string_lossy().to_ascii_lowercase();
+        let word = name.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
+        SPLITS.iter().find(|split| **split == word).copied()
+    };
+    let mut found: BTreeMap<(bool, &str), PathBuf> = BTreeMap::new();
+    for table in listing.iter().filter(|sample| sample.table().is_some()) {
+        let path = table.first_path();
+        let folder = path.parent().and_then(Path::file_name).and_then(word).map(|split| ((true, split), path.clone()));
+        found.extend(folder.or_else(|| Some(((false, path.file_name().and_then(word)?), path.clone()))));
+    }
+    for (in_folders, way) in [
+        (true, "pass `split=folders` if they are splits"),
+        (false, "if they are splits, pack each apart, or put each in a folder of its own and pass `split=folders`"),
+    ] {
+        let paths: Vec<String> = found
+            .iter()
+            .filter(|((folder, _), _)| *folder == in_folders)
+            .map(|(_, path)| path.display().to_string())
+            .collect();
+        if let [first, second, ..] = &paths[..] {
+            let text = format!("one dataset is made of {first}, {second} and others of such names; {way}");
+            observer.event(&Event::Warning(&text));
+        }
     }
 }
 

@@ -34,6 +34,7 @@ pub(super) fn of(
     let mut columns = MergedColumns::default();
     let counts = blob_counts(listing, samples, observer);
     warn_of_whole_tables(&counts, samples, observer);
+    warn_of_one_json(&counts, samples, observer);
     warn_of_tables_beside_files(listing, observer);
     for (name, count) in counts.iter().filter(|(name, _)| !listing.decoded().contains_key(**name)) {
         let blob = FieldType::Blob.field(name, false);
@@ -92,6 +93,7 @@ pub(super) fn of_bytes(
     let counts = counts.iter().map(|(name, count)| (name.as_str(), *count)).collect();
     warn_of_missing_fields(&counts, None, samples, observer);
     warn_of_whole_tables(&counts, samples, observer);
+    warn_of_one_json(&counts, samples, observer);
     with_given(columns.fields(samples).collect(), has_classes, false)
 }
 
@@ -178,6 +180,9 @@ fn blob_counts<'l>(listing: &'l Listing, samples: u64, observer: &dyn Observer) 
         }
     }
     if listing.iter().all(|sample| sample.counted()) {
+        // What archives of arrays hold, the rows of tables may have as well.
+        let mut counts = counts.clone();
+        counts.retain(|name, _| listing.tables().is_empty() || !listing.decoded().contains_key(*name));
         warn_of_missing_fields(&counts, Some(listing), samples, observer);
     }
     counts
@@ -240,6 +245,15 @@ fn warn_of_whole_tables(counts: &BTreeMap<&str, u64>, samples: u64, observer: &d
     if counts.keys().all(is_table) && counts.values().sum::<u64>() == samples && samples > 0 {
         let text = "every input is a table of text, and each file is packed as one sample; if their rows are the samples, \
                     pass `from=csv`";
+        observer.event(&Event::Warning(text));
+    }
+}
+
+/// Warns of a JSON file that alone is all samples: it is the table of a dataset, whose records are not samples.
+fn warn_of_one_json(counts: &BTreeMap<&str, u64>, samples: u64, observer: &dyn Observer) {
+    if samples == 1 && counts.len() == 1 && counts.contains_key("json") {
+        let text = "the only input is a JSON file, which is packed as one sample; if it is a list of records, make lines of them, \
+                    which are samples: jq -c '.[]' FILE.json > FILE.jsonl";
         observer.event(&Event::Warning(text));
     }
 }

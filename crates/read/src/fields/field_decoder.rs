@@ -2,7 +2,6 @@
 
 use super::normalize::{Axes, PixelTable};
 use crate::Value;
-use crate::json;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int32Type;
 use arrow_array::{Array, ArrayRef, BinaryViewArray};
@@ -10,6 +9,7 @@ use packhorse_core::{
     Code, Codec, DataType, Error, Field, Limits, PackedValue, Result, Rows, Schema, bytes_of, element_width,
 };
 use packhorse_transform::image::{Draws, MaskDecoder, View, ViewDecoder};
+use packhorse_transform::json;
 use std::sync::Arc;
 
 /// How values of a field are decoded into a batch.

@@ -1,5 +1,6 @@
 //! The text of each row. Owns finding the field and reading its string types.
 
+use crate::json;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
 use packhorse_core::{DataType, Error, FieldType, KEY, Result, Rows, SchemaRef};
@@ -80,13 +81,14 @@ impl<'a> Texts<'a> {
         if self.inside.is_empty() {
             return Ok(Cow::Borrowed(field));
         }
-        let mut value: serde_json::Value = serde_json::from_str(field)
-            .map_err(|e| Error::content(format!("has no text: its JSON is damaged: {e}")))?;
+        let value = json::parse(field.as_bytes());
+        let mut value = value.map_err(|e| Error::content(format!("has no text: its JSON is damaged: {e}")))?;
         for name in &self.inside {
             value = value.get_mut(name).map(serde_json::Value::take).unwrap_or_default();
         }
+        let is_number = json::odd_number(&value).is_some();
         match value {
-            serde_json::Value::String(text) => Ok(Cow::Owned(text)),
+            serde_json::Value::String(text) if !is_number => Ok(Cow::Owned(text)),
             _ => Err(Error::content(format!("has no text: its JSON has no string {}", self.inside.join(".")))),
         }
     }

@@ -7,7 +7,7 @@ const WORDS: [&[u8]; 3] = [b"-Infinity", b"Infinity", b"NaN"];
 /// Parses a JSON text. Numbers that JSON lacks are strings that [`odd_number`] tells.
 ///
 /// Errors: those of the text as it is.
-pub(crate) fn parse(text: &[u8]) -> Result<Value, serde_json::Error> {
+pub fn parse(text: &[u8]) -> Result<Value, serde_json::Error> {
     serde_json::from_slice(text).or_else(|error| {
         let quoted = quoted(text).ok_or(());
         quoted.and_then(|text| serde_json::from_slice(&text).map_err(drop)).map_err(|()| error)
@@ -15,7 +15,7 @@ pub(crate) fn parse(text: &[u8]) -> Result<Value, serde_json::Error> {
 }
 
 /// The value of a number that JSON lacks.
-pub(crate) fn odd_number(value: &Value) -> Option<f64> {
+pub fn odd_number(value: &Value) -> Option<f64> {
     value.as_str()?.strip_prefix('\0')?.parse().ok()
 }
 
