@@ -297,3 +297,22 @@ fn an_id_with_a_dot_is_not_a_file_of_another_sample() {
         Recipe { input: vec![slices], metadata: Some(table), out: Some(dir.path().join("slices-out")), ..base };
     assert_eq!(packed(&slices).1, [("other".to_owned(), 0), ("scan".to_owned(), 1)]);
 }
+
+/// Downloaders leave a table beside each archive.
+#[test]
+fn a_pattern_names_several_tables() {
+    let dir = tempfile::tempdir().unwrap();
+    let two = ("b.csv", "id,breed\n02,pug\n03,cat\n");
+    std::fs::write(dir.path().join(two.0), two.1).unwrap();
+    let recipe = recipe(dir.path(), 4, ("a.csv", "id,breed\n00,pug\n01,cat\n"), "out");
+    let recipe = Recipe { metadata: Some(dir.path().join("[ab].csv")), ..recipe };
+    let (classes, found) = packed(&recipe);
+    assert_eq!(classes, ["cat", "pug"]);
+    assert_eq!(found, [("00", 1), ("01", 0), ("02", 1), ("03", 0)].map(|(key, label)| (key.to_owned(), label)));
+    std::fs::write(dir.path().join("b.csv"), "id,breed\n01,pug\n").unwrap();
+    let out = Some(dir.path().join("twice"));
+    let error = refused(&Recipe { out, ..recipe.clone() });
+    assert!(error.code() == Code::KeyTwice && error.to_string().contains("b.csv"), "{error}");
+    let none = Some(dir.path().join("c*.csv"));
+    assert!(refused(&Recipe { metadata: none, ..recipe }).to_string().contains("matches no file"));
+}

@@ -2,12 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
 
+use packhorse::core::{Event, Observer};
 use packhorse::dataset::Manifest;
 use packhorse::pack::Depth;
 use packhorse::read::{Dataset, LoaderOptions, Remainder, order};
-use packhorse::{Recipe, Shuffle};
+use packhorse::{Recipe, Shuffle, Splits};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 /// A table of `rows` numbered rows, with a key each where `keys` says how they begin.
 fn table(dir: &Path, name: &str, rows: std::ops::Range<u32>, keys: Option<&str>) -> PathBuf {
@@ -220,4 +222,90 @@ fn a_table_without_rows_fits_the_types_of_others() {
     let types: Vec<_> = manifest(&out).schema.into_iter().map(|field| (field.name, field.data_type)).collect();
     let wanted = [("__key__", "Utf8View"), ("id", "Int64"), ("x", "Float64")];
     assert_eq!(types, wanted.map(|(name, kind)| (name.to_owned(), kind.to_owned())));
+}
+
+struct Warnings(Mutex<Vec<String>>);
+
+impl Observer for Warnings {
+    fn event(&self, event: &Event<'_>) {
+        if let Event::Warning(text) = event {
+            self.0.lock().unwrap().push((*text).to_owned());
+        }
+    }
+}
+
+fn warnings(recipe: &Recipe) -> Vec<String> {
+    let warnings = Arc::new(Warnings(Mutex::default()));
+    packhorse::session().observe(warnings.clone()).pack(recipe).unwrap();
+    let warnings = warnings.0.lock().unwrap();
+    warnings.clone()
+}
+
+/// Validation rows among those of training are found late.
+#[test]
+fn tables_named_as_splits_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let csv = |input: &Path, out: &str| Recipe { from: Some("csv".to_owned()), ..recipe(input, &dir.path().join(out)) };
+    let files = dir.path().join("repo/data");
+    std::fs::create_dir_all(&files).unwrap();
+    for name in ["train-00000-of-00002.csv", "train-00001-of-00002.csv", "validation.csv"] {
+        table(&files, name, 0..3, None);
+    }
+    let told = warnings(&csv(files.parent().unwrap(), "files"));
+    assert!(told.iter().any(|text| text.contains("validation.csv") && text.contains("pack each apart")), "{told:?}");
+    let folders = dir.path().join("folders");
+    for split in ["train", "test"] {
+        std::fs::create_dir_all(folders.join(split)).unwrap();
+        table(&folders.join(split), "rows.csv", 0..3, None);
+    }
+    let told = warnings(&csv(&folders, "one"));
+    assert!(told.iter().any(|text| text.contains("pass `split=folders`")), "{told:?}");
+    let told = warnings(&csv(&folders, "two").split(Splits::Folders));
+    assert!(told.is_empty(), "{told:?}");
+    // A dataset with splits of its own keeps them.
+    assert!(warnings(&recipe(&dir.path().join("two"), &dir.path().join("again"))).is_empty());
+}
+
+#[test]
+fn a_list_of_records_in_one_file_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = dir.path().join("records.json");
+    std::fs::write(&input, "[{\"a\": 1}, {\"a\": 2}]").unwrap();
+    let told = warnings(&recipe(&input, &dir.path().join("out")));
+    assert!(told.iter().any(|text| text.contains("jq -c '.[]'")), "{told:?}");
+}
+
+/// Readers of tars parse members named `.json`.
+#[test]
+fn a_text_column_named_json_holds_json_in_tars() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = dir.path().join("t.csv");
+    std::fs::write(&input, "json,n\n\"{\"\"a\"\": NaN}\",1\n[2],2\nwords,3\n").unwrap();
+    let recipe = |out: &str| Recipe::new(&input, "webdataset", dir.path().join(out));
+    let error = packhorse::session().pack(&recipe("out")).unwrap_err();
+    assert!(error.to_string().contains("000000002") && error.to_string().contains("not JSON"), "{error}");
+    let renamed = ["json=text".to_owned()];
+    packhorse::session().pack(&Recipe { field: renamed.to_vec(), ..recipe("out") }).unwrap();
+}
+
+/// What is left out may be damaged.
+#[test]
+fn fields_that_are_left_out_are_not_decoded() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = dir.path().join("in");
+    std::fs::create_dir(&input).unwrap();
+    for (name, bytes) in [("a.txt", &b"x"[..]), ("a.n.cls", b"1"), ("b.txt", b"caf\xe9"), ("b.n.cls", b"2")] {
+        std::fs::write(input.join(name), bytes).unwrap();
+    }
+    let recipe = |out: &str| recipe(&input, &dir.path().join(out));
+    let error = packhorse::session().pack(&recipe("all")).unwrap_err();
+    assert!(error.to_string().contains("sample b") && error.to_string().contains("txt is not UTF-8"), "{error}");
+    let session = packhorse::session();
+    session.pack(&Recipe { drop: vec!["txt".to_owned()], ..recipe("dropped") }).unwrap();
+    session.pack(&Recipe { field: vec!["n.cls".to_owned()], ..recipe("chosen") }).unwrap();
+    for out in ["dropped", "chosen"] {
+        let manifest = manifest(&dir.path().join(out));
+        let names: Vec<_> = manifest.schema.iter().map(|field| field.name.as_str()).collect();
+        assert_eq!((manifest.samples, names), (2, vec!["__key__", "n.cls"]));
+    }
 }

@@ -1097,3 +1097,28 @@ fn views_and_datasets_may_be_in_a_bucket() {
     let inside = run(&["view", base, "--out", "s3://bucket/data/out/v", "--where", "cls == 1"]);
     assert!(inside.code() == CONFIG && inside.said.contains("the dataset itself"), "{inside:?}");
 }
+
+/// Tables write moments as text, with a `T` between date and time.
+#[test]
+fn joined_moments_are_compared_as_moments() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = tars(dir.path());
+    let day = |i: usize| format!("s{i:04},2024-05-{:02}T{:02}:30:00Z", 1 + i / 24, i % 24);
+    let halves = [("when0.csv", 0..30), ("when1.csv", 30..COUNT)];
+    for (name, numbers) in halves {
+        let rows: String = numbers.map(|i| day(i) + "\n").collect();
+        std::fs::write(dir.path().join(name), format!("key,when\n{rows}")).unwrap();
+    }
+    let pattern = dir.path().join("when?.csv");
+    let chosen = |condition: &str, out: &str| {
+        keys(&open(&viewed(&base, &dir.path().join(out), &["--join", text(&pattern), "--where", condition])))
+    };
+    let from = |first: usize| (first..COUNT).map(|i| format!("s{i:04}")).collect::<Vec<_>>();
+    assert_eq!(chosen("when >= '2024-05-01 12:00'", "a"), from(12));
+    assert_eq!(chosen("when >= '2024-05-01 14:00+02:00'", "b"), from(12));
+    assert_eq!(chosen("when == '2024-05-02 00:30'", "c"), ["s0024"]);
+    assert_eq!(chosen("when >= '2024-05-02'", "d"), from(24));
+    let one = dir.path().join("when0.csv");
+    let ended = view(&base, &dir.path().join("e"), &["--join", text(&one), "--join", text(&pattern)]);
+    assert!(ended.code() == CONFIG && ended.said.contains("--join is given 2 times"), "{ended:?}");
+}
