@@ -790,6 +790,23 @@ def test_columns_that_no_field_takes_are_not_read(tmp_path):
     assert [int(number) for batch in loader for number in batch["id"]] == [*range(10), 0]
 
 
+@pytest.mark.parametrize("to", ["parquet", "arrow", "hdf5", "tfrecord", "webdataset"])
+def test_lists_of_text_are_json(tmp_path, to):
+    """Captions of a picture, answers to a question: the list of a sample is the JSON of that list."""
+    captions = [["a dog", "ein \N{DOG}, \"wau\""], [], ["x"], ["long " * 99, "", "\n"]]
+    lines = "".join(json.dumps({"id": n, "caps": caps}) + "\n" for n, caps in enumerate(captions))
+    (tmp_path / "in.jsonl").write_text(lines)
+    packhorse.pack(tmp_path / "in.jsonl", tmp_path / "out", to=to, from_="jsonl", progress=False)
+    dataset = packhorse.open(tmp_path / "out")
+    name = next(field for field in dataset.fields if field.startswith("caps"))
+    for fields in ({"caps": name}, {"caps": packhorse.Bytes(name)}) if to != "webdataset" else ({"caps": name},):
+        batch = next(iter(dataset.loader(batch=4, fields=fields, shuffle="sequential")))
+        assert [json.loads(text) for text in batch["caps"].strings()] == captions
+    if to != "webdataset":
+        batch = dataset.batch([2, 0])
+        assert [json.loads(text) for text in batch["caps"].strings()] == [captions[2], captions[0]]
+
+
 @pytest.mark.parametrize("to", ["parquet", "arrow", "hdf5"])
 def test_conditions_of_times(tmp_path, to):
     """Dates and timestamps are compared with text; a missing one meets nothing."""

@@ -23,6 +23,8 @@ pub(crate) enum FieldDecoder {
     /// Packed elements of `width` bytes, of any shape of `rank` dimensions.
     /// `fixed` is the shape of all of them, where the dataset says one.
     Ragged { element: DataType, width: usize, rank: usize, encoded: Option<Encoded>, fixed: Option<Vec<i32>> },
+    /// Texts in a list, as the JSON of that list.
+    Texts { encoded: Option<Encoded> },
     /// `count` Booleans.
     Bits { count: usize, encoded: Option<Encoded> },
     /// The key of the sample's random numbers.
@@ -97,6 +99,9 @@ impl FieldDecoder {
     pub(crate) fn measure(&self, value: Value<'_>, decoder: Option<&mut PictureDecoder>) -> Result<usize> {
         Ok(match self {
             FieldDecoder::Bytes => raw(value)?.len(),
+            FieldDecoder::Texts { encoded } => {
+                with_array(value, encoded.as_ref(), |array, row| Ok(json_of(array, row)?.len()))?
+            }
             FieldDecoder::Pictures => {
                 let decoder = decoder.ok_or_else(|| Error::bug("a picture without a decoder"))?;
                 let (height, width) = decoder.view.size(raw(value)?)?;
@@ -127,6 +132,9 @@ impl FieldDecoder {
     ) -> Result<()> {
         match self {
             FieldDecoder::Bytes => fit(raw(value)?, out),
+            FieldDecoder::Texts { encoded } => {
+                with_array(value, encoded.as_ref(), |array, row| fit(json_of(array, row)?.as_bytes(), out))
+            }
             FieldDecoder::Picture { .. } | FieldDecoder::Pictures => {
                 let decoder = decoder.ok_or_else(|| Error::bug("a picture without a decoder"))?;
                 let (height, width) = decoder.view.decode_into(raw(value)?, draws, out)?;
@@ -281,6 +289,27 @@ fn text_of(array: &ArrayRef, row: usize) -> Result<&[u8]> {
         DataType::LargeUtf8 => Ok(array.as_string::<i64>().value(row).as_bytes()),
         other => Err(Error::content(format!("is of type {other}, not bytes"))),
     }
+}
+
+/// The texts in row `row`, which may be in lists in lists, as JSON.
+fn json_of(array: &ArrayRef, row: usize) -> Result<String> {
+    fn value(array: &ArrayRef, row: usize) -> Result<serde_json::Value> {
+        let all = |inner: ArrayRef| (0..inner.len()).map(|at| value(&inner, at)).collect::<Result<_>>();
+        Ok(match array.data_type() {
+            _ if array.is_null(row) => serde_json::Value::Null,
+            DataType::Utf8View => array.as_string_view().value(row).into(),
+            DataType::List(_) => serde_json::Value::Array(all(array.as_list::<i32>().value(row))?),
+            DataType::LargeList(_) => serde_json::Value::Array(all(array.as_list::<i64>().value(row))?),
+            DataType::FixedSizeList(..) => serde_json::Value::Array(all(array.as_fixed_size_list().value(row))?),
+            // Of one dimension: its values, and their number.
+            DataType::Struct(_) => match array.as_struct().columns().first() {
+                Some(values) => value(values, row)?,
+                None => serde_json::Value::Null,
+            },
+            other => return Err(Error::content(format!("is of type {other}, not a list of text"))),
+        })
+    }
+    Ok(value(array, row)?.to_string())
 }
 
 /// The elements of an array in row `row`.

@@ -47,9 +47,9 @@ impl FieldOptions {
 #[derive(Clone, Debug, PartialEq)]
 pub enum FieldKind {
     /// By its type: numbers unchanged, arrays of one shape dense, others ragged, `cls` as a number, `npy` as an array,
-    /// all other blobs and text as bytes.
+    /// all other blobs and text as bytes, texts in a list as the JSON of that list.
     Auto,
-    /// Bytes as they are, undecoded: ragged `UInt8`.
+    /// Bytes as they are, undecoded: ragged `UInt8`. Texts in a list are the JSON of that list.
     Bytes,
     /// A JPEG or PNG as pixels: `UInt8 [batch, height, width, 3]`; ragged with `NAME.shape` (`Int32 [batch, 3]`) if each keeps
     /// its own size.

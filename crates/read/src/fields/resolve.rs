@@ -123,6 +123,7 @@ impl Look<'_> {
                 let cell = FieldDecoder::Normalized { height, width, axes, table: Box::new(table) };
                 return Ok((cell, Some(*view)));
             }
+            FieldKind::Bytes if !blob && holds_texts(&stored)? => FieldDecoder::Texts { encoded: None },
             FieldKind::Bytes => {
                 self.must(blob, "does not hold bytes; ask for an array or a number")?;
                 FieldDecoder::Bytes
@@ -219,6 +220,13 @@ impl Look<'_> {
             Ok(FieldDecoder::Ragged { width: width(&element)?, element, rank, encoded, fixed })
         };
         match (kind, &held) {
+            (FieldKind::Auto, FieldType::Tensor { element: element @ DataType::Utf8View, shape })
+                if encoded.is_some() =>
+            {
+                let any = FieldType::Ragged { element: element.clone(), rank: shape.len() }.field(field.name(), false);
+                self.array(kind, &any, encoded.map(|encoded| Encoded { field: any.clone(), ..encoded }))
+            }
+            (FieldKind::Auto, _) if holds_texts(field)? => Ok(FieldDecoder::Texts { encoded }),
             (FieldKind::Auto, FieldType::Scalar(element)) if encoded.is_none() => match Elements::of(field, element) {
                 Elements { parts: Some(_), .. } => dense(element, &[], None),
                 Elements { data_type, .. } => {
@@ -263,6 +271,15 @@ impl Look<'_> {
     }
 }
 
+/// Whether a field has several texts for each sample, in lists or along one dimension.
+fn holds_texts(field: &Field) -> Result<bool> {
+    Ok(match FieldType::of(field)? {
+        FieldType::List { element, .. } | FieldType::Tensor { element, .. } => element == DataType::Utf8View,
+        FieldType::Ragged { element, rank } => element == DataType::Utf8View && rank == 1,
+        _ => false,
+    })
+}
+
 /// What batches hold of elements whose type only NumPy's name tells.
 struct Elements {
     data_type: DataType,
@@ -297,7 +314,7 @@ fn place(
     let (name, at) = (&asked.name, layout.fields().len());
     let (mut ragged, mut rank) = (false, 0);
     let stride = match &cell {
-        FieldDecoder::Bytes | FieldDecoder::Pictures => {
+        FieldDecoder::Bytes | FieldDecoder::Texts { .. } | FieldDecoder::Pictures => {
             layout.push_ragged(name, DataType::UInt8, 1, &[])?;
             (ragged, rank) = (true, if matches!(cell, FieldDecoder::Pictures) { 3 } else { 1 });
             1
