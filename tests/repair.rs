@@ -386,3 +386,19 @@ fn lost_indexes_are_made_again_without_inputs() {
     std::fs::remove_file(out.join(indexes[0])).unwrap();
     assert_eq!(run(&["repair", text(&out)]).code(), 4);
 }
+
+/// The dataset that the new one was made of is gone.
+#[test]
+fn what_was_packed_from_itself_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let (input, out) = (dir.path().join("t.csv"), dir.path().join("out"));
+    std::fs::write(&input, "a\n1\n2\n").unwrap();
+    let pack = |input: &Path, more: &[&str]| {
+        packhorse(&[&["pack", text(input), "--to", "parquet", "--out", text(&out)], more].concat()).succeed();
+    };
+    pack(&input, &[]);
+    pack(&out, &["--replace", "--samples-per-shard", "1"]);
+    std::fs::remove_file(out.join("shard-000000.parquet")).unwrap();
+    let repair = run(&["repair", text(&out)]);
+    assert!(repair.code() == 4 && repair.said.contains("packed from the dataset that it replaced"), "{repair:?}");
+}

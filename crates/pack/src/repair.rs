@@ -15,7 +15,7 @@ use crate::stored_plan::{open_plans, read_receipt, valid_receipt};
 use crate::verify::{IS_A_LINK, is_failure, unreadable};
 use packhorse_core::{Error, Event, FileKind, KEY, Kind, Result};
 use packhorse_dataset::{Digest, FileRecord, Manifest, PlanReader, RECEIPT_SUFFIX, ShardFrame, plan_name};
-use packhorse_storage::{Quarantine, Staging};
+use packhorse_storage::{Location, Quarantine, Staging};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -76,7 +76,8 @@ pub(crate) fn repair_dataset(context: &PackContext<'_>, out: &Path, options: &Pa
             }
         }
         if !redo.is_empty() {
-            report.add(pack_again(context, out, plan, &PackOptions { on_error, ..*options }, &redo)?);
+            let packed = pack_again(context, out, plan, &PackOptions { on_error, ..*options }, &redo);
+            report.add(packed.map_err(|e| if replaced_its_input(plan, out) { input_is_gone(e, out) } else { e })?);
         }
     }
     let keep = context.quarantine.clone();
@@ -85,6 +86,19 @@ pub(crate) fn repair_dataset(context: &PackContext<'_>, out: &Path, options: &Pa
         None => Ok(DatasetRepair { damages, report, manifest, quarantined: quarantine.kept() }),
         Some(before) => Err(Error::bug(format!("the root digest was {} and is {}", before.root, manifest.root))),
     }
+}
+
+/// Whether the dataset was packed from one in the same folder.
+fn replaced_its_input(plan: &PlanReader, out: &Path) -> bool {
+    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| Location::absolute(path));
+    plan.header().roots.iter().any(|root| real(&root.to_path()) == real(out))
+}
+
+fn input_is_gone(error: Error, out: &Path) -> Error {
+    let text =
+        "was packed from the dataset that it replaced, so damaged shards can't be packed again: that one is gone";
+    let hint = "pack the dataset again from what the first one was made of, or restore the shards from a copy";
+    Error::new(Kind::Changed, text).caused_by(error).in_input(out.display()).hint(hint)
 }
 
 /// Verifies the plans and the files that their transforms need.

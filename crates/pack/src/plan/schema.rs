@@ -270,7 +270,11 @@ pub(crate) fn encoded(registry: &Registry, sink: &dyn Sink, schema: &SchemaRef) 
         if refused.kind() != Kind::Unsupported {
             return Err(refused);
         }
-        let Some(record) = encoder(registry, field) else { return Err(refused) };
+        let takes = |record: &CodecRecord| {
+            let blob = FieldType::Blob.field(&record.field, field.is_nullable());
+            sink.accept(&Arc::new(Schema::new(vec![blob]))).is_ok()
+        };
+        let Some(record) = encoder(registry, field).filter(takes) else { return Err(refused) };
         records.push(record);
     }
     Ok(records)

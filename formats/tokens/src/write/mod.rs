@@ -94,12 +94,20 @@ impl TokenSink {
                 KEY => {}
                 TOKENS => {
                     let dtype = element(field).and_then(|element| Dtype::of_element(&element));
-                    let dtype = dtype.ok_or_else(|| no("tokens must be a list of numbers per sample".to_owned()))?;
+                    let dtype = dtype.ok_or_else(|| {
+                        no(format!(
+                            "tokens are a list of whole numbers for each sample; make them with `cast={TOKENS}=i32`"
+                        ))
+                    })?;
                     self.options.takes(dtype).map_err(|why| no(why.to_owned()))?;
                     tokens = Some((dtype, i));
                 }
                 LENGTHS if element(field) == Some(DataType::Int32) => lengths = Some(i),
-                LENGTHS => return Err(no("lengths of sequences must be a list of Int32 per sample".to_owned())),
+                LENGTHS => {
+                    return Err(no(format!(
+                        "lengths of sequences are a list of Int32 for each sample; make them with `cast={LENGTHS}=i32`"
+                    )));
+                }
                 _ if FieldType::of(field).is_ok_and(|kind| kind == FieldType::Text) => {
                     return Err(no(format!(
                         "tokenize it with `tokenizer`, or leave it out with `drop={}`",
