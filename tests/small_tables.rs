@@ -288,7 +288,7 @@ fn a_text_column_named_json_holds_json_in_tars() {
     packhorse::session().pack(&Recipe { field: renamed.to_vec(), ..recipe("out") }).unwrap();
 }
 
-/// What is left out may be damaged.
+/// Fields that are left out may be damaged.
 #[test]
 fn fields_that_are_left_out_are_not_decoded() {
     let dir = tempfile::tempdir().unwrap();

@@ -270,6 +270,24 @@ def test_lists_may_be_empty(tmp_path, to):
         packhorse.pack(iter([{"h": [1]}]), tmp_path / "other", to=to, columns={"h": "int[]"})
 
 
+def test_strings_of_hdf5_that_are_bytes(tmp_path):
+    """h5py writes NumPy's bytes as strings of fixed length, whatever they are."""
+    h5py = pytest.importorskip("h5py")
+    digests = np.array([bytes([n, 0xFF, 7]) for n in range(1, 4)], "S3")
+    pairs = np.array([[b"\xe9", b"ab"], [b"", b"c"], [b"d", b""]], "S2")
+    with h5py.File(tmp_path / "in.h5", "w") as file:
+        file["digest"], file["pair"], file["n"] = digests, pairs, np.arange(3)
+        file["row"] = np.array([(b"\xe9", 1), (b"b", 2), (b"", 3)], [("name", "S3"), ("v", "i4")])
+    with pytest.raises(packhorse.ContentError, match="text=bytes"):
+        packhorse.pack(tmp_path / "in.h5", tmp_path / "text", to="parquet", progress=False)
+    for to in ("parquet", "hdf5", "arrow"):
+        packhorse.pack(tmp_path / "in.h5", tmp_path / to, to=to, from_="hdf5", read="text=bytes", progress=False)
+        samples = [packhorse.open(tmp_path / to)[n] for n in range(3)]
+        assert [sample["digest"] for sample in samples] == list(digests)
+        assert [sample["pair"].tolist() for sample in samples] == pairs.tolist()
+        assert [(sample["row.name"], sample["row.v"]) for sample in samples] == [(b"\xe9", 1), (b"b", 2), (b"", 3)]
+
+
 def test_lists_of_large_whole_numbers_stay_as_they_are(tmp_path):
     """NumPy takes whole numbers beyond int64 beside others for floats; hashes and ids are such."""
     large = [2**63 + 1, 1]

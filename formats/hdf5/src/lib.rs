@@ -105,6 +105,7 @@
 //! | `datasets` | globs of paths, separated by commas (`*` any characters, `?` one); files of our layout are then read like any other | all |
 //! | `dimension` | NetCDF-4: the dimension whose records are the samples | see above |
 //! | `scale` | NetCDF-4: `apply` unpacks numbers, `keep` leaves them as stored | `keep` |
+//! | `text` | strings of fixed length: `utf-8` as text, `bytes` as NumPy's bytes (`S20`) | `utf-8` |
 //! | `expansion` | `any`: no limit on the ratio of decoded size to file size | `bounded` |
 //!
 //! **Revisions**: 1, the first.

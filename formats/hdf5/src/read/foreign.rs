@@ -9,7 +9,8 @@ use super::leaf_member::LeafMember;
 use super::netcdf::{self, NetcdfOptions};
 use super::object_header::ObjectHeader;
 use super::values::{CompoundMember, FieldReader};
-use packhorse_core::{Error, Kind, NUMPY, Omission, PACKED, Result, some_of, with_metadata};
+use crate::datatype::Datatype;
+use packhorse_core::{DataType, Error, FieldType, Kind, NUMPY, Omission, PACKED, Result, some_of, with_metadata};
 use std::sync::Arc;
 
 /// The most omitted datasets that an error names.
@@ -23,12 +24,13 @@ pub(crate) struct ForeignFields {
     pub(crate) omitted: Vec<Omission>,
 }
 
-/// The fields of a file's datasets. `wanted` are globs of paths, empty for all.
+/// The fields of a file's datasets. `wanted` are globs of paths, empty for all. With `bytes` strings of fixed length are bytes.
 pub(crate) fn fields(
     file: &H5File<'_>,
     root: &ObjectHeader,
     wanted: &[String],
     reading: &NetcdfOptions,
+    bytes: bool,
 ) -> Result<ForeignFields> {
     let pytables = text_attribute(file, root, "PYTABLES_FORMAT_VERSION")?.is_some();
     let mut walk = DatasetWalk::of(file, root, wanted, pytables)?;
@@ -40,7 +42,7 @@ pub(crate) fn fields(
     };
     let mut readers = Vec::new();
     for found in found {
-        match self::readers(file, &found) {
+        match self::readers(file, &found, bytes) {
             Ok(fields) => readers.extend(fields.into_iter().map(|mut field| {
                 field.values.pad(samples);
                 field
@@ -113,9 +115,27 @@ fn distinct(readers: &[FieldReader]) -> Result<()> {
     Ok(())
 }
 
-fn readers(file: &H5File<'_>, found: &FoundDataset) -> Result<Vec<FieldReader>> {
+fn readers(file: &H5File<'_>, found: &FoundDataset, bytes: bool) -> Result<Vec<FieldReader>> {
     let values = Dataset::open(file, &found.object, &found.path)?;
-    Ok(found.fields.iter().map(|(leaf, made)| reader(&found.path, leaf, made.clone(), values.clone())).collect())
+    let made = |leaf: &LeafMember, made: &Made| if bytes { of_bytes(leaf, made.clone()) } else { made.clone() };
+    Ok(found
+        .fields
+        .iter()
+        .map(|(leaf, as_text)| reader(&found.path, leaf, made(leaf, as_text), values.clone()))
+        .collect())
+}
+
+/// Strings of fixed length as NumPy's bytes; other types as they are.
+fn of_bytes(leaf: &LeafMember, (kind, numpy): Made) -> Made {
+    let Datatype::Fixed { size, .. } = leaf.datatype else { return (kind, numpy) };
+    let element = DataType::FixedSizeBinary(i32::try_from(size).unwrap_or(i32::MAX));
+    match kind {
+        FieldType::Text => (FieldType::Scalar(element), Some(format!("|S{size}"))),
+        FieldType::Tensor { element: DataType::Utf8View, shape } => {
+            (FieldType::Tensor { element, shape }, Some(format!("|S{size}")))
+        }
+        kind => (kind, numpy),
+    }
 }
 
 /// The reader of one leaf of the dataset `path`, whose whole elements are `values`.

@@ -32,6 +32,8 @@ pub(crate) struct Hdf5Source {
     /// The only fields to read beside keys, if set.
     fields: Option<Vec<String>>,
     reading: netcdf::NetcdfOptions,
+    /// Whether strings of fixed length are bytes instead of text.
+    bytes: bool,
     expansion: Expansion,
     limits: Limits,
     shared: Shared,
@@ -39,7 +41,7 @@ pub(crate) struct Hdf5Source {
 
 impl Hdf5Source {
     pub(crate) fn new(options: &Options, limits: Limits) -> Result<Self> {
-        options.only(&["datasets", "dimension", "scale", "expansion"])?;
+        options.only(&["datasets", "dimension", "scale", "text", "expansion"])?;
         let globs = options.get("datasets").unwrap_or_default().split(',').map(str::trim);
         Ok(Self {
             datasets: globs.filter(|glob| !glob.is_empty()).map(str::to_owned).collect(),
@@ -48,6 +50,7 @@ impl Hdf5Source {
                 dimension: options.get("dimension").map(str::to_owned),
                 unpack: options.choose("scale", &[("keep", false), ("apply", true)])?,
             },
+            bytes: options.choose("text", &[("utf-8", false), ("bytes", true)])?,
             expansion: Expansion::parse(options)?,
             limits,
             shared: Shared::default(),
@@ -64,7 +67,7 @@ impl Hdf5Source {
                 let (readers, samples) = ours::fields(&file, &root)?;
                 ForeignFields { readers, samples, omitted: Vec::new() }
             }
-            false => foreign::fields(&file, &root, &self.datasets, &self.reading)?,
+            false => foreign::fields(&file, &root, &self.datasets, &self.reading, self.bytes)?,
         };
         if let Some(names) = &self.fields {
             fields.retain(|field| field.field.name() == KEY || names.contains(field.field.name()));

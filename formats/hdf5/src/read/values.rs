@@ -404,8 +404,8 @@ fn view(value: usize) -> Result<u32> {
 }
 
 fn utf8(bytes: &[u8]) -> Result<&str> {
-    std::str::from_utf8(bytes)
-        .map_err(|_| Error::content("holds text that is not UTF-8; choose the others with `datasets`"))
+    let hint = "read strings of fixed length as bytes with `from=hdf5` and `read=text=bytes`, or choose other datasets with `datasets`";
+    std::str::from_utf8(bytes).map_err(|_| Error::content("holds text that is not UTF-8").hint(hint))
 }
 
 /// The error for fields that exceed their limit in the global heap.
