@@ -2,7 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
 
-use packhorse::core::{Event, Observer};
+use arrow_array::builder::{ListBuilder, NullBuilder};
+use arrow_array::types::Int64Type;
+use arrow_array::{ArrayRef, ListArray, RecordBatch};
+use packhorse::core::{DataType, Event, FieldType, Observer};
 use packhorse::dataset::Manifest;
 use packhorse::pack::Depth;
 use packhorse::read::{Dataset, LoaderOptions, Remainder, order};
@@ -308,4 +311,46 @@ fn fields_that_are_left_out_are_not_decoded() {
         let names: Vec<_> = manifest.schema.iter().map(|field| field.name.as_str()).collect();
         assert_eq!((manifest.samples, names), (2, vec!["__key__", "n.cls"]));
     }
+}
+
+/// pandas writes lists without a type where all of a file are empty.
+#[test]
+fn empty_lists_take_the_type_of_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = dir.path().join("in");
+    std::fs::create_dir(&input).unwrap();
+    let write = |name: &str, lists: ListArray| {
+        let rows = RecordBatch::try_from_iter([("tags", Arc::new(lists) as ArrayRef)]).unwrap();
+        let file = std::fs::File::create(input.join(name)).unwrap();
+        let mut writer = arrow_ipc::writer::FileWriter::try_new(file, &rows.schema()).unwrap();
+        writer.write(&rows).unwrap();
+        writer.finish().unwrap();
+    };
+    let typed = || ListArray::from_iter_primitive::<Int64Type, _, _>([Some([Some(1), Some(2)]), None]);
+    let untyped = |lengths: &[usize]| {
+        let mut lists = ListBuilder::new(NullBuilder::new());
+        for length in lengths {
+            lists.values().append_nulls(*length);
+            lists.append(true);
+        }
+        lists.finish()
+    };
+    // Before and after the file that tells the type, and alone.
+    for (out, names) in [("first", ["a.arrow", "b.arrow"]), ("last", ["b.arrow", "a.arrow"]), ("alone", ["a.arrow"; 2])]
+    {
+        write(names[0], untyped(&[0, 0]));
+        write(names[1], if out == "alone" { untyped(&[0, 0]) } else { typed() });
+        let out = dir.path().join(out);
+        packhorse::session().pack(&recipe(&input, &out)).unwrap();
+        let dataset = packhorse::open(out.to_str().unwrap()).unwrap();
+        let kind = FieldType::of(dataset.schema().field_with_name("tags").unwrap()).unwrap();
+        let element = if out.ends_with("alone") { DataType::Utf8View } else { DataType::Int64 };
+        assert_eq!(kind, FieldType::List { element, depth: 1 });
+        assert!(packhorse::session().verify(&out, Depth::Full).unwrap().damages.is_empty());
+        std::fs::remove_file(input.join("b.arrow")).unwrap_or_default();
+        std::fs::remove_file(input.join("a.arrow")).unwrap();
+    }
+    write("a.arrow", untyped(&[0, 1]));
+    let error = packhorse::session().pack(&recipe(&input, &dir.path().join("null"))).unwrap_err();
+    assert!(error.to_string().contains("nulls inside its lists"), "{error}");
 }

@@ -39,6 +39,8 @@ pub const ENCODING: &str = "packhorse.encoding";
 /// The metadata of a column that Hugging Face's `datasets` wrote, where its type does not tell what it is: the JSON of its feature, such as
 /// `{"_type": "Image"}` or the names of a `ClassLabel`.
 pub const HUGGINGFACE: &str = "packhorse.huggingface";
+/// Metadata of a field whose lists are all empty, so that nothing tells the type of their elements: that of other inputs, or text.
+pub const UNTYPED: &str = "packhorse.untyped";
 
 /// The metadata of a schema that holds the class list of the field `cls`, a JSON array of names.
 pub const CLASSES: &str = "packhorse.classes";

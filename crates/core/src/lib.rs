@@ -49,7 +49,9 @@ pub use counted::counted;
 pub use error::{Code, Context, Error, Kind, Result, found};
 pub use event::{Event, Observer};
 pub use expansion::Expansion;
-pub use field_type::{CLASSES, ENCODING, FieldType, HUGGINGFACE, LOGICAL, NUMPY, PACKED, numpy_type, with_metadata};
+pub use field_type::{
+    CLASSES, ENCODING, FieldType, HUGGINGFACE, LOGICAL, NUMPY, PACKED, UNTYPED, numpy_type, with_metadata,
+};
 pub use findings::{Consumer, Finding, Findings};
 pub use format::{ArchiveMember, Extent, Format, FormatInfo, InputTable, Sealed, ShardWriter, Sink, Source};
 pub use glob::glob_matches;

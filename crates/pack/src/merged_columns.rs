@@ -1,7 +1,8 @@
 //! Merges the column types of many inputs into one schema.
 
 use packhorse_core::{
-    Code, DataType, Error, Field, FieldType, HUGGINGFACE, LOGICAL, NUMPY, PACKED, Result, numpy_type, with_metadata,
+    Code, DataType, Error, Field, FieldType, HUGGINGFACE, LOGICAL, NUMPY, PACKED, Result, UNTYPED, numpy_type,
+    with_metadata,
 };
 use packhorse_transform::Casts;
 use packhorse_transform::kinds::{JSON, common_time, same_kind, time_zone, value_kind};
@@ -83,6 +84,10 @@ impl MergedColumns {
             let field = match self.columns.get(field.name()) {
                 None => field.clone(),
                 Some(known) if joining.casts.drops(field.name()) && !alike(&known.field, field) => dropped(field),
+                Some(known) if is_untyped(field) != is_untyped(&known.field) && are_lists(&known.field, field) => {
+                    let typed = if is_untyped(field) { &known.field } else { field };
+                    typed.clone().with_nullable(known.field.is_nullable() || field.is_nullable())
+                }
                 Some(known) if known.field.metadata().get(PACKED) != field.metadata().get(PACKED) => {
                     return Err(packed(known, field));
                 }
@@ -116,7 +121,17 @@ impl MergedColumns {
         self.columns
             .values()
             .map(move |column| column.field.clone().with_nullable(column.field.is_nullable() || column.count < samples))
+            .map(|field| if is_untyped(&field) { without(field, UNTYPED) } else { field })
     }
+}
+
+/// Whether a field has lists that are all empty, of a type that nothing tells.
+pub(crate) fn is_untyped(field: &Field) -> bool {
+    field.metadata().contains_key(UNTYPED)
+}
+
+fn are_lists(a: &Field, b: &Field) -> bool {
+    [a, b].into_iter().all(|field| matches!(FieldType::of(field), Ok(FieldType::List { .. })))
 }
 
 fn without(field: Field, name: &str) -> Field {

@@ -139,10 +139,11 @@ fn blobs(array: &ArrayRef) -> Result<ArrayRef> {
 fn elements(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
     use DataType::{
         Date32, Date64, Decimal32, Decimal64, Decimal128, Decimal256, Dictionary, Duration, FixedSizeBinary, LargeUtf8,
-        Time32, Time64, Timestamp, Utf8, Utf8View,
+        Null, Time32, Time64, Timestamp, Utf8, Utf8View,
     };
     match (array.data_type(), wanted) {
         (Dictionary(..), _) => elements(&unpacked(array)?, wanted),
+        (Null, _) => Ok(arrow_array::new_null_array(wanted, array.len())),
         (Utf8, Utf8 | Utf8View) => Ok(Arc::new(StringViewArray::from(array.as_string::<i32>()))),
         (LargeUtf8, Utf8 | Utf8View) => Ok(Arc::new(StringViewArray::from(array.as_string::<i64>()))),
         (Utf8View, Utf8) => Ok(Arc::clone(array)),

@@ -9,6 +9,7 @@
 //! | time of day and duration | scalar of 8 bytes, `<m8[us]`, …; [`LOGICAL`](packhorse_core::LOGICAL) says the rest |
 //! | (nested) fixed-size lists of those, and `arrow.fixed_shape_tensor` | tensor |
 //! | (nested) lists of those, fixed-size lists among them | list |
+//! | lists without a type of elements, which are empty | list, of the type that other inputs have, or of text |
 //! | `arrow.variable_shape_tensor` | ragged tensor |
 //! | dictionary (categories) | as its values |
 //! | struct | its parts as fields `a.b`, each null where the struct is, if at most one of the two can be |
@@ -25,7 +26,7 @@ use crate::options::ColumnSelection;
 use crate::stored_schema::{fits, image_parts};
 use crate::temporal;
 use packhorse_core::{
-    CLASSES, DataType, Error, Field, FieldType, KEY, NUMPY, Omission, Result, Schema, SchemaRef, with_metadata,
+    CLASSES, DataType, Error, Field, FieldType, KEY, NUMPY, Omission, Result, Schema, SchemaRef, UNTYPED, with_metadata,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -278,6 +279,9 @@ fn column(
     if let Some(numpy) = numpy {
         field = with_metadata(field, NUMPY, &numpy);
     }
+    if is_untyped(file.data_type()) {
+        field = with_metadata(field, UNTYPED, "lists");
+    }
     for (key, value) in temporal::metadata(file.data_type()) {
         field = with_metadata(field, key, &value);
     }
@@ -301,10 +305,17 @@ fn kind_of(field: &Field) -> Option<(FieldType, Option<String>)> {
     Some((kind, noted.filter(|_| numpy.is_some()).or(numpy)))
 }
 
+/// Lists of elements without a type.
+fn is_untyped(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::List(item) | DataType::LargeList(item) if *item.data_type() == DataType::Null)
+}
+
 fn plain(data_type: &DataType) -> Option<(FieldType, Option<String>)> {
     match data_type {
         DataType::BinaryView | DataType::Binary | DataType::LargeBinary => Some((FieldType::Blob, None)),
         DataType::Dictionary(_, values) => plain(values),
+        // Of lists that are all empty pandas writes no type.
+        other if is_untyped(other) => Some((listed(FieldType::Text)?, None)),
         DataType::List(item) | DataType::LargeList(item) => {
             let (kind, numpy) = plain(item.data_type())?;
             Some((listed(kind)?, numpy))

@@ -252,7 +252,9 @@ impl Waves<'_> {
             }
             [window] => self.reading.decode(window)?,
             windows => {
-                let blocks: Result<Vec<_>> = windows.par_iter().map(|w| self.reading.decode(w)).collect();
+                // Of several errors the first in the file.
+                let blocks: Vec<_> = windows.par_iter().map(|w| self.reading.decode(w)).collect();
+                let blocks: Result<Vec<_>> = blocks.into_iter().collect();
                 blocks?.into_iter().flatten().collect()
             }
         }))

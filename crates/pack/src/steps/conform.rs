@@ -1,9 +1,11 @@
 //! Conversion of rows to the types of the plan.
 
 use super::{assembled, places};
-use crate::merged_columns::{same_type, shown};
+use crate::merged_columns::{is_untyped, same_type, shown};
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, FixedSizeListArray, Int32Array, ListArray, StructArray, new_null_array};
+use arrow_array::{
+    Array, ArrayRef, FixedSizeListArray, Int32Array, ListArray, StructArray, new_empty_array, new_null_array,
+};
 use arrow_buffer::OffsetBuffer;
 use packhorse_core::{Code, DataType, Error, Field, FieldType, Result, Rows, SchemaRef, numpy_type};
 use packhorse_transform::{Casts, Transform};
@@ -46,6 +48,7 @@ impl Transform for ConformTypes {
                 Some(_) if field.is_nullable() && self.casts.drops(field.name()) => {
                     new_null_array(field.data_type(), rows.num_rows())
                 }
+                Some((found, column)) if is_untyped(&found) => empty_lists(&found, column, field)?,
                 // A blob too large for a view.
                 Some((_, column)) if *column.data_type() == DataType::LargeBinary => column.clone(),
                 Some((found, column)) => self.conformed(&rows, &found, column, field)?,
@@ -100,13 +103,24 @@ fn lacking(rows: &Rows, column: &ArrayRef, field: &Field) -> Error {
     key.into_iter().fold(error, Error::in_sample)
 }
 
+fn differ(found: &Field, wanted: &Field) -> Error {
+    let (found, wanted_type) = (shown(found), shown(wanted));
+    let error = Error::content(format!("field {} is {found} here and {wanted_type} in the plan", wanted.name()));
+    error.with_code(Code::ColumnsDiffer).in_field(wanted.name())
+}
+
+/// Empty lists as lists of the elements of `wanted`.
+fn empty_lists(found: &Field, column: &ArrayRef, wanted: &Field) -> Result<ArrayRef> {
+    let lists = column.as_list_opt::<i32>().filter(|lists| lists.values().is_empty());
+    let (Some(lists), DataType::List(item)) = (lists, wanted.data_type()) else { return Err(differ(found, wanted)) };
+    let values = new_empty_array(item.data_type());
+    let lists = ListArray::try_new(item.clone(), lists.offsets().clone(), values, lists.nulls().cloned());
+    Ok(Arc::new(lists.map_err(|e| Error::bug(e.to_string()))?))
+}
+
 /// Tensors as ragged arrays.
 fn ragged(found: &Field, column: &ArrayRef, wanted: &Field) -> Result<ArrayRef> {
-    let differ = || {
-        let (found, wanted_type) = (shown(found), shown(wanted));
-        let error = Error::content(format!("field {} is {found} here and {wanted_type} in the plan", wanted.name()));
-        error.with_code(Code::ColumnsDiffer).in_field(wanted.name())
-    };
+    let differ = || differ(found, wanted);
     let FieldType::Tensor { shape, element } = FieldType::of(found)? else { return Err(differ()) };
     let fits = FieldType::of(wanted)? == FieldType::Ragged { element, rank: shape.len() };
     let (Some(list), DataType::Struct(parts), true) = (column.as_fixed_size_list_opt(), wanted.data_type(), fits)

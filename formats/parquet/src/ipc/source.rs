@@ -148,7 +148,9 @@ impl Waves<'_> {
         if let [(part, rows)] = wave.as_slice() {
             return reading.decode(part, rows).map(Some);
         }
-        let blocks: Result<Vec<_>> = wave.par_iter().map(|(part, rows)| reading.decode(part, rows)).collect();
+        // Of several errors the first in the file.
+        let blocks: Vec<_> = wave.par_iter().map(|(part, rows)| reading.decode(part, rows)).collect();
+        let blocks: Result<Vec<_>> = blocks.into_iter().collect();
         Ok(Some(blocks?.into_iter().flatten().collect()))
     }
 
