@@ -4,12 +4,12 @@
 
 use arrow_array::builder::{ListBuilder, NullBuilder};
 use arrow_array::types::Int64Type;
-use arrow_array::{ArrayRef, ListArray, RecordBatch};
+use arrow_array::{ArrayRef, ListArray, RecordBatch, TimestampSecondArray};
 use packhorse::core::{DataType, Event, FieldType, Observer};
 use packhorse::dataset::Manifest;
 use packhorse::pack::Depth;
 use packhorse::read::{Dataset, LoaderOptions, Remainder, order};
-use packhorse::{Recipe, Shuffle, Splits};
+use packhorse::{OnError, Recipe, Shuffle, Splits};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -353,4 +353,23 @@ fn empty_lists_take_the_type_of_others() {
     write("a.arrow", untyped(&[0, 1]));
     let error = packhorse::session().pack(&recipe(&input, &dir.path().join("null"))).unwrap_err();
     assert!(error.to_string().contains("nulls inside its lists"), "{error}");
+}
+
+/// Parquet has no timestamps in seconds: it counts milliseconds, of which there are fewer years.
+#[test]
+fn a_time_that_parquet_can_not_hold_costs_its_row_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = dir.path().join("times.arrow");
+    let times: ArrayRef = Arc::new(TimestampSecondArray::from(vec![1, 1 << 62, 3]));
+    let rows = RecordBatch::try_from_iter([("when", times)]).unwrap();
+    let file = std::fs::File::create(&input).unwrap();
+    let mut writer = arrow_ipc::writer::FileWriter::try_new(file, &rows.schema()).unwrap();
+    writer.write(&rows).unwrap();
+    writer.finish().unwrap();
+    let out = dir.path().join("out");
+    let error = packhorse::session().pack(&recipe(&input, &out)).unwrap_err();
+    assert_eq!((error.sample(), error.field()), (Some("times/000000001"), Some("when")), "{error}");
+    let skipping = Recipe { on_error: OnError::Skip, ..recipe(&input, &dir.path().join("skipped")) };
+    packhorse::session().pack(&skipping).unwrap();
+    assert_eq!(manifest(&dir.path().join("skipped")).samples, 2);
 }

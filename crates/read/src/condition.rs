@@ -311,8 +311,8 @@ impl Term {
         let (known, bytes) =
             known.zip(batch.row(name, row)).ok_or_else(|| Error::bug(format!("a batch without {name}")))?;
         if known.ragged {
-            let text = if self.is_text { std::str::from_utf8(bytes).ok() } else { None };
-            let text = text.ok_or_else(|| no_scalar("holds neither a number nor text"))?;
+            let what = if self.is_text { "holds bytes that are not UTF-8" } else { "holds neither a number nor text" };
+            let text = std::str::from_utf8(bytes).ok().filter(|_| self.is_text).ok_or_else(|| no_scalar(what))?;
             return match (self.path.is_empty(), &self.comparison.literal) {
                 (true, Literal::Text(_)) => Ok(Some(Scalar::Text(text.into()))),
                 // Tars hold numbers as text.

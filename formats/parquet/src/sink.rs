@@ -6,9 +6,10 @@ use crate::groups::{self, BUFFER, GroupWriter, Groups};
 use crate::options::ParquetOptions;
 use crate::properties::properties;
 use crate::stored_schema::{StoredSchema, Style, viewed};
-use arrow_array::RecordBatch;
+use crate::temporal;
+use arrow_array::{Array as _, RecordBatch};
 use packhorse_core::{
-    Context, Error, Outlet, Result, Rows, Schema, SchemaRef, Sealed, ShardWriter, Sink, write_huggingface_config,
+    Context, Error, Field, Outlet, Result, Rows, Schema, SchemaRef, Sealed, ShardWriter, Sink, write_huggingface_config,
 };
 use parquet::arrow::arrow_writer::{
     ArrowColumnChunk, ArrowColumnWriter, ArrowLeafColumn, ArrowRowGroupWriterFactory, compute_leaves,
@@ -48,6 +49,10 @@ impl Sink for ParquetSink {
         groups::accept(schema, self.style())
     }
 
+    fn row_check(&self, schema: &SchemaRef) -> Option<fn(&Rows) -> Result<()>> {
+        schema.fields().iter().any(|field| changes(field)).then_some(check_times)
+    }
+
     fn admit(&self, _: &str, field: &str, bytes: u64) -> Result<()> {
         groups::admit(field, bytes)
     }
@@ -74,6 +79,25 @@ impl Sink for ParquetSink {
     fn seal(&self, dataset: &Sealed<'_>, out: &mut dyn Outlet) -> Result<()> {
         write_huggingface_config(dataset.shards, self.suffix(), out)
     }
+}
+
+/// Whether the times of a field have another unit in the file, which some may not fit.
+fn changes(field: &Field) -> bool {
+    temporal::logical(field).is_some_and(|logical| temporal::in_parquet(logical.clone()) != logical)
+}
+
+/// Refuses times that the file can't hold, so that a sample with one costs itself alone.
+fn check_times(rows: &Rows) -> Result<()> {
+    for (field, column) in rows.schema_ref().fields().iter().zip(rows.columns()).filter(|(field, _)| changes(field)) {
+        if temporal::written(field, column, true).is_ok() {
+            continue;
+        }
+        for row in 0..column.len() {
+            let alone = temporal::written(field, &column.slice(row, 1), true);
+            alone.map_err(|e| e.in_field(field.name()).in_row_of(rows, row))?;
+        }
+    }
+    Ok(())
 }
 
 /// The file's metadata. Arrow's schema repeats the notes, since pyarrow only looks there.

@@ -144,15 +144,16 @@ fn of_ticks(array: &ArrayRef, wanted: &DataType, logical: &DataType) -> Result<A
     let bytes = bytes_of(array)?;
     let (values, _) = bytes.as_slice().as_chunks::<8>();
     let nulls = array.nulls();
-    let outside = || Error::content(format!("holds a time outside of the range of {wanted}; leave the field out"));
+    let outside = || {
+        Error::content(format!("holds a time outside of the range of {wanted}")).hint("leave the field out with `drop`")
+    };
     if wanted.primitive_width() == Some(4) {
         let unit = if (logical, wanted) == (&DataType::Date64, &DataType::Date32) { DAY } else { 1 };
         let finer = if matches!(wanted, DataType::Time32(_)) && logical != wanted { 1000 } else { 1 };
         let narrow = values.iter().enumerate().map(|(i, value)| match (array.is_null(i), i64::from_le_bytes(*value)) {
             (true, _) => Ok(0),
-            (false, value) if value % unit != 0 => {
-                Err(Error::content("holds a date with a time of day; cast it to a timestamp, or leave the field out"))
-            }
+            (false, value) if value % unit != 0 => Err(Error::content("holds a date with a time of day")
+                .hint("cast it to a timestamp, or leave the field out")),
             (false, value) => {
                 let value = (value / unit).checked_mul(finer).and_then(|value| i32::try_from(value).ok());
                 value.ok_or_else(outside)

@@ -136,7 +136,7 @@ settings! {
         /// Take an archive as a folder of its name: keys begin with it, so that archives may use the same keys, or each hold
         /// the samples of a class
         archive_folders: bool, switch();
-        /// Keep only the first of samples with equal content (reads all inputs)
+        /// Keep only the first of samples of files with equal content (reads all inputs); not for the rows of tables
         dedup: bool, switch();
         /// Bad inputs: fail, or skip and record them
         on_error: OnError, one_of("HOW", OnError::WORDS).default("fail");

@@ -37,6 +37,10 @@ pub(super) fn locate<'s>(schema: &'s SchemaRef, given: Option<&'s str>) -> Resul
     };
     match (given, &texts[..]) {
         (Some(name), _) if texts.contains(&name) => Ok(TextLocation { field: name, inside: Vec::new() }),
+        // As shards and listings call a decoded text.
+        (Some(name), _) if name.strip_suffix(".txt").is_some_and(|field| texts.contains(&field)) => {
+            Ok(TextLocation { field: name.strip_suffix(".txt").unwrap_or_default(), inside: Vec::new() })
+        }
         (Some(path), _) if path.split('.').next().is_some_and(|field| texts.contains(&field)) => {
             let mut names = path.split('.');
             Ok(TextLocation { field: names.next().unwrap_or_default(), inside: names.collect() })

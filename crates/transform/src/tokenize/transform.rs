@@ -237,11 +237,12 @@ impl Tokens {
     }
 }
 
-/// Leaves out all fields but that of the text, if it was named: `a.b` is a field, or a member of the field `a`.
+/// Leaves out all fields but that of the text, if it was named: `a.b` is a field, or a member of the field `a`, and `a.b.txt` may be
+/// `a.b`.
 fn only_text(options: &TokenizeOptions) -> Casts {
     let path = options.field.iter();
-    let names: Vec<String> =
-        path.flat_map(|path| [Some(path.as_str()), path.split('.').next()]).flatten().map(str::to_owned).collect();
+    let names = path.flat_map(|path| [Some(path.as_str()), path.split('.').next(), path.strip_suffix(".txt")]);
+    let names: Vec<String> = names.flatten().map(str::to_owned).collect();
     Casts::default().dropping(&names, &[])
 }
 
