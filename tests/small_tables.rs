@@ -355,6 +355,31 @@ fn empty_lists_take_the_type_of_others() {
     assert!(error.to_string().contains("nulls inside its lists"), "{error}");
 }
 
+/// A zone says how times are shown, and not which they are.
+#[test]
+fn times_of_another_zone_are_added() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = |name: &str, zone: Option<&str>| {
+        let path = dir.path().join(name);
+        let times = TimestampSecondArray::from(vec![1, 2]).with_timezone_opt(zone);
+        let rows = RecordBatch::try_from_iter([("when", Arc::new(times) as ArrayRef)]).unwrap();
+        let file = std::fs::File::create(&path).unwrap();
+        let mut writer = arrow_ipc::writer::FileWriter::try_new(file, &rows.schema()).unwrap();
+        writer.write(&rows).unwrap();
+        writer.finish().unwrap();
+        path
+    };
+    let (session, out) = (packhorse::session(), dir.path().join("out"));
+    session.pack(&recipe(&input("a.arrow", Some("UTC")), &out)).unwrap();
+    let schema = manifest(&out).schema;
+    let added = |input: PathBuf| Recipe { input: vec![input], ..Recipe::default() };
+    session.append(&out, &added(input("b.arrow", Some("Asia/Tokyo")))).unwrap();
+    assert_eq!((manifest(&out).samples, &manifest(&out).schema), (4, &schema));
+    assert!(session.verify(&out, Depth::Full).unwrap().damages.is_empty());
+    let error = session.append(&out, &added(input("c.arrow", None))).unwrap_err();
+    assert!(error.to_string().contains("the field when"), "{error}");
+}
+
 /// Parquet has no timestamps in seconds: it counts milliseconds, of which there are fewer years.
 #[test]
 fn a_time_that_parquet_can_not_hold_costs_its_row_alone() {

@@ -169,10 +169,12 @@ fn same_columns(
             );
             return Err(error(message));
         }
-        // What else another library calls a column does not change its values.
+        // What else another library calls a column does not change its values, nor does the zone that times are shown in.
         let known = |field: &FieldRecord| {
             let own = field.metadata.iter().filter(|(name, _)| *name != HUGGINGFACE);
-            own.map(|(name, value)| (name.clone(), value.clone())).collect::<Vec<_>>()
+            let without_zone = |value: &str| value.split_once("tz=").map_or(value, |(kind, _)| kind).to_owned();
+            own.map(|(name, value)| (name.clone(), if name == LOGICAL { without_zone(value) } else { value.clone() }))
+                .collect::<Vec<_>>()
         };
         let differs = own.data_type != field.data_type || known(own) != known(field);
         if differs && label != Some(own) && !is_cast(own, field, casts)? {
