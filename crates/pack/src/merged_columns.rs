@@ -175,6 +175,9 @@ fn join(a: &Field, b: &Field, shapes: Shapes) -> Option<Field> {
     }
     let joined = match (&one, &other) {
         _ if one == other => one,
+        // Lists whose type says their length, and lists whose type does not.
+        (FieldType::List { depth: 1, .. }, FieldType::Tensor { shape, .. }) if shape.len() == 1 => one,
+        (FieldType::Tensor { shape, .. }, FieldType::List { depth: 1, .. }) if shape.len() == 1 => other,
         _ if shapes == Shapes::Equal => return None,
         _ => {
             let (rank, element) = (rank(&one)?, one.element()?.clone());

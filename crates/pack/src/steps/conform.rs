@@ -118,10 +118,23 @@ fn empty_lists(found: &Field, column: &ArrayRef, wanted: &Field) -> Result<Array
     Ok(Arc::new(lists.map_err(|e| Error::bug(e.to_string()))?))
 }
 
+/// Lists of one length as lists of any; `None` if they are none.
+fn lists(column: &ArrayRef, wanted: &Field) -> Option<Result<ArrayRef>> {
+    let (fixed, DataType::List(item)) = (column.as_fixed_size_list_opt()?, wanted.data_type()) else { return None };
+    let size = usize::try_from(fixed.value_length()).ok()?;
+    let offsets = OffsetBuffer::from_lengths(std::iter::repeat_n(size, fixed.len()));
+    let values = fixed.values().slice(fixed.offset() * size, fixed.len() * size);
+    let lists = ListArray::try_new(item.clone(), offsets, values, fixed.nulls().cloned());
+    Some(lists.map(|lists| Arc::new(lists) as ArrayRef).map_err(|e| Error::bug(e.to_string())))
+}
+
 /// Tensors as ragged arrays.
 fn ragged(found: &Field, column: &ArrayRef, wanted: &Field) -> Result<ArrayRef> {
     let differ = || differ(found, wanted);
     let FieldType::Tensor { shape, element } = FieldType::of(found)? else { return Err(differ()) };
+    if FieldType::of(wanted)? == (FieldType::List { element: element.clone(), depth: 1 }) && shape.len() == 1 {
+        return lists(column, wanted).ok_or_else(differ)?;
+    }
     let fits = FieldType::of(wanted)? == FieldType::Ragged { element, rank: shape.len() };
     let (Some(list), DataType::Struct(parts), true) = (column.as_fixed_size_list_opt(), wanted.data_type(), fits)
     else {
@@ -174,6 +187,19 @@ mod tests {
         let values = parts.column(0).as_list::<i32>().value(1);
         assert_eq!(values.as_primitive::<arrow_array::types::UInt8Type>().values(), &[12, 13, 14, 15, 16, 17]);
         assert!(step.apply(rows("x", 1, &[6])).is_err());
+    }
+
+    #[test]
+    fn lists_of_one_length_become_lists_of_any() {
+        let wanted = FieldType::List { element: DataType::UInt8, depth: 1 }.field("x", false);
+        let schema = sorted(vec![wanted, FieldType::Text.field(KEY, false)]);
+        let step = ConformTypes { schema: schema.clone(), casts: Casts::default() };
+        let found = step.apply(rows("x", 4, &[3]).slice(1, 2)).unwrap();
+        assert_eq!(found.schema(), schema);
+        let lists = found.column_by_name("x").unwrap().as_list::<i32>();
+        let value = |row| lists.value(row).as_primitive::<arrow_array::types::UInt8Type>().values().to_vec();
+        assert_eq!((value(0), value(1)), (vec![3, 4, 5], vec![6, 7, 8]));
+        assert!(step.apply(rows("x", 1, &[1, 3])).is_err());
     }
 
     #[test]
