@@ -255,7 +255,10 @@ fn tables_named_as_splits_are_told() {
         table(&files, name, 0..3, None);
     }
     let told = warnings(&csv(files.parent().unwrap(), "files"));
-    assert!(told.iter().any(|text| text.contains("validation.csv") && text.contains("pack each apart")), "{told:?}");
+    assert!(
+        told.iter().any(|text| text.contains("validation.csv go into one dataset") && text.contains("pack each apart")),
+        "{told:?}"
+    );
     let folders = dir.path().join("folders");
     for split in ["train", "test"] {
         std::fs::create_dir_all(folders.join(split)).unwrap();
@@ -283,7 +286,7 @@ fn a_list_of_records_in_one_file_is_told() {
 fn a_text_column_named_json_holds_json_in_tars() {
     let dir = tempfile::tempdir().unwrap();
     let input = dir.path().join("t.csv");
-    std::fs::write(&input, "json,n\n\"{\"\"a\"\": NaN}\",1\n[2],2\nwords,3\n").unwrap();
+    std::fs::write(&input, "json,n\n\"{\"\"a\"\": NaN}\",1\n[2],2\nInfinity War,3\n").unwrap();
     let recipe = |out: &str| Recipe::new(&input, "webdataset", dir.path().join(out));
     let error = packhorse::session().pack(&recipe("out")).unwrap_err();
     assert!(error.to_string().contains("000000002") && error.to_string().contains("not JSON"), "{error}");

@@ -21,6 +21,7 @@ mod glob;
 mod huggingface;
 mod indexer;
 mod input;
+pub mod json;
 mod limits;
 mod listed_members;
 mod memory;

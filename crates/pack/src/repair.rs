@@ -77,7 +77,12 @@ pub(crate) fn repair_dataset(context: &PackContext<'_>, out: &Path, options: &Pa
         }
         if !redo.is_empty() {
             let packed = pack_again(context, out, plan, &PackOptions { on_error, ..*options }, &redo);
-            report.add(packed.map_err(|e| if replaced_its_input(plan, out) { input_is_gone(e, out) } else { e })?);
+            report.add(packed.map_err(|e| match e.kind() {
+                Kind::Changed | Kind::Incomplete | Kind::Content if replaced_its_input(plan, out) => {
+                    input_is_gone(e, out)
+                }
+                _ => e,
+            })?);
         }
     }
     let keep = context.quarantine.clone();

@@ -110,8 +110,8 @@ pub(crate) fn number(name: &str, value: &Bound<'_, PyAny>, wanted: Option<&DataT
     Ok(ArrayValue { element, numpy, shape, bytes: bytes.cast::<PyBytes>().map_err(PyErr::from)?.as_bytes().to_vec() })
 }
 
-/// What NumPy made of a list of Python: floats of whole numbers that are beyond those of `int64` are `uint64`, or refused where some
-/// are no longer what they were.
+/// What NumPy made of a list of Python: whole numbers of which some are beyond `int64` are `uint64` and no floats. What would be
+/// rounded is refused.
 fn whole_list<'py>(name: &str, value: &Bound<'py, PyAny>, array: Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>> {
     /// The largest whole number up to which doubles have all.
     const EXACT: f64 = (1u64 << 53) as f64;
@@ -124,22 +124,28 @@ fn whole_list<'py>(name: &str, value: &Bound<'py, PyAny>, array: Bound<'py, PyAn
     if !large.call_method0("any")?.is_truthy()? {
         return Ok(array);
     }
-    let given = numpy.call_method1("asarray", (value, "object"))?;
-    // NaN is no other number than NaN.
-    let other = numpy.call_method1("not_equal", (&given, &array))?.call_method1("astype", ("bool",))?;
-    let lost = other.call_method1("__and__", (numpy.call_method1("equal", (&array, &array))?,))?;
-    if !lost.call_method0("any")?.is_truthy()? {
+    // Fractions among them would be cut, and then differ.
+    let unsigned = numpy.call_method1("asarray", (value, "uint64"));
+    if let Some(unsigned) = unsigned.ok().filter(|unsigned| is_same(value, unsigned).unwrap_or(false)) {
+        return Ok(unsigned);
+    }
+    if is_same(value, &array)? {
         return Ok(array);
     }
-    let unsigned = numpy.call_method1("asarray", (value, "uint64")).and_then(|unsigned| {
-        let kept = numpy.call_method1("array_equal", (unsigned.call_method1("astype", ("object",))?, given))?;
-        Ok(kept.is_truthy()?.then_some(unsigned))
-    });
-    unsigned.ok().flatten().ok_or_else(|| {
-        let message =
-            format!("field {name} has whole numbers that would be rounded, since no one type holds all its values");
-        Error::content(message).in_field(name).hint("give fractions apart from whole numbers beyond 2^53").into()
-    })
+    let text = format!("field {name} has whole numbers that would be rounded, since no type holds all of its values");
+    let hint = "keep whole numbers beyond 2^53 apart from fractions, and those beyond 2^63 from negative ones";
+    Err(Error::content(text).in_field(name).hint(hint).into())
+}
+
+/// Whether an array has the very numbers of a list of Python, and NaN where that has it.
+fn is_same(list: &Bound<'_, PyAny>, array: &Bound<'_, PyAny>) -> Result<bool> {
+    let numpy = list.py().import("numpy")?;
+    let given = numpy.call_method1("asarray", (list, "object"))?;
+    let objects = array.call_method1("astype", ("object",))?;
+    let other = numpy.call_method1("not_equal", (given, &objects))?.call_method1("astype", ("bool",))?;
+    // NaN is no other number than NaN.
+    let lost = other.call_method1("__and__", (numpy.call_method1("equal", (array, array))?,))?;
+    Ok(!lost.call_method0("any")?.is_truthy()?)
 }
 
 /// A list of Python, which was `found`, as an array of `wanted`, if that loses no more than a number of Python would: whole numbers
@@ -166,10 +172,7 @@ pub(crate) fn list_of(
     let infinite =
         |array: &Bound<'_, PyAny>| numpy.call_method1("isinf", (array,))?.call_method0("sum")?.extract::<u64>();
     let kept = match whole {
-        true => {
-            let back = after.call_method1("astype", (before.getattr("dtype")?,))?;
-            numpy.call_method1("array_equal", (&before, &back))?.is_truthy()?
-        }
+        true => is_same(given, &after)?,
         false => infinite(&before)? == infinite(&after)?,
     };
     if !kept {

@@ -37,9 +37,9 @@ pub(crate) fn nanoseconds(text: &str) -> Option<i128> {
         .map(of)
 }
 
-/// The same of text that is a date and a time with a `T` between them, as RFC 3339 and tables with timestamps write them.
+/// The same of text that is a date and a time, as tables write them: with a `T` or a space between both.
 pub(crate) fn written(text: &str) -> Option<i128> {
-    let is_moment = (19..=40).contains(&text.len()) && text.as_bytes().get(10) == Some(&b'T');
+    let is_moment = (16..=40).contains(&text.len()) && matches!(text.as_bytes().get(10), Some(b'T' | b' '));
     if is_moment { nanoseconds(text) } else { None }
 }
 
@@ -70,8 +70,15 @@ mod tests {
         for text in ["", "1970", "1970-13-01", "yesterday", "1970-01-01 25:00", "01/02/1970"] {
             assert_eq!(nanoseconds(text), None, "{text}");
         }
-        assert_eq!(written("1970-01-01T01:00:00.5+01:00"), Some(SECOND / 2));
-        for text in ["1970-01-01", "1970-01-01 01:00:00", "a text with a T in it"] {
+        for (text, moment) in [
+            ("1970-01-01T01:00:00.5+01:00", SECOND / 2),
+            ("1970-01-01 00:00:01", SECOND),
+            ("1970-01-01T00:01", 60 * SECOND),
+            ("1970-01-01T00:01Z", 60 * SECOND),
+        ] {
+            assert_eq!(written(text), Some(moment), "{text}");
+        }
+        for text in ["1970-01-01", "1970-01-01 words", "a text with a T in it"] {
             assert_eq!(written(text), None, "{text}");
         }
     }

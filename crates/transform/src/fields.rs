@@ -126,6 +126,15 @@ impl Transform for Fields {
 
     fn schema(&self, input: &SchemaRef) -> Result<SchemaRef> {
         self.known(input)?;
+        // Of a field that keeps its name the encoding is that of the name.
+        let kept_name = |to: &&String| input.column_with_name(to).is_some() && self.takes(to);
+        if let Some(to) =
+            self.options.rename.values().filter(kept_name).find(|to| !self.options.rename.contains_key(*to))
+        {
+            return Err(
+                Error::config(format!("two fields would be called {to}")).hint("give both a new name to make them one")
+            );
+        }
         let kept = input.fields().iter().filter(|f| self.takes(f.name()));
         let mut fields = kept.map(|f| self.field(f)).collect::<Result<Vec<_>>>()?;
         fields.sort_by_key(order);
@@ -178,10 +187,12 @@ impl Transform for Fields {
     }
 }
 
-/// The field of two that get one name, such as `jpg` and `png`, of which a sample has one.
+/// The field of two that get one name, such as `jpg` and `png`, of which a sample has one. What only one of them says of its values
+/// is left out.
 fn one_of(a: &Field, b: &Field) -> Result<Field> {
     let name = a.name();
-    if a.data_type() != b.data_type() || !matches!(a.data_type(), DataType::BinaryView | DataType::Utf8View) {
+    let one_type = a.data_type() == b.data_type() && matches!(a.data_type(), DataType::BinaryView | DataType::Utf8View);
+    if name == KEY || !one_type {
         let error = Error::config(format!("two fields would be called {name}"));
         return Err(error.hint("give them names of their own; only fields of bytes, or of text, can become one"));
     }
@@ -290,6 +301,11 @@ mod tests {
         assert_eq!(image, [Some(&b"x"[..]), Some(b"y"), None]);
         let error = fields.apply(rows([Some(b"x"), Some(b"x"), None], [None, Some(b"y"), None])).unwrap_err();
         assert!(error.to_string().contains("sample b") && error.message().contains("two fields"), "{error}");
+        // A field that has the name already, and the key.
+        for (from, to) in [("png", "jpg"), ("jpg", KEY)] {
+            let fields = Fields::new(FieldsOptions { rename: pair(from, to), ..FieldsOptions::default() }).unwrap();
+            assert!(fields.schema(&apart.schema()).unwrap_err().message().contains("two fields"), "{from} as {to}");
+        }
     }
 
     #[test]

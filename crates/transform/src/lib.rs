@@ -7,7 +7,6 @@ mod casts;
 mod describe;
 pub mod fields;
 pub mod image;
-pub mod json;
 #[cfg(feature = "tokenize")]
 pub mod tokenize;
 mod transform;

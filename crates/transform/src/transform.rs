@@ -46,8 +46,8 @@ pub trait Transform: Send + Sync {
         Vec::new()
     }
 
-    /// The element types that it gives to fields, if it casts: columns whose types differ from input to input are cast on
-    /// their way to it.
+    /// The element types that it gives to fields, and the fields that it leaves out: columns whose types differ from input to input
+    /// are cast on their way to it, and those that are left out need not be read.
     fn casts(&self) -> Option<&Casts> {
         None
     }

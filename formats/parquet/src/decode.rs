@@ -65,7 +65,7 @@ fn has_bytes(array: &ArrayRef, bytes: usize, paths: usize, strict: bool) -> Resu
     match alone {
         Some((_, path)) => {
             let message = format!("has the path {:?} of a file, and not its bytes", path.unwrap_or_default());
-            let hint = "store the files in the table (Hugging Face's `save_to_disk` does), or leave the column out with `drop`";
+            let hint = "store the files in the table (Hugging Face's `save_to_disk` does), or choose other columns";
             Err(Error::content(message).hint(hint))
         }
         None => Ok(()),

@@ -85,18 +85,18 @@ fn choose(context: &CommandContext<'_>, args: &ViewFlags, mut dataset: Dataset) 
     }
 }
 
-/// The samples with the columns of a table.
-/// The one value of a flag.
+/// The one value of a flag for tables.
 fn once<'a>(name: &str, given: &'a [PathBuf]) -> Result<Option<&'a PathBuf>> {
     match given {
-        [_, _, ..] => Err(Error::config(format!("`{name}` is given {} times; {SEVERAL}", given.len()))),
+        [_, _, ..] => {
+            let text = format!("`{name}` is given {} times", given.len());
+            Err(Error::config(text).hint("name several tables by a pattern, such as 'tables/*.parquet'"))
+        }
         _ => Ok(given.first()),
     }
 }
 
-/// What to do with several tables.
-const SEVERAL: &str = "a pattern such as 'tables/*.parquet' names several tables, whose rows are put together";
-
+/// The samples with the columns of a table.
 fn join(context: &CommandContext<'_>, args: &ViewFlags, dataset: &Dataset, table: &Path) -> Result<Dataset> {
     let columns = (!args.join_columns.is_empty()).then_some(&args.join_columns[..]);
     let mut join = JoinTable::read(context.registry, table, &args.join_key, columns, args.fill_missing)?;

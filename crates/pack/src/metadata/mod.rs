@@ -113,10 +113,12 @@ impl Metadata {
         for row in 0..other.rows.len() as u32 {
             let (key, json) = other.parts(row).unwrap_or_default();
             if self.find(key).is_some() {
-                let text = format!("has the key {key:?}, as a table before it; leave one row for each sample");
+                let (unit, at) = (other.unit, other.rows.get(row as usize).map_or(0, |row| row.at));
+                let text =
+                    format!("{unit} {at}: the key {key:?} is in a table before it too; leave one row for each sample");
                 return Err(Error::content(text).with_code(Code::KeyTwice));
             }
-            self.add(key, json, other.rows.get(row as usize).map_or(0, |row| row.at))?;
+            self.add(key, json, 0)?;
         }
         Ok(())
     }
@@ -215,14 +217,12 @@ impl Metadata {
             let text = format!("{unit}s {first} and {at} have the same key {key:?}; leave one row for each sample");
             return Err(Error::content(text).with_code(Code::KeyTwice));
         }
-        let many = || Error::new(Kind::Limit, format!("has more than {} {unit}s; split it", u32::MAX));
-        self.add(&key, json, u32::try_from(at).map_err(|_| many())?)
+        self.add(&key, json, u32::try_from(at).map_err(|_| too_many())?)
     }
 
     /// Adds a row of a key that no row has.
     fn add(&mut self, key: &str, json: &str, at: u32) -> Result<()> {
-        let many = || Error::new(Kind::Limit, format!("has more than {} rows; split it", u32::MAX));
-        let row = u32::try_from(self.rows.len()).map_err(|_| many())?;
+        let row = u32::try_from(self.rows.len()).map_err(|_| too_many())?;
         let key_len = u32::try_from(key.len()).map_err(|_| Error::new(Kind::Limit, "has a key over 4 GiB"))?;
         self.rows.push(Row { start: self.arena.len(), key_len, at });
         self.arena.push_str(key);
@@ -247,6 +247,10 @@ impl Metadata {
     fn parts(&self, row: u32) -> Option<(&str, &str)> {
         parts(&self.arena, &self.rows, row)
     }
+}
+
+fn too_many() -> Error {
+    Error::new(Kind::Limit, format!("has more than {} rows; split it", u32::MAX))
 }
 
 /// The tables that a path names: itself, or those that a pattern in its last part matches.

@@ -119,7 +119,7 @@ pub(crate) fn plan(
     let groups = SplitAssignment::of(&listing, recipe)?;
     warn_of_splits(groups.names(), recipe, observer);
     if groups.names().len() < 2 && matches!(recipe.split, Splits::Keep | Splits::Folders) {
-        warn_of_mixed_splits(&listing, observer);
+        warn_of_mixed_splits(&listing, recipe.split == Splits::Folders, observer);
     }
     warn_of_partitions(&listing, observer);
     plan_item::truncate(&mut order, recipe.limit.unwrap_or(u64::MAX));
@@ -166,30 +166,28 @@ fn warn_of_splits(names: &[String], recipe: &Recipe, observer: &dyn Observer) {
 
 /// Warns of tables that are named as splits (`train-00000-of-00002.parquet`, `validation.csv`), or lie in folders that are, of which
 /// one dataset is made.
-fn warn_of_mixed_splits(listing: &Listing, observer: &dyn Observer) {
+fn warn_of_mixed_splits(listing: &Listing, by_folders: bool, observer: &dyn Observer) {
     let word = |name: &OsStr| {
         let name = name.to_string_lossy().to_ascii_lowercase();
         let word = name.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
         SPLITS.iter().find(|split| **split == word).copied()
     };
-    let mut found: BTreeMap<(bool, &str), PathBuf> = BTreeMap::new();
+    let (mut folders, mut files) = (BTreeMap::new(), BTreeMap::new());
     for table in listing.iter().filter(|sample| sample.table().is_some()) {
         let path = table.first_path();
-        let folder = path.parent().and_then(Path::file_name).and_then(word).map(|split| ((true, split), path.clone()));
-        found.extend(folder.or_else(|| Some(((false, path.file_name().and_then(word)?), path.clone()))));
+        let of_folder = path.parent().and_then(Path::file_name).and_then(word);
+        match (of_folder, path.file_name().and_then(word)) {
+            (Some(split), _) => drop(folders.entry(split).or_insert(path)),
+            (None, Some(split)) => drop(files.entry(split).or_insert(path)),
+            (None, None) => {}
+        }
     }
-    for (in_folders, way) in [
-        (true, "pass `split=folders` if they are splits"),
-        (false, "if they are splits, pack each apart, or put each in a folder of its own and pass `split=folders`"),
-    ] {
-        let paths: Vec<String> = found
-            .iter()
-            .filter(|((folder, _), _)| *folder == in_folders)
-            .map(|(_, path)| path.display().to_string())
-            .collect();
+    let apart = "if they are splits, pack each apart, or put each in a folder of its own and pass `split=folders`";
+    let by_folder = "pass `split=folders` if they are splits";
+    for (found, way) in [(folders, if by_folders { apart } else { by_folder }), (files, apart)] {
+        let paths: Vec<String> = found.values().map(|path: &PathBuf| path.display().to_string()).collect();
         if let [first, second, ..] = &paths[..] {
-            let text = format!("one dataset is made of {first}, {second} and others of such names; {way}");
-            observer.event(&Event::Warning(&text));
+            observer.event(&Event::Warning(&format!("{first} and {second} go into one dataset without splits; {way}")));
         }
     }
 }

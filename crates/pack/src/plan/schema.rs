@@ -34,7 +34,7 @@ pub(super) fn of(
     let mut columns = MergedColumns::default();
     let counts = blob_counts(listing, samples, observer);
     warn_of_whole_tables(&counts, samples, observer);
-    warn_of_one_json(&counts, samples, observer);
+    warn_of_one_json(listing, samples, observer);
     warn_of_tables_beside_files(listing, observer);
     for (name, count) in counts.iter().filter(|(name, _)| !listing.decoded().contains_key(**name)) {
         let blob = FieldType::Blob.field(name, false);
@@ -93,7 +93,6 @@ pub(super) fn of_bytes(
     let counts = counts.iter().map(|(name, count)| (name.as_str(), *count)).collect();
     warn_of_missing_fields(&counts, None, samples, observer);
     warn_of_whole_tables(&counts, samples, observer);
-    warn_of_one_json(&counts, samples, observer);
     with_given(columns.fields(samples).collect(), has_classes, false)
 }
 
@@ -249,12 +248,17 @@ fn warn_of_whole_tables(counts: &BTreeMap<&str, u64>, samples: u64, observer: &d
     }
 }
 
-/// Warns of a JSON file that alone is all samples: it is the table of a dataset, whose records are not samples.
-fn warn_of_one_json(counts: &BTreeMap<&str, u64>, samples: u64, observer: &dyn Observer) {
-    if samples == 1 && counts.len() == 1 && counts.contains_key("json") {
-        let text = "the only input is a JSON file, which is packed as one sample; if it is a list of records, make lines of them, \
-                    which are samples: jq -c '.[]' FILE.json > FILE.jsonl";
-        observer.event(&Event::Warning(text));
+/// Warns of a JSON file that alone is all samples: it may be a list of records.
+fn warn_of_one_json(listing: &Listing, samples: u64, observer: &dyn Observer) {
+    let path =
+        listing.sample(0).filter(|sample| samples == 1 && sample.table().is_none()).map(|sample| sample.first_path());
+    if let Some(path) = path.filter(|path| path.extension().is_some_and(|end| end == "json")) {
+        let text = format!(
+            "{} is packed as one sample; if it is a list of records, make lines of them, which are samples: \
+             jq -c '.[]' FILE.json > FILE.jsonl",
+            path.display()
+        );
+        observer.event(&Event::Warning(&text));
     }
 }
 

@@ -6,7 +6,7 @@ use super::division::Division;
 use super::files_from::{hidden, is_hidden};
 use super::inventory::InventoryTable;
 use super::listing::{FoundFile, HIDDEN, WalkEvent};
-use super::roots::is_named;
+use super::recipe_tables::RecipeTables;
 use super::view_walk::ViewWalk;
 use super::work_queue::WorkQueue;
 use super::{Scan, ScanOptions, twins};
@@ -54,6 +54,7 @@ pub(super) struct FolderWalk<'a> {
     /// Files that were looked at for fields that are not taken.
     pub(super) looks: AtomicUsize,
     pub(super) options: &'a ScanOptions<'a>,
+    pub(super) named: RecipeTables,
     /// Device and inode of the dataset's folder, if it exists.
     pub(super) output: Option<(u64, u64)>,
     pub(super) found: Sender<WalkEvent>,
@@ -157,6 +158,7 @@ impl<'a> FolderWalk<'a> {
             looks: AtomicUsize::new(0),
             tables,
             options,
+            named: RecipeTables::of(recipe),
             output,
             found,
             seen: Mutex::default(),
@@ -419,7 +421,7 @@ impl<'a> FolderWalk<'a> {
         match stat.kind {
             FileKind::Directory => Ok(self.below(folder, path, &stat)),
             FileKind::File if !self.globs.takes(path) => Ok(Look::Ignored(EXCLUDED)),
-            FileKind::File if self.is_table(&full) => Ok(Look::Ignored(TABLE)),
+            FileKind::File if self.named.has(&full) => Ok(Look::Ignored(TABLE)),
             FileKind::File if self.is_input(folder, path) => Ok(Look::Archive(stat)),
             FileKind::File => match unread(self.context.registry, path) {
                 None => Ok(Look::File(stat)),
@@ -433,12 +435,6 @@ impl<'a> FolderWalk<'a> {
                 Err(Error::content("is a FIFO, a socket or a device, and holds no sample").in_input(full.display()))
             }
         }
-    }
-
-    /// Whether a file is the table of metadata or the class list of this job.
-    fn is_table(&self, path: &Path) -> bool {
-        let recipe = self.options.recipe;
-        [&recipe.metadata, &recipe.classes].into_iter().flatten().any(|table| is_named(table, path))
     }
 
     fn below(&self, folder: &Folder, path: &Path, stat: &FileStat) -> Look {

@@ -17,6 +17,7 @@ mod listing;
 mod metadata_names;
 mod part_listing;
 mod part_listings;
+mod recipe_tables;
 mod roots;
 mod sealed;
 mod twins;

@@ -12,10 +12,9 @@ use crate::input_format::main_file;
 use crate::recorded_files::sealed_manifest;
 use crate::request_error::with_suggestion;
 use crate::{OnError, Part};
-use globset::Glob;
 use packhorse_core::{Error, Event, FileKind, FileStat, InputTable, Kind, Result};
 use packhorse_dataset::{Digest, MANIFEST};
-use packhorse_storage::{Location, Staging, is_glob};
+use packhorse_storage::{Location, Staging};
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
@@ -196,17 +195,6 @@ fn apart(starts: &[Task]) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Whether `given` is this file, or a pattern that matches it.
-pub(super) fn is_named(given: &Path, path: &Path) -> bool {
-    let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    if name(given) == name(path) {
-        return real_path(given) == real_path(path);
-    }
-    let folder = |path: &Path| path.parent().map(|parent| real_path(&Path::new(".").join(parent)));
-    let matches = |pattern: &str| Glob::new(pattern).is_ok_and(|glob| glob.compile_matcher().is_match(name(path)));
-    is_glob(&name(given)) && matches(&name(given)) && folder(given) == folder(path)
 }
 
 /// A folder by its real path, where it has one.

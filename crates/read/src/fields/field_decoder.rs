@@ -6,10 +6,9 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int32Type;
 use arrow_array::{Array, ArrayRef, BinaryViewArray};
 use packhorse_core::{
-    Code, Codec, DataType, Error, Field, Limits, PackedValue, Result, Rows, Schema, bytes_of, element_width,
+    Code, Codec, DataType, Error, Field, Limits, PackedValue, Result, Rows, Schema, bytes_of, element_width, json,
 };
 use packhorse_transform::image::{Draws, MaskDecoder, View, ViewDecoder};
-use packhorse_transform::json;
 use std::sync::Arc;
 
 /// How values of a field are decoded into a batch.

@@ -274,7 +274,8 @@ impl Look<'_> {
 /// Whether a field has several texts for each sample, in lists or along one dimension.
 fn holds_texts(field: &Field) -> Result<bool> {
     Ok(match FieldType::of(field)? {
-        FieldType::List { element, .. } | FieldType::Tensor { element, .. } => element == DataType::Utf8View,
+        FieldType::List { element, .. } => element == DataType::Utf8View,
+        FieldType::Tensor { element, shape } => element == DataType::Utf8View && shape.len() == 1,
         FieldType::Ragged { element, rank } => element == DataType::Utf8View && rank == 1,
         _ => false,
     })

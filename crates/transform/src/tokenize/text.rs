@@ -1,9 +1,8 @@
 //! The text of each row. Owns finding the field and reading its string types.
 
-use crate::json;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
-use packhorse_core::{DataType, Error, FieldType, KEY, Result, Rows, SchemaRef};
+use packhorse_core::{DataType, Error, FieldType, KEY, Result, Rows, SchemaRef, json};
 use std::borrow::Cow;
 
 /// The default text field.

@@ -33,7 +33,7 @@ const SHORT: usize = 64 << 10;
 pub struct Tokenize {
     tokenizer: Arc<Tokenizer>,
     options: TokenizeOptions,
-    /// All fields but that of the text are left out.
+    /// Leaves out all fields but that of the text, if it was named.
     casts: Casts,
     name: String,
     /// The tokenizer file as given.

@@ -104,9 +104,7 @@ impl TokenSink {
                 }
                 LENGTHS if element(field) == Some(DataType::Int32) => lengths = Some(i),
                 LENGTHS => {
-                    return Err(no(format!(
-                        "lengths of sequences are a list of Int32 for each sample; make them with `cast={LENGTHS}=i32`"
-                    )));
+                    return Err(no("lengths of sequences are a list of Int32 for each sample".to_owned()));
                 }
                 _ if FieldType::of(field).is_ok_and(|kind| kind == FieldType::Text) => {
                     return Err(no(format!(

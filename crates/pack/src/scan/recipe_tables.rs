@@ -1,0 +1,30 @@
+//! The tables that a recipe names beside its inputs: of metadata, and the class list. Where they lie among the inputs they are none.
+
+use super::roots::real_path;
+use crate::Recipe;
+use crate::metadata::tables;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// Their real paths, by the names that they are given by.
+pub(super) struct RecipeTables(BTreeMap<OsString, Vec<PathBuf>>);
+
+impl RecipeTables {
+    pub(super) fn of(recipe: &Recipe) -> Self {
+        let mut found: BTreeMap<OsString, Vec<PathBuf>> = BTreeMap::new();
+        // What can't be listed is an error of those who read it.
+        let metadata = recipe.metadata.iter().flat_map(|path| tables(path).unwrap_or_default());
+        for table in metadata.chain(recipe.classes.clone()) {
+            let name = table.file_name().unwrap_or_default().to_owned();
+            found.entry(name).or_default().push(real_path(&table));
+        }
+        Self(found)
+    }
+
+    /// Whether this file is one of them.
+    pub(super) fn has(&self, path: &Path) -> bool {
+        let named = path.file_name().and_then(|name| self.0.get(name));
+        named.is_some_and(|tables| tables.contains(&real_path(path)))
+    }
+}
