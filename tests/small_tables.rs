@@ -4,8 +4,10 @@
 
 use arrow_array::builder::{ListBuilder, NullBuilder};
 use arrow_array::types::Int64Type;
-use arrow_array::{ArrayRef, ListArray, RecordBatch, TimestampSecondArray};
-use packhorse::core::{DataType, Event, FieldType, Observer};
+use arrow_array::{
+    Array as _, ArrayRef, BinaryArray, ListArray, RecordBatch, StringArray, StructArray, TimestampSecondArray,
+};
+use packhorse::core::{DataType, Event, Field, FieldType, Observer};
 use packhorse::dataset::Manifest;
 use packhorse::pack::Depth;
 use packhorse::read::{Dataset, LoaderOptions, Remainder, order};
@@ -400,4 +402,32 @@ fn a_time_that_parquet_can_not_hold_costs_its_row_alone() {
     let skipping = Recipe { on_error: OnError::Skip, ..recipe(&input, &dir.path().join("skipped")) };
     packhorse::session().pack(&skipping).unwrap();
     assert_eq!(manifest(&dir.path().join("skipped")).samples, 2);
+}
+
+/// Hugging Face writes tables that name pictures without holding them.
+#[test]
+fn a_picture_that_a_table_only_names_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = dir.path().join("t.arrow");
+    let column = |paths: Vec<Option<&str>>| -> ArrayRef {
+        let bytes: ArrayRef = Arc::new(BinaryArray::from_opt_vec(vec![Some(&b"jpeg"[..]), None, None]));
+        let paths: ArrayRef = Arc::new(StringArray::from(paths));
+        let field = |name, kind: &ArrayRef| Arc::new(Field::new(name, kind.data_type().clone(), true));
+        Arc::new(StructArray::from(vec![(field("bytes", &bytes), bytes.clone()), (field("path", &paths), paths)]))
+    };
+    let write = |paths| {
+        let rows = RecordBatch::try_from_iter([("image", column(paths))]).unwrap();
+        let file = std::fs::File::create(&input).unwrap();
+        let mut writer = arrow_ipc::writer::FileWriter::try_new(file, &rows.schema()).unwrap();
+        writer.write(&rows).unwrap();
+        writer.finish().unwrap();
+    };
+    write(vec![Some("a.jpg"), None, None]);
+    packhorse::session().pack(&recipe(&input, &dir.path().join("out"))).unwrap();
+    write(vec![Some("a.jpg"), Some("b.jpg"), None]);
+    let error = packhorse::session().pack(&recipe(&input, &dir.path().join("paths"))).unwrap_err();
+    assert!(error.to_string().contains("column image") && error.to_string().contains("\"b.jpg\""), "{error}");
+    let dropped = Recipe { drop: vec!["image".to_owned()], ..recipe(&input, &dir.path().join("dropped")) };
+    packhorse::session().pack(&dropped).unwrap();
+    assert_eq!(manifest(&dir.path().join("dropped")).samples, 3);
 }
