@@ -26,7 +26,7 @@ impl FromArgMatches for RecipeFlags {
         let mut recipe = Recipe::default();
         for setting in Recipe::SETTINGS {
             let given: Vec<&OsStr> = matches.get_raw(setting.field).into_iter().flatten().collect();
-            if matches!(setting.takes, Takes::File | Takes::Folder) && !setting.repeats && given.len() > 1 {
+            if takes_one_path(setting) && given.len() > 1 {
                 let text = format!("--{} is given {} times, and takes one value\n", setting.name, given.len());
                 return Err(Error::raw(clap::error::ErrorKind::ArgumentConflict, text));
             }
@@ -70,11 +70,15 @@ fn flag(setting: &'static Setting) -> Arg {
         Takes::Folder => path(arg, ValueHint::DirPath),
         Takes::Path => path(arg, ValueHint::AnyPath),
     };
-    // Of a file that is given twice the first would be left out in silence.
-    let several = setting.repeats || is_list(setting) || matches!(setting.takes, Takes::File | Takes::Folder);
+    let several = setting.repeats || is_list(setting) || takes_one_path(setting);
     let arg = arg.value_name(setting.value).action(if several { ArgAction::Append } else { ArgAction::Set });
     let arg = setting.short.into_iter().fold(arg, Arg::short);
     setting.default.into_iter().fold(arg, Arg::default_value)
+}
+
+/// Whether it takes one file or folder: of two that are given the first would be left out in silence.
+fn takes_one_path(setting: &Setting) -> bool {
+    matches!(setting.takes, Takes::File | Takes::Folder) && !setting.repeats
 }
 
 /// Whether a value is a list with commas.

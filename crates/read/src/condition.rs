@@ -15,9 +15,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 ///
 /// A comparison is a field, one of `==`, `!=`, `<`, `<=`, `>` and `>=`, and a number, `true`, `false` or text in quotes. The
 /// field is a number, a Boolean or text; text that is compared with a number is read as one. A name after that of a JSON
-/// field is a path in it. Text is compared byte by byte, unless it is a date and a time (`2024-05-01T08:00:00Z`) and the other one is a date or a
-/// moment. Dates and timestamps are compared with text such as
-/// `'2024-05-01'` or `'2024-05-01 12:30:00.5'`, in UTC unless it says an offset. A field whose name has spaces is written in quotes.
+/// field is a path in it. Text is compared byte by byte, unless it is a date and a time (`2024-05-01T08:00:00Z`) and the other one
+/// is a date or a moment. Dates and timestamps are compared with text such as `'2024-05-01'` or `'2024-05-01 12:30:00.5'`, in UTC unless it says an offset. A field whose name has spaces is written in quotes.
 ///
 /// ```
 /// # use packhorse_read::Condition;

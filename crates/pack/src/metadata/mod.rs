@@ -63,8 +63,8 @@ struct Row {
 }
 
 impl Metadata {
-    /// Reads the table `path`, or the tables that a pattern matches (`laion/*.parquet`). Its extension selects CSV, TSV, JSONL or a format of `registry`. `key` names its key
-    /// column.
+    /// Reads the table `path`, or the tables that a pattern matches (`laion/*.parquet`). Its extension selects CSV, TSV, JSONL or a
+    /// format of `registry`. `key` names its key column.
     ///
     /// Keys that are names of files are split by `key_ends`, as those of the samples were.
     ///

@@ -6,7 +6,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::{
     Array, ArrayRef, FixedSizeListArray, Int32Array, ListArray, StructArray, new_empty_array, new_null_array,
 };
-use arrow_buffer::OffsetBuffer;
+use arrow_buffer::{NullBuffer, OffsetBuffer};
 use packhorse_core::{Code, DataType, Error, Field, FieldType, Result, Rows, SchemaRef, numpy_type};
 use packhorse_transform::{Casts, Transform};
 use std::sync::Arc;
@@ -118,22 +118,22 @@ fn empty_lists(found: &Field, column: &ArrayRef, wanted: &Field) -> Result<Array
     Ok(Arc::new(lists.map_err(|e| Error::bug(e.to_string()))?))
 }
 
-/// Lists of one length as lists of any; `None` if they are none.
-fn lists(column: &ArrayRef, wanted: &Field) -> Option<Result<ArrayRef>> {
-    let (fixed, DataType::List(item)) = (column.as_fixed_size_list_opt()?, wanted.data_type()) else { return None };
-    let size = usize::try_from(fixed.value_length()).ok()?;
-    let offsets = OffsetBuffer::from_lengths(std::iter::repeat_n(size, fixed.len()));
+/// Lists of one length as lists of any, of items as `item` says.
+fn lists(fixed: &FixedSizeListArray, item: &Arc<Field>, nulls: Option<NullBuffer>) -> Result<ListArray> {
+    let size = usize::try_from(fixed.value_length()).unwrap_or_default();
     let values = fixed.values().slice(fixed.offset() * size, fixed.len() * size);
-    let lists = ListArray::try_new(item.clone(), offsets, values, fixed.nulls().cloned());
-    Some(lists.map(|lists| Arc::new(lists) as ArrayRef).map_err(|e| Error::bug(e.to_string())))
+    let offsets = OffsetBuffer::from_lengths(std::iter::repeat_n(size, fixed.len()));
+    ListArray::try_new(item.clone(), offsets, values, nulls).map_err(|e| Error::bug(e.to_string()))
 }
 
-/// Tensors as ragged arrays.
+/// Tensors as ragged arrays, or as lists.
 fn ragged(found: &Field, column: &ArrayRef, wanted: &Field) -> Result<ArrayRef> {
     let differ = || differ(found, wanted);
     let FieldType::Tensor { shape, element } = FieldType::of(found)? else { return Err(differ()) };
-    if FieldType::of(wanted)? == (FieldType::List { element: element.clone(), depth: 1 }) && shape.len() == 1 {
-        return lists(column, wanted).ok_or_else(differ)?;
+    if let (Some(list), DataType::List(item), [_]) = (column.as_fixed_size_list_opt(), wanted.data_type(), &shape[..])
+        && *item.data_type() == element
+    {
+        return Ok(Arc::new(lists(list, item, list.nulls().cloned())?));
     }
     let fits = FieldType::of(wanted)? == FieldType::Ragged { element, rank: shape.len() };
     let (Some(list), DataType::Struct(parts), true) = (column.as_fixed_size_list_opt(), wanted.data_type(), fits)
@@ -144,11 +144,8 @@ fn ragged(found: &Field, column: &ArrayRef, wanted: &Field) -> Result<ArrayRef> 
     let (DataType::List(item), DataType::FixedSizeList(dim, rank)) = (data.data_type(), dims.data_type()) else {
         return Err(differ());
     };
-    let size = usize::try_from(list.value_length()).unwrap_or_default();
     let bug = |e: arrow_schema::ArrowError| Error::bug(e.to_string());
-    let values = list.values().slice(list.offset() * size, list.len() * size);
-    let offsets = OffsetBuffer::from_lengths(std::iter::repeat_n(size, list.len()));
-    let data = ListArray::try_new(item.clone(), offsets, values, None).map_err(bug)?;
+    let data = lists(list, item, None)?;
     let numbers = shape.iter().map(|d| i32::try_from(*d).unwrap_or(i32::MAX)).collect::<Vec<_>>();
     let numbers = Int32Array::from(numbers.repeat(list.len()));
     let dims = FixedSizeListArray::try_new_with_length(dim.clone(), *rank, Arc::new(numbers), None, list.len())

@@ -94,11 +94,8 @@ impl TokenSink {
                 KEY => {}
                 TOKENS => {
                     let dtype = element(field).and_then(|element| Dtype::of_element(&element));
-                    let dtype = dtype.ok_or_else(|| {
-                        no(format!(
-                            "tokens are a list of whole numbers for each sample; make them with `cast={TOKENS}=i32`"
-                        ))
-                    })?;
+                    let dtype =
+                        dtype.ok_or_else(|| no("tokens are a list of whole numbers for each sample".to_owned()))?;
                     self.options.takes(dtype).map_err(|why| no(why.to_owned()))?;
                     tokens = Some((dtype, i));
                 }
