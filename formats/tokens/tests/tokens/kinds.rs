@@ -22,8 +22,8 @@ fn other_fields_are_refused_by_name() {
     let tokens = || of(DataType::UInt16, "tokens");
     let refused = [
         (vec![tokens(), FieldType::Text.field("txt", false)], "`drop=txt`"),
-        (vec![of(DataType::Utf8View, "tokens")], "list of numbers"),
-        (vec![FieldType::Blob.field("tokens", false)], "list of numbers"),
+        (vec![of(DataType::Utf8View, "tokens")], "list of whole numbers"),
+        (vec![FieldType::Blob.field("tokens", false)], "list of whole numbers"),
         (vec![of(DataType::UInt32, "tokens")], "Int32"),
         (vec![tokens(), of(DataType::Int64, "lengths")], "list of Int32"),
         (vec![Field::new(KEY, DataType::Utf8View, false)], "no field tokens"),
