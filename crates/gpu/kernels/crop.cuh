@@ -48,15 +48,22 @@ INLINE void mirror(u32 (&word)[4]) {
     word[3] = first;
 }
 
-/// Eight pixels of three bytes.
-INLINE void mirror(u32 (&word)[6]) {
-    u32 left[3] = {word[0], word[1], word[2]}, right[3] = {word[3], word[4], word[5]};
-    mirror(left);
-    mirror(right);
+/// Fours of pixels of three bytes.
+template <int N>
+INLINE void mirror(u32 (&word)[N]) {
+    u32 out[N];
 #pragma unroll
-    for (int i = 0; i < 3; i++) {
-        word[i] = right[i];
-        word[3 + i] = left[i];
+    for (int four = 0; four < N; four += 3) {
+        u32 part[3] = {word[four], word[four + 1], word[four + 2]};
+        mirror(part);
+#pragma unroll
+        for (int i = 0; i < 3; i++) {
+            out[N - 3 - four + i] = part[i];
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        word[i] = out[i];
     }
 }
 

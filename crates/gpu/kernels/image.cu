@@ -61,6 +61,43 @@ INLINE void paint_planes(const ImageParams& p) {
     }
 }
 
+/// Four bytes of a channel from four pixels of three.
+INLINE u32 channel(u32 low, u32 middle, u32 high, int c) {
+    const u32 three = __byte_perm(low, middle, c == 0 ? 0x0630 : c == 1 ? 0x0741 : 0x0052);
+    return __byte_perm(three, high, c == 0 ? 0x5210 : c == 1 ? 0x6210 : 0x7410);
+}
+
+/// The same for bytes, which only change their places; channels may be last.
+INLINE void move_bytes(const ImageParams& p) {
+    const Output& o = p.out;
+    const Crop crop = {p};
+    const u32 groups = o.width / 8, plane = o.height * o.width;
+    const u32 between = o.planar ? plane : 8, step = o.planar ? 8 : 24;
+    for (u32 row = blockIdx.y; row < o.rows; row += gridDim.y) {
+        const Crop::Row common = crop.row(row);
+        u8* image = (u8*)o.data + (u64)row * plane * 3;
+#pragma unroll 1
+        for (u32 group = (u32)first(); group < groups * o.height; group += (u32)stride()) {
+            const u32 y = group / groups, x = (group - y * groups) * 8;
+            u32 word[6];
+            load_words<6>(common.from + (y * p.width + (common.flip ? o.width - 8 - x : x)) * 3, word);
+            if (common.flip) {
+                mirror(word);
+            }
+#pragma unroll
+            for (int c = 0; c < 3; c++) {
+                Pair out;
+#pragma unroll
+                for (int i = 0; i < 2; i++) {
+                    const u32 moved = channel(word[3 * i], word[3 * i + 1], word[3 * i + 2], c);
+                    out.value[i] = o.planar ? moved : word[2 * c + i];
+                }
+                *(Pair*)(image + (u64)c * between + (u64)group * step) = out;
+            }
+        }
+    }
+}
+
 KERNEL(image_u8, ImageParams) {
     paint<U8>(p);
 }
@@ -83,4 +120,8 @@ KERNEL(planes_f16, ImageParams) {
 
 KERNEL(planes_bf16, ImageParams) {
     paint_planes<BF16>(p);
+}
+
+KERNEL(move_u8, ImageParams) {
+    move_bytes(p);
 }

@@ -62,43 +62,53 @@ KERNEL(bits_f32, BitsParams) {
     bits<F32>(p);
 }
 
+/// Eight of the bytes at an address, from the two aligned words that have them.
+INLINE u64 unaligned(u64 low, u64 high, u32 skew) {
+    return skew ? low >> (8 * skew) | high << (64 - 8 * skew) : low;
+}
+
+/// Copies sixteen bytes to a multiple of eight. Reads the aligned words that have them.
+INLINE void copy_sixteen(u64 to, u64 from) {
+    const u32 skew = (u32)from & 7;
+    const u64* words = (const u64*)(from - skew);
+    // The third word may have none of them.
+    const u64 a = words[0], b = words[1], c = skew ? words[2] : 0;
+    *(u64*)to = unaligned(a, b, skew);
+    *(u64*)(to + 8) = unaligned(b, c, skew);
+}
+
 struct PadParams {
-    const void* values;
+    const u8* values;
     /// The start of each row in `values`, in entries; the last entry is their end.
     const i64* offsets;
-    void* data;
+    u8* data;
     /// The number of entries of each row, or null.
     void* lengths;
     /// Entries of `values`.
     u64 entries;
-    /// Elements per entry.
-    u64 inner;
+    /// Bytes per entry.
+    u64 size;
     /// Entries per output row.
     u64 most;
-    /// The bits of the padding value.
+    /// The bits of the padding value, in each of its places in eight bytes.
     u64 pad;
     u32 rows;
     /// Whether lengths have 64 bits.
     u32 wide;
-    /// Whether four neighbours can be stored at once.
-    u32 vector;
-    u32 reserved;
 };
-static_assert(sizeof(PadParams) == 80, "as in pad.rs");
+static_assert(sizeof(PadParams) == 72, "as in pad.rs");
 
 INLINE u64 bounded(i64 value, u64 low, u64 high) {
     return value < (i64)low ? low : (u64)value < high ? (u64)value : high;
 }
 
-/// Four neighbours a thread.
-template <class T>
-INLINE void pad(const PadParams& p) {
-    const u64 all = p.most * p.inner;
-    const u64 groups = all / 4 + (all % 4 != 0);
+/// Sixteen bytes of the output a thread, at a multiple of sixteen: which type they have does not matter.
+KERNEL(pad, PadParams) {
+    const u64 all = p.most * p.size;
     for (u32 row = blockIdx.y; row < p.rows; row += gridDim.y) {
-        const u64 begin = bounded(p.offsets[row], 0, p.entries);
-        const u64 end = bounded(p.offsets[row + 1], begin, p.entries);
-        const u64 length = end - begin < p.most ? end - begin : p.most;
+        const u64 start = bounded(p.offsets[row], 0, p.entries);
+        const u64 stop = bounded(p.offsets[row + 1], start, p.entries);
+        const u64 length = stop - start < p.most ? stop - start : p.most;
         if (p.lengths && first() == 0) {
             if (p.wide) {
                 ((i64*)p.lengths)[row] = (i64)length;
@@ -106,44 +116,25 @@ INLINE void pad(const PadParams& p) {
                 ((i32*)p.lengths)[row] = (i32)length;
             }
         }
-        const T* from = (const T*)p.values + begin * p.inner;
-        const u64 held = length * p.inner;
+        const u64 from = (u64)p.values + start * p.size;
+        const u64 to = (u64)p.data + row * all, held = to + length * p.size, end = to + all;
+        const u64 begin = to & ~15ull, groups = (end - begin) / 16 + ((end - begin) % 16 != 0);
 #pragma unroll 1
         for (u64 group = first(); group < groups; group += stride()) {
-            Four<T> four;
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                four.value[i] = group * 4 + i < held ? from[group * 4 + i] : (T)p.pad;
-            }
-            T* to = (T*)p.data + row * all + group * 4;
-            if (p.vector) {
-                *(Four<T>*)to = four;
+            const u64 at = begin + 16 * group;
+            if (at >= to && at + 16 <= held) {
+                copy_sixteen(at, from + (at - to));
+            } else if (at >= held && at + 16 <= end) {
+                *(u64*)at = p.pad;
+                *(u64*)(at + 8) = p.pad;
             } else {
-#pragma unroll
-                for (int i = 0; i < 4; i++) {
-                    if (group * 4 + i < all) {
-                        to[i] = four.value[i];
-                    }
+#pragma unroll 1
+                for (u64 k = at < to ? to : at; k < at + 16 && k < end; k++) {
+                    *(u8*)k = k < held ? *(const u8*)(from + (k - to)) : (u8)(p.pad >> (k % 8 * 8));
                 }
             }
         }
     }
-}
-
-KERNEL(pad_1, PadParams) {
-    pad<u8>(p);
-}
-
-KERNEL(pad_2, PadParams) {
-    pad<u16>(p);
-}
-
-KERNEL(pad_4, PadParams) {
-    pad<u32>(p);
-}
-
-KERNEL(pad_8, PadParams) {
-    pad<u64>(p);
 }
 
 struct GatherParams {
@@ -156,11 +147,6 @@ struct GatherParams {
 };
 static_assert(sizeof(GatherParams) == 24, "as in gather.rs");
 
-/// Eight of the bytes at an address, from the two aligned words that have them.
-INLINE u64 unaligned(u64 low, u64 high, u32 skew) {
-    return skew ? low >> (8 * skew) | high << (64 - 8 * skew) : low;
-}
-
 /// Sixteen neighbours of the output a thread, at a multiple of sixteen.
 KERNEL(gather, GatherParams) {
     for (u32 number = blockIdx.y; number < p.count; number += gridDim.y) {
@@ -172,13 +158,7 @@ KERNEL(gather, GatherParams) {
         for (u64 group = first(); group < groups; group += stride()) {
             const u64 at = begin + 16 * group;
             if (at >= to && at + 16 <= end) {
-                const u64 source = from + (at - to);
-                const u32 skew = (u32)source & 7;
-                const u64* words = (const u64*)(source - skew);
-                // The third word may have no byte of the piece.
-                const u64 a = words[0], b = words[1], c = skew ? words[2] : 0;
-                *(u64*)at = unaligned(a, b, skew);
-                *(u64*)(at + 8) = unaligned(b, c, skew);
+                copy_sixteen(at, from + (at - to));
             } else {
                 for (u64 k = at < to ? to : at; k < at + 16 && k < end; k++) {
                     *(u8*)k = *(const u8*)(from + (k - to));

@@ -14,6 +14,7 @@ mod common;
 #[path = "../../read/tests/shards/mod.rs"]
 #[expect(dead_code, reason = "shared by tests of the reader")]
 mod shards;
+mod slow;
 mod uploads;
 
 use child::{assert_passed, child, driver, run, said};
@@ -49,6 +50,12 @@ fn plain() {
     let consumer = Consumer { pause: 2000, ..PLAIN };
     let found = found(&Cuda::new(0).unwrap(), &dataset, &options, consumer, Vec::new());
     assert!(found == wanted(&dataset, &options), "batches differ");
+}
+
+/// Batches that transforms and a consumer take their time for.
+fn slow() {
+    let dir = tempfile::tempdir().unwrap();
+    slow::batches(&Cuda::new(0).unwrap(), &dataset(dir.path(), 330));
 }
 
 /// Batches of samples that the GPU keeps.
@@ -227,6 +234,7 @@ fn part() {
     run(&[
         ("batches", batches as fn()),
         ("plain", plain),
+        ("slow", slow),
         ("resident", resident),
         ("goes_on", goes_on),
         ("contexts", contexts),
@@ -245,6 +253,7 @@ fn on_this_machines_gpu() {
         return packhorse_testkit::external::skip("set PACKHORSE_GPU where there is a GPU");
     }
     batches();
+    slow();
     let dir = tempfile::tempdir().unwrap();
     let dataset = dataset(dir.path(), 2_000);
     let soak = std::env::var_os("EPOCHS").is_some();
@@ -258,6 +267,16 @@ fn on_this_machines_gpu() {
     assert!(found_of(upload, &gpu, &dataset, &options, consumer) == wanted, "batches of resident samples differ");
     captures();
     println!("CPUs near {}: {:?}", gpu.name().unwrap(), gpu.near_cpus());
+}
+
+#[test]
+fn slow_work_is_waited_for() {
+    let Some(driver) = driver() else { return };
+    assert_passed(&child(&driver, "slow", &[]));
+    for plant in ["cuStreamWaitEvent", "cuEventRecord"] {
+        let output = child(&driver, "slow", &[("FAKE_CUDA_PLANT", plant)]);
+        assert!(!output.status.success(), "not found: {plant}\n{}", said(&output));
+    }
 }
 
 #[test]

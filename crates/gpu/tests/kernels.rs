@@ -119,7 +119,7 @@ fn time_passes() {
 type Check = fn(&mut dyn Runner, &mut Random, usize);
 
 /// Faults that the checks must find: the check, the source text and its replacement.
-const FAULTS: [(Check, Change<'_>); 57] = [
+const FAULTS: [(Check, Change<'_>); 61] = [
     (image::check, (Module::Image, "mirror(word);", "")),
     (image::check, (Module::Image, "0x0043", "0x0034")),
     (image::check, (Module::Image, "word[0] = word[3]", "word[0] = word[2]")),
@@ -127,9 +127,11 @@ const FAULTS: [(Check, Change<'_>); 57] = [
     (image::check, (Module::Image, "o.offset[c]", "o.offset[0]")),
     (image::check, (Module::Image, "p.out.width - 4 - at.x", "p.out.width - 3 - at.x")),
     (image::check, (Module::Image, "o.width - 8 - x", "x")),
-    (image::check, (Module::Image, "word[i] = right[i]", "word[i] = left[i]")),
+    (image::check, (Module::Image, "N - 3 - four + i", "four + i")),
     (image::check, (Module::Image, "b = a + 3", "b = a")),
     (image::check, (Module::Image, "6 * i + c", "6 * i")),
+    (image::check, (Module::Image, "0x7410", "0x7401")),
+    (image::check, (Module::Image, "word[2 * c + i]", "word[2 * c]")),
     (image::check, (Module::Image, "at(key, 0)", "at(key, 1)")),
     (image::check, (Module::Image, "2 * (u64)row + 1", "2 * (u64)row")),
     (resize::check, (Module::Resize, "wide += weight(across, j)", "wide += weight(across, 0)")),
@@ -143,7 +145,9 @@ const FAULTS: [(Check, Change<'_>); 57] = [
     (resize::check, (Module::Resize, "lane += 4", "lane += 5")),
     (resize::check, (Module::Resize, "(width - w) / 2, (height - h) / 2", "0, 0")),
     (ragged::check_bits, (Module::Ragged, "group % 2 * 4", "0")),
-    (ragged::check_pad, (Module::Ragged, "end - begin < p.most ? end - begin : p.most", "end - begin")),
+    (ragged::check_pad, (Module::Ragged, "stop - start < p.most ? stop - start : p.most", "stop - start")),
+    (ragged::check_pad, (Module::Ragged, "k % 8 * 8", "0")),
+    (ragged::check_pad, (Module::Ragged, "at + 16 <= held", "at + 8 <= held")),
     (ragged::check_gather, (Module::Ragged, "high << (64 - 8 * skew)", "high << (56 - 8 * skew)")),
     (ragged::check_gather, (Module::Ragged, "at < to ? to : at", "at")),
     (augment::check, (Module::Augment, "left >> k & 15", "left >> (k ^ 4) & 15")),

@@ -7,7 +7,7 @@ use packhorse_core::{Error, Result};
 
 const ENTRIES: [&str; 4] = ["image_u8", "image_f16", "image_bf16", "image_f32"];
 
-/// Neighbours that a thread of the kernels for planes makes.
+/// Neighbours that a thread of some kernels makes.
 const GROUP: u32 = 8;
 
 /// `UInt8 [rows, height, width, channels]` to [`Image::output`].
@@ -101,21 +101,25 @@ impl Image {
     pub fn launch(&self, input: u64, picks: &Picks, output: u64, rows: u32) -> Result<Launch> {
         let args = self.args(input, picks, output, rows, false)?.finish(160)?;
         let (height, width) = self.crop;
-        match self.output.element {
-            Element::F16 | Element::Bf16 if self.in_whole_groups(output) => {
-                let entry = if self.output.element == Element::F16 { "planes_f16" } else { "planes_bf16" };
-                Launch::rows(Module::Image, entry, u64::from(width / GROUP) * u64::from(height), rows, args)
-            }
-            _ => Launch::pictures(Module::Image, self.output.entry(ENTRIES)?, self.crop, rows, args),
+        match self.in_groups(output) {
+            Some(entry) => Launch::rows(Module::Image, entry, u64::from(width / GROUP) * u64::from(height), rows, args),
+            None => Launch::pictures(Module::Image, self.output.entry(ENTRIES)?, self.crop, rows, args),
         }
     }
 
-    /// Whether the kernels for planes can make this: three channels without divisions, of lines that are whole groups, each stored as
-    /// 16 bytes. They read words around the pixels, so pictures must end with a word.
-    fn in_whole_groups(&self, output: u64) -> bool {
+    /// The kernel that makes eight neighbours at once, if one can make this: three channels, without divisions, of lines that are whole
+    /// groups. They read words around the pixels, so pictures must end with a word.
+    fn in_groups(&self, output: u64) -> Option<&'static str> {
+        let planes = self.output.axes == Axes::Chw && !self.output.divides();
+        let entry = match self.output.element {
+            Element::U8 => "move_u8",
+            Element::F16 if planes => "planes_f16",
+            Element::Bf16 if planes => "planes_bf16",
+            _ => return None,
+        };
         let words = (u64::from(self.size.0) * u64::from(self.size.1)).is_multiple_of(4);
-        let planes = self.channels == 3 && self.output.axes == Axes::Chw && output.is_multiple_of(16);
-        words && planes && self.crop.1.is_multiple_of(GROUP) && !self.output.divides()
+        let whole = self.crop.1.is_multiple_of(GROUP) && output.is_multiple_of(16);
+        (words && whole && self.channels == 3).then_some(entry)
     }
 
     /// `ImageParams` of crop.cuh, 160 bytes. With `drawn` keys are needed in any case.

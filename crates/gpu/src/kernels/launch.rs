@@ -6,6 +6,9 @@ use std::ffi::c_void;
 /// Threads per block, as in `__launch_bounds__`.
 const THREADS: u32 = 256;
 
+/// Threads that run together.
+const WARP: u32 = 32;
+
 /// Groups of neighbours per thread.
 const GROUPS: u64 = 4;
 
@@ -49,7 +52,9 @@ impl Launch {
         }
         let blocks = items.div_ceil(THREADS.into()).min(1 << 20);
         let grid = [u32::try_from(blocks).unwrap_or(1 << 20), rows.min(65_535), 1];
-        Ok(Self { module, entry, grid, block: [THREADS, 1, 1], args })
+        // Short rows leave no warps without work.
+        let threads = u32::try_from(items).map_or(THREADS, |items| items.min(THREADS).next_multiple_of(WARP));
+        Ok(Self { module, entry, grid, block: [threads, 1, 1], args })
     }
 }
 
@@ -223,6 +228,8 @@ mod tests {
     fn grids_stay_within_what_devices_take() {
         let of = |items, rows| Launch::rows(Module::Check, "fold", items, rows, Args::new()).map(|launch| launch.grid);
         assert_eq!(of(257, 3).unwrap(), [2, 3, 1]);
+        let threads = |items| Launch::rows(Module::Check, "fold", items, 1, Args::new()).map(|launch| launch.block[0]);
+        assert_eq!([1, 33, 250, 256, 300, u64::MAX].map(|items| threads(items).unwrap()), [32, 64, 256, 256, 256, 256]);
         assert_eq!(of(u64::MAX, u32::MAX).unwrap(), [1 << 20, 65_535, 1]);
         assert_eq!((of(0, 1).unwrap_err().kind(), of(1, 0).unwrap_err().kind()), (Kind::Config, Kind::Config));
     }

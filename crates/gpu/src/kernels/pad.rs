@@ -21,6 +21,9 @@ pub struct Pad {
     pub lengths: Element,
 }
 
+/// Bytes that a thread writes.
+const BYTES: u64 = 16;
+
 /// Addresses of ragged values in a slab of the loader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RaggedValues {
@@ -38,12 +41,13 @@ impl Pad {
         Self { width, inner: 1, length, pad: 0, lengths: Element::I64 }
     }
 
-    fn entry(&self) -> Result<(&'static str, Element)> {
+    /// Any element of this width.
+    fn element(&self) -> Result<Element> {
         let found = match self.width {
-            1 => ("pad_1", Element::U8),
-            2 => ("pad_2", Element::U16),
-            4 => ("pad_4", Element::I32),
-            8 => ("pad_8", Element::I64),
+            1 => Element::U8,
+            2 => Element::U16,
+            4 => Element::I32,
+            8 => Element::I64,
             other => {
                 return Err(Error::config(format!("elements of {other} bytes can't be padded: give 1, 2, 4 or 8")));
             }
@@ -63,16 +67,16 @@ impl Pad {
 
     /// The output of `rows` rows. Its element stands for any type of that width.
     pub fn output(&self, rows: u32) -> Result<Tensor> {
-        Tensor::new(self.entry()?.1, &[rows.into(), self.length, self.inner])
+        Tensor::new(self.element()?, &[rows.into(), self.length, self.inner])
     }
 
-    /// The launch for `rows` rows. `lengths` receives the number of entries in each output row; 0 if not wanted.
+    /// The launch for `rows` rows. It reads all aligned eight bytes of which a value has one at least. `lengths` receives the number of entries in each output row; 0 if not wanted.
     pub fn launch(&self, from: &RaggedValues, output: u64, lengths: u64, rows: u32) -> Result<Launch> {
         self.output(rows)?;
-        Tensor::new(self.entry()?.1, &[from.entries, self.inner])?;
+        Tensor::new(self.element()?, &[from.entries, self.inner])?;
         let output = address("output", output, self.width)?;
-        let row = self.length * self.inner;
-        let vector = row.is_multiple_of(4) && output.is_multiple_of(4 * self.width as u64);
+        let size = self.inner * self.width as u64;
+        let pad = (0..8 / self.width).fold(0, |pad, at| pad | self.pad << (8 * self.width * at));
         // Without entries, values need no address.
         let values = if from.entries == 0 { 0 } else { address("values", from.values, self.width)? };
         let args = Args::new()
@@ -81,14 +85,13 @@ impl Pad {
             .u64(output)
             .u64(optional("lengths", lengths, self.lengths.width())?)
             .u64(from.entries)
-            .u64(self.inner)
+            .u64(size)
             .u64(self.length)
-            .u64(self.pad)
+            .u64(pad)
             .u32(rows)
             .flag(self.lengths == Element::I64)
-            .flag(vector)
-            .u32(0)
-            .finish(80)?;
-        Launch::rows(Module::Ragged, self.entry()?.0, row.div_ceil(4), rows, args)
+            .finish(72)?;
+        // A row may begin and end within the bytes of a thread.
+        Launch::rows(Module::Ragged, "pad", self.length * size / BYTES + 2, rows, args)
     }
 }

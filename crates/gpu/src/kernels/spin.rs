@@ -16,9 +16,9 @@ pub struct Spin {
 }
 
 impl Spin {
-    /// One warp, which leaves the rest of the device to others.
+    /// One thread, which leaves the rest of the device to others.
     pub fn new(nanoseconds: u64) -> Self {
-        Self { nanoseconds, blocks: 1, threads: 32 }
+        Self { nanoseconds, blocks: 1, threads: 1 }
     }
 
     /// The launch.

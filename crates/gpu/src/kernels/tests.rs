@@ -23,24 +23,28 @@ fn a_picture_that_makes_sense() {
     let launch = launch(image()).unwrap();
     assert_eq!(
         (launch.module, launch.entry, launch.grid, launch.block),
-        (Module::Image, "image_f32", [1, 2, 1], [256, 1, 1])
+        (Module::Image, "image_f32", [1, 2, 1], [192, 1, 1])
     );
     assert_eq!(image().output(2).unwrap(), Tensor { element: Element::F32, shape: vec![2, 3, 64, 48] });
     assert_eq!(image().output(2).unwrap().bytes(), 2 * 3 * 64 * 48 * 4);
 }
 
 #[test]
-fn planes_are_made_in_whole_groups_where_they_can_be() {
+fn pixels_are_made_in_whole_groups_where_they_can_be() {
     let entry = |image: Image, output| image.launch(256, &Picks::default(), output, 2).unwrap();
     let brain = Image { output: Pixels::normalized(Element::Bf16, Normalize::IMAGENET), ..image() };
     let half = Image { output: Pixels { element: Element::F16, ..brain.output }, ..brain };
     let launch = entry(brain, 512);
     assert_eq!((launch.entry, launch.grid), ("planes_bf16", [2, 2, 1]));
     assert_eq!(entry(half, 512).entry, "planes_f16");
-    // Channels last, gray, a crop or an address between groups, pictures that end inside a word, a division, elements of four bytes.
     let last = Pixels { axes: Axes::Hwc, ..brain.output };
-    let divided = Normalize { mean: [0.0; 4], std: [f32::MAX; 4] };
     assert_eq!(entry(Image { output: last, ..brain }, 512).entry, "image_bf16");
+    let bytes = Image { output: Pixels::BYTES, ..brain };
+    let launch = entry(bytes, 512);
+    assert_eq!((launch.entry, launch.grid, launch.block), ("move_u8", [2, 2, 1], [256, 1, 1]));
+    assert_eq!(entry(Image { crop: (64, 44), ..bytes }, 512).entry, "image_u8");
+    // Gray, a crop or an address between groups, pictures that end inside a word, a division, elements of four bytes.
+    let divided = Normalize { mean: [0.0; 4], std: [f32::MAX; 4] };
     assert_eq!(entry(Image { channels: 1, ..brain }, 512).entry, "image_bf16");
     assert_eq!(entry(Image { crop: (64, 44), ..brain }, 512).entry, "image_bf16");
     assert_eq!(entry(brain, 520).entry, "image_bf16");

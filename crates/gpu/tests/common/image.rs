@@ -17,15 +17,16 @@ pub(crate) fn request(random: &mut Random) -> Image {
     let place = random.pick(&[CropPosition::Center, CropPosition::Given, CropPosition::Drawn]);
     let flip = random.pick(&[Flip::Never, Flip::Given, Flip::Drawn(0.0), Flip::Drawn(0.5), Flip::Drawn(1.0)]);
     let image = Image { size, channels: random.pick(&[1, 3, 4]), crop, place, flip, output: pixels(random) };
-    if random.below(4) > 0 { image } else { planes(random, image) }
+    if random.below(4) > 0 { image } else { groups(random, image) }
 }
 
-/// The same of a size and format that eight pixels are made at once for.
-fn planes(random: &mut Random, image: Image) -> Image {
+/// The same of a size and format whose pixels are made in groups of eight.
+fn groups(random: &mut Random, image: Image) -> Image {
     let size = (4 * random.between(1, 16), random.between(8, 67));
+    let element = random.pick(&[Element::U8, Element::F16, Element::Bf16]);
     let crop = (random.between(1, size.0), size.1 / 8 * 8);
-    let element = random.pick(&[Element::F16, Element::Bf16]);
-    let output = Pixels { axes: Axes::Chw, ..Pixels::normalized(element, Normalize::IMAGENET) };
+    let normalize = if element == Element::U8 { Normalize::NONE } else { Normalize::IMAGENET };
+    let output = Pixels { axes: random.pick(&[Axes::Hwc, Axes::Chw]), ..Pixels::normalized(element, normalize) };
     Image { size, channels: 3, crop, output, ..image }
 }
 
