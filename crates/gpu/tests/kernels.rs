@@ -147,7 +147,7 @@ const FAULTS: [(Check, Change<'_>); 61] = [
     (ragged::check_bits, (Module::Ragged, "group % 2 * 4", "0")),
     (ragged::check_pad, (Module::Ragged, "stop - start < p.most ? stop - start : p.most", "stop - start")),
     (ragged::check_pad, (Module::Ragged, "k % 8 * 8", "0")),
-    (ragged::check_pad, (Module::Ragged, "at + 16 <= held", "at + 8 <= held")),
+    (ragged::check_pad, (Module::Ragged, "at >= held && at", "at + 15 >= held && at")),
     (ragged::check_gather, (Module::Ragged, "high << (64 - 8 * skew)", "high << (56 - 8 * skew)")),
     (ragged::check_gather, (Module::Ragged, "at < to ? to : at", "at")),
     (augment::check, (Module::Augment, "left >> k & 15", "left >> (k ^ 4) & 15")),
