@@ -431,3 +431,31 @@ fn a_picture_that_a_table_only_names_is_an_error() {
     packhorse::session().pack(&dropped).unwrap();
     assert_eq!(manifest(&dir.path().join("dropped")).samples, 3);
 }
+
+/// A row that can't be read costs itself, wherever in its block it lies.
+#[test]
+fn bad_rows_of_a_table_are_left_out_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = dir.path().join("t.arrow");
+    let bad = [0, 700, 701, 2999];
+    let pictures: Vec<String> = (0..3000).map(|row| format!("jpeg {row}")).collect();
+    let bytes = (0..3000).map(|row| (!bad.contains(&row)).then(|| pictures[row].as_bytes())).collect();
+    let bytes: ArrayRef = Arc::new(BinaryArray::from_opt_vec(bytes));
+    let paths: ArrayRef = Arc::new(StringArray::from_iter_values((0..3000).map(|row| format!("{row}.jpg"))));
+    let field = |name, kind: &ArrayRef| Arc::new(Field::new(name, kind.data_type().clone(), true));
+    let column = StructArray::from(vec![(field("bytes", &bytes), bytes.clone()), (field("path", &paths), paths)]);
+    let rows = RecordBatch::try_from_iter([("image", Arc::new(column) as ArrayRef)]).unwrap();
+    let file = std::fs::File::create(&input).unwrap();
+    let mut writer = arrow_ipc::writer::FileWriter::try_new(file, &rows.schema()).unwrap();
+    writer.write(&rows).unwrap();
+    writer.finish().unwrap();
+    let out = dir.path().join("out");
+    let skipping = Recipe { on_error: OnError::Skip, ..recipe(&input, &out) };
+    packhorse::session().pack(&skipping).unwrap();
+    let skipped = std::fs::read_to_string(out.join("skipped.jsonl")).unwrap();
+    let keys: Vec<String> = bad.iter().map(|row| format!("t/{row:09}")).collect();
+    for (line, key) in skipped.lines().zip(&keys) {
+        assert!(line.contains(key) && !line.contains("are left out"), "{line}");
+    }
+    assert_eq!((skipped.lines().count(), manifest(&out).samples), (4, 2996));
+}

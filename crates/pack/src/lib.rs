@@ -6,6 +6,7 @@
 
 mod adopt;
 mod append;
+mod bad_rows;
 mod block_buffer;
 mod block_reader;
 mod cancellable_input;

@@ -1,5 +1,6 @@
 //! Reads runs, consecutive rows of a table input, block by block.
 
+use crate::bad_rows::BadRows;
 use crate::block_reader::BlockReader;
 use crate::ordered_transformer::OrderedTransformer;
 use crate::plan::LABEL;
@@ -27,7 +28,7 @@ impl BlockReader<'_> {
         let source = self.source(piece)?;
         let done = match opened.table(&*source) {
             Ok(table) => self.near(entries, &*table, &mut out),
-            Err(e) => entries.iter().try_for_each(|entry| self.blocks(entry, Err(e.clone()), &mut out)),
+            Err(e) => entries.iter().try_for_each(|entry| self.blocks(entry, None, Err(e.clone()), &mut out)),
         };
         let path = self.inputs.path(piece);
         let done = done.and_then(|()| self.inputs.check(&opened, piece));
@@ -48,8 +49,7 @@ impl BlockReader<'_> {
         if let [first, .., last] = &runs[..] {
             let mut at = first.start;
             rest = runs.clone();
-            let blocks = table.rows(first.start..last.end).into_iter().flat_map(|rows| blocks(rows, fname(entries)));
-            for rows in blocks.map_while(Result::ok) {
+            for rows in shown(table.rows(first.start..last.end), entries).map_while(Result::ok) {
                 self.inputs.check_cancel()?;
                 let (end, mut of) = (at + rows.num_rows() as u64, Vec::new());
                 while let (Some(wanted), Some(entry)) = (rest.get_mut(next), entries.get(next)) {
@@ -68,7 +68,7 @@ impl BlockReader<'_> {
         for (at, entry) in entries.iter().enumerate().skip(next) {
             let entry = rest.get(at).map_or(entry.clone(), |left| entry.from_item(left.start));
             let items = entry.run().map_or(0..0, |(_, items)| items);
-            self.blocks(&entry, table.rows(items), out)?;
+            self.blocks(&entry, Some(table), table.rows(items), out)?;
         }
         Ok(())
     }
@@ -99,46 +99,92 @@ impl BlockReader<'_> {
         rows.project(&kept).map_err(|e| Error::bug(e.to_string()))
     }
 
-    fn blocks(&self, entry: &PlanEntry, found: Result<Blocks<'_>>, out: &mut OrderedTransformer<'_>) -> Result<()> {
-        // An input that can't be opened fails at its first row.
-        let found = found.unwrap_or_else(|e| Box::new(std::iter::once(Err(e))));
-        let blocks = blocks(found, fname(std::slice::from_ref(entry)));
+    fn blocks<'t>(
+        &self,
+        entry: &PlanEntry,
+        table: Option<&'t dyn Table>,
+        found: Result<Blocks<'t>>,
+        out: &mut OrderedTransformer<'_>,
+    ) -> Result<()> {
+        let found = shown(found, std::slice::from_ref(entry));
         match entry.run().is_some_and(|(piece, _)| piece.by_position) {
-            true => self.placed(entry, blocks, out),
-            false => self.numbered(entry, blocks, out),
+            true => self.placed(entry, found, out),
+            false => self.numbered(entry, table, found, out),
         }
     }
 
-    /// Rows whose number is planned. After a fault the rest of the run is skipped.
-    fn numbered(&self, entry: &PlanEntry, blocks: Blocks<'_>, out: &mut OrderedTransformer<'_>) -> Result<()> {
-        let Some((piece, items)) = entry.run() else { return Err(Error::bug("the entry is not a run")) };
-        let mut at = items.start;
+    /// Rows whose number is planned. Bad ones are skipped, as far as reading parts of the run again finds which these are.
+    fn numbered<'t>(
+        &self,
+        entry: &PlanEntry,
+        table: Option<&'t dyn Table>,
+        mut blocks: Blocks<'t>,
+        out: &mut OrderedTransformer<'_>,
+    ) -> Result<()> {
+        let Some((_, items)) = entry.run() else { return Err(Error::bug("the entry is not a run")) };
+        let (mut at, mut bad) = (items.start, BadRows::new(items.end));
+        loop {
+            match self.sound(entry, &mut at, blocks, out)? {
+                None if at == bad.until => bad.passed(at),
+                None => {
+                    let planned = counted(items.end, "sample");
+                    let message = format!("gave {at} of the {planned} planned; plan again into a new folder");
+                    return Err(Error::new(Kind::Changed, message));
+                }
+                Some(error) => {
+                    // Without another way in, the start of the next good sample is unknown.
+                    let again = table.filter(|_| self.skips(&error));
+                    let lost = again.map_or(items.end - at, |table| bad.failed(at, table));
+                    if lost > 0 {
+                        self.lost(entry, at..at + lost, error, out)?;
+                        at += lost;
+                    }
+                }
+            }
+            let Some(table) = table.filter(|_| at < items.end) else { return Ok(()) };
+            blocks = shown(table.rows(at..bad.until), std::slice::from_ref(entry));
+        }
+    }
+
+    /// Hands on the rows from item `at` to the first error that may be skipped, which is returned.
+    fn sound(
+        &self,
+        entry: &PlanEntry,
+        at: &mut u64,
+        blocks: Blocks<'_>,
+        out: &mut OrderedTransformer<'_>,
+    ) -> Result<Option<Error>> {
         for rows in blocks {
             self.inputs.check_cancel()?;
             match rows {
                 Ok(rows) => {
-                    let end = at + rows.num_rows() as u64;
-                    self.part(&rows, (at..end).map(|item| (entry, item)), out)?;
-                    at = end;
+                    let end = *at + rows.num_rows() as u64;
+                    self.part(&rows, (*at..end).map(|item| (entry, item)), out)?;
+                    *at = end;
                 }
-                Err(e) if self.skips_rest(&e) => {
-                    // The start of the next good sample is unknown.
-                    let lost = items.end - at;
-                    let mut block = SampleBlock::of(lost, share(piece, lost), Vec::new());
-                    let rest = format!("so samples {at} to {} are left out", items.end - 1);
-                    let reason = format!("{} ({rest})", e.text());
-                    let mut skip = self.skip(Some(piece), e.remark(rest).in_sample(key(entry, at)));
-                    (skip.record.reason, skip.record.samples) = (reason, lost);
-                    skip.record.sample = Some(key(entry, at));
-                    block.skipped.push(skip);
-                    return out.push(self, block);
-                }
+                Err(e) if self.skips_rest(&e) => return Ok(Some(e)),
                 Err(e) => return Err(e),
             }
         }
-        let changed =
-            || format!("gave {at} of the {} planned; plan again into a new folder", counted(items.end, "sample"));
-        if at == items.end { Ok(()) } else { Err(Error::new(Kind::Changed, changed())) }
+        Ok(None)
+    }
+
+    /// Skips these items for `error`.
+    fn lost(&self, entry: &PlanEntry, items: Range<u64>, error: Error, out: &mut OrderedTransformer<'_>) -> Result<()> {
+        let Some((piece, _)) = entry.run() else { return Err(Error::bug("the entry is not a run")) };
+        let (samples, first) = (items.end - items.start, key(entry, items.start));
+        let mut block = SampleBlock::of(samples, share(piece, samples), Vec::new());
+        let (reason, error) = match samples {
+            1 => (error.text().into_owned(), error),
+            _ => {
+                let rest = format!("so samples {} to {} are left out", items.start, items.end - 1);
+                (format!("{} ({rest})", error.text()), error.remark(rest))
+            }
+        };
+        let mut skip = self.skip(Some(piece), error.in_sample(&first));
+        (skip.record.reason, skip.record.samples, skip.record.sample) = (reason, samples, Some(first));
+        block.skipped.push(skip);
+        out.push(self, block)
     }
 
     /// Rows of a range of positions, whose number is not planned. Bad ones are skipped one by one.
@@ -167,10 +213,11 @@ impl BlockReader<'_> {
     }
 }
 
-/// The input that a run is of.
-fn fname(entries: &[PlanEntry]) -> String {
+/// Blocks of runs of one input, whose reading is shown. An input that can't be opened fails at its first row.
+fn shown<'t>(found: Result<Blocks<'t>>, entries: &[PlanEntry]) -> Blocks<'t> {
     let piece = entries.first().and_then(|entry| entry.fields.first());
-    piece.map_or_else(String::new, |piece| piece.path.to_path().display().to_string())
+    let name = piece.map_or_else(String::new, |piece| piece.path.to_path().display().to_string());
+    blocks(found.unwrap_or_else(|e| Box::new(std::iter::once(Err(e)))), name)
 }
 
 /// The most bytes of rows between two runs that are read together: about what decoding a block again costs.
