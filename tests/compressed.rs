@@ -281,22 +281,21 @@ fn a_shuffle_takes_short_frames_and_says_what_it_can_not_cut() {
 }
 
 #[test]
-fn damage_names_the_file_and_what_is_before_it_can_be_packed() {
+fn damage_names_the_file_and_nothing_of_it_is_packed() {
     let corpus = Text::new();
+    let good = serde_json::json!({ "text": "good" }).to_string();
     for (what, name, bytes) in wrapped(&corpus.plain) {
         let mut flipped = bytes.clone();
         flipped[bytes.len() / 2..][..8].iter_mut().for_each(|byte| *byte ^= 0x55);
         for (how, bytes) in [("cut", &bytes[..bytes.len() / 2]), ("flipped", &flipped)] {
             corpus.set(name, bytes);
+            std::fs::write(corpus.input.join("good.jsonl"), &good).unwrap();
             let (out, when) = (corpus.dir("out"), format!("{what}, {how}"));
             let refused = corpus.tokens("pack", &out, &CUT).run();
             assert!(refused.code() == 3 && refused.said.contains(name), "{when}: {refused:?}");
             corpus.tokens("pack", &out, &[&CUT[..], &["--on-error", "skip"]].concat()).succeed();
-            let found = said(&out);
-            assert!(!found.is_empty() && found.len() < corpus.texts.len(), "{when}: {}", found.len());
-            if how == "cut" {
-                assert!(corpus.texts.starts_with(&found), "{when}");
-            }
+            // Checksums may come behind altered text.
+            assert_eq!(said(&out), ["good"], "{when}");
             let skipped = std::fs::read_to_string(out.join("skipped.jsonl")).unwrap();
             assert!(skipped.contains("can't be decompressed"), "{when}: {skipped}");
             std::fs::remove_dir_all(&out).unwrap();

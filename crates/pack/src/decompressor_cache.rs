@@ -3,17 +3,22 @@
 use packhorse_core::Result;
 use packhorse_dataset::SeekPoint;
 use packhorse_storage::{Frame, Inside};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// The most decompressors kept. A writer resumes its own at once, or never.
 const KEPT: usize = 16;
 
-/// Idle decompressors, the most recent last.
+/// Decompressors, and what is known of files.
 #[derive(Default)]
-pub(crate) struct DecompressorCache(Mutex<VecDeque<(PathBuf, Arc<Inside>)>>);
+pub(crate) struct DecompressorCache {
+    /// Idle decompressors, the most recent last.
+    idle: Mutex<VecDeque<(PathBuf, Arc<Inside>)>>,
+    /// Whether a file is whole. The first thread finds out while others wait.
+    checked: Mutex<BTreeMap<PathBuf, Arc<OnceLock<Result<()>>>>>,
+}
 
 impl DecompressorCache {
     /// A decompressor of the file `path` for the bytes `range` of its text: a cached one if it is closer to the start
@@ -26,7 +31,7 @@ impl DecompressorCache {
         open: impl FnOnce(Frame) -> Result<Inside>,
     ) -> Result<Arc<Inside>> {
         let frame = Frame { offset: seek_point.offset, start: seek_point.start };
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let goes_on =
             |inside: &mut Arc<Inside>| Arc::get_mut(inside).is_some_and(|inside| inside.goes_on(range.start, frame));
         let found = kept.iter_mut().rposition(|(file, inside)| file == path && goes_on(inside));
@@ -37,9 +42,17 @@ impl DecompressorCache {
         Ok(inside)
     }
 
+    /// What `check` finds of the file `path`, which is called once.
+    pub(crate) fn check(&self, path: &Path, check: impl FnOnce() -> Result<()>) -> Result<()> {
+        let mut checked = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = Arc::clone(checked.entry(path.to_owned()).or_default());
+        drop(checked);
+        found.get_or_init(check).clone()
+    }
+
     /// Returns a decompressor after a run.
     pub(crate) fn put(&self, path: PathBuf, inside: Arc<Inside>) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() >= KEPT {
             kept.pop_front();
         }
@@ -89,7 +102,7 @@ mod tests {
         for _ in 0..2 * KEPT {
             cache.put(b.to_owned(), Arc::new(open(Frame::default()).unwrap()));
         }
-        assert_eq!(cache.0.lock().unwrap().len(), KEPT);
+        assert_eq!(cache.idle.lock().unwrap().len(), KEPT);
     }
 
     /// A frame of blocks as they are (RFC 8878, 3.1.1).

@@ -12,7 +12,7 @@ use packhorse_core::{
     Cancel, Code, Error, FileKind, FileStat, Input, InputRange, Kind, Limits, Result, Store, counted,
 };
 use packhorse_dataset::FieldSource;
-use packhorse_storage::{Compression, Inside, spool};
+use packhorse_storage::{Compression, Inside, decompressed_len, spool};
 use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::io::Read;
@@ -190,6 +190,16 @@ impl<'a> Inputs<'a> {
             Ok(opened)
         });
         opened.map_err(|e| as_planned_input_error(e).in_input(path.display()))
+    }
+
+    /// Decompresses a compressed table input, once: its checksums may come behind all samples.
+    pub(crate) fn check_stream(&self, piece: &FieldSource) -> Result<()> {
+        let path = self.path(piece);
+        let Some(compression) = compression(&path) else { return Ok(()) };
+        self.decompressors.check(&path, || {
+            let file = CancellableInput::new(self.open(&path, None)?, self.cancel);
+            decompressed_len(Box::new(file), compression).map(drop)
+        })
     }
 
     /// `Changed` unless `opened` is still the file that was planned and opened.

@@ -2,6 +2,7 @@
 
 use crate::bad_rows::BadRows;
 use crate::block_reader::BlockReader;
+use crate::on_error::OnError;
 use crate::ordered_transformer::OrderedTransformer;
 use crate::plan::LABEL;
 use crate::sample_block::SampleBlock;
@@ -26,7 +27,9 @@ impl BlockReader<'_> {
         let Some((piece, _)) = first else { return Err(Error::bug("the entry is not a run")) };
         let opened = self.inputs.table(piece)?;
         let source = self.source(piece)?;
-        let done = match opened.table(&*source) {
+        // Of a damaged stream, what comes before the damage may be altered.
+        let whole = if self.on_error == OnError::Skip { self.inputs.check_stream(piece) } else { Ok(()) };
+        let done = match whole.and_then(|()| opened.table(&*source)) {
             Ok(table) => self.near(entries, &*table, &mut out),
             Err(e) => entries.iter().try_for_each(|entry| self.blocks(entry, None, Err(e.clone()), &mut out)),
         };

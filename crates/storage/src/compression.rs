@@ -1,5 +1,6 @@
 //! Compressed inputs as streams of their content.
 
+use flate2::bufread::GzDecoder;
 use packhorse_core::{Context, Error, FileStat, Input, Result};
 use std::io::{BufRead, BufReader, Read};
 
@@ -46,7 +47,7 @@ impl Compression {
     /// Decompresses `bytes`, any number of concatenated frames.
     pub(crate) fn reader<'a>(self, bytes: Box<dyn BufRead + Send + 'a>) -> Result<Box<dyn Read + Send + 'a>> {
         Ok(match self {
-            Compression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(bytes)),
+            Compression::Gzip => Box::new(GzipMembers(Some(GzDecoder::new(bytes)))),
             Compression::Zstd => {
                 let mut decoder = zstd::stream::read::Decoder::with_buffer(bytes).context("start zstd")?;
                 decoder.window_log_max(ZSTD_WINDOW).context("start zstd")?;
@@ -58,12 +59,56 @@ impl Compression {
     }
 }
 
+/// Members of gzip, one after another. Zeros behind one, with which tapes and blocked copies pad files, are passed over, as by `gzip`
+/// and Python.
+struct GzipMembers<R>(Option<GzDecoder<R>>);
+
+impl<R: BufRead> Read for GzipMembers<R> {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        while let Some(member) = &mut self.0 {
+            let read = member.read(buf)?;
+            if read > 0 || buf.is_empty() {
+                return Ok(read);
+            }
+            let Some(mut bytes) = self.0.take().map(GzDecoder::into_inner) else { break };
+            let mut next = bytes.fill_buf()?;
+            while !next.is_empty() && next.iter().all(|byte| *byte == 0) {
+                let zeros = next.len();
+                bytes.consume(zeros);
+                next = bytes.fill_buf()?;
+            }
+            let zeros = next.iter().take_while(|byte| **byte == 0).count();
+            if !next.is_empty() {
+                bytes.consume(zeros);
+                self.0 = Some(GzDecoder::new(bytes));
+            }
+        }
+        Ok(0)
+    }
+}
+
 /// Compressed bytes per read.
 const READ: usize = 128 << 10;
 
 /// The content of `input`: its length is unknown, and it can only be streamed.
 pub fn decompressed(input: Box<dyn Input>, compression: Compression) -> Box<dyn Input> {
     Box::new(Decompressed { input, compression })
+}
+
+/// The length of the content of `input`, all of which is decompressed for it.
+///
+/// Errors: content that can't be decompressed, or is not what its checksums say (`Content`).
+pub fn decompressed_len(input: Box<dyn Input>, compression: Compression) -> Result<u64> {
+    let input = decompressed(input, compression);
+    let mut stream = input.stream()?;
+    let (mut buf, mut len) = (vec![0; 256 << 10], 0);
+    loop {
+        match stream.read(&mut buf).context("read") {
+            Ok(0) => return Ok(len),
+            Ok(n) => len += n as u64,
+            Err(e) => return Err(e.in_input(input.name())),
+        }
+    }
 }
 
 struct Decompressed {
@@ -172,6 +217,12 @@ pub(crate) mod tests {
             let three = [encode(b"hello "), encode(b""), encode(b"world")].concat();
             assert_eq!(open(name, three).read_all(100).unwrap(), b"hello world", "{name}");
         }
+        // Zeros between members and behind them, more than are read at once.
+        let zeros = vec![0; 300 << 10];
+        let padded = [&gzip(b"hello "), &zeros[..], &gzip(b"world"), &zeros[..7]].concat();
+        assert_eq!(open("a.gz", padded.clone()).read_all(100).unwrap(), b"hello world");
+        let other = [&padded[..], b"x"].concat();
+        assert_eq!(open("a.gz", other).read_all(100).unwrap_err().kind(), Kind::Content);
     }
 
     #[test]

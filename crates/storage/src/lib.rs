@@ -27,7 +27,7 @@ mod staged;
 mod staging;
 mod stores;
 
-pub use compression::{Compression, decompressed};
+pub use compression::{Compression, decompressed, decompressed_len};
 pub use frames::{Frame, Frames};
 pub use inside::Inside;
 pub use local::Local;

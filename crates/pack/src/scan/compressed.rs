@@ -4,9 +4,8 @@ use super::ScanOptions;
 use super::folder_walk::FolderWalk;
 use crate::cancellable_input::CancellableInput;
 use crate::{OnError, Shuffle};
-use packhorse_core::{Context, Event, Input, Kind, Result};
-use packhorse_storage::{Compression, Frames, Inside, decompressed};
-use std::io::Read;
+use packhorse_core::{Event, Input, Kind, Result};
+use packhorse_storage::{Compression, Frames, Inside, decompressed_len};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
@@ -55,12 +54,20 @@ impl FolderWalk<'_> {
             return Ok(frames);
         }
         // On the compute pool, since decoders take memory.
-        match rayon::scope(|_| inside(Box::new(file), compression)) {
+        match rayon::scope(|_| decompressed_len(Box::new(file), compression)) {
             Ok(len) => Ok(Some(Frames::whole(len))),
-            // The text before the damage can be packed.
+            // Found again where it is read, which tells of it.
             Err(e) if e.kind() == Kind::Content && recipe.on_error == OnError::Skip && !count => Ok(None),
             Err(e) => Err(e),
         }
+    }
+
+    /// Decompresses the file `path` if bad inputs are left out: of one that is damaged, what comes before the damage may be altered.
+    pub(super) fn check_stream(&self, path: &Path, compression: Option<Compression>) -> Result<()> {
+        let skips = self.options.recipe.on_error == OnError::Skip;
+        let Some(compression) = compression.filter(|_| skips) else { return Ok(()) };
+        let file = CancellableInput::new(self.context.store.open(path)?, self.context.cancel);
+        rayon::scope(|_| decompressed_len(Box::new(file), compression)).map(drop)
     }
 
     /// The decompressed bytes of the file `path`, with random access.
@@ -82,19 +89,5 @@ impl FolderWalk<'_> {
             about as f64 / 1e6
         );
         self.context.observer.event(&Event::Warning(&text));
-    }
-}
-
-/// The decompressed length of `file`.
-fn inside(file: Box<dyn Input>, compression: Compression) -> Result<u64> {
-    let input = decompressed(file, compression);
-    let mut stream = input.stream()?;
-    let (mut buf, mut len) = (vec![0; 256 << 10], 0);
-    loop {
-        match stream.read(&mut buf).context("read") {
-            Ok(0) => return Ok(len),
-            Ok(n) => len += n as u64,
-            Err(e) => return Err(e.in_input(input.name())),
-        }
     }
 }

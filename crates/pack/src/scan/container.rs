@@ -105,6 +105,7 @@ impl FolderWalk<'_> {
             return Ok(());
         }
         if source.lists() {
+            self.check_stream(path, compression)?;
             return self.members(&*source, &*input, (root, path, archive, stat));
         }
         let input = Arc::new(WatchedInput::new(input)?);
