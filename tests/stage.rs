@@ -319,6 +319,30 @@ fn files_that_nobody_vouches_for_are_read() {
     stage.assert_whole(&to, "vouched for");
 }
 
+/// An unfinished dataset, shards of others, a view, or anything else.
+#[test]
+fn a_folder_of_other_files_is_refused() {
+    let stage = Stage::new();
+    let to = stage.work.dir("near");
+    let refused = |what: &str| {
+        let before = tree(&to);
+        let ended = stage.to(&to, &[]).run();
+        assert!(ended.code() == 2 && ended.said.contains(what), "{what}: {ended:?}");
+        assert_equal(&before, &tree(&to), what);
+        std::fs::remove_dir_all(&to).unwrap();
+    };
+    stage.work.pack(&to, &["--limit", "50"]).succeed();
+    std::fs::remove_file(to.join("dataset.json")).unwrap();
+    refused("is no copy of a file of this dataset");
+    for name in ["shard-000001.tar", "shard-000999.tar", "view.json", "photo.jpg"] {
+        std::fs::create_dir(&to).unwrap();
+        std::fs::write(to.join(name), b"the only copy").unwrap();
+        refused(&format!("holds {name}, which is no copy"));
+    }
+    std::fs::create_dir_all(to.join("lost+found")).unwrap();
+    stage.staged(&to, &[]);
+}
+
 #[test]
 fn another_dataset_is_refused() {
     let stage = Stage::new();

@@ -11,6 +11,7 @@ use crate::parallel::in_parallel;
 use packhorse_core::{Cancel, Code, Error, Event, Input, Kind, Observer, Result, Store};
 use packhorse_dataset::{DatasetView, Digest, MANIFEST, Manifest, PART, PLAN, RECEIPT_SUFFIX, Receipt, ShardRecord};
 use packhorse_storage::Local;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -49,7 +50,7 @@ const RECEIPT: u64 = 1 << 30;
 /// so an interrupted run can be repeated, and concurrent runs share the work. A copy of the dataset before shards were
 /// added gets the new ones.
 ///
-/// Errors: a folder that holds another dataset (`Config`), originals that can't be read, a full disk (`Environment`);
+/// Errors: a folder that holds another dataset, or files that are no copies (`Config`), originals that can't be read, a full disk (`Environment`);
 /// finished copies stay. Of a view, the shards that it reads are copied, into a folder below that of the copy, which is a
 /// view of them. Originals that differ from the record are not errors but listed in [`Staged::unfit`].
 pub fn stage(
@@ -88,6 +89,10 @@ pub fn stage(
     let updates = share.is_whole() && is_earlier(owner, whole.as_ref());
     if !updates {
         refuse_others(owner, &source, listing.manifest.is_some(), to)?;
+    }
+    if owner == Owner::Unknown {
+        let names = whole.as_ref().map_or_else(|| foreign_names(&listing), own_names);
+        refuse_files(to, &names)?;
     }
     let folder = Folder::new(to.to_owned(), source);
     folder.sweep();
@@ -152,6 +157,49 @@ pub(super) fn refuse_others(owner: Owner, source: &CacheSource, sealed: bool, to
     }
     let message = format!("holds another dataset ({found}, and this one is {}): give another folder", source.dataset);
     Err(Error::config(message).in_input(to.display()))
+}
+
+/// The names in a dataset's folder, each with its size if that is known; those that end with a dot begin others.
+fn own_names(manifest: &Manifest) -> BTreeMap<String, Option<u64>> {
+    let top = |name: &str, bytes: Option<u64>| match name.split_once('/') {
+        Some((folder, _)) => (folder.to_owned(), None),
+        None => (name.to_owned(), bytes),
+    };
+    let shards = manifest.shards.iter();
+    let shards = shards.flat_map(|shard| [top(&shard.file, Some(shard.bytes)), top(&format!("{}.", shard.name), None)]);
+    shards.chain(manifest.files.iter().map(|file| top(&file.name, Some(file.bytes)))).collect()
+}
+
+/// The names in a third-party folder, whose files may have changed since a copy was made.
+fn foreign_names(listing: &Listing) -> BTreeMap<String, Option<u64>> {
+    let names = listing.groups.iter().filter_map(|group| match group {
+        Group::File(file) => file.name.split('/').next().map(|name| (name.to_owned(), None)),
+        Group::Shard(_) => None,
+    });
+    names.collect()
+}
+
+/// Refuses a folder with other files than those of `names`: they are not copies, and some may have the names of copies.
+fn refuse_files(to: &Path, names: &BTreeMap<String, Option<u64>>) -> Result<()> {
+    let found = match Local.list(to) {
+        Ok(found) => found,
+        Err(e) if e.is_absent() => return Ok(()),
+        Err(e) => return Err(e),
+    };
+    let is_copy = |name: &str| match names.get(name) {
+        Some(Some(bytes)) => Local.stat(&to.join(name), true).is_ok_and(|stat| stat.size == *bytes),
+        Some(None) => true,
+        None => name.find('.').is_some_and(|dot| names.contains_key(name.get(..=dot).unwrap_or_default())),
+    };
+    // The root of a file system may have the folder of its repairs.
+    let is_free = |name: &str| name.starts_with('.') || name == "lost+found" || is_copy(name);
+    match found.iter().find(|name| !name.to_str().is_some_and(is_free)) {
+        None => Ok(()),
+        Some(name) => {
+            let error = Error::config(format!("holds {}, which is no copy of a file of this dataset", name.display()));
+            Err(error.with_code(Code::OutputExists).hint("give an empty or a new folder").in_input(to.display()))
+        }
+    }
 }
 
 /// The state of a copy.
