@@ -757,3 +757,50 @@ def test_the_state_knows_nothing_of_workers(numbers):
         batches = iter(data.DataLoader(loader.torch(), batch_size=None))
         next(batches)
         assert loader.state_dict()["consumed"] == 5
+
+
+def test_a_state_from_the_end_of_an_epoch(numbers):
+    """The documented loop goes on with the next epoch, which comes once: nothing is left of the epoch of the state."""
+    wanted = epochs(numbers.loader(10, seed=3), 3)
+    loader = numbers.loader(10, seed=3)
+    for _ in loader:
+        state = loader.state_dict()
+    for data in (numbers.loader(10, seed=3), pickle.loads(pickle.dumps(numbers.loader(10, seed=3)))):
+        data.load_state_dict(state)
+        found = []
+        for epoch in range(state["epoch"], 3):
+            data.set_epoch(epoch)
+            found.append(labels(data))
+        assert found == [[], *wanted[1:]]
+    # Without set_epoch the next `for` is the next epoch, as before.
+    data.load_state_dict(state)
+    assert labels(data) == wanted[1]
+    # One that was asked for the ended epoch, and then for another.
+    data.load_state_dict(state)
+    data.set_epoch(0)
+    again = pickle.loads(pickle.dumps(data))
+    assert list(again) == [] and labels(again) == wanted[1]
+    data.set_epoch(2)
+    assert labels(data) == wanted[2]
+
+
+def test_absurd_settings_are_refused_by_name(numbers):
+    """None of them takes the machine's memory, or fails without a name."""
+    for name, value in (("threads", -1), ("threads", 200_000), ("readers", -1), ("ahead", 10**9), ("seed", -1), ("seed", 2**64)):
+        with pytest.raises(ValueError, match=f"{name}={value}"):
+            numbers.loader(4, **{name: value})
+    for cache in (-1, ""):
+        with pytest.raises(ValueError, match="cache="):
+            numbers.loader(4, cache=cache)
+    with pytest.raises(TypeError, match="a state is a dictionary"):
+        numbers.loader(4).load_state_dict("{}")
+
+
+def test_keys_to_skip_may_be_outside_of_a_view(numbers):
+    """One list of bad keys serves a dataset and its views; a key of no sample stays an error."""
+    keys = numbers.keys
+    view = numbers[:20]
+    found = [n for batch in view.loader(5, skip=[keys[3], keys[-1]], remainder="uneven") for n in batch.numbers]
+    assert len(found) == 19 and 3 not in found
+    with pytest.raises(packhorse.ConfigError, match="1 of 2 keys"):
+        view.loader(5, skip=[keys[3], "nobody"])

@@ -479,3 +479,49 @@ def test_ranks_of_torch_distributed(numbers):
             process.kill()
             process.wait()
     assert sorted(sum(found[0] + found[1], [])) == list(range(100))
+
+
+@forks
+def test_a_state_is_loaded_for_one_epoch_of_workers(numbers):
+    """`set_epoch` of a later epoch has all of its samples, though each epoch has workers of its own."""
+    code = """
+        dataset = packhorse.open(sys.argv[1])
+        first = dataset.loader(4, seed=3)
+        next(iter(first))
+        state = first.state_dict()
+        data = dataset.loader(4, seed=3, remainder="uneven").torch()
+        data.load_state_dict(state)
+        workers = DataLoader(data, batch_size=None, num_workers=2)
+        counts = []
+        for epoch in range(3):
+            data.set_epoch(epoch)
+            counts.append(sum(len(batch["cls"]) for batch in workers))
+        assert counts[1:] == [len(dataset)] * 2 and counts[0] == len(dataset) - 4, counts
+        print("well")
+    """
+    assert by_torch(code, numbers._place) == "well\n"
+
+
+@forks
+def test_an_error_ends_no_pass_of_torch(tmp_path):
+    """The next `next` gives the next batch, as of the loader itself."""
+    write(tmp_path / "bad", [{"__key__": f"{i:04}", "n": "sixty" if i == 60 else str(i)} for i in range(200)])
+    code = """
+        def drain(batches):
+            samples = errors = 0
+            while True:
+                try:
+                    samples += len(next(batches)["n"])
+                except StopIteration:
+                    return samples, errors
+                except packhorse.Error:
+                    errors += 1
+
+        dataset = packhorse.open(sys.argv[1])
+        new = lambda: dataset.loader(10, fields={"n": packhorse.Number("n")}, shuffle="sequential")
+        found = [drain(iter(new())), drain(iter(new().torch()))]
+        found += [drain(iter(DataLoader(new().torch(), batch_size=None, num_workers=n))) for n in (0, 2)]
+        assert found == [(190, 1)] * 4, found
+        print("well")
+    """
+    assert by_torch(code, str(tmp_path / "bad")) == "well\n"

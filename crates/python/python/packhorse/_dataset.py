@@ -161,14 +161,17 @@ class Dataset:
         chosen = self if keys is None else self.subset(self._numbers_of(keys))
         return chosen if condition is None else chosen._with("filter", condition)
 
-    def _numbers_of(self, keys: str | os.PathLike[str] | Iterable[str]) -> list[int]:
-        """The numbers of the samples with these keys, or with those of a file, ascending."""
+    def _numbers_of(self, keys: str | os.PathLike[str] | Iterable[str], *, of_whole: bool = False) -> list[int]:
+        """The numbers of the samples with these keys, or with those of a file, ascending. With `of_whole`, other samples of the dataset
+        that this is a view of may have some."""
         if isinstance(keys, (str, os.PathLike)):
             with open(keys, encoding="utf-8-sig") as lines:
                 wanted = [line.rstrip("\r\n") for line in lines if line.strip()]
         else:
             wanted = list(keys)
         numbers, missing = self._ours.find(wanted)
+        if missing and of_whole and self._views:
+            _, missing = self._whole()._ours.find(missing)
         if missing:
             from ._errors import ConfigError
 
@@ -177,6 +180,10 @@ class Dataset:
                 kind="config", code="bad-request", input=self._shown, sample=missing[0],
             )  # fmt: skip
         return numbers
+
+    def _whole(self) -> Dataset:
+        """What this is a view of."""
+        return Dataset(self._place, self._how)
 
     def select(self, fields: Iterable[str]) -> Dataset:
         """The same samples with these fields only."""
@@ -272,6 +279,9 @@ class _Concat(Dataset):
 
     def _with(self, *view: Any) -> Dataset:
         return _Concat(self._parts, (*self._views, view))
+
+    def _whole(self) -> Dataset:
+        return _Concat(self._parts)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_Concat, (self._parts, self._views))

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 State = dict[str, Any]
 
+# Threads of a loader and batches that are ready at most: more are a mistake that takes all memory.
+_MOST_THREADS = 1024
+_MOST_AHEAD = 65_536
+
 
 class Loader:
     """Batches of a dataset, read and decoded ahead by threads.
@@ -38,7 +42,8 @@ class Loader:
     * `resident`: keep all samples, decoded, in the GPU's memory: they are read once, and epochs cost nothing but copies there.
     * `cache`: a folder for whole shards, or bytes of memory (`"8GiB"`), which rows of tables may take once more, decoded.
     * `on_error`: `"fail"`, or `"skip"` bad samples, with a warning for each.
-    * `skip`: keys of samples to leave out, or a file with one on each line. Order, states and other batches stay as they are.
+    * `skip`: keys of samples to leave out, or a file with one on each line. Order, states and other batches stay as they are. Of a
+      view, the keys may be those of samples that it leaves out already.
     * `remainder`: what becomes of samples that fill no step on every rank: `"drop"`, `"pad"` (samples from the start of the
       epoch repeat) or `"uneven"` (smaller batches).
     * `threads`: how many decode, `ahead`: how many batches are ready or in work, `readers`: how many threads read.
@@ -74,6 +79,11 @@ class Loader:
         check_place(place)
         if batch < 1:
             raise ValueError(f"batch={batch} is less than one sample")
+        for name, value, most in (("threads", threads, _MOST_THREADS), ("readers", readers, _MOST_THREADS), ("ahead", ahead, _MOST_AHEAD)):
+            if value is not None and not 0 <= operator.index(value) <= most:
+                raise ValueError(f"{name}={value}: give a number from 0 to {most}")
+        if not 0 <= operator.index(seed) < 2**64:
+            raise ValueError(f"seed={seed}: give a number from 0 to 2**64 - 1")
         ram, folder = _cache(cache)
         self.dataset = dataset
         self.batch = batch
@@ -91,7 +101,7 @@ class Loader:
             "batch": batch, "seed": seed, "shuffle": shuffle, "remainder": remainder, "on_error": on_error,
             "threads": threads, "ahead": ahead, "readers": readers, "readahead": readahead,
             "verify": verify, "ram": ram, "dir": folder,
-            "skip": dataset._numbers_of(skip) if skip else [],
+            "skip": dataset._numbers_of(skip, of_whole=True) if skip else [],
         }  # fmt: skip
         # Fields and settings that make no sense raise here, not at the first batch.
         nodes = re.match(r"nodes:(\d+)", shuffle)
@@ -106,6 +116,8 @@ class Loader:
         self._left: int | None = None
         # Whether one of it was taken.
         self._begun = False
+        # Whether the next `for` is of an epoch of which no batch is left.
+        self._over = False
         self._turn = 0
         # The rank of the threads that run.
         self._placed: tuple[int, int] | None = None
@@ -124,6 +136,10 @@ class Loader:
             if left:
                 self._left, self._begun = left, begun
         pipeline = self._running()
+        if self._over:
+            self._over, self._left, self._begun = False, 0, False
+            self._turn += 1
+            return _Epoch(self, self._turn)
         if self._left and self._begun:
             # The epoch before was left early.
             self.set_epoch(self.epoch + 1)
@@ -187,11 +203,15 @@ class Loader:
         return int(state["epoch"]) + ended
 
     def set_epoch(self, epoch: int) -> None:
-        """Makes the next `for` that of `epoch`. In the middle of that epoch, after `load_state_dict`, it goes on there."""
+        """Makes the next `for` that of `epoch`. In the middle of that epoch, after `load_state_dict`, it goes on there; at its end no
+        batch is left."""
         epoch = operator.index(epoch)
         if not 0 <= epoch < 2**63:
-            raise ValueError(f"epoch={epoch}: epochs count from 0")
-        state = self._state()
+            raise ValueError(f"epoch={epoch}: epochs count from 0 to 2**63 - 1")
+        state, self._over = self._state(), False
+        if self._left is None and state["epoch"] == epoch and state["consumed"] > 0 and self._is_end(state):
+            self._over = True
+            return
         ended = self._left == 0 and state["epoch"] + 1 == epoch
         if ended or (state["epoch"] == epoch and not self._left and (self._left is None or state["consumed"] == 0)):
             return
@@ -200,6 +220,15 @@ class Loader:
     def is_at_end(self) -> bool:
         """Whether all batches of the current epoch were taken."""
         each, left = self._running().steps()
+        return each > 0 and left == 0
+
+    def _is_end(self, state: State) -> bool:
+        """The same of a state, without the threads of a loader."""
+        if self._pipeline is not None and self._pid == os.getpid():
+            return self.is_at_end()
+        pipeline = self._first(self.place, state)
+        each, left = pipeline.steps()
+        pipeline.stop()
         return each > 0 and left == 0
 
     # --- state --------------------------------------------------------------------------------------------------------
@@ -225,6 +254,8 @@ class Loader:
 
     def load_state_dict(self, state: State) -> None:
         """Continues from a state. Raises `StateError` if it is of another dataset, shuffle or seed."""
+        if not isinstance(state, dict):
+            raise TypeError(f"a state is a dictionary, as state_dict() gives it, not {type(state).__name__}")
         before = self._state()
         self._close(dict(state))
         try:
@@ -307,7 +338,9 @@ class Loader:
     def _running(self) -> _packhorse.Pipeline:
         if self._pid != os.getpid():
             # A forked child goes on from where its parent was.
+            over = self._over
             self._reset(self._forked_state())
+            self._over = over
         if self._pipeline is None:
             state = None if self._resume is None else json.dumps(self._resume)
             place = self.place
@@ -343,9 +376,10 @@ class Loader:
         pipeline.stop()
         return state
 
-    def _first(self, place: tuple[int, int]) -> _packhorse.Pipeline:
+    def _first(self, place: tuple[int, int], state: State | None = None) -> _packhorse.Pipeline:
         """A loader without threads and caches."""
-        settings = self._settings | {"place": place, "state": None, "threads": 0, "readers": 0, "ram": 0, "dir": None}
+        resume = None if state is None else json.dumps(state)
+        settings = self._settings | {"place": place, "state": resume, "threads": 0, "readers": 0, "ram": 0, "dir": None}
         return _packhorse.Pipeline(self.dataset._ours, self._described, settings)
 
     def _forked_state(self) -> State | None:
@@ -371,12 +405,14 @@ class Loader:
         return {
             "dataset": self.dataset, "batch": self.batch, "_described": self._described, "_place": pickled_place(self._place),
             "_device": self._device, "_keep": self._keep, "_settings": self._settings, "_resume": resume,
+            "_over": self._over,
         }  # fmt: skip
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._gpu, self._kept, self._workers = None, None, None
         self._reset(state["_resume"])
+        self._over = state["_over"]
 
     def __repr__(self) -> str:
         rank, world = self.place
@@ -411,8 +447,12 @@ def one_of(name: str, value: str, *words: str) -> None:
 def _cache(cache: str | os.PathLike[str] | int | None) -> tuple[int, str | None]:
     """Bytes of memory, and a folder."""
     if cache is None or isinstance(cache, int):
+        if cache is not None and cache < 0:
+            raise ValueError(f"cache={cache}: give a number of bytes, or a folder")
         return cache or 0, None
     text = os.fspath(cache)
+    if not text:
+        raise ValueError("cache='' is no folder: give one, a size such as 8GiB, or None")
     number = re.match(r"(\d+(?:\.\d+)?) *([A-Za-z]*)$", text.strip())
     if number is None:
         return 0, os.path.abspath(text)

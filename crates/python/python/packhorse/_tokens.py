@@ -162,8 +162,7 @@ class TokenLoader:
                 "no batch is left of the order: `samples` makes it longer, load_state_dict goes back, and a smaller batch fits",
                 stacklevel=2,
             )
-        while (batch := self._running().next()) is not None:
-            yield Batch(batch)
+        return _Order(self)
 
     def __len__(self) -> int:
         """The number of batches left."""
@@ -217,3 +216,16 @@ class TokenLoader:
             "dataset": self.dataset, "_settings": self._settings, "_place": pickled_place(self._place), "_resume": resume,
             "_pid": os.getpid(), "_pipeline": None, "_placed": None, "_device": self._device, "_gpu": None,
         }  # fmt: skip
+
+
+class _Order(Iterator[Batch]):
+    """The batches that are left of an order. After an error the next batch comes."""
+
+    def __init__(self, loader: TokenLoader) -> None:
+        self._loader = loader
+
+    def __next__(self) -> Batch:
+        batch = self._loader._running().next()
+        if batch is None:
+            raise StopIteration
+        return Batch(batch)

@@ -75,11 +75,17 @@ class TorchLoader(IterableDataset[dict[str, Any]]):
         self.loader = loader
         self._own: Loader | TokenLoader | None = None
         self._resume: State | None = None
+        # The epoch that was asked for after a state was loaded.
+        self._asked: int | None = None
         self._ended = False
         if isinstance(loader, Loader):
             loader._workers = loader._workers or mmap.mmap(-1, 1)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
+        return _Pass(self)
+
+    def _begin(self) -> Iterator[Batch]:
+        """The batches of the next pass."""
         if isinstance(self.loader, Loader) and self.loader._workers is not None:
             # The process that forked this worker sees it.
             self.loader._workers[0] = get_worker_info() is not None
@@ -89,20 +95,25 @@ class TorchLoader(IterableDataset[dict[str, Any]]):
             resume, self._resume = dict(self._resume), None
             ended = resume.pop("ended", True)
             loader.load_state_dict(resume)
+            if self._asked is not None and isinstance(loader, Loader):
+                loader.set_epoch(self._asked)
+            self._asked = None
         # Of a pass whose last batch was taken, and that had not ended, nothing is left.
-        if ended or not loader.is_at_end():
-            for batch in loader:
-                yield _tensors(batch)
-        self._ended = True
+        return iter(loader) if ended or not loader.is_at_end() else iter(())
 
     def __len__(self) -> int:
         return len(self.loader)
 
     def set_epoch(self, epoch: int) -> None:
-        """Makes the next pass that of `epoch`."""
+        """Makes the next pass that of `epoch`. In the middle of that epoch, after `load_state_dict`, it goes on there."""
         if not isinstance(self.loader, Loader):
             raise TypeError("an order of tokens has all its epochs: there is none to set")
         self.loader.set_epoch(epoch)
+        if self._resume is not None:
+            # Each epoch may have workers of its own, which begin with what is known here.
+            self._asked = epoch
+            if self._resume["epoch"] != epoch:
+                self._resume = self._asked = None
 
     def state_dict(self) -> State:
         """The state of this process's loader."""
@@ -112,7 +123,7 @@ class TorchLoader(IterableDataset[dict[str, Any]]):
 
     def load_state_dict(self, state: State) -> None:
         """Continues from a state of a loader with as many workers."""
-        self._resume = state
+        self._resume, self._asked = state, None
 
     def _of_worker(self) -> Loader | TokenLoader:
         worker = get_worker_info()
@@ -128,7 +139,24 @@ class TorchLoader(IterableDataset[dict[str, Any]]):
         if isinstance(self.loader, Loader) and self.loader._workers is not None:
             # It is most often a worker that gets it.
             self.loader._workers[0] = 1
-        return {"loader": self.loader, "_own": None, "_resume": self._resume, "_ended": False}
+        return {"loader": self.loader, "_own": None, "_resume": self._resume, "_asked": self._asked, "_ended": False}
+
+
+class _Pass(Iterator[dict[str, Any]]):
+    """The batches of a pass. After an error the next batch comes, as from the loader."""
+
+    def __init__(self, data: TorchLoader) -> None:
+        self._data = data
+        self._batches: Iterator[Batch] | None = None
+
+    def __next__(self) -> dict[str, Any]:
+        if self._batches is None:
+            self._batches = self._data._begin()
+        try:
+            return _tensors(next(self._batches))
+        except StopIteration:
+            self._data._ended = True
+            raise
 
 
 def _tensors(batch: Batch) -> dict[str, Any]:
