@@ -183,6 +183,50 @@ fn the_first_command_leaves_a_grown_dataset_as_it_is() {
 }
 
 /// A label is a number in the plan of pictures and a member in the plan of shards: the same bytes, which append.
+/// Which append it was does not matter.
+#[test]
+fn an_append_that_is_in_the_dataset_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = |name: &str, rows: std::ops::Range<u32>| {
+        let lines: String = rows.map(|n| format!("{n},0.5\n")).collect();
+        let path = dir.path().join(name);
+        std::fs::write(&path, format!("id,x\n{lines}")).unwrap();
+        path
+    };
+    let (first, one, two) = (table("t0.csv", 0..10), table("t1.csv", 10..30), table("t2.csv", 30..60));
+    let out = dir.path().join("out");
+    let pack = ["pack", text(&first), "--to", "parquet", "--out", text(&out), "--json"];
+    packhorse(&pack).succeed();
+    for more in [&one, &two] {
+        packhorse(&["append", text(&out), text(more)]).succeed();
+    }
+    let before = tree(&out);
+    for (more, samples) in [(&one, 20), (&two, 30)] {
+        let again = packhorse(&["append", text(&out), text(more), "--json"]).succeed();
+        let said: serde_json::Value = serde_json::from_str(&again.printed).unwrap();
+        assert_eq!(said["samples"], samples, "{again:?}");
+    }
+    let again = packhorse(&pack).succeed();
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&again.printed).unwrap()["samples"], 10, "{again:?}");
+    assert_equal(&before, &tree(&out), "appended again");
+}
+
+/// Files of others that have the names of new shards are not overwritten.
+#[test]
+fn files_in_the_way_of_new_shards_stay() {
+    let corpus = Corpus::new();
+    let out = corpus.sealed("out", &WEBDATASET);
+    let manifest = manifest(&out);
+    let other = out.join(format!("shard-{:06}.tar", manifest.shards.len()));
+    std::fs::write(&other, b"the only copy").unwrap();
+    let before = tree(&out);
+    let ended = corpus.append(&out, &[]).run();
+    refused(&ended, CONFIG, &["has the name of a new shard", "move it elsewhere"]);
+    assert_equal(&before, &tree(&out), "refused");
+    std::fs::remove_file(&other).unwrap();
+    corpus.append(&out, &[]).succeed();
+}
+
 #[test]
 fn labels_of_folders_and_of_packed_shards_follow_each_other() {
     let corpus = Corpus::new();

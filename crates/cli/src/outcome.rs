@@ -58,6 +58,27 @@ pub(crate) fn print(text: &str) -> Result<()> {
     done(io::stdout().lock().write_all(text.as_bytes()))
 }
 
+/// Standard output, as [`print`] writes to it.
+pub(crate) fn output() -> impl Write {
+    struct Output(io::StdoutLock<'static>);
+    fn ended<T>(result: io::Result<T>) -> io::Result<T> {
+        match result {
+            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+            other => other,
+        }
+    }
+    impl Write for Output {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            ended(self.0.write(bytes))
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            ended(self.0.flush())
+        }
+    }
+    Output(io::stdout().lock())
+}
+
 /// The result of writing to standard output.
 pub(crate) fn done(result: io::Result<()>) -> Result<()> {
     match result {

@@ -17,6 +17,7 @@ use packhorse_dataset::{
 };
 use packhorse_storage::Staging;
 use packhorse_transform::Transform;
+use std::collections::BTreeSet;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::ops::Range;
@@ -151,15 +152,19 @@ impl Base {
         Ok(())
     }
 
-    /// Makes `plan` the next plan of the dataset. If it is the plan of the last shards, they are there already.
+    /// Makes `plan` the next plan of the dataset. If it is the plan of shards that it has, they are there already.
     ///
     /// Errors: `Config` for samples that the dataset can't take, such as those whose keys it has.
     pub(crate) fn place(&self, plan: &mut Plan, allowed: &Allowed<'_>, cancel: &Cancel) -> Result<Place> {
         plan.follow(self.header()?, allowed).map_err(|e| e.in_input(self.dir.display()))?;
-        if let (None, Some(last)) = (&self.pending, self.manifest.appended.last()) {
-            plan.renumber(self.names(last.first as usize));
-            if plan.digest()? == last.plan {
-                return Ok(Place::Sealed);
+        let appended = if self.pending.is_none() { &self.manifest.appended[..] } else { &[] };
+        for (at, added) in appended.iter().enumerate().rev() {
+            let next = appended.get(at + 1).map_or(self.manifest.shards.len() as u64, |next| next.first);
+            if plan.shard_count() as u64 == next - added.first {
+                plan.renumber(self.names(added.first as usize));
+                if plan.digest()? == added.plan {
+                    return Ok(Place::Sealed(added.plan));
+                }
             }
         }
         plan.renumber(self.names(self.manifest.shards.len()));
@@ -208,6 +213,24 @@ impl Base {
         Err(Error::config(message).with_code(Code::KeyTwice).in_sample(&twice.key).in_input(self.dir.display()))
     }
 
+    /// Refuses files that have the names of the new shards, and which nothing of the dataset is.
+    fn refuse_others(&self, store: &dyn Store, plan: &Plan) -> Result<()> {
+        let there: BTreeSet<String> =
+            store.list(&self.dir)?.into_iter().filter_map(|name| name.into_os_string().into_string().ok()).collect();
+        // Those of another append that began meanwhile, which is told below.
+        if there.contains(&plan_name(self.plans.len())) {
+            return Ok(());
+        }
+        for shard in plan.shard_names() {
+            let start = format!("{shard}.");
+            if let Some(other) = there.range(start.clone()..).next().filter(|name| name.starts_with(&start)) {
+                let message = "has the name of a new shard and is no part of the dataset; move it elsewhere and run the command again";
+                return Err(Error::config(message).in_input(self.dir.join(other).display()));
+            }
+        }
+        Ok(())
+    }
+
     /// Stores the plan of the new shards, and returns its digest. `restart`: shards of another append that is not sealed
     /// are dropped.
     ///
@@ -227,6 +250,7 @@ impl Base {
                 }
             }
         }
+        self.refuse_others(&**store, plan)?;
         match publish_new(store, &self.dir, self.plans.len(), plan) {
             Ok(digest) => Ok((Stored::New, digest)),
             Err(e) if e.is_taken() => {
@@ -258,8 +282,8 @@ fn overtaken(dir: &Path, message: &str) -> Error {
 pub(crate) enum Place {
     /// After the last shards.
     Next,
-    /// Nowhere: they are the last shards of the dataset.
-    Sealed,
+    /// Nowhere: the dataset has the shards of this plan.
+    Sealed(Digest),
 }
 
 /// The most keys that are looked at twice.

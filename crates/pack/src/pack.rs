@@ -13,7 +13,7 @@ use crate::spans::TARGET;
 use crate::stored_plan::{Stored, open_plan, open_plans, valid_receipt};
 use crate::{OnError, Part};
 use packhorse_core::{ByteBudget, Code, Error, Event, Kind, Observer, Result, Store, counted};
-use packhorse_dataset::{Manifest, PLAN, PathText, PlanReader, Receipt, ShardFrame};
+use packhorse_dataset::{Digest, Manifest, PLAN, PathText, PlanReader, Receipt, ShardFrame};
 use packhorse_storage::{Location, Staging};
 use packhorse_transform::Counts;
 use std::io::ErrorKind;
@@ -84,6 +84,14 @@ pub(crate) fn pack(context: &PackContext<'_>, out: &Path, options: &PackOptions)
         }
     }
     pack_again(context, &place, &plan, options, &Redo::new())
+}
+
+/// The plan in the folder `place` that has this digest; the last one if that is an append that is not sealed.
+pub(crate) fn plan_to_fill(store: &dyn Store, place: &Path, digest: Digest) -> Result<Option<PlanReader>> {
+    let mut plans = open_plans(store, place)?;
+    let Some(ours) = plans.iter().position(|plan| plan.digest() == digest) else { return Ok(None) };
+    let sealed = Manifest::read(store, place)?.is_some_and(|manifest| manifest.plans().count() == plans.len());
+    Ok(Some(plans.swap_remove(if sealed { ours } else { plans.len() - 1 })))
 }
 
 /// How often a process begins again whose staging folder was removed.

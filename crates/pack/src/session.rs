@@ -10,7 +10,7 @@ use crate::append::Base;
 use crate::kept_tables::KeptTables;
 use crate::metadata::Metadata;
 use crate::moved_inputs::MovedInput;
-use crate::pack::{PackReport, Packed, pack, pack_again, replaced};
+use crate::pack::{PackReport, Packed, pack, pack_again, plan_to_fill, replaced};
 use crate::pack_context::{PackContext, PackOptions};
 use crate::part_errors;
 use crate::plan::{Plan, limits, plan, plan_spilled};
@@ -19,7 +19,7 @@ use crate::replace::{finish_replacing, plan_folder, publish};
 use crate::sample_order::MANY;
 use crate::scan::{Found, Listing, Scan, scan, tables, take_metadata};
 use crate::shard_packer::Redo;
-use crate::stored_plan::{Stored, StoredPlan, exists, open_plan, open_plans, plan_file};
+use crate::stored_plan::{Stored, StoredPlan, exists, open_plan, plan_file};
 use crate::trial::fit;
 use crate::verify::{Depth, Verification, verify};
 use crate::writer::{Writer, WriterContext};
@@ -237,11 +237,7 @@ impl Session {
         let StoredPlan { stored, digest, staging: _held } = publish(&self.store, out, &plan, self.replaces)?;
         drop(plan);
         let place = plan_folder(&self.store, out)?;
-        let plan = open_plan(&*self.store, &place)?;
-        // The last plan is another one where shards were added.
-        if !open_plans(&*self.store, &place)?.iter().any(|plan| plan.digest() == digest) {
-            return Err(replaced(out));
-        }
+        let plan = plan_to_fill(&*self.store, &place, digest)?.ok_or_else(|| replaced(out))?;
         let (context, options) = (self.packing(&transforms, &tables), self.options(Part::ALL, recipe.on_error));
         let report = pack_again(&context, &place, &plan, &options, &Redo::new())?;
         if !exists(&*self.store, &plan_folder(&self.store, out)?.join(PLAN))? {

@@ -6,7 +6,7 @@ use super::verify::in_quarantine;
 use super::view;
 use super::watch::{errors_text, errors_value};
 use crate::args::{Cat, Dir, Head, Ls, Stat};
-use crate::outcome::{counted, done, first_lines, print, print_whole, success, tally};
+use crate::outcome::{counted, done, first_lines, output, print, print_whole, success, tally};
 use crate::size::show;
 use packhorse_core::{Error, Extent, FieldType, FileKind, KEY, Kind, Result};
 use packhorse_dataset::{DatasetView, FieldRecord, MANIFEST, Manifest};
@@ -152,7 +152,7 @@ fn table(context: &CommandContext<'_>, columns: &Columns) -> Result<ExitCode> {
 }
 
 pub(super) fn cat(context: &CommandContext<'_>, args: &Cat) -> Result<ExitCode> {
-    let mut out = io::stdout().lock();
+    let mut out = output();
     if let Some(view) = OpenedView::read(&*context.store, &args.path)? {
         if view.cat(context.registry, &*context.store, &args.member, &mut out)? {
             return Ok(success());

@@ -76,6 +76,16 @@ impl Plan {
         }
     }
 
+    /// The number of shards.
+    pub(crate) fn shard_count(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// The names of its shards.
+    pub(crate) fn shard_names(&self) -> impl Iterator<Item = &str> {
+        self.shards.iter().map(|shard| shard.name.as_str())
+    }
+
     /// The logical digest that the plan would be stored with.
     pub(crate) fn digest(&self) -> Result<Digest> {
         self.write(std::io::sink()).map(|(digest, _)| digest)

@@ -55,6 +55,7 @@ impl Recipe {
         let sink = self.sink()?;
         // Invalid settings fail before the scan, which may take hours.
         let typed = registry.get(&format)?.sink(&sink)?.typed();
+        self.from.iter().try_for_each(|from| registry.get(from).map(drop))?;
         Ok(PlanOptions {
             recipe: self,
             format,

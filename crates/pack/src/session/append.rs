@@ -3,12 +3,13 @@
 use super::{Packed, Session, Transforms};
 use crate::append::{Base, Place, check_sealed};
 use crate::kept_tables::KeptTables;
-use crate::pack::pack;
+use crate::pack::{pack, pack_again, plan_to_fill};
 use crate::plan::{Allowed, Plan};
 use crate::request_error::as_request_error;
+use crate::shard_packer::Redo;
 use crate::stored_plan::Stored;
 use crate::{Part, Recipe};
-use packhorse_core::Result;
+use packhorse_core::{Error, Result};
 use packhorse_dataset::Digest;
 use packhorse_storage::Location;
 use packhorse_transform::casts_of;
@@ -33,7 +34,14 @@ impl Session {
         let (plan, base, transforms, place) = self.decide_append(dir, recipe, &tables)?;
         let (stored, digest) = self.place_plan(&plan, &base, place)?;
         drop((plan, base));
-        let report = pack(&self.packing(&transforms, &tables), dir, &self.options(Part::ALL, recipe.on_error))?;
+        let (context, options) = (self.packing(&transforms, &tables), self.options(Part::ALL, recipe.on_error));
+        let report = match place {
+            Place::Next => pack(&context, dir, &options)?,
+            Place::Sealed(digest) => match plan_to_fill(&*self.store, dir, digest)? {
+                Some(plan) => pack_again(&context, dir, &plan, &options, &Redo::new())?,
+                None => return Err(Error::bug("a plan of the dataset is gone")),
+            },
+        };
         let manifest = crate::seal::seal(&self.registry, &transforms, &self.store, dir, &self.cancel)?;
         check_sealed(dir, &manifest, digest)?;
         Ok(Packed { report, manifest, stored })
@@ -58,7 +66,7 @@ impl Session {
     fn place_plan(&self, plan: &Plan, base: &Base, place: Place) -> Result<(Stored, Digest)> {
         match place {
             Place::Next => base.store(&self.store, plan, self.replaces),
-            Place::Sealed => Ok((Stored::Resumed, plan.digest()?)),
+            Place::Sealed(digest) => Ok((Stored::Resumed, digest)),
         }
     }
 
