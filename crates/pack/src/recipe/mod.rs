@@ -171,7 +171,7 @@ settings! {
         /// Splits by shares, such as train=0.9,val=0.1; folders (train/ val/ test/); column:NAME (of `metadata`); none; keep,
         /// those that sealed datasets among the inputs have
         split: Splits, text("SHARES").default("keep");
-        /// What decides a sample's split: hash (of its key: stable when data is added) or order
+        /// What decides a sample's split: hash (of its key, or of the name of its table and its place there: stable when files are added) or order
         split_by: SplitBy, one_of("HOW", SplitBy::WORDS).default("hash");
         /// The most samples, from the start of the order
         limit: Option<u64>, takes("N", FROM_ONE);
