@@ -9,6 +9,8 @@ import sys
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
+import packhorse
 import pytest
 from conftest import labels, mixed, run_python, write
 
@@ -525,3 +527,24 @@ def test_an_error_ends_no_pass_of_torch(tmp_path):
         print("well")
     """
     assert by_torch(code, str(tmp_path / "bad")) == "well\n"
+
+
+def test_arrays_of_bytes_are_tensors(tmp_path):
+    """Fields of bytes are bytes; arrays of bytes and Booleans, whose rows look the same, are arrays as those of other types."""
+    torch = pytest.importorskip("torch")
+    rows = [
+        {"wave": np.arange(i + 1, dtype="u1"), "mask": np.ones(i + 1, bool), "ids": np.arange(i + 1, dtype="u2"), "raw": b"ab"}
+        for i in range(4)
+    ]
+    with packhorse.Writer(tmp_path / "out", to="parquet", ragged=True) as out:
+        for row in rows:
+            out.write(row)
+    dataset = packhorse.open(tmp_path / "out")
+    batch = next(iter(dataset.loader(4, shuffle="sequential").torch()))
+    for fields in (None, ["wave", "mask", "ids", "raw"]):
+        for at, wanted in enumerate(rows):
+            sample = dataset.torch(fields)[at]
+            for found in (sample, {name: values[at] for name, values in batch.items()}):
+                assert found["raw"] == b"ab"
+                for name in ("wave", "mask", "ids"):
+                    assert isinstance(found[name], torch.Tensor) and found[name].tolist() == wanted[name].tolist()

@@ -11,7 +11,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from ._batch import Batch, Ragged
 from ._dataset import Dataset
-from ._fields import Fields
+from ._fields import Described, Fields, describe
 from ._loader import Loader, State
 from ._packhorse import Array
 from ._tokens import TokenLoader
@@ -33,6 +33,7 @@ class TorchDataset(_MapDataset[Any]):
         self.transform = transform
         self.seed = seed
         self.epoch = 0
+        self._arrays: frozenset[str] | None = None
 
     def set_epoch(self, epoch: int) -> None:
         """Chooses the random crops and flips. Call it before the `DataLoader` starts its workers."""
@@ -49,16 +50,29 @@ class TorchDataset(_MapDataset[Any]):
 
     def __getitems__(self, numbers: list[int]) -> list[Any]:
         batch = self.dataset.batch([int(number) for number in numbers], self.fields, seed=self.seed, epoch=self.epoch)
-        columns = {name: _rows(values) for name, values in batch.items()}
+        if self._arrays is None:
+            self._arrays = _arrays(self.dataset, describe(self.fields))
+        columns = {name: _rows(values, name in self._arrays) for name, values in batch.items()}
         samples = [{name: rows[row] for name, rows in columns.items()} for row in range(batch.rows)]
         return samples if self.transform is None else [self.transform(sample) for sample in samples]
 
 
-def _rows(values: Array | Ragged) -> Any:
+def _arrays(dataset: Dataset, described: list[Described]) -> frozenset[str]:
+    """The fields that are arrays of bytes or Booleans, which look like bytes where their rows have different lengths."""
+    kinds = dataset.fields
+    sources = [(name, source) for name, source, *_ in described] or [(name, name) for name in kinds]
+
+    def is_array(source: str) -> bool:
+        return any(kinds.get(one, "").startswith(("UInt8[", "Boolean[")) for one in source.split(";"))
+
+    return frozenset(name for name, source in sources if is_array(source))
+
+
+def _rows(values: Array | Ragged, is_array: bool) -> Any:
     """One entry for each sample: a tensor, or the bytes of a field of bytes."""
     if isinstance(values, Array):
         return values.torch()
-    if values.shapes is None and values.values.dtype == "uint8" and values.values.ndim == 1:
+    if not is_array and values.shapes is None and values.values.dtype == "uint8" and values.values.ndim == 1:
         return values.bytes()
     return [row.torch() for row in values]
 
@@ -78,6 +92,7 @@ class TorchLoader(IterableDataset[dict[str, Any]]):
         # The epoch that was asked for after a state was loaded.
         self._asked: int | None = None
         self._ended = False
+        self._arrays: frozenset[str] | None = None
         if isinstance(loader, Loader):
             loader._workers = loader._workers or mmap.mmap(-1, 1)
 
@@ -125,6 +140,12 @@ class TorchLoader(IterableDataset[dict[str, Any]]):
         """Continues from a state of a loader with as many workers."""
         self._resume, self._asked = state, None
 
+    def _tensors(self, batch: Batch) -> dict[str, Any]:
+        if self._arrays is None:
+            loader = self.loader
+            self._arrays = _arrays(loader.dataset, loader._described) if isinstance(loader, Loader) else frozenset()
+        return {name: _rows(values, name in self._arrays) for name, values in batch.items()}
+
     def _of_worker(self) -> Loader | TokenLoader:
         worker = get_worker_info()
         if worker is None:
@@ -139,7 +160,7 @@ class TorchLoader(IterableDataset[dict[str, Any]]):
         if isinstance(self.loader, Loader) and self.loader._workers is not None:
             # It is most often a worker that gets it.
             self.loader._workers[0] = 1
-        return {"loader": self.loader, "_own": None, "_resume": self._resume, "_asked": self._asked, "_ended": False}
+        return {"loader": self.loader, "_own": None, "_resume": self._resume, "_asked": self._asked, "_ended": False, "_arrays": self._arrays}
 
 
 class _Pass(Iterator[dict[str, Any]]):
@@ -153,20 +174,10 @@ class _Pass(Iterator[dict[str, Any]]):
         if self._batches is None:
             self._batches = self._data._begin()
         try:
-            return _tensors(next(self._batches))
+            return self._data._tensors(next(self._batches))
         except StopIteration:
             self._data._ended = True
             raise
-
-
-def _tensors(batch: Batch) -> dict[str, Any]:
-    plain = {}
-    for name, values in batch.items():
-        if isinstance(values, Array):
-            plain[name] = values.torch()
-        else:
-            plain[name] = _rows(values)
-    return plain
 
 
 __all__ = ["TorchDataset", "TorchLoader"]
