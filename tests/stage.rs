@@ -333,11 +333,11 @@ fn a_folder_of_other_files_is_refused() {
     };
     stage.work.pack(&to, &["--limit", "50"]).succeed();
     std::fs::remove_file(to.join("dataset.json")).unwrap();
-    refused("is no copy of a file of this dataset");
+    refused("is not a copy of a file of this dataset");
     for name in ["shard-000001.tar", "shard-000999.tar", "view.json", "photo.jpg"] {
         std::fs::create_dir(&to).unwrap();
         std::fs::write(to.join(name), b"the only copy").unwrap();
-        refused(&format!("holds {name}, which is no copy"));
+        refused(&format!("holds {name}, which is not a copy"));
     }
     std::fs::create_dir_all(to.join("lost+found")).unwrap();
     stage.staged(&to, &[]);

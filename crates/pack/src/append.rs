@@ -224,7 +224,7 @@ impl Base {
         for shard in plan.shard_names() {
             let start = format!("{shard}.");
             if let Some(other) = there.range(start.clone()..).next().filter(|name| name.starts_with(&start)) {
-                let message = "has the name of a new shard and is no part of the dataset; move it elsewhere and run the command again";
+                let message = "has the name of a new shard and does not belong to the dataset; move it elsewhere and run the command again";
                 return Err(Error::config(message).in_input(self.dir.join(other).display()));
             }
         }

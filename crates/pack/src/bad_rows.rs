@@ -9,7 +9,7 @@ const NEIGHBOURS: u64 = 32;
 /// Reads that may fail in a run, each of which decodes a part of it again.
 const FAILURES: u32 = 4096;
 
-/// What is to be read next of a run in which rows are bad.
+/// The next rows to read of a run in which some are bad.
 pub(crate) struct BadRows {
     /// Where the run ends.
     end: u64,

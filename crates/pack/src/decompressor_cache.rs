@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 /// The most decompressors kept. A writer resumes its own at once, or never.
 const KEPT: usize = 16;
 
-/// Decompressors, and what is known of files.
+/// Idle decompressors, and which files are known to be whole.
 #[derive(Default)]
 pub(crate) struct DecompressorCache {
     /// Idle decompressors, the most recent last.

@@ -803,4 +803,4 @@ def test_keys_to_skip_may_be_outside_of_a_view(numbers):
     found = [n for batch in view.loader(5, skip=[keys[3], keys[-1]], remainder="uneven") for n in batch.numbers]
     assert len(found) == 19 and 3 not in found
     with pytest.raises(packhorse.ConfigError, match="1 of 2 keys"):
-        view.loader(5, skip=[keys[3], "nobody"])
+        view.loader(5, skip=[keys[3], "unknown"])

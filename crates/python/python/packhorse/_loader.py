@@ -452,7 +452,7 @@ def _cache(cache: str | os.PathLike[str] | int | None) -> tuple[int, str | None]
         return cache or 0, None
     text = os.fspath(cache)
     if not text:
-        raise ValueError("cache='' is no folder: give one, a size such as 8GiB, or None")
+        raise ValueError("cache='' names no folder: give one, a size such as 8GiB, or None")
     number = re.match(r"(\d+(?:\.\d+)?) *([A-Za-z]*)$", text.strip())
     if number is None:
         return 0, os.path.abspath(text)

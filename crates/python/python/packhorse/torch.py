@@ -125,7 +125,7 @@ class TorchLoader(IterableDataset[dict[str, Any]]):
             raise TypeError("an order of tokens has all its epochs: there is none to set")
         self.loader.set_epoch(epoch)
         if self._resume is not None:
-            # Each epoch may have workers of its own, which begin with what is known here.
+            # Each epoch may have workers of its own, which begin with the state that is known here.
             self._asked = epoch
             if self._resume["epoch"] != epoch:
                 self._resume = self._asked = None

@@ -50,7 +50,7 @@ const RECEIPT: u64 = 1 << 30;
 /// so an interrupted run can be repeated, and concurrent runs share the work. A copy of the dataset before shards were
 /// added gets the new ones.
 ///
-/// Errors: a folder that holds another dataset, or files that are no copies (`Config`), originals that can't be read, a full disk (`Environment`);
+/// Errors: a folder that holds another dataset, or other files than copies (`Config`), originals that can't be read, a full disk (`Environment`);
 /// finished copies stay. Of a view, the shards that it reads are copied, into a folder below that of the copy, which is a
 /// view of them. Originals that differ from the record are not errors but listed in [`Staged::unfit`].
 pub fn stage(
@@ -196,7 +196,8 @@ fn refuse_files(to: &Path, names: &BTreeMap<String, Option<u64>>) -> Result<()> 
     match found.iter().find(|name| !name.to_str().is_some_and(is_free)) {
         None => Ok(()),
         Some(name) => {
-            let error = Error::config(format!("holds {}, which is no copy of a file of this dataset", name.display()));
+            let error =
+                Error::config(format!("holds {}, which is not a copy of a file of this dataset", name.display()));
             Err(error.with_code(Code::OutputExists).hint("give an empty or a new folder").in_input(to.display()))
         }
     }
