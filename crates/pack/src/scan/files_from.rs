@@ -21,6 +21,8 @@ pub(super) fn listed_files(from: &Path) -> Result<Vec<PathBuf>> {
 }
 
 fn split(bytes: &[u8]) -> Vec<PathBuf> {
+    // Editors of other systems begin text with a byte order mark.
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let nul = bytes.contains(&0);
     let parts = bytes.split(|b| if nul { *b == 0 } else { *b == b'\n' });
     let trimmed = parts.map(|part| if nul { part } else { part.strip_suffix(b"\r").unwrap_or(part) });
@@ -46,6 +48,7 @@ mod tests {
     #[test]
     fn newline_or_nul() {
         assert_eq!(split(b"a b\r\n\nc"), [PathBuf::from("a b"), PathBuf::from("c")]);
+        assert_eq!(split(b"\xef\xbb\xbfa\r\nb\r\n"), [PathBuf::from("a"), PathBuf::from("b")]);
         assert_eq!(split(b"a\nb\0c\0"), [PathBuf::from("a\nb"), PathBuf::from("c")]);
     }
 }
