@@ -182,7 +182,6 @@ fn the_first_command_leaves_a_grown_dataset_as_it_is() {
     assert_equal(&before, &tree(&out), "with its plan made again");
 }
 
-/// A label is a number in the plan of pictures and a member in the plan of shards: the same bytes, which append.
 /// Which append it was does not matter.
 #[test]
 fn an_append_that_is_in_the_dataset_changes_nothing() {
@@ -227,6 +226,7 @@ fn files_in_the_way_of_new_shards_stay() {
     corpus.append(&out, &[]).succeed();
 }
 
+/// A label is a number in the plan of pictures and a member in the plan of shards: the same bytes, which append.
 #[test]
 fn labels_of_folders_and_of_packed_shards_follow_each_other() {
     let corpus = Corpus::new();

@@ -162,9 +162,13 @@ impl Base {
             let next = appended.get(at + 1).map_or(self.manifest.shards.len() as u64, |next| next.first);
             if plan.shard_count() as u64 == next - added.first {
                 plan.renumber(self.names(added.first as usize));
+                // Later appends may have added classes and splits.
+                let Some(stored) = self.plans.get(at + 1).map(PlanReader::header) else { continue };
+                let grown = plan.take_lists(stored.classes.clone(), stored.splits.clone());
                 if plan.digest()? == added.plan {
                     return Ok(Place::Sealed(added.plan));
                 }
+                plan.take_lists(grown.0, grown.1);
             }
         }
         plan.renumber(self.names(self.manifest.shards.len()));

@@ -1,13 +1,13 @@
 //! Finds the rows of a run that can't be read, by reading parts of it again, so that they alone are left out. Knows nothing of what
 //! rows hold.
 
-use packhorse_core::Table;
+use packhorse_core::{Error, Result, Table};
 
 /// Bad rows, one after another, from which on the next good one is sought by steps that double: a damaged page or chunk holds many.
 const NEIGHBOURS: u64 = 32;
 
-/// Reads that may fail in a run, each of which decodes a part of it again.
-const FAILURES: u32 = 4096;
+/// Reads that may fail in a run, each of which decodes a part of it again; after them the rest of the run is bad.
+const FAILURES: u32 = 1024;
 
 /// The next rows to read of a run in which some are bad.
 pub(crate) struct BadRows {
@@ -38,24 +38,30 @@ impl BadRows {
     }
 
     /// Reading failed, behind row `at` or at it. Returns how many rows from it on are bad; 0 if less must be read to tell.
-    pub(crate) fn failed(&mut self, at: u64, table: &dyn Table) -> u64 {
+    ///
+    /// Errors: those of other reads that `skips` does not take for bad rows.
+    pub(crate) fn failed(&mut self, at: u64, table: &dyn Table, skips: &dyn Fn(&Error) -> bool) -> Result<u64> {
         self.failures += 1;
         let tried = self.until.saturating_sub(at);
+        if tried == 0 {
+            self.passed(at);
+            return Ok(0);
+        }
         if self.failures == FAILURES {
-            return self.end - at;
+            return Ok(self.end - at);
         }
         if tried > 1 {
             // Behind rows that were read with others, the bad row is likely near.
             let all = self.until == self.end && self.before == 0;
             self.before = if all { 0 } else { self.until };
             self.read(at, if all { 1 } else { tried / 2 });
-            return 0;
+            return Ok(0);
         }
         self.neighbours = if at == self.behind { self.neighbours + 1 } else { 1 };
-        let next = if self.neighbours < NEIGHBOURS { at + 1 } else { self.next_good(at, table) };
+        let next = if self.neighbours < NEIGHBOURS { at + 1 } else { self.next_good(at, table, skips)? };
         (self.before, self.behind) = (0, next);
         self.read(next, u64::MAX);
-        next - at
+        Ok(next - at)
     }
 
     fn read(&mut self, at: u64, size: u64) {
@@ -64,12 +70,15 @@ impl BadRows {
     }
 
     /// The next good row behind the bad row `bad`, if there are no bad ones behind good ones between; else the end.
-    fn next_good(&mut self, mut bad: u64, table: &dyn Table) -> u64 {
-        let is_good =
-            |row: u64| table.rows(row..row + 1).is_ok_and(|mut rows| rows.next().is_some_and(|rows| rows.is_ok()));
+    fn next_good(&self, mut bad: u64, table: &dyn Table, skips: &dyn Fn(&Error) -> bool) -> Result<u64> {
+        let is_good = |row: u64| match table.rows(row..row + 1).and_then(|mut rows| rows.next().transpose()) {
+            Ok(rows) => Ok(rows.is_some()),
+            Err(e) if skips(&e) => Ok(false),
+            Err(e) => Err(e),
+        };
         let (mut step, mut good) = (NEIGHBOURS, self.end);
         while bad + step < self.end {
-            if is_good(bad + step) {
+            if is_good(bad + step)? {
                 good = bad + step;
                 break;
             }
@@ -78,9 +87,9 @@ impl BadRows {
         }
         while good - bad > 1 {
             let middle = bad + (good - bad) / 2;
-            if is_good(middle) { good = middle } else { bad = middle }
+            if is_good(middle)? { good = middle } else { bad = middle }
         }
-        good
+        Ok(good)
     }
 }
 
@@ -88,7 +97,7 @@ impl BadRows {
 mod tests {
     use super::*;
     use arrow_array::Int64Array;
-    use packhorse_core::{Blocks, DataType, Error, Field, Result, Rows, Schema, TableInfo};
+    use packhorse_core::{Blocks, DataType, Field, Kind, Rows, Schema, TableInfo};
     use proptest::prelude::*;
     use std::collections::BTreeSet;
     use std::ops::Range;
@@ -142,7 +151,7 @@ mod tests {
                 }
             }
             if failed {
-                let lost = bad_rows.failed(at, table);
+                let lost = bad_rows.failed(at, table, &|e| e.kind() == Kind::Content).unwrap();
                 left.extend(at..at + lost);
                 at += lost;
             } else {
@@ -178,6 +187,31 @@ mod tests {
             prop_assert_eq!(found, (first..last).collect::<Vec<u64>>());
             prop_assert!(reads < 200, "{} reads", reads);
         }
+    }
+
+    /// A file system that fails has told nothing about rows.
+    #[test]
+    fn other_errors_are_not_bad_rows() {
+        struct Failing;
+        impl Table for Failing {
+            fn info(&self) -> Result<TableInfo> {
+                Err(Error::unsupported("not asked for"))
+            }
+
+            fn rows(&self, _: Range<u64>) -> Result<Blocks<'_>> {
+                Err(Error::new(Kind::Environment, "no connection"))
+            }
+        }
+        let skips = |e: &Error| e.kind() == Kind::Content;
+        let mut bad_rows = BadRows::new(1000);
+        let mut at = 0;
+        let error = loop {
+            match bad_rows.failed(at, &Failing, &skips) {
+                Ok(lost) => at += lost,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!((error.kind(), at), (Kind::Environment, NEIGHBOURS - 1));
     }
 
     #[test]

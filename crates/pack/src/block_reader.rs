@@ -51,6 +51,8 @@ pub(crate) struct BlockReader<'a> {
     /// Whether the transforms do more than decode and encode.
     pub(crate) heavy: bool,
     pub(crate) on_error: OnError,
+    /// Whether inputs are read again to see that they are whole, and which of their rows are bad.
+    pub(crate) thorough: bool,
     /// The pool of the blocks' memory.
     pub(crate) memory: Pool,
     pub(crate) latency: LatencyProbe,

@@ -120,6 +120,7 @@ impl Conversion {
             heavy: !context.transforms.is_empty(),
             opened: Mutex::default(),
             on_error,
+            thorough: true,
             memory: Pool::default(),
             latency: LatencyProbe::default(),
         }

@@ -1,4 +1,4 @@
-//! Caches decompressors of compressed text, so that a run goes on where the previous one stopped.
+//! Keeps decompressors of compressed text, so that a run goes on where the previous one stopped, and which files were found whole.
 
 use packhorse_core::Result;
 use packhorse_dataset::SeekPoint;

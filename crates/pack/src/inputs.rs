@@ -192,6 +192,11 @@ impl<'a> Inputs<'a> {
         opened.map_err(|e| as_planned_input_error(e).in_input(path.display()))
     }
 
+    /// Whether a table input is read from its start each time.
+    pub(crate) fn is_streamed(&self, piece: &FieldSource) -> bool {
+        compression(&self.path(piece)).is_some()
+    }
+
     /// Decompresses a compressed table input, once: its checksums may come behind all samples.
     pub(crate) fn check_stream(&self, piece: &FieldSource) -> Result<()> {
         let path = self.path(piece);

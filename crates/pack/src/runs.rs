@@ -28,7 +28,8 @@ impl BlockReader<'_> {
         let opened = self.inputs.table(piece)?;
         let source = self.source(piece)?;
         // Of a damaged stream, what comes before the damage may be altered.
-        let whole = if self.on_error == OnError::Skip { self.inputs.check_stream(piece) } else { Ok(()) };
+        let checks = self.thorough && self.on_error == OnError::Skip;
+        let whole = if checks { self.inputs.check_stream(piece) } else { Ok(()) };
         let done = match whole.and_then(|()| opened.table(&*source)) {
             Ok(table) => self.near(entries, &*table, &mut out),
             Err(e) => entries.iter().try_for_each(|entry| self.blocks(entry, None, Err(e.clone()), &mut out)),
@@ -124,7 +125,7 @@ impl BlockReader<'_> {
         mut blocks: Blocks<'t>,
         out: &mut OrderedTransformer<'_>,
     ) -> Result<()> {
-        let Some((_, items)) = entry.run() else { return Err(Error::bug("the entry is not a run")) };
+        let Some((piece, items)) = entry.run() else { return Err(Error::bug("the entry is not a run")) };
         let (mut at, mut bad) = (items.start, BadRows::new(items.end));
         loop {
             match self.sound(entry, &mut at, blocks, out)? {
@@ -136,8 +137,11 @@ impl BlockReader<'_> {
                 }
                 Some(error) => {
                     // Without another way in, the start of the next good sample is unknown.
-                    let again = table.filter(|_| self.skips(&error));
-                    let lost = again.map_or(items.end - at, |table| bad.failed(at, table));
+                    let again = table.filter(|_| self.thorough && self.skips(&error));
+                    let lost = match again.filter(|_| !self.inputs.is_streamed(piece)) {
+                        Some(table) => bad.failed(at, table, &|e| self.skips(e))?,
+                        None => items.end - at,
+                    };
                     if lost > 0 {
                         self.lost(entry, at..at + lost, error, out)?;
                         at += lost;

@@ -37,6 +37,7 @@ pub(crate) fn fit(context: &PackContext<'_>, plan: &mut Plan) -> Result<Option<E
     let mut reader = conversion.block_reader(context, plan.header(), inputs, OnError::Skip);
     // Little is read of each piece: what lies behind it would be read for nothing.
     reader.inner.ahead = reader.inner.ahead.min(AHEAD);
+    reader.thorough = false;
     let pieces: Vec<&TrialPiece> = segments.iter().flat_map(|segment| &segment.pieces).collect();
     let span = tracing::debug_span!(target: TARGET, "trial", pieces = pieces.len());
     let packed = span.in_scope(|| packed(&conversion, &reader, &pieces))?;

@@ -782,6 +782,22 @@ def test_a_state_from_the_end_of_an_epoch(numbers):
     assert list(again) == [] and labels(again) == wanted[1]
     data.set_epoch(2)
     assert labels(data) == wanted[2]
+    # Closed, pickled or forked after an epoch, it is one that may come again.
+    for _ in range(2):
+        data.set_epoch(2)
+        assert labels(data) == wanted[2]
+        data.close()
+    labels(data)
+    again = pickle.loads(pickle.dumps(data))
+    again.set_epoch(again.epoch - 1)
+    assert len(labels(again)) == len(numbers)
+    # What was asked for is kept by a loader that is closed.
+    data.load_state_dict(state)
+    data.set_epoch(0)
+    assert data.epoch == 0
+    data.is_at_end()
+    data.close()
+    assert list(data) == []
 
 
 def test_absurd_settings_are_refused_by_name(numbers):

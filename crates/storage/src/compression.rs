@@ -47,7 +47,7 @@ impl Compression {
     /// Decompresses `bytes`, any number of concatenated frames.
     pub(crate) fn reader<'a>(self, bytes: Box<dyn BufRead + Send + 'a>) -> Result<Box<dyn Read + Send + 'a>> {
         Ok(match self {
-            Compression::Gzip => Box::new(GzipMembers(Some(GzDecoder::new(bytes)))),
+            Compression::Gzip => Box::new(GzipMembers::Member(Box::new(GzDecoder::new(bytes)))),
             Compression::Zstd => {
                 let mut decoder = zstd::stream::read::Decoder::with_buffer(bytes).context("start zstd")?;
                 decoder.window_log_max(ZSTD_WINDOW).context("start zstd")?;
@@ -61,29 +61,41 @@ impl Compression {
 
 /// Members of gzip, one after another. Zeros behind one, with which tapes and blocked copies pad files, are passed over, as by `gzip`
 /// and Python.
-struct GzipMembers<R>(Option<GzDecoder<R>>);
+enum GzipMembers<R> {
+    Member(Box<GzDecoder<R>>),
+    Between(R),
+    Ended,
+}
 
 impl<R: BufRead> Read for GzipMembers<R> {
     fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
-        while let Some(member) = &mut self.0 {
-            let read = member.read(buf)?;
-            if read > 0 || buf.is_empty() {
-                return Ok(read);
-            }
-            let Some(mut bytes) = self.0.take().map(GzDecoder::into_inner) else { break };
-            let mut next = bytes.fill_buf()?;
-            while !next.is_empty() && next.iter().all(|byte| *byte == 0) {
-                let zeros = next.len();
-                bytes.consume(zeros);
-                next = bytes.fill_buf()?;
-            }
-            let zeros = next.iter().take_while(|byte| **byte == 0).count();
-            if !next.is_empty() {
-                bytes.consume(zeros);
-                self.0 = Some(GzDecoder::new(bytes));
-            }
+        loop {
+            // Errors leave the state as it is, since some reads are tried again.
+            let other = match self {
+                GzipMembers::Member(member) => {
+                    let read = member.read(buf)?;
+                    if read > 0 || buf.is_empty() {
+                        return Ok(read);
+                    }
+                    false
+                }
+                GzipMembers::Between(bytes) => {
+                    let next = bytes.fill_buf()?;
+                    let (len, zeros) = (next.len(), next.iter().take_while(|byte| **byte == 0).count());
+                    bytes.consume(zeros);
+                    if len > 0 && zeros == len {
+                        continue;
+                    }
+                    len > 0
+                }
+                GzipMembers::Ended => return Ok(0),
+            };
+            *self = match std::mem::replace(self, GzipMembers::Ended) {
+                GzipMembers::Member(member) => GzipMembers::Between(member.into_inner()),
+                GzipMembers::Between(bytes) if other => GzipMembers::Member(Box::new(GzDecoder::new(bytes))),
+                GzipMembers::Between(_) | GzipMembers::Ended => GzipMembers::Ended,
+            };
         }
-        Ok(0)
     }
 }
 
@@ -103,10 +115,11 @@ pub fn decompressed_len(input: Box<dyn Input>, compression: Compression) -> Resu
     let mut stream = input.stream()?;
     let (mut buf, mut len) = (vec![0; 256 << 10], 0);
     loop {
-        match stream.read(&mut buf).context("read") {
+        match stream.read(&mut buf) {
             Ok(0) => return Ok(len),
             Ok(n) => len += n as u64,
-            Err(e) => return Err(e.in_input(input.name())),
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e).context("read").map_err(|e| e.in_input(input.name())),
         }
     }
 }

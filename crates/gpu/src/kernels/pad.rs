@@ -70,7 +70,8 @@ impl Pad {
         Tensor::new(self.element()?, &[rows.into(), self.length, self.inner])
     }
 
-    /// The launch for `rows` rows. It reads all aligned eight bytes of which a value has one at least. `lengths` receives the number of entries in each output row; 0 if not wanted.
+    /// The launch for `rows` rows. Whole aligned words of eight bytes are read, so memory of values ends
+    /// at a multiple of eight. `lengths` receives the number of entries in each output row; 0 if not wanted.
     pub fn launch(&self, from: &RaggedValues, output: u64, lengths: u64, rows: u32) -> Result<Launch> {
         self.output(rows)?;
         Tensor::new(self.element()?, &[from.entries, self.inner])?;

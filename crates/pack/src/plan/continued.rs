@@ -76,6 +76,12 @@ impl Plan {
         }
     }
 
+    /// Takes these classes and splits, and returns those before.
+    pub(crate) fn take_lists(&mut self, classes: Vec<String>, splits: Vec<String>) -> (Vec<String>, Vec<String>) {
+        let before = std::mem::replace(&mut self.header.classes, classes);
+        (before, std::mem::replace(&mut self.header.splits, splits))
+    }
+
     /// The number of shards.
     pub(crate) fn shard_count(&self) -> usize {
         self.shards.len()

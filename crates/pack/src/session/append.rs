@@ -3,11 +3,12 @@
 use super::{Packed, Session, Transforms};
 use crate::append::{Base, Place, check_sealed};
 use crate::kept_tables::KeptTables;
-use crate::pack::{pack, pack_again, plan_to_fill};
+use crate::moved_inputs::find_inputs;
+use crate::pack::{pack, pack_again};
 use crate::plan::{Allowed, Plan};
 use crate::request_error::as_request_error;
 use crate::shard_packer::Redo;
-use crate::stored_plan::Stored;
+use crate::stored_plan::{Stored, open_plans};
 use crate::{Part, Recipe};
 use packhorse_core::{Error, Result};
 use packhorse_dataset::Digest;
@@ -37,10 +38,13 @@ impl Session {
         let (context, options) = (self.packing(&transforms, &tables), self.options(Part::ALL, recipe.on_error));
         let report = match place {
             Place::Next => pack(&context, dir, &options)?,
-            Place::Sealed(digest) => match plan_to_fill(&*self.store, dir, digest)? {
-                Some(plan) => pack_again(&context, dir, &plan, &options, &Redo::new())?,
-                None => return Err(Error::bug("a plan of the dataset is gone")),
-            },
+            Place::Sealed(digest) => {
+                let mut plans = open_plans(&*self.store, dir)?;
+                plans.retain(|plan| plan.digest() == digest);
+                find_inputs(&mut plans, context.moved)?;
+                let plan = plans.first().ok_or_else(|| Error::bug("a plan of the dataset is gone"))?;
+                pack_again(&context, dir, plan, &options, &Redo::new())?
+            }
         };
         let manifest = crate::seal::seal(&self.registry, &transforms, &self.store, dir, &self.cancel)?;
         check_sealed(dir, &manifest, digest)?;

@@ -281,7 +281,7 @@ class _Concat(Dataset):
         return _Concat(self._parts, (*self._views, view))
 
     def _whole(self) -> Dataset:
-        return _Concat(self._parts)
+        return _Concat(tuple(part._whole() for part in self._parts))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_Concat, (self._parts, self._views))

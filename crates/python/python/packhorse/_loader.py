@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 State = dict[str, Any]
 
 # Threads of a loader and batches that are ready at most: more are a mistake that takes all memory.
-_MOST_THREADS = 1024
-_MOST_AHEAD = 65_536
+_MOST = {"threads": 1024, "readers": 1024, "ahead": 65_536, "seed": 2**64 - 1}
 
 
 class Loader:
@@ -42,8 +41,8 @@ class Loader:
     * `resident`: keep all samples, decoded, in the GPU's memory: they are read once, and epochs cost nothing but copies there.
     * `cache`: a folder for whole shards, or bytes of memory (`"8GiB"`), which rows of tables may take once more, decoded.
     * `on_error`: `"fail"`, or `"skip"` bad samples, with a warning for each.
-    * `skip`: keys of samples to leave out, or a file with one on each line. Order, states and other batches stay as they are. Of a
-      view, the keys may be those of samples that it leaves out already.
+    * `skip`: keys of samples to leave out, or a file with one on each line. Order, states and other batches stay as they are. The
+      dataset may be a view (`take`, `where`, …) that leaves some of them out already.
     * `remainder`: what becomes of samples that fill no step on every rank: `"drop"`, `"pad"` (samples from the start of the
       epoch repeat) or `"uneven"` (smaller batches).
     * `threads`: how many decode, `ahead`: how many batches are ready or in work, `readers`: how many threads read.
@@ -79,11 +78,7 @@ class Loader:
         check_place(place)
         if batch < 1:
             raise ValueError(f"batch={batch} is less than one sample")
-        for name, value, most in (("threads", threads, _MOST_THREADS), ("readers", readers, _MOST_THREADS), ("ahead", ahead, _MOST_AHEAD)):
-            if value is not None and not 0 <= operator.index(value) <= most:
-                raise ValueError(f"{name}={value}: give a number from 0 to {most}")
-        if not 0 <= operator.index(seed) < 2**64:
-            raise ValueError(f"seed={seed}: give a number from 0 to 2**64 - 1")
+        check_counts(seed=seed, threads=threads, readers=readers, ahead=ahead)
         ram, folder = _cache(cache)
         self.dataset = dataset
         self.batch = batch
@@ -128,11 +123,10 @@ class Loader:
         own = self._pipeline is not None and self._pid == os.getpid()
         if own and isinstance(self._place, str) and self._placed != rank_and_world():
             # The ranks were made, or ended, after the loader was looked at.
-            state, left, begun = self._state(), self._left, self._begun
-            if left == 0:
-                # The epoch has ended, though other ranks would find samples left in it.
-                state |= {"epoch": state["epoch"] + 1, "consumed": 0}
+            # If the epoch has ended, other ranks would find samples left in it.
+            state, left, begun, over = self._moved_state(), self._left, self._begun, self._over
             self._close(state)
+            self._over = over
             if left:
                 self._left, self._begun = left, begun
         pipeline = self._running()
@@ -199,7 +193,7 @@ class Loader:
         """The epoch of the last batch, or of the next one if none was taken."""
         state = self._state()
         # A state from the end of an epoch goes on with the next one.
-        ended = self._left is None and state["consumed"] > 0 and self.is_at_end()
+        ended = self._left is None and not self._over and state["consumed"] > 0 and self.is_at_end()
         return int(state["epoch"]) + ended
 
     def set_epoch(self, epoch: int) -> None:
@@ -251,6 +245,11 @@ class Loader:
             return dict(self._resume)
         state: State = json.loads(self._running().state())
         return state
+
+    def _moved_state(self) -> State:
+        """The state for another loader in the place of this one: behind an epoch that has ended, at the start of the next."""
+        state = self._state()
+        return state | {"epoch": state["epoch"] + 1, "consumed": 0} if self._left == 0 else state
 
     def load_state_dict(self, state: State) -> None:
         """Continues from a state. Raises `StateError` if it is of another dataset, shuffle or seed."""
@@ -325,7 +324,9 @@ class Loader:
     def close(self) -> None:
         """Ends the threads, and gives back the samples that a GPU keeps. The next `for` starts again where the loader is."""
         if self._pipeline is not None:
-            self._close(self._state())
+            over = self._over
+            self._close(self._moved_state())
+            self._over = over
         self._kept = None
 
     def _close(self, resume: State) -> None:
@@ -386,7 +387,7 @@ class Loader:
         if self._pipeline is None:
             return self._resume
         state: State = json.loads(self._pipeline.state())
-        return state
+        return state | {"epoch": state["epoch"] + 1, "consumed": 0} if self._left == 0 else state
 
     def _as_rank(self, place: tuple[int, int], threads: int) -> Loader:
         """This loader as that of another rank, from where this one is."""
@@ -401,7 +402,7 @@ class Loader:
             warnings.warn(f"skipped: {text}" if skipped else text, stacklevel=4)
 
     def __getstate__(self) -> dict[str, Any]:
-        resume = self._resume if self._pipeline is None else self._state()
+        resume = self._resume if self._pipeline is None else self._moved_state()
         return {
             "dataset": self.dataset, "batch": self.batch, "_described": self._described, "_place": pickled_place(self._place),
             "_device": self._device, "_keep": self._keep, "_settings": self._settings, "_resume": resume,
@@ -437,6 +438,13 @@ class _Epoch(Iterator[Batch]):
 
 def _size(size: int) -> str:
     return f"{size / 1e6:.1f} MB"
+
+
+def check_counts(**settings: int | None) -> None:
+    """Refuses numbers below 0, and those over what makes sense."""
+    for name, value in settings.items():
+        if value is not None and not 0 <= operator.index(value) <= _MOST[name]:
+            raise ValueError(f"{name}={value}: give a number from 0 to {_MOST[name]}")
 
 
 def one_of(name: str, value: str, *words: str) -> None:

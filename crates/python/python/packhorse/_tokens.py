@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 from . import _packhorse
 from ._batch import Batch
 from ._device import device_name, open_gpu
-from ._loader import State, named_stats, one_of
+from ._loader import State, check_counts, named_stats, one_of
 from ._packhorse import Array
 from ._place import check_place, pickled_place, rank_and_world
 
@@ -96,6 +96,7 @@ class TokenDataset:
         `"pad"` adds rows of the token `pad` (0 without it), for which `loss_mask` is 0.
         """
         one_of("remainder", remainder, "drop", "pad", "uneven")
+        check_counts(threads=threads)
         check_place(place)
         wanted = list(companions)
         for name in wanted:
@@ -223,9 +224,11 @@ class _Order(Iterator[Batch]):
 
     def __init__(self, loader: TokenLoader) -> None:
         self._loader = loader
+        self._over = False
 
     def __next__(self) -> Batch:
-        batch = self._loader._running().next()
+        batch = None if self._over else self._loader._running().next()
         if batch is None:
+            self._over = True
             raise StopIteration
         return Batch(batch)

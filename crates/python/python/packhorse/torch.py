@@ -105,16 +105,19 @@ class TorchLoader(IterableDataset[dict[str, Any]]):
             # The process that forked this worker sees it.
             self.loader._workers[0] = get_worker_info() is not None
         loader = self._of_worker()
-        ended, self._ended = True, False
+        self._ended = False
         if self._resume is not None:
-            resume, self._resume = dict(self._resume), None
+            resume = dict(self._resume)
             ended = resume.pop("ended", True)
+            # One that is refused is refused again.
             loader.load_state_dict(resume)
-            if self._asked is not None and isinstance(loader, Loader):
-                loader.set_epoch(self._asked)
-            self._asked = None
-        # Of a pass whose last batch was taken, and that had not ended, nothing is left.
-        return iter(loader) if ended or not loader.is_at_end() else iter(())
+            asked, self._resume, self._asked = self._asked, None, None
+            # Of a pass whose last batch was taken, and that had not ended, nothing is left.
+            if not ended and loader.is_at_end():
+                return iter(())
+            if asked is not None and isinstance(loader, Loader):
+                loader.set_epoch(asked)
+        return iter(loader)
 
     def __len__(self) -> int:
         return len(self.loader)
@@ -169,14 +172,17 @@ class _Pass(Iterator[dict[str, Any]]):
     def __init__(self, data: TorchLoader) -> None:
         self._data = data
         self._batches: Iterator[Batch] | None = None
+        self._over = False
 
     def __next__(self) -> dict[str, Any]:
+        if self._over:
+            raise StopIteration
         if self._batches is None:
             self._batches = self._data._begin()
         try:
             return self._data._tensors(next(self._batches))
         except StopIteration:
-            self._data._ended = True
+            self._over = self._data._ended = True
             raise
 
 

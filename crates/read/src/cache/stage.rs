@@ -160,7 +160,7 @@ pub(super) fn refuse_others(owner: Owner, source: &CacheSource, sealed: bool, to
 }
 
 /// The names in a dataset's folder, each with its size if that is known; those that end with a dot begin others.
-fn own_names(manifest: &Manifest) -> BTreeMap<String, Option<u64>> {
+pub(super) fn own_names(manifest: &Manifest) -> BTreeMap<String, Option<u64>> {
     let top = |name: &str, bytes: Option<u64>| match name.split_once('/') {
         Some((folder, _)) => (folder.to_owned(), None),
         None => (name.to_owned(), bytes),
@@ -180,7 +180,7 @@ fn foreign_names(listing: &Listing) -> BTreeMap<String, Option<u64>> {
 }
 
 /// Refuses a folder with other files than those of `names`: they are not copies, and some may have the names of copies.
-fn refuse_files(to: &Path, names: &BTreeMap<String, Option<u64>>) -> Result<()> {
+pub(super) fn refuse_files(to: &Path, names: &BTreeMap<String, Option<u64>>) -> Result<()> {
     let found = match Local.list(to) {
         Ok(found) => found,
         Err(e) if e.is_absent() => return Ok(()),
@@ -189,7 +189,7 @@ fn refuse_files(to: &Path, names: &BTreeMap<String, Option<u64>>) -> Result<()> 
     let is_copy = |name: &str| match names.get(name) {
         Some(Some(bytes)) => Local.stat(&to.join(name), true).is_ok_and(|stat| stat.size == *bytes),
         Some(None) => true,
-        None => name.find('.').is_some_and(|dot| names.contains_key(name.get(..=dot).unwrap_or_default())),
+        None => name.match_indices('.').any(|(dot, _)| names.contains_key(name.get(..=dot).unwrap_or_default())),
     };
     // The root of a file system may have the folder of its repairs.
     let is_free = |name: &str| name.starts_with('.') || name == "lost+found" || is_copy(name);

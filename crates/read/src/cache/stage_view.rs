@@ -1,7 +1,7 @@
 //! Copies a view to a local folder, with the shards that it reads.
 
 use super::folder::Folder;
-use super::stage::{StageOptions, copied, refuse_others};
+use super::stage::{StageOptions, copied, own_names, refuse_files, refuse_others};
 use super::staged::{self, Owner};
 use super::{CacheSource, Staged, listing};
 use crate::dataset::{base_of, is_free};
@@ -45,6 +45,9 @@ pub(super) fn stage_view(
     let below = to.join(STAGED_BASE);
     let owner = staged::owner(&below)?;
     refuse_others(owner, &source, true, &below)?;
+    if owner == Owner::Unknown {
+        refuse_files(&below, &own_names(&part))?;
+    }
     let folder = Folder::new(below, source);
     folder.sweep();
     if owner == Owner::Unknown {
