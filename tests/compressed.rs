@@ -294,7 +294,7 @@ fn damage_names_the_file_and_nothing_of_it_is_packed() {
             let refused = corpus.tokens("pack", &out, &CUT).run();
             assert!(refused.code() == 3 && refused.said.contains(name), "{when}: {refused:?}");
             corpus.tokens("pack", &out, &[&CUT[..], &["--on-error", "skip"]].concat()).succeed();
-            // Checksums may come behind altered text.
+            // Checksums may come behind altered text, also in shards that the first job finished before it came to the damage.
             assert_eq!(said(&out), ["good"], "{when}");
             let skipped = std::fs::read_to_string(out.join("skipped.jsonl")).unwrap();
             assert!(skipped.contains("can't be decompressed"), "{when}: {skipped}");

@@ -76,6 +76,7 @@ mod spans;
 mod status;
 mod steps;
 mod stored_plan;
+mod tainted;
 mod trial;
 mod verify;
 mod verify_view;

@@ -11,6 +11,7 @@ use crate::sample_block::add_counts;
 use crate::shard_packer::{Redo, ShardPacker, Told};
 use crate::spans::TARGET;
 use crate::stored_plan::{Stored, open_plan, open_plans, valid_receipt};
+use crate::tainted::tainted;
 use crate::{OnError, Part};
 use packhorse_core::{ByteBudget, Code, Error, Event, Kind, Observer, Result, Store, counted};
 use packhorse_dataset::{Digest, Manifest, PLAN, PathText, PlanReader, Receipt, ShardFrame};
@@ -125,6 +126,8 @@ pub(crate) fn pack_again(
     let header = plan.header();
     let whole = conversion.block_reader(context, header, inputs(&conversion), options.on_error);
     let tight = tight.as_ref().map(|tight| tight.block_reader(context, header, inputs(tight), options.on_error));
+    let mut redo = redo.clone();
+    redo.extend(tainted(&*context.store, out, plan, &mine, &whole, options.jobs)?.into_iter().map(|name| (name, None)));
     announce(context.observer, &mine);
     // The first look compares digests: the plan may have been replaced before the staging folder was there to be seen.
     let known = Mutex::new(None);
@@ -155,7 +158,7 @@ pub(crate) fn pack_again(
         sink: &*conversion.sink,
         schema: &conversion.written,
         staging: &staging,
-        redo,
+        redo: &redo,
         observer: context.observer,
         cancel: context.cancel,
         budget: &ByteBudget::new(options.memory),
