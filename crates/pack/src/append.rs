@@ -219,8 +219,14 @@ impl Base {
 
     /// Refuses files that have the names of the new shards, and which nothing of the dataset is.
     fn refuse_others(&self, store: &dyn Store, plan: &Plan) -> Result<()> {
+        let there = match store.list(&self.dir) {
+            Ok(names) => names,
+            // An object store may list late.
+            Err(e) if e.is_absent() => return Ok(()),
+            Err(e) => return Err(e),
+        };
         let there: BTreeSet<String> =
-            store.list(&self.dir)?.into_iter().filter_map(|name| name.into_os_string().into_string().ok()).collect();
+            there.into_iter().filter_map(|name| name.into_os_string().into_string().ok()).collect();
         // Those of another append that began meanwhile, which is told below.
         if there.contains(&plan_name(self.plans.len())) {
             return Ok(());
