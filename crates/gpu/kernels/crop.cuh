@@ -98,6 +98,14 @@ struct Crop {
         return Row{p.pixels + skipped, (u64)p.out.rows * p.height * p.width * p.out.channels - skipped, flip};
     }
 
+    /// Eight neighbours of three bytes, where words around them are within the input.
+    METHOD void eight(const Row& common, u32 y, u32 x, u32 (&word)[6]) const {
+        load_words<6>(common.from + (y * p.width + (common.flip ? p.out.width - 8 - x : x)) * 3, word);
+        if (common.flip) {
+            mirror(word);
+        }
+    }
+
     template <int C>
     METHOD void pixels(const Row& common, const Groups& at, float (&value)[4][C]) const {
         // Pictures have at most 2^30 pixels of four bytes. Of fewer than four neighbours, pixels beside the line are read too: those

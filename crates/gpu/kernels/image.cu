@@ -43,10 +43,7 @@ INLINE void paint_planes(const ImageParams& p) {
         for (u32 group = (u32)first(); group < groups * o.height; group += (u32)stride()) {
             const u32 y = group / groups, x = (group - y * groups) * 8;
             u32 word[6];
-            load_words<6>(common.from + (y * p.width + (common.flip ? o.width - 8 - x : x)) * 3, word);
-            if (common.flip) {
-                mirror(word);
-            }
+            crop.eight(common, y, x, word);
 #pragma unroll
             for (int c = 0; c < 3; c++) {
                 Four<u32> out;
@@ -80,10 +77,7 @@ INLINE void move_bytes(const ImageParams& p) {
         for (u32 group = (u32)first(); group < groups * o.height; group += (u32)stride()) {
             const u32 y = group / groups, x = (group - y * groups) * 8;
             u32 word[6];
-            load_words<6>(common.from + (y * p.width + (common.flip ? o.width - 8 - x : x)) * 3, word);
-            if (common.flip) {
-                mirror(word);
-            }
+            crop.eight(common, y, x, word);
 #pragma unroll
             for (int c = 0; c < 3; c++) {
                 Pair out;

@@ -126,7 +126,7 @@ const FAULTS: [(Check, Change<'_>); 61] = [
     (image::check, (Module::Image, "x -= (width + 3) & ~3u", "x -= width")),
     (image::check, (Module::Image, "o.offset[c]", "o.offset[0]")),
     (image::check, (Module::Image, "p.out.width - 4 - at.x", "p.out.width - 3 - at.x")),
-    (image::check, (Module::Image, "o.width - 8 - x", "x")),
+    (image::check, (Module::Image, "p.out.width - 8 - x", "x")),
     (image::check, (Module::Image, "N - 3 - four + i", "four + i")),
     (image::check, (Module::Image, "b = a + 3", "b = a")),
     (image::check, (Module::Image, "6 * i + c", "6 * i")),

@@ -248,7 +248,9 @@ class Loader:
 
     def _moved_state(self) -> State:
         """The state for another loader in the place of this one: behind an epoch that has ended, at the start of the next."""
-        state = self._state()
+        return self._behind_its_end(self._state())
+
+    def _behind_its_end(self, state: State) -> State:
         return state | {"epoch": state["epoch"] + 1, "consumed": 0} if self._left == 0 else state
 
     def load_state_dict(self, state: State) -> None:
@@ -386,8 +388,7 @@ class Loader:
     def _forked_state(self) -> State | None:
         if self._pipeline is None:
             return self._resume
-        state: State = json.loads(self._pipeline.state())
-        return state | {"epoch": state["epoch"] + 1, "consumed": 0} if self._left == 0 else state
+        return self._behind_its_end(json.loads(self._pipeline.state()))
 
     def _as_rank(self, place: tuple[int, int], threads: int) -> Loader:
         """This loader as that of another rank, from where this one is."""
