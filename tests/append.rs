@@ -427,6 +427,23 @@ fn an_append_that_was_not_ended_is_gone_on_with_or_dropped() {
     assert_eq!(verified.code(), 0, "{verified:?}");
 }
 
+#[test]
+fn an_append_is_dropped_and_the_dataset_is_what_it_was() {
+    let corpus = Corpus::new();
+    let out = corpus.sealed("out", &WEBDATASET);
+    let old = tree(&out);
+    corpus.append(&out, &["--plan-only"]).succeed();
+    packhorse(&["pack", "--plan", text(&out), "--part", "1/2"]).succeed();
+    // As an interrupted seal may leave it.
+    std::fs::write(out.join("shardindex.json"), "[]").unwrap();
+    let dropped = packhorse(&["clean", "--append", text(&out), "--json"]).succeed();
+    assert!(dropped.printed.contains("\"dropped_append\": 5"), "{dropped:?}");
+    assert_equal(&old, &tree(&out), "dropped");
+    let none = packhorse(&["clean", "--append", text(&out), "--json"]).succeed();
+    assert!(none.printed.contains("\"dropped_append\": null"), "{none:?}");
+    refused(&packhorse(&["clean", "--append", text(&corpus.more)]).run(), CONFIG, &["without a dataset"]);
+}
+
 fn append(session: &Session, out: &Path, input: &Path) -> Result<Packed> {
     session.append(out, &Recipe { input: vec![input.to_owned()], ..Recipe::default() })
 }

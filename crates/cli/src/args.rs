@@ -158,6 +158,10 @@ pub(crate) struct Clean {
     /// Also remove the damaged files that repairs replaced and kept in DIR/.quarantine
     #[arg(long)]
     pub(crate) quarantine: bool,
+
+    /// Also drop an append that is not sealed: its plan, and the shards that were packed for it
+    #[arg(long)]
+    pub(crate) append: bool,
 }
 
 #[derive(ClapArgs)]

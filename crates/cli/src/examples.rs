@@ -112,6 +112,7 @@ Examples:
   packhorse verify shards --full
   packhorse repair shards                           packs damaged shards again; the digest stays
   packhorse clean --quarantine shards               removes the damaged files that repair kept
+  packhorse clean --append shards                   drops an append that is not sealed
   packhorse verify corpus.idx
   packhorse repair corpus.idx --out fixed           writes fixed.idx, for the same .bin";
 

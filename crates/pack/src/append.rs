@@ -241,6 +241,13 @@ impl Base {
         Ok(())
     }
 
+    /// Drops the append that is not sealed; returns how many shards it would have added, or `None` without one.
+    pub(crate) fn drop_pending(&self, store: &Arc<dyn Store>) -> Result<Option<u64>> {
+        let Some(pending) = &self.pending else { return Ok(None) };
+        drop_shards(store, &self.dir, &self.manifest, pending)?;
+        Ok(Some(pending.shards().len() as u64))
+    }
+
     /// Stores the plan of the new shards, and returns its digest. `restart`: shards of another append that is not sealed
     /// are dropped.
     ///
@@ -253,8 +260,7 @@ impl Base {
                 Err(_) if restart => drop_shards(store, &self.dir, &self.manifest, pending)?,
                 Err(_) => {
                     let what = differences(pending.header(), plan.header());
-                    let hint =
-                        "end that one with `packhorse pack plan` and `packhorse seal`, or drop it with `replace`";
+                    let hint = "end that one with `packhorse pack plan` and `packhorse seal`, or drop it with `replace` or `packhorse clean append`";
                     let error = Error::config(format!("holds another append, which is not sealed ({what})"));
                     return Err(error.with_code(Code::PlanDiffers).hint(hint).in_input(self.dir.display()));
                 }

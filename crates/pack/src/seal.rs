@@ -370,7 +370,9 @@ fn check_keys(
     let message = format!("{keys} came twice (in {one} and {two}), and readers take samples of one key for one sample");
     let last: usize = plans.iter().rev().skip(1).map(|plan| plan.shards().len()).sum();
     let advice = match plans.len() > 1 && double.shards.1 >= last {
-        true => "append samples with other keys, with `replace`, which drops those that were to be appended",
+        true => {
+            "drop these samples with `packhorse clean append`, or append others with `replace`, which drops them too"
+        }
         false if has_adopted(plans) => {
             "leave a shard out, or pack the samples of one key into one sample with `packhorse pack`"
         }

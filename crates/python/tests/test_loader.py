@@ -469,6 +469,20 @@ def test_a_skipped_sample_keeps_its_position(faulty):
     assert batches[1].keys == [f"f{n}" for n in range(10, 20) if n != 13]
 
 
+def test_a_lost_shard_costs_its_own_samples(tmp_path):
+    """With `on_error="skip"` a missing shard is one warning, and the samples of all others come."""
+    ds = write(tmp_path / "shards", ({"__key__": f"f{n:02}", "cls": str(n)} for n in range(40)), samples_per_shard=10)
+    lost = sorted((tmp_path / "shards").glob("*.tar"))[1]
+    lost.unlink()
+    left = [n for n in range(40) if n not in range(10, 20)]
+    with pytest.warns(UserWarning, match="skipped") as warned:
+        assert sorted(labels(ds.loader(7, on_error="skip", remainder="uneven"))) == left
+    assert {lost.name in str(warning.message) for warning in warned} == {True}
+    assert len({str(warning.message) for warning in warned}) == 1
+    with pytest.raises(packhorse.IncompleteError, match="is missing, a shard of a sealed dataset"):
+        labels(ds.loader(7))
+
+
 def test_warnings_may_be_errors(faulty):
     """A warning that the user makes an exception is raised out of the `for`."""
     with warnings.catch_warnings():

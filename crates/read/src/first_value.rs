@@ -1,6 +1,8 @@
 //! The first value of a column, which tells what others are.
 
 use crate::fields::raw;
+use crate::on_error::OnError;
+use crate::sample_block::Row;
 use crate::{Reader, SampleBlock, Wants};
 use packhorse_core::Result;
 
@@ -8,13 +10,30 @@ use packhorse_core::Result;
 const LOOKED_AT: u64 = 1000;
 
 /// The bytes of a column in the first sample that has it, of the first thousand.
-pub(crate) fn first_value(reader: &Reader, column: usize) -> Result<Option<Vec<u8>>> {
+///
+/// Errors: a shard that can't be opened; under [`OnError::Skip`] only if none of the first thousand samples is in another shard.
+pub(crate) fn first_value(reader: &Reader, column: usize, on_error: OnError) -> Result<Option<Vec<u8>>> {
     let (mut wants, mut fetched) = (Wants::default(), SampleBlock::default());
-    for number in 0..reader.dataset().len().min(LOOKED_AT) {
-        reader.read_numbers(std::iter::once(number), &mut wants, &mut fetched)?;
-        if let Some(bytes) = fetched.value(0, column).and_then(|value| raw(value).ok()) {
-            return Ok(Some(bytes.to_vec()));
+    let (mut left, mut seen, mut lost) = (LOOKED_AT, false, None);
+    for (run, samples) in (0u32..).zip(reader.dataset().runs()) {
+        for at in 0..samples.len.min(left) {
+            left -= 1;
+            reader.read_places(std::iter::once((run, at)), &mut wants, &mut fetched)?;
+            if let (Some(Row::None), Some(fault)) = (fetched.rows.first(), fetched.fault(0)) {
+                lost = Some(fault.clone());
+                break;
+            }
+            seen = true;
+            if let Some(bytes) = fetched.value(0, column).and_then(|value| raw(value).ok()) {
+                return Ok(Some(bytes.to_vec()));
+            }
+        }
+        if left == 0 || (lost.is_some() && on_error == OnError::Fail) {
+            break;
         }
     }
-    Ok(None)
+    match lost {
+        Some(error) if !seen || on_error == OnError::Fail => Err(error),
+        _ => Ok(None),
+    }
 }

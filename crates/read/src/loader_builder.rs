@@ -134,7 +134,7 @@ impl<D: Device> LoaderBuilder<D> {
         self.configure(|options| options.remainder = remainder)
     }
 
-    /// Skips bad samples and reports them to the observer; by default they are errors.
+    /// Skips bad samples, and those of missing and damaged shards, and reports them to the observer; by default they are errors.
     pub fn skip_bad(self) -> Self {
         self.configure(|options| options.on_error = OnError::Skip)
     }

@@ -23,7 +23,7 @@ pub struct LoaderOptions {
     pub state: Option<OrderState>,
     /// The treatment of samples that don't fill the last step of an epoch.
     pub remainder: Remainder,
-    /// The treatment of samples with bad content.
+    /// The treatment of samples with bad content, and of those of missing and damaged shards.
     pub on_error: OnError,
     /// The numbers of samples to leave out. Order and states are as without them: their batches have fewer
     /// rows.

@@ -2,6 +2,7 @@
 
 use crate::dataset::{Content, Looked, Shard};
 use crate::mapping::Mapping;
+use crate::on_error::may_be_skipped;
 use crate::reader::{ReadOptions, Verify};
 use crate::spans::TARGET;
 use crate::{Access, Dataset};
@@ -10,6 +11,7 @@ use packhorse_dataset::Digest;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 /// Opens shard `number` by other means than its store.
 pub(crate) type Opener = Box<dyn Fn(u32, &Shard) -> Result<Box<dyn Input>> + Send + Sync>;
@@ -41,11 +43,22 @@ impl Opened {
     }
 }
 
+/// Why a shard could not be opened. Until it is opened again, each batch with a sample of it has this error.
+struct Failure {
+    error: Error,
+    again: Instant,
+}
+
+/// A shard that fails to open is left alone for so many times as long as that took: finding damage may have meant to hash a whole file.
+const PAUSE: u32 = 20;
+/// The longest such time.
+const LONGEST: Duration = Duration::from_secs(600);
+
 /// The open shards of a reader.
 pub(crate) struct Shards {
     open: RwLock<HashMap<u32, Arc<Opened>>>,
-    /// Locks, so that no shard is opened twice.
-    opening: [Mutex<()>; 16],
+    /// Locks, so that no shard is opened twice, and what opening shards with that lock failed with.
+    opening: [Mutex<HashMap<u32, Failure>>; 16],
     most: usize,
     clock: AtomicU64,
     map: bool,
@@ -71,15 +84,29 @@ impl Shards {
             return Ok(found);
         }
         let lane = self.opening.get(number as usize % self.opening.len());
-        let _alone = lane.map(|lane| lane.lock().unwrap_or_else(PoisonError::into_inner));
+        let lane = lane.ok_or_else(|| Error::bug("a lock that is not there"))?;
+        let mut failures = lane.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = self.find(number) {
             return Ok(found);
+        }
+        let begun = Instant::now();
+        if let Some(failure) = failures.get(&number).filter(|failure| begun < failure.again) {
+            return Err(failure.error.clone());
         }
         let shard = dataset.shards().get(number as usize);
         let shard = shard.ok_or_else(|| Error::bug(format!("there is no shard {number}")))?;
         let span = tracing::debug_span!(target: TARGET, "open", fname = shard.name, size = shard.bytes);
-        let opened = span.in_scope(|| self.open(number, shard));
-        let opened = Arc::new(opened.map_err(|error| vanished(error, shard).in_input(&shard.name))?);
+        let opened = span.in_scope(|| self.open(number, shard)).map_err(|error| {
+            let error = vanished(error, shard).in_input(&shard.name);
+            if may_be_skipped(error.kind()) {
+                let now = Instant::now();
+                let again = now + (now - begun).saturating_mul(PAUSE).min(LONGEST);
+                failures.insert(number, Failure { error: error.clone(), again });
+            }
+            error
+        });
+        let opened = Arc::new(opened?);
+        failures.remove(&number);
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
         while open.len() >= self.most {
             let oldest = open.iter().min_by_key(|(_, opened)| opened.used.load(Ordering::Relaxed)).map(|(n, _)| *n);
@@ -119,13 +146,18 @@ impl Shards {
 
 /// The error of opening a shard; of one that is not there, what to do about it.
 fn vanished(error: Error, shard: &Shard) -> Error {
-    if !(shard.sealed && error.is_not_found()) {
+    if !error.is_not_found() {
         return error;
     }
-    let missing = Error::new(Kind::Incomplete, "is missing, a shard of a sealed dataset").with_code(Code::ShardMissing);
-    missing
-        .hint("`packhorse verify` says what else is, `packhorse repair` packs it again")
-        .in_input(shard.path.display())
+    let (message, hint) = match shard.sealed {
+        true => (
+            "is missing, a shard of a sealed dataset",
+            "`packhorse verify` says what else is, `packhorse repair` packs it again",
+        ),
+        false => ("is missing: it was there when the dataset was opened", "open the dataset again"),
+    };
+    let missing = Error::new(Kind::Incomplete, message).with_code(Code::ShardMissing);
+    missing.hint(hint).in_input(shard.path.display())
 }
 
 /// The limit of open files of this process.

@@ -3,6 +3,7 @@
 use crate::coalesce::coalesce;
 use crate::isolation::Isolation;
 use crate::joined_columns::JoinedColumns;
+use crate::on_error::may_be_skipped;
 use crate::opened::{Opened, Shards};
 use crate::sample_block::{Row, SampleBlock, Span};
 use crate::spans::TARGET;
@@ -156,9 +157,10 @@ impl Reader {
         }
     }
 
-    /// Reads the samples with these numbers into `out`. An error of a single sample is its [fault](SampleBlock::fault).
+    /// Reads the samples with these numbers into `out`. The error of a sample, or of a shard that is missing or damaged, is the
+    /// [fault](SampleBlock::fault) of its rows.
     ///
-    /// Errors: a number past the end (kind `Config`); a shard that can't be opened or read.
+    /// Errors: a number past the end (kind `Config`); a shard that can't be read now (kind `Environment`) or that changed.
     pub fn read(
         &self,
         numbers: impl Iterator<Item = u64> + Send,
@@ -214,14 +216,22 @@ impl Reader {
         wants.joined.clear();
         let read = places.into_iter().try_for_each(|(run, at)| {
             let (shard, at, number) = self.dataset.sample(run, at)?;
-            let opened = self.opened(shard, wants)?;
             out.numbers.push(number);
             if self.joined.any() {
                 wants.joined.push((shard, at));
             }
-            self.want(opened, at, wants, out)
+            match self.opened(shard, wants) {
+                Ok(opened) => self.want(opened, at, wants, out),
+                Err(error) if may_be_skipped(error.kind()) => {
+                    out.faults.push((out.rows.len(), error));
+                    out.push_row(Row::None);
+                    Ok(())
+                }
+                Err(error) => Err(error),
+            }
         });
         let read = read.and_then(|()| self.fetch(wants, out)).and_then(|()| self.typed(wants, out));
+        out.end_keys(out.rows.len());
         wants.opened.clear();
         match self.joined.any() {
             true => read.and_then(|()| self.joined.read(&wants.joined, out)),
@@ -245,15 +255,14 @@ impl Reader {
         let row = out.rows.len();
         let Some((_, opened)) = wants.opened.get(shard) else { return Err(Error::bug("a shard that was not opened")) };
         let Some(members) = opened.members() else {
-            out.rows.push(Row::Typed { piece: usize::MAX, row: 0 });
-            out.spans.resize(out.spans.len() + self.columns.len(), None);
+            out.push_row(Row::Typed { piece: usize::MAX, row: 0 });
             wants.typed.push((shard, row, at));
             return Ok(());
         };
         let first = out.spans.len();
-        out.rows.push(Row::Bytes);
-        out.spans.resize(first + self.columns.len(), None);
+        out.push_row(Row::Bytes);
         let sample = usize::try_from(at).unwrap_or(usize::MAX);
+        out.end_keys(row);
         out.keys.push_str(members.key(sample).unwrap_or_default());
         out.key_ends.push(out.keys.len());
         for (span, column) in (first..).zip(&self.columns) {
@@ -335,7 +344,7 @@ impl Reader {
         if wants.typed.is_empty() {
             return Ok(());
         }
-        if wants.typed.len() != out.rows.len() {
+        if out.rows.iter().any(|row| matches!(row, Row::Bytes)) {
             return Err(Error::unsupported("shards of different kinds in one batch"));
         }
         let mut samples = Vec::with_capacity(wants.typed.len());

@@ -34,6 +34,8 @@ pub struct SampleBlock {
 /// The location of a row's values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Row {
+    /// There are none: its shard could not be opened.
+    None,
     /// In its spans.
     Bytes,
     /// In row `row` of piece `piece`.
@@ -117,6 +119,17 @@ impl SampleBlock {
         self.clear(0);
     }
 
+    /// Adds a row without spans.
+    pub(crate) fn push_row(&mut self, row: Row) {
+        self.rows.push(row);
+        self.spans.resize(self.rows.len() * self.columns, None);
+    }
+
+    /// Gives empty keys to the rows before `row` that have none.
+    pub(crate) fn end_keys(&mut self, row: usize) {
+        self.key_ends.resize(row.max(self.key_ends.len()), self.keys.len());
+    }
+
     /// The number of samples.
     pub fn len(&self) -> usize {
         self.rows.len()
@@ -152,6 +165,7 @@ impl SampleBlock {
             return (!array.is_null(row)).then_some(Value::Row(array, row));
         }
         match *self.rows.get(row)? {
+            Row::None => None,
             Row::Bytes => self.bytes_of((*self.spans.get(row * self.columns + column)?)?).map(Value::Bytes),
             Row::Typed { piece, row } => {
                 let array = self.pieces.get(piece)?.named(column).find(|array| !array.is_null(row))?;
@@ -172,9 +186,9 @@ impl SampleBlock {
         }
         let typed = |row: usize| match self.rows.get(row)? {
             Row::Typed { piece, row } => Some((*piece, *row)),
-            Row::Bytes => None,
+            Row::Bytes | Row::None => None,
         };
-        if typed(0).is_none() {
+        if !(0..self.len()).any(|row| typed(row).is_some()) {
             let values = (0..self.len()).map(|row| match self.value(row, column) {
                 Some(Value::Bytes(bytes)) => Some(bytes),
                 _ => None,

@@ -99,7 +99,7 @@ impl SampleWork {
         let reader = Reader::with_opener(dataset, columns(&fields), options.reading(), Some(opener));
         let dataset = reader.dataset();
         let collate = Isolation::new(options.read.isolated).run(|| {
-            let first = |column| first_value(&reader, column);
+            let first = |column| first_value(&reader, column, options.on_error);
             let (schema, registry) = (dataset.schema(), dataset.registry());
             let known = FieldContext { schema, first: &first, registry, limits: options.limits };
             collate(&fields, &known, options, Arc::clone(&counters))

@@ -143,6 +143,7 @@ impl Tables {
             self.again.fetch_add(1, Ordering::Relaxed);
         }
         for ((sample, (_, row)), group) in samples.iter().zip(places.iter().copied()).zip(group_of) {
+            out.end_keys(sample.row);
             match held.get(group) {
                 Some(Held::Block(block)) => {
                     let (rows, row) = block.row(row).ok_or_else(|| gone(sample))?;

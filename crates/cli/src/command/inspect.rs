@@ -57,7 +57,9 @@ pub(super) fn status(context: &CommandContext<'_>, args: &Dir) -> Result<ExitCod
         let there = shards - missing.len() as u64;
         let end =
             if missing.is_empty() { "seal it with: packhorse seal " } else { "fill it with: packhorse pack --plan " };
-        text.push_str(&format!("  to be appended: {there} of {shards} shards; {end}{}\n", args.dir.display()));
+        let dir = args.dir.display();
+        text.push_str(&format!("  to be appended: {there} of {shards} shards; {end}{dir}\n"));
+        text.push_str(&format!("  or drop it with: packhorse clean --append {dir}\n"));
     }
     text.push_str(&in_quarantine(status.quarantined, &args.dir));
     let replacing = status.replacing.as_ref().map(|(shards, missing)| json!({"shards": shards, "missing": missing}));

@@ -230,6 +230,14 @@ pub(super) fn clean(context: &CommandContext<'_>, args: &Clean) -> Result<ExitCo
         false => format!("removed {} of {}\n", counted(removed, what), dir.display()),
     };
     let mut value = json!({ "removed": removed });
+    if args.append {
+        let dropped = session.drop_append(dir)?;
+        text.push_str(&match dropped {
+            Some(shards) => format!("dropped an append of {}\n", counted(shards, "shard")),
+            None => "there is no append to drop\n".to_owned(),
+        });
+        value["dropped_append"] = dropped.into();
+    }
     if let Some(emptied) = emptied {
         let (files, size) = (counted(emptied.files, "damaged file"), show(emptied.bytes));
         text.push_str(&format!("removed {files} ({size}) from quarantine\n"));

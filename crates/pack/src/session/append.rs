@@ -66,6 +66,23 @@ impl Session {
         Ok((plan, stored))
     }
 
+    /// Drops an append to the dataset in `dir` that is not sealed: its plan, and the shards that were packed for it. The dataset is what it
+    /// was before. Returns how many shards would have been added, or `None` without such an append. No process may be
+    /// packing into `dir` meanwhile.
+    ///
+    /// Errors: `Config` if there is no sealed dataset; `Incomplete` if it is damaged; `Environment` while another process of this
+    /// machine appends to it or repairs it.
+    pub fn drop_append(&self, dir: impl AsRef<Path>) -> Result<Option<u64>> {
+        let dir = dir.as_ref();
+        let _alone = self.alone_with(dir)?;
+        let dropped = Base::open(&self.store, dir)?.drop_pending(&self.store)?;
+        if dropped.is_some() {
+            // An interrupted seal may have written the indexes for other readers with the new shards.
+            self.seal(dir)?;
+        }
+        Ok(dropped)
+    }
+
     /// Stores the plan of an append, if it is not sealed already, and returns its digest.
     fn place_plan(&self, plan: &Plan, base: &Base, place: Place) -> Result<(Stored, Digest)> {
         match place {

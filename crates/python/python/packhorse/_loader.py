@@ -40,7 +40,7 @@ class Loader:
     * `device`: `"cpu"`, or a GPU: `"cuda"`, `"cuda:0"`, a number, a `torch.device`. Batches are sent there ahead of their use.
     * `resident`: keep all samples, decoded, in the GPU's memory: they are read once, and epochs cost nothing but copies there.
     * `cache`: a folder for whole shards, or bytes of memory (`"8GiB"`), which rows of tables may take once more, decoded.
-    * `on_error`: `"fail"`, or `"skip"` bad samples, with a warning for each.
+    * `on_error`: `"fail"`, or `"skip"` bad samples, and those of missing or damaged shards, with a warning for each.
     * `skip`: keys of samples to leave out, or a file with one on each line. Order, states and other batches stay as they are. The
       dataset may be a view (`take`, `where`, …) that leaves some of them out already.
     * `remainder`: what becomes of samples that fill no step on every rank: `"drop"`, `"pad"` (samples from the start of the

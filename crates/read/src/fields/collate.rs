@@ -4,22 +4,13 @@ use super::field_decoder::{FieldDecoder, PictureDecoder};
 use super::resolve::ResolvedField;
 use crate::batch::aligned;
 use crate::batch_metadata::BatchMetadata;
+use crate::on_error::{OnError, may_be_skipped};
 use crate::{Layout, LoaderCounters, SampleBlock};
 use packhorse_core::{Code, Error, Event, Kind, Limits, Observer, Result};
 use packhorse_order::draw;
 use packhorse_transform::image::Draws;
 use std::ops::Range;
 use std::sync::Arc;
-
-/// The treatment of samples with bad content.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnError {
-    /// The batch is an error that names the sample.
-    #[default]
-    Fail,
-    /// They are skipped and reported to the observer ([`Event::Skipped`]).
-    Skip,
-}
 
 /// Collates fetched samples into slabs.
 #[derive(Clone)]
@@ -114,12 +105,12 @@ impl Collate {
 
     /// Reports a skipped sample; an error unless bad samples are skipped.
     fn leave_out(&self, error: Error, fetched: &SampleBlock, row: usize) -> Result<()> {
+        // A shard that can't be opened does not tell the keys of its samples.
         let error = match (error.sample().is_some(), fetched.key(row)) {
-            (false, Some(key)) => error.in_sample(key),
+            (false, Some(key)) if !key.is_empty() => error.in_sample(key),
             _ => error,
         };
-        let of_content = matches!(error.kind(), Kind::Content | Kind::Limit | Kind::Unsupported);
-        if !of_content {
+        if !may_be_skipped(error.kind()) {
             return Err(error);
         }
         if self.on_error == OnError::Fail {

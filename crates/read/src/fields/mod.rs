@@ -7,7 +7,6 @@ mod normalize;
 mod resolve;
 
 pub(crate) use asked::{AskedFields, chosen, columns};
-pub use collate::OnError;
 pub(crate) use collate::{Collate, CollateScratch};
 pub(crate) use field_decoder::{FieldDecoder, json_at, raw};
 pub use normalize::{Axes, Normalize};
