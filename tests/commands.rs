@@ -787,7 +787,15 @@ fn a_row_of_metadata_is_for_one_sample_and_its_table_is_no_input() {
     assert!(!members(&dir, "out").iter().any(|member| member.contains("meta")));
     table("1.txt,a\n2.txt,b\n3.txt,c\n");
     let args = ["pack", "in", "--to", "webdataset", "--out", "o2"];
-    fails(dir.path(), &[&args[..], &flags].concat(), 2, "fits other samples too");
+    fails(dir.path(), &[&args[..], &flags].concat(), 2, "fits several samples");
+    // Also if the other sample has a row of its whole key.
+    table("cat/1.txt,a\n1.txt,b\n2.txt,c\n3.txt,c\ndog/2.txt,e\n");
+    fails(dir.path(), &[&args[..], &flags].concat(), 2, "fits several samples");
+    // Quotes that a table has not meant to open.
+    for text in ["\"Open\ndog/1.txt,the end\" she said", "\"Hello,\" he said", "\"He\"y"] {
+        table(&format!("cat/1.txt,{text}\n"));
+        fails(dir.path(), &[&args[..], &flags].concat(), 3, "has text behind a closing quote");
+    }
 }
 
 #[test]

@@ -459,3 +459,46 @@ fn bad_rows_of_a_table_are_left_out_alone() {
     }
     assert_eq!((skipped.lines().count(), manifest(&out).samples), (4, 2996));
 }
+
+/// Each has fields of bytes that the others lack, so that no column needs a conversion.
+#[test]
+fn files_and_tables_of_other_fields_of_bytes_keep_theirs() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let folder = |name: &str, file: &str, bytes: &str| {
+        std::fs::create_dir_all(at(name)).unwrap();
+        std::fs::write(at(name).join(file), bytes).unwrap();
+    };
+    folder("in", "a.jpg", "A");
+    for (table, file, bytes) in [("one", "c.zzz", "C"), ("two", "d.aaa", "D"), ("three", "e.jpg", "E")] {
+        folder(table, file, bytes);
+        let out = at(&format!("{table}-out"));
+        packhorse::session().pack(&Recipe::new(at(table), "parquet", &out)).unwrap();
+        std::fs::copy(out.join("shard-000000.parquet"), at("in").join(format!("{table}.parquet"))).unwrap();
+    }
+    for to in ["webdataset", "parquet", "hdf5", "arrow", "tfrecord"] {
+        let out = at(to);
+        let recipe = Recipe { fill_missing: true, ..Recipe::new(at("in"), to, &out) };
+        packhorse::session().pack(&recipe).unwrap();
+        let dataset = packhorse::open(out.to_str().unwrap()).unwrap();
+        let columns = ["aaa", "jpg", "zzz"].map(|name| packhorse::read::Column(vec![name.to_owned()])).to_vec();
+        let reader = packhorse::read::Reader::new(dataset, columns, Default::default());
+        let mut block = Default::default();
+        reader.read(0..4, &mut Default::default(), &mut block).unwrap();
+        let value = |row, column| match block.value(row, column) {
+            None => String::new(),
+            Some(packhorse::read::Value::Bytes(bytes)) => String::from_utf8(bytes.to_vec()).unwrap(),
+            Some(packhorse::read::Value::Row(array, row)) => {
+                let bytes = array.as_any().downcast_ref::<arrow_array::BinaryViewArray>().unwrap().value(row);
+                String::from_utf8(bytes.to_vec()).unwrap()
+            }
+        };
+        let found: Vec<(&str, [String; 3])> =
+            (0..4).map(|row| (block.key(row).unwrap(), [0, 1, 2].map(|column| value(row, column)))).collect();
+        let wanted = [("a", ["", "A", ""]), ("e", ["", "E", ""]), ("c", ["", "", "C"]), ("d", ["D", "", ""])];
+        for (key, fields) in wanted {
+            let found = found.iter().find(|(found, _)| *found == key).unwrap();
+            assert_eq!(found.1, fields, "{to}: {key}");
+        }
+    }
+}

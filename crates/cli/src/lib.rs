@@ -47,6 +47,7 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, FromArgMatches};
 use packhorse_core::{Error, Registry};
 use std::ffi::OsString;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
 /// Runs the command line `args` (the program's name first) with the formats of `registry`. `features` are those of the
@@ -76,7 +77,9 @@ pub fn run(registry: &Registry, features: &[&str], args: impl IntoIterator<Item 
         }
     };
     let json = parsed.common.log.is_some();
-    match places::check(&matches).and_then(|()| command::run(registry, parsed)) {
+    let command = || places::check(&matches).and_then(|()| command::run(registry, parsed));
+    // A panic has been printed by then.
+    match catch_unwind(AssertUnwindSafe(command)).unwrap_or_else(|_| Err(Error::bug("a thread panicked"))) {
         Ok(code) => code,
         Err(error) => failed(&error, json),
     }

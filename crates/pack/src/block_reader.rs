@@ -32,6 +32,8 @@ pub(crate) struct BlockReader<'a> {
     pub(crate) inputs: Inputs<'a>,
     pub(crate) schema: SchemaRef,
     pub(crate) transforms: Vec<&'a dyn Transform>,
+    /// The first transform of rows of tables, where those of all samples do not convert them to the plan's columns.
+    pub(crate) of_rows: Option<&'a dyn Transform>,
     /// For each decoded column its encoded field.
     pub(crate) decoded_from: HashMap<String, String>,
     pub(crate) registry: &'a Registry,

@@ -15,6 +15,8 @@ use std::sync::Mutex;
 /// The steps before and after the transforms of a plan, and the sink.
 pub(crate) struct Conversion {
     before: Vec<Box<dyn Transform>>,
+    /// The first step of rows of tables, if `before` does not convert to the types of the plan.
+    of_rows: Option<Box<dyn Transform>>,
     pub(crate) after: Vec<Box<dyn Transform>>,
     /// The schema of rows as they are read from inputs whose fields are bytes.
     raw: SchemaRef,
@@ -82,7 +84,8 @@ impl Conversion {
         }
         let decoded = decoded(&schema, header)?;
         let raw = steps::raw_schema(header, &schema);
-        Ok(Self { before, after, raw, written, sink, decoded, limits, inner, limits_decide })
+        let of_rows = (raw == schema).then(|| steps::conform(&schema, &casts));
+        Ok(Self { before, of_rows, after, raw, written, sink, decoded, limits, inner, limits_decide })
     }
 
     /// Whether rows are written unchanged.
@@ -108,6 +111,7 @@ impl Conversion {
         BlockReader {
             inputs,
             schema: self.raw.clone(),
+            of_rows: self.of_rows.as_deref(),
             transforms: self.before.iter().chain(context.transforms).chain(&self.after).map(|t| &**t).collect(),
             decoded_from: decoded_from(header),
             registry: context.registry,

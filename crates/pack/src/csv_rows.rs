@@ -1,6 +1,6 @@
 //! Rows of CSV files whose length is bounded: a stray quote would make one as long as the file.
 
-use packhorse_core::{Context, Error, Kind};
+use packhorse_core::{Context, Error, Kind, QuoteTracker};
 use std::cell::Cell;
 use std::io::{self, Read};
 use std::rc::Rc;
@@ -12,13 +12,19 @@ pub(crate) struct RowLimit<R> {
     /// Where the current row starts.
     start: Rc<Cell<u64>>,
     limit: u64,
+    quotes: QuoteTracker,
 }
 
 impl<R: Read> RowLimit<R> {
     /// `bytes`, and the place to tell where each row starts, before it is read.
-    pub(crate) fn new(bytes: R, limit: u64) -> (Self, Rc<Cell<u64>>) {
-        let start = Rc::new(Cell::new(0));
-        (Self { bytes, read: 0, start: Rc::clone(&start), limit }, start)
+    pub(crate) fn new(bytes: R, delimiter: u8, limit: u64) -> (Self, Rc<Cell<u64>>) {
+        let (start, quotes) = (Rc::new(Cell::new(0)), QuoteTracker::new(delimiter, true));
+        (Self { bytes, read: 0, start: Rc::clone(&start), limit, quotes }, start)
+    }
+
+    /// Whether text follows a closing quote before `end`.
+    pub(crate) fn has_stray_text(&self, end: u64) -> bool {
+        self.quotes.stray().is_some_and(|at| at < end)
     }
 }
 
@@ -31,6 +37,7 @@ impl<R: Read> Read for RowLimit<R> {
         }
         let read = self.bytes.read(buf)?;
         self.read += read as u64;
+        self.quotes.add(buf.get(..read).unwrap_or_default());
         Ok(read)
     }
 }

@@ -1,12 +1,13 @@
 //! Which row of a table is that of a sample.
 //!
 //! It is the row of the sample's key, as the dataset stores it or before it was escaped (`my photo` for `my%20photo`); else the row that names a file of the sample (`1.jpg` for `1`), unless that is the key of another sample;
-//! else the same of the last part of the key.
+//! else the same of the last part of the key, unless other samples end with it too.
 
 use crate::KeyEnds;
 use crate::metadata::{Metadata, key_of_file};
 use packhorse_core::{Code, Error, Result, unescape};
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hasher};
 
 /// The rows of samples, in their order.
 pub(crate) struct JoinKeys {
@@ -20,7 +21,30 @@ pub(crate) struct JoinKeys {
     keys_have_dots: bool,
     /// Whether a sample has the key of the row.
     exact: Vec<bool>,
-    rows: Vec<Row>,
+    /// The samples whose keys end with the key of the row.
+    ends: Vec<Ends>,
+    /// The row of each sample, and whether it is that of the last part of the key.
+    rows: Vec<(Row, bool)>,
+}
+
+/// The keys of samples that have one last part.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Ends {
+    #[default]
+    None,
+    /// All are this one, by its hash.
+    One(u64),
+    Several,
+}
+
+impl Ends {
+    fn add(&mut self, key: u64) {
+        *self = match *self {
+            Ends::None => Ends::One(key),
+            Ends::One(known) if known == key => Ends::One(key),
+            _ => Ends::Several,
+        };
+    }
 }
 
 /// The rows that name files of a sample.
@@ -30,6 +54,8 @@ struct Named {
     plain: (u32, u32),
     /// The same of names with several dots.
     dotted: (u32, u32),
+    /// The samples whose keys end with that of the sample.
+    ends: Ends,
 }
 
 impl Named {
@@ -83,25 +109,34 @@ impl JoinKeys {
                 add(&mut last, sample, row, false);
             }
         }
-        let exact = vec![false; table.len() as usize];
-        Self { first, last, named, keys_have_dots: false, exact, rows: Vec::new() }
+        let (exact, ends) = (vec![false; table.len() as usize], vec![Ends::None; table.len() as usize]);
+        Self { first, last, named, keys_have_dots: false, exact, ends, rows: Vec::new() }
     }
 
     /// Adds the next sample. Returns whether a row may be its own.
     pub(crate) fn push(&mut self, table: &Metadata, key: &str) -> bool {
         let base = key.rsplit('/').next().unwrap_or_default();
         self.keys_have_dots |= base.contains("%2E");
-        let mut found = self.row(table, key);
-        if matches!(found, Row::None) && base != key {
-            found = self.row(table, base);
+        let of_base = self.row(table, base);
+        let ends = match of_base {
+            Row::None => None,
+            Row::Exact(row) => self.ends.get_mut(row as usize),
+            Row::File(at) => self.named.get_mut(at as usize).map(|named| &mut named.ends),
+        };
+        if let Some(ends) = ends {
+            let mut hasher = DefaultHasher::new();
+            hasher.write(key.as_bytes());
+            ends.add(hasher.finish());
         }
+        let whole = if base == key { of_base } else { self.row(table, key) };
+        let (found, by_end) = if matches!(whole, Row::None) { (of_base, true) } else { (whole, false) };
         if let Row::Exact(row) = found
             && let Some(exact) = self.exact.get_mut(row as usize)
         {
             *exact = true;
         }
-        self.rows.push(found);
-        !matches!(self.rows.last(), Some(Row::None))
+        self.rows.push((found, by_end));
+        !matches!(found, Row::None)
     }
 
     fn row(&self, table: &Metadata, key: &str) -> Row {
@@ -113,22 +148,72 @@ impl JoinKeys {
 
     /// The row of each sample.
     ///
-    /// Errors: several rows name files of a sample.
-    pub(crate) fn rows(&self) -> impl Iterator<Item = Result<Option<u32>>> {
-        self.rows.iter().map(|row| match row {
+    /// Errors: several rows name files of a sample; a row is that of the last part of several keys.
+    pub(crate) fn rows(&self, table: &Metadata) -> impl Iterator<Item = Result<Option<u32>>> {
+        self.rows.iter().map(|(row, by_end)| match row {
+            Row::Exact(row) if *by_end && self.ends.get(*row as usize) == Some(&Ends::Several) => {
+                Err(ambiguous(table.key(*row)))
+            }
             Row::Exact(row) => Ok(Some(*row)),
             Row::File(at) => {
-                match self.named.get(*at as usize).map_or(Ok(None), |named| named.row(self.keys_have_dots)) {
-                    Ok(row) => Ok(row.filter(|row| self.exact.get(*row as usize) == Some(&false))),
+                let named = self.named.get(*at as usize).copied().unwrap_or_default();
+                let key = || self.first.iter().chain(&self.last).find(|(_, of)| *of == at).map_or("", |(key, _)| key);
+                match named.row(self.keys_have_dots) {
+                    Ok(row) => match row.filter(|row| self.exact.get(*row as usize) == Some(&false)) {
+                        Some(_) if *by_end && named.ends == Ends::Several => Err(ambiguous(key())),
+                        row => Ok(row),
+                    },
                     Err(()) => {
-                        let key =
-                            self.first.iter().chain(&self.last).find(|(_, of)| *of == at).map_or("", |(key, _)| key);
-                        let message = format!("several rows of the table name files of the sample {key}");
+                        let message = format!("several rows of the table name files of the sample {}", key());
                         Err(Error::config(message).with_code(Code::KeyTwice).hint("leave one row for each sample"))
                     }
                 }
             }
             Row::None => Ok(None),
         })
+    }
+}
+
+/// The error of a row that is that of the last part of several keys.
+pub(crate) fn ambiguous(base: &str) -> Error {
+    let error = Error::config(format!("the row {base} of the table fits several samples, in different folders"));
+    error.with_code(Code::KeyTwice).hint("give whole keys in the table, such as cat/0001 for cat/0001.jpg")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use packhorse_core::Registry;
+
+    /// The rows of samples in a table with these keys; `Err` of the first error.
+    fn rows(table: &[&str], samples: &[&str]) -> Result<Vec<Option<u32>>> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.csv");
+        let lines = table.iter().enumerate().map(|(i, key)| format!("{key},{i}\n"));
+        std::fs::write(&path, format!("key,n\n{}", lines.collect::<String>())).unwrap();
+        let table = Metadata::read_exact(&Registry::new(), &path, "key", None).unwrap();
+        let mut keys = JoinKeys::new(&table);
+        samples.iter().for_each(|key| _ = keys.push(&table, key));
+        keys.rows(&table).collect()
+    }
+
+    #[test]
+    fn a_row_is_of_the_last_part_of_one_key_alone() {
+        let ambiguous = |table: &[&str], samples: &[&str]| {
+            let error = rows(table, samples).unwrap_err();
+            assert_eq!(error.code(), Code::KeyTwice, "{error}");
+            error.message().to_owned()
+        };
+        for table in [["1", "2"], ["1.wav", "2.wav"]] {
+            assert_eq!(rows(&table, &["a/2", "b/1"]).unwrap(), [Some(1), Some(0)], "{table:?}");
+            // Samples with one key are one.
+            assert_eq!(rows(&table, &["a/1", "a/1"]).unwrap(), [Some(0), Some(0)], "{table:?}");
+            assert!(ambiguous(&table, &["a/1", "b/1"]).contains("the row 1 of the table"), "{table:?}");
+            assert!(ambiguous(&table, &["1", "b/1"]).contains("the row 1 of the table"), "{table:?}");
+        }
+        // Also where one of the samples has a row of its whole key.
+        assert_eq!(rows(&["a/1", "b/1", "2"], &["b/1", "a/1", "c/2"]).unwrap(), [Some(1), Some(0), Some(2)]);
+        ambiguous(&["a/1", "1"], &["a/1", "b/1"]);
+        ambiguous(&["a/1.wav", "1.wav"], &["a/1", "b/1"]);
     }
 }

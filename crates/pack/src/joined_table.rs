@@ -101,7 +101,7 @@ impl JoinTable {
     }
 
     /// Adds the row of the sample `key`: that of its key, also before it was escaped, or the one that names a file
-    /// of the sample (`1.jpg`); else that of the last part of the key. A row that is of the key of one sample is of no other
+    /// of the sample (`1.jpg`); else that of the last part of the key, if no other key ends with it. A row that is of the key of one sample is of no other
     /// sample by the name of its file.
     pub fn push(&mut self, key: &str) {
         if !self.keys.push(&self.metadata, key) && self.missing.len() < SHOWN {
@@ -111,7 +111,7 @@ impl JoinTable {
 
     /// The columns and rows of all samples, in their order. A column is nullable if a sample has no value.
     ///
-    /// Errors: `Config` where several rows name files of a sample, and for samples without a row, unless they are filled; the
+    /// Errors: `Config` where several rows name files of a sample, for a row of the last part of several keys, and for samples without a row, unless they are filled; the
     /// message counts them and names some.
     pub fn finish(self) -> Result<(SchemaRef, Vec<Rows>)> {
         let (mut open, mut rows, mut pending) = (builders(&self.schema), Vec::new(), 0);
@@ -122,7 +122,7 @@ impl JoinTable {
             rows.push(block.map_err(|e| Error::bug(e.to_string()))?);
             Ok::<(), Error>(())
         };
-        for row in self.keys.rows() {
+        for row in self.keys.rows(&self.metadata) {
             let row = match row?.and_then(|row| self.metadata.text(row)) {
                 Some(json) => parsed(json)?,
                 None => {
@@ -161,7 +161,7 @@ impl JoinTable {
     /// The number of rows that no sample has, and the key of the first of them.
     pub fn unused(&self) -> (u64, Option<&str>) {
         // Reading a row marks it.
-        for row in self.keys.rows().filter_map(|row| row.ok().flatten()) {
+        for row in self.keys.rows(&self.metadata).filter_map(|row| row.ok().flatten()) {
             let _ = self.metadata.text(row);
         }
         self.metadata.unused()

@@ -90,7 +90,16 @@ impl BlockReader<'_> {
         let rows = named(&compact(&self.chosen(rows, piece)?)?, entry, of.clone().map(|(_, item)| item))?;
         let first = |entry: &PlanEntry| entry.run().map_or(0, |(_, items)| items.start);
         let rows = self.with_joined(rows, of.map(|(entry, item)| (entry, item.saturating_sub(first(entry)))))?;
+        let rows = self.conformed(rows)?;
         out.push(self, SampleBlock::of_run(rows, samples, share(piece, samples), entry))
+    }
+
+    /// The rows with the columns of the plan, if no later step gives them these.
+    fn conformed(&self, rows: Rows) -> Result<Rows> {
+        match self.of_rows {
+            Some(step) => step.apply(rows),
+            None => Ok(rows),
+        }
     }
 
     /// The rows without fields that are not selected.
@@ -205,7 +214,8 @@ impl BlockReader<'_> {
                     let bytes = (rows_bytes(&rows) as u64).min(left);
                     left -= bytes;
                     let samples = rows.num_rows() as u64;
-                    out.push(self, SampleBlock::of_run(placed(&rows, entry)?, samples, bytes, entry))?;
+                    let rows = self.conformed(placed(&rows, entry)?)?;
+                    out.push(self, SampleBlock::of_run(rows, samples, bytes, entry))?;
                 }
                 Err(e) if self.skips(&e) => {
                     let mut block = SampleBlock::of(1, 0, Vec::new());

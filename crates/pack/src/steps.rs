@@ -95,9 +95,15 @@ pub(crate) fn before(
         steps.push(Box::new(DecodeFields { fields: decoder, casts: casts.clone() }));
     }
     if raw_schema(header, delivered) != *delivered {
-        steps.push(Box::new(ConformTypes { schema: delivered.clone(), casts: casts.clone() }));
+        steps.push(conform(delivered, casts));
     }
     Ok(steps)
+}
+
+/// Conversion to the plan's types: what [`before`] ends with unless files have these types as they are. Rows of tables may lack columns also
+/// then.
+pub(crate) fn conform(delivered: &SchemaRef, casts: &Casts) -> Box<dyn Transform> {
+    Box::new(ConformTypes { schema: delivered.clone(), casts: casts.clone() })
 }
 
 /// Whether a field that is left out needs no decoding: its place is taken by empty texts or zeros.

@@ -42,7 +42,6 @@
 mod column_builder;
 mod column_type;
 mod options;
-mod quote_tracker;
 mod row_blocks;
 mod row_reader;
 mod scan;

@@ -1,9 +1,8 @@
 //! Reads the lines of a table in order, with a limit on the length of a line.
 
 use crate::options::Dialect;
-use crate::quote_tracker::QuoteTracker;
 use csv::{ByteRecord, ReaderBuilder};
-use packhorse_core::{Error, Input, Kind, Limits, Result, RowStart};
+use packhorse_core::{Error, Input, Kind, Limits, QuoteTracker, Result, RowStart};
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

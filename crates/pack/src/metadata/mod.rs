@@ -239,7 +239,8 @@ impl Metadata {
         index.insert_unique(hash, row, |row| hasher.hash_one(parts(arena, rows, *row).map_or("", |(key, _)| key)));
     }
 
-    fn key(&self, row: u32) -> &str {
+    /// The key of a row.
+    pub(crate) fn key(&self, row: u32) -> &str {
         self.parts(row).map_or("", |(key, _)| key)
     }
 

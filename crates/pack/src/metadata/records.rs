@@ -13,6 +13,10 @@ use std::rc::Rc;
 const END: &[u8] = b"\n\x04 the file ended here \x04";
 const END_FIELD: &[u8] = b"\x04 the file ended here \x04";
 
+/// The way out where quotes do not enclose fields.
+const PLAIN: &str =
+    "if quotes are text in it, make a Parquet file of it with `from=csv` and `read=quote=none`, and give that";
+
 /// The records of a file, one at a time.
 pub(super) struct Records<'a> {
     reader: Reader<RowLimit<Chain<&'a File, &'static [u8]>>>,
@@ -33,7 +37,7 @@ impl<'a> Records<'a> {
     /// From the start of `file`.
     pub(super) fn open(mut file: &'a File, delimiter: u8, request: &ColumnRequest<'_>) -> Result<Self> {
         file.seek(SeekFrom::Start(0)).context("seek")?;
-        let (guard, start) = RowLimit::new(file.chain(END), request.limits.header);
+        let (guard, start) = RowLimit::new(file.chain(END), delimiter, request.limits.header);
         // Lengths are checked here, where the line is known.
         let reader = ReaderBuilder::new()
             .delimiter(delimiter)
@@ -79,7 +83,11 @@ impl<'a> Records<'a> {
         if !found || self.field(self.record.len().wrapping_sub(1)).ends_with(END_FIELD) {
             // No line end closed this record.
             self.line += self.end;
-            return Err(self.at(Kind::Content, "a quote that opens here is never closed; close or double it"));
+            let error = self.at(Kind::Content, "a quote that opens here is never closed; close or double it");
+            return Err(error.hint(PLAIN));
+        }
+        if self.reader.get_ref().has_stray_text(self.reader.position().byte()) {
+            return Err(self.at(Kind::Content, "has text behind a closing quote").hint(PLAIN));
         }
         Ok(true)
     }

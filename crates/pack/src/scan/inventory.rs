@@ -226,7 +226,7 @@ impl InventoryTable {
     }
 
     fn csv(&self, input: &dyn Input, most: u64, each: &mut Each<'_>) -> Result<()> {
-        let (bytes, start) = RowLimit::new(input.stream()?, most);
+        let (bytes, start) = RowLimit::new(input.stream()?, b',', most);
         let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(bytes);
         let mut record = csv::ByteRecord::new();
         let mut next = |record: &mut csv::ByteRecord| {

@@ -2,23 +2,30 @@
 
 use super::{Listing, SampleRef};
 use crate::OnError;
+use crate::join_keys::ambiguous;
 use crate::metadata::{Metadata, is_number};
 use packhorse_core::{Code, Error, Event, Observer, Result};
+use std::hash::{DefaultHasher, Hasher};
 
 impl Listing {
     /// Gives each sample the row of its key, or of the last part of its key. A sample without a row is a bad input;
     /// rows without a sample are a warning.
     pub fn attach_metadata(&mut self, metadata: &Metadata, on_error: OnError, observer: &dyn Observer) -> Result<()> {
         let (mut rows, mut json, mut faults) = (Vec::with_capacity(self.samples()), String::new(), Vec::new());
+        // Last parts of keys, and those whose rows were taken for samples of longer keys.
+        let (mut ends, mut taken) = (Vec::new(), Vec::new());
         for sample in self.iter() {
             let key = sample.key();
             let key = key.trim_end_matches('/').to_owned();
-            let base = key.rsplit('/').next().unwrap_or_default();
-            let found = row_of(metadata, &sample, &key, base);
+            let base = last_part(&key);
+            let of_key = row_of(metadata, &sample, &key);
+            let found = if base == key { of_key } else { of_key.or_else(|| row_of(metadata, &sample, base)) };
             if let Some((_, true)) = found {
-                let message = format!("the row {base} of the metadata fits other samples too, in other folders");
-                let error = Error::config(message).with_code(Code::KeyTwice).in_sample(&key);
-                return Err(error.hint("give whole keys in the table, such as cat/0001 for cat/0001.jpg"));
+                return Err(ambiguous(base).in_sample(&key));
+            }
+            ends.push(hash(base));
+            if found.is_some() && of_key.is_none() {
+                taken.push(hash(base));
             }
             let row = found.map(|(row, _)| row).unwrap_or_else(|| {
                 let fault = Error::content("has no row in the metadata").with_code(Code::NoMetadata);
@@ -32,6 +39,7 @@ impl Listing {
             rows.push((json.len() as u64, row.len() as u32));
             json.push_str(row);
         }
+        self.check_ends(ends, &taken)?;
         let keep: Vec<bool> = rows.iter().map(|(_, len)| *len > 0).collect();
         (self.rows, self.json) = (rows, json);
         self.retain(&keep);
@@ -48,13 +56,36 @@ impl Listing {
         }
         Ok(())
     }
+
+    /// Refuses rows `taken` by the last part of a key, of a hash, where other keys end with it too.
+    fn check_ends(&self, mut ends: Vec<u64>, taken: &[u64]) -> Result<()> {
+        if taken.is_empty() {
+            return Ok(());
+        }
+        ends.sort_unstable();
+        let several =
+            |end: &&u64| ends.partition_point(|known| known <= *end) - ends.partition_point(|known| known < *end) > 1;
+        let Some(end) = taken.iter().find(several) else { return Ok(()) };
+        let keys = self.iter().map(|sample| sample.key().trim_end_matches('/').to_owned());
+        let key = keys.filter(|key| hash(last_part(key)) == *end).next().unwrap_or_default();
+        Err(ambiguous(last_part(&key)).in_sample(&key))
+    }
 }
 
-/// The row of a sample, and whether it is that of another one too.
-fn row_of<'m>(metadata: &'m Metadata, sample: &SampleRef<'_>, key: &str, base: &str) -> Option<(&'m str, bool)> {
-    let either = |end: &str| metadata.take(&format!("{key}{end}")).or_else(|| metadata.take(&format!("{base}{end}")));
+fn last_part(key: &str) -> &str {
+    key.rsplit('/').next().unwrap_or_default()
+}
+
+fn hash(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(text.as_bytes());
+    hasher.finish()
+}
+
+/// The row of a sample by its key, or the last part of it, and whether it is that of another one too.
+fn row_of<'m>(metadata: &'m Metadata, sample: &SampleRef<'_>, key: &str) -> Option<(&'m str, bool)> {
     // A slice `scan.001` is a file of the sample `scan`.
-    let numbers = || sample.fields().filter(|(field, _)| is_number(field));
-    let ends = || numbers().map(|(field, _)| format!("%2E{}", field.replace('.', "%2E")));
-    metadata.take(key).or_else(|| metadata.take(base)).or_else(|| ends().find_map(|end| either(&end)))
+    let mut numbers = sample.fields().filter(|(field, _)| is_number(field));
+    let of_slice = |(field, _): (&str, _)| metadata.take(&format!("{key}%2E{}", field.replace('.', "%2E")));
+    metadata.take(key).or_else(|| numbers.find_map(of_slice))
 }
