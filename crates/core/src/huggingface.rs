@@ -1,15 +1,16 @@
 //! What tells Hugging Face's `load_dataset("FOLDER")` which files of a dataset's folder are its shards.
 
 use crate::{Context, Outlet, Result, ShardSummary};
-use std::collections::BTreeSet;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The file that `load_dataset` and the Hugging Face Hub look for beside a dataset's README.
 pub const HUGGINGFACE_CONFIG: &str = ".huggingface.yaml";
 
 /// Writes [`HUGGINGFACE_CONFIG`] for `shards`, whose data files end in `suffix`: the
 /// [configuration](https://huggingface.co/docs/hub/datasets-manual-configuration) that names the data files of each
-/// split. Shards without a split are the split `train`, as that library has it. Nothing is written where a split has a
-/// name that it refuses.
+/// split. Shards without a split are the split `train`, as that library has it. It refuses `-` in the names of splits, which
+/// is `_` there. Nothing is written where a split has a name that it refuses all the same, or two have one.
 pub fn write_huggingface_config(shards: &[ShardSummary], suffix: &str, out: &mut dyn Outlet) -> Result<()> {
     match config(shards, suffix) {
         None => Ok(()),
@@ -20,10 +21,12 @@ pub fn write_huggingface_config(shards: &[ShardSummary], suffix: &str, out: &mut
 fn config(shards: &[ShardSummary], suffix: &str) -> Option<String> {
     // Splits in the order of their shards.
     let mut splits: Vec<(&str, BTreeSet<String>)> = Vec::new();
+    let mut names = BTreeMap::new();
     for shard in shards {
         let split = shard.split.as_deref().unwrap_or("train");
-        let word = split.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') && !split.is_empty();
-        word.then_some(())?;
+        let name = split.replace('-', "_");
+        let word = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') && !name.is_empty();
+        (word && *names.entry(name).or_insert(split) == split).then_some(())?;
         let at = splits.iter().position(|(name, _)| *name == split).unwrap_or(splits.len());
         if at == splits.len() {
             splits.push((split, BTreeSet::new()));
@@ -32,12 +35,22 @@ fn config(shards: &[ShardSummary], suffix: &str) -> Option<String> {
     }
     let mut text = "configs:\n- config_name: default\n  data_files:\n".to_owned();
     for (split, patterns) in splits {
-        text.push_str(&format!("  - split: {split}\n    path:\n"));
+        text.push_str(&format!("  - split: {}\n    path:\n", scalar(&split.replace('-', "_"))));
         for pattern in patterns {
             text.push_str(&format!("    - \"{}\"\n", pattern.replace('\\', "\\\\").replace('"', "\\\"")));
         }
     }
     Some(text)
+}
+
+/// A word as YAML 1.1 reads text: quoted where it would be a number, a Boolean or null.
+fn scalar(word: &str) -> Cow<'_, str> {
+    const OTHERS: [&str; 9] = ["y", "n", "yes", "no", "true", "false", "on", "off", "null"];
+    let is_other = OTHERS.iter().any(|other| word.eq_ignore_ascii_case(other));
+    match is_other || word.starts_with(|c: char| c.is_ascii_digit()) {
+        true => format!("\"{word}\"").into(),
+        false => word.into(),
+    }
 }
 
 /// A glob of this shard's files and of those that differ from it only by number.
@@ -74,5 +87,12 @@ mod tests {
         let alone = config(&[shard("only", None)], ".tar").unwrap();
         assert!(alone.contains("split: train\n    path:\n    - \"only.tar\""));
         assert_eq!(config(&[shard("a-0", Some("my split"))], ".tar"), None);
+        let of = |split: &str| {
+            let text = config(&[shard("a-0", Some(split))], ".tar").unwrap();
+            text.lines().find_map(|line| Some(line.split_once("split: ")?.1.to_owned())).unwrap()
+        };
+        let shown = ["dev-clean", "0", "2024_05", "No", "null", "n1", "_0"].map(of);
+        assert_eq!(shown, ["dev_clean", "\"0\"", "\"2024_05\"", "\"No\"", "\"null\"", "n1", "_0"]);
+        assert_eq!(config(&[shard("a-0", Some("a-b")), shard("b-0", Some("a_b"))], ".tar"), None);
     }
 }

@@ -55,6 +55,11 @@ impl Format for WebDataset {
         &[("tar", "idx"), ("tar", "tar.idx")]
     }
 
+    /// The shard index of wids.
+    fn folder_files(&self) -> &'static [&'static str] {
+        &["shardindex.json"]
+    }
+
     fn source(&self, options: &Options, limits: Limits) -> Result<Box<dyn Source>> {
         options.only(&[])?;
         Ok(Box::new(source::TarSource { limits }))

@@ -49,7 +49,7 @@ fn label_folders(
     list: impl FnOnce(&[String], &Listing) -> Vec<String>,
 ) -> Result<()> {
     refuse_own(listing)?;
-    let found = Found::by(listing, |s| labels.folder(s.folder(), below));
+    let found = Found::by(listing, |s| labels.folder(s.file_folder(), below));
     let list = list(&found.names, listing);
     let faults = found.label(listing, list, || Error::content("is not in a class folder"));
     faults.into_iter().for_each(|fault| listing.add_fault(fault));
@@ -58,7 +58,7 @@ fn label_folders(
 
 /// A folder below those of classes.
 pub(crate) fn deeper_folder(listing: &Listing, below: usize) -> Option<&str> {
-    listing.iter().map(|s| s.folder()).find(|folder| folder.split('/').count() > below + 1)
+    listing.iter().map(|s| s.file_folder()).find(|folder| folder.split('/').count() > below + 1)
 }
 
 /// Warns of sorted classes of folders that look like a mistake.

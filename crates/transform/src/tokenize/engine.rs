@@ -82,9 +82,11 @@ impl Delicate {
         if let Some(text) = panics.min() {
             return Err(format!("its added token {text:?} counts as a whole word only"));
         }
+        // A token that strips the space behind it would take in a token of space.
+        let spaces = added.values().any(|token| token.content.starts_with(char::is_whitespace));
         let mut ids: Vec<u32> = added
             .iter()
-            .filter(|(_, token)| token.single_word || token.normalized && marks)
+            .filter(|(_, token)| token.single_word || token.normalized && marks || token.rstrip && spaces)
             .map(|(id, _)| *id)
             .collect();
         ids.sort_unstable();

@@ -70,6 +70,20 @@ pub(super) fn canonical(text: &str) -> Result<String, String> {
     Ok(format!("{before}\"model\":{model},\"vocab\":{vocabulary}}}{after}"))
 }
 
+/// Why the first engine would give other tokens than the reference for a tokenizer, whose text is valid.
+pub(super) fn not_exact(text: &str) -> Option<String> {
+    let parts: Parts<'_> = serde_json::from_str(text).ok()?;
+    let model: Parts<'_> = within(&parts, "model").ok()?;
+    let is_set = |name: &str| model.get(name).is_some_and(|value| !["null", "\"\"", "false"].contains(&value.get()));
+    if is_set("end_of_word_suffix") {
+        return Some("model.end_of_word_suffix, for words of one character".to_owned());
+    }
+    if is_set("fuse_unk") && is_set("continuing_subword_prefix") {
+        return Some("model.fuse_unk with model.continuing_subword_prefix".to_owned());
+    }
+    None
+}
+
 fn value(parts: &Parts<'_>) -> Result<Value, String> {
     let entries = parts.iter().map(|(name, part)| Ok((name.to_string(), serde_json::from_str(part.get())?)));
     entries.collect::<Result<serde_json::Map<_, _>, serde_json::Error>>().map(Value::Object).map_err(|e| e.to_string())

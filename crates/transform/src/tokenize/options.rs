@@ -12,7 +12,7 @@ pub struct TokenizeOptions {
     pub empty: Empty,
     /// Append the end-of-document token to every document that has tokens.
     pub append_eod: bool,
-    /// The end-of-document token, as an id or as text; by default the first known name that the tokenizer has.
+    /// The end-of-document token, as an id or as text (a number is an id); by default the first known name that the tokenizer has.
     pub eod: Option<String>,
     /// The beginning token for [`Special::Bos`], likewise.
     pub bos: Option<String>,

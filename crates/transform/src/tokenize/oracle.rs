@@ -1,6 +1,9 @@
 //! The reference engine: `tokenizers` 0.23, whose Python package users compare with. It checks the first engine and
 //! reads the tokenizers that the first engine refuses. Owns loading it, and the error of builds without it.
 
+#[cfg(feature = "tokenizer-oracle")]
+mod scores;
+
 use super::engine::Engine;
 use packhorse_core::{Error, Result};
 
@@ -9,7 +12,8 @@ use packhorse_core::{Error, Result};
 /// Errors: `Config` if the file is not a tokenizer; `Unsupported` in builds without the feature `tokenizer-oracle`.
 #[cfg(feature = "tokenizer-oracle")]
 pub(super) fn load(json: &[u8], parse_special: bool) -> Result<Box<dyn Engine>> {
-    let mut tokenizer = tokenizers_oracle::Tokenizer::from_bytes(json)
+    let scored = scores::as_read(json);
+    let mut tokenizer = tokenizers_oracle::Tokenizer::from_bytes(scored.as_deref().map_or(json, str::as_bytes))
         .map_err(|e| Error::config(format!("the tokenizer can't be read: {e}")))?;
     tokenizer.with_padding(None);
     tokenizer.with_truncation(None).map_err(|e| Error::config(format!("the tokenizer can't be used: {e}")))?;

@@ -20,7 +20,7 @@ pub(super) struct TextLocation<'s> {
 }
 
 /// Locates the text in `schema`: field `given`, or `a.b` for member `b` of the JSON field `a`; without `given` the
-/// field `text`, or the only text field.
+/// field `text`, or where no field has that name, the only text field.
 pub(super) fn locate<'s>(schema: &'s SchemaRef, given: Option<&'s str>) -> Result<TextLocation<'s>> {
     let is_text = |name: &str| {
         schema.field_with_name(name).is_ok_and(|f| FieldType::of(f).is_ok_and(|kind| kind == FieldType::Text))
@@ -44,11 +44,11 @@ pub(super) fn locate<'s>(schema: &'s SchemaRef, given: Option<&'s str>) -> Resul
             let mut names = path.split('.');
             Ok(TextLocation { field: names.next().unwrap_or_default(), inside: names.collect() })
         }
-        (Some(name), _) if schema.field_with_name(name).is_ok() => {
-            let error = Error::config(format!("field {name} does not hold text, as far as its type says"));
-            Err(error.hint(format!("if its bytes are UTF-8, read them as text with `cast={name}=text`")))
-        }
+        (Some(name), _) if schema.field_with_name(name).is_ok() => Err(no_text(name)),
         (Some(name), _) => Err(Error::config(format!("no field of text is called {name}; there are: {}", known()))),
+        (None, texts) if !texts.contains(&USUAL) && has_usual(schema) => {
+            Err(no_text(USUAL).hint("or name the field of the text with `text-field`"))
+        }
         (None, [JSON]) => Err(Error::config(
             "the only field of text, json, holds JSON; say which member of it is the text with `text-field=json.NAME`",
         )),
@@ -59,6 +59,16 @@ pub(super) fn locate<'s>(schema: &'s SchemaRef, given: Option<&'s str>) -> Resul
             known()
         ))),
     }
+}
+
+/// Whether a field, or the struct that it is a member of, has the name of the usual one.
+fn has_usual(schema: &SchemaRef) -> bool {
+    schema.fields().iter().any(|field| field.name().split('.').next() == Some(USUAL))
+}
+
+fn no_text(name: &str) -> Error {
+    let error = Error::config(format!("field {name} does not hold text, as far as its type says"));
+    error.hint(format!("if its bytes are UTF-8, read them as text with `cast={name}=text`"))
 }
 
 /// The texts of a record batch.

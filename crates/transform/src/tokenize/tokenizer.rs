@@ -86,7 +86,10 @@ impl Tokenizer {
         // Both are slow and independent.
         let (facts, fast) = std::thread::scope(|threads| {
             let facts = std::thread::Builder::new().spawn_scoped(threads, || json::facts(&text, &wanted));
-            let fast = json::canonical(&text).and_then(|upgraded| Fast::new(&upgraded, &text, parse_special));
+            let fast = match json::not_exact(&text) {
+                Some(why) => Err(why),
+                None => json::canonical(&text).and_then(|upgraded| Fast::new(&upgraded, &text, parse_special)),
+            };
             (facts.map(std::thread::ScopedJoinHandle::join), fast)
         });
         let facts = facts.map_err(Error::thread)?;
@@ -99,7 +102,10 @@ impl Tokenizer {
                 fast.refuse_equals(&normalized)?;
                 (Box::new(fast), None)
             }
-            Err(why) => (oracle::load(text.as_bytes(), parse_special)?, Some(why)),
+            Err(why) => {
+                let loaded = oracle::load(text.as_bytes(), parse_special);
+                (loaded.map_err(|e| e.remark(format!("the first one does not take {why}")))?, Some(why))
+            }
         };
         let json = fallback.is_none().then_some(text);
         let oracle = OnceLock::new();
@@ -137,7 +143,8 @@ impl Tokenizer {
 
     fn resolve(&self, what: &str, given: Option<&str>, known: &[&str]) -> Result<u32> {
         if let Some(text) = given {
-            let number = self.named.get(text).copied().or_else(|| text.parse().ok());
+            // Vocabularies have tokens of digits, and descriptions record ids.
+            let number = text.parse().ok().or_else(|| self.named.get(text).copied());
             let number = number.ok_or_else(|| Error::config(format!("the tokenizer has no token \"{text}\"")))?;
             return match number < self.vocabulary {
                 true => Ok(number),

@@ -66,8 +66,8 @@ impl Listing {
         let several =
             |end: &&u64| ends.partition_point(|known| known <= *end) - ends.partition_point(|known| known < *end) > 1;
         let Some(end) = taken.iter().find(several) else { return Ok(()) };
-        let keys = self.iter().map(|sample| sample.key().trim_end_matches('/').to_owned());
-        let key = keys.filter(|key| hash(last_part(key)) == *end).next().unwrap_or_default();
+        let mut keys = self.iter().map(|sample| sample.key().trim_end_matches('/').to_owned());
+        let key = keys.find(|key| hash(last_part(key)) == *end).unwrap_or_default();
         Err(ambiguous(last_part(&key)).in_sample(&key))
     }
 }

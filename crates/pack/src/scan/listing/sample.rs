@@ -86,6 +86,14 @@ impl<'a> SampleRef<'a> {
         place.map_or("", |p| p.folder_key.trim_end_matches('/'))
     }
 
+    /// The folder of its first file, as keys have it. The rows of a table have that of the table.
+    pub(crate) fn file_folder(&self) -> &'a str {
+        match self.table() {
+            Some(_) => self.folder().rsplit_once('/').map_or("", |(folder, _)| folder),
+            None => self.folder(),
+        }
+    }
+
     /// The path of its first input, from its root.
     pub(crate) fn relative_path(&self) -> PathBuf {
         let path = self.pieces.first().map(|p| self.listing.path(p)).unwrap_or_default();

@@ -121,6 +121,74 @@ fn descriptions_round_trip() {
     }
 }
 
+/// Vocabularies have the digits as tokens too.
+#[test]
+fn a_number_is_the_id_of_a_token() {
+    let digits = json().replace(r#"">":9"#, r#"">":9,"7":8"#);
+    for eod in [None, Some("7".to_owned()), Some("</s>".to_owned())] {
+        let options = TokenizeOptions { append_eod: true, special: Special::None, eod, ..Default::default() };
+        let tokenize = Tokenize::new(digits.as_bytes(), "t.json", options).unwrap();
+        assert_eq!(tokenize.record().eod, Some(7));
+        let files = |_: &str| Ok(digits.clone().into_bytes());
+        let context = RebuildContext { limits: packhorse_core::Limits::default(), files: &files, check_exact: 0.0 };
+        let again = crate::from_description_with(&tokenize.describe(), &context).unwrap();
+        assert_eq!(again.describe(), tokenize.describe());
+    }
+}
+
+/// A tokenizer with a model of BPE, and added tokens.
+#[cfg(feature = "tokenizer-oracle")]
+fn of_model(model: &str, added: &str) -> String {
+    format!(
+        r#"{{"version":"1.0","truncation":null,"padding":null,"added_tokens":[{added}],"normalizer":null,
+        "pre_tokenizer":{{"type":"Whitespace"}},"post_processor":null,"decoder":null,
+        "model":{{"type":"BPE","dropout":null,"unk_token":"[UNK]","byte_fallback":false,"ignore_merges":false,{model}}}}}"#
+    )
+}
+
+/// The ids are those of the Python package of tokenizers 0.23.
+#[cfg(feature = "tokenizer-oracle")]
+#[test]
+fn what_the_first_engine_takes_otherwise_is_left_to_the_reference() {
+    let ids = |json: &str, text: &str| {
+        let tokenize = Tokenize::new(json.as_bytes(), "t.json", TokenizeOptions::default()).unwrap();
+        let found = tokenize.apply(rows(&[Some(text)], true)).unwrap();
+        let list = found.column_by_name(TOKENS).unwrap().as_list::<i32>().value(0);
+        list.as_primitive::<UInt16Type>().values().to_vec()
+    };
+    let ends = r#""continuing_subword_prefix":null,"end_of_word_suffix":"</w>","fuse_unk":false,
+        "vocab":{"[UNK]":0,"a":1,"b":2,"a</w>":3,"b</w>":4,"ab</w>":5},"merges":[["a","b</w>"]]"#;
+    assert_eq!(ids(&of_model(ends, ""), "ab a b"), [5, 3, 4]);
+    let fuses = r###""continuing_subword_prefix":"##","end_of_word_suffix":null,"fuse_unk":true,
+        "vocab":{"[UNK]":0,"a":1,"##b":2,"ab":3},"merges":[["a","##b"]]"###;
+    assert_eq!(ids(&of_model(fuses, ""), "ééé ab aéé"), [0, 3, 1, 0]);
+    let plain = r#""continuing_subword_prefix":null,"end_of_word_suffix":"","fuse_unk":false,
+        "vocab":{"[UNK]":0,"a":1,"b":2,"ab":3},"merges":[["a","b"]]"#;
+    let token = |id, content, strips| {
+        format!(
+            r#"{{"id":{id},"content":"{content}","single_word":false,"lstrip":false,"rstrip":{strips},"normalized":false,"special":false}}"#
+        )
+    };
+    let added = [token(4, "<e>", true), token(5, "\\n", false)].join(",");
+    assert_eq!(ids(&of_model(plain, &added), "<e>\nab"), [4, 5, 3]);
+    assert_eq!(ids(&of_model(plain, &added), "ab\n"), [3, 5]);
+}
+
+/// Cuts of one likelihood are told apart by the last bit of the scores.
+#[cfg(feature = "tokenizer-oracle")]
+#[test]
+fn the_oracle_reads_scores_as_the_python_package() {
+    let unigram = r#"{"version":"1.0","truncation":null,"padding":null,"added_tokens":[],"normalizer":null,
+        "pre_tokenizer":{"type":"Metaspace","replacement":"▁","prepend_scheme":"always","split":true},"post_processor":null,
+        "decoder":null,"model":{"type":"Unigram","unk_id":0,"byte_fallback":false,"vocab":[["<unk>",0.0],["▁",-7.0],
+        ["▁==",-7.7968012895567655],["=",-6.250668157738406],["==",-8.729593769857322],["</s>",0.0]]}}"#;
+    let options = TokenizeOptions { check_exact: 1.0, ..Default::default() };
+    let tokenize = Tokenize::new(unigram.as_bytes(), "t.json", options).unwrap();
+    let found = tokenize.apply(rows(&[Some("=====")], true)).unwrap();
+    let list = found.column_by_name(TOKENS).unwrap().as_list::<i32>().value(0);
+    assert_eq!(list.as_primitive::<UInt16Type>().values(), &[2, 4, 3]);
+}
+
 #[test]
 fn text_fields_are_found_and_unknown_names_refused() {
     let schema = rows(&[], true).schema();
@@ -128,6 +196,15 @@ fn text_fields_are_found_and_unknown_names_refused() {
     let named = with(TokenizeOptions { field: Some("cls".to_owned()), ..Default::default() });
     assert!(named.schema(&schema).unwrap_err().to_string().contains("body, text"));
     assert!(with(TokenizeOptions::default()).schema(&schema).is_ok());
+    // Another field is not taken where `text` is not text.
+    let blob = |name: &str| FieldType::Blob.field(name, true);
+    for text in [blob("text"), blob("text.body")] {
+        let schema = Arc::new(Schema::new(vec![FieldType::Text.field("url", true), text]));
+        let error = with(TokenizeOptions::default()).schema(&schema).unwrap_err();
+        assert!(error.to_string().contains("field text does not hold text"), "{error}");
+        let named = TokenizeOptions { field: Some("url".to_owned()), ..Default::default() };
+        assert!(with(named).schema(&schema).is_ok());
+    }
     let without: SchemaRef = Arc::new(Schema::empty());
     assert!(with(TokenizeOptions::default()).schema(&without).is_err());
     let error = with(TokenizeOptions::default()).apply(rows(&[Some("a"), None], true)).unwrap_err();
