@@ -854,3 +854,28 @@ def test_numbers_of_json_are_those_of_python(tmp_path):
     [batch] = loader
     assert batch["v"].tolist() == values
     assert all(len(dataset.where(f"json.v == {value!r}")) == 1 for value in values[::20])
+
+
+@pytest.mark.parametrize("to", ["parquet", "arrow", "hdf5", "tfrecord"])
+def test_lists_of_one_length_are_dense(tmp_path, to):
+    """Lists without a fixed length in the schema, of which all have one, are one array; others are an error that names the sample."""
+    import pyarrow.parquet as pq
+
+    rows = [[n + 0.5, -n] for n in range(10)]
+    nested = [[[n, 1, 2], [3, 4, n]] for n in range(10)]
+    table = pa.table({"action": pa.array(rows, pa.list_(pa.float32())), "grid": pa.array(nested, pa.list_(pa.list_(pa.int64())))})
+    pq.write_table(table, tmp_path / "in.parquet")
+    ds = packhorse.pack(tmp_path / "in.parquet", tmp_path / "out", to=to) and packhorse.open(tmp_path / "out")
+    batch = ds.batch(range(10), {"action": packhorse.Dense("action"), "grid": packhorse.Dense("grid")})
+    assert np.asarray(batch["action"]).dtype == np.float32
+    assert np.array_equal(np.asarray(batch["action"]), np.array(rows, "f4"))
+    assert np.array_equal(np.asarray(batch["grid"]), np.array(nested))
+
+    table = pa.table({"action": pa.array([[1.0, 2], [3]]), "grid": pa.array([[[1, 2], [3, 4], [5, 6]], [[1, 2, 3], [4, 5, 6]]])})
+    pq.write_table(table, tmp_path / "odd.parquet")
+    packhorse.pack(tmp_path / "odd.parquet", tmp_path / "odd", to=to)
+    odd = packhorse.open(tmp_path / "odd")
+    for name in ("action", "grid"):
+        with pytest.raises(packhorse.ContentError, match="and others have") as raised:
+            odd.batch([0, 1], {name: packhorse.Dense(name)})
+        assert raised.value.sample.endswith("1")

@@ -1,18 +1,22 @@
 //! The first value of a column, which tells what others are.
 
-use crate::fields::raw;
 use crate::on_error::OnError;
 use crate::sample_block::Row;
-use crate::{Reader, SampleBlock, Wants};
+use crate::{Reader, SampleBlock, Value, Wants};
 use packhorse_core::Result;
 
 /// Samples to search for one that has a field.
 const LOOKED_AT: u64 = 1000;
 
-/// The bytes of a column in the first sample that has it, of the first thousand.
+/// What `read` takes from a column of the first sample that has it, of the first thousand.
 ///
 /// Errors: a shard that can't be opened; under [`OnError::Skip`] only if none of the first thousand samples is in another shard.
-pub(crate) fn first_value(reader: &Reader, column: usize, on_error: OnError) -> Result<Option<Vec<u8>>> {
+pub(crate) fn first_value<T>(
+    reader: &Reader,
+    column: usize,
+    on_error: OnError,
+    read: impl Fn(Value<'_>) -> Option<T>,
+) -> Result<Option<T>> {
     let (mut wants, mut fetched) = (Wants::default(), SampleBlock::default());
     let (mut left, mut seen, mut lost) = (LOOKED_AT, false, None);
     for (run, samples) in (0u32..).zip(reader.dataset().runs()) {
@@ -24,8 +28,8 @@ pub(crate) fn first_value(reader: &Reader, column: usize, on_error: OnError) -> 
                 break;
             }
             seen = true;
-            if let Some(bytes) = fetched.value(0, column).and_then(|value| raw(value).ok()) {
-                return Ok(Some(bytes.to_vec()));
+            if let Some(found) = fetched.value(0, column).and_then(&read) {
+                return Ok(Some(found));
             }
         }
         if left == 0 || (lost.is_some() && on_error == OnError::Fail) {

@@ -4,7 +4,9 @@ use crate::batch_metadata::BatchMetadata;
 use crate::device::slab;
 use crate::diagnose::Meter;
 use crate::epoch_order::EpochOrder;
-use crate::fields::{AskedFields, Collate, CollateScratch, FieldContext, FieldOptions, all, chosen, columns, resolve};
+use crate::fields::{
+    AskedFields, Collate, CollateScratch, FieldContext, FieldOptions, all, chosen, columns, raw, resolve, shape_of,
+};
 use crate::first_value::first_value;
 use crate::free_slabs::FreeSlabs;
 use crate::held_samples::{HeldField, HeldSamples};
@@ -99,9 +101,11 @@ impl SampleWork {
         let reader = Reader::with_opener(dataset, columns(&fields), options.reading(), Some(opener));
         let dataset = reader.dataset();
         let collate = Isolation::new(options.read.isolated).run(|| {
-            let first = |column| first_value(&reader, column, options.on_error);
+            let first =
+                |column| first_value(&reader, column, options.on_error, |value| raw(value).ok().map(<[u8]>::to_vec));
+            let shape = |column, rank| first_value(&reader, column, options.on_error, |value| shape_of(value, rank));
             let (schema, registry) = (dataset.schema(), dataset.registry());
-            let known = FieldContext { schema, first: &first, registry, limits: options.limits };
+            let known = FieldContext { schema, first: &first, shape: &shape, registry, limits: options.limits };
             collate(&fields, &known, options, Arc::clone(&counters))
         });
         let collate = collate.map_err(|e| match (e.input(), dataset.shards().first()) {
@@ -131,7 +135,9 @@ impl SampleWork {
         let steps = Steps::new(sampler, ENDLESS, (0, 0), Some(1), Remainder::Uneven)?;
         let collate = Isolation::new(options.read.isolated).run(|| {
             let first = |column: usize| Ok(columns.get(column).and_then(|column| stream.first(column)));
-            let known = FieldContext { schema: &schema, first: &first, registry, limits: options.limits };
+            let shape = |_, _| Ok(None);
+            let known =
+                FieldContext { schema: &schema, first: &first, shape: &shape, registry, limits: options.limits };
             collate(&fields, &known, options, options.counters.clone().unwrap_or_default())
         })?;
         let config = config(&collate, 0, options);

@@ -27,6 +27,8 @@ mod json;
 mod options;
 mod oracle;
 mod record;
+#[cfg(feature = "tokenizer-oracle")]
+mod scores;
 mod sentencepiece;
 mod text;
 mod tiktoken;

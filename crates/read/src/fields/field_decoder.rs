@@ -156,12 +156,21 @@ impl FieldDecoder {
                 }
                 Value::Row(array, row) => fit(&bytes_of(&array.slice(row, 1))?, out),
             },
-            FieldDecoder::Dense { encoded, .. } => {
+            FieldDecoder::Dense { encoded, shape: dimensions, .. } => {
                 if let Some((elements, _)) = encoded.as_ref().and_then(|encoded| encoded.packed(value)) {
                     return fit(elements, out);
                 }
-                let fitted =
-                    with_array(value, encoded.as_ref(), |array, row| fit(&bytes_of(&*elements(array, row)?)?, out));
+                let fitted = with_array(value, encoded.as_ref(), |array, row| {
+                    let (rank, own) = (dimensions.len(), array.data_type());
+                    if rank > 1 && encoded.is_none() && !matches!(own, DataType::FixedSizeList(..)) {
+                        let found = shape_in(array, row, rank)?;
+                        if !found.iter().map(|len| *len as usize).eq(dimensions.iter().copied()) {
+                            let message = format!("has the shape {found:?}, and others have {dimensions:?}");
+                            return Err(Error::content(message).with_code(Code::ColumnsDiffer));
+                        }
+                    }
+                    fit(&bytes_of(&*elements(array, row)?)?, out)
+                });
                 fitted.map_err(|error| match error.code() == Code::ColumnsDiffer {
                     true => error.hint("if only shapes differ, ask for the field as `Ragged`"),
                     false => error,
@@ -355,17 +364,29 @@ fn shape_of_lists(array: &ArrayRef, row: usize, rank: usize) -> Result<Vec<i32>>
 
 /// Writes the shape of an array of several dimensions.
 fn write_shape(array: &ArrayRef, row: usize, rank: usize, out: &mut [u8]) -> Result<()> {
-    if rank < 2 {
-        return Ok(());
+    if rank > 1 {
+        numbers(shape_in(array, row, rank)?.into_iter(), out);
     }
-    if array.as_list_opt::<i32>().is_some() {
-        numbers(shape_of_lists(array, row, rank)?.into_iter(), out);
-        return Ok(());
-    }
-    let parts = array.as_struct_opt().and_then(|parts| parts.columns().get(1));
-    let shape = elements(parts.ok_or_else(|| Error::bug("an array without a shape"))?, row)?;
-    numbers(shape.as_primitive::<Int32Type>().values().iter().copied(), out);
     Ok(())
+}
+
+/// The shape of an array of `rank` dimensions in row `row`.
+fn shape_in(array: &ArrayRef, row: usize, rank: usize) -> Result<Vec<i32>> {
+    if array.as_list_opt::<i32>().is_some() {
+        return shape_of_lists(array, row, rank);
+    }
+    let parts = array.as_struct_opt().ok_or_else(|| Error::bug("an array without a shape"))?.columns();
+    match (rank, parts) {
+        (1, [values, ..]) => Ok(vec![elements(values, row)?.len() as i32]),
+        (_, [_, shape, ..]) => Ok(elements(shape, row)?.as_primitive::<Int32Type>().values().to_vec()),
+        _ => Err(Error::bug("an array without a shape")),
+    }
+}
+
+/// The shape of a value of lists, or of an array of its own shape.
+pub(crate) fn shape_of(value: Value<'_>, rank: usize) -> Option<Vec<usize>> {
+    let Value::Row(array, row) = value else { return None };
+    shape_in(array, row, rank).ok().map(|shape| shape.into_iter().map(|len| len as usize).collect())
 }
 
 fn numbers(values: impl Iterator<Item = i32>, out: &mut [u8]) {

@@ -8,7 +8,7 @@ mod resolve;
 
 pub(crate) use asked::{AskedFields, chosen, columns};
 pub(crate) use collate::{Collate, CollateScratch};
-pub(crate) use field_decoder::{FieldDecoder, json_at, raw};
+pub(crate) use field_decoder::{FieldDecoder, json_at, raw, shape_of};
 pub use normalize::{Axes, Normalize};
 pub(crate) use resolve::{FieldContext, all, resolve};
 

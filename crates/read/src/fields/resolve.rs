@@ -30,11 +30,15 @@ pub(crate) struct ResolvedField {
 /// Fields that hold numbers as text by webdataset's convention.
 const NUMBERS: [&str; 4] = ["cls", "cls2", "index", "inx"];
 
+const IN_LISTS: &str = "holds complex numbers or bytes of a fixed length in lists, which batches can't hold";
+
 /// The dataset's facts that fields are resolved by.
 pub(crate) struct FieldContext<'a> {
     pub(crate) schema: &'a Schema,
     /// The bytes of a requested column in some sample.
     pub(crate) first: &'a dyn Fn(usize) -> Result<Option<Vec<u8>>>,
+    /// The shape of a requested column of lists, or of arrays of so many dimensions, in some sample.
+    pub(crate) shape: &'a dyn Fn(usize, usize) -> Result<Option<Vec<usize>>>,
     pub(crate) registry: &'a Registry,
     pub(crate) limits: Limits,
 }
@@ -77,7 +81,7 @@ fn with_others(error: Error, asked: &[FieldOptions], known: &FieldContext<'_>) -
     let names: Vec<&str> = asked.iter().enumerate().filter(good).map(|(_, field)| field.name.as_str()).collect();
     let others = match names.as_slice() {
         [] => "nor can they hold any other".to_owned(),
-        names => format!("ask for others; they can hold {}", names.join(",")),
+        names => format!("ask for others; they can hold {}", names.join(", ")),
     };
     error.hint(others)
 }
@@ -215,8 +219,7 @@ impl Look<'_> {
         };
         let ragged = |element: &DataType, rank, encoded, fixed| -> Result<FieldDecoder> {
             let Elements { data_type: element, parts } = Elements::of(field, element);
-            let what = "holds complex numbers or bytes of a fixed length in lists, which batches can't hold";
-            self.must(parts.is_none(), what)?;
+            self.must(parts.is_none(), IN_LISTS)?;
             Ok(FieldDecoder::Ragged { width: width(&element)?, element, rank, encoded, fixed })
         };
         match (kind, &held) {
@@ -250,6 +253,15 @@ impl Look<'_> {
             (FieldKind::Ragged, FieldType::Tensor { element, shape }) => {
                 let sizes = shape.iter().map(|size| i32::try_from(*size).unwrap_or(i32::MAX)).collect();
                 ragged(element, shape.len(), None, Some(sizes))
+            }
+            // Lists that all have one length, or arrays of one shape: that of the first one.
+            (FieldKind::Dense, FieldType::List { element, depth: rank } | FieldType::Ragged { element, rank })
+                if encoded.is_none() && *element != DataType::Utf8View =>
+            {
+                self.must(Elements::of(field, element).parts.is_none(), IN_LISTS)?;
+                let none = || Error::config(format!("no sample has the field {name}"));
+                let shape = (self.known.shape)(self.column, *rank)?.ok_or_else(none)?;
+                dense(element, &shape, None)
             }
             (FieldKind::Bits, FieldType::Scalar(DataType::Boolean)) => Ok(FieldDecoder::Bits { count: 1, encoded }),
             (FieldKind::Bits, FieldType::Tensor { element: DataType::Boolean, shape }) => {

@@ -1,10 +1,9 @@
 //! The reference engine: `tokenizers` 0.23, whose Python package users compare with. It checks the first engine and
 //! reads the tokenizers that the first engine refuses. Owns loading it, and the error of builds without it.
 
-#[cfg(feature = "tokenizer-oracle")]
-mod scores;
-
 use super::engine::Engine;
+#[cfg(feature = "tokenizer-oracle")]
+use super::scores;
 use packhorse_core::{Error, Result};
 
 /// The reference engine for a `tokenizer.json`. Truncation and padding in the file are ignored.
