@@ -3,7 +3,7 @@
 use crate::element::ArrayElement;
 use crate::error::Result;
 use crate::numbers::{ArrayValue, is_numpy_float, list_of, number, number_of_numpy, number_type};
-use arrow_array::builder::{BinaryViewBuilder, StringViewBuilder};
+use arrow_array::builder::{BinaryViewBuilder, ListBuilder, StringViewBuilder};
 use arrow_array::{Array as _, ArrayRef, FixedSizeListArray, Int32Array, ListArray, StructArray, make_array};
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer};
 use arrow_schema::{DataType, Field};
@@ -25,6 +25,8 @@ pub(crate) enum Column {
     Blob(Vec<Option<Vec<u8>>>),
     /// Text, or nothing.
     Text(Vec<Option<String>>),
+    /// Lists of text, or nothing.
+    Texts(Vec<Option<Vec<String>>>),
     /// Numbers and arrays, little-endian; `shapes` for arrays whose shapes differ. Numbers that were declared may be
     /// missing: `nulls` says which are there.
     Array {
@@ -54,13 +56,14 @@ impl Column {
             return Ok(Self::Array { kind, element, bytes, ends, shapes, nulls: None, numpy: None });
         }
         let element = match dtype {
+            "str[]" => return Ok(Self::Texts(Vec::new())),
             "bytes" => return Ok(Self::Blob(Vec::new())),
             "str" if bytes_only => return Ok(Self::Blob(Vec::new())),
             "str" => return Ok(Self::Text(Vec::new())),
             "bool" => DataType::Boolean,
             other => number_type(other).ok_or_else(|| {
                 let error = Error::config(format!("{other:?} is not a type of columns"));
-                error.hint("give bytes, str, bool, a number such as int64 or float32, or lists of one, such as int64[]")
+                error.hint("give bytes, str, bool, a number such as int64 or float32, or lists of one, such as int64[] and str[]")
             })?,
         };
         if bytes_only {
@@ -92,6 +95,9 @@ impl Column {
         }
         if value.is_instance_of::<PyString>() {
             return Ok(Self::Text(Vec::new()));
+        }
+        if texts_of(value).is_some_and(|texts| !texts.is_empty()) {
+            return Ok(Self::Texts(Vec::new()));
         }
         let ArrayValue { element, shape, numpy, .. } = number(name, value, None)?;
         if bytes_only && name.rsplit('.').next().is_some_and(|end| PICTURES.contains(&end)) {
@@ -127,6 +133,12 @@ impl Column {
                 let text = value.cast::<PyString>().map_err(|_| unlike(name, value, "text"))?.to_str()?.to_owned();
                 let len = text.len();
                 texts.push(Some(text));
+                Ok(len)
+            }
+            Self::Texts(lists) => {
+                let texts = texts_of(value).ok_or_else(|| unlike(name, value, "a list of text"))?;
+                let len = texts.iter().map(String::len).sum();
+                lists.push(Some(texts));
                 Ok(len)
             }
             Self::Array { kind, element, bytes, ends, shapes, nulls, numpy } => {
@@ -183,6 +195,11 @@ impl Column {
         match self {
             Self::Blob(blobs) => blobs.push(None),
             Self::Text(texts) => texts.push(None),
+            Self::Texts(lists) => lists.push(None),
+            Self::Array { kind: FieldType::Ragged { .. }, .. } => {
+                let error = Error::content(format!("lacks the field {name}")).in_field(name);
+                return Err(error.hint("give an empty array, since arrays can't be missing").into());
+            }
             Self::Array { element, bytes, ends, shapes, nulls: Some(nulls), .. } => {
                 let width = width(element);
                 bytes.resize(bytes.len() + width, 0);
@@ -205,6 +222,7 @@ impl Column {
         match self {
             Self::Blob(blobs) => blobs.truncate(rows),
             Self::Text(texts) => texts.truncate(rows),
+            Self::Texts(lists) => lists.truncate(rows),
             Self::Array { bytes, ends, shapes, nulls, .. } => {
                 nulls.iter_mut().for_each(|nulls| nulls.truncate(rows));
                 ends.truncate(rows);
@@ -219,6 +237,7 @@ impl Column {
         match self {
             Self::Blob(_) => FieldType::Blob.field(name, true),
             Self::Text(_) => FieldType::Text.field(name, true),
+            Self::Texts(_) => FieldType::List { element: DataType::Utf8View, depth: 1 }.field(name, true),
             Self::Array { kind, nulls, numpy, .. } => {
                 let field = kind.field(name, nulls.is_some());
                 numpy.as_ref().map_or(field.clone(), |numpy| with_metadata(field, NUMPY, numpy))
@@ -249,6 +268,18 @@ impl Column {
                 let mut builder = StringViewBuilder::with_capacity(texts.len());
                 std::mem::take(texts).into_iter().for_each(|text| builder.append_option(text));
                 Ok(Arc::new(builder.finish()))
+            }
+            Self::Texts(lists) => {
+                let mut builder = ListBuilder::new(StringViewBuilder::new());
+                for list in std::mem::take(lists) {
+                    let has = list.is_some();
+                    list.into_iter().flatten().for_each(|text| builder.values().append_value(text));
+                    builder.append(has);
+                }
+                let (_, offsets, values, nulls) = builder.finish().into_parts();
+                let DataType::List(item) = data_type else { return Err(Error::bug("another list")) };
+                let lists = ListArray::try_new(item, offsets, values, nulls);
+                Ok(Arc::new(lists.map_err(|error| Error::bug(error.to_string()))?))
             }
             Self::Array { kind, element, bytes, ends, shapes, nulls, .. } => {
                 let parts = (std::mem::take(bytes), std::mem::take(ends), std::mem::take(shapes));
@@ -298,6 +329,12 @@ fn arrays(
         }
         _ => Ok(values),
     }
+}
+
+/// The texts of a list or tuple that holds nothing else.
+fn texts_of(value: &Bound<'_, PyAny>) -> Option<Vec<String>> {
+    let list = value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>();
+    list.then(|| value.extract().ok()).flatten()
 }
 
 /// Bytes of an element.

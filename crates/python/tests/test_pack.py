@@ -95,6 +95,25 @@ def test_samples_without_keys(tmp_path):
     assert dataset.keys == ["000000000", "000000001", "000000002"]
 
 
+@pytest.mark.parametrize("to", ["parquet", "arrow", "hdf5", "tfrecord", "webdataset"])
+def test_lists_of_text(tmp_path, to):
+    """Lists of text are stored as such, empty and missing ones too; a tar has arrays of text."""
+    samples = [{"x": 1, "tags": ["a", "bé"]}, {"x": 2, "tags": []}, {"x": 3, "tags": ("c",)}, {"x": 4}]
+    packhorse.pack(iter(samples), tmp_path / "out", to=to, columns={"more": "str[]"})
+    ds = packhorse.open(tmp_path / "out")
+    if to == "webdataset":
+        found = [list(np.load(io.BytesIO(ds[n]["tags.npy"]))) for n in range(3)]
+    else:
+        found = [ds[n]["tags"] for n in range(3)]
+    assert found == [["a", "bé"], [], ["c"]]
+    assert not any(name.startswith("tags") for name in ds[3])
+    for odd, named in [([{"t": ["a"]}, {"t": [1]}], "list of text"), ([{"t": ["a"]}, {"t": "b"}], "list of text")]:
+        with pytest.raises(packhorse.ContentError, match=named):
+            packhorse.pack(iter(odd), tmp_path / "odd", to="parquet")
+    with pytest.raises(packhorse.ContentError, match="empty array"):
+        packhorse.pack(iter([{"x": 1, "i": [1]}, {"x": 2}]), tmp_path / "odd", to="parquet", columns={"i": "int64[]"})
+
+
 @pytest.mark.parametrize("to", ["parquet", "arrow"])
 def test_pyarrow_reads_what_was_written(tmp_path, to):
     """Parquet and Arrow files have columns of the values' own types."""
