@@ -791,6 +791,15 @@ fn a_row_of_metadata_is_for_one_sample_and_its_table_is_no_input() {
     // Also if the other sample has a row of its whole key.
     table("cat/1.txt,a\n1.txt,b\n2.txt,c\n3.txt,c\ndog/2.txt,e\n");
     fails(dir.path(), &[&args[..], &flags].concat(), 2, "fits several samples");
+    // Paths that begin with the last folders of the input's, up to all of them.
+    for (i, folders) in ["in".to_owned(), dir.path().join("in").display().to_string()].into_iter().enumerate() {
+        let row = |key: &str| format!("{folders}/{key}.txt,of {key}\n");
+        table(&["cat/1", "cat/2", "cat/3", "dog/1", "dog/2"].map(row).concat());
+        let out = format!("below{i}");
+        pack(&dir, &out, &flags);
+        let json = stdout(dir.path(), &["cat", &format!("{out}/shard-000000.tar"), "dog/2.json"]);
+        assert!(json.contains(r#""caption":"of dog/2""#), "{json}");
+    }
     // Quotes that a table has not meant to open.
     for text in ["\"Open\ndog/1.txt,the end\" she said", "\"Hello,\" he said", "\"He\"y"] {
         table(&format!("cat/1.txt,{text}\n"));

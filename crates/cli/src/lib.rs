@@ -43,9 +43,9 @@ mod view_args;
 pub use exit::code;
 pub use trace::Trace;
 
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches};
-use packhorse_core::{Error, Registry};
+use packhorse_core::{Code, Error, Registry};
 use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -123,7 +123,11 @@ fn meant(mut error: clap::Error, packs: bool) -> clap::Error {
 fn usage(error: &clap::Error) -> Error {
     let text = error.to_string();
     let message = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
-    Error::config(message.split_whitespace().collect::<Vec<_>>().join(" ")).hint("see `packhorse help`")
+    let ours = Error::config(message.split_whitespace().collect::<Vec<_>>().join(" ")).hint("see `packhorse help`");
+    match error.kind() {
+        ErrorKind::InvalidValue | ErrorKind::ValueValidation => ours.with_code(Code::BadSetting),
+        _ => ours,
+    }
 }
 
 fn failed(error: &Error, json: bool) -> ExitCode {

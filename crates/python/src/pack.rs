@@ -137,7 +137,12 @@ fn count(session: &Session, place: &Path) -> Result<packhorse::pack::Stat, Error
         let message = "is a folder; `len` and `fields` of an opened dataset say its fields and samples";
         return Err(Error::new(Kind::Config, message).in_input(place.display()));
     }
-    session.stat(place)
+    session.stat(place).map_err(|error| match error.kind() {
+        Kind::Unsupported => {
+            error.in_input(place.display()).hint("for a table, `len` and `fields` of `open(place)` say them")
+        }
+        _ => error,
+    })
 }
 
 /// Every setting: its name, group, what it takes, its default, and a sentence.

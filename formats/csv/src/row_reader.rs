@@ -53,11 +53,18 @@ impl<'a> RowReader<'a> {
         if !more && quotes.is_some_and(QuoteTracker::is_open) {
             return Err(Error::content(format!("line {}: has unclosed quotes", last.line)).hint(PLAIN));
         }
-        if quotes.and_then(QuoteTracker::stray).is_some_and(|at| !more || at < self.reader.position().byte()) {
+        let is_stray =
+            quotes.and_then(QuoteTracker::stray).is_some_and(|at| !more || at < self.reader.position().byte());
+        self.taken += u64::from(more);
+        if is_stray {
             return Err(self.fault("has text behind a closing quote").hint(PLAIN));
         }
-        self.taken += u64::from(more);
         Ok(more.then_some(&self.record))
+    }
+
+    /// Makes the next line the first row: the lines so far named the columns.
+    pub(crate) fn begin_rows(&mut self) {
+        self.taken = 0;
     }
 
     /// The fields of the last line.

@@ -33,7 +33,11 @@ impl TableScan {
         }
         let names = match settings.header {
             Header::None => (1..=records.record().len()).map(numbered).collect(),
-            header => names(&records, header)?,
+            header => {
+                let names = names(&records, header)?;
+                records.begin_rows();
+                names
+            }
         };
         let mut fits = vec![TypeInference::NEW; names.len()];
         let mut starts = RowStarts::default();

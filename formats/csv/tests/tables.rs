@@ -106,6 +106,14 @@ fn a_bad_line_is_named() {
         let error = refused(text);
         assert_eq!((error.kind(), error.to_string()), (Kind::Content, format!("a.csv: {what}")));
     }
+    for (text, row) in [
+        (&b"a,b\n1,2\n3\n"[..], 1),
+        (b"a,b\n1,2\n3,4\n5,\xff\n", 2),
+        (b"a,b\n1,2\n3,\"4\"x\n", 1),
+        (b"a,b\n1,\"2\" she said\n", 0),
+    ] {
+        assert_eq!(refused(text).row(), Some(row), "{}", text.escape_ascii());
+    }
     let limits = Limits { blob: 1000, ..Limits::default() };
     let source = Csv::default().source(&Default::default(), limits).unwrap();
     let long = [b"a\n\"", &vec![b'x'; 2 << 20][..], b"\"\n"].concat();

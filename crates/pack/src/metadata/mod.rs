@@ -311,9 +311,20 @@ fn canonical(value: &str, key_ends: &KeyEnds) -> Result<String, &'static str> {
     key_of(dir, &escaped).map_err(|_| HIDDEN)
 }
 
+/// A folder in a key, hidden or not.
+pub(crate) fn folder_part(name: &str) -> String {
+    let mut key = String::with_capacity(name.len() + 1);
+    escape(name.as_bytes(), false, &mut key);
+    key + "/"
+}
+
 /// The key of the sample `base`, which is escaped already, in the folder `dir`.
 fn key_of(dir: &str, base: &str) -> Result<String, NameFault> {
-    let folder = folder_key(dir.as_bytes())?;
+    // An input may lie in a hidden folder.
+    let folder = match dir.strip_prefix('/') {
+        Some(dir) => dir.split('/').filter(|name| !name.is_empty()).map(folder_part).collect(),
+        None => folder_key(dir.as_bytes())?,
+    };
     // Keys that start with `__` belong to readers; split_name has the same rule.
     Ok(match base.strip_prefix("__").filter(|_| folder.is_empty()) {
         Some(rest) => format!("%5F_{rest}"),

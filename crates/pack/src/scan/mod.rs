@@ -145,7 +145,15 @@ fn complete(context: Scan<'_>, options: &ScanOptions<'_>, mut listing: Listing) 
 
 /// Refuses settings of table formats that no input has: what they should leave out would be packed.
 fn idle_setting(recipe: &Recipe, listing: &Listing) -> Result<()> {
-    let settings: [(&str, bool, &[&str], &str); 5] = [
+    let settings: [(&str, bool, &[&str], &str); 8] = [
+        ("record", recipe.record.is_some(), &["record"], ", or read files so with `from=record`"),
+        (
+            "id-field",
+            recipe.id_field.is_some(),
+            &["text"],
+            "; JSON lines that become fields have keys of their own in a field `__key__`",
+        ),
+        ("document", recipe.document.is_some(), &["text"], ""),
         ("select", recipe.select.is_some(), &["parquet", "arrow"], "; `field` chooses fields of any input"),
         ("datasets", recipe.datasets.is_some(), &["hdf5"], "; `field` chooses fields of any input"),
         ("branches", recipe.branches.is_some(), &["root"], "; `field` chooses fields of any input"),

@@ -238,7 +238,7 @@ def repair(
 
 
 def stat(place: Path) -> dict[str, Any]:
-    """Samples of a file, and count and bytes of each of its fields."""
+    """Samples of an archive, and count and bytes of each of its fields. An opened table has `len` and `fields`."""
     _there(place)
     found: dict[str, Any] = json.loads(_packhorse.stat(os.fspath(place)))
     return {"samples": found["samples"], "fields": {name: tuple(part) for name, part in found["fields"].items()}}

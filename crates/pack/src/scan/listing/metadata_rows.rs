@@ -3,22 +3,26 @@
 use super::{Listing, SampleRef};
 use crate::OnError;
 use crate::join_keys::ambiguous;
-use crate::metadata::{Metadata, is_number};
+use crate::metadata::{Metadata, folder_part, is_number};
 use packhorse_core::{Code, Error, Event, Observer, Result};
 use std::hash::{DefaultHasher, Hasher};
+use std::path::{Component, Path};
 
 impl Listing {
-    /// Gives each sample the row of its key, or of the last part of its key. A sample without a row is a bad input;
+    /// Gives each sample the row of its key, also behind the last folders of the input's path, or of the last part of its key. A sample without a row is a bad input;
     /// rows without a sample are a warning.
     pub fn attach_metadata(&mut self, metadata: &Metadata, on_error: OnError, observer: &dyn Observer) -> Result<()> {
         let (mut rows, mut json, mut faults) = (Vec::with_capacity(self.samples()), String::new(), Vec::new());
         // Last parts of keys, and those whose rows were taken for samples of longer keys.
         let (mut ends, mut taken) = (Vec::new(), Vec::new());
+        let below: Vec<Vec<String>> = self.roots.iter().map(|root| last_folders(root, metadata)).collect();
         for sample in self.iter() {
             let key = sample.key();
             let key = key.trim_end_matches('/').to_owned();
             let base = last_part(&key);
-            let of_key = row_of(metadata, &sample, &key);
+            let below = sample.root().and_then(|root| below.get(root)).into_iter().flatten();
+            let mut below = below.filter_map(|folders| row_of(metadata, &sample, &format!("{folders}{key}")));
+            let of_key = row_of(metadata, &sample, &key).or_else(|| below.next());
             let found = if base == key { of_key } else { of_key.or_else(|| row_of(metadata, &sample, base)) };
             if let Some((_, true)) = found {
                 return Err(ambiguous(base).in_sample(&key));
@@ -70,6 +74,18 @@ impl Listing {
         let key = keys.find(|key| hash(last_part(key)) == *end).unwrap_or_default();
         Err(ambiguous(last_part(&key)).in_sample(&key))
     }
+}
+
+/// The last folders of an input's path that keys of a table begin with, the fewest first: `c/`, `b/c/` and so on for `/a/b/c`.
+fn last_folders(root: &Path, table: &Metadata) -> Vec<String> {
+    let root = std::path::absolute(root).unwrap_or_else(|_| root.to_owned());
+    let names = root.components().filter_map(|part| match part {
+        Component::Normal(name) => name.to_str().map(folder_part),
+        _ => None,
+    });
+    let names: Vec<String> = names.collect();
+    let folders = (0..names.len()).rev().map(|from| names.iter().skip(from).map(String::as_str).collect::<String>());
+    folders.filter(|folders| table.keys().any(|key| key.starts_with(folders.as_str()))).collect()
 }
 
 fn last_part(key: &str) -> &str {

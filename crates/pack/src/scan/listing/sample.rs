@@ -80,6 +80,12 @@ impl<'a> SampleRef<'a> {
         self.listing.json.get(at as usize..at as usize + len as usize)
     }
 
+    /// The position of its input among the roots.
+    pub(super) fn root(&self) -> Option<usize> {
+        let place = self.pieces.first().and_then(|p| self.listing.places.get(p.place as usize));
+        place.map(|place| place.root as usize)
+    }
+
     /// The folder part of its key, without the last `/`.
     pub(crate) fn folder(&self) -> &'a str {
         let place = self.pieces.first().and_then(|p| self.listing.places.get(p.place as usize));
