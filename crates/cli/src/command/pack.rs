@@ -81,15 +81,23 @@ fn warn_of_sizes(context: &CommandContext<'_>, recipe: &Recipe, manifest: &Manif
     // A shard of one sample can't be smaller.
     let over = manifest.shards.iter().filter(|shard| shard.samples > 1 && shard.bytes > asked + asked / 10).count();
     if over > 0 {
+        let mut sizes: Vec<u64> = manifest.shards.iter().map(|shard| shard.bytes).collect();
+        sizes.sort_unstable();
+        let usual = sizes.get(sizes.len() / 2).copied().unwrap_or(0);
         let better = (asked as f64 * (asked as f64 / largest as f64)) as u64;
+        let why = match usual > asked + asked / 10 {
+            true => format!(
+                "since transforms and compression change sizes; --shard-size {} keeps them below",
+                show(better).replace(' ', "")
+            ),
+            false => "since a sample is not divided, nor is text that is compressed as a whole".to_owned(),
+        };
         context.progress.event(&Event::Warning(&format!(
-            "{} {} larger than --shard-size {}, up to {}, since transforms and compression change sizes; --shard-size {} \
-             keeps them below",
+            "{} {} larger than --shard-size {}, up to {}, {why}",
             counted(over as u64, "shard"),
             if over == 1 { "is" } else { "are" },
             show(asked),
             show(largest),
-            show(better).replace(' ', "")
         )));
     }
 }

@@ -26,7 +26,7 @@ use hashbrown::HashTable;
 use packhorse_core::{
     Code, Context, Error, Kind, Limits, NameFault, Options, Registry, Result, Store, escape, folder_key,
 };
-use packhorse_storage::{Local, glob, is_glob};
+use packhorse_storage::{Local, braces, glob, is_glob};
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
@@ -254,10 +254,17 @@ fn too_many() -> Error {
     Error::new(Kind::Limit, format!("has more than {} rows; split it", u32::MAX))
 }
 
-/// The tables that a path names: itself, or those that a pattern in its last part matches.
+/// The tables that a path names: itself, or those that a pattern in its last part matches, and those in braces (`{train,val}/t.csv`).
 pub(crate) fn tables(path: &Path) -> Result<Vec<PathBuf>> {
-    let is_pattern = path.file_name().is_some_and(|name| is_glob(&name.to_string_lossy())) && !path.exists();
-    if is_pattern { glob(&Local, path) } else { Ok(vec![path.to_owned()]) }
+    let Some(text) = path.to_str().filter(|_| !path.exists()) else { return Ok(vec![path.to_owned()]) };
+    let mut found = Vec::new();
+    for name in braces(text)? {
+        match Path::new(&name) {
+            path if is_glob(&name) && !path.exists() => found.extend(glob(&Local, path)?),
+            path => found.push(path.to_owned()),
+        }
+    }
+    Ok(found)
 }
 
 fn parts<'a>(arena: &'a str, rows: &[Row], row: u32) -> Option<(&'a str, &'a str)> {

@@ -274,8 +274,7 @@ impl Dataset {
         let of = |run: &SampleRun| self.shards.get(run.shard as usize).and_then(|shard| shard.split.as_deref());
         let runs: Vec<SampleRun> = self.runs.iter().filter(|run| of(run) == Some(name)).copied().collect();
         if runs.is_empty() {
-            let mut known: Vec<&str> = self.shards.iter().filter_map(|shard| shard.split.as_deref()).collect();
-            known.dedup();
+            let known = self.splits();
             let message = match known.is_empty() {
                 true => format!("has no split {name}: it has no splits at all"),
                 false => format!("has no split {name}; there are {}", known.join(", ")),
