@@ -62,9 +62,29 @@ impl CropWindow {
         // Rounding must not push the box outside.
         let (left, w) = within(left, w, source.width());
         let (top, h) = within(top, h, source.height());
+        let (left, top) =
+            (beside_pixels(left, w, width, source.width()), beside_pixels(top, h, height, source.height()));
         let all = [0, 0, source.width(), source.height()];
         resample(resizer, source, all, &mut target, &options.crop(left, top, w, h))
     }
+}
+
+/// A difference of weights too small to be seen, and so of places.
+const SHIFT: f64 = 1e-6;
+
+/// The `start` of `len` of `all` pixels that are enlarged to `out`, or one so near that the first and the last pixel made do not lie
+/// on a pixel: of those fast_image_resize 6.1 takes no others than that pixel, and expects that none beside them takes more. It then reads
+/// outside of its own buffer.
+fn beside_pixels(start: f64, len: f64, out: u32, all: u32) -> f64 {
+    let on_pixel = |start: f64| {
+        let scale = len / f64::from(out);
+        let place = |at: f64| start + at * scale - 0.5;
+        let is_on = |place: f64| (place - place.round()).abs() < SHIFT / 1e3;
+        scale < 1.0 && (is_on(place(0.5)) || is_on(place(f64::from(out) - 0.5)))
+    };
+    let starts = [start, start + SHIFT, start - SHIFT, start + SHIFT / 3.0, start - SHIFT / 3.0];
+    let inside = |start: &f64| *start >= 0.0 && start + len <= f64::from(all);
+    starts.into_iter().filter(inside).find(|start| !on_pixel(*start)).unwrap_or(start)
 }
 
 fn within(start: f64, len: f64, all: u32) -> (f64, f64) {
@@ -85,6 +105,7 @@ pub(super) fn misfit(error: impl std::fmt::Display) -> Error {
 mod tests {
     use super::super::view::{Draws, Size};
     use super::*;
+    use fast_image_resize::{FilterType, ResizeAlg};
     use proptest::prelude::*;
 
     #[test]
@@ -92,6 +113,28 @@ mod tests {
         let window = CropWindow { sides: [3.0, 0.0, 2000.0, 1800.0], alone: true };
         let by = |side: u32| window.reduction((side, side));
         assert_eq!([by(112), by(113), by(225), by(226), by(450), by(451)], [8, 4, 4, 2, 2, 1]);
+    }
+
+    /// The library checks its indexes in builds with debug assertions.
+    #[test]
+    fn boxes_that_end_on_pixels_are_resampled() {
+        let options = ResizeOptions::new().resize_alg(ResizeAlg::Convolution(FilterType::CatmullRom)).use_alpha(false);
+        let mut resizer = Resizer::new();
+        let (w, h) = (30, 20);
+        // Sides of a box whose first or last pixel lies on pixel 6.
+        let boxes = [(8.0, 16u32), (6.0, 18), (9.0, 12), (5.0, 40), (7.0, 7)].into_iter().flat_map(|(len, out)| {
+            let scale = len / f64::from(out);
+            let on = |at: f64| 6.5 - at * scale;
+            [(on(0.5), len, out), (on(f64::from(out) - 0.5).max(0.0), len, out)]
+        });
+        for (start, len, out) in boxes {
+            let (out, sides) = ((out, out), [start, start, len, len]);
+            let pixels: Vec<u8> = (0..w * h * 3).map(|i| (i * 37 % 251) as u8).collect();
+            let source = TypedImageRef::from_buffer(w, h, &pixels).unwrap();
+            let mut target = vec![0; (out.0 * out.1 * 3) as usize];
+            let window = CropWindow { sides, alone: false };
+            window.resample(&mut resizer, &options, &source, out, &mut target).unwrap();
+        }
     }
 
     #[test]
