@@ -41,6 +41,60 @@ fn tiff(images: u32, tag: Option<Tag>) -> Vec<u8> {
     out.into_inner()
 }
 
+/// A gray TIFF of `side` × `side` pixels, in tiles of 32 × 32 by LZW.
+fn tiled(side: usize, pixel: impl Fn(usize, usize) -> u8) -> Vec<u8> {
+    const TILE: usize = 32;
+    let across = side.div_ceil(TILE);
+    let (mut bytes, mut offsets, mut lengths) = (b"II*\0\0\0\0\0".to_vec(), Vec::new(), Vec::new());
+    for tile in 0..across * across {
+        let (left, top) = (tile % across * TILE, tile / across * TILE);
+        let pixels: Vec<u8> = (0..TILE * TILE).map(|i| pixel(left + i % TILE, top + i / TILE)).collect();
+        let packed = weezl::encode::Encoder::with_tiff_size_switch(weezl::BitOrder::Msb, 8).encode(&pixels).unwrap();
+        offsets.push(bytes.len() as u32);
+        lengths.push(packed.len() as u32);
+        bytes.extend(packed);
+    }
+    let places = [&offsets, &lengths].map(|list| {
+        let place = bytes.len() as u32;
+        list.iter().for_each(|number| bytes.extend(number.to_le_bytes()));
+        place
+    });
+    let directory = bytes.len() as u32;
+    bytes[4..8].copy_from_slice(&directory.to_le_bytes());
+    let tiles = (across * across) as u32;
+    let entries = [(256u16, 1, side as u32), (257, 1, side as u32), (258, 1, 8), (259, 1, 5), (262, 1, 1), (277, 1, 1)];
+    let entries =
+        entries.into_iter().chain([(322, 1, 32), (323, 1, 32), (324, tiles, places[0]), (325, tiles, places[1])]);
+    bytes.extend(10u16.to_le_bytes());
+    for (tag, count, value) in entries {
+        bytes.extend(tag.to_le_bytes());
+        bytes.extend(4u16.to_le_bytes());
+        bytes.extend(u32::to_le_bytes(count));
+        bytes.extend(u32::to_le_bytes(value));
+    }
+    bytes.extend([0; 4]);
+    bytes
+}
+
+#[test]
+fn tiles_of_lzw_beyond_the_image_are_read() {
+    for pixel in [|_, _| 7, |x: usize, y: usize| (x / 9 + y / 7) as u8, |x: usize, y: usize| (x * 31 ^ y * 17) as u8] {
+        for side in [33, 40, 63, 70] {
+            let bytes = tiled(side, pixel);
+            let raster = decode(&bytes, &Limits::default()).unwrap();
+            let wanted: Vec<u8> = (0..side * side).map(|i| pixel(i % side, i / side)).collect();
+            assert!(raster.data == wanted, "{side}");
+            // A tile that is not whole is an error still.
+            let mut cut = bytes.clone();
+            let at = cut.len() - 4 - 12 + 8;
+            let lengths = u32::from_le_bytes(cut[at..at + 4].try_into().unwrap()) as usize;
+            let length = u32::from_le_bytes(cut[lengths..lengths + 4].try_into().unwrap());
+            cut[lengths..lengths + 4].copy_from_slice(&(length / 2).to_le_bytes());
+            assert!(decode(&cut, &Limits::default()).is_err(), "{side}");
+        }
+    }
+}
+
 fn gif(frames: usize, side: u16) -> Vec<u8> {
     let mut out = Vec::new();
     let mut encoder = Encoder::new(&mut out, side, side, &[0, 0, 0, 255, 0, 0]).unwrap();

@@ -3,7 +3,9 @@
 //! Uses the crate `tiff` rather than `image`, which is built on it but reads no palettes, no gray with alpha, no
 //! planar CMYK and fewer bit depths.
 
+mod directory;
 mod encode;
+mod lzw;
 mod palette;
 
 pub(super) use encode::encode;
@@ -12,6 +14,7 @@ use super::{Numbers, Stored, cut_short, too_large, undecodable};
 use crate::image::format::ImageFormat;
 use crate::image::orientation::Orientation;
 use crate::image::raster::Raster;
+use lzw::with_longer_tiles;
 use packhorse_core::{Error, Limits, Result};
 use palette::{as_gray, colours};
 use std::io::Cursor;
@@ -45,13 +48,22 @@ pub(super) fn header(bytes: &[u8]) -> Result<(u32, u32, Orientation)> {
 
 pub(super) fn read(bytes: &[u8], limits: &Limits) -> Result<Stored> {
     let patched = as_gray(bytes);
-    let mut decoder = Decoder::new(Cursor::new(patched.as_deref().unwrap_or(bytes))).map_err(refused)?;
-    decoder = decoder.with_limits(bounds(limits));
+    let bytes = patched.as_deref().unwrap_or(bytes);
+    let mut decoder = Decoder::new(Cursor::new(bytes)).map_err(refused)?.with_limits(bounds(limits));
     let (width, height) = decoder.dimensions().map_err(refused)?;
     let color = decoder.colortype().map_err(refused)?;
     require_strips(&mut decoder, color)?;
     let mut samples = DecodingResult::U8(Vec::new());
-    let layout = decoder.read_image_to_buffer(&mut samples).map_err(refused)?;
+    let read = decoder.read_image_to_buffer(&mut samples).map_err(refused);
+    let longer = if read.is_err() { with_longer_tiles(bytes, bytes_of_tile(&mut decoder, color)?) } else { None };
+    let layout = match &longer {
+        None => read?,
+        Some(longer) => {
+            let mut again = Decoder::new(Cursor::new(&longer[..])).map_err(refused)?.with_limits(bounds(limits));
+            samples = DecodingResult::U8(Vec::new());
+            again.read_image_to_buffer(&mut samples).map_err(refused)?
+        }
+    };
     let many = usize::from(color.num_samples());
     let (data, wide) = match samples {
         DecodingResult::U8(data) if color.bit_depth() < 8 => {
@@ -77,6 +89,16 @@ pub(super) fn read(bytes: &[u8], limits: &Limits) -> Result<Stored> {
         _ => None,
     };
     Ok(Stored { numbers, ..meaning(color, (width, height), data, wide)? })
+}
+
+/// The bytes of a whole tile.
+fn bytes_of_tile(decoder: &mut Tiff<'_>, color: ColorType) -> Result<usize> {
+    let mut number = |tag| decoder.find_tag_unsigned::<u32>(tag).map_err(refused);
+    let planar = number(Tag::PlanarConfiguration)? == Some(2);
+    let many = if planar { 1 } else { number(Tag::SamplesPerPixel)?.unwrap_or(1) };
+    let (across, down) = decoder.chunk_dimensions();
+    let bits = u64::from(across).saturating_mul(u64::from(color.bit_depth()) * u64::from(many));
+    Ok(usize::try_from(bits.div_ceil(8).saturating_mul(down.into())).unwrap_or(usize::MAX))
 }
 
 /// The numbers of the file from those of the decoder, which makes 0 black.

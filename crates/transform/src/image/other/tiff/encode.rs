@@ -5,13 +5,16 @@ use crate::image::Keep;
 use crate::image::format::ImageFormat;
 use crate::image::other::{Palette, unencodable};
 use crate::image::raster::Raster;
-use packhorse_core::Result;
+use packhorse_core::{Error, Result};
 use std::io::Cursor;
 use tiff::TiffResult;
 use tiff::decoder::Decoder;
 use tiff::encoder::colortype::{ColorType, Gray8, Gray16, RGB8, RGB16, RGBA8, RGBA16};
 use tiff::encoder::{Compression, DeflateLevel, TiffEncoder, TiffValue};
 use tiff::tags::{PhotometricInterpretation, Predictor, SampleFormat, Tag};
+
+/// The value of the tag ExtraSamples for alpha that colours are not multiplied by; 1 is for alpha that they are.
+const UNASSOCIATED: u16 = 2;
 
 /// Palette indices.
 struct Numbers;
@@ -28,24 +31,37 @@ impl ColorType for Numbers {
 }
 
 /// Encodes the image. Gray with alpha becomes RGBA, which every reader supports.
+///
+/// Errors: channels of no known meaning, which would be lost.
 pub(in crate::image::other) fn encode(
     raster: &Raster,
     palette: Option<&Palette>,
     from: &[u8],
     keep: Keep,
 ) -> Result<Vec<u8>> {
-    let icc = Decoder::new(Cursor::new(from)).ok().and_then(|mut decoder| profile(&mut decoder, raster));
-    let icc = icc.filter(|_| keep.icc);
+    let mut source = Decoder::new(Cursor::new(from)).ok();
+    let mut number = |tag| source.as_mut().and_then(|source| source.find_tag_unsigned::<u16>(tag).ok().flatten());
+    let (stored, alpha) = (number(Tag::SamplesPerPixel), number(Tag::ExtraSamples).unwrap_or(UNASSOCIATED));
+    let known = source.as_mut().and_then(|source| source.colortype().ok()).map(|color| color.num_samples());
+    if stored > known {
+        let message = format!(
+            "has {} channels, and only {} of a known meaning, which a rewritten picture would keep",
+            stored.unwrap_or(0),
+            known.unwrap_or(0)
+        );
+        return Err(Error::unsupported(message).hint("`image=leave=FIELD` leaves the field as it is"));
+    }
+    let icc = source.as_mut().and_then(|source| profile(source, raster)).filter(|_| keep.icc);
     let written = match (raster.channels, raster.wide) {
-        (1, false) if palette.is_some() => write::<Numbers>(raster, &raster.data, palette, icc.as_deref()),
-        (1, false) => write::<Gray8>(raster, &raster.data, None, icc.as_deref()),
-        (1, true) => write::<Gray16>(raster, &wide(&raster.data), None, icc.as_deref()),
-        (2, false) => write::<RGBA8>(raster, &with_alpha(&raster.data), None, icc.as_deref()),
-        (2, true) => write::<RGBA16>(raster, &with_alpha(&wide(&raster.data)), None, icc.as_deref()),
-        (3, false) => write::<RGB8>(raster, &raster.data, None, icc.as_deref()),
-        (3, true) => write::<RGB16>(raster, &wide(&raster.data), None, icc.as_deref()),
-        (_, false) => write::<RGBA8>(raster, &raster.data, None, icc.as_deref()),
-        (_, true) => write::<RGBA16>(raster, &wide(&raster.data), None, icc.as_deref()),
+        (1, false) if palette.is_some() => write::<Numbers>(raster, &raster.data, palette, (icc.as_deref(), alpha)),
+        (1, false) => write::<Gray8>(raster, &raster.data, None, (icc.as_deref(), alpha)),
+        (1, true) => write::<Gray16>(raster, &wide(&raster.data), None, (icc.as_deref(), alpha)),
+        (2, false) => write::<RGBA8>(raster, &with_alpha(&raster.data), None, (icc.as_deref(), alpha)),
+        (2, true) => write::<RGBA16>(raster, &with_alpha(&wide(&raster.data)), None, (icc.as_deref(), alpha)),
+        (3, false) => write::<RGB8>(raster, &raster.data, None, (icc.as_deref(), alpha)),
+        (3, true) => write::<RGB16>(raster, &wide(&raster.data), None, (icc.as_deref(), alpha)),
+        (_, false) => write::<RGBA8>(raster, &raster.data, None, (icc.as_deref(), alpha)),
+        (_, true) => write::<RGBA16>(raster, &wide(&raster.data), None, (icc.as_deref(), alpha)),
     };
     written.map_err(|error| unencodable(ImageFormat::Tiff, error))
 }
@@ -60,7 +76,7 @@ fn write<C: ColorType>(
     raster: &Raster,
     data: &[C::Inner],
     palette: Option<&Palette>,
-    icc: Option<&[u8]>,
+    (icc, alpha): (Option<&[u8]>, u16),
 ) -> TiffResult<Vec<u8>>
 where
     [C::Inner]: TiffValue,
@@ -73,6 +89,9 @@ where
     let mut image = encoder.new_image::<C>(raster.width, raster.height)?;
     if let Some(palette) = palette {
         image.encoder().write_tag(Tag::ColorMap, &*color_map(palette))?;
+    }
+    if C::BITS_PER_SAMPLE.len() == 4 {
+        image.encoder().write_tag(Tag::ExtraSamples, &[alpha][..])?;
     }
     if let Some(icc) = icc {
         image.encoder().write_tag(Tag::IccProfile, icc)?;
