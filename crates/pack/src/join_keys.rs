@@ -1,7 +1,7 @@
 //! Which row of a table is that of a sample.
 //!
 //! It is the row of the sample's key, as the dataset stores it or before it was escaped (`my photo` for `my%20photo`); else the row that names a file of the sample (`1.jpg` for `1`), unless that is the key of another sample;
-//! else the same of the last part of the key, unless other samples end with it too.
+//! else the same of the last part of the key, unless it is that of a whole key, or other samples end with it too.
 
 use crate::KeyEnds;
 use crate::metadata::{Metadata, key_of_file};
@@ -56,6 +56,8 @@ struct Named {
     dotted: (u32, u32),
     /// The samples whose keys end with that of the sample.
     ends: Ends,
+    /// Whether a sample has that key.
+    exact: bool,
 }
 
 impl Named {
@@ -130,11 +132,12 @@ impl JoinKeys {
         }
         let whole = if base == key { of_base } else { self.row(table, key) };
         let (found, by_end) = if matches!(whole, Row::None) { (of_base, true) } else { (whole, false) };
-        if let Row::Exact(row) = found
-            && let Some(exact) = self.exact.get_mut(row as usize)
-        {
-            *exact = true;
-        }
+        let exact = match found {
+            Row::Exact(row) if !by_end => self.exact.get_mut(row as usize),
+            Row::File(at) if !by_end => self.named.get_mut(at as usize).map(|named| &mut named.exact),
+            _ => None,
+        };
+        exact.into_iter().for_each(|exact| *exact = true);
         self.rows.push((found, by_end));
         !matches!(found, Row::None)
     }
@@ -151,6 +154,7 @@ impl JoinKeys {
     /// Errors: several rows name files of a sample; a row is that of the last part of several keys.
     pub(crate) fn rows(&self, table: &Metadata) -> impl Iterator<Item = Result<Option<u32>>> {
         self.rows.iter().map(|(row, by_end)| match row {
+            Row::Exact(row) if *by_end && self.exact.get(*row as usize) == Some(&true) => Ok(None),
             Row::Exact(row) if *by_end && self.ends.get(*row as usize) == Some(&Ends::Several) => {
                 Err(ambiguous(table.key(*row)))
             }
@@ -159,6 +163,7 @@ impl JoinKeys {
                 let named = self.named.get(*at as usize).copied().unwrap_or_default();
                 let key = || self.first.iter().chain(&self.last).find(|(_, of)| *of == at).map_or("", |(key, _)| key);
                 match named.row(self.keys_have_dots) {
+                    _ if *by_end && named.exact => Ok(None),
                     Ok(row) => match row.filter(|row| self.exact.get(*row as usize) == Some(&false)) {
                         Some(_) if *by_end && named.ends == Ends::Several => Err(ambiguous(key())),
                         row => Ok(row),
@@ -209,7 +214,8 @@ mod tests {
             // Samples with one key are one.
             assert_eq!(rows(&table, &["a/1", "a/1"]).unwrap(), [Some(0), Some(0)], "{table:?}");
             assert!(ambiguous(&table, &["a/1", "b/1"]).contains("the row 1 of the table"), "{table:?}");
-            assert!(ambiguous(&table, &["1", "b/1"]).contains("the row 1 of the table"), "{table:?}");
+            // That of a whole key is of no other.
+            assert_eq!(rows(&table, &["1", "b/1"]).unwrap(), [Some(0), None], "{table:?}");
         }
         // Also where one of the samples has a row of its whole key.
         assert_eq!(rows(&["a/1", "b/1", "2"], &["b/1", "a/1", "c/2"]).unwrap(), [Some(1), Some(0), Some(2)]);

@@ -146,9 +146,9 @@ impl BlockReader<'_> {
                 }
                 Some(error) => {
                     // Without another way in, the start of the next good sample is unknown.
-                    let again = table.filter(|_| self.thorough && self.skips(&error));
+                    let again = table.filter(|_| self.thorough && self.skips_rest(&error));
                     let lost = match again.filter(|_| !self.inputs.is_streamed(piece)) {
-                        Some(table) => bad.failed(at, table, &|e| self.skips(e))?,
+                        Some(table) => bad.failed(at, table, &|e| self.skips_rest(e))?,
                         None => items.end - at,
                     };
                     if lost > 0 {

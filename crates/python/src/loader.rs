@@ -17,7 +17,7 @@ use packhorse::read::{
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -44,6 +44,8 @@ pub(crate) struct PyPipeline {
 #[derive(Default)]
 pub(crate) struct Messages {
     kept: Mutex<Vec<(bool, String)>>,
+    /// What was said of whole shards.
+    told: Mutex<HashSet<String>>,
 }
 
 impl Messages {
@@ -61,8 +63,16 @@ impl Observer for Messages {
             _ => return,
         };
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        // Each sample of a lost shard has the same.
-        if kept.len() < MESSAGES && kept.last() != Some(&message) {
+        // Each sample of a lost shard has the same, which is told once.
+        if let Event::Skipped(error) = event
+            && error.sample().is_none()
+        {
+            let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+            if told.len() < MESSAGES && !told.insert(message.1.clone()) {
+                return;
+            }
+        }
+        if kept.len() < MESSAGES {
             kept.push(message);
         }
     }

@@ -95,6 +95,51 @@ def test_samples_without_keys(tmp_path):
     assert dataset.keys == ["000000000", "000000001", "000000002"]
 
 
+def test_a_row_of_what_is_not_supported_costs_itself(tmp_path):
+    """A null inside a list, and a null struct, cost their rows with `on_error="skip"`, not those behind them."""
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    rows = 2000
+    lists = pa.array([[1, None] if n in (700, 1500) else [n] for n in range(rows)])
+    structs = pa.array([None if n == 900 else {"a": n, "b": str(n)} for n in range(rows)])
+    for name, values, bad in (("lists", lists, {700, 1500}), ("structs", structs, {900})):
+        for groups in (300, rows):
+            table = pa.table({"x": values, "v": range(rows)})
+            pyarrow.parquet.write_table(table, tmp_path / f"{name}.parquet", row_group_size=groups)
+            out = tmp_path / f"{name}-{groups}"
+            packed = packhorse.pack(tmp_path / f"{name}.parquet", out, to="parquet", on_error="skip")
+            assert packed.skipped == len(bad)
+            found = packhorse.open(out).batch(range(rows - len(bad)), {"v": "v"})["v"].tolist()
+            assert sorted(found) == [n for n in range(rows) if n not in bad]
+
+
+def test_columns_of_one_unit_are_one(tmp_path):
+    """Files whose times count other units, or are of another kind, are not opened together: their values would be others."""
+    pa = pytest.importorskip("pyarrow")
+    import datetime
+
+    import pyarrow.parquet
+
+    noon, day = datetime.datetime(2024, 5, 1, 12), datetime.date(2024, 5, 1)
+    kinds = [
+        pa.array([noon], pa.timestamp("ms")), pa.array([noon], pa.timestamp("us")), pa.array([noon], pa.timestamp("us", "Asia/Tokyo")),
+        pa.array([day], pa.date32()), pa.array([5], pa.duration("us")), pa.array([5], pa.time64("us")), pa.array([b"12345678"], pa.binary(8)),
+    ]
+    for number, values in enumerate(kinds):
+        pyarrow.parquet.write_table(pa.table({"t": values}), tmp_path / f"{number}.parquet")
+    opened = [packhorse.open(tmp_path / f"{number}.parquet") for number in range(len(kinds))]
+    for first in range(len(kinds)):
+        for second in range(len(kinds)):
+            if first == second:
+                assert len(packhorse.concat([opened[first], opened[second]])) == 2
+                continue
+            with pytest.raises(packhorse.ConfigError, match="field t is"):
+                packhorse.concat([opened[first], opened[second]])
+    with pytest.raises(packhorse.ConfigError, match="field t is"):
+        packhorse.open(tmp_path / "[01].parquet")
+
+
 @pytest.mark.parametrize("to", ["parquet", "arrow", "hdf5", "tfrecord", "webdataset"])
 def test_lists_of_text(tmp_path, to):
     """Lists of text are stored as such, empty and missing ones too; a tar has arrays of text."""

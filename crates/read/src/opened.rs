@@ -2,13 +2,14 @@
 
 use crate::dataset::{Content, Looked, Shard};
 use crate::mapping::Mapping;
-use crate::on_error::may_be_skipped;
+use crate::on_error::is_of_lost;
 use crate::reader::{ReadOptions, Verify};
 use crate::spans::TARGET;
 use crate::{Access, Dataset};
 use packhorse_core::{Code, Error, Input, Kind, Members, Result, Table};
-use packhorse_dataset::Digest;
+use packhorse_dataset::{Digest, MANIFEST};
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -52,7 +53,10 @@ struct Failure {
 /// A shard that fails to open is left alone for so many times as long as that took: finding damage may have meant to hash a whole file.
 const PAUSE: u32 = 20;
 /// The longest such time.
-const LONGEST: Duration = Duration::from_secs(600);
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// The folders above a shard, of which one is its dataset's.
+const DEEPEST: usize = 4;
 
 /// The open shards of a reader.
 pub(crate) struct Shards {
@@ -98,7 +102,7 @@ impl Shards {
         let span = tracing::debug_span!(target: TARGET, "open", fname = shard.name, size = shard.bytes);
         let opened = span.in_scope(|| self.open(number, shard)).map_err(|error| {
             let error = vanished(error, shard).in_input(&shard.name);
-            if may_be_skipped(error.kind()) {
+            if is_of_lost(error.kind()) {
                 let now = Instant::now();
                 let again = now + (now - begun).saturating_mul(PAUSE).min(LONGEST);
                 failures.insert(number, Failure { error: error.clone(), again });
@@ -125,6 +129,11 @@ impl Shards {
         Some(Arc::clone(found))
     }
 
+    /// Closes a shard, which the next batch that needs it opens again.
+    pub(crate) fn close(&self, number: u32) {
+        self.open.write().unwrap_or_else(PoisonError::into_inner).remove(&number);
+    }
+
     fn open(&self, number: u32, shard: &Shard) -> Result<Opened> {
         let input: Arc<dyn Input> = match &self.opener {
             Some(opener) => shard.checked(opener(number, shard)?)?.into(),
@@ -144,9 +153,14 @@ impl Shards {
     }
 }
 
-/// The error of opening a shard; of one that is not there, what to do about it.
+/// The error of opening a shard; of one that is not there, though its dataset is, what to do about it.
 fn vanished(error: Error, shard: &Shard) -> Error {
-    if !error.is_not_found() {
+    let is_there = |path: &Path| shard.store.stat(path, true).is_ok();
+    let has_dataset = |folder: &Path| match shard.sealed {
+        true => is_there(&folder.join(MANIFEST)),
+        false => is_there(folder),
+    };
+    if !error.is_absent() || !shard.path.ancestors().skip(1).take(DEEPEST).any(has_dataset) {
         return error;
     }
     let (message, hint) = match shard.sealed {

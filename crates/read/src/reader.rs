@@ -3,7 +3,7 @@
 use crate::coalesce::coalesce;
 use crate::isolation::Isolation;
 use crate::joined_columns::JoinedColumns;
-use crate::on_error::may_be_skipped;
+use crate::on_error::is_of_lost;
 use crate::opened::{Opened, Shards};
 use crate::sample_block::{Row, SampleBlock, Span};
 use crate::spans::TARGET;
@@ -222,7 +222,7 @@ impl Reader {
             }
             match self.opened(shard, wants) {
                 Ok(opened) => self.want(opened, at, wants, out),
-                Err(error) if may_be_skipped(error.kind()) => {
+                Err(error) if is_of_lost(error.kind()) => {
                     out.faults.push((out.rows.len(), error));
                     out.push_row(Row::None);
                     Ok(())
@@ -232,6 +232,7 @@ impl Reader {
         });
         let read = read.and_then(|()| self.fetch(wants, out)).and_then(|()| self.typed(wants, out));
         out.end_keys(out.rows.len());
+        out.faults.sort_by_key(|(row, _)| *row);
         wants.opened.clear();
         match self.joined.any() {
             true => read.and_then(|()| self.joined.read(&wants.joined, out)),
@@ -290,7 +291,7 @@ impl Reader {
             want.len <= largest
         });
         wants.sort_unstable_by_key(|want| (want.shard, want.start));
-        for (number, (_, shard)) in opened.iter().enumerate() {
+        for (number, (shard_number, shard)) in opened.iter().enumerate() {
             let from = wants.partition_point(|want| want.shard < number);
             let to = wants.partition_point(|want| want.shard <= number);
             let wants = wants.get(from..to).unwrap_or_default();
@@ -308,8 +309,17 @@ impl Reader {
                     let span =
                         tracing::debug_span!(target: TARGET, "read_shard", fname, offset = offset(), size = size());
                     let _span = span.entered();
-                    read_ranges(&*shard.input, self.options.access.gap(), wants, &mut total, out)
-                        .map_err(|error| error.in_input(fname))?;
+                    let read = read_ranges(&*shard.input, self.options.access.gap(), wants, &mut total, out);
+                    if let Err(error) = read {
+                        let lost = self.lost(*shard_number).unwrap_or(error).in_input(fname);
+                        if !is_of_lost(lost.kind()) {
+                            return Err(lost);
+                        }
+                        let mut rows: Vec<usize> = wants.iter().map(|want| want.span / out.columns.max(1)).collect();
+                        rows.sort_unstable();
+                        rows.dedup();
+                        out.faults.extend(rows.into_iter().map(|row| (row, lost.clone())));
+                    }
                 }
             }
         }
@@ -339,8 +349,40 @@ impl Reader {
         }
     }
 
-    /// Reads rows of typed values.
+    /// Why an open shard that could not be read can't be opened again, if so: it was removed or changed meanwhile.
+    fn lost(&self, shard: u32) -> Option<Error> {
+        self.shards.close(shard);
+        self.shards.get(&self.dataset, shard).err().filter(|error| is_of_lost(error.kind()))
+    }
+
+    /// Reads rows of typed values. Those of shards that were lost since they were opened become faults.
     fn typed(&self, wants: &mut Wants, out: &mut SampleBlock) -> Result<()> {
+        while let Err(error) = self.typed_rows(wants, out) {
+            let mut lost = Vec::new();
+            for (at, (number, _)) in wants.opened.iter().enumerate() {
+                if let Some(error) = self.lost(*number) {
+                    lost.push((at, error));
+                }
+            }
+            let before = wants.typed.len();
+            wants.typed.retain(|(shard, row, _)| match lost.iter().find(|(at, _)| at == shard) {
+                Some((_, error)) => {
+                    out.faults.push((*row, error.clone()));
+                    if let Some(row) = out.rows.get_mut(*row) {
+                        *row = Row::None;
+                    }
+                    false
+                }
+                None => true,
+            });
+            if wants.typed.len() == before {
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn typed_rows(&self, wants: &Wants, out: &mut SampleBlock) -> Result<()> {
         if wants.typed.is_empty() {
             return Ok(());
         }

@@ -239,7 +239,9 @@ impl SampleBlock {
 
     /// The error of a sample that could not be read.
     pub fn fault(&self, row: usize) -> Option<&Error> {
-        self.faults.iter().find(|(at, _)| *at == row).map(|(_, error)| error)
+        // They are sorted by row.
+        let at = self.faults.partition_point(|(at, _)| *at < row);
+        self.faults.get(at).filter(|(at, _)| *at == row).map(|(_, error)| error)
     }
 
     /// The bytes of its samples that were read, with gaps between them; of rows, those of their values, about.

@@ -19,8 +19,8 @@ use crate::steps::Steps;
 use crate::stream::Stream;
 use crate::work::Work;
 use crate::{
-    Batch, Dataset, Device, HostSlab, Layout, LoaderCounters, LoaderOptions, Reader, Remainder, SampleBlock, Wants,
-    cores,
+    Batch, Dataset, Device, HostSlab, Layout, LoaderCounters, LoaderOptions, Reader, Remainder, SampleBlock, Value,
+    Wants, cores,
 };
 use packhorse_core::{Error, Registry, Result};
 use packhorse_order::{OrderState, Rank, Sampler, Shuffle};
@@ -103,7 +103,13 @@ impl SampleWork {
         let collate = Isolation::new(options.read.isolated).run(|| {
             let first =
                 |column| first_value(&reader, column, options.on_error, |value| raw(value).ok().map(<[u8]>::to_vec));
-            let shape = |column, rank| first_value(&reader, column, options.on_error, |value| shape_of(value, rank));
+            // Of empty lists, others tell more.
+            let shape = |column, rank| {
+                let any = |value: Value<'_>| shape_of(value, rank);
+                let first =
+                    first_value(&reader, column, options.on_error, |value| any(value).filter(|all| !all.contains(&0)))?;
+                first.map_or_else(|| first_value(&reader, column, options.on_error, any), |shape| Ok(Some(shape)))
+            };
             let (schema, registry) = (dataset.schema(), dataset.registry());
             let known = FieldContext { schema, first: &first, shape: &shape, registry, limits: options.limits };
             collate(&fields, &known, options, Arc::clone(&counters))

@@ -254,13 +254,21 @@ fn too_many() -> Error {
     Error::new(Kind::Limit, format!("has more than {} rows; split it", u32::MAX))
 }
 
+/// Whether a path is a pattern and not that of a file that is not there.
+fn is_pattern(path: &Path) -> bool {
+    let has_wildcards = |path: &Path| is_glob(&path.to_string_lossy());
+    let there = path.parent().is_none_or(|folder| folder.as_os_str().is_empty() || folder.exists());
+    !path.exists()
+        && (path.file_name().is_some_and(|name| has_wildcards(Path::new(name))) || !there && has_wildcards(path))
+}
+
 /// The tables that a path names: itself, or those that a pattern in its last part matches, and those in braces (`{train,val}/t.csv`).
 pub(crate) fn tables(path: &Path) -> Result<Vec<PathBuf>> {
     let Some(text) = path.to_str().filter(|_| !path.exists()) else { return Ok(vec![path.to_owned()]) };
     let mut found = Vec::new();
     for name in braces(text)? {
         match Path::new(&name) {
-            path if is_glob(&name) && !path.exists() => found.extend(glob(&Local, path)?),
+            path if is_pattern(path) => found.extend(glob(&Local, path)?),
             path => found.push(path.to_owned()),
         }
     }

@@ -231,7 +231,13 @@ impl InventoryTable {
         let mut record = csv::ByteRecord::new();
         let mut next = |record: &mut csv::ByteRecord| {
             start.set(reader.position().byte());
-            reader.read_byte_record(record).map_err(csv_error)
+            let more = reader.read_byte_record(record).map_err(csv_error)?;
+            match reader.get_ref().has_stray_text(reader.position().byte()) {
+                true => {
+                    Err(Error::content(format!("line {}: has text behind a closing quote", reader.position().line())))
+                }
+                false => Ok(more),
+            }
         };
         let columns = match &self.s3 {
             Some(columns) => Columns::of(columns.iter().map(String::as_str))?,

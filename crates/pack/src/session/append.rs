@@ -76,10 +76,8 @@ impl Session {
         let dir = dir.as_ref();
         let _alone = self.alone_with(dir)?;
         let dropped = Base::open(&self.store, dir)?.drop_pending(&self.store)?;
-        if dropped.is_some() {
-            // An interrupted seal may have written the indexes for other readers with the new shards.
-            self.seal(dir)?;
-        }
+        // An interrupted seal may have written the indexes for other readers with the new shards.
+        self.seal(dir)?;
         Ok(dropped)
     }
 

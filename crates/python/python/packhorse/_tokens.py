@@ -98,7 +98,7 @@ class TokenDataset:
         one_of("remainder", remainder, "drop", "pad", "uneven")
         check_counts(threads=threads)
         check_place(place)
-        wanted = list(companions)
+        wanted = [companions] if isinstance(companions, str) else list(companions)
         for name in wanted:
             if name not in _WITH:
                 raise ValueError(f"companions={name!r} is none of {', '.join(_WITH)}")

@@ -15,7 +15,8 @@ pub(crate) use view::{base_of, is_free};
 
 use base::Base;
 use packhorse_core::{
-    Code, Error, Field, FieldType, KEY, Registry, Result, Schema, SchemaRef, Source, counted, nearest, some_of,
+    Code, Error, Field, FieldType, KEY, LOGICAL, PACKED, Registry, Result, Schema, SchemaRef, Source, counted, nearest,
+    numpy_type, some_of,
 };
 use packhorse_dataset::Digest;
 pub(crate) use packhorse_dataset::SampleRun;
@@ -342,6 +343,25 @@ pub(crate) fn no_field(name: &str, schema: &Schema) -> Error {
 /// More fields of bytes than this are probably parts of keys with dots.
 const MOST_FIELDS: usize = 4096;
 
+/// What the values of a field mean beyond their type: the unit of ticks, whether these are times of day, in which zone, and how numbers are
+/// packed.
+fn meaning(field: &Field) -> (Option<&str>, &str, Option<&String>) {
+    let unit = numpy_type(field).filter(|name| !name.starts_with("<U"));
+    let logical = field.metadata().get(LOGICAL).map_or("", String::as_str);
+    let zone = logical.split_once("tz=").map(|(_, zone)| zone);
+    let of_day = if logical.starts_with("time32") || logical.starts_with("time64") { "time" } else { "" };
+    (unit, zone.unwrap_or(of_day), field.metadata().get(PACKED))
+}
+
+/// The type of a field, as files say it where they say more.
+fn shown(field: &Field) -> String {
+    match (field.metadata().get(LOGICAL), numpy_type(field)) {
+        (Some(logical), _) => logical.clone(),
+        (None, Some(numpy)) => format!("{} ({numpy})", field.data_type()),
+        (None, None) => field.data_type().to_string(),
+    }
+}
+
 /// All fields of these schemas, sorted by name; those that some schemas lack are nullable.
 pub(crate) fn union<'s>(schemas: impl Iterator<Item = (&'s str, &'s SchemaRef)>) -> Result<SchemaRef> {
     let (mut fields, mut all): (BTreeMap<String, (Field, usize, &str)>, usize) = (BTreeMap::new(), 0);
@@ -351,8 +371,8 @@ pub(crate) fn union<'s>(schemas: impl Iterator<Item = (&'s str, &'s SchemaRef)>)
             let new = || (Field::clone(field), 0, name);
             let (known, count, first) = fields.entry(field.name().clone()).or_insert_with(new);
             *count += 1;
-            if known.data_type() != field.data_type() {
-                let (a, b) = (known.data_type(), field.data_type());
+            if known.data_type() != field.data_type() || meaning(known) != meaning(field) {
+                let (a, b) = (shown(known), shown(field));
                 let message = format!("field {} is {b} here and {a} in {first}", field.name());
                 let error = Error::config(message).with_code(Code::ColumnsDiffer).in_input(name).in_field(field.name());
                 return Err(error.hint("open them apart, or pack them with `cast`"));

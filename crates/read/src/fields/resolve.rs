@@ -259,7 +259,10 @@ impl Look<'_> {
                 if encoded.is_none() && *element != DataType::Utf8View =>
             {
                 self.must(Elements::of(field, element).parts.is_none(), IN_LISTS)?;
-                let none = || Error::config(format!("no sample has the field {name}"));
+                let none = || {
+                    let message = format!("no sample tells the shape that the lists of the field {name} all have");
+                    Error::config(message).hint("ask for it as `Ragged`")
+                };
                 let shape = (self.known.shape)(self.column, *rank)?.ok_or_else(none)?;
                 dense(element, &shape, None)
             }

@@ -356,7 +356,9 @@ macro_rules! floats {
             }
 
             fn parse(text: &str) -> Option<Self::Native> {
-                $parse(text)
+                let value: Option<Self::Native> = $parse(text);
+                // Of digits, an infinite one is beyond the range.
+                value.filter(|value| !value.is_infinite() || !text.bytes().any(|byte| byte.is_ascii_digit()))
             }
         })*
     };
@@ -480,6 +482,21 @@ mod tests {
             let part = apply(&rows.slice(from, len), &field, &column.slice(from, len), &DataType::UInt8).unwrap();
             assert_eq!(part.len(), len);
             assert_eq!(part.as_list::<i32>().values().len(), if from == 0 { 2 } else { 1 });
+        }
+    }
+
+    #[test]
+    fn digits_beyond_the_range_are_refused() {
+        for (text, to, fits) in [
+            ("1e400", DataType::Float64, false),
+            ("-3.5e38", DataType::Float32, false),
+            ("-3.5e38", DataType::Float64, true),
+            ("70000", DataType::Float16, false),
+            ("65504", DataType::Float16, true),
+            ("-inf", DataType::Float16, true),
+            ("Infinity", DataType::Float64, true),
+        ] {
+            assert_eq!(digits(&[Some(text)], &to).is_ok(), fits, "{text} as {to}");
         }
     }
 

@@ -46,7 +46,7 @@ pub(super) fn locate<'s>(schema: &'s SchemaRef, given: Option<&'s str>) -> Resul
         }
         (Some(name), _) if schema.field_with_name(name).is_ok() => Err(no_text(name)),
         (Some(name), _) => Err(Error::config(format!("no field of text is called {name}; there are: {}", known()))),
-        (None, texts) if !texts.contains(&USUAL) && has_usual(schema) => {
+        (None, texts) if !texts.contains(&USUAL) && has_usual(schema, texts) => {
             Err(no_text(USUAL).hint("or name the field of the text with `text-field`"))
         }
         (None, [JSON]) => Err(Error::config(
@@ -61,9 +61,11 @@ pub(super) fn locate<'s>(schema: &'s SchemaRef, given: Option<&'s str>) -> Resul
     }
 }
 
-/// Whether a field, or the struct that it is a member of, has the name of the usual one.
-fn has_usual(schema: &SchemaRef) -> bool {
-    schema.fields().iter().any(|field| field.name().split('.').next() == Some(USUAL))
+/// Whether a field that is not text, or the struct that it is a member of, has the name of the usual one.
+fn has_usual(schema: &SchemaRef, texts: &[&str]) -> bool {
+    let is_usual = |name: &str| name.split('.').next() == Some(USUAL);
+    let mut others = schema.fields().iter().map(|field| field.name().as_str()).filter(|name| !texts.contains(name));
+    others.any(is_usual) && !texts.iter().any(|name| is_usual(name))
 }
 
 fn no_text(name: &str) -> Error {

@@ -144,7 +144,8 @@ impl Tokenizer {
     fn resolve(&self, what: &str, given: Option<&str>, known: &[&str]) -> Result<u32> {
         if let Some(text) = given {
             // Vocabularies have tokens of digits, and descriptions record ids.
-            let number = text.parse().ok().or_else(|| self.named.get(text).copied());
+            let id = || text.parse().ok();
+            let number = id().filter(|id| *id < self.vocabulary).or_else(|| self.named.get(text).copied()).or_else(id);
             let number = number.ok_or_else(|| Error::config(format!("the tokenizer has no token \"{text}\"")))?;
             return match number < self.vocabulary {
                 true => Ok(number),

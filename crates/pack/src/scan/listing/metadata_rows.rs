@@ -5,6 +5,7 @@ use crate::OnError;
 use crate::join_keys::ambiguous;
 use crate::metadata::{Metadata, folder_part, is_number};
 use packhorse_core::{Code, Error, Event, Observer, Result};
+use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hasher};
 use std::path::{Component, Path};
 
@@ -13,25 +14,32 @@ impl Listing {
     /// rows without a sample are a warning.
     pub fn attach_metadata(&mut self, metadata: &Metadata, on_error: OnError, observer: &dyn Observer) -> Result<()> {
         let (mut rows, mut json, mut faults) = (Vec::with_capacity(self.samples()), String::new(), Vec::new());
-        // Last parts of keys, and those whose rows were taken for samples of longer keys.
-        let (mut ends, mut taken) = (Vec::new(), Vec::new());
-        let below: Vec<Vec<String>> = self.roots.iter().map(|root| last_folders(root, metadata)).collect();
+        let firsts: HashSet<&str> = metadata.keys().filter_map(|key| Some(key.split_once('/')?.0)).collect();
+        let below: Vec<Vec<String>> = self.roots.iter().map(|root| last_folders(root, &firsts)).collect();
+        let key_of = |sample: &SampleRef<'_>| sample.key().trim_end_matches('/').to_owned();
+        // The rows of whole keys are of no other samples.
+        let (mut of_keys, mut exact) = (Vec::with_capacity(self.samples()), vec![false; metadata.len() as usize]);
         for sample in self.iter() {
-            let key = sample.key();
-            let key = key.trim_end_matches('/').to_owned();
-            let base = last_part(&key);
+            let key = key_of(&sample);
             let below = sample.root().and_then(|root| below.get(root)).into_iter().flatten();
             let mut below = below.filter_map(|folders| row_of(metadata, &sample, &format!("{folders}{key}")));
-            let of_key = row_of(metadata, &sample, &key).or_else(|| below.next());
-            let found = if base == key { of_key } else { of_key.or_else(|| row_of(metadata, &sample, base)) };
-            if let Some((_, true)) = found {
-                return Err(ambiguous(base).in_sample(&key));
+            let row = row_of(metadata, &sample, &key).or_else(|| below.next());
+            if let Some(exact) = row.and_then(|row| exact.get_mut(row as usize))
+                && std::mem::replace(exact, true)
+            {
+                return Err(ambiguous(metadata.key(row.unwrap_or_default())).in_sample(&key));
             }
+            of_keys.push(row);
+        }
+        // Last parts of keys, and those whose rows were taken.
+        let (mut ends, mut taken) = (Vec::with_capacity(self.samples()), Vec::new());
+        for (sample, of_key) in self.iter().zip(of_keys) {
+            let key = key_of(&sample);
+            let base = last_part(&key);
             ends.push(hash(base));
-            if found.is_some() && of_key.is_none() {
-                taken.push(hash(base));
-            }
-            let row = found.map(|(row, _)| row).unwrap_or_else(|| {
+            let of_base = || row_of(metadata, &sample, base).filter(|row| exact.get(*row as usize) == Some(&false));
+            let row = of_key.or_else(|| of_base().inspect(|_| taken.push(hash(base))));
+            let row = row.and_then(|row| metadata.text(row)).unwrap_or_else(|| {
                 let fault = Error::content("has no row in the metadata").with_code(Code::NoMetadata);
                 let fault = match sample.table() {
                     None => fault,
@@ -76,16 +84,18 @@ impl Listing {
     }
 }
 
-/// The last folders of an input's path that keys of a table begin with, the fewest first: `c/`, `b/c/` and so on for `/a/b/c`.
-fn last_folders(root: &Path, table: &Metadata) -> Vec<String> {
+/// The last folders of an input's path that keys of a table may begin with, the fewest first: `c/`, `b/c/` and so on for `/a/b/c`.
+/// `firsts`: the first folders of its keys.
+fn last_folders(root: &Path, firsts: &HashSet<&str>) -> Vec<String> {
     let root = std::path::absolute(root).unwrap_or_else(|_| root.to_owned());
     let names = root.components().filter_map(|part| match part {
         Component::Normal(name) => name.to_str().map(folder_part),
         _ => None,
     });
     let names: Vec<String> = names.collect();
-    let folders = (0..names.len()).rev().map(|from| names.iter().skip(from).map(String::as_str).collect::<String>());
-    folders.filter(|folders| table.keys().any(|key| key.starts_with(folders.as_str()))).collect()
+    let begins = |from: &usize| names.get(*from).is_some_and(|name| firsts.contains(name.trim_end_matches('/')));
+    let folders = (0..names.len()).rev().filter(begins);
+    folders.map(|from| names.iter().skip(from).map(String::as_str).collect()).collect()
 }
 
 fn last_part(key: &str) -> &str {
@@ -98,10 +108,10 @@ fn hash(text: &str) -> u64 {
     hasher.finish()
 }
 
-/// The row of a sample by its key, or the last part of it, and whether it is that of another one too.
-fn row_of<'m>(metadata: &'m Metadata, sample: &SampleRef<'_>, key: &str) -> Option<(&'m str, bool)> {
+/// The row of a sample by its key, or by the last part of it.
+fn row_of(metadata: &Metadata, sample: &SampleRef<'_>, key: &str) -> Option<u32> {
     // A slice `scan.001` is a file of the sample `scan`.
     let mut numbers = sample.fields().filter(|(field, _)| is_number(field));
-    let of_slice = |(field, _): (&str, _)| metadata.take(&format!("{key}%2E{}", field.replace('.', "%2E")));
-    metadata.take(key).or_else(|| numbers.find_map(of_slice))
+    let of_slice = |(field, _): (&str, _)| metadata.find(&format!("{key}%2E{}", field.replace('.', "%2E")));
+    metadata.find(key).or_else(|| numbers.find_map(of_slice))
 }

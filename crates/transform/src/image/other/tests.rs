@@ -78,7 +78,9 @@ fn tiled(side: usize, pixel: impl Fn(usize, usize) -> u8) -> Vec<u8> {
 
 #[test]
 fn tiles_of_lzw_beyond_the_image_are_read() {
-    for pixel in [|_, _| 7, |x: usize, y: usize| (x / 9 + y / 7) as u8, |x: usize, y: usize| (x * 31 ^ y * 17) as u8] {
+    for pixel in
+        [|_, _| 7, |x: usize, y: usize| (x / 9 + y / 7) as u8, |x: usize, y: usize| ((x * 31) ^ (y * 17)) as u8]
+    {
         for side in [33, 40, 63, 70] {
             let bytes = tiled(side, pixel);
             let raster = decode(&bytes, &Limits::default()).unwrap();

@@ -1,4 +1,4 @@
-//! The first directory of a TIFF, for what is corrected before the decoder reads it.
+//! The first directory of a TIFF, for corrections before the decoder reads it.
 
 /// Where the entries of the directory lie. Offsets are of 4 bytes, or of 8 in BigTIFF.
 pub(super) struct Directory {
@@ -9,7 +9,7 @@ pub(super) struct Directory {
 }
 
 /// The values of an entry.
-pub(super) struct Values {
+pub(super) struct EntryValues {
     at: usize,
     /// Bytes of a value.
     width: usize,
@@ -29,7 +29,7 @@ impl Directory {
     }
 
     /// The values of the entry of a tag, if they are whole numbers that lie in `bytes`.
-    pub(super) fn values(&self, bytes: &[u8], tag: u16) -> Option<Values> {
+    pub(super) fn values(&self, bytes: &[u8], tag: u16) -> Option<EntryValues> {
         let (size, offset) = if self.big { (20, 8) } else { (12, 4) };
         let mut entries = (0..self.entries).map_while(|i| self.first.checked_add(i * size));
         let at = entries.find(|at| self.number(bytes, *at, 2) == Some(tag.into()))?;
@@ -43,16 +43,16 @@ impl Directory {
         let inside = at + 4 + offset;
         let at = if count.checked_mul(width)? <= offset { inside } else { self.number(bytes, inside, offset)? };
         bytes.get(at..at.checked_add(count * width)?)?;
-        Some(Values { at, width, count })
+        Some(EntryValues { at, width, count })
     }
 
     /// The numbers of an entry.
-    pub(super) fn numbers(&self, bytes: &[u8], values: &Values) -> Vec<usize> {
+    pub(super) fn numbers(&self, bytes: &[u8], values: &EntryValues) -> Vec<usize> {
         (0..values.count).map_while(|i| self.number(bytes, values.at + i * values.width, values.width)).collect()
     }
 
     /// Replaces a number of an entry; `None` if it does not fit.
-    pub(super) fn put(&self, bytes: &mut [u8], values: &Values, index: usize, number: u64) -> Option<()> {
+    pub(super) fn put(&self, bytes: &mut [u8], values: &EntryValues, index: usize, number: u64) -> Option<()> {
         let at = values.at + index * values.width;
         let place = bytes.get_mut(at..at + values.width)?;
         if values.width < 8 && number >> (8 * values.width) != 0 {
