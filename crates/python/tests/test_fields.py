@@ -879,3 +879,11 @@ def test_lists_of_one_length_are_dense(tmp_path, to):
         with pytest.raises(packhorse.ContentError, match="and others have") as raised:
             odd.batch([0, 1], {name: packhorse.Dense(name)})
         assert raised.value.sample.endswith("1")
+
+    # One sample does not decide for all.
+    table = pa.table({"action": pa.array([[1.0], []] + rows), "n": range(12)})
+    pq.write_table(table, tmp_path / "first.parquet")
+    packhorse.pack(tmp_path / "first.parquet", tmp_path / "first", to=to)
+    loader = packhorse.open(tmp_path / "first").loader(12, fields={"a": packhorse.Dense("action"), "n": "n"}, on_error="skip", shuffle="sequential")
+    with pytest.warns(UserWarning, match="skipped"):
+        assert next(iter(loader))["n"].tolist() == list(range(2, 12))

@@ -97,11 +97,19 @@ impl Word<'_> {
             text if self.quoted => Some(Literal::Text(text.to_owned())),
             "true" => Some(Literal::Integer(1)),
             "false" => Some(Literal::Integer(0)),
-            text => match text.parse() {
+            text => match without_zeros(text).parse() {
                 Ok(integer) => Some(Literal::Integer(integer)),
                 Err(_) => text.parse().ok().filter(|float: &f64| float.is_finite()).map(Literal::Float),
             },
         }
+    }
+}
+
+/// A number without a fraction of zeros.
+fn without_zeros(text: &str) -> &str {
+    match text.split_once('.') {
+        Some((whole, zeros)) if !zeros.is_empty() && zeros.bytes().all(|digit| digit == b'0') => whole,
+        _ => text,
     }
 }
 
@@ -131,13 +139,15 @@ impl Comparison {
     fn holds(&self, value: &Scalar<'_>) -> Option<bool> {
         let order = match (value, &self.literal) {
             (Scalar::Integer(a), Literal::Integer(b)) => Some(a.cmp(b)),
-            (Scalar::Integer(a), Literal::Float(b)) => (*a as f64).partial_cmp(b),
-            (Scalar::Float(a), Literal::Integer(b)) => a.partial_cmp(&(*b as f64)),
+            (Scalar::Integer(a), Literal::Float(b)) => with_float(*a, *b),
+            (Scalar::Float(a), Literal::Integer(b)) => with_float(*b, *a).map(Ordering::reverse),
             (Scalar::Float(a), Literal::Float(b)) => a.partial_cmp(b),
-            (Scalar::Single(a), Literal::Integer(b)) => f64::from(*a).partial_cmp(&(*b as f64)),
-            (Scalar::Single(a), Literal::Float(b)) => a.partial_cmp(&(*b as f32)),
-            (Scalar::Half(a), Literal::Integer(b)) => f64::from(*a).partial_cmp(&(*b as f64)),
-            (Scalar::Half(a), Literal::Float(b)) => a.partial_cmp(&half::f16::from_f64(*b)),
+            (Scalar::Single(a), Literal::Integer(b)) => with_float(*b, f64::from(*a)).map(Ordering::reverse),
+            (Scalar::Single(a), Literal::Float(b)) => f64::from(*a).partial_cmp(&rounded(*b, f64::from(*b as f32))),
+            (Scalar::Half(a), Literal::Integer(b)) => with_float(*b, f64::from(*a)).map(Ordering::reverse),
+            (Scalar::Half(a), Literal::Float(b)) => {
+                f64::from(*a).partial_cmp(&rounded(*b, f64::from(half::f16::from_f64(*b))))
+            }
             (Scalar::Text(a), Literal::Text(b)) => {
                 let moments = moments::written(a).and_then(|a| Some((a, moments::nanoseconds(b)?)));
                 Some(moments.map_or_else(|| a.as_bytes().cmp(b.as_bytes()), |(a, b)| a.cmp(&b)))
@@ -153,6 +163,21 @@ impl Comparison {
             _ => order.is_some_and(Ordering::is_ge),
         })
     }
+}
+
+/// Compares two numbers without rounding either.
+fn with_float(a: i128, b: f64) -> Option<Ordering> {
+    match b {
+        b if b.is_nan() => None,
+        b if b >= i128::MAX as f64 => Some(Ordering::Less),
+        b if b < i128::MIN as f64 => Some(Ordering::Greater),
+        b => Some(a.cmp(&(b.floor() as i128)).then(if b > b.floor() { Ordering::Less } else { Ordering::Equal })),
+    }
+}
+
+/// A number in lower precision, or as it is where that would make it infinite or zero.
+fn rounded(number: f64, lower: f64) -> f64 {
+    if lower.is_finite() && (lower != 0.0 || number == 0.0) { lower } else { number }
 }
 
 /// Samples that are compared at a time.
@@ -401,6 +426,31 @@ mod tests {
         assert_eq!(all[1].literal, Literal::Text("it\"s".into()));
         assert_eq!((all[2].operator, &all[2].literal), ("<", &Literal::Float(-1500.0)));
         assert_eq!(all[3].literal, Literal::Integer(1));
+    }
+
+    #[test]
+    fn numbers_are_compared_without_rounding() {
+        let large = 1 << 53;
+        for (text, value, wanted) in [
+            ("i > 9007199254740992.5", Scalar::Integer(large + 1), true),
+            ("i > 9007199254740992.5", Scalar::Integer(large), false),
+            ("i == 9007199254740993.0", Scalar::Integer(large), false),
+            ("i == 9007199254740993.0", Scalar::Integer(large + 1), true),
+            ("i < 1e300", Scalar::Integer(i128::MAX), true),
+            ("i > -1e300", Scalar::Integer(i128::MIN), true),
+            ("i >= -2.5", Scalar::Integer(-2), true),
+            ("i < -2.5", Scalar::Integer(-3), true),
+            ("d == 9007199254740993", Scalar::Float(large as f64), false),
+            ("d < 9007199254740993", Scalar::Float(large as f64), true),
+            ("f == 1e39", Scalar::Single(f32::INFINITY), false),
+            ("f > 1e39", Scalar::Single(f32::INFINITY), true),
+            ("f == 1e-46", Scalar::Single(0.0), false),
+            ("f == 0.0", Scalar::Single(0.0), true),
+            ("h > 70000.5", Scalar::Half(half::f16::INFINITY), true),
+            ("h == 70000.5", Scalar::Half(half::f16::INFINITY), false),
+        ] {
+            assert_eq!(one(text).holds(&value), Some(wanted), "{text} of {value:?}");
+        }
     }
 
     #[test]

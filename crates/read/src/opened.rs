@@ -7,7 +7,7 @@ use crate::reader::{ReadOptions, Verify};
 use crate::spans::TARGET;
 use crate::{Access, Dataset};
 use packhorse_core::{Code, Error, Input, Kind, Members, Result, Table};
-use packhorse_dataset::{Digest, MANIFEST};
+use packhorse_dataset::{Digest, MANIFEST, PART};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -157,7 +157,7 @@ impl Shards {
 fn vanished(error: Error, shard: &Shard) -> Error {
     let is_there = |path: &Path| shard.store.stat(path, true).is_ok();
     let has_dataset = |folder: &Path| match shard.sealed {
-        true => is_there(&folder.join(MANIFEST)),
+        true => [MANIFEST, PART].iter().any(|document| is_there(&folder.join(document))),
         false => is_there(folder),
     };
     if !error.is_absent() || !shard.path.ancestors().skip(1).take(DEEPEST).any(has_dataset) {

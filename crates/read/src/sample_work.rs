@@ -5,9 +5,9 @@ use crate::device::slab;
 use crate::diagnose::Meter;
 use crate::epoch_order::EpochOrder;
 use crate::fields::{
-    AskedFields, Collate, CollateScratch, FieldContext, FieldOptions, all, chosen, columns, raw, resolve, shape_of,
+    AskedFields, Collate, CollateScratch, FieldContext, FieldOptions, all, chosen, columns, raw, resolve,
 };
-use crate::first_value::first_value;
+use crate::first_value::{first_value, usual_shape};
 use crate::free_slabs::FreeSlabs;
 use crate::held_samples::{HeldField, HeldSamples};
 use crate::isolation::Isolation;
@@ -19,8 +19,8 @@ use crate::steps::Steps;
 use crate::stream::Stream;
 use crate::work::Work;
 use crate::{
-    Batch, Dataset, Device, HostSlab, Layout, LoaderCounters, LoaderOptions, Reader, Remainder, SampleBlock, Value,
-    Wants, cores,
+    Batch, Dataset, Device, HostSlab, Layout, LoaderCounters, LoaderOptions, Reader, Remainder, SampleBlock, Wants,
+    cores,
 };
 use packhorse_core::{Error, Registry, Result};
 use packhorse_order::{OrderState, Rank, Sampler, Shuffle};
@@ -103,13 +103,7 @@ impl SampleWork {
         let collate = Isolation::new(options.read.isolated).run(|| {
             let first =
                 |column| first_value(&reader, column, options.on_error, |value| raw(value).ok().map(<[u8]>::to_vec));
-            // Of empty lists, others tell more.
-            let shape = |column, rank| {
-                let any = |value: Value<'_>| shape_of(value, rank);
-                let first =
-                    first_value(&reader, column, options.on_error, |value| any(value).filter(|all| !all.contains(&0)))?;
-                first.map_or_else(|| first_value(&reader, column, options.on_error, any), |shape| Ok(Some(shape)))
-            };
+            let shape = |column, rank| usual_shape(&reader, column, rank, options.on_error);
             let (schema, registry) = (dataset.schema(), dataset.registry());
             let known = FieldContext { schema, first: &first, shape: &shape, registry, limits: options.limits };
             collate(&fields, &known, options, Arc::clone(&counters))
