@@ -156,11 +156,12 @@ impl Shards {
 /// The error of opening a shard; of one that is not there, though its dataset is, what to do about it.
 fn vanished(error: Error, shard: &Shard) -> Error {
     let is_there = |path: &Path| shard.store.stat(path, true).is_ok();
-    let has_dataset = |folder: &Path| match shard.sealed {
-        true => [MANIFEST, PART].iter().any(|document| is_there(&folder.join(document))),
-        false => is_there(folder),
+    let has_documents = |folder: &Path| [MANIFEST, PART].iter().any(|document| is_there(&folder.join(document)));
+    let has_dataset = || match shard.sealed {
+        true => shard.path.ancestors().skip(1).take(DEEPEST).any(has_documents),
+        false => shard.path.parent().is_some_and(is_there),
     };
-    if !error.is_absent() || !shard.path.ancestors().skip(1).take(DEEPEST).any(has_dataset) {
+    if !error.is_absent() || !has_dataset() {
         return error;
     }
     let (message, hint) = match shard.sealed {

@@ -311,14 +311,14 @@ impl Reader {
                     let _span = span.entered();
                     let read = read_ranges(&*shard.input, self.options.access.gap(), wants, &mut total, out);
                     if let Err(error) = read {
-                        let lost = self.lost(*shard_number).unwrap_or(error).in_input(fname);
-                        if !is_of_lost(lost.kind()) {
-                            return Err(lost);
+                        let error = self.why(*shard_number, error).in_input(fname);
+                        if !is_of_lost(error.kind()) {
+                            return Err(error);
                         }
                         let mut rows: Vec<usize> = wants.iter().map(|want| want.span / out.columns.max(1)).collect();
                         rows.sort_unstable();
                         rows.dedup();
-                        out.faults.extend(rows.into_iter().map(|row| (row, lost.clone())));
+                        rows.into_iter().for_each(|row| out.lose(row, &error));
                     }
                 }
             }
@@ -349,35 +349,35 @@ impl Reader {
         }
     }
 
-    /// Why an open shard that could not be read can't be opened again, if so: it was removed or changed meanwhile.
-    fn lost(&self, shard: u32) -> Option<Error> {
+    /// Why an open shard could not be read: what opening it again says, if it can't be, or else `error`.
+    fn why(&self, shard: u32, error: Error) -> Error {
         self.shards.close(shard);
-        self.shards.get(&self.dataset, shard).err().filter(|error| is_of_lost(error.kind()))
+        self.shards.get(&self.dataset, shard).err().unwrap_or(error)
     }
 
-    /// Reads rows of typed values. Those of shards that were lost since they were opened become faults.
+    /// Reads rows of typed values. Those of a shard that was lost since it was opened become faults.
     fn typed(&self, wants: &mut Wants, out: &mut SampleBlock) -> Result<()> {
+        let before = out.key_ends.len();
         while let Err(error) = self.typed_rows(wants, out) {
-            let mut lost = Vec::new();
-            for (at, (number, _)) in wants.opened.iter().enumerate() {
-                if let Some(error) = self.lost(*number) {
-                    lost.push((at, error));
-                }
-            }
-            let before = wants.typed.len();
-            wants.typed.retain(|(shard, row, _)| match lost.iter().find(|(at, _)| at == shard) {
-                Some((_, error)) => {
-                    out.faults.push((*row, error.clone()));
-                    if let Some(row) = out.rows.get_mut(*row) {
-                        *row = Row::None;
-                    }
-                    false
-                }
-                None => true,
-            });
-            if wants.typed.len() == before {
+            let is_of = |(number, opened): &(u32, Arc<Opened>)| {
+                let name = self.dataset.shards().get(*number as usize).map(|shard| shard.name.as_str());
+                error.input().is_some_and(|input| Some(input) == name || input == opened.input.name())
+            };
+            let may_be_lost = matches!(error.kind(), Kind::Environment | Kind::Changed | Kind::Content);
+            let at = wants.opened.iter().position(is_of).filter(|_| may_be_lost && out.key_ends.len() == before);
+            let Some((at, (number, _))) = at.and_then(|at| Some((at, wants.opened.get(at)?))) else {
+                return Err(error);
+            };
+            let error = self.why(*number, error);
+            if !is_of_lost(error.kind()) {
                 return Err(error);
             }
+            wants.typed.retain(|(shard, row, _)| {
+                if *shard == at {
+                    out.lose(*row, &error);
+                }
+                *shard != at
+            });
         }
         Ok(())
     }

@@ -125,6 +125,14 @@ impl SampleBlock {
         self.spans.resize(self.rows.len() * self.columns, None);
     }
 
+    /// Makes `error`, which is of its whole shard, the fault of a row.
+    pub(crate) fn lose(&mut self, row: usize, error: &Error) {
+        self.faults.push((row, error.clone()));
+        if let Some(row) = self.rows.get_mut(row) {
+            *row = Row::None;
+        }
+    }
+
     /// Gives empty keys to the rows before `row` that have none.
     pub(crate) fn end_keys(&mut self, row: usize) {
         self.key_ends.resize(row.max(self.key_ends.len()), self.keys.len());

@@ -343,14 +343,13 @@ pub(crate) fn no_field(name: &str, schema: &Schema) -> Error {
 /// More fields of bytes than this are probably parts of keys with dots.
 const MOST_FIELDS: usize = 4096;
 
-/// What the values of a field mean beyond their type: the unit of ticks, whether these are times of day, in which zone, and how numbers are
-/// packed.
-fn meaning(field: &Field) -> (Option<&str>, &str, Option<&String>) {
+/// What the values of a field mean beyond their type: the unit of ticks, whether these are times of day or moments of a zone (in UTC,
+/// whatever the zone is), and how numbers are packed.
+fn meaning(field: &Field) -> (Option<&str>, bool, bool, Option<&String>) {
     let unit = numpy_type(field).filter(|name| !name.starts_with("<U"));
     let logical = field.metadata().get(LOGICAL).map_or("", String::as_str);
-    let zone = logical.split_once("tz=").map(|(_, zone)| zone);
-    let of_day = if logical.starts_with("time32") || logical.starts_with("time64") { "time" } else { "" };
-    (unit, zone.unwrap_or(of_day), field.metadata().get(PACKED))
+    let of_day = logical.starts_with("time32") || logical.starts_with("time64");
+    (unit, of_day, logical.contains("tz="), field.metadata().get(PACKED))
 }
 
 /// The type of a field, as files say it where they say more.

@@ -5,6 +5,7 @@ use super::resolve::ResolvedField;
 use crate::batch::aligned;
 use crate::batch_metadata::BatchMetadata;
 use crate::on_error::{OnError, may_be_skipped};
+use crate::sample_block::Row;
 use crate::{Layout, LoaderCounters, SampleBlock};
 use packhorse_core::{Code, Error, Event, Kind, Limits, Observer, Result};
 use packhorse_order::draw;
@@ -105,9 +106,10 @@ impl Collate {
 
     /// Reports a skipped sample; an error unless bad samples are skipped.
     fn leave_out(&self, error: Error, fetched: &SampleBlock, row: usize) -> Result<()> {
-        // A shard that can't be opened does not tell the keys of its samples.
+        // The error of a lost shard is the same for all of its samples.
+        let of_shard = matches!(fetched.rows.get(row), Some(Row::None));
         let error = match (error.sample().is_some(), fetched.key(row)) {
-            (false, Some(key)) if !key.is_empty() => error.in_sample(key),
+            (false, Some(key)) if !of_shard => error.in_sample(key),
             _ => error,
         };
         if !may_be_skipped(error.kind()) {

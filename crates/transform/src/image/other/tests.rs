@@ -41,8 +41,8 @@ fn tiff(images: u32, tag: Option<Tag>) -> Vec<u8> {
     out.into_inner()
 }
 
-/// A gray TIFF of `side` × `side` pixels, in tiles of 32 × 32 by LZW.
-fn tiled(side: usize, pixel: impl Fn(usize, usize) -> u8) -> Vec<u8> {
+/// A TIFF of `side` × `side` pixels of one number, in tiles of 32 × 32 by LZW, with a map of colours.
+fn tiled(side: usize, photometric: u32, pixel: impl Fn(usize, usize) -> u8) -> Vec<u8> {
     const TILE: usize = 32;
     let across = side.div_ceil(TILE);
     let (mut bytes, mut offsets, mut lengths) = (b"II*\0\0\0\0\0".to_vec(), Vec::new(), Vec::new());
@@ -59,16 +59,24 @@ fn tiled(side: usize, pixel: impl Fn(usize, usize) -> u8) -> Vec<u8> {
         list.iter().for_each(|number| bytes.extend(number.to_le_bytes()));
         place
     });
+    let map = bytes.len() as u32;
+    (0..768u16).for_each(|value| bytes.extend((value * 80).to_le_bytes()));
     let directory = bytes.len() as u32;
     bytes[4..8].copy_from_slice(&directory.to_le_bytes());
     let tiles = (across * across) as u32;
-    let entries = [(256u16, 1, side as u32), (257, 1, side as u32), (258, 1, 8), (259, 1, 5), (262, 1, 1), (277, 1, 1)];
     let entries =
-        entries.into_iter().chain([(322, 1, 32), (323, 1, 32), (324, tiles, places[0]), (325, tiles, places[1])]);
-    bytes.extend(10u16.to_le_bytes());
+        [(256u16, 1, side as u32), (257, 1, side as u32), (258, 1, 8), (259, 1, 5), (262, 1, photometric), (277, 1, 1)];
+    let entries = entries.into_iter().chain([
+        (320, 768, map),
+        (322, 1, 32),
+        (323, 1, 32),
+        (324, tiles, places[0]),
+        (325, tiles, places[1]),
+    ]);
+    bytes.extend(11u16.to_le_bytes());
     for (tag, count, value) in entries {
         bytes.extend(tag.to_le_bytes());
-        bytes.extend(4u16.to_le_bytes());
+        bytes.extend(if tag == 320 { 3u16 } else { 4u16 }.to_le_bytes());
         bytes.extend(u32::to_le_bytes(count));
         bytes.extend(u32::to_le_bytes(value));
     }
@@ -82,7 +90,7 @@ fn tiles_of_lzw_beyond_the_image_are_read() {
         [|_, _| 7, |x: usize, y: usize| (x / 9 + y / 7) as u8, |x: usize, y: usize| ((x * 31) ^ (y * 17)) as u8]
     {
         for side in [33, 40, 63, 70] {
-            let bytes = tiled(side, pixel);
+            let bytes = tiled(side, 1, pixel);
             let raster = decode(&bytes, &Limits::default()).unwrap();
             let wanted: Vec<u8> = (0..side * side).map(|i| pixel(i % side, i / side)).collect();
             assert!(raster.data == wanted, "{side}");
@@ -95,6 +103,31 @@ fn tiles_of_lzw_beyond_the_image_are_read() {
             assert!(decode(&cut, &Limits::default()).is_err(), "{side}");
         }
     }
+}
+
+#[test]
+fn tiffs_of_palettes_are_rewritten() {
+    let bytes = tiled(40, 3, |x, y| (x / 9 + y / 7) as u8);
+    let rewritten = Counts::from([("pictures rewritten".to_owned(), 1)]);
+    assert_eq!(counted("tif", &bytes), rewritten);
+}
+
+/// Tiles may share their bytes in a file that is made to take long.
+#[test]
+fn tiles_of_lzw_that_share_bytes_are_refused_at_once() {
+    let mut bytes = tiled(63, 1, |x, y| ((x * 31) ^ (y * 17)) as u8);
+    let lists = bytes.len() - 4 - 2 * 12;
+    let at =
+        |entry: usize| u32::from_le_bytes(bytes[lists + entry * 12 + 8..lists + entry * 12 + 12].try_into().unwrap());
+    let (offsets, lengths) = (at(0) as usize, at(1) as usize);
+    for list in [offsets, lengths] {
+        let first: [u8; 4] = bytes[list..list + 4].try_into().unwrap();
+        (1..4).for_each(|tile| bytes[list + 4 * tile..list + 4 * tile + 4].copy_from_slice(&first));
+    }
+    // More bytes than the file has, all tiles together.
+    let all = (bytes.len() as u32 / 3).to_le_bytes();
+    (0..4).for_each(|tile| bytes[lengths + 4 * tile..lengths + 4 * tile + 4].copy_from_slice(&all));
+    assert!(super::tiff::with_longer_tiles(&bytes, 32 * 32).is_none());
 }
 
 fn gif(frames: usize, side: u16) -> Vec<u8> {

@@ -14,7 +14,7 @@ use super::{Numbers, Stored, cut_short, too_large, undecodable};
 use crate::image::format::ImageFormat;
 use crate::image::orientation::Orientation;
 use crate::image::raster::Raster;
-use lzw::with_longer_tiles;
+pub(super) use lzw::with_longer_tiles;
 use packhorse_core::{Error, Limits, Result};
 use palette::{as_gray, colours};
 use std::io::Cursor;
@@ -55,7 +55,8 @@ pub(super) fn read(bytes: &[u8], limits: &Limits) -> Result<Stored> {
     require_strips(&mut decoder, color)?;
     let mut samples = DecodingResult::U8(Vec::new());
     let read = decoder.read_image_to_buffer(&mut samples).map_err(refused);
-    let longer = if read.is_err() { with_longer_tiles(bytes, bytes_of_tile(&mut decoder, color)?) } else { None };
+    let tile = if read.is_err() { bytes_of_tile(&mut decoder, color).ok() } else { None };
+    let longer = tile.and_then(|tile| with_longer_tiles(bytes, tile));
     let layout = match &longer {
         None => read?,
         Some(longer) => {

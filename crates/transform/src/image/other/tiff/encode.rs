@@ -13,7 +13,8 @@ use tiff::encoder::colortype::{ColorType, Gray8, Gray16, RGB8, RGB16, RGBA8, RGB
 use tiff::encoder::{Compression, DeflateLevel, TiffEncoder, TiffValue};
 use tiff::tags::{PhotometricInterpretation, Predictor, SampleFormat, Tag};
 
-/// The value of the tag ExtraSamples for alpha that colours are not multiplied by; 1 is for alpha that they are.
+/// The values of the tag ExtraSamples for alpha that colours are multiplied by, and for other alpha.
+const ASSOCIATED: u16 = 1;
 const UNASSOCIATED: u16 = 2;
 
 /// Palette indices.
@@ -41,14 +42,15 @@ pub(in crate::image::other) fn encode(
 ) -> Result<Vec<u8>> {
     let mut source = Decoder::new(Cursor::new(from)).ok();
     let mut number = |tag| source.as_mut().and_then(|source| source.find_tag_unsigned::<u16>(tag).ok().flatten());
-    let (stored, alpha) = (number(Tag::SamplesPerPixel), number(Tag::ExtraSamples).unwrap_or(UNASSOCIATED));
+    let (stored, extra) = (number(Tag::SamplesPerPixel), number(Tag::ExtraSamples));
+    let alpha = extra.filter(|extra| *extra == ASSOCIATED).unwrap_or(UNASSOCIATED);
+    // Palettes have a colour type that the decoder does not know.
     let known = source.as_mut().and_then(|source| source.colortype().ok()).map(|color| color.num_samples());
-    if stored > known {
-        let message = format!(
-            "has {} channels, and only {} of a known meaning, which a rewritten picture would keep",
-            stored.unwrap_or(0),
-            known.unwrap_or(0)
-        );
+    if let (Some(stored), Some(known)) = (stored, known)
+        && stored > known
+    {
+        let message =
+            format!("has {stored} channels, and only {known} of a known meaning, which a rewritten picture would keep");
         return Err(Error::unsupported(message).hint("`image=leave=FIELD` leaves the field as it is"));
     }
     let icc = source.as_mut().and_then(|source| profile(source, raster)).filter(|_| keep.icc);

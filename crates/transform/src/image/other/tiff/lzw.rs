@@ -17,7 +17,7 @@ const TILE_BYTE_COUNTS: u16 = 325;
 const MORE: usize = 16;
 
 /// A copy of a file with tiles of LZW of `bytes_of_tile` that seem to be longer; `None` for other files, and where a tile is not whole.
-pub(super) fn with_longer_tiles(bytes: &[u8], bytes_of_tile: usize) -> Option<Vec<u8>> {
+pub(in crate::image::other) fn with_longer_tiles(bytes: &[u8], bytes_of_tile: usize) -> Option<Vec<u8>> {
     let directory = Directory::of(bytes)?;
     let values = |tag| directory.values(bytes, tag);
     if directory.numbers(bytes, &values(COMPRESSION)?) != [5] {
@@ -27,9 +27,13 @@ pub(super) fn with_longer_tiles(bytes: &[u8], bytes_of_tile: usize) -> Option<Ve
     let tiles = directory.numbers(bytes, &offsets).into_iter().zip(directory.numbers(bytes, &lengths));
     let mut longer = bytes.to_vec();
     longer.resize(bytes.len() + MORE, 0);
+    let mut out = vec![0; 64 << 10];
+    // Tiles of a sound file share no bytes.
+    let mut left = bytes.len();
     for (index, (offset, length)) in tiles.enumerate() {
         let tile = bytes.get(offset..offset.checked_add(length)?)?;
-        if !is_whole(tile, bytes_of_tile) {
+        left = left.checked_sub(length)?;
+        if !is_whole(tile, bytes_of_tile, &mut out) {
             return None;
         }
         directory.put(&mut longer, &lengths, index, (length + MORE) as u64)?;
@@ -37,19 +41,20 @@ pub(super) fn with_longer_tiles(bytes: &[u8], bytes_of_tile: usize) -> Option<Ve
     Some(longer)
 }
 
-/// Whether a tile ends where it says so, and has all its bytes by then.
-fn is_whole(tile: &[u8], wanted: usize) -> bool {
+/// Whether a tile ends where it says so, and has all its bytes by then. Decodes into `out`.
+fn is_whole(tile: &[u8], wanted: usize, out: &mut [u8]) -> bool {
     let mut decoder = Decoder::with_tiff_size_switch(BitOrder::Msb, 8);
-    let padded = [tile, &[0; MORE]].concat();
-    let (mut rest, mut found, mut out) = (&padded[..], 0usize, vec![0; 64 << 10]);
-    while found <= wanted {
-        let step = decoder.decode_bytes(rest, &mut out);
-        found += step.consumed_out;
-        rest = rest.get(step.consumed_in..).unwrap_or_default();
-        match step.status {
-            Ok(LzwStatus::Ok) => {}
-            Ok(LzwStatus::Done) => return found == wanted,
-            Ok(LzwStatus::NoProgress) | Err(_) => return false,
+    let mut found = 0usize;
+    for mut rest in [tile, &[0; MORE]] {
+        while found <= wanted && !rest.is_empty() {
+            let step = decoder.decode_bytes(rest, out);
+            found = found.saturating_add(step.consumed_out);
+            rest = rest.get(step.consumed_in..).unwrap_or_default();
+            match step.status {
+                Ok(LzwStatus::Ok) => {}
+                Ok(LzwStatus::Done) => return found == wanted,
+                Ok(LzwStatus::NoProgress) | Err(_) => return false,
+            }
         }
     }
     false
