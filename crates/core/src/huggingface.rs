@@ -2,7 +2,7 @@
 
 use crate::{Context, Outlet, Result, ShardSummary};
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// The file that `load_dataset` and the Hugging Face Hub look for beside a dataset's README.
 pub const HUGGINGFACE_CONFIG: &str = ".huggingface.yaml";
@@ -20,22 +20,22 @@ pub fn write_huggingface_config(shards: &[ShardSummary], suffix: &str, out: &mut
 
 fn config(shards: &[ShardSummary], suffix: &str) -> Option<String> {
     // Splits in the order of their shards.
-    let mut splits: Vec<(&str, BTreeSet<String>)> = Vec::new();
-    let mut names = BTreeMap::new();
+    let mut splits: Vec<(String, &str, BTreeSet<String>)> = Vec::new();
     for shard in shards {
         let split = shard.split.as_deref().unwrap_or("train");
         let name = split.replace('-', "_");
         let word = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') && !name.is_empty();
-        (word && *names.entry(name).or_insert(split) == split).then_some(())?;
-        let at = splits.iter().position(|(name, _)| *name == split).unwrap_or(splits.len());
+        let at = splits.iter().position(|(known, ..)| *known == name).unwrap_or(splits.len());
         if at == splits.len() {
-            splits.push((split, BTreeSet::new()));
+            splits.push((name, split, BTreeSet::new()));
         }
-        splits.get_mut(at)?.1.insert(pattern(&shard.name, suffix));
+        let (_, own, patterns) = splits.get_mut(at)?;
+        (word && *own == split).then_some(())?;
+        patterns.insert(pattern(&shard.name, suffix));
     }
     let mut text = "configs:\n- config_name: default\n  data_files:\n".to_owned();
-    for (split, patterns) in splits {
-        text.push_str(&format!("  - split: {}\n    path:\n", scalar(&split.replace('-', "_"))));
+    for (name, _, patterns) in splits {
+        text.push_str(&format!("  - split: {}\n    path:\n", scalar(&name)));
         for pattern in patterns {
             text.push_str(&format!("    - \"{}\"\n", pattern.replace('\\', "\\\\").replace('"', "\\\"")));
         }

@@ -105,7 +105,8 @@ fn named(
     Ok(found)
 }
 
-fn hash(key: &str) -> u64 {
+/// A number that tells keys apart, mostly.
+pub(crate) fn hash(key: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(key.as_bytes());
     hasher.finish()

@@ -4,10 +4,10 @@
 //! else the same of the last part of the key, unless it is that of a whole key, or other samples end with it too.
 
 use crate::KeyEnds;
+use crate::duplicate_keys::hash;
 use crate::metadata::{Metadata, key_of_file};
 use packhorse_core::{Code, Error, Result, unescape};
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hasher};
 
 /// The rows of samples, in their order.
 pub(crate) struct JoinKeys {
@@ -117,7 +117,7 @@ impl JoinKeys {
 
     /// Adds the next sample. Returns whether a row may be its own.
     pub(crate) fn push(&mut self, table: &Metadata, key: &str) -> bool {
-        let base = key.rsplit('/').next().unwrap_or_default();
+        let base = last_part(key);
         self.keys_have_dots |= base.contains("%2E");
         let of_base = self.row(table, base);
         let ends = match of_base {
@@ -126,9 +126,7 @@ impl JoinKeys {
             Row::File(at) => self.named.get_mut(at as usize).map(|named| &mut named.ends),
         };
         if let Some(ends) = ends {
-            let mut hasher = DefaultHasher::new();
-            hasher.write(key.as_bytes());
-            ends.add(hasher.finish());
+            ends.add(hash(key));
         }
         let whole = if base == key { of_base } else { self.row(table, key) };
         let (found, by_end) = if matches!(whole, Row::None) { (of_base, true) } else { (whole, false) };
@@ -177,6 +175,11 @@ impl JoinKeys {
             Row::None => Ok(None),
         })
     }
+}
+
+/// What follows the folders of a key.
+pub(crate) fn last_part(key: &str) -> &str {
+    key.rsplit('/').next().unwrap_or_default()
 }
 
 /// The error of a row that is that of the last part of several keys.

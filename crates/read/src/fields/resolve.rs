@@ -254,7 +254,7 @@ impl Look<'_> {
                 let sizes = shape.iter().map(|size| i32::try_from(*size).unwrap_or(i32::MAX)).collect();
                 ragged(element, shape.len(), None, Some(sizes))
             }
-            // Lists that all have one length, or arrays of one shape: that of the first one.
+            // Lists that all have one length, or arrays of one shape: that of most of the first ones.
             (FieldKind::Dense, FieldType::List { element, depth: rank } | FieldType::Ragged { element, rank })
                 if encoded.is_none() && *element != DataType::Utf8View =>
             {

@@ -50,12 +50,13 @@ pub(super) fn facts(text: &str, wanted: &[String]) -> Result<Facts> {
     Ok(Facts { vocabulary: count.next, named: count.named, normalized })
 }
 
-/// The same tokenizer in version 2.0; the error says why it can't be converted.
+/// The same tokenizer in version 2.0; the error says why it can't be converted, or what the first engine does not take.
 pub(super) fn canonical(text: &str) -> Result<String, String> {
     let mut parts: Parts<'_> = serde_json::from_str(text).map_err(|e| e.to_string())?;
     let model = parts.remove("model").ok_or("no model")?;
     let mut model: Parts<'_> = serde_json::from_str(model.get()).map_err(|e| e.to_string())?;
     let vocabulary = model.remove("vocab").ok_or("no vocabulary")?.get();
+    refuse_inexact(&model)?;
     let mut whole = value(&parts)?;
     whole["model"] = value(&model)?;
     // A model without a type is recognized by its vocabulary: a list or a map.
@@ -70,18 +71,16 @@ pub(super) fn canonical(text: &str) -> Result<String, String> {
     Ok(format!("{before}\"model\":{model},\"vocab\":{vocabulary}}}{after}"))
 }
 
-/// Why the first engine would give other tokens than the reference for a tokenizer, whose text is valid.
-pub(super) fn not_exact(text: &str) -> Option<String> {
-    let parts: Parts<'_> = serde_json::from_str(text).ok()?;
-    let model: Parts<'_> = within(&parts, "model").ok()?;
+/// Refuses a model for which the first engine gives other tokens than the reference.
+fn refuse_inexact(model: &Parts<'_>) -> Result<(), String> {
     let is_set = |name: &str| model.get(name).is_some_and(|value| !["null", "\"\"", "false"].contains(&value.get()));
-    if is_set("end_of_word_suffix") {
-        return Some("model.end_of_word_suffix, for words of one character".to_owned());
+    match () {
+        () if is_set("end_of_word_suffix") => Err("model.end_of_word_suffix, for words of one character".to_owned()),
+        () if is_set("fuse_unk") && is_set("continuing_subword_prefix") => {
+            Err("model.fuse_unk with model.continuing_subword_prefix".to_owned())
+        }
+        () => Ok(()),
     }
-    if is_set("fuse_unk") && is_set("continuing_subword_prefix") {
-        return Some("model.fuse_unk with model.continuing_subword_prefix".to_owned());
-    }
-    None
 }
 
 fn value(parts: &Parts<'_>) -> Result<Value, String> {

@@ -86,10 +86,7 @@ impl Tokenizer {
         // Both are slow and independent.
         let (facts, fast) = std::thread::scope(|threads| {
             let facts = std::thread::Builder::new().spawn_scoped(threads, || json::facts(&text, &wanted));
-            let fast = match json::not_exact(&text) {
-                Some(why) => Err(why),
-                None => json::canonical(&text).and_then(|upgraded| Fast::new(&upgraded, &text, parse_special)),
-            };
+            let fast = json::canonical(&text).and_then(|upgraded| Fast::new(&upgraded, &text, parse_special));
             (facts.map(std::thread::ScopedJoinHandle::join), fast)
         });
         let facts = facts.map_err(Error::thread)?;

@@ -2,11 +2,11 @@
 
 use super::{Listing, SampleRef};
 use crate::OnError;
-use crate::join_keys::ambiguous;
+use crate::duplicate_keys::hash;
+use crate::join_keys::{ambiguous, last_part};
 use crate::metadata::{Metadata, folder_part, is_number};
 use packhorse_core::{Code, Error, Event, Observer, Result};
 use std::collections::HashSet;
-use std::hash::{DefaultHasher, Hasher};
 use std::path::{Component, Path};
 
 impl Listing {
@@ -96,16 +96,6 @@ fn last_folders(root: &Path, firsts: &HashSet<&str>) -> Vec<String> {
     let begins = |from: &usize| names.get(*from).is_some_and(|name| firsts.contains(name.trim_end_matches('/')));
     let folders = (0..names.len()).rev().filter(begins);
     folders.map(|from| names.iter().skip(from).map(String::as_str).collect()).collect()
-}
-
-fn last_part(key: &str) -> &str {
-    key.rsplit('/').next().unwrap_or_default()
-}
-
-fn hash(text: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    hasher.write(text.as_bytes());
-    hasher.finish()
 }
 
 /// The row of a sample by its key, or by the last part of it.

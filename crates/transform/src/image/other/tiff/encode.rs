@@ -54,16 +54,17 @@ pub(in crate::image::other) fn encode(
         return Err(Error::unsupported(message).hint("`image=leave=FIELD` leaves the field as it is"));
     }
     let icc = source.as_mut().and_then(|source| profile(source, raster)).filter(|_| keep.icc);
+    let tags = (icc.as_deref(), alpha);
     let written = match (raster.channels, raster.wide) {
-        (1, false) if palette.is_some() => write::<Numbers>(raster, &raster.data, palette, (icc.as_deref(), alpha)),
-        (1, false) => write::<Gray8>(raster, &raster.data, None, (icc.as_deref(), alpha)),
-        (1, true) => write::<Gray16>(raster, &wide(&raster.data), None, (icc.as_deref(), alpha)),
-        (2, false) => write::<RGBA8>(raster, &with_alpha(&raster.data), None, (icc.as_deref(), alpha)),
-        (2, true) => write::<RGBA16>(raster, &with_alpha(&wide(&raster.data)), None, (icc.as_deref(), alpha)),
-        (3, false) => write::<RGB8>(raster, &raster.data, None, (icc.as_deref(), alpha)),
-        (3, true) => write::<RGB16>(raster, &wide(&raster.data), None, (icc.as_deref(), alpha)),
-        (_, false) => write::<RGBA8>(raster, &raster.data, None, (icc.as_deref(), alpha)),
-        (_, true) => write::<RGBA16>(raster, &wide(&raster.data), None, (icc.as_deref(), alpha)),
+        (1, false) if palette.is_some() => write::<Numbers>(raster, &raster.data, palette, tags),
+        (1, false) => write::<Gray8>(raster, &raster.data, None, tags),
+        (1, true) => write::<Gray16>(raster, &wide(&raster.data), None, tags),
+        (2, false) => write::<RGBA8>(raster, &with_alpha(&raster.data), None, tags),
+        (2, true) => write::<RGBA16>(raster, &with_alpha(&wide(&raster.data)), None, tags),
+        (3, false) => write::<RGB8>(raster, &raster.data, None, tags),
+        (3, true) => write::<RGB16>(raster, &wide(&raster.data), None, tags),
+        (_, false) => write::<RGBA8>(raster, &raster.data, None, tags),
+        (_, true) => write::<RGBA16>(raster, &wide(&raster.data), None, tags),
     };
     written.map_err(|error| unencodable(ImageFormat::Tiff, error))
 }
