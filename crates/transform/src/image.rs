@@ -47,7 +47,7 @@ mod scale;
 mod view;
 mod view_decoder;
 
-pub use decode::decode;
+pub use decode::{decode, upright_size};
 pub use jpeg::JpegFacts;
 pub use mask_decoder::MaskDecoder;
 pub use options::{Check, ImageOptions, Keep};

@@ -245,7 +245,8 @@ class Mask(_View):
 
     Numbers are those stored: the gray value, the index into a palette, 0 and 1 of a bilevel image. They are never interpolated.
     `size`, `crop`, `flip`, `short`, `scale` and `ratio` are those of `Image`: with the same settings a mask gets the crop and the flip
-    of an image of its size in the same sample. Masks in colours are an error.
+    of the image in its sample, also where it is stored smaller or larger. Masks in colours are an error, and so are masks of other
+    proportions than the image.
     """
 
     kind = "mask"

@@ -211,7 +211,8 @@ impl Collate {
             let out = slab.get_mut(place).ok_or_else(|| Error::bug(format!("no room for row {to}")))?;
             match fetched.value(row, at) {
                 Some(value) => {
-                    match field.cell.write(value, decoder.as_mut(), draws, out, shape) {
+                    let image = field.image.and_then(|image| fetched.value(row, image));
+                    match field.cell.write(value, decoder.as_mut(), draws, image, out, shape) {
                         // Nothing at a path in JSON.
                         Err(error) if !field.required && error.code() == Code::FieldMissing => out.fill(0),
                         written => written.map_err(|error| named(error, field))?,

@@ -8,7 +8,7 @@ use arrow_array::{Array, ArrayRef, BinaryViewArray};
 use packhorse_core::{
     Code, Codec, DataType, Error, Field, Limits, PackedValue, Result, Rows, Schema, bytes_of, element_width, json,
 };
-use packhorse_transform::image::{Draws, MaskDecoder, View, ViewDecoder};
+use packhorse_transform::image::{Draws, MaskDecoder, View, ViewDecoder, upright_size};
 use std::sync::Arc;
 
 /// How values of a field are decoded into a batch.
@@ -120,12 +120,13 @@ impl FieldDecoder {
         })
     }
 
-    /// Writes the value to `out`, which has exactly its size, and its shape, if any, to `shape`.
+    /// Writes the value to `out`, which has exactly its size, and its shape, if any, to `shape`. `image`: what a mask is of.
     pub(crate) fn write(
         &self,
         value: Value<'_>,
         decoder: Option<&mut PictureDecoder>,
         draws: Draws,
+        image: Option<Value<'_>>,
         out: &mut [u8],
         shape: &mut [u8],
     ) -> Result<()> {
@@ -141,7 +142,9 @@ impl FieldDecoder {
                 Ok(())
             }
             FieldDecoder::Mask { decoder, .. } => {
-                let (height, width) = decoder.decode_into(raw(value)?, draws, out)?;
+                // An image that can't be read is an error of its own field.
+                let image = image.and_then(|image| upright_size(raw(image).ok()?, &decoder.limits()).ok());
+                let (height, width) = decoder.decode_into(raw(value)?, image, draws, out)?;
                 numbers([height as i32, width as i32].into_iter(), shape);
                 Ok(())
             }

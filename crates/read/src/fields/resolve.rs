@@ -17,6 +17,8 @@ pub(crate) struct ResolvedField {
     pub(crate) source: String,
     pub(crate) cell: FieldDecoder,
     pub(crate) view: Option<View>,
+    /// The field of the image that a mask is of: it is cut where that is.
+    pub(crate) image: Option<usize>,
     pub(crate) required: bool,
     /// Its index in the layout; ragged values are followed by their offsets, and by their shapes if any.
     pub(crate) at: usize,
@@ -67,9 +69,19 @@ pub(crate) fn resolve(
             // Refuses invalid settings early.
             ViewDecoder::new(view, known.limits)?;
         }
-        settled.push(place(field, cell, view, batch, &mut layout)?);
+        let field = place(field, cell, view, batch, &mut layout)?;
+        settled.push(ResolvedField { image: image_of(asked, column), ..field });
     }
     Ok((settled, layout))
+}
+
+/// The first image among the fields that is cropped as the mask at `column` is.
+fn image_of(asked: &[FieldOptions], column: usize) -> Option<usize> {
+    let FieldKind::Mask(mask, _) = &asked.get(column)?.kind else { return None };
+    asked.iter().position(|field| match &field.kind {
+        FieldKind::Picture(view) | FieldKind::Normalized(view, _) => view.crops_like(mask),
+        _ => false,
+    })
 }
 
 /// Adds to the error of an unsupported field the list of supported ones.
@@ -394,7 +406,7 @@ fn place(
     }
     let required = asked.required && !matches!(cell, FieldDecoder::Draws);
     let source = asked.from.0.join(";");
-    Ok(ResolvedField { name: name.clone(), source, cell, view, required, at, ragged, rank, stride })
+    Ok(ResolvedField { name: name.clone(), source, cell, view, image: None, required, at, ragged, rank, stride })
 }
 
 /// The type of packed elements: a Boolean is a byte.

@@ -19,6 +19,16 @@ pub fn decode(bytes: &[u8], limits: &Limits) -> Result<Pixels> {
     raster(kind, bytes, limits).map(Pixels::from)
 }
 
+/// Height and width of an image, upright as EXIF or XMP says; reads no more than its headers.
+///
+/// # Errors
+/// `Content` for something that is not an image, `Limit` for too many pixels.
+pub fn upright_size(bytes: &[u8], limits: &Limits) -> Result<(u32, u32)> {
+    let (width, height, orientation) = header(ImageFormat::of(bytes)?, bytes, limits)?;
+    let (width, height) = orientation.swap((width, height));
+    Ok((height, width))
+}
+
 /// Stored width, height and orientation, checked against `limits`.
 pub(super) fn header(kind: ImageFormat, bytes: &[u8], limits: &Limits) -> Result<(u32, u32, Orientation)> {
     let (width, height, orientation) = match kind {

@@ -1,10 +1,10 @@
 //! Decodes masks, whose pixels are numbers and not colours, into a batch's memory.
 
 use super::crop_window::misfit;
-use super::decode::header;
+use super::decode::{header, upright_size};
 use super::format::ImageFormat;
 use super::raster::Raster;
-use super::view::{Crop, Draws, View};
+use super::view::{Crop, Draws, Size, View};
 use super::{jpeg, other, png};
 use packhorse_core::{Error, Limits, Result};
 
@@ -13,7 +13,7 @@ use packhorse_core::{Error, Limits, Result};
 ///
 /// Numbers are those stored: the gray value, the index into a palette, 0 and 1 of a bilevel image. Alpha is dropped. An
 /// image of three channels is refused, since colours are not numbers. Crop and flip are those that [`ViewDecoder`] makes of
-/// an image of the same size with the same view and draws; each pixel is the nearest one, centre to centre, as Pillow's
+/// the mask's image with the same view and draws; each pixel is the nearest one, centre to centre, as Pillow's
 /// `NEAREST` and torchvision's `NEAREST_EXACT` have it, so that no new number appears. [`View::filter`] and
 /// [`View::reduced`] decide nothing.
 ///
@@ -34,6 +34,11 @@ impl MaskDecoder {
         Ok(Self { view, wide, limits })
     }
 
+    /// The limits given.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
     /// Height and width of a mask's view; reads the header if the view does not fix them.
     ///
     /// # Errors
@@ -42,21 +47,35 @@ impl MaskDecoder {
         if let Some(shape) = self.view.shape() {
             return Ok(shape);
         }
-        let (width, height, orientation) = header(ImageFormat::of(bytes)?, bytes, &self.limits)?;
-        let (width, height) = orientation.swap((width, height));
-        Ok((height, width))
+        upright_size(bytes, &self.limits)
     }
 
     /// Decodes `bytes` into `out`, whose length must match [`MaskDecoder::size`]; returns height and width. Pure: equal
-    /// bytes, view and draws give equal numbers.
+    /// bytes, view, image size and draws give equal numbers.
+    ///
+    /// `image`: height and width of the image that the mask belongs to, upright ([`upright_size`]). A mask of another size
+    /// is cut where its image is: random crops of two sizes differ now and then, even at equal draws.
     ///
     /// # Errors
-    /// `Content` for a damaged image, for one of colours, for numbers over 255 where they have one byte, and for a size that
-    /// violates [`Size::Exact`](super::Size::Exact); `Limit` for too many pixels. The content of `out` is then undefined.
-    pub fn decode_into(&self, bytes: &[u8], draws: Draws, out: &mut [u8]) -> Result<(u32, u32)> {
+    /// `Content` for a damaged image, for one of colours, for numbers over 255 where they have one byte, for other
+    /// proportions than those of `image`, and for a size that violates [`Size::Exact`](super::Size::Exact); `Limit` for too
+    /// many pixels. The content of `out` is then undefined.
+    pub fn decode_into(
+        &self,
+        bytes: &[u8],
+        image: Option<(u32, u32)>,
+        draws: Draws,
+        out: &mut [u8],
+    ) -> Result<(u32, u32)> {
         let kind = ImageFormat::of(bytes)?;
         let (width, height, orientation) = header(kind, bytes, &self.limits)?;
-        let crop = Crop::new(self.view.size, orientation.swap((width, height)), draws)?;
+        let own = orientation.swap((width, height));
+        let crop = match (self.view.size, image.map(|(height, width)| (width, height))) {
+            (size @ (Size::Center { .. } | Size::Random { .. }), Some(image)) if image != own => {
+                Crop::new(size, image, draws)?.scaled(image, own)?
+            }
+            (size, _) => Crop::new(size, own, draws)?,
+        };
         let mirror = draws.unit(0) < f64::from(self.view.flip);
         let stored = match kind {
             ImageFormat::Jpeg => jpeg::decode(bytes)?,
@@ -121,10 +140,20 @@ mod tests {
     use ::png::{BitDepth, ColorType};
 
     fn decoded(view: View, wide: bool, bytes: &[u8], key: u64) -> Result<(Vec<u8>, (u32, u32))> {
+        decoded_beside(None, view, wide, bytes, key)
+    }
+
+    fn decoded_beside(
+        image: Option<(u32, u32)>,
+        view: View,
+        wide: bool,
+        bytes: &[u8],
+        key: u64,
+    ) -> Result<(Vec<u8>, (u32, u32))> {
         let decoder = MaskDecoder::new(view, wide, Limits::default())?;
         let (height, width) = decoder.size(bytes)?;
         let mut out = vec![7; height as usize * width as usize * if wide { 2 } else { 1 }];
-        let size = decoder.decode_into(bytes, Draws::new(key), &mut out)?;
+        let size = decoder.decode_into(bytes, image, Draws::new(key), &mut out)?;
         assert_eq!(size, (height, width));
         Ok((out, size))
     }
@@ -210,6 +239,31 @@ mod tests {
                 assert!(numbers.iter().all(|number| *number < 24));
             }
         }
+    }
+
+    /// A mask at half of its image's size is cut where the image is, for every key: each pixel of the view is a number of
+    /// the block that the mask of full size has there, but for the borders of blocks.
+    #[test]
+    fn a_mask_of_another_size_is_cut_where_its_image_is() {
+        let blocks = |side: u32, (width, height): (u32, u32)| -> Vec<u8> {
+            (0..height).flat_map(|y| (0..width).map(move |x| (x / side + 7 * (y / side)) as u8)).collect()
+        };
+        let full = gray(201, &blocks(32, (201, 151)), |_| ());
+        for view in [View::random_crop(64).flip(0.5), View::center_crop(64)] {
+            for key in 0..400 {
+                let (whole, _) = decoded(view, false, &full, key).unwrap();
+                for size in [(100, 75), (101, 76)] {
+                    let half = gray(size.0, &blocks(16, size), |_| ());
+                    let (numbers, _) = decoded_beside(Some((151, 201)), view, false, &half, key).unwrap();
+                    let same = numbers.iter().zip(&whole).filter(|(a, b)| a == b).count();
+                    assert!(same as f64 / whole.len() as f64 > 0.85, "{view:?}, key {key}, {size:?}: {same}");
+                }
+            }
+        }
+        let narrow = gray(100, &blocks(16, (100, 151)), |_| ());
+        let error = decoded_beside(Some((151, 201)), View::random_crop(64), false, &narrow, 0).unwrap_err();
+        assert!(error.to_string().contains("is 151 × 100 pixels, and its image 151 × 201"), "{error}");
+        assert!(decoded_beside(Some((151, 201)), View::squash(64), false, &narrow, 0).is_ok());
     }
 
     #[test]

@@ -133,6 +133,16 @@ impl View {
         }
     }
 
+    /// Whether this crops each image as `other` does, at any size of the result.
+    pub fn crops_like(&self, other: &View) -> bool {
+        match (self.size, other.size) {
+            (Size::Random { scale, ratio, .. }, Size::Random { scale: other_scale, ratio: other_ratio, .. }) => {
+                (scale, ratio) == (other_scale, other_ratio)
+            }
+            (size, other) => size == other,
+        }
+    }
+
     /// Whether two draws give two views of the same picture.
     pub fn is_random(&self) -> bool {
         matches!(self.size, Size::Random { .. }) || self.flip > 0.0
