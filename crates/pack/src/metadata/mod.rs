@@ -151,7 +151,7 @@ impl Metadata {
     /// The JSON text of the row of `key`, a canonical key as [`packhorse_core::split_name`] makes it. Marks the row
     /// used.
     pub fn get(&self, key: &str) -> Option<&str> {
-        self.take(key).map(|(json, _)| json)
+        self.text(self.find(key)?)
     }
 
     /// The row of exactly this key. Does not mark it.
@@ -168,14 +168,6 @@ impl Metadata {
     pub(crate) fn text(&self, row: u32) -> Option<&str> {
         self.used.get(row as usize / 64)?.fetch_or(1 << (row % 64), Ordering::Relaxed);
         self.parts(row).map(|(_, json)| json)
-    }
-
-    /// The same as [`Metadata::get`], and whether the row was used before.
-    pub(crate) fn take(&self, key: &str) -> Option<(&str, bool)> {
-        let row = self.find(key)?;
-        let (word, bit) = (self.used.get(row as usize / 64)?, 1 << (row % 64));
-        let before = word.fetch_or(bit, Ordering::Relaxed);
-        self.parts(row).map(|(_, json)| (json, before & bit != 0))
     }
 
     /// The JSON texts of all rows, in the order of the table.
