@@ -3,9 +3,9 @@
 use super::orientation::Orientation;
 use super::resample::resample;
 use super::view::Crop;
-use fast_image_resize::images::{TypedImage, TypedImageRef};
+use fast_image_resize::images::TypedImage;
 use fast_image_resize::pixels::U8x3;
-use fast_image_resize::{ImageView, ResizeOptions, Resizer};
+use fast_image_resize::{ResizeOptions, Resizer};
 use packhorse_core::{Error, Result};
 
 /// Left, top, width and height in stored pixels.
@@ -45,28 +45,47 @@ impl CropWindow {
         }
     }
 
-    /// Resamples the box of `source` into `out`: `width` × `height` RGB pixels.
+    /// Resamples the box of an image of size `stored` into `out`, whose size is `made` (width, height); both are RGB. The pixels
+    /// of `stored` are undefined afterwards.
     pub(super) fn resample(
         &self,
         resizer: &mut Resizer,
         options: &ResizeOptions,
-        source: &TypedImageRef<'_, U8x3>,
-        (width, height): (u32, u32),
-        out: &mut [u8],
+        (pixels, stored): (&mut [u8], (u32, u32)),
+        (out, made): (&mut [u8], (u32, u32)),
     ) -> Result<()> {
-        let mut target = TypedImage::from_buffer(width, height, out).map_err(misfit)?;
+        let mut target = TypedImage::<U8x3>::from_buffer(made.0, made.1, out).map_err(misfit)?;
         let [left, top, w, h] = self.sides;
         if self.alone {
-            return resample(resizer, source, [left, top, w, h].map(|side| side as u32), &mut target, options);
+            let sides = [left, top, w, h].map(|side| side as u32);
+            let source =
+                TypedImage::from_buffer(sides[2], sides[3], cut_out(pixels, stored.0, sides)).map_err(misfit)?;
+            return resample(resizer, &source, &mut target, options);
         }
+        let source = TypedImage::from_buffer(stored.0, stored.1, pixels).map_err(misfit)?;
         // Rounding must not push the box outside.
-        let (left, w) = within(left, w, source.width());
-        let (top, h) = within(top, h, source.height());
-        let (left, top) =
-            (beside_pixels(left, w, width, source.width()), beside_pixels(top, h, height, source.height()));
-        let all = [0, 0, source.width(), source.height()];
-        resample(resizer, source, all, &mut target, &options.crop(left, top, w, h))
+        let (left, w) = within(left, w, stored.0);
+        let (top, h) = within(top, h, stored.1);
+        let (left, top) = (beside_pixels(left, w, made.0, stored.0), beside_pixels(top, h, made.1, stored.1));
+        resample(resizer, &source, &mut target, &options.crop(left, top, w, h))
     }
+}
+
+/// Moves the RGB pixels of a box together, at the start of the rows that have some.
+fn cut_out(pixels: &mut [u8], stored_width: u32, [left, top, width, height]: [u32; 4]) -> &mut [u8] {
+    let row = |pixels: u32| pixels as usize * 3;
+    let (stride, line) = (row(stored_width), row(width));
+    let rows = pixels.get_mut(top as usize * stride..).unwrap_or_default();
+    if line < stride {
+        for y in 0..height as usize {
+            let from = y * stride + row(left);
+            if from + line <= rows.len() {
+                rows.copy_within(from..from + line, y * line);
+            }
+        }
+    }
+    let end = (height as usize * line).min(rows.len());
+    rows.get_mut(..end).unwrap_or_default()
 }
 
 /// A difference of weights too small to be seen, and so of places.
@@ -129,11 +148,22 @@ mod tests {
         });
         for (start, len, out) in boxes {
             let (out, sides) = ((out, out), [start, start, len, len]);
-            let pixels: Vec<u8> = (0..w * h * 3).map(|i| (i * 37 % 251) as u8).collect();
-            let source = TypedImageRef::from_buffer(w, h, &pixels).unwrap();
+            let mut pixels: Vec<u8> = (0..w * h * 3).map(|i| (i * 37 % 251) as u8).collect();
             let mut target = vec![0; (out.0 * out.1 * 3) as usize];
             let window = CropWindow { sides, alone: false };
-            window.resample(&mut resizer, &options, &source, out, &mut target).unwrap();
+            window.resample(&mut resizer, &options, (&mut pixels, (w, h)), (&mut target, out)).unwrap();
+        }
+    }
+
+    #[test]
+    fn boxes_are_cut_out() {
+        let pixel = |x: u32, y: u32| [x as u8, y as u8, 7];
+        let all: Vec<u8> = (0..5).flat_map(|y| (0..6).flat_map(move |x| pixel(x, y))).collect();
+        for sides in [[0, 0, 6, 5], [0, 2, 6, 3], [2, 1, 3, 2], [5, 4, 1, 1], [0, 0, 1, 5]] {
+            let [left, top, width, height] = sides;
+            let wanted: Vec<u8> =
+                (top..top + height).flat_map(|y| (left..left + width).flat_map(move |x| pixel(x, y))).collect();
+            assert_eq!(cut_out(&mut all.clone(), 6, sides), wanted, "{sides:?}");
         }
     }
 

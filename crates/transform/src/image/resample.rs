@@ -1,20 +1,18 @@
 //! The only calls into the resampling library, one per pixel type: the library's code is large and is instantiated
-//! again for each image type.
+//! again for each image type. Its own buffer between columns and rows is a `TypedImage`, so sources are such too: another type
+//! is nine seconds of a build.
 
 use super::crop_window::misfit;
-use fast_image_resize::images::{TypedCroppedImage, TypedImage, TypedImageRef};
+use fast_image_resize::images::TypedImage;
 use fast_image_resize::{PixelTrait, ResizeOptions, Resizer};
 use packhorse_core::Result;
 
-/// Resamples the box (left, top, width, height) of `source` to the size of `target`. Pixels outside the box have no
-/// influence; those outside a crop in `options` do.
+/// Resamples `source` to the size of `target`. Pixels outside a crop in `options` have influence.
 pub(super) fn resample<P: PixelTrait>(
     resizer: &mut Resizer,
-    source: &TypedImageRef<'_, P>,
-    [left, top, width, height]: [u32; 4],
+    source: &TypedImage<'_, P>,
     target: &mut TypedImage<'_, P>,
     options: &ResizeOptions,
 ) -> Result<()> {
-    let part = TypedCroppedImage::from_ref(source, left, top, width, height).map_err(misfit)?;
-    resizer.resize_typed(&part, target, options).map_err(misfit)
+    resizer.resize_typed(source, target, options).map_err(misfit)
 }

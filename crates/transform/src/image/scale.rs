@@ -3,7 +3,7 @@
 use super::crop_window::misfit;
 use super::raster::Raster;
 use super::resample::resample;
-use fast_image_resize::images::{Image, TypedImage, TypedImageRef};
+use fast_image_resize::images::{Image, TypedImage};
 use fast_image_resize::pixels::{InnerPixel, U8, U8x3, U16};
 use fast_image_resize::{FilterType, PixelTrait, ResizeAlg, ResizeOptions, Resizer};
 use packhorse_core::Result;
@@ -43,20 +43,14 @@ fn by_planes(raster: &Raster, to: (u32, u32)) -> Result<Vec<u8>> {
 
 /// Resamples pixels of type `P`; sizes are (width, height).
 fn resized<P: PixelTrait + InnerPixel>(data: &[u8], from: (u32, u32), to: (u32, u32)) -> Result<Vec<u8>> {
-    let mut aligned;
-    let source = match TypedImageRef::<P>::from_buffer(from.0, from.1, data) {
-        Ok(source) => source,
-        // 16-bit pixels at an odd address.
-        Err(_) => {
-            aligned = Image::new(from.0, from.1, P::pixel_type());
-            aligned.buffer_mut().copy_from_slice(data);
-            TypedImageRef::from_buffer(from.0, from.1, aligned.buffer()).map_err(misfit)?
-        }
-    };
+    // A copy: 16-bit pixels may lie at an odd address.
+    let mut aligned = Image::new(from.0, from.1, P::pixel_type());
+    aligned.buffer_mut().copy_from_slice(data);
+    let source = TypedImage::<P>::from_buffer(from.0, from.1, aligned.buffer_mut()).map_err(misfit)?;
     let mut scaled = Image::new(to.0, to.1, P::pixel_type());
     let mut target = TypedImage::from_buffer(to.0, to.1, scaled.buffer_mut()).map_err(misfit)?;
     let options = ResizeOptions::new().resize_alg(ResizeAlg::Convolution(FilterType::CatmullRom)).use_alpha(false);
-    resample(&mut Resizer::new(), &source, [0, 0, from.0, from.1], &mut target, &options)?;
+    resample(&mut Resizer::new(), &source, &mut target, &options)?;
     drop(target);
     Ok(scaled.into_vec())
 }

@@ -1,6 +1,6 @@
 //! Decodes images into a batch's memory. Owns the steps from bytes to slab and the scratch memory they need.
 
-use super::crop_window::{CropWindow, misfit, reduced};
+use super::crop_window::{CropWindow, reduced};
 use super::decode::header;
 use super::format::ImageFormat;
 use super::jpeg::JpegReader;
@@ -8,7 +8,6 @@ use super::orientation::Orientation;
 use super::pixel_buffer::PixelBuffer;
 use super::view::{Crop, Draws, Filter, View};
 use super::{other, png};
-use fast_image_resize::images::TypedImageRef;
 use fast_image_resize::{FilterType, ResizeAlg, ResizeOptions, Resizer};
 use packhorse_core::{Error, Limits, Result};
 
@@ -117,13 +116,13 @@ impl ViewDecoder {
             stored.decode(bytes, &self.limits, &mut self.jpegs, &mut self.spare, room)?;
             room
         };
-        let source = TypedImageRef::from_buffer(size.0, size.1, pixels).map_err(misfit)?;
+        let source = (pixels, size);
         if turn.keeps_rows() {
-            window.resample(&mut self.resizer, &self.options, &source, target, out)?;
+            window.resample(&mut self.resizer, &self.options, source, (out, target))?;
             turn.mirror_rows(out, target.0);
         } else {
             let spare = self.spare.room(out.len());
-            window.resample(&mut self.resizer, &self.options, &source, target, spare)?;
+            window.resample(&mut self.resizer, &self.options, source, (spare, target))?;
             turn.apply_to(spare, target, out);
         }
         Ok(())
