@@ -210,6 +210,47 @@ fn an_append_that_is_in_the_dataset_changes_nothing() {
     assert_equal(&before, &tree(&out), "appended again");
 }
 
+/// The plan of an append that is lost or damaged is stored again by that append alone; status and repair say so.
+#[test]
+fn a_lost_plan_of_an_append_is_made_again_by_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = |name: &str, rows: std::ops::Range<u32>| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, format!("id\n{}", rows.map(|n| format!("{n}\n")).collect::<String>())).unwrap();
+        path
+    };
+    let (first, one, two) = (table("t0.csv", 0..10), table("t1.csv", 10..30), table("t2.csv", 30..60));
+    let (out, other) = (dir.path().join("out"), table("t3.csv", 60..70));
+    packhorse(&["pack", text(&first), "--to", "parquet", "--out", text(&out)]).succeed();
+    for more in [&one, &two] {
+        packhorse(&["append", text(&out), text(more)]).succeed();
+    }
+    let before = tree(&out);
+    for (plan, more) in [("plan-000001.jsonl.zst", &one), ("plan-000002.jsonl.zst", &two)] {
+        let good = std::fs::read(out.join(plan)).unwrap();
+        let mut flipped = good.clone();
+        flipped[good.len() / 2] ^= 1;
+        for left in [None, Some(&good[..good.len() / 2]), Some(&flipped[..])] {
+            match left {
+                None => std::fs::remove_file(out.join(plan)).unwrap(),
+                Some(bytes) => std::fs::write(out.join(plan), bytes).unwrap(),
+            }
+            let status = packhorse(&["status", text(&out), "--json"]).run();
+            let told: serde_json::Value = serde_json::from_str(&status.printed).unwrap();
+            assert!(told["shards"] == 3 && told["samples"] == 60, "{status:?}");
+            refused(&packhorse(&["repair", text(&out)]).run(), DAMAGED, &[plan, "packhorse append"]);
+            // A file of the right length is not read whole by these.
+            if left.is_none_or(|left| left.len() != good.len()) {
+                assert_eq!(status.code(), DAMAGED, "{status:?}");
+                refused(&packhorse(&["append", text(&out), text(&other)]).run(), DAMAGED, &[plan, "packhorse append"]);
+            }
+            packhorse(&["append", text(&out), text(more)]).succeed();
+            assert_equal(&before, &tree(&out), "the plan is there again");
+            packhorse(&["verify", "--full", text(&out)]).succeed();
+        }
+    }
+}
+
 /// Files of others that have the names of new shards are not overwritten.
 #[test]
 fn files_in_the_way_of_new_shards_stay() {

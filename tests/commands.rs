@@ -158,6 +158,30 @@ fn a_config_file_is_the_same_as_flags_and_flags_win() {
     );
 }
 
+/// A second file was passed over in silence.
+#[test]
+fn a_second_config_file_is_refused() {
+    let dir = inputs();
+    std::fs::write(dir.path().join("a.toml"), "input = \"in\"\nto = \"webdataset\"\nout = \"o\"\n").unwrap();
+    std::fs::write(dir.path().join("b.toml"), "limit = 1\n").unwrap();
+    fails(dir.path(), &["pack", "--config", "a.toml", "--config=b.toml"], 2, "--config is given twice");
+}
+
+/// Damage is passed over where that is asked for, also while planning, which reads members for their labels.
+#[test]
+fn damage_of_a_sealed_input_is_passed_over_where_it_is_asked_for() {
+    let dir = inputs();
+    pack(&dir, "a", &["--labels", "folders"]);
+    let shard = dir.path().join("a/shard-000000.tar");
+    let mut bytes = std::fs::read(&shard).unwrap();
+    bytes[512 + 3] ^= 1;
+    std::fs::write(&shard, bytes).unwrap();
+    for to in ["parquet", "webdataset"] {
+        fails(dir.path(), &["pack", "a", "--to", to, "--out", "b"], 6, "recorded digest");
+        stdout(dir.path(), &["pack", "a", "--to", to, "--out", &format!("b-{to}"), "--verify", "off", "--quiet"]);
+    }
+}
+
 #[test]
 fn a_dry_run_writes_nothing_and_says_what_would_be() {
     let dir = inputs();

@@ -57,9 +57,12 @@ fn mend(work: &Work, out: &Path) -> serde_json::Value {
 }
 
 fn flip(path: &Path) {
+    flip_at(path, std::fs::metadata(path).unwrap().len() as usize / 2);
+}
+
+fn flip_at(path: &Path, at: usize) {
     let mut bytes = std::fs::read(path).unwrap();
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 1;
+    bytes[at] ^= 1;
     std::fs::write(path, bytes).unwrap();
 }
 
@@ -309,6 +312,101 @@ fn a_lost_plan_is_made_again() {
         assert!(std::fs::read(&path).unwrap() == plan);
         packhorse(&["verify", "--full", text(&out)]).succeed();
     }
+}
+
+/// Of a job that is not sealed the same command makes the plan again; its finished shards stay.
+#[test]
+fn a_lost_plan_of_finished_shards_is_made_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let (input, out) = (dir.path().join("in"), dir.path().join("out"));
+    std::fs::create_dir(&input).unwrap();
+    (0..20).for_each(|i| std::fs::write(input.join(format!("{i:02}.txt")), format!("text {i}")).unwrap());
+    let run = |verb: &str, samples: &str, out: &Path| {
+        packhorse(&[verb, text(&input), "--to", "webdataset", "--samples-per-shard", samples, "--out", text(out)]).run()
+    };
+    let whole = dir.path().join("whole");
+    assert_eq!(run("pack", "6", &whole).code(), 0);
+    let path = out.join("plan.jsonl.zst");
+    for lost in [true, false] {
+        assert_eq!(run("plan", "6", &out).code(), 0);
+        packhorse(&["pack", "--plan", text(&out), "--part", "1/2"]).succeed();
+        let plan = std::fs::read(&path).unwrap();
+        let finished = committed(&out);
+        match lost {
+            true => std::fs::remove_file(&path).unwrap(),
+            false => std::fs::write(&path, &plan[..plan.len() / 2]).unwrap(),
+        }
+        let other = run("plan", "5", &out);
+        assert!([2, 3].contains(&other.code()), "{other:?}");
+        assert_eq!(run("plan", "6", &out).code(), 0);
+        assert!(std::fs::read(&path).unwrap() == plan);
+        assert_eq!(run("pack", "6", &out).code(), 0);
+        let now = committed(&out);
+        assert!(finished.iter().all(|(name, id)| now.get(name) == Some(id)), "finished shards were written again");
+        assert_equal(&tree(&whole), &tree(&out), "packed");
+        std::fs::remove_dir_all(&out).unwrap();
+    }
+    // Without finished shards a damaged plan is none.
+    assert_eq!(run("plan", "6", &out).code(), 0);
+    std::fs::write(&path, "x").unwrap();
+    assert_eq!(run("pack", "5", &out).code(), 0);
+}
+
+/// Where the inputs now give other samples, no command writes these over a sealed shard; a lost index needs none.
+#[test]
+fn sealed_shards_are_not_packed_with_other_samples() {
+    let dir = tempfile::tempdir().unwrap();
+    let (input, out) = (dir.path().join("in"), dir.path().join("out"));
+    std::fs::create_dir(&input).unwrap();
+    for name in ["a", "b", "c"] {
+        std::fs::write(input.join(name).with_extension("pgm"), b"P5\n2 2\n255\n1234").unwrap();
+    }
+    // The same length and time, and no picture.
+    let spoil = || {
+        let path = input.join("b.pgm");
+        let time = std::fs::metadata(&path).unwrap().modified().unwrap();
+        flip_at(&path, 0);
+        std::fs::File::options().append(true).open(&path).unwrap().set_modified(time).unwrap();
+    };
+    let pack = |more: &[&str]| {
+        let fixed = ["pack", text(&input), "--to", "webdataset", "--image", "check", "--out", text(&out), "--json"];
+        packhorse(&[&fixed[..], more].concat()).run()
+    };
+    let samples_of = |ended: &Ended| {
+        assert_eq!(ended.code(), 0, "{ended:?}");
+        let said: serde_json::Value = serde_json::from_str(&ended.printed).unwrap();
+        (said["samples"].as_u64().unwrap(), said["reused"].as_u64().unwrap())
+    };
+    for (good_first, samples) in [(true, 3), (false, 2)] {
+        if !good_first {
+            spoil();
+        }
+        assert_eq!(samples_of(&pack(&["--on-error", "skip"])), (samples, 0));
+        spoil();
+        let whole = tree(&out);
+        for lost in ["shard-000000.members", "shard-000000.receipt.json"] {
+            let path = out.join(lost);
+            let kept = std::fs::read(&path).unwrap();
+            std::fs::remove_file(&path).unwrap();
+            let again = pack(&["--on-error", "skip"]);
+            assert!(again.code() == 4 && again.said.contains("packhorse repair"), "{again:?}");
+            match lost.ends_with(".members") {
+                true => drop(packhorse(&["repair", text(&out)]).succeed()),
+                false => std::fs::write(&path, kept).unwrap(),
+            }
+            assert_equal(&whole, &tree(&out), lost);
+        }
+        if good_first {
+            spoil();
+            std::fs::remove_dir_all(&out).unwrap();
+        }
+    }
+    // The input is whole again: the same command tells what is not there, and `--replace` packs it.
+    let words = ["pack", text(&input), "--to", "webdataset", "--image", "check", "--out", text(&out)];
+    let told = Program(without_quiet(&words)).run();
+    assert!(told.code() == 0 && told.said.contains("an earlier run left out 1 sample"), "{told:?}");
+    assert_eq!(samples_of(&pack(&["--replace"])), (3, 0));
+    assert_eq!(samples_of(&pack(&["--replace"])), (3, 1));
 }
 
 /// A plan that was made where the inputs had another path, as outside of a container.

@@ -16,6 +16,9 @@ pub(crate) fn expand(mut args: Vec<OsString>, program: &Command) -> Result<Vec<O
     let taken = if args.get(at).is_some_and(|a| a == "--config") { 2 } else { 1 };
     args.drain(at..(at + taken).min(args.len()));
     let path = path.ok_or_else(|| Error::config("--config takes a file"))?;
+    if find(&args).is_some() {
+        return Err(Error::config("--config is given twice; put the keys of both files into one"));
+    }
     let (end, command) = subcommand(&args, program)
         .ok_or_else(|| Error::config("--config needs a command, such as packhorse pack --config FILE.toml"))?;
     let flags = flags(&path, program, command).map_err(|e| e.in_input(path.to_string_lossy()))?;

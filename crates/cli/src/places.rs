@@ -108,6 +108,8 @@ mod tests {
             "stage s3://b/x --to s3://b/y",
             "cat file:///x.tar a.jpg",
             "synth tiny --out s3://b/x",
+            "pack x --to webdataset --out s3:/b/y",
+            "stage x --to user@host:/scratch/x",
         ] {
             let error = checked(line).unwrap_err();
             assert_eq!(code(error.kind()), 8, "{line}: {error}");

@@ -3,6 +3,7 @@
 use clap::Command;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::LazyLock;
 
 /// The long flags of all commands.
@@ -84,9 +85,24 @@ pub(crate) fn word(value: &str) -> Cow<'_, str> {
     }
 }
 
+/// A path as an argument in a command that is shown: one word, and no flag.
+pub(crate) fn path_word(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    let sign = if text.starts_with('-') { "./" } else { "" };
+    word(&format!("{sign}{text}")).into_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn paths_are_single_words() {
+        for (path, shown) in [("a/b-1", "a/b-1"), ("it's a", r"'it'\''s a'"), ("-o", "./-o"), ("s3://b/x", "s3://b/x")]
+        {
+            assert_eq!(path_word(Path::new(path)), shown);
+        }
+    }
 
     #[test]
     fn settings_are_shown_as_flags() {

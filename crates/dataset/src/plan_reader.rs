@@ -189,7 +189,7 @@ fn read_table(input: &dyn Input) -> Result<(FrameTable, PlanHeader)> {
 }
 
 fn no_plan() -> Error {
-    Error::content("is not a plan, or is cut short; make it again with `packhorse plan`")
+    Error::content("is not a plan, or is cut short")
 }
 
 /// Reads a frame's document piece by piece: a table of a million shards takes 250 MB as text.

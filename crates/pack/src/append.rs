@@ -6,10 +6,11 @@
 use crate::Recipe;
 use crate::parallel_map::parallel_map;
 use crate::plan::{Allowed, Plan, PlanOptions, PlannedKey};
+use crate::plan_differences::{differences, same};
 use crate::recorded_files::sealed_manifest;
 use crate::refuse_view::refuse_view;
 use crate::replace::{plan_folder, shard_names};
-use crate::stored_plan::{Stored, differences, open_plans, publish_new, same, threads};
+use crate::stored_plan::{Stored, made_again, publish_new, stored, threads};
 use crate::without_inputs::has_adopted;
 use packhorse_core::{Cancel, Code, Error, Kind, Registry, Result, Store};
 use packhorse_dataset::{
@@ -26,12 +27,36 @@ use std::sync::Arc;
 
 /// A sealed dataset that samples are added to.
 pub(crate) struct Base {
-    dir: PathBuf,
+    pub(crate) dir: PathBuf,
     manifest: Manifest,
     /// The plans of its shards.
     plans: Vec<PlanReader>,
     /// The plan of an append that is not sealed.
     pending: Option<PlanReader>,
+    /// The first append whose plan is lost or damaged; `plans` are those before it. The same append stores it again.
+    lost: Option<usize>,
+}
+
+/// The plans of the dataset in the folder `dir`, and of an append that is not sealed; the number of the first one that is not the plan
+/// of the manifest, where they end.
+fn plans_of(store: &dyn Store, dir: &Path, manifest: &Manifest) -> Result<(Vec<PlanReader>, Option<usize>)> {
+    let (mut plans, known) = (Vec::new(), manifest.plans().map(Some).chain([None]));
+    for (number, known) in known.enumerate() {
+        match (stored(store, dir, number), known) {
+            (Err(e), _) if e.kind() == Kind::Environment && !e.is_absent() => return Err(e),
+            (Ok(plan), known) if known.is_none_or(|known| known == plan.digest()) => plans.push(plan),
+            (Err(e), None) if !e.is_absent() => return Err(e),
+            (_, None) => {}
+            (_, Some(_)) => return Ok((plans, Some(number))),
+        }
+    }
+    Ok((plans, None))
+}
+
+/// The error of a sealed dataset whose plan `number` is lost or damaged.
+pub(crate) fn lost_plan(dir: &Path, number: usize) -> Error {
+    let error = Error::new(Kind::Incomplete, "is lost or damaged: it is not the plan that the manifest knows");
+    error.with_code(Code::ShardDamaged).hint(made_again(number)).in_input(dir.join(plan_name(number)).display())
 }
 
 /// Settings of a plan's header that a later plan does not take over: they are about one set of inputs.
@@ -51,20 +76,17 @@ impl Base {
             refuse_view(&**store, dir)?;
             return Err(not_sealed(&**store, dir, "pack the first samples with `packhorse pack`"));
         };
-        let mut plans = open_plans(&**store, dir)?;
+        let (mut plans, lost) = plans_of(&**store, dir, &manifest)?;
         if has_adopted(&plans) {
             let error = Error::config("holds shards of others that were adopted, and samples are not added to those");
             let hint = "pack the new samples into another folder, or these shards and the samples into a new one";
             return Err(error.hint(hint).in_input(dir.display()));
         }
-        let is_other = |(i, digest): &(usize, Digest)| plans.get(*i).is_none_or(|plan| plan.digest() != *digest);
-        if let Some((number, _)) = manifest.plans().enumerate().find(is_other) {
-            let message = "is not the plan that the manifest knows; `packhorse verify` shows the damage";
-            let path = dir.join(plan_name(number));
-            return Err(Error::new(Kind::Incomplete, message).with_code(Code::ShardDamaged).in_input(path.display()));
+        if lost == Some(0) {
+            return Err(lost_plan(dir, 0));
         }
-        let pending = plans.drain(manifest.plans().count()..).next();
-        Ok(Self { dir: dir.to_owned(), manifest, plans, pending })
+        let pending = plans.drain(manifest.plans().count().min(plans.len())..).next();
+        Ok(Self { dir: dir.to_owned(), manifest, plans, pending, lost })
     }
 
     /// The header of the last plan.
@@ -112,12 +134,13 @@ impl Base {
     pub(crate) fn transforms(
         &self,
         asked: Vec<Box<dyn Transform>>,
-        recorded: impl FnOnce() -> Result<Vec<Box<dyn Transform>>>,
+        recorded: impl FnOnce(&PlanReader) -> Result<Vec<Box<dyn Transform>>>,
     ) -> Result<Vec<Box<dyn Transform>>> {
+        let plan = self.plans.last().ok_or_else(|| Error::bug("a dataset without a plan"))?;
         if asked.is_empty() {
-            return recorded();
+            return recorded(plan);
         }
-        let (ours, theirs) = (&self.header()?.transforms, asked.iter().map(|t| t.describe()).collect::<Vec<_>>());
+        let (ours, theirs) = (&plan.header().transforms, asked.iter().map(|t| t.describe()).collect::<Vec<_>>());
         match *ours == theirs {
             true => Ok(asked),
             false => {
@@ -157,6 +180,14 @@ impl Base {
     /// Errors: `Config` for samples that the dataset can't take, such as those whose keys it has.
     pub(crate) fn place(&self, plan: &mut Plan, allowed: &Allowed<'_>, cancel: &Cancel) -> Result<Place> {
         plan.follow(self.header()?, allowed).map_err(|e| e.in_input(self.dir.display()))?;
+        if let Some(number) = self.lost {
+            let added = self.manifest.appended.get(number - 1).ok_or_else(|| lost_plan(&self.dir, number))?;
+            plan.renumber(self.names(added.first as usize));
+            return match plan.digest()? == added.plan {
+                true => Ok(Place::Sealed(number, added.plan)),
+                false => Err(lost_plan(&self.dir, number)),
+            };
+        }
         let appended = if self.pending.is_none() { &self.manifest.appended[..] } else { &[] };
         for (at, added) in appended.iter().enumerate().rev() {
             let next = appended.get(at + 1).map_or(self.manifest.shards.len() as u64, |next| next.first);
@@ -166,7 +197,7 @@ impl Base {
                 let Some(stored) = self.plans.get(at + 1).map(PlanReader::header) else { continue };
                 let grown = plan.take_lists(stored.classes.clone(), stored.splits.clone());
                 if plan.digest()? == added.plan {
-                    return Ok(Place::Sealed(added.plan));
+                    return Ok(Place::Sealed(at + 1, added.plan));
                 }
                 plan.take_lists(grown.0, grown.1);
             }
@@ -298,8 +329,8 @@ fn overtaken(dir: &Path, message: &str) -> Error {
 pub(crate) enum Place {
     /// After the last shards.
     Next,
-    /// Nowhere: the dataset has the shards of this plan.
-    Sealed(Digest),
+    /// Nowhere: the dataset has the shards of this plan, which is its plan of this number.
+    Sealed(usize, Digest),
 }
 
 /// The most keys that are looked at twice.

@@ -6,6 +6,7 @@ use crate::feed::Feed;
 use crate::inputs::Inputs;
 use crate::moved_inputs::find_inputs;
 use crate::pack_context::{PackContext, PackOptions};
+use crate::recorded_receipts::RecordedReceipts;
 use crate::replace::{is_replacing, plan_folder};
 use crate::sample_block::add_counts;
 use crate::shard_packer::{Redo, ShardPacker, Told};
@@ -159,6 +160,7 @@ pub(crate) fn pack_again(
         schema: &conversion.written,
         staging: &staging,
         redo: &redo,
+        recorded: &RecordedReceipts::new(&*context.store, out, plan.digest(), &redo),
         observer: context.observer,
         cancel: context.cancel,
         budget: &ByteBudget::new(options.memory),
@@ -178,6 +180,15 @@ pub(crate) fn pack_again(
         outcome: Mutex::default(),
     };
     run.all(writers, options)
+}
+
+/// Warns of samples that are not in a dataset though this policy would not leave them out.
+pub(crate) fn tell_left_out(report: &PackReport, policy: OnError, observer: &dyn Observer) {
+    if policy == OnError::Fail && report.skipped > 0 {
+        let lost = counted(report.skipped, "sample");
+        let message = format!("an earlier run left out {lost} (skipped.jsonl); `replace` packs all of them again");
+        observer.event(&Event::Warning(&message));
+    }
 }
 
 /// What tells the plan file in the folder `out` from another one in its place; `None` where nothing does: it is gone, or in

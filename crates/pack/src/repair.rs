@@ -1,6 +1,7 @@
 //! repair: packs the damaged shards of a dataset again.
 
 use crate::OnError;
+use crate::append::lost_plan;
 use crate::damage::Damage;
 use crate::moved_inputs::find_inputs;
 use crate::pack::{PackReport, pack_again};
@@ -112,16 +113,19 @@ fn check_plan_files(context: &PackContext<'_>, out: &Path, manifest: Option<&Man
     let check = |file: &FileRecord| {
         check_file(store, &out.join(&file.name), file, context.cancel).map_err(|e| match e.kind() {
             Kind::Incomplete => {
-                let what = "is damaged, and repairing needs it; restore it from a copy, or make it again with `packhorse plan`, its inputs and settings";
+                let what = "is damaged, and repairing needs it; restore it from a copy";
                 Error::new(Kind::Incomplete, what).in_input(out.join(&file.name).display())
             }
             _ => e,
         })
     };
-    let names = |manifest: &Manifest| -> Vec<String> { (0..manifest.plans().count()).map(plan_name).collect() };
-    if let Some(manifest) = manifest {
-        let names = names(manifest);
-        manifest.files.iter().filter(|file| names.contains(&file.name)).try_for_each(check)?;
+    for number in 0..manifest.map_or(0, |manifest| manifest.plans().count()) {
+        let name = plan_name(number);
+        let record = manifest.and_then(|manifest| manifest.files.iter().find(|file| file.name == name));
+        record.map_or(Ok(()), |record| check(record)).map_err(|e| match e.kind() {
+            Kind::Incomplete => lost_plan(out, number),
+            _ => e,
+        })?;
     }
     open_plans(store, out)?.iter().flat_map(|plan| &plan.header().files).try_for_each(check)
 }

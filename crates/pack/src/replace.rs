@@ -11,10 +11,10 @@
 //! An interrupted exchange resumes when the folder is planned, packed, sealed or repaired. Only files named by the old
 //! manifest, plan and receipts are removed.
 
-use crate::Plan;
 use crate::recorded_files::sealed_manifest;
 use crate::stored_plan::{StoredPlan, attempt, exists, open_plans, read_receipt};
 use crate::without_inputs::has_adopted;
+use crate::{OnError, Plan};
 use packhorse_core::{Code, Error, FileKind, Kind, Result, Store};
 use packhorse_dataset::{INDEX_SUFFIX, MANIFEST, Manifest, PLAN, RECEIPT_SUFFIX, plan_name};
 use packhorse_storage::{Location, Staging};
@@ -39,10 +39,17 @@ struct Exchange {
 
 const VERSION: u32 = 1;
 
-/// Publishes `plan` in the folder `out`, with `replaces` beside a dataset that is there.
-pub(crate) fn publish(store: &Arc<dyn Store>, out: &Path, plan: &Plan, replaces: bool) -> Result<StoredPlan> {
-    let publish = if replaces { store_plan_over } else { store_plan };
-    publish(store, out, plan)
+/// Publishes `plan` in the folder `out`; beside a dataset that is there, if it is to be replaced by one packed under a policy.
+pub(crate) fn publish(
+    store: &Arc<dyn Store>,
+    out: &Path,
+    plan: &Plan,
+    replaces: Option<OnError>,
+) -> Result<StoredPlan> {
+    match replaces {
+        None => store_plan(store, out, plan),
+        Some(policy) => store_plan_over(store, out, plan, policy),
+    }
 }
 
 /// Publishes `plan` in the folder `out`. A folder with the same plan is resumed; one with finished shards of another
@@ -57,9 +64,10 @@ fn store_plan(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result<StoredP
     attempt(store, out, plan)?
 }
 
-/// As [`store_plan`], but if the folder `out` holds finished shards of another plan, stores this one in `OUT/.replacing`:
-/// [`pack`](crate::pack::pack) fills it, and [`seal`](crate::seal::seal) replaces the old dataset.
-fn store_plan_over(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result<StoredPlan> {
+/// As [`store_plan`], but if the folder `out` holds finished shards of another plan, or a dataset without samples that this
+/// `policy` does not leave out, stores this one in `OUT/.replacing`: [`pack`](crate::pack::pack) fills it, and
+/// [`seal`](crate::seal::seal) replaces the old dataset.
+fn store_plan_over(store: &Arc<dyn Store>, out: &Path, plan: &Plan, policy: OnError) -> Result<StoredPlan> {
     if Location::url(out).is_some() {
         let error = Error::unsupported("is in an object store, where datasets can't be replaced: it has no renames");
         return Err(error.hint("give `out` another prefix").in_input(out.display()));
@@ -67,7 +75,11 @@ fn store_plan_over(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result<St
     finish_replacing(store, out)?;
     refuse_adopted(&**store, out)?;
     let place = Staging::replacing(out);
-    if let Ok(stored) = attempt(store, out, plan)? {
+    // Damage is told by what packs into that folder.
+    let sealed = if policy == OnError::Fail { sealed_manifest(&**store, out).ok().flatten() } else { None };
+    if sealed.is_none_or(|sealed| sealed.skipped == 0)
+        && let Ok(stored) = attempt(store, out, plan)?
+    {
         discard(store, out)?;
         return Ok(stored);
     }

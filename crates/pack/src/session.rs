@@ -10,7 +10,7 @@ use crate::append::Base;
 use crate::kept_tables::KeptTables;
 use crate::metadata::Metadata;
 use crate::moved_inputs::MovedInput;
-use crate::pack::{PackReport, Packed, pack, pack_again, plan_to_fill, replaced};
+use crate::pack::{PackReport, Packed, pack, pack_again, plan_to_fill, replaced, tell_left_out};
 use crate::pack_context::{PackContext, PackOptions};
 use crate::part_errors;
 use crate::plan::{Plan, limits, plan, plan_spilled};
@@ -25,7 +25,7 @@ use crate::verify::{Depth, Verification, verify};
 use crate::writer::{Writer, WriterContext};
 use crate::{OnError, Origin, Part, Recipe, SampleAt, Stat, Status, Watch};
 use packhorse_core::{Cancel, Error, InputTable, Kind, Limits, Observer, Registry, Result, SchemaRef, Store};
-use packhorse_dataset::{DatasetView, Manifest, PLAN};
+use packhorse_dataset::{DatasetView, Manifest, PLAN, PlanReader};
 use packhorse_storage::{Location, Quarantine, Quarantined, Staging, Stores};
 use packhorse_transform::{RebuildContext, Transform, from_description_with};
 use std::any::Any;
@@ -214,7 +214,7 @@ impl Session {
     /// resumed; one with finished shards of another plan is refused, or replaced ([`Session::replacing`]).
     pub fn store_plan(&self, recipe: &Recipe, plan: &Plan) -> Result<Stored> {
         let _alone = self.alone(recipe)?;
-        publish(&self.store, recipe.folder()?, plan, self.replaces).map(|plan| plan.stored)
+        publish(&self.store, recipe.folder()?, plan, self.replaces.then_some(recipe.on_error)).map(|plan| plan.stored)
     }
 
     /// Keeps other processes from replacing the dataset too.
@@ -234,7 +234,8 @@ impl Session {
         let tables = self.tables();
         let (plan, transforms) = self.decide(recipe, None, &tables)?;
         // Until the dataset is sealed no job of another plan gets into its folder.
-        let StoredPlan { stored, digest, staging: _held } = publish(&self.store, out, &plan, self.replaces)?;
+        let StoredPlan { stored, digest, staging: _held } =
+            publish(&self.store, out, &plan, self.replaces.then_some(recipe.on_error))?;
         drop(plan);
         let place = plan_folder(&self.store, out)?;
         let plan = plan_to_fill(&*self.store, &place, digest)?.ok_or_else(|| replaced(out))?;
@@ -245,6 +246,7 @@ impl Session {
             return Err(Error::new(Kind::Environment, message).in_input(out.display()));
         }
         let manifest = crate::seal::seal(&self.registry, &transforms, &self.store, out, &self.cancel)?;
+        tell_left_out(&report, recipe.on_error, &*self.observer);
         let ours = manifest.plans().any(|digest| digest == plan.digest());
         match ours {
             true => Ok(Packed { report, manifest, stored }),
@@ -383,9 +385,7 @@ impl Session {
             view.runs(&*self.store, dir.as_ref()).map_err(damaged)?;
             return Err(view.refusal().in_input(dir.as_ref().display()));
         }
-        let hint = "repairing needs it; restore it from a copy, or make it again with `packhorse plan`, its inputs and settings";
-        let lost = |e: Error| if e.kind() == Kind::Content { damaged(e).hint(hint) } else { e };
-        let transforms = self.transforms_of(dir.as_ref()).map_err(lost)?;
+        let transforms = self.transforms_of(dir.as_ref()).map_err(damaged)?;
         repair_dataset(
             &self.packing(&transforms, &KeptTables::none()),
             dir.as_ref(),
@@ -404,7 +404,7 @@ impl Session {
         let mut transforms = recipe.transforms(self.bounds(), self.check_exact)?;
         let mut options = recipe.planning(&self.registry, self.memory)?;
         if let Some(base) = base {
-            transforms = base.transforms(transforms, || self.transforms_of(recipe.folder()?))?;
+            transforms = base.transforms(transforms, |plan| self.transforms_of_plan(&base.dir, plan))?;
             base.inherit(&mut options)?;
         }
         for (format, options) in &options.sources {
@@ -441,8 +441,11 @@ impl Session {
     /// The transforms of the plan in `dir`.
     fn transforms_of(&self, dir: &Path) -> Result<Transforms> {
         let dir = &plan_folder(&self.store, dir)?;
-        let plan = open_plan(&*self.store, dir)?;
-        let files = |digest: &str| plan_file(&*self.store, dir, &plan, digest);
+        self.transforms_of_plan(dir, &open_plan(&*self.store, dir)?)
+    }
+
+    fn transforms_of_plan(&self, dir: &Path, plan: &PlanReader) -> Result<Transforms> {
+        let files = |digest: &str| plan_file(&*self.store, dir, plan, digest);
         let limits = limits(plan.header(), self.bounds())?;
         let rebuild = RebuildContext { limits, files: &files, check_exact: self.check_exact };
         plan.header().transforms.iter().map(|text| from_description_with(text, &rebuild)).collect()
@@ -468,6 +471,7 @@ impl Session {
             observer: &*self.observer,
             cancel: &self.cancel,
             kept,
+            verifies: self.verifies,
         }
     }
 

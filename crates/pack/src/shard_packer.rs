@@ -4,12 +4,11 @@ use crate::block_reader::BlockReader;
 use crate::feed::Feed;
 use crate::ordered_transformer::OrderedTransformer;
 use crate::read_ahead::{ReadAhead, ReadAheadItem};
+use crate::recorded_receipts::RecordedReceipts;
 use crate::sample_block::{SampleBlock, add_counts};
 use crate::spans::TARGET;
 use crate::without_inputs::{gone_samples, lacks_inputs};
-use packhorse_core::{
-    ByteBudget, Cancel, Error, Event, Kind, Observer, Result, SchemaRef, ShardSummary, ShardWriter, Sink,
-};
+use packhorse_core::{ByteBudget, Cancel, Error, Event, Observer, Result, SchemaRef, ShardSummary, ShardWriter, Sink};
 use packhorse_dataset::{
     Digest, FileRecord, INDEX_SUFFIX, PlanEntry, PlanReader, RECEIPT_SUFFIX, Receipt, ShardFrame, SkipRecord,
     encode_index,
@@ -40,10 +39,11 @@ pub(crate) struct ShardPacker<'a> {
     /// The schema of the rows that the sink gets.
     pub(crate) schema: &'a SchemaRef,
     pub(crate) staging: &'a Staging,
-    /// Shards to fill again.
     /// Fails where another job has replaced the dataset since.
     pub(crate) is_placed: &'a (dyn Fn() -> Result<()> + Sync),
+    /// Shards to fill again.
     pub(crate) redo: &'a Redo,
+    pub(crate) recorded: &'a RecordedReceipts<'a>,
     pub(crate) observer: &'a dyn Observer,
     pub(crate) cancel: &'a Cancel,
     /// The memory of the blocks of all shards.
@@ -89,26 +89,10 @@ impl ShardPacker<'_> {
         stage.publish_if(|files| {
             (self.is_placed)()?;
             receipt.files = files.iter().cloned().map(record).collect();
-            self.check_again(&receipt)
+            self.recorded.check(&receipt)
         })?;
         self.staging.document(&format!("{}{RECEIPT_SUFFIX}", shard.name), &receipt.encode()?)?;
         Ok(receipt)
-    }
-
-    /// A shard that is filled again must have its recorded digest.
-    fn check_again(&self, receipt: &Receipt) -> Result<()> {
-        let Some(wanted) = self.redo.get(&receipt.shard).copied().flatten() else { return Ok(()) };
-        match Digest::of(&receipt.encode()?) == wanted {
-            true => Ok(()),
-            false => {
-                let message = format!(
-                    "shard {}: its inputs now give other bytes than those that were sealed, so the old shard stays; restore \
-                     the inputs, or pack into a new folder",
-                    receipt.shard
-                );
-                Err(Error::new(Kind::Changed, message))
-            }
-        }
     }
 
     fn write(

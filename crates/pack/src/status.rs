@@ -82,6 +82,10 @@ pub(crate) fn status(registry: &Registry, store: &dyn Store, out: &Path) -> Resu
         }
         Err(e) => return Err(e),
     };
+    if manifest.as_ref().is_some_and(|manifest| manifest.plans().count() > plans.len()) {
+        let quarantined = Quarantine::look(store, out)?;
+        return Ok(Status { quarantined, ..unplanned(manifest.as_ref(), damages) });
+    }
     let known = manifest.as_ref().map_or(plans.len(), |manifest| manifest.plans().count().min(plans.len()));
     let (mut appending, mut errors) = (None, Vec::new());
     for plan in plans.drain(known..) {

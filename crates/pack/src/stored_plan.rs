@@ -3,13 +3,14 @@
 use crate::digest_file::digest_file;
 use crate::parallel_map::parallel_map;
 use crate::plan::Plan;
+use crate::plan_differences::same;
 use crate::refuse_view::refuse_view;
 use crate::request_error::as_output_error;
 use crate::scan::progress;
 use crate::without_inputs::is_adopted;
 use packhorse_core::{Code, Error, FileKind, Kind, Outlet, Result, Store, found};
 use packhorse_dataset::{
-    Digest, LISTINGS, MANIFEST, Manifest, PLAN, PlanHeader, PlanReader, RECEIPT_SUFFIX, Receipt, ShardFrame, plan_name,
+    Digest, LISTINGS, MANIFEST, Manifest, PLAN, PlanReader, RECEIPT_SUFFIX, Receipt, ShardFrame, plan_name,
 };
 use packhorse_storage::{Location, Stage, Staging};
 use std::collections::BTreeMap;
@@ -66,14 +67,21 @@ pub(crate) fn attempt(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result
             return Ok(Ok(held(Stored::New, staging)));
         }
         Err(e) if e.kind() == Kind::Environment => return Err(e),
-        Err(e) => return Ok(restored(store, out, plan)?.map(resumed).ok_or(e)),
-        Ok(old) => old,
+        Err(e) => match restored(store, out, plan)? {
+            Some(digest) => return Ok(Ok(resumed(digest))),
+            None => Err(e.hint("or give `out` a new folder")),
+        },
+        Ok(old) => Ok(old),
     };
     // A plan without finished shards is replaced: most often a failed first attempt.
-    let stays = || Ok::<_, Error>(is_adopted(old.header()) || has_begun(&**store, out, &old)?);
-    match compared(&old) {
+    let stays = || match &old {
+        Ok(old) if is_adopted(old.header()) => Ok(true),
+        Ok(old) => has_begun(&**store, out, &mut old.shards().iter().map(|shard| shard.name.as_str())),
+        Err(_) => has_begun(&**store, out, &mut plan.shard_names()),
+    };
+    match old.as_ref().map_err(Error::clone).and_then(compared) {
         Ok(()) => {
-            mend(&**store, out, stage)?;
+            mend(&**store, out, 0, stage)?;
             Ok(Ok(held(Stored::Resumed, staging)))
         }
         Err(e) if stays()? => Ok(Err(e)),
@@ -99,12 +107,21 @@ fn resumed(digest: Digest) -> StoredPlan {
     StoredPlan { stored: Stored::Resumed, digest, staging: None }
 }
 
-/// Publishes the staged plan of the sealed dataset in `out` again if the bytes of the one there are damaged.
-fn mend(store: &dyn Store, out: &Path, stage: Stage) -> Result<()> {
+/// Publishes the plan `number` of the sealed dataset in `out` again if the file there is lost or damaged.
+pub(crate) fn mend_plan(store: &Arc<dyn Store>, out: &Path, number: usize, plan: &Plan) -> Result<()> {
+    let staging = Staging::open(store.clone(), out).map_err(|e| as_output_error(e, out))?;
+    mend(&**store, out, number, staged(&staging, &plan_name(number), plan)?.0)
+}
+
+/// Publishes the staged plan `number` of the sealed dataset in `out` again if the file there is lost or damaged.
+fn mend(store: &dyn Store, out: &Path, number: usize, stage: Stage) -> Result<()> {
     let Ok(Some(manifest)) = Manifest::read(store, out) else { return Ok(()) };
-    let Some(record) = manifest.files.iter().find(|file| file.name == PLAN) else { return Ok(()) };
-    if digest_file(store, &out.join(PLAN), &mut |_| Ok(()))?.0 == record.blake3 {
-        return Ok(());
+    let name = plan_name(number);
+    let Some(record) = manifest.files.iter().find(|file| file.name == name) else { return Ok(()) };
+    match digest_file(store, &out.join(name), &mut |_| Ok(())) {
+        Ok((digest, _)) if digest == record.blake3 => return Ok(()),
+        Err(e) if !e.is_absent() => return Err(e),
+        _ => {}
     }
     let ready = stage.ready()?;
     match ready.files().iter().any(|file| Digest::from(file.blake3) == record.blake3) {
@@ -131,22 +148,34 @@ fn claim_documents(store: &Arc<dyn Store>, staging: &Staging, plan: &Plan) -> Re
     Ok(true)
 }
 
-/// Publishes `plan` if it is the lost or damaged one of the sealed dataset in `out`, and returns its digest.
+/// Publishes `plan` if it is the lost or damaged one of the dataset or of the finished shards in `out`, and returns its digest.
 fn restored(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result<Option<Digest>> {
-    let manifest = match Manifest::read(&**store, out) {
-        Ok(Some(manifest)) => manifest,
+    let known = match Manifest::read(&**store, out) {
+        Ok(Some(manifest)) => manifest.plans().next(),
+        Ok(None) => plan_of_receipts(&**store, out)?,
         Err(e) if e.kind() == Kind::Environment && !e.is_absent() => return Err(e),
         // A damaged manifest, and a folder that is none, is told later.
-        _ => return Ok(None),
+        Err(_) => None,
     };
+    let Some(known) = known else { return Ok(None) };
     let digest = plan.write(&mut std::io::sink())?.0;
-    if manifest.plans().next() != Some(digest) {
+    if known != digest {
         return Ok(None);
     }
     let staging = Staging::open(store.clone(), out).map_err(|e| as_output_error(e, out))?;
     plan.files().try_for_each(|(name, bytes)| staging.document(name, bytes).map(drop))?;
     staged(&staging, PLAN, plan)?.0.publish()?;
     Ok(Some(digest))
+}
+
+/// The plan of the first receipt in the folder `out` that can be read.
+fn plan_of_receipts(store: &dyn Store, out: &Path) -> Result<Option<Digest>> {
+    let names = match store.list(out) {
+        Err(e) if e.is_absent() => return Ok(None),
+        names => names?,
+    };
+    let mut shards = names.iter().filter_map(|name| name.to_str()?.strip_suffix(RECEIPT_SUFFIX));
+    Ok(shards.find_map(|shard| read_receipt(store, out, shard).ok()).map(|receipt| receipt.plan))
 }
 
 /// The error of a folder in which another job works on another plan.
@@ -181,21 +210,21 @@ fn staged(staging: &Staging, name: &str, plan: &Plan) -> Result<(Stage, Digest, 
     Ok((stage, digest, stamps))
 }
 
-/// Whether the folder `out` holds a finished shard of `plan` or another one, or is sealed.
-fn has_begun(store: &dyn Store, out: &Path, plan: &PlanReader) -> Result<bool> {
+/// Whether the folder `out` holds a finished shard, of those called `shards` or others, or is sealed.
+fn has_begun(store: &dyn Store, out: &Path, shards: &mut dyn Iterator<Item = &str>) -> Result<bool> {
     let names = unless_late(out, store.list(out))?;
     let listed =
         names.iter().any(|name| name == Path::new(MANIFEST) || name.to_string_lossy().ends_with(RECEIPT_SUFFIX));
-    Ok(listed || exists(store, &out.join(MANIFEST))? || has_unlisted_receipts(store, out, plan)?)
+    Ok(listed || exists(store, &out.join(MANIFEST))? || has_unlisted_receipts(store, out, shards)?)
 }
 
-/// Whether one of the first shards of `plan`, which are filled first, has a receipt in an object store that lists late.
-fn has_unlisted_receipts(store: &dyn Store, out: &Path, plan: &PlanReader) -> Result<bool> {
+/// Whether one of the first shards, which are filled first, has a receipt in an object store that lists late.
+fn has_unlisted_receipts(store: &dyn Store, out: &Path, shards: &mut dyn Iterator<Item = &str>) -> Result<bool> {
     if Location::url(out).is_none() {
         return Ok(false);
     }
-    let first: Vec<&ShardFrame> = plan.shards().iter().take(REQUESTS).collect();
-    let receipt = |shard: &&ShardFrame| exists(store, &out.join(format!("{}{RECEIPT_SUFFIX}", shard.name)));
+    let first: Vec<&str> = shards.take(REQUESTS).collect();
+    let receipt = |shard: &&str| exists(store, &out.join(format!("{shard}{RECEIPT_SUFFIX}")));
     Ok(parallel_map(&first, REQUESTS, &receipt)?.contains(&true))
 }
 
@@ -283,12 +312,27 @@ pub(crate) fn plan_file(store: &dyn Store, out: &Path, plan: &PlanReader, digest
     let bytes = store.open(&path)?.read_all(file.bytes)?;
     match Digest::of(&bytes) == file.blake3 {
         true => Ok(bytes),
-        false => Err(Error::content("is not the file that the plan was made with").in_input(path.display())),
+        false => {
+            let error = Error::content("is not the file that the plan was made with");
+            Err(error.hint("restore it from a copy").in_input(path.display()))
+        }
     }
 }
 
-fn stored(store: &dyn Store, out: &Path, number: usize) -> Result<PlanReader> {
-    PlanReader::open(store.open(&out.join(plan_name(number)))?)
+/// Opens plan `number` in the folder `out`.
+pub(crate) fn stored(store: &dyn Store, out: &Path, number: usize) -> Result<PlanReader> {
+    PlanReader::open(store.open(&out.join(plan_name(number)))?).map_err(|e| match e.kind() {
+        Kind::Content => e.hint(made_again(number)),
+        _ => e,
+    })
+}
+
+/// How to make the plan `number` of a dataset again.
+pub(crate) fn made_again(number: usize) -> &'static str {
+    match number {
+        0 => "`packhorse pack` with its inputs and settings makes it again",
+        _ => "`packhorse append` with the inputs and settings of that append makes it again",
+    }
 }
 
 /// Refuses an output folder with unrelated files. `needed`: whether a file belongs to the plan that is to be stored.
@@ -307,77 +351,6 @@ pub(crate) fn refuse_strangers(store: &dyn Store, out: &Path, needed: &dyn Fn(&P
             Err(error.hint("give `out` an empty or a new folder").in_input(out.display()))
         }
         _ => Ok(()),
-    }
-}
-
-/// Errors: `Config` if `new` is another plan than `old`, `Changed` if its inputs have other times.
-pub(crate) fn same(old: &PlanReader, new: &PlanHeader, digest: Digest, stamps: Digest) -> Result<()> {
-    if old.digest() != digest {
-        let what = differences(old.header(), new);
-        let error = Error::config(format!("holds finished shards of another plan ({what})"));
-        return Err(error.with_code(Code::PlanDiffers).hint(
-            "give `out` a new folder, or start over with `replace`, which keeps this dataset until the new one is sealed",
-        ));
-    }
-    if old.mtime_digest() != stamps {
-        return Err(Error::new(
-            Kind::Changed,
-            "some inputs were modified since the plan in this folder was made, though none changed its size; \
-             pack into a new folder, start over with `replace`, or give them back the times they had",
-        ));
-    }
-    Ok(())
-}
-
-/// How two plans differ, for a message.
-pub(crate) fn differences(old: &PlanHeader, new: &PlanHeader) -> String {
-    let mut parts = Vec::new();
-    let mut compare = |what: &str, old: String, new: String| {
-        if old != new {
-            parts.push(format!("{what}: {old} there, {new} now"));
-        }
-    };
-    compare(
-        "format",
-        format!("{} revision {}", old.sink.format, old.sink.revision),
-        format!("{} revision {}", new.sink.format, new.sink.revision),
-    );
-    compare("`name`", old.name.clone(), new.name.clone());
-    let (was, is) = apart(&old.transforms.join("; "), &new.transforms.join("; "));
-    compare("transforms", was, is);
-    let names = |h: &PlanHeader| {
-        h.choices.keys().chain(h.sink.options.keys()).cloned().collect::<std::collections::BTreeSet<_>>()
-    };
-    let value = |h: &PlanHeader, name: &str| {
-        h.choices.get(name).or_else(|| h.sink.options.get(name)).cloned().unwrap_or_else(|| "not given".into())
-    };
-    for name in names(old).union(&names(new)) {
-        compare(&format!("`{name}`"), value(old, name), value(new, name));
-    }
-    compare("classes (`labels`)", shown(&old.classes), shown(&new.classes));
-    let fields = |h: &PlanHeader| shown(&h.schema.iter().map(|f| f.name.clone()).collect::<Vec<_>>());
-    compare("fields", fields(old), fields(new));
-    if parts.is_empty() { "its inputs differ or have changed".to_owned() } else { parts.join("; ") }
-}
-
-/// Two texts for a message, from the first word on in which they differ.
-fn apart(old: &str, new: &str) -> (String, String) {
-    let same = old.bytes().zip(new.bytes()).take_while(|(a, b)| a == b).count();
-    let start = old.get(..same).and_then(|same| same.rfind([' ', ','])).map_or(0, |at| at + 1);
-    let rest = |text: &str| match text.get(start..).map(str::trim) {
-        None | Some("") => "nothing more".to_owned(),
-        Some(rest) => shown(&[rest.to_owned()]),
-    };
-    (rest(old), rest(new))
-}
-
-/// A list for a message, cut if it is long.
-fn shown(list: &[String]) -> String {
-    const LONGEST: usize = 80;
-    let text = if list.is_empty() { "none".to_owned() } else { list.join(", ") };
-    match text.char_indices().nth(LONGEST) {
-        None => text,
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
     }
 }
 

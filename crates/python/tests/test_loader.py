@@ -834,3 +834,31 @@ def test_keys_to_skip_may_be_outside_of_a_view(numbers):
     assert len(found) == 19 and 3 not in found
     with pytest.raises(packhorse.ConfigError, match="1 of 2 keys"):
         view.loader(5, skip=[keys[3], "unknown"])
+
+
+def test_a_batch_that_storage_failed_to_give_comes_next(tmp_path):
+    """What failed may pass: the state stays before such a batch, and the next `next` reads it again."""
+    write(tmp_path / "shards", numbered(64), samples_per_shard=8)
+    shard = sorted((tmp_path / "shards").glob("*.tar"))[5]
+    aside = shard.with_suffix(".aside")
+    for lost_before_the_start in (True, False):
+        if lost_before_the_start:
+            shard.rename(aside)
+            shard.symlink_to(shard)  # a loop: opening it is an error of the file system
+        loader = packhorse.open(tmp_path / "shards").loader(8, shuffle="sequential", readahead=False)
+        batches, got = iter(loader), []
+        if lost_before_the_start:
+            with pytest.raises(packhorse.StorageError):
+                for batch in batches:
+                    got += batch["cls"].tolist()
+            assert got == list(range(40)) and loader.state_dict()["consumed"] == 40
+            with pytest.raises(packhorse.StorageError):
+                next(batches)
+            state = loader.state_dict()
+            shard.unlink()
+            aside.rename(shard)
+            assert [batch["cls"].tolist() for batch in batches] == [list(range(at, at + 8)) for at in range(40, 64, 8)]
+        else:
+            loader.load_state_dict(state)
+            assert labels(loader) == list(range(40, 64))
+        assert labels(loader) == list(range(64))

@@ -483,6 +483,29 @@ def test_ranks_of_torch_distributed(numbers):
     assert sorted(sum(found[0] + found[1], [])) == list(range(100))
 
 
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_persistent_workers_see_the_epoch(pictures, tmp_path, method):
+    """Crops of each epoch differ, and are those of workers that start with it."""
+    code = """
+        if __name__ == "__main__":
+            data = packhorse.open(sys.argv[1]).torch({"image": packhorse.Image("jpg", 16, crop="random", flip=0.5)}, seed=7)
+            found = {}
+            for persistent in (True, False):
+                workers = DataLoader(
+                    data, batch_size=4, num_workers=1, persistent_workers=persistent, multiprocessing_context=sys.argv[2]
+                )
+                for epoch in range(3):
+                    data.set_epoch(epoch)
+                    found[persistent, epoch] = next(iter(workers))["image"].clone()
+            for epoch in range(3):
+                assert torch.equal(found[True, epoch], found[False, epoch]), epoch
+                assert epoch == 0 or not torch.equal(found[True, epoch], found[True, epoch - 1]), epoch
+            assert data.epoch == 2
+            print("well")
+    """
+    assert by_torch(code, pictures._place, method) == "well\n"
+
+
 @forks
 def test_a_state_is_loaded_for_one_epoch_of_workers(numbers):
     """`set_epoch` of a later epoch has all of its samples, though each epoch has workers of its own."""

@@ -107,11 +107,16 @@ impl Location {
     }
 
     /// Returns `path` if it is a local path. Callers that need a local path check here, so that a URL never becomes a
-    /// folder called `s3:`.
+    /// folder called `s3:`. Nor do `s3:/b/x` and `user@host:/x`; `./s3:/b/x` is such a folder.
     ///
     /// Errors: `Unsupported` for a URL of any scheme; the error shows no secrets.
     pub fn local(path: &Path) -> Result<&Path> {
-        let Some(text) = Self::url(path) else { return Ok(path) };
+        let Some(text) = Self::url(path) else {
+            return match path.to_str().and_then(elsewhere) {
+                Some(advice) => Err(Error::unsupported("is no local path").hint(advice).in_input(path.display())),
+                None => Ok(path),
+            };
+        };
         let shown = match Self::parse(text) {
             Ok(Self(LocationKind::Path(path))) => format!("{}; write the path alone", path.display()),
             Ok(location) => location.to_string(),
@@ -201,6 +206,19 @@ impl fmt::Debug for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Location({self})")
     }
+}
+
+/// What to write instead of a path that looks like a place on another machine.
+fn elsewhere(text: &str) -> Option<String> {
+    let (start, rest) = text.split_once(":/")?;
+    if ["s3", "gs", "az", "abfs", "abfss", "http", "https", "file"].contains(&start.to_ascii_lowercase().as_str()) {
+        return Some(format!("did you mean {start}://{rest}? The folder is ./{text}"));
+    }
+    let is_host =
+        !start.contains('/') && start.split_once('@').is_some_and(|(user, host)| !user.is_empty() && !host.is_empty());
+    is_host.then(|| {
+        format!("packhorse does not copy to other machines: mount it, or give a bucket. The folder is ./{text}")
+    })
 }
 
 /// A scheme by RFC 3986 of at least two characters.

@@ -4,6 +4,7 @@ use super::ArrayJob;
 use super::array_job::{clock, comment, ranges};
 use super::directives::{Directive, parse, replace};
 use super::site::Site;
+use crate::settings::path_word;
 use packhorse_core::{Error, Result};
 use std::process::Command;
 
@@ -80,7 +81,7 @@ fn script(job: &ArrayJob, site: &Site, options: &[String]) -> Result<String> {
         replace(&mut directives, new, |old| old.name == name || is_memory(&old.name) && is_memory(&name));
     }
     let wait = "a job with --dependency=afterok finds it";
-    let again = format!("Submit the rest with: packhorse slurm resume {}", job.out.display());
+    let again = format!("Submit the rest with: packhorse slurm resume {}", path_word(&job.out));
     let mut lines = vec!["#!/bin/bash".to_owned()];
     lines.extend(job.heading(&again, wait).iter().map(|line| comment(line)));
     lines.push(format!("\n#SBATCH --array={}", ranges(&job.tasks)));

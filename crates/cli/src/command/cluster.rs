@@ -6,6 +6,7 @@ use crate::cluster_args::{ArrayPack, ArrayResume, Division, Kubernetes, Pbs, Pod
 use crate::exit;
 use crate::outcome::{counted, path_text, print, success};
 use crate::planning::{Planning, Work};
+use crate::settings::path_word;
 use packhorse_core::{Error, Kind, Result};
 use packhorse_pack::OnError;
 use packhorse_storage::Location;
@@ -246,7 +247,7 @@ fn submitted(context: &CommandContext<'_>, job: &ArrayJob, text: &str, command: 
     let mut value = described(job);
     value["job"] = id.into();
     let tasks = counted(job.tasks.len() as u64, "task");
-    let out = job.out.display();
+    let out = path_word(&job.out);
     let text = format!("submitted {id}: {tasks}\n  look at it with: packhorse status {out} --watch\n");
     context.style.show(&value, &text)
 }

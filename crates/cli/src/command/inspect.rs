@@ -7,6 +7,7 @@ use super::view;
 use super::watch::{errors_text, errors_value};
 use crate::args::{Cat, Dir, Head, Ls, Stat};
 use crate::outcome::{counted, done, first_lines, output, print, print_whole, success, tally};
+use crate::settings::path_word;
 use crate::size::show;
 use packhorse_core::{Error, Extent, FieldType, FileKind, KEY, Kind, Result};
 use packhorse_dataset::{DatasetView, FieldRecord, MANIFEST, Manifest};
@@ -41,7 +42,7 @@ pub(super) fn status(context: &CommandContext<'_>, args: &Dir) -> Result<ExitCod
         (false, false) => "; fill it with: packhorse pack --plan ",
     });
     if status.base.is_none() && (!status.sealed || status.is_damaged()) {
-        text.push_str(&format!("{}\n", args.dir.display()));
+        text.push_str(&format!("{}\n", path_word(&args.dir)));
     }
     text.push_str(&first_lines(&status.missing, |name| format!("missing: {name}"), |more| format!("{more} more")));
     text.push_str(&errors_text(&status.errors));
@@ -57,7 +58,7 @@ pub(super) fn status(context: &CommandContext<'_>, args: &Dir) -> Result<ExitCod
         let there = shards - missing.len() as u64;
         let end =
             if missing.is_empty() { "seal it with: packhorse seal " } else { "fill it with: packhorse pack --plan " };
-        let dir = args.dir.display();
+        let dir = path_word(&args.dir);
         text.push_str(&format!("  to be appended: {there} of {shards} shards; {end}{dir}\n"));
         text.push_str(&format!("  or drop it with: packhorse clean --append {dir}\n"));
     }

@@ -3,6 +3,7 @@
 use super::CommandContext;
 use crate::args::{Merge, Repair, TokenFlags};
 use crate::outcome::{counted, tally};
+use crate::settings::path_word;
 use crate::size::show;
 use packhorse_core::{Error, Event, FileKind, Observer as _, Options, Result};
 use packhorse_dataset::FileRecord;
@@ -66,7 +67,7 @@ fn dataset(context: &CommandContext<'_>, args: &Repair) -> Result<ExitCode> {
         text.push_str(&format!("  kept the damaged file as {}\n", args.path.join(kept).display()));
     }
     if !repaired.quarantined.is_empty() {
-        let dir = args.path.display();
+        let dir = path_word(&args.path);
         text.push_str(&format!("  remove these copies with: packhorse clean --quarantine {dir}\n"));
     }
     let damages: Vec<Value> = repaired.damages.iter().map(|d| json!({"file": d.file, "problem": d.problem})).collect();

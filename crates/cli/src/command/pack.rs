@@ -7,6 +7,7 @@ use crate::outcome::{counted, success, tally};
 use crate::peak_memory::peak_memory;
 use crate::planning::{Pack, Planning, Work};
 use crate::schedulers;
+use crate::settings::path_word;
 use crate::size::show;
 use packhorse_core::{Error, Event, Format, Observer, Result};
 use packhorse_dataset::Manifest;
@@ -115,7 +116,7 @@ fn fill(context: &CommandContext<'_>, args: &Pack, dir: &Path) -> Result<ExitCod
     text.push_str(&match (&manifest, args.seal) {
         (Some(manifest), _) => way_on(context, dir, manifest),
         (None, true) => "  other parts are not done; the last one seals\n".to_owned(),
-        (None, false) => format!("  when all parts are done: packhorse seal {}\n", dir.display()),
+        (None, false) => format!("  when all parts are done: packhorse seal {}\n", path_word(dir)),
     });
     context.style.show(&value, &text)
 }
@@ -184,7 +185,7 @@ fn way_on(context: &CommandContext<'_>, out: &Path, manifest: &Manifest) -> Stri
     let names_a_file = |format: &Arc<dyn Format>| !ending.is_empty() && format.info().extensions.contains(&&*ending);
     let first = manifest.shards.first().filter(|_| context.registry.iter().any(names_a_file));
     let folder = first.map(|shard| format!("  {dir} is a folder; its first shard is {dir}/{}\n", shard.file));
-    format!("{}  look into it: packhorse head {dir}\n", folder.unwrap_or_default())
+    format!("{}  look into it: packhorse head {}\n", folder.unwrap_or_default(), path_word(out))
 }
 
 pub(super) fn seal(context: &CommandContext<'_>, args: &Seal) -> Result<ExitCode> {

@@ -3,6 +3,7 @@
 use super::{CommandContext, feed, pack, trees};
 use crate::outcome::{counted, maybe_counted};
 use crate::planning::PlanArgs;
+use crate::settings::path_word;
 use crate::size::show;
 use packhorse_core::{Error, Result};
 use packhorse_pack::{Plan, Stored};
@@ -49,9 +50,9 @@ pub(super) fn summary(
     let classes: Vec<_> = plan.header().classes.iter().zip(&counts).collect();
     let end = match stored {
         None => "nothing was written (--dry-run)".to_owned(),
-        Some(Stored::New) => format!("fill it with: packhorse pack --plan {}", out.display()),
+        Some(Stored::New) => format!("fill it with: packhorse pack --plan {}", path_word(out)),
         Some(Stored::Resumed) => {
-            format!("the same plan was there already; go on with: packhorse pack --plan {}", out.display())
+            format!("the same plan was there already; go on with: packhorse pack --plan {}", path_word(out))
         }
     };
     let mut text = format!(

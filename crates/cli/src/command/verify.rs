@@ -4,6 +4,7 @@ use super::CommandContext;
 use super::merge::known;
 use crate::args::Verify;
 use crate::outcome::counted;
+use crate::settings::path_word;
 use crate::size::show;
 use packhorse_core::{Error, FileKind, Kind, Result};
 use packhorse_dataset::MANIFEST;
@@ -62,13 +63,13 @@ fn bytes(context: &CommandContext<'_>, args: &Verify) -> Result<ExitCode> {
     };
     text.push_str(&format!("{verdict}: {} in {shards} ({what})\n", counted(found.samples, "sample")));
     if found.part_of.is_some() && !found.damages.is_empty() {
-        text.push_str(&format!("  copy it again with: packhorse stage DATASET --verify --to {}\n", dir.display()));
+        text.push_str(&format!("  copy it again with: packhorse stage DATASET --verify --to {}\n", path_word(dir)));
     }
     if let Some(base) = found.base.as_ref().filter(|base| found.damages.iter().any(|d| d.file.starts_with(*base))) {
-        text.push_str(&format!("  repack the damaged shards with: packhorse repair {base}\n"));
+        text.push_str(&format!("  repack the damaged shards with: packhorse repair {}\n", path_word(Path::new(base))));
     }
     if found.repairable {
-        text.push_str(&format!("  repack the damaged shards with: packhorse repair {}\n", dir.display()));
+        text.push_str(&format!("  repack the damaged shards with: packhorse repair {}\n", path_word(dir)));
     }
     text.push_str(&in_quarantine(found.quarantined, dir));
     let damages: Vec<Value> =
@@ -94,7 +95,7 @@ pub(super) fn in_quarantine(kept: Quarantined, dir: &Path) -> String {
     match files {
         0 => String::new(),
         _ => {
-            let (what, dir) = (counted(files, "damaged file"), dir.display());
+            let (what, dir) = (counted(files, "damaged file"), path_word(dir));
             format!("  {what} ({}) in quarantine; remove with: packhorse clean --quarantine {dir}\n", show(bytes))
         }
     }

@@ -4,6 +4,7 @@ use super::CommandContext;
 use crate::args::StatusFlags;
 use crate::outcome::{counted, first_lines, print, success};
 use crate::settings::flags;
+use crate::settings::path_word;
 use crate::size::show;
 use crate::status_line::{clock, span};
 use packhorse_core::Result;
@@ -25,7 +26,7 @@ pub(super) fn run(context: &CommandContext<'_>, args: &StatusFlags) -> Result<Ex
         let start = Instant::now();
         let now = watch.look()?;
         let tasks = args.tasks.map(|tasks| missing_by_task(&now, tasks));
-        let text = text(&now, tasks.as_ref(), &dir.display().to_string());
+        let text = text(&now, tasks.as_ref(), &path_word(dir));
         // One line each time, so that a program can follow it.
         match context.style.json {
             true => print(&format!("{}\n", value(&now, tasks.as_ref())))?,

@@ -46,7 +46,7 @@ pub(super) fn apply(
 ) -> Result<()> {
     let scratch = std::env::temp_dir();
     let roots = listing.roots().to_vec();
-    let inputs = Inputs::new(context.store, &roots, &scratch, context.limits, context.cancel);
+    let inputs = context.inputs(&roots, &scratch);
     let threads = Threads { many: threads, pool: OnceLock::new(), latency: LatencyProbe::default() };
     let mut found = BTreeMap::new();
     for name in field_names(listing) {
@@ -77,7 +77,7 @@ pub(super) fn apply(
 /// Whether inputs that are stored as bytes are decoded all the same: files of several arrays, of which the first samples have one.
 pub(super) fn splits_files(context: Scan<'_>, listing: &Listing) -> Result<bool> {
     let scratch = std::env::temp_dir();
-    let inputs = Inputs::new(context.store, listing.roots(), &scratch, context.limits, context.cancel);
+    let inputs = context.inputs(listing.roots(), &scratch);
     let threads = Threads { many: 1, pool: OnceLock::new(), latency: LatencyProbe::default() };
     for name in field_names(listing) {
         let Some((_, codec)) = codec(context.registry, &name, context.limits)? else { continue };

@@ -12,7 +12,7 @@ pub(super) fn apply(context: Scan<'_>, threads: usize, listing: &mut Listing) ->
     let failed = |e| Error::new(Kind::Environment, format!("can't start threads: {e}"));
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.max(1)).build().map_err(failed)?;
     let scratch = std::env::temp_dir();
-    let inputs = Inputs::new(context.store, listing.roots(), &scratch, context.limits, context.cancel);
+    let inputs = context.inputs(listing.roots(), &scratch);
     let digest = |i: usize| -> Result<Option<[u8; 32]>> {
         context.cancel.check()?;
         // The bytes of a table tell nothing about single samples.

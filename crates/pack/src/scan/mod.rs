@@ -32,6 +32,7 @@ pub use part_listing::Scanned;
 pub(crate) use part_listing::{prepare, scan_part};
 pub(crate) use part_listings::{forget, progress};
 
+use crate::inputs::Inputs;
 use crate::kept_tables::KeptTables;
 use crate::merged_columns::Joining;
 use crate::spans::TARGET;
@@ -86,6 +87,15 @@ pub(crate) struct Scan<'a> {
     pub(crate) cancel: &'a Cancel,
     /// Takes opened tables for later steps.
     pub(crate) kept: &'a KeptTables,
+    /// Whether shards of sealed datasets are compared with their recorded digests before they are read.
+    pub(crate) verifies: bool,
+}
+
+impl<'a> Scan<'a> {
+    /// Opens inputs below `roots`, whose streams are unpacked in `scratch`.
+    fn inputs(&self, roots: &'a [PathBuf], scratch: &'a Path) -> Inputs<'a> {
+        Inputs::new(self.store, roots, scratch, self.limits, self.cancel).verifying(self.verifies)
+    }
 }
 
 /// Finds all inputs and groups them into samples, sorted by key and field.

@@ -8,7 +8,7 @@ use crate::pack::{pack, pack_again};
 use crate::plan::{Allowed, Plan};
 use crate::request_error::as_request_error;
 use crate::shard_packer::Redo;
-use crate::stored_plan::{Stored, open_plans};
+use crate::stored_plan::{Stored, mend_plan, open_plans};
 use crate::{Part, Recipe};
 use packhorse_core::{Error, Result};
 use packhorse_dataset::Digest;
@@ -38,7 +38,7 @@ impl Session {
         let (context, options) = (self.packing(&transforms, &tables), self.options(Part::ALL, recipe.on_error));
         let report = match place {
             Place::Next => pack(&context, dir, &options)?,
-            Place::Sealed(digest) => {
+            Place::Sealed(_, digest) => {
                 let mut plans = open_plans(&*self.store, dir)?;
                 plans.retain(|plan| plan.digest() == digest);
                 find_inputs(&mut plans, context.moved)?;
@@ -85,7 +85,10 @@ impl Session {
     fn place_plan(&self, plan: &Plan, base: &Base, place: Place) -> Result<(Stored, Digest)> {
         match place {
             Place::Next => base.store(&self.store, plan, self.replaces),
-            Place::Sealed(digest) => Ok((Stored::Resumed, digest)),
+            Place::Sealed(number, digest) => {
+                mend_plan(&self.store, &base.dir, number, plan)?;
+                Ok((Stored::Resumed, digest))
+            }
         }
     }
 

@@ -15,6 +15,7 @@ from . import _packhorse
 from ._batch import Batch
 from ._dataset import Dataset
 from ._device import device_name, find_nvjpeg, open_gpu
+from ._errors import StorageError
 from ._fields import Fields, describe
 from ._place import check_place, pickled_place, rank_and_world
 
@@ -152,23 +153,28 @@ class Loader:
     def _next(self, turn: int) -> Batch:
         if self._pid != os.getpid():
             raise RuntimeError("this process was forked inside of an epoch: begin a new `for` over the loader")
-        if turn != self._turn or self._pipeline is None:
+        if turn != self._turn:
             raise RuntimeError("another `for` over this loader began, or its state was set")
         if not self._left:
             raise StopIteration
-        left, self._begun, pipeline, batch = self._left, True, self._pipeline, None
-        handed = pipeline.handed()
+        pipeline, batch = self._running(), None
+        left, begun, self._begun = self._left, self._begun, True
+        handed, state = pipeline.handed(), pipeline.state()
         self._left = left - 1
         try:
             batch = pipeline.next()
             self._tell(pipeline.messages())
             if batch is not None:
                 return Batch(batch)
-        except BaseException:
+        except BaseException as error:
             # A batch that can't be made counts as a step. One that an exception of a signal kept back comes next.
             if batch is not None:
                 pipeline.put_back(batch)
-            if pipeline.handed() == handed and turn == self._turn:
+            if turn == self._turn and isinstance(error, StorageError) and batch is None:
+                # What failed may pass: the same batch is read again.
+                self._close(json.loads(state))
+                self._turn, self._left, self._begun = turn, left, begun
+            elif pipeline.handed() == handed and turn == self._turn:
                 self._left = left
             raise
         raise StopIteration

@@ -102,7 +102,8 @@ def _texts(name: str, value: Any) -> list[str]:
     if value is True:
         return ["yes"] if name == "parse_special" else ["true"]
     if isinstance(value, Mapping):
-        return [f"{key}={_text(part)}" for key, part in value.items()]
+        sign = ":" if name == "schema" else "="
+        return [f"{key}{sign}{_text(part)}" for key, part in value.items()]
     if isinstance(value, (list, tuple, set)):
         return [_text(part) for part in value]
     if isinstance(value, int) and name == "shard_size":

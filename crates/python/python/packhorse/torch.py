@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import mmap
+import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import torch
 from torch.utils.data import Dataset as _MapDataset
 from torch.utils.data import IterableDataset, get_worker_info
 
@@ -32,17 +34,25 @@ class TorchDataset(_MapDataset[Any]):
         self.fields = fields
         self.transform = transform
         self.seed = seed
-        self.epoch = 0
+        # In memory that workers share, which may outlive an epoch.
+        shared: Any = torch.zeros((), dtype=torch.int64)
+        self._epoch = shared.share_memory_()
         self._arrays: frozenset[str] | None = None
 
     def set_epoch(self, epoch: int) -> None:
-        """Chooses the random crops and flips. Call it before the `DataLoader` starts its workers."""
-        self.epoch = epoch
+        """Chooses the random crops and flips. Call it before the `for` over the `DataLoader`, whose workers see it then."""
+        self._epoch.fill_(operator.index(epoch))
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the random crops and flips."""
+        return int(self._epoch)
 
     def __len__(self) -> int:
         return len(self.dataset)
 
     def __getitem__(self, number: int) -> Any:
+        number = operator.index(number)
         at = number + len(self) if number < 0 else number
         if not 0 <= at < len(self):
             raise IndexError(f"sample {number} of {len(self)}")

@@ -120,7 +120,7 @@ impl Collate {
                 true => error.hint("a field that is not required is zeros there"),
                 false => error,
             };
-            return Err(error.hint("`on-error=skip` leaves such samples out"));
+            return Err(error.hint("a loader with `on-error=skip` leaves such samples out"));
         }
         self.counters.skipped.add(1);
         self.observer.event(&Event::Skipped(&error));

@@ -31,7 +31,9 @@ fn node(file: &H5File<'_>, address: u64, above: u8, visits: &mut Visits, found: 
         let mut cursor = Cursor::new(entry, "a chunk tree");
         let (size, mask) = (cursor.u32()?, cursor.u32()?);
         let offsets = (0..rank).map(|_| cursor.u64()).collect::<Result<Vec<_>>>()?;
-        cursor.skip(8)?;
+        if cursor.u64()? != 0 {
+            return Err(cursor.bad("has a chunk that begins inside an element: the file is damaged"));
+        }
         let child = cursor.address(file.offsets)?;
         if level > 0 {
             node(file, child, level, visits, found)?;

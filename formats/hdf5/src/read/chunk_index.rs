@@ -104,7 +104,9 @@ impl Grid {
         }
         let mut chunks = index.chunks;
         chunks.sort_by_key(|(number, _)| *number);
-        chunks.dedup_by_key(|(number, _)| *number);
+        if chunks.windows(2).any(|two| matches!(two, [(a, _), (b, _)] if a == b)) {
+            return Err(Error::content("a chunk index has two chunks in one place: the file is damaged"));
+        }
         chunks.shrink_to_fit();
         Ok(self.chunks.get_or_init(|| chunks))
     }
@@ -187,6 +189,9 @@ impl ChunkIndex<'_> {
     /// Adds the chunk that starts at `elements`, if that is inside the dataset.
     pub(crate) fn add_at(&mut self, elements: &[u64], chunk: ChunkLocation) -> Result<()> {
         self.count()?;
+        if elements.iter().zip(&self.grid.dims).any(|(element, dim)| element % dim != 0) {
+            return Err(Error::content("a chunk index has a chunk between others: the file is damaged"));
+        }
         let cells: Vec<u64> = elements.iter().zip(&self.grid.dims).map(|(element, dim)| element / dim).collect();
         self.add_cell(&cells, chunk)
     }

@@ -18,8 +18,12 @@ pub(crate) enum Described {
 
 /// The kind of `object`.
 pub(crate) fn describe(file: &H5File<'_>, object: &ObjectHeader) -> Result<Described> {
-    let (Some(space), true) = (object.first(kind::DATASPACE)?, object.message(kind::LAYOUT).is_some()) else {
-        return Ok(Described::Group);
+    let space = match (object.first(kind::DATASPACE)?, object.message(kind::LAYOUT)) {
+        (Some(space), Some(_)) => space,
+        // A committed datatype has no rows either.
+        (None, None) if object.message(kind::FILL).is_none() => return Ok(Described::Group),
+        (None, _) => return Err(Error::content("has a dataset without a dataspace: the file is damaged")),
+        (_, None) => return Err(Error::content("has a dataset without a layout: the file is damaged")),
     };
     let space = message::space(file, space)?;
     Ok(match (space.none, space.dims.is_empty()) {

@@ -71,13 +71,13 @@ impl Collection {
         Ok(Self { bytes: Buffer::from(bytes), objects })
     }
 
-    /// The offset in the collection of object `index`, which must have at least `len` bytes.
+    /// The offset in the collection of object `index`, which must have `len` bytes.
     pub(crate) fn object(&self, index: u32, len: usize) -> Result<usize> {
         let found = u16::try_from(index).ok().and_then(|index| self.objects.get(&index));
         match found {
-            Some((at, held)) if *held >= len => Ok(*at),
+            Some((at, held)) if *held == len => Ok(*at),
             Some((_, held)) => Err(Error::content(format!(
-                "a value of {len} bytes has only {held} in the global heap: the file is damaged"
+                "a value of {len} bytes has {held} in the global heap: the file is damaged"
             ))),
             None => Err(Error::content("a value is missing in the global heap: the file is damaged")),
         }
