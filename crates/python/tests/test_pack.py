@@ -3,6 +3,7 @@
 import io
 import json
 import pickle
+import struct
 import tarfile
 import time
 
@@ -1066,3 +1067,68 @@ def test_memory_changes_no_fields(tmp_path):
     with pytest.warns(UserWarning, match="the fields npz stay as they are, since none of them can be decoded"):
         packhorse.pack(tmp_path / "cut", tmp_path / "kept", to="webdataset")
     assert "npz" in packhorse.open(tmp_path / "kept")[0]
+
+
+def test_damaged_hdf5_is_refused(tmp_path):
+    """Damage that libhdf5 finds, in one number, is no table of other values."""
+    h5py = pytest.importorskip("h5py")
+    path = tmp_path / "a.h5"
+
+    def change(what, to):
+        """The file with bytes of the first place of `what` as `to(bytearray, place)` makes them."""
+        with h5py.File(path, "w") as file:
+            file.create_dataset("x", data=np.arange(60, dtype="i4").reshape(20, 3), chunks=(7, 3), compression="gzip")
+            file.create_dataset("s", data=[f"word{i}" for i in range(20)], dtype=h5py.string_dtype())
+        data = bytearray(path.read_bytes())
+        to(data, data.find(what))
+        path.write_bytes(data)
+
+    def refused(text):
+        with pytest.raises(packhorse.ContentError, match=text):
+            packhorse.pack(path, tmp_path / "o", to="parquet")
+
+    # Of a leaf of a chunk index: a head of 24 bytes, then for each chunk size, mask, offsets of rows, columns and elements, and address.
+    row, element = 24 + 40 + 8, 24 + 8 + 16
+    change(b"TREE\1\0", lambda data, at: struct.pack_into("<Q", data, at + row, 6))
+    refused("chunk between others")
+    change(b"TREE\1\0", lambda data, at: struct.pack_into("<Q", data, at + row, 0))
+    refused("two chunks in one place")
+    change(b"TREE\1\0", lambda data, at: struct.pack_into("<Q", data, at + element, 4))
+    refused("begins inside an element")
+    # An object of the heap that is longer than the text that refers to it.
+    change(b"GCOL\1", lambda data, at: struct.pack_into("<Q", data, at + 16 + 8, 8))
+    refused("in the global heap")
+    # A layout message of another type.
+    change(struct.pack("<HH", 8, 32), lambda data, at: struct.pack_into("<H", data, at, 24))
+    refused("dataset without a layout")
+    change(b"TREE\1\0", lambda data, at: None)
+    packhorse.pack(path, tmp_path / "o", to="parquet")
+    assert len(packhorse.open(tmp_path / "o")) == 20
+
+
+def test_arrow_streams_and_old_messages(tmp_path):
+    """Streams that were joined lose nothing in silence, and files with messages of version 4 are read."""
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table({"x": [1, 2, 3], "s": pa.array(["a", "b", "a"]).dictionary_encode()})
+    options = pa.ipc.IpcWriteOptions(metadata_version=pa.ipc.MetadataVersion.V4)
+    with pa.ipc.new_file(tmp_path / "v4.arrow", table.schema, options=options) as file:
+        file.write_table(table)
+    packhorse.pack(tmp_path / "v4.arrow", tmp_path / "o", to="parquet")
+    assert [sample["x"] for sample in packhorse.open(tmp_path / "o")] == [1, 2, 3]
+    with pa.ipc.new_stream(tmp_path / "one.arrows", table.schema) as file:
+        file.write_table(table)
+    stream = (tmp_path / "one.arrows").read_bytes()
+    (tmp_path / "two.arrows").write_bytes(stream + stream)
+    with pytest.raises(packhorse.ContentError, match="joined with cat"):
+        packhorse.pack(tmp_path / "two.arrows", tmp_path / "p", to="parquet")
+    (tmp_path / "padded.arrows").write_bytes(stream + bytes(24))
+    packhorse.pack(tmp_path / "padded.arrows", tmp_path / "q", to="parquet")
+    assert len(packhorse.open(tmp_path / "q")) == 3
+
+
+def test_a_schema_is_a_dictionary_too(tmp_path):
+    """As `cast` and `split` are."""
+    (tmp_path / "a.csv").write_text("v,w\n1,2\n")
+    packhorse.pack(tmp_path / "a.csv", tmp_path / "o", to="parquet", schema={"v": "text"})
+    dataset = packhorse.open(tmp_path / "o")
+    assert dataset[0]["v"] == "1" and dataset[0]["w"] == 2

@@ -4,7 +4,7 @@
 //! writes version 2.0. This module reads token ids and converts to version 2.0. The vocabulary stays text throughout:
 //! a score that is parsed and printed again may change.
 
-use packhorse_core::{Error, Result};
+use packhorse_core::{Error, Result, nearest};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -27,6 +27,7 @@ pub(super) struct Facts {
 /// Reads `text` and looks up the tokens `wanted`. A `Config` error if it is not a tokenizer.
 pub(super) fn facts(text: &str, wanted: &[String]) -> Result<Facts> {
     let parts: Parts<'_> = serde_json::from_str(text).map_err(|e| damaged(&e.to_string()))?;
+    refuse_unknown(&parts)?;
     let model: Parts<'_> = within(&parts, "model")?;
     refuse_dropout(&model)?;
     let mut count = Count { next: 0, wanted, named: BTreeMap::new() };
@@ -91,6 +92,32 @@ fn value(parts: &Parts<'_>) -> Result<Value, String> {
 fn within<'a>(parts: &Parts<'a>, name: &str) -> Result<Parts<'a>> {
     let part = parts.get(name).ok_or_else(|| damaged(&format!("it has no {name}")))?;
     serde_json::from_str(part.get()).map_err(|e| damaged(&e.to_string()))
+}
+
+/// The sections of version 1.0.
+const SECTIONS: [&str; 9] = [
+    "version",
+    "truncation",
+    "padding",
+    "added_tokens",
+    "normalizer",
+    "pre_tokenizer",
+    "post_processor",
+    "decoder",
+    "model",
+];
+
+/// Refuses sections of other names, as the library of version 1.0 does: one that is misspelt would have no effect.
+fn refuse_unknown(parts: &Parts<'_>) -> Result<()> {
+    let is_newer = parts.get("version").is_some_and(|version| version.get() != "\"1.0\"");
+    let unknown = parts.keys().find(|name| !SECTIONS.contains(&&***name));
+    match unknown.filter(|_| !is_newer) {
+        Some(name) => {
+            let meant = nearest(name, SECTIONS).map(|name| format!("; did you mean {name}?")).unwrap_or_default();
+            Err(damaged(&format!("it has a section {name}, which no tokenizer has{meant}")))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Refuses BPE dropout: equal texts would not give equal tokens.
@@ -188,6 +215,9 @@ mod tests {
         {
             assert!(facts(text, &[]).is_err(), "{text}");
         }
+        let misspelt = SMALL.replace("\"pre_tokenizer\"", "\"pre_tokeniser\"");
+        let error = facts(&misspelt, &[]).err().unwrap().to_string();
+        assert!(error.contains("section pre_tokeniser") && error.contains("did you mean pre_tokenizer?"), "{error}");
         let random = SMALL.replace("\"unk_id\"", "\"dropout\":0.1,\"unk_id\"");
         assert!(facts(&random, &[]).err().unwrap().to_string().contains("dropout"));
     }

@@ -85,7 +85,11 @@ fn file(place: &IpcInput<'_>) -> Result<IpcLayout> {
     let batches = footer.recordBatches().into_iter().flatten().map(batch);
     let batches = batches.collect::<Result<Vec<_>>>()?;
     refuse_unlisted(place, dictionaries.iter().chain(&batches))?;
-    Ok(IpcLayout { schema, version: footer.version(), dictionaries, batches })
+    // Some writers give the footer a newer version than the messages, which decoders compare with it.
+    let first = dictionaries.first().or(batches.first());
+    let first = first.map(|first| message(place, first.offset, false)).transpose()?.flatten();
+    let version = first.and_then(|(_, bytes)| Some(root_as_message(&bytes).ok()?.version()));
+    Ok(IpcLayout { schema, version: version.unwrap_or(footer.version()), dictionaries, batches })
 }
 
 /// Refuses a file with a record batch after the last message in its footer: the footer is damaged.
@@ -173,7 +177,25 @@ fn stream(place: &IpcInput<'_>) -> Result<IpcLayout> {
         }
         at = end;
     }
+    refuse_rest(place, at)?;
     layout.ok_or_else(not_arrow)
+}
+
+/// Refuses a stream with more than padding behind the end-of-stream marker at `at`.
+fn refuse_rest(place: &IpcInput<'_>, at: u64) -> Result<()> {
+    let mut bytes = [0; 16];
+    let have = place.len.saturating_sub(at).min(16) as usize;
+    let found = bytes.get_mut(..have).unwrap_or_default();
+    place.input.read_at(at, found)?;
+    let marker = if found.starts_with(&MARK) { 8 } else { 4 };
+    match found.get(marker..).unwrap_or_default().iter().any(|byte| *byte != 0) {
+        true => {
+            let message =
+                format!("goes on behind the end of its stream at byte {at}, as streams do that were joined with cat");
+            Err(Error::content(message).hint("give each stream a file of its own"))
+        }
+        false => Ok(()),
+    }
 }
 
 fn not_arrow() -> Error {
