@@ -1099,7 +1099,7 @@ def test_damaged_hdf5_is_refused(tmp_path):
     change(b"GCOL\1", lambda data, at: struct.pack_into("<Q", data, at + 16 + 8, 8))
     refused("in the global heap")
     # A layout message of another type.
-    change(struct.pack("<HH", 8, 32), lambda data, at: struct.pack_into("<H", data, at, 24))
+    change(struct.pack("<HH", 8, 24), lambda data, at: struct.pack_into("<H", data, at, 24))
     refused("dataset without a layout")
     change(b"TREE\1\0", lambda data, at: None)
     packhorse.pack(path, tmp_path / "o", to="parquet")
