@@ -140,3 +140,18 @@ def test_keys_are_found_as_they_were_given(tmp_path):
     assert data.keys == ["img%200%2Ev2", "b"]
     for key in ("img 0.v2", "img%200%2Ev2"):
         assert data.where(keys=[key]).keys == ["img%200%2Ev2"]
+
+
+def test_rows_of_files_of_one_name_have_keys_of_their_own(tmp_path):
+    """As Hugging Face has them: `train/0000.parquet` and `test/0000.parquet`."""
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    for split, start in (("train", 0), ("test", 100)):
+        (tmp_path / split).mkdir()
+        pq.write_table(pa.table({"x": range(start, start + 10)}), tmp_path / split / "0000.parquet")
+    dataset = packhorse.open(tmp_path / "{train,test}" / "*.parquet")
+    assert len(set(dataset.keys)) == 20 and dataset.keys[0].endswith("/0000.parquet/0")
+    assert [sample["x"] for sample in dataset.where(keys=["test/0000.parquet/3"])] == [103]
+    loader = dataset.loader(4, skip=["train/0000.parquet/3"], remainder="uneven", fields={"x": "x"})
+    left = sorted(x for batch in loader for x in batch["x"].tolist())
+    assert left == [x for x in [*range(10), *range(100, 110)] if x != 3]
+    assert packhorse.open(tmp_path / "train" / "*.parquet").keys[3] == "0000.parquet/3"

@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Instant;
 
 /// The approximate size of a decoded block, in bytes.
 const BLOCK: u64 = 4 << 20;
@@ -20,7 +21,7 @@ const ROWS: u64 = 4096;
 
 /// A batch that needs rows of so many blocks copies those that no cache keeps for it.
 const SCATTERED: usize = 8;
-/// Batches whose blocks were decoded again show that the cache is too small.
+/// Batches whose blocks were decoded again, or seconds that they took, show that the cache is too small.
 const SHOWN: u64 = 8;
 /// That was told.
 const TOLD: u64 = 1 << 40;
@@ -55,7 +56,7 @@ impl TableSample<'_> {
 pub(crate) struct Tables {
     state: Mutex<State>,
     most: usize,
-    /// Batches of which half of the blocks or more were decoded again.
+    /// Batches of which half of the blocks or more were decoded again, and the seconds that they took.
     again: AtomicU64,
 }
 
@@ -109,6 +110,7 @@ impl Tables {
 
     /// Puts samples into their rows of `out`, in the order of these rows.
     pub(crate) fn read(&self, samples: &[TableSample<'_>], columns: &[Column], out: &mut SampleBlock) -> Result<()> {
+        let start = Instant::now();
         let places = samples.iter().map(TableSample::place).collect::<Result<Vec<_>>>()?;
         let mut order: Vec<usize> = (0..samples.len()).collect();
         order.sort_unstable_by_key(|i| places.get(*i));
@@ -140,7 +142,7 @@ impl Tables {
             }
         }
         if groups.len() >= SCATTERED && 2 * again >= groups.len() {
-            self.again.fetch_add(1, Ordering::Relaxed);
+            self.again.fetch_add(1 + start.elapsed().as_secs(), Ordering::Relaxed);
         }
         for ((sample, (_, row)), group) in samples.iter().zip(places.iter().copied()).zip(group_of) {
             out.end_keys(sample.row);
@@ -195,8 +197,8 @@ impl Tables {
         shown.then(|| {
             format!(
                 "the rows that are shuffled together don't fit into {} MB, so each batch decodes most of them again; \
-                 shuffle fewer shards together (blocks:1, or sequential), pack smaller shards, or give the loader a larger \
-                 cache",
+                 give the loader a larger cache, pack smaller shards, or shuffle fewer of them together (blocks:1, or \
+                 sequential)",
                 self.most / 1_000_000
             )
         })
@@ -335,7 +337,7 @@ fn single(sample: &TableSample<'_>, columns: &[Column], out: &mut SampleBlock) {
     match rows {
         Ok(rows) => push(&rows, 0, sample, columns, out),
         Err(error) => {
-            push_number(&sample.shard.name, sample.at, out);
+            push_number(sample.shard, sample.at, out);
             out.key_ends.push(out.keys.len());
             out.faults.push((sample.row, error.in_input(&sample.shard.name)));
         }
@@ -362,16 +364,15 @@ fn decode(shard: &Shard, opened: &Opened, from: u64, count: u64) -> Result<Vec<R
 }
 
 /// Without a key, a sample is named by its number.
-fn push_number(shard: &str, at: u64, out: &mut SampleBlock) {
-    let stem = shard.rsplit('/').next().unwrap_or(shard);
+fn push_number(shard: &Shard, at: u64, out: &mut SampleBlock) {
     // Writing to a String can't fail.
-    let _ = write!(out.keys, "{stem}/{at}");
+    let _ = write!(out.keys, "{}/{at}", shard.stem);
 }
 
 fn push(rows: &Rows, row: usize, sample: &TableSample<'_>, columns: &[Column], out: &mut SampleBlock) {
     match Sample::new(rows, row).map(|sample| sample.key()) {
         Some(Ok(key)) => out.keys.push_str(key),
-        _ => push_number(&sample.shard.name, sample.at, out),
+        _ => push_number(sample.shard, sample.at, out),
     }
     out.key_ends.push(out.keys.len());
     let known = out.pieces.iter().rposition(|piece| same_rows(&piece.rows, rows));

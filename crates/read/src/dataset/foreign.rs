@@ -9,6 +9,7 @@ use packhorse_core::{
 };
 use packhorse_dataset::{Digest, decode_index, encode_index};
 use packhorse_storage::{Compression, Local, Location, Staging};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -37,7 +38,24 @@ pub(super) fn shards(
         let _ = place.set(shard(store, &source, path, options)?);
         Ok(())
     })?;
-    Ok(found.into_iter().filter_map(OnceLock::into_inner).collect())
+    let stems = stems(&paths);
+    let shards = found.into_iter().zip(stems).filter_map(|(shard, stem)| Some((shard.into_inner()?, stem)));
+    Ok(shards.map(|((shard, schema), stem)| (Shard { stem, ..shard }, schema)).collect())
+}
+
+/// The names of the files, with as many of their folders as tell all of them apart.
+fn stems(paths: &[PathBuf]) -> Vec<String> {
+    let deepest = paths.iter().map(|path| path.components().count()).max().unwrap_or(1);
+    let ends = |parts: usize| -> Vec<String> { paths.iter().map(|path| end_of(path, parts)).collect() };
+    let apart = |ends: &Vec<String>| ends.iter().collect::<BTreeSet<_>>().len() == ends.len();
+    (1..=deepest).map(ends).find(apart).unwrap_or_else(|| ends(1))
+}
+
+/// The last `parts` names of a path.
+pub(super) fn end_of(path: &Path, parts: usize) -> String {
+    let text = path.to_string_lossy();
+    let start = text.rmatch_indices('/').nth(parts - 1).map_or(0, |(at, _)| at + 1);
+    text.get(start..).unwrap_or_default().to_owned()
 }
 
 fn format_of(registry: &Registry, store: &dyn Store, path: &Path, options: &OpenOptions) -> Result<String> {
@@ -73,6 +91,7 @@ fn shard(
     let is_kept = kept.is_some();
     let shard = Shard {
         name: path.display().to_string(),
+        stem: String::new(),
         path: path.to_owned(),
         store: Arc::clone(store),
         source: Arc::clone(source),

@@ -1,7 +1,7 @@
 //! Opens a dataset at a location.
 
 use super::committed::Committed;
-use super::foreign;
+use super::foreign::{self, end_of};
 use super::shard::{Shard, main_path, sealed_index, source};
 use super::{Base, Dataset, union, view};
 use crate::cache::{CacheFile, CacheSource};
@@ -92,6 +92,7 @@ pub(super) fn sealed(
         let alone = path == dir.join(&record.file);
         Arc::new(Shard {
             name: path.display().to_string(),
+            stem: end_of(&path, 1),
             bytes: if alone { record.bytes } else { store.stat(&path, true).map_or(0, |stat| stat.size) },
             data: (!alone).then(|| (dir.join(&record.file), record.bytes)),
             near: alone.then(|| (Arc::clone(&home), CacheFile::from(record))),

@@ -13,6 +13,8 @@ use std::sync::{Arc, OnceLock};
 pub(crate) struct Shard {
     /// The name of its file, for messages.
     pub(crate) name: String,
+    /// The start of keys that are numbers of samples.
+    pub(crate) stem: String,
     pub(crate) path: PathBuf,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) source: Arc<dyn Source>,
@@ -126,6 +128,7 @@ impl Shard {
     pub(super) fn read_by(&self, source: &Arc<dyn Source>) -> Self {
         Self {
             name: self.name.clone(),
+            stem: self.stem.clone(),
             path: self.path.clone(),
             store: Arc::clone(&self.store),
             source: Arc::clone(source),
