@@ -316,3 +316,30 @@ fn a_pattern_names_several_tables() {
     let none = Some(dir.path().join("c*.csv"));
     assert!(refused(&Recipe { metadata: none, ..recipe }).to_string().contains("matches no file"));
 }
+
+/// Files whose names differ in their extensions alone are one sample, unlike in torchvision's ImageFolder.
+#[test]
+fn pictures_that_become_one_sample_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["cat/x.jpg", "cat/x.jpeg", "dog/y.png"] {
+        let path = dir.path().join("in").join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, name).unwrap();
+    }
+    let heard = Arc::new(Warnings(Mutex::default()));
+    let recipe = Recipe::new(dir.path().join("in"), "webdataset", dir.path().join("out")).labels(Labels::Folders);
+    packhorse::session().observe(heard.clone()).pack(&recipe).unwrap();
+    let told = |text: &str| heard.0.lock().unwrap().iter().any(|warning| warning.contains(text));
+    assert!(
+        told("the sample cat/x has 2 pictures") && told("key-ends=regex:^(.*[.](jpe?g|png|webp))$"),
+        "{:?}",
+        heard.0
+    );
+    assert_eq!(labels(&dir.path().join("out")).1.len(), 2);
+    let mut alone = Recipe::new(dir.path().join("in"), "webdataset", dir.path().join("alone")).labels(Labels::Folders);
+    alone.take("key-ends", "regex:^(.*[.](jpe?g|png|webp))$".as_ref()).unwrap();
+    heard.0.lock().unwrap().clear();
+    packhorse::session().observe(heard.clone()).pack(&alone).unwrap();
+    assert!(!told("pictures"));
+    assert_eq!(labels(&dir.path().join("alone")).1.len(), 3);
+}

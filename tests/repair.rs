@@ -401,7 +401,7 @@ fn sealed_shards_are_not_packed_with_other_samples() {
             std::fs::remove_dir_all(&out).unwrap();
         }
     }
-    // The input is whole again: the same command tells what is not there, and `--replace` packs it.
+    // The input is whole again: the same command tells of the missing sample, and `--replace` packs it.
     let words = ["pack", text(&input), "--to", "webdataset", "--image", "check", "--out", text(&out)];
     let told = Program(without_quiet(&words)).run();
     assert!(told.code() == 0 && told.said.contains("an earlier run left out 1 sample"), "{told:?}");

@@ -14,6 +14,43 @@ pub fn parse(text: &[u8]) -> Result<Value, serde_json::Error> {
     })
 }
 
+/// The same, where a fault in one text must not hide the others: a byte order mark is passed over, and half a surrogate pair, as of a
+/// text that was cut, is U+FFFD.
+pub fn parse_lossy(text: &[u8]) -> Result<Value, serde_json::Error> {
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+    parse(text).or_else(|error| {
+        let mended = without_halves(text).ok_or(());
+        mended.and_then(|text| parse(&text).map_err(drop)).map_err(|()| error)
+    })
+}
+
+/// The text with U+FFFD for escapes of half a surrogate pair; `None` if it has none.
+fn without_halves(text: &[u8]) -> Option<Vec<u8>> {
+    let unit = |text: &[u8]| {
+        let digits = std::str::from_utf8(text.strip_prefix(b"\\u")?.get(..4)?).ok()?;
+        u32::from_str_radix(digits, 16).ok()
+    };
+    let (mut out, mut rest, mut found) = (Vec::with_capacity(text.len()), text, false);
+    while let Some(at) = rest.iter().position(|byte| *byte == b'\\') {
+        let (before, escape) = rest.split_at(at);
+        out.extend(before);
+        let second = unit(escape.get(6..).unwrap_or_default());
+        let len = match (unit(escape), second) {
+            (Some(0xd800..0xdc00), Some(0xdc00..0xe000)) => 12,
+            (Some(0xd800..0xe000), _) => 0,
+            _ => escape.len().min(2),
+        };
+        match len {
+            0 => out.extend(b"\\ufffd"),
+            len => out.extend(escape.get(..len).unwrap_or(escape)),
+        }
+        found |= len == 0;
+        rest = escape.get(if len == 0 { 6 } else { len }..).unwrap_or_default();
+    }
+    out.extend(rest);
+    found.then_some(out)
+}
+
 /// The value of a number that JSON lacks.
 pub fn odd_number(value: &Value) -> Option<f64> {
     value.as_str()?.strip_prefix('\0')?.parse().ok()
@@ -56,6 +93,16 @@ mod tests {
         assert_eq!(odd_number(&value["b"][0]), Some(f64::NEG_INFINITY));
         assert_eq!((odd_number(&value["NaN"]), value["NaN"].as_str()), (None, Some("NaN, \"Infinity\"")));
         assert_eq!(value["c"], 1.5);
+        // The marks of files, and texts that were cut inside of a character.
+        let whole = r#"{"a": "\ud83d\ude00", "b": "\\ud83d", "n": 1}"#;
+        assert_eq!(parse_lossy(whole.as_bytes()).unwrap(), parse(whole.as_bytes()).unwrap());
+        let cut = "\u{feff}{\"a\": \"x\\ud83d\", \"b\": \"\\ude00\\ud83d\\ude00\", \"c\": NaN}";
+        let value = parse_lossy(cut.as_bytes()).unwrap();
+        assert_eq!((value["a"].as_str(), value["b"].as_str()), (Some("x\u{fffd}"), Some("\u{fffd}\u{1f600}")));
+        assert!(odd_number(&value["c"]).unwrap().is_nan());
+        for bad in [&b"{\"a\": \"\\ud83d"[..], b"\\ud83d", b"{\"a\": \"\\ud8\"}", b"\xef\xbb\xbf"] {
+            assert!(parse_lossy(bad).is_err());
+        }
         for bad in [&b"{\"a\": nan}"[..], b"NaN NaN", b"{\"a\": NaN", b"\"NaN\\"] {
             assert!(parse(bad).is_err());
         }

@@ -8,6 +8,7 @@ use crate::moved_inputs::find_inputs;
 use crate::pack_context::{PackContext, PackOptions};
 use crate::recorded_receipts::RecordedReceipts;
 use crate::replace::{is_replacing, plan_folder};
+use crate::request_error::as_output_error;
 use crate::sample_block::add_counts;
 use crate::shard_packer::{Redo, ShardPacker, Told};
 use crate::spans::TARGET;
@@ -109,7 +110,8 @@ pub(crate) fn pack_again(
 ) -> Result<PackReport> {
     check_plan(context, plan)?;
     Staging::sweep(&*context.store, out, false);
-    let staging = Staging::open(context.store.clone(), out)?.keeping(context.quarantine.clone());
+    let denied = |e: Error| if e.is_denied() { as_output_error(e, out) } else { e };
+    let staging = Staging::open(context.store.clone(), out).map_err(denied)?.keeping(context.quarantine.clone());
     let roots: Vec<PathBuf> = plan.header().roots.iter().map(PathText::to_path).collect();
     let chains = chains(plan.shards(), options.part);
     let mine = chains.concat();

@@ -12,6 +12,7 @@
 //! manifest, plan and receipts are removed.
 
 use crate::recorded_files::sealed_manifest;
+use crate::request_error::as_output_error;
 use crate::stored_plan::{StoredPlan, attempt, exists, open_plans, read_receipt};
 use crate::without_inputs::has_adopted;
 use crate::{OnError, Plan};
@@ -176,6 +177,7 @@ pub(crate) fn finish_replacing(store: &Arc<dyn Store>, out: &Path) -> Result<()>
     let place = Staging::replacing(out);
     match store.stat(&place.join(EXCHANGE), false) {
         Err(e) if e.is_absent() => return leave(store, out),
+        Err(e) if e.is_denied() => return Err(as_output_error(e, out)),
         found => found?,
     };
     let below = store.beneath(out)?.unwrap_or_else(|| Arc::clone(store));

@@ -1070,7 +1070,7 @@ def test_memory_changes_no_fields(tmp_path):
 
 
 def test_damaged_hdf5_is_refused(tmp_path):
-    """Damage that libhdf5 finds, in one number, is no table of other values."""
+    """Damage that libhdf5 finds, in one number, never gives other values."""
     h5py = pytest.importorskip("h5py")
     path = tmp_path / "a.h5"
 

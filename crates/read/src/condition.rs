@@ -357,7 +357,7 @@ impl Term {
     /// The value at the path in a JSON text.
     fn inside(&self, text: &str) -> Result<Option<Scalar<'static>>> {
         let name = &self.field;
-        let value = json::parse(text.as_bytes());
+        let value = json::parse_lossy(text.as_bytes());
         let value = value.map_err(|error| Error::content(format!("field {name} is not JSON: {error}")))?;
         let path = self.path.join(".");
         match json_at(&value, &self.path) {

@@ -113,7 +113,7 @@ impl Location {
     pub fn local(path: &Path) -> Result<&Path> {
         let Some(text) = Self::url(path) else {
             return match path.to_str().and_then(elsewhere) {
-                Some(advice) => Err(Error::unsupported("is no local path").hint(advice).in_input(path.display())),
+                Some(advice) => Err(Error::unsupported("is not a local path").hint(advice).in_input(path.display())),
                 None => Ok(path),
             };
         };

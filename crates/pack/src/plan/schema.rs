@@ -36,6 +36,9 @@ pub(super) fn of(
     warn_of_whole_tables(&counts, samples, observer);
     warn_of_one_json(listing, samples, observer);
     warn_of_tables_beside_files(listing, observer);
+    if options.recipe.labels.is_some() {
+        warn_of_merged_pictures(listing, observer);
+    }
     for (name, count) in counts.iter().filter(|(name, _)| !listing.decoded().contains_key(**name)) {
         let blob = FieldType::Blob.field(name, false);
         columns.add([&blob].into_iter(), *count, Path::new("the inputs"), &options.joining)?;
@@ -257,6 +260,29 @@ fn warn_of_one_json(listing: &Listing, samples: u64, observer: &dyn Observer) {
             "{} is packed as one sample; if it is a list of records, make lines of them, which are samples: \
              jq -c '.[]' FILE.json > FILE.jsonl",
             path.display()
+        );
+        observer.event(&Event::Warning(&text));
+    }
+}
+
+/// The extensions of torchvision's ImageFolder, for which each file is a sample.
+const PICTURES: [&str; 9] = ["jpg", "jpeg", "png", "ppm", "bmp", "pgm", "tif", "tiff", "webp"];
+
+/// Warns of labelled samples of several pictures: files whose names differ in their extensions alone.
+fn warn_of_merged_pictures(listing: &Listing, observer: &dyn Observer) {
+    let pictures = |sample: &SampleRef<'_>| sample.fields().filter(|(name, _)| PICTURES.contains(name)).count();
+    let files = listing.iter().filter(|sample| sample.table().is_none());
+    let mut merged = files.filter(|sample| pictures(sample) > 1);
+    if let Some(first) = merged.next() {
+        let others = match merged.count() as u64 {
+            0 => String::new(),
+            more => format!(", and {} so", counted(more, "more sample")),
+        };
+        let text = format!(
+            "the sample {} has {} pictures, whose names differ in their extensions alone{others}; if each is a sample of its own, \
+             as in torchvision's ImageFolder, pass `key-ends=regex:^(.*[.](jpe?g|png|webp))$`",
+            first.key(),
+            pictures(&first)
         );
         observer.event(&Event::Warning(&text));
     }

@@ -230,7 +230,8 @@ impl Text {
                 })
             }
             Text::Json(path) => {
-                let value = json::parse(bytes).map_err(|error| Error::content(format!("is not JSON: {error}")))?;
+                let value =
+                    json::parse_lossy(bytes).map_err(|error| Error::content(format!("is not JSON: {error}")))?;
                 let text = match json_at(&value, path) {
                     // A field that is not required is zeros there.
                     None | Some(serde_json::Value::Null) => {
