@@ -211,6 +211,7 @@ fn refused(kind: ImageFormat, error: ImageError) -> Error {
     match error {
         ImageError::Limits(_) => too_large(),
         ImageError::IoError(_) => cut_short(kind),
+        ImageError::Unsupported(error) => unread(kind, &error.to_string()),
         other => undecodable(kind, &other.to_string()),
     }
 }
@@ -225,6 +226,14 @@ fn cut_short(kind: ImageFormat) -> Error {
 
 fn undecodable(kind: ImageFormat, why: &str) -> Error {
     Error::content(format!("can't be decoded as a {} ({why}); get it again or leave it out", name(kind)))
+}
+
+/// The error of a whole picture of a kind that no decoder here reads.
+fn unread(kind: ImageFormat, why: &str) -> Error {
+    Error::content(format!(
+        "is a {} of a kind that packhorse does not read ({why}); convert it or leave it out",
+        name(kind)
+    ))
 }
 
 fn unencodable(kind: ImageFormat, why: impl std::fmt::Display) -> Error {

@@ -10,7 +10,7 @@ mod palette;
 
 pub(super) use encode::encode;
 
-use super::{Numbers, Stored, cut_short, too_large, undecodable};
+use super::{Numbers, Stored, cut_short, too_large, undecodable, unread};
 use crate::image::format::ImageFormat;
 use crate::image::orientation::Orientation;
 use crate::image::raster::Raster;
@@ -128,14 +128,14 @@ fn of_type(samples: &DecodingResult) -> Error {
 fn require_strips(decoder: &mut Tiff<'_>, color: ColorType) -> Result<()> {
     let mut number = |tag| decoder.find_tag_unsigned::<u32>(tag).map_err(refused);
     if number(Tag::FillOrder)? == Some(2) {
-        return Err(undecodable(ImageFormat::Tiff, "its bits stand in reverse order"));
+        return Err(unread(ImageFormat::Tiff, "its bits stand in reverse order"));
     }
     let predicted = number(Tag::Predictor)?.unwrap_or(1) != 1;
     if predicted && number(Tag::SamplesPerPixel)?.unwrap_or(1) > color.num_samples().into() {
-        return Err(undecodable(ImageFormat::Tiff, "it has channels of no known meaning, and a predictor"));
+        return Err(unread(ImageFormat::Tiff, "it has channels of no known meaning, and a predictor"));
     }
     if number(Tag::NewSubfileType)?.unwrap_or(0) & 1 == 1 || number(DNG)?.is_some() {
-        return Err(undecodable(ImageFormat::Tiff, "what lies first in it is a thumbnail, or a camera's raw picture"));
+        return Err(unread(ImageFormat::Tiff, "what lies first in it is a thumbnail, or a camera's raw picture"));
     }
     let compression = number(Tag::Compression)?.unwrap_or(1);
     let (offsets, lengths) = if decoder.find_tag(Tag::TileOffsets).map_err(refused)?.is_some() {
@@ -199,7 +199,7 @@ fn meaning(color: ColorType, (width, height): (u32, u32), data: Vec<u8>, wide: b
         ColorType::CMYK(8 | 16) => Stored::plain(narrow(inks(&data, wide, 4))?),
         ColorType::CMYKA(8 | 16) => Stored::plain(narrow(inks(&data, wide, 5))?),
         ColorType::YCbCr(8) => Stored::plain(narrow(data.as_chunks().0.iter().copied().flat_map(light).collect())?),
-        other => return Err(undecodable(ImageFormat::Tiff, &format!("its colours are {other:?}"))),
+        other => return Err(unread(ImageFormat::Tiff, &format!("its colours are {other:?}"))),
     })
 }
 
@@ -272,6 +272,7 @@ fn refused(error: TiffError) -> Error {
     match error {
         TiffError::LimitsExceeded => too_large(),
         TiffError::IoError(_) => cut_short(ImageFormat::Tiff),
+        TiffError::UnsupportedError(error) => unread(ImageFormat::Tiff, &error.to_string()),
         other => undecodable(ImageFormat::Tiff, &other.to_string()),
     }
 }
