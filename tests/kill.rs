@@ -294,7 +294,7 @@ fn threads_and_memory_change_no_byte() {
         &["--jobs", "8"],
         &["--io-threads", "1"],
         &["--memory", "1MiB"],
-        &["--memory", "1", "--jobs", "8"],
+        &["--memory", "1B", "--jobs", "8"],
     ];
     for (i, way) in ways.into_iter().enumerate() {
         let out = work.dir(&format!("out{i}"));

@@ -4,7 +4,8 @@ use crate::args::Verifying;
 use crate::flags::RecipeFlags;
 use crate::observe_args::Observe;
 use clap::{Args as ClapArgs, ValueHint};
-use packhorse_pack::{Part, Recipe, Session, parse_bytes};
+use packhorse_core::Result;
+use packhorse_pack::{ByteSize, Part, Recipe, Session};
 use packhorse_read::Demand;
 use std::path::PathBuf;
 
@@ -67,7 +68,7 @@ pub(crate) struct Work {
     /// The memory to do with: the most input held at once, and four times the largest value that must be whole (an
     /// array, a document); larger ones are refused, or left out. Files that go unchanged into WebDataset are copied in
     /// pieces [default: 192MiB, and values of 2 GiB]
-    #[arg(long, hide_short_help = true, value_name = "SIZE", value_parser = parse_bytes)]
+    #[arg(long, hide_short_help = true, value_name = "SIZE", value_parser = bytes_with_unit)]
     pub(crate) memory: Option<u64>,
 
     #[command(flatten)]
@@ -203,6 +204,11 @@ pub(crate) struct FeedFlags {
     /// GPUs of a node
     #[arg(long, hide_short_help = true, value_name = "N", default_value_t = 8, requires = "feed", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) gpus_per_node: u32,
+}
+
+/// A size, in which a small number without a unit is a slip.
+fn bytes_with_unit(text: &str) -> Result<u64> {
+    text.parse::<ByteSize>().map(|ByteSize(bytes)| bytes)
 }
 
 #[cfg(test)]
