@@ -249,6 +249,59 @@ fn a_lost_plan_of_an_append_is_made_again_by_it() {
             packhorse(&["verify", "--full", text(&out)]).succeed();
         }
     }
+    // An input that was copied has another time, which a plan records.
+    let plan = out.join("plan-000001.jsonl.zst");
+    std::fs::File::options().append(true).open(&one).unwrap().set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+    for left in [None, Some(b"x")] {
+        left.map_or_else(|| std::fs::remove_file(&plan), |left| std::fs::write(&plan, left)).unwrap();
+        packhorse(&["append", text(&out), text(&one)]).succeed();
+        packhorse(&["verify", "--full", text(&out)]).succeed();
+    }
+    // Beside an append that is not sealed yet, and beside another lost plan.
+    packhorse(&["append", text(&out), text(&other), "--plan-only"]).succeed();
+    std::fs::remove_file(&plan).unwrap();
+    packhorse(&["append", text(&out), text(&one)]).succeed();
+    packhorse(&["append", text(&out), text(&other)]).succeed();
+    for number in [1, 2] {
+        std::fs::remove_file(out.join(format!("plan-00000{number}.jsonl.zst"))).unwrap();
+    }
+    for more in [&one, &two] {
+        packhorse(&["append", text(&out), text(more)]).succeed();
+    }
+    packhorse(&["verify", "--full", text(&out)]).succeed();
+    assert_eq!(manifest(&out).samples, 70);
+}
+
+/// A plan of an append that is not sealed, and can't be read, is stored again by the same append, or dropped on request.
+#[test]
+fn a_damaged_plan_of_an_unsealed_append_is_made_again_or_dropped() {
+    let corpus = Corpus::new();
+    let whole = corpus.sealed("whole", &WEBDATASET);
+    corpus.append(&whole, &[]).succeed();
+    for (way, samples) in [("again", 90), ("other", 65), ("dropped", 60)] {
+        let out = corpus.sealed(way, &WEBDATASET);
+        let old = tree(&out);
+        corpus.append(&out, &["--plan-only"]).succeed();
+        packhorse(&["pack", "--plan", text(&out), "--part", "1/2"]).succeed();
+        let plan = out.join("plan-000001.jsonl.zst");
+        let bytes = std::fs::read(&plan).unwrap();
+        std::fs::write(&plan, &bytes[..bytes.len() / 2]).unwrap();
+        let other = corpus.append(&out, &["--limit", "5"]).run();
+        refused(&other, DAMAGED, &["plan-000001.jsonl.zst", "packhorse append", "clean --append"]);
+        match way {
+            "again" => {
+                corpus.append(&out, &[]).succeed();
+                assert_equal(&tree(&whole), &tree(&out), way);
+            }
+            "other" => drop(corpus.append(&out, &["--limit", "5", "--replace"]).succeed()),
+            _ => {
+                packhorse(&["clean", "--append", text(&out)]).succeed();
+                assert_equal(&old, &tree(&out), way);
+            }
+        }
+        assert_eq!(manifest(&out).samples, samples);
+        packhorse(&["verify", "--full", text(&out)]).succeed();
+    }
 }
 
 /// Files of others that have the names of new shards are not overwritten.

@@ -10,11 +10,12 @@ use crate::plan_differences::{differences, same};
 use crate::recorded_files::sealed_manifest;
 use crate::refuse_view::refuse_view;
 use crate::replace::{plan_folder, shard_names};
-use crate::stored_plan::{Stored, made_again, publish_new, stored, threads};
+use crate::stored_plan::{Stored, made_again, publish_new, publish_over, receipts_beyond, stored, threads};
 use crate::without_inputs::has_adopted;
 use packhorse_core::{Cancel, Code, Error, Kind, Registry, Result, Store};
 use packhorse_dataset::{
-    Digest, Entries, Manifest, PlanEntry, PlanHeader, PlanReader, RECEIPT_SUFFIX, ShardFrame, not_sealed, plan_name,
+    Digest, Entries, Manifest, PlanEntry, PlanHeader, PlanReader, RECEIPT_SUFFIX, Receipt, ShardFrame, not_sealed,
+    plan_name,
 };
 use packhorse_storage::Staging;
 use packhorse_transform::Transform;
@@ -28,12 +29,13 @@ use std::sync::Arc;
 /// A sealed dataset that samples are added to.
 pub(crate) struct Base {
     pub(crate) dir: PathBuf,
-    manifest: Manifest,
+    pub(crate) manifest: Manifest,
     /// The plans of its shards.
-    plans: Vec<PlanReader>,
+    pub(crate) plans: Vec<PlanReader>,
     /// The plan of an append that is not sealed.
     pending: Option<PlanReader>,
-    /// The first append whose plan is lost or damaged; `plans` are those before it. The same append stores it again.
+    /// The first append whose plan is lost or damaged, which may be the one that is not sealed; `plans` are those before it. The same
+    /// append stores it again.
     lost: Option<usize>,
 }
 
@@ -45,9 +47,9 @@ fn plans_of(store: &dyn Store, dir: &Path, manifest: &Manifest) -> Result<(Vec<P
         match (stored(store, dir, number), known) {
             (Err(e), _) if e.kind() == Kind::Environment && !e.is_absent() => return Err(e),
             (Ok(plan), known) if known.is_none_or(|known| known == plan.digest()) => plans.push(plan),
-            (Err(e), None) if !e.is_absent() => return Err(e),
-            (_, None) => {}
-            (_, Some(_)) => return Ok((plans, Some(number))),
+            (Err(e), None) if e.is_absent() => {}
+            (Err(e), None) if e.kind() != Kind::Content => return Err(e),
+            _ => return Ok((plans, Some(number))),
         }
     }
     Ok((plans, None))
@@ -87,6 +89,11 @@ impl Base {
         }
         let pending = plans.drain(manifest.plans().count().min(plans.len())..).next();
         Ok(Self { dir: dir.to_owned(), manifest, plans, pending, lost })
+    }
+
+    /// Whether a plan of its shards is lost or damaged.
+    pub(crate) fn lacks_plan(&self) -> bool {
+        self.plans.len() < self.manifest.plans().count()
     }
 
     /// The header of the last plan.
@@ -180,8 +187,9 @@ impl Base {
     /// Errors: `Config` for samples that the dataset can't take, such as those whose keys it has.
     pub(crate) fn place(&self, plan: &mut Plan, allowed: &Allowed<'_>, cancel: &Cancel) -> Result<Place> {
         plan.follow(self.header()?, allowed).map_err(|e| e.in_input(self.dir.display()))?;
-        if let Some(number) = self.lost {
-            let added = self.manifest.appended.get(number - 1).ok_or_else(|| lost_plan(&self.dir, number))?;
+        if let Some((number, added)) =
+            self.lost.and_then(|at| Some((at, self.manifest.appended.get(at.checked_sub(1)?)?)))
+        {
             plan.renumber(self.names(added.first as usize));
             return match plan.digest()? == added.plan {
                 true => Ok(Place::Sealed(number, added.plan)),
@@ -272,11 +280,54 @@ impl Base {
         Ok(())
     }
 
-    /// Drops the append that is not sealed; returns how many shards it would have added, or `None` without one.
+    /// Drops the append that is not sealed; returns how many shards it would have added, or has if its plan can't be read, and `None`
+    /// without one.
     pub(crate) fn drop_pending(&self, store: &Arc<dyn Store>) -> Result<Option<u64>> {
-        let Some(pending) = &self.pending else { return Ok(None) };
-        drop_shards(store, &self.dir, &self.manifest, pending)?;
-        Ok(Some(pending.shards().len() as u64))
+        if let Some(pending) = &self.pending {
+            drop_shards(store, &self.dir, &self.manifest, names_of(pending))?;
+            return Ok(Some(pending.shards().len() as u64));
+        }
+        match self.lost {
+            Some(number) if number >= self.manifest.plans().count() => {
+                let added = self.added(&**store)?;
+                drop_shards(
+                    store,
+                    &self.dir,
+                    &self.manifest,
+                    added.iter().map(|receipt| receipt.shard.clone()).collect(),
+                )?;
+                Ok(Some(added.len() as u64))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The receipts of shards that are not part of the dataset.
+    fn added(&self, store: &dyn Store) -> Result<Vec<Receipt>> {
+        let known: BTreeSet<&str> = self.manifest.shards.iter().map(|shard| shard.name.as_str()).collect();
+        receipts_beyond(store, &self.dir, &|shard| known.contains(shard))
+    }
+
+    /// Stores the plan of an append in the place of one that is not sealed and can't be read, if its shards are of this one.
+    fn store_over(
+        &self,
+        store: &Arc<dyn Store>,
+        plan: &Plan,
+        number: usize,
+        restart: bool,
+    ) -> Result<(Stored, Digest)> {
+        let (digest, added) = (plan.digest()?, self.added(&**store)?);
+        let is_other = added.iter().any(|receipt| receipt.plan != digest);
+        match (is_other, restart) {
+            (false, _) => {}
+            (true, true) => drop(self.drop_pending(store)?),
+            (true, false) => {
+                let error = lost_plan(&self.dir, number);
+                return Err(error.hint("`replace` or `packhorse clean append` drop what that append has packed"));
+            }
+        }
+        let stored = if is_other || added.is_empty() { Stored::New } else { Stored::Resumed };
+        Ok((stored, publish_over(store, &self.dir, number, plan)?))
     }
 
     /// Stores the plan of the new shards, and returns its digest. `restart`: shards of another append that is not sealed
@@ -284,11 +335,14 @@ impl Base {
     ///
     /// Errors: `Config` while another append is not sealed, or if one began meanwhile.
     pub(crate) fn store(&self, store: &Arc<dyn Store>, plan: &Plan, restart: bool) -> Result<(Stored, Digest)> {
+        if let Some(number) = self.lost {
+            return self.store_over(store, plan, number, restart);
+        }
         if let Some(pending) = &self.pending {
             let (digest, times) = plan.write(std::io::sink())?;
             match same(pending, plan.header(), digest, times) {
                 Ok(()) => return Ok((Stored::Resumed, digest)),
-                Err(_) if restart => drop_shards(store, &self.dir, &self.manifest, pending)?,
+                Err(_) if restart => drop_shards(store, &self.dir, &self.manifest, names_of(pending))?,
                 Err(_) => {
                     let what = differences(pending.header(), plan.header());
                     let hint = "end that one with `packhorse pack plan` and `packhorse seal`, or drop it with `replace` or `packhorse clean append`";
@@ -368,11 +422,14 @@ fn overlap(one: &Option<Range<u64>>, two: &Option<Range<u64>>) -> bool {
     }
 }
 
-/// Removes the shards of an append that is not sealed, then its plan.
-fn drop_shards(store: &Arc<dyn Store>, dir: &Path, manifest: &Manifest, plan: &PlanReader) -> Result<()> {
+fn names_of(plan: &PlanReader) -> BTreeSet<String> {
+    plan.shards().iter().map(|shard| shard.name.clone()).collect()
+}
+
+/// Removes the shards of an append that is not sealed, which are called `mine`, then its plan.
+fn drop_shards(store: &Arc<dyn Store>, dir: &Path, manifest: &Manifest, mine: BTreeSet<String>) -> Result<()> {
     Staging::sweep(&**store, dir, false);
     let below = store.beneath(dir)?.unwrap_or_else(|| Arc::clone(store));
-    let mine = plan.shards().iter().map(|shard| shard.name.clone()).collect();
     let known = manifest.shards.iter().take(1).map(|shard| shard.name.clone()).collect();
     let names = shard_names(&**store, dir, &mine, &known);
     // Receipts first: a shard without one does not count.

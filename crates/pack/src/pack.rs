@@ -8,7 +8,6 @@ use crate::moved_inputs::find_inputs;
 use crate::pack_context::{PackContext, PackOptions};
 use crate::recorded_receipts::RecordedReceipts;
 use crate::replace::{is_replacing, plan_folder};
-use crate::request_error::as_output_error;
 use crate::sample_block::add_counts;
 use crate::shard_packer::{Redo, ShardPacker, Told};
 use crate::spans::TARGET;
@@ -110,8 +109,7 @@ pub(crate) fn pack_again(
 ) -> Result<PackReport> {
     check_plan(context, plan)?;
     Staging::sweep(&*context.store, out, false);
-    let denied = |e: Error| if e.is_denied() { as_output_error(e, out) } else { e };
-    let staging = Staging::open(context.store.clone(), out).map_err(denied)?.keeping(context.quarantine.clone());
+    let staging = Staging::open(context.store.clone(), out)?.keeping(context.quarantine.clone());
     let roots: Vec<PathBuf> = plan.header().roots.iter().map(PathText::to_path).collect();
     let chains = chains(plan.shards(), options.part);
     let mine = chains.concat();
@@ -185,10 +183,12 @@ pub(crate) fn pack_again(
 }
 
 /// Warns of samples that are not in a dataset though this policy would not leave them out.
-pub(crate) fn tell_left_out(report: &PackReport, policy: OnError, observer: &dyn Observer) {
+pub(crate) fn tell_left_out(out: &Path, report: &PackReport, policy: OnError, observer: &dyn Observer) {
     if policy == OnError::Fail && report.skipped > 0 {
         let lost = counted(report.skipped, "sample");
-        let message = format!("an earlier run left out {lost} (skipped.jsonl); `replace` packs all of them again");
+        // In object stores datasets are not replaced.
+        let again = if Location::url(out).is_some() { "packing into another prefix" } else { "`replace`" };
+        let message = format!("an earlier run left out {lost} (skipped.jsonl); {again} packs all of them again");
         observer.event(&Event::Warning(&message));
     }
 }

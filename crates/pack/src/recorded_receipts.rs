@@ -6,7 +6,7 @@ use packhorse_core::{Error, Kind, Result, Store};
 use packhorse_dataset::{Digest, Receipt};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::OnceLock;
 
 /// Knows them from who asks to fill a shard again, and from the manifest of a sealed dataset that lacks a file.
 pub(crate) struct RecordedReceipts<'a> {
@@ -14,14 +14,14 @@ pub(crate) struct RecordedReceipts<'a> {
     out: &'a Path,
     plan: Digest,
     redo: &'a Redo,
-    /// Those of the manifest, which is read when the first shard is complete.
-    sealed: Mutex<Option<BTreeMap<String, Digest>>>,
+    /// Those of the manifest, which is read when the first shard is complete; none without one.
+    sealed: OnceLock<BTreeMap<String, Digest>>,
 }
 
 impl<'a> RecordedReceipts<'a> {
     /// Those of shards of this plan in the folder `out`.
     pub(crate) fn new(store: &'a dyn Store, out: &'a Path, plan: Digest, redo: &'a Redo) -> Self {
-        Self { store, out, plan, redo, sealed: Mutex::default() }
+        Self { store, out, plan, redo, sealed: OnceLock::new() }
     }
 
     /// Refuses a shard that has another digest than it had.
@@ -52,15 +52,16 @@ impl<'a> RecordedReceipts<'a> {
         if let Some(Some(digest)) = self.redo.get(shard) {
             return Ok(Some(*digest));
         }
-        let mut sealed = self.sealed.lock().unwrap_or_else(PoisonError::into_inner);
-        if sealed.is_none() {
-            let manifest = match sealed_manifest(self.store, self.out) {
-                // Sealing writes a damaged one again.
-                Err(e) if e.kind() == Kind::Incomplete => None,
-                manifest => manifest?.filter(|manifest| manifest.plans().any(|plan| plan == self.plan)),
-            };
-            *sealed = manifest.map(|manifest| manifest.shards.into_iter().map(|s| (s.name, s.receipt)).collect());
+        if let Some(sealed) = self.sealed.get() {
+            return Ok(sealed.get(shard).copied());
         }
-        Ok(sealed.as_ref().and_then(|sealed| sealed.get(shard)).copied())
+        let manifest = match sealed_manifest(self.store, self.out) {
+            // Sealing writes a damaged one again.
+            Err(e) if e.kind() == Kind::Incomplete => None,
+            manifest => manifest?.filter(|manifest| manifest.plans().any(|plan| plan == self.plan)),
+        };
+        let shards = manifest.into_iter().flat_map(|manifest| manifest.shards);
+        let sealed = self.sealed.get_or_init(|| shards.map(|shard| (shard.name, shard.receipt)).collect());
+        Ok(sealed.get(shard).copied())
     }
 }

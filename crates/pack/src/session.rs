@@ -246,7 +246,7 @@ impl Session {
             return Err(Error::new(Kind::Environment, message).in_input(out.display()));
         }
         let manifest = crate::seal::seal(&self.registry, &transforms, &self.store, out, &self.cancel)?;
-        tell_left_out(&report, recipe.on_error, &*self.observer);
+        tell_left_out(out, &report, recipe.on_error, &*self.observer);
         let ours = manifest.plans().any(|digest| digest == plan.digest());
         match ours {
             true => Ok(Packed { report, manifest, stored }),

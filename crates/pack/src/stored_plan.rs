@@ -66,7 +66,7 @@ pub(crate) fn attempt(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result
             }
             return Ok(Ok(held(Stored::New, staging)));
         }
-        Err(e) if e.kind() == Kind::Environment => return Err(e),
+        Err(e) if e.kind() != Kind::Content => return Err(e),
         Err(e) => match restored(store, out, plan)? {
             Some(digest) => return Ok(Ok(resumed(digest))),
             None => Err(e.hint("or give `out` a new folder")),
@@ -102,7 +102,7 @@ pub(crate) fn attempt(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result
     }
 }
 
-/// The plan that a sealed dataset got again: no other job touches it.
+/// The plan that a dataset, or shards that are not sealed, got again.
 fn resumed(digest: Digest) -> StoredPlan {
     StoredPlan { stored: Stored::Resumed, digest, staging: None }
 }
@@ -113,7 +113,8 @@ pub(crate) fn mend_plan(store: &Arc<dyn Store>, out: &Path, number: usize, plan:
     mend(&**store, out, number, staged(&staging, &plan_name(number), plan)?.0)
 }
 
-/// Publishes the staged plan `number` of the sealed dataset in `out` again if the file there is lost or damaged.
+/// Publishes the staged plan `number` of the sealed dataset in `out` again if the file there is lost or damaged. It has the same
+/// digest, but other bytes where inputs were moved or copied since: then only a plan that can't be read is replaced.
 fn mend(store: &dyn Store, out: &Path, number: usize, stage: Stage) -> Result<()> {
     let Ok(Some(manifest)) = Manifest::read(store, out) else { return Ok(()) };
     let name = plan_name(number);
@@ -123,11 +124,23 @@ fn mend(store: &dyn Store, out: &Path, number: usize, stage: Stage) -> Result<()
         Err(e) if !e.is_absent() => return Err(e),
         _ => {}
     }
+    let is_lost = match stored(store, out, number) {
+        Err(e) if e.kind() == Kind::Environment && !e.is_absent() => return Err(e),
+        read => read.is_err(),
+    };
     let ready = stage.ready()?;
-    match ready.files().iter().any(|file| Digest::from(file.blake3) == record.blake3) {
+    match is_lost || ready.files().iter().any(|file| Digest::from(file.blake3) == record.blake3) {
         true => ready.publish().map(drop),
         false => Ok(()),
     }
+}
+
+/// Publishes `plan` in the place of a plan `number` that can't be read.
+pub(crate) fn publish_over(store: &Arc<dyn Store>, out: &Path, number: usize, plan: &Plan) -> Result<Digest> {
+    Staging::sweep(&**store, out, false);
+    let staging = Staging::open(store.clone(), out).map_err(|e| as_output_error(e, out))?;
+    let (stage, digest, _) = staged(&staging, &plan_name(number), plan)?;
+    stage.publish().map(|_| digest)
 }
 
 /// Publishes the documents of a new plan; false if another job publishes others under their names.
@@ -170,12 +183,17 @@ fn restored(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result<Option<Di
 
 /// The plan of the first receipt in the folder `out` that can be read.
 fn plan_of_receipts(store: &dyn Store, out: &Path) -> Result<Option<Digest>> {
+    Ok(receipts_beyond(store, out, &|_| false)?.into_iter().next().map(|receipt| receipt.plan))
+}
+
+/// The receipts in the folder `out` that can be read, of shards that are not `known`.
+pub(crate) fn receipts_beyond(store: &dyn Store, out: &Path, known: &dyn Fn(&str) -> bool) -> Result<Vec<Receipt>> {
     let names = match store.list(out) {
-        Err(e) if e.is_absent() => return Ok(None),
+        Err(e) if e.is_absent() => return Ok(Vec::new()),
         names => names?,
     };
-    let mut shards = names.iter().filter_map(|name| name.to_str()?.strip_suffix(RECEIPT_SUFFIX));
-    Ok(shards.find_map(|shard| read_receipt(store, out, shard).ok()).map(|receipt| receipt.plan))
+    let shards = names.iter().filter_map(|name| name.to_str()?.strip_suffix(RECEIPT_SUFFIX));
+    Ok(shards.filter(|shard| !known(shard)).filter_map(|shard| read_receipt(store, out, shard).ok()).collect())
 }
 
 /// The error of a folder in which another job works on another plan.

@@ -280,9 +280,10 @@ fn warn_of_merged_pictures(listing: &Listing, observer: &dyn Observer) {
         };
         let text = format!(
             "the sample {} has {} pictures, whose names differ in their extensions alone{others}; if each is a sample of its own, \
-             as in torchvision's ImageFolder, pass `key-ends=regex:^(.*[.](jpe?g|png|webp))$`",
+             as in torchvision's ImageFolder, pass `key-ends=regex:(?i)^(.*[.]({}))$`",
             first.key(),
-            pictures(&first)
+            pictures(&first),
+            PICTURES.join("|")
         );
         observer.event(&Event::Warning(&text));
     }

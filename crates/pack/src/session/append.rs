@@ -7,11 +7,12 @@ use crate::moved_inputs::find_inputs;
 use crate::pack::{pack, pack_again};
 use crate::plan::{Allowed, Plan};
 use crate::request_error::as_request_error;
+use crate::seal::seal_plans;
 use crate::shard_packer::Redo;
 use crate::stored_plan::{Stored, mend_plan, open_plans};
 use crate::{Part, Recipe};
 use packhorse_core::{Error, Result};
-use packhorse_dataset::Digest;
+use packhorse_dataset::{Digest, Manifest};
 use packhorse_storage::Location;
 use packhorse_transform::casts_of;
 use std::any::Any;
@@ -46,9 +47,22 @@ impl Session {
                 pack_again(&context, dir, plan, &options, &Redo::new())?
             }
         };
-        let manifest = crate::seal::seal(&self.registry, &transforms, &self.store, dir, &self.cancel)?;
+        let manifest = match place {
+            Place::Next => crate::seal::seal(&self.registry, &transforms, &self.store, dir, &self.cancel)?,
+            Place::Sealed(..) => self.seal_known(dir, &transforms)?,
+        };
         check_sealed(dir, &manifest, digest)?;
         Ok(Packed { report, manifest, stored })
+    }
+
+    /// Seals the sealed dataset in `dir` again, without shards that are being added. While another of its plans is lost it stays as
+    /// it is.
+    fn seal_known(&self, dir: &Path, transforms: &Transforms) -> Result<Manifest> {
+        let base = Base::open(&self.store, dir)?;
+        if base.lacks_plan() {
+            return Ok(base.manifest);
+        }
+        seal_plans(&self.registry, transforms, &self.store, dir, &base.plans, None, &self.cancel)
     }
 
     /// The plan of [`Session::append`]; writes nothing.

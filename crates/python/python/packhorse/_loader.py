@@ -172,6 +172,7 @@ class Loader:
                 pipeline.put_back(batch)
             if turn == self._turn and isinstance(error, StorageError) and batch is None:
                 # What failed may pass: the same batch is read again.
+                self._tell(pipeline.messages())
                 self._close(json.loads(state))
                 self._turn, self._left, self._begun = turn, left, begun
             elif pipeline.handed() == handed and turn == self._turn:

@@ -35,7 +35,7 @@ class TorchDataset(_MapDataset[Any]):
         self.transform = transform
         self.seed = seed
         # In memory that workers share, which may outlive an epoch.
-        shared: Any = torch.zeros((), dtype=torch.int64)
+        shared: Any = torch.zeros((), dtype=torch.int64, device="cpu")
         self._epoch = shared.share_memory_()
         self._arrays: frozenset[str] | None = None
 

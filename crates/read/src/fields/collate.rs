@@ -211,8 +211,8 @@ impl Collate {
             let out = slab.get_mut(place).ok_or_else(|| Error::bug(format!("no room for row {to}")))?;
             match fetched.value(row, at) {
                 Some(value) => {
-                    let image = field.image.and_then(|image| fetched.value(row, image));
-                    match field.cell.write(value, decoder.as_mut(), draws, image, out, shape) {
+                    let images: Vec<_> = field.images.iter().filter_map(|at| fetched.value(row, *at)).collect();
+                    match field.cell.write(value, decoder.as_mut(), draws, &images, out, shape) {
                         // Nothing at a path in JSON.
                         Err(error) if !field.required && error.code() == Code::FieldMissing => out.fill(0),
                         written => written.map_err(|error| named(error, field))?,

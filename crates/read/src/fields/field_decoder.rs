@@ -120,13 +120,13 @@ impl FieldDecoder {
         })
     }
 
-    /// Writes the value to `out`, which has exactly its size, and its shape, if any, to `shape`. `image`: what a mask is of.
+    /// Writes the value to `out`, which has exactly its size, and its shape, if any, to `shape`. `images`: what a mask may be of.
     pub(crate) fn write(
         &self,
         value: Value<'_>,
         decoder: Option<&mut PictureDecoder>,
         draws: Draws,
-        image: Option<Value<'_>>,
+        images: &[Value<'_>],
         out: &mut [u8],
         shape: &mut [u8],
     ) -> Result<()> {
@@ -143,8 +143,9 @@ impl FieldDecoder {
             }
             FieldDecoder::Mask { decoder, .. } => {
                 // An image that can't be read is an error of its own field.
-                let image = image.and_then(|image| upright_size(raw(image).ok()?, &decoder.limits()).ok());
-                let (height, width) = decoder.decode_into(raw(value)?, image, draws, out)?;
+                let size = |image: &Value<'_>| upright_size(raw(*image).ok()?, &decoder.limits()).ok();
+                let images: Vec<_> = images.iter().filter_map(size).collect();
+                let (height, width) = decoder.decode_into(raw(value)?, &images, draws, out)?;
                 numbers([height as i32, width as i32].into_iter(), shape);
                 Ok(())
             }

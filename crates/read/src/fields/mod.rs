@@ -57,8 +57,8 @@ pub enum FieldKind {
     /// views of one size only.
     Normalized(View, Normalize),
     /// A mask, an image whose pixels are numbers: `UInt8 [batch, height, width]`, or `UInt16`; ragged with `NAME.shape`
-    /// (`Int32 [batch, 2]`) if each keeps its own size. It is cropped and flipped as the first [`Picture`](Self::Picture) with the
-    /// same view, at any size of the same proportions; its numbers are not mixed
+    /// (`Int32 [batch, 2]`) if each keeps its own size. It is cropped and flipped as the [`Picture`](Self::Picture) of its size
+    /// with the same view, or else the first one of its proportions; its numbers are not mixed
     /// ([`MaskDecoder`](packhorse_transform::image::MaskDecoder)).
     Mask(View, DataType),
     /// A number (as text in blobs): `[batch]` of this type.

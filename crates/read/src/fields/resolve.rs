@@ -17,8 +17,8 @@ pub(crate) struct ResolvedField {
     pub(crate) source: String,
     pub(crate) cell: FieldDecoder,
     pub(crate) view: Option<View>,
-    /// The field of the image that a mask is of: it is cut where that is.
-    pub(crate) image: Option<usize>,
+    /// The fields of the images that a mask may be of: it is cut where its image is.
+    pub(crate) images: Vec<usize>,
     pub(crate) required: bool,
     /// Its index in the layout; ragged values are followed by their offsets, and by their shapes if any.
     pub(crate) at: usize,
@@ -70,18 +70,19 @@ pub(crate) fn resolve(
             ViewDecoder::new(view, known.limits)?;
         }
         let field = place(field, cell, view, batch, &mut layout)?;
-        settled.push(ResolvedField { image: image_of(asked, column), ..field });
+        settled.push(ResolvedField { images: images_of(asked, column), ..field });
     }
     Ok((settled, layout))
 }
 
-/// The first image among the fields that is cropped as the mask at `column` is.
-fn image_of(asked: &[FieldOptions], column: usize) -> Option<usize> {
-    let FieldKind::Mask(mask, _) = &asked.get(column)?.kind else { return None };
-    asked.iter().position(|field| match &field.kind {
+/// The images among the fields that are cropped as the mask at `column` is.
+fn images_of(asked: &[FieldOptions], column: usize) -> Vec<usize> {
+    let Some(FieldKind::Mask(mask, _)) = asked.get(column).map(|field| &field.kind) else { return Vec::new() };
+    let is_alike = |field: &FieldOptions| match &field.kind {
         FieldKind::Picture(view) | FieldKind::Normalized(view, _) => view.crops_like(mask),
         _ => false,
-    })
+    };
+    asked.iter().enumerate().filter(|(_, field)| is_alike(field)).map(|(at, _)| at).collect()
 }
 
 /// Adds to the error of an unsupported field the list of supported ones.
@@ -406,7 +407,7 @@ fn place(
     }
     let required = asked.required && !matches!(cell, FieldDecoder::Draws);
     let source = asked.from.0.join(";");
-    Ok(ResolvedField { name: name.clone(), source, cell, view, image: None, required, at, ragged, rank, stride })
+    Ok(ResolvedField { name: name.clone(), source, cell, view, images: Vec::new(), required, at, ragged, rank, stride })
 }
 
 /// The type of packed elements: a Boolean is a byte.

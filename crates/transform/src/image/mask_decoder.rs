@@ -53,28 +53,24 @@ impl MaskDecoder {
     /// Decodes `bytes` into `out`, whose length must match [`MaskDecoder::size`]; returns height and width. Pure: equal
     /// bytes, view, image size and draws give equal numbers.
     ///
-    /// `image`: height and width of the image that the mask belongs to, upright ([`upright_size`]). A mask of another size
-    /// is cut where its image is: random crops of two sizes differ now and then, even at equal draws.
+    /// `images`: height and width of the images that the mask may belong to, upright ([`upright_size`]). It is cut where the
+    /// first one of its size is, or else the first one of its proportions, within a pixel: random crops of two sizes differ now
+    /// and then, even at equal draws. Without images it is cut for itself.
     ///
     /// # Errors
     /// `Content` for a damaged image, for one of colours, for numbers over 255 where they have one byte, for other
-    /// proportions than those of `image`, and for a size that violates [`Size::Exact`](super::Size::Exact); `Limit` for too
+    /// proportions than those of `images`, and for a size that violates [`Size::Exact`](super::Size::Exact); `Limit` for too
     /// many pixels. The content of `out` is then undefined.
-    pub fn decode_into(
-        &self,
-        bytes: &[u8],
-        image: Option<(u32, u32)>,
-        draws: Draws,
-        out: &mut [u8],
-    ) -> Result<(u32, u32)> {
+    pub fn decode_into(&self, bytes: &[u8], images: &[(u32, u32)], draws: Draws, out: &mut [u8]) -> Result<(u32, u32)> {
         let kind = ImageFormat::of(bytes)?;
         let (width, height, orientation) = header(kind, bytes, &self.limits)?;
         let own = orientation.swap((width, height));
-        let crop = match (self.view.size, image.map(|(height, width)| (width, height))) {
-            (size @ (Size::Center { .. } | Size::Random { .. }), Some(image)) if image != own => {
-                Crop::new(size, image, draws)?.scaled(image, own)?
+        let crop = match self.view.size {
+            size @ (Size::Center { .. } | Size::Random { .. }) => {
+                let image = image_of(own, images)?;
+                Crop::new(size, image, draws)?.scaled(image, own)
             }
-            (size, _) => Crop::new(size, own, draws)?,
+            size => Crop::new(size, own, draws)?,
         };
         let mirror = draws.unit(0) < f64::from(self.view.flip);
         let stored = match kind {
@@ -117,6 +113,30 @@ impl MaskDecoder {
     }
 }
 
+/// Width and height of the image that a mask of `own` width and height belongs to.
+fn image_of(own: (u32, u32), images: &[(u32, u32)]) -> Result<(u32, u32)> {
+    let sizes = || images.iter().map(|(height, width)| (*width, *height));
+    match sizes().find(|size| *size == own).or_else(|| sizes().find(|size| is_alike(own, *size))) {
+        Some(size) => Ok(size),
+        None => match sizes().next() {
+            None => Ok(own),
+            Some((width, height)) => {
+                let (w, h) = own;
+                let message =
+                    format!("is {h} × {w} pixels, and its image {height} × {width}: no crop is the same of both");
+                Err(Error::content(message).hint("make masks of the proportions of their images"))
+            }
+        },
+    }
+}
+
+/// Whether both have the same proportions, within one pixel of the smaller one.
+fn is_alike(a: (u32, u32), b: (u32, u32)) -> bool {
+    let is_near =
+        |scale: f64, side: u32, other: u32| (f64::from(side) * scale - f64::from(other)).abs() <= scale.max(1.0);
+    is_near(f64::from(a.0) / f64::from(b.0), b.1, a.1) || is_near(f64::from(a.1) / f64::from(b.1), b.0, a.0)
+}
+
 /// The stored pixel whose centre is nearest to that of pixel `i` of `count`, which share `length` pixels from `start` on.
 fn nearest(i: u32, count: u32, start: f64, length: f64, stored: u32) -> u32 {
     let at = start + (f64::from(i) + 0.5) * length / f64::from(count);
@@ -140,11 +160,11 @@ mod tests {
     use ::png::{BitDepth, ColorType};
 
     fn decoded(view: View, wide: bool, bytes: &[u8], key: u64) -> Result<(Vec<u8>, (u32, u32))> {
-        decoded_beside(None, view, wide, bytes, key)
+        decoded_beside(&[], view, wide, bytes, key)
     }
 
     fn decoded_beside(
-        image: Option<(u32, u32)>,
+        images: &[(u32, u32)],
         view: View,
         wide: bool,
         bytes: &[u8],
@@ -153,7 +173,7 @@ mod tests {
         let decoder = MaskDecoder::new(view, wide, Limits::default())?;
         let (height, width) = decoder.size(bytes)?;
         let mut out = vec![7; height as usize * width as usize * if wide { 2 } else { 1 }];
-        let size = decoder.decode_into(bytes, image, Draws::new(key), &mut out)?;
+        let size = decoder.decode_into(bytes, images, Draws::new(key), &mut out)?;
         assert_eq!(size, (height, width));
         Ok((out, size))
     }
@@ -254,16 +274,25 @@ mod tests {
                 let (whole, _) = decoded(view, false, &full, key).unwrap();
                 for size in [(100, 75), (101, 76)] {
                     let half = gray(size.0, &blocks(16, size), |_| ());
-                    let (numbers, _) = decoded_beside(Some((151, 201)), view, false, &half, key).unwrap();
+                    let (numbers, _) = decoded_beside(&[(151, 201)], view, false, &half, key).unwrap();
                     let same = numbers.iter().zip(&whole).filter(|(a, b)| a == b).count();
                     assert!(same as f64 / whole.len() as f64 > 0.85, "{view:?}, key {key}, {size:?}: {same}");
                 }
             }
         }
         let narrow = gray(100, &blocks(16, (100, 151)), |_| ());
-        let error = decoded_beside(Some((151, 201)), View::random_crop(64), false, &narrow, 0).unwrap_err();
+        let error = decoded_beside(&[(151, 201)], View::random_crop(64), false, &narrow, 0).unwrap_err();
         assert!(error.to_string().contains("is 151 × 100 pixels, and its image 151 × 201"), "{error}");
-        assert!(decoded_beside(Some((151, 201)), View::squash(64), false, &narrow, 0).is_ok());
+        assert!(decoded_beside(&[(151, 201)], View::squash(64), false, &narrow, 0).is_ok());
+        // Of several images it belongs to the one of its size, or of its proportions.
+        let view = View::random_crop(64);
+        for images in [&[(151, 201), (151, 100)][..], &[(40, 30), (302, 200)]] {
+            assert!(decoded_beside(images, view, false, &narrow, 0).is_ok(), "{images:?}");
+        }
+        // Images are resized to whole pixels, each of which may be many of a mask.
+        for (image, mask) in [((298, 224), (3024, 4032)), ((96, 64), (1337, 2001)), ((64, 85), (2001, 1500))] {
+            assert!(is_alike(mask, (image.1, image.0)), "{image:?}");
+        }
     }
 
     #[test]

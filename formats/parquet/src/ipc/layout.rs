@@ -181,14 +181,17 @@ fn stream(place: &IpcInput<'_>) -> Result<IpcLayout> {
     layout.ok_or_else(not_arrow)
 }
 
-/// Refuses a stream with more than padding behind the end-of-stream marker at `at`.
+/// Refuses a stream with more than padding, and end-of-stream markers that a writer repeats, from the first such marker at `at` on.
 fn refuse_rest(place: &IpcInput<'_>, at: u64) -> Result<()> {
-    let mut bytes = [0; 16];
-    let have = place.len.saturating_sub(at).min(16) as usize;
-    let found = bytes.get_mut(..have).unwrap_or_default();
-    place.input.read_at(at, found)?;
-    let marker = if found.starts_with(&MARK) { 8 } else { 4 };
-    match found.get(marker..).unwrap_or_default().iter().any(|byte| *byte != 0) {
+    const LOOK: usize = 64;
+    let mut bytes = [0; LOOK];
+    let have = place.len.saturating_sub(at).min(LOOK as u64) as usize;
+    place.input.read_at(at, bytes.get_mut(..have).unwrap_or_default())?;
+    let mut rest = bytes.as_slice();
+    while let Some(behind) = rest.strip_prefix(&MARK).unwrap_or(rest).strip_prefix(&[0; 4]) {
+        rest = behind;
+    }
+    match rest.iter().any(|byte| *byte != 0) {
         true => {
             let message =
                 format!("goes on behind the end of its stream at byte {at}, as streams do that were joined with cat");

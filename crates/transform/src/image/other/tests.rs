@@ -219,7 +219,7 @@ fn numbers(field: &str, bytes: &[u8]) -> (Vec<u16>, Vec<u16>) {
         let decoder = MaskDecoder::new(View::default(), true, Limits::default()).unwrap();
         let (height, width) = decoder.size(bytes).unwrap();
         let mut out = vec![0; 2 * height as usize * width as usize];
-        decoder.decode_into(bytes, None, Draws::new(0), &mut out).unwrap();
+        decoder.decode_into(bytes, &[], Draws::new(0), &mut out).unwrap();
         out.as_chunks().0.iter().map(|two| u16::from_le_bytes(*two)).collect()
     };
     let options = ImageOptions {
@@ -260,7 +260,7 @@ fn masks_have_the_numbers_of_their_files() {
         let pgm = [format!("P5\n{} 1\n{most}\n", all.len()).as_bytes(), &bytes].concat();
         let decoder = MaskDecoder::new(View::default(), true, Limits::default()).unwrap();
         let mut out = vec![0; 2 * all.len()];
-        decoder.decode_into(&pgm, None, Draws::new(0), &mut out).unwrap();
+        decoder.decode_into(&pgm, &[], Draws::new(0), &mut out).unwrap();
         assert!(out.as_chunks().0.iter().map(|two| u16::from_le_bytes(*two)).eq(all), "{most}");
     }
     for most in [4000, 30_000, 65_534, 65_535] {

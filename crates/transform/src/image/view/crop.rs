@@ -39,21 +39,12 @@ impl Crop {
         }
     }
 
-    /// The same part of an image of `to` that this is of an image of `from` (width and height), which is of the same
-    /// proportions, within one pixel.
-    ///
-    /// Errors (`Content`): another proportion.
-    pub(in crate::image) fn scaled(self, from: (u32, u32), to: (u32, u32)) -> Result<Self> {
+    /// The same part of an image of `to` (width and height) that this is of an image of `from`, of the same proportions.
+    pub(in crate::image) fn scaled(self, from: (u32, u32), to: (u32, u32)) -> Self {
         let across = f64::from(to.0) / f64::from(from.0);
         let down = f64::from(to.1) / f64::from(from.1);
-        let is_near = |scale: f64, side: u32, other: u32| (f64::from(side) * scale - f64::from(other)).abs() <= 1.0;
-        if !is_near(across, from.1, to.1) && !is_near(down, from.0, to.0) {
-            let ((w, h), (width, height)) = (to, from);
-            let message = format!("is {h} × {w} pixels, and its image {height} × {width}: no crop is the same of both");
-            return Err(Error::content(message).hint("make masks of the proportions of their images"));
-        }
         let (left, width) = (self.left * across, self.width * across);
-        Ok(Self { left, width, top: self.top * down, height: self.height * down, alone: false, ..self })
+        Self { left, width, top: self.top * down, height: self.height * down, alone: false, ..self }
     }
 
     fn whole((width, height): (u32, u32), target: (u32, u32)) -> Self {
