@@ -348,8 +348,8 @@ pub(crate) fn stored(store: &dyn Store, out: &Path, number: usize) -> Result<Pla
 /// How to make the plan `number` of a dataset again.
 pub(crate) fn made_again(number: usize) -> &'static str {
     match number {
-        0 => "`packhorse pack` with its inputs and settings makes it again",
-        _ => "`packhorse append` with the inputs and settings of that append makes it again",
+        0 => "restore it from a copy, or run `packhorse pack` again with its inputs and settings",
+        _ => "restore it from a copy, or run that `packhorse append` again, with its inputs and settings",
     }
 }
 
