@@ -19,7 +19,7 @@ pub struct MemberName {
 /// Why a name gives no member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameFault {
-    /// It, or a directory above it, starts with a dot.
+    /// It, or a directory above it, starts with a dot; or a file of Windows, `Thumbs.db` or `desktop.ini`, which that hides.
     Hidden,
     /// It has no extension, so there is no field.
     NoField,
@@ -28,7 +28,7 @@ pub enum NameFault {
 impl fmt::Display for NameFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            NameFault::Hidden => "is hidden (a name that starts with a dot)",
+            NameFault::Hidden => "is hidden (a name that starts with a dot, or a file that Windows hides)",
             NameFault::NoField => "has no extension, so it can't be a field of a sample",
         })
     }
@@ -64,7 +64,8 @@ pub fn folder_key(dir: &[u8]) -> Result<String, NameFault> {
 
 /// [`split_name`] of a name without folders; the caller, who knows the folder, handles `__` at its start.
 pub fn split_base(base: &[u8]) -> Result<MemberName, NameFault> {
-    if is_hidden(base) {
+    let of_windows = |name: &[u8]| base.eq_ignore_ascii_case(name);
+    if is_hidden(base) || of_windows(b"Thumbs.db") || of_windows(b"desktop.ini") {
         return Err(NameFault::Hidden);
     }
     let dot = base.iter().position(|b| *b == b'.').ok_or(NameFault::NoField)?;
@@ -238,6 +239,7 @@ mod tests {
             (b"", NameFault::NoField),
             (b".DS_Store", NameFault::Hidden),
             (b".git/config.txt", NameFault::Hidden),
+            (b"cat/Thumbs.db", NameFault::Hidden),
         ] {
             assert_eq!(split_name(raw), Err(fault));
         }
