@@ -170,8 +170,9 @@ class Loader:
             # A batch that can't be made counts as a step. One that an exception of a signal kept back comes next.
             if batch is not None:
                 pipeline.put_back(batch)
-            if turn == self._turn and isinstance(error, StorageError) and batch is None:
-                # What failed may pass: the same batch is read again.
+            # What failed may pass, but not of a GPU: the same batch is read again.
+            may_pass = isinstance(error, StorageError) and error.code != "gpu-failed"
+            if turn == self._turn and may_pass and batch is None:
                 self._tell(pipeline.messages())
                 self._close(json.loads(state))
                 self._turn, self._left, self._begun = turn, left, begun
