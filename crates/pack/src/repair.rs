@@ -122,7 +122,7 @@ fn check_plan_files(context: &PackContext<'_>, out: &Path, manifest: Option<&Man
     for number in 0..manifest.map_or(0, |manifest| manifest.plans().count()) {
         let name = plan_name(number);
         let record = manifest.and_then(|manifest| manifest.files.iter().find(|file| file.name == name));
-        record.map_or(Ok(()), |record| check(record)).map_err(|e| match e.kind() {
+        record.map_or(Ok(()), &check).map_err(|e| match e.kind() {
             Kind::Incomplete => lost_plan(out, number),
             _ => e,
         })?;
