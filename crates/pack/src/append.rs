@@ -289,14 +289,10 @@ impl Base {
         }
         match self.lost {
             Some(number) if number >= self.manifest.plans().count() => {
-                let added = self.added(&**store)?;
-                drop_shards(
-                    store,
-                    &self.dir,
-                    &self.manifest,
-                    added.iter().map(|receipt| receipt.shard.clone()).collect(),
-                )?;
-                Ok(Some(added.len() as u64))
+                let added: BTreeSet<String> = self.added(&**store)?.into_iter().map(|receipt| receipt.shard).collect();
+                let count = added.len() as u64;
+                drop_shards(store, &self.dir, &self.manifest, added)?;
+                Ok(Some(count))
             }
             _ => Ok(None),
         }
@@ -305,7 +301,7 @@ impl Base {
     /// The receipts of shards that are not part of the dataset.
     fn added(&self, store: &dyn Store) -> Result<Vec<Receipt>> {
         let known: BTreeSet<&str> = self.manifest.shards.iter().map(|shard| shard.name.as_str()).collect();
-        receipts_beyond(store, &self.dir, &|shard| known.contains(shard))
+        Ok(receipts_beyond(store, &self.dir, &|shard| known.contains(shard))?.collect())
     }
 
     /// Stores the plan of an append in the place of one that is not sealed and can't be read, if its shards are of this one.

@@ -183,17 +183,23 @@ fn restored(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result<Option<Di
 
 /// The plan of the first receipt in the folder `out` that can be read.
 fn plan_of_receipts(store: &dyn Store, out: &Path) -> Result<Option<Digest>> {
-    Ok(receipts_beyond(store, out, &|_| false)?.into_iter().next().map(|receipt| receipt.plan))
+    Ok(receipts_beyond(store, out, &|_| false)?.next().map(|receipt| receipt.plan))
 }
 
-/// The receipts in the folder `out` that can be read, of shards that are not `known`.
-pub(crate) fn receipts_beyond(store: &dyn Store, out: &Path, known: &dyn Fn(&str) -> bool) -> Result<Vec<Receipt>> {
+/// The receipts in the folder `out` that can be read, of shards that are not `known`; each is read when it is asked for.
+pub(crate) fn receipts_beyond<'a>(
+    store: &'a dyn Store,
+    out: &'a Path,
+    known: &'a dyn Fn(&str) -> bool,
+) -> Result<impl Iterator<Item = Receipt> + 'a> {
     let names = match store.list(out) {
-        Err(e) if e.is_absent() => return Ok(Vec::new()),
+        Err(e) if e.is_absent() => Vec::new(),
         names => names?,
     };
-    let shards = names.iter().filter_map(|name| name.to_str()?.strip_suffix(RECEIPT_SUFFIX));
-    Ok(shards.filter(|shard| !known(shard)).filter_map(|shard| read_receipt(store, out, shard).ok()).collect())
+    Ok(names.into_iter().filter_map(move |name| {
+        let shard = name.to_str()?.strip_suffix(RECEIPT_SUFFIX).filter(|shard| !known(shard))?;
+        read_receipt(store, out, shard).ok()
+    }))
 }
 
 /// The error of a folder in which another job works on another plan.
