@@ -373,13 +373,18 @@ mod tests {
 
     #[test]
     fn a_url_is_not_a_path() {
-        for path in ["x", "/a/b", "s3:/x", "a/s3://x", "c://x", "", "./s3://x"] {
+        for path in ["x", "/a/b", "./s3:/x", "a/s3://x", "c://x", "", "./s3://x", "a@b", "a:/x", "./a@b:/x"] {
             assert_eq!(Location::local(Path::new(path)).unwrap(), Path::new(path));
         }
         for url in ["s3://b/x", "http://user:secret@h/x?sig=secret", "file:///x", "ftp://b", "file://host/x"] {
             let error = Location::local(Path::new(url)).unwrap_err();
             assert_eq!(error.kind(), packhorse_core::Kind::Unsupported);
             assert!(!error.to_string().contains("secret"), "{error}");
+        }
+        for slip in ["s3:/b/x", "GS:/b", "user@host:/x"] {
+            let error = Location::local(Path::new(slip)).unwrap_err();
+            let advised = error.hints().is_some_and(|hint| hint.contains(&format!("./{slip}")));
+            assert!(error.kind() == packhorse_core::Kind::Unsupported && advised, "{error}");
         }
     }
 
