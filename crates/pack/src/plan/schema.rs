@@ -36,7 +36,8 @@ pub(super) fn of(
     warn_of_whole_tables(&counts, samples, observer);
     warn_of_one_json(listing, samples, observer);
     warn_of_tables_beside_files(listing, observer);
-    if options.recipe.labels.is_some() {
+    // Where all pictures have one extension none are merged, and samples are not looked at again.
+    if options.recipe.labels.is_some() && counts.keys().filter(|name| PICTURES.contains(name)).count() > 1 {
         warn_of_merged_pictures(listing, observer);
     }
     for (name, count) in counts.iter().filter(|(name, _)| !listing.decoded().contains_key(**name)) {
