@@ -260,16 +260,57 @@ fn values(setting: &Setting) -> String {
     }
 }
 
-/// `PACKHORSE_WRITE=1` writes the table.
+/// The settings as keys of a `TypedDict`, as crates/python/python/packhorse/_settings.py has them.
+fn typed_settings() -> String {
+    // These are arguments of their own.
+    let is_key = |setting: &&Setting| !["input", "to", "out", "tokenizer"].contains(&setting.field);
+    let mut text = String::new();
+    let mut group = "";
+    for setting in Recipe::SETTINGS.iter().filter(is_key) {
+        if setting.group != group {
+            group = setting.group;
+            text.push_str(&format!("\n    # {group}.\n"));
+        }
+        // `from` is a keyword of Python.
+        let name = if setting.field == "from" { "from_" } else { setting.field };
+        let about = setting.about.trim().replace('\\', "\\\\").replace("  ", " ");
+        text.push_str(&format!("    {name}: {} | None\n    \"\"\"{about}.\"\"\"\n", python_type(setting)));
+    }
+    text
+}
+
+fn python_type(setting: &Setting) -> String {
+    let words = |words: &[&str]| format!("Literal[{}]", words.iter().map(|word| format!("{word:?}")).collect::<Vec<_>>().join(", "));
+    match setting.takes {
+        Takes::Switch => "bool".to_owned(),
+        Takes::OneOf(["yes", "no"]) => format!("bool | {}", words(&["yes", "no"])),
+        Takes::OneOf(allowed) => words(allowed),
+        Takes::Number(..) => "int".to_owned(),
+        Takes::File | Takes::Folder | Takes::Path => if setting.repeats { "Paths" } else { "Path" }.to_owned(),
+        Takes::Text | Takes::Texts => "Text".to_owned(),
+    }
+}
+
+/// Compares what the file `path` has after the line `mark` with `expected`; `PACKHORSE_WRITE=1` writes it.
+fn printed_after(path: &str, mark: &str, expected: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    let page = std::fs::read_to_string(&path).unwrap();
+    let (head, printed) = page.split_once(mark).unwrap();
+    if std::env::var_os("PACKHORSE_WRITE").is_some() {
+        std::fs::write(path, format!("{head}{mark}{expected}")).unwrap();
+    } else {
+        assert_eq!(printed, expected, "write it with PACKHORSE_WRITE=1 cargo test --test recipe");
+    }
+}
+
 #[test]
 fn the_docs_show_every_setting() {
-    const MARK: &str = "<!-- From here on this page is printed from the declaration. -->\n";
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/settings.md");
-    let page = std::fs::read_to_string(path).unwrap();
-    let (head, printed) = page.split_once(MARK).unwrap();
-    if std::env::var_os("PACKHORSE_WRITE").is_some() {
-        std::fs::write(path, format!("{head}{MARK}{}", table())).unwrap();
-    } else {
-        assert_eq!(printed, table(), "write it with PACKHORSE_WRITE=1 cargo test --test recipe");
-    }
+    let mark = "<!-- From here on this page is printed from the declaration. -->\n";
+    printed_after("docs/settings.md", mark, &table());
+}
+
+#[test]
+fn python_types_every_setting() {
+    let mark = "    # From here on this class is printed from the declaration.\n";
+    printed_after("crates/python/python/packhorse/_settings.py", mark, &typed_settings());
 }

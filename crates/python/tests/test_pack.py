@@ -1132,3 +1132,19 @@ def test_a_schema_is_a_dictionary_too(tmp_path):
     packhorse.pack(tmp_path / "a.csv", tmp_path / "o", to="parquet", schema={"v": "text"})
     dataset = packhorse.open(tmp_path / "o")
     assert dataset[0]["v"] == "1" and dataset[0]["w"] == 2
+
+
+def test_settings_have_names_in_signatures():
+    """`help()`, notebooks and type checkers know every setting."""
+    import inspect
+
+    from packhorse import _pack, _packhorse
+    from packhorse._loader import LoaderSettings
+
+    declared = {name for name, *_ in _packhorse.settings()} - {"input", "to", "out", "from"}
+    assert declared | {"from_", *_pack._HOW} == set(_pack.PackSettings.__annotations__)
+    for called in (packhorse.pack, packhorse.append, packhorse.convert, packhorse.tokenize, packhorse.Writer):
+        assert declared <= set(inspect.signature(called).parameters), called
+    of_loaders = set(inspect.signature(packhorse.Loader).parameters) - {"dataset"}
+    assert of_loaders == set(inspect.signature(packhorse.Dataset.loader).parameters) - {"self"}
+    assert of_loaders == {"batch", *LoaderSettings.__annotations__}

@@ -527,6 +527,33 @@ def test_a_state_is_loaded_for_one_epoch_of_workers(numbers):
     assert by_torch(code, numbers._place) == "well\n"
 
 
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_persistent_workers_of_a_loader_see_the_epoch(numbers, method):
+    """A jump to another epoch gives the samples that new workers would read."""
+    code = """
+        if __name__ == "__main__":
+            data = packhorse.open(sys.argv[1]).loader(4, seed=3, remainder="uneven").torch()
+            found = {}
+            for persistent in (True, False):
+                workers = DataLoader(
+                    data, batch_size=None, num_workers=2, persistent_workers=persistent, multiprocessing_context=sys.argv[2]
+                )
+                for turn, epoch in enumerate([0, 1, 5, 5, 2]):
+                    data.set_epoch(epoch)
+                    found[persistent, turn] = [batch["cls"].tolist() for batch in workers]
+                if persistent:
+                    # Without set_epoch they go on with the next.
+                    after = [batch["cls"].tolist() for batch in workers]
+            for turn in range(5):
+                assert found[True, turn] == found[False, turn], turn
+            assert found[True, 2] == found[True, 3] != found[True, 1]
+            data.set_epoch(3)
+            assert after == [batch["cls"].tolist() for batch in workers]
+            print("well")
+    """
+    assert by_torch(code, numbers._place, method) == "well\n"
+
+
 @forks
 def test_an_error_ends_no_pass_of_torch(tmp_path):
     """The next `next` gives the next batch, as of the loader itself."""

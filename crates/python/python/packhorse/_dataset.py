@@ -6,14 +6,14 @@ import operator
 import os
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from . import _packhorse
 from ._batch import Batch
 from ._fields import Fields, describe
 
 if TYPE_CHECKING:
-    from ._loader import Loader
+    from ._loader import Loader, LoaderSettings
     from .torch import TorchDataset
 
 
@@ -235,7 +235,7 @@ class Dataset:
             decoder = self._decoders[key] = _packhorse.Decoder(ours, described, seed, False, False)
         return Batch(decoder.decode(list(self._places(numbers)), epoch))
 
-    def loader(self, batch: int, **settings: Any) -> Loader:
+    def loader(self, batch: int, **settings: Unpack[LoaderSettings]) -> Loader:
         """Shuffled batches of `batch` samples: see `Loader` for the settings."""
         from ._loader import Loader
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import mmap
 import operator
@@ -9,7 +10,7 @@ import os
 import re
 import warnings
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from . import _packhorse
 from ._batch import Batch
@@ -26,6 +27,26 @@ State = dict[str, Any]
 
 # Threads of a loader and batches that are ready at most: more are a mistake that takes all memory.
 _MOST = {"threads": 1024, "readers": 1024, "ahead": 65_536, "seed": 2**64 - 1}
+
+
+class LoaderSettings(TypedDict, total=False):
+    """The settings of `Dataset.loader`: see `Loader`."""
+
+    fields: Fields
+    seed: int
+    shuffle: str
+    place: str | tuple[int, int]
+    device: object
+    resident: bool
+    cache: str | os.PathLike[str] | int | None
+    on_error: Literal["fail", "skip"]
+    skip: str | os.PathLike[str] | Iterable[str]
+    remainder: Literal["drop", "pad", "uneven"]
+    threads: int | None
+    ahead: int | None
+    readers: int | None
+    readahead: bool
+    verify: bool
 
 
 class Loader:
@@ -63,9 +84,9 @@ class Loader:
         device: object = "cpu",
         resident: bool = False,
         cache: str | os.PathLike[str] | int | None = None,
-        on_error: str = "fail",
+        on_error: Literal["fail", "skip"] = "fail",
         skip: str | os.PathLike[str] | Iterable[str] = (),
-        remainder: str = "drop",
+        remainder: Literal["drop", "pad", "uneven"] = "drop",
         threads: int | None = None,
         ahead: int | None = None,
         readers: int | None = None,
@@ -427,6 +448,12 @@ class Loader:
     def __repr__(self) -> str:
         rank, world = self.place
         return f"Loader({len(self)} batches of {self.batch}, rank {rank} of {world}, {self.dataset!r})"
+
+
+# `help()` and notebooks show the settings of loaders at `Dataset.loader` too.
+_of_loaders = inspect.signature(Loader.__init__)
+_given = [one for name, one in _of_loaders.parameters.items() if name != "dataset"]
+Dataset.loader.__signature__ = _of_loaders.replace(parameters=_given, return_annotation="Loader")  # type: ignore[attr-defined]
 
 
 def named_stats(stats: list[tuple[str, float]]) -> dict[str, float]:

@@ -2,20 +2,44 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
-from typing import Any, Union
+from typing import Any, TypeVar, Unpack
 
 from . import _packhorse
 from ._errors import MissingFileError
+from ._settings import Path, Settings
 
-Path = Union[str, "os.PathLike[str]"]
 Progress = Callable[[dict[str, Any]], object]
 # What decides no byte: these belong to the session, not to the recipe.
 _HOW = ("jobs", "memory", "replace", "verify")
+
+
+class PackSettings(Settings, total=False):
+    """The settings of `pack`, `append`, `convert` and `Writer`: docs/settings.md."""
+
+    tokenizer: Path | None
+    """Turn text into tokens with this tokenizer.json, .tiktoken vocabulary or SentencePiece .model"""
+
+
+_Called = TypeVar("_Called", bound=Callable[..., Any])
+
+
+def shows_settings(called: _Called) -> _Called:
+    """Names the settings that a function takes as `**settings` in its signature, for `help()` and notebooks."""
+    whole = inspect.signature(called)
+    own = [one for one in whole.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+    settings = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+        for name, kind in PackSettings.__annotations__.items()
+        if name not in whole.parameters
+    ]
+    called.__signature__ = whole.replace(parameters=[*own, *settings])  # type: ignore[attr-defined]
+    return called
 
 
 class Packed:
@@ -117,14 +141,14 @@ def _text(value: Any) -> str:
     return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
 
 
+@shows_settings
 def pack(
     source: Path | Iterable[Path] | Iterable[Mapping[str, Any]],
     out: Path,
     to: str | None = None,
     *,
     progress: bool | Progress | None = None,
-    columns: Mapping[str, str] | Iterable[str] | None = None,
-    **recipe: Any,
+    **settings: Unpack[PackSettings],
 ) -> Packed:
     """Packs `source` into the dataset `out`, of the format `to`.
 
@@ -139,10 +163,7 @@ def pack(
     if paths is None:
         from ._writer import Writer
 
-        with (
-            Bar(progress) as told,
-            Writer(out, to, columns=columns if isinstance(columns, Mapping) else None, **recipe) as writer,
-        ):
+        with Bar(progress) as told, Writer(out, to, **settings) as writer:
             samples: Any = source
             said = time.monotonic()
             for sample in samples:
@@ -154,9 +175,9 @@ def pack(
                 told(writer.totals)
         assert writer.packed is not None
         return writer.packed
-    settings, how = split_settings({"input": paths, "to": to, "out": out, "columns": columns, **recipe})
+    given, how = split_settings({"input": paths, "to": to, "out": out, **settings})
     with Bar(progress) as told:
-        return Packed(json.loads(_packhorse.pack(settings, how, told)))
+        return Packed(json.loads(_packhorse.pack(given, how, told)))
 
 
 def _paths(source: Any) -> list[str] | None:
@@ -185,8 +206,9 @@ def _paths(source: Any) -> list[str] | None:
     return None
 
 
+@shows_settings
 def append(
-    place: Path, source: Path | Iterable[Path], *, progress: bool | Progress | None = None, **settings: Any
+    place: Path, source: Path | Iterable[Path], *, progress: bool | Progress | None = None, **settings: Unpack[PackSettings]
 ) -> Packed:
     """Adds samples to the sealed dataset at `place`, as new shards after those that it has.
 
@@ -203,14 +225,20 @@ def append(
         return Packed(json.loads(_packhorse.append(os.fspath(place), given, how, told)))
 
 
-def convert(source: Path | Iterable[Path], out: Path, to: str, **settings: Any) -> Packed:
+@shows_settings
+def convert(
+    source: Path | Iterable[Path], out: Path, to: str, *, progress: bool | Progress | None = None, **settings: Unpack[PackSettings]
+) -> Packed:
     """Packs datasets or files into another format: splits, classes, order and types stay. The same as `pack` of paths."""
-    return pack(source, out, to, **settings)
+    return pack(source, out, to, progress=progress, **settings)
 
 
-def tokenize(source: Path | Iterable[Path], out: Path, tokenizer: Path, **settings: Any) -> Packed:
+@shows_settings
+def tokenize(
+    source: Path | Iterable[Path], out: Path, tokenizer: Path, *, progress: bool | Progress | None = None, **settings: Unpack[Settings]
+) -> Packed:
     """Packs text (JSON lines, tables, files) into Megatron's token files with this tokenizer."""
-    return pack(source, out, "tokens", tokenizer=tokenizer, **settings)
+    return pack(source, out, "tokens", progress=progress, tokenizer=tokenizer, **settings)
 
 
 def verify(place: Path, *, full: bool = False, progress: bool | Progress | None = None, jobs: int | None = None) -> Verification:

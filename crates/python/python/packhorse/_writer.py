@@ -6,10 +6,11 @@ import json
 import os
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any
+from typing import Any, Unpack
 
 from . import _packhorse
-from ._pack import Packed, Path, split_settings
+from ._pack import Packed, PackSettings, shows_settings, split_settings
+from ._settings import Path
 
 
 class Writer:
@@ -34,18 +35,20 @@ class Writer:
     `index`, `name`, `classes`, `compression`, …; `class_names` is a class list; `jobs`, `memory`, `replace` as the command's.
     """
 
+    @shows_settings
     def __init__(
         self,
         out: Path,
         to: str | None = None,
         *,
-        columns: Mapping[str, str] | None = None,
         class_names: list[str] | None = None,
-        ragged: bool = False,
-        **recipe: Any,
+        **settings: Unpack[PackSettings],
     ) -> None:
-        settings, how = split_settings({"to": to, "out": os.fspath(out), **recipe})
-        self._ours = _packhorse.Writer(settings, how, list((columns or {}).items()), class_names or [], ragged)
+        columns, ragged = settings.pop("columns", None), settings.pop("ragged", None)
+        if columns is not None and not isinstance(columns, Mapping):
+            raise TypeError(f"columns={columns!r}: of a writer it names types, such as {{'png': 'bytes'}}")
+        given, how = split_settings({"to": to, "out": os.fspath(out), **settings})
+        self._ours = _packhorse.Writer(given, how, list((columns or {}).items()), class_names or [], bool(ragged))
         self.packed: Packed | None = None
         """What was packed, once the writer is closed."""
 

@@ -91,8 +91,9 @@ class TorchLoader(IterableDataset[dict[str, Any]]):
     """The batches of a loader as dictionaries of tensors, for `DataLoader(loader.torch(), batch_size=None)`.
 
     Without workers (`num_workers=0`) the loader's own threads do the work: that is the fast way, and nothing is copied
-    between processes. With workers each is a rank of its own, so that no sample comes twice; a worker begins at the epoch
-    of `set_epoch`, which must be called before each epoch unless workers are persistent.
+    between processes. With workers each is a rank of its own, so that no sample comes twice. Call `set_epoch` before each
+    epoch: workers that are made for one epoch start at the epoch that was set. Persistent workers that were told of no
+    epoch go on with the next.
     """
 
     def __init__(self, loader: Loader | TokenLoader) -> None:
@@ -103,6 +104,10 @@ class TorchLoader(IterableDataset[dict[str, Any]]):
         self._asked: int | None = None
         self._ended = False
         self._arrays: frozenset[str] | None = None
+        # The epoch of the last `set_epoch`, and how many there were, in memory that persistent workers share.
+        shared: Any = torch.zeros(2, dtype=torch.int64, device="cpu")
+        self._set = shared.share_memory_()
+        self._seen = 0
         if isinstance(loader, Loader):
             loader._workers = loader._workers or mmap.mmap(-1, 1)
 
@@ -116,6 +121,10 @@ class TorchLoader(IterableDataset[dict[str, Any]]):
             self.loader._workers[0] = get_worker_info() is not None
         loader = self._of_worker()
         self._ended = False
+        epoch, calls = self._set.tolist()
+        if calls != self._seen:
+            self._go_to(epoch, loader)
+            self._seen = calls
         if self._resume is not None:
             resume = dict(self._resume)
             ended = resume.pop("ended", True)
@@ -134,9 +143,16 @@ class TorchLoader(IterableDataset[dict[str, Any]]):
 
     def set_epoch(self, epoch: int) -> None:
         """Makes the next pass that of `epoch`. In the middle of that epoch, after `load_state_dict`, it goes on there."""
-        if not isinstance(self.loader, Loader):
+        self._go_to(epoch, self.loader)
+        self._set[0] = epoch
+        self._set[1] += 1
+        self._seen = int(self._set[1])
+
+    def _go_to(self, epoch: int, loader: Loader | TokenLoader) -> None:
+        """Makes the next pass of this process that of `epoch`."""
+        if not isinstance(loader, Loader):
             raise TypeError("an order of tokens has all its epochs: there is none to set")
-        self.loader.set_epoch(epoch)
+        loader.set_epoch(epoch)
         if self._resume is not None:
             # Each epoch may have workers of its own, which begin with the state that is known here.
             self._asked = epoch
@@ -173,7 +189,7 @@ class TorchLoader(IterableDataset[dict[str, Any]]):
         if isinstance(self.loader, Loader) and self.loader._workers is not None:
             # It is most often a worker that gets it.
             self.loader._workers[0] = 1
-        return {"loader": self.loader, "_own": None, "_resume": self._resume, "_asked": self._asked, "_ended": False, "_arrays": self._arrays}
+        return {**self.__dict__, "_own": None, "_ended": False}
 
 
 class _Pass(Iterator[dict[str, Any]]):
