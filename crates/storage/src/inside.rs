@@ -118,10 +118,14 @@ impl Cursor {
     fn remember(&mut self, buf: &[u8]) {
         // A reader of long lines requests about this much again.
         let kept = buf.len().saturating_mul(2).clamp(TAIL, MOST);
-        if self.tail.len().saturating_add(buf.len()) > 2 * kept {
+        let new = buf.get(buf.len().saturating_sub(kept)..).unwrap_or(buf);
+        if new.len() < buf.len() {
+            // The history has no gaps.
+            self.tail.clear();
+        } else if self.tail.len().saturating_add(buf.len()) > 2 * kept {
             self.tail.drain(..self.tail.len().saturating_sub(kept.saturating_sub(buf.len())));
         }
-        self.tail.extend_from_slice(buf.get(buf.len().saturating_sub(kept)..).unwrap_or(buf));
+        self.tail.extend_from_slice(new);
     }
 
     fn some(&mut self, buf: &mut [u8]) -> Result<usize> {
@@ -334,6 +338,28 @@ mod tests {
             }
         }
         assert!(read.load(Ordering::Relaxed) < file.len() as u64 * 3 / 2, "{read:?} of {}", file.len());
+    }
+
+    /// Like a line reader that meets a long line, and then continues behind its start.
+    #[test]
+    fn a_look_back_over_long_reads_gives_the_bytes_that_are_there() {
+        let plain = text(36 << 20);
+        let input = Box::new(MemoryInput::new("a", zstd::encode_all(&plain[..], 1).unwrap()));
+        let inside = Inside::new(input, Compression::Zstd, plain.len() as u64, Frame::default());
+        inside.ends_at(10 << 20);
+        let mut at = 0;
+        for len in [1, 1, 2, 4, 8, 17] {
+            let mut found = vec![0; len << 20];
+            inside.read_at(at as u64, &mut found).unwrap();
+            assert!(found == plain[at..at + found.len()], "{len} MiB at {at}");
+            at += found.len();
+        }
+        for from in [10, 12, 15, 20, 26] {
+            let mut found = vec![0; 3 << 20];
+            inside.read_at(from << 20, &mut found).unwrap();
+            let from = (from as usize) << 20;
+            assert!(found == plain[from..from + found.len()], "back at {from}");
+        }
     }
 
     #[test]
