@@ -113,7 +113,7 @@ fn repacked(home: &Path) {
     }
     let [much, none] = [&["gzip", "--level", "9"][..], &["none"]].map(|filter| arrays(home, filter));
     let read = ReadOptions { rows: 0, ..ReadOptions::default() };
-    let shuffle = Shuffle::Sequential;
+    let shuffle = Some(Shuffle::Sequential);
     let options = LoaderOptions { threads: 1, ahead: 3, epochs: None, read, shuffle, ..LoaderOptions::new(1024) };
     let case = |shards: &Path| Case {
         dataset: packhorse::open(shards.to_str().expect("UTF-8")).expect("dataset"),

@@ -321,8 +321,14 @@ fn decoded_fields() -> Vec<FieldOptions> {
 }
 
 fn load(dataset: &Dataset, access: Access, shuffle: Shuffle, fields: &[FieldOptions]) -> u64 {
-    let options =
-        LoaderOptions { threads: 1, readers: 0, ahead: 3, shuffle, read: options(access), ..LoaderOptions::new(64) };
+    let options = LoaderOptions {
+        threads: 1,
+        readers: 0,
+        ahead: 3,
+        shuffle: Some(shuffle),
+        read: options(access),
+        ..LoaderOptions::new(64)
+    };
     let loader = Loader::new(dataset.clone(), fields, &options, Host::default()).expect("loader");
     loader.map(|batch| batch.expect("batch").rows() as u64).sum()
 }

@@ -75,7 +75,7 @@ proptest! {
         for rank in 0..world_size {
             let rank = Rank { rank, world_size };
             let options =
-                LoaderOptions { seed, rank, shuffle, remainder, skip: skip.clone().into(), ..LoaderOptions::new(batch) };
+                LoaderOptions { seed, rank, shuffle: Some(shuffle), remainder, skip: skip.clone().into(), ..LoaderOptions::new(batch) };
             for (step, given) in (0..).zip(loaded(&dataset, &options)) {
                 prop_assert_eq!(computed(&dataset, step, &options), given, "step {} of {:?}", step, rank);
             }
@@ -188,7 +188,8 @@ fn rows_of_tables_are_named_by_their_number() {
         assert_eq!(origin["input"].as_str().unwrap(), text(&table));
         let row = origin["row"].as_u64().unwrap();
         let number = sample["number"].as_u64().unwrap();
-        let value = open(&out).loader(1).field("x", "x").threads(0).configure(|o| o.shuffle = Shuffle::Sequential);
+        let value =
+            open(&out).loader(1).field("x", "x").threads(0).configure(|o| o.shuffle = Some(Shuffle::Sequential));
         let batch = value.build().unwrap().nth(number as usize).unwrap().unwrap();
         assert_eq!(batch.integers("x").next(), Some(row as i64), "{sample}");
     }
@@ -357,7 +358,8 @@ fn rows_that_fit_into_no_cache_are_the_same_and_a_warning_says_so() {
     let in_order = std::sync::Arc::new(Warnings::default());
     let observer: std::sync::Arc<dyn packhorse::core::Observer> = in_order.clone();
     let builder = dataset.loader(40_000).field("n", "n").threads(0).epochs(12).observe(observer);
-    let builder = builder.configure(|options| (options.shuffle, options.read.rows) = (Shuffle::Sequential, 1 << 20));
+    let builder =
+        builder.configure(|options| (options.shuffle, options.read.rows) = (Some(Shuffle::Sequential), 1 << 20));
     assert_eq!(builder.build().unwrap().map(Result::unwrap).count(), 12);
     assert!(in_order.0.lock().unwrap().is_empty());
     for threads in [0, 2] {

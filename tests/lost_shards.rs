@@ -46,7 +46,14 @@ impl Observer for Skipped {
 
 fn options(threads: usize, on_error: OnError) -> LoaderOptions {
     let shuffle = Shuffle::Blocks { shards: 3 };
-    LoaderOptions { threads, on_error, shuffle, seed: 3, remainder: Remainder::Uneven, ..LoaderOptions::new(8) }
+    LoaderOptions {
+        threads,
+        on_error,
+        shuffle: Some(shuffle),
+        seed: 3,
+        remainder: Remainder::Uneven,
+        ..LoaderOptions::new(8)
+    }
 }
 
 fn field() -> [FieldOptions; 1] {

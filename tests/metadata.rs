@@ -192,3 +192,57 @@ fn rows_of_many_columns_stay_in_the_cache() {
         assert_eq!((samples, counts.decoded()), (6000, 6), "{id}");
     }
 }
+
+/// A shuffle in windows decodes each run of rows once, with a cache of a small part of the rows.
+#[test]
+fn rows_that_are_shuffled_in_windows_are_decoded_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = dir.path().join("table.csv");
+    let line = |row: usize| format!("{row},{}\n", "some text ".repeat(1 + row % 7));
+    std::fs::write(&table, "n,t\n".to_owned() + &(0..40_000).map(line).collect::<String>()).unwrap();
+    for id in ["hdf5", "parquet", "arrow"] {
+        let out = dir.path().join(id);
+        packhorse::session().pack(&Recipe::new(&table, id, &out).with("samples-per-shard", "9950").unwrap()).unwrap();
+        let (formats, counts) = counted(id);
+        let dataset = Dataset::open(&formats, Arc::new(Local), &out, &OpenOptions::default()).unwrap();
+        let read = ReadOptions { rows: 2 << 20, ..ReadOptions::default() };
+        let loader =
+            dataset.loader(100).field("n", "n").field("t", "t").shuffle("blocks:2:window:6400".parse().unwrap());
+        let loader = loader.configure(|options| (options.read, options.seed) = (read, 5)).threads(0).build().unwrap();
+        let mut found: Vec<i64> = loader.flat_map(|batch| batch.unwrap().integers("n").collect::<Vec<_>>()).collect();
+        assert!(!found.is_sorted());
+        found.sort_unstable();
+        assert_eq!(found, (0..40_000).collect::<Vec<_>>(), "{id}");
+        // Four shards of 99 whole runs of 100 rows and of 50 more, and one of 200 rows.
+        assert_eq!(counts.decoded(), 4 * 99 + 4 + 2, "{id}");
+    }
+}
+
+/// Shards of rows that are too large to be decoded together are shuffled in windows; files never are.
+#[test]
+fn large_tables_are_shuffled_in_windows() {
+    let dir = tempfile::tempdir().unwrap();
+    let array = |name: &str, rows: u64| {
+        // Rows of 1 MiB of zeros.
+        let path = dir.path().join(name);
+        let mut head = format!("{{'descr': '|u1', 'fortran_order': False, 'shape': ({rows}, 1048576), }}").into_bytes();
+        head.resize(117, b' ');
+        std::fs::write(&path, [&b"\x93NUMPY\x01\x00\x76\x00"[..], &head, b"\n"].concat()).unwrap();
+        std::fs::File::options().write(true).open(&path).unwrap().set_len(128 + (rows << 20)).unwrap();
+        path
+    };
+    let (large, small) = (array("large.npy", 250), array("small.npy", 20));
+    let shuffle = |input: &Path, to: &str, rows: bool| {
+        let out = dir.path().join(format!("{to}-{}", input.file_stem().unwrap().display()));
+        let mut recipe = Recipe { rows, ..Recipe::new(input, to, &out).with("shard-size", "100MiB").unwrap() };
+        if to == "hdf5" {
+            recipe = recipe.with("filter", "none").unwrap();
+        }
+        packhorse::session().pack(&recipe).unwrap();
+        packhorse::open(out.to_str().unwrap()).unwrap().default_shuffle().to_string()
+    };
+    // Of a row with its metadata, slightly more than 1 MiB, two are a run.
+    assert_eq!(shuffle(&large, "hdf5", true), "blocks:16:window:128");
+    assert_eq!(shuffle(&small, "hdf5", true), "blocks:16");
+    assert_eq!(shuffle(&large, "webdataset", false), "blocks:16");
+}

@@ -48,7 +48,7 @@ fn photos(dir: &Path, count: u32, args: &[&str]) -> (PathBuf, PathBuf) {
 
 fn sequential(batch: u32) -> LoaderOptions {
     LoaderOptions {
-        shuffle: Shuffle::Sequential,
+        shuffle: Some(Shuffle::Sequential),
         remainder: Remainder::Uneven,
         threads: 2,
         ..LoaderOptions::new(batch)
@@ -136,7 +136,7 @@ fn without_its_manifest_it_is_the_same() {
     let dir = tempfile::tempdir().unwrap();
     let (_, to) = photos(dir.path(), 60, &["--shuffle", "1"]);
     let fields = [FieldOptions::new("jpg", FieldKind::Bytes)];
-    let options = LoaderOptions { threads: 2, shuffle: Shuffle::Blocks { shards: 2 }, ..LoaderOptions::new(8) };
+    let options = LoaderOptions { threads: 2, shuffle: Some(Shuffle::Blocks { shards: 2 }), ..LoaderOptions::new(8) };
     let wanted = stream(&open(text(&to)).unwrap(), &fields, &options);
     let foreign = dir.path().join("foreign");
     std::fs::create_dir(&foreign).unwrap();
@@ -182,7 +182,7 @@ fn every_container_gives_the_same_arrays() {
         let found = samples(&dataset, &fields, &sequential(16));
         assert_eq!((found.len(), found.values().next().unwrap()[0].len()), (70, 1024), "{to}");
         let full = ReadOptions { verify: Verify::Full, rows: 1, ..ReadOptions::default() };
-        let options = LoaderOptions { shuffle: Shuffle::Full, read: full, threads: 3, ..sequential(9) };
+        let options = LoaderOptions { shuffle: Some(Shuffle::Full), read: full, threads: 3, ..sequential(9) };
         assert!(samples(&dataset, &fields, &options) == found, "{to}");
         match &wanted {
             None => wanted = Some(found),
@@ -278,7 +278,7 @@ fn caches_change_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let (_, to) = photos(dir.path(), 60, &["--shuffle", "1"]);
     let fields = [FieldOptions::new("jpg", FieldKind::Bytes)];
-    let options = LoaderOptions { shuffle: Shuffle::Blocks { shards: 2 }, epochs: Some(2), ..sequential(8) };
+    let options = LoaderOptions { shuffle: Some(Shuffle::Blocks { shards: 2 }), epochs: Some(2), ..sequential(8) };
     let foreign = format!("{}/*.tar", to.display());
     for place in [text(&to), &foreign] {
         let dataset = open(place).unwrap();
@@ -399,7 +399,7 @@ mod remote {
     use std::time::Duration;
 
     fn options(threads: usize) -> LoaderOptions {
-        LoaderOptions { threads, readers: 4, shuffle: Shuffle::Blocks { shards: 2 }, ..LoaderOptions::new(8) }
+        LoaderOptions { threads, readers: 4, shuffle: Some(Shuffle::Blocks { shards: 2 }), ..LoaderOptions::new(8) }
     }
 
     #[test]

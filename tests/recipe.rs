@@ -280,7 +280,9 @@ fn typed_settings() -> String {
 }
 
 fn python_type(setting: &Setting) -> String {
-    let words = |words: &[&str]| format!("Literal[{}]", words.iter().map(|word| format!("{word:?}")).collect::<Vec<_>>().join(", "));
+    let words = |words: &[&str]| {
+        format!("Literal[{}]", words.iter().map(|word| format!("{word:?}")).collect::<Vec<_>>().join(", "))
+    };
     match setting.takes {
         Takes::Switch => "bool".to_owned(),
         Takes::OneOf(["yes", "no"]) => format!("bool | {}", words(&["yes", "no"])),

@@ -501,7 +501,8 @@ fn a_reader_of_a_dataset_that_is_replaced_mixes_no_versions() {
         let opened = packhorse::open(text(&out)).unwrap();
         let read = |verify| {
             let loader = opened.loader(4).field("txt", "txt").threads(0).epochs(1).verify(verify);
-            let loader = loader.configure(|options| options.shuffle = packhorse::read::order::Shuffle::Sequential);
+            let loader =
+                loader.configure(|options| options.shuffle = Some(packhorse::read::order::Shuffle::Sequential));
             loader.build().unwrap().map(|batch| batch.map(drop).map_err(|error| (error.kind(), error.to_string())))
         };
         let mut begun = read(packhorse::read::Verify::Header);

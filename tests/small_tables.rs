@@ -39,7 +39,11 @@ fn manifest(out: &Path) -> Manifest {
 /// The keys of all samples, in order.
 fn keys(dataset: &Dataset) -> Vec<String> {
     let (shuffle, remainder) = (order::Shuffle::Sequential, Remainder::Uneven);
-    let options = LoaderOptions { shuffle, remainder, ..LoaderOptions::new(u32::try_from(dataset.len()).unwrap()) };
+    let options = LoaderOptions {
+        shuffle: Some(shuffle),
+        remainder,
+        ..LoaderOptions::new(u32::try_from(dataset.len()).unwrap())
+    };
     dataset.batch_samples(0, &options).unwrap().samples.into_iter().map(|sample| sample.key).collect()
 }
 

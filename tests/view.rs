@@ -204,7 +204,7 @@ fn a_loader_gives_every_sample_once_an_epoch() {
         for rank in 0..3 {
             let options = LoaderOptions {
                 rank: Rank { rank, world_size: 3 },
-                shuffle: Shuffle::Blocks { shards: 2 },
+                shuffle: Some(Shuffle::Blocks { shards: 2 }),
                 remainder: Remainder::Uneven,
                 epochs: Some(2),
                 ..LoaderOptions::new(4)

@@ -22,8 +22,8 @@ pub(crate) struct BatchFlags {
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
 
-    /// The order of samples: sequential, blocks:N (shards that are shuffled together), full [default: that of --state, or
-    /// blocks:16]
+    /// The order of samples: sequential, blocks:N (shards that are shuffled together), full [default: that of --state, or of
+    /// loaders]
     #[arg(long, value_name = "ORDER")]
     pub(crate) shuffle: Option<Shuffle>,
 

@@ -122,9 +122,9 @@ pub(crate) struct BenchLoad {
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub(crate) fields: Vec<String>,
 
-    /// The order of samples: sequential, blocks:N (shards that are shuffled together), full
-    #[arg(long, value_name = "ORDER", default_value = "blocks:16")]
-    pub(crate) shuffle: packhorse_order::Shuffle,
+    /// The order of samples: sequential, blocks:N (shards that are shuffled together), full [default: that of loaders]
+    #[arg(long, value_name = "ORDER")]
+    pub(crate) shuffle: Option<packhorse_order::Shuffle>,
 
     /// What decides the order
     #[arg(long, value_name = "N", default_value_t = 0)]

@@ -86,7 +86,7 @@ impl<G: Gpu + Clone> Resident<G> {
         })));
         let once = LoaderOptions {
             rank: Rank::default(),
-            shuffle: Shuffle::Sequential,
+            shuffle: Some(Shuffle::Sequential),
             epochs: Some(1),
             state: None,
             remainder: Remainder::Uneven,

@@ -53,7 +53,7 @@ fn fields() -> Vec<FieldOptions> {
 }
 
 fn options(batch: u32) -> LoaderOptions {
-    let shuffle = Shuffle::Blocks { shards: 3 };
+    let shuffle = Some(Shuffle::Blocks { shards: 3 });
     LoaderOptions {
         threads: 2,
         seed: 9,
@@ -119,7 +119,7 @@ fn batches_and_states_are_those_of_a_loader_that_reads() {
     ] {
         for rank in 0..world_size {
             let rank = Rank { rank, world_size };
-            let options = LoaderOptions { remainder, shuffle, rank, ..options(8) };
+            let options = LoaderOptions { remainder, shuffle: Some(shuffle), rank, ..options(8) };
             assert_equal(&resident, &dataset, &fields(), &options);
             assert_equal(&resident, &dataset, &fields()[2..], &options);
         }

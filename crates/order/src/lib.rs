@@ -70,7 +70,7 @@ pub use plan::{GptOptions, GptPlan};
 pub use random_state::RandomState;
 pub use sampler::Sampler;
 pub use shards::{
-    AugmentRng, Block, MOST_SAMPLES, Mix, Mixed, NodeOrder, ORDER_VERSION, OrderState, Rank, SLOTS, ShardOrder,
+    AugmentRng, Block, MOST_SAMPLES, Mix, Mixed, NodeOrder, ORDER_VERSION, OrderState, RUNS, Rank, SLOTS, ShardOrder,
     Shuffle, draw, is_on_one_node, local_rank_from_environment,
 };
 pub use shuffle::shuffle;

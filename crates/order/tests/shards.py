@@ -58,6 +58,30 @@ def feistel(x, bits, k):
     return high << low_bits | low
 
 
+def permutation(n, k):
+    bits = max(4, (n - 1).bit_length())
+
+    def of(x):
+        x = feistel(x, bits, k)
+        return x if x < n else of(x)
+
+    return of
+
+
+def in_windows(counts, here, window, k, of_runs, position):
+    """The samples of a block as a list, run by run."""
+    length = -(-window // 64)
+    samples = [[[shard, at] for at in range(counts[shard])] for shard in here]
+    runs = [of[i : i + length] for of in samples for i in range(0, len(of) // length * length, length)]
+    rest = [sample for of in samples for sample in of[len(of) // length * length :]]
+    runs += [rest[i : i + length] for i in range(0, len(rest), length)]
+    mixed = permutation(len(runs) - 1, of_runs) if len(runs) > 1 else None
+    ordered = [runs[mixed(i)] for i in range(len(runs) - 1)] + runs[-1:]
+    number, first = position // (64 * length), position // (64 * length) * 64 * length
+    inside = [sample for run in ordered[64 * number : 64 * number + 64] for sample in run]
+    return inside[permutation(len(inside), at(k, number))(position - first)]
+
+
 def on_nodes(counts, shuffle, seed, epoch, position):
     nodes, blocks, epochs = (int(number) for number in shuffle.split(":")[1::2])
     held, load = [[] for _ in range(nodes)], [0] * nodes
@@ -94,12 +118,12 @@ def look_up(counts, shuffle, seed, epoch, position):
         if position >= n:
             position -= n
             continue
+        k = key(seed, "samples.", epoch, block // group)
+        if ":window:" in shuffle:
+            of_runs = key(seed, "runs....", epoch, block // group)
+            return in_windows(counts, here, int(shuffle.split(":")[3]), k, of_runs, position)
         if shuffle != "sequential":
-            bits = max(4, (n - 1).bit_length())
-            k = key(seed, "samples.", epoch, block // group)
-            position = feistel(position, bits, k)
-            while position >= n:
-                position = feistel(position, bits, k)
+            position = permutation(n, k)(position)
         for shard in here:
             if position < counts[shard]:
                 return [shard, position]

@@ -29,7 +29,8 @@ fn counts() -> impl Strategy<Value = Vec<u64>> {
 
 fn shuffles() -> impl Strategy<Value = Shuffle> {
     let blocks = (1..50u32).prop_map(|shards| Shuffle::Blocks { shards });
-    prop_oneof![Just(Shuffle::Sequential), blocks, Just(Shuffle::Full)]
+    let windows = (1..50u32, 1..2000u64).prop_map(|(shards, samples)| Shuffle::Windows { shards, samples });
+    prop_oneof![Just(Shuffle::Sequential), blocks, windows, Just(Shuffle::Full)]
 }
 
 /// The samples that a rank takes in a run that ends after some steps.
@@ -65,7 +66,7 @@ proptest! {
             shards.dedup();
             prop_assert_eq!(shards, sorted(block.shards.to_vec()));
             prop_assert!(block.positions.clone().all(|position| order.block(position).as_ref() == Some(&block)));
-            if let Shuffle::Blocks { shards } = shuffle {
+            if let Shuffle::Blocks { shards } | Shuffle::Windows { shards, .. } = shuffle {
                 let last = block.positions.end == order.len();
                 prop_assert!(block.shards.len() == shards as usize || last && block.shards.len() < shards as usize);
             }
@@ -165,7 +166,7 @@ proptest! {
 #[test]
 fn epochs_and_seeds_differ() {
     let counts = vec![50; 40];
-    for shuffle in [Shuffle::Full, Shuffle::Blocks { shards: 8 }] {
+    for shuffle in [Shuffle::Full, Shuffle::Blocks { shards: 8 }, Shuffle::Windows { shards: 8, samples: 200 }] {
         let of = |seed, epoch| all(&ShardOrder::new(&counts, shuffle, seed, epoch).unwrap());
         let base = of(1, 0);
         for other in [of(1, 1), of(2, 0), of(1, 2), of(u64::MAX, 0), of(1, u64::MAX)] {
@@ -193,6 +194,7 @@ fn it_stays_what_it_is() {
         digest(Shuffle::Blocks { shards: 8 }, 1, 0),
         digest(Shuffle::Blocks { shards: 8 }, 1, 1),
         digest(Shuffle::Full, 1234, 56),
+        digest(Shuffle::Windows { shards: 16, samples: 320 }, 1, 0),
     ];
     assert_eq!(found, GOLDEN);
     let order = ShardOrder::new(&[3, 0, 4, 5], Shuffle::Full, 7, 0).unwrap();
@@ -208,7 +210,8 @@ fn it_stays_what_it_is() {
     assert_eq!(hasher.finalize().to_hex()[..16], *"060d8121d1779d00");
 }
 
-const GOLDEN: [&str; 4] = ["6e6451c1f212aa1b", "a48b0e6cf0e1e113", "7090b0ed1625b3bf", "3ee20c69e697d7eb"];
+const GOLDEN: [&str; 5] =
+    ["6e6451c1f212aa1b", "a48b0e6cf0e1e113", "7090b0ed1625b3bf", "3ee20c69e697d7eb", "5ed28cb2e735d09b"];
 const FULL: [(u32, u64); 12] =
     [(0, 1), (3, 3), (3, 0), (2, 1), (2, 2), (3, 1), (2, 3), (0, 0), (0, 2), (3, 2), (3, 4), (2, 0)];
 const DRAWN: [u64; 3] = [12_691_404_451_552_938_934, 5_007_496_330_979_469_729, 1_062_137_951_083_948_779];
@@ -219,7 +222,11 @@ fn the_words_say_the_same() {
     let Some(python) = python() else { return };
     let (mut asked, mut wanted) = (String::new(), String::new());
     for (i, shuffle) in
-        ["sequential", "full", "blocks:1", "blocks:3", "blocks:8"].into_iter().cycle().take(40).enumerate()
+        ["sequential", "full", "blocks:1", "blocks:3", "blocks:8", "blocks:3:window:64", "blocks:8:window:600"]
+            .into_iter()
+            .cycle()
+            .take(56)
+            .enumerate()
     {
         let i = i as u64;
         let counts: Vec<u64> = (0..1 + i * 3 % 29).map(|k| (k * k * 31 + i) % (3 + i * i * i)).collect();

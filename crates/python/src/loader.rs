@@ -237,7 +237,7 @@ pub(crate) fn options(settings: &Bound<'_, PyDict>) -> Result<LoaderOptions> {
     let mut options = LoaderOptions::new(get("batch")?.extract()?);
     let (rank, world_size) = get("place")?.extract()?;
     options.rank = Rank { rank, world_size };
-    options.shuffle = get("shuffle")?.extract::<String>()?.parse()?;
+    options.shuffle = get("shuffle")?.extract::<Option<String>>()?.map(|text| text.parse()).transpose()?;
     options.seed = get("seed")?.extract()?;
     options.epochs = None;
     let state = |text: String| OrderState::from_json(&text).map_err(|error| error.in_input("the state"));

@@ -35,14 +35,14 @@ impl BatchDecoder {
     pub fn new(dataset: &Dataset, fields: &[FieldOptions], options: &LoaderOptions) -> Result<Self> {
         let options = LoaderOptions {
             rank: Rank::default(),
-            shuffle: Shuffle::Sequential,
+            shuffle: Some(Shuffle::Sequential),
             state: None,
             epochs: None,
             remainder: Remainder::Uneven,
             threads: 0,
             ..options.clone()
         };
-        let order = EpochOrder::new(dataset.runs(), options.shuffle, options.seed)?;
+        let order = EpochOrder::of(dataset, &options)?;
         let (work, _) = SampleWork::of_dataset(dataset.clone(), (fields, &[]), order, 0, &options, None)?;
         Ok(Self { work, kept: Mutex::default() })
     }

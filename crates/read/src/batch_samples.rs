@@ -50,7 +50,7 @@ impl Dataset {
     /// Errors (kind `Config`): a rank that is not below its world size, fewer samples than a step, a state of another
     /// dataset or order. Also: a shard that can't be opened or read.
     pub fn batch_samples(&self, step: u64, options: &LoaderOptions) -> Result<BatchSamples> {
-        let order = EpochOrder::new(self.runs(), options.shuffle, options.seed)?;
+        let order = EpochOrder::of(self, options)?;
         let from = sample_work::begin(&order, self.fingerprint(), options)?;
         let steps = order.steps_from(from, Sampler::new(options.rank, options.batch)?, options.remainder)?;
         let (epoch, positions) = steps.at(step);

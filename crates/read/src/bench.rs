@@ -44,7 +44,7 @@ pub fn measure(
     each: &mut dyn FnMut(&Measured),
 ) -> Result<()> {
     let options = LoaderOptions { epochs: None, ..options.clone() };
-    let order = EpochOrder::new(dataset.runs(), options.shuffle, options.seed)?;
+    let order = EpochOrder::of(dataset, &options)?;
     let (work, _) = SampleWork::of_dataset(
         dataset.clone(),
         (fields, &[]),

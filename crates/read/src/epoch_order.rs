@@ -1,8 +1,8 @@
 //! The order of samples, epoch after epoch.
 
-use crate::Remainder;
-use crate::dataset::SampleRun;
+use crate::dataset::{Dataset, SampleRun};
 use crate::steps::Steps;
+use crate::{LoaderOptions, Remainder};
 use packhorse_core::{Error, Result, counted};
 use packhorse_order::{Mix, NodeOrder, Sampler, ShardOrder, Shuffle, draw};
 use std::collections::BTreeMap;
@@ -127,6 +127,11 @@ impl Part {
 }
 
 impl EpochOrder {
+    /// The order in which a loader of `dataset` with these options takes its samples.
+    pub(crate) fn of(dataset: &Dataset, options: &LoaderOptions) -> Result<Self> {
+        Self::new(dataset.runs(), options.shuffle.unwrap_or_else(|| dataset.default_shuffle()), options.seed)
+    }
+
     /// The order of a dataset with these runs.
     pub(crate) fn new(runs: &[SampleRun], shuffle: Shuffle, seed: u64) -> Result<Self> {
         let part = Part::new(runs, shuffle, 0, seed);

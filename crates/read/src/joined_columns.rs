@@ -27,7 +27,7 @@ impl JoinedColumns {
         if columns.iter().all(Option::is_none) {
             columns.clear();
         }
-        let tables = dataset.joined().iter().map(|joined| (Arc::clone(joined), Tables::new(bytes))).collect();
+        let tables = dataset.joined().iter().map(|joined| (Arc::clone(joined), Tables::new(bytes, None))).collect();
         Self { tables, columns }
     }
 

@@ -45,7 +45,7 @@ impl<D: Device> Loader<D> {
     /// Errors (kind `Config`): missing fields or impossible conversions, contradictory options, a state of another
     /// dataset or order. Also: a shard that can't be read to inspect the first sample; not enough memory or threads.
     pub fn new(dataset: Dataset, fields: &[FieldOptions], options: &LoaderOptions, device: D) -> Result<Self> {
-        let order = EpochOrder::new(dataset.runs(), options.shuffle, options.seed)?;
+        let order = EpochOrder::of(&dataset, options)?;
         let fingerprint = dataset.fingerprint();
         if let Some(state) = &options.state {
             refuse_older(state, &dataset)?;
@@ -69,8 +69,9 @@ impl<D: Device> Loader<D> {
         let all: Vec<Dataset> = datasets.iter().map(|(dataset, _)| dataset.clone()).collect();
         let weights: Vec<f64> = datasets.iter().map(|(_, weight)| *weight).collect();
         let runs: Vec<_> = all.iter().map(Dataset::runs).collect();
-        let order = EpochOrder::mixed(&runs, &weights, samples, options.shuffle, options.seed)?;
         let dataset = Dataset::concat(&all)?;
+        let shuffle = options.shuffle.unwrap_or_else(|| dataset.default_shuffle());
+        let order = EpochOrder::mixed(&runs, &weights, samples, shuffle, options.seed)?;
         let mark = weights.iter().fold(dataset.fingerprint(), |mark, weight| mark.rotate_left(7) ^ weight.to_bits());
         let (work, config) = SampleWork::of_dataset(dataset, (fields, &device.needs()), order, mark, options, None)?;
         Self::start(work, config, options, device)

@@ -104,9 +104,9 @@ impl<D: Device> LoaderBuilder<D> {
         self.configure(|options| options.seed = seed)
     }
 
-    /// How samples are shuffled.
+    /// How samples are shuffled, in the place of [`Dataset::default_shuffle`].
     pub fn shuffle(self, shuffle: Shuffle) -> Self {
-        self.configure(|options| options.shuffle = shuffle)
+        self.configure(|options| options.shuffle = Some(shuffle))
     }
 
     /// Ends after epoch `epochs - 1`, wherever the loader begins.

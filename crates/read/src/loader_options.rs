@@ -12,8 +12,8 @@ pub struct LoaderOptions {
     pub batch: u32,
     /// The rank of this loader, and the number of ranks that share the samples.
     pub rank: Rank,
-    /// How samples are shuffled.
-    pub shuffle: Shuffle,
+    /// How samples are shuffled; `None` is [`Dataset::default_shuffle`](crate::Dataset::default_shuffle).
+    pub shuffle: Option<Shuffle>,
     /// The seed of the order and of all random numbers.
     pub seed: u64,
     /// The total number of epochs, counted from epoch 0 even when resuming; `None` for no end.
@@ -57,14 +57,14 @@ pub struct LoaderOptions {
 }
 
 impl LoaderOptions {
-    /// One rank, one epoch, shuffled in blocks of 16 shards with seed 0, the last incomplete batch dropped, bad samples
+    /// One rank, one epoch, shuffled as the dataset's default is with seed 0, the last incomplete batch dropped, bad samples
     /// an error; as many threads as CPUs, two readers, two batches more ahead than threads, 1 GiB read ahead.
     pub fn new(batch: u32) -> Self {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             batch,
             rank: Rank::default(),
-            shuffle: Shuffle::Blocks { shards: 16 },
+            shuffle: None,
             seed: 0,
             epochs: Some(1),
             state: None,

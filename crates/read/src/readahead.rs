@@ -57,8 +57,8 @@ impl Readahead {
         }
         let ranks = options.rank.world_size;
         let (node, first, every) = match options.shuffle {
-            Shuffle::Sequential => return None,
-            Shuffle::Nodes { nodes, .. } => {
+            Some(Shuffle::Sequential) => return None,
+            Some(Shuffle::Nodes { nodes, .. }) => {
                 let ranks = ranks.checked_div(nodes).filter(|ranks| *ranks > 0)?;
                 (options.rank.rank / ranks, options.rank.rank % ranks, ranks)
             }

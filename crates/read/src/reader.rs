@@ -108,18 +108,19 @@ pub struct Wants {
 impl Reader {
     /// A reader of these fields of `dataset`.
     pub fn new(dataset: Dataset, columns: Vec<Column>, options: ReadOptions) -> Self {
-        Self::with_opener(dataset, columns, options, None)
+        Self::with_opener(dataset, columns, options, None, None)
     }
 
-    /// A reader whose shards are opened by `opener`, a cache.
+    /// A reader whose shards are opened by `opener`, a cache, and whose samples come in runs of `run` neighbours.
     pub(crate) fn with_opener(
         dataset: Dataset,
         columns: Vec<Column>,
         options: ReadOptions,
         opener: Option<crate::opened::Opener>,
+        run: Option<u64>,
     ) -> Self {
         let shards = Shards::new(&options, opener);
-        let tables = Tables::new(options.rows);
+        let tables = Tables::new(options.rows, run);
         let joined = JoinedColumns::new(&dataset, &columns, options.rows / 4);
         let isolation = Isolation::new(options.isolated);
         Self { dataset, columns, shards, tables, joined, options, isolation }

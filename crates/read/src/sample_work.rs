@@ -98,7 +98,8 @@ impl SampleWork {
             Some(meter) => meter.opener(near.opener()),
             None => near.opener(),
         };
-        let reader = Reader::with_opener(dataset, columns(&fields), options.reading(), Some(opener));
+        let run = order.shuffle().run();
+        let reader = Reader::with_opener(dataset, columns(&fields), options.reading(), Some(opener), run);
         let dataset = reader.dataset();
         let collate = Isolation::new(options.read.isolated).run(|| {
             let first =

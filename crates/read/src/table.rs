@@ -37,18 +37,17 @@ pub(crate) struct TableSample<'a> {
 }
 
 impl TableSample<'_> {
-    /// The number of samples in a block of its shard.
-    fn per_block(&self) -> Result<u64> {
+    /// Its block, as shard and first row there, and the number of rows of a block. A block is a part of one of the `run`s in which
+    /// samples are wanted.
+    fn block(&self, run: Option<u64>) -> Result<((u32, u64), u64)> {
         let Content::Table { sample_bytes, .. } = self.opened.content else {
             return Err(Error::bug("a table without rows"));
         };
-        Ok((BLOCK / sample_bytes.max(1)).clamp(1, ROWS))
-    }
-
-    /// Its block of the shard, and its row there.
-    fn place(&self) -> Result<((u32, u64), usize)> {
-        let per_block = self.per_block()?;
-        Ok(((self.number, self.at / per_block), usize::try_from(self.at % per_block).unwrap_or(usize::MAX)))
+        let most = (BLOCK / sample_bytes.max(1)).clamp(1, ROWS);
+        let run = run.unwrap_or(most).max(1);
+        let rows = run.div_ceil(run.div_ceil(most));
+        let (start, within) = (self.at / run * run, self.at % run / rows * rows);
+        Ok(((self.number, start + within), rows.min(run - within)))
     }
 }
 
@@ -56,6 +55,8 @@ impl TableSample<'_> {
 pub(crate) struct Tables {
     state: Mutex<State>,
     most: usize,
+    /// The samples that are wanted together, if the order has such runs.
+    run: Option<u64>,
     /// Batches of which half of the blocks or more were decoded again, and the seconds that they took.
     again: AtomicU64,
 }
@@ -104,14 +105,19 @@ impl Block {
 }
 
 impl Tables {
-    pub(crate) fn new(most: usize) -> Self {
-        Self { state: Mutex::default(), most, again: AtomicU64::new(0) }
+    /// A cache of `most` bytes, of samples that are wanted in runs of `run` neighbours.
+    pub(crate) fn new(most: usize, run: Option<u64>) -> Self {
+        Self { state: Mutex::default(), most, run, again: AtomicU64::new(0) }
     }
 
     /// Puts samples into their rows of `out`, in the order of these rows.
     pub(crate) fn read(&self, samples: &[TableSample<'_>], columns: &[Column], out: &mut SampleBlock) -> Result<()> {
         let start = Instant::now();
-        let places = samples.iter().map(TableSample::place).collect::<Result<Vec<_>>>()?;
+        let place = |sample: &TableSample<'_>| {
+            let (key, _) = sample.block(self.run)?;
+            Ok((key, usize::try_from(sample.at - key.1).unwrap_or(usize::MAX)))
+        };
+        let places = samples.iter().map(place).collect::<Result<Vec<_>>>()?;
         let mut order: Vec<usize> = (0..samples.len()).collect();
         order.sort_unstable_by_key(|i| places.get(*i));
         let block_of = |i: &usize| places.get(*i).map(|(key, _)| *key);
@@ -165,8 +171,8 @@ impl Tables {
         let mut now = false;
         let decoded = block.rows.get_or_init(|| {
             now = true;
-            let per_block = sample.per_block()?;
-            decode(sample.shard, sample.opened, key.1 * per_block, per_block)
+            let (_, rows) = sample.block(self.run)?;
+            decode(sample.shard, sample.opened, key.1, rows)
         });
         match decoded {
             Ok(_) => {}

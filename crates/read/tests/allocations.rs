@@ -41,7 +41,14 @@ fn steady_state_allocates_nothing_per_batch() {
     let dataset = shards::dataset(dir.path());
     for (threads, readers) in [(0, 0), (2, 0), (2, 2)] {
         let shuffle = Shuffle::Blocks { shards: 4 };
-        let options = LoaderOptions { threads, readers, shuffle, epochs: Some(6), ahead: 4, ..LoaderOptions::new(16) };
+        let options = LoaderOptions {
+            threads,
+            readers,
+            shuffle: Some(shuffle),
+            epochs: Some(6),
+            ahead: 4,
+            ..LoaderOptions::new(16)
+        };
         let mut loader = Loader::new(dataset.clone(), &[], &options, Host::default()).unwrap();
         // In the first epochs buffers grow.
         for batch in loader.by_ref().take(4 * 225) {

@@ -23,7 +23,7 @@ fn folder() -> tempfile::TempDir {
 }
 
 fn options(batch: u32) -> LoaderOptions {
-    LoaderOptions { threads: 2, seed: 5, shuffle: Shuffle::Blocks { shards: 2 }, ..LoaderOptions::new(batch) }
+    LoaderOptions { threads: 2, seed: 5, shuffle: Some(Shuffle::Blocks { shards: 2 }), ..LoaderOptions::new(batch) }
 }
 
 /// A folder with pictures of differing sizes, and a label each.

@@ -45,7 +45,13 @@ fn evict(dir: &Path) -> bool {
 }
 
 fn options() -> LoaderOptions {
-    LoaderOptions { threads: 1, readers: 1, ahead: 1, shuffle: Shuffle::Blocks { shards: 2 }, ..LoaderOptions::new(4) }
+    LoaderOptions {
+        threads: 1,
+        readers: 1,
+        ahead: 1,
+        shuffle: Some(Shuffle::Blocks { shards: 2 }),
+        ..LoaderOptions::new(4)
+    }
 }
 
 fn started(dataset: &Dataset, fields: &[FieldOptions], options: &LoaderOptions) -> Loader<Host> {
@@ -91,7 +97,12 @@ fn reads_that_would_not_pay_are_left_out() {
     let cache = CacheOptions { ram: 1 << 20, ..CacheOptions::default() };
     let nothing: [(&str, Dataset, Vec<FieldOptions>, LoaderOptions); 6] = [
         ("off", dataset.clone(), Vec::new(), LoaderOptions { readahead: false, ..options() }),
-        ("in stored order", dataset.clone(), Vec::new(), LoaderOptions { shuffle: Shuffle::Sequential, ..options() }),
+        (
+            "in stored order",
+            dataset.clone(),
+            Vec::new(),
+            LoaderOptions { shuffle: Some(Shuffle::Sequential), ..options() },
+        ),
         ("a small field", dataset.clone(), field("txt"), options()),
         ("a fifth of the samples", dataset.subset(few).unwrap(), Vec::new(), options()),
         ("a cache", dataset.clone(), Vec::new(), LoaderOptions { cache, ..options() }),

@@ -20,7 +20,7 @@ fn folder() -> tempfile::TempDir {
 }
 
 fn options(batch: u32) -> LoaderOptions {
-    LoaderOptions { threads: 2, seed: 5, shuffle: Shuffle::Blocks { shards: 3 }, ..LoaderOptions::new(batch) }
+    LoaderOptions { threads: 2, seed: 5, shuffle: Some(Shuffle::Blocks { shards: 3 }), ..LoaderOptions::new(batch) }
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn threads_and_access_change_nothing() {
 fn rows_are_what_was_packed() {
     let dir = folder();
     let dataset = dataset(dir.path());
-    let options = LoaderOptions { shuffle: Shuffle::Sequential, remainder: Remainder::Uneven, ..options(10) };
+    let options = LoaderOptions { shuffle: Some(Shuffle::Sequential), remainder: Remainder::Uneven, ..options(10) };
     let loader = Loader::new(dataset, &[], &options, Host::default()).unwrap();
     let mut number = 0;
     let places: Vec<(usize, usize)> =
@@ -141,7 +141,8 @@ fn every_sample_once_an_epoch_for_any_ranks_and_policies() {
                 let per_rank: Vec<Vec<Vec<u64>>> = (0..ranks)
                     .map(|rank| {
                         let rank = Rank { rank, world_size: ranks };
-                        let options = LoaderOptions { rank, shuffle, remainder, epochs: Some(2), ..options(7) };
+                        let options =
+                            LoaderOptions { rank, shuffle: Some(shuffle), remainder, epochs: Some(2), ..options(7) };
                         numbers(&dataset, &options).0
                     })
                     .collect();
@@ -205,7 +206,7 @@ fn a_state_of_something_else_is_refused() {
     };
     assert!(refused(dataset.take(100).unwrap(), options.clone()).contains("dataset"));
     assert!(refused(dataset.clone(), LoaderOptions { seed: 6, ..options.clone() }).contains("seed"));
-    assert!(refused(dataset, LoaderOptions { shuffle: Shuffle::Full, ..options }).contains("shuffle"));
+    assert!(refused(dataset, LoaderOptions { shuffle: Some(Shuffle::Full), ..options }).contains("shuffle"));
 }
 
 #[derive(Default)]
@@ -233,7 +234,7 @@ fn bad_samples_are_named_or_left_out() {
     tar(&dir.path().join("a.tar"), (0..30).map(sample));
     let dataset = dataset(dir.path());
     let fields = [FieldOptions::new("bin", FieldKind::Bytes), FieldOptions::new("cls", FieldKind::Auto)];
-    let strict = LoaderOptions { shuffle: Shuffle::Sequential, ..options(10) };
+    let strict = LoaderOptions { shuffle: Some(Shuffle::Sequential), ..options(10) };
     let outcomes: Vec<_> = Loader::new(dataset.clone(), &fields, &strict, Host::default()).unwrap().collect();
     assert!(outcomes[0].is_ok());
     let errors: Vec<String> = outcomes[1..].iter().map(|outcome| outcome.as_ref().unwrap_err().to_string()).collect();
@@ -265,7 +266,7 @@ fn slabs_grow_when_a_batch_needs_it() {
     tar(&dir.path().join("a.tar"), (0..400).map(sample));
     let dataset = dataset(dir.path());
     for threads in [0, 1, 3] {
-        let options = LoaderOptions { threads, shuffle: Shuffle::Sequential, ..options(4) };
+        let options = LoaderOptions { threads, shuffle: Some(Shuffle::Sequential), ..options(4) };
         let batches = all(&dataset, &[], &options);
         assert_eq!(batches.len(), 100);
         for (step, (_, _, numbers, _, fields)) in batches.iter().enumerate() {
@@ -309,7 +310,7 @@ fn what_would_wait_or_end_without_a_word_is_refused() {
 fn parts_of_datasets_and_mixes() {
     let dir = folder();
     let dataset = dataset(dir.path());
-    let sequential = LoaderOptions { shuffle: Shuffle::Sequential, remainder: Remainder::Uneven, ..options(16) };
+    let sequential = LoaderOptions { shuffle: Some(Shuffle::Sequential), remainder: Remainder::Uneven, ..options(16) };
     let keys = |dataset: &Dataset| -> Vec<String> {
         all(dataset, &[], &sequential).into_iter().flat_map(|(_, _, _, keys, _)| keys).collect()
     };
@@ -342,7 +343,8 @@ fn a_pipe_is_read_in_order_by_any_threads_and_ranks() {
     let dir = tempfile::tempdir().unwrap();
     shards::shards(dir.path(), &[103]);
     let path = dir.path().join("part-000.tar");
-    let wanted = samples_of(all(&dataset(&path), &[], &LoaderOptions { shuffle: Shuffle::Sequential, ..options(1) }));
+    let wanted =
+        samples_of(all(&dataset(&path), &[], &LoaderOptions { shuffle: Some(Shuffle::Sequential), ..options(1) }));
     let of_rank = |rank, ranks, threads, readers, remainder| {
         let rank = Rank { rank, world_size: ranks };
         let options = LoaderOptions { rank, threads, readers, remainder, ..options(10) };
@@ -407,7 +409,7 @@ fn arrays_in_blobs_are_read_from_shards_and_from_pipes() {
         FieldOptions::new("wide", FieldKind::Json("size.wide".into(), packhorse_core::DataType::UInt16)).from("json"),
         FieldOptions::new("ok", FieldKind::Json("ok.0".into(), packhorse_core::DataType::UInt8)).from("json"),
     ];
-    let options = LoaderOptions { shuffle: Shuffle::Sequential, ..options(4) };
+    let options = LoaderOptions { shuffle: Some(Shuffle::Sequential), ..options(4) };
     let input = Box::new(Pipe::new("a pipe", Box::new(std::fs::File::open(&path).unwrap())));
     let stream = Loader::stream(&registry(), "webdataset", input, &fields, &options, Host::default()).unwrap();
     let loader = Loader::new(dataset(&path), &fields, &options, Host::default()).unwrap();
@@ -436,12 +438,13 @@ fn what_was_cut_into_many_runs_is_still_shuffled_by_shards() {
     let dir = folder();
     let dataset = dataset(dir.path());
     let odd = dataset.subset((0..TOTAL).filter(|number| number % 2 == 1)).unwrap();
-    let options = LoaderOptions { shuffle: Shuffle::Blocks { shards: 1 }, remainder: Remainder::Uneven, ..options(8) };
+    let options =
+        LoaderOptions { shuffle: Some(Shuffle::Blocks { shards: 1 }), remainder: Remainder::Uneven, ..options(8) };
     let keys: Vec<String> = all(&odd, &[], &options).into_iter().flat_map(|(_, _, _, keys, _)| keys).collect();
     let mut shards: Vec<&str> = keys.iter().map(|key| &key[..3]).collect();
     let mut sorted = keys.clone();
     sorted.sort();
-    let whole = LoaderOptions { shuffle: Shuffle::Sequential, ..options };
+    let whole = LoaderOptions { shuffle: Some(Shuffle::Sequential), ..options };
     let wanted: Vec<String> = all(&odd, &[], &whole).into_iter().flat_map(|(_, _, _, keys, _)| keys).collect();
     assert!(sorted == wanted && keys != wanted);
     // The samples of a shard are adjacent.
@@ -457,7 +460,7 @@ fn a_line_that_is_bad_costs_itself() {
     std::fs::write(&path, (0..200).map(|i| line(i) + "\n").collect::<String>()).unwrap();
     let skips = Arc::new(Skips::default());
     let observer: Arc<dyn Observer> = Arc::clone(&skips) as _;
-    let options = LoaderOptions { on_error: OnError::Skip, observer, shuffle: Shuffle::Full, ..options(10) };
+    let options = LoaderOptions { on_error: OnError::Skip, observer, shuffle: Some(Shuffle::Full), ..options(10) };
     let loader = Loader::new(dataset(&path), &[], &options, Host::default()).unwrap();
     let rows: usize = loader.map(|batch| batch.unwrap().rows()).sum();
     assert_eq!((rows, skips.0.lock().unwrap().len()), (199, 1));

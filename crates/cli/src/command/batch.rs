@@ -6,7 +6,7 @@ use crate::batch_args::BatchFlags;
 use crate::outcome::{counted, print, success};
 use packhorse_core::{Error, Result, Store};
 use packhorse_dataset::MANIFEST;
-use packhorse_order::{Rank, Shuffle};
+use packhorse_order::Rank;
 use packhorse_pack::{OpenedView, Origin, SampleAt};
 use packhorse_read::{BatchSample, BatchSamples, Dataset, LoaderOptions};
 use packhorse_report::{Card, Page, SampleCards};
@@ -44,7 +44,7 @@ fn options(context: &CommandContext<'_>, args: &BatchFlags, dataset: &Dataset) -
     let saved = args.state;
     Ok(LoaderOptions {
         rank: Rank { rank: args.rank, world_size: args.world },
-        shuffle: args.shuffle.or(saved.map(|state| state.shuffle)).unwrap_or(Shuffle::Blocks { shards: 16 }),
+        shuffle: args.shuffle.or(saved.map(|state| state.shuffle)),
         seed: args.seed.or(saved.map(|state| state.seed)).unwrap_or(0),
         state: saved,
         remainder: args.remainder.into(),

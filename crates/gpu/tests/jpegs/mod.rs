@@ -71,7 +71,7 @@ impl Request {
             threads: 2,
             seed: 3,
             epochs: Some(self.epochs),
-            shuffle: Shuffle::Blocks { shards: 4 },
+            shuffle: Some(Shuffle::Blocks { shards: 4 }),
             remainder: Remainder::Uneven,
             ..LoaderOptions::new(self.batch)
         }

@@ -46,7 +46,7 @@ unsafe impl DeviceTransform for Twice {
 
 /// All batches of an epoch by way of such a transform and such a consumer equal those of the host.
 pub(crate) fn batches<G: Gpu + Clone>(gpu: &G, dataset: &Dataset) {
-    let options = LoaderOptions { shuffle: Shuffle::Blocks { shards: 2 }, ..uploads::options(8, 1) };
+    let options = LoaderOptions { shuffle: Some(Shuffle::Blocks { shards: 2 }), ..uploads::options(8, 1) };
     let host = Loader::new(dataset.clone(), &[], &options, Host::default()).unwrap();
     let wanted: Vec<u64> = host
         .flat_map(|batch| {

@@ -39,7 +39,7 @@ pub(crate) fn options(batch: u32, epochs: u64) -> LoaderOptions {
         threads: 2,
         seed: 3,
         epochs: Some(epochs),
-        shuffle: Shuffle::Blocks { shards: 4 },
+        shuffle: Some(Shuffle::Blocks { shards: 4 }),
         remainder: Remainder::Uneven,
         ..LoaderOptions::new(batch)
     }

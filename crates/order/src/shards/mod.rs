@@ -18,6 +18,10 @@
 //!   / 2` bits, `low` the rest, and `k = key(seed, "samples.", epoch, block)`. Round `r` changes `high ^= at'(low)` if
 //!   `r` is even and `low ^= at'(high)` if it is odd, `at'(x) = mix((k + (r + 1)·G) ^ x)`, truncated to the bits of
 //!   that half. A result that is too large is permuted again (cycle walking: Black, Rogaway, 2002).
+//! * **Windows** ([`Shuffle::Windows`]): the samples of a shard are cut into runs of `R`, 64 of which make a window. The
+//!   whole runs of a block are numbered shard after shard; what is left of each shard follows, joined and cut into runs in the same
+//!   way. All runs but the last are permuted by `key(seed, "runs....", epoch, block)`. In this order the samples of window 0, 1, …
+//!   are permuted by `at(k, window)`, with `k` as above.
 //! * **Nodes** ([`Shuffle::Nodes`]): the shards are permuted as above with `key(seed, "nodes...", epoch / epochs)`, and then
 //!   given one after the other to the node with the fewest samples (ties: the lowest number). Node `n` orders the samples
 //!   of its shards, numbered as they were given, in blocks as above, with the seed `at(key(seed, "of.node.", 0), n)`.
@@ -44,7 +48,7 @@ pub use mix::{Mix, Mixed, SLOTS};
 pub use nodes::NodeOrder;
 pub use order::{Block, MOST_SAMPLES, ShardOrder};
 pub use rank::{Rank, is_on_one_node, local_rank_from_environment};
-pub use shuffle::Shuffle;
+pub use shuffle::{RUNS, Shuffle};
 pub use state::OrderState;
 
 /// The version of the order of samples: a new version may give another order for the same seed.

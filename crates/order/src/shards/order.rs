@@ -3,6 +3,7 @@
 use super::Shuffle;
 use super::keys::key;
 use super::permutation::Permutation;
+use super::shuffle::RUNS;
 use super::starts::Starts;
 use packhorse_core::{Error, Result, SplitMix64};
 use std::ops::Range;
@@ -23,6 +24,20 @@ pub struct ShardOrder {
     group: usize,
     /// The key of the permutation of samples; `None` if they are not shuffled.
     key: Option<u64>,
+    windows: Option<Windows>,
+}
+
+/// How the samples of a block are cut into runs, which are shuffled, and then shuffled in windows.
+#[derive(Clone, Debug)]
+struct Windows {
+    /// Samples in a run.
+    run: u64,
+    /// The key of the permutation of runs.
+    key: u64,
+    /// The whole runs of each shard, end to end in the order of the epoch.
+    runs: Starts,
+    /// The samples of each shard behind its whole runs.
+    rests: Starts,
 }
 
 /// Shards whose samples are shuffled together.
@@ -45,11 +60,14 @@ impl ShardOrder {
         let number = number.map_err(|_| Error::config(format!("{} shards are more than 2^32", counts.len())))?;
         let mut shards: Vec<u32> = (0..number).zip(counts).filter(|&(_, &n)| n > 0).map(|(shard, _)| shard).collect();
         let group = match shuffle {
-            Shuffle::Blocks { shards: 0 } => {
+            Shuffle::Blocks { shards: 0 } | Shuffle::Windows { shards: 0, .. } => {
                 return Err(Error::config("a block of 0 shards holds nothing: give 1 or more"));
             }
+            Shuffle::Windows { samples: 0, .. } => {
+                return Err(Error::config("a window of 0 samples holds nothing: give 1 or more"));
+            }
             Shuffle::Sequential => 1,
-            Shuffle::Blocks { shards } => shards as usize,
+            Shuffle::Blocks { shards } | Shuffle::Windows { shards, .. } => shards as usize,
             Shuffle::Full => shards.len().max(1),
             Shuffle::Nodes { .. } => {
                 return Err(Error::config(format!("{shuffle} is not an order for one node: see `NodeOrder`")));
@@ -65,9 +83,16 @@ impl ShardOrder {
         if all > MOST_SAMPLES {
             return Err(Error::config(format!("{all} samples are more than 2^48: take fewer shards")));
         }
-        let starts = Starts::new(shards.iter().map(|&shard| counts.get(shard as usize).copied().unwrap_or(0)));
+        let counts = || shards.iter().map(|&shard| counts.get(shard as usize).copied().unwrap_or(0));
+        let starts = Starts::new(counts());
+        let windows = shuffle.run().map(|run| Windows {
+            run,
+            key: key(seed, b"runs....", epoch),
+            runs: Starts::new(counts().map(|samples| samples / run)),
+            rests: Starts::new(counts().map(|samples| samples % run)),
+        });
         let key = (shuffle != Shuffle::Sequential).then(|| key(seed, b"samples.", epoch));
-        Ok(Self { shards, starts, group, key })
+        Ok(Self { shards, starts, group, key, windows })
     }
 
     /// The number of samples.
@@ -87,12 +112,17 @@ impl ShardOrder {
             return None;
         }
         let (block, shards) = self.place(position);
-        let place = match self.key {
-            Some(key) => {
+        let place = match (self.key, &self.windows) {
+            (Some(key), None) => {
                 let (first, end) = (self.starts.get(shards.start)?, self.starts.get(shards.end)?);
                 first + Permutation::new(end - first, SplitMix64::at(key, block)).of(position - first)
             }
-            None => position,
+            (Some(key), Some(windows)) => {
+                let at = position - self.starts.get(shards.start)?;
+                let (shard, sample) = windows.get(SplitMix64::at(key, block), block, shards, at)?;
+                return Some((*self.shards.get(shard)?, sample));
+            }
+            (None, _) => position,
         };
         let shard = self.starts.before(place);
         Some((*self.shards.get(shard)?, place - self.starts.get(shard)?))
@@ -124,9 +154,39 @@ impl ShardOrder {
     }
 }
 
+impl Windows {
+    /// The shard, by its place in the epoch, and the sample of it at position `at` of a block of these shards. `key` is that of
+    /// the block's samples.
+    fn get(&self, key: u64, block: u64, shards: Range<usize>, at: u64) -> Option<(usize, u64)> {
+        let (first_run, first_rest) = (self.runs.get(shards.start)?, self.rests.get(shards.start)?);
+        let whole = self.runs.get(shards.end)? - first_run;
+        let rests = self.rests.get(shards.end)? - first_rest;
+        let window = at / (self.run * RUNS);
+        let start = window * self.run * RUNS;
+        let samples = (self.run * RUNS).min(whole * self.run + rests - start);
+        let at = start + Permutation::new(samples, SplitMix64::at(key, window)).of(at - start);
+        let (run, at) = (at / self.run, at % self.run);
+        // The last run, which may be shorter, stays the last.
+        let last = (whole + rests.div_ceil(self.run)).checked_sub(1)?;
+        let run = match run < last {
+            true => Permutation::new(last, SplitMix64::at(self.key, block)).of(run),
+            false => run,
+        };
+        if run < whole {
+            let shard = self.runs.before(first_run + run);
+            return Some((shard, (first_run + run - self.runs.get(shard)?) * self.run + at));
+        }
+        let rest = first_rest + (run - whole) * self.run + at;
+        let shard = self.rests.before(rest);
+        let before = (self.runs.get(shard + 1)? - self.runs.get(shard)?) * self.run;
+        Some((shard, before + rest - self.rests.get(shard)?))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::HashSet;
 
     fn all(order: &ShardOrder) -> Vec<(u32, u64)> {
         (0..order.len()).map(|position| order.get(position).unwrap()).collect()
@@ -175,6 +235,43 @@ mod tests {
                 assert!(block.shards.iter().all(|&shard| seen[shard as usize].abs_diff(200) < 80), "{seen:?}");
                 assert_eq!(seen.iter().sum::<u32>(), block.shards.iter().map(|&s| seen[s as usize]).sum::<u32>());
             }
+        }
+    }
+
+    /// Each sample comes once; those of a window are of at most so many runs, which begin at multiples of their length.
+    #[test]
+    fn windows_have_runs_of_their_block() {
+        let odd: Vec<u64> = (0..40).map(|i| [0, 1, 5, 63, 64, 1000, 777][i % 7]).collect();
+        for counts in [&odd[..], &[2_000; 7], &[1], &[100_000, 3]] {
+            for (shards, samples) in [(1, 1), (3, 64), (16, 640), (5, 6_400), (100, 1 << 20)] {
+                let order = ShardOrder::new(counts, Shuffle::Windows { shards, samples }, 5, 2).unwrap();
+                let run = samples.div_ceil(RUNS);
+                let found = all(&order);
+                assert_eq!(found.iter().collect::<HashSet<_>>().len() as u64, counts.iter().sum::<u64>());
+                assert!(found.iter().all(|&(shard, at)| at < counts[shard as usize]));
+                for block in order.blocks(0) {
+                    let of_block = &found[block.positions.start as usize..block.positions.end as usize];
+                    for window in of_block.chunks((run * RUNS) as usize) {
+                        assert!(window.iter().all(|(shard, _)| block.shards.contains(shard)));
+                        let runs: HashSet<_> = window.iter().map(|(shard, at)| (shard, at / run)).collect();
+                        // Several rests of shards make one run.
+                        let rests = runs.iter().filter(|(shard, at)| (at + 1) * run > counts[**shard as usize]).count();
+                        assert!((runs.len() - rests) as u64 <= RUNS, "{counts:?} {shards} {samples}");
+                    }
+                }
+            }
+        }
+    }
+
+    /// The runs of a window come from all shards of the block, and its samples are mixed.
+    #[test]
+    fn a_window_is_well_mixed() {
+        let order = ShardOrder::new(&[64_000; 32], Shuffle::Windows { shards: 16, samples: 6_400 }, 5, 2).unwrap();
+        for window in 0..160 {
+            let found: Vec<_> = (window * 6_400..(window + 1) * 6_400).map(|at| order.get(at).unwrap()).collect();
+            assert!(found.iter().map(|(shard, _)| shard).collect::<HashSet<_>>().len() > 12);
+            let neighbours = found.windows(2).filter(|pair| pair[0].0 == pair[1].0 && pair[0].1 + 1 == pair[1].1);
+            assert!(neighbours.count() < 10);
         }
     }
 }

@@ -4,7 +4,10 @@ use packhorse_core::Error;
 use std::fmt;
 use std::str::FromStr;
 
-/// How the samples of an epoch are shuffled. As text: `sequential`, `blocks:8`, `full`,
+/// The runs of samples that a window has.
+pub const RUNS: u64 = 64;
+
+/// How the samples of an epoch are shuffled. As text: `sequential`, `blocks:8`, `blocks:8:window:6400`, `full`,
 /// `nodes:4:blocks:8:epochs:10`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shuffle {
@@ -15,6 +18,14 @@ pub enum Shuffle {
     Blocks {
         /// Shards per block, at least 1.
         shards: u32,
+    },
+    /// Like `Blocks`, but shuffles `samples` samples at a time: 64 runs of neighbours, from random places of the block. For
+    /// shards whose rows are decoded in blocks, of which memory can't hold `shards` whole ones.
+    Windows {
+        /// Shards per block, at least 1.
+        shards: u32,
+        /// Samples per window, at least 1; rounded up to a multiple of 64.
+        samples: u64,
     },
     /// Shuffles all samples together: any shard may be next.
     Full,
@@ -31,15 +42,37 @@ pub enum Shuffle {
     },
 }
 
-/// The numbers of `nodes:4:blocks:8:epochs:10`.
-fn nodes(text: &str) -> Option<[u32; 3]> {
+impl Shuffle {
+    /// The length of the runs of samples that stay together, of all but the last ones of a shard.
+    pub fn run(&self) -> Option<u64> {
+        match self {
+            Shuffle::Windows { samples, .. } => Some(samples.div_ceil(RUNS)),
+            _ => None,
+        }
+    }
+}
+
+/// The numbers of text such as `nodes:4:blocks:8:epochs:10`, all at least 1.
+fn numbers<const N: usize>(text: &str, names: [&str; N]) -> Option<[u64; N]> {
     let mut words = text.split(':');
-    let mut number = |name: &str| {
+    let mut found = [0; N];
+    for (name, number) in names.into_iter().zip(&mut found) {
         let value = (words.next() == Some(name)).then(|| words.next())??;
-        value.parse().ok().filter(|&n| n > 0 && !value.contains('+'))
-    };
-    let numbers = [number("nodes")?, number("blocks")?, number("epochs")?];
-    words.next().is_none().then_some(numbers)
+        *number = value.parse().ok().filter(|&n| n > 0 && !value.contains('+'))?;
+    }
+    words.next().is_none().then_some(found)
+}
+
+fn parsed(text: &str) -> Option<Shuffle> {
+    let small = |number: u64| u32::try_from(number).ok();
+    if let Some([shards]) = numbers(text, ["blocks"]) {
+        return Some(Shuffle::Blocks { shards: small(shards)? });
+    }
+    if let Some([shards, samples]) = numbers(text, ["blocks", "window"]) {
+        return Some(Shuffle::Windows { shards: small(shards)?, samples });
+    }
+    let [nodes, shards, epochs] = numbers(text, ["nodes", "blocks", "epochs"])?;
+    Some(Shuffle::Nodes { nodes: small(nodes)?, shards: small(shards)?, epochs: small(epochs)? })
 }
 
 impl fmt::Display for Shuffle {
@@ -47,6 +80,7 @@ impl fmt::Display for Shuffle {
         match self {
             Shuffle::Sequential => f.write_str("sequential"),
             Shuffle::Blocks { shards } => write!(f, "blocks:{shards}"),
+            Shuffle::Windows { shards, samples } => write!(f, "blocks:{shards}:window:{samples}"),
             Shuffle::Full => f.write_str("full"),
             Shuffle::Nodes { nodes, shards, epochs } => write!(f, "nodes:{nodes}:blocks:{shards}:epochs:{epochs}"),
         }
@@ -57,13 +91,11 @@ impl FromStr for Shuffle {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let shards = |n: &str| n.parse().ok().filter(|&n| n > 0 && !text.contains('+'));
-        match (text, text.strip_prefix("blocks:").and_then(shards)) {
-            ("sequential", _) => Ok(Shuffle::Sequential),
-            ("full", _) => Ok(Shuffle::Full),
-            (_, Some(shards)) => Ok(Shuffle::Blocks { shards }),
-            _ => nodes(text).map(|[nodes, shards, epochs]| Shuffle::Nodes { nodes, shards, epochs }).ok_or_else(|| {
-                let known = "sequential, blocks:8, full or nodes:4:blocks:8:epochs:10";
+        match text {
+            "sequential" => Ok(Shuffle::Sequential),
+            "full" => Ok(Shuffle::Full),
+            _ => parsed(text).ok_or_else(|| {
+                let known = "sequential, blocks:8, blocks:8:window:6400, full or nodes:4:blocks:8:epochs:10";
                 Error::config(format!("\"{text}\" is not a shuffle; write {known}"))
             }),
         }
@@ -78,10 +110,22 @@ mod tests {
     fn there_and_back() {
         let nodes = Shuffle::Nodes { nodes: 4, shards: 8, epochs: 10 };
         assert_eq!(nodes.to_string(), "nodes:4:blocks:8:epochs:10");
-        for shuffle in [Shuffle::Sequential, Shuffle::Blocks { shards: 8 }, Shuffle::Full, nodes] {
+        let windows = Shuffle::Windows { shards: 16, samples: 1 << 40 };
+        assert_eq!((windows.to_string().as_str(), windows.run()), ("blocks:16:window:1099511627776", Some(1 << 34)));
+        for shuffle in [Shuffle::Sequential, Shuffle::Blocks { shards: 8 }, windows, Shuffle::Full, nodes] {
             assert_eq!(shuffle.to_string().parse::<Shuffle>().unwrap(), shuffle);
         }
-        for text in ["", "blocks", "blocks:", "blocks:0", "blocks:+8", "blocks:5000000000", "Full", "blocks:8 "] {
+        for text in [
+            "",
+            "blocks",
+            "blocks:",
+            "blocks:0",
+            "blocks:+8",
+            "blocks:5000000000",
+            "Full",
+            "blocks:8 ",
+            "blocks:8:window:0",
+        ] {
             assert!(text.parse::<Shuffle>().is_err(), "{text}");
         }
         for text in ["nodes:4", "nodes:0:blocks:8:epochs:1", "nodes:4:blocks:8:epochs:+1", "nodes:4:blocks:8:epochs:1:"]

@@ -34,7 +34,7 @@ class LoaderSettings(TypedDict, total=False):
 
     fields: Fields
     seed: int
-    shuffle: str
+    shuffle: str | None
     place: str | tuple[int, int]
     device: object
     resident: bool
@@ -57,7 +57,9 @@ class Loader:
 
     * `fields`: `{"image": Image("jpg;png", 224), "label": "cls"}`; all fields of the dataset without it.
     * `shuffle`: `"blocks:16"` (shards are shuffled, and the samples of 16 shards together), `"full"` or `"sequential"`;
-      `"nodes:4:blocks:16:epochs:10"` (each of 4 nodes reads shards of its own, and others after 10 epochs).
+      `"blocks:16:window:6400"` (of 16 shards, 6,400 samples at a time: 64 runs of 100 neighbours);
+      `"nodes:4:blocks:16:epochs:10"` (each of 4 nodes reads shards of its own, and others after 10 epochs). By default
+      `"blocks:16"`, and windows of 192 MiB for large shards of tables.
     * `place`: `(rank, world)`, or `"auto"`: torch.distributed, or the launcher's environment variables.
     * `device`: `"cpu"`, or a GPU: `"cuda"`, `"cuda:0"`, a number, a `torch.device`. Batches are sent there ahead of their use.
     * `resident`: keep all samples, decoded, in the GPU's memory: they are read once, and epochs cost nothing but copies there.
@@ -79,7 +81,7 @@ class Loader:
         *,
         fields: Fields = None,
         seed: int = 0,
-        shuffle: str = "blocks:16",
+        shuffle: str | None = None,
         place: str | tuple[int, int] = "auto",
         device: object = "cpu",
         resident: bool = False,
@@ -95,7 +97,7 @@ class Loader:
     ) -> None:
         one_of("on_error", on_error, "fail", "skip")
         one_of("remainder", remainder, "drop", "pad", "uneven")
-        if not isinstance(shuffle, str):
+        if shuffle is not None and not isinstance(shuffle, str):
             raise ValueError(f"shuffle={shuffle!r} is none of 'sequential', 'full' and 'blocks:16', which shuffles 16 shards together")
         check_place(place)
         if batch < 1:
@@ -121,7 +123,7 @@ class Loader:
             "skip": dataset._numbers_of(skip, of_whole=True) if skip else [],
         }  # fmt: skip
         # Fields and settings that make no sense raise here, not at the first batch.
-        nodes = re.match(r"nodes:(\d+)", shuffle)
+        nodes = re.match(r"nodes:(\d+)", shuffle or "")
         self._first(place if isinstance(place, tuple) else (0, int(nodes[1]) if nodes else 1)).stop()
         self._reset(None)
 

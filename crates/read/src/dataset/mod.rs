@@ -2,6 +2,7 @@
 
 mod base;
 mod committed;
+mod default_shuffle;
 mod foreign;
 mod joined;
 mod open;
@@ -92,17 +93,18 @@ impl Dataset {
 
     /// Total size of the shards in bytes.
     pub fn bytes(&self) -> u64 {
+        self.used().fold(0, |sum, shard| sum.saturating_add(shard.stored()))
+    }
+
+    /// The shards of its samples.
+    fn used(&self) -> impl Iterator<Item = &Arc<Shard>> {
         let mut used = vec![false; self.shards.len()];
         for run in self.runs.iter() {
             if let Some(used) = used.get_mut(run.shard as usize) {
                 *used = true;
             }
         }
-        self.shards
-            .iter()
-            .zip(used)
-            .filter(|(_, used)| *used)
-            .fold(0, |sum, (shard, _)| sum.saturating_add(shard.stored()))
+        self.shards.iter().zip(used).filter_map(|(shard, used)| used.then_some(shard))
     }
 
     /// The approximate size of a stored sample, in bytes.

@@ -117,7 +117,7 @@ impl<'a> Way<'a> {
 
     /// Loads the same samples as in the rounds before, with nothing kept in memory.
     fn round(&mut self) -> Result<()> {
-        let order = EpochOrder::new(self.dataset.runs(), self.options.shuffle, self.options.seed)?;
+        let order = EpochOrder::of(self.dataset, &self.options)?;
         let work = SampleWork::of_dataset(self.dataset.clone(), (self.fields, &[]), order, 0, &self.options, None)?.0;
         let (mut kept, mut slab, mut filled) = (WorkerState::default(), Vec::new(), BatchMetadata::default());
         let (mut fetch, mut fill, mut read, mut done, start) = (0.0, 0.0, Duration::ZERO, 0u64, Instant::now());

@@ -66,7 +66,7 @@ impl Rig {
             ));
         }
         let options = LoaderOptions { epochs: None, state: None, ..options.clone() };
-        let order = EpochOrder::new(dataset.runs(), options.shuffle, options.seed)?;
+        let order = EpochOrder::of(dataset, &options)?;
         let (meter, needs) = (Meter::default(), device.needs());
         let (work, config) =
             SampleWork::of_dataset(dataset.clone(), (fields, &needs), order, 0, &options, Some(&meter))?;
@@ -229,7 +229,7 @@ impl Rig {
         options: &LoaderOptions,
     ) -> Result<SampleWork> {
         let options = LoaderOptions { epochs: None, state: None, ..options.clone() };
-        let order = EpochOrder::new(dataset.runs(), options.shuffle, options.seed)?;
+        let order = EpochOrder::of(dataset, &options)?;
         Ok(SampleWork::of_dataset(dataset.clone(), (fields, &[]), order, 0, &options, None)?.0)
     }
 
