@@ -36,26 +36,26 @@ pub(crate) struct Common {
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
 
-    /// Progress, warnings and errors as lines of JSON on standard error, and nothing else there [default: a bar on a
-    /// terminal, elsewhere a line of text every 30 s]
+    /// Write progress, warnings and errors, and nothing else, as JSON lines on standard error [default: a progress bar
+    /// on a terminal, otherwise a line of text every 30 s]
     #[arg(long, global = true, hide_short_help = true, value_parser = ["json"])]
     pub(crate) log: Option<String>,
 
-    /// The result as JSON on standard output
+    /// Print the result as JSON on standard output
     #[arg(long, global = true)]
     pub(crate) json: bool,
 
-    /// A TOML file with the names of flags as keys, and input for INPUT; flags on the command line win
+    /// Read flags from a TOML file: flag names are its keys, input stands for INPUT. Flags on the command line win
     #[arg(long, global = true, hide_short_help = true, value_name = "FILE.toml", value_hint = ValueHint::FilePath)]
     pub(crate) config: Option<PathBuf>,
 }
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Pack inputs into shards, or fill a plan that was made before
+    /// Pack inputs into shards, or fill an existing plan
     #[command(after_help = SHORT_HELP, after_long_help = PACK_EXAMPLES)]
     Pack(Box<Pack>),
-    /// List one part of the inputs, so that many nodes list a large folder together; then plan --from-listings
+    /// List one part of the inputs, so that many nodes can list a large folder together; then run plan --from-listings
     #[command(after_help = SHORT_HELP, after_long_help = SCAN_EXAMPLES)]
     Scan(Box<ScanArgs>),
     /// Decide which sample goes to which shard, and write the plan
@@ -68,22 +68,23 @@ pub(crate) enum Command {
     Append(Box<Append>),
     /// Show the progress of a dataset
     Status(StatusFlags),
-    /// Remove what interrupted jobs left in a folder: staged files, also those of tasks that run on other nodes, and unfinished uploads to
-    /// an object store
+    /// Remove what interrupted jobs left behind: staged files (including those of tasks that still run on other nodes)
+    /// and unfinished uploads to an object store
     Clean(Clean),
-    /// Check that a dataset is complete, with --full every byte; or what other readers would fail on in any shards
+    /// Check that a dataset is complete (with --full, check every byte), or report what other readers would fail on in
+    /// any shards
     #[command(after_help = VERIFY_EXAMPLES)]
     Verify(Verify),
-    /// Write the indexes of other readers beside third-party WebDataset shards
+    /// Write index files for other readers beside third-party WebDataset shards
     #[command(after_help = INDEX_EXAMPLES)]
     Index(Index),
-    /// Make a sealed dataset of third-party WebDataset shards where they are: write dataset.json beside them
+    /// Turn third-party WebDataset shards into a sealed dataset in place, by writing dataset.json beside them
     #[command(after_help = ADOPT_EXAMPLES)]
     Adopt(Adopt),
     /// Concatenate shards of tokens into one .bin and .idx pair
     #[command(after_help = MERGE_EXAMPLES)]
     Merge(Merge),
-    /// Write the training order of tokens: the index files of Megatron's cache, or bins of whole documents
+    /// Write the training order of tokens: the index files of Megatron's cache, or whole documents packed into bins
     #[command(after_help = ORDER_EXAMPLES)]
     Order(Order),
     /// Repack the damaged shards of a dataset from its inputs, and keep the damaged files in DIR/.quarantine; or repair a damaged token index
@@ -92,16 +93,17 @@ pub(crate) enum Command {
     /// Copy a dataset, or a part of its shards, to a local disk or to memory
     #[command(after_help = STAGE_EXAMPLES)]
     Stage(Stage),
-    /// Choose samples and fields of a dataset, by keys, values or folds, as a dataset of a few KB that uses its shards
+    /// Choose samples and fields of a dataset by keys, values or folds. The result is a dataset of a few KB that uses
+    /// the same shards
     #[command(after_help = VIEW_EXAMPLES)]
     View(ViewFlags),
-    /// Pack by a job array of Slurm: print its script, or submit it
+    /// Pack with a Slurm job array: print its script, or submit it
     #[command(subcommand)]
     Slurm(Slurm),
-    /// Pack by a job array of PBS: print its script, or submit it
+    /// Pack with a PBS job array: print its script, or submit it
     #[command(subcommand)]
     Pbs(Pbs),
-    /// Pack by an Indexed Job of Kubernetes: print its manifest, or apply it
+    /// Pack with a Kubernetes Indexed Job: print its manifest, or apply it
     #[command(subcommand)]
     K8s(Kubernetes),
     /// List the members of a shard
@@ -113,21 +115,22 @@ pub(crate) enum Command {
     Head(Head),
     /// Show counts, sizes and fields of a dataset or a shard
     Stat(Stat),
-    /// Write a page to look at before training: samples, classes, sizes and shapes, doubles, extremes, what was left out
+    /// Write an HTML page about a dataset to look at before training: samples, classes, sizes and shapes, duplicates,
+    /// extremes, skipped inputs
     #[command(
         after_help = "Examples:\n  packhorse report shards -o report.html\n  packhorse report 'third-party/*.tar' -o report.html"
     )]
     Report(Report),
-    /// Name the samples of any batch of a training run, by seed, step and rank: keys, places, inputs, pictures
+    /// Name the samples of any batch of a training run by seed, step and rank: keys, positions, inputs, pictures
     #[command(after_help = BATCH_EXAMPLES)]
     Batch(Box<BatchFlags>),
-    /// Make a synthetic corpus for trials
+    /// Generate a synthetic corpus for experiments
     #[command(subcommand)]
     Synth(Synth),
-    /// Measure reading, packing and uploading on this machine with this data, and the limits of the machine
+    /// Measure reading, packing and uploading this data on this machine, and the limits of the machine
     #[command(subcommand)]
     Bench(Bench),
-    /// Find what a training loop waits for: storage, decoding, copies, processors, or nothing; and what would help
+    /// Find the bottleneck of a training loop (storage, decoding, copies, processors, or none), and what would help
     #[command(after_help = DIAGNOSE_EXAMPLES)]
     Diagnose(Box<DiagnoseFlags>),
     /// Print shell completions
@@ -137,7 +140,7 @@ pub(crate) enum Command {
     },
     /// Write man pages
     Man {
-        /// The folder they go to
+        /// The output folder
         #[arg(long, value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
         out: PathBuf,
     },
@@ -159,7 +162,7 @@ pub(crate) struct Clean {
     #[arg(long)]
     pub(crate) quarantine: bool,
 
-    /// Also drop an append that is not sealed: its plan, and the shards that were packed for it
+    /// Also drop an unsealed append: its plan and the shards packed for it
     #[arg(long)]
     pub(crate) append: bool,
 }
@@ -169,11 +172,11 @@ pub(crate) struct StatusFlags {
     #[command(flatten)]
     pub(crate) dir: Dir,
 
-    /// Show it again every so many seconds until the dataset is sealed, with rate and remaining time [default: 10]
+    /// Refresh every SECONDS seconds until the dataset is sealed, with rate and remaining time [default: 10]
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "10", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) watch: Option<u32>,
 
-    /// With --watch: how many shards each of N tasks lacks
+    /// With --watch: divide the plan among N tasks and show how many shards each one lacks
     #[arg(long, value_name = "N", requires = "watch", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) tasks: Option<u32>,
 }
@@ -187,22 +190,23 @@ pub(crate) struct Seal {
 /// Facts about tokens that their files do not record.
 #[derive(ClapArgs)]
 pub(crate) struct TokenFlags {
-    /// Of third-party tokens: the size of the vocabulary; larger ids are damage
+    /// For third-party tokens: the vocabulary size; larger ids count as damage
     #[arg(long, value_name = "N")]
     pub(crate) vocabulary: Option<u64>,
 
-    /// Of third-party tokens: the id that ends each non-empty document
+    /// For third-party tokens: the id that ends each non-empty document
     #[arg(long, value_name = "ID")]
     pub(crate) eod_id: Option<u64>,
 }
 
 #[derive(ClapArgs)]
 pub(crate) struct Index {
-    /// Tars, patterns of them ('x-{000..127}.tar', '*.tar'), or folders, with all folders below; also in a bucket, and by https://
+    /// Tars, patterns ('x-{000..127}.tar', '*.tar'), or folders (including all subfolders); also in a bucket or at
+    /// https://
     #[arg(value_name = "TARS", required = true, value_hint = ValueHint::AnyPath)]
     pub(crate) shards: Vec<PathBuf>,
 
-    /// The indexes: wids, wids:md5 (which reads every byte), dali, energon
+    /// The indexes to write: wids, wids:md5 (reads every byte), dali, energon
     #[arg(long, value_name = "A,B", default_value = "wids,dali,energon")]
     pub(crate) index: String,
 
@@ -210,7 +214,7 @@ pub(crate) struct Index {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) out: Option<PathBuf>,
 
-    /// What becomes of a bad tar: fail, or skip to leave it out
+    /// On a bad tar: fail, or skip it
     #[arg(long, value_name = "HOW", default_value = "fail")]
     pub(crate) on_error: OnError,
 
@@ -228,7 +232,7 @@ pub(crate) struct Adopt {
     #[arg(value_name = "TARS", required = true, value_hint = ValueHint::AnyPath)]
     pub(crate) shards: Vec<PathBuf>,
 
-    /// What becomes of a bad tar: fail, or skip to leave it out
+    /// On a bad tar: fail, or skip it
     #[arg(long, value_name = "HOW", default_value = "fail")]
     pub(crate) on_error: OnError,
 
@@ -246,7 +250,7 @@ pub(crate) struct Merge {
     #[arg(long, value_name = "NAME", value_hint = ValueHint::FilePath)]
     pub(crate) out: PathBuf,
 
-    /// Of datasets, only the shards of this split
+    /// For datasets: merge only the shards of this split
     #[arg(long, value_name = "NAME")]
     pub(crate) split: Option<String>,
 
@@ -274,20 +278,20 @@ impl Verifying {
 
 #[derive(ClapArgs)]
 pub(crate) struct Order {
-    /// PREFIX of .bin and .idx as it is given to Megatron, or WEIGHT PREFIX WEIGHT PREFIX …; or a sealed dataset:
-    /// its shards, weighted by their tokens
+    /// PREFIX of a .bin and .idx pair as Megatron takes it, or WEIGHT PREFIX WEIGHT PREFIX …; or a sealed dataset,
+    /// whose shards are weighted by their tokens
     #[arg(value_name = "[WEIGHT] PREFIX", required = true, value_hint = ValueHint::AnyPath)]
     pub(crate) input: Vec<String>,
 
-    /// The folder that the files go to
+    /// The output folder
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) out: PathBuf,
 
-    /// Tokens in a sample
+    /// Tokens per sample
     #[arg(long, value_name = "N", default_value_t = 2048, conflicts_with = "pack")]
     pub(crate) seq_length: u32,
 
-    /// Samples wanted of train, valid and test (0 for none) [default: one epoch of each]
+    /// The number of samples for train, valid and test (0 for none) [default: one epoch of each]
     #[arg(long, value_name = "N,N,N", value_delimiter = ',')]
     pub(crate) samples: Option<Vec<u64>>,
 
@@ -295,19 +299,19 @@ pub(crate) struct Order {
     #[arg(long, value_name = "SHARES", default_value = "969,30,1")]
     pub(crate) split: String,
 
-    /// Seeds the shuffles
+    /// The seed of the shuffles
     #[arg(long, value_name = "N", default_value_t = 1234)]
     pub(crate) seed: u32,
 
-    /// Keep the last sample of valid, though it is not full
+    /// Keep the last sample of valid even if it is not full
     #[arg(long)]
     pub(crate) keep_last: bool,
 
-    /// JSON that identifies the tokenizer, as under "tokenizer" in any description.txt of Megatron's cache
+    /// A JSON file that identifies the tokenizer, like "tokenizer" in any description.txt of Megatron's cache
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) tokenizer_id: Option<PathBuf>,
 
-    /// Instead: whole documents into bins of N tokens, best fit
+    /// Pack whole documents into bins of N tokens (best fit) instead
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) pack: Option<u32>,
 
@@ -324,7 +328,7 @@ pub(crate) struct Repair {
     #[arg(value_name = "DIR", value_hint = ValueHint::AnyPath)]
     pub(crate) path: PathBuf,
 
-    /// Of a file: the name of the repaired file, without .idx
+    /// For a .idx file: the name of the repaired file, without .idx
     #[arg(long, value_name = "NAME", value_hint = ValueHint::FilePath)]
     pub(crate) out: Option<PathBuf>,
 
@@ -340,7 +344,7 @@ pub(crate) struct Repair {
 
 #[derive(ClapArgs)]
 pub(crate) struct Verify {
-    /// The dataset's folder; with --for, shards or folders of shards; or files of tokens (.idx)
+    /// The dataset's folder; with --for, shards or folders of shards; or token files (.idx)
     #[arg(value_name = "DIR", required = true, value_hint = ValueHint::AnyPath)]
     pub(crate) paths: Vec<PathBuf>,
 
@@ -348,7 +352,7 @@ pub(crate) struct Verify {
     #[arg(long)]
     pub(crate) full: bool,
 
-    /// Report what these readers would fail on: webdataset, wids, hf, dali, energon
+    /// Report what would fail in these readers: webdataset, wids, hf, dali, energon
     #[arg(long = "for", value_name = "A,B", value_delimiter = ',')]
     pub(crate) readers: Vec<Consumer>,
 
@@ -361,30 +365,32 @@ pub(crate) struct Verify {
 
 #[derive(ClapArgs)]
 pub(crate) struct Stage {
-    /// The dataset's folder or URL (s3://…, gs://…, az://…, http://…); of a third-party folder all files are copied
+    /// The dataset's folder or URL (s3://…, gs://…, az://…, http://…), or a third-party folder, of which all files are
+    /// copied
     #[arg(value_name = "DATASET", value_hint = ValueHint::AnyPath)]
     pub(crate) dataset: PathBuf,
 
-    /// The folder that the copies go to
+    /// The folder to copy to
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) to: PathBuf,
 
-    /// The part of the shards, from 0 to 1: always the same ones, and among those of every larger part
+    /// The fraction of the shards to copy, from 0 to 1. The choice is always the same, and a larger fraction contains
+    /// every smaller one
     #[arg(long, value_name = "PART", default_value_t = 1.0)]
     pub(crate) fraction: f64,
 
-    /// Check the digests of existing copies too, and replace wrong ones
+    /// Also check the digests of existing copies, and replace wrong ones
     #[arg(long)]
     pub(crate) verify: bool,
 
-    /// Reads in flight
+    /// The number of reads in flight
     #[arg(long, visible_alias = "threads", short = 'j', value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) jobs: u16,
 }
 
 #[derive(ClapArgs)]
 pub(crate) struct Ls {
-    /// The dataset's folder, a folder of third-party shards, or one file of either
+    /// The dataset's folder, a folder of third-party shards, or a file in either
     #[arg(value_hint = ValueHint::AnyPath)]
     pub(crate) path: PathBuf,
 
@@ -395,7 +401,7 @@ pub(crate) struct Ls {
 
 #[derive(ClapArgs)]
 pub(crate) struct Cat {
-    /// The dataset's folder, a folder of third-party shards, or one file of either
+    /// The dataset's folder, a folder of third-party shards, or a file in either
     #[arg(value_hint = ValueHint::AnyPath)]
     pub(crate) path: PathBuf,
 
@@ -405,18 +411,18 @@ pub(crate) struct Cat {
 
 #[derive(ClapArgs)]
 pub(crate) struct Head {
-    /// The dataset's folder, a folder of third-party shards, or one file of either
+    /// The dataset's folder, a folder of third-party shards, or a file in either
     #[arg(value_hint = ValueHint::AnyPath)]
     pub(crate) path: PathBuf,
 
-    /// How many samples
+    /// The number of samples to show
     #[arg(long, short = 'n', value_name = "N", default_value_t = 5)]
     pub(crate) samples: u64,
 }
 
 #[derive(ClapArgs)]
 pub(crate) struct Stat {
-    /// The dataset's folder, a folder of third-party shards, or one file of either
+    /// The dataset's folder, a folder of third-party shards, or a file in either
     #[arg(value_hint = ValueHint::AnyPath)]
     pub(crate) path: PathBuf,
 }
@@ -427,11 +433,11 @@ pub(crate) struct Report {
     #[arg(value_hint = ValueHint::AnyPath)]
     pub(crate) dataset: String,
 
-    /// The page
+    /// The HTML page to write
     #[arg(short, long, value_name = "FILE.html", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
 
-    /// Also show this diagnosis of a training loop, as `packhorse diagnose --json` printed it
+    /// Include this diagnosis of a training loop: the output of `packhorse diagnose --json`
     #[arg(long, value_name = "FILE.json", value_hint = ValueHint::FilePath)]
     pub(crate) diagnosis: Option<PathBuf>,
 }
@@ -439,7 +445,7 @@ pub(crate) struct Report {
 /// A corpus to make.
 #[derive(Subcommand)]
 pub(crate) enum Synth {
-    /// JPEGs of 10 to 25 KB that look like photographs to a codec, in class folders
+    /// JPEGs of 10 to 25 KB in class folders; to a codec they look like photographs
     Images(Corpus),
     /// Documents as JSON lines
     Text(Corpus),
@@ -451,7 +457,7 @@ pub(crate) enum Synth {
 
 #[derive(ClapArgs)]
 pub(crate) struct Corpus {
-    /// How many files (of text: documents)
+    /// The number of files (for text: documents)
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) count: u64,
 
@@ -459,7 +465,7 @@ pub(crate) struct Corpus {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) out: PathBuf,
 
-    /// Equal seeds, equal bytes
+    /// The seed: equal seeds give equal bytes
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
 

@@ -10,24 +10,24 @@ pub(crate) struct BatchFlags {
     #[arg(value_hint = ValueHint::AnyPath)]
     pub(crate) dataset: String,
 
-    /// The step, counted from 0 over all epochs, or from --state
+    /// The step, counted from 0 over all epochs; with --state, from that state
     #[arg(long, value_name = "N")]
     pub(crate) step: u64,
 
-    /// Samples a batch and rank, as the loader had it
+    /// Samples per batch and rank, as in the loader
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) batch: u32,
 
-    /// The seed of the loader [default: that of --state, or 0]
+    /// The loader's seed [default: that of --state, or 0]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
 
-    /// The order of samples: sequential, blocks:N (shards that are shuffled together), full [default: that of --state, or of
-    /// loaders]
+    /// The order of samples: sequential, blocks:N (shuffles N shards together), blocks:N:window:SAMPLES or full [default: that
+    /// of --state, or of loaders]
     #[arg(long, value_name = "ORDER")]
     pub(crate) shuffle: Option<Shuffle>,
 
-    /// What the loader does with samples that fill no last batch
+    /// What the loader does with the samples after the last full batch
     #[arg(long, value_name = "HOW", default_value = "drop")]
     pub(crate) remainder: Remainder,
 
@@ -39,19 +39,20 @@ pub(crate) struct BatchFlags {
     #[arg(long, value_name = "W", default_value_t = 1)]
     pub(crate) world: u32,
 
-    /// The samples of this split, if the loader read one
+    /// The split that the loader read, if any
     #[arg(long, value_name = "NAME")]
     pub(crate) split: Option<String>,
 
-    /// The state from which the loader went on, as JSON: `to_json()` of the state in Rust, `json.dumps(state_dict())` in Python
+    /// The state that the loader resumed from, as JSON: `to_json()` of the state in Rust, `json.dumps(state_dict())` in
+    /// Python
     #[arg(long, value_name = "JSON", value_parser = parse_state)]
     pub(crate) state: Option<OrderState>,
 
-    /// The keys that the loader left out: a file with one on each line
+    /// A file with the keys that the loader left out, one per line
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) skip: Option<PathBuf>,
 
-    /// Show only the keys, one on each line: a list for --skip
+    /// Print only the keys, one per line: a list for --skip
     #[arg(long, conflicts_with = "json")]
     pub(crate) keys: bool,
 
@@ -67,11 +68,11 @@ fn parse_state(text: &str) -> Result<OrderState, String> {
 /// The words of `--remainder`.
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub(crate) enum Remainder {
-    /// They are dropped
+    /// Drop them
     Drop,
-    /// Samples from the beginning of the epoch fill the last batch
+    /// Fill the last batch with samples from the beginning of the epoch
     Pad,
-    /// The last batches have fewer rows
+    /// Give the last batches fewer rows
     Uneven,
 }
 

@@ -14,16 +14,16 @@ use std::path::PathBuf;
 /// The benchmarks.
 #[derive(Subcommand)]
 pub(crate) enum Bench {
-    /// Each stage of reading a dataset on its own, and all of them together: raw bytes, parse, decode, batch
+    /// Measure each stage of reading a dataset alone (raw bytes, parse, decode), then all of them together (batch)
     #[command(after_help = BENCH_READ_EXAMPLES)]
     Read(Box<BenchRead>),
-    /// Packing by stage, against its floor: a plain read of the same files and a plain write of the same bytes
+    /// Measure packing by stage, against its floor: plainly reading the same files and writing the same bytes
     #[command(after_help = BENCH_PACK_EXAMPLES)]
     Pack(Box<BenchPack>),
-    /// The limits of this machine: reads, writes, opens, memory, decoding, digests, copies to a GPU
+    /// Measure the limits of this machine: reads, writes, opens, memory, decoding, digests, copies to a GPU
     #[command(after_help = BENCH_LIMITS_EXAMPLES)]
     Limits(BenchLimits),
-    /// Batches to a GPU, against the limits: copies alone, steps alone, steps with arriving batches
+    /// Measure batches to a GPU against the limits: copies alone, steps alone, and steps while batches arrive
     #[cfg(feature = "gpu")]
     #[command(after_help = BENCH_UPLOAD_EXAMPLES)]
     Upload(Box<BenchUpload>),
@@ -34,8 +34,8 @@ pub(crate) struct BenchRead {
     #[command(flatten)]
     pub(crate) pictures: PictureFlags,
 
-    /// Measure the limits of this machine too, for 3 seconds, and show each stage as a share of them. Test files lie beside
-    /// the dataset's folder, or in the temporary folder where that may not be written to
+    /// Also measure the limits of this machine for 3 seconds, and show each stage as a share of them. Test files go
+    /// beside the dataset's folder, or into the temporary folder if that is not writable
     #[arg(long)]
     pub(crate) limits: bool,
 
@@ -51,18 +51,18 @@ pub(crate) struct BenchPack {
     #[command(flatten)]
     pub(crate) work: Work,
 
-    /// Rounds to measure
+    /// The number of rounds to measure
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) repeat: u32,
 
-    /// Leave the last dataset in OUT
+    /// Keep the last dataset, in OUT
     #[arg(long, requires = "out")]
     pub(crate) keep: bool,
 }
 
 #[derive(ClapArgs)]
 pub(crate) struct BenchLimits {
-    /// A folder of the file system to measure [default: the temporary folder]
+    /// A folder on the file system to measure [default: the temporary folder]
     #[arg(value_hint = ValueHint::DirPath)]
     pub(crate) dir: Option<PathBuf>,
 
@@ -70,11 +70,11 @@ pub(crate) struct BenchLimits {
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_bytes)]
     pub(crate) size: u64,
 
-    /// Seconds for all measurements, about
+    /// The approximate duration of all measurements, in seconds
     #[arg(long, value_name = "S", default_value_t = 10.0)]
     pub(crate) seconds: f64,
 
-    /// Threads that wait for cold reads
+    /// The number of threads for cold reads
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) io_threads: u16,
 
@@ -85,8 +85,8 @@ pub(crate) struct BenchLimits {
 #[cfg(feature = "gpu")]
 #[derive(ClapArgs)]
 pub(crate) struct BenchUpload {
-    /// The GPU: cuda, cuda:N, or host, which simulates one by threads of this machine. Several are measured at the same time, each
-    /// with the loader of its rank: cuda:all, a list like cuda:0,cuda:1 or host,host
+    /// The GPU: cuda, cuda:N, or host, which simulates one with threads of this machine. Several GPUs are measured at
+    /// once, each with the loader of its rank: cuda:all, or a list like cuda:0,cuda:1 or host,host
     #[arg(long, visible_alias = "devices", value_name = "DEVICE", default_value = "cuda")]
     pub(crate) device: String,
 
@@ -94,11 +94,12 @@ pub(crate) struct BenchUpload {
     #[arg(long, value_name = "N", default_value_t = 224, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) size: u32,
 
-    /// Random parts of pictures, every other one mirrored; on a GPU with kernels also random colours and erased parts
+    /// Take random crops of pictures and flip each with a probability of 0.5; on a GPU with kernels, also change
+    /// colours and erase parts at random
     #[arg(long)]
     pub(crate) augment: bool,
 
-    /// Milliseconds of a training step
+    /// The length of a training step, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 20.0)]
     pub(crate) step: f64,
 
@@ -114,31 +115,31 @@ pub(crate) struct BenchLoad {
     #[arg(value_hint = ValueHint::AnyPath)]
     pub(crate) dataset: String,
 
-    /// Samples a batch
+    /// Samples per batch
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) batch: u32,
 
-    /// Only these fields
+    /// Load only these fields
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub(crate) fields: Vec<String>,
 
-    /// The order of samples: sequential, blocks:N (shards that are shuffled together), full [default: that of loaders]
+    /// The order of samples: sequential, blocks:N (shuffles N shards together) or full [default: that of loaders]
     #[arg(long, value_name = "ORDER")]
     pub(crate) shuffle: Option<packhorse_order::Shuffle>,
 
-    /// What decides the order
+    /// The seed of the order
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
 
-    /// Threads that read ahead of decoding
+    /// The number of threads that read ahead of decoding
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub(crate) readers: usize,
 
-    /// Memory-map shards instead of reading them; only for files that are never written again
+    /// Memory-map shards instead of reading them; only for files that never change
     #[arg(long)]
     pub(crate) map: bool,
 
-    /// Seconds a stage
+    /// Seconds per stage
     #[arg(long, value_name = "S", default_value_t = 3.0)]
     pub(crate) seconds: f64,
 

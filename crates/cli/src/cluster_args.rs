@@ -4,17 +4,17 @@ use crate::planning::{Planning, Work};
 use clap::{Args as ClapArgs, Subcommand, ValueHint, value_parser};
 use std::path::PathBuf;
 
-/// Pack by a job array of Slurm.
+/// Pack with a Slurm job array.
 #[derive(Subcommand)]
 pub(crate) enum Slurm {
     /// Plan, pack a pilot shard, and print the script of a job array that packs the other shards and seals
     #[command(after_help = crate::examples::SLURM_EXAMPLES)]
     Pack(Box<ArrayPack>),
-    /// Submit the tasks whose shards are missing; seal if none is missing
+    /// Submit only the tasks whose shards are missing; if none is missing, seal
     Resume(Box<ArrayResume>),
 }
 
-/// Pack by a job array of PBS.
+/// Pack with a PBS job array.
 #[derive(Subcommand)]
 pub(crate) enum Pbs {
     /// Plan, pack a pilot shard, and print the script of a job array that packs the other shards and seals
@@ -22,7 +22,7 @@ pub(crate) enum Pbs {
     Pack(Box<ArrayPack>),
 }
 
-/// Pack by an Indexed Job of Kubernetes.
+/// Pack with a Kubernetes Indexed Job.
 #[derive(Subcommand)]
 pub(crate) enum Kubernetes {
     /// Plan, pack a pilot shard, and print the manifest of a Job that packs the other shards and seals
@@ -33,11 +33,11 @@ pub(crate) enum Kubernetes {
 /// How the work is divided.
 #[derive(ClapArgs)]
 pub(crate) struct Division {
-    /// Tasks; at most one for each shard, and at most as many as the scheduler allows
+    /// The number of tasks: at most one per shard, and at most what the scheduler allows
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = value_parser!(u32).range(1..))]
     pub(crate) tasks: u32,
 
-    /// Pack no pilot shard here, and ask for neither time nor memory
+    /// Skip the pilot shard, and request neither time nor memory
     #[arg(long)]
     pub(crate) no_pilot: bool,
 }
@@ -45,7 +45,7 @@ pub(crate) struct Division {
 /// The options of the scheduler.
 #[derive(ClapArgs)]
 pub(crate) struct SchedulerOptions {
-    /// Options of the scheduler, such as --partition=cpu; each replaces one of the script
+    /// Options for the scheduler, such as --partition=cpu; each replaces the option of that name in the script
     #[arg(last = true, value_name = "OPTION")]
     pub(crate) options: Vec<String>,
 }
@@ -65,7 +65,7 @@ pub(crate) struct ArrayPack {
     #[arg(long)]
     pub(crate) submit: bool,
 
-    /// Run the script's tasks here, one after the other, as the scheduler would
+    /// Run the script's tasks here one after another, as the scheduler would
     #[arg(long, conflicts_with = "submit")]
     pub(crate) local: bool,
 
@@ -85,7 +85,7 @@ pub(crate) struct ArrayResume {
     #[command(flatten)]
     pub(crate) division: Division,
 
-    /// Leave bad inputs out (skip) or fail: the policy that `packhorse slurm pack` was given
+    /// On bad inputs: fail, or skip them. Give the policy that `packhorse slurm pack` got
     #[arg(long, value_name = "POLICY", default_value = "fail", value_parser = ["fail", "skip"])]
     pub(crate) on_error: String,
 
@@ -93,7 +93,7 @@ pub(crate) struct ArrayResume {
     #[arg(long)]
     pub(crate) print: bool,
 
-    /// Run the script's tasks here, one after the other, as the scheduler would
+    /// Run the script's tasks here one after another, as the scheduler would
     #[arg(long, conflicts_with = "print")]
     pub(crate) local: bool,
 
@@ -112,12 +112,12 @@ pub(crate) struct PodPack {
     #[command(flatten)]
     pub(crate) division: Division,
 
-    /// The container image of the pods, which has packhorse
+    /// The container image of the pods; it must contain packhorse
     #[arg(long, value_name = "IMAGE")]
     pub(crate) container: String,
 
-    /// A persistent volume claim, and the folder where pods mount it; the same one where this command runs. None is needed
-    /// where inputs and output are in an object store
+    /// A persistent volume claim and the folder where pods mount it, which must also be its folder on this machine. Not
+    /// needed if inputs and output are in an object store
     #[arg(long, value_name = "NAME=FOLDER", value_parser = claim)]
     pub(crate) claim: Vec<(String, String)>,
 

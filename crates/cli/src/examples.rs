@@ -11,7 +11,7 @@ Examples:
   find photos -name '*.jpg' -print0 | packhorse pack --files-from - --to webdataset --out shards
   packhorse pack --plan shards --part 3/16
 
-Stopped or failed? Run the same command again: finished shards stay.";
+If it stops or fails, run the same command again: finished shards are kept.";
 
 pub(crate) const SCAN_EXAMPLES: &str = "\
 Examples:
@@ -36,8 +36,8 @@ Examples:
   packhorse append shards photos-of-may --labels folders --dry-run
   packhorse append shards photos-of-may --plan-only
 
-Format, transforms, sizes, shuffle and splits are those of the dataset. How inputs are read is said again, as when it was
-packed: --labels, --include, --metadata. Stopped or failed? Run the same command again.";
+Format, transforms, sizes, shuffle and splits come from the dataset. Give the flags that say how to read inputs
+again, as when it was packed: --labels, --include, --metadata. If it stops or fails, run the same command again.";
 
 pub(crate) const SLURM_EXAMPLES: &str = "\
 Examples:
@@ -47,23 +47,23 @@ Examples:
   packhorse status shards --watch
   packhorse slurm resume shards -- --partition=cpu
 
-Defaults of a site are in /etc/packhorse/slurm.toml and ~/.config/packhorse/slurm.toml: options of sbatch as keys, such
-as partition = \"cpu\", and setup, a list of shell commands.";
+Set site defaults in /etc/packhorse/slurm.toml and ~/.config/packhorse/slurm.toml: options of sbatch as keys, such as
+partition = \"cpu\", and setup, a list of shell commands.";
 
 pub(crate) const PBS_EXAMPLES: &str = "\
 Examples:
   packhorse pbs pack photos --to webdataset --out shards --tasks 64 > pack.pbs
   packhorse pbs pack photos --to webdataset --out shards --submit -- -q prod -A proj -l filesystems=home:eagle
 
-Defaults of a site are in /etc/packhorse/pbs.toml and ~/.config/packhorse/pbs.toml: letters of qsub's options as keys, such
-as q = \"prod\", l = [\"filesystems=home\"], and setup, a list of shell commands.";
+Set site defaults in /etc/packhorse/pbs.toml and ~/.config/packhorse/pbs.toml: the letters of qsub's options as keys,
+such as q = \"prod\", l = [\"filesystems=home\"], and setup, a list of shell commands.";
 
 pub(crate) const K8S_EXAMPLES: &str = "\
 Examples:
   packhorse k8s pack /data/photos --to webdataset --out /data/shards --tasks 64 --container IMAGE --claim scratch=/data
   packhorse k8s pack /data/photos --to webdataset --out /data/shards --container IMAGE --claim scratch=/data --submit
 
-Run it where the claims are mounted at the same folders, such as in a pod.";
+Run it on a machine (such as in a pod) where the claims are mounted at the same folders.";
 
 pub(crate) const VERIFY_EXAMPLES: &str = "\
 Examples:
@@ -80,8 +80,8 @@ Examples:
   packhorse index 's3://bucket/others/*.tar'
   packhorse index 'https://host/others/train-{000..127}.tar' --out indexes
 
-Only headers are read, and the tars stay as they are. What was found is kept in .packhorse-index beside them. Stopped, or
-more tars since? Run the same command again: only new and changed tars are read.";
+packhorse reads only headers and leaves the tars unchanged. It keeps its results in .packhorse-index beside them.
+After a stop, or when tars were added, run the same command again: it reads only new and changed tars.";
 
 pub(crate) const ADOPT_EXAMPLES: &str = "\
 Examples:
@@ -90,8 +90,8 @@ Examples:
   packhorse adopt s3://bucket/others
   packhorse verify others --full
 
-Every byte is read once; the tars stay as they are. Stopped or failed? Run the same command again: tars that were read are
-not read again.";
+packhorse reads every byte once and leaves the tars unchanged. If it stops or fails, run the same command again: it
+does not reread tars that it has read.";
 
 pub(crate) const MERGE_EXAMPLES: &str = "\
 Examples:
@@ -105,7 +105,7 @@ Examples:
   packhorse order 0.7 data/web 0.3 data/code --seq-length 4096 --samples 500000 --out cache
   packhorse order data/corpus --pack 8192 --out packed
 
-Megatron looks for its cache in --data-cache-path, under a name that --tokenizer-id is a part of.";
+Megatron looks for its cache in --data-cache-path, under a name that depends on --tokenizer-id.";
 
 pub(crate) const REPAIR_EXAMPLES: &str = "\
 Examples:
@@ -122,8 +122,8 @@ Examples:
   packhorse batch shards --seed 7 --step 41207 --batch 256 --rank 3 --world 64 -o batch.html
   packhorse batch shards --seed 7 --step 41207 --batch 256 --rank 3 --world 64 --keys >> skip.txt
 
-Batch, seed, order and ranks are those of the loader. The keys of bad samples go back into it: `skip_keys` in Rust, `skip` in
-Python.";
+Give the batch size, seed, order and ranks of the loader. To leave out bad samples, pass their keys back to it:
+`skip_keys` in Rust, `skip` in Python.";
 
 pub(crate) const STAGE_EXAMPLES: &str = "\
 Examples:
@@ -132,8 +132,8 @@ Examples:
   packhorse stage shards --to /dev/shm/shards --verify
   packhorse stage s3://bucket/shards --to /scratch/shards --jobs 32
 
-Every file is checked by its digest and has its name when it is whole. Stopped or failed? Run the same command
-again: finished copies stay. Several at once, such as the tasks of a node, share the work.";
+packhorse checks the digest of every file and gives it its name only when it is whole. If it stops or fails, run the
+same command again: finished copies are kept. Several processes, such as the tasks of a node, share the work.";
 
 pub(crate) const VIEW_EXAMPLES: &str = "\
 Examples:
@@ -143,7 +143,7 @@ Examples:
   packhorse view shards --out some --keys keys.txt --select jpg,cls
   packhorse view shards --out good --join scores.csv --where 'score >= 0.5'
 
-Flags that choose samples apply one after the other: --split, --keys or --numbers, --join, --where, --fold.
+Flags that choose samples apply in this order: --split, --keys or --numbers, --join, --where, --fold.
 Readers open a view like a dataset.";
 
 #[cfg(feature = "gpu")]
@@ -153,8 +153,10 @@ Examples:
   packhorse bench upload shards --batch 256 --augment --step 50 --jobs 16 --json
   packhorse bench upload shards --device host                 without a GPU: what the loader gives
 
-A step is as much work as the idle GPU does in --step milliseconds. device is the limit: steps on a batch that is on the GPU already.
-cached sends one batch repeatedly, loader all of them: the distance to the limit is the cost of the copies, and of the loader.";
+A step does as much work as the idle GPU does in --step milliseconds. The stage device is the limit: steps on a batch
+that is already on the GPU.
+The stage cached sends one batch repeatedly, loader sends all of them. Their distance from the limit is the cost of
+the copies, and of the loader.";
 
 pub(crate) const DIAGNOSE_EXAMPLES: &str = "\
 Examples:
@@ -163,8 +165,8 @@ Examples:
   packhorse diagnose 's3://bucket/shards' --batch 64 --step-ms 40 --readers 16
   srun -n 8 packhorse diagnose shards --step-ms 180 --ranks diagnosis
 
-Each line is the loop with all before it held in memory. Where the rate falls from one line to the next, the stage between
-them costs time.";
+Each line runs the loop with all earlier stages served from memory. If the rate falls from one line to the next, the
+stage between them is slow.";
 
 pub(crate) const BENCH_PACK_EXAMPLES: &str = "\
 Examples:
@@ -172,8 +174,9 @@ Examples:
   packhorse bench pack photos --to webdataset --out /scratch/shards --repeat 5 --json
   packhorse bench pack runs.root --to hdf5 --out shards --keep
 
-It packs into a folder beside OUT, or in the temporary folder, and removes it. Each round also reads the same files and writes
-the same bytes plainly, with one thread: the floor. One round before does not count, so inputs that fit are in memory.";
+packhorse packs into a folder beside OUT, or in the temporary folder, and removes it. Each round also reads the same
+files and writes the same bytes plainly, with one thread: the floor. An unmeasured first round brings inputs that fit
+into memory.";
 
 pub(crate) const BENCH_LIMITS_EXAMPLES: &str = "\
 Examples:
@@ -181,7 +184,7 @@ Examples:
   packhorse bench limits /scratch --size 4GiB --seconds 30
   packhorse bench limits $SLURM_TMPDIR --json
 
-Test files lie in a hidden folder of DIR and are removed, also after Ctrl-C.";
+Test files are in a hidden folder of DIR and are removed afterwards, also after Ctrl-C.";
 
 pub(crate) const BENCH_READ_EXAMPLES: &str = "\
 Examples:
@@ -190,4 +193,5 @@ Examples:
   packhorse bench read 'others/shard-{000..127}.tar' --json
   packhorse bench read shards --size 224 --limits
 
-Look at the slowest stage: raw is the storage, parse finds samples, decode is the CPU, batch is all of them.";
+Look at the slowest stage: raw is the storage, parse finds samples, decode is the CPU work, batch is all stages
+together.";

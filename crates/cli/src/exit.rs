@@ -39,14 +39,14 @@ pub(crate) const HELP: &str = "\
 Exit codes:
   0    done
   1    a defect of packhorse
-  2    the request makes no sense as given
+  2    the request is invalid
   3    bad input (see --on-error skip), or findings of verify --for
   4    an input changed or vanished since the plan
   5    the file system failed or is full; safe to run again
-  6    the dataset is not whole: shards are missing or damaged
-  7    something is larger than a limit
-  8    packhorse does not do this
-  130  stopped on request; the same command goes on";
+  6    the dataset is incomplete: shards are missing or damaged
+  7    a limit is exceeded
+  8    not supported by packhorse
+  130  stopped on request; run the same command again to continue";
 
 #[cfg(test)]
 mod tests {

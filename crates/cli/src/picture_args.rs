@@ -6,16 +6,16 @@ use packhorse_transform::image::{Size, View};
 
 #[derive(ClapArgs)]
 pub(crate) struct PictureFlags {
-    /// Decode pictures to N x N pixels: the shorter side is brought to N and the centre cut out [default: pictures stay
-    /// bytes]
+    /// Decode pictures to N x N pixels: resize the shorter side to N and crop the centre [default: pictures stay bytes]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) size: Option<u32>,
 
-    /// Random parts of pictures, and every other one mirrored, as training has it; with --size
+    /// Take random crops of pictures and flip each with a probability of 0.5, as in training; with --size
     #[arg(long, requires = "size")]
     pub(crate) augment: bool,
 
-    /// Pixels as float32, channels first, with ImageNet's means and deviations, instead of uint8; with --size
+    /// Return pixels as float32, channels first, normalised with ImageNet's means and standard deviations, instead of
+    /// uint8; with --size
     #[arg(long, requires = "size")]
     pub(crate) normalize: bool,
 }

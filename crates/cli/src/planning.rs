@@ -15,22 +15,21 @@ pub(crate) struct Planning {
     #[command(flatten)]
     pub(crate) flags: RecipeFlags,
 
-    /// Where --out holds another dataset, packed by another request: start over. The old one stays as it is until the
-    /// new one, which is packed in OUT/.replacing, is sealed and takes its place. Of `append`: drop the shards of another
-    /// append that was not ended
+    /// If --out holds another dataset: start over. packhorse packs the new one in OUT/.replacing and keeps the old one
+    /// until the new one is sealed. For `append`: drop the shards of another, unfinished append
     #[arg(long, hide_short_help = true)]
     pub(crate) replace: bool,
 
-    /// Encode this share of the documents with the reference implementation too; a difference is an error. Of a plan it
-    /// is for `pack --plan`
+    /// Also encode this share of the documents with the reference implementation, and fail if a result differs. For a
+    /// plan, give it to `pack --plan`
     #[arg(long, hide_short_help = true, value_name = "0..1", default_value_t = 0.0)]
     pub(crate) check_exact: f64,
 
-    /// Take the listings that `packhorse scan` left in --out, instead of looking at the inputs
+    /// Use the listings that `packhorse scan` left in --out, instead of scanning the inputs
     #[arg(long, hide_short_help = true)]
     pub(crate) from_listings: bool,
 
-    /// Decide and say what would happen; write nothing
+    /// Show what would happen, and write nothing
     #[arg(long, hide_short_help = true)]
     pub(crate) dry_run: bool,
 }
@@ -44,7 +43,7 @@ impl Planning {
 /// How many threads compute.
 #[derive(ClapArgs)]
 pub(crate) struct Threads {
-    /// Threads that compute [default: the CPUs that this process may use]
+    /// The number of compute threads [default: the CPUs that this process may use]
     #[arg(long, visible_alias = "threads", short = 'j', value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) jobs: Option<u16>,
 }
@@ -61,13 +60,13 @@ pub(crate) struct Work {
     #[command(flatten)]
     pub(crate) threads: Threads,
 
-    /// Threads that wait for the file system
+    /// The number of threads for file I/O
     #[arg(long, hide_short_help = true, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) io_threads: u16,
 
-    /// The memory to do with: the most input held at once, and four times the largest value that must be whole (an
-    /// array, a document); larger ones are refused, or left out. Files that go unchanged into WebDataset are copied in
-    /// pieces [default: 192MiB, and values of 2 GiB]
+    /// The memory budget: the most input held at once, and four times the largest value that must be whole in memory
+    /// (an array, a document). Larger values are refused or left out. Files that go into WebDataset unchanged are
+    /// copied in pieces [default: 192MiB, and values of 2 GiB]
     #[arg(long, hide_short_help = true, value_name = "SIZE", value_parser = bytes_with_unit)]
     pub(crate) memory: Option<u64>,
 
@@ -78,7 +77,8 @@ pub(crate) struct Work {
 /// Where the inputs of a plan are now.
 #[derive(ClapArgs)]
 pub(crate) struct Moved {
-    /// Inputs below OLD when the plan was made are below NEW here, as under another mount point; can be given again
+    /// Look below NEW for inputs that were below OLD when the plan was made, such as under another mount point
+    /// (repeatable)
     #[arg(long, hide_short_help = true, value_name = "OLD=NEW", value_parser = moved)]
     pub(crate) moved: Vec<(PathBuf, PathBuf)>,
 }
@@ -117,18 +117,18 @@ pub(crate) struct Pack {
     #[command(flatten)]
     pub(crate) observe: Observe,
 
-    /// Fill the plan in this folder, instead of scanning and planning
+    /// Fill the existing plan in this folder, instead of scanning and planning
     #[arg(long, hide_short_help = true, value_name = "DIR", conflicts_with_all = planned(), value_hint = ValueHint::DirPath)]
     pub(crate) plan: Option<PathBuf>,
 
-    /// Only this part of the plan's shards, such as 3/16 [default under a scheduler: from the task's environment]
+    /// Fill only this part of the plan's shards, such as 3/16 [default under a scheduler: from the task's environment]
     #[arg(long, hide_short_help = true, value_name = "i/n", requires = "plan")]
     pub(crate) part: Option<Part>,
 
     #[command(flatten)]
     pub(crate) moved: Moved,
 
-    /// With --plan: seal the dataset if all its shards are there afterwards. The last part to be done seals
+    /// With --plan: seal the dataset if all its shards exist afterwards, so the last part to finish seals it
     #[arg(long, hide_short_help = true, requires = "plan")]
     pub(crate) seal: bool,
 }
@@ -148,7 +148,7 @@ pub(crate) struct Append {
     #[command(flatten)]
     pub(crate) observe: Observe,
 
-    /// Plan the new shards and stop there: `packhorse pack --plan DIR` fills them, in as many parts as you like
+    /// Only plan the new shards: `packhorse pack --plan DIR` fills them, in as many parts as you like
     #[arg(long, hide_short_help = true)]
     pub(crate) plan_only: bool,
 }
@@ -164,7 +164,7 @@ pub(crate) struct ScanArgs {
     #[command(flatten)]
     pub(crate) observe: Observe,
 
-    /// Only this part of the inputs, such as 3/64 [default under a scheduler: from the task's environment]
+    /// List only this part of the inputs, such as 3/64 [default under a scheduler: from the task's environment]
     #[arg(long, value_name = "i/n")]
     pub(crate) part: Option<Part>,
 }
@@ -188,8 +188,8 @@ pub(crate) struct PlanArgs {
 #[derive(ClapArgs)]
 #[command(next_help_heading = "Forecast")]
 pub(crate) struct FeedFlags {
-    /// Forecast what N GPUs that each take R samples per second need: processors, storage, memory, shards. One shard is
-    /// packed in the temporary folder and loaded for 3 seconds, on all processors
+    /// Forecast the processors, storage, memory and shards for N GPUs that each read R samples per second. packhorse
+    /// packs one shard in the temporary folder and loads it for 3 seconds on all processors
     #[arg(long, hide_short_help = true, value_name = "NxR/s")]
     pub(crate) feed: Option<Demand>,
 
@@ -197,11 +197,11 @@ pub(crate) struct FeedFlags {
     #[arg(long, hide_short_help = true, value_name = "N", requires = "feed", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) size: Option<u32>,
 
-    /// Random parts of pictures, and every other one mirrored, as training has it
+    /// Take random crops of pictures and flip each with a probability of 0.5, as in training
     #[arg(long, hide_short_help = true, requires = "size")]
     pub(crate) augment: bool,
 
-    /// GPUs of a node
+    /// GPUs per node
     #[arg(long, hide_short_help = true, value_name = "N", default_value_t = 8, requires = "feed", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) gpus_per_node: u32,
 }

@@ -10,28 +10,28 @@ pub(crate) struct ViewFlags {
     #[command(flatten)]
     pub(crate) dir: Dir,
 
-    /// The folder or URL (s3://…, gs://…, az://…) of the view: a new or an empty one
+    /// The folder or URL (s3://…, gs://…, az://…) of the view; it must be new or empty
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) out: PathBuf,
 
-    /// Take the samples of this split
+    /// Keep the samples of this split
     #[arg(long, value_name = "NAME")]
     pub(crate) split: Option<String>,
 
-    /// Take the samples with these keys: a file with one on each line
+    /// Keep the samples with the keys in this file, one per line
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "numbers")]
     pub(crate) keys: Option<PathBuf>,
 
-    /// Take the samples with these numbers, counted from 0, in this order: a file with one on each line
+    /// Keep the samples with the numbers in this file, one per line, counted from 0, in that order
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) numbers: Option<PathBuf>,
 
-    /// Add the columns of this table (.csv, .tsv, .jsonl, .parquet), or of several that a pattern matches, as fields, by the
-    /// key of each sample
+    /// Add the columns of this table (.csv, .tsv, .jsonl, .parquet), or of the tables that a pattern matches, as
+    /// fields, joined by the key of each sample
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, action = ArgAction::Append)]
     pub(crate) join: Vec<PathBuf>,
 
-    /// The column of the table that names samples
+    /// The column of the table that identifies samples
     #[arg(long, value_name = "COLUMN", default_value = "key", requires = "join")]
     pub(crate) join_key: String,
 
@@ -39,27 +39,27 @@ pub(crate) struct ViewFlags {
     #[arg(long, value_name = "COLUMN,…", value_delimiter = ',', requires = "join")]
     pub(crate) join_columns: Vec<String>,
 
-    /// Give samples without a row in the table nulls; without it they are an error
+    /// Fill nulls for samples without a row in the table; otherwise they are an error
     #[arg(long, requires = "join")]
     pub(crate) fill_missing: bool,
 
-    /// Take the samples whose fields meet a condition, such as 'cls == 3 and json.width >= 256'
+    /// Keep the samples whose fields meet a condition, such as 'cls == 3 and json.width >= 256'
     #[arg(long = "where", value_name = "CONDITION")]
     pub(crate) condition: Option<Condition>,
 
-    /// Take fold I of K, counted from 1: the samples to hold out. The fold of a sample depends on its key and --seed
+    /// Keep fold I of K, counted from 1: the samples to hold out. A sample's fold depends on its key and --seed
     #[arg(long, value_name = "I/K", conflicts_with = "without_fold", value_parser = parse_fold)]
     pub(crate) fold: Option<(u32, u32)>,
 
-    /// Take the samples that are not in fold I of K: those to train with
+    /// Keep the samples outside fold I of K: those to train with
     #[arg(long, value_name = "I/K", value_parser = parse_fold)]
     pub(crate) without_fold: Option<(u32, u32)>,
 
-    /// Seeds the folds
+    /// The seed of the folds
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
 
-    /// Take only these fields
+    /// Keep only these fields
     #[arg(long, value_name = "FIELD,…", value_delimiter = ',')]
     pub(crate) select: Vec<String>,
 }

@@ -203,8 +203,8 @@ impl Tables {
         shown.then(|| {
             format!(
                 "the rows that are shuffled together don't fit into {} MB, so each batch decodes most of them again; \
-                 give the loader a larger cache, pack smaller shards, or shuffle fewer of them together (blocks:1, or \
-                 sequential)",
+                 give the loader a larger cache, shuffle fewer rows together (in windows, such as blocks:16:window:6400), \
+                 or leave the shuffle to its default",
                 self.most / 1_000_000
             )
         })

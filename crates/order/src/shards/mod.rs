@@ -19,7 +19,7 @@
 //!   `r` is even and `low ^= at'(high)` if it is odd, `at'(x) = mix((k + (r + 1)·G) ^ x)`, truncated to the bits of
 //!   that half. A result that is too large is permuted again (cycle walking: Black, Rogaway, 2002).
 //! * **Windows** ([`Shuffle::Windows`]): the samples of a shard are cut into runs of `R`, 64 of which make a window. The
-//!   whole runs of a block are numbered shard after shard; what is left of each shard follows, joined and cut into runs in the same
+//!   whole runs of a block are numbered shard after shard. The rests of the shards follow, joined and cut into runs in the same
 //!   way. All runs but the last are permuted by `key(seed, "runs....", epoch, block)`. In this order the samples of window 0, 1, …
 //!   are permuted by `at(k, window)`, with `k` as above.
 //! * **Nodes** ([`Shuffle::Nodes`]): the shards are permuted as above with `key(seed, "nodes...", epoch / epochs)`, and then

@@ -111,173 +111,179 @@ const fn takes(value: &'static str, takes: Takes) -> Setting {
 
 settings! {
     "Inputs and dataset" {
-        /// Folders and files to pack; keys are relative to them. A tar (also .gz, .zst) counts as its members
+        /// Folders and files to pack; keys are paths relative to them. A tar (also .gz, .zst) stands for its members
         input: Vec<PathBuf>, takes("INPUT", Takes::Path).repeats();
         /// The format of the shards: webdataset (wds, tar), hdf5 (h5), parquet, arrow (feather), tfrecord or tokens
         /// [default: the extension of `out`, as in photos.parquet]
         to: Option<String>, text("FORMAT");
         /// The folder of the dataset
         out: Option<PathBuf>, takes("DIR", Takes::Folder).short('o');
-        /// Take the files of this list (newline or NUL after each; - is standard input) instead of walking `input`. Its
-        /// paths are relative to the first `input`, or to the working folder without one
+        /// Pack the files in this list (newline or NUL after each; - is standard input) instead of walking `input`. Its
+        /// paths are relative to the first `input`, or to the working directory if there is none
         files_from: Option<PathBuf>, takes("LIST", Takes::File);
-        /// Take the objects or files of this inventory instead of listing `input`: a manifest.json of S3 Inventory, or tables of
-        /// keys, sizes and times in CSV or Parquet (a file, or a folder of them)
+        /// Pack the objects or files in this inventory instead of listing `input`: the manifest.json of S3 Inventory,
+        /// or CSV or Parquet tables (a file or a folder) with keys, sizes and times
         inventory: Option<PathBuf>, takes("FILE", Takes::Path).excludes("files-from");
-        /// Take only paths that match this glob (repeatable; * matches / too); samples inside a dataset are chosen by a view
+        /// Include only paths that match this glob (repeatable; * also matches /). To choose samples inside a dataset,
+        /// use a view
         include: Vec<String>, text("GLOB").repeats();
-        /// Leave out paths that match this glob (repeatable); samples inside a dataset are left out by a view
+        /// Exclude paths that match this glob (repeatable). To leave out samples inside a dataset, use a view
         exclude: Vec<String>, text("GLOB").repeats();
-        /// Symbolic links: follow them or leave them out
+        /// Symbolic links: follow them or skip them
         symlinks: Symlinks, one_of("HOW", Symlinks::WORDS).default("follow");
-        /// Where a key ends in the name of a file: first-dot (as WebDataset's readers see it), last-dot, or
-        /// regex:EXPRESSION, whose first group is the key and whose second the field
+        /// Where the key ends in a file name: first-dot (the rule of WebDataset readers), last-dot, or
+        /// regex:EXPRESSION, with the key as its first group and the field as its second
         key_ends: KeyEnds, text("RULE").default("first-dot");
-        /// Take an archive as a folder of its name: keys begin with it, so that archives may use the same keys, or each hold
-        /// the samples of a class
+        /// Treat each archive as a folder: its name begins the keys of its samples. Archives may then use the same
+        /// keys, or each hold one class
         archive_folders: bool, switch();
-        /// Keep only the first of samples of files with equal content (reads all inputs); not for the rows of tables
+        /// Drop samples of files whose content equals that of an earlier sample (reads all inputs); does not apply to
+        /// rows of tables
         dedup: bool, switch();
-        /// Bad inputs: fail, or skip and record them
+        /// On a bad input: fail, or skip it and record it
         on_error: OnError, one_of("HOW", OnError::WORDS).default("fail");
     }
     "Labels and metadata" {
-        /// Labels from folder names: folders (the first below `input`) or parent (the one that holds the file); or
-        /// column:NAME, from a column of `metadata`
+        /// Labels from folder names: folders (the first folder below `input`) or parent (the folder that holds the
+        /// file); or from a table: column:NAME, a column of `metadata`
         labels: Option<Labels>, text("WHICH");
-        /// The classes in the order of their numbers, one a line: packed apart, train and val then have the same
-        /// numbers. A class that is not in it is a bad input
+        /// A file with one class per line, in the order of their numbers, so that train and val get the same numbers
+        /// when packed separately. A class missing from it is a bad input
         classes: Option<PathBuf>, takes("FILE", Takes::File).needs("labels");
-        /// The class list of another dataset of packhorse
+        /// Use the class list of another packhorse dataset
         classes_from: Option<PathBuf>, takes("DIR", Takes::Folder).needs("labels").excludes("classes");
-        /// A table (.csv, .tsv, .jsonl, .parquet), or a pattern of several ('laion/*.parquet'), whose rows become the
-        /// json field of the samples, one for each
+        /// A table (.csv, .tsv, .jsonl, .parquet), or a pattern for several ('laion/*.parquet'). Each row becomes the
+        /// json field of one sample
         metadata: Option<PathBuf>, takes("FILE", Takes::File).needs("key");
-        /// The column of `metadata` that names the sample: its key, or its file
+        /// The column of `metadata` that identifies the sample, by its key or its file
         key: Option<String>, text("COLUMN").needs("metadata");
-        /// The columns of `metadata` to take (default: all)
+        /// The columns of `metadata` to use (default: all)
         columns: Vec<String>, texts("A,B").needs("metadata");
     }
     "Order, splits and sizes" {
-        /// Shuffle: SEED, block:N or SEED,block:N (blocks of N samples stay together). Off: sorted by key
+        /// Shuffle with SEED, block:N or SEED,block:N (keeps blocks of N samples together). Without it, samples are
+        /// sorted by key
         shuffle: Shuffle, text("SEED");
-        /// The most bytes of a shard's data file, with a unit such as MB or MiB [default: 1GiB]. Where transforms or
-        /// compression change sizes, a sample of the inputs is packed first to estimate by how much
+        /// The maximum size of a shard's data file, with a unit such as MB or MiB [default: 1GiB]. If transforms or
+        /// compression change sizes, packhorse first packs some of the inputs to estimate by how much
         shard_size: Option<ByteSize>, text("SIZE");
-        /// How many shards (in each split)
+        /// The number of shards (per split)
         shard_count: Option<u32>, takes("N", Takes::Number(1, u32::MAX as u64));
-        /// The most samples in a shard
+        /// The maximum number of samples per shard
         samples_per_shard: Option<u64>, takes("N", FROM_ONE);
-        /// Splits by shares, such as train=0.9,val=0.1; folders (train/ val/ test/); column:NAME (of `metadata`); none; keep,
-        /// those that sealed datasets among the inputs have
+        /// Splits: shares, such as train=0.9,val=0.1; folders (train/ val/ test/); column:NAME (of `metadata`); none;
+        /// or keep, the splits of sealed datasets among the inputs
         split: Splits, text("SHARES").default("keep");
-        /// What decides a sample's split: hash (of its key, or of the name of its table and its place there: stable when files are added) or order
+        /// How samples are assigned to splits: hash (of the key, or of the table's name and the row's position in it;
+        /// stable when files are added) or order
         split_by: SplitBy, one_of("HOW", SplitBy::WORDS).default("hash");
-        /// The most samples, from the start of the order
+        /// Pack only the first N samples of the order
         limit: Option<u64>, takes("N", FROM_ONE);
-        /// The name of shards without splits, and of the dataset
+        /// The name of the dataset, and of shards outside splits
         name: String = "shard".to_owned(), text("NAME").default("shard");
-        /// Keys longer than readers carry: refuse or hash
+        /// Keys that are too long for readers: refuse or hash
         long_keys: LongKeys, one_of("HOW", LongKeys::WORDS).default("refuse");
-        /// Indexes for other readers: wids, wids:md5, dali, energon, none
+        /// Indexes to write for other readers: wids, wids:md5, dali, energon, none
         index: Option<String>, text("A,B");
     }
     "Pictures" {
-        /// check (every picture is whole; check=lenient: it decodes), resize=256[,short|long|exact], resize=WxH,
-        /// nearest=FIELD,... (masks, such as seg.png: resized to the nearest pixel), leave=FIELD,... (pictures that stay as they
-        /// are), keep=icc|exif,icc|none (metadata that rewritten pictures keep) (repeatable)
+        /// check (every picture must be whole; check=lenient: it must decode), resize=256[,short|long|exact],
+        /// resize=WxH, nearest=FIELD,... (resize masks, such as seg.png, to the nearest pixel), leave=FIELD,... (leave
+        /// these pictures unchanged), keep=icc|exif,icc|none (metadata to keep in rewritten pictures) (repeatable)
         image: Vec<String>, text("WHAT").repeats();
-        /// JPEG quality of pictures that are rewritten
+        /// JPEG quality for rewritten pictures
         quality: u8 = 90, takes("Q", Takes::Number(1, 100)).default("90");
-        /// Turn pictures as their EXIF orientation says
+        /// Rotate pictures upright by their EXIF orientation
         orient: bool, switch();
     }
     "Arrays and tables as inputs" {
-        /// The format of all inputs, where their names do not say it: webdataset, hdf5, parquet, arrow, tfrecord, root, npz,
-        /// csv, jsonl (tables of JSON lines), text (their documents), tokens or record
+        /// The format of all inputs, if their names do not show it: webdataset, hdf5, parquet, arrow, tfrecord, root,
+        /// npz, csv, jsonl (JSON lines as tables), text (plain text or JSON lines as documents), tokens or record
         from: Option<String>, text("FORMAT");
-        /// Encoded fields (.npz, .npy): auto (each array is a field of its own) or never (files stay as they are)
+        /// Encoded fields (.npz, .npy): auto (each array becomes a field) or never (files stay as they are)
         decode: Decode, one_of("HOW", Decode::WORDS).default("auto");
-        /// Take arrays of one name whose shapes differ: each sample keeps a shape of its own
+        /// Accept arrays of one name with differing shapes: each sample keeps its own shape
         ragged: bool, switch();
-        /// Inputs of rows may lack columns that others have: their samples have nulls there
+        /// Accept inputs that lack columns which others have: their samples get nulls there
         fill_missing: bool, switch();
-        /// NPZ, NPY: each index of the first axis is a sample (default: a file is one)
+        /// NPZ, NPY: make each index of the first axis a sample (default: one sample per file)
         rows: bool, switch();
-        /// NPZ with `rows`: the arrays to take
+        /// NPZ with `rows`: the arrays to read
         arrays: Option<String>, text("A,B").needs("rows");
-        /// ROOT: the tree (default: the only one); * packs each tree into a dataset of its own, OUT/TREE
+        /// ROOT: the tree to read (default: the only one); * packs each tree into its own dataset, OUT/TREE
         tree: Option<String>, text("NAME");
-        /// ROOT: the branches to take, as globs; after a !, those to leave out
+        /// ROOT: the branches to read, as globs; prefix ! to leave branches out
         branches: Option<String>, text("A,B");
-        /// HDF5: the datasets to take, as globs of their paths
+        /// HDF5: the datasets to read, as globs of their paths
         datasets: Option<String>, text("A,B");
-        /// Parquet, Arrow: the columns to take, as globs
+        /// Parquet, Arrow: the columns to read, as globs
         select: Option<String>, text("A,B");
-        /// ROOT, Parquet, Arrow: what can't be read, such as objects of classes: skip (the others are read) or
+        /// ROOT, Parquet, Arrow: on data that can't be read, such as objects of classes, skip it and read the rest, or
         /// fail [default: skip for ROOT, fail for the others]
         unsupported: Option<String>, one_of("HOW", &["skip", "fail"]);
-        /// CSV, TSV, JSON lines: types of columns in the place of those found: bool, int64, float64, text; of JSON lines also uint64,
-        /// `list<int64>` and the like, json
+        /// CSV, TSV, JSON lines: types of columns, instead of the inferred ones: bool, int64, float64, text; for JSON
+        /// lines also uint64, `list<int64>` and the like, json
         schema: Option<String>, text("NAME:TYPE,...");
         /// Binary records of fixed size: their fields as NumPy types, such as "<i4 id, <f4 x"
         record: Option<String>, text("TYPES");
-        /// Binary records: bytes of header before the first
+        /// Binary records: the number of header bytes before the first record
         skip_header: Option<u64>, takes("BYTES", Takes::Number(0, u64::MAX)).needs("record");
-        /// Any other setting of the format that `from` names, such as layout=bare of tokens (repeatable)
+        /// Another setting of the format in `from`, such as layout=bare of tokens (repeatable)
         read: Vec<String>, text("NAME=VALUE").repeats().needs("from");
     }
     "Fields" {
-        /// OLD=NEW gives a field another name; NAME alone takes only the fields so named (repeatable)
+        /// OLD=NEW renames a field; NAME alone keeps only the fields named so (repeatable)
         field: Vec<String>, text("NAME[=NEW]").repeats();
         /// Leave a field out (repeatable)
         drop: Vec<String>, text("NAME").repeats();
-        /// Other elements: f16, f32, f64, i8 to i64, u8 to u64, bool, text; of times `date`, `timestamp[us]`, `duration[us]` (repeatable)
+        /// Cast a field to another type: f16, f32, f64, i8 to i64, u8 to u64, bool, text; for times `date`,
+        /// `timestamp[us]`, `duration[us]` (repeatable)
         cast: Vec<String>, text("NAME=TYPE").repeats();
-        /// A dense array of this shape from a jagged field, such as p=3 or x=3x4 (repeatable)
+        /// Make a jagged field a dense array of this shape, such as p=3 or x=3x4 (repeatable)
         stack: Vec<String>, text("NAME=SHAPE").repeats();
     }
     "Text and tokens" {
-        /// The field that holds the text: of JSON lines (a.b is b inside of a), of a table, or inside of a field of
-        /// JSON (json.a is a in the field json) [default: text, or the only field of text]
+        /// The field with the text: of JSON lines (a.b is b inside a), of a table, or inside a JSON field (json.a is a
+        /// in the field json) [default: text, or the only text field]
         text_field: Option<String>, text("NAME");
-        /// JSON lines: the field that names a document; its key is FILE/NAME [default: its place in the file]
+        /// JSON lines: the field that identifies a document; the key is FILE/NAME [default: the position in the file]
         id_field: Option<String>, text("NAME");
-        /// Files of plain text (with `from=text`): a document is the file, a paragraph or a line
+        /// Plain text files (with `from=text`): a document is the whole file, a paragraph or a line
         document: Option<String>, one_of("WHAT", &["file", "paragraph", "line"]);
-        /// Turn text into tokens with this tokenizer.json, .tiktoken vocabulary or SentencePiece .model
+        /// Tokenize text with this tokenizer.json, .tiktoken vocabulary or SentencePiece .model
         tokenizer: Option<PathBuf>, takes("FILE", Takes::File);
-        /// Tokens around a document: template (what the tokenizer itself adds), none, bos or eod
+        /// Special tokens around a document: template (those that the tokenizer adds), none, bos or eod
         special: String = "template".to_owned(),
             one_of("WHICH", &["template", "none", "bos", "eod"]).needs("tokenizer").default("template");
-        /// End every document that has tokens with the end-of-document token
+        /// Append the end-of-document token to every document that has tokens
         append_eod: bool, switch().needs("tokenizer");
-        /// The end-of-document token, as a number or as its text [default: the one that the tokenizer has]
+        /// The end-of-document token, as a number or as text [default: the tokenizer's own]
         eod: Option<String>, text("TOKEN").needs("tokenizer");
-        /// Documents without tokens: skip (an empty document) or eod (its end alone)
+        /// Documents without tokens: skip (store an empty document) or eod (store only the end-of-document token)
         empty: String = "skip".to_owned(), one_of("WHAT", &["skip", "eod"]).needs("tokenizer").default("skip");
-        /// Whether the text of a special token becomes that token [default: yes for a tokenizer.json, else no]
+        /// Encode the text of a special token as that token [default: yes for a tokenizer.json, otherwise no]
         parse_special: Option<String>, one_of("YES|NO", &["yes", "no"]).needs("tokenizer");
-        /// .tiktoken: whose pattern splits the text: gpt2, r50k_base, p50k_base, cl100k_base or o200k_base
-        /// [default: told by its size]
+        /// .tiktoken: the pattern that splits text: gpt2, r50k_base, p50k_base, cl100k_base or o200k_base [default:
+        /// inferred from the size of the vocabulary]
         pattern: Option<String>, text("NAME").needs("tokenizer");
     }
     "Arrays and tables as shards" {
-        /// HDF5: samples in a chunk
+        /// HDF5: samples per chunk
         chunk: Option<u64>, takes("N", Takes::Number(0, u64::MAX));
-        /// HDF5: how chunks are compressed: gzip, zstd, lzf, lz4, none, or, by its plugin, blosc2
+        /// HDF5: the compression of chunks: gzip, zstd, lzf, lz4, none, or blosc2 (with its plugin)
         filter: Option<String>, text("NAME");
-        /// HDF5: whether bytes are shuffled before compression: auto, on or off
+        /// HDF5: shuffle bytes before compression: auto, on or off
         byte_shuffle: Option<String>, text("HOW");
-        /// How the file is compressed: Parquet by zstd, snappy or none; Arrow by zstd, lz4 or none; TFRecord by gzip or none
+        /// The compression of the file: zstd, snappy or none for Parquet; zstd, lz4 or none for Arrow; gzip or none for
+        /// TFRecord
         compression: Option<String>, text("NAME");
-        /// HDF5, Parquet: the level of compression
+        /// HDF5, Parquet: the compression level
         level: Option<u32>, takes("N", Takes::Number(0, u32::MAX as u64));
-        /// Parquet: samples in a row group
+        /// Parquet: samples per row group
         row_group: Option<u64>, takes("N", Takes::Number(0, u64::MAX));
         /// Parquet, Arrow: mark tensors as arrow.fixed_shape_tensor
         tensor_ext: bool, switch();
-        /// Any other setting of the format, such as tensors=raw of tfrecord or vlen=on of hdf5 (repeatable)
+        /// Another setting of the output format, such as tensors=raw of tfrecord or vlen=on of hdf5 (repeatable)
         set: Vec<String>, text("NAME=VALUE").repeats();
     }
 }

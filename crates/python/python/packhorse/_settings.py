@@ -28,144 +28,144 @@ class Settings(TypedDict, total=False):
 
     # Inputs and dataset.
     files_from: Path | None
-    """Take the files of this list (newline or NUL after each; - is standard input) instead of walking `input`. Its paths are relative to the first `input`, or to the working folder without one."""
+    """Pack the files in this list (newline or NUL after each; - is standard input) instead of walking `input`. Its paths are relative to the first `input`, or to the working directory if there is none."""
     inventory: Path | None
-    """Take the objects or files of this inventory instead of listing `input`: a manifest.json of S3 Inventory, or tables of keys, sizes and times in CSV or Parquet (a file, or a folder of them)."""
+    """Pack the objects or files in this inventory instead of listing `input`: the manifest.json of S3 Inventory, or CSV or Parquet tables (a file or a folder) with keys, sizes and times."""
     include: Text | None
-    """Take only paths that match this glob (repeatable; * matches / too); samples inside a dataset are chosen by a view."""
+    """Include only paths that match this glob (repeatable; * also matches /). To choose samples inside a dataset, use a view."""
     exclude: Text | None
-    """Leave out paths that match this glob (repeatable); samples inside a dataset are left out by a view."""
+    """Exclude paths that match this glob (repeatable). To leave out samples inside a dataset, use a view."""
     symlinks: Literal["follow", "skip"] | None
-    """Symbolic links: follow them or leave them out."""
+    """Symbolic links: follow them or skip them."""
     key_ends: Text | None
-    """Where a key ends in the name of a file: first-dot (as WebDataset's readers see it), last-dot, or regex:EXPRESSION, whose first group is the key and whose second the field."""
+    """Where the key ends in a file name: first-dot (the rule of WebDataset readers), last-dot, or regex:EXPRESSION, with the key as its first group and the field as its second."""
     archive_folders: bool | None
-    """Take an archive as a folder of its name: keys begin with it, so that archives may use the same keys, or each hold the samples of a class."""
+    """Treat each archive as a folder: its name begins the keys of its samples. Archives may then use the same keys, or each hold one class."""
     dedup: bool | None
-    """Keep only the first of samples of files with equal content (reads all inputs); not for the rows of tables."""
+    """Drop samples of files whose content equals that of an earlier sample (reads all inputs); does not apply to rows of tables."""
     on_error: Literal["fail", "skip"] | None
-    """Bad inputs: fail, or skip and record them."""
+    """On a bad input: fail, or skip it and record it."""
 
     # Labels and metadata.
     labels: Text | None
-    """Labels from folder names: folders (the first below `input`) or parent (the one that holds the file); or column:NAME, from a column of `metadata`."""
+    """Labels from folder names: folders (the first folder below `input`) or parent (the folder that holds the file); or from a table: column:NAME, a column of `metadata`."""
     classes: Path | None
-    """The classes in the order of their numbers, one a line: packed apart, train and val then have the same numbers. A class that is not in it is a bad input."""
+    """A file with one class per line, in the order of their numbers, so that train and val get the same numbers when packed separately. A class missing from it is a bad input."""
     classes_from: Path | None
-    """The class list of another dataset of packhorse."""
+    """Use the class list of another packhorse dataset."""
     metadata: Path | None
-    """A table (.csv, .tsv, .jsonl, .parquet), or a pattern of several ('laion/*.parquet'), whose rows become the json field of the samples, one for each."""
+    """A table (.csv, .tsv, .jsonl, .parquet), or a pattern for several ('laion/*.parquet'). Each row becomes the json field of one sample."""
     key: Text | None
-    """The column of `metadata` that names the sample: its key, or its file."""
+    """The column of `metadata` that identifies the sample, by its key or its file."""
     columns: Text | None
-    """The columns of `metadata` to take (default: all)."""
+    """The columns of `metadata` to use (default: all)."""
 
     # Order, splits and sizes.
     shuffle: Text | None
-    """Shuffle: SEED, block:N or SEED,block:N (blocks of N samples stay together). Off: sorted by key."""
+    """Shuffle with SEED, block:N or SEED,block:N (keeps blocks of N samples together). Without it, samples are sorted by key."""
     shard_size: Text | None
-    """The most bytes of a shard's data file, with a unit such as MB or MiB [default: 1GiB]. Where transforms or compression change sizes, a sample of the inputs is packed first to estimate by how much."""
+    """The maximum size of a shard's data file, with a unit such as MB or MiB [default: 1GiB]. If transforms or compression change sizes, packhorse first packs some of the inputs to estimate by how much."""
     shard_count: int | None
-    """How many shards (in each split)."""
+    """The number of shards (per split)."""
     samples_per_shard: int | None
-    """The most samples in a shard."""
+    """The maximum number of samples per shard."""
     split: Text | None
-    """Splits by shares, such as train=0.9,val=0.1; folders (train/ val/ test/); column:NAME (of `metadata`); none; keep, those that sealed datasets among the inputs have."""
+    """Splits: shares, such as train=0.9,val=0.1; folders (train/ val/ test/); column:NAME (of `metadata`); none; or keep, the splits of sealed datasets among the inputs."""
     split_by: Literal["hash", "order"] | None
-    """What decides a sample's split: hash (of its key, or of the name of its table and its place there: stable when files are added) or order."""
+    """How samples are assigned to splits: hash (of the key, or of the table's name and the row's position in it; stable when files are added) or order."""
     limit: int | None
-    """The most samples, from the start of the order."""
+    """Pack only the first N samples of the order."""
     name: Text | None
-    """The name of shards without splits, and of the dataset."""
+    """The name of the dataset, and of shards outside splits."""
     long_keys: Literal["refuse", "hash"] | None
-    """Keys longer than readers carry: refuse or hash."""
+    """Keys that are too long for readers: refuse or hash."""
     index: Text | None
-    """Indexes for other readers: wids, wids:md5, dali, energon, none."""
+    """Indexes to write for other readers: wids, wids:md5, dali, energon, none."""
 
     # Pictures.
     image: Text | None
-    """check (every picture is whole; check=lenient: it decodes), resize=256[,short|long|exact], resize=WxH, nearest=FIELD,... (masks, such as seg.png: resized to the nearest pixel), leave=FIELD,... (pictures that stay as they are), keep=icc|exif,icc|none (metadata that rewritten pictures keep) (repeatable)."""
+    """check (every picture must be whole; check=lenient: it must decode), resize=256[,short|long|exact], resize=WxH, nearest=FIELD,... (resize masks, such as seg.png, to the nearest pixel), leave=FIELD,... (leave these pictures unchanged), keep=icc|exif,icc|none (metadata to keep in rewritten pictures) (repeatable)."""
     quality: int | None
-    """JPEG quality of pictures that are rewritten."""
+    """JPEG quality for rewritten pictures."""
     orient: bool | None
-    """Turn pictures as their EXIF orientation says."""
+    """Rotate pictures upright by their EXIF orientation."""
 
     # Arrays and tables as inputs.
     from_: Text | None
-    """The format of all inputs, where their names do not say it: webdataset, hdf5, parquet, arrow, tfrecord, root, npz, csv, jsonl (tables of JSON lines), text (their documents), tokens or record."""
+    """The format of all inputs, if their names do not show it: webdataset, hdf5, parquet, arrow, tfrecord, root, npz, csv, jsonl (JSON lines as tables), text (plain text or JSON lines as documents), tokens or record."""
     decode: Literal["auto", "never"] | None
-    """Encoded fields (.npz, .npy): auto (each array is a field of its own) or never (files stay as they are)."""
+    """Encoded fields (.npz, .npy): auto (each array becomes a field) or never (files stay as they are)."""
     ragged: bool | None
-    """Take arrays of one name whose shapes differ: each sample keeps a shape of its own."""
+    """Accept arrays of one name with differing shapes: each sample keeps its own shape."""
     fill_missing: bool | None
-    """Inputs of rows may lack columns that others have: their samples have nulls there."""
+    """Accept inputs that lack columns which others have: their samples get nulls there."""
     rows: bool | None
-    """NPZ, NPY: each index of the first axis is a sample (default: a file is one)."""
+    """NPZ, NPY: make each index of the first axis a sample (default: one sample per file)."""
     arrays: Text | None
-    """NPZ with `rows`: the arrays to take."""
+    """NPZ with `rows`: the arrays to read."""
     tree: Text | None
-    """ROOT: the tree (default: the only one); * packs each tree into a dataset of its own, OUT/TREE."""
+    """ROOT: the tree to read (default: the only one); * packs each tree into its own dataset, OUT/TREE."""
     branches: Text | None
-    """ROOT: the branches to take, as globs; after a !, those to leave out."""
+    """ROOT: the branches to read, as globs; prefix ! to leave branches out."""
     datasets: Text | None
-    """HDF5: the datasets to take, as globs of their paths."""
+    """HDF5: the datasets to read, as globs of their paths."""
     select: Text | None
-    """Parquet, Arrow: the columns to take, as globs."""
+    """Parquet, Arrow: the columns to read, as globs."""
     unsupported: Literal["skip", "fail"] | None
-    """ROOT, Parquet, Arrow: what can't be read, such as objects of classes: skip (the others are read) or fail [default: skip for ROOT, fail for the others]."""
+    """ROOT, Parquet, Arrow: on data that can't be read, such as objects of classes, skip it and read the rest, or fail [default: skip for ROOT, fail for the others]."""
     schema: Text | None
-    """CSV, TSV, JSON lines: types of columns in the place of those found: bool, int64, float64, text; of JSON lines also uint64, `list<int64>` and the like, json."""
+    """CSV, TSV, JSON lines: types of columns, instead of the inferred ones: bool, int64, float64, text; for JSON lines also uint64, `list<int64>` and the like, json."""
     record: Text | None
     """Binary records of fixed size: their fields as NumPy types, such as "<i4 id, <f4 x"."""
     skip_header: int | None
-    """Binary records: bytes of header before the first."""
+    """Binary records: the number of header bytes before the first record."""
     read: Text | None
-    """Any other setting of the format that `from` names, such as layout=bare of tokens (repeatable)."""
+    """Another setting of the format in `from`, such as layout=bare of tokens (repeatable)."""
 
     # Fields.
     field: Text | None
-    """OLD=NEW gives a field another name; NAME alone takes only the fields so named (repeatable)."""
+    """OLD=NEW renames a field; NAME alone keeps only the fields named so (repeatable)."""
     drop: Text | None
     """Leave a field out (repeatable)."""
     cast: Text | None
-    """Other elements: f16, f32, f64, i8 to i64, u8 to u64, bool, text; of times `date`, `timestamp[us]`, `duration[us]` (repeatable)."""
+    """Cast a field to another type: f16, f32, f64, i8 to i64, u8 to u64, bool, text; for times `date`, `timestamp[us]`, `duration[us]` (repeatable)."""
     stack: Text | None
-    """A dense array of this shape from a jagged field, such as p=3 or x=3x4 (repeatable)."""
+    """Make a jagged field a dense array of this shape, such as p=3 or x=3x4 (repeatable)."""
 
     # Text and tokens.
     text_field: Text | None
-    """The field that holds the text: of JSON lines (a.b is b inside of a), of a table, or inside of a field of JSON (json.a is a in the field json) [default: text, or the only field of text]."""
+    """The field with the text: of JSON lines (a.b is b inside a), of a table, or inside a JSON field (json.a is a in the field json) [default: text, or the only text field]."""
     id_field: Text | None
-    """JSON lines: the field that names a document; its key is FILE/NAME [default: its place in the file]."""
+    """JSON lines: the field that identifies a document; the key is FILE/NAME [default: the position in the file]."""
     document: Literal["file", "paragraph", "line"] | None
-    """Files of plain text (with `from=text`): a document is the file, a paragraph or a line."""
+    """Plain text files (with `from=text`): a document is the whole file, a paragraph or a line."""
     special: Literal["template", "none", "bos", "eod"] | None
-    """Tokens around a document: template (what the tokenizer itself adds), none, bos or eod."""
+    """Special tokens around a document: template (those that the tokenizer adds), none, bos or eod."""
     append_eod: bool | None
-    """End every document that has tokens with the end-of-document token."""
+    """Append the end-of-document token to every document that has tokens."""
     eod: Text | None
-    """The end-of-document token, as a number or as its text [default: the one that the tokenizer has]."""
+    """The end-of-document token, as a number or as text [default: the tokenizer's own]."""
     empty: Literal["skip", "eod"] | None
-    """Documents without tokens: skip (an empty document) or eod (its end alone)."""
+    """Documents without tokens: skip (store an empty document) or eod (store only the end-of-document token)."""
     parse_special: bool | Literal["yes", "no"] | None
-    """Whether the text of a special token becomes that token [default: yes for a tokenizer.json, else no]."""
+    """Encode the text of a special token as that token [default: yes for a tokenizer.json, otherwise no]."""
     pattern: Text | None
-    """.tiktoken: whose pattern splits the text: gpt2, r50k_base, p50k_base, cl100k_base or o200k_base [default: told by its size]."""
+    """.tiktoken: the pattern that splits text: gpt2, r50k_base, p50k_base, cl100k_base or o200k_base [default: inferred from the size of the vocabulary]."""
 
     # Arrays and tables as shards.
     chunk: int | None
-    """HDF5: samples in a chunk."""
+    """HDF5: samples per chunk."""
     filter: Text | None
-    """HDF5: how chunks are compressed: gzip, zstd, lzf, lz4, none, or, by its plugin, blosc2."""
+    """HDF5: the compression of chunks: gzip, zstd, lzf, lz4, none, or blosc2 (with its plugin)."""
     byte_shuffle: Text | None
-    """HDF5: whether bytes are shuffled before compression: auto, on or off."""
+    """HDF5: shuffle bytes before compression: auto, on or off."""
     compression: Text | None
-    """How the file is compressed: Parquet by zstd, snappy or none; Arrow by zstd, lz4 or none; TFRecord by gzip or none."""
+    """The compression of the file: zstd, snappy or none for Parquet; zstd, lz4 or none for Arrow; gzip or none for TFRecord."""
     level: int | None
-    """HDF5, Parquet: the level of compression."""
+    """HDF5, Parquet: the compression level."""
     row_group: int | None
-    """Parquet: samples in a row group."""
+    """Parquet: samples per row group."""
     tensor_ext: bool | None
     """Parquet, Arrow: mark tensors as arrow.fixed_shape_tensor."""
     set: Text | None
-    """Any other setting of the format, such as tensors=raw of tfrecord or vlen=on of hdf5 (repeatable)."""
+    """Another setting of the output format, such as tensors=raw of tfrecord or vlen=on of hdf5 (repeatable)."""
