@@ -5,10 +5,11 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::ByteArrayType;
 use arrow_array::{
     Array, ArrayRef, FixedSizeListArray, GenericByteArray, GenericListArray, LargeListArray, ListArray,
-    OffsetSizeTrait, RecordBatch, StructArray,
+    OffsetSizeTrait, RecordBatch, RecordBatchOptions, StructArray, make_array,
 };
 use arrow_buffer::{Buffer, NullBuffer};
 use arrow_data::ArrayData;
+use arrow_data::transform::MutableArrayData;
 use arrow_schema::ArrowError;
 use std::collections::HashSet;
 use std::ptr::NonNull;
@@ -31,6 +32,25 @@ pub fn held_bytes<'a>(rows: impl IntoIterator<Item = &'a RecordBatch>) -> usize 
     let mut seen = HashSet::new();
     let columns = rows.into_iter().flat_map(RecordBatch::columns);
     columns.map(|column| add(&column.to_data(), &mut seen)).sum()
+}
+
+/// Bytes that are kept in vain without a copy.
+const SMALL: usize = 64 << 10;
+
+/// The same rows, copied if they keep far more memory than they fill: parts of what was read at once.
+pub fn owned(rows: RecordBatch) -> Result<RecordBatch> {
+    if held_bytes([&rows]) <= 2 * rows_bytes(&rows) + SMALL {
+        return Ok(rows);
+    }
+    let copy = |column: &ArrayRef| {
+        let data = column.to_data();
+        let mut copied = MutableArrayData::new(vec![&data], false, data.len());
+        copied.try_extend(0, 0, data.len()).map_err(bug)?;
+        compacted(&make_array(copied.freeze()))
+    };
+    let columns = rows.columns().iter().map(copy).collect::<Result<_>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+    RecordBatch::try_new_with_options(rows.schema(), columns, &options).map_err(bug)
 }
 
 /// The same values, in whose buffers there are no others: a view of text or bytes keeps all that it was read with.
@@ -223,5 +243,26 @@ mod tests {
             // Each part has the end of its last value, or the values of a dictionary, of its own.
             assert!((rows_bytes(&whole)..rows_bytes(&whole) + 10 * 40).contains(&parts), "{}", array.data_type());
         }
+    }
+
+    /// A small part is copied, whatever its type, and a large one is not.
+    #[test]
+    fn parts_that_are_copied_keep_their_values_and_little_memory() {
+        let texts: ArrayRef =
+            Arc::new(StringArray::from_iter((0..9_000).map(|n| (n % 7 != 0).then(|| "x".repeat(n % 90)))));
+        let views: ArrayRef = Arc::new(BinaryViewArray::from_iter_values((0..9_000).map(|n| vec![7; n % 90])));
+        let lists = (0..9_000).map(|n| (n % 5 != 0).then(|| (0..n % 40).map(Some)));
+        let lists: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int16Type, _, _>(lists));
+        let fixed = (0..9_000).map(|n| Some((0..40).map(move |i| Some(n + i))));
+        let fixed: ArrayRef = Arc::new(FixedSizeListArray::from_iter_primitive::<Int16Type, _, _>(fixed, 40));
+        let rows = RecordBatch::try_from_iter([("t", texts), ("v", views), ("l", lists), ("f", fixed)]).unwrap();
+        for (at, len) in [(0, 0), (0, 100), (4_321, 77), (8_999, 1)] {
+            let part = rows.slice(at, len);
+            let copied = owned(part.clone()).unwrap();
+            assert_eq!(copied, part);
+            assert!(held_bytes([&copied]) < 80_000 && held_bytes([&part]) > 800_000);
+        }
+        let most = rows.slice(10, 8_000);
+        assert_eq!(held_bytes([&owned(most.clone()).unwrap(), &most]), held_bytes([&rows]));
     }
 }

@@ -4,11 +4,12 @@ use crate::dataset::PyDataset;
 use crate::fork::{self, Owned};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchReader};
-use arrow_schema::{ArrowError, Field, Schema, SchemaRef};
-use packhorse::core::{Error, KEY};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use packhorse::core::{Error, FieldType, KEY};
 use packhorse::read::{Reader, SampleBlock, Wants};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Samples in a record batch.
@@ -16,13 +17,22 @@ const ROWS: u64 = 256;
 
 /// A capsule of a stream of all samples of a dataset.
 pub(crate) fn capsule<'py>(py: Python<'py>, dataset: &PyDataset) -> PyResult<Bound<'py, PyAny>> {
-    let key = Field::new(KEY, arrow_schema::DataType::Utf8View, false);
+    let key = Field::new(KEY, DataType::Utf8View, false);
     let stored = dataset.ours.schema();
-    let fields = std::iter::once(Arc::new(key)).chain(stored.fields().iter().cloned()).collect::<Vec<_>>();
+    let fields = std::iter::once(Arc::new(key)).chain(stored.fields().iter().map(shown)).collect::<Vec<_>>();
     let schema = Arc::new(Schema::new_with_metadata(fields, stored.metadata().clone()));
     let batches = Batches { reader: dataset.reader(), schema, next: 0, samples: dataset.ours.len() };
     let stream = FFI_ArrowArrayStream::new(Box::new(batches));
     Ok(PyCapsule::new_with_value(py, stream, c"arrow_array_stream")?.into_any())
+}
+
+/// Without the extension of tensors where elements are text, which pyarrow refuses.
+fn shown(field: &Arc<Field>) -> Arc<Field> {
+    let element = FieldType::of(field).ok().and_then(|kind| kind.element().cloned());
+    match element.is_some_and(|element| !element.is_numeric() && element != DataType::Boolean) {
+        true => Arc::new(field.as_ref().clone().with_metadata(HashMap::new())),
+        false => Arc::clone(field),
+    }
 }
 
 struct Batches {

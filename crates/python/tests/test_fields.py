@@ -771,6 +771,17 @@ def test_the_first_name_that_a_sample_has(tmp_path, to):
         assert batch["x"].bytes() == wanted
 
 
+def test_ragged_text_is_a_column_of_a_table(tmp_path):
+    """pyarrow takes no tensors of text: such a column is a struct there."""
+    rows = [["a", "b"], ["c"], []]
+    (tmp_path / "t.jsonl").write_text("".join(json.dumps({"tags": row, "id": number}) + "\n" for number, row in enumerate(rows)))
+    packhorse.pack(tmp_path / "t.jsonl", tmp_path / "w", "webdataset", from_="jsonl")
+    packhorse.pack(tmp_path / "w", tmp_path / "a", "parquet", ragged=True)
+    table = pa.table(packhorse.open(tmp_path / "a"))
+    assert [row["data"] for row in table["tags"].to_pylist()] == rows
+    assert table["id"].to_pylist() == [0, 1, 2]
+
+
 def test_columns_that_no_field_takes_are_not_read(tmp_path):
     """A column that batches can't hold, and a large one, cost nothing where other fields are asked for."""
     import pyarrow as pa

@@ -7,7 +7,7 @@ use crate::sample_block::{Piece, Row, SampleBlock, same_rows};
 use crate::spans::TARGET;
 use arrow_array::{ArrayRef, RecordBatchOptions, UInt64Array};
 use arrow_select::take::take;
-use packhorse_core::{Error, Kind, Result, Rows, Sample, compacted, held_bytes, rows_bytes};
+use packhorse_core::{Error, Kind, Result, Rows, Sample, compacted, held_bytes, owned, rows_bytes};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -304,17 +304,6 @@ impl CopiedRows {
             false => return Err(gone(sample)),
         }
         Ok(())
-    }
-}
-
-/// Bytes that are kept in vain without a copy.
-const SMALL: usize = 64 << 10;
-
-/// The same rows, copied if they keep far more memory than they fill: some formats deliver parts of what they read at once.
-fn owned(rows: Rows) -> Result<Rows> {
-    match held_bytes([&rows]) > 2 * rows_bytes(&rows) + SMALL {
-        true => taken(&rows, &(0..rows.num_rows() as u64).collect()),
-        false => Ok(rows),
     }
 }
 

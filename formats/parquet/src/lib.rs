@@ -114,7 +114,7 @@ impl Format for ArrowIpc {
     }
 
     fn source(&self, options: &Options, limits: Limits) -> Result<Box<dyn Source>> {
-        Ok(Box::new(ipc::IpcSource { choice: options::ColumnSelection::parse(options)?, limits }))
+        Ok(Box::new(ipc::IpcSource::new(options::ColumnSelection::parse(options)?, limits)))
     }
 
     fn sink(&self, options: &Options) -> Result<Box<dyn Sink>> {

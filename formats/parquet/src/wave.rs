@@ -9,7 +9,7 @@ const BLOCK: u64 = 4 << 20;
 /// The most rows in a block.
 const BLOCK_ROWS: u64 = 8192;
 
-/// About the most bytes that are decoded in parallel.
+/// The most of them without limits.
 const WAVE: u64 = 128 << 20;
 
 /// The rows of a block, for `rows` rows of `bytes` bytes in total.
@@ -20,7 +20,12 @@ pub(crate) fn block_rows(bytes: u64, rows: u64) -> usize {
 
 /// Whether a wave of `parts` parts with `bytes` bytes in total has room for another.
 pub(crate) fn has_room(parts: usize, bytes: u64, limits: &Limits) -> bool {
-    parts < rayon::current_num_threads().saturating_mul(2) && bytes < WAVE.min(limits.ahead)
+    parts < rayon::current_num_threads().saturating_mul(2) && bytes < most_bytes(limits)
+}
+
+/// About the most bytes that are decoded in parallel.
+pub(crate) fn most_bytes(limits: &Limits) -> u64 {
+    WAVE.min(limits.ahead)
 }
 
 /// The blocks of the input `name`, read wave by wave: `wave` returns the blocks of the next wave in order, and `None` at

@@ -5,9 +5,10 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, TimestampMicrosecondType};
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_schema::TimeUnit;
-use packhorse_core::{DataType, Format, Kind, Limits, MemoryInput, Options, Result, Rows};
+use packhorse_core::{DataType, Format, Kind, Limits, MemoryInput, Options, Result, Rows, held_bytes};
 use packhorse_parquet::{ArrowIpc, Parquet};
 use packhorse_testkit::external::data;
+use packhorse_testkit::memory::CountedInput;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
@@ -126,4 +127,33 @@ fn int96_timestamps_keep_dates_far_away() {
         let far = column.as_primitive::<TimestampMicrosecondType>().values().contains(&253_402_225_200_000_000);
         assert!(far, "{column:?}");
     }
+}
+
+/// Parts of a record batch, which are wanted one after another, decode it once, and keep only their own rows.
+#[test]
+fn a_record_batch_is_read_once_for_its_parts() {
+    const ROWS: i64 = 50_000;
+    let n: ArrayRef = Arc::new(Int64Array::from_iter_values(0..ROWS));
+    let text: ArrayRef = Arc::new((0..ROWS).map(|i| Some(format!("the text of {i}"))).collect::<StringArray>());
+    let batch = RecordBatch::try_from_iter(vec![("n", n), ("text", text)]).unwrap();
+    let mut writer = arrow_ipc::writer::FileWriter::try_new(Vec::new(), &batch.schema()).unwrap();
+    (0..2).for_each(|_| writer.write(&batch).unwrap());
+    let bytes = writer.into_inner().unwrap();
+    let (len, input) = (bytes.len() as u64, CountedInput::local("t.arrow", bytes));
+    let read = input.counter();
+    let source = ArrowIpc.source(&Options::new(), Limits::default()).unwrap();
+    let table = source.open(Arc::new(input)).unwrap();
+    read.store(0, std::sync::atomic::Ordering::Relaxed);
+    // Within the first, across both, and back: the batches stay, whatever the order.
+    let starts = (0..99).map(|i| i * 37 % 99 * 1_000 + 500);
+    for start in starts {
+        let rows: Vec<Rows> = table.rows(start..start + 700).unwrap().collect::<Result<_>>().unwrap();
+        let n = rows.iter().flat_map(|rows| rows.column(0).as_primitive::<Int64Type>().values().to_vec());
+        assert!(n.eq((start..start + 700).map(|row| row as i64 % ROWS)), "{start}");
+        assert!(held_bytes(&rows) < 200_000, "{}", held_bytes(&rows));
+    }
+    assert!(read.load(std::sync::atomic::Ordering::Relaxed) <= len);
+    // All of it at once is no part.
+    let whole: Vec<Rows> = table.rows(0..2 * ROWS as u64).unwrap().collect::<Result<_>>().unwrap();
+    assert_eq!(whole.iter().map(Rows::num_rows).sum::<usize>(), 2 * ROWS as usize);
 }

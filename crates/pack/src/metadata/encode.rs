@@ -12,7 +12,7 @@ use arrow_array::temporal_conversions as time;
 use arrow_array::types::*;
 use arrow_array::{Array, ArrowPrimitiveType};
 use arrow_schema::{DataType, TimeUnit};
-use packhorse_core::{Error, Result};
+use packhorse_core::{Error, Result, shortest_half};
 use serde::Serialize;
 
 /// Refuses a column that JSON can't hold, with an `Unsupported` error that names it and its type.
@@ -50,19 +50,6 @@ fn refused(name: &str, what: &str) -> Error {
     Error::unsupported(format!("the column {name:?} holds {what}; choose the columns to keep without it"))
 }
 
-/// A number of half precision.
-type Half = <Float16Type as ArrowPrimitiveType>::Native;
-
-/// The number of the fewest digits that is rounded to this one; a whole number as it is.
-fn shortest(half: Half) -> f64 {
-    if half.to_f64().fract() == 0.0 {
-        return half.to_f64();
-    }
-    let digits = (0..6).filter_map(|digits| format!("{:.*e}", digits, half.to_f64()).parse::<f64>().ok());
-    let mut same = digits.filter(|number| Half::from_f64(*number) == half);
-    same.next().unwrap_or(half.to_f64())
-}
-
 /// Appends the value at `row` of an array whose type [`check`] has passed.
 pub(super) fn write(array: &dyn Array, row: usize, json: &mut Vec<u8>) -> Result<()> {
     if array.is_null(row) {
@@ -76,7 +63,7 @@ pub(super) fn write(array: &dyn Array, row: usize, json: &mut Vec<u8>) -> Result
         DataType::List(_) => write_list(array, row, json),
         DataType::Struct(_) => write_struct(array, row, json),
         DataType::Map(..) => write_map(array, row, json),
-        DataType::Float16 => put(json, &shortest(value::<Float16Type>(array, row))),
+        DataType::Float16 => put(json, &shortest_half(value::<Float16Type>(array, row))),
         DataType::Float32 => put(json, &value::<Float32Type>(array, row)),
         DataType::Float64 => put(json, &value::<Float64Type>(array, row)),
         DataType::Decimal128(..) => digits::<Decimal128Type>(array, row, json),
@@ -199,19 +186,4 @@ fn write_map(array: &dyn Array, row: usize, json: &mut Vec<u8>) -> Result<()> {
     }
     json.push(b'}');
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn halves_have_the_fewest_digits() {
-        for (number, text) in
-            [(4.8, "4.8"), (0.1, "0.1"), (65504.0, "65504.0"), (-0.0, "-0.0"), (6e-8, "6e-8"), (1.0 / 3.0, "0.3333")]
-        {
-            assert_eq!(format!("{:?}", shortest(Half::from_f64(number))), text);
-        }
-        assert!(shortest(Half::from_f64(f64::NAN)).is_nan());
-    }
 }

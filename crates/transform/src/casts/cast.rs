@@ -16,7 +16,7 @@ use arrow_array::{
 use arrow_buffer::OffsetBuffer;
 use arrow_schema::ArrowError;
 use half::f16;
-use packhorse_core::{DataType, Error, Field, FieldType, NUMPY, Result, Rows, Sample, numpy_type};
+use packhorse_core::{DataType, Error, Field, FieldType, NUMPY, Result, Rows, Sample, numpy_type, shortest_half};
 use std::sync::Arc;
 
 /// The Arrow type for the setting's type `name`.
@@ -134,7 +134,7 @@ fn texts(values: &ArrayRef) -> Result<ArrayRef, String> {
             Arc::new(StringViewArray::from_iter(bits.map(|bit| bit.map(|bit| bit.to_string()))))
         }
         DataType::UInt64 => each::<UInt64Type>(values, |value| value.to_string()),
-        DataType::Float16 => each::<Float16Type>(values, |value| format!("{:?}", value.to_f32())),
+        DataType::Float16 => each::<Float16Type>(values, |value| format!("{:?}", shortest_half(value))),
         DataType::Float32 => each::<Float32Type>(values, |value| format!("{value:?}")),
         DataType::Float64 => each::<Float64Type>(values, |value| format!("{value:?}")),
         _ => each::<Int64Type>(&flat(values, &DataType::Int64)?, |value| value.to_string()),

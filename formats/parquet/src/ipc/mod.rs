@@ -2,6 +2,7 @@
 
 mod guard;
 mod layout;
+mod parts;
 mod sink;
 mod source;
 

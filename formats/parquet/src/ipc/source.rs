@@ -2,6 +2,7 @@
 
 use super::guard;
 use super::layout::{IpcLayout, IpcMessage};
+use super::parts::{self, Parts};
 use crate::contain::{arrow_error, contained};
 use crate::decode;
 use crate::mapping::Mapping;
@@ -13,18 +14,24 @@ use arrow_array::RecordBatch;
 use arrow_buffer::{Buffer, MutableBuffer};
 use arrow_ipc::reader::FileDecoder;
 use arrow_ipc::root_as_message;
-use packhorse_core::{Blocks, Error, Input, Limits, Omission, Result, Rows, Source, Table, TableInfo};
+use packhorse_core::{Blocks, Error, Input, Limits, Omission, Result, Rows, Source, Table, TableInfo, owned};
 use rayon::prelude::*;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
 pub(crate) struct IpcSource {
-    pub(crate) choice: ColumnSelection,
-    pub(crate) limits: Limits,
+    choice: ColumnSelection,
+    limits: Limits,
+    parts: Arc<Parts>,
 }
 
 impl IpcSource {
+    pub(crate) fn new(choice: ColumnSelection, limits: Limits) -> Self {
+        let most = usize::try_from(wave::most_bytes(&limits)).unwrap_or(usize::MAX);
+        Self { choice, limits, parts: Arc::new(Parts::new(most)) }
+    }
+
     fn load(&self, input: &dyn Input) -> Result<(IpcLayout, Mapping)> {
         let layout = contained(|| IpcLayout::load(input, self.limits)).map_err(|e| e.in_input(input.name()))?;
         let note = layout.schema.metadata().get(KEY_OF_NOTE).and_then(|text| Note::parse(text));
@@ -42,7 +49,7 @@ impl IpcSource {
 
     /// A source of only the field `name`.
     fn alone(&self, name: &str) -> Box<dyn Source> {
-        Box::new(Self { choice: self.choice.alone(name), limits: self.limits })
+        Box::new(Self::new(self.choice.alone(name), self.limits))
     }
 }
 
@@ -50,7 +57,8 @@ impl Source for IpcSource {
     fn open<'a>(&self, input: Arc<dyn Input + 'a>) -> Result<Box<dyn Table + 'a>> {
         let (layout, mapping) = self.load(&*input)?;
         let roots = mapping.roots();
-        Ok(Box::new(Open { input, layout, mapping, roots, limits: self.limits }))
+        let (limits, number, parts) = (self.limits, self.parts.number(), Arc::clone(&self.parts));
+        Ok(Box::new(Open { input, layout, mapping, roots, limits, number, parts }))
     }
 }
 
@@ -61,6 +69,15 @@ struct Open<'a> {
     mapping: Mapping,
     roots: Vec<usize>,
     limits: Limits,
+    /// Its number among the inputs of `parts`.
+    number: u64,
+    parts: Arc<Parts>,
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.parts.close(self.number);
+    }
 }
 
 impl Table for Open<'_> {
@@ -120,14 +137,38 @@ impl Reading<'_> {
             let batch = batch.map_err(|e| arrow_error(e, "Arrow"))?;
             let batch = batch.filter(|batch| batch.num_rows() as u64 == part.rows);
             let batch = batch.ok_or_else(|| Error::content("has a record batch of another length; write it again"))?;
-            let step = block_rows(part.body, part.rows);
-            let rows = rows.start as usize..rows.end as usize;
-            rows.clone().step_by(step).map(|at| self.block(&batch, at, step.min(rows.end - at))).collect()
+            if *rows != (0..part.rows) {
+                self.open.parts.keep(self.open.place(part), &batch);
+            }
+            self.open.blocks(&batch, part, rows)
         })
     }
+}
 
-    fn block(&self, batch: &RecordBatch, at: usize, len: usize) -> Result<Rows> {
-        decode::rows(&self.open.mapping, &self.open.roots, batch.slice(at, len).columns(), len)
+impl Open<'_> {
+    fn place(&self, part: &IpcMessage) -> parts::Place {
+        (self.number, part.offset)
+    }
+
+    /// The rows `rows` of a record batch that another part was read of.
+    fn known(&self, part: &IpcMessage, rows: &Range<u64>) -> Option<Result<Vec<Rows>>> {
+        let batch = self.parts.get(self.place(part))?;
+        Some(contained(|| self.blocks(&batch, part, rows)))
+    }
+
+    /// The rows `rows` of the decoded batch of `part`. They keep no more of it than they need.
+    fn blocks(&self, batch: &RecordBatch, part: &IpcMessage, rows: &Range<u64>) -> Result<Vec<Rows>> {
+        let step = block_rows(part.body, part.rows);
+        let (from, to) = (rows.start as usize, rows.end as usize);
+        let block = |at: usize| {
+            let len = step.min(to - at);
+            decode::rows(&self.mapping, &self.roots, batch.slice(at, len).columns(), len)
+        };
+        let blocks = (from..to).step_by(step).map(block);
+        match 2 * (rows.end - rows.start) < part.rows {
+            true => blocks.map(|rows| rows.and_then(owned)).collect(),
+            false => blocks.collect(),
+        }
     }
 }
 
@@ -143,15 +184,22 @@ impl Waves<'_> {
     fn next(&mut self) -> Result<Option<Vec<Rows>>> {
         let wave = self.parts();
         let Some((first, _)) = wave.first() else { return Ok(None) };
-        self.learn(first.dictionaries)?;
-        let reading = &self.reading;
-        if let [(part, rows)] = wave.as_slice() {
-            return reading.decode(part, rows).map(Some);
+        let open = self.reading.open;
+        let known: Vec<_> = wave.iter().map(|(part, rows)| open.known(part, rows)).collect();
+        if known.iter().any(Option::is_none) {
+            self.learn(first.dictionaries)?;
         }
+        let reading = &self.reading;
+        let decode = |((part, rows), known): (&(IpcMessage, Range<u64>), Option<_>)| {
+            known.unwrap_or_else(|| reading.decode(part, rows))
+        };
+        let blocks: Vec<Result<Vec<Rows>>> = match wave.len() {
+            1 => wave.iter().zip(known).map(decode).collect(),
+            _ => wave.par_iter().zip(known).map(decode).collect(),
+        };
         // Of several errors the first in the file.
-        let blocks: Vec<_> = wave.par_iter().map(|(part, rows)| reading.decode(part, rows)).collect();
-        let blocks: Result<Vec<_>> = blocks.into_iter().collect();
-        Ok(Some(blocks?.into_iter().flatten().collect()))
+        let blocks = blocks.into_iter().collect::<Result<Vec<_>>>()?;
+        Ok(Some(blocks.into_iter().flatten().collect()))
     }
 
     /// The next record batches to decode in parallel, all with the same dictionaries.
