@@ -1,5 +1,6 @@
 //! The summary of a written shard, and where its members are.
 
+use crate::{Error, Result};
 use std::collections::BTreeMap;
 
 /// Where every member of a shard is: samples in order, members of a sample in the order of fields.
@@ -57,8 +58,14 @@ impl Members {
     }
 
     /// Sets the checksums of all members, in their order.
-    pub fn set_checksums(&mut self, checksums: Vec<u32>) {
+    ///
+    /// Errors (kind `Bug`): not one for each member.
+    pub fn set_checksums(&mut self, checksums: Vec<u32>) -> Result<()> {
+        if checksums.len() != self.len() {
+            return Err(Error::bug(format!("{} checksums of {} members", checksums.len(), self.len())));
+        }
         self.crc = checksums;
+        Ok(())
     }
 
     /// The same with the offset of each sample's first header, and the end of the last sample: for shards of others,

@@ -288,7 +288,7 @@ impl AdoptJob<'_> {
             self.context.observer.event(&Event::Packed { samples: 0, bytes });
             Ok(())
         })?;
-        members.set_checksums(checksums);
+        members.set_checksums(checksums)?;
         self.check_unchanged(shard, &members, frame)?;
         let mut stage = staging.stage(name)?;
         stage.write(INDEX_SUFFIX, &encode_index(&members))?;

@@ -40,7 +40,7 @@ pub(crate) fn restore_index(
         let input = open(store, &path, compression)?;
         let mut members = Members::list(&*format.source(&Options::new(), Limits::default())?, &*input)?;
         let (found, checksums) = DataPass::new(Some(&members)).run(&*input, &mut |_| context.cancel.check())?;
-        members.set_checksums(checksums);
+        members.set_checksums(checksums)?;
         Ok((found == data.blake3).then_some(members))
     };
     // A shard that can't be read, or has other bytes, is packed again.

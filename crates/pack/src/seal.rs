@@ -85,8 +85,8 @@ pub(crate) fn seal_plans(
     ended(published, store, out, manifest)
 }
 
-/// What a process that seals returns. The first one to end removes what dead processes of other hosts left, which may be the staged
-/// files of a slower one too; that one finds the dataset sealed with the same shards.
+/// The result of sealing. Whoever seals first removes all staging folders of other hosts, also of processes that are still sealing
+/// there; these find the dataset sealed with the same shards.
 fn ended(published: Result<()>, store: &Arc<dyn Store>, out: &Path, manifest: Manifest) -> Result<Manifest> {
     match published {
         Ok(()) => {

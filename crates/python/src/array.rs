@@ -261,9 +261,10 @@ impl PyArray {
         let stride = self.strides.first().map_or(self.element.width, |stride| *stride as usize);
         let rows = self.shape.iter().skip(1).map(|size| *size as usize);
         let shape = shape.unwrap_or_else(|| std::iter::once(stop.saturating_sub(start)).chain(rows).collect());
-        let range = self.range.start + start * stride..self.range.start + stop * stride;
-        let cut =
-            if range.end <= self.range.end { Self::of(self.place.clone(), range, self.element, &shape) } else { None };
+        let place = |row: usize| row.checked_mul(stride)?.checked_add(self.range.start);
+        let range =
+            place(start).zip(place(stop)).map(|(from, to)| from..to).filter(|range| range.end <= self.range.end);
+        let cut = range.and_then(|range| Self::of(self.place.clone(), range, self.element, &shape));
         cut.ok_or_else(|| PyIndexError::new_err(format!("rows {start} to {stop} are not there")))
     }
 

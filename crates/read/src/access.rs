@@ -1,11 +1,10 @@
 //! How the bytes of a file are read: mapped or in ranges.
 
 /// How the bytes of a file are read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Maps local files; reads others in ranges, with a gap of 64 KiB. Only for sealed files: truncating a mapped file
     /// kills the process.
-    #[default]
     Map,
     /// Reads by `Input::read_at`. Ranges of one batch that are at most `gap` bytes apart are read together.
     Ranges {

@@ -1,5 +1,8 @@
 //! Names of staging folders: they say which process owns a folder, and whether it may still run.
 
+use nix::errno::Errno;
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// `HOST,PID,START,NONCE`: identifies the owner of a staging folder and shows whether it may still run.
@@ -13,7 +16,7 @@ pub(crate) fn own_name() -> String {
 
 /// The name of this host; empty where it is not known.
 pub fn host_name() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
+    nix::unistd::gethostname().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// Host name and PID namespace: containers may share a host name but count processes separately.
@@ -27,6 +30,15 @@ pub(crate) fn host() -> String {
 pub(crate) fn start_time(pid: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+/// Whether a process of this host that began at `start` may still run.
+fn has_started(pid: u32, start: u64) -> bool {
+    match start_time(pid) {
+        Some(known) => known == start,
+        // Processes of other users may be hidden in /proc (`hidepid`).
+        None => i32::try_from(pid).is_ok_and(|pid| kill(Pid::from_raw(pid), None) != Err(Errno::ESRCH)),
+    }
 }
 
 /// Host name and process of a staging folder's name; `None` for other names.
@@ -58,7 +70,27 @@ pub(crate) fn owner(name: &str) -> Owner {
     }
     match owner == host() {
         false => Owner::Elsewhere,
-        true if start_time(pid) == Some(start) => Owner::Lives,
+        true if has_started(pid, start) => Owner::Lives,
         true => Owner::Gone,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_ended_is_gone() {
+        let own = own_name();
+        assert!(matches!(owner(&own), Owner::Lives));
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let start = start_time(child.id()).unwrap_or(1);
+        let name = format!("{},{},{start},1-0", host(), child.id());
+        child.wait().unwrap();
+        assert!(matches!(owner(&name), Owner::Gone));
+        // The number of a process that lives, which began at another time.
+        let other = format!("{},{},1,1-0", host(), std::process::id());
+        assert!(matches!(owner(&other), Owner::Gone));
+        assert!(matches!(owner("elsewhere-1,1,1,1-0"), Owner::Elsewhere));
     }
 }

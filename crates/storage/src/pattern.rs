@@ -17,10 +17,13 @@ pub fn braces(text: &str) -> Result<Vec<String>> {
     let mut rest = text;
     while let Some((before, inside, after)) = first_brace(rest) {
         let mut choices = Vec::new();
+        let parts = commas(inside);
         match numbers(inside) {
             Some(numbers) => choices.extend(numbers?),
+            // Braces without alternatives are a part of the name.
+            None if parts.len() == 1 => choices.extend(braces(inside)?.into_iter().map(|one| format!("{{{one}}}"))),
             None => {
-                for part in commas(inside) {
+                for part in parts {
                     choices.extend(braces(part)?);
                 }
             }
@@ -112,8 +115,8 @@ pub fn glob(store: &dyn Store, path: &Path) -> Result<Vec<PathBuf>> {
     Ok(found.into_iter().map(|name| dir.join(name)).collect())
 }
 
-/// A sort key by which `shard-10` comes after `shard-9`.
-pub fn natural(name: &str) -> Vec<(String, u64, usize)> {
+/// A sort key by which `shard-10` comes after `shard-9`. Names that differ have keys that differ.
+pub fn natural(name: &str) -> Vec<(String, usize, String, usize)> {
     let mut key = Vec::new();
     let mut rest = name;
     while !rest.is_empty() {
@@ -121,7 +124,9 @@ pub fn natural(name: &str) -> Vec<(String, u64, usize)> {
         let (head, tail) = rest.split_at(text);
         let digits = tail.find(|c: char| !c.is_ascii_digit()).unwrap_or(tail.len());
         let (number, tail) = tail.split_at(digits);
-        key.push((head.to_owned(), number.parse().unwrap_or(u64::MAX), number.len()));
+        let digits = number.trim_start_matches('0');
+        // By their value, and equal ones by their leading zeros.
+        key.push((head.to_owned(), digits.len(), digits.to_owned(), number.len()));
         rest = tail;
     }
     key
@@ -140,6 +145,7 @@ mod tests {
         );
         assert_eq!(all("{a,b{1..2},}x{3..2}"), "ax3 ax2 b1x3 b1x2 b2x3 b2x2 x3 x2");
         assert_eq!((all("plain"), all("{open"), all("{9..11}")), ("plain".into(), "{open".into(), "9 10 11".into()));
+        assert_eq!(all("s3://b/{run}/{a{1..2}}-{}.tar"), "s3://b/{run}/{a1}-{}.tar s3://b/{run}/{a2}-{}.tar");
         assert!(braces("{0..99999999}").is_err() && braces("{0..9999}{0..9999}").is_err());
     }
 
@@ -148,5 +154,8 @@ mod tests {
         let mut names = ["a-10.tar", "a-9.tar", "a-009.tar", "a.tar", "b-1.tar"];
         names.sort_by_key(|name| natural(name));
         assert_eq!(names, ["a-9.tar", "a-009.tar", "a-10.tar", "a.tar", "b-1.tar"]);
+        let mut names = ["t-20240101123045123457", "t-20240101123045123456", "t-0"];
+        names.sort_by_key(|name| natural(name));
+        assert_eq!(names, ["t-0", "t-20240101123045123456", "t-20240101123045123457"]);
     }
 }

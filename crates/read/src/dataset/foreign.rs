@@ -20,7 +20,7 @@ pub(super) fn shards(
     files: &[PathBuf],
     options: &OpenOptions,
 ) -> Result<Vec<(Shard, SchemaRef)>> {
-    let paths: Vec<PathBuf> = files.iter().map(|file| main_path(registry, &**store, file)).collect();
+    let paths: Vec<PathBuf> = files.iter().map(|file| main_path(registry, &**store, file)).collect::<Result<_>>()?;
     let mut ids = paths.iter().map(|path| format_of(registry, &**store, path, options));
     let id = ids.next().unwrap_or_else(|| Err(Error::bug("no files")))?;
     for (other, path) in ids.zip(paths.iter().skip(1)) {

@@ -2,7 +2,7 @@
 
 use super::committed::Committed;
 use super::foreign::{self, end_of};
-use super::shard::{Shard, main_path, sealed_index, source};
+use super::shard::{Shard, is_indexed, main_path, source};
 use super::{Base, Dataset, union, view};
 use crate::cache::{CacheFile, CacheSource};
 use packhorse_core::{
@@ -85,15 +85,19 @@ pub(super) fn sealed(
     }
     let source = source(registry, id, &all, options.limits)?;
     // Either all shards of a format have an index, or none.
-    let indexed = manifest.shards.first().is_some_and(|shard| sealed_index(&**store, dir, &shard.name).is_some());
+    let indexed = match manifest.shards.first() {
+        Some(shard) => is_indexed(&**store, dir, &shard.name)?,
+        None => false,
+    };
     let home = Arc::new(CacheSource::sealed(Arc::clone(store), dir, manifest));
     let shard = |record: &ShardRecord| {
-        let path = main_path(registry, &**store, &dir.join(&record.file));
+        let path = main_path(registry, &**store, &dir.join(&record.file))?;
         let alone = path == dir.join(&record.file);
-        Arc::new(Shard {
+        let size = || store.stat(&path, true).map(|stat| stat.size).map_err(|error| error.in_input(path.display()));
+        Ok(Arc::new(Shard {
             name: path.display().to_string(),
             stem: end_of(&path, 1),
-            bytes: if alone { record.bytes } else { store.stat(&path, true).map_or(0, |stat| stat.size) },
+            bytes: if alone { record.bytes } else { size()? },
             data: (!alone).then(|| (dir.join(&record.file), record.bytes)),
             near: alone.then(|| (Arc::clone(&home), CacheFile::from(record))),
             path,
@@ -109,10 +113,10 @@ pub(super) fn sealed(
                 .then(|| (Arc::clone(store), dir.join(format!("{}{}", record.name, packhorse_dataset::INDEX_SUFFIX)))),
             limits: options.limits,
             content: OnceLock::new(),
-        })
+        }))
     };
     let schema = FieldRecord::schema(&manifest.schema).map_err(|error| error.in_input(dir.join(MANIFEST).display()))?;
-    let shards: Vec<Arc<Shard>> = manifest.shards.iter().map(shard).collect();
+    let shards: Vec<Arc<Shard>> = manifest.shards.iter().map(shard).collect::<Result<_>>()?;
     let schema = union(std::iter::once(("", &schema)))?;
     let schema = if indexed { as_stored(&schema, &shards)? } else { schema };
     let dataset = Dataset::new(registry, shards, schema, manifest.classes.clone())?;

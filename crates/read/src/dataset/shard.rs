@@ -248,19 +248,30 @@ fn of_length(input: Box<dyn Input>, bytes: u64) -> Result<Box<dyn Input>> {
 }
 
 /// The file that opens a shard: the `.idx` for a `.bin`.
-pub(crate) fn main_path(registry: &Registry, store: &dyn Store, path: &Path) -> PathBuf {
+pub(crate) fn main_path(registry: &Registry, store: &dyn Store, path: &Path) -> Result<PathBuf> {
     let name = path.as_os_str().as_encoded_bytes();
     if registry.by_name(name).is_some() {
-        return path.to_owned();
+        return Ok(path.to_owned());
     }
-    let mains = registry.mains(name).filter_map(|main| String::from_utf8(main).ok().map(PathBuf::from));
-    mains.into_iter().find(|main| store.stat(main, true).is_ok()).unwrap_or_else(|| path.to_owned())
+    for main in registry.mains(name).filter_map(|main| String::from_utf8(main).ok().map(PathBuf::from)) {
+        if exists(store, &main)? {
+            return Ok(main);
+        }
+    }
+    Ok(path.to_owned())
 }
 
-/// The index beside a sealed shard, if its format has one.
-pub(crate) fn sealed_index(store: &dyn Store, dir: &Path, name: &str) -> Option<PathBuf> {
-    let path = dir.join(format!("{name}{INDEX_SUFFIX}"));
-    store.stat(&path, true).is_ok().then_some(path)
+/// Whether a sealed shard has an index beside it, as all shards of its format have.
+pub(crate) fn is_indexed(store: &dyn Store, dir: &Path, name: &str) -> Result<bool> {
+    exists(store, &dir.join(format!("{name}{INDEX_SUFFIX}")))
+}
+
+fn exists(store: &dyn Store, path: &Path) -> Result<bool> {
+    match store.stat(path, true) {
+        Ok(_) => Ok(true),
+        Err(error) if error.is_absent() => Ok(false),
+        Err(error) => Err(error.in_input(path.display())),
+    }
 }
 
 /// The source of a format with these options.

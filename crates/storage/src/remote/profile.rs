@@ -16,7 +16,7 @@ const NAMES: [(&str, &str); 5] = [
     ("endpoint_url", "AWS_ENDPOINT_URL"),
 ];
 
-/// The first of [`NAMES`] that form one credential: they must come from the same source.
+/// The first of [`NAMES`] that form one credential: they are taken from the same file.
 const KEY: usize = 3;
 
 /// The settings that the files add to the environment, under their environment names. `variable` reads the
@@ -40,7 +40,12 @@ pub(crate) fn settings(
     for (at, (name, variable_name)) in NAMES.into_iter().enumerate() {
         let region = name == "region" && variable("AWS_DEFAULT_REGION").is_some();
         let given = variable(variable_name).is_some() || region || (at < KEY && keyed);
-        let value = files.iter().rev().find_map(|text| value(text, &profile, name)).filter(|_| !given);
+        let has_keys = |text: &&String| value(text, &profile, NAMES[0].0).is_some();
+        let value = match at < KEY {
+            true => files.iter().rev().find(has_keys).and_then(|text| value(text, &profile, name)),
+            false => files.iter().rev().find_map(|text| value(text, &profile, name)),
+        };
+        let value = value.filter(|_| !given);
         found.extend(value.map(|value| (variable_name, value)));
     }
     found
@@ -101,5 +106,9 @@ mod tests {
         assert_eq!(with(&[("AWS_PROFILE", "none")]), []);
         let elsewhere = [("AWS_SHARED_CREDENTIALS_FILE", "/elsewhere"), ("AWS_CONFIG_FILE", "/none")];
         assert_eq!(with(&elsewhere), pairs(&key));
+        // Keys and token of different files are none.
+        let stale = "[default]\naws_access_key_id=B\naws_secret_access_key=c\naws_session_token=stale\n";
+        let read = |path: &Path| Some(if path.ends_with("config") { stale } else { CREDENTIALS }.to_owned());
+        assert_eq!(settings(|_| None, read), pairs(&key));
     }
 }

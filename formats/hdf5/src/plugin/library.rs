@@ -7,7 +7,7 @@
 #![expect(unsafe_code, reason = "loads and calls foreign code; see each block")]
 
 use libloading::Library as Handle;
-use packhorse_core::{Error, Result};
+use packhorse_core::{Error, Kind, Result};
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::path::Path;
 
@@ -111,7 +111,8 @@ impl MallocBuffer {
         // SAFETY: malloc may be called with any size.
         let block = Self(unsafe { libc::malloc(bytes.len().max(1)) });
         if block.0.is_null() {
-            return Err(Error::content(format!("not enough memory for a chunk of {} bytes", bytes.len())));
+            let message = format!("not enough memory for a chunk of {} bytes", bytes.len());
+            return Err(Error::new(Kind::Environment, message));
         }
         // SAFETY: the block is new, not null, and has that many bytes.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), block.0.cast::<u8>(), bytes.len()) };
