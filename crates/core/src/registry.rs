@@ -126,6 +126,12 @@ fn has_extension(name: &[u8], ext: &[u8]) -> bool {
         && name.get(dot + 1..).is_some_and(|tail| tail.eq_ignore_ascii_case(ext))
 }
 
+impl std::fmt::Debug for Registry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.formats.iter().map(|format| format.info().id)).finish()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

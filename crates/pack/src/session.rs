@@ -55,6 +55,7 @@ use std::sync::Arc;
 /// }
 /// ```
 #[derive(Clone)]
+#[must_use]
 pub struct Session {
     registry: Arc<Registry>,
     store: Arc<dyn Store>,

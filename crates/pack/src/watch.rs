@@ -207,6 +207,12 @@ fn rate(done: &[(i64, u64)], now: i64) -> Option<f64> {
     (recent().count() > 1 && seconds > 0.0).then(|| bytes as f64 / seconds)
 }
 
+impl std::fmt::Debug for Watch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watch").field("place", &self.place).field("shards", &self.done.len()).finish_non_exhaustive()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

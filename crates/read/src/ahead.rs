@@ -169,6 +169,12 @@ impl<L: Batches> Drop for Ahead<L> {
     }
 }
 
+impl<L: Batches> std::fmt::Debug for Ahead<L> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ahead").field("ended", &self.taken.is_none()).finish_non_exhaustive()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -254,3 +254,10 @@ impl<D: Device, W: Work> Batches for Loader<D, W> {
         self.pipeline.stopper()
     }
 }
+
+impl<D: Device, W: Work> std::fmt::Debug for Loader<D, W> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (taken, remaining) = (self.pipeline.taken(), self.remaining());
+        f.debug_struct("Loader").field("taken", &taken).field("remaining", &remaining).finish_non_exhaustive()
+    }
+}

@@ -131,3 +131,9 @@ impl<D: Device> TokenLoaderBuilder<D> {
         GptOrder::of(index, file.lengths().clone(), &options)
     }
 }
+
+impl<D> std::fmt::Debug for TokenLoaderBuilder<D> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TokenLoaderBuilder").field("seed", &self.seed).field("rank", &self.rank).finish_non_exhaustive()
+    }
+}

@@ -47,6 +47,7 @@ macro_rules! settings {
         /// # Ok::<(), serde_json::Error>(())
         /// ```
         #[derive(Clone, Debug, PartialEq, Serialize)]
+        #[must_use]
         #[serde(rename_all = "kebab-case")]
         pub struct Recipe {
             $($($(#[doc = $doc])+ pub $field: $type,)+)+

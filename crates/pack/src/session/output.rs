@@ -15,3 +15,14 @@ impl Session {
         check_free(&*self.store, out, self.replaces)
     }
 }
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session")
+            .field("formats", &self.registry)
+            .field("jobs", &self.jobs)
+            .field("memory", &self.memory)
+            .field("on_error", &self.on_error)
+            .finish_non_exhaustive()
+    }
+}

@@ -210,3 +210,10 @@ impl Writer {
         publishing.all(self.plan_stage.ready()?, self.filled)
     }
 }
+
+impl std::fmt::Debug for Writer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let shards = self.filled.len() + self.filling.len();
+        f.debug_struct("Writer").field("shards", &shards).finish_non_exhaustive()
+    }
+}
