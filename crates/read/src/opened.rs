@@ -61,8 +61,8 @@ const DEEPEST: usize = 4;
 /// The open shards of a reader.
 pub(crate) struct Shards {
     open: RwLock<HashMap<u32, Arc<Opened>>>,
-    /// Locks, so that no shard is opened twice, and what opening shards with that lock failed with.
-    opening: [Mutex<HashMap<u32, Failure>>; 16],
+    /// For each shard that a thread opens, or that failed to open: a lock, so that it is not opened twice, and the failure.
+    opening: Mutex<HashMap<u32, Arc<Mutex<Option<Failure>>>>>,
     most: usize,
     clock: AtomicU64,
     map: bool,
@@ -74,7 +74,7 @@ impl Shards {
     pub(crate) fn new(options: &ReadOptions, opener: Option<Opener>) -> Self {
         Self {
             open: RwLock::default(),
-            opening: Default::default(),
+            opening: Mutex::default(),
             most: options.open.min(descriptors() / 2).max(1),
             clock: AtomicU64::new(0),
             map: options.access == Access::Map,
@@ -87,14 +87,14 @@ impl Shards {
         if let Some(found) = self.find(number) {
             return Ok(found);
         }
-        let lane = self.opening.get(number as usize % self.opening.len());
-        let lane = lane.ok_or_else(|| Error::bug("a lock that is not there"))?;
-        let mut failures = lane.lock().unwrap_or_else(PoisonError::into_inner);
+        let opening = || self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = Arc::clone(opening().entry(number).or_default());
+        let mut failure = place.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = self.find(number) {
             return Ok(found);
         }
         let begun = Instant::now();
-        if let Some(failure) = failures.get(&number).filter(|failure| begun < failure.again) {
+        if let Some(failure) = failure.as_ref().filter(|failure| begun < failure.again) {
             return Err(failure.error.clone());
         }
         let shard = dataset.shards().get(number as usize);
@@ -105,12 +105,11 @@ impl Shards {
             if is_of_lost(error.kind()) {
                 let now = Instant::now();
                 let again = now + (now - begun).saturating_mul(PAUSE).min(LONGEST);
-                failures.insert(number, Failure { error: error.clone(), again });
+                *failure = Some(Failure { error: error.clone(), again });
             }
             error
         });
         let opened = Arc::new(opened?);
-        failures.remove(&number);
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
         while open.len() >= self.most {
             let oldest = open.iter().min_by_key(|(_, opened)| opened.used.load(Ordering::Relaxed)).map(|(n, _)| *n);
@@ -119,6 +118,7 @@ impl Shards {
             }
         }
         open.insert(number, Arc::clone(&opened));
+        opening().remove(&number);
         Ok(opened)
     }
 

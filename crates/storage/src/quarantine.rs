@@ -77,11 +77,7 @@ impl Quarantine {
             stat => stat?,
         };
         let Some(problem) = self.problem(&path, &stat, new)? else { return Ok(()) };
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let folder = match &kept.folder {
-            Some(folder) => folder.clone(),
-            None => kept.folder.insert(self.next_folder()?).clone(),
-        };
+        let folder = self.own_folder()?;
         let target = folder.join(&new.name);
         let reason = serde_json::json!({
             "file": new.name, "problem": problem, "bytes": stat.size,
@@ -105,8 +101,18 @@ impl Quarantine {
             self.store.sync_dir(parent)?;
         }
         let shown = target.strip_prefix(&self.out).unwrap_or(&target);
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.files.push(shown.to_string_lossy().into_owned());
         Ok(())
+    }
+
+    /// The folder of this quarantine, new at its first use.
+    fn own_folder(&self) -> Result<PathBuf> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(folder) = &kept.folder {
+            return Ok(folder.clone());
+        }
+        Ok(kept.folder.insert(self.next_folder()?).clone())
     }
 
     /// The damage of a file; `None` if it has the bytes of `new`.
