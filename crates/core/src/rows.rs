@@ -54,7 +54,15 @@ impl<'a> Sample<'a> {
 
     /// The bytes of the blob or text field `name`; `None` if the sample lacks it or it has another type.
     pub fn bytes(&self, name: &str) -> Option<&'a [u8]> {
-        let column: &'a dyn Array = self.rows.column_by_name(name)?;
+        self.bytes_in(self.rows.column_by_name(name)?)
+    }
+
+    /// The same of the column at position `at`.
+    pub fn bytes_at(&self, at: usize) -> Option<&'a [u8]> {
+        self.bytes_in(self.rows.columns().get(at)?)
+    }
+
+    fn bytes_in(&self, column: &'a dyn Array) -> Option<&'a [u8]> {
         if column.is_null(self.row) {
             return None;
         }

@@ -208,7 +208,7 @@ impl Dataset {
         }
         let mut options = LoaderOptions::new(AT_ONCE);
         // Fields beside the wanted ones are not worth reading.
-        options.read.access = Access::Ranges { gap: 4 << 10 };
+        options.read = crate::ReadOptions { access: Access::Ranges { gap: 4 << 10 }, ..crate::ReadOptions::in_order() };
         let faults = Arc::new(Faults::default());
         (options.on_error, options.observer) = (OnError::Skip, Arc::clone(&faults) as _);
         let names: Vec<&str> = terms.iter().map(|term| term.field.as_str()).collect();

@@ -18,7 +18,7 @@ impl Dataset {
     /// Errors: a shard that can't be opened or read; the first error of `each`.
     pub fn each_key(&self, mut each: impl FnMut(u64, &str) -> Result<()>) -> Result<()> {
         let samples = self.len();
-        let reader = Reader::new(self.keys_alone()?, Vec::new(), ReadOptions::default());
+        let reader = Reader::new(self.keys_alone()?, Vec::new(), ReadOptions::in_order());
         let (mut wants, mut block) = (Wants::default(), SampleBlock::default());
         let mut from = 0;
         while from < samples {

@@ -54,6 +54,13 @@ impl Default for ReadOptions {
     }
 }
 
+impl ReadOptions {
+    /// For samples that are read once, in order: of decoded rows 64 MiB are kept.
+    pub fn in_order() -> Self {
+        Self { rows: 64 << 20, ..Self::default() }
+    }
+}
+
 /// Reads samples of a dataset, several together. Threads share it.
 pub struct Reader {
     dataset: Dataset,

@@ -5,6 +5,7 @@ use crate::reader::Column;
 use arrow_array::{Array, ArrayRef, BinaryViewArray, StringViewArray, new_null_array};
 use arrow_select::interleave::interleave;
 use packhorse_core::{Error, Field, Result, Rows, SchemaRef, held_bytes, rows_bytes};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Samples that were read together, in the requested order. Its memory is reused.
@@ -55,22 +56,31 @@ pub(crate) struct Span {
 #[derive(Debug)]
 pub(crate) struct Piece {
     pub(crate) rows: Rows,
-    pub(crate) columns: Vec<Vec<usize>>,
+    pub(crate) columns: Arc<[Vec<usize>]>,
 }
 
 impl Piece {
-    /// `rows`, with the requested `columns`.
-    pub(crate) fn of(rows: &Rows, columns: &[Column]) -> Self {
-        let schema = rows.schema();
-        let named =
-            |column: &Column| column.0.iter().filter_map(|name| Some(schema.column_with_name(name)?.0)).collect();
-        Self { rows: rows.clone(), columns: columns.iter().map(named).collect() }
+    /// `rows`, with the requested `columns`; `last` may have the same schema.
+    pub(crate) fn of(rows: &Rows, columns: &[Column], last: Option<&Self>) -> Self {
+        let same = last.filter(|last| Arc::ptr_eq(last.rows.schema_ref(), rows.schema_ref()));
+        let found = same.map_or_else(|| positions(rows.schema_ref(), columns), |last| Arc::clone(&last.columns));
+        Self { rows: rows.clone(), columns: found }
     }
 
     /// The arrays that may have the values of the requested column `column`, the best first.
     fn named(&self, column: usize) -> impl Iterator<Item = &ArrayRef> {
         self.columns.get(column).into_iter().flatten().filter_map(|at| self.rows.columns().get(*at))
     }
+}
+
+/// For each of `columns` the positions of the fields that have its names, the best first.
+fn positions(schema: &SchemaRef, columns: &[Column]) -> Arc<[Vec<usize>]> {
+    let mut known: HashMap<&str, usize> = HashMap::with_capacity(schema.fields().len());
+    for (at, field) in schema.fields().iter().enumerate() {
+        known.entry(field.name()).or_insert(at);
+    }
+    let named = |column: &Column| column.0.iter().filter_map(|name| known.get(name.as_str()).copied()).collect();
+    columns.iter().map(named).collect()
 }
 
 /// Whether these are the same rows in memory.

@@ -203,7 +203,8 @@ fn panicked() -> Error {
 
 fn push(rows: &Rows, range: std::ops::Range<usize>, mut number: u64, columns: &[Column], out: &mut SampleBlock) {
     let piece = out.pieces.len();
-    out.pieces.push(Piece::of(rows, columns));
+    let added = Piece::of(rows, columns, out.pieces.last());
+    out.pieces.push(added);
     let keys = key_column(rows).ok();
     for row in range {
         match keys {

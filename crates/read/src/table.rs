@@ -17,7 +17,7 @@ use std::time::Instant;
 /// The approximate size of a decoded block, in bytes.
 const BLOCK: u64 = 4 << 20;
 /// The maximum number of rows in a block.
-const ROWS: u64 = 4096;
+const ROWS: u64 = 32_768;
 
 /// A batch that needs rows of so many blocks copies those that no cache keeps for it.
 const SCATTERED: usize = 8;
@@ -372,7 +372,8 @@ fn push(rows: &Rows, row: usize, sample: &TableSample<'_>, columns: &[Column], o
     out.key_ends.push(out.keys.len());
     let known = out.pieces.iter().rposition(|piece| same_rows(&piece.rows, rows));
     let piece = known.unwrap_or_else(|| {
-        out.pieces.push(Piece::of(rows, columns));
+        let piece = Piece::of(rows, columns, out.pieces.last());
+        out.pieces.push(piece);
         out.pieces.len() - 1
     });
     if let Some(place) = out.rows.get_mut(sample.row) {

@@ -41,7 +41,7 @@ impl SampleCards {
         let key = Arc::new(FieldType::Text.field(KEY, false));
         let all: Vec<_> = std::iter::once(key).chain(fields.iter().cloned()).collect();
         Self {
-            reader: Reader::new(dataset.clone(), columns, ReadOptions::default()),
+            reader: Reader::new(dataset.clone(), columns, ReadOptions::in_order()),
             schema: Arc::new(Schema::new(all)),
             classes: dataset.classes().to_vec(),
         }

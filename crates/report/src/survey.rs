@@ -126,12 +126,14 @@ impl Survey {
     fn add(&mut self, rows: &Rows, row: usize, place: Place, decoder: &mut ViewDecoder) {
         let Some(sample) = Sample::new(rows, row) else { return };
         let (mut bytes, mut content) = (0u64, blake3::Hasher::new());
-        for (field, column) in
-            rows.schema().fields().iter().zip(rows.columns()).filter(|(field, _)| field.name() != KEY)
-        {
+        let schema = rows.schema_ref();
+        for (at, (field, column)) in schema.fields().iter().zip(rows.columns()).enumerate() {
+            if field.name() == KEY {
+                continue;
+            }
             let (Ok(kind), true) = (FieldType::of(field), column.is_valid(row)) else { continue };
             let name = field.name();
-            if let Some(value) = sample.bytes(name) {
+            if let Some(value) = sample.bytes_at(at) {
                 bytes += value.len() as u64;
                 content.update(&(value.len() as u64).to_le_bytes()).update(value);
                 self.measure(format!("bytes of {name}"), value.len() as f64);
