@@ -328,7 +328,8 @@ fn rows_that_fit_into_no_cache_are_the_same_and_a_warning_says_so() {
     let (table, out) = (dir.path().join("t.csv"), dir.path().join("out"));
     let line = |i: usize| format!("{i},{},{}\n", "text of some length ".repeat(1 + i % 4), i as f64 / 8.0);
     std::fs::write(&table, "n,t,x\n".to_owned() + &(0..40_000).map(line).collect::<String>()).unwrap();
-    packhorse::session().pack(&Recipe::new(&table, "parquet", &out)).unwrap();
+    let recipe = Recipe::new(&table, "parquet", &out).with("samples-per-shard", "2500").unwrap();
+    packhorse::session().pack(&recipe).unwrap();
     let dataset = open(&out);
     let read = |rows: usize, threads: usize| {
         let warnings = std::sync::Arc::new(Warnings::default());
@@ -359,7 +360,7 @@ fn rows_that_fit_into_no_cache_are_the_same_and_a_warning_says_so() {
     let observer: std::sync::Arc<dyn packhorse::core::Observer> = in_order.clone();
     let builder = dataset.loader(40_000).field("n", "n").threads(0).epochs(12).observe(observer);
     let builder =
-        builder.configure(|options| (options.shuffle, options.read.rows) = (Some(Shuffle::Sequential), 1 << 20));
+        builder.configure(|options| (options.shuffle, options.read.rows) = (Some(Shuffle::Sequential), 4 << 20));
     assert_eq!(builder.build().unwrap().map(Result::unwrap).count(), 12);
     assert!(in_order.0.lock().unwrap().is_empty());
     for threads in [0, 2] {
