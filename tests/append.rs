@@ -665,3 +665,30 @@ fn killed_at_random_moments() {
     assert_equal(&whole, &tree(&out), "at the end");
     packhorse_testkit::external::count(killed, "kills at random moments");
 }
+
+/// A sample that was left out is no sample of the dataset: the mended file is taken under its key, once.
+#[test]
+fn a_sample_that_was_left_out_is_added_once_it_is_mended() {
+    let corpus = Corpus::new();
+    let whole = std::fs::read_dir(&corpus.first).unwrap().next().unwrap().unwrap().path();
+    let file = std::fs::read_dir(&whole).unwrap().next().unwrap().unwrap().path();
+    let good = std::fs::read(&file).unwrap();
+    std::fs::write(&file, &good[..good.len() / 2]).unwrap();
+    let skipping = ["--to", "webdataset", "--image", "check", "--on-error", "skip", "--json"];
+    let out = corpus.sealed("out", &skipping);
+    let mended = corpus.more.join(file.strip_prefix(&corpus.first).unwrap());
+    std::fs::write(&mended, &good).unwrap();
+    corpus.append(&out, &[]).succeed();
+    let manifest: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(out.join("dataset.json")).unwrap()).unwrap();
+    let samples: u64 =
+        manifest["shards"].as_array().unwrap().iter().map(|shard| shard["samples"].as_u64().unwrap()).sum();
+    assert_eq!((samples, &manifest["skipped"]), (90, &serde_json::json!(1)));
+    packhorse(&["verify", text(&out), "--full"]).succeed();
+    // Now the dataset has it.
+    let again = corpus.dir("again");
+    std::fs::create_dir_all(again.join(whole.file_name().unwrap())).unwrap();
+    std::fs::write(again.join(file.strip_prefix(&corpus.first).unwrap()), &good).unwrap();
+    let ended = packhorse(&["append", text(&out), text(&again), "--labels", "folders"]).run();
+    refused(&ended, CONFIG, &["the dataset has a sample with this key"]);
+}

@@ -10,6 +10,7 @@ use crate::plan_differences::{differences, same};
 use crate::recorded_files::sealed_manifest;
 use crate::refuse_view::refuse_view;
 use crate::replace::{plan_folder, shard_names};
+use crate::scan::skipped;
 use crate::stored_plan::{Stored, made_again, publish_new, publish_over, receipts_beyond, stored, threads};
 use crate::without_inputs::has_adopted;
 use packhorse_core::{Cancel, Code, Error, Kind, Registry, Result, Store};
@@ -185,7 +186,13 @@ impl Base {
     /// Makes `plan` the next plan of the dataset. If it is the plan of shards that it has, they are there already.
     ///
     /// Errors: `Config` for samples that the dataset can't take, such as those whose keys it has.
-    pub(crate) fn place(&self, plan: &mut Plan, allowed: &Allowed<'_>, cancel: &Cancel) -> Result<Place> {
+    pub(crate) fn place(
+        &self,
+        store: &dyn Store,
+        plan: &mut Plan,
+        allowed: &Allowed<'_>,
+        cancel: &Cancel,
+    ) -> Result<Place> {
         plan.follow(self.header()?, allowed).map_err(|e| e.in_input(self.dir.display()))?;
         if let Some((number, added)) =
             self.lost.and_then(|at| Some((at, self.manifest.appended.get(at.checked_sub(1)?)?)))
@@ -214,7 +221,7 @@ impl Base {
         if self.pending.as_ref().is_some_and(|pending| plan.digest().is_ok_and(|digest| digest == pending.digest())) {
             return Ok(Place::Next);
         }
-        self.check_keys(plan, cancel)?;
+        self.check_keys(store, plan, cancel)?;
         Ok(Place::Next)
     }
 
@@ -224,7 +231,7 @@ impl Base {
     }
 
     /// Refuses samples whose keys the dataset has. Rows with keys of their own are compared when the dataset is sealed.
-    fn check_keys(&self, plan: &Plan, cancel: &Cancel) -> Result<()> {
+    fn check_keys(&self, store: &dyn Store, plan: &Plan, cancel: &Cancel) -> Result<()> {
         let hasher = RandomState::new();
         let mut new: Vec<u64> = plan.keys().map(|planned| hasher.hash_one(planned.key.as_str())).collect();
         new.sort_unstable();
@@ -238,6 +245,13 @@ impl Base {
                 known_keys(entries, &is_new)
             })?;
             suspects.extend(found.into_iter().flatten());
+        }
+        if !suspects.is_empty() {
+            // Samples that were left out are not there, and may have been mended since.
+            for one in skipped(store, cancel, &self.dir, &self.manifest)? {
+                let is_it = |old: &PlannedKey| old.rows.is_none() && one.sample.as_ref() == Some(&old.key);
+                suspects.iter().position(is_it).map(|at| suspects.swap_remove(at));
+            }
         }
         let more = if suspects.len() > SUSPECTS { "at least " } else { "" };
         suspects.truncate(SUSPECTS);

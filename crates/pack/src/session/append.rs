@@ -126,7 +126,7 @@ impl Session {
         let (mut plan, transforms) = self.decide(&recipe, Some(&base), tables)?;
         let members = !recipe.planning(&self.registry, None)?.typed;
         let allowed = Allowed { casts: &casts_of(&transforms), fill_missing: recipe.fill_missing, members };
-        let place = base.place(&mut plan, &allowed, &self.cancel)?;
+        let place = base.place(&*self.store, &mut plan, &allowed, &self.cancel)?;
         Ok((plan, base, transforms, place))
     }
 }
