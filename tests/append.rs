@@ -692,3 +692,32 @@ fn a_sample_that_was_left_out_is_added_once_it_is_mended() {
     let ended = packhorse(&["append", text(&out), text(&again), "--labels", "folders"]).run();
     refused(&ended, CONFIG, &["the dataset has a sample with this key"]);
 }
+
+/// A column of a type with `?` takes values that are missing in later tables, and another one takes none.
+#[test]
+fn columns_that_may_lack_values_lack_them_later() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    for (from, first, later) in [
+        ("csv", "id,note\n1,a\n2,b\n", "id,note\n3,\n4,d\n"),
+        ("jsonl", "{\"id\":1,\"note\":\"a\"}\n{\"id\":2,\"note\":\"b\"}\n", "{\"id\":3}\n{\"id\":4,\"note\":\"d\"}\n"),
+    ] {
+        let [one, two] = [("one", first), ("two", later)].map(|(name, lines)| {
+            let file = path(&format!("{name}.{from}"));
+            std::fs::write(&file, lines).unwrap();
+            file
+        });
+        for (schema, taken) in [("note:text?", true), ("note:text", false)] {
+            let out = path(&format!("{from}-{taken}"));
+            let fixed = ["--from", from, "--schema", schema];
+            packhorse(&[&["pack", text(&one), "--to", "parquet", "--out", text(&out)][..], &fixed].concat()).succeed();
+            let ended = packhorse(&[&["append", text(&out), text(&two)][..], &fixed].concat()).run();
+            assert_eq!(ended.status.success(), taken, "{from}: {ended:?}");
+            if taken {
+                let dataset = packhorse::open(text(&out)).unwrap();
+                let lacking = dataset.filter(&"note == 'd'".parse().unwrap()).unwrap();
+                assert_eq!((dataset.len(), lacking.len()), (4, 1), "{from}");
+            }
+        }
+    }
+}

@@ -33,8 +33,8 @@ pub(crate) struct Settings {
     plain_quotes: bool,
     /// The texts of missing values, beside the empty one.
     pub(crate) nulls: Vec<String>,
-    /// The types given in `schema`, by column.
-    pub(crate) kinds: BTreeMap<String, ColumnType>,
+    /// The types given in `schema`, by column, and whether values may be missing where none is.
+    pub(crate) kinds: BTreeMap<String, (ColumnType, bool)>,
 }
 
 impl Settings {
@@ -92,15 +92,16 @@ impl Settings {
     }
 }
 
-fn column(pair: &str) -> Result<(String, ColumnType)> {
+fn column(pair: &str) -> Result<(String, (ColumnType, bool))> {
     let known = || ColumnType::NAMES.map(|(name, _)| name).join(", ");
     let (name, kind) = pair
         .rsplit_once(':')
         .ok_or_else(|| Error::config(format!("`schema`: \"{pair}\" is not NAME:TYPE; types are {}", known())))?;
-    let kind = ColumnType::NAMES.iter().find(|(word, _)| *word == kind.trim()).map(|(_, kind)| *kind);
+    let (word, nullable) = kind.trim().strip_suffix('?').map_or((kind.trim(), false), |kind| (kind, true));
+    let kind = ColumnType::NAMES.iter().find(|(known, _)| *known == word).map(|(_, kind)| *kind);
     let kind =
         kind.ok_or_else(|| Error::config(format!("`schema`: \"{pair}\" has an unknown type; types are {}", known())))?;
-    Ok((name.trim().to_owned(), kind))
+    Ok((name.trim().to_owned(), (kind, nullable)))
 }
 
 #[cfg(test)]
@@ -110,8 +111,8 @@ mod tests {
     #[test]
     fn settings_are_parsed_or_refused() {
         let parse = |pairs: &[(&str, &str)]| Settings::parse(&pairs.iter().copied().collect());
-        let settings = parse(&[("schema", "a:int64, b c:text"), ("delimiter", ";")]).unwrap();
-        assert_eq!(settings.kinds["b c"], ColumnType::Text);
+        let settings = parse(&[("schema", "a:int64, b c:text?"), ("delimiter", ";")]).unwrap();
+        assert_eq!((settings.kinds["b c"], settings.kinds["a"]), ((ColumnType::Text, true), (ColumnType::Int, false)));
         assert_eq!(settings.dialect("x.tsv"), Dialect { delimiter: b';', quotes: true });
         let plain = Settings::default();
         assert_eq!((plain.dialect("x.TSV.gz").delimiter, plain.dialect("x.csv").delimiter), (b'\t', b','));

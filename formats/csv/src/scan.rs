@@ -150,8 +150,10 @@ fn columns(
         if is_key && fits.missing {
             return Err(Error::content(format!("a row has no {KEY}; fill it in, or rename the column")));
         }
-        let kind = if is_key { ColumnType::Text } else { settings.kinds.get(name).copied().unwrap_or(fits.kind()) };
-        columns.push((!is_key, name, place, kind, fits.missing));
+        let given = settings.kinds.get(name).filter(|_| !is_key).copied();
+        let inferred = if is_key { ColumnType::Text } else { fits.kind() };
+        let (kind, nullable) = given.unwrap_or((inferred, false));
+        columns.push((!is_key, name, place, kind, fits.missing || nullable));
     }
     columns.sort();
     let fields = columns.iter().map(|(_, name, _, kind, missing)| kind.field_type().field(name, *missing));

@@ -223,7 +223,7 @@ settings! {
         /// fail [default: skip for ROOT, fail for the others]
         unsupported: Option<String>, one_of("HOW", &["skip", "fail"]);
         /// CSV, TSV, JSON lines: types of columns, instead of the inferred ones: bool, int64, float64, text; for JSON
-        /// lines also uint64, `list<int64>` and the like, json
+        /// lines also uint64, `list<int64>` and the like, json. With a ? (text?) values may be missing
         schema: Option<String>, text("NAME:TYPE,...");
         /// Binary records of fixed size: their fields as NumPy types, such as "<i4 id, <f4 x"
         record: Option<String>, text("TYPES");

@@ -114,7 +114,7 @@ class Settings(TypedDict, total=False):
     unsupported: Literal["skip", "fail"] | None
     """ROOT, Parquet, Arrow: on data that can't be read, such as objects of classes, skip it and read the rest, or fail [default: skip for ROOT, fail for the others]."""
     schema: Text | None
-    """CSV, TSV, JSON lines: types of columns, instead of the inferred ones: bool, int64, float64, text; for JSON lines also uint64, `list<int64>` and the like, json."""
+    """CSV, TSV, JSON lines: types of columns, instead of the inferred ones: bool, int64, float64, text; for JSON lines also uint64, `list<int64>` and the like, json. With a ? (text?) values may be missing."""
     record: Text | None
     """Binary records of fixed size: their fields as NumPy types, such as "<i4 id, <f4 x"."""
     skip_header: int | None

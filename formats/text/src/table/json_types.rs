@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 /// The parsed options.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct JsonTypes {
-    /// The types given in `schema`, by field.
-    pub(super) types: BTreeMap<String, ColumnType>,
+    /// The types given in `schema`, by field, and whether values may be missing where none is.
+    pub(super) types: BTreeMap<String, (ColumnType, bool)>,
 }
 
 impl JsonTypes {
@@ -20,11 +20,13 @@ impl JsonTypes {
     }
 }
 
-fn field(pair: &str) -> Result<(String, ColumnType)> {
-    let parsed =
-        pair.rsplit_once(':').and_then(|(name, kind)| Some((name.trim().to_owned(), ColumnType::parse(kind.trim())?)));
+fn field(pair: &str) -> Result<(String, (ColumnType, bool))> {
+    let parsed = pair.rsplit_once(':').and_then(|(name, kind)| {
+        let (kind, nullable) = kind.trim().strip_suffix('?').map_or((kind.trim(), false), |kind| (kind, true));
+        Some((name.trim().to_owned(), (ColumnType::parse(kind)?, nullable)))
+    });
     parsed.ok_or_else(|| {
         let message = format!("`schema`: \"{pair}\" is not NAME:TYPE");
-        Error::config(message).hint("types are bool, int64, uint64, float64, text, list<text> (of any of these), json")
+        Error::config(message).hint("types are bool, int64, uint64, float64, text, list<text> (of any of these), json; text? for one that may be missing")
     })
 }

@@ -82,7 +82,10 @@ impl Columns<'_> {
             let path = joined(path, name);
             let lacks = lacks || member.lacks(self.rows);
             let place = match (self.settings.types.get(&path), member.found()) {
-                (Some(asked), _) => self.column(path, *asked, lacks),
+                (Some((asked, nullable)), _) => {
+                    let lacks = lacks || *nullable && path != KEY;
+                    self.column(path, *asked, lacks)
+                }
                 (None, Inferred::Column(found)) => self.column(path, found, lacks),
                 (None, Inferred::Object(_)) => self.object(member, &path, lacks),
                 (None, Inferred::Nothing) => {
