@@ -17,6 +17,7 @@ use packhorse_core::{
     Blocks, Error, Field, FieldType, KEY, Kind, Result, Rows, Table, compacted, counted, key_column, rows_bytes,
 };
 use packhorse_dataset::{FieldSource, PlanEntry};
+use std::fmt::Write as _;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -261,7 +262,12 @@ fn share(piece: &FieldSource, samples: u64) -> u64 {
 
 /// The key of row `item` of a run.
 fn key(entry: &PlanEntry, item: u64) -> String {
-    format!("{}/{item:09}", entry.key)
+    // Each row has one: it is not grown piece by piece.
+    let mut key = String::with_capacity(entry.key.len() + 21);
+    key.push_str(&entry.key);
+    // Writing to a String can't fail.
+    let _ = write!(key, "/{item:09}");
+    key
 }
 
 /// These rows of a block.
