@@ -126,11 +126,16 @@ impl Exported {
         let entries = |entries: &usize| i64::try_from(*entries).unwrap_or(i64::MAX);
         let shape = view.shape.iter().map(entries).collect();
         let data = std::ptr::with_exposed_provenance_mut(view.address as usize);
-        Self::of_memory(data, device, view.element.into(), shape, Box::new(Arc::clone(lease)))
+        // SAFETY: the batch has the memory of its views, for as long as the lease is held.
+        unsafe { Self::of_memory(data, device, view.element.into(), shape, Box::new(Arc::clone(lease))) }
     }
 
-    /// A dense array at `data`, in memory that lives as long as `keeps`.
-    pub fn of_memory(
+    /// A dense array at `data`, in C order.
+    ///
+    /// # Safety
+    /// `data` is the address of as many elements of `dtype` as `shape` says, in the memory of `device`, which stay there and are not written
+    /// until `keeps` is dropped. The last consumer drops it, in any thread.
+    pub unsafe fn of_memory(
         data: *mut c_void,
         device: DlDevice,
         dtype: DlDataType,

@@ -11,7 +11,7 @@
 //!   elements, as fields of a slab are. No values that a kernel reads from memory (offsets, shapes, corners) make it
 //!   access memory outside of the given arrays, but for the addresses of [`Gathered`], which are those of the pieces.
 //! * **Random numbers** are SplitMix64 of one key per sample, as in `packhorse-order`: lane 0 for mirroring, lanes 1 to
-//!   40 for crops, lanes 64 to 111 for colours and erased parts. With the same keys the CPU loader makes the same picture.
+//!   40 for crops, lanes from 64 on for colours, erased parts, mixes, rotations and blurs. With the same keys the CPU loader makes the same picture.
 //! * **Errors** are of kind `Config` and name the invalid setting or address.
 //! * **Revision**: 2. Revision 1 normalised by a factor and a summand, which rounds otherwise.
 

@@ -70,11 +70,12 @@ impl<G: Gpu, H> UploadStream<G, H> {
         self.resident.as_ref().map(|resident| Arc::clone(resident.samples()))
     }
 
-    /// Sets the layout of all batches, once. The fields that the transforms need.
+    /// The fields that the transforms need.
     pub(crate) fn needs(&self) -> Vec<FieldOptions> {
         self.transforms.iter().flat_map(|transform| transform.needs()).collect()
     }
 
+    /// Sets the layout of all batches, once.
     pub(crate) fn prepare(&self, layout: &Arc<Layout>) -> Result<()> {
         let plan = Arc::new(Plan::new(layout, &self.transforms)?);
         let scratch =

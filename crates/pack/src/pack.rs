@@ -99,7 +99,8 @@ pub(crate) fn plan_to_fill(store: &dyn Store, place: &Path, digest: Digest) -> R
 /// How often a process begins again whose staging folder was removed.
 const TRIES: usize = 3;
 
-/// As [`pack`], of this plan, and fills some shards again. An old shard stays until the new one is complete and has the right digest.
+/// Like [`pack`] for a given plan; also fills the shards in `redo` again. An old shard stays until the new one is complete and has the
+/// right digest.
 pub(crate) fn pack_again(
     context: &PackContext<'_>,
     out: &Path,

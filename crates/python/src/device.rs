@@ -191,7 +191,8 @@ impl DeviceField {
     fn exported(&self, address: u64, array: &PyArray, keeps: Box<dyn Send>) -> Exported {
         let data = std::ptr::with_exposed_provenance_mut(address as usize);
         let shape = array.sizes().iter().map(|size| *size as i64).collect();
-        Exported::of_memory(data, self.memory.device, array.element().dlpack(), shape, keeps)
+        // SAFETY: the address is that of the array or of its copy, which the batch or the copy in `keeps` holds.
+        unsafe { Exported::of_memory(data, self.memory.device, array.element().dlpack(), shape, keeps) }
     }
 
     /// [CUDA's array interface](https://nvidia.github.io/numba-cuda/user/cuda_array_interface.html), version 3, when the

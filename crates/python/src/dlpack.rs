@@ -47,7 +47,9 @@ pub(crate) fn capsule<'py>(
     };
     let shape = array.sizes().iter().map(|size| *size as i64).collect();
     let dtype = array.element().dlpack();
-    let exported = Exported::of_memory(data.cast_mut().cast(), DlDevice::CPU, dtype, shape, Box::new(memory));
+    let data = data.cast_mut().cast();
+    // SAFETY: the bytes are those of the array, or of its copy, and `memory` keeps them.
+    let exported = unsafe { Exported::of_memory(data, DlDevice::CPU, dtype, shape, Box::new(memory)) };
     wrapped(py, exported, versioned, copy)
 }
 

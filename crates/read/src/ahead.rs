@@ -18,7 +18,7 @@ pub trait Batches: Iterator<Item = Result<Self::Batch>> {
     /// The state after the batches taken so far, to resume from.
     fn state(&self) -> Self::State;
 
-    /// Called by the thread that takes batches for another one: from now on the other one counts batches and waits, with these
+    /// Tells the loader that its batches are taken ahead: from now on the consumer counts batches and waits, in the returned
     /// counters.
     fn take_ahead(&mut self) -> Option<Arc<LoaderCounters>> {
         None

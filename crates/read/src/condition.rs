@@ -9,9 +9,9 @@ use std::cmp::Ordering;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Comparisons that a sample must meet all, such as `cls == 3 and json.width >= 256`.
+/// Comparisons, all of which a sample must meet, such as `cls == 3 and json.width >= 256`.
 ///
-/// A sample without the field, or whose value is null, does not meet a comparison, `!=` neither.
+/// A missing or null field meets no comparison, not even `!=`.
 ///
 /// A comparison is a field, one of `==`, `!=`, `<`, `<=`, `>` and `>=`, and a number, `true`, `false` or text in quotes. The
 /// field is a number, a Boolean or text; text that is compared with a number is read as one. A name after that of a JSON

@@ -126,7 +126,7 @@ impl<F> PrefetchQueue<F> {
     }
 }
 
-/// Steps that are left are counted no longer.
+/// Subtracts the steps that were never taken from the counters.
 impl<F> Drop for PrefetchQueue<F> {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);

@@ -218,7 +218,7 @@ impl<H: AsRef<[u8]> + Send, F: Send> Home<H> for Ring<H, F> {
     }
 }
 
-/// Also a ring whose pipeline never stood is counted no longer.
+/// Subtracts what was never taken from the counters, also if the pipeline failed to start.
 impl<H, F> Drop for Ring<H, F> {
     fn drop(&mut self) {
         self.state.get_mut().unwrap_or_else(PoisonError::into_inner).empty(&self.counters);

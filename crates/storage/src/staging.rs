@@ -136,8 +136,7 @@ impl Staging {
         Ok(Stage::new(self.store.clone(), self.out.clone(), dir, stem, self.objects, self.quarantine.clone()))
     }
 
-    /// Makes the folder and its mark again if a process of another host removed them: without the mark, no process would remove
-    /// the files staged from now on.
+    /// Recreates the folder and its mark if a process of another host removed them. Unmarked folders are never cleaned up.
     fn mark_again(&self) -> Result<()> {
         let mark = self.dir.join(MARK);
         if !self.store.stat(&mark, false).is_err_and(|e| e.is_absent()) {

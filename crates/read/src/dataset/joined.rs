@@ -195,7 +195,7 @@ impl Dataset {
         Ok(Self { schema, joined, ..self.clone() })
     }
 
-    /// Of the joined columns that has the name `name`, and its position there.
+    /// The joined table that has the column `name`, and the column's position in it.
     pub(crate) fn joined_column(&self, name: &str) -> Option<(usize, usize)> {
         let mut found = self.joined.iter().enumerate();
         found.find_map(|(table, joined)| joined.schema.index_of(name).ok().map(|column| (table, column)))

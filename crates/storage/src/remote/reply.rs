@@ -104,7 +104,6 @@ impl Reply {
                 Some(_) => Failure::changed("it is not there any more"),
                 None => Failure::missing(&format!("the server says {status}{said}")),
             },
-            // So a bucket answers for a missing name to those who may not list it.
             StatusCode::FORBIDDEN if provider.is_none() && version.is_none() => Failure::Final(
                 Error::new(
                     Kind::Environment,
@@ -113,6 +112,7 @@ impl Reply {
                 .with_code(Code::NoPermission)
                 .not_found(),
             ),
+            // Buckets answer 403, not 404, for a missing name if the caller may not list.
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Failure::denied(match provider {
                 Some(Provider { credentials, unsigned, bucket, .. }) => format!(
                     "may not be read, if it is there ({status}{said}); check {credentials}, or set {unsigned} for a public {bucket}"

@@ -22,7 +22,7 @@ use std::time::Duration;
 /// The slowest connection that a part is sent over, in bytes per second.
 const SLOWEST: u64 = 64 << 10;
 
-/// Servers put large objects together before it answers.
+/// More time for a completion: the server joins all parts before it answers.
 const COMPLETING: Duration = Duration::from_secs(240);
 
 /// The longest wait for the answer when an upload is aborted: the process may be about to end.
