@@ -678,7 +678,9 @@ fn a_sample_that_was_left_out_is_added_once_it_is_mended() {
     let out = corpus.sealed("out", &skipping);
     let mended = corpus.more.join(file.strip_prefix(&corpus.first).unwrap());
     std::fs::write(&mended, &good).unwrap();
-    corpus.append(&out, &[]).succeed();
+    let ended = corpus.append(&out, &["--json"]).succeed();
+    let said: serde_json::Value = serde_json::from_str(&ended.printed).unwrap();
+    assert_eq!((&said["samples"], &said["skipped"]), (&31.into(), &0.into()));
     let manifest: serde_json::Value =
         serde_json::from_slice(&std::fs::read(out.join("dataset.json")).unwrap()).unwrap();
     let samples: u64 =

@@ -2,9 +2,10 @@
 
 use crate::{DataType, Error, Result};
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, BooleanArray, make_array};
+use arrow_array::{Array, ArrayRef, BooleanArray, downcast_primitive, make_array};
 use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The number type of a kind and its bytes in NumPy's notation (`i` and 4 of `<i4`), `b1` for Booleans.
@@ -67,6 +68,19 @@ pub fn bytes_of(array: &dyn Array) -> Result<Buffer> {
     let data = array.to_data();
     let buffer = data.buffers().first().ok_or_else(bug)?;
     Ok(host_order(element, buffer.slice_with_length(data.offset() * width, data.len() * width)))
+}
+
+/// The little-endian bytes of the values `range` of an array of numbers, where they lie; `None` for other arrays, past the end, and where
+/// the machine is big-endian.
+pub fn number_bytes(array: &dyn Array, range: Range<usize>) -> Option<&[u8]> {
+    macro_rules! values {
+        ($number:ty) => {
+            array.as_primitive_opt::<$number>()?.values().inner().as_slice()
+        };
+    }
+    let bytes = downcast_primitive! { array.data_type() => (values), _ => return None };
+    let width = array.data_type().primitive_width().filter(|_| cfg!(target_endian = "little"))?;
+    bytes.get(range.start.checked_mul(width)?..range.end.checked_mul(width)?)
 }
 
 /// Turns the bytes of numbers around where the machine is big-endian: the same step both ways.
@@ -134,5 +148,26 @@ mod tests {
             let wanted: Vec<u8> = (0..24usize).map(|i| (i / unit * unit + unit - 1 - i % unit) as u8).collect();
             assert_eq!(bytes, wanted);
         }
+    }
+
+    #[test]
+    fn bytes_of_numbers_lie_where_they_are() {
+        let numbers: [ArrayRef; 3] = [
+            Arc::new(arrow_array::Int16Array::from(vec![Some(1), None, Some(-3), Some(4)])),
+            Arc::new(arrow_array::Float64Array::from(vec![0.5, -0.0, f64::NAN, 7.0])),
+            Arc::new(arrow_array::Decimal128Array::from(vec![1, 2, 3, 4])),
+        ];
+        for array in numbers {
+            for array in [Arc::clone(&array), array.slice(1, 3)] {
+                for row in 0..array.len() {
+                    assert_eq!(number_bytes(&array, row..row + 1).unwrap(), &*bytes_of(&array.slice(row, 1)).unwrap());
+                }
+                assert_eq!(number_bytes(&array, 0..array.len()).unwrap(), &*bytes_of(&array).unwrap());
+                assert!(number_bytes(&array, array.len()..array.len() + 1).is_none());
+            }
+        }
+        let others: [ArrayRef; 2] =
+            [Arc::new(BooleanArray::from(vec![true])), Arc::new(arrow_array::StringArray::from(vec!["a"]))];
+        assert!(others.iter().all(|array| number_bytes(array, 0..1).is_none()));
     }
 }

@@ -37,7 +37,7 @@ pub struct PackReport {
     pub input_bytes: u64,
     /// Bytes of their data files.
     pub bytes: u64,
-    /// Samples left out under `on-error=skip`.
+    /// Samples left out under `on-error=skip`; of a whole pack or append, inputs too.
     pub skipped: u64,
     /// Other counts of the shards' receipts, by name: `tokens`, `pictures unchanged`.
     pub counts: Counts,

@@ -250,7 +250,10 @@ impl Session {
         tell_left_out(out, &report, recipe.on_error, &*self.observer);
         let ours = manifest.plans().any(|digest| digest == plan.digest());
         match ours {
-            true => Ok(Packed { report, manifest, stored }),
+            true => {
+                let report = PackReport { skipped: manifest.skipped, ..report };
+                Ok(Packed { report, manifest, stored })
+            }
             false => Err(replaced(out)),
         }
     }

@@ -85,7 +85,7 @@ fn told(out: Option<&Path>, packed: Packed) -> String {
     let (report, manifest) = (packed.report, packed.manifest);
     let value = serde_json::json!({
         "out": out, "samples": report.samples, "shards": report.shards, "reused": report.reused,
-        "bytes": report.bytes, "input_bytes": report.input_bytes, "skipped": manifest.skipped,
+        "bytes": report.bytes, "input_bytes": report.input_bytes, "skipped": report.skipped,
         "counts": report.counts, "classes": manifest.classes, "root": manifest.root.to_string(),
         "splits": manifest.splits.iter().map(|split| (&split.name, split.samples)).collect::<Vec<_>>(),
     });

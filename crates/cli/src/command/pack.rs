@@ -109,8 +109,9 @@ fn fill(context: &CommandContext<'_>, args: &Pack, dir: &Path) -> Result<ExitCod
     let part = part(context, args.part)?;
     let session = args.moved.of(session(context, &args.planning, &args.work)?);
     let session = session.on_error(args.planning.recipe().on_error);
-    let report = session.fill(dir, part)?;
+    let mut report = session.fill(dir, part)?;
     let manifest = if args.seal { session.seal_if_complete(dir)? } else { None };
+    report.skipped = manifest.as_ref().map_or(report.skipped, |manifest| manifest.skipped);
     context.progress.finish();
     let (value, mut text) = summary(dir, &report, manifest.as_ref(), Stored::Resumed, start);
     text.push_str(&match (&manifest, args.seal) {
@@ -140,7 +141,7 @@ pub(super) fn summary(
 ) -> (Value, String) {
     let seconds = start.elapsed().as_secs_f64();
     let rate = show((report.input_bytes as f64 / seconds.max(1e-9)) as u64);
-    let skipped = manifest.map_or(report.skipped, |m| m.skipped);
+    let skipped = report.skipped;
     let left_out = if skipped > 0 { format!(", skipped {skipped} (see skipped.jsonl)") } else { String::new() };
     let samples = counted(report.samples, "sample");
     let shards = format!("{} ({})", counted(report.shards, "shard"), show(report.bytes));

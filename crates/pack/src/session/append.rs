@@ -10,7 +10,7 @@ use crate::request_error::as_request_error;
 use crate::seal::seal_plans;
 use crate::shard_packer::Redo;
 use crate::stored_plan::{Stored, mend_plan, open_plans};
-use crate::{Part, Recipe};
+use crate::{PackReport, Part, Recipe};
 use packhorse_core::{Error, Result};
 use packhorse_dataset::{Digest, Manifest};
 use packhorse_storage::Location;
@@ -35,6 +35,7 @@ impl Session {
         let _alone = self.alone_with(dir)?;
         let (plan, base, transforms, place) = self.decide_append(dir, recipe, &tables)?;
         let (stored, digest) = self.place_plan(&plan, &base, place)?;
+        let skipped_before = base.manifest.skipped;
         drop((plan, base));
         let (context, options) = (self.packing(&transforms, &tables), self.options(Part::ALL, recipe.on_error));
         let report = match place {
@@ -52,6 +53,7 @@ impl Session {
             Place::Sealed(..) => self.seal_known(dir, &transforms)?,
         };
         check_sealed(dir, &manifest, digest)?;
+        let report = PackReport { skipped: manifest.skipped.saturating_sub(skipped_before), ..report };
         Ok(Packed { report, manifest, stored })
     }
 

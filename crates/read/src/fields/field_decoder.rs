@@ -7,6 +7,7 @@ use arrow_array::types::Int32Type;
 use arrow_array::{Array, ArrayRef, BinaryViewArray};
 use packhorse_core::{
     Code, Codec, DataType, Error, Field, Limits, PackedValue, Result, Rows, Schema, bytes_of, element_width, json,
+    number_bytes,
 };
 use packhorse_transform::image::{Draws, MaskDecoder, View, ViewDecoder, upright_size};
 use std::sync::Arc;
@@ -158,10 +159,16 @@ impl FieldDecoder {
                 Value::Row(array, row) if is_text(array.data_type()) => {
                     text.number(text_of(array, row)?, data_type, out)
                 }
-                Value::Row(array, row) => fit(&bytes_of(&array.slice(row, 1))?, out),
+                Value::Row(array, row) => match number_bytes(array, row..row + 1) {
+                    Some(bytes) => fit(bytes, out),
+                    None => fit(&bytes_of(&array.slice(row, 1))?, out),
+                },
             },
             FieldDecoder::Dense { encoded, shape: dimensions, .. } => {
                 if let Some((elements, _)) = encoded.as_ref().and_then(|encoded| encoded.packed(value)) {
+                    return fit(elements, out);
+                }
+                if let Some(elements) = fixed_row(value).filter(|_| encoded.is_none()) {
                     return fit(elements, out);
                 }
                 let fitted = with_array(value, encoded.as_ref(), |array, row| {
@@ -323,6 +330,14 @@ fn json_of(array: &ArrayRef, row: usize) -> Result<String> {
         })
     }
     Ok(value(array, row)?.to_string())
+}
+
+/// The bytes of a row of numbers of one shape, where they lie.
+fn fixed_row(value: Value<'_>) -> Option<&[u8]> {
+    let Value::Row(array, row) = value else { return None };
+    let list = array.as_fixed_size_list_opt()?;
+    let from = list.value_offset_at(row);
+    number_bytes(list.values(), from..from + usize::try_from(list.value_length()).ok()?)
 }
 
 /// The elements of an array in row `row`.
