@@ -17,9 +17,15 @@ pub fn shortest_half(half: Half) -> f64 {
     if half.to_f64().fract() == 0.0 {
         return half.to_f64();
     }
-    let digits = (0..6).filter_map(|digits| format!("{:.*e}", digits, half.to_f64()).parse::<f64>().ok());
-    let mut same = digits.filter(|number| Half::from_f64(*number) == half);
-    same.next().unwrap_or(half.to_f64())
+    let exact = half.to_f64();
+    let decimal = |digits: usize, number: f64| format!("{number:.digits$e}").parse::<f64>().ok();
+    // Below a power of two the halves lie closer: the decimal that is rounded to it may be the one above.
+    let candidates = (0..6).flat_map(|digits| {
+        let step = 10f64.powi(exact.abs().log10().floor() as i32 - digits as i32);
+        [exact, exact + exact.signum() * step / 2.0].map(|near| decimal(digits, near))
+    });
+    let mut same = candidates.flatten().filter(|number| Half::from_f64(*number) == half);
+    same.next().unwrap_or(exact)
 }
 
 #[cfg(test)]
@@ -28,9 +34,16 @@ mod tests {
 
     #[test]
     fn halves_have_the_fewest_digits() {
-        for (number, text) in
-            [(4.8, "4.8"), (0.1, "0.1"), (65504.0, "65504.0"), (-0.0, "-0.0"), (6e-8, "6e-8"), (1.0 / 3.0, "0.3333")]
-        {
+        for (number, text) in [
+            (4.8, "4.8"),
+            (0.1, "0.1"),
+            (65504.0, "65504.0"),
+            (-0.0, "-0.0"),
+            (6e-8, "6e-8"),
+            (1.0 / 3.0, "0.3333"),
+            (0.015_625, "0.01563"),
+            (-0.015_625, "-0.01563"),
+        ] {
             assert_eq!(format!("{:?}", shortest_half(Half::from_f64(number))), text);
         }
         assert!(shortest_half(Half::from_f64(f64::NAN)).is_nan());

@@ -10,13 +10,11 @@ use crate::plan_differences::{differences, same};
 use crate::recorded_files::sealed_manifest;
 use crate::refuse_view::refuse_view;
 use crate::replace::{plan_folder, shard_names};
-use crate::scan::skipped;
 use crate::stored_plan::{Stored, made_again, publish_new, publish_over, receipts_beyond, stored, threads};
 use crate::without_inputs::has_adopted;
-use packhorse_core::{Cancel, Code, Error, Kind, Registry, Result, Store};
+use packhorse_core::{Cancel, Code, Error, Kind, Limits, Registry, Result, Store};
 use packhorse_dataset::{
-    Digest, Entries, Manifest, PlanEntry, PlanHeader, PlanReader, RECEIPT_SUFFIX, Receipt, ShardFrame, not_sealed,
-    plan_name,
+    Digest, Manifest, PlanEntry, PlanHeader, PlanReader, RECEIPT_SUFFIX, Receipt, ShardFrame, not_sealed, plan_name,
 };
 use packhorse_storage::Staging;
 use packhorse_transform::Transform;
@@ -241,17 +239,9 @@ impl Base {
             let shards: Vec<&[ShardFrame]> = old.shards().chunks(SHARDS).collect();
             let found = parallel_map(&shards, threads(old.shards().len()), &|shards| {
                 cancel.check()?;
-                let entries = shards.iter().map(|shard| old.entries(shard));
-                known_keys(entries, &is_new)
+                self.known_keys(store, old, shards, &is_new)
             })?;
             suspects.extend(found.into_iter().flatten());
-        }
-        if !suspects.is_empty() {
-            // Samples that were left out are not there, and may have been mended since.
-            for one in skipped(store, cancel, &self.dir, &self.manifest)? {
-                let is_it = |old: &PlannedKey| old.rows.is_none() && one.sample.as_ref() == Some(&old.key);
-                suspects.iter().position(is_it).map(|at| suspects.swap_remove(at));
-            }
         }
         let more = if suspects.len() > SUSPECTS { "at least " } else { "" };
         suspects.truncate(SUSPECTS);
@@ -268,6 +258,42 @@ impl Base {
              below the input"
         );
         Err(Error::config(message).with_code(Code::KeyTwice).in_sample(&twice.key).in_input(self.dir.display()))
+    }
+
+    /// The first samples of `shards` whose keys are new ones.
+    fn known_keys(
+        &self,
+        store: &dyn Store,
+        plan: &PlanReader,
+        shards: &[ShardFrame],
+        is_new: &dyn Fn(&str) -> bool,
+    ) -> Result<Vec<PlannedKey>> {
+        let mut found = Vec::new();
+        for shard in shards {
+            let mut left_out = None;
+            for entry in plan.entries(shard)? {
+                let entry = entry?;
+                if found.len() >= SUSPECTS || !is_new(&entry.key) {
+                    continue;
+                }
+                let left_out = left_out.get_or_insert_with(|| self.left_out(store, &shard.name));
+                if entry.run().is_some() || !left_out.contains(&entry.key) {
+                    found.push(planned(entry));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// The keys of planned samples that a shard lacks, which were left out and may have been mended since; none if its receipt can't be
+    /// read.
+    fn left_out(&self, store: &dyn Store, shard: &str) -> BTreeSet<String> {
+        if self.manifest.skipped == 0 {
+            return BTreeSet::new();
+        }
+        let file = store.open(&self.dir.join(format!("{shard}{RECEIPT_SUFFIX}")));
+        let receipt = file.and_then(|file| Receipt::decode(&file.read_all(Limits::default().blob)?));
+        receipt.map_or_else(|_| BTreeSet::new(), |one| one.skipped.into_iter().filter_map(|one| one.sample).collect())
     }
 
     /// Refuses files that have the names of the new shards, and which nothing of the dataset is.
@@ -402,23 +428,6 @@ const SUSPECTS: usize = 1000;
 
 /// Shards whose keys are looked at in one go.
 const SHARDS: usize = 64;
-
-/// The first keys of shards that are among the new ones.
-fn known_keys<'a>(
-    shards: impl Iterator<Item = Result<Entries<'a>>>,
-    is_new: &dyn Fn(&str) -> bool,
-) -> Result<Vec<PlannedKey>> {
-    let mut found = Vec::new();
-    for shard in shards {
-        for entry in shard? {
-            let entry = entry?;
-            if found.len() < SUSPECTS && is_new(&entry.key) {
-                found.push(planned(entry));
-            }
-        }
-    }
-    Ok(found)
-}
 
 fn planned(entry: PlanEntry) -> PlannedKey {
     let rows = entry.run().map(|(_, rows)| rows);

@@ -30,7 +30,11 @@ pub(crate) fn capsule<'py>(py: Python<'py>, dataset: &PyDataset) -> PyResult<Bou
 fn shown(field: &Arc<Field>) -> Arc<Field> {
     let element = FieldType::of(field).ok().and_then(|kind| kind.element().cloned());
     match element.is_some_and(|element| !element.is_numeric() && element != DataType::Boolean) {
-        true => Arc::new(field.as_ref().clone().with_metadata(HashMap::new())),
+        true => {
+            let own = field.metadata().iter().filter(|(name, _)| !name.starts_with("ARROW:extension:"));
+            let own: HashMap<String, String> = own.map(|(name, value)| (name.clone(), value.clone())).collect();
+            Arc::new(field.as_ref().clone().with_metadata(own))
+        }
         false => Arc::clone(field),
     }
 }

@@ -8,10 +8,10 @@ use crate::spans::TARGET;
 use arrow_array::{ArrayRef, RecordBatchOptions, UInt64Array};
 use arrow_select::take::take;
 use packhorse_core::{Error, Kind, Result, Rows, Sample, compacted, held_bytes, owned, rows_bytes};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 /// The approximate size of a decoded block, in bytes.
@@ -23,6 +23,8 @@ const ROWS: u64 = 32_768;
 const SCATTERED: usize = 8;
 /// Batches whose blocks were decoded again, or seconds that they took, show that the cache is too small.
 const SHOWN: u64 = 8;
+/// Look-ups for which evictions are remembered, about.
+const EVICTED: usize = 1 << 18;
 /// That was told.
 const TOLD: u64 = 1 << 40;
 
@@ -61,31 +63,44 @@ pub(crate) struct Tables {
     again: AtomicU64,
 }
 
+/// Shard and first row of a block.
+type Place = (u32, u64);
+
 #[derive(Default)]
 struct State {
-    blocks: HashMap<(u32, u64), (u64, Arc<Block>)>,
+    blocks: HashMap<Place, Kept>,
+    /// The blocks by the clock at their last use.
+    by_use: BTreeMap<u64, Place>,
+    /// The bytes of all blocks that are decoded.
+    bytes: usize,
     clock: u64,
-    /// The number of blocks when bytes were last counted.
-    counted: usize,
-    /// The clock at the last eviction of each block.
-    evicted: HashMap<(u32, u64), u64>,
+    /// The clock at the last eviction of blocks.
+    evicted: HashMap<Place, u64>,
+}
+
+struct Kept {
+    used: u64,
+    /// The bytes of memory that it keeps; 0 before it is decoded.
+    bytes: usize,
+    block: Arc<Block>,
+}
+
+impl State {
+    fn remove(&mut self, place: Place) {
+        if let Some(kept) = self.blocks.remove(&place) {
+            self.by_use.remove(&kept.used);
+            self.bytes -= kept.bytes;
+        }
+    }
 }
 
 /// Decoded by the first thread that needs it, while others wait.
 #[derive(Default)]
 pub(crate) struct Block {
     rows: OnceLock<Result<Vec<Rows>>>,
-    /// The bytes of memory that they keep.
-    bytes: OnceLock<usize>,
 }
 
 impl Block {
-    /// The bytes of memory that it keeps; 0 before it is decoded.
-    fn bytes(&self) -> usize {
-        let Some(Ok(rows)) = self.rows.get() else { return 0 };
-        *self.bytes.get_or_init(|| held_bytes(rows))
-    }
-
     /// The number of its rows; 0 before it is decoded.
     fn len(&self) -> usize {
         let Some(Ok(rows)) = self.rows.get() else { return 0 };
@@ -183,17 +198,19 @@ impl Tables {
                 return Err(error.clone().in_input(&sample.shard.name));
             }
         }
-        self.make_room();
+        if now {
+            self.keep(key, &block);
+        }
         Ok((Some(block), now))
     }
 
     fn is_full(&self) -> bool {
-        !self.state.lock().unwrap_or_else(PoisonError::into_inner).evicted.is_empty()
+        !self.state().evicted.is_empty()
     }
 
     /// Whether a block was evicted so few look-ups ago: it was wanted for batches of the same time.
     fn was_here(&self, key: (u32, u64), lookups: u64) -> bool {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state();
         state.evicted.get(&key).is_some_and(|then| state.clock.saturating_sub(*then) <= lookups)
     }
 
@@ -203,8 +220,7 @@ impl Tables {
         shown.then(|| {
             format!(
                 "the rows that are shuffled together don't fit into {} MB, so each batch decodes most of them again; \
-                 give the loader a larger cache, shuffle fewer rows together (in windows, such as blocks:16:window:6400), \
-                 or leave the shuffle to its default",
+                 give the loader a larger cache, leave the shuffle to its default (windows), or pack smaller shards",
                 self.most / 1_000_000
             )
         })
@@ -217,47 +233,60 @@ impl Tables {
         decode: impl FnOnce() -> Result<Vec<Rows>>,
     ) -> Result<Arc<Block>> {
         let block = self.block(shard, number);
-        if let Err(error) = block.rows.get_or_init(decode) {
+        let mut now = false;
+        let decoded = block.rows.get_or_init(|| {
+            now = true;
+            decode()
+        });
+        if let Err(error) = decoded {
             self.forget(shard, number);
             return Err(error.clone());
         }
-        self.make_room();
+        if now {
+            self.keep((shard, number), &block);
+        }
         Ok(block)
     }
 
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn block(&self, shard: u32, block: u64) -> Arc<Block> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut state, place) = (self.state(), (shard, block));
+        let state = &mut *state;
         state.clock += 1;
-        let now = state.clock;
-        let (used, found) = state.blocks.entry((shard, block)).or_default();
-        *used = now;
-        Arc::clone(found)
+        let used = state.clock;
+        let kept = state.blocks.entry(place).or_insert_with(|| Kept { used, bytes: 0, block: Arc::default() });
+        state.by_use.remove(&kept.used);
+        kept.used = used;
+        state.by_use.insert(used, place);
+        Arc::clone(&kept.block)
     }
 
     fn forget(&self, shard: u32, block: u64) {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).blocks.remove(&(shard, block));
+        self.state().remove((shard, block));
     }
 
-    /// Evicts the least recently used blocks if there are too many.
-    fn make_room(&self) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        // There are hundreds of blocks but millions of samples: count only after a new block.
-        if state.counted == state.blocks.len() {
-            return;
+    /// Counts a block that was decoded now, and evicts those that were used least recently if there are too many bytes.
+    fn keep(&self, place: Place, block: &Arc<Block>) {
+        let bytes = block.rows.get().and_then(|rows| rows.as_ref().ok()).map_or(0, held_bytes);
+        let mut state = self.state();
+        let state = &mut *state;
+        // Another thread may have evicted it meanwhile.
+        if let Some(kept) = state.blocks.get_mut(&place).filter(|kept| Arc::ptr_eq(&kept.block, block)) {
+            kept.bytes = bytes;
+            state.bytes += bytes;
         }
-        let mut all: Vec<_> = state.blocks.iter().map(|(key, (used, block))| (*used, *key, block.bytes())).collect();
-        all.sort_unstable();
-        let mut bytes: usize = all.iter().map(|(_, _, weight)| weight).sum();
-        for (_, key, weight) in all.iter().take(all.len().saturating_sub(1)) {
-            if bytes <= self.most {
-                break;
-            }
-            state.blocks.remove(key);
-            let now = state.clock;
-            state.evicted.insert(*key, now);
-            bytes -= weight;
+        while state.bytes > self.most && state.blocks.len() > 1 {
+            let Some((_, oldest)) = state.by_use.first_key_value().map(|(used, place)| (*used, *place)) else { break };
+            state.remove(oldest);
+            state.evicted.insert(oldest, state.clock);
         }
-        state.counted = state.blocks.len();
+        if state.evicted.len() > EVICTED {
+            let recent = state.clock.saturating_sub(EVICTED as u64);
+            state.evicted.retain(|_, then| *then > recent);
+        }
     }
 }
 

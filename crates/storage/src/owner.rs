@@ -37,7 +37,10 @@ fn has_started(pid: u32, start: u64) -> bool {
     match start_time(pid) {
         Some(known) => known == start,
         // Processes of other users may be hidden in /proc (`hidepid`).
-        None => i32::try_from(pid).is_ok_and(|pid| kill(Pid::from_raw(pid), None) != Err(Errno::ESRCH)),
+        None => {
+            let pid = i32::try_from(pid).ok().filter(|pid| *pid > 0);
+            pid.is_some_and(|pid| kill(Pid::from_raw(pid), None) != Err(Errno::ESRCH))
+        }
     }
 }
 
@@ -91,6 +94,7 @@ mod tests {
         // The number of a process that lives, which began at another time.
         let other = format!("{},{},1,1-0", host(), std::process::id());
         assert!(matches!(owner(&other), Owner::Gone));
+        assert!(matches!(owner(&format!("{},0,1,1-0", host())), Owner::Gone));
         assert!(matches!(owner("elsewhere-1,1,1,1-0"), Owner::Elsewhere));
     }
 }

@@ -38,7 +38,7 @@ pub fn braces(text: &str) -> Result<Vec<String>> {
     Ok(out)
 }
 
-/// The text before, inside and after the first pair of braces with alternatives.
+/// The text before, inside and after the first pair of braces.
 fn first_brace(text: &str) -> Option<(&str, &str, &str)> {
     let open = text.find('{')?;
     let mut depth = 0;
@@ -106,13 +106,22 @@ pub fn glob(store: &dyn Store, path: &Path) -> Result<Vec<PathBuf>> {
         let message = "chooses folders; only the last part of a pattern may hold *, ? or [";
         return Err(Error::config(message).in_input(path.display()));
     }
-    let matcher =
-        globset::Glob::new(&name).map_err(|error| Error::config(format!("{name} is not a valid pattern: {error}")))?;
+    let matcher = globset::Glob::new(&literal_braces(&name))
+        .map_err(|error| Error::config(format!("{name} is not a valid pattern: {error}")))?;
     let matcher = matcher.compile_matcher();
     let names = store.list(dir)?;
     let mut found: Vec<PathBuf> = names.into_iter().filter(|name| matcher.is_match(name)).collect();
     found.sort_by_cached_key(|name| natural(&name.to_string_lossy()));
     Ok(found.into_iter().map(|name| dir.join(name)).collect())
+}
+
+/// Braces are expanded before: those that are left are a part of the name.
+fn literal_braces(name: &str) -> String {
+    let literal = |c: char| match c {
+        '{' | '}' => format!("[{c}]"),
+        c => c.to_string(),
+    };
+    name.chars().map(literal).collect()
 }
 
 /// A sort key by which `shard-10` comes after `shard-9`. Names that differ have keys that differ.
@@ -125,8 +134,9 @@ pub fn natural(name: &str) -> Vec<(String, usize, String, usize)> {
         let digits = tail.find(|c: char| !c.is_ascii_digit()).unwrap_or(tail.len());
         let (number, tail) = tail.split_at(digits);
         let digits = number.trim_start_matches('0');
-        // By their value, and equal ones by their leading zeros.
-        key.push((head.to_owned(), digits.len(), digits.to_owned(), number.len()));
+        // By their value, and equal ones by their leading zeros; a name that ends comes after its continuations.
+        let rank = if number.is_empty() { usize::MAX } else { digits.len() };
+        key.push((head.to_owned(), rank, digits.to_owned(), number.len()));
         rest = tail;
     }
     key
@@ -154,6 +164,9 @@ mod tests {
         let mut names = ["a-10.tar", "a-9.tar", "a-009.tar", "a.tar", "b-1.tar"];
         names.sort_by_key(|name| natural(name));
         assert_eq!(names, ["a-9.tar", "a-009.tar", "a-10.tar", "a.tar", "b-1.tar"]);
+        let mut names = ["t", "t1", "t0"];
+        names.sort_by_key(|name| natural(name));
+        assert_eq!(names, ["t0", "t1", "t"]);
         let mut names = ["t-20240101123045123457", "t-20240101123045123456", "t-0"];
         names.sort_by_key(|name| natural(name));
         assert_eq!(names, ["t-0", "t-20240101123045123456", "t-20240101123045123457"]);

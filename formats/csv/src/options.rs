@@ -97,10 +97,14 @@ fn column(pair: &str) -> Result<(String, (ColumnType, bool))> {
     let (name, kind) = pair
         .rsplit_once(':')
         .ok_or_else(|| Error::config(format!("`schema`: \"{pair}\" is not NAME:TYPE; types are {}", known())))?;
-    let (word, nullable) = kind.trim().strip_suffix('?').map_or((kind.trim(), false), |kind| (kind, true));
+    let (word, nullable) = kind.trim().strip_suffix('?').map_or((kind.trim(), false), |kind| (kind.trim_end(), true));
     let kind = ColumnType::NAMES.iter().find(|(known, _)| *known == word).map(|(_, kind)| *kind);
-    let kind =
-        kind.ok_or_else(|| Error::config(format!("`schema`: \"{pair}\" has an unknown type; types are {}", known())))?;
+    let kind = kind.ok_or_else(|| {
+        Error::config(format!(
+            "`schema`: \"{pair}\" has an unknown type; types are {}, with ? where values may be missing",
+            known()
+        ))
+    })?;
     Ok((name.trim().to_owned(), (kind, nullable)))
 }
 

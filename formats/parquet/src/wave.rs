@@ -9,7 +9,7 @@ const BLOCK: u64 = 4 << 20;
 /// The most rows in a block.
 const BLOCK_ROWS: u64 = 8192;
 
-/// The most of them without limits.
+/// The most bytes that are decoded in parallel without limits, about.
 const WAVE: u64 = 128 << 20;
 
 /// The rows of a block, for `rows` rows of `bytes` bytes in total.

@@ -18,7 +18,8 @@
 //!   / 2` bits, `low` the rest, and `k = key(seed, "samples.", epoch, block)`. Round `r` changes `high ^= at'(low)` if
 //!   `r` is even and `low ^= at'(high)` if it is odd, `at'(x) = mix((k + (r + 1)·G) ^ x)`, truncated to the bits of
 //!   that half. A result that is too large is permuted again (cycle walking: Black, Rogaway, 2002).
-//! * **Windows** ([`Shuffle::Windows`]): the samples of a shard are cut into runs of `R`, 64 of which make a window. The
+//! * **Windows** ([`Shuffle::Windows`]): the samples of a shard are cut into runs of `R`, a 64th of the window's samples
+//!   rounded up; 64 runs make a window. The
 //!   whole runs of a block are numbered shard after shard. The rests of the shards follow, joined and cut into runs in the same
 //!   way. All runs but the last are permuted by `key(seed, "runs....", epoch, block)`. In this order the samples of window 0, 1, …
 //!   are permuted by `at(k, window)`, with `k` as above.

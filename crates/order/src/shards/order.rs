@@ -54,7 +54,7 @@ pub struct Block<'o> {
 impl ShardOrder {
     /// The order of shards with `counts` samples each, in `epoch`.
     ///
-    /// Errors (kind `Config`): blocks of 0 shards, a shuffle over nodes ([`NodeOrder`](super::NodeOrder)), 2^32 shards or more, more than [`MOST_SAMPLES`] samples.
+    /// Errors (kind `Config`): blocks of 0 shards, windows of 0 samples or more than [`MOST_SAMPLES`], a shuffle over nodes ([`NodeOrder`](super::NodeOrder)), 2^32 shards or more, more than [`MOST_SAMPLES`] samples.
     pub fn new(counts: &[u64], shuffle: Shuffle, seed: u64, epoch: u64) -> Result<Self> {
         let number = u32::try_from(counts.len());
         let number = number.map_err(|_| Error::config(format!("{} shards are more than 2^32", counts.len())))?;
@@ -63,8 +63,8 @@ impl ShardOrder {
             Shuffle::Blocks { shards: 0 } | Shuffle::Windows { shards: 0, .. } => {
                 return Err(Error::config("a block of 0 shards holds nothing: give 1 or more"));
             }
-            Shuffle::Windows { samples: 0, .. } => {
-                return Err(Error::config("a window of 0 samples holds nothing: give 1 or more"));
+            Shuffle::Windows { samples, .. } if !(1..=MOST_SAMPLES).contains(&samples) => {
+                return Err(Error::config(format!("a window of {samples} samples: give 1 to 2^48")));
             }
             Shuffle::Sequential => 1,
             Shuffle::Blocks { shards } | Shuffle::Windows { shards, .. } => shards as usize,
@@ -214,6 +214,11 @@ mod tests {
     #[test]
     fn what_makes_no_order_is_refused() {
         assert!(ShardOrder::new(&[1], Shuffle::Blocks { shards: 0 }, 1, 0).is_err());
+        for samples in [0, MOST_SAMPLES + 1, u64::MAX] {
+            assert!(ShardOrder::new(&[1], Shuffle::Windows { shards: 1, samples }, 1, 0).is_err());
+        }
+        let widest = ShardOrder::new(&[5, 0, 3], Shuffle::Windows { shards: 9, samples: MOST_SAMPLES }, 1, 0).unwrap();
+        assert_eq!(all(&widest).into_iter().collect::<HashSet<_>>().len(), 8);
         for counts in [&[MOST_SAMPLES, 1][..], &[u64::MAX, u64::MAX], &[u64::MAX]] {
             assert!(ShardOrder::new(counts, Shuffle::Full, 1, 0).is_err());
         }

@@ -1,6 +1,6 @@
 //! The starts of consecutive runs, and the search for the run that contains a position.
 
-/// Non-empty runs, end to end from 0.
+/// Runs, end to end from 0. One without elements contains no position.
 #[derive(Clone, Debug)]
 pub(super) struct Starts {
     /// The start of each run, and the end of the last.

@@ -112,9 +112,7 @@ impl SealedInput {
 }
 
 /// The records of `skipped.jsonl`, if there are any.
-///
-/// Errors: `Incomplete` for a damaged list.
-pub(crate) fn skipped(store: &dyn Store, cancel: &Cancel, dir: &Path, manifest: &Manifest) -> Result<Vec<SkipRecord>> {
+fn skipped(store: &dyn Store, cancel: &Cancel, dir: &Path, manifest: &Manifest) -> Result<Vec<SkipRecord>> {
     let Some(record) = manifest.files.iter().find(|file| file.name == SKIPPED && file.bytes > 0) else {
         return Ok(Vec::new());
     };

@@ -59,7 +59,7 @@ class Loader:
     * `shuffle`: `"blocks:16"` (shards are shuffled, and the samples of 16 shards together), `"full"` or `"sequential"`;
       `"blocks:16:window:6400"` (of 16 shards, 6,400 samples at a time: 64 runs of 100 neighbours);
       `"nodes:4:blocks:16:epochs:10"` (each of 4 nodes reads shards of its own, and others after 10 epochs). By default
-      `"blocks:16"`, and windows of 192 MiB for large shards of tables.
+      `"blocks:16"`, and windows of about 120 MiB for large shards of tables.
     * `place`: `(rank, world)`, or `"auto"`: torch.distributed, or the launcher's environment variables.
     * `device`: `"cpu"`, or a GPU: `"cuda"`, `"cuda:0"`, a number, a `torch.device`. Batches are sent there ahead of their use.
     * `resident`: keep all samples, decoded, in the GPU's memory: they are read once, and epochs cost nothing but copies there.
@@ -98,7 +98,7 @@ class Loader:
         one_of("on_error", on_error, "fail", "skip")
         one_of("remainder", remainder, "drop", "pad", "uneven")
         if shuffle is not None and not isinstance(shuffle, str):
-            raise ValueError(f"shuffle={shuffle!r} is none of 'sequential', 'full' and 'blocks:16', which shuffles 16 shards together")
+            raise ValueError(f"shuffle={shuffle!r} is not a text such as 'sequential', 'full', 'blocks:16' or 'blocks:16:window:6400'")
         check_place(place)
         if batch < 1:
             raise ValueError(f"batch={batch} is less than one sample")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import operator
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -21,6 +22,12 @@ from ._tokens import TokenLoader
 Sample = dict[str, Any]
 
 
+def _shared(*shape: int) -> Any:
+    """Zeros in memory that a process shares with its workers."""
+    zeros: Any = torch.zeros(shape, dtype=torch.int64, device="cpu")
+    return zeros.share_memory_()
+
+
 class TorchDataset(_MapDataset[Any]):
     """A map-style dataset: `[i]` is a dictionary of tensors, numbers and bytes, to which `transform` is applied.
 
@@ -34,9 +41,8 @@ class TorchDataset(_MapDataset[Any]):
         self.fields = fields
         self.transform = transform
         self.seed = seed
-        # In memory that workers share, which may outlive an epoch.
-        shared: Any = torch.zeros((), dtype=torch.int64, device="cpu")
-        self._epoch = shared.share_memory_()
+        # Workers may outlive an epoch.
+        self._epoch = _shared()
         self._arrays: frozenset[str] | None = None
 
     def set_epoch(self, epoch: int) -> None:
@@ -104,9 +110,9 @@ class TorchLoader(IterableDataset[dict[str, Any]]):
         self._asked: int | None = None
         self._ended = False
         self._arrays: frozenset[str] | None = None
-        # The epoch of the last `set_epoch`, and how many there were, in memory that persistent workers share.
-        shared: Any = torch.zeros(2, dtype=torch.int64, device="cpu")
-        self._set = shared.share_memory_()
+        # The epoch of the last `set_epoch` of this process, and how many there were: its persistent workers look there.
+        self._pid = os.getpid()
+        self._set = _shared(2)
         self._seen = 0
         if isinstance(loader, Loader):
             loader._workers = loader._workers or mmap.mmap(-1, 1)
@@ -121,10 +127,11 @@ class TorchLoader(IterableDataset[dict[str, Any]]):
             self.loader._workers[0] = get_worker_info() is not None
         loader = self._of_worker()
         self._ended = False
-        epoch, calls = self._set.tolist()
-        if calls != self._seen:
-            self._go_to(epoch, loader)
-            self._seen = calls
+        if get_worker_info() is not None:
+            epoch, calls = self._set.tolist()
+            if calls != self._seen:
+                self._go_to(epoch, loader)
+                self._seen = calls
         if self._resume is not None:
             resume = dict(self._resume)
             ended = resume.pop("ended", True)
@@ -144,9 +151,11 @@ class TorchLoader(IterableDataset[dict[str, Any]]):
     def set_epoch(self, epoch: int) -> None:
         """Makes the next pass that of `epoch`. In the middle of that epoch, after `load_state_dict`, it goes on there."""
         self._go_to(epoch, self.loader)
-        self._set[0] = epoch
-        self._set[1] += 1
-        self._seen = int(self._set[1])
+        if self._pid != os.getpid():
+            # A process that was forked since has workers of its own.
+            self._pid, self._set, self._seen = os.getpid(), _shared(2), 0
+        self._seen += 1
+        self._set.copy_(torch.tensor([epoch, self._seen]))
 
     def _go_to(self, epoch: int, loader: Loader | TokenLoader) -> None:
         """Makes the next pass of this process that of `epoch`."""

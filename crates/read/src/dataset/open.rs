@@ -86,7 +86,8 @@ pub(super) fn sealed(
     let source = source(registry, id, &all, options.limits)?;
     // Either all shards of a format have an index, or none.
     let indexed = match manifest.shards.first() {
-        Some(shard) => is_indexed(&**store, dir, &shard.name)?,
+        // Of rows there are none, and not every bucket says so to those who may only read.
+        Some(shard) => source.lists() && is_indexed(&**store, dir, &shard.name)?,
         None => false,
     };
     let home = Arc::new(CacheSource::sealed(Arc::clone(store), dir, manifest));

@@ -22,11 +22,12 @@ impl JsonTypes {
 
 fn field(pair: &str) -> Result<(String, (ColumnType, bool))> {
     let parsed = pair.rsplit_once(':').and_then(|(name, kind)| {
-        let (kind, nullable) = kind.trim().strip_suffix('?').map_or((kind.trim(), false), |kind| (kind, true));
+        let (kind, nullable) =
+            kind.trim().strip_suffix('?').map_or((kind.trim(), false), |kind| (kind.trim_end(), true));
         Some((name.trim().to_owned(), (ColumnType::parse(kind)?, nullable)))
     });
     parsed.ok_or_else(|| {
         let message = format!("`schema`: \"{pair}\" is not NAME:TYPE");
-        Error::config(message).hint("types are bool, int64, uint64, float64, text, list<text> (of any of these), json; text? for one that may be missing")
+        Error::config(message).hint("types are bool, int64, uint64, float64, text, list<text> (of any of these), json, with ? where values may be missing")
     })
 }
