@@ -666,7 +666,7 @@ fn killed_at_random_moments() {
     packhorse_testkit::external::count(killed, "kills at random moments");
 }
 
-/// A sample that was left out is no sample of the dataset: the mended file is taken under its key, once.
+/// The dataset does not have a sample that was left out: the mended file is taken under its key, once.
 #[test]
 fn a_sample_that_was_left_out_is_added_once_it_is_mended() {
     let corpus = Corpus::new();

@@ -85,7 +85,7 @@ pub(crate) fn seal_plans(
     ended(published, store, out, manifest)
 }
 
-/// The result of sealing. Whoever seals first removes all staging folders of other hosts, also of processes that are still sealing
+/// The result of sealing. The first process that has sealed removes all staging folders of other hosts, also of processes that are still sealing
 /// there; these find the dataset sealed with the same shards.
 fn ended(published: Result<()>, store: &Arc<dyn Store>, out: &Path, manifest: Manifest) -> Result<Manifest> {
     match published {

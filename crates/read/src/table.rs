@@ -64,18 +64,18 @@ pub(crate) struct Tables {
 }
 
 /// Shard and first row of a block.
-type Place = (u32, u64);
+type BlockKey = (u32, u64);
 
 #[derive(Default)]
 struct State {
-    blocks: HashMap<Place, Kept>,
+    blocks: HashMap<BlockKey, Kept>,
     /// The blocks by the clock at their last use.
-    by_use: BTreeMap<u64, Place>,
+    by_use: BTreeMap<u64, BlockKey>,
     /// The bytes of all blocks that are decoded.
     bytes: usize,
     clock: u64,
     /// The clock at the last eviction of blocks.
-    evicted: HashMap<Place, u64>,
+    evicted: HashMap<BlockKey, u64>,
 }
 
 struct Kept {
@@ -86,7 +86,7 @@ struct Kept {
 }
 
 impl State {
-    fn remove(&mut self, place: Place) {
+    fn remove(&mut self, place: BlockKey) {
         if let Some(kept) = self.blocks.remove(&place) {
             self.by_use.remove(&kept.used);
             self.bytes -= kept.bytes;
@@ -269,7 +269,7 @@ impl Tables {
     }
 
     /// Counts a block that was decoded now, and evicts those that were used least recently if there are too many bytes.
-    fn keep(&self, place: Place, block: &Arc<Block>) {
+    fn keep(&self, place: BlockKey, block: &Arc<Block>) {
         let bytes = block.rows.get().and_then(|rows| rows.as_ref().ok()).map_or(0, held_bytes);
         let mut state = self.state();
         let state = &mut *state;

@@ -153,7 +153,7 @@ fn a_record_batch_is_read_once_for_its_parts() {
         assert!(held_bytes(&rows) < 200_000, "{}", held_bytes(&rows));
     }
     assert!(read.load(std::sync::atomic::Ordering::Relaxed) <= len);
-    // All of it at once is no part.
+    // All of it at once.
     let whole: Vec<Rows> = table.rows(0..2 * ROWS as u64).unwrap().collect::<Result<_>>().unwrap();
     assert_eq!(whole.iter().map(Rows::num_rows).sum::<usize>(), 2 * ROWS as usize);
 }

@@ -205,7 +205,7 @@ settings! {
         decode: Decode, one_of("HOW", Decode::WORDS).default("auto");
         /// Accept arrays of one name with differing shapes: each sample keeps its own shape
         ragged: bool, switch();
-        /// Accept inputs that lack columns which others have: their samples get nulls there
+        /// Accept tables that lack columns of other tables: their samples get nulls there
         fill_missing: bool, switch();
         /// NPZ, NPY: make each index of the first axis a sample (default: one sample per file)
         rows: bool, switch();
@@ -213,7 +213,7 @@ settings! {
         arrays: Option<String>, text("A,B").needs("rows");
         /// ROOT: the tree to read (default: the only one); * packs each tree into its own dataset, OUT/TREE
         tree: Option<String>, text("NAME");
-        /// ROOT: the branches to read, as globs; prefix ! to leave branches out
+        /// ROOT: the branches to read, as globs; one after a ! leaves branches out ("*,!jets.*")
         branches: Option<String>, text("A,B");
         /// HDF5: the datasets to read, as globs of their paths
         datasets: Option<String>, text("A,B");

@@ -98,7 +98,7 @@ class Settings(TypedDict, total=False):
     ragged: bool | None
     """Accept arrays of one name with differing shapes: each sample keeps its own shape."""
     fill_missing: bool | None
-    """Accept inputs that lack columns which others have: their samples get nulls there."""
+    """Accept tables that lack columns of other tables: their samples get nulls there."""
     rows: bool | None
     """NPZ, NPY: make each index of the first axis a sample (default: one sample per file)."""
     arrays: Text | None
@@ -106,7 +106,7 @@ class Settings(TypedDict, total=False):
     tree: Text | None
     """ROOT: the tree to read (default: the only one); * packs each tree into its own dataset, OUT/TREE."""
     branches: Text | None
-    """ROOT: the branches to read, as globs; prefix ! to leave branches out."""
+    """ROOT: the branches to read, as globs; one after a ! leaves branches out ("*,!jets.*")."""
     datasets: Text | None
     """HDF5: the datasets to read, as globs of their paths."""
     select: Text | None

@@ -16,13 +16,13 @@ pub(super) struct Parts {
 }
 
 struct Part {
-    place: Place,
+    place: BatchKey,
     bytes: usize,
     batch: RecordBatch,
 }
 
 /// The number of an opened input, and the offset of a message.
-pub(super) type Place = (u64, u64);
+pub(super) type BatchKey = (u64, u64);
 
 impl Parts {
     pub(super) fn new(most: usize) -> Self {
@@ -34,7 +34,7 @@ impl Parts {
         self.opened.fetch_add(1, Ordering::Relaxed)
     }
 
-    pub(super) fn get(&self, place: Place) -> Option<RecordBatch> {
+    pub(super) fn get(&self, place: BatchKey) -> Option<RecordBatch> {
         let mut kept = self.kept();
         let at = kept.iter().position(|part| part.place == place)?;
         let part = kept.remove(at)?;
@@ -43,7 +43,7 @@ impl Parts {
         Some(batch)
     }
 
-    pub(super) fn keep(&self, place: Place, batch: &RecordBatch) {
+    pub(super) fn keep(&self, place: BatchKey, batch: &RecordBatch) {
         let bytes = held_bytes([batch]);
         let mut kept = self.kept();
         kept.retain(|part| part.place != place);

@@ -146,7 +146,7 @@ impl Reading<'_> {
 }
 
 impl Open<'_> {
-    fn place(&self, part: &IpcMessage) -> parts::Place {
+    fn place(&self, part: &IpcMessage) -> parts::BatchKey {
         (self.number, part.offset)
     }
 
