@@ -723,3 +723,26 @@ fn columns_that_may_lack_values_lack_them_later() {
         }
     }
 }
+
+/// A sample that was left out before it was planned, as a double of another, frees no key.
+#[test]
+fn doubles_that_were_left_out_free_no_keys() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    let [first, second, third, out] = ["first", "second", "third", "out"].map(|name| dir.path().join(name));
+    file("first/a.txt", "the same");
+    file("first/b.txt", "the same");
+    packhorse(&["pack", text(&first), "--to", "webdataset", "--out", text(&out), "--dedup", "--on-error", "skip"])
+        .succeed();
+    // The double b is not in the dataset: another b is new. Then it is there.
+    file("second/b.txt", "another");
+    packhorse(&["append", text(&out), text(&second)]).succeed();
+    file("third/b.txt", "a third one");
+    let ended = packhorse(&["append", text(&out), text(&third)]).run();
+    refused(&ended, CONFIG, &["the dataset has a sample with this key"]);
+    packhorse(&["verify", text(&out), "--full"]).succeed();
+}
