@@ -14,10 +14,10 @@ type Half = <Float16Type as ArrowPrimitiveType>::Native;
 /// assert_eq!((tenth.to_f64(), packhorse_core::shortest_half(tenth)), (0.0999755859375, 0.1));
 /// ```
 pub fn shortest_half(half: Half) -> f64 {
-    if half.to_f64().fract() == 0.0 {
-        return half.to_f64();
-    }
     let exact = half.to_f64();
+    if exact.fract() == 0.0 {
+        return exact;
+    }
     let decimal = |digits: usize, number: f64| format!("{number:.digits$e}").parse::<f64>().ok();
     // Below a power of two the halves lie closer: the decimal that is rounded to it may be the one above.
     let candidates = (0..6).flat_map(|digits| {

@@ -41,7 +41,7 @@ pub(crate) struct TableSample<'a> {
 impl TableSample<'_> {
     /// Its block, as shard and first row there, and the number of rows of a block. A block is a part of one of the `run`s in which
     /// samples are wanted.
-    fn block(&self, run: Option<u64>) -> Result<((u32, u64), u64)> {
+    fn block(&self, run: Option<u64>) -> Result<(BlockKey, u64)> {
         let Content::Table { sample_bytes, .. } = self.opened.content else {
             return Err(Error::bug("a table without rows"));
         };
@@ -181,7 +181,7 @@ impl Tables {
     }
 
     /// The block with a sample, and whether it was decoded now; none if its content is damaged.
-    fn decoded_block(&self, key: (u32, u64), sample: &TableSample<'_>) -> Result<(Option<Arc<Block>>, bool)> {
+    fn decoded_block(&self, key: BlockKey, sample: &TableSample<'_>) -> Result<(Option<Arc<Block>>, bool)> {
         let block = self.block(key.0, key.1);
         let mut now = false;
         let decoded = block.rows.get_or_init(|| {
@@ -209,7 +209,7 @@ impl Tables {
     }
 
     /// Whether a block was evicted so few look-ups ago: it was wanted for batches of the same time.
-    fn was_here(&self, key: (u32, u64), lookups: u64) -> bool {
+    fn was_here(&self, key: BlockKey, lookups: u64) -> bool {
         let state = self.state();
         state.evicted.get(&key).is_some_and(|then| state.clock.saturating_sub(*then) <= lookups)
     }

@@ -54,7 +54,8 @@ pub struct Block<'o> {
 impl ShardOrder {
     /// The order of shards with `counts` samples each, in `epoch`.
     ///
-    /// Errors (kind `Config`): blocks of 0 shards, windows of 0 samples or more than [`MOST_SAMPLES`], a shuffle over nodes ([`NodeOrder`](super::NodeOrder)), 2^32 shards or more, more than [`MOST_SAMPLES`] samples.
+    /// Errors (kind `Config`): blocks of 0 shards, windows of 0 samples or more than [`MOST_SAMPLES`], a shuffle over nodes
+    /// ([`NodeOrder`](super::NodeOrder)), 2^32 shards or more, more than [`MOST_SAMPLES`] samples.
     pub fn new(counts: &[u64], shuffle: Shuffle, seed: u64, epoch: u64) -> Result<Self> {
         let number = u32::try_from(counts.len());
         let number = number.map_err(|_| Error::config(format!("{} shards are more than 2^32", counts.len())))?;

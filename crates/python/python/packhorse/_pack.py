@@ -23,7 +23,7 @@ class PackSettings(Settings, total=False):
     """The settings of `pack`, `append`, `convert` and `Writer`: docs/settings.md."""
 
     tokenizer: Path | None
-    """Turn text into tokens with this tokenizer.json, .tiktoken vocabulary or SentencePiece .model"""
+    """Tokenize text with this tokenizer.json, .tiktoken vocabulary or SentencePiece .model"""
 
 
 _Called = TypeVar("_Called", bound=Callable[..., Any])
