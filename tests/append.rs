@@ -29,6 +29,7 @@ use std::time::Duration;
 
 const CONFIG: i32 = 2;
 const CONTENT: i32 = 3;
+const CHANGED: i32 = 4;
 const DAMAGED: i32 = 6;
 const KILLED: i32 = 137;
 
@@ -208,6 +209,33 @@ fn an_append_that_is_in_the_dataset_changes_nothing() {
     let again = packhorse(&pack).succeed();
     assert_eq!(serde_json::from_str::<serde_json::Value>(&again.printed).unwrap()["samples"], 10, "{again:?}");
     assert_equal(&before, &tree(&out), "appended again");
+}
+
+/// A file that was written again since it was appended may hold other samples, also where its size is the same.
+#[test]
+fn other_samples_in_a_file_of_the_same_size_are_not_taken_for_appended() {
+    let dir = tempfile::tempdir().unwrap();
+    let [first, export, out] = ["first.csv", "export.csv", "out"].map(|name| dir.path().join(name));
+    let write = |path: &Path, x: u32, time: u64| {
+        std::fs::write(path, format!("id,x\n1,{x}\n2,{x}\n")).unwrap();
+        let time = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(time);
+        std::fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
+    };
+    write(&first, 1, 1_700_000_000);
+    write(&export, 2, 1_700_000_000);
+    packhorse(&["pack", text(&first), "--to", "parquet", "--out", text(&out)]).succeed();
+    let append = ["append", text(&out), text(&export)];
+    packhorse(&append).succeed();
+    packhorse(&append).succeed();
+    let before = tree(&out);
+    write(&export, 3, 1_700_000_060);
+    let ended = packhorse(&append).run();
+    refused(&ended, CHANGED, &["were added before", "give the files other names"]);
+    assert_equal(&before, &tree(&out), "refused");
+    let next = dir.path().join("next.csv");
+    std::fs::rename(&export, &next).unwrap();
+    packhorse(&["append", text(&out), text(&next)]).succeed();
+    assert_eq!(manifest(&out).samples, 6);
 }
 
 /// The plan of an append that is lost or damaged is stored again by that append alone; status and repair say so.

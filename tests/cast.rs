@@ -166,6 +166,26 @@ fn arrays_that_are_dropped_may_differ() {
     }
 }
 
+/// Of files that decode to one field all but one can be left out, by their own names.
+#[test]
+fn files_of_one_field_are_told_apart_by_their_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = dir.path().join("in");
+    arrays(&input, 0, 3, &["<f4"]);
+    for number in 0..3 {
+        std::fs::write(input.join(format!("{number:03}.x.txt")), "a text").unwrap();
+    }
+    for to in ["parquet", "hdf5"] {
+        let recipe = |name: &str| plain(std::slice::from_ref(&input), to, &dir.path().join(format!("{to}-{name}")));
+        let error = packhorse::session().pack(&recipe("all")).unwrap_err();
+        assert!(error.to_string().contains("(`drop=x.npy` or `drop=x.txt`)"), "{error}");
+        packhorse::session().pack(&Recipe { drop: vec!["x.txt".to_owned()], ..recipe("arrays") }).unwrap();
+        assert_eq!(values(&dir.path().join(format!("{to}-arrays"))), [0u8, 1, 2, 1, 2, 3, 2, 3, 4].map(f32::from));
+        let packed = packhorse::session().pack(&Recipe { drop: vec!["x.npy".to_owned()], ..recipe("texts") }).unwrap();
+        assert_eq!(packed.manifest.schema.iter().map(|field| &field.name[..]).collect::<Vec<_>>(), ["x"]);
+    }
+}
+
 /// Times of two units become those that the cast names, as every reader of the dataset sees them.
 #[test]
 fn times_of_several_units_become_one() {

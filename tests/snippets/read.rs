@@ -74,7 +74,7 @@ fn nodes() -> Result<()> {
 
     let loader = packhorse::open("s3://bucket/shards")?
         .loader(64)
-        .shuffle(Shuffle::Nodes { nodes: 16, shards: 16, epochs: 10 })
+        .shuffle(Shuffle::Nodes { nodes: 16, shards: 16, window: None, epochs: 10 })
         .cache(CacheOptions { dir: Some(DirOptions::new("/local/shards")), ..CacheOptions::default() })
         .build()?;
     Ok(())

@@ -9,8 +9,13 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-fn order(counts: &[u64], how: (u32, u32, u32), seed: u64, epoch: u64) -> NodeOrder {
-    NodeOrder::new(counts, how, seed, epoch).unwrap()
+fn order(counts: &[u64], shuffle: Shuffle, seed: u64, epoch: u64) -> NodeOrder {
+    NodeOrder::new(counts, shuffle, seed, epoch).unwrap()
+}
+
+/// Blocks of `shards` shards on `nodes` nodes.
+fn blocks(nodes: u32, shards: u32, epochs: u32) -> Shuffle {
+    Shuffle::Nodes { nodes, shards, window: None, epochs }
 }
 
 fn sorted<T: Ord>(mut values: Vec<T>) -> Vec<T> {
@@ -52,9 +57,10 @@ fn read(order: &NodeOrder, nodes: u32, (per_node, batch): (u32, u32), consumed: 
 proptest! {
     #[test]
     fn every_sample_comes_once_an_epoch(
-        counts in counts(), nodes in 1..9u32, per_node in 1..4u32, batch in 1..6u32, shards in 1..6u32, seed: u64, epoch: u64,
+        counts in counts(), nodes in 1..9u32, per_node in 1..4u32, batch in 1..6u32, shards in 1..6u32,
+        window in prop::option::of(1..200u64), seed: u64, epoch: u64,
     ) {
-        let order = order(&counts, (nodes, shards, 3), seed, epoch);
+        let order = order(&counts, Shuffle::Nodes { nodes, shards, window, epochs: 3 }, seed, epoch);
         let all = (0..order.len()).map(|position| order.get(position).unwrap()).collect();
         prop_assert_eq!(sorted(all), samples(&counts));
         prop_assert!(order.get(order.len()).is_none() && order.get(u64::MAX).is_none());
@@ -67,7 +73,7 @@ proptest! {
     /// beyond an even share.
     #[test]
     fn nodes_read_their_own_shards(counts in counts(), nodes in 1..6u32, per_node in 1..4u32, batch in 1..5u32, seed: u64) {
-        let order = order(&counts, (nodes, 2, 1), seed, 5);
+        let order = order(&counts, blocks(nodes, 2, 1), seed, 5);
         let mut held: Vec<u32> = (0..nodes).flat_map(|node| order.shards(node).to_vec()).collect();
         held.sort_unstable();
         let full = (0u32..).zip(&counts).filter(|(_, n)| **n > 0).map(|(shard, _)| shard).collect::<Vec<_>>();
@@ -88,7 +94,7 @@ proptest! {
     fn ranks_resume(
         counts in counts(), nodes in 1..5u32, runs in prop::collection::vec((1..4u32, 1..6u32, 0..5u64), 1..6), seed: u64,
     ) {
-        let order = order(&counts, (nodes, 3, 2), seed, 1);
+        let order = order(&counts, blocks(nodes, 3, 2), seed, 1);
         let (mut consumed, mut taken) = (0, Vec::new());
         for (per_node, batch, steps) in runs {
             let (seen, then) = read(&order, nodes, (per_node, batch), consumed, steps);
@@ -115,7 +121,7 @@ proptest! {
 #[test]
 fn equal_shards_never_leave_their_node() {
     let counts = [12; 24];
-    let of = |seed, epoch| order(&counts, (4, 3, 5), seed, epoch);
+    let of = |seed, epoch| order(&counts, blocks(4, 3, 5), seed, epoch);
     for epoch in 0..12 {
         let order = of(7, epoch);
         let (seen, _) = read(&order, 4, (2, 3), 0, u64::MAX);
@@ -133,12 +139,16 @@ fn equal_shards_never_leave_their_node() {
 #[test]
 fn it_stays_what_it_is() {
     let counts: Vec<u64> = (0..100).map(|i| i * 7919 % 50).collect();
-    let order = order(&counts, (3, 8, 2), 1234, 56);
-    let mut hasher = blake3::Hasher::new();
-    for (shard, sample) in (0..order.len()).map(|at| order.get(at).unwrap()) {
-        hasher.update(&shard.to_le_bytes()).update(&sample.to_le_bytes());
-    }
-    assert_eq!(hasher.finalize().to_hex()[..16], *"9b0630a712f5aaa5");
+    let digest = |shuffle: &str| {
+        let order = order(&counts, shuffle.parse().unwrap(), 1234, 56);
+        let mut hasher = blake3::Hasher::new();
+        for (shard, sample) in (0..order.len()).map(|at| order.get(at).unwrap()) {
+            hasher.update(&shard.to_le_bytes()).update(&sample.to_le_bytes());
+        }
+        hasher.finalize().to_hex()[..16].to_owned()
+    };
+    assert_eq!(digest("nodes:3:blocks:8:epochs:2"), "9b0630a712f5aaa5");
+    assert_eq!(digest("nodes:3:blocks:8:window:640:epochs:2"), "3e5530ca5b997202");
 }
 
 /// Compares with an independent implementation of the documentation.
@@ -148,16 +158,20 @@ fn the_words_say_the_same() {
     let (mut asked, mut wanted) = (String::new(), String::new());
     for i in 0..30u64 {
         let counts: Vec<u64> = (0..1 + i * 3 % 29).map(|k| (k * k * 31 + i) % (3 + i * i)).collect();
-        let how = (1 + i as u32 % 5, 1 + i as u32 % 3, 1 + i as u32 % 4);
-        let shuffle = Shuffle::Nodes { nodes: how.0, shards: how.1, epochs: how.2 }.to_string();
+        let shuffle = Shuffle::Nodes {
+            nodes: 1 + i as u32 % 5,
+            shards: 1 + i as u32 % 3,
+            window: (i % 2 == 1).then_some(i * 37),
+            epochs: 1 + i as u32 % 4,
+        };
         let (seed, epoch) = (i.wrapping_mul(0x1234_5678_9abc_def1), i % 7);
-        let order = order(&counts, how, seed, epoch);
+        let order = order(&counts, shuffle, seed, epoch);
         let positions: Vec<u64> = (0..order.len()).step_by(1 + order.len() as usize / 50).collect();
         let found: Vec<_> = positions.iter().map(|&at| order.get(at).unwrap()).collect();
         let draws = [0, 1, 2, 3].map(|lane| draw(seed, epoch, 5, lane));
         wanted += &format!("{}\n", serde_json::json!([found, draws]));
         let question = serde_json::json!({
-            "counts": counts, "shuffle": shuffle, "seed": seed, "epoch": epoch, "positions": positions,
+            "counts": counts, "shuffle": shuffle.to_string(), "seed": seed, "epoch": epoch, "positions": positions,
         });
         asked += &format!("{question}\n");
     }
@@ -171,13 +185,15 @@ fn the_words_say_the_same() {
 
 #[test]
 fn what_makes_no_order_is_refused() {
-    for how in [(0, 1, 1), (1, 0, 1), (1, 1, 0), (u32::MAX, 1, 1)] {
-        assert!(NodeOrder::new(&[1, 2], how, 0, 0).is_err(), "{how:?}");
+    let no_window = Shuffle::Nodes { nodes: 1, shards: 1, window: Some(0), epochs: 1 };
+    for shuffle in [blocks(0, 1, 1), blocks(1, 0, 1), blocks(1, 1, 0), blocks(u32::MAX, 1, 1), no_window, Shuffle::Full]
+    {
+        assert!(NodeOrder::new(&[1, 2], shuffle, 0, 0).is_err(), "{shuffle}");
     }
-    assert!(NodeOrder::new(&[MOST_SAMPLES, 1], (2, 1, 1), 0, 0).is_err());
-    assert!(ShardOrder::new(&[1], Shuffle::Nodes { nodes: 1, shards: 1, epochs: 1 }, 0, 0).is_err());
+    assert!(NodeOrder::new(&[MOST_SAMPLES, 1], blocks(2, 1, 1), 0, 0).is_err());
+    assert!(ShardOrder::new(&[1], blocks(1, 1, 1), 0, 0).is_err());
     let sampler = Sampler::new(Rank { rank: 0, world_size: 6 }, 1).unwrap();
     assert!(sampler.check_nodes(3).is_ok() && sampler.check_nodes(4).is_err());
-    let empty = order(&[0, 0], (3, 1, 1), 1, 0);
+    let empty = order(&[0, 0], blocks(3, 1, 1), 1, 0);
     assert!(empty.is_empty() && empty.get(0).is_none() && empty.shards(0).is_empty() && empty.shards(9).is_empty());
 }

@@ -83,7 +83,8 @@ def in_windows(counts, here, window, k, of_runs, position):
 
 
 def on_nodes(counts, shuffle, seed, epoch, position):
-    nodes, blocks, epochs = (int(number) for number in shuffle.split(":")[1::2])
+    words = shuffle.split(":")
+    nodes, epochs, of_node = int(words[1]), int(words[-1]), ":".join(words[2:-2])
     held, load = [[] for _ in range(nodes)], [0] * nodes
     for shard in permuted([shard for shard, count in enumerate(counts) if count], key(seed, "nodes...", epoch // epochs)):
         node = load.index(min(load))
@@ -92,7 +93,7 @@ def on_nodes(counts, shuffle, seed, epoch, position):
 
     def sample(node, at):
         own = [counts[shard] for shard in held[node]]
-        shard, place = look_up(own, f"blocks:{blocks}", at_(key(seed, "of.node.", 0), node), epoch, at)
+        shard, place = look_up(own, of_node, at_(key(seed, "of.node.", 0), node), epoch, at)
         return [held[node][shard], place]
 
     quotas = [len(range(node, sum(counts), nodes)) for node in range(nodes)]

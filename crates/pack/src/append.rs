@@ -207,10 +207,14 @@ impl Base {
             if plan.shard_count() as u64 == next - added.first {
                 plan.renumber(self.names(added.first as usize));
                 // Later appends may have added classes and splits.
-                let Some(stored) = self.plans.get(at + 1).map(PlanReader::header) else { continue };
-                let grown = plan.take_lists(stored.classes.clone(), stored.splits.clone());
-                if plan.digest()? == added.plan {
-                    return Ok(Place::Sealed(at + 1, added.plan));
+                let Some(stored) = self.plans.get(at + 1) else { continue };
+                let grown = plan.take_lists(stored.header().classes.clone(), stored.header().splits.clone());
+                let (digest, times) = plan.write(std::io::sink())?;
+                if digest == added.plan {
+                    return match times == stored.mtime_digest() {
+                        true => Ok(Place::Sealed(at + 1, digest)),
+                        false => Err(self.touched()),
+                    };
                 }
                 plan.take_lists(grown.0, grown.1);
             }
@@ -221,6 +225,13 @@ impl Base {
         }
         self.check_keys(store, plan, cancel)?;
         Ok(Place::Next)
+    }
+
+    /// The error of inputs that an earlier append packed, and that have other times now.
+    fn touched(&self) -> Error {
+        let message = "these inputs were added before, and some were modified since, though none changed its size";
+        let error = Error::new(Kind::Changed, message).in_input(self.dir.display());
+        error.hint("if they hold new samples, give the files other names; if nothing in them changed, give them back the times they had")
     }
 
     /// The names of the first shards.

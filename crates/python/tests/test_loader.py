@@ -423,8 +423,10 @@ def test_explain_and_stats(numbers):
     assert "# TYPE packhorse_loader_batches_total counter\npackhorse_loader_batches_total 10\n" in page
     assert page.count("# TYPE") <= len(stats)
     text = loader.explain()
-    assert "rank 0 of 1" in text
+    assert "rank 0 of 1" in text and "shuffle blocks:16," in text
     assert "cls" in text
+    assert loader.shuffle == pickle.loads(pickle.dumps(loader)).shuffle == "blocks:16"
+    assert numbers.loader(10, shuffle="full").shuffle == "full"
     assert "Loader(10 batches of 10" in repr(loader)
 
 

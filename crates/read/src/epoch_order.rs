@@ -51,9 +51,7 @@ enum PartOrder {
 impl PartOrder {
     fn new(counts: &[u64], shuffle: Shuffle, seed: u64, epoch: u64) -> Result<Self> {
         match shuffle {
-            Shuffle::Nodes { nodes, shards, epochs } => {
-                NodeOrder::new(counts, (nodes, shards, epochs), seed, epoch).map(Self::Nodes)
-            }
+            Shuffle::Nodes { .. } => NodeOrder::new(counts, shuffle, seed, epoch).map(Self::Nodes),
             _ => ShardOrder::new(counts, shuffle, seed, epoch).map(Self::Shards),
         }
     }

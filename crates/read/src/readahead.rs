@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn nodes_read_their_own() {
-        let order = order(8, Shuffle::Nodes { nodes: 2, shards: 2, epochs: 1 });
+        let order = order(8, Shuffle::Nodes { nodes: 2, shards: 2, window: None, epochs: 1 });
         let mut nodes: Vec<Vec<u32>> =
             (0..2).map(|node| all(&order, &readahead(node, 0, 1, (0, 0)), 1 << 40, |_| Some(1))).collect();
         assert_eq!(nodes, [blocks(&order, 0, 0).concat(), blocks(&order, 0, 1).concat()]);

@@ -220,7 +220,7 @@ impl Tables {
         shown.then(|| {
             format!(
                 "the rows that are shuffled together don't fit into {} MB, so each batch decodes most of them again; \
-                 give the loader a larger cache, leave the shuffle to its default (windows), or pack smaller shards",
+                 give the loader a larger cache, shuffle in windows as the default does, or pack smaller shards",
                 self.most / 1_000_000
             )
         })

@@ -20,7 +20,7 @@ fn options(rank: Rank, batch: u32) -> LoaderOptions {
         rank,
         threads: 1,
         seed: 5,
-        shuffle: Some(Shuffle::Nodes { nodes: NODES, shards: 2, epochs: 2 }),
+        shuffle: Some(Shuffle::Nodes { nodes: NODES, shards: 2, window: None, epochs: 2 }),
         remainder: Remainder::Uneven,
         epochs: Some(4),
         ..LoaderOptions::new(batch)
@@ -114,7 +114,7 @@ fn what_does_not_fit_the_nodes_is_refused() {
     assert!(uneven.to_string().contains("4 ranks are not as many on each of 3 nodes"), "{uneven}");
     let here = options(Rank { rank: 0, world_size: 6 }, 4);
     let (_, state) = taken(&dataset, (2, 4), None, 3);
-    let other = Shuffle::Nodes { nodes: 2, shards: 2, epochs: 2 };
+    let other = Shuffle::Nodes { nodes: 2, shards: 2, window: None, epochs: 2 };
     let error = loader(&LoaderOptions { shuffle: Some(other), state: Some(state), ..here.clone() }).unwrap_err();
     assert!(error.to_string().contains("nodes:3:blocks:2:epochs:2"), "{error}");
     let mixed = Loader::mixed(&[(dataset.clone(), 1.0), (dataset.clone(), 1.0)], 100, &[], &here, Host::default());

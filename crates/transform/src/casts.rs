@@ -31,8 +31,13 @@ impl Casts {
 
     /// Whether the field `name` is dropped, so that its values and types do not matter.
     pub fn drops(&self, name: &str) -> bool {
-        let named = |list: &[String]| list.iter().any(|listed| listed == name);
-        name != KEY && (named(&self.dropped) || !self.only.is_empty() && !named(&self.only))
+        let is_left = !self.only.is_empty() && !self.only.iter().any(|kept| kept == name);
+        self.names_dropped(name) || name != KEY && is_left
+    }
+
+    /// Whether the field `name` itself is named among those that are dropped.
+    pub fn names_dropped(&self, name: &str) -> bool {
+        name != KEY && self.dropped.iter().any(|dropped| dropped == name)
     }
 
     /// The element type that the field `name` becomes; `None` if it stays.

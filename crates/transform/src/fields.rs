@@ -100,6 +100,9 @@ impl Fields {
                 let of_struct = format!("{}.", name.trim_end_matches(".*"));
                 let parts: Vec<&str> = known.iter().filter(|known| known.starts_with(&of_struct)).copied().collect();
                 let error = Error::config(format!("no field is called {name}")).with_code(Code::NoSuchField);
+                if let Some(to) = options.rename.get(name).filter(|to| known.contains(&to.as_str())) {
+                    return Err(error.hint(format!("the name that the field has comes first: `field={to}={name}`")));
+                }
                 Err(error.hint(match (parts.is_empty(), nearest(name, known.iter().copied())) {
                     (false, _) => format!("its parts are fields, each with its own name: {}", some_of(&parts)),
                     (true, Some(near)) => format!("did you mean {near}? There are: {}", some_of(&known)),

@@ -27,19 +27,29 @@ use std::sync::Arc;
 pub(crate) struct Footer {
     pub(crate) len: u64,
     pub(crate) metadata: Arc<ParquetMetaData>,
-    /// The columns to read, in the types that the reader produces.
-    pub(crate) levels: FieldLevels,
+    /// The columns to read, in groups: decompressors and decoders of a column take about 160 KB each while it is read.
+    pub(crate) groups: Vec<ColumnGroup>,
     pub(crate) mapping: Mapping,
     pub(crate) roots: Vec<usize>,
     /// The leaf columns to read, in Parquet's numbering.
     pub(crate) leaves: Vec<usize>,
-    /// INT96 timestamps, if any are read, in seconds.
-    pub(crate) seconds: Option<FieldLevels>,
     /// The first row of every row group, then the total number of rows.
     pub(crate) starts: Vec<u64>,
     /// Page locations of columns without an index, by row group and column.
     located: BTreeMap<(usize, usize), Arc<[PageLocation]>>,
 }
+
+/// Neighbouring columns that are read together.
+#[derive(Clone)]
+pub(crate) struct ColumnGroup {
+    /// In the types that the reader produces.
+    pub(crate) levels: FieldLevels,
+    /// INT96 timestamps, if any are among them, in seconds.
+    pub(crate) seconds: Option<FieldLevels>,
+}
+
+/// Leaf columns of a group, about.
+const GROUP: usize = 512;
 
 impl Footer {
     /// Reads the footer; the columns `faulty` are left out.
@@ -62,15 +72,8 @@ impl Footer {
         let count = metadata.file_metadata().schema_descr().num_columns();
         let leaves: Vec<usize> = (0..count).filter(|leaf| mask.leaf_included(*leaf)).collect();
         let metadata = Arc::new(metadata);
-        let columns = metadata.file_metadata().schema_descr_ptr();
-        let is_int96 = |leaf: &usize| columns.column(*leaf).physical_type() == PhysicalType::INT96;
-        let int96: Vec<usize> = leaves.iter().copied().filter(is_int96).collect();
-        let seconds = match int96.is_empty() {
-            true => None,
-            false => Some(levels(&metadata, arrow_schema(&metadata, TimeUnit::Second)?, &int96)?),
-        };
-        let levels = levels(&metadata, arrow, &leaves)?;
-        Ok(Self { len, metadata, levels, mapping, roots, leaves, seconds, starts, located: BTreeMap::new() })
+        let groups = column_groups(&metadata, &arrow, &leaves)?;
+        Ok(Self { len, metadata, groups, mapping, roots, leaves, starts, located: BTreeMap::new() })
     }
 
     /// The same footer with the page locations of the columns, if `input` has them.
@@ -107,6 +110,29 @@ impl Footer {
             column.map_or(0, |column| u64::try_from(column.uncompressed_size()).unwrap_or(0))
         };
         self.leaves.iter().map(size).fold(0, u64::saturating_add)
+    }
+}
+
+/// The columns `leaves` in the types of `arrow`, in groups; one without columns if there are none, which counts rows.
+fn column_groups(metadata: &Arc<ParquetMetaData>, arrow: &Schema, leaves: &[usize]) -> Result<Vec<ColumnGroup>> {
+    let columns = metadata.file_metadata().schema_descr();
+    let is_int96 = |leaf: &usize| columns.column(*leaf).physical_type() == PhysicalType::INT96;
+    let (mut groups, mut left) = (Vec::new(), leaves);
+    loop {
+        // The leaves of a column stay together.
+        let root = |at: usize| left.get(at).map(|leaf| columns.get_column_root_idx(*leaf));
+        let end = (GROUP..left.len()).find(|end| root(*end) != root(end - 1)).unwrap_or(left.len());
+        let (group, rest) = left.split_at(end);
+        let int96: Vec<usize> = group.iter().copied().filter(is_int96).collect();
+        let seconds = match int96.is_empty() {
+            true => None,
+            false => Some(levels(metadata, arrow_schema(metadata, TimeUnit::Second)?, &int96)?),
+        };
+        groups.push(ColumnGroup { levels: levels(metadata, arrow.clone(), group)?, seconds });
+        if rest.is_empty() {
+            return Ok(groups);
+        }
+        left = rest;
     }
 }
 

@@ -4,18 +4,19 @@ use crate::column_reader::ColumnReader;
 use crate::contain::{arrow_error, contained, parquet_error};
 use crate::decode;
 use crate::fetch::FetchedRanges;
-use crate::footer::Footer;
+use crate::footer::{ColumnGroup, Footer};
 use crate::options::ColumnSelection;
 use crate::pages::{LoadedRowGroup, PageFault};
 use crate::row_window::{RowWindow, RowWindows};
 use crate::trial;
 use crate::wave::{self, block_rows};
-use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{TimestampMicrosecondType, TimestampSecondType};
+use arrow_array::{ArrayRef, RecordBatch};
 use packhorse_core::{
     Blocks, Error, Input, Limits, Omission, Pool, Result, Rows, Schema, Source, Table, TableInfo, blocks,
 };
+use parquet::arrow::FieldLevels;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 use rayon::prelude::*;
 use std::collections::BTreeSet;
@@ -146,8 +147,12 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// Fetches the bytes of `window` and starts to decode it.
-    fn open(&self, window: &RowWindow) -> Result<Long> {
+    /// Fetches the bytes of `window`, and decodes them with `decode`, which opens groups of columns.
+    fn open<T>(
+        &self,
+        window: &RowWindow,
+        decode: impl FnOnce(&dyn Fn(&ColumnGroup) -> Result<GroupReader>) -> Result<T>,
+    ) -> Result<T> {
         let footer = &self.footer;
         let parts = FetchedRanges::read(self.input, footer.len, window.ranges(footer)?, self.limits, self.buffers)?;
         let whole = window.is_whole();
@@ -157,32 +162,84 @@ impl Reading<'_> {
         let group =
             LoadedRowGroup { parts, metadata, group: window.group, pages: &known, limits, fault: fault.clone() };
         let batch = block_rows(window.bytes, window.len());
-        let read = |levels| group.reader(levels, batch, (!whole).then(|| window.selection())).map_err(parquet_error);
-        let seconds = footer.seconds.as_ref().map(read).transpose()?;
-        Ok(Long { reader: read(&footer.levels)?, seconds, left: window.len(), fault })
+        let read = |levels: &FieldLevels| {
+            group.reader(levels, batch, (!whole).then(|| window.selection())).map_err(parquet_error)
+        };
+        decode(&|columns| {
+            let seconds = columns.seconds.as_ref().map(read).transpose()?;
+            Ok(GroupReader { reader: read(&columns.levels)?, seconds, left: window.len(), fault: fault.clone() })
+        })
     }
 
     /// The next rows of a window.
-    fn next(&self, long: &mut Long) -> Result<Option<Rows>> {
-        let Some(batch) = long.batch()? else { return Ok(None) };
-        decode::rows(&self.footer.mapping, &self.footer.roots, batch.columns(), batch.num_rows()).map(Some)
+    fn next(&self, groups: &mut [GroupReader]) -> Result<Option<Rows>> {
+        let mut block = ColumnBlock::default();
+        for (number, group) in groups.iter_mut().enumerate() {
+            match group.batch()? {
+                Some(batch) => block.add(number, &batch)?,
+                None if number == 0 => return Ok(None),
+                None => return Err(uneven()),
+            }
+        }
+        self.rows(&block).map(Some)
     }
 
-    /// All rows of `window`.
+    /// All rows of `window`, one group of columns after the other.
     fn decode(&self, window: &RowWindow) -> Result<Vec<Rows>> {
         contained(|| {
-            let mut long = self.open(window)?;
-            let mut blocks = Vec::new();
-            while let Some(rows) = self.next(&mut long)? {
-                blocks.push(rows);
-            }
-            Ok(blocks)
+            let blocks = self.open(window, |open| {
+                let mut blocks: Vec<ColumnBlock> = Vec::new();
+                for (number, columns) in self.footer.groups.iter().enumerate() {
+                    let mut reader = open(columns)?;
+                    if number == 0 {
+                        while let Some(batch) = reader.batch()? {
+                            let mut block = ColumnBlock::default();
+                            block.add(number, &batch)?;
+                            blocks.push(block);
+                        }
+                        continue;
+                    }
+                    for block in &mut blocks {
+                        block.add(number, &reader.batch()?.ok_or_else(uneven)?)?;
+                    }
+                }
+                Ok(blocks)
+            })?;
+            blocks.iter().map(|block| self.rows(block)).collect()
         })
+    }
+
+    fn rows(&self, block: &ColumnBlock) -> Result<Rows> {
+        decode::rows(&self.footer.mapping, &self.footer.roots, &block.columns, block.rows)
     }
 }
 
-/// A window being decoded block by block.
-struct Long {
+/// Columns of some rows, group after group.
+#[derive(Default)]
+struct ColumnBlock {
+    columns: Vec<ArrayRef>,
+    rows: usize,
+}
+
+impl ColumnBlock {
+    /// Adds the columns of the group `number`.
+    fn add(&mut self, number: usize, batch: &RecordBatch) -> Result<()> {
+        if number == 0 {
+            self.rows = batch.num_rows();
+        } else if self.rows != batch.num_rows() {
+            return Err(uneven());
+        }
+        self.columns.extend_from_slice(batch.columns());
+        Ok(())
+    }
+}
+
+fn uneven() -> Error {
+    Error::content("a row group has columns of different lengths; write the file again")
+}
+
+/// A group of columns of a window being decoded block by block.
+struct GroupReader {
     reader: ParquetRecordBatchReader,
     /// INT96 timestamps in seconds, to detect overflow of microseconds.
     seconds: Option<ParquetRecordBatchReader>,
@@ -191,8 +248,8 @@ struct Long {
     fault: PageFault,
 }
 
-impl Long {
-    /// The next batch of the file's columns.
+impl GroupReader {
+    /// The next batch of the columns.
     fn batch(&mut self) -> Result<Option<RecordBatch>> {
         let found = |e| self.fault.take().unwrap_or_else(|| arrow_error(e, "Parquet"));
         let Some(batch) = self.reader.next().transpose().map_err(found)? else {
@@ -231,7 +288,8 @@ fn fits_microseconds(batch: &RecordBatch, seconds: &RecordBatch) -> Result<()> {
 struct Waves<'a> {
     reading: Reading<'a>,
     windows: RowWindows,
-    long: Option<Long>,
+    /// The groups of columns of a long window.
+    long: Option<Vec<GroupReader>>,
 }
 
 impl Waves<'_> {
@@ -247,7 +305,8 @@ impl Waves<'_> {
         Ok(Some(match wave.as_slice() {
             [] => return Ok(None),
             [window] if window.is_long(&self.reading.limits) => {
-                self.long = Some(contained(|| self.reading.open(window))?);
+                let all = |open: &dyn Fn(&ColumnGroup) -> _| self.reading.footer.groups.iter().map(open).collect();
+                self.long = Some(contained(|| self.reading.open(window, all))?);
                 Vec::new()
             }
             [window] => self.reading.decode(window)?,

@@ -3,9 +3,9 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, TimestampMicrosecondType};
-use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, StructArray};
 use arrow_schema::TimeUnit;
-use packhorse_core::{DataType, Format, Kind, Limits, MemoryInput, Options, Result, Rows, held_bytes};
+use packhorse_core::{DataType, Field, Format, Kind, Limits, MemoryInput, Options, Result, Rows, held_bytes};
 use packhorse_parquet::{ArrowIpc, Parquet};
 use packhorse_testkit::external::data;
 use packhorse_testkit::memory::CountedInput;
@@ -126,6 +126,49 @@ fn int96_timestamps_keep_dates_far_away() {
         // 9999-12-31T03:00:00
         let far = column.as_primitive::<TimestampMicrosecondType>().values().contains(&253_402_225_200_000_000);
         assert!(far, "{column:?}");
+    }
+}
+
+/// Columns are read in groups of some hundred: all at once, a part of a row group, and row group by row group in pieces.
+#[test]
+fn many_columns_are_those_that_were_written() {
+    const STRUCTS: i64 = 700;
+    let int = |offset: i64| -> ArrayRef { Arc::new(Int64Array::from_iter_values((0..90).map(|row| row + offset))) };
+    let fields = ["a", "b"].map(|name| Arc::new(Field::new(name, DataType::Int64, false)));
+    let column = |n: i64| -> (String, ArrayRef) {
+        let parts = fields.iter().cloned().zip([int(1000 * n), int(-1000 * n)]).collect::<Vec<_>>();
+        (format!("c{n:03}"), Arc::new(StructArray::from(parts)))
+    };
+    let batch = RecordBatch::try_from_iter((0..STRUCTS).map(column)).unwrap();
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(Default::default()))
+        .set_max_row_group_row_count(Some(40));
+    let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties.build())).unwrap();
+    writer.write(&batch).unwrap();
+    let bytes = writer.into_inner().unwrap();
+    // Where little may be decoded ahead, row groups are decoded block by block.
+    for ahead in [Limits::default().ahead, 1] {
+        let limits = Limits { ahead, ..Limits::default() };
+        let source = Parquet.source(&Options::new(), limits).unwrap();
+        let table = source.open(Arc::new(MemoryInput::new("wide", bytes.clone()))).unwrap();
+        for range in [0..90, 10..30, 35..81] {
+            let mut next = range.start;
+            for rows in table.rows(range.clone()).unwrap() {
+                let rows = rows.unwrap();
+                for n in 0..STRUCTS {
+                    for (name, offset) in [("a", 1000 * n), ("b", -1000 * n)] {
+                        let values = rows.column_by_name(&format!("c{n:03}.{name}")).unwrap();
+                        let wanted = (0..rows.num_rows() as i64).map(|row| next as i64 + row + offset);
+                        assert!(
+                            values.as_primitive::<Int64Type>().values().iter().copied().eq(wanted),
+                            "{n} {range:?}"
+                        );
+                    }
+                }
+                next += rows.num_rows() as u64;
+            }
+            assert_eq!(next, range.end);
+        }
     }
 }
 

@@ -25,7 +25,7 @@
 //!   are permuted by `at(k, window)`, with `k` as above.
 //! * **Nodes** ([`Shuffle::Nodes`]): the shards are permuted as above with `key(seed, "nodes...", epoch / epochs)`, and then
 //!   given one after the other to the node with the fewest samples (ties: the lowest number). Node `n` orders the samples
-//!   of its shards, numbered as they were given, in blocks as above, with the seed `at(key(seed, "of.node.", 0), n)`.
+//!   of its shards, numbered as they were given, in blocks or windows as above, with the seed `at(key(seed, "of.node.", 0), n)`.
 //!   Position `p` is sample `p / nodes` of node `p % nodes`. Samples beyond the positions of a node are numbered node after
 //!   node; they fill the positions of nodes that hold too few, node after node. Of a whole step of `L` positions per node
 //!   that begins at position `b`, the ranks of node `n` take `b + (n - b) mod nodes + nodes·i` for `i` in `0..L`.

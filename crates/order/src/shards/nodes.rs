@@ -18,9 +18,10 @@ const MOST_NODES: u32 = 1 << 20;
 /// size as a rule, is read by nodes that hold less, at the end of the epoch.
 ///
 /// ```
-/// use packhorse_order::NodeOrder;
+/// use packhorse_order::{NodeOrder, Shuffle};
 ///
-/// let order = NodeOrder::new(&[10; 8], (2, 2, 1), 7, 0)?;
+/// let shuffle = Shuffle::Nodes { nodes: 2, shards: 2, window: None, epochs: 1 };
+/// let order = NodeOrder::new(&[10; 8], shuffle, 7, 0)?;
 /// assert_eq!((order.len(), order.shards(0).len()), (80, 4));
 /// let (shard, _) = order.get(0).unwrap();
 /// assert!(order.shards(0).contains(&shard));
@@ -46,11 +47,15 @@ struct Node {
 }
 
 impl NodeOrder {
-    /// The order of shards with `counts` samples each, in `epoch`: for `nodes` nodes, each of which shuffles the samples
-    /// of `shards` of its shards together. The shards change nodes every `epochs` epochs.
+    /// The order of shards with `counts` samples each, in `epoch`.
     ///
-    /// Errors (kind `Config`): one of the three numbers is 0; more than 2^20 nodes; those of [`ShardOrder::new`].
-    pub fn new(counts: &[u64], (nodes, shards, epochs): (u32, u32, u32), seed: u64, epoch: u64) -> Result<Self> {
+    /// Errors (kind `Config`): another shuffle than [`Shuffle::Nodes`]; one of its numbers is 0; more than 2^20 nodes; those of
+    /// [`ShardOrder::new`].
+    pub fn new(counts: &[u64], shuffle: Shuffle, seed: u64, epoch: u64) -> Result<Self> {
+        let Shuffle::Nodes { nodes, shards, window, epochs } = shuffle else {
+            return Err(Error::config(format!("{shuffle} is not an order over nodes: see `ShardOrder`")));
+        };
+        let of_node = window.map_or(Shuffle::Blocks { shards }, |samples| Shuffle::Windows { shards, samples });
         let turn = epoch.checked_div(epochs.into()).filter(|_| (1..=MOST_NODES).contains(&nodes));
         let turn = turn.ok_or_else(|| {
             Error::config(format!(
@@ -65,7 +70,7 @@ impl NodeOrder {
         for (node, held) in (0u64..).zip(dealt(counts, nodes, key(seed, b"nodes...", turn))) {
             let own: Vec<u64> = held.iter().map(|&shard| count(counts, shard)).collect();
             let seed = SplitMix64::at(key(seed, b"of.node.", 0), node);
-            let order = ShardOrder::new(&own, Shuffle::Blocks { shards }, seed, epoch)?;
+            let order = ShardOrder::new(&own, of_node, seed, epoch)?;
             let quota = samples.saturating_sub(node).div_ceil(nodes.into());
             let holds = order.len();
             all.push(Node { shards: held, order, quota, lacking, spare });

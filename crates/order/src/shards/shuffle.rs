@@ -8,7 +8,7 @@ use std::str::FromStr;
 pub const RUNS: u64 = 64;
 
 /// How the samples of an epoch are shuffled. As text: `sequential`, `blocks:8`, `blocks:8:window:6400`, `full`,
-/// `nodes:4:blocks:8:epochs:10`.
+/// `nodes:4:blocks:8:epochs:10`, `nodes:4:blocks:8:window:6400:epochs:10`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shuffle {
     /// Not shuffled: shard after shard.
@@ -37,6 +37,8 @@ pub enum Shuffle {
         nodes: u32,
         /// Shards per block, at least 1.
         shards: u32,
+        /// Samples per window, as in `Windows`; `None` to shuffle whole blocks.
+        window: Option<u64>,
         /// Epochs after which shards change nodes, at least 1.
         epochs: u32,
     },
@@ -46,7 +48,9 @@ impl Shuffle {
     /// The length of the runs of samples that stay together, of all but the last ones of a shard.
     pub fn run(&self) -> Option<u64> {
         match self {
-            Shuffle::Windows { samples, .. } => Some(samples.div_ceil(RUNS)),
+            Shuffle::Windows { samples, .. } | Shuffle::Nodes { window: Some(samples), .. } => {
+                Some(samples.div_ceil(RUNS))
+            }
             _ => None,
         }
     }
@@ -71,8 +75,14 @@ fn parsed(text: &str) -> Option<Shuffle> {
     if let Some([shards, samples]) = numbers(text, ["blocks", "window"]) {
         return Some(Shuffle::Windows { shards: small(shards)?, samples });
     }
-    let [nodes, shards, epochs] = numbers(text, ["nodes", "blocks", "epochs"])?;
-    Some(Shuffle::Nodes { nodes: small(nodes)?, shards: small(shards)?, epochs: small(epochs)? })
+    let (nodes, shards, window, epochs) = match numbers(text, ["nodes", "blocks", "epochs"]) {
+        Some([nodes, shards, epochs]) => (nodes, shards, None, epochs),
+        None => {
+            let [nodes, shards, window, epochs] = numbers(text, ["nodes", "blocks", "window", "epochs"])?;
+            (nodes, shards, Some(window), epochs)
+        }
+    };
+    Some(Shuffle::Nodes { nodes: small(nodes)?, shards: small(shards)?, window, epochs: small(epochs)? })
 }
 
 impl fmt::Display for Shuffle {
@@ -82,7 +92,12 @@ impl fmt::Display for Shuffle {
             Shuffle::Blocks { shards } => write!(f, "blocks:{shards}"),
             Shuffle::Windows { shards, samples } => write!(f, "blocks:{shards}:window:{samples}"),
             Shuffle::Full => f.write_str("full"),
-            Shuffle::Nodes { nodes, shards, epochs } => write!(f, "nodes:{nodes}:blocks:{shards}:epochs:{epochs}"),
+            Shuffle::Nodes { nodes, shards, window: None, epochs } => {
+                write!(f, "nodes:{nodes}:blocks:{shards}:epochs:{epochs}")
+            }
+            Shuffle::Nodes { nodes, shards, window: Some(samples), epochs } => {
+                write!(f, "nodes:{nodes}:blocks:{shards}:window:{samples}:epochs:{epochs}")
+            }
         }
     }
 }
@@ -95,7 +110,7 @@ impl FromStr for Shuffle {
             "sequential" => Ok(Shuffle::Sequential),
             "full" => Ok(Shuffle::Full),
             _ => parsed(text).ok_or_else(|| {
-                let known = "sequential, blocks:8, blocks:8:window:6400, full or nodes:4:blocks:8:epochs:10";
+                let known = "sequential, blocks:8, blocks:8:window:6400, full, nodes:4:blocks:8:epochs:10 or nodes:4:blocks:8:window:6400:epochs:10";
                 Error::config(format!("\"{text}\" is not a shuffle; write {known}"))
             }),
         }
@@ -108,11 +123,13 @@ mod tests {
 
     #[test]
     fn there_and_back() {
-        let nodes = Shuffle::Nodes { nodes: 4, shards: 8, epochs: 10 };
-        assert_eq!(nodes.to_string(), "nodes:4:blocks:8:epochs:10");
+        let nodes = Shuffle::Nodes { nodes: 4, shards: 8, window: None, epochs: 10 };
+        assert_eq!((nodes.to_string().as_str(), nodes.run()), ("nodes:4:blocks:8:epochs:10", None));
+        let both = Shuffle::Nodes { nodes: 4, shards: 8, window: Some(65), epochs: 10 };
+        assert_eq!((both.to_string().as_str(), both.run()), ("nodes:4:blocks:8:window:65:epochs:10", Some(2)));
         let windows = Shuffle::Windows { shards: 16, samples: 1 << 40 };
         assert_eq!((windows.to_string().as_str(), windows.run()), ("blocks:16:window:1099511627776", Some(1 << 34)));
-        for shuffle in [Shuffle::Sequential, Shuffle::Blocks { shards: 8 }, windows, Shuffle::Full, nodes] {
+        for shuffle in [Shuffle::Sequential, Shuffle::Blocks { shards: 8 }, windows, Shuffle::Full, nodes, both] {
             assert_eq!(shuffle.to_string().parse::<Shuffle>().unwrap(), shuffle);
         }
         for text in [
@@ -128,8 +145,14 @@ mod tests {
         ] {
             assert!(text.parse::<Shuffle>().is_err(), "{text}");
         }
-        for text in ["nodes:4", "nodes:0:blocks:8:epochs:1", "nodes:4:blocks:8:epochs:+1", "nodes:4:blocks:8:epochs:1:"]
-        {
+        for text in [
+            "nodes:4",
+            "nodes:0:blocks:8:epochs:1",
+            "nodes:4:blocks:8:epochs:+1",
+            "nodes:4:blocks:8:epochs:1:",
+            "nodes:4:blocks:8:epochs:1:window:64",
+            "nodes:4:blocks:8:window:0:epochs:1",
+        ] {
             assert!(text.parse::<Shuffle>().is_err(), "{text}");
         }
     }

@@ -56,7 +56,10 @@ pub(super) fn of(
                 let message =
                     format!("samples have {} twice: decoded from their {other} and from their {name}", field.name());
                 let error = Error::config(message).with_code(Code::KeyTwice).in_field(field.name());
-                return Err(error.hint("rename one of them in the inputs, or pack the inputs that have them apart"));
+                let hint = format!(
+                    "leave one of them out (`drop={other}` or `drop={name}`), rename one in the inputs, or pack the inputs that have them apart"
+                );
+                return Err(error.hint(hint));
             }
         }
         columns.add(inside.iter(), count, Path::new(name), &options.joining).map_err(of_plan)?;

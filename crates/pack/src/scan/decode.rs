@@ -52,6 +52,10 @@ pub(super) fn apply(
     for name in field_names(listing) {
         let Some((format, codec)) = codec(context.registry, &name, context.limits)? else { continue };
         let casts = &joining.casts;
+        // Of several fields that decode to one name, all but one can be left out by the names that they are stored under.
+        if casts.names_dropped(&name) {
+            continue;
+        }
         let probing = Probing { inputs: &inputs, listing, codec: &*codec, name: &name, threads: &threads, casts };
         if !typed {
             match probing.held()? {

@@ -58,8 +58,9 @@ class Loader:
     * `fields`: `{"image": Image("jpg;png", 224), "label": "cls"}`; all fields of the dataset without it.
     * `shuffle`: `"blocks:16"` (shards are shuffled, and the samples of 16 shards together), `"full"` or `"sequential"`;
       `"blocks:16:window:6400"` (of 16 shards, 6,400 samples at a time: 64 runs of 100 neighbours);
-      `"nodes:4:blocks:16:epochs:10"` (each of 4 nodes reads shards of its own, and others after 10 epochs). By default
-      `"blocks:16"`, and windows of about 120 MiB for large shards of tables.
+      `"nodes:4:blocks:16:epochs:10"` (each of 4 nodes reads shards of its own, and others after 10 epochs), also in windows
+      (`"nodes:4:blocks:16:window:6400:epochs:10"`). By default `"blocks:16"`, and windows of about 120 MiB for large shards of
+      tables: `loader.shuffle` says which.
     * `place`: `(rank, world)`, or `"auto"`: torch.distributed, or the launcher's environment variables.
     * `device`: `"cpu"`, or a GPU: `"cuda"`, `"cuda:0"`, a number, a `torch.device`. Batches are sent there ahead of their use.
     * `resident`: keep all samples, decoded, in the GPU's memory: they are read once, and epochs cost nothing but copies there.
@@ -124,7 +125,10 @@ class Loader:
         }  # fmt: skip
         # Fields and settings that make no sense raise here, not at the first batch.
         nodes = re.match(r"nodes:(\d+)", shuffle or "")
-        self._first(place if isinstance(place, tuple) else (0, int(nodes[1]) if nodes else 1)).stop()
+        first = self._first(place if isinstance(place, tuple) else (0, int(nodes[1]) if nodes else 1))
+        # How samples are shuffled, also where that was left to the default.
+        self.shuffle: str = json.loads(first.state())["shuffle"]
+        first.stop()
         self._reset(None)
 
     def _reset(self, resume: State | None) -> None:
@@ -310,7 +314,7 @@ class Loader:
         set_ = self._settings
         lines = [
             f"{len(self.dataset)} samples of {self.dataset._shown}",
-            f"rank {rank} of {world}: {len(self)} batches of {self.batch} an epoch; shuffle {set_['shuffle']}, seed {set_['seed']}",
+            f"rank {rank} of {world}: {len(self)} batches of {self.batch} an epoch; shuffle {self.shuffle}, seed {set_['seed']}",
             f"threads: {set_['threads'] if set_['threads'] is not None else 'one for each CPU to'} decode, "
             f"{set_['readers'] if set_['readers'] is not None else 2} read",
         ]
@@ -436,7 +440,7 @@ class Loader:
     def __getstate__(self) -> dict[str, Any]:
         resume = self._resume if self._pipeline is None else self._moved_state()
         return {
-            "dataset": self.dataset, "batch": self.batch, "_described": self._described, "_place": pickled_place(self._place),
+            "dataset": self.dataset, "batch": self.batch, "shuffle": self.shuffle, "_described": self._described, "_place": pickled_place(self._place),
             "_device": self._device, "_keep": self._keep, "_settings": self._settings, "_resume": resume,
             "_over": self._over,
         }  # fmt: skip

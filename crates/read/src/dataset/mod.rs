@@ -333,6 +333,9 @@ fn classes_of(datasets: &[Dataset]) -> Result<Arc<[String]>> {
 pub(crate) fn no_field(name: &str, schema: &Schema) -> Error {
     let known: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
     let error = Error::config(format!("the dataset has no field {name}")).with_code(Code::NoSuchField);
+    if name == KEY {
+        return error.hint("keys are not fields: batches have them as `keys`, and views take a list of them (`keys`)");
+    }
     // Shards of WebDataset hold the array `y` as `y.npy`.
     let stored = known.iter().find(|known| known.strip_prefix(name).is_some_and(|end| end.starts_with('.')));
     let error = match stored.copied().or_else(|| nearest(name, known.iter().copied())) {

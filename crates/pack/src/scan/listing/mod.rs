@@ -440,8 +440,9 @@ impl OddInputs {
         }
         match empty {
             0 => {}
-            1 => observer.event(&Event::Warning("1 input is empty; it is packed as an empty field")),
-            n => observer.event(&Event::Warning(&format!("{n} inputs are empty; they are packed as empty fields"))),
+            1 => observer.event(&Event::Warning("1 input is empty, and so is the field that it becomes")),
+            n => observer
+                .event(&Event::Warning(&format!("{n} inputs are empty, and so are the fields that they become"))),
         }
     }
 }
