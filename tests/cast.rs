@@ -182,7 +182,7 @@ fn files_of_one_field_are_told_apart_by_their_names() {
         packhorse::session().pack(&Recipe { drop: vec!["x.txt".to_owned()], ..recipe("arrays") }).unwrap();
         assert_eq!(values(&dir.path().join(format!("{to}-arrays"))), [0u8, 1, 2, 1, 2, 3, 2, 3, 4].map(f32::from));
         let packed = packhorse::session().pack(&Recipe { drop: vec!["x.npy".to_owned()], ..recipe("texts") }).unwrap();
-        assert_eq!(packed.manifest.schema.iter().map(|field| &field.name[..]).collect::<Vec<_>>(), ["x"]);
+        assert_eq!(packed.manifest.schema.iter().map(|field| &field.name[..]).collect::<Vec<_>>(), ["__key__", "x"]);
     }
 }
 

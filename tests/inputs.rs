@@ -217,6 +217,35 @@ fn a_table_with_another_delimiter_is_not_one_column() {
     }
 }
 
+/// A first line of values is no names, also where some are missing or are written as other programs write them.
+#[test]
+fn a_first_row_is_not_taken_for_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let rows = [",1.5,2", "NaN,1.5", "1.,2.", "-inf,1", "1.0D+00,2.0", "0x1F,0x20", "1e400,2.5", "01,02"];
+    for (number, row) in rows.iter().enumerate() {
+        let input = format!("{number}.csv");
+        fs::write(dir.path().join(&input), format!("{row}\n{row}\n")).unwrap();
+        let refused = pack(dir.path(), &input, "refused", &[]);
+        assert!(refused.code() == CONTENT && refused.said.contains("--read header=none"), "{row}: {refused:?}");
+        let out = format!("out-{number}");
+        assert_eq!(samples(&pack(dir.path(), &input, &out, &["--from", "csv", "--read", "header=none"])), 2, "{row}");
+    }
+    for (number, names) in [",a", "0,1,2", ",0,1", "1999,2000", "e,d", "x 1,y 2"].iter().enumerate() {
+        let input = format!("names-{number}.csv");
+        let row = vec!["7"; names.split(',').count()].join(",");
+        fs::write(dir.path().join(&input), format!("{names}\n{row}\n")).unwrap();
+        assert_eq!(samples(&pack(dir.path(), &input, &format!("named-{number}"), &[])), 1, "{names}");
+    }
+    fs::write(dir.path().join("numpy.csv"), "0.1 0.2\n0.3 0.4\n").unwrap();
+    let refused = pack(dir.path(), "numpy.csv", "refused", &[]);
+    let said = "`--from csv`, `--read 'delimiter= '` and, without a line of names, `--read header=none`";
+    assert!(refused.code() == CONTENT && refused.said.contains(said), "{refused:?}");
+    let read = ["--from", "csv", "--read", "delimiter= ", "--read", "header=none"];
+    assert_eq!(samples(&pack(dir.path(), "numpy.csv", "numpy", &read)), 2);
+    fs::write(dir.path().join("float.csv"), "x\n.5\n1.\n+2\nInfinity\n").unwrap();
+    assert_eq!(samples(&pack(dir.path(), "float.csv", "float", &["--schema", "x:float64"])), 4);
+}
+
 #[test]
 fn a_shard_is_compared_with_its_digest_where_that_is_recorded() {
     let dir = tempfile::tempdir().unwrap();

@@ -175,6 +175,21 @@ fn shards_become_one_pair() {
     let refused = packhorse(&[&["order", text(&all), "--out", text(&empty)], &none[..]].concat()).run();
     assert!(refused.code() == 2 && refused.said.contains("into valid"), "{refused:?}");
     assert!(!empty.exists() || std::fs::read_dir(&empty).unwrap().next().is_none());
+    // Bins of documents take no settings of samples, and those of two datasets do not overwrite each other.
+    let bins = |more: &[&str]| {
+        let out = corpus.dir("bins");
+        packhorse(&[&["order", "--pack", "64", "--out", text(&out)], more].concat()).run()
+    };
+    for (more, said) in [
+        (vec![text(&all), "--split", "90,5,5"], "--split"),
+        (vec![text(&all), "--samples", "10"], "--samples"),
+        (vec!["0.5", text(&all)], "leave out the weights"),
+        (vec![text(&all), text(&all)], "so would be their files"),
+    ] {
+        let refused = bins(&more);
+        assert!(refused.code() == 2 && refused.said.contains(said), "{refused:?}");
+    }
+    assert_eq!(bins(&[text(&all)]).code(), 0);
 }
 
 #[test]

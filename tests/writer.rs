@@ -7,11 +7,17 @@ mod common {
     pub(crate) mod tree;
 }
 
-use arrow_array::{ArrayRef, BinaryArray, BinaryViewArray, Int64Array, RecordBatch, StringArray, StringViewArray};
+use arrow_array::types::Int32Type;
+use arrow_array::{
+    Array, ArrayRef, BinaryArray, BinaryViewArray, FixedSizeListArray, Int32Array, Int64Array, LargeBinaryArray,
+    LargeStringArray, ListArray, RecordBatch, StringArray, StringViewArray, StructArray,
+};
+use arrow_buffer::OffsetBuffer;
 use common::process::packhorse;
 use common::tree::{assert_equal, tree};
 use packhorse::core::{
-    CLASSES, Cancel, Code, DataType, FieldType, KEY, Kind, Limits, Options, Rows, Schema, SchemaRef, with_metadata,
+    CLASSES, Cancel, Code, DataType, Field, FieldType, KEY, Kind, Limits, Options, Rows, Schema, SchemaRef,
+    with_metadata,
 };
 use packhorse::dataset::Manifest;
 use packhorse::pack::Depth;
@@ -320,6 +326,134 @@ fn a_bad_batch_is_refused_whole_and_the_writer_goes_on() {
     writer.push(&RecordBatch::try_from_iter([(KEY, keys), ("jpg", photos)]).unwrap()).unwrap();
     assert_eq!(writer.finish().unwrap().samples, 11);
     assert_whole(dir.path());
+}
+
+const CONTAINERS: [&str; 5] = ["webdataset", "parquet", "arrow", "hdf5", "tfrecord"];
+
+/// Rows of values of the field `x`, in their own type.
+fn field_rows(x: &Field, values: ArrayRef) -> Rows {
+    let keys: ArrayRef = Arc::new(StringViewArray::from_iter_values((0..values.len()).map(|row| format!("k{row}"))));
+    let x = x.clone().with_data_type(values.data_type().clone()).with_nullable(true);
+    let schema = Schema::new(vec![FieldType::Text.field(KEY, false), x]);
+    RecordBatch::try_new(Arc::new(schema), vec![keys, values]).unwrap()
+}
+
+fn field_writer(to: &str, out: &Path, x: Field) -> Writer {
+    let schema = Schema::new(vec![FieldType::Text.field(KEY, false), x]);
+    session().writer(&Recipe::for_writer(to, out), &Arc::new(schema)).unwrap()
+}
+
+/// No container keeps nulls inside values, nor ragged values of another shape: a push of them is an error that names the sample, and
+/// the writer goes on.
+#[test]
+fn what_no_container_holds_is_refused_with_its_sample() {
+    let dir = TempDir::new().unwrap();
+    let lists = ListArray::from_iter_primitive::<Int32Type, _, _>([
+        Some(vec![Some(1), Some(2)]),
+        Some(vec![Some(3), None]),
+        None,
+    ]);
+    let pairs = FixedSizeListArray::from_iter_primitive::<Int32Type, _, _>(
+        [Some(vec![Some(1), Some(2)]), Some(vec![None, Some(4)])],
+        2,
+    );
+    let ragged_field = FieldType::Ragged { element: DataType::Int32, rank: 2 }.field("x", false);
+    let ragged = |shapes: [[i32; 2]; 2]| -> ArrayRef {
+        let DataType::Struct(parts) = ragged_field.data_type() else { unreachable!() };
+        let (DataType::List(item), DataType::FixedSizeList(dim, _)) = (parts[0].data_type(), parts[1].data_type())
+        else {
+            unreachable!()
+        };
+        let values = Arc::new(Int32Array::from_iter_values(0..10));
+        let data = ListArray::new(item.clone(), OffsetBuffer::from_lengths([4, 6]), values, None);
+        let dims = Arc::new(Int32Array::from_iter_values(shapes.into_iter().flatten()));
+        let shape = FixedSizeListArray::new(dim.clone(), 2, dims, None);
+        Arc::new(StructArray::new(parts.clone(), vec![Arc::new(data), Arc::new(shape)], None))
+    };
+    let nullable = |kind: FieldType| kind.field("x", true);
+    let int = || DataType::Int32;
+    for to in CONTAINERS {
+        let bad: [(Field, ArrayRef, ArrayRef); 3] = [
+            (
+                nullable(FieldType::List { element: int(), depth: 1 }),
+                Arc::new(lists.clone()),
+                Arc::new(lists.slice(0, 1)),
+            ),
+            (
+                nullable(FieldType::Tensor { element: int(), shape: vec![2] }),
+                Arc::new(pairs.clone()),
+                Arc::new(pairs.slice(0, 1)),
+            ),
+            (ragged_field.clone(), ragged([[2, 2], [2, 2]]), ragged([[4, 1], [-2, -3]])),
+        ];
+        for (number, (field, bad, good)) in bad.into_iter().enumerate() {
+            let out = dir.path().join(format!("{to}-{number}"));
+            let mut writer = field_writer(to, &out, field.clone());
+            let error = writer.push(&field_rows(&field, bad)).unwrap_err();
+            assert_eq!(
+                (error.kind(), error.sample(), error.field()),
+                (Kind::Content, Some("k1"), Some("x")),
+                "{error}"
+            );
+            if number == 2 {
+                let error = writer.push(&field_rows(&field, good)).unwrap_err();
+                assert_eq!(error.sample(), Some("k1"), "{error}");
+                writer.push(&field_rows(&field, ragged([[2, 2], [3, 2]]))).unwrap();
+            } else {
+                writer.push(&field_rows(&field, good)).unwrap();
+            }
+            writer.finish().unwrap();
+            assert_whole(&out);
+        }
+    }
+}
+
+/// Arrow has several types for the same values, and its builders make lists whose elements may be null.
+#[test]
+fn values_may_come_in_any_type_of_arrow_that_holds_them() {
+    let dir = TempDir::new().unwrap();
+    let lists = || ListArray::from_iter_primitive::<Int32Type, _, _>([Some(vec![Some(1)]), Some(vec![])]);
+    let pairs = || {
+        FixedSizeListArray::from_iter_primitive::<Int32Type, _, _>([Some([1, 2].map(Some)), Some([3, 4].map(Some))], 2)
+    };
+    let words: Vec<&str> = vec!["a", "b"];
+    let text = |data_type: DataType| Field::new("x", data_type, false);
+    let own = |kind: FieldType| kind.field("x", false);
+    let cases: Vec<(Field, Vec<ArrayRef>)> = vec![
+        (own(FieldType::List { element: DataType::Int32, depth: 1 }), vec![Arc::new(lists())]),
+        (Field::new("x", lists().data_type().clone(), false), vec![Arc::new(lists())]),
+        (own(FieldType::Tensor { element: DataType::Int32, shape: vec![2] }), vec![Arc::new(pairs())]),
+        (
+            text(DataType::Utf8),
+            vec![
+                Arc::new(StringArray::from(words.clone())),
+                Arc::new(LargeStringArray::from(words.clone())),
+                Arc::new(StringViewArray::from(words.clone())),
+            ],
+        ),
+        (text(DataType::LargeUtf8), vec![Arc::new(LargeStringArray::from(words.clone()))]),
+        (
+            own(FieldType::Blob),
+            vec![
+                Arc::new(BinaryArray::from_iter_values(&words)),
+                Arc::new(LargeBinaryArray::from_iter_values(&words)),
+                Arc::new(BinaryViewArray::from_iter_values(&words)),
+            ],
+        ),
+    ];
+    for to in CONTAINERS {
+        for (number, (field, arrays)) in cases.iter().enumerate() {
+            let out = dir.path().join(format!("{to}-{number}"));
+            let mut writer = field_writer(to, &out, field.clone());
+            for (batch, array) in arrays.iter().enumerate() {
+                let keys: ArrayRef =
+                    Arc::new(StringViewArray::from_iter_values((0..2).map(|row| format!("{batch}-{row}"))));
+                writer.push(&RecordBatch::try_from_iter([(KEY, keys), ("x", array.clone())]).unwrap()).unwrap();
+            }
+            assert_eq!(writer.finish().unwrap().samples, 2 * arrays.len() as u64, "{to} {number}");
+            assert_whole(&out);
+        }
+    }
 }
 
 #[test]

@@ -292,11 +292,11 @@ pub(crate) struct Order {
     pub(crate) seq_length: u32,
 
     /// The number of samples for train, valid and test (0 for none) [default: one epoch of each]
-    #[arg(long, value_name = "N,N,N", value_delimiter = ',')]
+    #[arg(long, value_name = "N,N,N", value_delimiter = ',', conflicts_with = "pack")]
     pub(crate) samples: Option<Vec<u64>>,
 
     /// The shares of train, valid and test, as Megatron takes them
-    #[arg(long, value_name = "SHARES", default_value = "969,30,1")]
+    #[arg(long, value_name = "SHARES", default_value = "969,30,1", conflicts_with = "pack")]
     pub(crate) split: String,
 
     /// The seed of the shuffles
@@ -304,14 +304,14 @@ pub(crate) struct Order {
     pub(crate) seed: u32,
 
     /// Keep the last sample of valid even if it is not full
-    #[arg(long)]
+    #[arg(long, conflicts_with = "pack")]
     pub(crate) keep_last: bool,
 
     /// A JSON file that identifies the tokenizer, like "tokenizer" in any description.txt of Megatron's cache
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "pack")]
     pub(crate) tokenizer_id: Option<PathBuf>,
 
-    /// Pack whole documents into bins of N tokens (best fit) instead
+    /// Pack whole documents of all datasets into bins of N tokens (best fit) instead
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) pack: Option<u32>,
 

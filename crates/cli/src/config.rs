@@ -58,7 +58,8 @@ fn flags(path: &OsStr, program: &Command, command: &Command) -> Result<Vec<OsStr
                 "has the key input; of append, give INPUT on the command line, after the dataset",
             ));
         }
-        push(&key, value, &mut flags)?;
+        let arg = [command, program].iter().find_map(|of| of.get_arguments().find(|arg| named(arg, &key)));
+        push(&key, value, arg.is_some_and(is_switch), &mut flags)?;
     }
     Ok(flags)
 }
@@ -80,6 +81,11 @@ pub(crate) fn table(text: &str) -> Result<toml::Table> {
     text.parse().map_err(|e: toml::de::Error| Error::config(format!("is not valid TOML: {}", e.message())))
 }
 
+/// Whether the flag needs no value.
+fn is_switch(arg: &Arg) -> bool {
+    !arg.get_action().takes_values() || arg.get_num_args().is_some_and(|values| values.min_values() == 0)
+}
+
 fn named(arg: &Arg, key: &str) -> bool {
     key_of(arg) == key || arg.get_visible_aliases().is_some_and(|aliases| aliases.contains(&key))
 }
@@ -99,13 +105,18 @@ fn find(args: &[OsString]) -> Option<(usize, Option<OsString>)> {
     })
 }
 
-fn push(key: &str, value: Value, flags: &mut Vec<OsString>) -> Result<()> {
+/// Adds the flag of a key and its value. `is_switch`: whether the flag takes no value.
+fn push(key: &str, value: Value, is_switch: bool, flags: &mut Vec<OsString>) -> Result<()> {
     let text = match value {
-        Value::Array(list) => return list.into_iter().try_for_each(|value| push(key, value, flags)),
-        Value::Boolean(false) => return Ok(()),
-        Value::Boolean(true) => {
-            flags.push(format!("--{key}").into());
+        Value::Array(list) => return list.into_iter().try_for_each(|value| push(key, value, is_switch, flags)),
+        Value::Boolean(is_on) if is_switch => {
+            flags.extend(is_on.then(|| format!("--{key}").into()));
             return Ok(());
+        }
+        // The next word would be taken for the value.
+        Value::Boolean(is_on) => {
+            let hint = if is_on { "give it one" } else { "give it one, or leave the key out" };
+            return Err(Error::config(format!("has {key} = {is_on}, and --{key} takes a value; {hint}")));
         }
         Value::String(text) => text,
         Value::Integer(n) => n.to_string(),
@@ -159,6 +170,18 @@ mod tests {
 
     #[test]
     fn a_table_is_refused() {
-        assert!(push("x", Value::Table(toml::Table::new()), &mut Vec::new()).is_err());
+        assert!(push("x", Value::Table(toml::Table::new()), false, &mut Vec::new()).is_err());
+    }
+
+    #[test]
+    fn true_is_no_value_of_a_flag_that_takes_one() {
+        let mut flags = Vec::new();
+        push("progress", Value::Boolean(true), true, &mut flags).unwrap();
+        assert_eq!(flags, ["--progress"]);
+        push("progress", Value::Boolean(false), true, &mut flags).unwrap();
+        assert_eq!(flags.len(), 1);
+        let error = push("name", Value::Boolean(true), false, &mut flags).unwrap_err();
+        assert_eq!(error.message(), "has name = true, and --name takes a value; give it one");
+        assert!(push("shuffle", Value::Boolean(false), false, &mut flags).is_err());
     }
 }

@@ -96,6 +96,17 @@ impl FieldType {
         }
     }
 
+    /// The same with elements of text as views, which packhorse's own sources deliver.
+    pub fn with_views(mut self) -> Self {
+        if let FieldType::Tensor { element, .. } | FieldType::Ragged { element, .. } | FieldType::List { element, .. } =
+            &mut self
+            && matches!(element, DataType::Utf8 | DataType::LargeUtf8)
+        {
+            *element = DataType::Utf8View;
+        }
+        self
+    }
+
     /// The column called `name` that holds this, in the types that packhorse's own sources deliver.
     pub fn field(&self, name: &str, nullable: bool) -> Field {
         match self {

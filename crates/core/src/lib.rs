@@ -7,6 +7,7 @@
 
 mod byte_budget;
 mod cancel;
+mod canonical;
 mod checksum;
 mod codec;
 mod contain;
@@ -45,6 +46,7 @@ mod values;
 pub use arrow_schema::{DataType, Field, Schema, SchemaRef};
 pub use byte_budget::{ByteBudget, ByteShare, HeldBytes};
 pub use cancel::{Cancel, LargeStep};
+pub use canonical::{canonical, with_nulls};
 pub use checksum::{Crc32c, crc32c};
 pub use codec::{Codec, PackedValue};
 pub use contain::{contain, is_contained, silence_contained};

@@ -17,7 +17,7 @@ use packhorse_dataset::{
     Digest, Manifest, PlanEntry, PlanHeader, PlanReader, RECEIPT_SUFFIX, Receipt, ShardFrame, not_sealed, plan_name,
 };
 use packhorse_storage::Staging;
-use packhorse_transform::Transform;
+use packhorse_transform::{Transform, without_text_field};
 use std::collections::BTreeSet;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -136,14 +136,24 @@ impl Base {
         Ok(recipe)
     }
 
-    /// The transforms of the dataset, which are `recorded`; those `asked` for are the same or none.
+    /// The transforms of the dataset, which are `recorded`; those `asked` for are the same or none, and so is the field of the texts.
     pub(crate) fn transforms(
         &self,
         asked: Vec<Box<dyn Transform>>,
+        text_field: Option<&str>,
         recorded: impl FnOnce(&PlanReader) -> Result<Vec<Box<dyn Transform>>>,
     ) -> Result<Vec<Box<dyn Transform>>> {
         let plan = self.plans.last().ok_or_else(|| Error::bug("a dataset without a plan"))?;
         if asked.is_empty() {
+            let of_texts = plan.header().transforms.iter().find(|text| text.starts_with("tokenize/"));
+            if let (Some(asked), Some((_, there))) = (text_field, of_texts.map(|text| without_text_field(text)))
+                && there.as_deref() != Some(asked)
+            {
+                let there = there.map_or("no field by name".to_owned(), |there| format!("the field {there}"));
+                let message = format!("was tokenized from {there}, and `text-field` names {asked}");
+                let hint = "rename the field in the new inputs, or pack them into a dataset of their own and make one of both with `packhorse merge`";
+                return Err(Error::config(message).hint(hint).in_input(self.dir.display()));
+            }
             return recorded(plan);
         }
         let (ours, theirs) = (&plan.header().transforms, asked.iter().map(|t| t.describe()).collect::<Vec<_>>());

@@ -3,12 +3,14 @@
 use crate::cancellable_input::CancellableInput;
 use crate::digest_file::digest_file;
 use crate::input_format::{NameRules, container};
+use crate::plan_differences::apart;
 use crate::recorded_files::{RecordedFiles, sealed_manifest};
 use crate::request_error::as_request_error;
 use crate::shard_packer::record;
 use packhorse_core::{Cancel, Code, Error, FileKind, Format, Input, Options, Registry, Result, ShardSummary, Store};
 use packhorse_dataset::{Digest, FileRecord, MANIFEST, PLAN, ShardRecord};
 use packhorse_storage::{Published, Stage, Staging};
+use packhorse_transform::without_text_field;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -97,6 +99,14 @@ pub fn merge(
     Ok(Merged { shards, splits, summary, files: ready.publish()?.into_iter().map(record).collect(), existed: false })
 }
 
+/// Whether transforms make the same of the same values: texts may come from fields of other names.
+fn same_transforms(ours: &[String], theirs: &[String]) -> bool {
+    fn parts(all: &[String]) -> impl Iterator<Item = &str> {
+        all.iter().map(|text| without_text_field(text).0)
+    }
+    parts(ours).eq(parts(theirs))
+}
+
 /// The shards of all inputs, in their order: of one format, and made by the same transforms; and their splits, if there are several.
 fn all_shards<'r>(
     registry: &'r Registry,
@@ -109,9 +119,12 @@ fn all_shards<'r>(
     for input in inputs {
         let (transforms, found) = shards_of(registry, store, input, split, &mut splits)?;
         match (transforms, &made) {
-            (Some(ours), Some((theirs, other))) if ours != *theirs => {
-                let message =
-                    format!("was made by other transforms than {}, such as another tokenizer", other.display());
+            (Some(ours), Some((theirs, other))) if !same_transforms(&ours, theirs) => {
+                let (there, here) = apart(&theirs.join("; "), &ours.join("; "));
+                let message = format!(
+                    "was made by other transforms than {}, such as another tokenizer: {there} there, {here} here",
+                    other.display()
+                );
                 return Err(Error::config(message).in_input(input.display()));
             }
             (ours, None) => made = ours.map(|ours| (ours, input)),

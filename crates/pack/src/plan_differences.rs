@@ -53,7 +53,7 @@ pub(crate) fn differences(old: &PlanHeader, new: &PlanHeader) -> String {
 }
 
 /// Two texts for a message, from the first word on in which they differ.
-fn apart(old: &str, new: &str) -> (String, String) {
+pub(crate) fn apart(old: &str, new: &str) -> (String, String) {
     let same = old.bytes().zip(new.bytes()).take_while(|(a, b)| a == b).count();
     let start = old.get(..same).and_then(|same| same.rfind([' ', ','])).map_or(0, |at| at + 1);
     let rest = |text: &str| match text.get(start..).map(str::trim) {

@@ -64,6 +64,13 @@ pub fn from_description_with(text: &str, context: &RebuildContext<'_>) -> Result
     if image.describe() == text { Ok(Box::new(image)) } else { Err(unknown()) }
 }
 
+/// A description of a transform without the name of the field that it takes text from, and that name; `None` where it has none: the
+/// same tokens come of the same text, whatever the field is called.
+pub fn without_text_field(text: &str) -> (&str, Option<String>) {
+    let parted = text.split_once(" field=").filter(|_| text.starts_with("tokenize/"));
+    parted.map_or((text, None), |(rest, name)| (rest, serde_json::from_str(name).ok()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,6 +90,15 @@ mod tests {
         for options in [options, lenient.clone(), ImageOptions { check: Some(Check::Strict), ..lenient.clone() }] {
             let text = Image::new(options, Limits::default()).unwrap().describe();
             assert_eq!(from_description(&text, Limits::default()).unwrap().describe(), text);
+        }
+    }
+
+    #[test]
+    fn fields_of_texts_are_told_apart() {
+        let named = r#"tokenize/1 tokenizer=ab kind=bpe field="a\u0020title""#;
+        assert_eq!(without_text_field(named), ("tokenize/1 tokenizer=ab kind=bpe", Some("a title".to_owned())));
+        for text in ["tokenize/1 tokenizer=ab", r#"fields/1 only=["x"] field=["a","b"]"#] {
+            assert_eq!(without_text_field(text), (text, None));
         }
     }
 

@@ -12,5 +12,5 @@ pub mod tokenize;
 mod transform;
 
 pub use casts::{Casts, kinds};
-pub use describe::{RebuildContext, from_description, from_description_with};
+pub use describe::{RebuildContext, from_description, from_description_with, without_text_field};
 pub use transform::{Counts, Transform, casts_of};

@@ -39,7 +39,7 @@ impl ColumnBuilder {
             }
             Self::Int(column) => column.append_option(some.map(|v| int(v).ok_or(not(ColumnType::Int))).transpose()?),
             Self::Float(column) => {
-                column.append_option(some.map(|v| float_of(v).ok_or(not(ColumnType::Float))).transpose()?)
+                column.append_option(some.map(|v| float(v).ok_or(not(ColumnType::Float))).transpose()?)
             }
             Self::Text(column) => column.append_option(some.map(text).transpose()?),
         }
@@ -54,6 +54,16 @@ impl ColumnBuilder {
             Self::Text(mut column) => Arc::new(column.finish()),
         }
     }
+}
+
+/// Parses a number. An explicit `float64` also accepts other notations of it: `.5`, `1.`, `+2`, `Infinity`.
+fn float(value: &[u8]) -> Option<f64> {
+    let other = || {
+        let number: f64 = std::str::from_utf8(value).ok()?.trim().parse().ok()?;
+        let is_named = value.iter().any(|byte| byte.eq_ignore_ascii_case(&b'n'));
+        (number.is_finite() || is_named).then_some(number)
+    };
+    float_of(value).or_else(other)
 }
 
 /// Parses an integer. An explicit `int64` also accepts `-0`, as 0.

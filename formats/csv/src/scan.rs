@@ -56,6 +56,13 @@ impl TableScan {
 
 /// Refuses a single column whose name looks like those of several.
 fn one_column(name: &str, delimiter: u8) -> Result<()> {
+    // Text files of numbers, such as NumPy's.
+    let words: Vec<&str> = name.split_whitespace().collect();
+    if words.len() > 1 && words.iter().all(|word| is_number(word)) {
+        let message = format!("line 1: is one column, {name:?}, which looks like numbers with spaces between them");
+        return Err(Error::content(message)
+            .hint("pass `from=csv`, `read=delimiter= ` and, without a line of names, `read=header=none`"));
+    }
     match [b',', b';', b'\t', b'|'].into_iter().find(|other| *other != delimiter && name.as_bytes().contains(other)) {
         None => Ok(()),
         Some(other) => {
@@ -80,9 +87,10 @@ const NO_HEADER: &str = "if the first line is a row, pass `from=csv` and `read=h
 /// The names of the columns, in the line read last.
 fn names(records: &RowReader<'_>, header: Header) -> Result<Vec<String>> {
     let mut seen = BTreeMap::new();
-    let mut names = Vec::new();
+    let (mut names, mut given) = (Vec::new(), Vec::new());
     for (i, bytes) in records.record().iter().enumerate() {
         let name = text(bytes).map_err(|e| records.about(e.subject(format_args!("the name of column {}", i + 1))))?;
+        given.push(name);
         // Some writers leave the column of row numbers unnamed.
         let name = if name.is_empty() { numbered(i + 1) } else { name.to_owned() };
         if let Some(other) = seen.insert(name.clone(), i) {
@@ -92,9 +100,8 @@ fn names(records: &RowReader<'_>, header: Header) -> Result<Vec<String>> {
         }
         names.push(name);
     }
-    if header == Header::Likely && looks_like_a_row(&names) {
-        let shown: Vec<&str> = names.iter().map(String::as_str).collect();
-        let what = format!("names the columns, and {} look like values", some_of(&shown));
+    if header == Header::Likely && looks_like_a_row(&given) {
+        let what = format!("names the columns, and {} look like values", some_of(&given));
         return Err(records
             .fault(&what)
             .hint(NO_HEADER)
@@ -107,14 +114,24 @@ fn number(name: &str) -> Option<f64> {
     name.trim().parse().ok().filter(|number: &f64| number.is_finite())
 }
 
-/// Whether all names are numbers, but not positions or years, which follow each other.
-fn looks_like_a_row(names: &[String]) -> bool {
-    let numbers: Option<Vec<f64>> = names.iter().map(|name| number(name)).collect();
-    match numbers.as_deref() {
-        None => false,
-        Some([one]) => *one != 0.0,
-        Some(several) => !several.windows(2).all(|pair| matches!(pair, [a, b] if a.fract() == 0.0 && a + 1.0 == *b)),
-    }
+/// Whether a word is a number as some program writes it, also one that is none, such as `nan`, `0x1F` or `1.0D+02`.
+fn is_number(word: &str) -> bool {
+    let word = word.trim();
+    let hexadecimal = word.strip_prefix("0x").or_else(|| word.strip_prefix("0X"));
+    hexadecimal.is_some_and(|digits| u128::from_str_radix(digits, 16).is_ok())
+        || word.replace(['d', 'D'], "e").parse::<f64>().is_ok()
+}
+
+/// Whether all names that are there are numbers, but not positions or years, which follow each other. Missing values have no name.
+fn looks_like_a_row(names: &[&str]) -> bool {
+    let there: Vec<&str> = names.iter().copied().filter(|name| !name.is_empty()).collect();
+    let position = |name: &&str| name.parse::<u64>().ok().filter(|number| number.to_string() == **name);
+    let positions: Option<Vec<u64>> = there.iter().map(position).collect();
+    let follow = |all: &[u64]| match all {
+        [one] => *one == 0,
+        several => several.windows(2).all(|pair| matches!(pair, [a, b] if a.checked_add(1) == Some(*b))),
+    };
+    !there.is_empty() && there.iter().all(|name| is_number(name)) && !positions.is_some_and(|all| follow(&all))
 }
 
 /// Checks the last line and adds its values to the inference.

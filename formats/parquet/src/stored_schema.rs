@@ -12,7 +12,6 @@
 //!
 //! Every column is declared nullable, as Hugging Face requires; the note keeps the field's own nullability.
 
-use crate::decode::canonical;
 use crate::huggingface;
 use crate::temporal;
 use arrow_array::cast::AsArray;
@@ -22,7 +21,7 @@ use arrow_array::{
 };
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 use arrow_schema::ArrowError;
-use packhorse_core::{DataType, Error, Field, FieldType, KEY, NUMPY, Result, Rows, Schema, SchemaRef};
+use packhorse_core::{DataType, Error, Field, FieldType, KEY, NUMPY, Result, Rows, Schema, SchemaRef, canonical};
 use std::sync::Arc;
 
 const IMAGES: [&str; 8] = ["jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff"];

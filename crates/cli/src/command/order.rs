@@ -14,6 +14,7 @@ use packhorse_pack::{RecordedFiles, as_request_error, sealed_manifest};
 use packhorse_storage::Staging;
 use packhorse_tokens::IndexHeader;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -83,6 +84,11 @@ fn check(context: &CommandContext<'_>, args: &Order, members: &[Member]) -> Resu
         recorded.add_file(&*context.store, Path::new(&format!("{}.idx", member.prefix)))?;
     }
     recorded.check(&*context.store, &context.cancel, |path| path.extension().is_none_or(|e| e != "bin"))
+}
+
+/// The last part of a prefix, from which files of bins have their names.
+fn base(member: &Member) -> &str {
+    member.prefix.rsplit('/').next().unwrap_or_default()
 }
 
 /// A result: a sentence, and the same as JSON.
@@ -166,7 +172,15 @@ impl Request<'_> {
         let (mut datasets, mut sizes) = (Vec::new(), Vec::new());
         for (member, samples) in members.iter().zip(requests) {
             let Some((description, one)) = self.single(&member.prefix, split, samples)? else { continue };
-            sizes.push(one.1.get("samples").and_then(Value::as_u64).unwrap_or_default());
+            let size = one.1.get("samples").and_then(Value::as_u64).unwrap_or_default();
+            if size == 0 && index.is_none() {
+                let (name, length) = (split.name(), self.args.seq_length);
+                let message =
+                    format!("{name} has too few tokens for a sample of {length}, and each part of a blend needs one");
+                let hint = "make one dataset of the shards first (`packhorse merge DIR --out PREFIX`), or give all to training (`--split 1`)";
+                return Err(Error::config(message).in_input(&member.prefix).hint(hint));
+            }
+            sizes.push(size);
             datasets.push(description);
             made.push(one);
         }
@@ -227,11 +241,19 @@ impl Request<'_> {
 
     /// Bins of whole documents.
     fn packed(&self, members: &[Member], capacity: u32) -> Result<Vec<Made>> {
+        if members.iter().any(|member| member.weight.is_some()) {
+            return Err(Error::config("--pack takes all documents of each dataset once; leave out the weights"));
+        }
+        let mut names = BTreeSet::new();
+        if let Some(twice) = members.iter().find(|member| !names.insert(base(member))) {
+            let message = format!("two datasets are called {}, and so would be their files", base(twice));
+            return Err(Error::config(message).hint("pack each of them into an --out of its own"));
+        }
         let pack = |member: &Member| {
             let lengths = lengths(self.context, &member.prefix)?;
             let index = PackIndex::build(&lengths, capacity)?;
             let shuffle = index.shuffle(self.args.seed)?;
-            let base = member.prefix.rsplit('/').next().unwrap_or_default();
+            let base = base(member);
             let arrays = [("bin", &index.bin, 1), ("piece", &index.piece, 3), ("shuffle", &shuffle, 1)];
             let mut stage = self.staging.stage("")?;
             for (what, array, columns) in arrays {

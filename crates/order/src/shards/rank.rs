@@ -72,7 +72,8 @@ impl Rank {
     /// `PMI_SIZE`. `PMIX_RANK` must agree with one of them.
     ///
     /// Under torchrun only the first pair counts. `SLURM_NTASKS` without a rank comes from an interactive shell,
-    /// `SLURM_PROCID=0` without `SLURM_STEP_ID` from a batch script, and one task says nothing: they are ignored.
+    /// `SLURM_PROCID=0` without `SLURM_STEP_ID` from a batch script, or in a step of one task (`SLURM_STEP_NUM_TASKS`) from an
+    /// interactive one, and one task says nothing: they are ignored.
     ///
     /// Errors (kind `Config`): half a pair, a value that is not a number, a rank that is not below the world size, pairs that
     /// contradict each other.
@@ -111,8 +112,11 @@ impl Launcher {
         match (rank, size) {
             (None, None) => Ok(None),
             (None, Some(_)) | (Some(0), None | Some(1)) if slurm => Ok(None),
-            // The batch script itself is task 0; srun sets the step's number too.
-            (Some(0), Some(_)) if slurm && var("SLURM_STEP_ID").is_none() => Ok(None),
+            // A batch script and an interactive shell are task 0 of one; the other tasks are those of the job. srun sets the step's
+            // number too.
+            (Some(0), Some(_)) if slurm && (number(var, "SLURM_STEP_NUM_TASKS")? == Some(1) || !is_srun(var)) => {
+                Ok(None)
+            }
             (Some(rank), Some(size)) if rank < size => Ok(Some(Rank { rank, world_size: size })),
             (Some(rank), Some(size)) => {
                 Err(Error::config(format!("{}={rank} is not below {size_name}={size}", self.rank)))
@@ -121,6 +125,12 @@ impl Launcher {
             (None, Some(_)) => Err(Error::config(format!("{size_name} is set and {} is not", self.rank))),
         }
     }
+}
+
+/// Whether a step of `srun` is said, not the interactive one or the batch one, which have numbers of their own.
+fn is_srun(var: &dyn Fn(&str) -> Option<String>) -> bool {
+    const OTHERS: [&str; 2] = ["4294967290", "4294967291"];
+    var("SLURM_STEP_ID").is_some_and(|step| !OTHERS.contains(&step.trim()))
 }
 
 /// The number of this process on its node, from 0, as the environment variables say, looked up by `var`: the first of
@@ -194,7 +204,13 @@ mod tests {
         let more = [("OMPI_COMM_WORLD_RANK", "3"), ("OMPI_COMM_WORLD_SIZE", "4")];
         assert_eq!(of(&[one, more].concat()), Ok((3, 4)));
         assert_eq!(of(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "4")]), Ok((0, 1)));
-        assert_eq!(of(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "4"), ("SLURM_STEP_ID", "0")]), Ok((0, 4)));
+        let of_step = |more: &[(&str, &str)]| of(&[&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "4")], more].concat());
+        assert_eq!(of_step(&[("SLURM_STEP_ID", "0")]), Ok((0, 4)));
+        assert_eq!(of_step(&[("SLURM_STEP_ID", "0"), ("SLURM_STEP_NUM_TASKS", "4")]), Ok((0, 4)));
+        // The interactive step of `salloc -n 4`, and others with one task.
+        assert_eq!(of_step(&[("SLURM_STEP_ID", "4294967290"), ("SLURM_STEP_NUM_TASKS", "1")]), Ok((0, 1)));
+        assert_eq!(of_step(&[("SLURM_STEP_ID", "4294967291")]), Ok((0, 1)));
+        assert_eq!(of_step(&[("SLURM_STEP_ID", "3"), ("SLURM_STEP_NUM_TASKS", "1")]), Ok((0, 1)));
         assert!(of(&[("SLURM_PROCID", "1")]).is_err());
     }
 

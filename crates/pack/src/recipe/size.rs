@@ -43,7 +43,7 @@ impl FromStr for ByteSize {
 
     fn from_str(text: &str) -> Result<Self> {
         let bytes = parse_bytes(text)?;
-        match text.trim().bytes().all(|b| b.is_ascii_digit()) && bytes < 1 << 20 {
+        match !text.contains(|c: char| c.is_ascii_alphabetic() && !matches!(c, 'e' | 'E')) && bytes < 1 << 20 {
             true => Err(Error::config(format!(
                 "{text} without a unit is {text} bytes; write it like {text}MB or 1GiB, or {text}B if that is meant"
             ))),
@@ -73,7 +73,7 @@ mod tests {
             assert!(parse_bytes(bad).is_err(), "{bad}");
         }
         let shard = |text: &str| text.parse::<ByteSize>();
-        assert!(shard("20").is_err() && shard("1048575").is_err());
+        assert!(["20", "1048575", "1.5", "1e3"].iter().all(|text| shard(text).is_err()));
         assert_eq!((shard("20B").unwrap(), shard("1048576").unwrap()), (ByteSize(20), ByteSize(1 << 20)));
         assert_eq!(shard(&ByteSize(20).to_string()).unwrap(), ByteSize(20));
     }

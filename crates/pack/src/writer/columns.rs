@@ -1,10 +1,12 @@
 //! Checks pushed rows against the schema of the writer.
 
-use crate::merged_columns::{same_type, shown};
+use crate::merged_columns::shown;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrow_array::{Array, ArrayRef, BinaryViewArray, RecordBatch, StringViewArray, new_null_array};
-use packhorse_core::{Code, DataType, Error, Field, KEY, Result, Rows, Schema, SchemaRef, key_column};
+use arrow_array::{Array, ArrayRef, RecordBatch, new_null_array};
+use packhorse_core::{
+    Code, Error, Field, FieldType, KEY, Kind, Result, Rows, Schema, SchemaRef, canonical, key_column,
+};
 use std::sync::Arc;
 
 /// The columns that rows must have.
@@ -57,14 +59,27 @@ impl PushedColumns {
     }
 }
 
-/// Text and bytes as the views that rows hold, if the field has such values.
-fn viewed(array: &ArrayRef, field: &Field) -> ArrayRef {
-    match (field.data_type(), array.data_type()) {
-        (DataType::Utf8View, DataType::Utf8) => Arc::new(StringViewArray::from(array.as_string::<i32>())),
-        (DataType::Utf8View, DataType::LargeUtf8) => Arc::new(StringViewArray::from(array.as_string::<i64>())),
-        (DataType::BinaryView, DataType::Binary) => Arc::new(BinaryViewArray::from(array.as_binary::<i32>())),
-        _ => Arc::clone(array),
+/// The type of a column, whichever of Arrow's types its text has.
+fn kind(field: &Field) -> Option<FieldType> {
+    FieldType::of(field).ok().map(FieldType::with_views)
+}
+
+/// Whether blobs are too many bytes for views of them.
+fn is_large(array: &ArrayRef) -> bool {
+    let values = array.as_binary_opt::<i64>().map_or(0, |blobs| blobs.values().len());
+    u32::try_from(values).is_err()
+}
+
+/// The values in the type of `field`. Errors: those of the first row whose value is not one.
+fn conformed(rows: &Rows, array: &ArrayRef, field: &Field, kind: &FieldType) -> Result<ArrayRef> {
+    if is_large(array) {
+        return Ok(Arc::clone(array));
     }
+    canonical(kind, array).map_err(|error| {
+        let row = (0..array.len()).find(|row| canonical(kind, &array.slice(*row, 1)).is_err());
+        let error = error.with_kind(Kind::Content).in_field(field.name());
+        row.into_iter().fold(error, |error, row| error.in_row_of(rows, row).at_row(row as u64))
+    })
 }
 
 /// The column of `rows` for `field`.
@@ -74,16 +89,14 @@ fn column(rows: &Rows, given: &Schema, field: &Field) -> Result<ArrayRef> {
     let array = match given.column_with_name(name) {
         None if field.is_nullable() => new_null_array(field.data_type(), rows.num_rows()),
         None => return Err(differs(format!("the rows have no field {name}, and every sample must have it"))),
-        Some((at, found)) => {
-            let array = viewed(rows.column(at), field);
-            let is_large = *field.data_type() == DataType::BinaryView && *array.data_type() == DataType::LargeBinary;
-            let found = &found.clone().with_data_type(array.data_type().clone());
-            if !same_type(found, field) && !is_large {
+        Some((at, found)) => match (kind(found), kind(field)) {
+            (Some(found), Some(wanted)) if found == wanted => conformed(rows, rows.column(at), field, &wanted)?,
+            _ => {
                 let (found, wanted) = (shown(found), shown(field));
-                return Err(differs(format!("field {name} is {found} here and {wanted} in the schema of the writer")));
+                let message = format!("field {name} is {found} here and {wanted} in the schema of the writer");
+                return Err(differs(message));
             }
-            array
-        }
+        },
     };
     let missing = (0..array.len()).find(|row| array.null_count() > 0 && !field.is_nullable() && array.is_null(*row));
     match missing {

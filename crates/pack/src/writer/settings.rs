@@ -10,7 +10,7 @@ use crate::{Labels, Recipe, steps};
 use packhorse_core::{CLASSES, Code, DataType, Error, Field, FieldType, KEY, Kind, Result, Schema, SchemaRef, Sink};
 use packhorse_dataset::{FieldRecord, PlanHeader, SinkRecord};
 use packhorse_transform::Transform;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// The settings that a writer takes.
@@ -170,8 +170,22 @@ fn sorted(schema: &SchemaRef) -> Result<SchemaRef> {
     }) {
         return Err(bad(format!("the schema of samples has two fields {name}")));
     }
-    for field in &fields {
-        FieldType::of(field).map_err(|e| e.with_kind(Kind::Config))?;
-    }
+    let fields = fields.into_iter().map(delivered).collect::<Result<Vec<_>>>()?;
     Ok(Arc::new(Schema::new(fields)))
+}
+
+/// The same field in the type that sources deliver: pushed arrays of other Arrow types become that.
+fn delivered(field: Field) -> Result<Field> {
+    let kind = FieldType::of(&field).map_err(|e| {
+        let hint = "see docs/writing.md for the types of samples; dates and times are ticks of 8 bytes";
+        e.with_kind(Kind::Config).remark("samples have no such values").hint(hint)
+    })?;
+    let kind = kind.with_views();
+    let own = kind.field(field.name(), field.is_nullable());
+    let same = field.clone().with_data_type(own.data_type().clone());
+    if FieldType::of(&same).is_ok_and(|found| found == kind) {
+        return Ok(same);
+    }
+    let metadata = field.metadata().iter().chain(own.metadata()).map(|(name, value)| (name.clone(), value.clone()));
+    Ok(own.clone().with_metadata(metadata.collect::<HashMap<_, _>>()))
 }

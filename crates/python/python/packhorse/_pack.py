@@ -99,6 +99,10 @@ class Repaired(int):
         return f"Repaired({int(self)}, quarantined={self.quarantined})"
 
 
+# Settings of which False says something: their texts for False and True.
+_ANSWERS = {"parse_special": ("no", "yes"), "byte_shuffle": ("off", "on")}
+
+
 def split_settings(recipe: Mapping[str, Any]) -> tuple[list[tuple[str, list[str]]], dict[str, Any]]:
     """Settings of the recipe as names and texts, and those of the session. Errors: a name that is not a setting."""
     how = {name: recipe[name] for name in _HOW if recipe.get(name) is not None}
@@ -109,7 +113,7 @@ def split_settings(recipe: Mapping[str, Any]) -> tuple[list[tuple[str, list[str]
     for given, value in recipe.items():
         # `from` is a word of Python's own: `from_` stands for it.
         name = given.removesuffix("_")
-        if name in _HOW or value is None or value is False:
+        if name in _HOW or value is None or value is False and name not in _ANSWERS:
             continue
         if name not in known:
             import difflib
@@ -123,8 +127,8 @@ def split_settings(recipe: Mapping[str, Any]) -> tuple[list[tuple[str, list[str]
 
 
 def _texts(name: str, value: Any) -> list[str]:
-    if value is True:
-        return ["yes"] if name == "parse_special" else ["true"]
+    if isinstance(value, bool):
+        return [_ANSWERS.get(name, ("false", "true"))[value]]
     if isinstance(value, Mapping):
         sign = ":" if name == "schema" else "="
         return [f"{key}{sign}{_text(part)}" for key, part in value.items()]
