@@ -17,12 +17,14 @@ use common::process::{Program, packhorse};
 use common::strace;
 use common::tree::{Tree, assert_equal, assert_kept, committed, tree};
 use common::work::text;
-use packhorse::Recipe;
 use packhorse::core::{Code, Event, Kind, Observer, Store};
 use packhorse::storage::Local;
+use packhorse::{Part, Recipe};
+use packhorse_testkit::faults::{FailingStore, StoreFault};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tempfile::TempDir;
 
 const CONFIG: i32 = 2;
@@ -429,6 +431,44 @@ fn a_job_whose_dataset_is_replaced_says_so_and_writes_no_more() {
     // Not even a staged file of the first job is left.
     assert_equal(&place.new, &tree(&out), "replaced beside a job");
     packhorse(&["verify", text(&out), "--full"]).succeed();
+}
+
+/// A job that goes on late, whatever call it was stopped in, spoils no dataset that took the place of its own.
+#[test]
+fn a_late_job_changes_nothing_of_the_dataset_that_took_its_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let images = common::corpus::images(6);
+    let recipe = |out: &Path, samples: u64| Recipe::new(&images, "webdataset", out).samples_per_shard(samples);
+    let wanted = dir.path().join("wanted");
+    packhorse::session().pack(&recipe(&wanted, 3).shuffle(3)).unwrap();
+    let wanted = tree(&wanted);
+    for begun in [false, true] {
+        let mut call = 0;
+        loop {
+            let out = dir.path().join(format!("{begun}-{call}"));
+            let plan = packhorse::session().plan(&recipe(&out, 2)).unwrap();
+            packhorse::session().store_plan(&recipe(&out, 2), &plan).unwrap();
+            if begun {
+                packhorse::session().fill(&out, Part::new(1, 3).unwrap()).unwrap();
+            }
+            let replaced = Arc::new(AtomicBool::new(false));
+            let (then, new) = (Arc::clone(&replaced), recipe(&out, 3).shuffle(3));
+            let meanwhile = move || {
+                packhorse::session().replacing(true).pack(&new).unwrap();
+                then.store(true, Ordering::Relaxed);
+            };
+            let fault = StoreFault::Meanwhile(Box::new(meanwhile));
+            let store = FailingStore::new(Arc::new(Local), move |at| at.number == call, fault);
+            let late = packhorse::session().jobs(1).store(Arc::new(store)).fill(&out, Part::ALL);
+            if !replaced.load(Ordering::Relaxed) {
+                break;
+            }
+            assert_equal(&wanted, &tree(&out), &format!("replaced at call {call}: {late:?}"));
+            fs::remove_dir_all(&out).unwrap();
+            call += 1;
+        }
+        assert!(call > 50, "{call}");
+    }
 }
 
 /// Two jobs for one folder that start together: one packs what it was asked for, the other one says that it did not.

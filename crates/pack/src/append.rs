@@ -468,12 +468,15 @@ fn names_of(plan: &PlanReader) -> BTreeSet<String> {
 
 /// Removes the shards of an append that is not sealed, which are called `mine`, then its plan.
 fn drop_shards(store: &Arc<dyn Store>, dir: &Path, manifest: &Manifest, mine: BTreeSet<String>) -> Result<()> {
-    Staging::sweep(&**store, dir, false);
     let below = store.beneath(dir)?.unwrap_or_else(|| Arc::clone(store));
     let known = manifest.shards.iter().take(1).map(|shard| shard.name.clone()).collect();
     let names = shard_names(&**store, dir, &mine, &known);
     // Receipts first: a shard without one does not count.
     let (receipts, files): (Vec<_>, Vec<_>) = names.iter().partition(|name| name.ends_with(RECEIPT_SUFFIX));
-    receipts.iter().chain(&files).try_for_each(|name| below.remove(&dir.join(name)))?;
-    below.remove(&dir.join(plan_name(manifest.plans().count())))
+    let remove_all = || receipts.iter().chain(&files).try_for_each(|name| below.remove(&dir.join(name)));
+    remove_all()?;
+    below.remove(&dir.join(plan_name(manifest.plans().count())))?;
+    // Without the plan no process publishes shards of it, but for one that waits in that very call.
+    Staging::cut_off(&**store, dir);
+    remove_all()
 }

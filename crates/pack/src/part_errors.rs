@@ -6,7 +6,7 @@ use crate::Part;
 use crate::parallel_map::parallel_map;
 use crate::replace::plan_folder;
 use crate::stored_plan::open_plan;
-use packhorse_core::{Error, Kind, Result, Store};
+use packhorse_core::{Code, Error, Kind, Result, Store};
 use packhorse_dataset::{ERRORS, PartError, PlanReader};
 use packhorse_storage::{Location, Staging, host_name};
 use std::collections::BTreeSet;
@@ -24,11 +24,13 @@ const THREADS: usize = 32;
 pub(crate) fn keep<T>(store: &Arc<dyn Store>, out: &Path, part: Part, done: &Result<T>) {
     // An object store that fails would be tried for minutes again.
     let unreachable = |e: &Error| e.kind() == Kind::Environment && Location::url(out).is_some();
+    // The folder belongs to another job.
+    let replaced = |e: &Error| e.code() == Code::OutputBusy;
     let _ = match done {
         Ok(_) => {
             plan_folder(store, out).and_then(|place| forget(store, &place, &[PartError::file_name(&part.to_string())]))
         }
-        Err(e) if unreachable(e) => Ok(()),
+        Err(e) if unreachable(e) || replaced(e) => Ok(()),
         Err(e) => write(store, out, part, e),
     };
 }

@@ -132,6 +132,15 @@ pub(crate) fn exchange(store: &Arc<dyn Store>, out: &Path, new: &Manifest) -> Re
     let place = Staging::replacing(out);
     let come = sealed_names(&**store, &place, new)?;
     let mut old = names(&**store, out)?;
+    // A process of the old plan may have published files of a shard without its receipt, which tells their names.
+    if let Some(shard) = new.shards.first()
+        && let Ok(plans) = open_plans(&**store, out)
+    {
+        let suffixes: Vec<&str> = come.iter().filter_map(|name| name.strip_prefix(&shard.name)).collect();
+        let same = plans.iter().filter(|plan| plan.header().sink.format == new.format.format);
+        let shards = same.flat_map(|plan| plan.shards());
+        old.extend(shards.flat_map(|shard| suffixes.iter().map(|suffix| format!("{}{suffix}", shard.name))));
+    }
     let go = old.difference(&come).filter(|name| *name != MANIFEST).cloned().collect();
     let list = Exchange { packhorse_exchange: VERSION, come, go };
     // Interrupted sealing may have left companion files.
@@ -187,6 +196,8 @@ pub(crate) fn finish_replacing(store: &Arc<dyn Store>, out: &Path) -> Result<()>
     // Without its manifest the new dataset is already in place.
     if exists(&*below, &place.join(MANIFEST))? {
         Staging::open(store.clone(), out)?.document(MANIFEST, Manifest::REPLACING.as_bytes())?;
+        // A process of the old plan may wait in the very call that publishes a shard.
+        Staging::cut_off(&**store, out);
         list.come.iter().try_for_each(|name| take(&*below, &place, out, name))?;
         list.go.iter().try_for_each(|name| below.remove(&out.join(name)))?;
         folders.iter().try_for_each(|folder| sync(&*below, &out.join(folder)))?;

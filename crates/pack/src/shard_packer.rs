@@ -91,7 +91,11 @@ impl ShardPacker<'_> {
             receipt.files = files.iter().cloned().map(record).collect();
             self.recorded.check(&receipt)
         })?;
-        self.staging.document(&format!("{}{RECEIPT_SUFFIX}", shard.name), &receipt.encode()?)?;
+        // Writing the files may have taken long.
+        let name = format!("{}{RECEIPT_SUFFIX}", shard.name);
+        let mut stage = self.staging.stage(&name)?;
+        stage.write("", &receipt.encode()?)?;
+        stage.publish_if(|_| (self.is_placed)())?;
         Ok(receipt)
     }
 

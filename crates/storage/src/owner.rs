@@ -53,6 +53,7 @@ pub(crate) fn owner_of(name: &str) -> Option<(&str, u32)> {
 }
 
 /// The owner of a staging folder.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// A running process of this host.
     Lives,

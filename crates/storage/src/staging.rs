@@ -121,7 +121,7 @@ impl Staging {
             if !clear(&*store, &dir) {
                 clear(&*store, &dir);
             }
-            sweep(&*store, &out, false);
+            sweep(&*store, &out, &|owner| owner == Owner::Gone);
         }
     }
 
@@ -163,11 +163,26 @@ impl Staging {
         if Location::url(out).is_some() {
             return if all { store.abort_uploads(out).unwrap_or(0) } else { 0 };
         }
+        let goes = |owner| owner == Owner::Gone || all && owner == Owner::Elsewhere;
         // A missing or unreadable folder holds nothing to remove.
         match store.beneath(root(out)) {
-            Ok(Some(below)) => sweep(&*below, out, all),
-            Ok(None) => sweep(store, out, all),
+            Ok(Some(below)) => sweep(&*below, out, &goes),
+            Ok(None) => sweep(store, out, &goes),
             Err(_) => 0,
+        }
+    }
+
+    /// Removes the staging folders of all processes, also of running ones: what they have staged is never published, however late
+    /// they go on. They begin again, and meet what has changed meanwhile. Of an object store nothing is removed. Never fails.
+    pub fn cut_off(store: &dyn Store, out: &Path) {
+        if Location::url(out).is_some() {
+            return;
+        }
+        let goes = |owner| owner != Owner::Foreign;
+        match store.beneath(root(out)) {
+            Ok(Some(below)) => drop(sweep(&*below, out, &goes)),
+            Ok(None) => drop(sweep(store, out, &goes)),
+            Err(_) => {}
         }
     }
 }
@@ -180,16 +195,12 @@ fn root(out: &Path) -> &Path {
     }
 }
 
-fn sweep(store: &dyn Store, out: &Path, all: bool) -> u64 {
+/// Removes the staging folders whose owner `goes`.
+fn sweep(store: &dyn Store, out: &Path, goes: &dyn Fn(Owner) -> bool) -> u64 {
     let folder = out.join(FOLDER);
     let mut removed = 0;
     for name in store.list(&folder).unwrap_or_default() {
-        let gone = match owner(&name.to_string_lossy()) {
-            Owner::Lives | Owner::Foreign => false,
-            Owner::Gone => true,
-            Owner::Elsewhere => all,
-        };
-        if gone && clear(store, &folder.join(name)) {
+        if goes(owner(&name.to_string_lossy())) && clear(store, &folder.join(name)) {
             removed += 1;
         }
     }
