@@ -217,6 +217,25 @@ fn a_table_with_another_delimiter_is_not_one_column() {
     }
 }
 
+/// Names that only the key makes one are no sample.
+#[test]
+fn names_that_give_one_key_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let in_folder = |name: &str| {
+        let path = dir.path().join("in").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, name).unwrap();
+    };
+    ["a b.png", "a b.txt", "A%20c.txt", "A%20c.cls", "d e/x y.txt", "d e/x y.cls"].into_iter().for_each(in_folder);
+    assert_eq!(samples(&pack(dir.path(), "in", "right", &[])), 3);
+    in_folder("a%20b.json");
+    in_folder("d%20e/x y.json");
+    let refused = pack(dir.path(), "in", "out", &[]);
+    assert!(refused.code() == CONTENT && refused.said.contains("its name gives the key of"), "{refused:?}");
+    assert_eq!(samples(&pack(dir.path(), "in", "out", &["--on-error", "skip"])), 3);
+    assert_eq!(skipped(dir.path(), "out").len(), 2);
+}
+
 /// A first line of values is no names, also where some are missing or are written as other programs write them.
 #[test]
 fn a_first_row_is_not_taken_for_names() {
@@ -238,7 +257,7 @@ fn a_first_row_is_not_taken_for_names() {
     }
     fs::write(dir.path().join("numpy.csv"), "0.1 0.2\n0.3 0.4\n").unwrap();
     let refused = pack(dir.path(), "numpy.csv", "refused", &[]);
-    let said = "`--from csv`, `--read 'delimiter= '` and, without a line of names, `--read header=none`";
+    let said = "--from csv, --read 'delimiter= ' and, without a line of names, --read header=none";
     assert!(refused.code() == CONTENT && refused.said.contains(said), "{refused:?}");
     let read = ["--from", "csv", "--read", "delimiter= ", "--read", "header=none"];
     assert_eq!(samples(&pack(dir.path(), "numpy.csv", "numpy", &read)), 2);

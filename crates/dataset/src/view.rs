@@ -4,9 +4,9 @@
 
 use crate::own_digest::{own_digest_holds, with_own_digest};
 use crate::{
-    Digest, FieldRecord, FileRecord, Manifest, PartOf, SKIPPED, SampleRun, decode_selection, encode_selection,
+    Digest, FieldRecord, FileRecord, MANIFEST, Manifest, PartOf, SKIPPED, SampleRun, decode_selection, encode_selection,
 };
-use packhorse_core::{Code, Error, Kind, Limits, Result, Store};
+use packhorse_core::{Code, Error, FileKind, Kind, Limits, Result, Store};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
@@ -100,6 +100,8 @@ impl DatasetView {
         let input = match store.open(&path) {
             Ok(input) => input,
             Err(e) if e.is_absent() => return Ok(None),
+            // Buckets say so of missing names too if the caller may not list.
+            Err(e) if e.is_denied() && is_something_else(store, dir) => return Ok(None),
             Err(e) => return Err(e),
         };
         let bytes = match input.read_all(LONGEST) {
@@ -289,6 +291,12 @@ fn base_changed(message: String) -> Error {
 fn is_ours(store: &dyn Store, dir: &Path, bytes: &[u8]) -> bool {
     const OURS: &[u8] = b"packhorse_view";
     bytes.windows(OURS.len()).any(|window| window == OURS) || store.stat(&dir.join(SELECTION), true).is_ok()
+}
+
+/// Whether `dir` is a dataset, or a file.
+fn is_something_else(store: &dyn Store, dir: &Path) -> bool {
+    let is_file = |path: &Path| store.stat(path, true).is_ok_and(|stat| stat.kind == FileKind::File);
+    is_file(&dir.join(MANIFEST)) || is_file(dir)
 }
 
 #[cfg(test)]

@@ -8,7 +8,8 @@ use std::path::Path;
 
 /// Turns the error of a missing path that the caller gave into a `Config` error; other errors stay as they are.
 pub fn as_request_error(error: Error) -> Error {
-    if !error.is_not_found() {
+    // A web server that refuses a file may say nothing else of one that is there.
+    if !error.is_not_found() || error.code() == Code::NoPermission {
         return error;
     }
     let missing = error.hints().into_iter().fold(missing(), Error::hint);
@@ -24,7 +25,8 @@ fn missing() -> Error {
 /// As [`as_request_error`] for the path `path`, with a similar name beside it as a hint.
 pub(crate) fn with_suggestion(store: &dyn Store, path: &Path, error: Error) -> Error {
     // Not a fault of the request: the same command may succeed later.
-    if error.kind() == Kind::Environment && !error.is_not_found() && Location::url(path).is_some() {
+    let is_refused = !error.is_not_found() || error.code() == Code::NoPermission;
+    if error.kind() == Kind::Environment && is_refused && Location::url(path).is_some() {
         return error;
     }
     if !error.is_not_found() {

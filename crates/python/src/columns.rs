@@ -35,6 +35,8 @@ pub(crate) enum Column {
         bytes: Vec<u8>,
         ends: Vec<usize>,
         shapes: Vec<Vec<usize>>,
+        /// The dimensions behind the first of the first array with elements: those of the boxes of pictures without one.
+        inner: Vec<usize>,
         nulls: Option<Vec<bool>>,
         /// NumPy's name of an element type that Arrow has as bytes: complex numbers and times.
         numpy: Option<String>,
@@ -53,7 +55,8 @@ impl Column {
         {
             let kind = FieldType::Ragged { element: element.clone(), rank };
             let (bytes, ends, shapes) = (Vec::new(), Vec::new(), Vec::new());
-            return Ok(Self::Array { kind, element, bytes, ends, shapes, nulls: None, numpy: None });
+            let inner = Vec::new();
+            return Ok(Self::Array { kind, element, bytes, ends, shapes, inner, nulls: None, numpy: None });
         }
         let element = match dtype {
             "str[]" => return Ok(Self::Texts(Vec::new())),
@@ -70,7 +73,8 @@ impl Column {
             return Ok(Self::Blob(Vec::new()));
         }
         let (bytes, ends, shapes, nulls) = (Vec::new(), Vec::new(), Vec::new(), Some(Vec::new()));
-        Ok(Self::Array { kind: FieldType::Scalar(element.clone()), element, bytes, ends, shapes, nulls, numpy: None })
+        let (kind, inner) = (FieldType::Scalar(element.clone()), Vec::new());
+        Ok(Self::Array { kind, element, bytes, ends, shapes, inner, nulls, numpy: None })
     }
 
     /// The column that takes `value` and others like it. In a container of bytes numbers become text, except for `labels`.
@@ -99,7 +103,12 @@ impl Column {
         if texts_of(value).is_some_and(|texts| !texts.is_empty()) {
             return Ok(Self::Texts(Vec::new()));
         }
-        let ArrayValue { element, shape, numpy, .. } = number(name, value, None)?;
+        let ArrayValue { element, shape, numpy, bytes } = number(name, value, None)?;
+        if bytes.is_empty() && is_list(value) {
+            let message = format!("field {name} is an empty list in the first sample, which says the types of fields");
+            let hint = "name its type with `columns`, as in columns={\"tags\": \"str[]\", \"boxes\": \"float32[][]\"}";
+            return Err(Error::content(message).in_field(name).hint(hint).into());
+        }
         if bytes_only && name.rsplit('.').next().is_some_and(|end| PICTURES.contains(&end)) {
             let error = Error::content(format!("field {name} is named as a picture's file, and is an array"));
             let hint = "encode it first (Pillow: picture.save(buffer, \"JPEG\")), or give the array another name";
@@ -110,8 +119,8 @@ impl Column {
             (rank, true) => FieldType::Ragged { element: element.clone(), rank },
             (_, false) => FieldType::Tensor { element: element.clone(), shape },
         };
-        let (bytes, ends, shapes) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Self::Array { kind, element, bytes, ends, shapes, nulls: None, numpy })
+        let (bytes, ends, shapes, inner) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Ok(Self::Array { kind, element, bytes, ends, shapes, inner, nulls: None, numpy })
     }
 
     /// Appends a value; returns its bytes.
@@ -141,16 +150,25 @@ impl Column {
                 lists.push(Some(texts));
                 Ok(len)
             }
-            Self::Array { kind, element, bytes, ends, shapes, nulls, numpy } => {
+            Self::Array { kind, element, bytes, ends, shapes, inner, nulls, numpy } => {
                 // A number of NumPy has a type of its own, which gives way to a declared one alone.
                 let gives_way = nulls.is_some() || !is_numpy_float(value);
                 let wanted = matches!(kind, FieldType::Scalar(_)) && gives_way;
                 // NumPy takes an empty list for one of floats.
-                let is_list = value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>();
+                let is_list = is_list(value);
                 let given = value;
                 let mut value = number(name, value, Some(&*element).filter(|_| wanted))?;
                 if is_list && matches!(kind, FieldType::Ragged { .. }) && numpy.is_none() && value.element != *element {
                     value = list_of(name, given, element, value)?;
+                }
+                if let FieldType::Ragged { rank, .. } = kind {
+                    // Without elements a list does not tell how deep it is.
+                    if value.bytes.is_empty() && value.shape.len() < *rank {
+                        inner.resize(*rank - 1, 0);
+                        value.shape = std::iter::once(0).chain(inner.iter().copied()).collect();
+                    } else if !value.bytes.is_empty() && inner.iter().all(|size| *size == 0) {
+                        *inner = value.shape.iter().skip(1).copied().collect();
+                    }
                 }
                 let fits = match &*kind {
                     FieldType::Tensor { shape, .. } => *shape == value.shape,
@@ -173,9 +191,10 @@ impl Column {
                         }
                     };
                     let error = Error::content(format!("field {name} is {found} before")).in_field(name);
-                    let hint = match same {
-                        true => "give `ragged=true` where shapes differ",
-                        false => {
+                    let hint = match (same, &*kind) {
+                        (true, FieldType::Ragged { .. }) => "arrays of a field have the same number of dimensions",
+                        (true, _) => "give `ragged=true` where shapes differ",
+                        (false, _) => {
                             "convert it, or name its type with `columns`, as in columns={\"x\": \"float64\", \"lists\": \"int64[]\"}"
                         }
                     };
@@ -290,6 +309,10 @@ impl Column {
             }
         }
     }
+}
+
+fn is_list(value: &Bound<'_, PyAny>) -> bool {
+    value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>()
 }
 
 fn arrays(

@@ -1,7 +1,7 @@
 //! Datasets for Python.
 
 use crate::batch::Batch;
-use crate::error::Result;
+use crate::error::{Result, joining, opening};
 use crate::fields::Asked;
 use crate::fork::{self, Owned};
 use crate::values::sample;
@@ -62,7 +62,7 @@ impl PyDataset {
             let opened = packhorse::read::open_with(&place, &packhorse::storage::Stores::default(), &options);
             opened.map_err(packhorse::pack::as_request_error)
         };
-        Ok(Self::of(abandonable(py, open)?, remote))
+        Ok(Self::of(abandonable(py, open).map_err(|error| error.of(opening))?, remote))
     }
 
     fn __len__(&self) -> usize {
@@ -76,6 +76,11 @@ impl PyDataset {
             Err(_) => field.data_type().to_string(),
         };
         self.ours.schema().fields().iter().map(|field| (field.name().clone(), kind(field))).collect()
+    }
+
+    /// The fields of third-party shards that can't be read, and why not.
+    fn omitted(&self) -> Vec<(String, String)> {
+        self.ours.omitted().into_iter().map(|omission| (omission.field, omission.reason)).collect()
     }
 
     fn classes(&self) -> Vec<String> {
@@ -151,7 +156,7 @@ impl PyDataset {
             let (schema, rows) = join.finish().map_err(|e| e.in_input(table.display()))?;
             Ok((dataset.with_columns(&schema, rows.into_iter().map(Ok))?, unused))
         };
-        let (joined, unused) = abandonable(py, join)?;
+        let (joined, unused) = abandonable(py, join).map_err(|error| error.of(joining))?;
         if let Some(text) = unused {
             py.import("warnings")?.call_method1("warn", (text,))?;
         }

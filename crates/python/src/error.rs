@@ -11,7 +11,19 @@ pub(crate) type Result<T, E = Raised> = std::result::Result<T, E>;
 /// An exception, or an error that becomes one.
 pub(crate) enum Raised {
     Ours(Error),
+    /// An error of a function that writes settings in its own way, by their names and values.
+    Of(Error, fn(&str, &str) -> String),
     Python(PyErr),
+}
+
+impl Raised {
+    /// The same of a function that writes settings in its own way.
+    pub(crate) fn of(self, setting: fn(&str, &str) -> String) -> Self {
+        match self {
+            Self::Ours(error) => Self::Of(error, setting),
+            other => other,
+        }
+    }
 }
 
 impl From<Error> for Raised {
@@ -30,6 +42,9 @@ impl From<Raised> for PyErr {
     fn from(raised: Raised) -> Self {
         match raised {
             Raised::Ours(error) => Python::attach(|py| exception(py, &error).unwrap_or_else(|failed| failed)),
+            Raised::Of(error, setting) => {
+                Python::attach(|py| shown(py, &error, &setting).unwrap_or_else(|failed| failed))
+            }
             Raised::Python(error) => error,
         }
     }
@@ -37,6 +52,12 @@ impl From<Raised> for PyErr {
 
 /// The exception of an error: its class by kind and code, with all that the error knows.
 pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
+    shown(py, error, &|name, value| format!("{name}={value}"))
+}
+
+/// The same; `setting` writes a setting by its name and value.
+fn shown(py: Python<'_>, error: &Error, setting: &dyn Fn(&str, &str) -> String) -> PyResult<PyErr> {
+    let settings = |text: &str| settings(text, setting);
     static CLASSES: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
     let classes = CLASSES.get_or_try_init(py, || py.import("packhorse._errors").map(Bound::unbind))?.bind(py);
     let name = match (error.code(), error.kind()) {
@@ -64,8 +85,27 @@ pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     Ok(PyErr::from_value(classes.getattr(name)?.call((settings(&error.to_string()),), Some(&facts))?))
 }
 
+/// A setting as `Dataset.join` takes it.
+pub(crate) fn joining(name: &str, value: &str) -> String {
+    format!("{}={value}", name.strip_prefix("join_").unwrap_or(name))
+}
+
+/// A setting as `open` takes it.
+pub(crate) fn opening(name: &str, value: &str) -> String {
+    match name {
+        "tree" | "branches" | "datasets" | "unsupported" | "schema" => format!("read={{\"{name}\": {value}}}"),
+        "read" => match value.trim_matches('"').split_once('=') {
+            Some((name, value)) => format!("read={{{name:?}: {value:?}}}"),
+            None => format!("read={value}"),
+        },
+        "from" => format!("format={value}"),
+        "drop" | "select" | "field" => format!("packhorse.pack(…, {name}={value})"),
+        _ => format!("{name}={value}"),
+    }
+}
+
 /// Settings as Python writes them: `` `on-error=skip` `` is `` `on_error="skip"` ``.
-fn settings(text: &str) -> String {
+fn settings(text: &str, setting: &dyn Fn(&str, &str) -> String) -> String {
     let mut shown = String::with_capacity(text.len());
     for (number, part) in text.split('`').enumerate() {
         if number > 0 {
@@ -79,7 +119,7 @@ fn settings(text: &str) -> String {
                     number if number.parse::<f64>().is_ok() => number.to_owned(),
                     text => format!("{text:?}"),
                 };
-                shown.push_str(&format!("{}={value}", name.replace('-', "_")));
+                shown.push_str(&setting(&name.replace('-', "_"), &value));
             }
             None if number % 2 == 1 && word(part) => shown.push_str(&part.replace('-', "_")),
             _ => shown.push_str(part),

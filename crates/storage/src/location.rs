@@ -247,6 +247,19 @@ fn object(scheme: &'static str, rest: &str) -> Result<LocationKind> {
         }
         _ => (name, "-"),
     };
+    // A signature is a secret, and would become part of the key.
+    let is_signed =
+        |query: &str| query.split('&').any(|part| part.starts_with("sig=") || part.starts_with("X-Amz-Signature="));
+    if rest.split_once('?').is_some_and(|(_, query)| is_signed(query)) {
+        let error = Error::config(format!("an {scheme} location has no signature behind its key"));
+        let hint = match scheme {
+            "s3" | "gs" => "give the signed URL as https://…",
+            _ => {
+                "set AZURE_STORAGE_SAS_KEY to what stands behind the question mark, or give the signed URL as https://…"
+            }
+        };
+        return Err(error.hint(hint));
+    }
     if container.is_empty()
         || container.contains(['@', '?', '#'])
         || account.is_empty()

@@ -536,9 +536,39 @@ fn listings_are_complete_or_an_error() {
     assert!(error.to_string().contains("SlowDown: Please reduce; given up after 6 requests"), "{error}");
     let error = listed(move |asked| if asked.head { honest(asked) } else { listing(&["b"], &[], Some("more")) });
     assert!(error.unwrap_err().to_string().contains("in an endless loop"));
+    // What `object_store` would take for a whole listing.
+    let other = |from: &'static str, to: &'static str| {
+        move |fault| match fault {
+            HttpFault::Say(status, text) => HttpFault::Say(status, text.replace(from, to)),
+            other => other,
+        }
+    };
+    let (first, page) = (other("NextContinuationToken", "NextMarker"), other("ListBucketResult", "html"));
+    let error = listed(move |asked| first(honest(asked))).unwrap_err();
+    assert!(error.to_string().contains("no NextContinuationToken for the rest"), "{error}");
+    let error = listed(move |asked| if next(asked) { page(honest(asked)) } else { honest(asked) }).unwrap_err();
+    assert!(error.to_string().contains("something else than a listing"), "{error}");
     let denied = HttpFault::Say(403, "<Error><Code>AccessDenied</Code></Error>".into());
     let error = listed(move |asked| if next(asked) { denied.clone() } else { honest(asked) }).unwrap_err();
     assert_eq!(error.errno(), Some(13), "{error}");
+}
+
+/// Handlers that know only GET answer HEAD with the length of nothing, and some services refuse a range of an empty object without
+/// saying that it is empty.
+#[test]
+fn an_empty_file_is_believed_when_a_get_says_so() {
+    let (dir, bytes) = folder();
+    std::fs::write(dir.path().join("empty"), b"").unwrap();
+    let server = Server::new(dir.path(), |asked| HttpFault::Empty.of_head(asked));
+    assert!(full(&server.url("a.bin"), hasty()).unwrap() == bytes);
+    assert_eq!(full(&server.url("empty"), hasty()).unwrap(), b"");
+    let server = Server::new(dir.path(), |asked| match (asked.head, &asked.range) {
+        (true, _) => HttpFault::Status(403),
+        (false, Some(range)) if range.is_empty() => HttpFault::Status(416),
+        _ => HttpFault::None,
+    });
+    assert!(full(&server.url("a.bin"), hasty()).unwrap() == bytes);
+    assert_eq!(full(&server.url("empty"), hasty()).unwrap(), b"");
 }
 
 #[test]

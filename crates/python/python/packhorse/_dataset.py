@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+import warnings
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Unpack, overload
@@ -99,6 +100,11 @@ class Dataset:
     def fields(self) -> dict[str, str]:
         """The fields of samples and their types."""
         return dict(self._ours.fields())
+
+    @property
+    def omitted(self) -> dict[str, str]:
+        """The fields of third-party shards that can't be read, and why not."""
+        return dict(self._ours.omitted())
 
     @property
     def classes(self) -> list[str]:
@@ -235,7 +241,7 @@ class Dataset:
             decoder = self._decoders[key] = _packhorse.Decoder(ours, described, seed, False, False)
         return Batch(decoder.decode(list(self._places(numbers)), epoch))
 
-    def loader(self, batch: int, **settings: Unpack[LoaderSettings]) -> Loader:
+    def loader(self, batch: int | None = None, **settings: Unpack[LoaderSettings]) -> Loader:
         """Shuffled batches of `batch` samples: see `Loader` for the settings."""
         from ._loader import Loader
 
@@ -243,6 +249,8 @@ class Dataset:
         for name in settings:
             if name not in known:
                 raise TypeError(f"{name!r} is not a setting of loaders{_meant(name, known)}")
+        if batch is None:
+            raise TypeError("a loader needs the number of samples in a batch, such as ds.loader(32)")
         return Loader(self, batch, **settings)
 
     def torch(self, fields: Fields = None, *, transform: Any = None, seed: int = 0) -> TorchDataset:
@@ -328,7 +336,12 @@ def open_dataset(
     if "://" not in text:
         text = os.path.abspath(text)
     index = None if indexes is None else os.path.abspath(os.fspath(indexes))
-    return Dataset(text, (format, dict(read or {}), index))
+    opened = Dataset(text, (format, dict(read or {}), index))
+    if opened.omitted:
+        left_out = ", ".join(f"{name} ({reason})" for name, reason in list(opened.omitted.items())[:3])
+        more = f" and {len(opened.omitted) - 3} more" if len(opened.omitted) > 3 else ""
+        warnings.warn(f"fields that can't be read are left out: {left_out}{more}; `omitted` of the dataset has all", stacklevel=2)
+    return opened
 
 
 def concat(datasets: Iterable[Dataset]) -> Dataset:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from numbers import Real
 from typing import Any, Union
@@ -124,12 +125,12 @@ class _View(Field):
             raise ValueError(f"crop={crop!r} is none of {', '.join(crops)}")
         if crop is not None and size is None:
             raise ValueError(f"crop={crop!r} needs a size")
-        self.size = (size, size) if isinstance(size, int) else size
+        self.size = _size(size)
         self.crop = crop or ("keep" if size is None else "center")
         self.flip = flip
         self.short = short
-        self.scale = scale
-        self.ratio = ratio
+        self.scale = _pair("scale", scale)
+        self.ratio = _pair("ratio", ratio)
 
     def _view(self) -> tuple[Any, ...]:
         height, width = self.size or (0, 0)
@@ -283,6 +284,25 @@ def _numbers(asked: Any, of_one: Callable[[float], tuple[float, ...]], *counts: 
     return tuple(map(float, asked)) if right else ()
 
 
+def _size(size: Any) -> tuple[int, int] | None:
+    """Height and width."""
+    if size is None:
+        return None
+    try:
+        height, width = (size, size) if hasattr(size, "__index__") else size
+        return operator.index(height), operator.index(width)
+    except (TypeError, ValueError):
+        raise ValueError(f"size={size!r} is neither a side in pixels nor (height, width)") from None
+
+
+def _pair(name: str, pair: Any) -> tuple[float, float]:
+    try:
+        low, high = map(float, pair)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}={pair!r} is no pair of numbers, the least and the greatest") from None
+    return low, high
+
+
 def _normalize(asked: Any) -> tuple[list[float], list[float]] | None:
     if asked is None or asked is False:
         return None
@@ -292,7 +312,10 @@ def _normalize(asked: Any) -> tuple[list[float], list[float]] | None:
         return [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
     if isinstance(asked, str):
         raise ValueError(f"normalize={asked!r} is neither 'imagenet' nor a pair of mean and std")
-    mean, std = (list(map(float, part)) for part in asked)
+    try:
+        mean, std = (list(map(float, part)) for part in asked)
+    except (TypeError, ValueError):
+        raise ValueError(f"normalize={asked!r} is no pair of three means and three standard deviations") from None
     if len(mean) != 3 or len(std) != 3:
         raise ValueError("normalize takes three means and three standard deviations")
     return mean, std

@@ -16,8 +16,8 @@ pub(crate) use view::{base_of, is_free};
 
 use base::Base;
 use packhorse_core::{
-    Code, Error, Field, FieldType, KEY, LOGICAL, PACKED, Registry, Result, Schema, SchemaRef, Source, counted, nearest,
-    numpy_type, some_of,
+    Code, Error, Field, FieldType, KEY, LOGICAL, Omission, PACKED, Registry, Result, Schema, SchemaRef, Source,
+    counted, nearest, numpy_type, some_of,
 };
 use packhorse_dataset::Digest;
 pub(crate) use packhorse_dataset::SampleRun;
@@ -89,6 +89,13 @@ impl Dataset {
     /// The class list of a sealed dataset: a label is a position in it.
     pub fn classes(&self) -> &[String] {
         &self.classes
+    }
+
+    /// The fields of third-party shards that can't be read, each once by its name, and why not. Datasets of packhorse have none.
+    pub fn omitted(&self) -> Vec<Omission> {
+        let all = self.used().flat_map(|shard| shard.omitted());
+        let by_name: BTreeMap<&str, &Omission> = all.map(|omission| (&*omission.field, omission)).collect();
+        by_name.into_values().cloned().collect()
     }
 
     /// Total size of the shards in bytes.

@@ -3,7 +3,7 @@
 use super::committed::Committed;
 use crate::cache::{CacheFile, CacheSource};
 use packhorse_core::{
-    Error, Input, Kind, Limits, Members, Options, Registry, Result, SchemaRef, Source, Store, Table, counted,
+    Error, Input, Kind, Limits, Members, Omission, Options, Registry, Result, SchemaRef, Source, Store, Table, counted,
 };
 use packhorse_dataset::{Digest, INDEX_SUFFIX, Receipt, decode_index};
 use std::path::{Path, PathBuf};
@@ -46,7 +46,14 @@ pub(crate) enum Content {
     /// Members at known ranges.
     Members(Arc<Members>),
     /// Rows of typed values; if items are not samples, `starts` are the items at which samples begin.
-    Table { schema: SchemaRef, items: u64, sample_bytes: u64, starts: Option<Arc<[u64]>> },
+    Table {
+        schema: SchemaRef,
+        items: u64,
+        sample_bytes: u64,
+        starts: Option<Arc<[u64]>>,
+        /// The fields that can't be read.
+        omitted: Arc<[Omission]>,
+    },
 }
 
 impl Content {
@@ -73,7 +80,8 @@ impl Content {
         };
         let samples = starts.as_ref().map_or(info.items, |starts: &Arc<[u64]>| starts.len() as u64);
         let sample_bytes = info.bytes / samples.max(1);
-        Ok(Content::Table { schema: info.schema, items: info.items, sample_bytes, starts })
+        let omitted = info.omitted.into();
+        Ok(Content::Table { schema: info.schema, items: info.items, sample_bytes, starts, omitted })
     }
 }
 
@@ -121,6 +129,14 @@ impl Shard {
         match self.content.get() {
             Some(Content::Table { schema, .. }) => names.iter().all(|name| schema.column_with_name(name).is_none()),
             _ => false,
+        }
+    }
+
+    /// The fields that can't be read, as far as it is known.
+    pub(super) fn omitted(&self) -> &[Omission] {
+        match self.content.get() {
+            Some(Content::Table { omitted, .. }) => omitted,
+            _ => &[],
         }
     }
 

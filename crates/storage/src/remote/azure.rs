@@ -64,6 +64,7 @@ pub(super) fn open(name: &BucketName, wire: &Wire, options: &RemoteOptions) -> R
         own: Own::Azure(Azure { credentials: objects.credentials().clone(), account }),
         objects: Box::new(objects),
         provider: &PROVIDER,
+        advice: None,
     })
 }
 

@@ -34,6 +34,8 @@ pub(crate) struct Bucket {
     pub(super) objects: Box<dyn Objects>,
     pub(super) provider: &'static Provider,
     pub(super) own: Own,
+    /// Why there may be no credentials.
+    pub(super) advice: Option<String>,
 }
 
 /// What `object_store` can do with objects.
@@ -228,6 +230,9 @@ impl Bucket {
         };
         match self.objects.list_paginated(prefix.as_deref(), options).await {
             Ok(page) => {
+                if let Some(Ok((_, body))) = noted.take() {
+                    check_listing(&String::from_utf8_lossy(&body), page.page_token.is_some())?;
+                }
                 let exists = !page.result.objects.is_empty() || !page.result.common_prefixes.is_empty();
                 Ok(ListPage { names: names(key, &page.result)?, exists, next: page.page_token })
             }
@@ -288,9 +293,24 @@ impl Bucket {
     fn uncredited(&self, error: Option<&object_store::Error>) -> Failure {
         let why = error.map(words).unwrap_or_default();
         let Provider { name, credentials, unsigned, bucket } = self.provider;
+        let advice = self.advice.as_ref().map(|advice| format!("{advice}; or ")).unwrap_or_default();
         Failure::denied(format!(
-            "no credentials for {name} ({why}); set {credentials}, or {unsigned} for a public {bucket}"
+            "no credentials for {name} ({why}); {advice}set {credentials}, or {unsigned} for a public {bucket}"
         ))
+    }
+}
+
+/// Refuses what `object_store` takes for a whole listing: another document, such as the page of a proxy, and a part of one behind which
+/// there is no way on.
+fn check_listing(body: &str, goes_on: bool) -> Result<(), Failure> {
+    if !body.contains("<ListBucketResult") && !body.contains("<EnumerationResults") {
+        return Err(Failure::again("the server answered with something else than a listing"));
+    }
+    match body.contains("<IsTruncated>true</IsTruncated>") && !goes_on {
+        true => Err(Failure::refused(
+            "the server gives a part of the listing and no NextContinuationToken for the rest; it may not know version 2 of listings",
+        )),
+        false => Ok(()),
     }
 }
 
@@ -314,7 +334,7 @@ pub(super) fn invalid(error: &object_store::Error, provider: &Provider) -> Error
 /// Refuses an endpoint without a scheme, to which no request would find its way; the setting is called `name`.
 pub(super) fn check_endpoint(endpoint: Option<String>, name: &str) -> Result<()> {
     match endpoint {
-        Some(host) if !host.starts_with("http://") && !host.starts_with("https://") => {
+        Some(host) if !host.is_empty() && !host.starts_with("http://") && !host.starts_with("https://") => {
             let error = Error::config(format!("{name} is a URL, which \"{host}\" is not"));
             Err(error.hint(format!("write https://{host}, or http://{host} where the server has no certificate")))
         }

@@ -33,6 +33,7 @@ pub(super) fn open(name: &BucketName, wire: &Wire, options: &RemoteOptions) -> R
         before: format!("/{}/", name.name),
         objects: Box::new(objects),
         provider: &PROVIDER,
+        advice: None,
         own: Own::Gcs,
     })
 }

@@ -131,6 +131,8 @@ impl RemoteObject {
                 Some(_) if answer.reply.headers.get("x-ms-resource-type").is_some_and(|kind| kind == "directory") => {
                     Ok(QueryResult::Folder)
                 }
+                // Handlers that know only GET answer HEAD without a body, and with its length.
+                Some(Version { len: 0, .. }) if matches!(*self.backend, Backend::Web(_)) => self.look_at_first().await,
                 Some(version) => {
                     answer.reply.plain(self.stored_compressed())?;
                     believed(version)
@@ -151,6 +153,13 @@ impl RemoteObject {
                 StatusCode::RANGE_NOT_SATISFIABLE => Ok(QueryResult::File(version)),
                 _ => believed(version),
             };
+        }
+        if answer.reply.status == StatusCode::RANGE_NOT_SATISFIABLE {
+            // Amazon's answer to a range of an empty object does not say that it is empty.
+            let whole = self.wire.send(self.request(false, None, None).await?).await?;
+            if let Some(version) = whole.reply.version_of_first().filter(|version| version.len == 0) {
+                return Ok(QueryResult::File(version));
+            }
         }
         let answer = self.accepted(answer, None).await?;
         match answer.reply.status {

@@ -25,12 +25,7 @@ pub(crate) fn settings(
     variable: impl Fn(&str) -> Option<String>,
     read: impl Fn(&Path) -> Option<String>,
 ) -> Vec<(&'static str, String)> {
-    let home = variable("HOME").map(PathBuf::from).unwrap_or_default().join(".aws");
-    let file = |name: &str, usual: &str| {
-        let path = variable(name).map_or_else(|| home.join(usual), PathBuf::from);
-        read(&path).unwrap_or_default()
-    };
-    let files = [file("AWS_CONFIG_FILE", "config"), file("AWS_SHARED_CREDENTIALS_FILE", "credentials")];
+    let files = files(&variable, read);
     let profile = variable("AWS_PROFILE").unwrap_or_else(|| "default".into());
     let keyed = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_WEB_IDENTITY_TOKEN_FILE"]
         .into_iter()
@@ -51,14 +46,48 @@ pub(crate) fn settings(
     found
 }
 
+/// Why the profile gives no credentials, if it is missing or gets them in a way that is not read.
+pub(crate) fn advice(
+    variable: impl Fn(&str) -> Option<String>,
+    read: impl Fn(&Path) -> Option<String>,
+) -> Option<String> {
+    let files = files(&variable, read);
+    let profile = variable("AWS_PROFILE")?;
+    let has = |name: &str| files.iter().any(|text| value(text, &profile, name).is_some());
+    let sections = files.iter().flat_map(|text| text.lines()).filter_map(section);
+    if !sections.into_iter().any(|name| name == profile) {
+        return Some(format!("AWS_PROFILE names the profile {profile}, which is in no file of AWS's"));
+    }
+    let unread = ["credential_process", "role_arn", "sso_session", "sso_start_url", "web_identity_token_file"];
+    let way = unread.into_iter().find(|name| has(name)).filter(|_| !has("aws_access_key_id"))?;
+    Some(format!(
+        "the profile {profile} gets credentials by {way}, which is not read: `aws configure export-credentials --format env` prints variables to set"
+    ))
+}
+
+/// The profile that a line begins.
+fn section(line: &str) -> Option<&str> {
+    let section = line.trim_end().strip_prefix('[')?.strip_suffix(']')?.trim();
+    Some(section.strip_prefix("profile ").unwrap_or(section).trim())
+}
+
+/// The texts of both files, the one of credentials last.
+fn files(variable: impl Fn(&str) -> Option<String>, read: impl Fn(&Path) -> Option<String>) -> [String; 2] {
+    let home = variable("HOME").map(PathBuf::from).unwrap_or_default().join(".aws");
+    let file = |name: &str, usual: &str| {
+        let path = variable(name).map_or_else(|| home.join(usual), PathBuf::from);
+        read(&path).unwrap_or_default()
+    };
+    [file("AWS_CONFIG_FILE", "config"), file("AWS_SHARED_CREDENTIALS_FILE", "credentials")]
+}
+
 /// A value of a profile. Skips indented lines, which are nested settings.
 fn value(text: &str, profile: &str, name: &str) -> Option<String> {
     let mut inside = false;
     let mut found = None;
     for line in text.lines().filter(|line| !line.starts_with([' ', '\t', '#', ';'])) {
-        if let Some(section) = line.trim_end().strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
-            let section = section.trim();
-            inside = section.strip_prefix("profile ").unwrap_or(section).trim() == profile;
+        if let Some(section) = section(line) {
+            inside = section == profile;
         } else if let Some((key, value)) = line.split_once('=').filter(|_| inside) {
             let ours = key.trim().eq_ignore_ascii_case(name) && !value.trim().is_empty();
             found = if ours { Some(value.trim().to_owned()) } else { found };
@@ -110,5 +139,17 @@ mod tests {
         let stale = "[default]\naws_access_key_id=B\naws_secret_access_key=c\naws_session_token=stale\n";
         let read = |path: &Path| Some(if path.ends_with("config") { stale } else { CREDENTIALS }.to_owned());
         assert_eq!(settings(|_| None, read), pairs(&key));
+    }
+
+    #[test]
+    fn a_profile_without_keys_is_told() {
+        let config = "[default]\n[profile job]\nrole_arn = x\n[profile keyed]\nrole_arn = x\naws_access_key_id = A\n";
+        let told = |profile: Option<&str>| {
+            let variable = |name: &str| profile.filter(|_| name == "AWS_PROFILE").map(str::to_owned);
+            advice(variable, |path| path.ends_with("config").then(|| config.to_owned()))
+        };
+        assert!(told(Some("none")).unwrap().contains("the profile none, which is in no file"));
+        assert!(told(Some("job")).unwrap().contains("by role_arn, which is not read"));
+        assert_eq!([told(None), told(Some("default")), told(Some("keyed"))], [None, None, None]);
     }
 }

@@ -13,6 +13,7 @@ use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, AwsAuthorizer, AwsCr
 use object_store::client::HttpRequest;
 use packhorse_core::Result;
 use reqwest::header::{AUTHORIZATION, ETAG};
+use std::path::Path;
 
 const PROVIDER: Provider = Provider {
     name: "S3",
@@ -28,9 +29,21 @@ pub(crate) struct S3 {
 }
 
 pub(super) fn open(name: &BucketName, wire: &Wire, options: &RemoteOptions) -> Result<Bucket> {
-    let mut builder = AmazonS3Builder::from_env();
-    let variable = |name: &str| options.s3.get(name).cloned().or_else(|| std::env::var(name).ok());
-    let profile = profile::settings(variable, |path| std::fs::read_to_string(path).ok());
+    let mut builder = AmazonS3Builder::new();
+    // Templates of containers set variables to nothing.
+    let given =
+        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    for (name, value) in given.filter(|(name, value)| name.starts_with("AWS_") && !value.is_empty()) {
+        if let Ok(key) = name.to_ascii_lowercase().parse() {
+            builder = builder.with_config(key, value);
+        }
+    }
+    let variable = |name: &str| {
+        let set = options.s3.get(name).cloned().or_else(|| std::env::var(name).ok());
+        set.filter(|value| !value.is_empty())
+    };
+    let read = |path: &Path| std::fs::read_to_string(path).ok();
+    let (profile, advice) = (profile::settings(variable, read), profile::advice(variable, read));
     let given = options.s3.iter().map(|(name, value)| (name.as_str(), value.clone()));
     for (name, value) in profile.into_iter().chain(given) {
         let key: AmazonS3ConfigKey = name.to_ascii_lowercase().parse().map_err(|_| unknown(name, &PROVIDER))?;
@@ -50,6 +63,7 @@ pub(super) fn open(name: &BucketName, wire: &Wire, options: &RemoteOptions) -> R
         own: Own::S3(S3 { credentials: objects.credentials().clone(), region }),
         objects: Box::new(objects),
         provider: &PROVIDER,
+        advice,
     })
 }
 

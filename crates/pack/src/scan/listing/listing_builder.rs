@@ -5,11 +5,11 @@ use super::walk_event::{FoundFile, FoundMember, HIDDEN, NO_FIELD, NO_MATCH, Walk
 use super::{Listing, PieceRef, SourceFolder, TableInput};
 use crate::scan::sealed::ChosenPlace;
 use crate::{KeyEnds, Recipe};
-use packhorse_core::{Code, Error, Field, FileStat, NameFault, Result, folder_key, shard_number};
+use packhorse_core::{Code, Error, Field, FileStat, NameFault, Result, escape, folder_key, shard_number};
 use packhorse_storage::Compression;
 use rayon::prelude::*;
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::RandomState;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -318,7 +318,10 @@ fn group(listing: &mut Listing, mut sorted: Vec<PieceRef>) {
         let to = from + 1 + sorted.iter().skip(from + 1).take_while(of_one).count();
         let sample = sorted.get(from..to).unwrap_or_default();
         let mut pairs = sample.iter().zip(sample.iter().skip(1));
-        let left = pairs.any(|(a, b)| listing.clash(a, b)).then(|| untangled(listing, sample, &mut faults));
+        let left = match pairs.any(|(a, b)| listing.clash(a, b)) {
+            true => Some(untangled(listing, sample, &mut faults)),
+            false => of_one_name(listing, sample, &mut faults),
+        };
         let len = left.as_ref().map_or(to - from, Vec::len);
         match left {
             Some(left) => sorted.iter_mut().skip(kept).zip(left).for_each(|(place, piece)| *place = piece),
@@ -332,6 +335,47 @@ fn group(listing: &mut Listing, mut sorted: Vec<PieceRef>) {
     sorted.truncate(kept);
     (listing.pieces, listing.starts) = (sorted, starts);
     listing.faults.extend(faults);
+}
+
+/// The pieces to keep of a sample whose files have several names that only their key makes one (`a b` and `a%20b`): those with the name of
+/// most. `None` where all have one name.
+fn of_one_name(listing: &Listing, sample: &[PieceRef], faults: &mut Vec<Error>) -> Option<Vec<PieceRef>> {
+    let first = sample.first().filter(|_| sample.len() > 1)?;
+    let is_escaped = |piece: &PieceRef| {
+        let folder = listing.places.get(piece.place as usize).is_some_and(|place| place.folder_key.contains('%'));
+        folder || listing.stem(piece).contains(&b'%')
+    };
+    if !is_escaped(first) {
+        return None;
+    }
+    let mut names: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
+    sample.iter().filter_map(|piece| raw_stem(listing, piece)).for_each(|name| *names.entry(name).or_default() += 1);
+    let (name, _) = names.iter().max_by_key(|(_, pieces)| **pieces).filter(|_| names.len() > 1)?;
+    let is_other = |piece: &&PieceRef| raw_stem(listing, piece).is_some_and(|other| other != *name);
+    let (strangers, kept): (Vec<&PieceRef>, Vec<&PieceRef>) = sample.iter().partition(is_other);
+    let shown = String::from_utf8_lossy(name).into_owned();
+    faults.extend(strangers.into_iter().map(|piece| {
+        let message = format!("its name gives the key of {shown}, which is another one; rename one of them");
+        Error::content(message).with_code(Code::KeyTwice).in_input(listing.full_path(piece).display())
+    }));
+    Some(kept.into_iter().copied().collect())
+}
+
+/// The path of a file up to its field, as the file system has it; `None` for members of archives, whose folders don't tell their names.
+fn raw_stem(listing: &Listing, piece: &PieceRef) -> Option<Vec<u8>> {
+    if listing.is_table(piece) || listing.places.get(piece.place as usize)?.archive.is_some() {
+        return None;
+    }
+    let path = listing.path(piece);
+    let base = path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+    let gives = |end: &usize| {
+        let mut stem = String::new();
+        escape(path.get(base..*end).unwrap_or_default(), false, &mut stem);
+        stem.as_bytes() == listing.stem(piece)
+    };
+    let mut dots = path.iter().enumerate().skip(base).filter(|(_, byte)| **byte == b'.').map(|(at, _)| at);
+    let end = dots.find(gives)?;
+    path.get(..end).map(<[u8]>::to_vec)
 }
 
 /// The pieces to keep of a sample that has fields twice: nothing tells which of two pictures a text belongs to, so they are what the folder
