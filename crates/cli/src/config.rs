@@ -23,7 +23,18 @@ pub(crate) fn expand(mut args: Vec<OsString>, program: &Command) -> Result<Vec<O
         .ok_or_else(|| Error::config("--config needs a command, such as packhorse pack --config FILE.toml"))?;
     let flags = flags(&path, program, command).map_err(|e| e.in_input(path.to_string_lossy()))?;
     let given = args.get(end..).unwrap_or_default();
-    let flags = flags.into_iter().filter(|flag| !is_given(flag, given, command)).collect::<Vec<_>>();
+    // The plan has the settings of the file that it was made with.
+    let has_plan =
+        given.iter().filter_map(|given| given.to_str()).any(|given| given == "--plan" || given.starts_with("--plan="));
+    let planned = command.get_arguments().find(|arg| has_plan && named(arg, "plan"));
+    let planned: Vec<&Arg> = planned.map(|plan| command.get_arg_conflicts_with(plan)).unwrap_or_default();
+    let is_planned = |flag: &OsString| match flag.to_str().and_then(|flag| flag.strip_prefix("--")) {
+        Some(flag) => planned.iter().any(|arg| named(arg, flag.split('=').next().unwrap_or(flag))),
+        // INPUT.
+        None => has_plan,
+    };
+    let flags = flags.into_iter().filter(|flag| !is_given(flag, given, command) && !is_planned(flag));
+    let flags = flags.collect::<Vec<_>>();
     args.splice(end..end, flags);
     Ok(args)
 }
@@ -157,6 +168,15 @@ mod tests {
         sorted.sort();
         assert_eq!(got, sorted);
         assert_eq!(expanded(toml, &args).last().map(String::as_str), Some("1"));
+    }
+
+    /// One file serves `plan` and the tasks that fill the plan.
+    #[test]
+    fn what_a_plan_has_decided_is_left_out_beside_it() {
+        let toml = "input = \"a\"\nto = \"webdataset\"\ninclude = [\"*.jpg\"]\njobs = 3\non-error = \"skip\"\n";
+        let mut got = expanded(toml, &["packhorse", "pack", "--config", "FILE", "--plan", "out"]);
+        got.sort();
+        assert_eq!(got, ["--jobs=3", "--on-error=skip", "--plan", "out", "pack", "packhorse"]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Samples by the values of their scalar fields.
 
+use crate::condition_text::{Comparison, IN, Literal, comparisons};
 use crate::dataset::no_field;
 use crate::fields::json_at;
 use crate::moments;
@@ -13,7 +14,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 ///
 /// A missing or null field meets no comparison, not even `!=`.
 ///
-/// A comparison is a field, one of `==`, `!=`, `<`, `<=`, `>` and `>=`, and a number, `true`, `false` or text in quotes. The
+/// A comparison is a field, one of `==`, `!=`, `<`, `<=`, `>` and `>=`, and a number, `true`, `false` or text in quotes; or a field, `in`
+/// and several of them (`cls in [3, 7]`), one of which it is. The
 /// field is a number, a Boolean or text; text that is compared with a number is read as one. A name after that of a JSON
 /// field is a path in it. Text is compared byte by byte, unless it is a date and a time (`2024-05-01T08:00:00Z`) and the other one
 /// is a date or a moment. Dates and timestamps are compared with text such as `'2024-05-01'` or `'2024-05-01 12:30:00.5'`, in UTC unless it says an offset. A field whose name has spaces is written in quotes.
@@ -27,89 +29,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition(Vec<Comparison>);
 
-#[derive(Clone, Debug, PartialEq)]
-struct Comparison {
-    field: String,
-    /// One of [`OPERATORS`].
-    operator: &'static str,
-    literal: Literal,
-}
-
-/// Longer operators come before those that they begin with.
-const OPERATORS: [&str; 6] = ["==", "!=", "<=", ">=", "<", ">"];
-
-#[derive(Clone, Debug, PartialEq)]
-enum Literal {
-    Integer(i128),
-    Float(f64),
-    Text(String),
-}
-
 impl FromStr for Condition {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let refused = |what: &str| Err(Error::config(format!("can't understand the condition {text:?}: {what}")));
-        let (mut all, mut rest) = (Vec::new(), text);
-        loop {
-            let Some((field, after)) = word(rest) else { return refused("a field is missing") };
-            let after = after.trim_start();
-            let found = OPERATORS.iter().find_map(|sign| Some((*sign, after.strip_prefix(sign)?)));
-            let Some((operator, after)) = found else {
-                let spaced = "; a field whose name has spaces is written in quotes";
-                return refused(&format!("after {} comes one of ==, !=, <, <=, >, >={spaced}", field.text));
-            };
-            let Some((value, after)) = word(after) else { return refused("a value is missing at the end") };
-            let Some(literal) = value.literal() else {
-                return refused(&format!("{} is not a number; write text in quotes", value.text));
-            };
-            all.push(Comparison { field: field.text.to_owned(), operator, literal });
-            match word(after) {
-                None if after.trim().is_empty() => return Ok(Self(all)),
-                Some((Word { text: "and", quoted: false }, after)) => rest = after,
-                _ => return refused("comparisons are joined by \"and\""),
-            }
-        }
-    }
-}
-
-struct Word<'t> {
-    text: &'t str,
-    quoted: bool,
-}
-
-/// The first word of `text`, and the rest: up to a space or an operator, or in quotes.
-fn word(text: &str) -> Option<(Word<'_>, &str)> {
-    let text = text.trim_start();
-    for quote in ['"', '\''] {
-        if let Some(inside) = text.strip_prefix(quote) {
-            return inside.split_once(quote).map(|(text, rest)| (Word { text, quoted: true }, rest));
-        }
-    }
-    let end = text.find(|c: char| c.is_whitespace() || "=!<>\"'".contains(c)).unwrap_or(text.len());
-    let (text, rest) = text.split_at_checked(end)?;
-    (!text.is_empty()).then_some((Word { text, quoted: false }, rest))
-}
-
-impl Word<'_> {
-    fn literal(&self) -> Option<Literal> {
-        match self.text {
-            text if self.quoted => Some(Literal::Text(text.to_owned())),
-            "true" => Some(Literal::Integer(1)),
-            "false" => Some(Literal::Integer(0)),
-            text => match without_zeros(text).parse() {
-                Ok(integer) => Some(Literal::Integer(integer)),
-                Err(_) => text.parse().ok().filter(|float: &f64| float.is_finite()).map(Literal::Float),
-            },
-        }
-    }
-}
-
-/// A number without a fraction of zeros.
-fn without_zeros(text: &str) -> &str {
-    match text.split_once('.') {
-        Some((whole, zeros)) if !zeros.is_empty() && zeros.bytes().all(|digit| digit == b'0') => whole,
-        _ => text,
+        comparisons(text).map(Self)
     }
 }
 
@@ -137,7 +61,11 @@ impl Scalar<'_> {
 impl Comparison {
     /// Whether `value` meets it; `None` for text and a number.
     fn holds(&self, value: &Scalar<'_>) -> Option<bool> {
-        let order = match (value, &self.literal) {
+        self.literals.iter().try_fold(false, |met, literal| Some(self.compare(value, literal)? || met))
+    }
+
+    fn compare(&self, value: &Scalar<'_>, literal: &Literal) -> Option<bool> {
+        let order = match (value, literal) {
             (Scalar::Integer(a), Literal::Integer(b)) => Some(a.cmp(b)),
             (Scalar::Integer(a), Literal::Float(b)) => with_float(*a, *b),
             (Scalar::Float(a), Literal::Integer(b)) => with_float(*b, *a).map(Ordering::reverse),
@@ -155,7 +83,7 @@ impl Comparison {
             _ => return None,
         };
         Some(match self.operator {
-            "==" => order == Some(Ordering::Equal),
+            "==" | IN => order == Some(Ordering::Equal),
             "!=" => order != Some(Ordering::Equal),
             "<" => order == Some(Ordering::Less),
             "<=" => order.is_some_and(Ordering::is_le),
@@ -285,12 +213,14 @@ impl Term {
         let field = |name: &str| schema.column_with_name(name).map(|(_, field)| field);
         if let Some(found) = field(name) {
             let mut tick = None;
-            if let (Literal::Text(text), Some(own)) = (&comparison.literal, moments::tick(found)) {
-                let moment = moments::nanoseconds(text).ok_or_else(|| {
-                    let message = format!("field {name} is a time, and {text:?} is none");
-                    Error::config(message).hint("write times like 2024-05-01 or 2024-05-01 12:30:00")
-                })?;
-                (tick, comparison.literal) = (Some(own), Literal::Integer(moment));
+            for literal in &mut comparison.literals {
+                if let (Literal::Text(text), Some(own)) = (&*literal, moments::tick(found)) {
+                    let moment = moments::nanoseconds(text).ok_or_else(|| {
+                        let message = format!("field {name} is a time, and {text:?} is none");
+                        Error::config(message).hint("write times like 2024-05-01 or 2024-05-01 12:30:00")
+                    })?;
+                    (tick, *literal) = (Some(own), Literal::Integer(moment));
+                }
             }
             let blob = matches!(FieldType::of(found)?, FieldType::Blob | FieldType::Text);
             // An array of bytes is not text.
@@ -312,10 +242,12 @@ impl Term {
     fn holds(&self, batch: &Batch<HostSlab>, row: usize) -> Result<Option<bool>> {
         let Some(value) = self.value(batch, row)? else { return Ok(None) };
         self.comparison.holds(&value).map(Some).ok_or_else(|| {
-            let (name, literal) = (&self.comparison.field, &self.comparison.literal);
-            Error::config(match literal {
-                Literal::Text(text) => format!("field {name} is a number and can't be compared with the text {text:?}"),
-                _ if ["==", "!="].contains(&self.comparison.operator) => {
+            let name = &self.comparison.field;
+            Error::config(match self.comparison.literals.first() {
+                Some(Literal::Text(text)) => {
+                    format!("field {name} is a number and can't be compared with the text {text:?}")
+                }
+                _ if ["==", "!=", IN].contains(&self.comparison.operator) => {
                     format!("field {name} is text and can't be compared with a number; write the value in quotes")
                 }
                 _ => format!(
@@ -336,8 +268,8 @@ impl Term {
         if known.ragged {
             let what = if self.is_text { "holds bytes that are not UTF-8" } else { "holds neither a number nor text" };
             let text = std::str::from_utf8(bytes).ok().filter(|_| self.is_text).ok_or_else(|| no_scalar(what))?;
-            return match (self.path.is_empty(), &self.comparison.literal) {
-                (true, Literal::Text(_)) => Ok(Some(Scalar::Text(text.into()))),
+            return match (self.path.is_empty(), self.comparison.literals.first()) {
+                (true, Some(Literal::Text(_))) => Ok(Some(Scalar::Text(text.into()))),
                 // Tars hold numbers as text.
                 (true, _) => Ok(Some(parsed(text).unwrap_or(Scalar::Text(text.into())))),
                 (false, _) => self.inside(text),
@@ -422,10 +354,28 @@ mod tests {
         let all = r#" cls==3 and "a field" >= 'it"s' and x.y<-1.5e3 and ok != true"#.parse::<Condition>().unwrap().0;
         let fields: Vec<&str> = all.iter().map(|comparison| comparison.field.as_str()).collect();
         assert_eq!(fields, ["cls", "a field", "x.y", "ok"]);
-        assert_eq!(all[0].literal, Literal::Integer(3));
-        assert_eq!(all[1].literal, Literal::Text("it\"s".into()));
-        assert_eq!((all[2].operator, &all[2].literal), ("<", &Literal::Float(-1500.0)));
-        assert_eq!(all[3].literal, Literal::Integer(1));
+        assert_eq!(all[0].literals, [Literal::Integer(3)]);
+        assert_eq!(all[1].literals, [Literal::Text("it\"s".into())]);
+        assert_eq!((all[2].operator, &all[2].literals[..]), ("<", &[Literal::Float(-1500.0)][..]));
+        assert_eq!(all[3].literals, [Literal::Integer(1)]);
+    }
+
+    #[test]
+    fn one_of_several_values() {
+        let all = r#"cls in [1, -2.0,3] and txt in ("a, b", 'c]') and i in[7]"#.parse::<Condition>().unwrap().0;
+        assert_eq!(all.iter().map(|all| all.literals.len()).collect::<Vec<_>>(), [3, 2, 1]);
+        let [cls, txt, _] = &all[..] else { panic!("{all:?}") };
+        for (number, wanted) in [(1, true), (-2, true), (3, true), (2, false)] {
+            assert_eq!(cls.holds(&Scalar::Integer(number)), Some(wanted));
+        }
+        for (text, wanted) in [("a, b", true), ("c]", true), ("a", false)] {
+            assert_eq!(txt.holds(&Scalar::Text(text.into())), Some(wanted));
+        }
+        assert_eq!((cls.holds(&Scalar::Text("1".into())), txt.holds(&Scalar::Integer(1))), (None, None));
+        for bad in ["x in", "x in 1", "x in []", "x in [1", "x in [1, 'a']", "x in [1,, 2]", "x in [a]", "x in ['a]"] {
+            assert!(bad.parse::<Condition>().is_err(), "{bad}");
+        }
+        assert_eq!("in == 1 and x in [2]".parse::<Condition>().unwrap().0[0].field, "in");
     }
 
     #[test]

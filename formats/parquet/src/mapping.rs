@@ -270,6 +270,8 @@ fn column(
     nullable: bool,
 ) -> Result<MappedColumn> {
     let is_key = name == KEY;
+    let is_number = matches!(&kind, FieldType::Scalar(element) if element.is_integer());
+    let kind = if is_key && is_number { FieldType::Text } else { kind };
     if is_key && kind != FieldType::Text {
         let other = file.data_type();
         return Err(Error::unsupported(format!("column {name} of type {other}: keys are text; rename the column")));

@@ -129,6 +129,27 @@ fn int96_timestamps_keep_dates_far_away() {
     }
 }
 
+/// Keys of samples are text, also where a table numbers its rows.
+#[test]
+fn numbers_are_keys() {
+    let key: ArrayRef = Arc::new(Int64Array::from_iter_values([7, -3]));
+    let x: ArrayRef = Arc::new(Int64Array::from_iter_values([1, 2]));
+    let batch = RecordBatch::try_from_iter(vec![("__key__", key), ("x", x)]).unwrap();
+    let mut parquet = ArrowWriter::try_new(Vec::new(), batch.schema(), None).unwrap();
+    parquet.write(&batch).unwrap();
+    let mut arrow = arrow_ipc::writer::FileWriter::try_new(Vec::new(), &batch.schema()).unwrap();
+    arrow.write(&batch).unwrap();
+    let formats: [(&dyn Format, Vec<u8>); 2] =
+        [(&Parquet, parquet.into_inner().unwrap()), (&ArrowIpc, arrow.into_inner().unwrap())];
+    for (format, bytes) in formats {
+        let source = format.source(&Options::new(), Limits::default()).unwrap();
+        let table = source.open(Arc::new(MemoryInput::new("numbered", bytes))).unwrap();
+        let rows = table.rows(0..2).unwrap().next().unwrap().unwrap();
+        let keys = rows.column_by_name("__key__").unwrap().as_string_view();
+        assert_eq!(keys.iter().flatten().collect::<Vec<_>>(), ["7", "-3"]);
+    }
+}
+
 /// Columns are read in groups of some hundred: all at once, a part of a row group, and row group by row group in pieces.
 #[test]
 fn many_columns_are_those_that_were_written() {

@@ -55,6 +55,21 @@ pub(crate) fn parse(words: &[String]) -> Result<Vec<Directive>> {
     Ok(found)
 }
 
+/// The most tasks that run at a time, as the value of the array's option says it: `%10`, also behind the tasks that the array has,
+/// which are `tasks`.
+///
+/// Errors: `Config` for other tasks.
+pub(crate) fn throttle(array: &Directive, tasks: &str) -> Result<String> {
+    let value = array.value.as_deref().unwrap_or_default();
+    let parted = value.split_once('%').filter(|(those, _)| those.is_empty() || *those == tasks);
+    match parted.and_then(|(_, most)| most.parse::<u32>().ok()) {
+        Some(most) if most > 0 => Ok(format!("%{most}")),
+        _ => Err(Error::config(
+            "packhorse says which tasks the array has; give --tasks N, and %N here for N tasks at a time",
+        )),
+    }
+}
+
 /// Puts `new` in the place of the directive that is the `same`, or at the end of `directives`.
 pub(crate) fn replace(directives: &mut Vec<Directive>, new: Directive, same: impl Fn(&Directive) -> bool) {
     match directives.iter_mut().find(|old| same(old)) {

@@ -2,7 +2,7 @@
 
 use super::ArrayJob;
 use super::array_job::{clock, comment};
-use super::directives::{Directive, parse, replace};
+use super::directives::{Directive, parse, replace, throttle};
 use super::site::Site;
 use packhorse_core::{Error, Result};
 
@@ -29,9 +29,11 @@ fn script(job: &ArrayJob, site: &Site, options: &[String]) -> Result<String> {
     ];
     directives.extend(job.seconds().map(|seconds| Directive::new("l", format!("walltime={}", clock(seconds)))));
     directives.retain(|directive| !site.without.contains(&directive.name));
+    let mut at_once = String::new();
     for new in site.options.iter().cloned().chain(parse(options)?) {
         if new.name == "J" {
-            return Err(Error::config("packhorse says which tasks the array has; give --tasks N"));
+            at_once = throttle(&new, &format!("1-{}", job.parts))?;
+            continue;
         }
         let key = key(&new);
         replace(&mut directives, new, |old| self::key(old) == key);
@@ -43,7 +45,7 @@ fn script(job: &ArrayJob, site: &Site, options: &[String]) -> Result<String> {
     lines.push(String::new());
     // An array of one task is refused.
     let array = job.parts > 1;
-    lines.extend(array.then(|| format!("#PBS -J 1-{}", job.parts)));
+    lines.extend(array.then(|| format!("#PBS -J 1-{}{at_once}", job.parts)));
     lines.extend(directives.iter().map(|d| match &d.value {
         Some(value) => format!("#PBS -{} {value}", d.name),
         None => format!("#PBS -{}", d.name),

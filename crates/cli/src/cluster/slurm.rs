@@ -2,7 +2,7 @@
 
 use super::ArrayJob;
 use super::array_job::{clock, comment, ranges};
-use super::directives::{Directive, parse, replace};
+use super::directives::{Directive, parse, replace, throttle};
 use super::site::Site;
 use crate::settings::path_word;
 use packhorse_core::{Error, Result};
@@ -68,13 +68,15 @@ fn script(job: &ArrayJob, site: &Site, options: &[String]) -> Result<String> {
     // As keys of TOML often are.
     let dashed = |name: &str| name.replace('_', "-");
     directives.retain(|directive| !site.without.iter().any(|name| dashed(name) == directive.name));
+    let (tasks, mut at_once) = (ranges(&job.tasks), String::new());
     let of_site = site.options.iter().map(|option| Directive { name: dashed(&option.name), ..option.clone() });
     for mut new in of_site.chain(parse(options)?) {
         if let Some((_, long)) = SHORT.iter().find(|(short, _)| *short == new.name) {
             new.name = (*long).to_owned();
         }
         if new.name == "array" {
-            return Err(Error::config("packhorse says which tasks the array has; give --tasks N"));
+            at_once = throttle(&new, &tasks)?;
+            continue;
         }
         let name = new.name.clone();
         let is_memory = |name: &str| MEMORY.contains(&name);
@@ -84,7 +86,7 @@ fn script(job: &ArrayJob, site: &Site, options: &[String]) -> Result<String> {
     let again = format!("Submit the rest with: packhorse slurm resume {}", path_word(&job.out));
     let mut lines = vec!["#!/bin/bash".to_owned()];
     lines.extend(job.heading(&again, wait).iter().map(|line| comment(line)));
-    lines.push(format!("\n#SBATCH --array={}", ranges(&job.tasks)));
+    lines.push(format!("\n#SBATCH --array={tasks}{at_once}"));
     lines.extend(directives.iter().map(|d| match &d.value {
         Some(value) => format!("#SBATCH --{}={}", d.name, quoted(value)),
         None => format!("#SBATCH --{}", d.name),
@@ -182,9 +184,13 @@ mod tests {
             assert!(odd.lines().any(|found| found == line), "{line}\n{odd}");
         }
         assert!(!script.contains("slow") && !script.contains("requeue") && !script.contains("2048M"), "{script}");
-        assert!(
-            super::script(&job(&[0]), &site, &["--array=1-9".to_owned()]).unwrap_err().message().contains("--tasks")
-        );
+        let of = |array: &str| super::script(&job(&[1, 9, 17, 19]), &site, &[format!("--array={array}")]);
+        for array in ["%10", "2,4%10"] {
+            assert!(of(array).unwrap().contains("#SBATCH --array=2,4%10\n"), "{array}");
+        }
+        for array in ["1-9", "1-9%2", "%0", "%", "2,4"] {
+            assert!(of(array).unwrap_err().message().contains("--tasks"), "{array}");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::request_error::as_request_error;
 use crate::sample_order::{MANY, SampleOrder};
 use crate::scan::{ScanOptions, SpillOptions};
 use crate::{ShardBounds, Shuffle, SplitBy};
-use packhorse_core::{Context, Error, Format, Kind, Limits, Options, Registry, Result, Store};
+use packhorse_core::{Code, Context, Error, Format, Kind, Limits, Options, Registry, Result, Store, nearest};
 use packhorse_transform::fields::{Fields, FieldsOptions};
 use packhorse_transform::image::{Check, Image, ImageOptions};
 use packhorse_transform::{Casts, Transform};
@@ -114,7 +114,12 @@ impl Recipe {
             Error::config(format!("say which format with `to`, such as `to=webdataset`; there are {}", written()))
         })?;
         let alias = ALIASES.iter().find(|(alias, _)| alias.eq_ignore_ascii_case(to)).map_or(to, |(_, id)| id);
-        let format = registry.named(alias)?;
+        let format = registry.named(alias).map_err(|_| {
+            let formats: Vec<&str> = registry.iter().filter(writes).map(|format| format.info().id).collect();
+            let meant = nearest(alias, formats.iter().copied()).map(|name| format!("did you mean {name}?"));
+            let error = Error::config(format!("no format is called \"{to}\"")).with_code(Code::NoSuchFormat);
+            meant.into_iter().fold(error, Error::hint).hint(format!("`to` takes {}", written()))
+        })?;
         match writes(&format) {
             true => Ok(format.info().id.to_owned()),
             false => Err(Error::unsupported(format!("{alias} can be read but not written; `to` takes {}", written()))),
