@@ -1122,3 +1122,26 @@ fn joined_moments_are_compared_as_moments() {
     let ended = view(&base, &dir.path().join("e"), &["--join", text(&one), "--join", text(&pattern)]);
     assert!(ended.code() == CONFIG && ended.said.contains("--join is given 2 times"), "{ended:?}");
 }
+
+/// Parts of one dataset that are put together are a part of it.
+#[test]
+fn parts_of_one_dataset_are_one_view() {
+    let dir = tempfile::tempdir().unwrap();
+    for (number, base) in datasets(&dir).into_iter().enumerate() {
+        let dataset = open(&base);
+        let filter = |condition: &str| dataset.filter(&condition.parse().unwrap()).unwrap();
+        let (one, two) = (filter("cls == 1"), filter("cls == 2"));
+        let both = Dataset::concat(&[two.clone(), one.clone()]).unwrap();
+        assert_eq!(keys(&both), [keys(&two), keys(&one)].concat());
+        let out = dir.path().join(format!("both-{number}"));
+        both.write_view(&out).unwrap();
+        assert_eq!(samples(&open(&out)), samples(&both));
+        let mut listed = keys(&filter("cls in [1, 2]"));
+        let mut all = keys(&both);
+        (listed.sort(), all.sort());
+        assert_eq!(listed, all);
+        // Of other fields they are several datasets, as before.
+        let narrow = one.select(&["cls"]).unwrap();
+        assert_eq!(Dataset::concat(&[two, narrow]).unwrap().len(), both.len());
+    }
+}

@@ -223,12 +223,17 @@ impl<D: Device> LoaderBuilder<D> {
     /// Starts the loader.
     ///
     /// Errors: those of [`Loader::new`] and [`Loader::mixed`]; ranks in the environment that contradict each other; a
-    /// key to skip that no sample has; [endless](Self::endless) epochs without a batch (kind `Config`).
+    /// key to skip that no sample has; fewer samples than a step takes, of which no epoch would have a batch, and
+    /// [endless](Self::endless) epochs of no samples (kind `Config`).
     pub fn build(self) -> Result<Loader<D>> {
         let mut options = LoaderOptions { rank: rank_or_environment(self.rank)?, ..self.options };
         if !self.skip.is_empty() {
             options.skip = self.samples.all()?.numbers_of_keys(&self.skip)?.into();
         }
+        let is_empty = match &self.samples {
+            Samples::Of(dataset) => dataset.is_empty(),
+            Samples::Mixed(_, samples) => *samples == 0,
+        };
         let loader = match self.samples {
             Samples::Of(dataset) => Loader::new(dataset, &self.fields, &options, self.device),
             Samples::Mixed(datasets, samples) => Loader::mixed(&datasets, samples, &self.fields, &options, self.device),
@@ -237,10 +242,10 @@ impl<D: Device> LoaderBuilder<D> {
             let (batch, ranks) = (options.batch, options.rank.world_size);
             let message = format!("an epoch has no batch: a step takes {batch} samples on each of {ranks} ranks");
             let advice = "take smaller batches, or keep the remainder";
-            if options.epochs.is_none() {
+            if !is_empty || options.epochs.is_none() {
                 return Err(Error::config(message).hint(advice));
             }
-            options.observer.event(&Event::Warning(&format!("{message}; {advice}")));
+            options.observer.event(&Event::Warning(&message));
         }
         Ok(loader)
     }

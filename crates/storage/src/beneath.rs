@@ -8,7 +8,7 @@ use crate::local::{LocalFile, NewFile, about, close, names_in, unless_missing};
 use nix::dir::Dir;
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, openat, renameat};
-use nix::sys::stat::{FileStat as RawStat, Mode, SFlag, fstatat, mkdirat};
+use nix::sys::stat::{FileStat as RawStat, Mode, SFlag, fchmod, fstat, fstatat, mkdirat};
 use nix::unistd::{UnlinkatFlags, linkat, unlinkat};
 use packhorse_core::{Error, FileKind, FileStat, Input, Result, Store, StoreFile};
 use std::ffi::{OsStr, OsString};
@@ -54,13 +54,16 @@ impl Beneath {
     fn walk(&self, names: &[&OsStr], create: bool) -> nix::Result<OwnedFd> {
         let mut at = self.folder.try_clone().map_err(|e| Errno::from_raw(e.raw_os_error().unwrap_or_default()))?;
         for name in names {
-            if create {
-                match mkdirat(&at, *name, Mode::from_bits_truncate(0o777)) {
-                    Ok(()) | Err(Errno::EEXIST) => {}
-                    Err(e) => return Err(e),
-                }
+            let made = match create.then(|| mkdirat(&at, *name, Mode::from_bits_truncate(0o777))) {
+                None | Some(Err(Errno::EEXIST)) => false,
+                Some(Ok(())) => true,
+                Some(Err(e)) => return Err(e),
+            };
+            let inside = openat(&at, *name, STEP, Mode::empty())?;
+            if made {
+                share(&at, &inside);
             }
-            at = openat(&at, *name, STEP, Mode::empty())?;
+            at = inside;
         }
         Ok(at)
     }
@@ -91,6 +94,18 @@ impl Beneath {
             }
         }
         about(action, path, error.into())
+    }
+}
+
+/// Lets the group write to the new folder `inside` if it shares the one above: several users may work on a dataset, whatever their umask.
+fn share(above: &OwnedFd, inside: &OwnedFd) {
+    let mode = |folder: &OwnedFd| fstat(folder).map(|stat| Mode::from_bits_truncate(stat.st_mode));
+    let shared = Mode::S_ISGID | Mode::S_IWGRP;
+    if let (Ok(above), Ok(own)) = (mode(above), mode(inside))
+        && above.contains(shared)
+    {
+        // Where it can't be changed, the umask decides.
+        let _ = fchmod(inside, own | (above & Mode::S_IRWXG));
     }
 }
 
@@ -197,6 +212,22 @@ mod tests {
     use super::*;
     use packhorse_core::Kind;
     use std::io::Write;
+
+    #[test]
+    fn folders_of_a_shared_folder_are_shared() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+        for (above, shared) in [(0o2775, true), (0o775, false), (0o2755, false)] {
+            let out = dir.path().join(format!("{above:o}"));
+            std::fs::create_dir(&out).unwrap();
+            std::fs::set_permissions(&out, std::fs::Permissions::from_mode(above)).unwrap();
+            Beneath::open(&out).unwrap().create_dir(&out.join("a/b")).unwrap();
+            for inside in ["a", "a/b"] {
+                assert_eq!(mode(&out.join(inside)) & 0o070 == 0o070, shared, "{above:o} {inside}");
+            }
+        }
+    }
 
     #[test]
     fn files_can_be_created_renamed_and_removed() {

@@ -4,7 +4,7 @@ use super::ArrayJob;
 use super::array_job::{clock, comment};
 use super::directives::{Directive, parse, replace, throttle};
 use super::site::Site;
-use packhorse_core::{Error, Result};
+use packhorse_core::Result;
 
 /// The most tasks of an array: the default `max_array_size` of PBS.
 pub(crate) fn pbs_most() -> u32 {

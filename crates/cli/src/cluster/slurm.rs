@@ -5,7 +5,7 @@ use super::array_job::{clock, comment, ranges};
 use super::directives::{Directive, parse, replace, throttle};
 use super::site::Site;
 use crate::settings::path_word;
-use packhorse_core::{Error, Result};
+use packhorse_core::Result;
 use std::process::Command;
 
 /// Short options of sbatch.

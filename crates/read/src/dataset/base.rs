@@ -26,6 +26,12 @@ impl Base {
         }
     }
 
+    /// Whether both are the same shards in the same folder.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        let of = |base: &Self| (base.dir.clone(), base.root, base.shards, base.positions.clone());
+        of(self) == of(other)
+    }
+
     /// The position in the dataset of shard `number` of those there.
     pub(super) fn position(&self, number: u32) -> Result<u32> {
         let Some(positions) = &self.positions else { return Ok(number) };

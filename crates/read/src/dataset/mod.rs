@@ -294,7 +294,8 @@ impl Dataset {
         self.with_runs(runs)
     }
 
-    /// Concatenates datasets. Fields that only some of them have become optional.
+    /// Concatenates datasets. Fields that only some of them have become optional. Parts of one sealed dataset with the same fields are
+    /// a part of it too.
     ///
     /// Errors (kind `Config`): no datasets; a field with different types.
     pub fn concat(datasets: &[Dataset]) -> Result<Self> {
@@ -307,6 +308,13 @@ impl Dataset {
         if datasets.iter().any(|dataset| !dataset.joined.is_empty()) {
             let message = "a view with columns of its own can't be put together with others; pack it first";
             return Err(Error::unsupported(message));
+        }
+        let is_of_first = |dataset: &Dataset| {
+            let bases = dataset.base.as_ref().zip(first.base.as_ref());
+            bases.is_some_and(|(a, b)| a.is_same(b)) && dataset.schema == first.schema
+        };
+        if datasets.iter().all(is_of_first) {
+            return first.with_runs(datasets.iter().flat_map(|dataset| dataset.runs.iter().copied()).collect());
         }
         let (mut shards, mut runs) = (Vec::new(), Vec::new());
         for dataset in datasets {
