@@ -13,7 +13,7 @@ use nix::unistd::{UnlinkatFlags, linkat, unlinkat};
 use packhorse_core::{Error, FileKind, FileStat, Input, Result, Store, StoreFile};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
 /// The files below `root`. The root is opened once and may itself be reached through a link.
@@ -98,10 +98,10 @@ impl Beneath {
 }
 
 /// Lets the group write to the new folder `inside` if it shares the one above: several users may work on a dataset, whatever their umask.
-fn share(above: &OwnedFd, inside: &OwnedFd) {
-    let mode = |folder: &OwnedFd| fstat(folder).map(|stat| Mode::from_bits_truncate(stat.st_mode));
+pub(crate) fn share(above: &impl AsFd, inside: &impl AsFd) {
+    let mode = |folder: BorrowedFd<'_>| fstat(folder).map(|stat| Mode::from_bits_truncate(stat.st_mode));
     let shared = Mode::S_ISGID | Mode::S_IWGRP;
-    if let (Ok(above), Ok(own)) = (mode(above), mode(inside))
+    if let (Ok(above), Ok(own)) = (mode(above.as_fd()), mode(inside.as_fd()))
         && above.contains(shared)
     {
         // Where it can't be changed, the umask decides.

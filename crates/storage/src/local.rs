@@ -1,6 +1,6 @@
 //! The local file system as a [`Store`].
 
-use crate::beneath::Beneath;
+use crate::beneath::{Beneath, share};
 use crate::lock::Lock;
 use nix::dir::Dir;
 use nix::errno::Errno;
@@ -10,7 +10,7 @@ use packhorse_core::{Code, DirEntry, Error, FileKind, FileStat, Input, Kind, Res
 use std::any::Any;
 use std::ffi::OsString;
 use std::fs::{File, Metadata, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -82,7 +82,22 @@ impl Store for Local {
     }
 
     fn create_dir(&self, dir: &Path) -> Result<()> {
-        std::fs::create_dir_all(dir).map_err(|e| about("create folder", dir, e))
+        let failed = |e| about("create folder", dir, e);
+        let missing: Vec<&Path> =
+            dir.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists()).collect();
+        for new in missing.iter().rev() {
+            let made = std::fs::create_dir(new);
+            if made.as_ref().is_err_and(|e| e.kind() == ErrorKind::AlreadyExists) && new.is_dir() {
+                continue;
+            }
+            made.map_err(failed)?;
+            let above = new.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            if let (Ok(above), Ok(new)) = (File::open(above), File::open(new)) {
+                share(&above, &new);
+            }
+        }
+        // What is no folder is told.
+        std::fs::create_dir_all(dir).map_err(failed)
     }
 
     fn remove(&self, path: &Path) -> Result<()> {
