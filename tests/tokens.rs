@@ -472,3 +472,31 @@ fn compressed_text_that_keeps_its_order_is_warned_of() {
     let ended = shuffled(&corpus.input.join("a.jsonl"), "b");
     assert!(ended.code() == 0 && !ended.said.contains("is not shuffled"), "{ended:?}");
 }
+
+/// Texts of several inputs may be in fields of other names: their tokens are made alike. An append does not take them from another field
+/// than it is asked to.
+#[test]
+fn texts_of_other_fields_are_merged_and_not_appended() {
+    let corpus = Corpus::new();
+    let lines = |name: &str, field: &str| {
+        let path = corpus.dir(name);
+        let line = |i: usize| serde_json::json!({field: document(7, i), "other": "not this"}).to_string() + "\n";
+        std::fs::write(&path, (0..5).map(line).collect::<String>()).unwrap();
+        path
+    };
+    let tokenizer = corpus.dir("tokenizer.json");
+    let [texts, titles] = ["text", "title"].map(|field| {
+        let (input, out) = (lines(&format!("{field}.jsonl"), field), corpus.dir(&format!("of-{field}")));
+        let pack = ["pack", text(&input), "--to", "tokens", "--tokenizer", text(&tokenizer), "--out", text(&out)];
+        packhorse(&[&pack[..], &["--text-field", field]].concat()).succeed();
+        out
+    });
+    let merged = corpus.dir("merged");
+    packhorse(&["merge", text(&texts), text(&titles), "--out", text(&merged)]).succeed();
+    assert_eq!(documents(&merged.with_extension("bin")).len(), 10);
+    let more = lines("more.jsonl", "other");
+    let refused = packhorse(&["append", text(&titles), text(&more), "--text-field", "other"]).run();
+    let said = "was tokenized from the field title, and --text-field names other";
+    assert!(refused.code() == 2 && refused.said.contains(said), "{refused:?}");
+    packhorse(&["append", text(&titles), text(&lines("again.jsonl", "title")), "--text-field", "title"]).succeed();
+}

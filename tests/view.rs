@@ -1138,7 +1138,8 @@ fn parts_of_one_dataset_are_one_view() {
         assert_eq!(samples(&open(&out)), samples(&both));
         let mut listed = keys(&filter("cls in [1, 2]"));
         let mut all = keys(&both);
-        (listed.sort(), all.sort());
+        listed.sort();
+        all.sort();
         assert_eq!(listed, all);
         // Of other fields they are several datasets, as before.
         let narrow = one.select(&["cls"]).unwrap();

@@ -149,8 +149,10 @@ impl Base {
             if let (Some(asked), Some((_, there))) = (text_field, of_texts.map(|text| without_text_field(text)))
                 && there.as_deref() != Some(asked)
             {
-                let there = there.map_or("no field by name".to_owned(), |there| format!("the field {there}"));
-                let message = format!("was tokenized from {there}, and `text-field` names {asked}");
+                let message = match there {
+                    Some(there) => format!("was tokenized from the field {there}, and `text-field` names {asked}"),
+                    None => format!("was tokenized without `text-field`, which names {asked} here"),
+                };
                 let hint = "rename the field in the new inputs, or pack them into a dataset of their own and make one of both with `packhorse merge`";
                 return Err(Error::config(message).hint(hint).in_input(self.dir.display()));
             }

@@ -217,7 +217,8 @@ impl<D: Device, W: Work> Loader<D, W> {
         self.pipeline.remaining()
     }
 
-    /// The state after the batches taken so far. Another loader can resume from it, with any world size and batch size.
+    /// The state after the batches taken so far: an [`OrderState`](packhorse_order::OrderState) of a loader of samples, a
+    /// [`TokenState`](crate::TokenState) of one of tokens. Another loader can resume from it, with any world size and batch size.
     /// Every rank has the same state after the same number of batches. The state of a stream only says how much of it
     /// was taken; no loader can resume from it.
     pub fn state(&self) -> W::State {

@@ -53,10 +53,11 @@ impl Wanted {
         self.takes(name) && (self.fail || self.branches.iter().any(|glob| glob == name))
     }
 
-    /// A name or glob that matches none of `names`.
+    /// A name or glob that matches none of `names`. A glob of branches to leave out may: not every file has them.
     pub(crate) fn unmatched<'a>(&self, names: impl Iterator<Item = &'a str> + Clone) -> Option<&str> {
         let fits = |glob: &&String| names.clone().any(|name| glob_matches(glob, name));
-        let mut globs = self.branches.iter().chain(&self.without);
+        let names_one = |glob: &&String| !glob.contains(['*', '?']);
+        let mut globs = self.branches.iter().chain(self.without.iter().filter(names_one));
         globs.find(|glob| *glob != "*" && !fits(glob)).map(String::as_str)
     }
 }

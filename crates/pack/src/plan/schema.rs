@@ -261,8 +261,8 @@ fn warn_of_one_json(listing: &Listing, samples: u64, observer: &dyn Observer) {
         listing.sample(0).filter(|sample| samples == 1 && sample.table().is_none()).map(|sample| sample.first_path());
     if let Some(path) = path.filter(|path| path.extension().is_some_and(|end| end == "json")) {
         let text = format!(
-            "{} is packed as one sample; if it is a list of records, make lines of them, which are samples: \
-             jq -c '.[]' FILE.json > FILE.jsonl",
+            "{} is packed as one sample; if its lines are documents (JSON lines), pass `from=text` or call it .jsonl; if it is a \
+             list of records, make lines of them: jq -c '.[]' FILE.json > FILE.jsonl",
             path.display()
         );
         observer.event(&Event::Warning(&text));

@@ -315,7 +315,7 @@ impl Recipe {
             empty: self.empty.parse()?,
             append_eod: self.append_eod,
             eod: self.eod.clone(),
-            bos: None,
+            bos: self.bos.clone(),
             parse_special: self.parse_special.as_ref().map(|answer| answer == "yes"),
             field: self.text_field.clone(),
             check_exact,

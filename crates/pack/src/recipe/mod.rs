@@ -260,6 +260,8 @@ settings! {
         append_eod: bool, switch().needs("tokenizer");
         /// The end-of-document token, as a number or as text [default: the tokenizer's own]
         eod: Option<String>, text("TOKEN").needs("tokenizer");
+        /// The beginning token of `special=bos`, as a number or as text [default: the tokenizer's own]
+        bos: Option<String>, text("TOKEN").needs("tokenizer");
         /// Documents without tokens: skip (store an empty document) or eod (store only the end-of-document token)
         empty: String = "skip".to_owned(), one_of("WHAT", &["skip", "eod"]).needs("tokenizer").default("skip");
         /// Encode the text of a special token as that token [default: yes for a tokenizer.json, otherwise no]

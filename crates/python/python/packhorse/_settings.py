@@ -145,6 +145,8 @@ class Settings(TypedDict, total=False):
     """Append the end-of-document token to every document that has tokens."""
     eod: Text | None
     """The end-of-document token, as a number or as text [default: the tokenizer's own]."""
+    bos: Text | None
+    """The beginning token of `special=bos`, as a number or as text [default: the tokenizer's own]."""
     empty: Literal["skip", "eod"] | None
     """Documents without tokens: skip (store an empty document) or eod (store only the end-of-document token)."""
     parse_special: bool | Literal["yes", "no"] | None

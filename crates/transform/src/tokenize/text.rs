@@ -97,7 +97,12 @@ impl<'a> Texts<'a> {
             return Ok(Cow::Borrowed(field));
         }
         let value = json::parse(field.as_bytes());
-        let mut value = value.map_err(|e| Error::content(format!("has no text: its JSON is damaged: {e}")))?;
+        let mut value = value.map_err(|e| {
+            let error = Error::content(format!("has no text: its JSON is damaged: {e}"));
+            let lines =
+                field.trim_end().contains('\n').then_some("if its lines are documents (JSON lines), pass `from=text`");
+            lines.into_iter().fold(error, Error::hint)
+        })?;
         for name in &self.inside {
             value = value.get_mut(name).map(serde_json::Value::take).unwrap_or_default();
         }

@@ -130,15 +130,16 @@ impl Tokenizer {
 
     /// The id of the end-of-document token: `given` as id or text, or else a known one.
     pub(super) fn end(&self, given: Option<&str>) -> Result<u32> {
-        self.resolve("end-of-document", given, &ENDS)
+        self.resolve(("end-of-document", "eod"), given, &ENDS)
     }
 
     /// The id of the beginning token, likewise.
     pub(super) fn beginning(&self, given: Option<&str>) -> Result<u32> {
-        self.resolve("beginning", given, &BEGINNINGS)
+        self.resolve(("beginning", "bos"), given, &BEGINNINGS)
     }
 
-    fn resolve(&self, what: &str, given: Option<&str>, known: &[&str]) -> Result<u32> {
+    /// `setting` is that which gives the token.
+    fn resolve(&self, (what, setting): (&str, &str), given: Option<&str>, known: &[&str]) -> Result<u32> {
         if let Some(text) = given {
             // Vocabularies have tokens of digits, and descriptions record ids.
             let id = || text.parse().ok();
@@ -154,7 +155,7 @@ impl Tokenizer {
         }
         known.iter().find_map(|name| self.named.get(*name).copied()).ok_or_else(|| {
             Error::config(format!(
-                "the tokenizer has no known {what} token ({}); give its number or text",
+                "the tokenizer has no known {what} token ({}); give its number or text with `{setting}`",
                 known.join(", ")
             ))
         })
