@@ -404,6 +404,20 @@ def test_caches(numbers, tmp_path, cache):
         assert any(place.rglob("*"))
 
 
+def test_settings_that_make_no_sense_name_themselves(numbers):
+    """Also those whose types are wrong, as they come from files of settings."""
+    with pytest.raises(TypeError, match="here it is batch"):
+        numbers.loader(batch_size=4)
+    with pytest.raises(TypeError, match="number of samples in a batch"):
+        numbers.loader(seed=4)
+    assert packhorse.Image("jpg", np.int64(32), crop="random", scale=[0.2, 1])._view()[:3] == ("random", 32, 32)
+    for wrong in ({"scale": 0.5}, {"ratio": [1]}, {"normalize": (0.5, 0.5)}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            packhorse.Image("jpg", 32, **wrong)
+    with pytest.raises(ValueError, match="size="):
+        packhorse.Image("jpg", (32,))
+
+
 def test_verified_batches_are_the_same(numbers):
     """`verify` compares checksums and changes no batch."""
     assert labels(numbers.loader(10, seed=8, verify=True)) == labels(numbers.loader(10, seed=8))

@@ -335,6 +335,53 @@ def test_lists_may_be_empty(tmp_path, to):
         packhorse.pack(iter([{"h": [1]}]), tmp_path / "other", to=to, columns={"h": "int[]"})
 
 
+@pytest.mark.parametrize("empty", [[], np.array([], "f8"), np.zeros((0, 4))])
+def test_pictures_without_boxes(tmp_path, empty):
+    """Without elements a list does not tell how deep it is: its other dimensions are those of the arrays with elements."""
+    samples = [{"boxes": [[1.0, 2, 3, 4]]}, {"boxes": empty}, {"boxes": [[5.0, 6, 7, 8]] * 2}]
+    packhorse.pack(iter(samples), tmp_path / "out", to="parquet", ragged=True)
+    boxes = packhorse.open(tmp_path / "out").batch([0, 1, 2], {"boxes": packhorse.Ragged("boxes")})["boxes"]
+    assert [boxes[row].shape for row in range(3)] == [(1, 4), (0, 4), (2, 4)]
+    packhorse.pack(iter(samples[1:]), tmp_path / "typed", to="parquet", columns={"boxes": "float64[][]"})
+    with pytest.raises(packhorse.ContentError, match="same number of dimensions"):
+        packhorse.pack(iter([samples[0], {"boxes": [1.0, 2]}]), tmp_path / "flat", to="parquet", ragged=True)
+
+
+def test_an_empty_list_says_no_type(tmp_path):
+    with pytest.raises(packhorse.ContentError, match="empty list in the first sample") as error:
+        packhorse.pack(iter([{"tags": []}, {"tags": ["x"]}]), tmp_path / "out", to="parquet", ragged=True)
+    assert '"tags": "str[]"' in error.value.hint
+    packhorse.pack(iter([{"tags": []}, {"tags": ["x"]}]), tmp_path / "out", to="parquet", columns={"tags": "str[]"})
+
+
+def test_false_is_an_answer():
+    """Settings that are on by default are off where they are False."""
+    from packhorse._pack import split_settings
+
+    asked = {"parse_special": False, "byte_shuffle": False, "orient": False, "fill_missing": True}
+    wanted = [("parse-special", ["no"]), ("byte-shuffle", ["off"]), ("fill-missing", ["true"])]
+    assert split_settings(asked)[0] == wanted
+    assert split_settings({"parse_special": True})[0] == [("parse-special", ["yes"])]
+
+
+def test_what_open_can_not_read_is_said(tmp_path):
+    """Fields of other programs' files that can't be read are left out with a warning, and errors name the settings of `open`."""
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "in.h5", "w") as file:
+        file["x"] = np.arange(3)
+        file["link"] = np.array([file["x"].ref] * 3, dtype=h5py.ref_dtype)
+    with pytest.warns(UserWarning, match="can't be read are left out: link"):
+        dataset = packhorse.open(tmp_path / "in.h5")
+    assert list(dataset.omitted) == ["link"] and list(dataset.fields) == ["x"]
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"x": [1], "s": [[{"a": b"1"}]], "d": [[[None, 1]]]}), tmp_path / "in.parquet")
+    with pytest.raises(packhorse.Error, match=r'read=\{"unsupported": "skip"\}') as error:
+        len(packhorse.open(tmp_path / "in.parquet")[0])
+    assert "pack(…, drop=" in str(error.value)
+
+
 def test_strings_of_hdf5_that_are_bytes(tmp_path):
     """h5py writes NumPy's bytes as strings of fixed length, whatever they are."""
     h5py = pytest.importorskip("h5py")
