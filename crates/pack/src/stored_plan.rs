@@ -292,7 +292,8 @@ fn plans(store: &dyn Store, out: &Path) -> Result<usize> {
     for number in 0.. {
         match store.stat(&out.join(plan_name(number)), true) {
             Ok(_) => {}
-            Err(e) if e.is_absent() => return Ok(number),
+            // Buckets deny a missing name to those who may not list.
+            Err(e) if e.is_absent() || number > 0 && e.is_denied() => return Ok(number),
             Err(e) => return Err(e),
         }
     }

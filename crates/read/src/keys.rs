@@ -84,6 +84,7 @@ impl Dataset {
         let (lost, all) = (missing.len(), counted(keys.len() as u64, "key"));
         let are = if lost == 1 { "is" } else { "are" };
         let message = format!("{lost} of {all} {are} not in the dataset: {}{more}", shown.join(", "));
-        Err(Error::config(message).with_code(Code::BadRequest).in_sample(first))
+        let error = Error::config(message).with_code(Code::BadRequest).in_sample(first);
+        Err(error.hint("`packhorse head` shows keys; samples are chosen by their places too (`numbers`)"))
     }
 }

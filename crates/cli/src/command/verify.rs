@@ -68,7 +68,10 @@ fn bytes(context: &CommandContext<'_>, args: &Verify) -> Result<ExitCode> {
     if let Some(base) = found.base.as_ref().filter(|base| found.damages.iter().any(|d| d.file.starts_with(*base))) {
         text.push_str(&format!("  repack the damaged shards with: packhorse repair {}\n", path_word(Path::new(base))));
     }
-    if found.repairable {
+    let is_web = dir.to_str().is_some_and(|url| url.starts_with("http://") || url.starts_with("https://"));
+    if found.repairable && is_web {
+        text.push_str("  repair it where it may be written: packhorse repair DIR\n");
+    } else if found.repairable {
         text.push_str(&format!("  repack the damaged shards with: packhorse repair {}\n", path_word(dir)));
     }
     text.push_str(&in_quarantine(found.quarantined, dir));

@@ -4,8 +4,8 @@ use super::{Dataset, SampleRun};
 use arrow_array::UInt32Array;
 use arrow_select::take::take_record_batch;
 use packhorse_core::{
-    Code, DataType, Error, Field, FieldType, Input, KEY, Limits, MemoryInput, Options, Outlet, Registry, Result, Rows,
-    Schema, SchemaRef, Table, counted,
+    Code, Error, Field, FieldType, Input, KEY, Limits, MemoryInput, Options, Outlet, Registry, Result, Rows, Schema,
+    SchemaRef, Table, canonical, counted,
 };
 use packhorse_dataset::{Digest, FieldRecord, FileRecord, JOINED, JOINED_FORMAT, JoinedRecord, SampleRows};
 use std::io::Write;
@@ -172,16 +172,29 @@ impl Dataset {
                 let hint = "give the column another name, or select the fields of the dataset without that one";
                 return Err(Error::config(message).with_code(Code::ColumnsDiffer).in_field(field.name()).hint(hint));
             }
-            let known = matches!(FieldType::of(field), Ok(FieldType::Scalar(_) | FieldType::Text));
-            if !known || *field.data_type() == DataType::Utf8 {
+            if !matches!(FieldType::of(field), Ok(FieldType::Scalar(_) | FieldType::Text)) {
                 let message = format!("column {} is of type {}", field.name(), field.data_type());
                 return Err(Error::unsupported(message).hint("join columns of numbers, Booleans or text"));
             }
         }
+        // Text may be of any of Arrow's types.
+        let delivered = |field: &Arc<Field>| {
+            Ok(FieldType::of(field)?.field(field.name(), field.is_nullable()).with_metadata(field.metadata().clone()))
+        };
+        let fields = schema.fields().iter().map(delivered).collect::<Result<Vec<_>>>()?;
+        let schema = &SchemaRef::new(Schema::new(fields));
+        let rows = rows.map(|rows| {
+            let rows = rows?;
+            let pairs = schema.fields().iter().zip(rows.columns());
+            let columns =
+                pairs.map(|(field, column)| canonical(&FieldType::of(field)?, column)).collect::<Result<Vec<_>>>()?;
+            Rows::try_new(Arc::clone(schema), columns).map_err(|e| Error::content(e.to_string()))
+        });
         let (record, bytes) = encoded(&self.registry, schema, rows)?;
-        if record.rows != SampleRows::of(&self.runs).len() {
-            let message = format!("{} were given for other samples", counted(record.rows, "row"));
-            return Err(Error::config(message));
+        let samples = SampleRows::of(&self.runs).len();
+        if record.rows != samples {
+            let (rows, samples) = (counted(record.rows, "row"), counted(samples, "sample"));
+            return Err(Error::config(format!("{rows} were given for {samples}: each needs one, in their order")));
         }
         let input = Arc::new(MemoryInput::new(JOINED, bytes));
         self.join(Joined::open(&self.registry, input, &record, &self.runs)?)

@@ -195,7 +195,13 @@ impl Dataset {
     ///
     /// Errors (kind `Config`): a range that is not inside.
     pub fn slice(&self, numbers: Range<u64>) -> Result<Self> {
-        if numbers.start > numbers.end || numbers.end > self.len() {
+        if numbers.start > numbers.end {
+            return Err(Error::config(format!(
+                "samples {} to {}: the end is before the start",
+                numbers.start, numbers.end
+            )));
+        }
+        if numbers.end > self.len() {
             return Err(self.beyond(numbers.end));
         }
         let mut runs = Vec::new();

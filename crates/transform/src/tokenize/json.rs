@@ -27,6 +27,9 @@ pub(super) struct Facts {
 /// Reads `text` and looks up the tokens `wanted`. A `Config` error if it is not a tokenizer.
 pub(super) fn facts(text: &str, wanted: &[String]) -> Result<Facts> {
     let parts: Parts<'_> = serde_json::from_str(text).map_err(|e| damaged(&e.to_string()))?;
+    if !parts.is_empty() && parts.values().all(|value| value.get().bytes().all(|byte| byte.is_ascii_digit())) {
+        return Err(damaged("it holds a vocabulary alone").hint(WHOLE));
+    }
     refuse_unknown(&parts)?;
     let model: Parts<'_> = within(&parts, "model")?;
     refuse_dropout(&model)?;
@@ -129,6 +132,10 @@ fn refuse_dropout(model: &Parts<'_>) -> Result<()> {
         _ => Ok(()),
     }
 }
+
+/// How to make one file of those that a model's tokenizer was published in.
+pub(super) const WHOLE: &str = "vocab.json, merges.txt and vocab.txt are parts of a tokenizer; transformers makes a tokenizer.json of them: \
+     `AutoTokenizer.from_pretrained(FOLDER).save_pretrained(OUT)`";
 
 fn damaged(what: &str) -> Error {
     Error::config(format!("the file is not a valid tokenizer.json: {what}"))

@@ -61,7 +61,8 @@ impl Tokenizer {
             let tokenizer = Self::of_json("tiktoken", text, parse_special, options)?;
             return Ok(Self { pattern: Some(pattern), ..tokenizer });
         }
-        let model = SentencePiece::new(bytes)?;
+        let is_text = || std::str::from_utf8(bytes).is_ok();
+        let model = SentencePiece::new(bytes).map_err(|e| if is_text() { e.hint(json::WHOLE) } else { e })?;
         if options.parse_special == Some(true) {
             return Err(Error::config(
                 "a SentencePiece model never parses its control symbols; leave parse_special out",

@@ -419,7 +419,13 @@ fn twice(listing: &Listing, first: &PieceRef, second: &PieceRef) -> Error {
     if listing.is_table(first) || listing.is_table(second) {
         let first = listing.full_path(first);
         let message = format!("its samples would have the keys of those of {}; rename one of the two", first.display());
-        return Error::content(message).with_code(Code::KeyTwice).in_input(listing.full_path(second).display());
+        let error = Error::content(message).with_code(Code::KeyTwice).in_input(listing.full_path(second).display());
+        let table =
+            listing.places.get(second.place as usize).and_then(|place| listing.tables.get(place.table? as usize));
+        return match table.is_some_and(|table| table.format == "tokens") {
+            true => error.hint("`packhorse merge` makes one dataset of several, whatever their names"),
+            false => error,
+        };
     }
     let field = String::from_utf8_lossy(listing.field(first)).into_owned();
     // Files of two folders that were given may have one relative path.
