@@ -1146,3 +1146,27 @@ fn parts_of_one_dataset_are_one_view() {
         assert_eq!(Dataset::concat(&[two, narrow]).unwrap().len(), both.len());
     }
 }
+
+/// Joined text may be of any of Arrow's types.
+#[test]
+fn text_of_every_type_is_joined() {
+    let dir = tempfile::tempdir().unwrap();
+    let dataset = open(&columns(dir.path(), "parquet"));
+    let words: Vec<String> = (0..COUNT).map(|i| format!("word {i}")).collect();
+    let arrays: [ArrayRef; 3] = [
+        Arc::new(arrow_array::StringArray::from(words.clone())),
+        Arc::new(arrow_array::LargeStringArray::from(words.clone())),
+        Arc::new(StringViewArray::from_iter_values(&words)),
+    ];
+    for (number, array) in arrays.into_iter().enumerate() {
+        let rows = RecordBatch::try_from_iter([("word", array)]).unwrap();
+        let joined = dataset.with_columns(&rows.schema(), std::iter::once(Ok(rows.clone()))).unwrap();
+        let out = dir.path().join(format!("view-{number}"));
+        joined.write_view(&out).unwrap();
+        for (found, wanted) in samples(&open(&out)).iter().zip(&words) {
+            assert_eq!(found.1["word"], wanted.as_bytes());
+        }
+        let short = dataset.with_columns(&rows.schema(), std::iter::once(Ok(rows.slice(1, 2)))).unwrap_err();
+        assert!(short.message().contains("2 rows were given for"), "{short}");
+    }
+}

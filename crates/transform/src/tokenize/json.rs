@@ -201,6 +201,15 @@ mod tests {
         "rstrip":false,"normalized":false,"special":true}],"normalizer":null,"pre_tokenizer":null,"post_processor":null,
         "model":{"type":"Unigram","unk_id":0,"vocab":[["<unk>",0.0],["a",-1.2345678901234567]]}}"#;
 
+    /// GPT-2's vocabulary has the tokens `model` and `version`.
+    #[test]
+    fn a_vocabulary_alone_is_told() {
+        let error = facts(r#"{"model":0,"version":1,"a":2}"#, &[]).map(drop).unwrap_err();
+        assert!(
+            error.to_string().contains("it holds a vocabulary alone") && error.to_string().contains("save_pretrained")
+        );
+    }
+
     #[test]
     fn unused_ids_count() {
         let facts = facts(SMALL, &["</s>".to_owned(), "a".to_owned()]).unwrap();
