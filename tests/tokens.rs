@@ -488,7 +488,9 @@ fn texts_of_other_fields_are_merged_and_not_appended() {
     let [texts, titles] = ["text", "title"].map(|field| {
         let (input, out) = (lines(&format!("{field}.jsonl"), field), corpus.dir(&format!("of-{field}")));
         let pack = ["pack", text(&input), "--to", "tokens", "--tokenizer", text(&tokenizer), "--out", text(&out)];
-        packhorse(&[&pack[..], &["--text-field", field]].concat()).succeed();
+        // The field `text` is the default.
+        let named: &[&str] = if field == "text" { &[] } else { &["--text-field", field] };
+        packhorse(&[&pack[..], named].concat()).succeed();
         out
     });
     let merged = corpus.dir("merged");
@@ -499,4 +501,5 @@ fn texts_of_other_fields_are_merged_and_not_appended() {
     let said = "was tokenized from the field title, and --text-field names other";
     assert!(refused.code() == 2 && refused.said.contains(said), "{refused:?}");
     packhorse(&["append", text(&titles), text(&lines("again.jsonl", "title")), "--text-field", "title"]).succeed();
+    packhorse(&["append", text(&texts), text(&lines("named.jsonl", "text")), "--text-field", "text"]).succeed();
 }

@@ -60,6 +60,9 @@ pub(crate) fn lost_plan(dir: &Path, number: usize) -> Error {
     error.with_code(Code::ShardDamaged).hint(made_again(number)).in_input(dir.join(plan_name(number)).display())
 }
 
+/// The field that texts are taken from where none is named and there are several.
+const TEXT: &str = "text";
+
 /// Settings of a plan's header that a later plan does not take over: they are about one set of inputs.
 const OWN: [&str; 4] = ["limit", "shard-count", "memory", "input"];
 
@@ -147,7 +150,7 @@ impl Base {
         if asked.is_empty() {
             let of_texts = plan.header().transforms.iter().find(|text| text.starts_with("tokenize/"));
             if let (Some(asked), Some((_, there))) = (text_field, of_texts.map(|text| without_text_field(text)))
-                && there.as_deref() != Some(asked)
+                && there.as_deref().unwrap_or(TEXT) != asked
             {
                 let message = match there {
                     Some(there) => format!("was tokenized from the field {there}, and `text-field` names {asked}"),
