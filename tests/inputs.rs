@@ -217,7 +217,7 @@ fn a_table_with_another_delimiter_is_not_one_column() {
     }
 }
 
-/// Names that only the key makes one are no sample.
+/// Names that only the key makes one do not make a sample.
 #[test]
 fn names_that_give_one_key_are_told() {
     let dir = tempfile::tempdir().unwrap();
@@ -231,12 +231,17 @@ fn names_that_give_one_key_are_told() {
     in_folder("a%20b.json");
     in_folder("d%20e/x y.json");
     let refused = pack(dir.path(), "in", "out", &[]);
-    assert!(refused.code() == CONTENT && refused.said.contains("its name gives the key of"), "{refused:?}");
+    assert!(refused.code() == CONTENT && refused.said.contains("it would have the key of"), "{refused:?}");
     assert_eq!(samples(&pack(dir.path(), "in", "out", &["--on-error", "skip"])), 3);
     assert_eq!(skipped(dir.path(), "out").len(), 2);
+    // Also where they have a field twice.
+    in_folder("a%20b.png");
+    assert_eq!(samples(&pack(dir.path(), "in", "twice", &["--on-error", "skip"])), 3);
+    let left_out: Vec<String> = skipped(dir.path(), "twice").iter().map(|one| one["input"].to_string()).collect();
+    assert!(left_out.len() == 3 && left_out.iter().all(|input| input.contains("%20")), "{left_out:?}");
 }
 
-/// A first line of values is no names, also where some are missing or are written as other programs write them.
+/// A first line of values does not name columns, also where some are missing or are written as other programs write them.
 #[test]
 fn a_first_row_is_not_taken_for_names() {
     let dir = tempfile::tempdir().unwrap();
@@ -249,7 +254,9 @@ fn a_first_row_is_not_taken_for_names() {
         let out = format!("out-{number}");
         assert_eq!(samples(&pack(dir.path(), &input, &out, &["--from", "csv", "--read", "header=none"])), 2, "{row}");
     }
-    for (number, names) in [",a", "0,1,2", ",0,1", "1999,2000", "e,d", "x 1,y 2"].iter().enumerate() {
+    for (number, names) in
+        [",a", "0,1,2", ",0,1", "1999,2000", "2020, 2021", "e,d", "1d5,2d5", "x 1,y 2"].iter().enumerate()
+    {
         let input = format!("names-{number}.csv");
         let row = vec!["7"; names.split(',').count()].join(",");
         fs::write(dir.path().join(&input), format!("{names}\n{row}\n")).unwrap();

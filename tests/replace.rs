@@ -464,6 +464,8 @@ fn a_late_job_changes_nothing_of_the_dataset_that_took_its_place() {
                 break;
             }
             assert_equal(&wanted, &tree(&out), &format!("replaced at call {call}: {late:?}"));
+            let told = late.as_ref().map_or_else(|e| e.code() == Code::OutputBusy, |_| true);
+            assert!(told || call < 10, "replaced at call {call}: {late:?}");
             fs::remove_dir_all(&out).unwrap();
             call += 1;
         }

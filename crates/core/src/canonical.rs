@@ -61,8 +61,6 @@ fn elements(array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
         (Decimal128(..), Utf8View) => Ok(digits::<Decimal128Type>(array)),
         (Decimal256(..), Utf8View) => Ok(digits::<Decimal256Type>(array)),
         (found, wanted) if found == wanted => Ok(Arc::clone(array)),
-        // Keys that are numbers.
-        (found, Utf8View) if found.is_integer() => whole(array),
         (found, wanted) => Err(mismatch(found, &wanted.to_string())),
     }
 }
@@ -78,13 +76,6 @@ fn digits<T: DecimalType>(array: &ArrayRef) -> ArrayRef {
         text.append_option(decimals.is_valid(i).then(|| decimals.value_as_string(i)));
     }
     Arc::new(text.finish())
-}
-
-fn whole(array: &ArrayRef) -> Result<ArrayRef> {
-    arrow_array::downcast_integer_array!(
-        array => Ok(Arc::new(array.iter().map(|value| value.map(|value| value.to_string())).collect::<StringViewArray>())),
-        other => Err(mismatch(other, "a whole number"))
-    )
 }
 
 /// The decoded values of a dictionary array.
@@ -139,7 +130,7 @@ fn dense(flat: &ArrayRef, whole: Option<&NullBuffer>, width: usize) -> Result<()
 }
 
 fn null_inside() -> Error {
-    Error::unsupported("holds nulls inside its lists, which are not supported").hint("fill them in")
+    Error::unsupported("holds nulls inside its lists, which are not supported")
 }
 
 fn ragged(kind: &FieldType, array: &ArrayRef, element: &DataType, rank: usize) -> Result<ArrayRef> {

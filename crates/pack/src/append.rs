@@ -156,7 +156,8 @@ impl Base {
                     Some(there) => format!("was tokenized from the field {there}, and `text-field` names {asked}"),
                     None => format!("was tokenized without `text-field`, which names {asked} here"),
                 };
-                let hint = "rename the field in the new inputs, or pack them into a dataset of their own and make one of both with `packhorse merge`";
+                let hint = "leave `text-field` out if that is the only text of the dataset's inputs too; or rename the field in the new inputs, \
+                    or pack them into a dataset of their own and make one of both with `packhorse merge`";
                 return Err(Error::config(message).hint(hint).in_input(self.dir.display()));
             }
             return recorded(plan);
@@ -404,6 +405,7 @@ impl Base {
             let (digest, times) = plan.write(std::io::sink())?;
             match same(pending, plan.header(), digest, times) {
                 Ok(()) => return Ok((Stored::Resumed, digest)),
+                Err(e) if !restart && e.kind() == Kind::Changed => return Err(e.in_input(self.dir.display())),
                 Err(_) if restart => drop_shards(store, &self.dir, &self.manifest, names_of(pending))?,
                 Err(_) => {
                     let what = differences(pending.header(), plan.header());

@@ -242,7 +242,7 @@ impl<'a> Inputs<'a> {
             Some(now) if now.size != piece.size => Err(changed("its size differs")),
             Some(now) if self.compares_times && now.mtime != piece.mtime => {
                 Err(changed("its modification time differs")
-                    .hint("if it is a copy, copy it with its time (`cp -p`, `rsync -t`, `tar --format=posix`)"))
+                    .hint("if it is a copy, copy it with its time (`cp -p`, `rsync -t`, or a tar in the format posix)"))
             }
             _ => Ok(()),
         }

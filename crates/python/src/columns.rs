@@ -106,7 +106,9 @@ impl Column {
         let ArrayValue { element, shape, numpy, bytes } = number(name, value, None)?;
         if bytes.is_empty() && is_list(value) {
             let message = format!("field {name} is an empty list in the first sample, which says the types of fields");
-            let hint = "name its type with `columns`, as in columns={\"tags\": \"str[]\", \"boxes\": \"float32[][]\"}";
+            let hint = format!(
+                "name its type with `columns`, as in columns={{{name:?}: \"str[]\"}} or, for lists of lists of numbers, \"float32[][]\""
+            );
             return Err(Error::content(message).in_field(name).hint(hint).into());
         }
         if bytes_only && name.rsplit('.').next().is_some_and(|end| PICTURES.contains(&end)) {
@@ -165,7 +167,8 @@ impl Column {
                     // Without elements a list does not tell how deep it is.
                     if value.bytes.is_empty() && value.shape.len() < *rank {
                         inner.resize(*rank - 1, 0);
-                        value.shape = std::iter::once(0).chain(inner.iter().copied()).collect();
+                        value.shape.resize(value.shape.len().max(1), 0);
+                        value.shape.extend(inner.iter().skip(value.shape.len() - 1));
                     } else if !value.bytes.is_empty() && inner.iter().all(|size| *size == 0) {
                         *inner = value.shape.iter().skip(1).copied().collect();
                     }

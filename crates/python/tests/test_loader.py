@@ -414,8 +414,10 @@ def test_settings_that_make_no_sense_name_themselves(numbers):
     for wrong in ({"scale": 0.5}, {"ratio": [1]}, {"normalize": (0.5, 0.5)}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             packhorse.Image("jpg", 32, **wrong)
-    with pytest.raises(ValueError, match="size="):
-        packhorse.Image("jpg", (32,))
+    assert packhorse.Image("jpg", np.array([224, 200])).size == (224, 200)
+    for wrong in ((32,), True, 3.5):
+        with pytest.raises(ValueError, match="size="):
+            packhorse.Image("jpg", wrong)
 
 
 def test_verified_batches_are_the_same(numbers):

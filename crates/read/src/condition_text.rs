@@ -28,7 +28,7 @@ pub(crate) enum Literal {
 
 /// The comparisons of a condition.
 ///
-/// Errors (kind `Config`): text that is not one, with what is wrong with it.
+/// Errors (kind `Config`): text that is not one; the error says where.
 pub(crate) fn comparisons(text: &str) -> Result<Vec<Comparison>> {
     let refused = |what: &str| Err(Error::config(format!("can't understand the condition {text:?}: {what}")));
     let (mut all, mut rest) = (Vec::new(), text);

@@ -298,12 +298,15 @@ fn what_would_wait_or_end_without_a_word_is_refused() {
     let error = Loader::new(dataset(dir.path()), &[], &options(7), Short).map(drop).unwrap_err();
     assert_eq!(error.kind(), Kind::Config);
     assert!(error.message().contains("a slab of"), "{error}");
-    // One epoch may have no batch; repeated without an end it would be a loader that ends at once.
+    // Without a batch the loop would end at once; of no samples one epoch has none.
     let one = |dataset: Dataset| dataset.loader(500).threads(2);
-    assert_eq!(one(dataset(dir.path())).build().unwrap().count(), 0);
-    let error = one(dataset(dir.path())).endless().build().map(drop).unwrap_err();
-    assert_eq!(error.kind(), Kind::Config);
-    assert!(error.message().contains("an epoch has no batch"), "{error}");
+    let none = || dataset(dir.path()).take(0).unwrap();
+    assert_eq!(one(none()).build().unwrap().count(), 0);
+    for loader in [one(dataset(dir.path())), one(dataset(dir.path())).endless(), one(none()).endless()] {
+        let error = loader.build().map(drop).unwrap_err();
+        assert_eq!(error.kind(), Kind::Config);
+        assert!(error.message().contains("an epoch has no batch"), "{error}");
+    }
 }
 
 #[test]

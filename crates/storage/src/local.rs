@@ -96,7 +96,7 @@ impl Store for Local {
                 share(&above, &new);
             }
         }
-        // What is no folder is told.
+        // Fails where something else has the name.
         std::fs::create_dir_all(dir).map_err(failed)
     }
 

@@ -248,8 +248,11 @@ fn object(scheme: &'static str, rest: &str) -> Result<LocationKind> {
         _ => (name, "-"),
     };
     // A signature is a secret, and would become part of the key.
-    let is_signed =
-        |query: &str| query.split('&').any(|part| part.starts_with("sig=") || part.starts_with("X-Amz-Signature="));
+    let is_signature = |part: &str| {
+        let name = part.split('=').next().unwrap_or_default();
+        ["sig", "signature", "x-amz-signature", "x-goog-signature"].iter().any(|known| name.eq_ignore_ascii_case(known))
+    };
+    let is_signed = |query: &str| query.split('&').any(is_signature);
     if rest.split_once('?').is_some_and(|(_, query)| is_signed(query)) {
         let error = Error::config(format!("an {scheme} location has no signature behind its key"));
         let hint = match scheme {
@@ -373,6 +376,11 @@ mod tests {
             "gs://",
             "az://a@b.dfs.core.windows.net/x",
             "abfss://a@b/x",
+            "az://c/x?se=1&sig=SECRET",
+            "abfss://c@a.dfs.core.windows.net/x?sig=SECRET",
+            "s3://b/x?AWSAccessKeyId=x&Signature=SECRET",
+            "s3://b/x?X-Amz-Signature=SECRET",
+            "gs://b/x?X-Goog-Algorithm=x&X-Goog-Signature=SECRET",
             "http://",
             "https:///x",
             "http://a@/x",

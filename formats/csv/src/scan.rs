@@ -114,18 +114,19 @@ fn number(name: &str) -> Option<f64> {
     name.trim().parse().ok().filter(|number: &f64| number.is_finite())
 }
 
-/// Whether a word is a number as some program writes it, also one that is none, such as `nan`, `0x1F` or `1.0D+02`.
+/// Whether a word is how some program writes a number or the lack of one: `1.5`, `nan`, `0x1F`, `1.0D+02`.
 fn is_number(word: &str) -> bool {
     let word = word.trim();
+    let has_point = word.contains(['.', '+', '-']);
+    let word = if has_point { word.replace(['d', 'D'], "e") } else { word.to_owned() };
     let hexadecimal = word.strip_prefix("0x").or_else(|| word.strip_prefix("0X"));
-    hexadecimal.is_some_and(|digits| u128::from_str_radix(digits, 16).is_ok())
-        || word.replace(['d', 'D'], "e").parse::<f64>().is_ok()
+    hexadecimal.is_some_and(|digits| u128::from_str_radix(digits, 16).is_ok()) || word.parse::<f64>().is_ok()
 }
 
 /// Whether all names that are there are numbers, but not positions or years, which follow each other. Missing values have no name.
 fn looks_like_a_row(names: &[&str]) -> bool {
     let there: Vec<&str> = names.iter().copied().filter(|name| !name.is_empty()).collect();
-    let position = |name: &&str| name.parse::<u64>().ok().filter(|number| number.to_string() == **name);
+    let position = |name: &&str| name.trim().parse::<u64>().ok().filter(|number| number.to_string() == name.trim());
     let positions: Option<Vec<u64>> = there.iter().map(position).collect();
     let follow = |all: &[u64]| match all {
         [one] => *one == 0,

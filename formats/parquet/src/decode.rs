@@ -4,7 +4,9 @@
 use crate::mapping::{MappedColumn, Mapping};
 use crate::temporal;
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, FixedSizeListArray, LargeListArray, ListArray, RecordBatch, RecordBatchOptions};
+use arrow_array::{
+    Array, ArrayRef, FixedSizeListArray, LargeListArray, ListArray, RecordBatch, RecordBatchOptions, StringViewArray,
+};
 use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::ArrowError;
 use packhorse_core::{DataType, Error, Field, FieldType, KEY, Kind, Result, Rows, canonical, with_nulls};
@@ -37,9 +39,12 @@ fn decode(column: &MappedColumn, array: &ArrayRef) -> Result<ArrayRef> {
         }
         array = part_of(&array, *part, column.strict)?;
     }
+    if column.field.name() == KEY && array.data_type().is_integer() {
+        array = digits(&array)?;
+    }
     let array = canonical(&column.kind, &temporal::read(&column.field, &array)?).map_err(|e| match e.kind() {
         Kind::Content => e.hint("write the file again"),
-        _ => e.hint("or leave the column out with `drop`, or all such columns with `unsupported=skip`"),
+        _ => e.hint("fill them in, or leave the column out with `drop`, or all such columns with `unsupported=skip`"),
     })?;
     if !column.field.is_nullable() && array.null_count() > 0 {
         return Err(match column.field.name() == KEY {
@@ -50,6 +55,14 @@ fn decode(column: &MappedColumn, array: &ArrayRef) -> Result<ArrayRef> {
         });
     }
     Ok(array)
+}
+
+/// Whole numbers as text: keys.
+fn digits(array: &ArrayRef) -> Result<ArrayRef> {
+    arrow_array::downcast_integer_array!(
+        array => Ok(Arc::new(array.iter().map(|value| value.map(|value| value.to_string())).collect::<StringViewArray>())),
+        other => Err(mismatch(other, "a whole number"))
+    )
 }
 
 /// Refuses pictures of which only the path is there.

@@ -205,7 +205,7 @@ impl Reading<'_> {
                 }
                 Ok(blocks)
             })?;
-            blocks.iter().map(|block| self.rows(block)).collect()
+            blocks.into_iter().map(|block| self.rows(&block)).collect()
         })
     }
 

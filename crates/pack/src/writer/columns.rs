@@ -77,7 +77,8 @@ fn conformed(rows: &Rows, array: &ArrayRef, field: &Field, kind: &FieldType) -> 
     }
     canonical(kind, array).map_err(|error| {
         let row = (0..array.len()).find(|row| canonical(kind, &array.slice(*row, 1)).is_err());
-        let error = error.with_kind(Kind::Content).in_field(field.name());
+        let hint = (error.kind() == Kind::Unsupported).then_some("fill them in");
+        let error = hint.into_iter().fold(error, Error::hint).with_kind(Kind::Content).in_field(field.name());
         row.into_iter().fold(error, |error, row| error.in_row_of(rows, row).at_row(row as u64))
     })
 }

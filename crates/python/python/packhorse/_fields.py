@@ -289,7 +289,11 @@ def _size(size: Any) -> tuple[int, int] | None:
     if size is None:
         return None
     try:
-        height, width = (size, size) if hasattr(size, "__index__") else size
+        side = None if isinstance(size, bool) else operator.index(size)
+    except TypeError:
+        side = None
+    try:
+        height, width = size if side is None else (side, side)
         return operator.index(height), operator.index(width)
     except (TypeError, ValueError):
         raise ValueError(f"size={size!r} is neither a side in pixels nor (height, width)") from None
@@ -299,7 +303,7 @@ def _pair(name: str, pair: Any) -> tuple[float, float]:
     try:
         low, high = map(float, pair)
     except (TypeError, ValueError):
-        raise ValueError(f"{name}={pair!r} is no pair of numbers, the least and the greatest") from None
+        raise ValueError(f"{name}={pair!r} is not a pair of numbers, the least and the greatest") from None
     return low, high
 
 
@@ -315,7 +319,7 @@ def _normalize(asked: Any) -> tuple[list[float], list[float]] | None:
     try:
         mean, std = (list(map(float, part)) for part in asked)
     except (TypeError, ValueError):
-        raise ValueError(f"normalize={asked!r} is no pair of three means and three standard deviations") from None
+        raise ValueError(f"normalize={asked!r} is not a pair of three means and three standard deviations") from None
     if len(mean) != 3 or len(std) != 3:
         raise ValueError("normalize takes three means and three standard deviations")
     return mean, std

@@ -99,7 +99,7 @@ class Repaired(int):
         return f"Repaired({int(self)}, quarantined={self.quarantined})"
 
 
-# Settings of which False says something: their texts for False and True.
+# Settings of which False says something, where what they are about is asked for: their texts for False and True.
 _ANSWERS = {"parse_special": ("no", "yes"), "byte_shuffle": ("off", "on")}
 
 

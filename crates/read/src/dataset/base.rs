@@ -28,8 +28,7 @@ impl Base {
 
     /// Whether both are the same shards in the same folder.
     pub(super) fn is_same(&self, other: &Self) -> bool {
-        let of = |base: &Self| (base.dir.clone(), base.root, base.shards, base.positions.clone());
-        of(self) == of(other)
+        (&self.dir, self.root, self.shards, &self.positions) == (&other.dir, other.root, other.shards, &other.positions)
     }
 
     /// The position in the dataset of shard `number` of those there.

@@ -185,9 +185,14 @@ impl Dataset {
         let schema = &SchemaRef::new(Schema::new(fields));
         let rows = rows.map(|rows| {
             let rows = rows?;
-            let pairs = schema.fields().iter().zip(rows.columns());
-            let columns =
-                pairs.map(|(field, column)| canonical(&FieldType::of(field)?, column)).collect::<Result<Vec<_>>>()?;
+            let columns = schema.fields().iter().map(|field| {
+                let lacks = || Error::config("is in the schema, and the rows lack it").with_code(Code::ColumnsDiffer);
+                let column = rows.column_by_name(field.name()).ok_or_else(lacks);
+                column
+                    .and_then(|column| canonical(&FieldType::of(field)?, column))
+                    .map_err(|e| e.in_field(field.name()))
+            });
+            let columns = columns.collect::<Result<Vec<_>>>()?;
             Rows::try_new(Arc::clone(schema), columns).map_err(|e| Error::content(e.to_string()))
         });
         let (record, bytes) = encoded(&self.registry, schema, rows)?;

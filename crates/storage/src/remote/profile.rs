@@ -52,22 +52,26 @@ pub(crate) fn advice(
     read: impl Fn(&Path) -> Option<String>,
 ) -> Option<String> {
     let files = files(&variable, read);
-    let profile = variable("AWS_PROFILE")?;
+    let named = variable("AWS_PROFILE");
+    let profile = named.clone().unwrap_or_else(|| "default".into());
     let has = |name: &str| files.iter().any(|text| value(text, &profile, name).is_some());
     let sections = files.iter().flat_map(|text| text.lines()).filter_map(section);
-    if !sections.into_iter().any(|name| name == profile) {
-        return Some(format!("AWS_PROFILE names the profile {profile}, which is in no file of AWS's"));
+    if named.is_some() && !sections.into_iter().any(|name| name == profile) {
+        return Some(format!(
+            "AWS_PROFILE names the profile {profile}, which is neither in ~/.aws/config nor in ~/.aws/credentials"
+        ));
     }
     let unread = ["credential_process", "role_arn", "sso_session", "sso_start_url", "web_identity_token_file"];
     let way = unread.into_iter().find(|name| has(name)).filter(|_| !has("aws_access_key_id"))?;
     Some(format!(
-        "the profile {profile} gets credentials by {way}, which is not read: `aws configure export-credentials --format env` prints variables to set"
+        "the profile {profile} gets credentials by {way}, which is not read: `aws configure export-credentials` prints keys to set"
     ))
 }
 
 /// The profile that a line begins.
 fn section(line: &str) -> Option<&str> {
-    let section = line.trim_end().strip_prefix('[')?.strip_suffix(']')?.trim();
+    // A comment may follow.
+    let section = line.strip_prefix('[')?.split_once(']')?.0.trim();
     Some(section.strip_prefix("profile ").unwrap_or(section).trim())
 }
 
@@ -143,13 +147,21 @@ mod tests {
 
     #[test]
     fn a_profile_without_keys_is_told() {
-        let config = "[default]\n[profile job]\nrole_arn = x\n[profile keyed]\nrole_arn = x\naws_access_key_id = A\n";
+        let config =
+            "[default]\n[profile job] # the job\nrole_arn = x\n[profile keyed]\nrole_arn = x\naws_access_key_id = A\n";
         let told = |profile: Option<&str>| {
             let variable = |name: &str| profile.filter(|_| name == "AWS_PROFILE").map(str::to_owned);
             advice(variable, |path| path.ends_with("config").then(|| config.to_owned()))
         };
-        assert!(told(Some("none")).unwrap().contains("the profile none, which is in no file"));
+        assert!(told(Some("none")).unwrap().contains("the profile none, which is neither in"));
         assert!(told(Some("job")).unwrap().contains("by role_arn, which is not read"));
         assert_eq!([told(None), told(Some("default")), told(Some("keyed"))], [None, None, None]);
+        let by_program =
+            |path: &Path| path.ends_with("config").then(|| "[default]\ncredential_process = x\n".to_owned());
+        assert!(
+            advice(|_| None, by_program)
+                .unwrap()
+                .contains("the profile default gets credentials by credential_process")
+        );
     }
 }

@@ -317,10 +317,12 @@ fn group(listing: &mut Listing, mut sorted: Vec<PieceRef>) {
         let of_one = |piece: &&PieceRef| listing.same_sample(first, piece) || listing.clash(first, piece);
         let to = from + 1 + sorted.iter().skip(from + 1).take_while(of_one).count();
         let sample = sorted.get(from..to).unwrap_or_default();
+        let alike = of_one_name(listing, sample, &mut faults);
+        let sample = alike.as_deref().unwrap_or(sample);
         let mut pairs = sample.iter().zip(sample.iter().skip(1));
         let left = match pairs.any(|(a, b)| listing.clash(a, b)) {
             true => Some(untangled(listing, sample, &mut faults)),
-            false => of_one_name(listing, sample, &mut faults),
+            false => alike,
         };
         let len = left.as_ref().map_or(to - from, Vec::len);
         match left {
@@ -338,7 +340,7 @@ fn group(listing: &mut Listing, mut sorted: Vec<PieceRef>) {
 }
 
 /// The pieces to keep of a sample whose files have several names that only their key makes one (`a b` and `a%20b`): those with the name of
-/// most. `None` where all have one name.
+/// most, rather with the one that was not escaped. `None` where all have one name.
 fn of_one_name(listing: &Listing, sample: &[PieceRef], faults: &mut Vec<Error>) -> Option<Vec<PieceRef>> {
     let first = sample.first().filter(|_| sample.len() > 1)?;
     let is_escaped = |piece: &PieceRef| {
@@ -350,12 +352,13 @@ fn of_one_name(listing: &Listing, sample: &[PieceRef], faults: &mut Vec<Error>) 
     }
     let mut names: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
     sample.iter().filter_map(|piece| raw_stem(listing, piece)).for_each(|name| *names.entry(name).or_default() += 1);
-    let (name, _) = names.iter().max_by_key(|(_, pieces)| **pieces).filter(|_| names.len() > 1)?;
+    let rank = |(name, pieces): &(&Vec<u8>, &usize)| (**pieces, !name.contains(&b'%'));
+    let (name, _) = names.iter().max_by_key(rank).filter(|_| names.len() > 1)?;
     let is_other = |piece: &&PieceRef| raw_stem(listing, piece).is_some_and(|other| other != *name);
     let (strangers, kept): (Vec<&PieceRef>, Vec<&PieceRef>) = sample.iter().partition(is_other);
     let shown = String::from_utf8_lossy(name).into_owned();
     faults.extend(strangers.into_iter().map(|piece| {
-        let message = format!("its name gives the key of {shown}, which is another one; rename one of them");
+        let message = format!("it would have the key of {shown}, though their names differ; rename one of them");
         Error::content(message).with_code(Code::KeyTwice).in_input(listing.full_path(piece).display())
     }));
     Some(kept.into_iter().copied().collect())
