@@ -372,7 +372,18 @@ mod tests {
             assert_eq!(txt.holds(&Scalar::Text(text.into())), Some(wanted));
         }
         assert_eq!((cls.holds(&Scalar::Text("1".into())), txt.holds(&Scalar::Integer(1))), (None, None));
-        for bad in ["x in", "x in 1", "x in []", "x in [1", "x in [1, 'a']", "x in [1,, 2]", "x in [a]", "x in ['a]"] {
+        for bad in [
+            "x in",
+            "x in 1",
+            "x in []",
+            "x in [1",
+            "x in [1, 'a']",
+            "x in [1,, 2]",
+            "x in [1 2]",
+            "x in ('a' 'b')",
+            "x in [a]",
+            "x in ['a]",
+        ] {
             assert!(bad.parse::<Condition>().is_err(), "{bad}");
         }
         assert_eq!("in == 1 and x in [2]".parse::<Condition>().unwrap().0[0].field, "in");

@@ -87,7 +87,11 @@ fn list(text: &str) -> Option<(Vec<Word<'_>>, &str)> {
         let (value, _) = word(rest.get(..end)?.trim_end())?;
         let taken = value.text.len() + if is_quoted { 2 } else { 0 };
         rest = rest.get(taken..)?.trim_start();
-        rest = rest.strip_prefix(',').map_or(rest, str::trim_start);
+        rest = match rest.strip_prefix(',') {
+            Some(after) => after.trim_start(),
+            None if rest.starts_with(close) => rest,
+            None => return None,
+        };
         values.push(value);
     }
 }
