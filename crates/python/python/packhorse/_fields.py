@@ -288,15 +288,20 @@ def _size(size: Any) -> tuple[int, int] | None:
     """Height and width."""
     if size is None:
         return None
+    wrong = ValueError(f"size={size!r} is neither a side in pixels nor (height, width)")
+    if isinstance(size, bool):
+        raise wrong
     try:
-        side = None if isinstance(size, bool) else operator.index(size)
+        side = operator.index(size)
     except TypeError:
-        side = None
+        pass
+    else:
+        return side, side
     try:
-        height, width = size if side is None else (side, side)
+        height, width = size
         return operator.index(height), operator.index(width)
     except (TypeError, ValueError):
-        raise ValueError(f"size={size!r} is neither a side in pixels nor (height, width)") from None
+        raise wrong from None
 
 
 def _pair(name: str, pair: Any) -> tuple[float, float]:
