@@ -23,7 +23,7 @@ pub(crate) fn expand(mut args: Vec<OsString>, program: &Command) -> Result<Vec<O
         .ok_or_else(|| Error::config("--config needs a command, such as packhorse pack --config FILE.toml"))?;
     let flags = flags(&path, program, command).map_err(|e| e.in_input(path.to_string_lossy()))?;
     let given = args.get(end..).unwrap_or_default();
-    // The plan has the settings of the file that it was made with.
+    // They are those that the plan was made with, and clap would refuse them beside it.
     let has_plan =
         given.iter().filter_map(|given| given.to_str()).any(|given| given == "--plan" || given.starts_with("--plan="));
     let planned = command.get_arguments().find(|arg| has_plan && named(arg, "plan"));

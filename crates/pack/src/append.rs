@@ -143,13 +143,13 @@ impl Base {
     pub(crate) fn transforms(
         &self,
         asked: Vec<Box<dyn Transform>>,
-        text_field: Option<&str>,
+        recipe: &Recipe,
         recorded: impl FnOnce(&PlanReader) -> Result<Vec<Box<dyn Transform>>>,
     ) -> Result<Vec<Box<dyn Transform>>> {
         let plan = self.plans.last().ok_or_else(|| Error::bug("a dataset without a plan"))?;
         if asked.is_empty() {
             let of_texts = plan.header().transforms.iter().find(|text| text.starts_with("tokenize/"));
-            if let (Some(asked), Some((_, there))) = (text_field, of_texts.map(|text| without_text_field(text)))
+            if let (Some(asked), Some((_, there))) = (&recipe.text_field, of_texts.map(|text| without_text_field(text)))
                 && there.as_deref().unwrap_or(TEXT) != asked
             {
                 let message = match there {

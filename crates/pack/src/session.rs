@@ -408,9 +408,7 @@ impl Session {
         let mut transforms = recipe.transforms(self.bounds(), self.check_exact)?;
         let mut options = recipe.planning(&self.registry, self.memory)?;
         if let Some(base) = base {
-            transforms = base.transforms(transforms, recipe.text_field.as_deref(), |plan| {
-                self.transforms_of_plan(&base.dir, plan)
-            })?;
+            transforms = base.transforms(transforms, recipe, |plan| self.transforms_of_plan(&base.dir, plan))?;
             base.inherit(&mut options)?;
         }
         for (format, options) in &options.sources {

@@ -109,14 +109,14 @@ impl Recipe {
         let writes = |format: &&Arc<dyn Format>| {
             format.sink(&Options::new()).map_or_else(|e| e.kind() != Kind::Unsupported, |_| true)
         };
-        let written = || registry.iter().filter(writes).map(|format| format.info().id).collect::<Vec<_>>().join(", ");
+        let formats = || registry.iter().filter(writes).map(|format| format.info().id);
+        let written = || formats().collect::<Vec<_>>().join(", ");
         let to = self.to.as_deref().or_else(|| self.extension(registry)).ok_or_else(|| {
             Error::config(format!("say which format with `to`, such as `to=webdataset`; there are {}", written()))
         })?;
         let alias = ALIASES.iter().find(|(alias, _)| alias.eq_ignore_ascii_case(to)).map_or(to, |(_, id)| id);
         let format = registry.named(alias).map_err(|_| {
-            let formats: Vec<&str> = registry.iter().filter(writes).map(|format| format.info().id).collect();
-            let meant = nearest(alias, formats.iter().copied()).map(|name| format!("did you mean {name}?"));
+            let meant = nearest(alias, formats()).map(|name| format!("did you mean {name}?"));
             let error = Error::config(format!("no format is called \"{to}\"")).with_code(Code::NoSuchFormat);
             meant.into_iter().fold(error, Error::hint).hint(format!("`to` takes {}", written()))
         })?;
