@@ -1,7 +1,7 @@
 //! Datasets for Python.
 
 use crate::batch::Batch;
-use crate::error::{Result, joining, opening};
+use crate::error::{Raised, Result};
 use crate::fields::Asked;
 use crate::fork::{self, Owned};
 use crate::values::sample;
@@ -62,7 +62,7 @@ impl PyDataset {
             let opened = packhorse::read::open_with(&place, &packhorse::storage::Stores::default(), &options);
             opened.map_err(packhorse::pack::as_request_error)
         };
-        Ok(Self::of(abandonable(py, open).map_err(|error| error.of(opening))?, remote))
+        Ok(Self::of(abandonable(py, open)?, remote))
     }
 
     fn __len__(&self) -> usize {
@@ -156,7 +156,7 @@ impl PyDataset {
             let (schema, rows) = join.finish().map_err(|e| e.in_input(table.display()))?;
             Ok((dataset.with_columns(&schema, rows.into_iter().map(Ok))?, unused))
         };
-        let (joined, unused) = abandonable(py, join).map_err(|error| error.of(joining))?;
+        let (joined, unused) = abandonable(py, join).map_err(Raised::joining)?;
         if let Some(text) = unused {
             py.import("warnings")?.call_method1("warn", (text,))?;
         }

@@ -5,6 +5,7 @@
 use crate::array::PyArray;
 use crate::dlpack;
 use crate::element::ArrayElement;
+use crate::error::Raised;
 use crate::fork::Owned;
 use packhorse::core::{Error, Result};
 use packhorse::gpu::{Cuda, DeviceBatch, DeviceTransform, DlDevice, Exported, Output, View};
@@ -173,7 +174,7 @@ impl DeviceField {
 
     fn shared(&self, array: &PyArray, asked: &Request<'_>) -> PyResult<Exported> {
         if let Some(handle) = asked.handle()? {
-            self.memory.used_on(handle).map_err(crate::error::Raised::from)?;
+            self.memory.used_on(handle).map_err(Raised::from)?;
         }
         let address = self.part(array).address;
         Ok(self.exported(address, array, Box::new(Arc::clone(&self.memory))))
@@ -182,9 +183,9 @@ impl DeviceField {
     fn copied(&self, array: &PyArray, asked: &Request<'_>) -> PyResult<Exported> {
         let handle = asked.handle()?;
         let handle = handle.ok_or_else(|| PyBufferError::new_err("a copy needs a stream to be made on"))?;
-        let batch = self.memory.batch().map_err(crate::error::Raised::from)?;
+        let batch = self.memory.batch().map_err(Raised::from)?;
         // SAFETY: consumers of DLPack keep the stream that they name.
-        let copied = unsafe { batch.copy_on_handle(&self.part(array), handle) }.map_err(crate::error::Raised::from)?;
+        let copied = unsafe { batch.copy_on_handle(&self.part(array), handle) }.map_err(Raised::from)?;
         Ok(self.exported(copied.address(), array, Box::new(copied)))
     }
 
@@ -203,7 +204,7 @@ impl DeviceField {
             self.memory.used_on(LEGACY)?;
             self.memory.batch()?.synchronize()
         };
-        py.detach(arrived).map_err(crate::error::Raised::from)?;
+        py.detach(arrived).map_err(Raised::from)?;
         let part = self.part(array);
         let address = if part.bytes() == 0 { 0 } else { part.address };
         let shown = PyDict::new(py);

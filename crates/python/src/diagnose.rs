@@ -38,7 +38,7 @@ fn python<T>(caught: &Caught, work: impl FnOnce(Python<'_>) -> PyResult<T>) -> O
 fn ended(found: OurResult<Diagnosis>, caught: &Caught) -> Result<(String, String)> {
     match (found, caught.lock().unwrap_or_else(PoisonError::into_inner).take()) {
         (_, Some(raised)) => Err(Raised::Python(raised)),
-        (Err(error), None) => Err(Raised::Ours(error)),
+        (Err(error), None) => Err(error.into()),
         (Ok(found), None) => Ok((found.to_json().to_string(), found.to_string())),
     }
 }

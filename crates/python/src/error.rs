@@ -8,19 +8,29 @@ use pyo3::types::PyDict;
 /// The results of functions that Python calls.
 pub(crate) type Result<T, E = Raised> = std::result::Result<T, E>;
 
+/// How a function writes a setting that a message names, by its name and value.
+type Spelling = fn(&str, &str) -> String;
+
 /// An exception, or an error that becomes one.
 pub(crate) enum Raised {
-    Ours(Error),
-    /// An error of a function that writes settings in its own way, by their names and values.
-    Of(Error, fn(&str, &str) -> String),
+    Ours(Error, Spelling),
     Python(PyErr),
 }
 
 impl Raised {
-    /// The same of a function that writes settings in its own way.
-    pub(crate) fn of(self, setting: fn(&str, &str) -> String) -> Self {
+    /// An error of a function that takes the settings of a recipe.
+    pub(crate) fn packing(error: impl Into<Self>) -> Self {
+        error.into().spelt(|name, value| format!("{name}={value}"))
+    }
+
+    /// An error of `Dataset.join`.
+    pub(crate) fn joining(error: impl Into<Self>) -> Self {
+        error.into().spelt(|name, value| format!("{}={value}", name.strip_prefix("join_").unwrap_or(name)))
+    }
+
+    fn spelt(self, spelling: Spelling) -> Self {
         match self {
-            Self::Ours(error) => Self::Of(error, setting),
+            Self::Ours(error, _) => Self::Ours(error, spelling),
             other => other,
         }
     }
@@ -28,7 +38,7 @@ impl Raised {
 
 impl From<Error> for Raised {
     fn from(error: Error) -> Self {
-        Self::Ours(error)
+        Self::Ours(error, reading)
     }
 }
 
@@ -41,9 +51,8 @@ impl From<PyErr> for Raised {
 impl From<Raised> for PyErr {
     fn from(raised: Raised) -> Self {
         match raised {
-            Raised::Ours(error) => Python::attach(|py| exception(py, &error).unwrap_or_else(|failed| failed)),
-            Raised::Of(error, setting) => {
-                Python::attach(|py| shown(py, &error, &setting).unwrap_or_else(|failed| failed))
+            Raised::Ours(error, spelling) => {
+                Python::attach(|py| exception(py, &error, spelling).unwrap_or_else(|failed| failed))
             }
             Raised::Python(error) => error,
         }
@@ -51,13 +60,8 @@ impl From<Raised> for PyErr {
 }
 
 /// The exception of an error: its class by kind and code, with all that the error knows.
-pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
-    shown(py, error, &|name, value| format!("{name}={value}"))
-}
-
-/// The same; `setting` writes a setting by its name and value.
-fn shown(py: Python<'_>, error: &Error, setting: &dyn Fn(&str, &str) -> String) -> PyResult<PyErr> {
-    let settings = |text: &str| settings(text, setting);
+fn exception(py: Python<'_>, error: &Error, spelling: Spelling) -> PyResult<PyErr> {
+    let settings = |text: &str| settings(text, spelling);
     static CLASSES: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
     let classes = CLASSES.get_or_try_init(py, || py.import("packhorse._errors").map(Bound::unbind))?.bind(py);
     let name = match (error.code(), error.kind()) {
@@ -85,13 +89,8 @@ fn shown(py: Python<'_>, error: &Error, setting: &dyn Fn(&str, &str) -> String) 
     Ok(PyErr::from_value(classes.getattr(name)?.call((settings(&error.to_string()),), Some(&facts))?))
 }
 
-/// A setting as `Dataset.join` takes it.
-pub(crate) fn joining(name: &str, value: &str) -> String {
-    format!("{}={value}", name.strip_prefix("join_").unwrap_or(name))
-}
-
-/// A setting as `open` takes it.
-pub(crate) fn opening(name: &str, value: &str) -> String {
+/// A setting as `open` and loaders take it, or as what packs the dataset takes it.
+fn reading(name: &str, value: &str) -> String {
     match name {
         "tree" | "branches" | "datasets" | "unsupported" | "schema" => format!("read={{\"{name}\": {value}}}"),
         "read" => match value.trim_matches('"').split_once('=') {
@@ -99,13 +98,13 @@ pub(crate) fn opening(name: &str, value: &str) -> String {
             None => format!("read={value}"),
         },
         "from" => format!("format={value}"),
-        "drop" | "select" | "field" => format!("packhorse.pack(…, {name}={value})"),
+        "drop" | "select" | "field" | "decode" | "cast" => format!("packhorse.pack(…, {name}={value})"),
         _ => format!("{name}={value}"),
     }
 }
 
 /// Settings as Python writes them: `` `on-error=skip` `` is `` `on_error="skip"` ``.
-fn settings(text: &str, setting: &dyn Fn(&str, &str) -> String) -> String {
+fn settings(text: &str, spelling: Spelling) -> String {
     let mut shown = String::with_capacity(text.len());
     for (number, part) in text.split('`').enumerate() {
         if number > 0 {
@@ -119,9 +118,12 @@ fn settings(text: &str, setting: &dyn Fn(&str, &str) -> String) -> String {
                     number if number.parse::<f64>().is_ok() => number.to_owned(),
                     text => format!("{text:?}"),
                 };
-                shown.push_str(&setting(&name.replace('-', "_"), &value));
+                shown.push_str(&spelling(&name.replace('-', "_"), &value));
             }
-            None if number % 2 == 1 && word(part) => shown.push_str(&part.replace('-', "_")),
+            None if number % 2 == 1 && word(part) => {
+                let (name, spelt) = (part.replace('-', "_"), spelling(&part.replace('-', "_"), "…"));
+                shown.push_str(if spelt.starts_with(&name) { &name } else { &spelt });
+            }
             _ => shown.push_str(part),
         }
     }

@@ -1,6 +1,6 @@
 //! Packing and checking, for Python. `packhorse/_pack.py` owns the words.
 
-use crate::error::Result;
+use crate::error::{Raised, Result};
 use crate::watch::{Totals, watched};
 use packhorse::core::{Cancel, Error, Kind};
 use packhorse::pack::{Depth, Packed, Setting};
@@ -10,13 +10,13 @@ use pyo3::types::PyDict;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// RecipeSettings by name, each with its values as text.
+/// Settings by name, each with its values as text.
 pub(crate) type RecipeSettings = Vec<(String, Vec<String>)>;
 
 /// The recipe of these settings.
 pub(crate) fn recipe(settings: RecipeSettings) -> Result<Recipe> {
     let mut recipe = Recipe::default();
-    settings.into_iter().try_for_each(|(name, values)| recipe.take_all(&name, values))?;
+    settings.into_iter().try_for_each(|(name, values)| recipe.take_all(&name, values)).map_err(Raised::packing)?;
     Ok(recipe)
 }
 
@@ -51,7 +51,7 @@ fn run<R: Send>(
 ) -> Result<R> {
     let (totals, cancel) = (Arc::default(), Cancel::default());
     let session = session(how, &totals, &cancel)?;
-    watched(py, progress, &totals, &cancel, || verb(session))
+    watched(py, progress, &totals, &cancel, || verb(session)).map_err(Raised::packing)
 }
 
 /// Plans, packs and seals. Returns the totals and the root digest as JSON.

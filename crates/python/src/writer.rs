@@ -1,7 +1,7 @@
 //! Samples of a Python program into a dataset.
 
 use crate::columns::{Column, type_name};
-use crate::error::Result;
+use crate::error::{Raised, Result};
 use crate::pack::{RecipeSettings, recipe, session};
 use crate::watch::Totals;
 use arrow_array::{ArrayRef, RecordBatch, StringViewArray};
@@ -61,13 +61,13 @@ impl Writer {
         // A name such as `photos.parquet` says the format; other names do not.
         let to = match (&recipe.to, recipe.format(&packhorse::registry())) {
             (_, Ok(to)) => to,
-            (Some(_), Err(error)) => return Err(error.into()),
+            (Some(_), Err(error)) => return Err(Raised::packing(error)),
             (None, Err(_)) => DEFAULT.to_owned(),
         };
         recipe.to = Some(to.clone());
         let totals = Arc::<Totals>::default();
         let session = session(how, &totals, &Cancel::default())?;
-        session.check_output(&recipe)?;
+        session.check_output(&recipe).map_err(Raised::packing)?;
         let bytes_only = !packhorse::registry().named(&to)?.sink(&packhorse::core::Options::new())?.typed();
         let declared = |(name, dtype): (String, String)| Ok((name, Column::declared(&dtype, bytes_only)?));
         let columns = columns.into_iter().map(declared).collect::<Result<_>>()?;
@@ -102,7 +102,7 @@ impl Writer {
         match state.keys.len() >= SAMPLES || state.held >= BYTES {
             true => {
                 let state = &mut *state;
-                Ok(py.detach(|| state.flush())?)
+                py.detach(|| state.flush()).map_err(Raised::packing)
             }
             false => Ok(()),
         }
@@ -124,7 +124,7 @@ impl Writer {
 
     /// Publishes and seals; returns the totals and the root digest as JSON.
     fn finish(&self, py: Python<'_>) -> Result<String> {
-        let (manifest, out) = py.detach(|| {
+        let finished = py.detach(|| {
             let mut state = self.state();
             if state.closed {
                 return Err(Error::config("the writer was closed"));
@@ -137,7 +137,8 @@ impl Writer {
             state.flush()?;
             let (writer, _) = state.started.take().ok_or_else(|| Error::bug("a writer that did not start"))?;
             Ok((writer.finish()?, state.recipe.out.clone()))
-        })?;
+        });
+        let (manifest, out) = finished.map_err(Raised::packing)?;
         let value = serde_json::json!({
             "out": out, "samples": manifest.samples, "shards": manifest.shards.len(),
             "bytes": manifest.bytes, "skipped": manifest.skipped, "classes": manifest.classes,
@@ -182,9 +183,9 @@ fn is_internal(name: &Bound<'_, PyAny>) -> Result<bool> {
 }
 
 /// The error with the sample it is of.
-fn named(raised: crate::error::Raised, key: &str) -> crate::error::Raised {
+fn named(raised: Raised, key: &str) -> Raised {
     match raised {
-        crate::error::Raised::Ours(error) => error.in_sample(key).into(),
+        Raised::Ours(error, _) => Raised::packing(error.in_sample(key)),
         other => other,
     }
 }

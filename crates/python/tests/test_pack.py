@@ -380,6 +380,10 @@ def test_what_open_can_not_read_is_said(tmp_path):
     with pytest.raises(packhorse.Error, match=r'read=\{"unsupported": "skip"\}') as error:
         len(packhorse.open(tmp_path / "in.parquet")[0])
     assert "pack(…, drop=" in str(error.value)
+    pq.write_table(pa.table({"x": [1], "v": [[None, 1.0]]}), tmp_path / "nulls.parquet")
+    for read in (lambda dataset: dataset[0], lambda dataset: next(iter(dataset.loader(1)))):
+        with pytest.raises(packhorse.Error, match=r'`packhorse.pack\(…, drop=…\)`, .* `read=\{"unsupported": "skip"\}`'):
+            read(packhorse.open(tmp_path / "nulls.parquet"))
 
 
 def test_strings_of_hdf5_that_are_bytes(tmp_path):

@@ -177,8 +177,12 @@ impl Request<'_> {
                 let (name, length) = (split.name(), self.args.seq_length);
                 let message =
                     format!("{name} has too few tokens for a sample of {length}, and each part of a blend needs one");
-                let hint = "make one dataset of the shards first (`packhorse merge DIR --out PREFIX`), or give all to training (`--split 1`)";
-                return Err(Error::config(message).in_input(&member.prefix).hint(hint));
+                let joined = "make one dataset of the shards first (`packhorse merge DIR --out PREFIX`)";
+                let error = Error::config(message).in_input(&member.prefix).hint(joined);
+                return Err(match split {
+                    Split::Train => error.hint("or ask for shorter samples"),
+                    _ => error.hint("or give all to training (`--split 1`)"),
+                });
             }
             sizes.push(size);
             datasets.push(description);
