@@ -264,6 +264,45 @@ fn conditions_choose_by_values() {
     }
 }
 
+/// Samples of which every third lacks its caption, or has a null.
+#[test]
+fn conditions_on_what_samples_lack() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = dir.path().join("in");
+    std::fs::create_dir(&input).unwrap();
+    for i in 0..12 {
+        let write = |field: &str, bytes: String| std::fs::write(input.join(format!("{i:02}.{field}")), bytes).unwrap();
+        write("cls", (i % 2).to_string());
+        write("json", format!(r#"{{"score": {}}}"#, if i % 4 == 0 { "null".to_owned() } else { i.to_string() }));
+        if i % 3 != 0 {
+            write("txt", format!("caption {i}"));
+        }
+    }
+    let webdataset = dir.path().join("webdataset");
+    packhorse(&["pack", text(&input), "--to", "webdataset", "--out", text(&webdataset)]).succeed();
+    let mut outs = vec![webdataset];
+    for format in ["parquet", "arrow", "tfrecord", "hdf5"] {
+        let out = dir.path().join(format);
+        packhorse(&["pack", text(&outs[0]), "--to", format, "--out", text(&out)]).succeed();
+        outs.push(out);
+    }
+    for out in &outs {
+        for (condition, wanted) in [
+            ("txt == 'caption 4' or cls == 0", "00 02 04 06 08 10"),
+            ("txt is null and (cls == 1 or json.score >= 6)", "03 06 09"),
+            ("txt is not null and not cls == 1", "02 04 08 10"),
+            ("not txt == 'caption 4' and cls == 0", "02 08 10"),
+            ("json.score is null", "00 04 08"),
+            ("json.score not in [1, 2, 3] and txt is not null", "05 07 10 11"),
+            ("json is null or txt is null", "00 03 06 09"),
+        ] {
+            let dataset = open(out);
+            let chosen = dataset.filter(&condition.parse::<Condition>().unwrap()).unwrap();
+            assert_eq!(keys(&chosen).join(" "), wanted, "{condition} of {}", out.display());
+        }
+    }
+}
+
 #[test]
 fn keys_that_are_missing_are_counted() {
     let dir = tempfile::tempdir().unwrap();

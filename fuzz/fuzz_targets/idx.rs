@@ -6,11 +6,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use packhorse_core::{Format, Input, Limits, MemoryInput, Options, Outlet, Result, Rows, ScratchFile};
+use packhorse_core::{Format, Input, Limits, MemoryInput, Options, Outlet, PatchableWriter, Result, Rows, ScratchFile};
 use packhorse_tokens::{MergePlan, Tokens, VerifyOptions, repair, verify};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 /// Files in memory by suffix.
@@ -47,8 +46,8 @@ impl Outlet for Folder {
         self.0.insert(suffix.to_owned(), bytes.clone());
         Ok(Box::new(Appended(bytes)))
     }
-    fn path(&mut self, _: &str) -> Result<PathBuf> {
-        Err(packhorse_core::Error::bug("no paths here"))
+    fn patchable(&mut self, _: &str) -> Result<Box<dyn PatchableWriter>> {
+        Err(packhorse_core::Error::bug("nothing to patch here"))
     }
     fn scratch(&mut self) -> Result<Box<dyn ScratchFile>> {
         Ok(Box::new(Vec::new()))

@@ -1,9 +1,8 @@
 //! Where a format's bytes go. A sink never names, hashes, syncs or renames.
 
 use crate::{Context, Error, Input, Result};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::path::PathBuf;
 
 /// Opens the files of one shard (or, at seal, of the dataset). The implementation stages, hashes,
 /// syncs and publishes them; a format only writes.
@@ -13,15 +12,8 @@ pub trait Outlet {
     /// complete when the writer was flushed and dropped.
     fn stream(&mut self, suffix: &str) -> Result<Box<dyn Write + Send>>;
 
-    /// The same for libraries that need a path: the file is hashed after they closed it.
-    fn path(&mut self, suffix: &str) -> Result<PathBuf>;
-
-    /// The same for a file whose first bytes are patched last.
-    fn patchable(&mut self, suffix: &str) -> Result<Box<dyn PatchableWriter>> {
-        let path = self.path(suffix)?;
-        let file = OpenOptions::new().write(true).create(true).truncate(true).open(path).context("create")?;
-        Ok(Box::new(file))
-    }
+    /// The same for a file whose first bytes are written last.
+    fn patchable(&mut self, suffix: &str) -> Result<Box<dyn PatchableWriter>>;
 
     /// A new file that concatenates `parts`; they may be copied in parallel.
     fn concat(&mut self, suffix: &str, parts: &[InputRange<'_>]) -> Result<()> {

@@ -10,7 +10,7 @@ use crate::plan::{Estimate, Growth, Plan, Segment, TrialPiece};
 use crate::runs::follows;
 use crate::sample_block::SampleBlock;
 use crate::spans::TARGET;
-use packhorse_core::{Error, Kind, Outlet, PatchableWriter, Result, Rows, ScratchFile};
+use packhorse_core::{Kind, Outlet, PatchableWriter, Result, Rows, ScratchFile};
 use packhorse_dataset::{PathText, PlanEntry};
 use std::io::Write;
 use std::path::PathBuf;
@@ -178,10 +178,6 @@ impl CountingOutlet {
 impl Outlet for CountingOutlet {
     fn stream(&mut self, suffix: &str) -> Result<Box<dyn Write + Send>> {
         Ok(Box::new(self.file(suffix)))
-    }
-
-    fn path(&mut self, _: &str) -> Result<PathBuf> {
-        Err(Error::unsupported("a trial has no folder"))
     }
 
     fn patchable(&mut self, suffix: &str) -> Result<Box<dyn PatchableWriter>> {

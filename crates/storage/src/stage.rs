@@ -6,18 +6,16 @@
 use crate::Quarantine;
 use crate::concat::concat;
 use crate::hashing::{Done, Hashing, HashingPatchable, Written};
-use crate::quarantine::pass;
 use crate::staging::clear_group;
-use blake3::{Hash, Hasher};
+use blake3::Hash;
 use packhorse_core::{
     Context, Error, InputRange, Outlet, PatchableWriter, Result, ScratchFile, Store, StoreFile, copy_ranges,
 };
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
-use tempfile::TempDir;
 
 /// A file under its final name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,18 +37,20 @@ pub struct Stage {
     files: Vec<Staged>,
     /// Whether files are uploaded to `out` instead of written below `dir` and renamed.
     objects: bool,
-    /// In an object store, the folder of files that are written by their path, once there is one.
-    by_path: Option<TempDir>,
     /// Keeps files that are replaced by other bytes.
     quarantine: Option<Arc<Quarantine>>,
 }
 
 struct Staged {
     name: String,
-    /// Set when the file is complete; `None` for a file written by path.
-    done: Option<Done>,
-    /// Hash and length of a file written by path, if known without reading it.
-    known: Option<(Hash, u64)>,
+    content: Content,
+}
+
+enum Content {
+    /// Set when the file is complete.
+    Streamed(Done),
+    /// Hash and length of parts in a file that is not synced.
+    Concatenated(Hash, u64),
 }
 
 impl Stage {
@@ -64,7 +64,7 @@ impl Stage {
         objects: bool,
         quarantine: Option<Arc<Quarantine>>,
     ) -> Self {
-        Self { store, out, dir, stem: stem.to_owned(), files: Vec::new(), objects, by_path: None, quarantine }
+        Self { store, out, dir, stem: stem.to_owned(), files: Vec::new(), objects, quarantine }
     }
 
     /// Writes `bytes` as the file with `suffix`.
@@ -101,7 +101,13 @@ impl Stage {
     /// The complete file, and its upload where its name comes with that.
     fn settle(&self, staged: &Staged) -> Result<(Published, Option<Box<dyn StoreFile>>)> {
         let published = |bytes, blake3| Published { name: staged.name.clone(), bytes, blake3 };
-        let Some(done) = &staged.done else { return self.settle_path(staged) };
+        let done = match &staged.content {
+            Content::Streamed(done) => done,
+            Content::Concatenated(hash, bytes) => {
+                self.store.sync_file(&self.dir.join(flat(&staged.name)))?;
+                return Ok((published(*bytes, *hash), None));
+            }
+        };
         let written = done.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Written { file, hash, bytes } =
             written.ok_or_else(|| Error::bug(format!("{} is still being written", staged.name)))?;
@@ -112,42 +118,14 @@ impl Stage {
         Ok((published(bytes, hash), None))
     }
 
-    /// The same of a file that was written by its path.
-    fn settle_path(&self, staged: &Staged) -> Result<(Published, Option<Box<dyn StoreFile>>)> {
-        if let Some(folder) = &self.by_path {
-            let mut upload = self.upload(&staged.name, false)?;
-            let path = folder.path().join(flat(&staged.name));
-            let published = self.digest(&staged.name, &path, &mut upload)?;
-            return Ok((published, Some(upload)));
-        }
-        let path = self.dir.join(flat(&staged.name));
-        self.store.sync_file(&path)?;
-        let published = match staged.known {
-            Some((blake3, bytes)) => Published { name: staged.name.clone(), bytes, blake3 },
-            None => self.digest(&staged.name, &path, &mut std::io::sink())?,
-        };
-        Ok((published, None))
-    }
-
-    /// Hashes a file and copies it to `out`.
-    fn digest(&self, name: &str, path: &Path, out: &mut dyn Write) -> Result<Published> {
-        let input = self.store.open(path)?;
-        let (mut hasher, mut bytes) = (Hasher::new(), 0);
-        pass(&mut *input.stream()?, &mut |piece| {
-            hasher.update(piece);
-            bytes += piece.len() as u64;
-            out.write_all(piece).context("write")
-        })?;
-        Ok(Published { name: name.to_owned(), bytes, blake3: hasher.finalize() })
-    }
-
     fn create(&mut self, suffix: &str, patchable: bool) -> Result<(Box<dyn StoreFile>, Done)> {
         let done = Done::default();
-        let path = self.add(suffix, Some(done.clone()));
+        let name = format!("{}{suffix}", self.stem);
         let file = match self.objects {
-            true => self.upload(&format!("{}{suffix}", self.stem), patchable)?,
-            false => self.store.create(&path)?,
+            true => self.upload(&name, patchable)?,
+            false => self.store.create(&self.dir.join(flat(&name)))?,
         };
+        self.files.push(Staged { name, content: Content::Streamed(done.clone()) });
         Ok((file, done))
     }
 
@@ -155,13 +133,6 @@ impl Stage {
         let path = self.out.join(name);
         let upload = self.store.upload(&path, patchable)?;
         upload.ok_or_else(|| Error::bug("this store takes no objects").in_input(path.display()))
-    }
-
-    fn add(&mut self, suffix: &str, done: Option<Done>) -> PathBuf {
-        let name = format!("{}{suffix}", self.stem);
-        let path = self.dir.join(flat(&name));
-        self.files.push(Staged { name, done, known: None });
-        path
     }
 }
 
@@ -231,21 +202,6 @@ impl Outlet for Stage {
         Ok(Box::new(Hashing::new(file, done)))
     }
 
-    fn path(&mut self, suffix: &str) -> Result<PathBuf> {
-        let path = self.add(suffix, None);
-        if !self.objects {
-            return Ok(path);
-        }
-        let folder = match &self.by_path {
-            Some(folder) => folder,
-            None => {
-                let folder = tempfile::Builder::new().prefix("packhorse-").tempdir_in(&self.dir);
-                self.by_path.insert(folder.context("create a folder for temporary files")?)
-            }
-        };
-        Ok(folder.path().join(path.file_name().unwrap_or_default()))
-    }
-
     fn patchable(&mut self, suffix: &str) -> Result<Box<dyn PatchableWriter>> {
         let (file, done) = self.create(suffix, true)?;
         Ok(Box::new(HashingPatchable::new(file, done)))
@@ -256,11 +212,9 @@ impl Outlet for Stage {
             let mut out = self.stream(suffix)?;
             return copy_ranges(parts, &mut *out);
         }
-        let path = self.add(suffix, None);
-        let known = concat(&path, parts)?;
-        if let Some(staged) = self.files.last_mut() {
-            staged.known = Some(known);
-        }
+        let name = format!("{}{suffix}", self.stem);
+        let (hash, bytes) = concat(&self.dir.join(flat(&name)), parts)?;
+        self.files.push(Staged { name, content: Content::Concatenated(hash, bytes) });
         Ok(())
     }
 

@@ -286,13 +286,15 @@ mod tests {
         let staging = Staging::open(Arc::new(Local), out.path()).unwrap();
         let mut stage = staging.stage("s-000000").unwrap();
         stage.write(".tar", b"hello").unwrap();
-        std::fs::write(stage.path(".h5").unwrap(), b"by path").unwrap();
+        let mut head = stage.patchable(".h5").unwrap();
+        head.write_all(b"....body").unwrap();
+        head.finish(b"head").unwrap();
         assert_eq!(names(out.path()), [FOLDER]);
         let published = stage.publish().unwrap();
         drop(staging);
         assert_eq!(names(out.path()), ["s-000000.h5", "s-000000.tar"]);
         assert_eq!(published[0].blake3, blake3::hash(b"hello"));
-        assert_eq!((published[1].bytes, published[1].blake3), (7, blake3::hash(b"by path")));
+        assert_eq!((published[1].bytes, published[1].blake3), (8, blake3::hash(b"headbody")));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! An in-memory outlet and inputs.
 
-use packhorse_core::{Context, Error, Input, MemoryInput, Outlet, Result, ScratchFile};
+use packhorse_core::{Context, Error, Input, MemoryInput, Outlet, PatchableWriter, Result, ScratchFile};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -8,15 +8,10 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use tempfile::TempDir;
 
-/// Keeps files in memory; files written by path lie in a temporary folder.
+/// Keeps files in memory.
 #[derive(Default)]
-pub struct MemoryOutlet {
-    streams: BTreeMap<String, Arc<Mutex<Vec<u8>>>>,
-    paths: BTreeMap<String, PathBuf>,
-    dir: Option<TempDir>,
-}
+pub struct MemoryOutlet(BTreeMap<String, Arc<Mutex<Vec<u8>>>>);
 
 impl MemoryOutlet {
     /// An outlet without files.
@@ -26,15 +21,14 @@ impl MemoryOutlet {
 
     /// Every file by suffix. Call it after the writers are dropped.
     pub fn files(&self) -> BTreeMap<String, Vec<u8>> {
-        let streams = self.streams.iter().map(|(suffix, bytes)| (suffix.clone(), lock(bytes).clone()));
-        let paths = self.paths.iter().map(|(suffix, path)| (suffix.clone(), std::fs::read(path).unwrap_or_default()));
-        streams.chain(paths).collect()
+        self.0.iter().map(|(suffix, bytes)| (suffix.clone(), lock(bytes).clone())).collect()
     }
 
-    fn claim(&self, suffix: &str) -> Result<()> {
-        match self.streams.contains_key(suffix) || self.paths.contains_key(suffix) {
-            true => Err(Error::bug(format!("a sink opened \"{suffix}\" twice"))),
-            false => Ok(()),
+    fn create(&mut self, suffix: &str) -> Result<Box<Shared>> {
+        let bytes = Arc::<Mutex<Vec<u8>>>::default();
+        match self.0.insert(suffix.to_owned(), bytes.clone()) {
+            Some(_) => Err(Error::bug(format!("a sink opened \"{suffix}\" twice"))),
+            None => Ok(Box::new(Shared(bytes))),
         }
     }
 }
@@ -45,26 +39,40 @@ fn lock(bytes: &Mutex<Vec<u8>>) -> std::sync::MutexGuard<'_, Vec<u8>> {
 
 impl Outlet for MemoryOutlet {
     fn stream(&mut self, suffix: &str) -> Result<Box<dyn Write + Send>> {
-        self.claim(suffix)?;
-        let bytes = Arc::<Mutex<Vec<u8>>>::default();
-        self.streams.insert(suffix.to_owned(), bytes.clone());
-        Ok(Box::new(Shared(bytes)))
+        Ok(self.create(suffix)?)
     }
 
-    fn path(&mut self, suffix: &str) -> Result<PathBuf> {
-        self.claim(suffix)?;
-        let dir = match self.dir.take() {
-            Some(dir) => dir,
-            None => tempfile::tempdir().context("create a temporary folder")?,
-        };
-        let path = dir.path().join(format!("file{}{}", self.paths.len(), suffix.replace('/', "_")));
-        self.dir = Some(dir);
-        self.paths.insert(suffix.to_owned(), path.clone());
-        Ok(path)
+    fn patchable(&mut self, suffix: &str) -> Result<Box<dyn PatchableWriter>> {
+        Ok(self.create(suffix)?)
     }
 
     fn scratch(&mut self) -> Result<Box<dyn ScratchFile>> {
         Ok(Box::new(Vec::new()))
+    }
+}
+
+/// Files in a folder without hashes and syncs, each called as this path with the suffix behind it; scratch is on disk.
+pub struct FolderOutlet(pub PathBuf);
+
+impl FolderOutlet {
+    fn create(&self, suffix: &str) -> Result<Box<File>> {
+        let mut path = self.0.clone().into_os_string();
+        path.push(suffix);
+        Ok(Box::new(File::create(path).context("create")?))
+    }
+}
+
+impl Outlet for FolderOutlet {
+    fn stream(&mut self, suffix: &str) -> Result<Box<dyn Write + Send>> {
+        Ok(self.create(suffix)?)
+    }
+
+    fn patchable(&mut self, suffix: &str) -> Result<Box<dyn PatchableWriter>> {
+        Ok(self.create(suffix)?)
+    }
+
+    fn scratch(&mut self) -> Result<Box<dyn ScratchFile>> {
+        scratch_file()
     }
 }
 
@@ -100,6 +108,15 @@ impl Write for Shared {
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl PatchableWriter for Shared {
+    fn finish(self: Box<Self>, head: &[u8]) -> Result<()> {
+        let mut bytes = lock(&self.0);
+        let start = bytes.get_mut(..head.len()).ok_or_else(|| Error::bug("a head longer than its file"))?;
+        start.copy_from_slice(head);
         Ok(())
     }
 }

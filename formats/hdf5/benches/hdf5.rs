@@ -9,13 +9,14 @@
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a bench is not part of the format")]
 
 use arrow_array::{Array, FixedSizeListArray, Float32Array, RecordBatch};
-use packhorse_core::{DataType, FieldType, Format, Input, Limits, Options, Outlet, Result, Rows, Schema, ScratchFile};
+use packhorse_core::{DataType, FieldType, Format, Input, Limits, Options, Result, Rows, Schema};
 use packhorse_hdf5::Hdf5;
+use packhorse_testkit::memory::FolderOutlet;
 use rayon::prelude::*;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant;
@@ -46,22 +47,6 @@ fn batch(from: usize, to: usize) -> Rows {
     RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![Arc::new(column)]).unwrap()
 }
 
-struct Folder(PathBuf);
-
-impl Outlet for Folder {
-    fn stream(&mut self, suffix: &str) -> Result<Box<dyn Write + Send>> {
-        Ok(Box::new(File::create(self.path(suffix)?).unwrap()))
-    }
-
-    fn path(&mut self, suffix: &str) -> Result<PathBuf> {
-        Ok(self.0.with_extension(suffix.trim_start_matches('.')))
-    }
-
-    fn scratch(&mut self) -> Result<Box<dyn ScratchFile>> {
-        packhorse_testkit::memory::scratch_file()
-    }
-}
-
 struct Opened(File, u64);
 
 impl Input for Opened {
@@ -85,7 +70,7 @@ impl Input for Opened {
 
 fn write(path: &Path, rows: &[Rows], pairs: &[(&str, &str)]) {
     let sink = Hdf5.sink(&pairs.iter().copied().collect::<Options>()).unwrap();
-    let mut writer = sink.create(&rows[0].schema(), &mut Folder(path.to_owned())).unwrap();
+    let mut writer = sink.create(&rows[0].schema(), &mut FolderOutlet(path.with_extension(""))).unwrap();
     rows.iter().for_each(|rows| writer.push(rows).unwrap());
     writer.finish().unwrap();
 }

@@ -3,30 +3,12 @@
 #![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use arrow_array::{ArrayRef, BinaryViewArray, Int64Array, RecordBatch, StringViewArray};
-use packhorse_core::{
-    DataType, Error, FieldType, Format, Input, KEY, Limits, Options, Outlet, Result, Rows, Schema, ScratchFile,
-};
+use packhorse_core::{DataType, Error, FieldType, Format, Input, KEY, Limits, Options, Result, Rows, Schema};
 use packhorse_hdf5::Hdf5;
+use packhorse_testkit::memory::FolderOutlet;
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom, Write};
-use std::path::PathBuf;
+use std::io::{Read, Seek, SeekFrom};
 use std::sync::{Arc, Mutex};
-
-struct Folder(PathBuf);
-
-impl Outlet for Folder {
-    fn stream(&mut self, _: &str) -> Result<Box<dyn Write + Send>> {
-        Err(Error::bug("HDF5 is written by position"))
-    }
-
-    fn path(&mut self, suffix: &str) -> Result<PathBuf> {
-        Ok(self.0.join(format!("shard{suffix}")))
-    }
-
-    fn scratch(&mut self) -> Result<Box<dyn ScratchFile>> {
-        packhorse_testkit::memory::scratch_file()
-    }
-}
 
 struct Opened(Mutex<File>, u64);
 
@@ -79,7 +61,7 @@ fn peak() -> u64 {
 fn memory_is_bounded() {
     let dir = tempfile::tempdir().unwrap();
     let sink = Hdf5.sink(&Options::new()).unwrap();
-    let mut writer = sink.create(&batch(0).schema(), &mut Folder(dir.path().to_owned())).unwrap();
+    let mut writer = sink.create(&batch(0).schema(), &mut FolderOutlet(dir.path().join("shard"))).unwrap();
     let batches = 75;
     (0..batches).for_each(|number| writer.push(&batch(number)).unwrap());
     let summary = writer.finish().unwrap();

@@ -9,14 +9,15 @@
 
 use arrow_array::{BinaryViewArray, Int64Array, RecordBatch, StringViewArray};
 use packhorse_core::{
-    Context, DataType, Error, FieldType, FileStat, Format, Input, KEY, Limits, Options, Outlet, Result, Rows, Schema,
+    Context, DataType, Error, FieldType, FileStat, Format, Input, KEY, Limits, Options, Result, Rows, Schema,
 };
 use packhorse_parquet::Parquet;
+use packhorse_testkit::memory::FolderOutlet;
 use rayon::prelude::*;
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -75,18 +76,6 @@ impl Input for FileInput {
     }
 }
 
-struct FileOutlet(PathBuf);
-
-impl Outlet for FileOutlet {
-    fn stream(&mut self, _: &str) -> Result<Box<dyn Write + Send>> {
-        Ok(Box::new(File::create(&self.0).context("create")?))
-    }
-
-    fn path(&mut self, _: &str) -> Result<PathBuf> {
-        Ok(self.0.clone())
-    }
-}
-
 fn samples(n: usize) -> Result<Rows> {
     let mut state = 1u64;
     let mut noise = || {
@@ -118,7 +107,7 @@ fn best(mut work: impl FnMut() -> Result<()>) -> Result<f64> {
 
 fn write(rows: &Rows, path: &Path) -> Result<()> {
     let sink = Parquet.sink(&Options::new())?;
-    let mut writer = sink.create(&rows.schema(), &mut FileOutlet(path.to_owned()))?;
+    let mut writer = sink.create(&rows.schema(), &mut FolderOutlet(path.with_extension("")))?;
     for at in (0..rows.num_rows()).step_by(50) {
         writer.push(&rows.slice(at, 50.min(rows.num_rows() - at)))?;
     }

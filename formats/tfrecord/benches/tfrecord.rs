@@ -7,13 +7,12 @@
 use arrow_array::{ArrayRef, BinaryViewArray, FixedSizeListArray, RecordBatch, StringViewArray};
 use arrow_buffer::Buffer;
 use packhorse_core::{
-    DataType, Field, FieldType, Format, KEY, Limits, MemoryInput, Options, Outlet, Result, Rows, Schema, array_of,
-    crc32c,
+    DataType, Field, FieldType, Format, KEY, Limits, MemoryInput, Options, Outlet, PatchableWriter, Result, Rows,
+    Schema, array_of, crc32c,
 };
 use packhorse_tfrecord::TfRecord;
 use std::hint::black_box;
 use std::io::Write;
-use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -87,8 +86,8 @@ impl Outlet for Kept {
     fn stream(&mut self, suffix: &str) -> Result<Box<dyn Write + Send>> {
         Ok(if suffix == ".tfrecord" { Box::new(self.clone()) } else { Box::new(std::io::sink()) })
     }
-    fn path(&mut self, _: &str) -> Result<PathBuf> {
-        Err(packhorse_core::Error::bug("no paths here"))
+    fn patchable(&mut self, _: &str) -> Result<Box<dyn PatchableWriter>> {
+        Err(packhorse_core::Error::bug("nothing to patch here"))
     }
 }
 

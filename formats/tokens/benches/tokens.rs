@@ -8,10 +8,11 @@ use arrow_array::{ArrayRef, ListArray, RecordBatch, StringViewArray};
 use arrow_buffer::{Buffer, OffsetBuffer};
 use packhorse_core::{
     Context, DataType, Field, FieldType, FileStat, Format, Input, KEY, Limits, Options, Outlet, Result, Rows, Schema,
-    ScratchFile, array_of,
+    array_of,
 };
+use packhorse_testkit::memory::FolderOutlet;
 use packhorse_tokens::{MergePlan, Tokens, VerifyOptions, verify};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::hint::black_box;
 use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
@@ -50,25 +51,6 @@ fn cpu() -> Duration {
 impl std::fmt::Display for Took {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:.2} s ({:.2} s CPU)", self.wall.as_secs_f64(), self.cpu.as_secs_f64())
-    }
-}
-
-/// An outlet for files in a folder, without hashes and syncs.
-struct Folder(PathBuf);
-
-fn create(path: &Path) -> File {
-    OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path).unwrap()
-}
-
-impl Outlet for Folder {
-    fn stream(&mut self, suffix: &str) -> Result<Box<dyn Write + Send>> {
-        Ok(Box::new(create(&self.0.join(format!("part{suffix}")))))
-    }
-    fn path(&mut self, suffix: &str) -> Result<PathBuf> {
-        Ok(self.0.join(format!("part{suffix}")))
-    }
-    fn scratch(&mut self) -> Result<Box<dyn ScratchFile>> {
-        packhorse_testkit::memory::scratch_file()
     }
 }
 
@@ -123,7 +105,7 @@ fn rows(n: usize, len: usize, keys: bool) -> Rows {
 /// Writes `rows` several times, in blocks as a tokenizer gives them.
 fn write(dir: &Path, rows: &Rows, times: usize, options: &[(&str, &str)]) {
     let sink = Tokens::default().sink(&options.iter().copied().collect()).unwrap();
-    let mut writer = sink.create(&rows.schema(), &mut Folder(dir.to_owned())).unwrap();
+    let mut writer = sink.create(&rows.schema(), &mut FolderOutlet(dir.join("part"))).unwrap();
     for _ in 0..times {
         for from in (0..rows.num_rows()).step_by(1000) {
             writer.push(&rows.slice(from, 1000.min(rows.num_rows() - from))).unwrap();
@@ -179,7 +161,7 @@ fn many_documents(dir: &Path) {
     let inputs: [&dyn Input; 3] = [&input; 3];
     let time = best(1, || {
         let plan = MergePlan::new(&inputs).unwrap();
-        plan.write_idx(&inputs, &mut create(&dir.join("merged.idx"))).unwrap();
+        plan.write_idx(&inputs, &mut FolderOutlet(dir.join("merged")).stream(".idx").unwrap()).unwrap();
     });
     println!("  .idx of three of them merged: {time}, at most {} MB", peak());
 }
@@ -199,7 +181,7 @@ fn main() {
     let speed = |time: Took| bytes.len() as f64 / 1e6 / time.wall.as_secs_f64();
     let mut copy = vec![0; bytes.len()];
     let memcpy = best(REPEATS, || black_box(&mut copy).copy_from_slice(black_box(&bytes)));
-    let plain = best(REPEATS, || create(&dir.path().join("plain")).write_all(&bytes).unwrap());
+    let plain = best(REPEATS, || FolderOutlet(dir.path().join("plain")).stream("").unwrap().write_all(&bytes).unwrap());
     println!("{} MB in documents of 700 tokens; memcpy {:.0} MB/s", bytes.len() / 1_000_000, speed(memcpy));
     println!("  write a file plainly       {:6.0} MB/s; {plain}", speed(plain));
     for (options, what) in [

@@ -2,9 +2,10 @@
 
 use crate::sqlite::{Database, IndexHandle, SqlValue, TableHandle};
 use crate::tar_header::BLOCK_U64;
-use packhorse_core::{Code, Context, Error, Members, Outlet, Result, Sealed, ShardMember, ShardSummary};
+use packhorse_core::{
+    Code, Context, Error, Members, Outlet, PatchableWriter, Result, Sealed, ShardMember, ShardSummary,
+};
 use std::borrow::Cow;
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
@@ -38,10 +39,9 @@ pub(crate) fn seal(dataset: &Sealed<'_>, out: &mut dyn Outlet) -> Result<()> {
     text(out, ".nv-meta/dataset.yaml", "__module__: megatron.energon\n__class__: CrudeWebdataset\n")?;
     text(out, ".nv-meta/split.yaml", &splits(&shards)?)?;
     text(out, ".nv-meta/index.uuid", &uuid(dataset.root_digest))?;
-    let path = out.path(".nv-meta/index.sqlite")?;
-    let file = File::create_new(&path).map_err(|e| Error::io("create", e).in_input(path.display()))?;
-    let failed = |e: Error| e.in_input(path.display());
-    let mut database = Energon::new(BufWriter::with_capacity(1 << 20, file)).context("write").map_err(failed)?;
+    const INDEX: &str = ".nv-meta/index.sqlite";
+    let failed = |e: Error| e.in_input(INDEX);
+    let mut database = Energon::new(out.patchable(INDEX)?).context("write").map_err(failed)?;
     for (id, (i, summary)) in shards.iter().enumerate() {
         let members = (dataset.members)(*i)?;
         database.shard(id as i64, summary.bytes, &members).context("write").map_err(failed)?;
@@ -50,7 +50,8 @@ pub(crate) fn seal(dataset: &Sealed<'_>, out: &mut dyn Outlet) -> Result<()> {
         let names = places.map(|id| shards.get(id).map_or_else(String::new, |(_, shard)| tar_name(shard)));
         return Err(key_twice(&key, names));
     }
-    database.finish().context("write").map_err(failed)
+    let (out, first) = database.finish().context("write").map_err(failed)?;
+    out.finish(&first).map_err(failed)
 }
 
 /// Packing refuses such keys, so they are those of third-party shards.
@@ -116,7 +117,7 @@ fn uuid(root_digest: &str) -> String {
 
 /// `index.sqlite`: a row for each sample and each member, with Energon's indexes.
 struct Energon {
-    database: Database<BufWriter<File>>,
+    database: Database<BufWriter<Box<dyn PatchableWriter>>>,
     samples: TableHandle,
     parts: TableHandle,
     unique: IndexHandle,
@@ -130,8 +131,8 @@ struct Energon {
 }
 
 impl Energon {
-    fn new(out: BufWriter<File>) -> std::io::Result<Self> {
-        let mut database = Database::new(out)?;
+    fn new(out: Box<dyn PatchableWriter>) -> std::io::Result<Self> {
+        let mut database = Database::new(BufWriter::with_capacity(1 << 20, out))?;
         let samples = database.table(
             "samples",
             "CREATE TABLE samples (tar_file_id INTEGER NOT NULL, sample_key TEXT NOT NULL UNIQUE, \
@@ -213,12 +214,14 @@ impl Energon {
         Ok(())
     }
 
-    fn finish(mut self) -> std::io::Result<()> {
+    /// Returns the file, and what replaces its start.
+    fn finish(mut self) -> std::io::Result<(Box<dyn PatchableWriter>, Vec<u8>)> {
         self.keys.sort_unstable();
         for (key, rowid) in &self.keys {
             self.database.entry(self.unique, &[SqlValue::Text(key)], *rowid)?;
         }
-        self.database.finish().map(|_| ())
+        let (out, first) = self.database.finish()?;
+        Ok((out.into_inner()?, first))
     }
 }
 

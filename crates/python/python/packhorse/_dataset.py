@@ -160,8 +160,8 @@ class Dataset:
     def where(self, condition: str | None = None, *, keys: str | os.PathLike[str] | Iterable[str] | None = None) -> Dataset:
         """The samples that meet a condition on their fields, in the dataset's order; with `keys`, those of them that have these keys.
 
-        A condition is comparisons joined by `and`, such as `cls == 3 and json.width >= 256`. A sample that lacks a field
-        meets none. `keys` are the keys, or a file with one on each line; a key that no sample has is an error.
+        A condition is comparisons joined by `and`, `or`, `not` and parentheses, such as `cls == 3 and (json.width >= 256 or
+        txt is null)`. A sample that lacks a field meets no comparison with it but `is null`. `keys` are the keys, or a file with one on each line; a key that no sample has is an error.
         """
         # First the keys: each must be one of the dataset's, whether its sample meets the condition or not.
         chosen = self if keys is None else self.subset(self._numbers_of(keys))

@@ -78,6 +78,12 @@ class Draws(Field):
     kind = "draws"
 
 
+class Present(Field):
+    """Whether the sample has the field: `uint8 [batch]`, 1 where it does, 0 where it lacks it or its value is null."""
+
+    kind = "present"
+
+
 class Number(Field):
     """A number, in bytes or text too: `[batch]` of `dtype`."""
 

@@ -4,13 +4,12 @@ use super::{Dataset, SampleRun};
 use arrow_array::UInt32Array;
 use arrow_select::take::take_record_batch;
 use packhorse_core::{
-    Code, Error, Field, FieldType, Input, KEY, Limits, MemoryInput, Options, Outlet, Registry, Result, Rows, Schema,
-    SchemaRef, Table, canonical, counted,
+    Code, Error, Field, FieldType, Input, KEY, Limits, MemoryInput, Options, Outlet, PatchableWriter, Registry, Result,
+    Rows, Schema, SchemaRef, Table, canonical, counted,
 };
 use packhorse_dataset::{Digest, FieldRecord, FileRecord, JOINED, JOINED_FORMAT, JoinedRecord, SampleRows};
 use std::io::Write;
 use std::ops::Range;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Rows that are read at a time.
@@ -138,8 +137,8 @@ impl Outlet for FileInMemory {
         Ok(Box::new(Self(Arc::clone(&self.0))))
     }
 
-    fn path(&mut self, _: &str) -> Result<PathBuf> {
-        Err(Error::unsupported("this output has no path"))
+    fn patchable(&mut self, _: &str) -> Result<Box<dyn PatchableWriter>> {
+        Err(Error::unsupported("this output takes only streams"))
     }
 }
 

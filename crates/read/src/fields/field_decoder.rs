@@ -29,6 +29,8 @@ pub(crate) enum FieldDecoder {
     Bits { count: usize, encoded: Option<Encoded> },
     /// The key of the sample's random numbers.
     Draws,
+    /// 1 for any value.
+    Present,
     /// A picture of one size.
     Picture { height: u32, width: u32 },
     /// A picture of its own size.
@@ -202,6 +204,7 @@ impl FieldDecoder {
                 })
             }
             FieldDecoder::Draws => Err(Error::bug("a key of draws is not a field of samples")),
+            FieldDecoder::Present => fit(&[1], out),
             FieldDecoder::Bits { encoded, .. } => {
                 with_array(value, encoded.as_ref(), |array, row| bits(&*elements(array, row)?, out))
             }

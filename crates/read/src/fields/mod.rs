@@ -72,6 +72,8 @@ pub enum FieldKind {
     /// The key of all random numbers of a sample in its epoch, `UInt64 [batch]`: for random crops and flips, here or on
     /// a GPU (`packhorse_order::draw` of seed, epoch, number, lane 0). Reads no field.
     Draws,
+    /// Whether a sample has the field, `UInt8 [batch]`: 1 where it does, 0 where it lacks it or its value is null.
+    Present,
     /// Booleans of one shape, eight per byte, the first in the lowest bit: `UInt8 [batch, ⌈n / 8⌉]`.
     Bits,
 }

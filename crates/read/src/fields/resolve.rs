@@ -111,6 +111,9 @@ impl Look<'_> {
             return Ok((FieldDecoder::Draws, None));
         }
         let stored = self.stored()?;
+        if self.field.kind == FieldKind::Present {
+            return Ok((FieldDecoder::Present, None));
+        }
         let blob = matches!(FieldType::of(&stored)?, FieldType::Blob | FieldType::Text);
         let cell = match &self.field.kind {
             FieldKind::Picture(view) => {
@@ -376,6 +379,10 @@ fn place(
             layout.push(name, DataType::UInt64, 8, vec![batch])?;
             8
         }
+        FieldDecoder::Present => {
+            layout.push(name, DataType::UInt8, 1, vec![batch])?;
+            1
+        }
         FieldDecoder::Dense { element, width, shape, .. } => {
             layout.push(name, stored(element), *width, [&[batch], &shape[..]].concat())?;
             width * shape.iter().product::<usize>()
@@ -405,7 +412,7 @@ fn place(
     if rank > 1 {
         layout.push(&format!("{name}.shape"), DataType::Int32, 4, vec![batch, rank])?;
     }
-    let required = asked.required && !matches!(cell, FieldDecoder::Draws);
+    let required = asked.required && !matches!(cell, FieldDecoder::Draws | FieldDecoder::Present);
     let source = asked.from.0.join(";");
     Ok(ResolvedField { name: name.clone(), source, cell, view, images: Vec::new(), required, at, ragged, rank, stride })
 }

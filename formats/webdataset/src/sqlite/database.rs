@@ -4,7 +4,7 @@ use super::btree::BTree;
 use super::page::{BTreePage, FILE_HEADER, PAGE, Pages, TABLE_LEAF, put_u16};
 use super::record::RowRecord;
 use super::{SqlValue, invalid};
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io::{self, Write};
 
 /// The library version in the header: any constant is valid.
 const LIBRARY_VERSION: u32 = 3_040_001;
@@ -23,12 +23,12 @@ pub(crate) struct IndexHandle(pub(super) usize);
 /// creation. After an error the output is invalid.
 ///
 /// ```text
-/// let mut db = Database::new(BufWriter::with_capacity(1 << 20, File::create(path)?))?;
+/// let mut db = Database::new(BufWriter::with_capacity(1 << 20, out.patchable("fruit.sqlite")?))?;
 /// let fruit = db.table("fruit", "CREATE TABLE fruit (name TEXT UNIQUE, weight INTEGER)");
 /// let names = db.autoindex(fruit)?;
 /// let rowid = db.row(fruit, &[Value::Text("fig"), Value::Integer(40)])?;
 /// db.entry(names, &[Value::Text("fig")], rowid)?;
-/// db.finish()?;
+/// let (out, first) = db.finish()?;
 /// ```
 #[derive(Debug)]
 pub(crate) struct Database<W> {
@@ -36,7 +36,7 @@ pub(crate) struct Database<W> {
     trees: Vec<BTree>,
 }
 
-impl<W: Write + Seek> Database<W> {
+impl<W: Write> Database<W> {
     /// Starts a database in `out`, which must be empty and should be buffered.
     pub(crate) fn new(out: W) -> io::Result<Self> {
         let mut pages = Pages { out, last: 0 };
@@ -87,9 +87,9 @@ impl<W: Write + Seek> Database<W> {
         tree.add(values, rowid, pages)
     }
 
-    /// Writes the remaining pages, page 1 last, and flushes. Fails unless every index has an entry for each row of its
-    /// table.
-    pub(crate) fn finish(mut self) -> io::Result<W> {
+    /// Writes the remaining pages and flushes. Returns the output, and page 1, which must replace the zeros at its start. Fails unless
+    /// every index has an entry for each row of its table.
+    pub(crate) fn finish(mut self) -> io::Result<(W, Vec<u8>)> {
         self.check_counts()?;
         let (mut schema, mut record) = (BTreePage::new(), RowRecord::default());
         for (row, tree) in (1..).zip(&mut self.trees) {
@@ -102,12 +102,8 @@ impl<W: Write + Seek> Database<W> {
             schema.push(&record.cell);
         }
         let first = schema.encode(&file_header(self.pages.last), TABLE_LEAF, None);
-        let mut out = self.pages.out;
-        out.seek(SeekFrom::Start(0))?;
-        out.write_all(&first)?;
-        out.seek(SeekFrom::End(0))?;
-        out.flush()?;
-        Ok(out)
+        self.pages.out.flush()?;
+        Ok((self.pages.out, first))
     }
 
     fn tree(&mut self, at: usize, index: bool) -> io::Result<(&mut BTree, &mut Pages<W>)> {

@@ -1,7 +1,7 @@
 use super::page::{LOCK_PAGE, MOST_LOCAL_ROW, MOST_PAGES, PAGE, Pages};
 use super::record::{RowRecord, put_varint, varint_size};
 use super::*;
-use std::io::{self, Cursor};
+use std::io;
 
 const ROWS: &str = "CREATE TABLE t (k TEXT UNIQUE, n INTEGER)";
 const BY_N: &str = "CREATE INDEX by_n ON t (n)";
@@ -145,8 +145,14 @@ fn text(value: &str) -> Cell {
     Cell::Text(value.to_owned())
 }
 
-fn new() -> Database<Cursor<Vec<u8>>> {
-    Database::new(Cursor::new(Vec::new())).unwrap()
+fn new() -> Database<Vec<u8>> {
+    Database::new(Vec::new()).unwrap()
+}
+
+fn finished(database: Database<Vec<u8>>) -> Vec<u8> {
+    let (mut file, first) = database.finish().unwrap();
+    file[..first.len()].copy_from_slice(&first);
+    file
 }
 
 /// Keys of many lengths in order, each with a number.
@@ -169,7 +175,7 @@ fn build(keys: &[(String, i64)]) -> Reader {
     for (n, rowid) in order {
         db.entry(by_n, &[SqlValue::Integer(n)], rowid).unwrap();
     }
-    Reader(db.finish().unwrap().into_inner())
+    Reader(finished(db))
 }
 
 fn check(keys: &[(String, i64)]) -> Reader {
@@ -213,7 +219,7 @@ fn long_records_continue_on_overflow_pages() {
 
 #[test]
 fn an_empty_database_has_these_bytes() {
-    let file = new().finish().unwrap().into_inner();
+    let file = finished(new());
     let start =
         b"SQLite format 3\0\x10\0\x01\x01\0\x40\x20\x20\0\0\0\x01\0\0\0\x01\0\0\0\0\0\0\0\0\0\0\0\x01\0\0\0\x04";
     assert_eq!(file[..48], start[..]);
@@ -229,7 +235,7 @@ fn a_small_table_has_these_bytes() {
     let table = db.table("t", "CREATE TABLE t (a, b, c)");
     db.row(table, &[SqlValue::Integer(1), SqlValue::Text("hi"), SqlValue::Integer(-2)]).unwrap();
     db.row(table, &[SqlValue::Null, SqlValue::Integer(0), SqlValue::Integer(300)]).unwrap();
-    let file = db.finish().unwrap().into_inner();
+    let file = finished(db);
     assert_eq!(file.len(), 8192);
     let cells = [7, 1, 4, 9, 17, 1, b'h', b'i', 0xfe, 6, 2, 4, 0, 8, 2, 1, 0x2c];
     assert_eq!(file[4096..4108], [0x0d, 0, 0, 0, 2, 0x0f, 0xef, 0, 0x0f, 0xef, 0x0f, 0xf8]);
@@ -259,7 +265,7 @@ fn every_integer_width_is_read_back() {
         let rowid = db.row(table, &[SqlValue::Integer(*number)]).unwrap();
         db.entry(index, &[SqlValue::Integer(*number)], rowid).unwrap();
     }
-    let file = Reader(db.finish().unwrap().into_inner());
+    let file = Reader(finished(db));
     let root = file.schema()[0].1;
     let read: Vec<_> = file.rows(root).into_iter().map(|(_, row)| row).collect();
     assert_eq!(read, numbers.into_iter().map(|number| vec![Cell::Integer(number)]).collect::<Vec<_>>());
