@@ -31,6 +31,7 @@ const CONFIG: i32 = 2;
 const CONTENT: i32 = 3;
 const CHANGED: i32 = 4;
 const DAMAGED: i32 = 6;
+const UNSUPPORTED: i32 = 8;
 const KILLED: i32 = 137;
 
 /// Pictures in class folders: `first` are packed, `more` are added.
@@ -298,6 +299,114 @@ fn a_lost_plan_of_an_append_is_made_again_by_it() {
     }
     packhorse(&["verify", "--full", text(&out)]).succeed();
     assert_eq!(manifest(&out).samples, 70);
+}
+
+/// A dataset that was copied over a grown one leaves the plan of the append to that one.
+#[test]
+fn a_plan_of_another_dataset_is_not_taken_for_an_append() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = |name: &str, from: usize| {
+        let path = dir.path().join(name);
+        std::fs::create_dir(&path).unwrap();
+        (from..from + 20).for_each(|n| std::fs::write(path.join(format!("{n}.txt")), format!("{n}")).unwrap());
+        path
+    };
+    let (one, two, three) = (files("one", 100), files("two", 200), files("three", 300));
+    for each in ["2", "10"] {
+        let [grown, other] = ["grown", "other"].map(|name| dir.path().join(format!("{name}-{each}")));
+        packhorse(&["pack", text(&one), "--out", text(&grown), "--to", "webdataset", "--samples-per-shard", "5"])
+            .succeed();
+        packhorse(&["append", text(&grown), text(&two)]).succeed();
+        let shape = ["--to", "webdataset", "--samples-per-shard", each];
+        packhorse(&[&["pack", text(&three), "--out", text(&other)], &shape[..]].concat()).succeed();
+        let whole = tree(&other);
+        for name in whole.keys() {
+            std::fs::copy(other.join(name), grown.join(name)).unwrap();
+        }
+        let before = tree(&grown);
+        let grown = text(&grown);
+        for command in [
+            &["append", grown, text(&two)][..],
+            &["clean", "--append", grown],
+            &["pack", "--plan", grown],
+            &["pack", "--plan", grown, "--seal"],
+            &[&["pack", text(&three), "--out", grown], &shape[..]].concat(),
+            &["seal", grown],
+            &["repair", grown],
+            &["status", grown],
+        ] {
+            let ended = packhorse(command).run();
+            refused(&ended, DAMAGED, &["plan-000001.jsonl.zst", "another dataset"]);
+        }
+        assert_equal(&before, &tree(Path::new(grown)), "nothing changed");
+        // The remedy that the error names.
+        std::fs::remove_file(Path::new(grown).join("plan-000001.jsonl.zst")).unwrap();
+        let found = packhorse(&["verify", grown, "--json"]).run();
+        let told: serde_json::Value = serde_json::from_str(&found.printed).unwrap();
+        for damage in told["damages"].as_array().unwrap() {
+            std::fs::remove_file(Path::new(grown).join(damage["file"].as_str().unwrap())).unwrap();
+        }
+        assert_equal(&whole, &tree(Path::new(grown)), "the other dataset");
+        packhorse(&["verify", "--full", grown]).succeed();
+    }
+}
+
+/// Classes that later appends added are not in the plan of an earlier one.
+#[test]
+fn a_lost_plan_is_made_again_though_classes_were_added() {
+    let corpus = Corpus::new();
+    let out = corpus.sealed("out", &WEBDATASET);
+    corpus.append(&out, &[]).succeed();
+    let third = corpus.dir("third");
+    std::fs::create_dir_all(third.join("zebra")).unwrap();
+    let picture = std::fs::read_dir(&corpus.first).unwrap().next().unwrap().unwrap().path();
+    let picture = std::fs::read_dir(picture).unwrap().next().unwrap().unwrap().path();
+    std::fs::copy(picture, third.join("zebra/one.jpg")).unwrap();
+    let classes = corpus.dir("classes");
+    std::fs::write(&classes, [&manifest(&out).classes[..], &["zebra".to_owned()]].concat().join("\n")).unwrap();
+    packhorse(&["append", text(&out), text(&third), "--labels", "folders", "--classes", text(&classes)]).succeed();
+    let before = tree(&out);
+    std::fs::remove_file(out.join("plan-000001.jsonl.zst")).unwrap();
+    corpus.append(&out, &[]).succeed();
+    assert_equal(&before, &tree(&out), "the plan is there again");
+}
+
+/// What an error says to do about shards that are missing depends on the plan that they are of.
+#[test]
+fn remedies_for_missing_shards_work() {
+    let corpus = Corpus::new();
+    let out = corpus.sealed("out", &WEBDATASET);
+    corpus.append(&out, &[]).succeed();
+    let before = tree(&out);
+    let first = manifest(&out).shards[0].file.clone();
+    std::fs::remove_file(out.join(&first)).unwrap();
+    let said = ["packhorse repair"];
+    refused(&packhorse(&["seal", text(&out)]).run(), DAMAGED, &said);
+    for command in [&["head", text(&out)][..], &["ls", text(&out)], &["cat", text(&out.join(&first)), "x.jpg"]] {
+        refused(&packhorse(command).run(), DAMAGED, &said);
+    }
+    packhorse(&["repair", text(&out)]).succeed();
+    assert_equal(&before, &tree(&out), "the shard is there again");
+    let other = corpus.sealed("other", &WEBDATASET);
+    corpus.append(&other, &["--plan-only"]).succeed();
+    let ended = packhorse(&["seal", text(&other)]).run();
+    refused(&ended, DAMAGED, &["packhorse pack --plan"]);
+    assert!(!ended.said.contains("repair"), "{ended:?}");
+    std::fs::remove_file(other.join(&first)).unwrap();
+    refused(&packhorse(&["seal", text(&other)]).run(), DAMAGED, &["packhorse repair", "packhorse pack --plan"]);
+    packhorse(&["repair", text(&other)]).succeed();
+    packhorse(&["pack", "--plan", text(&other), "--seal"]).succeed();
+    assert_equal(&before, &tree(&other), "one append or two");
+    // A manifest of a later version is not damage.
+    let json = std::fs::read_to_string(other.join("dataset.json")).unwrap();
+    std::fs::write(
+        other.join("dataset.json"),
+        json.replacen("\"packhorse_dataset\": 1", "\"packhorse_dataset\": 2", 1),
+    )
+    .unwrap();
+    for command in [&["verify", text(&other)][..], &["status", text(&other)], &["head", text(&other)]] {
+        refused(&packhorse(command).run(), UNSUPPORTED, &["version 2"]);
+    }
 }
 
 /// A plan of an append that is not sealed, and can't be read, is stored again by the same append, or dropped on request.
@@ -647,7 +756,7 @@ fn a_loader_goes_on_with_the_samples_that_its_state_is_of() {
     assert_eq!(grown.len(), 90);
     let error = batches(&grown, Some(&state)).err().unwrap();
     assert_eq!(error.code(), Code::StateDiffers);
-    assert!(error.to_string().contains("30 were added") && error.to_string().contains("take(60)"), "{error}");
+    assert!(error.to_string().contains("has 90") && error.to_string().contains("take(60)"), "{error}");
     assert_eq!(rest(batches(&grown.take(60).unwrap(), Some(&state)).unwrap()), wanted);
     let mut all = rest(batches(&grown, None).unwrap());
     all.sort();

@@ -322,6 +322,29 @@ fn fields_of_samples_that_have_others_twice_do_not_mix() {
     assert_eq!(skipped(dir.path(), "out1").len(), 3);
 }
 
+/// Documents and indexes of shards are not samples beside them.
+#[test]
+fn documents_beside_shards_are_not_samples() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("a.csv"), "x\n1\n2\n").unwrap();
+    for to in ["tfrecord", "webdataset"] {
+        let (out, input) = (dir.path().join(format!("{to}-out")), dir.path().join(to));
+        packhorse(&["pack", text(&dir.path().join("a.csv")), "--to", to, "--out", text(&out)]).succeed();
+        fs::create_dir(&input).unwrap();
+        for entry in fs::read_dir(&out).unwrap().map(Result::unwrap) {
+            let name = entry.file_name().into_string().unwrap();
+            if name.starts_with("shard-") && !name.ends_with(".receipt.json") {
+                fs::copy(entry.path(), input.join(name)).unwrap();
+            }
+        }
+        if to == "tfrecord" {
+            fs::write(input.join("shard-000000.index"), "0 10\n").unwrap();
+        }
+        assert!(fs::read_dir(&input).unwrap().count() > 1, "{to} has nothing beside its shard");
+        assert_eq!(samples(&pack(dir.path(), to, &format!("{to}-again"), &[])), 2, "{to}");
+    }
+}
+
 /// The tables beside the shards of img2dataset: their rows are samples too, which is told.
 #[test]
 fn tables_beside_files_are_told() {

@@ -2,7 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
 
-use packhorse::core::{Code, Error, Event, Observer};
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringViewArray};
+use packhorse::core::{Code, DataType, Error, Event, FieldType, HUGGINGFACE, KEY, Observer, Schema, with_metadata};
 use packhorse::dataset::Manifest;
 use packhorse::{Labels, OnError, Recipe, Splits};
 use std::io::Read;
@@ -49,6 +50,43 @@ fn labels(out: &Path) -> (Vec<String>, Vec<(String, i64)>) {
         }
     }
     (manifest.classes, found)
+}
+
+/// The classes of columns of tars are known from the datasets alone.
+#[test]
+fn columns_with_other_classes_are_not_packed_together() {
+    let dir = tempfile::tempdir().unwrap();
+    let sealed = |name: &str, classes: [&str; 2]| {
+        let column = |name: &str, classes: [&str; 2]| {
+            let feature = serde_json::json!({"names": classes, "_type": "ClassLabel"}).to_string();
+            let field = FieldType::Scalar(DataType::Int64).field(name, false);
+            with_metadata(field, HUGGINGFACE, &feature)
+        };
+        let schema = Arc::new(Schema::new(vec![
+            FieldType::Text.field(KEY, false),
+            column("l", classes),
+            column("coarse", ["x", "y"]),
+        ]));
+        let numbers = || Arc::new(Int64Array::from(vec![0, 1])) as ArrayRef;
+        let keys = Arc::new(StringViewArray::from(vec![format!("{name}0"), format!("{name}1")]));
+        let rows = RecordBatch::try_new(schema.clone(), vec![keys, numbers(), numbers()]).unwrap();
+        let out = dir.path().join(name);
+        let mut writer = packhorse::session().writer(&Recipe::for_writer("webdataset", &out), &schema).unwrap();
+        writer.push(&rows).unwrap();
+        writer.finish().unwrap();
+        out
+    };
+    let [one, same, other] = [("one", ["cat", "dog"]), ("same", ["cat", "dog"]), ("other", ["dog", "cat"])]
+        .map(|(name, classes)| sealed(name, classes));
+    let pack = |inputs: [&Path; 2], out: &str| {
+        let recipe = Recipe::new(inputs[0], "parquet", dir.path().join(out));
+        let input = inputs.iter().map(|input| input.to_path_buf()).collect();
+        packhorse::session().pack(&Recipe { input, ..recipe })
+    };
+    assert_eq!(pack([&one, &same], "good").unwrap().report.samples, 4);
+    let error = pack([&one, &other], "bad").err().unwrap();
+    assert!(error.message().contains("one number would name two classes"), "{error}");
+    assert!(error.message().contains("[dog, cat]") && error.field() == Some("l"), "{error}");
 }
 
 struct Warnings(Mutex<Vec<String>>);

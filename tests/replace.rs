@@ -137,6 +137,23 @@ fn a_changed_request_replaces_a_dataset_where_that_is_asked_for() {
     }
 }
 
+/// A dataset that was appended to is not what the first command makes, whether the append was sealed or not.
+#[test]
+fn what_was_appended_goes_with_the_dataset() {
+    let place = Place::new();
+    let more = place.path("more");
+    fs::create_dir(&more).unwrap();
+    for n in 0..3 {
+        fs::write(more.join(format!("more{n}.jpg")), "picture").unwrap();
+    }
+    for planned in [&[][..], &["--plan-only"]] {
+        let out = place.out();
+        packhorse(&[&["append", text(&out), text(&more)], planned].concat()).succeed();
+        place.pack(&out, &OLD, &["--replace"]).succeed();
+        sealed_again(&out, &place.old, "without what was appended");
+    }
+}
+
 #[test]
 fn any_container_replaces_any_other_and_itself() {
     let place = Place::new();

@@ -6,9 +6,12 @@ use packhorse_core::{Cancel, Error, Result};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
+
+/// Whether a signal asked the work to stop, which an error may stop too.
+static ASKED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
 /// A flag that the signals raise.
 pub(crate) fn cancel() -> Result<Cancel> {
@@ -17,6 +20,7 @@ pub(crate) fn cancel() -> Result<Cancel> {
     // In this order: the first SIGINT finds `pressed` still unset.
     flag::register_conditional_shutdown(SIGINT, STOPPED, pressed.clone()).map_err(failed)?;
     flag::register(SIGINT, pressed).map_err(failed)?;
+    flag::register(SIGINT, ASKED.clone()).map_err(failed)?;
     flag::register(SIGINT, stop.clone()).map_err(failed)?;
     // Without a handler a limit on file sizes would end the process; with one it is an error of the file.
     flag::register(nix::libc::SIGXFSZ, Arc::default()).map_err(failed)?;
@@ -39,6 +43,7 @@ const STOPPED: i32 = 130;
 fn listen(mut signals: Signals, cancel: &Cancel) {
     for signal in signals.forever() {
         let wait = if signal == SIGINT || cancel.is_requested() { Duration::ZERO } else { FINISH };
+        ASKED.store(true, Ordering::SeqCst);
         cancel.cancel_soon();
         let ending = cancel.clone();
         let end = move || {
@@ -68,14 +73,16 @@ pub(crate) fn end_soon(cancel: &Cancel, last: impl FnOnce() -> i32 + Send + 'sta
     })
 }
 
-/// Runs `then` on a thread of its own, soon after a request to stop.
+/// Runs `then` on a thread of its own, soon after a signal that asks the work to stop.
 pub(crate) fn on_stop(cancel: &Cancel, then: impl FnOnce() + Send + 'static) -> Result<()> {
     let cancel = cancel.clone();
     let wait = move || {
         while !cancel.is_requested() {
             std::thread::sleep(LOOK);
         }
-        then();
+        if ASKED.load(Ordering::SeqCst) {
+            then();
+        }
     };
     std::thread::Builder::new().spawn(wait).map(drop).map_err(Error::thread)
 }

@@ -216,7 +216,7 @@ impl Manifest {
         };
         let read = || read(&*input).map_err(|e| e.in_input(path.display()));
         match read() {
-            Err(e) if e.kind() == Kind::Content => read().map(Some),
+            Err(e) if e.kind() == Kind::Incomplete => read().map(Some),
             other => other.map(Some),
         }
     }
@@ -305,7 +305,7 @@ fn no_manifest(error: &serde_json::Error) -> Error {
 }
 
 fn damaged(what: &str) -> Error {
-    Error::content(format!("{what}; make it again with `packhorse seal`"))
+    Error::content(format!("{what}; make it again with `packhorse seal`")).with_kind(Kind::Incomplete)
 }
 
 #[cfg(test)]

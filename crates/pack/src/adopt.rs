@@ -12,9 +12,10 @@ use crate::data_pass::DataPass;
 use crate::input_format::open;
 use crate::named_shards::{NamedShard, NamedShards, ThirdParty};
 use crate::parallel_map::parallel_map;
+use crate::plans::open_plan;
 use crate::seal::seal_in;
 use crate::shard_packer::record;
-use crate::stored_plan::{open_plan, valid_receipt};
+use crate::stored_plan::valid_receipt;
 use crate::without_inputs::{is_adopted, note_adopted};
 use packhorse_core::{
     Code, Error, Event, FieldType, FileKind, Input, KEY, Kind, Members, Options, Result, Schema, Source, split_name,

@@ -7,10 +7,11 @@ use crate::Recipe;
 use crate::parallel_map::parallel_map;
 use crate::plan::{Allowed, Plan, PlanOptions, PlannedKey};
 use crate::plan_differences::{differences, same};
+use crate::plans::{check_order, made_again, stored};
 use crate::recorded_files::sealed_manifest;
 use crate::refuse_view::refuse_view;
 use crate::replace::{plan_folder, shard_names};
-use crate::stored_plan::{Stored, made_again, publish_new, publish_over, receipts_beyond, stored, threads};
+use crate::stored_plan::{Stored, publish_new, publish_over, receipts_beyond, threads};
 use crate::without_inputs::has_adopted;
 use packhorse_core::{Cancel, Code, Error, Kind, Limits, Registry, Result, Store};
 use packhorse_dataset::{
@@ -51,6 +52,7 @@ fn plans_of(store: &dyn Store, dir: &Path, manifest: &Manifest) -> Result<(Vec<P
             _ => return Ok((plans, Some(number))),
         }
     }
+    check_order(dir, &plans)?;
     Ok((plans, None))
 }
 
@@ -212,7 +214,14 @@ impl Base {
             self.lost.and_then(|at| Some((at, self.manifest.appended.get(at.checked_sub(1)?)?)))
         {
             plan.renumber(self.names(added.first as usize));
-            return match plan.digest()? == added.plan {
+            let mut is_lost_one = plan.digest()? == added.plan;
+            if !is_lost_one {
+                // Later appends may have added classes and splits.
+                let header = self.header()?;
+                plan.take_lists(header.classes.clone(), header.splits.clone());
+                is_lost_one = plan.digest()? == added.plan;
+            }
+            return match is_lost_one {
                 true => Ok(Place::Sealed(number, added.plan)),
                 false => Err(lost_plan(&self.dir, number)),
             };

@@ -36,7 +36,19 @@ pub(crate) fn shard(registry: &Registry, store: &dyn Store, path: &Path) -> Resu
     let Some((format, compression)) = container(registry, &NameRules::default(), &main) else {
         return Err(no_shard(store, path));
     };
-    Ok((format.source(&Options::new(), Limits::default())?, open(store, &main, compression).map_err(as_request_error)?))
+    let input =
+        open(store, &main, compression).map_err(|e| gone(store, &main).unwrap_or_else(|| as_request_error(e)))?;
+    Ok((format.source(&Options::new(), Limits::default())?, input))
+}
+
+/// The error of a shard that is not there, though its dataset is.
+fn gone(store: &dyn Store, path: &Path) -> Option<Error> {
+    store.stat(path, true).err().filter(Error::is_absent)?;
+    let manifest = sealed_manifest(store, path.parent()?).ok()??;
+    manifest.shards.iter().find(|shard| Path::new(&shard.file).file_name() == path.file_name())?;
+    let error = Error::new(Kind::Incomplete, "is missing, a shard of a sealed dataset").with_code(Code::ShardMissing);
+    let hint = "`packhorse verify` says what else is, `packhorse repair` packs it again";
+    Some(error.hint(hint).in_input(path.display()))
 }
 
 fn no_shard(store: &dyn Store, path: &Path) -> Error {
@@ -65,7 +77,7 @@ pub fn files(registry: &Registry, store: &dyn Store, path: &Path) -> Result<Vec<
         // A web server may have a dataset in a folder that it does not know.
         Err(e) if e.is_absent() => match sealed_manifest(store, path) {
             Ok(Some(manifest)) => Ok(shards(manifest)),
-            _ => Err(with_suggestion(store, path, e)),
+            _ => Err(gone(store, path).unwrap_or_else(|| with_suggestion(store, path, e))),
         },
         Err(e) => Err(with_suggestion(store, path, e)),
     }

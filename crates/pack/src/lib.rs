@@ -57,6 +57,7 @@ mod part;
 mod part_errors;
 mod plan;
 mod plan_differences;
+mod plans;
 mod read_ahead;
 mod read_windows;
 mod recipe;

@@ -1,7 +1,7 @@
 //! Which inputs a sample was packed from, by the plan. Reads no input and no shard.
 
+use crate::plans::open_plans;
 use crate::recorded_files::recorded_manifest;
-use crate::stored_plan::open_plans;
 use packhorse_core::{Error, Result, Store};
 use packhorse_dataset::{FieldSource, PlanEntry, PlanHeader, PlanReader, ShardFrame};
 use std::collections::BTreeMap;

@@ -4,8 +4,8 @@
 
 use crate::Part;
 use crate::parallel_map::parallel_map;
+use crate::plans::open_plan;
 use crate::replace::plan_folder;
-use crate::stored_plan::open_plan;
 use packhorse_core::{Code, Error, Kind, Result, Store};
 use packhorse_dataset::{ERRORS, PartError, PlanReader};
 use packhorse_storage::{Location, Staging, host_name};

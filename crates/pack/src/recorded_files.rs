@@ -4,9 +4,7 @@ use crate::digest_file::digest_file;
 use crate::parallel_map::parallel_map;
 use crate::refuse_view::refuse_view;
 use packhorse_core::{Cancel, Code, Error, Kind, Limits, Result, Store, counted};
-use packhorse_dataset::{
-    Digest, FileRecord, MANIFEST, Manifest, PART, RECEIPT_SUFFIX, Receipt, ShardRecord, is_plan_name,
-};
+use packhorse_dataset::{Digest, FileRecord, MANIFEST, Manifest, RECEIPT_SUFFIX, Receipt, ShardRecord, is_plan_name};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -142,8 +140,7 @@ impl FirstReadCheck {
 /// Errors: `Incomplete` for a damaged manifest; `Config` for a view, which has no shards of its own.
 pub fn sealed_manifest(store: &dyn Store, dir: &Path) -> Result<Option<Manifest>> {
     let read = Manifest::read(store, dir).or_else(|e| match e.kind() {
-        Kind::Content if is_of_another(store, dir)? => Ok(None),
-        Kind::Content => Err(e.with_kind(Kind::Incomplete).in_input(dir.join(MANIFEST).display())),
+        Kind::Incomplete if e.code() != Code::NotSealed && is_of_another(store, dir)? => Ok(None),
         _ => Err(e),
     })?;
     if read.is_none() {
@@ -155,10 +152,7 @@ pub fn sealed_manifest(store: &dyn Store, dir: &Path) -> Result<Option<Manifest>
 /// As [`sealed_manifest`]; where only some shards of a dataset were copied to, the manifest of these.
 pub(crate) fn recorded_manifest(store: &dyn Store, dir: &Path) -> Result<Option<Manifest>> {
     match sealed_manifest(store, dir)? {
-        None => Manifest::read_part(store, dir).map_err(|e| match e.kind() {
-            Kind::Content => e.with_kind(Kind::Incomplete).in_input(dir.join(PART).display()),
-            _ => e,
-        }),
+        None => Manifest::read_part(store, dir),
         found => Ok(found),
     }
 }

@@ -11,9 +11,10 @@
 //! An interrupted exchange resumes when the folder is planned, packed, sealed or repaired. Only files named by the old
 //! manifest, plan and receipts are removed.
 
+use crate::plans::open_plans;
 use crate::recorded_files::sealed_manifest;
 use crate::request_error::as_output_error;
-use crate::stored_plan::{StoredPlan, attempt, exists, open_plans, read_receipt};
+use crate::stored_plan::{StoredPlan, attempt, exists, read_receipt};
 use crate::without_inputs::has_adopted;
 use crate::{OnError, Plan};
 use packhorse_core::{Code, Error, FileKind, Kind, Result, Store};
@@ -65,8 +66,8 @@ fn store_plan(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result<StoredP
     attempt(store, out, plan)?
 }
 
-/// As [`store_plan`], but if the folder `out` holds finished shards of another plan, or a dataset without samples that this
-/// `policy` does not leave out, stores this one in `OUT/.replacing`: [`pack`](crate::pack::pack) fills it, and
+/// As [`store_plan`], but if the folder `out` holds finished shards of another plan, a dataset that was appended to, or one without samples
+/// that this `policy` does not leave out, stores this one in `OUT/.replacing`: [`pack`](crate::pack::pack) fills it, and
 /// [`seal`](crate::seal::seal) replaces the old dataset.
 fn store_plan_over(store: &Arc<dyn Store>, out: &Path, plan: &Plan, policy: OnError) -> Result<StoredPlan> {
     if Location::url(out).is_some() {
@@ -80,6 +81,7 @@ fn store_plan_over(store: &Arc<dyn Store>, out: &Path, plan: &Plan, policy: OnEr
     let sealed = if policy == OnError::Fail { sealed_manifest(&**store, out).ok().flatten() } else { None };
     let left_out = plan.skipped().iter().map(|skip| skip.samples).sum();
     if sealed.is_none_or(|sealed| sealed.skipped <= left_out)
+        && !exists(&**store, &out.join(plan_name(1)))?
         && let Ok(stored) = attempt(store, out, plan)?
     {
         discard(store, out)?;

@@ -4,12 +4,13 @@ use crate::complete_shards::{CompleteShards, Remarks};
 use crate::digest_file::digest_file;
 use crate::duplicate_keys::doubles;
 use crate::part_errors;
+use crate::plans::open_plans;
 use crate::recorded_files::sealed_manifest;
 use crate::replace::{exchange, plan_folder};
 use crate::scan::forget;
 use crate::shard_packer::record;
 use crate::spans::TARGET;
-use crate::stored_plan::{open_plans, unless_late, valid_receipts};
+use crate::stored_plan::{unless_late, valid_receipts};
 use crate::without_inputs::has_adopted;
 use packhorse_core::{
     Cancel, Code, Error, Kind, Limits, Members, Outlet, Registry, Result, Sealed, ShardSummary, Store, counted,
@@ -200,14 +201,16 @@ fn newest(plans: &[PlanReader]) -> Result<&PlanHeader> {
 }
 
 fn complete_shards(store: &dyn Store, out: &Path, plans: &[PlanReader]) -> Result<CompleteShards> {
-    let mut missing = Vec::new();
+    let (mut missing, mut of_last) = (Vec::new(), 0);
     let shards: usize = plans.iter().map(|plan| plan.shards().len()).sum();
     let mut complete = CompleteShards::with_capacity(shards);
     for plan in plans {
+        let before = missing.len();
         valid_receipts(store, out, plan, &CompleteShards::divide, &mut |shard, receipt| match receipt {
             Some(receipt) => complete.push(receipt),
             None => missing.push(shard.name.as_str()),
         })?;
+        of_last = missing.len() - before;
     }
     if missing.is_empty() {
         return Ok(complete);
@@ -218,8 +221,16 @@ fn complete_shards(store: &dyn Store, out: &Path, plans: &[PlanReader]) -> Resul
     let (lost, all) = (missing.len(), counted(shards as u64, "shard"));
     let are = if lost == 1 { "is" } else { "are" };
     let message = format!("{lost} of {all} {are} missing or damaged: {named}{more}");
-    let hint = "fill them with `packhorse pack plan` and seal again, or run `packhorse repair`, which does both and also \
-                reads all other shards";
+    let hint = match (plans.len(), missing.len() - of_last) {
+        (1, _) => {
+            "fill them with `packhorse pack plan` and seal again, or run `packhorse repair`, which does both and also reads all other shards"
+        }
+        (_, 0) => "fill them with `packhorse pack plan` and seal again",
+        (_, old) if old == missing.len() => "`packhorse repair` packs them again",
+        _ => {
+            "`packhorse repair` packs those of the dataset again, `packhorse pack plan` those of the append; then seal again"
+        }
+    };
     let error = Error::new(Kind::Incomplete, message).with_code(Code::ShardMissing).hint(hint);
     Err(error.in_input(out.display()))
 }

@@ -14,12 +14,13 @@ use crate::pack::{PackReport, Packed, pack, pack_again, plan_to_fill, replaced, 
 use crate::pack_context::{PackContext, PackOptions};
 use crate::part_errors;
 use crate::plan::{Plan, limits, plan, plan_spilled};
+use crate::plans::{open_plan, plan_file};
 use crate::repair::{DatasetRepair, repair_dataset};
 use crate::replace::{finish_replacing, plan_folder, publish};
 use crate::sample_order::MANY;
 use crate::scan::{Found, Listing, Scan, scan, tables, take_metadata};
 use crate::shard_packer::Redo;
-use crate::stored_plan::{Stored, StoredPlan, exists, open_plan, plan_file};
+use crate::stored_plan::{Stored, StoredPlan, exists};
 use crate::trial::fit;
 use crate::verify::{Depth, Verification, verify};
 use crate::writer::{Writer, WriterContext};

@@ -3,9 +3,10 @@
 use crate::damage::Damage;
 use crate::opened_view::OpenedView;
 use crate::part_errors::of_missing;
+use crate::plans::{open_plan, open_plans};
 use crate::recorded_files::sealed_manifest;
 use crate::replace::is_replacing;
-use crate::stored_plan::{open_plan, open_plans, unless_late, valid_receipts};
+use crate::stored_plan::{unless_late, valid_receipts};
 use crate::verify::{is_failure, quick};
 use packhorse_core::{Kind, Registry, Result, Store, counted};
 use packhorse_dataset::{Digest, MANIFEST, Manifest, PartError, PlanReader, Receipt};

@@ -6,7 +6,8 @@ use crate::digest_file::digest_file;
 use crate::duplicate_keys::duplicate_key_damages;
 use crate::input_format::{NameRules, container, main_file, open};
 use crate::parallel_map::parallel_map;
-use crate::stored_plan::{open_plans, read_receipt, receipt_and_digest, threads};
+use crate::plans::open_plans;
+use crate::stored_plan::{read_receipt, receipt_and_digest, threads};
 use crate::verify_view::verify_view;
 use crate::without_inputs::{has_adopted, lacks_inputs};
 use packhorse_core::{
@@ -96,6 +97,8 @@ pub(crate) fn verify(
     };
     let manifest = match Manifest::decode(&input.read_all(Limits::default().blob)?) {
         Ok(manifest) => manifest,
+        // Of another version.
+        Err(e) if e.kind() == Kind::Unsupported => return Err(e.in_input(out.join(name).display())),
         Err(e) => {
             let damages = vec![damage(name, None, e.text())];
             return Ok(Verification { damages, repairable: planned, ..Verification::default() });

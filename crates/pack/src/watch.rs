@@ -2,9 +2,10 @@
 
 use crate::parallel_map::parallel_map;
 use crate::part_errors::of_missing;
+use crate::plans::open_plan;
 use crate::recorded_files::sealed_manifest;
 use crate::replace::is_replacing;
-use crate::stored_plan::{open_plan, threads, unless_late, valid_receipt};
+use crate::stored_plan::{threads, unless_late, valid_receipt};
 use packhorse_core::{Result, Store};
 use packhorse_dataset::{PartError, PlanReader, RECEIPT_SUFFIX, ShardFrame};
 use packhorse_storage::{Staging, staged};

@@ -160,6 +160,15 @@ impl PyArray {
     }
 }
 
+/// The array of these bytes, as a pickle has it.
+#[pyfunction]
+pub(crate) fn array_of(bytes: Vec<u8>, dtype: &str, shape: Vec<usize>) -> PyResult<PyArray> {
+    let element = ArrayElement::named(dtype);
+    let range = 0..bytes.len();
+    let array = element.and_then(|element| PyArray::new(Arc::new(bytes), range, element, &shape));
+    array.ok_or_else(|| pyo3::exceptions::PyValueError::new_err("not an array"))
+}
+
 #[pymethods]
 impl PyArray {
     /// The size of each dimension.
@@ -234,6 +243,16 @@ impl PyArray {
         let part = usize::try_from(at).ok().and_then(|at| this.part(at));
         let part = part.ok_or_else(|| PyIndexError::new_err(format!("row {index} of {rows}")))?;
         if part.shape.is_empty() { part.item(py) } else { part.into_bound_py_any(py) }
+    }
+
+    /// Copies and pickles have memory of their own, in the host.
+    fn __reduce__<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>, &'static str, Vec<isize>))> {
+        let restore = py.import("packhorse._batch")?.getattr("_array")?;
+        let bytes = self.on_host(py, |array| Ok(PyBytes::new(py, array.host()?.1)))?;
+        Ok((restore, (bytes, self.element.name, self.shape.to_vec())))
     }
 
     /// Compares element by element, as NumPy does.

@@ -78,6 +78,11 @@ impl PyDataset {
         self.ours.schema().fields().iter().map(|field| (field.name().clone(), kind(field))).collect()
     }
 
+    /// What tells these samples from others: a mark of their shards, places and joined columns, and their number.
+    fn known(&self) -> (u64, u64) {
+        (self.ours.fingerprint(), self.ours.len())
+    }
+
     /// The fields of third-party shards that can't be read, and why not.
     fn omitted(&self) -> Vec<(String, String)> {
         self.ours.omitted().into_iter().map(|omission| (omission.field, omission.reason)).collect()

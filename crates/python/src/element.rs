@@ -46,6 +46,13 @@ impl ArrayElement {
         })
     }
 
+    /// The element of NumPy's name for it.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        let other =
+            [DataType::Boolean, DataType::Float16].iter().filter_map(Self::of).find(|element| element.name == name);
+        other.or_else(|| Self::of(&named(name)?))
+    }
+
     /// As array interfaces write it: `<f4`.
     pub(crate) fn typestr(self) -> String {
         let order = if self.width == 1 { '|' } else { '<' };

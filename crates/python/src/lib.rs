@@ -76,6 +76,7 @@ fn _packhorse(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<tokens::TokenPipeline>()?;
     module.add_class::<trace::PyTrace>()?;
     module.add_class::<writer::Writer>()?;
+    module.add_function(wrap_pyfunction!(array::array_of, module)?)?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(features, module)?)?;
     module.add_function(wrap_pyfunction!(environment_rank, module)?)?;

@@ -31,10 +31,10 @@ fn refuse_older(state: &OrderState, dataset: &Dataset) -> Result<()> {
     if then == 0 || then >= now || dataset.take(then)?.fingerprint() != state.dataset {
         return Ok(());
     }
-    let message = format!("the state is of {then} samples, and {} were added to the dataset since", now - then);
+    let message = format!("the state is of the first {then} samples, and the dataset has {now}");
     let hint = format!(
-        "take({then}) of the dataset goes on with the samples that the state is of; without the state, a new \
-                        epoch has all samples"
+        "take the split that the state is of; if samples were added since, take({then}) of the dataset goes on with those before, and without \
+         the state a new epoch has all"
     );
     Err(Error::config(message).with_code(Code::StateDiffers).hint(hint))
 }
@@ -72,8 +72,12 @@ impl<D: Device> Loader<D> {
         let dataset = Dataset::concat(&all)?;
         let shuffle = options.shuffle.unwrap_or_else(|| dataset.default_shuffle());
         let order = EpochOrder::mixed(&runs, &weights, samples, shuffle, options.seed)?;
-        let mark = weights.iter().fold(dataset.fingerprint(), |mark, weight| mark.rotate_left(7) ^ weight.to_bits());
-        let (work, config) = SampleWork::of_dataset(dataset, (fields, &device.needs()), order, mark, options, None)?;
+        let mark = weights.iter().fold(!dataset.fingerprint(), |mark, weight| mark.rotate_left(7) ^ weight.to_bits());
+        let work = SampleWork::of_dataset(dataset, (fields, &device.needs()), order, mark, options, None);
+        let (work, config) = work.map_err(|error| match error.code() {
+            Code::StateDiffers => error.hint("the datasets of a mix also have their order and their weights then"),
+            _ => error,
+        })?;
         Self::start(work, config, options, device)
     }
 

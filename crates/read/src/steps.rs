@@ -119,6 +119,8 @@ impl Steps {
             |first: u64, steps: u64| first.saturating_add(steps.saturating_mul(self.sampler.step())).min(self.samples);
         match steps.checked_sub(self.in_first) {
             None => (self.epoch, taken(self.first, steps)),
+            // Samples that do not make a step of this size may make one of another.
+            Some(0) if self.in_first == 0 => (self.epoch, self.first),
             // At its end, all samples of the epoch are taken.
             Some(0) => (self.epoch, self.samples),
             Some(later) => {
@@ -170,6 +172,9 @@ mod tests {
         let steps = Steps::new(sampler, 19, (5, 8), None, Remainder::Drop).unwrap();
         assert_eq!((steps.count, steps.at(0), steps.at(1)), (u64::MAX, (5, 12..16), (6, 4..8)));
         assert_eq!((steps.after(0), steps.after(1), steps.after(2)), ((5, 8), (5, 19), (6, 8)));
+        let large = Steps::new(sampler, 19, (5, 16), None, Remainder::Drop).unwrap();
+        assert_eq!((large.after(0), large.at(0), large.after(1)), ((5, 16), (6, 4..8), (6, 8)));
+        assert_eq!(Steps::new(sampler, 7, (0, 3), None, Remainder::Drop).unwrap().after(0), (0, 3));
         assert_eq!((steps.left(0), steps.left(8), steps.left(12), steps.left(19)), (2, 1, 0, 0));
         assert!(Steps::new(sampler, 7, (0, 8), None, Remainder::Drop).is_err());
         assert_eq!(Steps::new(sampler, 7, (0, 0), None, Remainder::Drop).unwrap().count, 0);

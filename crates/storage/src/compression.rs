@@ -172,7 +172,7 @@ impl Read for Blaming<'_> {
             {
                 return e;
             }
-            Error::content(format!("can't be decompressed: {e}")).in_input(self.name).into()
+            Error::decompress(e).in_input(self.name).into()
         })
     }
 }

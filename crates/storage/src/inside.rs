@@ -230,7 +230,7 @@ fn cursor(file: &Arc<dyn Input>, compression: Compression, frame: Frame) -> Resu
 /// Turns decoder errors without a system call behind them into `Content`.
 fn blamed(error: Error) -> Error {
     match error.kind() {
-        Kind::Environment if error.errno().is_some() => error,
+        Kind::Environment if error.errno().is_some() || error.message().contains("not enough memory") => error,
         Kind::Environment | Kind::Content => error.with_kind(Kind::Content).context("can't be decompressed"),
         _ => error,
     }

@@ -102,8 +102,7 @@ impl<'a> RowReader<'a> {
             csv::ErrorKind::Io(error) => match error.downcast::<Error>() {
                 Ok(error) if error.kind() == Kind::Limit => error.context(format_args!("line {line}")),
                 Ok(error) => error,
-                Err(error) if error.raw_os_error().is_some() => Error::io("read", error),
-                Err(error) => Error::content(format!("can't be decompressed: {error}")),
+                Err(error) => Error::decompress(error),
             },
             other => Error::content(format!("line {line}: {other:?}")),
         }

@@ -52,7 +52,6 @@ fn io_error(error: std::io::Error) -> Error {
             Error::cut_short("its bytes end within a value")
         }
         // Errors without a system code come from a decompressor.
-        Err(error) if error.raw_os_error().is_some() => Error::io("read", error),
-        Err(error) => Error::content(format!("can't be decompressed: {error}")),
+        Err(error) => Error::decompress(error),
     }
 }

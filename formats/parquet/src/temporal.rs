@@ -11,10 +11,11 @@
 //! | any other | | 8 bytes |
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Date32Type, Time32MillisecondType, TimestampMillisecondType};
+use arrow_array::types::{
+    Date32Type, Time32MillisecondType, Time32SecondType, TimestampMillisecondType, TimestampSecondType,
+};
 use arrow_array::{
-    Array, ArrayRef, Date64Array, FixedSizeListArray, Int32Array, LargeListArray, ListArray, StructArray,
-    Time32SecondArray, TimestampSecondArray, make_array,
+    Array, ArrayRef, Date64Array, FixedSizeListArray, Int32Array, LargeListArray, ListArray, StructArray, make_array,
 };
 use arrow_buffer::Buffer;
 use arrow_schema::TimeUnit;
@@ -195,9 +196,8 @@ pub(crate) fn read(field: &Field, array: &ArrayRef) -> Result<ArrayRef> {
     }
     let seconds = |array: &ArrayRef| {
         let Some(millis) = array.as_primitive_opt::<TimestampMillisecondType>() else { return Ok(Arc::clone(array)) };
-        let values =
-            millis.values().iter().map(|value| if *value == i64::MIN { i64::MIN } else { value.div_euclid(1000) });
-        Ok(Arc::new(TimestampSecondArray::new(values.collect(), millis.nulls().cloned())) as ArrayRef)
+        let seconds = |value: i64| if value == i64::MIN { Ok(value) } else { whole_seconds(value) };
+        Ok(Arc::new(millis.try_unary::<_, TimestampSecondType, _>(seconds)?) as ArrayRef)
     };
     elements(array, &seconds)
 }
@@ -210,8 +210,22 @@ fn millis_of_days(array: &ArrayRef) -> Result<ArrayRef> {
 
 fn seconds_of_millis(array: &ArrayRef) -> Result<ArrayRef> {
     let Some(millis) = array.as_primitive_opt::<Time32MillisecondType>() else { return Ok(Arc::clone(array)) };
-    let values = millis.values().iter().map(|value| value.div_euclid(1000));
-    Ok(Arc::new(Time32SecondArray::new(values.collect(), millis.nulls().cloned())))
+    let seconds = |value: i32| whole_seconds(value.into()).map(|seconds| seconds as i32);
+    Ok(Arc::new(millis.try_unary::<_, Time32SecondType, _>(seconds)?))
+}
+
+/// Errors (kind `Content`): parts of a second.
+fn whole_seconds(millis: i64) -> Result<i64> {
+    match millis.rem_euclid(1000) {
+        0 => Ok(millis.div_euclid(1000)),
+        _ => {
+            let message = "holds milliseconds that are no whole seconds, and its metadata says seconds";
+            let hint = format!(
+                "whoever changed the values kept the metadata `{LOGICAL}` of the column: write the file without it"
+            );
+            Err(Error::content(message).hint(hint))
+        }
+    }
 }
 
 /// Applies `change` to the innermost values of lists and structs.
@@ -251,6 +265,7 @@ fn elements(array: &ArrayRef, change: &dyn Fn(&ArrayRef) -> Result<ArrayRef>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use arrow_array::{Time32MillisecondArray, TimestampMillisecondArray};
     use packhorse_core::with_metadata;
 
     #[test]
@@ -279,6 +294,29 @@ mod tests {
         assert_eq!(logical(&field("<M8[D]", "")), None);
         assert_eq!(logical(&field("<M8[D]", "date32")), Some(DataType::Date32));
         assert_eq!(logical(&field("|V8", "date32")), None);
+    }
+
+    /// Another program may change values and keep what the metadata says of them.
+    #[test]
+    fn parts_of_a_second_are_not_cut_off() {
+        for (logical, millis) in [
+            ("timestamp[s]", Arc::new(TimestampMillisecondArray::from(vec![Some(3000), None, Some(1999)])) as ArrayRef),
+            ("time32[s]", Arc::new(Time32MillisecondArray::from(vec![Some(3000), None, Some(2)]))),
+        ] {
+            let field = FieldType::Scalar(DataType::FixedSizeBinary(8)).field("t", true);
+            let field = with_metadata(
+                with_metadata(field, NUMPY, if logical == "time32[s]" { "<m8[s]" } else { "<M8[s]" }),
+                LOGICAL,
+                logical,
+            );
+            let error = read(&field, &millis).unwrap_err();
+            assert!(
+                error.kind() == packhorse_core::Kind::Content && error.hints().unwrap().contains(LOGICAL),
+                "{error}"
+            );
+            let seconds = read(&field, &millis.slice(0, 2)).unwrap();
+            assert_eq!((seconds.len(), seconds.null_count()), (2, 1));
+        }
     }
 
     #[test]

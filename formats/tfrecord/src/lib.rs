@@ -70,6 +70,22 @@ impl Format for TfRecord {
         &INFO
     }
 
+    fn companions(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            ("tfrecord", "schema.json"),
+            ("tfrecords", "schema.json"),
+            ("tfrec", "schema.json"),
+            ("tfrecord", "index"),
+            ("tfrecords", "index"),
+            ("tfrec", "index"),
+        ]
+    }
+
+    /// The features of a dataset of TensorFlow Datasets.
+    fn folder_files(&self) -> &'static [&'static str] {
+        &["features.json", "dataset_info.json"]
+    }
+
     fn source(&self, options: &Options, limits: Limits) -> Result<Box<dyn Source>> {
         Ok(Box::new(source::RecordSource { options: options::RecordSourceOptions::parse(options)?, limits }))
     }

@@ -51,8 +51,8 @@ impl Format for WebDataset {
     }
 
     fn companions(&self) -> &'static [(&'static str, &'static str)] {
-        // The indexes of DALI and Energon.
-        &[("tar", "idx"), ("tar", "tar.idx")]
+        // The indexes of DALI, Energon and packhorse.
+        &[("tar", "idx"), ("tar", "tar.idx"), ("tar", "members")]
     }
 
     /// The shard index of wids.

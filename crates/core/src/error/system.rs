@@ -14,6 +14,19 @@ const EBADMSG: i32 = 74;
 const EUCLEAN: i32 = 117;
 
 impl Error {
+    /// An error of a decompressor: bad content, unless a system call failed behind it or memory was not enough.
+    pub fn decompress(error: io::Error) -> Self {
+        if error.raw_os_error().is_some() {
+            return Self::io("read", error);
+        }
+        // Zstandard has no code of the system for a failed allocation.
+        if error.kind() == ErrorKind::OutOfMemory || error.to_string().contains("not enough memory") {
+            return Self::io("decompress", ErrorKind::OutOfMemory.into())
+                .hint("give the job more memory, or fewer `jobs`");
+        }
+        Self::content(format!("can't be decompressed: {error}"))
+    }
+
     /// A failed system call: `action` says what was being done (`"write"`, `"rename"`).
     pub fn io(action: &str, error: io::Error) -> Self {
         let made = Self::new(Kind::Environment, format!("{action} failed: {error}"));
@@ -144,6 +157,18 @@ mod tests {
         let io: io::Error = Error::content("bad").in_field("x").into();
         let back = Err::<(), _>(io).context("write").unwrap_err();
         assert_eq!((back.kind(), back.message(), back.field()), (Kind::Content, "bad", Some("x")));
+    }
+
+    #[test]
+    fn a_decompressor_without_memory_blames_no_content() {
+        for error in [
+            io::Error::other("Allocation error : not enough memory"),
+            ErrorKind::OutOfMemory.into(),
+            io::Error::from_raw_os_error(5),
+        ] {
+            assert_eq!(Error::decompress(error).kind(), Kind::Environment);
+        }
+        assert_eq!(Error::decompress(io::Error::other("Data corruption detected")).kind(), Kind::Content);
     }
 
     #[test]

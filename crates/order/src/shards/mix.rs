@@ -1,14 +1,19 @@
 //! Interleaves several orders by weight.
 
+use super::augment_rng::draw;
 use packhorse_core::{Error, Result};
 
 /// Slots in the repeating pattern of datasets.
 pub const SLOTS: u64 = 16_384;
 
+/// Slots that are shuffled together.
+const WINDOW: usize = 128;
+
 /// An endless interleaving of datasets, each starting over when it is used up.
 ///
 /// The weights, as shares of [`SLOTS`], are rounded to whole slots by largest remainders (ties: the first). At each
-/// slot comes the dataset that is furthest behind its share (ties: the first), as in Megatron's blend, and the pattern
+/// slot comes the dataset that is furthest behind its share (ties: the first), as in Megatron's blend. Then the slots are shuffled within
+/// windows of 128, so that ranks, each of which takes every so many positions, get all datasets. The pattern
 /// repeats: after every `SLOTS` positions each dataset has given exactly its slots, and it is always close to its
 /// share. Only the pattern takes memory.
 #[derive(Clone, Debug)]
@@ -98,8 +103,26 @@ fn slots(weights: &[f64]) -> Result<Vec<u64>> {
     Ok(slots)
 }
 
-/// The dataset of each slot: the one that is furthest behind its share.
+/// The dataset of each slot, and how many earlier slots have the same one.
 fn pattern(slots: &[u64]) -> Vec<(u16, u16)> {
+    let mut datasets = even(slots);
+    for (number, window) in datasets.chunks_mut(WINDOW).enumerate() {
+        // Fisher and Yates.
+        for last in (1..window.len()).rev() {
+            let other = draw(0, number as u64, last as u64, 2) % (last as u64 + 1);
+            window.swap(last, other as usize);
+        }
+    }
+    let mut given = vec![0u16; slots.len()];
+    let slot = |dataset: u16| {
+        let before = given.get_mut(usize::from(dataset)).map_or(0, |given| std::mem::replace(given, *given + 1));
+        (dataset, before)
+    };
+    datasets.into_iter().map(slot).collect()
+}
+
+/// The datasets as evenly as they can be: at each slot the one that is furthest behind its share.
+fn even(slots: &[u64]) -> Vec<u16> {
     let mut given = vec![0u64; slots.len()];
     let mut pattern = Vec::with_capacity(SLOTS as usize);
     for slot in 1..=SLOTS {
@@ -107,7 +130,7 @@ fn pattern(slots: &[u64]) -> Vec<(u16, u16)> {
         let behind = |at: usize| (slots[at] * slot) as i64 - (given[at] * SLOTS) as i64;
         let next = (0..slots.len()).rev().max_by_key(|&at| behind(at)).unwrap_or_default();
         // There are 2^14 slots, and so at most 2^14 datasets.
-        pattern.push((next as u16, given[next] as u16));
+        pattern.push(next as u16);
         given[next] += 1;
     }
     pattern
@@ -121,12 +144,43 @@ mod tests {
     fn thirds_and_a_half() {
         let mix = Mix::new(&[3.0, 2.0, 1.0], &[10, 20, 30]).unwrap();
         assert_eq!(mix.slots().collect::<Vec<_>>(), [8192, 5461, 2731]);
-        let first: Vec<u32> = (0..12).map(|at| mix.get(at).dataset).collect();
-        assert_eq!(first, [0, 1, 2, 0, 1, 0, 0, 1, 2, 0, 1, 0]);
-        assert_eq!(mix.get(SLOTS * 5).drawn, 8192 * 5);
-        let sample = mix.get(10);
-        assert_eq!((sample.dataset, sample.drawn, sample.epoch, sample.position), (1, 3, 0, 3));
+        assert_eq!(even(&[8192, 5461, 2731])[..12], [0, 1, 2, 0, 1, 0, 0, 1, 2, 0, 1, 0]);
+        assert_eq!(
+            (0..3).map(|dataset| mix.drawn(dataset, SLOTS * 5)).collect::<Vec<_>>(),
+            [8192 * 5, 5461 * 5, 2731 * 5]
+        );
+        let mut drawn = [0; 3];
+        for at in 0..SLOTS * 2 {
+            let sample = mix.get(at);
+            let drawn = &mut drawn[sample.dataset as usize];
+            let samples = [10, 20, 30][sample.dataset as usize];
+            assert_eq!((sample.drawn, sample.epoch, sample.position), (*drawn, *drawn / samples, *drawn % samples));
+            *drawn += 1;
+            // Close to its share: within a window.
+            let share = [1.0 / 2.0, 1.0 / 3.0, 1.0 / 6.0][sample.dataset as usize] * at as f64;
+            assert!((*drawn as f64 - share).abs() < 64.0, "{at}: {drawn}");
+        }
         assert_eq!(mix.get(u64::MAX).drawn, mix.drawn(mix.get(u64::MAX).dataset, u64::MAX));
+    }
+
+    /// Each rank gets each dataset in proportion, whatever the sizes of steps.
+    #[test]
+    fn ranks_get_all_datasets() {
+        for (weights, ranks, batch) in
+            [(&[1.0, 1.0][..], 2, 1), (&[1.0, 1.0], 8, 1), (&[3.0, 1.0], 4, 1), (&[7.0, 1.0], 4, 2)]
+        {
+            let mix = Mix::new(weights, &[1000, 1000]).unwrap();
+            for rank in 0..ranks {
+                let mine = |at: &u64| at / batch % ranks == rank;
+                let (mut all, mut of_last) = (0.0, 0.0);
+                for at in (0..SLOTS).filter(mine) {
+                    all += 1.0;
+                    of_last += f64::from(mix.get(at).dataset);
+                }
+                let share = weights[1] / (weights[0] + weights[1]);
+                assert!((of_last / all - share).abs() < 0.05, "{weights:?}, rank {rank} of {ranks}: {}", of_last / all);
+            }
+        }
     }
 
     #[test]

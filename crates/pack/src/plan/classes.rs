@@ -1,7 +1,9 @@
 //! The class list of a plan: made of folders by scan, or taken from the inputs.
 
+use crate::merged_columns::class_names;
 use crate::scan::{Listing, SampleRef};
-use packhorse_core::{CLASSES, Error, Result};
+use packhorse_core::{CLASSES, Error, HUGGINGFACE, Result};
+use packhorse_dataset::Manifest;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -13,9 +15,13 @@ pub(super) fn of(listing: &Listing) -> Result<Vec<String>> {
     if !listing.classes().is_empty() {
         return Ok(listing.classes().to_vec());
     }
+    let mut columns = ColumnClasses::default();
     let mut lists: BTreeMap<Vec<String>, PathBuf> = BTreeMap::new();
     let (mut bare, mut unnamed) = (None, (false, false));
     for sample in listing.iter() {
+        if let Some((sealed, _)) = sample.shard() {
+            columns.take(&sealed.manifest, || sample.first_path())?;
+        }
         // Class names of a column that is not called `cls` are those of all tables, or of none.
         let is_other = sample.table().is_some() && !has_labels(&sample);
         match brought(&sample) {
@@ -48,6 +54,37 @@ pub(super) fn of(listing: &Listing) -> Result<Vec<String>> {
         shown(&list)
     );
     Err(Error::config(message).in_input(other.display()))
+}
+
+/// The classes of columns of sealed datasets. In tars the columns are text by now.
+#[derive(Default)]
+struct ColumnClasses<'l> {
+    known: BTreeMap<&'l str, (Vec<String>, PathBuf)>,
+    last: Option<&'l Manifest>,
+}
+
+impl<'l> ColumnClasses<'l> {
+    /// Errors (kind `Config`): a column whose numbers stand for other classes than in another dataset.
+    fn take(&mut self, manifest: &'l Manifest, first: impl Fn() -> PathBuf) -> Result<()> {
+        if self.last.replace(manifest).is_some_and(|last| std::ptr::eq(last, manifest)) {
+            return Ok(());
+        }
+        for field in &manifest.schema {
+            let Some(names) = class_names(field.metadata.get(HUGGINGFACE)) else { continue };
+            let (known, path) = self.known.entry(&field.name).or_insert_with(|| (names.clone(), first()));
+            if *known != names {
+                let message = format!(
+                    "field {} has the classes {} here and {} in {}: one number would name two classes; pack the inputs apart",
+                    field.name,
+                    shown(&names),
+                    shown(known),
+                    path.display()
+                );
+                return Err(Error::config(message).in_input(first().display()).in_field(&field.name));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The class list that a sample's dataset or file has.

@@ -4,7 +4,7 @@ use super::{LABEL, Plan};
 use crate::merged_columns::{class_names, same_type};
 use crate::scan::TableInput;
 use packhorse_core::{Code, DataType, Error, Field, HUGGINGFACE, LOGICAL, Result, numpy_type};
-use packhorse_dataset::{Digest, FieldRecord, PlanHeader};
+use packhorse_dataset::{Digest, FieldRecord, PlanHeader, PlanReader};
 use packhorse_transform::Casts;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
@@ -19,6 +19,43 @@ pub(crate) struct Allowed<'a> {
     pub(crate) fill_missing: bool,
     /// Shards hold members, which are bytes whatever types a plan has.
     pub(crate) members: bool,
+}
+
+/// The numbers that names of shards have so far, such as 7 of `train-000007`.
+#[derive(Default)]
+struct ShardNumbers(BTreeMap<String, u64>);
+
+impl ShardNumbers {
+    fn take(&mut self, name: &str) {
+        if let Some((stem, number)) = name.rsplit_once('-')
+            && let Ok(number) = number.parse::<u64>()
+        {
+            let after = number.saturating_add(1);
+            match self.0.get_mut(stem) {
+                Some(next) => *next = (*next).max(after),
+                None => drop(self.0.insert(stem.to_owned(), after)),
+            }
+        }
+    }
+
+    fn next(&self, stem: &str) -> u64 {
+        self.0.get(stem).copied().unwrap_or_default()
+    }
+}
+
+/// Whether the shards of each plan are numbered after those of the plans before it, as those of appends are.
+pub(crate) fn follow_each_other(plans: &[PlanReader]) -> bool {
+    let mut numbers = ShardNumbers::default();
+    for (at, plan) in plans.iter().enumerate() {
+        for shard in plan.shards() {
+            let is_next = |(stem, number): (&str, &str)| number.parse() == Ok(numbers.next(stem));
+            if at > 0 && !shard.name.rsplit_once('-').is_some_and(is_next) {
+                return false;
+            }
+            numbers.take(&shard.name);
+        }
+    }
+    true
 }
 
 impl Plan {
@@ -58,21 +95,12 @@ impl Plan {
 
     /// Names the shards such that their numbers follow those of the shards named `taken`.
     pub(crate) fn renumber<'a>(&mut self, taken: impl Iterator<Item = &'a str>) {
-        let mut next: BTreeMap<&str, u64> = BTreeMap::new();
-        for name in taken {
-            if let Some((stem, number)) = name.rsplit_once('-')
-                && let Ok(number) = number.parse::<u64>()
-            {
-                let next = next.entry(stem).or_default();
-                *next = (*next).max(number.saturating_add(1));
-            }
-        }
-        let mut next: BTreeMap<String, u64> = next.into_iter().map(|(stem, next)| (stem.to_owned(), next)).collect();
+        let mut numbers = ShardNumbers::default();
+        taken.for_each(|name| numbers.take(name));
         for shard in &mut self.shards {
             let stem = shard.split.as_ref().unwrap_or(&self.header.name);
-            let number = next.entry(stem.clone()).or_default();
-            shard.name = format!("{stem}-{number:06}");
-            *number += 1;
+            shard.name = format!("{stem}-{:06}", numbers.next(stem));
+            numbers.take(&shard.name);
         }
     }
 

@@ -14,7 +14,7 @@ mod spilled;
 mod split;
 mod split_assignment;
 
-pub(crate) use continued::{Allowed, PlannedKey};
+pub(crate) use continued::{Allowed, PlannedKey, follow_each_other};
 pub use fit::Estimate;
 pub(crate) use fit::{Growth, Segment, TrialPiece};
 pub(crate) use sample_sizes::SampleSizes;

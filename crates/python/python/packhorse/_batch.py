@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Union, overload
 
+from . import _packhorse
 from ._device import stream_handle
 from ._packhorse import Array
 from ._packhorse import Batch as _Batch
@@ -194,3 +195,8 @@ class Batch(Mapping[str, Union[Array, Ragged]]):
 
     def __repr__(self) -> str:
         return f"Batch({self.rows} samples: {', '.join(f'{name}={self[name]!r}' for name in self)})"
+
+
+def _array(data: bytes, dtype: str, shape: list[int]) -> Array:
+    """An array of a pickle."""
+    return _packhorse.array_of(data, dtype, shape)

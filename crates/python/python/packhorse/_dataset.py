@@ -30,20 +30,31 @@ class Dataset:
     Datasets can be pickled, and used in forked processes.
     """
 
-    def __init__(self, place: str, how: tuple[Any, ...] = (None, {}, None), views: tuple[Any, ...] = ()) -> None:
+    def __init__(
+        self,
+        place: str,
+        how: tuple[Any, ...] = (None, {}, None),
+        views: tuple[Any, ...] = (),
+        known: tuple[int, int] | None = None,
+    ) -> None:
         self._place = place
         self._how = how
         self._views = views
-        self._open(None)
+        self._open(None, known)
 
-    def _open(self, ours: _packhorse.Dataset | None) -> None:
+    def _open(self, ours: _packhorse.Dataset | None, known: tuple[int, int] | None = None) -> None:
+        """Takes `ours`, or opens the dataset: another process may have opened it before, as `known`."""
         self._pid = os.getpid()
         self._decoders: dict[Any, _packhorse.Decoder] = {}
         if ours is None:
-            ours = _packhorse.Dataset.open(self._place, *self._how)
+            ours = self._base()
             for view in self._views:
                 ours = _view(ours, view)
+            ours = _as_known(ours, known, self._shown)
         self._opened = ours
+
+    def _base(self) -> _packhorse.Dataset:
+        return _packhorse.Dataset.open(self._place, *self._how)
 
     @property
     def is_whole(self) -> bool:
@@ -58,7 +69,7 @@ class Dataset:
     @property
     def _ours(self) -> _packhorse.Dataset:
         if self._pid != os.getpid():
-            self._open(None)
+            self._open(None, self._opened.known())
         return self._opened
 
     def _with(self, *view: Any) -> Dataset:
@@ -68,7 +79,7 @@ class Dataset:
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Dataset, (self._place, self._how, self._views))
+        return (Dataset, (self._place, self._how, self._views, self._ours.known()))
 
     def __len__(self) -> int:
         return len(self._ours)
@@ -83,6 +94,9 @@ class Dataset:
         if isinstance(at, slice):
             numbers = range(*at.indices(len(self)))
             return self._with("slice", numbers.start, max(numbers.start, numbers.stop)) if at.step in (None, 1) else self.subset(numbers)
+        # A tensor of one number would be an index too.
+        if getattr(at, "ndim", 0):
+            return self.subset(at)  # type: ignore[arg-type]
         try:
             number = operator.index(at)  # type: ignore[arg-type]
         except TypeError:
@@ -142,8 +156,11 @@ class Dataset:
         return self._with("subset", self._places(numbers))
 
     def _places(self, numbers: Iterable[int]) -> array[int]:
+        if isinstance(numbers, (str, bytes, bytearray)):
+            raise TypeError(f"samples are chosen by numbers or a mask, not by {type(numbers).__name__}")
         samples = len(self)
-        wanted: Any = numbers if hasattr(numbers, "__len__") else list(numbers)
+        # Arrays of pyarrow have numbers of its own.
+        wanted: Any = getattr(numbers, "to_pylist", lambda: numbers if hasattr(numbers, "__len__") else list(numbers))()
         if _is_mask(wanted):
             if len(wanted) != samples:
                 raise IndexError(f"a mask of {len(wanted)} bools for {samples} samples")
@@ -274,16 +291,14 @@ class _Concat(Dataset):
     def _shown(self) -> str:
         return ", ".join(part._shown for part in self._parts)
 
-    def __init__(self, parts: tuple[Dataset, ...], views: tuple[Any, ...] = ()) -> None:
+    def __init__(
+        self, parts: tuple[Dataset, ...], views: tuple[Any, ...] = (), known: tuple[int, int] | None = None
+    ) -> None:
         self._parts = parts
-        super().__init__(", ".join(part._place for part in parts), (), views)
+        super().__init__(", ".join(part._place for part in parts), (), views, known)
 
-    def _open(self, ours: _packhorse.Dataset | None) -> None:
-        if ours is None:
-            ours = _packhorse.Dataset.concat([part._ours for part in self._parts])
-            for view in self._views:
-                ours = _view(ours, view)
-        super()._open(ours)
+    def _base(self) -> _packhorse.Dataset:
+        return _packhorse.Dataset.concat([part._ours for part in self._parts])
 
     def _with(self, *view: Any) -> Dataset:
         return _Concat(self._parts, (*self._views, view))
@@ -292,7 +307,7 @@ class _Concat(Dataset):
         return _Concat(tuple(part._whole() for part in self._parts))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_Concat, (self._parts, self._views))
+        return (_Concat, (self._parts, self._views, self._ours.known()))
 
 
 # What torch's DataLoader calls settings that have another name here.
@@ -309,6 +324,22 @@ def _meant(name: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(name, known, 1)
     meant = _OTHERS.get(name) or (close[0] if close else None)
     return f"; here it is {meant}" if name in _OTHERS else f"; did you mean {meant}?" if meant else f"; there are {', '.join(known)}"
+
+
+def _as_known(ours: _packhorse.Dataset, known: tuple[int, int] | None, place: str) -> _packhorse.Dataset:
+    """The samples that another process had: these, or the first ones of a dataset that has grown since."""
+    if known is None or ours.known() == known:
+        return ours
+    if len(ours) > known[1]:
+        first = ours.slice(0, known[1])
+        if first.known() == known:
+            return first
+    from ._errors import ChangedError
+
+    raise ChangedError(
+        f"{place}: it, or a table joined to it, has changed since another process opened it; open it again",
+        kind="changed", code="base-changed", input=place, hint="open it again",
+    )  # fmt: skip
 
 
 def _view(ours: _packhorse.Dataset, view: tuple[Any, ...]) -> _packhorse.Dataset:
@@ -354,8 +385,9 @@ def concat(datasets: Iterable[Dataset]) -> Dataset:
 
 
 def _is_mask(wanted: Any) -> bool:
-    kind = getattr(wanted, "dtype", None)
-    if kind is not None:
-        return str(kind) in ("bool", "torch.bool", "boolean")
+    # NumPy, torch, pandas, pandas with Arrow's types, and polars name it in their own ways.
+    kind = str(getattr(wanted, "dtype", "object"))
+    if kind != "object":
+        return kind.removeprefix("torch.").partition("[")[0].lower() in ("bool", "boolean")
     first = next(iter(wanted), None)
     return type(first).__name__ in ("bool", "bool_")

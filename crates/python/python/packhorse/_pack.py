@@ -108,12 +108,16 @@ def split_settings(recipe: Mapping[str, Any]) -> tuple[list[tuple[str, list[str]
     how = {name: recipe[name] for name in _HOW if recipe.get(name) is not None}
     if "memory" in how:
         how["memory"] = str(how["memory"]) + ("B" if isinstance(how["memory"], int) else "")
-    known = {name: repeats for name, _, repeats, *_ in _packhorse.settings()}
+    if "verify" in how:
+        if how["verify"] not in (True, False, "on", "off"):
+            raise TypeError(f"verify is 'on' or 'off', not {how['verify']!r}")
+        how["verify"] = how["verify"] in (True, "on")
+    known = {name: (repeats, is_switch) for name, repeats, is_switch in _packhorse.settings()}
     settings = []
     for given, value in recipe.items():
         # `from` is a word of Python's own: `from_` stands for it.
         name = given.removesuffix("_")
-        if name in _HOW or value is None or value is False and name not in _ANSWERS:
+        if name in _HOW:
             continue
         if name not in known:
             import difflib
@@ -121,8 +125,13 @@ def split_settings(recipe: Mapping[str, Any]) -> tuple[list[tuple[str, list[str]
             close = difflib.get_close_matches(name, [*known, *_HOW], 1)
             meant = f"; did you mean {close[0]!r}?" if close else ""
             raise TypeError(f"{name!r} is not a setting of packhorse{meant}")
+        repeats, is_switch = known[name]
+        if value is None or value is False and is_switch:
+            continue
+        if value is False and name not in _ANSWERS:
+            raise TypeError(f"{name}=False: {name} takes a value; leave it out for its default, or give one of those in docs/settings.md")
         texts = _texts(name, value)
-        settings.append((name.replace("_", "-"), texts if known[name] else [",".join(texts)]))
+        settings.append((name.replace("_", "-"), texts if repeats else [",".join(texts)]))
     return settings, how
 
 
@@ -142,7 +151,7 @@ def _texts(name: str, value: Any) -> list[str]:
 def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+    return os.fsdecode(value) if isinstance(value, (bytes, os.PathLike)) else str(value)
 
 
 @shows_settings

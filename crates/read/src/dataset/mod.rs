@@ -161,7 +161,7 @@ impl Dataset {
     }
 
     /// A 64-bit identifier of the dataset: part of a loader's state, so that a state of another dataset is refused.
-    pub(crate) fn fingerprint(&self) -> u64 {
+    pub fn fingerprint(&self) -> u64 {
         let mut bytes = Vec::new();
         for run in self.runs.iter() {
             let shard = self.shards.get(run.shard as usize);
