@@ -313,8 +313,13 @@ fn raw_fields() -> Vec<FieldOptions> {
     vec![FieldOptions::new("jpg", FieldKind::Bytes), FieldOptions::new("cls", FieldKind::Auto)]
 }
 
-const VIEW: View =
-    View { size: Size::Keep, flip: 0.0, filter: packhorse::transform::image::Filter::Bilinear, reduced: false };
+const VIEW: View = View {
+    size: Size::Keep,
+    flip: 0.0,
+    filter: packhorse::transform::image::Filter::Bilinear,
+    reduced: false,
+    lane: 0,
+};
 
 fn decoded_fields() -> Vec<FieldOptions> {
     vec![FieldOptions::new("jpg", FieldKind::Picture(VIEW)), FieldOptions::new("cls", FieldKind::Auto)]

@@ -285,7 +285,7 @@ fn python_type(setting: &Setting) -> String {
     };
     match setting.takes {
         Takes::Switch => "bool".to_owned(),
-        Takes::OneOf(answers @ (["yes", "no"] | ["on", "off"])) => format!("bool | {}", words(answers)),
+        Takes::OneOf(["yes", "no"]) => format!("bool | {}", words(&["yes", "no"])),
         Takes::OneOf(allowed) => words(allowed),
         Takes::Number(..) => "int".to_owned(),
         Takes::File | Takes::Folder | Takes::Path => if setting.repeats { "Paths" } else { "Path" }.to_owned(),

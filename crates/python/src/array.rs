@@ -246,13 +246,10 @@ impl PyArray {
     }
 
     /// Copies and pickles have memory of their own, in the host.
-    fn __reduce__<'py>(
-        &self,
-        py: Python<'py>,
-    ) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>, &'static str, Vec<isize>))> {
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let restore = py.import("packhorse._batch")?.getattr("_array")?;
         let bytes = self.on_host(py, |array| Ok(PyBytes::new(py, array.host()?.1)))?;
-        Ok((restore, (bytes, self.element.name, self.shape.to_vec())))
+        (restore, (bytes, self.element.name, self.shape.to_vec())).into_bound_py_any(py)
     }
 
     /// Compares element by element, as NumPy does.

@@ -14,29 +14,60 @@ use pyo3::prelude::*;
 /// `(name, from, kind, required, settings)`: the settings depend on the kind.
 type Described<'py> = (String, String, String, bool, Bound<'py, PyAny>);
 
-/// How a picture becomes pixels: `(crop, height, width, short, scale, ratio, flip, filter, reduced, normalize, colors, decode)`.
-type Picture = (
-    String,
-    u32,
-    u32,
-    u32,
-    (f32, f32),
-    (f32, f32),
-    f32,
-    String,
-    bool,
-    Option<Normalization>,
-    Option<ColorSettings>,
-    String,
-);
+/// A part of each picture, at one size.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct ViewSettings {
+    crop: String,
+    height: u32,
+    width: u32,
+    short: u32,
+    scale: (f32, f32),
+    ratio: (f32, f32),
+    flip: f32,
+    lane: u32,
+}
+
+/// How a picture becomes pixels.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct PictureSettings {
+    view: ViewSettings,
+    filter: String,
+    reduced: bool,
+    normalize: Option<Normalization>,
+    colors: Option<ColorSettings>,
+    decode: String,
+}
+
+/// How a mask becomes numbers.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct MaskSettings {
+    view: ViewSettings,
+    dtype: String,
+}
 
 /// Mean, standard deviation, and whether channels come last.
 type Normalization = ([f32; 3], [f32; 3], bool);
 
-/// From, to and probability of rotations; brightness, contrast, saturation, hue and probability of a jitter; the probability of grays;
-/// of blurs the kernel, sigmas and the probability; the probability of an erased part; of mixed pictures the probability and both alphas;
-/// the field of labels and the number of classes.
-type ColorSettings = ([f32; 3], [f32; 5], f32, (u32, f32, f32, f32), f32, (f32, f32, f32), Option<(String, u32)>);
+/// How colours change, and what a GPU does with them.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct ColorSettings {
+    /// From, to, probability.
+    rotate: [f32; 3],
+    /// Brightness, contrast, saturation, hue, probability.
+    jitter: [f32; 5],
+    grayscale: f32,
+    /// Kernel, sigmas, probability.
+    blur: (u32, f32, f32, f32),
+    erase: f32,
+    /// Probability, and the alphas of mixup and cutmix.
+    mix: (f32, f32, f32),
+    /// The field of labels and the number of classes.
+    targets: Option<(String, u32)>,
+}
 
 /// The fields of batches, and what a GPU does for them.
 pub(crate) struct Asked {
@@ -52,19 +83,20 @@ impl Asked {
     pub(crate) fn of(described: Vec<Described<'_>>) -> Result<Self> {
         let (mut colors_of, mut decoded) = (Vec::new(), Vec::new());
         for (name, _, _, _, settings) in described.iter().filter(|described| described.2 == "image") {
-            let (.., changed, decode): Picture = settings.extract()?;
-            decoded.extend((decode == "gpu").then(|| name.clone()));
-            let Some((rotate, jitter, grayscale, blur, erase, mix, targets)) = changed else { continue };
-            let ([brightness, contrast, saturation, hue, share], (probability, mixup, cutmix)) = (jitter, mix);
-            let ([left, right, turned], (kernel, sharp, soft, blurred)) = (rotate, blur);
+            let settings: PictureSettings = settings.extract()?;
+            decoded.extend((settings.decode == "gpu").then(|| name.clone()));
+            let Some(asked) = settings.colors else { continue };
+            let ([brightness, contrast, saturation, hue, share], (probability, mixup, cutmix)) =
+                (asked.jitter, asked.mix);
+            let ([left, right, turned], (kernel, sharp, soft, blurred)) = (asked.rotate, asked.blur);
             let colors = Colors {
                 rotate: Rotate { probability: turned, degrees: (left, right) },
                 blur: Blur { sigma: (sharp, soft), ..Blur::new(kernel, blurred) },
                 jitter: Jitter { probability: share, ..Jitter::new(brightness, contrast, saturation, hue) },
-                grayscale,
-                erase: Erase::new(erase),
+                grayscale: asked.grayscale,
+                erase: Erase::new(asked.erase),
                 mix: Mix { probability, mixup, cutmix },
-                targets: targets.map(|(from, classes)| Targets { into: from.clone(), from, classes }),
+                targets: asked.targets.map(|(from, classes)| Targets { into: from.clone(), from, classes }),
             };
             colors_of.push((name.clone(), colors));
         }
@@ -120,12 +152,13 @@ fn number(dtype: &str) -> Result<DataType, Error> {
     })
 }
 
-/// How a mask becomes numbers: `(crop, height, width, short, scale, ratio, flip, dtype)`.
-type Mask = (String, u32, u32, u32, (f32, f32), (f32, f32), f32, String);
+fn mask(settings: MaskSettings) -> Result<FieldKind> {
+    Ok(FieldKind::Mask(view(&settings.view), number(&settings.dtype)?))
+}
 
-fn mask((crop, height, width, short, scale, ratio, flip, dtype): Mask) -> Result<FieldKind> {
-    let view = View { size: size(&crop, (height, width), short, scale, ratio), flip, ..View::default() };
-    Ok(FieldKind::Mask(view, number(&dtype)?))
+fn view(settings: &ViewSettings) -> View {
+    let ViewSettings { height, width, short, scale, ratio, flip, lane, .. } = *settings;
+    View { size: size(&settings.crop, (height, width), short, scale, ratio), flip, lane, ..View::default() }
 }
 
 fn size(crop: &str, (height, width): (u32, u32), short: u32, scale: (f32, f32), ratio: (f32, f32)) -> Size {
@@ -138,12 +171,10 @@ fn size(crop: &str, (height, width): (u32, u32), short: u32, scale: (f32, f32), 
     }
 }
 
-fn picture(settings: Picture) -> Result<FieldKind> {
-    let (crop, height, width, short, scale, ratio, flip, filter, reduced, normalize, ..) = settings;
-    let size = size(&crop, (height, width), short, scale, ratio);
-    let filter = if filter == "bicubic" { Filter::Bicubic } else { Filter::Bilinear };
-    let view = View { size, flip, filter, reduced };
-    match normalize {
+fn picture(settings: PictureSettings) -> Result<FieldKind> {
+    let filter = if settings.filter == "bicubic" { Filter::Bicubic } else { Filter::Bilinear };
+    let view = View { filter, reduced: settings.reduced, ..view(&settings.view) };
+    match settings.normalize {
         None => Ok(FieldKind::Picture(view)),
         Some(normalize) => normalized(view, normalize),
     }

@@ -3,7 +3,7 @@
 use crate::error::{Raised, Result};
 use crate::watch::{Totals, watched};
 use packhorse::core::{Cancel, Error, Kind};
-use packhorse::pack::{Depth, Packed, Setting, Takes};
+use packhorse::pack::{Depth, Packed, Setting};
 use packhorse::{Recipe, Session};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -145,9 +145,9 @@ fn count(session: &Session, place: &Path) -> Result<packhorse::pack::Stat, Error
     })
 }
 
-/// Every setting: its name, whether it may have several values, and whether it is on or off.
+/// Every setting: its name, whether it may have several values, and its default, if it has one.
 #[pyfunction]
-pub(crate) fn settings() -> Vec<(&'static str, bool, bool)> {
-    let of = |setting: &'static Setting| (setting.field, setting.repeats, setting.takes == Takes::Switch);
+pub(crate) fn settings() -> Vec<(&'static str, bool, Option<&'static str>)> {
+    let of = |setting: &'static Setting| (setting.field, setting.repeats, setting.default);
     Recipe::SETTINGS.iter().map(of).collect()
 }

@@ -387,3 +387,19 @@ def test_arrays_compare_and_slice_as_numpy_does(tmp_path):
     assert labels[1:3].tolist() == [1, 2] and labels[[5, 0]].tolist() == [5, 0] and labels[-1] == 5
     with pytest.raises(IndexError):
         labels[6]
+
+
+def test_arrays_are_copied_and_pickled(tmp_path):
+    import copy
+    import pickle
+
+    rows = [{"x": np.arange(3, dtype="f4") + n, "flag": np.array([True, False]), "half": np.ones((2, 2), "f2")} for n in range(3)]
+    ds = write(tmp_path / "out", rows, to="parquet")
+    for again in (copy.deepcopy(ds[1]), pickle.loads(pickle.dumps(ds[1]))):
+        for name, wanted in rows[1].items():
+            found = again[name]
+            assert isinstance(found, packhorse.Array) and found.dtype == wanted.dtype.name and found.shape == wanted.shape
+            assert found.tolist() == wanted.tolist()
+    batch = ds.batch([0, 2])
+    again = pickle.loads(pickle.dumps({name: batch[name] for name in batch}))
+    assert again["x"].tolist() == [[0, 1, 2], [2, 3, 4]]

@@ -905,3 +905,32 @@ def test_lists_of_one_length_are_dense(tmp_path, to):
     loader = packhorse.open(tmp_path / "first").loader(12, fields={"a": packhorse.Dense("action"), "n": "n"}, on_error="skip", shuffle="sequential")
     with pytest.warns(UserWarning, match="skipped"):
         assert next(iter(loader))["n"].tolist() == list(range(2, 12))
+
+
+def test_two_views_of_a_picture(tmp_path):
+    """Fields of one lane are cut and mirrored alike, those of two lanes independently, and each with its mask."""
+    rng = np.random.default_rng(1)
+    samples = []
+    for n in range(40):
+        gray = rng.integers(0, 256, (24, 24), dtype="u1")
+        samples.append({"jpg.png": encoded(np.stack([gray] * 3, -1), "PNG"), "mask.png": encoded(gray, "PNG")})
+    ds = packhorse.pack(samples, tmp_path / "out", to="webdataset", progress=False) and packhorse.open(tmp_path / "out")
+
+    def crop(kind, source, lane, **more):
+        return kind(source, 24, crop="random", scale=(0.2, 0.9), flip=0.5, lane=lane, **more)
+
+    fields = {f"{lane}{twin}": crop(packhorse.Image, "jpg.png", lane) for lane in (0, 1, 2) for twin in "ab"}
+    fields |= {f"mask{lane}": crop(packhorse.Mask, "mask.png", lane) for lane in (0, 1)}
+    batch = {name: values.numpy() for name, values in next(iter(ds.loader(40, seed=3, fields=fields))).items()}
+    for lane in (0, 1, 2):
+        assert (batch[f"{lane}a"] == batch[f"{lane}b"]).all()
+    for one, two in ((0, 1), (0, 2), (1, 2)):
+        same = [(a == b).all() for a, b in zip(batch[f"{one}a"], batch[f"{two}a"])]
+        assert sum(same) == 0, (one, two)
+    # A mask takes the nearest pixel and an image several, so they agree closely where they are cut alike.
+    for lane, other in ((0, 1), (1, 0)):
+        far = [np.abs(batch[f"mask{lane}"].astype(int) - batch[f"{which}a"][..., 0]).mean() for which in (lane, other)]
+        assert far[0] < far[1] / 2, far
+    for wrong in ({"scale": (0.2, 1)}, {"ratio": (1, 1)}, {"short": 9, "crop": "squash"}, {"lane": -1}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            packhorse.Image("jpg.png", 24, **wrong)

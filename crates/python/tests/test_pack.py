@@ -1199,3 +1199,29 @@ def test_settings_have_names_in_signatures():
     of_loaders = set(inspect.signature(packhorse.Loader).parameters) - {"dataset"}
     assert of_loaders == set(inspect.signature(packhorse.Dataset.loader).parameters) - {"self"}
     assert of_loaders == {"batch", *LoaderSettings.__annotations__}
+
+
+def test_settings_that_are_false_and_paths_that_are_bytes(tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.txt").write_text("a")
+    source, out = str(tmp_path / "in"), str(tmp_path / "out")
+    for name in ("on_error", "name", "key_ends"):
+        with pytest.raises(TypeError, match=f"{name} can't be False"):
+            packhorse.pack(source, out, to="webdataset", progress=False, **{name: False})
+    packhorse.pack(source, tmp_path / "off", to="webdataset", progress=False, index=False, decode=False, symlinks=False, shuffle=False)
+    assert not (tmp_path / "off" / "shardindex.json").exists()
+    packhorse.pack(source, tmp_path / "plain", to="parquet", progress=False, compression=False)
+    pq = pytest.importorskip("pyarrow.parquet")
+    file = pq.ParquetFile(tmp_path / "plain" / "shard-000000.parquet")
+    assert file.metadata.row_group(0).column(0).compression == "UNCOMPRESSED"
+    for value in (False, None):
+        with pytest.raises(TypeError, match="shuffle"):
+            packhorse.pack(source, out, to="webdataset", progress=False, sufle=value)
+    with pytest.raises(TypeError, match="verify is"):
+        packhorse.pack(source, out, to="webdataset", progress=False, verify="never")
+    for verify in (True, False, "on", "off", None):
+        packhorse.pack(source.encode(), out.encode(), to="webdataset", progress=False, rows=False, verify=verify)
+    assert packhorse.open(out).keys == ["a"]
+    with pytest.raises(TypeError):
+        packhorse.pack(source, 5, to="webdataset", progress=False)
+    assert packhorse.pack(source, tmp_path / "none", to="webdataset", progress=False, include=[b"*.txt"]).samples == 1

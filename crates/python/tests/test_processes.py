@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import pickle
 import socket
 import subprocess
 import sys
@@ -598,3 +599,52 @@ def test_arrays_of_bytes_are_tensors(tmp_path):
                 assert found["raw"] == b"ab"
                 for name in ("wave", "mask", "ids"):
                     assert isinstance(found[name], torch.Tensor) and found[name].tolist() == wanted[name].tolist()
+
+
+def test_a_dataset_that_changed_since_another_process_opened_it(tmp_path):
+    """Pickles and forked children have the samples that they were made with, or say that these are gone."""
+
+    def samples(start):
+        return [{"__key__": f"k{n}", "n": start + n} for n in range(6)]
+
+    base = write(tmp_path / "out", samples(0), to="parquet", samples_per_shard=2)
+    table = tmp_path / "table.csv"
+    table.write_text("key,s\n" + "".join(f"k{n},{n}\n" for n in range(6)))
+    views = {"whole": base, "reversed": base[::-1], "joined": base.join(table), "two": packhorse.concat([base[:2], base[4:]])}
+    pickles = {name: pickle.dumps(view) for name, view in views.items()}
+    for name, view in views.items():
+        assert pickle.loads(pickles[name]).keys == view.keys
+    table.write_text(table.read_text().replace("k1,1", "k1,100"))
+    with pytest.raises(packhorse.ChangedError, match="joined"):
+        pickle.loads(pickles["joined"])
+    # A dataset that grew has the samples that it had.
+    packhorse.append(tmp_path / "out", write_table(tmp_path / "more.csv"), progress=False)
+    assert len(packhorse.open(tmp_path / "out")) == 7
+    for name in ("whole", "reversed", "two"):
+        assert pickle.loads(pickles[name]).keys == views[name].keys
+    write(tmp_path / "out", samples(50), to="parquet", samples_per_shard=2, replace=True)
+    for name in ("whole", "reversed", "two"):
+        with pytest.raises(packhorse.ChangedError, match="has changed since another process opened it"):
+            pickle.loads(pickles[name])
+    assert packhorse.open(tmp_path / "out")[0]["n"] == 50
+
+
+@forks
+def test_a_forked_child_tells_a_dataset_that_changed(tmp_path):
+    code = """
+        dataset = packhorse.open(sys.argv[1])[::-1]
+        packhorse.pack([{"n": 7 + n} for n in range(4)], sys.argv[1], to="parquet", replace=True)
+        def work():
+            try:
+                dataset[0]
+            except packhorse.ChangedError:
+                print("changed", flush=True)
+        fork(work)
+    """
+    write(tmp_path / "out", [{"n": n} for n in range(4)], to="parquet")
+    assert "changed" in ends_well(CHILD + textwrap.dedent(code), str(tmp_path / "out"))
+
+
+def write_table(path):
+    path.write_text("__key__,n\nk9,9\n")
+    return path

@@ -155,3 +155,58 @@ def test_rows_of_files_of_one_name_have_keys_of_their_own(tmp_path):
     left = sorted(x for batch in loader for x in batch["x"].tolist())
     assert left == [x for x in [*range(10), *range(100, 110)] if x != 3]
     assert packhorse.open(tmp_path / "train" / "*.parquet").keys[3] == "0000.parquet/3"
+
+
+def test_masks_and_numbers_of_other_libraries(base):
+    """What chooses samples: sequences of numbers or Booleans, whoever made them."""
+    few, mask = base[:4], [False, True, False, True]
+    wanted = [few.keys[1], few.keys[3]]
+    numbers = {}
+    np = pytest.importorskip("numpy")
+    numbers["numpy"] = [np.array(mask), np.array(mask, object), np.array([1, 3]), np.array([-3, -1])]
+    try:
+        import torch
+
+        numbers["torch"] = [torch.tensor(mask), torch.tensor([1, 3])]
+    except ImportError:
+        pass
+    try:
+        import pandas as pd
+
+        numbers["pandas"] = [pd.Series(mask), pd.Series(mask, dtype="boolean"), pd.Series([1, 3])]
+        numbers["pandas"] += [pd.Series(mask, dtype="bool[pyarrow]")]
+    except ImportError:
+        pass
+    try:
+        import polars as pl
+
+        numbers["polars"] = [pl.Series(mask), pl.Series([1, 3])]
+    except ImportError:
+        pass
+    try:
+        import pyarrow as pa
+
+        numbers["pyarrow"] = [pa.array(mask), pa.array([1, 3])]
+    except ImportError:
+        pass
+    for chosen in [mask, [1, 3], range(1, 4, 2), *sum(numbers.values(), [])]:
+        assert few[chosen].keys == wanted and few.subset(chosen).keys == wanted, repr(chosen)
+    assert few[np.array([1])].keys == few.keys[1:2] and few[np.int64(1)]["__key__"] == few.keys[1]
+    if "torch" in numbers:
+        assert few[torch.tensor([1])].keys == few.keys[1:2] and few[torch.tensor(1)]["__key__"] == few.keys[1]
+        assert few[:1][torch.tensor([False])].keys == []
+    for wrong in (b"\x03" + b"\0" * 7, "1"):
+        with pytest.raises(TypeError):
+            few.subset(wrong)
+
+
+def test_which_samples_have_a_field(tmp_path):
+    samples = [{"__key__": f"k{n}", "n": n, **({"txt": f"caption {n}"} if n % 3 else {})} for n in range(9)]
+    for to in ("parquet", "webdataset"):
+        ds = write(tmp_path / to, samples, to=to, columns={"txt": "str"})
+        fields = {"has": packhorse.Present(column(ds, "txt")), "txt": packhorse.Bytes(column(ds, "txt"), required=False)}
+        batch = ds.batch(range(9), fields)
+        assert batch["has"].tolist() == [int(n % 3 > 0) for n in range(9)]
+        assert [len(text) for text in batch["txt"]] == [9 * (n % 3 > 0) for n in range(9)]
+        chosen = ds.where(f"{column(ds, 'txt')} is null or {column(ds, 'n')} in [4, 5]")
+        assert chosen.keys == ["k0", "k3", "k4", "k5", "k6"]

@@ -69,7 +69,11 @@ impl JpegOptions {
             FieldKind::Normalized(view, normalize) => (view, pixels(normalize)),
             _ => return Err(refused(field, "the GPU decodes pictures")),
         };
-        let View { size, flip, filter, .. } = view;
+        let View { size, flip, filter, lane, .. } = view;
+        if lane > 0 && view.is_random() {
+            return Err(refused(field, "on the GPU pictures have the random numbers of lane 0")
+                .hint("decode those of other lanes on the CPU"));
+        }
         if filter == Filter::Bicubic {
             return Err(refused(field, "the GPU resamples bilinearly").hint("take the bilinear filter"));
         }

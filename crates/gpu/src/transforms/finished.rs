@@ -54,7 +54,7 @@ impl Colors {
 /// of the size, and have the same values as by the CPU. Rows without a picture are zeros after that, which the GPU can't tell, so
 /// fields that are not required are normalised by the CPU. Those of `colors`, by name, have their colours changed too.
 ///
-/// Errors (kind `Unsupported`): colours of pictures that are not required, or that have sizes of their own.
+/// Errors (kind `Unsupported`): colours of pictures that are not required, that have sizes of their own, or a lane above 0.
 pub fn finished(fields: Vec<FieldOptions>, colors: &[(String, Colors)]) -> Result<Finished> {
     let mut transforms: Vec<Arc<dyn DeviceTransform>> = Vec::new();
     let mut sent = Vec::new();
@@ -69,6 +69,7 @@ pub fn finished(fields: Vec<FieldOptions>, colors: &[(String, Colors)]) -> Resul
             }
         };
         match colors {
+            Some(_) if view.lane > 0 => return Err(no_lane(&field)),
             _ if field.required && view.shape().is_some() => {}
             Some(_) => return Err(no_colors(&field)),
             None => {
@@ -88,6 +89,13 @@ pub fn finished(fields: Vec<FieldOptions>, colors: &[(String, Colors)]) -> Resul
 fn no_colors(field: &FieldOptions) -> Error {
     let message = format!("field {}: colours change in pictures of one size that every sample has", field.name);
     Error::unsupported(message).in_field(&field.name)
+}
+
+fn no_lane(field: &FieldOptions) -> Error {
+    let message = format!("field {}: on the GPU pictures have the random numbers of lane 0", field.name);
+    Error::unsupported(message)
+        .in_field(&field.name)
+        .hint("cut pictures of other lanes on the CPU, and leave their colours")
 }
 
 /// The same for samples that the GPU keeps ([`Resident`](crate::Resident)): it also cuts and mirrors pictures at random, in each
@@ -110,6 +118,9 @@ pub fn finished_of_resident(fields: Vec<FieldOptions>, colors: &[(String, Colors
                 continue;
             }
         };
+        if view.lane > 0 && (view.is_random() || colors.is_some()) {
+            return Err(no_lane(&field));
+        }
         let flip = if view.flip > 0.0 { Flip::Drawn(view.flip) } else { Flip::Never };
         let still = View { flip: 0.0, ..view };
         let still = match (view.size, colors) {

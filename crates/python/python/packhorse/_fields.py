@@ -121,8 +121,9 @@ class _View(Field):
         crop: str | None,
         flip: float,
         short: int | None,
-        scale: tuple[float, float],
-        ratio: tuple[float, float],
+        scale: tuple[float, float] | None,
+        ratio: tuple[float, float] | None,
+        lane: int,
         required: bool,
     ) -> None:
         super().__init__(source, required=required)
@@ -131,17 +132,26 @@ class _View(Field):
             raise ValueError(f"crop={crop!r} is none of {', '.join(crops)}")
         if crop is not None and size is None:
             raise ValueError(f"crop={crop!r} needs a size")
+        for name, value, of in (("scale", scale, "random"), ("ratio", ratio, "random"), ("short", short, "center")):
+            if value is not None and (crop or "center") != of:
+                raise ValueError(f"{name}={value!r} is of crop={of!r}, and crop is {crop!r}")
+        if operator.index(lane) < 0:
+            raise ValueError(f"lane={lane!r} is below 0")
         self.size = _size(size)
         self.crop = crop or ("keep" if size is None else "center")
         self.flip = flip
         self.short = short
-        self.scale = _pair("scale", scale)
-        self.ratio = _pair("ratio", ratio)
+        self.scale = _pair("scale", (0.08, 1.0) if scale is None else scale)
+        self.ratio = _pair("ratio", (3 / 4, 4 / 3) if ratio is None else ratio)
+        self.lane = lane
 
-    def _view(self) -> tuple[Any, ...]:
+    def _view(self) -> dict[str, Any]:
         height, width = self.size or (0, 0)
         short = self.short or max(height, width) * 8 // 7
-        return self.crop, height, width, short, self.scale, self.ratio, self.flip
+        return {
+            "crop": self.crop, "height": height, "width": width, "short": short, "scale": self.scale, "ratio": self.ratio,
+            "flip": self.flip, "lane": self.lane,
+        }  # fmt: skip
 
 
 class Image(_View):
@@ -154,7 +164,9 @@ class Image(_View):
     * `"squash"`: the whole picture, whatever its proportions;
     * `"exact"`: every picture must have this size.
 
-    `flip` is the probability of a left-right flip. Random numbers depend on the loader's seed, the epoch and the sample alone.
+    `flip` is the probability of a left-right flip. Random numbers depend on the loader's seed, the epoch and the sample alone, so all
+    pictures and masks of a sample are cut and mirrored alike. Those with another `lane` (1, 2, …) have random numbers of their own, as
+    two views of one picture need.
     Without `normalize` pixels are `uint8 [batch, height, width, 3]`. `normalize=True` (0 to 1), `"imagenet"` or `(mean, std)`
     makes them `float32`, `(value / 255 - mean) / std`, as `[batch, 3, height, width]`, or with the channels last if
     `channels_last`.
@@ -182,8 +194,9 @@ class Image(_View):
         crop: str | None = None,
         flip: float = 0.0,
         short: int | None = None,
-        scale: tuple[float, float] = (0.08, 1.0),
-        ratio: tuple[float, float] = (3 / 4, 4 / 3),
+        scale: tuple[float, float] | None = None,
+        ratio: tuple[float, float] | None = None,
+        lane: int = 0,
         filter: str = "bilinear",
         normalize: bool | str | tuple[Iterable[float], Iterable[float]] | None = None,
         channels_last: bool = False,
@@ -200,7 +213,7 @@ class Image(_View):
         decode: str = "cpu",
         required: bool = True,
     ) -> None:
-        super().__init__(source, size, crop, flip, short, scale, ratio, required)
+        super().__init__(source, size, crop, flip, short, scale, ratio, lane, required)
         if decode not in ("cpu", "gpu"):
             raise ValueError(f"decode={decode!r} is neither cpu nor gpu")
         if jitter is not None and len(jitter) not in (4, 5):
@@ -236,8 +249,14 @@ class Image(_View):
         rotate = [0.0, 0.0, 0.0] if self.rotate is None else [*self.rotate, 1.0][:3]
         blur = (1, 1.0, 1.0, 0.0) if self.blur is None else (int(self.blur[0]), *[*self.blur[1:], 1.0][:3])
         mix = (self.mix if self.targets else 0.0, self.mixup, self.cutmix)
-        colors = (rotate, list(jitter), self.grayscale, blur, self.erase, mix, self.targets) if self._changes_colors() else None
-        return (*self._view(), self.filter, self.reduced, normalize, colors, self.decode)
+        colors = {
+            "rotate": rotate, "jitter": list(jitter), "grayscale": self.grayscale, "blur": blur, "erase": self.erase, "mix": mix,
+            "targets": self.targets,
+        }  # fmt: skip
+        return {
+            "view": self._view(), "filter": self.filter, "reduced": self.reduced, "normalize": normalize,
+            "colors": colors if self._changes_colors() else None, "decode": self.decode,
+        }  # fmt: skip
 
     def _changes_colors(self) -> bool:
         asked = (self.rotate, self.jitter, self.blur, self.targets)
@@ -251,7 +270,7 @@ class Mask(_View):
     """Masks as numbers: `dtype [batch, height, width]`, `"uint8"` or `"uint16"`; ragged without a size.
 
     Numbers are those stored: the gray value, the index into a palette, 0 and 1 of a bilevel image. They are never interpolated.
-    `size`, `crop`, `flip`, `short`, `scale` and `ratio` are those of `Image`: with the same settings a mask gets the crop and the flip
+    `size`, `crop`, `flip`, `short`, `scale`, `ratio` and `lane` are those of `Image`: with the same settings a mask gets the crop and the flip
     of the image in its sample, also where it is stored smaller or larger. Masks in colours are an error, and so are masks of other
     proportions than the image.
     """
@@ -266,18 +285,19 @@ class Mask(_View):
         crop: str | None = None,
         flip: float = 0.0,
         short: int | None = None,
-        scale: tuple[float, float] = (0.08, 1.0),
-        ratio: tuple[float, float] = (3 / 4, 4 / 3),
+        scale: tuple[float, float] | None = None,
+        ratio: tuple[float, float] | None = None,
+        lane: int = 0,
         dtype: str = "uint8",
         required: bool = True,
     ) -> None:
-        super().__init__(source, size, crop, flip, short, scale, ratio, required)
+        super().__init__(source, size, crop, flip, short, scale, ratio, lane, required)
         if dtype not in ("uint8", "uint16"):
             raise ValueError(f"dtype={dtype!r} is neither uint8 nor uint16")
         self.dtype = dtype
 
     def _settings(self) -> Any:
-        return (*self._view(), self.dtype)
+        return {"view": self._view(), "dtype": self.dtype}
 
 
 def _numbers(asked: Any, of_one: Callable[[float], tuple[float, ...]], *counts: int) -> tuple[float, ...] | None:

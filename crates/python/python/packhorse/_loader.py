@@ -394,7 +394,7 @@ class Loader:
         """The GPU, opened once in a process."""
         if self._gpu is None or self._gpu[0] != os.getpid():
             gpu = open_gpu(self._device)
-            if any(kind == "image" and settings[-1] == "gpu" for _, _, kind, _, settings in self._described):
+            if any(kind == "image" and settings["decode"] == "gpu" for _, _, kind, _, settings in self._described):
                 find_nvjpeg()
             self._gpu = None if gpu is None else (os.getpid(), gpu)
         return None if self._gpu is None else self._gpu[1]

@@ -99,8 +99,12 @@ class Repaired(int):
         return f"Repaired({int(self)}, quarantined={self.quarantined})"
 
 
-# Settings of which False says something, where what they are about is asked for: their texts for False and True.
-_ANSWERS = {"parse_special": ("no", "yes"), "byte_shuffle": ("off", "on")}
+# What False says of settings that are not off where they are left out.
+_OFF = {
+    "parse_special": "no", "byte_shuffle": "off", "compression": "none", "index": "none", "decode": "never", "symlinks": "skip",
+    "special": "none",
+}  # fmt: skip
+_ON = {"parse_special": "yes", "byte_shuffle": "on"}
 
 
 def split_settings(recipe: Mapping[str, Any]) -> tuple[list[tuple[str, list[str]]], dict[str, Any]]:
@@ -112,7 +116,7 @@ def split_settings(recipe: Mapping[str, Any]) -> tuple[list[tuple[str, list[str]
         if how["verify"] not in (True, False, "on", "off"):
             raise TypeError(f"verify is 'on' or 'off', not {how['verify']!r}")
         how["verify"] = how["verify"] in (True, "on")
-    known = {name: (repeats, is_switch) for name, repeats, is_switch in _packhorse.settings()}
+    known = {name: (repeats, default) for name, repeats, default in _packhorse.settings()}
     settings = []
     for given, value in recipe.items():
         # `from` is a word of Python's own: `from_` stands for it.
@@ -125,11 +129,11 @@ def split_settings(recipe: Mapping[str, Any]) -> tuple[list[tuple[str, list[str]
             close = difflib.get_close_matches(name, [*known, *_HOW], 1)
             meant = f"; did you mean {close[0]!r}?" if close else ""
             raise TypeError(f"{name!r} is not a setting of packhorse{meant}")
-        repeats, is_switch = known[name]
-        if value is None or value is False and is_switch:
+        repeats, default = known[name]
+        if value is False and name not in _OFF and default is not None:
+            raise TypeError(f"{name} can't be False: without a value it is {default!r}; docs/settings.md has the others")
+        if value is None or value is False and name not in _OFF:
             continue
-        if value is False and name not in _ANSWERS:
-            raise TypeError(f"{name}=False: {name} takes a value; leave it out for its default, or give one of those in docs/settings.md")
         texts = _texts(name, value)
         settings.append((name.replace("_", "-"), texts if repeats else [",".join(texts)]))
     return settings, how
@@ -137,7 +141,7 @@ def split_settings(recipe: Mapping[str, Any]) -> tuple[list[tuple[str, list[str]
 
 def _texts(name: str, value: Any) -> list[str]:
     if isinstance(value, bool):
-        return [_ANSWERS.get(name, ("false", "true"))[value]]
+        return [_ON.get(name, "true") if value else _OFF[name]]
     if isinstance(value, Mapping):
         sign = ":" if name == "schema" else "="
         return [f"{key}{sign}{_text(part)}" for key, part in value.items()]
@@ -188,9 +192,12 @@ def pack(
                 told(writer.totals)
         assert writer.packed is not None
         return writer.packed
-    given, how = split_settings({"input": paths, "to": to, "out": out, **settings})
+    given, how = split_settings({"input": paths, "to": to, "out": os.fsdecode(out), **settings})
     with Bar(progress) as told:
         return Packed(json.loads(_packhorse.pack(given, how, told)))
+
+
+_PATHS = (str, bytes, os.PathLike)
 
 
 def _paths(source: Any) -> list[str] | None:
@@ -208,13 +215,14 @@ def _paths(source: Any) -> list[str] | None:
         return [source._place]
     if isinstance(source, Loader):
         raise TypeError("source is a loader, which gives batches: give the dataset")
-    if isinstance(source, (str, os.PathLike)):
-        return [os.fspath(source)]
-    if isinstance(source, (list, tuple)) and all(isinstance(part, (str, os.PathLike)) for part in source):
-        return [os.fspath(part) for part in source]
+    if isinstance(source, _PATHS):
+        return [os.fsdecode(source)]
+    if isinstance(source, (list, tuple)) and all(isinstance(part, _PATHS) for part in source):
+        return [os.fsdecode(part) for part in source]
     if not isinstance(source, Iterable) or hasattr(source, "columns"):
         kind = type(source).__name__
-        meant = "; rows are dictionaries by .to_dict('records')" if hasattr(source, "to_dict") else ""
+        rows = ".to_dicts()" if hasattr(source, "to_dicts") else ".to_dict('records')" if hasattr(source, "to_dict") else None
+        meant = f"; rows are dictionaries by {rows}" if rows else ""
         raise TypeError(f"source is of type {kind}: give a path, paths, or an iterable of dictionaries{meant}")
     return None
 

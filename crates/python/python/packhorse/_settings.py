@@ -21,7 +21,7 @@ class Settings(TypedDict, total=False):
     """The memory to use, such as "4GiB" or a number of bytes [default: 192MiB, and values of 2 GiB]."""
     replace: bool | None
     """Where `out` holds another dataset, start over: the new one takes its place once it is sealed."""
-    verify: Literal["on", "off"] | None
+    verify: bool | Literal["on", "off"] | None
     """Check files of sealed datasets against their recorded digests."""
 
     # From here on this class is printed from the declaration.

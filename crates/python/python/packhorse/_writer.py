@@ -47,7 +47,7 @@ class Writer:
         columns, ragged = settings.pop("columns", None), settings.pop("ragged", None)
         if columns is not None and not isinstance(columns, Mapping):
             raise TypeError(f"columns={columns!r}: of a writer it names types, such as {{'png': 'bytes'}}")
-        given, how = split_settings({"to": to, "out": os.fspath(out), **settings})
+        given, how = split_settings({"to": to, "out": os.fsdecode(out), **settings})
         self._ours = _packhorse.Writer(given, how, list((columns or {}).items()), class_names or [], bool(ragged))
         self.packed: Packed | None = None
         """What was packed, once the writer is closed."""

@@ -62,6 +62,7 @@ impl MaskDecoder {
     /// proportions than those of `images`, and for a size that violates [`Size::Exact`](super::Size::Exact); `Limit` for too
     /// many pixels. The content of `out` is then undefined.
     pub fn decode_into(&self, bytes: &[u8], images: &[(u32, u32)], draws: Draws, out: &mut [u8]) -> Result<(u32, u32)> {
+        let draws = draws.lane(self.view.lane);
         let kind = ImageFormat::of(bytes)?;
         let (width, height, orientation) = header(kind, bytes, &self.limits)?;
         let own = orientation.swap((width, height));

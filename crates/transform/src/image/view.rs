@@ -29,6 +29,9 @@ pub struct View {
     /// Whether a JPEG may be decoded at 1/2, 1/4 or 1/8 of its size if the crop then still has twice the sides of the
     /// view: faster for large images, with slightly different pixels. Needs the feature `turbojpeg`.
     pub reduced: bool,
+    /// Which random numbers of a sample it takes. Images and masks of one lane are cut and mirrored alike, two views of one image need
+    /// two lanes.
+    pub lane: u32,
 }
 
 /// The size of a view. Heights come first, as in arrays.
@@ -117,6 +120,11 @@ impl View {
         Self { flip: probability, ..self }
     }
 
+    /// Takes other random numbers of each sample: for a second view of the same image.
+    pub fn lane(self, lane: u32) -> Self {
+        Self { lane, ..self }
+    }
+
     /// Sets the resampling filter.
     pub fn filter(self, filter: Filter) -> Self {
         Self { filter, ..self }
@@ -135,12 +143,13 @@ impl View {
 
     /// Whether this crops each image as `other` does, at any size of the result.
     pub fn crops_like(&self, other: &View) -> bool {
-        match (self.size, other.size) {
-            (Size::Random { scale, ratio, .. }, Size::Random { scale: other_scale, ratio: other_ratio, .. }) => {
-                (scale, ratio) == (other_scale, other_ratio)
+        self.lane == other.lane
+            && match (self.size, other.size) {
+                (Size::Random { scale, ratio, .. }, Size::Random { scale: other_scale, ratio: other_ratio, .. }) => {
+                    (scale, ratio) == (other_scale, other_ratio)
+                }
+                (size, other) => size == other,
             }
-            (size, other) => size == other,
-        }
     }
 
     /// Whether two draws give two views of the same picture.
@@ -217,7 +226,7 @@ mod tests {
     #[test]
     fn constructors_are_the_usual_views() {
         let random = Size::Random { height: 224, width: 224, scale: (0.08, 1.0), ratio: (3.0 / 4.0, 4.0 / 3.0) };
-        let view = View { size: random, flip: 0.5, filter: Filter::Bicubic, reduced: false };
+        let view = View { size: random, flip: 0.5, filter: Filter::Bicubic, reduced: false, lane: 0 };
         assert_eq!(View::random_crop(224).flip(0.5).filter(Filter::Bicubic), view);
         assert_eq!(View::center_crop(224).size, Size::Center { short: 256, height: 224, width: 224 });
         assert_eq!(View::squash(32).size, Size::Squash { height: 32, width: 32 });

@@ -62,6 +62,7 @@ impl ViewDecoder {
     /// `Content` for a truncated or damaged image, for something that is not an image, and for a size that violates
     /// [`Size::Exact`](super::Size::Exact); `Limit` for too many pixels. The content of `out` is then undefined.
     pub fn decode_into(&mut self, bytes: &[u8], draws: Draws, out: &mut [u8]) -> Result<(u32, u32)> {
+        let draws = draws.lane(self.view.lane);
         let stored = Stored::open(bytes, &self.limits)?;
         let crop = Crop::new(self.view.size, stored.shown(), draws)?;
         let (width, height) = crop.target;

@@ -5,7 +5,7 @@ use packhorse_core::SplitMix64;
 /// The random numbers of one sample in one epoch: a pure function of `key`, so that the same key gives the same crop
 /// and flip on any machine, on any thread, in any order.
 ///
-/// Give samples that must match (an image and its mask) the same key.
+/// Give samples that must match (an image and its mask) the same key, and two views of one image two [lanes](Self::lane).
 ///
 /// Number `n` is output `n` of [`SplitMix64`] seeded with `key`.
 ///
@@ -19,6 +19,13 @@ impl Draws {
     /// The numbers of `key`, which the caller has mixed well from seed, epoch and sample.
     pub fn new(key: u64) -> Self {
         Self { key }
+    }
+
+    /// The numbers of another lane of the same sample, which have nothing to do with these; lane 0 is this one.
+    #[must_use]
+    pub fn lane(self, lane: u32) -> Self {
+        // Beyond all numbers that are drawn.
+        if lane == 0 { self } else { Self { key: SplitMix64::at(self.key, (1 << 32) | u64::from(lane)) } }
     }
 
     fn number(self, n: u32) -> u64 {
