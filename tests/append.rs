@@ -351,6 +351,41 @@ fn a_plan_of_another_dataset_is_not_taken_for_an_append() {
     }
 }
 
+/// Flags of an append are for its samples; the next one has the settings of the dataset again.
+#[test]
+fn settings_of_one_append_are_not_those_of_the_next() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = |name: &str| {
+        let path = dir.path().join(name);
+        std::fs::create_dir(&path).unwrap();
+        (0..40).for_each(|n| std::fs::write(path.join(format!("{name}{n}.txt")), format!("{n}")).unwrap());
+        path
+    };
+    let (one, two, three) = (files("one"), files("two"), files("three"));
+    let pack = |inputs: &[&Path], out: &str| {
+        let out = dir.path().join(out);
+        let mut words: Vec<&str> = vec!["pack"];
+        words.extend(inputs.iter().map(|input| text(input)));
+        packhorse(&[&words[..], &["--to", "webdataset", "--split", "train=0.5,val=0.5", "--out", text(&out)]].concat())
+            .succeed();
+        out
+    };
+    let (out, whole) = (pack(&[&one], "out"), pack(&[&one, &three], "whole"));
+    packhorse(&["append", text(&out), text(&two), "--split", "test=1", "--shuffle", "1"]).succeed();
+    packhorse(&["append", text(&out), text(&three)]).succeed();
+    let samples = |out: &Path| -> Vec<(String, u64)> {
+        manifest(out).splits.iter().map(|split| (split.name.clone(), split.samples)).collect()
+    };
+    let mut wanted = samples(&whole);
+    wanted.push(("test".to_owned(), 40));
+    assert_eq!(samples(&out), wanted);
+    // Each of them again is there already.
+    let before = tree(&out);
+    packhorse(&["append", text(&out), text(&three)]).succeed();
+    packhorse(&["append", text(&out), text(&two), "--split", "test=1", "--shuffle", "1"]).succeed();
+    assert_equal(&before, &tree(&out), "appended before");
+}
+
 /// Classes that later appends added are not in the plan of an earlier one.
 #[test]
 fn a_lost_plan_is_made_again_though_classes_were_added() {

@@ -28,8 +28,8 @@ pub use listing::{
     LISTING_SUFFIX, LISTINGS, ListedDataset, ListedFault, ListedFiles, ListedMembers, ListedTable, ListingEnd,
     ListingHeader, ListingReader, ListingRecord, ListingWriter, TableKind, listed_part, listing_name,
 };
-pub use manifest::{AppendRecord, FileRecord, MANIFEST, Manifest, PART, PartOf, ShardRecord, SplitRecord};
-pub use not_sealed::{is_of_packing, not_sealed};
+pub use manifest::{AppendRecord, CACHE_MARK, FileRecord, MANIFEST, Manifest, PART, PartOf, ShardRecord, SplitRecord};
+pub use not_sealed::{is_of_packing, not_sealed, staged};
 pub use part_error::{ERRORS, PartError};
 pub use plan::{
     CodecRecord, FieldSource, OmissionRecord, PLAN, PlanEntry, PlanHeader, PlannedView, SeekPoint, SinkRecord,

@@ -17,6 +17,9 @@ pub const MANIFEST: &str = "dataset.json";
 /// shards, with [`Manifest::part_of`].
 pub const PART: &str = ".packhorse-part.json";
 
+/// The name of the file that says of which dataset a folder holds copies.
+pub const CACHE_MARK: &str = ".packhorse-cache";
+
 /// The complete dataset of a partial copy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartOf {

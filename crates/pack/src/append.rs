@@ -105,11 +105,13 @@ impl Base {
         self.plans.last().map(PlanReader::header).ok_or_else(|| Error::bug("a dataset without a plan"))
     }
 
-    /// The recipe of the new shards: `asked`, and for what it leaves open the settings that the dataset records.
+    /// The recipe of the new shards: `asked`, and for what it leaves open the settings that the dataset was packed with.
     ///
     /// Errors: `Config` for another output, format or name.
     pub(crate) fn recipe(&self, asked: &Recipe, registry: &Registry) -> Result<Recipe> {
-        let header = self.header()?;
+        // What an append was given is its own: the next one has the settings of the dataset again.
+        let first = self.plans.first().ok_or_else(|| Error::bug("a dataset without a plan"))?;
+        let header = first.header();
         let mut recipe = asked.clone();
         let given: Vec<&str> = asked.given().into_iter().map(|(setting, _)| setting.name).collect();
         if asked.out.as_ref().is_some_and(|out| *out != self.dir) {

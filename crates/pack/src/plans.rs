@@ -5,7 +5,7 @@ use crate::refuse_view::refuse_view;
 use crate::scan::progress;
 use crate::without_inputs::has_adopted;
 use packhorse_core::{Code, Error, Kind, Result, Store};
-use packhorse_dataset::{Digest, MANIFEST, PlanReader, plan_name};
+use packhorse_dataset::{Digest, MANIFEST, PlanReader, plan_name, staged};
 use std::path::Path;
 
 /// Opens the plan in the folder `out`; if shards were added, the last one, which is the one that may be unfinished.
@@ -63,6 +63,9 @@ fn plans(store: &dyn Store, out: &Path) -> Result<usize> {
 fn no_plan(store: &dyn Store, out: &Path) -> Error {
     if let Err(view) = refuse_view(store, out) {
         return view;
+    }
+    if let Some(staged) = staged(store, out) {
+        return staged;
     }
     let error = Error::config(missing_plan(store, out)).with_code(Code::NoPlan);
     let error = match progress(store, out) {

@@ -15,7 +15,7 @@ use packhorse_core::{
     split_name,
 };
 use packhorse_dataset::{
-    Digest, ERRORS, FileRecord, INDEX_SUFFIX, LISTINGS, MANIFEST, Manifest, PART, PLAN, PartOf, PlanReader,
+    CACHE_MARK, Digest, ERRORS, FileRecord, INDEX_SUFFIX, LISTINGS, MANIFEST, Manifest, PART, PLAN, PartOf, PlanReader,
     RECEIPT_SUFFIX, Receipt, ShardRecord, decode_index, not_sealed, plan_name,
 };
 use packhorse_storage::{Quarantine, Quarantined, Staging};
@@ -32,9 +32,6 @@ pub enum Depth {
     /// Hashes every byte, parses every member and compares its checksum.
     Full,
 }
-
-/// The file that marks a folder as a cache of packhorse.
-const CACHE_MARK: &str = ".packhorse-cache";
 
 /// The result of [`Session::verify`](crate::Session::verify).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

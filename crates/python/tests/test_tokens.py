@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import packhorse as ph
 import pytest
+from conftest import run_python
 
 tokenizers = pytest.importorskip("tokenizers")
 TEXTS = [f"the quick brown fox number {number} jumps over the lazy dog " * (1 + number % 5) for number in range(200)]
@@ -123,6 +124,30 @@ def test_tokens_in_a_data_loader(corpus, workers):
     assert len(wanted) - len(found) < 4
     with pytest.raises(TypeError):
         loader.torch().set_epoch(1)
+
+
+def test_new_workers_of_tokens_begin_again(corpus):
+    """Workers that are made for each pass have no epoch to begin with, which they say."""
+    code = """
+        import itertools, sys
+        import packhorse
+        from torch.utils.data import DataLoader
+        def passes(**how):
+            loader = DataLoader(packhorse.TokenDataset(sys.argv[1]).loader(2, 16).torch(), batch_size=None, **how)
+            return [[b["tokens"].tolist() for b in itertools.islice(loader, 2)] for _ in range(2)]
+        one, two = passes(num_workers=2)
+        assert one == two
+        print("new", file=sys.stderr)
+        for how in (dict(num_workers=0), dict(num_workers=2, persistent_workers=True)):
+            one, two = passes(**how)
+            assert one != two
+    """
+    pytest.importorskip("torch")
+    done = run_python(code, str(corpus[1]), timeout=60)
+    assert done.returncode == 0, done.stderr
+    first, others = done.stderr.split("new\n")
+    assert first.count("UserWarning") == 1 and "persistent_workers=True" in first
+    assert "UserWarning" not in others, others
 
 
 def test_slices_and_names_of_files(corpus):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import operator
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -114,6 +115,7 @@ class TorchLoader(IterableDataset[dict[str, Any]]):
         self._pid = os.getpid()
         self._set = _shared(2)
         self._seen = 0
+        self._passes = _shared(1)
         if isinstance(loader, Loader):
             loader._workers = loader._workers or mmap.mmap(-1, 1)
 
@@ -125,6 +127,7 @@ class TorchLoader(IterableDataset[dict[str, Any]]):
         if isinstance(self.loader, Loader) and self.loader._workers is not None:
             # The process that forked this worker sees it.
             self.loader._workers[0] = get_worker_info() is not None
+        self._warn_of_new_workers()
         loader = self._of_worker()
         self._ended = False
         if get_worker_info() is not None:
@@ -144,6 +147,16 @@ class TorchLoader(IterableDataset[dict[str, Any]]):
             if asked is not None and isinstance(loader, Loader):
                 loader.set_epoch(asked)
         return iter(loader)
+
+    def _warn_of_new_workers(self) -> None:
+        """An order of tokens has no epoch to set: workers that are made for one pass begin where the first ones did."""
+        worker = get_worker_info()
+        if worker is None or worker.id > 0 or isinstance(self.loader, Loader):
+            return
+        if self._own is None and self._passes.item() > 0:
+            text = "these workers begin with the same tokens as those of the pass before: give the DataLoader persistent_workers=True, or no workers"
+            warnings.warn(text, stacklevel=2)
+        self._passes += 1
 
     def __len__(self) -> int:
         return len(self.loader)

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 /// The file that identifies the dataset of the copies, in a folder without a manifest.
-pub(super) const MARK: &str = ".packhorse-cache";
+pub(super) use packhorse_dataset::CACHE_MARK as MARK;
 
 /// The lock file that all users of a cache share.
 pub(super) const USERS: &str = ".users";
