@@ -382,7 +382,6 @@ def test_settings_of_loaders_are_checked(numbers):
         {"shuffle": "random"},
         {"place": (3, 2)},
         {"fields": {"label": "nothing"}},
-        {"fields": {"image": packhorse.Image("cls", 64, flip=2)}},
     ):
         with pytest.raises(ValueError):
             numbers.loader(**{"batch": 10, **wrong})
@@ -410,7 +409,7 @@ def test_settings_that_make_no_sense_name_themselves(numbers):
         numbers.loader(batch_size=4)
     with pytest.raises(TypeError, match="number of samples in a batch"):
         numbers.loader(seed=4)
-    assert packhorse.Image("jpg", np.int64(32), crop="random", scale=[0.2, 1])._view()[:3] == ("random", 32, 32)
+    assert packhorse.Image("jpg", np.int64(32), crop="random", scale=[0.2, 1]).size == (32, 32)
     for wrong in ({"scale": 0.5}, {"ratio": [1]}, {"normalize": (0.5, 0.5)}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             packhorse.Image("jpg", 32, **wrong)
@@ -537,7 +536,7 @@ def test_subsets(numbers):
     for view in (numbers.subset(asked), numbers[asked], numbers[np.array(asked)]):
         assert [int(sample["cls"]) for sample in view] == asked
         assert sorted(labels(view.loader(2))) == sorted(asked)
-    with pytest.raises(packhorse.Error):
+    with pytest.raises(IndexError):
         numbers.subset([100])
     assert len(numbers.subset([])) == 0
 

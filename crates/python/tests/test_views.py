@@ -158,7 +158,7 @@ def test_rows_of_files_of_one_name_have_keys_of_their_own(tmp_path):
 
 
 def test_masks_and_numbers_of_other_libraries(base):
-    """What chooses samples: sequences of numbers or Booleans, whoever made them."""
+    """What chooses samples: sequences of numbers or Booleans, of any library."""
     few, mask = base[:4], [False, True, False, True]
     wanted = [few.keys[1], few.keys[3]]
     numbers = {}
@@ -210,3 +210,38 @@ def test_which_samples_have_a_field(tmp_path):
         assert [len(text) for text in batch["txt"]] == [9 * (n % 3 > 0) for n in range(9)]
         chosen = ds.where(f"{column(ds, 'txt')} is null or {column(ds, 'n')} in [4, 5]")
         assert chosen.keys == ["k0", "k3", "k4", "k5", "k6"]
+
+
+def test_a_dataset_is_a_sequence_with_keys(base, tmp_path):
+    assert "k00001" in base and "k1" not in base
+    with pytest.raises(TypeError):
+        1 in base
+    for wrong in (60, -61, [0, 60], [-61]):
+        with pytest.raises(IndexError):
+            base[wrong]
+    with pytest.raises(packhorse.MissingFileError, match="no such file of keys"):
+        base.where(keys=tmp_path / "none")
+    np = pytest.importorskip("numpy")
+    some = base.loader(5, skip=np.array(base.keys[:50]), shuffle="sequential")
+    assert [key for batch in some for key in batch.keys] == base.keys[50:]
+
+
+def test_types_are_those_of_numpy_too(tmp_path):
+    np = pytest.importorskip("numpy")
+    rows = [{"v": "1.5", "w": np.float32(n)} for n in range(3)]
+    ds = write(tmp_path / "out", rows, to="parquet", columns={"w": np.float32}, shard_size=np.int64(10**6))
+    for dtype in ("float32", np.float32, np.dtype("float32")):
+        assert ds.batch([0], {"v": packhorse.Number("v", dtype)})["v"].dtype == "float32"
+    # Text that is too large for a type is not infinite.
+    big = write(tmp_path / "big", [{"v": text} for text in ("1e39", "inf", "-1e400", "1")], to="parquet")
+    for dtype, bad in (("float32", [0, 2]), ("float64", [2])):
+        for at in range(4):
+            read = lambda: big.batch([at], {"v": packhorse.Number("v", dtype)})["v"].tolist()
+            if at in bad:
+                with pytest.raises(packhorse.ContentError, match="not a valid"):
+                    read()
+            else:
+                assert read() == [[float("1e39") if dtype == "float64" else 0], [float("inf")], 0, [1]][at]
+    for wrong in ({"size": 0}, {"size": (3, 0)}, {"size": 3, "flip": 2}, {"size": 3, "flip": float("nan")}):
+        with pytest.raises(ValueError):
+            packhorse.Image("jpg", **wrong)

@@ -85,7 +85,7 @@ struct Parser<'t> {
     depth: usize,
 }
 
-/// What is wrong, if anything.
+/// A part of a condition, or the fault in it.
 type Parsed<T> = std::result::Result<T, String>;
 
 impl<'t> Parser<'t> {

@@ -219,9 +219,9 @@ fn whole_seconds(millis: i64) -> Result<i64> {
     match millis.rem_euclid(1000) {
         0 => Ok(millis.div_euclid(1000)),
         _ => {
-            let message = "holds milliseconds that are no whole seconds, and its metadata says seconds";
+            let message = "holds parts of a second, and its metadata says seconds";
             let hint = format!(
-                "whoever changed the values kept the metadata `{LOGICAL}` of the column: write the file without it"
+                "the values were changed and the metadata `{LOGICAL}` of the column was kept: write the file without it"
             );
             Err(Error::content(message).hint(hint))
         }

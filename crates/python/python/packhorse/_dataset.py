@@ -7,7 +7,7 @@ import os
 import warnings
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Unpack, overload
+from typing import TYPE_CHECKING, Any, SupportsIndex, Unpack, overload
 
 from . import _packhorse
 from ._batch import Batch
@@ -85,10 +85,10 @@ class Dataset:
         return len(self._ours)
 
     @overload
-    def __getitem__(self, at: int) -> dict[str, Any]: ...
+    def __getitem__(self, at: SupportsIndex) -> dict[str, Any]: ...
     @overload
     def __getitem__(self, at: slice | Iterable[int]) -> Dataset: ...
-    def __getitem__(self, at: int | slice | Iterable[int]) -> dict[str, Any] | Dataset:
+    def __getitem__(self, at: SupportsIndex | slice | Iterable[int]) -> dict[str, Any] | Dataset:
         if isinstance(at, str):
             raise TypeError(f"samples are numbered: ds.where(keys=[{at!r}])[0] is the one with this key")
         if isinstance(at, slice):
@@ -105,6 +105,12 @@ class Dataset:
         if not 0 <= number < len(self):
             raise IndexError(f"sample {at} of {len(self)}")
         return self._ours.samples([number])[0]
+
+    def __contains__(self, key: object) -> bool:
+        """Whether a sample has this key."""
+        if not isinstance(key, str):
+            raise TypeError(f"samples are known by their keys, which are text, and {key!r} is not")
+        return bool(self._ours.find([key])[0])
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         for start in range(0, len(self), 64):
@@ -166,13 +172,14 @@ class Dataset:
                 raise IndexError(f"a mask of {len(wanted)} bools for {samples} samples")
             return array("Q", (number for number, flag in enumerate(wanted) if flag))
         try:
-            return array("Q", wanted)
+            places = array("Q", wanted)
         except OverflowError:
-            places = [number + samples if number < 0 else number for number in map(operator.index, wanted)]
-        wrong = next((number for number, place in zip(wanted, places) if place < 0), None)
-        if wrong is not None:
+            numbers = [number + samples if number < 0 else number for number in map(operator.index, wanted)]
+            places = array("Q", (number if number >= 0 else samples for number in numbers))
+        if len(places) and max(places) >= samples:
+            wrong = next(number for number, place in zip(wanted, places) if place >= samples)
             raise IndexError(f"sample {wrong} of {samples}")
-        return array("Q", places)
+        return places
 
     def where(self, condition: str | None = None, *, keys: str | os.PathLike[str] | Iterable[str] | None = None) -> Dataset:
         """The samples that meet a condition on their fields, in the dataset's order; with `keys`, those of them that have these keys.
@@ -188,10 +195,18 @@ class Dataset:
         """The numbers of the samples with these keys, or with those of a file, ascending. With `of_whole`, other samples of the dataset
         that this is a view of may have some."""
         if isinstance(keys, (str, os.PathLike)):
-            with open(keys, encoding="utf-8-sig") as lines:
-                wanted = [line.rstrip("\r\n") for line in lines if line.strip()]
+            try:
+                with open(keys, encoding="utf-8-sig") as lines:
+                    wanted = [line.rstrip("\r\n") for line in lines if line.strip()]
+            except FileNotFoundError:
+                from ._errors import MissingFileError
+
+                path = os.fspath(keys)
+                raise MissingFileError(f"{path}: no such file of keys", kind="config", code="no-such-file", input=path) from None
         else:
             wanted = list(keys)
+        if not wanted:
+            return []
         numbers, missing = self._ours.find(wanted)
         if missing and of_whole and self._views:
             _, missing = self._whole()._ours.find(missing)

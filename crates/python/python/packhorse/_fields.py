@@ -85,13 +85,13 @@ class Present(Field):
 
 
 class Number(Field):
-    """A number, in bytes or text too: `[batch]` of `dtype`."""
+    """A number, in bytes or text too: `[batch]` of `dtype`, such as `"float32"` or `numpy.float32`."""
 
     kind = "number"
 
-    def __init__(self, source: str | None = None, dtype: str = "int64", *, required: bool = True) -> None:
+    def __init__(self, source: str | None = None, dtype: Any = "int64", *, required: bool = True) -> None:
         super().__init__(source, required=required)
-        self.dtype = dtype
+        self.dtype = dtype_name(dtype)
 
     def _settings(self) -> Any:
         return self.dtype
@@ -102,10 +102,10 @@ class Json(Field):
 
     kind = "json"
 
-    def __init__(self, source: str, path: str, dtype: str = "int64", *, required: bool = True) -> None:
+    def __init__(self, source: str, path: str, dtype: Any = "int64", *, required: bool = True) -> None:
         super().__init__(source, required=required)
         self.path = path
-        self.dtype = dtype
+        self.dtype = dtype_name(dtype)
 
     def _settings(self) -> Any:
         return (self.path, self.dtype)
@@ -135,6 +135,8 @@ class _View(Field):
         for name, value, of in (("scale", scale, "random"), ("ratio", ratio, "random"), ("short", short, "center")):
             if value is not None and (crop or "center") != of:
                 raise ValueError(f"{name}={value!r} is of crop={of!r}, and crop is {crop!r}")
+        if not 0 <= flip <= 1:
+            raise ValueError(f"flip={flip!r} is not a probability, 0 to 1")
         if operator.index(lane) < 0:
             raise ValueError(f"lane={lane!r} is below 0")
         self.size = _size(size)
@@ -300,6 +302,11 @@ class Mask(_View):
         return {"view": self._view(), "dtype": self.dtype}
 
 
+def dtype_name(dtype: Any) -> str:
+    """NumPy's name of a type, given as text or as NumPy has it."""
+    return dtype if isinstance(dtype, str) else str(getattr(dtype, "name", None) or getattr(dtype, "__name__", dtype))
+
+
 def _numbers(asked: Any, of_one: Callable[[float], tuple[float, ...]], *counts: int) -> tuple[float, ...] | None:
     """So many numbers, or those that one stands for; none of them for anything else."""
     if asked is None:
@@ -320,14 +327,15 @@ def _size(size: Any) -> tuple[int, int] | None:
     try:
         side = operator.index(size)
     except TypeError:
-        pass
+        try:
+            height, width = map(operator.index, size)
+        except (TypeError, ValueError):
+            raise wrong from None
     else:
-        return side, side
-    try:
-        height, width = size
-        return operator.index(height), operator.index(width)
-    except (TypeError, ValueError):
-        raise wrong from None
+        height = width = side
+    if height < 1 or width < 1:
+        raise wrong
+    return height, width
 
 
 def _pair(name: str, pair: Any) -> tuple[float, float]:

@@ -121,7 +121,7 @@ class Loader:
             "batch": batch, "seed": seed, "shuffle": shuffle, "remainder": remainder, "on_error": on_error,
             "threads": threads, "ahead": ahead, "readers": readers, "readahead": readahead,
             "verify": verify, "ram": ram, "dir": folder,
-            "skip": dataset._numbers_of(skip, of_whole=True) if skip else [],
+            "skip": [] if skip is None else dataset._numbers_of(skip, of_whole=True),
         }  # fmt: skip
         # Fields and settings that make no sense raise here, not at the first batch.
         nodes = re.match(r"nodes:(\d+)", shuffle or "")

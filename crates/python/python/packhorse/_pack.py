@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import operator
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -147,8 +148,8 @@ def _texts(name: str, value: Any) -> list[str]:
         return [f"{key}{sign}{_text(part)}" for key, part in value.items()]
     if isinstance(value, (list, tuple, set)):
         return [_text(part) for part in value]
-    if isinstance(value, int) and name == "shard_size":
-        return [f"{value}B"]
+    if name == "shard_size" and hasattr(value, "__index__"):
+        return [f"{operator.index(value)}B"]
     return [_text(value)]
 
 

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Unpack
 
 from . import _packhorse
+from ._fields import dtype_name
 from ._pack import Packed, PackSettings, shows_settings, split_settings
 from ._settings import Path
 
@@ -48,7 +49,7 @@ class Writer:
         if columns is not None and not isinstance(columns, Mapping):
             raise TypeError(f"columns={columns!r}: of a writer it names types, such as {{'png': 'bytes'}}")
         given, how = split_settings({"to": to, "out": os.fsdecode(out), **settings})
-        self._ours = _packhorse.Writer(given, how, list((columns or {}).items()), class_names or [], bool(ragged))
+        self._ours = _packhorse.Writer(given, how, [(name, dtype_name(dtype)) for name, dtype in (columns or {}).items()], class_names or [], bool(ragged))
         self.packed: Packed | None = None
         """What was packed, once the writer is closed."""
 

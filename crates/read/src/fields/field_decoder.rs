@@ -284,10 +284,17 @@ fn parse(text: &str, data_type: &DataType, out: &mut [u8]) -> Option<()> {
         DataType::UInt16 => as_type!(u16),
         DataType::UInt32 => as_type!(u32),
         DataType::UInt64 => as_type!(u64),
+        // Digits that are not infinite, and would be so.
+        DataType::Float32 if text.parse().is_ok_and(f32::is_infinite) && has_digits(text) => None,
+        DataType::Float64 if text.parse().is_ok_and(f64::is_infinite) && has_digits(text) => None,
         DataType::Float32 => as_type!(f32),
         DataType::Float64 => as_type!(f64),
         _ => None,
     }
+}
+
+fn has_digits(text: &str) -> bool {
+    text.bytes().any(|byte| byte.is_ascii_digit())
 }
 
 /// The bytes of a blob or text.
