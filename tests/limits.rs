@@ -51,7 +51,7 @@ const SHORT: [&str; 8] = ["--size", "8MiB", "--seconds", "0.3", "--jobs", "2", "
 
 fn check_limits(found: &Value) {
     let limits = found["limits"].as_array().unwrap();
-    let known: BTreeSet<&str> = Quantity::ALL.iter().map(|quantity| quantity.name()).collect();
+    let known: BTreeSet<&str> = Quantity::all().map(|quantity| quantity.name()).collect();
     for limit in limits {
         let of = |key: &str| limit[key].as_f64().unwrap();
         assert!(known.contains(limit["limit"].as_str().unwrap()), "{limit}");
@@ -83,7 +83,7 @@ fn every_limit_is_a_positive_number_and_nothing_stays() {
     assert!(names(dir.path()).is_empty());
     let shown = packhorse(dir.path(), &[&["bench", "limits", "."][..], &SHORT].concat());
     let shown = String::from_utf8(shown.stdout).unwrap();
-    for quantity in Quantity::ALL.iter().filter(|quantity| !quantity.name().ends_with("cold")) {
+    for quantity in Quantity::all().filter(|quantity| !quantity.name().ends_with("cold")) {
         assert_eq!(shown.contains(quantity.says()), !quantity.name().ends_with("gpu"), "{shown}");
     }
     assert!(shown.contains("no GPU"), "{shown}");

@@ -63,7 +63,7 @@ pub struct MachineLimits {
     pub cold: ColdReads,
     /// The name of the GPU that was measured.
     pub gpu: Option<String>,
-    /// The limits, in the order of [`Quantity::ALL`], with one thread before those with many.
+    /// The limits, in the order of [`Quantity::all`], with one thread before those with many.
     pub measured: Vec<MachineLimit>,
     /// Seconds that measuring took.
     pub seconds: f64,

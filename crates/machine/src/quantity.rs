@@ -68,50 +68,36 @@ impl Unit {
 
 use Quantity::*;
 
+const TABLE: [(Quantity, &str, Unit, &str); 18] = [
+    (Write, "write", Unit::Bytes, "write in order, with sync"),
+    (ReadCold, "read_cold", Unit::Bytes, "read in order, cold"),
+    (ReadWarm, "read_warm", Unit::Bytes, "read in order, warm"),
+    (Random4kCold, "random_4k_cold", Unit::Reads, "random reads of 4 KiB, cold"),
+    (Random4kWarm, "random_4k_warm", Unit::Reads, "random reads of 4 KiB, warm"),
+    (Random128kCold, "random_128k_cold", Unit::Reads, "random reads of 128 KiB, cold"),
+    (Random128kWarm, "random_128k_warm", Unit::Reads, "random reads of 128 KiB, warm"),
+    (HeadersCold, "headers_cold", Unit::Reads, "512 bytes every 100 KB, cold"),
+    (HeadersWarm, "headers_warm", Unit::Reads, "512 bytes every 100 KB, warm"),
+    (Open, "open", Unit::Files, "open and close small files"),
+    (Copy, "copy", Unit::Bytes, "copy memory"),
+    (Jpeg224, "jpeg_224", Unit::Pictures, "decode JPEGs of 224 x 224"),
+    (Jpeg500, "jpeg_500", Unit::Pictures, "decode JPEGs of 500 x 500"),
+    (Blake3, "blake3", Unit::Bytes, "hash, BLAKE3"),
+    (Crc32c, "crc32c", Unit::Bytes, "checksum, CRC-32C"),
+    (Zstd, "zstd", Unit::Bytes, "decompress text, Zstandard"),
+    (ToGpu, "to_gpu", Unit::Bytes, "copy to the GPU, pinned"),
+    (FromGpu, "from_gpu", Unit::Bytes, "copy from the GPU, pinned"),
+];
+
 impl Quantity {
     /// All of them, in the order of reports.
-    pub const ALL: [Quantity; 18] = [
-        Write,
-        ReadCold,
-        ReadWarm,
-        Random4kCold,
-        Random4kWarm,
-        Random128kCold,
-        Random128kWarm,
-        HeadersCold,
-        HeadersWarm,
-        Open,
-        Copy,
-        Jpeg224,
-        Jpeg500,
-        Blake3,
-        Crc32c,
-        Zstd,
-        ToGpu,
-        FromGpu,
-    ];
+    pub fn all() -> impl Iterator<Item = Self> {
+        TABLE.iter().map(|row| row.0)
+    }
 
     fn facts(self) -> (&'static str, Unit, &'static str) {
-        match self {
-            Write => ("write", Unit::Bytes, "write in order, with sync"),
-            ReadCold => ("read_cold", Unit::Bytes, "read in order, cold"),
-            ReadWarm => ("read_warm", Unit::Bytes, "read in order, warm"),
-            Random4kCold => ("random_4k_cold", Unit::Reads, "random reads of 4 KiB, cold"),
-            Random4kWarm => ("random_4k_warm", Unit::Reads, "random reads of 4 KiB, warm"),
-            Random128kCold => ("random_128k_cold", Unit::Reads, "random reads of 128 KiB, cold"),
-            Random128kWarm => ("random_128k_warm", Unit::Reads, "random reads of 128 KiB, warm"),
-            HeadersCold => ("headers_cold", Unit::Reads, "512 bytes every 100 KB, cold"),
-            HeadersWarm => ("headers_warm", Unit::Reads, "512 bytes every 100 KB, warm"),
-            Open => ("open", Unit::Files, "open and close small files"),
-            Copy => ("copy", Unit::Bytes, "copy memory"),
-            Jpeg224 => ("jpeg_224", Unit::Pictures, "decode JPEGs of 224 x 224"),
-            Jpeg500 => ("jpeg_500", Unit::Pictures, "decode JPEGs of 500 x 500"),
-            Blake3 => ("blake3", Unit::Bytes, "hash, BLAKE3"),
-            Crc32c => ("crc32c", Unit::Bytes, "checksum, CRC-32C"),
-            Zstd => ("zstd", Unit::Bytes, "decompress text, Zstandard"),
-            ToGpu => ("to_gpu", Unit::Bytes, "copy to the GPU, pinned"),
-            FromGpu => ("from_gpu", Unit::Bytes, "copy from the GPU, pinned"),
-        }
+        let row = TABLE.iter().find(|row| row.0 == self);
+        row.map_or(("", Unit::Bytes, ""), |(_, name, unit, about)| (name, *unit, about))
     }
 
     /// Its name in documents: lower case and `_`.

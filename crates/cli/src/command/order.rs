@@ -349,5 +349,9 @@ fn sealed(context: &CommandContext<'_>, dir: &Path) -> Result<Option<Vec<(String
         let tokens = shard.counts.get("tokens").copied().unwrap_or_default();
         (dir.join(&shard.name).display().to_string(), tokens)
     };
-    Ok(Some(manifest.shards.iter().map(shard).filter(|(_, tokens)| *tokens > 0).collect()))
+    let shards: Vec<_> = manifest.shards.iter().map(shard).filter(|(_, tokens)| *tokens > 0).collect();
+    match shards.is_empty() {
+        true => Err(Error::config("holds no tokens, and orders are of tokens").in_input(dir.display())),
+        false => Ok(Some(shards)),
+    }
 }
