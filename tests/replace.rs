@@ -137,6 +137,20 @@ fn a_changed_request_replaces_a_dataset_where_that_is_asked_for() {
     }
 }
 
+/// An interrupted replacement may leave staged files where no later one looks.
+#[test]
+fn staged_files_of_a_replacement_are_cleaned() {
+    let place = Place::new();
+    let out = place.out();
+    let staged = out.join(".replacing/.staging/another-host,1,1,1");
+    fs::create_dir_all(staged.join("0")).unwrap();
+    fs::write(staged.join("packhorse-staging"), "").unwrap();
+    fs::write(staged.join("0/shard-000000.tar"), "half").unwrap();
+    let ended = packhorse(&["clean", text(&out), "--json"]).succeed();
+    assert!(ended.printed.contains('1') && !out.join(".replacing").exists(), "{ended:?}");
+    assert_equal(&place.old, &tree(&out), "cleaned");
+}
+
 /// A dataset that was appended to is not what the first command makes, whether the append was sealed or not.
 #[test]
 fn what_was_appended_goes_with_the_dataset() {

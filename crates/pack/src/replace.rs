@@ -270,6 +270,14 @@ fn clear(store: &Arc<dyn Store>, out: &Path, below: &dyn Store, folders: &BTreeS
     remove_empty(below, &place)
 }
 
+/// Removes the staging folders in the folder `out` and in `OUT/.replacing`; returns how many.
+pub(crate) fn clean(store: &Arc<dyn Store>, out: &Path) -> Result<u64> {
+    store.list(out)?;
+    let removed = [out, &Staging::replacing(out)].map(|dir| Staging::sweep(&**store, dir, true)).iter().sum();
+    leave(store, out)?;
+    Ok(removed)
+}
+
 /// Removes `.replacing` if an interrupted call left it empty.
 fn leave(store: &Arc<dyn Store>, out: &Path) -> Result<()> {
     let place = Staging::replacing(out);

@@ -27,7 +27,7 @@ use crate::writer::{Writer, WriterContext};
 use crate::{OnError, Origin, Part, Recipe, SampleAt, Stat, Status, Watch};
 use packhorse_core::{Cancel, Error, InputTable, Kind, Limits, Observer, Registry, Result, SchemaRef, Store};
 use packhorse_dataset::{DatasetView, Manifest, PLAN, PlanReader};
-use packhorse_storage::{Location, Quarantine, Quarantined, Staging, Stores};
+use packhorse_storage::{Location, Quarantine, Quarantined, Stores};
 use packhorse_transform::{RebuildContext, Transform, from_description_with};
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -349,7 +349,7 @@ impl Session {
         let dir = dir.as_ref();
         match Location::url(dir) {
             Some(_) => self.store.abort_uploads(dir),
-            None => self.store.list(dir).map(|_| Staging::sweep(&*self.store, dir, true)),
+            None => crate::replace::clean(&self.store, dir),
         }
     }
 
