@@ -270,8 +270,11 @@ fn clear(store: &Arc<dyn Store>, out: &Path, below: &dyn Store, folders: &BTreeS
     remove_empty(below, &place)
 }
 
-/// Removes the staging folders in the folder `out` and in `OUT/.replacing`; returns how many.
+/// Removes the staging folders in the folder `out` and in `OUT/.replacing`, or the unfinished uploads to it; returns how many.
 pub(crate) fn clean(store: &Arc<dyn Store>, out: &Path) -> Result<u64> {
+    if Location::url(out).is_some() {
+        return store.abort_uploads(out);
+    }
     store.list(out)?;
     let removed = [out, &Staging::replacing(out)].map(|dir| Staging::sweep(&**store, dir, true)).iter().sum();
     leave(store, out)?;

@@ -16,7 +16,7 @@ use crate::part_errors;
 use crate::plan::{Plan, limits, plan, plan_spilled};
 use crate::plans::{open_plan, plan_file};
 use crate::repair::{DatasetRepair, repair_dataset};
-use crate::replace::{finish_replacing, plan_folder, publish};
+use crate::replace::{clean, finish_replacing, plan_folder, publish};
 use crate::sample_order::MANY;
 use crate::scan::{Found, Listing, Scan, scan, tables, take_metadata};
 use crate::shard_packer::Redo;
@@ -346,11 +346,7 @@ impl Session {
     /// Removes what interrupted processes left in `dir`: staging folders, and unfinished uploads in an object store.
     /// Returns how many. No process may be packing into `dir` meanwhile.
     pub fn clean(&self, dir: impl AsRef<Path>) -> Result<u64> {
-        let dir = dir.as_ref();
-        match Location::url(dir) {
-            Some(_) => self.store.abort_uploads(dir),
-            None => crate::replace::clean(&self.store, dir),
-        }
+        clean(&self.store, dir.as_ref())
     }
 
     /// Removes the damaged files that [`Session::repair`] kept in `dir`; returns what they were.
