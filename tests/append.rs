@@ -339,6 +339,18 @@ fn a_plan_of_another_dataset_is_not_taken_for_an_append() {
             refused(&ended, DAMAGED, &["plan-000001.jsonl.zst", "another dataset"]);
         }
         assert_equal(&before, &tree(Path::new(grown)), "nothing changed");
+        // Another dataset in its place leaves nothing of any of them.
+        let replaced = dir.path().join(format!("replaced-{each}"));
+        std::fs::create_dir(&replaced).unwrap();
+        for name in before.keys() {
+            std::fs::copy(Path::new(grown).join(name), replaced.join(name)).unwrap();
+        }
+        packhorse(&[&["pack", text(&two), "--replace", "--out", text(&replaced)], &shape[..]].concat()).succeed();
+        assert!(!replaced.join("plan-000001.jsonl.zst").exists());
+        // The first dataset's shards beyond are strangers.
+        if each == "2" {
+            packhorse(&["verify", "--full", text(&replaced)]).succeed();
+        }
         // The remedy that the error names.
         std::fs::remove_file(Path::new(grown).join("plan-000001.jsonl.zst")).unwrap();
         let found = packhorse(&["verify", grown, "--json"]).run();
@@ -384,6 +396,24 @@ fn settings_of_one_append_are_not_those_of_the_next() {
     packhorse(&["append", text(&out), text(&three)]).succeed();
     packhorse(&["append", text(&out), text(&two), "--split", "test=1", "--shuffle", "1"]).succeed();
     assert_equal(&before, &tree(&out), "appended before");
+}
+
+/// Labels of every format may be added, and a dataset not to itself.
+#[test]
+fn labelled_datasets_are_added_to_each_other() {
+    let corpus = Corpus::new();
+    for to in ["webdataset", "hdf5", "parquet"] {
+        let pack = |input: &Path, name: &str| {
+            let out = corpus.dir(&format!("{to}-{name}"));
+            packhorse(&["pack", text(input), "--labels", "folders", "--to", to, "--out", text(&out)]).succeed();
+            out
+        };
+        let (one, two) = (pack(&corpus.first, "one"), pack(&corpus.more, "two"));
+        packhorse(&["append", text(&one), text(&two)]).succeed();
+        packhorse(&["verify", "--full", text(&one)]).succeed();
+        assert_eq!(manifest(&one).samples, 90, "{to}");
+        refused(&packhorse(&["append", text(&one), text(&one)]).run(), CONFIG, &["can't be an input"]);
+    }
 }
 
 /// Classes that later appends added are not in the plan of an earlier one.

@@ -78,13 +78,15 @@ fn columns_with_other_classes_are_not_packed_together() {
     };
     let [one, same, other] = [("one", ["cat", "dog"]), ("same", ["cat", "dog"]), ("other", ["dog", "cat"])]
         .map(|(name, classes)| sealed(name, classes));
-    let pack = |inputs: [&Path; 2], out: &str| {
+    let pack = |inputs: [&Path; 2], out: &str, drop: &[&str]| {
         let recipe = Recipe::new(inputs[0], "parquet", dir.path().join(out));
         let input = inputs.iter().map(|input| input.to_path_buf()).collect();
-        packhorse::session().pack(&Recipe { input, ..recipe })
+        let drop = drop.iter().map(|&name| name.to_owned()).collect();
+        packhorse::session().pack(&Recipe { input, drop, ..recipe })
     };
-    assert_eq!(pack([&one, &same], "good").unwrap().report.samples, 4);
-    let error = pack([&one, &other], "bad").err().unwrap();
+    assert_eq!(pack([&one, &same], "good", &[]).unwrap().report.samples, 4);
+    assert_eq!(pack([&one, &other], "without", &["l"]).unwrap().report.samples, 4);
+    let error = pack([&one, &other], "bad", &[]).err().unwrap();
     assert!(error.message().contains("one number would name two classes"), "{error}");
     assert!(error.message().contains("[dog, cat]") && error.field() == Some("l"), "{error}");
 }

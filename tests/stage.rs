@@ -305,6 +305,19 @@ fn copies_that_rot_are_found_and_replaced() {
     stage.assert_whole(&to, "cut short");
 }
 
+/// The record of a part is made again where it is damaged.
+#[test]
+fn a_damaged_record_of_a_part_is_written_again() {
+    let stage = Stage::new();
+    let to = stage.work.dir("near");
+    stage.staged(&to, &["--fraction", "0.5"]);
+    let record = to.join(".packhorse-part.json");
+    let good = std::fs::read(&record).unwrap();
+    std::fs::write(&record, &good[..good.len() / 2]).unwrap();
+    stage.staged(&to, &["--fraction", "0.5"]);
+    assert_eq!(std::fs::read(&record).unwrap(), good);
+}
+
 /// A copy made by other means is checked before it is used.
 #[test]
 fn files_that_nobody_vouches_for_are_read() {

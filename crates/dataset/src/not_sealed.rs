@@ -32,7 +32,8 @@ pub fn staged(store: &dyn Store, dir: &Path) -> Option<Error> {
         return None;
     }
     let message = "holds copies of shards, and not all of a dataset";
-    let hint = "`packhorse stage` of the dataset copies the rest; a part of it is the cache of readers of the dataset";
+    let hint =
+        "`packhorse stage` copies the rest; or open the dataset itself, with this folder as the cache of the reader";
     let error = Error::new(Kind::Incomplete, message).with_code(Code::NotSealed).hint(hint);
     Some(error.in_input(dir.display()))
 }

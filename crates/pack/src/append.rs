@@ -195,7 +195,8 @@ impl Base {
             }
         }
         options.sink = header.sink.options.iter().collect();
-        for source in &header.sources {
+        let first = self.plans.first().ok_or_else(|| Error::bug("a dataset without a plan"))?;
+        for source in &first.header().sources {
             options.sources.entry(source.format.clone()).or_insert_with(|| source.options.iter().collect());
         }
         Ok(())

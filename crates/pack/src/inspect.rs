@@ -47,7 +47,8 @@ fn gone(store: &dyn Store, path: &Path) -> Option<Error> {
     let manifest = sealed_manifest(store, path.parent()?).ok()??;
     manifest.shards.iter().find(|shard| Path::new(&shard.file).file_name() == path.file_name())?;
     let error = Error::new(Kind::Incomplete, "is missing, a shard of a sealed dataset").with_code(Code::ShardMissing);
-    let hint = "`packhorse verify` says what else is, `packhorse repair` packs it again";
+    let hint =
+        "`packhorse verify` names all files that are missing, and says whether `packhorse repair` can pack them again";
     Some(error.hint(hint).in_input(path.display()))
 }
 

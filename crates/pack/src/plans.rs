@@ -1,6 +1,6 @@
 //! The plans of a dataset: that of the first shards, and one for each time that shards were added.
 
-use crate::plan::follow_each_other;
+use crate::plan::first_stray;
 use crate::refuse_view::refuse_view;
 use crate::scan::progress;
 use crate::without_inputs::has_adopted;
@@ -12,23 +12,31 @@ use std::path::Path;
 ///
 /// Errors: `Config` for a folder without a plan.
 pub(crate) fn open_plan(store: &dyn Store, out: &Path) -> Result<PlanReader> {
-    match plans(store, out)? {
-        0 | 1 => stored(store, out, 0).map_err(|e| if e.is_not_found() { no_plan(store, out) } else { e }),
-        _ => open_plans(store, out)?.pop().ok_or_else(|| no_plan(store, out)),
+    let last = plans(store, out)?.saturating_sub(1);
+    let plan = stored(store, out, last).map_err(|e| if e.is_not_found() { no_plan(store, out) } else { e })?;
+    // A damaged one before it is not its fault.
+    if let Ok(mut before) = (0..last).map(|number| stored(store, out, number)).collect::<Result<Vec<_>>>() {
+        before.push(plan);
+        check_order(out, &before)?;
+        return before.pop().ok_or_else(|| no_plan(store, out));
     }
+    Ok(plan)
 }
 
 /// Opens all plans in the folder `out`, in order: that of the first shards, and one for each time that shards were added.
 ///
 /// Errors: `Config` for a folder without a plan.
 pub(crate) fn open_plans(store: &dyn Store, out: &Path) -> Result<Vec<PlanReader>> {
+    let plans = read_plans(store, out)?;
+    check_order(out, &plans)?;
+    Ok(plans)
+}
+
+/// The same, also where they are not of one dataset.
+pub(crate) fn read_plans(store: &dyn Store, out: &Path) -> Result<Vec<PlanReader>> {
     match plans(store, out)? {
         0 => Err(no_plan(store, out)),
-        plans => {
-            let plans = (0..plans).map(|number| stored(store, out, number)).collect::<Result<Vec<_>>>()?;
-            check_order(out, &plans)?;
-            Ok(plans)
-        }
+        plans => (0..plans).map(|number| stored(store, out, number)).collect(),
     }
 }
 
@@ -37,10 +45,7 @@ pub(crate) fn check_order(out: &Path, plans: &[PlanReader]) -> Result<()> {
     if has_adopted(plans) {
         return Ok(());
     }
-    let Some(number) = (1..plans.len()).find(|number| !follow_each_other(plans.get(..=*number).unwrap_or_default()))
-    else {
-        return Ok(());
-    };
+    let Some(number) = first_stray(plans) else { return Ok(()) };
     let message = "is the plan of an append to another dataset: its shards do not follow those of the plans before it";
     let hint = "if one dataset was copied over another, remove this file, then `packhorse verify` names the files of shards to remove";
     let error = Error::new(Kind::Incomplete, message).with_code(Code::PlanDiffers).hint(hint);

@@ -11,7 +11,7 @@
 //! An interrupted exchange resumes when the folder is planned, packed, sealed or repaired. Only files named by the old
 //! manifest, plan and receipts are removed.
 
-use crate::plans::open_plans;
+use crate::plans::{open_plans, read_plans};
 use crate::recorded_files::sealed_manifest;
 use crate::request_error::as_output_error;
 use crate::stored_plan::{StoredPlan, attempt, exists, read_receipt};
@@ -319,7 +319,7 @@ fn sealed_names(store: &dyn Store, dir: &Path, manifest: &Manifest) -> Result<BT
 
 /// All names that files of the dataset in `dir` have or may have, finished or not, damaged or not.
 fn names(store: &dyn Store, dir: &Path) -> Result<BTreeSet<String>> {
-    let (manifest, plans) = (sealed_manifest(store, dir), open_plans(store, dir));
+    let (manifest, plans) = (sealed_manifest(store, dir), read_plans(store, dir));
     let (mut names, mut shards) = (BTreeSet::from([PLAN.to_owned(), MANIFEST.to_owned()]), BTreeSet::new());
     if let Ok(Some(manifest)) = &manifest {
         names.extend(manifest.files.iter().map(|file| file.name.clone()));

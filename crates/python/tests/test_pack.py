@@ -1219,6 +1219,12 @@ def test_settings_that_are_false_and_paths_that_are_bytes(tmp_path):
             packhorse.pack(source, out, to="webdataset", progress=False, sufle=value)
     with pytest.raises(TypeError, match="verify is"):
         packhorse.pack(source, out, to="webdataset", progress=False, verify="never")
+    (tmp_path / "in" / "b.bin").write_text("b")
+    for n, some in enumerate((["*.bin"], {"*.bin"}, frozenset({"*.bin"}), {"*.bin": 1}.keys(), np.array(["*.bin"]), (one for one in ["*.bin"]))):
+        packhorse.pack(source, tmp_path / f"some{n}", to="webdataset", progress=False, exclude=some)
+        assert list(packhorse.open(tmp_path / f"some{n}").fields) == ["txt"]
+    (tmp_path / "in" / "b.bin").unlink()
+    packhorse.pack(source, tmp_path / "np", to="webdataset", progress=False, orient=np.False_, dedup=np.True_, memory=False)
     for verify in (True, False, "on", "off", None):
         packhorse.pack(source.encode(), out.encode(), to="webdataset", progress=False, rows=False, verify=verify)
     assert packhorse.open(out).keys == ["a"]

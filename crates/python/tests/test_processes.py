@@ -620,6 +620,10 @@ def test_a_dataset_that_changed_since_another_process_opened_it(tmp_path):
     # A dataset that grew has the samples that it had.
     packhorse.append(tmp_path / "out", write_table(tmp_path / "more.csv"), progress=False)
     assert len(packhorse.open(tmp_path / "out")) == 7
+    table.write_text("key,s\n" + "".join(f"k{n},{n}\n" for n in range(6)))
+    assert [sample["s"] for sample in pickle.loads(pickles["joined"])] == list(range(6))
+    again = pickle.loads(pickles["whole"])
+    assert again.keys == base.keys and not again.is_whole and pickle.loads(pickle.dumps(again)).keys == base.keys
     for name in ("whole", "reversed", "two"):
         assert pickle.loads(pickles[name]).keys == views[name].keys
     write(tmp_path / "out", samples(50), to="parquet", samples_per_shard=2, replace=True)

@@ -195,6 +195,9 @@ def test_masks_and_numbers_of_other_libraries(base):
     if "torch" in numbers:
         assert few[torch.tensor([1])].keys == few.keys[1:2] and few[torch.tensor(1)]["__key__"] == few.keys[1]
         assert few[:1][torch.tensor([False])].keys == []
+    flags = [np.bool_(flag) for flag in mask], [None, True, None, True], *([list(numbers["torch"][0])] if "torch" in numbers else [])
+    for chosen in flags:
+        assert few[chosen].keys == wanted, repr(chosen)
     for wrong in (b"\x03" + b"\0" * 7, "1"):
         with pytest.raises(TypeError):
             few.subset(wrong)

@@ -160,7 +160,9 @@ impl Dataset {
             }
             from = to;
         }
-        let never = |(term, lacking): &(&Term, &u64)| **lacking == self.len() && !term.path.is_empty();
+        // Where others decide as well, a path may be wanted that only some datasets have.
+        let needs_all = condition.logic.needs_all();
+        let never = |(term, lacking): &(&Term, &u64)| needs_all && **lacking == self.len() && !term.path.is_empty();
         match terms.iter().zip(&lacking).find(never) {
             Some((term, _)) => {
                 let message = format!("no sample has a value of {} in its field {}", term.path.join("."), term.field);
@@ -195,7 +197,8 @@ fn fields_of(terms: &[Term]) -> Vec<FieldOptions> {
 
 /// The name of the field that says which samples have `field`.
 fn presence(field: &str) -> String {
-    format!("{field} (present)")
+    // No other field has a name with this character.
+    format!("{field}\0present")
 }
 
 /// The first sample that can't be read.

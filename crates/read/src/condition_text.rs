@@ -39,6 +39,12 @@ pub(crate) enum Logic {
 }
 
 impl Logic {
+    /// Whether samples must meet each of the comparisons.
+    pub(crate) fn needs_all(&self) -> bool {
+        let is_one = |part: &Logic| matches!(part, Self::One(_));
+        is_one(self) || matches!(self, Self::All(parts) if parts.iter().all(is_one))
+    }
+
     /// Whether a sample meets it, by SQL's logic of three values: `None` is unknown. `holds` tells of one comparison, and is not asked where
     /// others decide.
     pub(crate) fn holds(&self, holds: &mut impl FnMut(usize) -> Result<Option<bool>>) -> Result<Option<bool>> {
@@ -144,15 +150,17 @@ impl<'t> Parser<'t> {
             }
         } else {
             negated = self.takes("not");
-            let values = list(self.rest.trim_start());
-            let (values, after) = values.ok_or_else(|| {
+            if !self.takes(IN) {
                 let spaced = "a field whose name has spaces is written in quotes";
-                format!("after {} comes one of ==, !=, <, <=, >, >=, in [1, 2] or is null; {spaced}", field.text)
-            })?;
+                let signs = "==, !=, <, <=, >, >=, in [1, 2] or is null";
+                return Err(format!("after {} comes one of {signs}; {spaced}", field.text));
+            }
+            let (values, after) =
+                list(self.rest).ok_or("after in comes a list of one or more values, such as [1, 2]")?;
             self.rest = after;
             (IN, values)
         };
-        let literals = literals(&values).map_err(|what| format!("{what}, after {} {operator}", field.text))?;
+        let literals = literals(&values)?;
         self.comparisons.push(Comparison { field: field.text.to_owned(), operator, literals });
         let one = Logic::One(self.comparisons.len() - 1);
         Ok(if negated { Logic::Not(Box::new(one)) } else { one })
@@ -197,17 +205,16 @@ fn literals(values: &[Word<'_>]) -> Parsed<Vec<Literal>> {
     let literals = values.iter().map(literal).collect::<Parsed<Vec<_>>>()?;
     let texts = literals.iter().filter(|literal| matches!(literal, Literal::Text(_))).count();
     if texts > 0 && texts < literals.len() {
-        return Err("a list has numbers or texts".to_owned());
+        return Err("a list has either numbers or texts".to_owned());
     }
     Ok(literals)
 }
 
 /// The values after `in`, and the rest: words between brackets, with commas between them.
 fn list(text: &str) -> Option<(Vec<Word<'_>>, &str)> {
-    let after = text.strip_prefix(IN)?;
     let (close, mut rest) = [("[", ']'), ("(", ')')]
         .into_iter()
-        .find_map(|(open, close)| Some((close, after.trim_start().strip_prefix(open)?.trim_start())))?;
+        .find_map(|(open, close)| Some((close, text.trim_start().strip_prefix(open)?.trim_start())))?;
     let mut values = Vec::new();
     loop {
         if let Some(after) = rest.strip_prefix(close).filter(|_| !values.is_empty()) {
@@ -311,6 +318,8 @@ mod tests {
             ("not a == 1 and b == 1", "b", "", Some(true)),
             ("not (a == 1 and b == 1)", "b", "", Some(true)),
             ("NOT(a == 1 OR b == 1)", "b", "", Some(false)),
+            ("a IN [1] AND b NOT IN(1)", "a", "", Some(true)),
+            ("a IS NULL", "", "a", Some(true)),
             ("not not a == 1", "a", "", Some(true)),
             ("a not in [1, 2] and b in (1, 2)", "b", "", Some(true)),
             // Unknown, unless others decide.

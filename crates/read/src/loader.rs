@@ -75,7 +75,9 @@ impl<D: Device> Loader<D> {
         let mark = weights.iter().fold(!dataset.fingerprint(), |mark, weight| mark.rotate_left(7) ^ weight.to_bits());
         let work = SampleWork::of_dataset(dataset, (fields, &device.needs()), order, mark, options, None);
         let (work, config) = work.map_err(|error| match error.code() {
-            Code::StateDiffers => error.hint("the datasets of a mix also have their order and their weights then"),
+            Code::StateDiffers => {
+                error.hint("a state of a mix needs the same datasets, in the same order, with the same weights")
+            }
             _ => error,
         })?;
         Self::start(work, config, options, device)

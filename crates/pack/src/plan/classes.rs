@@ -2,16 +2,16 @@
 
 use crate::merged_columns::class_names;
 use crate::scan::{Listing, SampleRef};
-use packhorse_core::{CLASSES, Error, HUGGINGFACE, Result};
-use packhorse_dataset::Manifest;
-use std::collections::BTreeMap;
+use packhorse_core::{CLASSES, Error, HUGGINGFACE, Result, Schema};
+use packhorse_dataset::{FieldRecord, Manifest};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 /// The class list; empty if there is none.
 ///
 /// Errors: `Config` for inputs with lists that contradict each other, and for labels with and without a list: a number
 /// would name two classes.
-pub(super) fn of(listing: &Listing) -> Result<Vec<String>> {
+pub(super) fn of(listing: &Listing, packed: &Schema) -> Result<Vec<String>> {
     if !listing.classes().is_empty() {
         return Ok(listing.classes().to_vec());
     }
@@ -20,7 +20,7 @@ pub(super) fn of(listing: &Listing) -> Result<Vec<String>> {
     let (mut bare, mut unnamed) = (None, (false, false));
     for sample in listing.iter() {
         if let Some((sealed, _)) = sample.shard() {
-            columns.take(&sealed.manifest, || sample.first_path())?;
+            columns.take(&sealed.manifest, packed, || sample.first_path())?;
         }
         // Class names of a column that is not called `cls` are those of all tables, or of none.
         let is_other = sample.table().is_some() && !has_labels(&sample);
@@ -60,21 +60,23 @@ pub(super) fn of(listing: &Listing) -> Result<Vec<String>> {
 #[derive(Default)]
 struct ColumnClasses<'l> {
     known: BTreeMap<&'l str, (Vec<String>, PathBuf)>,
-    last: Option<&'l Manifest>,
+    /// The addresses of the manifests that were looked at.
+    seen: BTreeSet<*const Manifest>,
 }
 
 impl<'l> ColumnClasses<'l> {
     /// Errors (kind `Config`): a column whose numbers stand for other classes than in another dataset.
-    fn take(&mut self, manifest: &'l Manifest, first: impl Fn() -> PathBuf) -> Result<()> {
-        if self.last.replace(manifest).is_some_and(|last| std::ptr::eq(last, manifest)) {
+    fn take(&mut self, manifest: &'l Manifest, packed: &Schema, first: impl Fn() -> PathBuf) -> Result<()> {
+        if !self.seen.insert(manifest) {
             return Ok(());
         }
-        for field in &manifest.schema {
+        let is_packed = |field: &&FieldRecord| packed.field_with_name(&field.name).is_ok();
+        for field in manifest.schema.iter().filter(is_packed) {
             let Some(names) = class_names(field.metadata.get(HUGGINGFACE)) else { continue };
             let (known, path) = self.known.entry(&field.name).or_insert_with(|| (names.clone(), first()));
             if *known != names {
                 let message = format!(
-                    "field {} has the classes {} here and {} in {}: one number would name two classes; pack the inputs apart",
+                    "field {} has the classes {} here and {} in {}: one number would name two classes; pack the inputs apart, or `drop` the field",
                     field.name,
                     shown(&names),
                     shown(known),

@@ -43,19 +43,19 @@ impl ShardNumbers {
     }
 }
 
-/// Whether the shards of each plan are numbered after those of the plans before it, as those of appends are.
-pub(crate) fn follow_each_other(plans: &[PlanReader]) -> bool {
+/// The first plan whose shards are not numbered after those of the plans before it, as those of appends are.
+pub(crate) fn first_stray(plans: &[PlanReader]) -> Option<usize> {
     let mut numbers = ShardNumbers::default();
     for (at, plan) in plans.iter().enumerate() {
         for shard in plan.shards() {
             let is_next = |(stem, number): (&str, &str)| number.parse() == Ok(numbers.next(stem));
             if at > 0 && !shard.name.rsplit_once('-').is_some_and(is_next) {
-                return false;
+                return Some(at);
             }
             numbers.take(&shard.name);
         }
     }
-    true
+    None
 }
 
 impl Plan {
@@ -215,7 +215,9 @@ fn same_columns(
         }
         // What else another library calls a column does not change its values, nor does the zone that times are shown in.
         let known = |field: &FieldRecord| {
-            let own = field.metadata.iter().filter(|(name, _)| *name != HUGGINGFACE);
+            // The classes of labels are compared as lists, which may grow.
+            let is_listed = |name: &str| name == HUGGINGFACE || (name == "class_names" && field.name == "cls");
+            let own = field.metadata.iter().filter(|(name, _)| !is_listed(name));
             let without_zone = |value: &str| value.split_once("tz=").map_or(value, |(kind, _)| kind).to_owned();
             own.map(|(name, value)| (name.clone(), if name == LOGICAL { without_zone(value) } else { value.clone() }))
                 .collect::<Vec<_>>()

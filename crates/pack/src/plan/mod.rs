@@ -14,7 +14,7 @@ mod spilled;
 mod split;
 mod split_assignment;
 
-pub(crate) use continued::{Allowed, PlannedKey, follow_each_other};
+pub(crate) use continued::{Allowed, PlannedKey, first_stray};
 pub use fit::Estimate;
 pub(crate) use fit::{Growth, Segment, TrialPiece};
 pub(crate) use sample_sizes::SampleSizes;
@@ -139,7 +139,7 @@ pub(crate) fn plan(
         observer.event(&Event::Warning(&format!("no sample is in the split {name}, by its share of so few samples")));
     }
     let mut header = header(&listing, format.info(), transforms, options);
-    header.classes = classes::of(&listing)?;
+    header.classes = classes::of(&listing, &transformed)?;
     header.splits = groups.names().to_vec();
     header.schema = FieldRecord::of(&delivered.schema);
     (header.decode, header.encode) = (delivered.decode, encode);

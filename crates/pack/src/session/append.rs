@@ -125,6 +125,10 @@ impl Session {
         tables: &KeptTables,
     ) -> Result<(Plan, Base, Transforms, Place)> {
         let base = Base::open(&self.store, dir)?;
+        if let Some(own) = recipe.input.iter().find(|input| Location::absolute(input) == Location::absolute(dir)) {
+            let error = Error::config("is the dataset that samples are added to, and can't be an input as well");
+            return Err(error.in_input(own.display()));
+        }
         let recipe = base.recipe(recipe, &self.registry)?;
         let (mut plan, transforms) = self.decide(&recipe, Some(&base), tables)?;
         let members = !recipe.planning(&self.registry, None)?.typed;

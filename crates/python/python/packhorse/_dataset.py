@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from .torch import TorchDataset
 
 
+_Known = tuple[tuple[int, int], tuple[int, int]]
+
 # Decoders that a dataset keeps, one for each set of fields and seed.
 _DECODERS = 8
 
@@ -35,22 +37,26 @@ class Dataset:
         place: str,
         how: tuple[Any, ...] = (None, {}, None),
         views: tuple[Any, ...] = (),
-        known: tuple[int, int] | None = None,
+        known: _Known | None = None,
     ) -> None:
         self._place = place
         self._how = how
         self._views = views
         self._open(None, known)
 
-    def _open(self, ours: _packhorse.Dataset | None, known: tuple[int, int] | None = None) -> None:
+    def _open(self, ours: _packhorse.Dataset | None, known: _Known | None = None) -> None:
         """Takes `ours`, or opens the dataset: another process may have opened it before, as `known`."""
         self._pid = os.getpid()
         self._decoders: dict[Any, _packhorse.Decoder] = {}
         if ours is None:
-            ours = self._base()
+            base = self._base()
+            ours = _as_known(base, known and known[0], self._shown)
+            self._whole_known = ours.known()
             for view in self._views:
                 ours = _view(ours, view)
-            ours = _as_known(ours, known, self._shown)
+            ours = _as_known(ours, known and known[1], self._shown)
+            if len(base) > self._whole_known[1]:
+                self._views = (("slice", 0, self._whole_known[1]), *self._views)
         self._opened = ours
 
     def _base(self) -> _packhorse.Dataset:
@@ -69,17 +75,22 @@ class Dataset:
     @property
     def _ours(self) -> _packhorse.Dataset:
         if self._pid != os.getpid():
-            self._open(None, self._opened.known())
+            self._open(None, self._known(self._opened))
         return self._opened
+
+    def _known(self, ours: _packhorse.Dataset) -> _Known:
+        """What tells another process the samples of the whole dataset, and these."""
+        return self._whole_known, ours.known()
 
     def _with(self, *view: Any) -> Dataset:
         made = object.__new__(Dataset)
         made._place, made._how, made._views = self._place, self._how, (*self._views, view)
+        made._whole_known = self._whole_known
         made._open(_view(self._ours, view))
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Dataset, (self._place, self._how, self._views, self._ours.known()))
+        return (Dataset, (self._place, self._how, self._views, self._known(self._ours)))
 
     def __len__(self) -> int:
         return len(self._ours)
@@ -107,7 +118,7 @@ class Dataset:
         return self._ours.samples([number])[0]
 
     def __contains__(self, key: object) -> bool:
-        """Whether a sample has this key."""
+        """Whether a sample has this key. It looks at all keys; for many, `set(ds.keys)` is faster."""
         if not isinstance(key, str):
             raise TypeError(f"samples are known by their keys, which are text, and {key!r} is not")
         return bool(self._ours.find([key])[0])
@@ -307,7 +318,7 @@ class _Concat(Dataset):
         return ", ".join(part._shown for part in self._parts)
 
     def __init__(
-        self, parts: tuple[Dataset, ...], views: tuple[Any, ...] = (), known: tuple[int, int] | None = None
+        self, parts: tuple[Dataset, ...], views: tuple[Any, ...] = (), known: _Known | None = None
     ) -> None:
         self._parts = parts
         super().__init__(", ".join(part._place for part in parts), (), views, known)
@@ -322,7 +333,7 @@ class _Concat(Dataset):
         return _Concat(tuple(part._whole() for part in self._parts))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_Concat, (self._parts, self._views, self._ours.known()))
+        return (_Concat, (self._parts, self._views, self._known(self._ours)))
 
 
 # What torch's DataLoader calls settings that have another name here.
@@ -378,7 +389,7 @@ def open_dataset(
     `shard-{000..127}.tar` or `*.parquet`. `format` names the format of files whose names do not tell it, `read` holds
     settings of its reader, and `indexes` is a folder that keeps the indexes of third-party shards.
     """
-    text = os.fspath(place)
+    text = os.fsdecode(place)
     if "://" not in text:
         text = os.path.abspath(text)
     index = None if indexes is None else os.path.abspath(os.fspath(indexes))
@@ -404,5 +415,5 @@ def _is_mask(wanted: Any) -> bool:
     kind = str(getattr(wanted, "dtype", "object"))
     if kind != "object":
         return kind.removeprefix("torch.").partition("[")[0].lower() in ("bool", "boolean")
-    first = next(iter(wanted), None)
-    return type(first).__name__ in ("bool", "bool_")
+    first = next((one for one in wanted if one is not None), None)
+    return type(first).__name__ in ("bool", "bool_") or str(getattr(first, "dtype", "")).removeprefix("torch.") == "bool"

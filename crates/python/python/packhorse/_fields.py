@@ -132,15 +132,18 @@ class _View(Field):
             raise ValueError(f"crop={crop!r} is none of {', '.join(crops)}")
         if crop is not None and size is None:
             raise ValueError(f"crop={crop!r} needs a size")
+        cut = crop or ("keep" if size is None else "center")
         for name, value, of in (("scale", scale, "random"), ("ratio", ratio, "random"), ("short", short, "center")):
-            if value is not None and (crop or "center") != of:
-                raise ValueError(f"{name}={value!r} is of crop={of!r}, and crop is {crop!r}")
+            if value is not None and cut != of:
+                raise ValueError(f"{name}={value!r} is of crop={of!r}, and crop is {cut!r}")
+        if short is not None and not 0 < operator.index(short) < 2**32:
+            raise ValueError(f"short={short!r} is not a number of pixels")
         if not 0 <= flip <= 1:
             raise ValueError(f"flip={flip!r} is not a probability, 0 to 1")
-        if operator.index(lane) < 0:
-            raise ValueError(f"lane={lane!r} is below 0")
+        if not 0 <= operator.index(lane) < 2**32:
+            raise ValueError(f"lane={lane!r} is not a number from 0 to 2**32 - 1")
         self.size = _size(size)
-        self.crop = crop or ("keep" if size is None else "center")
+        self.crop = cut
         self.flip = flip
         self.short = short
         self.scale = _pair("scale", (0.08, 1.0) if scale is None else scale)
@@ -290,13 +293,13 @@ class Mask(_View):
         scale: tuple[float, float] | None = None,
         ratio: tuple[float, float] | None = None,
         lane: int = 0,
-        dtype: str = "uint8",
+        dtype: Any = "uint8",
         required: bool = True,
     ) -> None:
         super().__init__(source, size, crop, flip, short, scale, ratio, lane, required)
-        if dtype not in ("uint8", "uint16"):
+        self.dtype = dtype_name(dtype)
+        if self.dtype not in ("uint8", "uint16"):
             raise ValueError(f"dtype={dtype!r} is neither uint8 nor uint16")
-        self.dtype = dtype
 
     def _settings(self) -> Any:
         return {"view": self._view(), "dtype": self.dtype}

@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
-from typing import Any, TypeVar, Unpack
+from typing import Any, SupportsIndex, TypeVar, Unpack
 
 from . import _packhorse
 from ._errors import MissingFileError
@@ -103,7 +103,7 @@ class Repaired(int):
 # What False says of settings that are not off where they are left out.
 _OFF = {
     "parse_special": "no", "byte_shuffle": "off", "compression": "none", "index": "none", "decode": "never", "symlinks": "skip",
-    "special": "none",
+    "special": "none", "filter": "none",
 }  # fmt: skip
 _ON = {"parse_special": "yes", "byte_shuffle": "on"}
 
@@ -111,8 +111,9 @@ _ON = {"parse_special": "yes", "byte_shuffle": "on"}
 def split_settings(recipe: Mapping[str, Any]) -> tuple[list[tuple[str, list[str]]], dict[str, Any]]:
     """Settings of the recipe as names and texts, and those of the session. Errors: a name that is not a setting."""
     how = {name: recipe[name] for name in _HOW if recipe.get(name) is not None}
+    how = {name: value for name, value in how.items() if value is not False or name in ("replace", "verify")}
     if "memory" in how:
-        how["memory"] = str(how["memory"]) + ("B" if isinstance(how["memory"], int) else "")
+        how["memory"] = _text(how["memory"]) + ("B" if hasattr(how["memory"], "__index__") else "")
     if "verify" in how:
         if how["verify"] not in (True, False, "on", "off"):
             raise TypeError(f"verify is 'on' or 'off', not {how['verify']!r}")
@@ -131,6 +132,8 @@ def split_settings(recipe: Mapping[str, Any]) -> tuple[list[tuple[str, list[str]
             meant = f"; did you mean {close[0]!r}?" if close else ""
             raise TypeError(f"{name!r} is not a setting of packhorse{meant}")
         repeats, default = known[name]
+        if type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_"):
+            value = bool(value)
         if value is False and name not in _OFF and default is not None:
             raise TypeError(f"{name} can't be False: without a value it is {default!r}; docs/settings.md has the others")
         if value is None or value is False and name not in _OFF:
@@ -146,9 +149,9 @@ def _texts(name: str, value: Any) -> list[str]:
     if isinstance(value, Mapping):
         sign = ":" if name == "schema" else "="
         return [f"{key}{sign}{_text(part)}" for key, part in value.items()]
-    if isinstance(value, (list, tuple, set)):
+    if isinstance(value, Iterable) and not isinstance(value, (str, bytes, os.PathLike)):
         return [_text(part) for part in value]
-    if name == "shard_size" and hasattr(value, "__index__"):
+    if name == "shard_size" and isinstance(value, SupportsIndex):
         return [f"{operator.index(value)}B"]
     return [_text(value)]
 
@@ -244,7 +247,7 @@ def append(
         raise TypeError("append takes paths; write samples of a program with Writer, and append the dataset that it makes")
     given, how = split_settings({"input": paths, **settings})
     with Bar(progress) as told:
-        return Packed(json.loads(_packhorse.append(os.fspath(place), given, how, told)))
+        return Packed(json.loads(_packhorse.append(os.fsdecode(place), given, how, told)))
 
 
 @shows_settings
@@ -268,7 +271,7 @@ def verify(place: Path, *, full: bool = False, progress: bool | Progress | None 
     _there(place)
     _, how = split_settings({"jobs": jobs})
     with Bar(progress) as told:
-        return Verification(json.loads(_packhorse.verify(os.fspath(place), full, how, told)))
+        return Verification(json.loads(_packhorse.verify(os.fsdecode(place), full, how, told)))
 
 
 def repair(
@@ -285,21 +288,21 @@ def repair(
     _, how = split_settings({"jobs": jobs})
     how["moved"] = [(os.fspath(old), os.fspath(new)) for old, new in (moved or {}).items()]
     with Bar(progress) as told:
-        return Repaired(json.loads(_packhorse.repair(os.fspath(place), how, told)))
+        return Repaired(json.loads(_packhorse.repair(os.fsdecode(place), how, told)))
 
 
 def stat(place: Path) -> dict[str, Any]:
     """Samples of an archive, and count and bytes of each of its fields. An opened table has `len` and `fields`."""
     _there(place)
-    found: dict[str, Any] = json.loads(_packhorse.stat(os.fspath(place)))
+    found: dict[str, Any] = json.loads(_packhorse.stat(os.fsdecode(place)))
     return {"samples": found["samples"], "fields": {name: tuple(part) for name, part in found["fields"].items()}}
 
 
 def _there(place: Path) -> None:
     """Raises an error if there is nothing at the path `place`. A URL is checked by the command itself."""
-    if "://" not in os.fspath(place) and not os.path.exists(place):
-        text = f"{os.fspath(place)}: no such file or folder"
-        facts = {"kind": "config", "code": "no-such-file", "message": "no such file or folder", "input": os.fspath(place)}
+    if "://" not in os.fsdecode(place) and not os.path.exists(place):
+        text = f"{os.fsdecode(place)}: no such file or folder"
+        facts = {"kind": "config", "code": "no-such-file", "message": "no such file or folder", "input": os.fsdecode(place)}
         raise MissingFileError(text, **facts)
 
 

@@ -153,7 +153,7 @@ class TorchLoader(IterableDataset[dict[str, Any]]):
         worker = get_worker_info()
         if worker is None or worker.id > 0 or isinstance(self.loader, Loader):
             return
-        if self._own is None and self._passes.item() > 0:
+        if self._own is None and self._resume is None and self._passes.item() > 0:
             text = "these workers begin with the same tokens as those of the pass before: give the DataLoader persistent_workers=True, or no workers"
             warnings.warn(text, stacklevel=2)
         self._passes += 1

@@ -88,7 +88,7 @@ pub(super) fn mark(staging: &Staging, dataset: Digest) -> Result<()> {
 /// The manifest of the shards in `dir`; none if it is damaged, so that it is written again.
 pub(super) fn part(dir: &Path) -> Result<Option<Manifest>> {
     match Manifest::read_part(&Local, dir) {
-        Err(e) if e.kind() == Kind::Content => Ok(None),
+        Err(e) if e.kind() == Kind::Incomplete => Ok(None),
         found => found,
     }
 }

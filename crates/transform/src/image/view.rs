@@ -143,13 +143,12 @@ impl View {
 
     /// Whether this crops each image as `other` does, at any size of the result.
     pub fn crops_like(&self, other: &View) -> bool {
-        self.lane == other.lane
-            && match (self.size, other.size) {
-                (Size::Random { scale, ratio, .. }, Size::Random { scale: other_scale, ratio: other_ratio, .. }) => {
-                    (scale, ratio) == (other_scale, other_ratio)
-                }
-                (size, other) => size == other,
+        match (self.size, other.size) {
+            (Size::Random { scale, ratio, .. }, Size::Random { scale: other_scale, ratio: other_ratio, .. }) => {
+                (scale, ratio, self.lane) == (other_scale, other_ratio, other.lane)
             }
+            (size, other) => size == other,
+        }
     }
 
     /// Whether two draws give two views of the same picture.

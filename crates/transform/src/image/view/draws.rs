@@ -21,7 +21,8 @@ impl Draws {
         Self { key }
     }
 
-    /// The numbers of another lane of the same sample, which have nothing to do with these; lane 0 is this one.
+    /// The numbers of another lane of the same sample, independent of these: those of the key that is number 2^32 + `lane`. Lane 0 is
+    /// this one.
     #[must_use]
     pub fn lane(self, lane: u32) -> Self {
         // Beyond all numbers that are drawn.
@@ -52,6 +53,15 @@ impl Draws {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lanes_are_keys_of_their_own() {
+        let draws = Draws::new(7);
+        assert_eq!(draws.lane(0), draws);
+        assert_eq!(draws.lane(1), Draws::new(SplitMix64::at(7, (1 << 32) + 1)));
+        assert_eq!(draws.lane(1).number(0), 0x4e9a_7a74_c83b_119e);
+        assert_ne!(draws.lane(1), draws.lane(2));
+    }
 
     #[test]
     fn they_keep_to_their_bounds() {
