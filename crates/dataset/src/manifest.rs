@@ -373,7 +373,7 @@ mod tests {
         bytes.pop();
         std::fs::write(&path, &bytes).unwrap();
         let error = read(dir.path()).unwrap_err();
-        assert_eq!((error.kind(), error.input()), (Kind::Content, path.to_str()));
+        assert_eq!((error.kind(), error.input()), (Kind::Incomplete, path.to_str()));
     }
 
     #[test]

@@ -145,7 +145,8 @@ proptest! {
             let share = slots as f64 / SLOTS as f64;
             for end in (0..SLOTS).step_by(997) {
                 let off = mix.drawn(dataset as u32, end) as f64 - share * end as f64;
-                prop_assert!(off.abs() <= weights.len() as f64, "dataset {dataset} is {off} off at {end}");
+                // Shuffled within 128 slots, half of them may come first.
+                prop_assert!(off.abs() <= 32.0 + weights.len() as f64, "dataset {dataset} is {off} off at {end}");
             }
         }
     }
@@ -207,7 +208,7 @@ fn it_stays_what_it_is() {
     for position in 0..SLOTS {
         hasher.update(&[mix.get(position).dataset as u8]);
     }
-    assert_eq!(hasher.finalize().to_hex()[..16], *"060d8121d1779d00");
+    assert_eq!(hasher.finalize().to_hex()[..16], *"882ec0df540a2ffd");
 }
 
 const GOLDEN: [&str; 5] =

@@ -334,8 +334,9 @@ fn parts_of_datasets_and_mixes() {
     };
     let batches = mixed(&options(16));
     let of_a = batches.iter().flatten().filter(|number| **number < 50).count();
-    assert_eq!((batches.len(), of_a), (10, 120));
-    // Two passes and twenty samples: each sample comes two or three times.
+    // Slots are shuffled within 128, so the last 32 may hold more of one or of the other.
+    assert!(batches.len() == 10 && (104..=128).contains(&of_a), "{of_a}");
+    // Two passes and some samples: each sample comes two or three times.
     let times = |n: u64| batches.iter().flatten().filter(|number| **number == n).count();
     assert!((0..50).all(|n| (2..=3).contains(&times(n))));
     assert_eq!(mixed(&LoaderOptions { threads: 0, ..options(16) }), batches);
