@@ -217,14 +217,12 @@ impl Base {
             self.lost.and_then(|at| Some((at, self.manifest.appended.get(at.checked_sub(1)?)?)))
         {
             plan.renumber(self.names(added.first as usize));
-            let mut is_lost_one = plan.digest()? == added.plan;
-            if !is_lost_one {
+            if plan.digest()? != added.plan {
                 // Later appends may have added classes and splits.
                 let header = self.header()?;
                 plan.take_lists(header.classes.clone(), header.splits.clone());
-                is_lost_one = plan.digest()? == added.plan;
             }
-            return match is_lost_one {
+            return match plan.digest()? == added.plan {
                 true => Ok(Place::Sealed(number, added.plan)),
                 false => Err(lost_plan(&self.dir, number)),
             };
