@@ -281,3 +281,67 @@ fn ids_of_documents_follow_the_name_of_their_file() {
     assert_eq!(ran.code, DONE, "{}", ran.stderr);
     assert_eq!(members(&out), ["a/one.text", "a/2.text", "b/one.text"]);
 }
+
+/// A table of ids, of which one is missing, in each container that a table can be read from.
+fn tables_of_ids(dir: &Path) -> Vec<(PathBuf, Vec<&'static str>)> {
+    let (csv, jsonl) = (dir.join("cities.csv"), dir.join("cities.jsonl"));
+    fs::write(&csv, "city,id,people\nRome,7,3\nOslo,,1\nBonn,12,2\n").unwrap();
+    fs::write(&jsonl, "{\"city\":\"Rome\",\"id\":7,\"people\":3}\n{\"city\":\"Oslo\",\"people\":1}\n{\"city\":\"Bonn\",\"id\":12,\"people\":2}\n").unwrap();
+    let mut tables = vec![(csv.clone(), vec![]), (jsonl, vec!["--from", "jsonl"])];
+    for sink in ["parquet", "arrow", "tfrecord", "hdf5"] {
+        let out = dir.join(sink);
+        // In HDF5 a missing number is a placeholder.
+        let source = if sink == "hdf5" { dir.join("whole.csv") } else { csv.clone() };
+        fs::write(dir.join("whole.csv"), "city,id,people\nRome,7,3\nBonn,12,2\n").unwrap();
+        let ran = run(&["pack", source.to_str().unwrap(), "--to", sink, "-o", out.to_str().unwrap(), "--quiet"]);
+        assert_eq!(ran.code, DONE, "{sink}: {}", ran.stderr);
+        tables.push((out, vec![]));
+    }
+    tables
+}
+
+#[test]
+fn a_column_of_any_table_becomes_the_key() {
+    let dir = tempfile::tempdir().unwrap();
+    for (at, (table, more)) in tables_of_ids(dir.path()).into_iter().enumerate() {
+        let (out, shown) = (dir.path().join(format!("out-{at}")), table.display());
+        let flags = [&["--id-field", "id", "--cast", "people=text"][..], &more].concat();
+        let has_all = table.ends_with("hdf5");
+        if !has_all {
+            let ran = pack(&table, &out, &flags);
+            assert_eq!(ran.code, CONTENT, "{shown}: {}", ran.stderr);
+            assert!(ran.stderr.contains("row 1 (from 0) has no id"), "{shown}: {}", ran.stderr);
+        }
+        let ran = pack(&table, &out, &[&flags[..], &["--on-error", "skip"]].concat());
+        assert_eq!(ran.code, DONE, "{shown}: {}", ran.stderr);
+        assert_eq!(members(&out), ["7.city.txt", "7.people.txt", "12.city.txt", "12.people.txt"], "{shown}");
+        let skipped = fs::read_to_string(out.join("skipped.jsonl")).unwrap();
+        assert_eq!(skipped.lines().count(), usize::from(!has_all), "{shown}: {skipped}");
+    }
+}
+
+#[test]
+fn a_column_that_is_no_key_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (table, out) = (dir.path().join("t.csv"), dir.path().join("out"));
+    fs::write(&table, "name,mass\na,1.5\na,2.5\n").unwrap();
+    for (column, why) in [
+        ("nam", "has no column nam"),
+        ("nam", "did you mean name?"),
+        ("mass", "the column mass holds Float64"),
+        ("name", "keys"),
+    ] {
+        let ran = pack(&table, &out, &["--id-field", column]);
+        assert!(ran.code != DONE && ran.stderr.contains(why), "{column}: {}", ran.stderr);
+        assert!(!out.exists() || !out.join(MANIFEST).exists());
+    }
+    for field in ["name=__key__", "__key__=name"] {
+        let ran = pack(&table, &out, &["--field", field]);
+        assert!(ran.code != DONE && ran.stderr.contains("--id-field takes the keys"), "{field}: {}", ran.stderr);
+    }
+    let photos = dir.path().join("photos");
+    fs::create_dir(&photos).unwrap();
+    fs::write(photos.join("a.jpg"), "x").unwrap();
+    let ran = pack(&photos, &out, &["--id-field", "name"]);
+    assert!(ran.code != DONE && ran.stderr.contains("has no effect"), "{}", ran.stderr);
+}

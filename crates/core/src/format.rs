@@ -50,6 +50,12 @@ pub trait Format: Send + Sync {
         true
     }
 
+    /// Whether its source takes an option `id-field` itself. For other formats of typed rows that option names the column
+    /// whose values are the keys.
+    fn has_ids(&self) -> bool {
+        false
+    }
+
     /// The format's reader; `options` are parsed here, once.
     fn source(&self, options: &Options, limits: Limits) -> Result<Box<dyn Source>> {
         let _ = (options, limits);

@@ -4,6 +4,7 @@ use crate::OnError;
 use crate::block_buffer::BlockBuffer;
 use crate::inputs::Inputs;
 use crate::joined_inputs::JoinedInputs;
+use crate::keyed_source;
 use crate::latency_probe::LatencyProbe;
 use crate::plan::LABEL;
 use crate::sample_block::{SampleBlock, Skip, add_counts};
@@ -89,7 +90,7 @@ impl BlockReader<'_> {
         }
         let none = Options::new();
         let options = self.sources.get(id).unwrap_or(&none);
-        let source = self.registry.get(id)?.source(options, self.inner)?;
+        let source = keyed_source::source(&**self.registry.get(id)?, options, self.inner)?;
         let source: Arc<dyn Source> = fields.and_then(|fields| source.narrowed(fields)).unwrap_or(source).into();
         opened.insert(name, source.clone());
         Ok(source)

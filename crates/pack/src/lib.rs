@@ -37,6 +37,7 @@ mod joined_inputs;
 mod joined_table;
 mod kept_tables;
 mod key_ends;
+mod keyed_source;
 mod large_sample;
 mod latency_probe;
 mod long_keys;

@@ -8,6 +8,7 @@ mod third_party;
 
 use crate::append::Base;
 use crate::kept_tables::KeptTables;
+use crate::keyed_source;
 use crate::metadata::Metadata;
 use crate::moved_inputs::MovedInput;
 use crate::pack::{PackReport, Packed, pack, pack_again, plan_to_fill, replaced, tell_left_out};
@@ -408,8 +409,9 @@ impl Session {
             transforms = base.transforms(transforms, recipe, |plan| self.transforms_of_plan(&base.dir, plan))?;
             base.inherit(&mut options)?;
         }
-        for (format, options) in &options.sources {
-            self.registry.get(format)?.source(options, self.bounds())?;
+        let read = |format: &str| options.sources.get(format);
+        for (format, options) in self.registry.iter().filter_map(|format| Some((format, read(format.info().id)?))) {
+            keyed_source::source(&**format, options, self.bounds())?;
         }
         let mut scanning = recipe.scanning(&*self.store, options.typed, self.io_threads)?;
         scanning.sources.clone_from(&options.sources);

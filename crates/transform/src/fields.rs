@@ -94,6 +94,9 @@ impl Fields {
         let mut given = given.chain(options.cast.keys()).chain(options.stack.keys());
         match given.find(|name| input.column_with_name(name).is_none() || *name == KEY) {
             None => Ok(()),
+            Some(name) if name == KEY => {
+                Err(Error::config(format!("{KEY} holds the keys, which are not a field")).hint(KEYS_OF))
+            }
             Some(name) => {
                 let known: Vec<&str> =
                     input.fields().iter().map(|f| f.name().as_str()).filter(|name| *name != KEY).collect();
@@ -134,9 +137,11 @@ impl Transform for Fields {
         if let Some(to) =
             self.options.rename.values().filter(kept_name).find(|to| !self.options.rename.contains_key(*to))
         {
-            return Err(
-                Error::config(format!("two fields would be called {to}")).hint("give both a new name to make them one")
-            );
+            let error = Error::config(format!("two fields would be called {to}"));
+            return Err(error.hint(match to.as_str() {
+                KEY => KEYS_OF,
+                _ => "give both a new name to make them one",
+            }));
         }
         let kept = input.fields().iter().filter(|f| self.takes(f.name()));
         let mut fields = kept.map(|f| self.field(f)).collect::<Result<Vec<_>>>()?;
@@ -189,6 +194,9 @@ impl Transform for Fields {
         1.0
     }
 }
+
+/// How keys are chosen.
+const KEYS_OF: &str = "`id-field` takes the keys of a table from one of its columns";
 
 /// The field of two that get one name, such as `jpg` and `png`, of which a sample has one. What only one of them says of its values
 /// is left out.

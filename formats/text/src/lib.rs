@@ -69,6 +69,10 @@ impl Format for Text {
         &INFO
     }
 
+    fn has_ids(&self) -> bool {
+        true
+    }
+
     fn source(&self, options: &Options, limits: Limits) -> Result<Box<dyn Source>> {
         Ok(Box::new(source::TextSource::new(options::Settings::parse(options)?, limits)))
     }

@@ -24,6 +24,7 @@ pub use shuffle::Shuffle;
 pub(crate) use spilled::plan_spilled;
 pub use split::{Shares, SplitBy, Splits};
 
+use crate::keyed_source::ID_FIELD;
 use crate::merged_columns::Joining;
 use crate::scan::{Listing, SPLITS};
 use crate::spans::TARGET;
@@ -324,6 +325,8 @@ fn header(
     say("split-by", recipe.split.divides().then(|| recipe.split_by.to_string()));
     // Without skipping, limits decide nothing.
     say(MEMORY, options.memory.filter(|_| recipe.on_error == OnError::Skip).map(|n| n.to_string()));
+    let is_read = |id: &str| listing.tables().iter().any(|table| table.format == id);
+    let sources = options.sources.iter().filter(|(id, options)| !only_ids(options) || is_read(id));
     // The plan may be filled from another working folder.
     let absolute = |root: &std::path::PathBuf| Location::absolute(root);
     PlanHeader {
@@ -337,7 +340,7 @@ fn header(
         transforms: transforms.iter().map(|t| t.describe()).collect(),
         files: Vec::new(),
         choices,
-        sources: options.sources.iter().map(source_record).collect(),
+        sources: sources.map(source_record).collect(),
         decode: Vec::new(),
         encode: Vec::new(),
         schema: Vec::new(),
@@ -347,6 +350,11 @@ fn header(
         views: listing.views(),
         roots: listing.roots().iter().map(|root| PathText::from(absolute(root).as_os_str())).collect(),
     }
+}
+
+/// Whether the options say only where keys are, as they do for all formats at once.
+fn only_ids(options: &packhorse_core::Options) -> bool {
+    options.iter().all(|(name, _)| name == ID_FIELD)
 }
 
 fn source_record((format, options): (&String, &packhorse_core::Options)) -> SourceRecord {

@@ -1,6 +1,7 @@
 //! Derives from a recipe the options of scan and plan, and the transforms.
 
 use super::Recipe;
+use crate::keyed_source::{ID_FIELD, KEYED};
 use crate::merged_columns::{Joining, Shapes};
 use crate::plan::PlanOptions;
 use crate::recorded_files::sealed_manifest;
@@ -184,11 +185,13 @@ impl Recipe {
             ("record", "record", &self.record),
             ("record", "skip", &skip),
             ("text", "text-field", &self.text_field),
-            ("text", "id-field", &self.id_field),
             ("text", "document", &self.document),
         ];
+        // Records can't be read without their layout.
+        let keyed = KEYED.into_iter().filter(|format| *format != "record" || self.record.is_some());
+        let ids = keyed.map(|format| (format, ID_FIELD, &self.id_field));
         let mut sources: BTreeMap<String, Options> = BTreeMap::new();
-        for (format, name, value) in settings {
+        for (format, name, value) in settings.into_iter().chain(ids) {
             if let Some(value) = value {
                 sources.entry(format.to_owned()).or_default().set(name, value);
             }

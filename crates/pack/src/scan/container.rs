@@ -6,6 +6,7 @@ use super::listing::{FoundMember, WalkEvent};
 use super::listing::{Items, TableInput};
 use super::sealed::SealedInput;
 use crate::input_format::{check_from, open};
+use crate::keyed_source;
 use crate::open_input::SharedFile;
 use crate::recorded_files::FirstReadCheck;
 use crate::spans::TARGET;
@@ -87,7 +88,7 @@ impl FolderWalk<'_> {
             return Ok(Arc::clone(source));
         }
         let options = self.options.sources.get(id).cloned().unwrap_or_default();
-        let source: Arc<dyn Source> = format.source(&options, self.context.limits)?.into();
+        let source: Arc<dyn Source> = keyed_source::source(format, &options, self.context.limits)?.into();
         sources.insert(id, Arc::clone(&source));
         Ok(source)
     }

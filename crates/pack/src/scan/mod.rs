@@ -34,6 +34,7 @@ pub(crate) use part_listings::{forget, progress};
 
 use crate::inputs::Inputs;
 use crate::kept_tables::KeptTables;
+use crate::keyed_source::KEYED;
 use crate::merged_columns::Joining;
 use crate::spans::TARGET;
 use crate::{Decode, Labels, OnError, Recipe};
@@ -157,12 +158,7 @@ fn complete(context: Scan<'_>, options: &ScanOptions<'_>, mut listing: Listing) 
 fn idle_setting(recipe: &Recipe, listing: &Listing) -> Result<()> {
     let settings: [(&str, bool, &[&str], &str); 8] = [
         ("record", recipe.record.is_some(), &["record"], ", or read files so with `from=record`"),
-        (
-            "id-field",
-            recipe.id_field.is_some(),
-            &["text"],
-            "; JSON lines that become fields have keys of their own in a field `__key__`",
-        ),
+        ("id-field", recipe.id_field.is_some(), &KEYED, "; files are named by their keys"),
         ("document", recipe.document.is_some(), &["text"], ""),
         ("select", recipe.select.is_some(), &["parquet", "arrow"], "; `field` chooses fields of any input"),
         ("datasets", recipe.datasets.is_some(), &["hdf5"], "; `field` chooses fields of any input"),

@@ -1,0 +1,165 @@
+//! Tables whose keys are the values of a column: `id-field`.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    ArrowPrimitiveType, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use arrow_array::{Array, ArrayRef, StringViewArray};
+use packhorse_core::{
+    Blocks, DataType, Error, FieldType, Format, Input, InputTable, KEY, LOGICAL, Limits, Options, Result, Rows, Schema,
+    SchemaRef, Source, Table, TableInfo, nearest, some_of,
+};
+use std::fmt::Display;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The option of each source of typed rows that names the column of keys.
+pub(crate) const ID_FIELD: &str = "id-field";
+
+/// The formats of typed rows and of documents.
+pub(crate) const KEYED: [&str; 10] =
+    ["arrow", "csv", "hdf5", "jsonl", "npz", "parquet", "record", "root", "text", "tfrecord"];
+
+/// The reader of `format`. With the option [`ID_FIELD`], keys are the values of that column, which is then no field.
+pub(crate) fn source(format: &dyn Format, options: &Options, limits: Limits) -> Result<Box<dyn Source>> {
+    match options.get(ID_FIELD).filter(|_| !format.has_ids()) {
+        None => format.source(options, limits),
+        Some(column) => {
+            let others: Options = options.iter().filter(|(name, _)| *name != ID_FIELD).collect();
+            let inner = format.source(&others, limits)?;
+            if inner.lists() {
+                return Err(Options::refuse(ID_FIELD, format_args!("has no effect on {}", format.info().id)));
+            }
+            Ok(Box::new(KeyedSource { inner, column: column.to_owned() }))
+        }
+    }
+}
+
+struct KeyedSource {
+    inner: Box<dyn Source>,
+    column: String,
+}
+
+impl Source for KeyedSource {
+    fn open<'a>(&self, input: Arc<dyn Input + 'a>) -> Result<Box<dyn Table + 'a>> {
+        let inner = self.inner.open(input)?;
+        let schema = inner.info()?.schema;
+        let key = place(&schema, &self.column)?;
+        let stays = |at: &usize| *at != key && schema.field(*at).name() != KEY;
+        let kept: Vec<usize> = (0..schema.fields().len()).filter(stays).collect();
+        let schema = with_key(&schema, &kept);
+        Ok(Box::new(KeyedTable { inner, key, kept, schema }))
+    }
+
+    fn narrowed(&self, names: &[String]) -> Option<Box<dyn Source>> {
+        let names: Vec<String> = names.iter().chain([&self.column]).cloned().collect();
+        let inner = self.inner.narrowed(&names)?;
+        Some(Box::new(Self { inner, column: self.column.clone() }))
+    }
+
+    fn tables(&self, input: &dyn Input) -> Result<Vec<InputTable>> {
+        self.inner.tables(input)
+    }
+
+    fn columns<'a>(
+        &'a self,
+        input: &'a dyn Input,
+        choose: &mut dyn FnMut(&Schema) -> Result<Vec<usize>>,
+    ) -> Result<Option<Blocks<'a>>> {
+        self.inner.columns(input, choose)
+    }
+}
+
+struct KeyedTable<'a> {
+    inner: Box<dyn Table + 'a>,
+    /// The place of the column of keys among those of `inner`.
+    key: usize,
+    /// The places of those that stay fields.
+    kept: Vec<usize>,
+    schema: SchemaRef,
+}
+
+impl Table for KeyedTable<'_> {
+    fn info(&self) -> Result<TableInfo> {
+        Ok(TableInfo { schema: Arc::clone(&self.schema), ..self.inner.info()? })
+    }
+
+    fn starts(&self, each: &mut dyn FnMut(u64) -> Result<()>) -> Result<()> {
+        self.inner.starts(each)
+    }
+
+    fn rows(&self, items: Range<u64>) -> Result<Blocks<'_>> {
+        let mut first = items.start;
+        let mut keyed = move |rows: Rows| {
+            let keys: ArrayRef = Arc::new(keys(&rows, self.key, first)?);
+            first += rows.num_rows() as u64;
+            let kept = self.kept.iter().map(|at| Arc::clone(rows.column(*at)));
+            let columns = std::iter::once(keys).chain(kept).collect();
+            Rows::try_new(Arc::clone(&self.schema), columns).map_err(|e| Error::bug(e.to_string()))
+        };
+        Ok(Box::new(self.inner.rows(items)?.map(move |rows| rows.and_then(&mut keyed))))
+    }
+}
+
+/// The place of the column of keys.
+fn place(schema: &SchemaRef, column: &str) -> Result<usize> {
+    let Ok(at) = schema.index_of(column) else {
+        let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+        let message = format!("has no column {column} for its keys (`{ID_FIELD}`); its columns: {}", some_of(&names));
+        let error = Error::config(message).in_field(column);
+        return Err(match nearest(column, names) {
+            Some(name) => error.hint(format!("did you mean {name}?")),
+            None => error,
+        });
+    };
+    let field = schema.field(at);
+    let ticks = field.metadata().contains_key(LOGICAL) && field.data_type().is_primitive();
+    match FieldType::of(field)? {
+        FieldType::Text => Ok(at),
+        FieldType::Scalar(element) if element.is_integer() && !ticks => Ok(at),
+        other => {
+            let message = format!("the column {column} holds {other}; keys (`{ID_FIELD}`) are text or integers");
+            Err(Error::config(message).in_field(column))
+        }
+    }
+}
+
+/// The columns of samples: the key, then those at the places `kept`.
+fn with_key(schema: &SchemaRef, kept: &[usize]) -> SchemaRef {
+    let kept = kept.iter().map(|at| Arc::new(schema.field(*at).clone()));
+    let key = Arc::new(FieldType::Text.field(KEY, false));
+    let fields: Vec<_> = std::iter::once(key).chain(kept).collect();
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
+/// The keys of rows, the first of which is `first` of its table.
+fn keys(rows: &Rows, at: usize, first: u64) -> Result<StringViewArray> {
+    let column = rows.column(at);
+    let keys = match column.data_type() {
+        DataType::Utf8View => column.as_string_view().clone(),
+        DataType::Utf8 => column.as_string::<i32>().iter().collect(),
+        DataType::LargeUtf8 => column.as_string::<i64>().iter().collect(),
+        DataType::Int8 => decimal::<Int8Type>(column),
+        DataType::Int16 => decimal::<Int16Type>(column),
+        DataType::Int32 => decimal::<Int32Type>(column),
+        DataType::Int64 => decimal::<Int64Type>(column),
+        DataType::UInt8 => decimal::<UInt8Type>(column),
+        DataType::UInt16 => decimal::<UInt16Type>(column),
+        DataType::UInt32 => decimal::<UInt32Type>(column),
+        DataType::UInt64 => decimal::<UInt64Type>(column),
+        other => return Err(Error::bug(format!("keys of type {other}"))),
+    };
+    match (0..keys.len()).find(|row| keys.is_null(*row) || keys.value(*row).is_empty()) {
+        None => Ok(keys),
+        Some(row) => {
+            let schema = rows.schema();
+            let name = schema.field(at).name();
+            let message = format!("row {} (from 0) has no {name}, which is its key (`{ID_FIELD}`)", first + row as u64);
+            Err(Error::content(message).in_field(name))
+        }
+    }
+}
+
+fn decimal<T: ArrowPrimitiveType<Native: Display>>(column: &ArrayRef) -> StringViewArray {
+    column.as_primitive::<T>().iter().map(|value| value.map(|value| value.to_string())).collect()
+}
