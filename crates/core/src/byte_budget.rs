@@ -1,7 +1,8 @@
 //! A number of bytes that threads share: each waits until its part is free.
 
 use crate::Result;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Condvar, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A number of bytes to share, served in the order of the requests. A caller that holds a share must not wait for another.
@@ -43,11 +44,11 @@ impl ByteBudget {
     /// Waits for `bytes`, at most the whole budget, in the order of the calls. The caller must hold no share.
     pub fn wait(&self, bytes: u64) -> ByteShare<'_> {
         let bytes = bytes.min(self.total);
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let number = state.last;
         state.last += 1;
         while state.turn != number || state.used + bytes > self.total {
-            state = self.freed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.freed.wait(&mut state);
         }
         state.turn += 1;
         state.used += bytes;
@@ -58,7 +59,7 @@ impl ByteBudget {
 
     /// Takes `bytes` if they are free and no caller waits.
     pub fn take(&self, bytes: u64) -> Option<ByteShare<'_>> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.turn != state.last || bytes > self.total - state.used {
             return None;
         }
@@ -74,29 +75,25 @@ impl ByteBudget {
         let bytes = bytes.min(budget.total);
         loop {
             check()?;
-            let mut state = budget.state();
+            let mut state = budget.state.lock();
             if state.turn == state.last && bytes <= budget.total - state.used {
                 state.used += bytes;
                 return Ok(HeldBytes { budget: budget.clone(), bytes });
             }
             state.polling += 1;
-            let waited = budget.freed.wait_timeout(state, every);
-            waited.unwrap_or_else(PoisonError::into_inner).0.polling -= 1;
+            budget.freed.wait_for(&mut state, every);
+            state.polling -= 1;
         }
     }
 
     fn free(&self, bytes: u64) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.used -= bytes;
         let waited_for = state.turn != state.last || state.polling > 0;
         drop(state);
         if waited_for {
             self.freed.notify_all();
         }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -130,7 +127,7 @@ mod tests {
         let all = budget.wait(1000);
         assert!(budget.take(1).is_none());
         drop(all);
-        assert_eq!(budget.state().used, 0);
+        assert_eq!(budget.state.lock().used, 0);
     }
 
     #[test]
@@ -150,7 +147,7 @@ mod tests {
             drop(first);
             drop(second.join().unwrap().unwrap());
         });
-        let state = budget.state();
+        let state = budget.state.lock();
         assert_eq!((state.used, state.polling), (0, 0));
     }
 
@@ -174,6 +171,6 @@ mod tests {
                 });
             }
         });
-        assert!(most.load(Ordering::SeqCst) <= 100 && budget.state().used == 0);
+        assert!(most.load(Ordering::SeqCst) <= 100 && budget.state.lock().used == 0);
     }
 }

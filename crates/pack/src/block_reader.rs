@@ -18,8 +18,9 @@ use packhorse_core::{
 };
 use packhorse_dataset::{FieldSource, PlanEntry, SkipRecord};
 use packhorse_transform::{Counts, Transform};
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use tracing::field::Empty;
 
 /// Arrow views have signed 32-bit offsets: a larger blob is a block of its own.
@@ -82,7 +83,7 @@ impl BlockReader<'_> {
 
     /// The source of a table input.
     pub(crate) fn source(&self, piece: &FieldSource) -> Result<Arc<dyn Source>> {
-        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut opened = self.opened.lock();
         let (id, fields) = (&piece.field, self.selected.get(&piece.root));
         let name = (id.clone(), fields.map(|_| piece.root));
         if let Some(source) = opened.get(&name) {

@@ -13,11 +13,12 @@ use packhorse_core::{
 };
 use packhorse_dataset::FieldSource;
 use packhorse_storage::{Compression, Inside, decompressed_len, spool};
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 /// Files planned with up to this many bytes are read without a check of their current size first.
 const SMALL: u64 = 1 << 20;
@@ -232,7 +233,7 @@ impl<'a> Inputs<'a> {
         place.get_or_init(open).clone().inspect_err(|failure| {
             // Retried by the next call, unless the archive is too large: that takes long to find out.
             if failure.kind() != Kind::Limit {
-                self.archives.lock().unwrap_or_else(PoisonError::into_inner).open.remove(path);
+                self.archives.lock().open.remove(path);
             }
         })
     }
@@ -296,7 +297,7 @@ impl<'a> Inputs<'a> {
 
     /// The archive's entry in the cache; the least recently used one is evicted.
     fn place(&self, path: &Path) -> Place {
-        let mut archives = self.archives.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut archives = self.archives.lock();
         archives.clock += 1;
         let now = archives.clock;
         if let Some((used, place)) = archives.open.get_mut(path) {

@@ -2,7 +2,8 @@
 
 use packhorse_core::{Input, Result, Source, Table};
 use packhorse_storage::Inside;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use parking_lot::Mutex;
+use std::sync::{Arc, OnceLock};
 
 /// An open file, shared by all readers.
 pub(crate) struct SharedFile {
@@ -29,7 +30,7 @@ impl SharedFile {
             return Ok(Arc::clone(table));
         }
         let of_pool = rayon::current_thread_index().is_some();
-        let _alone = (!of_pool).then(|| self.parsing.lock().unwrap_or_else(PoisonError::into_inner));
+        let _alone = (!of_pool).then(|| self.parsing.lock());
         if let Some(table) = self.table.get() {
             return Ok(Arc::clone(table));
         }

@@ -15,9 +15,9 @@ use crate::memory;
 use crate::reader::Reader;
 use crate::spans::TARGET;
 use packhorse_order::{Shuffle, is_on_one_node};
+use parking_lot::{Condvar, Mutex};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Bytes of one read.
 const PIECE: usize = 2 << 20;
@@ -72,13 +72,9 @@ impl Readahead {
         Some(Self { node, first: first as usize, every: every as usize, progress, moved: Condvar::new() })
     }
 
-    fn progress(&self) -> MutexGuard<'_, Progress> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Says that the step at `at` was begun.
     pub(crate) fn reached(&self, at: At) {
-        let mut progress = self.progress();
+        let mut progress = self.progress.lock();
         if at > progress.at {
             progress.at = at;
             drop(progress);
@@ -88,21 +84,21 @@ impl Readahead {
 
     /// Ends [`run`](Self::run).
     pub(crate) fn stop(&self) {
-        self.progress().stopped = true;
+        self.progress.lock().stopped = true;
         self.moved.notify_one();
     }
 
     /// Whether the loader needs nothing before `at` any more.
     fn is_past(&self, at: At) -> bool {
-        let progress = self.progress();
+        let progress = self.progress.lock();
         progress.stopped || progress.at >= at
     }
 
     /// Waits for the step at `at` to begin; false if it was stopped.
     fn wait(&self, at: At) -> bool {
-        let mut progress = self.progress();
+        let mut progress = self.progress.lock();
         while !progress.stopped && progress.at < at {
-            progress = self.moved.wait(progress).unwrap_or_else(PoisonError::into_inner);
+            self.moved.wait(&mut progress);
         }
         !progress.stopped
     }
@@ -117,7 +113,7 @@ impl Readahead {
             let shard = dataset.shards().get(shard(run)? as usize)?;
             (2 * samples >= shard.samples).then_some(shard.bytes)
         };
-        let from = self.progress().at;
+        let from = self.progress.lock().at;
         self.blocks(order, from, end, memory::available, bytes, |run, until| {
             if let Some(shard) = shard(run) {
                 self.read(reader, shard, until, &mut buffer, read);

@@ -24,8 +24,9 @@ use crate::{
 };
 use packhorse_core::{Error, Registry, Result};
 use packhorse_order::{OrderState, Rank, Sampler, Shuffle};
+use parking_lot::Mutex;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// The state shared by the threads.
 pub struct SampleWork {
@@ -308,12 +309,12 @@ impl SampleWork {
     }
 
     pub(crate) fn spare(&self) -> SampleBlock {
-        self.bin.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
+        self.bin.lock().pop().unwrap_or_default()
     }
 
     pub(crate) fn done(&self, mut fetched: SampleBlock) {
         fetched.reset();
-        self.bin.lock().unwrap_or_else(PoisonError::into_inner).push(fetched);
+        self.bin.lock().push(fetched);
     }
 
     /// Reads the samples of `step` of `steps`.

@@ -10,9 +10,10 @@
 
 use crate::{Location, Published};
 use packhorse_core::{Context, DirEntry, Error, FileKind, FileStat, Kind, Result, Store, counted};
+use parking_lot::Mutex;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 const FOLDER: &str = ".quarantine";
 
@@ -62,7 +63,7 @@ impl Quarantine {
 
     /// The files kept so far, relative to the dataset's folder, sorted.
     pub fn kept(&self) -> Vec<String> {
-        let mut files = self.kept.lock().unwrap_or_else(PoisonError::into_inner).files.clone();
+        let mut files = self.kept.lock().files.clone();
         files.sort();
         files
     }
@@ -101,14 +102,14 @@ impl Quarantine {
             self.store.sync_dir(parent)?;
         }
         let shown = target.strip_prefix(&self.out).unwrap_or(&target);
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock();
         kept.files.push(shown.to_string_lossy().into_owned());
         Ok(())
     }
 
     /// The folder of this quarantine, new at its first use.
     fn own_folder(&self) -> Result<PathBuf> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock();
         if let Some(folder) = &kept.folder {
             return Ok(folder.clone());
         }

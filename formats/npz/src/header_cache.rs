@@ -4,7 +4,8 @@
 use crate::file::{Array, fields};
 use crate::npy_header::NpyHeader;
 use packhorse_core::{Limits, Result, Schema, SchemaRef};
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 /// The number of headers kept; those longer than [`LONGEST`] bytes are not.
 const KEPT: usize = 32;
@@ -27,7 +28,7 @@ struct Last {
 impl HeaderCache {
     /// The header at the start of `head`, parsed unless it is known.
     pub(crate) fn header(&self, head: &[u8], limits: &Limits) -> Result<Arc<NpyHeader>> {
-        let headers = || self.headers.lock().unwrap_or_else(PoisonError::into_inner);
+        let headers = || self.headers.lock();
         if let Some((_, header)) = headers().iter().find(|(bytes, _)| head.starts_with(bytes)) {
             return Ok(Arc::clone(header));
         }
@@ -45,7 +46,7 @@ impl HeaderCache {
 
     /// The schema of a file with these arrays; with `rows`, a sample is an entry of the first dimension.
     pub(crate) fn schema(&self, arrays: &[(Array, Arc<NpyHeader>)], rows: bool) -> Result<SchemaRef> {
-        let last = || self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = || self.last.lock();
         if let Some(last) = last().as_ref().filter(|last| last.is_of(arrays)) {
             return Ok(Arc::clone(&last.schema));
         }
@@ -86,6 +87,6 @@ mod tests {
         assert_ne!(schema, known.schema(&[array(&b)], false).unwrap());
         assert!(known.header(&head("(3, 4)")[..20], &limits).is_err());
         (0..100).for_each(|n| drop(of(&format!("({n},)"))));
-        assert_eq!(known.headers.lock().unwrap().len(), KEPT);
+        assert_eq!(known.headers.lock().len(), KEPT);
     }
 }

@@ -6,7 +6,8 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError};
 use packhorse_core::{ByteBudget, Cancel, Error, HeldBytes, Observer, Result, Rows, SchemaRef, Sink};
 use packhorse_storage::Stage;
 use packhorse_transform::Transform;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -62,7 +63,7 @@ impl WriterState {
     /// The first error of a thread, or that of a request to stop.
     pub(super) fn check(&self) -> Result<()> {
         self.cancel.check()?;
-        self.failed().clone().map_or(Ok(()), Err)
+        self.failed.lock().clone().map_or(Ok(()), Err)
     }
 
     /// The error of a thread that ended early.
@@ -71,17 +72,13 @@ impl WriterState {
     }
 
     fn fail(&self, error: Error) {
-        self.failed().get_or_insert(error);
+        self.failed.lock().get_or_insert(error);
     }
 
     /// Waits until rows of `bytes` fit beside those that wait. Rows of more than the whole memory wait until they are
     /// alone.
     pub(super) fn hold(&self, bytes: u64) -> Result<HeldBytes> {
         ByteBudget::hold(&self.budget, bytes.saturating_add(ROWS), LOOK, || self.check())
-    }
-
-    fn failed(&self) -> MutexGuard<'_, Option<Error>> {
-        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -8,9 +8,10 @@
 use super::library::Library;
 use crate::registry::{self, BLOSC2};
 use packhorse_core::{Error, Result};
+use parking_lot::{RwLock, RwLockWriteGuard};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
-use std::sync::{OnceLock, PoisonError, RwLock, RwLockWriteGuard};
+use std::sync::OnceLock;
 
 const PATH: &str = "HDF5_PLUGIN_PATH";
 const STANDARD: &str = "/usr/local/hdf5/lib/plugin";
@@ -48,7 +49,7 @@ impl Plugin {
 
     fn gated(&self, many: bool, back: bool, parameters: &[u32], input: &[u8], out: &mut [u8]) -> Result<usize> {
         if many {
-            let begun = self.gate.read().unwrap_or_else(PoisonError::into_inner);
+            let begun = self.gate.read();
             if *begun {
                 let done = self.library.run(back, parameters, input, out);
                 drop(begun);
@@ -62,7 +63,7 @@ impl Plugin {
     }
 
     fn alone(&self) -> RwLockWriteGuard<'_, bool> {
-        self.gate.write().unwrap_or_else(PoisonError::into_inner)
+        self.gate.write()
     }
 }
 
@@ -72,7 +73,7 @@ pub(crate) fn find(id: u16) -> Option<&'static Plugin> {
         return None;
     }
     let search = search();
-    let known = search.read().unwrap_or_else(PoisonError::into_inner);
+    let known = search.read();
     if let Some(plugin) = known.found.get(&id) {
         return Some(plugin);
     }
@@ -80,7 +81,7 @@ pub(crate) fn find(id: u16) -> Option<&'static Plugin> {
         return None;
     }
     drop(known);
-    search.write().unwrap_or_else(PoisonError::into_inner).until(id)
+    search.write().until(id)
 }
 
 /// What to do if the plugin of the filter `id` is missing for reading.
@@ -94,7 +95,7 @@ pub(crate) fn advice(id: u16) -> String {
 
 /// How to get the plugin of the filter `id`.
 pub(crate) fn install(id: u16) -> String {
-    let search = search().read().unwrap_or_else(PoisonError::into_inner);
+    let search = search().read();
     let how = match registry::in_wheel(id) {
         true => {
             "pip install hdf5plugin; export HDF5_PLUGIN_PATH=$(python -c 'import hdf5plugin; \
