@@ -5,27 +5,23 @@ use crate::cancellable_input::CancellableInput;
 use crate::decompressor_cache::DecompressorCache;
 use crate::input_format::{compression, open};
 use crate::kept_tables::KeptTables;
+use crate::open_archives::OpenArchives;
 use crate::open_input::{OpenTable, SharedFile};
 use crate::recorded_files::FirstReadCheck;
 use crate::watched_input::WatchedInput;
 use packhorse_core::{
-    Cancel, Code, Error, FileKind, FileStat, Input, InputRange, Kind, Limits, Result, Store, counted,
+    Cancel, Code, Error, Event, FileKind, FileStat, Input, InputRange, Kind, Limits, Observer, Result, Store, counted,
 };
 use packhorse_dataset::FieldSource;
-use packhorse_storage::{Compression, Inside, decompressed_len, spool};
-use parking_lot::Mutex;
-use std::collections::HashMap;
+use packhorse_storage::{Compression, Inside, decompressed_len, free_space, spool};
 use std::io::ErrorKind;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Files planned with up to this many bytes are read without a check of their current size first.
 const SMALL: u64 = 1 << 20;
-
-/// The most archives kept open, beside those of [`KeptTables`]. A compressed one has its decompressed bytes in a scratch
-/// file meanwhile.
-const OPEN_ARCHIVES: usize = 16;
 
 /// The inputs of a plan, shared by all reading threads.
 pub(crate) struct Inputs<'a> {
@@ -34,7 +30,12 @@ pub(crate) struct Inputs<'a> {
     scratch: &'a Path,
     limits: Limits,
     cancel: &'a Cancel,
-    archives: Mutex<Archives>,
+    /// Archives that are read as they are, and those whose decompressed bytes are in a scratch file.
+    plain: OpenArchives,
+    spooled: OpenArchives,
+    /// Hears once that archives are decompressed again and again.
+    observer: Option<&'a dyn Observer>,
+    told: AtomicBool,
     decompressors: DecompressorCache,
     /// Verifies shards of sealed datasets before their first read; `None` if turned off.
     first_reads: Option<FirstReadCheck>,
@@ -43,15 +44,6 @@ pub(crate) struct Inputs<'a> {
     /// Tables opened before, and the limits that they must have been opened with.
     kept: Option<(&'a KeptTables, Limits)>,
 }
-
-#[derive(Default)]
-struct Archives {
-    open: HashMap<PathBuf, (u64, Place)>,
-    clock: u64,
-}
-
-/// An archive in the cache. The first thread opens it while others wait.
-type Place = Arc<OnceLock<Result<Arc<SharedFile>>>>;
 
 /// A range of an archive.
 struct Section {
@@ -94,20 +86,26 @@ impl<'a> Inputs<'a> {
         limits: Limits,
         cancel: &'a Cancel,
     ) -> Self {
-        let (archives, decompressors, first_reads) =
-            (Mutex::default(), DecompressorCache::default(), Some(FirstReadCheck::default()));
         Self {
             store,
             roots,
             scratch,
             limits,
             cancel,
-            archives,
-            decompressors,
-            first_reads,
+            plain: OpenArchives::new(),
+            spooled: OpenArchives::new(),
+            observer: None,
+            told: AtomicBool::new(false),
+            decompressors: DecompressorCache::default(),
+            first_reads: Some(FirstReadCheck::default()),
             compares_times: true,
             kept: None,
         }
+    }
+
+    /// Which tells `observer` what costs much time.
+    pub(crate) fn telling(self, observer: &'a dyn Observer) -> Self {
+        Self { observer: Some(observer), ..self }
     }
 
     /// With tables opened before, for sources of these limits.
@@ -228,14 +226,29 @@ impl<'a> Inputs<'a> {
     }
 
     fn opened(&self, path: &Path) -> Result<Arc<SharedFile>> {
-        let place = self.place(path);
-        let open = || self.open_archive(path);
-        place.get_or_init(open).clone().inspect_err(|failure| {
+        let (archives, place) = match compression(path) {
+            None => (&self.plain, self.plain.place(path, |open, _| open < descriptors() / 8, || ())),
+            Some(_) => {
+                // Others need disk too, and the dataset that is packed first of all.
+                let has_room = |_, bytes: u64| free_space(self.scratch).is_none_or(|free| free / 4 >= bytes);
+                (&self.spooled, self.spooled.place(path, has_room, || self.tell_crowded()))
+            }
+        };
+        place.get_or_init(|| self.open_archive(path)).clone().inspect_err(|failure| {
             // Retried by the next call, unless the archive is too large: that takes long to find out.
             if failure.kind() != Kind::Limit {
-                self.archives.lock().open.remove(path);
+                archives.forget(path);
             }
         })
+    }
+
+    fn tell_crowded(&self) {
+        if let (Some(observer), false) = (self.observer, self.told.swap(true, Ordering::Relaxed)) {
+            observer.event(&Event::Warning(
+                "compressed archives are decompressed several times: the order of the samples needs more of them at once \
+                 than have room beside the dataset; make room, decompress them first, or pack without `shuffle`",
+            ));
+        }
     }
 
     fn check_stamp(&self, now: Option<FileStat>, piece: &FieldSource) -> Result<()> {
@@ -295,24 +308,6 @@ impl<'a> Inputs<'a> {
         input.read_at(offset, out.grow(self.limits.blob(len)?)?)
     }
 
-    /// The archive's entry in the cache; the least recently used one is evicted.
-    fn place(&self, path: &Path) -> Place {
-        let mut archives = self.archives.lock();
-        archives.clock += 1;
-        let now = archives.clock;
-        if let Some((used, place)) = archives.open.get_mut(path) {
-            *used = now;
-            return place.clone();
-        }
-        if archives.open.len() >= OPEN_ARCHIVES {
-            let oldest = archives.open.iter().min_by_key(|(_, (used, _))| *used).map(|(path, _)| path.clone());
-            oldest.map(|path| archives.open.remove(&path));
-        }
-        let place = Place::default();
-        archives.open.insert(path.to_owned(), (now, place.clone()));
-        place
-    }
-
     /// Whether `path` still names this open file, unchanged.
     fn is_at(&self, open: &dyn Input, path: &Path) -> Result<bool> {
         let now = self.store.stat(path, true)?;
@@ -336,6 +331,12 @@ impl<'a> Inputs<'a> {
         };
         Ok(Arc::new(SharedFile::new(input)))
     }
+}
+
+/// The limit of open files of this process.
+fn descriptors() -> usize {
+    use nix::sys::resource::{Resource, getrlimit};
+    getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| usize::try_from(soft).unwrap_or(usize::MAX))
 }
 
 fn resized(piece: &FieldSource, now: u64) -> Error {

@@ -47,6 +47,7 @@ mod metadata;
 mod moved_inputs;
 mod named_shards;
 mod on_error;
+mod open_archives;
 mod open_input;
 mod opened_view;
 mod ordered_transformer;

@@ -124,7 +124,11 @@ pub(crate) fn pack_again(
     let inputs = |conversion: &Conversion| {
         let inputs = Inputs::new(&*context.store, &roots, staging.scratch(), conversion.limits, context.cancel);
         let known = !redo.is_empty() && mine.iter().all(|shard| redo.get(&shard.name).is_none_or(Option::is_some));
-        inputs.verifying(options.verify).keeping(context.kept, conversion.inner).of_known_digests(known)
+        inputs
+            .telling(context.observer)
+            .verifying(options.verify)
+            .keeping(context.kept, conversion.inner)
+            .of_known_digests(known)
     };
     let header = plan.header();
     let whole = conversion.block_reader(context, header, inputs(&conversion), options.on_error);

@@ -119,6 +119,7 @@ impl ShardPacker<'_> {
                     // shards.
                     let alone = || self.busy.load(Ordering::Relaxed) >= self.jobs;
                     let mut write = |block| written.block(block);
+                    let feed = (feed, self.budget);
                     self.reader.run(&entries, OrderedTransformer::new(feed, self.jobs, &alone, &mut write))?;
                 }
             }

@@ -43,6 +43,12 @@ pub fn spool(input: &dyn Input, dir: &Path, limits: &Limits, cancel: &Cancel) ->
     Ok(Box::new(Spooled { file, name: input.name().to_owned(), len, stat: input.stat()?, fault }))
 }
 
+/// The bytes that this process may still write to the file system of `dir`; `None` if it does not say.
+pub fn free_space(dir: &Path) -> Option<u64> {
+    let found = nix::sys::statvfs::statvfs(dir).ok().filter(|found| found.blocks() > 0)?;
+    Some((found.blocks_available() as u64).saturating_mul(found.fragment_size() as u64))
+}
+
 struct Spooled {
     file: File,
     name: String,

@@ -6,6 +6,7 @@ use packhorse_core::{CLASSES, Error, HUGGINGFACE, Result, Schema};
 use packhorse_dataset::{FieldRecord, Manifest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// The class list; empty if there is none.
 ///
@@ -18,20 +19,29 @@ pub(super) fn of(listing: &Listing, packed: &Schema) -> Result<Vec<String>> {
     let mut columns = ColumnClasses::default();
     let mut lists: BTreeMap<Vec<String>, PathBuf> = BTreeMap::new();
     let (mut bare, mut unnamed) = (None, (false, false));
+    // A dataset or a table has many samples, and its list may be long.
+    let mut brings: BTreeMap<*const (), bool> = BTreeMap::new();
     for sample in listing.iter() {
         if let Some((sealed, _)) = sample.shard() {
             columns.take(&sealed.manifest, packed, || sample.first_path())?;
         }
         // Class names of a column that is not called `cls` are those of all tables, or of none.
         let is_other = sample.table().is_some() && !has_labels(&sample);
-        match brought(&sample) {
-            list if !list.is_empty() => {
-                unnamed.0 |= is_other;
-                lists.entry(list).or_insert_with(|| sample.first_path());
-            }
-            _ if is_other => unnamed.1 = true,
-            _ if bare.is_none() && has_labels(&sample) => bare = Some(sample.first_path()),
-            _ => {}
+        let brings_list = origin(&sample).is_some_and(|origin| {
+            *brings.entry(origin).or_insert_with(|| {
+                let list = brought(&sample);
+                let brings = !list.is_empty();
+                if brings {
+                    lists.entry(list).or_insert_with(|| sample.first_path());
+                }
+                brings
+            })
+        });
+        match (brings_list, is_other) {
+            (true, _) => unnamed.0 |= is_other,
+            (false, true) => unnamed.1 = true,
+            (false, false) if bare.is_none() && has_labels(&sample) => bare = Some(sample.first_path()),
+            (false, false) => {}
         }
     }
     if unnamed == (true, true) {
@@ -86,6 +96,14 @@ impl<'l> ColumnClasses<'l> {
             }
         }
         Ok(())
+    }
+}
+
+/// The address of what a sample's class list is in, which all samples of a dataset or a table share.
+fn origin(sample: &SampleRef<'_>) -> Option<*const ()> {
+    match sample.shard() {
+        Some((sealed, _)) => Some(std::ptr::from_ref(&sealed.manifest).cast()),
+        None => sample.table().map(|table| Arc::as_ptr(&table.schema).cast()),
     }
 }
 

@@ -7,6 +7,7 @@ use crate::Recipe;
 use crate::scan::{Listing, SampleRef, name_in};
 use packhorse_core::{Error, Result};
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 /// The splits of a plan, and the rule that assigns items to them.
 pub(super) struct SplitAssignment<'a> {
@@ -50,7 +51,7 @@ impl<'a> SplitAssignment<'a> {
 
     fn known(listing: &Listing, split: impl Fn(&SampleRef<'_>) -> Option<String>, missing: &str) -> Result<Self> {
         // Numbers only, since there may be many samples.
-        let (mut seen, mut numbers) = (Vec::<String>::new(), Vec::with_capacity(listing.samples()));
+        let (mut seen, mut known, mut numbers) = (Vec::new(), HashMap::new(), Vec::with_capacity(listing.samples()));
         for sample in listing.iter() {
             let named = match split(&sample) {
                 Some(name) if is_name(&name) => Ok(name),
@@ -58,10 +59,14 @@ impl<'a> SplitAssignment<'a> {
                 None => Err(missing.to_owned()),
             };
             let name = named.map_err(|e| Error::config(e).in_input(sample.first_path().display()))?;
-            let number = seen.iter().position(|known| *known == name).unwrap_or(seen.len());
-            if number == seen.len() {
-                seen.push(name);
-            }
+            let number = match known.get(&name) {
+                Some(number) => *number,
+                None => {
+                    known.insert(name.clone(), seen.len());
+                    seen.push(name);
+                    seen.len() - 1
+                }
+            };
             let many =
                 |_| Error::config(format!("more than {} splits are not supported; choose another `split`", u16::MAX));
             numbers.push(u16::try_from(number).map_err(many)?);

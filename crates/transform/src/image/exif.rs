@@ -72,16 +72,17 @@ impl Block {
         (end + 4 <= self.bytes.len()).then_some(Entries { at, end })
     }
 
-    /// Writes the single value of the entry at `at`, of type SHORT or LONG; `None` for other types.
+    /// Writes the single value of the entry at `at`, a whole number of any type; `None` for other types.
     fn put(&mut self, at: usize, value: u32) -> Option<()> {
         let bytes = match (self.short(at + 2)?, self.long(at + 4)?) {
-            (3, 1) => {
+            (1 | 6, 1) => [u8::try_from(value).ok()?, 0, 0, 0],
+            (3 | 8, 1) => {
                 let value = u16::try_from(value).ok()?;
                 let two = if self.little { value.to_le_bytes() } else { value.to_be_bytes() };
                 [two[0], two[1], 0, 0]
             }
-            (4, 1) if self.little => value.to_le_bytes(),
-            (4, 1) => value.to_be_bytes(),
+            (4 | 9, 1) if self.little => value.to_le_bytes(),
+            (4 | 9, 1) => value.to_be_bytes(),
             _ => return None,
         };
         self.bytes.get_mut(at + 8..at + 12)?.copy_from_slice(&bytes);

@@ -31,9 +31,10 @@ pub(super) fn header(bytes: &[u8]) -> Result<(u32, u32, Orientation)> {
     Ok((header.width.into(), header.height.into(), header.orientation()))
 }
 
-/// Refuses coding processes that no decoder here supports: arithmetic, lossless, hierarchical.
-pub(super) fn require_huffman(bytes: &[u8]) -> Result<()> {
-    JpegHeader::read(bytes)?.require_huffman()
+/// Refuses coding processes and samplings that zune-jpeg does not support: arithmetic, lossless, hierarchical, more colour than
+/// brightness.
+pub(super) fn require_usual(bytes: &[u8]) -> Result<()> {
+    JpegHeader::read(bytes)?.require_usual()
 }
 
 /// Whether the file has more pictures than the first.
@@ -44,7 +45,7 @@ pub(super) fn has_more(bytes: &[u8]) -> bool {
 /// The pixels as stored: gray or RGB.
 pub(super) fn decode(bytes: &[u8]) -> Result<Raster> {
     let header = JpegHeader::read(bytes)?;
-    header.require_huffman()?;
+    header.require_usual()?;
     require_end(bytes)?;
     let (space, channels) = match header.components {
         1 => (ColorSpace::Luma, 1),

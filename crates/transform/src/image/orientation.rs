@@ -2,7 +2,7 @@
 
 use super::mirror::mirror;
 use super::raster::Raster;
-use exif::{In, Reader, Tag};
+use exif::{In, Reader, Tag, Value};
 
 /// How stored pixels become the upright image: first transpose, then mirror left-right, then flip top-bottom.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -142,7 +142,13 @@ fn exif_number(tiff: &[u8]) -> Option<u32> {
     let mut reader = Reader::new();
     reader.continue_on_error(true);
     let parsed = reader.read_raw(tiff.to_vec()).or_else(|error| error.distill_partial_result(|_| ()));
-    parsed.ok()?.get_field(Tag::Orientation, In::PRIMARY)?.value.get_uint(0)
+    match &parsed.ok()?.get_field(Tag::Orientation, In::PRIMARY)?.value {
+        // Some programs write it with a sign.
+        Value::SByte(numbers) => u32::try_from(*numbers.first()?).ok(),
+        Value::SShort(numbers) => u32::try_from(*numbers.first()?).ok(),
+        Value::SLong(numbers) => u32::try_from(*numbers.first()?).ok(),
+        number => number.get_uint(0),
+    }
 }
 
 /// The orientation number in XMP: `tiff:Orientation="6"` or `<tiff:Orientation>6</…`.
@@ -205,6 +211,27 @@ mod tests {
         let exif = super::super::samples::exif(6);
         assert_eq!(Orientation::of(Some(&exif), None), Orientation::from_number(6));
         assert!(Orientation::from_number(0).is_upright() && Orientation::from_number(9).is_upright());
+    }
+
+    /// Types of whole numbers, with the bytes of 6 in each.
+    #[test]
+    fn numbers_of_any_type_tell_the_orientation() {
+        let usual = super::super::samples::exif(6);
+        let entry = usual.windows(4).position(|bytes| bytes == [0x01, 0x12, 0, 3]).unwrap();
+        for kind in [1, 3, 4, 6, 8, 9] {
+            let mut exif = usual.clone();
+            exif[entry + 3] = kind;
+            let value = 6u32
+                << match kind {
+                    1 | 6 => 24,
+                    3 | 8 => 16,
+                    _ => 0,
+                };
+            exif[entry + 8..entry + 12].copy_from_slice(&value.to_be_bytes());
+            assert_eq!(Orientation::of(Some(&exif), None), Orientation::from_number(6), "{kind}");
+            let upright = super::super::exif::upright(&exif, (1, 1)).unwrap();
+            assert!(Orientation::of(Some(&upright), None).is_upright(), "{kind}");
+        }
     }
 
     #[test]

@@ -41,7 +41,7 @@ impl Image {
         let kind = ImageFormat::of(bytes)?;
         let (width, height, orientation) = header(kind, bytes, &self.limits)?;
         if kind == ImageFormat::Jpeg {
-            jpeg::require_huffman(bytes)?;
+            jpeg::require_usual(bytes)?;
         }
         let (shown_width, shown_height) = orientation.swap((width, height));
         let size = self.options.resize.and_then(|resize| resize.target(shown_width, shown_height));

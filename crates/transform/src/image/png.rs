@@ -3,37 +3,24 @@
 //! Decoder: verifies the checksums of all chunks and of the pixels, up to IEND. Encoder: zlib level 6 through
 //! zlib-rs, adaptive filters; no filter for palettes.
 
+mod notes;
+
 use super::orientation::Orientation;
 use super::pixel_buffer::PixelBuffer;
 use super::raster::{Raster, rgb_of};
 use super::{Keep, exif};
+use notes::Notes;
 use packhorse_core::{Error, Kind, Result};
 use png::{BitDepth, ColorType, DecodeOptions, Decoder, DecodingError, Encoder, Filter, Info, Reader, Transformations};
 use std::borrow::Cow;
 use std::io::Cursor;
 
-/// Size and orientation from the chunks before the pixels.
+/// Size and orientation.
 pub(super) fn header(bytes: &[u8]) -> Result<(u32, u32, Orientation)> {
     let reader = decoder(bytes).read_info().map_err(refused)?;
     let info = reader.info();
-    let orientation = Orientation::of(info.exif_metadata.as_deref(), xmp(bytes));
-    Ok((info.width, info.height, orientation))
-}
-
-/// The XMP packet before the pixels: an uncompressed iTXt chunk.
-fn xmp(bytes: &[u8]) -> Option<&[u8]> {
-    let mut rest = bytes.get(8..)?;
-    loop {
-        let (head, body) = rest.split_first_chunk::<8>()?;
-        let [l3, l2, l1, l0, kind @ ..] = *head;
-        let length = u32::from_be_bytes([l3, l2, l1, l0]) as usize;
-        let packet = body.get(..length)?.strip_prefix(b"XML:com.adobe.xmp\0\0");
-        match &kind {
-            b"IDAT" | b"IEND" => return None,
-            b"iTXt" if packet.is_some() => return packet,
-            _ => rest = body.get(length + 4..)?,
-        }
-    }
+    let notes = Notes::of(bytes);
+    Ok((info.width, info.height, Orientation::of(notes.exif.as_deref(), notes.xmp.as_deref())))
 }
 
 /// Pixels as stored, 8 bits per channel, or 8 or 16 with `deep`. Palettes become colours.

@@ -22,6 +22,8 @@ pub(super) struct JpegHeader<'a> {
     /// Low nibble of the SOF marker: 0 to 2 are supported, 9 and up are arithmetic.
     pub(super) process: u8,
     icc: Vec<(u8, &'a [u8])>,
+    /// Whether a channel of colour has more samples across than that of brightness.
+    wide_colour: bool,
     /// Whether more pictures follow this one (CIPA DC-007, Multi-Picture Format): a second lens, depths, a gain map.
     pub(super) more: bool,
 }
@@ -61,6 +63,10 @@ impl<'a> JpegHeader<'a> {
             self.height = u16::from_be_bytes([h1, h0]);
             self.width = u16::from_be_bytes([w1, w0]);
             self.components = components;
+            let across = |part: &[u8; 3]| part[1] >> 4;
+            let mut parts = body.get(6..).unwrap_or_default().as_chunks().0.iter();
+            let first = parts.next().map_or(0, across);
+            self.wide_colour = parts.take(3).any(|part| across(part) > first);
         }
     }
 
@@ -69,9 +75,12 @@ impl<'a> JpegHeader<'a> {
         Orientation::of(self.exif, self.xmp)
     }
 
-    /// Refuses coding processes that no decoder here supports, by name.
-    pub(super) fn require_huffman(&self) -> Result<()> {
+    /// Refuses coding processes and samplings that zune-jpeg does not support, by name.
+    pub(super) fn require_usual(&self) -> Result<()> {
         let name = match self.process {
+            0..=2 if self.wide_colour => {
+                "a JPEG with more samples of colour than of brightness, which few programs read"
+            }
             0..=2 => return Ok(()),
             9 | 10 => "an arithmetic-coded JPEG, which few programs read",
             3 | 7 | 11 | 15 => "a lossless JPEG, which few programs read",

@@ -34,7 +34,7 @@ impl JpegReader {
         if self.turbo.decode(bytes, &header, 1, out) {
             return Ok(());
         }
-        header.require_huffman()?;
+        header.require_usual()?;
         // zune-jpeg can panic on contradictory sampling factors.
         contain(|| decode_rgb(bytes, out)).unwrap_or_else(|| Err(undecodable("the decoder gave up on its structure")))
     }

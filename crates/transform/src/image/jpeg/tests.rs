@@ -142,3 +142,17 @@ fn missing_pixels_never_show_old_memory() {
     }
     assert!(left_out > 10, "{left_out}");
 }
+
+/// zune-jpeg decodes them to noise.
+#[test]
+fn more_samples_of_colour_than_of_brightness_are_refused() {
+    let mut bytes = jpeg(32, 16);
+    let frame = bytes.windows(2).position(|two| two == [0xff, 0xc0]).unwrap();
+    // Horizontal and vertical factors of the three channels.
+    [0x11, 0x22, 0x22].into_iter().enumerate().for_each(|(part, factors)| bytes[frame + 11 + 3 * part] = factors);
+    let error = require_usual(&bytes).unwrap_err().to_string();
+    assert!(error.contains("more samples of colour than of brightness"), "{error}");
+    assert!(decode(&bytes).unwrap_err().to_string().contains("more samples of colour"));
+    bytes[frame + 11] = 0x22;
+    require_usual(&bytes).unwrap();
+}

@@ -7,7 +7,6 @@ use crate::image::raster::Raster;
 use image::codecs::bmp::{BmpDecoder, BmpEncoder};
 use image::{ExtendedColorType, ImageDecoder};
 use packhorse_core::{Limits, Result};
-use std::collections::BTreeMap;
 use std::io::Cursor;
 
 pub(super) fn header(bytes: &[u8]) -> Result<(u32, u32, Orientation)> {
@@ -16,15 +15,16 @@ pub(super) fn header(bytes: &[u8]) -> Result<(u32, u32, Orientation)> {
 }
 
 pub(super) fn read(bytes: &[u8], limits: &Limits) -> Result<Stored> {
-    let mut decoder = decoder(bytes)?;
-    let Some(mut colours) = decoder.get_palette().map(<[_]>::to_vec) else {
-        return pixels(ImageFormat::Bmp, decoder, limits).map(Stored::plain);
+    let first = decoder(bytes)?;
+    let Some(mut colours) = first.get_palette().map(<[_]>::to_vec) else {
+        return pixels(ImageFormat::Bmp, first, limits).map(Stored::plain);
     };
     colours.truncate(256);
-    let plain = has_bytes(bytes);
-    decoder.set_indexed_color(plain);
-    let raster = pixels(ImageFormat::Bmp, decoder, limits)?;
-    let raster = if plain { raster } else { numbers(raster, &colours)? };
+    let numbered = with_numbers(bytes);
+    let raster = pixels(ImageFormat::Bmp, decoder(&numbered)?, limits)?;
+    let Raster { width, height, channels, data, .. } = raster;
+    let data = data.chunks_exact(channels.into()).filter_map(|pixel| pixel.first().copied()).collect();
+    let raster = Raster::new(width, height, 1, false, data)?;
     // Gray images have a palette too: all 256 grays in order.
     if colours.len() == 256 && colours.iter().zip(0..=255).all(|(colour, gray)| *colour == [gray; 3]) {
         return Ok(Stored::plain(raster));
@@ -32,25 +32,27 @@ pub(super) fn read(bytes: &[u8], limits: &Limits) -> Result<Stored> {
     Ok(Stored { raster, palette: Some(Palette { colours, clear: None }), exact: true, numbers: None })
 }
 
-/// Whether palette indices are stored as plain bytes, the only layout whose indices the decoder returns.
-fn has_bytes(bytes: &[u8]) -> bool {
-    let short = |at: usize| bytes.get(at..).and_then(<[u8]>::first_chunk).map(|two| u16::from_le_bytes(*two));
-    match short(14) {
-        Some(12) => short(24) == Some(8),
-        _ => short(28) == Some(8) && short(30) == Some(0),
+/// A copy whose palette gives each index itself as its colour, so that the decoder, which returns indices of one layout only,
+/// returns those of all. Where the pixels are said to begin with the palette they begin behind it, as for Pillow.
+fn with_numbers(bytes: &[u8]) -> Vec<u8> {
+    let mut copy = bytes.to_vec();
+    let long = |at: usize| bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |four| u32::from_le_bytes(*four));
+    let header = long(14);
+    let (colour, bits, count) = match header {
+        12 => (3, long(24) & 0xffff, 0),
+        _ => (4, long(28) & 0xffff, long(46)),
+    };
+    let most = 1u32 << bits.min(8);
+    let count = if count == 0 { most } else { count.min(most) };
+    let first = 14 + header;
+    let palette = copy.get_mut(first as usize..).unwrap_or_default();
+    for (number, entry) in (0..=u8::MAX).zip(palette.chunks_exact_mut(colour as usize).take(count as usize)) {
+        entry.iter_mut().take(3).for_each(|part| *part = number);
     }
-}
-
-/// Maps colours back to palette indices, the first of equal colours; unknown colours become index 0.
-fn numbers(colours: Raster, palette: &[[u8; 3]]) -> Result<Raster> {
-    let Raster { width, height, channels, data, .. } = colours;
-    let mut places = BTreeMap::new();
-    for (place, colour) in (0..=u8::MAX).zip(palette) {
-        places.entry(colour.as_slice()).or_insert(place);
+    if let (true, Some(offset)) = (long(10) == first, copy.get_mut(10..14)) {
+        offset.copy_from_slice(&(first + colour * count).to_le_bytes());
     }
-    let place = |pixel: &[u8]| pixel.get(..3).and_then(|colour| places.get(colour)).copied().unwrap_or_default();
-    let data = data.chunks_exact(channels.into()).map(place).collect();
-    Raster::new(width, height, 1, false, data)
+    copy
 }
 
 pub(super) fn encode(raster: &Raster, palette: Option<&Palette>) -> Result<Vec<u8>> {

@@ -300,3 +300,99 @@ fn pictures_of_other_numbers_are_refused_or_left_as_they_are() {
     let both = ImageOptions { leave: vec!["tif".to_owned()], nearest: vec!["tif".to_owned()], ..resize() };
     assert!(rewritten("tif", &depths, both).unwrap_err().to_string().contains("both name tif"));
 }
+
+/// A TIFF of `side` × `side` pixels of four samples, in tiles of 32 × 32, not compressed; `extra` says what the fourth is.
+fn tiled_in_four(side: usize, extra: u32, pixel: impl Fn(usize, usize) -> [u8; 4]) -> Vec<u8> {
+    const TILE: usize = 32;
+    let across = side.div_ceil(TILE);
+    let mut bytes = b"II*\0\0\0\0\0".to_vec();
+    let tiles = across * across;
+    for tile in 0..tiles {
+        let (left, top) = (tile % across * TILE, tile / across * TILE);
+        bytes.extend((0..TILE * TILE).flat_map(|i| pixel(left + i % TILE, top + i / TILE)));
+    }
+    let places = bytes.len();
+    (0..tiles).for_each(|tile| bytes.extend(((8 + tile * TILE * TILE * 4) as u32).to_le_bytes()));
+    let lengths = bytes.len();
+    (0..tiles).for_each(|_| bytes.extend(((TILE * TILE * 4) as u32).to_le_bytes()));
+    let depths = bytes.len();
+    (0..4).for_each(|_| bytes.extend(8u16.to_le_bytes()));
+    let directory = bytes.len() as u32;
+    bytes[4..8].copy_from_slice(&directory.to_le_bytes());
+    let side = side as u32;
+    let list = |place: usize, one: u32| if tiles == 1 { one } else { place as u32 };
+    let entries: [(u16, u16, u32, u32); 12] = [
+        (256, 4, 1, side),
+        (257, 4, 1, side),
+        (258, 3, 4, depths as u32),
+        (259, 3, 1, 1),
+        (262, 3, 1, 2),
+        (277, 3, 1, 4),
+        (284, 3, 1, 1),
+        (322, 4, 1, 32),
+        (323, 4, 1, 32),
+        (324, 4, tiles as u32, list(places, 8)),
+        (325, 4, tiles as u32, list(lengths, 4096)),
+        (338, 3, 1, extra),
+    ];
+    bytes.extend((entries.len() as u16).to_le_bytes());
+    for (tag, kind, count, value) in entries {
+        bytes.extend([tag.to_le_bytes(), kind.to_le_bytes()].concat());
+        bytes.extend([count.to_le_bytes(), value.to_le_bytes()].concat());
+    }
+    bytes.extend([0; 4]);
+    bytes
+}
+
+/// Near infrared beside the colours, as satellites see it.
+#[test]
+fn a_fourth_channel_of_tiles_is_left_out_or_alpha() {
+    let colours = |x: usize, y: usize| [(x * 3) as u8, (y * 5) as u8, (x + y) as u8];
+    for side in [32, 33, 64, 70] {
+        for extra in [0, 2] {
+            let bytes = tiled_in_four(side, extra, |x, y| {
+                let [r, g, b] = colours(x, y);
+                [r, g, b, 200]
+            });
+            let raster = decode(&bytes, &Limits::default()).unwrap();
+            let wanted = (0..side * side).flat_map(|i| colours(i % side, i / side));
+            assert!(raster.data.into_iter().eq(wanted), "{side}, {extra}");
+        }
+    }
+    // Colours that were multiplied by alpha; Pillow's pixel of the same file.
+    let bytes = tiled_in_four(32, 1, |_, _| [50, 25, 12, 64]);
+    assert_eq!(decode(&bytes, &Limits::default()).unwrap().data[..3], [199, 99, 47]);
+}
+
+/// A BMP of 4 × 2 pixels with a palette whose colours 1 and 2 are equal.
+fn bmp(bits: u16, compression: u32, rows: &[u8]) -> Vec<u8> {
+    let colours = 1u32 << bits;
+    let offset = 54 + 4 * colours;
+    let mut bytes = [&b"BM"[..], &(offset + rows.len() as u32).to_le_bytes(), &[0; 4], &offset.to_le_bytes()].concat();
+    bytes.extend([40u32.to_le_bytes(), 4u32.to_le_bytes(), 2u32.to_le_bytes()].concat());
+    bytes.extend([1u16.to_le_bytes(), bits.to_le_bytes()].concat());
+    bytes.extend([compression, rows.len() as u32, 0, 0, 0, 0].map(u32::to_le_bytes).concat());
+    (0..colours).for_each(|_| bytes.extend([0, 0, 255, 0]));
+    bytes.extend(rows);
+    bytes
+}
+
+#[test]
+fn masks_of_bmp_keep_numbers_of_equal_colours() {
+    let wanted = [3, 0, 1, 2, 0, 1, 2, 3];
+    let four = bmp(4, 0, &[0x01, 0x23, 0, 0, 0x30, 0x12, 0, 0]);
+    let eight = bmp(8, 0, &[0, 1, 2, 3, 3, 0, 1, 2]);
+    // Runs: the first row is absolute, of the second two pixels are passed over.
+    let runs = bmp(8, 1, &[0, 4, 0, 1, 2, 3, 0, 0, 1, 3, 0, 2, 2, 0, 1, 2, 0, 1]);
+    for (name, bytes, wanted) in
+        [("4", &four, wanted), ("8", &eight, wanted), ("runs", &runs, [3, 0, 0, 2, 0, 1, 2, 3])]
+    {
+        assert_eq!(numbers("bmp", bytes).0, wanted, "{name}");
+    }
+    let two = numbers("bmp", &bmp(1, 0, &[0b0110_0000, 0, 0, 0, 0b1001_0000, 0, 0, 0])).0;
+    assert_eq!(two, [1, 0, 0, 1, 0, 1, 1, 0]);
+    // The pixels are said to begin where the palette does.
+    let mut early = eight.clone();
+    early[10..14].copy_from_slice(&54u32.to_le_bytes());
+    assert_eq!(numbers("bmp", &early).0, wanted);
+}

@@ -3,6 +3,7 @@
 //! Uses the crate `tiff` rather than `image`, which is built on it but reads no palettes, no gray with alpha, no
 //! planar CMYK and fewer bit depths.
 
+mod alpha;
 mod directory;
 mod encode;
 mod lzw;
@@ -14,9 +15,10 @@ use super::{Numbers, Stored, cut_short, too_large, undecodable, unread};
 use crate::image::format::ImageFormat;
 use crate::image::orientation::Orientation;
 use crate::image::raster::Raster;
+use alpha::{divide_by_alpha, without_alpha};
 pub(super) use lzw::with_longer_tiles;
 use packhorse_core::{Error, Limits, Result};
-use palette::{as_gray, colours};
+use palette::{as_gray, colours, with_alpha};
 use std::io::Cursor;
 use tiff::decoder::{BufferLayoutPreference, Decoder, DecodingResult, Limits as Bounds};
 use tiff::tags::Tag;
@@ -29,6 +31,8 @@ const XMP: Tag = Tag::Unknown(700);
 const DNG: Tag = Tag::Unknown(50_706);
 /// The photometric interpretation in which 0 is white.
 const WHITE_IS_ZERO: u16 = 0;
+/// The kind of extra samples that is an alpha by which the colours were multiplied.
+const ASSOCIATED: u16 = 1;
 /// The JPEG compression scheme.
 const JPEG: u32 = 7;
 
@@ -48,7 +52,8 @@ pub(super) fn header(bytes: &[u8]) -> Result<(u32, u32, Orientation)> {
 
 pub(super) fn read(bytes: &[u8], limits: &Limits) -> Result<Stored> {
     let patched = as_gray(bytes);
-    let bytes = patched.as_deref().unwrap_or(bytes);
+    let fourth = with_alpha(bytes);
+    let bytes = patched.as_deref().or(fourth.as_deref()).unwrap_or(bytes);
     let mut decoder = Decoder::new(Cursor::new(bytes)).map_err(refused)?.with_limits(bounds(limits));
     let (width, height) = decoder.dimensions().map_err(refused)?;
     let color = decoder.colortype().map_err(refused)?;
@@ -89,7 +94,18 @@ pub(super) fn read(bytes: &[u8], limits: &Limits) -> Result<Stored> {
         }
         _ => None,
     };
-    Ok(Stored { numbers, ..meaning(color, (width, height), data, wide)? })
+    let mut stored = Stored { numbers, ..meaning(color, (width, height), data, wide)? };
+    if fourth.is_some() {
+        stored.raster = without_alpha(stored.raster);
+    } else if decoder
+        .find_tag_unsigned_vec::<u16>(Tag::ExtraSamples)
+        .ok()
+        .flatten()
+        .is_some_and(|extra| extra.first() == Some(&ASSOCIATED))
+    {
+        divide_by_alpha(&mut stored.raster);
+    }
+    Ok(stored)
 }
 
 /// The bytes of a whole tile.
@@ -133,6 +149,13 @@ fn require_strips(decoder: &mut Tiff<'_>, color: ColorType) -> Result<()> {
     let predicted = number(Tag::Predictor)?.unwrap_or(1) != 1;
     if predicted && number(Tag::SamplesPerPixel)?.unwrap_or(1) > color.num_samples().into() {
         return Err(unread(ImageFormat::Tiff, "it has channels of no known meaning, and a predictor"));
+    }
+    let extra = number(Tag::SamplesPerPixel)?.unwrap_or(1) > color.num_samples().into();
+    let (width, height) = (number(Tag::ImageWidth)?, number(Tag::ImageLength)?);
+    let (across, down) = (number(Tag::TileWidth)?, number(Tag::TileLength)?);
+    let cut = |side: Option<u32>, tile: Option<u32>| side.zip(tile).is_some_and(|(side, tile)| side % tile.max(1) > 0);
+    if extra && (cut(width, across) || cut(height, down)) {
+        return Err(unread(ImageFormat::Tiff, "it has channels of no known meaning, in tiles that go beyond it"));
     }
     if number(Tag::NewSubfileType)?.unwrap_or(0) & 1 == 1 || number(DNG)?.is_some() {
         return Err(unread(ImageFormat::Tiff, "what lies first in it is a thumbnail, or a camera's raw picture"));
