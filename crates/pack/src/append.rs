@@ -197,7 +197,12 @@ impl Base {
         options.sink = header.sink.options.iter().collect();
         let first = self.plans.first().ok_or_else(|| Error::bug("a dataset without a plan"))?;
         for source in &first.header().sources {
-            options.sources.entry(source.format.clone()).or_insert_with(|| source.options.iter().collect());
+            let asked = options.sources.entry(source.format.clone()).or_default();
+            let known = source.options.iter().filter(|(name, _)| asked.get(name).is_none());
+            let known: Vec<_> = known.collect();
+            for (name, value) in known {
+                asked.set(name, value);
+            }
         }
         Ok(())
     }

@@ -254,7 +254,7 @@ impl<'a> Inputs<'a> {
     fn check_stamp(&self, now: Option<FileStat>, piece: &FieldSource) -> Result<()> {
         match now {
             Some(now) if now.size != piece.size => Err(changed("its size differs")),
-            Some(now) if self.compares_times && now.mtime != piece.mtime => {
+            Some(now) if self.compares_times && !is_time(now.mtime, piece.mtime) => {
                 Err(changed("its modification time differs")
                     .hint("if it is a copy, copy it with its time (`cp -p`, `rsync -t`, or a tar in the format posix)"))
             }
@@ -331,6 +331,13 @@ impl<'a> Inputs<'a> {
         };
         Ok(Arc::new(SharedFile::new(input)))
     }
+}
+
+/// Whether `now` is the planned time of modification, in nanoseconds. Inventories may have whole seconds, milliseconds or
+/// microseconds, which other files hardly ever have.
+fn is_time(now: i64, planned: i64) -> bool {
+    let step = [1_000_000_000, 1_000_000, 1000].into_iter().find(|step| planned % step == 0).unwrap_or(1);
+    now - now.rem_euclid(step) == planned
 }
 
 /// The limit of open files of this process.

@@ -148,8 +148,18 @@ impl BlockReader<'_> {
                 Some(error) => {
                     // Without another way in, the start of the next good sample is unknown.
                     let again = table.filter(|_| self.thorough && self.skips_rest(&error));
-                    let lost = match again.filter(|_| !self.inputs.is_streamed(piece)) {
-                        Some(table) => bad.failed(at, table, &|e| self.skips_rest(e))?,
+                    let lost = match again {
+                        Some(table) if !self.inputs.is_streamed(piece) => {
+                            bad.failed(at, table, &|e| self.skips_rest(e))?
+                        }
+                        // A stream is read once more, up to the row that the error names.
+                        Some(table) => {
+                            if let Some(row) = error.row().filter(|row| at < *row && *row < items.end) {
+                                let sound = shown(table.rows(at..row), std::slice::from_ref(entry));
+                                self.sound(entry, &mut at, sound, out)?;
+                            }
+                            items.end - at
+                        }
                         None => items.end - at,
                     };
                     if lost > 0 {

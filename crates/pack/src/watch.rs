@@ -2,11 +2,11 @@
 
 use crate::parallel_map::parallel_map;
 use crate::part_errors::of_missing;
-use crate::plans::open_plan;
+use crate::plans::open_plans;
 use crate::recorded_files::sealed_manifest;
 use crate::replace::is_replacing;
 use crate::stored_plan::{threads, unless_late, valid_receipt};
-use packhorse_core::{Result, Store};
+use packhorse_core::{Error, Result, Store};
 use packhorse_dataset::{PartError, PlanReader, RECEIPT_SUFFIX, ShardFrame};
 use packhorse_storage::{Staging, staged};
 use std::collections::{BTreeMap, HashSet};
@@ -24,6 +24,8 @@ pub struct Watch {
     /// The positions of shards, sorted by name.
     by_name: Vec<usize>,
     packed: u64,
+    /// Shards, samples and bytes of input of the plans before, whose shards are sealed.
+    before: (u64, Option<u64>, u64),
 }
 
 /// How far a plan is.
@@ -85,10 +87,14 @@ impl Watch {
     /// Opens the plan in the folder `out`: the last one, or that of the replacement, if one is under way.
     pub(crate) fn open(store: Arc<dyn Store>, out: &Path) -> Result<Self> {
         let place = if is_replacing(&*store, out)? { Staging::replacing(out) } else { out.to_owned() };
-        let plan = open_plan(&*store, &place)?;
+        let mut plans = open_plans(&*store, &place)?;
+        let plan = plans.pop().ok_or_else(|| Error::bug("a folder with plans, but without one"))?;
+        let all = || plans.iter().flat_map(|plan| plan.shards());
+        let samples = plans.iter().map(PlanReader::samples).sum();
+        let before = (all().count() as u64, samples, all().map(|shard| shard.bytes).sum());
         let mut by_name: Vec<usize> = (0..plan.shards().len()).collect();
         by_name.sort_unstable_by_key(|i| plan.shards().get(*i).map(|shard| shard.name.as_str()));
-        Ok(Self { store, place, done: vec![None; plan.shards().len()], by_name, packed: 0, plan })
+        Ok(Self { store, place, done: vec![None; plan.shards().len()], by_name, packed: 0, before, plan })
     }
 
     /// How far the plan is now.
@@ -99,7 +105,7 @@ impl Watch {
     fn look_at(&mut self, now: SystemTime) -> Result<Snapshot> {
         self.find_receipts()?;
         let now = now.duration_since(UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_nanos()).unwrap_or(i64::MAX));
-        let shards = self.plan.shards();
+        let (shards, before) = (self.plan.shards(), self.before);
         let done = || self.done.iter().zip(shards).filter_map(|(time, shard)| Some(((*time)?, shard.bytes)));
         let complete = done().count() as u64;
         let running = self.running(now);
@@ -110,12 +116,12 @@ impl Watch {
         let whole = complete == shards.len() as u64;
         let manifest = if whole { sealed_manifest(&*self.store, &self.place)? } else { None };
         Ok(Snapshot {
-            shards: shards.len() as u64,
-            complete,
-            samples: self.plan.samples(),
-            packed: self.packed,
-            bytes: shards.iter().map(|shard| shard.bytes).sum(),
-            packed_bytes: done().map(|(_, bytes)| bytes).sum(),
+            shards: before.0 + shards.len() as u64,
+            complete: before.0 + complete,
+            samples: before.1.zip(self.plan.samples()).map(|(before, samples)| before + samples),
+            packed: before.1.unwrap_or(0) + self.packed,
+            bytes: before.2 + shards.iter().map(|shard| shard.bytes).sum::<u64>(),
+            packed_bytes: before.2 + done().map(|(_, bytes)| bytes).sum::<u64>(),
             running,
             waiting,
             errors,

@@ -6,7 +6,7 @@ use crate::pack::{RecipeSettings, recipe, session};
 use crate::watch::Totals;
 use arrow_array::{ArrayRef, RecordBatch, StringViewArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use packhorse::core::{CLASSES, Cancel, Code, Error, KEY};
+use packhorse::core::{CLASSES, Cancel, Code, Error, KEY, Kind, counted};
 use packhorse::{Recipe, Session};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
@@ -38,7 +38,9 @@ struct State {
     columns: Vec<(String, Column)>,
     keys: Vec<String>,
     held: usize,
+    /// Samples taken, and how many of them turned out not to be storable.
     samples: u64,
+    lost: u64,
     closed: bool,
     /// The folder of the dataset, if it was not there before.
     made: Option<PathBuf>,
@@ -83,6 +85,7 @@ impl Writer {
             keys: Vec::new(),
             held: 0,
             samples: 0,
+            lost: 0,
             closed: false,
             made: (!out.exists()).then_some(out),
         })))
@@ -111,14 +114,14 @@ impl Writer {
     /// Samples so far.
     #[getter]
     fn samples(&self, py: Python<'_>) -> u64 {
-        self.0.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner).samples
+        self.0.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner).kept()
     }
 
     /// What was written so far, as a dictionary.
     fn totals<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyDict>> {
         let state = self.0.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
         let totals = state.totals.show(py)?;
-        totals.set_item("samples", state.samples)?;
+        totals.set_item("samples", state.kept())?;
         Ok(totals)
     }
 
@@ -129,12 +132,12 @@ impl Writer {
             if state.closed {
                 return Err(Error::config("the writer was closed"));
             }
-            state.closed = true;
             if state.started.is_none() && state.columns.is_empty() {
                 let message = "no sample was written, so nothing says what its fields would be";
                 return Err(Error::config(message).hint("write a sample, or name the `columns`"));
             }
             state.flush()?;
+            state.closed = true;
             let (writer, _) = state.started.take().ok_or_else(|| Error::bug("a writer that did not start"))?;
             Ok((writer.finish()?, state.recipe.out.clone()))
         });
@@ -191,6 +194,10 @@ fn named(raised: Raised, key: &str) -> Raised {
 }
 
 impl State {
+    fn kept(&self) -> u64 {
+        self.samples - self.lost
+    }
+
     /// Whether there is a class list, so that labels are numbers.
     fn labels(&self) -> bool {
         !self.classes.is_empty() || self.recipe.classes.is_some() || self.recipe.classes_from.is_some()
@@ -289,6 +296,22 @@ impl State {
         }
         let (writer, schema) = self.started.as_mut().ok_or_else(|| Error::bug("a writer that did not start"))?;
         let rows = RecordBatch::try_new(Arc::clone(schema), arrays);
-        writer.push(&rows.map_err(|error| Error::bug(error.to_string()))?)
+        let rows = rows.map_err(|error| Error::bug(error.to_string()))?;
+        match writer.push(&rows) {
+            Err(error) if matches!(error.kind(), Kind::Content | Kind::Limit) => {}
+            done => return done,
+        }
+        // The bad samples are left out, and those beside them are not.
+        let bad = (0..rows.num_rows()).filter_map(|row| writer.push(&rows.slice(row, 1)).err());
+        let bad: Vec<Error> = bad.collect();
+        let many = bad.len() as u64;
+        self.lost += many;
+        match bad.into_iter().next() {
+            None => Ok(()),
+            Some(error) if many == 1 => Err(error),
+            Some(error) => {
+                Err(error.remark(format!("{} of the last {} are left out", counted(many, "sample"), rows.num_rows())))
+            }
+        }
     }
 }

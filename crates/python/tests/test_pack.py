@@ -1231,3 +1231,39 @@ def test_settings_that_are_false_and_paths_that_are_bytes(tmp_path):
     with pytest.raises(TypeError):
         packhorse.pack(source, 5, to="webdataset", progress=False)
     assert packhorse.pack(source, tmp_path / "none", to="webdataset", progress=False, include=[b"*.txt"]).samples == 1
+
+
+@pytest.mark.parametrize(
+    ("to", "bad"),
+    [("parquet", {"cls": 7}), ("webdataset", {"__key__": "k" * 300}), ("webdataset", {"__key__": ""})],
+)
+def test_a_bad_sample_costs_a_writer_itself_alone(tmp_path, to, bad):
+    errors = []
+    with packhorse.Writer(tmp_path / "out", to=to, class_names=["a", "b"]) as writer:
+        for number in range(600):
+            try:
+                writer.write({"x": number, "cls": 0, **(bad if number in (10, 300, 301) else {})})
+            except packhorse.Error as error:
+                errors.append(str(error))
+    assert len(errors) == 2 and writer.samples == 597
+    assert "2 samples of the last" in errors[1]
+    numbers = packhorse.open(tmp_path / "out").batch(range(597), {"x": "x"})["x"].tolist() if to == "parquet" else None
+    assert numbers is None or [int(x) for x in numbers] == [n for n in range(600) if n not in (10, 300, 301)]
+    assert len(packhorse.open(tmp_path / "out")) == 597
+
+
+def test_an_error_at_the_end_of_a_writer_leaves_nothing(tmp_path):
+    with pytest.raises(packhorse.Error, match="label 5") as raised:
+        with packhorse.Writer(tmp_path / "out", class_names=["a", "b"]) as writer:
+            writer.write({"cls": 5})
+    assert raised and not (tmp_path / "out").exists()
+    # The error is still there, and the folder is free.
+    with packhorse.Writer(tmp_path / "out", class_names=["a", "b"]) as writer:
+        writer.write({"cls": 1})
+    # Without `with`, the rest can still be published.
+    writer = packhorse.Writer(tmp_path / "other", class_names=["a", "b"])
+    writer.write({"cls": 1})
+    writer.write({"cls": 5})
+    with pytest.raises(packhorse.Error, match="label 5"):
+        writer.close()
+    assert writer.close().samples == 1

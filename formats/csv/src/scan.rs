@@ -156,7 +156,9 @@ fn columns(
     fits: &[TypeInference],
     settings: &Settings,
 ) -> Result<(Vec<(usize, ColumnType)>, SchemaRef)> {
-    if let Some(unknown) = settings.kinds.keys().find(|name| !names.contains(name)) {
+    // A column whose values may be missing may be missing itself.
+    let mut needed = settings.kinds.iter().filter(|(_, (_, nullable))| !nullable).map(|(name, _)| name);
+    if let Some(unknown) = needed.find(|name| !names.contains(name)) {
         return Err(Error::config(format!(
             "`schema` names the unknown column {unknown}; columns are: {}",
             names.join(", ")

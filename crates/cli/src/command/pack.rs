@@ -87,6 +87,8 @@ fn warn_of_sizes(context: &CommandContext<'_>, recipe: &Recipe, manifest: &Manif
         let usual = sizes.get(sizes.len() / 2).copied().unwrap_or(0);
         let better = (asked as f64 * (asked as f64 / largest as f64)) as u64;
         let why = match usual > asked + asked / 10 {
+            // Nothing tells whether smaller ones can be.
+            true if sizes.len() == 1 => "since transforms and compression change sizes, or because a sample is not divided, nor text that is compressed as a whole".to_owned(),
             true => format!(
                 "since transforms and compression change sizes; --shard-size {} keeps them below",
                 show(better).replace(' ', "")

@@ -34,7 +34,7 @@ pub(super) fn of(
     let mut columns = MergedColumns::default();
     let counts = blob_counts(listing, samples, observer);
     warn_of_whole_tables(&counts, samples, observer);
-    warn_of_one_json(listing, samples, observer);
+    warn_of_one_file(listing, samples, observer);
     warn_of_tables_beside_files(listing, observer);
     // Where all pictures have one extension none are merged, and samples are not looked at again.
     if options.recipe.labels.is_some() && counts.keys().filter(|name| PICTURES.contains(name)).count() > 1 {
@@ -250,22 +250,41 @@ fn warn_of_whole_tables(counts: &BTreeMap<&str, u64>, samples: u64, observer: &d
     let is_table = |field: &&str| ["csv", "tsv"].contains(&field.split('.').next().unwrap_or(field));
     if counts.keys().all(is_table) && counts.values().sum::<u64>() == samples && samples > 0 {
         let text = "every input is a table of text, and each file is packed as one sample; if their rows are the samples, \
-                    pass `from=csv`";
+                    pass `from=csv`, for tables in an archive once they are unpacked";
         observer.event(&Event::Warning(text));
     }
 }
 
-/// Warns of a JSON file that alone is all samples: it may be a list of records.
-fn warn_of_one_json(listing: &Listing, samples: u64, observer: &dyn Observer) {
+/// Files of tables that other programs write, by extension, and how their rows become samples.
+const OTHER_TABLES: [(&str, &str); 12] = [
+    (
+        "json",
+        "if its lines are documents (JSON lines), pass `from=text` or call it .jsonl; if it is a list of records, make lines of them: jq -c '.[]' FILE.json > FILE.jsonl",
+    ),
+    ("h5ad", HDF5),
+    ("loom", HDF5),
+    ("mat", HDF5),
+    ("nxs", HDF5),
+    ("orc", PANDAS),
+    ("avro", PANDAS),
+    ("dta", PANDAS),
+    ("sav", PANDAS),
+    ("sas7bdat", PANDAS),
+    ("xlsx", PANDAS),
+    ("pkl", PANDAS),
+];
+const HDF5: &str =
+    "if it is HDF5, `from=hdf5` reads it, and `datasets` chooses what has a row for each sample (`datasets=/X,/obs`)";
+const PANDAS: &str = "if its rows are the samples, write it as Parquet first (with pandas or polars, for example)";
+
+/// Warns of a file that alone is all samples though it likely is a table.
+fn warn_of_one_file(listing: &Listing, samples: u64, observer: &dyn Observer) {
     let path =
         listing.sample(0).filter(|sample| samples == 1 && sample.table().is_none()).map(|sample| sample.first_path());
-    if let Some(path) = path.filter(|path| path.extension().is_some_and(|end| end == "json")) {
-        let text = format!(
-            "{} is packed as one sample; if its lines are documents (JSON lines), pass `from=text` or call it .jsonl; if it is a \
-             list of records, make lines of them: jq -c '.[]' FILE.json > FILE.jsonl",
-            path.display()
-        );
-        observer.event(&Event::Warning(&text));
+    let Some(path) = path else { return };
+    let end = path.extension().map(|end| end.to_string_lossy().to_lowercase()).unwrap_or_default();
+    if let Some((_, advice)) = OTHER_TABLES.iter().find(|(other, _)| *other == end) {
+        observer.event(&Event::Warning(&format!("{} is packed as one sample; {advice}", path.display())));
     }
 }
 

@@ -41,6 +41,16 @@ pub(super) fn hidden(path: &Path) -> Error {
     error.hint("give its folder as the input, or rename it").in_input(path.display())
 }
 
+/// The error of a missing file of a list, which is most often relative to another folder.
+pub(super) fn of_list(error: Error) -> Error {
+    if !error.is_not_found() {
+        return error;
+    }
+    let plain =
+        Error::content("does not exist; paths of the list are relative to INPUT, or to the working folder without one");
+    error.input().into_iter().fold(plain, Error::in_input)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

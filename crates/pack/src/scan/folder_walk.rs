@@ -3,7 +3,7 @@
 use super::companions;
 use super::decode::is_single;
 use super::division::Division;
-use super::files_from::{hidden, is_hidden};
+use super::files_from::{hidden, is_hidden, of_list};
 use super::inventory::InventoryTable;
 use super::listing::{FoundFile, HIDDEN, WalkEvent};
 use super::recipe_tables::RecipeTables;
@@ -74,7 +74,7 @@ pub(super) enum Task {
     /// A folder with all below it.
     Folder(Folder),
     /// Some names in a folder.
-    NameRules(Arc<Folder>, Vec<PathBuf>),
+    Names(Arc<Folder>, Vec<PathBuf>),
     /// Some paths of a list, relative to a root.
     Listed(Arc<Folder>, Vec<PathBuf>),
     /// What a table of an inventory lists.
@@ -207,7 +207,7 @@ impl<'a> FolderWalk<'a> {
     pub(super) fn run(&self, task: Task, queue: &WorkQueue<Task>) {
         match task {
             Task::Folder(folder) => self.folder(queue, folder),
-            Task::NameRules(folder, names) => self.names(queue, &folder, &names),
+            Task::Names(folder, names) => self.names(queue, &folder, &names),
             Task::Listed(folder, paths) => self.listed(&folder, &paths),
             Task::Inventory(table) => self.inventory(queue, &table),
             Task::Files(root, folder, files) => self.files(&root, &folder, files),
@@ -281,7 +281,7 @@ impl<'a> FolderWalk<'a> {
     fn queue_names(&self, queue: &WorkQueue<Task>, folder: Folder, names: impl Iterator<Item = PathBuf>) {
         let (names, folder) = (names.collect::<Vec<_>>(), Arc::new(folder));
         for chunk in names.chunks(CHUNK) {
-            queue.add(Task::NameRules(folder.clone(), chunk.to_vec()));
+            queue.add(Task::Names(folder.clone(), chunk.to_vec()));
         }
     }
 
@@ -411,7 +411,11 @@ impl<'a> FolderWalk<'a> {
             if self.options.recipe.symlinks == Symlinks::Skip {
                 return Ok(Look::Ignored(LINK));
             }
-            stat = self.context.store.stat(&full, true)?;
+            stat = match self.context.store.stat(&full, true) {
+                Err(error) if error.is_absent() && self.globs.takes(path) => return Err(broken_link(&full)),
+                Err(error) if error.is_absent() => return Ok(Look::Ignored(EXCLUDED)),
+                stat => stat?,
+            };
         }
         self.judge(folder, path, stat)
     }
@@ -432,6 +436,7 @@ impl<'a> FolderWalk<'a> {
                 ))
                 .in_input(full.display())),
             },
+            FileKind::Symlink | FileKind::Special if !self.globs.takes(path) => Ok(Look::Ignored(EXCLUDED)),
             FileKind::Symlink | FileKind::Special => {
                 Err(Error::content("is a FIFO, a socket or a device, and holds no sample").in_input(full.display()))
             }
@@ -474,14 +479,9 @@ pub(super) fn found(name: &Path, stat: &FileStat) -> FoundFile {
     FoundFile { name: name.as_os_str().as_bytes().into(), size: stat.size, mtime: stat.mtime, columns: None }
 }
 
-/// The error of a missing file of a list, which is most often relative to another folder.
-fn of_list(error: Error) -> Error {
-    if !error.is_not_found() {
-        return error;
-    }
-    let plain =
-        Error::content("does not exist; paths of the list are relative to INPUT, or to the working folder without one");
-    error.input().into_iter().fold(plain, Error::in_input)
+fn broken_link(path: &Path) -> Error {
+    let error = Error::content("is a symbolic link to what is not there").in_input(path.display());
+    error.hint("`symlinks=skip` passes over all links, `exclude` over some")
 }
 
 /// Tells the error of one input from a failing file system: a missing permission, a broken link and a too long name

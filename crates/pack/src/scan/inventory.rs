@@ -44,6 +44,8 @@ pub(super) struct InventoryTable {
 /// An input that keys may lie below.
 struct Home {
     folder: Arc<Folder>,
+    /// Where it is, from the root on.
+    absolute: PathBuf,
     /// Of a bucket its name, and what keys start with there.
     object: Option<(String, String)>,
     /// In Azure's inventories keys start with the container.
@@ -179,7 +181,7 @@ impl Home {
             shared: false,
             stats: BTreeMap::new(),
         };
-        Self { folder: Arc::new(folder), object, azure }
+        Self { folder: Arc::new(folder), absolute: Location::absolute(input), object, azure }
     }
 
     /// The path of a key below this input.
@@ -187,7 +189,8 @@ impl Home {
         let Some((own, prefix)) = &self.object else {
             // As `find .` prints them.
             let path = Path::new(OsStr::from_bytes(key.strip_prefix(b"./").unwrap_or(key)));
-            return if path.is_absolute() { path.strip_prefix(&**self.folder.base).ok() } else { Some(path) };
+            let below = || path.strip_prefix(&**self.folder.base).or_else(|_| path.strip_prefix(&self.absolute));
+            return if path.is_absolute() { below().ok() } else { Some(path) };
         };
         if bucket.is_some_and(|bucket| bucket != own) {
             return None;

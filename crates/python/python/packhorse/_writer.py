@@ -54,7 +54,8 @@ class Writer:
         """What was packed, once the writer is closed."""
 
     def write(self, sample: Mapping[str, Any]) -> None:
-        """Adds a sample. After an error the sample is left out, and others can follow."""
+        """Adds a sample. After an error the sample is left out, and others can follow. Samples are checked in groups: an error may be of one of the
+        last 256, which it names."""
         if not isinstance(sample, Mapping):
             raise TypeError(f"sample {self.samples} is of type {type(sample).__name__}: give a dictionary of its fields")
         self._ours.write(sample if type(sample) is dict else dict(sample))
@@ -79,7 +80,9 @@ class Writer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self._ours.abort()
+        try:
+            if kind is None:
+                self.close()
+        finally:
+            if self.packed is None:
+                self._ours.abort()

@@ -73,6 +73,10 @@ impl<'a> DatasetWalk<'a> {
         };
         for (name, link) in links {
             let path = format!("{path}/{name}");
+            // Indexes of columns are named so, and are no data unless they are asked for.
+            if self.pytables && self.wanted.is_empty() && name.starts_with("_i_") {
+                continue;
+            }
             match link {
                 // An object with several links is read under the first.
                 Link::Object(address) if self.seen.insert(address) => self.object(address, &path, depth)?,
