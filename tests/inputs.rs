@@ -471,3 +471,134 @@ fn tables_of_one_name_are_told() {
     let both = packhorse(&["pack", text(&one), text(&other), "--to", "parquet", "--out", text(&all)]).run();
     assert!(both.code() == 0 && !both.said.contains("are both packed"), "{both:?}");
 }
+
+/// Rows of a table as JSON lines would hold them.
+fn rows(dir: &Path, out: &str) -> Vec<String> {
+    let jsonl = dir.join(format!("{out}.txt"));
+    let shown = packhorse(&["head", text(&dir.join(out)), "-n", "100000"]).run();
+    assert_eq!(shown.code(), 0, "{shown:?}");
+    fs::write(&jsonl, &shown.printed).unwrap();
+    shown.printed.lines().map(|line| line.trim().to_owned()).filter(|line| line.contains(": ")).collect()
+}
+
+/// Each setting of the first packing holds, also where an append gives another one of the same format.
+#[test]
+fn an_append_keeps_the_settings_that_it_does_not_give() {
+    let dir = tempfile::tempdir().unwrap();
+    let [a, b, out] = ["a.csv", "b.csv", "out"].map(|name| dir.path().join(name));
+    fs::write(&a, "x,y\n1,-1\n2,5\n").unwrap();
+    fs::write(&b, "x,y\n3,-1\n4,6\n").unwrap();
+    let first = ["pack", text(&a), "--from", "csv", "--read", "null=-1", "--to", "parquet", "--out", text(&out)];
+    assert_eq!(packhorse(&first).run().code(), 0);
+    let more = packhorse(&["append", text(&out), text(&b), "--schema", "x:int64"]).run();
+    assert_eq!(more.code(), 0, "{more:?}");
+    let nulls = rows(dir.path(), "out").iter().filter(|row| row.contains("-1")).count();
+    assert_eq!(nulls, 0);
+}
+
+#[test]
+fn a_column_whose_values_may_be_missing_may_be_missing() {
+    let dir = tempfile::tempdir().unwrap();
+    let [a, b, out] = ["a.csv", "b.csv", "out"].map(|name| dir.path().join(name));
+    fs::write(&a, "x,y\n1,2\n").unwrap();
+    fs::write(&b, "x\n3\n").unwrap();
+    let pack = |files: &[&Path], more: &[&str]| {
+        let files: Vec<&str> = files.iter().map(|file| text(file)).collect();
+        packhorse(&[&["pack"], &files[..], &["--to", "parquet", "--out", text(&out), "--replace"], more].concat()).run()
+    };
+    let both = pack(&[&a, &b], &["--schema", "y:int64?", "--fill-missing"]);
+    assert_eq!(both.code(), 0, "{both:?}");
+    assert_eq!(pack(&[&a], &["--schema", "y:int64?"]).code(), 0);
+    let more = packhorse(&["append", text(&out), text(&b), "--fill-missing"]).run();
+    assert_eq!(more.code(), 0, "{more:?}");
+    let needed = pack(&[&b], &["--schema", "y:int64"]);
+    assert!(needed.code() != 0 && needed.said.contains("unknown column y"), "{needed:?}");
+}
+
+/// A stream has no other way in than its start, so what follows a fault is lost, and nothing before it.
+#[test]
+fn rows_of_a_stream_before_its_first_fault_are_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, more) in
+        [("t.csv.gz", &["--schema", "x:int64"][..]), ("t.jsonl.gz", &["--from", "jsonl", "--schema", "x:int64"])]
+    {
+        let mut table = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        let csv = name.starts_with("t.csv");
+        if csv {
+            writeln!(table, "x").unwrap();
+        }
+        for number in 0..20_000 {
+            match (csv, number == 5000) {
+                (true, true) => writeln!(table, "zz").unwrap(),
+                (true, false) => writeln!(table, "{number}").unwrap(),
+                (false, true) => writeln!(table, "{{\"x\": \"zz\"}}").unwrap(),
+                (false, false) => writeln!(table, "{{\"x\": {number}}}").unwrap(),
+            }
+        }
+        fs::write(dir.path().join(name), table.finish().unwrap()).unwrap();
+        let out = format!("out-{csv}");
+        let ended = pack(dir.path(), name, &out, &[more, &["--on-error", "skip"]].concat());
+        assert_eq!(samples(&ended), 5000, "{name}");
+        let lost = skipped(dir.path(), &out).iter().filter_map(|skip| skip["samples"].as_u64()).sum::<u64>();
+        assert_eq!(lost, 15_000, "{name}");
+    }
+}
+
+#[test]
+fn broken_links_are_told_as_such_and_can_be_excluded() {
+    let dir = tempfile::tempdir().unwrap();
+    let photos = dir.path().join("photos");
+    fs::create_dir(&photos).unwrap();
+    fs::write(photos.join("a.jpg"), "x").unwrap();
+    std::os::unix::fs::symlink("/nowhere/font", photos.join("font.ttf")).unwrap();
+    let refused = pack(dir.path(), "photos", "a", &[]);
+    assert_eq!(refused.code(), CONTENT, "{refused:?}");
+    assert!(refused.said.contains("a symbolic link to what is not there") && refused.said.contains("--symlinks skip"));
+    for (at, flags) in [["--exclude", "*.ttf"], ["--include", "*.jpg"], ["--symlinks", "skip"]].iter().enumerate() {
+        assert_eq!(samples(&pack(dir.path(), "photos", &format!("b{at}"), flags)), 1, "{flags:?}");
+    }
+}
+
+/// More compressed tars than are kept open at first, taken round and round.
+#[test]
+fn many_compressed_tars_are_packed_in_any_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let tars = dir.path().join("tars");
+    fs::create_dir(&tars).unwrap();
+    for number in 0..40 {
+        let mut builder = tar::Builder::new(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()));
+        for sample in 0..10 {
+            let mut header = tar::Header::new_ustar();
+            header.set_size(4);
+            header.set_mode(0o644);
+            header.set_cksum();
+            let name = format!("{number:02}-{sample}.txt");
+            builder.append_data(&mut header, name, format!("{:04}", number * 10 + sample).as_bytes()).unwrap();
+        }
+        fs::write(tars.join(format!("{number}.tar.gz")), builder.into_inner().unwrap().finish().unwrap()).unwrap();
+    }
+    for (at, flags) in
+        [&["--shuffle", "3"][..], &["--shuffle", "3", "--samples-per-shard", "7", "-j", "8"]].iter().enumerate()
+    {
+        let out = format!("out{at}");
+        let ended = pack(dir.path(), "tars", &out, flags);
+        assert_eq!(samples(&ended), 400);
+        assert!(!ended.said.contains("decompressed several times"), "{ended:?}");
+        let mut values: Vec<String> =
+            rows(dir.path(), &out).iter().map(|row| row.rsplit(' ').next().unwrap().to_owned()).collect();
+        values.sort();
+        assert!(values.len() == 400 && values.windows(2).all(|two| two[0] != two[1]), "{}", values.len());
+    }
+}
+
+#[test]
+fn a_watch_of_an_appended_dataset_counts_all_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let [a, b, out] = ["a.csv", "b.csv", "out"].map(|name| dir.path().join(name));
+    fs::write(&a, "x\n1\n2\n3\n").unwrap();
+    fs::write(&b, "x\n4\n").unwrap();
+    assert_eq!(packhorse(&["pack", text(&a), "--to", "parquet", "--out", text(&out)]).run().code(), 0);
+    assert_eq!(packhorse(&["append", text(&out), text(&b)]).run().code(), 0);
+    let watched = packhorse(&["status", text(&out), "--watch=1"]).run();
+    assert!(watched.code() == 0 && watched.printed.contains("2/2 shards, 4 of 4 samples"), "{watched:?}");
+}

@@ -298,3 +298,21 @@ fn the_command_takes_it() {
     let both = [&pack[..], &["--files-from", &table]].concat();
     assert_eq!(packhorse(&both).run().status.code(), Some(2));
 }
+
+/// As `find -printf '%p,%s,%Ts'` lists files: absolute paths, and times in whole seconds.
+#[test]
+fn times_may_be_of_whole_seconds_and_paths_absolute() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = std::fs::canonicalize(dir.path()).unwrap();
+    write(&root.join("in/a.jpg"), "a");
+    let stat = Local.stat(&root.join("in/a.jpg"), true).unwrap();
+    for (at, step) in [1_000_000_000, 1_000_000, 1000, 1].into_iter().enumerate() {
+        let name = root.join("in/a.jpg").display().to_string();
+        write(&root.join("t.csv"), table(&[(name, 1, stat.mtime - stat.mtime % step)]));
+        let out = format!("out{at}");
+        let pack = ["pack", "in", "--inventory", "t.csv", "--to", "webdataset", "--out", &out];
+        let mut pack = packhorse(&pack);
+        pack.0.current_dir(&root);
+        pack.succeed();
+    }
+}

@@ -45,12 +45,15 @@ impl Table for Csv<'_> {
         let left = items.end.saturating_sub(items.start);
         // A compressed file is read from its header on.
         let place = scan.starts.before(items.start).filter(|_| input.len().is_some());
-        // The line of names is before the first row.
-        let named = u64::from(self.settings.header != Header::None);
-        let skip = place.map_or(items.start + named, |place| items.start - place.row);
+        let skip = place.map_or(items.start, |place| items.start - place.row);
         let dialect = self.settings.dialect(input.name());
         let records = RowReader::open(input, place.unwrap_or(RowStart::START), dialect, self.limits);
-        let records = records.map_err(|e| e.in_input(input.name()))?;
+        let mut records = records.map_err(|e| e.in_input(input.name()))?;
+        // The line of names is before the first row.
+        if place.is_none() && self.settings.header != Header::None {
+            records.next().map_err(|e| e.in_input(input.name()))?;
+            records.begin_rows();
+        }
         let mut rowed =
             RowBlocks { scan, settings: &self.settings, records, skip: if left > 0 { skip } else { 0 }, left };
         Ok(blocks(input.name(), move || rowed.block()))
