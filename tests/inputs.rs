@@ -602,3 +602,31 @@ fn a_watch_of_an_appended_dataset_counts_all_of_it() {
     let watched = packhorse(&["status", text(&out), "--watch=1"]).run();
     assert!(watched.code() == 0 && watched.printed.contains("2/2 shards, 4 of 4 samples"), "{watched:?}");
 }
+
+/// As `*/data.csv` names them.
+#[test]
+fn tables_of_one_name_in_several_folders_have_the_folders_in_their_keys() {
+    let dir = tempfile::tempdir().unwrap();
+    for year in ["2024", "2025"] {
+        fs::create_dir(dir.path().join(year)).unwrap();
+        fs::write(dir.path().join(year).join("data.csv"), format!("x\n{year}\n")).unwrap();
+    }
+    let pack = |inputs: &[&str], out: &str| {
+        let mut pack = packhorse(&[&["pack"], inputs, &["--to", "parquet", "--out", out]].concat());
+        pack.0.current_dir(dir.path());
+        pack.run()
+    };
+    let absolute: Vec<String> =
+        ["2024", "2025"].map(|year| dir.path().join(year).join("data.csv").display().to_string()).to_vec();
+    let relative = ["2024/data.csv", "2025/data.csv"];
+    for (out, inputs) in [("a", relative), ("b", [&*absolute[0], &*absolute[1]])] {
+        let ended = pack(&inputs, out);
+        assert_eq!(ended.code(), 0, "{ended:?}");
+        let shown = packhorse(&["head", text(&dir.path().join(out))]).run().printed;
+        assert!(shown.contains("2024/data/000000000\n  x: 2024") && shown.contains("2025/data/000000000"), "{shown}");
+    }
+    // One name in one folder is still a fault.
+    fs::write(dir.path().join("2024/data.tsv"), "x\n1\n").unwrap();
+    let ended = pack(&["2024/data.csv", "2024/data.tsv"], "c");
+    assert!(ended.code() == CONTENT && ended.said.contains("would have the keys"), "{ended:?}");
+}

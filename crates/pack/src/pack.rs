@@ -71,7 +71,7 @@ pub struct Packed {
 /// Fills the shards of one part of the plan in the folder `out`.
 ///
 /// Shards with a valid receipt stay as they are, so a second call resumes the first; the bytes do not depend on
-/// interruptions. A shard that fails does not stop the others unless the file system failed; the most severe error is
+/// interruptions. A shard that fails for its inputs does not stop the others; the most severe error is
 /// returned at the end. If a replacement of the dataset in `out` is under way, its plan is filled; if shards were added,
 /// the last plan.
 pub(crate) fn pack(context: &PackContext<'_>, out: &Path, options: &PackOptions) -> Result<PackReport> {
@@ -315,7 +315,8 @@ impl PackRun<'_> {
                     break;
                 }
                 let done = self.shard(shard, feeds);
-                let fatal = |e: &Error| !matches!(e.kind(), Kind::Content | Kind::Changed);
+                let of_inputs = [Kind::Content, Kind::Changed, Kind::Limit, Kind::Unsupported];
+                let fatal = |e: &Error| !of_inputs.contains(&e.kind());
                 if done.as_ref().is_err_and(fatal) {
                     self.stop.store(true, Ordering::Relaxed);
                 }

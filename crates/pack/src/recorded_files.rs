@@ -6,7 +6,7 @@ use crate::refuse_view::refuse_view;
 use packhorse_core::{Cancel, Code, Error, Kind, Limits, Result, Store, counted};
 use packhorse_dataset::{Digest, FileRecord, MANIFEST, Manifest, RECEIPT_SUFFIX, Receipt, ShardRecord, is_plan_name};
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 /// The most folders between a dataset's folder and a shard.
@@ -21,7 +21,29 @@ const LONGEST: u64 = 1 << 30;
 #[derive(Debug, Default)]
 pub struct RecordedFiles {
     files: BTreeMap<PathBuf, FileRecord>,
-    manifests: BTreeMap<PathBuf, Option<Manifest>>,
+    manifests: BTreeMap<PathBuf, Option<NamedShards>>,
+}
+
+/// A manifest, and the positions of its shards by name and by file.
+#[derive(Debug)]
+struct NamedShards {
+    manifest: Manifest,
+    places: HashMap<String, usize>,
+}
+
+impl NamedShards {
+    fn new(manifest: Manifest) -> Self {
+        let names = |shard: &ShardRecord| [shard.name.clone(), shard.file.clone()];
+        let places = manifest.shards.iter().enumerate().flat_map(|(at, shard)| names(shard).map(|name| (name, at)));
+        Self { places: places.collect(), manifest }
+    }
+
+    /// The shard that has the file `name`: its own, or one whose name begins with its name and a dot.
+    fn of_file(&self, name: &str) -> Option<&ShardRecord> {
+        let stems = name.match_indices('.').filter_map(|(dot, _)| name.get(..dot));
+        let at = std::iter::once(name).chain(stems).find_map(|name| self.places.get(name))?;
+        self.manifest.shards.get(*at)
+    }
 }
 
 impl RecordedFiles {
@@ -35,7 +57,7 @@ impl RecordedFiles {
         dir: &Path,
         wanted: impl Fn(&ShardRecord) -> bool,
     ) -> Result<bool> {
-        let Some(manifest) = self.manifest(store, dir)? else { return Ok(false) };
+        let Some(NamedShards { manifest, .. }) = self.shards(store, dir)? else { return Ok(false) };
         let shards: Vec<ShardRecord> = manifest.shards.iter().filter(|shard| wanted(shard)).cloned().collect();
         let others = manifest.files.clone();
         self.files.extend(others.into_iter().map(|file| (dir.join(&file.name), file)));
@@ -53,8 +75,7 @@ impl RecordedFiles {
         for dir in path.ancestors().skip(1).take(DEEPEST) {
             let Ok(name) = path.strip_prefix(dir) else { continue };
             let name = name.to_string_lossy();
-            let of = |shard: &&ShardRecord| shard.file == name || name.starts_with(&format!("{}.", shard.name));
-            let found = self.manifest(store, dir)?.and_then(|manifest| manifest.shards.iter().find(of)).cloned();
+            let found = self.shards(store, dir)?.and_then(|shards| shards.of_file(&name)).cloned();
             if let Some(shard) = found {
                 return self.add_shard(store, dir, &shard);
             }
@@ -76,10 +97,10 @@ impl RecordedFiles {
         parallel_map(&files, jobs, &|(path, record)| check_file(store, path, record, cancel)).map(drop)
     }
 
-    /// The manifest of `dir`, read once.
-    fn manifest(&mut self, store: &dyn Store, dir: &Path) -> Result<Option<&Manifest>> {
+    /// The shards of the dataset in `dir`, whose manifest is read once.
+    fn shards(&mut self, store: &dyn Store, dir: &Path) -> Result<Option<&NamedShards>> {
         if !self.manifests.contains_key(dir) {
-            self.manifests.insert(dir.to_owned(), recorded_manifest(store, dir)?);
+            self.manifests.insert(dir.to_owned(), recorded_manifest(store, dir)?.map(NamedShards::new));
         }
         Ok(self.manifests.get(dir).and_then(Option::as_ref))
     }

@@ -130,36 +130,35 @@ impl PyPipeline {
     }
 
     /// The state after the batches taken so far, as JSON.
-    fn state(&self) -> Result<String> {
+    fn state(&self, py: Python<'_>) -> Result<String> {
         match self.handover.progress() {
             Some((state, _)) => Ok(state.to_json()),
-            None => Ok(self.with(|loader| loader.state().to_json())?),
+            None => Ok(self.with(py, |loader| loader.state().to_json())?),
         }
     }
 
     /// The steps of a whole epoch, and those left of the current one.
-    fn steps(&self) -> Result<(u64, u64)> {
+    fn steps(&self, py: Python<'_>) -> Result<(u64, u64)> {
         match self.handover.progress() {
             Some((_, steps)) => Ok(steps),
-            None => Ok(self.with(|loader| loader.steps())?),
+            None => Ok(self.with(py, |loader| loader.steps())?),
         }
     }
 
     /// The batch of any step and rank.
     fn at(&self, py: Python<'_>, step: u64, rank: u32, world_size: u32) -> Result<Batch> {
-        let at = || self.with(|loader| loader.at(step, Rank { rank, world_size }));
-        Ok(py.detach(at)??)
+        Ok(self.with(py, |loader| loader.at(step, Rank { rank, world_size }))??)
     }
 
     /// Name, type and shape of each array of a batch; the first dimension of ragged values is 0.
-    fn layout(&self) -> Result<Vec<LayoutField>> {
-        Ok(self.with(|loader| loader.layout())??)
+    fn layout(&self, py: Python<'_>) -> Result<Vec<LayoutField>> {
+        Ok(self.with(py, |loader| loader.layout())??)
     }
 
     /// Of a loader for a GPU: the fields that are finished there, and the bytes of a batch, as it is sent and of those
     /// fields.
-    fn on_gpu(&self) -> Result<Option<(Vec<String>, usize, usize)>> {
-        Ok(self.with(|loader| loader.on_gpu())??)
+    fn on_gpu(&self, py: Python<'_>) -> Result<Option<(Vec<String>, usize, usize)>> {
+        Ok(self.with(py, |loader| loader.on_gpu())??)
     }
 
     /// What the threads have done so far, and who waited for whom, by name; also after their end.
@@ -207,9 +206,12 @@ pub(crate) fn end<T: Send + 'static>(loader: T) {
 }
 
 impl PyPipeline {
-    fn with<R>(&self, look: impl FnOnce(&mut Running) -> R) -> Result<R, Error> {
-        let mut running = self.running.lock();
-        running.as_deref_mut().map(look).ok_or_else(|| Error::config("the loader was closed"))
+    /// Other threads may use the interpreter meanwhile: one that reads a batch may hold the loader for long.
+    fn with<R: Send>(&self, py: Python<'_>, look: impl FnOnce(&mut Running) -> R + Send) -> Result<R, Error> {
+        py.detach(|| {
+            let mut running = self.running.lock();
+            running.as_deref_mut().map(look).ok_or_else(|| Error::config("the loader was closed"))
+        })
     }
 }
 

@@ -10,6 +10,7 @@ use crate::gpu::PyGpu;
 use crate::handover::Handover;
 use crate::loader::{SIGNALS, end, named, remainder, setting};
 use crate::running::AHEAD;
+use crate::watch::abandonable;
 use arrow_schema::DataType;
 use packhorse::core::Error;
 use packhorse::gpu::{Cuda, Upload};
@@ -41,8 +42,9 @@ impl PyTokens {
 impl PyTokens {
     #[staticmethod]
     fn open(py: Python<'_>, place: &str) -> Result<Self> {
-        let open = || packhorse::open_tokens(place);
-        Ok(Self(Owned::new(py.detach(|| fork::run(open)).map_err(packhorse::pack::as_request_error)?)))
+        let place = place.to_owned();
+        let open = move || packhorse::open_tokens(&place).map_err(packhorse::pack::as_request_error);
+        Ok(Self(Owned::new(abandonable(py, open)?)))
     }
 
     /// The number of tokens of each document.
@@ -56,12 +58,12 @@ impl PyTokens {
     }
 
     /// The tokens of document `number`, which has `length`.
-    fn document(&self, number: u32, length: u32) -> Result<PyArray> {
+    fn document(&self, py: Python<'_>, number: u32, length: u32) -> Result<PyArray> {
         let element = self.element().ok_or_else(|| Error::bug("tokens of no type"))?;
         let mut bytes = vec![0; length as usize * element.width];
         if length > 0 {
             let segment = Segment { dataset: 0, sequence: number, offset: 0, length };
-            self.0.read(&[segment], &mut bytes)?;
+            py.detach(|| self.0.read(&[segment], &mut bytes))?;
         }
         let whole = 0..bytes.len();
         let array = PyArray::new(Arc::new(bytes), whole, element, &[length as usize]);
@@ -185,10 +187,10 @@ impl TokenPipeline {
     }
 
     /// The state after the batches taken so far, as JSON.
-    fn state(&self) -> Result<String> {
+    fn state(&self, py: Python<'_>) -> Result<String> {
         match self.handover.progress() {
             Some((state, _)) => Ok(state.to_json()),
-            None => Ok(self.with(|loader| loader.state().to_json())?),
+            None => Ok(py.detach(|| self.with(|loader| loader.state().to_json()))?),
         }
     }
 
@@ -197,10 +199,10 @@ impl TokenPipeline {
         named(&self.counters.stats())
     }
 
-    fn remaining(&self) -> Result<u64> {
+    fn remaining(&self, py: Python<'_>) -> Result<u64> {
         match self.handover.progress() {
             Some((_, left)) => Ok(left),
-            None => Ok(self.with(|loader| loader.remaining())?),
+            None => Ok(py.detach(|| self.with(|loader| loader.remaining()))?),
         }
     }
 }

@@ -101,12 +101,14 @@ pub(crate) fn watched<R: Send>(
     };
     let (done, ended) = channel();
     std::thread::scope(|scope| {
-        let thread = scope.spawn(move || {
+        let thread = std::thread::Builder::new().name("packhorse-work".to_owned());
+        let run = move || {
             let result = fork::run(work);
             // The other end may have seen the end of the thread already.
             let _ = done.send(());
             result
-        });
+        };
+        let thread = thread.spawn_scoped(scope, run).map_err(Error::thread)?;
         let mut stopped = None;
         // Only the receiver crosses to the detached section, and nothing else uses it.
         let mut ended = ended;
@@ -148,7 +150,7 @@ pub(crate) fn abandonable<R: Send + 'static>(
         // What was abandoned is not received.
         let _ = done.send(fork::run(work));
     };
-    thread.spawn(run).map_err(|error| Error::bug(format!("can't start a thread: {error}")))?;
+    thread.spawn(run).map_err(Error::thread)?;
     loop {
         let (back, waited) = py.detach(move || {
             let waited = ended.recv_timeout(EVERY);

@@ -62,9 +62,13 @@ impl FolderWalk<'_> {
         let Some((folder, dir)) = archive.parent().zip(path.parent()) else { return Ok(()) };
         let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
         let seen = self.seen.lock().contains(dir);
-        match seen || self.context.store.stat(&dir.join(MANIFEST), true).is_err() {
-            true => Ok(()),
-            false => self.sealed(root, folder, dir, false).map(drop),
+        if seen {
+            return Ok(());
+        }
+        match self.context.store.stat(&dir.join(MANIFEST), true) {
+            Ok(_) => self.sealed(root, folder, dir, false).map(drop),
+            Err(error) if error.is_absent() => Ok(()),
+            Err(error) => Err(error),
         }
     }
 

@@ -3,8 +3,7 @@
 use super::files_from::listed_files;
 use super::folder_walk::{Chain, Folder, FolderWalk, Task};
 use super::inventory;
-use super::listing::ListingBuilder;
-use super::listing::WalkEvent;
+use super::listing::{ListingBuilder, WalkEvent, without_extension};
 use super::view_walk::ViewWalk;
 use super::work_queue::WorkQueue;
 use super::{Scan, ScanOptions};
@@ -12,7 +11,7 @@ use crate::input_format::main_file;
 use crate::recorded_files::sealed_manifest;
 use crate::request_error::with_suggestion;
 use crate::{OnError, Part};
-use packhorse_core::{Error, Event, FileKind, FileStat, InputTable, Kind, Result};
+use packhorse_core::{Error, Event, FileKind, FileStat, InputTable, Kind, Options, Result};
 use packhorse_dataset::{Digest, MANIFEST};
 use packhorse_storage::{Location, Staging};
 use std::collections::BTreeMap;
@@ -142,7 +141,9 @@ pub(super) fn starts(context: Scan<'_>, options: &ScanOptions<'_>, builder: &mut
         Some(_) if options.listings.is_some() => listed(&[], &options.recipe.input, builder),
         Some(list) => listed(&listed_files(list)?, &options.recipe.input, builder),
         None => {
-            let starts = options.recipe.input.iter().map(|root| start(context, root, builder));
+            let input = &options.recipe.input;
+            let starts =
+                input.iter().map(|root| start(context, root, base_of_namesakes(context, root, input), builder));
             let starts = starts.collect::<Result<Vec<_>>>()?;
             alone(&starts)?;
             apart(&starts)?;
@@ -205,8 +206,32 @@ pub(super) fn real_path(path: &Path) -> PathBuf {
     std::fs::canonicalize(path).unwrap_or_else(|_| Location::absolute(path))
 }
 
-/// The first task of a root. A missing root is always an error.
-fn start(context: Scan<'_>, root: &Path, builder: &mut ListingBuilder) -> Result<Task> {
+/// The folder that keys of the table `root` are relative to, where others of `inputs` are tables of its name (`2024/a.csv` and
+/// `2025/a.csv`): the one around all of them, since their samples would have the same keys.
+fn base_of_namesakes(context: Scan<'_>, root: &Path, inputs: &[PathBuf]) -> Option<PathBuf> {
+    let plain = |path: &Path| {
+        let climbs = path.components().any(|part| part == Component::ParentDir);
+        !climbs && Location::url(path).is_none()
+    };
+    let name = |path: &Path| path.file_name().map(|name| without_extension(Path::new(name)));
+    let is_alike = |path: &&PathBuf| name(path) == name(root) && path.is_absolute() == root.is_absolute();
+    let alike: Vec<&PathBuf> = inputs.iter().filter(is_alike).collect();
+    if alike.len() < 2 || !alike.iter().all(|path| plain(path) && is_table(context, path)) {
+        return None;
+    }
+    let around = root.ancestors().skip(1).find(|folder| alike.iter().all(|path| path.starts_with(folder)))?;
+    Some(if around.as_os_str().is_empty() { PathBuf::from(".") } else { around.to_owned() })
+}
+
+/// Whether the extension of a file says that it is a table.
+fn is_table(context: Scan<'_>, path: &Path) -> bool {
+    let format = path.file_name().and_then(|name| context.registry.by_name(name.as_bytes()));
+    let source = format.and_then(|format| format.source(&Options::new(), context.limits).ok());
+    source.is_some_and(|source| !source.lists())
+}
+
+/// The first task of a root; of a file below `base`, if there is one. A missing root is always an error.
+fn start(context: Scan<'_>, root: &Path, base: Option<PathBuf>, builder: &mut ListingBuilder) -> Result<Task> {
     // The manifest stands for its dataset.
     let folder = root.parent().filter(|_| root.file_name().is_some_and(|name| name == MANIFEST));
     let root = match folder.map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder }) {
@@ -240,9 +265,13 @@ fn start(context: Scan<'_>, root: &Path, builder: &mut ListingBuilder) -> Result
         }));
     }
     let root = &main_file(context.registry, context.store, root);
-    let base = root.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let name =
-        root.file_name().map(PathBuf::from).ok_or_else(|| Error::config("is not a file").in_input(root.display()))?;
+    let parent = root.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let base = base.as_deref().unwrap_or(parent);
+    let name = match root.strip_prefix(base) {
+        Ok(below) => below.to_owned(),
+        Err(_) if base == Path::new(".") => root.to_owned(),
+        Err(_) => return Err(Error::config("is not a file").in_input(root.display())),
+    };
     let number = builder.root(base);
     let path = PathBuf::new();
     let folder = Folder {

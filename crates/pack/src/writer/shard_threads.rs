@@ -137,7 +137,13 @@ impl ShardThreads {
         }
         if self.threads.len() < self.most {
             let (shared, waiting) = (self.shared.clone(), self.waiting.clone());
-            self.threads.push(std::thread::spawn(move || work(&shared, &waiting)));
+            let thread = std::thread::Builder::new().name("packhorse-writer".to_owned());
+            match thread.spawn(move || work(&shared, &waiting)) {
+                Ok(thread) => self.threads.push(thread),
+                Err(error) if self.threads.is_empty() => self.shared.fail(Error::thread(error)),
+                // Those that there are do the work.
+                Err(_) => self.most = self.threads.len(),
+            }
         }
         (OpenShard(sender), Filling(filling))
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import json
 import operator
 import os
@@ -180,12 +181,11 @@ def pack(
     `progress=True` shows a bar (of tqdm, if installed); a function gets a dictionary of totals about ten times a second.
     `jobs`, `memory`, `replace` and `verify` are as the command's flags of these names.
     """
-    paths = _paths(source)
+    paths, samples = _paths(source)
     if paths is None:
         from ._writer import Writer
 
         with Bar(progress) as told, Writer(out, to, **settings) as writer:
-            samples: Any = source
             said = time.monotonic()
             for sample in samples:
                 writer.write(sample)
@@ -204,8 +204,8 @@ def pack(
 _PATHS = (str, bytes, os.PathLike)
 
 
-def _paths(source: Any) -> list[str] | None:
-    """The paths that `source` names; None if it is an iterable of samples."""
+def _paths(source: Any) -> tuple[list[str] | None, Iterable[Any]]:
+    """The paths that `source` names; None, and the samples, if it is an iterable of these."""
     from ._dataset import Dataset
     from ._loader import Loader
 
@@ -216,19 +216,21 @@ def _paths(source: Any) -> list[str] | None:
         if not source.is_whole:
             what = "source is a view, several datasets, a pattern, or was opened with settings"
             raise TypeError(f"{what}: pack the paths, or write it by `write_view` and pack that folder")
-        return [source._place]
+        return [source._place], ()
     if isinstance(source, Loader):
         raise TypeError("source is a loader, which gives batches: give the dataset")
     if isinstance(source, _PATHS):
-        return [os.fsdecode(source)]
-    if isinstance(source, (list, tuple)) and all(isinstance(part, _PATHS) for part in source):
-        return [os.fsdecode(part) for part in source]
+        return [os.fsdecode(source)], ()
     if not isinstance(source, Iterable) or hasattr(source, "columns"):
         kind = type(source).__name__
         rows = ".to_dicts()" if hasattr(source, "to_dicts") else ".to_dict('records')" if hasattr(source, "to_dict") else None
         meant = f"; rows are dictionaries by {rows}" if rows else ""
         raise TypeError(f"source is of type {kind}: give a path, paths, or an iterable of dictionaries{meant}")
-    return None
+    parts = iter(source)
+    first = list(itertools.islice(parts, 1))
+    if any(isinstance(part, _PATHS) for part in first):
+        return [os.fsdecode(part) for part in (*first, *parts)], ()
+    return None, itertools.chain(first, parts)
 
 
 @shows_settings
@@ -242,7 +244,7 @@ def append(
     of the new shards; root digest, classes and splits those of the dataset.
     """
     _there(place)
-    paths = _paths(source)
+    paths, _ = _paths(source)
     if paths is None:
         raise TypeError("append takes paths; write samples of a program with Writer, and append the dataset that it makes")
     given, how = split_settings({"input": paths, **settings})

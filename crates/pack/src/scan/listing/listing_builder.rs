@@ -284,7 +284,7 @@ impl ListingBuilder {
 }
 
 /// The path of a table or an archive, up to the last dot of its name and without that of a compression, unlike the name of a sample.
-fn without_extension(path: &Path) -> Vec<u8> {
+pub(in crate::scan) fn without_extension(path: &Path) -> Vec<u8> {
     let base = path.file_name().unwrap_or_default().as_bytes();
     let base = Compression::of(base).map_or_else(|| base.to_vec(), |(_, inside)| inside);
     // The number of a shard may follow the extension.

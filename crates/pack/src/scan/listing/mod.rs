@@ -14,7 +14,7 @@ mod spilled;
 mod walk_event;
 
 pub(crate) use decoded::Decoded;
-pub(super) use listing_builder::ListingBuilder;
+pub(super) use listing_builder::{ListingBuilder, without_extension};
 pub use sample::SampleRef;
 pub(crate) use spilled::{Found, KeptSamples, SpillOptions, Spilled};
 pub(super) use walk_event::{FoundFile, FoundMember, HIDDEN, WalkEvent};
