@@ -345,3 +345,18 @@ fn a_column_that_is_no_key_is_refused() {
     let ran = pack(&photos, &out, &["--id-field", "name"]);
     assert!(ran.code != DONE && ran.stderr.contains("has no effect"), "{}", ran.stderr);
 }
+
+#[test]
+fn columns_that_tars_rename_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = dir.path().join("t.csv");
+    fs::write(&table, "gdpPercap,Market Share,plain\n1,2,3\n").unwrap();
+    for (to, told) in [("webdataset", true), ("parquet", false)] {
+        let out = dir.path().join(to);
+        let ran = run(&["pack", table.to_str().unwrap(), "--to", to, "-o", out.to_str().unwrap()]);
+        let text = "2 columns get other names in the shards";
+        assert!(ran.code == DONE && ran.stderr.contains(text) == told, "{to}: {}", ran.stderr);
+        let names = "Market Share (market%20share), gdpPercap (gdppercap)";
+        assert_eq!(ran.stderr.contains(names), told, "{}", ran.stderr);
+    }
+}

@@ -238,6 +238,12 @@ pub trait Sink: Send + Sync {
         None
     }
 
+    /// The name that its files have for a field; `None` where it is the field's own.
+    fn renames(&self, field: &str) -> Option<String> {
+        let _ = field;
+        None
+    }
+
     /// About how many bytes of rows, at most, a shard's writer buffers before it writes them.
     fn gathers(&self) -> u64 {
         0

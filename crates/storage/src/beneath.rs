@@ -13,7 +13,7 @@ use nix::unistd::{UnlinkatFlags, linkat, unlinkat};
 use packhorse_core::{Error, FileKind, FileStat, Input, Result, Store, StoreFile};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
 /// The files below `root`. The root is opened once and may itself be reached through a link.
@@ -97,15 +97,17 @@ impl Beneath {
     }
 }
 
-/// Lets the group write to the new folder `inside` if it shares the one above: several users may work on a dataset, whatever their umask.
+/// Gives the group the rights to the new folder or file `inside` that it has to the folder above, if it shares that one: several users
+/// may work on a dataset, whatever their umask.
 pub(crate) fn share(above: &impl AsFd, inside: &impl AsFd) {
-    let mode = |folder: BorrowedFd<'_>| fstat(folder).map(|stat| Mode::from_bits_truncate(stat.st_mode));
-    let shared = Mode::S_ISGID | Mode::S_IWGRP;
-    if let (Ok(above), Ok(own)) = (mode(above.as_fd()), mode(inside.as_fd()))
-        && above.contains(shared)
+    let mode = Mode::from_bits_truncate;
+    if let (Ok(above), Ok(own)) = (fstat(above.as_fd()), fstat(inside.as_fd()))
+        && mode(above.st_mode).contains(Mode::S_ISGID | Mode::S_IWGRP)
     {
+        let is_folder = own.st_mode & SFlag::S_IFMT.bits() == SFlag::S_IFDIR.bits();
+        let rights = if is_folder { Mode::S_IRWXG } else { Mode::S_IRGRP | Mode::S_IWGRP };
         // Where it can't be changed, the umask decides.
-        let _ = fchmod(inside, own | (above & Mode::S_IRWXG));
+        let _ = fchmod(inside, mode(own.st_mode) | (mode(above.st_mode) & rights));
     }
 }
 
@@ -136,7 +138,8 @@ impl Store for Beneath {
     fn create(&self, path: &Path) -> Result<Box<dyn StoreFile>> {
         let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_CLOEXEC;
         let mode = Mode::from_bits_truncate(0o666);
-        let create = |place: &Place| openat(&place.folder, &*place.name, flags, mode);
+        let create =
+            |place: &Place| openat(&place.folder, &*place.name, flags, mode).inspect(|file| share(&place.folder, file));
         let file = at(self.place(path, "create"), "create", path, create)?;
         Ok(Box::new(NewFile::of(file.into(), path)))
     }
@@ -223,6 +226,10 @@ mod tests {
             std::fs::create_dir(&out).unwrap();
             std::fs::set_permissions(&out, std::fs::Permissions::from_mode(above)).unwrap();
             Beneath::open(&out).unwrap().create_dir(&out.join("a/b")).unwrap();
+            // As with the umask 077: what the group may not is what the folder says.
+            let file = out.join("a/file");
+            Beneath::open(&out).unwrap().create(&file).unwrap().sync_and_close().unwrap();
+            assert_eq!(mode(&file) & 0o060, if shared { 0o060 } else { 0o040 }, "{above:o}");
             for inside in ["a", "a/b"] {
                 let plain = dir.path().join("plain");
                 std::fs::create_dir_all(&plain).unwrap();

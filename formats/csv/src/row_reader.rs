@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The way out where quotes do not enclose fields.
 const PLAIN: &str = "if quotes are text in it, pass `from=csv` and `read=quote=none`";
+/// The way out where other programs would find a delimiter.
+const SPACES: &str = "if spaces divide columns, `read=delimiter= `";
 
 /// Bytes in one read.
 const READ: usize = 256 << 10;
@@ -57,7 +59,7 @@ impl<'a> RowReader<'a> {
             quotes.and_then(QuoteTracker::stray).is_some_and(|at| !more || at < self.reader.position().byte());
         self.taken += u64::from(more);
         if is_stray {
-            return Err(self.fault("has text behind a closing quote").hint(PLAIN));
+            return Err(self.fault("has text behind a closing quote").hint(PLAIN).hint(SPACES));
         }
         Ok(more.then_some(&self.record))
     }

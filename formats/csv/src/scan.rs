@@ -28,6 +28,7 @@ impl TableScan {
         if records.next()?.is_none() {
             return Err(Error::content("is empty: the first line names the columns"));
         }
+        excel_line(records.record())?;
         if let (1, false) = (records.record().len(), settings.has_delimiter() || settings.header == Header::None) {
             one_column(&String::from_utf8_lossy(records.record().as_slice()), dialect.delimiter)?;
         }
@@ -43,6 +44,9 @@ impl TableScan {
         let mut starts = RowStarts::default();
         let mut rows = 0;
         while settings.header == Header::None && rows == 0 || records.next()?.is_some() {
+            if let ([name], 0, false) = (&names[..], rows, settings.has_delimiter()) {
+                one_value(name, records.record().as_slice())?;
+            }
             let place = RowStart { row: rows, ..records.place() };
             check(&mut records, &names, &mut fits, settings)?;
             starts.add(place);
@@ -54,14 +58,30 @@ impl TableScan {
     }
 }
 
+/// Refuses the line in which Excel names the delimiter.
+fn excel_line(record: &csv::ByteRecord) -> Result<()> {
+    let line = String::from_utf8_lossy(record.as_slice()).into_owned();
+    let delimiter = line.strip_prefix("sep=").filter(|_| record.len() <= 2 && line.len() <= 5);
+    let Some(delimiter) = delimiter else { return Ok(()) };
+    let way = match delimiter {
+        "" | "," => String::new(),
+        other => format!(", and pass `from=csv` and `read=delimiter={other}`"),
+    };
+    let error = Error::content("line 1: is the one in which Excel names the delimiter, and not a line of the table");
+    Err(error.hint(format!("delete it{way}")))
+}
+
 /// Refuses a single column whose name looks like those of several.
 fn one_column(name: &str, delimiter: u8) -> Result<()> {
     // Text files of numbers, such as NumPy's.
     let words: Vec<&str> = name.split_whitespace().collect();
     if words.len() > 1 && words.iter().all(|word| is_number(word)) {
         let message = format!("line 1: is one column, {name:?}, which looks like numbers with spaces between them");
-        return Err(Error::content(message)
-            .hint("pass `from=csv`, `read=delimiter= ` and, without a line of names, `read=header=none`"));
+        return Err(Error::content(message).hint(if name.starts_with(' ') || name.contains("  ") {
+            RUNS
+        } else {
+            "pass `from=csv`, `read=delimiter= ` and, without a line of names, `read=header=none`"
+        }));
     }
     match [b',', b';', b'\t', b'|'].into_iter().find(|other| *other != delimiter && name.as_bytes().contains(other)) {
         None => Ok(()),
@@ -75,6 +95,27 @@ fn one_column(name: &str, delimiter: u8) -> Result<()> {
             Err(Error::content(message).hint(hint))
         }
     }
+}
+
+/// The way out for columns that are aligned.
+const RUNS: &str = "one space or tab can divide columns (`read=delimiter= `), and runs of them can't: make it CSV with awk '{$1=$1}1' OFS=, \
+                    FILE > FILE.csv";
+
+/// Refuses a single column whose values look like several numbers, as many as its name has words.
+fn one_value(name: &str, value: &[u8]) -> Result<()> {
+    let value = String::from_utf8_lossy(value);
+    let words: Vec<&str> = value.split_whitespace().collect();
+    if words.len() < 2 || words.len() != name.split_whitespace().count() || !words.iter().all(|word| is_number(word)) {
+        return Ok(());
+    }
+    let message = format!("line 2: is one column, {name:?}, with the value {value:?}, which looks like several");
+    let hint = match value.contains("  ") || name.contains("  ") {
+        true => RUNS,
+        false => {
+            "if spaces divide columns, pass `from=csv` and `read=delimiter= `; if it is one column, `read=delimiter=,`"
+        }
+    };
+    Err(Error::content(message).hint(hint))
 }
 
 /// The name of a column that has none.
@@ -130,6 +171,8 @@ fn looks_like_a_row(names: &[&str]) -> bool {
     let positions: Option<Vec<u64>> = there.iter().map(position).collect();
     let follow = |all: &[u64]| match all {
         [one] => *one == 0,
+        // So does the first edge of many graphs.
+        [_, _] => false,
         several => several.windows(2).all(|pair| matches!(pair, [a, b] if a.checked_add(1) == Some(*b))),
     };
     !there.is_empty() && there.iter().all(|name| is_number(name)) && !positions.is_some_and(|all| follow(&all))
@@ -140,7 +183,16 @@ fn check(records: &mut RowReader<'_>, names: &[String], fits: &mut [TypeInferenc
     let record = records.record();
     if record.len() != names.len() {
         let what = format!("has {} fields, but the first line has {}", record.len(), names.len());
-        return Err(records.fault(&what));
+        let fault = records.fault(&what);
+        // As R's write.table does.
+        let is_of_r = record.len() == names.len() + 1 && records.place().row == 0;
+        return Err(if is_of_r {
+            fault.hint(
+                "the column of row names may lack a name: write it in the first line, as R does with `col.names = NA`",
+            )
+        } else {
+            fault
+        });
     }
     for ((value, fits), name) in record.iter().zip(fits.iter_mut()).zip(names) {
         if std::str::from_utf8(value).is_err() {

@@ -94,14 +94,31 @@ fn a_bad_line_is_named() {
         // The quote opens in one row and closes in another.
         (
             b"a,b\n1,2\n\"3,2\nx,2\n\"y,2\nz,1\n",
-            "line 3: has text behind a closing quote; if quotes are text in it, pass `from=csv` and `read=quote=none`",
+            "line 3: has text behind a closing quote; if quotes are text in it, pass `from=csv` and `read=quote=none`; if spaces divide columns, \
+             `read=delimiter= `",
         ),
         (
             b"a,b\n1,\"2\"\"\n3\"x",
-            "line 2: has text behind a closing quote; if quotes are text in it, pass `from=csv` and `read=quote=none`",
+            "line 2: has text behind a closing quote; if quotes are text in it, pass `from=csv` and `read=quote=none`; if spaces divide columns, \
+             `read=delimiter= `",
         ),
         (b"a,a\n1,2\n", "line 1: columns 1 and 2 are both called a; rename one"),
         (b"", "is empty: the first line names the columns"),
+        (
+            b"sep=;\r\nName;Value\r\nA;1\r\n",
+            "line 1: is the one in which Excel names the delimiter, and not a line of the table; delete it, and pass `from=csv` \
+             and `read=delimiter=;`",
+        ),
+        (
+            b"a b\n1 2\n3 4\n",
+            "line 2: is one column, \"a b\", with the value \"1 2\", which looks like several; if spaces divide columns, pass \
+             `from=csv` and `read=delimiter= `; if it is one column, `read=delimiter=,`",
+        ),
+        (
+            b"  1.0  2.0\n  3.0  4.0\n",
+            "line 1: is one column, \"  1.0  2.0\", which looks like numbers with spaces between them; one space or tab can divide \
+             columns (`read=delimiter= `), and runs of them can't: make it CSV with awk '{$1=$1}1' OFS=, FILE > FILE.csv",
+        ),
     ] {
         let error = refused(text);
         assert_eq!((error.kind(), error.to_string()), (Kind::Content, format!("a.csv: {what}")));

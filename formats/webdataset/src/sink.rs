@@ -22,6 +22,10 @@ pub(crate) struct TarSink {
 }
 
 impl Sink for TarSink {
+    fn renames(&self, field: &str) -> Option<String> {
+        Some(member_field(field)).filter(|name| name != field)
+    }
+
     fn suffix(&self) -> &'static str {
         ".tar"
     }
