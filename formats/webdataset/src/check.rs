@@ -19,13 +19,14 @@ pub(crate) fn check(
     if input.len().is_none() {
         report.add(&[Wids, Dali, Energon], None, "is compressed, which only webdataset and Hugging Face can read");
     }
-    let mut samples = Samples::default();
+    let (mut samples, mut arrays) = (Samples::default(), BTreeSet::new());
     let mut walk = TarReader::new(input, limits)?;
     loop {
         match walk.next() {
             Ok(Some(member)) => {
                 report.header(&member);
                 report.name(&member, &mut samples, each_key);
+                report.array(&member, input, &mut arrays)?;
             }
             Ok(None) => break,
             Err(e) if matches!(e.kind(), Kind::Content | Kind::Limit | Kind::Unsupported) => {
@@ -146,6 +147,23 @@ impl Report<'_> {
         }
     }
 
+    /// Looks at the type of the first array of each field.
+    fn array(&mut self, member: &TarMember, input: &dyn Input, seen: &mut BTreeSet<Vec<u8>>) -> Result<()> {
+        let field = split_raw(&member.name).map_or(&b""[..], |(_, field)| field);
+        let is_array = member.is_regular() && field.ends_with(b"npy") && self.wanted.contains(&HuggingFace);
+        if !is_array || input.len().is_none() || !seen.insert(field.to_vec()) {
+            return Ok(());
+        }
+        let mut head = vec![0; usize::try_from(member.size).unwrap_or(NPY_HEAD).min(NPY_HEAD)];
+        input.read_at(member.data, &mut head)?;
+        if head.starts_with(b"\x93NUMPY") && !is_of_arrow(&String::from_utf8_lossy(&head)) {
+            let problem = "is an array of a type that Arrow does not take from NumPy: complex, structured or raw bytes, big-endian, or \
+                           times in days, hours or minutes";
+            self.add(&[HuggingFace], Some(&member.name), problem);
+        }
+        Ok(())
+    }
+
     fn ending(&mut self, ending: Option<Ending>, len: Option<u64>) {
         match (ending, len) {
             (Some(Ending::Bare(_)), _) => {
@@ -165,6 +183,24 @@ impl Report<'_> {
             }
             _ => {}
         }
+    }
+}
+
+/// Bytes of an array's header that tell its type.
+const NPY_HEAD: usize = 256;
+
+/// Whether pyarrow makes an array of the NumPy type in this header.
+fn is_of_arrow(head: &str) -> bool {
+    let descr = head.split_once("'descr':").map_or("", |(_, rest)| rest.trim_start());
+    let Some(name) = descr.strip_prefix('\'').and_then(|rest| rest.split('\'').next()) else { return false };
+    let is_wide = !name.ends_with('1');
+    match name.split_at_checked(1) {
+        Some((">", _)) if is_wide => false,
+        Some((_, kind)) if kind.starts_with(['c', 'V']) => false,
+        Some((_, kind)) if kind.starts_with(['M', 'm']) => {
+            ["[s]", "[ms]", "[us]", "[ns]"].iter().any(|unit| kind.ends_with(unit))
+        }
+        _ => true,
     }
 }
 
@@ -237,4 +273,25 @@ fn hash(key: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(key);
     hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_of_arrow;
+
+    /// As `datasets` 4 and pyarrow take them.
+    #[test]
+    fn types_of_arrays_that_arrow_refuses_are_known() {
+        let head =
+            |descr: &str| format!("\u{93}NUMPY\u{1}\0v\0{{'descr': {descr}, 'fortran_order': False, 'shape': (1,), }}");
+        for taken in
+            ["'<f8'", "'|u1'", "'|b1'", "'<f2'", "'|S3'", "'<U3'", "'<M8[s]'", "'<M8[ns]'", "'<m8[s]'", "'<u8'"]
+        {
+            assert!(is_of_arrow(&head(taken)), "{taken}");
+        }
+        let refused = ["'<c8'", "'|V2'", "'<M8[D]'", "'<M8[h]'", "'>f4'", "[('a', '<i4'), ('b', '<f4')]", ""];
+        for refused in refused {
+            assert!(!is_of_arrow(&head(refused)), "{refused}");
+        }
+    }
 }
