@@ -6,12 +6,11 @@ use nix::sys::time::TimeVal;
 use packhorse_core::{Cancel, Context, Error, Event, Kind, Observer, Result, Store};
 use packhorse_machine::TestFolder;
 use packhorse_pack::{PackReport, Recipe, Session};
-use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Bytes of a plain read or write.
@@ -161,7 +160,7 @@ impl Running<'_> {
         let (before, start) = (cpu(), Instant::now());
         let packed = self.session.clone().observe(Arc::clone(&phases)).pack(&self.recipe)?;
         let (pack, cpu) = (start.elapsed().as_secs_f64(), cpu() - before);
-        let (planned, filled) = *phases.found.lock();
+        let (planned, filled) = *phases.found.lock().unwrap_or_else(PoisonError::into_inner);
         let (reading, writing) = self.times.take();
         let (planned, filled) = (planned.as_secs_f64(), filled.as_secs_f64().max(planned.as_secs_f64()));
         if packed.report.samples == 0 {
@@ -190,7 +189,7 @@ struct Phases {
 
 impl Observer for Phases {
     fn event(&self, event: &Event<'_>) {
-        let mut found = self.found.lock();
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
             Event::Planned { .. } => found.0 = self.start.elapsed(),
             Event::Shard { .. } => found.1 = self.start.elapsed(),

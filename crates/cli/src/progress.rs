@@ -6,10 +6,10 @@ use crate::settings::flags;
 use crate::status_line::{WorkStatus, clock};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use packhorse_core::{Event, Observer};
-use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 /// How progress is shown.
@@ -112,7 +112,7 @@ impl Progress {
 
     /// Removes the bar, and ends the stage.
     pub(crate) fn finish(&self) {
-        let mut stage = self.stage.lock();
+        let mut stage = self.stage();
         stage.bar.finish_and_clear();
         *stage = Stage::new("", ProgressBar::hidden());
     }
@@ -122,9 +122,13 @@ impl Progress {
         self.enter(name, None, "{spinner} {msg}: {found}, {elapsed}");
     }
 
+    fn stage(&self) -> MutexGuard<'_, Stage> {
+        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Begins another stage of the work. One whose `length` is known begins from zero, also if it was entered before.
     fn enter(&self, name: &'static str, length: Option<u64>, template: &str) {
-        let mut stage = self.stage.lock();
+        let mut stage = self.stage();
         if stage.name == name && length.is_none() {
             return;
         }
@@ -146,7 +150,7 @@ impl Progress {
 
     /// `samples` of `bytes` more are done.
     fn advance(&self, samples: u64, bytes: u64) {
-        let mut stage = self.stage.lock();
+        let mut stage = self.stage();
         stage.status.samples += samples;
         stage.status.bytes += bytes;
         stage.bar.set_prefix(stage.status.counts());
@@ -156,7 +160,7 @@ impl Progress {
     /// A shard more is done. Its samples and bytes of input count here if an earlier run wrote it.
     fn shard(&self, samples: u64, bytes: u64, reused: bool) {
         let (samples, bytes) = if reused { (samples, bytes) } else { (0, 0) };
-        let mut stage = self.stage.lock();
+        let mut stage = self.stage();
         stage.status.shards += 1;
         stage.status.reused += bytes;
         drop(stage);
@@ -165,7 +169,7 @@ impl Progress {
 
     fn say(&self, text: &str) {
         // File names must not control the terminal.
-        self.stage.lock().bar.suspend(|| line(&flags(text).replace(char::is_control, "?")));
+        self.stage().bar.suspend(|| line(&flags(text).replace(char::is_control, "?")));
     }
 
     /// `bytes` more were read in a stage without a total.
@@ -188,12 +192,12 @@ impl Progress {
             Show::Lines => LINES,
             Show::Quiet | Show::Bar => return,
         };
-        let mut said = self.said.lock();
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         if said.last.is_some_and(|last| last.elapsed() < interval) {
             return;
         }
         said.last = Some(Instant::now());
-        let stage = self.stage.lock();
+        let stage = self.stage();
         let status = WorkStatus { elapsed: stage.began.elapsed(), ..stage.status.clone() };
         if self.show == Show::Lines {
             return line(&format!("{} {} {status}", clock(SystemTime::now()), stage.name));
@@ -205,7 +209,7 @@ impl Progress {
     }
 
     fn skipped(&self, error: &packhorse_core::Error) {
-        let mut said = self.said.lock();
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         said.skips += 1;
         match said.skips {
             _ if self.show == Show::Json => self.emit(&error_event("skipped", "reason", error)),
@@ -221,10 +225,10 @@ impl Observer for Progress {
         self.counts.add(event);
         match event {
             Event::Scanned { files } => {
-                if self.stage.lock().name.is_empty() {
+                if self.stage().name.is_empty() {
                     self.counting("scanning");
                 }
-                let mut stage = self.stage.lock();
+                let mut stage = self.stage();
                 stage.status.files += files;
                 stage.bar.inc(*files);
                 drop(stage);
@@ -233,13 +237,13 @@ impl Observer for Progress {
             Event::Planned { samples, bytes, shards } => {
                 self.emit(&json!({"event": "planned", "samples": samples, "bytes": bytes, "shards": shards}));
                 self.enter("packing", Some(*bytes), BYTES);
-                self.stage.lock().status.total_shards = Some(*shards);
+                self.stage().status.total_shards = Some(*shards);
                 self.advance(0, 0);
             }
             Event::Working { what, shards, bytes } => {
                 self.emit(&json!({"event": "working", "what": what, "bytes": bytes, "shards": shards}));
                 self.enter(what, Some(*bytes), BYTES);
-                self.stage.lock().status.total_shards = Some(*shards);
+                self.stage().status.total_shards = Some(*shards);
                 self.advance(0, 0);
             }
             Event::Packed { samples, bytes } => {
@@ -295,7 +299,7 @@ mod tests {
     #[test]
     fn a_second_plan_begins_from_zero() {
         let progress = Progress::new(Show::Lines);
-        let told = |progress: &Progress| progress.stage.lock().status.counts();
+        let told = |progress: &Progress| progress.stage().status.counts();
         let pack = |shards: u64, done: u64| {
             progress.event(&Event::Planned { samples: Some(10), bytes: 100, shards });
             for _ in 0..done {

@@ -1,8 +1,8 @@
 //! The seconds that threads spent in each stage, from the spans of the libraries: metrics of a command.
 
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tracing::Metadata;
 
@@ -16,13 +16,13 @@ pub(crate) struct Stages(Mutex<BTreeMap<(&'static str, &'static str), Duration>>
 impl Stages {
     /// A thread was in a span for so long.
     pub(crate) fn add(&self, span: &'static Metadata<'static>, time: Duration) {
-        let mut stages = self.0.lock();
+        let mut stages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *stages.entry((span.target(), span.name())).or_default() += time;
     }
 
     /// As text for Prometheus; empty without spans.
     pub(crate) fn prometheus(&self) -> String {
-        let stages = self.0.lock();
+        let stages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut text = String::new();
         for (number, ((target, name), time)) in stages.iter().enumerate() {
             if number == 0 {

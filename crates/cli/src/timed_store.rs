@@ -1,13 +1,12 @@
 //! A store that adds up how long its reads and writes take, for benchmarks.
 
 use packhorse_core::{DirEntry, FileStat, Input, Result, Store, StoreFile};
-use parking_lot::Mutex;
 use std::any::Any;
 use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Time that all threads together spent on a store.
@@ -35,7 +34,7 @@ impl StoreTimes {
     /// The files that were opened since [`note`](Self::note), which ends.
     pub(crate) fn noted(&self) -> BTreeSet<PathBuf> {
         self.noting.store(false, Ordering::Relaxed);
-        std::mem::take(&mut self.opened.lock())
+        std::mem::take(&mut self.opened.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn read<T>(&self, call: impl FnOnce() -> T) -> T {
@@ -48,7 +47,7 @@ impl StoreTimes {
 
     fn opens(&self, path: &Path) {
         if self.noting.load(Ordering::Relaxed) {
-            self.opened.lock().insert(path.to_owned());
+            self.opened.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned());
         }
     }
 }

@@ -16,13 +16,12 @@
 use crate::stages::Stages;
 use crate::trace_lines::{Line, TraceArgs};
 use packhorse_core::{Context, Error, Result};
-use parking_lot::{Mutex, RwLock};
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tracing::{Metadata, span::Record};
 
@@ -133,7 +132,7 @@ impl Trace {
 
     /// The same, where spans are also added up in `stages`; without a path they only are.
     pub(crate) fn begin(path: Option<&Path>, stages: Option<Arc<Stages>>) -> Result<Self> {
-        let mut current = CURRENT.write();
+        let mut current = CURRENT.write().unwrap_or_else(PoisonError::into_inner);
         if current.as_ref().is_some_and(|current| current.is_here()) {
             return Err(Error::config("a trace is written already: end it first"));
         }
@@ -186,18 +185,22 @@ pub(crate) fn with_log(add: impl FnOnce(&Recorder, &mut ThreadLog)) {
     let _ = LOG.try_with(|joined| {
         let Ok(mut joined) = joined.try_borrow_mut() else { return };
         if joined.as_ref().is_none_or(|joined| joined.number != number) {
-            let Some(recorder) = CURRENT.read().clone() else { return };
+            let Some(recorder) = CURRENT.read().unwrap_or_else(PoisonError::into_inner).clone() else { return };
             let log = recorder.thread();
             *joined = Some(Joined { number, recorder, log });
         }
         if let Some(Joined { recorder, log, .. }) = &*joined {
-            let mut mine = log.lock();
+            let mut mine = lock(log);
             add(recorder, &mut mine);
             if mine.lines.len() >= BUFFER {
                 recorder.write(&mut mine);
             }
         }
     });
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl ThreadLog {
@@ -271,7 +274,7 @@ impl Recorder {
     fn begin(&self) {
         let mut lines = String::from("[\n");
         self.line.name(&mut lines, "process_name", 0, "packhorse");
-        self.output.lock().write(&lines);
+        lock(&self.output).write(&lines);
     }
 
     /// The log of the current thread, with its name.
@@ -282,7 +285,7 @@ impl Recorder {
         self.line.next(&mut mine.lines);
         self.line.name(&mut mine.lines, "thread_name", mine.tid, thread.name().unwrap_or("packhorse"));
         let mine = Arc::new(Mutex::new(mine));
-        self.threads.lock().push(Arc::clone(&mine));
+        lock(&self.threads).push(Arc::clone(&mine));
         mine
     }
 
@@ -292,12 +295,12 @@ impl Recorder {
         if !self.is_here() {
             return;
         }
-        self.write(&mut log.lock());
-        self.threads.lock().retain(|other| !Arc::ptr_eq(other, log));
+        self.write(&mut lock(log));
+        lock(&self.threads).retain(|other| !Arc::ptr_eq(other, log));
     }
 
     fn write(&self, of: &mut ThreadLog) {
-        self.output.lock().write(&of.lines);
+        lock(&self.output).write(&of.lines);
         of.lines.clear();
     }
 
@@ -306,7 +309,7 @@ impl Recorder {
         if !is_on() {
             return Ok(());
         }
-        let mut current = CURRENT.write();
+        let mut current = CURRENT.write().unwrap_or_else(PoisonError::into_inner);
         if !current.as_ref().is_some_and(|current| std::ptr::eq(&raw const **current, self)) {
             return Ok(());
         }
@@ -314,9 +317,9 @@ impl Recorder {
         *current = None;
         drop(current);
         tracing::callsite::rebuild_interest_cache();
-        let threads = std::mem::take(&mut *self.threads.lock());
-        threads.iter().for_each(|log| self.write(&mut log.lock()));
-        let mut output = self.output.lock();
+        let threads = std::mem::take(&mut *lock(&self.threads));
+        threads.iter().for_each(|log| self.write(&mut lock(log)));
+        let mut output = lock(&self.output);
         output.write("]\n");
         output.file = None;
         output.failed.take().map_or(Ok(()), Err)
@@ -351,7 +354,7 @@ impl Recorder {
         let Some(name) = args.track() else {
             return self.line.counters(&mut log.lines, metadata, log.tid, now, args);
         };
-        let mut tracks = self.tracks.lock();
+        let mut tracks = lock(&self.tracks);
         let found = tracks.iter().position(|track| track.name == name);
         let number = found.unwrap_or(tracks.len());
         let tid = TRACKS + number as u64;
@@ -383,7 +386,7 @@ mod tests {
         let (path, of_parent) = (dir.join("trace.json"), dir.join("parent.json"));
         // A forked child finds the trace of its parent, and begins its own.
         let parent = Recorder { pid: 0, ..Recorder::new(Some(File::create(&of_parent).unwrap()), &of_parent, None) };
-        *CURRENT.write() = Some(Arc::new(parent));
+        *CURRENT.write().unwrap() = Some(Arc::new(parent));
         let trace = Trace::start(&path).unwrap();
         assert!(Trace::start(&path).is_err());
         let work = || {
@@ -392,9 +395,9 @@ mod tests {
         };
         let ended: Vec<u64> = (0..3).map(|_| std::thread::spawn(work).join().unwrap()).collect();
         work();
-        assert!(trace.0.threads.lock().iter().all(|log| !ended.contains(&log.lock().tid)));
+        assert!(lock(&trace.0.threads).iter().all(|log| !ended.contains(&lock(log).tid)));
         trace.finish().unwrap();
-        assert!(trace.0.output.lock().file.is_none());
+        assert!(lock(&trace.0.output).file.is_none());
         // This thread has the recorder still.
         work();
         let events: Vec<Value> = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();

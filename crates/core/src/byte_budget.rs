@@ -1,8 +1,7 @@
 //! A number of bytes that threads share: each waits until its part is free.
 
 use crate::Result;
-use parking_lot::{Condvar, Mutex};
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// A number of bytes to share, served in the order of the requests. A caller that holds a share must not wait for another.
@@ -44,11 +43,11 @@ impl ByteBudget {
     /// Waits for `bytes`, at most the whole budget, in the order of the calls. The caller must hold no share.
     pub fn wait(&self, bytes: u64) -> ByteShare<'_> {
         let bytes = bytes.min(self.total);
-        let mut state = self.state.lock();
+        let mut state = self.state();
         let number = state.last;
         state.last += 1;
         while state.turn != number || state.used + bytes > self.total {
-            self.freed.wait(&mut state);
+            state = self.freed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         state.turn += 1;
         state.used += bytes;
@@ -59,7 +58,7 @@ impl ByteBudget {
 
     /// Takes `bytes` if they are free and no caller waits.
     pub fn take(&self, bytes: u64) -> Option<ByteShare<'_>> {
-        let mut state = self.state.lock();
+        let mut state = self.state();
         if state.turn != state.last || bytes > self.total - state.used {
             return None;
         }
@@ -75,25 +74,29 @@ impl ByteBudget {
         let bytes = bytes.min(budget.total);
         loop {
             check()?;
-            let mut state = budget.state.lock();
+            let mut state = budget.state();
             if state.turn == state.last && bytes <= budget.total - state.used {
                 state.used += bytes;
                 return Ok(HeldBytes { budget: budget.clone(), bytes });
             }
             state.polling += 1;
-            budget.freed.wait_for(&mut state, every);
-            state.polling -= 1;
+            let waited = budget.freed.wait_timeout(state, every);
+            waited.unwrap_or_else(PoisonError::into_inner).0.polling -= 1;
         }
     }
 
     fn free(&self, bytes: u64) {
-        let mut state = self.state.lock();
+        let mut state = self.state();
         state.used -= bytes;
         let waited_for = state.turn != state.last || state.polling > 0;
         drop(state);
         if waited_for {
             self.freed.notify_all();
         }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -127,7 +130,7 @@ mod tests {
         let all = budget.wait(1000);
         assert!(budget.take(1).is_none());
         drop(all);
-        assert_eq!(budget.state.lock().used, 0);
+        assert_eq!(budget.state().used, 0);
     }
 
     #[test]
@@ -147,7 +150,7 @@ mod tests {
             drop(first);
             drop(second.join().unwrap().unwrap());
         });
-        let state = budget.state.lock();
+        let state = budget.state();
         assert_eq!((state.used, state.polling), (0, 0));
     }
 
@@ -171,6 +174,6 @@ mod tests {
                 });
             }
         });
-        assert!(most.load(Ordering::SeqCst) <= 100 && budget.state.lock().used == 0);
+        assert!(most.load(Ordering::SeqCst) <= 100 && budget.state().used == 0);
     }
 }

@@ -9,9 +9,8 @@ use crate::{Error, Kind, Result};
 use arrow_buffer::{Buffer, MutableBuffer};
 use bytes::Bytes;
 use memmap2::MmapMut;
-use parking_lot::Mutex;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Blocks of at least this size are mapped, in multiples of it.
 const HUGE: usize = 2 << 20;
@@ -127,7 +126,7 @@ impl Memory {
 impl Waiting {
     /// An idle block of `len` to `2 * len` bytes; the last returned first, since it is still in the cache.
     fn take(&self, len: usize) -> Option<Pages> {
-        let mut waiting = self.0.lock();
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let at = waiting.iter().rposition(|pages| (len..=len.saturating_mul(2)).contains(&pages.bytes().len()))?;
         Some(waiting.remove(at))
     }
@@ -136,7 +135,7 @@ impl Waiting {
         if pages.bytes().len() > KEEP {
             return;
         }
-        let mut waiting = self.0.lock();
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.push(pages);
         // The longest idle first: its size may be out of use.
         let mut held: usize = waiting.iter().map(|pages| pages.bytes().len()).sum();
@@ -214,7 +213,7 @@ mod tests {
         let pool = Pool::default();
         let many: Vec<Memory> = (1..8).map(|i| pool.take(i << 21).unwrap()).collect();
         drop(many);
-        let held = |pool: &Pool| pool.0.0.lock().iter().map(|pages| pages.bytes().len()).sum::<usize>();
+        let held = |pool: &Pool| pool.0.0.lock().unwrap().iter().map(|pages| pages.bytes().len()).sum::<usize>();
         assert!((1..=KEEP).contains(&held(&pool)));
         // A block that is too large to keep takes the place of none.
         let before = held(&pool);
@@ -265,6 +264,6 @@ mod tests {
     fn what_is_small_is_not_kept() {
         let pool = Pool::default();
         drop(pool.take(100).unwrap());
-        assert!(pool.take(0).unwrap().is_empty() && pool.0.0.lock().is_empty());
+        assert!(pool.take(0).unwrap().is_empty() && pool.0.0.lock().unwrap().is_empty());
     }
 }

@@ -1,9 +1,8 @@
 //! What reading whole inputs found, kept for the reads that follow.
 
 use crate::{FileStat, Input, Result};
-use parking_lot::Mutex;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The most inputs whose scans are kept.
 const KEPT: usize = 64;
@@ -29,12 +28,12 @@ impl<S: PartialEq + Clone, T> ScanCache<S, T> {
         let same = |known: &Known<S, T>| {
             known.name == input.name() && Some(&known.stat) == stat.as_ref() && known.settings == *settings
         };
-        if let Some(known) = self.0.lock().iter().find(|known| same(known)) {
+        if let Some(known) = self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().find(|known| same(known)) {
             return Ok(Arc::clone(&known.scan));
         }
         let scan = Arc::new(scan()?);
         if let Some(stat) = stat {
-            let mut all = self.0.lock();
+            let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             all.truncate(KEPT - 1);
             let (name, settings) = (input.name().to_owned(), settings.clone());
             all.insert(0, Known { name, stat, settings, scan: Arc::clone(&scan) });
@@ -57,7 +56,7 @@ impl<S, T> Default for ScanCache<S, T> {
 
 impl<S, T> fmt::Debug for ScanCache<S, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kept = self.0.lock().len();
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).len();
         f.debug_struct("ScanCache").field("kept", &kept).finish()
     }
 }

@@ -6,8 +6,8 @@ use crate::reads::counts;
 use crate::test_folder::TestFolder;
 use packhorse_core::{Context, Error, Result, crc32c};
 use packhorse_synth::{Run, TextSpec, text};
-use parking_lot::Mutex;
 use std::hint::black_box;
+use std::sync::{Mutex, PoisonError};
 
 /// Bytes of a copy; less with very many threads.
 const COPIED: usize = 8 << 20;
@@ -70,7 +70,7 @@ impl Material {
         let (thread, turn) = (step as usize % threads, step as usize / threads);
         let own = (self.pairs.len() - thread).div_ceil(threads);
         let pair = self.pairs.get(thread + turn % own * threads).ok_or_else(|| Error::bug("no buffers to copy"))?;
-        let mut pair = pair.lock();
+        let mut pair = pair.lock().unwrap_or_else(PoisonError::into_inner);
         let (from, to) = &mut *pair;
         to.copy_from_slice(from);
         black_box(to);
@@ -91,7 +91,7 @@ impl Material {
     fn decompress(&self, thread: usize, step: u64) -> Result<u64> {
         let frame = self.frames.get(step as usize % self.frames.len().max(1));
         let (frame, own) = frame.zip(self.unpacked.get(thread)).ok_or_else(|| Error::bug("nothing to decompress"))?;
-        let mut own = own.lock();
+        let mut own = own.lock().unwrap_or_else(PoisonError::into_inner);
         let (decompressor, out) = &mut *own;
         Ok(decompressor.decompress_to_buffer(frame, out).context("decompress")? as u64)
     }

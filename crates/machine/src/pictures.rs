@@ -7,8 +7,8 @@ use crate::test_folder::TestFolder;
 use packhorse_core::{Context, Error, Limits, Result};
 use packhorse_synth::{ImagesSpec, Run, images};
 use packhorse_transform::image::{Draws, View, ViewDecoder};
-use parking_lot::Mutex;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 /// JPEGs of a size. A decoder that sees the same one again gains nothing by it.
 const COUNT: u64 = 8;
@@ -45,7 +45,7 @@ impl Pictures {
     fn step(&self, thread: usize, step: u64) -> Result<u64> {
         let jpeg = self.jpegs.get(step as usize % self.jpegs.len().max(1));
         let (jpeg, own) = jpeg.zip(self.decoders.get(thread)).ok_or_else(|| Error::bug("nothing to decode"))?;
-        let mut own = own.lock();
+        let mut own = own.lock().unwrap_or_else(PoisonError::into_inner);
         let (decoder, pixels) = &mut *own;
         decoder.decode_into(jpeg, Draws::new(step), pixels)?;
         Ok(1)

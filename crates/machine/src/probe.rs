@@ -79,8 +79,8 @@ fn turn(time: Duration, cancel: &Cancel, mut step: impl FnMut() -> Result<u64>) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parking_lot::Mutex;
     use std::collections::BTreeSet;
+    use std::sync::Mutex;
 
     #[test]
     fn every_step_has_its_number_and_rounds_count_on() {
@@ -91,7 +91,7 @@ mod tests {
             1.0,
             Box::new(|thread, step| {
                 assert_eq!(step % 3, thread as u64);
-                seen.lock().push(step);
+                seen.lock().unwrap().push(step);
                 Ok(7)
             }),
         );
@@ -99,7 +99,7 @@ mod tests {
             assert!(probe.round(Duration::from_millis(1), &Cancel::default()).unwrap() > 0.0);
         }
         drop(probe);
-        let seen = seen.into_inner();
+        let seen = seen.into_inner().unwrap();
         assert_eq!(seen.iter().collect::<BTreeSet<_>>().len(), seen.len());
     }
 

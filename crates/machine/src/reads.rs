@@ -5,9 +5,9 @@ use crate::aligned::{Aligned, BLOCK};
 use crate::probe::Probe;
 use crate::test_files::TestFiles;
 use packhorse_core::{Context, Error, Result, SplitMix64};
-use parking_lot::Mutex;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::sync::{Mutex, PoisonError};
 
 /// Bytes of a large read of one of many threads.
 const PIECE: usize = 1 << 20;
@@ -87,7 +87,7 @@ impl<'a> Reads<'a> {
 
     fn read(self, thread: usize, at: u64, len: usize) -> Result<()> {
         let buffer = self.buffers.get(thread).ok_or_else(|| Error::bug("a thread has no buffer"))?;
-        let mut buffer = buffer.lock();
+        let mut buffer = buffer.lock().unwrap_or_else(PoisonError::into_inner);
         self.file.read_exact_at(buffer.room(len), at).context("read the test file")
     }
 

@@ -25,9 +25,10 @@ use packhorse_dataset::{
     PlanReader, PlanWriter, RECEIPT_SUFFIX, Receipt, SKIPPED, ShardFrame, SinkRecord, SkipRecord, VIEW, encode_index,
 };
 use packhorse_storage::{Location, Staging};
-use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::PoisonError;
 
 /// The result of [`Session::adopt`](crate::Session::adopt).
 #[derive(Clone, Debug)]
@@ -140,7 +141,7 @@ impl AdoptJob<'_> {
             match self.head(shard) {
                 Err(e) if self.context.skips(&e) => {
                     let record = SkipRecord { input: Some(PathText::new(shard.file.as_bytes())), ..SkipRecord::of(&e) };
-                    skipped.lock().insert(shard.file.clone(), record);
+                    skipped.lock().unwrap_or_else(PoisonError::into_inner).insert(shard.file.clone(), record);
                     Ok(None)
                 }
                 head => head.map(Some),
@@ -150,7 +151,7 @@ impl AdoptJob<'_> {
         if taken.is_empty() {
             return Err(Error::content("every shard was left out").in_input(self.folder.display()));
         }
-        Ok((taken, skipped.into_inner().into_values().collect()))
+        Ok((taken, skipped.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect()))
     }
 
     fn head(&self, shard: &NamedShard) -> Result<ShardHead> {

@@ -18,9 +18,8 @@ use packhorse_core::{
 };
 use packhorse_dataset::{FieldSource, PlanEntry, SkipRecord};
 use packhorse_transform::{Counts, Transform};
-use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use tracing::field::Empty;
 
 /// Arrow views have signed 32-bit offsets: a larger blob is a block of its own.
@@ -83,7 +82,7 @@ impl BlockReader<'_> {
 
     /// The source of a table input.
     pub(crate) fn source(&self, piece: &FieldSource) -> Result<Arc<dyn Source>> {
-        let mut opened = self.opened.lock();
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         let (id, fields) = (&piece.field, self.selected.get(&piece.root));
         let name = (id.clone(), fields.map(|_| piece.root));
         if let Some(source) = opened.get(&name) {

@@ -9,8 +9,8 @@ use crate::{OnError, latency_probe::LatencyProbe, steps};
 use packhorse_core::{FieldType, KEY, Limits, Pool, Result, SchemaRef, Sink, element_width};
 use packhorse_dataset::{CodecRecord, FieldRecord, PlanHeader};
 use packhorse_transform::{Transform, casts_of};
-use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
+use std::sync::Mutex;
 
 /// The steps before and after the transforms of a plan, and the sink.
 pub(crate) struct Conversion {

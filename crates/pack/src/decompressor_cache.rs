@@ -3,11 +3,10 @@
 use packhorse_core::Result;
 use packhorse_dataset::SeekPoint;
 use packhorse_storage::{Frame, Inside};
-use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// The most decompressors kept. A writer resumes its own at once, or never.
 const KEPT: usize = 16;
@@ -32,7 +31,7 @@ impl DecompressorCache {
         open: impl FnOnce(Frame) -> Result<Inside>,
     ) -> Result<Arc<Inside>> {
         let frame = Frame { offset: seek_point.offset, start: seek_point.start };
-        let mut kept = self.idle.lock();
+        let mut kept = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let goes_on =
             |inside: &mut Arc<Inside>| Arc::get_mut(inside).is_some_and(|inside| inside.goes_on(range.start, frame));
         let found = kept.iter_mut().rposition(|(file, inside)| file == path && goes_on(inside));
@@ -45,7 +44,7 @@ impl DecompressorCache {
 
     /// What `check` finds of the file `path`, which is called once.
     pub(crate) fn check(&self, path: &Path, check: impl FnOnce() -> Result<()>) -> Result<()> {
-        let mut checked = self.checked.lock();
+        let mut checked = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
         let found = Arc::clone(checked.entry(path.to_owned()).or_default());
         drop(checked);
         found.get_or_init(check).clone()
@@ -53,7 +52,7 @@ impl DecompressorCache {
 
     /// Returns a decompressor after a run.
     pub(crate) fn put(&self, path: PathBuf, inside: Arc<Inside>) {
-        let mut kept = self.idle.lock();
+        let mut kept = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() >= KEPT {
             kept.pop_front();
         }
@@ -103,7 +102,7 @@ mod tests {
         for _ in 0..2 * KEPT {
             cache.put(b.to_owned(), Arc::new(open(Frame::default()).unwrap()));
         }
-        assert_eq!(cache.idle.lock().len(), KEPT);
+        assert_eq!(cache.idle.lock().unwrap().len(), KEPT);
     }
 
     /// A frame of blocks as they are (RFC 8878, 3.1.1).

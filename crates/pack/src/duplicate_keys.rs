@@ -5,9 +5,9 @@ use crate::parallel_map::parallel_map;
 use crate::stored_plan::threads;
 use packhorse_core::{Cancel, Members, Result};
 use packhorse_dataset::{Manifest, ShardRecord};
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
+use std::sync::{Mutex, PoisonError};
 
 /// Keys per pass, 8 bytes each.
 const PASS: u64 = 1 << 24;
@@ -65,10 +65,10 @@ fn doubles_by(
             cancel.check()?;
             let Some(members) = members(*shard)? else { return Ok(()) };
             let mine = members.iter().map(|(key, _)| hash(key)).filter(|hash| hash % passes == pass);
-            hashes.lock().extend(mine);
+            hashes.lock().unwrap_or_else(PoisonError::into_inner).extend(mine);
             Ok(())
         })?;
-        let mut hashes = hashes.into_inner();
+        let mut hashes = hashes.into_inner().unwrap_or_else(PoisonError::into_inner);
         hashes.sort_unstable();
         let equal = hashes.windows(2).filter(|pair| pair.first() == pair.last()).filter_map(|pair| pair.first());
         suspects.extend(equal.take(NAMED));

@@ -58,9 +58,8 @@ fn join<'scope, T: Send + 'scope>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parking_lot::Mutex;
     use std::collections::BTreeSet;
-    use std::sync::Barrier;
+    use std::sync::{Barrier, Mutex};
 
     /// The tasks done, and the number of threads that took part.
     fn done(tasks: u32, most: usize, job: impl Fn() + Clone + Send) -> (BTreeSet<u32>, usize) {
@@ -70,15 +69,15 @@ mod tests {
             let (found, names) = (&found, &names);
             run(threads, "test", coming, most, move |task: u32| {
                 job();
-                found.lock().insert(task);
-                names.lock().push(std::thread::current().id());
+                found.lock().unwrap().insert(task);
+                names.lock().unwrap().push(std::thread::current().id());
             });
             (0..tasks).for_each(|task| send.send(task).unwrap());
         });
-        let mut names = names.into_inner();
+        let mut names = names.into_inner().unwrap();
         names.sort_by_key(|name| format!("{name:?}"));
         names.dedup();
-        (found.into_inner(), names.len())
+        (found.into_inner().unwrap(), names.len())
     }
 
     #[test]

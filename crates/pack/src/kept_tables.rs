@@ -2,10 +2,9 @@
 
 use crate::open_input::SharedFile;
 use packhorse_core::Limits;
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The most tables, each an open file.
 const MOST: usize = 64;
@@ -37,7 +36,7 @@ impl KeptTables {
 
     /// Keeps the table of the absolute path `path`, which took `bytes` bytes to open.
     pub(crate) fn put(&self, path: &Path, file: SharedFile, bytes: u64) {
-        let mut kept = self.kept.lock();
+        let mut kept = self.kept();
         let sum = kept.bytes.saturating_add(bytes);
         if kept.tables.len() < self.most && sum <= self.bytes {
             kept.bytes = sum;
@@ -47,6 +46,10 @@ impl KeptTables {
 
     /// The table of `path`, if it was kept and opened with `limits`.
     pub(crate) fn get(&self, path: &Path, limits: Limits) -> Option<Arc<SharedFile>> {
-        (limits == self.limits).then(|| self.kept.lock().tables.get(path).cloned())?
+        (limits == self.limits).then(|| self.kept().tables.get(path).cloned())?
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

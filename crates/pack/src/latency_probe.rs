@@ -1,8 +1,8 @@
 //! Tells whether reads come from memory, or from a disk or a network with latency.
 
 use nix::sys::resource::{UsageWho, getrusage};
-use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// The latency class of recent reads, shared by all reading threads.
 ///
@@ -30,7 +30,7 @@ impl LatencyProbe {
 
     /// Records that reading `samples` samples waited `waits` times.
     pub(crate) fn record(&self, waits: u64, samples: u64) {
-        let mut seen = self.seen.lock();
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let (waits, samples) = (seen.0 + waits, seen.1 + samples);
         // High latency is reported early.
         let far = waits * SAMPLES_A_WAIT > samples.max(ENOUGH);

@@ -2,10 +2,9 @@
 
 use crate::open_input::SharedFile;
 use packhorse_core::Result;
-use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// The most that are open at first: an order that takes one archive after the other needs no more, and leaves disk to others.
 const FEW: usize = 16;
@@ -36,7 +35,7 @@ impl OpenArchives {
         has_room: impl FnOnce(usize, u64) -> bool,
         crowded: impl FnOnce(),
     ) -> Place {
-        let mut state = self.0.lock();
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.clock += 1;
         let now = state.clock;
         if let Some((used, place)) = state.open.get_mut(path) {
@@ -63,7 +62,7 @@ impl OpenArchives {
 
     /// Forgets an archive that could not be opened.
     pub(crate) fn forget(&self, path: &Path) {
-        self.0.lock().open.remove(path);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).open.remove(path);
     }
 }
 

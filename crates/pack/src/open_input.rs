@@ -2,8 +2,7 @@
 
 use packhorse_core::{Input, Result, Source, Table};
 use packhorse_storage::Inside;
-use parking_lot::Mutex;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// An open file, shared by all readers.
 pub(crate) struct SharedFile {
@@ -30,7 +29,7 @@ impl SharedFile {
             return Ok(Arc::clone(table));
         }
         let of_pool = rayon::current_thread_index().is_some();
-        let _alone = (!of_pool).then(|| self.parsing.lock());
+        let _alone = (!of_pool).then(|| self.parsing.lock().unwrap_or_else(PoisonError::into_inner));
         if let Some(table) = self.table.get() {
             return Ok(Arc::clone(table));
         }

@@ -19,10 +19,10 @@ use packhorse_core::{ByteBudget, Code, Error, Event, Kind, Observer, Result, Sto
 use packhorse_dataset::{Digest, Manifest, PLAN, PathText, PlanReader, Receipt, ShardFrame};
 use packhorse_storage::{Location, Staging};
 use packhorse_transform::Counts;
-use parking_lot::Mutex;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use tracing::field::Empty;
 
 /// Totals of a part of a plan.
@@ -143,7 +143,7 @@ pub(crate) fn pack_again(
         if is_replacing(&*context.store, out)? {
             return Err(replaced(out));
         }
-        let (now, mut known) = (place_of(&*context.store, out)?, known.lock());
+        let (now, mut known) = (place_of(&*context.store, out)?, known.lock().unwrap_or_else(PoisonError::into_inner));
         // A folder that is gone is told when something is written there.
         if now.is_none() || now == *known {
             return Ok(());
@@ -305,7 +305,7 @@ impl PackRun<'_> {
             }
             Ok::<(), Error>(())
         })?;
-        self.outcome.into_inner().report(options.part, options.on_error)
+        self.outcome.into_inner().unwrap_or_else(PoisonError::into_inner).report(options.part, options.on_error)
     }
 
     fn writer(&self, feeds: &Feeds) {
@@ -320,7 +320,7 @@ impl PackRun<'_> {
                 if done.as_ref().is_err_and(fatal) {
                     self.stop.store(true, Ordering::Relaxed);
                 }
-                self.outcome.lock().add(shard, done);
+                self.outcome.lock().unwrap_or_else(PoisonError::into_inner).add(shard, done);
             }
         }
         self.packer.busy.fetch_sub(1, Ordering::Relaxed);
@@ -374,7 +374,7 @@ impl PackRun<'_> {
         };
         match tight.fill(shard, feed, told) {
             Err(e) if e.kind() == Kind::Limit => {
-                let _turn = self.turn.lock();
+                let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
                 self.packer.fill(shard, &feeds.whole, told)
             }
             done => done,

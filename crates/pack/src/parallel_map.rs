@@ -1,8 +1,8 @@
 //! Maps a list on several threads, in order: for calls that wait for a server or a file system.
 
 use packhorse_core::Result;
-use parking_lot::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// Calls `each` for all `items` on up to `threads` threads. The results are in the order of the items; after an error no
 /// more calls begin.
@@ -21,7 +21,7 @@ pub(crate) fn parallel_map<T: Sync, R: Send>(
             if result.is_err() {
                 next.store(items.len(), Ordering::Relaxed);
             }
-            done.lock().push((at, result));
+            done.lock().unwrap_or_else(PoisonError::into_inner).push((at, result));
         }
     };
     std::thread::scope(|scope| {
@@ -30,7 +30,7 @@ pub(crate) fn parallel_map<T: Sync, R: Send>(
         (1..threads.min(items.len())).all(start);
         work();
     });
-    let mut done = done.into_inner();
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     done.sort_unstable_by_key(|(at, _)| *at);
     done.into_iter().map(|(_, result)| result).collect()
 }

@@ -5,9 +5,9 @@ use crate::parallel_map::parallel_map;
 use crate::refuse_view::refuse_view;
 use packhorse_core::{Cancel, Code, Error, Kind, Limits, Result, Store, counted};
 use packhorse_dataset::{Digest, FileRecord, MANIFEST, Manifest, RECEIPT_SUFFIX, Receipt, ShardRecord, is_plan_name};
-use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 /// The most folders between a dataset's folder and a shard.
 const DEEPEST: usize = 2;
@@ -138,7 +138,7 @@ impl FirstReadCheck {
     /// Errors: `Incomplete` for damage.
     pub(crate) fn check(&self, store: &dyn Store, path: &Path, cancel: &Cancel) -> Result<()> {
         let records: Vec<(PathBuf, FileRecord)> = {
-            let Checked { recorded, shards, failure } = &mut *self.0.lock();
+            let Checked { recorded, shards, failure } = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
             if shards.contains(path) {
                 return Ok(());
             }
@@ -151,7 +151,7 @@ impl FirstReadCheck {
             paths.into_iter().filter_map(|path| recorded.get(&path).cloned().map(|record| (path, record))).collect()
         };
         records.iter().try_for_each(|(path, record)| check_file(store, path, record, cancel))?;
-        self.0.lock().shards.insert(path.to_owned());
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).shards.insert(path.to_owned());
         Ok(())
     }
 }

@@ -19,10 +19,9 @@ use packhorse_dataset::{
     RECEIPT_SUFFIX, Receipt, ShardRecord, decode_index, not_sealed, plan_name,
 };
 use packhorse_storage::{Quarantine, Quarantined, Staging};
-use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// How thoroughly to verify.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -109,9 +108,9 @@ pub(crate) fn verify(
     if !has_adopted(&plans) {
         check.strangers(&manifest, &plans)?;
     }
-    let strangers = check.found.lock().damages.len();
+    let strangers = check.found.lock().unwrap_or_else(PoisonError::into_inner).damages.len();
     check.run(&manifest, jobs)?;
-    let wrong = check.found.lock().damages.len();
+    let wrong = check.found.lock().unwrap_or_else(PoisonError::into_inner).damages.len();
     let gone = !plans.is_empty() && plans.iter().all(|plan| lacks_inputs(plan.header()));
     let repairable = planned && wrong > strangers && !gone;
     if depth == Depth::Full {
@@ -119,7 +118,7 @@ pub(crate) fn verify(
         let members = |shard: &ShardRecord| check.members(&format!("{}{INDEX_SUFFIX}", shard.name));
         duplicate_key_damages(&manifest, cancel, &members)?.into_iter().for_each(|damage| check.add(damage));
     }
-    let Tally { mut damages, bytes } = check.found.into_inner();
+    let Tally { mut damages, bytes } = check.found.into_inner().unwrap_or_else(PoisonError::into_inner);
     explain_joining(&manifest, plans.len(), &mut damages);
     damages.sort();
     let (shards, samples) = (manifest.shards.len() as u64, manifest.samples);
@@ -153,7 +152,7 @@ pub(crate) fn check_shards(
     let VerifyContext { registry, store, observer, cancel } = *context;
     let check = Verifier { registry, store, out, depth, observer, cancel, found: Mutex::default() };
     check.run(manifest, jobs)?;
-    let Tally { damages, bytes } = check.found.into_inner();
+    let Tally { damages, bytes } = check.found.into_inner().unwrap_or_else(PoisonError::into_inner);
     Ok((damages, bytes))
 }
 
@@ -163,7 +162,7 @@ pub(crate) fn quick(registry: &Registry, store: &dyn Store, out: &Path, manifest
     let check =
         Verifier { registry, store, out, depth: Depth::Quick, observer: &(), cancel: &cancel, found: Mutex::default() };
     check.run(manifest, threads(manifest.shards.len()))?;
-    let mut damages = check.found.into_inner().damages;
+    let mut damages = check.found.into_inner().unwrap_or_else(PoisonError::into_inner).damages;
     damages.sort();
     Ok(damages)
 }
@@ -190,11 +189,11 @@ struct Tally {
 
 impl Verifier<'_> {
     fn add(&self, damage: Damage) {
-        self.found.lock().damages.push(damage);
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).damages.push(damage);
     }
 
     fn read(&self, bytes: u64) -> Result<()> {
-        self.found.lock().bytes += bytes;
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).bytes += bytes;
         self.observer.event(&Event::Verified { bytes });
         self.cancel.check()
     }

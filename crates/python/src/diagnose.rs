@@ -12,10 +12,9 @@ use packhorse::gpu::transforms::{Finished, outputs};
 use packhorse::gpu::{Cuda, Upload, diagnose_on_gpu};
 use packhorse::read::diagnose::{DiagnoseOptions, Diagnosis, TrainingStep, diagnose, diagnose_iterator};
 use packhorse::read::{Device, FieldOptions, Host, Layout};
-use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// What Python raised inside of a diagnosis.
@@ -30,14 +29,14 @@ struct Step {
 /// Calls `work` with the interpreter; keeps its exception, which the diagnosis ends with.
 fn python<T>(caught: &Caught, work: impl FnOnce(Python<'_>) -> PyResult<T>) -> OurResult<T> {
     Python::attach(|py| py.check_signals().and_then(|()| work(py))).map_err(|raised| {
-        *caught.lock() = Some(raised);
+        *caught.lock().unwrap_or_else(PoisonError::into_inner) = Some(raised);
         Error::config("the step raised an exception")
     })
 }
 
 /// The result, or the exception of Python.
 fn ended(found: OurResult<Diagnosis>, caught: &Caught) -> Result<(String, String)> {
-    match (found, caught.lock().take()) {
+    match (found, caught.lock().unwrap_or_else(PoisonError::into_inner).take()) {
         (_, Some(raised)) => Err(Raised::Python(raised)),
         (Err(error), None) => Err(error.into()),
         (Ok(found), None) => Ok((found.to_json().to_string(), found.to_string())),

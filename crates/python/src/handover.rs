@@ -5,9 +5,9 @@ use crate::batch::Batch;
 use crate::error::Result;
 use packhorse::core::Error;
 use packhorse::read::Next;
-use parking_lot::Mutex;
 use pyo3::prelude::*;
 use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The batches that come next, as far as they were taken from their loader already: one, or one for each thread that waits.
 /// `S` is what the loader says of its progress.
@@ -29,6 +29,10 @@ impl<S> Default for Handover<S> {
 }
 
 impl<S: Clone + Send> Handover<S> {
+    fn held(&self) -> MutexGuard<'_, Held<S>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The next batch; `None` at the end. `wait` waits for it a moment, and says the progress before it, if there is one.
     ///
     /// Raises the exceptions of signals; the batch then comes with the next call.
@@ -39,10 +43,10 @@ impl<S: Clone + Send> Handover<S> {
     ) -> Result<Option<Py<Batch>>> {
         loop {
             // Handlers of signals may look at the held ones.
-            let is_held = !self.0.lock().next.is_empty();
+            let is_held = !self.held().next.is_empty();
             if is_held {
                 py.check_signals()?;
-                let mut held = self.0.lock();
+                let mut held = self.held();
                 if let Some((batch, before)) = held.next.pop_front() {
                     held.count += 1;
                     held.before = Some(before);
@@ -55,7 +59,7 @@ impl<S: Clone + Send> Handover<S> {
                         Ok(batch) => Ok(Py::new(py, batch)?),
                         Err(error) => Err(error),
                     };
-                    self.0.lock().next.push_back((batch, before));
+                    self.held().next.push_back((batch, before));
                 }
                 (Next::NotYet, _) => py.check_signals()?,
                 _ => return Ok(None),
@@ -65,7 +69,7 @@ impl<S: Clone + Send> Handover<S> {
 
     /// Takes back the batch that was handed over last.
     pub(crate) fn put_back(&self, batch: Py<Batch>) {
-        let mut held = self.0.lock();
+        let mut held = self.held();
         if let Some(before) = held.before.take() {
             held.next.push_front((Ok(batch), before));
             held.count -= 1;
@@ -74,16 +78,16 @@ impl<S: Clone + Send> Handover<S> {
 
     /// Batches that were handed over so far, with those that could not be made.
     pub(crate) fn count(&self) -> u64 {
-        self.0.lock().count
+        self.held().count
     }
 
     /// The progress before the batch that comes next, if that was taken from its loader already.
     pub(crate) fn progress(&self) -> Option<S> {
-        self.0.lock().next.front().map(|(_, before)| before.clone())
+        self.held().next.front().map(|(_, before)| before.clone())
     }
 
     /// Drops the batches that come next.
     pub(crate) fn clear(&self) {
-        self.0.lock().next.clear();
+        self.held().next.clear();
     }
 }

@@ -15,11 +15,10 @@ use packhorse::read::order::{OrderState, Rank};
 use packhorse::read::{
     CacheOptions, LoaderCounters, LoaderOptions, LoaderStats, Metric, Next, OnError, Remainder, Verify,
 };
-use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Signals, such as Ctrl-C, are looked at this often while a batch is awaited.
@@ -52,7 +51,7 @@ pub(crate) struct Messages {
 impl Messages {
     /// Those so far: whether each is of a skipped sample, and its text.
     pub(crate) fn take(&self) -> Vec<(bool, String)> {
-        std::mem::take(&mut *self.kept.lock())
+        std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -63,12 +62,12 @@ impl Observer for Messages {
             Event::Warning(text) => (false, (*text).to_owned()),
             _ => return,
         };
-        let mut kept = self.kept.lock();
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         // Each sample of a lost shard has the same, which is told once.
         if let Event::Skipped(error) = event
             && error.sample().is_none()
         {
-            let mut told = self.told.lock();
+            let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
             if told.len() < MESSAGES && !told.insert(message.1.clone()) {
                 return;
             }
@@ -112,7 +111,7 @@ impl PyPipeline {
     /// The next batch; `None` after [`PyPipeline::stop`].
     fn next(&self, py: Python<'_>) -> Result<Option<Py<Batch>>> {
         self.handover.next(py, || {
-            let mut running = self.running.lock();
+            let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(loader) = running.as_mut() else { return Ok((Next::End, None)) };
             let before = (loader.state(), loader.steps());
             Ok((loader.next_within(SIGNALS), Some(before)))
@@ -174,7 +173,7 @@ impl PyPipeline {
     /// Ends the threads.
     fn stop(&self, py: Python<'_>) {
         self.handover.clear();
-        let running = py.detach(|| self.running.lock().take());
+        let running = py.detach(|| self.running.lock().unwrap_or_else(PoisonError::into_inner).take());
         end(running);
     }
 }
@@ -182,7 +181,7 @@ impl PyPipeline {
 /// Ends the threads, while other threads may use the interpreter: what a thread waits for may need it.
 impl Drop for PyPipeline {
     fn drop(&mut self) {
-        let running = self.running.get_mut().take();
+        let running = self.running.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         end(running);
     }
 }
@@ -209,7 +208,7 @@ impl PyPipeline {
     /// Other threads may use the interpreter meanwhile: one that reads a batch may hold the loader for long.
     fn with<R: Send>(&self, py: Python<'_>, look: impl FnOnce(&mut Running) -> R + Send) -> Result<R, Error> {
         py.detach(|| {
-            let mut running = self.running.lock();
+            let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
             running.as_deref_mut().map(look).ok_or_else(|| Error::config("the loader was closed"))
         })
     }

@@ -18,10 +18,9 @@ use packhorse::read::order::{Rank, Segment};
 use packhorse::read::{
     Ahead, Companions, Host, LoaderCounters, LossMask, Next, TokenLoader, TokenLoaderBuilder, TokenState, TokenType,
 };
-use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// One pair of `.bin` and `.idx`: see `packhorse/_tokens.py`, which owns the words for Python.
@@ -163,13 +162,13 @@ pub(crate) struct TokenPipeline {
 
 impl Drop for TokenPipeline {
     fn drop(&mut self) {
-        end(self.running.get_mut().take());
+        end(self.running.get_mut().unwrap_or_else(PoisonError::into_inner).take());
     }
 }
 
 impl TokenPipeline {
     fn with<R>(&self, work: impl FnOnce(&mut Running) -> R) -> Result<R, Error> {
-        let mut running = self.running.lock();
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         running.as_deref_mut().map(work).ok_or_else(|| Error::bug("a loader that has ended"))
     }
 }

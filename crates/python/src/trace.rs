@@ -3,9 +3,9 @@
 use crate::error::Result;
 use crate::fork::Owned;
 use packhorse_cli::Trace;
-use parking_lot::Mutex;
 use pyo3::prelude::*;
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
 /// A trace of this process: see `packhorse/_trace.py`.
 #[pyclass(frozen, module = "packhorse._packhorse", name = "Trace")]
@@ -21,7 +21,7 @@ impl PyTrace {
 
     /// Completes the file. In a process that was forked meanwhile, nothing: it is its parent's.
     fn finish(&self, py: Python<'_>) -> Result<()> {
-        let trace = self.0.lock().take();
+        let trace = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(trace) = trace.filter(Owned::is_here) else { return Ok(()) };
         Ok(py.detach(|| trace.finish())?)
     }

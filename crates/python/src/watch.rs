@@ -3,12 +3,11 @@
 use crate::error::Result;
 use crate::fork;
 use packhorse::core::{Cancel, Error, Event, Observer};
-use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Progress is told, and signals are looked at, this often.
@@ -32,7 +31,7 @@ impl Observer for Totals {
         match event {
             Event::Scanned { files } => add(&self.files, *files),
             Event::Planned { samples, bytes, shards } => {
-                *self.planned.lock() = (*samples, *bytes, *shards);
+                *self.planned.lock().unwrap_or_else(PoisonError::into_inner) = (*samples, *bytes, *shards);
                 0
             }
             Event::Packed { samples, bytes } => {
@@ -49,7 +48,7 @@ impl Observer for Totals {
             Event::Skipped(_) => add(&self.skipped, 1),
             Event::Verified { bytes } => add(&self.bytes, *bytes),
             Event::Warning(text) => {
-                self.warnings.lock().push((*text).to_owned());
+                self.warnings.lock().unwrap_or_else(PoisonError::into_inner).push((*text).to_owned());
                 0
             }
             _ => 0,
@@ -61,7 +60,7 @@ impl Totals {
     /// The totals so far, as a dictionary.
     pub(crate) fn show<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let get = |from: &AtomicU64| from.load(Ordering::Relaxed);
-        let (all_samples, all_bytes, all_shards) = *self.planned.lock();
+        let (all_samples, all_bytes, all_shards) = *self.planned.lock().unwrap_or_else(PoisonError::into_inner);
         let shown = PyDict::new(py);
         shown.set_item("files", get(&self.files))?;
         shown.set_item("samples", get(&self.samples))?;
@@ -76,7 +75,7 @@ impl Totals {
 
     /// Warnings become Python's.
     fn warn(&self, py: Python<'_>) -> PyResult<()> {
-        let warnings = std::mem::take(&mut *self.warnings.lock());
+        let warnings = std::mem::take(&mut *self.warnings.lock().unwrap_or_else(PoisonError::into_inner));
         if warnings.is_empty() {
             return Ok(());
         }

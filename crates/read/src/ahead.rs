@@ -249,15 +249,15 @@ mod tests {
 
     /// Blocks in `next` until it is stopped, and then ends.
     #[derive(Default)]
-    struct Stuck(std::sync::Arc<(parking_lot::Mutex<bool>, parking_lot::Condvar)>);
+    struct Stuck(std::sync::Arc<(std::sync::Mutex<bool>, std::sync::Condvar)>);
 
     impl Iterator for Stuck {
         type Item = Result<u64>;
 
         fn next(&mut self) -> Option<Result<u64>> {
-            let mut stopped = self.0.0.lock();
+            let mut stopped = self.0.0.lock().unwrap();
             while !*stopped {
-                self.0.1.wait(&mut stopped);
+                stopped = self.0.1.wait(stopped).unwrap();
             }
             None
         }
@@ -274,7 +274,7 @@ mod tests {
         fn stopper(&self) -> Box<dyn Fn() + Send + Sync> {
             let stopped = std::sync::Arc::clone(&self.0);
             Box::new(move || {
-                *stopped.0.lock() = true;
+                *stopped.0.lock().unwrap() = true;
                 stopped.1.notify_all();
             })
         }

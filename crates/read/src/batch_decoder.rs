@@ -5,8 +5,7 @@ use crate::sample_work::{Feed, SampleWork, WorkerState};
 use crate::{Batch, Dataset, FieldOptions, Host, HostSlab, Layout, LoaderOptions, Remainder};
 use packhorse_core::{Error, Result};
 use packhorse_order::{Rank, Shuffle};
-use parking_lot::Mutex;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Decodes any samples of a dataset into batches in host memory, as a [`Loader`](crate::Loader) does. Threads share it:
 /// each decodes on its own.
@@ -61,15 +60,19 @@ impl BatchDecoder {
     pub fn decode(&self, numbers: &[u64], epoch: u64) -> Result<Batch<HostSlab>> {
         let Feed::Dataset { reader, .. } = &self.work.feed else { return Err(Error::bug("a decoder of a stream")) };
         let collate = self.work.collate.with_rows(numbers.len())?;
-        let mut kept = self.kept.lock().pop().unwrap_or_default();
+        let mut kept = self.kept().pop().unwrap_or_default();
         let mut fetched = self.work.spare();
         let batch = self.work.isolation.run(|| {
             reader.read_numbers(numbers.iter().copied(), &mut kept.wants, &mut fetched)?;
             let memory = (&self.work.free, &mut Host::default());
             self.work.batch(&collate, fetched, (epoch, 0..numbers.len() as u64), &mut kept, memory)
         });
-        self.kept.lock().push(kept);
+        self.kept().push(kept);
         batch
+    }
+
+    fn kept(&self) -> std::sync::MutexGuard<'_, Vec<WorkerState>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

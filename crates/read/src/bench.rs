@@ -9,8 +9,8 @@ use crate::spans::TARGET;
 use crate::work::Work;
 use crate::{Dataset, FieldOptions, Host, Loader, LoaderOptions, SampleBlock, Value};
 use packhorse_core::{Error, Result, counted};
-use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Bytes per read in the stage `raw`.
@@ -92,14 +92,14 @@ fn timed(
                         Ok(None) => over.store(true, Ordering::Relaxed),
                         Err(error) => {
                             over.store(true, Ordering::Relaxed);
-                            *failed.lock() = Some(error);
+                            *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
                         }
                     }
                 }
             });
         }
     });
-    match failed.into_inner() {
+    match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some(error) => Err(error),
         None => Ok(Measured {
             stage,
@@ -126,14 +126,14 @@ fn raw(work: &SampleWork, threads: usize, time: Duration) -> Result<Measured> {
         let before = number.checked_sub(1).and_then(|before| ends.get(before)).copied().unwrap_or(0);
         let input = reader.input(number as u32)?;
         let at = (step - before) * PIECE;
-        let mut buffer = buffers.lock().pop().unwrap_or_default();
+        let mut buffer = buffers.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
         buffer.resize(PIECE as usize, 0);
         let len = PIECE.min(shard.bytes.saturating_sub(at));
         let span = tracing::debug_span!(target: TARGET, "read_raw", fname = input.name(), offset = at, size = len);
         let piece = buffer.get_mut(..len as usize).unwrap_or_default();
         span.in_scope(|| counters.read.of(|| input.read_at(at, piece)))?;
         counters.read_bytes.add(len);
-        buffers.lock().push(buffer);
+        buffers.lock().unwrap_or_else(PoisonError::into_inner).push(buffer);
         Ok(Some((0, len)))
     })?;
     let sum = |of: fn(&Shard) -> u64| shards.iter().fold(0u64, |sum, shard| sum.saturating_add(of(shard)));
@@ -179,7 +179,7 @@ fn decode(work: &SampleWork, threads: usize, time: Duration) -> Result<Measured>
     let slabs: Mutex<Vec<(Vec<u8>, BatchMetadata)>> = Mutex::default();
     timed("decode", threads, time, |step, kept| {
         let Some(fetched) = held.get((step % held.len().max(1) as u64) as usize) else { return Ok(None) };
-        let found = slabs.lock().pop();
+        let found = slabs.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let (mut slab, mut filled) = found.unwrap_or_default();
         let (span, start) = (decode_span(step), Instant::now());
         while let Some(bytes) = work.collate(step, fetched, &mut slab, &mut filled, kept)? {
@@ -189,7 +189,7 @@ fn decode(work: &SampleWork, threads: usize, time: Duration) -> Result<Measured>
         span.record("samples", filled.rows);
         drop(span);
         let done = (filled.rows as u64, payload(fetched));
-        slabs.lock().push((slab, filled));
+        slabs.lock().unwrap_or_else(PoisonError::into_inner).push((slab, filled));
         Ok(Some(done))
     })
 }

@@ -6,10 +6,9 @@ use crate::fields::json_at;
 use crate::moments;
 use crate::{Access, Batch, BatchDecoder, Dataset, FieldKind, FieldOptions, HostSlab, LoaderOptions, OnError};
 use packhorse_core::{DataType, Error, Event, FieldType, Observer, Result, json};
-use parking_lot::Mutex;
 use std::cmp::Ordering;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What samples must meet, such as `cls == 3 and (json.width >= 256 or txt is null)`: comparisons joined by `and`, `or`, `not` and
 /// parentheses. `not` binds most and `or` least.
@@ -143,7 +142,7 @@ impl Dataset {
         while from < self.len() {
             let to = self.len().min(from.saturating_add(u64::from(AT_ONCE)));
             let batch = decoder.decode(&(from..to).collect::<Vec<_>>(), 0)?;
-            if let Some(fault) = faults.0.lock().take() {
+            if let Some(fault) = faults.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
                 return Err(fault);
             }
             for (row, number) in batch.numbers().iter().copied().enumerate() {
@@ -209,7 +208,7 @@ struct Faults(Mutex<Option<Error>>);
 impl Observer for Faults {
     fn event(&self, event: &Event<'_>) {
         if let Event::Skipped(error) = event {
-            self.0.lock().get_or_insert_with(|| (*error).clone());
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| (*error).clone());
         }
     }
 }

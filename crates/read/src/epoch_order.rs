@@ -5,10 +5,9 @@ use crate::steps::Steps;
 use crate::{LoaderOptions, Remainder};
 use packhorse_core::{Error, Result, counted};
 use packhorse_order::{Mix, NodeOrder, Sampler, ShardOrder, Shuffle, draw};
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Cached orders per dataset: those of this epoch and of the one that threads are ahead in.
 const KEPT: usize = 4;
@@ -112,7 +111,7 @@ impl Part {
     }
 
     fn order(&self, shuffle: Shuffle, epoch: u64) -> Result<Arc<PartOrder>> {
-        let mut orders = self.orders.lock();
+        let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, order)) = orders.iter().find(|(known, _)| *known == epoch) {
             return Ok(Arc::clone(order));
         }

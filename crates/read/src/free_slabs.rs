@@ -4,7 +4,7 @@ use crate::batch::Home;
 use crate::batch_metadata::BatchMetadata;
 use crate::ring::Slab;
 use packhorse_core::Result;
-use parking_lot::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 /// Free slabs to keep.
 const KEPT: usize = 2;
@@ -26,7 +26,7 @@ impl<H: AsRef<[u8]>> FreeSlabs<H> {
     pub(crate) fn slab(&self, bytes: usize, make: impl FnOnce(usize) -> Result<H>) -> Result<Slab<H>> {
         // A small batch must not hold the memory of a large one.
         let fits = |slab: &Slab<H>| (bytes..=bytes.saturating_mul(2)).contains(&slab.host.as_ref().len());
-        let mut free = self.0.lock();
+        let mut free = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = free.iter().rposition(fits) {
             return Ok(free.swap_remove(found));
         }
@@ -37,7 +37,7 @@ impl<H: AsRef<[u8]>> FreeSlabs<H> {
 
 impl<H: Send> Home<H> for FreeSlabs<H> {
     fn give_back(&self, slab: Slab<H>) {
-        let mut free = self.0.lock();
+        let mut free = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if free.len() >= KEPT {
             // The oldest: its size may be out of use.
             free.remove(0);
@@ -66,6 +66,6 @@ mod tests {
         assert_ne!(at(&other), small);
         assert_eq!(at(&slab(900)), small);
         (0..4).for_each(|_| free.give_back(slab(10)));
-        assert!(free.0.lock().len() <= KEPT);
+        assert!(free.0.lock().unwrap().len() <= KEPT);
     }
 }

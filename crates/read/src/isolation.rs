@@ -1,8 +1,8 @@
 //! Keeps parallel work away from rayon's global pool, whose threads a forked process lacks.
 
 use packhorse_core::{Error, Result};
-use parking_lot::Mutex;
 use rayon::{ThreadPool, ThreadPoolBuilder};
+use std::sync::{Mutex, PoisonError};
 
 /// Runs `work` on a thread of its own, which is a rayon pool of one thread: parallel work inside of it stays there and does
 /// not wait for the global pool. For what a process calls that was forked after rayon was used, such as opening a
@@ -45,7 +45,7 @@ impl Isolation {
         if !self.on {
             return work();
         }
-        let free = || self.free.lock();
+        let free = || self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let found = free().pop();
         let pool = found.map_or_else(pool, Ok)?;
         let result = pool.install(work);
@@ -70,7 +70,7 @@ mod tests {
         assert!(inner != outer && outer != std::thread::current().id());
         let again = isolation.run(|| Ok(std::thread::current().id())).unwrap();
         assert!(again == inner || again == outer);
-        assert_eq!(isolation.free.lock().len(), 2);
+        assert_eq!(isolation.free.lock().unwrap().len(), 2);
         let here = Isolation::new(false).run(|| Ok(std::thread::current().id())).unwrap();
         assert_eq!(here, std::thread::current().id());
     }

@@ -8,11 +8,10 @@ use crate::spans::TARGET;
 use crate::{Access, Dataset};
 use packhorse_core::{Code, Error, Input, Kind, Members, Result, Table};
 use packhorse_dataset::{Digest, MANIFEST, PART};
-use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 /// Opens shard `number` by other means than its store.
@@ -88,9 +87,9 @@ impl Shards {
         if let Some(found) = self.find(number) {
             return Ok(found);
         }
-        let opening = || self.opening.lock();
+        let opening = || self.opening.lock().unwrap_or_else(PoisonError::into_inner);
         let place = Arc::clone(opening().entry(number).or_default());
-        let mut failure = place.lock();
+        let mut failure = place.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = self.find(number) {
             return Ok(found);
         }
@@ -111,7 +110,7 @@ impl Shards {
             error
         });
         let opened = Arc::new(opened?);
-        let mut open = self.open.write();
+        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
         while open.len() >= self.most {
             let oldest = open.iter().min_by_key(|(_, opened)| opened.used.load(Ordering::Relaxed)).map(|(n, _)| *n);
             if oldest.and_then(|oldest| open.remove(&oldest)).is_none() {
@@ -124,7 +123,7 @@ impl Shards {
     }
 
     pub(crate) fn find(&self, number: u32) -> Option<Arc<Opened>> {
-        let open = self.open.read();
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
         let found = open.get(&number)?;
         found.used.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         Some(Arc::clone(found))
@@ -132,7 +131,7 @@ impl Shards {
 
     /// Closes a shard, which the next batch that needs it opens again.
     pub(crate) fn close(&self, number: u32) {
-        self.open.write().remove(&number);
+        self.open.write().unwrap_or_else(PoisonError::into_inner).remove(&number);
     }
 
     fn open(&self, number: u32, shard: &Shard) -> Result<Opened> {

@@ -1,15 +1,15 @@
 //! Runs steps on several threads.
 
 use packhorse_core::{Error, Result};
-use parking_lot::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// Runs steps `0..steps`, `jobs` at a time, started in order. After the first error, started steps finish and no others
 /// start.
 pub(crate) fn in_parallel(steps: usize, jobs: usize, step: impl Fn(usize) -> Result<()> + Sync) -> Result<()> {
     let next = AtomicUsize::new(0);
     let failed: Mutex<Option<Error>> = Mutex::default();
-    let failure = || failed.lock();
+    let failure = || failed.lock().unwrap_or_else(PoisonError::into_inner);
     let work = || {
         while failure().is_none() {
             let i = next.fetch_add(1, Ordering::Relaxed);
@@ -29,5 +29,5 @@ pub(crate) fn in_parallel(steps: usize, jobs: usize, step: impl Fn(usize) -> Res
             work();
         }),
     }
-    failed.into_inner().map_or(Ok(()), Err)
+    failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
 }

@@ -3,9 +3,8 @@
 use crate::LoaderCounters;
 use crate::spans::{TARGET, Wait};
 use packhorse_core::{Error, Result};
-use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// The queue between reading and filling threads.
 #[derive(Debug)]
@@ -50,9 +49,13 @@ impl<F> PrefetchQueue<F> {
         Self { state: Mutex::new(state), room: Condvar::new(), ready: Condvar::new(), counters }
     }
 
+    fn lock(&self) -> MutexGuard<'_, State<F>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The next step to read, once there is room for it; `None` after the last.
     pub(crate) fn claim(&self) -> Option<PendingRead<'_, F>> {
-        let (mut state, mut waits) = (self.state.lock(), None);
+        let (mut state, mut waits) = (self.lock(), None);
         let claimed = loop {
             let step = state.first + state.places.len() as u64;
             if state.stop || step >= state.steps {
@@ -64,7 +67,7 @@ impl<F> PrefetchQueue<F> {
                 break Some(PendingRead { queue: self, step, done: false });
             }
             waits.get_or_insert_with(|| Wait::on("room"));
-            self.room.wait(&mut state);
+            state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
         };
         drop(state);
         if let Some(waits) = waits {
@@ -75,7 +78,7 @@ impl<F> PrefetchQueue<F> {
 
     /// The data of `step`, once it is read.
     pub(crate) fn take(&self, step: u64) -> Result<F> {
-        let (mut state, mut waits) = (self.state.lock(), None);
+        let (mut state, mut waits) = (self.lock(), None);
         let taken = loop {
             let at = step.checked_sub(state.first).and_then(|at| usize::try_from(at).ok());
             if let Some(place) = at.and_then(|at| state.places.get_mut(at))
@@ -98,7 +101,7 @@ impl<F> PrefetchQueue<F> {
                 break Err(Error::bug("a thread that reads ahead ended too early"));
             }
             waits.get_or_insert_with(|| Wait::on("read"));
-            self.ready.wait(&mut state);
+            state = self.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
         };
         // Only now: what writes a trace has no lock.
         drop(state);
@@ -117,7 +120,7 @@ impl<F> PrefetchQueue<F> {
 
     /// Ends all reading and waiting.
     pub(crate) fn stop(&self) {
-        self.state.lock().stop = true;
+        self.lock().stop = true;
         self.room.notify_all();
         self.ready.notify_all();
     }
@@ -126,7 +129,7 @@ impl<F> PrefetchQueue<F> {
 /// Subtracts the steps that were never taken from the counters.
 impl<F> Drop for PrefetchQueue<F> {
     fn drop(&mut self) {
-        let state = self.state.get_mut();
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         let left = state.places.iter().filter(|place| matches!(place, Place::Read(..))).count();
         self.counters.prefetched.take_off(left as u64);
         self.counters.prefetched_bytes.take_off(state.held as u64);
@@ -156,7 +159,7 @@ impl<F> PendingRead<'_, F> {
 
     fn put(&mut self, read: Result<F>, weight: usize) {
         self.done = true;
-        let mut state = self.queue.state.lock();
+        let mut state = self.queue.lock();
         state.reading -= 1;
         state.held += weight;
         if read.is_ok() {
@@ -179,7 +182,7 @@ impl<F> Drop for PendingRead<'_, F> {
     fn drop(&mut self) {
         if !self.done {
             // The thread has ended: end the wait for its step.
-            let mut state = self.queue.state.lock();
+            let mut state = self.queue.lock();
             state.steps = state.steps.min(self.step + 1);
             drop(state);
             self.put(Err(Error::bug("a thread that reads ahead panicked")), 0);
@@ -196,15 +199,15 @@ mod tests {
         let queue: PrefetchQueue<u64> = PrefetchQueue::new(8, 20, 100, 60, Arc::default());
         // 60 of 100 bytes expected: one at a time.
         let first = queue.claim().unwrap();
-        assert!(!queue.state.lock().has_room());
+        assert!(!queue.lock().has_room());
         first.complete(Ok(0), 10);
-        assert!(queue.state.lock().has_room());
+        assert!(queue.lock().has_room());
         let second = queue.claim().unwrap();
         assert_eq!(second.step, 1);
         second.complete(Ok(1), 500);
-        assert!(!queue.state.lock().has_room());
+        assert!(!queue.lock().has_room());
         assert_eq!((queue.take(1).unwrap(), queue.take(0).unwrap()), (1, 0));
-        assert!(queue.state.lock().has_room());
+        assert!(queue.lock().has_room());
         let lost = queue.claim().unwrap();
         drop(lost);
         assert!(queue.take(2).is_err());

@@ -15,9 +15,9 @@ use crate::memory;
 use crate::reader::Reader;
 use crate::spans::TARGET;
 use packhorse_order::{Shuffle, is_on_one_node};
-use parking_lot::{Condvar, Mutex};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Bytes of one read.
 const PIECE: usize = 2 << 20;
@@ -72,9 +72,13 @@ impl Readahead {
         Some(Self { node, first: first as usize, every: every as usize, progress, moved: Condvar::new() })
     }
 
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Says that the step at `at` was begun.
     pub(crate) fn reached(&self, at: At) {
-        let mut progress = self.progress.lock();
+        let mut progress = self.progress();
         if at > progress.at {
             progress.at = at;
             drop(progress);
@@ -84,21 +88,21 @@ impl Readahead {
 
     /// Ends [`run`](Self::run).
     pub(crate) fn stop(&self) {
-        self.progress.lock().stopped = true;
+        self.progress().stopped = true;
         self.moved.notify_one();
     }
 
     /// Whether the loader needs nothing before `at` any more.
     fn is_past(&self, at: At) -> bool {
-        let progress = self.progress.lock();
+        let progress = self.progress();
         progress.stopped || progress.at >= at
     }
 
     /// Waits for the step at `at` to begin; false if it was stopped.
     fn wait(&self, at: At) -> bool {
-        let mut progress = self.progress.lock();
+        let mut progress = self.progress();
         while !progress.stopped && progress.at < at {
-            self.moved.wait(&mut progress);
+            progress = self.moved.wait(progress).unwrap_or_else(PoisonError::into_inner);
         }
         !progress.stopped
     }
@@ -113,7 +117,7 @@ impl Readahead {
             let shard = dataset.shards().get(shard(run)? as usize)?;
             (2 * samples >= shard.samples).then_some(shard.bytes)
         };
-        let from = self.progress.lock().at;
+        let from = self.progress().at;
         self.blocks(order, from, end, memory::available, bytes, |run, until| {
             if let Some(shard) = shard(run) {
                 self.read(reader, shard, until, &mut buffer, read);

@@ -5,8 +5,7 @@ use crate::batch::Home;
 use crate::batch_metadata::BatchMetadata;
 use crate::spans::{TARGET, Wait};
 use packhorse_core::{Error, Result};
-use parking_lot::{Condvar, Mutex, MutexGuard};
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Extra slabs, for callers that hold a batch or two while they take the next.
@@ -82,10 +81,14 @@ impl<H: AsRef<[u8]>, F> Ring<H, F> {
         Self { state: Mutex::new(state), room: Condvar::new(), ready: Condvar::new(), counters }
     }
 
+    fn lock(&self) -> MutexGuard<'_, State<H, F>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Claims the next step, with a slab for it. Without room, waits if `wait` is set, else returns `None`; also `None`
     /// after the last step.
     pub(crate) fn claim(&self, wait: bool) -> Option<Claim<'_, H, F>> {
-        let (mut state, mut waits) = (self.state.lock(), None);
+        let (mut state, mut waits) = (self.lock(), None);
         let claimed = loop {
             if state.stop || state.next >= state.steps {
                 break None;
@@ -100,7 +103,7 @@ impl<H: AsRef<[u8]>, F> Ring<H, F> {
                 return None;
             }
             waits.get_or_insert_with(|| Wait::on("room"));
-            self.room.wait(&mut state);
+            state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
         };
         drop(state);
         if let Some(waits) = waits {
@@ -120,7 +123,7 @@ impl<H: AsRef<[u8]>, F> Ring<H, F> {
     }
 
     fn wait_for_next(&self, wait: Option<Duration>) -> Taken<H, F> {
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         if let Some(taken) = self.taken(&mut state) {
             return taken;
         }
@@ -129,11 +132,11 @@ impl<H: AsRef<[u8]>, F> Ring<H, F> {
         let end = wait.and_then(|wait| Instant::now().checked_add(wait));
         state.late = true;
         let taken = loop {
-            match end.map(|end| end.saturating_duration_since(Instant::now())) {
-                None => self.ready.wait(&mut state),
+            state = match end.map(|end| end.saturating_duration_since(Instant::now())) {
+                None => self.ready.wait(state).unwrap_or_else(PoisonError::into_inner),
                 Some(Duration::ZERO) => break Taken::NotYet,
-                Some(left) => drop(self.ready.wait_for(&mut state, left)),
-            }
+                Some(left) => self.ready.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0,
+            };
             if let Some(taken) = self.taken(&mut state) {
                 break taken;
             }
@@ -167,18 +170,18 @@ impl<H: AsRef<[u8]>, F> Ring<H, F> {
 
     /// From now on a thread takes batches ahead for another one, which counts the waits.
     pub(crate) fn take_ahead(&self) {
-        self.state.lock().is_ahead = true;
+        self.lock().is_ahead = true;
     }
 
     /// The number of slabs to allocate for all batches ahead, and their size in bytes.
     pub(crate) fn missing(&self) -> (usize, usize) {
-        let state = self.state.lock();
+        let state = self.lock();
         (state.slots.len().saturating_sub(state.slabs), state.bytes)
     }
 
     /// From now on slabs have at least `bytes` bytes.
     pub(crate) fn grow(&self, bytes: usize) {
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         if bytes > state.bytes {
             state.bytes = bytes;
             let before = state.free.len();
@@ -189,14 +192,14 @@ impl<H: AsRef<[u8]>, F> Ring<H, F> {
 
     /// Frees all unused slabs, after all threads have ended.
     pub(crate) fn clear(&self) {
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         state.free.clear();
         state.empty(&self.counters);
     }
 
     /// Ends claiming and taking of steps.
     pub(crate) fn stop(&self) {
-        self.state.lock().stop = true;
+        self.lock().stop = true;
         self.room.notify_all();
         self.ready.notify_all();
     }
@@ -205,7 +208,7 @@ impl<H: AsRef<[u8]>, F> Ring<H, F> {
 impl<H: AsRef<[u8]> + Send, F: Send> Home<H> for Ring<H, F> {
     /// Takes back a free slab, unless there are enough or it is too small.
     fn give_back(&self, slab: Slab<H>) {
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         let fits = slab.host.as_ref().len() >= state.bytes;
         if fits && !state.stop && state.slabs < state.slots.len() + SPARE {
             state.slabs += 1;
@@ -218,7 +221,7 @@ impl<H: AsRef<[u8]> + Send, F: Send> Home<H> for Ring<H, F> {
 /// Subtracts what was never taken from the counters, also if the pipeline failed to start.
 impl<H, F> Drop for Ring<H, F> {
     fn drop(&mut self) {
-        self.state.get_mut().empty(&self.counters);
+        self.state.get_mut().unwrap_or_else(PoisonError::into_inner).empty(&self.counters);
     }
 }
 
@@ -265,7 +268,7 @@ impl<H: AsRef<[u8]>, F> Claim<'_, H, F> {
     /// Completes the step with its result.
     pub(crate) fn complete(mut self, done: Done<F>) {
         let Some(slab) = self.slab.take() else { return };
-        let mut state = self.ring.state.lock();
+        let mut state = self.ring.lock();
         let outcome = match done {
             Done::Filled => Outcome::Filled(slab),
             Done::Failed(error) => {
@@ -302,7 +305,7 @@ impl<H: AsRef<[u8]>, F> Claim<'_, H, F> {
 impl<H: AsRef<[u8]>, F> Drop for Claim<'_, H, F> {
     fn drop(&mut self) {
         if self.slab.is_some() {
-            let mut state = self.ring.state.lock();
+            let mut state = self.ring.lock();
             state.steps = state.steps.min(self.step + 1);
             state.slabs = state.slabs.saturating_sub(1);
             self.put(state, Outcome::Failed(Error::bug("a thread that fills batches panicked")));

@@ -24,9 +24,8 @@ use crate::{
 };
 use packhorse_core::{Error, Registry, Result};
 use packhorse_order::{OrderState, Rank, Sampler, Shuffle};
-use parking_lot::Mutex;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The state shared by the threads.
 pub struct SampleWork {
@@ -309,12 +308,12 @@ impl SampleWork {
     }
 
     pub(crate) fn spare(&self) -> SampleBlock {
-        self.bin.lock().pop().unwrap_or_default()
+        self.bin.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
     }
 
     pub(crate) fn done(&self, mut fetched: SampleBlock) {
         fetched.reset();
-        self.bin.lock().push(fetched);
+        self.bin.lock().unwrap_or_else(PoisonError::into_inner).push(fetched);
     }
 
     /// Reads the samples of `step` of `steps`.

@@ -4,12 +4,11 @@ use crate::isolation::isolated;
 use crate::reader::Column;
 use crate::sample_block::{Piece, Row, SampleBlock};
 use packhorse_core::{Error, Input, KEY, Result, Rows, Sample, SchemaRef, Source, key_column};
-use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::fmt::Write as _;
 use std::io::Read;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Blocks of rows to buffer.
@@ -42,7 +41,7 @@ impl Input for Pipe {
     }
 
     fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
-        let bytes = self.bytes.lock().take();
+        let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner).take();
         let once = || Error::unsupported("can be read once only, and its format takes two looks").in_input(&self.name);
         bytes.map(|bytes| -> Box<dyn Read + Send + '_> { bytes }).ok_or_else(once)
     }
@@ -119,12 +118,12 @@ impl Stream {
         columns: &[Column],
         out: &mut SampleBlock,
     ) -> Result<u64> {
-        let mut state = self.state.lock();
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         while state.step != step {
             if self.stopped.load(Ordering::Relaxed) {
                 return Ok(0);
             }
-            self.turn.wait(&mut state);
+            state = self.turn.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         let mut turn = Turn { stream: self, state };
         let state = &mut turn.state;

@@ -8,11 +8,10 @@ use crate::spans::TARGET;
 use arrow_array::{ArrayRef, RecordBatchOptions, UInt64Array};
 use arrow_select::take::take;
 use packhorse_core::{Error, Kind, Result, Rows, Sample, compacted, held_bytes, owned, rows_bytes};
-use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 /// The approximate size of a decoded block, in bytes.
@@ -206,12 +205,12 @@ impl Tables {
     }
 
     fn is_full(&self) -> bool {
-        !self.state.lock().evicted.is_empty()
+        !self.state().evicted.is_empty()
     }
 
     /// Whether a block was evicted so few look-ups ago: it was wanted for batches of the same time.
     fn was_here(&self, key: BlockKey, lookups: u64) -> bool {
-        let state = self.state.lock();
+        let state = self.state();
         state.evicted.get(&key).is_some_and(|then| state.clock.saturating_sub(*then) <= lookups)
     }
 
@@ -249,8 +248,12 @@ impl Tables {
         Ok(block)
     }
 
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn block(&self, shard: u32, block: u64) -> Arc<Block> {
-        let (mut state, place) = (self.state.lock(), (shard, block));
+        let (mut state, place) = (self.state(), (shard, block));
         let state = &mut *state;
         state.clock += 1;
         let used = state.clock;
@@ -262,13 +265,13 @@ impl Tables {
     }
 
     fn forget(&self, shard: u32, block: u64) {
-        self.state.lock().remove((shard, block));
+        self.state().remove((shard, block));
     }
 
     /// Counts a block that was decoded now, and evicts those that were used least recently if there are too many bytes.
     fn keep(&self, place: BlockKey, block: &Arc<Block>) {
         let bytes = block.rows.get().and_then(|rows| rows.as_ref().ok()).map_or(0, held_bytes);
-        let mut state = self.state.lock();
+        let mut state = self.state();
         let state = &mut *state;
         // Another thread may have evicted it meanwhile.
         if let Some(kept) = state.blocks.get_mut(&place).filter(|kept| Arc::ptr_eq(&kept.block, block)) {

@@ -3,9 +3,8 @@
 use crate::hash_tree::HashTree;
 use blake3::{Hash, Hasher};
 use packhorse_core::{Error, PatchableWriter, Result, StoreFile};
-use parking_lot::Mutex;
 use std::io::Write;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Where a writer leaves a complete file.
@@ -96,7 +95,7 @@ impl Drop for Hashing {
     fn drop(&mut self) {
         self.effort.tell(self.bytes);
         let written = self.file.take().map(|file| Written { file, hash: self.hasher.finalize(), bytes: self.bytes });
-        *self.done.lock() = written;
+        *self.done.lock().unwrap_or_else(PoisonError::into_inner) = written;
     }
 }
 
@@ -137,7 +136,7 @@ impl PatchableWriter for HashingPatchable {
         effort.tell(bytes);
         let hash = tree.finish(head).ok_or_else(|| Error::bug("a head of more than was written"))?;
         file.write_head(head)?;
-        *done.lock() = Some(Written { file, hash, bytes });
+        *done.lock().unwrap_or_else(PoisonError::into_inner) = Some(Written { file, hash, bytes });
         Ok(())
     }
 }

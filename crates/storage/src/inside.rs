@@ -6,9 +6,8 @@
 use crate::Compression;
 use crate::frames::Frame;
 use packhorse_core::{Context, Error, FileStat, Input, Kind, Result};
-use parking_lot::Mutex;
 use std::io::{BufReader, ErrorKind, Read};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The least history a decoder keeps: what a line reader reads past its range.
 const TAIL: usize = 2 << 20;
@@ -59,13 +58,13 @@ impl Inside {
 
     /// The next reader continues at `place`: no history is kept far before it.
     pub fn ends_at(&self, place: u64) {
-        self.decoders.lock().forgets = place.saturating_sub(BACK);
+        self.decoders.lock().unwrap_or_else(PoisonError::into_inner).forgets = place.saturating_sub(BACK);
     }
 
     /// Moves to the seek point `entry`. Returns whether the current decoder reaches `place` faster than a new one
     /// from there, or `place` is known to be damaged.
     pub fn goes_on(&mut self, place: u64, entry: Frame) -> bool {
-        let decoders = self.decoders.get_mut();
+        let decoders = self.decoders.get_mut().unwrap_or_else(PoisonError::into_inner);
         decoders.entry = entry;
         let leads = decoders.ahead.as_ref().is_some_and(|ahead| ahead.leads_to(place, entry));
         leads || decoders.damage(place).is_some()
@@ -194,7 +193,7 @@ impl Input for Inside {
             return Err(Error::past_end(buf.len() as u64, offset, self.len).in_input(self.name()));
         }
         let open = |frame| cursor(&self.file, self.compression, frame);
-        let mut decoders = self.decoders.lock();
+        let mut decoders = self.decoders.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(damage) = decoders.damage(offset) {
             return Err(damage.in_input(self.name()));
         }

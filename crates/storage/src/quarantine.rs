@@ -10,10 +10,9 @@
 
 use crate::{Location, Published};
 use packhorse_core::{Context, DirEntry, Error, FileKind, FileStat, Kind, Result, Store, counted};
-use parking_lot::Mutex;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 const FOLDER: &str = ".quarantine";
 
@@ -63,7 +62,7 @@ impl Quarantine {
 
     /// The files kept so far, relative to the dataset's folder, sorted.
     pub fn kept(&self) -> Vec<String> {
-        let mut files = self.kept.lock().files.clone();
+        let mut files = self.kept.lock().unwrap_or_else(PoisonError::into_inner).files.clone();
         files.sort();
         files
     }
@@ -102,14 +101,14 @@ impl Quarantine {
             self.store.sync_dir(parent)?;
         }
         let shown = target.strip_prefix(&self.out).unwrap_or(&target);
-        let mut kept = self.kept.lock();
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.files.push(shown.to_string_lossy().into_owned());
         Ok(())
     }
 
     /// The folder of this quarantine, new at its first use.
     fn own_folder(&self) -> Result<PathBuf> {
-        let mut kept = self.kept.lock();
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(folder) = &kept.folder {
             return Ok(folder.clone());
         }

@@ -15,7 +15,7 @@ use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 /// A file under its final name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,7 +108,7 @@ impl Stage {
                 return Ok((published(*bytes, *hash), None));
             }
         };
-        let written = done.lock().take();
+        let written = done.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Written { file, hash, bytes } =
             written.ok_or_else(|| Error::bug(format!("{} is still being written", staged.name)))?;
         if self.objects {

@@ -1,14 +1,13 @@
 //! An in-memory outlet and inputs.
 
 use packhorse_core::{Context, Error, Input, MemoryInput, Outlet, PatchableWriter, Result, ScratchFile};
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Keeps files in memory.
 #[derive(Default)]
@@ -22,7 +21,7 @@ impl MemoryOutlet {
 
     /// Every file by suffix. Call it after the writers are dropped.
     pub fn files(&self) -> BTreeMap<String, Vec<u8>> {
-        self.0.iter().map(|(suffix, bytes)| (suffix.clone(), bytes.lock().clone())).collect()
+        self.0.iter().map(|(suffix, bytes)| (suffix.clone(), lock(bytes).clone())).collect()
     }
 
     fn create(&mut self, suffix: &str) -> Result<Box<Shared>> {
@@ -32,6 +31,10 @@ impl MemoryOutlet {
             None => Ok(Box::new(Shared(bytes))),
         }
     }
+}
+
+fn lock(bytes: &Mutex<Vec<u8>>) -> std::sync::MutexGuard<'_, Vec<u8>> {
+    bytes.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Outlet for MemoryOutlet {
@@ -100,7 +103,7 @@ struct Shared(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Shared {
     fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().extend_from_slice(buf);
+        lock(&self.0).extend_from_slice(buf);
         Ok(buf.len())
     }
 
@@ -111,7 +114,7 @@ impl Write for Shared {
 
 impl PatchableWriter for Shared {
     fn finish(self: Box<Self>, head: &[u8]) -> Result<()> {
-        let mut bytes = self.0.lock();
+        let mut bytes = lock(&self.0);
         let start = bytes.get_mut(..head.len()).ok_or_else(|| Error::bug("a head longer than its file"))?;
         start.copy_from_slice(head);
         Ok(())

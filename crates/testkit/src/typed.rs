@@ -12,10 +12,9 @@ use packhorse_core::{
     DataType, Field, FieldType, Format, Input, KEY, Limits, MemoryInput, NUMPY, Options, Result, Rows, Schema, Sink,
     Source, Table, array_of, element_width, with_metadata,
 };
-use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// Batches with every type of field, by name: `scalars`, `tensors`, `numpy` (elements without an Arrow type),
 /// `ragged`, `lists`, `blobs` (bytes, text and a label), `nulls` (each type of field, some missing), `none` (no
@@ -248,7 +247,7 @@ pub fn round_trip(sink: &dyn Sink, source: &dyn Source, what: &str, rows: &Rows)
 /// Panics where samples of the file of these bytes are read by reading again what `source` read to open it.
 pub fn opens_once(source: &dyn Source, name: &str, bytes: Vec<u8>) {
     let input = Recorded { input: MemoryInput::new(name, bytes), reads: Mutex::default() };
-    let reads = || std::mem::take(&mut *input.reads.lock());
+    let reads = || std::mem::take(&mut *input.reads.lock().unwrap());
     let table = source.open(Arc::new(&input)).unwrap();
     let items = table.info().unwrap().items;
     let opening = reads();
@@ -276,7 +275,7 @@ impl Input for Recorded {
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        self.reads.lock().push((offset, buf.len()));
+        self.reads.lock().unwrap().push((offset, buf.len()));
         self.input.read_at(offset, buf)
     }
 

@@ -1,6 +1,6 @@
 //! A pool of objects that are costly to make and used by one thread at a time.
 
-use parking_lot::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 /// Holds as many objects as were in use at once; never shrinks.
 pub(crate) struct Pool<T> {
@@ -15,7 +15,7 @@ impl<T> Pool<T> {
 
     /// Lends `work` an object, made if none is idle.
     pub(crate) fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
-        let idle = || self.idle.lock();
+        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let taken = idle().pop();
         let mut one = taken.unwrap_or_else(self.make);
         let result = work(&mut one);

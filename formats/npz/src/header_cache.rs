@@ -4,8 +4,7 @@
 use crate::file::{Array, fields};
 use crate::npy_header::NpyHeader;
 use packhorse_core::{Limits, Result, Schema, SchemaRef};
-use parking_lot::Mutex;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The number of headers kept; those longer than [`LONGEST`] bytes are not.
 const KEPT: usize = 32;
@@ -28,7 +27,7 @@ struct Last {
 impl HeaderCache {
     /// The header at the start of `head`, parsed unless it is known.
     pub(crate) fn header(&self, head: &[u8], limits: &Limits) -> Result<Arc<NpyHeader>> {
-        let headers = || self.headers.lock();
+        let headers = || self.headers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, header)) = headers().iter().find(|(bytes, _)| head.starts_with(bytes)) {
             return Ok(Arc::clone(header));
         }
@@ -46,7 +45,7 @@ impl HeaderCache {
 
     /// The schema of a file with these arrays; with `rows`, a sample is an entry of the first dimension.
     pub(crate) fn schema(&self, arrays: &[(Array, Arc<NpyHeader>)], rows: bool) -> Result<SchemaRef> {
-        let last = || self.last.lock();
+        let last = || self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(last) = last().as_ref().filter(|last| last.is_of(arrays)) {
             return Ok(Arc::clone(&last.schema));
         }
@@ -87,6 +86,6 @@ mod tests {
         assert_ne!(schema, known.schema(&[array(&b)], false).unwrap());
         assert!(known.header(&head("(3, 4)")[..20], &limits).is_err());
         (0..100).for_each(|n| drop(of(&format!("({n},)"))));
-        assert_eq!(known.headers.lock().len(), KEPT);
+        assert_eq!(known.headers.lock().unwrap().len(), KEPT);
     }
 }

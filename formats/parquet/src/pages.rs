@@ -6,7 +6,6 @@ use crate::delta;
 use crate::fetch::FetchedRanges;
 use bytes::Bytes;
 use packhorse_core::{Error, Limits, Result};
-use parking_lot::Mutex;
 use parquet::arrow::FieldLevels;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowGroups, RowSelection};
 use parquet::basic::{Compression, Encoding, Type as PhysicalType};
@@ -18,7 +17,7 @@ use parquet::file::reader::{ChunkReader, Length, SerializedPageReader};
 use parquet::schema::types::ColumnDescPtr;
 use std::io::{self, Read};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The memory of the levels and the null bit of a value within lists, in buffers that grow to twice their size.
 const LEVELS: u64 = 9;
@@ -44,12 +43,12 @@ pub(crate) struct PageFault(Arc<Mutex<Option<Error>>>);
 impl PageFault {
     /// The error, if there was one.
     pub(crate) fn take(&self) -> Option<Error> {
-        self.0.lock().take()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     fn keep(&self, error: Error) -> ParquetError {
         let text = error.to_string();
-        self.0.lock().get_or_insert(error);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         ParquetError::General(text)
     }
 }

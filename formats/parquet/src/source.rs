@@ -16,13 +16,12 @@ use arrow_array::{ArrayRef, RecordBatch};
 use packhorse_core::{
     Blocks, Error, Input, Limits, Omission, Pool, Result, Rows, Schema, Source, Table, TableInfo, blocks,
 };
-use parking_lot::Mutex;
 use parquet::arrow::FieldLevels;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 use rayon::prelude::*;
 use std::collections::BTreeSet;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 #[derive(Clone)]
 pub(crate) struct ParquetSource {
@@ -93,10 +92,14 @@ struct OpenFooter {
 }
 
 impl Open<'_> {
+    fn footer(&self) -> MutexGuard<'_, OpenFooter> {
+        self.footer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The footer with page locations, also of row groups of which only some of the rows `items` are read. They are read
     /// without tasks on other threads, so the lock can't be waited for by the thread that holds it.
     fn paged(&self, items: &Range<u64>) -> Result<Arc<Footer>> {
-        let mut open = self.footer.lock();
+        let mut open = self.footer();
         if !open.paged {
             let footer = contained(|| open.footer.with_pages(&*self.input, self.limits));
             open.footer = Arc::new(footer.map_err(|e| e.in_input(self.input.name()))?);
@@ -119,7 +122,7 @@ impl Open<'_> {
 
 impl Table for Open<'_> {
     fn info(&self) -> Result<TableInfo> {
-        let footer = Arc::clone(&self.footer.lock().footer);
+        let footer = Arc::clone(&self.footer().footer);
         let groups = 0..footer.starts.len().saturating_sub(1);
         let bytes = groups.map(|group| footer.bytes(group)).fold(0, u64::saturating_add);
         let (schema, omitted) = (footer.mapping.schema.clone(), footer.mapping.omitted.clone());

@@ -5,8 +5,8 @@ use crate::bytes::Bytes;
 use arrow_buffer::Buffer;
 use libdeflater::Decompressor;
 use packhorse_core::{Context, Error, Pool, Result};
-use parking_lot::Mutex;
 use std::io::Read;
+use std::sync::{Mutex, PoisonError};
 
 /// A compressed block and its header.
 struct CompressedBlock<'a> {
@@ -37,7 +37,7 @@ impl Coders {
     }
 
     fn blocks(&self, blocks: &[CompressedBlock<'_>], out: &mut [u8]) -> Result<()> {
-        let idle = || self.0.lock();
+        let idle = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let taken = idle().pop();
         let mut coder = taken.unwrap_or_else(|| Coder { deflate: Decompressor::new(), zstd: None });
         let done = coder.blocks(blocks, out);

@@ -1,8 +1,8 @@
 //! Line numbers for errors. Lines before a range are counted only when an error needs them.
 
 use packhorse_core::{Input, Result};
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 
 /// A cache of line numbers at some offsets of files, so that a range need not count from the start of its file.
 #[derive(Default)]
@@ -14,13 +14,13 @@ impl LineNumbers {
 
     /// The last cached offset of `input` at or before `at`, and the number of lines before it.
     fn before(&self, input: &dyn Input, at: u64) -> (u64, u64) {
-        let known = self.0.lock();
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let last = known.range(..=(input.name().to_owned(), at)).next_back();
         last.filter(|((name, _), _)| name == input.name()).map_or((0, 0), |((_, place), lines)| (*place, *lines))
     }
 
     fn add(&self, input: &dyn Input, at: u64, lines: u64) {
-        let mut known = self.0.lock();
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= Self::MOST {
             known.clear();
         }

@@ -2,7 +2,7 @@
 
 use crate::frame::{self, FRAME, HEADER};
 use packhorse_core::{Error, Input, Result};
-use parking_lot::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Bytes of one read where records are short.
 const WINDOW: usize = 64 << 10;
@@ -25,16 +25,20 @@ const EVERY: u64 = 1024;
 pub(crate) struct KnownStarts(Mutex<Vec<RecordStart>>);
 
 impl KnownStarts {
+    fn starts(&self) -> MutexGuard<'_, Vec<RecordStart>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The last known start up to record `item`.
     fn before(&self, item: u64) -> RecordStart {
-        let starts = self.0.lock();
+        let starts = self.starts();
         let known = starts.partition_point(|start| start.record <= item).checked_sub(1);
         known.and_then(|known| starts.get(known)).copied().unwrap_or(START)
     }
 
     /// Takes these starts, which ascend, in the place of fewer.
     pub(crate) fn take(&self, all: Vec<RecordStart>) {
-        let mut starts = self.0.lock();
+        let mut starts = self.starts();
         if all.len() > starts.len() {
             *starts = all;
         }
@@ -44,7 +48,7 @@ impl KnownStarts {
         if !place.record.is_multiple_of(EVERY) {
             return;
         }
-        let mut starts = self.0.lock();
+        let mut starts = self.starts();
         if starts.last().is_none_or(|last| last.record < place.record) {
             starts.push(place);
         }

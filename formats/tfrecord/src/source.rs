@@ -10,9 +10,8 @@ use crate::record_reader::{RecordChunk, RecordReader};
 use crate::row_builder::{FeatureNames, RowBuilder};
 use crate::scan::{self, KnownStarts, RecordStart, START, in_record};
 use packhorse_core::{Blocks, Error, Input, Kind, Limits, Result, Rows, Source, Table, TableInfo, blocks};
-use parking_lot::Mutex;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A block ends when its columns hold this many bytes.
 const BLOCK_BYTES: usize = 8 << 20;
@@ -115,7 +114,7 @@ impl Open<'_> {
     /// file's size is known, so that the index of another file is detected.
     fn indexed(&self) -> Result<Option<FileCounts>> {
         let Some(size) = self.size else { return Ok(None) };
-        let mut looked = self.index.lock();
+        let mut looked = self.index.lock().unwrap_or_else(PoisonError::into_inner);
         if looked.is_none() {
             let index = self.input.sibling(&format!("{}{}", stem(self.input.name()), index::SUFFIX))?;
             let starts = index.map_or(Ok(None), |index| index::starts(&*index, size))?;

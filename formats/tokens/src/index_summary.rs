@@ -3,9 +3,8 @@
 use crate::index_header::IndexHeader;
 use crate::numbers;
 use packhorse_core::{Error, Input, Result};
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The header and the totals of an `.idx`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,12 +95,12 @@ impl SummaryCache {
     pub(crate) fn shape(&self, idx: &dyn Input) -> Result<IndexSummary> {
         let Some(stat) = idx.stat()? else { return IndexSummary::of(idx) };
         let stamp = (stat.id, stat.size, stat.mtime);
-        let known = self.0.lock().get(&stamp).copied();
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&stamp).copied();
         if let Some(shape) = known {
             return Ok(shape);
         }
         let shape = IndexSummary::of(idx)?;
-        let mut seen = self.0.lock();
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.len() >= MOST {
             seen.clear();
         }

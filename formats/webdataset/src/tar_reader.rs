@@ -403,7 +403,7 @@ fn skip_to(stream: &mut dyn Read, at: &mut u64, offset: u64) -> Result<()> {
 mod tests {
     use super::*;
     use packhorse_core::MemoryInput;
-    use parking_lot::Mutex;
+    use std::sync::Mutex;
 
     /// An input that keeps the ranges that were read.
     struct Watched {
@@ -419,7 +419,7 @@ mod tests {
             self.bytes.len()
         }
         fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
-            self.reads.lock().push((offset, buf.len()));
+            self.reads.lock().unwrap().push((offset, buf.len()));
             self.bytes.read_at(offset, buf)
         }
         fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
@@ -443,7 +443,7 @@ mod tests {
             members.iter().map(|m| m.size).collect::<Vec<_>>(),
             sizes.iter().map(|n| *n as u64).collect::<Vec<_>>()
         );
-        let reads = input.reads.lock().clone();
+        let reads = input.reads.lock().unwrap().clone();
         (members, reads, len)
     }
 

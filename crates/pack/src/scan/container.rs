@@ -17,8 +17,8 @@ use packhorse_storage::{Compression, Location};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 /// The format of JSON lines and plain text.
 const TEXT: &str = "text";
@@ -47,7 +47,7 @@ impl FolderWalk<'_> {
         whole: bool,
     ) -> Result<Option<(BTreeSet<OsString>, BTreeSet<OsString>)>> {
         let Scan { registry, store, cancel, .. } = self.context;
-        self.seen.lock().insert(path.to_owned());
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned());
         let found = SealedInput::read(registry, store, cancel, (root, folder, path), whole)?;
         let Some(sealed) = found else { return Ok(None) };
         let shards = sealed.files.iter().cloned().collect();
@@ -61,7 +61,7 @@ impl FolderWalk<'_> {
     fn sealed_around(&self, root: u32, archive: &Path, path: &Path) -> Result<()> {
         let Some((folder, dir)) = archive.parent().zip(path.parent()) else { return Ok(()) };
         let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
-        let seen = self.seen.lock().contains(dir);
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).contains(dir);
         if seen {
             return Ok(());
         }
@@ -87,7 +87,7 @@ impl FolderWalk<'_> {
     /// The source of a format, one for all inputs: tables that are kept share its buffers.
     pub(super) fn source(&self, format: &dyn Format) -> Result<Arc<dyn Source>> {
         let id = format.info().id;
-        let mut sources = self.sources.lock();
+        let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(source) = sources.get(id) {
             return Ok(Arc::clone(source));
         }

@@ -6,11 +6,11 @@
 
 use crate::Part;
 use packhorse_dataset::Digest;
-use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// With this many folders for each part, their shares differ by about an eighth.
 const FOLDERS: usize = 64;
@@ -43,18 +43,18 @@ impl<F> Division<F> {
 
     /// Notes a folder that all parts list, and whether this part could.
     pub(super) fn share(&self, root: u32, path: &Path, listed: bool) {
-        self.shared.lock().insert((root, path.to_owned(), listed));
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner).insert((root, path.to_owned(), listed));
     }
 
     /// Adds a folder below one that all parts list.
     pub(super) fn add(&self, folder: F) {
-        self.below.lock().push(folder);
+        self.below.lock().unwrap_or_else(PoisonError::into_inner).push(folder);
     }
 
     /// Takes the folders of the next level that this part lists, and whether all parts list them. `place`: the root and the
     /// path of a folder.
     pub(super) fn next_level(&self, place: impl Fn(&F) -> (u32, PathBuf)) -> (Vec<F>, bool) {
-        let mut below = std::mem::take(&mut *self.below.lock());
+        let mut below = std::mem::take(&mut *self.below.lock().unwrap_or_else(PoisonError::into_inner));
         let shared = below.len() < FOLDERS.saturating_mul(self.part.count() as usize);
         if !shared {
             self.divided.store(true, Ordering::Relaxed);
@@ -70,7 +70,7 @@ impl<F> Division<F> {
     /// share the rest between them.
     pub(super) fn digest(&self) -> Digest {
         let mut hasher = blake3::Hasher::new();
-        for (root, path, listed) in &*self.shared.lock() {
+        for (root, path, listed) in &*self.shared.lock().unwrap_or_else(PoisonError::into_inner) {
             hasher.update(&root.to_le_bytes()).update(path.as_os_str().as_bytes()).update(&[0, u8::from(*listed)]);
         }
         hasher.update(&[u8::from(self.divided.load(Ordering::Relaxed))]);

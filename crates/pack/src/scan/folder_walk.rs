@@ -18,15 +18,14 @@ use crossbeam_channel::Sender;
 use packhorse_core::{Code, Codec, DirEntry, Error, Event, FileKind, FileStat, Format, Kind, Options, Result, Source};
 use packhorse_dataset::{MANIFEST, VIEW, is_of_packing, is_plan_name, not_sealed};
 use packhorse_storage::Compression;
-use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::{Arc, Mutex, PoisonError};
 
 pub(super) const EXCLUDED: &str = "not wanted by `include` and `exclude`";
 const LINK: &str = "a symbolic link";
@@ -391,7 +390,7 @@ impl<'a> FolderWalk<'a> {
             let input = store.open(&folder.join(OsStr::from_bytes(&file.name)));
             let Ok(columns) = input.and_then(|input| codec.probe(&field, &*input)) else { continue };
             if is_single(&**codec, &field, &columns) {
-                self.singles.lock().insert(field);
+                self.singles.lock().unwrap_or_else(PoisonError::into_inner).insert(field);
             }
             file.columns = Some(columns.into());
         }
@@ -399,7 +398,7 @@ impl<'a> FolderWalk<'a> {
 
     /// Whether the plan will ask for the columns of a field. A format of bytes takes a field that is one array as it is.
     fn is_decoded(&self, field: &str) -> bool {
-        self.options.typed || !self.singles.lock().contains(field)
+        self.options.typed || !self.singles.lock().unwrap_or_else(PoisonError::into_inner).contains(field)
     }
 
     /// The kind of input at `path`.

@@ -13,11 +13,10 @@ use packhorse_dataset::{
     ListingReader, ListingRecord, TableKind, listed_part, listing_name,
 };
 use packhorse_storage::{Frame, Frames};
-use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Tells `builder` what the listings in the folder `out` of a dataset hold.
 ///
@@ -271,7 +270,7 @@ impl Reading<'_> {
         let root = self.roots.get(found.root as usize).ok_or_else(damaged)?;
         let folder = found.folder.to_path();
         let (number, whole) = (found.root, found.whole);
-        if !self.datasets.lock().insert(found) {
+        if !self.datasets.lock().unwrap_or_else(PoisonError::into_inner).insert(found) {
             return Ok(None);
         }
         let Scan { registry, store, cancel, .. } = self.context;

@@ -1,6 +1,6 @@
 //! A work queue whose tasks may add tasks. Its threads sleep while idle, so there may be many for slow file systems.
 
-use parking_lot::{Condvar, Mutex};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Scope;
 
 /// The queued tasks, and the state of the threads.
@@ -42,14 +42,14 @@ impl<T: Send> WorkQueue<T> {
     /// Starts a thread. If that fails, those that there are do the work.
     fn join<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>, work: &'scope (dyn Fn(T, &WorkQueue<T>) + Sync)) {
         if std::thread::Builder::new().spawn_scoped(scope, move || self.work(scope, work)).is_err() {
-            let mut state = self.state.lock();
+            let mut state = self.lock();
             (state.idle, state.left) = (state.idle - 1, 0);
         }
     }
 
     /// Adds a task. The last one added runs first, which keeps the queue short.
     pub(super) fn add(&self, task: T) {
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         state.open += 1;
         state.waiting.push(task);
         drop(state);
@@ -58,7 +58,7 @@ impl<T: Send> WorkQueue<T> {
 
     /// The next task, and whether to start a thread because none is idle.
     fn take(&self) -> Option<(T, bool)> {
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         loop {
             if let Some(task) = state.waiting.pop() {
                 state.idle -= 1;
@@ -71,8 +71,14 @@ impl<T: Send> WorkQueue<T> {
             if state.open == 0 {
                 return None;
             }
-            self.changed.wait(&mut state);
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+}
+
+impl<T> WorkQueue<T> {
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -81,7 +87,7 @@ struct Done<'a, T>(&'a WorkQueue<T>);
 
 impl<T> Drop for Done<'_, T> {
     fn drop(&mut self) {
-        let mut state = self.0.state.lock();
+        let mut state = self.0.lock();
         state.open -= 1;
         state.idle += 1;
         if state.open == 0 {

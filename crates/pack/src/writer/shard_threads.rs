@@ -6,8 +6,7 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError};
 use packhorse_core::{ByteBudget, Cancel, Error, HeldBytes, Observer, Result, Rows, SchemaRef, Sink};
 use packhorse_storage::Stage;
 use packhorse_transform::Transform;
-use parking_lot::Mutex;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -63,7 +62,7 @@ impl WriterState {
     /// The first error of a thread, or that of a request to stop.
     pub(super) fn check(&self) -> Result<()> {
         self.cancel.check()?;
-        self.failed.lock().clone().map_or(Ok(()), Err)
+        self.failed().clone().map_or(Ok(()), Err)
     }
 
     /// The error of a thread that ended early.
@@ -72,13 +71,17 @@ impl WriterState {
     }
 
     fn fail(&self, error: Error) {
-        self.failed.lock().get_or_insert(error);
+        self.failed().get_or_insert(error);
     }
 
     /// Waits until rows of `bytes` fit beside those that wait. Rows of more than the whole memory wait until they are
     /// alone.
     pub(super) fn hold(&self, bytes: u64) -> Result<HeldBytes> {
         ByteBudget::hold(&self.budget, bytes.saturating_add(ROWS), LOOK, || self.check())
+    }
+
+    fn failed(&self) -> MutexGuard<'_, Option<Error>> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,9 +1,8 @@
 //! The cached chunks of one shard, each read once.
 
 use packhorse_core::{Error, Result};
-use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// A chunk to cache, and its bytes after the first read.
 #[derive(Debug)]
@@ -85,7 +84,7 @@ impl Chunks {
             copy(bytes, offset, out)?;
             return Ok(Found::Held);
         }
-        let guard = slot.reading.lock();
+        let guard = slot.reading.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(bytes) = slot.bytes.get() {
             copy(bytes, offset, out)?;
             return Ok(Found::Held);

@@ -1,9 +1,9 @@
 //! Copies a file by several concurrent large reads, written in order.
 
 use packhorse_core::{Cancel, Context, Error, Input, Result};
-use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Bytes per read.
 const PIECE: u64 = 8 << 20;
@@ -68,7 +68,7 @@ pub(super) fn copy(
             copy.work();
         }),
     }
-    let state = copy.state.into_inner();
+    let state = copy.state.into_inner().unwrap_or_else(PoisonError::into_inner);
     match state.failed {
         Some(trouble) => Err(trouble),
         None if state.next == len.div_ceil(PIECE) => Ok(()),
@@ -82,12 +82,12 @@ impl<'a> Copy<'a> {
         loop {
             let piece = self.claimed.fetch_add(1, Ordering::Relaxed);
             let from = piece.saturating_mul(PIECE);
-            if from >= self.len || self.state.lock().failed.is_some() {
+            if from >= self.len || self.state().failed.is_some() {
                 return;
             }
             buf.resize(usize::try_from(PIECE.min(self.len - from)).unwrap_or_default(), 0);
             let read = self.cancel.check().and_then(|()| self.input.read_at(from, &mut buf));
-            let mut state = self.state.lock();
+            let mut state = self.state();
             match read.map_err(Trouble::There) {
                 Ok(()) => self.write(state, piece, &buf),
                 Err(trouble) => {
@@ -101,7 +101,7 @@ impl<'a> Copy<'a> {
     /// Writes a piece when it is its turn.
     fn write(&self, mut state: MutexGuard<'_, State<'a>>, piece: u64, bytes: &[u8]) {
         while state.next != piece && state.failed.is_none() {
-            self.changed.wait(&mut state);
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         if state.failed.is_some() {
             return;
@@ -112,6 +112,10 @@ impl<'a> Copy<'a> {
         }
         drop(state);
         (self.each)(bytes.len() as u64);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<'a>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

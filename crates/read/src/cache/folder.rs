@@ -6,10 +6,9 @@ use super::{CacheFile, CacheSource, Check};
 use packhorse_core::{Cancel, Error, FileKind, Input, Kind, Outlet, Result, Store};
 use packhorse_dataset::Digest;
 use packhorse_storage::{Local, Lock, Published, Staging};
-use parking_lot::Mutex;
 use std::fs::{File, FileTimes};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 /// The file that identifies the dataset of the copies, in a folder without a manifest.
@@ -146,7 +145,7 @@ impl Folder {
 
     /// The folder of this process for incomplete copies.
     pub(super) fn staging(&self) -> Result<Arc<Staging>> {
-        let mut staging = self.staging.lock();
+        let mut staging = self.staging.lock().unwrap_or_else(PoisonError::into_inner);
         match &*staging {
             Some(staging) => Ok(Arc::clone(staging)),
             None => Ok(Arc::clone(staging.insert(Arc::new(Staging::open(Arc::new(Local), &self.dir)?)))),

@@ -5,11 +5,10 @@ use super::share::Share;
 use super::{CacheCounters, RamCounters, RamOptions};
 use packhorse_core::{Error, FileStat, Input, InputRange, Result};
 use packhorse_order::draw;
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The maximum length of a cached shard: a longer one must be an error, and would take too many chunks.
 const LONGEST: u64 = 1 << 46;
@@ -47,7 +46,7 @@ impl RamCache {
     pub(crate) fn wrap(&self, shard: u64, input: Box<dyn Input>) -> Box<dyn Input> {
         let Some(len) = input.len().filter(|&len| len <= LONGEST) else { return input };
         let cache = &*self.0;
-        let mut shards = cache.shards.lock();
+        let mut shards = cache.shards.lock().unwrap_or_else(PoisonError::into_inner);
         let known = shards.get(&shard).filter(|chunks| chunks.len() == len).map(Arc::clone);
         let chunks = known.unwrap_or_else(|| {
             let keep = |number| cache.share.has(draw(cache.options.seed, 0, shard, number));

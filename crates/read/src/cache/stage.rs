@@ -11,10 +11,9 @@ use crate::parallel::in_parallel;
 use packhorse_core::{Cancel, Code, Error, Event, Input, Kind, Observer, Result, Store};
 use packhorse_dataset::{DatasetView, Digest, MANIFEST, Manifest, PART, PLAN, RECEIPT_SUFFIX, Receipt, ShardRecord};
 use packhorse_storage::Local;
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Settings of staging.
 #[derive(Clone, Debug, PartialEq)]
@@ -136,7 +135,7 @@ pub(super) fn copied(
     observer.event(&Event::Staging { files: listing.groups.len() as u64, bytes });
     let groups = options.jobs.div_ceil(READS).max(1);
     in_parallel(listing.groups.len(), groups, |i| listing.groups.get(i).map_or(Ok(()), |group| run.group(group)))?;
-    let mut done = run.done.into_inner();
+    let mut done = run.done.into_inner().unwrap_or_else(PoisonError::into_inner);
     done.unfit.sort_unstable();
     Ok((run.folder, done))
 }
@@ -226,6 +225,10 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
+    fn done(&self) -> MutexGuard<'_, Staged> {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Stages the files of a group. Records an original that differs from the manifest.
     fn group(&self, group: &Group) -> Result<()> {
         let (name, outcome) = match group {
@@ -236,7 +239,7 @@ impl Run<'_> {
             Err(e) if is_unfit(&e) => {
                 let file = e.input().map_or(name.as_str(), |input| self.relative(input)).to_owned();
                 let problem = if e.is_absent() { "is missing".to_owned() } else { e.text().into_owned() };
-                self.done.lock().unfit.push(Unfit { file, problem });
+                self.done().unfit.push(Unfit { file, problem });
                 Ok(())
             }
             other => other,
@@ -260,7 +263,7 @@ impl Run<'_> {
         }
         let record = CacheFile { name, bytes: bytes.len() as u64, check: Check::Digest(shard.receipt) };
         self.document(&record, &bytes)?;
-        self.done.lock().shards += 1;
+        self.done().shards += 1;
         self.observer.event(&Event::Shard {
             name: &shard.name,
             samples: shard.samples,
@@ -327,14 +330,14 @@ impl Run<'_> {
             };
             let how = Fetch { reads: READS.min(self.options.jobs), cancel: self.cancel, each: &each };
             self.folder.fetch(file, &how).map_err(Trouble::into_error)?;
-            self.done.lock().replaced += u64::from(here != Here::Missing);
+            self.done().replaced += u64::from(here != Here::Missing);
             self.count(file, true);
             return Ok(true);
         }
     }
 
     fn count(&self, file: &CacheFile, copied: bool) {
-        let mut done = self.done.lock();
+        let mut done = self.done();
         done.files += 1;
         done.bytes += file.bytes;
         done.copied += u64::from(copied);

@@ -8,10 +8,9 @@ use packhorse_core::{
     Rows, Schema, SchemaRef, Table, canonical, counted,
 };
 use packhorse_dataset::{Digest, FieldRecord, FileRecord, JOINED, JOINED_FORMAT, JoinedRecord, SampleRows};
-use parking_lot::Mutex;
 use std::io::Write;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Rows that are read at a time.
 const AT_ONCE: u64 = 4096;
@@ -123,7 +122,7 @@ fn encoded(
         writer.push(&rows)?;
     }
     writer.finish()?;
-    let bytes = std::mem::take(&mut *file.0.lock());
+    let bytes = std::mem::take(&mut *file.0.lock().unwrap_or_else(PoisonError::into_inner));
     let file = FileRecord { name: JOINED.to_owned(), bytes: bytes.len() as u64, blake3: Digest::of(&bytes) };
     let columns = FieldRecord::of(schema);
     Ok((JoinedRecord { file, format: JOINED_FORMAT.to_owned(), rows: count, columns }, bytes))
@@ -145,7 +144,7 @@ impl Outlet for FileInMemory {
 
 impl Write for FileInMemory {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().write(bytes)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).write(bytes)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {

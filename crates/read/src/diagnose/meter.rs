@@ -4,12 +4,11 @@ use crate::count::{Count, Time};
 use crate::dataset::Shard;
 use crate::opened::Opener;
 use packhorse_core::{FileStat, Input, Result};
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A shard that takes far longer to read than the others.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,7 +57,7 @@ impl Meter {
     }
 
     fn of(&self, number: u32, name: &str) -> Arc<Counts> {
-        let mut shards = self.shards.lock();
+        let mut shards = self.shards.lock().unwrap_or_else(PoisonError::into_inner);
         let new = || Arc::new(Counts { name: name.to_owned(), ..Counts::default() });
         Arc::clone(shards.entry(number).or_insert_with(new))
     }
@@ -66,7 +65,7 @@ impl Meter {
     /// Shards whose reads are far slower than those of the median shard, where at least four were read; the slowest
     /// first.
     pub(super) fn slow(&self) -> Vec<SlowShard> {
-        let shards = self.shards.lock();
+        let shards = self.shards.lock().unwrap_or_else(PoisonError::into_inner);
         let rates = shards.values().filter(|counts| counts.reads.get() >= READS).map(|counts| {
             let seconds = counts.time.get().as_secs_f64().max(1e-9);
             (&counts.name, counts.bytes.get() as f64 / seconds)

@@ -1,7 +1,7 @@
 //! Servers that do not answer, as far as the requests of a process know.
 
-use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -33,7 +33,7 @@ impl Outage {
 
     /// Whether the user is to be told of a request that has waited since `started`.
     pub(crate) fn may_tell(&self, started: Instant) -> bool {
-        let mut told = self.told.lock();
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         let since = told.map_or(started, |told| told.max(started));
         let tell = now.duration_since(since) >= TOLD;

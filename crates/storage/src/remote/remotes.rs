@@ -7,10 +7,9 @@ use super::store::RemoteStore;
 use crate::RemoteOptions;
 use crate::location::{BucketName, LocationKind, Site};
 use packhorse_core::{Error, Result, Store};
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Creates and caches remote stores.
 #[derive(Default)]
@@ -35,7 +34,7 @@ impl Remotes {
             LocationKind::Object { bucket, key } => (Key::Bucket(bucket.clone()), key),
             LocationKind::Web { site, path } => (Key::Site(site.clone()), path),
         };
-        let mut made = self.0.lock();
+        let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let link = match &made.link {
             Some(link) => link.clone(),
             None => made.link.insert(Arc::new(Link::new(options)?)).clone(),

@@ -11,8 +11,7 @@ use object_store::client::{
 };
 use object_store::{ClientOptions, Extensions};
 use packhorse_core::Error;
-use parking_lot::Mutex;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -44,7 +43,7 @@ impl Signing {
             false => path.ends_with(&self.end),
         };
         if wanted {
-            *self.request.lock() = Some(request.clone());
+            *self.request.lock().unwrap_or_else(PoisonError::into_inner) = Some(request.clone());
         }
         wanted
     }
@@ -59,7 +58,7 @@ pub(crate) async fn signed<T>(
     let signing = Signing { end: end.to_owned(), request: Mutex::default() };
     let scope = async {
         let failed = call.await.err();
-        let taken = |signing: &Signing| signing.request.lock().take();
+        let taken = |signing: &Signing| signing.request.lock().unwrap_or_else(PoisonError::into_inner).take();
         SIGNING.with(taken).ok_or(failed)
     };
     SIGNING.scope(signing, scope).await
@@ -82,11 +81,11 @@ impl Noted {
 
     /// The record; `None` if no listing was sent.
     pub(crate) fn take(&self) -> Option<Listed> {
-        self.0.lock().take()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     fn put(&self, outcome: Listed) {
-        *self.0.lock() = Some(outcome);
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
     }
 }
 

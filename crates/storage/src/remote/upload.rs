@@ -9,10 +9,9 @@ use super::link::Link;
 use super::object::RemoteObject;
 use bytes::Bytes;
 use packhorse_core::{Error, Kind, Result, StoreFile};
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::task::JoinHandle;
 
 /// The most parts of an object. Azure takes more.
@@ -91,7 +90,7 @@ impl Upload {
             let bytes = Bytes::from(bytes);
             let done = object.part(&id, number, &bytes).await;
             drop((bytes, room));
-            let mut sent = sent.lock();
+            let mut sent = locked(&sent);
             match done {
                 Ok(part) => drop(sent.parts.insert(number, part)),
                 Err(error) => drop(sent.failed.get_or_insert(error)),
@@ -102,7 +101,7 @@ impl Upload {
 
     /// The error of a part that failed, so that no more are sent.
     fn check(&self) -> Result<()> {
-        self.sent.lock().failed.clone().map_or(Ok(()), Err)
+        locked(&self.sent).failed.clone().map_or(Ok(()), Err)
     }
 
     fn begun(&mut self) -> Result<Arc<str>> {
@@ -133,12 +132,16 @@ impl Upload {
             Ok(())
         })?;
         self.check()?;
-        let parts: Vec<Part> = std::mem::take(&mut self.sent.lock().parts).into_values().collect();
+        let parts: Vec<Part> = std::mem::take(&mut locked(&self.sent).parts).into_values().collect();
         let (object, id) = (self.object.clone(), self.begun()?);
         self.link.wait(async move { object.complete(&id, &parts).await })?;
         self.id = None;
         Ok(())
     }
+}
+
+fn locked(sent: &Mutex<Sent>) -> MutexGuard<'_, Sent> {
+    sent.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Write for Upload {

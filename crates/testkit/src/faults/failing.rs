@@ -2,11 +2,10 @@
 
 use super::power::beside;
 use packhorse_core::{Error, FileStat, Input, Result, Store, StoreFile};
-use parking_lot::Mutex;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The kind of a store call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,14 +100,14 @@ impl FailingStore {
 
     /// The calls that got the fault.
     pub fn hit(&self) -> Vec<(CallKind, PathBuf)> {
-        self.shared.hit.lock().clone()
+        self.shared.hit.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Counts a call and injects the fault; `true` asks for a short listing.
     fn call(&self, kind: CallKind, path: &Path) -> Result<bool> {
         let call = Call { kind, path, number: self.shared.calls.fetch_add(1, Ordering::SeqCst) };
         for (_, fault) in self.shared.rules.iter().filter(|(chosen, _)| chosen(&call)) {
-            self.shared.hit.lock().push((kind, path.to_owned()));
+            self.shared.hit.lock().unwrap_or_else(PoisonError::into_inner).push((kind, path.to_owned()));
             match fault {
                 StoreFault::Errno(errno) => {
                     let action = format!("{kind:?}").to_lowercase();

@@ -1,11 +1,10 @@
 //! An in-memory file system that loses unsynced data at a power cut.
 
 use packhorse_core::{Error, FileKind, FileStat, Input, MemoryInput, Result, Store, StoreFile};
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What a power cut loses. Real ones may lose anything in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,7 +119,7 @@ impl PowerStore {
     }
 
     fn disk(&self) -> MutexGuard<'_, Disk> {
-        self.disk.lock()
+        self.disk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Locks the disk for a change to `path`.

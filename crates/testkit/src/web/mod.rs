@@ -13,13 +13,12 @@ mod request;
 
 pub use fault::HttpFault;
 
-use parking_lot::Mutex;
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -98,7 +97,7 @@ impl Drop for Server {
         if let Some(accepting) = self.accepting.take() {
             let _ = accepting.join();
         }
-        for stream in self.shared.open.lock().drain(..) {
+        for stream in self.shared.open.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
             if let Some(stream) = stream.upgrade() {
                 let _ = stream.shutdown(Shutdown::Both);
             }
@@ -119,7 +118,7 @@ impl Shared {
                 return;
             }
             let stream = Arc::new(stream);
-            let mut open = self.open.lock();
+            let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
             open.retain(|stream| stream.strong_count() > 0);
             open.push(Arc::downgrade(&stream));
             drop(open);

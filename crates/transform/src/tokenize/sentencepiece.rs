@@ -19,8 +19,8 @@ use bpe::{Bpe, BpeBuffers};
 use model::{Model, PieceType};
 use normalizer::Normalizer;
 use packhorse_core::{Error, Kind, Result};
-use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, PoisonError};
 use unigram::{Unigram, UnigramBuffers};
 
 /// A loaded model.
@@ -87,7 +87,7 @@ impl SentencePiece {
 
 impl Engine for SentencePiece {
     fn encode(&self, text: &str, _template: bool, out: &mut Ids) -> Result<()> {
-        let idle = || self.idle.lock();
+        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let mut scratch = idle().pop().unwrap_or_default();
         self.normalizer.apply(text.as_bytes(), &mut scratch.normalized);
         if u32::try_from(scratch.normalized.len()).is_err() {

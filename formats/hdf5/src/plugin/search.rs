@@ -8,10 +8,9 @@
 use super::library::Library;
 use crate::registry::{self, BLOSC2};
 use packhorse_core::{Error, Result};
-use parking_lot::{RwLock, RwLockWriteGuard};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{OnceLock, PoisonError, RwLock, RwLockWriteGuard};
 
 const PATH: &str = "HDF5_PLUGIN_PATH";
 const STANDARD: &str = "/usr/local/hdf5/lib/plugin";
@@ -49,7 +48,7 @@ impl Plugin {
 
     fn gated(&self, many: bool, back: bool, parameters: &[u32], input: &[u8], out: &mut [u8]) -> Result<usize> {
         if many {
-            let begun = self.gate.read();
+            let begun = self.gate.read().unwrap_or_else(PoisonError::into_inner);
             if *begun {
                 let done = self.library.run(back, parameters, input, out);
                 drop(begun);
@@ -63,7 +62,7 @@ impl Plugin {
     }
 
     fn alone(&self) -> RwLockWriteGuard<'_, bool> {
-        self.gate.write()
+        self.gate.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -73,7 +72,7 @@ pub(crate) fn find(id: u16) -> Option<&'static Plugin> {
         return None;
     }
     let search = search();
-    let known = search.read();
+    let known = search.read().unwrap_or_else(PoisonError::into_inner);
     if let Some(plugin) = known.found.get(&id) {
         return Some(plugin);
     }
@@ -81,7 +80,7 @@ pub(crate) fn find(id: u16) -> Option<&'static Plugin> {
         return None;
     }
     drop(known);
-    search.write().until(id)
+    search.write().unwrap_or_else(PoisonError::into_inner).until(id)
 }
 
 /// What to do if the plugin of the filter `id` is missing for reading.
@@ -95,7 +94,7 @@ pub(crate) fn advice(id: u16) -> String {
 
 /// How to get the plugin of the filter `id`.
 pub(crate) fn install(id: u16) -> String {
-    let search = search().read();
+    let search = search().read().unwrap_or_else(PoisonError::into_inner);
     let how = match registry::in_wheel(id) {
         true => {
             "pip install hdf5plugin; export HDF5_PLUGIN_PATH=$(python -c 'import hdf5plugin; \

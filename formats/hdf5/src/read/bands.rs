@@ -5,8 +5,7 @@
 
 use super::dataset::AHEAD;
 use packhorse_core::{FileStat, Limits, Memory};
-use parking_lot::Mutex;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Smaller bands, in bytes, are not cached: decoding them again costs little.
 pub(crate) const TALL: u64 = 16 << 20;
@@ -35,7 +34,7 @@ pub(crate) struct Bands(Mutex<Vec<(BandKey, Arc<Memory>)>>);
 impl Bands {
     /// The band of this key, if it is cached.
     pub(crate) fn get(&self, key: &BandKey) -> Option<Arc<Memory>> {
-        let mut kept = self.0.lock();
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let at = kept.iter().position(|(of, _)| of == key)?;
         let found = kept.remove(at);
         let bytes = found.1.clone();
@@ -45,7 +44,7 @@ impl Bands {
 
     /// Caches `bytes` and returns them, or the band that another thread has cached meanwhile.
     pub(crate) fn keep(&self, key: BandKey, bytes: Memory, limits: &Limits) -> Arc<Memory> {
-        let mut kept = self.0.lock();
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, found)) = kept.iter().find(|(of, _)| *of == key) {
             return found.clone();
         }

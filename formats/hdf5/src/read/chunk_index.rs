@@ -5,8 +5,7 @@ use super::message::{ChunkIndexType, ChunkLayout, Space};
 use super::{btree_v1, btree_v2, extensible_array, fixed_array};
 use crate::bytes::{Cursor, UNDEFINED};
 use packhorse_core::{Error, Limits, Result};
-use parking_lot::Mutex;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// A chunk in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +86,7 @@ impl Grid {
         if let Some(chunks) = self.chunks.get() {
             return Ok(chunks);
         }
-        let _alone = self.reading.lock();
+        let _alone = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(chunks) = self.chunks.get() {
             return Ok(chunks);
         }

@@ -6,10 +6,9 @@ use crate::bytes::{Cursor, UNDEFINED};
 use crate::checksum::lookup3;
 use crate::pool::Pool;
 use packhorse_core::{Code, Error, Input, Limits, Pool as MemoryPool, Result};
-use parking_lot::Mutex;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 const SIGNATURE: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
 /// Metadata is read in pages of [`PAGE`] bytes, of which [`PAGES`] are cached.
@@ -177,7 +176,7 @@ impl<'a> H5File<'a> {
     }
 
     fn page(&self, number: u64) -> Result<Arc<[u8]>> {
-        let mut pages = self.pages.lock();
+        let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(page) = pages.get(&number) {
             return Ok(page.clone());
         }

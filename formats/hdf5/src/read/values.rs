@@ -14,10 +14,9 @@ use arrow_array::builder::{BinaryViewBuilder, StringViewBuilder};
 use arrow_array::{ArrayRef, StructArray};
 use arrow_buffer::{Buffer, NullBuffer};
 use packhorse_core::{DataType, Error, Field, FieldType, Kind, Memory, Result, array_of, element_width};
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A field of a file, open for reading. Clones can read different rows.
 #[derive(Clone)]
@@ -125,12 +124,12 @@ impl FieldReader {
         else {
             return Ok(Buffer::from(self.values.read(file, from, to)?));
         };
-        let last = member.last.lock().clone();
+        let last = member.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let elements = match last.filter(|(rows, _)| *rows == (from..to)) {
             Some((_, elements)) => elements,
             None => {
                 let elements = Arc::new(self.values.read(file, from, to)?);
-                *member.last.lock() = Some((from..to, elements.clone()));
+                *member.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((from..to, elements.clone()));
                 elements
             }
         };

@@ -1,8 +1,8 @@
 //! Stores the results of parallel work in order.
 
 use packhorse_core::Result;
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Passes results numbered 0, 1, 2, … to `store` in order. Threads do not wait for a store in progress: results that
 /// are finished meanwhile are stored with a later one.
@@ -18,25 +18,29 @@ impl<T, S: FnMut(T) -> Result<()>> OrderedStore<T, S> {
 
     /// Adds the result `number`, and stores all ready results unless another thread is storing.
     pub(super) fn add(&self, number: usize, result: T) -> Result<()> {
-        self.ready.lock().insert(number, result);
+        self.ready().insert(number, result);
         match self.store.try_lock() {
-            Some(mut store) => self.drain(&mut store),
-            None => Ok(()),
+            Ok(mut store) => self.drain(&mut store),
+            Err(_) => Ok(()),
         }
     }
 
     /// Stores the rest; call it after all results were added.
     pub(super) fn finish(self) -> Result<()> {
-        let mut store = self.store.lock();
+        let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
         self.drain(&mut store)
     }
 
     fn drain(&self, (next, store): &mut (usize, S)) -> Result<()> {
         loop {
-            let Some(result) = self.ready.lock().remove(next) else { return Ok(()) };
+            let Some(result) = self.ready().remove(next) else { return Ok(()) };
             *next += 1;
             store(result)?;
         }
+    }
+
+    fn ready(&self) -> MutexGuard<'_, BTreeMap<usize, T>> {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -4,9 +4,9 @@
 
 use arrow_array::RecordBatch;
 use packhorse_core::held_bytes;
-use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The last record batches of the inputs of a source, up to a number of bytes, at least one.
 pub(super) struct Parts {
@@ -35,7 +35,7 @@ impl Parts {
     }
 
     pub(super) fn get(&self, place: BatchKey) -> Option<RecordBatch> {
-        let mut kept = self.kept.lock();
+        let mut kept = self.kept();
         let at = kept.iter().position(|part| part.place == place)?;
         let part = kept.remove(at)?;
         let batch = part.batch.clone();
@@ -45,7 +45,7 @@ impl Parts {
 
     pub(super) fn keep(&self, place: BatchKey, batch: &RecordBatch) {
         let bytes = held_bytes([batch]);
-        let mut kept = self.kept.lock();
+        let mut kept = self.kept();
         kept.retain(|part| part.place != place);
         while !kept.is_empty() && kept.iter().fold(bytes, |all, part| all.saturating_add(part.bytes)) > self.most {
             kept.pop_front();
@@ -55,6 +55,10 @@ impl Parts {
 
     /// Forgets the batches of a closed input.
     pub(super) fn close(&self, input: u64) {
-        self.kept.lock().retain(|part| part.place.0 != input);
+        self.kept().retain(|part| part.place.0 != input);
+    }
+
+    fn kept(&self) -> MutexGuard<'_, VecDeque<Part>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -11,10 +11,9 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, FixedSizeListArray, StringViewArray};
 use arrow_buffer::Buffer;
 use packhorse_core::{Code, DataType, Error, FieldType, Result, array_of, element_width};
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// The last page of each column, where the next block may start: cluster, page number, bytes.
 pub(crate) type Kept = Mutex<BTreeMap<usize, (u64, u64, Arc<Vec<u8>>)>>;
@@ -155,12 +154,13 @@ impl ClusterReader<'_> {
     }
 
     fn page(&self, column: usize, number: u64, page: &PageLocation) -> Result<Arc<Vec<u8>>> {
-        match self.kept.lock().get(&column) {
+        let lock = || self.kept.lock().map_err(|_| Error::bug("a thread that read pages panicked"));
+        match lock()?.get(&column) {
             Some((cluster, n, bytes)) if *cluster == self.cluster.first && *n == number => return Ok(bytes.clone()),
             _ => {}
         }
         let bytes = Arc::new(self.unpack(column, page)?);
-        self.kept.lock().insert(column, (self.cluster.first, number, bytes.clone()));
+        lock()?.insert(column, (self.cluster.first, number, bytes.clone()));
         Ok(bytes)
     }
 

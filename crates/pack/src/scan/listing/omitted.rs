@@ -60,14 +60,14 @@ impl Omitted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parking_lot::Mutex;
+    use std::sync::Mutex;
 
     struct Heard(Mutex<Vec<String>>);
 
     impl Observer for Heard {
         fn event(&self, event: &Event<'_>) {
             if let Event::Warning(text) = event {
-                self.0.lock().push((*text).to_owned());
+                self.0.lock().unwrap().push((*text).to_owned());
             }
         }
     }
@@ -84,7 +84,7 @@ mod tests {
         let records = omitted.records();
         assert_eq!((records.len(), records[0].inputs, records[1].inputs), (7, 2, 1));
         assert_eq!(records[0].first, PathText::from(Path::new("a.root").as_os_str()));
-        let said = heard.0.into_inner();
+        let said = heard.0.into_inner().unwrap();
         assert_eq!(said.len(), 1);
         for part in ["7 fields", "a.root", "f0 (map<int,int>)", "2 more", "dataset.json"] {
             assert!(said[0].contains(part), "no {part} in {said:?}");

@@ -5,8 +5,8 @@ use packhorse_core::Store;
 use packhorse_core::{FileStat, StoreFile};
 use packhorse_dataset::Digest;
 use packhorse_storage::Local;
-use parking_lot::Mutex;
 use std::path::PathBuf;
+use std::sync::Mutex;
 
 /// A local store that counts opened files and can return wrong bytes or wait.
 #[derive(Default)]
@@ -17,7 +17,7 @@ struct Remote {
 
 impl Store for Remote {
     fn open(&self, path: &Path) -> Result<Box<dyn Input>> {
-        self.opened.lock().push(path.to_owned());
+        self.opened.lock().unwrap().push(path.to_owned());
         if self.slow.load(Ordering::Relaxed) {
             std::thread::sleep(LOOK * 10);
         }
@@ -58,7 +58,7 @@ struct Heard(Mutex<Vec<String>>);
 impl Observer for Heard {
     fn event(&self, event: &Event<'_>) {
         if let Event::Warning(text) = event {
-            self.0.lock().push((*text).to_owned());
+            self.0.lock().unwrap().push((*text).to_owned());
         }
     }
 }
@@ -115,7 +115,7 @@ impl Here {
     }
 
     fn opened(&self) -> usize {
-        self.store.opened.lock().len()
+        self.store.opened.lock().unwrap().len()
     }
 }
 
@@ -170,7 +170,7 @@ fn an_original_with_another_digest_is_an_error_and_not_copied() {
     assert_eq!(here.opened(), 4, "each is tried twice");
     std::fs::write(&path, bytes(0)).unwrap();
     assert_eq!(content(cache.file(&here.files[0]).unwrap()), bytes(0));
-    assert!(here.heard.0.lock().is_empty());
+    assert!(here.heard.0.lock().unwrap().is_empty());
 }
 
 #[test]
@@ -289,7 +289,7 @@ fn what_the_file_system_refuses_is_said_once() {
     assert!(cache.file(&here.files[1]).unwrap().is_none());
     assert!(cache.file(&here.files[2]).unwrap().is_none());
     assert_eq!(content(cache.file(&here.files[0]).unwrap()), bytes(0), "existing copies stay");
-    let heard = here.heard.0.lock();
+    let heard = here.heard.0.lock().unwrap();
     assert!(heard.len() == 1 && heard[0].contains("is not filled any further"), "{heard:?}");
 }
 
@@ -305,7 +305,7 @@ fn a_folder_that_can_not_be_written_to_is_read() {
     let cache = here.open(here.options());
     assert_eq!(content(cache.file(&here.files[0]).unwrap()), bytes(0));
     assert!(cache.file(&here.files[1]).unwrap().is_none());
-    assert_eq!(here.heard.0.lock().len(), 1);
+    assert_eq!(here.heard.0.lock().unwrap().len(), 1);
 }
 
 #[test]
@@ -376,6 +376,6 @@ fn many_who_push_each_other_out_stay_below_the_limit() {
             });
         }
     });
-    assert!(here.heard.0.lock().is_empty(), "{:?}", here.heard.0.lock());
+    assert!(here.heard.0.lock().unwrap().is_empty(), "{:?}", here.heard.0.lock().unwrap());
     assert!(copied.into_inner() > 20);
 }

@@ -17,7 +17,7 @@ impl Input for Counted {
         self.inner.len()
     }
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        self.reads.lock().push((offset, buf.len()));
+        self.reads.lock().unwrap().push((offset, buf.len()));
         if self.fails.load(Ordering::Relaxed) {
             return Err(Error::new(Kind::Environment, "it rains"));
         }
@@ -79,14 +79,14 @@ fn what_fits_is_read_once() {
     for _ in 0..3 {
         input.read_at(0, &mut buf).unwrap();
     }
-    assert_eq!(reads.lock().len(), 25);
+    assert_eq!(reads.lock().unwrap().len(), 25);
     let counters = cache.counters();
     assert_eq!((counters.hits, counters.misses), (50, 25));
     assert_eq!((counters.bytes_hit, counters.bytes_read, counters.held), (200_000, 100_000, 100_000));
     // Another reader of the shard finds it.
     let (again, reads, _) = shard(0, 100_000);
     cache.wrap(0, again).read_at(5, &mut buf[..9]).unwrap();
-    assert!(reads.lock().is_empty());
+    assert!(reads.lock().unwrap().is_empty());
 }
 
 /// Full passes over ten times the size of the cache: from the second on, a tenth comes from memory.
@@ -131,7 +131,7 @@ fn many_threads_cause_one_read_a_chunk() {
             });
         }
     });
-    let mut reads = reads.lock().clone();
+    let mut reads = reads.lock().unwrap().clone();
     reads.sort_unstable();
     reads.windows(2).for_each(|two| assert_ne!(two[0].0, two[1].0));
 }
@@ -157,7 +157,7 @@ fn a_shard_that_became_another_is_read_anew() {
     cache.wrap(1, shard(1, 10_000).0).read_at(0, &mut buf).unwrap();
     let (longer, reads, _) = shard(1, 10_001);
     cache.wrap(1, longer).read_at(0, &mut buf).unwrap();
-    assert_eq!((reads.lock().len(), cache.counters().held), (1, CHUNK));
+    assert_eq!((reads.lock().unwrap().len(), cache.counters().held), (1, CHUNK));
 }
 
 #[test]
