@@ -109,18 +109,18 @@ impl Batch {
     }
 
     /// The names of its arrays; those of a ragged field follow it, as `NAME.offsets` and `NAME.shape`.
-    fn names(&self) -> Vec<&str> {
+    /// The names of all arrays, and whether they are the values of ragged fields.
+    fn fields(&self) -> Vec<(&str, bool)> {
         match &self.0 {
-            Place::Host(kept) => kept.0.layout().fields().iter().map(|field| field.name.as_str()).collect(),
-            Place::Device(memory) => memory.arrays.0.iter().map(|(name, _)| name.as_str()).collect(),
+            Place::Host(kept) => kept.0.layout().fields().iter().map(|field| (&*field.name, field.ragged)).collect(),
+            Place::Device(memory) => memory.arrays.0.iter().map(|(name, ragged)| (&**name, *ragged)).collect(),
         }
     }
 
-    fn is_ragged(&self, name: &str) -> bool {
-        match &self.0 {
-            Place::Host(kept) => kept.0.layout().field(name).is_some_and(|field| field.ragged),
-            Place::Device(memory) => memory.arrays.0.iter().any(|(known, ragged)| known == name && *ragged),
-        }
+    /// Whether the samples have numbers, and keys.
+    #[getter]
+    fn has_numbers(&self) -> bool {
+        !self.metadata().numbers().is_empty()
     }
 
     /// An array, with as many rows as there are samples; `None` if there is no such one.

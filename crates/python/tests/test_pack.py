@@ -1267,3 +1267,13 @@ def test_an_error_at_the_end_of_a_writer_leaves_nothing(tmp_path):
     with pytest.raises(packhorse.Error, match="label 5"):
         writer.close()
     assert writer.close().samples == 1
+
+
+def test_paths_may_come_from_any_iterable(tmp_path):
+    for folder in ("a", "b", "c"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / f"{folder}.txt").write_text(folder)
+    packed = packhorse.pack((tmp_path / name for name in ("a", "b")), tmp_path / "out", to="webdataset")
+    assert packed.samples == 2
+    assert packhorse.append(tmp_path / "out", iter([tmp_path / "c"])).samples == 1
+    assert len(packhorse.open(tmp_path / "out")) == 3

@@ -1,6 +1,7 @@
 //! The layout of a slab: computed once, the same on both sides of a copy.
 
 use packhorse_core::{DataType, Error, Result};
+use std::collections::HashMap;
 
 /// The alignment of fields and slabs, in bytes.
 pub const ALIGN: usize = 256;
@@ -31,6 +32,8 @@ pub struct SlabField {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
     fields: Vec<SlabField>,
+    /// The numbers of the fields by name: there may be ten thousand.
+    numbers: HashMap<String, usize>,
     bytes: usize,
 }
 
@@ -66,7 +69,7 @@ impl Layout {
 
     /// Fields of ragged values have offsets and shapes beside them, under names of their own.
     fn refuse_twice(&self, name: &str) -> Result<()> {
-        match self.fields.iter().any(|field| field.name == name) {
+        match self.numbers.contains_key(name) {
             true => Err(Error::config(format!("two fields of batches are called {name}"))),
             false => Ok(()),
         }
@@ -84,6 +87,7 @@ impl Layout {
             self.bytes = offset.checked_add(bytes).filter(|end| isize::try_from(*end).is_ok())?;
         }
         let offset = if ragged { 0 } else { offset };
+        self.numbers.insert(name.to_owned(), self.fields.len());
         self.fields.push(SlabField { name: name.to_owned(), data_type, shape, strides, offset, bytes, ragged });
         Some(())
     }
@@ -120,7 +124,7 @@ impl Layout {
 
     /// The number of the field of this name.
     pub fn position(&self, name: &str) -> Option<usize> {
-        self.fields.iter().position(|field| field.name == name)
+        self.numbers.get(name).copied()
     }
 
     /// Bytes of the dense fields of a slab, which come first; ragged values follow them.

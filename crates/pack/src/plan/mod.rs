@@ -209,8 +209,8 @@ fn warn_of_partitions(listing: &Listing, observer: &dyn Observer) {
     });
     if let Some(folder) = partition.into_iter().next() {
         let text = format!(
-            "tables lie in folders such as {folder}, as those of a partitioned dataset: what such names say is in the keys, and \
-             is not read as a column"
+            "tables lie in folders such as {folder}, as those of a partitioned dataset: what such names say is in the keys, \
+             and is not read as a column"
         );
         observer.event(&Event::Warning(&text));
     }

@@ -128,15 +128,16 @@ class Batch(Mapping[str, Union[Array, Ragged]]):
 
     def __init__(self, ours: _Batch) -> None:
         self._ours = ours
-        names = ours.names()
-        parts = {f"{name}.{part}" for name in names if ours.is_ragged(name) for part in ("offsets", "shape")}
-        self._names = [name for name in names if name not in parts]
+        fields = ours.fields()
+        self._ragged = {name for name, ragged in fields if ragged}
+        parts = {f"{name}.{part}" for name in self._ragged for part in ("offsets", "shape")}
+        self._names = [name for name, _ in fields if name not in parts]
 
     def __getitem__(self, name: str) -> Array | Ragged:
         values = self._ours.array(name)
         if values is None:
             raise KeyError(name)
-        if not self._ours.is_ragged(name):
+        if name not in self._ragged:
             return values
         offsets = self._ours.array(f"{name}.offsets")
         assert offsets is not None
@@ -151,7 +152,7 @@ class Batch(Mapping[str, Union[Array, Ragged]]):
     @property
     def keys(self) -> Keys:  # type: ignore[override]
         """The keys of the samples, one for each row; none for tokens. `batch.keys()`, as of any mapping, are the names of the fields."""
-        return Keys(self._ours.sample_keys() if self._ours.numbers else [], self._names)
+        return Keys(self._ours.sample_keys() if self._ours.has_numbers else [], self._names)
 
     @property
     def numbers(self) -> list[int]:

@@ -83,9 +83,9 @@ class Dataset:
         return self._whole_known, ours.known()
 
     def _with(self, *view: Any) -> Dataset:
-        made = object.__new__(Dataset)
-        made._place, made._how, made._views = self._place, self._how, (*self._views, view)
-        made._whole_known = self._whole_known
+        made = object.__new__(type(self))
+        vars(made).update(vars(self))
+        made._views = (*self._views, view)
         made._open(_view(self._ours, view))
         return made
 
@@ -325,9 +325,6 @@ class _Concat(Dataset):
 
     def _base(self) -> _packhorse.Dataset:
         return _packhorse.Dataset.concat([part._ours for part in self._parts])
-
-    def _with(self, *view: Any) -> Dataset:
-        return _Concat(self._parts, (*self._views, view))
 
     def _whole(self) -> Dataset:
         return _Concat(tuple(part._whole() for part in self._parts))
