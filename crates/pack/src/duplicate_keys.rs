@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 const PASS: u64 = 1 << 24;
 
 /// At most this many duplicates are reported.
-const NAMED: usize = 100;
+pub(crate) const NAMED: usize = 100;
 
 /// A key that two samples have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(crate) struct DuplicateKey {
     pub(crate) shards: (usize, usize),
 }
 
-/// The first duplicates among `samples` samples in `shards` shards, ordered by their second sample. `members` loads the
+/// Duplicates, up to [`NAMED`], among `samples` samples in `shards` shards, ordered by their second sample. `members` loads the
 /// index of a shard; `None` if it has no readable index.
 pub(crate) fn doubles(
     shards: usize,

@@ -10,13 +10,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 const FEW: usize = 16;
 
 /// An archive. The first thread opens it while others wait.
-pub(crate) type Place = Arc<OnceLock<Result<Arc<SharedFile>>>>;
+pub(crate) type OpenedPlace = Arc<OnceLock<Result<Arc<SharedFile>>>>;
 
 /// Open archives, of which the least recently used one is closed where there are too many.
 pub(crate) struct OpenArchives(Mutex<State>);
 
 struct State {
-    open: HashMap<PathBuf, (u64, Place)>,
+    open: HashMap<PathBuf, (u64, OpenedPlace)>,
     closed: HashSet<PathBuf>,
     clock: u64,
     most: usize,
@@ -34,7 +34,7 @@ impl OpenArchives {
         path: &Path,
         has_room: impl FnOnce(usize, u64) -> bool,
         crowded: impl FnOnce(),
-    ) -> Place {
+    ) -> OpenedPlace {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.clock += 1;
         let now = state.clock;
@@ -55,7 +55,7 @@ impl OpenArchives {
                 state.closed.insert(oldest);
             }
         }
-        let place = Place::default();
+        let place = OpenedPlace::default();
         state.open.insert(path.to_owned(), (now, place.clone()));
         place
     }

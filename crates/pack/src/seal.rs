@@ -2,7 +2,7 @@
 
 use crate::complete_shards::{CompleteShards, Remarks};
 use crate::digest_file::digest_file;
-use crate::duplicate_keys::doubles;
+use crate::duplicate_keys::{self, doubles};
 use crate::part_errors;
 use crate::plans::open_plans;
 use crate::recorded_files::sealed_manifest;
@@ -375,7 +375,8 @@ fn check_keys(
     let name = |i: usize| records.get(i).map_or("", |shard| shard.name.as_str());
     let keys = match found.len() {
         1 => "this key".to_owned(),
-        n => format!("{n} keys, this is the first,"),
+        n if n < duplicate_keys::NAMED => format!("{n} keys, this is the first,"),
+        n => format!("{n} keys or more, such as this one,"),
     };
     let (one, two) = (name(double.shards.0), name(double.shards.1));
     let message = format!("{keys} came twice (in {one} and {two}), and readers take samples of one key for one sample");

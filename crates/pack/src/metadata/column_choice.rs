@@ -65,7 +65,13 @@ pub(super) fn missing(wanted: &str, names: &[String]) -> Error {
     if names.len() > LISTED {
         list.push_str(&format!(" and {} more", names.len() - LISTED));
     }
-    Error::config(format!("has no column {wanted:?}; choose among {list}")).with_code(Code::NoSuchField)
+    let error = Error::config(format!("has no column {wanted:?}; choose among {list}")).with_code(Code::NoSuchField);
+    match names {
+        [one] if one.contains([';', '|']) => {
+            error.hint("tables of metadata have commas (.csv) or tabs (.tsv) between columns")
+        }
+        _ => error,
+    }
 }
 
 #[cfg(test)]

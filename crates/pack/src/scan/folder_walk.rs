@@ -479,7 +479,7 @@ pub(super) fn found(name: &Path, stat: &FileStat) -> FoundFile {
 }
 
 fn broken_link(path: &Path) -> Error {
-    let error = Error::content("is a symbolic link to what is not there").in_input(path.display());
+    let error = Error::content("is a symbolic link to a missing file").in_input(path.display());
     error.hint("`symlinks=skip` passes over all links, `exclude` over some")
 }
 

@@ -105,7 +105,7 @@ pub(super) fn no_value(name: &str) -> Error {
 pub(super) fn without_column(listing: &Listing, name: &str, setting: &str) -> Error {
     let row = listing.iter().find_map(|s| s.row()).unwrap_or_default();
     let columns: Vec<String> = members(row).unwrap_or_default().into_keys().map(Cow::into_owned).collect();
-    let meant = nearest(name, columns.iter().map(String::as_str));
+    let meant = nearest(name, columns.iter().map(String::as_str)).filter(|meant| *meant != name);
     let error = Error::config(format!(
         "no row of the metadata has a value in the column {name}, which `{setting}` takes; it has {}",
         columns.join(", ")

@@ -207,7 +207,7 @@ impl HostileFolder {
             self.note(0, path, outcome, bytes);
         };
         link("plain.jpg", b"link.jpg", packed("link", "jpg"), photo);
-        link("nowhere.jpg", b"broken.jpg", Outcome::Fault("a symbolic link to what is not there"), b"");
+        link("nowhere.jpg", b"broken.jpg", Outcome::Fault("a symbolic link to a missing file"), b"");
         link("self.jpg", b"self.jpg", Outcome::Fault("Too many levels of symbolic links"), b"");
         link(".", b"here", Outcome::PassedOver, b"");
         link("../..", b"down/down/up", Outcome::PassedOver, b"");

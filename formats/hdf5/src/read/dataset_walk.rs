@@ -73,7 +73,7 @@ impl<'a> DatasetWalk<'a> {
         };
         for (name, link) in links {
             let path = format!("{path}/{name}");
-            // Indexes of columns are named so, and are no data unless they are asked for.
+            // Indexes of columns are named so. They hold data only for those that ask for them.
             if self.pytables && self.wanted.is_empty() && name.starts_with("_i_") {
                 continue;
             }
