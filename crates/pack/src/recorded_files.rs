@@ -38,9 +38,9 @@ impl NamedShards {
         Self { places: places.collect(), manifest }
     }
 
-    /// The shard that has the file `name`: its own, or one whose name begins with its name and a dot.
+    /// The shard that has the file `name`: its own, or one whose name begins with its name and a dot; the longest such.
     fn of_file(&self, name: &str) -> Option<&ShardRecord> {
-        let stems = name.match_indices('.').filter_map(|(dot, _)| name.get(..dot));
+        let stems = name.rmatch_indices('.').filter_map(|(dot, _)| name.get(..dot));
         let at = std::iter::once(name).chain(stems).find_map(|name| self.places.get(name))?;
         self.manifest.shards.get(*at)
     }

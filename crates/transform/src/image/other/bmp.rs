@@ -44,13 +44,17 @@ fn with_numbers(bytes: &[u8]) -> Vec<u8> {
     };
     let most = 1u32 << bits.min(8);
     let count = if count == 0 { most } else { count.min(most) };
-    let first = 14 + header;
-    let palette = copy.get_mut(first as usize..).unwrap_or_default();
-    for (number, entry) in (0..=u8::MAX).zip(palette.chunks_exact_mut(colour as usize).take(count as usize)) {
+    let (first, pixels) = (14 + header, long(10));
+    let end = first + colour * count;
+    // Some files have fewer colours than they say.
+    let palette = first as usize..if pixels > first { end.min(pixels) } else { end } as usize;
+    for (number, entry) in
+        (0..=u8::MAX).zip(copy.get_mut(palette).unwrap_or_default().chunks_exact_mut(colour as usize))
+    {
         entry.iter_mut().take(3).for_each(|part| *part = number);
     }
-    if let (true, Some(offset)) = (long(10) == first, copy.get_mut(10..14)) {
-        offset.copy_from_slice(&(first + colour * count).to_le_bytes());
+    if let (true, Some(offset)) = (pixels == first, copy.get_mut(10..14)) {
+        offset.copy_from_slice(&end.to_le_bytes());
     }
     copy
 }

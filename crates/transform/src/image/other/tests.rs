@@ -391,6 +391,12 @@ fn masks_of_bmp_keep_numbers_of_equal_colours() {
     }
     let two = numbers("bmp", &bmp(1, 0, &[0b0110_0000, 0, 0, 0, 0b1001_0000, 0, 0, 0])).0;
     assert_eq!(two, [1, 0, 0, 1, 0, 1, 1, 0]);
+    // Pixels begin where the palette of 16 colours would go on.
+    let mut short = bmp(4, 0, &[0x01, 0x23, 0, 0, 0x30, 0x12, 0, 0]);
+    short.drain(54 + 4 * 4..54 + 4 * 16);
+    short[10..14].copy_from_slice(&(54 + 4 * 4u32).to_le_bytes());
+    short.extend([0; 64]);
+    assert_eq!(numbers("bmp", &short).0, wanted);
     // The pixels are said to begin where the palette does.
     let mut early = eight.clone();
     early[10..14].copy_from_slice(&54u32.to_le_bytes());
