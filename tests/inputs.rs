@@ -472,13 +472,14 @@ fn tables_of_one_name_are_told() {
     assert!(both.code() == 0 && !both.said.contains("are both packed"), "{both:?}");
 }
 
-/// Rows of a table as JSON lines would hold them.
+/// The values of all samples, a line each, as `head` shows them; at least one.
 fn rows(dir: &Path, out: &str) -> Vec<String> {
-    let jsonl = dir.join(format!("{out}.txt"));
     let shown = packhorse(&["head", text(&dir.join(out)), "-n", "100000"]).run();
     assert_eq!(shown.code(), 0, "{shown:?}");
-    fs::write(&jsonl, &shown.printed).unwrap();
-    shown.printed.lines().map(|line| line.trim().to_owned()).filter(|line| line.contains(": ")).collect()
+    let lines = shown.printed.lines().map(|line| line.trim().to_owned());
+    let rows: Vec<String> = lines.filter(|line| line.contains(": ")).collect();
+    assert!(!rows.is_empty(), "{shown:?}");
+    rows
 }
 
 /// Each setting of the first packing holds, also where an append gives another one of the same format.
@@ -601,6 +602,14 @@ fn a_watch_of_an_appended_dataset_counts_all_of_it() {
     assert_eq!(packhorse(&["append", text(&out), text(&b)]).run().code(), 0);
     let watched = packhorse(&["status", text(&out), "--watch=1"]).run();
     assert!(watched.code() == 0 && watched.printed.contains("2/2 shards, 4 of 4 samples"), "{watched:?}");
+    // Of documents no plan knows how many there are.
+    let [a, b, out] = ["a.jsonl", "b.jsonl", "documents"].map(|name| dir.path().join(name));
+    fs::write(&a, "{\"text\": \"1\"}\n{\"text\": \"2\"}\n").unwrap();
+    fs::write(&b, "{\"text\": \"3\"}\n").unwrap();
+    assert_eq!(packhorse(&["pack", text(&a), "--to", "parquet", "--out", text(&out)]).run().code(), 0);
+    assert_eq!(packhorse(&["append", text(&out), text(&b)]).run().code(), 0);
+    let watched = packhorse(&["status", text(&out), "--watch=1"]).run();
+    assert!(watched.code() == 0 && watched.printed.contains("2/2 shards, 3 samples"), "{watched:?}");
 }
 
 /// As `*/data.csv` names them.

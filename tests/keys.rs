@@ -282,7 +282,7 @@ fn ids_of_documents_follow_the_name_of_their_file() {
     assert_eq!(members(&out), ["a/one.text", "a/2.text", "b/one.text"]);
 }
 
-/// A table of ids, of which one is missing, in each container that a table can be read from.
+/// A table of ids, of which one is missing, in several containers.
 fn tables_of_ids(dir: &Path) -> Vec<(PathBuf, Vec<&'static str>)> {
     let (csv, jsonl) = (dir.join("cities.csv"), dir.join("cities.jsonl"));
     fs::write(&csv, "city,id,people\nRome,7,3\nOslo,,1\nBonn,12,2\n").unwrap();
@@ -329,7 +329,7 @@ fn a_column_that_is_no_key_is_refused() {
         ("nam", "has no column nam"),
         ("nam", "did you mean name?"),
         ("mass", "the column mass holds Float64"),
-        ("name", "keys"),
+        ("name", "this key came twice"),
     ] {
         let ran = pack(&table, &out, &["--id-field", column]);
         assert!(ran.code != DONE && ran.stderr.contains(why), "{column}: {}", ran.stderr);
@@ -359,4 +359,31 @@ fn columns_that_tars_rename_are_told() {
         let names = "Market Share (market%20share), gdpPercap (gdppercap)";
         assert_eq!(ran.stderr.contains(names), told, "{}", ran.stderr);
     }
+}
+
+#[test]
+fn a_column_of_keys_holds_for_later_appends_and_for_streams() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).display().to_string();
+    let (a, b, table, out) = (at("a.csv"), at("b.csv"), at("table"), at("out"));
+    fs::write(&a, "id,x\np,1\nq,2\n").unwrap();
+    fs::write(&b, "id,x\nr,3\n").unwrap();
+    assert_eq!(run(&["pack", &b, "--to", "parquet", "-o", &table]).code, DONE);
+    assert_eq!(run(&["pack", &a, "--id-field", "id", "--to", "webdataset", "-o", &out]).code, DONE);
+    // A table of another format.
+    let ran = run(&["append", &out, &table]);
+    assert_eq!(ran.code, DONE, "{}", ran.stderr);
+    assert_eq!(run(&["ls", &at("out/shard-000001.tar")]).stdout.trim(), "r.x.npy");
+    // Rows before the first one without a key.
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut gzip, b"id,x\n").unwrap();
+    for number in 0..2000 {
+        let id = if number == 1500 { String::new() } else { format!("k{number}") };
+        std::io::Write::write_all(&mut gzip, format!("{id},{number}\n").as_bytes()).unwrap();
+    }
+    fs::write(at("c.csv.gz"), gzip.finish().unwrap()).unwrap();
+    let skip = ["--id-field", "id", "--on-error", "skip"];
+    let ran = pack(Path::new(&at("c.csv.gz")), Path::new(&at("skipped")), &skip);
+    assert_eq!(ran.code, DONE, "{}", ran.stderr);
+    assert_eq!(members(Path::new(&at("skipped"))).len(), 1500);
 }

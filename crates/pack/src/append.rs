@@ -4,6 +4,7 @@
 //! them part of the dataset; until then readers see the old one. Old shards and their receipts are never written.
 
 use crate::Recipe;
+use crate::keyed_source::inherit_sources;
 use crate::parallel_map::parallel_map;
 use crate::plan::{Allowed, Plan, PlanOptions, PlannedKey};
 use crate::plan_differences::{differences, same};
@@ -196,14 +197,7 @@ impl Base {
         }
         options.sink = header.sink.options.iter().collect();
         let first = self.plans.first().ok_or_else(|| Error::bug("a dataset without a plan"))?;
-        for source in &first.header().sources {
-            let asked = options.sources.entry(source.format.clone()).or_default();
-            let known = source.options.iter().filter(|(name, _)| asked.get(name).is_none());
-            let known: Vec<_> = known.collect();
-            for (name, value) in known {
-                asked.set(name, value);
-            }
-        }
+        inherit_sources(&mut options.sources, &first.header().sources);
         Ok(())
     }
 

@@ -70,6 +70,8 @@ impl BlockReader<'_> {
 
     /// Applies the transforms to a block.
     pub(crate) fn transformed(&self, mut block: SampleBlock) -> Result<SampleBlock> {
+        // Blocks that wait for a thread when a request to stop comes are not worth their time.
+        self.inputs.check_cancel()?;
         let span = tracing::debug_span!(target: TARGET, "transform", samples = block.samples, bytes = Empty).entered();
         for rows in std::mem::take(&mut block.rows) {
             self.transform(rows, &mut block)?;

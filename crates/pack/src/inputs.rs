@@ -333,8 +333,8 @@ impl<'a> Inputs<'a> {
     }
 }
 
-/// Whether `now` is the planned time of modification, in nanoseconds. Inventories may have whole seconds, milliseconds or
-/// microseconds, which other files hardly ever have.
+/// Whether `now` is the planned time of modification, in nanoseconds. A planned time in whole seconds, milliseconds or microseconds, as
+/// inventories have it, is compared as precisely as that.
 fn is_time(now: i64, planned: i64) -> bool {
     let step = [1_000_000_000, 1_000_000, 1000].into_iter().find(|step| planned % step == 0).unwrap_or(1);
     now - now.rem_euclid(step) == planned

@@ -9,6 +9,8 @@ use packhorse_core::{
     Blocks, DataType, Error, FieldType, Format, Input, InputTable, KEY, LOGICAL, Limits, Options, Result, Rows, Schema,
     SchemaRef, Source, Table, TableInfo, nearest, some_of,
 };
+use packhorse_dataset::SourceRecord;
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::ops::Range;
 use std::sync::Arc;
@@ -31,6 +33,23 @@ pub(crate) fn source(format: &dyn Format, options: &Options, limits: Limits) -> 
                 return Err(Options::refuse(ID_FIELD, format_args!("has no effect on {}", format.info().id)));
             }
             Ok(Box::new(KeyedSource { inner, column: column.to_owned() }))
+        }
+    }
+}
+
+/// Adds the settings of readers that a dataset was packed with to those that an append gives. Keys come from one column whatever
+/// the format.
+pub(crate) fn inherit_sources(given: &mut BTreeMap<String, Options>, packed: &[SourceRecord]) {
+    let ids = packed.iter().find_map(|source| source.options.get(ID_FIELD));
+    let keyed = KEYED.into_iter().filter(|format| *format != "record");
+    let ids = ids.into_iter().flat_map(|ids| keyed.clone().map(move |format| (format, ID_FIELD, ids.as_str())));
+    let others = packed.iter().flat_map(|source| {
+        source.options.iter().map(|(name, value)| (source.format.as_str(), name.as_str(), value.as_str()))
+    });
+    for (format, name, value) in others.chain(ids) {
+        let options = given.entry(format.to_owned()).or_default();
+        if options.get(name).is_none() {
+            options.set(name, value);
         }
     }
 }
@@ -154,8 +173,9 @@ fn keys(rows: &Rows, at: usize, first: u64) -> Result<StringViewArray> {
         Some(row) => {
             let schema = rows.schema();
             let name = schema.field(at).name();
-            let message = format!("row {} (from 0) has no {name}, which is its key (`{ID_FIELD}`)", first + row as u64);
-            Err(Error::content(message).in_field(name))
+            let row = first + row as u64;
+            let message = format!("row {row} (from 0) has no {name}, which is its key (`{ID_FIELD}`)");
+            Err(Error::content(message).in_field(name).at_row(row))
         }
     }
 }

@@ -46,7 +46,7 @@ impl<'a> OrderedTransformer<'a> {
         let bytes = block.rows.iter().map(rows_bytes).sum::<usize>() as u64;
         loop {
             match budget.take(bytes) {
-                Some(share) if self.promised.len() <= AHEAD * self.jobs => {
+                Some(share) if self.promised.len() < AHEAD * self.jobs => {
                     self.promised.push_back((feed.transform(block)?, share));
                     return Ok(());
                 }

@@ -6,11 +6,11 @@ mod mixed;
 
 use crate::long_keys::shorten;
 use crate::merged_columns::is_dropped;
-use arrow_array::{Array as _, ArrayRef, RecordBatch, StringViewArray, make_array, new_null_array};
+use arrow_array::{Array as _, ArrayRef, BinaryViewArray, RecordBatch, StringViewArray, make_array, new_null_array};
 use conform::ConformTypes;
 use packhorse_core::{
     CLASSES, Code, Codec, DataType, Error, Field, FieldType, KEY, Limits, Options, Registry, Result, Rows, Schema,
-    SchemaRef,
+    SchemaRef, key_column,
 };
 use packhorse_dataset::{CodecRecord, FieldRecord, PlanHeader};
 use packhorse_transform::{Casts, Transform};
@@ -188,6 +188,45 @@ impl Transform for CheckRows {
 
     fn apply(&self, rows: Rows) -> Result<Rows> {
         (self.0)(&rows).map(|()| rows)
+    }
+
+    fn factor(&self) -> f64 {
+        1.0
+    }
+}
+
+/// The sink's check of keys, before rows are encoded.
+pub(crate) struct CheckKeys {
+    check: fn(&Rows) -> Result<()>,
+    /// The key and the fields that are written, all as bytes.
+    schema: SchemaRef,
+}
+
+impl CheckKeys {
+    pub(crate) fn new(check: fn(&Rows) -> Result<()>, written: &Schema) -> Self {
+        let fields = written.fields().iter().filter(|field| field.name() != KEY);
+        let fields = fields.map(|field| FieldType::Blob.field(field.name(), false));
+        let fields: Vec<Field> = std::iter::once(FieldType::Text.field(KEY, false)).chain(fields).collect();
+        Self { check, schema: Arc::new(Schema::new(fields)) }
+    }
+}
+
+impl Transform for CheckKeys {
+    fn describe(&self) -> String {
+        "check keys".to_owned()
+    }
+
+    fn schema(&self, input: &SchemaRef) -> Result<SchemaRef> {
+        Ok(input.clone())
+    }
+
+    fn apply(&self, rows: Rows) -> Result<Rows> {
+        let keys: ArrayRef = Arc::new(key_column(&rows)?.clone());
+        let nothing: ArrayRef = Arc::new(BinaryViewArray::from_iter_values(std::iter::repeat_n(b"", rows.num_rows())));
+        let fields = self.schema.fields().len() - 1;
+        let columns = std::iter::once(keys).chain(std::iter::repeat_n(nothing, fields)).collect();
+        let bare = Rows::try_new(Arc::clone(&self.schema), columns).map_err(|e| Error::bug(e.to_string()))?;
+        (self.check)(&bare).map(|()| rows)
     }
 
     fn factor(&self) -> f64 {

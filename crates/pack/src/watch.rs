@@ -25,7 +25,7 @@ pub struct Watch {
     by_name: Vec<usize>,
     packed: u64,
     /// Shards, samples and bytes of input of the plans before, whose shards are sealed.
-    before: (u64, Option<u64>, u64),
+    before: (u64, u64, u64),
 }
 
 /// How far a plan is.
@@ -90,8 +90,11 @@ impl Watch {
         let mut plans = open_plans(&*store, &place)?;
         let plan = plans.pop().ok_or_else(|| Error::bug("a folder with plans, but without one"))?;
         let all = || plans.iter().flat_map(|plan| plan.shards());
-        let samples = plans.iter().map(PlanReader::samples).sum();
-        let before = (all().count() as u64, samples, all().map(|shard| shard.bytes).sum());
+        let names: HashSet<&str> = all().map(|shard| shard.name.as_str()).collect();
+        // Shards are added to a sealed dataset, whose manifest knows their samples.
+        let manifest = if names.is_empty() { None } else { sealed_manifest(&*store, &place)? };
+        let old = manifest.iter().flat_map(|manifest| &manifest.shards).filter(|shard| names.contains(&*shard.name));
+        let before = (names.len() as u64, old.map(|shard| shard.samples).sum(), all().map(|shard| shard.bytes).sum());
         let mut by_name: Vec<usize> = (0..plan.shards().len()).collect();
         by_name.sort_unstable_by_key(|i| plan.shards().get(*i).map(|shard| shard.name.as_str()));
         Ok(Self { store, place, done: vec![None; plan.shards().len()], by_name, packed: 0, before, plan })
@@ -118,8 +121,8 @@ impl Watch {
         Ok(Snapshot {
             shards: before.0 + shards.len() as u64,
             complete: before.0 + complete,
-            samples: before.1.zip(self.plan.samples()).map(|(before, samples)| before + samples),
-            packed: before.1.unwrap_or(0) + self.packed,
+            samples: self.plan.samples().map(|samples| before.1 + samples),
+            packed: before.1 + self.packed,
             bytes: before.2 + shards.iter().map(|shard| shard.bytes).sum::<u64>(),
             packed_bytes: before.2 + done().map(|(_, bytes)| bytes).sum::<u64>(),
             running,

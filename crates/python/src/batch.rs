@@ -108,8 +108,8 @@ impl Batch {
         (0..self.metadata().rows()).map(|row| self.metadata().key(row).unwrap_or_default()).collect()
     }
 
-    /// The names of its arrays; those of a ragged field follow it, as `NAME.offsets` and `NAME.shape`.
-    /// The names of all arrays, and whether they are the values of ragged fields.
+    /// The names of all arrays, and whether they are the values of ragged fields, whose offsets and shapes follow as `NAME.offsets` and
+    /// `NAME.shape`.
     fn fields(&self) -> Vec<(&str, bool)> {
         match &self.0 {
             Place::Host(kept) => kept.0.layout().fields().iter().map(|field| (&*field.name, field.ragged)).collect(),

@@ -302,8 +302,13 @@ impl State {
             done => return done,
         }
         // The bad samples are left out, and those beside them are not.
-        let bad = (0..rows.num_rows()).filter_map(|row| writer.push(&rows.slice(row, 1)).err());
-        let bad: Vec<Error> = bad.collect();
+        let mut bad = Vec::new();
+        for row in 0..rows.num_rows() {
+            match writer.push(&rows.slice(row, 1)) {
+                Err(error) if matches!(error.kind(), Kind::Content | Kind::Limit) => bad.push(error),
+                done => done?,
+            }
+        }
         let many = bad.len() as u64;
         self.lost += many;
         match bad.into_iter().next() {

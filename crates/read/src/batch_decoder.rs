@@ -54,7 +54,8 @@ impl BatchDecoder {
 
     /// The samples with these numbers, one per row in this order; numbers may repeat. Random crops and flips are those
     /// that a loader with this seed makes in `epoch`. The [positions](Batch::positions) of the batch are those in
-    /// `numbers`. If bad samples are skipped, the others move up, and the rows beyond them are zeros.
+    /// `numbers`. If bad samples are skipped, the others move up, and the rows beyond them are zeros. Not for tasks of a rayon pool
+    /// (see [`Loader::at`](crate::Loader::at)).
     ///
     /// Errors: a number past the end (kind `Config`), a sample that can't be read or decoded.
     pub fn decode(&self, numbers: &[u64], epoch: u64) -> Result<Batch<HostSlab>> {

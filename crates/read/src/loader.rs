@@ -124,7 +124,8 @@ impl<D: Device> Loader<D> {
     /// that began at step 0. Equal in all fields, keys and numbers.
     ///
     /// It is computed from the step, however far that is, also past the end of this loader, whose threads it does not
-    /// disturb. Several threads may call it.
+    /// disturb. Several threads may call it, but not tasks of a rayon pool: decoding runs tasks of its own on the pool, and two that
+    /// need one block of rows could wait for each other.
     ///
     /// Errors: a rank that is not below its world size, fewer samples than a step, samples that a device
     /// [holds](Device::held), which are not in host memory (kind `Config`); a stream, which can't be read again (`Unsupported`); the errors of the batch itself.

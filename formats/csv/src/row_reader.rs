@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The way out where quotes do not enclose fields.
 const PLAIN: &str = "if quotes are text in it, pass `from=csv` and `read=quote=none`";
 /// The way out where other programs would find a delimiter.
-const SPACES: &str = "if spaces divide columns, `read=delimiter= `";
+const SPACES: &str = "if spaces divide columns, pass `from=csv` and `read=delimiter= `";
 
 /// Bytes in one read.
 const READ: usize = 256 << 10;

@@ -45,7 +45,7 @@ impl TableScan {
         let mut rows = 0;
         while settings.header == Header::None && rows == 0 || records.next()?.is_some() {
             if let ([name], 0, false) = (&names[..], rows, settings.has_delimiter()) {
-                one_value(name, records.record().as_slice())?;
+                one_value(&records, name, dialect.delimiter)?;
             }
             let place = RowStart { row: rows, ..records.place() };
             check(&mut records, &names, &mut fits, settings)?;
@@ -102,20 +102,19 @@ const RUNS: &str = "one space or tab can divide columns (`read=delimiter= `), an
                     FILE > FILE.csv";
 
 /// Refuses a single column whose values look like several numbers, as many as its name has words.
-fn one_value(name: &str, value: &[u8]) -> Result<()> {
-    let value = String::from_utf8_lossy(value);
+fn one_value(records: &RowReader<'_>, name: &str, delimiter: u8) -> Result<()> {
+    let value = String::from_utf8_lossy(records.record().as_slice());
     let words: Vec<&str> = value.split_whitespace().collect();
     if words.len() < 2 || words.len() != name.split_whitespace().count() || !words.iter().all(|word| is_number(word)) {
         return Ok(());
     }
-    let message = format!("line 2: is one column, {name:?}, with the value {value:?}, which looks like several");
-    let hint = match value.contains("  ") || name.contains("  ") {
-        true => RUNS,
-        false => {
-            "if spaces divide columns, pass `from=csv` and `read=delimiter= `; if it is one column, `read=delimiter=,`"
-        }
-    };
-    Err(Error::content(message).hint(hint))
+    let fault = records.fault(&format!("is one column, {name:?}, with the value {value:?}, which looks like several"));
+    let own = if delimiter == b'\t' { "tab".to_owned() } else { char::from(delimiter).to_string() };
+    Err(match value.contains("  ") || name.contains("  ") {
+        true => fault.hint(RUNS),
+        false => fault.hint("if spaces divide columns, pass `from=csv` and `read=delimiter= `"),
+    }
+    .hint(format!("if it is one column, `from=csv` and `read=delimiter={own}`")))
 }
 
 /// The name of a column that has none.
@@ -171,11 +170,16 @@ fn looks_like_a_row(names: &[&str]) -> bool {
     let positions: Option<Vec<u64>> = there.iter().map(position).collect();
     let follow = |all: &[u64]| match all {
         [one] => *one == 0,
-        // So does the first edge of many graphs.
-        [_, _] => false,
+        // So does an edge of many graphs; two years are names.
+        [first, _] if *first < 1000 => false,
         several => several.windows(2).all(|pair| matches!(pair, [a, b] if a.checked_add(1) == Some(*b))),
     };
-    !there.is_empty() && there.iter().all(|name| is_number(name)) && !positions.is_some_and(|all| follow(&all))
+    // pandas leaves the column of its index without a name.
+    let has_index = names.first().is_some_and(|name| name.is_empty()) && there == ["0", "1"];
+    !there.is_empty()
+        && there.iter().all(|name| is_number(name))
+        && !has_index
+        && !positions.is_some_and(|all| follow(&all))
 }
 
 /// Checks the last line and adds its values to the inference.

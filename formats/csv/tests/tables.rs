@@ -95,12 +95,12 @@ fn a_bad_line_is_named() {
         (
             b"a,b\n1,2\n\"3,2\nx,2\n\"y,2\nz,1\n",
             "line 3: has text behind a closing quote; if quotes are text in it, pass `from=csv` and `read=quote=none`; if spaces divide columns, \
-             `read=delimiter= `",
+             pass `from=csv` and `read=delimiter= `",
         ),
         (
             b"a,b\n1,\"2\"\"\n3\"x",
             "line 2: has text behind a closing quote; if quotes are text in it, pass `from=csv` and `read=quote=none`; if spaces divide columns, \
-             `read=delimiter= `",
+             pass `from=csv` and `read=delimiter= `",
         ),
         (b"a,a\n1,2\n", "line 1: columns 1 and 2 are both called a; rename one"),
         (b"", "is empty: the first line names the columns"),
@@ -112,7 +112,8 @@ fn a_bad_line_is_named() {
         (
             b"a b\n1 2\n3 4\n",
             "line 2: is one column, \"a b\", with the value \"1 2\", which looks like several; if spaces divide columns, pass \
-             `from=csv` and `read=delimiter= `; if it is one column, `read=delimiter=,`",
+             `from=csv` and `read=delimiter= `; if it is one column, `from=csv` and \
+             `read=delimiter=,`",
         ),
         (
             b"  1.0  2.0\n  3.0  4.0\n",
@@ -151,7 +152,7 @@ fn a_header_alone_is_a_table_without_rows() {
 
 #[test]
 fn a_first_line_of_numbers_is_a_row_or_names() {
-    for text in [&b"1001,5,0.25\n1002,6,0.5\n"[..], b"5\n6\n", b"1.5,2.5,3.5\n"] {
+    for text in [&b"1001,5,0.25\n1002,6,0.5\n"[..], b"5\n6\n", b"1.5,2.5,3.5\n", b"0,1\n1,2\n"] {
         let error = refused(text);
         assert!(
             error.to_string().contains("line 1: names the columns, and ")
@@ -164,7 +165,7 @@ fn a_first_line_of_numbers_is_a_row_or_names() {
         assert!(fields(none.first().unwrap()).iter().all(|field| field.starts_with("column")));
     }
     assert!(refused(b"1,1,0\n2,3,4\n").hints().unwrap().contains("header=none"));
-    for names in [&b"0,1,2\n5,6,7\n"[..], b"2019,2020,2021\n5,6,7\n", b"0\n7\n", b"1,a\n2,3\n"] {
+    for names in [&b"0,1,2\n5,6,7\n"[..], b"2019,2020,2021\n5,6,7\n", b"0\n7\n", b"1,a\n2,3\n", b",0,1\n0,5,6\n"] {
         assert_eq!(read_as("a.csv", &[], names).unwrap().first().unwrap().num_rows(), 1);
     }
 }

@@ -157,8 +157,8 @@ impl Report<'_> {
         let mut head = vec![0; usize::try_from(member.size).unwrap_or(NPY_HEAD).min(NPY_HEAD)];
         input.read_at(member.data, &mut head)?;
         if head.starts_with(b"\x93NUMPY") && !is_of_arrow(&String::from_utf8_lossy(&head)) {
-            let problem = "is an array of a type that Arrow does not take from NumPy: complex, structured or raw bytes, big-endian, or \
-                           times in days, hours or minutes";
+            let problem = "is an array of a type that Arrow does not take from NumPy: complex, long double, objects, \
+                           structured or raw bytes, big-endian, or times in days, hours or minutes";
             self.add(&[HuggingFace], Some(&member.name), problem);
         }
         Ok(())
@@ -196,7 +196,7 @@ fn is_of_arrow(head: &str) -> bool {
     let is_wide = !name.ends_with('1');
     match name.split_at_checked(1) {
         Some((">", _)) if is_wide => false,
-        Some((_, kind)) if kind.starts_with(['c', 'V']) => false,
+        Some((_, kind)) if kind.starts_with(['c', 'O', 'V']) || kind == "f16" => false,
         Some((_, kind)) if kind.starts_with(['M', 'm']) => {
             ["[s]", "[ms]", "[us]", "[ns]"].iter().any(|unit| kind.ends_with(unit))
         }
@@ -289,7 +289,8 @@ mod tests {
         {
             assert!(is_of_arrow(&head(taken)), "{taken}");
         }
-        let refused = ["'<c8'", "'|V2'", "'<M8[D]'", "'<M8[h]'", "'>f4'", "[('a', '<i4'), ('b', '<f4')]", ""];
+        let refused =
+            ["'<c8'", "'|V2'", "'<M8[D]'", "'<M8[h]'", "'>f4'", "'<f16'", "'|O'", "[('a', '<i4'), ('b', '<f4')]", ""];
         for refused in refused {
             assert!(!is_of_arrow(&head(refused)), "{refused}");
         }

@@ -250,7 +250,7 @@ fn warn_of_whole_tables(counts: &BTreeMap<&str, u64>, samples: u64, observer: &d
     let is_table = |field: &&str| ["csv", "tsv"].contains(&field.split('.').next().unwrap_or(field));
     if counts.keys().all(is_table) && counts.values().sum::<u64>() == samples && samples > 0 {
         let text = "every input is a table of text, and each file is packed as one sample; if their rows are the samples, \
-                    pass `from=csv`, for tables in an archive once they are unpacked";
+                    pass `from=csv` (unpack archives first)";
         observer.event(&Event::Warning(text));
     }
 }

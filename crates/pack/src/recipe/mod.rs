@@ -247,7 +247,7 @@ settings! {
         /// The field with the text: of JSON lines (a.b is b inside a), of a table, or inside a JSON field (json.a is a
         /// in the field json) [default: text, or the only text field]
         text_field: Option<String>, text("NAME");
-        /// Tables: the column of text or integers that is the key, and no field. Documents: the field that identifies one; the key is FILE/NAME [default: the number of the row, or the position in the file]
+        /// Tables: the column of text or integers whose values become the keys; it is not packed as a field. Documents: the field that becomes the key, as FILE/ID [default: the number of the row, or the position in the file]
         id_field: Option<String>, text("NAME");
         /// Plain text files (with `from=text`): a document is the whole file, a paragraph or a line
         document: Option<String>, one_of("WHAT", &["file", "paragraph", "line"]);

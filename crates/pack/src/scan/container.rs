@@ -67,7 +67,8 @@ impl FolderWalk<'_> {
         }
         match self.context.store.stat(&dir.join(MANIFEST), true) {
             Ok(_) => self.sealed(root, folder, dir, false).map(drop),
-            Err(error) if error.is_absent() => Ok(()),
+            // A bucket whose objects may not be listed denies what is missing.
+            Err(error) if error.is_absent() || error.is_denied() => Ok(()),
             Err(error) => Err(error),
         }
     }

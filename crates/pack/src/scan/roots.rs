@@ -10,11 +10,11 @@ use super::{Scan, ScanOptions};
 use crate::input_format::main_file;
 use crate::recorded_files::sealed_manifest;
 use crate::request_error::with_suggestion;
-use crate::{OnError, Part};
+use crate::{OnError, Part, Recipe};
 use packhorse_core::{Error, Event, FileKind, FileStat, InputTable, Kind, Options, Result};
 use packhorse_dataset::{Digest, MANIFEST};
 use packhorse_storage::{Location, Staging};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -142,8 +142,8 @@ pub(super) fn starts(context: Scan<'_>, options: &ScanOptions<'_>, builder: &mut
         Some(list) => listed(&listed_files(list)?, &options.recipe.input, builder),
         None => {
             let input = &options.recipe.input;
-            let starts =
-                input.iter().map(|root| start(context, root, base_of_namesakes(context, root, input), builder));
+            let bases = bases_of_namesakes(context, options.recipe);
+            let starts = input.iter().map(|root| start(context, root, bases.get(root.as_path()), builder));
             let starts = starts.collect::<Result<Vec<_>>>()?;
             alone(&starts)?;
             apart(&starts)?;
@@ -206,32 +206,42 @@ pub(super) fn real_path(path: &Path) -> PathBuf {
     std::fs::canonicalize(path).unwrap_or_else(|_| Location::absolute(path))
 }
 
-/// The folder that keys of the table `root` are relative to, where others of `inputs` are tables of its name (`2024/a.csv` and
-/// `2025/a.csv`): the one around all of them, since their samples would have the same keys.
-fn base_of_namesakes(context: Scan<'_>, root: &Path, inputs: &[PathBuf]) -> Option<PathBuf> {
-    let plain = |path: &Path| {
-        let climbs = path.components().any(|part| part == Component::ParentDir);
-        !climbs && Location::url(path).is_none()
-    };
-    let name = |path: &Path| path.file_name().map(|name| without_extension(Path::new(name)));
-    let is_alike = |path: &&PathBuf| name(path) == name(root) && path.is_absolute() == root.is_absolute();
-    let alike: Vec<&PathBuf> = inputs.iter().filter(is_alike).collect();
-    if alike.len() < 2 || !alike.iter().all(|path| plain(path) && is_table(context, path)) {
-        return None;
+/// The folders that the keys of tables of one name are relative to (`2024/a.csv` and `2025/a.csv`), by table: the one around all of
+/// them, since their samples would have the same keys.
+fn bases_of_namesakes<'i>(context: Scan<'_>, recipe: &'i Recipe) -> HashMap<&'i Path, PathBuf> {
+    let mut alike: HashMap<_, Vec<&Path>> = HashMap::new();
+    // With ids of their own, keys do not clash.
+    for path in recipe.input.iter().filter(|path| recipe.id_field.is_none() && Location::url(path).is_none()) {
+        let name = path.file_name().map(|name| without_extension(Path::new(name)));
+        alike.entry((path.is_absolute(), name)).or_default().push(path);
     }
-    let around = root.ancestors().skip(1).find(|folder| alike.iter().all(|path| path.starts_with(folder)))?;
-    Some(if around.as_os_str().is_empty() { PathBuf::from(".") } else { around.to_owned() })
+    let mut bases = HashMap::new();
+    for paths in alike.into_values().filter(|paths| paths.len() > 1) {
+        let climbs = |path: &&Path| path.components().any(|part| part == Component::ParentDir);
+        if paths.iter().any(climbs) || !paths.iter().all(|path| is_table(context, recipe, path)) {
+            continue;
+        }
+        let Some(first) = paths.first() else { continue };
+        let around = first.ancestors().skip(1).find(|folder| paths.iter().all(|path| path.starts_with(folder)));
+        let Some(around) = around else { continue };
+        let base = if around.as_os_str().is_empty() { Path::new(".") } else { around };
+        bases.extend(paths.iter().map(|path| (*path, base.to_owned())));
+    }
+    bases
 }
 
-/// Whether the extension of a file says that it is a table.
-fn is_table(context: Scan<'_>, path: &Path) -> bool {
-    let format = path.file_name().and_then(|name| context.registry.by_name(name.as_bytes()));
+/// Whether `from` or the extension of a file says that it is a table.
+fn is_table(context: Scan<'_>, recipe: &Recipe, path: &Path) -> bool {
+    let format = match &recipe.from {
+        Some(from) => context.registry.get(from).ok(),
+        None => path.file_name().and_then(|name| context.registry.by_name(name.as_bytes())),
+    };
     let source = format.and_then(|format| format.source(&Options::new(), context.limits).ok());
     source.is_some_and(|source| !source.lists())
 }
 
 /// The first task of a root; of a file below `base`, if there is one. A missing root is always an error.
-fn start(context: Scan<'_>, root: &Path, base: Option<PathBuf>, builder: &mut ListingBuilder) -> Result<Task> {
+fn start(context: Scan<'_>, root: &Path, base: Option<&PathBuf>, builder: &mut ListingBuilder) -> Result<Task> {
     // The manifest stands for its dataset.
     let folder = root.parent().filter(|_| root.file_name().is_some_and(|name| name == MANIFEST));
     let root = match folder.map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder }) {
@@ -266,7 +276,7 @@ fn start(context: Scan<'_>, root: &Path, base: Option<PathBuf>, builder: &mut Li
     }
     let root = &main_file(context.registry, context.store, root);
     let parent = root.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let base = base.as_deref().unwrap_or(parent);
+    let base = base.map_or(parent, PathBuf::as_path);
     let name = match root.strip_prefix(base) {
         Ok(below) => below.to_owned(),
         Err(_) if base == Path::new(".") => root.to_owned(),

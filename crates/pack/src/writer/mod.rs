@@ -87,11 +87,8 @@ impl Writer {
         let plan = PlanWriter::new(file, &settings.header)?;
         let cutter = ShardCutter::new(recipe.shard_bounds(), &settings.header)?;
         let columns = PushedColumns::new(settings.schema, settings.header.classes.len());
-        let (checks, steps) = match settings.header.encode.is_empty() {
-            true => (settings.steps, Vec::new()),
-            false => (Vec::new(), settings.steps),
-        };
-        let shared = WriterState::new(settings.sink, settings.written, steps, &context);
+        let checks = settings.checks;
+        let shared = WriterState::new(settings.sink, settings.written, settings.steps, &context);
         Ok(Self {
             open: None,
             threads: ShardThreads::new(shared, context.jobs),
@@ -125,8 +122,7 @@ impl Writer {
     /// may be left out. Waits while the session's memory is full of rows that threads have not yet written.
     ///
     /// Errors: `Config` for a column that the schema lacks; `Content` for a bad value. Then no row of `rows` is written,
-    /// and the writer goes on without them. If columns are encoded on the way (tensors in a WebDataset), a bad key ends
-    /// the writer instead. An error of a thread, such as a full disk, ends it too: all later calls return that error.
+    /// and the writer goes on without them. An error of a thread, such as a full disk, ends it too: all later calls return that error.
     pub fn push(&mut self, rows: &Rows) -> Result<()> {
         self.threads.shared().check()?;
         let rows = self.columns.arranged(rows)?;

@@ -3,6 +3,7 @@
 use super::WriterContext;
 use crate::conversion::Conversion;
 use crate::kept_tables::KeptTables;
+use crate::long_keys::LongKeys;
 use crate::pack_context::PackContext;
 use crate::plan::{LABEL, check_name, encoded};
 use crate::without_inputs::note_program;
@@ -42,6 +43,8 @@ pub(super) struct WriterSettings {
     pub(super) header: PlanHeader,
     /// The columns of pushed rows: the key, then the fields by name.
     pub(super) schema: SchemaRef,
+    /// Checks of rows when they are pushed.
+    pub(super) checks: Vec<Box<dyn Transform>>,
     /// The conversions of rows before the sink.
     pub(super) steps: Vec<Box<dyn Transform>>,
     /// The columns that the sink gets.
@@ -83,7 +86,15 @@ impl WriterSettings {
         };
         let kept = KeptTables::none();
         let Conversion { after: steps, written, sink, .. } = Conversion::of(&packing(context, &kept), &header, true)?;
-        Ok(Self { header, schema, steps, written, sink })
+        let (checks, steps): (Vec<Box<dyn Transform>>, _) = match (header.encode.is_empty(), sink.row_check(&written)) {
+            (true, _) => (steps, Vec::new()),
+            // Long keys may be shortened later.
+            (false, Some(check)) if recipe.long_keys == LongKeys::default() => {
+                (vec![Box::new(steps::CheckKeys::new(check, &written))], steps)
+            }
+            (false, _) => (Vec::new(), steps),
+        };
+        Ok(Self { header, schema, checks, steps, written, sink })
     }
 }
 

@@ -169,6 +169,7 @@ fn info<'a>(raster: &Raster, from: &'a Info<'_>, as_stored: bool, keep: Keep) ->
     }
     info.icc_profile = if keep.icc { borrow(&from.icc_profile) } else { None };
     let exif = from.exif_metadata.as_deref().filter(|_| keep.exif);
+    let exif = exif.map(notes::without_name);
     info.exif_metadata = exif.and_then(|tiff| exif::upright(tiff, (raster.width, raster.height))).map(Cow::Owned);
     info.source_gamma = from.gama_chunk;
     info.source_chromaticities = from.chrm_chunk;

@@ -21,8 +21,10 @@ pub(super) fn read(bytes: &[u8], limits: &Limits) -> Result<Stored> {
     };
     colours.truncate(256);
     let numbered = with_numbers(bytes);
-    let raster = pixels(ImageFormat::Bmp, decoder(&numbered)?, limits)?;
-    let Raster { width, height, channels, data, .. } = raster;
+    let mut numbers = decoder(&numbered)?;
+    // Only of plain bytes does the decoder return indices, also those beyond the palette.
+    numbers.set_indexed_color(has_bytes(bytes));
+    let Raster { width, height, channels, data, .. } = pixels(ImageFormat::Bmp, numbers, limits)?;
     let data = data.chunks_exact(channels.into()).filter_map(|pixel| pixel.first().copied()).collect();
     let raster = Raster::new(width, height, 1, false, data)?;
     // Gray images have a palette too: all 256 grays in order.
@@ -30,6 +32,15 @@ pub(super) fn read(bytes: &[u8], limits: &Limits) -> Result<Stored> {
         return Ok(Stored::plain(raster));
     }
     Ok(Stored { raster, palette: Some(Palette { colours, clear: None }), exact: true, numbers: None })
+}
+
+/// Whether palette indices are stored as plain bytes.
+fn has_bytes(bytes: &[u8]) -> bool {
+    let short = |at: usize| bytes.get(at..).and_then(<[u8]>::first_chunk).map(|two| u16::from_le_bytes(*two));
+    match short(14) {
+        Some(12) => short(24) == Some(8),
+        _ => short(28) == Some(8) && short(30) == Some(0),
+    }
 }
 
 /// A copy whose palette gives each index itself as its colour, so that the decoder, which returns indices of one layout only,

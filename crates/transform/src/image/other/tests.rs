@@ -362,6 +362,9 @@ fn a_fourth_channel_of_tiles_is_left_out_or_alpha() {
     // Colours that were multiplied by alpha; Pillow's pixel of the same file.
     let bytes = tiled_in_four(32, 1, |_, _| [50, 25, 12, 64]);
     assert_eq!(decode(&bytes, &Limits::default()).unwrap().data[..3], [199, 99, 47]);
+    let options = ImageOptions { resize: Some("8x8,exact".parse().unwrap()), ..ImageOptions::default() };
+    let small = decode(&rewritten("tif", &bytes, options).unwrap(), &Limits::default()).unwrap();
+    assert!(small.data.iter().zip([199u8, 99, 47]).all(|(a, b)| a.abs_diff(b) < 2), "{:?}", &small.data[..3]);
 }
 
 /// A BMP of 4 × 2 pixels with a palette whose colours 1 and 2 are equal.
@@ -391,6 +394,11 @@ fn masks_of_bmp_keep_numbers_of_equal_colours() {
     }
     let two = numbers("bmp", &bmp(1, 0, &[0b0110_0000, 0, 0, 0, 0b1001_0000, 0, 0, 0])).0;
     assert_eq!(two, [1, 0, 0, 1, 0, 1, 1, 0]);
+    // An index beyond the palette: of four colours, a label to be ignored.
+    let mut ignored = eight.clone();
+    ignored[46..50].copy_from_slice(&4u32.to_le_bytes());
+    *ignored.last_mut().unwrap() = 255;
+    assert_eq!(numbers("bmp", &ignored).0[3], 255);
     // Pixels begin where the palette of 16 colours would go on.
     let mut short = bmp(4, 0, &[0x01, 0x23, 0, 0, 0x30, 0x12, 0, 0]);
     short.drain(54 + 4 * 4..54 + 4 * 16);

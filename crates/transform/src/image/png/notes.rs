@@ -45,7 +45,7 @@ fn chunk(bytes: &[u8]) -> Option<(&[u8; 4], &[u8], &[u8])> {
 }
 
 /// Some programs begin the block with the name that it has in a JPEG.
-fn without_name(exif: &[u8]) -> &[u8] {
+pub(super) fn without_name(exif: &[u8]) -> &[u8] {
     exif.strip_prefix(b"Exif\0\0").unwrap_or(exif)
 }
 

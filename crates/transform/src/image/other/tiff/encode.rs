@@ -14,7 +14,6 @@ use tiff::encoder::{Compression, DeflateLevel, TiffEncoder, TiffValue};
 use tiff::tags::{PhotometricInterpretation, Predictor, SampleFormat, Tag};
 
 /// The values of the tag ExtraSamples for alpha that colours are multiplied by, and for other alpha.
-const ASSOCIATED: u16 = 1;
 const UNASSOCIATED: u16 = 2;
 
 /// Palette indices.
@@ -42,8 +41,7 @@ pub(in crate::image::other) fn encode(
 ) -> Result<Vec<u8>> {
     let mut source = Decoder::new(Cursor::new(from)).ok();
     let mut number = |tag| source.as_mut().and_then(|source| source.find_tag_unsigned::<u16>(tag).ok().flatten());
-    let (stored, extra) = (number(Tag::SamplesPerPixel), number(Tag::ExtraSamples));
-    let alpha = extra.filter(|extra| *extra == ASSOCIATED).unwrap_or(UNASSOCIATED);
+    let stored = number(Tag::SamplesPerPixel);
     // Palettes have a colour type that the decoder does not know.
     let known = source.as_mut().and_then(|source| source.colortype().ok()).map(|color| color.num_samples());
     if let (Some(stored), Some(known)) = (stored, known)
@@ -54,7 +52,7 @@ pub(in crate::image::other) fn encode(
         return Err(Error::unsupported(message).hint("`image=leave=FIELD` leaves the field as it is"));
     }
     let icc = source.as_mut().and_then(|source| profile(source, raster)).filter(|_| keep.icc);
-    let tags = (icc.as_deref(), alpha);
+    let tags = (icc.as_deref(), UNASSOCIATED);
     let written = match (raster.channels, raster.wide) {
         (1, false) if palette.is_some() => write::<Numbers>(raster, &raster.data, palette, tags),
         (1, false) => write::<Gray8>(raster, &raster.data, None, tags),
