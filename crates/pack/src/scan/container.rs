@@ -67,7 +67,7 @@ impl FolderWalk<'_> {
         }
         match self.context.store.stat(&dir.join(MANIFEST), true) {
             Ok(_) => self.sealed(root, folder, dir, false).map(drop),
-            // A bucket whose objects may not be listed denies what is missing.
+            // A bucket whose objects may not be listed denies missing ones.
             Err(error) if error.is_absent() || error.is_denied() => Ok(()),
             Err(error) => Err(error),
         }
