@@ -40,8 +40,10 @@ pub(crate) fn source(format: &dyn Format, options: &Options, limits: Limits) -> 
 /// Adds the settings of readers that a dataset was packed with to those that an append gives. Keys come from one column whatever
 /// the format.
 pub(crate) fn inherit_sources(given: &mut BTreeMap<String, Options>, packed: &[SourceRecord]) {
-    let ids = packed.iter().find_map(|source| source.options.get(ID_FIELD));
-    let keyed = KEYED.into_iter().filter(|format| *format != "record");
+    // Documents have ids of their own kind, and records no columns without a layout.
+    let of_rows = |format: &str| !["record", "text"].contains(&format);
+    let ids = packed.iter().filter(|source| of_rows(&source.format)).find_map(|source| source.options.get(ID_FIELD));
+    let keyed = KEYED.into_iter().filter(|format| of_rows(format));
     let ids = ids.into_iter().flat_map(|ids| keyed.clone().map(move |format| (format, ID_FIELD, ids.as_str())));
     let others = packed.iter().flat_map(|source| {
         source.options.iter().map(|(name, value)| (source.format.as_str(), name.as_str(), value.as_str()))
