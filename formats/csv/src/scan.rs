@@ -200,7 +200,8 @@ fn check(records: &mut RowReader<'_>, names: &[String], fits: &mut [TypeInferenc
     }
     for ((value, fits), name) in record.iter().zip(fits.iter_mut()).zip(names) {
         if std::str::from_utf8(value).is_err() {
-            return Err(records.fault(&format!("the value of {name} is not UTF-8")));
+            let fault = records.fault(&format!("the value of {name} is not UTF-8"));
+            return Err(fault.hint("convert the file, for example with iconv -f latin1 -t utf-8 FILE"));
         }
         fits.add(if name == KEY { value } else { settings.given(value) });
     }

@@ -86,7 +86,10 @@ fn a_bad_line_is_named() {
     for (text, what) in [
         (&b"a,b\n1,2\n3\n"[..], "line 3: has 1 fields, but the first line has 2"),
         (b"a,b\n\"1\n\",2\n3,4,5\n", "line 4: has 3 fields, but the first line has 2"),
-        (b"a,b\n1,\xff\n", "line 2: the value of b is not UTF-8"),
+        (
+            b"a,b\n1,\xff\n",
+            "line 2: the value of b is not UTF-8; convert the file, for example with iconv -f latin1 -t utf-8 FILE",
+        ),
         (
             b"a,b\n1,2\n3,\"4\n5,6\n",
             "line 3: has unclosed quotes; if quotes are text in it, pass `from=csv` and `read=quote=none`",
