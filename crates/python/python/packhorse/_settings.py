@@ -136,7 +136,7 @@ class Settings(TypedDict, total=False):
     text_field: Text | None
     """The field with the text: of JSON lines (a.b is b inside a), of a table, or inside a JSON field (json.a is a in the field json) [default: text, or the only text field]."""
     id_field: Text | None
-    """Tables: the column of text or integers that is the key, and no field. Documents: the field that identifies one; the key is FILE/NAME [default: the number of the row, or the position in the file]."""
+    """Tables: the column of text or integers whose values become the keys; it is not packed as a field. Documents: the field that becomes the key, as FILE/ID [default: the number of the row, or the position in the file]."""
     document: Literal["file", "paragraph", "line"] | None
     """Plain text files (with `from=text`): a document is the whole file, a paragraph or a line."""
     special: Literal["template", "none", "bos", "eod"] | None
