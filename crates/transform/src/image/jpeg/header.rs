@@ -66,7 +66,7 @@ impl<'a> JpegHeader<'a> {
             let across = |part: &[u8; 3]| part[1] >> 4;
             let mut parts = body.get(6..).unwrap_or_default().as_chunks().0.iter();
             let first = parts.next().map_or(0, across);
-            self.wide_colour = parts.take(3).any(|part| across(part) > first);
+            self.wide_colour = components == 3 && parts.take(2).any(|part| across(part) > first);
         }
     }
 
