@@ -113,7 +113,7 @@ pub(crate) fn mixed(many: usize) -> Vec<Vec<u8>> {
     let of_kind = |at: usize| match at % 8 {
         1 => picture(at, |encoder| encoder.set_progressive(true), ColorType::Rgb),
         2 => picture(at, |_| (), ColorType::Luma),
-        3 => picture(at, |_| (), ColorType::Cmyk),
+        3 => picture(at, |encoder| encoder.set_sampling_factor(SamplingFactor::R_4_4_4), ColorType::Cmyk),
         4 => picture(at, |encoder| encoder.add_exif_metadata(&exif(1 + (at / 8 % 8) as u8)).unwrap(), ColorType::Rgb),
         5 => png(at),
         6 => [picture(at, |_| (), ColorType::Rgb), b"and more".to_vec()].concat(),

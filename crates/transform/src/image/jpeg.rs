@@ -31,8 +31,8 @@ pub(super) fn header(bytes: &[u8]) -> Result<(u32, u32, Orientation)> {
     Ok((header.width.into(), header.height.into(), header.orientation()))
 }
 
-/// Refuses coding processes and samplings that zune-jpeg does not support: arithmetic, lossless, hierarchical, more colour than
-/// brightness.
+/// Refuses coding processes and samplings that zune-jpeg does not support: arithmetic, lossless, hierarchical, a
+/// first channel with fewer samples than another.
 pub(super) fn require_usual(bytes: &[u8]) -> Result<()> {
     JpegHeader::read(bytes)?.require_usual()
 }

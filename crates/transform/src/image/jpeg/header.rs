@@ -22,8 +22,8 @@ pub(super) struct JpegHeader<'a> {
     /// Low nibble of the SOF marker: 0 to 2 are supported, 9 and up are arithmetic.
     pub(super) process: u8,
     icc: Vec<(u8, &'a [u8])>,
-    /// Whether a channel of colour has more samples across than that of brightness.
-    wide_colour: bool,
+    /// Whether a channel has more samples across than the first.
+    is_uneven: bool,
     /// Whether more pictures follow this one (CIPA DC-007, Multi-Picture Format): a second lens, depths, a gain map.
     pub(super) more: bool,
 }
@@ -66,7 +66,7 @@ impl<'a> JpegHeader<'a> {
             let across = |part: &[u8; 3]| part[1] >> 4;
             let mut parts = body.get(6..).unwrap_or_default().as_chunks().0.iter();
             let first = parts.next().map_or(0, across);
-            self.wide_colour = components == 3 && parts.take(2).any(|part| across(part) > first);
+            self.is_uneven = parts.take(3).any(|part| across(part) > first);
         }
     }
 
@@ -78,8 +78,8 @@ impl<'a> JpegHeader<'a> {
     /// Refuses coding processes and samplings that zune-jpeg does not support, by name.
     pub(super) fn require_usual(&self) -> Result<()> {
         let name = match self.process {
-            0..=2 if self.wide_colour => {
-                "a JPEG with more samples of colour than of brightness, which few programs read"
+            0..=2 if self.is_uneven => {
+                "a JPEG whose first channel has fewer samples than another, which few programs read"
             }
             0..=2 => return Ok(()),
             9 | 10 => "an arithmetic-coded JPEG, which few programs read",

@@ -145,14 +145,23 @@ fn missing_pixels_never_show_old_memory() {
 
 /// zune-jpeg decodes them to noise.
 #[test]
-fn more_samples_of_colour_than_of_brightness_are_refused() {
+fn channels_with_more_samples_than_the_first_are_refused() {
     let mut bytes = jpeg(32, 16);
     let frame = bytes.windows(2).position(|two| two == [0xff, 0xc0]).unwrap();
     // Horizontal and vertical factors of the three channels.
     [0x11, 0x22, 0x22].into_iter().enumerate().for_each(|(part, factors)| bytes[frame + 11 + 3 * part] = factors);
-    let error = require_usual(&bytes).unwrap_err().to_string();
-    assert!(error.contains("more samples of colour than of brightness"), "{error}");
-    assert!(decode(&bytes).unwrap_err().to_string().contains("more samples of colour"));
+    let refused = |error: Error| error.to_string().contains("whose first channel has fewer samples than another");
+    assert!(refused(require_usual(&bytes).unwrap_err()) && refused(decode(&bytes).unwrap_err()));
     bytes[frame + 11] = 0x22;
     require_usual(&bytes).unwrap();
+    // Black with more samples than cyan, as this encoder divides inks.
+    let inks = |factor| {
+        let mut bytes = Vec::new();
+        let mut encoder = Encoder::new(&mut bytes, 90);
+        encoder.set_sampling_factor(factor);
+        encoder.encode(&[90; 4 * 16 * 16], 16, 16, ColorType::Cmyk).unwrap();
+        decode(&bytes)
+    };
+    assert!(refused(inks(SamplingFactor::R_4_2_0).unwrap_err()));
+    inks(SamplingFactor::R_4_4_4).unwrap();
 }
