@@ -13,7 +13,7 @@ use packhorse_core::{
     Cancel, Code, Error, Event, FileKind, FileStat, Input, InputRange, Kind, Limits, Observer, Result, Store, counted,
 };
 use packhorse_dataset::FieldSource;
-use packhorse_storage::{Compression, Inside, decompressed_len, free_space, spool};
+use packhorse_storage::{Compression, Inside, decompressed_len, descriptors, free_space, spool};
 use std::io::ErrorKind;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -338,12 +338,6 @@ impl<'a> Inputs<'a> {
 fn is_time(now: i64, planned: i64) -> bool {
     let step = [1_000_000_000, 1_000_000, 1000].into_iter().find(|step| planned % step == 0).unwrap_or(1);
     now - now.rem_euclid(step) == planned
-}
-
-/// The limit of open files of this process.
-fn descriptors() -> usize {
-    use nix::sys::resource::{Resource, getrlimit};
-    getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| usize::try_from(soft).unwrap_or(usize::MAX))
 }
 
 fn resized(piece: &FieldSource, now: u64) -> Error {

@@ -75,7 +75,7 @@ impl Shards {
         Self {
             open: RwLock::default(),
             opening: Mutex::default(),
-            most: options.open.min(descriptors() / 2).max(1),
+            most: options.open.min(packhorse_storage::descriptors() / 2).max(1),
             clock: AtomicU64::new(0),
             map: options.access == Access::Map,
             verify: options.verify,
@@ -173,12 +173,6 @@ fn vanished(error: Error, shard: &Shard) -> Error {
     };
     let missing = Error::new(Kind::Incomplete, message).with_code(Code::ShardMissing);
     missing.hint(hint).in_input(shard.path.display())
-}
-
-/// The limit of open files of this process.
-fn descriptors() -> usize {
-    use nix::sys::resource::{Resource, getrlimit};
-    getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| usize::try_from(soft).unwrap_or(usize::MAX))
 }
 
 /// Compares the digest of a whole file.

@@ -38,7 +38,7 @@ pub use pattern::{braces, glob, is_glob, natural};
 pub use quarantine::{Quarantine, Quarantined};
 pub use remote_options::{OnWait, RemoteOptions};
 pub use sorted_runs::{EncodedRecords, Merge, SortedRuns, scratch_file};
-pub use spool::{free_space, spool};
+pub use spool::{descriptors, free_space, spool};
 pub use stage::{Published, ReadyStage, Stage};
 pub use staged::{StagedGroup, staged};
 pub use staging::Staging;

@@ -49,6 +49,12 @@ pub fn free_space(dir: &Path) -> Option<u64> {
     Some((found.blocks_available() as u64).saturating_mul(found.fragment_size() as u64))
 }
 
+/// The limit of open files of this process.
+pub fn descriptors() -> usize {
+    use nix::sys::resource::{Resource, getrlimit};
+    getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| usize::try_from(soft).unwrap_or(usize::MAX))
+}
+
 struct Spooled {
     file: File,
     name: String,
