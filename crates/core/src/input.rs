@@ -9,6 +9,9 @@ use std::path::Path;
 /// Bytes of one read where an input is read piece by piece.
 const PIECE: u64 = 1 << 20;
 
+/// A read that goes on by itself: waits for it, and fills a buffer as long as its range.
+pub type BegunRead<'a> = Box<dyn FnOnce(&mut [u8]) -> Result<()> + Send + 'a>;
+
 /// A file, an object's ranges, or a member held in memory. Cheap to share between threads.
 pub trait Input: Send + Sync {
     /// The name by which the user knows it; used in errors and for its extension.
@@ -24,6 +27,13 @@ pub trait Input: Send + Sync {
 
     /// Fills `buf` from `offset`. Fewer bytes than that is a `Content` error that says so.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()>;
+
+    /// Begins to read `range`, where reads that wait for each other pay a round trip each: over a network. `None`
+    /// elsewhere, and for a range past the end: [`read_at`](Self::read_at) is as good there, or says what is wrong.
+    fn begin_read(&self, range: Range<u64>) -> Option<BegunRead<'_>> {
+        let _ = range;
+        None
+    }
 
     /// All bytes in order, decompressed where the input is a compressed one.
     fn stream(&self) -> Result<Box<dyn Read + Send + '_>>;
@@ -61,6 +71,10 @@ impl<I: Input + ?Sized> Input for &I {
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         (**self).read_at(offset, buf)
+    }
+
+    fn begin_read(&self, range: Range<u64>) -> Option<BegunRead<'_>> {
+        (**self).begin_read(range)
     }
 
     fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {

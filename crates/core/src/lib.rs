@@ -63,7 +63,7 @@ pub use glob::glob_matches;
 pub use half_text::shortest_half;
 pub use huggingface::{HUGGINGFACE_CONFIG, write_huggingface_config};
 pub use indexer::Indexer;
-pub use input::{Input, MemoryInput, read_full};
+pub use input::{BegunRead, Input, MemoryInput, read_full};
 pub use limits::Limits;
 pub use memory::{Memory, Pool, aligned, passed_over};
 pub use name::{MemberName, NameFault, escape, folder_key, member_name, split_base, split_name, unescape};

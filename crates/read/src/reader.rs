@@ -1,16 +1,18 @@
 //! Random access to the samples of a dataset.
 
-use crate::coalesce::coalesce;
 use crate::isolation::Isolation;
 use crate::joined_columns::JoinedColumns;
 use crate::on_error::is_of_lost;
 use crate::opened::{Opened, Shards};
-use crate::sample_block::{Row, SampleBlock, Span};
+use crate::parallel::in_parallel;
+use crate::range_reads::{self, RangeRead, Want};
+use crate::reads_ahead::ReadsAhead;
+use crate::sample_block::{Row, SampleBlock};
 use crate::spans::TARGET;
 use crate::table::{TableSample, Tables};
 use crate::{Access, Dataset, memory};
-use packhorse_core::{Code, Error, Event, Input, KEY, Kind, Observer, Result, crc32c, passed_over};
-use std::sync::{Arc, OnceLock};
+use packhorse_core::{Code, Error, Event, Input, KEY, Kind, Observer, Result, crc32c};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// How thoroughly reads are checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -90,24 +92,16 @@ impl From<&str> for Column {
     }
 }
 
-/// A range of a shard that a batch needs.
-#[derive(Clone, Copy, Debug)]
-struct Want {
-    shard: usize,
-    start: u64,
-    len: u64,
-    /// The index of its span.
-    span: usize,
-    crc: Option<u32>,
-}
-
 /// Buffers that a thread reuses between batches.
 #[derive(Debug, Default)]
 pub struct Wants {
     samples: Vec<(u32, u64)>,
     wants: Vec<Want>,
+    reads: Vec<RangeRead>,
     opened: Vec<(u32, Arc<Opened>)>,
     typed: Vec<(usize, usize, u64)>,
+    /// Shard, position and number of each sample.
+    places: Vec<(u32, u64, u64)>,
     /// Shard and position of each sample, if it has joined columns.
     joined: Vec<(u32, u64)>,
 }
@@ -222,8 +216,13 @@ impl Reader {
         wants.wants.clear();
         wants.typed.clear();
         wants.joined.clear();
-        let read = places.into_iter().try_for_each(|(run, at)| {
-            let (shard, at, number) = self.dataset.sample(run, at)?;
+        let mut found = std::mem::take(&mut wants.places);
+        found.clear();
+        for (run, at) in places {
+            found.push(self.dataset.sample(run, at)?);
+        }
+        self.open_together(&found, wants);
+        let read = found.iter().try_for_each(|&(shard, at, number)| {
             out.numbers.push(number);
             if self.joined.any() {
                 wants.joined.push((shard, at));
@@ -238,6 +237,7 @@ impl Reader {
                 Err(error) => Err(error),
             }
         });
+        wants.places = found;
         let read = read.and_then(|()| self.fetch(wants, out)).and_then(|()| self.typed(wants, out));
         out.end_keys(out.rows.len());
         out.faults.sort_by_key(|(row, _)| *row);
@@ -245,6 +245,34 @@ impl Reader {
         match self.joined.any() {
             true => read.and_then(|()| self.joined.read(&wants.joined, out)),
             false => read,
+        }
+    }
+
+    /// Opens the shards that are not open, several at once: over a network each takes round trips. One that fails to open
+    /// does so again where it is wanted. A forked process opens them one after another there.
+    fn open_together(&self, places: &[(u32, u64, u64)], wants: &mut Wants) {
+        let mut closed = Vec::new();
+        for places in places.chunk_by(|one, next| one.0 == next.0) {
+            let Some((shard, ..)) = places.first() else { continue };
+            if closed.contains(shard) || wants.opened.iter().any(|(known, _)| known == shard) {
+                continue;
+            }
+            match self.shards.find(*shard) {
+                Some(opened) => wants.opened.push((*shard, opened)),
+                None => closed.push(*shard),
+            }
+        }
+        if closed.len() < 2 || self.options.isolated {
+            return;
+        }
+        let opened = Mutex::new(Vec::new());
+        let open = |at: usize| {
+            let shard = closed.get(at).and_then(|shard| Some((*shard, self.shards.get(&self.dataset, *shard).ok()?)));
+            opened.lock().unwrap_or_else(PoisonError::into_inner).extend(shard);
+            Ok(())
+        };
+        if in_parallel(closed.len(), OPENED_AT_ONCE, open).is_ok() {
+            wants.opened.append(&mut opened.into_inner().unwrap_or_else(PoisonError::into_inner));
         }
     }
 
@@ -286,8 +314,38 @@ impl Reader {
 
     /// Reads all collected ranges, merged; mapped ones need no read.
     fn fetch(&self, wants: &mut Wants, out: &mut SampleBlock) -> Result<()> {
-        let Wants { wants, opened, .. } = wants;
-        let mut total = 0usize;
+        let Wants { wants, opened, reads, .. } = wants;
+        self.refuse_large(wants, out);
+        wants.sort_unstable_by_key(|want| (want.shard, want.start));
+        range_reads::plan(wants, opened, self.options.access.gap(), reads, out);
+        out.make_room(range_reads::room(reads).unwrap_or(usize::MAX))?;
+        let ranges = reads.iter().filter_map(|read| Some((&*opened.get(read.shard)?.1.input, read.bytes.clone())));
+        let (mut ahead, mut used) = (ReadsAhead::new(ranges), 0);
+        for reads in reads.chunk_by(|one, next| one.shard == next.shard) {
+            let (Some(first), Some(last)) = (reads.first(), reads.last()) else { continue };
+            let (number, shard) = opened.get(first.shard).ok_or_else(|| Error::bug("a read of no shard"))?;
+            let of_shard = wants.get(first.wants.start..last.wants.end).unwrap_or_default();
+            let (fname, offset) = (shard.input.name(), first.bytes.start);
+            let size = || of_shard.iter().map(|want| want.len).sum::<u64>();
+            let span = tracing::debug_span!(target: TARGET, "read_shard", fname, offset, size = size());
+            let read = span.in_scope(|| range_reads::read(reads, &mut ahead, wants, &mut used, out));
+            let Err(error) = read else { continue };
+            let error = self.why(*number, error).in_input(fname);
+            if !is_of_lost(error.kind()) {
+                return Err(error);
+            }
+            let mut rows: Vec<usize> = of_shard.iter().map(|want| want.span / out.columns.max(1)).collect();
+            rows.sort_unstable();
+            rows.dedup();
+            rows.into_iter().for_each(|row| out.lose(row, &error));
+        }
+        out.used = used;
+        self.check(wants, opened, out);
+        Ok(())
+    }
+
+    /// Removes ranges over the limit, each of which is a fault of its row.
+    fn refuse_large(&self, wants: &mut Vec<Want>, out: &mut SampleBlock) {
         let largest = self.options.largest;
         wants.retain(|want| {
             if want.len > largest {
@@ -298,42 +356,6 @@ impl Reader {
             }
             want.len <= largest
         });
-        wants.sort_unstable_by_key(|want| (want.shard, want.start));
-        for (number, (shard_number, shard)) in opened.iter().enumerate() {
-            let from = wants.partition_point(|want| want.shard < number);
-            let to = wants.partition_point(|want| want.shard <= number);
-            let wants = wants.get(from..to).unwrap_or_default();
-            match &shard.map {
-                Some(map) if !wants.is_empty() => {
-                    out.maps.push(Arc::clone(map));
-                    for want in wants {
-                        put(out, want, out.maps.len(), want.start as usize);
-                    }
-                }
-                _ if wants.is_empty() => {}
-                _ => {
-                    let (fname, size) = (shard.input.name(), || wants.iter().map(|want| want.len).sum::<u64>());
-                    let offset = || wants.first().map_or(0, |want| want.start);
-                    let span =
-                        tracing::debug_span!(target: TARGET, "read_shard", fname, offset = offset(), size = size());
-                    let _span = span.entered();
-                    let read = read_ranges(&*shard.input, self.options.access.gap(), wants, &mut total, out);
-                    if let Err(error) = read {
-                        let error = self.why(*shard_number, error).in_input(fname);
-                        if !is_of_lost(error.kind()) {
-                            return Err(error);
-                        }
-                        let mut rows: Vec<usize> = wants.iter().map(|want| want.span / out.columns.max(1)).collect();
-                        rows.sort_unstable();
-                        rows.dedup();
-                        rows.into_iter().for_each(|row| out.lose(row, &error));
-                    }
-                }
-            }
-        }
-        out.used = total;
-        self.check(wants, opened, out);
-        Ok(())
     }
 
     /// The first name of a column.
@@ -408,41 +430,8 @@ impl Reader {
     }
 }
 
-/// Sets the span of a range.
-fn put(out: &mut SampleBlock, want: &Want, place: usize, start: usize) {
-    if let Some(span) = out.spans.get_mut(want.span) {
-        *span = Some(Span { place, start, len: want.len as usize });
-    }
-}
+/// Shards that a batch opens at once.
+const OPENED_AT_ONCE: usize = 16;
 
 /// Samples of a shard that show what share of it some fields are.
 const LOOKED_AT: usize = 1000;
-
-/// Reserve of the buffer for alignment, in bytes.
-const ROOM: usize = 32;
-
-/// Reads the ranges of one input, sorted by start, and merges those that are close.
-fn read_ranges(input: &dyn Input, gap: u64, wants: &[Want], total: &mut usize, out: &mut SampleBlock) -> Result<()> {
-    let mut rest = wants;
-    while let Some(first) = rest.first() {
-        let ranges = rest.iter().map(|want| want.start..want.start.saturating_add(want.len));
-        let (count, end) = coalesce(ranges, gap, u64::MAX);
-        let (these, others) = rest.split_at(count);
-        rest = others;
-        let too_large = || Error::new(Kind::Limit, "a batch is larger than memory: make it smaller");
-        let len = usize::try_from(end - first.start).map_err(|_| too_large())?;
-        let most = total.checked_add(len).and_then(|to| to.checked_add(ROOM)).ok_or_else(too_large)?;
-        if out.bytes.len() < most {
-            out.bytes.try_reserve(most - out.bytes.len()).map_err(|_| too_large())?;
-            out.bytes.resize(most, 0);
-        }
-        *total += passed_over(out.bytes.get(*total..).unwrap_or_default(), first.start);
-        let to = *total + len;
-        input.read_at(first.start, out.bytes.get_mut(*total..to).unwrap_or_default())?;
-        for want in these {
-            put(out, want, 0, *total + (want.start - first.start) as usize);
-        }
-        *total = to;
-    }
-    Ok(())
-}

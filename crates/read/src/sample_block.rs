@@ -4,7 +4,7 @@ use crate::mapping::Mapping;
 use crate::reader::Column;
 use arrow_array::{Array, ArrayRef, BinaryViewArray, StringViewArray, new_null_array};
 use arrow_select::interleave::interleave;
-use packhorse_core::{Error, Field, Result, Rows, SchemaRef, held_bytes, rows_bytes};
+use packhorse_core::{Error, Field, Kind, Result, Rows, SchemaRef, held_bytes, rows_bytes};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -133,6 +133,15 @@ impl SampleBlock {
     pub(crate) fn push_row(&mut self, row: Row) {
         self.rows.push(row);
         self.spans.resize(self.rows.len() * self.columns, None);
+    }
+
+    /// Makes its buffer at least `len` bytes long.
+    pub(crate) fn make_room(&mut self, len: usize) -> Result<()> {
+        let more = len.saturating_sub(self.bytes.len());
+        let too_large = |_| Error::new(Kind::Limit, "a batch is larger than memory: make it smaller");
+        self.bytes.try_reserve(more).map_err(too_large)?;
+        self.bytes.resize(self.bytes.len() + more, 0);
+        Ok(())
     }
 
     /// Makes `error`, which is of its whole shard, the fault of a row.

@@ -119,9 +119,9 @@ impl TokenFile {
         self.map.as_ref()?.bytes().get(place.start as usize..place.end as usize)
     }
 
-    /// Fills `buf` with the bytes at `offset`, by reading.
-    pub(crate) fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        self.input.read_at(offset, buf).map_err(|error| error.in_input(self.name()))
+    /// The file that is read where it is not mapped.
+    pub(crate) fn input(&self) -> &dyn Input {
+        &*self.input
     }
 
     /// Converts tokens of the file to tokens of a batch.

@@ -1,6 +1,6 @@
 //! The tokens of all files of an order, by segment.
 
-use crate::ranges::{self, Want};
+use crate::token_ranges::{self, Want};
 use crate::{TokenFile, TokenType};
 use packhorse_core::{Error, Result};
 use packhorse_order::Segment;
@@ -99,7 +99,7 @@ impl Tokens {
         let TokenReads { mapped, wants, buf } = reading;
         let copied = self.copy(mapped, out);
         mapped.clear();
-        let read = copied.and_then(|()| ranges::read(&self.files, wants, self.token_type, out, buf));
+        let read = copied.and_then(|()| token_ranges::read(&self.files, wants, self.token_type, out, buf));
         wants.clear();
         read
     }

@@ -3,10 +3,11 @@
 use super::chunks::{Chunks, Found, Held};
 use super::share::Share;
 use super::{CacheCounters, RamCounters, RamOptions};
-use packhorse_core::{Error, FileStat, Input, InputRange, Result};
+use packhorse_core::{BegunRead, Error, FileStat, Input, InputRange, Result};
 use packhorse_order::draw;
 use std::collections::BTreeMap;
 use std::io::Read;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -151,6 +152,21 @@ impl Input for Cached {
             done += self.read_some(offset + done as u64, rest)?;
         }
         Ok(())
+    }
+
+    /// Of chunks that are not cached; the others are read by the first thread that needs them.
+    fn begin_read(&self, range: Range<u64>) -> Option<BegunRead<'_>> {
+        let chunk = self.cache.options.chunk;
+        let mut chunks = range.start / chunk..range.end.div_ceil(chunk);
+        let missed = chunks.end.saturating_sub(chunks.start);
+        if chunks.any(|number| self.chunks.keeps(number)) {
+            return None;
+        }
+        let read = self.input.begin_read(range)?;
+        Some(Box::new(move |buf| {
+            self.cache.missed(missed, buf.len());
+            read(buf)
+        }))
     }
 
     fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {

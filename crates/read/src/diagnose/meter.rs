@@ -3,9 +3,10 @@
 use crate::count::{Count, Time};
 use crate::dataset::Shard;
 use crate::opened::Opener;
-use packhorse_core::{FileStat, Input, Result};
+use packhorse_core::{BegunRead, FileStat, Input, Result};
 use std::collections::BTreeMap;
 use std::io::Read;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -86,6 +87,19 @@ struct Metered {
     on: Arc<AtomicBool>,
 }
 
+impl Metered {
+    /// Counts a read of `len` bytes, and the time in it.
+    fn counted(&self, len: usize, read: impl FnOnce() -> Result<()>) -> Result<()> {
+        if !self.on.load(Ordering::Relaxed) {
+            return read();
+        }
+        let Counts { reads, bytes, time, .. } = &*self.counts;
+        bytes.add(len as u64);
+        reads.add(1);
+        time.of(read)
+    }
+}
+
 impl Input for Metered {
     fn name(&self) -> &str {
         self.input.name()
@@ -96,13 +110,12 @@ impl Input for Metered {
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        if !self.on.load(Ordering::Relaxed) {
-            return self.input.read_at(offset, buf);
-        }
-        let Counts { reads, bytes, time, .. } = &*self.counts;
-        bytes.add(buf.len() as u64);
-        reads.add(1);
-        time.of(|| self.input.read_at(offset, buf))
+        self.counted(buf.len(), || self.input.read_at(offset, buf))
+    }
+
+    fn begin_read(&self, range: Range<u64>) -> Option<BegunRead<'_>> {
+        let read = self.input.begin_read(range)?;
+        Some(Box::new(move |buf| self.counted(buf.len(), || read(buf))))
     }
 
     fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {

@@ -5,7 +5,7 @@ use super::link::Link;
 use super::object::{QueryResult, RemoteObject};
 use super::pieces::Pieces;
 use bytes::{Buf, Bytes};
-use packhorse_core::{Error, FileStat, Input, Result, found};
+use packhorse_core::{BegunRead, Error, FileStat, Input, Result, found};
 use std::io::{self, Read};
 use std::ops::Range;
 use std::sync::Arc;
@@ -35,6 +35,20 @@ impl RemoteFile {
         Pieces::new(self.link.clone(), self.opened.clone(), range)
     }
 
+    /// Fills `buf` with all of a range.
+    fn fill(&self, mut pieces: Pieces, buf: &mut [u8]) -> Result<()> {
+        let mut rest = buf;
+        while let Some(chunk) = pieces.next()? {
+            let (to, after) = rest.split_at_mut_checked(chunk.len()).ok_or_else(|| Error::bug("more than a range"))?;
+            to.copy_from_slice(&chunk);
+            rest = after;
+        }
+        match rest.is_empty() {
+            true => Ok(()),
+            false => Err(Error::bug("less than a range").in_input(&self.opened.name)),
+        }
+    }
+
     fn short(&self, offset: u64, wanted: usize) -> Error {
         let len = self.opened.version.len;
         Error::past_end(wanted as u64, offset, len).in_input(&self.opened.name)
@@ -53,17 +67,16 @@ impl Input for RemoteFile {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         let end = offset.checked_add(buf.len() as u64).filter(|end| *end <= self.opened.version.len);
         let end = end.ok_or_else(|| self.short(offset, buf.len()))?;
-        let mut pieces = self.pieces(offset..end);
-        let mut rest = buf;
-        while let Some(chunk) = pieces.next()? {
-            let (to, after) = rest.split_at_mut_checked(chunk.len()).ok_or_else(|| Error::bug("more than a range"))?;
-            to.copy_from_slice(&chunk);
-            rest = after;
+        self.fill(self.pieces(offset..end), buf)
+    }
+
+    fn begin_read(&self, range: Range<u64>) -> Option<BegunRead<'_>> {
+        if range.end > self.opened.version.len {
+            return None;
         }
-        match rest.is_empty() {
-            true => Ok(()),
-            false => Err(Error::bug("less than a range").in_input(&self.opened.name)),
-        }
+        let mut pieces = self.pieces(range);
+        pieces.ask();
+        Some(Box::new(move |buf| self.fill(pieces, buf)))
     }
 
     fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {

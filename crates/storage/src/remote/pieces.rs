@@ -69,8 +69,8 @@ impl Pieces {
         Ok(Some(chunk))
     }
 
-    /// Starts requests up to the limit.
-    fn ask(&mut self) {
+    /// Sends requests up to the limit.
+    pub(crate) fn ask(&mut self) {
         let options = &self.link.options;
         while self.ahead.len() < options.ahead.max(1) && !self.rest.is_empty() {
             let end = self.rest.start.saturating_add(options.piece.max(1) as u64).min(self.rest.end);

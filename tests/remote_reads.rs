@@ -1,0 +1,96 @@
+//! A batch over a network waits for many reads at once, not for one after another.
+#![cfg(feature = "remote")]
+#![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
+
+use packhorse::read::*;
+use packhorse_testkit::web::{HttpFault, Server};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+fn packhorse(args: &[&str]) {
+    let output = Command::new(env!("CARGO_BIN_EXE_packhorse")).args(args).arg("--quiet").output().unwrap();
+    assert!(output.status.success(), "{args:?}\n{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Holds requests until so many wait at once.
+struct Gate {
+    wanted: usize,
+    waiting: Mutex<usize>,
+    full: Condvar,
+    late: AtomicBool,
+}
+
+impl Gate {
+    fn new(wanted: usize) -> Arc<Self> {
+        Arc::new(Self { wanted, waiting: Mutex::new(0), full: Condvar::new(), late: AtomicBool::new(false) })
+    }
+
+    fn pass(&self) -> HttpFault {
+        let mut waiting = self.waiting.lock().unwrap();
+        *waiting += 1;
+        self.full.notify_all();
+        let patience = Duration::from_secs(if self.late.load(Ordering::SeqCst) { 0 } else { 20 });
+        let came = self.full.wait_timeout_while(waiting, patience, |waiting| *waiting < self.wanted).unwrap();
+        self.late.fetch_or(came.1.timed_out(), Ordering::SeqCst);
+        HttpFault::None
+    }
+
+    fn has_filled(&self) -> bool {
+        *self.waiting.lock().unwrap() >= self.wanted && !self.late.load(Ordering::SeqCst)
+    }
+}
+
+fn shards(dir: &Path) -> PathBuf {
+    let (photos, shards) = (dir.join("photos"), dir.join("shards"));
+    packhorse(&["synth", "images", "--count", "60", "--out", photos.to_str().unwrap()]);
+    let places = [photos.to_str().unwrap(), "--to", "webdataset", "--out", shards.to_str().unwrap()];
+    packhorse(&[&["pack"], &places[..], &["--samples-per-shard", "15"]].concat());
+    shards
+}
+
+/// Every third photo.
+fn read(dataset: &Dataset) -> Vec<Option<Vec<u8>>> {
+    let access = Access::Ranges { gap: 0 };
+    let reader = Reader::new(dataset.clone(), vec!["jpg".into()], ReadOptions { access, ..ReadOptions::default() });
+    let mut block = SampleBlock::default();
+    reader.read((0..60).step_by(3), &mut Wants::default(), &mut block).unwrap();
+    let bytes = |row| match block.value(row, 0) {
+        Some(Value::Bytes(bytes)) => Some(bytes.to_vec()),
+        _ => None,
+    };
+    (0..block.len()).map(bytes).collect()
+}
+
+#[test]
+fn the_samples_of_a_batch_are_asked_for_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let shards = shards(dir.path());
+    let wanted = read(&open(shards.to_str().unwrap()).unwrap());
+    assert!(wanted.len() == 20 && wanted.iter().all(Option::is_some));
+    let gate = Gate::new(16);
+    let held = Arc::clone(&gate);
+    let server = Server::new(&shards, move |asked| match asked.range.is_some() && asked.path.ends_with(".tar") {
+        true => held.pass(),
+        false => HttpFault::None,
+    });
+    assert!(read(&open(&server.url("")).unwrap()) == wanted && gate.has_filled());
+}
+
+#[test]
+fn the_shards_of_a_batch_are_opened_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let shards = shards(dir.path());
+    let wanted = read(&open(shards.to_str().unwrap()).unwrap());
+    let (gate, opened) = (Gate::new(4), Arc::new(AtomicBool::new(false)));
+    let (held, reads) = (Arc::clone(&gate), Arc::clone(&opened));
+    let server = Server::new(&shards, move |asked| match reads.load(Ordering::SeqCst) && asked.head {
+        true => held.pass(),
+        false => HttpFault::None,
+    });
+    let dataset = open(&server.url("")).unwrap();
+    opened.store(true, Ordering::SeqCst);
+    assert!(read(&dataset) == wanted && gate.has_filled());
+}
