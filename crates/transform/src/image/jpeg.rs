@@ -3,6 +3,7 @@
 //! Decoder: zune-jpeg in strict mode. Encoder: jpeg-encoder, baseline, 4:2:0 with averaged chroma, the tables of T.81
 //! annex K; without SIMD, whose output differs between machines.
 
+mod colors;
 mod facts;
 mod header;
 mod reader;
@@ -53,7 +54,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Raster> {
         n => return Err(undecodable(&format!("it has {n} components"))),
     };
     // zune-jpeg can panic on contradictory sampling factors.
-    let data = contain(|| decode_as(bytes, space))
+    let data = contain(|| decode_as(&header.agreed(bytes), space))
         .unwrap_or_else(|| Err(undecodable("the decoder gave up on its structure")))?;
     Raster::new(header.width.into(), header.height.into(), channels, false, data)
         .map_err(|_| undecodable("its parts contradict each other"))

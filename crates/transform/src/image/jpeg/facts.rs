@@ -1,6 +1,7 @@
 //! Facts for choosing a JPEG decoder. Reads marker segments only; decodes no pixel.
 
-use super::header::{EOI, SOS, Segments, XMP, cut_short};
+use super::colors::ColorSigns;
+use super::header::{EOI, SOS, Segments, XMP, cut_short, is_frame};
 use crate::image::orientation::Orientation;
 use packhorse_core::{Error, Result};
 
@@ -19,7 +20,7 @@ pub struct JpegFacts {
     pub components: u8,
     /// Horizontal and vertical sampling factors of the first four channels.
     pub sampling: [(u8, u8); 4],
-    /// Whether three channels are YCbCr, as in JFIF; otherwise RGB.
+    /// Whether three channels are YCbCr, as in JFIF, and all segments agree on that; otherwise RGB, or in doubt.
     pub luma_chroma: bool,
     /// Number of frames: 1 unless hierarchical or invalid.
     pub frames: u32,
@@ -38,23 +39,25 @@ impl JpegFacts {
     /// `Content` for a truncated JPEG, or one without an image or pixels.
     pub fn read(bytes: &[u8]) -> Result<Self> {
         let mut facts = Self { luma_chroma: true, upright: true, ..Self::default() };
-        let (mut adobe, mut letters, mut exif, mut xmp) = (None, false, None, None);
+        let (mut colors, mut exif, mut xmp) = (ColorSigns::default(), None, None);
         let mut segments = Segments::new(bytes);
         while let Some(segment) = segments.next() {
             let (marker, body) = segment?;
+            if facts.scans == 0 {
+                colors.take(marker, body);
+            }
             match marker {
-                0xc0..=0xcf if !matches!(marker, 0xc4 | 0xc8 | 0xcc) => letters = facts.take_frame(marker, body),
+                _ if is_frame(marker) => facts.take_frame(marker, body),
                 0xe1 if facts.scans == 0 => {
                     exif = exif.or(body.strip_prefix(b"Exif\0\0"));
                     xmp = xmp.or(body.strip_prefix(XMP));
                 }
-                0xee => adobe = body.strip_prefix(b"Adobe").and_then(|body| body.get(6)).copied().or(adobe),
                 SOS if facts.frames == 0 => break,
                 SOS => facts.scans += 1,
                 EOI => {
                     facts.bytes = segments.end(bytes);
                     facts.upright = Orientation::of(exif, xmp).is_upright();
-                    facts.luma_chroma = adobe.map_or(!letters, |transform| transform != 0);
+                    facts.luma_chroma = colors.luma_chroma() && !colors.contradict(facts.components);
                     return facts.checked();
                 }
                 _ => {}
@@ -63,12 +66,12 @@ impl JpegFacts {
         Err(if facts.scans == 0 { no_picture() } else { cut_short() })
     }
 
-    /// Reads the first frame header; returns whether the component ids are `R`, `G`, `B`.
-    fn take_frame(&mut self, marker: u8, body: &[u8]) -> bool {
+    /// Reads the first frame header.
+    fn take_frame(&mut self, marker: u8, body: &[u8]) {
         self.frames = self.frames.saturating_add(1);
-        let [precision, h1, h0, w1, w0, components, parts @ ..] = body else { return false };
+        let [precision, h1, h0, w1, w0, components, parts @ ..] = body else { return };
         if self.components > 0 {
-            return false;
+            return;
         }
         self.process = marker & 0x0f;
         self.precision = *precision;
@@ -79,7 +82,6 @@ impl JpegFacts {
         for (sampling, [_, factors, _]) in self.sampling.iter_mut().zip(parts) {
             *sampling = (factors >> 4, factors & 0x0f);
         }
-        parts.iter().map(|[name, ..]| *name).eq(*b"RGB")
     }
 
     fn checked(self) -> Result<Self> {
@@ -140,15 +142,9 @@ mod tests {
     }
 
     #[test]
-    fn rgb_component_ids_and_adobe_markers_decide_the_colour_space() {
+    fn segments_that_contradict_each_other_leave_the_colours_in_doubt() {
         let bytes = jpeg(16, 8);
-        let frame = bytes.windows(2).position(|two| two == [0xff, 0xc0]).unwrap();
-        let mut letters = bytes.clone();
-        for (part, letter) in b"RGB".iter().enumerate() {
-            letters[frame + 10 + 3 * part] = *letter;
-        }
-        assert!(!JpegFacts::read(&letters).unwrap().luma_chroma);
-        for (transform, luma_chroma) in [(0, false), (1, true)] {
+        for (transform, luma_chroma) in [(0, false), (1, true), (2, true), (3, false)] {
             let mut adobe = bytes[..2].to_vec();
             adobe.extend(b"\xff\xee\0\x0eAdobe\0\x64\0\0\0\0");
             adobe.push(transform);

@@ -1,7 +1,9 @@
 //! The marker segments of a JPEG (ITU-T T.81, annex B). Owns the iteration over segments; decodes no pixel.
 
+use super::colors::ColorSigns;
 use crate::image::orientation::Orientation;
 use packhorse_core::{Error, Result};
+use std::borrow::Cow;
 
 /// The prefix of an APP1 segment with an XMP packet (XMP specification, part 3).
 pub(super) const XMP: &[u8] = b"http://ns.adobe.com/xap/1.0/\0";
@@ -24,6 +26,8 @@ pub(super) struct JpegHeader<'a> {
     icc: Vec<(u8, &'a [u8])>,
     /// Whether a channel has more samples across than the first.
     is_uneven: bool,
+    /// What it says about its colours.
+    pub(super) colors: ColorSigns,
     /// Whether more pictures follow this one (CIPA DC-007, Multi-Picture Format): a second lens, depths, a gain map.
     pub(super) more: bool,
 }
@@ -43,8 +47,9 @@ impl<'a> JpegHeader<'a> {
     }
 
     fn take(&mut self, marker: u8, body: &'a [u8]) {
+        self.colors.take(marker, body);
         match marker {
-            0xc0..=0xcf if !matches!(marker, 0xc4 | 0xc8 | 0xcc) && self.components == 0 => {
+            _ if is_frame(marker) && self.components == 0 => {
                 self.process = marker & 0x0f;
                 self.take_frame(body);
             }
@@ -67,6 +72,14 @@ impl<'a> JpegHeader<'a> {
             let mut parts = body.get(6..).unwrap_or_default().as_chunks().0.iter();
             let first = parts.next().map_or(0, across);
             self.is_uneven = parts.take(3).any(|part| across(part) > first);
+        }
+    }
+
+    /// The bytes of this JPEG, or a copy for a decoder that would take its colours for others.
+    pub(super) fn agreed<'b>(&self, bytes: &'b [u8]) -> Cow<'b, [u8]> {
+        match self.colors.contradict(self.components) {
+            true => self.colors.agreed(bytes, self.components).into(),
+            false => bytes.into(),
         }
     }
 
@@ -96,6 +109,11 @@ impl<'a> JpegHeader<'a> {
         let whole = chunks.iter().zip(1..).all(|((number, _), expected)| *number == expected);
         (whole && !chunks.is_empty()).then(|| chunks.iter().flat_map(|(_, part)| part.iter().copied()).collect())
     }
+}
+
+/// Whether a marker begins a frame (SOF).
+pub(super) fn is_frame(marker: u8) -> bool {
+    matches!(marker, 0xc0..=0xcf) && !matches!(marker, 0xc4 | 0xc8 | 0xcc)
 }
 
 /// Sequence number and bytes of an ICC chunk.
@@ -133,6 +151,11 @@ impl<'a> Segments<'a> {
     /// Length of `bytes` up to and including EOI, once EOI was reached.
     pub(super) fn end(&self, bytes: &[u8]) -> usize {
         bytes.len() - self.behind
+    }
+
+    /// Where the segment that came last ends in `bytes`, before EOI.
+    pub(super) fn position(&self, bytes: &[u8]) -> usize {
+        bytes.len() - self.rest.len()
     }
 
     /// The next marker outside entropy-coded data; advances `rest` past it.

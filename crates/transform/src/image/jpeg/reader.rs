@@ -36,7 +36,8 @@ impl JpegReader {
         }
         header.require_usual()?;
         // zune-jpeg can panic on contradictory sampling factors.
-        contain(|| decode_rgb(bytes, out)).unwrap_or_else(|| Err(undecodable("the decoder gave up on its structure")))
+        contain(|| decode_rgb(&header.agreed(bytes), out))
+            .unwrap_or_else(|| Err(undecodable("the decoder gave up on its structure")))
     }
 
     /// Like [`decode`](Self::decode) at 1/`part` of the size, rounded up. Returns `false` if the decoder can't do

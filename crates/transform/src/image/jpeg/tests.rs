@@ -39,6 +39,44 @@ fn cmyk_becomes_rgb_as_adobe_inverts_it() {
     }
 }
 
+/// `jpeg(24, 16)` with or without JFIF, with Adobe's segment, and with these names of its channels.
+fn signed(jfif: bool, adobe: Option<u8>, names: [u8; 3]) -> Vec<u8> {
+    let plain = jpeg(24, 16);
+    let mut bytes = plain[..2].to_vec();
+    let adobe = adobe.map(|transform| [b"\xff\xee\0\x0eAdobe\0\x64\0\0\0\0", &[transform][..]].concat());
+    bytes.extend(adobe.unwrap_or_default());
+    bytes.extend(&plain[if jfif { 2 } else { 20 }..]);
+    let renamed = |bytes: &mut [u8], marker: u8, at: usize, step: usize| {
+        let found = bytes.windows(2).position(|two| two == [0xff, marker]).unwrap();
+        (0..3).for_each(|part| bytes[found + at + part * step] = names[part]);
+    };
+    renamed(&mut bytes, 0xc0, 10, 3);
+    renamed(&mut bytes, 0xda, 5, 2);
+    bytes
+}
+
+#[test]
+fn jfif_then_adobe_then_the_names_of_channels_decide_the_colours() {
+    let ycc = decode(&jpeg(24, 16)).unwrap().data;
+    let rgb = decode(&signed(false, None, *b"RGB")).unwrap().data;
+    assert!(distance(&ycc, &rgb) > 10.0);
+    for jfif in [true, false] {
+        for adobe in [None, Some(0), Some(1), Some(2), Some(7)] {
+            for names in [[1, 2, 3], [0, 1, 2], *b"RGB", *b"rgb"] {
+                let bytes = signed(jfif, adobe, names);
+                let is_rgb = !jfif && adobe.map_or(names == *b"RGB", |transform| transform == 0);
+                let wanted = if is_rgb { &rgb } else { &ycc };
+                assert!(decode(&bytes).unwrap().data == *wanted, "{jfif} {adobe:?} {names:?}");
+                let mut out = vec![0; 24 * 16 * 3];
+                JpegReader::new().unwrap().decode(&bytes, &mut out).unwrap();
+                assert!(cfg!(feature = "turbojpeg") || out == *wanted, "{jfif} {adobe:?} {names:?}");
+                let facts = JpegFacts::read(&bytes).unwrap();
+                assert!(!is_rgb || !facts.luma_chroma, "{jfif} {adobe:?} {names:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn every_cut_is_refused() {
     let mut progressive = Vec::new();
