@@ -36,7 +36,6 @@ use std::process::ExitCode;
 #[pyfunction]
 fn run(py: Python<'_>, args: Vec<OsString>) -> u8 {
     py.detach(|| {
-        packhorse::core::silence_contained();
         let code = packhorse_cli::run(&packhorse::registry(), &packhorse::features(), args);
         (0..=u8::MAX).find(|number| ExitCode::from(*number) == code).unwrap_or(1)
     })
@@ -64,6 +63,7 @@ fn shown_place(place: &str) -> String {
 #[pymodule(gil_used = false)]
 fn _packhorse(module: &Bound<'_, PyModule>) -> PyResult<()> {
     fork::remember();
+    packhorse::core::silence_contained();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<array::PyArray>()?;
     module.add_class::<batch::Batch>()?;

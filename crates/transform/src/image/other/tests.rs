@@ -302,19 +302,23 @@ fn pictures_of_other_numbers_are_refused_or_left_as_they_are() {
 }
 
 /// A TIFF of `side` × `side` pixels of four samples, in tiles of 32 × 32, not compressed; `extra` says what the fourth is.
-fn tiled_in_four(side: usize, extra: u32, pixel: impl Fn(usize, usize) -> [u8; 4]) -> Vec<u8> {
+/// The tiles are of all samples, or `planar`: of one each.
+fn tiled_in_four(side: usize, planar: bool, extra: u32, pixel: impl Fn(usize, usize) -> [u8; 4]) -> Vec<u8> {
     const TILE: usize = 32;
     let across = side.div_ceil(TILE);
     let mut bytes = b"II*\0\0\0\0\0".to_vec();
-    let tiles = across * across;
-    for tile in 0..tiles {
+    let (planes, samples) = if planar { (4, 1) } else { (1, 4) };
+    for tile in 0..planes * across * across {
+        let (plane, tile) = (tile / (across * across), tile % (across * across));
         let (left, top) = (tile % across * TILE, tile / across * TILE);
-        bytes.extend((0..TILE * TILE).flat_map(|i| pixel(left + i % TILE, top + i / TILE)));
+        let of = |i: usize| pixel(left + i % TILE, top + i / TILE).into_iter().skip(plane).take(samples);
+        bytes.extend((0..TILE * TILE).flat_map(of));
     }
+    let (tiles, length) = (planes * across * across, TILE * TILE * samples);
     let places = bytes.len();
-    (0..tiles).for_each(|tile| bytes.extend(((8 + tile * TILE * TILE * 4) as u32).to_le_bytes()));
+    (0..tiles).for_each(|tile| bytes.extend(((8 + tile * length) as u32).to_le_bytes()));
     let lengths = bytes.len();
-    (0..tiles).for_each(|_| bytes.extend(((TILE * TILE * 4) as u32).to_le_bytes()));
+    (0..tiles).for_each(|_| bytes.extend((length as u32).to_le_bytes()));
     let depths = bytes.len();
     (0..4).for_each(|_| bytes.extend(8u16.to_le_bytes()));
     let directory = bytes.len() as u32;
@@ -328,7 +332,7 @@ fn tiled_in_four(side: usize, extra: u32, pixel: impl Fn(usize, usize) -> [u8; 4
         (259, 3, 1, 1),
         (262, 3, 1, 2),
         (277, 3, 1, 4),
-        (284, 3, 1, 1),
+        (284, 3, 1, if planar { 2 } else { 1 }),
         (322, 4, 1, 32),
         (323, 4, 1, 32),
         (324, 4, tiles as u32, list(places, 8)),
@@ -348,19 +352,19 @@ fn tiled_in_four(side: usize, extra: u32, pixel: impl Fn(usize, usize) -> [u8; 4
 #[test]
 fn a_fourth_channel_of_tiles_is_left_out_or_alpha() {
     let colours = |x: usize, y: usize| [(x * 3) as u8, (y * 5) as u8, (x + y) as u8];
-    for side in [32, 33, 64, 70] {
+    for (side, planar) in [32, 33, 64, 70].into_iter().flat_map(|side| [(side, false), (side, true)]) {
         for extra in [0, 2] {
-            let bytes = tiled_in_four(side, extra, |x, y| {
+            let bytes = tiled_in_four(side, planar, extra, |x, y| {
                 let [r, g, b] = colours(x, y);
                 [r, g, b, 200]
             });
             let raster = decode(&bytes, &Limits::default()).unwrap();
             let wanted = (0..side * side).flat_map(|i| colours(i % side, i / side));
-            assert!(raster.data.into_iter().eq(wanted), "{side}, {extra}");
+            assert!(raster.data.into_iter().eq(wanted), "{side}, {planar}, {extra}");
         }
     }
     // Colours that were multiplied by alpha; Pillow's pixel of the same file.
-    let bytes = tiled_in_four(32, 1, |_, _| [50, 25, 12, 64]);
+    let bytes = tiled_in_four(32, false, 1, |_, _| [50, 25, 12, 64]);
     assert_eq!(decode(&bytes, &Limits::default()).unwrap().data[..3], [199, 99, 47]);
     let options = ImageOptions { resize: Some("8x8,exact".parse().unwrap()), ..ImageOptions::default() };
     let small = decode(&rewritten("tif", &bytes, options).unwrap(), &Limits::default()).unwrap();

@@ -8,6 +8,7 @@ mod directory;
 mod encode;
 mod lzw;
 mod palette;
+mod planes;
 
 pub(super) use encode::encode;
 
@@ -37,6 +38,7 @@ const ASSOCIATED: u16 = 1;
 const JPEG: u32 = 7;
 
 type Tiff<'a> = Decoder<Cursor<&'a [u8]>>;
+type Samples = (DecodingResult, Option<BufferLayoutPreference>);
 
 pub(super) fn header(bytes: &[u8]) -> Result<(u32, u32, Orientation)> {
     let mut decoder = Decoder::new(Cursor::new(bytes)).map_err(refused)?;
@@ -58,26 +60,19 @@ pub(super) fn read(bytes: &[u8], limits: &Limits) -> Result<Stored> {
     let (width, height) = decoder.dimensions().map_err(refused)?;
     let color = decoder.colortype().map_err(refused)?;
     require_strips(&mut decoder, color)?;
-    let mut samples = DecodingResult::U8(Vec::new());
-    let read = decoder.read_image_to_buffer(&mut samples).map_err(refused);
-    let tile = if read.is_err() { bytes_of_tile(&mut decoder, color).ok() } else { None };
-    let longer = tile.and_then(|tile| with_longer_tiles(bytes, tile));
-    let layout = match &longer {
-        None => read?,
-        Some(longer) => {
-            let mut again = Decoder::new(Cursor::new(&longer[..])).map_err(refused)?.with_limits(bounds(limits));
-            samples = DecodingResult::U8(Vec::new());
-            again.read_image_to_buffer(&mut samples).map_err(refused)?
-        }
-    };
     let many = usize::from(color.num_samples());
+    let (samples, layout) = whole(&mut decoder, color, limits)?;
+    let interleave = |data, width| match &layout {
+        Some(layout) => interleave(data, layout, width),
+        None => data,
+    };
     let (data, wide) = match samples {
         DecodingResult::U8(data) if color.bit_depth() < 8 => {
             (unpack(&data, (width, height), many, color.bit_depth()), false)
         }
-        DecodingResult::U8(data) => (interleave(data, &layout, 1), false),
+        DecodingResult::U8(data) => (interleave(data, 1), false),
         DecodingResult::U16(data) => {
-            (interleave(data.into_iter().flat_map(u16::to_ne_bytes).collect(), &layout, 2), true)
+            (interleave(data.into_iter().flat_map(u16::to_ne_bytes).collect(), 2), true)
         }
         other => return Err(of_type(&other)),
     };
@@ -106,6 +101,27 @@ pub(super) fn read(bytes: &[u8], limits: &Limits) -> Result<Stored> {
         divide_by_alpha(&mut stored.raster);
     }
     Ok(stored)
+}
+
+/// All samples, and how they lie if channels are not interleaved.
+fn whole(decoder: &mut Tiff<'_>, color: ColorType, limits: &Limits) -> Result<Samples> {
+    let error = match samples(decoder, color, limits) {
+        Ok(samples) => return Ok(samples),
+        Err(error) => error,
+    };
+    let tile = bytes_of_tile(decoder, color).ok();
+    let bytes = *decoder.inner().get_ref();
+    let longer = tile.and_then(|tile| with_longer_tiles(bytes, tile)).ok_or(error)?;
+    samples(&mut Decoder::new(Cursor::new(&longer[..])).map_err(refused)?.with_limits(bounds(limits)), color, limits)
+}
+
+fn samples(decoder: &mut Tiff<'_>, color: ColorType, limits: &Limits) -> Result<Samples> {
+    if let Some(samples) = planes::read(decoder, color.num_samples().into(), limits)? {
+        return Ok((samples, None));
+    }
+    let mut samples = DecodingResult::U8(Vec::new());
+    let layout = decoder.read_image_to_buffer(&mut samples).map_err(refused)?;
+    Ok((samples, Some(layout)))
 }
 
 /// The bytes of a whole tile.
