@@ -186,6 +186,134 @@ fn keys_end_where_the_rule_says_and_the_rule_is_part_of_the_plan() {
     }
 }
 
+/// Folders that are samples, and folders that are fields, as files and in an archive.
+#[test]
+fn folders_are_samples_or_fields_where_the_rule_says() {
+    let samples = ["cat/s1/in.jpg", "cat/s1/out.jpg", "dog/s2/in.jpg", "dog/s2/out.jpg", "top.txt"];
+    let fields = ["images/cat/1.png", "images/cat/2.png", "masks/cat/1.png", "masks/cat/2.png"];
+    let kitti = ["training/calib/01.txt", "training/image_2/01.png", "training/label_2/01.txt"];
+    for (rule, names, wanted, said) in [
+        (
+            "sample-folders",
+            &samples[..],
+            &["cat/s1.in.jpg", "cat/s1.out.jpg", "dog/s2.in.jpg", "dog/s2.out.jpg"][..],
+            "top.txt",
+        ),
+        ("field-folders", &fields, &["cat/1.images.png", "cat/1.masks.png", "cat/2.images.png", "cat/2.masks.png"], ""),
+        (
+            r"path:/(?<field>\w+)/(?<key>\d+)(?<ext>[.]\w+)$",
+            &kitti,
+            &["01.calib.txt", "01.image_2.png", "01.label_2.txt"],
+            "",
+        ),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let input = files(dir.path(), names);
+        let out = dir.path().join("out");
+        let ran = pack(&input, &out, &["--key-ends", rule]);
+        assert_eq!(ran.code, DONE, "{rule}: {}", ran.stderr);
+        assert_eq!(members(&out), wanted, "{rule}");
+        assert!(ran.stderr.contains(said), "{rule}: {}", ran.stderr);
+        // Each member has the bytes of its file, whose name is its content; the rest of the rules keep the order of fields.
+        let content =
+            |out: &Path, member: &str| run(&["cat", out.join("shard-000000.tar").to_str().unwrap(), member]).stdout;
+        let mut found: Vec<String> = wanted.iter().map(|member| content(&out, member)).collect();
+        found.sort();
+        assert_eq!(found, names.iter().filter(|name| **name != "top.txt").copied().collect::<Vec<_>>(), "{rule}");
+        // In an archive it is the same.
+        let tar = dir.path().join("all.tar");
+        let mut command = Command::new("tar");
+        assert!(command.arg("-C").arg(&input).arg("-cf").arg(&tar).args(names).status().unwrap().success());
+        let of_tar = dir.path().join("of-tar");
+        let ran = pack(&tar, &of_tar, &["--key-ends", rule]);
+        assert_eq!(ran.code, DONE, "{rule}: {}", ran.stderr);
+        assert_eq!(members(&of_tar), wanted, "{rule}");
+        let again: Vec<String> = wanted.iter().map(|member| content(&of_tar, member)).collect();
+        assert_eq!(again, wanted.iter().map(|member| content(&out, member)).collect::<Vec<_>>(), "{rule}");
+        // In parts it is the same, whatever folder a part has.
+        let parted = dir.path().join("parted");
+        let [from, to] = [&input, &parted].map(|path| path.to_str().unwrap());
+        for part in ["1/2", "2/2"] {
+            let ran = run(&["scan", from, "--to", "webdataset", "--out", to, "--key-ends", rule, "--part", part]);
+            assert_eq!(ran.code, DONE, "{rule}: {}", ran.stderr);
+        }
+        let ran =
+            run(&["plan", from, "--to", "webdataset", "--out", to, "--key-ends", rule, "--from-listings", "--quiet"]);
+        assert_eq!(ran.code, DONE, "{rule}: {}", ran.stderr);
+        assert_eq!(run(&["pack", "--plan", to, "--quiet"]).code, DONE);
+        assert_eq!(members(&parted), wanted, "{rule}");
+    }
+}
+
+#[test]
+fn inputs_are_fields_too_and_labels_and_rows_find_their_samples() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = files(dir.path(), &["images/1.png", "images/2.png", "masks/1.png", "masks/2.png"]);
+    let [images, masks] = ["images", "masks"].map(|name| input.join(name).to_str().unwrap().to_owned());
+    let rows = dir.path().join("rows.csv");
+    fs::write(&rows, "file,n\nimages/1.png,1\nimages/2.png,2\n").unwrap();
+    let out = dir.path().join("out");
+    let ran = pack(Path::new(&images), &out, &[&masks]);
+    assert_eq!(ran.code, CONTENT, "{}", ran.stderr);
+    assert!(ran.stderr.contains("--key-ends field-folders"), "{}", ran.stderr);
+    let more = [&masks, "--key-ends", "field-folders", "--metadata", rows.to_str().unwrap(), "--key", "file"];
+    let ran = pack(Path::new(&images), &out, &more);
+    assert_eq!(ran.code, DONE, "{}", ran.stderr);
+    assert_eq!(members(&out), ["1.images.png", "1.json", "1.masks.png", "2.images.png", "2.json", "2.masks.png"]);
+    let classes = tempfile::tempdir().unwrap();
+    let input = files(classes.path(), &["cat/s1/in.jpg", "cat/s1/out.jpg", "dog/s2/in.jpg", "dog/s2/out.jpg"]);
+    let out = classes.path().join("out");
+    let ran = pack(&input, &out, &["--key-ends", "sample-folders", "--labels", "folders"]);
+    assert_eq!(ran.code, DONE, "{}", ran.stderr);
+    let shard = out.join("shard-000000.tar");
+    assert_eq!(run(&["cat", shard.to_str().unwrap(), "dog/s2.cls"]).stdout.trim(), "1");
+}
+
+#[test]
+fn folders_that_seem_to_be_samples_or_fields_are_told() {
+    let told = |names: &[&str]| {
+        let dir = tempfile::tempdir().unwrap();
+        let ran = pack(&files(dir.path(), names), &dir.path().join("out"), &[]);
+        assert_eq!(ran.code, DONE, "{}", ran.stderr);
+        ran.stderr.lines().find(|line| line.contains("--key-ends")).map(str::to_owned)
+    };
+    let samples = told(&["a/in.jpg", "a/out.jpg", "b/in.jpg", "b/out.jpg", "read.txt"]).unwrap();
+    assert!(samples.contains("2 folders such as a hold files of the same names (in.jpg, out.jpg)"), "{samples}");
+    assert!(samples.contains("--key-ends sample-folders"), "{samples}");
+    let fields = told(&["images/1.jpg", "images/2.jpg", "labels/1.txt", "labels/2.txt"]).unwrap();
+    assert!(fields.contains("folders images and labels") && fields.contains("--key-ends field-folders"), "{fields}");
+    let deep = ["train/images/1.png", "train/masks/1.png", "val/images/2.png", "val/images/3.png", "val/masks/2.png"];
+    let deep_told = told(&deep).unwrap();
+    let rule = deep_told.split('\'').nth(1).unwrap();
+    assert!(rule.starts_with("path:"), "{deep_told}");
+    // The rule that it names works.
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    let ran = pack(&files(dir.path(), &deep), &out, &["--key-ends", rule]);
+    assert_eq!(ran.code, DONE, "{}", ran.stderr);
+    assert_eq!(members(&out)[..2], ["train/1.images.png", "train/1.masks.png"]);
+    // Classes, frames, and samples with several files each.
+    assert_eq!(told(&["cat/1.jpg", "cat/2.jpg", "dog/1.jpg", "dog/2.jpg"]), None);
+    assert_eq!(told(&["v1/frame_1.jpg", "v1/frame_2.jpg", "v2/frame_1.jpg", "v2/frame_2.jpg"]), None);
+    assert_eq!(told(&["x/a.jpg", "x/a.txt", "y/a.jpg", "y/a.txt"]), None);
+    assert_eq!(told(&["train/labels/1.txt", "train/labels/2.txt"]), None);
+}
+
+/// What could be of either of two samples is told as that, not as what clashes.
+#[test]
+fn files_that_could_be_of_two_samples_name_both() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = files(dir.path(), &["a/0.png", "b/0.bin", "c/0.txt", "d/0.txt"]);
+    let folders = ["b", "c", "d"].map(|name| input.join(name).to_str().unwrap().to_owned());
+    let more: Vec<&str> = folders.iter().map(String::as_str).chain(["--on-error", "skip"]).collect();
+    let out = dir.path().join("out");
+    assert_eq!(pack(&input.join("a"), &out, &more).code, DONE);
+    assert_eq!(members(&out), ["0.png"]);
+    let skipped = fs::read_to_string(out.join("skipped.jsonl")).unwrap();
+    let line = skipped.lines().find(|line| line.contains("0.bin")).unwrap();
+    assert!(line.contains("could be of two samples") && line.contains("c/0.txt") && line.contains("d/0.txt"), "{line}");
+}
+
 #[test]
 fn pictures_that_fall_into_one_sample_are_warned_of_and_those_that_belong_there_are_not() {
     let warned = |names: &[&str]| {

@@ -20,6 +20,7 @@ mod records;
 mod table;
 
 use crate::KeyEnds;
+use crate::key_ends::SourcePath;
 use crate::request_error::as_request_error;
 use column_choice::ColumnRequest;
 use hashbrown::HashTable;
@@ -300,6 +301,9 @@ pub(crate) fn is_number(field: &str) -> bool {
 fn canonical(value: &str, key_ends: &KeyEnds) -> Result<String, &'static str> {
     const HIDDEN: &str = "names a hidden file (it starts with a dot), which is never packed; drop the row";
     let (dir, base) = value.split_at(value.rfind('/').map_or(0, |slash| slash + 1));
+    if key_ends.takes_folders() {
+        return key_of_path(value, (dir, base), key_ends);
+    }
     match key_ends.split(base.as_bytes()) {
         Ok(name) if name.key.is_empty() => return Err(NONE),
         // Where keys have dots, `v1.5` and `a.v2` are keys.
@@ -316,6 +320,18 @@ fn canonical(value: &str, key_ends: &KeyEnds) -> Result<String, &'static str> {
     let mut escaped = String::with_capacity(base.len());
     escape(base.as_bytes(), false, &mut escaped);
     key_of(dir, &escaped).map_err(|_| HIDDEN)
+}
+
+/// The same where folders decide: a value is the path of a file, or a key.
+fn key_of_path(value: &str, (dir, base): (&str, &str), key_ends: &KeyEnds) -> Result<String, &'static str> {
+    let is_file = base.rsplit_once('.').is_some_and(|(_, ext)| EXTENSIONS.contains(&&*ext.to_ascii_lowercase()));
+    let path = SourcePath { input: b"input", folder: dir.as_bytes(), base: base.as_bytes() };
+    match key_ends.split_path(path).ok().filter(|_| is_file) {
+        Some((folder, name)) => Ok(folder + &name.key),
+        None if base.is_empty() => Err(NONE),
+        None => Ok(value.split('/').filter(|part| !part.is_empty()).map(folder_part).collect::<String>())
+            .map(|key| key.trim_end_matches('/').to_owned()),
+    }
 }
 
 /// A folder in a key, hidden or not.

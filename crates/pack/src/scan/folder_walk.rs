@@ -12,6 +12,7 @@ use super::work_queue::WorkQueue;
 use super::{Scan, ScanOptions, twins};
 use crate::glob::Globs;
 use crate::input_format::{NameRules, container, unread};
+use crate::key_ends::SourcePath;
 use crate::refuse_view::refuse_view;
 use crate::{Part, Symlinks};
 use crossbeam_channel::Sender;
@@ -368,20 +369,23 @@ impl<'a> FolderWalk<'a> {
         }
         self.context.observer.event(&Event::Scanned { files: files.len() as u64 });
         if self.options.probes {
-            self.probe(&root.base.join(path), &mut files);
+            self.probe(root, path, &mut files);
         }
         self.send(WalkEvent::Files { root: root.root, folder: path.to_owned(), files });
     }
 
     /// Looks at the headers of encoded files. Those that can't be read are looked at again, and reported, by the plan.
-    fn probe(&self, folder: &Path, files: &mut [FoundFile]) {
+    fn probe(&self, root: &Folder, path: &Path, files: &mut [FoundFile]) {
+        let folder = root.base.join(path);
+        let input = root.base.file_name().unwrap_or_default().as_bytes();
         let Scan { registry, store, limits, .. } = self.context;
         let mut codecs: BTreeMap<String, Option<Box<dyn Codec>>> = BTreeMap::new();
         for file in files {
             if self.context.cancel.is_cancelled() {
                 return;
             }
-            let Ok(name) = self.options.recipe.key_ends.split(&file.name) else { continue };
+            let name = SourcePath { input, folder: path.as_os_str().as_bytes(), base: &file.name };
+            let Ok((_, name)) = self.options.recipe.key_ends.split_path(name) else { continue };
             let field = name.field.clone();
             let codec = codecs.entry(name.field).or_insert_with(|| {
                 registry.by_field(&field).and_then(|format| format.codec(&Options::new(), limits).ok())

@@ -3,6 +3,7 @@
 use super::spilled::{Found, Spill, SpillOptions};
 use super::walk_event::{FoundFile, FoundMember, HIDDEN, NO_FIELD, NO_MATCH, WalkEvent};
 use super::{Listing, PieceRef, SourceFolder, TableInput};
+use crate::key_ends::SourcePath;
 use crate::scan::sealed::ChosenPlace;
 use crate::{KeyEnds, Recipe};
 use packhorse_core::{Code, Error, Field, FileStat, NameFault, Result, escape, folder_key, shard_number};
@@ -10,6 +11,7 @@ use packhorse_storage::Compression;
 use rayon::prelude::*;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsStr;
 use std::hash::RandomState;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -122,8 +124,8 @@ impl ListingBuilder {
     fn reason(&self, fault: NameFault) -> Cow<'static, str> {
         Cow::Borrowed(match (fault, &self.listing.key_ends) {
             (NameFault::Hidden, _) => HIDDEN,
-            (NameFault::NoField, KeyEnds::Regex(_)) => NO_MATCH,
-            (NameFault::NoField, _) => NO_FIELD,
+            (NameFault::NoField, KeyEnds::FirstDot | KeyEnds::LastDot) => NO_FIELD,
+            (NameFault::NoField, _) => NO_MATCH,
         })
     }
 
@@ -133,15 +135,25 @@ impl ListingBuilder {
         if !path.is_empty() {
             path.push(b'/');
         }
-        let place = self.place(root, &path, &key, None);
+        let input = self.listing.roots.get(root as usize).and_then(|root| root.file_name()).map(OsStr::as_bytes);
+        let input = input.unwrap_or_default().to_vec();
+        let place = (!self.listing.key_ends.takes_folders()).then(|| self.place(root, &path, &key, None));
         for file in files {
-            match self.listing.key_ends.split(&file.name) {
-                Ok(name) => {
+            let name = match place {
+                Some(place) => self.listing.key_ends.split(&file.name).map(|name| (place, name)),
+                None => {
+                    let whole = SourcePath { input: &input, folder: &path, base: &file.name };
+                    let split = self.listing.key_ends.split_path(whole);
+                    split.map(|(key, name)| (self.place(root, &path, &key, None), name))
+                }
+            };
+            match name {
+                Ok((place, name)) => {
                     let probed = self.probed(file.columns.as_ref());
                     self.push(place, (&name.key, &name.field), &file.name, (file.size, file.mtime), probed);
                 }
                 Err(fault) => {
-                    self.ignore(self.reason(fault), 1, folder.join(std::ffi::OsStr::from_bytes(&file.name)));
+                    self.ignore(self.reason(fault), 1, folder.join(OsStr::from_bytes(&file.name)));
                 }
             }
         }
@@ -149,30 +161,29 @@ impl ListingBuilder {
 
     fn members(&mut self, root: u32, archive: &Path, stat: &FileStat, members: &[FoundMember]) {
         let mut last: Option<(&[u8], u32)> = None;
-        let mut outer = if self.archive_folders { without_extension(archive) } else { Vec::new() };
-        if self.archive_folders {
-            outer.push(b'/');
-        }
+        let name = without_extension(archive);
+        let input = name.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        let outer = if self.archive_folders { [&name, &b"/"[..]].concat() } else { Vec::new() };
         for member in members {
             let base = member.name.iter().rposition(|b| *b == b'/').map_or(0, |slash| slash + 1);
-            let (folder, base) = member.name.split_at(base);
-            let inside = || archive.join(std::ffi::OsStr::from_bytes(&member.name));
-            let place_key = match outer.is_empty() {
-                true => folder_key(folder),
-                false => folder_key(&[&outer, folder].concat()),
+            let (inner, base) = member.name.split_at(base);
+            let inside = || archive.join(OsStr::from_bytes(&member.name));
+            let folder = match outer.is_empty() {
+                true => Cow::Borrowed(inner),
+                false => Cow::Owned([&outer, inner].concat()),
             };
-            let (key, name) = match (place_key, self.listing.key_ends.split(base)) {
-                (Ok(key), Ok(name)) => (key, name),
-                (Err(fault), _) | (_, Err(fault)) => {
+            let (key, name) = match self.listing.key_ends.split_path(SourcePath { input, folder: &folder, base }) {
+                Ok(split) => split,
+                Err(fault) => {
                     self.ignore(self.reason(fault), 1, inside());
                     continue;
                 }
             };
-            let place = match last {
-                Some((same, place)) if same == folder => place,
+            let place = match last.filter(|_| !self.listing.key_ends.takes_folders()) {
+                Some((same, place)) if same == inner => place,
                 _ => self.place(root, archive.as_os_str().as_bytes(), &key, Some((stat.size, stat.mtime))),
             };
-            last = Some((folder, place));
+            last = Some((inner, place));
             self.push(place, (&name.key, &name.field), b"", (member.offset, member.len as i64), 0);
         }
     }
@@ -291,7 +302,7 @@ pub(in crate::scan) fn without_extension(path: &Path) -> Vec<u8> {
     let (base, number) = base.split_at(shard_number(&base));
     let stem = base.iter().rposition(|byte| *byte == b'.').and_then(|dot| base.get(..dot)).unwrap_or(base);
     let stem = [stem, number].concat();
-    path.parent().unwrap_or(Path::new("")).join(std::ffi::OsStr::from_bytes(&stem)).into_os_string().into_vec()
+    path.parent().unwrap_or(Path::new("")).join(OsStr::from_bytes(&stem)).into_os_string().into_vec()
 }
 
 pub(super) fn rank(places: &mut [SourceFolder]) {
@@ -401,7 +412,7 @@ fn untangled(listing: &Listing, sample: &[PieceRef], faults: &mut Vec<Error>) ->
     let is_archive =
         home.and_then(|home| listing.places.get(home as usize)).is_some_and(|place| place.archive.is_some());
     let mixed = is_archive && pairs.clone().any(|clash| clash) && !pairs.all(|clash| clash);
-    let (mut first, mut clash, mut others): (Option<&PieceRef>, Option<&PieceRef>, Vec<&PieceRef>) = Default::default();
+    let (mut first, mut clash, mut others): (Option<&PieceRef>, _, Vec<&PieceRef>) = (None, None, Vec::new());
     for piece in sample {
         // Those of one field come one after the other, that of the home first.
         let before = first.filter(|first| listing.clash(first, piece));
@@ -410,11 +421,35 @@ fn untangled(listing: &Listing, sample: &[PieceRef], faults: &mut Vec<Error>) ->
             Some(first) => faults.push(twice(listing, first, piece)),
             None => others.push(piece),
         }
-        clash = clash.or(before);
+        clash = clash.or(before.map(|first| (first, piece)));
         first = before.or(Some(piece));
     }
-    faults.extend(others.into_iter().map(|piece| twice(listing, clash.unwrap_or(piece), piece)));
+    faults.extend(clash.into_iter().flat_map(|clash| others.iter().map(move |piece| unclear(listing, clash, piece))));
     kept
+}
+
+/// The fault of a file that could belong to either of two, which `clash`.
+fn unclear(listing: &Listing, (first, second): (&PieceRef, &PieceRef), piece: &PieceRef) -> Error {
+    let field = String::from_utf8_lossy(listing.field(first)).into_owned();
+    let [a, b] = [first, second].map(|piece| shown(listing, piece));
+    let (a, b) = if a == b { (listing.full_path(first), listing.full_path(second)) } else { (a, b) };
+    let message =
+        format!("could be of two samples, since both {} and {} are the field {field}", a.display(), b.display());
+    field_twice(listing, piece, Error::content(message).hint(FIELD_FOLDERS))
+}
+
+/// The error of a piece of a sample that has a field twice.
+fn field_twice(listing: &Listing, piece: &PieceRef, error: Error) -> Error {
+    let key = listing.places.get(piece.place as usize).map_or("", |place| place.folder_key.as_str());
+    let key = format!("{key}{}", String::from_utf8_lossy(listing.stem(piece)));
+    error.with_code(Code::KeyTwice).in_input(listing.full_path(piece).display()).in_sample(key)
+}
+
+const FIELD_FOLDERS: &str = "pass `key-ends=field-folders`, which names fields after folders, or rename one of them";
+
+/// Its path below its input.
+fn shown(listing: &Listing, piece: &PieceRef) -> PathBuf {
+    PathBuf::from(std::ffi::OsString::from_vec(listing.path(piece)))
 }
 
 /// The fault of `second`, whose sample has the field of `first` twice.
@@ -434,20 +469,17 @@ fn twice(listing: &Listing, first: &PieceRef, second: &PieceRef) -> Error {
     // Files of two folders that were given may have one relative path.
     let kept = match listing.path(first) == listing.path(second) {
         true => listing.full_path(first),
-        false => PathBuf::from(std::ffi::OsString::from_vec(listing.path(first))),
+        false => shown(listing, first),
     };
-    let key = listing.places.get(first.place as usize).map_or("", |p| p.folder_key.as_str());
     let archives =
         [first, second].map(|piece| listing.places.get(piece.place as usize).filter(|p| p.archive.is_some()));
     let advice = match archives {
         [Some(a), Some(b)] if (a.root, &a.path) != (b.root, &b.path) => {
             "pass `archive-folders`, with which keys begin with the names of archives"
         }
+        [None, None] if first.place != second.place => FIELD_FOLDERS,
         _ => "rename one of them",
     };
-    Error::content(format!("the sample has its field {field} already from {}", kept.display()))
-        .with_code(Code::KeyTwice)
-        .hint(advice)
-        .in_input(listing.full_path(second).display())
-        .in_sample(format!("{key}{}", String::from_utf8_lossy(listing.stem(first))))
+    let message = format!("the sample has its field {field} already from {}", kept.display());
+    field_twice(listing, second, Error::content(message).hint(advice))
 }

@@ -2,6 +2,7 @@
 
 mod dataset_cards;
 mod decoded;
+mod folder_layouts;
 mod listing_builder;
 mod merged_pictures;
 mod metadata_rows;
@@ -292,11 +293,17 @@ impl Listing {
         }
         nested_datasets::warnings(self).iter().for_each(|text| observer.event(&Event::Warning(text)));
         self.omitted.of_all(&self.tables).report(observer);
-        let warnings = self.merged_pictures().into_iter().chain(same_names::warning(self));
+        let warnings = self.merged_pictures().into_iter().chain(same_names::warning(self)).chain(self.folder_layout());
         warnings.for_each(|warning| observer.event(&Event::Warning(&warning)));
         let mut odd = OddInputs::default();
         odd.add(self);
         odd.report(observer);
+    }
+
+    /// A warning of folders that seem to be samples or fields.
+    fn folder_layout(&self) -> Option<String> {
+        let is_default = self.key_ends.is_default();
+        is_default.then(|| folder_layouts::of_samples(self).or_else(|| folder_layouts::of_fields(self))).flatten()
     }
 
     /// A warning of samples that hold several pictures by their names.

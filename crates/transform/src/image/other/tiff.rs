@@ -71,9 +71,7 @@ pub(super) fn read(bytes: &[u8], limits: &Limits) -> Result<Stored> {
             (unpack(&data, (width, height), many, color.bit_depth()), false)
         }
         DecodingResult::U8(data) => (interleave(data, 1), false),
-        DecodingResult::U16(data) => {
-            (interleave(data.into_iter().flat_map(u16::to_ne_bytes).collect(), 2), true)
-        }
+        DecodingResult::U16(data) => (interleave(data.into_iter().flat_map(u16::to_ne_bytes).collect(), 2), true),
         other => return Err(of_type(&other)),
     };
     if patched.is_some() {
