@@ -206,3 +206,38 @@ fn times_of_several_units_become_one() {
     let wanted = [1_500_000_000i64, -1000, 7, i64::MIN].map(i64::to_le_bytes).concat();
     assert!(file.windows(wanted.len()).any(|bytes| bytes == wanted), "the ticks of both are in one row each");
 }
+
+/// Lists, and lists of lists, become arrays of one shape; those of another shape are an error of their sample.
+#[test]
+fn lists_of_one_shape_become_arrays() {
+    let dir = tempfile::tempdir().unwrap();
+    let stacked = |lines: &str, shape: &str, to: &str| {
+        let input = dir.path().join("in.jsonl");
+        std::fs::write(&input, lines).unwrap();
+        let out = dir.path().join(format!("{to}-{shape}-{}", lines.len()));
+        let mut recipe = plain(&[input], to, &out);
+        recipe.take("from", "jsonl".as_ref()).unwrap();
+        recipe.take("cast", "x=f32".as_ref()).unwrap();
+        recipe.take("stack", format!("x={shape}").as_ref()).unwrap();
+        packhorse::session().pack(&recipe).map(|_| values(&out))
+    };
+    for to in FORMATS {
+        let flat = "{\"x\": [1.5, 2.5, 3.5]}\n{\"x\": [4.5, 5.5, 6.5]}\n";
+        assert_eq!(stacked(flat, "3", to).unwrap(), [1.5, 2.5, 3.5, 4.5, 5.5, 6.5], "{to}");
+        let nested = "{\"x\": [[1.5, 2.5, 3.5], [4.5, 5.5, 6.5]]}\n{\"x\": [[7, 8, 9], [10, 11, 12]]}\n";
+        let wanted = [1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0];
+        assert_eq!(stacked(nested, "2x3", to).unwrap(), wanted, "{to}");
+    }
+    let first = "{\"x\": [[1.5, 2.5], [3.5, 4.5]]}\n";
+    for (second, why) in [
+        ("[[1.5, 2.5]]", "has the shape [1] here, and `stack` wants [2,2]"),
+        ("[[1.5, 2.5], [3.5]]", "has the shape [2,1] here, and `stack` wants [2,2]"),
+        ("[[1.5, 2.5], null]", "has a missing element here"),
+        ("[[1.5, null], [3.5, 4.5]]", "has a missing element here"),
+        ("null", "is missing"),
+    ] {
+        let error = stacked(&format!("{first}{{\"x\": {second}}}\n"), "2x2", "parquet").unwrap_err();
+        assert!(error.to_string().contains(why), "{second}: {error}");
+        assert_eq!(error.row(), Some(1), "{second}: {error}");
+    }
+}

@@ -312,7 +312,8 @@ fn fields_of_samples_that_have_others_twice_do_not_mix() {
     };
     let ended = pack(dir.path(), "two", "out", &["--key-ends", "first-dot"]);
     assert_eq!(ended.code(), CONTENT, "{ended:?}");
-    assert!(ended.said.contains("already from"), "{ended:?}");
+    assert!(ended.said.contains("could be of two samples, since both 0.tar and 1.tar are the field jpg"), "{ended:?}");
+    assert!(ended.said.contains("pass --archive-folders"), "{ended:?}");
     assert_eq!(samples(&pack(dir.path(), "two", "out", &["--on-error", "skip"])), 2);
     let kept = ["0.jpg", "0.txt", "1.jpg", "1.txt"].map(|member| cat("out", member));
     assert_eq!(kept, [Some("a0".into()), None, Some("a1".into()), Some("a1".into())]);

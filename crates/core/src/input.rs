@@ -29,7 +29,7 @@ pub trait Input: Send + Sync {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()>;
 
     /// Begins to read `range`, where reads that wait for each other pay a round trip each: over a network. `None`
-    /// elsewhere, and for a range past the end: [`read_at`](Self::read_at) is as good there, or says what is wrong.
+    /// elsewhere, and for a range past the end: [`read_at`](Self::read_at) is as good there, or gives the error.
     fn begin_read(&self, range: Range<u64>) -> Option<BegunRead<'_>> {
         let _ = range;
         None

@@ -5,7 +5,7 @@ use crate::merged_columns::MergedColumns;
 use crate::scan::{Listing, SampleRef};
 use packhorse_core::{
     Code, DataType, Error, Event, Field, FieldType, KEY, Kind, Limits, Observer, Options, Registry, Result, Schema,
-    SchemaRef, Sink, counted,
+    SchemaRef, Sink, counted, shard_number,
 };
 use packhorse_dataset::{CodecRecord, FieldRecord};
 use std::collections::{BTreeMap, BTreeSet};
@@ -253,7 +253,16 @@ fn warn_of_whole_tables(counts: &BTreeMap<&str, u64>, samples: u64, observer: &d
                     pass `from=csv` (unpack archives first)";
         observer.event(&Event::Warning(text));
     }
+    let is_records = |field: &&str| RECORDS.contains(&field.get(..shard_number(field.as_bytes())).unwrap_or(field));
+    if counts.keys().all(is_records) && samples > 0 {
+        let text =
+            "each input is packed as bytes; if they are TFRecord files, `from=tfrecord` makes a sample of each record";
+        observer.event(&Event::Warning(text));
+    }
 }
+
+/// Extensions of TFRecord files that other files have too.
+const RECORDS: [&str; 3] = ["record", "records", "tfr"];
 
 /// Files of tables that other programs write, by extension, and how their rows become samples.
 const OTHER_TABLES: [(&str, &str); 12] = [

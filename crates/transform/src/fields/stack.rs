@@ -1,4 +1,4 @@
-//! Dense tensors from ragged fields whose samples all have one shape.
+//! Dense tensors from ragged fields and lists, also of lists, whose samples all have one shape.
 
 use crate::casts::of_row;
 use arrow_array::cast::AsArray;
@@ -20,7 +20,7 @@ pub(super) fn field(field: &Field, shape: &[usize]) -> Result<Field> {
     let refused = |what: &str| Error::config(format!("field {} ({what}) can't become an array", field.name()));
     let kind = FieldType::of(field)?;
     let element = match &kind {
-        FieldType::List { element, depth: 1 } => element,
+        FieldType::List { element, depth } if *depth == 1 || *depth == shape.len() => element,
         FieldType::Ragged { element, rank } if *rank == shape.len() => element,
         other => return Err(refused(&other.to_string())),
     };
@@ -52,25 +52,33 @@ pub(super) fn apply(rows: &Rows, from: &Field, column: &ArrayRef, shape: &[usize
             parts.column(0).clone()
         }
     };
-    let list = list.as_list_opt::<i32>().ok_or_else(|| Error::bug("a list of another kind"))?;
-    let size_of = usize::try_from(*size).unwrap_or_default();
     let nulls = column.nulls().cloned();
-    let wrong = |row: &usize| column.is_valid(*row) && usize::try_from(list.value_length(*row)) != Ok(size_of);
-    if let Some(row) = (0..list.len()).find(wrong) {
-        return Err(differs(row, list.value_length(row).to_string()));
+    if let Some(row) = (0..column.len()).find(|row| column.is_null(*row)) {
+        let text = format!("{} is missing, so it can't be stacked", wanted.name());
+        return Err(of_row(rows, row, wanted.name(), text));
     }
-    let from = list.value_offsets().first().copied().unwrap_or_default();
-    let from = usize::try_from(from).unwrap_or_default();
-    // A null has no elements, but a fixed-size list needs room for them.
-    if column.null_count() > 0 {
-        return Err(of_row(
-            rows,
-            (0..column.len()).find(|r| column.is_null(*r)).unwrap_or(0),
-            wanted.name(),
-            format!("{} is missing, so it can't be stacked", wanted.name()),
-        ));
+    // Lists of lists have a length at each level.
+    let is_nested = list.as_list_opt::<i32>().is_some_and(|list| list.values().as_list_opt::<i32>().is_some());
+    let size_of = usize::try_from(*size).unwrap_or_default();
+    let lengths = if is_nested { shape.to_vec() } else { vec![size_of] };
+    let (len, mut values, mut of_one) = (list.len(), list, 1usize);
+    for (level, length) in lengths.iter().enumerate() {
+        let list = values.as_list_opt::<i32>().ok_or_else(|| Error::bug("a list of another kind"))?;
+        let wrong = |at: &usize| usize::try_from(list.value_length(*at)) != Ok(*length);
+        if let Some(at) = (0..list.len()).find(wrong) {
+            let before = lengths.iter().take(level).map(usize::to_string);
+            let found: Vec<String> = before.chain([list.value_length(at).to_string()]).collect();
+            return Err(differs(at / of_one.max(1), found.join(",")));
+        }
+        let start = list.value_offsets().first().and_then(|start| usize::try_from(*start).ok()).unwrap_or_default();
+        of_one *= length;
+        let inner = list.values().slice(start, length * list.len());
+        if let Some(at) = (0..inner.len()).find(|at| inner.is_null(*at)) {
+            let text = format!("{} has a missing element here, so it can't be stacked", from.name());
+            return Err(of_row(rows, at / of_one.max(1), from.name(), text));
+        }
+        values = inner;
     }
-    let values = list.values().slice(from, size_of * list.len());
-    let array = FixedSizeListArray::try_new_with_length(item.clone(), *size, values, nulls, list.len()).map_err(bug)?;
+    let array = FixedSizeListArray::try_new_with_length(item.clone(), *size, values, nulls, len).map_err(bug)?;
     Ok(Arc::new(array))
 }

@@ -435,7 +435,7 @@ fn unclear(listing: &Listing, (first, second): (&PieceRef, &PieceRef), piece: &P
     let (a, b) = if a == b { (listing.full_path(first), listing.full_path(second)) } else { (a, b) };
     let message =
         format!("could be of two samples, since both {} and {} are the field {field}", a.display(), b.display());
-    field_twice(listing, piece, Error::content(message).hint(FIELD_FOLDERS))
+    field_twice(listing, piece, Error::content(message).hint(remedy(listing, first, second)))
 }
 
 /// The error of a piece of a sample that has a field twice.
@@ -445,7 +445,20 @@ fn field_twice(listing: &Listing, piece: &PieceRef, error: Error) -> Error {
     error.with_code(Code::KeyTwice).in_input(listing.full_path(piece).display()).in_sample(key)
 }
 
-const FIELD_FOLDERS: &str = "pass `key-ends=field-folders`, which names fields after folders, or rename one of them";
+/// What to do about two files that are one field of a sample.
+fn remedy(listing: &Listing, first: &PieceRef, second: &PieceRef) -> &'static str {
+    let archives =
+        [first, second].map(|piece| listing.places.get(piece.place as usize).filter(|p| p.archive.is_some()));
+    match archives {
+        [Some(a), Some(b)] if (a.root, &a.path) != (b.root, &b.path) => {
+            "pass `archive-folders`, with which keys begin with the names of archives"
+        }
+        [None, None] if first.place != second.place => {
+            "pass `key-ends=field-folders`, which names fields after folders, or rename one of them"
+        }
+        _ => "rename one of them",
+    }
+}
 
 /// Its path below its input.
 fn shown(listing: &Listing, piece: &PieceRef) -> PathBuf {
@@ -471,15 +484,6 @@ fn twice(listing: &Listing, first: &PieceRef, second: &PieceRef) -> Error {
         true => listing.full_path(first),
         false => shown(listing, first),
     };
-    let archives =
-        [first, second].map(|piece| listing.places.get(piece.place as usize).filter(|p| p.archive.is_some()));
-    let advice = match archives {
-        [Some(a), Some(b)] if (a.root, &a.path) != (b.root, &b.path) => {
-            "pass `archive-folders`, with which keys begin with the names of archives"
-        }
-        [None, None] if first.place != second.place => FIELD_FOLDERS,
-        _ => "rename one of them",
-    };
     let message = format!("the sample has its field {field} already from {}", kept.display());
-    field_twice(listing, second, Error::content(message).hint(advice))
+    field_twice(listing, second, Error::content(message).hint(remedy(listing, first, second)))
 }
