@@ -214,7 +214,7 @@ fn lists_of_one_shape_become_arrays() {
     let stacked = |lines: &str, shape: &str, to: &str| {
         let input = dir.path().join("in.jsonl");
         std::fs::write(&input, lines).unwrap();
-        let out = dir.path().join(format!("{to}-{shape}-{}", lines.len()));
+        let out = dir.path().join(lines.len().to_string()).join(to);
         let mut recipe = plain(&[input], to, &out);
         recipe.take("from", "jsonl".as_ref()).unwrap();
         recipe.take("cast", "x=f32".as_ref()).unwrap();
@@ -238,6 +238,6 @@ fn lists_of_one_shape_become_arrays() {
     ] {
         let error = stacked(&format!("{first}{{\"x\": {second}}}\n"), "2x2", "parquet").unwrap_err();
         assert!(error.to_string().contains(why), "{second}: {error}");
-        assert_eq!(error.row(), Some(1), "{second}: {error}");
+        assert_eq!(error.sample(), Some("in/000000001"), "{second}: {error}");
     }
 }

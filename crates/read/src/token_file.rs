@@ -25,6 +25,8 @@ enum Pointers {
     Summed(Vec<u64>),
 }
 
+const PAIR: &str = "`packhorse verify` says more of the pair, and `packhorse repair` mends what it can";
+
 impl TokenFile {
     /// The tokens in `bin`, of the Arrow type `tokens`, little-endian; `lengths` of its sequences in tokens; and
     /// `pointers`, their first bytes: without them the sequences are contiguous from byte 0.
@@ -72,14 +74,12 @@ impl TokenFile {
         if end != self.len {
             // Tokens that the lengths don't count make all sequences wrong (Megatron-LM#431).
             let message = format!("is {} bytes long where its index ends at byte {end}", self.len);
-            return Err(self
-                .fault(message)
-                .hint("`packhorse verify` says more of the pair, and `packhorse repair` mends what it can"));
+            return Err(self.fault(message).hint(PAIR));
         }
         Ok(())
     }
 
-    /// The range of a segment's bytes, which the file has.
+    /// The range of a segment's bytes, which the file has. Its sequence ends where the next one begins.
     pub(crate) fn place(&self, segment: &Segment) -> Result<Range<u64>> {
         let at = segment.sequence as usize;
         let Some((length, start)) = self.lengths.view().get(at).zip(self.start(at)) else {
@@ -92,6 +92,13 @@ impl TokenFile {
             return Err(self.fault(format!("{message}: the order is of other data")));
         }
         let width = self.element.width() as u64;
+        let end = u64::try_from(length).ok().and_then(|length| length.checked_mul(width)?.checked_add_signed(start));
+        let next = if matches!(self.pointers, Pointers::Given(_)) { self.start(at + 1) } else { None };
+        if let Some(next) = next.filter(|next| u64::try_from(*next).ok() != end) {
+            let message =
+                format!("has {length} tokens in sequence {at} from byte {start} on, and the next at byte {next}");
+            return Err(self.fault(format!("{message}: its index is damaged")).hint(PAIR));
+        }
         let bytes = u64::try_from(start)
             .ok()
             .and_then(|start| Some(start.checked_add(from * width)?..start.checked_add(to * width)?));

@@ -136,10 +136,13 @@ impl Format for Tokens {
         &self,
         input: &dyn Input,
         options: &Options,
-        _: &[Consumer],
+        consumers: &[Consumer],
         findings: &mut Findings,
         _: &mut dyn FnMut(&str),
     ) -> Result<()> {
+        if !consumers.is_empty() {
+            findings.add(consumers, None, "holds tokens, and this reader takes tars (webdataset)");
+        }
         let verdict = verify(input, &options::look(options)?)?;
         verdict
             .problems

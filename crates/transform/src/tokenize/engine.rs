@@ -59,9 +59,12 @@ pub(super) struct Fast {
 
 /// Added tokens around which this engine encodes otherwise than the reference: it marks a word before them and none after them where
 /// the pre-tokenizer is `Metaspace`, and takes the end of another added token for that of a word. Texts that have one are left to the reference.
+/// So are texts whose beginning the normalizer removes, where the pre-tokenizer marks the first word alone: the reference does not mark it then.
 struct Delicate {
     /// Their ids, ascending.
     ids: Vec<u32>,
+    /// Whether the first word alone is marked.
+    first: bool,
     /// The tokenizer as given.
     json: String,
     parse_special: bool,
@@ -70,7 +73,12 @@ struct Delicate {
 
 impl Delicate {
     /// Those of a tokenizer; `None` if it has none. The error says which one the engine can't take.
-    fn new(tokenizer: &PipelineTokenizer, json: &str, parse_special: bool) -> Result<Option<Self>, String> {
+    fn new(
+        tokenizer: &PipelineTokenizer,
+        (upgraded, json): (&str, &str),
+        parse_special: bool,
+    ) -> Result<Option<Self>, String> {
+        let first = upgraded.contains("\"prepend_scheme\":\"first\"");
         let steps = tokenizer.get_normalizers();
         let marks =
             steps.iter().any(|step| matches!(step, PipelineNormalizer::Metaspace(_) | PipelineNormalizer::Prepend(_)));
@@ -82,6 +90,11 @@ impl Delicate {
         if let Some(text) = panics.min() {
             return Err(format!("its added token {text:?} counts as a whole word only"));
         }
+        // The engine looks for such a token in text whose spaces are marks, and never finds it.
+        let spaced = added.values().filter(|token| marks && token.normalized && token.content.contains([' ', '▁']));
+        if let Some(text) = spaced.map(|token| &token.content).min() {
+            return Err(format!("its added token {text:?} has a space and counts in normalized text"));
+        }
         // A token that strips the space behind it would take in a token of space.
         let spaces = added.values().any(|token| token.content.starts_with(char::is_whitespace));
         let mut ids: Vec<u32> = added
@@ -90,8 +103,19 @@ impl Delicate {
             .map(|(id, _)| *id)
             .collect();
         ids.sort_unstable();
-        let delicate = Self { ids, json: json.to_owned(), parse_special, reference: OnceLock::new() };
-        Ok(Some(delicate).filter(|delicate| !delicate.ids.is_empty()))
+        let delicate = Self { ids, first, json: json.to_owned(), parse_special, reference: OnceLock::new() };
+        Ok(Some(delicate).filter(|delicate| first || !delicate.ids.is_empty()))
+    }
+
+    /// Whether the normalizer removes the beginning of a text before its first word is marked.
+    fn removes_beginning(&self, text: &str, tokenizer: &PipelineTokenizer) -> bool {
+        let Some(first) = text.chars().next().filter(|_| self.first) else { return false };
+        let marks = |step: &&PipelineNormalizer| {
+            matches!(step, PipelineNormalizer::Metaspace(_) | PipelineNormalizer::Prepend(_))
+        };
+        let mut steps = tokenizer.get_normalizers().iter().filter(|step| !marks(step));
+        let left = steps.try_fold(first.to_string(), |text, step| Ok(step.normalize(&text, 1)?.into_owned()));
+        left.map_err(|_: tokenizers::Error| ()).is_ok_and(|left| left.is_empty())
     }
 
     fn reference(&self) -> Result<&dyn Engine> {
@@ -120,6 +144,11 @@ impl Fast {
     /// Encodes a text, or leaves it to the reference.
     fn encode_text(&self, text: &str, out: &mut Ids) -> Result<()> {
         let before = out.len();
+        if let Some(delicate) = &self.delicate
+            && delicate.removes_beginning(text, &self.tokenizer)
+        {
+            return delicate.reference()?.encode(text, false, out);
+        }
         let encoded = self.tokenizer.encode_into(text, &self.options, out);
         // The engine fails on a word without any token if the tokenizer has no unknown token.
         encoded.map_err(|e| Error::content(format!("can't be tokenized: {e}")))?;
@@ -135,7 +164,7 @@ impl Fast {
     /// From a `tokenizer.json` of version 2.0, and that file as `given`; the error says why this engine can't read it.
     pub(super) fn new(json: &str, given: &str, parse_special: bool) -> Result<Self, String> {
         let tokenizer = tokenizers::from_json(json).map_err(|e| e.to_string())?;
-        let delicate = Delicate::new(&tokenizer, given, parse_special)?;
+        let delicate = Delicate::new(&tokenizer, (json, given), parse_special)?;
         // An unsupported regular expression fails on first use only.
         let (mut scratch, mut spans) = (PreTokenizerScratch::default(), Vec::new());
         tokenizer.get_pre_tokenizer().pre_tokenize("a 1", &mut scratch, &mut spans).map_err(|e| e.to_string())?;
@@ -173,6 +202,10 @@ impl Engine for Fast {
     }
 
     fn revision(&self) -> u32 {
-        if self.delicate.is_some() { 2 } else { 1 }
+        match &self.delicate {
+            None => 1,
+            Some(Delicate { first: false, .. }) => 2,
+            Some(_) => 3,
+        }
     }
 }

@@ -22,6 +22,8 @@ pub(super) struct Facts {
     pub(super) named: BTreeMap<String, u32>,
     /// The texts of the tokens beside the model's that are looked for in normalized text.
     pub(super) normalized: BTreeSet<String>,
+    /// Whether added tokens are listed in another order than that of their ids, which the library does not look at.
+    pub(super) disordered: bool,
 }
 
 /// Reads `text` and looks up the tokens `wanted`. A `Config` error if it is not a tokenizer.
@@ -33,25 +35,37 @@ pub(super) fn facts(text: &str, wanted: &[String]) -> Result<Facts> {
     refuse_unknown(&parts)?;
     let model: Parts<'_> = within(&parts, "model")?;
     refuse_dropout(&model)?;
-    let mut count = Count { next: 0, wanted, named: BTreeMap::new() };
+    let added = parts.get("added_tokens").map_or("[]", |added| added.get());
+    let added: Option<Vec<Value>> = serde_json::from_str(added).map_err(|e| damaged(&e.to_string()))?;
+    let added = added.unwrap_or_default().iter().map(AddedToken::of).collect::<Result<Vec<_>>>()?;
+    let wanted = wanted.iter().map(String::as_str).chain(added.iter().map(|token| &*token.content)).collect();
+    let mut count = Count { next: 0, tokens: 0, wanted, named: BTreeMap::new() };
     let vocabulary = model.get("vocab").ok_or_else(|| damaged("its model has no vocabulary"))?;
     let mut deserializer = serde_json::Deserializer::from_str(vocabulary.get());
     (&mut count).deserialize(&mut deserializer).map_err(|e| damaged(&e.to_string()))?;
-    let added = parts.get("added_tokens").map_or("[]", |added| added.get());
-    let added: Option<Vec<Value>> = serde_json::from_str(added).map_err(|e| damaged(&e.to_string()))?;
-    let mut normalized = BTreeSet::new();
-    for token in added.unwrap_or_default() {
-        let number = token.get("id").and_then(Value::as_u64).and_then(|id| u32::try_from(id).ok());
+    let disordered = !count.add(&added)?;
+    let normalized = added.iter().filter(|token| token.normalized && !token.content.is_empty());
+    let normalized = normalized.map(|token| token.content.clone()).collect();
+    Ok(Facts { vocabulary: count.next, named: count.named, normalized, disordered })
+}
+
+/// A token beside those of the model.
+struct AddedToken {
+    content: String,
+    id: u32,
+    normalized: bool,
+}
+
+impl AddedToken {
+    fn of(token: &Value) -> Result<Self> {
+        let id = token.get("id").and_then(Value::as_u64).and_then(|id| u32::try_from(id).ok());
         let content = token.get("content").and_then(Value::as_str);
-        let (Some(number), Some(content)) = (number, content) else {
+        let (Some(id), Some(content)) = (id, content) else {
             return Err(damaged("an added token has no id or text"));
         };
-        count.token(content, number);
-        if token.get("normalized").and_then(Value::as_bool).unwrap_or(true) && !content.is_empty() {
-            normalized.insert(content.to_owned());
-        }
+        let normalized = token.get("normalized").and_then(Value::as_bool).unwrap_or(true);
+        Ok(Self { content: content.to_owned(), id, normalized })
     }
-    Ok(Facts { vocabulary: count.next, named: count.named, normalized })
 }
 
 /// The same tokenizer in version 2.0; the error says why it can't be converted, or what the first engine does not take.
@@ -144,16 +158,34 @@ fn damaged(what: &str) -> Error {
 /// Streams through a vocabulary without storing it.
 struct Count<'w> {
     next: u64,
-    wanted: &'w [String],
+    tokens: u64,
+    wanted: BTreeSet<&'w str>,
     named: BTreeMap<String, u32>,
 }
 
 impl Count<'_> {
     fn token(&mut self, text: &str, number: u32) {
         self.next = self.next.max(u64::from(number) + 1);
-        if self.wanted.iter().any(|wanted| wanted == text) {
+        self.tokens += 1;
+        if self.wanted.contains(text) {
             self.named.insert(text.to_owned(), number);
         }
+    }
+
+    /// Numbers added tokens as the library does, whatever ids they state: those of the model have its ids, others follow
+    /// in the order of the list. Returns whether that is the order of the stated ids.
+    fn add(&mut self, added: &[AddedToken]) -> Result<bool> {
+        let size = u32::try_from(self.tokens).map_err(|_| damaged("too many tokens"))?;
+        let (mut next, mut last, mut ordered) = (size, None, true);
+        for token in added.iter().filter(|token| !token.content.is_empty()) {
+            if !self.named.contains_key(&token.content) {
+                ordered &= last.replace(token.id).is_none_or(|last| last < token.id);
+                self.named.insert(token.content.clone(), next);
+                self.next = self.next.max(u64::from(next.max(token.id)) + 1);
+                next = next.checked_add(1).ok_or_else(|| damaged("too many tokens"))?;
+            }
+        }
+        Ok(ordered)
     }
 }
 
@@ -213,7 +245,7 @@ mod tests {
     #[test]
     fn unused_ids_count() {
         let facts = facts(SMALL, &["</s>".to_owned(), "a".to_owned()]).unwrap();
-        assert_eq!((facts.vocabulary, facts.named["</s>"], facts.named["a"]), (8, 7, 1));
+        assert_eq!((facts.vocabulary, facts.named["</s>"], facts.named["a"]), (8, 2, 1));
     }
 
     #[test]

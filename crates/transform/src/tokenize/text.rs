@@ -44,10 +44,10 @@ pub(super) fn locate<'s>(schema: &'s SchemaRef, given: Option<&'s str>) -> Resul
             let mut names = path.split('.');
             Ok(TextLocation { field: names.next().unwrap_or_default(), inside: names.collect() })
         }
-        (Some(name), _) if schema.field_with_name(name).is_ok() => Err(no_text(name)),
+        (Some(name), _) if schema.field_with_name(name).is_ok() => Err(no_text(schema, name)),
         (Some(name), _) => Err(Error::config(format!("no field of text is called {name}; there are: {}", known()))),
         (None, texts) if !texts.contains(&USUAL) && has_usual(schema, texts) => {
-            Err(no_text(USUAL).hint("or name the field of the text with `text-field`"))
+            Err(no_text(schema, USUAL).hint("or name the field of the text with `text-field`"))
         }
         (None, [JSON]) => Err(Error::config(
             "the only field of text, json, holds JSON; say which member of it is the text with `text-field=json.NAME`",
@@ -68,9 +68,15 @@ fn has_usual(schema: &SchemaRef, texts: &[&str]) -> bool {
     others.any(is_usual) && !texts.iter().any(|name| is_usual(name))
 }
 
-fn no_text(name: &str) -> Error {
+fn no_text(schema: &SchemaRef, name: &str) -> Error {
     let error = Error::config(format!("field {name} does not hold text, as far as its type says"));
-    error.hint(format!("if its bytes are UTF-8, read them as text with `cast={name}=text`"))
+    match schema.field_with_name(name).ok().and_then(|field| FieldType::of(field).ok()) {
+        Some(FieldType::Blob) => error.hint(format!("if its bytes are UTF-8, read them as text with `cast={name}=text`")),
+        Some(FieldType::Scalar(_)) => error.hint(format!(
+            "`schema={name}:text` takes a column of CSV as it is written; `cast={name}=text` writes other values as text"
+        )),
+        _ => error,
+    }
 }
 
 /// The texts of a record batch.

@@ -124,15 +124,17 @@ fn modes_of_zero_are_accepted() {
 
 #[test]
 fn check_finds_the_same() {
-    let found = |folder: &Folder| {
+    let found = |folder: &Folder, consumers: &[Consumer]| {
         let mut findings = Findings::new("part.idx");
         Tokens::default()
-            .check(&folder.input(".idx"), &Options::new(), &Consumer::ALL, &mut findings, &mut |_| {})
+            .check(&folder.input(".idx"), &Options::new(), consumers, &mut findings, &mut |_| {})
             .unwrap();
         findings.iter().map(|(finding, _)| (finding.consumers.len(), finding.problem.clone())).collect::<Vec<_>>()
     };
     let documents = flat(&[3, 0, 5, 1], 1, 100);
-    assert!(found(&pair(&documents, &DataType::UInt16, false)).is_empty());
-    let bad = found(&uncounted(&documents, 7));
+    assert!(found(&pair(&documents, &DataType::UInt16, false), &[]).is_empty());
+    let readers_of_tars = found(&pair(&documents, &DataType::UInt16, false), &Consumer::ALL);
+    assert!(matches!(&readers_of_tars[..], [(5, problem)] if problem.contains("takes tars")), "{readers_of_tars:?}");
+    let bad = found(&uncounted(&documents, 7), &[]);
     assert!(matches!(&bad[..], [(0, problem)] if problem.contains("#431")), "{bad:?}");
 }

@@ -305,13 +305,15 @@ proptest::proptest! {
     /// What the first engine does otherwise around added tokens is left to the reference.
     #[test]
     fn texts_with_added_tokens_are_encoded_as_by_the_reference(
-        flags in proptest::collection::vec(proptest::array::uniform4(proptest::bool::ANY), 3),
-        normalizer in 0..4usize, pre_tokenizer in 0..6usize,
-        texts in proptest::collection::vec(proptest::collection::vec(0..9usize, 0..8), 1..6),
+        flags in proptest::collection::vec(proptest::array::uniform4(proptest::bool::ANY), 4),
+        normalizer in 0..6usize, pre_tokenizer in 0..6usize, count in 0..5usize,
+        texts in proptest::collection::vec(proptest::collection::vec(0..11usize, 0..8), 1..6),
     ) {
-        let contents = ["<x>", "bb", "abx"];
-        let tokens: Vec<Value> = contents.iter().zip(flags).map(|(content, flags)| added(content, flags)).collect();
+        let contents = ["<x>", "bb", "abx", "b a"].into_iter().take(count);
+        let tokens: Vec<Value> = contents.zip(flags).map(|(content, flags)| added(content, flags)).collect();
         let normalizers = ["null", r#"{"type":"Lowercase"}"#, r#"{"type":"NFKC"}"#,
+            r#"{"type":"Strip","strip_left":true,"strip_right":true}"#,
+            r#"{"type":"BertNormalizer","clean_text":true,"handle_chinese_chars":false,"strip_accents":false,"lowercase":false}"#,
             r#"{"type":"Sequence","normalizers":[{"type":"Prepend","prepend":"▁"},{"type":"Replace","pattern":{"String":" "},"content":"▁"}]}"#];
         let metaspace = |scheme| format!(r#"{{"type":"Metaspace","replacement":"▁","prepend_scheme":"{scheme}","split":true}}"#);
         let pre_tokenizers = ["null".to_owned(), r#"{"type":"Whitespace"}"#.to_owned(), metaspace("always"), metaspace("never"),
@@ -319,7 +321,7 @@ proptest::proptest! {
         let file = with_added(&tokens, normalizers[normalizer], &pre_tokenizers[pre_tokenizer]);
         let options = TokenizeOptions { check_exact: 1.0, ..Default::default() };
         let tokenize = Tokenize::new(file.as_bytes(), "t.json", options).unwrap();
-        let pieces = ["a", "b", " ", "<x>", "bb", "abx", "A", "ab", "▁"];
+        let pieces = ["a", "b", " ", "<x>", "bb", "abx", "A", "ab", "▁", "b a", "\u{0}"];
         let texts: Vec<String> = texts.iter().map(|text| text.iter().map(|piece| pieces[*piece]).collect()).collect();
         let texts: Vec<Option<&str>> = texts.iter().map(|text| Some(&**text)).collect();
         let found = tokenize.apply(rows(&texts, true));
@@ -340,6 +342,32 @@ fn added_tokens_that_are_equal_once_they_are_normalized_are_refused() {
         "{error}"
     );
     assert!(with("null").unwrap().starts_with("tokenize/1 "));
+}
+
+/// Whatever ids added tokens state, the library numbers them in the order of the list.
+#[test]
+fn added_tokens_have_the_ids_that_the_library_gives_them() {
+    let ends = |ids: [u64; 2]| {
+        let mut whole: Value = serde_json::from_str(&json()).unwrap();
+        whole["model"]["vocab"] = serde_json::json!({"?": 0, "a": 1, "b": 2, "ab": 3});
+        for (token, id) in whole["added_tokens"].as_array_mut().unwrap().iter_mut().zip(ids) {
+            token["id"] = id.into();
+        }
+        let options = TokenizeOptions {
+            special: Special::None,
+            append_eod: true,
+            eod: Some("</s>".to_owned()),
+            check_exact: 1.0,
+            ..Default::default()
+        };
+        let tokenize = Tokenize::new(whole.to_string().as_bytes(), "t.json", options).unwrap();
+        let found = tokenize.apply(rows(&[Some("a<s>b</s>")], true)).unwrap();
+        let list = found.column_by_name(TOKENS).unwrap().as_list::<i32>().value(0);
+        (list.as_primitive::<UInt16Type>().values().to_vec(), tokenize.describe().contains("tokenizers-0.23"))
+    };
+    assert_eq!(ends([4, 5]), (vec![1, 4, 2, 5, 5], false));
+    assert_eq!(ends([4, 9]), (vec![1, 4, 2, 5, 5], false));
+    assert_eq!(ends([9, 4]), (vec![1, 4, 2, 5, 5], true));
 }
 
 #[test]
