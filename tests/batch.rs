@@ -371,3 +371,25 @@ fn rows_that_fit_into_no_cache_are_the_same_and_a_warning_says_so() {
         assert!(said.iter().all(|text| text.contains("each batch decodes most of them again")), "{said:?}");
     }
 }
+
+/// A batch over more shards than a process may have open files is read in groups of shards.
+#[test]
+fn a_batch_needs_few_open_files() {
+    let dir = tempfile::tempdir().unwrap();
+    for format in ["webdataset", "parquet"] {
+        let out = dir.path().join(format);
+        let recipe = Recipe::new(files(dir.path(), 300), format, &out).samples_per_shard(1);
+        packhorse::session().pack(&recipe).unwrap();
+        let program = env!("CARGO_BIN_EXE_packhorse");
+        let script =
+            format!("ulimit -n 100; exec {program} batch {} --batch 250 --step 0 --shuffle full --json", text(&out));
+        let ended = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+        assert!(ended.status.success(), "{format}: {}", String::from_utf8_lossy(&ended.stderr));
+        let found: Value = serde_json::from_slice(&ended.stdout).unwrap();
+        let options = LoaderOptions { shuffle: Some(Shuffle::Full), ..LoaderOptions::new(250) };
+        assert_eq!(found["samples"].as_array().map(Vec::len), Some(250), "{found}");
+        let keys = found["samples"].as_array().unwrap().iter().map(|sample| sample["key"].as_str().unwrap().to_owned());
+        let wanted: Vec<String> = computed(&open(&out), 0, &options).into_iter().map(|(key, _)| key).collect();
+        assert_eq!(keys.collect::<Vec<_>>(), wanted, "{format}");
+    }
+}

@@ -505,6 +505,29 @@ fn a_late_job_changes_nothing_of_the_dataset_that_took_its_place() {
 }
 
 /// Two jobs for one folder that start together: one packs what it was asked for, the other one says that it did not.
+/// A kill between the first shard's name and its receipt, and then another request: nothing of the first one stays.
+#[test]
+fn shards_that_no_receipt_records_go_with_their_plan() {
+    const RECORDS: [&str; 4] = ["--to", "tfrecord", "--samples-per-shard", "4"];
+    let place = Place::new();
+    let records = place.alone("records", &RECORDS);
+    let begun = |to: &Path| {
+        fs::create_dir(to).unwrap();
+        for name in records.keys().filter(|name| name.contains("000000.tf") || name.starts_with("plan.")) {
+            fs::copy(place.path("records").join(name), to.join(name)).unwrap();
+        }
+        assert!(tree(to).len() >= 2, "{:?}", tree(to));
+    };
+    let plain = place.path("plain");
+    begun(&plain);
+    place.pack(&plain, &NEW, &[]).succeed();
+    sealed_again(&plain, &place.new, "in a folder");
+    let out = place.out();
+    begun(&out.join(".replacing"));
+    place.pack(&out, &NEW, &["--replace"]).succeed();
+    sealed_again(&out, &place.new, "in place of a dataset");
+}
+
 #[test]
 fn of_two_other_jobs_for_one_folder_one_succeeds() {
     let dir = tempfile::tempdir().unwrap();

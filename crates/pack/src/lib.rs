@@ -7,6 +7,7 @@
 mod adopt;
 mod append;
 mod bad_rows;
+mod begun_shards;
 mod block_buffer;
 mod block_reader;
 mod cancellable_input;

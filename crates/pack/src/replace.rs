@@ -11,6 +11,7 @@
 //! An interrupted exchange resumes when the folder is planned, packed, sealed or repaired. Only files named by the old
 //! manifest, plan and receipts are removed.
 
+use crate::begun_shards::begun_names;
 use crate::plans::{open_plans, read_plans};
 use crate::recorded_files::sealed_manifest;
 use crate::request_error::as_output_error;
@@ -341,7 +342,7 @@ fn names(store: &dyn Store, dir: &Path) -> Result<BTreeSet<String>> {
 }
 
 /// All names that files of these shards have or may have: those in their receipts, and those with the suffixes that
-/// files of these and of `others` have.
+/// files of these and of `others` have; without a receipt, all that begin with the name of a shard and a dot.
 pub(crate) fn shard_names(
     store: &dyn Store,
     dir: &Path,
@@ -357,6 +358,9 @@ pub(crate) fn shard_names(
         if shards.contains(shard) {
             names.extend(receipt.files.into_iter().map(|file| file.name));
         }
+    }
+    if names.is_empty() && suffixes.len() == 2 {
+        names.extend(begun_names(store, dir, shards));
     }
     // Unfinished shards have files with the same suffixes.
     names.extend(shards.iter().flat_map(|shard| suffixes.iter().map(move |suffix| format!("{shard}{suffix}"))));

@@ -1,5 +1,6 @@
 //! The plan stored in a dataset's folder, and the receipts of its shards.
 
+use crate::begun_shards::remove_begun;
 use crate::digest_file::digest_file;
 use crate::parallel_map::parallel_map;
 use crate::plan::Plan;
@@ -93,6 +94,9 @@ pub(crate) fn attempt(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result
             }
             if stays()? {
                 return Ok(Err(e));
+            }
+            if let Ok(old) = &old {
+                remove_begun(&**store, out, &old.shards().iter().map(|shard| shard.name.clone()).collect())?;
             }
             // Before the plan, which is never without them.
             plan.files().try_for_each(|(name, bytes)| staging.document(name, bytes).map(drop))?;

@@ -72,6 +72,8 @@ pub struct Reader {
     joined: JoinedColumns,
     options: ReadOptions,
     isolation: Isolation,
+    /// The most shards that a thread holds open beside those that stay open.
+    shards_at_once: usize,
 }
 
 /// A requested field, under any of several names: the first one that a sample has.
@@ -92,6 +94,9 @@ impl From<&str> for Column {
     }
 }
 
+/// Shard, position there and number of a sample.
+type Place = (u32, u64, u64);
+
 /// Buffers that a thread reuses between batches.
 #[derive(Debug, Default)]
 pub struct Wants {
@@ -100,8 +105,9 @@ pub struct Wants {
     reads: Vec<RangeRead>,
     opened: Vec<(u32, Arc<Opened>)>,
     typed: Vec<(usize, usize, u64)>,
-    /// Shard, position and number of each sample.
-    places: Vec<(u32, u64, u64)>,
+    places: Vec<Place>,
+    /// The different shards of them.
+    seen: Vec<u32>,
     /// Shard and position of each sample, if it has joined columns.
     joined: Vec<(u32, u64)>,
 }
@@ -124,7 +130,8 @@ impl Reader {
         let tables = Tables::new(options.rows, run);
         let joined = JoinedColumns::new(&dataset, &columns, options.rows / 4);
         let isolation = Isolation::new(options.isolated);
-        Self { dataset, columns, shards, tables, joined, options, isolation }
+        let shards_at_once = (packhorse_storage::descriptors() / 32).clamp(8, 512);
+        Self { dataset, columns, shards, tables, joined, options, isolation, shards_at_once }
     }
 
     /// The dataset.
@@ -213,16 +220,52 @@ impl Reader {
         out: &mut SampleBlock,
     ) -> Result<()> {
         out.clear(self.columns.len());
-        wants.wants.clear();
-        wants.typed.clear();
         wants.joined.clear();
         let mut found = std::mem::take(&mut wants.places);
         found.clear();
         for (run, at) in places {
             found.push(self.dataset.sample(run, at)?);
         }
-        self.open_together(&found, wants);
-        let read = found.iter().try_for_each(|&(shard, at, number)| {
+        let mut rest = &found[..];
+        let mut read = Ok(());
+        while read.is_ok() && !rest.is_empty() {
+            let (these, others) = rest.split_at(self.few_shards(rest, wants));
+            read = self.read_some(these, wants, out);
+            rest = others;
+        }
+        wants.places = found;
+        out.end_keys(out.rows.len());
+        out.faults.sort_by_key(|(row, _)| *row);
+        match self.joined.any() {
+            true => read.and_then(|()| self.joined.read(&wants.joined, out)),
+            false => read,
+        }
+    }
+
+    /// How many of `places` lie in so few shards that all of them can be open.
+    fn few_shards(&self, places: &[Place], wants: &mut Wants) -> usize {
+        let most = self.shards_at_once;
+        if self.dataset.shards().len() <= most {
+            return places.len();
+        }
+        let seen = &mut wants.seen;
+        seen.clear();
+        let fits = |place: &&Place| {
+            let known = seen.contains(&place.0);
+            if !known {
+                seen.push(place.0);
+            }
+            known || seen.len() <= most
+        };
+        places.iter().take_while(fits).count()
+    }
+
+    /// Appends the samples at `places`, whose shards may all be open at once.
+    fn read_some(&self, places: &[Place], wants: &mut Wants, out: &mut SampleBlock) -> Result<()> {
+        wants.wants.clear();
+        wants.typed.clear();
+        self.open_together(places, wants);
+        let read = places.iter().try_for_each(|&(shard, at, number)| {
             out.numbers.push(number);
             if self.joined.any() {
                 wants.joined.push((shard, at));
@@ -237,20 +280,14 @@ impl Reader {
                 Err(error) => Err(error),
             }
         });
-        wants.places = found;
         let read = read.and_then(|()| self.fetch(wants, out)).and_then(|()| self.typed(wants, out));
-        out.end_keys(out.rows.len());
-        out.faults.sort_by_key(|(row, _)| *row);
         wants.opened.clear();
-        match self.joined.any() {
-            true => read.and_then(|()| self.joined.read(&wants.joined, out)),
-            false => read,
-        }
+        read
     }
 
     /// Opens the shards that are not open, several at once: over a network each takes round trips. One that fails to open
     /// does so again where it is wanted. A forked process opens them one after another there.
-    fn open_together(&self, places: &[(u32, u64, u64)], wants: &mut Wants) {
+    fn open_together(&self, places: &[Place], wants: &mut Wants) {
         let mut closed = Vec::new();
         for places in places.chunk_by(|one, next| one.0 == next.0) {
             let Some((shard, ..)) = places.first() else { continue };
@@ -318,9 +355,9 @@ impl Reader {
         self.refuse_large(wants, out);
         wants.sort_unstable_by_key(|want| (want.shard, want.start));
         range_reads::plan(wants, opened, self.options.access.gap(), reads, out);
-        out.make_room(range_reads::room(reads).unwrap_or(usize::MAX))?;
+        out.make_room(range_reads::room(reads).unwrap_or(usize::MAX).saturating_add(out.used))?;
         let ranges = reads.iter().filter_map(|read| Some((&*opened.get(read.shard)?.1.input, read.bytes.clone())));
-        let (mut ahead, mut used) = (ReadsAhead::new(ranges), 0);
+        let (mut ahead, mut used) = (ReadsAhead::new(ranges), out.used);
         for reads in reads.chunk_by(|one, next| one.shard == next.shard) {
             let (Some(first), Some(last)) = (reads.first(), reads.last()) else { continue };
             let (number, shard) = opened.get(first.shard).ok_or_else(|| Error::bug("a read of no shard"))?;

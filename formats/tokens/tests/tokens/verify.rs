@@ -126,9 +126,7 @@ fn modes_of_zero_are_accepted() {
 fn check_finds_the_same() {
     let found = |folder: &Folder, consumers: &[Consumer]| {
         let mut findings = Findings::new("part.idx");
-        Tokens::default()
-            .check(&folder.input(".idx"), &Options::new(), consumers, &mut findings, &mut |_| {})
-            .unwrap();
+        Tokens::default().check(&folder.input(".idx"), &Options::new(), consumers, &mut findings, &mut |_| {}).unwrap();
         findings.iter().map(|(finding, _)| (finding.consumers.len(), finding.problem.clone())).collect::<Vec<_>>()
     };
     let documents = flat(&[3, 0, 5, 1], 1, 100);
