@@ -524,6 +524,11 @@ fn tables_of_text_that_are_packed_whole_are_named() {
     std::fs::write(dir.path().join("in/a.jpg"), "").unwrap();
     std::fs::write(dir.path().join("in/b.jpg"), "").unwrap();
     assert!(!said(&[]).contains("one sample"));
+    ["a.csv", "b.tsv", "a.jpg", "b.jpg"]
+        .iter()
+        .for_each(|name| std::fs::remove_file(dir.path().join("in").join(name)).unwrap());
+    (0..3).for_each(|i| std::fs::write(dir.path().join(format!("in/coco.record-0000{i}-of-00003")), "x").unwrap());
+    assert!(said(&[]).contains("--from tfrecord makes a sample of each record"), "{}", said(&[]));
 }
 
 #[test]

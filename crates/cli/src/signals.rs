@@ -35,7 +35,7 @@ pub(crate) fn cancel() -> Result<Cancel> {
 const FINISH: Duration = Duration::from_secs(4);
 
 /// How long work may take to stop. It is safe to end at any moment: what it would have cleaned up, the next run does.
-const LAST: Duration = Duration::from_secs(6);
+const LAST: Duration = Duration::from_secs(2);
 
 /// The exit code of work that was asked to stop.
 const STOPPED: i32 = 130;

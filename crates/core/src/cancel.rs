@@ -35,6 +35,8 @@ pub struct Cancel {
     soon: Arc<AtomicBool>,
     /// Large steps in progress.
     steps: Arc<AtomicUsize>,
+    /// Those of the parts of the work that it is in, the innermost last.
+    parts: Vec<Arc<AtomicBool>>,
 }
 
 impl Cancel {
@@ -43,9 +45,16 @@ impl Cancel {
         Self { now: flag, ..Self::default() }
     }
 
-    /// Asks all work that holds this flag to stop.
+    /// A flag for a part of the work: it is raised with this one, and [`cancel`](Self::cancel) of it leaves this one alone.
+    pub fn part(&self) -> Self {
+        let mut part = self.clone();
+        part.parts.push(Arc::default());
+        part
+    }
+
+    /// Asks all work that holds this flag to stop; of a [`part`](Self::part), that part.
     pub fn cancel(&self) {
-        self.now.store(true, Ordering::SeqCst);
+        self.parts.last().unwrap_or(&self.now).store(true, Ordering::SeqCst);
     }
 
     /// Asks all work to stop, but large steps in progress only when they are done.
@@ -55,12 +64,18 @@ impl Cancel {
 
     /// Whether a stop was requested, also one that lets steps end.
     pub fn is_requested(&self) -> bool {
-        self.now.load(Ordering::SeqCst) || self.soon.load(Ordering::SeqCst)
+        self.now.load(Ordering::SeqCst) || self.soon.load(Ordering::SeqCst) || self.is_part_cancelled()
     }
 
     /// Whether work has to stop now.
     pub fn is_cancelled(&self) -> bool {
-        self.now.load(Ordering::Relaxed) || self.soon.load(Ordering::Relaxed) && self.steps.load(Ordering::SeqCst) == 0
+        self.now.load(Ordering::Relaxed)
+            || self.soon.load(Ordering::Relaxed) && self.steps.load(Ordering::SeqCst) == 0
+            || self.is_part_cancelled()
+    }
+
+    fn is_part_cancelled(&self) -> bool {
+        self.parts.iter().any(|part| part.load(Ordering::Relaxed))
     }
 
     /// A `Cancelled` error once work has to stop.
@@ -89,6 +104,17 @@ impl Drop for LargeStep {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_part_is_cancelled_alone_or_with_the_whole() {
+        let whole = Cancel::default();
+        let (one, other) = (whole.part(), whole.part());
+        one.cancel();
+        assert!(one.check().is_err() && one.is_requested() && one.large_step().is_err());
+        assert!(whole.check().is_ok() && other.check().is_ok() && one.part().check().is_err());
+        whole.cancel();
+        assert!(whole.check().is_err() && other.check().is_err());
+    }
 
     #[test]
     fn a_request_to_stop_now_does_not_wait_for_steps() {

@@ -7,6 +7,7 @@ use packhorse::read::{ReadOptions, isolated};
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 static FIRST: OnceLock<u32> = OnceLock::new();
 
@@ -30,6 +31,24 @@ pub(crate) fn run<R: Send>(work: impl FnOnce() -> Result<R, Error> + Send) -> Re
     if forked() { isolated(work)? } else { work() }
 }
 
+/// Refuses to pack where the threads of parallel work are those of a parent: it would wait for them without end. A child whose
+/// parent had none gets its own.
+pub(crate) fn may_pack() -> Result<()> {
+    /// The process whose threads they are.
+    static OWNER: AtomicU32 = AtomicU32::new(0);
+    let here = std::process::id();
+    if !forked() || OWNER.load(Ordering::Relaxed) == here {
+        return Ok(());
+    }
+    if rayon::ThreadPoolBuilder::new().build_global().is_ok() {
+        OWNER.store(here, Ordering::Relaxed);
+        return Ok(());
+    }
+    let message = "packing needs threads that a process lacks which was forked after its parent used packhorse";
+    Err(Error::unsupported(message)
+        .hint("start processes by \"spawn\" or \"forkserver\" (multiprocessing.set_start_method)"))
+}
+
 /// A value with threads or locks of the process that made it. In a forked child it is never dropped: that would wait for
 /// threads that the child lacks.
 pub(crate) struct Owned<T> {
@@ -40,6 +59,13 @@ pub(crate) struct Owned<T> {
 impl<T> Owned<T> {
     pub(crate) fn new(value: T) -> Self {
         Self { process: std::process::id(), value: ManuallyDrop::new(value) }
+    }
+
+    /// The value, in the process that made it.
+    pub(crate) fn into_inner(self) -> Option<T> {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: `this` is not dropped, so the value is taken once.
+        this.is_here().then(|| unsafe { ManuallyDrop::take(&mut this.value) })
     }
 
     /// Whether this is the process that made it, and not a forked child.

@@ -18,7 +18,7 @@ use packhorse::read::{
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::Duration;
 
 /// Signals, such as Ctrl-C, are looked at this often while a batch is awaited.
@@ -33,6 +33,10 @@ const MESSAGES: usize = 1000;
 /// A running loader, from a state on without an end.
 #[pyclass(frozen, module = "packhorse._packhorse", name = "Pipeline")]
 pub(crate) struct PyPipeline {
+    /// The process that made it. In a forked child another thread may hold the lock of `running` for good.
+    process: u32,
+    /// The state when the last wait for a batch began.
+    waiting: Mutex<Option<OrderState>>,
     running: Mutex<Option<Owned<Running>>>,
     /// With the state, the steps of an epoch and those left.
     handover: Handover<(OrderState, (u64, u64))>,
@@ -105,7 +109,8 @@ impl PyPipeline {
         };
         let running = abandonable(py, move || Running::start(dataset, asked, &options, target))?;
         let running = Mutex::new(Some(Owned::new(running)));
-        Ok(Self { running, handover: Handover::default(), counters, messages })
+        let (process, waiting) = (std::process::id(), Mutex::default());
+        Ok(Self { process, waiting, running, handover: Handover::default(), counters, messages })
     }
 
     /// The next batch; `None` after [`PyPipeline::stop`].
@@ -114,6 +119,7 @@ impl PyPipeline {
             let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(loader) = running.as_mut() else { return Ok((Next::End, None)) };
             let before = (loader.state(), loader.steps());
+            *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(before.0);
             Ok((loader.next_within(SIGNALS), Some(before)))
         })
     }
@@ -132,7 +138,10 @@ impl PyPipeline {
     fn state(&self, py: Python<'_>) -> Result<String> {
         match self.handover.progress() {
             Some((state, _)) => Ok(state.to_json()),
-            None => Ok(self.with(py, |loader| loader.state().to_json())?),
+            None => match self.waited_at_fork() {
+                Some(state) => Ok(state.to_json()),
+                None => Ok(self.with(py, |loader| loader.state().to_json())?),
+            },
         }
     }
 
@@ -205,6 +214,14 @@ pub(crate) fn end<T: Send + 'static>(loader: T) {
 }
 
 impl PyPipeline {
+    /// In a forked child whose parent waited for a batch: the state before that batch.
+    fn waited_at_fork(&self) -> Option<OrderState> {
+        let is_held =
+            self.process != std::process::id() && matches!(self.running.try_lock(), Err(TryLockError::WouldBlock));
+        let waiting = self.waiting.try_lock().ok().filter(|_| is_held)?;
+        *waiting
+    }
+
     /// Other threads may use the interpreter meanwhile: one that reads a batch may hold the loader for long.
     fn with<R: Send>(&self, py: Python<'_>, look: impl FnOnce(&mut Running) -> R + Send) -> Result<R, Error> {
         py.detach(|| {

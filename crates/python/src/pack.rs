@@ -1,7 +1,8 @@
 //! Packing and checking, for Python. `packhorse/_pack.py` owns the words.
 
 use crate::error::{Raised, Result};
-use crate::watch::{Totals, watched};
+use crate::fork;
+use crate::watch::{Totals, abandonable, watched};
 use packhorse::core::{Cancel, Error, Kind};
 use packhorse::pack::{Depth, Packed, Setting};
 use packhorse::{Recipe, Session};
@@ -43,15 +44,15 @@ pub(crate) fn session(settings: &Bound<'_, PyDict>, totals: &Arc<Totals>, cancel
 }
 
 /// Runs a verb of a session with what does not decide bytes, `how`, while Python follows it.
-fn run<R: Send>(
+fn run<R: Send + 'static>(
     py: Python<'_>,
     how: &Bound<'_, PyDict>,
     progress: Option<&Bound<'_, PyAny>>,
-    verb: impl FnOnce(Session) -> Result<R, Error> + Send,
+    verb: impl FnOnce(Session) -> Result<R, Error> + Send + 'static,
 ) -> Result<R> {
     let (totals, cancel) = (Arc::default(), Cancel::default());
     let session = session(how, &totals, &cancel)?;
-    watched(py, progress, &totals, &cancel, || verb(session)).map_err(Raised::packing)
+    watched(py, progress, &totals, &cancel, move || verb(session)).map_err(Raised::packing)
 }
 
 /// Plans, packs and seals. Returns the totals and the root digest as JSON.
@@ -63,8 +64,10 @@ pub(crate) fn pack(
     progress: Option<&Bound<'_, PyAny>>,
 ) -> Result<String> {
     let recipe = recipe(settings)?;
-    let packed = run(py, how, progress, |session| session.pack(&recipe))?;
-    Ok(told(recipe.out.as_deref(), packed))
+    fork::may_pack()?;
+    let out = recipe.out.clone();
+    let packed = run(py, how, progress, move |session| session.pack(&recipe))?;
+    Ok(told(out.as_deref(), packed))
 }
 
 /// Adds samples to a sealed dataset. Returns what was packed as JSON.
@@ -77,8 +80,10 @@ pub(crate) fn append(
     progress: Option<&Bound<'_, PyAny>>,
 ) -> Result<String> {
     let recipe = recipe(settings)?;
-    let packed = run(py, how, progress, |session| session.append(&place, &recipe))?;
-    Ok(told(Some(&place), packed))
+    fork::may_pack()?;
+    let out = place.clone();
+    let packed = run(py, how, progress, move |session| session.append(&place, &recipe))?;
+    Ok(told(Some(&out), packed))
 }
 
 fn told(out: Option<&Path>, packed: Packed) -> String {
@@ -102,7 +107,7 @@ pub(crate) fn verify(
     progress: Option<&Bound<'_, PyAny>>,
 ) -> Result<String> {
     let depth = if full { Depth::Full } else { Depth::Quick };
-    let found = run(py, how, progress, |session| session.verify(&place, depth))?;
+    let found = run(py, how, progress, move |session| session.verify(&place, depth))?;
     let damages: Vec<_> = found.damages.iter().map(|d| (&d.file, &d.member, &d.problem)).collect();
     let value = serde_json::json!({
         "samples": found.samples, "shards": found.shards, "bytes": found.bytes, "repairable": found.repairable,
@@ -119,7 +124,8 @@ pub(crate) fn repair(
     how: &Bound<'_, PyDict>,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> Result<String> {
-    let repaired = run(py, how, progress, |session| session.repair(&place))?;
+    fork::may_pack()?;
+    let repaired = run(py, how, progress, move |session| session.repair(&place))?;
     let (shards, samples) = (repaired.report.shards - repaired.report.reused, repaired.manifest.samples);
     Ok(serde_json::json!({ "shards": shards, "samples": samples, "quarantined": repaired.quarantined }).to_string())
 }
@@ -128,7 +134,7 @@ pub(crate) fn repair(
 #[pyfunction]
 pub(crate) fn stat(py: Python<'_>, place: PathBuf) -> Result<String> {
     let session = packhorse::session();
-    let found = py.detach(|| crate::fork::run(|| count(&session, &place)))?;
+    let found = abandonable(py, move || count(&session, &place))?;
     Ok(serde_json::json!({ "samples": found.samples, "fields": found.fields }).to_string())
 }
 

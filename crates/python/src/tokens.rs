@@ -61,8 +61,8 @@ impl PyTokens {
         let element = self.element().ok_or_else(|| Error::bug("tokens of no type"))?;
         let mut bytes = vec![0; length as usize * element.width];
         if length > 0 {
-            let segment = Segment { dataset: 0, sequence: number, offset: 0, length };
-            py.detach(|| self.0.read(&[segment], &mut bytes))?;
+            let (tokens, segment) = (Arc::clone(&*self.0), Segment { dataset: 0, sequence: number, offset: 0, length });
+            bytes = abandonable(py, move || tokens.read(&[segment], &mut bytes).map(|_| bytes))?;
         }
         let whole = 0..bytes.len();
         let array = PyArray::new(Arc::new(bytes), whole, element, &[length as usize]);

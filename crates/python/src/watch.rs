@@ -6,7 +6,7 @@ use packhorse::core::{Cancel, Error, Event, Observer};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -84,56 +84,69 @@ impl Totals {
     }
 }
 
+/// How long work may take to stop. Then it is left alone: it may wait for a server that never answers.
+const STOPPING: Duration = Duration::from_secs(2);
+
 /// Runs `work` on a thread of its own. Meanwhile this one calls `progress` with the totals and looks for signals; an
-/// exception of either stops the work, and is raised when it has stopped.
-pub(crate) fn watched<R: Send>(
+/// exception of either stops the work, and is raised when it has stopped, or after two seconds.
+pub(crate) fn watched<R: Send + 'static>(
     py: Python<'_>,
     progress: Option<&Bound<'_, PyAny>>,
     totals: &Arc<Totals>,
     cancel: &Cancel,
-    work: impl FnOnce() -> Result<R, Error> + Send,
+    work: impl FnOnce() -> Result<R, Error> + Send + 'static,
 ) -> Result<R> {
     let tell = |py: Python<'_>| -> PyResult<()> {
         py.check_signals()?;
         totals.warn(py)?;
         progress.map_or(Ok(()), |progress| progress.call1((totals.show(py)?,)).map(drop))
     };
-    let (done, ended) = channel();
-    std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().name("packhorse-work".to_owned());
-        let run = move || {
-            let result = fork::run(work);
-            // The other end may have seen the end of the thread already.
-            let _ = done.send(());
-            result
-        };
-        let thread = thread.spawn_scoped(scope, run).map_err(Error::thread)?;
-        let mut stopped = None;
-        // Only the receiver crosses to the detached section, and nothing else uses it.
-        let mut ended = ended;
-        loop {
-            let (back, waited) = py.detach(move || {
-                let waited = ended.recv_timeout(EVERY);
-                (ended, waited)
-            });
-            ended = back;
-            if waited != Err(RecvTimeoutError::Timeout) {
-                break;
+    let mut ended = begin("packhorse-work", work)?;
+    loop {
+        let (back, waited) = wait(py, ended, EVERY);
+        ended = back;
+        match waited {
+            Ok(result) => {
+                let result = result?;
+                tell(py)?;
+                return Ok(result);
             }
-            if stopped.is_none()
-                && let Err(raised) = tell(py)
-            {
-                stopped = Some(raised);
-                cancel.cancel();
-            }
+            Err(RecvTimeoutError::Disconnected) => return Err(Error::bug("a thread panicked").into()),
+            Err(RecvTimeoutError::Timeout) => {}
         }
-        let result = py.detach(|| thread.join());
-        if let Some(raised) = stopped {
+        if let Err(raised) = tell(py) {
+            cancel.cancel();
+            let _ = wait(py, ended, STOPPING);
             return Err(raised.into());
         }
-        let result = result.map_err(|_| Error::bug("a thread panicked"))??;
-        tell(py)?;
-        Ok(result)
+    }
+}
+
+type Ended<R> = Receiver<Result<R, Error>>;
+
+/// Starts `work` on a thread, which sends its result.
+fn begin<R: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> Result<R, Error> + Send + 'static,
+) -> Result<Ended<R>, Error> {
+    let (done, ended) = channel();
+    let run = move || {
+        // What was abandoned is not received.
+        let _ = done.send(fork::run(work));
+    };
+    std::thread::Builder::new().name(name.to_owned()).spawn(run).map_err(Error::thread)?;
+    Ok(ended)
+}
+
+/// Waits for a result without the interpreter. Only the receiver crosses to the detached section, and nothing else uses it.
+fn wait<R: Send>(
+    py: Python<'_>,
+    ended: Ended<R>,
+    time: Duration,
+) -> (Ended<R>, Result<Result<R, Error>, RecvTimeoutError>) {
+    py.detach(move || {
+        let waited = ended.recv_timeout(time);
+        (ended, waited)
     })
 }
 
@@ -143,18 +156,9 @@ pub(crate) fn abandonable<R: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce() -> Result<R, Error> + Send + 'static,
 ) -> Result<R> {
-    let (done, mut ended) = channel();
-    let thread = std::thread::Builder::new().name("packhorse-open".to_owned());
-    let run = move || {
-        // What was abandoned is not received.
-        let _ = done.send(fork::run(work));
-    };
-    thread.spawn(run).map_err(Error::thread)?;
+    let mut ended = begin("packhorse-open", work)?;
     loop {
-        let (back, waited) = py.detach(move || {
-            let waited = ended.recv_timeout(EVERY);
-            (ended, waited)
-        });
+        let (back, waited) = wait(py, ended, EVERY);
         ended = back;
         match waited {
             Ok(result) => return Ok(result?),

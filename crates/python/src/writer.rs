@@ -2,6 +2,7 @@
 
 use crate::columns::{Column, type_name};
 use crate::error::{Raised, Result};
+use crate::fork::{self, Owned};
 use crate::pack::{RecipeSettings, recipe, session};
 use crate::watch::Totals;
 use arrow_array::{ArrayRef, RecordBatch, StringViewArray};
@@ -23,7 +24,11 @@ const BYTES: usize = 4 << 20;
 
 /// Writes samples in their order: see `packhorse/_writer.py`, which owns the words for Python.
 #[pyclass(frozen, module = "packhorse._packhorse")]
-pub(crate) struct Writer(Mutex<State>);
+pub(crate) struct Writer {
+    /// The process that opened it. In a forked child another thread may hold the lock for good.
+    process: u32,
+    state: Mutex<State>,
+}
 
 struct State {
     session: Session,
@@ -34,7 +39,7 @@ struct State {
     ragged: bool,
     classes: Vec<String>,
     /// The writer and its columns, once the first sample told them.
-    started: Option<(packhorse::Writer, SchemaRef)>,
+    started: Option<Owned<(packhorse::Writer, SchemaRef)>>,
     columns: Vec<(String, Column)>,
     keys: Vec<String>,
     held: usize,
@@ -58,6 +63,7 @@ impl Writer {
         classes: Vec<String>,
         ragged: bool,
     ) -> Result<Self> {
+        fork::may_pack()?;
         let mut recipe = recipe(settings)?;
         let out = recipe.out.clone().unwrap_or_default();
         // A name such as `photos.parquet` says the format; other names do not.
@@ -73,7 +79,7 @@ impl Writer {
         let bytes_only = !packhorse::registry().named(&to)?.sink(&packhorse::core::Options::new())?.typed();
         let declared = |(name, dtype): (String, String)| Ok((name, Column::declared(&dtype, bytes_only)?));
         let columns = columns.into_iter().map(declared).collect::<Result<_>>()?;
-        Ok(Self(Mutex::new(State {
+        let state = State {
             session,
             totals,
             recipe,
@@ -88,13 +94,15 @@ impl Writer {
             lost: 0,
             closed: false,
             made: (!out.exists()).then_some(out),
-        })))
+        };
+        Ok(Self { process: std::process::id(), state: Mutex::new(state) })
     }
 
     /// Adds a sample. Nothing of it is kept if it raises.
     fn write(&self, py: Python<'_>, sample: &Bound<'_, PyDict>) -> Result<()> {
         // Another thread may write meanwhile, and need the interpreter to go on.
-        let mut state = self.0.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
+        self.check_process()?;
+        let mut state = self.state.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
         if state.closed {
             return Err(Error::config("the writer was closed").into());
         }
@@ -113,13 +121,15 @@ impl Writer {
 
     /// Samples so far.
     #[getter]
-    fn samples(&self, py: Python<'_>) -> u64 {
-        self.0.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner).kept()
+    fn samples(&self, py: Python<'_>) -> Result<u64> {
+        self.check_process()?;
+        Ok(self.state.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner).kept())
     }
 
     /// What was written so far, as a dictionary.
     fn totals<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyDict>> {
-        let state = self.0.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
+        self.check_process()?;
+        let state = self.state.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
         let totals = state.totals.show(py)?;
         totals.set_item("samples", state.kept())?;
         Ok(totals)
@@ -127,8 +137,9 @@ impl Writer {
 
     /// Publishes and seals; returns the totals and the root digest as JSON.
     fn finish(&self, py: Python<'_>) -> Result<String> {
+        self.check_process()?;
         let finished = py.detach(|| {
-            let mut state = self.state();
+            let mut state = self.lock();
             if state.closed {
                 return Err(Error::config("the writer was closed"));
             }
@@ -138,7 +149,8 @@ impl Writer {
             }
             state.flush()?;
             state.closed = true;
-            let (writer, _) = state.started.take().ok_or_else(|| Error::bug("a writer that did not start"))?;
+            let started = state.started.take().and_then(Owned::into_inner);
+            let (writer, _) = started.ok_or_else(|| Error::bug("a writer that did not start"))?;
             Ok((writer.finish()?, state.recipe.out.clone()))
         });
         let (manifest, out) = finished.map_err(Raised::packing)?;
@@ -150,10 +162,13 @@ impl Writer {
         Ok(value.to_string())
     }
 
-    /// Ends without a dataset: what was written is removed.
+    /// Ends without a dataset: what was written is removed. In a forked child it is left to the parent.
     fn abort(&self, py: Python<'_>) {
+        if self.check_process().is_err() {
+            return;
+        }
         py.detach(|| {
-            let mut state = self.state();
+            let mut state = self.lock();
             state.closed = true;
             state.started = None;
             if let Some(made) = state.made.take() {
@@ -165,8 +180,18 @@ impl Writer {
 }
 
 impl Writer {
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn check_process(&self) -> Result<(), Error> {
+        match self.process == std::process::id() {
+            true => Ok(()),
+            false => {
+                Err(Error::config("the writer belongs to the process that opened it, and this one was forked from it")
+                    .hint("open a writer in each process, with an `out` of its own"))
+            }
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -292,9 +317,9 @@ impl State {
             let metadata = (!self.classes.is_empty()).then(|| (CLASSES.to_owned(), classes));
             let metadata: HashMap<String, String> = metadata.into_iter().collect();
             let schema = Arc::new(Schema::new_with_metadata(fields, metadata));
-            self.started = Some((self.session.writer(&self.recipe, &schema)?, schema));
+            self.started = Some(Owned::new((self.session.writer(&self.recipe, &schema)?, schema)));
         }
-        let (writer, schema) = self.started.as_mut().ok_or_else(|| Error::bug("a writer that did not start"))?;
+        let (writer, schema) = self.started.as_deref_mut().ok_or_else(|| Error::bug("a writer that did not start"))?;
         let rows = RecordBatch::try_new(Arc::clone(schema), arrays);
         let rows = rows.map_err(|error| Error::bug(error.to_string()))?;
         match writer.push(&rows) {

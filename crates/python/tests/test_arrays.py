@@ -403,3 +403,14 @@ def test_arrays_are_copied_and_pickled(tmp_path):
     batch = ds.batch([0, 2])
     again = pickle.loads(pickle.dumps({name: batch[name] for name in batch}))
     assert again["x"].tolist() == [[0, 1, 2], [2, 3, 4]]
+
+
+@pytest.mark.parametrize("to", ["parquet", "hdf5", "arrow"])
+def test_what_is_written_into_a_sample_stays_there(tmp_path, to):
+    """An array of a sample can be written through DLPack, and is a copy of what the dataset keeps."""
+    packhorse.pack([{"x": np.arange(3.0) + number} for number in range(10)], tmp_path / "shards", to=to)
+    dataset = packhorse.open(tmp_path / "shards")
+    view, wanted = np.from_dlpack(dataset[6]["x"]), np.array(dataset[6]["x"])
+    if view.flags.writeable:
+        view[:] = -7
+    assert np.array_equal(dataset[6]["x"], wanted) and wanted[0] == 6

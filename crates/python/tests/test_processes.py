@@ -84,6 +84,90 @@ def test_fork(of_each_format):
 
 
 @forks
+def test_packing_in_a_forked_child(tmp_path):
+    """A child packs if its parent only imported the package; after parallel work of its parent it says why it can't."""
+    code = """
+        rows = [{"x": number} for number in range(1000)]
+        fork(lambda: packhorse.pack(rows, sys.argv[1] + "/first", to="parquet"))
+        fork(lambda: packhorse.pack(rows, sys.argv[1] + "/second", to="hdf5"))
+        for name in ("first", "second"):
+            assert len(packhorse.open(sys.argv[1] + "/" + name)) == 1000
+        packhorse.pack(rows, sys.argv[1] + "/third", to="parquet")
+
+        def child():
+            for work in (
+                lambda: packhorse.pack(rows, sys.argv[1] + "/fourth", to="parquet"),
+                lambda: packhorse.pack(sys.argv[1] + "/third", sys.argv[1] + "/fifth", to="hdf5"),
+                lambda: packhorse.Writer(sys.argv[1] + "/sixth", to="parquet"),
+            ):
+                try:
+                    work()
+                    raise AssertionError("it packed")
+                except packhorse.UnsupportedError as error:
+                    assert "forked" in str(error) and "forkserver" in error.hint, error
+
+        fork(child)
+        print("well")
+    """
+    assert ends_well(CHILD + textwrap.dedent(code), tmp_path) == "well\n"
+
+
+@forks
+def test_a_writer_belongs_to_its_process(tmp_path):
+    """A forked child leaves the writer of its parent alone, however it ends."""
+    code = """
+        out = sys.argv[1] + "/shards"
+        with packhorse.Writer(out, samples_per_shard=10) as writer:
+            for number in range(300):
+                writer.write({"cls": number})
+
+            def child():
+                for work in (lambda: writer.write({"cls": 1}), lambda: writer.samples, writer.close):
+                    try:
+                        work()
+                        raise AssertionError("it went on in the child")
+                    except packhorse.ConfigError as error:
+                        assert "forked" in str(error), error
+
+            fork(child)
+            if os.fork() == 0:
+                signal.alarm(40)
+                sys.exit(0)
+            os.wait()
+            for number in range(300, 400):
+                writer.write({"cls": number})
+        assert sorted(int(sample["cls"]) for sample in packhorse.open(out)) == list(range(400))
+        print("well")
+    """
+    assert ends_well(CHILD + textwrap.dedent(code), tmp_path) == "well\n"
+
+
+@forks
+def test_a_child_knows_the_state_while_its_parent_waits(tmp_path):
+    """Another thread of the parent waits for a batch when the child is forked."""
+    code = """
+        import threading
+        with packhorse.Writer(sys.argv[1] + "/shards") as writer:
+            for number in range(100):
+                writer.write({"cls": number})
+
+        loader = packhorse.open(sys.argv[1] + "/shards").loader(10, threads=1, readers=1, ahead=1)
+        batches = iter(loader)
+        next(batches)
+        thread = threading.Thread(target=lambda: [time.sleep(0.002) for batch in batches], daemon=True)
+        thread.start()
+
+        def child():
+            assert loader.state_dict()["consumed"] % 10 == 0
+
+        for _ in range(10):
+            fork(child)
+        print("well")
+    """
+    assert ends_well(CHILD + textwrap.dedent(code), tmp_path) == "well\n"
+
+
+@forks
 def test_fork_inside_of_an_epoch(of_each_format):
     """A child forked inside of an epoch goes on from there by itself, and so does its parent."""
     code = """

@@ -120,6 +120,20 @@ def test_ctrl_c_while_opening(silent):
     ended_by_ctrl_c(interrupted(code, place, when=asked))
 
 
+def test_ctrl_c_while_packing_from_a_server(silent, tmp_path):
+    """Packing from a server that does not answer ends by KeyboardInterrupt."""
+    place, asked = silent
+    code = """
+        import sys
+        import packhorse
+
+        print("waits", flush=True)
+        packhorse.pack(sys.argv[1] + "/x.tar", sys.argv[2], to="webdataset")
+    """
+    ended_by_ctrl_c(interrupted(code, place, tmp_path / "shards", when=asked))
+    assert not (tmp_path / "shards" / "dataset.json").exists()
+
+
 SERVED = """
     import http.server, os, sys, threading, time
     import packhorse

@@ -254,7 +254,7 @@ fn warn_of_whole_tables(counts: &BTreeMap<&str, u64>, samples: u64, observer: &d
         observer.event(&Event::Warning(text));
     }
     let is_records = |field: &&str| RECORDS.contains(&field.get(..shard_number(field.as_bytes())).unwrap_or(field));
-    if counts.keys().all(is_records) && samples > 0 {
+    if !counts.is_empty() && counts.keys().all(is_records) && samples > 0 {
         let text =
             "each input is packed as bytes; if they are TFRecord files, `from=tfrecord` makes a sample of each record";
         observer.event(&Event::Warning(text));

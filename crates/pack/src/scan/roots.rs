@@ -84,6 +84,9 @@ fn run(
     (starts, part, tables): (Vec<Task>, Part, bool),
     each: &mut dyn FnMut(WalkEvent) -> Result<()>,
 ) -> Result<Digest> {
+    // A walk that fails stops alone, and not what its caller does next.
+    let cancel = context.cancel.part();
+    let context = Scan { cancel: &cancel, ..context };
     let (sender, receiver) = crossbeam_channel::bounded(1024);
     let walk = FolderWalk::new(context, options, sender, (part, tables))?;
     let top = |task| match task {
