@@ -72,7 +72,11 @@ pub(crate) fn number(name: &str, value: &Bound<'_, PyAny>, wanted: Option<&DataT
     let asarray = |dtype: Option<&str>| {
         numpy.call_method1("asarray", (value, dtype)).map_err(|error| {
             let message = format!("field {name} is of type {}, which NumPy can't take: {error}", type_name(value));
-            Error::content(message).in_field(name)
+            let error = Error::content(message).in_field(name);
+            match type_name(value) == "Tensor" {
+                true => error.hint("tensor.cpu().float() has numbers that it takes"),
+                false => error,
+            }
         })
     };
     let array = if whole || value.is_instance_of::<PyFloat>() {
@@ -100,8 +104,15 @@ pub(crate) fn number(name: &str, value: &Bound<'_, PyAny>, wanted: Option<&DataT
         None => {
             let of = if named == "object" { String::new() } else { format!(" of {named}") };
             let message = format!("field {name} is of type {}{of}, which no column holds", type_name(value));
-            let hint =
-                "give bytes, text, or a number, a time or an array of them; json.dumps makes text of other values";
+            let hint = match (named.as_str(), type_name(value).as_str()) {
+                ("object", "datetime" | "date" | "time" | "timedelta") => "numpy.datetime64 and numpy.timedelta64 hold times",
+                ("object", "ndarray") => "json.dumps(value.tolist()) makes text of it",
+                ("object", "Decimal" | "UUID" | "PosixPath") => "give str(value), or a float",
+                ("object", _) => "give bytes, text, or a number, a time or an array of them; json.dumps makes text of lists and dictionaries",
+                (kind, _) if kind.starts_with("str") || kind.starts_with("bytes") => "json.dumps(value.tolist()) makes text of it",
+                ("bfloat16", _) => "value.view('uint16') keeps the bits, value.astype('float32') the numbers",
+                _ => "give bytes, text, or a number, a time or an array of them",
+            };
             Error::content(message).in_field(name).hint(hint)
         }
     })?;

@@ -120,7 +120,7 @@ fn elements<'py>(py: Python<'py>, field: &Field, inner: &ArrayRef, shape: &[usiz
             .call_method1("reshape", (shape,))?);
     }
     let element = ArrayElement::of(inner.data_type()).ok_or_else(unknown)?;
-    // A copy: through DLPack it can be written, and what is read here may be kept for others.
+    // A copy: through DLPack it can be written, and the decoded rows are kept for others.
     let memory: Arc<dyn ArrayMemory> = match inner.as_boolean_opt() {
         Some(values) => Arc::new(booleans(values)),
         None => Arc::new(bytes_of(&**inner)?.to_vec()),

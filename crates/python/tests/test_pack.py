@@ -1,11 +1,14 @@
 """Packing, writing, converting, checking, and the errors of all that."""
 
+import datetime
+import decimal
 import io
 import json
 import pickle
 import struct
 import tarfile
 import time
+import warnings
 
 import numpy as np
 import packhorse
@@ -1279,3 +1282,31 @@ def test_paths_may_come_from_any_iterable(tmp_path):
     assert packed.samples == 2
     assert packhorse.append(tmp_path / "out", iter([tmp_path / "c"])).samples == 1
     assert len(packhorse.open(tmp_path / "out")) == 3
+
+
+def test_what_a_writer_can_not_store_has_a_remedy(tmp_path):
+    """The remedy that an error names works."""
+    for value, hint, remedy in [
+        (datetime.datetime(2026, 1, 2), "numpy.datetime64", lambda value: np.datetime64(value)),
+        (decimal.Decimal("1.5"), "str(value)", str),
+        (np.array(["a", "b"]), "json.dumps(value.tolist())", lambda value: json.dumps(value.tolist())),
+        (np.array(["a", None], dtype=object), "json.dumps(value.tolist())", lambda value: json.dumps(value.tolist())),
+        ({"a": 1}, "json.dumps", json.dumps),
+    ]:
+        with pytest.raises(packhorse.ContentError) as raised:
+            packhorse.pack([{"x": value}], tmp_path / "bad", to="parquet")
+        assert hint in raised.value.hint, raised.value
+        assert packhorse.pack([{"x": remedy(value)}], tmp_path / f"good-{type(value).__name__}-{hint[:4]}", to="parquet", replace=True).samples == 1
+
+
+def test_media_without_an_extension_are_told(tmp_path):
+    """Readers of tars decode by extension, which Hugging Face's columns lack."""
+    datasets = pytest.importorskip("datasets")
+    feature = datasets.Features({"image": datasets.Image(), "jpg": datasets.Image()})
+    rows = [{"image": {"bytes": b"x", "path": None}, "jpg": {"bytes": b"y", "path": None}}]
+    datasets.Dataset.from_list(rows, features=feature).to_parquet(str(tmp_path / "a.parquet"))
+    with pytest.warns(UserWarning, match="these have none: image; `field=image=EXTENSION`"):
+        packhorse.pack(tmp_path / "a.parquet", tmp_path / "tars", to="webdataset")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        packhorse.pack(tmp_path / "a.parquet", tmp_path / "arrow", to="arrow")

@@ -292,6 +292,12 @@ const EXTENSIONS: [&str; 64] = [
     "pth", "root", "srt", "svg", "tif", "tiff", "tsv", "txt", "vtt", "wav", "webm", "webp", "xml", "yaml", "yml", "zip",
 ];
 
+/// Whether the last part of a field's name is the extension of a file.
+pub(crate) fn is_extension(field: &str) -> bool {
+    let last = field.rsplit('.').next().unwrap_or(field);
+    EXTENSIONS.contains(&&*last.to_ascii_lowercase())
+}
+
 /// Whether a field has the name of a number, or of numbers with dots.
 pub(crate) fn is_number(field: &str) -> bool {
     !field.is_empty() && field.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
@@ -324,7 +330,7 @@ fn canonical(value: &str, key_ends: &KeyEnds) -> Result<String, &'static str> {
 
 /// The same where folders decide: a value is the path of a file, or a key.
 fn key_of_path(value: &str, (dir, base): (&str, &str), key_ends: &KeyEnds) -> Result<String, &'static str> {
-    let is_file = base.rsplit_once('.').is_some_and(|(_, ext)| EXTENSIONS.contains(&&*ext.to_ascii_lowercase()));
+    let is_file = base.contains('.') && is_extension(base);
     let path = SourcePath { input: b"input", folder: dir.as_bytes(), base: base.as_bytes() };
     match key_ends.split_path(path).ok().filter(|_| is_file) {
         Some((folder, name)) => Ok(folder + &name.key),

@@ -3,6 +3,7 @@
 mod admission;
 mod classes;
 mod continued;
+mod field_names;
 mod fit;
 mod plan_item;
 mod sample_sizes;
@@ -30,9 +31,7 @@ use crate::scan::{Listing, SPLITS};
 use crate::spans::TARGET;
 use crate::{OnError, Recipe, steps};
 use admission::admit;
-use packhorse_core::{
-    Code, DataType, Error, Event, KEY, Kind, Limits, Observer, Registry, Result, Schema, Sink, counted, some_of,
-};
+use packhorse_core::{Code, DataType, Error, Event, Kind, Limits, Observer, Registry, Result, Sink, some_of};
 use packhorse_dataset::{
     Digest, EncodedFrame, FieldRecord, FileRecord, PathText, PlanEntry, PlanHeader, PlanWriter, SinkRecord,
     SourceRecord,
@@ -118,7 +117,7 @@ pub(crate) fn plan(
     if let Some(need) = sink.readers_need() {
         observer.event(&Event::Warning(need));
     }
-    warn_of_names(&*sink, &transformed, observer);
+    field_names::warn(&*sink, &transformed, observer);
     let mut order = plan_item::ordered_items(&listing, recipe.shuffle, recipe.split.divides(), options.many);
     let groups = SplitAssignment::of(&listing, recipe)?;
     warn_of_splits(groups.names(), recipe, observer);
@@ -358,22 +357,6 @@ fn header(
 /// Whether the options say only where keys are, as they do for all formats at once.
 fn only_ids(options: &packhorse_core::Options) -> bool {
     options.iter().all(|(name, _)| name == ID_FIELD)
-}
-
-/// Warns of columns whose names the container changes: programs look for the others.
-fn warn_of_names(sink: &dyn Sink, schema: &Schema, observer: &dyn Observer) {
-    let renamed = |field: &str| sink.renames(field).map(|name| format!("{field} ({name})"));
-    let names = schema.fields().iter().filter(|field| field.name() != KEY);
-    let names: Vec<String> = names.filter_map(|field| renamed(field.name())).collect();
-    if !names.is_empty() {
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let text = format!(
-            "{} get other names in the shards, since its readers change them: {}; `field` gives names of your own",
-            counted(names.len() as u64, "column"),
-            some_of(&names)
-        );
-        observer.event(&Event::Warning(&text));
-    }
 }
 
 fn source_record((format, options): (&String, &packhorse_core::Options)) -> SourceRecord {
