@@ -323,6 +323,25 @@ fn fields_of_samples_that_have_others_twice_do_not_mix() {
     assert_eq!(skipped(dir.path(), "out1").len(), 3);
 }
 
+/// Where no shell expands patterns, as in Python, inputs may be patterns.
+#[test]
+fn inputs_may_be_patterns() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["a-1", "a-2", "a-10", "b-1", "{x}"] {
+        fs::write(dir.path().join(format!("{name}.csv")), "n\n1\n2\n").unwrap();
+    }
+    fs::write(dir.path().join(".a-3.csv"), "other\n1\n").unwrap();
+    for (number, (pattern, count)) in
+        [("*.csv", 10), ("a-?.csv", 4), ("{a,b}-1.csv", 4), ("a-{1..2}.csv", 4), ("{x}.csv", 2)].iter().enumerate()
+    {
+        assert_eq!(samples(&pack(dir.path(), pattern, &format!("out-{number}"), &[])), *count, "{pattern}");
+    }
+    for pattern in ["c*.csv", "{c,d}.csv"] {
+        let refused = pack(dir.path(), pattern, "refused", &[]);
+        assert!(refused.code() == CONFIG && refused.said.contains("no"), "{refused:?}");
+    }
+}
+
 /// Documents and indexes of shards are not samples beside them.
 #[test]
 fn documents_beside_shards_are_not_samples() {

@@ -34,7 +34,7 @@ pub use local::Local;
 pub use location::Location;
 pub use lock::Lock;
 pub use owner::host_name;
-pub use pattern::{braces, glob, is_glob, natural};
+pub use pattern::{braces, glob, is_glob, natural, paths_of};
 pub use quarantine::{Quarantine, Quarantined};
 pub use remote_options::{OnWait, RemoteOptions};
 pub use sorted_runs::{EncodedRecords, Merge, SortedRuns, scratch_file};

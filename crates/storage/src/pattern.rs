@@ -93,6 +93,25 @@ fn commas(inside: &str) -> Vec<&str> {
     parts
 }
 
+/// The paths that `path` stands for: of braces each choice, of a glob in its last component the names that match, in natural
+/// order. A path without a pattern stands for itself, and so does one that exists, since names may look like patterns.
+///
+/// Errors (kind `Config`): over a million names; a glob in a folder, or one that can't be read.
+pub fn paths_of(store: &dyn Store, path: &Path) -> Result<Vec<PathBuf>> {
+    let is_pattern = |text: &&str| text.contains('{') || is_glob(text);
+    let Some(text) = path.to_str().filter(is_pattern).filter(|_| store.stat(path, true).is_err()) else {
+        return Ok(vec![path.to_owned()]);
+    };
+    let mut found = Vec::new();
+    for name in braces(text)? {
+        match PathBuf::from(&name) {
+            path if is_glob(&name) && store.stat(&path, true).is_err() => found.extend(glob(store, &path)?),
+            path => found.push(path),
+        }
+    }
+    Ok(found)
+}
+
 /// Whether a name has wildcards.
 pub fn is_glob(name: &str) -> bool {
     name.contains(['*', '?', '['])

@@ -11,9 +11,9 @@ use crate::input_format::main_file;
 use crate::recorded_files::sealed_manifest;
 use crate::request_error::with_suggestion;
 use crate::{OnError, Part, Recipe};
-use packhorse_core::{Error, Event, FileKind, FileStat, InputTable, Kind, Options, Result};
+use packhorse_core::{Code, Error, Event, FileKind, FileStat, InputTable, Kind, Options, Result};
 use packhorse_dataset::{Digest, MANIFEST};
-use packhorse_storage::{Location, Staging};
+use packhorse_storage::{Location, Staging, paths_of};
 use std::collections::{BTreeMap, HashMap};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
@@ -144,8 +144,8 @@ pub(super) fn starts(context: Scan<'_>, options: &ScanOptions<'_>, builder: &mut
         Some(_) if options.listings.is_some() => listed(&[], &options.recipe.input, builder),
         Some(list) => listed(&listed_files(list)?, &options.recipe.input, builder),
         None => {
-            let input = &options.recipe.input;
-            let bases = bases_of_namesakes(context, options.recipe);
+            let input = &matched(context, &options.recipe.input)?;
+            let bases = bases_of_namesakes(context, options.recipe, input);
             let starts = input.iter().map(|root| start(context, root, bases.get(root.as_path()), builder));
             let starts = starts.collect::<Result<Vec<_>>>()?;
             alone(&starts)?;
@@ -153,6 +153,21 @@ pub(super) fn starts(context: Scan<'_>, options: &ScanOptions<'_>, builder: &mut
             Ok(starts)
         }
     }
+}
+
+/// The inputs, with what patterns match in their place, without hidden files as in a shell.
+fn matched(context: Scan<'_>, inputs: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let is_hidden = |path: &Path| path.file_name().is_some_and(|name| name.as_bytes().starts_with(b"."));
+    let mut all = Vec::with_capacity(inputs.len());
+    for input in inputs {
+        let found = paths_of(context.store, input)?;
+        let before = all.len();
+        all.extend(found.into_iter().filter(|path| path == input || !is_hidden(path)));
+        if all.len() == before {
+            return Err(Error::config("matches no file").with_code(Code::NoSuchFile).in_input(input.display()));
+        }
+    }
+    Ok(all)
 }
 
 /// Refuses a view beside its dataset or another view of it: samples of both would be inputs twice.
@@ -211,10 +226,10 @@ pub(super) fn real_path(path: &Path) -> PathBuf {
 
 /// The folders that the keys of tables of one name are relative to (`2024/a.csv` and `2025/a.csv`), by table: the one around all of
 /// them, since their samples would have the same keys.
-fn bases_of_namesakes<'i>(context: Scan<'_>, recipe: &'i Recipe) -> HashMap<&'i Path, PathBuf> {
+fn bases_of_namesakes<'i>(context: Scan<'_>, recipe: &Recipe, inputs: &'i [PathBuf]) -> HashMap<&'i Path, PathBuf> {
     let mut alike: HashMap<_, Vec<&Path>> = HashMap::new();
     // With ids of their own, keys do not clash.
-    for path in recipe.input.iter().filter(|path| recipe.id_field.is_none() && Location::url(path).is_none()) {
+    for path in inputs.iter().filter(|path| recipe.id_field.is_none() && Location::url(path).is_none()) {
         let name = path.file_name().map(|name| without_extension(Path::new(name)));
         alike.entry((path.is_absolute(), name)).or_default().push(path);
     }

@@ -10,7 +10,7 @@ use packhorse_core::{
     nearest_path,
 };
 use packhorse_dataset::{DatasetView, FieldRecord, MANIFEST, Manifest, ShardRecord, VIEW, is_of_packing, not_sealed};
-use packhorse_storage::{braces, glob, is_glob, natural};
+use packhorse_storage::{is_glob, natural, paths_of};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -156,14 +156,8 @@ fn is_of(stored: &str, packed: &str) -> bool {
 
 /// The files that `path` matches.
 fn files(registry: &Registry, store: &dyn Store, path: &Path, options: &OpenOptions) -> Result<Vec<PathBuf>> {
-    let text = path.to_str().ok_or_else(|| Error::config("is not UTF-8").in_input(path.display()))?;
-    let mut found = Vec::new();
-    for name in braces(text)? {
-        match PathBuf::from(&name) {
-            path if is_glob(&name) && store.stat(&path, true).is_err() => found.extend(glob(store, &path)?),
-            path => found.push(path),
-        }
-    }
+    path.to_str().ok_or_else(|| Error::config("is not UTF-8").in_input(path.display()))?;
+    let mut found = paths_of(store, path)?;
     if let [only] = &found[..] {
         match store.stat(only, true) {
             Ok(stat) if stat.kind == FileKind::Directory => found = folder(registry, store, only, options)?,
