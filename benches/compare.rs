@@ -118,7 +118,7 @@ impl Inputs {
             jobs.push((
                 "text-to-tokens",
                 &self.text,
-                [to("tokens"), vec!["--tokenizer", name, "--eod", "50256"]].concat(),
+                [to("tokens"), vec!["--tokenizer", name, "--append-eod", "--eod", "50256"]].concat(),
             ));
         }
         jobs

@@ -66,6 +66,16 @@ impl Tokenize {
         };
         let ends = options.append_eod || options.special == Special::Eod || options.empty == Empty::Eod;
         let eod = if ends { Some(tokenizer.end(options.eod.as_deref())?) } else { None };
+        for (given, used, setting, use_it) in [
+            (&options.eod, ends, "eod", "`append-eod` appends that token to every document"),
+            (&options.bos, bos.is_some(), "bos", "`special=bos` puts that token before every document"),
+            (&options.pattern, tokenizer.pattern.is_some(), "pattern", "it is for the vocabularies of tiktoken"),
+        ] {
+            if given.is_some() && !used {
+                let message = format!("`{setting}` would have no effect; leave it out");
+                return Err(Error::config(message).hint(use_it));
+            }
+        }
         let digest = blake3::hash(file).to_hex().to_string();
         let (tokenizer, name, file) = (Arc::new(tokenizer), name.to_owned(), file.into());
         let casts = only_text(&options);

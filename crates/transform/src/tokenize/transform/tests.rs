@@ -344,6 +344,17 @@ fn added_tokens_that_are_equal_once_they_are_normalized_are_refused() {
     assert!(with("null").unwrap().starts_with("tokenize/1 "));
 }
 
+#[test]
+fn options_without_an_effect_are_refused() {
+    let with = |options| Tokenize::new(json().as_bytes(), "t.json", options).map(drop).unwrap_err().to_string();
+    let given = || Some("</s>".to_owned());
+    let eod = with(TokenizeOptions { eod: given(), ..Default::default() });
+    assert!(eod.contains("`eod` would have no effect") && eod.contains("`append-eod` appends"), "{eod}");
+    assert!(with(TokenizeOptions { bos: given(), special: Special::Eod, ..Default::default() }).contains("`bos`"));
+    let pattern = TokenizeOptions { pattern: Some("gpt2".to_owned()), ..Default::default() };
+    assert!(with(pattern).contains("`pattern`"));
+}
+
 /// Whatever ids added tokens state, the library numbers them in the order of the list.
 #[test]
 fn added_tokens_have_the_ids_that_the_library_gives_them() {
