@@ -324,8 +324,11 @@ fn warn_of_merged_pictures(listing: &Listing, observer: &dyn Observer) {
 /// The columns that `sink` can't store but a codec of this build can encode as bytes.
 pub(crate) fn encoded(registry: &Registry, sink: &dyn Sink, schema: &SchemaRef) -> Result<Vec<CodecRecord>> {
     let mut records = Vec::new();
-    if sink.accept(schema).is_ok() {
-        return Ok(records);
+    match sink.accept(schema) {
+        Ok(()) => return Ok(records),
+        // It may name several fields.
+        Err(refused) if refused.kind() != Kind::Unsupported => return Err(refused),
+        Err(_) => {}
     }
     for field in schema.fields().iter().filter(|field| field.name() != KEY) {
         let alone = Arc::new(Schema::new(vec![field.clone()]));

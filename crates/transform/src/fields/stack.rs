@@ -82,3 +82,36 @@ pub(super) fn apply(rows: &Rows, from: &Field, column: &ArrayRef, shape: &[usize
     let array = FixedSizeListArray::try_new_with_length(item.clone(), *size, values, nulls, len).map_err(bug)?;
     Ok(Arc::new(array))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::builder::{Float32Builder, ListBuilder};
+
+    /// One sample of lists of lists.
+    fn stacked(lists: &[Option<&[Option<f32>]>]) -> Result<ArrayRef> {
+        let mut builder = ListBuilder::new(ListBuilder::new(Float32Builder::new()));
+        for list in lists {
+            match list {
+                Some(values) => builder.values().append_value(values.iter().copied()),
+                None => builder.values().append(false),
+            }
+        }
+        builder.append(true);
+        let column: ArrayRef = Arc::new(builder.finish());
+        let field = FieldType::List { element: DataType::Float32, depth: 2 }.field("x", false);
+        let rows = Rows::try_from_iter([("x", column.clone())]).unwrap();
+        apply(&rows, &field, &column, &[2, 2])
+    }
+
+    #[test]
+    fn missing_elements_of_lists_of_lists_are_refused() {
+        let (one, two) = ([Some(1.0), Some(2.0)], [Some(3.0), None]);
+        let whole = stacked(&[Some(&one), Some(&one)]).unwrap();
+        assert_eq!((whole.len(), whole.as_fixed_size_list().value_length()), (1, 4));
+        for lists in [[Some(&one[..]), Some(&two[..])], [Some(&one[..]), None]] {
+            let error = stacked(&lists).unwrap_err().to_string();
+            assert!(error.contains("has a missing element here"), "{error}");
+        }
+    }
+}

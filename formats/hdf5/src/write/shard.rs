@@ -48,6 +48,7 @@ impl Sink for Hdf5Sink {
     }
 
     fn accept(&self, schema: &SchemaRef) -> Result<()> {
+        check_slashes(schema)?;
         schema.fields().iter().try_for_each(|field| self.accept_field(field))
     }
 
@@ -93,12 +94,25 @@ impl Sink for Hdf5Sink {
     }
 }
 
+/// Refuses names with slashes, all of them at once: TFRecords have many (`image/height`).
+fn check_slashes(schema: &SchemaRef) -> Result<()> {
+    let names = schema.fields().iter().map(|field| field.name().as_str()).filter(|name| name.contains('/'));
+    let names: Vec<&str> = names.collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    let renamed = names.iter().map(|name| format!("`field={name}={}`", name.replace('/', "_")));
+    let hint = format!("give them other names, such as {}", renamed.collect::<Vec<_>>().join(" "));
+    let message = format!("HDF5 names can't contain slashes, and these do: {}", names.join(", "));
+    Err(Error::config(message).hint(hint))
+}
+
 /// Refuses names that HDF5 objects can't have, and names longer than [`LONGEST_NAME`].
 fn check_name(name: &str) -> Result<()> {
     let why = match name {
         "" => "HDF5 names can't be empty".to_owned(),
         "." => "HDF5 uses a dot for the group itself".to_owned(),
-        _ if name.contains(['/', '\0']) => "HDF5 names can't contain slashes or zero bytes".to_owned(),
+        _ if name.contains('\0') => "HDF5 names can't contain zero bytes".to_owned(),
         _ if name.len() > LONGEST_NAME => {
             let start: String = name.chars().take(40).collect();
             let message = format!(
@@ -350,6 +364,15 @@ mod tests {
         assert_eq!((need("gzip"), need("none")), (None, None));
         assert!(need("zstd").is_some_and(|need| need.contains("import hdf5plugin")));
         assert!(need("lz4").is_some() && need("lzf").is_some());
+    }
+
+    #[test]
+    fn all_names_with_slashes_are_named_at_once() {
+        let names = ["image/height", "x", "image/width"].map(|name| FieldType::Blob.field(name, false));
+        let sink = Hdf5Sink::new(SinkOptions::parse(&packhorse_core::Options::new()).unwrap());
+        let error = sink.accept(&Arc::new(Schema::new(names.to_vec()))).unwrap_err().to_string();
+        assert!(error.contains("these do: image/height, image/width"), "{error}");
+        assert!(error.contains("`field=image/height=image_height` `field=image/width=image_width`"), "{error}");
     }
 
     #[test]
