@@ -269,6 +269,29 @@ fn inputs_are_fields_too_and_labels_and_rows_find_their_samples() {
     assert_eq!(run(&["cat", shard.to_str().unwrap(), "dog/s2.cls"]).stdout.trim(), "1");
 }
 
+/// Arrays that differ are those of the files that hold them, not of the first file of their samples.
+#[test]
+fn an_error_of_a_field_names_its_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = files(dir.path(), &["s1/a.txt", "s2/a.txt"]);
+    for (folder, values) in [("s1", 2), ("s2", 3)] {
+        let array = [&b"\x93NUMPY\x01\x00"[..], &118u16.to_le_bytes()].concat();
+        let header = format!("{{'descr': '|u1', 'fortran_order': False, 'shape': ({values},), }}");
+        let bytes = [&array[..], format!("{header:<117}\n").as_bytes(), &vec![7; values]].concat();
+        fs::write(input.join(folder).join("points.npy"), bytes).unwrap();
+    }
+    let out = dir.path().join("out");
+    let args =
+        ["pack", input.to_str().unwrap(), "--to", "hdf5", "--key-ends", "sample-folders", "-o", out.to_str().unwrap()];
+    let ran = run(&args);
+    assert_eq!(ran.code, CONTENT, "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("s2/points.npy: sample s2") && ran.stderr.contains("in s1/points.npy"),
+        "{}",
+        ran.stderr
+    );
+}
+
 #[test]
 fn folders_that_seem_to_be_samples_or_fields_are_told() {
     let told = |names: &[&str]| {

@@ -125,7 +125,11 @@ fn all_shards<'r>(
                     "was made by other transforms than {}, such as another tokenizer: {there} there, {here} here",
                     other.display()
                 );
-                return Err(Error::config(message).in_input(input.display()));
+                let error = Error::config(message).in_input(input.display());
+                // Tokens that were packed again do not tell what made them.
+                let unknown = ours.is_empty() || theirs.is_empty();
+                let hint = "if both are the same, name the shards instead of the folders (`DIR/shard-000000.idx`)";
+                return Err(if unknown { error.hint(hint) } else { error });
             }
             (ours, None) => made = ours.map(|ours| (ours, input)),
             _ => {}

@@ -202,8 +202,9 @@ impl Probing<'_> {
 
     fn add(&self, columns: &mut MergedColumns, i: usize, fields: Option<Vec<Field>>, joining: &Joining) -> Result<()> {
         let (Some(fields), Some(sample)) = (fields, self.listing.sample(i)) else { return Ok(()) };
-        let found = columns.add(fields.iter(), 1, &sample.relative_path(), joining);
-        found.map_err(|e| e.in_sample(sample.key()).in_input(sample.first_path().display()))
+        let (relative, path) = sample.paths_of(self.name);
+        let found = columns.add(fields.iter(), 1, &relative, joining);
+        found.map_err(|e| e.in_sample(sample.key()).in_input(path.display()))
     }
 
     /// As `one`, and records the latency.

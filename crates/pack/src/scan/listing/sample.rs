@@ -110,6 +110,14 @@ impl<'a> SampleRef<'a> {
         self.pieces.first().map(|p| self.listing.full_path(p)).unwrap_or_default()
     }
 
+    /// The path of the input of its field `name`: from its root, and whole. Without that field, of its first input.
+    pub(in crate::scan) fn paths_of(&self, name: &str) -> (PathBuf, PathBuf) {
+        let piece = self.pieces.iter().find(|piece| self.listing.field(piece) == name.as_bytes());
+        let piece = piece.or(self.pieces.first());
+        let path = |piece| (PathText::new(&self.listing.path(piece)).to_path(), self.listing.full_path(piece));
+        piece.map(path).unwrap_or_default()
+    }
+
     /// The plan's record of its field `name`, if it has one.
     pub(in crate::scan) fn piece_of(&self, name: &str) -> Option<FieldSource> {
         // Sorted by name.
