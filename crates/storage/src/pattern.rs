@@ -2,7 +2,7 @@
 //!
 //! Braces are expanded without listing, so they work with HTTP; the others match the names in a folder.
 
-use packhorse_core::{Error, Result, Store};
+use packhorse_core::{Error, Kind, Result, Store};
 use std::path::{Path, PathBuf};
 
 /// More names than this are taken for a mistake.
@@ -93,10 +93,9 @@ fn commas(inside: &str) -> Vec<&str> {
     parts
 }
 
-/// The paths that `path` stands for: of braces each choice, of a glob in its last component the names that match, in natural
-/// order. A path without a pattern stands for itself, and so does one that exists, since names may look like patterns.
+/// The paths that `path` stands for: of braces each choice, of globs what matches them, in natural order. A path without a pattern stands for itself, and so does one that exists, since names may look like patterns.
 ///
-/// Errors (kind `Config`): over a million names; a glob in a folder, or one that can't be read.
+/// Errors (kind `Config`): over a million names, not a valid glob. Also: a folder that can't be listed.
 pub fn paths_of(store: &dyn Store, path: &Path) -> Result<Vec<PathBuf>> {
     let is_pattern = |text: &&str| text.contains('{') || is_glob(text);
     let Some(text) = path.to_str().filter(is_pattern).filter(|_| store.stat(path, true).is_err()) else {
@@ -117,21 +116,53 @@ pub fn is_glob(name: &str) -> bool {
     name.contains(['*', '?', '['])
 }
 
-/// The files that match a glob in the last component of `path`, in natural order.
+/// The paths that match the globs in `path`, in natural order. A glob matches one part of a path, and no hidden name unless it
+/// begins with a dot itself.
+///
+/// Errors (kind `Config`): not a valid glob, over a million names.
 pub fn glob(store: &dyn Store, path: &Path) -> Result<Vec<PathBuf>> {
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if dir.to_str().is_none_or(is_glob) {
-        let message = "chooses folders; only the last part of a pattern may hold *, ? or [";
-        return Err(Error::config(message).in_input(path.display()));
+    // Slices of the path, whose beginning may be that of a URL.
+    let plain = |path: &&Path| !is_glob(&path.to_string_lossy());
+    let base = path.ancestors().find(plain).unwrap_or(Path::new(""));
+    let (mut found, mut last) = (vec![base.to_owned()], Path::new("*"));
+    for part in path.strip_prefix(base).unwrap_or(path).components() {
+        last = Path::new(part.as_os_str());
+        let name = last.to_string_lossy();
+        if is_glob(&name) {
+            found = matching(store, &found, &name)?;
+        } else {
+            found.iter_mut().for_each(|path| path.push(part));
+        }
     }
-    let matcher = globset::Glob::new(&literal_braces(&name))
-        .map_err(|error| Error::config(format!("{name} is not a valid pattern: {error}")))?;
-    let matcher = matcher.compile_matcher();
-    let names = store.list(dir)?;
-    let mut found: Vec<PathBuf> = names.into_iter().filter(|name| matcher.is_match(name)).collect();
-    found.sort_by_cached_key(|name| natural(&name.to_string_lossy()));
-    Ok(found.into_iter().map(|name| dir.join(name)).collect())
+    // Folders were listed, and what follows them may not be there.
+    if !is_glob(&last.to_string_lossy()) {
+        found.retain(|path| store.stat(path, true).is_ok());
+    }
+    found.sort_by_cached_key(|path| natural(&path.to_string_lossy()));
+    Ok(found)
+}
+
+/// The names in `folders` that match a glob.
+fn matching(store: &dyn Store, folders: &[PathBuf], name: &str) -> Result<Vec<PathBuf>> {
+    let glob = globset::Glob::new(&literal_braces(name));
+    let matcher =
+        glob.map_err(|error| Error::config(format!("{name} is not a valid pattern: {error}")))?.compile_matcher();
+    let is_hidden = |path: &Path| path.as_os_str().as_encoded_bytes().starts_with(b".");
+    let mut found = Vec::new();
+    for folder in folders {
+        let listed = store.list(if folder.as_os_str().is_empty() { Path::new(".") } else { folder });
+        let names = match listed {
+            // Where a glob before this one matched a file.
+            Err(error) if folders.len() > 1 && (error.is_absent() || error.kind() != Kind::Environment) => continue,
+            names => names?,
+        };
+        let fits = |path: &PathBuf| matcher.is_match(path) && (name.starts_with('.') || !is_hidden(path));
+        found.extend(names.into_iter().filter(fits).map(|name| folder.join(name)));
+        if found.len() > MOST {
+            return Err(Error::config(format!("{name} matches over {MOST} names")));
+        }
+    }
+    Ok(found)
 }
 
 /// Braces are expanded before: those that are left are a part of the name.
@@ -164,6 +195,7 @@ pub fn natural(name: &str) -> Vec<(String, usize, String, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Local;
 
     #[test]
     fn braces_are_those_of_a_shell() {
@@ -176,6 +208,26 @@ mod tests {
         assert_eq!((all("plain"), all("{open"), all("{9..11}")), ("plain".into(), "{open".into(), "9 10 11".into()));
         assert_eq!(all("s3://b/{run}/{a{1..2}}-{}.tar"), "s3://b/{run}/{a1}-{}.tar s3://b/{run}/{a2}-{}.tar");
         assert!(braces("{0..99999999}").is_err() && braces("{0..9999}{0..9999}").is_err());
+    }
+
+    #[test]
+    fn globs_match_in_folders_too() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["a1/x.csv", "a1/y.tar", "a2/x.csv", "a10/x.csv", "b/x.csv", ".a3/x.csv", "a1/.x.csv"] {
+            std::fs::create_dir_all(dir.path().join(name).parent().unwrap()).unwrap();
+            std::fs::write(dir.path().join(name), "").unwrap();
+        }
+        std::fs::write(dir.path().join("a4"), "").unwrap();
+        let found = |pattern: &str| {
+            let found = glob(&Local, &dir.path().join(pattern)).unwrap();
+            found.iter().map(|path| path.strip_prefix(dir.path()).unwrap().display().to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(found("a*/x.csv"), ["a1/x.csv", "a2/x.csv", "a10/x.csv"]);
+        assert_eq!(found("?1/*"), ["a1/x.csv", "a1/y.tar"]);
+        assert_eq!(found("[ab]*/*.csv"), ["a1/x.csv", "a2/x.csv", "a10/x.csv", "b/x.csv"]);
+        assert_eq!((found(".a*/*"), found("a1/.*")), (vec![".a3/x.csv".to_owned()], vec!["a1/.x.csv".to_owned()]));
+        assert!(found("c*/*").is_empty() && found("a*/z").is_empty());
+        assert!(glob(&Local, &dir.path().join("none/*")).is_err());
     }
 
     #[test]

@@ -27,7 +27,7 @@ use hashbrown::HashTable;
 use packhorse_core::{
     Code, Context, Error, Kind, Limits, NameFault, Options, Registry, Result, Store, escape, folder_key,
 };
-use packhorse_storage::{Local, braces, glob, is_glob};
+use packhorse_storage::{Local, paths_of};
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
@@ -247,25 +247,9 @@ fn too_many() -> Error {
     Error::new(Kind::Limit, format!("has more than {} rows; split it", u32::MAX))
 }
 
-/// Whether a path is a pattern and not that of a file that is not there.
-fn is_pattern(path: &Path) -> bool {
-    let has_wildcards = |path: &Path| is_glob(&path.to_string_lossy());
-    let there = path.parent().is_none_or(|folder| folder.as_os_str().is_empty() || folder.exists());
-    !path.exists()
-        && (path.file_name().is_some_and(|name| has_wildcards(Path::new(name))) || !there && has_wildcards(path))
-}
-
-/// The tables that a path names: itself, or those that a pattern in its last part matches, and those in braces (`{train,val}/t.csv`).
+/// The tables that a path names: itself, or those that a pattern matches.
 pub(crate) fn tables(path: &Path) -> Result<Vec<PathBuf>> {
-    let Some(text) = path.to_str().filter(|_| !path.exists()) else { return Ok(vec![path.to_owned()]) };
-    let mut found = Vec::new();
-    for name in braces(text)? {
-        match Path::new(&name) {
-            path if is_pattern(path) => found.extend(glob(&Local, path)?),
-            path => found.push(path.to_owned()),
-        }
-    }
-    Ok(found)
+    paths_of(&Local, path)
 }
 
 fn parts<'a>(arena: &'a str, rows: &[Row], row: u32) -> Option<(&'a str, &'a str)> {

@@ -155,17 +155,15 @@ pub(super) fn starts(context: Scan<'_>, options: &ScanOptions<'_>, builder: &mut
     }
 }
 
-/// The inputs, with what patterns match in their place, without hidden files as in a shell.
+/// The inputs, with what patterns match in their place.
 fn matched(context: Scan<'_>, inputs: &[PathBuf]) -> Result<Vec<PathBuf>> {
-    let is_hidden = |path: &Path| path.file_name().is_some_and(|name| name.as_bytes().starts_with(b"."));
     let mut all = Vec::with_capacity(inputs.len());
     for input in inputs {
         let found = paths_of(context.store, input)?;
-        let before = all.len();
-        all.extend(found.into_iter().filter(|path| path == input || !is_hidden(path)));
-        if all.len() == before {
+        if found.is_empty() {
             return Err(Error::config("matches no file").with_code(Code::NoSuchFile).in_input(input.display()));
         }
+        all.extend(found);
     }
     Ok(all)
 }
