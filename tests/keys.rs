@@ -245,6 +245,56 @@ fn folders_are_samples_or_fields_where_the_rule_says() {
     }
 }
 
+/// Names that keys escape, hidden folders, and members that begin with a dot or a slash.
+#[test]
+fn odd_names_keep_their_samples_where_folders_decide() {
+    let dir = tempfile::tempdir().unwrap();
+    let names = ["my images/a photo.png", "my masks/a photo.png", "my images/v1.5/b.png", "my masks/v1.5/b.png"];
+    let input = files(dir.path(), &names);
+    let out = dir.path().join("out");
+    let ran = pack(&input, &out, &["--key-ends", "field-folders"]);
+    assert_eq!(ran.code, DONE, "{}", ran.stderr);
+    let wanted = [
+        "a%20photo.my%20images.png",
+        "a%20photo.my%20masks.png",
+        "v1%2E5/b.my%20images.png",
+        "v1%2E5/b.my%20masks.png",
+    ];
+    assert_eq!(members(&out), wanted);
+    // Of two folders with one key, one is a fault.
+    let twins = files(&dir.path().join("twins"), &["s 1/left.png", "s%201/right.png"]);
+    let ran = pack(&twins, &dir.path().join("of-twins"), &["--key-ends", "sample-folders"]);
+    assert!(ran.code == CONTENT && ran.stderr.contains("though their names differ"), "{}", ran.stderr);
+    let tar = |name: &str, members: &[&str]| {
+        let mut builder = tar::Builder::new(Vec::new());
+        for member in members {
+            let mut header = tar::Header::new_ustar();
+            header.set_size(member.len() as u64);
+            header.set_mode(0o644);
+            let place = header.as_old_mut();
+            place.name[..member.len()].copy_from_slice(member.as_bytes());
+            header.set_cksum();
+            builder.append(&header, member.as_bytes()).unwrap();
+        }
+        let path = dir.path().join(name);
+        fs::write(&path, builder.into_inner().unwrap()).unwrap();
+        path
+    };
+    let path = tar("a.tar", &["./images/1.png", "/masks/1.png", "./.cache/1.png"]);
+    let of_tar = dir.path().join("of-tar");
+    let ran = pack(&path, &of_tar, &["--key-ends", "field-folders"]);
+    assert_eq!(ran.code, DONE, "{}", ran.stderr);
+    assert_eq!(members(&of_tar), ["1.images.png", "1.masks.png"]);
+    let of_folders = dir.path().join("of-folders");
+    let ran = pack(&path, &of_folders, &["--key-ends", "field-folders", "--archive-folders"]);
+    assert_eq!(ran.code, DONE, "{}", ran.stderr);
+    assert_eq!(members(&of_folders), ["a/1.images.png", "a/1.masks.png"]);
+    // The remedy is one that helps.
+    let clash = files(&dir.path().join("clash"), &["images/s/1.png", "images/s/1.PNG"]);
+    let ran = pack(&clash, &dir.path().join("of-clash"), &["--key-ends", "field-folders"]);
+    assert!(ran.code == CONTENT && !ran.stderr.contains("--key-ends"), "{}", ran.stderr);
+}
+
 #[test]
 fn inputs_are_fields_too_and_labels_and_rows_find_their_samples() {
     let dir = tempfile::tempdir().unwrap();
@@ -305,7 +355,7 @@ fn folders_that_seem_to_be_samples_or_fields_are_told() {
     assert!(samples.contains("--key-ends sample-folders"), "{samples}");
     let fields = told(&["images/1.jpg", "images/2.jpg", "labels/1.txt", "labels/2.txt"]).unwrap();
     assert!(fields.contains("folders images and labels") && fields.contains("--key-ends field-folders"), "{fields}");
-    let deep = ["train/images/1.png", "train/masks/1.png", "val/images/2.png", "val/images/3.png", "val/masks/2.png"];
+    let deep = ["coco/images/train/1.jpg", "coco/images/val/2.jpg", "coco/labels/train/1.txt", "coco/labels/val/2.txt"];
     let deep_told = told(&deep).unwrap();
     let rule = deep_told.split('\'').nth(1).unwrap();
     assert!(rule.starts_with("path:"), "{deep_told}");
@@ -314,7 +364,7 @@ fn folders_that_seem_to_be_samples_or_fields_are_told() {
     let out = dir.path().join("out");
     let ran = pack(&files(dir.path(), &deep), &out, &["--key-ends", rule]);
     assert_eq!(ran.code, DONE, "{}", ran.stderr);
-    assert_eq!(members(&out)[..2], ["train/1.images.png", "train/1.masks.png"]);
+    assert_eq!(members(&out)[..2], ["coco/train/1.images.jpg", "coco/train/1.labels.txt"]);
     // Classes, frames, and samples with several files each.
     assert_eq!(told(&["cat/1.jpg", "cat/2.jpg", "dog/1.jpg", "dog/2.jpg"]), None);
     assert_eq!(told(&["v1/frame_1.jpg", "v1/frame_2.jpg", "v2/frame_1.jpg", "v2/frame_2.jpg"]), None);

@@ -43,12 +43,17 @@ impl Gate {
     }
 }
 
-fn shards(dir: &Path) -> PathBuf {
+/// Sixty photos in shards of so many.
+fn shards_of(dir: &Path, samples: &str) -> PathBuf {
     let (photos, shards) = (dir.join("photos"), dir.join("shards"));
     packhorse(&["synth", "images", "--count", "60", "--out", photos.to_str().unwrap()]);
     let places = [photos.to_str().unwrap(), "--to", "webdataset", "--out", shards.to_str().unwrap()];
-    packhorse(&[&["pack"], &places[..], &["--samples-per-shard", "15"]].concat());
+    packhorse(&[&["pack"], &places[..], &["--samples-per-shard", samples]].concat());
     shards
+}
+
+fn shards(dir: &Path) -> PathBuf {
+    shards_of(dir, "15")
 }
 
 /// Every third photo.
@@ -93,4 +98,24 @@ fn the_shards_of_a_batch_are_opened_at_once() {
     let dataset = open(&server.url("")).unwrap();
     opened.store(true, Ordering::SeqCst);
     assert!(read(&dataset) == wanted && gate.has_filled());
+}
+
+/// The error of one shard ends the batch, and no further shards are asked for.
+#[test]
+fn a_server_that_refuses_is_asked_for_few_shards() {
+    let dir = tempfile::tempdir().unwrap();
+    let refuses = Arc::new(AtomicBool::new(false));
+    let refused = Arc::clone(&refuses);
+    let server = Server::new(shards_of(dir.path(), "1"), move |_| match refused.load(Ordering::SeqCst) {
+        true => HttpFault::Status(403),
+        false => HttpFault::None,
+    });
+    let dataset = open(&server.url("")).unwrap();
+    let before = server.requests();
+    refuses.store(true, Ordering::SeqCst);
+    let reader = Reader::new(dataset, vec!["jpg".into()], ReadOptions::default());
+    let read = reader.read(0..60, &mut Wants::default(), &mut SampleBlock::default());
+    assert!(read.is_err());
+    // Some for each of the 16 shards that were asked for at once, and not for all sixty.
+    assert!(server.requests() - before <= 150, "{} requests", server.requests() - before);
 }

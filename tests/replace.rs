@@ -504,7 +504,6 @@ fn a_late_job_changes_nothing_of_the_dataset_that_took_its_place() {
     }
 }
 
-/// Two jobs for one folder that start together: one packs what it was asked for, the other one says that it did not.
 /// A kill between the first shard's name and its receipt, and then another request: nothing of the first one stays.
 #[test]
 fn shards_that_no_receipt_records_go_with_their_plan() {
@@ -520,7 +519,13 @@ fn shards_that_no_receipt_records_go_with_their_plan() {
     };
     let plain = place.path("plain");
     begun(&plain);
+    // Of others: they stay.
+    fs::write(plain.join("shard-000000.notes"), "mine").unwrap();
+    fs::write(plain.join("shard-000000.tar.md5"), "mine").unwrap();
+    fs::create_dir(plain.join("shard-000000.idx")).unwrap();
     place.pack(&plain, &NEW, &[]).succeed();
+    ["shard-000000.notes", "shard-000000.tar.md5"].iter().for_each(|name| fs::remove_file(plain.join(name)).unwrap());
+    fs::remove_dir(plain.join("shard-000000.idx")).unwrap();
     sealed_again(&plain, &place.new, "in a folder");
     let out = place.out();
     begun(&out.join(".replacing"));
@@ -528,6 +533,37 @@ fn shards_that_no_receipt_records_go_with_their_plan() {
     sealed_again(&out, &place.new, "in place of a dataset");
 }
 
+/// Whatever the container, what a job has begun is known as its own.
+#[test]
+fn begun_shards_of_any_container_go() {
+    let place = Place::new();
+    for (number, more) in [
+        vec!["--to", "webdataset", "--index", "wids,dali,energon"],
+        vec!["--to", "hdf5"],
+        vec!["--to", "parquet"],
+        vec!["--to", "arrow"],
+        vec!["--to", "tfrecord"],
+    ]
+    .iter()
+    .enumerate()
+    {
+        let out = place.path(&format!("any-{number}"));
+        place.pack(&out, more, &[]).succeed();
+        for path in fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().path()) {
+            let name = path.file_name().unwrap().to_str().unwrap();
+            let stays = name.starts_with("plan.") || name.starts_with("shard-") && !name.ends_with(".receipt.json");
+            match path.is_dir() {
+                _ if stays => {}
+                true => fs::remove_dir_all(path).unwrap(),
+                false => fs::remove_file(path).unwrap(),
+            }
+        }
+        place.pack(&out, &NEW, &[]).succeed();
+        sealed_again(&out, &place.new, &format!("{more:?}"));
+    }
+}
+
+/// Two jobs for one folder that start together: one packs what it was asked for, the other one says that it did not.
 #[test]
 fn of_two_other_jobs_for_one_folder_one_succeeds() {
     let dir = tempfile::tempdir().unwrap();

@@ -73,6 +73,8 @@ impl KeyEnds {
         if split_base(path.base) == Err(NameFault::Hidden) {
             return Err(NameFault::Hidden);
         }
+        // Refuses hidden folders.
+        folder_key(path.folder)?;
         let (key, field) = self.key_and_field(path).ok_or(NameFault::NoField)?;
         let (folder, stem) = key.split_at(key.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1));
         if stem.is_empty() {
@@ -81,9 +83,14 @@ impl KeyEnds {
         Ok((folder_key(folder)?, member_name(stem, &field)?))
     }
 
-    /// Key and field of a path where folders decide; `None` without a match.
-    fn key_and_field(&self, SourcePath { input, folder, base }: SourcePath<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
-        let folder = folder.strip_suffix(b"/").unwrap_or(folder);
+    /// Key and field of a path where folders decide, not escaped; `None` without a match.
+    pub(crate) fn key_and_field(
+        &self,
+        SourcePath { input, folder, base }: SourcePath<'_>,
+    ) -> Option<(Vec<u8>, Vec<u8>)> {
+        // Archives have `./a/b` and `/a/b`.
+        let parts = folder.split(|byte| *byte == b'/').filter(|part| !matches!(*part, b"" | b"."));
+        let folder = &parts.collect::<Vec<_>>().join(&b'/')[..];
         match self {
             KeyEnds::Path(rule) => {
                 let path = if folder.is_empty() { base.to_vec() } else { [folder, b"/", base].concat() };
@@ -211,6 +218,9 @@ mod tests {
             ("sample-folders", "s1", "README", Some(("s1", "readme"))),
             ("sample-folders", "s1", ".hidden", None),
             ("sample-folders", "", "a.png", None),
+            ("sample-folders", "./s1/", "a.png", Some(("s1", "a.png"))),
+            ("field-folders", "./masks//cat/", "a.png", Some(("cat/a", "masks.png"))),
+            ("field-folders", ".cache", "a.png", None),
             ("field-folders", "masks", "a.seg.png", Some(("a", "masks.seg.png"))),
             ("field-folders", "masks/cat", "a.png", Some(("cat/a", "masks.png"))),
             ("field-folders", "", "a.png", Some(("a", "input.png"))),

@@ -9,7 +9,7 @@
 //! 4. The new `dataset.json` is moved in last; `.replacing` is removed.
 //!
 //! An interrupted exchange resumes when the folder is planned, packed, sealed or repaired. Only files named by the old
-//! manifest, plan and receipts are removed.
+//! manifest, plan and receipts are removed; where no receipt is left, those that shards of the plan can have.
 
 use crate::begun_shards::begun_names;
 use crate::plans::{open_plans, read_plans};
@@ -342,7 +342,7 @@ fn names(store: &dyn Store, dir: &Path) -> Result<BTreeSet<String>> {
 }
 
 /// All names that files of these shards have or may have: those in their receipts, and those with the suffixes that
-/// files of these and of `others` have; without a receipt, all that begin with the name of a shard and a dot.
+/// files of these and of `others` have; without a receipt, those with the suffix of any format.
 pub(crate) fn shard_names(
     store: &dyn Store,
     dir: &Path,
@@ -360,7 +360,8 @@ pub(crate) fn shard_names(
         }
     }
     if names.is_empty() && suffixes.len() == 2 {
-        names.extend(begun_names(store, dir, shards));
+        // What can't be listed can't be removed either.
+        names.extend(begun_names(store, dir, shards).unwrap_or_default());
     }
     // Unfinished shards have files with the same suffixes.
     names.extend(shards.iter().flat_map(|shard| suffixes.iter().map(move |suffix| format!("{shard}{suffix}"))));

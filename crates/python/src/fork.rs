@@ -31,20 +31,27 @@ pub(crate) fn run<R: Send>(work: impl FnOnce() -> Result<R, Error> + Send) -> Re
     if forked() { isolated(work)? } else { work() }
 }
 
-/// Refuses to pack where the threads of parallel work are those of a parent: it would wait for them without end. A child whose
-/// parent had none gets its own.
-pub(crate) fn may_pack() -> Result<()> {
+/// Gives a forked child threads of its own for parallel work, if its parent had none. Whether this process has some.
+pub(crate) fn has_threads() -> bool {
     /// The process whose threads they are.
     static OWNER: AtomicU32 = AtomicU32::new(0);
     let here = std::process::id();
     if !forked() || OWNER.load(Ordering::Relaxed) == here {
-        return Ok(());
+        return true;
     }
-    if rayon::ThreadPoolBuilder::new().build_global().is_ok() {
+    let made = rayon::ThreadPoolBuilder::new().build_global().is_ok();
+    if made {
         OWNER.store(here, Ordering::Relaxed);
+    }
+    made
+}
+
+/// Refuses to pack where the threads of parallel work are those of a parent: it would wait for them without end.
+pub(crate) fn may_pack() -> Result<()> {
+    if has_threads() {
         return Ok(());
     }
-    let message = "packing needs threads that a process lacks which was forked after its parent used packhorse";
+    let message = "packing needs threads that this process lacks: it was forked after packhorse had started them";
     Err(Error::unsupported(message)
         .hint("start processes by \"spawn\" or \"forkserver\" (multiprocessing.set_start_method)"))
 }

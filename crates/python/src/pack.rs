@@ -50,6 +50,8 @@ fn run<R: Send + 'static>(
     progress: Option<&Bound<'_, PyAny>>,
     verb: impl FnOnce(Session) -> Result<R, Error> + Send + 'static,
 ) -> Result<R> {
+    // Before the work starts threads that later work could not use.
+    fork::has_threads();
     let (totals, cancel) = (Arc::default(), Cancel::default());
     let session = session(how, &totals, &cancel)?;
     watched(py, progress, &totals, &cancel, move || verb(session)).map_err(Raised::packing)

@@ -25,7 +25,10 @@ use std::time::Duration;
 
 /// One pair of `.bin` and `.idx`: see `packhorse/_tokens.py`, which owns the words for Python.
 #[pyclass(frozen, module = "packhorse._packhorse", name = "Tokens")]
-pub(crate) struct PyTokens(Owned<Arc<packhorse::read::Tokens>>);
+pub(crate) struct PyTokens(Owned<Arc<packhorse::read::Tokens>>, Remote);
+
+/// Whether a server is asked for tokens, which may not answer.
+type Remote = bool;
 
 impl PyTokens {
     fn element(&self) -> Option<ArrayElement> {
@@ -41,9 +44,9 @@ impl PyTokens {
 impl PyTokens {
     #[staticmethod]
     fn open(py: Python<'_>, place: &str) -> Result<Self> {
-        let place = place.to_owned();
+        let (place, remote) = (place.to_owned(), place.contains("://"));
         let open = move || packhorse::open_tokens(&place).map_err(packhorse::pack::as_request_error);
-        Ok(Self(Owned::new(abandonable(py, open)?)))
+        Ok(Self(Owned::new(abandonable(py, open)?), remote))
     }
 
     /// The number of tokens of each document.
@@ -62,7 +65,9 @@ impl PyTokens {
         let mut bytes = vec![0; length as usize * element.width];
         if length > 0 {
             let (tokens, segment) = (Arc::clone(&*self.0), Segment { dataset: 0, sequence: number, offset: 0, length });
-            bytes = abandonable(py, move || tokens.read(&[segment], &mut bytes).map(|_| bytes))?;
+            let read = move || tokens.read(&[segment], &mut bytes).map(|_| bytes);
+            // A thread of its own costs more than a document of a local file.
+            bytes = if self.1 { abandonable(py, read)? } else { py.detach(read)? };
         }
         let whole = 0..bytes.len();
         let array = PyArray::new(Arc::new(bytes), whole, element, &[length as usize]);

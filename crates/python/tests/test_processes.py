@@ -88,7 +88,13 @@ def test_packing_in_a_forked_child(tmp_path):
     """A child packs if its parent only imported the package; after parallel work of its parent it says why it can't."""
     code = """
         rows = [{"x": number} for number in range(1000)]
-        fork(lambda: packhorse.pack(rows, sys.argv[1] + "/first", to="parquet"))
+
+        def first():
+            packhorse.pack(rows, sys.argv[1] + "/first", to="parquet")
+            packhorse.verify(sys.argv[1] + "/first", full=True)
+            packhorse.pack(sys.argv[1] + "/first", sys.argv[1] + "/again", to="hdf5")
+
+        fork(first)
         fork(lambda: packhorse.pack(rows, sys.argv[1] + "/second", to="hdf5"))
         for name in ("first", "second"):
             assert len(packhorse.open(sys.argv[1] + "/" + name)) == 1000
@@ -144,25 +150,47 @@ def test_a_writer_belongs_to_its_process(tmp_path):
 
 @forks
 def test_a_child_knows_the_state_while_its_parent_waits(tmp_path):
-    """Another thread of the parent waits for a batch when the child is forked."""
+    """Another thread of the parent waits for a batch that does not come when the child is forked."""
     code = """
-        import threading
-        with packhorse.Writer(sys.argv[1] + "/shards") as writer:
+        import http.server, threading
+        with packhorse.Writer(sys.argv[1] + "/shards", samples_per_shard=10) as writer:
             for number in range(100):
                 writer.write({"cls": number})
+        stuck = threading.Event()
 
-        loader = packhorse.open(sys.argv[1] + "/shards").loader(10, threads=1, readers=1, ahead=1)
-        batches = iter(loader)
-        next(batches)
-        thread = threading.Thread(target=lambda: [time.sleep(0.002) for batch in batches], daemon=True)
-        thread.start()
+        class Answers(http.server.SimpleHTTPRequestHandler):
+            def log_message(self, *_):
+                pass
+            def do_GET(self):
+                if self.path.endswith("000005.tar"):
+                    stuck.set()
+                    time.sleep(600)
+                return super().do_GET()
+
+        os.chdir(sys.argv[1] + "/shards")
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        dataset = packhorse.open(f"http://127.0.0.1:{server.server_port}/dataset.json")
+        loader = dataset.loader(10, shuffle="sequential", threads=1, readers=1, ahead=1)
+        taken = []
+
+        def take():
+            for batch in loader:
+                taken.append(batch["cls"].tolist())
+
+        threading.Thread(target=take, daemon=True).start()
+        assert stuck.wait(30)
+        while len(taken) < 5:
+            time.sleep(0.01)
+        time.sleep(0.3)
 
         def child():
-            assert loader.state_dict()["consumed"] % 10 == 0
+            assert loader.state_dict()["consumed"] == 50
 
-        for _ in range(10):
-            fork(child)
-        print("well")
+        fork(child)
+        print("well", flush=True)
+        os._exit(0)
     """
     assert ends_well(CHILD + textwrap.dedent(code), tmp_path) == "well\n"
 

@@ -231,6 +231,7 @@ impl Reader {
         while read.is_ok() && !rest.is_empty() {
             let (these, others) = rest.split_at(self.few_shards(rest, wants));
             read = self.read_some(these, wants, out);
+            wants.opened.clear();
             rest = others;
         }
         wants.places = found;
@@ -264,7 +265,7 @@ impl Reader {
     fn read_some(&self, places: &[Place], wants: &mut Wants, out: &mut SampleBlock) -> Result<()> {
         wants.wants.clear();
         wants.typed.clear();
-        self.open_together(places, wants);
+        self.open_together(places, wants)?;
         let read = places.iter().try_for_each(|&(shard, at, number)| {
             out.numbers.push(number);
             if self.joined.any() {
@@ -280,14 +281,13 @@ impl Reader {
                 Err(error) => Err(error),
             }
         });
-        let read = read.and_then(|()| self.fetch(wants, out)).and_then(|()| self.typed(wants, out));
-        wants.opened.clear();
-        read
+        read.and_then(|()| self.fetch(wants, out)).and_then(|()| self.typed(wants, out))
     }
 
-    /// Opens the shards that are not open, several at once: over a network each takes round trips. One that fails to open
-    /// does so again where it is wanted. A forked process opens them one after another there.
-    fn open_together(&self, places: &[Place], wants: &mut Wants) {
+    /// Opens the shards that are not open, several at once: over a network each takes round trips. A lost or damaged one is
+    /// the fault of its samples, where it is wanted; after another error no more are opened. A forked process opens them one
+    /// after another there.
+    fn open_together(&self, places: &[Place], wants: &mut Wants) -> Result<()> {
         let mut closed = Vec::new();
         for places in places.chunk_by(|one, next| one.0 == next.0) {
             let Some((shard, ..)) = places.first() else { continue };
@@ -300,17 +300,21 @@ impl Reader {
             }
         }
         if closed.len() < 2 || self.options.isolated {
-            return;
+            return Ok(());
         }
         let opened = Mutex::new(Vec::new());
         let open = |at: usize| {
-            let shard = closed.get(at).and_then(|shard| Some((*shard, self.shards.get(&self.dataset, *shard).ok()?)));
-            opened.lock().unwrap_or_else(PoisonError::into_inner).extend(shard);
+            let Some(number) = closed.get(at) else { return Ok(()) };
+            match self.shards.get(&self.dataset, *number) {
+                Ok(shard) => opened.lock().unwrap_or_else(PoisonError::into_inner).push((*number, shard)),
+                Err(error) if is_of_lost(error.kind()) => {}
+                Err(error) => return Err(error),
+            }
             Ok(())
         };
-        if in_parallel(closed.len(), OPENED_AT_ONCE, open).is_ok() {
-            wants.opened.append(&mut opened.into_inner().unwrap_or_else(PoisonError::into_inner));
-        }
+        let done = in_parallel(closed.len(), OPENED_AT_ONCE, open);
+        wants.opened.append(&mut opened.into_inner().unwrap_or_else(PoisonError::into_inner));
+        done
     }
 
     /// The index in `wants.opened` of a shard; opens it if needed.

@@ -314,14 +314,15 @@ fn canonical(value: &str, key_ends: &KeyEnds) -> Result<String, &'static str> {
 
 /// The same where folders decide: a value is the path of a file, or a key.
 fn key_of_path(value: &str, (dir, base): (&str, &str), key_ends: &KeyEnds) -> Result<String, &'static str> {
-    let is_file = base.contains('.') && is_extension(base);
+    // The name of a folder may have a dot, and is a key then.
+    let is_file = !matches!(key_ends, KeyEnds::SampleFolders) || base.contains('.') && is_extension(base);
     let path = SourcePath { input: b"input", folder: dir.as_bytes(), base: base.as_bytes() };
+    let parts = || value.split('/').filter(|part| !part.is_empty()).map(folder_part);
     match key_ends.split_path(path).ok().filter(|_| is_file) {
         Some((folder, name)) => Ok(folder + &name.key),
-        None if base.is_empty() => Err(NONE),
-        None => Ok(value.split('/').filter(|part| !part.is_empty()).map(folder_part).collect::<String>())
-            .map(|key| key.trim_end_matches('/').to_owned()),
+        None => Some(parts().collect::<String>()).filter(|key| !key.is_empty()).ok_or(NONE),
     }
+    .map(|key| key.trim_end_matches('/').to_owned())
 }
 
 /// A folder in a key, hidden or not.

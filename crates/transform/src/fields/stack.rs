@@ -73,7 +73,8 @@ pub(super) fn apply(rows: &Rows, from: &Field, column: &ArrayRef, shape: &[usize
         let start = list.value_offsets().first().and_then(|start| usize::try_from(*start).ok()).unwrap_or_default();
         of_one *= length;
         let inner = list.values().slice(start, length * list.len());
-        if let Some(at) = (0..inner.len()).find(|at| inner.is_null(*at)) {
+        let missing = || (0..inner.len()).find(|at| inner.is_null(*at));
+        if let Some(at) = (inner.null_count() > 0).then(missing).flatten() {
             let text = format!("{} has a missing element here, so it can't be stacked", from.name());
             return Err(of_row(rows, at / of_one.max(1), from.name(), text));
         }

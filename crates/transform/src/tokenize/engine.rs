@@ -71,6 +71,11 @@ struct Delicate {
     reference: OnceLock<Result<Box<dyn Engine>>>,
 }
 
+/// Whether a normalizer marks the beginnings of words.
+fn is_mark(step: &PipelineNormalizer) -> bool {
+    matches!(step, PipelineNormalizer::Metaspace(_) | PipelineNormalizer::Prepend(_))
+}
+
 impl Delicate {
     /// Those of a tokenizer; `None` if it has none. The error says which one the engine can't take.
     fn new(
@@ -78,10 +83,9 @@ impl Delicate {
         (upgraded, json): (&str, &str),
         parse_special: bool,
     ) -> Result<Option<Self>, String> {
-        let first = upgraded.contains("\"prepend_scheme\":\"first\"");
+        let first = upgraded.contains("\"prepend\":\"first\"");
         let steps = tokenizer.get_normalizers();
-        let marks =
-            steps.iter().any(|step| matches!(step, PipelineNormalizer::Metaspace(_) | PipelineNormalizer::Prepend(_)));
+        let marks = steps.iter().any(is_mark);
         let added = tokenizer.get_added_vocabulary().get_added_tokens_decoder();
         // The engine panics where it goes on behind the first byte of such a token.
         let single = added.values().filter(|token| token.single_word);
@@ -90,16 +94,13 @@ impl Delicate {
         if let Some(text) = panics.min() {
             return Err(format!("its added token {text:?} counts as a whole word only"));
         }
-        // The engine looks for such a token in text whose spaces are marks, and never finds it.
-        let spaced = added.values().filter(|token| marks && token.normalized && token.content.contains([' ', '▁']));
-        if let Some(text) = spaced.map(|token| &token.content).min() {
-            return Err(format!("its added token {text:?} has a space and counts in normalized text"));
-        }
         // A token that strips the space behind it would take in a token of space.
         let spaces = added.values().any(|token| token.content.starts_with(char::is_whitespace));
+        // Where a token that counts as a whole word only is none, the reference passes over its text, also over other tokens.
+        let whole_words = added.values().any(|token| token.single_word);
         let mut ids: Vec<u32> = added
             .iter()
-            .filter(|(_, token)| token.single_word || token.normalized && marks || token.rstrip && spaces)
+            .filter(|(_, token)| whole_words || token.normalized && marks || token.rstrip && spaces)
             .map(|(id, _)| *id)
             .collect();
         ids.sort_unstable();
@@ -107,15 +108,22 @@ impl Delicate {
         Ok(Some(delicate).filter(|delicate| first || !delicate.ids.is_empty()))
     }
 
-    /// Whether the normalizer removes the beginning of a text before its first word is marked.
+    /// Whether the normalizer removes the beginning of a text before its first word is marked, or may.
     fn removes_beginning(&self, text: &str, tokenizer: &PipelineTokenizer) -> bool {
         let Some(first) = text.chars().next().filter(|_| self.first) else { return false };
-        let marks = |step: &&PipelineNormalizer| {
-            matches!(step, PipelineNormalizer::Metaspace(_) | PipelineNormalizer::Prepend(_))
-        };
-        let mut steps = tokenizer.get_normalizers().iter().filter(|step| !marks(step));
-        let left = steps.try_fold(first.to_string(), |text, step| Ok(step.normalize(&text, 1)?.into_owned()));
-        left.map_err(|_: tokenizers::Error| ()).is_ok_and(|left| left.is_empty())
+        let mut left = first.to_string();
+        for step in tokenizer.get_normalizers() {
+            match step {
+                step if is_mark(step) => {}
+                // These look at more than one character.
+                PipelineNormalizer::Replace(_) => return true,
+                step => match step.normalize(&left, 1) {
+                    Ok(normalized) => left = normalized.into_owned(),
+                    Err(_) => return true,
+                },
+            }
+        }
+        left.is_empty()
     }
 
     fn reference(&self) -> Result<&dyn Engine> {
@@ -125,6 +133,21 @@ impl Delicate {
 }
 
 impl Fast {
+    /// Refuses added tokens, given by their texts, that are looked for in normalized text and that this engine does not find
+    /// there: those with a space, where spaces are marks, and those of which a normalizer replaces a part.
+    pub(super) fn refuse_unfound(&self, normalized: &BTreeSet<String>) -> Result<(), String> {
+        let steps = self.tokenizer.get_normalizers();
+        let marks = steps.iter().any(is_mark);
+        let replaces = |text: &String| {
+            let mut steps = steps.iter().filter(|step| matches!(step, PipelineNormalizer::Replace(_)));
+            steps.any(|step| step.normalize(text, 1).is_ok_and(|new| new != text.as_str()))
+        };
+        match normalized.iter().find(|text| marks && text.contains(' ') || replaces(text)) {
+            Some(text) => Err(format!("its added token {text:?}, which counts in normalized text")),
+            None => Ok(()),
+        }
+    }
+
     /// Refuses added tokens, given by their texts, that are equal once they are normalized: `tokenizers` takes one of them, another one each time.
     pub(super) fn refuse_equals(&self, normalized: &BTreeSet<String>) -> Result<()> {
         let mut forms: BTreeMap<String, &str> = BTreeMap::new();

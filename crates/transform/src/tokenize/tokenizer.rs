@@ -96,7 +96,7 @@ impl Tokenizer {
         // This engine numbers them in the order of their ids.
         let fast = fast.and_then(|fast| match disordered {
             true => Err("added tokens that are listed in another order than that of their ids".to_owned()),
-            false => Ok(fast),
+            false => fast.refuse_unfound(&normalized).map(|()| fast),
         });
         let vocabulary = u32::try_from(vocabulary).ok().filter(|n| (1..=i32::MAX.unsigned_abs()).contains(n));
         let vocabulary = vocabulary.ok_or_else(|| Error::config("the tokenizer's token ids do not fit 31 bits"))?;

@@ -3,7 +3,7 @@
 use super::Listing;
 use super::sample::SampleRef;
 use packhorse_core::counted;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{BuildHasher, RandomState};
 
 /// Samples that are looked at, and those where folders have the names of targets.
@@ -25,14 +25,14 @@ pub(super) fn of_samples(listing: &Listing) -> Option<String> {
         if names.len() <= MOST_FILES {
             names.extend(sample.fields().map(|(field, _)| format!("{}.{field}", base(&sample.key()))));
         }
-        files += 1;
+        files += sample.fields().count();
     }
     folders.remove("");
-    let mut alike: HashMap<&BTreeSet<String>, (usize, &str)> = HashMap::new();
+    let mut alike: BTreeMap<&BTreeSet<String>, (usize, &str)> = BTreeMap::new();
     for (folder, names) in folders.iter().filter(|(_, names)| are_parts(names)) {
         alike.entry(names).or_insert((0, folder)).0 += 1;
     }
-    let (names, (count, first)) = alike.into_iter().max_by_key(|(_, (count, _))| *count)?;
+    let (names, (count, first)) = alike.into_iter().max_by_key(|(names, (count, _))| count * names.len())?;
     if count < 2 || count * names.len() * 2 <= files {
         return None;
     }
@@ -83,9 +83,11 @@ pub(super) fn of_fields(listing: &Listing) -> Option<String> {
     if count < 2 || count * 10 < targets.len() * 9 {
         return None;
     }
-    let advice = match keys().any(|key| key.split('/').next() == Some(&other)) {
-        true => "`key-ends=field-folders`",
-        false => "`key-ends=path:^(?<key1>.+)/(?<field>[^/]+)/(?<key2>[^/.]+)(?<ext>[.].+)$`",
+    let is_first = keys().any(|key| key.split('/').next() == Some(&other));
+    let [one, two] = [&other, &name].map(|folder| regex::escape(folder));
+    let advice = match is_first {
+        true => "`key-ends=field-folders`".to_owned(),
+        false => format!("`key-ends=path:^(?<key1>.+)/(?<field>{one}|{two})/(?<key2>.+?)(?<ext>[.][^/]+)$`"),
     };
     Some(format!(
         "files of the same names in the folders {other} and {name} are samples of their own, such as two for {rest}; if they \
@@ -99,8 +101,12 @@ fn plain(listing: &Listing, most: usize) -> impl Iterator<Item = SampleRef<'_>> 
 }
 
 fn is_target(folder: &str) -> bool {
-    let folder = folder.to_ascii_lowercase();
-    TARGETS.iter().any(|target| folder.starts_with(target) || folder.ends_with(&format!("{target}s")))
+    let plural = folder.strip_suffix(['s', 'S']).unwrap_or_default();
+    TARGETS.iter().any(|target| {
+        let begins = folder.get(..target.len()).is_some_and(|start| start.eq_ignore_ascii_case(target));
+        let end = plural.len().checked_sub(target.len()).and_then(|start| plural.get(start..));
+        begins || end.is_some_and(|end| end.eq_ignore_ascii_case(target))
+    })
 }
 
 /// For each folder of a key its name, and the key without it.

@@ -164,16 +164,19 @@ impl ListingBuilder {
         let name = without_extension(archive);
         let input = name.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         let outer = if self.archive_folders { [&name, &b"/"[..]].concat() } else { Vec::new() };
+        let outer_key = folder_key(&outer).unwrap_or_default();
         for member in members {
             let base = member.name.iter().rposition(|b| *b == b'/').map_or(0, |slash| slash + 1);
             let (inner, base) = member.name.split_at(base);
             let inside = || archive.join(OsStr::from_bytes(&member.name));
-            let folder = match outer.is_empty() {
-                true => Cow::Borrowed(inner),
-                false => Cow::Owned([&outer, inner].concat()),
+            // Where a folder is a sample, its archive is around it. Other rules are for paths in the archive.
+            let (folder, around) = match &self.listing.key_ends {
+                _ if outer.is_empty() => (Cow::Borrowed(inner), ""),
+                KeyEnds::FieldFolders | KeyEnds::Path(_) => (Cow::Borrowed(inner), &*outer_key),
+                _ => (Cow::Owned([&outer, inner].concat()), ""),
             };
             let (key, name) = match self.listing.key_ends.split_path(SourcePath { input, folder: &folder, base }) {
-                Ok(split) => split,
+                Ok((key, name)) => (format!("{around}{key}"), name),
                 Err(fault) => {
                     self.ignore(self.reason(fault), 1, inside());
                     continue;
@@ -375,13 +378,17 @@ fn of_one_name(listing: &Listing, sample: &[PieceRef], faults: &mut Vec<Error>) 
     Some(kept.into_iter().copied().collect())
 }
 
-/// The path of a file up to its field, as the file system has it; `None` for members of archives, whose folders don't tell their names.
+/// The key of a file as the file system has it; `None` for members of archives, whose folders don't tell their names.
 fn raw_stem(listing: &Listing, piece: &PieceRef) -> Option<Vec<u8>> {
     if listing.is_table(piece) || listing.places.get(piece.place as usize)?.archive.is_some() {
         return None;
     }
     let path = listing.path(piece);
     let base = path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+    if listing.key_ends.takes_folders() {
+        let source = source_path(listing, piece, &path, base)?;
+        return listing.key_ends.key_and_field(source).map(|(key, _)| key);
+    }
     let gives = |end: &usize| {
         let mut stem = String::new();
         escape(path.get(base..*end).unwrap_or_default(), false, &mut stem);
@@ -390,6 +397,13 @@ fn raw_stem(listing: &Listing, piece: &PieceRef) -> Option<Vec<u8>> {
     let mut dots = path.iter().enumerate().skip(base).filter(|(_, byte)| **byte == b'.').map(|(at, _)| at);
     let end = dots.find(gives)?;
     path.get(..end).map(<[u8]>::to_vec)
+}
+
+/// The path of a file below its input.
+fn source_path<'a>(listing: &'a Listing, piece: &PieceRef, path: &'a [u8], base: usize) -> Option<SourcePath<'a>> {
+    let root = listing.roots.get(listing.places.get(piece.place as usize)?.root as usize)?;
+    let (folder, base) = path.split_at_checked(base)?;
+    Some(SourcePath { input: root.file_name().unwrap_or_default().as_bytes(), folder, base })
 }
 
 /// The pieces to keep of a sample that has fields twice: nothing tells which of two pictures a text belongs to, so they are what the folder
@@ -445,6 +459,17 @@ fn field_twice(listing: &Listing, piece: &PieceRef, error: Error) -> Error {
     error.with_code(Code::KeyTwice).in_input(listing.full_path(piece).display()).in_sample(key)
 }
 
+/// Whether fields that are named after folders would tell two files apart.
+fn folders_differ(listing: &Listing, first: &PieceRef, second: &PieceRef) -> bool {
+    let named = |piece: &PieceRef| {
+        let path = listing.path(piece);
+        let base = path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+        KeyEnds::FieldFolders.split_path(source_path(listing, piece, &path, base)?).ok()
+    };
+    let differ = || named(first).zip(named(second)).is_some_and(|((_, a), (_, b))| a.field != b.field);
+    !listing.key_ends.takes_folders() && differ()
+}
+
 /// What to do about two files that are one field of a sample.
 fn remedy(listing: &Listing, first: &PieceRef, second: &PieceRef) -> &'static str {
     let archives =
@@ -453,7 +478,7 @@ fn remedy(listing: &Listing, first: &PieceRef, second: &PieceRef) -> &'static st
         [Some(a), Some(b)] if (a.root, &a.path) != (b.root, &b.path) => {
             "pass `archive-folders`, with which keys begin with the names of archives"
         }
-        [None, None] if first.place != second.place => {
+        [None, None] if folders_differ(listing, first, second) => {
             "pass `key-ends=field-folders`, which names fields after folders, or rename one of them"
         }
         _ => "rename one of them",

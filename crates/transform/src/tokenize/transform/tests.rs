@@ -300,18 +300,19 @@ fn added(content: &str, flags: [bool; 4]) -> Value {
 }
 
 proptest::proptest! {
-    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(400))]
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(1000))]
 
     /// What the first engine does otherwise around added tokens is left to the reference.
     #[test]
     fn texts_with_added_tokens_are_encoded_as_by_the_reference(
         flags in proptest::collection::vec(proptest::array::uniform4(proptest::bool::ANY), 4),
-        normalizer in 0..6usize, pre_tokenizer in 0..6usize, count in 0..5usize,
+        normalizer in 0..7usize, pre_tokenizer in 0..6usize, count in 0..5usize,
         texts in proptest::collection::vec(proptest::collection::vec(0..11usize, 0..8), 1..6),
     ) {
         let contents = ["<x>", "bb", "abx", "b a"].into_iter().take(count);
         let tokens: Vec<Value> = contents.zip(flags).map(|(content, flags)| added(content, flags)).collect();
         let normalizers = ["null", r#"{"type":"Lowercase"}"#, r#"{"type":"NFKC"}"#,
+            r#"{"type":"Replace","pattern":{"String":"ab"},"content":""}"#,
             r#"{"type":"Strip","strip_left":true,"strip_right":true}"#,
             r#"{"type":"BertNormalizer","clean_text":true,"handle_chinese_chars":false,"strip_accents":false,"lowercase":false}"#,
             r#"{"type":"Sequence","normalizers":[{"type":"Prepend","prepend":"▁"},{"type":"Replace","pattern":{"String":" "},"content":"▁"}]}"#];
@@ -394,4 +395,6 @@ fn a_tokenizer_with_delicate_tokens_has_a_revision_of_its_own() {
     assert!(describe([false, true, false, false], "null").starts_with("tokenize/2 engine=tokenizers-1"));
     // This engine panics on these.
     assert!(describe([true, true, false, false], metaspace).starts_with("tokenize/1 engine=tokenizers-0.23"));
+    let first = metaspace.replace("always", "first");
+    assert!(describe([false, false, false, false], &first).starts_with("tokenize/3 engine=tokenizers-1"));
 }

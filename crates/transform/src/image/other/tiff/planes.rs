@@ -2,10 +2,13 @@
 //!
 //! The crate `tiff` 0.11 reads a whole image of such tiles only if they end where the image does. It reads each tile.
 
-use super::{Tiff, refused};
+use super::{Tiff, refused, too_large};
 use packhorse_core::{Limits, Result};
 use tiff::decoder::DecodingResult;
 use tiff::tags::Tag;
+
+/// The most channels that a picture has: inks and alpha.
+const MOST_CHANNELS: usize = 5;
 
 /// The pixels of an image of 8 or 16 bits in tiles of single channels, of which the first `channels` count; `None` for
 /// others.
@@ -15,7 +18,12 @@ pub(super) fn read(decoder: &mut Tiff<'_>, channels: usize, limits: &Limits) -> 
     let bits = decoder.colortype().map_err(refused)?.bit_depth();
     let tiled = decoder.find_tag(Tag::TileWidth).map_err(refused)?.is_some();
     let pixels = u64::from(width) * u64::from(height);
-    if !planar || !tiled || channels < 2 || !matches!(bits, 8 | 16) || pixels > limits.pixels {
+    if !planar
+        || !tiled
+        || !(2..=MOST_CHANNELS).contains(&channels)
+        || !matches!(bits, 8 | 16)
+        || pixels > limits.pixels
+    {
         return Ok(None);
     }
     let (across, down) = decoder.chunk_dimensions();
@@ -23,8 +31,8 @@ pub(super) fn read(decoder: &mut Tiff<'_>, channels: usize, limits: &Limits) -> 
     let size = (width as usize, height as usize);
     let (mut narrow, mut wide) = (Vec::new(), Vec::new());
     match bits {
-        8 => narrow.resize(size.0 * size.1 * channels, 0),
-        _ => wide.resize(size.0 * size.1 * channels, 0),
+        8 => zeros(&mut narrow, size, channels)?,
+        _ => zeros(&mut wide, size, channels)?,
     }
     for (channel, number) in (0..channels).flat_map(|channel| (0..tiles).map(move |number| (channel, number))) {
         let tile = tiles.saturating_mul(channel as u32).saturating_add(number);
@@ -39,6 +47,14 @@ pub(super) fn read(decoder: &mut Tiff<'_>, channels: usize, limits: &Limits) -> 
         }
     }
     Ok(Some(if bits == 8 { DecodingResult::U8(narrow) } else { DecodingResult::U16(wide) }))
+}
+
+/// Fills an empty list with those of an image.
+fn zeros<T: Clone + Default>(list: &mut Vec<T>, size: (usize, usize), channels: usize) -> Result<()> {
+    let len = size.0.checked_mul(size.1).and_then(|pixels| pixels.checked_mul(channels));
+    let len = len.filter(|len| list.try_reserve_exact(*len).is_ok()).ok_or_else(too_large)?;
+    list.resize(len, T::default());
+    Ok(())
 }
 
 /// Where a tile of one channel lies in an image.
