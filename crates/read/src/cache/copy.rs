@@ -76,8 +76,21 @@ pub(super) fn copy(
     }
 }
 
+/// Lets the others end where a thread panics; they would wait for its piece without end.
+struct Ending<'c, 'a>(&'c Copy<'a>);
+
+impl Drop for Ending<'_, '_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.state().failed.get_or_insert(Trouble::Here(Error::bug("a thread of a copy panicked")));
+            self.0.changed.notify_all();
+        }
+    }
+}
+
 impl<'a> Copy<'a> {
     fn work(&self) {
+        let _ending = Ending(self);
         let mut buf = Vec::new();
         loop {
             let piece = self.claimed.fetch_add(1, Ordering::Relaxed);
@@ -138,6 +151,17 @@ mod tests {
 
     fn bytes(len: u64) -> Vec<u8> {
         (0..len).map(|i| (i % 251 + i / 100_003) as u8).collect()
+    }
+
+    #[test]
+    fn a_panic_ends_all_threads() {
+        let input = MemoryInput::new("x", bytes(PIECE * 9));
+        let each = |_| panic!("expected");
+        let mut out = Vec::new();
+        let copied = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            copy(&input, PIECE * 9, 4, &mut out, &Cancel::default(), &each).is_ok()
+        }));
+        assert!(copied.is_err());
     }
 
     #[test]
