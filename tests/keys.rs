@@ -422,6 +422,32 @@ fn metadata_finds_samples_whose_keys_end_at_the_last_dot() {
     assert_eq!(run(&["cat", shard.to_str().unwrap(), "2024%2E05%2E02.json"]).stdout, "{\"n\":2}");
 }
 
+/// Hugging Face's imagefolder: each split has a table, whose names of files start there.
+#[test]
+fn tables_beside_their_files_give_metadata_of_every_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = files(dir.path(), &["train/1.png", "train/x/2.png", "val/1.png"]);
+    fs::write(input.join("train/metadata.csv"), "file_name,n\n1.png,1\nx/2.png,2\n").unwrap();
+    fs::write(input.join("val/metadata.csv"), "file_name,n\n1.png,3\n").unwrap();
+    let out = dir.path().join("out");
+    let pattern = input.join("*/metadata.csv");
+    let more = ["--metadata", pattern.to_str().unwrap(), "--key", "file_name", "--columns", "n"];
+    let ran = pack(&input, &out, &more);
+    assert_eq!(ran.code, DONE, "{}", ran.stderr);
+    let wanted = ["train/1.json", "train/1.png", "train/x/2.json", "train/x/2.png", "val/1.json", "val/1.png"];
+    assert_eq!(members(&out), wanted);
+    let shard = out.join("shard-000000.tar");
+    for (member, n) in [("train/1.json", 1), ("train/x/2.json", 2), ("val/1.json", 3)] {
+        assert_eq!(run(&["cat", shard.to_str().unwrap(), member]).stdout, format!("{{\"n\":{n}}}"), "{member}");
+    }
+    // Names that start at the input stay what they are.
+    fs::write(input.join("train/metadata.csv"), "file_name,n\ntrain/1.png,1\ntrain/x/2.png,2\n").unwrap();
+    fs::write(input.join("val/metadata.csv"), "file_name,n\nval/1.png,3\n").unwrap();
+    let ran = pack(&input, &dir.path().join("again"), &more);
+    assert_eq!(ran.code, DONE, "{}", ran.stderr);
+    assert_eq!(members(&dir.path().join("again")), wanted);
+}
+
 #[test]
 fn inputs_without_a_row_are_refused_and_beside_others_they_add_none() {
     let dir = tempfile::tempdir().unwrap();

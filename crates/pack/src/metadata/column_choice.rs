@@ -2,6 +2,7 @@
 
 use crate::KeyEnds;
 use packhorse_core::{Code, Error, Limits, Result};
+use std::path::PathBuf;
 
 /// Error texts name this many columns at most.
 const LISTED: usize = 40;
@@ -16,6 +17,8 @@ pub(super) struct ColumnRequest<'a> {
     pub(super) limits: Limits,
     /// How names of files in the key column are split; `None` keeps keys as they are.
     pub(super) key_ends: Option<&'a KeyEnds>,
+    /// The table's folder, where tables lie in several folders: names of files may start there.
+    pub(super) folder: Option<PathBuf>,
 }
 
 /// Positions of the wanted columns in a table.
@@ -37,7 +40,7 @@ impl<'a> ColumnRequest<'a> {
         if let Some(twice) = list.iter().enumerate().find(|(i, name)| list.iter().take(*i).any(|n| n == *name)) {
             return Err(Error::config(format!("the column {:?} is chosen twice; name it once", twice.1)));
         }
-        Ok(Self { key, columns, limits, key_ends: Some(&KeyEnds::FirstDot) })
+        Ok(Self { key, columns, limits, key_ends: Some(&KeyEnds::FirstDot), folder: None })
     }
 
     /// Finds the requested columns among `names`.

@@ -27,7 +27,7 @@ use hashbrown::HashTable;
 use packhorse_core::{
     Code, Context, Error, Kind, Limits, NameFault, Options, Registry, Result, Store, escape, folder_key,
 };
-use packhorse_storage::{Local, paths_of};
+use packhorse_storage::{Local, Location, paths_of};
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
@@ -53,6 +53,8 @@ pub struct Metadata {
     unit: &'static str,
     /// How file names among the keys are split; `None` keeps keys as they are.
     key_ends: Option<KeyEnds>,
+    /// Where the names of files start, if they do not start at the input.
+    folder: Option<PathBuf>,
 }
 
 /// The position of a row in the arena (up to the next row) and in the table.
@@ -64,8 +66,9 @@ struct Row {
 }
 
 impl Metadata {
-    /// Reads the table `path`, or the tables that a pattern matches (`laion/*.parquet`). Its extension selects CSV, TSV, JSONL or a
-    /// format of `registry`. `key` names its key column.
+    /// Reads the table `path`, or the tables that a pattern matches (`laion/*.parquet`). Of tables in several folders
+    /// (`*/metadata.jsonl`), names of files start at the folder of their table if the first one is there. The extension
+    /// selects CSV, TSV, JSONL or a format of `registry`. `key` names the key column.
     ///
     /// Keys that are names of files are split by `key_ends`, as those of the samples were.
     ///
@@ -96,10 +99,13 @@ impl Metadata {
 
     fn read_table(registry: &Registry, path: &Path, request: Result<ColumnRequest<'_>>) -> Result<Self> {
         let named = |path: &Path, e: Error| as_request_error(e).in_input(path.display());
-        let request = request.map_err(|e| named(path, e))?;
+        let mut request = request.map_err(|e| named(path, e))?;
         let tables = tables(path).map_err(|e| named(path, e))?;
         let mut all: Option<Self> = None;
+        let folder = |table: &Path| Location::absolute(table).parent().map(Path::to_owned);
+        let is_spread = tables.iter().any(|table| folder(table) != tables.first().and_then(|first| folder(first)));
         for table in &tables {
+            request.folder = folder(table).filter(|_| is_spread);
             let read = Self::read_requested(registry, table, &request).map_err(|e| named(table, e))?;
             match &mut all {
                 None => all = Some(read),
@@ -144,9 +150,9 @@ impl Metadata {
     }
 
     /// An empty table, whose positions are counted in `unit`s.
-    fn empty(unit: &'static str, key_ends: Option<&KeyEnds>) -> Self {
+    fn empty(unit: &'static str, key_ends: Option<&KeyEnds>, folder: Option<PathBuf>) -> Self {
         let (index, hasher, key_ends) = (HashTable::new(), RandomState::new(), key_ends.cloned());
-        Self { arena: String::new(), rows: Vec::new(), index, hasher, used: Vec::new(), unit, key_ends }
+        Self { arena: String::new(), rows: Vec::new(), index, hasher, used: Vec::new(), unit, key_ends, folder }
     }
 
     /// The JSON text of the row of `key`, a canonical key as [`packhorse_core::split_name`] makes it. Marks the row
@@ -198,6 +204,10 @@ impl Metadata {
     /// Adds the row which stands `at` the table's line or row, counted from 1, and whose key column holds `value`.
     fn insert(&mut self, value: &str, json: &str, at: u64) -> Result<()> {
         let unit = self.unit;
+        // The first row tells for all: as Hugging Face has it, names start at the folder of their table.
+        self.folder = self.folder.take().filter(|folder| !self.rows.is_empty() || folder.join(value).is_file());
+        let beside = self.folder.as_ref().map(|folder| format!("{}/{value}", folder.display()));
+        let value = beside.as_deref().unwrap_or(value);
         let key = match &self.key_ends {
             Some(key_ends) => canonical(value, key_ends),
             None if value.is_empty() => Err(NONE),

@@ -2,7 +2,7 @@ use super::*;
 use packhorse_core::split_name;
 
 fn table(values: &[&str]) -> Result<Metadata> {
-    let mut rows = Metadata::empty("line", Some(&KeyEnds::FirstDot));
+    let mut rows = Metadata::empty("line", Some(&KeyEnds::FirstDot), None);
     for (at, value) in values.iter().enumerate() {
         rows.insert(value, &format!("{{\"at\":{at}}}"), at as u64 + 2)?;
     }
