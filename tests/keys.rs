@@ -449,6 +449,25 @@ fn tables_beside_their_files_give_metadata_of_every_folder() {
 }
 
 #[test]
+fn a_row_of_a_missing_file_is_not_that_of_another_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = files(dir.path(), &[".cache/train/2.png", ".cache/val/1.png", ".cache/val/5.png"]).join(".cache");
+    fs::write(input.join("train/m.csv"), "file_name,n\n1.png,100\n2.png,2\n").unwrap();
+    fs::write(input.join("val/m.csv"), "file_name,n\n./5.png,5\n").unwrap();
+    let out = dir.path().join("out");
+    // Relative paths, and an input in a hidden folder.
+    let args = ["pack", "../files/.cache", "--to", "webdataset", "--out", out.to_str().unwrap(), "--on-error", "skip"];
+    let more = ["--metadata", "../files/.cache/*/m.csv", "--key", "file_name"];
+    let beside = dir.path().join("beside");
+    fs::create_dir(&beside).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_packhorse"));
+    let ran = program::run(command.args([&args[..], &more].concat()).current_dir(&beside), Duration::from_secs(60));
+    assert_eq!(ran.code, DONE, "{}", ran.stderr);
+    assert_eq!(members(&out), ["train/2.json", "train/2.png", "val/5.json", "val/5.png"]);
+    assert!(ran.stderr.contains("1 row of the metadata belongs to no sample, that of train/1"), "{}", ran.stderr);
+}
+
+#[test]
 fn inputs_without_a_row_are_refused_and_beside_others_they_add_none() {
     let dir = tempfile::tempdir().unwrap();
     let alone = input(dir.path(), &[&[], &[]]);

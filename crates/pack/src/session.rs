@@ -433,7 +433,8 @@ impl Session {
         };
         if let (Some(table), Some(key)) = (&recipe.metadata, &recipe.key) {
             let columns = (!recipe.columns.is_empty()).then_some(&recipe.columns[..]);
-            let rows = Metadata::read(&self.registry, table, key, columns, &recipe.key_ends, &self.bounds())?;
+            let rows =
+                Metadata::read(&self.registry, table, key, columns, &recipe.key_ends, &recipe.input, &self.bounds())?;
             take_metadata(&rows, recipe, scanning.classes, &mut listing, &*self.observer)?;
         }
         let mut plan = plan(&self.registry, listing, &transforms, &options, &*self.observer)?;

@@ -2,7 +2,7 @@
 //!
 //! Braces are expanded without listing, so they work with HTTP; the others match the names in a folder.
 
-use packhorse_core::{Error, Kind, Result, Store};
+use packhorse_core::{Error, FileKind, Result, Store};
 use std::path::{Path, PathBuf};
 
 /// More names than this are taken for a mistake.
@@ -93,14 +93,18 @@ fn commas(inside: &str) -> Vec<&str> {
     parts
 }
 
-/// The paths that `path` stands for: of braces each choice, of globs what matches them, in natural order. A path without a pattern stands for itself, and so does one that exists, since names may look like patterns.
+/// The paths that `path` stands for: of braces each choice, of globs what matches them, in natural order. A path without a
+/// pattern stands for itself, and so does one that exists, since names may look like patterns.
 ///
 /// Errors (kind `Config`): over a million names, not a valid glob. Also: a folder that can't be listed.
 pub fn paths_of(store: &dyn Store, path: &Path) -> Result<Vec<PathBuf>> {
-    let is_pattern = |text: &&str| text.contains('{') || is_glob(text);
-    let Some(text) = path.to_str().filter(is_pattern).filter(|_| store.stat(path, true).is_err()) else {
-        return Ok(vec![path.to_owned()]);
-    };
+    let itself = || Ok(vec![path.to_owned()]);
+    let Some(text) = path.to_str().filter(|text| text.contains('{') || is_glob(text)) else { return itself() };
+    match store.stat(path, true) {
+        // What can't be asked for is told where it is opened. Braces need no listing.
+        Err(error) if error.is_absent() || !is_glob(text) => {}
+        _ => return itself(),
+    }
     let mut found = Vec::new();
     for name in braces(text)? {
         match PathBuf::from(&name) {
@@ -117,43 +121,55 @@ pub fn is_glob(name: &str) -> bool {
 }
 
 /// The paths that match the globs in `path`, in natural order. A glob matches one part of a path, and no hidden name unless it
-/// begins with a dot itself.
+/// begins with a dot itself. A part that exists as it is stands for itself.
 ///
-/// Errors (kind `Config`): not a valid glob, over a million names.
+/// Errors (kind `Config`): not a valid glob, `**`, over a million names. Also: a folder that can't be listed.
 pub fn glob(store: &dyn Store, path: &Path) -> Result<Vec<PathBuf>> {
     // Slices of the path, whose beginning may be that of a URL.
     let plain = |path: &&Path| !is_glob(&path.to_string_lossy());
     let base = path.ancestors().find(plain).unwrap_or(Path::new(""));
-    let (mut found, mut last) = (vec![base.to_owned()], Path::new("*"));
+    let (mut found, mut listed) = (vec![base.to_owned()], false);
     for part in path.strip_prefix(base).unwrap_or(path).components() {
-        last = Path::new(part.as_os_str());
-        let name = last.to_string_lossy();
+        let name = Path::new(part.as_os_str()).to_string_lossy();
         if is_glob(&name) {
-            found = matching(store, &found, &name)?;
-        } else {
-            found.iter_mut().for_each(|path| path.push(part));
+            found = matching(store, &found, &name, listed)?;
+            listed = true;
+            continue;
         }
-    }
-    // Folders were listed, and what follows them may not be there.
-    if !is_glob(&last.to_string_lossy()) {
-        found.retain(|path| store.stat(path, true).is_ok());
+        let mut there = Vec::with_capacity(found.len());
+        for path in found {
+            let path = path.join(part);
+            match store.stat(&path, true) {
+                Err(error) if listed && error.is_absent() => {}
+                Err(error) if listed => return Err(error),
+                _ => there.push(path),
+            }
+        }
+        found = there;
     }
     found.sort_by_cached_key(|path| natural(&path.to_string_lossy()));
     Ok(found)
 }
 
-/// The names in `folders` that match a glob.
-fn matching(store: &dyn Store, folders: &[PathBuf], name: &str) -> Result<Vec<PathBuf>> {
+/// The names in `folders` that match a glob. Of folders that were `listed`, files are passed over.
+fn matching(store: &dyn Store, folders: &[PathBuf], name: &str, listed: bool) -> Result<Vec<PathBuf>> {
+    if name.contains("**") {
+        let message = "** would match folders of any depth; a folder as an input is walked whole, and `include` chooses its files";
+        return Err(Error::config(message));
+    }
     let glob = globset::Glob::new(&literal_braces(name));
     let matcher =
         glob.map_err(|error| Error::config(format!("{name} is not a valid pattern: {error}")))?.compile_matcher();
     let is_hidden = |path: &Path| path.as_os_str().as_encoded_bytes().starts_with(b".");
     let mut found = Vec::new();
     for folder in folders {
-        let listed = store.list(if folder.as_os_str().is_empty() { Path::new(".") } else { folder });
-        let names = match listed {
-            // Where a glob before this one matched a file.
-            Err(error) if folders.len() > 1 && (error.is_absent() || error.kind() != Kind::Environment) => continue,
+        let literal = folder.join(name);
+        if store.stat(&literal, true).is_ok() {
+            found.push(literal);
+            continue;
+        }
+        let names = match store.list(if folder.as_os_str().is_empty() { Path::new(".") } else { folder }) {
+            Err(_) if listed && store.stat(folder, true).is_ok_and(|stat| stat.kind != FileKind::Directory) => continue,
             names => names?,
         };
         let fits = |path: &PathBuf| matcher.is_match(path) && (name.starts_with('.') || !is_hidden(path));
@@ -226,7 +242,12 @@ mod tests {
         assert_eq!(found("?1/*"), ["a1/x.csv", "a1/y.tar"]);
         assert_eq!(found("[ab]*/*.csv"), ["a1/x.csv", "a2/x.csv", "a10/x.csv", "b/x.csv"]);
         assert_eq!((found(".a*/*"), found("a1/.*")), (vec![".a3/x.csv".to_owned()], vec!["a1/.x.csv".to_owned()]));
-        assert!(found("c*/*").is_empty() && found("a*/z").is_empty());
+        assert!(found("c*/*").is_empty() && found("a*/z").is_empty() && found("a4*/*").is_empty());
+        assert!(glob(&Local, &dir.path().join("**/x.csv")).unwrap_err().to_string().contains("any depth"));
+        // Names that look like patterns.
+        std::fs::create_dir(dir.path().join("a[1]")).unwrap();
+        std::fs::write(dir.path().join("a[1]/z.csv"), "").unwrap();
+        assert_eq!(found("a[1]/*.csv"), ["a[1]/z.csv"]);
         assert!(glob(&Local, &dir.path().join("none/*")).is_err());
     }
 

@@ -5,7 +5,7 @@ use super::pack::whole;
 use crate::outcome::success;
 use packhorse_core::{Error, Event, InputTable, Observer, Result};
 use packhorse_pack::{Recipe, Session};
-use packhorse_storage::Location;
+use packhorse_storage::{Local, Location, paths_of};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -46,7 +46,11 @@ fn check_places(recipe: &Recipe, out: &Path) -> Result<()> {
         return Err(Error::config("standard input can be read once, and each tree wants the list; put it into a file"));
     }
     let full = Location::absolute;
-    match recipe.input.iter().find(|root| full(out).starts_with(full(root))) {
+    let mut inputs = Vec::new();
+    for input in &recipe.input {
+        inputs.extend(paths_of(&Local, input)?);
+    }
+    match inputs.iter().find(|root| full(out).starts_with(full(root))) {
         Some(root) => {
             let message =
                 "holds --out: the dataset of one tree would be an input of the next; choose an --out elsewhere";

@@ -2,12 +2,12 @@
 
 use crate::KeyEnds;
 use packhorse_core::{Code, Error, Limits, Result};
-use std::path::PathBuf;
 
 /// Error texts name this many columns at most.
 const LISTED: usize = 40;
 
 /// The requested columns.
+#[derive(Clone)]
 pub(super) struct ColumnRequest<'a> {
     /// The name of the key column.
     pub(super) key: &'a str,
@@ -17,8 +17,6 @@ pub(super) struct ColumnRequest<'a> {
     pub(super) limits: Limits,
     /// How names of files in the key column are split; `None` keeps keys as they are.
     pub(super) key_ends: Option<&'a KeyEnds>,
-    /// The table's folder, where tables lie in several folders: names of files may start there.
-    pub(super) folder: Option<PathBuf>,
 }
 
 /// Positions of the wanted columns in a table.
@@ -40,7 +38,7 @@ impl<'a> ColumnRequest<'a> {
         if let Some(twice) = list.iter().enumerate().find(|(i, name)| list.iter().take(*i).any(|n| n == *name)) {
             return Err(Error::config(format!("the column {:?} is chosen twice; name it once", twice.1)));
         }
-        Ok(Self { key, columns, limits, key_ends: Some(&KeyEnds::FirstDot), folder: None })
+        Ok(Self { key, columns, limits, key_ends: Some(&KeyEnds::FirstDot) })
     }
 
     /// Finds the requested columns among `names`.

@@ -66,7 +66,7 @@ fn types(records: &mut Records<'_>, places: &[usize]) -> Result<Vec<Type>> {
 
 /// All rows.
 fn rows(records: &mut Records<'_>, key: usize, columns: &[Column], request: &ColumnRequest<'_>) -> Result<Metadata> {
-    let mut rows = Metadata::empty("line", request.key_ends, request.folder.clone());
+    let mut rows = Metadata::empty("line", request.key_ends);
     let mut json = Vec::new();
     while records.next()? {
         json.clear();

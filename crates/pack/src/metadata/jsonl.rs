@@ -84,7 +84,7 @@ impl<'a> Table<'a> {
         };
         let columns = request.columns.map(|names| names.iter().map(&mut place).collect::<Result<_>>()).transpose()?;
         Ok(Self {
-            rows: Metadata::empty("line", request.key_ends, request.folder.clone()),
+            rows: Metadata::empty("line", request.key_ends),
             wanted,
             columns,
             names: Vec::new(),

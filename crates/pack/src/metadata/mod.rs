@@ -53,8 +53,6 @@ pub struct Metadata {
     unit: &'static str,
     /// How file names among the keys are split; `None` keeps keys as they are.
     key_ends: Option<KeyEnds>,
-    /// Where the names of files start, if they do not start at the input.
-    folder: Option<PathBuf>,
 }
 
 /// The position of a row in the arena (up to the next row) and in the table.
@@ -66,9 +64,9 @@ struct Row {
 }
 
 impl Metadata {
-    /// Reads the table `path`, or the tables that a pattern matches (`laion/*.parquet`). Of tables in several folders
-    /// (`*/metadata.jsonl`), names of files start at the folder of their table if the first one is there. The extension
-    /// selects CSV, TSV, JSONL or a format of `registry`. `key` names the key column.
+    /// Reads the table `path`, or the tables that a pattern matches (`laion/*.parquet`). Of a pattern for folders
+    /// (`*/metadata.jsonl`), names of files start at the folder of their table, if that lies in one of `inputs` and holds any
+    /// of its files. The extension selects CSV, TSV, JSONL or a format of `registry`. `key` names the key column.
     ///
     /// Keys that are names of files are split by `key_ends`, as those of the samples were.
     ///
@@ -84,35 +82,62 @@ impl Metadata {
         key: &str,
         columns: Option<&[String]>,
         key_ends: &KeyEnds,
+        inputs: &[PathBuf],
         limits: &Limits,
     ) -> Result<Self> {
         let request = ColumnRequest::new(key, columns, *limits)
             .map(|request| ColumnRequest { key_ends: Some(key_ends), ..request });
-        Self::read_table(registry, path, request)
+        Self::read_table(registry, path, request, inputs)
     }
 
     /// The same with the keys as they are in the table.
     pub(crate) fn read_exact(registry: &Registry, path: &Path, key: &str, columns: Option<&[String]>) -> Result<Self> {
         let request = ColumnRequest::new(key, columns, Limits::default());
-        Self::read_table(registry, path, request.map(|request| ColumnRequest { key_ends: None, ..request }))
+        Self::read_table(registry, path, request.map(|request| ColumnRequest { key_ends: None, ..request }), &[])
     }
 
-    fn read_table(registry: &Registry, path: &Path, request: Result<ColumnRequest<'_>>) -> Result<Self> {
+    fn read_table(
+        registry: &Registry,
+        path: &Path,
+        request: Result<ColumnRequest<'_>>,
+        inputs: &[PathBuf],
+    ) -> Result<Self> {
         let named = |path: &Path, e: Error| as_request_error(e).in_input(path.display());
-        let mut request = request.map_err(|e| named(path, e))?;
+        let request = request.map_err(|e| named(path, e))?;
         let tables = tables(path).map_err(|e| named(path, e))?;
         let mut all: Option<Self> = None;
-        let folder = |table: &Path| Location::absolute(table).parent().map(Path::to_owned);
-        let is_spread = tables.iter().any(|table| folder(table) != tables.first().and_then(|first| folder(first)));
         for table in &tables {
-            request.folder = folder(table).filter(|_| is_spread);
-            let read = Self::read_requested(registry, table, &request).map_err(|e| named(table, e))?;
+            let read = match folder_in(table, path, inputs) {
+                Some(folder) => Self::read_beside(registry, (table, &folder), &request),
+                None => Self::read_requested(registry, table, &request),
+            };
+            let read = read.map_err(|e| named(table, e))?;
             match &mut all {
                 None => all = Some(read),
                 Some(all) => all.absorb(read).map_err(|e| named(table, e))?,
             }
         }
         all.ok_or_else(|| named(path, Error::config("matches no file")))
+    }
+
+    /// Reads a table in `folder` of an input, whose names of files start there if there is one of them.
+    fn read_beside(registry: &Registry, (table, folder): (&Path, &Path), request: &ColumnRequest<'_>) -> Result<Self> {
+        let plain = Self::read_requested(registry, table, &ColumnRequest { key_ends: None, ..request.clone() })?;
+        let beside = table.parent().unwrap_or(Path::new(""));
+        let is_beside = |row| {
+            let name = Path::new(plain.key(row));
+            name.is_relative() && beside.join(name).is_file()
+        };
+        let starts_here = (0..plain.rows.len() as u32).any(is_beside);
+        let mut read = Self::empty(plain.unit, request.key_ends);
+        for (row, place) in (0..).zip(&plain.rows) {
+            let (name, json) = plain.parts(row).unwrap_or_default();
+            let name = name.strip_prefix("./").unwrap_or(name);
+            let whole = folder.join(name);
+            let value = if starts_here { whole.to_str().unwrap_or(name) } else { name };
+            read.insert(value, json, place.at.into())?;
+        }
+        Ok(read)
     }
 
     /// Adds the rows of another table.
@@ -150,9 +175,9 @@ impl Metadata {
     }
 
     /// An empty table, whose positions are counted in `unit`s.
-    fn empty(unit: &'static str, key_ends: Option<&KeyEnds>, folder: Option<PathBuf>) -> Self {
+    fn empty(unit: &'static str, key_ends: Option<&KeyEnds>) -> Self {
         let (index, hasher, key_ends) = (HashTable::new(), RandomState::new(), key_ends.cloned());
-        Self { arena: String::new(), rows: Vec::new(), index, hasher, used: Vec::new(), unit, key_ends, folder }
+        Self { arena: String::new(), rows: Vec::new(), index, hasher, used: Vec::new(), unit, key_ends }
     }
 
     /// The JSON text of the row of `key`, a canonical key as [`packhorse_core::split_name`] makes it. Marks the row
@@ -204,10 +229,6 @@ impl Metadata {
     /// Adds the row which stands `at` the table's line or row, counted from 1, and whose key column holds `value`.
     fn insert(&mut self, value: &str, json: &str, at: u64) -> Result<()> {
         let unit = self.unit;
-        // The first row tells for all: as Hugging Face has it, names start at the folder of their table.
-        self.folder = self.folder.take().filter(|folder| !self.rows.is_empty() || folder.join(value).is_file());
-        let beside = self.folder.as_ref().map(|folder| format!("{}/{value}", folder.display()));
-        let value = beside.as_deref().unwrap_or(value);
         let key = match &self.key_ends {
             Some(key_ends) => canonical(value, key_ends),
             None if value.is_empty() => Err(NONE),
@@ -255,6 +276,20 @@ impl Metadata {
 
 fn too_many() -> Error {
     Error::new(Kind::Limit, format!("has more than {} rows; split it", u32::MAX))
+}
+
+/// The folder of a table below one of the inputs, where a pattern is for folders: empty for the input itself.
+fn folder_in(table: &Path, pattern: &Path, inputs: &[PathBuf]) -> Option<PathBuf> {
+    let is_pattern = pattern.parent().is_some_and(|folder| folder.to_string_lossy().contains(['*', '?', '[', '{']));
+    let folder = real_path(table.parent().filter(|_| is_pattern && table != pattern)?);
+    let below = |input: &PathBuf| folder.strip_prefix(real_path(input)).ok().map(Path::to_owned);
+    inputs.iter().filter(|input| Location::url(input).is_none()).find_map(below)
+}
+
+/// A folder by its real path, where it has one.
+fn real_path(path: &Path) -> PathBuf {
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    std::fs::canonicalize(path).unwrap_or_else(|_| Location::absolute(path))
 }
 
 /// The tables that a path names: itself, or those that a pattern matches.

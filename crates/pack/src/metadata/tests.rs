@@ -2,7 +2,7 @@ use super::*;
 use packhorse_core::split_name;
 
 fn table(values: &[&str]) -> Result<Metadata> {
-    let mut rows = Metadata::empty("line", Some(&KeyEnds::FirstDot), None);
+    let mut rows = Metadata::empty("line", Some(&KeyEnds::FirstDot));
     for (at, value) in values.iter().enumerate() {
         rows.insert(value, &format!("{{\"at\":{at}}}"), at as u64 + 2)?;
     }
@@ -100,26 +100,30 @@ fn the_extension_says_what_a_table_is() {
     {
         let path = dir.path().join(name);
         std::fs::write(&path, text).unwrap();
-        let rows = Metadata::read(&Registry::new(), &path, "id", None, &KeyEnds::FirstDot, &limits).unwrap();
+        let rows = Metadata::read(&Registry::new(), &path, "id", None, &KeyEnds::FirstDot, &[], &limits).unwrap();
         assert_eq!(rows.get("a"), Some(r#"{"id":"a.jpg","x":1}"#));
-        let error = Metadata::read(&Registry::new(), &path, "ID", None, &KeyEnds::FirstDot, &limits).unwrap_err();
+        let error = Metadata::read(&Registry::new(), &path, "ID", None, &KeyEnds::FirstDot, &[], &limits).unwrap_err();
         assert_eq!((error.kind(), error.input()), (Kind::Config, path.to_str()));
         assert_eq!(error.message(), r#"has no column "ID"; choose among "id", "x""#);
-        let error = Metadata::read(&Registry::new(), &path, "id", Some(&["y".to_owned()]), &KeyEnds::FirstDot, &limits)
-            .unwrap_err();
+        let error =
+            Metadata::read(&Registry::new(), &path, "id", Some(&["y".to_owned()]), &KeyEnds::FirstDot, &[], &limits)
+                .unwrap_err();
         assert_eq!(error.kind(), Kind::Config);
     }
     for name in ["a.json", "a", "a.xlsx"] {
-        let error = Metadata::read(&Registry::new(), &dir.path().join(name), "id", None, &KeyEnds::FirstDot, &limits)
-            .unwrap_err();
+        let error =
+            Metadata::read(&Registry::new(), &dir.path().join(name), "id", None, &KeyEnds::FirstDot, &[], &limits)
+                .unwrap_err();
         assert_eq!(error.kind(), Kind::Config);
         assert!(error.message().contains(".csv, .tsv, .jsonl, or"));
     }
-    let error = Metadata::read(&Registry::new(), &dir.path().join("none.csv"), "id", None, &KeyEnds::FirstDot, &limits)
-        .unwrap_err();
+    let error =
+        Metadata::read(&Registry::new(), &dir.path().join("none.csv"), "id", None, &KeyEnds::FirstDot, &[], &limits)
+            .unwrap_err();
     assert_eq!((error.kind(), error.errno()), (Kind::Config, Some(2)));
     std::fs::create_dir(dir.path().join("d.csv")).unwrap();
-    let error = Metadata::read(&Registry::new(), &dir.path().join("d.csv"), "id", None, &KeyEnds::FirstDot, &limits)
-        .unwrap_err();
+    let error =
+        Metadata::read(&Registry::new(), &dir.path().join("d.csv"), "id", None, &KeyEnds::FirstDot, &[], &limits)
+            .unwrap_err();
     assert_eq!(error.kind(), Kind::Content);
 }

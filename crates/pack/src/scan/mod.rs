@@ -31,6 +31,7 @@ pub(crate) use metadata_names::{check_columns, name_in, take_metadata};
 pub use part_listing::Scanned;
 pub(crate) use part_listing::{prepare, scan_part};
 pub(crate) use part_listings::{forget, progress};
+pub(crate) use roots::matched;
 
 use crate::inputs::Inputs;
 use crate::kept_tables::KeptTables;

@@ -11,7 +11,7 @@ use crate::input_format::main_file;
 use crate::recorded_files::sealed_manifest;
 use crate::request_error::with_suggestion;
 use crate::{OnError, Part, Recipe};
-use packhorse_core::{Code, Error, Event, FileKind, FileStat, InputTable, Kind, Options, Result};
+use packhorse_core::{Code, Error, Event, FileKind, FileStat, InputTable, Kind, Options, Result, Store};
 use packhorse_dataset::{Digest, MANIFEST};
 use packhorse_storage::{Location, Staging, paths_of};
 use std::collections::{BTreeMap, HashMap};
@@ -132,7 +132,11 @@ pub(super) fn starts(context: Scan<'_>, options: &ScanOptions<'_>, builder: &mut
         let root = Location::absolute(root);
         unfinished.iter().any(|dir| root.starts_with(dir))
     };
-    if let Some(root) = options.recipe.input.iter().find(staged) {
+    let input = match (&options.recipe.inventory, &options.recipe.files_from) {
+        (None, None) => matched(context.store, &options.recipe.input)?,
+        _ => options.recipe.input.clone(),
+    };
+    if let Some(root) = input.iter().find(staged) {
         let message = "lies where unfinished shards of this dataset are staged; move it out, or choose another `out`";
         return Err(Error::config(message).in_input(root.display()));
     }
@@ -144,8 +148,7 @@ pub(super) fn starts(context: Scan<'_>, options: &ScanOptions<'_>, builder: &mut
         Some(_) if options.listings.is_some() => listed(&[], &options.recipe.input, builder),
         Some(list) => listed(&listed_files(list)?, &options.recipe.input, builder),
         None => {
-            let input = &matched(context, &options.recipe.input)?;
-            let bases = bases_of_namesakes(context, options.recipe, input);
+            let bases = bases_of_namesakes(context, options.recipe, &input);
             let starts = input.iter().map(|root| start(context, root, bases.get(root.as_path()), builder));
             let starts = starts.collect::<Result<Vec<_>>>()?;
             alone(&starts)?;
@@ -156,10 +159,10 @@ pub(super) fn starts(context: Scan<'_>, options: &ScanOptions<'_>, builder: &mut
 }
 
 /// The inputs, with what patterns match in their place.
-fn matched(context: Scan<'_>, inputs: &[PathBuf]) -> Result<Vec<PathBuf>> {
+pub(crate) fn matched(store: &dyn Store, inputs: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut all = Vec::with_capacity(inputs.len());
     for input in inputs {
-        let found = paths_of(context.store, input)?;
+        let found = paths_of(store, input).map_err(|error| error.in_input(input.display()))?;
         if found.is_empty() {
             return Err(Error::config("matches no file").with_code(Code::NoSuchFile).in_input(input.display()));
         }

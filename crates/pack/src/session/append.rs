@@ -8,6 +8,7 @@ use crate::pack::{pack, pack_again};
 use crate::plan::{Allowed, Plan};
 use crate::plans::open_plans;
 use crate::request_error::as_request_error;
+use crate::scan::matched;
 use crate::seal::seal_plans;
 use crate::shard_packer::Redo;
 use crate::stored_plan::{Stored, mend_plan};
@@ -125,7 +126,8 @@ impl Session {
         tables: &KeptTables,
     ) -> Result<(Plan, Base, Transforms, Place)> {
         let base = Base::open(&self.store, dir)?;
-        if let Some(own) = recipe.input.iter().find(|input| Location::absolute(input) == Location::absolute(dir)) {
+        let inputs = matched(&*self.store, &recipe.input)?;
+        if let Some(own) = inputs.iter().find(|input| Location::absolute(input) == Location::absolute(dir)) {
             let error = Error::config("is the dataset that samples are added to, and can't be an input as well");
             return Err(error.in_input(own.display()));
         }

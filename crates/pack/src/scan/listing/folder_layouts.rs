@@ -2,7 +2,7 @@
 
 use super::Listing;
 use super::sample::SampleRef;
-use packhorse_core::counted;
+use packhorse_core::{counted, unescape};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{BuildHasher, RandomState};
 
@@ -63,11 +63,12 @@ pub(super) fn of_fields(listing: &Listing) -> Option<String> {
     let hasher = RandomState::new();
     // The keys without the folder of targets, and the name of the folder.
     let mut targets: HashSet<u64> = HashSet::new();
-    let mut name = String::new();
+    let (mut name, mut names) = (String::new(), BTreeSet::new());
     for key in keys() {
         if let Some((folder, rest)) = without_folders(&key).find(|(folder, _)| is_target(folder)) {
             targets.insert(hasher.hash_one(rest));
             name = folder.to_owned();
+            names.insert(folder.to_owned());
         }
     }
     let mut others: BTreeMap<String, (usize, String)> = BTreeMap::new();
@@ -79,15 +80,17 @@ pub(super) fn of_fields(listing: &Listing) -> Option<String> {
             others.entry(folder.to_owned()).or_insert_with(|| (0, rest)).0 += 1;
         }
     }
+    names.extend(others.keys().cloned());
     let (other, (count, rest)) = others.into_iter().max_by_key(|(_, (count, _))| *count)?;
     if count < 2 || count * 10 < targets.len() * 9 {
         return None;
     }
     let is_first = keys().any(|key| key.split('/').next() == Some(&other));
-    let [one, two] = [&other, &name].map(|folder| regex::escape(folder));
+    let names: Vec<String> = names.iter().map(|name| regex::escape(&unescape(name))).collect();
+    let names = names.join("|");
     let advice = match is_first {
         true => "`key-ends=field-folders`".to_owned(),
-        false => format!("`key-ends=path:^(?<key1>.+)/(?<field>{one}|{two})/(?<key2>.+?)(?<ext>[.][^/]+)$`"),
+        false => format!("`key-ends=path:^(?<key1>.+)/(?<field>{names})/(?<key2>.+?)(?<ext>[.][^/]+)$`"),
     };
     Some(format!(
         "files of the same names in the folders {other} and {name} are samples of their own, such as two for {rest}; if they \
