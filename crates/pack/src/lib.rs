@@ -63,6 +63,7 @@ mod plan_differences;
 mod plans;
 mod read_ahead;
 mod read_windows;
+mod real_path;
 mod recipe;
 mod recorded_files;
 mod recorded_receipts;

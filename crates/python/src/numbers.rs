@@ -107,7 +107,8 @@ pub(crate) fn number(name: &str, value: &Bound<'_, PyAny>, wanted: Option<&DataT
             let hint = match (named.as_str(), type_name(value).as_str()) {
                 ("object", "datetime" | "date" | "time" | "timedelta") => "numpy.datetime64 and numpy.timedelta64 hold times",
                 ("object", "ndarray") => "json.dumps(value.tolist()) makes text of it",
-                ("object", "Decimal" | "UUID" | "PosixPath") => "give str(value), or a float",
+                ("object", "Decimal") => "give str(value), or float(value)",
+                ("object", "UUID" | "PosixPath") => "give str(value)",
                 ("object", _) => "give bytes, text, or a number, a time or an array of them; json.dumps makes text of lists and dictionaries",
                 (kind, _) if kind.starts_with("str") || kind.starts_with("bytes") => "json.dumps(value.tolist()) makes text of it",
                 ("bfloat16", _) => "value.view('uint16') keeps the bits, value.astype('float32') the numbers",

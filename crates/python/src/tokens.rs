@@ -25,14 +25,15 @@ use std::time::Duration;
 
 /// One pair of `.bin` and `.idx`: see `packhorse/_tokens.py`, which owns the words for Python.
 #[pyclass(frozen, module = "packhorse._packhorse", name = "Tokens")]
-pub(crate) struct PyTokens(Owned<Arc<packhorse::read::Tokens>>, Remote);
-
-/// Whether a server is asked for tokens, which may not answer.
-type Remote = bool;
+pub(crate) struct PyTokens {
+    tokens: Owned<Arc<packhorse::read::Tokens>>,
+    /// Whether a server is asked for them, which may not answer.
+    remote: bool,
+}
 
 impl PyTokens {
     fn element(&self) -> Option<ArrayElement> {
-        match self.0.token_type() {
+        match self.tokens.token_type() {
             TokenType::U16 => ArrayElement::of(&DataType::UInt16),
             TokenType::I32 => Some(INT32),
             TokenType::I64 => Some(INT64),
@@ -46,12 +47,12 @@ impl PyTokens {
     fn open(py: Python<'_>, place: &str) -> Result<Self> {
         let (place, remote) = (place.to_owned(), place.contains("://"));
         let open = move || packhorse::open_tokens(&place).map_err(packhorse::pack::as_request_error);
-        Ok(Self(Owned::new(abandonable(py, open)?), remote))
+        Ok(Self { tokens: Owned::new(abandonable(py, open)?), remote })
     }
 
     /// The number of tokens of each document.
     fn lengths(&self) -> Result<Vec<i32>> {
-        let files = self.0.files().iter();
+        let files = self.tokens.files().iter();
         Ok(files.map(|file| file.lengths().to_i32s()).collect::<Result<Vec<_>, Error>>()?.concat())
     }
 
@@ -64,10 +65,11 @@ impl PyTokens {
         let element = self.element().ok_or_else(|| Error::bug("tokens of no type"))?;
         let mut bytes = vec![0; length as usize * element.width];
         if length > 0 {
-            let (tokens, segment) = (Arc::clone(&*self.0), Segment { dataset: 0, sequence: number, offset: 0, length });
+            let (tokens, segment) =
+                (Arc::clone(&*self.tokens), Segment { dataset: 0, sequence: number, offset: 0, length });
             let read = move || tokens.read(&[segment], &mut bytes).map(|_| bytes);
             // A thread of its own costs more than a document of a local file.
-            bytes = if self.1 { abandonable(py, read)? } else { py.detach(read)? };
+            bytes = if self.remote { abandonable(py, read)? } else { py.detach(read)? };
         }
         let whole = 0..bytes.len();
         let array = PyArray::new(Arc::new(bytes), whole, element, &[length as usize]);
@@ -78,7 +80,7 @@ impl PyTokens {
     #[pyo3(signature = (settings, gpu=None))]
     fn loader(&self, py: Python<'_>, settings: &Bound<'_, PyDict>, gpu: Option<&PyGpu>) -> Result<TokenPipeline> {
         let get = |name: &str| setting(settings, name);
-        let mut builder = Arc::clone(&*self.0).loader(get("batch")?.extract()?, get("length")?.extract()?);
+        let mut builder = Arc::clone(&*self.tokens).loader(get("batch")?.extract()?, get("length")?.extract()?);
         let (rank, world_size) = get("place")?.extract()?;
         builder = builder.rank(Rank { rank, world_size }).seed(get("seed")?.extract()?);
         if let Some(samples) = get("samples")?.extract::<Option<u64>>()? {

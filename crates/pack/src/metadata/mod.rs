@@ -21,13 +21,14 @@ mod table;
 
 use crate::KeyEnds;
 use crate::key_ends::SourcePath;
+use crate::real_path::real_path;
 use crate::request_error::as_request_error;
 use column_choice::ColumnRequest;
 use hashbrown::HashTable;
 use packhorse_core::{
     Code, Context, Error, Kind, Limits, NameFault, Options, Registry, Result, Store, escape, folder_key,
 };
-use packhorse_storage::{Local, Location, paths_of};
+use packhorse_storage::{Local, paths_of};
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
@@ -283,13 +284,7 @@ fn folder_in(table: &Path, pattern: &Path, inputs: &[PathBuf]) -> Option<PathBuf
     let is_pattern = pattern.parent().is_some_and(|folder| folder.to_string_lossy().contains(['*', '?', '[', '{']));
     let folder = real_path(table.parent().filter(|_| is_pattern && table != pattern)?);
     let below = |input: &PathBuf| folder.strip_prefix(real_path(input)).ok().map(Path::to_owned);
-    inputs.iter().filter(|input| Location::url(input).is_none()).find_map(below)
-}
-
-/// A folder by its real path, where it has one.
-fn real_path(path: &Path) -> PathBuf {
-    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-    std::fs::canonicalize(path).unwrap_or_else(|_| Location::absolute(path))
+    inputs.iter().find_map(below)
 }
 
 /// The tables that a path names: itself, or those that a pattern matches.

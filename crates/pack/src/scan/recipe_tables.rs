@@ -1,8 +1,8 @@
 //! The tables that a recipe names beside its inputs: of metadata, and the class list. Where they lie among the inputs they are none.
 
-use super::roots::real_path;
 use crate::Recipe;
 use crate::metadata::tables;
+use crate::real_path::real_path;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

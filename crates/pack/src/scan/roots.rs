@@ -8,6 +8,7 @@ use super::view_walk::ViewWalk;
 use super::work_queue::WorkQueue;
 use super::{Scan, ScanOptions};
 use crate::input_format::main_file;
+use crate::real_path::real_path;
 use crate::recorded_files::sealed_manifest;
 use crate::request_error::with_suggestion;
 use crate::{OnError, Part, Recipe};
@@ -215,14 +216,6 @@ fn apart(starts: &[Task]) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// A folder by its real path, where it has one.
-pub(super) fn real_path(path: &Path) -> PathBuf {
-    if Location::url(path).is_some() {
-        return path.to_owned();
-    }
-    std::fs::canonicalize(path).unwrap_or_else(|_| Location::absolute(path))
 }
 
 /// The folders that the keys of tables of one name are relative to (`2024/a.csv` and `2025/a.csv`), by table: the one around all of

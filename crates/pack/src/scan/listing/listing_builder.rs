@@ -1,16 +1,17 @@
 //! Builds a listing.
 
+use super::clashes::{of_one_name, untangled};
 use super::spilled::{Found, Spill, SpillOptions};
 use super::walk_event::{FoundFile, FoundMember, HIDDEN, NO_FIELD, NO_MATCH, WalkEvent};
 use super::{Listing, PieceRef, SourceFolder, TableInput};
 use crate::key_ends::SourcePath;
 use crate::scan::sealed::ChosenPlace;
 use crate::{KeyEnds, Recipe};
-use packhorse_core::{Code, Error, Field, FileStat, NameFault, Result, escape, folder_key, shard_number};
+use packhorse_core::{Error, Field, FileStat, NameFault, Result, folder_key, shard_number};
 use packhorse_storage::Compression;
 use rayon::prelude::*;
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::hash::RandomState;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -351,164 +352,4 @@ fn group(listing: &mut Listing, mut sorted: Vec<PieceRef>) {
     sorted.truncate(kept);
     (listing.pieces, listing.starts) = (sorted, starts);
     listing.faults.extend(faults);
-}
-
-/// The pieces to keep of a sample whose files have several names that only their key makes one (`a b` and `a%20b`): those with the name of
-/// most, rather with the one that was not escaped. `None` where all have one name.
-fn of_one_name(listing: &Listing, sample: &[PieceRef], faults: &mut Vec<Error>) -> Option<Vec<PieceRef>> {
-    let first = sample.first().filter(|_| sample.len() > 1)?;
-    let is_escaped = |piece: &PieceRef| {
-        let folder = listing.places.get(piece.place as usize).is_some_and(|place| place.folder_key.contains('%'));
-        folder || listing.stem(piece).contains(&b'%')
-    };
-    if !is_escaped(first) {
-        return None;
-    }
-    let mut names: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
-    sample.iter().filter_map(|piece| raw_stem(listing, piece)).for_each(|name| *names.entry(name).or_default() += 1);
-    let rank = |(name, pieces): &(&Vec<u8>, &usize)| (**pieces, !name.contains(&b'%'));
-    let (name, _) = names.iter().max_by_key(rank).filter(|_| names.len() > 1)?;
-    let is_other = |piece: &&PieceRef| raw_stem(listing, piece).is_some_and(|other| other != *name);
-    let (strangers, kept): (Vec<&PieceRef>, Vec<&PieceRef>) = sample.iter().partition(is_other);
-    let shown = String::from_utf8_lossy(name).into_owned();
-    faults.extend(strangers.into_iter().map(|piece| {
-        let message = format!("it would have the key of {shown}, though their names differ; rename one of them");
-        Error::content(message).with_code(Code::KeyTwice).in_input(listing.full_path(piece).display())
-    }));
-    Some(kept.into_iter().copied().collect())
-}
-
-/// The key of a file as the file system has it; `None` for members of archives, whose folders don't tell their names.
-fn raw_stem(listing: &Listing, piece: &PieceRef) -> Option<Vec<u8>> {
-    if listing.is_table(piece) || listing.places.get(piece.place as usize)?.archive.is_some() {
-        return None;
-    }
-    let path = listing.path(piece);
-    let base = path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
-    if listing.key_ends.takes_folders() {
-        let source = source_path(listing, piece, &path, base)?;
-        return listing.key_ends.key_and_field(source).map(|(key, _)| key);
-    }
-    let gives = |end: &usize| {
-        let mut stem = String::new();
-        escape(path.get(base..*end).unwrap_or_default(), false, &mut stem);
-        stem.as_bytes() == listing.stem(piece)
-    };
-    let mut dots = path.iter().enumerate().skip(base).filter(|(_, byte)| **byte == b'.').map(|(at, _)| at);
-    let end = dots.find(gives)?;
-    path.get(..end).map(<[u8]>::to_vec)
-}
-
-/// The path of a file below its input.
-fn source_path<'a>(listing: &'a Listing, piece: &PieceRef, path: &'a [u8], base: usize) -> Option<SourcePath<'a>> {
-    let root = listing.roots.get(listing.places.get(piece.place as usize)?.root as usize)?;
-    let (folder, base) = path.split_at_checked(base)?;
-    Some(SourcePath { input: root.file_name().unwrap_or_default().as_bytes(), folder, base })
-}
-
-/// The pieces to keep of a sample that has fields twice: nothing tells which of two pictures a text belongs to, so they are what the folder
-/// or archive of the first one holds. Of an archive that has fields twice itself, they are those of a sample with one field alone.
-fn untangled(listing: &Listing, sample: &[PieceRef], faults: &mut Vec<Error>) -> Vec<PieceRef> {
-    let mut kept: Vec<PieceRef> = Vec::new();
-    if sample.iter().any(|piece| listing.is_table(piece)) {
-        for piece in sample {
-            match kept.last() {
-                Some(last) if listing.clash(last, piece) => faults.push(twice(listing, last, piece)),
-                _ => kept.push(*piece),
-            }
-        }
-        return kept;
-    }
-    let home = sample.iter().min_by_key(|piece| listing.origin(piece)).map(|piece| piece.place);
-    let at_home: Vec<&PieceRef> = sample.iter().filter(|piece| Some(piece.place) == home).collect();
-    let mut pairs = at_home.iter().zip(at_home.iter().skip(1)).map(|(a, b)| listing.clash(a, b));
-    // Two samples of one archive have one key. Without other fields there is nothing to mix up.
-    let is_archive =
-        home.and_then(|home| listing.places.get(home as usize)).is_some_and(|place| place.archive.is_some());
-    let mixed = is_archive && pairs.clone().any(|clash| clash) && !pairs.all(|clash| clash);
-    let (mut first, mut clash, mut others): (Option<&PieceRef>, _, Vec<&PieceRef>) = (None, None, Vec::new());
-    for piece in sample {
-        // Those of one field come one after the other, that of the home first.
-        let before = first.filter(|first| listing.clash(first, piece));
-        match before {
-            None if Some(piece.place) == home && !mixed => kept.push(*piece),
-            Some(first) => faults.push(twice(listing, first, piece)),
-            None => others.push(piece),
-        }
-        clash = clash.or(before.map(|first| (first, piece)));
-        first = before.or(Some(piece));
-    }
-    faults.extend(clash.into_iter().flat_map(|clash| others.iter().map(move |piece| unclear(listing, clash, piece))));
-    kept
-}
-
-/// The fault of a file that could belong to either of two, which `clash`.
-fn unclear(listing: &Listing, (first, second): (&PieceRef, &PieceRef), piece: &PieceRef) -> Error {
-    let field = String::from_utf8_lossy(listing.field(first)).into_owned();
-    let [a, b] = [first, second].map(|piece| shown(listing, piece));
-    let (a, b) = if a == b { (listing.full_path(first), listing.full_path(second)) } else { (a, b) };
-    let message =
-        format!("could be of two samples, since both {} and {} are the field {field}", a.display(), b.display());
-    field_twice(listing, piece, Error::content(message).hint(remedy(listing, first, second)))
-}
-
-/// The error of a piece of a sample that has a field twice.
-fn field_twice(listing: &Listing, piece: &PieceRef, error: Error) -> Error {
-    let key = listing.places.get(piece.place as usize).map_or("", |place| place.folder_key.as_str());
-    let key = format!("{key}{}", String::from_utf8_lossy(listing.stem(piece)));
-    error.with_code(Code::KeyTwice).in_input(listing.full_path(piece).display()).in_sample(key)
-}
-
-/// Whether fields that are named after folders would tell two files apart.
-fn folders_differ(listing: &Listing, first: &PieceRef, second: &PieceRef) -> bool {
-    let named = |piece: &PieceRef| {
-        let path = listing.path(piece);
-        let base = path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
-        KeyEnds::FieldFolders.split_path(source_path(listing, piece, &path, base)?).ok()
-    };
-    let differ = || named(first).zip(named(second)).is_some_and(|((_, a), (_, b))| a.field != b.field);
-    !listing.key_ends.takes_folders() && differ()
-}
-
-/// What to do about two files that are one field of a sample.
-fn remedy(listing: &Listing, first: &PieceRef, second: &PieceRef) -> &'static str {
-    let archives =
-        [first, second].map(|piece| listing.places.get(piece.place as usize).filter(|p| p.archive.is_some()));
-    match archives {
-        [Some(a), Some(b)] if (a.root, &a.path) != (b.root, &b.path) => {
-            "pass `archive-folders`, with which keys begin with the names of archives"
-        }
-        [None, None] if folders_differ(listing, first, second) => {
-            "pass `key-ends=field-folders`, which names fields after folders, or rename one of them"
-        }
-        _ => "rename one of them",
-    }
-}
-
-/// Its path below its input.
-fn shown(listing: &Listing, piece: &PieceRef) -> PathBuf {
-    PathBuf::from(std::ffi::OsString::from_vec(listing.path(piece)))
-}
-
-/// The fault of `second`, whose sample has the field of `first` twice.
-fn twice(listing: &Listing, first: &PieceRef, second: &PieceRef) -> Error {
-    if listing.is_table(first) || listing.is_table(second) {
-        let first = listing.full_path(first);
-        let message = format!("its samples would have the keys of those of {}; rename one of the two", first.display());
-        let error = Error::content(message).with_code(Code::KeyTwice).in_input(listing.full_path(second).display());
-        let table =
-            listing.places.get(second.place as usize).and_then(|place| listing.tables.get(place.table? as usize));
-        return match table.is_some_and(|table| table.format == "tokens") {
-            true => error.hint("`packhorse merge` makes one dataset of several, whatever their names"),
-            false => error,
-        };
-    }
-    let field = String::from_utf8_lossy(listing.field(first)).into_owned();
-    // Files of two folders that were given may have one relative path.
-    let kept = match listing.path(first) == listing.path(second) {
-        true => listing.full_path(first),
-        false => shown(listing, first),
-    };
-    let message = format!("the sample has its field {field} already from {}", kept.display());
-    field_twice(listing, second, Error::content(message).hint(remedy(listing, first, second)))
 }

@@ -1,5 +1,6 @@
 //! The result of a scan: samples in order, about 100 bytes each.
 
+mod clashes;
 mod dataset_cards;
 mod decoded;
 mod folder_layouts;
