@@ -1,5 +1,8 @@
 """Datasets and loaders for torch's `DataLoader` and torchdata's `StatefulDataLoader`. Imports torch."""
 
+# Where torch is not installed, pyright takes `import torch` for this very file, and misses what torch has. mypy does not.
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 import mmap
