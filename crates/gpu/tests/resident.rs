@@ -130,7 +130,7 @@ fn batches_and_states_are_those_of_a_loader_that_reads() {
     let later = LoaderOptions { state: Some(loader.state()), skip: vec![3, 4, 5, 59].into(), ..options(8) };
     assert_equal(&resident, &dataset, &fields(), &later);
     // Any batch by its number.
-    let mut access = loader.random_access(upload(&resident)).unwrap();
+    let access = loader.random_access(upload(&resident)).unwrap();
     let host = Loader::new(dataset, &fields(), &options(8), Host::default()).unwrap();
     for step in [0, 17, 1000] {
         assert_same(&access.at(step, Rank::default()).unwrap(), &host.at(step, Rank::default()).unwrap());

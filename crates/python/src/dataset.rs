@@ -20,7 +20,7 @@ pub(crate) struct PyDataset {
     pub(crate) ours: Owned<packhorse::read::Dataset>,
     reader: OnceLock<Arc<Owned<Reader>>>,
     /// Whether a read may wait for a network.
-    remote: bool,
+    pub(crate) remote: bool,
 }
 
 impl PyDataset {

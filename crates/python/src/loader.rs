@@ -155,7 +155,8 @@ impl PyPipeline {
 
     /// The batch of any step and rank.
     fn at(&self, py: Python<'_>, step: u64, rank: u32, world_size: u32) -> Result<Batch> {
-        Ok(self.with(py, |loader| loader.at(step, Rank { rank, world_size }))??)
+        let access = self.with(py, |loader| loader.access())?;
+        abandonable(py, move || access.at(step, Rank { rank, world_size }))
     }
 
     /// Name, type and shape of each array of a batch; the first dimension of ragged values is 0.

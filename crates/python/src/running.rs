@@ -27,14 +27,29 @@ pub(crate) enum Target {
 
 /// A running loader.
 pub(crate) enum Running {
-    Host(Box<Loader<Host>>),
+    Host(Box<Loader<Host>>, Arc<RandomAccess<Host>>),
     Device(Box<OnGpu>),
+}
+
+/// The batches of any step and rank.
+pub(crate) enum Access {
+    Host(Arc<RandomAccess<Host>>),
+    Device(Arc<RandomAccess<Upload<Cuda>>>, Arc<Arrays>),
+}
+
+impl Access {
+    pub(crate) fn at(&self, step: u64, rank: Rank) -> Result<Batch> {
+        match self {
+            Self::Host(access) => Ok(Batch::new(access.at(step, rank)?)),
+            Self::Device(access, arrays) => Batch::on_device(access.at(step, rank)?, arrays),
+        }
+    }
 }
 
 /// A running loader whose batches go to a GPU.
 pub(crate) struct OnGpu {
     ahead: Ahead<Loader<Upload<Cuda>>>,
-    access: RandomAccess<Upload<Cuda>>,
+    access: Arc<RandomAccess<Upload<Cuda>>>,
     outputs: Vec<Output>,
     arrays: Arc<Arrays>,
 }
@@ -44,7 +59,9 @@ impl Running {
     pub(crate) fn start(dataset: Dataset, asked: Asked, options: &LoaderOptions, target: Target) -> Result<Self> {
         let (fields, steps) = match &target {
             Target::Host => {
-                return Ok(Self::Host(Box::new(Loader::new(dataset, &asked.fields, options, Host::default())?)));
+                let loader = Loader::new(dataset, &asked.fields, options, Host::default())?;
+                let access = Arc::new(loader.random_access(Host::default())?);
+                return Ok(Self::Host(Box::new(loader), access));
             }
             Target::Gpu(gpu) => asked.sent(gpu)?,
             Target::Resident(_) => asked.kept()?,
@@ -55,7 +72,7 @@ impl Running {
             Target::Host => Err(Error::bug("host memory in the place of a GPU")),
         };
         let loader = Loader::new(dataset, &fields, options, upload()?)?;
-        let access = loader.random_access(upload()?)?;
+        let access = Arc::new(loader.random_access(upload()?)?);
         let outputs = outputs(access.layout(), &steps)?;
         let asked: Vec<String> = asked.fields.into_iter().map(|field| field.name).collect();
         let arrays = Arc::new(Arrays::made(access.layout(), &outputs, &asked, &steps));
@@ -64,7 +81,7 @@ impl Running {
 
     pub(crate) fn next_within(&mut self, wait: Duration) -> Next<Batch> {
         match self {
-            Self::Host(loader) => loader.next_within(wait).map(|batch| Ok(Batch::new(batch))),
+            Self::Host(loader, _) => loader.next_within(wait).map(|batch| Ok(Batch::new(batch))),
             Self::Device(gpu) => {
                 let arrays = &gpu.arrays;
                 gpu.ahead.next_within(wait).map(|batch| Batch::on_device(batch, arrays))
@@ -74,7 +91,7 @@ impl Running {
 
     pub(crate) fn state(&self) -> OrderState {
         match self {
-            Self::Host(loader) => loader.state(),
+            Self::Host(loader, _) => loader.state(),
             Self::Device(gpu) => gpu.ahead.state(),
         }
     }
@@ -82,26 +99,22 @@ impl Running {
     /// The steps of a whole epoch, and those left of the current one.
     pub(crate) fn steps(&self) -> (u64, u64) {
         match self {
-            Self::Host(loader) => (loader.steps_per_epoch(), loader.remaining_in_epoch(&loader.state())),
+            Self::Host(loader, _) => (loader.steps_per_epoch(), loader.remaining_in_epoch(&loader.state())),
             Self::Device(gpu) => (gpu.access.steps_per_epoch(), gpu.access.remaining_in_epoch(&gpu.ahead.state())),
         }
     }
 
-    /// The batch of any step and rank.
-    pub(crate) fn at(&mut self, step: u64, rank: Rank) -> Result<Batch> {
+    pub(crate) fn access(&self) -> Access {
         match self {
-            Self::Host(loader) => Ok(Batch::new(loader.at(step, rank)?)),
-            Self::Device(gpu) => {
-                let batch = gpu.access.at(step, rank)?;
-                Batch::on_device(batch, &gpu.arrays)
-            }
+            Self::Host(_, access) => Access::Host(Arc::clone(access)),
+            Self::Device(gpu) => Access::Device(Arc::clone(&gpu.access), Arc::clone(&gpu.arrays)),
         }
     }
 
     /// Name, type and shape of each array; the first dimension of ragged values is 0.
     pub(crate) fn layout(&self) -> Result<Vec<LayoutField>> {
         match self {
-            Self::Host(loader) => Ok(described(loader.layout())),
+            Self::Host(loader, _) => Ok(described(loader.layout())),
             Self::Device(gpu) => {
                 let mut fields = described(gpu.access.layout());
                 fields.retain(|field| gpu.arrays.0.iter().any(|(name, _)| *name == field.0));

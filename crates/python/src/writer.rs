@@ -4,7 +4,7 @@ use crate::columns::{Column, type_name};
 use crate::error::{Raised, Result};
 use crate::fork::{self, Owned};
 use crate::pack::{RecipeSettings, recipe, session};
-use crate::watch::Totals;
+use crate::watch::{Totals, watched};
 use arrow_array::{ArrayRef, RecordBatch, StringViewArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use packhorse::core::{CLASSES, Cancel, Code, Error, KEY, Kind, counted};
@@ -33,6 +33,7 @@ pub(crate) struct Writer {
 struct State {
     session: Session,
     totals: Arc<Totals>,
+    cancel: Cancel,
     recipe: Recipe,
     /// Whether the container holds only bytes, so that other values become text or files.
     bytes_only: bool,
@@ -73,8 +74,8 @@ impl Writer {
             (None, Err(_)) => DEFAULT.to_owned(),
         };
         recipe.to = Some(to.clone());
-        let totals = Arc::<Totals>::default();
-        let session = session(how, &totals, &Cancel::default())?;
+        let (totals, cancel) = (Arc::<Totals>::default(), Cancel::default());
+        let session = session(how, &totals, &cancel)?;
         session.check_output(&recipe).map_err(Raised::packing)?;
         let bytes_only = !packhorse::registry().named(&to)?.sink(&packhorse::core::Options::new())?.typed();
         let declared = |(name, dtype): (String, String)| Ok((name, Column::declared(&dtype, bytes_only)?));
@@ -82,6 +83,7 @@ impl Writer {
         let state = State {
             session,
             totals,
+            cancel,
             recipe,
             bytes_only,
             ragged,
@@ -138,22 +140,12 @@ impl Writer {
     /// Publishes and seals; returns the totals and the root digest as JSON.
     fn finish(&self, py: Python<'_>) -> Result<String> {
         self.check_process()?;
-        let finished = py.detach(|| {
-            let mut state = self.lock();
-            if state.closed {
-                return Err(Error::config("the writer was closed"));
-            }
-            if state.started.is_none() && state.columns.is_empty() {
-                let message = "no sample was written, so nothing says what its fields would be";
-                return Err(Error::config(message).hint("write a sample, or name the `columns`"));
-            }
-            state.flush()?;
-            state.closed = true;
-            let started = state.started.take().and_then(Owned::into_inner);
-            let (writer, _) = started.ok_or_else(|| Error::bug("a writer that did not start"))?;
-            Ok((writer.finish()?, state.recipe.out.clone()))
-        });
-        let (manifest, out) = finished.map_err(Raised::packing)?;
+        let (writer, out) = py.detach(|| self.lock().end()).map_err(Raised::packing)?;
+        let (totals, cancel) = {
+            let state = self.state.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
+            (Arc::clone(&state.totals), state.cancel.clone())
+        };
+        let manifest = watched(py, None, &totals, &cancel, move || writer.finish()).map_err(Raised::packing)?;
         let value = serde_json::json!({
             "out": out, "samples": manifest.samples, "shards": manifest.shards.len(),
             "bytes": manifest.bytes, "skipped": manifest.skipped, "classes": manifest.classes,
@@ -301,6 +293,22 @@ impl State {
             self.columns.push((name, column));
         }
         Ok(bytes)
+    }
+
+    /// Takes no more samples: the writer that has them all, and the folder of the dataset.
+    fn end(&mut self) -> Result<(packhorse::Writer, Option<PathBuf>), Error> {
+        if self.closed {
+            return Err(Error::config("the writer was closed"));
+        }
+        if self.started.is_none() && self.columns.is_empty() {
+            let message = "no sample was written, so nothing says what its fields would be";
+            return Err(Error::config(message).hint("write a sample, or name the `columns`"));
+        }
+        self.flush()?;
+        self.closed = true;
+        let started = self.started.take().and_then(Owned::into_inner);
+        let (writer, _) = started.ok_or_else(|| Error::bug("a writer that did not start"))?;
+        Ok((writer, self.recipe.out.clone()))
     }
 
     /// Hands the samples over to the writer.

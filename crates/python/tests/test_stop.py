@@ -214,6 +214,66 @@ def test_ctrl_c_while_a_server_is_silent(tars, work):
     ended_by_ctrl_c(interrupted(textwrap.dedent(SERVED) + textwrap.dedent(code) + work, tars))
 
 
+def test_ctrl_c_in_a_batch_out_of_turn(tars):
+    """`at` of a loader ends by KeyboardInterrupt while the server is silent, and leaves the loader as it was."""
+    code = """
+    loader = dataset.loader(10, threads=1, readers=1, ahead=1)
+    first = next(iter(loader))
+    state = loader.state_dict()
+    stuck.set()
+    threading.Thread(target=lambda: (told.wait(), print("waits", flush=True)), daemon=True).start()
+    try:
+        loader.at(9)
+    except KeyboardInterrupt:
+        assert loader.state_dict() == state and len(loader) == 10
+        raise
+    """
+    ended_by_ctrl_c(interrupted(textwrap.dedent(SERVED) + textwrap.dedent(code), tars))
+
+
+@pytest.mark.parametrize("silent", [True, False])
+def test_ctrl_c_in_a_stream_of_arrow(tars, silent):
+    """What takes a stream of Arrow stops at Ctrl-C, whether the server is silent or answers."""
+    pytest.importorskip("pyarrow")
+    code = """
+    import pyarrow
+    try:
+        if SILENT:
+            stuck.set()
+            threading.Thread(target=lambda: (told.wait(), print("waits", flush=True)), daemon=True).start()
+            pyarrow.table(dataset)
+        else:
+            print("waits", flush=True)
+            while True:
+                pyarrow.table(dataset)
+    except pyarrow.ArrowInvalid as error:
+        assert "interrupted: KeyboardInterrupt" in str(error), error
+        time.sleep(60)
+    """
+    code = textwrap.dedent(code).replace("SILENT", str(silent))
+    ended_by_ctrl_c(interrupted(textwrap.dedent(SERVED) + code, tars))
+
+
+def test_ctrl_c_while_a_writer_closes(tmp_path):
+    """A writer that is interrupted while it closes leaves no dataset."""
+    code = """
+        import sys, threading
+        import numpy, packhorse
+
+        values = numpy.random.default_rng(0).integers(0, 50, 4_000_000, dtype=numpy.uint8)
+        writer = packhorse.Writer(sys.argv[1], to="parquet", compression="zstd", level=22, shard_size="100GB", memory="1GB", jobs=1)
+        with writer:
+            for number in range(30):
+                writer.write({"data": values})
+            threading.Timer(0.2, lambda: print("waits", flush=True)).start()
+    """
+    ended_by_ctrl_c(interrupted(code, tmp_path / "out"))
+    assert not list((tmp_path / "out").glob("[!.]*"))
+    with packhorse.Writer(tmp_path / "out", to="parquet") as writer:
+        writer.write({"data": b"x"})
+    assert len(packhorse.open(tmp_path / "out")) == 1
+
+
 def test_ctrl_c_while_packing_a_generator(tmp_path):
     """Packing a generator ends by KeyboardInterrupt and leaves no dataset."""
     code = """

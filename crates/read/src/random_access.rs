@@ -6,13 +6,13 @@ use crate::work::Work as _;
 use crate::{Device, Layout};
 use packhorse_core::{Error, Result};
 use packhorse_order::{OrderState, Rank};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The batches of any step and rank of a loader, on a device of their own: see
 /// [`Loader::random_access`](crate::Loader::random_access). It needs no threads, and does not disturb those of the loader.
 pub struct RandomAccess<D: Device> {
     work: Arc<SampleWork>,
-    device: D,
+    device: Mutex<D>,
     free: Arc<FreeSlabs<D::Host>>,
 }
 
@@ -24,15 +24,17 @@ impl<D: Device> RandomAccess<D> {
         }
         work.check_held(device.held().as_ref())?;
         device.prepare(layout)?;
-        Ok(Self { work, device, free: Arc::default() })
+        Ok(Self { work, device: Mutex::new(device), free: Arc::default() })
     }
 
-    /// The batch that `rank` takes at step `step`, as [`Loader::at`](crate::Loader::at) has it, on the device.
+    /// The batch that `rank` takes at step `step`, as [`Loader::at`](crate::Loader::at) has it, on the device. Threads that
+    /// call it wait for each other.
     ///
     /// Errors: those of [`Loader::at`](crate::Loader::at) and of the device.
-    pub fn at(&mut self, step: u64, rank: Rank) -> Result<D::Batch> {
-        let batch = self.work.at(step, rank, &self.free, &mut self.device)?;
-        self.device.upload(batch)
+    pub fn at(&self, step: u64, rank: Rank) -> Result<D::Batch> {
+        let mut device = self.device.lock().unwrap_or_else(PoisonError::into_inner);
+        let batch = self.work.at(step, rank, &self.free, &mut *device)?;
+        device.upload(batch)
     }
 
     /// The layout of every batch in host memory.

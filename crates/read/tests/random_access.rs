@@ -96,7 +96,7 @@ fn steps_outlive_their_loader() {
     let of = || Loader::new(dataset.clone(), &[], &options(7), Host::default()).unwrap();
     let wanted = all(&dataset, &[], &options(7));
     let loader = of();
-    let mut access = loader.random_access(Host::default()).unwrap();
+    let access = loader.random_access(Host::default()).unwrap();
     assert_eq!((access.layout(), access.steps_per_epoch()), (loader.layout(), loader.steps_per_epoch()));
     let mut ahead = Ahead::new(loader, 2).unwrap();
     assert!(seen(&ahead.next().unwrap().unwrap()) == wanted[0]);

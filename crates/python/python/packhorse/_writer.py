@@ -29,8 +29,8 @@ class Writer:
     webdataset's samples, are left out. `columns` names fields
     that the first sample may lack: `{"png": "bytes"}`. With `ragged` arrays may differ in shape.
 
-    The dataset is published when the `with` ends, or by `close`. If it ends by an exception, or the program dies, nothing is
-    left: samples of a program can't be read again, so there is nothing to continue from.
+    The dataset is published when the `with` ends, or by `close`. If it ends by an exception, or the program dies before, nothing
+    is left: samples of a program can't be read again, so there is nothing to continue from.
 
     Other settings are those of docs/settings.md that do not need all samples beforehand: `shard_size`, `samples_per_shard`,
     `index`, `name`, `classes`, `compression`, …; `class_names` is a class list; `jobs`, `memory`, `replace` as the command's.
