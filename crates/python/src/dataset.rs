@@ -10,7 +10,7 @@ use packhorse::core::{FieldType, Options, counted};
 use packhorse::pack::JoinTable;
 use packhorse::read::{BatchDecoder, Column, LoaderOptions, OnError, OpenOptions, Reader, SampleBlock, Verify, Wants};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
@@ -108,7 +108,9 @@ impl PyDataset {
         Ok(Self::of(self.ours.slice(from..to)?, self.remote))
     }
 
-    fn subset(&self, py: Python<'_>, numbers: Vec<u64>) -> Result<Self> {
+    /// The samples of these numbers, each of 8 bytes.
+    fn subset(&self, py: Python<'_>, numbers: &[u8]) -> Result<Self> {
+        let numbers = numbers.as_chunks().0.iter().map(|number| u64::from_ne_bytes(*number));
         Ok(Self::of(py.detach(|| self.ours.subset(numbers))?, self.remote))
     }
 
@@ -116,22 +118,20 @@ impl PyDataset {
         Ok(Self::of(self.ours.select(&fields)?, self.remote))
     }
 
-    /// The samples that meet a condition.
-    fn filter(&self, py: Python<'_>, condition: &str) -> Result<Self> {
+    /// The numbers of the samples that meet a condition, each of 8 bytes.
+    fn matching<'py>(&self, py: Python<'py>, condition: &str) -> Result<Bound<'py, PyBytes>> {
         let (dataset, condition) = (self.ours.clone(), condition.parse()?);
-        Ok(Self::of(abandonable(py, move || dataset.filter(&condition))?, self.remote))
+        Ok(packed(py, &abandonable(py, move || dataset.filter_numbers(&condition))?))
     }
 
-    /// The samples in a fold.
-    fn fold(&self, py: Python<'_>, i: u32, folds: u32, seed: u64) -> Result<Self> {
+    /// The numbers of the samples in a fold, or with `others` of those in all other folds, each of 8 bytes.
+    fn fold<'py>(&self, py: Python<'py>, i: u32, folds: u32, seed: u64, others: bool) -> Result<Bound<'py, PyBytes>> {
         let dataset = self.ours.clone();
-        Ok(Self::of(abandonable(py, move || dataset.fold(i, folds, seed))?, self.remote))
-    }
-
-    /// The samples in all other folds.
-    fn without_fold(&self, py: Python<'_>, i: u32, folds: u32, seed: u64) -> Result<Self> {
-        let dataset = self.ours.clone();
-        Ok(Self::of(abandonable(py, move || dataset.without_fold(i, folds, seed))?, self.remote))
+        let find = move || match others {
+            true => dataset.without_fold_numbers(i, folds, seed),
+            false => dataset.fold_numbers(i, folds, seed),
+        };
+        Ok(packed(py, &abandonable(py, find)?))
     }
 
     /// The same samples with the columns of a table, by their keys; rows that no sample has are warned of.
@@ -225,6 +225,11 @@ impl PyDataset {
     fn arrow_stream<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         crate::arrow_stream::capsule(py, self)
     }
+}
+
+/// Numbers as Python's `array("Q")` has them.
+fn packed<'py>(py: Python<'py>, numbers: &[u64]) -> Bound<'py, PyBytes> {
+    PyBytes::new(py, &numbers.iter().flat_map(|number| number.to_ne_bytes()).collect::<Vec<_>>())
 }
 
 /// So many samples may take long to decode: signals are looked for meanwhile. A thread costs as much as decoding a small picture.

@@ -29,6 +29,8 @@ def test_values_choose_samples(base):
     assert chosen.keys == [f"k{number:05}" for number in range(60) if number % 5 >= 3 and number / 2 < 20]
     assert chosen.where(f"{cls} == 4", keys=["k00004", "k00009"]).keys == ["k00004", "k00009"]
     assert pickle.loads(pickle.dumps(chosen)).keys == chosen.keys
+    # Another process takes the numbers, and does not look for the samples again.
+    assert b"cls" not in pickle.dumps(chosen)
     with pytest.raises(packhorse.ConfigError, match="no field colour"):
         base.where("colour == 1")
     with pytest.raises(packhorse.ConfigError, match="can't understand"):

@@ -122,10 +122,17 @@ impl Dataset {
     /// Errors: a field that the dataset does not have, a path in JSON that no sample has, a field that is not a number, a Boolean or text; a number
     /// compared with text.
     pub fn filter(&self, condition: &Condition) -> Result<Self> {
+        self.subset(self.filter_numbers(condition)?)
+    }
+
+    /// The numbers of the samples that meet `condition`, ascending.
+    ///
+    /// Errors: those of [`filter`](Self::filter).
+    pub fn filter_numbers(&self, condition: &Condition) -> Result<Vec<u64>> {
         let terms =
             condition.comparisons.iter().map(|comparison| Term::new(self, comparison)).collect::<Result<Vec<_>>>()?;
         if self.is_empty() {
-            return Ok(self.clone());
+            return Ok(Vec::new());
         }
         let fields = fields_of(&terms);
         let mut options = LoaderOptions::new(AT_ONCE);
@@ -168,7 +175,7 @@ impl Dataset {
                 let message = format!("no sample has a value of {} in its field {}", term.path.join("."), term.field);
                 Err(Error::config(message))
             }
-            None => self.subset(numbers),
+            None => Ok(numbers),
         }
     }
 }

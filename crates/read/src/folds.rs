@@ -10,17 +10,31 @@ impl Dataset {
     ///
     /// Errors: a fold that is not within `1..=folds` (kind `Config`); those of [`each_key`](Self::each_key).
     pub fn fold(&self, i: u32, folds: u32, seed: u64) -> Result<Self> {
-        self.by_fold(i, folds, seed, true)
+        self.subset(self.fold_numbers(i, folds, seed)?)
     }
 
     /// All samples that are not in [fold](Self::fold) `i`: those to train with.
     ///
     /// Errors: those of [`fold`](Self::fold).
     pub fn without_fold(&self, i: u32, folds: u32, seed: u64) -> Result<Self> {
+        self.subset(self.without_fold_numbers(i, folds, seed)?)
+    }
+
+    /// The numbers of the samples in [fold](Self::fold) `i`, ascending.
+    ///
+    /// Errors: those of [`fold`](Self::fold).
+    pub fn fold_numbers(&self, i: u32, folds: u32, seed: u64) -> Result<Vec<u64>> {
+        self.by_fold(i, folds, seed, true)
+    }
+
+    /// The numbers of the samples that are not in [fold](Self::fold) `i`, ascending.
+    ///
+    /// Errors: those of [`fold`](Self::fold).
+    pub fn without_fold_numbers(&self, i: u32, folds: u32, seed: u64) -> Result<Vec<u64>> {
         self.by_fold(i, folds, seed, false)
     }
 
-    fn by_fold(&self, i: u32, folds: u32, seed: u64, inside: bool) -> Result<Self> {
+    fn by_fold(&self, i: u32, folds: u32, seed: u64, inside: bool) -> Result<Vec<u64>> {
         if folds < 2 || !(1..=folds).contains(&i) {
             let message =
                 format!("there is no fold {i} of {folds}: folds are numbered from 1, and there are at least 2");
@@ -33,7 +47,7 @@ impl Dataset {
             }
             Ok(())
         })?;
-        self.subset(numbers)
+        Ok(numbers)
     }
 }
 

@@ -114,7 +114,10 @@ fn texts(name: &str, rows: &Rows) -> Result<ArrayRef> {
     let text = |(row, bytes): (usize, Option<&'_ [u8]>)| match bytes.map(|bytes| std::str::from_utf8(bytes)) {
         None => Ok(None),
         Some(Ok(text)) => Ok(Some(text.to_owned())),
-        Some(Err(_)) => Err(of_row(rows, row, name, "is not UTF-8")),
+        Some(Err(_)) => {
+            let hint = "where text is wanted, convert the file first (iconv -f latin1 -t utf-8)";
+            Err(of_row(rows, row, name, "is not UTF-8").hint(hint))
+        }
     };
     let texts = values(name, rows).map(text).collect::<Result<Vec<_>>>()?;
     Ok(Arc::new(texts.iter().map(Option::as_deref).collect::<StringViewArray>()))

@@ -172,6 +172,12 @@ class Dataset:
         each sample, chooses those where it is true."""
         return self._with("subset", self._places(numbers))
 
+    def _chosen(self, numbers: bytes) -> Dataset:
+        """The samples of these numbers. Other processes take the numbers, and don't look for the samples again."""
+        places = array("Q")
+        places.frombytes(numbers)
+        return self._with("subset", places)
+
     def _places(self, numbers: Iterable[int]) -> array[int]:
         if isinstance(numbers, (str, bytes, bytearray)):
             raise TypeError(f"samples are chosen by numbers or a mask, not by {type(numbers).__name__}")
@@ -200,7 +206,7 @@ class Dataset:
         """
         # First the keys: each must be one of the dataset's, whether its sample meets the condition or not.
         chosen = self if keys is None else self.subset(self._numbers_of(keys))
-        return chosen if condition is None else chosen._with("filter", condition)
+        return chosen if condition is None else chosen._chosen(chosen._ours.matching(condition))
 
     def _numbers_of(self, keys: str | os.PathLike[str] | Iterable[str], *, of_whole: bool = False) -> list[int]:
         """The numbers of the samples with these keys, or with those of a file, ascending. With `of_whole`, other samples of the dataset
@@ -261,11 +267,11 @@ class Dataset:
     def fold(self, i: int, folds: int, seed: int = 0) -> Dataset:
         """Fold `i` of `folds`, counted from 1: the samples to hold out. The fold of a sample depends on its key and the
         seed, so it stays the same when the dataset grows."""
-        return self._with("fold", i, folds, seed)
+        return self._chosen(self._ours.fold(i, folds, seed, False))
 
     def without_fold(self, i: int, folds: int, seed: int = 0) -> Dataset:
         """The samples that are not in fold `i`: those to train with."""
-        return self._with("without_fold", i, folds, seed)
+        return self._chosen(self._ours.fold(i, folds, seed, True))
 
     def write_view(self, out: str | os.PathLike[str]) -> str:
         """Writes these samples and fields as a folder of a few KB that `open` opens like a dataset. It reads the shards of
@@ -368,7 +374,7 @@ def _as_known(ours: _packhorse.Dataset, known: tuple[int, int] | None, place: st
 def _view(ours: _packhorse.Dataset, view: tuple[Any, ...]) -> _packhorse.Dataset:
     name, *given = view
     if name == "subset":
-        return ours.subset(given[0].tolist())
+        return ours.subset(given[0].tobytes())
     made: _packhorse.Dataset = getattr(ours, name)(*given)
     return made
 
