@@ -262,7 +262,7 @@ fn tables_named_as_splits_are_told() {
     }
     let told = warnings(&csv(files.parent().unwrap(), "files"));
     assert!(
-        told.iter().any(|text| text.contains("validation.csv go into one dataset") && text.contains("pack each apart")),
+        told.iter().any(|text| text.contains("validation.csv go into one dataset") && text.contains("`split=names`")),
         "{told:?}"
     );
     let folders = dir.path().join("folders");
@@ -271,7 +271,7 @@ fn tables_named_as_splits_are_told() {
         table(&folders.join(split), "rows.csv", 0..3, None);
     }
     let told = warnings(&csv(&folders, "one"));
-    assert!(told.iter().any(|text| text.contains("pass `split=folders`")), "{told:?}");
+    assert!(told.iter().any(|text| text.contains("pass `split=names`")), "{told:?}");
     let told = warnings(&csv(&folders, "two").split(Splits::Folders));
     assert!(told.is_empty(), "{told:?}");
     // A dataset with splits of its own keeps them.

@@ -29,7 +29,7 @@ pub use read::{open, open_tokens};
 
 use packhorse_core::Registry;
 #[cfg(feature = "pack")]
-pub use packhorse_pack::{Labels, OnError, Part, Recipe, Session, Shuffle, Splits, Writer};
+pub use packhorse_pack::{Labels, MetadataRows, OnError, Part, Recipe, Session, Shuffle, Splits, Writer};
 
 /// A session with all formats of this build, local files, all CPUs that the process may use, and silence.
 ///

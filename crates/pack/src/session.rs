@@ -9,7 +9,6 @@ mod third_party;
 use crate::append::Base;
 use crate::kept_tables::KeptTables;
 use crate::keyed_source;
-use crate::metadata::Metadata;
 use crate::moved_inputs::MovedInput;
 use crate::pack::{PackReport, Packed, pack, pack_again, plan_to_fill, replaced, tell_left_out};
 use crate::pack_context::{PackContext, PackOptions};
@@ -431,12 +430,8 @@ impl Session {
                 return Ok((plan_spilled(&self.registry, spilled, &scanning, &options, told)?, transforms));
             }
         };
-        if let (Some(table), Some(key)) = (&recipe.metadata, &recipe.key) {
-            let columns = (!recipe.columns.is_empty()).then_some(&recipe.columns[..]);
-            let rows =
-                Metadata::read(&self.registry, table, key, columns, &recipe.key_ends, &recipe.input, &self.bounds())?;
-            take_metadata(&rows, recipe, scanning.classes, &mut listing, &*self.observer)?;
-        }
+        let told = (self.bounds(), &*self.observer);
+        take_metadata(&self.registry, recipe, scanning.classes, &mut listing, told)?;
         let mut plan = plan(&self.registry, listing, &transforms, &options, &*self.observer)?;
         plan.estimate = fit(&self.packing(&transforms, tables), &mut plan)?;
         Ok((plan, transforms))

@@ -215,7 +215,7 @@ def test_ctrl_c_while_a_server_is_silent(tars, work):
 
 
 def test_ctrl_c_in_a_batch_out_of_turn(tars):
-    """`at` of a loader ends by KeyboardInterrupt while the server is silent, and leaves the loader as it was."""
+    """`at` of a loader ends by KeyboardInterrupt while the server is silent, and does not change the loader."""
     code = """
     loader = dataset.loader(10, threads=1, readers=1, ahead=1)
     first = next(iter(loader))

@@ -29,7 +29,7 @@ impl TableScan {
             return Err(Error::content("is empty: the first line names the columns"));
         }
         excel_line(records.record())?;
-        if let (1, false) = (records.record().len(), settings.has_delimiter() || settings.header == Header::None) {
+        if let (1, false) = (records.record().len(), settings.has_delimiter()) {
             one_column(&String::from_utf8_lossy(records.record().as_slice()), dialect.delimiter)?;
         }
         let names = match settings.header {
@@ -75,7 +75,7 @@ fn excel_line(record: &csv::ByteRecord) -> Result<()> {
 fn one_column(name: &str, delimiter: u8) -> Result<()> {
     // Text files of numbers, such as NumPy's.
     let words: Vec<&str> = name.split_whitespace().collect();
-    if words.len() > 1 && words.iter().all(|word| is_number(word)) {
+    if words.len() > 1 && words.iter().all(|word| is_number(word)) && !name.contains('\t') {
         let message = format!("line 1: is one column, {name:?}, which looks like numbers with spaces between them");
         return Err(Error::content(message).hint(if name.starts_with(' ') || name.contains("  ") {
             RUNS

@@ -1,5 +1,6 @@
 //! The columns of a table that are requested.
 
+use super::table_options::TableOptions;
 use crate::KeyEnds;
 use packhorse_core::{Code, Error, Limits, Result};
 
@@ -17,7 +18,22 @@ pub(super) struct ColumnRequest<'a> {
     pub(super) limits: Limits,
     /// How names of files in the key column are split; `None` keeps keys as they are.
     pub(super) key_ends: Option<&'a KeyEnds>,
+    /// How the table is written.
+    pub(super) options: &'a TableOptions,
+    /// Whether a sample may have several rows, which become a list.
+    pub(super) lists: bool,
 }
+
+/// A table as its extension says.
+const USUAL: &TableOptions = &TableOptions {
+    delimiter: None,
+    no_header: false,
+    plain_quotes: false,
+    columns: None,
+    skip: 0,
+    nulls: Vec::new(),
+    records: None,
+};
 
 /// Positions of the wanted columns in a table.
 #[derive(Debug, PartialEq, Eq)]
@@ -38,7 +54,7 @@ impl<'a> ColumnRequest<'a> {
         if let Some(twice) = list.iter().enumerate().find(|(i, name)| list.iter().take(*i).any(|n| n == *name)) {
             return Err(Error::config(format!("the column {:?} is chosen twice; name it once", twice.1)));
         }
-        Ok(Self { key, columns, limits, key_ends: Some(&KeyEnds::FirstDot) })
+        Ok(Self { key, columns, limits, key_ends: Some(&KeyEnds::FirstDot), options: USUAL, lists: false })
     }
 
     /// Finds the requested columns among `names`.
@@ -68,8 +84,8 @@ pub(super) fn missing(wanted: &str, names: &[String]) -> Error {
     }
     let error = Error::config(format!("has no column {wanted:?}; choose among {list}")).with_code(Code::NoSuchField);
     match names {
-        [one] if one.contains([';', '|']) => {
-            error.hint("tables of metadata have commas (.csv) or tabs (.tsv) between columns")
+        [one] if one.contains([';', '|', '\t', ' ', ',']) => {
+            error.hint("`metadata-read=delimiter=…` says what divides columns")
         }
         _ => error,
     }

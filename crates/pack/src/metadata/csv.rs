@@ -5,13 +5,15 @@
 //!   quotes. Lines end in LF, CR LF or CR; blank ones are skipped; a byte order mark is skipped; the text is UTF-8.
 //! * Types go by column, over the whole file: if every value that isn't empty is a number as JSON writes it, they are
 //!   copied verbatim (`1.50` stays so, `007` and `1,5` make the column text, as does a number too large for a double);
-//!   if every one is `true` or `false`, also `True` or `TRUE`, they are booleans; otherwise strings. An empty field is null.
+//!   if every one is `true` or `false`, also `True` or `TRUE`, they are booleans; otherwise strings. An empty field is null,
+//!   as is `NaN` or `nan` among numbers, which JSON lacks.
+//! * [`TableOptions`](super::TableOptions) names the differences of a file: no first line of names, other delimiters, quotes that
+//!   are text.
 //! * So that memory stays bounded by the result, the file is read twice: once for the types, once for the rows.
 
-use super::records::Records;
-use super::{ColumnRequest, Metadata, member_name};
-use packhorse_core::{Error, Kind, Result};
-use std::fs::File;
+use super::record_reader::{RecordReader, open};
+use super::{ColumnRequest, Metadata, TableOptions, member_name};
+use packhorse_core::{Error, Input, Kind, Result};
 
 /// What a column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,31 +31,32 @@ struct Column {
 }
 
 /// Reads a file whose fields are separated by `delimiter`.
-pub(super) fn read(file: &File, delimiter: u8, request: &ColumnRequest<'_>) -> Result<Metadata> {
-    let mut records = Records::open(file, delimiter, request)?;
+pub(super) fn read(input: &dyn Input, delimiter: &str, request: &ColumnRequest<'_>) -> Result<Metadata> {
+    let mut records = open(input, delimiter, request)?;
     let names = records.header()?;
     let choice = request.choose(&names)?;
-    let types = types(&mut records, &choice.columns)?;
+    let types = types(&mut *records, &choice.columns, request.options)?;
     let columns = choice.columns.iter().zip(types).map(|(&place, kind)| {
         let name = names.get(place).map_or("", String::as_str);
         Ok(Column { place, prefix: member_name(name)?, kind })
     });
     let columns = columns.collect::<Result<Vec<_>>>()?;
-    let mut records = Records::open(file, delimiter, request)?;
+    let mut records = open(input, delimiter, request)?;
     if records.header()? != names {
         return Err(changed());
     }
-    rows(&mut records, choice.key, &columns, request)
+    rows(&mut *records, choice.key, &columns, request)
 }
 
 /// The types of the columns at `places`.
-fn types(records: &mut Records<'_>, places: &[usize]) -> Result<Vec<Type>> {
+fn types(records: &mut dyn RecordReader, places: &[usize], options: &TableOptions) -> Result<Vec<Type>> {
     let mut open = vec![(true, true); places.len()];
     while records.next()? {
         for (place, (number, boolean)) in places.iter().zip(&mut open) {
             let field = records.field(*place);
-            *number = *number && (field.is_empty() || is_number(field));
-            *boolean = *boolean && (field.is_empty() || is_boolean(field));
+            let is_null = options.is_null(field);
+            *number = *number && (is_null || is_number(field) || is_nan(field));
+            *boolean = *boolean && (is_null || is_boolean(field));
         }
     }
     let kind = |(number, boolean)| match (number, boolean) {
@@ -65,18 +68,26 @@ fn types(records: &mut Records<'_>, places: &[usize]) -> Result<Vec<Type>> {
 }
 
 /// All rows.
-fn rows(records: &mut Records<'_>, key: usize, columns: &[Column], request: &ColumnRequest<'_>) -> Result<Metadata> {
-    let mut rows = Metadata::empty("line", request.key_ends);
+fn rows(
+    records: &mut dyn RecordReader,
+    key: usize,
+    columns: &[Column],
+    request: &ColumnRequest<'_>,
+) -> Result<Metadata> {
+    let mut rows = Metadata::empty("line", request);
     let mut json = Vec::new();
     while records.next()? {
         json.clear();
         for column in columns {
             json.push(if json.is_empty() { b'{' } else { b',' });
             json.extend_from_slice(column.prefix.as_bytes());
-            write(records.text(column.place)?, column.kind, &mut json)?;
+            match request.options.is_null(records.field(column.place)) {
+                true => json.extend_from_slice(b"null"),
+                false => write(records.text(column.place)?, column.kind, &mut json)?,
+            }
         }
         json.push(b'}');
-        request.limits.header(json.len() as u64).map_err(|e| records.about(e))?;
+        request.limits.header(json.len() as u64).map_err(|e| records.at(e))?;
         let json = std::str::from_utf8(&json).map_err(|e| Error::bug("made JSON that isn't UTF-8").caused_by(e))?;
         rows.insert(records.text(key)?, json, records.line())?;
     }
@@ -86,7 +97,7 @@ fn rows(records: &mut Records<'_>, key: usize, columns: &[Column], request: &Col
 /// Appends a field as JSON.
 fn write(field: &str, kind: Type, json: &mut Vec<u8>) -> Result<()> {
     match kind {
-        _ if field.is_empty() => json.extend_from_slice(b"null"),
+        Type::Number if is_nan(field.as_bytes()) => json.extend_from_slice(b"null"),
         Type::Number if is_number(field.as_bytes()) => json.extend_from_slice(field.as_bytes()),
         Type::Boolean if is_boolean(field.as_bytes()) => json.extend(field.bytes().map(|b| b.to_ascii_lowercase())),
         Type::Text => serde_json::to_writer(json, field).map_err(|e| Error::bug("writing JSON failed").caused_by(e))?,
@@ -101,6 +112,11 @@ fn changed() -> Error {
 
 fn is_boolean(field: &[u8]) -> bool {
     matches!(field, b"true" | b"false" | b"True" | b"False" | b"TRUE" | b"FALSE")
+}
+
+/// Whether it is how programs write that there is no number.
+fn is_nan(field: &[u8]) -> bool {
+    matches!(field, b"NaN" | b"nan" | b"NAN")
 }
 
 /// Whether `field` is a number by the grammar of RFC 8259 §6 which a double can hold without becoming infinite.
@@ -137,19 +153,17 @@ fn is_number(field: &[u8]) -> bool {
 mod tests {
     use super::*;
     use packhorse_core::Limits;
+    use packhorse_core::MemoryInput;
     use proptest::prelude::*;
     use serde_json::{Map, Number, Value};
-    use std::io::Write;
 
-    fn file(text: &[u8]) -> File {
-        let mut file = tempfile::tempfile().unwrap();
-        file.write_all(text).unwrap();
-        file
+    fn file(text: &[u8]) -> MemoryInput {
+        MemoryInput::new("a.csv", text.to_vec())
     }
 
     fn table(text: &[u8], columns: Option<&[&str]>) -> Result<Metadata> {
         let columns: Option<Vec<String>> = columns.map(|list| list.iter().map(|name| (*name).to_owned()).collect());
-        read(&file(text), b',', &ColumnRequest::new("id", columns.as_deref(), Limits::default()).unwrap())
+        read(&file(text), ",", &ColumnRequest::new("id", columns.as_deref(), Limits::default()).unwrap())
     }
 
     fn fault(text: &[u8]) -> String {
@@ -178,12 +192,59 @@ mod tests {
         assert!(fault(b"id,a,a\nx,1,2\n").contains("the column \"a\" twice"));
     }
 
+    /// A table with these settings of `metadata-read`.
+    fn given(text: &str, key: &str, settings: &[&str]) -> Result<Metadata> {
+        let settings: Vec<String> = settings.iter().map(|text| (*text).to_owned()).collect();
+        let options = TableOptions::parse(&settings)?;
+        let request = ColumnRequest::new(key, None, Limits::default()).unwrap();
+        read(&file(text.as_bytes()), ",", &ColumnRequest { options: &options, ..request })
+    }
+
+    #[test]
+    fn lists_and_other_dialects() {
+        let list = given("a.jpg 65\nb.jpg  970\n", "column1", &["delimiter=spaces", "header=none"]).unwrap();
+        assert_eq!(list.get("b"), Some(r#"{"column1":"b.jpg","column2":970}"#));
+        let spoken = given("1-2 GO \"THERE NOW\n\n1-3 STOP\n", "column1", &["delimiter= ", "header=none", "columns=2"]);
+        let spoken = spoken.unwrap();
+        assert_eq!(spoken.get("1-2"), Some(r#"{"column1":"1-2","column2":"GO \"THERE NOW"}"#));
+        assert_eq!(spoken.get("1-3"), Some(r#"{"column1":"1-3","column2":"STOP"}"#));
+        let quoted = given("# of 2\nid;x\na;\"1;\n2\"\nb;NA\n", "id", &["delimiter=;", "skip=1", "null=NA"]).unwrap();
+        assert_eq!(quoted.get("a"), Some(r#"{"id":"a","x":"1;\n2"}"#));
+        assert_eq!(quoted.get("b"), Some(r#"{"id":"b","x":null}"#));
+        let plain = given("id|x\na|\"b\n", "id", &["delimiter=|", "quote=none"]).unwrap();
+        assert_eq!(plain.get("a"), Some(r#"{"id":"a","x":"\"b"}"#));
+        let first = given("a,1\nb,2\n", "column1", &["header=none"]).unwrap();
+        assert_eq!((first.get("a"), first.len()), (Some(r#"{"column1":"a","column2":1}"#), 2));
+        for (text, settings, message) in [
+            ("a b\nc\n", &["delimiter=spaces"][..], "line 2: has 1 fields, and the first line has 2"),
+            ("x\n\nid;x\na;1;2\n", &["delimiter=;", "skip=2"][..], "line 4: has 3 fields"),
+            ("a,1\n\"b,2\n", &["header=none"][..], "`metadata-read=quote=none`"),
+            ("", &["header=none", "delimiter=spaces"][..], "no header line"),
+        ] {
+            let key = if settings.contains(&"header=none") {
+                "column1"
+            } else {
+                text.split([' ', ';', '\n']).next().unwrap()
+            };
+            let key = if settings.contains(&"skip=2") { "id" } else { key };
+            let error = given(text, key, settings).unwrap_err().to_string();
+            assert!(error.contains(message), "{error}");
+        }
+    }
+
+    #[test]
+    fn nan_among_numbers_is_null() {
+        let rows = given("id,x,y,z\na,1.50,NaN,NaN\nb,nan,b,\n", "id", &[]).unwrap();
+        assert_eq!(rows.get("a"), Some(r#"{"id":"a","x":1.50,"y":"NaN","z":null}"#));
+        assert_eq!(rows.get("b"), Some(r#"{"id":"b","x":null,"y":"b","z":null}"#));
+    }
+
     #[test]
     fn quotes_hold_delimiters_lines_and_quotes() {
         let rows = table(b"\xef\xbb\xbfid,\"a\"\"b\"\r\nx,\"1,\r\n\"\"2\"\"\"\r\n\r\ny,\"\"", None).unwrap();
         assert_eq!(rows.get("x"), Some(r#"{"id":"x","a\"b":"1,\r\n\"2\""}"#));
         assert_eq!(rows.get("y"), Some(r#"{"id":"y","a\"b":null}"#));
-        let tabs = read(&file(b"id\ta\nx\t1,5\n"), b'\t', &ColumnRequest::new("id", None, Limits::default()).unwrap());
+        let tabs = read(&file(b"id\ta\nx\t1,5\n"), "\t", &ColumnRequest::new("id", None, Limits::default()).unwrap());
         assert_eq!(tabs.unwrap().get("x"), Some(r#"{"id":"x","a":"1,5"}"#));
     }
 
@@ -219,11 +280,11 @@ mod tests {
     fn a_row_over_the_limit_is_not_read_to_its_end() {
         let request = ColumnRequest::new("id", None, Limits { header: 1 << 20, ..Limits::default() }).unwrap();
         let text = [b"id,c\nx,\"".as_slice(), &b"y\n".repeat(3 << 19), b"\"\n"].concat();
-        let error = read(&file(&text), b',', &request).unwrap_err();
+        let error = read(&file(&text), ",", &request).unwrap_err();
         assert_eq!(error.kind(), Kind::Limit);
         assert!(error.message().contains("line 2: "), "{error}");
         let quotes = [b"id,c\nx,\"".as_slice(), &b"\x01".repeat(1 << 18), b"\"\n"].concat();
-        assert_eq!(read(&file(&quotes), b',', &request).unwrap_err().kind(), Kind::Limit);
+        assert_eq!(read(&file(&quotes), ",", &request).unwrap_err().kind(), Kind::Limit);
     }
 
     #[test]

@@ -5,56 +5,33 @@
 //! * Kept text: without chosen columns the object verbatim, with its white space; with chosen columns the text of those
 //!   members, verbatim, in the order of the choice. A member that a row lacks is missing in its object; a column that no
 //!   row has is an error.
-//! * The key is a string or an integer (its digits). The first row without it is taken for a wrong column name
-//!   (`Config`), any later one for a bad row (`Content`).
+//! * The key is a string or an integer (its digits). Rows without it, or with null, belong to no sample; a table in which no row
+//!   has it is an error (`Config`).
 
-use super::{ColumnRequest, Metadata, column_choice::missing, member_name};
-use packhorse_core::{Context, Error, Kind, Result};
+use super::{ColumnRequest, Metadata, column_choice::missing, lines::Lines, member_name};
+use packhorse_core::{Error, Result};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::{BufRead, BufReader, Read};
-
-const BOM: &[u8] = b"\xef\xbb\xbf";
+use std::io::Read;
 
 /// Reads a JSONL file.
 pub(super) fn read(file: impl Read, request: &ColumnRequest<'_>) -> Result<Metadata> {
-    let mut lines = Lines { file: BufReader::with_capacity(1 << 18, file), number: 0, limit: request.limits.header };
-    let mut table = Table::new(request)?;
-    let mut line = Vec::new();
-    while lines.next(&mut line)? {
-        let text = line.strip_prefix(if lines.number == 1 { BOM } else { b"" }).unwrap_or(&line).trim_ascii();
+    let mut lines = Lines::new(file, request.limits.header);
+    let mut table = Table::new(request, "line")?;
+    while lines.next()? {
+        let text = lines.line().trim_ascii();
         if !text.is_empty() {
-            table.add(text, lines.number)?;
+            table.add(text, lines.number())?;
         }
     }
     table.finish()
 }
 
-/// The lines of a file, none longer than the limit.
-struct Lines<R> {
-    file: BufReader<R>,
-    number: u64,
-    limit: u64,
-}
-
-impl<R: Read> Lines<R> {
-    fn next(&mut self, line: &mut Vec<u8>) -> Result<bool> {
-        line.clear();
-        self.number += 1;
-        let read = (&mut self.file).take(self.limit.saturating_add(1)).read_until(b'\n', line).context("read")?;
-        if line.len() as u64 > self.limit {
-            let text = format!("line {}: is longer than the limit of {} bytes for a row", self.number, self.limit);
-            return Err(Error::new(Kind::Limit, text));
-        }
-        Ok(read > 0)
-    }
-}
-
 /// The rows so far.
-struct Table<'a> {
+pub(super) struct Table<'a> {
     rows: Metadata,
     /// The members to look for: the key first, each name once.
     wanted: Vec<&'a str>,
@@ -72,7 +49,8 @@ struct Column {
 }
 
 impl<'a> Table<'a> {
-    fn new(request: &ColumnRequest<'a>) -> Result<Self> {
+    /// An empty table, whose rows are counted in `unit`s.
+    pub(super) fn new(request: &ColumnRequest<'a>, unit: &'static str) -> Result<Self> {
         let mut wanted = vec![request.key];
         let mut place = |name: &'a String| {
             let known = wanted.iter().position(|n| n == name);
@@ -83,26 +61,24 @@ impl<'a> Table<'a> {
             Ok(Column { place, prefix: member_name(name)?, seen: false })
         };
         let columns = request.columns.map(|names| names.iter().map(&mut place).collect::<Result<_>>()).transpose()?;
-        Ok(Self {
-            rows: Metadata::empty("line", request.key_ends),
-            wanted,
-            columns,
-            names: Vec::new(),
-            json: String::new(),
-        })
+        Ok(Self { rows: Metadata::empty(unit, request), wanted, columns, names: Vec::new(), json: String::new() })
     }
 
-    /// Adds the row of `line`, which has no white space around it.
-    fn add(&mut self, line: &[u8], number: u64) -> Result<()> {
-        let at = |text: &str| Error::content(format!("line {number}: {text}"));
+    /// Adds the row of `line`, which has no white space around it. A row without a key is left out and counted.
+    pub(super) fn add(&mut self, line: &[u8], number: u64) -> Result<()> {
+        let unit = self.rows.unit;
+        let at = |text: &str| Error::content(format!("{unit} {number}: {text}"));
         let line = std::str::from_utf8(line).map_err(|_| at("isn't UTF-8; write the table as UTF-8"))?;
-        let members = Pick(&self.wanted).parse(line).map_err(|e| at(&fault(&e)))?;
+        let members = Pick(&self.wanted).parse(line).map_err(|e| at(&fault(&e, unit)))?;
         if self.names.is_empty() {
             // Cannot fail: Pick took the line for an object.
             let names = serde_json::from_str::<BTreeMap<String, IgnoredAny>>(line).unwrap_or_default();
             self.names = names.into_keys().collect();
         }
-        let key = members.first().copied().flatten().ok_or_else(|| self.no_key(number))?;
+        let Some(key) = members.first().copied().flatten().filter(|key| key.get() != "null") else {
+            self.rows.without_key(number);
+            return Ok(());
+        };
         let key =
             key_text(key).ok_or_else(|| at("the key is neither a string nor an integer; write it as a string"))?;
         let json = match &mut self.columns {
@@ -115,15 +91,11 @@ impl<'a> Table<'a> {
         self.rows.insert(&key, json, number)
     }
 
-    fn no_key(&self, number: u64) -> Error {
-        let key = self.wanted.first().copied().unwrap_or_default();
-        if self.rows.is_empty() {
-            return missing(key, &self.names);
+    /// The rows, unless none has the key, or a column that is wanted.
+    pub(super) fn finish(self) -> Result<Metadata> {
+        if self.rows.is_empty() && self.rows.keyless.is_some() {
+            return Err(missing(self.wanted.first().copied().unwrap_or_default(), &self.names));
         }
-        Error::content(format!("line {number}: has no member {key:?}; give every row the key of its sample"))
-    }
-
-    fn finish(self) -> Result<Metadata> {
         let unseen = self.columns.iter().flatten().find(|column| !column.seen);
         match unseen.and_then(|column| self.wanted.get(column.place)) {
             Some(name) if !self.rows.is_empty() => Err(missing(name, &self.names)),
@@ -147,10 +119,18 @@ fn write(columns: &mut [Column], members: &[Option<&RawValue>], json: &mut Strin
 }
 
 /// The problem with a line. Drops serde_json's line number, which counts from the start of this line.
-fn fault(error: &serde_json::Error) -> String {
+fn fault(error: &serde_json::Error, unit: &str) -> String {
     let text = error.to_string();
     let cause = text.split_once(" at line ").map_or(text.as_str(), |(cause, _)| cause);
-    format!("isn't a JSON object ({cause}, column {}); write each row as one object on one line", error.column())
+    match unit {
+        "line" => {
+            format!(
+                "isn't a JSON object ({cause}, column {}); write each row as one object on one line",
+                error.column()
+            )
+        }
+        _ => format!("isn't a JSON object ({cause})"),
+    }
 }
 
 /// A string's text, an integer's digits.
@@ -224,7 +204,7 @@ impl Visitor<'_> for Place<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use packhorse_core::Limits;
+    use packhorse_core::{Kind, Limits};
 
     fn table(text: &[u8], key: &str, columns: Option<&[&str]>) -> Result<Metadata> {
         let columns: Option<Vec<String>> = columns.map(|list| list.iter().map(|name| (*name).to_owned()).collect());
@@ -265,6 +245,13 @@ mod tests {
     }
 
     #[test]
+    fn rows_without_a_key_are_counted() {
+        let rows = table(b"{}\n{\"id\":1}\n{\"id\":null}\n", "id", None).unwrap();
+        assert_eq!((rows.len(), rows.keyless), (1, Some((2, 1))));
+        assert_eq!(fault_of(b"{\"id\":null}\n{}", None).0, Kind::Config);
+    }
+
+    #[test]
     fn a_bad_line_is_named() {
         for (line, text) in [
             (&b"[1]"[..], "invalid type: sequence, expected an object"),
@@ -272,10 +259,8 @@ mod tests {
             (b"{\"id\":2} {}", "trailing characters"),
             (b"{\"id\":2,\"id\":3}", "a wanted member twice"),
             (b"{\"id\":2.0}", "the key is neither a string nor an integer"),
-            (b"{\"id\":null}", "the key is neither a string nor an integer"),
             (b"{\"id\":\"\"}", "names no sample"),
             (b"{\"id\":\".x\"}", "hidden"),
-            (b"{}", "has no member \"id\""),
             (b"{\"id\":\"\xff\"}", "isn't UTF-8"),
             (b"{\"id\":\"\\ud800\"}", "the key is neither"),
             (b"{\"id\":01}", "isn't a JSON object"),

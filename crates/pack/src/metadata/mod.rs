@@ -1,8 +1,9 @@
 //! Tables whose rows become the `.json` members of samples.
 //!
-//! A table is a CSV, TSV, JSONL or columnar (Parquet) file with one row per sample. Its *key column* names the sample
-//! of each row. A row is kept as the JSON text of one object, exactly as it is written to the shard. This module knows
-//! tables, keys and JSON text; it knows no plan, no shard and no command line.
+//! A table is a CSV, TSV, JSONL, JSON or columnar (Parquet) file, or a list in a text file, with one row per sample, or with
+//! several that become a list. Its *key column* names the sample of each row. A row is kept as the JSON text of one object,
+//! exactly as it is written to the shard. This module knows tables, keys and JSON text; it knows no plan, no shard and no
+//! command line.
 //!
 //! # Keys
 //!
@@ -15,32 +16,39 @@
 mod column_choice;
 mod csv;
 mod encode;
+mod json;
 mod jsonl;
+mod lines;
+mod lists;
+mod plain_records;
+mod record_reader;
 mod records;
 mod table;
+mod table_options;
 
-use crate::KeyEnds;
 use crate::key_ends::SourcePath;
 use crate::real_path::real_path;
 use crate::request_error::as_request_error;
+use crate::{KeyEnds, MetadataRows, Recipe};
 use column_choice::ColumnRequest;
 use hashbrown::HashTable;
+use lists::Chains;
 use packhorse_core::{
-    Code, Context, Error, Kind, Limits, NameFault, Options, Registry, Result, Store, escape, folder_key,
+    Code, Context, Error, Input, Kind, Limits, NameFault, Options, Registry, Result, Store, counted, escape, folder_key,
 };
-use packhorse_storage::{Local, paths_of};
-use std::fs::File;
+use packhorse_storage::{Compression, Local, decompressed, paths_of};
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+pub(crate) use table_options::TableOptions;
 
 /// The extensions that [`Metadata::read`] accepts, for messages.
-const KNOWN: &str = ".csv, .tsv, .jsonl, or as a table of columns that this build reads (.parquet)";
+const KNOWN: &str = ".csv, .tsv, .jsonl, .json, or as a table of columns that this build reads (.parquet)";
 
 /// The rows of a table by key, each as the JSON text of one object.
 ///
 /// Holds tens of millions of rows: keys and texts are in one arena, and a row takes about 30 bytes more.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Metadata {
     /// Of every row in turn, its key and its JSON text.
     arena: String,
@@ -54,6 +62,10 @@ pub struct Metadata {
     unit: &'static str,
     /// How file names among the keys are split; `None` keeps keys as they are.
     key_ends: Option<KeyEnds>,
+    /// The rows of each key, where a key may have several; the index has the last of them.
+    chains: Option<Chains>,
+    /// How many rows had no key, and where the first of them is.
+    keyless: Option<(u64, u64)>,
 }
 
 /// The position of a row in the arena (up to the next row) and in the table.
@@ -65,30 +77,28 @@ struct Row {
 }
 
 impl Metadata {
-    /// Reads the table `path`, or the tables that a pattern matches (`laion/*.parquet`). Of a pattern for folders
-    /// (`*/metadata.jsonl`), names of files start at the folder of their table, if that lies in one of `inputs` and holds any
-    /// of its files. The extension selects CSV, TSV, JSONL or a format of `registry`. `key` names the key column.
+    /// Reads the metadata of a recipe: the table `path`, or the tables that a pattern matches (`laion/*.parquet`). Of a pattern
+    /// for folders (`*/metadata.jsonl`), names of files start at the folder of their table, if that lies in one of the inputs and
+    /// holds any of its files. The extension selects CSV, TSV, JSONL, JSON or a format of `registry`; that of a compression may
+    /// follow. Settings of the recipe say how other text is written.
     ///
-    /// Keys that are names of files are split by `key_ends`, as those of the samples were.
-    ///
-    /// The objects hold the members named in `columns`, in that order, or without it all columns in the order of the
-    /// table, the key column included. See the modules of each format for what becomes of its types.
+    /// The key column `key` names samples, or files, which are split as those of the samples were. The objects hold the columns
+    /// of the recipe, in that order, or all columns in the order of the table, the key column included. See the modules of each
+    /// format for what becomes of its types.
     ///
     /// Errors: `Config` for an unknown extension and for a missing column (with those that exist); `Content` for a bad
     /// row, a missing key and two rows of one key; `Limit` for a row longer than `limits.header`; `Unsupported` for
     /// data that JSON can't hold.
-    pub fn read(
-        registry: &Registry,
-        path: &Path,
-        key: &str,
-        columns: Option<&[String]>,
-        key_ends: &KeyEnds,
-        inputs: &[PathBuf],
-        limits: &Limits,
-    ) -> Result<Self> {
-        let request = ColumnRequest::new(key, columns, *limits)
-            .map(|request| ColumnRequest { key_ends: Some(key_ends), ..request });
-        Self::read_table(registry, path, request, inputs)
+    pub(crate) fn of(registry: &Registry, recipe: &Recipe, (path, key): (&Path, &str), limits: Limits) -> Result<Self> {
+        let options = TableOptions::parse(&recipe.metadata_read)?;
+        let columns = (!recipe.columns.is_empty()).then_some(&recipe.columns[..]);
+        let request = ColumnRequest::new(key, columns, limits).map(|request| ColumnRequest {
+            key_ends: Some(&recipe.key_ends),
+            options: &options,
+            lists: recipe.metadata_rows == MetadataRows::List,
+            ..request
+        });
+        Self::read_table(registry, path, request, &recipe.input)
     }
 
     /// The same with the keys as they are in the table.
@@ -118,7 +128,8 @@ impl Metadata {
                 Some(all) => all.absorb(read).map_err(|e| named(table, e))?,
             }
         }
-        all.ok_or_else(|| named(path, Error::config("matches no file")))
+        let all = all.ok_or_else(|| named(path, Error::config("matches no file")))?;
+        if all.chains.is_some() { all.listed().map_err(|e| named(path, e)) } else { Ok(all) }
     }
 
     /// Reads a table in `folder` of an input, whose names of files start there if there is one of them.
@@ -130,7 +141,8 @@ impl Metadata {
             name.is_relative() && beside.join(name).is_file()
         };
         let starts_here = (0..plain.rows.len() as u32).any(is_beside);
-        let mut read = Self::empty(plain.unit, request.key_ends);
+        let mut read = Self::empty(plain.unit, request);
+        read.keyless = plain.keyless;
         for (row, place) in (0..).zip(&plain.rows) {
             let (name, json) = plain.parts(row).unwrap_or_default();
             let name = name.strip_prefix("./").unwrap_or(name);
@@ -145,7 +157,7 @@ impl Metadata {
     fn absorb(&mut self, other: Self) -> Result<()> {
         for row in 0..other.rows.len() as u32 {
             let (key, json) = other.parts(row).unwrap_or_default();
-            if self.find(key).is_some() {
+            if self.find(key).is_some() && self.chains.is_none() {
                 let (unit, at) = (other.unit, other.rows.get(row as usize).map_or(0, |row| row.at));
                 let text =
                     format!("{unit} {at}: the key {key:?} is in a table before it too; leave one row for each sample");
@@ -153,22 +165,36 @@ impl Metadata {
             }
             self.add(key, json, 0)?;
         }
+        if let Some((rows, first)) = other.keyless {
+            let (before, first_before) = self.keyless.unwrap_or((0, first));
+            self.keyless = Some((before + rows, first_before));
+        }
         Ok(())
     }
 
     fn read_requested(registry: &Registry, path: &Path, request: &ColumnRequest<'_>) -> Result<Self> {
-        let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
-        match extension.as_str() {
-            "csv" => csv::read(&open(path)?, b',', request),
-            "tsv" => csv::read(&open(path)?, b'\t', request),
-            "jsonl" => jsonl::read(&open(path)?, request),
+        let name = path.as_os_str().as_encoded_bytes();
+        let inside = Compression::of(name);
+        let inner = inside.as_ref().map_or(name, |(_, inside)| inside);
+        let extension = inner.rsplit(|byte| *byte == b'.').next().unwrap_or_default().to_ascii_lowercase();
+        let open = || open(path, inside.as_ref().map(|(compression, _)| *compression));
+        match &*extension {
+            b"jsonl" | b"ndjson" => jsonl::read(open()?.stream()?, request),
+            b"json" => json::read(&*open()?, request),
+            b"tsv" | b"tab" => csv::read(&*open()?, "\t", request),
+            b"csv" => csv::read(&*open()?, ",", request),
+            _ if request.options.delimiter.is_some() => csv::read(&*open()?, ",", request),
             _ => {
                 let unknown = || {
-                    Error::config(format!(
-                        "is not a table that packhorse can read; a metadata file's name ends in {KNOWN}"
-                    ))
+                    let message = "is not a table that packhorse can read; a metadata file's name ends in";
+                    Error::config(format!("{message} {KNOWN}")).hint(
+                        "a list in a text file needs `metadata-read=delimiter=spaces`, or what else is between its columns",
+                    )
                 };
-                let format = registry.by_name(path.as_os_str().as_encoded_bytes()).ok_or_else(unknown)?;
+                let format = registry.by_name(name).ok_or_else(unknown)?;
+                if request.options.is_of_text() {
+                    return Err(Error::config("`metadata-read` is for tables of text, which this one is not"));
+                }
                 let source = format.source(&Options::new(), request.limits)?;
                 table::read(&*source, &*Local.open(path)?, request)?.ok_or_else(unknown)
             }
@@ -176,9 +202,30 @@ impl Metadata {
     }
 
     /// An empty table, whose positions are counted in `unit`s.
-    fn empty(unit: &'static str, key_ends: Option<&KeyEnds>) -> Self {
-        let (index, hasher, key_ends) = (HashTable::new(), RandomState::new(), key_ends.cloned());
-        Self { arena: String::new(), rows: Vec::new(), index, hasher, used: Vec::new(), unit, key_ends }
+    fn empty(unit: &'static str, request: &ColumnRequest<'_>) -> Self {
+        let (key_ends, chains) = (request.key_ends.cloned(), request.lists.then(Chains::default));
+        Self { unit, key_ends, chains, ..Self::default() }
+    }
+
+    /// Names of samples in lines, without more.
+    pub(crate) fn of_names(key_ends: &KeyEnds) -> Self {
+        Self { unit: "line", key_ends: Some(key_ends.clone()), ..Self::default() }
+    }
+
+    /// Counts the row at this place, which has no key.
+    fn without_key(&mut self, at: u64) {
+        let (rows, first) = self.keyless.unwrap_or((0, at));
+        self.keyless = Some((rows + 1, first));
+    }
+
+    /// A warning of rows that have no key, if there are some.
+    pub(crate) fn keyless(&self) -> Option<String> {
+        let (rows, first) = self.keyless?;
+        let unit = self.unit;
+        Some(format!(
+            "{} of the metadata without a key, the first in {unit} {first}: no sample gets them",
+            counted(rows, "row")
+        ))
     }
 
     /// The JSON text of the row of `key`, a canonical key as [`packhorse_core::split_name`] makes it. Marks the row
@@ -190,6 +237,11 @@ impl Metadata {
     /// The row of exactly this key. Does not mark it.
     pub(crate) fn find(&self, key: &str) -> Option<u32> {
         self.index.find(self.hasher.hash_one(key), |row| self.key(*row) == key).copied()
+    }
+
+    /// Whether the rows of a sample are a list.
+    pub(crate) fn is_of_lists(&self) -> bool {
+        self.chains.is_some()
     }
 
     /// The keys of all rows, in the order of the table.
@@ -228,7 +280,7 @@ impl Metadata {
     }
 
     /// Adds the row which stands `at` the table's line or row, counted from 1, and whose key column holds `value`.
-    fn insert(&mut self, value: &str, json: &str, at: u64) -> Result<()> {
+    pub(crate) fn insert(&mut self, value: &str, json: &str, at: u64) -> Result<()> {
         let unit = self.unit;
         let key = match &self.key_ends {
             Some(key_ends) => canonical(value, key_ends),
@@ -237,15 +289,17 @@ impl Metadata {
         };
         let key = key.map_err(|fault| Error::content(format!("{unit} {at}: the key {value:?} {fault}")))?;
         let hash = self.hasher.hash_one(key.as_str());
-        if let Some(row) = self.index.find(hash, |row| self.key(*row) == key) {
+        let before = self.index.find(hash, |row| self.key(*row) == key);
+        if let Some(row) = before.filter(|_| self.chains.is_none()) {
             let first = self.rows.get(*row as usize).map_or(0, |row| row.at);
             let text = format!("{unit}s {first} and {at} have the same key {key:?}; leave one row for each sample");
-            return Err(Error::content(text).with_code(Code::KeyTwice));
+            let error = Error::content(text).with_code(Code::KeyTwice);
+            return Err(error.hint("or make the rows of a sample a list with `metadata-rows=list`"));
         }
         self.add(&key, json, u32::try_from(at).map_err(|_| too_many())?)
     }
 
-    /// Adds a row of a key that no row has.
+    /// Adds a row. No row has its key, unless a key may have several.
     fn add(&mut self, key: &str, json: &str, at: u32) -> Result<()> {
         let row = u32::try_from(self.rows.len()).map_err(|_| too_many())?;
         let key_len = u32::try_from(key.len()).map_err(|_| Error::new(Kind::Limit, "has a key over 4 GiB"))?;
@@ -255,7 +309,18 @@ impl Metadata {
         if row % 64 == 0 {
             self.used.push(AtomicU64::new(0));
         }
-        self.remember(self.hasher.hash_one(key), row);
+        let hash = self.hasher.hash_one(key);
+        if let Some(chains) = &mut self.chains {
+            let same = |known: &u32| parts(&self.arena, &self.rows, *known).is_some_and(|(known, _)| known == key);
+            match self.index.find_mut(hash, same) {
+                Some(last) => {
+                    chains.follow(std::mem::replace(last, row), row);
+                    return Ok(());
+                }
+                None => chains.begin(row),
+            }
+        }
+        self.remember(hash, row);
         Ok(())
     }
 
@@ -393,11 +458,15 @@ fn member_name(name: &str) -> Result<String> {
 }
 
 /// Opens a regular file; a FIFO would hang, and CSV is read twice.
-fn open(path: &Path) -> Result<File> {
+fn open(path: &Path, compression: Option<Compression>) -> Result<Box<dyn Input>> {
     if !std::fs::metadata(path).context("open")?.is_file() {
         return Err(Error::content("is not a regular file; write the table to a file first"));
     }
-    File::open(path).context("open")
+    let file = Local.open(path)?;
+    Ok(match compression {
+        Some(compression) => decompressed(file, compression),
+        None => file,
+    })
 }
 
 #[cfg(test)]

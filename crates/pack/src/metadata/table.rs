@@ -20,7 +20,7 @@ pub(super) fn read(source: &dyn Source, input: &dyn Input, request: &ColumnReque
     })?;
     let Some(blocks) = blocks else { return Ok(None) };
     let columns = columns.ok_or_else(|| Error::bug("no columns were chosen for a table"))?;
-    let mut rows = Metadata::empty("row", request.key_ends);
+    let mut rows = Metadata::empty("row", request);
     for block in blocks {
         let at = |e: Error| e.context(format_args!("after row {}", rows.len()));
         add(&block.map_err(at)?, &columns, request, &mut rows)?;

@@ -2,7 +2,7 @@ use super::*;
 use packhorse_core::split_name;
 
 fn table(values: &[&str]) -> Result<Metadata> {
-    let mut rows = Metadata::empty("line", Some(&KeyEnds::FirstDot));
+    let mut rows = Metadata::empty("line", &ColumnRequest::new("id", None, Limits::default())?);
     for (at, value) in values.iter().enumerate() {
         rows.insert(value, &format!("{{\"at\":{at}}}"), at as u64 + 2)?;
     }
@@ -91,39 +91,58 @@ fn threads_share_a_table() {
     shared(&table(&[]).unwrap());
 }
 
+/// The metadata of the table `path`.
+fn read(path: &Path, recipe: &Recipe) -> Result<Metadata> {
+    Metadata::of(&Registry::new(), recipe, (path, "id"), Limits::default())
+}
+
 #[test]
 fn the_extension_says_what_a_table_is() {
     let dir = tempfile::tempdir().unwrap();
-    let limits = Limits::default();
-    for (name, text) in
-        [("a.csv", "id,x\na.jpg,1\n"), ("a.TSV", "id\tx\na.jpg\t1\n"), ("a.jsonl", "{\"id\":\"a.jpg\",\"x\":1}\n")]
-    {
+    let plain = Recipe::default();
+    for (name, text) in [
+        ("a.csv", "id,x\na.jpg,1\n"),
+        ("a.TSV", "id\tx\na.jpg\t1\n"),
+        ("a.jsonl", "{\"id\":\"a.jpg\",\"x\":1}\n"),
+        ("a.json", "[{\"id\":\"a.jpg\",\"x\":1}]\n"),
+    ] {
         let path = dir.path().join(name);
         std::fs::write(&path, text).unwrap();
-        let rows = Metadata::read(&Registry::new(), &path, "id", None, &KeyEnds::FirstDot, &[], &limits).unwrap();
+        let rows = read(&path, &plain).unwrap();
         assert_eq!(rows.get("a"), Some(r#"{"id":"a.jpg","x":1}"#));
-        let error = Metadata::read(&Registry::new(), &path, "ID", None, &KeyEnds::FirstDot, &[], &limits).unwrap_err();
+        let error = Metadata::of(&Registry::new(), &plain, (&path, "ID"), Limits::default()).unwrap_err();
         assert_eq!((error.kind(), error.input()), (Kind::Config, path.to_str()));
         assert_eq!(error.message(), r#"has no column "ID"; choose among "id", "x""#);
-        let error =
-            Metadata::read(&Registry::new(), &path, "id", Some(&["y".to_owned()]), &KeyEnds::FirstDot, &[], &limits)
-                .unwrap_err();
+        let error = read(&path, &Recipe { columns: vec!["y".to_owned()], ..Recipe::default() }).unwrap_err();
         assert_eq!(error.kind(), Kind::Config);
     }
-    for name in ["a.json", "a", "a.xlsx"] {
-        let error =
-            Metadata::read(&Registry::new(), &dir.path().join(name), "id", None, &KeyEnds::FirstDot, &[], &limits)
-                .unwrap_err();
+    for name in ["a", "a.xlsx", "a.txt"] {
+        let error = read(&dir.path().join(name), &plain).unwrap_err();
         assert_eq!(error.kind(), Kind::Config);
-        assert!(error.message().contains(".csv, .tsv, .jsonl, or"));
+        assert!(error.message().contains(".csv, .tsv, .jsonl, .json, or"));
     }
-    let error =
-        Metadata::read(&Registry::new(), &dir.path().join("none.csv"), "id", None, &KeyEnds::FirstDot, &[], &limits)
-            .unwrap_err();
+    let list = dir.path().join("a.txt");
+    std::fs::write(&list, "id x\na.jpg  1\n").unwrap();
+    let spaces = Recipe { metadata_read: vec!["delimiter=spaces".to_owned()], ..Recipe::default() };
+    assert_eq!(read(&list, &spaces).unwrap().get("a"), Some(r#"{"id":"a.jpg","x":1}"#));
+    let error = read(&dir.path().join("none.csv"), &plain).unwrap_err();
     assert_eq!((error.kind(), error.errno()), (Kind::Config, Some(2)));
     std::fs::create_dir(dir.path().join("d.csv")).unwrap();
-    let error =
-        Metadata::read(&Registry::new(), &dir.path().join("d.csv"), "id", None, &KeyEnds::FirstDot, &[], &limits)
-            .unwrap_err();
-    assert_eq!(error.kind(), Kind::Content);
+    assert_eq!(read(&dir.path().join("d.csv"), &plain).unwrap_err().kind(), Kind::Content);
+}
+
+#[test]
+fn rows_of_one_key_are_a_list() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, text) in [("a.csv", "id,x\na.jpg,1\nb.jpg,2\na.jpg,3\n"), ("b.csv", "id,x\nc,4\na,5\na,6\nb,7\n")] {
+        std::fs::write(dir.path().join(name), text).unwrap();
+    }
+    let lists = Recipe { metadata_rows: MetadataRows::List, ..Recipe::default() };
+    let rows = read(&dir.path().join("*.csv"), &lists).unwrap();
+    let of_a = r#"[{"id":"a.jpg","x":1},{"id":"a.jpg","x":3},{"id":"a","x":5},{"id":"a","x":6}]"#;
+    assert_eq!((rows.len(), rows.get("a")), (3, Some(of_a)));
+    assert_eq!(rows.get("b"), Some(r#"[{"id":"b.jpg","x":2},{"id":"b","x":7}]"#));
+    assert_eq!(rows.unused(), (1, Some("c")));
+    let error = read(&dir.path().join("*.csv"), &Recipe::default()).unwrap_err();
+    assert!(error.to_string().contains("lines 2 and 4") && error.to_string().contains("metadata-rows=list"), "{error}");
 }

@@ -23,11 +23,11 @@ pub(crate) use schema::encoded;
 pub(crate) use shard_bounds::ShardBounds;
 pub use shuffle::Shuffle;
 pub(crate) use spilled::plan_spilled;
-pub use split::{Shares, SplitBy, Splits};
+pub use split::{PathSplit, Shares, SplitBy, SplitLists, Splits};
 
 use crate::keyed_source::ID_FIELD;
 use crate::merged_columns::Joining;
-use crate::scan::{Listing, SPLITS};
+use crate::scan::{Listing, SPLITS, SampleRef, of_folders, path_of, split_of};
 use crate::spans::TARGET;
 use crate::{OnError, Recipe, steps};
 use admission::admit;
@@ -45,9 +45,9 @@ use spilled::PlanFile;
 use split::{NAMES, is_name};
 use split_assignment::SplitAssignment;
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A recipe, and what a plan takes from elsewhere or derives from it.
@@ -122,7 +122,7 @@ pub(crate) fn plan(
     let groups = SplitAssignment::of(&listing, recipe)?;
     warn_of_splits(groups.names(), recipe, observer);
     if groups.names().len() < 2 && matches!(recipe.split, Splits::Keep | Splits::Folders) {
-        warn_of_mixed_splits(&listing, recipe.split == Splits::Folders, observer);
+        warn_of_mixed_splits(&listing, observer);
     }
     warn_of_partitions(&listing, observer);
     plan_item::truncate(&mut order, recipe.limit.unwrap_or(u64::MAX));
@@ -167,31 +167,31 @@ fn warn_of_splits(names: &[String], recipe: &Recipe, observer: &dyn Observer) {
     }
 }
 
-/// Warns of tables that are named as splits (`train-00000-of-00002.parquet`, `validation.csv`), or lie in folders that are, of which
-/// one dataset is made.
-fn warn_of_mixed_splits(listing: &Listing, by_folders: bool, observer: &dyn Observer) {
-    let word = |name: &OsStr| {
-        let name = name.to_string_lossy().to_ascii_lowercase();
-        let word = name.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
-        SPLITS.iter().find(|split| **split == word).copied()
-    };
-    let (mut folders, mut files) = (BTreeMap::new(), BTreeMap::new());
-    for table in listing.iter().filter(|sample| sample.table().is_some()) {
-        let path = table.first_path();
-        let of_folder = path.parent().and_then(Path::file_name).and_then(word);
-        match (of_folder, path.file_name().and_then(word)) {
-            (Some(split), _) => drop(folders.entry(split).or_insert(path)),
-            (None, Some(split)) => drop(files.entry(split).or_insert(path)),
-            (None, None) => {}
+/// Warns of inputs that are named as splits (`train-00000-of-00002.parquet`, `val/`, `c4-validation.jsonl`), of which one dataset
+/// is made. Files that are fields have the splits of their folders.
+fn warn_of_mixed_splits(listing: &Listing, observer: &dyn Observer) {
+    let (mut found, mut before): (BTreeMap<&str, PathBuf>, Option<SampleRef<'_>>) = (BTreeMap::new(), None);
+    for sample in listing.iter() {
+        let is_known = before.is_some_and(|before| sample.is_beside(&before));
+        before = Some(sample);
+        if is_known && sample.table().is_none() {
+            continue;
+        }
+        let is_file = sample.table().is_none() && !sample.is_member();
+        let split = match is_file {
+            true => of_folders(path_of(&sample).rsplit_once('/').map_or("", |(folders, _)| folders)),
+            false => split_of(&sample),
+        };
+        if let Some(split) = split {
+            found.entry(split).or_insert_with(|| sample.first_path());
         }
     }
-    let apart = "if they are splits, pack each apart, or put each in a folder of its own and pass `split=folders`";
-    let by_folder = "pass `split=folders` if they are splits";
-    for (found, way) in [(folders, if by_folders { apart } else { by_folder }), (files, apart)] {
-        let paths: Vec<String> = found.values().map(|path: &PathBuf| path.display().to_string()).collect();
-        if let [first, second, ..] = &paths[..] {
-            observer.event(&Event::Warning(&format!("{first} and {second} go into one dataset without splits; {way}")));
-        }
+    let paths: Vec<String> = found.values().map(|path| path.display().to_string()).collect();
+    if let [first, second, ..] = &paths[..] {
+        let text = format!(
+            "{first} and {second} go into one dataset without splits; pass `split=names` if their names say splits, or `split=none`"
+        );
+        observer.event(&Event::Warning(&text));
     }
 }
 

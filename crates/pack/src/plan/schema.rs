@@ -56,10 +56,17 @@ pub(super) fn of(
                 let message =
                     format!("samples have {} twice: decoded from their {other} and from their {name}", field.name());
                 let error = Error::config(message).with_code(Code::KeyTwice).in_field(field.name());
-                let hint = format!(
-                    "leave one of them out (`drop={other}` or `drop={name}`), rename one in the inputs, or pack the inputs that have them apart"
+                // The setting is for the names of files and of columns: one that is both would leave out the two.
+                let drops = [other, name.as_str()].into_iter().filter(|file| file != field.name());
+                let drops: Vec<String> = drops.map(|file| format!("`drop={file}`")).collect();
+                let drop = if drops.is_empty() {
+                    String::new()
+                } else {
+                    format!("leave one of them out ({}), ", drops.join(" or "))
+                };
+                return Err(
+                    error.hint(format!("{drop}rename one in the inputs, or pack the inputs that have them apart"))
                 );
-                return Err(error.hint(hint));
             }
         }
         columns.add(inside.iter(), count, Path::new(name), &options.joining).map_err(of_plan)?;

@@ -13,7 +13,7 @@ use crate::long_keys::LongKeys;
 use crate::scan::{
     KeptSamples, Listing, OddInputs, ScanOptions, Spilled, deeper_folder, part_by_folder, settle, warn_of_classes,
 };
-use crate::{Labels, Splits};
+use crate::{Labels, Recipe, Splits};
 use packhorse_core::{Cancel, Context, Error, Event, Observer, Registry, Result, Sink};
 use packhorse_dataset::{Digest, EncodedFrame, FieldRecord, PlanEntry, PlanHeader, PlanWriter};
 use rayon::prelude::*;
@@ -174,11 +174,11 @@ impl Pass<'_> {
                 }
             }
             if found.deeper.is_none() {
-                found.deeper = deeper_folder(&part, self.below()).map(str::to_owned);
+                found.deeper = deeper_folder(&part, &recipe.split).map(str::to_owned);
             }
             self.keep(&part, &mut left, &mut found)
         })?;
-        if recipe.split == Splits::Folders {
+        if recipe.split.is_by_path() {
             found.groups.sort_by(|a, b| a.split.cmp(&b.split));
         }
         Ok(found)
@@ -188,14 +188,11 @@ impl Pass<'_> {
         Ok(Group { split, kept: self.spilled.kept()?, sum: SizeSum::default() })
     }
 
-    fn below(&self) -> usize {
-        usize::from(self.options.recipe.split == Splits::Folders)
-    }
-
     /// Labels samples by their folders. Without a class list, classes have numbers of this part.
     fn label(&self, part: &mut Listing, classes: Option<&[String]>) -> Result<()> {
-        match &self.options.recipe.labels {
-            Some(labels @ (Labels::Folders | Labels::Parent)) => part_by_folder(labels, self.below(), classes, part),
+        let Recipe { labels, split, .. } = self.options.recipe;
+        match labels {
+            Some(labels @ (Labels::Folders | Labels::Parent)) => part_by_folder(labels, split, classes, part),
             _ => Ok(()),
         }
     }

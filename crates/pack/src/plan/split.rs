@@ -2,7 +2,9 @@
 
 use crate::choice::choice;
 use packhorse_core::{Error, Result};
+use regex::Regex;
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 /// How samples are divided into splits.
@@ -15,10 +17,84 @@ pub enum Splits {
     Off,
     /// The first folder of a sample's path names its split, as in `train/ val/ test/`.
     Folders,
+    /// Words in the names of folders and files, such as train, val and test, name a sample's split.
+    Names,
+    /// The first group of an expression names a sample's split in the path of its input.
+    Path(PathSplit),
     /// This column of the metadata table names a sample's split: text, whole numbers or booleans.
     Column(String),
+    /// Lists name the samples of each split.
+    Lists(SplitLists),
     /// Samples are divided by shares.
     Shares(Shares),
+}
+
+/// The list of each split: a text file whose lines begin with the names of samples or files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SplitLists(Vec<(String, PathBuf)>);
+
+impl SplitLists {
+    /// The splits and their lists, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &(String, PathBuf)> {
+        self.0.iter()
+    }
+}
+
+impl FromStr for SplitLists {
+    type Err = Error;
+
+    /// `NAME=FILE,…`.
+    fn from_str(text: &str) -> Result<Self> {
+        let bad = |why: &str| {
+            Error::config(format!("{why} in \"lists:{text}\"; write it like lists:train=train.txt,val=val.txt"))
+        };
+        let mut lists: Vec<(String, PathBuf)> = Vec::new();
+        for part in text.split(',') {
+            let (name, file) = part.split_once('=').ok_or_else(|| bad("a list has no split"))?;
+            if !is_name(name) || file.is_empty() || lists.iter().any(|(other, _)| other == name) {
+                return Err(bad(&format!("names are {NAMES}, each once, and each has a file")));
+            }
+            lists.push((name.to_owned(), file.into()));
+        }
+        Ok(Self(lists))
+    }
+}
+
+impl fmt::Display for SplitLists {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts: Vec<_> = self.0.iter().map(|(name, file)| format!("{name}={}", file.display())).collect();
+        write!(f, "lists:{}", parts.join(","))
+    }
+}
+
+/// An expression whose first group is the name of a split, for the path of an input from the name of `input` on; of members of
+/// archives with the folder in the archive.
+#[derive(Clone, Debug)]
+pub struct PathSplit(Regex);
+
+impl PathSplit {
+    /// The name of the split in a path.
+    pub(crate) fn name<'a>(&self, path: &'a str) -> Option<&'a str> {
+        self.0.captures(path)?.get(1).map(|name| name.as_str())
+    }
+}
+
+impl PartialEq for PathSplit {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.as_str() == other.0.as_str()
+    }
+}
+
+impl FromStr for PathSplit {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let rule = Regex::new(text).map_err(|e| Error::config(format!("\"{text}\": {e}")))?;
+        match rule.captures_len() {
+            1 => Err(Error::config(format!("\"{text}\" takes a group, the name of the split, such as (train|test)-"))),
+            _ => Ok(Self(rule)),
+        }
+    }
 }
 
 /// Named shares of a dataset, such as `train=0.9,val=0.1`.
@@ -40,16 +116,17 @@ choice!(SplitBy: Hash = "hash", Order = "order");
 impl FromStr for Splits {
     type Err = Error;
 
-    /// `keep`, `none`, `folders`, `column:NAME` or `NAME=SHARE,…`.
+    /// `keep`, `none`, `folders`, `names`, `column:NAME`, `path:EXPRESSION`, `lists:NAME=FILE,…` or `NAME=SHARE,…`.
     fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "keep" => Ok(Splits::Keep),
-            "none" => Ok(Splits::Off),
-            "folders" => Ok(Splits::Folders),
-            _ => match text.strip_prefix("column:").filter(|name| !name.is_empty()) {
-                Some(name) => Ok(Splits::Column(name.to_owned())),
-                None => text.parse().map(Splits::Shares),
-            },
+        match (text, text.split_once(':')) {
+            ("keep", _) => Ok(Splits::Keep),
+            ("none", _) => Ok(Splits::Off),
+            ("folders", _) => Ok(Splits::Folders),
+            ("names", _) => Ok(Splits::Names),
+            (_, Some(("column", name))) if !name.is_empty() => Ok(Splits::Column(name.to_owned())),
+            (_, Some(("path", rule))) => rule.parse().map(Splits::Path),
+            (_, Some(("lists", lists))) => lists.parse().map(Splits::Lists),
+            _ => text.parse().map(Splits::Shares),
         }
     }
 }
@@ -60,13 +137,21 @@ impl fmt::Display for Splits {
             Splits::Keep => f.write_str("keep"),
             Splits::Off => f.write_str("none"),
             Splits::Folders => f.write_str("folders"),
+            Splits::Names => f.write_str("names"),
+            Splits::Path(rule) => write!(f, "path:{}", rule.0.as_str()),
             Splits::Column(name) => write!(f, "column:{name}"),
+            Splits::Lists(lists) => lists.fmt(f),
             Splits::Shares(shares) => shares.fmt(f),
         }
     }
 }
 
 impl Splits {
+    /// Whether the paths of inputs say the splits.
+    pub(crate) fn is_by_path(&self) -> bool {
+        matches!(self, Splits::Folders | Splits::Names | Splits::Path(_))
+    }
+
     /// Whether the samples of one input may go to several splits.
     pub fn divides(&self) -> bool {
         matches!(self, Splits::Shares(_))
@@ -89,7 +174,8 @@ impl FromStr for Shares {
     fn from_str(text: &str) -> Result<Self> {
         let bad = |why: &str| {
             Error::config(format!(
-                "{why} in \"{text}\"; write it like train=0.9,val=0.1, or keep, none, folders or column:NAME"
+                "{why} in \"{text}\"; write it like train=0.9,val=0.1, or keep, none, folders, names, column:NAME, \
+                 path:EXPRESSION or lists:train=train.txt"
             ))
         };
         let mut splits: Vec<(String, f64)> = Vec::new();
@@ -158,13 +244,36 @@ mod tests {
     #[test]
     fn shares_are_checked() {
         assert!("train=0.9,val=0.1".parse::<Shares>().is_ok());
-        for text in ["keep", "none", "folders", "column:fold", "train=0.9,val=0.1"] {
+        for text in [
+            "keep",
+            "none",
+            "folders",
+            "names",
+            "path:(a|b)-",
+            "lists:train=a/t.txt,val=v.txt",
+            "column:fold",
+            "train=0.9,val=0.1",
+        ] {
             assert_eq!(text.parse::<Splits>().unwrap().to_string(), text);
         }
-        for bad in
-            ["", "column:", "train", "train=0.9", "train=0.5,train=0.5", "a/b=1", "train=1.5,val=-0.5", "train=x"]
-        {
-            assert!(bad.parse::<Shares>().is_err(), "{bad}");
+        for bad in [
+            "",
+            "column:",
+            "path:",
+            "path:a",
+            "path:(",
+            "lists:",
+            "lists:a",
+            "lists:a=",
+            "lists:a=x,a=y",
+            "train",
+            "train=0.9",
+            "train=0.5,train=0.5",
+            "a/b=1",
+            "train=1.5,val=-0.5",
+            "train=x",
+        ] {
+            assert!(bad.parse::<Splits>().is_err(), "{bad}");
         }
     }
 

@@ -4,7 +4,7 @@ use super::plan_item::PlanItem;
 use super::split::{NAMES, is_name};
 use super::{Shares, SplitBy, Splits};
 use crate::Recipe;
-use crate::scan::{Listing, SampleRef, name_in};
+use crate::scan::{Listing, SampleRef, name_in, path_of, split_of};
 use packhorse_core::{Error, Result};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -33,12 +33,24 @@ impl<'a> SplitAssignment<'a> {
                 Ok(Self { names, rule: Rule::Shares(shares, recipe.split_by) })
             }
             Splits::Folders => Self::known(listing, top_folder, "lies in no folder that names its split"),
+            Splits::Names => {
+                let split = |sample: &SampleRef<'_>| split_of(sample).map(str::to_owned);
+                Self::known(listing, split, "has no word such as train, val or test in its name or its folders")
+            }
+            Splits::Path(rule) => {
+                let split = |sample: &SampleRef<'_>| rule.name(&path_of(sample)).map(str::to_owned);
+                Self::known(listing, split, "has no split by the expression of `split`")
+            }
             Splits::Column(name) => {
                 let split = |sample: &SampleRef<'_>| {
                     let split = name_in(sample.row().unwrap_or_default(), name, "split");
                     split.ok().flatten().map(Cow::into_owned)
                 };
                 Self::known(listing, split, "has no split in the metadata")
+            }
+            Splits::Lists(lists) => {
+                let numbers = listing.iter().map(|sample| sample.split_list().unwrap_or_default()).collect();
+                Ok(Self { names: lists.iter().map(|(name, _)| name.clone()).collect(), rule: Rule::Known(numbers) })
             }
             Splits::Keep if has_splits(listing) => {
                 let split = |sample: &SampleRef<'_>| sample.shard().and_then(|(_, shard)| shard.split.clone());
@@ -132,13 +144,11 @@ fn has_splits(listing: &Listing) -> bool {
     listing.sealed().iter().any(|sealed| !sealed.manifest.splits.is_empty())
 }
 
-/// The first folder of a sample's path; of an archive's member, inside the archive.
+/// The first folder of a sample's path; of an archive's member inside the archive, or where there is none that of the archive.
 fn top_folder(sample: &SampleRef<'_>) -> Option<String> {
-    let folder = match sample.table() {
-        Some(_) => sample.relative_path().parent()?.to_string_lossy().into_owned(),
-        None => sample.folder().to_owned(),
-    };
-    folder.split('/').next().filter(|name| !name.is_empty()).map(str::to_owned)
+    let top = |folder: &str| folder.split('/').next().filter(|name| !name.is_empty()).map(str::to_owned);
+    let own = if sample.table().is_none() { top(sample.folder()) } else { None };
+    own.or_else(|| top(&sample.relative_path().parent()?.to_string_lossy()))
 }
 
 /// The key that decides the split of an item: that of its first sample.

@@ -8,7 +8,7 @@ use crate::recorded_files::sealed_manifest;
 use crate::request_error::as_request_error;
 use crate::sample_order::{MANY, SampleOrder};
 use crate::scan::{ScanOptions, SpillOptions};
-use crate::{ShardBounds, Shuffle, SplitBy};
+use crate::{ShardBounds, Shuffle, SplitBy, Splits};
 use packhorse_core::{Code, Context, Error, Format, Kind, Limits, Options, Registry, Result, Store, nearest};
 use packhorse_transform::fields::{Fields, FieldsOptions};
 use packhorse_transform::image::{Check, Image, ImageOptions};
@@ -77,7 +77,8 @@ impl Recipe {
             Shuffle::Blocks { .. } => return None,
         };
         let by_number = self.split.divides() && self.split_by == SplitBy::Order;
-        let whole = self.dedup || self.metadata.is_some() || by_number;
+        let lists = matches!(self.split, Splits::Lists(_));
+        let whole = self.dedup || self.metadata.is_some() || by_number || lists;
         (!whole).then(|| SpillOptions { order, most: many, dir: std::env::temp_dir() })
     }
 

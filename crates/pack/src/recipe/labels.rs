@@ -29,9 +29,9 @@ pub enum Labels {
 }
 
 impl Labels {
-    /// The class of a sample in `folder`, after `below` leading folders that name something else; a column's class is not there.
-    pub(crate) fn folder<'a>(&self, folder: &'a str, below: usize) -> Option<Cow<'a, str>> {
-        let mut names = folder.split('/').skip(below);
+    /// The class of a sample in `folder`; a column's class is not there.
+    pub(crate) fn folder<'a>(&self, folder: &'a str) -> Option<Cow<'a, str>> {
+        let mut names = folder.split('/');
         let class = match self {
             Labels::Folders => names.next(),
             Labels::Parent => names.last(),

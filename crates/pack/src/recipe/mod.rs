@@ -10,6 +10,7 @@ mod decode;
 mod derive;
 mod document;
 mod labels;
+mod metadata_rows;
 mod setting;
 mod size;
 mod symlinks;
@@ -17,6 +18,7 @@ mod value;
 
 pub use decode::Decode;
 pub use labels::Labels;
+pub use metadata_rows::MetadataRows;
 pub use setting::{Setting, Takes};
 pub use size::{ByteSize, parse_bytes};
 pub use symlinks::Symlinks;
@@ -155,13 +157,19 @@ settings! {
         classes: Option<PathBuf>, takes("FILE", Takes::File).needs("labels");
         /// Use the class list of another packhorse dataset
         classes_from: Option<PathBuf>, takes("DIR", Takes::Folder).needs("labels").excludes("classes");
-        /// A table (.csv, .tsv, .jsonl, .parquet), or a pattern for several ('laion/*.parquet'). Each row becomes the
-        /// json field of one sample
+        /// A table (.csv, .tsv, .jsonl, .json, .parquet, also .csv.gz and so on), annotations of COCO, a list in a text file,
+        /// or a pattern for several ('laion/*.parquet'). Each row becomes the json field of one sample
         metadata: Option<PathBuf>, takes("FILE", Takes::File).needs("key");
         /// The column of `metadata` that identifies the sample, by its key or its file
         key: Option<String>, text("COLUMN").needs("metadata");
         /// The columns of `metadata` to use (default: all)
         columns: Vec<String>, texts("A,B").needs("metadata");
+        /// How `metadata` is written (repeatable): delimiter=; (or tab, or spaces for runs of them), header=none (columns
+        /// are column1, column2, …), quote=none, columns=N (the last one takes the rest of the line), skip=N lines,
+        /// null=NA,…; for .json records=NAME, the member that is the list of rows
+        metadata_read: Vec<String>, text("NAME=VALUE").repeats().needs("metadata");
+        /// How many rows of `metadata` a sample has: one, or list, any number of them, which become a list
+        metadata_rows: MetadataRows, one_of("HOW", MetadataRows::WORDS).needs("metadata").default("one");
     }
     "Order, splits and sizes" {
         /// Shuffle with SEED, block:N or SEED,block:N (keeps blocks of N samples together). Without it, samples are
@@ -174,8 +182,10 @@ settings! {
         shard_count: Option<u32>, takes("N", Takes::Number(1, u32::MAX as u64));
         /// The maximum number of samples per shard
         samples_per_shard: Option<u64>, takes("N", FROM_ONE);
-        /// Splits: shares, such as train=0.9,val=0.1; folders (train/ val/ test/); column:NAME (of `metadata`); none;
-        /// or keep, the splits of sealed datasets among the inputs
+        /// Splits: shares, such as train=0.9,val=0.1; folders (train/ val/ test/); names, words such as train and val in
+        /// names of folders and files (c4-train.jsonl); path:EXPRESSION, whose first group is the split in the path of
+        /// the file, from the name of INPUT on; lists:train=train.txt,val=val.txt, files whose lines begin with names of
+        /// samples or files; column:NAME (of `metadata`); none; or keep, the splits of sealed datasets among the inputs
         split: Splits, text("SHARES").default("keep");
         /// How samples are assigned to splits: hash (of the key, or of the table's name and the row's position in it;
         /// stable when files are added) or order

@@ -1,6 +1,6 @@
 //! The values of settings, from text and as text.
 
-use crate::{ByteSize, Decode, KeyEnds, Labels, LongKeys, OnError, Shuffle, SplitBy, Splits, Symlinks};
+use crate::{ByteSize, Decode, KeyEnds, Labels, LongKeys, MetadataRows, OnError, Shuffle, SplitBy, Splits, Symlinks};
 use packhorse_core::{Error, Result};
 use serde::{Serialize, Serializer};
 use std::ffi::{OsStr, OsString};
@@ -109,4 +109,4 @@ macro_rules! texts {
     )+};
 }
 
-texts!(ByteSize, Decode, KeyEnds, Labels, LongKeys, OnError, Shuffle, SplitBy, Splits, Symlinks);
+texts!(ByteSize, Decode, KeyEnds, Labels, LongKeys, MetadataRows, OnError, Shuffle, SplitBy, Splits, Symlinks);

@@ -1,15 +1,13 @@
 //! Labels from folder names, or from a column of the metadata.
 
 use super::metadata_names::{name_in, no_value, without_column};
+use super::split_names::{SPLITS, without_split};
 use super::{Listing, SampleRef, ScanOptions};
 use crate::{Labels, OnError, Splits};
 use packhorse_core::{Code, Error, Event, Observer, Result};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
-
-/// Common names of split folders.
-pub(crate) const SPLITS: [&str; 8] = ["train", "training", "val", "valid", "validation", "dev", "test", "testing"];
 
 /// Labels each sample with the position of its folder in the class list: the given one, or all classes sorted as text, as
 /// torchvision's ImageFolder sorts them. Removes samples without a folder or of an unknown class, as faults.
@@ -19,13 +17,13 @@ pub(super) fn by_folder(
     listing: &mut Listing,
     observer: &dyn Observer,
 ) -> Result<()> {
-    let below = usize::from(options.recipe.split == Splits::Folders);
-    label_folders(labels, below, listing, |names, listing| match &options.classes {
+    let splits = &options.recipe.split;
+    label_folders(labels, splits, listing, |names, listing| match &options.classes {
         Some(list) => list.clone(),
         None => {
             let mut list = names.to_vec();
             list.sort_unstable();
-            let deeper = || deeper_folder(listing, below).map(str::to_owned);
+            let deeper = || deeper_folder(listing, splits).map(str::to_owned);
             warn_of_classes(labels, &list, &deeper, observer);
             list
         }
@@ -35,21 +33,21 @@ pub(super) fn by_folder(
 /// The same for a part of a listing. Without a class list, classes are numbered as they come.
 pub(crate) fn part_by_folder(
     labels: &Labels,
-    below: usize,
+    splits: &Splits,
     classes: Option<&[String]>,
     part: &mut Listing,
 ) -> Result<()> {
-    label_folders(labels, below, part, |names, _| classes.unwrap_or(names).to_vec())
+    label_folders(labels, splits, part, |names, _| classes.unwrap_or(names).to_vec())
 }
 
 fn label_folders(
     labels: &Labels,
-    below: usize,
+    splits: &Splits,
     listing: &mut Listing,
     list: impl FnOnce(&[String], &Listing) -> Vec<String>,
 ) -> Result<()> {
     refuse_own(listing)?;
-    let found = Found::by(listing, |s| labels.folder(s.file_folder(), below));
+    let found = Found::by(listing, |s| labels.folder(without_split(s.file_folder(), splits)));
     let list = list(&found.names, listing);
     let faults = found.label(listing, list, || Error::content("is not in a class folder"));
     faults.into_iter().for_each(|fault| listing.add_fault(fault));
@@ -57,8 +55,8 @@ fn label_folders(
 }
 
 /// A folder below those of classes.
-pub(crate) fn deeper_folder(listing: &Listing, below: usize) -> Option<&str> {
-    listing.iter().map(|s| s.file_folder()).find(|folder| folder.split('/').count() > below + 1)
+pub(crate) fn deeper_folder<'a>(listing: &'a Listing, splits: &Splits) -> Option<&'a str> {
+    listing.iter().map(|s| s.file_folder()).find(|folder| without_split(folder, splits).contains('/'))
 }
 
 /// Warns of sorted classes of folders that look like a mistake.
@@ -191,8 +189,7 @@ pub(crate) fn other_field(name: &str) -> String {
 /// Warns of class lists that look like a mistake: splits, and one folder around all classes.
 fn warn_of_folders(labels: &Labels, list: &[String], deeper: &dyn Fn() -> Option<String>, observer: &dyn Observer) {
     if list.len() > 1 && list.iter().all(|class| SPLITS.contains(&class.as_str())) {
-        let text =
-            format!("the classes are {}, which look like splits; did you mean `split=folders`?", list.join(", "));
+        let text = format!("the classes are {}, which look like splits; did you mean `split=names`?", list.join(", "));
         observer.event(&Event::Warning(&text));
     }
     if let (Labels::Folders, [class]) = (labels, list)

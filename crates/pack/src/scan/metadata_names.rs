@@ -2,9 +2,10 @@
 
 use super::Listing;
 use super::label::by_column;
-use crate::metadata::Metadata;
-use crate::{Labels, OnError, Recipe, Splits};
-use packhorse_core::{Code, Error, Observer, Result, nearest};
+use super::split_lists::take_splits;
+use crate::metadata::{Metadata, TableOptions};
+use crate::{Labels, MetadataRows, OnError, Recipe, Splits};
+use packhorse_core::{Code, Error, Limits, Observer, Registry, Result, nearest};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -20,6 +21,14 @@ pub(crate) fn check_columns(recipe: &Recipe) -> Result<()> {
         _ => None,
     };
     let bad = |message: String| Err(Error::config(message).with_code(Code::BadSetting));
+    if recipe.metadata_rows == MetadataRows::List
+        && let Some((setting, name)) = labels.or(splits)
+    {
+        return bad(format!(
+            "`{setting}=column:{name}` takes one row for each sample, and `metadata-rows=list` allows several"
+        ));
+    }
+    TableOptions::parse(&recipe.metadata_read)?;
     for (setting, name) in labels.into_iter().chain(splits) {
         if recipe.metadata.is_none() {
             return bad(format!(
@@ -33,19 +42,24 @@ pub(crate) fn check_columns(recipe: &Recipe) -> Result<()> {
     Ok(())
 }
 
-/// Gives each sample its row of the metadata, and the label that its column names, if the recipe wants that; `classes` is the
-/// class list, if one is given. Samples without a row, a class or a split are bad inputs.
+/// Gives each sample its row of the metadata, and the label and the split that a column or a list names, as far as the recipe
+/// wants that; `classes` is the class list, if one is given. Samples without a row, a class or a split are bad inputs.
 ///
 /// Errors: `Config` for a column that no row has; `Content` for a bad input, under [`OnError::Fail`].
 pub(crate) fn take_metadata(
-    metadata: &Metadata,
+    registry: &Registry,
     recipe: &Recipe,
     classes: Option<Vec<String>>,
     listing: &mut Listing,
-    observer: &dyn Observer,
+    (limits, observer): (Limits, &dyn Observer),
 ) -> Result<()> {
+    if let Splits::Lists(lists) = &recipe.split {
+        take_splits(lists, recipe, listing, observer)?;
+    }
+    let (Some(table), Some(key)) = (&recipe.metadata, &recipe.key) else { return Ok(()) };
     let policy = (recipe.on_error, observer);
-    listing.attach_metadata(metadata, recipe.on_error, observer)?;
+    let metadata = Metadata::of(registry, recipe, (table, key), limits)?;
+    listing.attach_metadata(&metadata, recipe.on_error, observer)?;
     if let Some(Labels::Column(name)) = &recipe.labels {
         by_column(name, classes, listing, policy)?;
     }

@@ -20,11 +20,13 @@ mod part_listings;
 mod recipe_tables;
 mod roots;
 mod sealed;
+mod split_lists;
+mod split_names;
 mod twins;
 mod view_walk;
 mod work_queue;
 
-pub(crate) use label::{SPLITS, deeper_folder, part_by_folder, warn_of_classes};
+pub(crate) use label::{deeper_folder, part_by_folder, warn_of_classes};
 pub(crate) use listing::{Decoded, Found, Items, KeptSamples, OddInputs, SpillOptions, Spilled, TableInput};
 pub use listing::{Listing, SampleRef};
 pub(crate) use metadata_names::{check_columns, name_in, take_metadata};
@@ -32,6 +34,7 @@ pub use part_listing::Scanned;
 pub(crate) use part_listing::{prepare, scan_part};
 pub(crate) use part_listings::{forget, progress};
 pub(crate) use roots::matched;
+pub(crate) use split_names::{SPLITS, of_folders, path_of, split_of};
 
 use crate::inputs::Inputs;
 use crate::kept_tables::KeptTables;

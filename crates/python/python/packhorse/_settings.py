@@ -54,11 +54,15 @@ class Settings(TypedDict, total=False):
     classes_from: Path | None
     """Use the class list of another packhorse dataset."""
     metadata: Path | None
-    """A table (.csv, .tsv, .jsonl, .parquet), or a pattern for several ('laion/*.parquet'). Each row becomes the json field of one sample."""
+    """A table (.csv, .tsv, .jsonl, .json, .parquet, also .csv.gz and so on), annotations of COCO, a list in a text file, or a pattern for several ('laion/*.parquet'). Each row becomes the json field of one sample."""
     key: Text | None
     """The column of `metadata` that identifies the sample, by its key or its file."""
     columns: Text | None
     """The columns of `metadata` to use (default: all)."""
+    metadata_read: Text | None
+    """How `metadata` is written (repeatable): delimiter=; (or tab, or spaces for runs of them), header=none (columns are column1, column2, …), quote=none, columns=N (the last one takes the rest of the line), skip=N lines, null=NA,…; for .json records=NAME, the member that is the list of rows."""
+    metadata_rows: Literal["one", "list"] | None
+    """How many rows of `metadata` a sample has: one, or list, any number of them, which become a list."""
 
     # Order, splits and sizes.
     shuffle: Text | None
@@ -70,7 +74,7 @@ class Settings(TypedDict, total=False):
     samples_per_shard: int | None
     """The maximum number of samples per shard."""
     split: Text | None
-    """Splits: shares, such as train=0.9,val=0.1; folders (train/ val/ test/); column:NAME (of `metadata`); none; or keep, the splits of sealed datasets among the inputs."""
+    """Splits: shares, such as train=0.9,val=0.1; folders (train/ val/ test/); names, words such as train and val in names of folders and files (c4-train.jsonl); path:EXPRESSION, whose first group is the split in the path of the file, from the name of INPUT on; lists:train=train.txt,val=val.txt, files whose lines begin with names of samples or files; column:NAME (of `metadata`); none; or keep, the splits of sealed datasets among the inputs."""
     split_by: Literal["hash", "order"] | None
     """How samples are assigned to splits: hash (of the key, or of the table's name and the row's position in it; stable when files are added) or order."""
     limit: int | None

@@ -10,15 +10,62 @@ use std::collections::HashSet;
 use std::path::{Component, Path};
 
 impl Listing {
-    /// Gives each sample the row of its key, also behind the last folders of the input's path, or of the last part of its key. A sample without a row is a bad input;
-    /// rows without a sample are a warning.
+    /// Gives each sample its row of the metadata. A sample without a row is a bad input, or has an empty list where rows are lists
+    /// and some sample has one; rows without a sample are a warning.
     pub fn attach_metadata(&mut self, metadata: &Metadata, on_error: OnError, observer: &dyn Observer) -> Result<()> {
+        let of_samples = self.rows_of(metadata)?;
+        let empty = if metadata.is_of_lists() && of_samples.iter().any(Option::is_some) { "[]" } else { "" };
         let (mut rows, mut json, mut faults) = (Vec::with_capacity(self.samples()), String::new(), Vec::new());
+        for (sample, row) in self.iter().zip(of_samples) {
+            let row = row.and_then(|row| metadata.text(row)).unwrap_or(empty);
+            if row.is_empty() {
+                let fault = Error::content("has no row in the metadata").with_code(Code::NoMetadata);
+                let fault = match sample.table() {
+                    None => fault,
+                    Some(_) => fault.hint("it holds rows: pack them without `metadata`, and join the table then"),
+                };
+                let key = sample.key().trim_end_matches('/').to_owned();
+                faults.push(fault.in_input(sample.first_path().display()).in_sample(&key));
+            }
+            rows.push((json.len() as u64, row.len() as u32));
+            json.push_str(row);
+        }
+        let keep: Vec<bool> = rows.iter().map(|(_, len)| *len > 0).collect();
+        (self.rows, self.json) = (rows, json);
+        self.retain(&keep);
+        if let (Some(first), (_, Some(key))) = (faults.first_mut(), metadata.unused()) {
+            *first = first.clone().hint(format!("rows of the table are found by keys such as {key}"));
+        }
+        self.settle(faults, on_error, observer)?;
+        if let Some(text) = metadata.keyless() {
+            observer.event(&Event::Warning(&text));
+        }
+        if let (n, Some(first)) = metadata.unused() {
+            let text = match n {
+                1 => format!("1 row of the metadata belongs to no sample, that of {first}"),
+                n => format!("{n} rows of the metadata belong to no sample, such as that of {first}"),
+            };
+            observer.event(&Event::Warning(&text));
+        }
+        Ok(())
+    }
+
+    /// Keeps samples that lists name; `splits` has only theirs.
+    pub(in crate::scan) fn keep_listed(&mut self, keep: &[bool]) {
+        let splits = std::mem::take(&mut self.splits);
+        self.retain(keep);
+        self.splits = splits;
+    }
+
+    /// The row of each sample: that of its key, also behind the last folders of the input's path, or of the last part of its key.
+    ///
+    /// Errors: `Content` for a row that may be of several samples.
+    pub(in crate::scan) fn rows_of(&self, metadata: &Metadata) -> Result<Vec<Option<u32>>> {
         let firsts: HashSet<&str> = metadata.keys().filter_map(|key| Some(key.split_once('/')?.0)).collect();
         let below: Vec<Vec<String>> = self.roots.iter().map(|root| last_folders(root, &firsts)).collect();
         let key_of = |sample: &SampleRef<'_>| sample.key().trim_end_matches('/').to_owned();
         // The rows of whole keys are of no other samples.
-        let (mut of_keys, mut exact) = (Vec::with_capacity(self.samples()), vec![false; metadata.len() as usize]);
+        let (mut rows, mut exact) = (Vec::with_capacity(self.samples()), vec![false; metadata.len() as usize]);
         for sample in self.iter() {
             let key = key_of(&sample);
             let below = sample.root().and_then(|root| below.get(root)).into_iter().flatten();
@@ -29,44 +76,21 @@ impl Listing {
             {
                 return Err(ambiguous(metadata.key(row.unwrap_or_default())).in_sample(&key));
             }
-            of_keys.push(row);
+            rows.push(row);
         }
         // Last parts of keys, and those whose rows were taken.
         let (mut ends, mut taken) = (Vec::with_capacity(self.samples()), Vec::new());
-        for (sample, of_key) in self.iter().zip(of_keys) {
+        for (sample, row) in self.iter().zip(&mut rows) {
             let key = key_of(&sample);
             let base = last_part(&key);
             ends.push(hash(base));
-            let of_base = || row_of(metadata, &sample, base).filter(|row| exact.get(*row as usize) == Some(&false));
-            let row = of_key.or_else(|| of_base().inspect(|_| taken.push(hash(base))));
-            let row = row.and_then(|row| metadata.text(row)).unwrap_or_else(|| {
-                let fault = Error::content("has no row in the metadata").with_code(Code::NoMetadata);
-                let fault = match sample.table() {
-                    None => fault,
-                    Some(_) => fault.hint("it holds rows: pack them without `metadata`, and join the table then"),
-                };
-                faults.push(fault.in_input(sample.first_path().display()).in_sample(&key));
-                ""
-            });
-            rows.push((json.len() as u64, row.len() as u32));
-            json.push_str(row);
+            if row.is_none() {
+                *row = row_of(metadata, &sample, base).filter(|row| exact.get(*row as usize) == Some(&false));
+                taken.extend(row.map(|_| hash(base)));
+            }
         }
         self.check_ends(ends, &taken)?;
-        let keep: Vec<bool> = rows.iter().map(|(_, len)| *len > 0).collect();
-        (self.rows, self.json) = (rows, json);
-        self.retain(&keep);
-        if let (Some(first), (_, Some(key))) = (faults.first_mut(), metadata.unused()) {
-            *first = first.clone().hint(format!("rows of the table are found by keys such as {key}"));
-        }
-        self.settle(faults, on_error, observer)?;
-        if let (n, Some(first)) = metadata.unused() {
-            let text = match n {
-                1 => format!("1 row of the metadata belongs to no sample, that of {first}"),
-                n => format!("{n} rows of the metadata belong to no sample, such as that of {first}"),
-            };
-            observer.event(&Event::Warning(&text));
-        }
-        Ok(())
+        Ok(rows)
     }
 
     /// Refuses rows `taken` by the last part of a key, of a hash, where other keys end with it too.

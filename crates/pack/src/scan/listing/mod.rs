@@ -57,6 +57,8 @@ pub struct Listing {
     starts: Vec<u32>,
     /// The label of each sample; empty without labels.
     pub(super) labels: Vec<u32>,
+    /// The position of each sample's list of splits; empty without lists.
+    pub(super) splits: Vec<u16>,
     pub(super) classes: Vec<String>,
     /// The metadata row of each sample, a range of `json`; empty without metadata.
     rows: Vec<(u64, u32)>,
@@ -406,6 +408,7 @@ impl Listing {
             pieces.extend_from_slice(self.sample(i).map_or(&[], |s| s.pieces));
         }
         self.labels = self.labels.iter().enumerate().filter(|(i, _)| kept(i)).map(|(_, l)| *l).collect();
+        self.splits = self.splits.iter().enumerate().filter(|(i, _)| kept(i)).map(|(_, s)| *s).collect();
         self.rows = self.rows.iter().enumerate().filter(|(i, _)| kept(i)).map(|(_, r)| *r).collect();
         (self.pieces, self.starts) = (pieces, starts);
     }

@@ -4,6 +4,7 @@ use super::{Items, Listing, PieceRef, TableInput};
 use crate::scan::sealed::SealedInput;
 use packhorse_core::Field;
 use packhorse_dataset::{FieldSource, PathText, PlanEntry, SeekPoint, ShardRecord};
+use std::borrow::Cow;
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -74,6 +75,11 @@ impl<'a> SampleRef<'a> {
         self.listing.labels.get(self.index).copied()
     }
 
+    /// The position of the list that says its split.
+    pub(crate) fn split_list(&self) -> Option<u16> {
+        self.listing.splits.get(self.index).copied()
+    }
+
     /// Its metadata row, a JSON object.
     pub fn row(&self) -> Option<&'a str> {
         let (at, len) = *self.listing.rows.get(self.index)?;
@@ -98,6 +104,17 @@ impl<'a> SampleRef<'a> {
             Some(_) => self.folder().rsplit_once('/').map_or("", |(folder, _)| folder),
             None => self.folder(),
         }
+    }
+
+    /// The name of the folder that is its root; empty for inputs that are files.
+    pub(crate) fn input_name(&self) -> Cow<'a, str> {
+        let root = self.root().and_then(|root| self.listing.roots.get(root));
+        root.and_then(|root| root.file_name()).map_or(Cow::Borrowed(""), |name| name.to_string_lossy())
+    }
+
+    /// Whether its first input lies where that of `other` does.
+    pub(crate) fn is_beside(&self, other: &SampleRef<'_>) -> bool {
+        self.pieces.first().map(|piece| piece.place) == other.pieces.first().map(|piece| piece.place)
     }
 
     /// The path of its first input, from its root.

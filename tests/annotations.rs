@@ -1,0 +1,334 @@
+//! Annotations and splits as public datasets have them: lists, several rows of a sample, COCO, names that say splits.
+
+#![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
+
+use packhorse::core::{Event, Observer};
+use packhorse::dataset::Manifest;
+use packhorse::{Labels, MetadataRows, Recipe, Splits};
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+/// Writes files of their own names.
+fn files(dir: &Path, names: &[&str]) -> PathBuf {
+    for name in names {
+        let path = dir.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, name).unwrap();
+    }
+    dir.to_owned()
+}
+
+#[derive(Default)]
+struct Warnings(Mutex<Vec<String>>);
+
+impl Observer for Warnings {
+    fn event(&self, event: &Event<'_>) {
+        if let Event::Warning(text) = event {
+            self.0.lock().unwrap().push((*text).to_owned());
+        }
+    }
+}
+
+/// Packs, and returns what was warned of.
+fn warnings(recipe: &Recipe) -> Vec<String> {
+    let told = Arc::new(Warnings::default());
+    packhorse::session().observe(told.clone()).pack(recipe).unwrap();
+    told.0.lock().unwrap().clone()
+}
+
+/// The members of the shards of a dataset by name, each with the split of its shard.
+fn members(out: &Path) -> BTreeMap<String, (Option<String>, String)> {
+    let manifest = Manifest::decode(&std::fs::read(out.join("dataset.json")).unwrap()).unwrap();
+    let mut found = BTreeMap::new();
+    for shard in &manifest.shards {
+        let mut tar = tar::Archive::new(std::fs::File::open(out.join(format!("{}.tar", shard.name))).unwrap());
+        for member in tar.entries().unwrap() {
+            let mut member = member.unwrap();
+            let (name, mut text) = (member.path().unwrap().to_str().unwrap().to_owned(), String::new());
+            member.read_to_string(&mut text).unwrap();
+            found.insert(name, (shard.split.clone(), text));
+        }
+    }
+    found
+}
+
+fn packed(recipe: &Recipe) -> BTreeMap<String, (Option<String>, String)> {
+    packhorse::session().pack(recipe).unwrap();
+    members(recipe.out.as_ref().unwrap())
+}
+
+/// The splits of samples, by the names of their members.
+fn splits(recipe: &Recipe) -> Vec<(String, String)> {
+    packed(recipe).into_iter().map(|(name, (split, _))| (name, split.unwrap_or_default())).collect()
+}
+
+/// A recipe with the table `text` in a file of this name, whose rows are found by `key`.
+fn with_table(input: &Path, (name, text): (&str, &str), key: &str, read: &[&str]) -> Recipe {
+    let (table, out) = (input.with_file_name(name), input.with_file_name(format!("out-{name}")));
+    std::fs::write(&table, text).unwrap();
+    let metadata_read = read.iter().map(|text| (*text).to_owned()).collect();
+    let recipe = Recipe::new(input, "webdataset", out);
+    Recipe { metadata: Some(table), key: Some(key.to_owned()), metadata_read, ..recipe }
+}
+
+#[test]
+fn a_list_of_files_and_classes_labels_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = files(&dir.path().join("val"), &["v_1.JPEG", "v_2.JPEG", "v_3.JPEG"]);
+    let list = "v_1.JPEG 65\nv_2.JPEG 970\nv_3.JPEG 65\n";
+    let recipe = with_table(&input, ("val.txt", list), "column1", &["delimiter=spaces", "header=none"]);
+    let found = packed(&Recipe { labels: Some(Labels::Column("column2".to_owned())), ..recipe });
+    assert_eq!(found["v_1.json"].1, r#"{"column1":"v_1.JPEG","column2":65}"#);
+    // Two classes, 65 and 970.
+    assert_eq!(["v_1.cls", "v_2.cls", "v_3.cls"].map(|name| found[name].1.as_str()), ["0", "1", "0"]);
+    // A list is only read if settings say how it is written.
+    let error = packhorse::session().pack(&with_table(&input, ("b.txt", list), "column1", &[])).unwrap_err();
+    assert!(error.to_string().contains("`metadata-read=delimiter=spaces`"), "{error}");
+}
+
+#[test]
+fn transcripts_take_the_rest_of_the_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = files(&dir.path().join("84"), &["121/84-121-0000.flac", "121/84-121-0001.flac"]);
+    let text = "84-121-0000 GO \"NOW\" DO YOU HEAR\n84-121-0001 STOP\n";
+    let recipe = with_table(&input, ("t.txt", text), "column1", &["delimiter= ", "header=none", "columns=2"]);
+    let found = packed(&recipe);
+    assert_eq!(found["121/84-121-0000.json"].1, r#"{"column1":"84-121-0000","column2":"GO \"NOW\" DO YOU HEAR"}"#);
+    assert_eq!(found["121/84-121-0001.json"].1, r#"{"column1":"84-121-0001","column2":"STOP"}"#);
+}
+
+#[test]
+fn compressed_tables_are_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = files(&dir.path().join("in"), &["a.jpg", "b.jpg"]);
+    for (name, text) in [
+        ("t.csv.gz", "id,x\na,1.50\nb,\n"),
+        ("t.jsonl.gz", "{\"id\":\"a\",\"x\":1.50}\n{\"id\":\"b\",\"x\":null}\n"),
+        ("t.json.gz", "[{\"id\":\"a\",\"x\":1.50},{\"id\":\"b\",\"x\":null}]"),
+    ] {
+        let recipe = with_table(&input, (name, ""), "id", &[]);
+        let file = std::fs::File::create(recipe.metadata.as_ref().unwrap()).unwrap();
+        let mut gzip = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
+        gzip.write_all(text.as_bytes()).unwrap();
+        gzip.finish().unwrap();
+        let found = packed(&recipe);
+        assert_eq!(found["a.json"].1, r#"{"id":"a","x":1.50}"#);
+        assert_eq!(found["b.json"].1, r#"{"id":"b","x":null}"#);
+    }
+}
+
+/// Boxes, captions: any number of rows for each picture, in their order.
+#[test]
+fn several_rows_of_a_sample_are_a_list() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = files(&dir.path().join("in"), &["x/a.jpg", "x/b.jpg", "x/c.jpg"]);
+    let boxes = "ImageID,Label,XMin\nb,/m/1,0.5\na,/m/2,0.25\nb,/m/3,0.75\nz,/m/4,1\n";
+    let recipe = with_table(&input, ("boxes.csv", boxes), "ImageID", &[]);
+    let error = packhorse::session().pack(&recipe).unwrap_err();
+    assert!(error.to_string().contains("lines 2 and 4") && error.to_string().contains("metadata-rows=list"), "{error}");
+    let recipe = Recipe { metadata_rows: MetadataRows::List, ..recipe };
+    let told = warnings(&recipe);
+    assert!(told.iter().any(|text| text.contains("belongs to no sample, that of z")), "{told:?}");
+    let found = members(recipe.out.as_ref().unwrap());
+    assert_eq!(found["x/a.json"].1, r#"[{"ImageID":"a","Label":"/m/2","XMin":0.25}]"#);
+    let of_b = r#"[{"ImageID":"b","Label":"/m/1","XMin":0.5},{"ImageID":"b","Label":"/m/3","XMin":0.75}]"#;
+    assert_eq!(found["x/b.json"].1, of_b);
+    // A picture without boxes has none, and does not fail.
+    assert_eq!(found["x/c.json"].1, "[]");
+    // Where the key finds no sample at all, it is wrong.
+    let wrong = with_table(&input, ("wrong.csv", boxes), "Label", &[]);
+    let error = packhorse::session().pack(&Recipe { metadata_rows: MetadataRows::List, ..wrong }).unwrap_err();
+    assert!(error.to_string().contains("has no row in the metadata"), "{error}");
+    // A label needs one row.
+    let labels = with_table(&input, ("labels.csv", boxes), "ImageID", &[]);
+    let labels = Recipe { metadata_rows: MetadataRows::List, ..labels }.labels(Labels::Column("Label".to_owned()));
+    let error = packhorse::session().pack(&labels).unwrap_err();
+    assert!(error.to_string().contains("takes one row for each sample"), "{error}");
+}
+
+#[test]
+fn annotations_of_coco_go_to_their_pictures() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = files(&dir.path().join("val2017"), &["000000000139.jpg", "000000000285.jpg", "000000000632.jpg"]);
+    let coco = r#"{"info": {"year": 2017}, "licenses": [], "images": [
+        {"license": 2, "file_name": "000000000139.jpg", "height": 426, "id": 139},
+        {"license": 4, "file_name": "000000000285.jpg", "height": 640, "id": 285},
+        {"license": 6, "file_name": "000000000632.jpg", "height": 483, "id": 632}],
+        "annotations": [{"id": 1, "image_id": 139, "category_id": 64, "bbox": [236.98, 142.51, 24.7, 69.5]},
+        {"id": 2, "image_id": 632, "category_id": 70, "bbox": [1, 2, 3, 4]},
+        {"id": 3, "image_id": 139, "category_id": 72, "bbox": [7.03, 167.76, 149.32, 94.87]}],
+        "categories": [{"id": 64, "name": "potted plant"}]}"#;
+    let found = packed(&with_table(&input, ("instances.json", coco), "file_name", &[]));
+    let row = |name: &str| serde_json::from_str::<serde_json::Value>(&found[name].1).unwrap();
+    let of = |row: serde_json::Value| {
+        row["annotations"].as_array().unwrap().iter().map(|a| a["id"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(row("000000000139.json")["height"], 426);
+    assert_eq!(of(row("000000000139.json")), [1, 3]);
+    assert_eq!((of(row("000000000285.json")), of(row("000000000632.json"))), (vec![], vec![2.into()]));
+    // Columns choose members, as those of other tables.
+    let recipe = with_table(&input, ("chosen.json", coco), "file_name", &[]);
+    let found = packed(&Recipe { columns: vec!["annotations".to_owned()], ..recipe });
+    assert_eq!(found["000000000285.json"].1, r#"{"annotations":[]}"#);
+}
+
+/// Conversations of which some have no picture.
+#[test]
+fn rows_without_a_key_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = files(&dir.path().join("in"), &["coco/1.jpg", "coco/2.jpg"]);
+    let list = r#"[{"id": "x", "conversations": []}, {"id": "1", "image": "coco/1.jpg"},
+        {"id": "2", "image": "coco/2.jpg"}, {"id": "3", "image": null}]"#;
+    let recipe = with_table(&input, ("llava.json", list), "image", &[]);
+    let told = warnings(&recipe);
+    assert!(
+        told.iter().any(|text| text.starts_with("2 rows of the metadata without a key, the first in record 1")),
+        "{told:?}"
+    );
+    assert_eq!(members(recipe.out.as_ref().unwrap())["coco/1.json"].1, r#"{"id": "1", "image": "coco/1.jpg"}"#);
+    // A list inside of an object is named.
+    let inside = format!("{{\"version\": 1, \"data\": {list}}}");
+    let error = packhorse::session().pack(&with_table(&input, ("no.json", &inside), "image", &[])).unwrap_err();
+    assert!(error.to_string().contains("`metadata-read=records=NAME`; there are data"), "{error}");
+    assert_eq!(packed(&with_table(&input, ("yes.json", &inside), "image", &["records=data"])).len(), 4);
+}
+
+#[test]
+fn numbers_with_nan_stay_numbers() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = files(&dir.path().join("in"), &["01.jpg", "02.jpg"]);
+    let found = packed(&with_table(&input, ("t.csv", "f,n\n01,NaN\n02,1\n"), "f", &[]));
+    assert_eq!(["01.json", "02.json"].map(|name| &*found[name].1), [r#"{"f":"01","n":null}"#, r#"{"f":"02","n":1}"#]);
+}
+
+#[test]
+fn names_say_splits() {
+    let dir = tempfile::tempdir().unwrap();
+    let names = ["train2017/a.jpg", "train2017/cat/test_b.jpg", "val2017/c.jpg"];
+    let input = files(&dir.path().join("coco"), &names);
+    let recipe = Recipe::new(&input, "webdataset", dir.path().join("one"));
+    let told = warnings(&recipe);
+    assert!(told.iter().any(|text| text.contains("into one dataset without splits; pass `split=names`")), "{told:?}");
+    let recipe = |out: &str| Recipe::new(&input, "webdataset", dir.path().join(out));
+    let of = |name: &str, split: &str| (name.to_owned(), split.to_owned());
+    assert_eq!(
+        splits(&recipe("two").split(Splits::Names)),
+        [of("train2017/a.jpg", "train"), of("train2017/cat/test_b.jpg", "train"), of("val2017/c.jpg", "val")]
+    );
+    assert_eq!(
+        splits(&recipe("three").split("path:/(?:train|val)(2017)/.*[.](?:jpg)".parse().unwrap())),
+        [of("train2017/a.jpg", "2017"), of("train2017/cat/test_b.jpg", "2017"), of("val2017/c.jpg", "2017")]
+    );
+    let error = packhorse::session().pack(&recipe("four").split("path:(val)2017".parse().unwrap())).unwrap_err();
+    assert!(error.to_string().contains("train2017/a.jpg: has no split by the expression"), "{error}");
+    // Each input may be a split.
+    let apart = Recipe { input: ["train2017", "val2017"].map(|name| input.join(name)).to_vec(), ..recipe("five") };
+    assert_eq!(
+        splits(&apart.split(Splits::Names)),
+        [of("a.jpg", "train"), of("c.jpg", "val"), of("cat/test_b.jpg", "train")]
+    );
+}
+
+/// Folders of classes above or below those of splits.
+#[test]
+fn classes_are_beside_splits() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, paths) in [
+        ("above", ["bed/train/1.off", "bed/test/2.off", "desk/train/3.off"]),
+        ("below", ["train/bed/1.off", "test/bed/2.off", "train/desk/3.off"]),
+    ] {
+        let input = files(&dir.path().join(name), &paths);
+        let recipe = Recipe::new(&input, "webdataset", dir.path().join(format!("out-{name}")));
+        packhorse::session().pack(&recipe.labels(Labels::Folders).split(Splits::Names)).unwrap();
+        let found = members(&dir.path().join(format!("out-{name}")));
+        let of = |number: &str| {
+            let (_, (split, label)) = found.iter().find(|(name, _)| name.ends_with(&format!("{number}.cls"))).unwrap();
+            (split.clone().unwrap(), label.clone())
+        };
+        let wanted =
+            [("train", "0"), ("test", "0"), ("train", "1")].map(|(split, label)| (split.to_owned(), label.to_owned()));
+        assert_eq!(["1", "2", "3"].map(of), wanted, "{name}");
+    }
+}
+
+#[test]
+fn names_of_archives_and_tables_say_splits() {
+    let dir = tempfile::tempdir().unwrap();
+    let shards = dir.path().join("shards");
+    for name in ["c4-train-0.tar", "c4-validation-0.tar"] {
+        std::fs::create_dir_all(&shards).unwrap();
+        let mut tar = tar::Builder::new(std::fs::File::create(shards.join(name)).unwrap());
+        let mut header = tar::Header::new_gnu();
+        header.set_size(1);
+        header.set_mode(0o644);
+        tar.append_data(&mut header, format!("{}/x.txt", name.len()), &b"x"[..]).unwrap();
+        tar.finish().unwrap();
+    }
+    let recipe = |out: &str| Recipe::new(&shards, "webdataset", dir.path().join(out));
+    let told = warnings(&recipe("one"));
+    assert!(
+        told.iter().any(|text| text.contains("c4-validation-0.tar go into one dataset without splits")),
+        "{told:?}"
+    );
+    let found = splits(&recipe("two").split(Splits::Names));
+    assert_eq!(found.iter().map(|(_, split)| split.as_str()).collect::<Vec<_>>(), ["train", "validation"]);
+    // Archives lie in folders too.
+    let apart = dir.path().join("apart");
+    for (from, to) in [("c4-train-0.tar", "a/x.tar"), ("c4-validation-0.tar", "b/y.tar")] {
+        std::fs::create_dir_all(apart.join(to).parent().unwrap()).unwrap();
+        std::fs::copy(shards.join(from), apart.join(to)).unwrap();
+    }
+    let inside = Recipe::new(&apart, "webdataset", dir.path().join("three")).split(Splits::Folders);
+    let found = splits(&inside);
+    // The folders inside are first.
+    assert_eq!(found.iter().map(|(_, split)| split.as_str()).collect::<Vec<_>>(), ["14", "19"]);
+}
+
+/// Lists of stems, as those of Pascal VOC, and of files with their labels.
+#[test]
+fn lists_say_splits() {
+    let dir = tempfile::tempdir().unwrap();
+    let names = ["JPEGImages/1.jpg", "JPEGImages/2.jpg", "JPEGImages/3.jpg", "JPEGImages/4.jpg"];
+    let input = files(&dir.path().join("voc"), &names);
+    let list = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let (train, val) =
+        (list("train.txt", "1  1\n3 -1\n"), list("val.txt", "\u{feff}JPEGImages/2.jpg 0\r\n\r\n9 1\r\n"));
+    let recipe = |out: &str, lists: &str| {
+        Recipe::new(&input, "webdataset", dir.path().join(out)).split(format!("lists:{lists}").parse().unwrap())
+    };
+    let lists = format!("train={train},val={val}");
+    let told = warnings(&recipe("one", &lists));
+    assert!(told.iter().any(|text| text.contains("left out 1 sample on no list of `split`, such as")), "{told:?}");
+    assert!(
+        told.iter().any(|text| text.contains("1 line of the lists of `split` without a sample, such as 9")),
+        "{told:?}"
+    );
+    let found: Vec<_> =
+        members(&dir.path().join("one")).into_iter().map(|(name, (split, _))| (name, split.unwrap())).collect();
+    let of = |name: &str, split: &str| (format!("JPEGImages/{name}.jpg"), split.to_owned());
+    assert_eq!(found, [of("1", "train"), of("2", "val"), of("3", "train")]);
+    // A shuffled dataset has the same splits.
+    let shuffled = splits(&recipe("two", &lists).shuffle(3));
+    assert_eq!(shuffled, found);
+    for (lists, message) in [
+        (format!("train={train},val={train}"), "is on the lists of `split` twice"),
+        (
+            format!("train={}", list("no.txt", "x\ny\n")),
+            "no sample is on a list of `split`; the lists name samples such as x",
+        ),
+        (format!("train={}/none.txt", dir.path().display()), "none.txt"),
+    ] {
+        let error = packhorse::session().pack(&recipe("no", &lists)).unwrap_err();
+        assert!(error.to_string().contains(message), "{error}");
+    }
+    // The last part of a key is enough where only one sample has it.
+    let two = files(&dir.path().join("two-folders"), &["a/1.jpg", "b/1.jpg"]);
+    let error = packhorse::session().pack(&Recipe { input: vec![two], ..recipe("three", &lists) }).unwrap_err();
+    assert!(error.to_string().contains('1'), "{error}");
+}
