@@ -1,9 +1,9 @@
 //! Reads the columns that views join to samples.
 
 use crate::Dataset;
+use crate::columns::Column;
 use crate::dataset::Joined;
-use crate::reader::Column;
-use crate::sample_block::{JoinedValues, SampleBlock, same_rows};
+use crate::sample_block::{DecodedRows, JoinedValues, SampleBlock, same_rows};
 use crate::table::Tables;
 use packhorse_core::{Error, Result, Rows};
 use std::sync::Arc;
@@ -19,6 +19,9 @@ pub(crate) struct JoinedColumns {
 impl JoinedColumns {
     /// Those among `columns`, with `bytes` of cached rows.
     pub(crate) fn new(dataset: &Dataset, columns: &[Column], bytes: usize) -> Self {
+        if dataset.joined().is_empty() {
+            return Self { tables: Vec::new(), columns: Vec::new() };
+        }
         let found = |column: &Column| {
             let name = column.0.iter().find(|name| dataset.schema().column_with_name(name).is_some())?;
             dataset.joined_column(name)
@@ -66,7 +69,8 @@ fn place(
 ) -> Result<(usize, usize)> {
     let (number, inside) = Joined::place(row);
     let block = tables.decoded((0, number), || joined.block(number))?;
-    let (rows, at) = block.row(inside).ok_or_else(|| Error::content("lacks rows of joined columns"))?;
+    let (DecodedRows { rows, .. }, at) =
+        block.row(inside).ok_or_else(|| Error::content("lacks rows of joined columns"))?;
     let same = |piece: &Rows| same_rows(piece, rows);
     let known = last
         .filter(|(block, _)| *block == number)

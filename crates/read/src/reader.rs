@@ -1,5 +1,6 @@
 //! Random access to the samples of a dataset.
 
+use crate::columns::{Column, Columns};
 use crate::isolation::Isolation;
 use crate::joined_columns::JoinedColumns;
 use crate::on_error::is_of_lost;
@@ -66,7 +67,7 @@ impl ReadOptions {
 /// Reads samples of a dataset, several together. Threads share it.
 pub struct Reader {
     dataset: Dataset,
-    columns: Vec<Column>,
+    columns: Columns,
     shards: Shards,
     tables: Tables,
     joined: JoinedColumns,
@@ -74,24 +75,6 @@ pub struct Reader {
     isolation: Isolation,
     /// The most shards that a thread holds open beside those that stay open.
     shards_at_once: usize,
-}
-
-/// A requested field, under any of several names: the first one that a sample has.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Column(pub Vec<String>);
-
-impl Column {
-    /// The rank of `field` among its names, if it is one; smaller is better.
-    pub(crate) fn rank(&self, field: &str) -> Option<usize> {
-        self.0.iter().position(|name| name == field)
-    }
-}
-
-impl From<&str> for Column {
-    /// Names in webdataset's notation: `jpg;jpeg;png`.
-    fn from(names: &str) -> Self {
-        Self(names.split(';').map(str::to_owned).collect())
-    }
 }
 
 /// Shard, position there and number of a sample.
@@ -131,7 +114,7 @@ impl Reader {
         let joined = JoinedColumns::new(&dataset, &columns, options.rows / 4);
         let isolation = Isolation::new(options.isolated);
         let shards_at_once = (packhorse_storage::descriptors() / 32).clamp(8, 512);
-        Self { dataset, columns, shards, tables, joined, options, isolation, shards_at_once }
+        Self { dataset, columns: Columns::new(columns), shards, tables, joined, options, isolation, shards_at_once }
     }
 
     /// The dataset.
@@ -153,7 +136,7 @@ impl Reader {
     pub(crate) fn takes_half_of_files(&self) -> bool {
         let first = self.dataset.runs().first().and_then(|run| self.shards.get(&self.dataset, run.shard).ok());
         let Some(opened) = first.filter(|opened| opened.input.local_path().is_some()) else { return false };
-        let wanted = |field: &str| self.columns.iter().any(|column| column.rank(field).is_some());
+        let wanted = |field: &str| self.columns.has(field);
         match opened.members() {
             Some(members) => {
                 let all = (0..members.samples().min(LOOKED_AT)).flat_map(|sample| members.of(sample));
@@ -343,13 +326,14 @@ impl Reader {
         out.end_keys(row);
         out.keys.push_str(members.key(sample).unwrap_or_default());
         out.key_ends.push(out.keys.len());
-        for (span, column) in (first..).zip(&self.columns) {
-            let named = members.of(sample).filter_map(|member| Some((column.rank(member.field)?, member)));
-            if let Some((_, member)) = named.min_by_key(|(rank, _)| *rank) {
-                let crc = (self.options.verify == Verify::Full && opened.checksums).then_some(member.crc32c);
+        let checks = self.options.verify == Verify::Full && opened.checksums;
+        self.columns.members(
+            || members.of(sample),
+            |column, member| {
+                let (span, crc) = (first + column, checks.then_some(member.crc32c));
                 wants.wants.push(Want { shard, start: member.offset, len: member.len, span, crc });
-            }
-        }
+            },
+        );
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! Samples as read: fields as bytes, or rows of typed values.
 
+use crate::columns::Column;
 use crate::mapping::Mapping;
-use crate::reader::Column;
 use arrow_array::{Array, ArrayRef, BinaryViewArray, StringViewArray, new_null_array};
 use arrow_select::interleave::interleave;
 use packhorse_core::{Error, Field, Kind, Result, Rows, SchemaRef, held_bytes, rows_bytes};
@@ -52,19 +52,36 @@ pub(crate) struct Span {
     pub(crate) len: usize,
 }
 
+/// Rows that were decoded at once, of which many batches take a few.
+#[derive(Clone, Debug)]
+pub(crate) struct DecodedRows {
+    pub(crate) rows: Rows,
+    /// The bytes of their values. To count them looks at every text.
+    pub(crate) bytes: u64,
+}
+
+impl From<Rows> for DecodedRows {
+    fn from(rows: Rows) -> Self {
+        Self { bytes: rows_bytes(&rows) as u64, rows }
+    }
+}
+
 /// Rows of typed values, and for each requested column the positions of those that have its names, the best first.
 #[derive(Debug)]
 pub(crate) struct Piece {
     pub(crate) rows: Rows,
+    /// The bytes of all their values.
+    pub(crate) bytes: u64,
     pub(crate) columns: Arc<[Vec<usize>]>,
 }
 
 impl Piece {
     /// `rows`, with the requested `columns`; `last` may have the same schema.
-    pub(crate) fn of(rows: &Rows, columns: &[Column], last: Option<&Self>) -> Self {
+    pub(crate) fn of(decoded: &DecodedRows, columns: &[Column], last: Option<&Self>) -> Self {
+        let rows = &decoded.rows;
         let same = last.filter(|last| Arc::ptr_eq(last.rows.schema_ref(), rows.schema_ref()));
         let found = same.map_or_else(|| positions(rows.schema_ref(), columns), |last| Arc::clone(&last.columns));
-        Self { rows: rows.clone(), columns: found }
+        Self { rows: rows.clone(), bytes: decoded.bytes, columns: found }
     }
 
     /// The arrays that may have the values of the requested column `column`, the best first.
@@ -282,12 +299,11 @@ impl SampleBlock {
             }
         }
         // A piece may have rows of other batches too.
-        let typed = self
-            .pieces
-            .iter()
-            .zip(rows)
-            .map(|(piece, rows)| rows_bytes(&piece.rows) as u64 * rows / (piece.rows.num_rows() as u64).max(1));
-        self.used as u64 + typed.sum::<u64>()
+        let share = |(piece, rows): (&Piece, u64)| {
+            let all = (piece.rows.num_rows() as u64).max(1);
+            (u128::from(piece.bytes) * u128::from(rows) / u128::from(all)) as u64
+        };
+        self.used as u64 + self.pieces.iter().zip(rows).map(share).sum::<u64>()
     }
 
     /// The memory held, in bytes.

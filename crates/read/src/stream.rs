@@ -1,8 +1,8 @@
 //! Samples that can be read only once and in order, from a pipe or a compressed tar.
 
+use crate::columns::Column;
 use crate::isolation::isolated;
-use crate::reader::Column;
-use crate::sample_block::{Piece, Row, SampleBlock};
+use crate::sample_block::{DecodedRows, Piece, Row, SampleBlock};
 use packhorse_core::{Error, Input, KEY, Result, Rows, Sample, SchemaRef, Source, key_column};
 use std::fmt::Write as _;
 use std::io::Read;
@@ -59,7 +59,7 @@ pub(crate) struct Stream {
 struct State {
     blocks: Receiver<Result<Option<Rows>>>,
     /// The current block, and its first unused row.
-    rest: Option<(Rows, usize)>,
+    rest: Option<(DecodedRows, usize)>,
     /// Samples seen so far.
     seen: u64,
     step: u64,
@@ -89,7 +89,7 @@ impl Stream {
         thread.spawn(read).map_err(Error::thread)?;
         let first = blocks.recv().map_err(|_| panicked())??;
         let first = first.ok_or_else(|| Error::content("holds no samples").in_input(name))?;
-        let rest = Some((first.clone(), 0));
+        let rest = Some((first.clone().into(), 0));
         let state = State { blocks, rest, seen: 0, step: 0, over: false };
         Ok(Self { first, state: Mutex::new(state), turn: Condvar::new(), stopped: AtomicBool::new(false) })
     }
@@ -167,9 +167,9 @@ impl State {
         stopped: &AtomicBool,
     ) -> Result<()> {
         while samples > 0 && !self.over {
-            let Some((rows, first)) = self.rest.take() else {
+            let Some((decoded, first)) = self.rest.take() else {
                 match self.blocks.recv_timeout(LOOK) {
-                    Ok(Ok(Some(rows))) => self.rest = Some((rows, 0)),
+                    Ok(Ok(Some(rows))) => self.rest = Some((rows.into(), 0)),
                     Ok(Ok(None)) => self.over = true,
                     Ok(Err(error)) => {
                         self.over = true;
@@ -183,14 +183,15 @@ impl State {
                 }
                 continue;
             };
-            let count = samples.min((rows.num_rows() - first) as u64) as usize;
+            let all = decoded.rows.num_rows();
+            let count = samples.min((all - first) as u64) as usize;
             if let Some((columns, out)) = &mut out {
-                push(&rows, first..first + count, self.seen, columns, out);
+                push(&decoded, first..first + count, self.seen, columns, out);
             }
             samples -= count as u64;
             self.seen += count as u64;
-            if first + count < rows.num_rows() {
-                self.rest = Some((rows, first + count));
+            if first + count < all {
+                self.rest = Some((decoded, first + count));
             }
         }
         Ok(())
@@ -201,11 +202,17 @@ fn panicked() -> Error {
     Error::bug("the thread that reads a stream panicked")
 }
 
-fn push(rows: &Rows, range: std::ops::Range<usize>, mut number: u64, columns: &[Column], out: &mut SampleBlock) {
+fn push(
+    decoded: &DecodedRows,
+    range: std::ops::Range<usize>,
+    mut number: u64,
+    columns: &[Column],
+    out: &mut SampleBlock,
+) {
     let piece = out.pieces.len();
-    let added = Piece::of(rows, columns, out.pieces.last());
+    let added = Piece::of(decoded, columns, out.pieces.last());
     out.pieces.push(added);
-    let keys = key_column(rows).ok();
+    let keys = key_column(&decoded.rows).ok();
     for row in range {
         match keys {
             Some(keys) => out.keys.push_str(keys.value(row)),

@@ -1,13 +1,13 @@
 //! Reads samples that are rows of typed values: blocks of rows are decoded once and cached.
 
+use crate::columns::Column;
 use crate::dataset::{Content, Shard};
 use crate::opened::Opened;
-use crate::reader::Column;
-use crate::sample_block::{Piece, Row, SampleBlock, same_rows};
+use crate::sample_block::{DecodedRows, Piece, Row, SampleBlock, same_rows};
 use crate::spans::TARGET;
 use arrow_array::{ArrayRef, RecordBatchOptions, UInt64Array};
 use arrow_select::take::take;
-use packhorse_core::{Error, Kind, Result, Rows, Sample, compacted, held_bytes, owned, rows_bytes};
+use packhorse_core::{Error, Kind, Result, Rows, Sample, compacted, held_bytes, owned};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -97,24 +97,24 @@ impl State {
 /// Decoded by the first thread that needs it, while others wait.
 #[derive(Default)]
 pub(crate) struct Block {
-    rows: OnceLock<Result<Vec<Rows>>>,
+    rows: OnceLock<Result<Vec<DecodedRows>>>,
 }
 
 impl Block {
     /// The number of its rows; 0 before it is decoded.
     fn len(&self) -> usize {
         let Some(Ok(rows)) = self.rows.get() else { return 0 };
-        rows.iter().map(Rows::num_rows).sum()
+        rows.iter().map(|decoded| decoded.rows.num_rows()).sum()
     }
 
     /// Row `row` of the block, in one of its pieces.
-    pub(crate) fn row(&self, row: usize) -> Option<(&Rows, usize)> {
+    pub(crate) fn row(&self, row: usize) -> Option<(&DecodedRows, usize)> {
         let mut rest = row;
-        self.rows.get()?.as_ref().ok()?.iter().find_map(|rows| {
-            let here = rest < rows.num_rows();
+        self.rows.get()?.as_ref().ok()?.iter().find_map(|decoded| {
+            let here = rest < decoded.rows.num_rows();
             let row = rest;
-            rest = rest.saturating_sub(rows.num_rows());
-            here.then_some((rows, row))
+            rest = rest.saturating_sub(decoded.rows.num_rows());
+            here.then_some((decoded, row))
         })
     }
 }
@@ -236,7 +236,7 @@ impl Tables {
         let mut now = false;
         let decoded = block.rows.get_or_init(|| {
             now = true;
-            decode()
+            Ok(decode()?.into_iter().map(DecodedRows::from).collect())
         });
         if let Err(error) = decoded {
             self.forget(shard, number);
@@ -270,7 +270,8 @@ impl Tables {
 
     /// Counts a block that was decoded now, and evicts those that were used least recently if there are too many bytes.
     fn keep(&self, place: BlockKey, block: &Arc<Block>) {
-        let bytes = block.rows.get().and_then(|rows| rows.as_ref().ok()).map_or(0, held_bytes);
+        let decoded = block.rows.get().and_then(|rows| rows.as_ref().ok()).into_iter().flatten();
+        let bytes = held_bytes(decoded.map(|decoded| &decoded.rows));
         let mut state = self.state();
         let state = &mut *state;
         // Another thread may have evicted it meanwhile.
@@ -302,7 +303,7 @@ struct CopiedRows {
     /// Their positions in the block, sorted.
     at: Vec<usize>,
     /// For each piece of the block the first of these positions, and the rows.
-    pieces: Vec<(usize, Rows)>,
+    pieces: Vec<(usize, DecodedRows)>,
 }
 
 impl CopiedRows {
@@ -311,12 +312,12 @@ impl CopiedRows {
         let mut at: Vec<usize> = at.collect();
         at.dedup();
         let (mut pieces, mut first, mut begin) = (Vec::new(), 0, 0);
-        for rows in block.rows.get().and_then(|rows| rows.as_ref().ok()).into_iter().flatten() {
+        for DecodedRows { rows, .. } in block.rows.get().and_then(|rows| rows.as_ref().ok()).into_iter().flatten() {
             let end = begin + rows.num_rows();
             let here = at.get(first..).unwrap_or_default().iter().take_while(|row| **row < end);
             let positions: UInt64Array = here.map(|row| (*row - begin) as u64).collect();
             if !positions.is_empty() {
-                pieces.push((first, taken(rows, &positions)?));
+                pieces.push((first, taken(rows, &positions)?.into()));
             }
             first += positions.len();
             begin = end;
@@ -328,7 +329,7 @@ impl CopiedRows {
         let at = self.at.binary_search(&row).map_err(|_| gone(sample))?;
         let piece = self.pieces.partition_point(|(first, _)| *first <= at).checked_sub(1);
         let (first, rows) = piece.and_then(|piece| self.pieces.get(piece)).ok_or_else(|| gone(sample))?;
-        match at - first < rows.num_rows() {
+        match at - first < rows.rows.num_rows() {
             true => push(rows, at - first, sample, columns, out),
             false => return Err(gone(sample)),
         }
@@ -357,7 +358,7 @@ fn gone(sample: &TableSample<'_>) -> Error {
 fn single(sample: &TableSample<'_>, columns: &[Column], out: &mut SampleBlock) {
     let none = || Error::content("can't be read");
     let rows = decode(sample.shard, sample.opened, sample.at, 1)
-        .and_then(|rows| rows.into_iter().find(|r| r.num_rows() > 0).ok_or_else(none));
+        .and_then(|rows| rows.into_iter().find(|decoded| decoded.rows.num_rows() > 0).ok_or_else(none));
     match rows {
         Ok(rows) => push(&rows, 0, sample, columns, out),
         Err(error) => {
@@ -369,7 +370,7 @@ fn single(sample: &TableSample<'_>, columns: &[Column], out: &mut SampleBlock) {
 }
 
 /// The rows of `count` samples from sample `from` on.
-fn decode(shard: &Shard, opened: &Opened, from: u64, count: u64) -> Result<Vec<Rows>> {
+fn decode(shard: &Shard, opened: &Opened, from: u64, count: u64) -> Result<Vec<DecodedRows>> {
     let to = from.saturating_add(count).min(shard.samples);
     let items = match &opened.content {
         Content::Table { starts: Some(starts), items, .. } => {
@@ -382,8 +383,8 @@ fn decode(shard: &Shard, opened: &Opened, from: u64, count: u64) -> Result<Vec<R
     let (fname, bytes) = (shard.name.as_str(), tracing::field::Empty);
     let span =
         tracing::debug_span!(target: TARGET, "read_rows", fname, samples = to.saturating_sub(from), bytes).entered();
-    let rows = table.rows(items)?.map(|rows| rows.and_then(owned)).collect::<Result<Vec<_>>>()?;
-    span.record("bytes", rows.iter().map(rows_bytes).sum::<usize>());
+    let rows = table.rows(items)?.map(|rows| Ok(owned(rows?)?.into())).collect::<Result<Vec<DecodedRows>>>()?;
+    span.record("bytes", rows.iter().map(|decoded| decoded.bytes).sum::<u64>());
     Ok(rows)
 }
 
@@ -393,15 +394,15 @@ fn push_number(shard: &Shard, at: u64, out: &mut SampleBlock) {
     let _ = write!(out.keys, "{}/{at}", shard.stem);
 }
 
-fn push(rows: &Rows, row: usize, sample: &TableSample<'_>, columns: &[Column], out: &mut SampleBlock) {
-    match Sample::new(rows, row).map(|sample| sample.key()) {
+fn push(decoded: &DecodedRows, row: usize, sample: &TableSample<'_>, columns: &[Column], out: &mut SampleBlock) {
+    match Sample::new(&decoded.rows, row).map(|sample| sample.key()) {
         Some(Ok(key)) => out.keys.push_str(key),
         _ => push_number(sample.shard, sample.at, out),
     }
     out.key_ends.push(out.keys.len());
-    let known = out.pieces.iter().rposition(|piece| same_rows(&piece.rows, rows));
+    let known = out.pieces.iter().rposition(|piece| same_rows(&piece.rows, &decoded.rows));
     let piece = known.unwrap_or_else(|| {
-        let piece = Piece::of(rows, columns, out.pieces.last());
+        let piece = Piece::of(decoded, columns, out.pieces.last());
         out.pieces.push(piece);
         out.pieces.len() - 1
     });

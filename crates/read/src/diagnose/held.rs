@@ -4,7 +4,7 @@ use crate::batch_metadata::BatchMetadata;
 use crate::sample_work::{SampleWork, WorkerState};
 use crate::work::Work as _;
 use crate::{Dataset, SampleBlock};
-use packhorse_core::{Error, Result, counted, rows_bytes};
+use packhorse_core::{Error, Result, counted};
 
 /// Batches to hold, if they are small enough.
 const MOST: u64 = 8;
@@ -63,8 +63,8 @@ impl HeldBatches {
 /// The bytes of the fields of a block.
 pub(super) fn weight(block: &SampleBlock) -> usize {
     let bytes: usize = block.spans.iter().flatten().map(|span| span.len).sum();
-    let typed: usize = block.pieces.iter().map(|piece| rows_bytes(&piece.rows)).sum();
-    bytes + typed
+    let typed: u64 = block.pieces.iter().map(|piece| piece.bytes).sum();
+    bytes + typed as usize
 }
 
 fn decode(

@@ -2,7 +2,7 @@
 
 use super::rounds::Rig;
 use crate::SampleBlock;
-use crate::sample_block::{Piece, Row};
+use crate::sample_block::{DecodedRows, Piece, Row};
 use packhorse_core::{DataType, Field, KEY, Kind, Result, Schema};
 use packhorse_transform::Transform;
 use packhorse_transform::image::{Check, Image, ImageOptions, Keep, Resize};
@@ -66,6 +66,7 @@ fn resized(rig: &Rig, block: &SampleBlock, short: u32) -> Result<SampleBlock> {
     made.key_ends.clone_from(&block.key_ends);
     made.rows.extend((0..block.len()).map(|row| Row::Typed { piece: 0, row }));
     made.spans.resize(block.spans.len(), None);
-    made.pieces.push(Piece { rows, columns });
+    let DecodedRows { rows, bytes } = rows.into();
+    made.pieces.push(Piece { rows, bytes, columns });
     Ok(made)
 }

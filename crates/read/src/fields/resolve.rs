@@ -9,6 +9,7 @@ use packhorse_core::{
     DataType, Error, Field, FieldType, KEY, Kind, Limits, MemoryInput, Options, Registry, Result, Schema, numpy_type,
 };
 use packhorse_transform::image::{MaskDecoder, View, ViewDecoder};
+use std::collections::{HashMap, HashSet};
 
 /// A resolved field of batches.
 pub(crate) struct ResolvedField {
@@ -59,12 +60,17 @@ pub(crate) fn resolve(
 ) -> Result<(Vec<ResolvedField>, Layout)> {
     let mut layout = Layout::default();
     let mut settled = Vec::with_capacity(asked.len());
+    let mut stored: HashMap<&str, &Field> = HashMap::with_capacity(known.schema.fields().len());
+    for field in known.schema.fields() {
+        stored.entry(field.name()).or_insert(field);
+    }
+    let mut names = HashSet::with_capacity(asked.len());
     for (column, field) in asked.iter().enumerate() {
-        if asked.iter().take(column).any(|other| other.name == field.name) {
+        if !names.insert(field.name.as_str()) {
             return Err(Error::config(format!("two fields of batches are called {}", field.name)));
         }
-        let look = Look { known, column, field };
-        let (cell, view) = look.cell().map_err(|e| with_others(e, asked, known))?;
+        let look = Look { known, stored: &stored, column, field };
+        let (cell, view) = look.cell().map_err(|e| with_others(e, asked, (known, &stored)))?;
         if let Some(view) = view {
             // Refuses invalid settings early.
             ViewDecoder::new(view, known.limits)?;
@@ -86,11 +92,15 @@ fn images_of(asked: &[FieldOptions], column: usize) -> Vec<usize> {
 }
 
 /// Adds to the error of an unsupported field the list of supported ones.
-fn with_others(error: Error, asked: &[FieldOptions], known: &FieldContext<'_>) -> Error {
+fn with_others(
+    error: Error,
+    asked: &[FieldOptions],
+    (known, stored): (&FieldContext<'_>, &HashMap<&str, &Field>),
+) -> Error {
     if error.kind() != Kind::Unsupported || asked.len() < 2 {
         return error;
     }
-    let good = |(column, field): &(usize, &FieldOptions)| Look { known, column: *column, field }.cell().is_ok();
+    let good = |(column, field): &(usize, &FieldOptions)| Look { known, stored, column: *column, field }.cell().is_ok();
     let names: Vec<&str> = asked.iter().enumerate().filter(good).map(|(_, field)| field.name.as_str()).collect();
     let others = match names.as_slice() {
         [] => "nor can they hold any other".to_owned(),
@@ -101,6 +111,8 @@ fn with_others(error: Error, asked: &[FieldOptions], known: &FieldContext<'_>) -
 
 struct Look<'a> {
     known: &'a FieldContext<'a>,
+    /// The fields of the dataset by name.
+    stored: &'a HashMap<&'a str, &'a Field>,
     column: usize,
     field: &'a FieldOptions,
 }
@@ -171,9 +183,9 @@ impl Look<'_> {
     ///
     /// Errors: no such field; fields of several types (kind `Config`), of which a sample's would depend on what it has.
     fn stored(&self) -> Result<Field> {
-        let schema = self.known.schema;
-        let mut found = self.field.from.0.iter().filter_map(|name| Some(schema.column_with_name(name)?.1));
-        let first = found.next().ok_or_else(|| no_field(&self.field.from.0.join(" or "), schema))?;
+        let mut found = self.field.from.0.iter().filter_map(|name| self.stored.get(name.as_str()).copied());
+        let unknown = || no_field(&self.field.from.0.join(" or "), self.known.schema);
+        let first = found.next().ok_or_else(unknown)?;
         if let Some(other) = found.find(|other| other.data_type() != first.data_type()) {
             let (a, b) = (first.data_type(), other.data_type());
             let message = format!("{} and {} are of other types ({a} and {b})", first.name(), other.name());
