@@ -117,6 +117,12 @@ impl Footer {
 fn column_groups(metadata: &Arc<ParquetMetaData>, arrow: &Schema, leaves: &[usize]) -> Result<Vec<ColumnGroup>> {
     let columns = metadata.file_metadata().schema_descr();
     let is_int96 = |leaf: &usize| columns.column(*leaf).physical_type() == PhysicalType::INT96;
+    // Each of them goes through the whole schema.
+    let own = shown_as(metadata, arrow.clone())?;
+    let in_seconds = match leaves.iter().any(is_int96) {
+        true => Some(shown_as(metadata, arrow_schema(metadata, TimeUnit::Second)?)?),
+        false => None,
+    };
     let (mut groups, mut left) = (Vec::new(), leaves);
     loop {
         // The leaves of a column stay together.
@@ -124,11 +130,9 @@ fn column_groups(metadata: &Arc<ParquetMetaData>, arrow: &Schema, leaves: &[usiz
         let end = (GROUP..left.len()).find(|end| root(*end) != root(end - 1)).unwrap_or(left.len());
         let (group, rest) = left.split_at(end);
         let int96: Vec<usize> = group.iter().copied().filter(is_int96).collect();
-        let seconds = match int96.is_empty() {
-            true => None,
-            false => Some(levels(metadata, arrow_schema(metadata, TimeUnit::Second)?, &int96)?),
-        };
-        groups.push(ColumnGroup { levels: levels(metadata, arrow.clone(), group)?, seconds });
+        let seconds = in_seconds.as_ref().filter(|_| !int96.is_empty());
+        let seconds = seconds.map(|arrow| levels_of(arrow, &int96)).transpose()?;
+        groups.push(ColumnGroup { levels: levels_of(&own, group)?, seconds });
         if rest.is_empty() {
             return Ok(groups);
         }
@@ -138,8 +142,16 @@ fn column_groups(metadata: &Arc<ParquetMetaData>, arrow: &Schema, leaves: &[usiz
 
 /// The field levels that read the columns `leaves` in the types of `schema`.
 pub(crate) fn levels(metadata: &Arc<ParquetMetaData>, schema: Schema, leaves: &[usize]) -> Result<FieldLevels> {
+    levels_of(&shown_as(metadata, schema)?, leaves)
+}
+
+/// The file with the types of `schema`.
+fn shown_as(metadata: &Arc<ParquetMetaData>, schema: Schema) -> Result<ArrowReaderMetadata> {
     let options = ArrowReaderOptions::new().with_schema(Arc::new(schema));
-    let arrow = ArrowReaderMetadata::try_new(Arc::clone(metadata), options).map_err(parquet_error)?;
+    ArrowReaderMetadata::try_new(Arc::clone(metadata), options).map_err(parquet_error)
+}
+
+fn levels_of(arrow: &ArrowReaderMetadata, leaves: &[usize]) -> Result<FieldLevels> {
     let mask = ProjectionMask::leaves(arrow.parquet_schema(), leaves.iter().copied());
     parquet_to_arrow_field_levels(arrow.parquet_schema(), mask, Some(arrow.schema().fields())).map_err(parquet_error)
 }

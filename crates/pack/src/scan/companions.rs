@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 /// Removes the companions of other files from `names`, all file names of a folder, and returns them.
 pub(crate) fn take(registry: &Registry, names: &mut Vec<PathBuf>) -> Vec<PathBuf> {
     let mains = |name: &Path| registry.mains(name.as_os_str().as_bytes()).collect::<Vec<_>>();
-    let described = described(registry, names);
+    let mut described = described(registry, names);
+    described.extend(of_img2dataset(names));
     // Fast path: a folder may have a million files.
     if described.is_empty() && names.iter().all(|name| mains(name).is_empty()) {
         return Vec::new();
@@ -39,6 +40,20 @@ fn described(registry: &Registry, names: &[PathBuf]) -> BTreeSet<PathBuf> {
         }
     }
     found
+}
+
+/// The report and the table that [img2dataset](https://github.com/rom1504/img2dataset) writes beside each of its tars or folders: what
+/// they hold is in the samples too.
+fn of_img2dataset(names: &[PathBuf]) -> Vec<PathBuf> {
+    let stem = |name: &PathBuf| name.to_str()?.strip_suffix("_stats.json").map(str::to_owned);
+    let stems: Vec<String> = names.iter().filter_map(stem).collect();
+    if stems.is_empty() {
+        return Vec::new();
+    }
+    let there: BTreeSet<&Path> = names.iter().map(PathBuf::as_path).collect();
+    let has = |name: &str| there.contains(Path::new(name));
+    let described = stems.into_iter().filter(|stem| has(stem) || has(&format!("{stem}.tar")));
+    described.flat_map(|stem| [format!("{stem}_stats.json"), format!("{stem}.parquet")].map(PathBuf::from)).collect()
 }
 
 #[cfg(test)]
@@ -75,6 +90,21 @@ mod tests {
         assert_eq!(take(&registry, &mut names), paths(&["a.bin", "c.idx"]));
         assert_eq!(names, paths(&["a.idx", "b.bin", "c.tar", "d.jpg"]));
         assert_eq!(take(&Registry::new(), &mut names), paths(&[]));
+    }
+
+    #[test]
+    fn reports_of_img2dataset_are_no_samples() {
+        let registry = Registry::new().with(Pairs);
+        let paths = |names: &[&str]| names.iter().map(PathBuf::from).collect::<Vec<_>>();
+        let reports = ["0.parquet", "0_stats.json"];
+        for (names, taken) in [
+            (&["0.parquet", "0.tar", "0_stats.json", "1.parquet"][..], &reports[..]),
+            (&["0", "0.parquet", "0_stats.json"], &reports),
+            (&["0.parquet", "0_stats.json"], &[]),
+            (&["0.parquet", "0.tar"], &[]),
+        ] {
+            assert_eq!(take(&registry, &mut paths(names)), paths(taken), "{names:?}");
+        }
     }
 
     #[test]
