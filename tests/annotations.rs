@@ -332,3 +332,15 @@ fn lists_say_splits() {
     let error = packhorse::session().pack(&Recipe { input: vec![two], ..recipe("three", &lists) }).unwrap_err();
     assert!(error.to_string().contains('1'), "{error}");
 }
+
+#[test]
+fn files_without_extensions_are_samples() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = files(&dir.path().join("in"), &["p1/IM00001", "p1/IM00002", "p2/IM00001", "p2/.DS_Store"]);
+    let recipe = |out: &str| Recipe::new(&input, "webdataset", dir.path().join(out)).labels(Labels::Folders);
+    let error = packhorse::session().pack(&recipe("one")).unwrap_err();
+    assert!(error.to_string().contains("3 without an extension") && error.to_string().contains("whole:dcm"), "{error}");
+    let found = packed(&Recipe { key_ends: "whole:dcm".parse().unwrap(), ..recipe("two") });
+    assert_eq!(found.len(), 6);
+    assert_eq!((found["p1/IM00002.dcm"].1.as_str(), found["p2/IM00001.cls"].1.as_str()), ("p1/IM00002", "1"));
+}

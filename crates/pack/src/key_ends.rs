@@ -13,6 +13,9 @@ pub enum KeyEnds {
     FirstDot,
     /// At the last dot: `2024.05.01.jpg` is the field `jpg` of `2024.05.01`, which readers see as `2024%2E05%2E01`.
     LastDot,
+    /// Nowhere: the whole name is the key, and each file is a sample with the one field of this name. For files without
+    /// extensions: `IM00001` of a DICOM folder is the field `dcm` of `IM00001`.
+    Whole(String),
     /// By the groups of an expression for the last part of the path: the first is the key, the second the field. Names
     /// without a match are ignored.
     Regex(Regex),
@@ -56,6 +59,7 @@ impl KeyEnds {
                 let part = |i: usize| found.get(i).map(|part| part.as_bytes());
                 Some((part(1).filter(|stem| !stem.is_empty())?, part(2)?))
             }),
+            KeyEnds::Whole(field) => Some((base, field.as_bytes())),
             KeyEnds::SampleFolders | KeyEnds::FieldFolders | KeyEnds::Path(_) => None,
         };
         match halves {
@@ -136,6 +140,7 @@ impl fmt::Display for KeyEnds {
         match self {
             KeyEnds::FirstDot => f.write_str("first-dot"),
             KeyEnds::LastDot => f.write_str("last-dot"),
+            KeyEnds::Whole(field) => write!(f, "whole:{field}"),
             KeyEnds::Regex(rule) => write!(f, "regex:{rule}"),
             KeyEnds::SampleFolders => f.write_str("sample-folders"),
             KeyEnds::FieldFolders => f.write_str("field-folders"),
@@ -155,6 +160,12 @@ impl FromStr for KeyEnds {
             "field-folders" => return Ok(KeyEnds::FieldFolders),
             _ => {}
         }
+        if let Some(field) = text.strip_prefix("whole:") {
+            return match member_name(b"a", field.as_bytes()) {
+                Ok(name) if name.field == field => Ok(KeyEnds::Whole(field.to_owned())),
+                _ => Err(Error::config(format!("\"{text}\" takes the name of a field, such as whole:dcm"))),
+            };
+        }
         let parsed = |rule: &str| Regex::new(rule).map_err(|e| Error::config(format!("\"{text}\": {e}")));
         if let Some(rule) = text.strip_prefix("path:").map(parsed).transpose()? {
             let has = |is: fn(&str) -> bool| rule.capture_names().flatten().any(is);
@@ -166,7 +177,8 @@ impl FromStr for KeyEnds {
             };
         }
         let rule = text.strip_prefix("regex:").map(parsed).transpose()?.ok_or_else(|| {
-            let rules = "first-dot, last-dot, sample-folders, field-folders, regex:EXPRESSION or path:EXPRESSION";
+            let rules =
+                "first-dot, last-dot, whole:FIELD, sample-folders, field-folders, regex:EXPRESSION or path:EXPRESSION";
             Error::config(format!("takes {rules}, not \"{text}\""))
         })?;
         match rule.captures_len() {
@@ -199,6 +211,9 @@ mod tests {
             ("last-dot", "a.", None),
             ("last-dot", "a", None),
             ("last-dot", ".hidden.jpg", None),
+            ("whole:dcm", "IM00001", Some(("IM00001", "dcm"))),
+            ("whole:dcm", "1.2.840", Some(("1%2E2%2E840", "dcm"))),
+            ("whole:dcm", ".DS_Store", None),
             (expression, "0007_left.png", Some(("0007", "left.png"))),
             (expression, "0007-left.png", None),
             ("regex:^()(.*)$", "a.jpg", None),
@@ -247,6 +262,8 @@ mod tests {
             ("regex:(", "unclosed group"),
             ("regex:(.*)", "has 1 groups"),
             ("path:(.*)", "takes the groups key and field"),
+            ("whole:", "takes the name of a field"),
+            ("whole:a/b", "takes the name of a field"),
         ] {
             let error = rule.parse::<KeyEnds>().unwrap_err().to_string();
             assert!(error.contains(why), "{error}");

@@ -1,8 +1,8 @@
 //! Reads the columns that views join to samples.
 
 use crate::Dataset;
-use crate::columns::Column;
 use crate::dataset::Joined;
+use crate::requested_columns::Column;
 use crate::sample_block::{DecodedRows, JoinedValues, SampleBlock, same_rows};
 use crate::table::Tables;
 use packhorse_core::{Error, Result, Rows};

@@ -1,6 +1,5 @@
 //! Random access to the samples of a dataset.
 
-use crate::columns::{Column, Columns};
 use crate::isolation::Isolation;
 use crate::joined_columns::JoinedColumns;
 use crate::on_error::is_of_lost;
@@ -8,6 +7,7 @@ use crate::opened::{Opened, Shards};
 use crate::parallel::in_parallel;
 use crate::range_reads::{self, RangeRead, Want};
 use crate::reads_ahead::ReadsAhead;
+use crate::requested_columns::{Column, RequestedColumns};
 use crate::sample_block::{Row, SampleBlock};
 use crate::spans::TARGET;
 use crate::table::{TableSample, Tables};
@@ -67,7 +67,7 @@ impl ReadOptions {
 /// Reads samples of a dataset, several together. Threads share it.
 pub struct Reader {
     dataset: Dataset,
-    columns: Columns,
+    columns: RequestedColumns,
     shards: Shards,
     tables: Tables,
     joined: JoinedColumns,
@@ -114,7 +114,16 @@ impl Reader {
         let joined = JoinedColumns::new(&dataset, &columns, options.rows / 4);
         let isolation = Isolation::new(options.isolated);
         let shards_at_once = (packhorse_storage::descriptors() / 32).clamp(8, 512);
-        Self { dataset, columns: Columns::new(columns), shards, tables, joined, options, isolation, shards_at_once }
+        Self {
+            dataset,
+            columns: RequestedColumns::new(columns),
+            shards,
+            tables,
+            joined,
+            options,
+            isolation,
+            shards_at_once,
+        }
     }
 
     /// The dataset.

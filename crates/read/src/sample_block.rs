@@ -1,7 +1,7 @@
 //! Samples as read: fields as bytes, or rows of typed values.
 
-use crate::columns::Column;
 use crate::mapping::Mapping;
+use crate::requested_columns::Column;
 use arrow_array::{Array, ArrayRef, BinaryViewArray, StringViewArray, new_null_array};
 use arrow_select::interleave::interleave;
 use packhorse_core::{Error, Field, Kind, Result, Rows, SchemaRef, held_bytes, rows_bytes};

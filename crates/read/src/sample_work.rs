@@ -1,7 +1,6 @@
 //! The work of the threads of a sample loader: read the samples of a step, and decode them into a slab.
 
 use crate::batch_metadata::BatchMetadata;
-use crate::columns::Column;
 use crate::device::slab;
 use crate::diagnose::Meter;
 use crate::epoch_order::EpochOrder;
@@ -14,6 +13,7 @@ use crate::held_samples::{HeldField, HeldSamples};
 use crate::isolation::Isolation;
 use crate::pipeline::PipelineConfig;
 use crate::readahead::Readahead;
+use crate::requested_columns::Column;
 use crate::shard_caches::ShardCaches;
 use crate::steps::Steps;
 use crate::stream::Stream;

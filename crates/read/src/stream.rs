@@ -1,7 +1,7 @@
 //! Samples that can be read only once and in order, from a pipe or a compressed tar.
 
-use crate::columns::Column;
 use crate::isolation::isolated;
+use crate::requested_columns::Column;
 use crate::sample_block::{DecodedRows, Piece, Row, SampleBlock};
 use packhorse_core::{Error, Input, KEY, Result, Rows, Sample, SchemaRef, Source, key_column};
 use std::fmt::Write as _;

@@ -1,8 +1,8 @@
 //! Reads samples that are rows of typed values: blocks of rows are decoded once and cached.
 
-use crate::columns::Column;
 use crate::dataset::{Content, Shard};
 use crate::opened::Opened;
+use crate::requested_columns::Column;
 use crate::sample_block::{DecodedRows, Piece, Row, SampleBlock, same_rows};
 use crate::spans::TARGET;
 use arrow_array::{ArrayRef, RecordBatchOptions, UInt64Array};

@@ -134,8 +134,8 @@ settings! {
         exclude: Vec<String>, text("GLOB").repeats();
         /// Symbolic links: follow them or skip them
         symlinks: Symlinks, one_of("HOW", Symlinks::WORDS).default("follow");
-        /// Where the key ends in a file name: first-dot (the rule of WebDataset readers), last-dot, or
-        /// regex:EXPRESSION, with the key as its first group and the field as its second. Or what folders are:
+        /// Where the key ends in a file name: first-dot (the rule of WebDataset readers), last-dot, whole:FIELD (the
+        /// name is the key, for files without extensions: whole:dcm), or regex:EXPRESSION, with the key as its first group and the field as its second. Or what folders are:
         /// sample-folders (s1/left.png is the field left.png of s1), field-folders (masks/a.png is the field masks.png
         /// of a), or path:EXPRESSION for the path below INPUT, with the groups key, field and, if you like, ext
         key_ends: KeyEnds, text("RULE").default("first-dot");

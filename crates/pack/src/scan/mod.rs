@@ -152,7 +152,9 @@ fn complete(context: Scan<'_>, options: &ScanOptions<'_>, mut listing: Listing) 
     listing.report(context.observer);
     settle(options.recipe.on_error, &listing, context.observer)?;
     if listing.samples() == 0 {
-        return Err(Error::config(format!("found no sample in {}; {}", places(options), listing.ignored())));
+        let error = Error::config(format!("found no sample in {}; {}", places(options), listing.ignored()));
+        let whole = "`key-ends=whole:NAME` makes each file a sample with a field of that name, such as whole:dcm";
+        return Err(if listing.has_nameless() { error.hint(whole) } else { error });
     }
     idle_setting(options.recipe, &listing)?;
     Ok(listing)

@@ -38,7 +38,7 @@ class Settings(TypedDict, total=False):
     symlinks: Literal["follow", "skip"] | None
     """Symbolic links: follow them or skip them."""
     key_ends: Text | None
-    """Where the key ends in a file name: first-dot (the rule of WebDataset readers), last-dot, or regex:EXPRESSION, with the key as its first group and the field as its second. Or what folders are: sample-folders (s1/left.png is the field left.png of s1), field-folders (masks/a.png is the field masks.png of a), or path:EXPRESSION for the path below INPUT, with the groups key, field and, if you like, ext."""
+    """Where the key ends in a file name: first-dot (the rule of WebDataset readers), last-dot, whole:FIELD (the name is the key, for files without extensions: whole:dcm), or regex:EXPRESSION, with the key as its first group and the field as its second. Or what folders are: sample-folders (s1/left.png is the field left.png of s1), field-folders (masks/a.png is the field masks.png of a), or path:EXPRESSION for the path below INPUT, with the groups key, field and, if you like, ext."""
     archive_folders: bool | None
     """Treat each archive as a folder: its name begins the keys of its samples. Archives may then use the same keys, or each hold one class."""
     dedup: bool | None

@@ -19,6 +19,7 @@ pub(crate) use decoded::Decoded;
 pub(super) use listing_builder::{ListingBuilder, without_extension};
 pub use sample::SampleRef;
 pub(crate) use spilled::{Found, KeptSamples, SpillOptions, Spilled};
+use walk_event::NO_FIELD;
 pub(super) use walk_event::{FoundFile, FoundMember, HIDDEN, WalkEvent};
 
 use super::sealed::SealedInput;
@@ -283,6 +284,11 @@ impl Listing {
         let parts: Vec<_> =
             self.ignored.iter().map(|(why, (n, first))| format!("{n} {why} (such as {})", first.display())).collect();
         format!("passed over: {}", parts.join(", "))
+    }
+
+    /// Whether inputs without an extension were ignored.
+    pub(crate) fn has_nameless(&self) -> bool {
+        self.ignored.contains_key(NO_FIELD)
     }
 
     pub(crate) fn report(&self, observer: &dyn Observer) {

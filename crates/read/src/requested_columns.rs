@@ -26,13 +26,13 @@ impl From<&str> for Column {
 const FEW: usize = 16;
 
 /// All requested fields.
-pub(crate) struct Columns {
+pub(crate) struct RequestedColumns {
     all: Vec<Column>,
     /// For each name the columns that have it, and its rank there; empty for few columns.
     by_name: HashMap<String, Vec<(usize, usize)>>,
 }
 
-impl Columns {
+impl RequestedColumns {
     pub(crate) fn new(all: Vec<Column>) -> Self {
         let mut by_name: HashMap<String, Vec<(usize, usize)>> = HashMap::new();
         if all.len() > FEW {
@@ -79,7 +79,7 @@ impl Columns {
     }
 }
 
-impl Deref for Columns {
+impl Deref for RequestedColumns {
     type Target = [Column];
 
     fn deref(&self) -> &[Column] {
@@ -99,7 +99,7 @@ mod tests {
         for others in [0, 40] {
             let names = ["jpg;png", "png;jpg", "cls", "none"].map(Column::from);
             let others = (0..others).map(|n| Column(vec![format!("other{n}")]));
-            let columns = Columns::new(names.into_iter().chain(others).collect());
+            let columns = RequestedColumns::new(names.into_iter().chain(others).collect());
             let mut found = Vec::new();
             columns.members(|| members.iter().copied(), |at, member| found.push((at, member.offset)));
             assert_eq!(found, [(0, 1), (1, 0), (2, 2)]);
