@@ -130,13 +130,16 @@ fn several_rows_of_a_sample_are_a_list() {
     assert!(error.to_string().contains("lines 2 and 4") && error.to_string().contains("metadata-rows=list"), "{error}");
     let recipe = Recipe { metadata_rows: MetadataRows::List, ..recipe };
     let told = warnings(&recipe);
-    assert!(told.iter().any(|text| text.contains("belongs to no sample, that of z")), "{told:?}");
+    assert!(told.iter().any(|text| text == "the rows of z in the metadata belong to no sample"), "{told:?}");
     let found = members(recipe.out.as_ref().unwrap());
     assert_eq!(found["x/a.json"].1, r#"[{"ImageID":"a","Label":"/m/2","XMin":0.25}]"#);
     let of_b = r#"[{"ImageID":"b","Label":"/m/1","XMin":0.5},{"ImageID":"b","Label":"/m/3","XMin":0.75}]"#;
     assert_eq!(found["x/b.json"].1, of_b);
     // A picture without boxes has none, and does not fail.
     assert_eq!(found["x/c.json"].1, "[]");
+    assert!(
+        told.iter().any(|text| text.starts_with("1 sample without a row in the metadata") && text.contains("c.jpg"))
+    );
     // Where the key finds no sample at all, it is wrong.
     let wrong = with_table(&input, ("wrong.csv", boxes), "Label", &[]);
     let error = packhorse::session().pack(&Recipe { metadata_rows: MetadataRows::List, ..wrong }).unwrap_err();
@@ -172,6 +175,35 @@ fn annotations_of_coco_go_to_their_pictures() {
     let recipe = with_table(&input, ("chosen.json", coco), "file_name", &[]);
     let found = packed(&Recipe { columns: vec!["annotations".to_owned()], ..recipe });
     assert_eq!(found["000000000285.json"].1, r#"{"annotations":[]}"#);
+}
+
+/// Settings that say nothing about a table are refused.
+#[test]
+fn settings_without_an_effect_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = files(&dir.path().join("in"), &["a.jpg"]);
+    for (name, text, read) in [
+        ("t.jsonl", "{\"id\":\"a\"}\n", "null=NA"),
+        ("t.json", "[{\"id\":\"a\"}]", "delimiter=;"),
+        ("t.csv", "id\na\n", "records=x"),
+        ("t.parquet", "", "header=none"),
+    ] {
+        let error = packhorse::session().pack(&with_table(&input, (name, text), "id", &[read])).unwrap_err();
+        assert!(error.to_string().contains("`metadata-read`"), "{name}: {error}");
+    }
+}
+
+/// Objects of several lines, and what programs write into `.json` files that are JSON lines.
+#[test]
+fn json_of_any_shape_is_packed() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = files(&dir.path().join("in"), &["1.jpg", "2.jpg"]);
+    let pretty = "[\n  {\n    \"f\": \"1.jpg\",\n    \"t\": \"a  b\"\n  },\n  {\"f\": \"2.jpg\", \"n\": 1.50}\n]\n";
+    let found = packed(&with_table(&input, ("pretty.json", pretty), "f", &[]));
+    assert_eq!(found["1.json"].1, r#"{"f":"1.jpg","t":"a  b"}"#);
+    assert_eq!(found["2.json"].1, r#"{"f": "2.jpg", "n": 1.50}"#);
+    let lines = "{\"f\": \"1.jpg\"}\n{\"f\": \"2.jpg\"}\n";
+    assert_eq!(packed(&with_table(&input, ("lines.json", lines), "f", &[]))["2.json"].1, r#"{"f": "2.jpg"}"#);
 }
 
 /// Conversations of which some have no picture.
@@ -223,6 +255,20 @@ fn names_say_splits() {
     );
     let error = packhorse::session().pack(&recipe("four").split("path:(val)2017".parse().unwrap())).unwrap_err();
     assert!(error.to_string().contains("train2017/a.jpg: has no split by the expression"), "{error}");
+    // A folder that only begins with a split, and the name of an input, count less than a folder that is one.
+    let data = files(&dir.path().join("training-data"), &["val/test_station/1.jpg", "train/x/2.jpg"]);
+    let found = splits(&Recipe { input: vec![data], ..recipe("data") }.split(Splits::Names));
+    assert_eq!(found, [of("train/x/2.jpg", "train"), of("val/test_station/1.jpg", "val")]);
+    // Files of two splits make no sample.
+    let mixed = files(&dir.path().join("mixed"), &["train/1.jpg", "val/1.txt", "val/2.jpg", "train/2.jpg"]);
+    let inputs = |names: [&str; 2]| names.map(|name| mixed.join(name)).to_vec();
+    let error =
+        packhorse::session().pack(&Recipe { input: inputs(["train", "val"]), ..recipe("no") }.split(Splits::Names));
+    assert!(error.unwrap_err().to_string().contains("give the folder that holds both"));
+    std::fs::remove_file(mixed.join("train/2.jpg")).unwrap();
+    let error =
+        packhorse::session().pack(&Recipe { input: inputs(["train", "val"]), ..recipe("no") }.split(Splits::Names));
+    assert!(error.unwrap_err().to_string().contains("is of the splits train and val"));
     // Each input may be a split.
     let apart = Recipe { input: ["train2017", "val2017"].map(|name| input.join(name)).to_vec(), ..recipe("five") };
     assert_eq!(
@@ -269,11 +315,21 @@ fn names_of_archives_and_tables_say_splits() {
     let recipe = |out: &str| Recipe::new(&shards, "webdataset", dir.path().join(out));
     let told = warnings(&recipe("one"));
     assert!(
-        told.iter().any(|text| text.contains("c4-validation-0.tar go into one dataset without splits")),
+        told.iter().any(|text| text.contains("c4-validation-0.tar/19 go into one dataset without splits")),
         "{told:?}"
     );
     let found = splits(&recipe("two").split(Splits::Names));
     assert_eq!(found.iter().map(|(_, split)| split.as_str()).collect::<Vec<_>>(), ["train", "validation"]);
+    // Tables are divided as archives.
+    let tables = dir.path().join("tables");
+    std::fs::create_dir_all(&tables).unwrap();
+    for name in ["c4-train.csv", "c4-test.csv"] {
+        std::fs::write(tables.join(name), "a,b\n1,2\n").unwrap();
+    }
+    let csv = Recipe { from: Some("csv".to_owned()), ..Recipe::new(&tables, "parquet", dir.path().join("csv")) };
+    packhorse::session().pack(&csv.split(Splits::Names)).unwrap();
+    let manifest = Manifest::decode(&std::fs::read(dir.path().join("csv/dataset.json")).unwrap()).unwrap();
+    assert_eq!(manifest.splits.iter().map(|split| split.name.as_str()).collect::<Vec<_>>(), ["test", "train"]);
     // Archives lie in folders too.
     let apart = dir.path().join("apart");
     for (from, to) in [("c4-train-0.tar", "a/x.tar"), ("c4-validation-0.tar", "b/y.tar")] {
@@ -284,6 +340,24 @@ fn names_of_archives_and_tables_say_splits() {
     let found = splits(&inside);
     // The folders inside are first.
     assert_eq!(found.iter().map(|(_, split)| split.as_str()).collect::<Vec<_>>(), ["14", "19"]);
+    for (number, name) in ["a/x.tar", "b/y.tar"].into_iter().enumerate() {
+        let mut tar = tar::Builder::new(std::fs::File::create(apart.join(name)).unwrap());
+        let mut header = tar::Header::new_gnu();
+        header.set_size(1);
+        header.set_mode(0o644);
+        tar.append_data(&mut header, format!("{number}.txt"), &b"x"[..]).unwrap();
+        tar.finish().unwrap();
+    }
+    let flat = Recipe::new(&apart, "webdataset", dir.path().join("four")).split(Splits::Folders);
+    assert_eq!(splits(&flat).iter().map(|(_, split)| split.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+    // Files that lie in no folder have none, whatever makes their keys.
+    let fields = files(&dir.path().join("fields"), &["images/1.png", "masks/1.png"]);
+    let fields = Recipe {
+        key_ends: "field-folders".parse().unwrap(),
+        ..Recipe::new(&fields, "webdataset", dir.path().join("five"))
+    };
+    let error = packhorse::session().pack(&fields.split(Splits::Folders)).unwrap_err();
+    assert!(error.to_string().contains("lies in no folder that names its split"), "{error}");
 }
 
 /// Lists of stems, as those of Pascal VOC, and of files with their labels.
@@ -330,7 +404,29 @@ fn lists_say_splits() {
     // The last part of a key is enough where only one sample has it.
     let two = files(&dir.path().join("two-folders"), &["a/1.jpg", "b/1.jpg"]);
     let error = packhorse::session().pack(&Recipe { input: vec![two], ..recipe("three", &lists) }).unwrap_err();
-    assert!(error.to_string().contains('1'), "{error}");
+    assert!(error.to_string().contains("1 fits several samples"), "{error}");
+    // Names may have spaces. Lists that lie among the inputs are left alone.
+    let cats =
+        files(&dir.path().join("breeds"), &["British Shorthair/a 1.jpg", "British Shorthair/b.jpg", "British.jpg"]);
+    let list = |name: &str, text: &str| {
+        std::fs::write(cats.join(name), text).unwrap();
+        format!("{}/{name}", cats.display())
+    };
+    let train = list("train.txt", "British Shorthair/a 1.jpg\nBritish Shorthair/gone.jpg\n");
+    let test = list("test.txt", "British Shorthair/b.jpg 1\nBritish 2\n");
+    let cats = Recipe { input: vec![cats.clone()], ..recipe("cats", &format!("train={train},test={test}")) };
+    let told = warnings(&cats);
+    assert!(
+        told.contains(
+            &"1 line of the lists of `split` without a sample, such as British Shorthair/gone.jpg".to_owned()
+        ),
+        "{told:?}"
+    );
+    let found: Vec<_> =
+        members(&dir.path().join("cats")).into_iter().map(|(name, (split, _))| (name, split.unwrap())).collect();
+    let wanted =
+        [("British%20Shorthair/a%201.jpg", "train"), ("British%20Shorthair/b.jpg", "test"), ("British.jpg", "test")];
+    assert_eq!(found, wanted.map(|(name, split)| (name.to_owned(), split.to_owned())));
 }
 
 #[test]

@@ -117,6 +117,8 @@ fn plans_do_not_depend_on_what_fits_memory() {
             Recipe { shard_count: Some(7), limit: Some(123), ..plain.clone() },
             Recipe { samples_per_shard: Some(11), exclude: Vec::new(), ..plain.clone() },
             Recipe { split: Splits::Folders, ..labels(Labels::Parent) }.shard_size(20_000),
+            Recipe { split: Splits::Names, ..labels(Labels::Folders) },
+            Recipe { split: "path:/(train|val)/".parse().unwrap(), ..labels(Labels::Parent) },
             Recipe { split: "train=0.8,val=0.1,test=0.1".parse().unwrap(), ..labels(Labels::Parent) }.shard_size(9_000),
             labels(Labels::Folders),
             Recipe { long_keys: LongKeys::Hash, ..plain.clone() }.shard_size(30_000),

@@ -184,8 +184,8 @@ pub(crate) fn last_part(key: &str) -> &str {
 
 /// The error of a row that is that of the last part of several keys.
 pub(crate) fn ambiguous(base: &str) -> Error {
-    let error = Error::config(format!("the row {base} of the table fits several samples, in different folders"));
-    error.with_code(Code::KeyTwice).hint("give whole keys in the table, such as cat/0001 for cat/0001.jpg")
+    let error = Error::config(format!("{base} fits several samples, in different folders"));
+    error.with_code(Code::KeyTwice).hint("give whole keys there, such as cat/0001 for cat/0001.jpg")
 }
 
 #[cfg(test)]
@@ -216,7 +216,7 @@ mod tests {
             assert_eq!(rows(&table, &["a/2", "b/1"]).unwrap(), [Some(1), Some(0)], "{table:?}");
             // Samples with one key are one.
             assert_eq!(rows(&table, &["a/1", "a/1"]).unwrap(), [Some(0), Some(0)], "{table:?}");
-            assert!(ambiguous(&table, &["a/1", "b/1"]).contains("the row 1 of the table"), "{table:?}");
+            assert!(ambiguous(&table, &["a/1", "b/1"]).contains("1 fits several samples"), "{table:?}");
             // That of a whole key is of no other.
             assert_eq!(rows(&table, &["1", "b/1"]).unwrap(), [Some(0), None], "{table:?}");
         }

@@ -96,6 +96,9 @@ impl JoinTable {
     ) -> Result<Self> {
         let metadata = Metadata::read_exact(registry, path, key, columns)?;
         let named = |e: Error| as_request_error(e).in_input(path.display());
+        if let Some(text) = metadata.keyless() {
+            return Err(named(Error::content(text).hint("give every row the key of its sample")));
+        }
         let schema = schema_of(&metadata, columns.is_none().then_some(key)).map_err(named)?;
         Ok(Self { keys: JoinKeys::new(&metadata), metadata, schema, fill_missing, missing: Vec::new() })
     }

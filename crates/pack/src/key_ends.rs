@@ -162,7 +162,7 @@ impl FromStr for KeyEnds {
         }
         if let Some(field) = text.strip_prefix("whole:") {
             return match member_name(b"a", field.as_bytes()) {
-                Ok(name) if name.field == field => Ok(KeyEnds::Whole(field.to_owned())),
+                Ok(name) if name.field == field && !field.contains('/') => Ok(KeyEnds::Whole(field.to_owned())),
                 _ => Err(Error::config(format!("\"{text}\" takes the name of a field, such as whole:dcm"))),
             };
         }

@@ -42,6 +42,8 @@ pub(crate) struct PyPipeline {
     handover: Handover<(OrderState, (u64, u64))>,
     counters: Arc<LoaderCounters>,
     messages: Arc<Messages>,
+    /// Whether a read may wait for a network.
+    remote: bool,
 }
 
 /// What a loader says: skipped samples and warnings.
@@ -101,7 +103,7 @@ impl PyPipeline {
         let mut options = options(settings)?;
         options.observer = Arc::clone(&messages) as _;
         let counters = Arc::clone(options.counters.get_or_insert_default());
-        let dataset = dataset.ours.clone();
+        let (dataset, remote) = (dataset.ours.clone(), dataset.remote);
         let target = match (resident, gpu) {
             (Some(resident), _) => Target::Resident(resident.samples()),
             (None, Some(gpu)) => Target::Gpu(gpu.cuda()),
@@ -110,7 +112,7 @@ impl PyPipeline {
         let running = abandonable(py, move || Running::start(dataset, asked, &options, target))?;
         let running = Mutex::new(Some(Owned::new(running)));
         let (process, waiting) = (std::process::id(), Mutex::default());
-        Ok(Self { process, waiting, running, handover: Handover::default(), counters, messages })
+        Ok(Self { process, waiting, running, handover: Handover::default(), counters, messages, remote })
     }
 
     /// The next batch; `None` after [`PyPipeline::stop`].
@@ -156,7 +158,9 @@ impl PyPipeline {
     /// The batch of any step and rank.
     fn at(&self, py: Python<'_>, step: u64, rank: u32, world_size: u32) -> Result<Batch> {
         let access = self.with(py, |loader| loader.access())?;
-        abandonable(py, move || access.at(step, Rank { rank, world_size }))
+        let at = move || access.at(step, Rank { rank, world_size });
+        // A thread of its own costs more than a small batch of local shards.
+        if self.remote { abandonable(py, at) } else { Ok(py.detach(|| fork::run(at))?) }
     }
 
     /// Name, type and shape of each array of a batch; the first dimension of ragged values is 0.

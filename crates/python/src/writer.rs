@@ -27,13 +27,13 @@ const BYTES: usize = 4 << 20;
 pub(crate) struct Writer {
     /// The process that opened it. In a forked child another thread may hold the lock for good.
     process: u32,
-    state: Mutex<State>,
+    state: Arc<Mutex<State>>,
+    totals: Arc<Totals>,
+    cancel: Cancel,
 }
 
 struct State {
     session: Session,
-    totals: Arc<Totals>,
-    cancel: Cancel,
     recipe: Recipe,
     /// Whether the container holds only bytes, so that other values become text or files.
     bytes_only: bool,
@@ -82,8 +82,6 @@ impl Writer {
         let columns = columns.into_iter().map(declared).collect::<Result<_>>()?;
         let state = State {
             session,
-            totals,
-            cancel,
             recipe,
             bytes_only,
             ragged,
@@ -97,7 +95,7 @@ impl Writer {
             closed: false,
             made: (!out.exists()).then_some(out),
         };
-        Ok(Self { process: std::process::id(), state: Mutex::new(state) })
+        Ok(Self { process: std::process::id(), state: Arc::new(Mutex::new(state)), totals, cancel })
     }
 
     /// Adds a sample. Nothing of it is kept if it raises.
@@ -132,7 +130,7 @@ impl Writer {
     fn totals<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyDict>> {
         self.check_process()?;
         let state = self.state.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
-        let totals = state.totals.show(py)?;
+        let totals = self.totals.show(py)?;
         totals.set_item("samples", state.kept())?;
         Ok(totals)
     }
@@ -140,12 +138,12 @@ impl Writer {
     /// Publishes and seals; returns the totals and the root digest as JSON.
     fn finish(&self, py: Python<'_>) -> Result<String> {
         self.check_process()?;
-        let (writer, out) = py.detach(|| self.lock().end()).map_err(Raised::packing)?;
-        let (totals, cancel) = {
-            let state = self.state.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
-            (Arc::clone(&state.totals), state.cancel.clone())
+        let state = Arc::clone(&self.state);
+        let finish = move || {
+            let (writer, out) = state.lock().unwrap_or_else(PoisonError::into_inner).end()?;
+            Ok((writer.finish()?, out))
         };
-        let manifest = watched(py, None, &totals, &cancel, move || writer.finish()).map_err(Raised::packing)?;
+        let (manifest, out) = watched(py, None, &self.totals, &self.cancel, finish).map_err(Raised::packing)?;
         let value = serde_json::json!({
             "out": out, "samples": manifest.samples, "shards": manifest.shards.len(),
             "bytes": manifest.bytes, "skipped": manifest.skipped, "classes": manifest.classes,

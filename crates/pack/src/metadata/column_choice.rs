@@ -57,6 +57,22 @@ impl<'a> ColumnRequest<'a> {
         Ok(Self { key, columns, limits, key_ends: Some(&KeyEnds::FirstDot), options: USUAL, lists: false })
     }
 
+    /// Whether it is for metadata, not for a table that is joined, which has no settings.
+    pub(super) fn is_metadata(&self) -> bool {
+        self.key_ends.is_some()
+    }
+
+    /// `error` with the way out where one name looks like those of several columns.
+    fn divided(&self, error: Error, names: &[String]) -> Error {
+        match names {
+            [one] if self.is_metadata() && one.contains([';', '|', '\t', ' ', ',']) => {
+                error.hint("`metadata-read=delimiter=…` says what divides columns")
+            }
+            [one] if one.contains([';', '|']) => error.hint("tables have commas (.csv) or tabs (.tsv) between columns"),
+            _ => error,
+        }
+    }
+
     /// Finds the requested columns among `names`.
     ///
     /// Errors: `Config` for a missing column, with those that exist; `Content` for one that occurs twice.
@@ -68,7 +84,7 @@ impl<'a> ColumnRequest<'a> {
                 (Some(_), Some(_)) => Err(Error::content(format!(
                     "has the column {wanted:?} twice; rename one, or choose others as the columns to keep"
                 ))),
-                (None, _) => Err(missing(wanted, names)),
+                (None, _) => Err(self.divided(missing(wanted, names), names)),
             }
         };
         let wanted = self.columns.unwrap_or(names);
@@ -82,13 +98,7 @@ pub(super) fn missing(wanted: &str, names: &[String]) -> Error {
     if names.len() > LISTED {
         list.push_str(&format!(" and {} more", names.len() - LISTED));
     }
-    let error = Error::config(format!("has no column {wanted:?}; choose among {list}")).with_code(Code::NoSuchField);
-    match names {
-        [one] if one.contains([';', '|', '\t', ' ', ',']) => {
-            error.hint("`metadata-read=delimiter=…` says what divides columns")
-        }
-        _ => error,
-    }
+    Error::config(format!("has no column {wanted:?}; choose among {list}")).with_code(Code::NoSuchField)
 }
 
 #[cfg(test)]

@@ -208,6 +208,13 @@ mod tests {
         let spoken = spoken.unwrap();
         assert_eq!(spoken.get("1-2"), Some(r#"{"column1":"1-2","column2":"GO \"THERE NOW"}"#));
         assert_eq!(spoken.get("1-3"), Some(r#"{"column1":"1-3","column2":"STOP"}"#));
+        for (read, key) in
+            [(&["delimiter= "][..], "id"), (&["delimiter= ", "header=none"], "column1"), (&["delimiter=e"], "id")]
+        {
+            let words =
+                given("id x\na 1\n\"b c\" 2\n".replace(' ', read[0].split_at(10).1).as_str(), key, read).unwrap();
+            assert_eq!(words.get("a").map(|row| row.contains('1')), Some(true), "{read:?}");
+        }
         let quoted = given("# of 2\nid;x\na;\"1;\n2\"\nb;NA\n", "id", &["delimiter=;", "skip=1", "null=NA"]).unwrap();
         assert_eq!(quoted.get("a"), Some(r#"{"id":"a","x":"1;\n2"}"#));
         assert_eq!(quoted.get("b"), Some(r#"{"id":"b","x":null}"#));
@@ -219,7 +226,7 @@ mod tests {
             ("a b\nc\n", &["delimiter=spaces"][..], "line 2: has 1 fields, and the first line has 2"),
             ("x\n\nid;x\na;1;2\n", &["delimiter=;", "skip=2"][..], "line 4: has 3 fields"),
             ("a,1\n\"b,2\n", &["header=none"][..], "`metadata-read=quote=none`"),
-            ("", &["header=none", "delimiter=spaces"][..], "no header line"),
+            ("", &["header=none", "delimiter=spaces"][..], "is empty"),
         ] {
             let key = if settings.contains(&"header=none") {
                 "column1"

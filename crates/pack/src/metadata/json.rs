@@ -1,18 +1,18 @@
 //! Files of JSON: a list of objects, in the file or in one of its members, and the annotations of COCO.
 //!
-//! * Specification: RFC 8259. Rows are kept verbatim, as those of JSONL.
-//! * **[COCO](https://cocodataset.org/#format-data)**: the file is an object with the lists `images` and `annotations`, as LVIS,
+//! * Specification: RFC 8259. Rows are kept verbatim, as those of JSONL; one of several lines loses its white space.
+//! * **[COCO](https://cocodataset.org/#format-data)**: the file is an object with the lists `images` and `annotations`, as
 //!   Objects365 and iNaturalist have it too. A row is an image with its annotations, those whose `image_id` is its `id`, as the
 //!   member `annotations`.
 //! * The file is held in memory while it is read.
 
-use super::jsonl::Table;
+use super::jsonl::{self, Table};
 use super::{ColumnRequest, Metadata};
-use packhorse_core::{Code, Context, Error, Input, Result};
+use packhorse_core::{Code, Context, Error, Input, Result, counted};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::Read;
 
 type Members<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
@@ -27,22 +27,29 @@ pub(super) fn read(input: &dyn Input, request: &ColumnRequest<'_>) -> Result<Met
     let mut table = Table::new(request, "record")?;
     match &request.options.records {
         Some(path) => rows(inside(text, path)?, &mut table)?,
+        None if is_lines(text) => return jsonl::read(text.as_bytes(), request),
         None if text.starts_with('{') => coco(text, &mut table)?,
         None => rows(text, &mut table)?,
     }
     table.finish()
 }
 
-/// The text of a member, by the names of members from the outside in.
-fn inside<'a>(mut text: &'a str, path: &[String]) -> Result<&'a str> {
-    for name in path {
-        let members = members(text)?;
-        text = members
-            .get(name.as_str())
-            .ok_or_else(|| no_list(&members).remark(format!("it has no member {name}")))?
-            .get();
+/// Whether it is JSON lines: its first line alone is an object.
+fn is_lines(text: &str) -> bool {
+    let first = text.split_once('\n').map(|(first, _)| first.trim_ascii());
+    first.is_some_and(|first| first.starts_with('{') && serde_json::from_str::<Members<'_>>(first).is_ok())
+}
+
+/// The text of the member at `path`: names from the outside in with dots between them, which names may have too.
+fn inside<'a>(text: &'a str, path: &str) -> Result<&'a str> {
+    let members = members(text)?;
+    let names = path.match_indices('.').map(|(at, _)| at).chain([path.len()]);
+    let found = names.map(|end| path.split_at(end)).find_map(|(name, rest)| Some((members.get(name)?.get(), rest)));
+    match found {
+        Some((text, "")) => Ok(text),
+        Some((text, rest)) => inside(text, rest.trim_start_matches('.')),
+        None => Err(no_list(&members).remark(format!("it has no member {path}"))),
     }
-    Ok(text)
 }
 
 fn members(text: &str) -> Result<Members<'_>> {
@@ -67,8 +74,12 @@ struct OfImage<'a> {
 struct Image<'a> {
     #[serde(borrow)]
     id: &'a RawValue,
-    #[serde(borrow)]
-    annotations: Option<&'a RawValue>,
+    #[serde(default, deserialize_with = "present", rename = "annotations")]
+    has_annotations: bool,
+}
+
+fn present<'de, D: serde::Deserializer<'de>>(value: D) -> Result<bool, D::Error> {
+    serde::de::IgnoredAny::deserialize(value).map(|_| true)
 }
 
 /// Adds each image with its annotations.
@@ -84,12 +95,15 @@ fn coco(text: &str, table: &mut Table<'_>) -> Result<()> {
         let of = of.map_err(|e| fault(&e, "an annotation of an image").context(format_args!("annotation {number}")))?;
         of_images.entry(of.image_id.get()).or_default().push(annotation.get());
     }
-    let mut row = String::new();
+    let (mut row, mut ids) = (String::new(), HashSet::new());
     for (image, number) in images.iter().zip(1..) {
         let at = |e: Error| e.context(format_args!("image {number}"));
         let found = serde_json::from_str::<Image<'_>>(image.get());
-        let Image { id, annotations } = found.map_err(|e| at(fault(&e, "an image with an id")))?;
-        if annotations.is_some() {
+        let Image { id, has_annotations } = found.map_err(|e| at(fault(&e, "an image with an id")))?;
+        if !ids.insert(id.get()) {
+            return Err(at(Error::content("has the id of another image")));
+        }
+        if has_annotations {
             let error = Error::content("has annotations of its own");
             return Err(at(error.hint("`metadata-read=records=images` takes images as they are")));
         }
@@ -100,12 +114,11 @@ fn coco(text: &str, table: &mut Table<'_>) -> Result<()> {
         row.push_str("]}");
         table.add(row.as_bytes(), number)?;
     }
-    let mut left: Vec<&str> = of_images.into_keys().collect();
-    left.sort_unstable();
-    match left.first() {
-        Some(id) => Err(Error::content(format!("has annotations of images that it does not list, such as {id}"))),
-        None => Ok(()),
+    if let Some(id) = of_images.keys().min() {
+        let annotations = counted(of_images.values().map(Vec::len).sum::<usize>() as u64, "annotation");
+        table.note(format!("left out {annotations} of images that the metadata does not list, such as {id}"));
     }
+    Ok(())
 }
 
 /// The error of an object in which no member is said to be the rows.
@@ -130,7 +143,7 @@ mod tests {
     use packhorse_core::{Kind, Limits, MemoryInput};
 
     fn table(text: &str, key: &str, records: Option<&str>) -> Result<Metadata> {
-        let records = records.map(|path| path.split('.').map(str::to_owned).collect());
+        let records = records.map(str::to_owned);
         let options = TableOptions { records, ..TableOptions::default() };
         let request = ColumnRequest::new(key, None, Limits::default()).unwrap();
         read(&MemoryInput::new("a.json", text.as_bytes().to_vec()), &ColumnRequest { options: &options, ..request })
@@ -138,11 +151,13 @@ mod tests {
 
     #[test]
     fn lists_of_objects_are_rows() {
-        let rows = table("\u{feff}[{\"id\": \"a.jpg\",\n \"x\": 1.50}, {\"id\": 7}]\n", "id", None).unwrap();
-        assert_eq!((rows.get("a"), rows.get("7")), (Some("{\"id\": \"a.jpg\",\n \"x\": 1.50}"), Some("{\"id\": 7}")));
+        let rows = table("\u{feff}[{\"id\":\n \"a.jpg\", \"x\": 1.50}, {\"id\": 7}]\n", "id", None).unwrap();
+        assert_eq!((rows.get("a"), rows.get("7")), (Some("{\"id\":\"a.jpg\",\"x\":1.50}"), Some("{\"id\": 7}")));
         let rows = table("{\"v\": 1, \"data\": {\"list\": [{\"id\": \"a\"}]}}", "id", Some("data.list")).unwrap();
         assert_eq!(rows.get("a"), Some("{\"id\": \"a\"}"));
+        assert_eq!(table("{\"a.b\": {\"c.d\": [{\"id\": 1}]}}", "id", Some("a.b.c.d")).unwrap().len(), 1);
         assert_eq!(table("[]", "id", None).unwrap().len(), 0);
+        assert_eq!(table("{\"id\": 1}\n{\"id\": 2}\n", "id", None).unwrap().len(), 2);
         for (text, records, kind, message) in [
             ("{\"a\": [], \"b\": 1, \"c\": []}", None, Kind::Config, "records=NAME`; there are a, c"),
             ("{\"a\": 1}", None, Kind::Config, "JSON lines"),
@@ -173,11 +188,14 @@ mod tests {
             Some(r#"{"file_name": "b.jpg", "id": 10,"annotations":[]}"#)
         );
         assert_eq!(table(text, "id", Some("annotations")).unwrap().len(), 2);
+        let filtered = r#"{"images": [{"id": 1}], "annotations": [{"image_id": 2}, {"image_id": 1}]}"#;
+        let notes: Vec<String> = table(filtered, "id", None).unwrap().notes().collect();
+        assert_eq!(notes, ["left out 1 annotation of images that the metadata does not list, such as 2"]);
         for (images, annotations, message) in [
-            ("[{\"id\": 1}]", "[{\"image_id\": 2}]", "images that it does not list, such as 2"),
             ("[{\"id\": 1}]", "[{\"id\": 2}]", "annotation 1: is not an annotation of an image"),
             ("[{}]", "[]", "image 1: is not an image with an id"),
-            ("[{\"id\": 1, \"annotations\": []}]", "[]", "image 1: has annotations of its own"),
+            ("[{\"id\": 1, \"annotations\": null}]", "[]", "image 1: has annotations of its own"),
+            ("[{\"id\": 1}, {\"id\": 1}]", "[]", "image 2: has the id of another image"),
         ] {
             let text = format!("{{\"images\": {images}, \"annotations\": {annotations}}}");
             let error = table(&text, "id", None).unwrap_err().to_string();

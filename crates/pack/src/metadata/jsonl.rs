@@ -91,6 +91,11 @@ impl<'a> Table<'a> {
         self.rows.insert(&key, json, number)
     }
 
+    /// Adds something to tell of the table.
+    pub(super) fn note(&mut self, text: String) {
+        self.rows.notes.push(text);
+    }
+
     /// The rows, unless none has the key, or a column that is wanted.
     pub(super) fn finish(self) -> Result<Metadata> {
         if self.rows.is_empty() && self.rows.keyless.is_some() {

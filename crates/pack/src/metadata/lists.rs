@@ -28,12 +28,18 @@ impl Chains {
 }
 
 impl Metadata {
+    /// Whether another row has the key of this one.
+    pub(crate) fn is_twice(&self, row: u32) -> bool {
+        self.chains.as_ref().is_some_and(|chains| chains.next(row) != row)
+    }
+
     /// The same with one row for each key: the list of its rows, in the order of the table.
     pub(super) fn listed(mut self) -> Result<Self> {
         let chains = self.chains.take().unwrap_or_default();
         let (unit, key_ends, keyless) = (self.unit, self.key_ends.clone(), self.keyless);
+        let notes = std::mem::take(&mut self.notes);
         let arena = String::with_capacity(self.arena.len());
-        let mut listed = Self { arena, unit, key_ends, keyless, ..Self::default() };
+        let mut listed = Self { arena, unit, key_ends, keyless, notes, ..Self::default() };
         let mut list = String::new();
         for row in 0..self.rows.len() as u32 {
             let key = self.key(row);

@@ -20,10 +20,12 @@ mod json;
 mod jsonl;
 mod lines;
 mod lists;
+mod one_line;
 mod plain_records;
 mod record_reader;
 mod records;
 mod table;
+mod table_kind;
 mod table_options;
 
 use crate::key_ends::SourcePath;
@@ -33,17 +35,13 @@ use crate::{KeyEnds, MetadataRows, Recipe};
 use column_choice::ColumnRequest;
 use hashbrown::HashTable;
 use lists::Chains;
-use packhorse_core::{
-    Code, Context, Error, Input, Kind, Limits, NameFault, Options, Registry, Result, Store, counted, escape, folder_key,
-};
-use packhorse_storage::{Compression, Local, decompressed, paths_of};
+use one_line::one_line;
+use packhorse_core::{Code, Error, Kind, Limits, NameFault, Registry, Result, counted, escape, folder_key};
+use packhorse_storage::{Local, paths_of};
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) use table_options::TableOptions;
-
-/// The extensions that [`Metadata::read`] accepts, for messages.
-const KNOWN: &str = ".csv, .tsv, .jsonl, .json, or as a table of columns that this build reads (.parquet)";
 
 /// The rows of a table by key, each as the JSON text of one object.
 ///
@@ -66,6 +64,8 @@ pub struct Metadata {
     chains: Option<Chains>,
     /// How many rows had no key, and where the first of them is.
     keyless: Option<(u64, u64)>,
+    /// What else is to be told of the table.
+    notes: Vec<String>,
 }
 
 /// The position of a row in the arena (up to the next row) and in the table.
@@ -87,8 +87,8 @@ impl Metadata {
     /// format for what becomes of its types.
     ///
     /// Errors: `Config` for an unknown extension and for a missing column (with those that exist); `Content` for a bad
-    /// row, a missing key and two rows of one key; `Limit` for a row longer than `limits.header`; `Unsupported` for
-    /// data that JSON can't hold.
+    /// row, a missing key and two rows of one key; `Limit` for a row of a table that is not a JSON file longer than
+    /// `limits.header`; `Unsupported` for data that JSON can't hold.
     pub(crate) fn of(registry: &Registry, recipe: &Recipe, (path, key): (&Path, &str), limits: Limits) -> Result<Self> {
         let options = TableOptions::parse(&recipe.metadata_read)?;
         let columns = (!recipe.columns.is_empty()).then_some(&recipe.columns[..]);
@@ -120,7 +120,7 @@ impl Metadata {
         for table in &tables {
             let read = match folder_in(table, path, inputs) {
                 Some(folder) => Self::read_beside(registry, (table, &folder), &request),
-                None => Self::read_requested(registry, table, &request),
+                None => table_kind::read(registry, table, &request),
             };
             let read = read.map_err(|e| named(table, e))?;
             match &mut all {
@@ -134,7 +134,7 @@ impl Metadata {
 
     /// Reads a table in `folder` of an input, whose names of files start there if there is one of them.
     fn read_beside(registry: &Registry, (table, folder): (&Path, &Path), request: &ColumnRequest<'_>) -> Result<Self> {
-        let plain = Self::read_requested(registry, table, &ColumnRequest { key_ends: None, ..request.clone() })?;
+        let plain = table_kind::read(registry, table, &ColumnRequest { key_ends: None, ..request.clone() })?;
         let beside = table.parent().unwrap_or(Path::new(""));
         let is_beside = |row| {
             let name = Path::new(plain.key(row));
@@ -143,6 +143,7 @@ impl Metadata {
         let starts_here = (0..plain.rows.len() as u32).any(is_beside);
         let mut read = Self::empty(plain.unit, request);
         read.keyless = plain.keyless;
+        read.notes.clone_from(&plain.notes);
         for (row, place) in (0..).zip(&plain.rows) {
             let (name, json) = plain.parts(row).unwrap_or_default();
             let name = name.strip_prefix("./").unwrap_or(name);
@@ -165,40 +166,12 @@ impl Metadata {
             }
             self.add(key, json, 0)?;
         }
+        self.notes.extend(other.notes);
         if let Some((rows, first)) = other.keyless {
             let (before, first_before) = self.keyless.unwrap_or((0, first));
             self.keyless = Some((before + rows, first_before));
         }
         Ok(())
-    }
-
-    fn read_requested(registry: &Registry, path: &Path, request: &ColumnRequest<'_>) -> Result<Self> {
-        let name = path.as_os_str().as_encoded_bytes();
-        let inside = Compression::of(name);
-        let inner = inside.as_ref().map_or(name, |(_, inside)| inside);
-        let extension = inner.rsplit(|byte| *byte == b'.').next().unwrap_or_default().to_ascii_lowercase();
-        let open = || open(path, inside.as_ref().map(|(compression, _)| *compression));
-        match &*extension {
-            b"jsonl" | b"ndjson" => jsonl::read(open()?.stream()?, request),
-            b"json" => json::read(&*open()?, request),
-            b"tsv" | b"tab" => csv::read(&*open()?, "\t", request),
-            b"csv" => csv::read(&*open()?, ",", request),
-            _ if request.options.delimiter.is_some() => csv::read(&*open()?, ",", request),
-            _ => {
-                let unknown = || {
-                    let message = "is not a table that packhorse can read; a metadata file's name ends in";
-                    Error::config(format!("{message} {KNOWN}")).hint(
-                        "a list in a text file needs `metadata-read=delimiter=spaces`, or what else is between its columns",
-                    )
-                };
-                let format = registry.by_name(name).ok_or_else(unknown)?;
-                if request.options.is_of_text() {
-                    return Err(Error::config("`metadata-read` is for tables of text, which this one is not"));
-                }
-                let source = format.source(&Options::new(), request.limits)?;
-                table::read(&*source, &*Local.open(path)?, request)?.ok_or_else(unknown)
-            }
-        }
     }
 
     /// An empty table, whose positions are counted in `unit`s.
@@ -207,9 +180,9 @@ impl Metadata {
         Self { unit, key_ends, chains, ..Self::default() }
     }
 
-    /// Names of samples in lines, without more.
+    /// Names of samples in lines, which may be there twice.
     pub(crate) fn of_names(key_ends: &KeyEnds) -> Self {
-        Self { unit: "line", key_ends: Some(key_ends.clone()), ..Self::default() }
+        Self { unit: "line", key_ends: Some(key_ends.clone()), chains: Some(Chains::default()), ..Self::default() }
     }
 
     /// Counts the row at this place, which has no key.
@@ -237,6 +210,11 @@ impl Metadata {
     /// The row of exactly this key. Does not mark it.
     pub(crate) fn find(&self, key: &str) -> Option<u32> {
         self.index.find(self.hasher.hash_one(key), |row| self.key(*row) == key).copied()
+    }
+
+    /// Warnings of the table.
+    pub(crate) fn notes(&self) -> impl Iterator<Item = String> {
+        self.keyless().into_iter().chain(self.notes.iter().cloned())
     }
 
     /// Whether the rows of a sample are a list.
@@ -294,7 +272,8 @@ impl Metadata {
             let first = self.rows.get(*row as usize).map_or(0, |row| row.at);
             let text = format!("{unit}s {first} and {at} have the same key {key:?}; leave one row for each sample");
             let error = Error::content(text).with_code(Code::KeyTwice);
-            return Err(error.hint("or make the rows of a sample a list with `metadata-rows=list`"));
+            let list = "or make the rows of a sample a list with `metadata-rows=list`";
+            return Err(if self.key_ends.is_some() { error.hint(list) } else { error });
         }
         self.add(&key, json, u32::try_from(at).map_err(|_| too_many())?)
     }
@@ -305,7 +284,7 @@ impl Metadata {
         let key_len = u32::try_from(key.len()).map_err(|_| Error::new(Kind::Limit, "has a key over 4 GiB"))?;
         self.rows.push(Row { start: self.arena.len(), key_len, at });
         self.arena.push_str(key);
-        self.arena.push_str(json);
+        self.arena.push_str(&one_line(json));
         if row % 64 == 0 {
             self.used.push(AtomicU64::new(0));
         }
@@ -455,18 +434,6 @@ fn key_of(dir: &str, base: &str) -> Result<String, NameFault> {
 fn member_name(name: &str) -> Result<String> {
     let text = serde_json::to_string(name);
     text.map(|text| text + ":").map_err(|e| Error::bug("writing a name as JSON failed").caused_by(e))
-}
-
-/// Opens a regular file; a FIFO would hang, and CSV is read twice.
-fn open(path: &Path, compression: Option<Compression>) -> Result<Box<dyn Input>> {
-    if !std::fs::metadata(path).context("open")?.is_file() {
-        return Err(Error::content("is not a regular file; write the table to a file first"));
-    }
-    let file = Local.open(path)?;
-    Ok(match compression {
-        Some(compression) => decompressed(file, compression),
-        None => file,
-    })
 }
 
 #[cfg(test)]

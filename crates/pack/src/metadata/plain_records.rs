@@ -2,7 +2,7 @@
 
 use super::ColumnRequest;
 use super::lines::Lines;
-use super::record_reader::RecordReader;
+use super::record_reader::{RecordReader, no_header};
 use super::table_options::Delimiter;
 use packhorse_core::{Error, Result};
 use std::io::Read;
@@ -54,7 +54,7 @@ impl<'a> PlainRecords<'a> {
 impl RecordReader for PlainRecords<'_> {
     fn header(&mut self) -> Result<Vec<String>> {
         if !self.advance()? {
-            return Err(super::record_reader::no_header());
+            return Err(no_header(self.has_header));
         }
         self.width = self.fields.len();
         self.again = !self.has_header;
@@ -73,7 +73,8 @@ impl RecordReader for PlainRecords<'_> {
             (found, wanted) if more && found != wanted => {
                 let message = format!("has {found} fields, and the first line has {wanted}");
                 let error = self.at(Error::content(message));
-                Err(error.hint("`metadata-read=columns=N` gives the rest of a line to the last of N columns"))
+                let rest = "`metadata-read=columns=N` gives the rest of a line to the last of N columns";
+                Err(if found > wanted { error.hint(rest) } else { error })
             }
             _ => Ok(more),
         }

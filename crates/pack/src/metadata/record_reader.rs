@@ -48,6 +48,9 @@ pub(super) fn open<'a>(
 }
 
 /// The error of a table without a line.
-pub(super) fn no_header() -> Error {
-    Error::content("has no header line; its first line must name the columns")
+pub(super) fn no_header(wanted: bool) -> Error {
+    Error::content(match wanted {
+        true => "has no header line; its first line must name the columns",
+        false => "is empty",
+    })
 }

@@ -10,11 +10,14 @@ use std::io::{BufRead, BufReader, Chain, Read};
 use std::rc::Rc;
 
 /// A record appended to the file. If it is read as part of a field, a quote was never closed.
-const END: &[u8] = b"\n\x04 the file ended here \x04";
-const END_FIELD: &[u8] = b"\x04 the file ended here \x04";
+const END: &[u8] = b"\n\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04";
+const END_FIELD: &[u8] = b"\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04\x04";
 
 /// The way out where quotes do not enclose fields.
 const PLAIN: &str = "if quotes are text in it, pass `metadata-read=quote=none`";
+/// The same for tables that are joined.
+const PLAIN_JOINED: &str =
+    "if quotes are text in it, make a Parquet file of it with `from=csv` and `read=quote=none`, and give that";
 
 /// The records of a file, one at a time.
 pub(super) struct Records<'a> {
@@ -25,6 +28,8 @@ pub(super) struct Records<'a> {
     /// The number of columns, once the header is read.
     width: usize,
     has_header: bool,
+    /// What to do where quotes do not enclose fields.
+    plain: &'static str,
     /// Whether the current record, the first one, is still to be given.
     again: bool,
     /// Lines before the table.
@@ -55,7 +60,20 @@ impl<'a> Records<'a> {
             .buffer_capacity(1 << 18)
             .from_reader(guard);
         let (record, has_header) = (ByteRecord::new(), !request.options.no_header);
-        Ok(Self { reader, start, record, width: 0, has_header, again: false, skipped, line: 0, end: 1, end_line: 1 })
+        let plain = if request.is_metadata() { PLAIN } else { PLAIN_JOINED };
+        Ok(Self {
+            reader,
+            start,
+            record,
+            width: 0,
+            has_header,
+            plain,
+            again: false,
+            skipped,
+            line: 0,
+            end: 1,
+            end_line: 1,
+        })
     }
 
     fn advance(&mut self) -> Result<bool> {
@@ -72,10 +90,10 @@ impl<'a> Records<'a> {
             // No line end closed this record.
             self.line += self.end;
             let error = self.at(Error::content("a quote that opens here is never closed; close or double it"));
-            return Err(error.hint(PLAIN));
+            return Err(error.hint(self.plain));
         }
         if self.reader.get_ref().has_stray_text(self.reader.position().byte()) {
-            return Err(self.at(Error::content("has text behind a closing quote")).hint(PLAIN));
+            return Err(self.at(Error::content("has text behind a closing quote")).hint(self.plain));
         }
         Ok(true)
     }
@@ -99,7 +117,7 @@ impl<'a> Records<'a> {
 impl RecordReader for Records<'_> {
     fn header(&mut self) -> Result<Vec<String>> {
         if !self.advance()? {
-            return Err(no_header());
+            return Err(no_header(self.has_header));
         }
         self.width = self.record.len();
         // The reader counts line feeds. After CR LF the count lags by one line, after the header already.

@@ -24,8 +24,8 @@ pub(crate) struct TableOptions {
     pub(crate) skip: u64,
     /// The texts of missing values, beside the empty one.
     pub(crate) nulls: Vec<String>,
-    /// Where in a file of JSON the list of rows is: members from the outside in.
-    pub(crate) records: Option<Vec<String>>,
+    /// Where in a file of JSON the list of rows is: members from the outside in, with dots between them.
+    pub(crate) records: Option<String>,
 }
 
 impl TableOptions {
@@ -52,7 +52,7 @@ impl TableOptions {
     fn set(&mut self, name: &str, value: &str) -> Result<()> {
         let wrong = |wanted: &str| Err(refused(&format!("{name}={value}: takes {wanted}")));
         match (name, value) {
-            ("delimiter", "" | "\"" | "\n" | "\r") => return wrong("a text such as ; or |, tab, or spaces"),
+            ("delimiter", "" | "\"" | "\n" | "\r" | "\u{4}") => return wrong("a text such as ; or |, tab, or spaces"),
             ("delimiter", "tab" | "\\t") => self.delimiter = Some(Delimiter::Text("\t".to_owned())),
             ("delimiter", "spaces") => self.delimiter = Some(Delimiter::Spaces),
             ("delimiter", text) => self.delimiter = Some(Delimiter::Text(text.to_owned())),
@@ -73,7 +73,7 @@ impl TableOptions {
             ("null", texts) => {
                 self.nulls = texts.split(',').filter(|text| !text.is_empty()).map(str::to_owned).collect()
             }
-            ("records", path) => self.records = Some(path.split('.').map(str::to_owned).collect()),
+            ("records", path) => self.records = Some(path.to_owned()),
             _ => {
                 let meant = nearest(name, Self::NAMES).map(|name| format!("did you mean {name}?"));
                 let error = refused(&format!("has no setting {name}; there are {}", Self::NAMES.join(", ")));
@@ -83,9 +83,16 @@ impl TableOptions {
         Ok(())
     }
 
-    /// Whether settings say how the text of a table is written.
-    pub(crate) fn is_of_text(&self) -> bool {
-        *self != Self { records: self.records.clone(), ..Self::default() }
+    /// Refuses settings that have no effect on a table: most are for tables of text, and `records` for files of JSON.
+    pub(crate) fn check(&self, is_text: bool, is_json: bool) -> Result<()> {
+        let is_of_text = *self != Self { records: self.records.clone(), ..Self::default() };
+        if is_of_text && !is_text {
+            return Err(refused("says how tables of text are written, which this one is not"));
+        }
+        match self.records.is_some() && !is_json {
+            true => Err(refused("records=… is for a file of JSON, whose name ends in .json")),
+            false => Ok(()),
+        }
     }
 
     /// Whether a value is missing.
@@ -113,8 +120,16 @@ mod tests {
         );
         assert!(list.plain_quotes && parse(&["delimiter=::"]).unwrap().plain_quotes);
         assert!(!parse(&["delimiter=;"]).unwrap().plain_quotes && parse(&["quote=none"]).unwrap().plain_quotes);
-        assert_eq!(parse(&["records=a.b"]).unwrap().records, Some(vec!["a".to_owned(), "b".to_owned()]));
-        assert!(!parse(&["records=a"]).unwrap().is_of_text() && parse(&["null=NA"]).unwrap().is_of_text());
+        assert_eq!(parse(&["records=a.b"]).unwrap().records, Some("a.b".to_owned()));
+        for (text, (is_text, is_json), works) in [
+            ("records=a", (false, true), true),
+            ("records=a", (true, false), false),
+            ("null=NA", (true, false), true),
+            ("null=NA", (false, true), false),
+            ("header=none", (false, false), false),
+        ] {
+            assert_eq!(parse(&[text]).unwrap().check(is_text, is_json).is_ok(), works, "{text}");
+        }
         for bad in ["delimiter", "delimiter=", "header=yes", "quote='", "columns=0", "skip=x", "headr=none"] {
             assert!(parse(&[bad]).is_err(), "{bad}");
         }

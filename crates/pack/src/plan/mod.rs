@@ -5,6 +5,7 @@ mod classes;
 mod continued;
 mod field_names;
 mod fit;
+mod mixed_splits;
 mod plan_item;
 mod sample_sizes;
 mod schema;
@@ -27,10 +28,11 @@ pub use split::{PathSplit, Shares, SplitBy, SplitLists, Splits};
 
 use crate::keyed_source::ID_FIELD;
 use crate::merged_columns::Joining;
-use crate::scan::{Listing, SPLITS, SampleRef, of_folders, path_of, split_of};
+use crate::scan::{Listing, SPLITS};
 use crate::spans::TARGET;
 use crate::{OnError, Recipe, steps};
 use admission::admit;
+use mixed_splits::MixedSplits;
 use packhorse_core::{Code, DataType, Error, Event, Kind, Limits, Observer, Registry, Result, Sink, some_of};
 use packhorse_dataset::{
     Digest, EncodedFrame, FieldRecord, FileRecord, PathText, PlanEntry, PlanHeader, PlanWriter, SinkRecord,
@@ -47,7 +49,6 @@ use split_assignment::SplitAssignment;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::Write;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A recipe, and what a plan takes from elsewhere or derives from it.
@@ -121,9 +122,9 @@ pub(crate) fn plan(
     let mut order = plan_item::ordered_items(&listing, recipe.shuffle, recipe.split.divides(), options.many);
     let groups = SplitAssignment::of(&listing, recipe)?;
     warn_of_splits(groups.names(), recipe, observer);
-    if groups.names().len() < 2 && matches!(recipe.split, Splits::Keep | Splits::Folders) {
-        warn_of_mixed_splits(&listing, observer);
-    }
+    let mut mixed = MixedSplits::default();
+    mixed.add(&listing, recipe);
+    mixed.report(groups.names(), observer);
     warn_of_partitions(&listing, observer);
     plan_item::truncate(&mut order, recipe.limit.unwrap_or(u64::MAX));
     if order.is_empty() {
@@ -163,34 +164,6 @@ fn warn_of_splits(names: &[String], recipe: &Recipe, observer: &dyn Observer) {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let meant = if recipe.labels.is_some() { "" } else { "; did you mean `labels=folders`?" };
         let text = format!("the splits are {}, which look like classes{meant}", some_of(&names));
-        observer.event(&Event::Warning(&text));
-    }
-}
-
-/// Warns of inputs that are named as splits (`train-00000-of-00002.parquet`, `val/`, `c4-validation.jsonl`), of which one dataset
-/// is made. Files that are fields have the splits of their folders.
-fn warn_of_mixed_splits(listing: &Listing, observer: &dyn Observer) {
-    let (mut found, mut before): (BTreeMap<&str, PathBuf>, Option<SampleRef<'_>>) = (BTreeMap::new(), None);
-    for sample in listing.iter() {
-        let is_known = before.is_some_and(|before| sample.is_beside(&before));
-        before = Some(sample);
-        if is_known && sample.table().is_none() {
-            continue;
-        }
-        let is_file = sample.table().is_none() && !sample.is_member();
-        let split = match is_file {
-            true => of_folders(path_of(&sample).rsplit_once('/').map_or("", |(folders, _)| folders)),
-            false => split_of(&sample),
-        };
-        if let Some(split) = split {
-            found.entry(split).or_insert_with(|| sample.first_path());
-        }
-    }
-    let paths: Vec<String> = found.values().map(|path| path.display().to_string()).collect();
-    if let [first, second, ..] = &paths[..] {
-        let text = format!(
-            "{first} and {second} go into one dataset without splits; pass `split=names` if their names say splits, or `split=none`"
-        );
         observer.event(&Event::Warning(&text));
     }
 }

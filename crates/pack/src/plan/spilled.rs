@@ -2,6 +2,7 @@
 //! be packed, then they are cut into shards, whose frames go to a temporary file.
 
 use super::admission::{Admission, settle_refused};
+use super::mixed_splits::MixedSplits;
 use super::sample_sizes::SampleSizes;
 use super::shard_bounds::{ShardCutter, SizeRun, SizeSum};
 use super::shard_list::PlannedShard;
@@ -87,6 +88,7 @@ pub(crate) fn plan_spilled(
     header.classes = classes;
     header.splits = first.groups.iter().filter_map(|group| group.split.clone()).collect();
     warn_of_splits(&header.splits, recipe, observer);
+    first.mixed.report(&header.splits, observer);
     if first.groups.iter().all(|group| group.sum.samples == 0) {
         return Err(Error::config("every sample was left out, so there is none to pack"));
     }
@@ -125,6 +127,7 @@ struct First {
     /// Samples that the sink can't write.
     refused: Vec<Error>,
     odd: OddInputs,
+    mixed: MixedSplits,
     /// A warning of the first part.
     warning: Option<String>,
     classes: BTreeSet<String>,
@@ -162,6 +165,7 @@ impl Pass<'_> {
             found.classes.extend(part.classes().iter().cloned());
             let admission = Admission::of(&part, self.sink, recipe);
             part.retain(&admission.keep);
+            found.mixed.add(&part, recipe);
             found.faults.append(part.faults_mut());
             found.refused.extend(admission.faults);
             found.samples += part.samples() as u64;

@@ -4,7 +4,7 @@ use super::plan_item::PlanItem;
 use super::split::{NAMES, is_name};
 use super::{Shares, SplitBy, Splits};
 use crate::Recipe;
-use crate::scan::{Listing, SampleRef, name_in, path_of, split_of};
+use crate::scan::{Listing, SampleRef, name_in, of_two_splits, path_of, split_of};
 use packhorse_core::{Error, Result};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -34,6 +34,13 @@ impl<'a> SplitAssignment<'a> {
             }
             Splits::Folders => Self::known(listing, top_folder, "lies in no folder that names its split"),
             Splits::Names => {
+                if let Some((sample, [a, b])) = listing.iter().find_map(|s| of_two_splits(&s).map(|splits| (s, splits)))
+                {
+                    let error =
+                        Error::config(format!("is of the splits {a} and {b}, since files of both have its key"));
+                    let hint = "give the folder that holds both as the input: then their folders are in the keys";
+                    return Err(error.in_input(sample.first_path().display()).in_sample(sample.key()).hint(hint));
+                }
                 let split = |sample: &SampleRef<'_>| split_of(sample).map(str::to_owned);
                 Self::known(listing, split, "has no word such as train, val or test in its name or its folders")
             }
@@ -147,8 +154,11 @@ fn has_splits(listing: &Listing) -> bool {
 /// The first folder of a sample's path; of an archive's member inside the archive, or where there is none that of the archive.
 fn top_folder(sample: &SampleRef<'_>) -> Option<String> {
     let top = |folder: &str| folder.split('/').next().filter(|name| !name.is_empty()).map(str::to_owned);
-    let own = if sample.table().is_none() { top(sample.folder()) } else { None };
-    own.or_else(|| top(&sample.relative_path().parent()?.to_string_lossy()))
+    let of_input = || top(&sample.relative_path().parent()?.to_string_lossy());
+    match sample.table().is_some() {
+        true => of_input(),
+        false => top(sample.folder()).or_else(|| if sample.is_member() { of_input() } else { None }),
+    }
 }
 
 /// The key that decides the split of an item: that of its first sample.

@@ -182,10 +182,10 @@ settings! {
         shard_count: Option<u32>, takes("N", Takes::Number(1, u32::MAX as u64));
         /// The maximum number of samples per shard
         samples_per_shard: Option<u64>, takes("N", FROM_ONE);
-        /// Splits: shares, such as train=0.9,val=0.1; folders (train/ val/ test/); names, words such as train and val in
-        /// names of folders and files (c4-train.jsonl); path:EXPRESSION, whose first group is the split in the path of
-        /// the file, from the name of INPUT on; lists:train=train.txt,val=val.txt, files whose lines begin with names of
-        /// samples or files; column:NAME (of `metadata`); none; or keep, the splits of sealed datasets among the inputs
+        /// Splits: shares, such as train=0.9,val=0.1; folders (train/ val/ test/); names, words such as train in names of
+        /// folders and files; lists:train=train.txt,val=val.txt; or keep, those of sealed datasets among the inputs. Lines of
+        /// lists begin with names of samples or files. Also path:EXPRESSION, whose first group is the split in the path of
+        /// the file from the name of INPUT on; column:NAME of `metadata`; and none
         split: Splits, text("SHARES").default("keep");
         /// How samples are assigned to splits: hash (of the key, or of the table's name and the row's position in it;
         /// stable when files are added) or order

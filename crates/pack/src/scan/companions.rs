@@ -52,7 +52,8 @@ fn of_img2dataset(names: &[PathBuf]) -> Vec<PathBuf> {
     }
     let there: BTreeSet<&Path> = names.iter().map(PathBuf::as_path).collect();
     let has = |name: &str| there.contains(Path::new(name));
-    let described = stems.into_iter().filter(|stem| has(stem) || has(&format!("{stem}.tar")));
+    let holds = |stem: &String| has(stem) || has(&format!("{stem}.tar"));
+    let described = stems.into_iter().filter(|stem| holds(stem) && has(&format!("{stem}.parquet")));
     described.flat_map(|stem| [format!("{stem}_stats.json"), format!("{stem}.parquet")].map(PathBuf::from)).collect()
 }
 
@@ -102,6 +103,7 @@ mod tests {
             (&["0", "0.parquet", "0_stats.json"], &reports),
             (&["0.parquet", "0_stats.json"], &[]),
             (&["0.parquet", "0.tar"], &[]),
+            (&["0", "0_stats.json"], &[]),
         ] {
             assert_eq!(take(&registry, &mut paths(names)), paths(taken), "{names:?}");
         }

@@ -33,7 +33,7 @@ const LINK: &str = "a symbolic link";
 pub(super) const OUTPUT: &str = "the folder of the dataset itself";
 const COMPANION: &str = "a part of a file beside it";
 const NESTED: &str = "give the view itself as an input, or leave its folder out with `exclude`";
-const TABLE: &str = "a table of metadata or a class list";
+const TABLE: &str = "a table of metadata, or a list of classes or splits";
 const BESIDE: &str = "beside the shards of a sealed dataset and not part of it";
 const LOOP: &str = "a symbolic link to a folder above it";
 

@@ -1,7 +1,7 @@
 //! Labels from folder names, or from a column of the metadata.
 
 use super::metadata_names::{name_in, no_value, without_column};
-use super::split_names::{SPLITS, without_split};
+use super::split_names::{alone, without_split};
 use super::{Listing, SampleRef, ScanOptions};
 use crate::{Labels, OnError, Splits};
 use packhorse_core::{Code, Error, Event, Observer, Result};
@@ -47,16 +47,24 @@ fn label_folders(
     list: impl FnOnce(&[String], &Listing) -> Vec<String>,
 ) -> Result<()> {
     refuse_own(listing)?;
-    let found = Found::by(listing, |s| labels.folder(without_split(s.file_folder(), splits)));
+    let found = Found::by(listing, |s| class_of(labels, s, splits));
     let list = list(&found.names, listing);
     let faults = found.label(listing, list, || Error::content("is not in a class folder"));
     faults.into_iter().for_each(|fault| listing.add_fault(fault));
     Ok(())
 }
 
+/// The class that the folders of a sample name, beside the one that names its split.
+fn class_of<'a>(labels: &Labels, sample: &SampleRef<'a>, splits: &Splits) -> Option<Cow<'a, str>> {
+    match without_split(sample, splits) {
+        Cow::Borrowed(folders) => labels.folder(folders),
+        Cow::Owned(folders) => labels.folder(&folders).map(|class| class.into_owned().into()),
+    }
+}
+
 /// A folder below those of classes.
 pub(crate) fn deeper_folder<'a>(listing: &'a Listing, splits: &Splits) -> Option<&'a str> {
-    listing.iter().map(|s| s.file_folder()).find(|folder| without_split(folder, splits).contains('/'))
+    listing.iter().find(|sample| without_split(sample, splits).contains('/')).map(|sample| sample.file_folder())
 }
 
 /// Warns of sorted classes of folders that look like a mistake.
@@ -188,7 +196,7 @@ pub(crate) fn other_field(name: &str) -> String {
 
 /// Warns of class lists that look like a mistake: splits, and one folder around all classes.
 fn warn_of_folders(labels: &Labels, list: &[String], deeper: &dyn Fn() -> Option<String>, observer: &dyn Observer) {
-    if list.len() > 1 && list.iter().all(|class| SPLITS.contains(&class.as_str())) {
+    if list.len() > 1 && list.iter().all(|class| alone(class).is_some()) {
         let text = format!("the classes are {}, which look like splits; did you mean `split=names`?", list.join(", "));
         observer.event(&Event::Warning(&text));
     }

@@ -34,7 +34,7 @@ pub use part_listing::Scanned;
 pub(crate) use part_listing::{prepare, scan_part};
 pub(crate) use part_listings::{forget, progress};
 pub(crate) use roots::matched;
-pub(crate) use split_names::{SPLITS, of_folders, path_of, split_of};
+pub(crate) use split_names::{SPLITS, of_two_splits, path_of, split_of, split_of_folders};
 
 use crate::inputs::Inputs;
 use crate::kept_tables::KeptTables;

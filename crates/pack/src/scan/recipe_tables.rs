@@ -1,8 +1,8 @@
-//! The tables that a recipe names beside its inputs: of metadata, and the class list. Where they lie among the inputs they are none.
+//! The tables that a recipe names beside its inputs: of metadata, the class list, and lists of splits. Where they lie among the inputs they are none.
 
-use crate::Recipe;
 use crate::metadata::tables;
 use crate::real_path::real_path;
+use crate::{Recipe, Splits};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,11 @@ impl RecipeTables {
         let mut found: BTreeMap<OsString, Vec<PathBuf>> = BTreeMap::new();
         // What can't be listed is an error of those who read it.
         let metadata = recipe.metadata.iter().flat_map(|path| tables(path).unwrap_or_default());
-        for table in metadata.chain(recipe.classes.clone()) {
+        let lists = match &recipe.split {
+            Splits::Lists(lists) => lists.iter().map(|(_, list)| list.clone()).collect(),
+            _ => Vec::new(),
+        };
+        for table in metadata.chain(recipe.classes.clone()).chain(lists) {
             let name = table.file_name().unwrap_or_default().to_owned();
             found.entry(name).or_default().push(real_path(&table));
         }

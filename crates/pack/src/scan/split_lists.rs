@@ -5,55 +5,101 @@ use crate::metadata::Metadata;
 use crate::request_error::as_request_error;
 use crate::{KeyEnds, Recipe, SplitLists};
 use packhorse_core::{Code, Context, Error, Event, Observer, Result, counted};
+use std::collections::HashSet;
+use std::path::Path;
+
+/// A line of a list.
+struct Line<'a> {
+    text: String,
+    number: usize,
+    /// The position of its list, and its file.
+    list: u16,
+    path: &'a Path,
+}
 
 /// Gives each sample the split of the list that names it. Samples on no list are left out, and told.
 ///
-/// Errors: `Config` for lists that can't be read or name no sample at all; `Content` for a sample on two lists.
+/// Errors: `Config` for lists that can't be read or name no sample at all; `Content` for a sample that is listed twice;
+/// `Unsupported` for rows of tables.
 pub(super) fn take_splits(
     lists: &SplitLists,
     recipe: &Recipe,
     listing: &mut Listing,
     observer: &dyn Observer,
 ) -> Result<()> {
-    let names = listed(lists, &recipe.key_ends)?;
-    let rows = listing.rows_of(&names)?;
-    let keep: Vec<bool> = rows.iter().map(Option::is_some).collect();
-    let left = keep.iter().filter(|keep| !**keep).count();
-    if left == keep.len() && left > 0 {
-        let message = "no sample is on a list of `split`";
-        let example = names.keys().next().map(|name| format!("the lists name samples such as {name}"));
-        return Err(example.into_iter().fold(Error::config(message), Error::hint));
+    if let Some(table) = listing.iter().find(|sample| sample.table().is_some()) {
+        let error = Error::unsupported("holds rows, and lists of `split` name samples that are files");
+        return Err(error.in_input(table.first_path().display()));
     }
-    // A row is the position of its list.
-    let split = |row: u32| names.text(row).and_then(|text| text.parse().ok()).unwrap_or_default();
-    listing.splits = rows.into_iter().flatten().map(split).collect();
+    let lines = lines(lists)?;
+    let whole = lines.iter().map(|line| line.text.as_str()).enumerate();
+    let mut found = found(listing, &lines, whole, &recipe.key_ends)?;
+    // Of lines that name nothing as they are, the first word may: a label follows it.
+    let mut used: HashSet<usize> = found.iter().flatten().copied().collect();
+    let first = |line: &'_ Line<'_>| {
+        let (first, label) = line.text.split_once(char::is_whitespace)?;
+        (!label.contains('/')).then(|| first.to_owned())
+    };
+    let rest = lines.iter().enumerate().filter(|(at, _)| !used.contains(at));
+    let firsts: Vec<(usize, String)> = rest.filter_map(|(at, line)| Some((at, first(line)?))).collect();
+    let firsts = firsts.iter().map(|(at, first)| (*at, first.as_str()));
+    for (found, of_first) in found.iter_mut().zip(self::found(listing, &lines, firsts, &recipe.key_ends)?) {
+        *found = found.or(of_first);
+    }
+    used.extend(found.iter().flatten());
+    let keep: Vec<bool> = found.iter().map(Option::is_some).collect();
+    if used.is_empty() && !keep.is_empty() {
+        let example = lines.first().map(|line| format!("the lists name samples such as {}", line.text));
+        return Err(example.into_iter().fold(Error::config("no sample is on a list of `split`"), Error::hint));
+    }
+    let list = |at: usize| lines.get(at).map_or(0, |line| line.list);
+    listing.splits = found.into_iter().flatten().map(list).collect();
     let tell = |text: String| observer.event(&Event::Warning(&text));
     if let Some(first) = keep.iter().position(|keep| !keep).and_then(|first| listing.sample(first)) {
-        let (left, path) = (counted(left as u64, "sample"), first.first_path());
-        tell(format!("left out {left} on no list of `split`, such as {}", path.display()));
+        let left = counted(keep.iter().filter(|keep| !**keep).count() as u64, "sample");
+        tell(format!("left out {left} on no list of `split`, such as {}", first.first_path().display()));
     }
-    if let (lines, Some(first)) = names.unused() {
-        tell(format!("{} of the lists of `split` without a sample, such as {first}", counted(lines, "line")));
+    if let Some(first) = lines.iter().enumerate().find(|(at, _)| !used.contains(at)).map(|(_, line)| &line.text) {
+        let unused = counted((lines.len() - used.len()) as u64, "line");
+        tell(format!("{unused} of the lists of `split` without a sample, such as {first}"));
     }
     listing.keep_listed(&keep);
     Ok(())
 }
 
-/// The samples on the lists, each with the position of its list.
-fn listed(lists: &SplitLists, key_ends: &KeyEnds) -> Result<Metadata> {
-    let mut names = Metadata::of_names(key_ends);
-    for (number, (_, path)) in lists.iter().enumerate() {
-        let named = |e: Error| as_request_error(e).in_input(path.display());
-        let text = std::fs::read_to_string(path).context("read").map_err(named)?;
-        let lines = text.trim_start_matches('\u{feff}').lines().zip(1..);
-        for (name, line) in lines.filter_map(|(text, line)| Some((text.split_whitespace().next()?, line))) {
-            names.insert(name, &number.to_string(), line).map_err(|e| match e.code() {
-                Code::KeyTwice => {
-                    named(Error::content(format!("line {line}: {name} is on the lists of `split` twice")))
-                }
-                _ => named(e),
-            })?;
-        }
+/// The lines of all lists, without blank ones.
+fn lines(lists: &SplitLists) -> Result<Vec<Line<'_>>> {
+    let mut lines = Vec::new();
+    for (list, (_, path)) in (0..).zip(lists.iter()) {
+        let text = std::fs::read_to_string(path).context("read");
+        let text = text.map_err(|e| as_request_error(e).in_input(path.display()))?;
+        let own = text.trim_start_matches('\u{feff}').lines().map(str::trim).zip(1..);
+        let own = own.filter(|(text, _)| !text.is_empty());
+        lines.extend(own.map(|(text, number)| Line { text: text.to_owned(), number, list, path }));
     }
-    Ok(names)
+    Ok(lines)
+}
+
+/// For each sample the position of the line that names it by one of these names.
+fn found<'a>(
+    listing: &Listing,
+    lines: &[Line<'_>],
+    names: impl Iterator<Item = (usize, &'a str)>,
+    key_ends: &KeyEnds,
+) -> Result<Vec<Option<usize>>> {
+    let mut rows = Metadata::of_names(key_ends);
+    for (at, name) in names {
+        let Some(line) = lines.get(at) else { continue };
+        rows.insert(name, &at.to_string(), line.number as u64).map_err(|e| e.in_input(line.path.display()))?;
+    }
+    let at = |row: u32| rows.text(row).and_then(|text| text.parse().ok());
+    let twice = |row: &u32| rows.is_twice(*row);
+    let found = listing.rows_of(&rows)?;
+    match found.iter().flatten().find(|row| twice(row)).and_then(|row| lines.get(at(*row)?)) {
+        Some(Line { text, number, path, .. }) => {
+            let error = Error::content(format!("line {number}: {text} is on the lists of `split` twice"));
+            Err(error.with_code(Code::KeyTwice).in_input(path.display()).hint("leave one of the lines"))
+        }
+        None => Ok(found.into_iter().map(|row| at(row?)).collect()),
+    }
 }

@@ -74,7 +74,7 @@ class Settings(TypedDict, total=False):
     samples_per_shard: int | None
     """The maximum number of samples per shard."""
     split: Text | None
-    """Splits: shares, such as train=0.9,val=0.1; folders (train/ val/ test/); names, words such as train and val in names of folders and files (c4-train.jsonl); path:EXPRESSION, whose first group is the split in the path of the file, from the name of INPUT on; lists:train=train.txt,val=val.txt, files whose lines begin with names of samples or files; column:NAME (of `metadata`); none; or keep, the splits of sealed datasets among the inputs."""
+    """Splits: shares, such as train=0.9,val=0.1; folders (train/ val/ test/); names, words such as train in names of folders and files; lists:train=train.txt,val=val.txt; or keep, those of sealed datasets among the inputs. Lines of lists begin with names of samples or files. Also path:EXPRESSION, whose first group is the split in the path of the file from the name of INPUT on; column:NAME of `metadata`; and none."""
     split_by: Literal["hash", "order"] | None
     """How samples are assigned to splits: hash (of the key, or of the table's name and the row's position in it; stable when files are added) or order."""
     limit: int | None

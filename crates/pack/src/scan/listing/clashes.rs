@@ -3,8 +3,11 @@
 use super::{Listing, PieceRef};
 use crate::KeyEnds;
 use crate::key_ends::SourcePath;
+use crate::real_path::name_of;
+use crate::scan::split_names::alone;
 use packhorse_core::{Code, Error, escape};
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
@@ -41,7 +44,8 @@ fn raw_stem(listing: &Listing, piece: &PieceRef) -> Option<Vec<u8>> {
     let path = listing.path(piece);
     let base = path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
     if listing.key_ends.takes_folders() {
-        let source = source_path(listing, piece, &path)?;
+        let (input, [folder, base]) = source_path(listing, piece, &path)?;
+        let source = SourcePath { input: input.as_bytes(), folder, base };
         return listing.key_ends.key_and_field(source).map(|(key, _)| key);
     }
     let gives = |end: &usize| {
@@ -54,11 +58,11 @@ fn raw_stem(listing: &Listing, piece: &PieceRef) -> Option<Vec<u8>> {
     path.get(..end).map(<[u8]>::to_vec)
 }
 
-/// `path`, that of a file below its input, in parts.
-fn source_path<'a>(listing: &'a Listing, piece: &PieceRef, path: &'a [u8]) -> Option<SourcePath<'a>> {
+/// The name of the input of a file, and `path`, that of the file below it, in two parts.
+fn source_path<'a>(listing: &Listing, piece: &PieceRef, path: &'a [u8]) -> Option<(OsString, [&'a [u8]; 2])> {
     let root = listing.roots.get(listing.places.get(piece.place as usize)?.root as usize)?;
     let (folder, base) = path.split_at(path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1));
-    Some(SourcePath { input: root.file_name().unwrap_or_default().as_bytes(), folder, base })
+    Some((name_of(root), [folder, base]))
 }
 
 /// The pieces to keep of a sample that has fields twice: nothing tells which of two pictures a text belongs to, so they are what the folder
@@ -116,14 +120,29 @@ fn field_twice(listing: &Listing, piece: &PieceRef, error: Error) -> Error {
 
 /// Whether fields that are named after folders would tell two files apart.
 fn folders_differ(listing: &Listing, first: &PieceRef, second: &PieceRef) -> bool {
-    let named =
-        |piece: &PieceRef| KeyEnds::FieldFolders.split_path(source_path(listing, piece, &listing.path(piece))?).ok();
+    let named = |piece: &PieceRef| {
+        let path = listing.path(piece);
+        let (input, [folder, base]) = source_path(listing, piece, &path)?;
+        KeyEnds::FieldFolders.split_path(SourcePath { input: input.as_bytes(), folder, base }).ok()
+    };
     let differ = || named(first).zip(named(second)).is_some_and(|((_, a), (_, b))| a.field != b.field);
     !listing.key_ends.takes_folders() && differ()
 }
 
+/// Whether two files lie in inputs whose names are those of two splits.
+fn of_two_splits(listing: &Listing, first: &PieceRef, second: &PieceRef) -> bool {
+    let split = |piece: &PieceRef| {
+        let root = listing.roots.get(listing.places.get(piece.place as usize)?.root as usize)?;
+        alone(&name_of(root).to_string_lossy())
+    };
+    split(first).zip(split(second)).is_some_and(|(a, b)| a != b)
+}
+
 /// What to do about two files that are one field of a sample.
 fn remedy(listing: &Listing, first: &PieceRef, second: &PieceRef) -> &'static str {
+    if of_two_splits(listing, first, second) {
+        return "give the folder that holds both as the input, so that their folders are in the keys, or rename one of them";
+    }
     let archives =
         [first, second].map(|piece| listing.places.get(piece.place as usize).filter(|p| p.archive.is_some()));
     match archives {

@@ -5,6 +5,7 @@ use super::spilled::{Found, Spill, SpillOptions};
 use super::walk_event::{FoundFile, FoundMember, HIDDEN, NO_FIELD, NO_MATCH, WalkEvent};
 use super::{Listing, PieceRef, SourceFolder, TableInput};
 use crate::key_ends::SourcePath;
+use crate::real_path::name_of;
 use crate::scan::sealed::ChosenPlace;
 use crate::{KeyEnds, Recipe};
 use packhorse_core::{Error, Field, FileStat, NameFault, Result, folder_key, shard_number};
@@ -136,9 +137,10 @@ impl ListingBuilder {
         if !path.is_empty() {
             path.push(b'/');
         }
-        let input = self.listing.roots.get(root as usize).and_then(|root| root.file_name()).map(OsStr::as_bytes);
-        let input = input.unwrap_or_default().to_vec();
-        let place = (!self.listing.key_ends.takes_folders()).then(|| self.place(root, &path, &key, None));
+        let takes_folders = self.listing.key_ends.takes_folders();
+        let input = self.listing.roots.get(root as usize).filter(|_| takes_folders).map(|root| name_of(root));
+        let input = input.unwrap_or_default().into_vec();
+        let place = (!takes_folders).then(|| self.place(root, &path, &key, None));
         for file in files {
             let name = match place {
                 Some(place) => self.listing.key_ends.split(&file.name).map(|name| (place, name)),

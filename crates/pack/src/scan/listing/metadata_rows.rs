@@ -5,9 +5,9 @@ use crate::OnError;
 use crate::duplicate_keys::hash;
 use crate::join_keys::{ambiguous, last_part};
 use crate::metadata::{Metadata, folder_part, is_number};
-use packhorse_core::{Code, Error, Event, Observer, Result};
+use packhorse_core::{Code, Error, Event, Observer, Result, counted};
 use std::collections::HashSet;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
 impl Listing {
     /// Gives each sample its row of the metadata. A sample without a row is a bad input, or has an empty list where rows are lists
@@ -16,8 +16,13 @@ impl Listing {
         let of_samples = self.rows_of(metadata)?;
         let empty = if metadata.is_of_lists() && of_samples.iter().any(Option::is_some) { "[]" } else { "" };
         let (mut rows, mut json, mut faults) = (Vec::with_capacity(self.samples()), String::new(), Vec::new());
+        let mut without: Option<(u64, PathBuf)> = None;
         for (sample, row) in self.iter().zip(of_samples) {
-            let row = row.and_then(|row| metadata.text(row)).unwrap_or(empty);
+            let found = row.and_then(|row| metadata.text(row));
+            let row = found.unwrap_or(if sample.table().is_none() { empty } else { "" });
+            if found.is_none() && !row.is_empty() {
+                without.get_or_insert_with(|| (0, sample.first_path())).0 += 1;
+            }
             if row.is_empty() {
                 let fault = Error::content("has no row in the metadata").with_code(Code::NoMetadata);
                 let fault = match sample.table() {
@@ -37,15 +42,22 @@ impl Listing {
             *first = first.clone().hint(format!("rows of the table are found by keys such as {key}"));
         }
         self.settle(faults, on_error, observer)?;
-        if let Some(text) = metadata.keyless() {
-            observer.event(&Event::Warning(&text));
+        let tell = |text: String| observer.event(&Event::Warning(&text));
+        metadata.notes().for_each(tell);
+        if let Some((samples, first)) = without {
+            let samples = counted(samples, "sample");
+            tell(format!("{samples} without a row in the metadata, such as {}: the list is empty", first.display()));
         }
         if let (n, Some(first)) = metadata.unused() {
             let text = match n {
+                1 if metadata.is_of_lists() => format!("the rows of {first} in the metadata belong to no sample"),
+                n if metadata.is_of_lists() => {
+                    format!("the metadata has rows of {n} keys that no sample has, such as {first}")
+                }
                 1 => format!("1 row of the metadata belongs to no sample, that of {first}"),
                 n => format!("{n} rows of the metadata belong to no sample, such as that of {first}"),
             };
-            observer.event(&Event::Warning(&text));
+            tell(text);
         }
         Ok(())
     }

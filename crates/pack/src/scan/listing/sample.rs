@@ -1,6 +1,7 @@
 //! One entry of a listing.
 
 use super::{Items, Listing, PieceRef, TableInput};
+use crate::real_path::name_of;
 use crate::scan::sealed::SealedInput;
 use packhorse_core::Field;
 use packhorse_dataset::{FieldSource, PathText, PlanEntry, SeekPoint, ShardRecord};
@@ -80,7 +81,7 @@ impl<'a> SampleRef<'a> {
         self.listing.splits.get(self.index).copied()
     }
 
-    /// Its metadata row, a JSON object.
+    /// Its metadata: the JSON object of its row, or the list of its rows.
     pub fn row(&self) -> Option<&'a str> {
         let (at, len) = *self.listing.rows.get(self.index)?;
         self.listing.json.get(at as usize..at as usize + len as usize)
@@ -98,6 +99,11 @@ impl<'a> SampleRef<'a> {
         place.map_or("", |p| p.folder_key.trim_end_matches('/'))
     }
 
+    /// The folder in the archive that it is a member of; empty for other samples.
+    pub(crate) fn folder_inside(&self) -> &'a str {
+        if self.is_member() && self.table().is_none() { self.folder() } else { "" }
+    }
+
     /// The folder of its first file, as keys have it. The rows of a table have that of the table.
     pub(crate) fn file_folder(&self) -> &'a str {
         match self.table() {
@@ -106,15 +112,29 @@ impl<'a> SampleRef<'a> {
         }
     }
 
-    /// The name of the folder that is its root; empty for inputs that are files.
+    /// The name of the folder that is its root, or of that which holds an input that is a file.
     pub(crate) fn input_name(&self) -> Cow<'a, str> {
-        let root = self.root().and_then(|root| self.listing.roots.get(root));
-        root.and_then(|root| root.file_name()).map_or(Cow::Borrowed(""), |name| name.to_string_lossy())
+        self.input_names().next().unwrap_or_default()
     }
 
-    /// Whether its first input lies where that of `other` does.
-    pub(crate) fn is_beside(&self, other: &SampleRef<'_>) -> bool {
-        self.pieces.first().map(|piece| piece.place) == other.pieces.first().map(|piece| piece.place)
+    /// The names of the inputs that its files lie in, each as often as there are files.
+    pub(crate) fn input_names(&self) -> impl Iterator<Item = Cow<'a, str>> {
+        let listing = self.listing;
+        let root = |piece: &PieceRef| listing.roots.get(listing.places.get(piece.place as usize)?.root as usize);
+        self.pieces.iter().filter_map(root).map(|root| match root.file_name() {
+            Some(name) => name.to_string_lossy(),
+            None => name_of(root).to_string_lossy().into_owned().into(),
+        })
+    }
+
+    /// Whether there are other inputs than its own.
+    pub(crate) fn has_others(&self) -> bool {
+        self.listing.roots.len() > 1
+    }
+
+    /// The number of the folder, archive or table that its first input is in, or is.
+    pub(crate) fn place(&self) -> Option<u32> {
+        self.pieces.first().map(|piece| piece.place)
     }
 
     /// The path of its first input, from its root.
