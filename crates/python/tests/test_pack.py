@@ -1310,3 +1310,26 @@ def test_media_without_an_extension_are_told(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         packhorse.pack(tmp_path / "a.parquet", tmp_path / "arrow", to="arrow")
+
+
+def test_annotations_of_lists(tmp_path):
+    """Lists, several rows of a sample, and splits by lists, as keywords."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for number in range(4):
+        (folder / f"{number}.jpg").write_bytes(b"x")
+    (tmp_path / "rows.txt").write_text("0 cat\n1  dog\n0 cow\n")
+    (tmp_path / "train.txt").write_text("0\n1\n")
+    (tmp_path / "val.txt").write_text("2\n")
+    with pytest.warns(UserWarning, match="without a row in the metadata|on no list"):
+        packhorse.pack(
+            folder, tmp_path / "out", to="parquet",
+            metadata=tmp_path / "rows.txt", key="column1", metadata_read={"delimiter": "spaces", "header": "none"}, metadata_rows="list",
+            split=f"lists:train={tmp_path}/train.txt,val={tmp_path}/val.txt",
+        )  # fmt: skip
+    data = packhorse.open(tmp_path / "out")
+    assert [json.loads(sample["json"]) for sample in data.split("train")] == [
+        [{"column1": 0, "column2": "cat"}, {"column1": 0, "column2": "cow"}],
+        [{"column1": 1, "column2": "dog"}],
+    ]
+    assert [sample["json"] for sample in data.split("val")] == ["[]"]
