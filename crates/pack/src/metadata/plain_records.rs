@@ -102,7 +102,7 @@ fn split(line: &[u8], delimiter: &Delimiter, columns: usize, fields: &mut Vec<Ra
         let rest = line.get(from..end).unwrap_or_default();
         let found = match delimiter {
             _ if fields.len() + 1 >= columns => None,
-            Delimiter::Spaces => rest.iter().position(|byte| is_space(byte)).map(|at| (at, spaces(from + at))),
+            Delimiter::Spaces => rest.iter().position(is_space).map(|at| (at, spaces(from + at))),
             Delimiter::Text(text) => {
                 rest.windows(text.len().max(1)).position(|part| part == text.as_bytes()).map(|at| (at, text.len()))
             }

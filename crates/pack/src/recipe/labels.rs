@@ -34,7 +34,7 @@ impl Labels {
         let mut names = folder.split('/');
         let class = match self {
             Labels::Folders => names.next(),
-            Labels::Parent => names.last(),
+            Labels::Parent => names.next_back(),
             Labels::Column(_) => None,
         };
         class.filter(|class| !class.is_empty()).map(unescape)
