@@ -202,4 +202,19 @@ mod tests {
             assert!(error.contains(message), "{text}: {error}");
         }
     }
+
+    #[test]
+    fn damaged_files_do_not_panic() {
+        let coco = r#"{"images":[{"id":1,"f":"é\u00e9"}],"annotations":[{"image_id":1,"x":[{}]}]}"#;
+        let list = "[{\"id\": \"a\"},\n {\"id\":\t2, \"y\": \"\\\\\\\"\"}]";
+        for text in [coco, list] {
+            for (end, _) in text.char_indices() {
+                let _ = table(&text[..end], "id", None);
+                let _ = table(&text[end..], "id", None);
+                let _ = table(&text[..end], "id", Some("annotations"));
+            }
+        }
+        let deep = format!("{{\"images\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
+        assert!(table(&deep, "id", None).is_err());
+    }
 }

@@ -141,4 +141,16 @@ mod tests {
         assert_eq!(fields("a b c", &text(" "), 2), ["a", "b c"]);
         assert_eq!(fields("a", &text(","), 1), ["a"]);
     }
+
+    #[test]
+    fn any_line_is_split() {
+        let line = "\t a\u{e9} ::b\t\t c: \u{0}";
+        for delimiter in [Delimiter::Spaces, Delimiter::Text("::".to_owned()), Delimiter::Text("\t".to_owned())] {
+            for (end, columns) in (0..=line.len()).flat_map(|end| [(end, 1), (end, 2), (end, usize::MAX)]) {
+                let mut fields = Vec::new();
+                split(&line.as_bytes()[..end], &delimiter, columns, &mut fields);
+                assert!((1..=columns).contains(&fields.len()) && fields.iter().all(|field| field.end <= end));
+            }
+        }
+    }
 }
