@@ -16,12 +16,13 @@ pub(crate) enum ColumnBuilder {
 }
 
 impl ColumnBuilder {
-    pub(crate) fn new(kind: ColumnType) -> Self {
+    /// An empty column with room for so many rows: there may be ten thousand columns, of which each keeps its room.
+    pub(crate) fn new(kind: ColumnType, rows: usize) -> Self {
         match kind {
-            ColumnType::Bool => Self::Bool(BooleanBuilder::new()),
-            ColumnType::Int => Self::Int(Int64Builder::new()),
-            ColumnType::Float => Self::Float(Float64Builder::new()),
-            ColumnType::Text => Self::Text(StringViewBuilder::new()),
+            ColumnType::Bool => Self::Bool(BooleanBuilder::with_capacity(rows)),
+            ColumnType::Int => Self::Int(Int64Builder::with_capacity(rows)),
+            ColumnType::Float => Self::Float(Float64Builder::with_capacity(rows)),
+            ColumnType::Text => Self::Text(StringViewBuilder::with_capacity(rows)),
         }
     }
 

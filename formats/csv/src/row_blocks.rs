@@ -1,6 +1,7 @@
 //! Reads a range of rows as Arrow blocks.
 
 use crate::column_builder::ColumnBuilder;
+use crate::column_type::ColumnType;
 use crate::options::Settings;
 use crate::row_reader::RowReader;
 use crate::scan::TableScan;
@@ -34,7 +35,10 @@ impl RowBlocks<'_> {
             return Ok(None);
         }
         let scan = self.scan;
-        let mut columns: Vec<ColumnBuilder> = scan.columns.iter().map(|(_, kind)| ColumnBuilder::new(*kind)).collect();
+        let mean = (scan.bytes / scan.rows.max(1)).max(1);
+        let room = usize::try_from((BYTES / mean + 1).min(self.left)).map_or(ROWS, |rows| rows.min(ROWS));
+        let new = |(_, kind): &(usize, ColumnType)| ColumnBuilder::new(*kind, room);
+        let mut columns: Vec<ColumnBuilder> = scan.columns.iter().map(new).collect();
         let (mut rows, from) = (0, self.records.bytes());
         while rows < ROWS && self.left > 0 && self.records.bytes() - from < BYTES {
             self.row(scan, &mut columns)?;
