@@ -2,7 +2,7 @@
 
 use super::ColumnRequest;
 use super::lines::Lines;
-use super::record_reader::{RecordReader, no_header};
+use super::record_reader::{RecordReader, names, no_header};
 use super::table_options::Delimiter;
 use packhorse_core::{Error, Result};
 use std::io::Read;
@@ -58,10 +58,7 @@ impl RecordReader for PlainRecords<'_> {
         }
         self.width = self.fields.len();
         self.again = !self.has_header;
-        match self.has_header {
-            true => (0..self.width).map(|column| self.text(column).map(str::to_owned)).collect(),
-            false => Ok((1..=self.width).map(|column| format!("column{column}")).collect()),
-        }
+        names(self, self.width, self.has_header)
     }
 
     fn next(&mut self) -> Result<bool> {

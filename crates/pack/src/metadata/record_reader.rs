@@ -47,6 +47,14 @@ pub(super) fn open<'a>(
     }
 }
 
+/// The names of so many columns: the fields of the current record, or numbers if that is a row already.
+pub(super) fn names(records: &dyn RecordReader, columns: usize, has_header: bool) -> Result<Vec<String>> {
+    match has_header {
+        true => (0..columns).map(|column| records.text(column).map(str::to_owned)).collect(),
+        false => Ok((1..=columns).map(|column| format!("column{column}")).collect()),
+    }
+}
+
 /// The error of a table without a line.
 pub(super) fn no_header(wanted: bool) -> Error {
     Error::content(match wanted {

@@ -1,7 +1,7 @@
 //! Reads the records of a CSV file, one at a time, with their line numbers. Knows no types and no keys.
 
 use super::ColumnRequest;
-use super::record_reader::{RecordReader, no_header};
+use super::record_reader::{RecordReader, names, no_header};
 use crate::csv_rows::{RowLimit, csv_error};
 use csv::{ByteRecord, Reader, ReaderBuilder};
 use packhorse_core::{Context, Error, Kind, Result};
@@ -123,10 +123,7 @@ impl RecordReader for Records<'_> {
         // The reader counts line feeds. After CR LF the count lags by one line, after the header already.
         self.end = self.reader.position().line().saturating_sub(self.line + self.breaks()).min(1);
         self.again = !self.has_header;
-        match self.has_header {
-            true => (0..self.width).map(|column| self.text(column).map(str::to_owned)).collect(),
-            false => Ok((1..=self.width).map(|column| format!("column{column}")).collect()),
-        }
+        names(self, self.width, self.has_header)
     }
 
     fn next(&mut self) -> Result<bool> {
