@@ -441,6 +441,8 @@ fn lists_come_in_either_ending_from_a_file_or_standard_input() {
     }
     // The list of a folder above INPUT: the hint says what its paths are relative to.
     place.pack_fails(3, &["--files-from", "l3"], &["in/in/cat/2.txt", "relative to INPUT"]);
+    place.write("twice", "cat/2.txt\ndog/1.txt\ndog/1.txt\n");
+    place.pack_fails(3, &["--files-from", "twice"], &["in/dog/1.txt: is among the inputs twice; give it once"]);
     place.write("none", "\n");
     place.pack_fails(2, &["--files-from", "none"], &["no sample in the list of files"]);
 }

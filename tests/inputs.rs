@@ -264,9 +264,9 @@ fn a_first_row_is_not_taken_for_names() {
     }
     fs::write(dir.path().join("numpy.csv"), "0.1 0.2\n0.3 0.4\n").unwrap();
     let refused = pack(dir.path(), "numpy.csv", "refused", &[]);
-    let said = "--from csv, --read 'delimiter= ' and, without a line of names, --read header=none";
+    let said = "--from csv and --read delimiter=spaces; without a line of names, also --read header=none";
     assert!(refused.code() == CONTENT && refused.said.contains(said), "{refused:?}");
-    let read = ["--from", "csv", "--read", "delimiter= ", "--read", "header=none"];
+    let read = ["--from", "csv", "--read", "delimiter=spaces", "--read", "header=none"];
     assert_eq!(samples(&pack(dir.path(), "numpy.csv", "numpy", &read)), 2);
     fs::write(dir.path().join("float.csv"), "x\n.5\n1.\n+2\nInfinity\n").unwrap();
     assert_eq!(samples(&pack(dir.path(), "float.csv", "float", &["--schema", "x:float64"])), 4);

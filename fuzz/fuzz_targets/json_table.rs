@@ -10,7 +10,7 @@ use libfuzzer_sys::fuzz_target;
 use packhorse_text::JsonLines;
 
 fuzz_target!(|bytes: &[u8]| {
-    let Some(rows) = table::check(&JsonLines::default(), "a.jsonl", bytes) else { return };
+    let Some(rows) = table::check(&JsonLines::default(), &[], "a.jsonl", bytes) else { return };
     let bytes = &bytes[2..];
     let blank = |line: &&[u8]| !line.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r'));
     let unmarked = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);

@@ -29,9 +29,11 @@
 //!   megabyte; a range of rows is then read from the nearest of these offsets. A compressed file is read from its start
 //!   for each range.
 //! * **Options**: `schema`, column types that replace the inferred ones (`id:text,x:float64`; `bool`, `int64`,
-//!   `float64`, `text`); `delimiter`, one byte (default: a tab in `.tsv` files, a comma in others); `quote`, `none` where
-//!   quotes are text and every line is a row; `header`, `none` where the first line is a row (columns are `column1` and so
-//!   on), `first` where it names the columns though all names are numbers, which is refused else; `null`, texts of missing
+//!   `float64`, `text`); `delimiter` (default: a tab in `.tsv` files, a comma in others), one byte, a longer text such as `::`,
+//!   or `spaces` for runs of spaces and tabs, both without quotes; `quote`, `none` where
+//!   quotes are text and every line is a row; `comment`, the sign with which lines begin that are comments; `header`, `none`
+//!   where the first line is a row (columns are `column1` and so on), `comment` where the last comment before the first row names
+//!   them, `first` where the first line does though all names are numbers, which is refused else; `null`, texts of missing
 //!   values beside the empty one (`NA,-9999`), in all columns but the key. A `.csv` or `.tsv`
 //!   file is a table where it is named as an input; in a folder it is a field of a sample ([`Format::in_folders`]).
 //! * **Errors** name the line: a line with more or fewer fields than the first, text that is not UTF-8, a value that is
@@ -41,6 +43,7 @@
 
 mod column_builder;
 mod column_type;
+mod comments;
 mod options;
 mod row_blocks;
 mod row_reader;

@@ -5,11 +5,48 @@ use packhorse_core::{Error, Options, Result};
 use std::collections::BTreeMap;
 
 /// How a file divides its bytes into fields.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Dialect {
-    pub(crate) delimiter: u8,
-    /// Whether quotes enclose fields; if not, they are text.
+    pub(crate) delimiter: Delimiter,
+    /// Whether quotes enclose fields; if not, they are text. Only a delimiter of one byte has quotes.
     pub(crate) quotes: bool,
+    /// What comments begin with, at the start of a line.
+    pub(crate) comment: Option<u8>,
+}
+
+/// What stands between fields.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Delimiter {
+    Byte(u8),
+    /// Several bytes.
+    Text(Vec<u8>),
+    /// Runs of spaces and tabs; those at the ends of a line are left out.
+    Spaces,
+}
+
+impl Delimiter {
+    fn parse(text: &str) -> Result<Self> {
+        Ok(match (text, text.as_bytes()) {
+            ("\\t" | "tab", _) => Self::Byte(b'\t'),
+            ("spaces", _) => Self::Spaces,
+            (_, [byte]) if !matches!(byte, b'"' | b'\r' | b'\n') => Self::Byte(*byte),
+            (_, [_, _, ..]) if !text.contains(['"', '\r', '\n']) => Self::Text(text.as_bytes().to_vec()),
+            _ => {
+                let why = format_args!("\"{text}\" can't divide columns; take a text such as ; or ::, tab, or spaces");
+                return Err(Options::refuse("delimiter", why));
+            }
+        })
+    }
+
+    /// How messages and settings name it.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Byte(b'\t') => "tab".to_owned(),
+            Self::Byte(byte) => char::from(*byte).to_string(),
+            Self::Text(text) => String::from_utf8_lossy(text).into_owned(),
+            Self::Spaces => "spaces".to_owned(),
+        }
+    }
 }
 
 /// What the first line is.
@@ -22,13 +59,23 @@ pub(crate) enum Header {
     First,
     /// A row. Columns are named by their positions.
     None,
+    /// A row. The last comment before it names the columns.
+    Comment,
+}
+
+impl Header {
+    /// Whether the first line names the columns.
+    pub(crate) fn is_line(self) -> bool {
+        matches!(self, Self::Likely | Self::First)
+    }
 }
 
 /// The parsed options.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) header: Header,
-    delimiter: Option<u8>,
+    delimiter: Option<Delimiter>,
+    comment: Option<u8>,
     /// Whether quotes are text.
     plain_quotes: bool,
     /// The texts of missing values, beside the empty one.
@@ -39,13 +86,24 @@ pub(crate) struct Settings {
 
 impl Settings {
     pub(crate) fn parse(options: &Options) -> Result<Self> {
-        options.only(&["delimiter", "header", "null", "quote", "schema"])?;
+        options.only(&["comment", "delimiter", "header", "null", "quote", "schema"])?;
         let header = match options.get("header") {
             None => Header::Likely,
             Some("first") => Header::First,
             Some("none") => Header::None,
-            Some(text) => return Err(Options::refuse("header", format_args!("\"{text}\" is neither first nor none"))),
+            Some("comment") => Header::Comment,
+            Some(text) => {
+                return Err(Options::refuse("header", format_args!("\"{text}\" is neither first, none nor comment")));
+            }
         };
+        let comment = match options.get("comment").map(str::as_bytes) {
+            None => None,
+            Some([byte]) if byte.is_ascii_punctuation() && *byte != b'"' => Some(*byte),
+            Some(_) => return Err(Options::refuse("comment", "comments begin with one sign, such as # or %")),
+        };
+        if header == Header::Comment && comment.is_none() {
+            return Err(Options::refuse("header", "comment needs `comment`, what comments begin with: `comment=#`"));
+        }
         let plain_quotes = match options.get("quote") {
             None | Some("\"") => false,
             Some("none") => true,
@@ -53,23 +111,13 @@ impl Settings {
                 return Err(Options::refuse("quote", format_args!("\"{text}\" is neither none nor a double quote")));
             }
         };
-        let delimiter = match options.get("delimiter") {
-            None => None,
-            Some("\\t" | "tab") => Some(b'\t'),
-            Some(text) => match text.as_bytes() {
-                [byte] if !matches!(byte, b'"' | b'\r' | b'\n') && byte.is_ascii() => Some(*byte),
-                _ => {
-                    let why = format_args!("\"{text}\" is not a single byte, such as ; or tab");
-                    return Err(Options::refuse("delimiter", why));
-                }
-            },
-        };
+        let delimiter = options.get("delimiter").map(Delimiter::parse).transpose()?;
         let nulls = options.get("null").unwrap_or_default();
         let nulls = nulls.split(',').filter(|text| !text.is_empty()).map(str::to_owned).collect();
         let schema = options.get("schema").unwrap_or_default();
         let kinds =
             schema.split(',').map(str::trim).filter(|pair| !pair.is_empty()).map(column).collect::<Result<_>>()?;
-        Ok(Self { header, delimiter, plain_quotes, nulls, kinds })
+        Ok(Self { header, delimiter, comment, plain_quotes, nulls, kinds })
     }
 
     /// The value of a field; empty if it is missing.
@@ -88,7 +136,9 @@ impl Settings {
         let inside =
             [".gz", ".zst", ".zstd", ".bz2", ".xz"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(&name);
         let usual = if inside.ends_with(".tsv") || inside.ends_with(".tab") { b'\t' } else { b',' };
-        Dialect { delimiter: self.delimiter.unwrap_or(usual), quotes: !self.plain_quotes }
+        let delimiter = self.delimiter.clone().unwrap_or(Delimiter::Byte(usual));
+        let quotes = !self.plain_quotes && matches!(delimiter, Delimiter::Byte(_));
+        Dialect { delimiter, quotes, comment: self.comment }
     }
 }
 
@@ -117,9 +167,14 @@ mod tests {
         let parse = |pairs: &[(&str, &str)]| Settings::parse(&pairs.iter().copied().collect());
         let settings = parse(&[("schema", "a:int64, b c:text?"), ("delimiter", ";")]).unwrap();
         assert_eq!((settings.kinds["b c"], settings.kinds["a"]), ((ColumnType::Text, true), (ColumnType::Int, false)));
-        assert_eq!(settings.dialect("x.tsv"), Dialect { delimiter: b';', quotes: true });
-        let plain = Settings::default();
-        assert_eq!((plain.dialect("x.TSV.gz").delimiter, plain.dialect("x.csv").delimiter), (b'\t', b','));
+        assert_eq!(
+            settings.dialect("x.tsv"),
+            Dialect { delimiter: Delimiter::Byte(b';'), quotes: true, comment: None }
+        );
+        let usual = |name: &str| Settings::default().dialect(name).delimiter;
+        assert_eq!((usual("x.TSV.gz"), usual("x.csv")), (Delimiter::Byte(b'\t'), Delimiter::Byte(b',')));
+        let lines = parse(&[("delimiter", "::"), ("comment", "%")]).unwrap().dialect("x.dat");
+        assert_eq!(lines, Dialect { delimiter: Delimiter::Text(b"::".to_vec()), quotes: false, comment: Some(b'%') });
         assert!(!parse(&[("quote", "none")]).unwrap().dialect("x.tsv").quotes && parse(&[("quote", "'")]).is_err());
         for (name, value) in [
             ("schema", "a"),
@@ -128,6 +183,10 @@ mod tests {
             ("delimiter", "\""),
             ("header", "no"),
             ("header", ""),
+            ("header", "comment"),
+            ("comment", "//"),
+            ("comment", "\""),
+            ("comment", "a"),
         ] {
             assert!(parse(&[(name, value)]).is_err(), "{name}={value}");
         }

@@ -1,7 +1,9 @@
 //! Reads the lines of a table in order, with a limit on the length of a line.
 
-use crate::options::Dialect;
+use crate::comments::Comments;
+use crate::options::{Delimiter, Dialect};
 use csv::{ByteRecord, ReaderBuilder};
+use memchr::memmem;
 use packhorse_core::{Error, Input, Kind, Limits, QuoteTracker, Result, RowStart};
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -12,6 +14,9 @@ const PLAIN: &str = "if quotes are text in it, pass `from=csv` and `read=quote=n
 /// The way out where other programs would find a delimiter.
 const SPACES: &str = "if spaces divide columns, pass `from=csv` and `read=delimiter= `";
 
+/// What divides fields for the crate `csv` where lines are divided here.
+const NONE: u8 = 0x1f;
+
 /// Bytes in one read.
 const READ: usize = 256 << 10;
 
@@ -19,6 +24,9 @@ const READ: usize = 256 << 10;
 pub(crate) struct RowReader<'a> {
     reader: csv::Reader<Bytes<'a>>,
     record: ByteRecord,
+    dialect: Dialect,
+    /// The fields of the record, where lines are divided here.
+    fields: ByteRecord,
     start: RowStart,
     /// Lines returned so far.
     taken: u64,
@@ -36,13 +44,16 @@ impl<'a> RowReader<'a> {
         };
         let limit = limits.blob;
         let budget = Arc::new(AtomicU64::new(limit));
-        let Dialect { delimiter, quotes } = dialect;
-        let quotes = quotes.then(|| QuoteTracker::new(delimiter, place.byte == 0));
-        let bytes = Bytes { from, quotes, budget: Arc::clone(&budget) };
+        let delimiter = if let Delimiter::Byte(byte) = dialect.delimiter { byte } else { NONE };
+        let first = place.byte == 0;
+        let quotes = dialect.quotes.then(|| QuoteTracker::new(delimiter, first));
+        let comments = dialect.comment.map(|sign| Comments::new(sign, first));
+        let bytes = Bytes { from, quotes, comments, budget: Arc::clone(&budget) };
         let mut builder = ReaderBuilder::new();
         builder.delimiter(delimiter).quoting(dialect.quotes).has_headers(false).flexible(true).buffer_capacity(READ);
         let reader = builder.from_reader(bytes);
-        Ok(Self { reader, record: ByteRecord::new(), start: place, taken: 0, budget, limit })
+        let (record, fields) = (ByteRecord::new(), ByteRecord::new());
+        Ok(Self { reader, record, dialect, fields, start: place, taken: 0, budget, limit })
     }
 
     /// The next line; `None` at the end. Unclosed quotes and text behind closing ones are errors.
@@ -50,7 +61,15 @@ impl<'a> RowReader<'a> {
         // The reader's buffer may hold bytes that an earlier budget paid for.
         self.budget.store(self.limit.saturating_add(READ as u64), Ordering::Relaxed);
         let last = self.place();
-        let more = self.reader.read_byte_record(&mut self.record).map_err(|error| self.failed(error))?;
+        let mut more = self.reader.read_byte_record(&mut self.record).map_err(|error| self.failed(error))?;
+        if !matches!(self.dialect.delimiter, Delimiter::Byte(_)) {
+            divide(&self.record, &self.dialect, &mut self.fields);
+            // Lines of nothing but spaces are blank.
+            while more && self.fields.is_empty() {
+                more = self.reader.read_byte_record(&mut self.record).map_err(|error| self.failed(error))?;
+                divide(&self.record, &self.dialect, &mut self.fields);
+            }
+        }
         let quotes = self.reader.get_ref().quotes.as_ref();
         if !more && quotes.is_some_and(QuoteTracker::is_open) {
             return Err(Error::content(format!("line {}: has unclosed quotes", last.line)).hint(PLAIN));
@@ -61,7 +80,28 @@ impl<'a> RowReader<'a> {
         if is_stray {
             return Err(self.fault("has text behind a closing quote").hint(PLAIN).hint(SPACES));
         }
-        Ok(more.then_some(&self.record))
+        Ok(more.then_some(self.record()))
+    }
+
+    /// The fields of the last comment before the first line.
+    pub(crate) fn comment(&self) -> Result<Option<ByteRecord>> {
+        let comments = self.reader.get_ref().comments.as_ref();
+        let Some(text) = comments.and_then(Comments::before_rows) else { return Ok(None) };
+        let mut fields = ByteRecord::new();
+        match self.dialect.delimiter {
+            Delimiter::Byte(byte) => {
+                let mut builder = ReaderBuilder::new();
+                let builder = builder.delimiter(byte).quoting(self.dialect.quotes).has_headers(false);
+                builder.from_reader(text).read_byte_record(&mut fields).map_err(|error| self.failed(error))?;
+            }
+            _ => divide(&ByteRecord::from(vec![text]), &self.dialect, &mut fields),
+        }
+        // Names often have commas between them where values have spaces.
+        if self.dialect.delimiter == Delimiter::Spaces {
+            fields = fields.iter().map(|name| name.strip_suffix(b",").unwrap_or(name)).collect();
+        }
+        fields.trim();
+        Ok(Some(fields))
     }
 
     /// Makes the next line the first row: the lines so far named the columns.
@@ -71,7 +111,7 @@ impl<'a> RowReader<'a> {
 
     /// The fields of the last line.
     pub(crate) fn record(&self) -> &ByteRecord {
-        &self.record
+        if let Delimiter::Byte(_) = self.dialect.delimiter { &self.record } else { &self.fields }
     }
 
     /// The start of the last line.
@@ -121,6 +161,7 @@ struct Bytes<'a> {
     from: From<'a>,
     /// `None` where quotes are text.
     quotes: Option<QuoteTracker>,
+    comments: Option<Comments>,
     /// Bytes that may still be read before the next line.
     budget: Arc<AtomicU64>,
 }
@@ -145,10 +186,43 @@ impl Read for Bytes<'_> {
             }
         };
         self.budget.fetch_sub(taken as u64, Ordering::Relaxed);
-        if let Some(quotes) = &mut self.quotes {
-            quotes.add(buf.get(..taken).unwrap_or_default());
+        let taken_bytes = buf.get_mut(..taken).unwrap_or_default();
+        match (&mut self.comments, &mut self.quotes) {
+            (Some(comments), quotes) => comments.blank(taken_bytes, quotes),
+            (None, Some(quotes)) => quotes.add(taken_bytes),
+            (None, None) => {}
         }
         Ok(taken)
+    }
+}
+
+/// Divides the line `record`, which the crate `csv` does not, into `fields`.
+fn divide(record: &ByteRecord, dialect: &Dialect, fields: &mut ByteRecord) {
+    fields.clear();
+    let joined;
+    let line = match record.len() {
+        0 | 1 => record.as_slice(),
+        _ => {
+            joined = record.iter().collect::<Vec<_>>().join(&NONE);
+            &joined
+        }
+    };
+    match &dialect.delimiter {
+        Delimiter::Byte(_) => fields.push_field(line),
+        Delimiter::Text(text) => {
+            let mut from = 0;
+            for at in memmem::find_iter(line, text) {
+                fields.push_field(line.get(from..at).unwrap_or_default());
+                from = at + text.len();
+            }
+            fields.push_field(line.get(from..).unwrap_or_default());
+        }
+        Delimiter::Spaces => {
+            let words = line.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty());
+            // A comment may follow the values.
+            let is_value = |word: &&[u8]| dialect.comment.is_none() || word.first() != dialect.comment.as_ref();
+            words.take_while(is_value).for_each(|word| fields.push_field(word));
+        }
     }
 }
 

@@ -1,8 +1,9 @@
 //! One pass over a table: its columns and their types, the number of rows, and the offsets of some of them.
 
 use crate::column_type::{ColumnType, TypeInference};
-use crate::options::{Header, Settings};
+use crate::options::{Delimiter, Header, Settings};
 use crate::row_reader::{RowReader, text};
+use csv::ByteRecord;
 use packhorse_core::{Error, Input, KEY, Limits, Result, RowStart, RowStarts, Schema, SchemaRef, some_of};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,18 +25,25 @@ impl TableScan {
     /// Reads the whole of `input`.
     pub(crate) fn new(input: &dyn Input, settings: &Settings, limits: Limits) -> Result<Self> {
         let dialect = settings.dialect(input.name());
+        let usual = dialect.delimiter.clone();
         let mut records = RowReader::open(input, RowStart::START, dialect, limits)?;
         if records.next()?.is_none() {
             return Err(Error::content("is empty: the first line names the columns"));
         }
         excel_line(records.record())?;
         if let (1, false) = (records.record().len(), settings.has_delimiter()) {
-            one_column(&String::from_utf8_lossy(records.record().as_slice()), dialect.delimiter)?;
+            one_column(&String::from_utf8_lossy(records.record().as_slice()), &usual)?;
         }
         let names = match settings.header {
             Header::None => (1..=records.record().len()).map(numbered).collect(),
+            Header::Comment => {
+                let comment = records.comment()?.ok_or_else(|| {
+                    records.fault("is the first row, without a comment before it that names the columns").hint(NO_NAMES)
+                })?;
+                names(&records, &comment, Header::Comment)?
+            }
             header => {
-                let names = names(&records, header)?;
+                let names = names(&records, records.record(), header)?;
                 records.begin_rows();
                 names
             }
@@ -43,9 +51,9 @@ impl TableScan {
         let mut fits = vec![TypeInference::NEW; names.len()];
         let mut starts = RowStarts::default();
         let mut rows = 0;
-        while settings.header == Header::None && rows == 0 || records.next()?.is_some() {
+        while !settings.header.is_line() && rows == 0 || records.next()?.is_some() {
             if let ([name], 0, false) = (&names[..], rows, settings.has_delimiter()) {
-                one_value(&records, name, dialect.delimiter)?;
+                one_value(&records, name, &usual)?;
             }
             let place = RowStart { row: rows, ..records.place() };
             check(&mut records, &names, &mut fits, settings)?;
@@ -59,7 +67,7 @@ impl TableScan {
 }
 
 /// Refuses the line in which Excel names the delimiter.
-fn excel_line(record: &csv::ByteRecord) -> Result<()> {
+fn excel_line(record: &ByteRecord) -> Result<()> {
     let line = String::from_utf8_lossy(record.as_slice()).into_owned();
     let delimiter = line.strip_prefix("sep=").filter(|_| record.len() <= 2 && line.len() <= 5);
     let Some(delimiter) = delimiter else { return Ok(()) };
@@ -72,22 +80,18 @@ fn excel_line(record: &csv::ByteRecord) -> Result<()> {
 }
 
 /// Refuses a single column whose name looks like those of several.
-fn one_column(name: &str, delimiter: u8) -> Result<()> {
+fn one_column(name: &str, delimiter: &Delimiter) -> Result<()> {
     // Text files of numbers, such as NumPy's.
     let words: Vec<&str> = name.split_whitespace().collect();
     if words.len() > 1 && words.iter().all(|word| is_number(word)) && !name.contains('\t') {
         let message = format!("line 1: is one column, {name:?}, which looks like numbers with spaces between them");
-        return Err(Error::content(message).hint(if name.starts_with(' ') || name.contains("  ") {
-            RUNS
-        } else {
-            "pass `from=csv`, `read=delimiter= ` and, without a line of names, `read=header=none`"
-        }));
+        return Err(Error::content(message).hint(SPACES).hint("without a line of names, also `read=header=none`"));
     }
-    match [b',', b';', b'\t', b'|'].into_iter().find(|other| *other != delimiter && name.as_bytes().contains(other)) {
+    let others = [b',', b';', b'\t', b'|'].into_iter().filter(|other| Delimiter::Byte(*other) != *delimiter);
+    match others.into_iter().find(|other| name.as_bytes().contains(other)) {
         None => Ok(()),
         Some(other) => {
-            let tell = |byte: u8| if byte == b'\t' { "tab".to_owned() } else { char::from(byte).to_string() };
-            let (other, own) = (tell(other), tell(delimiter));
+            let (other, own) = (Delimiter::Byte(other).name(), delimiter.name());
             let message = format!("line 1: is one column, {name:?}, where {own} divides columns");
             let hint = format!(
                 "if {other} divides them, pass `from=csv` and `read=delimiter={other}`; if it is one column, `read=delimiter={own}`"
@@ -97,24 +101,25 @@ fn one_column(name: &str, delimiter: u8) -> Result<()> {
     }
 }
 
-/// The way out for columns that are aligned.
-const RUNS: &str = "one space or tab can divide columns (`read=delimiter= `), and runs of them can't: make it CSV with awk '{$1=$1}1' OFS=, \
-                    FILE > FILE.csv";
+/// The way out for columns with spaces between them.
+const SPACES: &str = "if spaces divide columns, pass `from=csv` and `read=delimiter=spaces`";
+/// The way out where the first lines are comments.
+const COMMENTS: &str = "if such lines are comments, pass `from=csv` and `read=comment=#`; `read=header=comment` says that the last one \
+                        names the columns";
+const NO_NAMES: &str = "`read=header=none` names columns by their positions";
 
 /// Refuses a single column whose values look like several numbers, as many as its name has words.
-fn one_value(records: &RowReader<'_>, name: &str, delimiter: u8) -> Result<()> {
+fn one_value(records: &RowReader<'_>, name: &str, delimiter: &Delimiter) -> Result<()> {
     let value = String::from_utf8_lossy(records.record().as_slice());
     let words: Vec<&str> = value.split_whitespace().collect();
-    if words.len() < 2 || words.len() != name.split_whitespace().count() || !words.iter().all(|word| is_number(word)) {
+    let is_comment = name.starts_with('#');
+    let are_names = is_comment || words.len() == name.split_whitespace().count();
+    if words.len() < 2 || !are_names || !words.iter().all(|word| is_number(word)) {
         return Ok(());
     }
     let fault = records.fault(&format!("is one column, {name:?}, with the value {value:?}, which looks like several"));
-    let own = if delimiter == b'\t' { "tab".to_owned() } else { char::from(delimiter).to_string() };
-    Err(match value.contains("  ") || name.contains("  ") {
-        true => fault.hint(RUNS),
-        false => fault.hint("if spaces divide columns, pass `from=csv` and `read=delimiter= `"),
-    }
-    .hint(format!("if it is one column, `from=csv` and `read=delimiter={own}`")))
+    let fault = if is_comment { fault.hint(SPACES).hint(COMMENTS) } else { fault.hint(SPACES) };
+    Err(fault.hint(format!("if it is one column, `from=csv` and `read=delimiter={}`", delimiter.name())))
 }
 
 /// The name of a column that has none.
@@ -124,11 +129,11 @@ fn numbered(position: usize) -> String {
 
 const NO_HEADER: &str = "if the first line is a row, pass `from=csv` and `read=header=none`";
 
-/// The names of the columns, in the line read last.
-fn names(records: &RowReader<'_>, header: Header) -> Result<Vec<String>> {
+/// The names of the columns in `record`, that of the line read last or of a comment before it.
+fn names(records: &RowReader<'_>, record: &ByteRecord, header: Header) -> Result<Vec<String>> {
     let mut seen = BTreeMap::new();
     let (mut names, mut given) = (Vec::new(), Vec::new());
-    for (i, bytes) in records.record().iter().enumerate() {
+    for (i, bytes) in record.iter().enumerate() {
         let name = text(bytes).map_err(|e| records.about(e.subject(format_args!("the name of column {}", i + 1))))?;
         given.push(name);
         // Some writers leave the column of row numbers unnamed.
@@ -186,10 +191,15 @@ fn looks_like_a_row(names: &[&str]) -> bool {
 fn check(records: &mut RowReader<'_>, names: &[String], fits: &mut [TypeInference], settings: &Settings) -> Result<()> {
     let record = records.record();
     if record.len() != names.len() {
-        let what = format!("has {} fields, but the first line has {}", record.len(), names.len());
+        let first = if settings.header == Header::Comment { "the comment before the rows" } else { "the first line" };
+        let what = format!("has {} fields, but {first} has {}", record.len(), names.len());
         let fault = records.fault(&what);
+        let is_first = records.place().row == 0;
+        if is_first && names.first().is_some_and(|name| name.starts_with('#')) {
+            return Err(fault.hint(COMMENTS));
+        }
         // As R's write.table does.
-        let is_of_r = record.len() == names.len() + 1 && records.place().row == 0;
+        let is_of_r = settings.header.is_line() && is_first && record.len() == names.len() + 1;
         return Err(if is_of_r {
             fault.hint(
                 "the column of row names may lack a name: write it in the first line, as R does with `col.names = NA`",

@@ -1,6 +1,6 @@
 //! The source: rows of a table as samples.
 
-use crate::options::{Header, Settings};
+use crate::options::Settings;
 use crate::row_blocks::RowBlocks;
 use crate::row_reader::RowReader;
 use crate::scan::TableScan;
@@ -50,7 +50,7 @@ impl Table for Csv<'_> {
         let records = RowReader::open(input, place.unwrap_or(RowStart::START), dialect, self.limits);
         let mut records = records.map_err(|e| e.in_input(input.name()))?;
         // The line of names is before the first row.
-        if place.is_none() && self.settings.header != Header::None {
+        if place.is_none() && self.settings.header.is_line() {
             records.next().map_err(|e| e.in_input(input.name()))?;
             records.begin_rows();
         }

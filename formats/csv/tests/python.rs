@@ -14,8 +14,9 @@ use std::process::Command;
 use std::sync::Arc;
 
 /// Writes tables with several writers, and beside each its columns as pyarrow and pandas read them.
-const SCRIPT: &str = r#"
+const SCRIPT: &str = r##"
 import json, sys, random
+import numpy as np
 import pandas as pd, pyarrow as pa, pyarrow.csv as pc
 folder, rng = sys.argv[1], random.Random(5)
 words = ["", "a", "ä ö", 'say "hi"', "two\nlines", "a,b", " space ", "x" * 300]
@@ -35,6 +36,12 @@ table.to_csv(f"{folder}/windows.csv", index=False, lineterminator="\r\n", quotin
 table.to_csv(f"{folder}/tabs.tsv", index=False, sep="\t")
 table.head(0).to_csv(f"{folder}/none.csv", index=False)
 pc.write_csv(pa.Table.from_pandas(table), f"{folder}/arrow.csv")
+numbers = table[["x", "tiny"]].to_numpy()
+np.savetxt(f"{folder}/numpy.dat", numbers, header="seed 5\nx tiny")
+np.savetxt(f"{folder}/aligned.txt", numbers, fmt="%24.9g", comments="#", header="x, tiny", footer="end")
+for name in ["numpy.dat", "aligned.txt"]:
+    columns = {name: [v.hex() for v in values] for name, values in zip(["x", "tiny"], np.loadtxt(f"{folder}/{name}").T.tolist())}
+    json.dump(columns, open(f"{folder}/{name}.json", "w"))
 for name in ["pandas.csv", "windows.csv", "tabs.tsv", "none.csv", "arrow.csv"]:
     parse = pc.ParseOptions(delimiter="\t" if name.endswith("tsv") else ",", newlines_in_values=True)
     convert = pc.ConvertOptions(strings_can_be_null=True, quoted_strings_can_be_null=True, null_values=[""])
@@ -47,7 +54,7 @@ for name in ["pandas.csv", "windows.csv", "tabs.tsv", "none.csv", "arrow.csv"]:
         assert [v.hex() if type(v) is float else v for v in values] == [v.hex() if type(v) is float and type(w) is float else v for v, w in zip(theirs, values)], column
         columns[column] = [v.hex() if type(v) is float else v for v in values]
     json.dump(columns, open(f"{folder}/{name}.json", "w"))
-"#;
+"##;
 
 /// The values as JSON; floats by their bits.
 fn values(array: &ArrayRef) -> Vec<Value> {
@@ -78,8 +85,11 @@ fn tables_are_read_as_pandas_and_pyarrow_read_them() {
     let folder = tempfile::tempdir().unwrap();
     let output = Command::new(python).args(["-B", "-c", SCRIPT]).arg(folder.path()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let source = Csv::default().source(&Options::new(), Limits::default()).unwrap();
-    for name in ["pandas.csv", "windows.csv", "tabs.tsv", "none.csv", "arrow.csv"] {
+    let text = [("delimiter", "spaces"), ("comment", "#"), ("header", "comment"), ("schema", "x:float64,tiny:float64")];
+    let text: Options = text.into_iter().collect();
+    let plain = ["pandas.csv", "windows.csv", "tabs.tsv", "none.csv", "arrow.csv"].map(|name| (name, Options::new()));
+    for (name, options) in plain.into_iter().chain(["numpy.dat", "aligned.txt"].map(|name| (name, text.clone()))) {
+        let source = Csv::default().source(&options, Limits::default()).unwrap();
         let bytes = |name: &str| std::fs::read(folder.path().join(name)).unwrap();
         let wanted: Value = serde_json::from_slice(&bytes(&format!("{name}.json"))).unwrap();
         let input = MemoryInput::new(name, bytes(name));

@@ -50,6 +50,57 @@ fn columns_get_types_and_quoted_values_keep_lines_and_delimiters() {
     assert_eq!(fields(&semicolons), ["a:Int64:false", "b:Int64:false"]);
 }
 
+/// Tables of numbers as `np.savetxt`, gnuplot and Fortran write them, and MovieLens's `::`.
+#[test]
+fn runs_of_spaces_and_longer_texts_divide_columns_and_comments_are_left_out() {
+    let options = [("delimiter", "spaces"), ("comment", "#"), ("header", "comment")];
+    let text =
+        b"# run 7\n#  t, x, name \n# \n\n  1.0\t 2   \"a\n \t\n# half \"way\r\n2.5 -3e-7 b # checked\n   # end\n";
+    let rows = read_as("a.dat", &options, text).unwrap().remove(0);
+    assert_eq!(fields(&rows), ["name:Utf8View:false", "t:Float64:false", "x:Float64:false"]);
+    assert_eq!(rows.column(0).as_string_view().iter().flatten().collect::<Vec<_>>(), ["\"a", "b"]);
+    assert_eq!(rows.column(2).as_primitive::<Float64Type>().values(), &[2.0, -3e-7]);
+    let error = read_as("a.dat", &options, b"# run 7\n1 2 3\n").unwrap_err();
+    assert_eq!(error.to_string(), "a.dat: line 1: has 3 fields, but the comment before the rows has 2");
+    let options = [("delimiter", "::"), ("header", "none")];
+    let ratings = read_as("ratings.dat", &options, b"1::Alien: 3\x1f::5\n2::::4\n").unwrap().remove(0);
+    assert_eq!(fields(&ratings), ["column1:Int64:false", "column2:Utf8View:true", "column3:Int64:false"]);
+    assert_eq!(ratings.column(1).as_string_view().iter().collect::<Vec<_>>(), [Some("Alien: 3\u{1f}"), None]);
+    // A sign inside quotes begins no comment, and quotes in a comment enclose nothing.
+    let quoted =
+        read_as("a.csv", &[("comment", "#")], b"# \"x\na,b\n1,\"two\n#lines\"\n#\",\n2,#3\n").unwrap().remove(0);
+    assert_eq!(quoted.column(1).as_string_view().iter().flatten().collect::<Vec<_>>(), ["two\n#lines", "#3"]);
+    let named =
+        read_as("a.csv", &[("comment", "%"), ("header", "comment")], b"% \"a,b\" , c\n1,2\n% d,e\n").unwrap().remove(0);
+    assert_eq!(fields(&named), ["a,b:Int64:false", "c:Int64:false"]);
+    let error = read_as("a.csv", &[("comment", "#"), ("header", "comment")], b"1,2\n#a,b\n").unwrap_err();
+    assert!(error.to_string().contains("line 1: is the first row, without a comment before it"), "{error}");
+}
+
+/// Ranges of rows are read from places between comments; a compressed table is read from its start.
+#[test]
+fn parts_of_a_table_with_comments_are_its_rows() {
+    let line = |at: u64| {
+        let comment = if at % 3 == 0 { format!("# {}\n", "c".repeat(at as usize % 50)) } else { String::new() };
+        format!("{comment}  {at}   {}.5 {}\n", at * 7, "x".repeat(40))
+    };
+    let text: String = std::iter::once("# n v t\n".to_owned()).chain((0..60_000).map(line)).collect();
+    let input = MemoryInput::new("a.dat", text.clone().into_bytes());
+    let source = source(&[("delimiter", "spaces"), ("comment", "#"), ("header", "comment")]);
+    let table = source.open(Arc::new(&input)).unwrap();
+    assert_eq!(table.info().unwrap().items, 60_000);
+    let stream = StreamInput::new("a.dat.gz", text.into_bytes());
+    let compressed = source.open(Arc::new(&stream)).unwrap();
+    for from in [0, 1, 29_998, 59_990] {
+        for table in [&table, &compressed] {
+            let blocks: Vec<Rows> = table.rows(from..from + 5).unwrap().map(Result::unwrap).collect();
+            let numbers: Vec<i64> =
+                blocks.iter().flat_map(|rows| rows.column(0).as_primitive::<Int64Type>().values().to_vec()).collect();
+            assert_eq!(numbers, (from as i64..from as i64 + 5).collect::<Vec<_>>());
+        }
+    }
+}
+
 #[test]
 fn the_schema_option_overrides_types() {
     let text = b"id,n\n007,1\n,2\n";
@@ -115,13 +166,24 @@ fn a_bad_line_is_named() {
         (
             b"a b\n1 2\n3 4\n",
             "line 2: is one column, \"a b\", with the value \"1 2\", which looks like several; if spaces divide columns, pass \
-             `from=csv` and `read=delimiter= `; if it is one column, `from=csv` and \
+             `from=csv` and `read=delimiter=spaces`; if it is one column, `from=csv` and \
              `read=delimiter=,`",
         ),
         (
             b"  1.0  2.0\n  3.0  4.0\n",
-            "line 1: is one column, \"  1.0  2.0\", which looks like numbers with spaces between them; one space or tab can divide \
-             columns (`read=delimiter= `), and runs of them can't: make it CSV with awk '{$1=$1}1' OFS=, FILE > FILE.csv",
+            "line 1: is one column, \"  1.0  2.0\", which looks like numbers with spaces between them; if spaces \
+             divide columns, pass `from=csv` and `read=delimiter=spaces`; without a line of names, also `read=header=none`",
+        ),
+        (
+            b"# x y z\n1.0 2.0 3.0\n",
+            "line 2: is one column, \"# x y z\", with the value \"1.0 2.0 3.0\", which looks like several; if spaces divide columns, \
+             pass `from=csv` and `read=delimiter=spaces`; if such lines are comments, pass `from=csv` and `read=comment=#`; \
+             `read=header=comment` says that the last one names the columns; if it is one column, `from=csv` and `read=delimiter=,`",
+        ),
+        (
+            b"# made by a program\nx,y\n1,2\n",
+            "line 2: has 2 fields, but the first line has 1; if such lines are comments, pass `from=csv` and `read=comment=#`; \
+             `read=header=comment` says that the last one names the columns",
         ),
     ] {
         let error = refused(text);

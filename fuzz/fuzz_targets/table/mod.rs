@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 /// The rows of the file `name`; `None` if it is not a table. The first two bytes give a range, which must have as many rows as it asks
 /// for; the others are those of the file.
-pub(crate) fn check(format: &dyn Format, name: &str, bytes: &[u8]) -> Option<u64> {
+pub(crate) fn check(format: &dyn Format, options: &[(&str, &str)], name: &str, bytes: &[u8]) -> Option<u64> {
     let [from, to, bytes @ ..] = bytes else { return None };
     let limits = Limits { blob: 1 << 20, ..Limits::default() };
-    let source = format.source(&Options::new(), limits).expect("a source");
+    let source = format.source(&options.iter().copied().collect::<Options>(), limits).expect("a source");
     let input = MemoryInput::new(name, bytes.to_vec());
     let table = source.open(Arc::new(&input)).ok()?;
     let info = table.info().ok()?;

@@ -163,6 +163,13 @@ fn shown(listing: &Listing, piece: &PieceRef) -> PathBuf {
 
 /// The fault of `second`, whose sample has the field of `first` twice.
 fn twice(listing: &Listing, first: &PieceRef, second: &PieceRef) -> Error {
+    let file = listing.full_path(second);
+    if listing.places.get(second.place as usize).is_some_and(|p| p.archive.is_none())
+        && listing.full_path(first) == file
+    {
+        let error = Error::content("is among the inputs twice; give it once").with_code(Code::KeyTwice);
+        return error.in_input(file.display());
+    }
     if listing.is_table(first) || listing.is_table(second) {
         let first = listing.full_path(first);
         let message = format!("its samples would have the keys of those of {}; rename one of the two", first.display());
