@@ -30,7 +30,10 @@ impl Delimiter {
             ("\\t" | "tab", _) => Self::Byte(b'\t'),
             ("spaces", _) => Self::Spaces,
             (_, [byte]) if !matches!(byte, b'"' | b'\r' | b'\n') => Self::Byte(*byte),
-            (_, [_, _, ..]) if !text.contains(['"', '\r', '\n']) => Self::Text(text.as_bytes().to_vec()),
+            // A word would be a mistake: `space`, `\s+`.
+            (_, [_, _, ..]) if !text.contains(|c: char| c.is_alphanumeric() || "\"\\\r\n".contains(c)) => {
+                Self::Text(text.as_bytes().to_vec())
+            }
             _ => {
                 let why = format_args!("\"{text}\" can't divide columns; take a text such as ; or ::, tab, or spaces");
                 return Err(Options::refuse("delimiter", why));
@@ -181,6 +184,8 @@ mod tests {
             ("schema", "a:int"),
             ("delimiter", ""),
             ("delimiter", "\""),
+            ("delimiter", "space"),
+            ("delimiter", "\\s+"),
             ("header", "no"),
             ("header", ""),
             ("header", "comment"),

@@ -55,6 +55,10 @@ impl TableOptions {
             ("delimiter", "" | "\"" | "\n" | "\r" | "\u{4}") => return wrong("a text such as ; or |, tab, or spaces"),
             ("delimiter", "tab" | "\\t") => self.delimiter = Some(Delimiter::Text("\t".to_owned())),
             ("delimiter", "spaces") => self.delimiter = Some(Delimiter::Spaces),
+            // A word would be a mistake: `space`, `\s+`.
+            ("delimiter", text) if text.len() > 1 && text.contains(|c: char| c.is_alphanumeric() || c == '\\') => {
+                return wrong("a text such as ; or |, tab, or spaces");
+            }
             ("delimiter", text) => self.delimiter = Some(Delimiter::Text(text.to_owned())),
             ("header", "first") => self.no_header = false,
             ("header", "none") => self.no_header = true,
@@ -130,7 +134,17 @@ mod tests {
         ] {
             assert_eq!(parse(&[text]).unwrap().check(is_text, is_json).is_ok(), works, "{text}");
         }
-        for bad in ["delimiter", "delimiter=", "header=yes", "quote='", "columns=0", "skip=x", "headr=none"] {
+        for bad in [
+            "delimiter",
+            "delimiter=",
+            "delimiter=space",
+            "delimiter=\\s+",
+            "header=yes",
+            "quote='",
+            "columns=0",
+            "skip=x",
+            "headr=none",
+        ] {
             assert!(parse(&[bad]).is_err(), "{bad}");
         }
         assert!(parse(&["headr=none"]).unwrap_err().to_string().contains("did you mean header?"));
