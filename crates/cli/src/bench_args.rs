@@ -8,7 +8,7 @@ use crate::observe_args::Observe;
 use crate::picture_args::PictureFlags;
 use crate::planning::{Threads, Work};
 use clap::{Args as ClapArgs, Subcommand, ValueHint};
-use packhorse_pack::parse_bytes;
+use packhorse_pack::{OnError, parse_bytes};
 use std::path::PathBuf;
 
 /// The benchmarks.
@@ -139,6 +139,10 @@ pub(crate) struct BenchLoad {
     /// Memory-map shards instead of reading them; only for files that never change
     #[arg(long)]
     pub(crate) map: bool,
+
+    /// On a sample that can't be read or decoded: fail, or skip it
+    #[arg(long, value_name = "HOW", default_value = "fail")]
+    pub(crate) on_error: OnError,
 
     /// Seconds per stage
     #[arg(long, value_name = "S", default_value_t = 3.0)]

@@ -77,6 +77,10 @@ impl TimedStore {
 }
 
 impl Store for TimedStore {
+    fn shown(&self, path: &Path) -> String {
+        self.inner.shown(path)
+    }
+
     fn list(&self, dir: &Path) -> Result<Vec<PathBuf>> {
         self.inner.list(dir)
     }

@@ -51,6 +51,11 @@ pub struct DirEntry {
 /// The contract that durability rests on: what was written, synced, closed without an error,
 /// renamed, and whose directory was then synced, survives a power cut whole; anything less may not.
 pub trait Store: Send + Sync {
+    /// How messages name the file `path`: by its URL if it is remote.
+    fn shown(&self, path: &Path) -> String {
+        path.display().to_string()
+    }
+
     /// The names in a directory, in no particular order.
     fn list(&self, dir: &Path) -> Result<Vec<PathBuf>>;
 

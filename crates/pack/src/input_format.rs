@@ -1,8 +1,7 @@
 //! Which format reads a file, by its name; how a file is opened.
 
-use crate::read_windows::ReadWindows;
 use packhorse_core::{Error, FileKind, Format, Input, Registry, Result, Store};
-use packhorse_storage::{Compression, decompressed};
+use packhorse_storage::{Compression, decompressed, windowed};
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -144,8 +143,7 @@ pub(crate) fn main_file(registry: &Registry, store: &dyn Store, path: &Path) -> 
 
 /// Opens a file; a compressed one is read decompressed.
 pub(crate) fn open(store: &dyn Store, path: &Path, compression: Option<Compression>) -> Result<Box<dyn Input>> {
-    let input = store.open(path)?;
-    let input = if input.pinned() { Box::new(ReadWindows::new(input)) } else { input };
+    let input = windowed(store.open(path)?);
     Ok(match compression {
         None => input,
         Some(compression) => decompressed(input, compression),

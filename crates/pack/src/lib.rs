@@ -62,7 +62,6 @@ mod plan;
 mod plan_differences;
 mod plans;
 mod read_ahead;
-mod read_windows;
 mod real_path;
 mod recipe;
 mod recorded_files;

@@ -18,7 +18,7 @@ use crate::plans::{open_plan, plan_file};
 use crate::repair::{DatasetRepair, repair_dataset};
 use crate::replace::{clean, finish_replacing, plan_folder, publish};
 use crate::sample_order::MANY;
-use crate::scan::{Found, Listing, Scan, scan, tables, take_metadata};
+use crate::scan::{Found, Listing, Scan, columns_of, scan, tables, take_metadata};
 use crate::shard_packer::Redo;
 use crate::stored_plan::{Stored, StoredPlan, exists};
 use crate::trial::fit;
@@ -414,6 +414,7 @@ impl Session {
         }
         let mut scanning = recipe.scanning(&*self.store, options.typed, self.io_threads)?;
         scanning.sources.clone_from(&options.sources);
+        scanning.known = base.map(|base| columns_of(&base.manifest)).transpose()?;
         if self.from_listings {
             scanning.listings = Some(recipe.folder()?);
         } else {

@@ -286,6 +286,10 @@ impl Transform for DecodeFields {
         let mut found: Vec<(Field, ArrayRef)> = Vec::with_capacity(schema.fields().len());
         for (name, decoder) in &self.fields {
             let Some(at) = places.get(name.as_str()) else { continue };
+            // Rows of tables among the inputs have columns of these names, which are decoded already.
+            if !matches!(rows.column(*at).data_type(), DataType::BinaryView | DataType::LargeBinary) {
+                continue;
+            }
             if !decoder.fields.is_empty() {
                 // Codecs find their field by name.
                 let alone: Vec<usize> = key.into_iter().chain([*at]).collect();

@@ -74,7 +74,7 @@ pub(crate) fn number(name: &str, value: &Bound<'_, PyAny>, wanted: Option<&DataT
             let message = format!("field {name} is of type {}, which NumPy can't take: {error}", type_name(value));
             let error = Error::content(message).in_field(name);
             match type_name(value) == "Tensor" {
-                true => error.hint("tensor.cpu().float() has numbers that it takes"),
+                true => error.hint("tensor.detach().cpu().float() has numbers that it takes"),
                 false => error,
             }
         })

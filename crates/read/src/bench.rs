@@ -54,11 +54,9 @@ pub fn measure(
         None,
     )?;
     if work.steps.count == 0 {
-        return Err(Error::config(format!(
-            "has {}, fewer than a batch of {}",
-            counted(dataset.len(), "sample"),
-            options.batch
-        )));
+        let text =
+            format!("the dataset has {}, fewer than a batch of {}", counted(dataset.len(), "sample"), options.batch);
+        return Err(Error::config(text).hint("make `batch` smaller"));
     }
     let threads = options.threads.max(1);
     each(&raw(&work, threads, time)?);
@@ -115,7 +113,7 @@ fn raw(work: &SampleWork, threads: usize, time: Duration) -> Result<Measured> {
     let (shards, counters) = (reader.dataset().shards(), work.counters());
     // For each shard the number of pieces up to its end.
     let ends = shards.iter().scan(0u64, |end, shard| {
-        *end = end.saturating_add(shard.bytes.div_ceil(PIECE));
+        *end = end.saturating_add(shard.main_bytes().div_ceil(PIECE));
         Some(*end)
     });
     let ends: Vec<u64> = ends.collect();
@@ -124,11 +122,14 @@ fn raw(work: &SampleWork, threads: usize, time: Duration) -> Result<Measured> {
         let number = ends.partition_point(|end| *end <= step);
         let Some(shard) = shards.get(number) else { return Ok(None) };
         let before = number.checked_sub(1).and_then(|before| ends.get(before)).copied().unwrap_or(0);
-        let input = reader.input(number as u32)?;
+        let input = match shard.open_data()? {
+            Some(data) => data.into(),
+            None => reader.input(number as u32)?,
+        };
         let at = (step - before) * PIECE;
         let mut buffer = buffers.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
         buffer.resize(PIECE as usize, 0);
-        let len = PIECE.min(shard.bytes.saturating_sub(at));
+        let len = PIECE.min(shard.main_bytes().saturating_sub(at));
         let span = tracing::debug_span!(target: TARGET, "read_raw", fname = input.name(), offset = at, size = len);
         let piece = buffer.get_mut(..len as usize).unwrap_or_default();
         span.in_scope(|| counters.read.of(|| input.read_at(at, piece)))?;
@@ -137,7 +138,7 @@ fn raw(work: &SampleWork, threads: usize, time: Duration) -> Result<Measured> {
         Ok(Some((0, len)))
     })?;
     let sum = |of: fn(&Shard) -> u64| shards.iter().fold(0u64, |sum, shard| sum.saturating_add(of(shard)));
-    let share = measured.bytes as f64 / sum(|shard| shard.bytes).max(1) as f64;
+    let share = measured.bytes as f64 / sum(Shard::main_bytes).max(1) as f64;
     measured.samples = (share * sum(|shard| shard.samples) as f64) as u64;
     Ok(measured)
 }

@@ -290,6 +290,11 @@ impl SampleBlock {
 
     /// The bytes of its samples that were read, with gaps between them; of rows, those of their values, about.
     pub(crate) fn read_bytes(&self) -> u64 {
+        self.used as u64 + self.row_bytes()
+    }
+
+    /// The bytes of the values of its rows, about.
+    pub(crate) fn row_bytes(&self) -> u64 {
         let mut rows = vec![0u64; self.pieces.len()];
         for row in &self.rows {
             if let Row::Typed { piece, .. } = row
@@ -303,7 +308,7 @@ impl SampleBlock {
             let all = (piece.rows.num_rows() as u64).max(1);
             (u128::from(piece.bytes) * u128::from(rows) / u128::from(all)) as u64
         };
-        self.used as u64 + self.pieces.iter().zip(rows).map(share).sum::<u64>()
+        self.pieces.iter().zip(rows).map(share).sum()
     }
 
     /// The memory held, in bytes.

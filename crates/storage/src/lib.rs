@@ -17,6 +17,7 @@ mod lock;
 mod owner;
 mod pattern;
 mod quarantine;
+mod read_windows;
 #[cfg(feature = "remote")]
 mod remote;
 mod remote_options;
@@ -36,6 +37,7 @@ pub use lock::Lock;
 pub use owner::host_name;
 pub use pattern::{braces, glob, is_glob, natural, paths_of};
 pub use quarantine::{Quarantine, Quarantined};
+pub use read_windows::windowed;
 pub use remote_options::{OnWait, RemoteOptions};
 pub use sorted_runs::{EncodedRecords, Merge, SortedRuns, scratch_file};
 pub use spool::{descriptors, free_space, spool};

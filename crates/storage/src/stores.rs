@@ -89,6 +89,10 @@ impl Store for Stores {
         self.at(path, |store, path| store.stat(path, follow))
     }
 
+    fn shown(&self, path: &Path) -> String {
+        self.at(path, |store, path| Ok(store.shown(path))).unwrap_or_else(|_| path.display().to_string())
+    }
+
     fn open(&self, path: &Path) -> Result<Box<dyn Input>> {
         self.at(path, |store, path| store.open(path))
     }

@@ -7,7 +7,9 @@ use crate::outcome::counted;
 use crate::peak_memory::peak_memory;
 use crate::size::show;
 use packhorse_core::{Error, Kind, Observer, Result};
-use packhorse_read::{Access, Dataset, FieldKind, FieldOptions, LoaderOptions, Measured, ReadOptions, measure};
+use packhorse_read::{
+    Access, Dataset, FieldKind, FieldOptions, LoaderOptions, Measured, OnError, ReadOptions, measure,
+};
 use packhorse_report::is_picture;
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -35,6 +37,10 @@ impl Load {
             seed: args.seed,
             threads,
             readers: args.readers,
+            on_error: match args.on_error {
+                packhorse_pack::OnError::Fail => OnError::Fail,
+                packhorse_pack::OnError::Skip => OnError::Skip,
+            },
             ahead: threads + 2,
             read: ReadOptions { access, ..ReadOptions::default() },
             observer: Arc::clone(&context.progress) as Arc<dyn Observer>,

@@ -25,7 +25,7 @@ pub(super) fn merge(context: &CommandContext<'_>, args: &Merge) -> Result<ExitCo
     let seconds = start.elapsed().as_secs_f64();
     let counts: Vec<String> = merged.summary.counts.iter().map(|(what, n)| tally(*n, what)).collect();
     let bytes: u64 = merged.files.iter().map(|file| file.bytes).sum();
-    let (shards, files_of) = (counted(merged.shards, "shard"), names(&merged.files));
+    let (shards, files_of) = (counted(merged.shards, "shard"), names(&merged.files, &args.out));
     let (size, rate) = (show(bytes), show((bytes as f64 / seconds.max(1e-9)) as u64));
     let what = match merged.existed {
         true => format!("complete already: {shards} ({size}) in {files_of}; nothing was written"),
@@ -84,7 +84,7 @@ fn file(context: &CommandContext<'_>, args: &Repair, out: &Path) -> Result<ExitC
     let mut text: String = repaired.done.iter().map(|line| format!("{line}\n")).collect();
     match repaired.files.is_empty() {
         true => text.push_str("nothing is wrong; nothing was written\n"),
-        false => text.push_str(&format!("  wrote {}\n", names(&repaired.files))),
+        false => text.push_str(&format!("  wrote {}\n", names(&repaired.files, Path::new("")))),
     }
     context.style.show(&json!({"done": repaired.done, "files": files(&repaired.files)}), &text)
 }
@@ -96,8 +96,9 @@ pub(super) fn known(args: &TokenFlags) -> Options {
     settings.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
-fn names(files: &[FileRecord]) -> String {
-    files.iter().map(|file| file.name.as_str()).collect::<Vec<_>>().join(", ")
+fn names(files: &[FileRecord], beside: &Path) -> String {
+    let names = files.iter().map(|file| beside.with_file_name(&file.name).display().to_string());
+    names.collect::<Vec<_>>().join(", ")
 }
 
 /// Files as JSON.

@@ -26,6 +26,7 @@ pub(super) fn run(context: &CommandContext<'_>, args: &Report) -> Result<ExitCod
     let diagnosis = args.diagnosis.as_deref().map(diagnosis).transpose()?;
     let shown = without_secrets(&args.dataset);
     let report = dataset_report(&shown, &dataset, sealed, diagnosis.as_ref(), &context.cancel)?;
+    std::fs::create_dir_all(folder).map_err(|e| Error::io("create", e).in_input(folder.display()))?;
     save(&args.output, &report.html)?;
     context.progress.finish();
     let file = args.output.display();

@@ -25,7 +25,13 @@ impl Recipe {
     ///
     /// Errors: `Config` if none is given.
     pub fn folder(&self) -> Result<&Path> {
-        self.out.as_deref().ok_or_else(|| Error::config("say where the dataset goes with `out=DIR`"))
+        match self.out.as_deref() {
+            None => Err(Error::config("say where the dataset goes with `out=DIR`")),
+            Some(out) if out.as_os_str() == "-" => {
+                Err(Error::config("`out` is a folder, not standard output").hint("`out=./-` is a folder of that name"))
+            }
+            Some(out) => Ok(out),
+        }
     }
 
     /// The options of scan. `typed`: whether the sink stores values by type.
@@ -42,6 +48,7 @@ impl Recipe {
             count: self.counts(),
             fits: self.shard_bounds().limit().unwrap_or(0),
             typed,
+            known: None,
             joining: self.joining(typed)?,
             sources: self.sources()?,
             probes: false,

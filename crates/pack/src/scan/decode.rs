@@ -1,11 +1,11 @@
 //! Reads the headers of encoded fields (`.npz`, `.npy`), so that the plan knows every column and its shape.
 
-use super::{Decoded, Listing, Scan};
+use super::{Decoded, Listing, Scan, ScanOptions};
 use crate::inputs::Inputs;
 use crate::latency_probe::LatencyProbe;
 use crate::merged_columns::{Joining, MergedColumns};
-use packhorse_core::{Codec, Error, Event, Field, Kind, Limits, Options, Registry, Result};
-use packhorse_dataset::FieldSource;
+use packhorse_core::{Codec, DataType, Error, Event, Field, Kind, Limits, Options, Registry, Result, SchemaRef};
+use packhorse_dataset::{FieldRecord, FieldSource, Manifest};
 use packhorse_transform::Casts;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
@@ -36,18 +36,19 @@ impl Threads {
     }
 }
 
+/// The columns of a dataset, which values of samples that are added to it have too. Labels are numbered by its class list.
+pub(crate) fn columns_of(manifest: &Manifest) -> Result<SchemaRef> {
+    let is_label = |field: &&FieldRecord| field.name == "cls" && !manifest.classes.is_empty();
+    FieldRecord::schema(&manifest.schema.iter().filter(|field| !is_label(field)).cloned().collect::<Vec<_>>())
+}
+
 /// Probes every encoded field to decode. Removes samples that can't be decoded or whose types do not fit, as faults.
-pub(super) fn apply(
-    context: Scan<'_>,
-    typed: bool,
-    joining: &Joining,
-    threads: usize,
-    listing: &mut Listing,
-) -> Result<()> {
+pub(super) fn apply(context: Scan<'_>, options: &ScanOptions<'_>, listing: &mut Listing) -> Result<()> {
+    let ScanOptions { typed, joining, .. } = options;
     let scratch = std::env::temp_dir();
     let roots = listing.roots().to_vec();
     let inputs = context.inputs(&roots, &scratch);
-    let threads = Threads { many: threads, pool: OnceLock::new(), latency: LatencyProbe::default() };
+    let threads = Threads { many: options.io_threads, pool: OnceLock::new(), latency: LatencyProbe::default() };
     let mut found = BTreeMap::new();
     for name in field_names(listing) {
         let Some((format, codec)) = codec(context.registry, &name, context.limits)? else { continue };
@@ -57,10 +58,11 @@ pub(super) fn apply(
             continue;
         }
         let probing = Probing { inputs: &inputs, listing, codec: &*codec, name: &name, threads: &threads, casts };
-        if !typed {
+        if !*typed {
             match probing.held()? {
                 Held::Several => {}
-                Held::One => continue,
+                Held::One(columns) if columns.iter().any(|column| meets_values(column, options, listing)) => {}
+                Held::One(_) => continue,
                 Held::Unknown(fault) => {
                     let text =
                         format!("the fields {name} stay as they are, since none of them can be decoded: {fault}");
@@ -92,6 +94,14 @@ pub(super) fn splits_files(context: Scan<'_>, listing: &Listing) -> Result<bool>
         }
     }
     Ok(false)
+}
+
+/// Whether a column that could stay in its file is cast, or is among the values of tables or of the dataset that samples are added to.
+fn meets_values(column: &Field, options: &ScanOptions<'_>, listing: &Listing) -> bool {
+    let schemas = listing.tables().iter().map(|table| &table.schema).chain(&options.known);
+    let mut fields = schemas.filter_map(|schema| schema.field_with_name(column.name()).ok());
+    options.joining.casts.get(column.name()).is_some()
+        || fields.any(|field| *field.data_type() != DataType::BinaryView)
 }
 
 fn field_names(listing: &Listing) -> Vec<String> {
@@ -135,7 +145,7 @@ fn is_of_input(error: &Error) -> bool {
 /// What a field of encoded values holds.
 enum Held {
     /// One array under its own name, so that decoding and encoding it would change nothing.
-    One,
+    One(Vec<Field>),
     Several,
     /// It can't be decoded: why not.
     Unknown(Error),
@@ -166,7 +176,7 @@ impl Probing<'_> {
                 }
                 Err(e) => return Err(e),
             };
-            return Ok(if is_single(self.codec, self.name, &fields) { Held::One } else { Held::Several });
+            return Ok(if is_single(self.codec, self.name, &fields) { Held::One(fields) } else { Held::Several });
         }
         Ok(match fault {
             Some(fault) if self.codec.is_archive(self.name) => match fault.kind() {
@@ -174,7 +184,7 @@ impl Probing<'_> {
                 Kind::Limit => Held::Several,
                 _ => Held::Unknown(fault),
             },
-            _ => Held::One,
+            _ => Held::One(Vec::new()),
         })
     }
 

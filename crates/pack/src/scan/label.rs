@@ -163,7 +163,8 @@ impl Found {
                 _ if label(of).is_some() => return None,
                 None => none(),
                 Some(class) => Error::content(format!("is of the class {class}, which is not in the class list"))
-                    .with_code(Code::UnknownClass),
+                    .with_code(Code::UnknownClass)
+                    .hint("add it at the end of the list, and give that as `classes`"),
             };
             Some(error.in_input(sample.first_path().display()).in_sample(sample.key()))
         };

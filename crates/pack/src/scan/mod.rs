@@ -27,6 +27,7 @@ mod view_walk;
 mod work_queue;
 
 pub(crate) use label::{deeper_folder, part_by_folder, warn_of_classes};
+pub(crate) use decode::columns_of;
 pub(crate) use listing::{Decoded, Found, Items, KeptSamples, OddInputs, SpillOptions, Spilled, TableInput};
 pub use listing::{Listing, SampleRef};
 pub(crate) use metadata_names::{check_columns, name_in, take_metadata};
@@ -65,6 +66,8 @@ pub(crate) struct ScanOptions<'a> {
     pub(crate) fits: u64,
     /// Whether the dataset's format stores values by type ([`Sink::typed`](packhorse_core::Sink::typed)).
     pub(crate) typed: bool,
+    /// The columns of the dataset that samples are added to.
+    pub(crate) known: Option<SchemaRef>,
     /// How fields of one name that differ become one.
     pub(crate) joining: Joining,
     /// Options of table inputs, by format.
@@ -146,7 +149,7 @@ fn complete(context: Scan<'_>, options: &ScanOptions<'_>, mut listing: Listing) 
         dedup::apply(context, options.io_threads, &mut listing)?;
     }
     if options.recipe.decode == Decode::Auto {
-        decode::apply(context, options.typed, &options.joining, options.io_threads, &mut listing)?;
+        decode::apply(context, options, &mut listing)?;
     }
     listing.sort_faults();
     listing.report(context.observer);

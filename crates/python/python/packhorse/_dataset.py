@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, Unpack, overload
 from . import _packhorse
 from ._batch import Batch
 from ._fields import Fields, describe
+from ._pack import text_of
 
 if TYPE_CHECKING:
     from ._loader import Loader, LoaderSettings
@@ -383,7 +384,7 @@ def open_dataset(
     place: str | os.PathLike[str],
     *,
     format: str | None = None,
-    read: Mapping[str, str] | None = None,
+    read: Mapping[str, Any] | None = None,
     indexes: str | os.PathLike[str] | None = None,
 ) -> Dataset:
     """Opens the dataset at `place`: a path, `s3://bucket/prefix` (or `gs://`, `az://`) or `http(s)://host/path`.
@@ -396,7 +397,7 @@ def open_dataset(
     if "://" not in text:
         text = os.path.abspath(text)
     index = None if indexes is None else os.path.abspath(os.fspath(indexes))
-    opened = Dataset(text, (format, dict(read or {}), index))
+    opened = Dataset(text, (format, {name: text_of(value) for name, value in (read or {}).items()}, index))
     if opened.omitted:
         left_out = ", ".join(f"{name} ({reason})" for name, reason in list(opened.omitted.items())[:3])
         more = f" and {len(opened.omitted) - 3} more" if len(opened.omitted) > 3 else ""

@@ -114,7 +114,7 @@ def split_settings(recipe: Mapping[str, Any]) -> tuple[list[tuple[str, list[str]
     how = {name: recipe[name] for name in _HOW if recipe.get(name) is not None}
     how = {name: value for name, value in how.items() if value is not False or name in ("replace", "verify")}
     if "memory" in how:
-        how["memory"] = _text(how["memory"]) + ("B" if hasattr(how["memory"], "__index__") else "")
+        how["memory"] = text_of(how["memory"]) + ("B" if hasattr(how["memory"], "__index__") else "")
     if "verify" in how:
         if how["verify"] not in (True, False, "on", "off"):
             raise TypeError(f"verify is 'on' or 'off', not {how['verify']!r}")
@@ -149,17 +149,20 @@ def _texts(name: str, value: Any) -> list[str]:
         return [_ON.get(name, "true") if value else _OFF[name]]
     if isinstance(value, Mapping):
         sign = ":" if name == "schema" else "="
-        return [f"{key}{sign}{_text(part)}" for key, part in value.items()]
+        return [f"{key}{sign}{text_of(part)}" for key, part in value.items()]
     if isinstance(value, Iterable) and not isinstance(value, (str, bytes, os.PathLike)):
-        return [_text(part) for part in value]
+        return [text_of(part) for part in value]
     if name == "shard_size" and isinstance(value, SupportsIndex):
         return [f"{operator.index(value)}B"]
-    return [_text(value)]
+    return [text_of(value)]
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """A value as the text of a setting; those of a list with commas between them."""
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(text_of, value))
     return os.fsdecode(value) if isinstance(value, (bytes, os.PathLike)) else str(value)
 
 

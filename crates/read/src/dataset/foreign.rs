@@ -8,7 +8,7 @@ use packhorse_core::{
     DataType, Error, Field, FileStat, Input, Members, Registry, Result, Schema, SchemaRef, Source, Store,
 };
 use packhorse_dataset::{Digest, decode_index, encode_index};
-use packhorse_storage::{Compression, Local, Location, Staging};
+use packhorse_storage::{Compression, Local, Location, Staging, windowed};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -81,7 +81,8 @@ fn shard(
     path: &Path,
     options: &OpenOptions,
 ) -> Result<(Shard, SchemaRef)> {
-    let input: Arc<dyn Input> = store.open(path)?.into();
+    // Headers of small members follow each other.
+    let input: Arc<dyn Input> = windowed(store.open(path)?).into();
     let stat = input.stat()?;
     let bytes = input.len().unwrap_or(0);
     let mark = stat.map(|stat| (stat.size, stat.mtime, stat.id));
@@ -90,7 +91,7 @@ fn shard(
     let schema = schema(&content);
     let is_kept = kept.is_some();
     let shard = Shard {
-        name: path.display().to_string(),
+        name: store.shown(path),
         stem: String::new(),
         path: path.to_owned(),
         store: Arc::clone(store),
@@ -103,7 +104,7 @@ fn shard(
         sealed: false,
         committed: None,
         modified: stat.filter(|_| Location::url(path).is_none()).map(|stat| stat.mtime),
-        data: None,
+        data: data_of(&**store, path),
         split: None,
         limits: options.limits,
         near: near(store, path, input.name(), stat),
@@ -111,6 +112,12 @@ fn shard(
         content: if is_kept { OnceLock::new() } else { OnceLock::from(content) },
     };
     Ok((shard, schema))
+}
+
+/// The file whose values `path` lists, and its size: the `.bin` beside an `.idx`.
+fn data_of(store: &dyn Store, path: &Path) -> Option<(PathBuf, u64)> {
+    let data = path.extension().filter(|extension| *extension == "idx").map(|_| path.with_extension("bin"))?;
+    store.stat(&data, true).ok().map(|stat| (data, stat.size))
 }
 
 /// The identity of a file for a cache: its folder, and its state in the store.

@@ -383,7 +383,7 @@ fn shown(field: &Field) -> String {
     match (field.metadata().get(LOGICAL), numpy_type(field)) {
         (Some(logical), _) => logical.clone(),
         (None, Some(numpy)) => format!("{} ({numpy})", field.data_type()),
-        (None, None) => field.data_type().to_string(),
+        (None, None) => FieldType::of(field).map_or_else(|_| field.data_type().to_string(), |kind| kind.to_string()),
     }
 }
 
@@ -400,7 +400,11 @@ pub(crate) fn union<'s>(schemas: impl Iterator<Item = (&'s str, &'s SchemaRef)>)
                 let (a, b) = (shown(known), shown(field));
                 let message = format!("field {} is {b} here and {a} in {first}", field.name());
                 let error = Error::config(message).with_code(Code::ColumnsDiffer).in_input(name).in_field(field.name());
-                return Err(error.hint("open them apart, or pack them with `cast`"));
+                // Where only shapes differ, numbers of other types would not help.
+                let element = |field: &Field| FieldType::of(field).ok().and_then(|kind| kind.element().cloned());
+                let shapes = element(known).is_some() && element(known) == element(field);
+                let remedy = if shapes { "`ragged`" } else { "`cast`" };
+                return Err(error.hint(format!("open them apart, or pack them with {remedy}")));
             }
             let nullable = known.is_nullable() || field.is_nullable();
             known.set_nullable(nullable);

@@ -96,7 +96,7 @@ pub(super) fn sealed(
         let alone = path == dir.join(&record.file);
         let size = || store.stat(&path, true).map(|stat| stat.size).map_err(|error| error.in_input(path.display()));
         Ok(Arc::new(Shard {
-            name: path.display().to_string(),
+            name: store.shown(&path),
             stem: end_of(&path, 1),
             bytes: if alone { record.bytes } else { size()? },
             data: (!alone).then(|| (dir.join(&record.file), record.bytes)),
@@ -194,7 +194,11 @@ fn folder(registry: &Registry, store: &dyn Store, dir: &Path, options: &OpenOpti
         // Its shards may be a part of the dataset. A pattern takes them as they are.
         return Err(not_sealed(store, dir, ""));
     }
-    names.retain(is_shard);
+    // Caches in a folder that other files describe.
+    let describes = |file: &&str| names.iter().any(|name| name == Path::new(file));
+    let described: Vec<_> = registry.iter().filter(|f| f.folder_files().iter().any(|file| describes(&file))).collect();
+    let is_beside = |name: &Path| name.to_str().is_some_and(|name| described.iter().any(|f| f.is_beside(name)));
+    names.retain(|name| is_shard(name) && !is_beside(name));
     names.sort_by_cached_key(|name| natural(&name.to_string_lossy()));
     Ok(names.into_iter().map(|name| dir.join(name)).collect())
 }

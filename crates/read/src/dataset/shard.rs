@@ -228,6 +228,11 @@ impl Shard {
         self.bytes.saturating_add(data)
     }
 
+    /// Bytes of the file that has the values: an `.idx` is small beside its `.bin`.
+    pub(crate) fn main_bytes(&self) -> u64 {
+        self.data.as_ref().map_or(self.bytes, |(_, bytes)| *bytes)
+    }
+
     /// Opens the file; an error if its size has changed.
     pub(crate) fn open(&self) -> Result<Box<dyn Input>> {
         self.open_data()?;
@@ -243,23 +248,25 @@ impl Shard {
     /// Opens the separate file of its bytes, if it has one.
     pub(crate) fn open_data(&self) -> Result<Option<Box<dyn Input>>> {
         let Some((path, bytes)) = &self.data else { return Ok(None) };
-        of_length(self.store.open(path)?, *bytes).map(Some)
+        self.of_length(self.store.open(path)?, *bytes).map(Some)
     }
 
     /// `input`, if its size is that of this shard's file.
     pub(crate) fn checked(&self, input: Box<dyn Input>) -> Result<Box<dyn Input>> {
-        of_length(input, self.bytes)
+        self.of_length(input, self.bytes)
     }
-}
 
-/// `input`, unless its length is known and is not `bytes`.
-fn of_length(input: Box<dyn Input>, bytes: u64) -> Result<Box<dyn Input>> {
-    match input.len() {
-        Some(len) if len != bytes => {
-            let message = format!("has {len} bytes and should have {bytes}: it was changed or cut short");
-            Err(Error::content(message).in_input(input.name()))
+    /// `input`, unless its length is known and is not `bytes`. The receipt tells another version of the dataset from damage.
+    fn of_length(&self, input: Box<dyn Input>, bytes: u64) -> Result<Box<dyn Input>> {
+        let Some(len) = input.len().filter(|len| *len != bytes) else { return Ok(input) };
+        let receipt = self.committed.as_ref().map(|committed| committed.read(&*self.store));
+        match receipt {
+            Some(Err(error)) if error.kind() == Kind::Changed => Err(error),
+            _ => {
+                let message = format!("has {len} bytes and should have {bytes}: it was changed or cut short");
+                Err(Error::content(message).in_input(input.name()))
+            }
         }
-        _ => Ok(input),
     }
 }
 

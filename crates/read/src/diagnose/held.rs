@@ -28,21 +28,21 @@ impl HeldBatches {
     pub(super) fn new(work: &SampleWork, dataset: &Dataset) -> Result<Self> {
         let steps = work.steps.in_first;
         if steps == 0 {
-            let message = format!("has {}, fewer than a batch", counted(dataset.len(), "sample"));
-            return Err(Error::config(message).hint("make the batch smaller"));
+            let message = format!("the dataset has {}, fewer than a batch", counted(dataset.len(), "sample"));
+            return Err(Error::config(message).hint("make `batch` smaller"));
         }
         let wanted = steps.min(MOST);
         let mut held = Self { steps: Vec::new(), blocks: Vec::new(), slabs: Vec::new(), representative: 1.0 };
-        let (mut kept, mut stored, mut decoded, mut samples) = (WorkerState::default(), 0, 0, 0u64);
+        let (mut kept, mut stored, mut held_bytes, mut samples) = (WorkerState::default(), 0, 0, 0u64);
         // From the middle of each of as many equal parts of the epoch.
         for step in (0..wanted).map(|number| (2 * number + 1) * steps / (2 * wanted)) {
             let Some(block) = work.fetch(step, &mut kept)? else { break };
             let slab = decode(work, step, &block, &mut kept)?;
-            (stored, decoded) = (stored + weight(&block), decoded + slab.0.len());
-            if !held.steps.is_empty() && stored.max(decoded) > ROOM {
-                stored -= weight(&block);
+            held_bytes += block.weight().max(slab.0.len());
+            if !held.steps.is_empty() && held_bytes > ROOM {
                 break;
             }
+            stored += weight(&block);
             samples += block.len() as u64;
             held.steps.push(step);
             held.blocks.push(block);
@@ -63,8 +63,7 @@ impl HeldBatches {
 /// The bytes of the fields of a block.
 pub(super) fn weight(block: &SampleBlock) -> usize {
     let bytes: usize = block.spans.iter().flatten().map(|span| span.len).sum();
-    let typed: u64 = block.pieces.iter().map(|piece| piece.bytes).sum();
-    bytes + typed as usize
+    bytes + block.row_bytes() as usize
 }
 
 fn decode(

@@ -70,7 +70,9 @@ pub(crate) fn resolve(
             return Err(Error::config(format!("two fields of batches are called {}", field.name)));
         }
         let look = Look { known, stored: &stored, column, field };
-        let (cell, view) = look.cell().map_err(|e| with_others(e, asked, (known, &stored)))?;
+        let as_it_is = field.kind == FieldKind::Auto;
+        let with_others = |e| if as_it_is { with_others(e, asked, (known, &stored)) } else { e };
+        let (cell, view) = look.cell().map_err(with_others)?;
         if let Some(view) = view {
             // Refuses invalid settings early.
             ViewDecoder::new(view, known.limits)?;
@@ -306,7 +308,9 @@ impl Look<'_> {
                         )
                     }
                     FieldKind::Auto => format!("field {name} ({held}) is of a kind that batches can't hold"),
-                    kind => format!("field {name} ({held}) does not become {kind:?}; ask for another form of it"),
+                    kind => {
+                        format!("field {name} ({held}) can't be read as `{kind:?}`; without that it is read as it is")
+                    }
                 };
                 Err(Error::unsupported(message))
             }

@@ -39,6 +39,10 @@ impl RemoteStore {
 }
 
 impl Store for RemoteStore {
+    fn shown(&self, path: &Path) -> String {
+        self.object(path).map_or_else(|_| path.display().to_string(), |object| object.name())
+    }
+
     fn list(&self, dir: &Path) -> Result<Vec<PathBuf>> {
         Ok(self.entries(dir)?.into_iter().map(|entry| entry.name).collect())
     }

@@ -106,8 +106,12 @@ fn unclear(listing: &Listing, (first, second): (&PieceRef, &PieceRef), piece: &P
     let field = String::from_utf8_lossy(listing.field(first)).into_owned();
     let [a, b] = [first, second].map(|piece| shown(listing, piece));
     let (a, b) = if a == b { (listing.full_path(first), listing.full_path(second)) } else { (a, b) };
-    let message =
-        format!("could be of two samples, since both {} and {} are the field {field}", a.display(), b.display());
+    let message = match a == b {
+        true => format!("has the field {field} of the sample twice, so its other fields could be of two samples"),
+        false => {
+            format!("could be of two samples, since both {} and {} are the field {field}", a.display(), b.display())
+        }
+    };
     field_twice(listing, piece, Error::content(message).hint(remedy(listing, first, second)))
 }
 

@@ -29,15 +29,20 @@ thread_local! {
     static WINDOW: Cell<Window> = Cell::default();
 }
 
+/// `input`, read through windows if it is [`pinned`](Input::pinned): a remote one.
+pub fn windowed(input: Box<dyn Input>) -> Box<dyn Input> {
+    if input.pinned() { Box::new(ReadWindows::new(input)) } else { input }
+}
+
 /// An input whose bytes do not change while it is open, read through windows.
-pub(crate) struct ReadWindows {
+struct ReadWindows {
     input: Box<dyn Input>,
     number: u64,
 }
 
 impl ReadWindows {
     /// `input` must be [`pinned`](Input::pinned).
-    pub(crate) fn new(input: Box<dyn Input>) -> Self {
+    fn new(input: Box<dyn Input>) -> Self {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
         Self { input, number: NUMBERS.fetch_add(1, Ordering::Relaxed) }
     }
