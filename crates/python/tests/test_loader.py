@@ -879,3 +879,31 @@ def test_a_batch_that_storage_failed_to_give_comes_next(tmp_path):
             loader.load_state_dict(state)
             assert labels(loader) == list(range(40, 64))
         assert labels(loader) == list(range(64))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_dataloader_has_keys_too(numbers, workers):
+    """With `keys` each sample, and each batch, tells its keys, which belong to the values beside them."""
+    data = pytest.importorskip("torch.utils.data")
+    samples = data.DataLoader(numbers.torch(keys=True), batch_size=10, num_workers=workers, shuffle=True)
+    batches = data.DataLoader(numbers.loader(10, seed=3).torch(keys=True), batch_size=None, num_workers=workers)
+    for given in (samples, batches):
+        pairs = [pair for batch in given for pair in zip(batch["__key__"], batch["cls"].tolist())]
+        assert len(pairs) == 100
+        assert all(key == f"k{number:05}" for key, number in pairs)
+    assert "__key__" not in numbers.torch()[0]
+
+
+@pytest.mark.parametrize("to", ["webdataset", "parquet", "tfrecord"])
+def test_a_dataset_that_is_replaced_is_no_damage(tmp_path, to):
+    """Its samples are not skipped: the loader says that it was replaced, also where shards have other sizes."""
+    out = tmp_path / "out"
+    for start in (0, 100000):
+        packhorse.pack(({"x": start + number} for number in range(600)), out, to=to, samples_per_shard=50, replace=True)
+        if start == 0:
+            loader = packhorse.open(out).loader(10, shuffle="sequential", ahead=1, threads=1, on_error="skip")
+            batches = iter(loader)
+            assert next(batches).rows == 10
+    with pytest.raises(packhorse.ChangedError):
+        for _ in range(200):
+            next(batches)

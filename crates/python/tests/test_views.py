@@ -3,6 +3,7 @@
 import os
 import pickle
 
+import numpy as np
 import packhorse
 import pytest
 from conftest import write
@@ -250,3 +251,33 @@ def test_types_are_those_of_numpy_too(tmp_path):
     for wrong in ({"size": 0}, {"size": (3, 0)}, {"size": 3, "flip": 2}, {"size": 3, "flip": float("nan")}):
         with pytest.raises(ValueError):
             packhorse.Image("jpg", **wrong)
+
+
+def test_caches_of_hugging_face_are_not_samples(tmp_path):
+    """`map`, `filter` and `shuffle` leave their results in the folder of `save_to_disk`."""
+    hf = pytest.importorskip("datasets")
+    hf.Dataset.from_dict({"x": list(range(100))}).save_to_disk(tmp_path / "saved")
+    saved = hf.load_from_disk(tmp_path / "saved")
+    assert sum(saved.map(lambda row: {"x": row["x"] + 1000})["x"]) > 100000
+    assert len(saved.filter(lambda row: row["x"] < 20)) == 20
+    assert len(list((tmp_path / "saved").glob("cache-*.arrow"))) == 2
+    opened = packhorse.open(tmp_path / "saved")
+    assert sorted(row["x"] for row in opened) == list(range(100))
+
+
+def test_tables_that_are_opened_have_their_classes(tmp_path):
+    """The names of a `ClassLabel` are those of the dataset, as after packing."""
+    hf = pytest.importorskip("datasets")
+    features = hf.Features({"text": hf.Value("string"), "label": hf.ClassLabel(names=["neg", "pos"])})
+    hf.Dataset.from_dict({"text": ["a", "b"], "label": [1, 0]}, features=features).to_parquet(tmp_path / "t.parquet")
+    opened = packhorse.open(tmp_path / "t.parquet")
+    assert (list(opened.classes), [row["label"] for row in opened]) == (["neg", "pos"], [1, 0])
+
+
+def test_settings_of_a_reader_are_numbers_and_lists_too(tmp_path):
+    """`open` takes what `pack` takes."""
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"], file["y"], file["z"] = np.arange(6), np.arange(6.0), np.zeros(3)
+    opened = packhorse.open(tmp_path / "a.h5", read={"datasets": ["/x", "/y"]})
+    assert sorted(opened.fields) == ["x", "y"] and opened[5]["x"] == 5

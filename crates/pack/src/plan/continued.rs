@@ -230,8 +230,9 @@ fn same_columns(
             };
             let (there, new) = (types(field), types(own));
             let what = format!("the field {} is {there} in the dataset and {new} in the new samples", field.name);
-            let hint =
-                format!("{SETTINGS}, or pack the new samples with `cast` into a dataset of their own and append that");
+            let hint = format!(
+                "{SETTINGS}, or pack the new samples into a dataset of the same format, if need be with `cast`, and append that"
+            );
             return Err(error(what).hint(hint));
         }
         if own.nullable && !field.nullable && !(columns.may_hold)(&own.name) {

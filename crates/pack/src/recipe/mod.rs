@@ -173,7 +173,7 @@ settings! {
     }
     "Order, splits and sizes" {
         /// Shuffle with SEED, block:N or SEED,block:N (keeps blocks of N samples together). Without it, samples are
-        /// sorted by key
+        /// sorted by folder, then by name
         shuffle: Shuffle, text("SEED");
         /// The maximum size of a shard's data file, with a unit such as MB or MiB [default: 1GiB]. If transforms or
         /// compression change sizes, packhorse first packs some of the inputs to estimate by how much

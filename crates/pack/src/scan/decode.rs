@@ -100,8 +100,7 @@ pub(super) fn splits_files(context: Scan<'_>, listing: &Listing) -> Result<bool>
 fn meets_values(column: &Field, options: &ScanOptions<'_>, listing: &Listing) -> bool {
     let schemas = listing.tables().iter().map(|table| &table.schema).chain(&options.known);
     let mut fields = schemas.filter_map(|schema| schema.field_with_name(column.name()).ok());
-    options.joining.casts.get(column.name()).is_some()
-        || fields.any(|field| *field.data_type() != DataType::BinaryView)
+    options.joining.casts.get(column.name()).is_some() || fields.any(|field| *field.data_type() != DataType::BinaryView)
 }
 
 fn field_names(listing: &Listing) -> Vec<String> {

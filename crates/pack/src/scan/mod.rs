@@ -26,8 +26,8 @@ mod twins;
 mod view_walk;
 mod work_queue;
 
-pub(crate) use label::{deeper_folder, part_by_folder, warn_of_classes};
 pub(crate) use decode::columns_of;
+pub(crate) use label::{deeper_folder, part_by_folder, warn_of_classes};
 pub(crate) use listing::{Decoded, Found, Items, KeptSamples, OddInputs, SpillOptions, Spilled, TableInput};
 pub use listing::{Listing, SampleRef};
 pub(crate) use metadata_names::{check_columns, name_in, take_metadata};

@@ -303,11 +303,11 @@ class Dataset:
             raise TypeError("a loader needs the number of samples in a batch, such as ds.loader(32)")
         return Loader(self, batch, **settings)
 
-    def torch(self, fields: Fields = None, *, transform: Any = None, seed: int = 0) -> TorchDataset:
-        """As a map-style dataset for `torch.utils.data.DataLoader`."""
+    def torch(self, fields: Fields = None, *, transform: Any = None, seed: int = 0, keys: bool = False) -> TorchDataset:
+        """As a map-style dataset for `torch.utils.data.DataLoader`. With `keys` each sample has its key too, as `__key__`."""
         from .torch import TorchDataset
 
-        return TorchDataset(self, fields, transform=transform, seed=seed)
+        return TorchDataset(self, fields, transform=transform, seed=seed, keys=keys)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         return self._ours.arrow_stream()

@@ -352,11 +352,12 @@ class Loader:
         (not ready when they were asked for), the seconds waited (`waited_s`), and more for each stage; without threads, nothing."""
         return named_stats(_packhorse.no_stats() if self._pipeline is None else self._pipeline.stats())
 
-    def torch(self) -> TorchLoader:
-        """As an iterable dataset for torch's `DataLoader(…, batch_size=None)` and torchdata's `StatefulDataLoader`."""
+    def torch(self, *, keys: bool = False) -> TorchLoader:
+        """As an iterable dataset for torch's `DataLoader(…, batch_size=None)` and torchdata's `StatefulDataLoader`. With `keys` each
+        batch has the list of its samples' keys too, as `__key__`."""
         from .torch import TorchLoader
 
-        return TorchLoader(self)
+        return TorchLoader(self, keys=keys)
 
     def close(self) -> None:
         """Ends the threads, and gives back the samples that a GPU keeps. The next `for` starts again where the loader is."""

@@ -66,7 +66,7 @@ class Settings(TypedDict, total=False):
 
     # Order, splits and sizes.
     shuffle: Text | None
-    """Shuffle with SEED, block:N or SEED,block:N (keeps blocks of N samples together). Without it, samples are sorted by key."""
+    """Shuffle with SEED, block:N or SEED,block:N (keeps blocks of N samples together). Without it, samples are sorted by folder, then by name."""
     shard_size: Text | None
     """The maximum size of a shard's data file, with a unit such as MB or MiB [default: 1GiB]. If transforms or compression change sizes, packhorse first packs some of the inputs to estimate by how much."""
     shard_count: int | None

@@ -33,15 +33,23 @@ def _shared(*shape: int) -> Any:
 
 
 class TorchDataset(_MapDataset[Any]):
-    """A map-style dataset: `[i]` is a dictionary of tensors, numbers and bytes, to which `transform` is applied.
+    """A map-style dataset: `[i]` is a dictionary of tensors, numbers and bytes, and with `keys` of the sample's key as `__key__`, to
+    which `transform` is applied.
 
     Random crops and flips depend on `seed`, the epoch (`set_epoch`) and the sample alone, whichever worker decodes it.
     """
 
     def __init__(
-        self, dataset: Dataset, fields: Fields = None, *, transform: Callable[[Sample], Any] | None = None, seed: int = 0
+        self,
+        dataset: Dataset,
+        fields: Fields = None,
+        *,
+        transform: Callable[[Sample], Any] | None = None,
+        seed: int = 0,
+        keys: bool = False,
     ) -> None:
         self.dataset = dataset
+        self.keys = keys
         self.fields = fields
         self.transform = transform
         self.seed = seed
@@ -73,6 +81,8 @@ class TorchDataset(_MapDataset[Any]):
         if self._arrays is None:
             self._arrays = _arrays(self.dataset, describe(self.fields))
         columns = {name: _rows(values, name in self._arrays) for name, values in batch.items()}
+        if self.keys:
+            columns["__key__"] = batch.keys
         samples = [{name: rows[row] for name, rows in columns.items()} for row in range(batch.rows)]
         return samples if self.transform is None else [self.transform(sample) for sample in samples]
 
@@ -103,11 +113,12 @@ class TorchLoader(IterableDataset[dict[str, Any]]):
     Without workers (`num_workers=0`) the loader's own threads do the work: that is the fast way, and nothing is copied
     between processes. With workers each is a rank of its own, so that no sample comes twice. Call `set_epoch` before each
     epoch: workers that are made for one epoch start at the epoch that was set. Persistent workers that were told of no
-    epoch go on with the next.
+    epoch go on with the next. With `keys` each batch has the list of its samples' keys too, as `__key__`.
     """
 
-    def __init__(self, loader: Loader | TokenLoader) -> None:
+    def __init__(self, loader: Loader | TokenLoader, *, keys: bool = False) -> None:
         self.loader = loader
+        self.keys = keys
         self._own: Loader | TokenLoader | None = None
         self._resume: State | None = None
         # The epoch that was asked for after a state was loaded.
@@ -198,7 +209,8 @@ class TorchLoader(IterableDataset[dict[str, Any]]):
         if self._arrays is None:
             loader = self.loader
             self._arrays = _arrays(loader.dataset, loader._described) if isinstance(loader, Loader) else frozenset()
-        return {name: _rows(values, name in self._arrays) for name, values in batch.items()}
+        tensors = {name: _rows(values, name in self._arrays) for name, values in batch.items()}
+        return {**tensors, "__key__": list(batch.keys)} if self.keys else tensors
 
     def _of_worker(self) -> Loader | TokenLoader:
         worker = get_worker_info()

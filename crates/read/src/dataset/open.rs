@@ -6,7 +6,7 @@ use super::shard::{Shard, is_indexed, main_path, source};
 use super::{Base, Dataset, union, view};
 use crate::cache::{CacheFile, CacheSource};
 use packhorse_core::{
-    Code, DataType, Error, Field, FileKind, Kind, Limits, Options, Registry, Result, Schema, SchemaRef, Store,
+    CLASSES, Code, DataType, Error, Field, FileKind, Kind, Limits, Options, Registry, Result, Schema, SchemaRef, Store,
     nearest_path,
 };
 use packhorse_dataset::{DatasetView, FieldRecord, MANIFEST, Manifest, ShardRecord, VIEW, is_of_packing, not_sealed};
@@ -65,8 +65,18 @@ impl Dataset {
         let files = files(registry, &*store, path, options)?;
         let shards = foreign::shards(registry, &store, &files, options)?;
         let schema = union(shards.iter().map(|(shard, schema)| (&*shard.name, schema)))?;
-        Self::new(registry, shards.into_iter().map(|(shard, _)| Arc::new(shard)).collect(), schema, Vec::new())
+        let classes = classes_of(shards.iter().map(|(_, schema)| schema));
+        Self::new(registry, shards.into_iter().map(|(shard, _)| Arc::new(shard)).collect(), schema, classes)
     }
+}
+
+/// The class list of tables that have one each: the longest, if it begins with all others; else none.
+fn classes_of<'s>(schemas: impl Iterator<Item = &'s SchemaRef>) -> Vec<String> {
+    let list = |schema: &SchemaRef| serde_json::from_str(schema.metadata().get(CLASSES)?).ok();
+    let lists: Option<Vec<Vec<String>>> = schemas.map(list).collect();
+    let lists = lists.unwrap_or_default();
+    let longest = lists.iter().max_by_key(|list| list.len()).cloned().unwrap_or_default();
+    if lists.iter().all(|list| longest.starts_with(list)) { longest } else { Vec::new() }
 }
 
 pub(super) fn sealed(
