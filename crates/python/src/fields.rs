@@ -139,6 +139,10 @@ fn field((name, from, kind, required, settings): Described<'_>) -> Result<FieldO
             let (path, dtype) = settings.extract::<(String, String)>()?;
             FieldKind::Json(path, number(&dtype)?)
         }
+        "class" => {
+            let (names, path) = settings.extract::<(Vec<String>, Option<String>)>()?;
+            FieldKind::Class(names.into(), path)
+        }
         "mask" => mask(settings.extract()?)?,
         _ => picture(settings.extract()?)?,
     };

@@ -934,3 +934,37 @@ def test_two_views_of_a_picture(tmp_path):
     for wrong in ({"scale": (0.2, 1)}, {"ratio": (1, 1)}, {"short": 9, "crop": "squash"}, {"lane": -1}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             packhorse.Image("jpg.png", 24, **wrong)
+
+
+@pytest.mark.parametrize("to", ["webdataset", "parquet", "hdf5"])
+def test_names_of_classes_become_numbers(tmp_path, to):
+    """Of text, bytes and JSON; a name that is not in the list is an error that names the sample."""
+    samples = [
+        {"__key__": f"k{number}", "label": name, "txt": name, "json": json.dumps({"a": [{"b": name}], "n": number % 2})}
+        for number, name in enumerate(["cat", "dog", "cat", "ant"])
+    ]
+    data = write(tmp_path / "data", samples, to=to)
+    text = "label" if "label" in data.fields else next(name for name in data.fields if name.startswith("label"))
+    fields = {
+        "label": packhorse.Class(text, ["ant", "cat", "dog"]),
+        "txt": packhorse.Class(None, iter(["dog", "ant", "cat"])),
+        "json": packhorse.Class("json", ["cat", "dog", "ant"], path="a.0.b"),
+        "n": packhorse.Class("json", ["1", "0"], path="n"),
+    }
+    batch = data.batch(range(4), fields)
+    assert {name: values.tolist() for name, values in batch.items()} == {
+        "label": [1, 2, 1, 0], "txt": [2, 0, 2, 1], "json": [0, 1, 0, 2], "n": [1, 0, 1, 0],
+    }  # fmt: skip
+    assert batch["label"].dtype == "int64"
+    with pytest.raises(packhorse.ContentError, match='"ant", which is not among the names of the classes') as caught:
+        data.batch(range(4), {"txt": packhorse.Class("txt", ["cat", "dog"])})
+    assert (caught.value.sample, caught.value.code) == ("k3", "unknown-class")
+    loader = data.loader(1, fields={"txt": packhorse.Class("txt", ["cat", "dog"])}, on_error="skip", shuffle="sequential")
+    with pytest.warns(UserWarning, match="k3"):
+        assert sum((batch["txt"].tolist() for batch in loader), []) == [0, 1, 0]
+    with pytest.raises(packhorse.ConfigError, match="names of classes that are equal"):
+        data.batch([0], {"txt": packhorse.Class("txt", ["cat", "cat"])})
+    with pytest.raises(TypeError, match="is one text"):
+        packhorse.Class("txt", "cat")
+    with pytest.raises(packhorse.ContentError, match="ask for it as `Class`"):
+        data.batch(range(4), {"txt": packhorse.Number("txt")})

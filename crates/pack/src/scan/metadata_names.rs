@@ -31,9 +31,12 @@ pub(crate) fn check_columns(recipe: &Recipe) -> Result<()> {
     TableOptions::parse(&recipe.metadata_read)?;
     for (setting, name) in labels.into_iter().chain(splits) {
         if recipe.metadata.is_none() {
-            return bad(format!(
+            let error = Error::config(format!(
                 "`{setting}=column:{name}` needs `metadata`, the table with that column; give that too"
             ));
+            let own = "a field of the samples themselves stays as it is, and loaders can number its names (`Class`)";
+            let error = error.with_code(Code::BadSetting);
+            return Err(if setting == "labels" { error.hint(own) } else { error });
         }
         if !recipe.columns.is_empty() && !recipe.columns.contains(name) {
             return bad(format!("`{setting}` takes the column {name}, which is not in `columns`; add it there"));

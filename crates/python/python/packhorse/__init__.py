@@ -28,7 +28,7 @@ from ._errors import (
     StorageError,
     UnsupportedError,
 )
-from ._fields import Auto, Bits, Bytes, Dense, Draws, Field, Image, Json, Mask, Number, Present, Ragged
+from ._fields import Auto, Bits, Bytes, Class, Dense, Draws, Field, Image, Json, Mask, Number, Present, Ragged
 from ._loader import Loader
 from ._pack import Packed, Repaired, Verification, append, convert, pack, repair, stat, tokenize, verify
 from ._packhorse import Array, __version__, features, prometheus
@@ -43,6 +43,7 @@ __all__ = [
     "Bits",
     "Bytes",
     "CancelledError",
+    "Class",
     "ChangedError",
     "ConfigError",
     "ContentError",

@@ -111,6 +111,25 @@ class Json(Field):
         return (self.path, self.dtype)
 
 
+class Class(Field):
+    """The number of a class that samples name in text: its position in `names`, `int64 [batch]`. In a field of JSON `path` says where
+    the name is (`"label"`, `"objects.0.category"`). A name that is not in the list is an error of the sample."""
+
+    kind = "class"
+
+    def __init__(
+        self, source: str | None, names: Iterable[str], *, path: str | None = None, required: bool = True
+    ) -> None:
+        super().__init__(source, required=required)
+        if isinstance(names, str):
+            raise TypeError(f"names={names!r} is one text; give a list of them")
+        self.names = tuple(names)
+        self.path = path
+
+    def _settings(self) -> Any:
+        return (list(self.names), self.path)
+
+
 class _View(Field):
     """A part of each picture, at one size: what `Image` and `Mask` share."""
 

@@ -10,6 +10,7 @@ use packhorse_core::{
     number_bytes,
 };
 use packhorse_transform::image::{Draws, MaskDecoder, View, ViewDecoder, upright_size};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// How values of a field are decoded into a batch.
@@ -67,6 +68,8 @@ impl PictureDecoder {
 pub(crate) enum Text {
     Plain,
     Json(Vec<String>),
+    /// The name of a class, or in JSON what is under the path: its number.
+    Class(HashMap<String, i64>, Option<Vec<String>>),
 }
 
 /// Blobs that hold an array.
@@ -225,6 +228,18 @@ fn with_array<R>(
     }
 }
 
+/// What is under a path in a JSON text.
+fn in_json(bytes: &[u8], path: &[String]) -> Result<serde_json::Value> {
+    let value = json::parse_lossy(bytes).map_err(|error| Error::content(format!("is not JSON: {error}")))?;
+    match json_at(&value, path) {
+        // A field that is not required is zeros there.
+        None | Some(serde_json::Value::Null) => {
+            Err(Error::content(format!("has no {}", path.join("."))).with_code(Code::FieldMissing))
+        }
+        Some(found) => Ok(found.clone()),
+    }
+}
+
 impl Text {
     /// Parses the number in `bytes`, to little-endian.
     fn number(&self, bytes: &[u8], data_type: &DataType, out: &mut [u8]) -> Result<()> {
@@ -237,22 +252,29 @@ impl Text {
                 let text = std::str::from_utf8(bytes).ok().and_then(|text| parse(text.trim_ascii(), data_type, out));
                 text.ok_or_else(|| {
                     let start = bytes.get(..bytes.len().min(40)).unwrap_or_default();
-                    invalid("", &start.escape_ascii().to_string())
+                    let error = invalid("", &start.escape_ascii().to_string());
+                    let is_name = start.iter().any(u8::is_ascii_alphabetic) && data_type.is_integer();
+                    if is_name { error.hint("if it names a class, ask for it as `Class`") } else { error }
                 })
             }
+            Text::Class(positions, path) => {
+                let inside = path.as_ref().map(|path| in_json(bytes, path)).transpose()?;
+                let name = match &inside {
+                    Some(serde_json::Value::String(text)) => text.clone(),
+                    Some(other) => other.to_string(),
+                    None => String::from_utf8_lossy(bytes).trim_ascii().to_owned(),
+                };
+                let position = positions.get(&name).ok_or_else(|| {
+                    let start: String = name.chars().take(40).collect();
+                    Error::content(format!("is {start:?}, which is not among the names of the classes"))
+                        .with_code(Code::UnknownClass)
+                })?;
+                fit(&position.to_le_bytes(), out)
+            }
             Text::Json(path) => {
-                let value =
-                    json::parse_lossy(bytes).map_err(|error| Error::content(format!("is not JSON: {error}")))?;
-                let text = match json_at(&value, path) {
-                    // A field that is not required is zeros there.
-                    None | Some(serde_json::Value::Null) => {
-                        let message = format!("has no {}", path.join("."));
-                        return Err(Error::content(message).with_code(Code::FieldMissing));
-                    }
-                    Some(serde_json::Value::Bool(yes)) => if *yes { "1" } else { "0" }.to_owned(),
-                    Some(other) => {
-                        json::odd_number(other).map_or_else(|| other.to_string(), |number| number.to_string())
-                    }
+                let text = match in_json(bytes, path)? {
+                    serde_json::Value::Bool(yes) => if yes { "1" } else { "0" }.to_owned(),
+                    other => json::odd_number(&other).map_or_else(|| other.to_string(), |number| number.to_string()),
                 };
                 parse(&text, data_type, out).ok_or_else(|| invalid(&format!("{} ", path.join(".")), &text))
             }

@@ -15,6 +15,7 @@ pub(crate) use resolve::{FieldContext, all, resolve};
 use crate::Column;
 use packhorse_core::DataType;
 use packhorse_transform::image::View;
+use std::sync::Arc;
 
 /// A field of batches, and the fields of samples that it is made from.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,6 +66,9 @@ pub enum FieldKind {
     Number(DataType),
     /// A number in a JSON blob, under this path (`size.width`, `boxes.0.label`): `[batch]` of this type.
     Json(String, DataType),
+    /// The position in this list of the name that a text is, or in a JSON blob the text, number or Boolean under the path: `Int64
+    /// [batch]`. A name that is not in the list is an error of the sample.
+    Class(Arc<[String]>, Option<String>),
     /// Arrays of one shape, that of the schema or of the first sample: dense `[batch, …]`.
     Dense,
     /// Arrays of any lengths: ragged, with `NAME.shape` where they have several dimensions.

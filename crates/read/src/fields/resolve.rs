@@ -168,6 +168,13 @@ impl Look<'_> {
                 let path = path.split('.').map(str::to_owned).collect();
                 self.number(&stored, blob, data_type, Text::Json(path))?
             }
+            FieldKind::Class(names, path) => {
+                self.must(blob, "does not hold text; numbers are read as they are")?;
+                let positions: HashMap<String, i64> = names.iter().cloned().zip(0..).collect();
+                self.must(positions.len() == names.len(), "has names of classes that are equal")?;
+                let path = path.as_ref().map(|path| path.split('.').map(str::to_owned).collect());
+                self.number(&stored, blob, &DataType::Int64, Text::Class(positions, path))?
+            }
             FieldKind::Auto if blob => self.suggested(&stored)?,
             kind => {
                 let (field, encoded) = if blob { self.encoded(&stored)? } else { (stored, None) };
