@@ -941,3 +941,80 @@ fn folders_whose_names_are_no_text_are_taken_or_refused() {
     assert!(code == Some(8) && said.contains("is not UTF-8"), "{code:?}: {said}");
     assert!(!dir.path().join("v").exists());
 }
+
+#[test]
+fn an_input_that_differs_from_the_plan_is_named() {
+    let dir = inputs();
+    let args = ["pack", "in", "--to", "webdataset", "--out", "out", "--shuffle", "3", "--samples-per-shard", "2"];
+    stdout(dir.path(), &args);
+    let file = |name: &str| dir.path().join("in").join(name);
+    let fails = |said: &str, code| fails(dir.path(), &args, code, said);
+    let first = std::fs::read(file("dog/1.txt")).unwrap();
+    let modified = std::fs::metadata(file("dog/1.txt")).unwrap().modified().unwrap();
+    let restore = || {
+        std::fs::write(file("dog/1.txt"), &first).unwrap();
+        std::fs::File::options().write(true).open(file("dog/1.txt")).unwrap().set_modified(modified).unwrap();
+    };
+    std::fs::write(file("dog/1.txt"), "longer").unwrap();
+    fails("holds finished shards of another plan (dog/1.txt had 5 bytes and has 6 now)", 2);
+    std::fs::write(file("dog/1.txt"), "other").unwrap();
+    fails("though none changed its size (dog/1.txt was modified)", 4);
+    std::fs::remove_file(file("dog/1.txt")).unwrap();
+    fails("(dog/1.txt is not among the inputs any more)", 2);
+    restore();
+    std::fs::write(file("dog/9.txt"), "new").unwrap();
+    fails("(dog/9.txt is new)", 2);
+    std::fs::remove_file(file("dog/9.txt")).unwrap();
+    stdout(dir.path(), &args);
+}
+
+/// A field that only skipped samples had is not a field of the dataset: a loader would ask for it in vain.
+#[test]
+fn fields_of_skipped_samples_alone_are_left_out() {
+    let dir = tempfile::tempdir().unwrap();
+    stdout(dir.path(), &["synth", "images", "--count", "6", "--out", "in", "--quiet"]);
+    let folder = std::fs::read_dir(dir.path().join("in")).unwrap().next().unwrap().unwrap().path();
+    std::fs::write(folder.join("x.png"), "no picture").unwrap();
+    std::fs::write(folder.join("x.txt"), "a text").unwrap();
+    let fields = |out: &str, flags: &[&str]| {
+        let args = ["pack", "in", "--to", "webdataset", "--quiet", "--samples-per-shard", "2", "--out", out];
+        stdout(dir.path(), &[&args[..], flags].concat());
+        let stat: Value = serde_json::from_str(&stdout(dir.path(), &["stat", out, "--json"])).unwrap();
+        let names = stat["schema"].as_array().unwrap().iter().map(|field| field["name"].as_str().unwrap().to_owned());
+        stdout(dir.path(), &["verify", out, "--full"]);
+        names.filter(|name| name != "__key__").collect::<Vec<_>>()
+    };
+    assert_eq!(fields("all", &[]), ["jpg", "png", "txt"]);
+    assert_eq!(fields("some", &["--image", "check", "--on-error", "skip"]), ["jpg"]);
+    std::fs::write(folder.join("y.txt"), "another text").unwrap();
+    assert_eq!(fields("more", &["--image", "check", "--on-error", "skip"]), ["jpg", "txt"]);
+}
+
+#[test]
+fn standard_output_is_no_folder() {
+    let dir = inputs();
+    fails(dir.path(), &["pack", "in", "--to", "webdataset", "--out", "-"], 2, "a folder, not standard output");
+    stdout(dir.path(), &["pack", "in", "--to", "webdataset", "--out", "./-", "--quiet"]);
+    assert!(dir.path().join("-/dataset.json").exists());
+}
+
+#[test]
+fn conditions_name_classes() {
+    let dir = inputs();
+    for to in ["webdataset", "parquet", "hdf5"] {
+        stdout(dir.path(), &["pack", "in", "--to", to, "--labels", "folders", "--out", to, "--quiet"]);
+        let count = |condition: &str, samples: u64| {
+            let out = format!("{to}-{}", condition.replace(|c: char| !c.is_alphanumeric(), "-"));
+            let view = ["view", to, "--out", &out, "--where", condition, "--json", "--quiet"];
+            let report: Value = serde_json::from_str(&stdout(dir.path(), &view)).unwrap();
+            assert_eq!(report["samples"], samples, "{condition}");
+        };
+        count("cls == 'cat'", 3);
+        count("cls != 'cat' and txt != 'dog/1'", 1);
+        count("cls in ['dog', 'cat']", 5);
+        count("cls == 1", 2);
+        let view = |condition: &'static str| ["view", to, "--out", "none", "--where", condition];
+        fails(dir.path(), &view("cls == 'cats'"), 2, "no class is called \"cats\"; did you mean 'cat'?");
+        fails(dir.path(), &view("cls > 'cat'"), 2, "is a number and can't be compared with the text");
+    }
+}

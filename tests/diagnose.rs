@@ -444,3 +444,36 @@ fn other_ways_of_packing_are_predicted() {
         assert!(ended.code() == 2 && ended.said.contains(said), "{ended:?}");
     }
 }
+
+/// Batches that are held for measurements tell how large they are among all: rows of tables and tokens share blocks and files.
+#[test]
+fn held_batches_of_tables_have_their_own_size() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let rows = (0..4096).map(|row| format!("{row},{}\n", "x".repeat(40 + row % 7)));
+    std::fs::write(dir.path().join("t.csv"), format!("n,text\n{}", rows.collect::<String>())).unwrap();
+    let documents = (0..4096).map(|row| format!("{{\"tokens\":{:?}}}\n", vec![row % 100; 60]));
+    std::fs::write(dir.path().join("d.jsonl"), documents.collect::<String>()).unwrap();
+    for (input, to, more) in
+        [("t.csv", "parquet", &["--compression", "none"][..]), ("d.jsonl", "tokens", &["--cast", "tokens=i32"])]
+    {
+        let (input, out) = (dir.path().join(input), dir.path().join(to));
+        let [input, out] = [&input, &out].map(|path| path.to_str().unwrap());
+        command(&[&["pack", input, "--to", to, "--out", out], more].concat()).succeed();
+        let printed = command(&["diagnose", out, "--batch", "32", "--step-ms", "0.1", "--seconds", "0.05", "--json"])
+            .succeed()
+            .printed;
+        let found: serde_json::Value = serde_json::from_str(&printed).unwrap();
+        let size = found["representative"].as_f64().unwrap();
+        assert!((0.3..3.0).contains(&size), "{to}: {size}");
+        let lines = command(&["bench", "read", out, "--seconds", "0.05", "--json"]).succeed().printed;
+        let stages: serde_json::Value = serde_json::from_str(&lines).unwrap();
+        let of = |stage: &str, what: &str| {
+            let stages = stages["stages"].as_array().unwrap();
+            stages.iter().find(|one| one["stage"] == stage).unwrap()[what].as_f64().unwrap()
+        };
+        // A byte that is read has about one byte of values.
+        let sample = |stage: &str| of(stage, "bytes") / of(stage, "samples").max(1.0);
+        assert!((0.3..3.0).contains(&(sample("raw") / sample("parse"))), "{to}: {stages}");
+    }
+}

@@ -119,3 +119,26 @@ fn a_server_that_refuses_is_asked_for_few_shards() {
     // Some for each of the 16 shards that were asked for at once, and not for all sixty.
     assert!(server.requests() - before <= 150, "{} requests", server.requests() - before);
 }
+
+/// Headers of small members lie near each other: one request gets many of them.
+#[test]
+fn a_tar_of_others_is_indexed_by_few_requests() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut tar = tar::Builder::new(std::fs::File::create(dir.path().join("a.tar")).unwrap());
+    for number in 0..300 {
+        for (field, bytes) in [("bin", &[number as u8; 20_000][..]), ("cls", b"no number")] {
+            let mut header = tar::Header::new_ustar();
+            header.set_size(bytes.len() as u64);
+            header.set_mode(0o644);
+            tar.append_data(&mut header, format!("{number:04}.{field}"), bytes).unwrap();
+        }
+    }
+    tar.into_inner().unwrap();
+    let server = Server::new(dir.path(), |_| HttpFault::None);
+    let url = server.url("a.tar");
+    let dataset = open(&url).unwrap();
+    assert_eq!(dataset.len(), 300);
+    assert!(server.requests() <= 20, "{} requests", server.requests());
+    let error = dataset.loader(10).field("cls", "cls").build().unwrap().next().unwrap().unwrap_err();
+    assert_eq!(error.input(), Some(&*url), "{error}");
+}

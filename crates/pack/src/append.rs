@@ -7,7 +7,7 @@ use crate::Recipe;
 use crate::keyed_source::inherit_sources;
 use crate::parallel_map::parallel_map;
 use crate::plan::{Allowed, Plan, PlanOptions, PlannedKey};
-use crate::plan_differences::{differences, same};
+use crate::plan_differences::{difference, same};
 use crate::plans::{check_order, made_again, stored};
 use crate::recorded_files::sealed_manifest;
 use crate::refuse_view::refuse_view;
@@ -412,12 +412,12 @@ impl Base {
         }
         if let Some(pending) = &self.pending {
             let (digest, times) = plan.write(std::io::sink())?;
-            match same(pending, plan.header(), digest, times) {
+            match same(pending, plan, digest, times) {
                 Ok(()) => return Ok((Stored::Resumed, digest)),
                 Err(e) if !restart && e.kind() == Kind::Changed => return Err(e.in_input(self.dir.display())),
                 Err(_) if restart => drop_shards(store, &self.dir, &self.manifest, names_of(pending))?,
                 Err(_) => {
-                    let what = differences(pending.header(), plan.header());
+                    let what = difference(pending, plan);
                     let hint = "end that one with `packhorse pack plan` and `packhorse seal`, or drop it with `replace` or `packhorse clean append`";
                     let error = Error::config(format!("holds another append, which is not sealed ({what})"));
                     return Err(error.with_code(Code::PlanDiffers).hint(hint).in_input(self.dir.display()));

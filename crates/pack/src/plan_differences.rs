@@ -1,30 +1,75 @@
 //! Compares the plan of a request with the one in its folder, and says how they differ.
 
+use crate::plan::Plan;
 use packhorse_core::{Code, Error, Kind, Result};
-use packhorse_dataset::{Digest, PlanHeader, PlanReader};
-use std::collections::BTreeSet;
+use packhorse_dataset::{Digest, FieldSource, PlanHeader, PlanReader};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The most inputs of plans that are compared one by one.
+const MOST: u64 = 4_000_000;
 
 /// Errors: `Config` if `new` is another plan than `old`, `Changed` if its inputs have other times.
-pub(crate) fn same(old: &PlanReader, new: &PlanHeader, digest: Digest, stamps: Digest) -> Result<()> {
+pub(crate) fn same(old: &PlanReader, new: &Plan, digest: Digest, stamps: Digest) -> Result<()> {
     if old.digest() != digest {
-        let what = differences(old.header(), new);
+        let what = difference(old, new);
         let error = Error::config(format!("holds finished shards of another plan ({what})"));
         return Err(error.with_code(Code::PlanDiffers).hint(
             "give `out` a new folder, or start over with `replace`, which keeps this dataset until the new one is sealed",
         ));
     }
     if old.mtime_digest() != stamps {
-        return Err(Error::new(
-            Kind::Changed,
-            "some inputs were modified since the plan in this folder was made, though none changed its size; \
-             pack into a new folder, start over with `replace`, or give them back the times they had",
-        ));
+        let example = differing_input(old, new).map_or_else(String::new, |what| format!(" ({what})"));
+        let message = format!(
+            "some inputs were modified since the plan in this folder was made, though none changed its size{example}; \
+             pack into a new folder, start over with `replace`, or give them back the times they had"
+        );
+        return Err(Error::new(Kind::Changed, message));
     }
     Ok(())
 }
 
 /// How two plans differ, for a message.
-pub(crate) fn differences(old: &PlanHeader, new: &PlanHeader) -> String {
+pub(crate) fn difference(old: &PlanReader, new: &Plan) -> String {
+    let settings = differing_settings(old.header(), new.header());
+    let found = settings.or_else(|| differing_input(old, new));
+    found.unwrap_or_else(|| "its inputs differ or have changed".to_owned())
+}
+
+/// The first input that is not the same in two plans of one recipe, for a message; `None` for very many.
+fn differing_input(old: &PlanReader, new: &Plan) -> Option<String> {
+    if old.shards().iter().map(|shard| shard.samples).sum::<u64>() > MOST || new.samples()? > MOST {
+        return None;
+    }
+    let place = |piece: &FieldSource| (piece.root, piece.path.clone());
+    let shown = |(_, path): &(u32, packhorse_dataset::PathText)| path.to_path().display().to_string();
+    let mut now: BTreeMap<_, (u64, i64, bool)> = BTreeMap::new();
+    for piece in new.entries_in_memory().flat_map(|entry| entry.fields) {
+        now.entry(place(&piece)).or_insert((piece.size, piece.mtime, false));
+    }
+    if now.is_empty() {
+        return None;
+    }
+    for entry in old.shards().iter().filter_map(|shard| old.entries(shard).ok()).flatten() {
+        for piece in entry.ok()?.fields {
+            let place = place(&piece);
+            match now.get_mut(&place) {
+                None => return Some(format!("{} is not among the inputs any more", shown(&place))),
+                Some((size, ..)) if *size != piece.size => {
+                    return Some(format!("{} had {} bytes and has {size} now", shown(&place), piece.size));
+                }
+                Some((_, mtime, _)) if *mtime != piece.mtime => {
+                    return Some(format!("{} was modified", shown(&place)));
+                }
+                Some((.., known)) => *known = true,
+            }
+        }
+    }
+    let mut added = now.iter().filter(|(_, (.., known))| !known).map(|(place, _)| place);
+    added.next().map(|place| format!("{} is new", shown(place)))
+}
+
+/// How the settings of two plans differ; `None` if they are the same.
+fn differing_settings(old: &PlanHeader, new: &PlanHeader) -> Option<String> {
     let mut parts = Vec::new();
     let mut compare = |what: &str, old: String, new: String| {
         if old != new {
@@ -49,7 +94,7 @@ pub(crate) fn differences(old: &PlanHeader, new: &PlanHeader) -> String {
     compare("classes (`labels`)", shown(&old.classes), shown(&new.classes));
     let fields = |h: &PlanHeader| shown(&h.schema.iter().map(|f| f.name.clone()).collect::<Vec<_>>());
     compare("fields", fields(old), fields(new));
-    if parts.is_empty() { "its inputs differ or have changed".to_owned() } else { parts.join("; ") }
+    if parts.is_empty() { None } else { Some(parts.join("; ")) }
 }
 
 /// Two texts for a message, from the first word on in which they differ.

@@ -47,6 +47,10 @@ pub(crate) fn encoded_schema(schema: &SchemaRef, records: &[CodecRecord]) -> Res
     }
     let schema = sorted(fields);
     match schema.fields().windows(2).find(|pair| pair.first().map(|f| f.name()) == pair.last().map(|f| f.name())) {
+        Some(pair) if pair.first().is_some_and(|field| field.name() == KEY) => {
+            let error = Error::config(format!("a field would be called {KEY}, as the keys are"));
+            Err(error.hint("rename it in its files"))
+        }
         Some(pair) => Err(Error::config(format!(
             "two fields would be called {}; rename one with `field`",
             pair.first().map_or("", |f| f.name())

@@ -50,7 +50,7 @@ pub(crate) fn attempt(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result
     Staging::sweep(&**store, out, false);
     let staging = Staging::open(store.clone(), out).map_err(|e| as_output_error(e, out))?;
     let (stage, digest, stamps) = staged(&staging, PLAN, plan)?;
-    let compared = |old: &PlanReader| same(old, plan.header(), digest, stamps).map_err(|e| e.in_input(out.display()));
+    let compared = |old: &PlanReader| same(old, plan, digest, stamps).map_err(|e| e.in_input(out.display()));
     let held = |stored, staging| StoredPlan { stored, digest, staging: Some(staging) };
     let old = match stored(&**store, out, 0) {
         Err(e) if e.is_not_found() => {

@@ -5,7 +5,7 @@ use crate::dataset::no_field;
 use crate::fields::json_at;
 use crate::moments;
 use crate::{Access, Batch, BatchDecoder, Dataset, FieldKind, FieldOptions, HostSlab, LoaderOptions, OnError};
-use packhorse_core::{DataType, Error, Event, FieldType, Observer, Result, json};
+use packhorse_core::{Code, DataType, Error, Event, FieldType, Observer, Result, json, nearest, some_of};
 use std::cmp::Ordering;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// and several of them (`cls in [3, 7]`); or a field and `is null` or `is not null`. The
 /// field is a number, a Boolean or text; text that is compared with a number is read as one. A name after that of a JSON
 /// field is a path in it. Text is compared byte by byte, unless it is a date and a time (`2024-05-01T08:00:00Z`) and the other one
-/// is a date or a moment. Dates and timestamps are compared with text such as `'2024-05-01'` or `'2024-05-01 12:30:00.5'`, in UTC unless it says an offset. A field whose name has spaces is written in quotes.
+/// is a date or a moment. Of labels (`cls`) a text is the name of a class, if the dataset has a class list. Dates and timestamps are compared with text such as `'2024-05-01'` or `'2024-05-01 12:30:00.5'`, in UTC unless it says an offset. A field whose name has spaces is written in quotes.
 ///
 /// As in SQL, a comparison with a field that is missing or null is neither met nor not met, not even by `!=` or `not`.
 ///
@@ -87,8 +87,8 @@ impl Comparison {
             _ => return None,
         };
         Some(match self.operator {
-            "==" | IN => order == Some(Ordering::Equal),
-            "!=" => order != Some(Ordering::Equal),
+            EQUAL | IN => order == Some(Ordering::Equal),
+            UNEQUAL => order != Some(Ordering::Equal),
             "<" => order == Some(Ordering::Less),
             "<=" => order.is_some_and(Ordering::is_le),
             ">" => order == Some(Ordering::Greater),
@@ -220,6 +220,32 @@ impl Observer for Faults {
     }
 }
 
+/// The field of labels.
+const LABEL: &str = "cls";
+
+/// Operators that compare names of classes too.
+const EQUAL: &str = "==";
+const UNEQUAL: &str = "!=";
+
+/// The name of a class as its number, if there is a class list.
+fn number_of_class(literal: &mut Literal, classes: &[String]) -> Result<()> {
+    let Literal::Text(name) = &*literal else { return Ok(()) };
+    match classes.iter().position(|class| class == name) {
+        Some(position) => *literal = Literal::Integer(position as i128),
+        None if classes.is_empty() => {}
+        None => {
+            let error = Error::config(format!("no class is called {name:?}")).with_code(Code::UnknownClass);
+            let meant = nearest(name, classes.iter().map(String::as_str));
+            return Err(match meant {
+                Some(meant) => error.hint(format!("did you mean '{meant}'?")),
+                None => error
+                    .hint(format!("there are: {}", some_of(&classes.iter().map(String::as_str).collect::<Vec<_>>()))),
+            });
+        }
+    }
+    Ok(())
+}
+
 /// A comparison, and how its field is read.
 struct Term {
     /// Of times with nanoseconds, where the condition has a text.
@@ -242,6 +268,9 @@ impl Term {
         let field = |name: &str| schema.column_with_name(name).map(|(_, field)| field);
         if let Some(found) = field(name) {
             let mut tick = None;
+            if name == LABEL && [EQUAL, UNEQUAL, IN].contains(&comparison.operator) {
+                comparison.literals.iter_mut().try_for_each(|literal| number_of_class(literal, dataset.classes()))?;
+            }
             for literal in &mut comparison.literals {
                 if let (Literal::Text(text), Some(own)) = (&*literal, moments::tick(found)) {
                     let moment = moments::nanoseconds(text).ok_or_else(|| {
@@ -281,7 +310,7 @@ impl Term {
                 Some(Literal::Text(text)) => {
                     format!("field {name} is a number and can't be compared with the text {text:?}")
                 }
-                _ if ["==", "!=", IN].contains(&self.comparison.operator) => {
+                _ if [EQUAL, UNEQUAL, IN].contains(&self.comparison.operator) => {
                     format!("field {name} is text and can't be compared with a number; write the value in quotes")
                 }
                 _ => format!(

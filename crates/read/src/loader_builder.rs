@@ -230,6 +230,14 @@ impl<D: Device> LoaderBuilder<D> {
         if !self.skip.is_empty() {
             options.skip = self.samples.all()?.numbers_of_keys(&self.skip)?.into();
         }
+        if let Samples::Of(dataset) = &self.samples
+            && let splits = dataset.splits()
+            && splits.len() > 1
+        {
+            let text =
+                format!("batches have samples of all splits ({}); `split` takes those of one", splits.join(", "));
+            options.observer.event(&Event::Warning(&text));
+        }
         let is_empty = match &self.samples {
             Samples::Of(dataset) => dataset.is_empty(),
             Samples::Mixed(_, samples) => *samples == 0,

@@ -92,7 +92,13 @@ impl Fields {
         let options = &self.options;
         let given = options.only.iter().chain(&options.drop).chain(options.rename.keys());
         let mut given = given.chain(options.cast.keys()).chain(options.stack.keys());
-        match given.find(|name| input.column_with_name(name).is_none() || *name == KEY) {
+        // Of several that get one name, such as `jpg` and `png`, one is enough.
+        let is_there = |name: &String| input.column_with_name(name).is_some();
+        let has_twin = |name: &String| {
+            let to = options.rename.get(name);
+            to.is_some() && options.rename.iter().any(|(from, other)| to == Some(other) && is_there(from))
+        };
+        match given.find(|name| !is_there(name) && !has_twin(name) || *name == KEY) {
             None => Ok(()),
             Some(name) if name == KEY => {
                 Err(Error::config(format!("{KEY} holds the keys, which are not a field")).hint(KEYS_OF))

@@ -105,7 +105,10 @@ impl Settings {
             Some(_) => return Err(Options::refuse("comment", "comments begin with one sign, such as # or %")),
         };
         if header == Header::Comment && comment.is_none() {
-            return Err(Options::refuse("header", "comment needs `comment`, what comments begin with: `comment=#`"));
+            return Err(Options::refuse(
+                "header",
+                "comment needs the sign that comments begin with, such as `read=comment=#`",
+            ));
         }
         let plain_quotes = match options.get("quote") {
             None | Some("\"") => false,

@@ -118,7 +118,7 @@ fn part_of(array: &ArrayRef, part: usize, strict: bool) -> Result<ArrayRef> {
     match parent.nulls().filter(|nulls| nulls.null_count() > 0) {
         None => Ok(Arc::clone(child)),
         Some(_) if strict => Err(Error::unsupported(
-            "holds null structs, which can't be told from null parts; leave the column out with `drop`",
+            "holds null structs, which can't be told from null parts; leave out its parts with `drop`, or all such columns with `unsupported=skip`",
         )),
         Some(nulls) => with_nulls(child, NullBuffer::union(Some(nulls), child.logical_nulls().as_ref())),
     }

@@ -433,6 +433,11 @@ impl Plan {
         writer.finish(&self.skipped())
     }
 
+    /// All entries, in order; none of a plan that is on disk.
+    pub(crate) fn entries_in_memory(&self) -> impl Iterator<Item = PlanEntry> {
+        self.shards.iter().flat_map(|shard| self.entries(shard)).filter_map(Result::ok)
+    }
+
     /// The entries of a shard, in order.
     fn entries(&self, shard: &PlannedShard) -> impl Iterator<Item = Result<PlanEntry>> {
         let items = self.order.get(shard.items.clone()).unwrap_or_default();

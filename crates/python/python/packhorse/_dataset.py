@@ -299,6 +299,7 @@ class Dataset:
         for name in settings:
             if name not in known:
                 raise TypeError(f"{name!r} is not a setting of loaders{_meant(name, known)}")
+        self._warn_of_splits()
         if batch is None:
             raise TypeError("a loader needs the number of samples in a batch, such as ds.loader(32)")
         return Loader(self, batch, **settings)
@@ -308,6 +309,12 @@ class Dataset:
         from .torch import TorchDataset
 
         return TorchDataset(self, fields, transform=transform, seed=seed, keys=keys)
+
+    def _warn_of_splits(self) -> None:
+        splits = self.splits
+        if len(splits) > 1:
+            text = f"batches have samples of all splits ({', '.join(splits)}); ds.split({splits[0]!r}) has those of one"
+            warnings.warn(text, stacklevel=3)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         return self._ours.arrow_stream()
@@ -319,6 +326,9 @@ class Dataset:
 
 class _Concat(Dataset):
     """Several datasets, one after another."""
+
+    def _warn_of_splits(self) -> None:
+        """Splits that were put together on purpose are not warned of."""
 
     @property
     def _shown(self) -> str:

@@ -68,7 +68,7 @@ impl PictureDecoder {
 pub(crate) enum Text {
     Plain,
     Json(Vec<String>),
-    /// The name of a class, or in JSON what is under the path: its number.
+    /// The numbers of classes by their names, which are the texts, or in JSON the values under the path.
     Class(HashMap<String, i64>, Option<Vec<String>>),
 }
 
@@ -228,7 +228,7 @@ fn with_array<R>(
     }
 }
 
-/// What is under a path in a JSON text.
+/// The value under a path in a JSON text.
 fn in_json(bytes: &[u8], path: &[String]) -> Result<serde_json::Value> {
     let value = json::parse_lossy(bytes).map_err(|error| Error::content(format!("is not JSON: {error}")))?;
     match json_at(&value, path) {
