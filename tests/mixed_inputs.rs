@@ -1,5 +1,5 @@
 //! Files and rows of tables in one dataset: where both have a field, the values of both are there, in every container.
-#![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "what goes wrong here fails the test")]
 
 #[expect(dead_code, reason = "every test takes a part of what they share")]
 mod common {

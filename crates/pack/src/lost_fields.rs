@@ -12,7 +12,10 @@ pub(crate) fn leave_out(store: &dyn Store, out: &Path, manifest: &mut Manifest) 
     }
     let optional = manifest.schema.iter().filter(|field| field.nullable);
     let mut lost: Vec<String> = optional.map(|field| field.name.clone()).collect();
-    for shard in manifest.shards.iter().take_while(|_| !lost.is_empty()) {
+    for shard in &manifest.shards {
+        if lost.is_empty() {
+            return Ok(());
+        }
         let index = match store.open(&out.join(format!("{}{INDEX_SUFFIX}", shard.name))) {
             Err(error) if error.is_not_found() => return Ok(()),
             index => index?,

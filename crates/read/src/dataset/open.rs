@@ -206,7 +206,7 @@ fn folder(registry: &Registry, store: &dyn Store, dir: &Path, options: &OpenOpti
     }
     // Caches in a folder that other files describe.
     let describes = |file: &&str| names.iter().any(|name| name == Path::new(file));
-    let described: Vec<_> = registry.iter().filter(|f| f.folder_files().iter().any(|file| describes(&file))).collect();
+    let described: Vec<_> = registry.iter().filter(|f| f.folder_files().iter().any(describes)).collect();
     let is_beside = |name: &Path| name.to_str().is_some_and(|name| described.iter().any(|f| f.is_beside(name)));
     names.retain(|name| is_shard(name) && !is_beside(name));
     names.sort_by_cached_key(|name| natural(&name.to_string_lossy()));
