@@ -907,3 +907,16 @@ def test_a_dataset_that_is_replaced_is_no_damage(tmp_path, to):
     with pytest.raises(packhorse.ChangedError):
         for _ in range(200):
             next(batches)
+
+
+def test_a_loader_over_all_splits_warns(tmp_path):
+    """Training on all of them is seldom meant; one of them, or a set that was put together, is."""
+    samples = [{"x": number} for number in range(100)]
+    packhorse.pack(samples, tmp_path / "out", to="parquet", split="train=0.5,val=0.5")
+    opened = packhorse.open(tmp_path / "out")
+    with pytest.warns(UserWarning, match=r"samples of all splits \(train, val\); ds.split\('train'\) has those of one"):
+        opened.loader(10)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        opened.split("val").loader(10)
+        packhorse.concat([opened.split("train"), opened.split("val")]).loader(10)
