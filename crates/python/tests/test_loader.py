@@ -911,8 +911,8 @@ def test_a_dataset_that_is_replaced_is_no_damage(tmp_path, to):
 
 def test_a_loader_over_all_splits_warns(tmp_path):
     """Training on all of them is seldom meant; one of them, or a set that was put together, is."""
-    samples = [{"x": number} for number in range(100)]
-    packhorse.pack(samples, tmp_path / "out", to="parquet", split="train=0.5,val=0.5")
+    (tmp_path / "t.csv").write_text("x\n" + "\n".join(map(str, range(100))))
+    packhorse.pack(tmp_path / "t.csv", tmp_path / "out", to="parquet", split="train=0.5,val=0.5")
     opened = packhorse.open(tmp_path / "out")
     with pytest.warns(UserWarning, match=r"samples of all splits \(train, val\); ds.split\('train'\) has those of one"):
         opened.loader(10)
