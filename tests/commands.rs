@@ -968,28 +968,6 @@ fn an_input_that_differs_from_the_plan_is_named() {
     stdout(dir.path(), &args);
 }
 
-/// A field that only skipped samples had is not a field of the dataset: a loader would ask for it in vain.
-#[test]
-fn fields_of_skipped_samples_alone_are_left_out() {
-    let dir = tempfile::tempdir().unwrap();
-    stdout(dir.path(), &["synth", "images", "--count", "6", "--out", "in", "--quiet"]);
-    let folder = std::fs::read_dir(dir.path().join("in")).unwrap().next().unwrap().unwrap().path();
-    std::fs::write(folder.join("x.png"), "no picture").unwrap();
-    std::fs::write(folder.join("x.txt"), "a text").unwrap();
-    let fields = |out: &str, flags: &[&str]| {
-        let args = ["pack", "in", "--to", "webdataset", "--quiet", "--samples-per-shard", "2", "--out", out];
-        stdout(dir.path(), &[&args[..], flags].concat());
-        let stat: Value = serde_json::from_str(&stdout(dir.path(), &["stat", out, "--json"])).unwrap();
-        let names = stat["schema"].as_array().unwrap().iter().map(|field| field["name"].as_str().unwrap().to_owned());
-        stdout(dir.path(), &["verify", out, "--full"]);
-        names.filter(|name| name != "__key__").collect::<Vec<_>>()
-    };
-    assert_eq!(fields("all", &[]), ["jpg", "png", "txt"]);
-    assert_eq!(fields("some", &["--image", "check", "--on-error", "skip"]), ["jpg"]);
-    std::fs::write(folder.join("y.txt"), "another text").unwrap();
-    assert_eq!(fields("more", &["--image", "check", "--on-error", "skip"]), ["jpg", "txt"]);
-}
-
 #[test]
 fn standard_output_is_no_folder() {
     let dir = inputs();

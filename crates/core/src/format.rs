@@ -33,6 +33,12 @@ pub trait Format: Send + Sync {
         &[]
     }
 
+    /// The extensions of a main file and of the companion that holds its values: `("idx", "bin")`. `None` where they are in the main
+    /// file.
+    fn data_file(&self) -> Option<(&'static str, &'static str)> {
+        None
+    }
+
     /// Names of files that describe a folder of files of this format, such as a `state.json`. Beside one of those, or among
     /// folders alone, they are not inputs.
     fn folder_files(&self) -> &'static [&'static str] {

@@ -42,7 +42,6 @@ mod keyed_source;
 mod large_sample;
 mod latency_probe;
 mod long_keys;
-mod lost_fields;
 mod merge;
 mod merged_columns;
 mod metadata;

@@ -6,7 +6,7 @@ use packhorse_dataset::{Digest, FieldSource, PlanHeader, PlanReader};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The most inputs of plans that are compared one by one.
-const MOST: u64 = 4_000_000;
+const MOST: usize = 4_000_000;
 
 /// Errors: `Config` if `new` is another plan than `old`, `Changed` if its inputs have other times.
 pub(crate) fn same(old: &PlanReader, new: &Plan, digest: Digest, stamps: Digest) -> Result<()> {
@@ -18,7 +18,7 @@ pub(crate) fn same(old: &PlanReader, new: &Plan, digest: Digest, stamps: Digest)
         ));
     }
     if old.mtime_digest() != stamps {
-        let example = differing_input(old, new).map_or_else(String::new, |what| format!(" ({what})"));
+        let example = differing_input(old, new, true).map_or_else(String::new, |what| format!(" ({what})"));
         let message = format!(
             "some inputs were modified since the plan in this folder was made, though none changed its size{example}; \
              pack into a new folder, start over with `replace`, or give them back the times they had"
@@ -31,25 +31,27 @@ pub(crate) fn same(old: &PlanReader, new: &Plan, digest: Digest, stamps: Digest)
 /// How two plans differ, for a message.
 pub(crate) fn difference(old: &PlanReader, new: &Plan) -> String {
     let settings = differing_settings(old.header(), new.header());
-    let found = settings.or_else(|| differing_input(old, new));
+    let found = settings.or_else(|| differing_input(old, new, false));
     found.unwrap_or_else(|| "its inputs differ or have changed".to_owned())
 }
 
-/// The first input that is not the same in two plans of one recipe, for a message; `None` for very many.
-fn differing_input(old: &PlanReader, new: &Plan) -> Option<String> {
-    if old.shards().iter().map(|shard| shard.samples).sum::<u64>() > MOST || new.samples()? > MOST {
-        return None;
-    }
+/// The first input that is not the same in two plans of one recipe, for a message: in its size, or else `in_time`. `None` for very many,
+/// and where none differs.
+fn differing_input(old: &PlanReader, new: &Plan, in_time: bool) -> Option<String> {
     let place = |piece: &FieldSource| (piece.root, piece.path.clone());
     let shown = |(_, path): &(u32, packhorse_dataset::PathText)| path.to_path().display().to_string();
     let mut now: BTreeMap<_, (u64, i64, bool)> = BTreeMap::new();
     for piece in new.entries_in_memory().flat_map(|entry| entry.fields) {
         now.entry(place(&piece)).or_insert((piece.size, piece.mtime, false));
+        if now.len() > MOST {
+            return None;
+        }
     }
     if now.is_empty() {
         return None;
     }
-    for entry in old.shards().iter().filter_map(|shard| old.entries(shard).ok()).flatten() {
+    let entries = old.shards().iter().map(|shard| old.entries(shard));
+    for entry in entries.flat_map(|entries| entries.map_or_else(|e| vec![Err(e)], Iterator::collect)) {
         for piece in entry.ok()?.fields {
             let place = place(&piece);
             match now.get_mut(&place) {
@@ -57,7 +59,7 @@ fn differing_input(old: &PlanReader, new: &Plan) -> Option<String> {
                 Some((size, ..)) if *size != piece.size => {
                     return Some(format!("{} had {} bytes and has {size} now", shown(&place), piece.size));
                 }
-                Some((_, mtime, _)) if *mtime != piece.mtime => {
+                Some((_, mtime, _)) if in_time && *mtime != piece.mtime => {
                     return Some(format!("{} was modified", shown(&place)));
                 }
                 Some((.., known)) => *known = true,

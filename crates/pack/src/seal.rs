@@ -3,7 +3,6 @@
 use crate::complete_shards::{CompleteShards, Remarks};
 use crate::digest_file::digest_file;
 use crate::duplicate_keys::{self, doubles};
-use crate::lost_fields;
 use crate::part_errors;
 use crate::plans::open_plans;
 use crate::recorded_files::sealed_manifest;
@@ -175,7 +174,6 @@ fn publish(
 ) -> Result<()> {
     let store = &**shared;
     let header = newest(plans)?;
-    lost_fields::leave_out(store, staging.out(), manifest)?;
     for number in 0..plans.len() {
         manifest.files.push(plan_record(store, staging.out(), number)?);
     }

@@ -18,7 +18,7 @@ use crate::plans::{open_plan, plan_file};
 use crate::repair::{DatasetRepair, repair_dataset};
 use crate::replace::{clean, finish_replacing, plan_folder, publish};
 use crate::sample_order::MANY;
-use crate::scan::{Found, Listing, Scan, columns_of, leave_out_duplicates, scan, tables, take_metadata};
+use crate::scan::{Found, Listing, Scan, columns_of, scan, tables, take_metadata};
 use crate::shard_packer::Redo;
 use crate::stored_plan::{Stored, StoredPlan, exists};
 use crate::trial::fit;
@@ -432,8 +432,7 @@ impl Session {
             }
         };
         let told = (self.bounds(), &*self.observer);
-        take_metadata(&self.registry, recipe, scanning.classes.take(), &mut listing, told)?;
-        leave_out_duplicates(self.scanning(tables), &scanning, &mut listing)?;
+        take_metadata(&self.registry, recipe, scanning.classes, &mut listing, told)?;
         let mut plan = plan(&self.registry, listing, &transforms, &options, &*self.observer)?;
         plan.estimate = fit(&self.packing(&transforms, tables), &mut plan)?;
         Ok((plan, transforms))

@@ -272,6 +272,11 @@ def test_tables_that_are_opened_have_their_classes(tmp_path):
     hf.Dataset.from_dict({"text": ["a", "b"], "label": [1, 0]}, features=features).to_parquet(tmp_path / "t.parquet")
     opened = packhorse.open(tmp_path / "t.parquet")
     assert (list(opened.classes), [row["label"] for row in opened]) == (["neg", "pos"], [1, 0])
+    packhorse.pack(tmp_path / "t.parquet", tmp_path / "packed", to="hdf5")
+    for data in (opened, packhorse.open(tmp_path / "packed")):
+        assert [row["text"] for row in data.where("label == 'pos'")] in (["a"], [b"a"])
+        with pytest.raises(packhorse.ConfigError, match='no class is called "positive"'):
+            data.where("label == 'positive'")
 
 
 def test_settings_of_a_reader_are_numbers_and_lists_too(tmp_path):

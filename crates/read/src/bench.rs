@@ -8,9 +8,9 @@ use crate::sample_work::{Feed, SampleWork, WorkerState};
 use crate::spans::TARGET;
 use crate::work::Work;
 use crate::{Dataset, FieldOptions, Host, Loader, LoaderOptions, SampleBlock, Value};
-use packhorse_core::{Error, Result, counted};
+use packhorse_core::{Error, Input, Result, counted};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Bytes per read in the stage `raw`.
@@ -118,13 +118,21 @@ fn raw(work: &SampleWork, threads: usize, time: Duration) -> Result<Measured> {
     });
     let ends: Vec<u64> = ends.collect();
     let buffers: Mutex<Vec<Vec<u8>>> = Mutex::default();
+    let files: Vec<OnceLock<Arc<dyn Input>>> = shards.iter().map(|_| OnceLock::new()).collect();
     let mut measured = timed("raw", threads, time, |step, _| {
         let number = ends.partition_point(|end| *end <= step);
         let Some(shard) = shards.get(number) else { return Ok(None) };
         let before = number.checked_sub(1).and_then(|before| ends.get(before)).copied().unwrap_or(0);
-        let input = match shard.open_data()? {
-            Some(data) => data.into(),
-            None => reader.input(number as u32)?,
+        let known = files.get(number).and_then(OnceLock::get).cloned();
+        let input: Arc<dyn Input> = match known {
+            Some(input) => input,
+            None => {
+                let opened = match shard.open_data()? {
+                    Some(data) => data.into(),
+                    None => reader.input(number as u32)?,
+                };
+                files.get(number).map_or(&opened, |file| file.get_or_init(|| Arc::clone(&opened))).clone()
+            }
         };
         let at = (step - before) * PIECE;
         let mut buffer = buffers.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();

@@ -5,7 +5,9 @@ use crate::dataset::no_field;
 use crate::fields::json_at;
 use crate::moments;
 use crate::{Access, Batch, BatchDecoder, Dataset, FieldKind, FieldOptions, HostSlab, LoaderOptions, OnError};
-use packhorse_core::{Code, DataType, Error, Event, FieldType, Observer, Result, json, nearest, some_of};
+use packhorse_core::{
+    Code, DataType, Error, Event, Field, FieldType, HUGGINGFACE, Observer, Result, json, nearest, some_of,
+};
 use std::cmp::Ordering;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// and several of them (`cls in [3, 7]`); or a field and `is null` or `is not null`. The
 /// field is a number, a Boolean or text; text that is compared with a number is read as one. A name after that of a JSON
 /// field is a path in it. Text is compared byte by byte, unless it is a date and a time (`2024-05-01T08:00:00Z`) and the other one
-/// is a date or a moment. Of labels (`cls`) a text is the name of a class, if the dataset has a class list. Dates and timestamps are compared with text such as `'2024-05-01'` or `'2024-05-01 12:30:00.5'`, in UTC unless it says an offset. A field whose name has spaces is written in quotes.
+/// is a date or a moment. Of labels (`cls`) and of columns with names of classes a text is such a name. Dates and timestamps are compared with text such as `'2024-05-01'` or `'2024-05-01 12:30:00.5'`, in UTC unless it says an offset. A field whose name has spaces is written in quotes.
 ///
 /// As in SQL, a comparison with a field that is missing or null is neither met nor not met, not even by `!=` or `not`.
 ///
@@ -227,12 +229,21 @@ const LABEL: &str = "cls";
 const EQUAL: &str = "==";
 const UNEQUAL: &str = "!=";
 
+/// The names of the classes that a field's numbers stand for: those of the column, or of the dataset's labels.
+fn classes_of(dataset: &Dataset, field: &Field) -> Vec<String> {
+    let feature = field.metadata().get(HUGGINGFACE);
+    let feature = feature.and_then(|text| serde_json::from_str::<serde_json::Value>(text).ok());
+    let own = feature.and_then(|feature| serde_json::from_value(feature.get("names")?.clone()).ok());
+    own.unwrap_or_else(|| if field.name() == LABEL { dataset.classes().to_vec() } else { Vec::new() })
+}
+
 /// The name of a class as its number, if there is a class list.
 fn number_of_class(literal: &mut Literal, classes: &[String]) -> Result<()> {
     let Literal::Text(name) = &*literal else { return Ok(()) };
     match classes.iter().position(|class| class == name) {
         Some(position) => *literal = Literal::Integer(position as i128),
-        None if classes.is_empty() => {}
+        // A label may be compared with a number in quotes too.
+        None if classes.is_empty() || name.parse::<f64>().is_ok() => {}
         None => {
             let error = Error::config(format!("no class is called {name:?}")).with_code(Code::UnknownClass);
             let meant = nearest(name, classes.iter().map(String::as_str));
@@ -268,8 +279,9 @@ impl Term {
         let field = |name: &str| schema.column_with_name(name).map(|(_, field)| field);
         if let Some(found) = field(name) {
             let mut tick = None;
-            if name == LABEL && [EQUAL, UNEQUAL, IN].contains(&comparison.operator) {
-                comparison.literals.iter_mut().try_for_each(|literal| number_of_class(literal, dataset.classes()))?;
+            if [EQUAL, UNEQUAL, IN].contains(&comparison.operator) {
+                let classes = classes_of(dataset, found);
+                comparison.literals.iter_mut().try_for_each(|literal| number_of_class(literal, &classes))?;
             }
             for literal in &mut comparison.literals {
                 if let (Literal::Text(text), Some(own)) = (&*literal, moments::tick(found)) {

@@ -47,7 +47,8 @@ impl<'a> RowReader<'a> {
         let delimiter = if let Delimiter::Byte(byte) = dialect.delimiter { byte } else { NONE };
         let first = place.byte == 0;
         let quotes = dialect.quotes.then(|| QuoteTracker::new(delimiter, first));
-        let comments = dialect.comment.map(|sign| Comments::new(sign, first));
+        let indented = dialect.delimiter == Delimiter::Spaces;
+        let comments = dialect.comment.map(|sign| Comments::new(sign, indented, first));
         let bytes = Bytes { from, quotes, comments, budget: Arc::clone(&budget) };
         let mut builder = ReaderBuilder::new();
         builder.delimiter(delimiter).quoting(dialect.quotes).has_headers(false).flexible(true).buffer_capacity(READ);

@@ -60,8 +60,19 @@ fn runs_of_spaces_and_longer_texts_divide_columns_and_comments_are_left_out() {
     assert_eq!(fields(&rows), ["name:Utf8View:false", "t:Float64:false", "x:Float64:false"]);
     assert_eq!(rows.column(0).as_string_view().iter().flatten().collect::<Vec<_>>(), ["\"a", "b"]);
     assert_eq!(rows.column(2).as_primitive::<Float64Type>().values(), &[2.0, -3e-7]);
+    for text in [
+        &b"\xef\xbb\xbf# t, x, name\n1 2 a\n"[..],
+        b"## t x name\n1 2 a\n",
+        b"\xef\xbb\xbf  \t# run 7\r\n\r\n # t x name\r\n1 2 a\r\n  # end",
+    ] {
+        let rows = read_as("a.dat", &options, text).unwrap().remove(0);
+        assert_eq!(fields(&rows), ["name:Utf8View:false", "t:Int64:false", "x:Int64:false"], "{}", text.escape_ascii());
+    }
+    let marked =
+        read_as("a.csv", &[("comment", "#")], b"\xef\xbb\xbf# made by a program\nx,y\n1,\"#2\"\n").unwrap().remove(0);
+    assert_eq!(fields(&marked), ["x:Int64:false", "y:Utf8View:false"]);
     let error = read_as("a.dat", &options, b"# run 7\n1 2 3\n").unwrap_err();
-    assert_eq!(error.to_string(), "a.dat: line 1: has 3 fields, but the comment before the rows has 2");
+    assert_eq!(error.to_string(), "a.dat: line 2: has 3 fields, but the comment before the rows has 2");
     let options = [("delimiter", "::"), ("header", "none")];
     let ratings = read_as("ratings.dat", &options, b"1::Alien: 3\x1f::5\n2::::4\n").unwrap().remove(0);
     assert_eq!(fields(&ratings), ["column1:Int64:false", "column2:Utf8View:true", "column3:Int64:false"]);

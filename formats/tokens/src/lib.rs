@@ -113,6 +113,10 @@ impl Format for Tokens {
         &INFO
     }
 
+    fn data_file(&self) -> Option<(&'static str, &'static str)> {
+        Some(("idx", "bin"))
+    }
+
     fn companions(&self) -> &'static [(&'static str, &'static str)] {
         &[
             ("idx", "bin"),

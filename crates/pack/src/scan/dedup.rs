@@ -8,8 +8,7 @@ use packhorse_dataset::{PlanEntry, SkipRecord};
 use rayon::prelude::*;
 use std::collections::HashMap;
 
-/// Leaves out the samples with the content of others. Returns the faults of those that can't be read.
-pub(super) fn apply(context: Scan<'_>, threads: usize, listing: &mut Listing) -> Result<Vec<Error>> {
+pub(super) fn apply(context: Scan<'_>, threads: usize, listing: &mut Listing) -> Result<()> {
     let failed = |e| Error::new(Kind::Environment, format!("can't start threads: {e}"));
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.max(1)).build().map_err(failed)?;
     let scratch = std::env::temp_dir();
@@ -45,8 +44,9 @@ pub(super) fn apply(context: Scan<'_>, threads: usize, listing: &mut Listing) ->
     warn_of_labels(listing, &doubles, context.observer);
     let records: Vec<SkipRecord> = doubles.iter().filter_map(|(i, original)| record(listing, *i, *original)).collect();
     records.into_iter().for_each(|record| listing.leave_out(record));
+    faults.into_iter().for_each(|fault: Error| listing.add_fault(fault));
     listing.retain(&keep);
-    Ok(faults)
+    Ok(())
 }
 
 /// Warns of samples that are left out although their class is another one than that of the sample that stays.

@@ -42,7 +42,7 @@ use crate::kept_tables::KeptTables;
 use crate::keyed_source::KEYED;
 use crate::merged_columns::Joining;
 use crate::spans::TARGET;
-use crate::{Decode, Labels, OnError, Recipe, Splits};
+use crate::{Decode, Labels, OnError, Recipe};
 pub(crate) use label::other_field;
 use listing::ListingBuilder;
 use packhorse_core::{
@@ -146,10 +146,7 @@ fn complete(context: Scan<'_>, options: &ScanOptions<'_>, mut listing: Listing) 
             let message = "holds many samples, and `dedup` compares files; leave it out, or pack without `dedup`";
             return Err(Error::config(message).in_input(table.first_path().display()));
         }
-        if !is_named_later(options.recipe) {
-            let faults = dedup::apply(context, options.io_threads, &mut listing)?;
-            faults.into_iter().for_each(|fault| listing.add_fault(fault));
-        }
+        dedup::apply(context, options.io_threads, &mut listing)?;
     }
     if options.recipe.decode == Decode::Auto {
         decode::apply(context, options, &mut listing)?;
@@ -164,20 +161,6 @@ fn complete(context: Scan<'_>, options: &ScanOptions<'_>, mut listing: Listing) 
     }
     idle_setting(options.recipe, &listing)?;
     Ok(listing)
-}
-
-/// Whether a table or lists say more of the samples of a listing, such as their classes.
-fn is_named_later(recipe: &Recipe) -> bool {
-    recipe.metadata.is_some() || matches!(recipe.split, Splits::Lists(_))
-}
-
-/// Leaves out samples with the content of others where tables and lists had to say more of them first.
-pub(crate) fn leave_out_duplicates(context: Scan<'_>, options: &ScanOptions<'_>, listing: &mut Listing) -> Result<()> {
-    if !options.recipe.dedup || !is_named_later(options.recipe) {
-        return Ok(());
-    }
-    let faults = dedup::apply(context, options.io_threads, listing)?;
-    listing.settle(faults, options.recipe.on_error, context.observer)
 }
 
 /// Refuses settings of table formats that no input has: what they should leave out would be packed.

@@ -31,11 +31,12 @@ pub(super) fn shards(
         }
     }
     let source = source(registry, &id, &options.options, options.limits)?;
+    let data = registry.get(&id)?.data_file();
     let found: Vec<OnceLock<_>> = paths.iter().map(|_| OnceLock::new()).collect();
     in_parallel(paths.len(), options.threads, |i| {
         let (Some(path), Some(place)) = (paths.get(i), found.get(i)) else { return Ok(()) };
         // Each slot is set once.
-        let _ = place.set(shard(store, &source, path, options)?);
+        let _ = place.set(shard(store, (&source, data), path, options)?);
         Ok(())
     })?;
     let stems = stems(&paths);
@@ -77,7 +78,7 @@ fn format_of(registry: &Registry, store: &dyn Store, path: &Path, options: &Open
 
 fn shard(
     store: &Arc<dyn Store>,
-    source: &Arc<dyn Source>,
+    (source, data): (&Arc<dyn Source>, Option<(&str, &str)>),
     path: &Path,
     options: &OpenOptions,
 ) -> Result<(Shard, SchemaRef)> {
@@ -104,7 +105,7 @@ fn shard(
         sealed: false,
         committed: None,
         modified: stat.filter(|_| Location::url(path).is_none()).map(|stat| stat.mtime),
-        data: data_of(&**store, path),
+        data: data_of(&**store, path, data),
         split: None,
         limits: options.limits,
         near: near(store, path, input.name(), stat),
@@ -114,9 +115,12 @@ fn shard(
     Ok((shard, schema))
 }
 
-/// The file whose values `path` lists, and its size: the `.bin` beside an `.idx`.
-fn data_of(store: &dyn Store, path: &Path) -> Option<(PathBuf, u64)> {
-    let data = path.extension().filter(|extension| *extension == "idx").map(|_| path.with_extension("bin"))?;
+/// The file that has the values of `path`, and its size, if the format has them in another one ([`Format::data_file`]).
+///
+/// [`Format::data_file`]: packhorse_core::Format::data_file
+fn data_of(store: &dyn Store, path: &Path, extensions: Option<(&str, &str)>) -> Option<(PathBuf, u64)> {
+    let (main, data) = extensions?;
+    let data = path.extension().filter(|extension| *extension == main).map(|_| path.with_extension(data))?;
     store.stat(&data, true).ok().map(|stat| (data, stat.size))
 }
 

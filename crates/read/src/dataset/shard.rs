@@ -261,7 +261,7 @@ impl Shard {
         let Some(len) = input.len().filter(|len| *len != bytes) else { return Ok(input) };
         let receipt = self.committed.as_ref().map(|committed| committed.read(&*self.store));
         match receipt {
-            Some(Err(error)) if error.kind() == Kind::Changed => Err(error),
+            Some(Err(error)) => Err(error),
             _ => {
                 let message = format!("has {len} bytes and should have {bytes}: it was changed or cut short");
                 Err(Error::content(message).in_input(input.name()))
