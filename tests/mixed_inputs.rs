@@ -121,6 +121,27 @@ fn files_have_the_types_that_casts_and_tables_say() {
     assert_eq!(place.samples("grown"), wanted(&[("1", json!({"txt": "x"})), ("2", json!({"txt": "yo"}))]));
 }
 
+#[test]
+fn a_field_that_is_dropped_is_dropped_from_both() {
+    let (a, b) = (npy(&[1.0]), npy(&[2.0]));
+    let place = Place::new(&[
+        ("d/1.n.npy", &a),
+        ("d/1.txt", b"x"),
+        ("d/2.n.npy", &b),
+        ("d/2.txt", b"y"),
+        ("t.csv", b"__key__,n,txt\n3,1.5,z\n"),
+    ]);
+    place.runs("pack t.csv --to parquet --out rows");
+    for to in ["webdataset", "hdf5"] {
+        for rows in ["t.csv", "rows"] {
+            let out = format!("{to}-{rows}");
+            place.runs(&format!("pack d {rows} --to {to} --drop n --out {out}"));
+            let texts = [("1", "x"), ("2", "y"), ("3", "z")].map(|(key, text)| (key, json!({"txt": text})));
+            assert_eq!(place.samples(&out), wanted(&texts), "{out}");
+        }
+    }
+}
+
 /// A `.npy` file of one axis of `f8`, as NumPy writes it.
 fn npy(values: &[f64]) -> Vec<u8> {
     let header = format!("{{'descr': '<f8', 'fortran_order': False, 'shape': ({},), }}", values.len());

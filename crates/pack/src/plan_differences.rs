@@ -2,7 +2,7 @@
 
 use crate::plan::Plan;
 use packhorse_core::{Code, Error, Kind, Result};
-use packhorse_dataset::{Digest, FieldSource, PlanHeader, PlanReader};
+use packhorse_dataset::{Digest, FieldSource, PlanHeader, PlanReader, SourceRecord};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The most inputs of plans that are compared one by one.
@@ -93,6 +93,13 @@ fn differing_settings(old: &PlanHeader, new: &PlanHeader) -> Option<String> {
     for name in names(old).union(&names(new)) {
         compare(&format!("`{name}`"), value(old, name), value(new, name));
     }
+    let read = |h: &PlanHeader| {
+        let options = |source: &SourceRecord| {
+            source.options.iter().map(|(name, value)| format!("{} {name}={value}", source.format)).collect::<Vec<_>>()
+        };
+        shown(&h.sources.iter().flat_map(options).collect::<Vec<_>>())
+    };
+    compare("settings of inputs", read(old), read(new));
     compare("classes (`labels`)", shown(&old.classes), shown(&new.classes));
     let fields = |h: &PlanHeader| shown(&h.schema.iter().map(|f| f.name.clone()).collect::<Vec<_>>());
     compare("fields", fields(old), fields(new));

@@ -966,5 +966,10 @@ def test_names_of_classes_become_numbers(tmp_path, to):
         data.batch([0], {"txt": packhorse.Class("txt", ["cat", "cat"])})
     with pytest.raises(TypeError, match="is one text"):
         packhorse.Class("txt", "cat")
+    for names in ({"cat", "dog"}, {"cat": 1, "dog": 0}):
+        with pytest.raises(TypeError, match="has no order of its own"):
+            packhorse.Class("txt", names)
+    with pytest.raises(ValueError, match="there are none"):
+        packhorse.Class("txt", [])
     with pytest.raises(packhorse.ContentError, match="ask for it as `Class`"):
         data.batch(range(4), {"txt": packhorse.Number("txt")})

@@ -279,6 +279,14 @@ def test_tables_that_are_opened_have_their_classes(tmp_path):
             data.where("label == 'positive'")
 
 
+def test_labels_that_are_names_are_compared_as_text(tmp_path):
+    """Without a class list, members `cls` of a tar may be names."""
+    names = ["cat", "dog", "cat"]
+    data = write(tmp_path / "data", [{"__key__": f"k{at}", "cls": name.encode()} for at, name in enumerate(names)])
+    assert list(data.where("cls == 'cat'").keys) == ["k0", "k2"]
+    assert list(data.where("cls in ['dog', 'ant']").keys) == ["k1"]
+
+
 def test_settings_of_a_reader_are_numbers_and_lists_too(tmp_path):
     """`open` takes what `pack` takes."""
     h5py = pytest.importorskip("h5py")

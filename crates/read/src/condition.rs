@@ -296,7 +296,10 @@ impl Term {
             // An array of bytes is not text.
             let is_text = blob && !name.ends_with("npy");
             let field = name.to_owned();
-            let kind = (comparison.operator != IS_NULL).then_some(FieldKind::Auto);
+            // A label in a tar is a number as text, or the name of a class.
+            let is_name = is_text && comparison.literals.iter().any(|literal| matches!(literal, Literal::Text(_)));
+            let kind = if is_name { FieldKind::Bytes } else { FieldKind::Auto };
+            let kind = (comparison.operator != IS_NULL).then_some(kind);
             return Ok(Self { comparison, field, path: Vec::new(), kind, is_text, tick });
         }
         let json = name.match_indices('.').find_map(|(at, _)| {

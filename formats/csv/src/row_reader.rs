@@ -219,10 +219,10 @@ fn divide(record: &ByteRecord, dialect: &Dialect, fields: &mut ByteRecord) {
             fields.push_field(line.get(from..).unwrap_or_default());
         }
         Delimiter::Spaces => {
-            let words = line.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty());
             // A comment may follow the values.
-            let is_value = |word: &&[u8]| dialect.comment.is_none() || word.first() != dialect.comment.as_ref();
-            words.take_while(is_value).for_each(|word| fields.push_field(word));
+            let end = line.iter().position(|byte| Some(byte) == dialect.comment.as_ref()).unwrap_or(line.len());
+            let words = line.get(..end).unwrap_or_default().split(|byte| matches!(byte, b' ' | b'\t'));
+            words.filter(|word| !word.is_empty()).for_each(|word| fields.push_field(word));
         }
     }
 }

@@ -87,11 +87,11 @@ fn one_column(name: &str, delimiter: &Delimiter) -> Result<()> {
         let message = format!("line 1: is one column, {name:?}, which looks like numbers with spaces between them");
         return Err(Error::content(message).hint(SPACES).hint("without a line of names, also `read=header=none`"));
     }
-    let others = [b',', b';', b'\t', b'|'].into_iter().filter(|other| Delimiter::Byte(*other) != *delimiter);
-    match others.into_iter().find(|other| name.as_bytes().contains(other)) {
+    let mut others = [",", ";", "\t", "|", "::"].into_iter().filter(|other| name.contains(other));
+    match others.find(|other| Delimiter::Byte(other.as_bytes()[0]) != *delimiter) {
         None => Ok(()),
         Some(other) => {
-            let (other, own) = (Delimiter::Byte(other).name(), delimiter.name());
+            let (other, own) = (if other == "\t" { "tab" } else { other }, delimiter.name());
             let message = format!("line 1: is one column, {name:?}, where {own} divides columns");
             let hint = format!(
                 "if {other} divides them, pass `from=csv` and `read=delimiter={other}`; if it is one column, `read=delimiter={own}`"
@@ -112,14 +112,11 @@ const NO_NAMES: &str = "`read=header=none` names columns by their positions";
 fn one_value(records: &RowReader<'_>, name: &str, delimiter: &Delimiter) -> Result<()> {
     let value = String::from_utf8_lossy(records.record().as_slice());
     let words: Vec<&str> = value.split_whitespace().collect();
-    let is_comment = name.starts_with('#');
-    let are_names = is_comment || words.len() == name.split_whitespace().count();
-    if words.len() < 2 || !are_names || !words.iter().all(|word| is_number(word)) {
+    if words.len() < 2 || words.len() != name.split_whitespace().count() || !words.iter().all(|word| is_number(word)) {
         return Ok(());
     }
     let fault = records.fault(&format!("is one column, {name:?}, with the value {value:?}, which looks like several"));
-    let fault = if is_comment { fault.hint(SPACES).hint(COMMENTS) } else { fault.hint(SPACES) };
-    Err(fault.hint(format!("if it is one column, `from=csv` and `read=delimiter={}`", delimiter.name())))
+    Err(fault.hint(SPACES).hint(format!("if it is one column, `from=csv` and `read=delimiter={}`", delimiter.name())))
 }
 
 /// The name of a column that has none.
@@ -144,6 +141,10 @@ fn names(records: &RowReader<'_>, record: &ByteRecord, header: Header) -> Result
             return Err(if number(&name).is_some() { fault.hint(NO_HEADER) } else { fault });
         }
         names.push(name);
+    }
+    if header == Header::Likely && given.first().is_some_and(|name| name.starts_with("# ")) {
+        let fault = records.fault("names the columns, and begins as a comment does");
+        return Err(fault.hint(COMMENTS).hint("if it names them, `from=csv` and `read=header=first`"));
     }
     if header == Header::Likely && looks_like_a_row(&given) {
         let what = format!("names the columns, and {} look like values", some_of(&given));
@@ -195,9 +196,6 @@ fn check(records: &mut RowReader<'_>, names: &[String], fits: &mut [TypeInferenc
         let what = format!("has {} fields, but {first} has {}", record.len(), names.len());
         let fault = records.fault(&what);
         let is_first = records.place().row == 0;
-        if is_first && names.first().is_some_and(|name| name.starts_with('#')) {
-            return Err(fault.hint(COMMENTS));
-        }
         // As R's write.table does.
         let is_of_r = settings.header.is_line() && is_first && record.len() == names.len() + 1;
         return Err(if is_of_r {

@@ -54,8 +54,7 @@ fn columns_get_types_and_quoted_values_keep_lines_and_delimiters() {
 #[test]
 fn runs_of_spaces_and_longer_texts_divide_columns_and_comments_are_left_out() {
     let options = [("delimiter", "spaces"), ("comment", "#"), ("header", "comment")];
-    let text =
-        b"# run 7\n#  t, x, name \n# \n\n  1.0\t 2   \"a\n \t\n# half \"way\r\n2.5 -3e-7 b # checked\n   # end\n";
+    let text = b"# run 7\n#  t, x, name \n# \n\n  1.0\t 2   \"a\n \t\n# half \"way\r\n2.5 -3e-7 b# checked\n   # end\n";
     let rows = read_as("a.dat", &options, text).unwrap().remove(0);
     assert_eq!(fields(&rows), ["name:Utf8View:false", "t:Float64:false", "x:Float64:false"]);
     assert_eq!(rows.column(0).as_string_view().iter().flatten().collect::<Vec<_>>(), ["\"a", "b"]);
@@ -188,14 +187,20 @@ fn a_bad_line_is_named() {
         ),
         (
             b"# x y z\n1.0 2.0 3.0\n",
-            "line 2: is one column, \"# x y z\", with the value \"1.0 2.0 3.0\", which looks like several; if spaces divide columns, \
-             pass `from=csv` and `read=delimiter=spaces`; if such lines are comments, pass `from=csv` and `read=comment=#`; \
-             `read=header=comment` says that the last one names the columns; if it is one column, `from=csv` and `read=delimiter=,`",
+            "line 1: names the columns, and begins as a comment does; if such lines are comments, pass `from=csv` and \
+             `read=comment=#`; `read=header=comment` says that the last one names the columns; if it names them, `from=csv` and \
+             `read=header=first`",
         ),
         (
-            b"# made by a program\nx,y\n1,2\n",
-            "line 2: has 2 fields, but the first line has 1; if such lines are comments, pass `from=csv` and `read=comment=#`; \
-             `read=header=comment` says that the last one names the columns",
+            b"1::1193::5\n2::661::3\n",
+            "line 1: is one column, \"1::1193::5\", where , divides columns; if :: divides them, pass `from=csv` and \
+             `read=delimiter=::`; if it is one column, `read=delimiter=,`",
+        ),
+        (
+            b"# x,y\n1,2\n",
+            "line 1: names the columns, and begins as a comment does; if such lines are comments, pass `from=csv` and \
+             `read=comment=#`; `read=header=comment` says that the last one names the columns; if it names them, `from=csv` and \
+             `read=header=first`",
         ),
     ] {
         let error = refused(text);

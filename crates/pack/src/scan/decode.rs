@@ -96,12 +96,16 @@ pub(super) fn splits_files(context: Scan<'_>, listing: &Listing) -> Result<bool>
     Ok(false)
 }
 
-/// Whether a column that could stay in its file is cast, or is among the values of tables or of the dataset that samples are added to.
+/// Whether a column that could stay in its file is cast or dropped, or is among the values of tables or of the dataset that samples are
+/// added to.
 fn meets_values(column: &Field, options: &ScanOptions<'_>, listing: &Listing) -> bool {
     let with_rows = listing.tables().iter().filter(|table| table.items > 0);
     let schemas = with_rows.map(|table| &table.schema).chain(&options.known);
     let mut fields = schemas.filter_map(|schema| schema.field_with_name(column.name()).ok());
-    options.joining.casts.get(column.name()).is_some() || fields.any(|field| *field.data_type() != DataType::BinaryView)
+    let casts = &options.joining.casts;
+    casts.get(column.name()).is_some()
+        || casts.names_dropped(column.name())
+        || fields.any(|field| *field.data_type() != DataType::BinaryView)
 }
 
 fn field_names(listing: &Listing) -> Vec<String> {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from numbers import Real
 from typing import Any, Union
 
@@ -123,7 +123,11 @@ class Class(Field):
         super().__init__(source, required=required)
         if isinstance(names, str):
             raise TypeError(f"names={names!r} is one text; give a list of them")
+        if isinstance(names, (Mapping, Set)):
+            raise TypeError(f"names={names!r} has no order of its own; give a list, whose positions are the numbers")
         self.names = tuple(names)
+        if not self.names:
+            raise ValueError("names of classes are needed: there are none")
         self.path = path
 
     def _settings(self) -> Any:

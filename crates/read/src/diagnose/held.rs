@@ -17,7 +17,7 @@ pub(super) struct HeldBatches {
     pub(super) steps: Vec<u64>,
     pub(super) blocks: Vec<SampleBlock>,
     pub(super) slabs: Vec<(Vec<u8>, BatchMetadata)>,
-    /// The mean stored size of the held samples in that of all samples.
+    /// The mean stored size of the held samples in that of all samples; 1 for rows.
     pub(super) representative: f64,
 }
 
@@ -50,7 +50,9 @@ impl HeldBatches {
         }
         let mean = stored as f64 / samples.max(1) as f64;
         let all = dataset.mean() as f64;
-        held.representative = if mean > 0.0 && all > 0.0 { mean / all } else { 1.0 };
+        // Rows are not as large as they are stored.
+        let has_rows = held.blocks.iter().any(|block| block.row_bytes() > 0);
+        held.representative = if mean > 0.0 && all > 0.0 && !has_rows { mean / all } else { 1.0 };
         Ok(held)
     }
 
