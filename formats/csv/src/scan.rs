@@ -87,11 +87,11 @@ fn one_column(name: &str, delimiter: &Delimiter) -> Result<()> {
         let message = format!("line 1: is one column, {name:?}, which looks like numbers with spaces between them");
         return Err(Error::content(message).hint(SPACES).hint("without a line of names, also `read=header=none`"));
     }
-    let mut others = [",", ";", "\t", "|", "::"].into_iter().filter(|other| name.contains(other));
-    match others.find(|other| Delimiter::Byte(other.as_bytes()[0]) != *delimiter) {
+    let own = delimiter.name();
+    let others = [",", ";", "\t", "|", "::"].into_iter().filter(|other| name.contains(other));
+    match others.map(|other| if other == "\t" { "tab" } else { other }).find(|other| *other != own) {
         None => Ok(()),
         Some(other) => {
-            let (other, own) = (if other == "\t" { "tab" } else { other }, delimiter.name());
             let message = format!("line 1: is one column, {name:?}, where {own} divides columns");
             let hint = format!(
                 "if {other} divides them, pass `from=csv` and `read=delimiter={other}`; if it is one column, `read=delimiter={own}`"
