@@ -279,8 +279,8 @@ impl Term {
         let field = |name: &str| schema.column_with_name(name).map(|(_, field)| field);
         if let Some(found) = field(name) {
             let mut tick = None;
+            let classes = classes_of(dataset, found);
             if [EQUAL, UNEQUAL, IN].contains(&comparison.operator) {
-                let classes = classes_of(dataset, found);
                 comparison.literals.iter_mut().try_for_each(|literal| number_of_class(literal, &classes))?;
             }
             for literal in &mut comparison.literals {
@@ -296,8 +296,10 @@ impl Term {
             // An array of bytes is not text.
             let is_text = blob && !name.ends_with("npy");
             let field = name.to_owned();
-            // A label in a tar is a number as text, or the name of a class.
-            let is_name = is_text && comparison.literals.iter().any(|literal| matches!(literal, Literal::Text(_)));
+            // Without a class list a label in a tar is a number as text, or the name of a class.
+            let is_name = is_text
+                && classes.is_empty()
+                && comparison.literals.iter().any(|literal| matches!(literal, Literal::Text(_)));
             let kind = if is_name { FieldKind::Bytes } else { FieldKind::Auto };
             let kind = (comparison.operator != IS_NULL).then_some(kind);
             return Ok(Self { comparison, field, path: Vec::new(), kind, is_text, tick });

@@ -195,7 +195,9 @@ fn blob_counts<'l>(listing: &'l Listing, samples: u64, observer: &dyn Observer) 
     if listing.iter().all(|sample| sample.counted()) {
         // What archives of arrays hold, the rows of tables may have as well.
         let mut counts = counts.clone();
-        counts.retain(|name, _| listing.tables().is_empty() || !listing.decoded().contains_key(*name));
+        let in_rows = |name: &str| listing.tables().iter().any(|table| table.schema.column_with_name(name).is_some());
+        counts
+            .retain(|name, _| listing.tables().is_empty() || !listing.decoded().contains_key(*name) && !in_rows(name));
         warn_of_missing_fields(&counts, Some(listing), samples, observer);
     }
     counts
