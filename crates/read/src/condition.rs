@@ -1,13 +1,12 @@
 //! Samples by the values of their scalar fields.
 
+use crate::condition_classes::{classes_of, number_of_class};
 use crate::condition_text::{self, Comparison, IN, IS_NULL, Literal, Logic};
 use crate::dataset::no_field;
-use crate::fields::json_at;
+use crate::fields::{is_number_in_text, json_at};
 use crate::moments;
 use crate::{Access, Batch, BatchDecoder, Dataset, FieldKind, FieldOptions, HostSlab, LoaderOptions, OnError};
-use packhorse_core::{
-    Code, DataType, Error, Event, Field, FieldType, HUGGINGFACE, Observer, Result, json, nearest, some_of,
-};
+use packhorse_core::{DataType, Error, Event, FieldType, Observer, Result, json};
 use std::cmp::Ordering;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -222,40 +221,9 @@ impl Observer for Faults {
     }
 }
 
-/// The field of labels.
-const LABEL: &str = "cls";
-
 /// Operators that compare names of classes too.
 const EQUAL: &str = "==";
 const UNEQUAL: &str = "!=";
-
-/// The names of the classes that a field's numbers stand for: those of the column, or of the dataset's labels.
-fn classes_of(dataset: &Dataset, field: &Field) -> Vec<String> {
-    let feature = field.metadata().get(HUGGINGFACE);
-    let feature = feature.and_then(|text| serde_json::from_str::<serde_json::Value>(text).ok());
-    let own = feature.and_then(|feature| serde_json::from_value(feature.get("names")?.clone()).ok());
-    own.unwrap_or_else(|| if field.name() == LABEL { dataset.classes().to_vec() } else { Vec::new() })
-}
-
-/// The name of a class as its number, if there is a class list.
-fn number_of_class(literal: &mut Literal, classes: &[String]) -> Result<()> {
-    let Literal::Text(name) = &*literal else { return Ok(()) };
-    match classes.iter().position(|class| class == name) {
-        Some(position) => *literal = Literal::Integer(position as i128),
-        // A label may be compared with a number in quotes too.
-        None if classes.is_empty() || name.parse::<f64>().is_ok() => {}
-        None => {
-            let error = Error::config(format!("no class is called {name:?}")).with_code(Code::UnknownClass);
-            let meant = nearest(name, classes.iter().map(String::as_str));
-            return Err(match meant {
-                Some(meant) => error.hint(format!("did you mean '{meant}'?")),
-                None => error
-                    .hint(format!("there are: {}", some_of(&classes.iter().map(String::as_str).collect::<Vec<_>>()))),
-            });
-        }
-    }
-    Ok(())
-}
 
 /// A comparison, and how its field is read.
 struct Term {
@@ -269,6 +237,8 @@ struct Term {
     kind: Option<FieldKind>,
     /// Whether the field is bytes or text, not a number.
     is_text: bool,
+    /// Whether values that are no numbers are names.
+    is_name: bool,
     /// Of times that are compared with a text, the nanoseconds in a tick.
     tick: Option<i128>,
 }
@@ -297,12 +267,11 @@ impl Term {
             let is_text = blob && !name.ends_with("npy");
             let field = name.to_owned();
             // Without a class list a label in a tar is a number as text, or the name of a class.
-            let is_name = is_text
-                && classes.is_empty()
-                && comparison.literals.iter().any(|literal| matches!(literal, Literal::Text(_)));
+            let has_text = comparison.literals.iter().any(|literal| matches!(literal, Literal::Text(_)));
+            let is_name = is_text && has_text && classes.is_empty() && is_number_in_text(name);
             let kind = if is_name { FieldKind::Bytes } else { FieldKind::Auto };
             let kind = (comparison.operator != IS_NULL).then_some(kind);
-            return Ok(Self { comparison, field, path: Vec::new(), kind, is_text, tick });
+            return Ok(Self { comparison, field, path: Vec::new(), kind, is_text, is_name, tick });
         }
         let json = name.match_indices('.').find_map(|(at, _)| {
             let (before, path) = (name.get(..at)?, name.get(at + 1..)?);
@@ -311,7 +280,7 @@ impl Term {
         });
         let (field, path) = json.ok_or_else(|| no_field(name, schema))?;
         let path = path.split('.').map(str::to_owned).collect();
-        Ok(Self { comparison, field, path, kind: Some(FieldKind::Bytes), is_text: true, tick: None })
+        Ok(Self { comparison, field, path, kind: Some(FieldKind::Bytes), is_text: true, is_name: false, tick: None })
     }
 
     /// Whether the sample in a row of `batch` meets the comparison; `None` if it has no value to compare.
@@ -358,6 +327,10 @@ impl Term {
         if known.ragged {
             let text = self.text(batch, row)?;
             return match (self.path.is_empty(), self.comparison.literals.first()) {
+                (true, Some(Literal::Text(_))) if self.is_name => {
+                    let text = text.trim_ascii();
+                    Ok(Some(parsed(text).unwrap_or(Scalar::Text(text.into()))))
+                }
                 (true, Some(Literal::Text(_))) => Ok(Some(Scalar::Text(text.into()))),
                 // Tars hold numbers as text.
                 (true, _) => Ok(Some(parsed(text).unwrap_or(Scalar::Text(text.into())))),

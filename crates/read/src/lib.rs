@@ -43,6 +43,7 @@ mod bench;
 pub mod cache;
 mod coalesce;
 mod condition;
+mod condition_classes;
 mod condition_text;
 mod cores;
 mod count;

@@ -10,7 +10,7 @@ pub(crate) use asked::{AskedFields, chosen, columns};
 pub(crate) use collate::{Collate, CollateScratch};
 pub(crate) use field_decoder::{FieldDecoder, json_at, raw, shape_of};
 pub use normalize::{Axes, Normalize};
-pub(crate) use resolve::{FieldContext, all, resolve};
+pub(crate) use resolve::{FieldContext, all, is_number_in_text, resolve};
 
 use crate::Column;
 use packhorse_core::DataType;

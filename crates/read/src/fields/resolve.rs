@@ -111,6 +111,11 @@ fn with_others(
     error.hint(others)
 }
 
+/// Whether bytes of a field with this name are a number as text, if nothing else is asked for.
+pub(crate) fn is_number_in_text(name: &str) -> bool {
+    NUMBERS.contains(&name.rsplit('.').next().unwrap_or_default())
+}
+
 struct Look<'a> {
     known: &'a FieldContext<'a>,
     /// The fields of the dataset by name.
@@ -205,7 +210,7 @@ impl Look<'_> {
 
     fn suggested(&self, stored: &Field) -> Result<FieldDecoder> {
         let extension = stored.name().rsplit('.').next().unwrap_or_default();
-        if NUMBERS.contains(&extension) {
+        if is_number_in_text(stored.name()) {
             return self.number(stored, true, &DataType::Int64, Text::Plain);
         }
         if self.known.registry.by_field(stored.name()).is_some_and(|_| extension == "npy") {
