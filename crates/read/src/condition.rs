@@ -237,7 +237,7 @@ struct Term {
     kind: Option<FieldKind>,
     /// Whether the field is bytes or text, not a number.
     is_text: bool,
-    /// Whether values that are no numbers are names.
+    /// Whether values are names, unless they are numbers.
     is_name: bool,
     /// Of times that are compared with a text, the nanoseconds in a tick.
     tick: Option<i128>,
