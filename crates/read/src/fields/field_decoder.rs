@@ -10,6 +10,7 @@ use packhorse_core::{
     number_bytes,
 };
 use packhorse_transform::image::{Draws, MaskDecoder, View, ViewDecoder, upright_size};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -259,12 +260,12 @@ impl Text {
             }
             Text::Class(positions, path) => {
                 let inside = path.as_ref().map(|path| in_json(bytes, path)).transpose()?;
-                let name = match &inside {
-                    Some(serde_json::Value::String(text)) => text.clone(),
-                    Some(other) => other.to_string(),
-                    None => String::from_utf8_lossy(bytes).trim_ascii().to_owned(),
+                let name: Cow<'_, str> = match &inside {
+                    Some(serde_json::Value::String(text)) => text.into(),
+                    Some(other) => other.to_string().into(),
+                    None => String::from_utf8_lossy(bytes.trim_ascii()),
                 };
-                let position = positions.get(&name).ok_or_else(|| {
+                let position = positions.get(&*name).ok_or_else(|| {
                     let start: String = name.chars().take(40).collect();
                     Error::content(format!("is {start:?}, which is not among the names of the classes"))
                         .with_code(Code::UnknownClass)
