@@ -674,6 +674,37 @@ def test_bad_inputs(tmp_path):
     assert packhorse.open(tmp_path / "two").keys == ["p0", "p1", "p3"]
 
 
+@pytest.mark.parametrize("to", ["webdataset", "parquet", "hdf5"])
+def test_pngs_become_jpegs(tmp_path, to):
+    """`image="jpeg=png"`: one field of JPEGs, also of samples that are appended."""
+    shown = {}
+
+    def photo(folder, number, ending):
+        pixels = np.zeros((48, 64, 3), np.uint8)
+        pixels[..., 0], pixels[..., 1] = np.arange(64) * 3, np.arange(48)[:, None] * 4
+        pixels[..., 2] = number * 20
+        (tmp_path / folder).mkdir(exist_ok=True)
+        Image.fromarray(pixels).save(tmp_path / folder / f"{number}.{ending}")
+        shown[str(number)] = pixels
+
+    for number in range(8):
+        photo("in", number, "jpg" if number % 4 == 0 else "png")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        packed = packhorse.pack(tmp_path / "in", tmp_path / "out", to=to, image="jpeg=png", quality=95)
+    assert packed.samples == 8
+    photo("more", 8, "png")
+    packhorse.append(tmp_path / "out", tmp_path / "more")
+    dataset = packhorse.open(tmp_path / "out")
+    seen = {key: bytes(sample["jpg"]) for key, sample in zip(dataset.keys, dataset, strict=True)}
+    assert sorted(seen) == sorted(shown)
+    assert seen["4"] == (tmp_path / "in/4.jpg").read_bytes()
+    for key, blob in seen.items():
+        found = Image.open(io.BytesIO(blob))
+        assert found.format == "JPEG"
+        assert np.abs(np.asarray(found).astype(int) - shown[key]).mean() < 3, key
+
+
 @pytest.mark.parametrize("to", ["parquet", "hdf5", "arrow", "tfrecord"])
 def test_convert(tmp_path, to):
     """A dataset in another format has the same samples in the same order."""

@@ -52,6 +52,7 @@ pub fn from_description_with(text: &str, context: &RebuildContext<'_>) -> Result
             Some(("check", "lenient")) => options.check = Some(Check::Lenient),
             Some(("keep", what)) => options.keep = what.parse()?,
             Some(("nearest", fields)) => options.nearest = fields.split(',').map(str::to_owned).collect(),
+            Some(("jpeg", fields)) => options.jpeg = fields.split(',').map(str::to_owned).collect(),
             Some(("leave", fields)) => options.leave = fields.split(',').map(str::to_owned).collect(),
             None if word == "orient" => options.orient = true,
             Some(("resize", size)) => options.resize = Some(size.parse()?),
@@ -84,6 +85,7 @@ mod tests {
             orient: true,
             keep: "exif,icc".parse().unwrap(),
             nearest: vec!["mask.png".to_owned(), "seg.png".to_owned()],
+            jpeg: vec!["left.png".to_owned(), "right.png".to_owned()],
             leave: vec!["depth.tif".to_owned()],
         };
         let lenient = ImageOptions { check: Some(Check::Lenient), ..ImageOptions::default() };

@@ -3,17 +3,17 @@
 //! Order: select and drop, then cast, then stack, then rename. All settings use the names of the inputs. Fields of bytes, or of text, that
 //! get the same name become one, of which each sample has one value at most.
 
+mod one_name;
 mod stack;
 
+pub(crate) use one_name::{rows as rows_of_one_name, schema as schema_of_one_name};
+
 use crate::Transform;
-use crate::casts::{Casts, of_row};
-use arrow_array::cast::AsArray;
-use arrow_array::{Array as _, ArrayRef, BinaryViewArray, StringViewArray};
+use crate::casts::Casts;
 use packhorse_core::{
-    Code, DataType, ENCODING, Error, Field, KEY, Result, Rows, Schema, SchemaRef, nearest, some_of, with_metadata,
+    Code, ENCODING, Error, Field, KEY, Result, Rows, SchemaRef, nearest, some_of, with_metadata,
 };
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// Incremented whenever the output rows change.
 const REVISION: u32 = 1;
@@ -150,16 +150,11 @@ impl Transform for Fields {
             }));
         }
         let kept = input.fields().iter().filter(|f| self.takes(f.name()));
-        let mut fields = kept.map(|f| self.field(f)).collect::<Result<Vec<_>>>()?;
-        fields.sort_by_key(order);
-        let mut merged: Vec<Field> = Vec::with_capacity(fields.len());
-        for field in fields {
-            match merged.last_mut().filter(|last| last.name() == field.name()) {
-                Some(last) => *last = one_of(last, &field)?,
-                None => merged.push(field),
-            }
-        }
-        Ok(Arc::new(Schema::new(merged)))
+        one_name::schema(kept.map(|f| self.field(f)).collect::<Result<_>>()?)
+    }
+
+    fn name_of(&self, field: &str) -> Option<String> {
+        self.takes(field).then(|| self.options.rename.get(field).map_or(field, String::as_str).to_owned())
     }
 
     fn apply(&self, rows: Rows) -> Result<Rows> {
@@ -177,19 +172,8 @@ impl Transform for Fields {
             let data_type = array.data_type().clone();
             columns.push((renamed.with_data_type(data_type), array));
         }
-        columns.sort_by_key(|(field, _)| order(field));
-        let mut merged: Vec<(Field, ArrayRef)> = Vec::with_capacity(columns.len());
-        for (field, array) in columns {
-            match merged.last_mut().filter(|(last, _)| last.name() == field.name()) {
-                Some((last, there)) => {
-                    *there = of_either(&rows, last, there, &array)?;
-                    *last = one_of(last, &field)?;
-                }
-                None => merged.push((field, array)),
-            }
-        }
-        let (fields, arrays): (Vec<_>, Vec<_>) = merged.into_iter().unzip();
-        Rows::try_new(Arc::new(Schema::new(fields)), arrays).map_err(|e| Error::bug(e.to_string()))
+        one_name::rows(&rows, columns)
+            .map_err(|error| error.hint("give one of two such fields another name, or leave one out with `drop`"))
     }
 
     fn casts(&self) -> Option<&Casts> {
@@ -203,34 +187,6 @@ impl Transform for Fields {
 
 /// How keys are chosen.
 const KEYS_OF: &str = "`id-field` takes the keys of a table from one of its columns";
-
-/// The field of two that get one name, such as `jpg` and `png`, of which a sample has one. What only one of them says of its values
-/// is left out.
-fn one_of(a: &Field, b: &Field) -> Result<Field> {
-    let name = a.name();
-    let one_type = a.data_type() == b.data_type() && matches!(a.data_type(), DataType::BinaryView | DataType::Utf8View);
-    if name == KEY || !one_type {
-        let error = Error::config(format!("two fields would be called {name}"));
-        return Err(error.hint("give them names of their own; only fields of bytes, or of text, can become one"));
-    }
-    let mut metadata = a.metadata().clone();
-    metadata.retain(|key, value| b.metadata().get(key) == Some(value));
-    Ok(a.clone().with_metadata(metadata).with_nullable(a.is_nullable() && b.is_nullable()))
-}
-
-/// For each row the value that one of two columns has; a `Content` error that names the first sample with both.
-fn of_either(rows: &Rows, field: &Field, a: &ArrayRef, b: &ArrayRef) -> Result<ArrayRef> {
-    if let Some(row) = (0..a.len()).find(|row| a.is_valid(*row) && b.is_valid(*row)) {
-        let name = field.name();
-        let error = of_row(rows, row, name, format!("has two fields that become {name}"));
-        return Err(error.hint("give one of them another name, or leave one out with `drop`"));
-    }
-    match (a.as_binary_view_opt(), b.as_binary_view_opt(), a.as_string_view_opt(), b.as_string_view_opt()) {
-        (Some(a), Some(b), ..) => Ok(Arc::new(a.iter().zip(b).map(|(a, b)| a.or(b)).collect::<BinaryViewArray>())),
-        (_, _, Some(a), Some(b)) => Ok(Arc::new(a.iter().zip(b).map(|(a, b)| a.or(b)).collect::<StringViewArray>())),
-        _ => Err(Error::unsupported(format!("field {} holds more than fits a column", field.name()))),
-    }
-}
 
 /// Keeps the image encoding that the old name implied, as metadata.
 fn encoding(field: Field) -> Field {
@@ -250,10 +206,6 @@ fn encoding(field: Field) -> Field {
     }
 }
 
-fn order(field: &Field) -> (bool, String) {
-    (field.name() != KEY, field.name().clone())
-}
-
 /// JSON without spaces: descriptions are split at spaces.
 fn words(words: &[&String]) -> String {
     serde_json::to_string(words).unwrap_or_default().replace(' ', "\\u0020")
@@ -262,9 +214,11 @@ fn words(words: &[&String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow_array::Float64Array;
+    use arrow_array::cast::AsArray;
     use arrow_array::types::{Float16Type, Int64Type};
-    use packhorse_core::FieldType;
+    use arrow_array::{ArrayRef, BinaryViewArray, Float64Array, StringViewArray};
+    use packhorse_core::{DataType, FieldType, Schema};
+    use std::sync::Arc;
 
     fn rows() -> Rows {
         let keys: ArrayRef = Arc::new(StringViewArray::from_iter_values(["a", "b"]));

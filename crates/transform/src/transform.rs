@@ -19,6 +19,11 @@ pub trait Transform: Send + Sync {
     /// unsupported.
     fn schema(&self, input: &SchemaRef) -> Result<SchemaRef>;
 
+    /// The name that a field of the inputs has afterwards; `None` for one that is left out.
+    fn name_of(&self, field: &str) -> Option<String> {
+        Some(field.to_owned())
+    }
+
     /// Transforms `rows`: one row out per row in, in order. Stops at the first sample that fails, with a `Content`
     /// error (`Limit` for an exceeded limit) that names it.
     fn apply(&self, rows: Rows) -> Result<Rows>;

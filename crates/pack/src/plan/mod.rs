@@ -105,7 +105,7 @@ pub(crate) fn plan(
     let format = registry.get(&options.format)?;
     let sink = format.sink(&options.sink)?;
     let short = admit(&mut listing, &*sink, recipe, observer)?;
-    let delivered = schema::of(registry, &listing, options, observer)?;
+    let delivered = schema::of(registry, &listing, transforms, (options, observer))?;
     let transformed = transforms.iter().try_fold(delivered.schema.clone(), |schema, t| t.schema(&schema))?;
     let encode = schema::encoded(registry, &*sink, &transformed)?;
     if let Err(e) = sink.accept(&steps::encoded_schema(&transformed, &encode)?) {

@@ -8,6 +8,7 @@ use packhorse_core::{
     SchemaRef, Sink, counted, shard_number,
 };
 use packhorse_dataset::{CodecRecord, FieldRecord};
+use packhorse_transform::Transform;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -26,13 +27,13 @@ pub(super) struct DeliveredSchema {
 pub(super) fn of(
     registry: &Registry,
     listing: &Listing,
-    options: &PlanOptions<'_>,
-    observer: &dyn Observer,
+    transforms: &[Box<dyn Transform>],
+    (options, observer): (&PlanOptions<'_>, &dyn Observer),
 ) -> Result<DeliveredSchema> {
     let samples: u64 = listing.iter().map(|s| s.items()).sum();
     same_columns(listing, options, observer)?;
     let mut columns = MergedColumns::default();
-    let counts = blob_counts(listing, samples, observer);
+    let counts = blob_counts(listing, samples, transforms, observer);
     warn_of_whole_tables(&counts, samples, observer);
     warn_of_one_file(listing, samples, observer);
     warn_of_tables_beside_files(listing, observer);
@@ -105,7 +106,7 @@ pub(super) fn of_bytes(
         columns.add([&blob].into_iter(), *count, Path::new("the inputs"), &options.joining)?;
     }
     let counts = counts.iter().map(|(name, count)| (name.as_str(), *count)).collect();
-    warn_of_missing_fields(&counts, None, samples, observer);
+    warn_of_missing_fields(&counts, (None, &[]), samples, observer);
     warn_of_whole_tables(&counts, samples, observer);
     with_given(columns.fields(samples).collect(), has_classes, false)
 }
@@ -185,7 +186,12 @@ fn of_plan(error: Error) -> Error {
 }
 
 /// The number of samples that have each field of bytes.
-fn blob_counts<'l>(listing: &'l Listing, samples: u64, observer: &dyn Observer) -> BTreeMap<&'l str, u64> {
+fn blob_counts<'l>(
+    listing: &'l Listing,
+    samples: u64,
+    transforms: &[Box<dyn Transform>],
+    observer: &dyn Observer,
+) -> BTreeMap<&'l str, u64> {
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     for sample in listing.iter().filter(|sample| sample.table().is_none()) {
         for (field, _) in sample.fields() {
@@ -198,22 +204,27 @@ fn blob_counts<'l>(listing: &'l Listing, samples: u64, observer: &dyn Observer) 
         let in_rows = |name: &str| listing.tables().iter().any(|table| table.schema.column_with_name(name).is_some());
         counts
             .retain(|name, _| listing.tables().is_empty() || !listing.decoded().contains_key(*name) && !in_rows(name));
-        warn_of_missing_fields(&counts, Some(listing), samples, observer);
+        warn_of_missing_fields(&counts, (Some(listing), transforms), samples, observer);
     }
     counts
 }
 
-/// Warns of fields that some samples lack, with an example of both if there is a listing.
+/// Warns of fields that some samples lack once they are transformed, with an example of both if there is a listing.
 fn warn_of_missing_fields(
     counts: &BTreeMap<&str, u64>,
-    listing: Option<&Listing>,
+    (listing, transforms): (Option<&Listing>, &[Box<dyn Transform>]),
     samples: u64,
     observer: &dyn Observer,
 ) {
-    let mut lacking = counts.iter().filter(|(_, count)| **count < samples);
+    let packed = |name: &str| transforms.iter().try_fold(name.to_owned(), |name, transform| transform.name_of(&name));
+    let mut counts_packed: BTreeMap<String, u64> = BTreeMap::new();
+    for (name, count) in counts.iter().filter_map(|(name, count)| Some((packed(name)?, count))) {
+        *counts_packed.entry(name).or_default() += count;
+    }
+    let mut lacking = counts_packed.iter().filter(|(_, count)| **count < samples);
     let Some((field, count)) = lacking.next() else { return };
     let example = |wanted: bool| {
-        let has = |name: &str| name == *field;
+        let has = |name: &str| packed(name).as_ref() == Some(field);
         let mut of_files = listing.into_iter().flat_map(Listing::iter).filter(|sample| sample.table().is_none());
         of_files.find(|sample| sample.fields().any(|(name, _)| has(name)) == wanted).map(|sample| sample.key())
     };

@@ -237,7 +237,7 @@ impl Recipe {
     pub(crate) fn transforms(&self, limits: Limits, check_exact: f64) -> Result<Vec<Box<dyn Transform>>> {
         let images = self.images()?;
         let mut transforms: Vec<Box<dyn Transform>> = Vec::new();
-        if images.check.is_some() || images.orient || images.resize.is_some() {
+        if !images.do_nothing() {
             transforms.push(Box::new(Image::new(images, limits)?));
         }
         let fields = Fields::new(self.fields()?)?;
@@ -260,30 +260,33 @@ impl Recipe {
                 Some(("nearest", fields)) if !fields.is_empty() => {
                     options.nearest.extend(fields.split(',').map(str::to_owned));
                 }
+                Some(("jpeg", fields)) if !fields.is_empty() => {
+                    options.jpeg.extend(fields.split(',').map(str::to_owned));
+                }
                 Some(("leave", fields)) if !fields.is_empty() => {
                     options.leave.extend(fields.split(',').map(str::to_owned));
                 }
                 _ => {
                     return Err(Error::config(format!(
-                        "`image` takes check[=lenient], resize=256[,short|long|exact], resize=WxH, nearest=FIELD, leave=FIELD or keep=exif,icc, not \"{what}\""
+                        "`image` takes check[=lenient], resize=256[,short|long|exact], resize=WxH, nearest=FIELD, jpeg=FIELD, leave=FIELD or keep=exif,icc, not \"{what}\""
                     )));
                 }
             }
         }
-        if self.quality != ImageOptions::default().quality && options.resize.is_none() && !options.orient {
+        if self.quality != ImageOptions::default().quality && !options.rewrite() {
             let error = Error::config("`quality` is about pictures that are rewritten, and none is");
-            return Err(error.hint("give `image=resize=256` or `orient` too"));
+            return Err(error.hint("give `image=resize=256`, `image=jpeg=FIELD` or `orient` too"));
         }
-        options.nearest.sort_unstable();
-        options.nearest.dedup();
-        options.leave.sort_unstable();
-        options.leave.dedup();
+        for fields in [&mut options.nearest, &mut options.jpeg, &mut options.leave] {
+            fields.sort_unstable();
+            fields.dedup();
+        }
         if !options.nearest.is_empty() && options.resize.is_none() {
             return Err(Error::config("`image=nearest` is about how a mask is resized; give `image=resize=256` too"));
         }
-        if self.image.iter().any(|what| what.starts_with("keep=")) && options.resize.is_none() && !options.orient {
+        if self.image.iter().any(|what| what.starts_with("keep=")) && !options.rewrite() {
             return Err(Error::config(
-                "`image=keep` is about pictures that are rewritten; give `image=resize=256` or `orient` too, or leave it out: pictures that are not rewritten keep everything",
+                "`image=keep` is about pictures that are rewritten; give `image=resize=256`, `image=jpeg=FIELD` or `orient` too, or leave it out: pictures that are not rewritten keep everything",
             ));
         }
         Ok(options)

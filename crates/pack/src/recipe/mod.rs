@@ -201,8 +201,9 @@ settings! {
     }
     "Pictures" {
         /// check (every picture must be whole; check=lenient: it must decode), resize=256[,short|long|exact],
-        /// resize=WxH, nearest=FIELD,... (resize masks, such as seg.png, to the nearest pixel), leave=FIELD,... (leave
-        /// these pictures unchanged), keep=icc|exif,icc|none (metadata to keep in rewritten pictures) (repeatable)
+        /// resize=WxH, nearest=FIELD,... (resize masks, such as seg.png, to the nearest pixel), jpeg=FIELD,... (write
+        /// these pictures, such as png, as JPEGs), leave=FIELD,... (leave these pictures unchanged),
+        /// keep=icc|exif,icc|none (metadata to keep in rewritten pictures) (repeatable)
         image: Vec<String>, text("WHAT").repeats();
         /// JPEG quality for rewritten pictures
         quality: u8 = 90, takes("Q", Takes::Number(1, 100)).default("90");

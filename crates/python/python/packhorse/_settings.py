@@ -88,7 +88,7 @@ class Settings(TypedDict, total=False):
 
     # Pictures.
     image: Text | None
-    """check (every picture must be whole; check=lenient: it must decode), resize=256[,short|long|exact], resize=WxH, nearest=FIELD,... (resize masks, such as seg.png, to the nearest pixel), leave=FIELD,... (leave these pictures unchanged), keep=icc|exif,icc|none (metadata to keep in rewritten pictures) (repeatable)."""
+    """check (every picture must be whole; check=lenient: it must decode), resize=256[,short|long|exact], resize=WxH, nearest=FIELD,... (resize masks, such as seg.png, to the nearest pixel), jpeg=FIELD,... (write these pictures, such as png, as JPEGs), leave=FIELD,... (leave these pictures unchanged), keep=icc|exif,icc|none (metadata to keep in rewritten pictures) (repeatable)."""
     quality: int | None
     """JPEG quality for rewritten pictures."""
     orient: bool | None

@@ -2,6 +2,7 @@
 
 use super::Keep;
 use super::format::ImageFormat;
+use super::jpeg::ImageNotes;
 use super::orientation::Orientation;
 use super::raster::Raster;
 use packhorse_core::{Error, Limits, Result};
@@ -31,6 +32,10 @@ pub(super) fn rewrite(
     _: impl FnOnce(Raster, bool) -> Result<Raster>,
 ) -> Result<Vec<u8>> {
     absent(kind)
+}
+
+pub(super) fn notes(_: ImageFormat, _: &[u8]) -> ImageNotes<'_> {
+    ImageNotes::default()
 }
 
 pub(super) fn has_more(kind: ImageFormat, _: &[u8]) -> Result<bool> {

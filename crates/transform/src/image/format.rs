@@ -21,6 +21,9 @@ const EXTENSIONS: [&str; 42] = [
     "cur", "icns", "tga", "psd", "pcx", "qoi", "dds", "exr", "hdr", "svg", "svgz", "xcf",
 ];
 
+/// Extensions of JPEGs, of those above.
+const JPEG_EXTENSIONS: [&str; 4] = ["jpg", "jpeg", "jpe", "jfif"];
+
 /// Extensions of camera raw formats. Here the name decides: many look like TIFFs whose first image is a thumbnail.
 const RAW: [&str; 12] = ["dng", "cr2", "cr3", "nef", "nrw", "arw", "sr2", "orf", "rw2", "raf", "pef", "srw"];
 
@@ -59,6 +62,14 @@ impl ImageFormat {
     /// Whether the last extension of column `name` is an image extension.
     pub(super) fn is_claimed(name: &str) -> bool {
         EXTENSIONS.iter().chain(&RAW).any(|known| extension(name).eq_ignore_ascii_case(known))
+    }
+
+    /// The name of a field whose images become JPEGs: an image extension becomes `jpg`.
+    pub(super) fn name_of_jpegs(field: &str) -> String {
+        match Self::is_claimed(field) && !JPEG_EXTENSIONS.contains(&&*extension(field).to_ascii_lowercase()) {
+            true => format!("{}jpg", field.strip_suffix(extension(field)).unwrap_or_default()),
+            false => field.to_owned(),
+        }
     }
 
     /// Refuses camera raw columns by name.
@@ -123,6 +134,15 @@ mod tests {
         }
         for name in ["cls", "jpg.txt", "", "png2", "__key__", "mp4", "npy"] {
             assert!(!ImageFormat::is_claimed(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn names_of_jpegs_end_in_jpg() {
+        for (name, of_jpegs) in
+            [("png", "jpg"), ("left.TIFF", "left.jpg"), ("jpeg", "jpeg"), ("a.JPG", "a.JPG"), ("image", "image")]
+        {
+            assert_eq!(ImageFormat::name_of_jpegs(name), of_jpegs);
         }
     }
 

@@ -21,6 +21,7 @@ use super::{Keep, exif};
 use header::{JpegHeader, require_end};
 use jpeg_encoder::{ChromaSubsamplingMethod, ColorType, Encoder, SamplingFactor};
 use packhorse_core::{Error, Result, contain};
+use std::borrow::Cow;
 use zune_jpeg::JpegDecoder;
 use zune_jpeg::zune_core::bytestream::ZCursor;
 use zune_jpeg::zune_core::colorspace::ColorSpace;
@@ -86,10 +87,25 @@ pub(super) fn rewrite(
 ) -> Result<Vec<u8>> {
     let header = JpegHeader::read(bytes)?;
     let raster = edit(decode(bytes)?)?;
-    let icc = header.icc().filter(|profile| keep.icc && describes(profile, raster.channels));
-    let exif = header.exif.filter(|_| keep.exif);
+    let notes = ImageNotes { icc: header.icc().map(Cow::Owned), exif: header.exif.map(Cow::Borrowed) };
+    write(&raster, quality, keep, &notes)
+}
+
+/// What a picture says of itself beside its pixels.
+#[derive(Default)]
+pub(super) struct ImageNotes<'a> {
+    /// The ICC profile.
+    pub(super) icc: Option<Cow<'a, [u8]>>,
+    /// The TIFF block of EXIF.
+    pub(super) exif: Option<Cow<'a, [u8]>>,
+}
+
+/// Encodes gray or RGB of 8 bits, with the notes that `keep` selects and that fit the pixels.
+pub(super) fn write(raster: &Raster, quality: u8, keep: Keep, notes: &ImageNotes<'_>) -> Result<Vec<u8>> {
+    let icc = notes.icc.as_deref().filter(|profile| keep.icc && describes(profile, raster.channels));
+    let exif = notes.exif.as_deref().filter(|_| keep.exif);
     let exif = exif.and_then(|tiff| exif::upright(tiff, (raster.width, raster.height)));
-    encode(&raster, quality, icc.as_deref(), exif.as_deref())
+    encode(raster, quality, icc, exif.as_deref())
 }
 
 /// Whether an ICC profile is for this many channels (ICC.1, bytes 16 to 19).

@@ -12,7 +12,7 @@ pub struct ImageOptions {
     pub check: Option<Check>,
     /// The target size.
     pub resize: Option<Resize>,
-    /// JPEG quality of rewritten images, 1 to 100 on libjpeg's scale. Other formats are lossless.
+    /// JPEG quality of rewritten images, 1 to 100 on libjpeg's scale. Other formats are written lossless.
     pub quality: u8,
     /// Rotate images upright as EXIF or XMP says, and rewrite them. Resized images are upright in any case.
     pub orient: bool,
@@ -20,6 +20,8 @@ pub struct ImageOptions {
     pub keep: Keep,
     /// The fields whose images are resized to the nearest pixel, sorted: masks, whose values are numbers.
     pub nearest: Vec<String>,
+    /// The fields whose images are written as JPEGs, sorted. A name that ends in an extension of pictures then ends in `jpg`.
+    pub jpeg: Vec<String>,
     /// The fields whose images are left as they are, sorted.
     pub leave: Vec<String>,
 }
@@ -91,6 +93,7 @@ impl Default for ImageOptions {
             orient: false,
             keep: Keep::default(),
             nearest: Vec::new(),
+            jpeg: Vec::new(),
             leave: Vec::new(),
         }
     }
@@ -103,20 +106,27 @@ impl ImageOptions {
             return Err(Error::config(format!("quality is {}; give 1 to 100", self.quality)));
         }
         let odd = |name: &&String| name.is_empty() || name.contains(|c: char| c == ',' || c.is_whitespace());
-        if let Some(name) = self.nearest.iter().chain(&self.leave).find(odd) {
+        if let Some(name) = self.nearest.iter().chain(&self.jpeg).chain(&self.leave).find(odd) {
             return Err(Error::config(format!("\"{name}\" can't name a field of pictures; give names without spaces")));
         }
-        if let Some(name) = self.nearest.iter().find(|name| self.leave.contains(name)) {
-            return Err(Error::config(format!(
-                "`image=leave` and `image=nearest` both name {name}; give one of the two"
-            )));
+        let lists = [("leave", &self.leave), ("nearest", &self.nearest), ("jpeg", &self.jpeg)];
+        for ((one, names), (other, others)) in [(lists[0], lists[1]), (lists[0], lists[2]), (lists[1], lists[2])] {
+            if let Some(name) = names.iter().find(|name| others.contains(name)) {
+                let message = format!("`image={one}` and `image={other}` both name {name}; give one of the two");
+                return Err(Error::config(message));
+            }
         }
         self.resize.map_or(Ok(()), |resize| resize.validate(limits))
     }
 
+    /// Whether they leave every image as it is: none is checked or rewritten.
+    pub fn do_nothing(&self) -> bool {
+        self.check.is_none() && !self.rewrite()
+    }
+
     /// Whether an image may be rewritten.
-    pub(super) fn may_encode(&self) -> bool {
-        self.orient || self.resize.is_some()
+    pub fn rewrite(&self) -> bool {
+        self.orient || self.resize.is_some() || !self.jpeg.is_empty()
     }
 }
 

@@ -19,6 +19,7 @@ mod webp;
 
 use super::Keep;
 use super::format::ImageFormat;
+use super::jpeg::ImageNotes;
 use super::orientation::Orientation;
 use super::raster::Raster;
 use image::{ColorType, ImageDecoder, ImageError, Limits as Bounds};
@@ -133,6 +134,15 @@ pub(super) fn has_more(kind: ImageFormat, bytes: &[u8]) -> Result<bool> {
         ImageFormat::Tiff => tiff::has_more(bytes),
         _ => Ok(false),
     })
+}
+
+/// The ICC profile of a WebP or TIFF, and EXIF of a WebP.
+pub(super) fn notes(kind: ImageFormat, bytes: &[u8]) -> ImageNotes<'_> {
+    match kind {
+        ImageFormat::WebP => webp::notes(bytes),
+        ImageFormat::Tiff => tiff::notes(bytes),
+        _ => ImageNotes::default(),
+    }
 }
 
 /// Refuses an image with a frame that does not decode.

@@ -4,11 +4,16 @@ use super::decode::{header, raster};
 use super::format::ImageFormat;
 use super::orientation::Orientation;
 use super::raster::Raster;
+use super::to_jpeg::to_jpeg;
 use super::{Check, ImageOptions, Keep, column, jpeg, other, png, scale};
+use crate::fields::{rows_of_one_name, schema_of_one_name};
 use crate::{Counts, Transform};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BinaryViewArray};
-use packhorse_core::{Code, DataType, Error, Field, HUGGINGFACE, KEY, Limits, Result, Rows, SchemaRef, key_column};
+use packhorse_core::{
+    Code, DataType, ENCODING, Error, Field, HUGGINGFACE, KEY, Limits, Result, Rows, SchemaRef, key_column,
+    with_metadata,
+};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -20,6 +25,7 @@ const UNCHANGED: &str = "pictures unchanged";
 const WRITTEN: &str = "pictures rewritten";
 const BAD: &str = "pictures found bad";
 const FIRST_FRAMES: &str = "pictures cut to their first frame";
+const OPAQUE: &str = "pictures without their transparency";
 
 /// Checks, orients and resizes images; the [module](super) documents the rules.
 #[derive(Clone, Debug)]
@@ -45,7 +51,8 @@ impl Image {
         }
         let (shown_width, shown_height) = orientation.swap((width, height));
         let size = self.options.resize.and_then(|resize| resize.target(shown_width, shown_height));
-        let stays = size.is_none() && (orientation.is_upright() || !self.options.orient);
+        let becomes_jpeg = kind != ImageFormat::Jpeg && self.is_converted(name);
+        let stays = size.is_none() && (orientation.is_upright() || !self.options.orient) && !becomes_jpeg;
         if let Some(check) = self.options.check {
             checked(kind, bytes, check, stays, &self.limits)?;
         }
@@ -57,6 +64,12 @@ impl Image {
         let edit = Edit { size: size.map(|size| orientation.swap(size)), orientation, nearest };
         let (quality, keep) = (self.options.quality, self.options.keep);
         let new = match kind {
+            _ if becomes_jpeg => {
+                let made = to_jpeg(kind, bytes, &self.limits, (quality, keep), |raster| edit.apply(raster, false))?;
+                let losses = [(made.had_more, FIRST_FRAMES), (made.was_transparent, OPAQUE)];
+                losses.iter().filter(|(lost, _)| *lost).for_each(|(_, what)| count(counts, what));
+                made.bytes
+            }
             ImageFormat::Jpeg => {
                 if jpeg::has_more(bytes) {
                     count(counts, FIRST_FRAMES);
@@ -77,6 +90,22 @@ impl Image {
         };
         count(counts, WRITTEN);
         Ok(Some(new))
+    }
+
+    fn is_converted(&self, field: &str) -> bool {
+        self.options.jpeg.iter().any(|name| name == field)
+    }
+
+    /// The field of what a field's pictures become.
+    fn field(&self, field: &Field) -> Field {
+        if !self.is_converted(field.name()) {
+            return field.clone();
+        }
+        let name = ImageFormat::name_of_jpegs(field.name());
+        match field.metadata().contains_key(ENCODING) {
+            true => with_metadata(field.clone(), ENCODING, "image/jpeg").with_name(name),
+            false => field.clone().with_name(name),
+        }
     }
 
     fn column(&self, name: &str, blobs: &BinaryViewArray, rows: &Rows, counts: &mut Counts) -> Result<ArrayRef> {
@@ -154,17 +183,20 @@ impl Transform for Image {
             // Writing to a String can't fail.
             let _ = write!(text, " resize={resize}");
         }
-        if self.options.may_encode() {
+        if self.options.rewrite() {
             let _ = write!(text, " quality={}", self.options.quality);
         }
         if self.options.orient {
             text.push_str(" orient");
         }
-        if self.options.may_encode() && self.options.keep != Keep::default() {
+        if self.options.rewrite() && self.options.keep != Keep::default() {
             let _ = write!(text, " keep={}", self.options.keep);
         }
         if !self.options.nearest.is_empty() {
             let _ = write!(text, " nearest={}", self.options.nearest.join(","));
+        }
+        if !self.options.jpeg.is_empty() {
+            let _ = write!(text, " jpeg={}", self.options.jpeg.join(","));
         }
         if !self.options.leave.is_empty() {
             let _ = write!(text, " leave={}", self.options.leave.join(","));
@@ -172,20 +204,25 @@ impl Transform for Image {
         text
     }
 
-    /// The schema does not change. Rows without an image field are a `Config` error.
+    /// Fields whose pictures become JPEGs may have another name. Rows without an image field are a `Config` error.
     fn schema(&self, input: &SchemaRef) -> Result<SchemaRef> {
         let pictures = || input.fields().iter().filter(|field| is_picture(field)).map(|field| field.name().as_str());
         let unknown = |name: &&String| !pictures().any(|field| field == name.as_str());
         let named = |(option, names): (&'static str, &'_ [String])| Some((option, names.iter().find(unknown)?.clone()));
         let unknown =
-            [("nearest", &self.options.nearest[..]), ("leave", &self.options.leave)].into_iter().find_map(named);
+            [("nearest", &self.options.nearest[..]), ("jpeg", &self.options.jpeg), ("leave", &self.options.leave)]
+                .into_iter()
+                .find_map(named);
         if let Some((option, name)) = unknown {
             let fields = pictures().collect::<Vec<_>>().join(", ");
             let message = format!("`image={option}={name}`: no sample has a picture in the field {name}");
             return Err(Error::config(message).with_code(Code::NoSuchField).hint(format!("pictures are in: {fields}")));
         }
         if pictures().next().is_some() {
-            return Ok(Arc::clone(input));
+            return match self.options.jpeg.is_empty() {
+                true => Ok(Arc::clone(input)),
+                false => schema_of_one_name(input.fields().iter().map(|field| self.field(field)).collect()),
+            };
         }
         let names: Vec<&str> = input.fields().iter().map(|field| &**field.name()).filter(|name| *name != KEY).collect();
         let names = names.get(..names.len().min(9)).unwrap_or_default().join(", ");
@@ -193,6 +230,13 @@ impl Transform for Image {
             "no field has an image extension (jpg, png, left.webp), so there is nothing to check or resize; fields are: {names}"
         ))
         .hint("pack with `field=NAME=jpg` first, and then again with `image`"))
+    }
+
+    fn name_of(&self, field: &str) -> Option<String> {
+        Some(match self.is_converted(field) {
+            true => ImageFormat::name_of_jpegs(field),
+            false => field.to_owned(),
+        })
     }
 
     fn apply(&self, rows: Rows) -> Result<Rows> {
@@ -214,15 +258,27 @@ impl Transform for Image {
                 None => return Err(too_long(field.name(), &rows)),
             }
         }
+        if schema.fields().iter().any(|field| self.is_converted(field.name())) {
+            let fields = schema.fields().iter().zip(&columns);
+            // A column with a blob over 2 GiB is LargeBinary, whatever the schema says.
+            let named = fields.map(|(field, column)| {
+                (self.field(field).with_data_type(column.data_type().clone()), Arc::clone(column))
+            });
+            return rows_of_one_name(&rows, named.collect()).map_err(|error| error.hint(TWO_JPEGS));
+        }
         Rows::try_new(schema, columns).map_err(|error| Error::bug(format!("rows that don't fit together: {error}")))
     }
 
-    /// 1 unless images are resized. Headers are not read ahead, so a resize counts the pixels of a typical
-    /// photograph, 500 × 375; at most 1.
+    /// 1 unless images are resized or become JPEGs. Headers are not read ahead, so a resize counts the pixels of a typical
+    /// photograph, 500 × 375; at most 1. As a JPEG a photograph has about a fifth of its bytes in a PNG.
     fn factor(&self) -> f64 {
-        self.options.resize.map_or(1.0, |resize| resize.typical_share().min(1.0))
+        let share = self.options.resize.map_or(1.0, |resize| resize.typical_share().min(1.0));
+        if self.options.jpeg.is_empty() { share } else { share / 5.0 }
     }
 }
+
+/// What to do about a sample with two pictures that would have one name.
+const TWO_JPEGS: &str = "leave one of them out of `image=jpeg`, or pack with `field=png=second.png` first";
 
 fn too_long(field: &str, rows: &Rows) -> Error {
     let text = format!("{field} is over 2 GiB, more than an image may have; leave it out");

@@ -5,6 +5,7 @@
 
 mod notes;
 
+use super::jpeg::ImageNotes;
 use super::orientation::Orientation;
 use super::pixel_buffer::PixelBuffer;
 use super::raster::{Raster, rgb_of};
@@ -36,6 +37,19 @@ pub(super) fn numbers(bytes: &[u8]) -> Result<Raster> {
     let mut decoder = decoder(bytes);
     decoder.set_transformations(Transformations::IDENTITY);
     read(&mut decoder.read_info().map_err(refused)?)
+}
+
+/// The ICC profile, and EXIF.
+pub(super) fn notes(bytes: &[u8]) -> Result<ImageNotes<'_>> {
+    let reader = decoder(bytes).read_info().map_err(refused)?;
+    let icc = reader.info().icc_profile.as_deref().map(|profile| Cow::Owned(profile.to_vec()));
+    Ok(ImageNotes { icc, exif: Notes::of(bytes).exif })
+}
+
+/// Whether there is a second frame; decodes none.
+pub(super) fn has_more(bytes: &[u8]) -> Result<bool> {
+    let reader = decoder(bytes).read_info().map_err(refused)?;
+    Ok(reader.info().animation_control.is_some_and(|control| control.num_frames > 1))
 }
 
 /// Decodes to 8-bit RGB of the given (width, height) as stored. `out` has exactly the needed size; `spare` is scratch

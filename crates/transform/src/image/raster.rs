@@ -45,6 +45,22 @@ impl Raster {
         self.channels.is_multiple_of(2)
     }
 
+    /// Whether a pixel is not opaque. One byte per channel only.
+    pub(super) fn is_transparent(&self) -> bool {
+        self.has_alpha()
+            && self.data.iter().skip(self.stride() - 1).step_by(self.stride()).any(|alpha| *alpha < u8::MAX)
+    }
+
+    /// Gray or RGB. One byte per channel only.
+    pub(super) fn without_alpha(mut self) -> Self {
+        if self.has_alpha() {
+            let channels = self.stride();
+            self.channels -= 1;
+            self.data = self.data.chunks(channels).flat_map(|pixel| &pixel[..channels - 1]).copied().collect();
+        }
+        self
+    }
+
     /// The bytes of one pixel; empty outside.
     pub(super) fn pixel(&self, (x, y): (u32, u32)) -> &[u8] {
         let start = (y as usize * self.width as usize + x as usize) * self.stride();

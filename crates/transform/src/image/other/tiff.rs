@@ -14,12 +14,14 @@ pub(super) use encode::encode;
 
 use super::{Numbers, Stored, cut_short, too_large, undecodable, unread};
 use crate::image::format::ImageFormat;
+use crate::image::jpeg::ImageNotes;
 use crate::image::orientation::Orientation;
 use crate::image::raster::Raster;
 use alpha::{divide_by_alpha, without_alpha};
 pub(super) use lzw::with_longer_tiles;
 use packhorse_core::{Error, Limits, Result};
 use palette::{as_gray, colours, with_alpha};
+use std::borrow::Cow;
 use std::io::Cursor;
 use tiff::decoder::{BufferLayoutPreference, Decoder, DecodingResult, Limits as Bounds};
 use tiff::tags::Tag;
@@ -50,6 +52,11 @@ pub(super) fn header(bytes: &[u8]) -> Result<(u32, u32, Orientation)> {
         None => Orientation::of(None, xmp().as_deref()),
     };
     Ok((width, height, orientation))
+}
+
+pub(super) fn notes(bytes: &[u8]) -> ImageNotes<'_> {
+    let icc = Decoder::new(Cursor::new(bytes)).and_then(|mut decoder| decoder.get_tag_u8_vec(Tag::IccProfile));
+    ImageNotes { icc: icc.ok().map(Cow::Owned), exif: None }
 }
 
 pub(super) fn read(bytes: &[u8], limits: &Limits) -> Result<Stored> {

@@ -2,18 +2,19 @@
 
 use super::{Stored, Work, cut_short, pixels, refused, unencodable};
 use crate::image::format::ImageFormat;
+use crate::image::jpeg::ImageNotes;
 use crate::image::orientation::Orientation;
 use crate::image::raster::Raster;
 use crate::image::{Keep, exif};
 use image::codecs::webp::{WebPDecoder, WebPEncoder};
 use image::{AnimationDecoder, ExtendedColorType, ImageDecoder, ImageEncoder};
 use packhorse_core::{Limits, Result};
+use std::borrow::Cow;
 use std::io::Cursor;
 
 pub(super) fn header(bytes: &[u8]) -> Result<(u32, u32, Orientation)> {
     let (width, height) = decoder(bytes)?.dimensions();
-    let tiff = chunk(bytes, b"EXIF").map(|body| body.strip_prefix(b"Exif\0\0").unwrap_or(body));
-    Ok((width, height, Orientation::of(tiff, chunk(bytes, b"XMP "))))
+    Ok((width, height, Orientation::of(exif_of(bytes), chunk(bytes, b"XMP "))))
 }
 
 pub(super) fn read(bytes: &[u8], limits: &Limits) -> Result<Stored> {
@@ -48,8 +49,9 @@ pub(super) fn encode(raster: &Raster, from: &[u8], keep: Keep) -> Result<Vec<u8>
     if let Some(profile) = chunk(from, b"ICCP").filter(|_| keep.icc) {
         encoder.set_icc_profile(profile.to_vec()).map_err(|e| failed(&e))?;
     }
-    let tiff = chunk(from, b"EXIF").filter(|_| keep.exif).map(|body| body.strip_prefix(b"Exif\0\0").unwrap_or(body));
-    if let Some(exif) = tiff.and_then(|tiff| exif::upright(tiff, (raster.width, raster.height))) {
+    if let Some(exif) =
+        exif_of(from).filter(|_| keep.exif).and_then(|tiff| exif::upright(tiff, (raster.width, raster.height)))
+    {
         encoder.set_exif_metadata(exif).map_err(|e| failed(&e))?;
     }
     encoder.write_image(&raster.data, raster.width, raster.height, color).map_err(|e| failed(&e))?;
@@ -58,6 +60,14 @@ pub(super) fn encode(raster: &Raster, from: &[u8], keep: Keep) -> Result<Vec<u8>
 
 fn decoder(bytes: &[u8]) -> Result<WebPDecoder<Cursor<&[u8]>>> {
     WebPDecoder::new(Cursor::new(bytes)).map_err(|error| refused(ImageFormat::WebP, error))
+}
+
+pub(super) fn notes(bytes: &[u8]) -> ImageNotes<'_> {
+    ImageNotes { icc: chunk(bytes, b"ICCP").map(Cow::Borrowed), exif: exif_of(bytes).map(Cow::Borrowed) }
+}
+
+fn exif_of(bytes: &[u8]) -> Option<&[u8]> {
+    chunk(bytes, b"EXIF").map(|body| body.strip_prefix(b"Exif\0\0").unwrap_or(body))
 }
 
 /// The body of the first chunk with this name.
