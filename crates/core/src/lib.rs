@@ -72,7 +72,7 @@ pub use outlet::{InputRange, Outlet, PatchableWriter, ScratchFile, copy_ranges};
 pub use quote_tracker::QuoteTracker;
 pub use registry::{Registry, shard_number};
 pub use row_starts::{RowStart, RowStarts};
-pub use rows::{KEY, Rows, Sample, is_blob, key_column};
+pub use rows::{KEY, Rows, Sample, is_blob, key_column, value_bytes};
 pub use scan_cache::ScanCache;
 pub use split_mix::SplitMix64;
 pub use store::{DirEntry, FileKind, FileStat, Store, StoreFile};

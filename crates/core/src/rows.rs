@@ -54,25 +54,27 @@ impl<'a> Sample<'a> {
 
     /// The bytes of the blob or text field `name`; `None` if the sample lacks it or it has another type.
     pub fn bytes(&self, name: &str) -> Option<&'a [u8]> {
-        self.bytes_in(self.rows.column_by_name(name)?)
+        value_bytes(self.rows.column_by_name(name)?, self.row)
     }
 
     /// The same of the column at position `at`.
     pub fn bytes_at(&self, at: usize) -> Option<&'a [u8]> {
-        self.bytes_in(self.rows.columns().get(at)?)
+        value_bytes(self.rows.columns().get(at)?, self.row)
     }
+}
 
-    fn bytes_in(&self, column: &'a dyn Array) -> Option<&'a [u8]> {
-        if column.is_null(self.row) {
-            return None;
-        }
-        match column.data_type() {
-            DataType::BinaryView => Some(column.as_binary_view().value(self.row)),
-            DataType::Binary => Some(column.as_binary::<i32>().value(self.row)),
-            DataType::LargeBinary => Some(column.as_binary::<i64>().value(self.row)),
-            DataType::Utf8View => Some(column.as_string_view().value(self.row).as_bytes()),
-            DataType::Utf8 => Some(column.as_string::<i32>().value(self.row).as_bytes()),
-            _ => None,
-        }
+/// The bytes of a value of a column of blobs or text; `None` where it is null, or of another type.
+pub fn value_bytes(column: &dyn Array, row: usize) -> Option<&[u8]> {
+    if column.is_null(row) {
+        return None;
+    }
+    match column.data_type() {
+        DataType::BinaryView => Some(column.as_binary_view().value(row)),
+        DataType::Binary => Some(column.as_binary::<i32>().value(row)),
+        DataType::LargeBinary => Some(column.as_binary::<i64>().value(row)),
+        DataType::Utf8View => Some(column.as_string_view().value(row).as_bytes()),
+        DataType::Utf8 => Some(column.as_string::<i32>().value(row).as_bytes()),
+        DataType::LargeUtf8 => Some(column.as_string::<i64>().value(row).as_bytes()),
+        _ => None,
     }
 }

@@ -257,31 +257,16 @@ fn common(a: &DataType, b: &DataType) -> Option<&'static str> {
     let (float, signed, unsigned) =
         (most(DataType::is_floating), most(DataType::is_signed_integer), most(DataType::is_unsigned_integer));
     let whole = signed.max(unsigned.map(|bits| if signed.is_some() { 2 * bits } else { bits }));
-    Some(match (float, whole.unwrap_or(0)) {
-        (Some(64), _) | (Some(_), 32..) => "f64",
-        (Some(_), _) => "f32",
-        (None, 0..=8) if signed.is_some() => "i8",
-        (None, 0..=16) => {
-            if signed.is_some() {
-                "i16"
-            } else {
-                "u16"
-            }
-        }
-        (None, 0..=32) => {
-            if signed.is_some() {
-                "i32"
-            } else {
-                "u32"
-            }
-        }
-        _ => {
-            if signed.is_some() {
-                "i64"
-            } else {
-                "u64"
-            }
-        }
+    Some(match (float, whole.unwrap_or(0), signed.is_some()) {
+        (Some(64), ..) | (Some(_), 32.., _) => "f64",
+        (Some(_), ..) => "f32",
+        (None, 0..=8, true) => "i8",
+        (None, 0..=16, true) => "i16",
+        (None, 0..=32, true) => "i32",
+        (None, _, true) => "i64",
+        (None, 0..=16, false) => "u16",
+        (None, 0..=32, false) => "u32",
+        (None, _, false) => "u64",
     })
 }
 

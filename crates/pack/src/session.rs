@@ -22,7 +22,7 @@ use crate::scan::{Found, Listing, Scan, columns_of, scan, tables, take_metadata}
 use crate::shard_packer::Redo;
 use crate::stored_plan::{Stored, StoredPlan, exists};
 use crate::trial::fit;
-use crate::verify::{Depth, Verification, verify};
+use crate::verify::{Depth, Verification, VerifyContext, verify};
 use crate::writer::{Writer, WriterContext};
 use crate::{OnError, Origin, Part, Recipe, SampleAt, Stat, Status, Watch};
 use packhorse_core::{Cancel, Error, InputTable, Kind, Limits, Observer, Registry, Result, SchemaRef, Store};
@@ -330,7 +330,8 @@ impl Session {
     pub fn verify(&self, dir: impl AsRef<Path>, depth: Depth) -> Result<Verification> {
         // A server answers many requests at once.
         let threads = if Location::url(dir.as_ref()).is_some() { self.io_threads } else { self.jobs.max(2) };
-        verify(&self.registry, &*self.store, dir.as_ref(), depth, threads, &*self.observer, &self.cancel)
+        let (registry, store, observer, cancel) = (&self.registry, &*self.store, &*self.observer, &self.cancel);
+        verify(&VerifyContext { registry, store, observer, cancel }, dir.as_ref(), depth, threads)
     }
 
     /// The progress of the plan in `dir`.

@@ -172,10 +172,6 @@ impl Transform for ShortenKeys {
         };
         assembled(columns(&rows).map(swap).collect())
     }
-
-    fn factor(&self) -> f64 {
-        1.0
-    }
 }
 
 /// The last step: the sink's check of rows whose keys and fields scan did not check.
@@ -192,10 +188,6 @@ impl Transform for CheckRows {
 
     fn apply(&self, rows: Rows) -> Result<Rows> {
         (self.0)(&rows).map(|()| rows)
-    }
-
-    fn factor(&self) -> f64 {
-        1.0
     }
 }
 
@@ -231,10 +223,6 @@ impl Transform for CheckKeys {
         let columns = std::iter::once(keys).chain(std::iter::repeat_n(nothing, fields)).collect();
         let bare = Rows::try_new(Arc::clone(&self.schema), columns).map_err(|e| Error::bug(e.to_string()))?;
         (self.check)(&bare).map(|()| rows)
-    }
-
-    fn factor(&self) -> f64 {
-        1.0
     }
 }
 
@@ -321,10 +309,6 @@ impl Transform for DecodeFields {
     fn alignment_padding(&self) -> usize {
         self.fields.first().map_or(0, |(_, decoder)| decoder.codec.alignment_padding())
     }
-
-    fn factor(&self) -> f64 {
-        1.0
-    }
 }
 
 /// Replaces columns by encoded fields. One step for all columns: rows may have ten thousand.
@@ -363,10 +347,6 @@ impl Transform for EncodeColumns {
             true => assembled(columns),
             false => Err(Error::bug("rows without a field that the plan encodes")),
         }
-    }
-
-    fn factor(&self) -> f64 {
-        1.0
     }
 }
 

@@ -66,23 +66,15 @@ pub(crate) struct VerifyContext<'a> {
 /// Compares the dataset in the folder `out` with its manifest. Damage is a result, not an error.
 ///
 /// Errors: `Incomplete` for a dataset that is not sealed; `Config` for a folder without a dataset; failed I/O.
-pub(crate) fn verify(
-    registry: &Registry,
-    store: &dyn Store,
-    out: &Path,
-    depth: Depth,
-    jobs: usize,
-    observer: &dyn Observer,
-    cancel: &Cancel,
-) -> Result<Verification> {
+pub(crate) fn verify(context: &VerifyContext<'_>, out: &Path, depth: Depth, jobs: usize) -> Result<Verification> {
+    let VerifyContext { store, cancel, .. } = *context;
     let (name, opened) = match store.open(&out.join(MANIFEST)) {
         Err(e) if e.is_not_found() => (PART, store.open(&out.join(PART))),
         opened => (MANIFEST, opened),
     };
     let input = match opened {
         Err(e) if e.is_not_found() => {
-            let context = VerifyContext { registry, store, observer, cancel };
-            return verify_view(&context, out, depth, jobs)?.ok_or_else(|| {
+            return verify_view(context, out, depth, jobs)?.ok_or_else(|| {
                 not_sealed(store, out, "give the folder of one, or check third-party shards with `for`")
             });
         }
@@ -101,7 +93,7 @@ pub(crate) fn verify(
             return Ok(Verification { damages, repairable: planned, ..Verification::default() });
         }
     };
-    let check = Verifier { registry, store, out, depth, observer, cancel, found: Mutex::default() };
+    let check = Verifier { context, out, depth, found: Mutex::default() };
     // A damaged plan is reported as a file of the manifest.
     let plans = open_plans(store, out).or_else(|e| if is_failure(&e) { Err(e) } else { Ok(Vec::new()) })?;
     // Beside adopted shards their owners keep what they like.
@@ -149,8 +141,7 @@ pub(crate) fn check_shards(
     depth: Depth,
     jobs: usize,
 ) -> Result<(Vec<Damage>, u64)> {
-    let VerifyContext { registry, store, observer, cancel } = *context;
-    let check = Verifier { registry, store, out, depth, observer, cancel, found: Mutex::default() };
+    let check = Verifier { context, out, depth, found: Mutex::default() };
     check.run(manifest, jobs)?;
     let Tally { damages, bytes } = check.found.into_inner().unwrap_or_else(PoisonError::into_inner);
     Ok((damages, bytes))
@@ -159,8 +150,8 @@ pub(crate) fn check_shards(
 /// The damage of the files in `manifest` that names and lengths show, sorted. Other files are not looked for.
 pub(crate) fn quick(registry: &Registry, store: &dyn Store, out: &Path, manifest: &Manifest) -> Result<Vec<Damage>> {
     let cancel = Cancel::default();
-    let check =
-        Verifier { registry, store, out, depth: Depth::Quick, observer: &(), cancel: &cancel, found: Mutex::default() };
+    let context = VerifyContext { registry, store, observer: &(), cancel: &cancel };
+    let check = Verifier { context: &context, out, depth: Depth::Quick, found: Mutex::default() };
     check.run(manifest, threads(manifest.shards.len()))?;
     let mut damages = check.found.into_inner().unwrap_or_else(PoisonError::into_inner).damages;
     damages.sort();
@@ -172,12 +163,9 @@ fn damage(file: &str, member: Option<String>, problem: impl Into<String>) -> Dam
 }
 
 struct Verifier<'a> {
-    registry: &'a Registry,
-    store: &'a dyn Store,
+    context: &'a VerifyContext<'a>,
     out: &'a Path,
     depth: Depth,
-    observer: &'a dyn Observer,
-    cancel: &'a Cancel,
     found: Mutex<Tally>,
 }
 
@@ -194,8 +182,8 @@ impl Verifier<'_> {
 
     fn read(&self, bytes: u64) -> Result<()> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner).bytes += bytes;
-        self.observer.event(&Event::Verified { bytes });
-        self.cancel.check()
+        self.context.observer.event(&Event::Verified { bytes });
+        self.context.cancel.check()
     }
 
     /// Checks shards, then other files, on `jobs` threads.
@@ -219,7 +207,7 @@ impl Verifier<'_> {
 
     fn shard(&self, manifest: &Manifest, shard: &ShardRecord) -> Result<()> {
         let name = format!("{}{RECEIPT_SUFFIX}", shard.name);
-        let (receipt, digest) = match receipt_and_digest(self.store, self.out, &shard.name) {
+        let (receipt, digest) = match receipt_and_digest(self.context.store, self.out, &shard.name) {
             Ok(found) => found,
             Err(e) if matches!(e.kind(), Kind::Content | Kind::Unsupported) || e.is_not_found() => {
                 self.add(damage(&name, None, e.text()));
@@ -242,7 +230,7 @@ impl Verifier<'_> {
     /// Compares a file with its record.
     fn compare(&self, file: &FileRecord) -> Result<()> {
         if self.length(&file.name, file.bytes)? && self.depth == Depth::Full {
-            let (digest, _) = digest_file(self.store, &self.out.join(&file.name), &mut |n| self.read(n))?;
+            let (digest, _) = digest_file(self.context.store, &self.out.join(&file.name), &mut |n| self.read(n))?;
             if digest != file.blake3 {
                 self.add(damage(&file.name, None, "its bytes do not have the recorded digest"));
             }
@@ -252,7 +240,7 @@ impl Verifier<'_> {
 
     /// Whether the file exists with its recorded length.
     fn length(&self, name: &str, bytes: u64) -> Result<bool> {
-        match self.store.stat(&self.out.join(name), false) {
+        match self.context.store.stat(&self.out.join(name), false) {
             Ok(stat) if stat.kind == FileKind::Symlink => {
                 self.add(damage(name, None, IS_A_LINK));
                 Ok(false)
@@ -277,7 +265,7 @@ impl Verifier<'_> {
         }
         let members = receipt.files.iter().find(|f| f.name.ends_with(INDEX_SUFFIX));
         let members = members.map_or(Ok(None), |file| self.members(&file.name))?;
-        let input = self.store.open(&self.out.join(&shard.file))?;
+        let input = self.context.store.open(&self.out.join(&shard.file))?;
         let pass = DataPass::new(members.as_ref());
         let (digest, found) = pass.run(&*input, &mut |bytes| self.read(bytes))?;
         if let Some(members) = &members {
@@ -303,9 +291,11 @@ impl Verifier<'_> {
 
     /// Decodes all rows of a table shard, and counts them.
     fn rows(&self, shard: &ShardRecord) -> Result<()> {
-        let path = main_file(self.registry, self.store, &self.out.join(&shard.file));
-        let Some((format, compression)) = container(self.registry, &NameRules::default(), &path) else { return Ok(()) };
-        let input = open(self.store, &path, compression)?;
+        let path = main_file(self.context.registry, self.context.store, &self.out.join(&shard.file));
+        let Some((format, compression)) = container(self.context.registry, &NameRules::default(), &path) else {
+            return Ok(());
+        };
+        let input = open(self.context.store, &path, compression)?;
         let source = format.source(&Options::new(), Limits::default())?;
         if source.lists() {
             return Ok(());
@@ -333,7 +323,7 @@ impl Verifier<'_> {
     /// The member index of this name; `None` for a missing or damaged one.
     fn members(&self, name: &str) -> Result<Option<Members>> {
         let limits = Limits::default();
-        let read = self.store.open(&self.out.join(name)).and_then(|input| input.read_all(limits.blob));
+        let read = self.context.store.open(&self.out.join(name)).and_then(|input| input.read_all(limits.blob));
         match read.and_then(|bytes| decode_index(&bytes, &limits)) {
             Err(e) if is_failure(&e) && !e.is_unreadable() => Err(e),
             members => Ok(members.ok()),
@@ -343,8 +333,10 @@ impl Verifier<'_> {
     /// Parses the shard and compares its members with its index.
     fn parse(&self, shard: &ShardRecord, members: &Members) -> Result<()> {
         let path = self.out.join(&shard.file);
-        let Some((format, compression)) = container(self.registry, &NameRules::default(), &path) else { return Ok(()) };
-        let input = open(self.store, &path, compression)?;
+        let Some((format, compression)) = container(self.context.registry, &NameRules::default(), &path) else {
+            return Ok(());
+        };
+        let input = open(self.context.store, &path, compression)?;
         let source = format.source(&Options::new(), Limits::default())?;
         let mut expected = members.iter().flat_map(|(key, list)| list.map(move |m| (key, m)));
         let mut n = 0u64;
@@ -396,7 +388,7 @@ impl Verifier<'_> {
         for shard in &manifest.shards {
             known.insert(format!("{}{RECEIPT_SUFFIX}", shard.name).into());
             known.insert(shard.file.clone().into());
-            match read_receipt(self.store, self.out, &shard.name) {
+            match read_receipt(self.context.store, self.out, &shard.name) {
                 Ok(receipt) => known.extend(receipt.files.into_iter().map(|f| PathBuf::from(f.name))),
                 Err(e) if is_failure(&e) && !e.is_unreadable() => return Err(e),
                 Err(_) => unread.push(format!("{}.", shard.name)),
@@ -404,7 +396,7 @@ impl Verifier<'_> {
         }
         let folders: BTreeSet<&Path> = known.iter().flat_map(|name| name.ancestors().skip(1)).collect();
         for folder in &folders {
-            for name in self.store.list(&self.out.join(folder)).or_else(unless_missing)? {
+            for name in self.context.store.list(&self.out.join(folder)).or_else(unless_missing)? {
                 let name = folder.join(name);
                 let text = name.to_string_lossy();
                 let of_unread = unread.iter().any(|stem| text.starts_with(stem));
@@ -415,7 +407,7 @@ impl Verifier<'_> {
                     continue;
                 }
                 // Some object stores list what was removed a moment ago.
-                if !self.store.stat(&self.out.join(&name), false).is_err_and(|e| e.is_absent()) {
+                if !self.context.store.stat(&self.out.join(&name), false).is_err_and(|e| e.is_absent()) {
                     self.add(damage(&text, None, "does not belong to the dataset; remove it, or move it away"));
                 }
             }

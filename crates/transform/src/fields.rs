@@ -10,9 +10,7 @@ pub(crate) use one_name::{rows as rows_of_one_name, schema as schema_of_one_name
 
 use crate::Transform;
 use crate::casts::Casts;
-use packhorse_core::{
-    Code, ENCODING, Error, Field, KEY, Result, Rows, SchemaRef, nearest, some_of, with_metadata,
-};
+use packhorse_core::{Code, ENCODING, Error, Field, KEY, Result, Rows, SchemaRef, nearest, some_of, with_metadata};
 use std::collections::BTreeMap;
 
 /// Incremented whenever the output rows change.
@@ -178,10 +176,6 @@ impl Transform for Fields {
 
     fn casts(&self) -> Option<&Casts> {
         Some(&self.casts)
-    }
-
-    fn factor(&self) -> f64 {
-        1.0
     }
 }
 

@@ -58,7 +58,9 @@ pub trait Transform: Send + Sync {
     }
 
     /// Estimated output bytes per input byte, for sizing shards before anything is read.
-    fn factor(&self) -> f64;
+    fn factor(&self) -> f64 {
+        1.0
+    }
 }
 
 /// The casts of `transforms`; none if they cast nothing.

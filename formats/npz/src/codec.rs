@@ -8,7 +8,9 @@ use crate::header_cache::HeaderCache;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array as _, ArrayRef, BinaryViewArray};
 use arrow_buffer::Buffer;
-use packhorse_core::{Codec, DataType, Error, Field, FieldType, Input, KEY, Limits, PackedValue, Pool, Result, Rows};
+use packhorse_core::{
+    Codec, DataType, Error, Field, FieldType, Input, KEY, Limits, PackedValue, Pool, Result, Rows, value_bytes,
+};
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -125,14 +127,7 @@ impl<'a> Blobs<'a> {
     }
 
     fn value(&self, row: usize) -> Option<&'a [u8]> {
-        if self.0.is_null(row) {
-            return None;
-        }
-        Some(match self.0.data_type() {
-            DataType::BinaryView => self.0.as_binary_view().value(row),
-            DataType::Binary => self.0.as_binary::<i32>().value(row),
-            _ => self.0.as_binary::<i64>().value(row),
-        })
+        value_bytes(self.0, row)
     }
 
     /// The file as a view into the column's memory.

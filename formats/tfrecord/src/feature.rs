@@ -6,7 +6,7 @@ use crate::wire::{delimited, put_head};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::{Buffer, NullBuffer};
-use packhorse_core::{DataType, Error, FieldType, Result, bytes_of, element_width};
+use packhorse_core::{Error, FieldType, Result, bytes_of, element_width, value_bytes};
 use std::ops::Range;
 
 /// A feature of all samples of a block.
@@ -92,15 +92,7 @@ fn slice(bytes: &Buffer, range: Range<usize>, width: usize) -> &[u8] {
 
 /// The bytes of value `i` of a column of blobs or text.
 fn value(array: &ArrayRef, i: usize) -> &[u8] {
-    match array.data_type() {
-        DataType::BinaryView => array.as_binary_view().value(i),
-        DataType::Binary => array.as_binary::<i32>().value(i),
-        DataType::LargeBinary => array.as_binary::<i64>().value(i),
-        DataType::Utf8View => array.as_string_view().value(i).as_bytes(),
-        DataType::Utf8 => array.as_string::<i32>().value(i).as_bytes(),
-        DataType::LargeUtf8 => array.as_string::<i64>().value(i).as_bytes(),
-        _ => &[],
-    }
+    value_bytes(array, i).unwrap_or_default()
 }
 
 /// The features of `column`, whose values are `array`.

@@ -67,7 +67,7 @@ pub(crate) const DEEPEST: usize = 32;
 impl FeatureColumn {
     /// The column `name` of `kind`, stored by default or as `carrier`, if that is possible.
     pub(crate) fn new(name: &str, kind: FieldType, nullable: bool, carrier: Option<ListKind>) -> Result<Self> {
-        let kind = canonical(kind);
+        let kind = kind.with_views();
         let natural = ListKind::natural(kind.element());
         let raw = kind.element().is_some_and(|element| element_width(element).is_some());
         let carrier = carrier.unwrap_or(natural);
@@ -128,21 +128,6 @@ impl FeatureColumn {
             FieldType::List { depth, .. } => (1..*depth).map(|i| format!("{}.offsets{i}", self.name())).collect(),
             _ => Vec::new(),
         }
-    }
-}
-
-/// The kind with text as `Utf8View`, the type that sources deliver.
-fn canonical(kind: FieldType) -> FieldType {
-    let text = |element: DataType| match element {
-        DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
-        other => other,
-    };
-    match kind {
-        FieldType::Scalar(element) => FieldType::Scalar(text(element)),
-        FieldType::Tensor { element, shape } => FieldType::Tensor { element: text(element), shape },
-        FieldType::Ragged { element, rank } => FieldType::Ragged { element: text(element), rank },
-        FieldType::List { element, depth } => FieldType::List { element: text(element), depth },
-        other => other,
     }
 }
 

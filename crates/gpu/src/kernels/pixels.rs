@@ -5,17 +5,8 @@ use super::element::Tensor;
 use super::launch::{Args, address};
 use half::{bf16, f16};
 use packhorse_core::{Error, Result};
+pub use packhorse_read::Axes;
 use std::cell::RefCell;
-
-/// The axis order of a picture.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Axes {
-    /// Height, width, channels: the order of decoded pixels; torch's `channels_last`.
-    Hwc,
-    /// Channels, height, width.
-    #[default]
-    Chw,
-}
 
 /// Maps a byte `v` of channel `c` to `(v / 255 - mean[c]) / std[c]`.
 ///

@@ -4,7 +4,7 @@ use super::{Augmented, DeviceTransform, Pictures, Resized, Targets};
 use crate::Element;
 use crate::kernels::{self, Augment, Blur, Crop, Erase, Flip, Image, Jitter, Mix, Pixels, Resize, Rotate};
 use packhorse_core::{Error, Result};
-use packhorse_read::{Axes, FieldKind, FieldOptions, Normalize};
+use packhorse_read::{FieldKind, FieldOptions, Normalize};
 use packhorse_transform::image::{Filter, Size, View};
 use std::sync::Arc;
 
@@ -168,10 +168,6 @@ pub fn finished_of_resident(fields: Vec<FieldOptions>, colors: &[(String, Colors
 /// The output of a normalisation by the CPU.
 pub(crate) fn pixels(normalize: Normalize) -> Pixels {
     let ([a, b, c], [d, e, f]) = (normalize.mean, normalize.std);
-    let axes = match normalize.axes {
-        Axes::Chw => kernels::Axes::Chw,
-        Axes::Hwc => kernels::Axes::Hwc,
-    };
-    let normalize = kernels::Normalize { mean: [a, b, c, 0.0], std: [d, e, f, 1.0] };
-    Pixels { element: Element::F32, axes, normalize }
+    let scale = kernels::Normalize { mean: [a, b, c, 0.0], std: [d, e, f, 1.0] };
+    Pixels { element: Element::F32, axes: normalize.axes, normalize: scale }
 }

@@ -10,12 +10,12 @@
 use super::Scan;
 use super::folder_walk::{Folder, Task};
 use super::inventory_columns::Columns;
-use super::inventory_values::{bytes, instant, time, unquoted, whole, word};
+use super::inventory_values::{instant, time, unquoted, whole, word};
 use super::listing::ListingBuilder;
 use crate::csv_rows::{RowLimit, csv_error};
 use crate::request_error::as_request_error;
 use arrow_array::{Array, ArrayRef, RecordBatch};
-use packhorse_core::{Error, FileKind, Input, Kind, Options, Result};
+use packhorse_core::{Error, FileKind, Input, Kind, Options, Result, value_bytes};
 use packhorse_storage::{Compression, Location, decompressed};
 use serde::Deserialize;
 use std::borrow::Cow;
@@ -308,11 +308,11 @@ impl InventoryTable {
                 let size = size.ok_or_else(|| wrong("size", sizes))?;
                 Ok((size, instant(times, row).ok_or_else(|| wrong("time", times))?))
             };
-            let (key, stat) = match bytes(keys, row) {
+            let (key, stat) = match value_bytes(keys, row) {
                 Some(key) => (key, stat()),
                 None => (&b""[..], Err(wrong("key", keys))),
             };
-            let bucket = bytes(column(columns.bucket), row).and_then(text);
+            let bucket = value_bytes(column(columns.bucket), row).and_then(text);
             self.listed(key, bucket, stat, &mut |listed| each(listed, *number))?;
         }
         Ok(())

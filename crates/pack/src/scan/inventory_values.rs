@@ -4,6 +4,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::*;
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, TimeUnit};
+use packhorse_core::value_bytes;
 use std::borrow::Cow;
 
 /// A key of S3 Inventory in CSV: `+` is a space, `%2B` a plus.
@@ -34,25 +35,11 @@ fn since_1970(number: i64) -> Option<i64> {
     number.checked_mul(if number.abs() < 100_000_000_000 { 1_000_000_000 } else { 1_000_000 })
 }
 
-pub(super) fn bytes(column: &ArrayRef, row: usize) -> Option<&[u8]> {
-    if column.is_null(row) {
-        return None;
-    }
-    match column.data_type() {
-        DataType::Utf8 => Some(column.as_string::<i32>().value(row).as_bytes()),
-        DataType::LargeUtf8 => Some(column.as_string::<i64>().value(row).as_bytes()),
-        DataType::Utf8View => Some(column.as_string_view().value(row).as_bytes()),
-        DataType::Binary => Some(column.as_binary::<i32>().value(row)),
-        DataType::LargeBinary => Some(column.as_binary::<i64>().value(row)),
-        _ => None,
-    }
-}
-
 /// A text or a Boolean as text; `None` where there is none.
 pub(super) fn word(column: &ArrayRef, row: usize) -> Option<&[u8]> {
     match column.as_boolean_opt() {
         Some(column) if column.is_valid(row) => Some(if column.value(row) { b"true" } else { b"false" }),
-        _ => bytes(column, row),
+        _ => value_bytes(column, row),
     }
 }
 
@@ -88,7 +75,7 @@ pub(super) fn instant(column: &ArrayRef, row: usize) -> Option<i64> {
             Some(column.as_primitive::<TimestampNanosecondType>().value(row))
         }
         DataType::Int64 => since_1970(column.as_primitive::<Int64Type>().value(row)),
-        _ => time(bytes(column, row)?),
+        _ => time(value_bytes(column, row)?),
     }
 }
 

@@ -61,10 +61,6 @@ impl Transform for ConformTypes {
         }
         assembled(conformed)
     }
-
-    fn factor(&self) -> f64 {
-        1.0
-    }
 }
 
 impl ConformTypes {

@@ -4,7 +4,7 @@ use super::cut::Cut;
 use super::model::{Model, Workers};
 use super::rounds::Rig;
 use super::smaller::smaller;
-use super::usage::{mask, thread_seconds};
+use super::usage::thread_seconds;
 use super::verdict::{Bottleneck, Evidence, SATURATED, Verdict, milliseconds};
 use super::{Interval, held};
 use crate::batch_metadata::BatchMetadata;
@@ -369,7 +369,7 @@ pub(super) fn fill_alone(work: &SampleWork, steps: &[u64], blocks: &[SampleBlock
 /// Whether a thread of this process may run on these processors.
 fn may_run_on(all: &[usize]) -> bool {
     let all = all.to_vec();
-    let tried = std::thread::spawn(move || cores::bind(&all).is_ok() && mask().len() == all.len());
+    let tried = std::thread::spawn(move || cores::bind(&all).is_ok() && cores::allowed_cpus().len() == all.len());
     tried.join().unwrap_or(false)
 }
 

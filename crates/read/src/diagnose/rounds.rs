@@ -8,7 +8,7 @@ use super::held::HeldBatches;
 use super::interval::Interval;
 use super::meter::Meter;
 use super::model::Model;
-use super::usage::{allowed, mask};
+use super::usage::allowed;
 use super::verdict::{Evidence, verdict};
 use super::{CutTime, DiagnoseOptions, Diagnosis, TrainingLoop, alternatives, remedy};
 use crate::epoch_order::EpochOrder;
@@ -375,7 +375,7 @@ fn conclude(
         times: seen.slices.iter().map(|(cut, slices)| (*cut, seconds(slices))).collect(),
         model,
         online: cores::online(),
-        mask: mask().len(),
+        mask: cores::allowed_cpus().len(),
         others: loader.map_or(0.0, |time| time.others),
         saturation: loader.map_or(0.0, |time| time.saturation),
         waited: loader.map_or(0.0, |time| time.waited),

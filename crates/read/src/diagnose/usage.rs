@@ -1,5 +1,6 @@
 //! Time of processors: of this process, of a thread, and of others on the same processors.
 
+use crate::cores::allowed_cpus;
 use nix::time::{ClockId, clock_gettime};
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
@@ -33,7 +34,7 @@ impl CpuClock {
         let process = now.process - self.process;
         let busy = self.busy.zip(now.busy).map_or(0.0, |(before, now)| now - before);
         // A container with a quota of processors has no processors of its own that others could take.
-        let busy = if allowed() < mask().len() { 0.0 } else { busy };
+        let busy = if allowed() < allowed_cpus().len() { 0.0 } else { busy };
         Used { seconds: self.at.elapsed().as_secs_f64(), process, others: (busy - process).max(0.0) }
     }
 }
@@ -58,25 +59,11 @@ pub(super) fn allowed() -> usize {
     available_parallelism().map_or(1, usize::from)
 }
 
-/// The processors of this process's mask.
-#[cfg(target_os = "linux")]
-pub(super) fn mask() -> Vec<usize> {
-    use nix::sched::{CpuSet, sched_getaffinity};
-    let Ok(set) = sched_getaffinity(nix::unistd::Pid::from_raw(0)) else { return Vec::new() };
-    (0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect()
-}
-
-/// Other systems have no masks.
-#[cfg(not(target_os = "linux"))]
-pub(super) fn mask() -> Vec<usize> {
-    Vec::new()
-}
-
 /// Seconds that the processors of this process's mask have worked since the system started, for any process; `None` where
 /// the system does not tell.
 fn busy_seconds() -> Option<f64> {
     let text = std::fs::read_to_string("/proc/stat").ok()?;
-    let mask = mask();
+    let mask = allowed_cpus();
     let of_mask = |line: &&str| {
         let number = line.strip_prefix("cpu").and_then(|rest| rest.split(' ').next()?.parse().ok());
         number.is_some_and(|number: usize| mask.contains(&number))
@@ -113,6 +100,6 @@ mod tests {
         }
         let used = clock.used();
         assert!(used.process >= 0.02 && used.seconds > 0.0 && sum != 1, "{used:?}");
-        assert!(!mask().is_empty() && allowed() > 0);
+        assert!(!allowed_cpus().is_empty() && allowed() > 0);
     }
 }

@@ -7,7 +7,7 @@ use arrow_array::types::Int32Type;
 use arrow_array::{Array, ArrayRef, BinaryViewArray};
 use packhorse_core::{
     Code, Codec, DataType, Error, Field, Limits, PackedValue, Result, Rows, Schema, bytes_of, element_width, json,
-    number_bytes,
+    number_bytes, value_bytes,
 };
 use packhorse_transform::image::{Draws, MaskDecoder, View, ViewDecoder, upright_size};
 use std::borrow::Cow;
@@ -333,14 +333,10 @@ fn is_text(data_type: &DataType) -> bool {
 }
 
 fn text_of(array: &ArrayRef, row: usize) -> Result<&[u8]> {
-    match array.data_type() {
-        DataType::BinaryView => Ok(array.as_binary_view().value(row)),
-        DataType::Utf8View => Ok(array.as_string_view().value(row).as_bytes()),
-        DataType::Binary => Ok(array.as_binary::<i32>().value(row)),
-        DataType::LargeBinary => Ok(array.as_binary::<i64>().value(row)),
-        DataType::Utf8 => Ok(array.as_string::<i32>().value(row).as_bytes()),
-        DataType::LargeUtf8 => Ok(array.as_string::<i64>().value(row).as_bytes()),
-        other => Err(Error::content(format!("is of type {other}, not bytes"))),
+    match value_bytes(array, row) {
+        Some(bytes) => Ok(bytes),
+        None if array.is_null(row) => Ok(&[]),
+        None => Err(Error::content(format!("is of type {}, not bytes", array.data_type()))),
     }
 }
 

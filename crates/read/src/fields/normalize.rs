@@ -3,7 +3,7 @@
 use packhorse_core::{Error, Result};
 
 /// The axis order of a picture in a batch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Axes {
     /// Channels, height, width.
     #[default]
