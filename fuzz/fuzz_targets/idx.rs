@@ -9,7 +9,7 @@ use libfuzzer_sys::fuzz_target;
 use packhorse_core::{Format, Input, Limits, MemoryInput, Options, Outlet, PatchableWriter, Result, Rows, ScratchFile};
 use packhorse_tokens::{MergePlan, Tokens, VerifyOptions, repair, verify};
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::sync::{Arc, Mutex};
 
 /// Files in memory by suffix.
@@ -58,18 +58,8 @@ impl Outlet for Folder {
 struct Beside(MemoryInput, Folder);
 
 impl Input for Beside {
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-    fn len(&self) -> Option<u64> {
-        self.0.len()
-    }
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        self.0.read_at(offset, buf)
-    }
-    fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
-        self.0.stream()
-    }
+    packhorse_core::forward_input!(0: name len read_at stream);
+
     fn sibling(&self, name: &str) -> Result<Option<Box<dyn Input>>> {
         let suffix = name.strip_prefix("part").unwrap_or_default();
         Ok(self.1.0.contains_key(suffix).then(|| Box::new(self.1.input(suffix)) as Box<dyn Input>))

@@ -9,7 +9,6 @@
 use libfuzzer_sys::fuzz_target;
 use packhorse_core::{Format, Input, Limits, MemoryInput, Options, Result, Rows, crc32c};
 use packhorse_tfrecord::TfRecord;
-use std::io::Read;
 use std::sync::Arc;
 
 struct Beside {
@@ -20,18 +19,12 @@ struct Beside {
 }
 
 impl Input for Beside {
-    fn name(&self) -> &str {
-        self.data.name()
-    }
+    packhorse_core::forward_input!(data: name read_at stream);
+
     fn len(&self) -> Option<u64> {
         if self.stream { None } else { self.data.len() }
     }
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        self.data.read_at(offset, buf)
-    }
-    fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
-        self.data.stream()
-    }
+
     fn sibling(&self, name: &str) -> Result<Option<Box<dyn Input>>> {
         let found = if name.ends_with(".schema.json") { &self.document } else { &self.index };
         Ok(found.as_ref().map(|bytes| Box::new(MemoryInput::new(name, bytes.clone())) as Box<dyn Input>))

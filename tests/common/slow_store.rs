@@ -40,21 +40,14 @@ struct SlowInput {
 }
 
 impl Input for SlowInput {
-    fn name(&self) -> &str {
-        self.input.name()
-    }
-    fn len(&self) -> Option<u64> {
-        self.input.len()
-    }
+    packhorse_core::forward_input!(input: name len stream);
+
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         let new = |read: &Read| read.lock().unwrap().insert((self.path.clone(), offset));
         if self.read.as_ref().is_none_or(new) {
             sleep(self.delay);
         }
         self.input.read_at(offset, buf)
-    }
-    fn stream(&self) -> Result<Box<dyn std::io::Read + Send + '_>> {
-        self.input.stream()
     }
     fn local_path(&self) -> Option<&Path> {
         // Without a cache it is a store elsewhere.

@@ -166,13 +166,7 @@ struct TimedInput {
 }
 
 impl Input for TimedInput {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn len(&self) -> Option<u64> {
-        self.inner.len()
-    }
+    packhorse_core::forward_input!(inner: name len stat pinned local_path);
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         self.times.read(|| self.inner.read_at(offset, buf))
@@ -187,18 +181,6 @@ impl Input for TimedInput {
         let path = self.path.with_file_name(name);
         self.times.opens(&path);
         Ok(Some(Box::new(Self { inner, path, times: Arc::clone(&self.times) })))
-    }
-
-    fn stat(&self) -> Result<Option<FileStat>> {
-        self.inner.stat()
-    }
-
-    fn pinned(&self) -> bool {
-        self.inner.pinned()
-    }
-
-    fn local_path(&self) -> Option<&Path> {
-        self.inner.local_path()
     }
 }
 

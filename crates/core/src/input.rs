@@ -60,6 +60,52 @@ pub trait Input: Send + Sync {
     }
 }
 
+/// The methods of [`Input`] that a wrapper leaves to the input in its field, such as `forward_input!(inner: name len stream)`.
+#[macro_export]
+macro_rules! forward_input {
+    ($field:tt: $($method:ident)+) => { $($crate::forward_input!(@ $method $field);)+ };
+    (@ name $field:tt) => {
+        fn name(&self) -> &str {
+            self.$field.name()
+        }
+    };
+    (@ len $field:tt) => {
+        fn len(&self) -> Option<u64> {
+            self.$field.len()
+        }
+    };
+    (@ read_at $field:tt) => {
+        fn read_at(&self, offset: u64, buf: &mut [u8]) -> $crate::Result<()> {
+            self.$field.read_at(offset, buf)
+        }
+    };
+    (@ stream $field:tt) => {
+        fn stream(&self) -> $crate::Result<Box<dyn std::io::Read + Send + '_>> {
+            self.$field.stream()
+        }
+    };
+    (@ sibling $field:tt) => {
+        fn sibling(&self, name: &str) -> $crate::Result<Option<Box<dyn $crate::Input>>> {
+            self.$field.sibling(name)
+        }
+    };
+    (@ stat $field:tt) => {
+        fn stat(&self) -> $crate::Result<Option<$crate::FileStat>> {
+            self.$field.stat()
+        }
+    };
+    (@ pinned $field:tt) => {
+        fn pinned(&self) -> bool {
+            self.$field.pinned()
+        }
+    };
+    (@ local_path $field:tt) => {
+        fn local_path(&self) -> Option<&std::path::Path> {
+            self.$field.local_path()
+        }
+    };
+}
+
 impl<I: Input + ?Sized> Input for &I {
     fn name(&self) -> &str {
         (**self).name()

@@ -1,8 +1,7 @@
 //! Inputs whose reads end after a request to stop.
 
-use packhorse_core::{Cancel, FileStat, Input, Result};
+use packhorse_core::{Cancel, Input, Result};
 use std::io::Read;
-use std::path::Path;
 
 /// An input, with its siblings, whose reads fail with `Cancelled` after a request to stop. Formats need no check of
 /// their own.
@@ -18,13 +17,7 @@ impl CancellableInput {
 }
 
 impl Input for CancellableInput {
-    fn name(&self) -> &str {
-        self.input.name()
-    }
-
-    fn len(&self) -> Option<u64> {
-        self.input.len()
-    }
+    packhorse_core::forward_input!(input: name len stat local_path);
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         self.cancel.check()?;
@@ -38,14 +31,6 @@ impl Input for CancellableInput {
     fn sibling(&self, name: &str) -> Result<Option<Box<dyn Input>>> {
         let found = self.input.sibling(name)?;
         Ok(found.map(|input| Box::new(Self::new(input, &self.cancel)) as Box<dyn Input>))
-    }
-
-    fn local_path(&self) -> Option<&Path> {
-        self.input.local_path()
-    }
-
-    fn stat(&self) -> Result<Option<FileStat>> {
-        self.input.stat()
     }
 }
 

@@ -1,8 +1,6 @@
 //! Inputs that notice writes to the file while it is open.
 
 use packhorse_core::{Error, FileStat, Input, Kind, Result};
-use std::io::Read;
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// An open input with its state when it was opened. [`Input::stat`] is a `Changed` error once the file was written to,
@@ -26,25 +24,11 @@ impl WatchedInput {
 }
 
 impl Input for WatchedInput {
-    fn name(&self) -> &str {
-        self.input.name()
-    }
-
-    fn len(&self) -> Option<u64> {
-        self.input.len()
-    }
+    packhorse_core::forward_input!(input: name len stream sibling pinned local_path);
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         self.read.fetch_add(buf.len() as u64, Ordering::Relaxed);
         self.input.read_at(offset, buf)
-    }
-
-    fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
-        self.input.stream()
-    }
-
-    fn sibling(&self, name: &str) -> Result<Option<Box<dyn Input>>> {
-        self.input.sibling(name)
     }
 
     fn stat(&self) -> Result<Option<FileStat>> {
@@ -62,14 +46,6 @@ impl Input for WatchedInput {
             .in_input(self.name())),
         }
     }
-
-    fn pinned(&self) -> bool {
-        self.input.pinned()
-    }
-
-    fn local_path(&self) -> Option<&Path> {
-        self.input.local_path()
-    }
 }
 
 #[cfg(test)]
@@ -81,6 +57,7 @@ mod tests {
     use packhorse_dataset::{FieldSource, PathText};
     use packhorse_storage::Local;
     use std::io::Write;
+    use std::path::Path;
 
     /// Overwrites the start of a file and restores its modification time.
     fn overwrite(path: &Path) {

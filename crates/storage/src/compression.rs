@@ -1,7 +1,7 @@
 //! Compressed inputs as streams of their content.
 
 use flate2::bufread::GzDecoder;
-use packhorse_core::{Context, Error, FileStat, Input, Result};
+use packhorse_core::{Context, Error, Input, Result};
 use std::io::{BufRead, BufReader, Read};
 
 /// A whole-file compression, recognized by the file's extension.
@@ -130,9 +130,7 @@ struct Decompressed {
 }
 
 impl Input for Decompressed {
-    fn name(&self) -> &str {
-        self.input.name()
-    }
+    packhorse_core::forward_input!(input: name sibling stat);
 
     fn len(&self) -> Option<u64> {
         None
@@ -146,14 +144,6 @@ impl Input for Decompressed {
         let bytes = BufReader::with_capacity(READ, self.input.stream()?);
         let inner = self.compression.reader(Box::new(bytes))?;
         Ok(Box::new(Blaming { inner, name: self.input.name() }))
-    }
-
-    fn stat(&self) -> Result<Option<FileStat>> {
-        self.input.stat()
-    }
-
-    fn sibling(&self, name: &str) -> Result<Option<Box<dyn Input>>> {
-        self.input.sibling(name)
     }
 }
 

@@ -3,10 +3,8 @@
 //! A thread that reads members of an archive one after the other would otherwise wait for a server each time. Each
 //! thread has one window, which grows while its reads go forward, so memory is bounded by the number of threads.
 
-use packhorse_core::{FileStat, Input, Result};
+use packhorse_core::{Input, Result};
 use std::cell::Cell;
-use std::io::Read;
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A read that starts at most so many bytes behind the window follows it.
@@ -70,13 +68,7 @@ impl ReadWindows {
 }
 
 impl Input for ReadWindows {
-    fn name(&self) -> &str {
-        self.input.name()
-    }
-
-    fn len(&self) -> Option<u64> {
-        self.input.len()
-    }
+    packhorse_core::forward_input!(input: name len stream stat pinned local_path);
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         if buf.len() >= LONGEST {
@@ -88,24 +80,8 @@ impl Input for ReadWindows {
         read
     }
 
-    fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
-        self.input.stream()
-    }
-
     fn sibling(&self, name: &str) -> Result<Option<Box<dyn Input>>> {
         Ok(self.input.sibling(name)?.map(|input| Box::new(Self::new(input)) as Box<dyn Input>))
-    }
-
-    fn stat(&self) -> Result<Option<FileStat>> {
-        self.input.stat()
-    }
-
-    fn pinned(&self) -> bool {
-        self.input.pinned()
-    }
-
-    fn local_path(&self) -> Option<&Path> {
-        self.input.local_path()
     }
 }
 
@@ -119,22 +95,12 @@ mod tests {
     struct Counted(MemoryInput, Arc<(AtomicU64, AtomicU64)>);
 
     impl Input for Counted {
-        fn name(&self) -> &str {
-            self.0.name()
-        }
-
-        fn len(&self) -> Option<u64> {
-            self.0.len()
-        }
+        packhorse_core::forward_input!(0: name len stream);
 
         fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
             self.1.0.fetch_add(1, Ordering::Relaxed);
             self.1.1.fetch_add(buf.len() as u64, Ordering::Relaxed);
             self.0.read_at(offset, buf)
-        }
-
-        fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
-            self.0.stream()
         }
     }
 

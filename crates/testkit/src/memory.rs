@@ -193,21 +193,11 @@ impl CountedInput {
 }
 
 impl Input for CountedInput {
-    fn name(&self) -> &str {
-        self.input.name()
-    }
-
-    fn len(&self) -> Option<u64> {
-        self.input.len()
-    }
+    packhorse_core::forward_input!(input: name len stream);
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         self.read.fetch_add(buf.len() as u64, Ordering::Relaxed);
         self.input.read_at(offset, buf)
-    }
-
-    fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
-        self.input.stream()
     }
 
     fn local_path(&self) -> Option<&Path> {

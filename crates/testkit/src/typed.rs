@@ -13,7 +13,6 @@ use packhorse_core::{
     Source, Table, array_of, element_width, with_metadata,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read;
 use std::sync::{Arc, Mutex};
 
 /// Batches with every type of field, by name: `scalars`, `tensors`, `numpy` (elements without an Arrow type),
@@ -266,21 +265,11 @@ struct Recorded {
 }
 
 impl Input for Recorded {
-    fn name(&self) -> &str {
-        self.input.name()
-    }
-
-    fn len(&self) -> Option<u64> {
-        self.input.len()
-    }
+    packhorse_core::forward_input!(input: name len stream);
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         self.reads.lock().unwrap().push((offset, buf.len()));
         self.input.read_at(offset, buf)
-    }
-
-    fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
-        self.input.stream()
     }
 }
 

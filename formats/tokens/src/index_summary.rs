@@ -114,25 +114,17 @@ mod tests {
     use super::*;
     use crate::dtype::Dtype;
     use packhorse_core::{FileKind, FileStat, MemoryInput};
-    use std::io::Read;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// A file that counts how often it is read.
     struct Counted(MemoryInput, i64, AtomicUsize);
 
     impl Input for Counted {
-        fn name(&self) -> &str {
-            self.0.name()
-        }
-        fn len(&self) -> Option<u64> {
-            self.0.len()
-        }
+        packhorse_core::forward_input!(0: name len stream);
+
         fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
             self.2.fetch_add(1, Ordering::Relaxed);
             self.0.read_at(offset, buf)
-        }
-        fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
-            self.0.stream()
         }
         fn stat(&self) -> Result<Option<FileStat>> {
             Ok(Some(FileStat { kind: FileKind::File, size: 42, mtime: self.1, ctime: 0, id: (1, 2) }))

@@ -412,18 +412,11 @@ mod tests {
     }
 
     impl Input for Watched {
-        fn name(&self) -> &str {
-            self.bytes.name()
-        }
-        fn len(&self) -> Option<u64> {
-            self.bytes.len()
-        }
+        packhorse_core::forward_input!(bytes: name len stream);
+
         fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
             self.reads.lock().unwrap().push((offset, buf.len()));
             self.bytes.read_at(offset, buf)
-        }
-        fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
-            self.bytes.stream()
         }
     }
 

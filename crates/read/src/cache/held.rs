@@ -1,9 +1,8 @@
 //! An open file of the cache, which is not evicted while it is open.
 
 use super::CacheSource;
-use packhorse_core::{FileStat, Input, Result, Store, found};
+use packhorse_core::{Input, Result, Store, found};
 use packhorse_storage::{Local, Lock};
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// A copy, and the location of the original.
@@ -16,21 +15,7 @@ pub(super) struct Held {
 }
 
 impl Input for Held {
-    fn name(&self) -> &str {
-        self.input.name()
-    }
-
-    fn len(&self) -> Option<u64> {
-        self.input.len()
-    }
-
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        self.input.read_at(offset, buf)
-    }
-
-    fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
-        self.input.stream()
-    }
+    packhorse_core::forward_input!(input: name len read_at stream stat local_path);
 
     /// The sibling of the copy, else of the original.
     fn sibling(&self, name: &str) -> Result<Option<Box<dyn Input>>> {
@@ -38,14 +23,6 @@ impl Input for Held {
             return Ok(Some(found));
         }
         found(self.source.store.open(&self.source.root.join(self.name.with_file_name(name))))
-    }
-
-    fn stat(&self) -> Result<Option<FileStat>> {
-        self.input.stat()
-    }
-
-    fn local_path(&self) -> Option<&Path> {
-        self.input.local_path()
     }
 }
 

@@ -3,7 +3,7 @@
 use super::chunks::{Chunks, Found, Held};
 use super::share::Share;
 use super::{CacheCounters, RamCounters, RamOptions};
-use packhorse_core::{BegunRead, Error, FileStat, Input, InputRange, Result};
+use packhorse_core::{BegunRead, Error, Input, InputRange, Result};
 use packhorse_order::draw;
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -133,9 +133,7 @@ impl Cached {
 }
 
 impl Input for Cached {
-    fn name(&self) -> &str {
-        self.input.name()
-    }
+    packhorse_core::forward_input!(input: name sibling stat);
 
     fn len(&self) -> Option<u64> {
         Some(self.chunks.len())
@@ -171,14 +169,6 @@ impl Input for Cached {
 
     fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
         Ok(Box::new(InputRange { input: self, offset: 0, len: self.chunks.len() }))
-    }
-
-    fn sibling(&self, name: &str) -> Result<Option<Box<dyn Input>>> {
-        self.input.sibling(name)
-    }
-
-    fn stat(&self) -> Result<Option<FileStat>> {
-        self.input.stat()
     }
 }
 

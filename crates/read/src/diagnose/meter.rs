@@ -3,11 +3,9 @@
 use crate::count::{Count, Time};
 use crate::dataset::Shard;
 use crate::opened::Opener;
-use packhorse_core::{BegunRead, FileStat, Input, Result};
+use packhorse_core::{BegunRead, Input, Result};
 use std::collections::BTreeMap;
-use std::io::Read;
 use std::ops::Range;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -101,13 +99,7 @@ impl Metered {
 }
 
 impl Input for Metered {
-    fn name(&self) -> &str {
-        self.input.name()
-    }
-
-    fn len(&self) -> Option<u64> {
-        self.input.len()
-    }
+    packhorse_core::forward_input!(input: name len stream sibling stat pinned local_path);
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         self.counted(buf.len(), || self.input.read_at(offset, buf))
@@ -116,26 +108,6 @@ impl Input for Metered {
     fn begin_read(&self, range: Range<u64>) -> Option<BegunRead<'_>> {
         let read = self.input.begin_read(range)?;
         Some(Box::new(move |buf| self.counted(buf.len(), || read(buf))))
-    }
-
-    fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
-        self.input.stream()
-    }
-
-    fn sibling(&self, name: &str) -> Result<Option<Box<dyn Input>>> {
-        self.input.sibling(name)
-    }
-
-    fn stat(&self) -> Result<Option<FileStat>> {
-        self.input.stat()
-    }
-
-    fn pinned(&self) -> bool {
-        self.input.pinned()
-    }
-
-    fn local_path(&self) -> Option<&Path> {
-        self.input.local_path()
     }
 }
 

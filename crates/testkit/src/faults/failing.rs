@@ -193,13 +193,7 @@ struct FailingInput {
 }
 
 impl Input for FailingInput {
-    fn name(&self) -> &str {
-        self.input.name()
-    }
-
-    fn len(&self) -> Option<u64> {
-        self.input.len()
-    }
+    packhorse_core::forward_input!(input: name len stat local_path);
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         self.store.call(CallKind::Read, &self.path)?;
@@ -213,14 +207,6 @@ impl Input for FailingInput {
 
     fn sibling(&self, name: &str) -> Result<Option<Box<dyn Input>>> {
         beside(&self.store, &self.path, name)
-    }
-
-    fn stat(&self) -> Result<Option<FileStat>> {
-        self.input.stat()
-    }
-
-    fn local_path(&self) -> Option<&Path> {
-        self.input.local_path()
     }
 }
 

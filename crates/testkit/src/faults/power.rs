@@ -2,7 +2,7 @@
 
 use packhorse_core::{Error, FileKind, FileStat, Input, MemoryInput, Result, Store, StoreFile};
 use std::collections::BTreeMap;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -271,21 +271,7 @@ struct PowerInput {
 }
 
 impl Input for PowerInput {
-    fn name(&self) -> &str {
-        self.bytes.name()
-    }
-
-    fn len(&self) -> Option<u64> {
-        self.bytes.len()
-    }
-
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        self.bytes.read_at(offset, buf)
-    }
-
-    fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
-        self.bytes.stream()
-    }
+    packhorse_core::forward_input!(bytes: name len read_at stream);
 
     fn sibling(&self, name: &str) -> Result<Option<Box<dyn Input>>> {
         beside(&self.store, &self.path, name)

@@ -80,18 +80,8 @@ pub(crate) struct Beside {
 }
 
 impl Input for Beside {
-    fn name(&self) -> &str {
-        self.input.name()
-    }
-    fn len(&self) -> Option<u64> {
-        self.input.len()
-    }
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        self.input.read_at(offset, buf)
-    }
-    fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
-        self.input.stream()
-    }
+    packhorse_core::forward_input!(input: name len read_at stream);
+
     fn sibling(&self, name: &str) -> Result<Option<Box<dyn Input>>> {
         let found = self.folder.files.get(name);
         Ok(found.map(|bytes| Box::new(MemoryInput::new(name, bytes.clone())) as Box<dyn Input>))

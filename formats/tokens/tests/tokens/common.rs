@@ -9,7 +9,6 @@ use packhorse_core::{
 use packhorse_testkit::memory::MemoryOutlet;
 use packhorse_tokens::Tokens;
 use std::collections::BTreeMap;
-use std::io::Read;
 use std::sync::Arc;
 
 pub(crate) fn options(pairs: &[(&str, &str)]) -> Options {
@@ -56,18 +55,8 @@ pub(crate) struct Beside {
 }
 
 impl Input for Beside {
-    fn name(&self) -> &str {
-        self.input.name()
-    }
-    fn len(&self) -> Option<u64> {
-        self.input.len()
-    }
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        self.input.read_at(offset, buf)
-    }
-    fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
-        self.input.stream()
-    }
+    packhorse_core::forward_input!(input: name len read_at stream);
+
     fn sibling(&self, name: &str) -> Result<Option<Box<dyn Input>>> {
         let found = self.folder.0.get(name);
         Ok(found.map(|bytes| Box::new(MemoryInput::new(format!("some/{name}"), bytes.clone())) as Box<dyn Input>))

@@ -10,12 +10,8 @@ struct Counted {
 }
 
 impl Input for Counted {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-    fn len(&self) -> Option<u64> {
-        self.inner.len()
-    }
+    packhorse_core::forward_input!(inner: name len stream);
+
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         self.reads.lock().unwrap().push((offset, buf.len()));
         if self.fails.load(Ordering::Relaxed) {
@@ -23,9 +19,6 @@ impl Input for Counted {
         }
         std::thread::yield_now();
         self.inner.read_at(offset, buf)
-    }
-    fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
-        self.inner.stream()
     }
 }
 
