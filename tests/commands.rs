@@ -948,7 +948,7 @@ fn an_input_that_differs_from_the_plan_is_named() {
     let args = ["pack", "in", "--to", "webdataset", "--out", "out", "--shuffle", "3", "--samples-per-shard", "2"];
     stdout(dir.path(), &args);
     let file = |name: &str| dir.path().join("in").join(name);
-    let fails = |said: &str, code| fails(dir.path(), &args, code, said);
+    let differs = |said: &str, code| fails(dir.path(), &args, code, said);
     let first = std::fs::read(file("dog/1.txt")).unwrap();
     let modified = std::fs::metadata(file("dog/1.txt")).unwrap().modified().unwrap();
     let restore = || {
@@ -956,16 +956,24 @@ fn an_input_that_differs_from_the_plan_is_named() {
         std::fs::File::options().write(true).open(file("dog/1.txt")).unwrap().set_modified(modified).unwrap();
     };
     std::fs::write(file("dog/1.txt"), "longer").unwrap();
-    fails("holds finished shards of another plan (dog/1.txt had 5 bytes and has 6 now)", 2);
+    differs("holds finished shards of another plan (dog/1.txt had 5 bytes and has 6 now)", 2);
     std::fs::write(file("dog/1.txt"), "other").unwrap();
-    fails("though none changed its size (dog/1.txt was modified)", 4);
+    differs("though none changed its size (dog/1.txt was modified)", 4);
     std::fs::remove_file(file("dog/1.txt")).unwrap();
-    fails("(dog/1.txt is not among the inputs any more)", 2);
+    differs("(dog/1.txt is gone, or left out now)", 2);
     restore();
     std::fs::write(file("dog/9.txt"), "new").unwrap();
-    fails("(dog/9.txt is new)", 2);
+    differs("(dog/9.txt is new)", 2);
     std::fs::remove_file(file("dog/9.txt")).unwrap();
     stdout(dir.path(), &args);
+
+    let table = |ages: &str| std::fs::write(dir.path().join("t.csv"), format!("file,age\n{ages}")).unwrap();
+    let args = ["pack", "in", "--to", "webdataset", "--out", "aged", "--metadata", "t.csv", "--key", "file"];
+    let rows = |last: u32| format!("cat/1.txt,1\ncat/2.txt,2\ncat/3.txt,2\ndog/1.txt,3\ndog/2.txt,{last}\n");
+    table(&rows(4));
+    stdout(dir.path(), &args);
+    table(&rows(5));
+    fails(dir.path(), &args, 2, "(dog/2.txt has another key or label, or other metadata)");
 }
 
 #[test]

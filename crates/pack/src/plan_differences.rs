@@ -2,8 +2,9 @@
 
 use crate::plan::Plan;
 use packhorse_core::{Code, Error, Kind, Result};
-use packhorse_dataset::{Digest, FieldSource, PlanHeader, PlanReader, SourceRecord};
+use packhorse_dataset::{Digest, FieldSource, PlanEntry, PlanHeader, PlanReader, SourceRecord};
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// The most inputs of plans that are compared one by one.
 const MOST: usize = 4_000_000;
@@ -35,14 +36,17 @@ pub(crate) fn difference(old: &PlanReader, new: &Plan) -> String {
     found.unwrap_or_else(|| "its inputs differ or have changed".to_owned())
 }
 
-/// The first input that is not the same in two plans of one recipe, for a message: in its size, or else `in_time`. `None` for very many,
+/// The first input that is not the same in two plans of one recipe, for a message: in its size or its sample, or else `in_time`. `None` for very many,
 /// and where none differs.
 fn differing_input(old: &PlanReader, new: &Plan, in_time: bool) -> Option<String> {
     let place = |piece: &FieldSource| (piece.root, piece.path.clone());
     let shown = |(_, path): &(u32, packhorse_dataset::PathText)| path.to_path().display().to_string();
-    let mut now: BTreeMap<_, (u64, i64, bool)> = BTreeMap::new();
-    for piece in new.entries_in_memory().flat_map(|entry| entry.fields) {
-        now.entry(place(&piece)).or_insert((piece.size, piece.mtime, false));
+    let mut now: BTreeMap<_, (u64, i64, u64, bool)> = BTreeMap::new();
+    for entry in new.entries_in_memory() {
+        let said = said_of(&entry);
+        for piece in &entry.fields {
+            now.entry(place(piece)).or_insert((piece.size, piece.mtime, said, false));
+        }
         if now.len() > MOST {
             return None;
         }
@@ -52,15 +56,20 @@ fn differing_input(old: &PlanReader, new: &Plan, in_time: bool) -> Option<String
     }
     let entries = old.shards().iter().map(|shard| old.entries(shard));
     for entry in entries.flat_map(|entries| entries.map_or_else(|e| vec![Err(e)], Iterator::collect)) {
-        for piece in entry.ok()?.fields {
+        let entry = entry.ok()?;
+        let said_then = said_of(&entry);
+        for piece in entry.fields {
             let place = place(&piece);
             match now.get_mut(&place) {
-                None => return Some(format!("{} is not among the inputs any more", shown(&place))),
+                None => return Some(format!("{} is gone, or left out now", shown(&place))),
                 Some((size, ..)) if *size != piece.size => {
                     return Some(format!("{} had {} bytes and has {size} now", shown(&place), piece.size));
                 }
-                Some((_, mtime, _)) if in_time && *mtime != piece.mtime => {
+                Some((_, mtime, ..)) if in_time && *mtime != piece.mtime => {
                     return Some(format!("{} was modified", shown(&place)));
+                }
+                Some((_, _, said, _)) if *said != said_then && piece.items.is_none() => {
+                    return Some(format!("{} has another key or label, or other metadata", shown(&place)));
                 }
                 Some((.., known)) => *known = true,
             }
@@ -68,6 +77,13 @@ fn differing_input(old: &PlanReader, new: &Plan, in_time: bool) -> Option<String
     }
     let mut added = now.iter().filter(|(_, (.., known))| !known).map(|(place, _)| place);
     added.next().map(|place| format!("{} is new", shown(place)))
+}
+
+/// What a plan says of a sample beside its files, for a comparison.
+fn said_of(entry: &PlanEntry) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (&entry.key, entry.cls, entry.json.as_ref().map(|json| json.get())).hash(&mut hasher);
+    hasher.finish()
 }
 
 /// How the settings of two plans differ; `None` if they are the same.

@@ -161,11 +161,8 @@ fn no_json(key: &str) -> Error {
 }
 
 fn no_member(key: &str) -> Error {
-    Error::content(
-        "has no field that is not null, and a tar can't hold a sample without a member; leave such samples out with \
-         `on-error=skip`, or pack into a format of columns (`to=parquet`)",
-    )
-    .in_sample(key)
+    let message = "has no field that is not null, and a tar can't hold a sample without a member";
+    Error::content(message).in_sample(key).hint("a format of columns, such as `to=parquet`, can")
 }
 
 struct TarWriter {
