@@ -310,6 +310,26 @@ fn a_shard_without_its_member_index_is_read_all_the_same() {
     assert_eq!(read(packhorse::read::Verify::Full).unwrap_err().kind(), packhorse::core::Kind::Content);
 }
 
+/// Typed values are members under other names than their fields, which members tell where the index does not.
+#[test]
+fn typed_fields_are_found_without_the_first_member_index() {
+    let dir = tempfile::tempdir().unwrap();
+    let (table, out) = (dir.path().join("t.csv"), dir.path().join("out"));
+    std::fs::write(&table, "x,s\n1.5,a\n2.5,b\n3.5,c\n").unwrap();
+    let recipe = Recipe::new(&table, "webdataset", &out).samples_per_shard(1);
+    packhorse::session().pack(&recipe).unwrap();
+    for shard in 0..3 {
+        std::fs::remove_file(out.join(format!("shard-{shard:06}.members"))).unwrap();
+        let loader = open(&out).loader(3).field("x", "x.npy").field("s", "s.txt").threads(0).epochs(1).build().unwrap();
+        let rows = |batch: packhorse::read::Batch<_>| -> Vec<_> {
+            (0..batch.rows()).map(|row| batch.row("s", row).unwrap().to_vec()).collect()
+        };
+        let mut texts: Vec<_> = loader.flat_map(|batch| batch.map(rows).unwrap()).collect();
+        texts.sort();
+        assert_eq!(texts, [b"a", b"b", b"c"], "{shard} removed");
+    }
+}
+
 #[derive(Default)]
 struct Warnings(std::sync::Mutex<Vec<String>>);
 

@@ -385,6 +385,13 @@ fn a_copy_follows_an_append() {
     let again = |more: &[&str]| packhorse(&[&["stage", text(&dataset), "--to", text(&to), "--json"], more].concat());
     again(&[]).succeed();
     let (photos, part) = (stage.work.dir("more"), stage.work.dir("part"));
+    // A copy that was stopped before it was whole.
+    let (log, begun) = (stage.work.dir("log"), stage.work.dir("begun"));
+    let begins = || packhorse(&["stage", text(&dataset), "--to", text(&begun), "--jobs", "1"]);
+    if strace::available() {
+        let killed = strace::inject(begins(), "renameat", "signal=KILL:when=4", None, &log).run();
+        assert_eq!(killed.code(), 137, "{killed:?}");
+    }
     packhorse(&["stage", text(&dataset), "--to", text(&part), "--fraction", "0.4"]).succeed();
     for round in 0..2 {
         let class = std::fs::read_dir(&stage.work.input).unwrap().next().unwrap().unwrap().file_name();
@@ -394,7 +401,6 @@ fn a_copy_follows_an_append() {
         std::fs::remove_dir_all(&photos).unwrap();
     }
     // Killed before the new manifest is there, the copy is still the old dataset.
-    let log = stage.work.dir("log");
     if strace::available() {
         let killed = strace::inject(again(&["--jobs", "1"]), "renameat", "signal=KILL:when=3", None, &log).run();
         assert_eq!(killed.code(), 137, "{killed:?}");
@@ -404,6 +410,8 @@ fn a_copy_follows_an_append() {
     assert_equal(&tree(&dataset), &tree(&to), "after two appends");
     packhorse(&["verify", "--full", text(&to)]).succeed();
     assert_eq!(json(&again(&[]).succeed())["copied"], 0);
+    begins().succeed();
+    assert_equal(&tree(&dataset), &tree(&begun), "begun before two appends");
     // A part is of the old dataset, and others are refused as before.
     let ended = packhorse(&["stage", text(&dataset), "--to", text(&part), "--fraction", "0.4"]).run();
     assert!(ended.code() == 2 && ended.said.contains("holds another dataset"), "{ended:?}");

@@ -214,7 +214,7 @@ impl Progress {
         match said.skips {
             _ if self.show == Show::Json => self.emit(&error_event("skipped", "reason", error)),
             n if n <= SHOWN_SKIPS => self.say(&format!("skipped: {error}")),
-            n if n == SHOWN_SKIPS + 1 => self.say("skipped: more; all are listed in skipped.jsonl"),
+            n if n == SHOWN_SKIPS + 1 => self.say("skipped: more; packing lists all in skipped.jsonl"),
             _ => {}
         }
     }

@@ -96,7 +96,7 @@ pub fn stage(
     }
     let folder = Folder::new(to.to_owned(), source);
     folder.sweep();
-    if owner == Owner::Unknown {
+    if owner == Owner::Unknown || updates && matches!(owner, Owner::Marked(_)) {
         staged::mark(&*folder.staging()?, folder.source().dataset)?;
     }
     if let Some(whole) = whole.filter(|_| !share.is_whole() && !matches!(owner, Owner::Sealed(_))) {
@@ -143,7 +143,7 @@ pub(super) fn copied(
 /// Whether the copies are of the dataset before shards were added: those that it had are the same.
 fn is_earlier(owner: Owner, whole: Option<&Manifest>) -> bool {
     let mut earlier = whole.iter().flat_map(|manifest| &manifest.appended).map(|added| added.after);
-    matches!(owner, Owner::Sealed(found) if earlier.any(|digest| digest == found))
+    matches!(owner, Owner::Sealed(found) | Owner::Marked(found) if earlier.any(|digest| digest == found))
 }
 
 pub(super) fn refuse_others(owner: Owner, source: &CacheSource, sealed: bool, to: &Path) -> Result<()> {

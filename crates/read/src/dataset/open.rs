@@ -2,7 +2,7 @@
 
 use super::committed::Committed;
 use super::foreign::{self, end_of};
-use super::shard::{Shard, is_indexed, main_path, source};
+use super::shard::{Shard, main_path, source};
 use super::{Base, Dataset, union, view};
 use crate::cache::{CacheFile, CacheSource};
 use packhorse_core::{
@@ -94,12 +94,8 @@ pub(super) fn sealed(
         all.set("layout", layout.clone());
     }
     let source = source(registry, id, &all, options.limits)?;
-    // Either all shards of a format have an index, or none.
-    let indexed = match manifest.shards.first() {
-        // Of rows there are none, and not every bucket says so to those who may only read.
-        Some(shard) => source.lists() && is_indexed(&**store, dir, &shard.name)?,
-        None => false,
-    };
+    // Shards of members have an index each, those of rows none.
+    let indexed = source.lists();
     let home = Arc::new(CacheSource::sealed(Arc::clone(store), dir, manifest));
     let shard = |record: &ShardRecord| {
         let path = main_path(registry, &**store, &dir.join(&record.file))?;

@@ -5,7 +5,7 @@ use crate::cache::{CacheFile, CacheSource};
 use packhorse_core::{
     Error, Input, Kind, Limits, Members, Omission, Options, Registry, Result, SchemaRef, Source, Store, Table, counted,
 };
-use packhorse_dataset::{Digest, INDEX_SUFFIX, Receipt, decode_index};
+use packhorse_dataset::{Digest, Receipt, decode_index};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -190,15 +190,17 @@ impl Shard {
         Ok(Looked { content, table, checksums, vouched: checksums && receipt.is_some() })
     }
 
-    /// The names of the fields in its index.
+    /// The names of the fields in its index; of its members, where the index is missing.
     pub(crate) fn fields(&self) -> Result<Vec<String>> {
-        match &self.index {
-            Some((store, index)) => match self.read_index(&**store, index, None) {
-                Err(error) if error.is_not_found() => Ok(Vec::new()),
-                members => Ok(members?.fields().to_vec()),
+        let Some((store, index)) = &self.index else { return Ok(Vec::new()) };
+        let members = match self.read_index(&**store, index, None) {
+            Err(error) if error.is_not_found() => match look(&*self.source, &Arc::from(self.open()?))?.0 {
+                Content::Members(members) => members,
+                Content::Table { .. } => return Ok(Vec::new()),
             },
-            None => Ok(Vec::new()),
-        }
+            members => Arc::new(members?),
+        };
+        Ok(members.fields().to_vec())
     }
 
     /// Reads the index at `path`, and compares it with the shard's receipt.
@@ -282,11 +284,6 @@ pub(crate) fn main_path(registry: &Registry, store: &dyn Store, path: &Path) -> 
         }
     }
     Ok(path.to_owned())
-}
-
-/// Whether a sealed shard has an index beside it, as all shards of its format have.
-pub(crate) fn is_indexed(store: &dyn Store, dir: &Path, name: &str) -> Result<bool> {
-    exists(store, &dir.join(format!("{name}{INDEX_SUFFIX}")))
 }
 
 fn exists(store: &dyn Store, path: &Path) -> Result<bool> {
