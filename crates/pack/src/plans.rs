@@ -12,7 +12,7 @@ use std::path::Path;
 ///
 /// Errors: `Config` for a folder without a plan.
 pub(crate) fn open_plan(store: &dyn Store, out: &Path) -> Result<PlanReader> {
-    let last = plans(store, out)?.saturating_sub(1);
+    let last = count_plans(store, out)?.saturating_sub(1);
     let plan = stored(store, out, last).map_err(|e| if e.is_not_found() { no_plan(store, out) } else { e })?;
     // A damaged one before it is not its fault.
     if let Ok(mut before) = (0..last).map(|number| stored(store, out, number)).collect::<Result<Vec<_>>>() {
@@ -34,7 +34,7 @@ pub(crate) fn open_plans(store: &dyn Store, out: &Path) -> Result<Vec<PlanReader
 
 /// The same, also where they are not of one dataset.
 pub(crate) fn read_plans(store: &dyn Store, out: &Path) -> Result<Vec<PlanReader>> {
-    match plans(store, out)? {
+    match count_plans(store, out)? {
         0 => Err(no_plan(store, out)),
         plans => (0..plans).map(|number| stored(store, out, number)).collect(),
     }
@@ -53,7 +53,7 @@ pub(crate) fn check_order(out: &Path, plans: &[PlanReader]) -> Result<()> {
 }
 
 /// The number of plans in the folder `out`.
-fn plans(store: &dyn Store, out: &Path) -> Result<usize> {
+pub(crate) fn count_plans(store: &dyn Store, out: &Path) -> Result<usize> {
     for number in 0.. {
         match store.stat(&out.join(plan_name(number)), true) {
             Ok(_) => {}

@@ -6,7 +6,7 @@ use crate::digest_file::digest_file;
 use crate::duplicate_keys::duplicate_key_damages;
 use crate::input_format::{NameRules, container, main_file, open};
 use crate::parallel_map::parallel_map;
-use crate::plans::open_plans;
+use crate::plans::{count_plans, open_plans};
 use crate::stored_plan::{read_receipt, receipt_and_digest, threads};
 use crate::verify_view::verify_view;
 use crate::without_inputs::{has_adopted, lacks_inputs};
@@ -67,6 +67,37 @@ pub(crate) struct VerifyContext<'a> {
 ///
 /// Errors: `Incomplete` for a dataset that is not sealed; `Config` for a folder without a dataset; failed I/O.
 pub(crate) fn verify(context: &VerifyContext<'_>, out: &Path, depth: Depth, jobs: usize) -> Result<Verification> {
+    // What an append or a replacement changes meanwhile is not damage.
+    for _ in 0..LOOKS - 1 {
+        let (verification, compared) = look(context, out, depth, jobs)?;
+        let is_same = |seen: &Seen| seen.is_there(context.store, out);
+        if verification.damages.is_empty() || compared.as_ref().is_none_or(is_same) {
+            return Ok(verification);
+        }
+    }
+    Ok(look(context, out, depth, jobs)?.0)
+}
+
+/// Damage of a dataset that another process changes is looked for again, so often in all.
+const LOOKS: usize = 4;
+
+/// What a folder was compared with.
+struct Seen {
+    name: &'static str,
+    manifest: Vec<u8>,
+    plans: usize,
+}
+
+impl Seen {
+    fn is_there(&self, store: &dyn Store, out: &Path) -> bool {
+        let bytes = store.open(&out.join(self.name)).and_then(|input| input.read_all(Limits::default().blob));
+        bytes.is_ok_and(|bytes| bytes == self.manifest)
+            && count_plans(store, out).is_ok_and(|plans| plans == self.plans)
+    }
+}
+
+/// Compares the folder once. Without a manifest that can be read, only that is damage.
+fn look(context: &VerifyContext<'_>, out: &Path, depth: Depth, jobs: usize) -> Result<(Verification, Option<Seen>)> {
     let VerifyContext { store, cancel, .. } = *context;
     let (name, opened) = match store.open(&out.join(MANIFEST)) {
         Err(e) if e.is_not_found() => (PART, store.open(&out.join(PART))),
@@ -74,7 +105,8 @@ pub(crate) fn verify(context: &VerifyContext<'_>, out: &Path, depth: Depth, jobs
     };
     let input = match opened {
         Err(e) if e.is_not_found() => {
-            return verify_view(context, out, depth, jobs)?.ok_or_else(|| {
+            let view = verify_view(context, out, depth, jobs)?;
+            return view.map(|found| (found, None)).ok_or_else(|| {
                 not_sealed(store, out, "give the folder of one, or check third-party shards with `for`")
             });
         }
@@ -84,15 +116,17 @@ pub(crate) fn verify(context: &VerifyContext<'_>, out: &Path, depth: Depth, jobs
         Err(e) if is_failure(&e) => return Err(e),
         found => found.is_ok(),
     };
-    let manifest = match Manifest::decode(&input.read_all(Limits::default().blob)?) {
+    let bytes = input.read_all(Limits::default().blob)?;
+    let manifest = match Manifest::decode(&bytes) {
         Ok(manifest) => manifest,
         // Of another version.
         Err(e) if e.kind() == Kind::Unsupported => return Err(e.in_input(out.join(name).display())),
         Err(e) => {
             let damages = vec![damage(name, None, e.text())];
-            return Ok(Verification { damages, repairable: planned, ..Verification::default() });
+            return Ok((Verification { damages, repairable: planned, ..Verification::default() }, None));
         }
     };
+    let seen = Seen { name, manifest: bytes, plans: count_plans(store, out)? };
     let check = Verifier { context, out, depth, found: Mutex::default() };
     // A damaged plan is reported as a file of the manifest.
     let plans = open_plans(store, out).or_else(|e| if is_failure(&e) { Err(e) } else { Ok(Vec::new()) })?;
@@ -116,7 +150,8 @@ pub(crate) fn verify(context: &VerifyContext<'_>, out: &Path, depth: Depth, jobs
     let (shards, samples) = (manifest.shards.len() as u64, manifest.samples);
     let part_of = manifest.part_of;
     let quarantined = Quarantine::look(store, out)?;
-    Ok(Verification { shards, samples, bytes, damages, repairable, part_of, base: None, quarantined })
+    let verification = Verification { shards, samples, bytes, damages, repairable, part_of, base: None, quarantined };
+    Ok((verification, Some(seen)))
 }
 
 /// Says of files beside the shards why they may differ while shards are being added: sealing replaces them one after the

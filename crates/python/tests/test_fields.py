@@ -5,6 +5,8 @@ import io
 import json
 import os
 import random
+import tarfile
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -973,3 +975,37 @@ def test_names_of_classes_become_numbers(tmp_path, to):
         packhorse.Class("txt", [])
     with pytest.raises(packhorse.ContentError, match="ask for it as `Class`"):
         data.batch(range(4), {"txt": packhorse.Number("txt")})
+
+
+def test_the_first_arrays_do_not_decide_alone(tmp_path):
+    """Neither a damaged first array nor one of another shape leaves out the others, and the first may be far away."""
+
+    def tar(name, members):
+        with tarfile.open(tmp_path / name, "w") as archive:
+            for member, data in members:
+                info = tarfile.TarInfo(member)
+                info.size = len(data)
+                archive.addfile(info, io.BytesIO(data))
+        return packhorse.open(tmp_path / name)
+
+    def numbers(first):
+        values = [first] + [npy(np.full(2, number, "f4")) for number in range(1, 8)]
+        dataset = tar("eight.tar", [(f"k{number}.x.npy", value) for number, value in enumerate(values)])
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            loader = dataset.loader(4, fields={"x": "x.npy"}, shuffle="sequential", on_error="skip")
+            found = [batch["x"][:, 0].tolist() for batch in loader]
+        assert any("k0" in str(warning.message) for warning in said)
+        return found
+
+    assert sum(numbers(npy(np.zeros(3, "f4"))), []) == [1, 2, 3, 4, 5, 6, 7]
+    assert sum(numbers(b"not an array"), []) == [1, 2, 3, 4, 5, 6, 7]
+    with pytest.raises(packhorse.ContentError) as raised:
+        tar("bad.tar", [("k0.x.npy", b"not an array")]).loader(1, fields={"x": "x.npy"})
+    assert raised.value.sample == "k0" and "bad.tar" in raised.value.input
+    members = [(f"k{number:04}.cls", b"1") for number in range(1500)]
+    members.append(("k1499.p.npy", npy(np.arange(2.0))))
+    rare = tar("rare.tar", members)
+    assert rare.batch([1499], ["p.npy"])["p.npy"].tolist() == [[0.0, 1.0]]
+    with pytest.raises(packhorse.ConfigError, match=r"no sample of the first ones has the field p\.npy"):
+        rare[:3].loader(1, fields={"pose": packhorse.Ragged("p.npy", required=False)})

@@ -1,40 +1,55 @@
-//! The first value of a column, which tells what others are.
+//! The first values of a column, which tell what others are.
 
 use crate::fields::shape_of;
 use crate::on_error::OnError;
 use crate::sample_block::Row;
 use crate::{Reader, SampleBlock, Value, Wants};
-use packhorse_core::Result;
-use std::cell::RefCell;
+use packhorse_core::{Error, Result};
 use std::collections::BTreeMap;
 
-/// Samples to search for one that has a field.
-const LOOKED_AT: u64 = 1000;
+/// Samples to read in search of those that have a field.
+const READ: u64 = 1000;
+/// Samples to look at in shards whose indexes say which have it.
+const LOOKED_AT: u64 = 100_000;
 /// Values whose shapes are compared.
 const SHAPES: usize = 16;
 
-/// What `read` takes from a column of the first sample that has it, of the first thousand.
+/// Shows `read` the values of a column in the first samples that have it, until it has enough (`true`). What it can't read it may find
+/// elsewhere: returns the first such error.
 ///
-/// Errors: a shard that can't be opened; under [`OnError::Skip`] only if none of the first thousand samples is in another shard.
-pub(crate) fn first_value<T>(
+/// Errors: a shard that can't be opened; under [`OnError::Skip`] only if none of the first samples is in another shard.
+pub(crate) fn first_values(
     reader: &Reader,
     column: usize,
     on_error: OnError,
-    read: impl Fn(Value<'_>) -> Option<T>,
-) -> Result<Option<T>> {
+    mut read: impl FnMut(Value<'_>) -> Result<bool>,
+) -> Result<Option<Error>> {
     let (mut wants, mut fetched) = (Wants::default(), SampleBlock::default());
-    let (mut left, mut seen, mut lost) = (LOOKED_AT, false, None);
-    for (run, samples) in (0u32..).zip(reader.dataset().runs()) {
-        for at in 0..samples.len.min(left) {
-            left -= 1;
+    let (mut left, mut seen, mut lost, mut failed) = (LOOKED_AT, false, None, None);
+    let dataset = reader.dataset();
+    for (run, samples) in (0u32..).zip(dataset.runs()) {
+        let shard = dataset.shards().get(samples.shard as usize);
+        let cost = if shard.is_some_and(|shard| shard.is_table()) { LOOKED_AT / READ } else { 1 };
+        for at in 0..samples.len.min(left / cost) {
+            left -= cost;
             reader.read_places(std::iter::once((run, at)), &mut wants, &mut fetched)?;
             if let (Some(Row::None), Some(fault)) = (fetched.rows.first(), fetched.fault(0)) {
                 lost = Some(fault.clone());
                 break;
             }
             seen = true;
-            if let Some(found) = fetched.value(0, column).and_then(&read) {
-                return Ok(Some(found));
+            let Some(value) = fetched.value(0, column) else { continue };
+            left = left.saturating_sub(LOOKED_AT / READ);
+            match read(value) {
+                Ok(true) => return Ok(None),
+                Ok(false) => {}
+                Err(error) if failed.is_none() => {
+                    // Codecs know the name of the field only, and say what to do in packing.
+                    let error = Error::new(error.kind(), error.message()).with_code(error.code());
+                    let error = error.in_sample(fetched.key(0).unwrap_or_default());
+                    failed = Some(shard.into_iter().fold(error, |error, shard| error.in_input(&shard.name)));
+                }
+                Err(_) => {}
             }
         }
         if left == 0 || (lost.is_some() && on_error == OnError::Fail) {
@@ -43,7 +58,7 @@ pub(crate) fn first_value<T>(
     }
     match lost {
         Some(error) if !seen || on_error == OnError::Fail => Err(error),
-        _ => Ok(None),
+        _ => Ok(failed),
     }
 }
 
@@ -55,14 +70,12 @@ pub(crate) fn usual_shape(
     rank: usize,
     on_error: OnError,
 ) -> Result<Option<Vec<usize>>> {
-    let counts: RefCell<BTreeMap<Vec<usize>, usize>> = RefCell::default();
+    let mut counts: BTreeMap<Vec<usize>, usize> = BTreeMap::new();
     let count = |value: Value<'_>| {
-        let shape = shape_of(value, rank)?;
-        let mut counts = counts.borrow_mut();
-        *counts.entry(shape).or_default() += 1;
-        (counts.values().sum::<usize>() >= SHAPES).then_some(())
+        shape_of(value, rank).into_iter().for_each(|shape| *counts.entry(shape).or_default() += 1);
+        Ok(counts.values().sum::<usize>() >= SHAPES)
     };
-    first_value(reader, column, on_error, count)?;
-    let usual = counts.into_inner().into_iter().max_by_key(|(shape, count)| (!shape.contains(&0), *count));
+    first_values(reader, column, on_error, count)?;
+    let usual = counts.into_iter().max_by_key(|(shape, count)| (!shape.contains(&0), *count));
     Ok(usual.map(|(shape, _)| shape))
 }

@@ -7,7 +7,7 @@ use crate::epoch_order::EpochOrder;
 use crate::fields::{
     AskedFields, Collate, CollateScratch, FieldContext, FieldOptions, all, chosen, columns, raw, resolve,
 };
-use crate::first_value::{first_value, usual_shape};
+use crate::first_value::{first_values, usual_shape};
 use crate::free_slabs::FreeSlabs;
 use crate::held_samples::{HeldField, HeldSamples};
 use crate::isolation::Isolation;
@@ -102,8 +102,9 @@ impl SampleWork {
         let reader = Reader::with_opener(dataset, columns(&fields), options.reading(), Some(opener), run);
         let dataset = reader.dataset();
         let collate = Isolation::new(options.read.isolated).run(|| {
-            let first =
-                |column| first_value(&reader, column, options.on_error, |value| raw(value).ok().map(<[u8]>::to_vec));
+            let first = |column, look: &mut dyn FnMut(&[u8]) -> Result<bool>| {
+                first_values(&reader, column, options.on_error, |value| raw(value).map_or(Ok(false), &mut *look))
+            };
             let shape = |column, rank| usual_shape(&reader, column, rank, options.on_error);
             let (schema, registry) = (dataset.schema(), dataset.registry());
             let known = FieldContext { schema, first: &first, shape: &shape, registry, limits: options.limits };
@@ -135,7 +136,10 @@ impl SampleWork {
         let sampler = Sampler::new(options.rank, options.batch)?;
         let steps = Steps::new(sampler, ENDLESS, (0, 0), Some(1), Remainder::Uneven)?;
         let collate = Isolation::new(options.read.isolated).run(|| {
-            let first = |column: usize| Ok(columns.get(column).and_then(|column| stream.first(column)));
+            let first = |column: usize, look: &mut dyn FnMut(&[u8]) -> Result<bool>| {
+                let value = columns.get(column).and_then(|column| stream.first(column));
+                Ok(value.and_then(|value| look(&value).err()))
+            };
             let shape = |_, _| Ok(None);
             let known =
                 FieldContext { schema: &schema, first: &first, shape: &shape, registry, limits: options.limits };

@@ -52,16 +52,16 @@ impl Header {
 }
 
 /// The remaining bytes.
-struct Bytes<'a>(&'a [u8]);
+pub(crate) struct Bytes<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Bytes<'a> {
-    fn take(&mut self, len: u64) -> Option<&'a [u8]> {
+    pub(crate) fn take(&mut self, len: u64) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(usize::try_from(len).ok()?)?;
         self.0 = rest;
         Some(taken)
     }
 
-    fn varint(&mut self) -> Option<u64> {
+    pub(crate) fn varint(&mut self) -> Option<u64> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
             let byte = *self.take(1)?.first()?;

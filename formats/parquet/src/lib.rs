@@ -59,6 +59,7 @@ mod options;
 mod pages;
 mod properties;
 mod row_window;
+mod runs;
 mod sink;
 mod source;
 mod stored_schema;

@@ -4,6 +4,7 @@
 use crate::declared;
 use crate::delta;
 use crate::fetch::FetchedRanges;
+use crate::runs;
 use bytes::Bytes;
 use packhorse_core::{Error, Limits, Result};
 use parquet::arrow::FieldLevels;
@@ -204,6 +205,9 @@ impl CheckedPages {
             // Bounds the declared number of values: a run of equal ones takes almost no bytes in the file.
             None => drop(self.limits.blob(values.saturating_mul(2 * held(&self.column) + LEVELS))?),
         }
+        if !has_repetitions(page, &self.column) {
+            return Err(damaged());
+        }
         let body = body(page, &self.column).and_then(|range| page.buffer().get(range)).ok_or_else(damaged)?;
         is_sound(body, page.encoding(), values, self.column.physical_type()).then_some(()).ok_or_else(damaged)
     }
@@ -244,6 +248,21 @@ fn body(page: &Page, column: &ColumnDescPtr) -> Option<Range<usize>> {
         Page::DictionaryPage { .. } => 0,
     };
     (start <= end).then_some(start..end)
+}
+
+/// Whether a data page has as many repetition levels as it declares.
+fn has_repetitions(page: &Page, column: &ColumnDescPtr) -> bool {
+    let (most, values) = (column.max_rep_level(), u64::from(page.num_values()));
+    let levels = match page {
+        _ if most <= 0 => return true,
+        Page::DataPageV2 { buf, rep_levels_byte_len, .. } => buf.get(..*rep_levels_byte_len as usize),
+        Page::DataPage { buf, rep_level_encoding: encoding @ Encoding::RLE, num_values, .. } => {
+            levels(buf, most, *encoding, *num_values).and_then(|end| buf.get(4..end))
+        }
+        // Bit-packed levels have a size by their number.
+        _ => return true,
+    };
+    levels.is_some_and(|levels| runs::hold(levels, most, values))
 }
 
 /// The size of the levels, up to `most`, at the start of a data page of version 1.

@@ -6,7 +6,8 @@ use super::{FieldKind, FieldOptions};
 use crate::Layout;
 use crate::dataset::no_field;
 use packhorse_core::{
-    DataType, Error, Field, FieldType, KEY, Kind, Limits, MemoryInput, Options, Registry, Result, Schema, numpy_type,
+    Code, DataType, Error, Field, FieldType, KEY, Kind, Limits, MemoryInput, Options, Registry, Result, Schema,
+    numpy_type,
 };
 use packhorse_transform::image::{MaskDecoder, View, ViewDecoder};
 use std::collections::{HashMap, HashSet};
@@ -33,13 +34,19 @@ pub(crate) struct ResolvedField {
 /// Fields that hold numbers as text by webdataset's convention.
 const NUMBERS: [&str; 4] = ["cls", "cls2", "index", "inx"];
 
+/// Values of encoded arrays that are looked at, unless two are of one type and shape.
+const LOOKS: usize = 4;
+
 const IN_LISTS: &str = "holds complex numbers or bytes of a fixed length in lists, which batches can't hold";
+
+/// See [`FieldContext::first`].
+type FirstValues<'a> = dyn Fn(usize, &mut dyn FnMut(&[u8]) -> Result<bool>) -> Result<Option<Error>> + 'a;
 
 /// The dataset's facts that fields are resolved by.
 pub(crate) struct FieldContext<'a> {
     pub(crate) schema: &'a Schema,
-    /// The bytes of a requested column in some sample.
-    pub(crate) first: &'a dyn Fn(usize) -> Result<Option<Vec<u8>>>,
+    /// Shows the bytes of a requested column in samples that have it, until they are enough (`true`); the first error of a look.
+    pub(crate) first: &'a FirstValues<'a>,
     /// The shape of a requested column of lists, or of arrays of so many dimensions, in some sample.
     pub(crate) shape: &'a dyn Fn(usize, usize) -> Result<Option<Vec<usize>>>,
     pub(crate) registry: &'a Registry,
@@ -231,23 +238,40 @@ impl Look<'_> {
         Ok(FieldDecoder::Number { data_type: data_type.clone(), width: width_of(data_type, &self.field.name)?, text })
     }
 
-    /// The arrays encoded in the blobs of a field, judged by its first value.
+    /// The arrays encoded in the blobs of a field, judged by its first values: one bad sample does not decide.
     fn encoded(&self, stored: &Field) -> Result<(Field, Option<Encoded>)> {
         let name = stored.name();
         let format = self.known.registry.by_field(name);
         let format = format
             .ok_or_else(|| Error::unsupported(format!("field {name} holds no arrays that this build decodes")))?;
         let codec = format.codec(&Options::new(), self.known.limits)?;
-        let none = || Error::config(format!("no sample has the field {}", self.field.name));
-        let value = (self.known.first)(self.column)?.ok_or_else(none)?;
-        let mut fields = codec.probe(name, &MemoryInput::new(name.as_str(), value))?;
-        match (fields.pop(), fields.is_empty()) {
-            (Some(field), true) => {
-                let encoded = Encoded { name: name.clone(), codec, field: field.clone() };
-                Ok((field, Some(encoded)))
+        let of_any_shape = self.field.kind == FieldKind::Ragged;
+        let mut found: Vec<(Field, usize)> = Vec::new();
+        let mut look = |bytes: &[u8]| {
+            let mut fields = codec.probe(name, &MemoryInput::new(name.as_str(), bytes.to_vec()))?;
+            let (Some(field), true) = (fields.pop(), fields.is_empty()) else {
+                let message = format!("field {name} holds several arrays; pack it with `decode=auto`");
+                return Err(Error::unsupported(message));
+            };
+            match found.iter_mut().find(|(known, _)| *known == field) {
+                Some((_, count)) => *count += 1,
+                None => found.push((field, 1)),
             }
-            _ => Err(Error::unsupported(format!("field {name} holds several arrays; pack it with `decode=auto`"))),
-        }
+            let looks: usize = found.iter().map(|(_, count)| count).sum();
+            Ok(of_any_shape || looks >= LOOKS || found.iter().any(|(_, count)| *count > 1))
+        };
+        let failed = (self.known.first)(self.column, &mut look)?;
+        let usual = found.into_iter().rev().max_by_key(|(_, count)| *count);
+        let Some((field, _)) = usual else {
+            let none = || {
+                let message =
+                    format!("no sample of the first ones has the field {name}, and its values tell their type");
+                Error::config(message).with_code(Code::NoSuchField).in_field(&self.field.name)
+            };
+            return Err(failed.unwrap_or_else(none));
+        };
+        let encoded = Encoded { name: name.clone(), codec, field: field.clone() };
+        Ok((field, Some(encoded)))
     }
 
     fn array(&self, kind: &FieldKind, field: &Field, encoded: Option<Encoded>) -> Result<FieldDecoder> {
