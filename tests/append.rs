@@ -301,6 +301,33 @@ fn a_lost_plan_of_an_append_is_made_again_by_it() {
     assert_eq!(manifest(&out).samples, 70);
 }
 
+/// Where the manifest is lost too, the shards of a lost append are not left out of the dataset without a word.
+#[test]
+fn shards_of_a_lost_append_are_told_where_the_manifest_is_lost_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = |name: &str, rows: &str| {
+        std::fs::write(dir.path().join(name), format!("id\n{rows}")).unwrap();
+        dir.path().join(name)
+    };
+    let (first, second, out) = (table("t0.csv", "1\n2\n"), table("t1.csv", "3\n"), dir.path().join("out"));
+    let pack = ["pack", text(&first), "--to", "parquet", "--out", text(&out)];
+    packhorse(&pack).succeed();
+    packhorse(&["append", text(&out), text(&second)]).succeed();
+    let before = tree(&out);
+    for lost in ["dataset.json", "plan-000001.jsonl.zst"] {
+        std::fs::remove_file(out.join(lost)).unwrap();
+    }
+    for command in [&["repair", text(&out)][..], &["seal", text(&out)], &pack] {
+        refused(&packhorse(command).run(), DAMAGED, &["shard-000001.receipt.json", "of a plan that is lost", "move"]);
+    }
+    for file in ["shard-000001.parquet", "shard-000001.receipt.json"] {
+        std::fs::rename(out.join(file), dir.path().join(file)).unwrap();
+    }
+    packhorse(&["seal", text(&out)]).succeed();
+    packhorse(&["append", text(&out), text(&second)]).succeed();
+    assert_equal(&before, &tree(&out), "appended again");
+}
+
 /// A dataset that was copied over a grown one leaves the plan of the append to that one.
 #[test]
 fn a_plan_of_another_dataset_is_not_taken_for_an_append() {

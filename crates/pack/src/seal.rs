@@ -4,13 +4,14 @@ use crate::complete_shards::{CompleteShards, Remarks};
 use crate::digest_file::digest_file;
 use crate::duplicate_keys::{self, doubles};
 use crate::part_errors;
-use crate::plans::open_plans;
+use crate::plan::next_names;
+use crate::plans::{open_plans, read_plans};
 use crate::recorded_files::sealed_manifest;
 use crate::replace::{exchange, plan_folder};
 use crate::scan::forget;
 use crate::shard_packer::record;
 use crate::spans::TARGET;
-use crate::stored_plan::{unless_late, valid_receipts};
+use crate::stored_plan::{read_receipt, unless_late, valid_receipts};
 use crate::without_inputs::has_adopted;
 use packhorse_core::{
     Cancel, Code, Error, Kind, Limits, Members, Outlet, Registry, Result, Sealed, ShardSummary, Store, counted,
@@ -78,7 +79,7 @@ pub(crate) fn seal_plans(
     let old = SealedBefore::read(&**store, out)?;
     let shards = complete_shards(&**store, out, plans)?;
     cancel.check()?;
-    old.check(out, plans, &shards.records)?;
+    old.check(&**store, out, plans, &shards.records)?;
     check_keys(&**store, out, plans, &shards, cancel)?;
     let (mut manifest, remarks) = manifest(plans, transforms, shards)?;
     let published = Staging::open(store.clone(), out)
@@ -137,7 +138,7 @@ pub(crate) fn seal_if_complete(
         return Ok(Some(manifest));
     }
     cancel.check()?;
-    old.check(out, &plans, &shards.records)?;
+    old.check(&**store, out, &plans, &shards.records)?;
     check_keys(&**store, out, &plans, &shards, cancel)?;
     let (mut manifest, remarks) = manifest(&plans, transforms, shards)?;
     let published = Staging::open(store.clone(), out)
@@ -259,8 +260,11 @@ impl SealedBefore {
 
     /// Compares them with the plans and the complete shards of now.
     ///
-    /// Errors: `Incomplete` for a plan or a receipt other than the one recorded.
-    fn check(&self, out: &Path, plans: &[PlanReader], shards: &[ShardRecord]) -> Result<()> {
+    /// Errors: `Incomplete` for a plan or a receipt other than the one recorded, and for shards whose plan is lost.
+    fn check(&self, store: &dyn Store, out: &Path, plans: &[PlanReader], shards: &[ShardRecord]) -> Result<()> {
+        if self.plans.is_empty() {
+            refuse_lost_plan(store, out, plans)?;
+        }
         let damaged = |name: String, what: &str| {
             let hint = "the dataset is damaged; `packhorse verify full` shows where, `packhorse repair` mends it";
             Error::new(Kind::Incomplete, what)
@@ -280,6 +284,24 @@ impl SealedBefore {
         }
         Ok(())
     }
+}
+
+/// Refuses shards that an append made whose plan is lost, as the manifest is that knew it: the dataset would lose them.
+fn refuse_lost_plan(store: &dyn Store, out: &Path, plans: &[PlanReader]) -> Result<()> {
+    for name in next_names(plans) {
+        let Ok(receipt) = read_receipt(store, out, &name) else { continue };
+        if read_plans(store, out)?.iter().any(|plan| plan.digest() == receipt.plan) {
+            continue;
+        }
+        let message = "is of a plan that is lost, so its samples would be lost with it";
+        let hint = format!(
+            "to add them again, move the files of {name} and of the shards after it elsewhere, seal, and run their append again; \
+             to seal without them, remove these files"
+        );
+        let error = Error::new(Kind::Incomplete, message).with_code(Code::NoPlan).hint(hint);
+        return Err(error.in_input(out.join(format!("{name}{RECEIPT_SUFFIX}")).display()));
+    }
+    Ok(())
 }
 
 fn digest_of(shard: &ShardRecord) -> Result<Digest> {
