@@ -345,7 +345,8 @@ fn resized(piece: &FieldSource, now: u64) -> Error {
 }
 
 fn changed(what: &str) -> Error {
-    Error::new(Kind::Changed, format!("changed since the plan was made: {what}")).hint("plan again into a new folder")
+    Error::new(Kind::Changed, format!("changed since the plan was made: {what}"))
+        .hint("restore it, or plan again into a new folder")
 }
 
 /// Classifies the failure of a planned input: missing or shorter is `Changed`, a missing permission is `Content`,
@@ -354,7 +355,7 @@ pub(crate) fn as_planned_input_error(error: Error) -> Error {
     match error.kind() {
         Kind::Environment if error.is_absent() => Error::new(Kind::Changed, "vanished since the plan was made")
             .with_code(Code::InputVanished)
-            .hint("plan again into a new folder; or, if the inputs have another path here, give both paths as `moved` to `packhorse pack plan` or `packhorse repair`")
+            .hint("restore it, or plan again into a new folder; or, if the inputs have another path here, give both paths as `moved` to `packhorse pack plan` or `packhorse repair`")
             .caused_by(error),
         Kind::Environment if error.io_kind() == Some(ErrorKind::PermissionDenied) => error.with_kind(Kind::Content),
         Kind::Content if error.code() == Code::CutShort => changed("it is shorter now"),

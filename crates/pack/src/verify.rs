@@ -138,7 +138,9 @@ fn look(context: &VerifyContext<'_>, out: &Path, depth: Depth, jobs: usize) -> R
     check.run(&manifest, jobs)?;
     let wrong = check.found.lock().unwrap_or_else(PoisonError::into_inner).damages.len();
     let gone = !plans.is_empty() && plans.iter().all(|plan| lacks_inputs(plan.header()));
-    let repairable = planned && wrong > strangers && !gone;
+    // Lost plans are made again by the command that made them.
+    let whole_plans = planned && plans.len() >= manifest.plans().count();
+    let repairable = whole_plans && wrong > strangers && !gone;
     if depth == Depth::Full {
         // A damaged index is already reported.
         let members = |shard: &ShardRecord| check.members(&format!("{}{INDEX_SUFFIX}", shard.name));

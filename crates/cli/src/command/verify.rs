@@ -7,7 +7,7 @@ use crate::outcome::counted;
 use crate::settings::path_word;
 use crate::size::show;
 use packhorse_core::{Error, FileKind, Kind, Result};
-use packhorse_dataset::MANIFEST;
+use packhorse_dataset::{MANIFEST, is_plan_name};
 use packhorse_pack::{Depth, RecordedFiles, as_request_error, check_consumers};
 use packhorse_storage::{Location, Quarantined};
 use serde_json::{Value, json};
@@ -73,6 +73,9 @@ fn bytes(context: &CommandContext<'_>, args: &Verify) -> Result<ExitCode> {
         text.push_str("  repair it where it may be written: packhorse repair DIR\n");
     } else if found.repairable {
         text.push_str(&format!("  repack the damaged shards with: packhorse repair {}\n", path_word(dir)));
+    }
+    if !found.repairable && found.damages.iter().any(|damage| is_plan_name(&damage.file)) {
+        text.push_str("  a plan is made again by the command that made it: packhorse pack, or packhorse append\n");
     }
     text.push_str(&in_quarantine(found.quarantined, dir));
     let damages: Vec<Value> =
