@@ -242,7 +242,9 @@ class Loader:
             self._over = True
             return
         ended = self._left == 0 and state["epoch"] + 1 == epoch
-        if ended or (state["epoch"] == epoch and not self._left and (self._left is None or state["consumed"] == 0)):
+        # Nothing was taken since the state was set, not even by a `for` that has begun.
+        waits = self._left is None or (self._left > 0 and not self._begun) or (self._left == 0 and state["consumed"] == 0)
+        if ended or (state["epoch"] == epoch and waits):
             return
         self._close(state | {"epoch": epoch, "consumed": 0})
 
