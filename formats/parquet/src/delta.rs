@@ -8,17 +8,19 @@
 //!
 //! Specification: <https://parquet.apache.org/docs/file-format/data-pages/encodings/>.
 
+use crate::byte_cursor::ByteCursor;
+
 /// The largest supported block; writers use 128 values.
 const BLOCK: u64 = 1 << 20;
 
 /// Whether the deltas at the start of `bytes` declare at most `most` values.
 pub(crate) fn is_sound(bytes: &[u8], most: u64) -> bool {
-    Header::read(&mut Bytes(bytes)).is_some_and(|header| header.values <= most)
+    Header::read(&mut ByteCursor(bytes)).is_some_and(|header| header.values <= most)
 }
 
 /// The bytes after the deltas at the start of `bytes`; `None` if they are cut short or declare over `most` values.
 pub(crate) fn after(bytes: &[u8], most: u64) -> Option<&[u8]> {
-    let mut bytes = Bytes(bytes);
+    let mut bytes = ByteCursor(bytes);
     let header = Header::read(&mut bytes).filter(|header| header.values <= most)?;
     // The first value is in the header.
     let mut left = header.values.saturating_sub(1);
@@ -43,34 +45,11 @@ struct Header {
 }
 
 impl Header {
-    fn read(bytes: &mut Bytes<'_>) -> Option<Self> {
+    fn read(bytes: &mut ByteCursor<'_>) -> Option<Self> {
         let (block, miniblocks, values) = (bytes.varint()?, bytes.varint()?, bytes.varint()?);
         bytes.varint()?;
         let each = block.checked_div(miniblocks)?;
         (block <= BLOCK && each > 0).then_some(Self { miniblocks, each, values })
-    }
-}
-
-/// The remaining bytes.
-pub(crate) struct Bytes<'a>(pub(crate) &'a [u8]);
-
-impl<'a> Bytes<'a> {
-    pub(crate) fn take(&mut self, len: u64) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(usize::try_from(len).ok()?)?;
-        self.0 = rest;
-        Some(taken)
-    }
-
-    pub(crate) fn varint(&mut self) -> Option<u64> {
-        let mut value = 0;
-        for shift in (0..64).step_by(7) {
-            let byte = *self.take(1)?.first()?;
-            value |= u64::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return Some(value);
-            }
-        }
-        None
     }
 }
 

@@ -39,6 +39,7 @@
 //!   null, without which Arrow's libraries do not recognise the type;
 //!   4 (Arrow only), record batches of 8 MB, where they were 128 MB: who reads one row reads its whole batch.
 
+mod byte_cursor;
 mod column_reader;
 mod contain;
 mod cut;

@@ -1,12 +1,12 @@
 //! Checks levels in runs, RLE or bit-packed (Apache Parquet, Encodings, "Run Length Encoding / Bit-Packing Hybrid"). The crate skips rows of
 //! lists without end where a page has fewer repetition levels than it declares.
 
-use crate::delta::Bytes;
+use crate::byte_cursor::ByteCursor;
 
 /// Whether `bytes` hold at least `values` levels, of which the highest is `most`.
 pub(crate) fn hold(bytes: &[u8], most: i16, values: u64) -> bool {
     let bits = u64::from(16 - most.leading_zeros().min(16)).max(1);
-    let (mut rest, mut found) = (Bytes(bytes), 0u64);
+    let (mut rest, mut found) = (ByteCursor(bytes), 0u64);
     while found < values {
         let Some(head) = rest.varint() else { return false };
         let count = head >> 1;

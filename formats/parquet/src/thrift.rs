@@ -3,6 +3,8 @@
 //!
 //! Specification: <https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md>.
 
+use crate::byte_cursor::ByteCursor;
+
 /// The deepest nesting of Thrift values; Parquet needs about ten levels.
 pub(crate) const VALUES: u8 = 32;
 
@@ -21,44 +23,25 @@ const MAP: u8 = 11;
 pub(crate) const STRUCT: u8 = 12;
 
 /// The remaining bytes. All methods return `None` for a truncated or invalid value.
-pub(crate) struct Thrift<'a>(&'a [u8]);
+pub(crate) struct Thrift<'a>(ByteCursor<'a>);
 
 impl<'a> Thrift<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        Self(bytes)
+        Self(ByteCursor(bytes))
     }
 
     /// The number of bytes that are left.
     pub(crate) fn rest(&self) -> usize {
-        self.0.len()
-    }
-
-    fn byte(&mut self) -> Option<u8> {
-        let (byte, rest) = self.0.split_first()?;
-        self.0 = rest;
-        Some(*byte)
+        self.0.0.len()
     }
 
     fn advance(&mut self, len: u64) -> Option<()> {
-        self.0 = self.0.get(usize::try_from(len).ok()?..)?;
-        Some(())
-    }
-
-    fn varint(&mut self) -> Option<u64> {
-        let mut value = 0;
-        for shift in (0..64).step_by(7) {
-            let byte = self.byte()?;
-            value |= u64::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return Some(value);
-            }
-        }
-        None
+        self.0.take(len).map(drop)
     }
 
     /// A signed integer; only the low 32 bits are used.
     pub(crate) fn zigzag(&mut self) -> Option<i32> {
-        let value = self.varint()?;
+        let value = self.0.varint()?;
         let value = (value >> 1) as i64 ^ -((value & 1) as i64);
         Some(value as i32)
     }
@@ -67,7 +50,7 @@ impl<'a> Thrift<'a> {
     pub(crate) fn fields(&mut self, mut take: impl FnMut(&mut Self, i32, u8) -> Option<()>) -> Option<()> {
         let mut id = 0i32;
         loop {
-            let header = self.byte()?;
+            let header = self.0.byte()?;
             if header & 15 == 0 {
                 return Some(());
             }
@@ -78,8 +61,8 @@ impl<'a> Thrift<'a> {
 
     /// The length and the element type of a list or set.
     pub(crate) fn list(&mut self) -> Option<(u64, u8)> {
-        let header = self.byte()?;
-        let len = if header >> 4 == 15 { self.varint()? } else { u64::from(header >> 4) };
+        let header = self.0.byte()?;
+        let len = if header >> 4 == 15 { self.0.varint()? } else { u64::from(header >> 4) };
         Some((len, header & 15))
     }
 
@@ -90,10 +73,10 @@ impl<'a> Thrift<'a> {
             // The type of a boolean field encodes its value.
             1 | 2 => Some(()),
             BYTE => self.advance(1),
-            kind if INTEGERS.contains(&kind) => self.varint().map(drop),
+            kind if INTEGERS.contains(&kind) => self.0.varint().map(drop),
             DOUBLE => self.advance(8),
             BINARY => {
-                let len = self.varint()?;
+                let len = self.0.varint()?;
                 self.advance(len)
             }
             LIST | SET => {
@@ -101,8 +84,8 @@ impl<'a> Thrift<'a> {
                 (0..len).try_for_each(|_| self.skip_element(kind, depth))
             }
             MAP => {
-                let len = self.varint()?;
-                let kinds = if len > 0 { self.byte()? } else { 0 };
+                let len = self.0.varint()?;
+                let kinds = if len > 0 { self.0.byte()? } else { 0 };
                 (0..len).try_for_each(|_| {
                     self.skip_element(kinds >> 4, depth)?;
                     self.skip_element(kinds & 15, depth)
