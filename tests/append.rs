@@ -326,6 +326,19 @@ fn shards_of_a_lost_append_are_told_where_the_manifest_is_lost_too() {
     packhorse(&["seal", text(&out)]).succeed();
     packhorse(&["append", text(&out), text(&second)]).succeed();
     assert_equal(&before, &tree(&out), "appended again");
+
+    // Of a split that the other plans do not have.
+    let parted = dir.path().join("parted");
+    packhorse(&["pack", text(&first), "--to", "parquet", "--out", text(&parted), "--split", "train=1"]).succeed();
+    packhorse(&["append", text(&parted), text(&second), "--split", "val=1"]).succeed();
+    for lost in ["dataset.json", "plan-000001.jsonl.zst"] {
+        std::fs::remove_file(parted.join(lost)).unwrap();
+    }
+    refused(
+        &packhorse(&["seal", text(&parted)]).run(),
+        DAMAGED,
+        &["val-000000.receipt.json", "of a plan that is lost"],
+    );
 }
 
 /// A dataset that was copied over a grown one leaves the plan of the append to that one.

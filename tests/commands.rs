@@ -974,6 +974,24 @@ fn an_input_that_differs_from_the_plan_is_named() {
     stdout(dir.path(), &args);
     table(&rows(5));
     fails(dir.path(), &args, 2, "(dog/2.txt has another key or label, or other metadata)");
+
+    // A tar of several samples says nothing of the one that differs.
+    let tar = |name: &str, more: &[&str]| {
+        let mut builder = tar::Builder::new(std::fs::File::create(dir.path().join(name)).unwrap());
+        for member in ["1.txt", "2.txt"].iter().chain(more) {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(1);
+            builder.append_data(&mut header, format!("{name}/{member}"), &b"x"[..]).unwrap();
+        }
+        builder.finish().unwrap();
+    };
+    let args = ["pack", "a.tar", "b.tar", "--to", "webdataset", "--out", "tars"];
+    tar("a.tar", &[]);
+    tar("b.tar", &[]);
+    stdout(dir.path(), &args);
+    tar("b.tar", &["3.txt"]);
+    let said = String::from_utf8(run(dir.path(), &args).stderr).unwrap();
+    assert!(said.contains("another plan (") && !said.contains("a.tar"), "{said}");
 }
 
 #[test]

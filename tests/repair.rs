@@ -500,3 +500,20 @@ fn what_was_packed_from_itself_says_so() {
     let repair = run(&["repair", text(&out)]);
     assert!(repair.code() == 4 && repair.said.contains("packed from the dataset that it replaced"), "{repair:?}");
 }
+
+/// A receipt that says the same with other bytes is written again, also where the manifest is made again.
+#[test]
+fn a_receipt_without_its_last_byte_is_mended() {
+    let dir = tempfile::tempdir().unwrap();
+    let (table, out) = (dir.path().join("t.csv"), dir.path().join("out"));
+    std::fs::write(&table, "id\n1\n2\n").unwrap();
+    packhorse(&["pack", text(&table), "--to", "parquet", "--out", text(&out), "--samples-per-shard", "1"]).succeed();
+    let whole = tree(&out);
+    let receipt = out.join("shard-000001.receipt.json");
+    let bytes = std::fs::read(&receipt).unwrap();
+    std::fs::write(&receipt, &bytes[..bytes.len() - 1]).unwrap();
+    std::fs::remove_file(out.join("dataset.json")).unwrap();
+    packhorse(&["repair", text(&out)]).succeed();
+    std::fs::remove_dir_all(out.join(".quarantine")).unwrap();
+    assert_equal(&whole, &tree(&out), "repaired");
+}

@@ -410,6 +410,10 @@ fn a_copy_follows_an_append() {
     assert_equal(&tree(&dataset), &tree(&to), "after two appends");
     packhorse(&["verify", "--full", text(&to)]).succeed();
     assert_eq!(json(&again(&[]).succeed())["copied"], 0);
+    if strace::available() {
+        let killed = strace::inject(begins(), "renameat", "signal=KILL:when=3", None, &log).run();
+        assert_eq!(killed.code(), 137, "{killed:?}");
+    }
     begins().succeed();
     assert_equal(&tree(&dataset), &tree(&begun), "begun before two appends");
     // A part is of the old dataset, and others are refused as before.

@@ -41,11 +41,14 @@ pub(crate) fn difference(old: &PlanReader, new: &Plan) -> String {
 fn differing_input(old: &PlanReader, new: &Plan, in_time: bool) -> Option<String> {
     let place = |piece: &FieldSource| (piece.root, piece.path.clone());
     let shown = |(_, path): &(u32, packhorse_dataset::PathText)| path.to_path().display().to_string();
-    let mut now: BTreeMap<_, (u64, i64, u64, bool)> = BTreeMap::new();
+    // A file that several samples share, such as a tar, does not tell which of them differs.
+    let mut now: BTreeMap<_, (u64, i64, Option<u64>, bool)> = BTreeMap::new();
     for entry in new.entries_in_memory() {
         let said = said_of(&entry);
         for piece in &entry.fields {
-            now.entry(place(piece)).or_insert((piece.size, piece.mtime, said, false));
+            now.entry(place(piece))
+                .and_modify(|(_, _, known, _)| *known = known.filter(|known| *known == said))
+                .or_insert((piece.size, piece.mtime, Some(said), false));
         }
         if now.len() > MOST {
             return None;
@@ -68,7 +71,7 @@ fn differing_input(old: &PlanReader, new: &Plan, in_time: bool) -> Option<String
                 Some((_, mtime, ..)) if in_time && *mtime != piece.mtime => {
                     return Some(format!("{} was modified", shown(&place)));
                 }
-                Some((_, _, said, _)) if *said != said_then && piece.items.is_none() => {
+                Some((_, _, said, _)) if said.is_some_and(|said| said != said_then) && piece.items.is_none() => {
                     return Some(format!("{} has another key or label, or other metadata", shown(&place)));
                 }
                 Some((.., known)) => *known = true,

@@ -4,25 +4,24 @@ use crate::complete_shards::{CompleteShards, Remarks};
 use crate::digest_file::digest_file;
 use crate::duplicate_keys::{self, doubles};
 use crate::part_errors;
-use crate::plan::next_names;
 use crate::plans::{open_plans, read_plans};
 use crate::recorded_files::sealed_manifest;
 use crate::replace::{exchange, plan_folder};
 use crate::scan::forget;
 use crate::shard_packer::record;
 use crate::spans::TARGET;
-use crate::stored_plan::{read_receipt, unless_late, valid_receipts};
+use crate::stored_plan::{receipts_beyond, unless_late, valid_receipts};
 use crate::without_inputs::has_adopted;
 use packhorse_core::{
     Cancel, Code, Error, Kind, Limits, Members, Outlet, Registry, Result, Sealed, ShardSummary, Store, counted,
 };
 use packhorse_dataset::{
     AppendRecord, Digest, FieldRecord, FileRecord, INDEX_SUFFIX, MANIFEST, Manifest, OmissionRecord, PlanHeader,
-    PlanReader, RECEIPT_SUFFIX, SKIPPED, ShardFrame, ShardRecord, SplitRecord, decode_index, plan_name,
+    PlanReader, RECEIPT_SUFFIX, Receipt, SKIPPED, ShardFrame, ShardRecord, SplitRecord, decode_index, plan_name,
 };
 use packhorse_storage::{Location, Quarantine, ReadyStage, Staging};
 use packhorse_transform::Transform;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -263,7 +262,7 @@ impl SealedBefore {
     /// Errors: `Incomplete` for a plan or a receipt other than the one recorded, and for shards whose plan is lost.
     fn check(&self, store: &dyn Store, out: &Path, plans: &[PlanReader], shards: &[ShardRecord]) -> Result<()> {
         if self.plans.is_empty() {
-            refuse_lost_plan(store, out, plans)?;
+            refuse_lost_plan(store, out)?;
         }
         let damaged = |name: String, what: &str| {
             let hint = "the dataset is damaged; `packhorse verify full` shows where, `packhorse repair` mends it";
@@ -287,21 +286,20 @@ impl SealedBefore {
 }
 
 /// Refuses shards that an append made whose plan is lost, as the manifest is that knew it: the dataset would lose them.
-fn refuse_lost_plan(store: &dyn Store, out: &Path, plans: &[PlanReader]) -> Result<()> {
-    for name in next_names(plans) {
-        let Ok(receipt) = read_receipt(store, out, &name) else { continue };
-        if read_plans(store, out)?.iter().any(|plan| plan.digest() == receipt.plan) {
-            continue;
-        }
-        let message = "is of a plan that is lost, so its samples would be lost with it";
-        let hint = format!(
-            "to add them again, move the files of {name} and of the shards after it elsewhere, seal, and run their append again; \
-             to seal without them, remove these files"
-        );
-        let error = Error::new(Kind::Incomplete, message).with_code(Code::NoPlan).hint(hint);
-        return Err(error.in_input(out.join(format!("{name}{RECEIPT_SUFFIX}")).display()));
-    }
-    Ok(())
+fn refuse_lost_plan(store: &dyn Store, out: &Path) -> Result<()> {
+    let plans = read_plans(store, out)?;
+    let names: HashSet<&str> = plans.iter().flat_map(PlanReader::shards).map(|shard| &*shard.name).collect();
+    let is_known = |name: &str| names.contains(name);
+    let is_lost = |receipt: &Receipt| plans.iter().all(|plan| plan.digest() != receipt.plan);
+    let Some(receipt) = receipts_beyond(store, out, &is_known)?.find(is_lost) else { return Ok(()) };
+    let name = receipt.shard;
+    let message = "is of a plan that is lost, so its samples would be lost with it";
+    let hint = format!(
+        "to add them again, move the files of {name} and of other shards of that append elsewhere, seal, and run the append again; \
+         to seal without them, remove these files"
+    );
+    let error = Error::new(Kind::Incomplete, message).with_code(Code::NoPlan).hint(hint);
+    Err(error.in_input(out.join(format!("{name}{RECEIPT_SUFFIX}")).display()))
 }
 
 fn digest_of(shard: &ShardRecord) -> Result<Digest> {

@@ -1003,9 +1003,13 @@ def test_the_first_arrays_do_not_decide_alone(tmp_path):
     with pytest.raises(packhorse.ContentError) as raised:
         tar("bad.tar", [("k0.x.npy", b"not an array")]).loader(1, fields={"x": "x.npy"})
     assert raised.value.sample == "k0" and "bad.tar" in raised.value.input
+    many = pa.table({"__key__": [f"k{number}" for number in range(1500)], "x.npy": [b"not an array"] * 1500})
+    pytest.importorskip("pyarrow.parquet").write_table(many, tmp_path / "many.parquet")
+    with pytest.raises(packhorse.ContentError, match="k0"):
+        packhorse.open(tmp_path / "many.parquet").loader(1, fields={"x": packhorse.Dense("x.npy")})
     members = [(f"k{number:04}.cls", b"1") for number in range(1500)]
     members.append(("k1499.p.npy", npy(np.arange(2.0))))
     rare = tar("rare.tar", members)
     assert rare.batch([1499], ["p.npy"])["p.npy"].tolist() == [[0.0, 1.0]]
-    with pytest.raises(packhorse.ConfigError, match=r"no sample of the first ones has the field p\.npy"):
+    with pytest.raises(packhorse.ConfigError, match=r"none of the first samples has the field p\.npy"):
         rare[:3].loader(1, fields={"pose": packhorse.Ragged("p.npy", required=False)})

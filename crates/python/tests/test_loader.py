@@ -254,6 +254,9 @@ def test_set_epoch_goes_on_in_a_resumed_epoch(numbers):
     assert labels(again) == wanted[1][40:]
     again.set_epoch(2)
     assert labels(again) == wanted[2]
+    iter(again)
+    again.set_epoch(2)
+    assert labels(again) == wanted[2]
 
 
 def test_a_for_that_is_left_early(numbers):

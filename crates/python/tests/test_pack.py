@@ -695,6 +695,8 @@ def test_pngs_become_jpegs(tmp_path, to):
     assert packed.samples == 8
     photo("more", 8, "png")
     packhorse.append(tmp_path / "out", tmp_path / "more")
+    photo("last", 9, "jpg")
+    packhorse.append(tmp_path / "out", tmp_path / "last")
     dataset = packhorse.open(tmp_path / "out")
     seen = {key: bytes(sample["jpg"]) for key, sample in zip(dataset.keys, dataset, strict=True)}
     assert sorted(seen) == sorted(shown)

@@ -7,15 +7,20 @@ use crate::{Reader, SampleBlock, Value, Wants};
 use packhorse_core::{Error, Result};
 use std::collections::BTreeMap;
 
-/// Samples to read in search of those that have a field.
-const READ: u64 = 1000;
-/// Samples to look at in shards whose indexes say which have it.
-const LOOKED_AT: u64 = 100_000;
+/// What a search for values may cost in all, and once one is found.
+const BUDGET: u64 = 100_000;
+const FOUND: u64 = 4_000;
+/// What it costs to look at a sample in a shard whose index says which have the field, to read one, and to open another shard.
+const LOOK: u64 = 1;
+const READ: u64 = 100;
+const OPEN: u64 = 300;
+/// Values that can't be read before the search ends.
+const FAILURES: usize = 4;
 /// Values whose shapes are compared.
 const SHAPES: usize = 16;
 
 /// Shows `read` the values of a column in the first samples that have it, until it has enough (`true`). What it can't read it may find
-/// elsewhere: returns the first such error.
+/// elsewhere: returns the first such error, also where there are several of them.
 ///
 /// Errors: a shard that can't be opened; under [`OnError::Skip`] only if none of the first samples is in another shard.
 pub(crate) fn first_values(
@@ -25,13 +30,19 @@ pub(crate) fn first_values(
     mut read: impl FnMut(Value<'_>) -> Result<bool>,
 ) -> Result<Option<Error>> {
     let (mut wants, mut fetched) = (Wants::default(), SampleBlock::default());
-    let (mut left, mut seen, mut lost, mut failed) = (LOOKED_AT, false, None, None);
-    let dataset = reader.dataset();
+    let (mut left, mut seen, mut lost, mut failures) = (BUDGET, false, None, Vec::new());
+    let (dataset, mut opened) = (reader.dataset(), None);
     for (run, samples) in (0u32..).zip(dataset.runs()) {
         let shard = dataset.shards().get(samples.shard as usize);
-        let cost = if shard.is_some_and(|shard| shard.is_table()) { LOOKED_AT / READ } else { 1 };
-        for at in 0..samples.len.min(left / cost) {
-            left -= cost;
+        let cost = if shard.is_some_and(|shard| shard.is_table()) { READ } else { LOOK };
+        if opened.replace(samples.shard) != Some(samples.shard) {
+            left = left.saturating_sub(OPEN);
+        }
+        for at in 0..samples.len {
+            if left == 0 {
+                break;
+            }
+            left = left.saturating_sub(cost);
             reader.read_places(std::iter::once((run, at)), &mut wants, &mut fetched)?;
             if let (Some(Row::None), Some(fault)) = (fetched.rows.first(), fetched.fault(0)) {
                 lost = Some(fault.clone());
@@ -39,17 +50,19 @@ pub(crate) fn first_values(
             }
             seen = true;
             let Some(value) = fetched.value(0, column) else { continue };
-            left = left.saturating_sub(LOOKED_AT / READ);
+            left = left.saturating_sub(READ);
             match read(value) {
                 Ok(true) => return Ok(None),
-                Ok(false) => {}
-                Err(error) if failed.is_none() => {
+                Ok(false) => left = left.min(FOUND),
+                Err(error) => {
                     // Codecs know the name of the field only, and say what to do in packing.
                     let error = Error::new(error.kind(), error.message()).with_code(error.code());
                     let error = error.in_sample(fetched.key(0).unwrap_or_default());
-                    failed = Some(shard.into_iter().fold(error, |error, shard| error.in_input(&shard.name)));
+                    failures.push(shard.into_iter().fold(error, |error, shard| error.in_input(&shard.name)));
+                    if failures.len() == FAILURES {
+                        left = 0;
+                    }
                 }
-                Err(_) => {}
             }
         }
         if left == 0 || (lost.is_some() && on_error == OnError::Fail) {
@@ -58,7 +71,7 @@ pub(crate) fn first_values(
     }
     match lost {
         Some(error) if !seen || on_error == OnError::Fail => Err(error),
-        _ => Ok(failed),
+        _ => Ok(failures.into_iter().next()),
     }
 }
 

@@ -43,13 +43,6 @@ impl ShardNumbers {
     }
 }
 
-/// The names that shards of a further append would have first, one for each split.
-pub(crate) fn next_names(plans: &[PlanReader]) -> Vec<String> {
-    let mut numbers = ShardNumbers::default();
-    plans.iter().flat_map(PlanReader::shards).for_each(|shard| numbers.take(&shard.name));
-    numbers.0.iter().map(|(stem, number)| format!("{stem}-{number:06}")).collect()
-}
-
 /// The first plan whose shards are not numbered after those of the plans before it, as those of appends are.
 pub(crate) fn first_stray(plans: &[PlanReader]) -> Option<usize> {
     let mut numbers = ShardNumbers::default();

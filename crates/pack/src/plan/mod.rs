@@ -16,7 +16,7 @@ mod spilled;
 mod split;
 mod split_assignment;
 
-pub(crate) use continued::{Allowed, PlannedKey, first_stray, next_names};
+pub(crate) use continued::{Allowed, PlannedKey, first_stray};
 pub use fit::Estimate;
 pub(crate) use fit::{Growth, Segment, TrialPiece};
 pub(crate) use sample_sizes::SampleSizes;

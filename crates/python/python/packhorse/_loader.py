@@ -243,8 +243,9 @@ class Loader:
             return
         ended = self._left == 0 and state["epoch"] + 1 == epoch
         # Nothing was taken since the state was set, not even by a `for` that has begun.
-        waits = self._left is None or (self._left > 0 and not self._begun) or (self._left == 0 and state["consumed"] == 0)
-        if ended or (state["epoch"] == epoch and waits):
+        waits = not self._left and (self._left is None or state["consumed"] == 0)
+        begins = bool(self._left) and not self._begun
+        if ended or (state["epoch"] == epoch and (waits or (begins and not self._is_end(state)))):
             return
         self._close(state | {"epoch": epoch, "consumed": 0})
 

@@ -102,8 +102,8 @@ pub fn stage(
     if let Some(whole) = whole.filter(|_| !share.is_whole() && !matches!(owner, Owner::Sealed(_))) {
         staged::say_part(&folder, &whole, &listing)?;
     }
-    // Files beside the shards change when shards are added, and may keep their lengths.
-    let listing = Listing { changed: updates, ..listing };
+    // Files beside the shards change when shards are added, and may keep their lengths. What was stopped may have old ones.
+    let listing = Listing { changed: updates || matches!(owner, Owner::Marked(_)), ..listing };
     let (folder, mut done) = copied(folder, owner, &listing, options, observer, cancel)?;
     done.whole = share.is_whole() && done.unfit.is_empty();
     if done.whole {

@@ -11,6 +11,7 @@ use packhorse_core::{
 };
 use packhorse_dataset::{DatasetView, FieldRecord, MANIFEST, Manifest, ShardRecord, VIEW, is_of_packing, not_sealed};
 use packhorse_storage::{is_glob, natural, paths_of};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -135,23 +136,24 @@ const LOOKED_AT: usize = 16;
 
 /// The fields as stored, all as bytes: typed values are encoded under a name with an extension (`x.npy`).
 fn as_stored(packed: &SchemaRef, shards: &[Arc<Shard>]) -> Result<SchemaRef> {
-    let mut stored: Vec<Field> = Vec::new();
+    let (mut names, mut indexed) = (BTreeSet::<String>::new(), false);
     for shard in shards.iter().take(LOOKED_AT) {
-        let is_known = |field: &Arc<Field>| stored.iter().any(|known| is_of(known.name(), field.name()));
+        let is_known = |field: &Arc<Field>| names.iter().any(|known| is_of(known, field.name()));
         if packed.fields().iter().all(is_known) {
             break;
         }
-        for name in shard.fields()? {
-            if stored.iter().any(|known| *known.name() == name) {
-                continue;
-            }
-            let nullable =
-                packed.fields().iter().find(|field| is_of(&name, field.name())).is_none_or(|f| f.is_nullable());
-            stored.push(Field::new(name, DataType::BinaryView, nullable));
-        }
+        let fields = shard.indexed_fields()?;
+        indexed |= fields.is_some();
+        names.extend(fields.into_iter().flatten());
     }
-    stored.sort_by(|a, b| a.name().cmp(b.name()));
-    Ok(Arc::new(Schema::new(stored)))
+    if let Some(first) = shards.first().filter(|_| !indexed) {
+        names.extend(first.fields_of_members()?);
+    }
+    let nullable = |name: &str| {
+        packed.fields().iter().find(|field| is_of(name, field.name())).is_none_or(|field| field.is_nullable())
+    };
+    let field = |name: String| Field::new(&name, DataType::BinaryView, nullable(&name));
+    Ok(Arc::new(Schema::new(names.into_iter().map(field).collect::<Vec<_>>())))
 }
 
 /// Whether a shard's field `stored` holds the field `packed`.

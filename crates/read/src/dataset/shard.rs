@@ -190,17 +190,21 @@ impl Shard {
         Ok(Looked { content, table, checksums, vouched: checksums && receipt.is_some() })
     }
 
-    /// The names of the fields in its index; of its members, where the index is missing.
-    pub(crate) fn fields(&self) -> Result<Vec<String>> {
-        let Some((store, index)) = &self.index else { return Ok(Vec::new()) };
-        let members = match self.read_index(&**store, index, None) {
-            Err(error) if error.is_not_found() => match look(&*self.source, &Arc::from(self.open()?))?.0 {
-                Content::Members(members) => members,
-                Content::Table { .. } => return Ok(Vec::new()),
-            },
-            members => Arc::new(members?),
-        };
-        Ok(members.fields().to_vec())
+    /// The names of the fields in its index; `None` where that is missing.
+    pub(crate) fn indexed_fields(&self) -> Result<Option<Vec<String>>> {
+        let Some((store, index)) = &self.index else { return Ok(None) };
+        match self.read_index(&**store, index, None) {
+            Err(error) if error.is_not_found() => Ok(None),
+            members => Ok(Some(members?.fields().to_vec())),
+        }
+    }
+
+    /// The same of its members, for which it is read.
+    pub(crate) fn fields_of_members(&self) -> Result<Vec<String>> {
+        match look(&*self.source, &Arc::from(self.open()?))?.0 {
+            Content::Members(members) => Ok(members.fields().to_vec()),
+            Content::Table { .. } => Ok(Vec::new()),
+        }
     }
 
     /// Reads the index at `path`, and compares it with the shard's receipt.

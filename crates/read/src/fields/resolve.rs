@@ -265,7 +265,7 @@ impl Look<'_> {
         let Some((field, _)) = usual else {
             let none = || {
                 let message =
-                    format!("no sample of the first ones has the field {name}, and its values tell their type");
+                    format!("none of the first samples has the field {name}, and only its values tell its type");
                 Error::config(message).with_code(Code::NoSuchField).in_field(&self.field.name)
             };
             return Err(failed.unwrap_or_else(none));

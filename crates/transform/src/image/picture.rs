@@ -25,7 +25,7 @@ const UNCHANGED: &str = "pictures unchanged";
 const WRITTEN: &str = "pictures rewritten";
 const BAD: &str = "pictures found bad";
 const FIRST_FRAMES: &str = "pictures cut to their first frame";
-const OPAQUE: &str = "pictures without their transparency";
+const OPAQUE: &str = "pictures that lost transparency";
 
 /// Checks, orients and resizes images; the [module](super) documents the rules.
 #[derive(Clone, Debug)]
@@ -207,7 +207,10 @@ impl Transform for Image {
     /// Fields whose pictures become JPEGs may have another name. Rows without an image field are a `Config` error.
     fn schema(&self, input: &SchemaRef) -> Result<SchemaRef> {
         let pictures = || input.fields().iter().filter(|field| is_picture(field)).map(|field| field.name().as_str());
-        let unknown = |name: &&String| !pictures().any(|field| field == name.as_str());
+        // New samples of a dataset may be JPEGs already.
+        let is_jpeg =
+            |name: &str| self.is_converted(name) && pictures().any(|field| field == ImageFormat::name_of_jpegs(name));
+        let unknown = |name: &&String| !pictures().any(|field| field == name.as_str()) && !is_jpeg(name);
         let named = |(option, names): (&'static str, &'_ [String])| Some((option, names.iter().find(unknown)?.clone()));
         let unknown =
             [("nearest", &self.options.nearest[..]), ("jpeg", &self.options.jpeg), ("leave", &self.options.leave)]

@@ -63,7 +63,7 @@ fn every_layout_of_a_png_becomes_a_jpeg_with_its_colours() {
         // Colours have a fourth of the samples.
         assert!(far < shown.data.len() as u64 * 12, "{color:?} {depth:?}: {far}");
         let is_transparent = matches!(color, ColorType::GrayscaleAlpha | ColorType::Rgba);
-        assert_eq!(counts.contains_key("pictures without their transparency"), is_transparent);
+        assert_eq!(counts.contains_key("pictures that lost transparency"), is_transparent);
         assert_eq!(counts["pictures rewritten"], 1);
     }
 }
@@ -119,6 +119,8 @@ fn contradictory_and_unknown_fields_are_refused() {
         let error = Image::new(options, Limits::default()).unwrap_err().to_string();
         assert!(error.contains("both name png"), "{error}");
     }
+    let jpegs = rows(&[("jpg", [None, None])]);
+    assert_eq!(image(&["png"], ImageOptions::default()).schema(&jpegs.schema()).unwrap(), jpegs.schema());
     let error = image(&["webp"], ImageOptions::default()).schema(&rows(&[("png", [None, None])]).schema());
     let error = error.unwrap_err().to_string();
     assert!(error.contains("`image=jpeg=webp`: no sample has a picture in the field webp"), "{error}");
