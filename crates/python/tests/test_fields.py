@@ -1000,6 +1000,11 @@ def test_the_first_arrays_do_not_decide_alone(tmp_path):
 
     assert sum(numbers(npy(np.zeros(3, "f4"))), []) == [1, 2, 3, 4, 5, 6, 7]
     assert sum(numbers(b"not an array"), []) == [1, 2, 3, 4, 5, 6, 7]
+    ragged = [npy(np.zeros(4, "f4"))] + [npy(np.full((2, 3), number, "f4")) for number in range(1, 8)]
+    dataset = tar("ragged.tar", [(f"k{number}.x.npy", value) for number, value in enumerate(ragged)])
+    with pytest.warns(UserWarning, match="k0"):
+        loader = dataset.loader(4, fields={"x": packhorse.Ragged("x.npy")}, on_error="skip")
+        assert sum(len(batch["x"]) for batch in loader) == 7
     with pytest.raises(packhorse.ContentError) as raised:
         tar("bad.tar", [("k0.x.npy", b"not an array")]).loader(1, fields={"x": "x.npy"})
     assert raised.value.sample == "k0" and "bad.tar" in raised.value.input

@@ -925,3 +925,17 @@ def test_a_loader_over_all_splits_warns(tmp_path):
         warnings.simplefilter("error")
         opened.split("val").loader(10)
         packhorse.concat([opened.split("train"), opened.split("val")]).loader(10)
+
+
+def test_a_damaged_footer_costs_its_shard(tmp_path):
+    """Damage that looks like other columns is damage: `on_error="skip"` goes on with the other shards."""
+    rows = [{"n": number, "t": f"text {number}"} for number in range(8)]
+    dataset = write(tmp_path / "d", rows, to="arrow", samples_per_shard=4)
+    shard = tmp_path / "d" / "shard-000001.arrow"
+    whole = shard.read_bytes()
+    for at in range(len(whole) // 2, len(whole) - 8, 4):
+        shard.write_bytes(whole[:at] + bytes(4) + whole[at + 4 :])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            loader = packhorse.open(dataset._place).loader(4, fields={"n": "n"}, on_error="skip")
+            assert {0, 1, 2, 3} <= {number for batch in loader for number in batch["n"].tolist()}, at

@@ -139,13 +139,20 @@ impl Shards {
             Some(opener) => shard.checked(opener(number, shard)?)?.into(),
             None => shard.open()?.into(),
         };
-        let Looked { content, table, checksums, vouched } = shard.look(&input)?;
+        let compared = || match shard.open_data()? {
+            Some(data) => verify(&*data, &shard.digest).map_err(|error| error.in_input(data.name())),
+            None => verify(&*input, &shard.digest),
+        };
+        let Looked { content, table, checksums, vouched } = shard.look(&input).or_else(|error| {
+            // Damage may look like columns that do not fit what was asked for.
+            if shard.sealed && matches!(error.kind(), Kind::Config | Kind::Unsupported) {
+                compared()?;
+            }
+            Err(error)
+        })?;
         let indexed = matches!(content, Content::Members(_));
         if self.verify == Verify::Full && shard.sealed && !vouched {
-            match shard.open_data()? {
-                Some(data) => verify(&*data, &shard.digest).map_err(|error| error.in_input(data.name()))?,
-                None => verify(&*input, &shard.digest)?,
-            }
+            compared()?;
         }
         let map = if self.map && indexed { Mapping::of(&*input)?.map(Arc::new) } else { None };
         let used = AtomicU64::new(self.clock.fetch_add(1, Ordering::Relaxed));

@@ -24,6 +24,12 @@ pub trait Transform: Send + Sync {
         Some(field.to_owned())
     }
 
+    /// What to tell users of rows of schema `input`, which are supported but may not be what they meant.
+    fn remark(&self, input: &SchemaRef) -> Option<String> {
+        let _ = input;
+        None
+    }
+
     /// Transforms `rows`: one row out per row in, in order. Stops at the first sample that fails, with a `Content`
     /// error (`Limit` for an exceeded limit) that names it.
     fn apply(&self, rows: Rows) -> Result<Rows>;

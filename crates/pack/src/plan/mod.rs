@@ -106,7 +106,11 @@ pub(crate) fn plan(
     let sink = format.sink(&options.sink)?;
     let short = admit(&mut listing, &*sink, recipe, observer)?;
     let delivered = schema::of(registry, &listing, transforms, (options, observer))?;
-    let transformed = transforms.iter().try_fold(delivered.schema.clone(), |schema, t| t.schema(&schema))?;
+    let transformed = transforms.iter().try_fold(delivered.schema.clone(), |schema, transform| {
+        let made = transform.schema(&schema)?;
+        transform.remark(&schema).iter().for_each(|text| observer.event(&Event::Warning(text)));
+        Ok::<_, Error>(made)
+    })?;
     let encode = schema::encoded(registry, &*sink, &transformed)?;
     if let Err(e) = sink.accept(&steps::encoded_schema(&transformed, &encode)?) {
         // Users know the columns' names, not those of their encoded fields.

@@ -190,11 +190,11 @@ impl Shard {
         Ok(Looked { content, table, checksums, vouched: checksums && receipt.is_some() })
     }
 
-    /// The names of the fields in its index; `None` where that is missing.
+    /// The names of the fields in its index; `None` where that is missing or damaged.
     pub(crate) fn indexed_fields(&self) -> Result<Option<Vec<String>>> {
         let Some((store, index)) = &self.index else { return Ok(None) };
         match self.read_index(&**store, index, None) {
-            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) if error.is_not_found() || error.kind() == Kind::Content => Ok(None),
             members => Ok(Some(members?.fields().to_vec())),
         }
     }

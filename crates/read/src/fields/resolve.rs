@@ -34,6 +34,16 @@ pub(crate) struct ResolvedField {
 /// Fields that hold numbers as text by webdataset's convention.
 const NUMBERS: [&str; 4] = ["cls", "cls2", "index", "inx"];
 
+/// The field of arrays of the same elements and dimensions, each of its own shape.
+fn with_any_shape(field: &Field) -> Result<Field> {
+    Ok(match FieldType::of(field)? {
+        FieldType::Tensor { element, shape } => {
+            FieldType::Ragged { element, rank: shape.len() }.field(field.name(), false)
+        }
+        _ => field.clone(),
+    })
+}
+
 /// Values of encoded arrays that are looked at, unless two are of one type and shape.
 const LOOKS: usize = 4;
 
@@ -246,23 +256,24 @@ impl Look<'_> {
             .ok_or_else(|| Error::unsupported(format!("field {name} holds no arrays that this build decodes")))?;
         let codec = format.codec(&Options::new(), self.known.limits)?;
         let of_any_shape = self.field.kind == FieldKind::Ragged;
-        let mut found: Vec<(Field, usize)> = Vec::new();
+        let mut found: Vec<(Field, Field, usize)> = Vec::new();
         let mut look = |bytes: &[u8]| {
             let mut fields = codec.probe(name, &MemoryInput::new(name.as_str(), bytes.to_vec()))?;
             let (Some(field), true) = (fields.pop(), fields.is_empty()) else {
                 let message = format!("field {name} holds several arrays; pack it with `decode=auto`");
                 return Err(Error::unsupported(message));
             };
-            match found.iter_mut().find(|(known, _)| *known == field) {
-                Some((_, count)) => *count += 1,
-                None => found.push((field, 1)),
+            let compared = if of_any_shape { with_any_shape(&field)? } else { field.clone() };
+            match found.iter_mut().find(|(known, ..)| *known == compared) {
+                Some((.., count)) => *count += 1,
+                None => found.push((compared, field, 1)),
             }
-            let looks: usize = found.iter().map(|(_, count)| count).sum();
-            Ok(of_any_shape || looks >= LOOKS || found.iter().any(|(_, count)| *count > 1))
+            let looks: usize = found.iter().map(|(.., count)| count).sum();
+            Ok(looks >= LOOKS || found.iter().any(|(.., count)| *count > 1))
         };
         let failed = (self.known.first)(self.column, &mut look)?;
-        let usual = found.into_iter().rev().max_by_key(|(_, count)| *count);
-        let Some((field, _)) = usual else {
+        let usual = found.into_iter().rev().max_by_key(|(.., count)| *count);
+        let Some((_, field, _)) = usual else {
             let none = || {
                 let message =
                     format!("none of the first samples has the field {name}, and only its values tell its type");
@@ -289,10 +300,8 @@ impl Look<'_> {
             Ok(FieldDecoder::Ragged { width: width(&element)?, element, rank, encoded, fixed })
         };
         match (kind, &held) {
-            (FieldKind::Auto, FieldType::Tensor { element: element @ DataType::Utf8View, shape })
-                if encoded.is_some() =>
-            {
-                let any = FieldType::Ragged { element: element.clone(), rank: shape.len() }.field(field.name(), false);
+            (FieldKind::Auto, FieldType::Tensor { element: DataType::Utf8View, .. }) if encoded.is_some() => {
+                let any = with_any_shape(field)?;
                 self.array(kind, &any, encoded.map(|encoded| Encoded { field: any.clone(), ..encoded }))
             }
             (FieldKind::Auto, _) if holds_texts(field)? => Ok(FieldDecoder::Texts { encoded }),
@@ -311,9 +320,9 @@ impl Look<'_> {
             }
             (FieldKind::Auto, FieldType::List { element, depth: 1 }) => ragged(element, 1, encoded, None),
             (FieldKind::Ragged, FieldType::List { element, depth }) => ragged(element, *depth, encoded, None),
-            // Only the first encoded array is known; others may have other shapes.
+            // The arrays of other samples may have other shapes.
             (FieldKind::Ragged, FieldType::Tensor { element, shape }) if encoded.is_some() => {
-                let any = FieldType::Ragged { element: element.clone(), rank: shape.len() }.field(field.name(), false);
+                let any = with_any_shape(field)?;
                 ragged(element, shape.len(), encoded.map(|encoded| Encoded { field: any, ..encoded }), None)
             }
             (FieldKind::Ragged, FieldType::Tensor { element, shape }) => {

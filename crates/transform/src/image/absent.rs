@@ -34,6 +34,10 @@ pub(super) fn rewrite(
     absent(kind)
 }
 
+pub(super) fn shows_clear(kind: ImageFormat, _: &[u8], _: &Limits) -> Result<bool> {
+    absent(kind)
+}
+
 pub(super) fn notes(_: ImageFormat, _: &[u8]) -> ImageNotes<'_> {
     ImageNotes::default()
 }

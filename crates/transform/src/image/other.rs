@@ -136,6 +136,14 @@ pub(super) fn has_more(kind: ImageFormat, bytes: &[u8]) -> Result<bool> {
     })
 }
 
+/// Whether a picture has pixels of its palette's transparent colour.
+pub(super) fn shows_clear(kind: ImageFormat, bytes: &[u8], limits: &Limits) -> Result<bool> {
+    guarded(kind, || {
+        let Stored { raster, palette, .. } = stored(kind, bytes, limits)?;
+        Ok(palette.and_then(|palette| palette.clear).is_some_and(|clear| raster.data.contains(&clear)))
+    })
+}
+
 /// The ICC profile of a WebP or TIFF, and EXIF of a WebP.
 pub(super) fn notes(kind: ImageFormat, bytes: &[u8]) -> ImageNotes<'_> {
     match kind {

@@ -207,6 +207,9 @@ impl Transform for Image {
     /// Fields whose pictures become JPEGs may have another name. Rows without an image field are a `Config` error.
     fn schema(&self, input: &SchemaRef) -> Result<SchemaRef> {
         let pictures = || input.fields().iter().filter(|field| is_picture(field)).map(|field| field.name().as_str());
+        if pictures().next().is_none() {
+            return Err(without_pictures(input));
+        }
         // New samples of a dataset may be JPEGs already.
         let is_jpeg =
             |name: &str| self.is_converted(name) && pictures().any(|field| field == ImageFormat::name_of_jpegs(name));
@@ -221,18 +224,15 @@ impl Transform for Image {
             let message = format!("`image={option}={name}`: no sample has a picture in the field {name}");
             return Err(Error::config(message).with_code(Code::NoSuchField).hint(format!("pictures are in: {fields}")));
         }
-        if pictures().next().is_some() {
-            return match self.options.jpeg.is_empty() {
-                true => Ok(Arc::clone(input)),
-                false => schema_of_one_name(input.fields().iter().map(|field| self.field(field)).collect()),
-            };
+        match self.options.jpeg.is_empty() {
+            true => Ok(Arc::clone(input)),
+            false => schema_of_one_name(input.fields().iter().map(|field| self.field(field)).collect()),
         }
-        let names: Vec<&str> = input.fields().iter().map(|field| &**field.name()).filter(|name| *name != KEY).collect();
-        let names = names.get(..names.len().min(9)).unwrap_or_default().join(", ");
-        Err(Error::config(format!(
-            "no field has an image extension (jpg, png, left.webp), so there is nothing to check or resize; fields are: {names}"
-        ))
-        .hint("pack with `field=NAME=jpg` first, and then again with `image`"))
+    }
+
+    fn remark(&self, input: &SchemaRef) -> Option<String> {
+        let name = self.options.jpeg.iter().find(|name| input.column_with_name(name).is_none())?;
+        Some(format!("`image=jpeg={name}`: no sample has a picture in the field {name}"))
     }
 
     fn name_of(&self, field: &str) -> Option<String> {
@@ -282,6 +282,15 @@ impl Transform for Image {
 
 /// What to do about a sample with two pictures that would have one name.
 const TWO_JPEGS: &str = "leave one of them out of `image=jpeg`, or pack with `field=png=second.png` first";
+
+fn without_pictures(input: &SchemaRef) -> Error {
+    let names: Vec<&str> = input.fields().iter().map(|field| &**field.name()).filter(|name| *name != KEY).collect();
+    let names = names.get(..names.len().min(9)).unwrap_or_default().join(", ");
+    Error::config(format!(
+        "no field has an image extension (jpg, png, left.webp), so there is nothing to check or resize; fields are: {names}"
+    ))
+    .hint("pack with `field=NAME=jpg` first, and then again with `image`")
+}
 
 fn too_long(field: &str, rows: &Rows) -> Error {
     let text = format!("{field} is over 2 GiB, more than an image may have; leave it out");

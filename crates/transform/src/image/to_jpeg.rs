@@ -24,7 +24,11 @@ pub(super) fn to_jpeg(
     edit: impl FnOnce(Raster) -> Result<Raster>,
 ) -> Result<Converted> {
     let stored = raster(kind, bytes, limits)?;
-    let was_transparent = stored.is_transparent();
+    // Of a GIF alone colours come without alpha.
+    let was_transparent = match kind {
+        ImageFormat::Gif => other::shows_clear(kind, bytes, limits)?,
+        _ => stored.is_transparent(),
+    };
     let shown = edit(stored.without_alpha())?;
     let (notes, had_more) = match kind {
         ImageFormat::Png => (png::notes(bytes)?, png::has_more(bytes)?),

@@ -120,10 +120,30 @@ fn contradictory_and_unknown_fields_are_refused() {
         assert!(error.contains("both name png"), "{error}");
     }
     let jpegs = rows(&[("jpg", [None, None])]);
-    assert_eq!(image(&["png"], ImageOptions::default()).schema(&jpegs.schema()).unwrap(), jpegs.schema());
+    let png = image(&["png"], ImageOptions::default());
+    assert_eq!(png.schema(&jpegs.schema()).unwrap(), jpegs.schema());
+    assert!(png.remark(&jpegs.schema()).unwrap().contains("no sample has a picture in the field png"));
+    assert_eq!(png.remark(&rows(&[("png", [None, None])]).schema()), None);
     let error = image(&["webp"], ImageOptions::default()).schema(&rows(&[("png", [None, None])]).schema());
     let error = error.unwrap_err().to_string();
     assert!(error.contains("`image=jpeg=webp`: no sample has a picture in the field webp"), "{error}");
+}
+
+#[cfg(feature = "image")]
+#[test]
+fn a_gif_that_loses_transparency_is_counted() {
+    let mut bytes = Vec::new();
+    let mut encoder = gif::Encoder::new(&mut bytes, 4, 2, &[255, 0, 0, 0, 0, 255]).unwrap();
+    let frame = gif::Frame {
+        width: 4,
+        height: 2,
+        transparent: Some(1),
+        buffer: vec![0, 0, 1, 0, 0, 0, 0, 0].into(),
+        ..gif::Frame::default()
+    };
+    encoder.write_frame(&frame).unwrap();
+    drop(encoder);
+    assert_eq!(converted(&bytes, ImageOptions::default()).1["pictures that lost transparency"], 1);
 }
 
 #[cfg(feature = "image")]
@@ -135,7 +155,8 @@ fn a_webp_a_tiff_and_a_gif_become_jpegs() {
         let picture = image::RgbImage::from_raw(30, 20, pixels.clone()).unwrap();
         let mut bytes = std::io::Cursor::new(Vec::new());
         image::DynamicImage::from(picture).write_to(&mut bytes, format).unwrap();
-        let (made, _) = converted(bytes.get_ref(), ImageOptions { quality: 100, ..ImageOptions::default() });
+        let (made, counts) = converted(bytes.get_ref(), ImageOptions { quality: 100, ..ImageOptions::default() });
+        assert!(!counts.contains_key("pictures that lost transparency"));
         let found = decode(&made, &Limits::default()).unwrap();
         assert_eq!((found.width, found.height, found.channels), (30, 20, 3), "{format:?}");
         let far = pixels.iter().zip(&found.data).map(|(a, b)| u64::from(a.abs_diff(*b))).sum::<u64>();
