@@ -115,6 +115,11 @@ pub(crate) fn plan_file(store: &dyn Store, out: &Path, plan: &PlanReader, digest
 /// Opens plan `number` in the folder `out`.
 pub(crate) fn stored(store: &dyn Store, out: &Path, number: usize) -> Result<PlanReader> {
     PlanReader::open(store.open(&out.join(plan_name(number)))?).map_err(|e| match e.kind() {
+        // An append goes on with a sealed dataset only.
+        Kind::Content if number > 0 && store.stat(&out.join(MANIFEST), true).is_err_and(|e| e.is_not_found()) => e
+            .hint(
+                "restore it from a copy, or remove it and run `packhorse seal`, which says what to do with its shards",
+            ),
         Kind::Content => e.hint(made_again(number)),
         _ => e,
     })

@@ -4,7 +4,7 @@ use crate::complete_shards::{CompleteShards, Remarks};
 use crate::digest_file::digest_file;
 use crate::duplicate_keys::{self, doubles};
 use crate::part_errors;
-use crate::plans::{open_plans, read_plans};
+use crate::plans::{made_again, open_plans, read_plans};
 use crate::recorded_files::sealed_manifest;
 use crate::replace::{exchange, plan_folder};
 use crate::scan::forget;
@@ -264,21 +264,19 @@ impl SealedBefore {
         if self.plans.is_empty() {
             refuse_lost_plan(store, out)?;
         }
-        let damaged = |name: String, what: &str| {
-            let hint = "the dataset is damaged; `packhorse verify full` shows where, `packhorse repair` mends it";
-            Error::new(Kind::Incomplete, what)
-                .with_code(Code::ShardDamaged)
-                .hint(hint)
-                .in_input(out.join(name).display())
+        let damaged = |name: String, what: &str, hint: &str| {
+            let error = Error::new(Kind::Incomplete, what).with_code(Code::ShardDamaged);
+            Err(error.hint(hint).in_input(out.join(name).display()))
         };
         let is_other = |(i, digest): &(usize, &Digest)| plans.get(*i).is_none_or(|plan| plan.digest() != **digest);
         if let Some((number, _)) = self.plans.iter().enumerate().find(is_other) {
-            return Err(damaged(plan_name(number), "is not the plan that the manifest knows"));
+            return damaged(plan_name(number), "is not the plan that the manifest knows", made_again(number));
         }
         for (known, shard) in self.shards.iter().zip(shards) {
             if *known != digest_of(shard)? {
                 let name = format!("{}{RECEIPT_SUFFIX}", shard.name);
-                return Err(damaged(name, "is not the receipt that the manifest knows"));
+                let hint = "the dataset is damaged; `packhorse verify full` shows where, `packhorse repair` mends it";
+                return damaged(name, "is not the receipt that the manifest knows", hint);
             }
         }
         Ok(())
