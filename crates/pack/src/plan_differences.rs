@@ -36,8 +36,8 @@ pub(crate) fn difference(old: &PlanReader, new: &Plan) -> String {
     found.unwrap_or_else(|| "its inputs differ or have changed".to_owned())
 }
 
-/// The first input that is not the same in two plans of one recipe, for a message: in its size or its sample, or else `in_time`. `None` for very many,
-/// and where none differs.
+/// The first input that is not the same in two plans of one recipe, for a message: in its size or its sample, or else `in_time`.
+/// `None` for very many, and where none differs.
 fn differing_input(old: &PlanReader, new: &Plan, in_time: bool) -> Option<String> {
     let place = |piece: &FieldSource| (piece.root, piece.path.clone());
     let shown = |(_, path): &(u32, packhorse_dataset::PathText)| path.to_path().display().to_string();

@@ -86,14 +86,14 @@ const LOOKS: usize = 4;
 /// What a folder was compared with.
 struct Seen {
     name: &'static str,
-    manifest: Vec<u8>,
+    manifest: Digest,
     plans: usize,
 }
 
 impl Seen {
     fn is_there(&self, store: &dyn Store, out: &Path) -> bool {
         let bytes = store.open(&out.join(self.name)).and_then(|input| input.read_all(Limits::default().blob));
-        bytes.is_ok_and(|bytes| bytes == self.manifest)
+        bytes.is_ok_and(|bytes| Digest::of(&bytes) == self.manifest)
             && count_plans(store, out).is_ok_and(|plans| plans == self.plans)
     }
 }
@@ -128,7 +128,7 @@ fn look(context: &VerifyContext<'_>, out: &Path, depth: Depth, jobs: usize) -> R
             return Ok((Verification { damages, repairable: planned, ..Verification::default() }, None));
         }
     };
-    let seen = Seen { name, manifest: bytes, plans: count_plans(store, out)? };
+    let seen = Seen { name, manifest: Digest::of(&bytes), plans: count_plans(store, out)? };
     let check = Verifier { context, out, depth, found: Mutex::default() };
     // A damaged plan is reported as a file of the manifest.
     let plans = open_plans(store, out).or_else(|e| if is_failure(&e) { Err(e) } else { Ok(Vec::new()) })?;

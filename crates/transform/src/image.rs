@@ -9,8 +9,8 @@
 //! **An unchanged image keeps its bytes.** An image that needs neither resizing nor orienting passes as it is; only a
 //! check decodes it. An image that is rewritten
 //!
-//! * keeps its format, unless [`ImageOptions::jpeg`] names its field. A JPEG becomes a baseline JPEG of the chosen quality, 4:2:0; gray stays gray, CMYK and YCCK
-//!   become RGB. A PNG keeps its channels and depth; palettes and gray below 8 bits are widened to 8, a transparent
+//! * keeps its format, unless [`ImageOptions::jpeg`] names its field. A JPEG becomes a baseline JPEG of the chosen
+//!   quality, 4:2:0; gray stays gray, CMYK and YCCK become RGB. A PNG keeps its channels and depth; palettes and gray below 8 bits are widened to 8, a transparent
 //!   colour becomes an alpha channel. WebP, TIFF, BMP, GIF and PNM are written lossless; only the first frame of an
 //!   animation is kept;
 //! * is upright in pixels and metadata, so that no reader rotates it again;

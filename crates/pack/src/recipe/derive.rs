@@ -273,7 +273,7 @@ impl Recipe {
                 }
             }
         }
-        if self.quality != ImageOptions::default().quality && !options.rewrite() {
+        if self.quality != ImageOptions::default().quality && !options.may_rewrite() {
             let error = Error::config("`quality` is about pictures that are rewritten, and none is");
             return Err(error.hint("give `image=resize=256`, `image=jpeg=FIELD` or `orient` too"));
         }
@@ -284,7 +284,7 @@ impl Recipe {
         if !options.nearest.is_empty() && options.resize.is_none() {
             return Err(Error::config("`image=nearest` is about how a mask is resized; give `image=resize=256` too"));
         }
-        if self.image.iter().any(|what| what.starts_with("keep=")) && !options.rewrite() {
+        if self.image.iter().any(|what| what.starts_with("keep=")) && !options.may_rewrite() {
             return Err(Error::config(
                 "`image=keep` is about pictures that are rewritten; give `image=resize=256`, `image=jpeg=FIELD` or `orient` too, or leave it out: pictures that are not rewritten keep everything",
             ));

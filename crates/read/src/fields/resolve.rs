@@ -34,16 +34,6 @@ pub(crate) struct ResolvedField {
 /// Fields that hold numbers as text by webdataset's convention.
 const NUMBERS: [&str; 4] = ["cls", "cls2", "index", "inx"];
 
-/// The field of arrays of the same elements and dimensions, each of its own shape.
-fn with_any_shape(field: &Field) -> Result<Field> {
-    Ok(match FieldType::of(field)? {
-        FieldType::Tensor { element, shape } => {
-            FieldType::Ragged { element, rank: shape.len() }.field(field.name(), false)
-        }
-        _ => field.clone(),
-    })
-}
-
 /// Values of encoded arrays that are looked at, unless two are of one type and shape.
 const LOOKS: usize = 4;
 
@@ -61,6 +51,16 @@ pub(crate) struct FieldContext<'a> {
     pub(crate) shape: &'a dyn Fn(usize, usize) -> Result<Option<Vec<usize>>>,
     pub(crate) registry: &'a Registry,
     pub(crate) limits: Limits,
+}
+
+/// The field of arrays of the same elements and dimensions, each of its own shape.
+fn with_any_shape(field: &Field) -> Result<Field> {
+    Ok(match FieldType::of(field)? {
+        FieldType::Tensor { element, shape } => {
+            FieldType::Ragged { element, rank: shape.len() }.field(field.name(), false)
+        }
+        _ => field.clone(),
+    })
 }
 
 /// All fields of a schema, each in the form that its type suggests. All are required: zeros would pass for values.

@@ -121,11 +121,11 @@ impl ImageOptions {
 
     /// Whether they leave every image as it is: none is checked or rewritten.
     pub fn do_nothing(&self) -> bool {
-        self.check.is_none() && !self.rewrite()
+        self.check.is_none() && !self.may_rewrite()
     }
 
     /// Whether an image may be rewritten.
-    pub fn rewrite(&self) -> bool {
+    pub fn may_rewrite(&self) -> bool {
         self.orient || self.resize.is_some() || !self.jpeg.is_empty()
     }
 }

@@ -183,13 +183,13 @@ impl Transform for Image {
             // Writing to a String can't fail.
             let _ = write!(text, " resize={resize}");
         }
-        if self.options.rewrite() {
+        if self.options.may_rewrite() {
             let _ = write!(text, " quality={}", self.options.quality);
         }
         if self.options.orient {
             text.push_str(" orient");
         }
-        if self.options.rewrite() && self.options.keep != Keep::default() {
+        if self.options.may_rewrite() && self.options.keep != Keep::default() {
             let _ = write!(text, " keep={}", self.options.keep);
         }
         if !self.options.nearest.is_empty() {

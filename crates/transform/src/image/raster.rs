@@ -54,9 +54,11 @@ impl Raster {
     /// Gray or RGB. One byte per channel only.
     pub(super) fn without_alpha(mut self) -> Self {
         if self.has_alpha() {
-            let channels = self.stride();
             self.channels -= 1;
-            self.data = self.data.chunks(channels).flat_map(|pixel| &pixel[..channels - 1]).copied().collect();
+            self.data = match self.channels {
+                1 => self.data.as_chunks::<2>().0.iter().map(|[gray, _]| *gray).collect(),
+                _ => self.data.as_chunks::<4>().0.iter().flat_map(|[r, g, b, _]| [*r, *g, *b]).collect(),
+            };
         }
         self
     }
