@@ -4,6 +4,7 @@
 #[path = "../crates/gpu/tests/common/compiled.rs"]
 mod compiled;
 
+use packhorse::core::SplitMix64;
 use packhorse_testkit::cuda::FakeDriver;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,21 @@ fn shards(dir: &Path) -> PathBuf {
     assert!(synth.unwrap().success());
     let pack = ["pack", "--quiet", "--to", "webdataset", "--labels", "folders", "--out"];
     assert!(packhorse().args(pack).arg(&shards).arg(&photos).status().unwrap().success());
+    shards
+}
+
+/// Shards of pictures of noise: processors take several times as long to decode them as the fake nvJPEG, which goes by their size.
+fn noise(dir: &Path) -> PathBuf {
+    let (pictures, shards) = (dir.join("noise"), dir.join("shards"));
+    std::fs::create_dir(&pictures).unwrap();
+    let mut generator = SplitMix64::new(0);
+    for number in 0..60 {
+        let mut picture = b"P6\n128 128\n255\n".to_vec();
+        picture.extend((0..128 * 128 * 3 / 8).flat_map(|_| generator.next().to_le_bytes()));
+        std::fs::write(pictures.join(format!("{number:02}.ppm")), picture).unwrap();
+    }
+    let pack = ["pack", "--quiet", "--to", "webdataset", "--image", "jpeg=ppm", "--quality", "100", "--out"];
+    assert!(packhorse().args(pack).arg(&shards).arg(&pictures).status().unwrap().success());
     shards
 }
 
@@ -189,12 +205,12 @@ fn a_diagnosis_says_that_the_samples_fit_the_gpu() {
 fn a_diagnosis_decodes_on_the_gpu() {
     let (Some(driver), Some(kernels)) = (FakeDriver::new(), compiled::libraries()) else { return };
     let dir = tempfile::tempdir().unwrap();
-    let shards = shards(dir.path());
+    let shards = noise(dir.path());
     let diagnosis = |library: &Path| -> Value {
         let mut command = packhorse();
         driver.drive(&mut command);
         command.env("FAKE_CUDA_KERNELS", std::env::join_paths(&kernels).unwrap()).env("PACKHORSE_NVJPEG", library);
-        let usual = ["--device", "cuda:0", "--batch", "8", "--size", "64", "--seconds", "0.3", "--jobs", "1"];
+        let usual = ["--device", "cuda:0", "--batch", "8", "--size", "16", "--seconds", "0.3", "--jobs", "1"];
         let output = command.arg("diagnose").arg(&shards).args(usual).args(["--apply", "--json"]).output().unwrap();
         assert!(output.status.success(), "{}", said(&output));
         serde_json::from_slice(&output.stdout).unwrap()
