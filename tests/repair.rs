@@ -14,6 +14,7 @@ mod common {
 use common::process::{Ended, Program, packhorse};
 use common::tree::{Tree, assert_equal, committed, tree};
 use common::work::{Work, text};
+use packhorse::dataset::{Digest, Manifest, Receipt};
 use std::path::{Path, PathBuf};
 
 const DAMAGED: i32 = 6;
@@ -513,6 +514,53 @@ fn a_receipt_without_its_last_byte_is_mended() {
     let bytes = std::fs::read(&receipt).unwrap();
     std::fs::write(&receipt, &bytes[..bytes.len() - 1]).unwrap();
     std::fs::remove_file(out.join("dataset.json")).unwrap();
+    packhorse(&["repair", text(&out)]).succeed();
+    std::fs::remove_dir_all(out.join(".quarantine")).unwrap();
+    assert_equal(&whole, &tree(&out), "repaired");
+}
+
+/// A digit of a receipt that flips before sealing does not become the dataset's word about a healthy shard.
+#[test]
+fn a_receipt_that_was_changed_before_sealing_is_written_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let (table, out) = (dir.path().join("t.csv"), dir.path().join("out"));
+    std::fs::write(&table, "id\n1\n2\n").unwrap();
+    let packed = ["pack", text(&table), "--to", "parquet", "--out", text(&out), "--samples-per-shard", "1"];
+    packhorse(&packed).succeed();
+    let whole = tree(&out);
+    let receipt = out.join("shard-000001.receipt.json");
+    std::fs::remove_file(out.join("dataset.json")).unwrap();
+    let said = std::fs::read_to_string(&receipt).unwrap();
+    let digest = said.find("\"blake3\": \"").unwrap() + 11;
+    let other = if said[digest..].starts_with('0') { "1" } else { "0" };
+    std::fs::write(&receipt, format!("{}{other}{}", &said[..digest], &said[digest + 1..])).unwrap();
+    let seal = run(&["seal", text(&out)]);
+    assert!(seal.code() == DAMAGED && seal.said.contains("shard-000001"), "{seal:?}");
+    packhorse(&packed).succeed();
+    assert_equal(&whole, &tree(&out), "packed again");
+    packhorse(&["verify", "--full", text(&out)]).succeed();
+}
+
+/// Receipts of the version before had no digest of their own. Their datasets stay as they are.
+#[test]
+fn a_dataset_with_receipts_of_the_version_before_is_mended() {
+    let dir = tempfile::tempdir().unwrap();
+    let (table, out) = (dir.path().join("t.csv"), dir.path().join("out"));
+    std::fs::write(&table, "id\n1\n2\n").unwrap();
+    packhorse(&["pack", text(&table), "--to", "parquet", "--out", text(&out), "--samples-per-shard", "1"]).succeed();
+    let mut manifest = Manifest::decode(&std::fs::read(out.join("dataset.json")).unwrap()).unwrap();
+    for shard in &mut manifest.shards {
+        let path = out.join(format!("{}.receipt.json", shard.name));
+        let receipt = Receipt::decode(&std::fs::read(&path).unwrap()).unwrap().without_digest().encode().unwrap();
+        assert!(String::from_utf8_lossy(&receipt).ends_with("]\n}\n"));
+        shard.receipt = Digest::of(&receipt);
+        std::fs::write(&path, receipt).unwrap();
+    }
+    std::fs::write(out.join("dataset.json"), manifest.encode().unwrap()).unwrap();
+    packhorse(&["verify", "--full", text(&out)]).succeed();
+    let whole = tree(&out);
+    flip(&out.join("shard-000000.parquet"));
+    std::fs::remove_file(out.join("shard-000001.receipt.json")).unwrap();
     packhorse(&["repair", text(&out)]).succeed();
     std::fs::remove_dir_all(out.join(".quarantine")).unwrap();
     assert_equal(&whole, &tree(&out), "repaired");

@@ -1,5 +1,6 @@
 //! The receipt of a shard: the file that commits it.
 
+use crate::own_digest::{own_digest_holds, with_own_digest};
 use crate::{Digest, FileRecord, PathText};
 use packhorse_core::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -76,28 +77,43 @@ pub struct Receipt {
 }
 
 impl Receipt {
-    /// The layout version that this build writes and reads.
-    pub const VERSION: u32 = 1;
+    /// The layout version that this build writes.
+    pub const VERSION: u32 = 2;
 
-    /// The document's bytes.
+    /// The version of receipts without a digest of their own, which are still read.
+    const WITHOUT_DIGEST: u32 = 1;
+
+    /// The document's bytes, in the layout of its version.
     pub fn encode(&self) -> Result<Vec<u8>> {
-        let mut bytes =
-            serde_json::to_vec_pretty(self).map_err(|e| Error::bug(format!("can't encode a receipt: {e}")))?;
-        bytes.push(b'\n');
-        Ok(bytes)
+        if self.packhorse_receipt != Self::WITHOUT_DIGEST {
+            return with_own_digest(self, "a receipt");
+        }
+        let text = serde_json::to_string_pretty(self);
+        text.map(|text| format!("{text}\n").into()).map_err(|e| Error::bug(format!("can't encode a receipt: {e}")))
     }
 
-    /// Parses a document.
+    /// The same in the layout of the version before.
+    pub fn without_digest(self) -> Self {
+        Self { packhorse_receipt: Self::WITHOUT_DIGEST, ..self }
+    }
+
+    /// Parses a document, and checks that its bytes are those that it was written with.
+    ///
+    /// Errors: `Content`; `Unsupported` for other versions.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let receipt: Self =
             serde_json::from_slice(bytes).map_err(|e| Error::content(format!("is not a receipt: {e}")))?;
-        match receipt.packhorse_receipt {
-            Self::VERSION => Ok(receipt),
-            other => Err(Error::unsupported(format!(
-                "is a receipt of version {other}; this build reads version {}",
-                Self::VERSION
-            ))),
-        }
+        let whole = match receipt.packhorse_receipt {
+            Self::VERSION => own_digest_holds(bytes),
+            Self::WITHOUT_DIGEST => receipt.encode()? == bytes,
+            other => {
+                let reads = Self::VERSION;
+                return Err(Error::unsupported(format!(
+                    "is a receipt of version {other}; this build reads up to version {reads}"
+                )));
+            }
+        };
+        whole.then_some(receipt).ok_or_else(|| Error::content("is a damaged receipt: its bytes were changed"))
     }
 
     /// Number of planned samples that are missing in the shard.

@@ -89,7 +89,7 @@ impl ShardPacker<'_> {
         stage.publish_if(|files| {
             (self.is_placed)()?;
             receipt.files = files.iter().cloned().map(record).collect();
-            self.recorded.check(&receipt)
+            self.recorded.check(&mut receipt)
         })?;
         // Writing the files may have taken long.
         let name = format!("{}{RECEIPT_SUFFIX}", shard.name);

@@ -382,7 +382,7 @@ fn valid(
     shard: &ShardFrame,
     length: &dyn Fn(&str) -> Result<Option<u64>>,
 ) -> Result<Option<Receipt>> {
-    let (receipt, digest) = match receipt_and_digest(store, out, &shard.name) {
+    let receipt = match read_receipt(store, out, &shard.name) {
         Ok(found) => found,
         Err(e) if e.is_not_found() || e.kind() != Kind::Environment => return Ok(None),
         Err(e) => return Err(e),
@@ -395,9 +395,7 @@ fn valid(
     let valid = receipt.plan == plan
         && receipt.shard == shard.name
         && shard.holds(receipt.samples + receipt.lost())
-        && !receipt.files.is_empty()
-        // Other bytes that say the same are damage to those who compare the file with the manifest.
-        && Digest::of(&receipt.encode()?) == digest;
+        && !receipt.files.is_empty();
     Ok(valid.then_some(receipt))
 }
 
