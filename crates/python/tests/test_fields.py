@@ -1016,5 +1016,8 @@ def test_the_first_arrays_do_not_decide_alone(tmp_path):
     members.append(("k1499.p.npy", npy(np.arange(2.0))))
     rare = tar("rare.tar", members)
     assert rare.batch([1499], ["p.npy"])["p.npy"].tolist() == [[0.0, 1.0]]
-    with pytest.raises(packhorse.ConfigError, match=r"none of the first samples has the field p\.npy"):
-        rare[:3].loader(1, fields={"pose": packhorse.Ragged("p.npy", required=False)})
+    # The types of a view's fields are those of its dataset.
+    zeros = rare[:3].batch([0, 1, 2], {"p": packhorse.Auto("p.npy", required=False)})["p"]
+    assert zeros.dtype == "float64" and zeros.tolist() == [[0.0, 0.0]] * 3
+    with pytest.raises(packhorse.ContentError, match="k0000"):
+        rare[:3].batch([0], {"p": packhorse.Ragged("p.npy")})

@@ -5,6 +5,7 @@ use crate::on_error::OnError;
 use crate::sample_block::Row;
 use crate::{Reader, SampleBlock, Value, Wants};
 use packhorse_core::{Error, Result};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 /// What a search for values may cost in all, and once one is found.
@@ -19,11 +20,48 @@ const FAILURES: usize = 4;
 /// Values whose shapes are compared.
 const SHAPES: usize = 16;
 
-/// Shows `read` the values of a column in the first samples that have it, until it has enough (`true`). What it can't read it may find
-/// elsewhere: returns the first such error, also where there are several of them.
-///
-/// Errors: a shard that can't be opened; under [`OnError::Skip`] only if none of the first samples is in another shard.
-pub(crate) fn first_values(
+/// Finds the first values of columns: among the samples of a reader, or if these have none among all of its shards. So the fields of a
+/// small view have the types of its dataset.
+pub(crate) struct FirstValues<'a> {
+    pub(crate) reader: &'a Reader,
+    pub(crate) on_error: OnError,
+}
+
+impl FirstValues<'_> {
+    /// Shows `read` the values of a column in the first samples that have it, until it has enough (`true`). What it can't read it may
+    /// find elsewhere: returns the first such error, also where there are several of them.
+    ///
+    /// Errors: a shard that can't be opened; under [`OnError::Skip`] only if none of the first samples is in another shard.
+    pub(crate) fn show(&self, column: usize, mut read: impl FnMut(Value<'_>) -> Result<bool>) -> Result<Option<Error>> {
+        let shown = Cell::new(false);
+        let mut read = |value: Value<'_>| {
+            shown.set(true);
+            read(value)
+        };
+        let failed = search(self.reader, column, self.on_error, &mut read)?;
+        if shown.get() {
+            return Ok(failed);
+        }
+        let whole = self.reader.of_whole_shards()?;
+        whole.map_or(Ok(None), |whole| search(&whole, column, self.on_error, read))
+    }
+
+    /// The shape that most of the first lists, or arrays of `rank` dimensions, of a column have: one bad sample does not decide. Empty
+    /// ones count if there are no others.
+    pub(crate) fn usual_shape(&self, column: usize, rank: usize) -> Result<Option<Vec<usize>>> {
+        let mut counts: BTreeMap<Vec<usize>, usize> = BTreeMap::new();
+        let count = |value: Value<'_>| {
+            shape_of(value, rank).into_iter().for_each(|shape| *counts.entry(shape).or_default() += 1);
+            Ok(counts.values().sum::<usize>() >= SHAPES)
+        };
+        self.show(column, count)?;
+        let usual = counts.into_iter().max_by_key(|(shape, count)| (!shape.contains(&0), *count));
+        Ok(usual.map(|(shape, _)| shape))
+    }
+}
+
+/// See [`FirstValues::show`].
+fn search(
     reader: &Reader,
     column: usize,
     on_error: OnError,
@@ -73,22 +111,4 @@ pub(crate) fn first_values(
         Some(error) if !seen || on_error == OnError::Fail => Err(error),
         _ => Ok(failures.into_iter().next()),
     }
-}
-
-/// The shape that most of the first lists, or arrays of `rank` dimensions, of a column have: one bad sample does not decide. Empty ones
-/// count if there are no others.
-pub(crate) fn usual_shape(
-    reader: &Reader,
-    column: usize,
-    rank: usize,
-    on_error: OnError,
-) -> Result<Option<Vec<usize>>> {
-    let mut counts: BTreeMap<Vec<usize>, usize> = BTreeMap::new();
-    let count = |value: Value<'_>| {
-        shape_of(value, rank).into_iter().for_each(|shape| *counts.entry(shape).or_default() += 1);
-        Ok(counts.values().sum::<usize>() >= SHAPES)
-    };
-    first_values(reader, column, on_error, count)?;
-    let usual = counts.into_iter().max_by_key(|(shape, count)| (!shape.contains(&0), *count));
-    Ok(usual.map(|(shape, _)| shape))
 }

@@ -126,6 +126,12 @@ impl Reader {
         }
     }
 
+    /// The same for all samples of the shards; `None` if these are its samples.
+    pub(crate) fn of_whole_shards(&self) -> Result<Option<Self>> {
+        let whole = self.dataset.of_whole_shards()?;
+        Ok(whole.map(|whole| Self::new(whole, self.columns.to_vec(), self.options.clone())))
+    }
+
     /// The dataset.
     pub(crate) fn dataset(&self) -> &Dataset {
         &self.dataset

@@ -7,7 +7,7 @@ use crate::epoch_order::EpochOrder;
 use crate::fields::{
     AskedFields, Collate, CollateScratch, FieldContext, FieldOptions, all, chosen, columns, raw, resolve,
 };
-use crate::first_value::{first_values, usual_shape};
+use crate::first_value::FirstValues;
 use crate::free_slabs::FreeSlabs;
 use crate::held_samples::{HeldField, HeldSamples};
 use crate::isolation::Isolation;
@@ -102,10 +102,11 @@ impl SampleWork {
         let reader = Reader::with_opener(dataset, columns(&fields), options.reading(), Some(opener), run);
         let dataset = reader.dataset();
         let collate = Isolation::new(options.read.isolated).run(|| {
+            let values = FirstValues { reader: &reader, on_error: options.on_error };
             let first = |column, look: &mut dyn FnMut(&[u8]) -> Result<bool>| {
-                first_values(&reader, column, options.on_error, |value| raw(value).map_or(Ok(false), &mut *look))
+                values.show(column, |value| raw(value).map_or(Ok(false), &mut *look))
             };
-            let shape = |column, rank| usual_shape(&reader, column, rank, options.on_error);
+            let shape = |column, rank| values.usual_shape(column, rank);
             let (schema, registry) = (dataset.schema(), dataset.registry());
             let known = FieldContext { schema, first: &first, shape: &shape, registry, limits: options.limits };
             collate(&fields, &known, options, Arc::clone(&counters))

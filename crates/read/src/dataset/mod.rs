@@ -50,15 +50,17 @@ impl Dataset {
         schema: SchemaRef,
         classes: Vec<String>,
     ) -> Result<Self> {
-        let runs = shards.iter().enumerate().map(|(i, shard)| {
-            let number = u32::try_from(i).map_err(|_| Error::unsupported("2^32 shards and more can't be numbered"))?;
-            Ok(SampleRun { shard: number, first: 0, len: shard.samples })
-        });
-        let runs: Vec<SampleRun> = runs.collect::<Result<_>>()?;
+        let runs = runs_of(&shards)?;
         let (registry, classes) = (registry.clone(), classes.into());
         let (shards, none, ends, joined) = (shards.into(), [].into(), [].into(), [].into());
         Self { shards, runs: none, ends, schema, classes, registry, base: None, selected: false, joined }
             .with_runs(runs)
+    }
+
+    /// All samples of its shards, each once; `None` if these are its samples.
+    pub(crate) fn of_whole_shards(&self) -> Result<Option<Self>> {
+        let runs = runs_of(&self.shards)?;
+        (*runs != *self.runs).then(|| self.with_runs(runs)).transpose()
     }
 
     fn with_runs(&self, runs: Vec<SampleRun>) -> Result<Self> {
@@ -348,6 +350,15 @@ fn classes_of(datasets: &[Dataset]) -> Result<Arc<[String]>> {
         ))),
         None => Ok(longest),
     }
+}
+
+/// All samples of shards.
+fn runs_of(shards: &[Arc<Shard>]) -> Result<Vec<SampleRun>> {
+    let run = |(number, shard): (usize, &Arc<Shard>)| {
+        let number = u32::try_from(number).map_err(|_| Error::unsupported("2^32 shards and more can't be numbered"))?;
+        Ok(SampleRun { shard: number, first: 0, len: shard.samples })
+    };
+    shards.iter().enumerate().map(run).collect()
 }
 
 /// The error of a field that a dataset of this schema does not have.
