@@ -13,7 +13,7 @@ use crate::input_format::open;
 use crate::named_shards::{NamedShard, NamedShards, ThirdParty};
 use crate::parallel_map::parallel_map;
 use crate::plans::open_plan;
-use crate::seal::seal_in;
+use crate::seal::Sealing;
 use crate::shard_packer::record;
 use crate::stored_plan::valid_receipt;
 use crate::without_inputs::{is_adopted, note_adopted};
@@ -64,7 +64,8 @@ pub(crate) fn adopt(context: &ThirdParty<'_>, inputs: &[PathBuf]) -> Result<Adop
     let pairs: Vec<(&NamedShard, &ShardFrame)> = taken.iter().map(|(shard, _)| *shard).zip(plan.shards()).collect();
     let reused =
         parallel_map(&pairs, found.threads(context), &|(shard, frame)| job.shard(&staging, &plan, shard, frame))?;
-    let sealed = seal_in(context.registry, &[], context.store, &found.folder, context.cancel);
+    let ThirdParty { registry, store, cancel, .. } = context;
+    let sealed = Sealing { registry, transforms: &[], store, out: &found.folder, cancel }.in_place();
     let manifest = sealed.inspect_err(|e| {
         if e.code() == Code::KeyTwice {
             job.withdraw(&taken);

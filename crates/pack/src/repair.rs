@@ -11,7 +11,7 @@ use crate::plans::open_plans;
 use crate::recorded_files::{check_file, sealed_manifest};
 use crate::replace::finish_replacing;
 use crate::restored_index::restore_index;
-use crate::seal::seal_plans;
+use crate::seal::Sealing;
 use crate::shard_packer::Redo;
 use crate::stored_plan::{read_receipt, valid_receipt};
 use crate::verify::{IS_A_LINK, is_failure, unreadable};
@@ -88,7 +88,8 @@ pub(crate) fn repair_dataset(context: &PackContext<'_>, out: &Path, options: &Pa
         }
     }
     let keep = context.quarantine.clone();
-    let manifest = seal_plans(context.registry, context.transforms, &context.store, out, &plans, keep, context.cancel)?;
+    let PackContext { registry, transforms, store, cancel, .. } = context;
+    let manifest = Sealing { registry, transforms, store, out, cancel }.plans(&plans, keep)?;
     match before.filter(|before| before.root != manifest.root) {
         None => Ok(DatasetRepair { damages, report, manifest, quarantined: quarantine.kept() }),
         Some(before) => Err(Error::bug(format!("the root digest was {} and is {}", before.root, manifest.root))),

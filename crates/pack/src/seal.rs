@@ -25,124 +25,240 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Seals the dataset in the folder `out`: writes companions, the list of skipped samples and the manifest. If a
-/// replacement is under way, seals that and puts it in the place of the old dataset. Shards that were added to a sealed
-/// dataset become part of it.
-///
-/// Sealing again writes the same bytes, and so do processes that seal at once. Staged files of all hosts are removed at the end.
-///
-/// Errors: `Incomplete` with a list of shards that are missing or have files of other lengths than recorded.
-pub(crate) fn seal(
-    registry: &Registry,
-    transforms: &[Box<dyn Transform>],
-    store: &Arc<dyn Store>,
-    out: &Path,
-    cancel: &Cancel,
-) -> Result<Manifest> {
-    let place = plan_folder(store, out)?;
-    let manifest = seal_in(registry, transforms, store, &place, cancel)?;
-    if place != out {
-        if manifest.samples == 0 && manifest.skipped > 0 {
-            let message = "every sample was left out (its skipped.jsonl says why), so the old dataset stays";
-            return Err(Error::content(message).in_input(place.display()));
+/// A dataset to seal, and what that needs.
+#[derive(Clone, Copy)]
+pub(crate) struct Sealing<'a> {
+    pub(crate) registry: &'a Registry,
+    /// Those of its plans, in order.
+    pub(crate) transforms: &'a [Box<dyn Transform>],
+    pub(crate) store: &'a Arc<dyn Store>,
+    /// Its folder.
+    pub(crate) out: &'a Path,
+    pub(crate) cancel: &'a Cancel,
+}
+
+impl Sealing<'_> {
+    /// Seals the dataset: writes companions, the list of skipped samples and the manifest. If a replacement is under way, seals that and
+    /// puts it in the place of the old dataset. Shards that were added to a sealed dataset become part of it.
+    ///
+    /// Sealing again writes the same bytes, and so do processes that seal at once. Staged files of all hosts are removed at the end.
+    ///
+    /// Errors: `Incomplete` with a list of shards that are missing or have files of other lengths than recorded.
+    pub(crate) fn seal(&self) -> Result<Manifest> {
+        let place = plan_folder(self.store, self.out)?;
+        let manifest = Sealing { out: &place, ..*self }.in_place()?;
+        if place != self.out {
+            if manifest.samples == 0 && manifest.skipped > 0 {
+                let message = "every sample was left out (its skipped.jsonl says why), so the old dataset stays";
+                return Err(Error::content(message).in_input(place.display()));
+            }
+            exchange(self.store, self.out, &manifest)?;
+            forget(self.store, self.out);
         }
-        exchange(store, out, &manifest)?;
-        forget(store, out);
+        Ok(manifest)
     }
-    Ok(manifest)
-}
 
-/// Seals the dataset in the folder `out` in place.
-pub(crate) fn seal_in(
-    registry: &Registry,
-    transforms: &[Box<dyn Transform>],
-    store: &Arc<dyn Store>,
-    out: &Path,
-    cancel: &Cancel,
-) -> Result<Manifest> {
-    seal_plans(registry, transforms, store, out, &open_plans(&**store, out)?, None, cancel)
-}
+    /// The same without a look for a replacement.
+    pub(crate) fn in_place(&self) -> Result<Manifest> {
+        self.plans(&open_plans(&**self.store, self.out)?, None)
+    }
 
-/// Seals the shards of these plans, the first ones of the dataset in the folder `out`. Files that are replaced by other
-/// bytes go into `quarantine`.
-pub(crate) fn seal_plans(
-    registry: &Registry,
-    transforms: &[Box<dyn Transform>],
-    store: &Arc<dyn Store>,
-    out: &Path,
-    plans: &[PlanReader],
-    quarantine: Option<Arc<Quarantine>>,
-    cancel: &Cancel,
-) -> Result<Manifest> {
-    let _span = tracing::debug_span!(target: TARGET, "seal").entered();
-    let old = SealedBefore::read(&**store, out)?;
-    let shards = complete_shards(&**store, out, plans)?;
-    cancel.check()?;
-    old.check(&**store, out, plans, &shards.records)?;
-    check_keys(&**store, out, plans, &shards, cancel)?;
-    let (mut manifest, remarks) = manifest(plans, transforms, shards)?;
-    let published = Staging::open(store.clone(), out)
-        .and_then(|staging| publish(registry, store, &staging.keeping(quarantine), plans, &mut manifest, &remarks));
-    ended(published, store, out, manifest)
-}
+    /// Seals the shards of these plans, the first ones of the dataset. Files that are replaced by other bytes go into `quarantine`.
+    pub(crate) fn plans(&self, plans: &[PlanReader], quarantine: Option<Arc<Quarantine>>) -> Result<Manifest> {
+        let _span = tracing::debug_span!(target: TARGET, "seal").entered();
+        let old = SealedBefore::read(&**self.store, self.out)?;
+        self.shards(plans, &old, self.complete_shards(plans)?, quarantine)
+    }
 
-/// The result of sealing. The first process that has sealed removes all staging folders of other hosts, also of processes that are still sealing
-/// there; these find the dataset sealed with the same shards.
-fn ended(published: Result<()>, store: &Arc<dyn Store>, out: &Path, manifest: Manifest) -> Result<Manifest> {
-    match published {
-        Ok(()) => {
-            Staging::sweep(&**store, out, true);
-            Ok(manifest)
+    /// Seals the dataset if all its shards are complete; returns `None` if not.
+    ///
+    /// Any number of processes may do this at once: all write the same bytes.
+    ///
+    /// Errors: `Config` if a replacement is under way, since only one process may exchange the datasets.
+    pub(crate) fn if_complete(&self) -> Result<Option<Manifest>> {
+        let (store, out) = (&**self.store, self.out);
+        if plan_folder(self.store, out)? != out {
+            let message =
+                "is being replaced, which one process alone must end: run `packhorse seal` when all parts are done";
+            return Err(Error::config(message).in_input(out.display()));
         }
-        Err(e) if Staging::is_lost(&e, out) => sealed_with(&**store, out, &manifest.shards).ok_or(e),
-        // Such as a failed sync of its own files: that another process published the same does not answer it.
-        Err(e) => Err(e),
+        let plans = open_plans(store, out)?;
+        if let Some(last) = plans.last()
+            && lacks_receipts(store, out, last)?
+        {
+            return Ok(None);
+        }
+        let old = SealedBefore::read(store, out)?;
+        let shards = match self.complete_shards(&plans) {
+            // The shards of earlier plans are those of the dataset, which no task fills.
+            Err(e) if e.kind() == Kind::Incomplete && plans.len() > 1 => {
+                let new = plans.last().map(std::slice::from_ref).unwrap_or_default();
+                return if self.complete_shards(new).is_ok() { Err(e) } else { Ok(None) };
+            }
+            Err(e) if e.kind() == Kind::Incomplete => return Ok(None),
+            shards => shards?,
+        };
+        if let Some(manifest) = sealed_with(store, out, &shards.records) {
+            return Ok(Some(manifest));
+        }
+        self.shards(&plans, &old, shards, None).map(Some)
     }
-}
 
-/// Seals the dataset in the folder `out` if all its shards are complete; returns `None` if not.
-///
-/// Any number of processes may do this at once: all write the same bytes.
-///
-/// Errors: `Config` if a replacement is under way, since only one process may exchange the datasets.
-pub(crate) fn seal_if_complete(
-    registry: &Registry,
-    transforms: &[Box<dyn Transform>],
-    store: &Arc<dyn Store>,
-    out: &Path,
-    cancel: &Cancel,
-) -> Result<Option<Manifest>> {
-    if plan_folder(store, out)? != out {
+    /// Seals the complete shards of these plans.
+    fn shards(
+        &self,
+        plans: &[PlanReader],
+        old: &SealedBefore,
+        shards: CompleteShards,
+        quarantine: Option<Arc<Quarantine>>,
+    ) -> Result<Manifest> {
+        let (store, out) = (&**self.store, self.out);
+        self.cancel.check()?;
+        old.check(store, out, plans, &shards.records)?;
+        self.check_keys(plans, &shards)?;
+        let (mut manifest, remarks) = manifest(plans, self.transforms, shards)?;
+        let published = Staging::open(self.store.clone(), out)
+            .and_then(|staging| self.publish(&staging.keeping(quarantine), plans, &mut manifest, &remarks));
+        match published {
+            // The first process that has sealed removes all staging folders of other hosts, also of processes that are still sealing
+            // there; these find the dataset sealed with the same shards.
+            Ok(()) => {
+                Staging::sweep(store, out, true);
+                Ok(manifest)
+            }
+            Err(e) if Staging::is_lost(&e, out) => sealed_with(store, out, &manifest.shards).ok_or(e),
+            // Such as a failed sync of its own files: that another process published the same does not answer it.
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Writes companions, the list of skipped samples, and the manifest, which gets their records.
+    fn publish(
+        &self,
+        staging: &Staging,
+        plans: &[PlanReader],
+        manifest: &mut Manifest,
+        remarks: &[Remarks],
+    ) -> Result<()> {
+        let header = newest(plans)?;
+        for number in 0..plans.len() {
+            manifest.files.push(plan_record(&**self.store, self.out, number)?);
+        }
+        manifest.files.extend(header.files.iter().cloned());
+        let mut ready = Vec::new();
+        if !has_adopted(plans) {
+            ready.push(self.companions(staging, header, manifest, remarks)?);
+        }
+        ready.push(skipped(staging, plans, remarks)?);
+        manifest.files.extend(ready.iter().flat_map(ReadyStage::files).cloned().map(record));
+        let mut stage = staging.stage(MANIFEST)?;
+        // Of a million shards it would be 300 MB as text in memory.
+        manifest.write(&mut *stage.stream("")?)?;
+        ready.push(stage.ready()?);
+        // Files of an old dataset are replaced one right after the other, the manifest last.
+        ready.into_iter().try_for_each(|stage| stage.publish().map(drop))?;
+        part_errors::forget_all(self.store, self.out);
+        forget(self.store, self.out);
+        Ok(())
+    }
+
+    /// Errors: `Incomplete` if shards are missing.
+    fn complete_shards(&self, plans: &[PlanReader]) -> Result<CompleteShards> {
+        let (mut missing, mut of_last) = (Vec::new(), 0);
+        let shards: usize = plans.iter().map(|plan| plan.shards().len()).sum();
+        let mut complete = CompleteShards::with_capacity(shards);
+        for plan in plans {
+            let before = missing.len();
+            valid_receipts(
+                &**self.store,
+                self.out,
+                plan,
+                &CompleteShards::divide,
+                &mut |shard, receipt| match receipt {
+                    Some(receipt) => complete.push(receipt),
+                    None => missing.push(shard.name.as_str()),
+                },
+            )?;
+            of_last = missing.len() - before;
+        }
+        if missing.is_empty() {
+            return Ok(complete);
+        }
+        let named = missing.iter().take(10).copied().collect::<Vec<_>>().join(", ");
+        let more = missing.len().saturating_sub(10);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let (lost, all) = (missing.len(), counted(shards as u64, "shard"));
+        let are = if lost == 1 { "is" } else { "are" };
+        let message = format!("{lost} of {all} {are} missing or damaged: {named}{more}");
+        let hint = match (plans.len(), missing.len() - of_last) {
+            (1, _) => {
+                "fill them with `packhorse pack plan` and seal again, or run `packhorse repair`, which does both and also reads all other shards"
+            }
+            (_, 0) => "fill them with `packhorse pack plan` and seal again",
+            (_, old) if old == missing.len() => "`packhorse repair` packs them again",
+            _ => {
+                "`packhorse repair` packs those of the dataset again, `packhorse pack plan` those of the append; then seal again"
+            }
+        };
+        let error = Error::new(Kind::Incomplete, message).with_code(Code::ShardMissing).hint(hint);
+        Err(error.in_input(self.out.display()))
+    }
+
+    /// Refuses duplicate keys of table rows, which are known only now; scan compared those of files. If shards are added,
+    /// compares all keys.
+    fn check_keys(&self, plans: &[PlanReader], shards: &CompleteShards) -> Result<()> {
+        if plans.len() < 2 && !has_adopted(plans) && !shards.has_keys_of_rows() {
+            return Ok(());
+        }
+        let records = &shards.records;
+        let members = |i: usize| match shards.remarks.get(i).is_some_and(|shard| shard.is_indexed) {
+            true => members_of(&**self.store, self.out, records, i).map(Some),
+            false => Ok(None),
+        };
+        let samples = records.iter().map(|shard| shard.samples).sum();
+        let found = doubles(records.len(), samples, self.cancel, &members)?;
+        let Some(double) = found.first() else { return Ok(()) };
+        let name = |i: usize| records.get(i).map_or("", |shard| shard.name.as_str());
+        let keys = match found.len() {
+            1 => "this key".to_owned(),
+            n if n < duplicate_keys::NAMED => format!("{n} keys, this is the first,"),
+            n => format!("{n} keys or more, such as this one,"),
+        };
+        let (one, two) = (name(double.shards.0), name(double.shards.1));
         let message =
-            "is being replaced, which one process alone must end: run `packhorse seal` when all parts are done";
-        return Err(Error::config(message).in_input(out.display()));
+            format!("{keys} came twice (in {one} and {two}), and readers take samples of one key for one sample");
+        let last: usize = plans.iter().rev().skip(1).map(|plan| plan.shards().len()).sum();
+        let advice = match plans.len() > 1 && double.shards.1 >= last {
+            true => {
+                "drop these samples with `packhorse clean append`, or append others with `replace`, which drops them too"
+            }
+            false if has_adopted(plans) => {
+                "leave a shard out, or pack the samples of one key into one sample with `packhorse pack`"
+            }
+            false => {
+                "give the rows different keys (white space and dots are written as %20 and %2E), and pack into a new folder"
+            }
+        };
+        let message = format!("{message}; {advice}");
+        Err(Error::content(message).with_code(Code::KeyTwice).in_sample(&double.key).in_input(self.out.display()))
     }
-    let plans = open_plans(&**store, out)?;
-    if let Some(last) = plans.last()
-        && lacks_receipts(&**store, out, last)?
-    {
-        return Ok(None);
+
+    fn companions(
+        &self,
+        staging: &Staging,
+        header: &PlanHeader,
+        manifest: &Manifest,
+        remarks: &[Remarks],
+    ) -> Result<ReadyStage> {
+        let sink = self.registry.get(&header.sink.format)?.sink(&header.sink.options.iter().collect())?;
+        let summaries: Vec<ShardSummary> = manifest.shards.iter().zip(remarks).map(summary).collect();
+        let members = |i: usize| members_of(&**self.store, self.out, &manifest.shards, i);
+        let root = manifest.root.to_string();
+        let sealed = Sealed { name: &manifest.name, root_digest: &root, shards: &summaries, members: &members };
+        let mut stage = staging.stage("")?;
+        sink.seal(&sealed, &mut stage)?;
+        stage.ready()
     }
-    let old = SealedBefore::read(&**store, out)?;
-    let shards = match complete_shards(&**store, out, &plans) {
-        // The shards of earlier plans are those of the dataset, which no task fills.
-        Err(e) if e.kind() == Kind::Incomplete && plans.len() > 1 => {
-            let new = plans.last().map(std::slice::from_ref).unwrap_or_default();
-            return if complete_shards(&**store, out, new).is_ok() { Err(e) } else { Ok(None) };
-        }
-        Err(e) if e.kind() == Kind::Incomplete => return Ok(None),
-        shards => shards?,
-    };
-    if let Some(manifest) = sealed_with(&**store, out, &shards.records) {
-        return Ok(Some(manifest));
-    }
-    cancel.check()?;
-    old.check(&**store, out, &plans, &shards.records)?;
-    check_keys(&**store, out, &plans, &shards, cancel)?;
-    let (mut manifest, remarks) = manifest(&plans, transforms, shards)?;
-    let published = Staging::open(store.clone(), out)
-        .and_then(|staging| publish(registry, store, &staging, &plans, &mut manifest, &remarks));
-    ended(published, store, out, manifest).map(Some)
 }
 
 /// Whether a receipt is missing; a look that costs little, before all of them are read.
@@ -163,76 +279,9 @@ fn sealed_with(store: &dyn Store, out: &Path, shards: &[ShardRecord]) -> Option<
     sealed_manifest(store, out).ok().flatten().filter(|manifest| manifest.shards == shards)
 }
 
-/// Writes companions, the list of skipped samples, and the manifest, which gets their records.
-fn publish(
-    registry: &Registry,
-    shared: &Arc<dyn Store>,
-    staging: &Staging,
-    plans: &[PlanReader],
-    manifest: &mut Manifest,
-    remarks: &[Remarks],
-) -> Result<()> {
-    let store = &**shared;
-    let header = newest(plans)?;
-    for number in 0..plans.len() {
-        manifest.files.push(plan_record(store, staging.out(), number)?);
-    }
-    manifest.files.extend(header.files.iter().cloned());
-    let mut ready = Vec::new();
-    if !has_adopted(plans) {
-        ready.push(companions(registry, store, staging, header, manifest, remarks)?);
-    }
-    ready.push(skipped(staging, plans, remarks)?);
-    manifest.files.extend(ready.iter().flat_map(ReadyStage::files).cloned().map(record));
-    let mut stage = staging.stage(MANIFEST)?;
-    // Of a million shards it would be 300 MB as text in memory.
-    manifest.write(&mut *stage.stream("")?)?;
-    ready.push(stage.ready()?);
-    // Files of an old dataset are replaced one right after the other, the manifest last.
-    ready.into_iter().try_for_each(|stage| stage.publish().map(drop))?;
-    part_errors::forget_all(shared, staging.out());
-    forget(shared, staging.out());
-    Ok(())
-}
-
 /// The header of the last plan, which has all classes and splits; the others have the same format and columns.
 fn newest(plans: &[PlanReader]) -> Result<&PlanHeader> {
     plans.last().map(PlanReader::header).ok_or_else(|| Error::bug("a dataset without a plan"))
-}
-
-fn complete_shards(store: &dyn Store, out: &Path, plans: &[PlanReader]) -> Result<CompleteShards> {
-    let (mut missing, mut of_last) = (Vec::new(), 0);
-    let shards: usize = plans.iter().map(|plan| plan.shards().len()).sum();
-    let mut complete = CompleteShards::with_capacity(shards);
-    for plan in plans {
-        let before = missing.len();
-        valid_receipts(store, out, plan, &CompleteShards::divide, &mut |shard, receipt| match receipt {
-            Some(receipt) => complete.push(receipt),
-            None => missing.push(shard.name.as_str()),
-        })?;
-        of_last = missing.len() - before;
-    }
-    if missing.is_empty() {
-        return Ok(complete);
-    }
-    let named = missing.iter().take(10).copied().collect::<Vec<_>>().join(", ");
-    let more = missing.len().saturating_sub(10);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let (lost, all) = (missing.len(), counted(shards as u64, "shard"));
-    let are = if lost == 1 { "is" } else { "are" };
-    let message = format!("{lost} of {all} {are} missing or damaged: {named}{more}");
-    let hint = match (plans.len(), missing.len() - of_last) {
-        (1, _) => {
-            "fill them with `packhorse pack plan` and seal again, or run `packhorse repair`, which does both and also reads all other shards"
-        }
-        (_, 0) => "fill them with `packhorse pack plan` and seal again",
-        (_, old) if old == missing.len() => "`packhorse repair` packs them again",
-        _ => {
-            "`packhorse repair` packs those of the dataset again, `packhorse pack plan` those of the append; then seal again"
-        }
-    };
-    let error = Error::new(Kind::Incomplete, message).with_code(Code::ShardMissing).hint(hint);
-    Err(error.in_input(out.display()))
 }
 
 /// Digests from the manifest of a dataset that is sealed again, such as after others were added: the manifest itself and
@@ -371,50 +420,6 @@ fn omitted(plans: &[PlanReader]) -> Vec<OmissionRecord> {
     all
 }
 
-/// Refuses duplicate keys of table rows, which are known only now; scan compared those of files. If shards are added,
-/// compares all keys.
-fn check_keys(
-    store: &dyn Store,
-    out: &Path,
-    plans: &[PlanReader],
-    shards: &CompleteShards,
-    cancel: &Cancel,
-) -> Result<()> {
-    if plans.len() < 2 && !has_adopted(plans) && !shards.has_keys_of_rows() {
-        return Ok(());
-    }
-    let records = &shards.records;
-    let members = |i: usize| match shards.remarks.get(i).is_some_and(|shard| shard.is_indexed) {
-        true => members_of(store, out, records, i).map(Some),
-        false => Ok(None),
-    };
-    let samples = records.iter().map(|shard| shard.samples).sum();
-    let found = doubles(records.len(), samples, cancel, &members)?;
-    let Some(double) = found.first() else { return Ok(()) };
-    let name = |i: usize| records.get(i).map_or("", |shard| shard.name.as_str());
-    let keys = match found.len() {
-        1 => "this key".to_owned(),
-        n if n < duplicate_keys::NAMED => format!("{n} keys, this is the first,"),
-        n => format!("{n} keys or more, such as this one,"),
-    };
-    let (one, two) = (name(double.shards.0), name(double.shards.1));
-    let message = format!("{keys} came twice (in {one} and {two}), and readers take samples of one key for one sample");
-    let last: usize = plans.iter().rev().skip(1).map(|plan| plan.shards().len()).sum();
-    let advice = match plans.len() > 1 && double.shards.1 >= last {
-        true => {
-            "drop these samples with `packhorse clean append`, or append others with `replace`, which drops them too"
-        }
-        false if has_adopted(plans) => {
-            "leave a shard out, or pack the samples of one key into one sample with `packhorse pack`"
-        }
-        false => {
-            "give the rows different keys (white space and dots are written as %20 and %2E), and pack into a new folder"
-        }
-    };
-    let message = format!("{message}; {advice}");
-    Err(Error::content(message).with_code(Code::KeyTwice).in_sample(&double.key).in_input(out.display()))
-}
-
 /// Sums the other counts over all shards.
 fn counts(shards: &[ShardRecord]) -> BTreeMap<String, u64> {
     let mut all = BTreeMap::new();
@@ -428,24 +433,6 @@ fn plan_record(store: &dyn Store, out: &Path, number: usize) -> Result<FileRecor
     let name = plan_name(number);
     let (blake3, bytes) = digest_file(store, &out.join(&name), &mut |_| Ok(()))?;
     Ok(FileRecord { name, bytes, blake3 })
-}
-
-fn companions(
-    registry: &Registry,
-    store: &dyn Store,
-    staging: &Staging,
-    header: &PlanHeader,
-    manifest: &Manifest,
-    remarks: &[Remarks],
-) -> Result<ReadyStage> {
-    let sink = registry.get(&header.sink.format)?.sink(&header.sink.options.iter().collect())?;
-    let summaries: Vec<ShardSummary> = manifest.shards.iter().zip(remarks).map(summary).collect();
-    let members = |i: usize| members_of(store, staging.out(), &manifest.shards, i);
-    let root = manifest.root.to_string();
-    let sealed = Sealed { name: &manifest.name, root_digest: &root, shards: &summaries, members: &members };
-    let mut stage = staging.stage("")?;
-    sink.seal(&sealed, &mut stage)?;
-    stage.ready()
 }
 
 fn summary((shard, remarks): (&ShardRecord, &Remarks)) -> ShardSummary {

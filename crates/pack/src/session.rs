@@ -19,6 +19,7 @@ use crate::repair::{DatasetRepair, repair_dataset};
 use crate::replace::{clean, finish_replacing, plan_folder, publish};
 use crate::sample_order::MANY;
 use crate::scan::{Found, Listing, Scan, columns_of, scan, tables, take_metadata};
+use crate::seal::Sealing;
 use crate::shard_packer::Redo;
 use crate::stored_plan::{Stored, StoredPlan, exists};
 use crate::trial::fit;
@@ -247,7 +248,7 @@ impl Session {
             let message = "was moved or removed while it was packed; run the same command again";
             return Err(Error::new(Kind::Environment, message).in_input(out.display()));
         }
-        let manifest = crate::seal::seal(&self.registry, &transforms, &self.store, out, &self.cancel)?;
+        let manifest = self.sealing(&transforms, out).seal()?;
         tell_left_out(out, &report, recipe.on_error, &*self.observer);
         let ours = manifest.plans().any(|digest| digest == plan.digest());
         match ours {
@@ -313,8 +314,7 @@ impl Session {
 
     /// Checks that every shard of the plan in `dir` is complete, and writes the manifest.
     pub fn seal(&self, dir: impl AsRef<Path>) -> Result<Manifest> {
-        let transforms = self.transforms_of(dir.as_ref())?;
-        crate::seal::seal(&self.registry, &transforms, &self.store, dir.as_ref(), &self.cancel)
+        self.sealing(&self.transforms_of(dir.as_ref())?, dir.as_ref()).seal()
     }
 
     /// As [`Session::seal`] if all shards are complete; `None` if not. Any number of processes may do this when they have
@@ -322,8 +322,7 @@ impl Session {
     ///
     /// Errors: `Config` if a replacement of the dataset is under way.
     pub fn seal_if_complete(&self, dir: impl AsRef<Path>) -> Result<Option<Manifest>> {
-        let transforms = self.transforms_of(dir.as_ref())?;
-        crate::seal::seal_if_complete(&self.registry, &transforms, &self.store, dir.as_ref(), &self.cancel)
+        self.sealing(&self.transforms_of(dir.as_ref())?, dir.as_ref()).if_complete()
     }
 
     /// Compares the dataset in `dir` with its recorded lengths and digests.
@@ -488,6 +487,10 @@ impl Session {
             moved: &self.moved,
             quarantine: None,
         }
+    }
+
+    fn sealing<'a>(&'a self, transforms: &'a [Box<dyn Transform>], out: &'a Path) -> Sealing<'a> {
+        Sealing { registry: &self.registry, transforms, store: &self.store, out, cancel: &self.cancel }
     }
 
     fn options(&self, part: Part, on_error: OnError) -> PackOptions {

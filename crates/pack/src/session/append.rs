@@ -9,7 +9,6 @@ use crate::plan::{Allowed, Plan};
 use crate::plans::open_plans;
 use crate::request_error::as_request_error;
 use crate::scan::matched;
-use crate::seal::seal_plans;
 use crate::shard_packer::Redo;
 use crate::stored_plan::{Stored, mend_plan};
 use crate::{PackReport, Part, Recipe};
@@ -51,7 +50,7 @@ impl Session {
             }
         };
         let manifest = match place {
-            Place::Next => crate::seal::seal(&self.registry, &transforms, &self.store, dir, &self.cancel)?,
+            Place::Next => self.sealing(&transforms, dir).seal()?,
             Place::Sealed(..) => self.seal_known(dir, &transforms)?,
         };
         check_sealed(dir, &manifest, digest)?;
@@ -66,7 +65,7 @@ impl Session {
         if base.lacks_plan() {
             return Ok(base.manifest);
         }
-        seal_plans(&self.registry, transforms, &self.store, dir, &base.plans, None, &self.cancel)
+        self.sealing(transforms, dir).plans(&base.plans, None)
     }
 
     /// The plan of [`Session::append`]; writes nothing.

@@ -4,7 +4,7 @@ use super::WriterContext;
 use super::destination::Destination;
 use super::filling::FilledShard;
 use crate::replace::{discard, exchange};
-use crate::seal::seal_in;
+use crate::seal::Sealing;
 use crate::shard_packer::record;
 use packhorse_core::{Event, Result};
 use packhorse_dataset::{Digest, Manifest, RECEIPT_SUFFIX, Receipt};
@@ -31,7 +31,7 @@ impl Publishing<'_> {
         }
         let sealed = self.publish(plan, shards).and_then(|()| {
             let WriterContext { registry, cancel, .. } = self.context;
-            seal_in(registry, &[], store, dir, cancel)
+            Sealing { registry, transforms: &[], store, out: dir, cancel }.in_place()
         });
         let manifest = sealed.inspect_err(|_| self.withdraw())?;
         let Self { staging, destination, .. } = self;
