@@ -59,16 +59,29 @@ pub(super) struct Fast {
 
 /// Added tokens around which this engine encodes otherwise than the reference: it marks a word before them and none after them where
 /// the pre-tokenizer is `Metaspace`, and takes the end of another added token for that of a word. Texts that have one are left to the reference.
-/// So are texts whose beginning the normalizer removes, where the pre-tokenizer marks the first word alone: the reference does not mark it then.
+/// So are texts whose beginning the normalizer removes, where the pre-tokenizer marks the first word alone: the reference does not mark it then,
+/// and texts with characters that it takes otherwise.
 struct Delicate {
     /// Their ids, ascending.
     ids: Vec<u32>,
     /// Whether the first word alone is marked.
     first: bool,
+    /// What only the reference takes as it is; empty if there is none.
+    strange: &'static str,
     /// The tokenizer as given.
     json: String,
     parse_special: bool,
     reference: OnceLock<Result<Box<dyn Engine>>>,
+}
+
+/// What this engine takes otherwise in texts. WordPiece ends a word at a NUL. The patterns of contractions that it has as code
+/// of its own are without the letter that is an `s` whatever its case.
+fn strange(upgraded: &str) -> &'static str {
+    if upgraded.contains("\"type\":\"WordPiece\"") {
+        return "\0";
+    }
+    let folded = ["(?i:'s", "(?i:[sdmt]", "(?i:'([sdmt]"];
+    if folded.iter().any(|pattern| upgraded.contains(pattern)) { "'\u{17f}" } else { "" }
 }
 
 /// Whether a normalizer marks the beginnings of words.
@@ -104,8 +117,9 @@ impl Delicate {
             .map(|(id, _)| *id)
             .collect();
         ids.sort_unstable();
-        let delicate = Self { ids, first, json: json.to_owned(), parse_special, reference: OnceLock::new() };
-        Ok(Some(delicate).filter(|delicate| first || !delicate.ids.is_empty()))
+        let strange = strange(upgraded);
+        let delicate = Self { ids, first, strange, json: json.to_owned(), parse_special, reference: OnceLock::new() };
+        Ok(Some(delicate).filter(|delicate| first || !delicate.ids.is_empty() || !strange.is_empty()))
     }
 
     /// Whether the normalizer removes the beginning of a text before its first word is marked, or may.
@@ -126,6 +140,10 @@ impl Delicate {
         left.is_empty()
     }
 
+    fn is_strange(&self, text: &str) -> bool {
+        !self.strange.is_empty() && text.contains(self.strange)
+    }
+
     fn reference(&self) -> Result<&dyn Engine> {
         let loaded = self.reference.get_or_init(|| oracle::load(self.json.as_bytes(), self.parse_special));
         loaded.as_deref().map_err(Error::clone)
@@ -134,41 +152,50 @@ impl Delicate {
 
 impl Fast {
     /// Refuses added tokens, given by their texts, that are looked for in normalized text and that this engine does not find
-    /// there: those with a space, where spaces are marks, and those of which a normalizer replaces a part.
+    /// there: those that have a space then, where spaces are marks, those that are nothing then, and those of which a normalizer
+    /// replaces a part. It also passes over tokens whose common beginning can overlap itself, as that of `<<SYS>>` in `<<<SYS>>`.
     pub(super) fn refuse_unfound(&self, normalized: &BTreeSet<String>) -> Result<(), String> {
+        if let Some(text) = self.overlapping() {
+            return Err(format!("its added tokens, which all begin with {text:?}"));
+        }
         let steps = self.tokenizer.get_normalizers();
         let marks = steps.iter().any(is_mark);
+        let is_lost = |text: &String| {
+            let form = normal(steps.iter().filter(|step| !matches!(step, PipelineNormalizer::Metaspace(_))), text);
+            form.is_ok_and(|form| form.is_empty() || marks && form.contains(' ')) || marks && text.contains(' ')
+        };
         let replaces = |text: &String| {
             let mut steps = steps.iter().filter(|step| matches!(step, PipelineNormalizer::Replace(_)));
             steps.any(|step| step.normalize(text, 1).is_ok_and(|new| new != text.as_str()))
         };
-        match normalized.iter().find(|text| marks && text.contains(' ') || replaces(text)) {
+        match normalized.iter().find(|text| is_lost(text) || replaces(text)) {
             Some(text) => Err(format!("its added token {text:?}, which counts in normalized text")),
             None => Ok(()),
         }
     }
 
-    /// Refuses added tokens, given by their texts, that are equal once they are normalized: `tokenizers` takes one of them, another one each time.
+    /// The beginning of all added tokens of one kind, if it can overlap itself. The engine looks for these together.
+    fn overlapping(&self) -> Option<String> {
+        let added = self.tokenizer.get_added_vocabulary().get_added_tokens_decoder();
+        [(true, true), (true, false), (false, true), (false, false)].into_iter().find_map(|(normalized, special)| {
+            let kind = added.values().filter(|token| token.normalized == normalized && (special || !token.special));
+            let common = kind.map(|token| &*token.content).reduce(|a, b| a.get(..shared(a, b)).unwrap_or_default())?;
+            let end = |at: usize| common.as_bytes().get(at..).unwrap_or_default();
+            let overlaps = (1..common.len()).any(|at| end(0).starts_with(end(at)));
+            overlaps.then(|| common.to_owned())
+        })
+    }
+
+    /// Refuses added tokens, given by their texts, that are equal once they are normalized.
     pub(super) fn refuse_equals(&self, normalized: &BTreeSet<String>) -> Result<()> {
-        let mut forms: BTreeMap<String, &str> = BTreeMap::new();
-        for text in normalized {
-            let steps = self.tokenizer.get_normalizers();
-            let form = steps.iter().try_fold(text.clone(), |form, step| Ok(step.normalize(&form, 1)?.into_owned()));
-            let form = form.map_err(|e: tokenizers::Error| Error::config(format!("the added token {text:?}: {e}")))?;
-            if let Some(other) = forms.insert(form, text) {
-                let message = format!("the added tokens {other:?} and {text:?} are equal once they are normalized");
-                let hint = "the library takes either, by chance: remove one, or add it with normalized=False";
-                return Err(Error::config(message).hint(hint));
-            }
-        }
-        Ok(())
+        refuse_equals(normalized, &|text| normal(self.tokenizer.get_normalizers().iter(), text))
     }
 
     /// Encodes a text, or leaves it to the reference.
     fn encode_text(&self, text: &str, out: &mut Ids) -> Result<()> {
         let before = out.len();
         if let Some(delicate) = &self.delicate
-            && delicate.removes_beginning(text, &self.tokenizer)
+            && (delicate.removes_beginning(text, &self.tokenizer) || delicate.is_strange(text))
         {
             return delicate.reference()?.encode(text, false, out);
         }
@@ -202,6 +229,33 @@ impl Fast {
     }
 }
 
+/// Refuses added tokens, given by their texts, that are equal once they are normalized: `tokenizers` takes one of them, another one each time.
+pub(super) fn refuse_equals<E: std::fmt::Display>(
+    normalized: &BTreeSet<String>,
+    normalize: &dyn Fn(&str) -> Result<String, E>,
+) -> Result<()> {
+    let mut forms: BTreeMap<String, &str> = BTreeMap::new();
+    for text in normalized {
+        let form = normalize(text).map_err(|e| Error::config(format!("the added token {text:?}: {e}")))?;
+        if let Some(other) = forms.insert(form, text) {
+            let message = format!("the added tokens {other:?} and {text:?} are equal once they are normalized");
+            let hint = "the library takes either, by chance: remove one, or add it with normalized=False";
+            return Err(Error::config(message).hint(hint));
+        }
+    }
+    Ok(())
+}
+
+/// A text as these steps leave it.
+fn normal<'s>(mut steps: impl Iterator<Item = &'s PipelineNormalizer>, text: &str) -> tokenizers::Result<String> {
+    steps.try_fold(text.to_owned(), |form, step| Ok(step.normalize(&form, 1)?.into_owned()))
+}
+
+/// How many bytes two texts have in common from their beginnings on, in whole characters.
+fn shared(a: &str, b: &str) -> usize {
+    a.chars().zip(b.chars()).take_while(|(a, b)| a == b).map(|(a, _)| a.len_utf8()).sum()
+}
+
 impl Engine for Fast {
     fn encode(&self, text: &str, template: bool, out: &mut Ids) -> Result<()> {
         // The engine's own path for this copies the text and the tokens.
@@ -227,8 +281,9 @@ impl Engine for Fast {
     fn revision(&self) -> u32 {
         match &self.delicate {
             None => 1,
-            Some(Delicate { first: false, .. }) => 2,
-            Some(_) => 3,
+            Some(delicate) if !delicate.strange.is_empty() => 4,
+            Some(Delicate { first: true, .. }) => 3,
+            Some(_) => 2,
         }
     }
 }

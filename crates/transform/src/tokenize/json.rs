@@ -94,8 +94,9 @@ fn refuse_inexact(model: &Parts<'_>) -> Result<(), String> {
     let is_set = |name: &str| model.get(name).is_some_and(|value| !["null", "\"\"", "false"].contains(&value.get()));
     match () {
         () if is_set("end_of_word_suffix") => Err("model.end_of_word_suffix, for words of one character".to_owned()),
-        () if is_set("fuse_unk") && is_set("continuing_subword_prefix") => {
-            Err("model.fuse_unk with model.continuing_subword_prefix".to_owned())
+        // For unknown characters that are joined or become bytes.
+        () if model.contains_key("merges") && is_set("continuing_subword_prefix") => {
+            Err("model.continuing_subword_prefix of a BPE".to_owned())
         }
         () => Ok(()),
     }

@@ -3,20 +3,28 @@
 
 use super::engine::Engine;
 #[cfg(feature = "tokenizer-oracle")]
-use super::scores;
+use super::{engine::refuse_equals, scores};
 use packhorse_core::{Error, Result};
 
 /// The reference engine for a `tokenizer.json`. Truncation and padding in the file are ignored.
 ///
-/// Errors: `Config` if the file is not a tokenizer; `Unsupported` in builds without the feature `tokenizer-oracle`.
+/// Errors: `Config` if the file is not a tokenizer, or has added tokens that are equal once they are normalized; `Unsupported` in builds without the feature `tokenizer-oracle`.
 #[cfg(feature = "tokenizer-oracle")]
 pub(super) fn load(json: &[u8], parse_special: bool) -> Result<Box<dyn Engine>> {
+    use tokenizers_oracle::{NormalizedString, Normalizer};
     let scored = scores::as_read(json);
     let mut tokenizer = tokenizers_oracle::Tokenizer::from_bytes(scored.as_deref().map_or(json, str::as_bytes))
         .map_err(|e| Error::config(format!("the tokenizer can't be read: {e}")))?;
     tokenizer.with_padding(None);
     tokenizer.with_truncation(None).map_err(|e| Error::config(format!("the tokenizer can't be used: {e}")))?;
     tokenizer.set_encode_special_tokens(!parse_special);
+    let added = tokenizer.get_added_tokens_decoder().into_values();
+    let normalized = added.filter(|token| token.normalized && !token.content.is_empty()).map(|token| token.content);
+    refuse_equals(&normalized.collect(), &|text| {
+        let mut form = NormalizedString::from(text);
+        tokenizer.get_normalizer().map_or(Ok(()), |normalizer| normalizer.normalize(&mut form))?;
+        Ok::<_, tokenizers_oracle::Error>(form.get().to_owned())
+    })?;
     Ok(Box::new(Oracle(tokenizer)))
 }
 

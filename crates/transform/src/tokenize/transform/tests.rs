@@ -397,4 +397,70 @@ fn a_tokenizer_with_delicate_tokens_has_a_revision_of_its_own() {
     assert!(describe([true, true, false, false], metaspace).starts_with("tokenize/1 engine=tokenizers-0.23"));
     let first = metaspace.replace("always", "first");
     assert!(describe([false, false, false, false], &first).starts_with("tokenize/3 engine=tokenizers-1"));
+    let contractions = r#"{"type":"Split","behavior":"Isolated","invert":false,"pattern":{"Regex":
+        "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"}}"#;
+    assert!(describe([false, false, false, false], contractions).starts_with("tokenize/4 engine=tokenizers-1"));
+}
+
+/// A tokenizer with this model, normalizer and pre-tokenizer, and added tokens from `first` on that are looked for in normalized text.
+#[cfg(feature = "tokenizer-oracle")]
+fn of_parts(model: &str, normalizer: &str, pre_tokenizer: &str, (first, added): (usize, &[&str])) -> String {
+    let token = |(id, content): (usize, &&str)| {
+        let flags = r#""single_word":false,"lstrip":false,"rstrip":false,"normalized":true,"special":false"#;
+        format!(r#"{{"id":{id},"content":"{content}",{flags}}}"#)
+    };
+    let added: Vec<String> = (first..).zip(added).map(token).collect();
+    format!(
+        r#"{{"version":"1.0","truncation":null,"padding":null,"added_tokens":[{}],"normalizer":{normalizer},
+        "pre_tokenizer":{pre_tokenizer},"post_processor":null,"decoder":null,"model":{model}}}"#,
+        added.join(",")
+    )
+}
+
+#[cfg(feature = "tokenizer-oracle")]
+fn words(vocabulary: &str) -> String {
+    format!(r#"{{"type":"WordLevel","vocab":{{"<unk>":0{vocabulary}}},"unk_token":"<unk>"}}"#)
+}
+
+/// The ids are those of the Python package of tokenizers 0.23.
+#[cfg(feature = "tokenizer-oracle")]
+#[test]
+fn rare_characters_and_added_tokens_have_the_tokens_of_the_reference() {
+    let ids = |json: &str, text: &str| {
+        let tokenize = Tokenize::new(json.as_bytes(), "t.json", TokenizeOptions::default()).unwrap();
+        let found = tokenize.apply(rows(&[Some(text)], true)).unwrap();
+        let list = found.column_by_name(TOKENS).unwrap().as_list::<i32>().value(0);
+        list.as_primitive::<UInt16Type>().values().to_vec()
+    };
+    let metaspace = r#"{"type":"Metaspace","replacement":"▁","prepend_scheme":"always","split":true}"#;
+    // A line break that the normalizer makes a space.
+    let breaks = of_parts(&words(r#","▁a":1,"▁b":2"#), r#"{"type":"Nmt"}"#, metaspace, (3, &["\\n"]));
+    assert_eq!(ids(&breaks, "a b"), [1, 3, 2]);
+    // One that it removes.
+    let strip = r#"{"type":"Strip","strip_left":true,"strip_right":true}"#;
+    assert_eq!(ids(&of_parts(&words(r#","ab":1"#), strip, "null", (2, &["\\n"])), "ab"), [0, 0]);
+    // Tokens whose common beginning overlaps itself.
+    let doubled = of_parts(&words(""), "null", "null", (1, &["<<SYS>>", "<</SYS>>"]));
+    assert_eq!(ids(&doubled, "<<<SYS>>"), [0, 1]);
+    let pieces = r###"{"type":"WordPiece","unk_token":"[UNK]","continuing_subword_prefix":"##","max_input_chars_per_word":100,
+        "vocab":{"[UNK]":0,"a":1,"##a":2}}"###;
+    assert_eq!(ids(&of_parts(pieces, "null", "null", (3, &[])), "a\0a"), [0]);
+    assert_eq!(ids(&of_parts(pieces, "null", "null", (3, &[])), "aa"), [1, 2]);
+    let contractions = r#"{"type":"Split","behavior":"Isolated","invert":false,"pattern":{"Regex":
+        "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"}}"#;
+    let long = of_parts(&words(r#","'ſ":1,"o":2,"'ſo":3,"'s":4"#), "null", contractions, (5, &[]));
+    assert_eq!((ids(&long, "'ſo"), ids(&long, "'so")), (vec![1, 2], vec![4, 2]));
+    let bytes: String = (0..256).map(|byte| format!(r#","<0x{byte:02X}>":{}"#, 1 + byte)).collect();
+    let prefixed = format!(
+        r###"{{"type":"BPE","dropout":null,"unk_token":null,"continuing_subword_prefix":"##","end_of_word_suffix":null,
+        "fuse_unk":false,"byte_fallback":true,"ignore_merges":false,"vocab":{{"a":0{bytes}}},"merges":[]}}"###
+    );
+    assert_eq!(ids(&of_parts(&prefixed, "null", "null", (257, &[])), "ab"), [0, 36, 36, 99]);
+    // The library takes either of two that are equal once they are normalized, whichever engine does it.
+    let lower = r#"{"type":"Lowercase"}"#;
+    for split in ["null", r#"{"type":"Split","pattern":{"Regex":"a+"},"behavior":"Isolated","invert":false}"#] {
+        let equal = of_parts(&words(""), lower, split, (1, &["PyTorch", "pytorch"]));
+        let refused = Tokenize::new(equal.as_bytes(), "t.json", TokenizeOptions::default()).err().unwrap();
+        assert!(refused.to_string().contains("equal once they are normalized"), "{refused}");
+    }
 }
