@@ -1021,3 +1021,35 @@ def test_the_first_arrays_do_not_decide_alone(tmp_path):
     assert zeros.dtype == "float64" and zeros.tolist() == [[0.0, 0.0]] * 3
     with pytest.raises(packhorse.ContentError, match="k0000"):
         rare[:3].batch([0], {"p": packhorse.Ragged("p.npy")})
+
+
+def test_names_that_read_as_others(tmp_path):
+    import pyarrow as pa
+
+    def dataset(columns):
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        folder.mkdir()
+        pytest.importorskip("pyarrow.parquet").write_table(pa.table(columns), folder / "t.parquet")
+        packhorse.pack(folder / "t.parquet", folder / "out", to="parquet")
+        return packhorse.open(folder / "out")
+
+    # The name of a column is not a list of others.
+    both = dataset({"a": [3, 4], "a;b": [1, 2]})
+    assert both.batch([0, 1])["a;b"].tolist() == [1, 2]
+    assert both.batch([0], {"x": "a;b", "y": "a;c"})["x"].tolist() == [1]
+    assert dataset({"a;b": [1, 2]}).batch([1])["a;b"].tolist() == [2]
+    # Text in a column of a table stays text, whatever it is called.
+    text = dataset({"index": ["007", "bob"], "x.cls2": ["1", "2"], "cls": ["0", "1"]})
+    batch = text.batch([0, 1])
+    assert batch["index"].strings() == ["007", "bob"] and batch["x.cls2"].strings() == ["1", "2"]
+    assert batch["cls"].tolist() == [0, 1]
+    assert text.where("index == '007'").keys == text.where("cls == 0").keys
+    # Parts of ragged fields have names of their own.
+    for part, values in [("shape", [[100, 100], [2, 1]]), ("offsets", [[1], [2]])]:
+        parts = dataset({"raw": [b"hello", b"wo"], f"raw.{part}": pa.array(values, pa.list_(pa.int64(), len(values[0])))})
+        with pytest.raises(packhorse.ConfigError, match=rf"field raw\.{part} has a name that batches give to a part of raw"):
+            parts.batch([0, 1])
+        found = parts.batch([0, 1], {"raw": "raw", "sizes": f"raw.{part}"})
+        assert found["sizes"].tolist() == values and found["raw"].strings() == ["hello", "wo"]
+        with pytest.raises(packhorse.ConfigError, match="part of raw"):
+            parts.batch([0, 1], {f"raw.{part}": f"raw.{part}", "raw": "raw"})

@@ -268,7 +268,7 @@ impl Term {
             let field = name.to_owned();
             // Without a class list a label in a tar is a number as text, or the name of a class.
             let has_text = comparison.literals.iter().any(|literal| matches!(literal, Literal::Text(_)));
-            let is_name = is_text && has_text && classes.is_empty() && is_number_in_text(name);
+            let is_name = is_text && has_text && classes.is_empty() && is_number_in_text(found);
             let kind = if is_name { FieldKind::Bytes } else { FieldKind::Auto };
             let kind = (comparison.operator != IS_NULL).then_some(kind);
             return Ok(Self { comparison, field, path: Vec::new(), kind, is_text, is_name, tick });

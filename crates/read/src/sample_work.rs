@@ -4,9 +4,7 @@ use crate::batch_metadata::BatchMetadata;
 use crate::device::slab;
 use crate::diagnose::Meter;
 use crate::epoch_order::EpochOrder;
-use crate::fields::{
-    AskedFields, Collate, CollateScratch, FieldContext, FieldOptions, all, chosen, columns, raw, resolve,
-};
+use crate::fields::{AskedFields, Collate, CollateScratch, FieldContext, FieldOptions, chosen, columns, raw, resolve};
 use crate::first_value::FirstValues;
 use crate::free_slabs::FreeSlabs;
 use crate::held_samples::{HeldField, HeldSamples};
@@ -85,7 +83,7 @@ impl SampleWork {
         options: &LoaderOptions,
         meter: Option<&Meter>,
     ) -> Result<(Self, PipelineConfig)> {
-        let fields = chosen(fields, || all(dataset.schema()))?;
+        let fields = chosen(fields, dataset.schema())?;
         let dataset = dataset.reading(&columns(&fields).into_iter().flat_map(|column| column.0).collect());
         let from = begin(&order, fingerprint, options)?;
         let sampler = Sampler::new(options.rank, options.batch)?;
@@ -132,7 +130,7 @@ impl SampleWork {
             return Err(Error::config("a stream has no state to go on from: it is read from where it is"));
         }
         let schema = stream.schema()?;
-        let fields = chosen(fields, || all(&schema))?;
+        let fields = chosen(fields, &schema)?;
         let columns = columns(&fields);
         let sampler = Sampler::new(options.rank, options.batch)?;
         let steps = Steps::new(sampler, ENDLESS, (0, 0), Some(1), Remainder::Uneven)?;

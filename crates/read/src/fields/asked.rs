@@ -1,8 +1,8 @@
 //! The fields that a loader is asked for, with those that its device needs.
 
-use super::{FieldKind, FieldOptions};
+use super::{FieldKind, FieldOptions, all};
 use crate::Column;
-use packhorse_core::{Error, Result};
+use packhorse_core::{Error, Result, Schema};
 
 /// The requested fields (all if empty), and those that the device needs.
 pub(crate) type AskedFields<'a> = (&'a [FieldOptions], &'a [FieldOptions]);
@@ -10,11 +10,15 @@ pub(crate) type AskedFields<'a> = (&'a [FieldOptions], &'a [FieldOptions]);
 /// The fields of a loader.
 ///
 /// Errors (kind `Config`): no fields; a field that has the name of a needed one and is another.
-pub(crate) fn chosen(
-    (asked, needed): AskedFields<'_>,
-    all: impl FnOnce() -> Vec<FieldOptions>,
-) -> Result<Vec<FieldOptions>> {
-    let mut fields = if asked.is_empty() { all() } else { asked.to_vec() };
+pub(crate) fn chosen((asked, needed): AskedFields<'_>, schema: &Schema) -> Result<Vec<FieldOptions>> {
+    let mut fields = if asked.is_empty() { all(schema) } else { asked.to_vec() };
+    for field in &mut fields {
+        // A column may have a name that reads as several.
+        let whole = field.from.0.join(";");
+        if schema.column_with_name(&whole).is_some() {
+            field.from = Column(vec![whole]);
+        }
+    }
     for needed in needed {
         match fields.iter().find(|field| field.name == needed.name) {
             None => fields.push(needed.clone()),

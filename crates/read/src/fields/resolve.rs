@@ -128,9 +128,11 @@ fn with_others(
     error.hint(others)
 }
 
-/// Whether bytes of a field with this name are a number as text, if nothing else is asked for.
-pub(crate) fn is_number_in_text(name: &str) -> bool {
-    NUMBERS.contains(&name.rsplit('.').next().unwrap_or_default())
+/// Whether the values of a field are numbers as text, if nothing else is asked for: members by their names, and labels.
+pub(crate) fn is_number_in_text(field: &Field) -> bool {
+    let name = field.name().rsplit('.').next().unwrap_or_default();
+    let is_member = || FieldType::of(field).is_ok_and(|held| held == FieldType::Blob);
+    NUMBERS.contains(&name) && (name == "cls" || is_member())
 }
 
 struct Look<'a> {
@@ -227,7 +229,7 @@ impl Look<'_> {
 
     fn suggested(&self, stored: &Field) -> Result<FieldDecoder> {
         let extension = stored.name().rsplit('.').next().unwrap_or_default();
-        if is_number_in_text(stored.name()) {
+        if is_number_in_text(stored) {
             return self.number(stored, true, &DataType::Int64, Text::Plain);
         }
         if self.known.registry.by_field(stored.name()).is_some_and(|_| extension == "npy") {
@@ -396,6 +398,14 @@ impl Elements {
     }
 }
 
+/// What follows the name of a ragged field in the names of its offsets and of its rows' shapes.
+const PARTS: [&str; 2] = [".offsets", ".shape"];
+
+fn is_a_part(name: &str, of: &str) -> Error {
+    let message = format!("field {name} has a name that batches give to a part of {of}, whose rows differ in length");
+    Error::config(message).in_field(name).hint("choose the fields of the batch, and give one of these another name")
+}
+
 /// Adds a field to the layout.
 fn place(
     asked: &FieldOptions,
@@ -405,6 +415,10 @@ fn place(
     layout: &mut Layout,
 ) -> Result<ResolvedField> {
     let (name, at) = (&asked.name, layout.fields().len());
+    let of = PARTS.iter().find_map(|part| name.strip_suffix(part));
+    if let Some(of) = of.filter(|of| layout.field(of).is_some_and(|field| field.ragged)) {
+        return Err(is_a_part(name, of));
+    }
     let (mut ragged, mut rank) = (false, 0);
     let stride = match &cell {
         FieldDecoder::Bytes | FieldDecoder::Texts { .. } | FieldDecoder::Pictures => {
@@ -468,6 +482,8 @@ fn place(
         }
     };
     if ragged {
+        let mut parts = PARTS.iter().map(|part| format!("{name}{part}"));
+        parts.find(|part| layout.field(part).is_some()).map_or(Ok(()), |part| Err(is_a_part(&part, name)))?;
         layout.push(&format!("{name}.offsets"), DataType::Int64, 8, vec![batch + 1])?;
     }
     if rank > 1 {
