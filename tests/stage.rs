@@ -570,3 +570,81 @@ fn a_dataset_on_a_web_server_is_packed_and_verified() {
     let stat = |place: &str| packhorse(&["stat", place]).succeed().printed;
     assert_eq!(stat(place), stat(text(&stage.dataset)));
 }
+
+/// Where a web server has no file it may answer with a page, or ask for a password. Nobody named those.
+#[cfg(feature = "remote")]
+#[test]
+fn what_a_web_server_says_of_files_that_it_lacks_does_not_matter() {
+    use packhorse_testkit::web::{HttpFault, Server};
+    let stage = Stage::new();
+    let shards = stage.work.dir("alone");
+    std::fs::create_dir(&shards).unwrap();
+    std::fs::copy(stage.dataset.join("shard-000000.tar"), shards.join("x.tar")).unwrap();
+    let pack = |place: &str, out: &str| {
+        let out = stage.work.dir(out);
+        packhorse(&["pack", place, "--to", "parquet", "--out", text(&out), "--on-error", "skip"]).succeed();
+        std::fs::read(out.join("shard-000000.parquet")).unwrap()
+    };
+    let wanted = pack(text(&shards.join("x.tar")), "near");
+    for (number, status) in [200, 401].into_iter().enumerate() {
+        let server = Server::new(&shards, move |asked| match asked.path == "x.tar" {
+            true => HttpFault::None,
+            false => HttpFault::Say(status, "<html>log in</html>".into()),
+        });
+        assert!(pack(&server.url("x.tar"), &format!("far-{number}")) == wanted, "{status}");
+    }
+}
+
+/// A web server knows no folders, also those whose names look like patterns.
+#[cfg(feature = "remote")]
+#[test]
+fn a_dataset_in_a_folder_with_brackets_is_opened_over_http() {
+    let stage = Stage::new();
+    let folder = stage.work.dir("web");
+    for name in ["[k]", "{x}"] {
+        std::fs::create_dir_all(folder.join(name)).unwrap();
+        for (file, _) in
+            tree(&stage.dataset).into_iter().filter(|(name, digest)| digest != "folder" && !name.contains('/'))
+        {
+            std::fs::copy(stage.dataset.join(&file), folder.join(name).join(&file)).unwrap();
+        }
+    }
+    let server = packhorse_testkit::web::Server::honest(&folder);
+    for name in ["%5Bk%5D", "%7Bx%7D"] {
+        let batch = packhorse(&["bench", "read", "--batch", "4", "--seconds", "0.1", &server.url(name)]).run();
+        assert_eq!(batch.code(), 0, "{batch:?}");
+    }
+}
+
+/// Credentials that end while a job runs are no reason to leave samples out.
+#[cfg(feature = "remote")]
+#[test]
+fn a_server_that_begins_to_refuse_ends_the_job() {
+    use packhorse_testkit::web::{HttpFault, Server};
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let stage = Stage::new();
+    let photos = stage.work.dir("some");
+    std::fs::create_dir(&photos).unwrap();
+    for number in 0..6 {
+        std::fs::write(photos.join(format!("{number}.bin")), vec![number; 100]).unwrap();
+    }
+    let refuses = std::sync::Arc::new(AtomicBool::new(true));
+    let server = Server::new(&photos, {
+        let refuses = refuses.clone();
+        // All sizes are asked for first.
+        move |asked| match refuses.load(Ordering::Relaxed) && asked.path == "4.bin" && !asked.head {
+            true => HttpFault::Status(401),
+            false => HttpFault::None,
+        }
+    });
+    let urls: Vec<String> = (0..6).map(|number| server.url(&format!("{number}.bin"))).collect();
+    let out = stage.work.dir("out-some");
+    let mut words = vec!["pack", "--to", "webdataset", "--out", text(&out), "--on-error", "skip"];
+    words.extend(urls.iter().map(String::as_str));
+    let ended = packhorse(&words).run();
+    assert!(ended.code() == 5 && ended.said.contains("4.bin"), "{ended:?}");
+    assert!(!out.join("dataset.json").exists());
+    refuses.store(false, Ordering::Relaxed);
+    packhorse(&words).succeed();
+    assert_eq!(json(&packhorse(&["stat", text(&out), "--json"]).succeed())["samples"], 6);
+}

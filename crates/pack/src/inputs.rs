@@ -13,7 +13,7 @@ use packhorse_core::{
     Cancel, Code, Error, Event, FileKind, FileStat, Input, InputRange, Kind, Limits, Observer, Result, Store, counted,
 };
 use packhorse_dataset::FieldSource;
-use packhorse_storage::{Compression, Inside, decompressed_len, descriptors, free_space, spool};
+use packhorse_storage::{Compression, Inside, Location, decompressed_len, descriptors, free_space, spool};
 use std::io::ErrorKind;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -138,14 +138,14 @@ impl<'a> Inputs<'a> {
             None => self.file(&path, piece, out),
             Some((offset, len)) => self.range(&path, piece, offset, len, out),
         };
-        done.map_err(|e| as_planned_input_error(e).in_input(path.display()))
+        done.map_err(|e| as_planned_input_error(e, &path).in_input(path.display()))
     }
 
     /// Reads the whole file `name` below a root.
     pub(crate) fn whole(&self, root: u32, name: &str, most: u64) -> Result<Vec<u8>> {
         let path = self.roots.get(root as usize).map_or_else(|| PathBuf::from(name), |root| root.join(name));
         let bytes = self.store.open(&path).and_then(|input| input.read_all(most));
-        bytes.map_err(|e| as_planned_input_error(e).in_input(path.display()))
+        bytes.map_err(|e| as_planned_input_error(e, &path).in_input(path.display()))
     }
 
     pub(crate) fn path(&self, piece: &FieldSource) -> PathBuf {
@@ -163,7 +163,7 @@ impl<'a> Inputs<'a> {
                 Box::new(Section { archive, name, offset, len })
             }),
         };
-        opened.map_err(|e| as_planned_input_error(e).in_input(path.display()))
+        opened.map_err(|e| as_planned_input_error(e, &path).in_input(path.display()))
     }
 
     /// Opens a table input, once for all readers. A compressed one is opened for each run, and streamed unless the plan
@@ -188,7 +188,7 @@ impl<'a> Inputs<'a> {
             self.check_stamp(opened.input().stat()?, piece)?;
             Ok(opened)
         });
-        opened.map_err(|e| as_planned_input_error(e).in_input(path.display()))
+        opened.map_err(|e| as_planned_input_error(e, &path).in_input(path.display()))
     }
 
     /// Whether a table input is read from its start each time.
@@ -349,15 +349,18 @@ fn changed(what: &str) -> Error {
         .hint("restore it, or plan again into a new folder")
 }
 
-/// Classifies the failure of a planned input: missing or shorter is `Changed`, a missing permission is `Content`,
-/// anything else stays a failure of the file system.
-pub(crate) fn as_planned_input_error(error: Error) -> Error {
+/// Classifies the failure of the planned input `path`: missing or shorter is `Changed`, a missing permission is `Content`,
+/// anything else stays a failure of the file system. So does a refusal of a server: credentials end while a job runs.
+pub(crate) fn as_planned_input_error(error: Error, path: &Path) -> Error {
+    let is_local = Location::url(path).is_none();
     match error.kind() {
         Kind::Environment if error.is_absent() => Error::new(Kind::Changed, "vanished since the plan was made")
             .with_code(Code::InputVanished)
             .hint("restore it, or plan again into a new folder; or, if the inputs have another path here, give both paths as `moved` to `packhorse pack plan` or `packhorse repair`")
             .caused_by(error),
-        Kind::Environment if error.io_kind() == Some(ErrorKind::PermissionDenied) => error.with_kind(Kind::Content),
+        Kind::Environment if is_local && error.io_kind() == Some(ErrorKind::PermissionDenied) => {
+            error.with_kind(Kind::Content)
+        }
         Kind::Content if error.code() == Code::CutShort => changed("it is shorter now"),
         _ => error,
     }

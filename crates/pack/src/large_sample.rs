@@ -76,7 +76,7 @@ impl<'a> Copied<'a> {
     }
 
     fn about(&self, error: Error) -> Error {
-        as_planned_input_error(error).in_input(self.path.display()).in_sample(self.key)
+        as_planned_input_error(error, &self.path).in_input(self.path.display()).in_sample(self.key)
     }
 }
 

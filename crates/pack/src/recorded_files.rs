@@ -4,7 +4,10 @@ use crate::digest_file::digest_file;
 use crate::parallel_map::parallel_map;
 use crate::refuse_view::refuse_view;
 use packhorse_core::{Cancel, Code, Error, Kind, Limits, Result, Store, counted};
-use packhorse_dataset::{Digest, FileRecord, MANIFEST, Manifest, RECEIPT_SUFFIX, Receipt, ShardRecord, is_plan_name};
+use packhorse_dataset::{
+    Digest, FileRecord, MANIFEST, Manifest, PART, RECEIPT_SUFFIX, Receipt, ShardRecord, is_plan_name,
+};
+use packhorse_storage::Location;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -100,7 +103,12 @@ impl RecordedFiles {
     /// The shards of the dataset in `dir`, whose manifest is read once.
     fn shards(&mut self, store: &dyn Store, dir: &Path) -> Result<Option<&NamedShards>> {
         if !self.manifests.contains_key(dir) {
-            self.manifests.insert(dir.to_owned(), recorded_manifest(store, dir)?.map(NamedShards::new));
+            let manifest = match recorded_manifest(store, dir) {
+                // A web server may ask for a password where it has no such file.
+                Err(e) if is_on_web(dir) && e.is_denied() => None,
+                manifest => manifest?,
+            };
+            self.manifests.insert(dir.to_owned(), manifest.map(NamedShards::new));
         }
         Ok(self.manifests.get(dir).and_then(Option::as_ref))
     }
@@ -160,36 +168,47 @@ impl FirstReadCheck {
 ///
 /// Errors: `Incomplete` for a damaged manifest; `Config` for a view, which has no shards of its own.
 pub fn sealed_manifest(store: &dyn Store, dir: &Path) -> Result<Option<Manifest>> {
-    let read = Manifest::read(store, dir).or_else(|e| match e.kind() {
-        Kind::Incomplete if e.code() != Code::NotSealed && is_of_another(store, dir)? => Ok(None),
-        _ => Err(e),
-    })?;
-    if read.is_none() {
-        refuse_view(store, dir)?;
+    match Manifest::read(store, dir) {
+        Ok(None) => refuse_view(store, dir).map(|()| None),
+        Err(e) if e.kind() == Kind::Incomplete && e.code() != Code::NotSealed && is_of_another(store, dir) => Ok(None),
+        read => read,
     }
-    Ok(read)
 }
 
 /// As [`sealed_manifest`]; where only some shards of a dataset were copied to, the manifest of these.
 pub(crate) fn recorded_manifest(store: &dyn Store, dir: &Path) -> Result<Option<Manifest>> {
     match sealed_manifest(store, dir)? {
-        None => Manifest::read_part(store, dir),
+        None => match Manifest::read_part(store, dir) {
+            Err(e) if e.kind() == Kind::Incomplete && is_on_web(dir) && !is_ours(store, &dir.join(PART)) => Ok(None),
+            part => part,
+        },
         found => Ok(found),
     }
 }
 
 /// Whether the `dataset.json` in `dir`, which is not a manifest, is of another program: it has no word of ours, and no
 /// file of a dataset lies beside it.
-fn is_of_another(store: &dyn Store, dir: &Path) -> Result<bool> {
-    const OURS: &[u8] = b"packhorse_";
+fn is_of_another(store: &dyn Store, dir: &Path) -> bool {
     let of_dataset =
         |name: &PathBuf| is_plan_name(&name.to_string_lossy()) || name.to_string_lossy().ends_with(RECEIPT_SUFFIX);
-    // A web server lists no folder; then it is taken for damage.
-    if !store.list(dir).is_ok_and(|names| !names.iter().any(of_dataset)) {
-        return Ok(false);
-    }
-    let bytes = store.open(&dir.join(MANIFEST))?.read_all(Limits::default().blob)?;
-    Ok(!bytes.windows(OURS.len()).any(|window| window == OURS))
+    let lacks_files = match store.list(dir) {
+        Ok(names) => !names.iter().any(of_dataset),
+        // A web server lists no folder, and may have a page for every name.
+        Err(_) => is_on_web(dir),
+    };
+    lacks_files && !is_ours(store, &dir.join(MANIFEST))
+}
+
+fn is_on_web(dir: &Path) -> bool {
+    Location::holds_objects(dir).is_err()
+}
+
+/// Whether the document `path` has a word of ours.
+fn is_ours(store: &dyn Store, path: &Path) -> bool {
+    const OURS: &[u8] = b"packhorse_";
+    let bytes = store.open(path).and_then(|input| input.read_all(Limits::default().blob));
+    // What can't be read is taken for damage.
+    bytes.map_or(true, |bytes| bytes.windows(OURS.len()).any(|window| window == OURS))
 }
 
 /// Reads the file `path` and compares it with its record.

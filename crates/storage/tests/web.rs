@@ -616,3 +616,18 @@ fn stores_of_one_server_are_shared() {
     let [(a, _), (b, _)] = [server.url("x"), server.url("y")].map(|url| stores.open(&url.parse().unwrap()).unwrap());
     assert!(std::sync::Arc::ptr_eq(&a, &b));
 }
+
+#[test]
+fn a_look_that_times_out_on_the_server_is_tried_again() {
+    let (dir, bytes) = folder();
+    for status in [408, 429] {
+        let server = Server::new(dir.path(), move |asked| match asked.number {
+            0 => HttpFault::Status(status),
+            _ => HttpFault::None,
+        });
+        let file = opened(&server.url("a.bin"), hasty()).unwrap();
+        assert_eq!(file.len(), Some(bytes.len() as u64));
+        // Another request of the same kind, none for the first byte.
+        assert_eq!(server.requests(), 2, "{status}");
+    }
+}

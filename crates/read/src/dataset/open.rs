@@ -55,8 +55,9 @@ impl Dataset {
             _ => path,
         };
         let pattern = path.to_str().is_some_and(|text| text.contains('{') || is_glob(text));
-        // A folder's name may look like a pattern.
-        let pattern = pattern && store.stat(path, true).is_err();
+        // A folder's name may look like a pattern, and web servers know no folders.
+        let is_there = |path: &Path| store.stat(path, true).is_ok();
+        let pattern = pattern && !is_there(path) && !is_there(&dir.join(MANIFEST)) && !is_there(&dir.join(VIEW));
         if !pattern && let Some(manifest) = Manifest::read(&*store, dir)? {
             return sealed(registry, &store, dir, &manifest, options);
         }

@@ -125,7 +125,9 @@ impl RemoteObject {
             status if status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED => {
                 Err(answer.reply.refusal("", None, self.provider()))
             }
-            StatusCode::TOO_MANY_REQUESTS => Err(answer.reply.refusal("", None, self.provider())),
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT => {
+                Err(answer.reply.refusal("", None, self.provider()))
+            }
             _ => match answered {
                 // A folder of a container whose names are a tree.
                 Some(_) if answer.reply.headers.get("x-ms-resource-type").is_some_and(|kind| kind == "directory") => {
