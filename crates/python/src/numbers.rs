@@ -110,7 +110,7 @@ pub(crate) fn number(name: &str, value: &Bound<'_, PyAny>, wanted: Option<&DataT
                 ("object", "Decimal") => "give str(value), or float(value)",
                 ("object", "UUID" | "PosixPath") => "give str(value)",
                 ("object", _) => "give bytes, text, or a number, a time or an array of them; json.dumps makes text of lists and dictionaries",
-                (kind, _) if kind.starts_with("str") || kind.starts_with("bytes") => "json.dumps(value.tolist()) makes text of it",
+                (kind, _) if kind.starts_with("str") => "json.dumps(value.tolist()) makes text of it",
                 ("bfloat16", _) => "value.view('uint16') keeps the bits, value.astype('float32') the numbers",
                 _ => "give bytes, text, or a number, a time or an array of them",
             };
@@ -213,13 +213,13 @@ fn refuse_lost(name: &str, value: &Bound<'_, PyAny>, array: &Bound<'_, PyAny>) -
     Err(Error::content(message).in_field(name).hint("name a wider type with `columns`").into())
 }
 
-/// The bytes of an element of NumPy's type `name`, if it is a complex number or a time with a unit.
+/// The bytes of an element of NumPy's type `name`, if it is a complex number, a time with a unit or bytes of a fixed length.
 fn bytes_of(name: &str) -> Option<i32> {
     match name {
         "<c8" => Some(8),
         "<c16" => Some(16),
         time if (time.starts_with("<M8[") || time.starts_with("<m8[")) && time.ends_with(']') => Some(8),
-        _ => None,
+        bytes => bytes.strip_prefix("|S")?.parse().ok(),
     }
 }
 

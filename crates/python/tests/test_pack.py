@@ -1366,3 +1366,13 @@ def test_annotations_of_lists(tmp_path):
         [{"column1": 1, "column2": "dog"}],
     ]
     assert [sample["json"] for sample in data.split("val")] == ["[]"]
+
+
+def test_a_writer_takes_arrays_of_bytes_of_a_fixed_length(tmp_path):
+    for number, to in enumerate(["parquet", "hdf5", "webdataset"]):
+        names = np.array([b"a", b"bc"])
+        with packhorse.Writer(tmp_path / str(number), to=to) as writer:
+            writer.write({"x": names})
+        found = packhorse.open(tmp_path / str(number))[0]
+        value = found["x"] if "x" in found else np.load(io.BytesIO(found["x.npy"]))
+        assert value.dtype == "S2" and value.tolist() == names.tolist()

@@ -246,7 +246,9 @@ impl Text {
     fn number(&self, bytes: &[u8], data_type: &DataType, out: &mut [u8]) -> Result<()> {
         let invalid = |what: &str, text: &str| {
             let start: String = text.chars().take(40).collect();
-            Error::content(format!("{what}is not a valid {data_type}: {start}"))
+            let error = Error::content(format!("{what}is not a valid {data_type}: {start}"));
+            let is_float = data_type.is_integer() && text.parse::<f64>().is_ok();
+            if is_float { error.hint("ask for it as float64 if it has fractions") } else { error }
         };
         match self {
             Text::Plain => {

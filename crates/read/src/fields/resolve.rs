@@ -37,7 +37,7 @@ const NUMBERS: [&str; 4] = ["cls", "cls2", "index", "inx"];
 /// Values of encoded arrays that are looked at, unless two are of one type and shape.
 const LOOKS: usize = 4;
 
-const IN_LISTS: &str = "holds complex numbers or bytes of a fixed length in lists, which batches can't hold";
+const IN_LISTS: &str = "has lists of complex numbers or of bytes of a fixed length; read it by sample, or `stack` them";
 
 /// See [`FieldContext::first`].
 type FirstValues<'a> = dyn Fn(usize, &mut dyn FnMut(&[u8]) -> Result<bool>) -> Result<Option<Error>> + 'a;

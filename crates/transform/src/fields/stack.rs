@@ -15,13 +15,14 @@ pub(super) fn shape(field: &str, text: &str) -> Result<Vec<usize>> {
     shape.filter(bounded).ok_or_else(|| Error::config(format!("`stack={field}={text}`: a shape is such as 3x4")))
 }
 
-/// The type of `field` after stacking.
+/// The type of `field` after stacking. An array of this shape stays as it is.
 pub(super) fn field(field: &Field, shape: &[usize]) -> Result<Field> {
     let refused = |what: &str| Error::config(format!("field {} ({what}) can't become an array", field.name()));
     let kind = FieldType::of(field)?;
     let element = match &kind {
         FieldType::List { element, depth } if *depth == 1 || *depth == shape.len() => element,
         FieldType::Ragged { element, rank } if *rank == shape.len() => element,
+        FieldType::Tensor { element, shape: own } if own == shape => element,
         other => return Err(refused(&other.to_string())),
     };
     let dense = FieldType::Tensor { element: element.clone(), shape: shape.to_vec() };
@@ -32,6 +33,9 @@ pub(super) fn field(field: &Field, shape: &[usize]) -> Result<Field> {
 pub(super) fn apply(rows: &Rows, from: &Field, column: &ArrayRef, shape: &[usize]) -> Result<ArrayRef> {
     let bug = |e: arrow_schema::ArrowError| Error::bug(e.to_string());
     let wanted = field(from, shape)?;
+    if wanted.data_type() == from.data_type() {
+        return Ok(column.clone());
+    }
     let DataType::FixedSizeList(item, size) = wanted.data_type() else { return Err(Error::bug("no dense array")) };
     let differs = |row: usize, found: String| {
         let wanted = shape.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
@@ -103,6 +107,17 @@ mod tests {
         let field = FieldType::List { element: DataType::Float32, depth: 2 }.field("x", false);
         let rows = Rows::try_from_iter([("x", column.clone())]).unwrap();
         apply(&rows, &field, &column, &[2, 2])
+    }
+
+    #[test]
+    fn an_array_of_the_shape_stays() {
+        let kind = FieldType::Tensor { element: DataType::Int32, shape: vec![2] };
+        let from = kind.field("x", true);
+        assert_eq!(field(&from, &[2]).unwrap().data_type(), from.data_type());
+        assert!(field(&from, &[1, 2]).unwrap_err().to_string().contains("can't become an array"));
+        let column = arrow_array::new_null_array(from.data_type(), 2);
+        let rows = Rows::try_from_iter_with_nullable([("x", column.clone(), true)]).unwrap();
+        assert_eq!(&apply(&rows, &from, &column, &[2]).unwrap(), &column);
     }
 
     #[test]
