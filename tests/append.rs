@@ -656,6 +656,35 @@ fn tokens_take_more_with_the_tokenizer_that_they_have() {
     assert_eq!(verified(&out).code(), 0);
 }
 
+/// What is not packed of the inputs may differ.
+#[test]
+fn other_fields_of_inputs_of_which_the_same_is_packed_do_not_matter() {
+    let dir = tempfile::tempdir().unwrap();
+    let [table, lines, tokenizer, out] = ["t.csv", "more.jsonl", "t.json", "out"].map(|name| dir.path().join(name));
+    std::fs::write(&tokenizer, common::bytes::tokenizer()).unwrap();
+    std::fs::write(&table, "id,text\n1,ab\n2,ba\n").unwrap();
+    std::fs::write(&lines, "{\"text\": \"abba\"}\n").unwrap();
+    let pack = ["pack", text(&table), "--to", "tokens", "--tokenizer", text(&tokenizer), "--text-field", "text"];
+    packhorse(&[&pack[..], &["--out", text(&out)]].concat()).succeed();
+    packhorse(&["append", text(&out), text(&lines), "--text-field", "text"]).succeed();
+    assert_eq!((manifest(&out).samples, verified(&out).code()), (3, 0));
+    // A picture of another kind that becomes one of the same.
+    let [pnm, jpeg, out] = ["pnm", "jpeg", "pictures"].map(|name| dir.path().join(name));
+    [&pnm, &jpeg].into_iter().for_each(|folder| std::fs::create_dir(folder).unwrap());
+    std::fs::write(pnm.join("a.ppm"), [&b"P6\n8 8\n255\n"[..], &[9; 192]].concat()).unwrap();
+    packhorse(&["synth", "images", "--count", "1", "--out", text(&jpeg)]).succeed();
+    packhorse(&["pack", text(&pnm), "--to", "webdataset", "--image", "jpeg=ppm", "--out", text(&out)]).succeed();
+    packhorse(&["append", text(&out), text(&jpeg)]).succeed();
+    let packed = manifest(&out);
+    let names: Vec<&str> = packed.schema.iter().map(|field| field.name.as_str()).collect();
+    assert_eq!((packed.samples, names.contains(&"jpg"), names.contains(&"ppm")), (2, true, false), "{names:?}");
+    assert_eq!(verified(&out).code(), 0);
+    // Further ones of the first kind.
+    std::fs::rename(pnm.join("a.ppm"), pnm.join("b.ppm")).unwrap();
+    packhorse(&["append", text(&out), text(&pnm)]).succeed();
+    assert_eq!((manifest(&out).samples, verified(&out).code()), (3, 0));
+}
+
 #[test]
 fn what_contradicts_the_dataset_is_refused_and_changes_nothing() {
     let corpus = Corpus::new();

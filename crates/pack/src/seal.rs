@@ -10,6 +10,7 @@ use crate::replace::{exchange, plan_folder};
 use crate::scan::forget;
 use crate::shard_packer::record;
 use crate::spans::TARGET;
+use crate::steps::transformed_schema;
 use crate::stored_plan::{receipts_beyond, unless_late, valid_receipts};
 use crate::without_inputs::has_adopted;
 use packhorse_core::{
@@ -362,8 +363,7 @@ fn manifest(
     complete: CompleteShards,
 ) -> Result<(Manifest, Vec<Remarks>)> {
     let header = newest(plans)?;
-    let schema = FieldRecord::schema(&header.schema)?;
-    let schema = transforms.iter().try_fold(schema, |schema, t| t.schema(&schema))?;
+    let schema = transformed_schema(header, transforms)?;
     let skipped = plans.iter().map(PlanReader::skips).sum::<u64>() + complete.lost();
     let CompleteShards { records: shards, remarks } = complete;
     let split = |name: &String| {

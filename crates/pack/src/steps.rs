@@ -34,6 +34,11 @@ pub(crate) fn raw_schema(header: &PlanHeader, delivered: &SchemaRef) -> SchemaRe
     sorted(fields)
 }
 
+/// The columns of a plan once its inputs are transformed.
+pub(crate) fn transformed_schema(header: &PlanHeader, transforms: &[Box<dyn Transform>]) -> Result<SchemaRef> {
+    transforms.iter().try_fold(FieldRecord::schema(&header.schema)?, |schema, transform| transform.schema(&schema))
+}
+
 /// The schema of rows of `schema` after encoding by `records`.
 pub(crate) fn encoded_schema(schema: &SchemaRef, records: &[CodecRecord]) -> Result<SchemaRef> {
     let mut fields: Vec<Field> = Vec::with_capacity(schema.fields().len());

@@ -3,7 +3,7 @@
 use super::{LABEL, Plan};
 use crate::merged_columns::{class_names, same_type};
 use crate::scan::TableInput;
-use packhorse_core::{Code, DataType, Error, Field, HUGGINGFACE, LOGICAL, Result, numpy_type};
+use packhorse_core::{Code, DataType, Error, Field, HUGGINGFACE, LOGICAL, Result, SchemaRef, numpy_type};
 use packhorse_dataset::{Digest, FieldRecord, PlanHeader, PlanReader};
 use packhorse_transform::Casts;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -19,6 +19,8 @@ pub(crate) struct Allowed<'a> {
     pub(crate) fill_missing: bool,
     /// Shards hold members, which are bytes whatever types a plan has.
     pub(crate) members: bool,
+    /// The columns that a plan packs: those of its inputs once they are transformed.
+    pub(crate) packed: &'a dyn Fn(&PlanHeader) -> Result<SchemaRef>,
 }
 
 /// The numbers that names of shards have so far, such as 7 of `train-000007`.
@@ -77,8 +79,9 @@ impl Plan {
         };
         let ours = &mut self.header;
         let label = if allowed.members { stored_label(base, ours).cloned() } else { None };
-        same_columns(base, ours, allowed.casts, label.as_ref(), &new)?;
-        if ours.schema != base.schema {
+        // Inputs may have other columns of which the transforms make the same.
+        if ours.schema != base.schema && (allowed.packed)(ours)? != (allowed.packed)(base)? {
+            same_columns(base, ours, allowed.casts, label.as_ref(), &new)?;
             // A column of the dataset may be null, though it is not in the new samples.
             ours.schema.clone_from(&base.schema);
         }
