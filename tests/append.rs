@@ -656,7 +656,7 @@ fn tokens_take_more_with_the_tokenizer_that_they_have() {
     assert_eq!(verified(&out).code(), 0);
 }
 
-/// What is not packed of the inputs may differ.
+/// Inputs may differ in fields that are not packed.
 #[test]
 fn other_fields_of_inputs_of_which_the_same_is_packed_do_not_matter() {
     let dir = tempfile::tempdir().unwrap();

@@ -571,7 +571,7 @@ fn a_dataset_on_a_web_server_is_packed_and_verified() {
     assert_eq!(stat(place), stat(text(&stage.dataset)));
 }
 
-/// Where a web server has no file it may answer with a page, or ask for a password. Nobody named those.
+/// Where a web server has no file it may answer with a page, or ask for a password. These were not asked for.
 #[cfg(feature = "remote")]
 #[test]
 fn what_a_web_server_says_of_files_that_it_lacks_does_not_matter() {
@@ -616,7 +616,7 @@ fn a_dataset_in_a_folder_with_brackets_is_opened_over_http() {
     }
 }
 
-/// Credentials that end while a job runs are no reason to leave samples out.
+/// Samples are not left out because credentials end while a job runs.
 #[cfg(feature = "remote")]
 #[test]
 fn a_server_that_begins_to_refuse_ends_the_job() {
