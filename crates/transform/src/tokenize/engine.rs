@@ -174,15 +174,18 @@ impl Fast {
         }
     }
 
-    /// The beginning of all added tokens of one kind, if it can overlap itself. The engine looks for these together.
+    /// What all added tokens of one kind begin with, short of the last byte of the shortest, if it can overlap itself. The engine looks
+    /// for this text, and goes on behind it where no token follows.
     fn overlapping(&self) -> Option<String> {
         let added = self.tokenizer.get_added_vocabulary().get_added_tokens_decoder();
         [(true, true), (true, false), (false, true), (false, false)].into_iter().find_map(|(normalized, special)| {
             let kind = added.values().filter(|token| token.normalized == normalized && (special || !token.special));
-            let common = kind.map(|token| &*token.content).reduce(|a, b| a.get(..shared(a, b)).unwrap_or_default())?;
-            let end = |at: usize| common.as_bytes().get(at..).unwrap_or_default();
-            let overlaps = (1..common.len()).any(|at| end(0).starts_with(end(at)));
-            overlaps.then(|| common.to_owned())
+            let kind: Vec<&[u8]> = kind.map(|token| token.content.as_bytes()).collect();
+            let shortest = kind.iter().map(|token| token.len()).min()?;
+            let common = kind.into_iter().reduce(|a, b| a.get(..shared(a, b)).unwrap_or_default())?;
+            let end = |at: usize| common.get(at..shortest.saturating_sub(1).min(common.len())).unwrap_or_default();
+            let overlaps = (1..end(0).len()).any(|at| end(0).starts_with(end(at)));
+            overlaps.then(|| String::from_utf8_lossy(end(0)).into_owned())
         })
     }
 
@@ -251,9 +254,9 @@ fn normal<'s>(mut steps: impl Iterator<Item = &'s PipelineNormalizer>, text: &st
     steps.try_fold(text.to_owned(), |form, step| Ok(step.normalize(&form, 1)?.into_owned()))
 }
 
-/// How many bytes two texts have in common from their beginnings on, in whole characters.
-fn shared(a: &str, b: &str) -> usize {
-    a.chars().zip(b.chars()).take_while(|(a, b)| a == b).map(|(a, _)| a.len_utf8()).sum()
+/// How many bytes two texts have in common from their beginnings on.
+fn shared(a: &[u8], b: &[u8]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
 impl Engine for Fast {

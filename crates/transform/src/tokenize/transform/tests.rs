@@ -442,6 +442,11 @@ fn rare_characters_and_added_tokens_have_the_tokens_of_the_reference() {
     // Tokens whose common beginning overlaps itself.
     let doubled = of_parts(&words(""), "null", "null", (1, &["<<SYS>>", "<</SYS>>"]));
     assert_eq!(ids(&doubled, "<<<SYS>>"), [0, 1]);
+    // Runs of spaces, of which the shortest is always found, stay with the first engine.
+    let spaces = of_parts(&words(""), "null", "null", (1, &["   ", "  "]));
+    assert_eq!(ids(&spaces, "a     b"), [0, 1, 2, 0]);
+    let first = Tokenize::new(spaces.as_bytes(), "t.json", TokenizeOptions::default()).unwrap();
+    assert!(first.describe().starts_with("tokenize/1 engine=tokenizers-1"), "{}", first.describe());
     let pieces = r###"{"type":"WordPiece","unk_token":"[UNK]","continuing_subword_prefix":"##","max_input_chars_per_word":100,
         "vocab":{"[UNK]":0,"a":1,"##a":2}}"###;
     assert_eq!(ids(&of_parts(pieces, "null", "null", (3, &[])), "a\0a"), [0]);
