@@ -59,7 +59,7 @@ impl Sealing<'_> {
         Ok(manifest)
     }
 
-    /// The same without a look for a replacement.
+    /// The same where no replacement is under way.
     pub(crate) fn in_place(&self) -> Result<Manifest> {
         self.plans(&open_plans(&**self.store, self.out)?, None)
     }
@@ -280,7 +280,7 @@ fn sealed_with(store: &dyn Store, out: &Path, shards: &[ShardRecord]) -> Option<
     sealed_manifest(store, out).ok().flatten().filter(|manifest| manifest.shards == shards)
 }
 
-/// The header of the last plan, which has all classes and splits; the others have the same format and columns.
+/// The header of the last plan, which has all classes and splits; the others have the same format, and the same is packed of their columns.
 fn newest(plans: &[PlanReader]) -> Result<&PlanHeader> {
     plans.last().map(PlanReader::header).ok_or_else(|| Error::bug("a dataset without a plan"))
 }

@@ -79,11 +79,12 @@ impl Plan {
         };
         let ours = &mut self.header;
         let label = if allowed.members { stored_label(base, ours).cloned() } else { None };
-        // Inputs may have other columns of which the transforms make the same.
-        if ours.schema != base.schema && (allowed.packed)(ours)? != (allowed.packed)(base)? {
-            same_columns(base, ours, allowed.casts, label.as_ref(), &new)?;
+        match same_columns(base, ours, allowed.casts, label.as_ref(), &new) {
             // A column of the dataset may be null, though it is not in the new samples.
-            ours.schema.clone_from(&base.schema);
+            Ok(()) => ours.schema.clone_from(&base.schema),
+            // The transforms may make the same of other columns.
+            Err(e) if (allowed.packed)(ours)? != (allowed.packed)(base)? => return Err(e),
+            Err(_) => {}
         }
         if let Some(label) = label
             && let Some(field) = ours.schema.iter_mut().find(|field| field.name == label.name)
