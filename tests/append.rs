@@ -668,6 +668,13 @@ fn other_fields_of_inputs_of_which_the_same_is_packed_do_not_matter() {
     packhorse(&[&pack[..], &["--out", text(&out)]].concat()).succeed();
     packhorse(&["append", text(&out), text(&lines), "--text-field", "text"]).succeed();
     assert_eq!((manifest(&out).samples, verified(&out).code()), (3, 0));
+    // Another field of text is another text.
+    let [titles, urls, first] = ["titles.csv", "urls.csv", "first"].map(|name| dir.path().join(name));
+    std::fs::write(&titles, "body,n\nab,1\n").unwrap();
+    std::fs::write(&urls, "n,url\n1,ba\n").unwrap();
+    let pack = ["pack", text(&titles), "--to", "tokens", "--tokenizer", text(&tokenizer), "--out", text(&first)];
+    packhorse(&pack).succeed();
+    assert_eq!(packhorse(&["append", text(&first), text(&urls)]).run().code(), 2);
     // A picture of another kind that becomes one of the same.
     let [pnm, jpeg, out] = ["pnm", "jpeg", "pictures"].map(|name| dir.path().join(name));
     [&pnm, &jpeg].into_iter().for_each(|folder| std::fs::create_dir(folder).unwrap());

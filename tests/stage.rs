@@ -621,30 +621,46 @@ fn a_dataset_in_a_folder_with_brackets_is_opened_over_http() {
 #[test]
 fn a_server_that_begins_to_refuse_ends_the_job() {
     use packhorse_testkit::web::{HttpFault, Server};
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
     let stage = Stage::new();
     let photos = stage.work.dir("some");
     std::fs::create_dir(&photos).unwrap();
     for number in 0..6 {
         std::fs::write(photos.join(format!("{number}.bin")), vec![number; 100]).unwrap();
     }
-    let refuses = std::sync::Arc::new(AtomicBool::new(true));
+    // One file is refused, then it and all that comes after it, then none.
+    let refused = std::sync::Arc::new(AtomicU64::new(1));
+    let met = std::sync::Arc::new(AtomicBool::new(false));
     let server = Server::new(&photos, {
-        let refuses = refuses.clone();
+        let (refused, met) = (refused.clone(), met.clone());
         // All sizes are asked for first.
-        move |asked| match refuses.load(Ordering::Relaxed) && asked.path == "4.bin" && !asked.head {
-            true => HttpFault::Status(401),
-            false => HttpFault::None,
+        move |asked| {
+            let is_it = asked.path == "4.bin" && !asked.head;
+            met.fetch_or(is_it, Ordering::SeqCst);
+            match refused.load(Ordering::SeqCst) {
+                1 if is_it => HttpFault::Status(401),
+                2 if met.load(Ordering::SeqCst) => HttpFault::Status(401),
+                _ => HttpFault::None,
+            }
         }
     });
     let urls: Vec<String> = (0..6).map(|number| server.url(&format!("{number}.bin"))).collect();
-    let out = stage.work.dir("out-some");
-    let mut words = vec!["pack", "--to", "webdataset", "--out", text(&out), "--on-error", "skip"];
-    words.extend(urls.iter().map(String::as_str));
-    let ended = packhorse(&words).run();
-    assert!(ended.code() == 5 && ended.said.contains("4.bin"), "{ended:?}");
+    let pack = |out: &Path| {
+        let mut words = vec!["pack", "--to", "webdataset", "--out", text(out), "--on-error", "skip"];
+        words.extend(["--io-threads", "1"]);
+        words.extend(urls.iter().map(String::as_str));
+        packhorse(&words)
+    };
+    let samples = |out: &Path| json(&packhorse(&["stat", text(out), "--json"]).succeed())["samples"].clone();
+    let (one, out) = (stage.work.dir("but-one"), stage.work.dir("out-some"));
+    pack(&one).succeed();
+    assert_eq!(samples(&one), 5);
+    refused.store(2, Ordering::SeqCst);
+    met.store(false, Ordering::SeqCst);
+    let ended = pack(&out).run();
+    assert!(ended.code() == 5 && ended.said.contains(".bin"), "{ended:?}");
     assert!(!out.join("dataset.json").exists());
-    refuses.store(false, Ordering::Relaxed);
-    packhorse(&words).succeed();
-    assert_eq!(json(&packhorse(&["stat", text(&out), "--json"]).succeed())["samples"], 6);
+    refused.store(0, Ordering::SeqCst);
+    pack(&out).succeed();
+    assert_eq!(samples(&out), 6);
 }

@@ -17,8 +17,8 @@ use packhorse_storage::{Compression, Inside, Location, decompressed_len, descrip
 use std::io::ErrorKind;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Files planned with up to this many bytes are read without a check of their current size first.
 const SMALL: u64 = 1 << 20;
@@ -43,6 +43,8 @@ pub(crate) struct Inputs<'a> {
     compares_times: bool,
     /// Tables opened before, and the limits that they must have been opened with.
     kept: Option<(&'a KeptTables, Limits)>,
+    /// An input on a server that could be read.
+    readable: OnceLock<PathBuf>,
 }
 
 /// A range of an archive.
@@ -100,6 +102,7 @@ impl<'a> Inputs<'a> {
             first_reads: Some(FirstReadCheck::default()),
             compares_times: true,
             kept: None,
+            readable: OnceLock::new(),
         }
     }
 
@@ -138,14 +141,43 @@ impl<'a> Inputs<'a> {
             None => self.file(&path, piece, out),
             Some((offset, len)) => self.range(&path, piece, offset, len, out),
         };
-        done.map_err(|e| as_planned_input_error(e, &path).in_input(path.display()))
+        self.planned(done, &path)
     }
 
     /// Reads the whole file `name` below a root.
     pub(crate) fn whole(&self, root: u32, name: &str, most: u64) -> Result<Vec<u8>> {
         let path = self.roots.get(root as usize).map_or_else(|| PathBuf::from(name), |root| root.join(name));
         let bytes = self.store.open(&path).and_then(|input| input.read_all(most));
-        bytes.map_err(|e| as_planned_input_error(e, &path).in_input(path.display()))
+        self.planned(bytes, &path)
+    }
+
+    /// What became of the planned input `path`; a failure is [classified](Self::as_planned).
+    fn planned<T>(&self, done: Result<T>, path: &Path) -> Result<T> {
+        if done.is_ok() && Location::url(path).is_some() {
+            self.readable.get_or_init(|| path.to_owned());
+        }
+        done.map_err(|e| self.as_planned(e, path).in_input(path.display()))
+    }
+
+    /// Classifies the failure of the planned input `path`: missing or shorter is `Changed`, a missing permission is `Content`,
+    /// anything else stays a failure of the file system. So does a refusal of a server that refuses what it gave before too:
+    /// credentials end while a job runs.
+    pub(crate) fn as_planned(&self, error: Error, path: &Path) -> Error {
+        let still_reads = || self.readable.get().is_some_and(|known| self.store.stat(known, true).is_ok());
+        match error.kind() {
+            Kind::Environment if error.is_absent() => Error::new(Kind::Changed, "vanished since the plan was made")
+                .with_code(Code::InputVanished)
+                .hint("restore it, or plan again into a new folder; or, if the inputs have another path here, give both paths as `moved` to `packhorse pack plan` or `packhorse repair`")
+                .caused_by(error),
+            Kind::Environment if error.io_kind() == Some(ErrorKind::PermissionDenied) => {
+                match Location::url(path).is_none() || still_reads() {
+                    true => error.with_kind(Kind::Content),
+                    false => error,
+                }
+            }
+            Kind::Content if error.code() == Code::CutShort => changed("it is shorter now"),
+            _ => error,
+        }
     }
 
     pub(crate) fn path(&self, piece: &FieldSource) -> PathBuf {
@@ -163,7 +195,7 @@ impl<'a> Inputs<'a> {
                 Box::new(Section { archive, name, offset, len })
             }),
         };
-        opened.map_err(|e| as_planned_input_error(e, &path).in_input(path.display()))
+        self.planned(opened, &path)
     }
 
     /// Opens a table input, once for all readers. A compressed one is opened for each run, and streamed unless the plan
@@ -188,7 +220,7 @@ impl<'a> Inputs<'a> {
             self.check_stamp(opened.input().stat()?, piece)?;
             Ok(opened)
         });
-        opened.map_err(|e| as_planned_input_error(e, &path).in_input(path.display()))
+        self.planned(opened, &path)
     }
 
     /// Whether a table input is read from its start each time.
@@ -347,21 +379,4 @@ fn resized(piece: &FieldSource, now: u64) -> Error {
 fn changed(what: &str) -> Error {
     Error::new(Kind::Changed, format!("changed since the plan was made: {what}"))
         .hint("restore it, or plan again into a new folder")
-}
-
-/// Classifies the failure of the planned input `path`: missing or shorter is `Changed`, a missing permission is `Content`,
-/// anything else stays a failure of the file system. So does a refusal of a server: credentials end while a job runs.
-pub(crate) fn as_planned_input_error(error: Error, path: &Path) -> Error {
-    let is_local = Location::url(path).is_none();
-    match error.kind() {
-        Kind::Environment if error.is_absent() => Error::new(Kind::Changed, "vanished since the plan was made")
-            .with_code(Code::InputVanished)
-            .hint("restore it, or plan again into a new folder; or, if the inputs have another path here, give both paths as `moved` to `packhorse pack plan` or `packhorse repair`")
-            .caused_by(error),
-        Kind::Environment if is_local && error.io_kind() == Some(ErrorKind::PermissionDenied) => {
-            error.with_kind(Kind::Content)
-        }
-        Kind::Content if error.code() == Code::CutShort => changed("it is shorter now"),
-        _ => error,
-    }
 }

@@ -2,7 +2,7 @@
 
 use crate::block_buffer::BlockBuffer;
 use crate::block_reader::BlockReader;
-use crate::inputs::{Inputs, as_planned_input_error};
+use crate::inputs::Inputs;
 use crate::sample_block::Skip;
 use packhorse_core::{Error, Input, InputRange, Result, ShardWriter};
 use packhorse_dataset::{FieldSource, PlanEntry};
@@ -76,7 +76,7 @@ impl<'a> Copied<'a> {
     }
 
     fn about(&self, error: Error) -> Error {
-        as_planned_input_error(error, &self.path).in_input(self.path.display()).in_sample(self.key)
+        self.inputs.as_planned(error, &self.path).in_input(self.path.display()).in_sample(self.key)
     }
 }
 

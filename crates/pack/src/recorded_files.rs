@@ -179,7 +179,12 @@ pub fn sealed_manifest(store: &dyn Store, dir: &Path) -> Result<Option<Manifest>
 pub(crate) fn recorded_manifest(store: &dyn Store, dir: &Path) -> Result<Option<Manifest>> {
     match sealed_manifest(store, dir)? {
         None => match Manifest::read_part(store, dir) {
-            Err(e) if e.kind() == Kind::Incomplete && is_on_web(dir) && !is_ours(store, &dir.join(PART)) => Ok(None),
+            Err(e)
+                if e.kind() == Kind::Incomplete
+                    && ![MANIFEST, PART].iter().any(|name| is_ours(store, &dir.join(name))) =>
+            {
+                Ok(None)
+            }
             part => part,
         },
         found => Ok(found),
@@ -208,7 +213,7 @@ fn is_ours(store: &dyn Store, path: &Path) -> bool {
     const OURS: &[u8] = b"packhorse_";
     let bytes = store.open(path).and_then(|input| input.read_all(Limits::default().blob));
     // What can't be read is taken for damage.
-    bytes.map_or(true, |bytes| bytes.windows(OURS.len()).any(|window| window == OURS))
+    bytes.map_or_else(|e| !e.is_absent(), |bytes| bytes.windows(OURS.len()).any(|window| window == OURS))
 }
 
 /// Reads the file `path` and compares it with its record.

@@ -96,7 +96,9 @@ pub(crate) fn number(name: &str, value: &Bound<'_, PyAny>, wanted: Option<&DataT
     let named: String = dtype.getattr("name")?.extract()?;
     let little = dtype.call_method1("newbyteorder", ("<",))?;
     let numpy_name: String = little.getattr("str")?.extract()?;
-    let as_bytes = bytes_of(&numpy_name).map(DataType::FixedSizeBinary);
+    // Of lists NumPy makes bytes of one length, and drops zeros at their ends.
+    let is_list = numpy_name.starts_with("|S") && !value.hasattr("dtype")?;
+    let as_bytes = bytes_of(&numpy_name).filter(|_| !is_list).map(DataType::FixedSizeBinary);
     let numpy = as_bytes.as_ref().map(|_| numpy_name);
     let element = if named == "bool" { Some(DataType::Boolean) } else { number_type(&named).or(as_bytes) };
     let element = element.ok_or_else(|| match wanted {
@@ -110,6 +112,7 @@ pub(crate) fn number(name: &str, value: &Bound<'_, PyAny>, wanted: Option<&DataT
                 ("object", "Decimal") => "give str(value), or float(value)",
                 ("object", "UUID" | "PosixPath") => "give str(value)",
                 ("object", _) => "give bytes, text, or a number, a time or an array of them; json.dumps makes text of lists and dictionaries",
+                (kind, _) if kind.starts_with("bytes") => "numpy.array(value) is taken; it has no zeros at the ends of its bytes",
                 (kind, _) if kind.starts_with("str") => "json.dumps(value.tolist()) makes text of it",
                 ("bfloat16", _) => "value.view('uint16') keeps the bits, value.astype('float32') the numbers",
                 _ => "give bytes, text, or a number, a time or an array of them",
@@ -219,7 +222,7 @@ fn bytes_of(name: &str) -> Option<i32> {
         "<c8" => Some(8),
         "<c16" => Some(16),
         time if (time.starts_with("<M8[") || time.starts_with("<m8[")) && time.ends_with(']') => Some(8),
-        bytes => bytes.strip_prefix("|S")?.parse().ok(),
+        bytes => bytes.strip_prefix("|S")?.parse().ok().filter(|length| *length > 0),
     }
 }
 

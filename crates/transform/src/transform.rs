@@ -24,6 +24,11 @@ pub trait Transform: Send + Sync {
         Some(field.to_owned())
     }
 
+    /// The field of rows of schema `input` that alone decides the output; `None` where several do.
+    fn only_source(&self, _input: &SchemaRef) -> Option<String> {
+        None
+    }
+
     /// What to tell users of rows of schema `input`, which are supported but may not be what they meant.
     fn remark(&self, input: &SchemaRef) -> Option<String> {
         let _ = input;

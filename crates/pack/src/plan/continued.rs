@@ -3,11 +3,12 @@
 use super::{LABEL, Plan};
 use crate::merged_columns::{class_names, same_type};
 use crate::scan::TableInput;
-use packhorse_core::{Code, DataType, Error, Field, HUGGINGFACE, LOGICAL, Result, SchemaRef, numpy_type};
+use packhorse_core::{Code, DataType, Error, Field, HUGGINGFACE, LOGICAL, Result, Schema, numpy_type};
 use packhorse_dataset::{Digest, FieldRecord, PlanHeader, PlanReader};
-use packhorse_transform::Casts;
+use packhorse_transform::{Casts, Transform};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
+use std::sync::Arc;
 
 const SETTINGS: &str = "give the settings that the dataset was packed with";
 
@@ -19,8 +20,8 @@ pub(crate) struct Allowed<'a> {
     pub(crate) fill_missing: bool,
     /// Shards hold members, which are bytes whatever types a plan has.
     pub(crate) members: bool,
-    /// The columns that a plan packs: those of its inputs once they are transformed.
-    pub(crate) packed: &'a dyn Fn(&PlanHeader) -> Result<SchemaRef>,
+    /// Those of the dataset, in order.
+    pub(crate) transforms: &'a [Box<dyn Transform>],
 }
 
 /// The numbers that names of shards have so far, such as 7 of `train-000007`.
@@ -83,8 +84,10 @@ impl Plan {
             // A column of the dataset may be null, though it is not in the new samples.
             Ok(()) => ours.schema.clone_from(&base.schema),
             // The transforms may make the same of other columns.
-            Err(e) if (allowed.packed)(ours)? != (allowed.packed)(base)? => return Err(e),
-            Err(_) => {}
+            Err(e) => match packs_the_same(base, ours, allowed.transforms) {
+                Ok(true) => {}
+                _ => return Err(e),
+            },
         }
         if let Some(label) = label
             && let Some(field) = ours.schema.iter_mut().find(|field| field.name == label.name)
@@ -166,6 +169,23 @@ struct NewColumns<'a> {
     may_lack: &'a dyn Fn(&str) -> bool,
     /// Whether a column that may be null may have a value in each sample.
     may_hold: &'a dyn Fn(&str) -> bool,
+}
+
+/// Whether `transforms` make the same columns of the inputs of both plans: each column that both have is the same in both, or is not
+/// what the output is made of.
+fn packs_the_same(base: &PlanHeader, new: &PlanHeader, transforms: &[Box<dyn Transform>]) -> Result<bool> {
+    let (mut there, mut own) = (FieldRecord::schema(&base.schema)?, FieldRecord::schema(&new.schema)?);
+    let is_same = |a: &Schema, b: &Schema, name: &str| a.field_with_name(name).ok() == b.field_with_name(name).ok();
+    let both = |field: &&Arc<Field>| own.field_with_name(field.name()).is_ok();
+    let mut same = there.fields().iter().filter(both).all(|field| is_same(&there, &own, field.name()));
+    for transform in transforms {
+        let sources = (transform.only_source(&there), transform.only_source(&own));
+        if let (Some(one), Some(other)) = sources {
+            same = one == other && is_same(&there, &own, &one);
+        }
+        (there, own) = (transform.schema(&there)?, transform.schema(&own)?);
+    }
+    Ok(same && there == own)
 }
 
 /// The field `cls` of the new samples, where it has numbers in one of both and members with these numbers in the other:

@@ -10,11 +10,10 @@ use crate::plans::open_plans;
 use crate::request_error::as_request_error;
 use crate::scan::matched;
 use crate::shard_packer::Redo;
-use crate::steps::transformed_schema;
 use crate::stored_plan::{Stored, mend_plan};
 use crate::{PackReport, Part, Recipe};
 use packhorse_core::{Error, Result};
-use packhorse_dataset::{Digest, Manifest, PlanHeader};
+use packhorse_dataset::{Digest, Manifest};
 use packhorse_storage::Location;
 use packhorse_transform::casts_of;
 use std::any::Any;
@@ -134,9 +133,8 @@ impl Session {
         let recipe = base.recipe(recipe, &self.registry)?;
         let (mut plan, transforms) = self.decide(&recipe, Some(&base), tables)?;
         let members = !recipe.planning(&self.registry, None)?.typed;
-        let packed = |header: &PlanHeader| transformed_schema(header, &transforms);
         let (casts, fill_missing) = (&casts_of(&transforms), recipe.fill_missing);
-        let allowed = Allowed { casts, fill_missing, members, packed: &packed };
+        let allowed = Allowed { casts, fill_missing, members, transforms: &transforms };
         let place = base.place(&*self.store, &mut plan, &allowed, &self.cancel)?;
         Ok((plan, base, transforms, place))
     }

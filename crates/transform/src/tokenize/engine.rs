@@ -66,22 +66,21 @@ struct Delicate {
     ids: Vec<u32>,
     /// Whether the first word alone is marked.
     first: bool,
-    /// What only the reference takes as it is; empty if there is none.
-    strange: &'static str,
+    /// Pairs of texts: a text that has the first one, and the second one once it is normalized, is left to the reference.
+    strange: Vec<[&'static str; 2]>,
     /// The tokenizer as given.
     json: String,
     parse_special: bool,
     reference: OnceLock<Result<Box<dyn Engine>>>,
 }
 
-/// What this engine takes otherwise in texts. WordPiece ends a word at a NUL. The patterns of contractions that it has as code
-/// of its own are without the letter that is an `s` whatever its case.
-fn strange(upgraded: &str) -> &'static str {
-    if upgraded.contains("\"type\":\"WordPiece\"") {
-        return "\0";
-    }
-    let folded = ["(?i:'s", "(?i:[sdmt]", "(?i:'([sdmt]"];
-    if folded.iter().any(|pattern| upgraded.contains(pattern)) { "'\u{17f}" } else { "" }
+/// What this engine takes otherwise in texts, before they are normalized and after: WordPiece ends a word at a NUL, and the patterns
+/// of contractions that it has as code of its own lack the letter that is an `s` whatever its case.
+fn strange(upgraded: &str) -> Vec<[&'static str; 2]> {
+    let has_pieces = upgraded.contains("\"type\":\"WordPiece\"");
+    let folds = ["(?i:'s", "(?i:[sdmt]", "(?i:'([sdmt]"].iter().any(|pattern| upgraded.contains(pattern));
+    let both = [(has_pieces, ["\0", "\0"]), (folds, ["\u{17f}", "'\u{17f}"])];
+    both.into_iter().filter_map(|(counts, texts)| counts.then_some(texts)).collect()
 }
 
 /// Whether a normalizer marks the beginnings of words.
@@ -119,7 +118,8 @@ impl Delicate {
         ids.sort_unstable();
         let strange = strange(upgraded);
         let delicate = Self { ids, first, strange, json: json.to_owned(), parse_special, reference: OnceLock::new() };
-        Ok(Some(delicate).filter(|delicate| first || !delicate.ids.is_empty() || !strange.is_empty()))
+        let matters = |delicate: &Self| first || !delicate.ids.is_empty() || !delicate.strange.is_empty();
+        Ok(Some(delicate).filter(matters))
     }
 
     /// Whether the normalizer removes the beginning of a text before its first word is marked, or may.
@@ -140,8 +140,11 @@ impl Delicate {
         left.is_empty()
     }
 
-    fn is_strange(&self, text: &str) -> bool {
-        !self.strange.is_empty() && text.contains(self.strange)
+    fn is_strange(&self, text: &str, tokenizer: &PipelineTokenizer) -> bool {
+        self.strange.iter().any(|[before, after]| {
+            let steps = || tokenizer.get_normalizers().iter();
+            text.contains(before) && normal(steps(), text).map_or(true, |normal| normal.contains(after))
+        })
     }
 
     fn reference(&self) -> Result<&dyn Engine> {
@@ -182,9 +185,11 @@ impl Fast {
             let kind = added.values().filter(|token| token.normalized == normalized && (special || !token.special));
             let kind: Vec<&[u8]> = kind.map(|token| token.content.as_bytes()).collect();
             let shortest = kind.iter().map(|token| token.len()).min()?;
+            let runs = kind.iter().all(|token| token.iter().all(|byte| Some(byte) == token.first()));
             let common = kind.into_iter().reduce(|a, b| a.get(..shared(a, b)).unwrap_or_default())?;
             let end = |at: usize| common.get(at..shortest.saturating_sub(1).min(common.len())).unwrap_or_default();
-            let overlaps = (1..end(0).len()).any(|at| end(0).starts_with(end(at)));
+            // Where a run of one byte is too short, so is the rest of it.
+            let overlaps = !runs && (1..end(0).len()).any(|at| end(0).starts_with(end(at)));
             overlaps.then(|| String::from_utf8_lossy(end(0)).into_owned())
         })
     }
@@ -198,9 +203,10 @@ impl Fast {
     fn encode_text(&self, text: &str, out: &mut Ids) -> Result<()> {
         let before = out.len();
         if let Some(delicate) = &self.delicate
-            && (delicate.removes_beginning(text, &self.tokenizer) || delicate.is_strange(text))
+            && (delicate.removes_beginning(text, &self.tokenizer) || delicate.is_strange(text, &self.tokenizer))
         {
-            return delicate.reference()?.encode(text, false, out);
+            let error = |error: Error| error.remark("for texts with characters that the first one takes otherwise");
+            return delicate.reference().map_err(error)?.encode(text, false, out);
         }
         let encoded = self.tokenizer.encode_into(text, &self.options, out);
         // The engine fails on a word without any token if the tokenizer has no unknown token.
@@ -284,8 +290,9 @@ impl Engine for Fast {
     fn revision(&self) -> u32 {
         match &self.delicate {
             None => 1,
-            Some(delicate) if !delicate.strange.is_empty() => 4,
             Some(Delicate { first: true, .. }) => 3,
+            // Rare characters alone do not make other plans: almost no text has them.
+            Some(delicate) if delicate.ids.is_empty() => 1,
             Some(_) => 2,
         }
     }

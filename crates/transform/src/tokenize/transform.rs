@@ -273,6 +273,10 @@ impl Transform for Tokenize {
         Ok(Arc::new(Schema::new(key.into_iter().chain([Arc::new(tokens)]).collect::<Vec<_>>())))
     }
 
+    fn only_source(&self, input: &SchemaRef) -> Option<String> {
+        Some(text::locate(input, self.options.field.as_deref()).ok()?.field.to_owned())
+    }
+
     fn apply(&self, rows: Rows) -> Result<Rows> {
         let schema = self.schema(&rows.schema())?;
         let from = rows.schema();
