@@ -141,10 +141,9 @@ impl Delicate {
     }
 
     fn is_strange(&self, text: &str, tokenizer: &PipelineTokenizer) -> bool {
-        self.strange.iter().any(|[before, after]| {
-            let steps = || tokenizer.get_normalizers().iter();
-            text.contains(before) && normal(steps(), text).map_or(true, |normal| normal.contains(after))
-        })
+        let in_normal =
+            |part: &str| normal(tokenizer.get_normalizers().iter(), text).map_or(true, |normal| normal.contains(part));
+        self.strange.iter().any(|[before, after]| text.contains(before) && in_normal(after))
     }
 
     fn reference(&self) -> Result<&dyn Engine> {
