@@ -69,7 +69,7 @@ impl Conversion {
         let casts = casts_of(context.transforms);
         let before = steps::before(context.registry, header, &schema, inner, &casts)?;
         let mut after = steps::after(context.registry, header, limits)?;
-        let transformed = steps::transformed_schema(header, context.transforms)?;
+        let transformed = steps::transformed_schema(schema.clone(), context.transforms)?;
         let written = steps::written_schema(&transformed, header)?;
         let sink = context.registry.get(&header.sink.format)?.sink(&header.sink.options.iter().collect())?;
         let hash = header.choices.get("long-keys").is_some_and(|how| how == "hash");

@@ -160,10 +160,11 @@ impl<'a> Inputs<'a> {
     }
 
     /// Classifies the failure of the planned input `path`: missing or shorter is `Changed`, a missing permission is `Content`,
-    /// anything else stays a failure of the file system. So does a refusal of a server that refuses what it gave before too:
-    /// credentials end while a job runs.
+    /// anything else stays a failure of the file system. So does the refusal of a server that now refuses an input, too, that it
+    /// gave before: credentials end while a job runs. Before the first input its folder is asked for, which buckets have.
     pub(crate) fn as_planned(&self, error: Error, path: &Path) -> Error {
-        let still_reads = || self.readable.get().is_some_and(|known| self.store.stat(known, true).is_ok());
+        let known = || self.readable.get().map(PathBuf::as_path).or(path.parent());
+        let still_reads = || known().is_some_and(|known| self.store.stat(known, true).is_ok());
         match error.kind() {
             Kind::Environment if error.is_absent() => Error::new(Kind::Changed, "vanished since the plan was made")
                 .with_code(Code::InputVanished)

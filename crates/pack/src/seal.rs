@@ -30,7 +30,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy)]
 pub(crate) struct Sealing<'a> {
     pub(crate) registry: &'a Registry,
-    /// Those of its plans, in order.
+    /// The transforms of its plans, in order.
     pub(crate) transforms: &'a [Box<dyn Transform>],
     pub(crate) store: &'a Arc<dyn Store>,
     /// Its folder.
@@ -363,7 +363,7 @@ fn manifest(
     complete: CompleteShards,
 ) -> Result<(Manifest, Vec<Remarks>)> {
     let header = newest(plans)?;
-    let schema = transformed_schema(header, transforms)?;
+    let schema = transformed_schema(FieldRecord::schema(&header.schema)?, transforms)?;
     let skipped = plans.iter().map(PlanReader::skips).sum::<u64>() + complete.lost();
     let CompleteShards { records: shards, remarks } = complete;
     let split = |name: &String| {

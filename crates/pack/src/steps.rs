@@ -34,9 +34,9 @@ pub(crate) fn raw_schema(header: &PlanHeader, delivered: &SchemaRef) -> SchemaRe
     sorted(fields)
 }
 
-/// The columns of a plan once its inputs are transformed.
-pub(crate) fn transformed_schema(header: &PlanHeader, transforms: &[Box<dyn Transform>]) -> Result<SchemaRef> {
-    transforms.iter().try_fold(FieldRecord::schema(&header.schema)?, |schema, transform| transform.schema(&schema))
+/// The schema of rows of `schema` after all transforms.
+pub(crate) fn transformed_schema(schema: SchemaRef, transforms: &[Box<dyn Transform>]) -> Result<SchemaRef> {
+    transforms.iter().try_fold(schema, |schema, transform| transform.schema(&schema))
 }
 
 /// The schema of rows of `schema` after encoding by `records`.

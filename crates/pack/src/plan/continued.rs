@@ -20,7 +20,7 @@ pub(crate) struct Allowed<'a> {
     pub(crate) fill_missing: bool,
     /// Shards hold members, which are bytes whatever types a plan has.
     pub(crate) members: bool,
-    /// Those of the dataset, in order.
+    /// The transforms of the dataset, in order.
     pub(crate) transforms: &'a [Box<dyn Transform>],
 }
 
