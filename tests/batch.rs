@@ -165,6 +165,21 @@ fn inputs_are_those_that_samples_were_packed_from() {
 }
 
 #[test]
+fn inputs_whose_names_are_no_text_are_named() {
+    use std::os::unix::ffi::OsStrExt;
+    let dir = tempfile::tempdir().unwrap();
+    let (input, out) = (dir.path().join("in"), dir.path().join("out"));
+    std::fs::create_dir(&input).unwrap();
+    for name in [&b"a\xff.txt"[..], b"plain.txt"].map(std::ffi::OsStr::from_bytes) {
+        std::fs::write(input.join(name), "text").unwrap();
+    }
+    packhorse::session().pack(&Recipe::new(&input, "webdataset", &out)).unwrap();
+    let said = packhorse(&["batch", text(&out), "--step", "0", "--batch", "2", "--json"]).run();
+    assert_eq!(said.code(), 0, "{said:?}");
+    assert!(said.printed.contains("a\u{fffd}.txt"), "{said:?}");
+}
+
+#[test]
 fn rows_of_tables_are_named_by_their_number() {
     let dir = tempfile::tempdir().unwrap();
     let (table, out) = (dir.path().join("t.csv"), dir.path().join("out"));

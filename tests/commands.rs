@@ -543,7 +543,7 @@ fn stat_names_the_shards_that_are_missing_and_fails_as_status_does() {
     assert_eq!(found.status.code(), run(dir.path(), &["status", "out"]).status.code());
     assert_eq!(found.status.code(), Some(6), "{said}");
     assert!(said.contains("\n  shard-000001.tar: is missing\n  shard-000003.tar: has 5 bytes instead of "), "{said}");
-    assert!(said.ends_with("  2 shards missing or damaged; pack again with: packhorse repair out\n"), "{said}");
+    assert!(said.ends_with("  2 shards missing or damaged; see what to do with: packhorse verify out\n"), "{said}");
     assert_eq!(run(dir.path(), &["stat", "out", "--json"]).status.code(), Some(6));
     stdout(dir.path(), &["repair", "out"]);
     assert!(!stdout(dir.path(), &["stat", "out"]).contains("shard-0"));
@@ -871,7 +871,14 @@ fn a_member_that_is_damaged_is_shown_with_an_error() {
     let at = bytes.windows(5).rposition(|window| window == b"dog/1").unwrap();
     bytes[at] ^= 1;
     std::fs::write(&shard, bytes).unwrap();
+    stdout(dir.path(), &["view", "out", "--select", "txt", "--out", "view"]);
+    let by_view = ["cat", "view", "dog/1.txt"];
     fails(dir.path(), &cat, 6, "dog/1.txt is damaged");
+    fails(dir.path(), &by_view, 6, "dog/1.txt is damaged");
+    // Headers are sound: only digests tell.
+    let all = ["verify", "out", "--for", "webdataset"];
+    stdout(dir.path(), &all);
+    fails(dir.path(), &[&all[..], &["--full"]].concat(), 6, "shard-000000.tar");
     assert_eq!(stdout(dir.path(), &["cat", "out/shard-000000.tar", "cat/1.txt"]), "cat/1");
 }
 

@@ -659,3 +659,106 @@ fn tables_of_one_name_in_several_folders_have_the_folders_in_their_keys() {
     let ended = pack(&["2024/data.csv", "2024/data.tsv"], "c");
     assert!(ended.code() == CONTENT && ended.said.contains("would have the keys"), "{ended:?}");
 }
+
+#[test]
+fn containers_that_are_named_twice_are_packed_once() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("t.jsonl"), "{\"text\": \"a\", \"id\": \"x\"}\n{\"text\": \"b\", \"id\": \"y\"}\n")
+        .unwrap();
+    let mut members = tar::Builder::new(Vec::new());
+    for name in ["1.jpg", "1.txt", "2.jpg", "2.txt"] {
+        let mut header = tar::Header::new_ustar();
+        header.set_size(1);
+        header.set_mode(0o644);
+        members.append_data(&mut header, name, &b"x"[..]).unwrap();
+    }
+    fs::write(dir.path().join("two.tar"), members.into_inner().unwrap()).unwrap();
+    let listed = |file: &str| fs::write(dir.path().join("list"), format!("{file}\n{file}\n")).unwrap();
+    let by_list = ["--files-from", "list"];
+    for (number, (file, to)) in [("t.jsonl", "parquet"), ("two.tar", "webdataset")].into_iter().enumerate() {
+        listed(file);
+        let pattern = format!("{}*", &file[..2]);
+        let around = [file, &format!("./{file}")];
+        for (at, inputs) in [&around[..], &[&pattern, file], &by_list].into_iter().enumerate() {
+            let out = format!("out-{number}-{at}");
+            let pack = |more: &[&str]| {
+                let mut pack =
+                    packhorse(&[&["pack"], inputs, &["--to", to, "--out", &out, "--json", "--quiet"], more].concat());
+                pack.0.current_dir(dir.path());
+                pack.run()
+            };
+            let refused = pack(&[]);
+            let said = format!("{file}: is among the inputs twice; give it once");
+            assert!(refused.code() == CONTENT && refused.said.contains(&said), "{refused:?}");
+            assert_eq!(samples(&pack(&["--on-error", "skip"])), 2, "{inputs:?}");
+            assert_eq!(skipped(dir.path(), &out).len(), 1);
+        }
+    }
+}
+
+#[test]
+fn hidden_containers_that_are_named_are_not_passed_over_in_silence() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir_all(dir.path().join(".v1")).unwrap();
+    for (name, bytes) in
+        [(".b.csv", &b"x\n1\n"[..]), (".v1/data.csv", b"x\n1\n"), ("a.csv", b"x\n1\n"), (".c.tar", &tar(2))]
+    {
+        fs::write(dir.path().join(name), bytes).unwrap();
+    }
+    fs::write(dir.path().join("list"), ".v1/data.csv\na.csv\n").unwrap();
+    let pack = |words: &[&str]| {
+        let mut pack = packhorse(&[&["pack"], words, &["--json", "--quiet"]].concat());
+        pack.0.current_dir(dir.path());
+        pack.run()
+    };
+    let archives = ["--to", "webdataset", "--out", "archives", ".c.tar"];
+    for (words, hidden) in [
+        (&["a.csv", ".b.csv", "--to", "parquet", "--out", "two"][..], ".b.csv"),
+        (&["--files-from", "list", "--to", "parquet", "--out", "listed"], ".v1/data.csv"),
+        (&[&archives[..], &["--archive-folders"]].concat(), ".c.tar"),
+    ] {
+        let refused = pack(words);
+        let said = format!("{hidden}: is hidden");
+        assert!(refused.code() == CONTENT && refused.said.contains(&said), "{refused:?}");
+    }
+    // The name of an archive is not in the keys of its samples.
+    assert_eq!(samples(&pack(&archives)), 2);
+}
+
+/// Content is compared within the memory of the job, also that of files which are packed in pieces.
+#[test]
+fn large_files_are_compared() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = dir.path().join("in");
+    fs::create_dir(&input).unwrap();
+    let mut bytes = vec![7u8; 70 << 20];
+    for name in ["a", "b", "c"] {
+        // The last byte tells one of them from the others.
+        *bytes.last_mut().unwrap() = u8::from(name == "b");
+        fs::write(input.join(format!("{name}.mp4")), &bytes).unwrap();
+    }
+    let packed = pack(dir.path(), "in", "out", &["--dedup", "--memory", "256MiB"]);
+    assert_eq!(samples(&packed), 2, "{packed:?}");
+    let lost = skipped(dir.path(), "out");
+    assert!(lost.len() == 1 && lost[0]["sample"] == "c", "{lost:?}");
+}
+
+/// Blocks of documents stay together, also where splits choose documents one by one.
+#[test]
+fn blocks_of_documents_stay_together_in_splits() {
+    let dir = tempfile::tempdir().unwrap();
+    let lines: String = (0..600).map(|n| format!("{{\"text\": \"{n}\"}}\n")).collect();
+    fs::write(dir.path().join("t.jsonl"), lines).unwrap();
+    let shuffled = ["--shuffle", "7,block:50", "--split", "train=0.9,val=0.1", "--from", "text"];
+    let packed = pack(dir.path(), "t.jsonl", "out", &[&shuffled[..], &["--split-by", "hash"]].concat());
+    assert_eq!(samples(&packed), 600);
+    let train = dir.path().join("out/train-000000.tar");
+    let mut archive = tar::Archive::new(fs::File::open(train).unwrap());
+    let numbers: Vec<i64> = archive
+        .entries()
+        .unwrap()
+        .map(|entry| std::io::read_to_string(entry.unwrap()).unwrap().parse().unwrap())
+        .collect();
+    let ascents = numbers.windows(2).filter(|pair| pair[1] > pair[0] && pair[1] - pair[0] < 10).count();
+    assert!(numbers.len() > 450 && ascents + 13 > numbers.len() && !numbers.is_sorted(), "{numbers:?}");
+}

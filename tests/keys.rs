@@ -515,6 +515,23 @@ fn long_keys_of_rows_are_refused_or_hashed() {
     assert_eq!(members[2], "a.txt");
 }
 
+/// What counts are the bytes that are written: spaces and dots of keys are escaped.
+#[test]
+fn long_keys_are_hashed_as_they_are_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let caption = |last: &str| format!("{}{last}", "a word. ".repeat(9));
+    let (one, other) = (caption("one"), caption("other"));
+    let input = input(dir.path(), &[&[(&one, Some("1")), (&other, Some("2")), ("a b", Some("3"))]]);
+    assert!(pack(&input, &dir.path().join("fail"), &[]).stderr.contains("pass --long-keys hash"));
+    let out = dir.path().join("out");
+    let ran = pack(&input, &out, &["--long-keys", "hash"]);
+    assert_eq!(ran.code, DONE, "{}", ran.stderr);
+    let members = members(&out);
+    let hashed = |name: &String| name.len() == 100 && name.starts_with("a%20word%2E%20a") && name.contains('~');
+    assert!(members.len() == 3 && members[..2].iter().all(hashed) && members[0] != members[1], "{members:?}");
+    assert_eq!(members[2], "a%20b.txt");
+}
+
 /// Two files may use the same ids, so the name of the file comes first.
 #[test]
 fn ids_of_documents_follow_the_name_of_their_file() {

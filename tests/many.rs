@@ -168,6 +168,26 @@ fn what_needs_memory_is_planned_in_memory() {
     assert!(same(&plain).is_some());
 }
 
+/// Files about the dataset are passed over, and kept among samples that are text, wherever they come in the order of the plan.
+#[test]
+fn files_about_the_data_are_passed_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let photos = dir.path().join("photos");
+    let plain = Recipe::new(&photos, "webdataset", dir.path().join("out"));
+    for n in 0..60 {
+        write(&photos.join(format!("{}/{n:02}.jpg", ["cat", "dog"][n % 2])), "x");
+    }
+    let pictures = same(&plain).unwrap();
+    write(&photos.join("README.md"), "about");
+    write(&photos.join("zoo/LICENSE.txt"), "all rights");
+    assert!(same(&plain).unwrap() == pictures);
+    for seed in 0..3 {
+        assert!(same(&Recipe { labels: Some(Labels::Folders), ..plain.clone() }.shuffle(seed)).is_some());
+    }
+    write(&photos.join("dog/x.txt"), "text");
+    assert!(same(&plain.shuffle(3)).unwrap() != pictures);
+}
+
 /// Listings of parts, a plan of them, packed and read.
 #[test]
 fn many_inputs_are_packed() {

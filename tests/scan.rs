@@ -356,6 +356,18 @@ fn parts_of_other_inputs_are_refused() {
     both(&of_view);
     view(8);
     assert!(refused(&of_view).to_string().contains("a view that is another one now"), "{}", refused(&of_view));
+    // An archive that was not read to its end: whether it is damaged is not known.
+    let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::copy(&mut &std::fs::read(photos.join("top.tar")).unwrap()[..], &mut gz).unwrap();
+    std::fs::create_dir(at("zipped")).unwrap();
+    std::fs::write(at("zipped").join("top.tar.gz"), gz.finish().unwrap()).unwrap();
+    let zipped = Recipe::new(at("zipped"), "webdataset", at("of-zipped"));
+    both(&zipped);
+    let skipping = Recipe { on_error: OnError::Skip, ..zipped.clone() };
+    let other = refused(&skipping).to_string();
+    assert!(other.contains("other settings for compressed archives (`on-error`: fail there, skip now)"), "{other}");
+    both(&skipping);
+    assert!(plan(&session.clone().from_listings(true), &zipped) == plan(&session, &zipped));
     // A listing under the name of another part.
     both(&recipe);
     std::fs::copy(at("out").join(listing_name(1, 2)), at("out").join(listing_name(2, 2))).unwrap();

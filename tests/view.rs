@@ -10,10 +10,10 @@ mod common {
 
 use arrow_array::{ArrayRef, BinaryViewArray, Float64Array, Int64Array, RecordBatch, StringViewArray};
 use common::process::{Ended, packhorse};
-use packhorse::core::{Code, FieldType, KEY, Kind, Limits, Options, Schema, Store};
+use packhorse::core::{Code, DataType, FieldType, KEY, Kind, Limits, Options, Schema, Store};
 use packhorse::dataset::{DatasetView, MANIFEST, Manifest, SELECTION, VIEW};
 use packhorse::read::order::{Rank, Shuffle};
-use packhorse::read::{BatchDecoder, Condition, Dataset, FieldOptions, LoaderOptions, Remainder};
+use packhorse::read::{BatchDecoder, Condition, Dataset, FieldKind, FieldOptions, LoaderOptions, Remainder};
 use packhorse::storage::Local;
 use packhorse::{Recipe, Session};
 use serde_json::Value;
@@ -67,8 +67,8 @@ fn columns(dir: &Path, format: &str) -> PathBuf {
     let out = dir.join(format!("out-{format}"));
     let schema = Schema::new(vec![
         FieldType::Text.field(KEY, false),
-        FieldType::Scalar(packhorse::core::DataType::Int64).field("cls", false),
-        FieldType::Scalar(packhorse::core::DataType::Float64).field("width", false),
+        FieldType::Scalar(DataType::Int64).field("cls", false),
+        FieldType::Scalar(DataType::Float64).field("width", false),
         FieldType::Text.field("txt", false),
         FieldType::Blob.field("bin", false),
     ]);
@@ -1207,5 +1207,81 @@ fn text_of_every_type_is_joined() {
         }
         let short = dataset.with_columns(&rows.schema(), std::iter::once(Ok(rows.slice(1, 2)))).unwrap_err();
         assert!(short.message().contains("2 rows were given for"), "{short}");
+    }
+}
+
+/// A column may take the place of a field that a view left out, also of another type, and of a joined column.
+#[test]
+fn joined_columns_take_the_place_of_fields() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = |name: &str, of: &dyn Fn(usize) -> i64| {
+        let rows = (0..COUNT).fold("key,width\n".to_owned(), |all, i| format!("{all}s{i:04},{}\n", of(i)));
+        let path = dir.path().join(name);
+        std::fs::write(&path, rows).unwrap();
+        path
+    };
+    let (first, second) = (table("first.csv", &|i| 1000 * i as i64), table("second.csv", &|i| -(i as i64)));
+    for base in datasets(&dir) {
+        let place = dir.path().join(format!("views-{}", base.file_name().unwrap().display()));
+        let others: Vec<Sample> = samples(&open(&base).select(&["cls", "txt"]).unwrap());
+        let with = |of: &dyn Fn(usize) -> i64| -> Vec<Sample> {
+            let one = |(i, (key, fields)): (usize, &Sample)| {
+                let mut fields = fields.clone();
+                fields.insert("width".into(), of(i).to_le_bytes().to_vec());
+                (key.clone(), fields)
+            };
+            others.iter().enumerate().map(one).collect()
+        };
+        let narrow = viewed(&base, &place.join("narrow"), &["--select", "cls,txt"]);
+        let joined = viewed(&narrow, &place.join("joined"), &["--join", text(&first)]);
+        assert_eq!(samples(&open(&joined)), with(&|i| 1000 * i as i64), "{base:?}");
+        let few = viewed(&joined, &place.join("few"), &["--where", "width >= 58000"]);
+        assert_eq!(keys(&open(&few)), ["s0058", "s0059"]);
+        let head = printed(&["head", text(&joined), "--samples", "2", "--json"]);
+        let fields: Value = serde_json::from_str(head.lines().nth(1).unwrap()).unwrap();
+        assert_eq!(fields["fields"]["width"], "1000", "{head}");
+        let again = viewed(&joined, &place.join("again"), &["--select", "cls,txt"]);
+        let again = viewed(&again, &place.join("twice"), &["--join", text(&second)]);
+        assert_eq!(samples(&open(&again)), with(&|i| -(i as i64)), "{base:?}");
+        // In one process.
+        let values: ArrayRef = Arc::new(Int64Array::from_iter_values((0..COUNT).map(|i| -(i as i64))));
+        let rows = RecordBatch::try_from_iter([("width", values)]).unwrap();
+        let other = open(&joined).select(&["cls", "txt"]).unwrap();
+        let other = other.with_columns(&rows.schema(), std::iter::once(Ok(rows))).unwrap();
+        assert_eq!(samples(&other), with(&|i| -(i as i64)), "{base:?}");
+        let packed = place.join("packed");
+        packhorse(&["pack", text(&joined), "--to", "parquet", "--out", text(&packed)]).succeed();
+        let packed = open(&packed);
+        assert_eq!(packed.schema().field_with_name("width").unwrap().data_type(), &DataType::Int64);
+        let widths: Vec<Vec<u8>> = samples(&packed).iter().map(|(_, fields)| fields["width"].clone()).collect();
+        assert!(widths.iter().enumerate().all(|(i, width)| *width == (1000 * i as i64).to_le_bytes()), "{base:?}");
+    }
+}
+
+/// Of a field of several names, each sample has the first that it has a value of, joined or stored.
+#[test]
+fn joined_columns_are_among_several_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let rows = (0..COUNT).step_by(2).fold("key,fixed\n".to_owned(), |all, i| format!("{all}s{i:04},{}\n", 100 + i));
+    let table = dir.path().join("fixed.csv");
+    std::fs::write(&table, rows).unwrap();
+    for format in ["parquet", "hdf5"] {
+        let base = columns(dir.path(), format);
+        let out =
+            viewed(&base, &dir.path().join(format!("view-{format}")), &["--join", text(&table), "--fill-missing"]);
+        let dataset = open(&out);
+        let read = |names: &str| -> Vec<i64> {
+            let decoder =
+                BatchDecoder::new(&dataset, &[FieldOptions::new(names, FieldKind::Auto)], &LoaderOptions::new(1))
+                    .unwrap();
+            let value = |number| {
+                let batch = decoder.decode(&[number], 0).unwrap();
+                i64::from_le_bytes(batch.row(names, 0).unwrap().try_into().unwrap())
+            };
+            (0..dataset.len()).map(value).collect()
+        };
+        let fixed = |i: usize| if i.is_multiple_of(2) { 100 + i as i64 } else { label(i) };
+        assert_eq!(read("fixed;cls"), (0..COUNT).map(fixed).collect::<Vec<_>>(), "{format}");
+        assert_eq!(read("cls;fixed"), (0..COUNT).map(label).collect::<Vec<_>>(), "{format}");
     }
 }

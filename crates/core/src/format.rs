@@ -4,6 +4,7 @@ use crate::{
     Blocks, Codec, Consumer, Error, Findings, Indexer, Input, InputRange, Limits, Members, Options, Outlet, Result,
     Rows, Schema, SchemaRef, ShardSummary, Table,
 };
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// The constant facts about a format.
@@ -224,6 +225,11 @@ pub trait Sink: Send + Sync {
     fn longest_key(&self, field: &str) -> usize {
         let _ = field;
         usize::MAX
+    }
+
+    /// A key as it is written, whose bytes [`longest_key`](Self::longest_key) counts. Errors: `Content` for one that can't be written.
+    fn written_key(&self) -> fn(&str) -> Result<Cow<'_, str>> {
+        |key| Ok(Cow::Borrowed(key))
     }
 
     /// Whether a field of this name and size can be written so that readers accept it. If not, a `Content` error says

@@ -24,8 +24,20 @@ pub fn shortest_half(half: Half) -> f64 {
         let step = 10f64.powi(exact.abs().log10().floor() as i32 - digits as i32);
         [exact, exact + exact.signum() * step / 2.0].map(|near| decimal(digits, near))
     });
-    let mut same = candidates.flatten().filter(|number| Half::from_f64(*number) == half);
+    let mut same = candidates.flatten().filter(|number| nearest_half(*number) == half);
     same.next().unwrap_or(exact)
+}
+
+/// The nearest half, ties to even. The way over the nearest `f32` would round twice, and `from_f64` of a half looks at the upper bits only
+/// where processors have no instruction for it: here an inexact `f32` is odd, so that it is never taken for a tie.
+pub fn nearest_half(wide: f64) -> Half {
+    let near = wide as f32;
+    let inexact = f64::from(near) != wide && !wide.is_nan();
+    if !inexact || near.to_bits() & 1 == 1 {
+        return Half::from_f32(near);
+    }
+    let towards_zero = f64::from(near).abs() > wide.abs();
+    Half::from_f32(f32::from_bits(if towards_zero { near.to_bits() - 1 } else { near.to_bits() + 1 }))
 }
 
 #[cfg(test)]
@@ -47,5 +59,9 @@ mod tests {
             assert_eq!(format!("{:?}", shortest_half(Half::from_f64(number))), text);
         }
         assert!(shortest_half(Half::from_f64(f64::NAN)).is_nan());
+        for bits in 0..=u16::MAX {
+            let half = Half::from_bits(bits);
+            assert!(half.is_nan() || nearest_half(shortest_half(half)) == half, "{bits:04x}");
+        }
     }
 }

@@ -1,11 +1,22 @@
 //! What tells Hugging Face's `load_dataset("FOLDER")` which files of a dataset's folder are its shards.
 
 use crate::{Context, Outlet, Result, ShardSummary};
+use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 /// The file that `load_dataset` and the Hugging Face Hub look for beside a dataset's README.
 pub const HUGGINGFACE_CONFIG: &str = ".huggingface.yaml";
+
+/// The names of classes that the numbers of a column stand for, from its metadata [`HUGGINGFACE`](crate::HUGGINGFACE).
+pub fn class_names(feature: Option<&String>) -> Option<Vec<String>> {
+    let mut feature: &Value = &serde_json::from_str(feature?).ok()?;
+    // What lists hold; older files write a list as a JSON list of its feature.
+    while let Some(item) = feature.get("feature").or_else(|| feature.get(0)) {
+        feature = item;
+    }
+    serde_json::from_value(feature.get("names")?.clone()).ok()
+}
 
 /// Writes [`HUGGINGFACE_CONFIG`] for `shards`, whose data files end in `suffix`: the
 /// [configuration](https://huggingface.co/docs/hub/datasets-manual-configuration) that names the data files of each
@@ -19,6 +30,12 @@ pub fn write_huggingface_config(shards: &[ShardSummary], suffix: &str, out: &mut
 }
 
 fn config(shards: &[ShardSummary], suffix: &str) -> Option<String> {
+    // `val-[0-9]*` would be of the shards of `val-2017` too.
+    let all: BTreeSet<&str> = shards.iter().map(|shard| series(&shard.name).0).collect();
+    let begins = |one: &str, other: &str| {
+        other.strip_prefix(one).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    let exact: BTreeSet<&str> = all.iter().copied().filter(|one| all.iter().any(|other| begins(one, other))).collect();
     // Splits in the order of their shards.
     let mut splits: Vec<(String, &str, BTreeSet<String>)> = Vec::new();
     for shard in shards {
@@ -31,7 +48,7 @@ fn config(shards: &[ShardSummary], suffix: &str) -> Option<String> {
         }
         let (_, own, patterns) = splits.get_mut(at)?;
         (word && *own == split).then_some(())?;
-        patterns.insert(pattern(&shard.name, suffix));
+        patterns.insert(pattern(&shard.name, suffix, exact.contains(series(&shard.name).0)));
     }
     let mut text = "configs:\n- config_name: default\n  data_files:\n".to_owned();
     for (name, _, patterns) in splits {
@@ -53,15 +70,24 @@ fn scalar(word: &str) -> Cow<'_, str> {
     }
 }
 
-/// A glob of this shard's files and of those that differ from it only by number.
-fn pattern(name: &str, suffix: &str) -> String {
+/// The name of a shard up to its number, and what follows that.
+fn series(name: &str) -> (&str, &str) {
     let is_digit = |c: char| c.is_ascii_digit();
-    let (stem, count) = match name.rsplit_once("-of-") {
-        Some((stem, count)) if !count.is_empty() && count.chars().all(is_digit) => (stem, format!("-of-{count}")),
-        _ => (name, String::new()),
+    let count = name
+        .rfind("-of-")
+        .filter(|at| name.get(at + 4..).is_some_and(|count| !count.is_empty() && count.chars().all(is_digit)));
+    let (stem, count) = name.split_at(count.unwrap_or(name.len()));
+    (stem.trim_end_matches(is_digit), count)
+}
+
+/// A glob of this shard's files and of those that differ from it only by number. With `exact` numbers have as many digits as its own.
+fn pattern(name: &str, suffix: &str, exact: bool) -> String {
+    let (series, count) = series(name);
+    let number = match name.len() - series.len() - count.len() {
+        0 => String::new(),
+        digits if exact => "[0-9]".repeat(digits),
+        _ => "[0-9]*".to_owned(),
     };
-    let series = stem.trim_end_matches(is_digit);
-    let number = if series.len() < stem.len() { "[0-9]*" } else { "" };
     format!("{series}{number}{count}{suffix}")
 }
 
@@ -84,6 +110,10 @@ mod tests {
         let wanted = "configs:\n- config_name: default\n  data_files:\n  - split: train\n    path:\n    - \
                       \"x-train-[0-9]*.parquet\"\n  - split: val\n    path:\n    - \"x-val-[0-9]*-of-00002.parquet\"\n";
         assert_eq!(config(&shards, ".parquet").unwrap(), wanted);
+        let years = [shard("val-000000", Some("val")), shard("val-2017-000000", Some("val-2017"))];
+        let years = config(&years, ".tar").unwrap();
+        assert!(years.contains(&format!("    - \"val-{}.tar\"\n", "[0-9]".repeat(6))), "{years}");
+        assert!(years.contains("    - \"val-2017-[0-9]*.tar\"\n"), "{years}");
         let alone = config(&[shard("only", None)], ".tar").unwrap();
         assert!(alone.contains("split: train\n    path:\n    - \"only.tar\""));
         assert_eq!(config(&[shard("a-0", Some("my split"))], ".tar"), None);

@@ -60,8 +60,8 @@ pub use field_type::{
 pub use findings::{Consumer, Finding, Findings};
 pub use format::{ArchiveMember, Extent, Format, FormatInfo, InputTable, Sealed, ShardWriter, Sink, Source};
 pub use glob::glob_matches;
-pub use half_text::shortest_half;
-pub use huggingface::{HUGGINGFACE_CONFIG, write_huggingface_config};
+pub use half_text::{nearest_half, shortest_half};
+pub use huggingface::{HUGGINGFACE_CONFIG, class_names, write_huggingface_config};
 pub use indexer::Indexer;
 pub use input::{BegunRead, Input, MemoryInput, read_full};
 pub use limits::Limits;

@@ -34,7 +34,7 @@ pub fn is_plan_name(name: &str) -> bool {
 }
 
 /// The sink of a plan or dataset.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SinkRecord {
     /// Format id.
     pub format: String,
@@ -97,7 +97,7 @@ pub struct PlannedView {
 }
 
 /// The decisions that all tasks share.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanHeader {
     /// Version of this layout.
     pub packhorse_plan: u32,

@@ -162,8 +162,13 @@ impl PlanReader {
 
     /// What scan skipped.
     pub fn skipped(&self) -> Result<Vec<SkipRecord>> {
-        let lines = BufReader::new(frame_reader(&*self.input, self.table.skipped)?);
-        lines.split(b'\n').map(|line| parse(&line.context("read the plan")?)).collect()
+        let mut lines = BufReader::new(frame_reader(&*self.input, self.table.skipped)?);
+        let (mut line, mut records) = (Vec::new(), Vec::new());
+        while read_line_of(&mut lines, &mut line)? {
+            records.push(parse(&line)?);
+            line.clear();
+        }
+        Ok(records)
     }
 
     /// Number of inputs that scan skipped.
@@ -240,11 +245,24 @@ pub struct Entries<'a> {
     name: &'a str,
 }
 
+/// The most bytes of a line: a sample has thousands of fields at most, and rows of metadata are smaller than this.
+const LONGEST: u64 = 1 << 30;
+
+/// Appends the next line to `line`; false at the end.
+///
+/// Errors: `Content` for a line that does not end.
+fn read_line_of(lines: &mut impl BufRead, line: &mut Vec<u8>) -> Result<bool> {
+    let n = lines.take(LONGEST).read_until(b'\n', line).context("read the plan")?;
+    if n as u64 == LONGEST && !line.ends_with(b"\n") {
+        return Err(damaged(&"it has an endless line"));
+    }
+    Ok(n > 0)
+}
+
 impl Entries<'_> {
     fn read(&mut self) -> Result<Option<PlanEntry>> {
         self.line.clear();
-        let n = self.lines.read_until(b'\n', &mut self.line).context("read the plan")?;
-        if n == 0 {
+        if !read_line_of(&mut self.lines, &mut self.line)? {
             return self.end().map(|()| None);
         }
         let entry: PlanEntry = parse(&self.line)?;

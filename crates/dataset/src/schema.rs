@@ -20,6 +20,9 @@ pub struct FieldRecord {
     pub metadata: BTreeMap<String, String>,
 }
 
+/// Types of fields have far fewer.
+const MOST_PARENTHESES: usize = 256;
+
 impl FieldRecord {
     /// Converts a schema to records.
     pub fn of(schema: &Schema) -> Vec<Self> {
@@ -35,6 +38,10 @@ impl FieldRecord {
     /// Converts records to a schema; a `Content` error for an unknown type.
     pub fn schema(records: &[Self]) -> Result<SchemaRef> {
         let field = |r: &Self| {
+            // The parser of types calls itself for each level.
+            if r.data_type.bytes().filter(|byte| *byte == b'(').count() > MOST_PARENTHESES {
+                return Err(Error::content(format!("field {}: its type is nested too deep", r.name)));
+            }
             let data_type: DataType =
                 r.data_type.parse().map_err(|e| Error::content(format!("field {}: {e}", r.name)))?;
             let metadata: HashMap<String, String> = r.metadata.clone().into_iter().collect();
@@ -61,5 +68,16 @@ mod tests {
             FieldType::Scalar(DataType::FixedSizeBinary(8)).field("c", false),
         ]);
         assert_eq!(*FieldRecord::schema(&FieldRecord::of(&schema)).unwrap(), schema);
+    }
+
+    /// The parser of types would fill the stack.
+    #[test]
+    fn deep_types_are_refused() {
+        let record = |depth: usize| {
+            let data_type = format!("{}Int64{}", "List(".repeat(depth), ")".repeat(depth));
+            vec![FieldRecord { name: "x".to_owned(), data_type, nullable: false, metadata: BTreeMap::new() }]
+        };
+        assert!(FieldRecord::schema(&record(16)).is_ok());
+        assert!(FieldRecord::schema(&record(100_000)).unwrap_err().to_string().contains("nested too deep"));
     }
 }

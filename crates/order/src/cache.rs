@@ -140,9 +140,13 @@ fn object<const N: usize>(pairs: [(&str, Json); N]) -> Json {
 
 /// The first bound is Python's integer 0, which JSON writes as `0`, not `0.0`.
 fn matrix(splits: &Splits) -> Json {
-    let bound = |value: f64| if value == 0.0 { Json::Int(0) } else { Json::Float(value) };
-    let part = |(begin, end)| Json::List(vec![bound(begin), Json::Float(end)]);
-    Json::List(splits.matrix().into_iter().map(|range| range.map_or(Json::Null, part)).collect())
+    let part = |(at, range): (usize, Option<(f64, f64)>)| match range {
+        Some((begin, end)) => {
+            Json::List(vec![if at == 0 { Json::Int(0) } else { Json::Float(begin) }, Json::Float(end)])
+        }
+        None => Json::Null,
+    };
+    Json::List(splits.matrix().into_iter().enumerate().map(part).collect())
 }
 
 fn files<'a>(text: String, class: &str, split: Split, arrays: &[(&str, &'a Array, usize)]) -> Vec<CacheFile<'a>> {

@@ -212,7 +212,7 @@ def make_lengths(random, kind, count):
 
 
 def gpt_cases(out, random):
-    splits = ["969,30,1", "98,2,0", "1", "100, 0, 0", "7,2,1", "0.9,0.05,0.05", "50,50"]
+    splits = ["969,30,1", "98,2,0", "1", "100, 0, 0", "7,2,1", "0.9,0.05,0.05", "50,50", "0,1", "0,0,1"]
     for number in range(72):
         count = [40, 333, 5000, 20011][number % 4]
         lengths = make_lengths(random, number % 5 % 4, count)

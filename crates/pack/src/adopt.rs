@@ -257,18 +257,10 @@ impl AdoptJob<'_> {
             packhorse_plan: PlanHeader::VERSION,
             name: name.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned()),
             sink: SinkRecord { format: info.id.to_owned(), revision: info.revision, options: BTreeMap::new() },
-            transforms: Vec::new(),
-            files: Vec::new(),
             choices,
-            sources: Vec::new(),
-            decode: Vec::new(),
-            encode: Vec::new(),
             schema: FieldRecord::of(&Schema::new(key.chain(blobs).collect::<Vec<_>>())),
-            omitted: Vec::new(),
-            classes: Vec::new(),
-            splits: Vec::new(),
-            views: Vec::new(),
             roots: vec![PathText::new(b".")],
+            ..PlanHeader::default()
         }
     }
 

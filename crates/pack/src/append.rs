@@ -5,6 +5,7 @@
 
 use crate::Recipe;
 use crate::keyed_source::inherit_sources;
+use crate::new_keys::NewKeys;
 use crate::parallel_map::parallel_map;
 use crate::plan::{Allowed, Plan, PlanOptions, PlannedKey};
 use crate::plan_differences::{difference, same};
@@ -16,13 +17,11 @@ use crate::stored_plan::{Stored, publish_new, publish_over, receipts_beyond, thr
 use crate::without_inputs::has_adopted;
 use packhorse_core::{Cancel, Code, Error, Kind, Limits, Registry, Result, Store};
 use packhorse_dataset::{
-    Digest, Manifest, PlanEntry, PlanHeader, PlanReader, RECEIPT_SUFFIX, Receipt, ShardFrame, not_sealed, plan_name,
+    Digest, Manifest, PlanHeader, PlanReader, RECEIPT_SUFFIX, Receipt, ShardFrame, not_sealed, plan_name,
 };
 use packhorse_storage::Staging;
 use packhorse_transform::{Transform, without_text_field};
 use std::collections::BTreeSet;
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -266,16 +265,13 @@ impl Base {
 
     /// Refuses samples whose keys the dataset has. Rows with keys of their own are compared when the dataset is sealed.
     fn check_keys(&self, store: &dyn Store, plan: &Plan, cancel: &Cancel) -> Result<()> {
-        let hasher = RandomState::new();
-        let mut new: Vec<u64> = plan.keys().map(|planned| hasher.hash_one(planned.key.as_str())).collect();
-        new.sort_unstable();
-        let is_new = |key: &str| new.binary_search(&hasher.hash_one(key)).is_ok();
+        let new = NewKeys::of(plan.keys());
         let mut suspects: Vec<PlannedKey> = Vec::new();
         for old in &self.plans {
             let shards: Vec<&[ShardFrame]> = old.shards().chunks(SHARDS).collect();
             let found = parallel_map(&shards, threads(old.shards().len()), &|shards| {
                 cancel.check()?;
-                self.known_keys(store, old, shards, &is_new)
+                self.known_keys(store, old, shards, &new)
             })?;
             suspects.extend(found.into_iter().flatten());
         }
@@ -302,19 +298,20 @@ impl Base {
         store: &dyn Store,
         plan: &PlanReader,
         shards: &[ShardFrame],
-        is_new: &dyn Fn(&str) -> bool,
+        new: &NewKeys,
     ) -> Result<Vec<PlannedKey>> {
         let mut found = Vec::new();
         for shard in shards {
             let mut left_out = None;
             for entry in plan.entries(shard)? {
                 let entry = entry?;
-                if found.len() >= SUSPECTS || !is_new(&entry.key) {
+                let rows = entry.run().map(|(_, rows)| rows);
+                if found.len() >= SUSPECTS || new.lack(&entry.key, rows.as_ref()) {
                     continue;
                 }
                 let left_out = left_out.get_or_insert_with(|| self.left_out(store, &shard.name));
-                if entry.run().is_some() || !left_out.contains(&entry.key) {
-                    found.push(planned(entry));
+                if rows.is_some() || !left_out.contains(&entry.key) {
+                    found.push(PlannedKey { key: entry.key, rows });
                 }
             }
         }
@@ -465,11 +462,6 @@ const SUSPECTS: usize = 1000;
 
 /// Shards whose keys are looked at in one go.
 const SHARDS: usize = 64;
-
-fn planned(entry: PlanEntry) -> PlannedKey {
-    let rows = entry.run().map(|(_, rows)| rows);
-    PlannedKey { key: entry.key, rows }
-}
 
 fn overlap(one: &Option<Range<u64>>, two: &Option<Range<u64>>) -> bool {
     match (one, two) {

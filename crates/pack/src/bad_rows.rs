@@ -47,7 +47,7 @@ impl BadRows {
             self.passed(at);
             return Ok(0);
         }
-        if self.failures == FAILURES {
+        if self.failures >= FAILURES {
             return Ok(self.end - at);
         }
         if tried > 1 {

@@ -3,11 +3,12 @@
 use crate::block_reader::BlockReader;
 use crate::inputs::Inputs;
 use crate::joined_inputs::JoinedInputs;
+use crate::opened_view::stored;
 use crate::pack_context::PackContext;
 use crate::plan::{limits, planned_limits};
 use crate::{OnError, latency_probe::LatencyProbe, steps};
 use packhorse_core::{FieldType, KEY, Limits, Pool, Result, SchemaRef, Sink, element_width};
-use packhorse_dataset::{CodecRecord, FieldRecord, PlanHeader};
+use packhorse_dataset::{CodecRecord, FieldRecord, PlanHeader, PlannedView};
 use packhorse_transform::{Transform, casts_of};
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
@@ -75,7 +76,7 @@ impl Conversion {
         let hash = header.choices.get("long-keys").is_some_and(|how| how == "hash");
         let longest = written.fields().iter().filter(|f| f.name() != KEY).map(|f| sink.longest_key(f.name())).min();
         if let Some(longest) = longest.filter(|longest| hash && *longest < usize::MAX && rows) {
-            after.push(Box::new(steps::ShortenKeys(longest)));
+            after.push(Box::new(steps::ShortenKeys(longest, sink.written_key())));
         }
         if let Some(check) =
             sink.row_check(&written).filter(|_| !context.transforms.is_empty() || !before.is_empty() || rows)
@@ -119,7 +120,7 @@ impl Conversion {
             limits_decide: self.limits_decide,
             inner: self.inner,
             sources: header.sources.iter().map(|s| (s.format.clone(), s.options.iter().collect())).collect(),
-            selected: header.views.iter().filter_map(|view| Some((view.root, view.fields.clone()?))).collect(),
+            selected: selected(header),
             joined: JoinedInputs::of(header),
             heavy: !context.transforms.is_empty(),
             opened: Mutex::default(),
@@ -129,6 +130,12 @@ impl Conversion {
             latency: LatencyProbe::default(),
         }
     }
+}
+
+/// The fields that are read of the datasets of views, by their roots.
+fn selected(header: &PlanHeader) -> HashMap<u32, Vec<String>> {
+    let of = |view: &PlannedView| Some((view.root, stored(view.fields.as_ref(), view.joined.as_ref())?));
+    header.views.iter().filter_map(of).collect()
 }
 
 /// For each decoded column its encoded field.

@@ -141,17 +141,27 @@ pub fn cat(registry: &Registry, store: &dyn Store, path: &Path, name: &str, out:
         Some(_) => input,
         None => spool(&*input, &std::env::temp_dir(), &Limits::default(), &packhorse_core::Cancel::default())?,
     };
-    let range = [InputRange { input: &*input, offset: extent.offset, len: extent.len }];
-    let Some(wanted) = checksum(store, path, extent)? else { return copy_ranges(&range, out).map(|()| true) };
+    let range = InputRange { input: &*input, offset: extent.offset, len: extent.len };
+    let checked = copy_checked(range, checksum(store, path, extent)?, name, out);
+    checked.map(|()| true).map_err(|e| in_file(e, path))
+}
+
+/// Writes the bytes of the field `name` to `out`, and compares their CRC-32C with the recorded one, if it is known.
+pub(crate) fn copy_checked(range: InputRange<'_>, crc: Option<u32>, name: &str, out: &mut dyn Write) -> Result<()> {
     let mut checked = Checked { out, crc: Crc32c::default() };
-    copy_ranges(&range, &mut checked)?;
-    match checked.crc.finish() == wanted {
-        true => Ok(true),
-        false => {
-            let message = format!("{name} is damaged: its bytes are not those that were packed (CRC-32C differs)");
-            let error = Error::new(Kind::Incomplete, message).with_code(Code::ShardDamaged);
-            Err(error.hint("`packhorse repair` packs its shard again").in_input(path.display()))
-        }
+    copy_ranges(&[range], &mut checked)?;
+    if crc.is_none_or(|wanted| checked.crc.finish() == wanted) {
+        return Ok(());
+    }
+    let message = format!("{name} is damaged: its bytes are not those that were packed (CRC-32C differs)");
+    let error = Error::new(Kind::Incomplete, message).with_code(Code::ShardDamaged);
+    Err(error.hint("`packhorse repair` packs its shard again"))
+}
+
+pub(crate) fn in_file(error: Error, path: &Path) -> Error {
+    match error.input() {
+        None => error.in_input(path.display()),
+        Some(_) => error,
     }
 }
 

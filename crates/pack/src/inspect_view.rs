@@ -1,12 +1,13 @@
 //! Looks into a view: lists its samples, shows the first ones, reads one field.
 
 use crate::head::{self, Preview};
+use crate::inspect::{copy_checked, in_file};
 use crate::inspect_rows::{self, Columns};
 use crate::joined_table::JoinedRows;
 use crate::merged_columns::shown;
 use crate::opened_view::OpenedView;
 use crate::view_shard::{ViewContent, ViewShard};
-use packhorse_core::{Extent, Field, InputRange, Limits, Registry, Result, Store, copy_ranges};
+use packhorse_core::{Extent, Field, InputRange, Limits, Registry, Result, Store};
 use std::io::Write;
 use std::ops::Range;
 use std::path::Path;
@@ -37,7 +38,7 @@ impl OpenedView {
     /// Calls `each` with the file, key, field and extent of every member of the view's samples, in their order.
     pub fn members(&self, registry: &Registry, store: &dyn Store, each: &mut EachMember<'_>) -> Result<()> {
         self.each_run(registry, store, &mut |_, shard, items| {
-            let ViewContent::Members(_, members) = &shard.content else { return Ok(true) };
+            let ViewContent::Members(_, members, _) = &shard.content else { return Ok(true) };
             for sample in items {
                 let key = members.key(sample as usize).unwrap_or_default();
                 for member in members.of(sample as usize).filter(|member| self.has(member.field)) {
@@ -56,7 +57,7 @@ impl OpenedView {
             let (first, before) = (items.start, found.len());
             let items = items.start..items.end.min(items.start.saturating_add((wanted - found.len()) as u64));
             match &shard.content {
-                ViewContent::Members(input, members) => {
+                ViewContent::Members(input, members, _) => {
                     for sample in items {
                         let mut fields = Vec::new();
                         for member in members.of(sample as usize).filter(|member| self.has(member.field)) {
@@ -114,13 +115,14 @@ impl OpenedView {
         }
         self.each_run(registry, store, &mut |_, shard, items| {
             match &shard.content {
-                ViewContent::Members(input, members) => {
+                ViewContent::Members(input, members, checksums) => {
                     let wanted = items.into_iter().find_map(|sample| {
                         let field = name.strip_prefix(members.key(sample as usize)?)?.strip_prefix('.')?;
                         members.of(sample as usize).find(|member| member.field == field && self.has(field))
                     });
                     if let Some(member) = wanted {
-                        copy_ranges(&[InputRange { input: &**input, offset: member.offset, len: member.len }], out)?;
+                        let range = InputRange { input: &**input, offset: member.offset, len: member.len };
+                        copy_checked(range, checksums.then_some(member.crc32c), name, out)?;
                         done = true;
                     }
                 }
@@ -148,12 +150,5 @@ impl OpenedView {
             }
         }
         Ok(())
-    }
-}
-
-fn in_file(error: packhorse_core::Error, path: &Path) -> packhorse_core::Error {
-    match error.input() {
-        None => error.in_input(path.display()),
-        Some(_) => error,
     }
 }

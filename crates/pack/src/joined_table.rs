@@ -4,7 +4,9 @@ use crate::as_request_error;
 use crate::join_keys::JoinKeys;
 use crate::metadata::Metadata;
 use crate::opened_view::OpenedView;
-use arrow_array::builder::{BooleanBuilder, Float64Builder, Int64Builder, StringViewBuilder, UInt64Builder};
+use arrow_array::builder::{
+    ArrayBuilder, BooleanBuilder, Float64Builder, Int64Builder, StringViewBuilder, UInt64Builder, make_builder,
+};
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_select::concat::concat_batches;
 use packhorse_core::{
@@ -119,8 +121,8 @@ impl JoinTable {
     pub fn finish(self) -> Result<(SchemaRef, Vec<Rows>)> {
         let (mut open, mut rows, mut pending) = (builders(&self.schema), Vec::new(), 0);
         let (mut samples, mut lost) = (0u64, 0u64);
-        let mut cut = |open: &mut Vec<Builder>| {
-            let columns: Vec<ArrayRef> = open.iter_mut().map(Builder::finish).collect();
+        let mut cut = |open: &mut Vec<Box<dyn ArrayBuilder>>| {
+            let columns: Vec<ArrayRef> = open.iter_mut().map(|column| column.finish()).collect();
             let block = RecordBatch::try_new(Arc::clone(&self.schema), columns);
             rows.push(block.map_err(|e| Error::bug(e.to_string()))?);
             Ok::<(), Error>(())
@@ -134,7 +136,9 @@ impl JoinTable {
                 }
             };
             let fields = self.schema.fields().iter().zip(&mut open);
-            fields.for_each(|(field, column)| column.push(row.get(field.name()).map_or("null", |value| value.get())));
+            fields.for_each(|(field, column)| {
+                push(&mut **column, row.get(field.name()).map_or("null", |value| value.get()))
+            });
             (pending, samples) = (pending + 1, samples + 1);
             if pending == AT_ONCE {
                 cut(&mut open)?;
@@ -280,46 +284,24 @@ fn schema_of(metadata: &Metadata, key: Option<&str>) -> Result<SchemaRef> {
     Ok(Arc::new(Schema::new(fields)))
 }
 
-/// The values of a column.
-enum Builder {
-    Boolean(BooleanBuilder),
-    Integer(Int64Builder),
-    Unsigned(UInt64Builder),
-    Float(Float64Builder),
-    Text(StringViewBuilder),
+fn builders(schema: &Schema) -> Vec<Box<dyn ArrayBuilder>> {
+    schema.fields().iter().map(|field| make_builder(field.data_type(), 0)).collect()
 }
 
-fn builders(schema: &Schema) -> Vec<Builder> {
-    let builder = |field: &Arc<Field>| match field.data_type() {
-        DataType::Boolean => Builder::Boolean(BooleanBuilder::new()),
-        DataType::Int64 => Builder::Integer(Int64Builder::new()),
-        DataType::UInt64 => Builder::Unsigned(UInt64Builder::new()),
-        DataType::Float64 => Builder::Float(Float64Builder::new()),
-        _ => Builder::Text(StringViewBuilder::new()),
-    };
-    schema.fields().iter().map(builder).collect()
-}
-
-impl Builder {
-    fn push(&mut self, json: &str) {
-        let value: Value = serde_json::from_str(json).unwrap_or_default();
-        match self {
-            Self::Boolean(column) => column.append_option(value.as_bool()),
-            Self::Integer(column) => column.append_option(value.as_i64()),
-            Self::Unsigned(column) => column.append_option(value.as_u64()),
-            Self::Float(column) => column.append_option(value.as_f64()),
-            Self::Text(column) => column.append_option(value.as_str().or_else(|| value.is_number().then_some(json))),
-        }
-    }
-
-    fn finish(&mut self) -> ArrayRef {
-        match self {
-            Self::Boolean(column) => Arc::new(column.finish()),
-            Self::Integer(column) => Arc::new(column.finish()),
-            Self::Unsigned(column) => Arc::new(column.finish()),
-            Self::Float(column) => Arc::new(column.finish()),
-            Self::Text(column) => Arc::new(column.finish()),
-        }
+/// Appends a value of JSON to a column of [`builders`]; null where it is of another type.
+fn push(column: &mut dyn ArrayBuilder, json: &str) {
+    let value: Value = serde_json::from_str(json).unwrap_or_default();
+    let any = column.as_any_mut();
+    if let Some(column) = any.downcast_mut::<BooleanBuilder>() {
+        column.append_option(value.as_bool());
+    } else if let Some(column) = any.downcast_mut::<Int64Builder>() {
+        column.append_option(value.as_i64());
+    } else if let Some(column) = any.downcast_mut::<UInt64Builder>() {
+        column.append_option(value.as_u64());
+    } else if let Some(column) = any.downcast_mut::<Float64Builder>() {
+        column.append_option(value.as_f64());
+    } else if let Some(column) = any.downcast_mut::<StringViewBuilder>() {
+        column.append_option(value.as_str().or_else(|| value.is_number().then_some(json)));
     }
 }
 
@@ -347,10 +329,10 @@ mod tests {
         ] {
             assert_eq!(kind(rounded), Ok(DataType::Utf8View), "{rounded}");
         }
-        let mut column = Builder::Text(StringViewBuilder::new());
-        ["\"a\"", "12345678901234567890123", "null"].iter().for_each(|json| column.push(json));
-        let column = column.finish();
-        let texts: Vec<_> = arrow_array::cast::AsArray::as_string_view(&column).iter().collect();
+        let mut column = StringViewBuilder::new();
+        ["\"a\"", "12345678901234567890123", "null"].iter().for_each(|json| push(&mut column, json));
+        let column = StringViewBuilder::finish(&mut column);
+        let texts: Vec<_> = column.iter().collect();
         assert_eq!(texts, [Some("a"), Some("12345678901234567890123"), None]);
         assert_eq!(kind("[true, null]"), Ok(DataType::Boolean));
         assert_eq!(kind("[\"a\", null]"), Ok(DataType::Utf8View));

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 const LARGE: u64 = 16 << 20;
 
 /// Fields of up to this many bytes are read whole.
-const SMALL: u64 = 1 << 20;
+pub(crate) const SMALL: u64 = 1 << 20;
 
 /// Whether a sample (not a run of rows) is large.
 pub(crate) fn is_large(entry: &PlanEntry) -> bool {
@@ -29,7 +29,7 @@ impl BlockReader<'_> {
         let small = PlanEntry { fields: small, ..entry.clone() };
         let mut space = BlockBuffer::of(&self.memory, 0, small.bytes());
         let opened = large.iter().map(|piece| {
-            let copied = Copied::open(&self.inputs, piece, &entry.key);
+            let copied = LargeField::open(&self.inputs, piece, &entry.key);
             copied.map_err(|e| (piece, e.in_sample(&entry.key)))
         });
         let opened = opened.collect::<Result<Vec<_>, _>>();
@@ -42,15 +42,15 @@ impl BlockReader<'_> {
             Err((_, e)) => return Err(e),
         };
         let rows = self.batch(&[(small.clone(), 0, ends)], &space.into_buffer(), true)?;
-        let parts: Vec<(&str, InputRange<'_>)> = opened.iter().map(Copied::part).collect();
+        let parts: Vec<(&str, InputRange<'_>)> = opened.iter().map(LargeField::part).collect();
         writer.push_parts(&rows, &parts)?;
-        opened.iter().try_for_each(Copied::check)?;
+        opened.iter().try_for_each(LargeField::check)?;
         Ok(None)
     }
 }
 
-/// A field that is being copied. Its errors name the input and the sample.
-struct Copied<'a> {
+/// A field that is read in pieces. Its errors name the input and the sample.
+pub(crate) struct LargeField<'a> {
     inputs: &'a Inputs<'a>,
     piece: &'a FieldSource,
     key: &'a str,
@@ -58,8 +58,8 @@ struct Copied<'a> {
     input: Box<dyn Input>,
 }
 
-impl<'a> Copied<'a> {
-    fn open(inputs: &'a Inputs<'a>, piece: &'a FieldSource, key: &'a str) -> Result<Self> {
+impl<'a> LargeField<'a> {
+    pub(crate) fn open(inputs: &'a Inputs<'a>, piece: &'a FieldSource, key: &'a str) -> Result<Self> {
         let input = inputs.view(piece)?;
         let copied = Self { inputs, piece, key, path: inputs.path(piece), input };
         copied.check()?;
@@ -71,7 +71,7 @@ impl<'a> Copied<'a> {
     }
 
     /// `Changed` unless it is still the file that was planned.
-    fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         self.inputs.unchanged(&*self.input, self.piece).map_err(|e| self.about(e))
     }
 
@@ -80,7 +80,7 @@ impl<'a> Copied<'a> {
     }
 }
 
-impl Input for Copied<'_> {
+impl Input for LargeField<'_> {
     fn name(&self) -> &str {
         self.input.name()
     }

@@ -47,6 +47,7 @@ mod merged_columns;
 mod metadata;
 mod moved_inputs;
 mod named_shards;
+mod new_keys;
 mod on_error;
 mod open_archives;
 mod open_input;

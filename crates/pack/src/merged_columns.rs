@@ -1,8 +1,8 @@
 //! Merges the column types of many inputs into one schema.
 
 use packhorse_core::{
-    Code, DataType, Error, Field, FieldType, HUGGINGFACE, LOGICAL, NUMPY, PACKED, Result, UNTYPED, numpy_type,
-    with_metadata,
+    Code, DataType, Error, Field, FieldType, HUGGINGFACE, LOGICAL, NUMPY, PACKED, Result, UNTYPED, class_names,
+    numpy_type, with_metadata,
 };
 use packhorse_transform::Casts;
 use packhorse_transform::kinds::{JSON, common_time, same_kind, time_zone, value_kind};
@@ -268,16 +268,6 @@ fn common(a: &DataType, b: &DataType) -> Option<&'static str> {
         (None, 0..=32, false) => "u32",
         (None, _, false) => "u64",
     })
-}
-
-/// The names of classes that the numbers of a column stand for, from its metadata [`HUGGINGFACE`].
-pub(crate) fn class_names(feature: Option<&String>) -> Option<Vec<String>> {
-    let mut feature: &Value = &serde_json::from_str(feature?).ok()?;
-    // What lists hold; older files write a list as a JSON list of its feature.
-    while let Some(item) = feature.get("feature").or_else(|| feature.get(0)) {
-        feature = item;
-    }
-    serde_json::from_value(feature.get("names")?.clone()).ok()
 }
 
 /// The error of two columns of times that are not of one kind, or of which one alone tells its time zone: without one, nothing says

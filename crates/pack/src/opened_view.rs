@@ -2,7 +2,7 @@
 
 use crate::recorded_files::recorded_manifest;
 use packhorse_core::{Error, Result, Store};
-use packhorse_dataset::{DatasetView, Manifest, SampleRun, ShardRecord};
+use packhorse_dataset::{DatasetView, JoinedRecord, Manifest, SampleRun, ShardRecord};
 use packhorse_storage::Location;
 use std::path::{Path, PathBuf};
 
@@ -38,10 +38,25 @@ impl OpenedView {
         self.manifest.shards.get(number as usize).ok_or_else(|| Error::bug("a view of a shard that is not there"))
     }
 
-    /// Whether the view has the field `name`.
-    pub(crate) fn has(&self, name: &str) -> bool {
-        self.view.fields.as_ref().is_none_or(|fields| fields.iter().any(|field| field == name))
+    /// The fields of the view that its base stores; `None` for all of these.
+    pub(crate) fn stored_fields(&self) -> Option<Vec<String>> {
+        stored(self.view.fields.as_ref(), self.view.joined.as_ref())
     }
+
+    /// Whether the view has the field `name` of its base.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        let selected = self.view.fields.as_ref().is_none_or(|fields| fields.iter().any(|field| field == name));
+        selected && !joins(self.view.joined.as_ref(), name)
+    }
+}
+
+/// The `fields` of a view that are not joined ones, which its base may store too.
+pub(crate) fn stored(fields: Option<&Vec<String>>, joined: Option<&JoinedRecord>) -> Option<Vec<String>> {
+    fields.map(|fields| fields.iter().filter(|name| !joins(joined, name)).cloned().collect())
+}
+
+fn joins(joined: Option<&JoinedRecord>, name: &str) -> bool {
+    joined.is_some_and(|joined| joined.columns.iter().any(|column| column.name == name))
 }
 
 /// The base of the view in the folder `dir`, and its manifest; of a staged view that of the shards that were copied.

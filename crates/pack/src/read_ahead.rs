@@ -53,7 +53,7 @@ impl<I: Iterator<Item = Result<PlanEntry>>> Iterator for BlockRequests<I> {
         while block.len() < BLOCK_SAMPLES {
             let fits = |e: &Result<PlanEntry>| match e {
                 Ok(e) if e.run().is_some() || copied(e) => block.is_empty(),
-                Ok(e) => bytes == 0 || bytes + e.bytes() <= BLOCK_BYTES,
+                Ok(e) => block.is_empty() || bytes + e.bytes() <= BLOCK_BYTES,
                 Err(_) => true,
             };
             match self.entries.next_if(fits) {
@@ -172,4 +172,25 @@ fn wait<'a>(packer: &'a ShardPacker<'_>, bytes: u64) -> Option<ByteShare<'a>> {
         let _waits = spans::wait("memory");
         Some(packer.budget.wait(bytes))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_larger_than_a_block_is_alone_in_it() {
+        let entry = |bytes: u64| {
+            let text = format!(r#"{{"key": "a", "in": [{{"f": "bin", "r": 0, "p": "a.bin", "n": {bytes}, "t": 0}}]}}"#);
+            Ok(serde_json::from_str::<PlanEntry>(&text).unwrap())
+        };
+        let sizes = [0, 3 << 30, 0, 1, BLOCK_BYTES, 5];
+        let entries = sizes.map(entry).into_iter().peekable();
+        let blocks = BlockRequests { entries, copies: false }.map(|block| match block.unwrap() {
+            ReadAheadItem::Block(entries) => entries.iter().map(PlanEntry::bytes).collect::<Vec<u64>>(),
+            ReadAheadItem::Large(_) | ReadAheadItem::Run(_) => Vec::new(),
+        });
+        let blocks: Vec<_> = blocks.collect();
+        assert_eq!(blocks, [&[0][..], &[3 << 30], &[0, 1], &[BLOCK_BYTES], &[5]]);
+    }
 }

@@ -54,7 +54,12 @@ impl BlockReader<'_> {
         if let [first, .., last] = &runs[..] {
             let mut at = first.start;
             rest = runs.clone();
-            for rows in shown(table.rows(first.start..last.end), entries).map_while(Result::ok) {
+            let mut whole = true;
+            for rows in shown(table.rows(first.start..last.end), entries) {
+                let Ok(rows) = rows else {
+                    whole = false;
+                    break;
+                };
                 self.inputs.check_cancel()?;
                 let (end, mut of) = (at + rows.num_rows() as u64, Vec::new());
                 while let (Some(wanted), Some(entry)) = (rest.get_mut(next), entries.get(next)) {
@@ -68,6 +73,9 @@ impl BlockReader<'_> {
                 }
                 self.part(&taken(&rows, of.iter().map(|(_, item)| item - at))?, of.iter().copied(), out)?;
                 at = end;
+            }
+            if whole && at != last.end {
+                return Err(gave(at - first.start, last.end - first.start));
             }
         }
         for (at, entry) in entries.iter().enumerate().skip(next) {
@@ -140,11 +148,7 @@ impl BlockReader<'_> {
         loop {
             match self.sound(entry, &mut at, blocks, out)? {
                 None if at == bad.until => bad.passed(at),
-                None => {
-                    let planned = counted(items.end, "sample");
-                    let message = format!("gave {at} of the {planned} planned; plan again into a new folder");
-                    return Err(Error::new(Kind::Changed, message));
-                }
+                None => return Err(gave(at, items.end)),
                 Some(error) => {
                     // Without another way in, the start of the next good sample is unknown.
                     let again = table.filter(|_| self.thorough && self.skips_rest(&error));
@@ -348,4 +352,10 @@ fn completed(rows: &Rows, keys: StringViewArray, entry: &PlanEntry) -> Result<Ro
         columns.push((FieldType::Text.field("json", false), Arc::new(rows)));
     }
     assembled(columns)
+}
+
+/// The error of an input that gives other samples than were planned.
+fn gave(found: u64, planned: u64) -> Error {
+    let message = format!("gave {found} of the {} planned; plan again into a new folder", counted(planned, "sample"));
+    Error::new(Kind::Changed, message)
 }

@@ -8,6 +8,7 @@ use crate::recorded_files::sealed_manifest;
 use crate::replace::is_replacing;
 use crate::stored_plan::{unless_late, valid_receipts};
 use crate::verify::{is_failure, quick};
+use crate::without_inputs::lacks_inputs;
 use packhorse_core::{Kind, Registry, Result, Store, counted};
 use packhorse_dataset::{Digest, MANIFEST, Manifest, PartError, PlanReader, Receipt};
 use packhorse_storage::{Location, Quarantine, Quarantined, Staging};
@@ -44,6 +45,8 @@ pub struct Status {
     pub base: Option<String>,
     /// Damaged files that repairs replaced and kept. They do not belong to the dataset.
     pub quarantined: Quarantined,
+    /// For a damaged dataset: whether [`Session::repair`](crate::Session::repair) may mend some of it, since the plan tells the inputs.
+    pub repairable: bool,
 }
 
 impl Status {
@@ -104,6 +107,7 @@ pub(crate) fn status(registry: &Registry, store: &dyn Store, out: &Path) -> Resu
         missing.extend(names);
     }
     let replacing = replacing(store, out, &mut errors)?;
+    let repairable = !damages.is_empty() && plans.iter().any(|plan| !lacks_inputs(plan.header()));
     Ok(Status {
         plan: plans.last().map_or_else(|| Digest::of(b""), PlanReader::digest),
         shards: plans.iter().map(|plan| plan.shards().len() as u64).sum(),
@@ -118,6 +122,7 @@ pub(crate) fn status(registry: &Registry, store: &dyn Store, out: &Path) -> Resu
         part: None,
         base: None,
         quarantined: Quarantine::look(store, out)?,
+        repairable,
     })
 }
 
@@ -215,14 +220,8 @@ fn of_part(part: &Manifest, damages: Vec<Damage>) -> Status {
         samples: part.part_of.as_ref().map(|of| of.samples),
         packed: there.iter().map(|shard| shard.samples).sum(),
         missing: missing.into_iter().map(|shard| shard.name.clone()).collect(),
-        errors: Vec::new(),
-        sealed: true,
-        replacing: None,
-        appending: None,
         part: Some(part.shards.len() as u64),
-        base: None,
-        quarantined: Quarantined::default(),
-        damages,
+        ..unplanned(Some(part), damages)
     }
 }
 
@@ -242,5 +241,6 @@ fn unplanned(manifest: Option<&Manifest>, damages: Vec<Damage>) -> Status {
         part: None,
         base: None,
         quarantined: Quarantined::default(),
+        repairable: false,
     }
 }

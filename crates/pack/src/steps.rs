@@ -14,6 +14,7 @@ use packhorse_core::{
 };
 use packhorse_dataset::{CodecRecord, FieldRecord, PlanHeader};
 use packhorse_transform::{Casts, Transform};
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -150,8 +151,11 @@ pub(crate) fn after(registry: &Registry, header: &PlanHeader, limits: Limits) ->
     Ok(if forms.is_empty() { Vec::new() } else { vec![Box::new(EncodeColumns(forms))] })
 }
 
-/// Shortens keys of table rows to at most this many bytes, as `long-keys=hash` does for files.
-pub(crate) struct ShortenKeys(pub(crate) usize);
+/// A key as a sink writes it.
+pub(crate) type WrittenKey = fn(&str) -> Result<Cow<'_, str>>;
+
+/// Shortens keys of table rows to at most this many written bytes, as `long-keys=hash` does for files.
+pub(crate) struct ShortenKeys(pub(crate) usize, pub(crate) WrittenKey);
 
 impl Transform for ShortenKeys {
     fn describe(&self) -> String {
@@ -164,13 +168,16 @@ impl Transform for ShortenKeys {
 
     fn apply(&self, rows: Rows) -> Result<Rows> {
         let keys = packhorse_core::key_column(&rows)?;
-        if keys.lengths().all(|len| len as usize <= self.0) {
+        // A written key is at most three times as long.
+        if keys.lengths().all(|len| len as usize * 3 <= self.0) {
             return Ok(rows);
         }
-        let short = keys
-            .iter()
-            .map(|key| key.map(|key| if key.len() > self.0 { shorten(key, self.0) } else { key.to_owned() }));
-        let short: ArrayRef = Arc::new(short.collect::<StringViewArray>());
+        let short = |key: &str| match (self.1)(key) {
+            Ok(written) if written.len() > self.0 => shorten(&written, self.0),
+            // What can't be written is told by the check of rows.
+            _ => key.to_owned(),
+        };
+        let short: ArrayRef = Arc::new(keys.iter().map(|key| key.map(short)).collect::<StringViewArray>());
         let swap = |(field, column): (Field, ArrayRef)| match field.name() == KEY {
             true => (field, short.clone()),
             false => (field, column),

@@ -397,7 +397,9 @@ impl Verifier<'_> {
             }
         });
         match listed {
-            Err(e) if e.kind() == Kind::Content => self.add(damage(&shard.file, None, e.text())),
+            Err(e) if matches!(e.kind(), Kind::Content | Kind::Limit | Kind::Unsupported) => {
+                self.add(damage(&shard.file, None, e.text()));
+            }
             Err(e) => return Err(e),
             Ok(()) if n != members.len() as u64 => {
                 self.add(damage(

@@ -17,8 +17,8 @@ pub(crate) struct ViewShard {
 
 /// Its samples.
 pub(crate) enum ViewContent {
-    /// Members at known ranges.
-    Members(Box<dyn Input>, Box<Members>),
+    /// Members at known ranges; the last says whether their checksums are known.
+    Members(Box<dyn Input>, Box<Members>, bool),
     /// Typed rows, without other fields than those of the view where that saves reading.
     Rows(Box<dyn Table>),
 }
@@ -35,14 +35,15 @@ impl ViewShard {
         let source = format.source(&Options::new(), Limits::default())?;
         let input = open(store, &path, compression)?;
         let (content, samples) = if source.lists() {
-            let members = match read_members(store, &opened.base, &shard.name) {
-                Err(e) if e.is_absent() => Members::list(&*source, &*input)?,
-                read => read?,
+            let (members, checksums) = match read_members(store, &opened.base, &shard.name) {
+                Err(e) if e.is_absent() => (Members::list(&*source, &*input)?, false),
+                read => (read?, true),
             };
             let samples = members.samples() as u64;
-            (ViewContent::Members(input, Box::new(members)), samples)
+            (ViewContent::Members(input, Box::new(members), checksums), samples)
         } else {
-            let narrowed = opened.view.fields.as_ref().and_then(|fields| source.narrowed(fields));
+            let narrowed =
+                opened.stored_fields().filter(|fields| !fields.is_empty()).and_then(|fields| source.narrowed(&fields));
             let table = narrowed.unwrap_or(source).open(Arc::from(input)).map_err(|e| e.in_input(path.display()))?;
             let info = table.info().map_err(|e| e.in_input(path.display()))?;
             (ViewContent::Rows(table), info.items)
@@ -71,7 +72,7 @@ impl ViewShard {
 impl ViewShard {
     /// The sample of this key among the samples `items`; of rows without keys the one with this number.
     pub(crate) fn find(&self, items: Range<u64>, key: &str) -> Result<Option<u64>> {
-        if let ViewContent::Members(_, members) = &self.content {
+        if let ViewContent::Members(_, members, _) = &self.content {
             return Ok(items.into_iter().find(|sample| members.key(*sample as usize) == Some(key)));
         }
         let (mut at, mut found) = (items.start, None);

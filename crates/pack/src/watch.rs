@@ -33,6 +33,8 @@ pub struct Watch {
 pub struct Snapshot {
     /// Planned shards.
     pub shards: u64,
+    /// Those of the last plan, which the tasks of an array divide among them.
+    pub divided: u64,
     /// Complete shards.
     pub complete: u64,
     /// Planned samples; `None` if not all inputs count theirs.
@@ -120,6 +122,7 @@ impl Watch {
         let manifest = if whole { sealed_manifest(&*self.store, &self.place)? } else { None };
         Ok(Snapshot {
             shards: before.0 + shards.len() as u64,
+            divided: shards.len() as u64,
             complete: before.0 + complete,
             samples: self.plan.samples().map(|samples| before.1 + samples),
             packed: before.1 + self.packed,

@@ -2,17 +2,15 @@
 
 use crate::Dataset;
 use crate::condition_text::Literal;
-use packhorse_core::{Code, Error, Field, HUGGINGFACE, Result, nearest, some_of};
+use packhorse_core::{Code, Error, Field, HUGGINGFACE, Result, class_names, nearest, some_of};
 
 /// The field of labels.
 const LABEL: &str = "cls";
 
 /// The names of the classes that a field's numbers stand for: those of the column, or of the dataset's labels.
 pub(crate) fn classes_of(dataset: &Dataset, field: &Field) -> Vec<String> {
-    let feature = field.metadata().get(HUGGINGFACE);
-    let feature = feature.and_then(|text| serde_json::from_str::<serde_json::Value>(text).ok());
-    let own = feature.and_then(|feature| serde_json::from_value(feature.get("names")?.clone()).ok());
-    own.unwrap_or_else(|| if field.name() == LABEL { dataset.classes().to_vec() } else { Vec::new() })
+    class_names(field.metadata().get(HUGGINGFACE))
+        .unwrap_or_else(|| if field.name() == LABEL { dataset.classes().to_vec() } else { Vec::new() })
 }
 
 /// The name of a class as its number, if there is a class list.

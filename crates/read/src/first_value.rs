@@ -81,6 +81,10 @@ fn search(
                 break;
             }
             left = left.saturating_sub(cost);
+            if reader.knows_lack(samples.shard, samples.first + at, column) {
+                seen = true;
+                continue;
+            }
             reader.read_places(std::iter::once((run, at)), &mut wants, &mut fetched)?;
             if let (Some(Row::None), Some(fault)) = (fetched.rows.first(), fetched.fault(0)) {
                 lost = Some(fault.clone());

@@ -12,8 +12,8 @@ use std::sync::Arc;
 pub(crate) struct JoinedColumns {
     /// The tables, and the blocks of each that were read.
     tables: Vec<(Arc<Joined>, Tables)>,
-    /// For each requested column its table and its position there; empty if none is joined.
-    columns: Vec<Option<(usize, usize)>>,
+    /// See [`SampleBlock::joined_columns`]; empty if no requested column is joined.
+    columns: Vec<Vec<Option<(usize, usize)>>>,
 }
 
 impl JoinedColumns {
@@ -22,12 +22,13 @@ impl JoinedColumns {
         if dataset.joined().is_empty() {
             return Self { tables: Vec::new(), columns: Vec::new() };
         }
+        let joined = |name: &String| dataset.schema().column_with_name(name).and_then(|_| dataset.joined_column(name));
         let found = |column: &Column| {
-            let name = column.0.iter().find(|name| dataset.schema().column_with_name(name).is_some())?;
-            dataset.joined_column(name)
+            let names: Vec<_> = column.0.iter().map(joined).collect();
+            if names.iter().all(Option::is_none) { Vec::new() } else { names }
         };
         let mut columns: Vec<_> = columns.iter().map(found).collect();
-        if columns.iter().all(Option::is_none) {
+        if columns.iter().all(Vec::is_empty) {
             columns.clear();
         }
         let tables = dataset.joined().iter().map(|joined| (Arc::clone(joined), Tables::new(bytes, None))).collect();
@@ -44,7 +45,7 @@ impl JoinedColumns {
         out.joined_columns.clone_from(&self.columns);
         for (number, (joined, tables)) in self.tables.iter().enumerate() {
             let mut values = JoinedValues::default();
-            if self.columns.iter().flatten().any(|(table, _)| *table == number) {
+            if self.columns.iter().flatten().flatten().any(|(table, _)| *table == number) {
                 let mut last: Option<(u64, usize)> = None;
                 for (shard, at) in samples {
                     values.places.push(match joined.row(*shard, *at) {

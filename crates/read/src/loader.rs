@@ -72,7 +72,10 @@ impl<D: Device> Loader<D> {
         let dataset = Dataset::concat(&all)?;
         let shuffle = options.shuffle.unwrap_or_else(|| dataset.default_shuffle());
         let order = EpochOrder::mixed(&runs, &weights, samples, shuffle, options.seed)?;
-        let mark = weights.iter().fold(!dataset.fingerprint(), |mark, weight| mark.rotate_left(7) ^ weight.to_bits());
+        let marked = |mark: u64, (dataset, weight): &(Dataset, f64)| {
+            mark.rotate_left(7) ^ weight.to_bits() ^ dataset.len().wrapping_mul(0x9E37_79B9_7F4A_7C15)
+        };
+        let mark = datasets.iter().fold(!dataset.fingerprint(), marked);
         let work = SampleWork::of_dataset(dataset, (fields, &device.needs()), order, mark, options, None);
         let (work, config) = work.map_err(|error| match error.code() {
             Code::StateDiffers => {

@@ -12,7 +12,7 @@ use crate::sample_block::{Row, SampleBlock};
 use crate::spans::TARGET;
 use crate::table::{TableSample, Tables};
 use crate::{Access, Dataset, memory};
-use packhorse_core::{Code, Error, Event, Input, KEY, Kind, Observer, Result, crc32c};
+use packhorse_core::{Code, Error, Event, Input, KEY, Kind, Members, Observer, Result, crc32c};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// How thoroughly reads are checked.
@@ -145,6 +145,15 @@ impl Reader {
     /// Whether a shard is open.
     pub(crate) fn has_open(&self, shard: u32) -> bool {
         self.shards.find(shard).is_some()
+    }
+
+    /// Whether the index of a shard says that a sample lacks a requested column. `false` with joined columns.
+    pub(crate) fn knows_lack(&self, shard: u32, at: u64, column: usize) -> bool {
+        let opened = if self.joined.any() { None } else { self.shards.get(&self.dataset, shard).ok() };
+        let (Some(opened), Some(Column(names))) = (opened, self.columns.get(column)) else { return false };
+        let has =
+            |members: &Members| members.of(at as usize).any(|member| names.iter().any(|name| name == member.field));
+        opened.members().is_some_and(|members| !has(members))
     }
 
     /// Whether the first shard is a file of this machine's file systems, and these fields are half of it or more. Of typed rows they must be all.
@@ -434,19 +443,20 @@ impl Reader {
                 error.input().is_some_and(|input| Some(input) == name || input == opened.input.name())
             };
             let may_be_lost = matches!(error.kind(), Kind::Environment | Kind::Changed | Kind::Content);
-            let at = wants.opened.iter().position(is_of).filter(|_| may_be_lost && out.key_ends.len() == before);
-            let Some((at, (number, _))) = at.and_then(|at| Some((at, wants.opened.get(at)?))) else {
-                return Err(error);
-            };
+            // A dataset may have a shard twice.
+            let lost: Vec<bool> = wants.opened.iter().map(is_of).collect();
+            let first = lost.iter().position(|lost| *lost).filter(|_| may_be_lost && out.key_ends.len() == before);
+            let Some((number, _)) = first.and_then(|first| wants.opened.get(first)) else { return Err(error) };
             let error = self.why(*number, error);
             if !is_of_lost(error.kind()) {
                 return Err(error);
             }
             wants.typed.retain(|(shard, row, _)| {
-                if *shard == at {
+                let is_lost = lost.get(*shard).copied().unwrap_or(false);
+                if is_lost {
                     out.lose(*row, &error);
                 }
-                *shard != at
+                !is_lost
             });
         }
         Ok(())

@@ -25,8 +25,9 @@ pub struct SampleBlock {
     pub(crate) used: usize,
     pub(crate) maps: Vec<Arc<Mapping>>,
     pub(crate) pieces: Vec<Piece>,
-    /// For each requested column its table of joined columns and its position there; empty without joined columns.
-    pub(crate) joined_columns: Vec<Option<(usize, usize)>>,
+    /// For each requested column, and each of its names, the table of joined columns that has it and the position there; empty for
+    /// columns of which none is joined.
+    pub(crate) joined_columns: Vec<Vec<Option<(usize, usize)>>>,
     pub(crate) joined: Vec<JoinedValues>,
     /// The errors of rows without values.
     pub(crate) faults: Vec<(usize, Error)>,
@@ -66,13 +67,13 @@ impl From<Rows> for DecodedRows {
     }
 }
 
-/// Rows of typed values, and for each requested column the positions of those that have its names, the best first.
+/// Rows of typed values, and for each requested column the positions of its names among them, the best first.
 #[derive(Debug)]
 pub(crate) struct Piece {
     pub(crate) rows: Rows,
     /// The bytes of all their values.
     pub(crate) bytes: u64,
-    pub(crate) columns: Arc<[Vec<usize>]>,
+    pub(crate) columns: Arc<[Vec<Option<usize>>]>,
 }
 
 impl Piece {
@@ -86,17 +87,17 @@ impl Piece {
 
     /// The arrays that may have the values of the requested column `column`, the best first.
     fn named(&self, column: usize) -> impl Iterator<Item = &ArrayRef> {
-        self.columns.get(column).into_iter().flatten().filter_map(|at| self.rows.columns().get(*at))
+        self.columns.get(column).into_iter().flatten().flatten().filter_map(|at| self.rows.columns().get(*at))
     }
 }
 
 /// For each of `columns` the positions of the fields that have its names, the best first.
-fn positions(schema: &SchemaRef, columns: &[Column]) -> Arc<[Vec<usize>]> {
+fn positions(schema: &SchemaRef, columns: &[Column]) -> Arc<[Vec<Option<usize>>]> {
     let mut known: HashMap<&str, usize> = HashMap::with_capacity(schema.fields().len());
     for (at, field) in schema.fields().iter().enumerate() {
         known.entry(field.name()).or_insert(at);
     }
-    let named = |column: &Column| column.0.iter().filter_map(|name| known.get(name.as_str()).copied()).collect();
+    let named = |column: &Column| column.0.iter().map(|name| known.get(name.as_str()).copied()).collect();
     columns.iter().map(named).collect()
 }
 
@@ -203,10 +204,12 @@ impl SampleBlock {
 
     /// The value of the requested column `column`; `None` if the sample lacks it.
     pub fn value(&self, row: usize, column: usize) -> Option<Value<'_>> {
-        if let Some((joined, at)) = self.joined_column(column) {
-            let (piece, row) = (*joined.places.get(row)?)?;
-            let array = joined.pieces.get(piece)?.columns().get(at)?;
-            return (!array.is_null(row)).then_some(Value::Row(array, row));
+        if let Some(names) = self.joined_names(column) {
+            let named = |(name, joined): (usize, &Option<(usize, usize)>)| match joined {
+                Some((table, at)) => self.joined_value(row, *table, *at),
+                None => self.typed_value(row, column, name),
+            };
+            return names.iter().enumerate().find_map(named).map(|(array, row)| Value::Row(array, row));
         }
         match *self.rows.get(row)? {
             Row::None => None,
@@ -223,10 +226,19 @@ impl SampleBlock {
     ///
     /// Errors: a schema that is not that of the rows (kind `Bug`).
     pub fn column(&self, column: usize, field: &Field) -> Result<ArrayRef> {
-        if let Some((joined, at)) = self.joined_column(column) {
-            let array = |rows: &Rows| rows.columns().get(at).map(Arc::clone);
-            let found: Vec<Option<ArrayRef>> = joined.pieces.iter().map(array).collect();
-            return interleaved(&found, field, joined.places.iter().copied());
+        if self.joined_names(column).is_some() {
+            let mut found: Vec<Option<ArrayRef>> = Vec::new();
+            let place = |row: usize| {
+                let Some(Value::Row(array, row)) = self.value(row, column) else { return None };
+                let is_it = |known: &Option<ArrayRef>| known.as_ref().is_some_and(|known| Arc::ptr_eq(known, array));
+                let at = found.iter().rposition(is_it).unwrap_or(found.len());
+                if at == found.len() {
+                    found.push(Some(Arc::clone(array)));
+                }
+                Some((at, row))
+            };
+            let places: Vec<_> = (0..self.len()).map(place).collect();
+            return interleaved(&found, field, places.into_iter());
         }
         let typed = |row: usize| match self.rows.get(row)? {
             Row::Typed { piece, row } => Some((*piece, *row)),
@@ -253,9 +265,25 @@ impl SampleBlock {
         interleaved(&found, field, (0..self.len()).map(place))
     }
 
-    fn joined_column(&self, column: usize) -> Option<(&JoinedValues, usize)> {
-        let (table, at) = (*self.joined_columns.get(column)?)?;
-        self.joined.get(table).map(|joined| (joined, at))
+    /// Where the names of a requested column are joined ones; `None` if none is.
+    fn joined_names(&self, column: usize) -> Option<&[Option<(usize, usize)>]> {
+        self.joined_columns.get(column).map(Vec::as_slice).filter(|names| !names.is_empty())
+    }
+
+    /// The array and the place in it of a sample's joined value.
+    fn joined_value(&self, row: usize, table: usize, at: usize) -> Option<(&ArrayRef, usize)> {
+        let joined = self.joined.get(table)?;
+        let (piece, row) = (*joined.places.get(row)?)?;
+        let array = joined.pieces.get(piece)?.columns().get(at)?;
+        (!array.is_null(row)).then_some((array, row))
+    }
+
+    /// The array and the place in it of the value that a row has under one name of a requested column.
+    fn typed_value(&self, row: usize, column: usize, name: usize) -> Option<(&ArrayRef, usize)> {
+        let Row::Typed { piece, row } = *self.rows.get(row)? else { return None };
+        let piece = self.pieces.get(piece)?;
+        let at = (*piece.columns.get(column)?.get(name)?)?;
+        piece.rows.columns().get(at).filter(|array| !array.is_null(row)).map(|array| (array, row))
     }
 
     /// All samples as rows of `schema`: their keys, then the requested columns in order.

@@ -129,6 +129,9 @@ impl SampleWork {
         if options.state.is_some() {
             return Err(Error::config("a stream has no state to go on from: it is read from where it is"));
         }
+        if !options.skip.is_empty() {
+            return Err(Error::config("samples of a stream have no numbers, so none can be left out (`skip`)"));
+        }
         let schema = stream.schema()?;
         let fields = chosen(fields, &schema)?;
         let columns = columns(&fields);

@@ -7,7 +7,7 @@ use crate::sample_block::{DecodedRows, Piece, Row, SampleBlock, same_rows};
 use crate::spans::TARGET;
 use arrow_array::{ArrayRef, RecordBatchOptions, UInt64Array};
 use arrow_select::take::take;
-use packhorse_core::{Error, Kind, Result, Rows, Sample, compacted, held_bytes, owned};
+use packhorse_core::{Error, Kind, Result, Rows, Sample, compacted, counted, held_bytes, owned};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -384,6 +384,11 @@ fn decode(shard: &Shard, opened: &Opened, from: u64, count: u64) -> Result<Vec<D
     let span =
         tracing::debug_span!(target: TARGET, "read_rows", fname, samples = to.saturating_sub(from), bytes).entered();
     let rows = table.rows(items)?.map(|rows| Ok(owned(rows?)?.into())).collect::<Result<Vec<DecodedRows>>>()?;
+    let (found, wanted) =
+        (rows.iter().map(|decoded| decoded.rows.num_rows() as u64).sum::<u64>(), to.saturating_sub(from));
+    if found != wanted {
+        return Err(Error::content(format!("gave {found} of {} from sample {from} on", counted(wanted, "sample"))));
+    }
     span.record("bytes", rows.iter().map(|decoded| decoded.bytes).sum::<u64>());
     Ok(rows)
 }

@@ -5,9 +5,10 @@ use crate::chart::number;
 use crate::sample_cards::SampleCards;
 use crate::survey::{Place, Survey, brief, survey};
 use crate::{Card, Chart, Page};
-use packhorse_core::{Cancel, Limits, Result, Store};
+use packhorse_core::{Cancel, Result, Store};
 use packhorse_dataset::{Manifest, PathText, SKIPPED, SkipRecord};
 use packhorse_read::Dataset;
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 
 /// Samples that are shown.
@@ -167,15 +168,15 @@ fn skipped(page: &mut Page, store: &dyn Store, dir: &Path, manifest: &Manifest) 
     page.heading("Left out");
     let path = |path: &Option<PathText>| path.as_ref().map(PathText::to_string).unwrap_or_default();
     if manifest.skipped > 0 {
-        let bytes = store.open(&dir.join(SKIPPED))?.read_all(Limits::default().blob)?;
-        let text = String::from_utf8_lossy(&bytes);
-        let records: Vec<SkipRecord> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        let input = store.open(&dir.join(SKIPPED))?;
+        let lines = BufReader::new(input.stream()?).lines().map_while(std::io::Result::ok);
+        let records: Vec<SkipRecord> = lines.filter_map(|line| serde_json::from_str(&line).ok()).take(ROWS).collect();
         page.text(&format!("{} inputs or samples were skipped; the first {ROWS}:", manifest.skipped));
         let row = |record: &SkipRecord| {
             let sample = record.sample.clone().unwrap_or_default();
             vec![path(&record.input), sample, record.samples.to_string(), record.reason.clone()]
         };
-        let rows: Vec<_> = records.iter().take(ROWS).map(row).collect();
+        let rows: Vec<_> = records.iter().map(row).collect();
         page.table(&["input", "sample", "samples", "why"], &rows);
     }
     if !manifest.omitted.is_empty() {

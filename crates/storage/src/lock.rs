@@ -59,7 +59,10 @@ impl Lock {
     }
 
     fn existing(path: &Path, how: FlockArg) -> Result<Option<Self>> {
-        let file = match File::open(path) {
+        // NFS takes an exclusive lock only on a file that is open for writing.
+        let writable = || OpenOptions::new().read(true).write(true).open(path).ok();
+        let exclusive = matches!(how, FlockArg::LockExclusive | FlockArg::LockExclusiveNonblock);
+        let file = match exclusive.then(writable).flatten().map_or_else(|| File::open(path), Ok) {
             Ok(file) => file,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(about("open", path, e)),

@@ -165,7 +165,7 @@ impl Merge<'_> {
         let Self { runs, zstd, frame, cursors, .. } = self;
         let damaged = || Error::bug("a temporary file has other bytes than were written");
         let cursor = cursors.get_mut(head.run).ok_or_else(damaged)?;
-        if cursor.at == cursor.text.len() {
+        while cursor.at == cursor.text.len() {
             let Some(block) = runs.runs.get(head.run).and_then(|blocks| blocks.get(cursor.block)) else {
                 return Ok(false);
             };

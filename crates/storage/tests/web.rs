@@ -8,6 +8,7 @@ use packhorse_storage::{Location, RemoteOptions, Stores};
 use packhorse_testkit::web::{Asked, HttpFault, Server, dead_url};
 use std::io::Read;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Small pieces and short timeouts.
@@ -474,6 +475,21 @@ fn secrets_are_not_in_errors() {
         }
         assert!(!text.contains("hush"), "{text}");
     }
+}
+
+/// The query of a URL may be its signature: a server that a redirect leads to does not hear of it.
+#[test]
+fn redirects_do_not_tell_where_they_came_from() {
+    let (dir, _) = folder();
+    let heard = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let hears = Arc::clone(&heard);
+    let server = Server::new(dir.path(), move |asked| {
+        hears.lock().unwrap().push(asked.referer.map(str::to_owned));
+        HttpFault::Redirect
+    });
+    opened(&server.url("a.bin?X-Amz-Signature=hush"), hasty()).unwrap();
+    let heard = heard.lock().unwrap();
+    assert!(heard.len() > 1 && heard.iter().all(Option::is_none), "{heard:?}");
 }
 
 /// An S3 listing with these names below `p/` and the token of the next page.

@@ -1,7 +1,7 @@
 //! The source's settings.
 
 use crate::column_type::ColumnType;
-use packhorse_core::{Error, Options, Result};
+use packhorse_core::{Error, Options, Result, shard_number};
 use std::collections::BTreeMap;
 
 /// How a file divides its bytes into fields.
@@ -141,6 +141,8 @@ impl Settings {
         let name = name.to_ascii_lowercase();
         let inside =
             [".gz", ".zst", ".zstd", ".bz2", ".xz"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(&name);
+        // The number of a shard may follow the extension.
+        let inside = inside.get(..shard_number(inside.as_bytes())).unwrap_or(inside);
         let usual = if inside.ends_with(".tsv") || inside.ends_with(".tab") { b'\t' } else { b',' };
         let delimiter = self.delimiter.clone().unwrap_or(Delimiter::Byte(usual));
         let quotes = !self.plain_quotes && matches!(delimiter, Delimiter::Byte(_));

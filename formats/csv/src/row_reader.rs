@@ -4,7 +4,7 @@ use crate::comments::Comments;
 use crate::options::{Delimiter, Dialect};
 use csv::{ByteRecord, ReaderBuilder};
 use memchr::memmem;
-use packhorse_core::{Error, Input, Kind, Limits, QuoteTracker, Result, RowStart};
+use packhorse_core::{Error, Input, InputRange, Kind, Limits, QuoteTracker, Result, RowStart};
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,9 +37,9 @@ pub(crate) struct RowReader<'a> {
 impl<'a> RowReader<'a> {
     /// Starts at `place`, the start of a line.
     pub(crate) fn open(input: &'a dyn Input, place: RowStart, dialect: Dialect, limits: Limits) -> Result<Self> {
-        let from = match input.len() {
-            Some(len) => From::Ranges { input, at: place.byte, len },
-            None if place == RowStart::START => From::Stream(input.stream()?),
+        let from: Box<dyn Read + Send + 'a> = match input.len() {
+            Some(len) => Box::new(InputRange { input, offset: place.byte, len: len.saturating_sub(place.byte) }),
+            None if place == RowStart::START => input.stream()?,
             None => return Err(Error::bug("a compressed table is read from its start")),
         };
         let limit = limits.blob;
@@ -49,7 +49,7 @@ impl<'a> RowReader<'a> {
         let quotes = dialect.quotes.then(|| QuoteTracker::new(delimiter, first));
         let indented = dialect.delimiter == Delimiter::Spaces;
         let comments = dialect.comment.map(|sign| Comments::new(sign, indented, first));
-        let bytes = Bytes { from, quotes, comments, budget: Arc::clone(&budget) };
+        let bytes = Bytes { from, quotes, comments, line_feeds: None, taken: 0, last: 0, budget: Arc::clone(&budget) };
         let mut builder = ReaderBuilder::new();
         builder.delimiter(delimiter).quoting(dialect.quotes).has_headers(false).flexible(true).buffer_capacity(READ);
         let reader = builder.from_reader(bytes);
@@ -61,7 +61,7 @@ impl<'a> RowReader<'a> {
     pub(crate) fn next(&mut self) -> Result<Option<&ByteRecord>> {
         // The reader's buffer may hold bytes that an earlier budget paid for.
         self.budget.store(self.limit.saturating_add(READ as u64), Ordering::Relaxed);
-        let last = self.place();
+        let last = self.line();
         let mut more = self.reader.read_byte_record(&mut self.record).map_err(|error| self.failed(error))?;
         if !matches!(self.dialect.delimiter, Delimiter::Byte(_)) {
             divide(&self.record, &self.dialect, &mut self.fields);
@@ -73,7 +73,7 @@ impl<'a> RowReader<'a> {
         }
         let quotes = self.reader.get_ref().quotes.as_ref();
         if !more && quotes.is_some_and(QuoteTracker::is_open) {
-            return Err(Error::content(format!("line {}: has unclosed quotes", last.line)).hint(PLAIN));
+            return Err(Error::content(format!("line {last}: has unclosed quotes")).hint(PLAIN));
         }
         let is_stray =
             quotes.and_then(QuoteTracker::stray).is_some_and(|at| !more || at < self.reader.position().byte());
@@ -123,6 +123,18 @@ impl<'a> RowReader<'a> {
         RowStart { row, byte: self.start.byte + byte, line: self.start.line + line.saturating_sub(1) }
     }
 
+    /// The number of the last line. Where lines end with CR LF, the reader counts a line feed only with the next record, and before that
+    /// of the last line come those of blank lines.
+    fn line(&self) -> u64 {
+        let breaks = memchr::memchr_iter(b'\n', self.record.as_slice()).count() as u64;
+        let (bytes, position) = (self.reader.get_ref(), self.reader.position());
+        // The last line may end with the table.
+        let is_open = position.byte() == bytes.taken && bytes.last != b'\n';
+        let end = u64::from(bytes.line_feeds != Some(LineFeeds::AfterReturns) && !is_open);
+        let counted = position.line().saturating_sub(breaks + end);
+        self.place().line.max(self.start.line + counted.saturating_sub(1))
+    }
+
     /// The offset after the last line.
     pub(crate) fn bytes(&self) -> u64 {
         self.start.byte + self.reader.position().byte()
@@ -135,8 +147,7 @@ impl<'a> RowReader<'a> {
 
     /// `error`, which concerns the line taken last.
     pub(crate) fn about(&self, error: Error) -> Error {
-        let place = self.place();
-        error.context(format_args!("line {}", place.line)).at_row(place.row)
+        error.context(format_args!("line {}", self.line())).at_row(self.place().row)
     }
 
     fn failed(&self, error: csv::Error) -> Error {
@@ -152,17 +163,23 @@ impl<'a> RowReader<'a> {
     }
 }
 
-enum From<'a> {
-    Ranges { input: &'a dyn Input, at: u64, len: u64 },
-    Stream(Box<dyn Read + Send + 'a>),
+/// How the first line of a table ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LineFeeds {
+    Alone,
+    AfterReturns,
 }
 
 /// The bytes of a table, at most `budget` of them for a line.
 struct Bytes<'a> {
-    from: From<'a>,
+    from: Box<dyn Read + Send + 'a>,
     /// `None` where quotes are text.
     quotes: Option<QuoteTracker>,
     comments: Option<Comments>,
+    line_feeds: Option<LineFeeds>,
+    /// How many bytes were taken, and the last of them.
+    taken: u64,
+    last: u8,
     /// Bytes that may still be read before the next line.
     budget: Arc<AtomicU64>,
 }
@@ -176,18 +193,19 @@ impl Read for Bytes<'_> {
         }
         let most = buf.len().min(usize::try_from(left).unwrap_or(usize::MAX));
         let buf = buf.get_mut(..most).unwrap_or_default();
-        let taken = match &mut self.from {
-            From::Stream(stream) => stream.read(buf)?,
-            From::Ranges { input, at, len } => {
-                let most = buf.len().min(usize::try_from(len.saturating_sub(*at)).unwrap_or(usize::MAX));
-                let buf = buf.get_mut(..most).unwrap_or_default();
-                input.read_at(*at, buf).map_err(io::Error::other)?;
-                *at += buf.len() as u64;
-                buf.len()
-            }
-        };
+        let taken = self.from.read(buf)?;
         self.budget.fetch_sub(taken as u64, Ordering::Relaxed);
         let taken_bytes = buf.get_mut(..taken).unwrap_or_default();
+        if self.line_feeds.is_none() {
+            // A table is read from the line feed on that ended the line before.
+            let skip = usize::from(self.taken == 0 && taken_bytes.first() == Some(&b'\n'));
+            let at = memchr::memchr(b'\n', taken_bytes.get(skip..).unwrap_or_default()).map(|at| skip + at);
+            let before = |at: usize| at.checked_sub(1).and_then(|at| taken_bytes.get(at).copied()).unwrap_or(self.last);
+            let kind = |at| if before(at) == b'\r' { LineFeeds::AfterReturns } else { LineFeeds::Alone };
+            self.line_feeds = at.map(kind);
+        }
+        self.taken += taken as u64;
+        self.last = taken_bytes.last().copied().unwrap_or(self.last);
         match (&mut self.comments, &mut self.quotes) {
             (Some(comments), quotes) => comments.blank(taken_bytes, quotes),
             (None, Some(quotes)) => quotes.add(taken_bytes),

@@ -48,7 +48,8 @@ impl Codec for NpzCodec {
             }
             let mut dropped = Vec::new();
             for array in arrays {
-                match array.header(bytes, &self.known, &self.limits) {
+                let room = array.require_room(&self.limits);
+                match room.and_then(|()| array.header(bytes, &self.known, &self.limits)) {
                     Err(_) if drops(&array.field) => dropped.push(FieldType::Blob.field(&array.field, true)),
                     header => {
                         let drop = || format!("`drop={}` leaves it out", array.field);

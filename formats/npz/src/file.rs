@@ -93,6 +93,11 @@ impl Array {
         Ok(header)
     }
 
+    /// Refuses an array that is too large to be whole in memory.
+    pub(crate) fn require_room(&self, limits: &Limits) -> Result<()> {
+        self.member.as_ref().map_or(Ok(()), |member| member.check(limits).map(drop))
+    }
+
     /// Adds the name of this array to an error.
     pub(crate) fn named(&self, error: Error) -> Error {
         error.subject(format_args!("array {}", self.field)).in_field(&self.field)

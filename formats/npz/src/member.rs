@@ -18,8 +18,14 @@ const RATIO: u64 = 1032;
 const HEAD: usize = 4096;
 
 impl ZipMember {
-    /// The uncompressed size. Encryption, other compression methods and impossible sizes are errors.
+    /// The uncompressed size, which must be within the limit; the member must be [sound](Self::require_sound).
     pub(crate) fn check(&self, limits: &Limits) -> Result<usize> {
+        self.require_sound()?;
+        limits.blob(self.size)
+    }
+
+    /// Refuses encryption, other compression methods and impossible sizes.
+    fn require_sound(&self) -> Result<()> {
         if self.flags & 0b0010_0000_0100_0001 != 0 {
             return Err(Error::unsupported("is encrypted; save it without a password"));
         }
@@ -41,7 +47,7 @@ impl ZipMember {
             }
         };
         match possible {
-            true => limits.blob(self.size),
+            true => Ok(()),
             false => Err(Error::content("has a damaged directory: its two sizes contradict each other")),
         }
     }
@@ -102,7 +108,7 @@ impl ZipMember {
 
     /// Its bytes up to the end of the `.npy` header or beyond. Their CRC-32 is not checked.
     pub(crate) fn head<'a>(&self, bytes: Bytes<'a>, limits: &Limits) -> Result<Cow<'a, [u8]>> {
-        self.check(limits)?;
+        self.require_sound()?;
         let mut window = HEAD;
         loop {
             let span = usize::try_from(self.end - self.start).unwrap_or(usize::MAX);
@@ -115,7 +121,8 @@ impl ZipMember {
                 Cow::Owned(local) => Cow::Owned(local.get(at..to).unwrap_or_default().to_vec()),
             };
             let whole = head.len() >= 12 && head.len() >= NpyHeader::size(&head, limits)?;
-            if whole || window >= span {
+            // Where the window was filled, more may have been inflated.
+            if whole || window >= span && head.len() < window {
                 return Ok(head);
             }
             if window as u64 / 8 > limits.header {

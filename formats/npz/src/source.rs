@@ -116,7 +116,10 @@ impl NpzSource {
         let (arrays, others) = members_of(&naming(input, bytes)?, bytes, self.chosen.as_deref(), &self.limits)?;
         let mut found = Vec::with_capacity(arrays.len());
         for array in arrays {
-            let header = array.header(bytes, &self.known, &self.limits).map_err(|e| array.named(e))?;
+            // Rows are read in blocks.
+            let room = if self.rows { Ok(()) } else { array.require_room(&self.limits) };
+            let header = room.and_then(|()| array.header(bytes, &self.known, &self.limits));
+            let header = header.map_err(|e| array.named(e))?;
             found.push((array, header));
         }
         let items = if self.rows { first_dimension(&found)? } else { 1 };

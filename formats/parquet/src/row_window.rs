@@ -72,12 +72,14 @@ pub(crate) struct RowWindows {
     group: usize,
     /// The rest of the current row group, and the rows of its pieces.
     rest: Option<(RowWindow, u64)>,
+    /// A long window that the last wave had no room for; it comes before the rest.
+    held: Option<RowWindow>,
 }
 
 impl RowWindows {
     pub(crate) fn new(footer: Arc<Footer>, items: Range<u64>, limits: Limits) -> Self {
         let group = footer.starts.partition_point(|start| *start <= items.start).saturating_sub(1);
-        Self { footer, items, limits, group, rest: None }
+        Self { footer, items, limits, group, rest: None, held: None }
     }
 
     /// The next windows to decode in parallel; empty at the end. A long window comes alone.
@@ -86,7 +88,7 @@ impl RowWindows {
         while has_room(wave.len(), bytes, &self.limits) {
             let Some(window) = self.next() else { break };
             if window.is_long(&self.limits) && !wave.is_empty() {
-                self.rest = Some((window, u64::MAX));
+                self.held = Some(window);
                 break;
             }
             bytes = bytes.saturating_add(window.bytes);
@@ -100,6 +102,9 @@ impl RowWindows {
     }
 
     fn next(&mut self) -> Option<RowWindow> {
+        if let Some(held) = self.held.take() {
+            return Some(held);
+        }
         loop {
             if let Some((rest, size)) = self.rest.take() {
                 let end = rest.rows.start.saturating_add(size).min(rest.rows.end);

@@ -20,7 +20,7 @@ pub(crate) fn block_rows(bytes: u64, rows: u64) -> usize {
 
 /// Whether a wave of `parts` parts with `bytes` bytes in total has room for another.
 pub(crate) fn has_room(parts: usize, bytes: u64, limits: &Limits) -> bool {
-    parts < rayon::current_num_threads().saturating_mul(2) && bytes < most_bytes(limits)
+    parts == 0 || parts < rayon::current_num_threads().saturating_mul(2) && bytes < most_bytes(limits)
 }
 
 /// About the most bytes that are decoded in parallel.

@@ -193,6 +193,39 @@ fn many_columns_are_those_that_were_written() {
     }
 }
 
+/// Pieces of a row group that are too large to be decoded beside others come one after another, whatever stood before them.
+#[test]
+fn pieces_of_large_rows_follow_small_rows() {
+    let sizes = [10usize, 10, 5 << 20, 5 << 20, 5 << 20, 5 << 20, 10, 10];
+    let value = |row: usize| vec![row as u8; sizes[row]];
+    let properties =
+        WriterProperties::builder().set_compression(Compression::UNCOMPRESSED).set_dictionary_enabled(false);
+    let rows = |range: std::ops::Range<usize>| {
+        let values: ArrayRef = Arc::new(arrow_array::BinaryArray::from_iter_values(range.map(value)));
+        RecordBatch::try_from_iter([("bytes", values)]).unwrap()
+    };
+    let mut writer = ArrowWriter::try_new(Vec::new(), rows(0..0).schema(), Some(properties.build())).unwrap();
+    for group in [0..2, 2..6, 6..8] {
+        writer.write(&rows(group)).unwrap();
+        writer.flush().unwrap();
+    }
+    let bytes = writer.into_inner().unwrap();
+    for ahead in [1, 6 << 20, Limits::default().ahead] {
+        let source = Parquet.source(&Options::new(), Limits { ahead, ..Limits::default() }).unwrap();
+        let table = source.open(Arc::new(MemoryInput::new("large", bytes.clone()))).unwrap();
+        for range in [0..8, 1..7, 3..8] {
+            let mut next = range.start as usize;
+            for rows in table.rows(range.clone()).unwrap() {
+                for found in rows.unwrap().column(0).as_binary_view().iter() {
+                    assert!(found == Some(&value(next)[..]), "row {next} of {range:?} with {ahead}");
+                    next += 1;
+                }
+            }
+            assert_eq!(next as u64, range.end, "{range:?} with {ahead}");
+        }
+    }
+}
+
 /// Parts of a record batch, which are wanted one after another, decode it once, and keep only their own rows.
 #[test]
 fn a_record_batch_is_read_once_for_its_parts() {

@@ -64,8 +64,8 @@ fn look(record: &[u8], unread: &BTreeSet<String>, seen: &mut BTreeMap<String, Fe
                     n += 1;
                     Ok(())
                 })?;
-                // A single value is a blob, even if it is text.
-                if n > 1 || name == KEY {
+                // A single value in every record is a blob, even if it is text.
+                if seen.get(name).is_none_or(|before| before.text) {
                     each_bytes(body, |value| {
                         text = text && std::str::from_utf8(value).is_ok();
                         Ok(())
@@ -96,7 +96,9 @@ fn column(name: &str, seen: &FeatureStats, count: u64) -> Result<FeatureColumn> 
         "bytes_list" if one => FieldType::Blob,
         "bytes_list" if seen.text => FieldType::List { element: DataType::Utf8View, depth: 1 },
         "bytes_list" => {
-            let what = format!("feature {name}: several values in a record that are not text are not supported");
+            let values =
+                if seen.most > 1 { "several values in a record" } else { "no value in some records, and others" };
+            let what = format!("feature {name}: {values} that are not text are not supported");
             return Err(Error::unsupported(what).hint(format!("`drop={name}` leaves the feature out")).in_field(name));
         }
         "float_list" => numbers(DataType::Float32, seen),

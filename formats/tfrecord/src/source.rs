@@ -193,5 +193,5 @@ impl RecordSource {
 fn stem(name: &str) -> &str {
     let name = name.rsplit('/').next().unwrap_or(name);
     let name = name.strip_suffix(".gz").unwrap_or(name);
-    name.strip_suffix(".tfrecord").or_else(|| name.strip_suffix(".tfrecords")).unwrap_or(name)
+    [".tfrecord", ".tfrecords", ".tfrec"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name)
 }

@@ -26,9 +26,15 @@ impl Lists {
     /// The lists of a column that [`element`] accepts. A null list or element is a `Content` error, returned with the
     /// number of its row.
     pub(crate) fn of(column: &ArrayRef) -> Result<Self, (Error, usize)> {
-        if let Some(row) = first_null(column) {
-            return Err((Error::content("is missing"), row));
+        match first_null(column) {
+            Some(row) => Err((Error::content("is missing"), row)),
+            None => Self::of_some(column),
         }
+    }
+
+    /// The same of a column with null lists, whose elements mean nothing.
+    pub(crate) fn of_some(column: &ArrayRef) -> Result<Self, (Error, usize)> {
+        let whole = column;
         let column = match column.as_struct_opt() {
             // A ragged tensor of one dimension: the offsets of its data repeat its shapes.
             Some(parts) => parts.column_by_name("data").ok_or_else(|| bug("a ragged tensor without data"))?,
@@ -38,8 +44,11 @@ impl Lists {
         let to = ends.last().copied().unwrap_or(from);
         let values = values.slice(from, to - from);
         let ends: Vec<usize> = ends.into_iter().map(|end| end - from).collect();
-        if let Some(at) = first_null(&values) {
-            return Err((Error::content("has an element that is missing"), ends.partition_point(|end| *end <= at)));
+        let nulls = values.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+        let missing = nulls.iter().flat_map(|nulls| (0..nulls.len()).filter(|at| nulls.is_null(*at)));
+        let mut rows = missing.map(|at| ends.partition_point(|end| *end <= at));
+        if let Some(row) = rows.find(|row| whole.is_valid(*row)) {
+            return Err((Error::content("has an element that is missing"), row));
         }
         let bytes = bytes_of(&values).map_err(|e| (e, 0))?;
         Ok(Self { bytes, ends })

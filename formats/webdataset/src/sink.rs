@@ -50,7 +50,11 @@ impl Sink for TarSink {
     }
 
     fn longest_key(&self, field: &str) -> usize {
-        NAME_LIMIT.saturating_sub(1 + field.len())
+        NAME_LIMIT.saturating_sub(1 + member_field(field).len())
+    }
+
+    fn written_key(&self) -> fn(&str) -> Result<Cow<'_, str>> {
+        member_key
     }
 
     fn admit(&self, key: &str, field: &str, bytes: u64) -> Result<()> {

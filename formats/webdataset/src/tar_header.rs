@@ -127,6 +127,8 @@ pub(crate) struct TarHeader {
     pub(crate) kind: u8,
     pub(crate) size: u64,
     pub(crate) magic: [u8; 8],
+    /// Whether a block with more parts of an old sparse file follows.
+    pub(crate) extended: bool,
 }
 
 impl TarHeader {
@@ -145,7 +147,8 @@ impl TarHeader {
         let magic: [u8; 8] = slice(block, 257, 8).try_into().unwrap_or_default();
         let prefix = text(slice(block, 345, 155));
         let kind = slice(block, 156, 1).first().copied().unwrap_or_default();
-        Ok(Some(Self { name: text(slice(block, 0, NAME_LIMIT)), prefix, kind, size, magic }))
+        let extended = kind == b'S' && slice(block, 482, 1) != [0];
+        Ok(Some(Self { name: text(slice(block, 0, NAME_LIMIT)), prefix, kind, size, magic, extended }))
     }
 
     /// Whether the fields after the magic are those of POSIX. Readers ignore the version.

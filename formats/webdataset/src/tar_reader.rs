@@ -171,7 +171,15 @@ impl<'a> TarReader<'a> {
             let Some(header) = self.header()? else {
                 return if self.at == start { Ok(None) } else { Err(self.cut()) };
             };
-            let data = self.at + BLOCK_U64;
+            let mut data = self.at + BLOCK_U64;
+            let (mut extended, mut block) = (header.extended, [0; BLOCK]);
+            while extended {
+                if self.bytes.fill(data, &mut block)? < BLOCK {
+                    return Err(self.cut());
+                }
+                extended = block[504] != 0;
+                data += BLOCK_U64;
+            }
             match header.kind {
                 // Solaris used X before POSIX defined x.
                 b'x' | b'X' => extra.pax(Pax::parse(&self.small(data, header.size)?)?)?,
@@ -220,14 +228,15 @@ impl<'a> TarReader<'a> {
         let header = TarHeader::decode(&block)
             .map_err(|e| e.with_kind(Kind::Content).remark(format_args!("at byte {}", self.at)))?;
         if header.is_none() {
-            if self.bytes.fill(self.at + BLOCK_U64, &mut block)? == BLOCK && block.iter().any(|b| *b != 0) {
+            let second = self.bytes.fill(self.at + BLOCK_U64, &mut block)? == BLOCK;
+            if second && block.iter().any(|b| *b != 0) {
                 let message = format!(
                     "continues after a single block of zeros at byte {}, where readers stop; write the tar again",
                     self.at
                 );
                 return Err(Error::content(message));
             }
-            let is_followed = self.has_more(self.at + 2 * BLOCK_U64)?;
+            let is_followed = second && self.has_more(self.at + 2 * BLOCK_U64)?;
             self.ending = Some(if is_followed { Ending::Followed(self.at) } else { Ending::Marked(self.at) });
         }
         Ok(header)
@@ -418,6 +427,33 @@ mod tests {
             self.reads.lock().unwrap().push((offset, buf.len()));
             self.bytes.read_at(offset, buf)
         }
+    }
+
+    /// Old GNU tars list the parts of a sparse file in blocks before its data.
+    #[test]
+    fn old_sparse_members_have_blocks_of_their_own() {
+        let mut tar = Vec::new();
+        for (name, extended) in [("a", 0), ("b", 3), ("c", 1)] {
+            let mut header = crate::tar_header::encode(name, "x", 700);
+            header[156] = if extended > 0 { b'S' } else { b'0' };
+            header[482] = u8::from(extended > 0);
+            header[148..156].fill(b' ');
+            let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
+            header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+            tar.extend(header);
+            for left in (0..extended).rev() {
+                let mut block = [7; BLOCK];
+                block[504] = u8::from(left > 0);
+                tar.extend(block);
+            }
+            tar.resize(tar.len() + padded(700) as usize, 7);
+        }
+        tar.resize(tar.len() + 2 * BLOCK, 0);
+        let input = MemoryInput::new("t.tar", tar);
+        let mut walk = TarReader::new(&input, Limits::default()).unwrap();
+        let members: Vec<TarMember> = std::iter::from_fn(|| walk.next().unwrap()).collect();
+        let found: Vec<_> = members.iter().map(|member| (member.sparse, member.size)).collect();
+        assert_eq!(found, [(false, 700), (true, 700), (true, 700)]);
     }
 
     fn walked(sizes: &[usize]) -> (Vec<TarMember>, Vec<(u64, usize)>, usize) {

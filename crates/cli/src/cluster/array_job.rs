@@ -48,7 +48,7 @@ pub(crate) fn comment(line: &str) -> String {
 impl ArrayJob {
     /// Divides the plan into at most `tasks` parts, and keeps those with missing shards.
     pub(crate) fn divide(&mut self, plan: &Snapshot, tasks: u32) {
-        self.parts = u32::try_from(plan.shards).unwrap_or(u32::MAX).min(tasks).max(1);
+        self.parts = u32::try_from(plan.divided).unwrap_or(u32::MAX).min(tasks).max(1);
         let mut missing: BTreeMap<u32, u64> = BTreeMap::new();
         for shard in plan.missing() {
             let part = shard.number as u64 % u64::from(self.parts) + 1;
@@ -137,6 +137,7 @@ pub(crate) mod tests {
         Snapshot {
             errors: Vec::new(),
             shards,
+            divided: shards,
             complete: shards - missing.len() as u64,
             samples: Some(10 * shards),
             packed: 0,

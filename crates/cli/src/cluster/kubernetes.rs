@@ -86,11 +86,13 @@ fn pod(job: &ArrayJob, pods: &Pods<'_>) -> Value {
     })
 }
 
-/// A name for the Job by that of the dataset: lower case letters, digits and dashes, 63 characters at most.
+/// A name for the Job by that of the dataset: lower case letters, digits and dashes. With a dash and the number of a pod it has 63
+/// characters at most.
 fn name(job: &ArrayJob) -> String {
     let out = job.out.file_name().map(|name| name.to_string_lossy().to_ascii_lowercase()).unwrap_or_default();
     let plain = |c: char| if c.is_ascii_lowercase() || c.is_ascii_digit() { c } else { '-' };
-    let name: String = format!("packhorse-{out}").chars().map(plain).take(63).collect();
+    let room = 62 - job.parts.saturating_sub(1).to_string().len();
+    let name: String = format!("packhorse-{out}").chars().map(plain).take(room).collect();
     name.trim_end_matches('-').to_owned()
 }
 
@@ -159,5 +161,15 @@ mod tests {
         }
         let text = manifest(&job(&[1]), &Pods { claims: &[], namespace: None, ..pods });
         assert!(text.contains("volumes: []\n") && text.contains("volumeMounts: []\n"), "{text}");
+    }
+
+    /// Pods are called by the Job and their number, and by that name have 63 characters at most.
+    #[test]
+    fn names_leave_room_for_the_numbers_of_pods() {
+        let out = std::path::PathBuf::from(format!("/data/{}", "imagenet-".repeat(9)));
+        for (parts, room) in [(1, 61), (10, 61), (11, 60), (10_000, 58)] {
+            let name = name(&ArrayJob { out: out.clone(), parts, ..job(&[1]) });
+            assert!(name.len() <= room && name.len() + 1 >= room && !name.ends_with('-'), "{parts}: {name}");
+        }
     }
 }

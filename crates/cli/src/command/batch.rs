@@ -3,7 +3,7 @@
 use super::CommandContext;
 use super::view::lines;
 use crate::batch_args::BatchFlags;
-use crate::outcome::{counted, print, success};
+use crate::outcome::{counted, path_text, print, success};
 use packhorse_core::{Error, Result, Store};
 use packhorse_dataset::MANIFEST;
 use packhorse_order::Rank;
@@ -106,7 +106,7 @@ fn shown(origin: &Origin) -> String {
 }
 
 fn value(args: &BatchFlags, batch: &BatchSamples, origins: &[Vec<Origin>]) -> Value {
-    let origin = |origin: &Origin| json!({"field": origin.field, "input": origin.input, "extent": origin.extent, "row": origin.item});
+    let origin = |origin: &Origin| json!({"field": origin.field, "input": path_text(&origin.input), "extent": origin.extent, "row": origin.item});
     let samples = batch.samples.iter().zip(origins).map(|(sample, origins)| {
         json!({
             "number": sample.number, "key": sample.key, "shard": sample.shard, "position": sample.position,

@@ -2,7 +2,7 @@
 
 use super::CommandContext;
 use crate::bench_args::BenchPack;
-use crate::outcome::counted;
+use crate::outcome::{counted, path_text};
 use crate::pack_bench::{PackBench, PackMeasured, PackRound};
 use crate::size::show;
 use packhorse_core::{Context, Error, Result};
@@ -83,7 +83,7 @@ fn value(measured: &PackMeasured, threads: usize, kept: Option<&Path>) -> Value 
     json!({
         "samples": report.samples, "input_bytes": report.input_bytes, "files": measured.files,
         "file_bytes": measured.file_bytes, "shards": report.shards, "bytes": report.bytes, "skipped": report.skipped,
-        "rounds": measured.rounds.len(), "threads": threads, "out": kept,
+        "rounds": measured.rounds.len(), "threads": threads, "out": kept.map(path_text),
         "samples_per_s": report.samples as f64 / seconds, "bytes_per_s": report.input_bytes as f64 / seconds,
         "seconds": {
             "pack": figure(|round| round.pack), "plan": figure(|round| round.plan), "fill": figure(|round| round.fill),

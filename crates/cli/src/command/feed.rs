@@ -82,6 +82,8 @@ fn text(found: &Forecast, demand: Demand, cost: SampleCost, plan: &Plan, flags: 
     let (gpus, nodes) = (f64::from(demand.consumers), f64::from(found.nodes));
     let rate = |bytes: f64| format!("{}/s", show(bytes as u64));
     let epoch = found.epoch.map_or_else(String::new, |seconds| format!(", an epoch in {seconds:.1} s"));
+    // The last node may have fewer.
+    let on_node = f64::from(flags.gpus_per_node.min(demand.consumers));
     let mut text = format!(
         "feed: {} samples/s to each of {} on {}{epoch}\n",
         demand.rate,
@@ -96,7 +98,7 @@ fn text(found: &Forecast, demand: Demand, cost: SampleCost, plan: &Plan, flags: 
         format!(
             "{:.1} for a GPU, {:.0} for a node of {}: {:.3} ms a sample on this machine",
             found.processors,
-            (found.processors * gpus / nodes).ceil(),
+            (found.processors * on_node).ceil(),
             counted(flags.gpus_per_node.min(demand.consumers).into(), "GPU"),
             1000.0 * cost.processor,
         ),
@@ -106,7 +108,7 @@ fn text(found: &Forecast, demand: Demand, cost: SampleCost, plan: &Plan, flags: 
         format!(
             "{} in all, {} a node: {} a sample, if no shard is kept on the nodes",
             rate(found.storage * gpus),
-            rate(found.storage * gpus / nodes),
+            rate(found.storage * on_node),
             show(cost.stored as u64),
         ),
     );

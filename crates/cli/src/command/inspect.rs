@@ -36,7 +36,8 @@ pub(super) fn status(context: &CommandContext<'_>, args: &Dir) -> Result<ExitCod
             "; damaged: copy it again with: packhorse stage DATASET --verify --to "
         }
         (true, _) if status.part.is_some() => "\n",
-        (true, _) if status.is_damaged() => ", sealed, but damaged; mend it with: packhorse repair ",
+        (true, _) if status.repairable => ", sealed, but damaged; mend it with: packhorse repair ",
+        (true, _) if status.is_damaged() => ", sealed, but damaged; see what to do with: packhorse verify ",
         (true, _) => ", sealed\n",
         (false, true) => "; seal it with: packhorse seal ",
         (false, false) => "; fill it with: packhorse pack --plan ",
@@ -255,10 +256,12 @@ fn unfit_lines(dir: &Path, manifest: &Manifest, unfit: &[Damage]) -> String {
         return String::new();
     }
     let text = first_lines(unfit, damage_line, |more| format!("{more} more"));
-    let again = if manifest.part_of.is_some() { "stage DATASET --verify --to" } else { "repair" };
-    let what = if manifest.part_of.is_some() { "copy" } else { "pack" };
+    let remedy = match manifest.part_of.is_some() {
+        true => "copy again with: packhorse stage DATASET --verify --to",
+        false => "see what to do with: packhorse verify",
+    };
     let shards = counted(unfit.len() as u64, "shard");
-    format!("{text}  {shards} missing or damaged; {what} again with: packhorse {again} {}\n", dir.display())
+    format!("{text}  {shards} missing or damaged; {remedy} {}\n", path_word(dir))
 }
 
 fn damage_line(damage: &Damage) -> String {

@@ -35,8 +35,8 @@ impl Ways {
     /// Those of the flags; without any the other codecs of the dataset's format.
     ///
     /// Errors (kind `Config`): unknown settings, values that they do not take.
-    pub(super) fn new(place: &str, asked: &[String]) -> Result<Self> {
-        let (store, dir) = Location::parse(place)?.open()?;
+    pub(super) fn new(context: &CommandContext<'_>, place: &str, asked: &[String]) -> Result<Self> {
+        let (store, dir) = context.stores.open(&Location::parse(place)?)?;
         let format = Manifest::read(&*store, &dir).ok().flatten().map(|manifest| manifest.format.format);
         let codecs = CODECS.iter().find(|(of, _)| format.as_deref() == Some(of)).map_or(&[][..], |(_, codecs)| codecs);
         let unasked = codecs.iter().map(|settings| (*settings).to_owned());

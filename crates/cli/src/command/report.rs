@@ -3,7 +3,7 @@
 use super::CommandContext;
 use super::batch::{save, without_secrets};
 use crate::args::Report;
-use crate::outcome::counted;
+use crate::outcome::{counted, path_text};
 use packhorse_core::{Error, Result};
 use packhorse_pack::sealed_manifest;
 use packhorse_report::{DiagnosisResult, dataset_report};
@@ -41,7 +41,7 @@ pub(super) fn run(context: &CommandContext<'_>, args: &Report) -> Result<ExitCod
         }
     }
     let value = json!({
-        "report": args.output, "samples": dataset.len(), "looked_at": report.looked_at, "faulty": report.faulty,
+        "report": path_text(&args.output), "samples": dataset.len(), "looked_at": report.looked_at, "faulty": report.faulty,
         "doubles": report.doubles, "nearly_empty": report.nearly_empty,
     });
     context.style.show(&value, &text)

@@ -105,7 +105,10 @@ fn folder(dataset: &str) -> Option<PathBuf> {
 
 /// JPEGs of about this size, where all pictures are JPEGs; copying, where no pictures are decoded.
 fn compute(limits: &MachineLimits, fields: &[FieldOptions], sample_bytes: f64) -> Option<Quantity> {
-    let mut pictures = fields.iter().filter(|field| matches!(field.kind, FieldKind::Picture(_))).peekable();
+    let mut pictures = fields
+        .iter()
+        .filter(|field| matches!(field.kind, FieldKind::Picture(_) | FieldKind::Normalized(..)))
+        .peekable();
     if pictures.peek().is_none() {
         return Some(Quantity::Copy);
     }

@@ -18,7 +18,7 @@ pub(super) fn run(context: &CommandContext<'_>, args: &Stage) -> Result<ExitCode
         Some(text) => Location::parse(text)?,
         None => Location::from(args.dataset.clone()),
     };
-    let (store, root) = location.open()?;
+    let (store, root) = context.stores.open(&location)?;
     let mut options = StageOptions::new(&args.to);
     (options.fraction, options.jobs, options.verify) = (args.fraction, args.jobs.into(), args.verify);
     let (name, progress) = (location.to_string(), &*context.progress);

@@ -111,7 +111,12 @@ fn readers(context: &CommandContext<'_>, args: &Verify) -> Result<ExitCode> {
     let (options, store) = (known(&args.known), &*context.store);
     let mut recorded = RecordedFiles::default();
     if args.full {
-        args.paths.iter().try_for_each(|path| recorded.add_file(store, path))?;
+        for path in &args.paths {
+            let is_folder = store.stat(path, true).is_ok_and(|stat| stat.kind == FileKind::Directory);
+            if !is_folder || !recorded.add_dataset(store, path, |_| true)? {
+                recorded.add_file(store, path)?;
+            }
+        }
         recorded.check(store, &context.cancel, |_| true)?;
     }
     let is_recorded = args.paths.iter().all(|path| recorded.get(path).is_some());

@@ -58,7 +58,7 @@ fn missing_by_task(now: &Snapshot, tasks: u32) -> BTreeMap<u64, TaskShards> {
         let task = shard.number as u64 % tasks;
         let shards = found.entry(task + 1).or_default();
         shards.missing += 1;
-        shards.all = now.shards.saturating_sub(task).div_ceil(tasks);
+        shards.all = now.divided.saturating_sub(task).div_ceil(tasks);
     }
     for running in &now.running {
         found.entry(running.shard.number as u64 % tasks + 1).or_default().running += 1;

@@ -122,7 +122,10 @@ impl Launcher {
                 Err(Error::config(format!("{}={rank} is not below {size_name}={size}", self.rank)))
             }
             (Some(_), None) => Err(Error::config(format!("{} is set and {size_name} is not", self.rank))),
-            (None, Some(_)) => Err(Error::config(format!("{size_name} is set and {} is not", self.rank))),
+            (None, Some(_)) => {
+                let error = Error::config(format!("{size_name} is set and {} is not", self.rank));
+                Err(error.hint("begin after the launcher has set both, such as after `init_process_group`, or give the rank and the world size"))
+            }
         }
     }
 }

@@ -1,8 +1,7 @@
 //! The class list of a plan: made of folders by scan, or taken from the inputs.
 
-use crate::merged_columns::class_names;
 use crate::scan::{Listing, SampleRef};
-use packhorse_core::{CLASSES, Error, HUGGINGFACE, Result, Schema};
+use packhorse_core::{CLASSES, Error, HUGGINGFACE, Result, Schema, class_names};
 use packhorse_dataset::{FieldRecord, Manifest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

@@ -1,9 +1,9 @@
 //! Plans of shards that follow those of a dataset.
 
 use super::{LABEL, Plan};
-use crate::merged_columns::{class_names, same_type};
+use crate::merged_columns::same_type;
 use crate::scan::TableInput;
-use packhorse_core::{Code, DataType, Error, Field, HUGGINGFACE, LOGICAL, Result, Schema, numpy_type};
+use packhorse_core::{Code, DataType, Error, Field, HUGGINGFACE, LOGICAL, Result, Schema, class_names, numpy_type};
 use packhorse_dataset::{Digest, FieldRecord, PlanHeader, PlanReader};
 use packhorse_transform::{Casts, Transform};
 use std::collections::{BTreeMap, BTreeSet, HashSet};

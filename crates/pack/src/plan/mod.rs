@@ -123,7 +123,7 @@ pub(crate) fn plan(
         observer.event(&Event::Warning(need));
     }
     field_names::warn(&*sink, &transformed, observer);
-    let mut order = plan_item::ordered_items(&listing, recipe.shuffle, recipe.split.divides(), options.many);
+    let mut order = plan_item::ordered_items(&listing, recipe.shuffle, recipe.split.divides(), options.many)?;
     let groups = SplitAssignment::of(&listing, recipe)?;
     warn_of_splits(groups.names(), recipe, observer);
     let mut mixed = MixedSplits::default();
@@ -317,17 +317,12 @@ fn header(
             options: options.sink.iter().map(|(k, v)| (k.to_owned(), v.to_owned())).collect(),
         },
         transforms: transforms.iter().map(|t| t.describe()).collect(),
-        files: Vec::new(),
         choices,
         sources: sources.map(source_record).collect(),
-        decode: Vec::new(),
-        encode: Vec::new(),
-        schema: Vec::new(),
         omitted: listing.omitted(),
-        classes: Vec::new(),
-        splits: Vec::new(),
         views: listing.views(),
         roots: listing.roots().iter().map(|root| PathText::from(absolute(root).as_os_str())).collect(),
+        ..PlanHeader::default()
     }
 }
 

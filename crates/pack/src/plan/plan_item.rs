@@ -4,6 +4,7 @@ use super::Shuffle;
 use super::shuffle::{order, permutation};
 use crate::sample_order::SampleOrder;
 use crate::scan::{Listing, SampleRef};
+use packhorse_core::{Error, Kind, Result};
 use std::ops::Range;
 
 /// A sample, or consecutive rows of one table input.
@@ -34,7 +35,9 @@ const MOST_PIECES: u64 = 4096 * PIECES;
 /// Rows of tables are shuffled in runs, since reading them one by one would decode the same blocks again and again.
 /// `apart` cuts runs into pieces, with and without a shuffle, for splits. More than `many` inputs have the order of a
 /// [`SampleOrder`].
-pub(super) fn ordered_items(listing: &Listing, shuffle: Shuffle, apart: bool, many: usize) -> Vec<PlanItem> {
+///
+/// Errors: `Limit` for more groups of rows than a shuffle numbers.
+pub(super) fn ordered_items(listing: &Listing, shuffle: Shuffle, apart: bool, many: usize) -> Result<Vec<PlanItem>> {
     if listing.tables().is_empty() {
         let single = |sample| PlanItem { sample, count: 1, from: 0 };
         let order = match shuffle {
@@ -42,7 +45,7 @@ pub(super) fn ordered_items(listing: &Listing, shuffle: Shuffle, apart: bool, ma
             Shuffle::Global { seed } if listing.inputs() > many as u64 => listing.in_order(SampleOrder(Some(seed))),
             _ => order(listing.samples() as u32, shuffle),
         };
-        return order.into_iter().map(single).collect();
+        return Ok(order.into_iter().map(single).collect());
     }
     let most_pieces = (MOST_PIECES / listing.tables().len() as u64).clamp(1, PIECES);
     let chop = apart || shuffle != Shuffle::No;
@@ -59,6 +62,7 @@ pub(super) fn ordered_items(listing: &Listing, shuffle: Shuffle, apart: bool, ma
             (false, true) => run_len(&sample, shuffle),
             (false, false) => u64::from(u32::MAX),
         };
+        let group = if apart && sample.by_position() { run_len(&sample, shuffle) } else { run };
         let most = if apart { (sample.items() / most_pieces).clamp(1, run) } else { run };
         let mut pieces = pieces(&ranges, run, most).peekable();
         while let Some((from, count)) = pieces.next() {
@@ -66,7 +70,7 @@ pub(super) fn ordered_items(listing: &Listing, shuffle: Shuffle, apart: bool, ma
             let full = match shuffle {
                 Shuffle::Blocks { size, .. } if sample.table().is_none() => loose + 1 >= size,
                 // Rows that are read together stay together.
-                _ => pieces.peek().is_none_or(|(next, _)| next / run != from / run),
+                _ => pieces.peek().is_none_or(|(next, _)| next / group != from / group),
             };
             loose = if full { 0 } else { loose + 1 };
             if full {
@@ -76,7 +80,7 @@ pub(super) fn ordered_items(listing: &Listing, shuffle: Shuffle, apart: bool, ma
     }
     ends.extend((loose > 0).then_some(items.len()));
     match shuffle {
-        Shuffle::No => items,
+        Shuffle::No => Ok(items),
         Shuffle::Global { seed } | Shuffle::Blocks { seed, .. } => permuted(&items, &ends, seed),
     }
 }
@@ -111,13 +115,15 @@ fn run_len(sample: &SampleRef<'_>, shuffle: Shuffle) -> u64 {
     }
 }
 
-fn permuted(items: &[PlanItem], ends: &[usize], seed: u64) -> Vec<PlanItem> {
+fn permuted(items: &[PlanItem], ends: &[usize], seed: u64) -> Result<Vec<PlanItem>> {
+    let many = |_| Error::new(Kind::Limit, "more than 4 billion groups of rows to shuffle; use larger blocks");
+    let groups = u32::try_from(ends.len()).map_err(many)?;
     let group = |i: u32| {
         let i = i as usize;
         let from = i.checked_sub(1).and_then(|before| ends.get(before)).copied().unwrap_or(0);
         items.get(from..ends.get(i).copied().unwrap_or(items.len())).unwrap_or_default()
     };
-    permutation(ends.len() as u32, seed).into_iter().flat_map(group).copied().collect()
+    Ok(permutation(groups, seed).into_iter().flat_map(group).copied().collect())
 }
 
 /// The first `limit` samples.

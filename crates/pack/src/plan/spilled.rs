@@ -157,6 +157,9 @@ impl Pass<'_> {
         }
         let mut left = recipe.limit.unwrap_or(u64::MAX);
         self.spilled.parts(self.cancel, &mut |mut part| {
+            if self.spilled.drops_cards {
+                part.retain(&part.no_cards(recipe));
+            }
             if found.samples == 0 {
                 found.warning = part.merged_pictures().map(|text| format!("among the first samples, {text}"));
             }

@@ -158,6 +158,9 @@ impl Splits {
     }
 }
 
+/// More than sums of shares are off: 0.1 + 0.2 is 0.30000000000000004.
+const ROUNDING: f64 = 1e-12;
+
 /// What names of splits and shards consist of.
 pub(super) const NAMES: &str = "1 to 200 letters, digits, _ and -";
 
@@ -233,7 +236,7 @@ impl Shares {
 
     /// The split of sample `i` of `n`.
     pub(crate) fn by_place(&self, i: usize, n: usize) -> u16 {
-        self.at(i as f64 / n.max(1) as f64)
+        self.at(i as f64 / n.max(1) as f64 + ROUNDING)
     }
 }
 
@@ -292,6 +295,9 @@ mod tests {
     #[test]
     fn by_order_cuts_in_two() {
         let splits: Shares = "train=0.75,val=0.25".parse().unwrap();
+        // Sums of shares are rounded.
+        let tenths: Shares = "a=0.1,b=0.2,c=0.7".parse().unwrap();
+        assert_eq!((0..10).map(|i| tenths.by_place(i, 10)).collect::<Vec<_>>(), [0, 1, 1, 2, 2, 2, 2, 2, 2, 2]);
         assert_eq!((0..8).map(|i| splits.by_place(i, 8)).collect::<Vec<_>>(), [0, 0, 0, 0, 0, 0, 1, 1]);
     }
 }

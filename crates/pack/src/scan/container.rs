@@ -2,8 +2,7 @@
 
 use super::Scan;
 use super::folder_walk::{FolderWalk, MOST_SAMPLES, of_input};
-use super::listing::{FoundMember, WalkEvent};
-use super::listing::{Items, TableInput};
+use super::listing::{FoundMember, Items, TableInput, WalkEvent, named_twice};
 use super::sealed::SealedInput;
 use crate::input_format::{check_from, open};
 use crate::keyed_source;
@@ -76,6 +75,10 @@ impl FolderWalk<'_> {
     /// Scans an archive or a table.
     pub(super) fn archive(&self, root: u32, base: &Path, archive: PathBuf, stat: FileStat) {
         let path = base.join(&archive);
+        let new = self.containers.lock().unwrap_or_else(PoisonError::into_inner).insert(Location::absolute(&path));
+        if !new {
+            return self.fault(named_twice(&path));
+        }
         let _span = tracing::debug_span!(target: TARGET, "list", fname = %path.display()).entered();
         let Err(error) = self.look_into(root, &path, archive, stat) else { return };
         // An unreadable shard of a sealed dataset is damaged, which is never skipped.

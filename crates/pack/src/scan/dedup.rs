@@ -3,7 +3,8 @@
 use super::{Listing, Scan};
 use crate::block_buffer::BlockBuffer;
 use crate::inputs::Inputs;
-use packhorse_core::{Error, Event, Kind, Observer, Result, counted};
+use crate::large_sample::{LargeField, SMALL};
+use packhorse_core::{Error, Event, Input, Kind, Observer, Result, counted};
 use packhorse_dataset::{PlanEntry, SkipRecord};
 use rayon::prelude::*;
 use std::collections::HashMap;
@@ -73,13 +74,19 @@ fn content(inputs: &Inputs<'_>, entry: &PlanEntry) -> Result<[u8; 32]> {
     let mut hasher = blake3::Hasher::new();
     let mut bytes = BlockBuffer::default();
     for piece in &entry.fields {
-        bytes.truncate(0);
-        inputs.read(piece, &mut bytes).map_err(|e| e.in_sample(&entry.key))?;
-        hasher
-            .update(piece.field.as_bytes())
-            .update(&[0])
-            .update(&(bytes.used() as u64).to_le_bytes())
-            .update(bytes.filled());
+        hasher.update(piece.field.as_bytes()).update(&[0]).update(&piece.len().to_le_bytes());
+        if piece.len() <= SMALL {
+            bytes.truncate(0);
+            inputs.read(piece, &mut bytes).map_err(|e| e.in_sample(&entry.key))?;
+            hasher.update(bytes.filled());
+            continue;
+        }
+        let field = LargeField::open(inputs, piece, &entry.key).map_err(|e| e.in_sample(&entry.key))?;
+        (&field as &dyn Input).each_piece(0..piece.len(), &mut |bytes| {
+            hasher.update(bytes);
+            Ok(())
+        })?;
+        field.check()?;
     }
     Ok(*hasher.finalize().as_bytes())
 }

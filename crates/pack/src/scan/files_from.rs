@@ -38,7 +38,8 @@ pub(super) fn is_hidden(path: &Path) -> bool {
 /// The error of a hidden file that a list or the request names. Readers pass over samples with such keys.
 pub(super) fn hidden(path: &Path) -> Error {
     let error = Error::content("is hidden: a part of its path starts with a dot, which keys of samples can't");
-    error.hint("give its folder as the input, or rename it").in_input(path.display())
+    let file = path.file_name().is_some_and(|name| name.as_bytes().starts_with(b"."));
+    error.hint(if file { "rename it" } else { "give its folder as the input, or rename it" }).in_input(path.display())
 }
 
 /// The error of a missing file of a list, which is most often relative to another folder.

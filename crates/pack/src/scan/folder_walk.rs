@@ -61,6 +61,8 @@ pub(super) struct FolderWalk<'a> {
     pub(super) found: Sender<WalkEvent>,
     /// The folders that were checked for a manifest.
     pub(super) seen: Mutex<BTreeSet<PathBuf>>,
+    /// The containers that were looked into.
+    pub(super) containers: Mutex<BTreeSet<PathBuf>>,
     /// The sources of the formats found, by id.
     pub(super) sources: Mutex<BTreeMap<&'static str, Arc<dyn Source>>>,
     /// The encoded fields of which one was found to be a single array.
@@ -147,8 +149,7 @@ impl<'a> FolderWalk<'a> {
     ) -> Result<Self> {
         let recipe = options.recipe;
         let globs = Globs::new(&recipe.include, &recipe.exclude)?;
-        let output = recipe.out.as_ref().and_then(|path| context.store.stat(path, true).ok());
-        let output = output.map(|stat| stat.id);
+        let output = recipe.out.as_ref().and_then(|path| Some(context.store.stat(path, true).ok()?.id));
         // Compressed files of JSON (`.json.gz`) hold JSON lines where text becomes tokens.
         let names = NameRules { from: recipe.from.clone(), rows: recipe.rows, lines: recipe.tokenizer.is_some() };
         Ok(Self {
@@ -163,6 +164,7 @@ impl<'a> FolderWalk<'a> {
             output,
             found,
             seen: Mutex::default(),
+            containers: Mutex::default(),
             sources: Mutex::default(),
             singles: Mutex::default(),
             division: Division::new(part),

@@ -122,9 +122,11 @@ pub(crate) fn scan(context: Scan<'_>, options: &ScanOptions<'_>) -> Result<Found
     }
     let listing = match builder.found()? {
         Found::Whole(listing) => listing,
-        Found::Spilled(spilled) => {
+        Found::Spilled(mut spilled) => {
             let decodes = options.recipe.decode == Decode::Auto && decode::splits_files(context, &spilled.first()?)?;
             if !decodes {
+                spilled.pass_over_cards(options.recipe, context.cancel)?;
+                idle_setting(options.recipe, &spilled.rest)?;
                 return Ok(Found::Spilled(spilled));
             }
             spilled.whole()?

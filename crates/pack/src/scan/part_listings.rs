@@ -5,14 +5,14 @@ use super::listing::{FoundFile, FoundMember, Items, ListingBuilder, TableInput, 
 use super::part_listing::header;
 use super::sealed::{ChosenPlace, SealedInput};
 use super::{Scan, ScanOptions, roots};
-use crate::Part;
 use crate::parallel_map::parallel_map;
+use crate::{OnError, Part};
 use packhorse_core::{Code, Error, Field, FileKind, FileStat, Kind, Omission, Result, Schema, Store, some_of};
 use packhorse_dataset::{
     Digest, FieldRecord, LISTING_SUFFIX, LISTINGS, ListedDataset, ListedFault, ListedFiles, ListedTable, ListingHeader,
     ListingReader, ListingRecord, TableKind, listed_part, listing_name,
 };
-use packhorse_storage::{Frame, Frames};
+use packhorse_storage::{Compression, Frame, Frames};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -158,6 +158,12 @@ impl Reading<'_> {
         let input = self.context.store.open(path)?;
         let (reader, header) = ListingReader::open(&*input)?;
         self.check(&header, part)?;
+        // To skip bad inputs, compressed archives are read to their ends.
+        let on_error = |header: &ListingHeader| -> BTreeMap<String, String> {
+            header.text_settings.clone().into_iter().filter(|(name, _)| name == "on-error").collect()
+        };
+        let (policy, wanted) = (on_error(&header), on_error(self.wanted));
+        let skips = wanted.values().any(|policy| *policy == OnError::Skip.to_string());
         // A table whose starts may follow.
         let mut open: Option<OpenTable> = None;
         let mut columns: Vec<Arc<[Field]>> = Vec::new();
@@ -186,6 +192,12 @@ impl Reading<'_> {
                     same("arrays", &header.table_settings, &self.wanted.table_settings)?;
                     let fields = FieldRecord::schema(&records)?;
                     columns.push(fields.fields().iter().map(|field| field.as_ref().clone()).collect());
+                }
+                ListingRecord::Members(found) => {
+                    if skips && Compression::of(&found.path.to_bytes()).is_some() {
+                        same("compressed archives", &policy, &wanted)?;
+                    }
+                    self.event(ListingRecord::Members(found))?.map_or(Ok(()), send)?;
                 }
                 ListingRecord::Files(found) => send(self.files(&found, &columns)?)?,
                 record => self.event(record)?.map_or(Ok(()), send)?,

@@ -15,7 +15,7 @@ use crate::{OnError, Part, Recipe};
 use packhorse_core::{Code, Error, Event, FileKind, FileStat, InputTable, Kind, Options, Result, Store};
 use packhorse_dataset::{Digest, MANIFEST};
 use packhorse_storage::{Location, Staging, paths_of};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -149,6 +149,7 @@ pub(super) fn starts(context: Scan<'_>, options: &ScanOptions<'_>, builder: &mut
         Some(_) if options.listings.is_some() => listed(&[], &options.recipe.input, builder),
         Some(list) => listed(&listed_files(list)?, &options.recipe.input, builder),
         None => {
+            let input = without_companions(context, input);
             let bases = bases_of_namesakes(context, options.recipe, &input);
             let starts = input.iter().map(|root| start(context, root, bases.get(root.as_path()), builder));
             let starts = starts.collect::<Result<Vec<_>>>()?;
@@ -157,6 +158,15 @@ pub(super) fn starts(context: Scan<'_>, options: &ScanOptions<'_>, builder: &mut
             Ok(starts)
         }
     }
+}
+
+/// The inputs without those whose main file is one of them too: a pattern may match both.
+fn without_companions(context: Scan<'_>, input: Vec<PathBuf>) -> Vec<PathBuf> {
+    let mains: Vec<PathBuf> = input.iter().map(|path| main_file(context.registry, context.store, path)).collect();
+    let all: BTreeSet<&PathBuf> = input.iter().collect();
+    let is_companion = |(path, main): (&PathBuf, &PathBuf)| main != path && all.contains(main);
+    let kept: Vec<bool> = input.iter().zip(&mains).map(|pair| !is_companion(pair)).collect();
+    input.into_iter().zip(kept).filter_map(|(path, keep)| keep.then_some(path)).collect()
 }
 
 /// The inputs, with what patterns match in their place.

@@ -144,15 +144,19 @@ impl FolderWalk<'_> {
             };
             return self.chosen_members(walk, (number, name, stat), ranges, &members);
         }
-        let fields = walk.opened.view.fields.as_ref();
-        let narrowed: Option<Arc<dyn Source>> = fields.and_then(|fields| source.narrowed(fields)).map(Arc::from);
+        let fields = walk.opened.stored_fields();
+        let narrowed = fields
+            .as_ref()
+            .filter(|fields| !fields.is_empty())
+            .and_then(|fields| source.narrowed(fields))
+            .map(Arc::<dyn Source>::from);
         let (id, input) = (format.info().id, Arc::new(WatchedInput::new(input)?));
         let table = self.rows(id, &**narrowed.as_ref().unwrap_or(&source), input, compression, (&path, stat));
         let mut table = table.map_err(|e| e.in_input(path.display()))?;
         let chosen: u64 = ranges.iter().map(|(run, _)| run.len).sum();
         table.bytes = (table.bytes as f64 * chosen as f64 / table.items.max(1) as f64) as u64;
         table.items = chosen;
-        if let Some(fields) = fields {
+        if let Some(fields) = &fields {
             table.schema = super::narrowed(&table.schema, fields);
         }
         self.send(WalkEvent::Table { root: walk.root, path: name, stat, table });

@@ -186,6 +186,8 @@ impl Writer {
     /// no dataset, or the one before.
     pub fn finish(mut self) -> Result<Manifest> {
         self.end_shard()?;
+        // Without a thread nothing would fill the shards.
+        self.threads.shared().check()?;
         while let Some(filling) = self.filling.pop_front() {
             let shard = filling.wait().unwrap_or_else(|| Err(self.threads.shared().failure()))?;
             self.add(shard)?;

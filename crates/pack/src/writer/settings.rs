@@ -71,18 +71,11 @@ impl WriterSettings {
                 revision: format.info().revision,
                 options: options.sink.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
             },
-            transforms: Vec::new(),
-            files: Vec::new(),
             choices: choices(recipe),
-            sources: Vec::new(),
-            decode: Vec::new(),
             encode,
             schema: FieldRecord::of(&schema),
-            omitted: Vec::new(),
             classes,
-            splits: Vec::new(),
-            views: Vec::new(),
-            roots: Vec::new(),
+            ..PlanHeader::default()
         };
         let kept = KeptTables::none();
         let Conversion { after: steps, written, sink, .. } = Conversion::of(&packing(context, &kept), &header, true)?;

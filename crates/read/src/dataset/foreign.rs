@@ -109,6 +109,7 @@ fn shard(
         split: None,
         limits: options.limits,
         near: near(store, path, input.name(), stat),
+        columns: None,
         // Content that can be loaded again is not held in memory for all shards.
         content: if is_kept { OnceLock::new() } else { OnceLock::from(content) },
     };

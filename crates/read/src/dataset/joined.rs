@@ -206,15 +206,18 @@ impl Dataset {
 
     /// The same samples with the columns of `joined`.
     pub(super) fn join(&self, joined: Joined) -> Result<Self> {
-        let fields = self.schema.fields().iter().chain(joined.schema.fields()).cloned().collect::<Vec<_>>();
+        // Views store the fields that a column was joined in the place of.
+        let is_other = |field: &&Arc<Field>| joined.schema.column_with_name(field.name()).is_none();
+        let fields =
+            self.schema.fields().iter().filter(is_other).chain(joined.schema.fields()).cloned().collect::<Vec<_>>();
         let schema = Arc::new(Schema::new(fields));
         let joined = self.joined.iter().cloned().chain([Arc::new(joined)]).collect();
         Ok(Self { schema, joined, ..self.clone() })
     }
 
-    /// The joined table that has the column `name`, and the column's position in it.
+    /// The last joined table that has the column `name`, and the column's position in it.
     pub(crate) fn joined_column(&self, name: &str) -> Option<(usize, usize)> {
-        let mut found = self.joined.iter().enumerate();
+        let mut found = self.joined.iter().enumerate().rev();
         found.find_map(|(table, joined)| joined.schema.index_of(name).ok().map(|column| (table, column)))
     }
 

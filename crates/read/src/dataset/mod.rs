@@ -16,8 +16,8 @@ pub(crate) use view::{base_of, is_free};
 
 use base::Base;
 use packhorse_core::{
-    Code, Error, Field, FieldType, KEY, LOGICAL, Omission, PACKED, Registry, Result, Schema, SchemaRef, Source,
-    counted, nearest, numpy_type, some_of,
+    Code, Error, Field, FieldType, HUGGINGFACE, KEY, LOGICAL, Omission, PACKED, Registry, Result, Schema, SchemaRef,
+    Source, class_names, counted, nearest, numpy_type, some_of,
 };
 use packhorse_dataset::Digest;
 pub(crate) use packhorse_dataset::SampleRun;
@@ -117,7 +117,7 @@ impl Dataset {
     }
 
     /// The approximate size of a stored sample, in bytes.
-    pub(crate) fn mean(&self) -> u64 {
+    pub fn mean(&self) -> u64 {
         let bytes = self.runs.iter().map(|run| {
             let shard = self.shards.get(run.shard as usize);
             shard.map_or(0, |shard| u128::from(shard.stored()) * u128::from(run.len) / u128::from(shard.samples.max(1)))
@@ -234,7 +234,7 @@ impl Dataset {
         let kept: Vec<_> = self.schema.fields().iter().filter(|field| is_wanted(field.name())).cloned().collect();
         let stored = fields.iter().map(AsRef::as_ref).filter(|name| self.joined_column(name).is_none());
         let names: Vec<String> = stored.map(str::to_owned).collect();
-        let shards = self.narrowed(&names);
+        let shards = if names.is_empty() { Arc::clone(&self.shards) } else { self.narrowed(&names) };
         Ok(Self { shards, schema: Arc::new(Schema::new(kept)), selected: true, ..self.clone() })
     }
 
@@ -380,9 +380,14 @@ pub(crate) fn no_field(name: &str, schema: &Schema) -> Error {
 /// More fields of bytes than this are probably parts of keys with dots.
 const MOST_FIELDS: usize = 4096;
 
+/// The names of the classes that the numbers of a field stand for.
+fn classes(field: &Field) -> Option<Vec<String>> {
+    class_names(field.metadata().get(HUGGINGFACE))
+}
+
 /// What the values of a field mean beyond their type: the unit of ticks, whether these are times of day or moments of a zone (in UTC,
 /// whatever the zone is), and how numbers are packed.
-fn meaning(field: &Field) -> (Option<&str>, bool, bool, Option<&String>) {
+pub(crate) fn meaning(field: &Field) -> (Option<&str>, bool, bool, Option<&String>) {
     let unit = numpy_type(field).filter(|name| !name.starts_with("<U"));
     let logical = field.metadata().get(LOGICAL).map_or("", String::as_str);
     let of_day = logical.starts_with("time32") || logical.starts_with("time64");
@@ -390,7 +395,7 @@ fn meaning(field: &Field) -> (Option<&str>, bool, bool, Option<&String>) {
 }
 
 /// The type of a field, as files say it where they say more.
-fn shown(field: &Field) -> String {
+pub(crate) fn shown(field: &Field) -> String {
     match (field.metadata().get(LOGICAL), numpy_type(field)) {
         (Some(logical), _) => logical.clone(),
         (None, Some(numpy)) => format!("{} ({numpy})", field.data_type()),
@@ -416,6 +421,18 @@ pub(crate) fn union<'s>(schemas: impl Iterator<Item = (&'s str, &'s SchemaRef)>)
                 let shapes = element(known).is_some() && element(known) == element(field);
                 let remedy = if shapes { "`ragged`" } else { "`cast`" };
                 return Err(error.hint(format!("open them apart, or pack them with {remedy}")));
+            }
+            match (classes(field), classes(known)) {
+                (Some(here), Some(there)) if there.starts_with(&here) => {}
+                // A list that goes on, as after appending classes.
+                (Some(here), Some(there)) if here.starts_with(&there) => known.set_metadata(field.metadata().clone()),
+                (Some(_), Some(_)) => {
+                    let message = format!("field {} has other classes here than in {first}", field.name());
+                    let error = Error::config(message + ": one number would name two").with_code(Code::ColumnsDiffer);
+                    return Err(error.in_input(name).in_field(field.name()).hint("open them apart"));
+                }
+                (None, None) => {}
+                _ => drop(known.metadata_mut().remove(HUGGINGFACE)),
             }
             let nullable = known.is_nullable() || field.is_nullable();
             known.set_nullable(nullable);

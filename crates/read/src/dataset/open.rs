@@ -6,8 +6,8 @@ use super::shard::{Shard, main_path, source};
 use super::{Base, Dataset, union, view};
 use crate::cache::{CacheFile, CacheSource};
 use packhorse_core::{
-    CLASSES, Code, DataType, Error, Field, FileKind, Kind, Limits, Options, Registry, Result, Schema, SchemaRef, Store,
-    nearest_path,
+    CLASSES, Code, DataType, Error, Field, FieldType, FileKind, Kind, Limits, Options, Registry, Result, Schema,
+    SchemaRef, Store, nearest_path,
 };
 use packhorse_dataset::{DatasetView, FieldRecord, MANIFEST, Manifest, ShardRecord, VIEW, is_of_packing, not_sealed};
 use packhorse_storage::{is_glob, natural, paths_of};
@@ -121,6 +121,7 @@ pub(super) fn sealed(
             index: indexed
                 .then(|| (Arc::clone(store), dir.join(format!("{}{}", record.name, packhorse_dataset::INDEX_SUFFIX)))),
             limits: options.limits,
+            columns: None,
             content: OnceLock::new(),
         }))
     };
@@ -138,7 +139,8 @@ const LOOKED_AT: usize = 16;
 /// The fields as stored, all as bytes: typed values are encoded under a name with an extension (`x.npy`).
 fn as_stored(packed: &SchemaRef, shards: &[Arc<Shard>]) -> Result<SchemaRef> {
     let (mut names, mut indexed) = (BTreeSet::<String>::new(), false);
-    for shard in shards.iter().take(LOOKED_AT) {
+    let last = shards.iter().skip(LOOKED_AT).rev().take(LOOKED_AT);
+    for shard in shards.iter().take(LOOKED_AT).chain(last) {
         let is_known = |field: &Arc<Field>| names.iter().any(|known| is_of(known, field.name()));
         if packed.fields().iter().all(is_known) {
             break;
@@ -150,6 +152,11 @@ fn as_stored(packed: &SchemaRef, shards: &[Arc<Shard>]) -> Result<SchemaRef> {
     if let Some(first) = shards.first().filter(|_| !indexed) {
         names.extend(first.fields_of_members()?);
     }
+    // Bytes are stored under their own names, also where no shard was seen that has them.
+    let is_blob = |field: &&Arc<Field>| FieldType::of(field).is_ok_and(|kind| kind == FieldType::Blob);
+    let blobs = packed.fields().iter().filter(is_blob).map(|field| field.name());
+    let unseen: Vec<&String> = blobs.filter(|blob| !names.iter().any(|known| is_of(known, blob))).collect();
+    names.extend(unseen.into_iter().cloned());
     let nullable = |name: &str| {
         packed.fields().iter().find(|field| is_of(name, field.name())).is_none_or(|field| field.is_nullable())
     };

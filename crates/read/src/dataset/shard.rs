@@ -36,6 +36,8 @@ pub(crate) struct Shard {
     pub(crate) limits: Limits,
     /// Its identity for a cache; `None` for shards of several files.
     pub(crate) near: Option<(Arc<CacheSource>, CacheFile)>,
+    /// The columns that another reader of it found.
+    pub(super) columns: Option<SchemaRef>,
     /// Its content, found when it was opened without an index.
     pub(crate) content: OnceLock<Content>,
 }
@@ -126,9 +128,15 @@ impl Shard {
 
     /// Whether its rows are known to have none of these fields, so that none would be left to read.
     pub(super) fn lacks(&self, names: &[String]) -> bool {
+        let known = self.known_schema();
+        known.is_some_and(|schema| names.iter().all(|name| schema.column_with_name(name).is_none()))
+    }
+
+    /// The columns of its rows, as far as they are known.
+    fn known_schema(&self) -> Option<&SchemaRef> {
         match self.content.get() {
-            Some(Content::Table { schema, .. }) => names.iter().all(|name| schema.column_with_name(name).is_none()),
-            _ => false,
+            Some(Content::Table { schema, .. }) => Some(schema),
+            _ => self.columns.as_ref(),
         }
     }
 
@@ -153,6 +161,7 @@ impl Shard {
             split: self.split.clone(),
             index: self.index.clone(),
             near: self.near.clone(),
+            columns: self.known_schema().cloned(),
             content: OnceLock::new(),
             ..*self
         }

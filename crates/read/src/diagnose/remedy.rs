@@ -5,7 +5,7 @@ use super::model::{Model, Workers};
 use super::rounds::Rig;
 use super::smaller::smaller;
 use super::usage::thread_seconds;
-use super::verdict::{Bottleneck, Evidence, SATURATED, Verdict, milliseconds};
+use super::verdict::{Bottleneck, Evidence, SATURATED, Verdict, WAITED, milliseconds};
 use super::{Interval, held};
 use crate::batch_metadata::BatchMetadata;
 use crate::sample_work::{SampleWork, WorkerState};
@@ -100,14 +100,16 @@ pub(super) fn all(verdict: &Verdict, evidence: &Evidence, scene: &Scene<'_>) -> 
     let costs = |stages: &[Bottleneck]| verdict.costs.iter().any(|cost| stages.contains(&cost.stage));
     let maker = Maker { model: &evidence.model, evidence, scene };
     let mut found = Vec::new();
-    found.extend(maker.threads());
+    // Where batches are there in time, more threads make none earlier.
+    let waits = evidence.waited >= WAITED;
+    found.extend(maker.threads().filter(|_| waits));
     found.extend(maker.processors());
     if costs(&[Bottleneck::Read, Bottleneck::Storage]) {
         found.extend(maker.readers()?);
         found.extend(maker.near());
         found.extend(maker.larger()?);
     }
-    found.extend(maker.ahead());
+    found.extend(maker.ahead().filter(|_| waits));
     found.extend(maker.resident());
     if costs(&[Bottleneck::Transfer, Bottleneck::Collate, Bottleneck::Decode]) {
         found.extend(maker.fields()?);
@@ -135,7 +137,9 @@ impl Maker<'_> {
 
     fn threads(&self) -> Option<Remedy> {
         let workers = self.model.workers;
-        let to = workers.processors;
+        // Other programs keep theirs.
+        let others = self.evidence.others.round().max(0.0) as usize;
+        let to = workers.processors.saturating_sub(others);
         let seconds = self.model.step(Workers { threads: to, ..workers });
         let says = format!(
             "fill batches on {to} threads instead of {}: one needs {} for a batch",

@@ -58,7 +58,7 @@ fn resized(rig: &Rig, block: &SampleBlock, short: u32) -> Result<SampleBlock> {
     let key = Field::new(KEY, DataType::Utf8View, false);
     let schema = Arc::new(Schema::new(std::iter::once(key).chain(fields).collect::<Vec<_>>()));
     let rows = image.apply(block.rows(&schema)?)?;
-    let columns = (1..=block.columns).map(|at| vec![at]).collect();
+    let columns = (1..=block.columns).map(|at| vec![Some(at)]).collect();
     let mut made = SampleBlock { columns: block.columns, ..SampleBlock::default() };
     made.numbers.clone_from(&block.numbers);
     made.epochs.clone_from(&block.epochs);

@@ -123,7 +123,7 @@ const OTHERS: f64 = 0.15;
 /// Of the time of a step on the device, what counts as nearly as fast.
 const NEARLY: f64 = 1.3;
 /// Steps that wait less than this do not wait for data.
-const WAITED: f64 = 0.04;
+pub(super) const WAITED: f64 = 0.04;
 /// Steps that are slower by this share of their time are slowed by the loader, or by others.
 const SLOWED: f64 = 0.15;
 /// The share of the lost time that a cause must explain.

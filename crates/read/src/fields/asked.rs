@@ -18,6 +18,11 @@ pub(crate) fn chosen((asked, needed): AskedFields<'_>, schema: &Schema) -> Resul
         if schema.column_with_name(&whole).is_some() {
             field.from = Column(vec![whole]);
         }
+        // Fields that were left out may be in the shards all the same.
+        let has = |name: &String| schema.column_with_name(name).is_some();
+        if field.from.0.iter().any(has) {
+            field.from.0.retain(has);
+        }
     }
     for needed in needed {
         match fields.iter().find(|field| field.name == needed.name) {

@@ -4,7 +4,7 @@ use super::field_decoder::{Encoded, FieldDecoder, Text, width_of};
 use super::normalize::{Axes, PixelTable};
 use super::{FieldKind, FieldOptions};
 use crate::Layout;
-use crate::dataset::no_field;
+use crate::dataset::{meaning, no_field, shown};
 use packhorse_core::{
     Code, DataType, Error, Field, FieldType, KEY, Kind, Limits, MemoryInput, Options, Registry, Result, Schema,
     numpy_type,
@@ -219,9 +219,9 @@ impl Look<'_> {
         let mut found = self.field.from.0.iter().filter_map(|name| self.stored.get(name.as_str()).copied());
         let unknown = || no_field(&self.field.from.0.join(" or "), self.known.schema);
         let first = found.next().ok_or_else(unknown)?;
-        if let Some(other) = found.find(|other| other.data_type() != first.data_type()) {
-            let (a, b) = (first.data_type(), other.data_type());
-            let message = format!("{} and {} are of other types ({a} and {b})", first.name(), other.name());
+        let differs = |other: &&Field| other.data_type() != first.data_type() || meaning(other) != meaning(first);
+        if let Some(other) = found.find(differs) {
+            let message = format!("{} is {}, and {} is {}", first.name(), shown(first), other.name(), shown(other));
             return Err(Error::config(message).hint("ask for each of them as a field of its own"));
         }
         Ok(first.clone())

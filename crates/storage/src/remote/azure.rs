@@ -6,7 +6,7 @@
 //! `object_store` gives blocks random names, so the requests that write are made here.
 
 use super::bucket::{Bucket, Own, Provider, check_endpoint, invalid, retry, unknown};
-use super::service::Connector;
+use super::service::{Connector, variables};
 use super::wire::Wire;
 use crate::RemoteOptions;
 use crate::location::BucketName;
@@ -36,7 +36,16 @@ pub(crate) struct Azure {
 }
 
 pub(super) fn open(name: &BucketName, wire: &Wire, options: &RemoteOptions) -> Result<Bucket> {
-    let mut builder = MicrosoftAzureBuilder::from_env();
+    let mut builder = MicrosoftAzureBuilder::new();
+    for (name, value) in variables("AZURE_") {
+        if let Ok(key) = name.parse() {
+            builder = builder.with_config(key, value);
+        }
+    }
+    // Services that run programs set it where these have a managed identity.
+    if let Some(endpoint) = std::env::var("IDENTITY_ENDPOINT").ok().filter(|endpoint| !endpoint.is_empty()) {
+        builder = builder.with_msi_endpoint(endpoint);
+    }
     let alias = |name: &str| ALIASES.iter().any(|(alias, _)| *alias == name);
     for (name, value) in options.azure.iter().filter(|(name, _)| !alias(name)) {
         let key: AzureConfigKey = name.to_ascii_lowercase().parse().map_err(|_| unknown(name, &PROVIDER))?;
@@ -44,7 +53,7 @@ pub(super) fn open(name: &BucketName, wire: &Wire, options: &RemoteOptions) -> R
     }
     for (alias, key) in ALIASES {
         let value = options.azure.get(alias).cloned().or_else(|| std::env::var(alias).ok());
-        if let Some(value) = value.filter(|_| builder.get_config_value(&key).is_none()) {
+        if let Some(value) = value.filter(|value| !value.is_empty() && builder.get_config_value(&key).is_none()) {
             builder = builder.with_config(key, value);
         }
     }

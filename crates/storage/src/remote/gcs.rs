@@ -2,7 +2,7 @@
 
 use super::bucket::{Bucket, Own, Part, Provider, invalid, retry, unknown};
 use super::reply::Reply;
-use super::service::Connector;
+use super::service::{Connector, variables};
 use super::wire::Wire;
 use crate::RemoteOptions;
 use crate::location::BucketName;
@@ -20,7 +20,12 @@ const PROVIDER: Provider = Provider {
 };
 
 pub(super) fn open(name: &BucketName, wire: &Wire, options: &RemoteOptions) -> Result<Bucket> {
-    let mut builder = GoogleCloudStorageBuilder::from_env();
+    let mut builder = GoogleCloudStorageBuilder::new();
+    for (name, value) in variables("GOOGLE_") {
+        if let Ok(key) = name.parse() {
+            builder = builder.with_config(key, value);
+        }
+    }
     for (name, value) in &options.gcs {
         let key: GoogleConfigKey = name.to_ascii_lowercase().parse().map_err(|_| unknown(name, &PROVIDER))?;
         builder = builder.with_config(key, value);

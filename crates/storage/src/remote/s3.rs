@@ -3,7 +3,7 @@
 use super::bucket::{Bucket, Own, Part, Provider, check_endpoint, invalid, retry, unknown};
 use super::profile;
 use super::reply::Reply;
-use super::service::Connector;
+use super::service::{Connector, variables};
 use super::version::text;
 use super::wire::Wire;
 use crate::RemoteOptions;
@@ -30,11 +30,8 @@ pub(crate) struct S3 {
 
 pub(super) fn open(name: &BucketName, wire: &Wire, options: &RemoteOptions) -> Result<Bucket> {
     let mut builder = AmazonS3Builder::new();
-    // Templates of containers set variables to nothing.
-    let given =
-        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    for (name, value) in given.filter(|(name, value)| name.starts_with("AWS_") && !value.is_empty()) {
-        if let Ok(key) = name.to_ascii_lowercase().parse() {
+    for (name, value) in variables("AWS_") {
+        if let Ok(key) = name.parse() {
             builder = builder.with_config(key, value);
         }
     }
@@ -54,7 +51,11 @@ pub(super) fn open(name: &BucketName, wire: &Wire, options: &RemoteOptions) -> R
     // Not every server has the request that deletes many.
     let builder = builder.with_config(AmazonS3ConfigKey::DisableBulkDelete, "true");
     let region = builder.get_config_value(&AmazonS3ConfigKey::Region).unwrap_or_else(|| "us-east-1".into());
-    check_endpoint(builder.get_config_value(&AmazonS3ConfigKey::Endpoint), "AWS_ENDPOINT_URL")?;
+    for (key, name) in
+        [(AmazonS3ConfigKey::S3Endpoint, "AWS_ENDPOINT_URL_S3"), (AmazonS3ConfigKey::Endpoint, "AWS_ENDPOINT_URL")]
+    {
+        check_endpoint(builder.get_config_value(&key), name)?;
+    }
     let objects = builder.build().map_err(|e| invalid(&e, &PROVIDER))?;
     Ok(Bucket {
         url: name.to_string(),

@@ -183,3 +183,11 @@ fn unusable(why: &str) -> HttpError {
 pub(crate) fn words(error: &object_store::Error) -> String {
     root(error)
 }
+
+/// The variables whose names begin with `prefix`, in lower case, and their values. Templates of containers set variables to nothing.
+pub(super) fn variables(prefix: &'static str) -> impl Iterator<Item = (String, String)> {
+    let all =
+        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let given = all.filter(move |(name, value)| name.starts_with(prefix) && !value.is_empty());
+    given.map(|(name, value)| (name.to_ascii_lowercase(), value))
+}

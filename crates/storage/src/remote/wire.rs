@@ -51,6 +51,8 @@ impl Wire {
             .user_agent(concat!("packhorse/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(options.connect_timeout)
             .redirect(Policy::custom(follow))
+            // The query of a URL may be its signature, which is for its own server alone.
+            .referer(false)
             .http1_only()
             .build()
             .map_err(|e| Error::config(format!("the network can't be used: {}", root(&e))).caused_by(e))?;

@@ -32,7 +32,8 @@ pub(super) fn give(shared: &Shared, stream: &TcpStream, request: &Request, numbe
     let file = if safe { File::open(shared.root.join(path)).ok() } else { None };
     let due = file.and_then(|file| due(file, request));
     let range = due.as_ref().and_then(|due| due.partial.then(|| due.range.clone()));
-    let asked = Asked { number, head, path, query: request.query.as_deref(), range };
+    let (query, referer) = (request.query.as_deref(), request.referer.as_deref());
+    let asked = Asked { number, head, path, query, range, referer };
     let fault = (shared.policy)(&asked);
     let answer = Answer { shared, stream, head };
     if let Some(done) = answer.without_file(&fault, request)? {

@@ -35,6 +35,8 @@ pub struct Asked<'a> {
     pub query: Option<&'a str>,
     /// The requested range, clipped to the file.
     pub range: Option<Range<u64>>,
+    /// The URL that the client says it came from.
+    pub referer: Option<&'a str>,
 }
 
 type Policy = Box<dyn Fn(&Asked<'_>) -> HttpFault + Send + Sync>;

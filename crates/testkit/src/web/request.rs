@@ -12,6 +12,7 @@ pub(super) struct Request {
     pub(super) query: Option<String>,
     pub(super) range: Option<String>,
     pub(super) if_match: Option<String>,
+    pub(super) referer: Option<String>,
 }
 
 /// The next request of a connection; `None` at its end.
@@ -35,6 +36,7 @@ pub(super) fn read(reader: &mut impl BufRead) -> io::Result<Option<Request>> {
             match name.to_ascii_lowercase().as_str() {
                 "range" => request.range = Some(value.trim().to_owned()),
                 "if-match" => request.if_match = Some(value.trim().to_owned()),
+                "referer" => request.referer = Some(value.trim().to_owned()),
                 _ => {}
             }
         }

@@ -15,8 +15,9 @@ use arrow_array::{
 };
 use arrow_buffer::OffsetBuffer;
 use arrow_schema::ArrowError;
-use half::f16;
-use packhorse_core::{DataType, Error, Field, FieldType, NUMPY, Result, Rows, Sample, numpy_type, shortest_half};
+use packhorse_core::{
+    DataType, Error, Field, FieldType, NUMPY, Result, Rows, Sample, nearest_half, numpy_type, shortest_half,
+};
 use std::sync::Arc;
 
 /// The Arrow type for the setting's type `name`.
@@ -365,27 +366,16 @@ macro_rules! floats {
 }
 
 floats!(
-    Float16Type, f16::to_f64, half, |n| half(n as f64), |text: &str| text.parse().ok().map(half);
+    Float16Type, half::f16::to_f64, nearest_half, |n| nearest_half(n as f64), |text: &str| text.parse().ok().map(nearest_half);
     Float32Type, f64::from, |f| f as f32, |n| n as f32, |text: &str| text.parse().ok();
     Float64Type, f64::from, |f| f, |n| n as f64, |text: &str| text.parse().ok()
 );
-
-/// The nearest half, ties to even. The way over the nearest `f32` would round twice, and [`f16::from_f64`] looks at the upper bits only: here
-/// an inexact `f32` is odd, so that it is never taken for a tie.
-fn half(wide: f64) -> f16 {
-    let near = wide as f32;
-    let inexact = f64::from(near) != wide && !wide.is_nan();
-    if !inexact || near.to_bits() & 1 == 1 {
-        return f16::from_f32(near);
-    }
-    let towards_zero = f64::from(near).abs() > wide.abs();
-    f16::from_f32(f32::from_bits(if towards_zero { near.to_bits() - 1 } else { near.to_bits() + 1 }))
-}
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use arrow_array::{Float64Array, Int64Array, ListArray};
+    use half::f16;
     use packhorse_core::Schema;
 
     #[test]
@@ -417,9 +407,9 @@ mod tests {
             (5e-324, 0),
             (-0.0, 0x8000),
         ] {
-            assert_eq!(half(wide).to_bits(), wanted, "{wide}");
+            assert_eq!(nearest_half(wide).to_bits(), wanted, "{wide}");
         }
-        assert!(half(f64::NAN).is_nan() && half(1e300).is_infinite());
+        assert!(nearest_half(f64::NAN).is_nan() && nearest_half(1e300).is_infinite());
         // Every half, and the numbers beside the ties between it and the next.
         for bits in 0..0x7bff_u16 {
             let [below, above] = [bits, bits + 1].map(|bits| f16::from_bits(bits).to_f64());
@@ -427,7 +417,11 @@ mod tests {
             let even = if bits & 1 == 0 { bits } else { bits + 1 };
             let beside = [(below, bits), (tie.next_down(), bits), (tie, even), (tie.next_up(), bits + 1)];
             for (wide, wanted) in beside {
-                assert_eq!((half(wide).to_bits(), half(-wide).to_bits()), (wanted, wanted | 0x8000), "{wide}");
+                assert_eq!(
+                    (nearest_half(wide).to_bits(), nearest_half(-wide).to_bits()),
+                    (wanted, wanted | 0x8000),
+                    "{wide}"
+                );
             }
         }
         let large: ArrayRef = Arc::new(Int64Array::from(vec![(1 << 60) + (1 << 36) + 1]));

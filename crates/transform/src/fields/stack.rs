@@ -3,7 +3,8 @@
 use crate::casts::of_row;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, FixedSizeListArray};
-use packhorse_core::{DataType, Error, Field, FieldType, Result, Rows};
+use packhorse_core::{DataType, Error, Field, FieldType, Result, Rows, UNTYPED};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Parses a shape such as `3x4`.
@@ -26,7 +27,12 @@ pub(super) fn field(field: &Field, shape: &[usize]) -> Result<Field> {
         other => return Err(refused(&other.to_string())),
     };
     let dense = FieldType::Tensor { element: element.clone(), shape: shape.to_vec() };
-    Ok(dense.field(field.name(), field.is_nullable()))
+    let dense = dense.field(field.name(), field.is_nullable());
+    // What its values mean stays; what said how they lie in memory does not.
+    let of_values = |(name, _): &(&String, &String)| !name.starts_with("ARROW:extension:") && *name != UNTYPED;
+    let kept = field.metadata().iter().filter(of_values).map(|(name, value)| (name.clone(), value.clone()));
+    let metadata: HashMap<String, String> = kept.chain(dense.metadata().clone()).collect();
+    Ok(dense.with_metadata(metadata))
 }
 
 /// Stacks `column`, which is field `from` of `rows`, into dense tensors.
@@ -107,6 +113,21 @@ mod tests {
         let field = FieldType::List { element: DataType::Float32, depth: 2 }.field("x", false);
         let rows = Rows::try_from_iter([("x", column.clone())]).unwrap();
         apply(&rows, &field, &column, &[2, 2])
+    }
+
+    #[test]
+    fn what_values_mean_stays() {
+        let kind = FieldType::List { element: DataType::FixedSizeBinary(8), depth: 1 };
+        let note = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let notes = [note(packhorse_core::NUMPY, "<M8[us]"), note(UNTYPED, "1")];
+        let from = kind.field("t", false);
+        let from =
+            from.clone().with_metadata(from.metadata().clone().into_iter().chain(notes).collect::<HashMap<_, _>>());
+        let found = field(&from, &[3]).unwrap();
+        assert_eq!(found.metadata().get(packhorse_core::NUMPY).map(String::as_str), Some("<M8[us]"));
+        assert!(!found.metadata().contains_key(UNTYPED));
+        let dense = FieldType::Tensor { element: DataType::FixedSizeBinary(8), shape: vec![3] };
+        assert_eq!(FieldType::of(&found).unwrap(), dense);
     }
 
     #[test]

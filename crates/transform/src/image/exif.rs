@@ -1,11 +1,15 @@
 //! EXIF of a rewritten image (CIPA DC-008). Owns which tags must change; adds none.
 
 use super::orientation::Orientation;
+use std::ops::Range;
 
 const ORIENTATION: u16 = 0x0112;
 const EXIF_IFD: u16 = 0x8769;
 const WIDTH: u16 = 0xa002;
 const HEIGHT: u16 = 0xa003;
+
+/// The bytes of an entry of a directory.
+const ENTRY: usize = 12;
 
 /// Updates a TIFF block for upright pixels of (width, height): sets the orientation to 1 and the size, and unlinks
 /// the thumbnail, which shows the old image. Other tags stay. `None` if the block is too damaged to know its
@@ -14,7 +18,7 @@ pub(super) fn upright(tiff: &[u8], (width, height): (u32, u32)) -> Option<Vec<u8
     let mut block = Block { little: tiff.starts_with(b"II"), bytes: tiff.to_vec() };
     let first = block.long(4)? as usize;
     let mut inner = None;
-    for at in block.entries(first)? {
+    for at in block.entries(first)?.step_by(ENTRY) {
         match block.short(at)? {
             ORIENTATION => block.put(at, 1)?,
             EXIF_IFD => inner = Some(block.long(at + 8)? as usize),
@@ -23,7 +27,7 @@ pub(super) fn upright(tiff: &[u8], (width, height): (u32, u32)) -> Option<Vec<u8
     }
     let next = block.entries(first)?.end;
     block.bytes.get_mut(next..next + 4)?.fill(0);
-    for at in inner.map_or(Some(Entries::default()), |inner| block.entries(inner))? {
+    for at in inner.map_or(Some(0..0), |inner| block.entries(inner))?.step_by(ENTRY) {
         match block.short(at)? {
             WIDTH => block.put(at, width)?,
             HEIGHT => block.put(at, height)?,
@@ -38,23 +42,6 @@ struct Block {
     bytes: Vec<u8>,
 }
 
-/// The offsets of a directory's entries.
-#[derive(Default)]
-struct Entries {
-    at: usize,
-    end: usize,
-}
-
-impl Iterator for Entries {
-    type Item = usize;
-
-    fn next(&mut self) -> Option<usize> {
-        let at = self.at;
-        self.at += 12;
-        (at < self.end).then_some(at)
-    }
-}
-
 impl Block {
     fn short(&self, at: usize) -> Option<u16> {
         let two = *self.bytes.get(at..)?.first_chunk()?;
@@ -66,10 +53,11 @@ impl Block {
         Some(if self.little { u32::from_le_bytes(four) } else { u32::from_be_bytes(four) })
     }
 
-    fn entries(&self, directory: usize) -> Option<Entries> {
+    /// Where the entries of a directory lie, [`ENTRY`] bytes each.
+    fn entries(&self, directory: usize) -> Option<Range<usize>> {
         let many = usize::from(self.short(directory)?);
-        let (at, end) = (directory + 2, directory + 2 + 12 * many);
-        (end + 4 <= self.bytes.len()).then_some(Entries { at, end })
+        let (at, end) = (directory + 2, directory + 2 + ENTRY * many);
+        (end + 4 <= self.bytes.len()).then_some(at..end)
     }
 
     /// Writes the single value of the entry at `at`, a whole number of any type; `None` for other types.

@@ -55,14 +55,11 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Raster> {
         n => return Err(undecodable(&format!("it has {n} components"))),
     };
     // zune-jpeg can panic on contradictory sampling factors.
-    let data = contain(|| decode_as(&header.agreed(bytes), space))
+    let mut data = vec![0; usize::from(header.width) * usize::from(header.height) * usize::from(channels)];
+    contain(|| reader::decode_filled(&header.agreed(bytes), space, &mut data))
         .unwrap_or_else(|| Err(undecodable("the decoder gave up on its structure")))?;
     Raster::new(header.width.into(), header.height.into(), channels, false, data)
         .map_err(|_| undecodable("its parts contradict each other"))
-}
-
-fn decode_as(bytes: &[u8], space: ColorSpace) -> Result<Vec<u8>> {
-    decoder(bytes, space).decode().map_err(|error| undecodable(format!("{error:?}").trim_matches('"')))
 }
 
 fn decoder(bytes: &[u8], space: ColorSpace) -> JpegDecoder<ZCursor<&[u8]>> {

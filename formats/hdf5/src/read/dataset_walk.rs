@@ -10,6 +10,7 @@ use super::netcdf::{Dimension, dimension};
 use super::object_header::ObjectHeader;
 use crate::datatype::Datatype;
 use packhorse_core::{Error, Kind, Omission, Result, glob_matches};
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,9 +52,18 @@ pub(crate) struct DatasetWalk<'a> {
     pub(crate) records: bool,
 }
 
+/// What netCDF puts before the name of a variable that is called like a dimension and does not lie along it alone.
+const NO_COORDINATE: &str = "_nc4_non_coord_";
+
+/// The path of a dataset as netCDF shows it.
+fn shown_path(path: &str) -> Cow<'_, str> {
+    let parts = path.rsplit_once('/').and_then(|(group, name)| Some((group, name.strip_prefix(NO_COORDINATE)?)));
+    parts.map_or(path.into(), |(group, name)| format!("{group}/{name}").into())
+}
+
 /// The field name of the dataset at `path`.
 pub(crate) fn field_name(path: &str) -> String {
-    path.trim_start_matches('/').replace('/', ".")
+    shown_path(path).trim_start_matches('/').replace('/', ".")
 }
 
 impl<'a> DatasetWalk<'a> {
@@ -127,13 +137,19 @@ impl<'a> DatasetWalk<'a> {
 
     fn dataset(&mut self, path: &str, at: (u64, ObjectHeader), datatype: Datatype, dims: Vec<u64>) -> Result<()> {
         let datatype = if self.pytables { datatype.of_pytables() } else { datatype };
-        let mut fields = Vec::new();
+        let (mut fields, mut omitted) = (Vec::new(), Vec::new());
         for leaf in leaves(&datatype, &dims) {
             match field_type(&leaf.datatype, &leaf.dims) {
                 Ok(made) => fields.push((leaf, made)),
-                Err(why) => self.omit(&format!("{path}{}", leaf.name), Error::unsupported(why))?,
+                Err(why) => omitted.push((format!("{path}{}", leaf.name), why)),
             }
         }
+        if let (true, Some((_, why))) = (fields.is_empty(), omitted.first()) {
+            self.refuse_named(path, Error::unsupported(why.clone()))?;
+        }
+        // The options name the dataset, so its members are wanted too.
+        let omission = |(path, reason): (String, String)| Omission { field: field_name(&path), reason, empty: false };
+        self.omitted.extend(omitted.into_iter().map(omission));
         if !fields.is_empty() {
             let (address, object) = at;
             self.found.push(FoundDataset { path: path.to_owned(), address, object, dims, fields });
@@ -144,7 +160,7 @@ impl<'a> DatasetWalk<'a> {
     fn wants(&self, path: &str) -> bool {
         let mut wants = self.wanted.is_empty();
         for (glob, matched) in self.wanted.iter().zip(&self.matched) {
-            let fits = path_matches(glob, path);
+            let fits = path_matches(glob, path) || path_matches(glob, &shown_path(path));
             matched.set(matched.get() || fits);
             wants |= fits;
         }
@@ -159,14 +175,23 @@ impl<'a> DatasetWalk<'a> {
 
     /// Notes that `path` can't be read; an error if an option names it exactly.
     pub(crate) fn omit(&mut self, path: &str, error: Error) -> Result<()> {
-        let exact = |glob: &&String| !glob.contains(['*', '?']) && path_matches(glob, path);
-        if self.wanted.iter().find(exact).is_some() {
-            return Err(error.context(format_args!("dataset {path} can't be read")).in_field(field_name(path)));
-        }
+        let reason = error.text().into_owned();
+        self.refuse_named(path, error)?;
         if self.wants(path) {
-            self.omitted.push(Omission { field: field_name(path), reason: error.text().into_owned(), empty: false });
+            self.omitted.push(Omission { field: field_name(path), reason, empty: false });
         }
         Ok(())
+    }
+
+    /// `error` if an option names `path` exactly.
+    fn refuse_named(&self, path: &str, error: Error) -> Result<()> {
+        let exact = |glob: &String| {
+            !glob.contains(['*', '?']) && (path_matches(glob, path) || path_matches(glob, &shown_path(path)))
+        };
+        match self.wanted.iter().any(exact) {
+            true => Err(error.context(format_args!("dataset {path} can't be read")).in_field(field_name(path))),
+            false => Ok(()),
+        }
     }
 }
 

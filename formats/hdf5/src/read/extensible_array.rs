@@ -125,21 +125,21 @@ impl Array {
         let maps = cursor.take((blocks * map) as usize)?;
         for number in 0..blocks {
             let block = cursor.address(file.offsets)?;
-            let map = maps.get((number * map) as usize..((number + 1) * map) as usize);
-            self.data_block(file, block, first, each, map, found)?;
+            // The bits of one block follow those of the block before it, in the same byte too.
+            self.data_block(file, block, first, each, Some((maps, number * pages)), found)?;
             first = first.saturating_add(each);
         }
         Ok(())
     }
 
-    /// Adds the entries from `first` on; if the block has pages, `map` marks those that were written.
+    /// Adds the entries from `first` on; if the block has pages, `map` marks those that were written, from this bit on.
     fn data_block(
         &self,
         file: &H5File<'_>,
         address: u64,
         first: u64,
         each: u64,
-        map: Option<&[u8]>,
+        map: Option<(&[u8], u64)>,
         found: &mut ChunkIndex<'_>,
     ) -> Result<()> {
         if address == UNDEFINED {
@@ -154,10 +154,14 @@ impl Array {
             let bytes = file.checked(address, head + entries(each) as usize + 4, "an extensible array's block")?;
             return found.add_entries(first, bytes.get(head..).unwrap_or_default(), self.entry, self.filtered, file);
         }
+        let Some((map, before)) = map else {
+            return Err(Error::unsupported("an extensible array has pages in its first blocks"));
+        };
         let mut at = address.saturating_add(head as u64 + 4);
         for number in 0..each / self.page {
-            let byte = map.and_then(|map| map.get((number / 8) as usize)).copied().unwrap_or_default();
-            if byte & (0x80 >> (number % 8)) != 0 {
+            let bit = before + number;
+            let byte = map.get((bit / 8) as usize).copied().unwrap_or_default();
+            if byte & (0x80 >> (bit % 8)) != 0 {
                 let bytes = file.checked(at, entries(self.page) as usize + 4, "an extensible array's page")?;
                 found.add_entries(first.saturating_add(number * self.page), &bytes, self.entry, self.filtered, file)?;
             }

@@ -209,7 +209,8 @@ fn mappings(field: &Fixed, shards: &[ShardSummary], file: &dyn Fn(&ShardSummary)
     bytes.extend((filled.len() as u64).to_le_bytes());
     let mut first = 0;
     for shard in filled {
-        for text in [file(shard), format!("/data/{}", field.name)] {
+        // HDF5 reads the names of sources as patterns of printf; those of shards have no `%`.
+        for text in [file(shard), format!("/data/{}", field.name.replace('%', "%%"))] {
             bytes.extend(text.as_bytes());
             bytes.push(0);
         }

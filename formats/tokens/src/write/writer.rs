@@ -9,6 +9,7 @@ use crate::document_table::DocumentTable;
 use crate::dtype::Dtype;
 use crate::lists::Lists;
 use crate::read::{LENGTHS, TOKENS};
+use arrow_array::Array as _;
 use packhorse_core::{Error, Result, Rows, ShardSummary, ShardWriter, key_column};
 
 pub(super) enum IndexWriter {
@@ -39,7 +40,7 @@ impl ShardWriter for TokenWriter {
         let about = |name: &'static str| move |(error, row)| in_row(rows, row, error, name);
         let tokens = Lists::of(rows.column(self.columns.tokens)).map_err(about(TOKENS))?;
         let lengths = match self.columns.lengths {
-            Some(i) => Some(Lists::of(rows.column(i)).map_err(about(LENGTHS))?),
+            Some(i) => Some((Lists::of_some(rows.column(i)).map_err(about(LENGTHS))?, rows.column(i))),
             None => None,
         };
         if let Some(vocabulary) = self.vocabulary {
@@ -49,7 +50,9 @@ impl ShardWriter for TokenWriter {
         let keys = key_column(rows).ok();
         for row in 0..rows.num_rows() {
             let (from, to) = tokens.range(row);
-            let sequence_lengths = lengths.as_ref().map(|lengths| lengths.bytes(row, 4).as_chunks::<4>().0);
+            // A document without lengths is one sequence.
+            let given = lengths.as_ref().filter(|(_, column)| column.is_valid(row));
+            let sequence_lengths = given.map(|(lengths, _)| lengths.bytes(row, 4).as_chunks::<4>().0);
             self.document((to - from) as u64, sequence_lengths).map_err(|e| in_row(rows, row, e, TOKENS))?;
             keys.iter().for_each(|keys| self.counts.sources.add(keys.value(row), (to - from) as u64));
         }

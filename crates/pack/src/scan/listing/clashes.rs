@@ -9,7 +9,7 @@ use packhorse_core::{Code, Error, escape};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The pieces to keep of a sample whose files have several names that only their key makes one (`a b` and `a%20b`): those with the name of
 /// most, rather with the one that was not escaped. `None` where all have one name.
@@ -165,14 +165,18 @@ fn shown(listing: &Listing, piece: &PieceRef) -> PathBuf {
     PathBuf::from(std::ffi::OsString::from_vec(listing.path(piece)))
 }
 
+/// The error of an input that is named twice.
+pub(in crate::scan) fn named_twice(path: &Path) -> Error {
+    Error::content("is among the inputs twice; give it once").with_code(Code::KeyTwice).in_input(path.display())
+}
+
 /// The fault of `second`, whose sample has the field of `first` twice.
 fn twice(listing: &Listing, first: &PieceRef, second: &PieceRef) -> Error {
     let file = listing.full_path(second);
     if listing.places.get(second.place as usize).is_some_and(|p| p.archive.is_none())
         && listing.full_path(first) == file
     {
-        let error = Error::content("is among the inputs twice; give it once").with_code(Code::KeyTwice);
-        return error.in_input(file.display());
+        return named_twice(&file);
     }
     if listing.is_table(first) || listing.is_table(second) {
         let first = listing.full_path(first);

@@ -1,36 +1,85 @@
 //! Passes over files that describe a dataset, such as the dataset card of a download from Hugging Face.
 
 use super::merged_pictures::PICTURES;
-use super::{Listing, PieceRef, SampleRef};
+use super::{Listing, PieceRef, SampleRef, Spilled};
 use crate::Recipe;
 use crate::input_format::is_card_name;
+use packhorse_core::{Cancel, Result};
 use std::borrow::Cow;
+use std::path::PathBuf;
 
 /// The last extensions of fields that hold an array.
 const ARRAYS: [&str; 2] = ["npy", "npz"];
+
+/// The samples that such files would be, and what the others are.
+#[derive(Default)]
+struct Cards {
+    count: u64,
+    /// The first by path.
+    first: Option<PathBuf>,
+    /// Whether one may as well describe a picture.
+    describes_record: bool,
+    /// Whether there are others, and whether some of them are not data, or not tables.
+    others: bool,
+    others_not_data: bool,
+    others_not_tables: bool,
+}
+
+impl Cards {
+    /// Adds all samples of `listing`; returns which of them stay if cards are passed over.
+    fn add(&mut self, listing: &Listing, recipe: &Recipe) -> Vec<bool> {
+        let mut keep = Vec::with_capacity(listing.samples());
+        for sample in listing.iter() {
+            let is_card = listing.is_card(&sample, recipe);
+            keep.push(!is_card);
+            if !is_card {
+                self.others = true;
+                self.others_not_data |= !is_data(&sample);
+                self.others_not_tables |= sample.table().is_none();
+                continue;
+            }
+            self.count += 1;
+            let path = sample.first_path();
+            if self.first.as_ref().is_none_or(|first| path < *first) {
+                self.first = Some(path);
+            }
+            self.describes_record |=
+                sample.fields().all(|(field, _)| field == "json") && sample.key().ends_with("features");
+        }
+        keep
+    }
+
+    /// Whether to pass over them; `listing` then counts them as ignored.
+    fn settle(self, listing: &mut Listing) -> bool {
+        let data = self.others && !self.others_not_data && !(self.describes_record && self.others_not_tables);
+        let Some(first) = self.first.filter(|_| data) else { return false };
+        listing.ignored.insert(Cow::Borrowed("about the data"), (self.count, first));
+        true
+    }
+}
+
+/// Files of a list are not passed over.
+fn are_listed(recipe: &Recipe) -> bool {
+    recipe.files_from.is_some() || recipe.inventory.is_some()
+}
 
 impl Listing {
     /// Removes the samples that such files would be, if all others are rows of tables, members of archives, or have a picture or an
     /// array. A file that the recipe names stays, and so do those of a list.
     pub(in crate::scan) fn pass_over_cards(&mut self, recipe: &Recipe) {
-        if recipe.files_from.is_some() || recipe.inventory.is_some() {
+        if are_listed(recipe) {
             return;
         }
-        let keep: Vec<bool> = self.iter().map(|sample| !self.is_card(&sample, recipe)).collect();
-        let with =
-            |kept: bool| self.iter().zip(&keep).filter(move |(_, keep)| **keep == kept).map(|(sample, _)| sample);
-        let (count, Some(first)) = (with(false).count() as u64, with(false).next().map(|card| card.first_path()))
-        else {
-            return;
-        };
-        // A file of this name may as well describe a picture.
-        let describes_records =
-            with(false).any(|card| card.fields().all(|(field, _)| field == "json") && card.key().ends_with("features"));
-        let is_data = |sample: SampleRef<'_>| is_data(&sample) && (sample.table().is_some() || !describes_records);
-        if with(true).next().is_some() && with(true).all(is_data) {
+        let mut cards = Cards::default();
+        let keep = cards.add(self, recipe);
+        if cards.settle(self) {
             self.retain(&keep);
-            self.ignored.insert(Cow::Borrowed("about the data"), (count, first));
         }
+    }
+
+    /// Which samples stay if such files are passed over.
+    pub(crate) fn no_cards(&self, recipe: &Recipe) -> Vec<bool> {
+        self.iter().map(|sample| !self.is_card(&sample, recipe)).collect()
     }
 
     fn is_card(&self, sample: &SampleRef<'_>, recipe: &Recipe) -> bool {
@@ -38,8 +87,24 @@ impl Listing {
         !sample.is_member() && sample.table().is_none() && sample.pieces.iter().all(is)
     }
 
-    fn has_card_name(&self, piece: &PieceRef) -> bool {
+    pub(super) fn has_card_name(&self, piece: &PieceRef) -> bool {
         is_card_name(self.stem(piece), self.field(piece))
+    }
+}
+
+impl Spilled {
+    /// As [`Listing::pass_over_cards`]: notes whether the samples that such files would be are to be left out of the parts.
+    pub(in crate::scan) fn pass_over_cards(&mut self, recipe: &Recipe, cancel: &Cancel) -> Result<()> {
+        if !self.may_have_cards || are_listed(recipe) {
+            return Ok(());
+        }
+        let mut cards = Cards::default();
+        self.parts(cancel, &mut |part| {
+            cards.add(&part, recipe);
+            Ok(())
+        })?;
+        self.drops_cards = cards.settle(&mut self.rest);
+        Ok(())
     }
 }
 

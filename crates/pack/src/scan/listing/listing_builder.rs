@@ -1,18 +1,19 @@
 //! Builds a listing.
 
-use super::clashes::{of_one_name, untangled};
+use super::clashes::{named_twice, of_one_name, untangled};
 use super::spilled::{Found, Spill, SpillOptions};
 use super::walk_event::{FoundFile, FoundMember, HIDDEN, NO_FIELD, NO_MATCH, WalkEvent};
 use super::{Listing, PieceRef, SourceFolder, TableInput};
 use crate::key_ends::SourcePath;
 use crate::real_path::name_of;
+use crate::scan::files_from::hidden;
 use crate::scan::sealed::ChosenPlace;
 use crate::{KeyEnds, Recipe};
 use packhorse_core::{Error, Field, FileStat, NameFault, Result, folder_key, shard_number};
-use packhorse_storage::Compression;
+use packhorse_storage::{Compression, Location};
 use rayon::prelude::*;
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::hash::RandomState;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -39,6 +40,11 @@ pub(in crate::scan) struct ListingBuilder {
     /// Whether keys of members begin with the name of their archive.
     archive_folders: bool,
     known: hashbrown::HashMap<PlaceKey, u32, RandomState>,
+    /// The containers by their whole paths, as the root and the path below it that they were found under first.
+    containers: HashMap<PathBuf, (u32, PathBuf)>,
+    /// Those that were found again, and hidden ones: of which the fault is noted.
+    doubled: BTreeSet<PathBuf>,
+    hidden: BTreeSet<PathBuf>,
     /// The numbers of columns.
     columns: HashMap<Arc<[Field]>, u32>,
     /// Where inputs go that are too many for memory.
@@ -54,8 +60,9 @@ impl ListingBuilder {
 
     /// Adds to a listing without inputs.
     pub(super) fn of(listing: Listing) -> Self {
-        let (known, columns) = (hashbrown::HashMap::default(), HashMap::new());
-        Self { listing, archive_folders: false, known, columns, spill: None }
+        let (known, columns, containers) = (hashbrown::HashMap::default(), HashMap::new(), HashMap::new());
+        let (doubled, hidden) = (BTreeSet::new(), BTreeSet::new());
+        Self { listing, archive_folders: false, known, containers, doubled, hidden, columns, spill: None }
     }
 
     /// Inputs that are too many for memory go to disk, if they are nothing but files and members of archives.
@@ -163,11 +170,14 @@ impl ListingBuilder {
     }
 
     fn members(&mut self, root: u32, archive: &Path, stat: &FileStat, members: &[FoundMember]) {
+        if self.is_known(root, archive) {
+            return;
+        }
         let mut last: Option<(&[u8], u32)> = None;
         let name = without_extension(archive);
         let input = name.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         let outer = if self.archive_folders { [&name, &b"/"[..]].concat() } else { Vec::new() };
-        let outer_key = folder_key(&outer).unwrap_or_default();
+        let Ok(outer_key) = folder_key(&outer) else { return self.hidden(root, archive) };
         for member in members {
             let base = member.name.iter().rposition(|b| *b == b'/').map_or(0, |slash| slash + 1);
             let (inner, base) = member.name.split_at(base);
@@ -194,11 +204,36 @@ impl ListingBuilder {
         }
     }
 
+    /// Notes the fault of a hidden container, once.
+    fn hidden(&mut self, root: u32, path: &Path) {
+        let whole = self.listing.roots.get(root as usize).map_or(path.to_owned(), |root| root.join(path));
+        if self.hidden.insert(whole.clone()) {
+            self.listing.faults.push(hidden(&whole));
+        }
+    }
+
+    /// Whether a container was found under another path before, as by another part of a scan; notes the fault.
+    fn is_known(&mut self, root: u32, path: &Path) -> bool {
+        let whole = self.listing.roots.get(root as usize).map_or(path.to_owned(), |root| root.join(path));
+        let first = self.containers.entry(Location::absolute(&whole)).or_insert_with(|| (root, path.to_owned()));
+        if (first.0, &*first.1) == (root, path) {
+            return false;
+        }
+        if self.doubled.insert(whole.clone()) {
+            self.listing.faults.push(named_twice(&whole));
+        }
+        true
+    }
+
     /// Adds a table input as one entry, as if it were a folder of its samples.
     fn table(&mut self, root: u32, path: &Path, stat: &FileStat, table: TableInput) {
+        if self.is_known(root, path) {
+            return;
+        }
         let key = match folder_key(&without_extension(path)) {
             Ok(key) => key,
-            Err(fault) => return self.ignore(self.reason(fault), 1, path.to_owned()),
+            // Walks pass over hidden names, so it was named.
+            Err(_) => return self.hidden(root, path),
         };
         let bytes = table.bytes as i64;
         let place = self.place(root, path.as_os_str().as_bytes(), &key, Some((stat.size, stat.mtime)));

@@ -15,6 +15,7 @@ mod sample;
 mod spilled;
 mod walk_event;
 
+pub(super) use clashes::named_twice;
 pub(crate) use decoded::Decoded;
 pub(super) use listing_builder::{ListingBuilder, without_extension};
 pub use sample::SampleRef;

@@ -38,6 +38,7 @@ const AT_ONCE: usize = 64 * BLOCK;
 pub(super) struct Spill {
     pub(super) options: SpillOptions,
     runs: Option<SortedRuns>,
+    may_have_cards: bool,
 }
 
 /// What a scan found.
@@ -51,13 +52,17 @@ pub(crate) struct Spilled {
     /// The rest of it: roots, faults, ignored inputs.
     pub(crate) rest: Listing,
     pub(crate) options: SpillOptions,
+    /// Whether an input has the name of a file about a dataset.
+    pub(super) may_have_cards: bool,
+    /// Whether such files are left out of the parts.
+    pub(crate) drops_cards: bool,
     /// The inputs, until they were [dropped](Self::drop_inputs).
     runs: Option<SortedRuns>,
 }
 
 impl Spill {
     pub(super) fn new(options: SpillOptions) -> Self {
-        Self { options, runs: None }
+        Self { options, runs: None, may_have_cards: false }
     }
 
     /// Whether a builder with so many inputs spills them.
@@ -71,6 +76,7 @@ impl Spill {
         let pieces = std::mem::take(&mut listing.pieces);
         let order = self.options.order;
         let from: &Listing = listing;
+        self.may_have_cards |= pieces.par_iter().any(|piece| from.has_card_name(piece));
         let placed = |piece: PieceRef| (order.place(from.folder_key(&piece), from.stem(&piece)), piece);
         let mut pieces: Vec<(u64, PieceRef)> = pieces.into_par_iter().map(placed).collect();
         pieces.par_sort_unstable_by(|(at, a), (other, b)| {
@@ -114,10 +120,12 @@ impl Spill {
         if self.runs.is_some() && !builder.listing.pieces.is_empty() {
             self.take(&mut builder.listing)?;
         }
-        let Self { options, runs } = self;
+        let Self { options, runs, may_have_cards } = self;
         Ok(match runs {
             None => Found::Whole(builder.finish()),
-            runs => Found::Spilled(Spilled { rest: builder.listing, options, runs }),
+            runs => {
+                Found::Spilled(Spilled { rest: builder.listing, options, may_have_cards, drops_cards: false, runs })
+            }
         })
     }
 }
@@ -163,9 +171,9 @@ impl Spilled {
 
     /// All of it in memory.
     pub(in crate::scan) fn whole(self) -> Result<Listing> {
-        let Self { rest, options, runs } = self;
+        let Self { rest, options, runs, .. } = self;
         let mut builder = ListingBuilder::of(rest);
-        Spill { options, runs }.give_back(&mut builder)?;
+        Spill { runs, ..Spill::new(options) }.give_back(&mut builder)?;
         Ok(builder.finish())
     }
 }

@@ -106,7 +106,7 @@ impl<'a> JpegHeader<'a> {
     pub(super) fn icc(&self) -> Option<Vec<u8>> {
         let mut chunks = self.icc.clone();
         chunks.sort_by_key(|(number, _)| *number);
-        let whole = chunks.iter().zip(1..).all(|((number, _), expected)| *number == expected);
+        let whole = chunks.iter().zip(1u16..).all(|((number, _), expected)| u16::from(*number) == expected);
         (whole && !chunks.is_empty()).then(|| chunks.iter().flat_map(|(_, part)| part.iter().copied()).collect())
     }
 }

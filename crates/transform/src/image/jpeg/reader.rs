@@ -36,7 +36,7 @@ impl JpegReader {
         }
         header.require_usual()?;
         // zune-jpeg can panic on contradictory sampling factors.
-        contain(|| decode_rgb(&header.agreed(bytes), out))
+        contain(|| decode_filled(&header.agreed(bytes), ColorSpace::RGB, out))
             .unwrap_or_else(|| Err(undecodable("the decoder gave up on its structure")))
     }
 
@@ -69,20 +69,20 @@ const UNWRITTEN: [u8; 24] =
 
 /// zune-jpeg accepts some truncated scans and leaves the missing rows unwritten. They become gray, as in scans whose
 /// end it notices.
-fn decode_rgb(bytes: &[u8], out: &mut [u8]) -> Result<()> {
+pub(super) fn decode_filled(bytes: &[u8], space: ColorSpace, out: &mut [u8]) -> Result<()> {
     let end = out.len().saturating_sub(UNWRITTEN.len());
     let last = UNWRITTEN.get(..out.len() - end).unwrap_or_default();
     out.get_mut(end..).unwrap_or_default().copy_from_slice(last);
-    decode_into(bytes, out)?;
+    decode_into(bytes, space, out)?;
     if out.ends_with(last) {
         out.fill(128);
-        decode_into(bytes, out)?;
+        decode_into(bytes, space, out)?;
     }
     Ok(())
 }
 
-fn decode_into(bytes: &[u8], out: &mut [u8]) -> Result<()> {
-    let mut decoder = decoder(bytes, ColorSpace::RGB);
+fn decode_into(bytes: &[u8], space: ColorSpace, out: &mut [u8]) -> Result<()> {
+    let mut decoder = decoder(bytes, space);
     let failed = |error| undecodable(format!("{error:?}").trim_matches('"'));
     decoder.decode_headers().map_err(failed)?;
     if decoder.output_buffer_size() != Some(out.len()) {

@@ -34,8 +34,9 @@ const XMP: Tag = Tag::Unknown(700);
 const DNG: Tag = Tag::Unknown(50_706);
 /// The photometric interpretation in which 0 is white.
 const WHITE_IS_ZERO: u16 = 0;
-/// The kind of extra samples that is an alpha by which the colours were multiplied.
+/// The kinds of extra samples that are alpha: one by which the colours were multiplied, and one by which they were not.
 const ASSOCIATED: u16 = 1;
+const UNASSOCIATED: u16 = 2;
 /// The JPEG compression scheme.
 const JPEG: u32 = 7;
 
@@ -95,17 +96,18 @@ pub(super) fn read(bytes: &[u8], limits: &Limits) -> Result<Stored> {
         _ => None,
     };
     let mut stored = Stored { numbers, ..meaning(color, (width, height), data, wide)? };
-    if fourth.is_some() {
+    if fourth.is_some() || color.num_samples() == 2 && alpha_of(&mut decoder).is_none() {
         stored.raster = without_alpha(stored.raster);
-    } else if decoder
-        .find_tag_unsigned_vec::<u16>(Tag::ExtraSamples)
-        .ok()
-        .flatten()
-        .is_some_and(|extra| extra.first() == Some(&ASSOCIATED))
-    {
+    } else if alpha_of(&mut decoder) == Some(ASSOCIATED) {
         divide_by_alpha(&mut stored.raster);
     }
     Ok(stored)
+}
+
+/// The kind of alpha that the first channel beyond the colours is; `None` for another meaning, or none that is known.
+fn alpha_of(decoder: &mut Tiff<'_>) -> Option<u16> {
+    let extra = decoder.find_tag_unsigned_vec::<u16>(Tag::ExtraSamples).ok().flatten()?;
+    extra.first().copied().filter(|kind| [ASSOCIATED, UNASSOCIATED].contains(kind))
 }
 
 /// All samples, and how they lie if channels are not interleaved.

@@ -154,7 +154,7 @@ fn table(tables: &[Option<Codes>; 4], at: usize) -> Result<&Codes, Fault> {
 fn difference(codes: &Codes, precision: u8, bits: &mut Bits<'_>) -> Result<i32, Fault> {
     let size = codes.next(bits)?;
     // With 8 bits per sample, differences have 11 bits (F.1.2.1).
-    if size > (precision + 3).min(15) {
+    if size > precision.saturating_add(3).min(15) {
         return Err(VALUE);
     }
     let value = i32::from(bits.take(size.into())?);
@@ -169,7 +169,7 @@ fn others(ac: &Codes, precision: u8, bits: &mut Bits<'_>) -> Result<(), Fault> {
         let (run, size) = (usize::from(code >> 4), code & 15);
         if size > 0 {
             at += run + 1;
-            if size > precision + 2 {
+            if size > precision.saturating_add(2) {
                 return Err(VALUE);
             }
         } else {

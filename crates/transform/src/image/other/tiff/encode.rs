@@ -1,6 +1,6 @@
 //! The TIFF encoder: one image, deflate; horizontal predictor except for palette indices.
 
-use super::Tiff;
+use super::{Tiff, UNASSOCIATED, alpha_of};
 use crate::image::Keep;
 use crate::image::format::ImageFormat;
 use crate::image::other::{Palette, unencodable};
@@ -12,9 +12,6 @@ use tiff::decoder::Decoder;
 use tiff::encoder::colortype::{ColorType, Gray8, Gray16, RGB8, RGB16, RGBA8, RGBA16};
 use tiff::encoder::{Compression, DeflateLevel, TiffEncoder, TiffValue};
 use tiff::tags::{PhotometricInterpretation, Predictor, SampleFormat, Tag};
-
-/// The values of the tag ExtraSamples for alpha that colours are multiplied by, and for other alpha.
-const UNASSOCIATED: u16 = 2;
 
 /// Palette indices.
 struct Numbers;
@@ -43,7 +40,10 @@ pub(in crate::image::other) fn encode(
     let mut number = |tag| source.as_mut().and_then(|source| source.find_tag_unsigned::<u16>(tag).ok().flatten());
     let stored = number(Tag::SamplesPerPixel);
     // Palettes have a colour type that the decoder does not know.
-    let known = source.as_mut().and_then(|source| source.colortype().ok()).map(|color| color.num_samples());
+    let known = source.as_mut().and_then(|source| {
+        let color = source.colortype().ok()?.num_samples();
+        Some(if color == 2 && alpha_of(source).is_none() { 1 } else { color })
+    });
     if let (Some(stored), Some(known)) = (stored, known)
         && stored > known
     {
