@@ -1,6 +1,6 @@
 //! Datasets as streams of [Arrow's C interface](https://arrow.apache.org/docs/format/CStreamInterface.html).
 
-use crate::dataset::PyDataset;
+use crate::dataset::{AT_ONCE, PyDataset};
 use crate::error::Raised;
 use crate::fork::{self, Owned};
 use crate::watch::abandonable;
@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::thread::{self, ThreadId};
 
-/// Samples in a record batch.
+/// The most samples in a record batch; fewer large ones.
 const ROWS: u64 = 256;
 
 /// A capsule of a stream of all samples of a dataset.
@@ -31,6 +31,7 @@ pub(crate) fn capsule<'py>(py: Python<'py>, dataset: &PyDataset) -> PyResult<Bou
         schema,
         next: 0,
         samples: dataset.ours.len(),
+        rows: (AT_ONCE / dataset.ours.mean().max(1)).clamp(1, ROWS),
         remote: dataset.remote,
         asked,
     };
@@ -56,6 +57,8 @@ struct Batches {
     schema: SchemaRef,
     next: u64,
     samples: u64,
+    /// Samples of a batch.
+    rows: u64,
     remote: bool,
     /// The thread that asked for the stream, on which signals are looked at. Others don't wait for the interpreter: its holder may
     /// wait for a batch of them.
@@ -64,7 +67,7 @@ struct Batches {
 
 impl Batches {
     fn read(&mut self) -> Result<RecordBatch, ArrowError> {
-        let numbers = self.next..self.samples.min(self.next + ROWS);
+        let numbers = self.next..self.samples.min(self.next + self.rows);
         self.next = numbers.end;
         let (reader, schema) = (Arc::clone(&self.reader), Arc::clone(&self.schema));
         let read = move || {

@@ -221,11 +221,19 @@ impl PyDataset {
         (0..block.len()).map(|row| sample(py, self.ours.schema(), &block, row)).collect()
     }
 
+    /// How many samples are read together where all are: about 64 MiB of them.
+    fn at_once(&self) -> u64 {
+        (AT_ONCE / self.ours.mean().max(1)).clamp(1, 64)
+    }
+
     /// A capsule with a stream of Arrow record batches.
     fn arrow_stream<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         crate::arrow_stream::capsule(py, self)
     }
 }
+
+/// Bytes of samples that are read together.
+pub(crate) const AT_ONCE: u64 = 64 << 20;
 
 /// Numbers as Python's `array("Q")` has them.
 fn packed<'py>(py: Python<'py>, numbers: &[u64]) -> Bound<'py, PyBytes> {

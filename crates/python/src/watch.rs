@@ -122,6 +122,42 @@ pub(crate) fn watched<R: Send + 'static>(
     }
 }
 
+/// Runs `work` on a thread of its own while this one looks for signals. After the exception of one the work has two seconds to end, and
+/// is cancelled then.
+pub(crate) fn ended_well<R: Send + 'static>(
+    py: Python<'_>,
+    cancel: &Cancel,
+    work: impl FnOnce() -> Result<R, Error> + Send + 'static,
+) -> Result<R> {
+    let mut ended = begin("packhorse-work", work)?;
+    loop {
+        let (back, waited) = wait(py, ended, EVERY);
+        ended = back;
+        match waited {
+            Ok(result) => return Ok(result?),
+            Err(RecvTimeoutError::Disconnected) => return Err(Error::bug("a thread panicked").into()),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if let Err(raised) = py.check_signals() {
+            if wait(py, ended, STOPPING).1.is_err() {
+                cancel.cancel();
+            }
+            return Err(raised.into());
+        }
+    }
+}
+
+/// Runs `work` on a thread of its own, which is left alone after two seconds.
+pub(crate) fn for_a_while(py: Python<'_>, work: impl FnOnce() + Send + 'static) {
+    let work = move || {
+        work();
+        Ok(())
+    };
+    if let Ok(ended) = begin("packhorse-end", work) {
+        drop(wait(py, ended, STOPPING));
+    }
+}
+
 type Ended<R> = Receiver<Result<R, Error>>;
 
 /// Starts `work` on a thread, which sends its result.

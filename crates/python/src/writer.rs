@@ -4,7 +4,7 @@ use crate::columns::{Column, type_name};
 use crate::error::{Raised, Result};
 use crate::fork::{self, Owned};
 use crate::pack::{RecipeSettings, recipe, session};
-use crate::watch::{Totals, watched};
+use crate::watch::{Totals, ended_well, for_a_while, watched};
 use arrow_array::{ArrayRef, RecordBatch, StringViewArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use packhorse::core::{CLASSES, Cancel, Code, Error, KEY, Kind, counted};
@@ -110,13 +110,17 @@ impl Writer {
         state.add(sample).map_err(|raised| named(raised, &key))?;
         state.keys.push(key);
         state.samples += 1;
-        match state.keys.len() >= SAMPLES || state.held >= BYTES {
-            true => {
-                let state = &mut *state;
-                py.detach(|| state.flush()).map_err(Raised::packing)
-            }
-            false => Ok(()),
+        if state.keys.len() < SAMPLES && state.held < BYTES {
+            return Ok(());
         }
+        drop(state);
+        // It may wait for threads that write, and these for a server.
+        let state = Arc::clone(&self.state);
+        let flush = move || {
+            let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+            if state.closed || state.keys.is_empty() { Ok(()) } else { state.flush() }
+        };
+        ended_well(py, &self.cancel, flush).map_err(Raised::packing)
     }
 
     /// Samples so far.
@@ -157,8 +161,10 @@ impl Writer {
         if self.check_process().is_err() {
             return;
         }
-        py.detach(|| {
-            let mut state = self.lock();
+        self.cancel.cancel();
+        let state = Arc::clone(&self.state);
+        for_a_while(py, move || {
+            let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
             state.closed = true;
             state.started = None;
             if let Some(made) = state.made.take() {
@@ -178,10 +184,6 @@ impl Writer {
                     .hint("open a writer in each process, with an `out` of its own"))
             }
         }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -237,9 +239,10 @@ impl State {
 
     /// Appends the values of a sample to the columns.
     fn add(&mut self, sample: &Bound<'_, PyDict>) -> Result<()> {
-        let rows = self.keys.len();
+        let (rows, columns) = (self.keys.len(), self.columns.len());
         let added = self.append(sample);
         if added.is_err() {
+            self.columns.truncate(columns);
             self.columns.iter_mut().for_each(|(_, column)| column.truncate(rows));
         }
         self.held += added?;

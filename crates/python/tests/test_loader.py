@@ -939,3 +939,68 @@ def test_a_damaged_footer_costs_its_shard(tmp_path):
             warnings.simplefilter("ignore")
             loader = packhorse.open(dataset._place).loader(4, fields={"n": "n"}, on_error="skip")
             assert {0, 1, 2, 3} <= {number for batch in loader for number in batch["n"].tolist()}, at
+
+
+# --- Columns of other programs -------------------------------------------------------------------------------------------
+
+
+def classes(path, names, values=(0, 1)):
+    """A table of numbers with these class names, as Hugging Face's library writes it."""
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    table = pa.table({"label": pa.array(values, pa.int64())})
+    if names is not None:
+        features = {"info": {"features": {"label": {"names": names, "_type": "ClassLabel"}}}}
+        table = table.replace_schema_metadata({"huggingface": json.dumps(features)})
+    pyarrow.parquet.write_table(table, path)
+    return packhorse.open(path)
+
+
+def test_concat_of_columns_with_class_names(tmp_path):
+    """One number of two lists of names would name two classes; where one side has none, names are not known."""
+    first = classes(tmp_path / "a.parquet", ["cat", "dog"])
+    assert len(first.where("label == 'dog'")) == 1
+    assert len(packhorse.concat([first, classes(tmp_path / "b.parquet", ["cat", "dog"])]).where("label == 'dog'")) == 2
+    with pytest.raises(packhorse.ConfigError, match="one number would name two"):
+        packhorse.concat([first, classes(tmp_path / "c.parquet", ["dog", "cat"])])
+    for parts in ([first, classes(tmp_path / "d.parquet", None)], [classes(tmp_path / "e.parquet", None), first]):
+        both = packhorse.concat(parts)
+        assert len(both.where("label == 1")) == 2
+        with pytest.raises(packhorse.ConfigError):
+            both.where("label == 'dog'")
+
+
+def test_several_names_of_columns_with_other_units_are_refused(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    times = {"updated": pa.array([1, None], pa.timestamp("us")), "created": pa.array([1, 2], pa.timestamp("ms")), "seen": pa.array([1, 2], pa.timestamp("us"))}
+    pyarrow.parquet.write_table(pa.table(times), tmp_path / "times.parquet")
+    dataset = packhorse.open(tmp_path / "times.parquet")
+    with pytest.raises(packhorse.ConfigError, match="updated is .*us.* and created is .*ms"):
+        next(iter(dataset.loader(2, fields=["updated;created"])))
+    batch = next(iter(dataset.loader(2, fields=["updated;seen"], shuffle="sequential")))
+    assert batch["updated;seen"].tolist() == [1, 2]
+
+
+def test_fields_that_only_late_shards_have_are_found(tmp_path):
+    """Of many shards not every index is read when the dataset is opened."""
+    samples = [{"__key__": f"{n:03}", "cls": n, **({"note": b"late"} if n == 50 else {})} for n in range(100)]
+    dataset = write(tmp_path / "out", samples, samples_per_shard=2, columns={"note": "bytes"})
+    assert sorted(dataset.fields) == ["cls", "note"]
+    batches = dataset.loader(100, fields=["cls", packhorse.Bytes("note", required=False)], shuffle="sequential")
+    assert [bool(note) for note in next(iter(batches))["note"].bytes()] == [n == 50 for n in range(100)]
+
+
+def test_files_without_a_column_may_be_selected_twice(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    pyarrow.parquet.write_table(pa.table({"x": [1, 2], "y": [3, 4]}), tmp_path / "a.parquet")
+    pyarrow.parquet.write_table(pa.table({"y": [5, 6], "z": [0, 0]}), tmp_path / "b.parquet")
+    dataset = packhorse.open(str(tmp_path / "*.parquet"))
+    for chosen in (dataset, dataset.select(["x", "y"])):
+        batch = next(iter(chosen.loader(4, fields=[packhorse.Number("x", "int64", required=False)], shuffle="sequential")))
+        assert batch["x"].tolist() == [1, 2, 0, 0]
+        assert len(chosen.where("x is null")) == 2

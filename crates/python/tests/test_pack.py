@@ -955,6 +955,19 @@ def test_masks_choose_samples(tmp_path):
     assert len(data.subset([])) == 0
 
 
+def test_nothing_of_a_refused_first_sample_is_kept(tmp_path):
+    """Neither its fields nor their types."""
+    with packhorse.Writer(tmp_path / "out", to="parquet") as writer:
+        for refused in ({"id": 1, "debug": "text", "extra": None}, {"id": 1, "debug": "text", "bad": object()}):
+            with pytest.raises(packhorse.ContentError):
+                writer.write(refused)
+        writer.write({"id": "a7"})
+        writer.write({"id": "a8"})
+    dataset = packhorse.open(tmp_path / "out")
+    assert [(sample["__key__"], sample["id"]) for sample in dataset] == [("000000000", "a7"), ("000000001", "a8")]
+    assert list(dataset.fields) == ["id"]
+
+
 def test_what_would_be_lost_is_refused_when_it_is_written(tmp_path):
     """A sample that no reader would get costs itself, not the dataset."""
     with packhorse.Writer(tmp_path / "d", to="webdataset") as writer:
@@ -1154,6 +1167,80 @@ def test_memory_changes_no_fields(tmp_path):
     with pytest.warns(UserWarning, match="the fields npz stay as they are, since none of them can be decoded"):
         packhorse.pack(tmp_path / "cut", tmp_path / "kept", to="webdataset")
     assert "npz" in packhorse.open(tmp_path / "kept")[0]
+
+
+def test_a_second_channel_that_is_not_alpha(tmp_path):
+    """Two bands, such as those of radar: the first one is gray, the second one does not hide it, and none of them is lost."""
+    gray = np.arange(256, dtype="u1").reshape(16, 16)
+    file = io.BytesIO()
+    Image.fromarray(np.dstack([gray, np.zeros_like(gray)]), "LA").save(file, "TIFF")
+    data = bytearray(file.getvalue())
+    at = data.index(struct.pack("<HHI", 338, 3, 1)) + 8
+    assert data[at] == 2
+    data[at] = 0  # extra samples of no known meaning
+    write(tmp_path / "out", [{"tif": bytes(data)}])
+    opened = packhorse.open(tmp_path / "out")
+    picture = next(iter(opened.loader(1, fields=[packhorse.Image("tif", 16, crop="exact")])))["tif"].numpy()[0]
+    assert (picture == gray[:, :, None]).all()
+    with pytest.raises(packhorse.Error, match="has 2 channels, and only 1 of a known meaning"):
+        packhorse.pack(tmp_path / "out", tmp_path / "small", to="webdataset", image=["resize=8"])
+
+
+def test_long_headers_and_large_arrays_of_npz(tmp_path):
+    """Headers of compressed arrays may be longer than the first bytes that are read, and rows of large arrays are read in blocks."""
+    np.savez_compressed(tmp_path / "s.npz", rec=np.zeros(3, [(f"column_{n:03}", "<f4") for n in range(200)]))
+    packhorse.pack(tmp_path / "s.npz", tmp_path / "s", to="parquet", rows=True)
+    opened = packhorse.open(tmp_path / "s")
+    assert len(opened) == 3 and len(opened.fields) == 200
+    large = np.arange(9 << 20, dtype="f8").reshape(9, -1)
+    np.savez(tmp_path / "large.npz", x=large)
+    packhorse.pack(tmp_path / "large.npz", tmp_path / "large", to="hdf5", rows=True, memory="256MiB")
+    assert (packhorse.open(tmp_path / "large")[8]["x"] == large[8]).all()
+    with pytest.raises(packhorse.LimitError):
+        packhorse.pack(tmp_path / "large.npz", tmp_path / "whole", to="hdf5", memory="256MiB")
+
+
+def test_hdf5_of_other_programs_is_told_and_named(tmp_path):
+    """Members of compounds that can't be read are told, also of a dataset that is named; netCDF's variables have their own names."""
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        kind = np.dtype([("a", "i4"), ("ref", h5py.ref_dtype), ("b", "f4")])
+        table = file.create_dataset("table", (4,), kind)
+        table["a"] = np.arange(4, dtype="i4")
+        file["other"] = np.zeros(7)
+        file["_nc4_non_coord_depth"] = np.arange(8.0).reshape(4, 2)
+    for chosen in ("/table", "/table*"):
+        with pytest.warns(UserWarning, match="table.ref"):
+            packhorse.pack(tmp_path / "a.h5", tmp_path / chosen.strip("/*"), to="parquet", datasets=[chosen], replace=True)
+        opened = packhorse.open(tmp_path / "table")
+        assert list(opened.fields) == ["table.a", "table.b"] and [sample["table.a"] for sample in opened] == [0, 1, 2, 3]
+    packhorse.pack(tmp_path / "a.h5", tmp_path / "depth", to="parquet", datasets=["/depth"])
+    assert packhorse.open(tmp_path / "depth")[1]["depth"].tolist() == [2.0, 3.0]
+
+
+def test_rows_of_datasets_that_grew_by_many_chunks(tmp_path):
+    """The index of very many chunks has pages, of which bits say whether they were written."""
+    h5py = pytest.importorskip("h5py")
+    count = 170_000
+    with h5py.File(tmp_path / "a.h5", "w", libver="latest") as file:
+        file.create_dataset("x", (count,), "i4", maxshape=(None,), chunks=(1,))[:] = np.arange(1, count + 1, dtype="i4")
+    with h5py.File(tmp_path / "b.h5", "w", libver="latest") as file:
+        sparse = file.create_dataset("x", (count,), "i4", maxshape=(None,), chunks=(1,), fillvalue=-1)
+        sparse[::997] = np.arange(0, count, 997, dtype="i4")
+    for name in ("a", "b"):
+        with h5py.File(tmp_path / f"{name}.h5") as file:
+            wanted = file["x"][:]
+        packhorse.pack(tmp_path / f"{name}.h5", tmp_path / name, to="parquet")
+        batch = next(iter(packhorse.open(tmp_path / name).loader(count, fields=["x"], shuffle="sequential")))
+        assert (batch["x"].numpy() == wanted).all()
+
+
+def test_columns_with_a_percent_sign_are_in_the_master_file(tmp_path):
+    """HDF5 reads the names that the master file points to as patterns."""
+    h5py = pytest.importorskip("h5py")
+    write(tmp_path / "out", [{"a%%b": np.int64(n), "rate%base": np.float64(n)} for n in range(4)], to="hdf5", samples_per_shard=2)
+    with h5py.File(tmp_path / "out" / "shard.h5") as file:
+        assert file["data/a%%b"][:].tolist() == [0, 1, 2, 3] and file["data/rate%base"][:].tolist() == [0.0, 1.0, 2.0, 3.0]
 
 
 def test_damaged_hdf5_is_refused(tmp_path):

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import packhorse
 import pytest
-from conftest import labels, mixed, run_python, write
+from conftest import labels, mixed, npy, run_python, write
 
 HANG = 60
 
@@ -711,6 +711,71 @@ def test_arrays_of_bytes_are_tensors(tmp_path):
                 assert found["raw"] == b"ab"
                 for name in ("wave", "mask", "ids"):
                     assert isinstance(found[name], torch.Tensor) and found[name].tolist() == wanted[name].tolist()
+
+
+def test_lists_of_bytes_of_other_programs_are_tensors(tmp_path):
+    """So are lists of bytes and Booleans in tables of other programs, and one-dimensional arrays in tars."""
+    torch = pytest.importorskip("torch")
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    lists = {"mask": pa.array([[True], [False, True]], pa.list_(pa.bool_())), "wave": pa.array([[1, 2], [3]], pa.list_(pa.uint8()))}
+    pyarrow.parquet.write_table(pa.table(lists), tmp_path / "lists.parquet")
+    table = packhorse.open(tmp_path / "lists.parquet")
+    arrays = [np.arange(2, dtype="u1"), np.arange(3, dtype="u1")]
+    tars = write(tmp_path / "tars", [{"wave.npy": npy(array), "raw": b"ab"} for array in arrays])
+    for at, wanted in enumerate(arrays):
+        sample = tars.torch([packhorse.Ragged("wave.npy"), "raw"])[at]
+        assert isinstance(sample["wave.npy"], torch.Tensor) and sample["wave.npy"].tolist() == wanted.tolist()
+        assert sample["raw"] == b"ab"
+    batch = next(iter(table.loader(2, shuffle="sequential").torch()))
+    for at in range(2):
+        for name, values in lists.items():
+            for found in (table.torch()[at][name], batch[name][at]):
+                assert isinstance(found, torch.Tensor) and found.tolist() == values[at].as_py()
+
+
+def test_workers_see_the_epoch_of_a_copy(tmp_path):
+    """Copies of a dataset of torch have an epoch of their own, which their persistent workers follow."""
+    torch = pytest.importorskip("torch")
+    import copy
+
+    write(tmp_path / "out", [{"n": np.int64(n)} for n in range(4)], to="parquet")
+    first = packhorse.open(tmp_path / "out").torch(["n"])
+    for dataset in (first, copy.deepcopy(first), pickle.loads(pickle.dumps(first))):
+        dataset.transform = lambda sample, of=dataset: of.epoch
+        loader = torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=1, persistent_workers=True, multiprocessing_context="fork")
+        seen = []
+        for epoch in (3, 5):
+            dataset.set_epoch(epoch)
+            seen += list(loader)
+        assert seen == [3] * 4 + [5] * 4
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_tells_where_the_parent_was_without_threads_of_its_own(tmp_path):
+    """Workers of a DataLoader take the loader of the parent: a second one with all its threads would run for nothing."""
+    write(tmp_path / "out", [{"n": np.int64(n)} for n in range(64)], to="parquet")
+    program = f"""
+        import os, pickle, time
+        import packhorse
+        loader = packhorse.open({str(tmp_path / "out")!r}).loader(8, threads=2)
+        next(iter(loader))
+        wanted = loader.state_dict()
+        if os.fork() == 0:
+            before = len(os.listdir("/proc/self/task"))
+            moved = pickle.loads(pickle.dumps(loader))
+            # One that opened the dataset ends at once; those of a loader stay.
+            until = time.monotonic() + 10
+            while len(os.listdir("/proc/self/task")) > before and time.monotonic() < until:
+                time.sleep(0.01)
+            assert len(os.listdir("/proc/self/task")) == before, "threads were started"
+            assert moved.state_dict() == wanted
+            os._exit(0)
+        assert os.wait()[1] == 0
+        """
+    done = run_python(program)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_dataset_that_changed_since_another_process_opened_it(tmp_path):

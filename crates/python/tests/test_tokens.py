@@ -99,6 +99,14 @@ def test_a_state_of_another_seed_or_corpus_is_refused(corpus, tmp_path):
         reversed_.load_state_dict({"step": 3})
 
 
+def test_a_diagnosis_leaves_the_order_where_it_is(corpus):
+    loader = ph.TokenDataset(corpus[1]).loader(4, 16, samples=4000)
+    next(iter(loader))
+    before, left = loader.state_dict(), len(loader)
+    ph.diagnose(loader, lambda batch: None, seconds=0.5, rounds=1)
+    assert loader.state_dict() == before and len(loader) == left
+
+
 def test_an_order_that_has_ended_says_so(corpus):
     """A second `for` has no batch, and a batch that is too large none either."""
     dataset = ph.TokenDataset(corpus[1])

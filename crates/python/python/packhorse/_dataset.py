@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, Unpack, overload
 
 from . import _packhorse
 from ._batch import Batch
+from ._errors import ContentError
 from ._fields import Fields, describe
 from ._pack import text_of
 
@@ -125,8 +126,17 @@ class Dataset:
         return bool(self._ours.find([key])[0])
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        for start in range(0, len(self), 64):
-            yield from self._ours.samples(list(range(start, min(start + 64, len(self)))))
+        step = self._ours.at_once()
+        for start in range(0, len(self), step):
+            numbers = list(range(start, min(start + step, len(self))))
+            try:
+                samples = self._ours.samples(numbers)
+            except ContentError:
+                # The good ones before the bad one come first.
+                for number in numbers:
+                    yield self._ours.samples([number])[0]
+            else:
+                yield from samples
 
     @property
     def fields(self) -> dict[str, str]:

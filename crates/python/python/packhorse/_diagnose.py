@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from . import _packhorse
 from ._batch import Batch
 from ._device import find_nvjpeg
 from ._loader import Loader
+from ._tokens import TokenLoader
 
 
 class Diagnosis:
@@ -73,5 +74,9 @@ def diagnose(
     else:
         if hasattr(loader, "__next__"):
             raise TypeError("an iterator can be run once only: give what it is made from")
-        found = _packhorse.diagnose_iterable(lambda: iter(loader), step, how)
+        # Loaders of tokens go on from where they are: each pass is that of another one.
+        def begin() -> Iterator[Any]:
+            return iter(loader._as_rank(loader.place, None) if isinstance(loader, TokenLoader) else loader)
+
+        found = _packhorse.diagnose_iterable(begin, step, how)
     return Diagnosis(json.loads(found[0]), found[1])

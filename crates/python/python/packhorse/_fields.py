@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Mapping, Set
 from numbers import Real
-from typing import Any, Union
+from typing import Any, Union, cast
 
 Described = tuple[str, str, str, bool, Any]
 
@@ -390,7 +390,16 @@ def _normalize(asked: Any) -> tuple[list[float], list[float]] | None:
     return mean, std
 
 
-Fields = Union[Mapping[str, Union[Field, str]], Iterable[str], None]
+Fields = Union[Mapping[str, Union[Field, str]], Iterable[Union[str, Field]], None]
+
+
+def _named(one: str | Field) -> tuple[str, str | Field]:
+    """A field of a list, which is called as what it is made from."""
+    if not isinstance(one, Field):
+        return one, one
+    if one.source is None:
+        raise TypeError(f"{one!r} has no name in a list: give it its source, or a dictionary")
+    return one.source, one
 
 
 def describe(fields: Fields, gpu: bool = False) -> list[Described]:
@@ -399,7 +408,16 @@ def describe(fields: Fields, gpu: bool = False) -> list[Described]:
         return []
     if isinstance(fields, str):
         fields = [fields]
-    named = fields if isinstance(fields, Mapping) else {name: Auto(name) for name in fields}
+    named: Mapping[str, str | Field]
+    if isinstance(fields, Mapping):
+        named = cast("Mapping[str, str | Field]", fields)
+    else:
+        listed = [_named(one) for one in fields]
+        named = dict(listed)
+        if len(named) < len(listed):
+            names = [name for name, _ in listed]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ValueError(f"the list has {twice!r} twice: a dictionary gives each a name of its own")
     described = []
     for name, field in named.items():
         if isinstance(field, str):

@@ -442,7 +442,9 @@ class Loader:
             warnings.warn(f"skipped: {text}" if skipped else text, stacklevel=4)
 
     def __getstate__(self) -> dict[str, Any]:
-        resume = self._resume if self._pipeline is None else self._moved_state()
+        # A forked child has none of the parent's threads, and needs none of its own to tell where that was.
+        running = self._pipeline is not None and self._pid == os.getpid()
+        resume = self._moved_state() if running else self._forked_state()
         return {
             "dataset": self.dataset, "batch": self.batch, "shuffle": self.shuffle, "_described": self._described, "_place": pickled_place(self._place),
             "_device": self._device, "_keep": self._keep, "_settings": self._settings, "_resume": resume,

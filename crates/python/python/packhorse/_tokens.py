@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 from . import _packhorse
 from ._batch import Batch
 from ._device import device_name, open_gpu
+from ._errors import StorageError
 from ._loader import State, check_counts, named_stats, one_of
 from ._packhorse import Array
 from ._place import check_place, pickled_place, rank_and_world
@@ -180,7 +181,7 @@ class TokenLoader:
 
         return TorchLoader(self)
 
-    def _as_rank(self, place: tuple[int, int], threads: int) -> TokenLoader:
+    def _as_rank(self, place: tuple[int, int], threads: int | None) -> TokenLoader:
         """This loader as that of another rank, from where this one is."""
         own = object.__new__(TokenLoader)
         own.__dict__.update(self.__getstate__())
@@ -212,7 +213,7 @@ class TokenLoader:
         return f"TokenLoader({len(self)} batches of {self._settings['batch']} left, rank {rank} of {world}, {self.dataset!r})"
 
     def __getstate__(self) -> dict[str, Any]:
-        resume = self._resume if self._pipeline is None else self.state_dict()
+        resume = self._resume if self._pipeline is None else json.loads(self._pipeline.state())
         return {
             "dataset": self.dataset, "_settings": self._settings, "_place": pickled_place(self._place), "_resume": resume,
             "_pid": os.getpid(), "_pipeline": None, "_placed": None, "_device": self._device, "_gpu": None,
@@ -220,14 +221,25 @@ class TokenLoader:
 
 
 class _Order(Iterator[Batch]):
-    """The batches that are left of an order. After an error the next batch comes."""
+    """The batches that are left of an order. After a `StorageError` the same batch comes, after others the next."""
 
     def __init__(self, loader: TokenLoader) -> None:
         self._loader = loader
         self._over = False
 
     def __next__(self) -> Batch:
-        batch = None if self._over else self._loader._running().next()
+        if self._over:
+            raise StopIteration
+        loader = self._loader
+        pipeline = loader._running()
+        state = pipeline.state()
+        try:
+            batch = pipeline.next()
+        except StorageError as error:
+            # What failed may pass, but not of a GPU: the same batch is read again.
+            if error.code != "gpu-failed" and loader._pipeline is pipeline:
+                loader._pipeline, loader._resume = None, json.loads(state)
+            raise
         if batch is None:
             self._over = True
             raise StopIteration

@@ -8,6 +8,7 @@ from __future__ import annotations
 import mmap
 import operator
 import os
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -24,6 +25,10 @@ from ._packhorse import Array
 from ._tokens import TokenLoader
 
 Sample = dict[str, Any]
+
+
+# Types of fields that are arrays of bytes or Booleans.
+_ARRAY = re.compile(r"(list<)*(UInt8|Boolean)[\[>]")
 
 
 def _shared(*shape: int) -> Any:
@@ -56,6 +61,11 @@ class TorchDataset(_MapDataset[Any]):
         # Workers may outlive an epoch.
         self._epoch = _shared()
         self._arrays: frozenset[str] | None = None
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        # A copy has memory of its own, which its workers must see too.
+        self._epoch.share_memory_()
 
     def set_epoch(self, epoch: int) -> None:
         """Chooses the random crops and flips. Call it before the `for` over the `DataLoader`, whose workers see it then."""
@@ -90,12 +100,12 @@ class TorchDataset(_MapDataset[Any]):
 def _arrays(dataset: Dataset, described: list[Described]) -> frozenset[str]:
     """The fields that are arrays of bytes or Booleans, which look like bytes where their rows have different lengths."""
     kinds = dataset.fields
-    sources = [(name, source) for name, source, *_ in described] or [(name, name) for name in kinds]
+    sources = [(name, source, kind) for name, source, kind, *_ in described] or [(name, name, "auto") for name in kinds]
 
-    def is_array(source: str) -> bool:
-        return any(kinds.get(one, "").startswith(("UInt8[", "Boolean[")) for one in source.split(";"))
+    def is_array(source: str, kind: str) -> bool:
+        return kind == "ragged" or any(_ARRAY.match(kinds.get(one, "")) for one in source.split(";"))
 
-    return frozenset(name for name, source in sources if is_array(source))
+    return frozenset(name for name, source, kind in sources if is_array(source, kind))
 
 
 def _rows(values: Array | Ragged, is_array: bool) -> Any:
@@ -228,9 +238,15 @@ class TorchLoader(IterableDataset[dict[str, Any]]):
             self.loader._workers[0] = 1
         return {**self.__dict__, "_own": None, "_ended": False}
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        # A copy has memory of its own, which its workers must see too.
+        self._set.share_memory_()
+        self._passes.share_memory_()
+
 
 class _Pass(Iterator[dict[str, Any]]):
-    """The batches of a pass. After an error the next batch comes, as from the loader."""
+    """The batches of a pass. What comes after an error is what comes from the loader."""
 
     def __init__(self, data: TorchLoader) -> None:
         self._data = data
