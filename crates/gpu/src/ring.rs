@@ -130,11 +130,16 @@ struct Held<'r, D: Driver> {
 
 impl<D: Driver> Drop for Held<'_, D> {
     fn drop(&mut self) {
-        let Some(pair) = self.pair.take() else { return };
+        let Some((host, mut slot)) = self.pair.take() else { return };
         if self.ring.driver.drain().is_err() {
-            std::mem::forget(pair);
+            std::mem::forget((host, slot));
+            self.ring.state().made -= 1;
+            return;
         }
-        self.ring.state().made -= 1;
+        // Nothing uses it any more: freed memory might be taken by others before the next batch.
+        slot.consumed.clear();
+        slot.used = 0;
+        self.ring.state().free.push_back(slot);
     }
 }
 
@@ -170,7 +175,13 @@ impl<D: Driver> Ring<D> {
         };
         let made = small.map_or(Ok(()), |small| self.free(small)).and_then(|()| self.make(host));
         if made.is_err() {
-            self.state().made -= 1;
+            // Fewer slots do, if there are any.
+            let mut state = self.state();
+            state.made -= 1;
+            let fits = state.free.iter().position(|slot| self.driver.fits(&slot.memory, host));
+            if let Some(slot) = fits.and_then(|at| state.free.remove(at)) {
+                return Ok(slot);
+            }
         }
         made
     }
@@ -295,14 +306,17 @@ impl<D: Driver> Lease<D> {
     ///
     /// Errors: the stream is being captured into a graph (kind `Config`).
     pub(crate) fn wait(&mut self, stream: &D::Stream) -> Result<()> {
-        if let Some(slot) = self.slot.as_ref().filter(|_| !self.streams.contains(stream)) {
+        if let Some(slot) = &self.slot {
+            // Also of a stream that waited before: the graph would keep the memory of this batch.
             if self.ring.driver.is_capturing(stream)? {
                 let message = "a stream that is being captured into a graph can't wait for a batch, whose memory is another each time";
                 let hint = "copy the batch into the inputs of the graph, outside of the capture and before each replay";
                 return Err(Error::config(message).hint(hint));
             }
-            self.ring.driver.wait(stream, &slot.ready)?;
-            self.streams.push(stream.clone());
+            if !self.streams.contains(stream) {
+                self.ring.driver.wait(stream, &slot.ready)?;
+                self.streams.push(stream.clone());
+            }
         }
         Ok(())
     }

@@ -50,9 +50,10 @@ impl DeviceBatch<Cuda> {
         if handle != PER_THREAD {
             return self.wait(&stream(handle)?);
         }
-        upload.gpu.wait(&stream(PER_THREAD)?, &ready)?;
-        // An event of this stream follows all work of the default streams of all threads.
-        self.wait(&stream(LEGACY)?)
+        // An event of this stream follows all work of the default streams of all threads. It is refused while one of these is captured, in
+        // which a wait would end the capture.
+        self.wait(&stream(LEGACY)?)?;
+        upload.gpu.wait(&stream(PER_THREAD)?, &ready)
     }
 
     /// Queues a copy of an array of the batch on a stream that other code made, as

@@ -133,6 +133,9 @@ impl Augmented {
         let (size, channels, rows) = pictures(layout, &self.from)?;
         beside(layout, &self.draws, DataType::UInt64, rows, &[])?;
         match &self.targets {
+            Some(targets) if targets.classes == 0 => {
+                return Err(Error::config("labels of no classes can't become shares: give the number of classes"));
+            }
             Some(targets) => beside(layout, &targets.from, DataType::Int64, rows, &[])?,
             None if self.mix.is_any() => {
                 return Err(Error::config(
