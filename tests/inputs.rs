@@ -448,6 +448,10 @@ fn the_card_of_a_dataset_is_not_a_sample_of_its_tables() {
     let exclude = ["--exclude", "README.md"];
     let named = packhorse(&["pack", &card, "--to", "webdataset", "--out", text(&out), "--json"]).run();
     assert_eq!(samples(&named), 1);
+    let mut beside =
+        packhorse(&["pack", "./in/README.md", "in/data", "--to", "webdataset", "--out", "beside", "--json"]);
+    beside.0.current_dir(dir.path());
+    assert_eq!(samples(&beside.run()), 3);
     assert_eq!(samples(&pack(dir.path(), "in", "without", &exclude)), 2);
     fs::write(Path::new(input).join("notes.md"), "one more").unwrap();
     assert_eq!(samples(&pack(dir.path(), "in", "more", &[])), 4);

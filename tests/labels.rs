@@ -380,3 +380,36 @@ fn pictures_that_become_one_sample_are_told() {
     assert!(!told("pictures"));
     assert_eq!(labels(&dir.path().join("alone")).1.len(), 3);
 }
+
+/// Of equal samples the first one that has a row, a class and a split stays.
+#[test]
+fn duplicates_are_looked_for_among_labelled_samples() {
+    let dir = tempfile::tempdir().unwrap();
+    let recipe = recipe(dir.path(), 3, ("t.csv", "id,breed\n01,pug\n02,akita\n"), "out");
+    std::fs::write(dir.path().join("photos/00.jpg"), "picture 1").unwrap();
+    let recipe = Recipe { dedup: true, on_error: OnError::Skip, ..recipe };
+    assert_eq!(packed(&recipe).1, [("01".to_owned(), 1), ("02".to_owned(), 0)]);
+    std::fs::write(dir.path().join("t.csv"), "id,breed\n00,akita\n01,pug\n02,akita\n").unwrap();
+    let warnings = Arc::new(Warnings(Mutex::default()));
+    let recipe = Recipe { out: Some(dir.path().join("told")), ..recipe };
+    packhorse::session().observe(warnings.clone()).pack(&recipe).unwrap();
+    let said = warnings.0.lock().unwrap().join("\n");
+    assert!(said.contains("equal to another of another class, such as 01, which is 00"), "{said}");
+}
+
+/// The class list is about the labels, also where another field would take their name.
+#[test]
+fn labels_keep_their_name_beside_their_classes() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = dir.path().join("in");
+    for (name, bytes) in [("cat/1.jpg", "1"), ("cat/1.num", "7"), ("dog/2.jpg", "2"), ("dog/2.num", "8")] {
+        std::fs::create_dir_all(input.join(name).parent().unwrap()).unwrap();
+        std::fs::write(input.join(name), bytes).unwrap();
+    }
+    let recipe = Recipe::new(&input, "webdataset", dir.path().join("out")).labels(Labels::Folders);
+    let field = ["cls=label", "num=cls"].map(str::to_owned);
+    let renamed = Recipe { field: field.to_vec(), ..recipe.clone() };
+    assert!(refused(&renamed).to_string().contains("another field takes the name cls of the labels"));
+    let twice = Recipe { field: vec!["num=a".to_owned(), "num=b".to_owned()], ..recipe };
+    assert!(refused(&twice).to_string().contains("`field` gives num two values, a and b"));
+}

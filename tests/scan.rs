@@ -252,6 +252,11 @@ fn listings_that_do_not_fit_are_refused() {
     assert!(refused(&other).to_string().contains("`exclude`: not given there, *.tmp now"), "{}", refused(&other));
     let other = Recipe { input: vec![photos.join("a")], ..recipe.clone() };
     assert!(refused(&other).to_string().contains("was made of"), "{}", refused(&other));
+    // Nor is a list of splits an input.
+    std::fs::write(at("names"), "top\n").unwrap();
+    let lists = format!("lists:train={}", at("names").display());
+    let other = Recipe { split: lists.parse().unwrap(), ..recipe.clone() };
+    assert!(refused(&other).to_string().contains("`split`: not given there, lists:train="), "{}", refused(&other));
     // What the walk does not ask for may differ.
     plan(&session.clone().from_listings(true), &Recipe { samples_per_shard: Some(3), ..recipe.clone().shuffle(4) });
 

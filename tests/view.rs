@@ -1285,3 +1285,44 @@ fn joined_columns_are_among_several_names() {
         assert_eq!(read("cls;fixed"), (0..COUNT).map(label).collect::<Vec<_>>(), "{format}");
     }
 }
+
+/// A column that a view joins is not taken for the field of that name of other inputs, nor for a column of another type.
+#[test]
+fn joined_columns_are_apart_from_fields_of_other_inputs() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let rows = |name: &str, of: &dyn Fn(usize) -> String| {
+        let rows = (0..COUNT).fold("key,rank\n".to_owned(), |all, i| format!("{all}s{i:04},{}\n", of(i)));
+        std::fs::write(at(name), rows).unwrap();
+        at(name)
+    };
+    let numbers = rows("numbers.csv", &|i| if i == 3 { "nan".to_owned() } else { i.to_string() });
+    let words = rows("words.csv", &|i| format!("w{i}"));
+    let base = tars(dir.path());
+    let (few, rest) = (lines(&at("few"), [0, 1, 2, 3]), lines(&at("rest"), [4, 5]));
+    let ranked = viewed(&base, &at("ranked"), &["--numbers", text(&few), "--join", text(&numbers)]);
+    std::fs::create_dir(at("other")).unwrap();
+    let named = viewed(&tars(&at("other")), &at("named"), &["--numbers", text(&rest), "--join", text(&words)]);
+    let pack = |inputs: &[&Path], out: &str| {
+        let inputs: Vec<&str> = inputs.iter().map(|input| text(input)).collect();
+        packhorse(&[&["pack"], &inputs[..], &["--to", "parquet", "--out", text(&at(out))]].concat()).run()
+    };
+    let refused = |inputs: &[&Path], what: &str| {
+        let ended = pack(inputs, "refused");
+        assert!(ended.code() == CONFIG && ended.said.contains(what), "{what}: {ended:?}");
+    };
+    refused(&[&ranked, &named], "column rank is joined by a view, and is Int64 in one view and Utf8View in another");
+    std::fs::create_dir(at("own")).unwrap();
+    std::fs::write(at("own/a.rank"), "its own").unwrap();
+    std::fs::write(at("own/a.txt"), "text").unwrap();
+    refused(&[&ranked, &at("own")], "column rank is joined by a view, and other inputs have a field of that name");
+    // A shard of the dataset of the view has the samples again.
+    let shard = base.join("shard-000000.tar");
+    assert!(shard.exists(), "{:?}", files(&base).keys());
+    refused(&[&ranked, &shard], "give one of them");
+    assert_eq!(pack(&[&ranked], "packed").code(), 0);
+    let head = printed(&["head", text(&at("packed")), "--samples", "4", "--json"]);
+    let rank = |line: &str| serde_json::from_str::<Value>(line).unwrap()["fields"]["rank"].clone();
+    let ranks: Vec<Value> = head.lines().skip(1).map(rank).collect();
+    assert_eq!(ranks, ["0".into(), "1".into(), "2".into(), Value::Null], "{head}");
+}

@@ -201,11 +201,12 @@ struct Held {
 const EXACT: i128 = 1 << 53;
 
 impl Held {
-    fn add(&mut self, json: &str) {
-        if !json.is_empty() && json.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-') {
-            return self.add_integer(json);
+    fn add(&mut self, json: &str) -> Result<()> {
+        if is_integer(json) {
+            self.add_integer(json);
+            return Ok(());
         }
-        match serde_json::from_str(json).unwrap_or_default() {
+        match value_of(json)? {
             Value::Null => {}
             Value::Bool(_) => self.boolean = true,
             Value::String(_) => self.text = true,
@@ -218,6 +219,7 @@ impl Held {
                 self.long |= is_decimal && !whole.parse::<i128>().is_ok_and(|whole| whole.abs() <= EXACT);
             }
         }
+        Ok(())
     }
 
     /// Whether no row has a value.
@@ -269,10 +271,11 @@ fn schema_of(metadata: &Metadata, key: Option<&str>) -> Result<SchemaRef> {
     let mut columns: BTreeMap<String, Held> = BTreeMap::new();
     for json in metadata.texts() {
         for (name, value) in parsed(json)?.iter().filter(|(name, _)| Some(name.as_str()) != key) {
-            match columns.get_mut(name) {
+            let added = match columns.get_mut(name) {
                 Some(held) => held.add(value.get()),
                 None => columns.entry(name.clone()).or_default().add(value.get()),
-            }
+            };
+            added.map_err(|e| e.in_field(name))?;
         }
     }
     // A column without a value has no type, and nothing to join. One that is asked for is refused.
@@ -282,6 +285,20 @@ fn schema_of(metadata: &Metadata, key: Option<&str>) -> Result<SchemaRef> {
     }
     let fields = columns.iter().map(|(name, held)| held.field(name)).collect::<Result<Vec<_>>>()?;
     Ok(Arc::new(Schema::new(fields)))
+}
+
+fn is_integer(json: &str) -> bool {
+    !json.is_empty() && json.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
+}
+
+/// Any other value than an integer.
+///
+/// Errors: `Content` for a number beyond those of `Float64`, and for text that is not Unicode.
+fn value_of(json: &str) -> Result<Value> {
+    serde_json::from_str(json).map_err(|e| {
+        let shown: String = json.chars().take(40).collect();
+        Error::content(format!("has a value that no column holds: {shown}")).caused_by(e)
+    })
 }
 
 fn builders(schema: &Schema) -> Vec<Box<dyn ArrayBuilder>> {
@@ -295,9 +312,10 @@ fn push(column: &mut dyn ArrayBuilder, json: &str) {
     if let Some(column) = any.downcast_mut::<BooleanBuilder>() {
         column.append_option(value.as_bool());
     } else if let Some(column) = any.downcast_mut::<Int64Builder>() {
-        column.append_option(value.as_i64());
+        column.append_option(json.parse().ok());
     } else if let Some(column) = any.downcast_mut::<UInt64Builder>() {
-        column.append_option(value.as_u64());
+        // The integer -0 is one of JSON.
+        column.append_option(if json == "-0" { Some(0) } else { json.parse().ok() });
     } else if let Some(column) = any.downcast_mut::<Float64Builder>() {
         column.append_option(value.as_f64());
     } else if let Some(column) = any.downcast_mut::<StringViewBuilder>() {
@@ -312,7 +330,7 @@ mod tests {
     fn kind(values: &str) -> std::result::Result<DataType, String> {
         let values: Vec<&RawValue> = serde_json::from_str(values).unwrap();
         let mut held = Held::default();
-        values.iter().for_each(|value| held.add(value.get()));
+        values.iter().try_for_each(|value| held.add(value.get())).map_err(|e| e.message().to_owned())?;
         held.field("x").map(|field| field.data_type().clone()).map_err(|e| e.message().to_owned())
     }
 
@@ -334,11 +352,20 @@ mod tests {
         let column = StringViewBuilder::finish(&mut column);
         let texts: Vec<_> = column.iter().collect();
         assert_eq!(texts, [Some("a"), Some("12345678901234567890123"), None]);
+        let (mut signed, mut unsigned) = (Int64Builder::new(), UInt64Builder::new());
+        push(&mut signed, "-0");
+        ["-0", "18446744073709551615"].iter().for_each(|json| push(&mut unsigned, json));
+        assert_eq!(signed.values_slice(), [0]);
+        assert_eq!(unsigned.values_slice(), [0, u64::MAX]);
         assert_eq!(kind("[true, null]"), Ok(DataType::Boolean));
         assert_eq!(kind("[\"a\", null]"), Ok(DataType::Utf8View));
-        for (bad, why) in
-            [("[null]", "no value"), ("[1, \"a\"]", "different"), ("[true, 1]", "different"), ("[[1]]", "lists")]
-        {
+        for (bad, why) in [
+            ("[1e400]", "no column holds: 1e400"),
+            ("[null]", "no value"),
+            ("[1, \"a\"]", "different"),
+            ("[true, 1]", "different"),
+            ("[[1]]", "lists"),
+        ] {
             assert!(kind(bad).unwrap_err().contains(why), "{bad}");
         }
     }

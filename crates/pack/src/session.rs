@@ -18,7 +18,7 @@ use crate::plans::{open_plan, plan_file};
 use crate::repair::{DatasetRepair, repair_dataset};
 use crate::replace::{clean, finish_replacing, plan_folder, publish};
 use crate::sample_order::MANY;
-use crate::scan::{Found, Listing, Scan, columns_of, scan, tables, take_metadata};
+use crate::scan::{Found, Listing, Scan, columns_of, scan, tables};
 use crate::seal::Sealing;
 use crate::shard_packer::Redo;
 use crate::stored_plan::{Stored, StoredPlan, exists};
@@ -424,15 +424,13 @@ impl Session {
         if self.spills && base.is_none() && transforms.is_empty() && !options.typed {
             scanning.spill = recipe.spilling(self.many);
         }
-        let mut listing = match scan(self.scanning(tables), &scanning)? {
+        let listing = match scan(self.scanning(tables), &scanning)? {
             Found::Whole(listing) => listing,
             Found::Spilled(spilled) => {
                 let told = (&*self.observer, &self.cancel);
                 return Ok((plan_spilled(&self.registry, spilled, &scanning, &options, told)?, transforms));
             }
         };
-        let told = (self.bounds(), &*self.observer);
-        take_metadata(&self.registry, recipe, scanning.classes, &mut listing, told)?;
         let mut plan = plan(&self.registry, listing, &transforms, &options, &*self.observer)?;
         plan.estimate = fit(&self.packing(&transforms, tables), &mut plan)?;
         Ok((plan, transforms))

@@ -5,6 +5,11 @@ use packhorse_core::{Error, Result};
 /// HDF5's undefined address.
 pub(crate) const UNDEFINED: u64 = u64::MAX;
 
+/// A name as text. Names that are not UTF-8 have escapes (`T_\xb5`), so that they stay apart.
+pub(crate) fn name(bytes: &[u8]) -> String {
+    std::str::from_utf8(bytes).map_or_else(|_| bytes.escape_ascii().to_string(), str::to_owned)
+}
+
 /// A position in bytes that moves forward.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor<'a> {

@@ -173,6 +173,7 @@ impl Datatype {
             Datatype::BitField { size: 1, .. } => Datatype::Boolean,
             Datatype::Time { size: 8, big } => Datatype::Timeval { big },
             Datatype::Array { size, dims, of } => Datatype::Array { size, dims, of: Box::new(of.of_pytables()) },
+            Datatype::Vlen { of, size } => Datatype::Vlen { of: Box::new(of.of_pytables()), size },
             Datatype::Compound { size, members } => {
                 let members = members.into_iter().map(|(name, offset, of)| (name, offset, of.of_pytables()));
                 Datatype::Compound { size, members: members.collect() }

@@ -34,6 +34,15 @@ def many(value):
     return "[" + ",".join(one(v) for v in value) + "]"
 
 
+def shown(name):
+    """A name as text; with escapes if it is not UTF-8."""
+    raw = name.encode("utf-8", "surrogateescape") if isinstance(name, str) else name
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return "".join(chr(c) if 32 <= c < 127 else f"\\x{c:02x}" for c in raw)
+
+
 def listing(path):
     """The field names of all datasets and members of compounds, and all links to other files."""
     names = set()
@@ -42,7 +51,7 @@ def listing(path):
         if isinstance(t, h5py.h5t.TypeArrayID):
             return leaves(name, t.get_super())
         fields = t.get_nmembers() if isinstance(t, h5py.h5t.TypeCompoundID) else 0
-        parts = [t.get_member_name(i).decode() for i in range(fields)]
+        parts = [shown(t.get_member_name(i)) for i in range(fields)]
         if not parts or parts == ["r", "i"]:
             return names.add(name)
         for i, part in enumerate(parts):
@@ -50,16 +59,16 @@ def listing(path):
 
     def group(g, prefix):
         for name in g:
-            link = g.get(name, getlink=True)
-            if isinstance(link, h5py.ExternalLink):
+            link = g.id.links.get_info(g._e(name)).type
+            if link == h5py.h5l.TYPE_EXTERNAL:
                 names.add(prefix + name)
-            if not isinstance(link, h5py.HardLink):
+            if link != h5py.h5l.TYPE_HARD:
                 continue
-            kind = h5py.h5o.get_info(g.id, name.encode()).type
+            kind = h5py.h5o.get_info(g.id, g._e(name)).type
             if kind == h5py.h5o.TYPE_GROUP:
                 group(g[name], prefix + name + ".")
             elif kind == h5py.h5o.TYPE_DATASET:
-                leaves(prefix + name, h5py.h5d.open(g.id, name.encode()).get_type())
+                leaves(prefix + shown(name), h5py.h5d.open(g.id, g._e(name)).get_type())
 
     with h5py.File(path, "r") as f:
         group(f, "")
@@ -162,12 +171,18 @@ def pytables():
         words = f.create_vlarray("/", "words", tables.Int16Atom())
         for i in range(N):
             words.append(np.arange(i % 5, dtype="i2"))
+        moments, states = (f.create_vlarray("/", n, t) for n, t in [("moments", tables.Time64Atom()), ("states", tables.BoolAtom())])
+        for i in range(N):
+            moments.append(np.arange(1 + i % 4) * 0.75 - 1e6)
+            states.append(np.arange(i % 3) % 2 == 0)
         cols = table.read()
         fields = {f"events.{k}": [one(v) for v in cols[k]] for k in ["name", "at", "day", "good"]}
         fields |= {f"events.inner.{k}": [one(v) for v in cols["inner"][k]] for k in ["x", "n"]}
         fields["times"] = [one(v) for v in times[:]]
         fields["flags"] = [one(v) for v in flags[:]]
         fields["words"] = [many(np.asarray(v, "i2")) for v in words]
+        fields["moments"] = [many(np.asarray(v, "f8")) for v in moments]
+        fields["states"] = [many(np.asarray(v, "?")) for v in states]
     say("events.h5", fields)
 
 
@@ -194,11 +209,62 @@ def places():
     say("places.h5", {"plain": [one(np.int64(i)) for i in range(N)]}, ["virtual", "outside", "one", "none", "g.away", "refs"])
 
 
+def filters():
+    """Several filters that make chunks shorter, one after the other."""
+    with h5py.File(DIR / "filters.h5", "w") as f:
+        for name, how in [("gzip", {"compression": "gzip"}), ("lzf", {"compression": "lzf", "shuffle": True})]:
+            seven = np.full((N, 2000), 7, "i4")
+            seven[3, 5] = 8
+            f.create_dataset(name, data=seven, chunks=seven.shape, scaleoffset=0, **how)
+            floats = np.linspace(0, 1, N * 2000).reshape(N, 2000).round(1)
+            f.create_dataset(name + "2", data=floats, chunks=floats.shape, scaleoffset=2, **how)
+        plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        plist.set_chunk((N, 2000))
+        plist.set_deflate(9)
+        plist.set_deflate(9)
+        space = h5py.h5s.create_simple((N, 2000))
+        h5py.Dataset(h5py.h5d.create(f.id, b"twice", h5py.h5t.STD_I32LE, space, plist))[:] = np.zeros((N, 2000), "i4")
+        fields = as_h5py(f, ["gzip", "gzip2", "lzf", "lzf2", "twice"])
+    say("filters.h5", fields)
+
+
+def names():
+    """Names that are not UTF-8, and so many bytes of names that a header of them is long; text attributes without a value."""
+    for version in ["earliest", "latest"]:
+        with h5py.File(DIR / f"names-{version}.h5", "w", libver=version) as f:
+            t = h5py.h5t.create(h5py.h5t.COMPOUND, 4)
+            t.insert(b"\xb0C", 0, h5py.h5t.STD_I16LE)
+            t.insert(b"\xb5C", 2, h5py.h5t.STD_I16LE)
+            values = [np.array([i, -i], "<i2") for i in range(N)]
+            raw(f, "pairs", t, [v.tobytes() for v in values])
+            fields = {"pairs.\\xb0C": [one(v[0]) for v in values], "pairs.\\xb5C": [one(v[1]) for v in values]}
+            for number, name in enumerate([b"T_\xb5", b"T_\xb0", "T_µ".encode()]):
+                data = np.arange(N, dtype="i4") * (number + 1)
+                d = h5py.h5d.create(f.id, name, h5py.h5t.STD_I32LE, h5py.h5s.create_simple((N,)))
+                h5py.Dataset(d)[:] = data
+                fields[shown(name)] = [one(v) for v in data]
+            group = f.create_group("group")
+            for i in range(400):
+                group[f"link{i}"] = h5py.SoftLink("/" + "x" * 3500)
+            group["data"] = np.arange(N)
+            fields["group.data"] = [one(np.int64(i)) for i in range(N)]
+            for name in ["CLASS", "units"]:
+                group["data"].attrs[name] = h5py.Empty(h5py.string_dtype())
+                f.attrs[name] = np.zeros(0, h5py.string_dtype())
+            f.attrs["PYTABLES_FORMAT_VERSION"] = h5py.Empty(h5py.string_dtype())
+        say(f"names-{version}.h5", fields)
+
+
 def small_addresses():
+    for offsets, lengths in [(4, 4), (8, 4), (4, 8)]:
+        sizes(f"small{offsets}{lengths}.h5", offsets, lengths)
+
+
+def sizes(name, offsets, lengths):
     plist = h5py.h5p.create(h5py.h5p.FILE_CREATE)
-    plist.set_sizes(4, 4)
+    plist.set_sizes(offsets, lengths)
     texts = ["ö" * (i % 4) for i in range(N)]
-    with h5py.File(h5py.h5f.create(bytes(DIR / "small.h5"), fcpl=plist)) as f:
+    with h5py.File(h5py.h5f.create(bytes(DIR / name), fcpl=plist)) as f:
         f.create_dataset("text", data=texts, dtype=h5py.string_dtype())
         numbers = f.create_dataset("numbers", (N,), h5py.vlen_dtype(">i2"))
         for i in range(N):
@@ -208,7 +274,7 @@ def small_addresses():
         f["pairs"] = pairs
     lists = [many(np.arange(i % 6, dtype="<i2")) for i in range(N)]
     texts = [one(t) for t in texts]
-    say("small.h5", {"text": texts, "numbers": lists, "pairs.t": texts, "pairs.n": [one(np.int32(0))] * N})
+    say(name, {"text": texts, "numbers": lists, "pairs.t": texts, "pairs.n": [one(np.int32(0))] * N})
 
 
 # Random types: a dtype, how to make an element, how its text is written (None if rows can't hold it).
@@ -293,5 +359,7 @@ numbers()
 complex_numbers()
 pytables()
 places()
+filters()
+names()
 small_addresses()
 by_chance(40)

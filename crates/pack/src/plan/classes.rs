@@ -3,9 +3,23 @@
 use crate::scan::{Listing, SampleRef};
 use packhorse_core::{CLASSES, Error, HUGGINGFACE, Result, Schema, class_names};
 use packhorse_dataset::{FieldRecord, Manifest};
+use packhorse_transform::Transform;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
+
+/// The field of labels.
+const LABELS: &str = "cls";
+
+/// Refuses transforms that give another field the name of the labels, which the class list is about.
+pub(super) fn keep_their_name(transforms: &[Box<dyn Transform>], packed: &Schema) -> Result<()> {
+    let labels = transforms.iter().try_fold(LABELS.to_owned(), |name, transform| transform.name_of(&name));
+    if labels.as_deref() == Some(LABELS) || packed.field_with_name(LABELS).is_err() {
+        return Ok(());
+    }
+    let error = Error::config("another field takes the name cls of the labels, and the class list is about those");
+    Err(error.in_field(LABELS).hint("give that field another name"))
+}
 
 /// The class list; empty if there is none.
 ///
@@ -117,8 +131,8 @@ fn brought(sample: &SampleRef<'_>) -> Vec<String> {
 
 fn has_labels(sample: &SampleRef<'_>) -> bool {
     match sample.table() {
-        Some(table) => table.schema.field_with_name("cls").is_ok(),
-        None => sample.fields().any(|(field, _)| field == "cls"),
+        Some(table) => table.schema.field_with_name(LABELS).is_ok(),
+        None => sample.fields().any(|(field, _)| field == LABELS),
     }
 }
 

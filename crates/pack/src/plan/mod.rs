@@ -148,6 +148,9 @@ pub(crate) fn plan(
     }
     let mut header = header(&listing, format.info(), transforms, options);
     header.classes = classes::of(&listing, &transformed)?;
+    if !header.classes.is_empty() {
+        classes::keep_their_name(transforms, &transformed)?;
+    }
     header.splits = groups.names().to_vec();
     header.schema = FieldRecord::of(&delivered.schema);
     (header.decode, header.encode) = (delivered.decode, encode);

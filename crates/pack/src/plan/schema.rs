@@ -1,7 +1,7 @@
 //! The columns that the inputs deliver, as scan found them, and the fields to decode and to encode.
 
 use super::{LABEL, PlanOptions};
-use crate::merged_columns::MergedColumns;
+use crate::merged_columns::{Joining, MergedColumns};
 use crate::scan::{Listing, SampleRef};
 use packhorse_core::{
     Code, DataType, Error, Event, Field, FieldType, KEY, Kind, Limits, Observer, Options, Registry, Result, Schema,
@@ -81,13 +81,38 @@ pub(super) fn of(
         let path = sample.first_path();
         columns.add(fields, table.items, &path, &options.joining).map_err(|e| of_plan(e).in_input(path.display()))?;
     }
-    for (sealed, joined) in listing.sealed().iter().filter_map(|sealed| Some((sealed, sealed.joined()?))) {
-        let schema = FieldRecord::schema(&joined.columns)?;
-        let (fields, path) = (schema.fields().iter().map(|field| &**field), Path::new(&joined.file.name));
-        columns.add(fields, sealed.chosen.as_ref().map_or(0, |chosen| chosen.rows.len()), path, &options.joining)?;
-    }
+    add_joined(listing, &mut columns, &options.joining, samples)?;
     let schema = with_given(columns.fields(samples).collect(), !listing.classes().is_empty(), listing.has_metadata())?;
     Ok(DeliveredSchema { schema, decode })
+}
+
+/// Adds the columns that views join to their samples, which are of one type in all views.
+///
+/// Errors: `Config` for the name of a field that other inputs have: one column can't be both.
+fn add_joined(listing: &Listing, columns: &mut MergedColumns, joining: &Joining, samples: u64) -> Result<()> {
+    let own: BTreeSet<String> = columns.fields(samples).map(|field| field.name().clone()).collect();
+    let mut types: BTreeMap<String, DataType> = BTreeMap::new();
+    let refused = |field: &Field, why: &str, hint: &str| {
+        let error = Error::config(format!("column {} is joined by a view, and {why}", field.name()));
+        Err(error.with_code(Code::ColumnsDiffer).in_field(field.name()).hint(hint))
+    };
+    for (sealed, joined) in listing.sealed().iter().filter_map(|sealed| Some((sealed, sealed.joined()?))) {
+        let schema = FieldRecord::schema(&joined.columns)?;
+        for field in schema.fields().iter().filter(|field| field.name() != KEY) {
+            if own.contains(field.name()) {
+                let hint = "join the column under another name, or pack these inputs apart";
+                return refused(field, "other inputs have a field of that name", hint);
+            }
+            let known = types.entry(field.name().clone()).or_insert_with(|| field.data_type().clone());
+            if known != field.data_type() {
+                let why = format!("is {known} in one view and {} in another", field.data_type());
+                return refused(field, &why, "join columns of one type, or pack these views apart");
+            }
+        }
+        let (fields, path) = (schema.fields().iter().map(|field| &**field), Path::new(&joined.file.name));
+        columns.add(fields, sealed.chosen.as_ref().map_or(0, |chosen| chosen.rows.len()), path, joining)?;
+    }
+    Ok(())
 }
 
 /// The columns of samples whose fields are bytes: so many have each of them.

@@ -2,6 +2,7 @@
 
 use crate::choice::choice;
 use packhorse_core::{Error, Result};
+use packhorse_storage::Location;
 use regex::Regex;
 use std::fmt;
 use std::path::PathBuf;
@@ -34,6 +35,11 @@ pub enum Splits {
 pub struct SplitLists(Vec<(String, PathBuf)>);
 
 impl SplitLists {
+    /// The same lists by their paths from the root of the file system.
+    pub(crate) fn absolute(&self) -> Self {
+        Self(self.iter().map(|(name, file)| (name.clone(), Location::absolute(file))).collect())
+    }
+
     /// The splits and their lists, in order.
     pub fn iter(&self) -> impl Iterator<Item = &(String, PathBuf)> {
         self.0.iter()

@@ -297,7 +297,7 @@ impl Recipe {
         for field in &self.field {
             match field.split_once('=') {
                 Some((old, new)) if !old.is_empty() && !new.is_empty() => {
-                    options.rename.insert(old.to_owned(), new.to_owned());
+                    add_pair("field", &mut options.rename, (old, new))?;
                 }
                 Some(_) => return Err(Error::config(format!("`field` takes NAME or OLD=NEW, not \"{field}\""))),
                 None => options.only.push(field.clone()),
@@ -349,11 +349,22 @@ impl Recipe {
 }
 
 fn pairs(setting: &str, texts: &[String]) -> Result<BTreeMap<String, String>> {
-    let pair = |text: &String| {
-        let (name, value) = text
-            .split_once('=')
-            .ok_or_else(|| Error::config(format!("`{setting}` takes NAME=VALUE, not \"{text}\"")))?;
-        Ok((name.to_owned(), value.to_owned()))
-    };
-    texts.iter().map(pair).collect()
+    let mut pairs = BTreeMap::new();
+    for text in texts {
+        let pair = text.split_once('=');
+        let pair = pair.ok_or_else(|| Error::config(format!("`{setting}` takes NAME=VALUE, not \"{text}\"")))?;
+        add_pair(setting, &mut pairs, pair)?;
+    }
+    Ok(pairs)
+}
+
+/// Adds a pair of a setting; a name has one value.
+fn add_pair(setting: &str, pairs: &mut BTreeMap<String, String>, (name, value): (&str, &str)) -> Result<()> {
+    match pairs.insert(name.to_owned(), value.to_owned()) {
+        Some(other) if other != value => {
+            let message = format!("`{setting}` gives {name} two values, {other} and {value}; give one");
+            Err(Error::config(message).with_code(Code::BadSetting))
+        }
+        _ => Ok(()),
+    }
 }

@@ -3,7 +3,7 @@
 use super::metadata_names::{name_in, no_value, without_column};
 use super::split_names::{alone, without_split};
 use super::{Listing, SampleRef, ScanOptions};
-use crate::{Labels, OnError, Splits};
+use crate::{Labels, Splits};
 use packhorse_core::{Code, Error, Event, Observer, Result};
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -87,7 +87,7 @@ pub(super) fn by_column(
     name: &str,
     list: Option<Vec<String>>,
     listing: &mut Listing,
-    (on_error, observer): (OnError, &dyn Observer),
+    observer: &dyn Observer,
 ) -> Result<()> {
     refuse_own(listing)?;
     let unfit: RefCell<Vec<Error>> = RefCell::default();
@@ -123,7 +123,8 @@ pub(super) fn by_column(
     // Those say more of their samples.
     let told: HashSet<Option<&str>> = unfit.iter().map(Error::sample).collect();
     faults.retain(|fault| !told.contains(&fault.sample()));
-    listing.settle(unfit.into_iter().chain(faults).collect(), on_error, observer)
+    unfit.into_iter().chain(faults).for_each(|fault| listing.add_fault(fault));
+    Ok(())
 }
 
 /// The classes of samples.

@@ -1,11 +1,11 @@
 //! The metadata of samples, and the classes and splits that its columns name.
 
-use super::Listing;
 use super::label::by_column;
 use super::split_lists::take_splits;
+use super::{Listing, Scan, ScanOptions};
 use crate::metadata::{Metadata, TableOptions};
-use crate::{Labels, MetadataRows, OnError, Recipe, Splits};
-use packhorse_core::{Code, Error, Limits, Observer, Registry, Result, nearest};
+use crate::{Labels, MetadataRows, Recipe, Splits};
+use packhorse_core::{Code, Error, Result, nearest};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -46,38 +46,36 @@ pub(crate) fn check_columns(recipe: &Recipe) -> Result<()> {
 }
 
 /// Gives each sample its row of the metadata, and the label and the split that a column or a list names, as far as the recipe
-/// wants that; `classes` is the class list, if one is given. Samples without a row, a class or a split are bad inputs.
+/// wants that. Samples without a row, a class or a split are bad inputs.
 ///
-/// Errors: `Config` for a column that no row has; `Content` for a bad input, under [`OnError::Fail`].
-pub(crate) fn take_metadata(
-    registry: &Registry,
-    recipe: &Recipe,
-    classes: Option<Vec<String>>,
-    listing: &mut Listing,
-    (limits, observer): (Limits, &dyn Observer),
-) -> Result<()> {
+/// Errors: `Config` for a column that no row has; `Content` for a bad input, under [`OnError::Fail`](crate::OnError::Fail).
+pub(super) fn take_metadata(context: Scan<'_>, options: &ScanOptions<'_>, listing: &mut Listing) -> Result<()> {
+    let (recipe, observer) = (options.recipe, context.observer);
     if let Splits::Lists(lists) = &recipe.split {
         take_splits(lists, recipe, listing, observer)?;
     }
     let (Some(table), Some(key)) = (&recipe.metadata, &recipe.key) else { return Ok(()) };
-    let policy = (recipe.on_error, observer);
-    let metadata = Metadata::of(registry, recipe, (table, key), limits)?;
-    listing.attach_metadata(&metadata, recipe.on_error, observer)?;
+    let metadata = Metadata::of(context.registry, recipe, (table, key), context.limits)?;
+    listing.attach_metadata(&metadata, observer)?;
+    listing.refuse_faults(recipe.on_error)?;
+    if listing.samples() == 0 {
+        return Ok(());
+    }
     if let Some(Labels::Column(name)) = &recipe.labels {
-        by_column(name, classes, listing, policy)?;
+        by_column(name, options.classes.clone(), listing, observer)?;
+        listing.refuse_faults(recipe.on_error)?;
     }
     match &recipe.split {
-        Splits::Column(name) => keep_samples_of_splits(name, listing, policy),
+        Splits::Column(name) => {
+            keep_samples_of_splits(name, listing)?;
+            listing.refuse_faults(recipe.on_error)
+        }
         _ => Ok(()),
     }
 }
 
 /// Removes the samples whose rows name no split in the column `name`.
-fn keep_samples_of_splits(
-    name: &str,
-    listing: &mut Listing,
-    (on_error, observer): (OnError, &dyn Observer),
-) -> Result<()> {
+fn keep_samples_of_splits(name: &str, listing: &mut Listing) -> Result<()> {
     let fault = |row: Option<&str>| match name_in(row.unwrap_or_default(), name, "split") {
         Ok(split) => split.is_none().then(|| no_value(name)),
         Err(e) => Some(e),
@@ -90,7 +88,8 @@ fn keep_samples_of_splits(
         return Err(without_column(listing, name, "split"));
     }
     listing.retain(&faults.iter().map(Option::is_none).collect::<Vec<_>>());
-    listing.settle(faults.into_iter().flatten().collect(), on_error, observer)
+    faults.into_iter().flatten().for_each(|fault| listing.add_fault(fault));
+    Ok(())
 }
 
 /// The name of a class or a split (`of`) in the column `name` of a metadata row; `None` for a missing value.

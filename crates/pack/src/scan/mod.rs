@@ -30,7 +30,7 @@ pub(crate) use decode::columns_of;
 pub(crate) use label::{deeper_folder, part_by_folder, warn_of_classes};
 pub(crate) use listing::{Decoded, Found, Items, KeptSamples, OddInputs, SpillOptions, Spilled, TableInput};
 pub use listing::{Listing, SampleRef};
-pub(crate) use metadata_names::{check_columns, name_in, take_metadata};
+pub(crate) use metadata_names::{check_columns, name_in};
 pub use part_listing::Scanned;
 pub(crate) use part_listing::{prepare, scan_part};
 pub(crate) use part_listings::{forget, progress};
@@ -140,8 +140,12 @@ pub(crate) fn scan(context: Scan<'_>, options: &ScanOptions<'_>) -> Result<Found
 /// Labels samples, looks into files where that is needed, and says what was found.
 fn complete(context: Scan<'_>, options: &ScanOptions<'_>, mut listing: Listing) -> Result<Listing> {
     listing.pass_over_cards(options.recipe);
+    let found = listing.samples();
     if let Some(labels @ (Labels::Folders | Labels::Parent)) = &options.recipe.labels {
         label::by_folder(labels, options, &mut listing, context.observer)?;
+    }
+    if found > 0 {
+        metadata_names::take_metadata(context, options, &mut listing)?;
     }
     if options.recipe.dedup {
         if let Some(table) = listing.iter().find(|sample| sample.table().is_some()) {
@@ -156,12 +160,15 @@ fn complete(context: Scan<'_>, options: &ScanOptions<'_>, mut listing: Listing) 
     listing.sort_faults();
     listing.report(context.observer);
     settle(options.recipe.on_error, &listing, context.observer)?;
-    if listing.samples() == 0 {
+    if found == 0 {
         let error = Error::config(format!("found no sample in {}; {}", places(options), listing.ignored()));
         let whole = "`key-ends=whole:NAME` makes each file a sample with a field of that name, such as whole:dcm";
         return Err(if listing.has_nameless() { error.hint(whole) } else { error });
     }
-    idle_setting(options.recipe, &listing)?;
+    // Where every sample was left out, plan says so.
+    if listing.samples() > 0 {
+        idle_setting(options.recipe, &listing)?;
+    }
     Ok(listing)
 }
 

@@ -4,7 +4,7 @@ use super::folder_walk::Task;
 use super::listing::{FoundFile, FoundMember, Items, ListingBuilder, TableInput, WalkEvent, refusal};
 use super::sealed::ChosenPlace;
 use super::{Scan, ScanOptions, roots};
-use crate::{OnError, Part, Setting, Shuffle, Takes};
+use crate::{OnError, Part, Setting, Shuffle, Splits, Takes};
 use packhorse_core::{Error, Event, Field, FileStat, Result, Schema};
 use packhorse_dataset::{
     Digest, FieldRecord, ListedDataset, ListedFault, ListedFiles, ListedMembers, ListedTable, ListingHeader,
@@ -102,6 +102,10 @@ pub(super) fn header(
         })
     };
     let mut settings: BTreeMap<String, String> = given(&SETTINGS).collect();
+    // Nor are lists of splits inputs.
+    if let Splits::Lists(lists) = &recipe.split {
+        settings.insert("split".to_owned(), lists.absolute().to_string());
+    }
     // Larger values are bad inputs.
     settings.insert("memory".to_owned(), context.limits.blob.to_string());
     if recipe.tokenizer.is_some() {

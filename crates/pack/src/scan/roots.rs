@@ -212,7 +212,12 @@ fn apart(starts: &[Task]) -> Result<()> {
         Task::Listed(folder, names) => names.first().map(|name| real_path(&folder.base.join(name))),
         task => folder(task),
     };
-    let mut folders: Vec<PathBuf> = starts.iter().filter_map(folder).collect();
+    let around = |task: &Task| match task {
+        // Shards of other folders may be inputs beside a view.
+        Task::View(walk) => Some(real_path(&walk.opened.base)),
+        task => folder(task),
+    };
+    let mut folders: Vec<PathBuf> = starts.iter().filter_map(around).collect();
     folders.sort_unstable();
     for (at, task) in starts.iter().enumerate() {
         let Some(path) = file(task) else { continue };

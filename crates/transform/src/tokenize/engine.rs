@@ -5,8 +5,8 @@ use packhorse_core::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 use tokenizers::pipeline::{
-    EncodeOptions, Normalizer, Override, PipelineNormalizer, PipelineToken, PipelineTokenizer, PreTokenizer,
-    PreTokenizerScratch,
+    EncodeOptions, Normalizer, Override, PipelineNormalizer, PipelinePreTokenizer, PipelineToken, PipelineTokenizer,
+    PreTokenizer, PreTokenizerScratch,
 };
 
 /// Token ids as the engine writes them; viewable as `&[u32]` without a copy.
@@ -222,6 +222,7 @@ impl Fast {
     /// From a `tokenizer.json` of version 2.0, and that file as `given`; the error says why this engine can't read it.
     pub(super) fn new(json: &str, given: &str, parse_special: bool) -> Result<Self, String> {
         let tokenizer = tokenizers::from_json(json).map_err(|e| e.to_string())?;
+        refuse_cut_short(&tokenizer, json)?;
         let delicate = Delicate::new(&tokenizer, (json, given), parse_special)?;
         // An unsupported regular expression fails on first use only.
         let (mut scratch, mut spans) = (PreTokenizerScratch::default(), Vec::new());
@@ -234,6 +235,23 @@ impl Fast {
         };
         let cuts = spans.len() > 1;
         Ok(Self { tokenizer, options, cuts, delicate })
+    }
+}
+
+/// The pattern of cl100k up to its digits, in JSON, and runs of digits that this engine cuts by threes all the same.
+const CL100K: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+";
+const DIGITS: [&str; 2] = [r"|\\p{N}{1,2}| ?[^\\s", r"|\\p{N}+| ?[^\\s"];
+
+/// Refuses pre-tokenizers of which this engine, which has code of its own for them, leaves out a part.
+fn refuse_cut_short(tokenizer: &PipelineTokenizer, json: &str) -> Result<(), String> {
+    if DIGITS.iter().any(|digits| json.contains(&format!("{CL100K}{digits}"))) {
+        return Err("the pattern of cl100k with other runs of digits".to_owned());
+    }
+    let PipelinePreTokenizer::Sequence(sequence) = tokenizer.get_pre_tokenizer() else { return Ok(()) };
+    let mut more = sequence.pre_tokenizers().iter().skip(3);
+    match sequence.is_deepseek() && more.any(|step| !matches!(step, PipelinePreTokenizer::None)) {
+        true => Err("a pre-tokenizer after the three of DeepSeek".to_owned()),
+        false => Ok(()),
     }
 }
 

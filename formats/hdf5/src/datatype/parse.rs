@@ -146,7 +146,7 @@ fn compound(cursor: &mut Cursor<'_>, version: u8, size: u32, count: usize, depth
 /// A member's name, offset and, in version 1, dimensions.
 fn member_head(cursor: &mut Cursor<'_>, version: u8, size: u32) -> Result<(String, u32, Vec<u32>)> {
     let before = cursor.rest().len();
-    let name = String::from_utf8_lossy(cursor.zero_ended()?).into_owned();
+    let name = crate::bytes::name(cursor.zero_ended()?);
     if version >= 3 {
         let width = (4 - size.leading_zeros() / 8) as usize;
         return Ok((name, cursor.uint(width)? as u32, Vec::new()));

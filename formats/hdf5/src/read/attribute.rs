@@ -115,6 +115,7 @@ impl Attribute {
                 let text = self.data.get(..*size as usize);
                 text.map(|text| unpadded(text, *padding).to_vec()).unwrap_or_default()
             }
+            Datatype::VlenText { .. } if self.data.is_empty() => return Ok(None),
             Datatype::VlenText { .. } => heap_value(file, &self.data, 1)?,
             _ => return Ok(None),
         };

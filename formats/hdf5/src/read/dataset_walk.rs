@@ -69,7 +69,7 @@ pub(crate) fn field_name(path: &str) -> String {
 impl<'a> DatasetWalk<'a> {
     /// Walks the groups below `root`.
     pub(crate) fn of(file: &'a H5File<'a>, root: &ObjectHeader, wanted: &'a [String], pytables: bool) -> Result<Self> {
-        let (seen, found, omitted, dimensions) = (BTreeSet::new(), Vec::new(), Vec::new(), BTreeMap::new());
+        let (seen, found, omitted, dimensions) = (BTreeSet::from([file.root]), Vec::new(), Vec::new(), BTreeMap::new());
         let matched = vec![Cell::new(false); wanted.len()];
         let mut walk = Self { file, wanted, matched, pytables, seen, found, omitted, dimensions, records: false };
         walk.group(root, "", 0)?;

@@ -2,6 +2,7 @@
 
 use super::bands::{Bands, Identity};
 use super::filter::Decoder;
+use super::object_header::{ObjectHeader, kind};
 use crate::bytes::{Cursor, UNDEFINED};
 use crate::checksum::lookup3;
 use crate::pool::Pool;
@@ -86,6 +87,7 @@ impl<'a> H5File<'a> {
         let mut cursor = Cursor::new(&bytes, "the superblock");
         cursor.skip(8)?;
         let version = cursor.u8()?;
+        let mut extension = UNDEFINED;
         let end = match version {
             0 | 1 => {
                 cursor.skip(4)?;
@@ -93,13 +95,14 @@ impl<'a> H5File<'a> {
                 cursor.skip(if version == 0 { 9 } else { 13 })?;
                 cursor.skip(2 * self.offsets)?;
                 let end = cursor.address(self.offsets)?;
-                cursor.skip(2 * self.offsets)?;
+                // Of the entry of the root, the offset of its name has the size of lengths.
+                cursor.skip(self.offsets + self.lengths)?;
                 end
             }
             2 | 3 => {
                 self.sizes(&mut cursor)?;
-                cursor.skip(1)?;
-                cursor.skip(2 * self.offsets)?;
+                cursor.skip(1 + self.offsets)?;
+                extension = cursor.address(self.offsets)?;
                 let end = cursor.address(self.offsets)?;
                 let checked = 12 + 4 * self.offsets;
                 let sum = Cursor::new(bytes.get(checked..).unwrap_or_default(), "the superblock").u32()?;
@@ -116,6 +119,13 @@ impl<'a> H5File<'a> {
         }
         self.root = cursor.address(self.offsets)?;
         self.base = at;
+        if extension != UNDEFINED && ObjectHeader::read(self, extension)?.message(kind::CACHE_IMAGE).is_some() {
+            // Structures that an image holds are out of date where they lie.
+            let error = Error::unsupported("an image of the metadata cache");
+            return Err(
+                error.hint("open it once for writing, as by `h5py.File(path, \"r+\")`, which takes the image out")
+            );
+        }
         Ok(())
     }
 

@@ -126,7 +126,8 @@ impl Decoder {
             unshuffle(now, width_of(filter), next);
             return Ok(());
         }
-        plausible(filter.id, now.len(), most)?;
+        // What the filters before it made of a chunk may be much shorter than the chunk.
+        let most = most.min(usize::try_from(expanded(now.len() as u64, filter.id)).unwrap_or(most));
         next.resize(most);
         let len = self.inflater.inflate(filter, now, next)?;
         next.resize(len.min(most));
@@ -148,20 +149,14 @@ fn width_of(filter: &FilterDescription) -> usize {
     filter.parameters.first().map_or(1, |width| *width as usize)
 }
 
-/// Refuses chunks of `stored` bytes that can't decompress to `wanted` bytes.
-pub(crate) fn plausible(id: u16, stored: usize, wanted: usize) -> Result<()> {
-    match (stored as u64).saturating_mul(ratio(id).unwrap_or(1)).saturating_add(1 << 16) >= wanted as u64 {
-        true => Ok(()),
-        false => Err(Error::content(format!("a chunk of {stored} bytes can't hold {wanted}: the file is damaged"))),
-    }
+/// The most bytes that `stored` bytes can be before this filter.
+fn expanded(stored: u64, id: u16) -> u64 {
+    ratio(id).map_or(stored, |ratio| stored.saturating_mul(ratio).saturating_add(1 << 16))
 }
 
 /// The most bytes that a chunk of `stored` bytes can decompress to.
 pub(crate) fn most(filters: &[FilterDescription], stored: u64) -> u64 {
-    match filters.iter().filter_map(|filter| ratio(filter.id)).max() {
-        Some(ratio) => stored.saturating_mul(ratio).saturating_add(1 << 16),
-        None => stored,
-    }
+    filters.iter().fold(stored, |stored, filter| expanded(stored, filter.id))
 }
 
 fn size(found: usize, wanted: usize) -> Error {

@@ -48,7 +48,7 @@ fn link(file: &H5File<'_>, bytes: &[u8]) -> Result<(String, Link)> {
     cursor.skip(if flags & 4 != 0 { 8 } else { 0 } + if flags & 16 != 0 { 1 } else { 0 })?;
     let len = cursor.uint(1 << (flags & 3))?;
     let name = cursor.take(usize::try_from(len).unwrap_or(usize::MAX))?;
-    let name = String::from_utf8_lossy(name).into_owned();
+    let name = crate::bytes::name(name);
     match kind {
         0 => Ok((name, Link::Object(cursor.address(file.offsets)?))),
         1 => Ok((name, Link::Path)),
@@ -84,7 +84,7 @@ fn local_heap(file: &H5File<'_>, address: u64) -> Result<Vec<u8>> {
     let size = cursor.uint(file.lengths)?;
     cursor.skip(file.lengths)?;
     let data = cursor.address(file.offsets)?;
-    file.bytes(data, file.limits.header(size)?)
+    file.bytes(data, file.limits.held(size)?)
 }
 
 /// Walks the B-tree of a symbol table; `above` is the parent's level.
@@ -130,17 +130,17 @@ fn symbol_node(
     cursor.expect(b"SNOD")?;
     cursor.skip(2)?;
     let count = usize::from(cursor.u16()?);
-    let bytes = file.bytes(address.saturating_add(8), count * (2 * file.offsets + 24))?;
+    let bytes = file.bytes(address.saturating_add(8), count * (file.lengths + file.offsets + 24))?;
     let mut cursor = Cursor::new(&bytes, "a symbol table's node");
     for _ in 0..count {
         visits.one()?;
-        let (name, object) = (cursor.uint(file.offsets)?, cursor.address(file.offsets)?);
+        let (name, object) = (cursor.uint(file.lengths)?, cursor.address(file.offsets)?);
         let cached = cursor.u32()?;
         cursor.skip(20)?;
         let at = usize::try_from(name).unwrap_or(usize::MAX);
         let name = Cursor::new(heap.get(at..).unwrap_or_default(), "a local heap").zero_ended()?;
         let link = if cached == 2 { Link::Path } else { Link::Object(object) };
-        links.insert(String::from_utf8_lossy(name).into_owned(), link);
+        links.insert(crate::bytes::name(name), link);
     }
     Ok(())
 }

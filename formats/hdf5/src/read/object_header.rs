@@ -19,9 +19,10 @@ pub(crate) mod kind {
     pub(crate) const CONTINUATION: u16 = 0x10;
     pub(crate) const SYMBOL_TABLE: u16 = 0x11;
     pub(crate) const ATTRIBUTES: u16 = 0x15;
+    pub(crate) const CACHE_IMAGE: u16 = 0x18;
 }
 
-const BLOCKS: usize = 4096;
+const BLOCKS: usize = 1 << 16;
 const SHARED: u8 = 2;
 
 /// One message of an object.
@@ -94,7 +95,8 @@ impl Message {
         if version == 3 && kind == 1 {
             return self.bytes().map(|_| None);
         }
-        cursor.skip(if version == 1 { 6 } else { 0 })?;
+        // Files of HDF5 before 1.6 name a local heap too.
+        cursor.skip(if version == 1 { 6 + file.lengths } else { 0 })?;
         cursor.address(file.offsets).map(Some)
     }
 }

@@ -5,8 +5,9 @@ use super::{Listing, PieceRef, SampleRef, Spilled};
 use crate::Recipe;
 use crate::input_format::is_card_name;
 use packhorse_core::{Cancel, Result};
+use packhorse_storage::Location;
 use std::borrow::Cow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The last extensions of fields that hold an array.
 const ARRAYS: [&str; 2] = ["npy", "npz"];
@@ -83,7 +84,9 @@ impl Listing {
     }
 
     fn is_card(&self, sample: &SampleRef<'_>, recipe: &Recipe) -> bool {
-        let is = |piece: &PieceRef| self.has_card_name(piece) && !recipe.input.contains(&self.full_path(piece));
+        let is_named =
+            |path: &Path| recipe.input.iter().any(|input| Location::absolute(input) == Location::absolute(path));
+        let is = |piece: &PieceRef| self.has_card_name(piece) && !is_named(&self.full_path(piece));
         !sample.is_member() && sample.table().is_none() && sample.pieces.iter().all(is)
     }
 

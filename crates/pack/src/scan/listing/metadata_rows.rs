@@ -1,7 +1,6 @@
 //! The rows of the metadata that belong to samples.
 
 use super::{Listing, SampleRef};
-use crate::OnError;
 use crate::duplicate_keys::hash;
 use crate::join_keys::{ambiguous, last_part};
 use crate::metadata::{Metadata, folder_part, is_number};
@@ -12,7 +11,7 @@ use std::path::{Component, Path, PathBuf};
 impl Listing {
     /// Gives each sample its row of the metadata. A sample without a row is a bad input, or has an empty list where rows are lists
     /// and some sample has one; rows without a sample are a warning.
-    pub fn attach_metadata(&mut self, metadata: &Metadata, on_error: OnError, observer: &dyn Observer) -> Result<()> {
+    pub fn attach_metadata(&mut self, metadata: &Metadata, observer: &dyn Observer) -> Result<()> {
         let of_samples = self.rows_of(metadata)?;
         let empty = if metadata.is_of_lists() && of_samples.iter().any(Option::is_some) { "[]" } else { "" };
         let (mut rows, mut json, mut faults) = (Vec::with_capacity(self.samples()), String::new(), Vec::new());
@@ -41,7 +40,7 @@ impl Listing {
         if let (Some(first), (_, Some(key))) = (faults.first_mut(), metadata.unused()) {
             *first = first.clone().hint(format!("rows of the table are found by keys such as {key}"));
         }
-        self.settle(faults, on_error, observer)?;
+        self.faults.extend(faults);
         let tell = |text: String| observer.event(&Event::Warning(&text));
         metadata.notes().for_each(tell);
         if let Some((samples, first)) = without {

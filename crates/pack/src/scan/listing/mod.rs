@@ -420,14 +420,13 @@ impl Listing {
         (self.pieces, self.starts) = (pieces, starts);
     }
 
-    /// Records the faults of samples that were removed, or fails with the first.
-    pub(super) fn settle(&mut self, faults: Vec<Error>, on_error: OnError, observer: &dyn Observer) -> Result<()> {
-        if let (OnError::Fail, Some(first)) = (on_error, faults.first()) {
-            return Err(refusal(first, faults.len()));
+    /// Fails with the first of the faults, if the policy is to fail.
+    pub(super) fn refuse_faults(&mut self, on_error: OnError) -> Result<()> {
+        if on_error == OnError::Skip || self.faults.is_empty() {
+            return Ok(());
         }
-        faults.iter().for_each(|fault| observer.event(&Event::Skipped(fault)));
-        self.faults.extend(faults);
-        Ok(())
+        self.sort_faults();
+        self.faults.first().map_or(Ok(()), |first| Err(refusal(first, self.faults.len())))
     }
 }
 

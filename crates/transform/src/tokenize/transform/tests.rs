@@ -458,6 +458,50 @@ fn rare_characters_and_added_tokens_have_the_tokens_of_the_reference() {
         "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"}}"#;
     let long = of_parts(&words(r#","'ſ":1,"o":2,"'ſo":3,"'s":4"#), "null", contractions, (5, &[]));
     assert_eq!((ids(&long, "'ſo"), ids(&long, "'so")), (vec![1, 2], vec![4, 2]));
+    // Other runs of digits than those of cl100k, and a step after those of DeepSeek.
+    let numbers = words(r#","1":1,"2":2,"3":3,"4":4,"12":5,"34":6,"123":7,"1234":8"#);
+    for (digits, wanted) in [("", &[1, 2, 3, 4][..]), ("{1,2}", &[5, 6]), ("{1,3}", &[7, 4]), ("+", &[8])] {
+        let digits = contractions.replace(r"|\\p{N}|", &format!(r"|\\p{{N}}{digits}|"));
+        assert_eq!(ids(&of_parts(&numbers, "null", &digits, (9, &[])), "1234"), wanted);
+    }
+    let split = |pattern: &str| {
+        let split = serde_json::json!({"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": false});
+        split.to_string()
+    };
+    let large = concat!(
+        r##"[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^"##,
+        "\r\n",
+        r##"\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+["##,
+        "\r\n",
+        r##"]*|\s*["##,
+        "\r\n",
+        r##"]+|\s+(?!\S)|\s+"##
+    );
+    let three = [r"\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+", large].map(split).join(",");
+    let bytes = r#"{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":false}"#;
+    let digits = r#"{"type":"Digits","individual_digits":true}"#;
+    let mut vocabulary: serde_json::Map<String, Value> = ["0", "1", "2", "3", "4", "12", "5", "123", "1234"]
+        .into_iter()
+        .zip(0..)
+        .map(|(token, id)| (token.to_owned(), id.into()))
+        .collect();
+    // The letters of bytes: those that are not printed come after all others.
+    let (seen, unseen): (Vec<u32>, Vec<u32>) =
+        (0..256).partition(|byte| matches!(byte, 33..=126 | 161..=172 | 174..=255));
+    for letter in seen.into_iter().chain((0..unseen.len() as u32).map(|n| 256 + n)).filter_map(char::from_u32) {
+        let next = vocabulary.len();
+        vocabulary.entry(letter).or_insert(next.into());
+    }
+    let pairs = serde_json::json!({"type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
+        "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false, "vocab": vocabulary, "merges": ["1 2", "12 3", "123 4"]});
+    let both = format!("{digits},{bytes}");
+    for (more, wanted, engine) in [(bytes, &[7, 4][..], "tokenizers-1"), (&both, &[1, 2, 3, 4], "tokenizers-0")] {
+        let steps = format!(r#"{{"type":"Sequence","pretokenizers":[{three},{more}]}}"#);
+        let tokenizer = of_parts(&pairs.to_string(), "null", &steps, (9, &[]));
+        assert_eq!(ids(&tokenizer, "1234"), wanted, "{more}");
+        let made = Tokenize::new(tokenizer.as_bytes(), "t.json", TokenizeOptions::default()).unwrap();
+        assert!(made.describe().starts_with(&format!("tokenize/1 engine={engine}")), "{:?}", made.tokenizer.fallback);
+    }
     let bytes: String = (0..256).map(|byte| format!(r#","<0x{byte:02X}>":{}"#, 1 + byte)).collect();
     let prefixed = format!(
         r###"{{"type":"BPE","dropout":null,"unk_token":null,"continuing_subword_prefix":"##","end_of_word_suffix":null,
