@@ -189,7 +189,7 @@ impl Session {
         Self { many, spills, ..self }
     }
 
-    /// Finds the inputs of a recipe; reads headers only.
+    /// Finds the inputs of a recipe with their labels and metadata; of samples it reads headers only, unless duplicates are left out.
     pub fn scan(&self, recipe: &Recipe) -> Result<Listing> {
         recipe.check()?;
         let typed = recipe.planning(&self.registry, None)?.typed;
