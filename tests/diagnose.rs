@@ -369,7 +369,7 @@ fn the_command_names_the_bottleneck_and_tries_remedies() {
     assert!(wrong.code() == 2 && wrong.said.contains("is not a diagnosis"), "{wrong:?}");
     let cuts: Vec<_> = found["cuts"].as_array().unwrap().iter().map(|cut| cut["cut"].as_str().unwrap()).collect();
     assert_eq!(cuts, Cut::ALL.map(Cut::name));
-    // More threads are no remedy on processors that other programs use.
+    // On processors that other programs use, more threads are not offered.
     let others =
         found["cuts"].as_array().unwrap().iter().find(|cut| cut["cut"] == Cut::Loader.name()).unwrap()["others"]
             .as_f64();
