@@ -101,25 +101,17 @@ pub(crate) fn watched<R: Send + 'static>(
         totals.warn(py)?;
         progress.map_or(Ok(()), |progress| progress.call1((totals.show(py)?,)).map(drop))
     };
-    let mut ended = begin("packhorse-work", work)?;
-    loop {
-        let (back, waited) = wait(py, ended, EVERY);
-        ended = back;
-        match waited {
-            Ok(result) => {
-                let result = result?;
-                tell(py)?;
-                return Ok(result);
-            }
-            Err(RecvTimeoutError::Disconnected) => return Err(Error::bug("a thread panicked").into()),
-            Err(RecvTimeoutError::Timeout) => {}
-        }
-        if let Err(raised) = tell(py) {
+    let result = received(
+        py,
+        begin("packhorse-work", work)?,
+        || tell(py),
+        |ended| {
             cancel.cancel();
-            let _ = wait(py, ended, STOPPING);
-            return Err(raised.into());
-        }
-    }
+            drop(wait(py, ended, STOPPING));
+        },
+    )?;
+    tell(py)?;
+    Ok(result)
 }
 
 /// Runs `work` on a thread of its own while this one looks for signals. After the exception of one the work has two seconds to end, and
@@ -129,22 +121,16 @@ pub(crate) fn ended_well<R: Send + 'static>(
     cancel: &Cancel,
     work: impl FnOnce() -> Result<R, Error> + Send + 'static,
 ) -> Result<R> {
-    let mut ended = begin("packhorse-work", work)?;
-    loop {
-        let (back, waited) = wait(py, ended, EVERY);
-        ended = back;
-        match waited {
-            Ok(result) => return Ok(result?),
-            Err(RecvTimeoutError::Disconnected) => return Err(Error::bug("a thread panicked").into()),
-            Err(RecvTimeoutError::Timeout) => {}
-        }
-        if let Err(raised) = py.check_signals() {
+    received(
+        py,
+        begin("packhorse-work", work)?,
+        || py.check_signals(),
+        |ended| {
             if wait(py, ended, STOPPING).1.is_err() {
                 cancel.cancel();
             }
-            return Err(raised.into());
-        }
-    }
+        },
+    )
 }
 
 /// Runs `work` on a thread of its own, which is left alone after two seconds.
@@ -159,6 +145,28 @@ pub(crate) fn for_a_while(py: Python<'_>, work: impl FnOnce() + Send + 'static) 
 }
 
 type Ended<R> = Receiver<Result<R, Error>>;
+
+/// Waits for a thread, and calls `look` meanwhile. Its exception is raised once `raised` got the other end of the thread.
+fn received<R: Send>(
+    py: Python<'_>,
+    mut ended: Ended<R>,
+    look: impl Fn() -> PyResult<()>,
+    raised: impl FnOnce(Ended<R>),
+) -> Result<R> {
+    loop {
+        let (back, waited) = wait(py, ended, EVERY);
+        ended = back;
+        match waited {
+            Ok(result) => return Ok(result?),
+            Err(RecvTimeoutError::Disconnected) => return Err(Error::bug("a thread panicked").into()),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if let Err(exception) = look() {
+            raised(ended);
+            return Err(exception.into());
+        }
+    }
+}
 
 /// Starts `work` on a thread, which sends its result.
 fn begin<R: Send + 'static>(
@@ -192,14 +200,5 @@ pub(crate) fn abandonable<R: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce() -> Result<R, Error> + Send + 'static,
 ) -> Result<R> {
-    let mut ended = begin("packhorse-open", work)?;
-    loop {
-        let (back, waited) = wait(py, ended, EVERY);
-        ended = back;
-        match waited {
-            Ok(result) => return Ok(result?),
-            Err(RecvTimeoutError::Timeout) => py.check_signals()?,
-            Err(RecvTimeoutError::Disconnected) => return Err(Error::bug("a thread panicked").into()),
-        }
-    }
+    received(py, begin("packhorse-open", work)?, || py.check_signals(), drop)
 }
