@@ -80,4 +80,6 @@ pub use suggest::{nearest, nearest_path, some_of};
 pub use summary::{Members, ShardMember, ShardSummary};
 pub use table::{Blocks, Omission, Table, TableInfo, blocks};
 pub use value_sizes::{add_sizes, compacted, held_bytes, owned, rows_bytes};
-pub use values::{array_of, bytes_of, element_width, number_bytes, numpy_number, swap_bytes};
+pub use values::{
+    array_of, bytes_of, element_width, named_number, number_bytes, number_kind, numpy_number, swap_bytes,
+};

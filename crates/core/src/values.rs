@@ -27,6 +27,30 @@ pub fn numpy_number(kind: char, size: usize) -> Option<DataType> {
     })
 }
 
+/// The kind and bytes of a number type, as [`numpy_number`] takes them.
+pub fn number_kind(element: &DataType) -> Option<(char, usize)> {
+    let kind = match element {
+        DataType::Boolean => 'b',
+        number if number.is_signed_integer() => 'i',
+        number if number.is_unsigned_integer() => 'u',
+        number if number.is_floating() => 'f',
+        _ => return None,
+    };
+    element_width(element).map(|size| (kind, size))
+}
+
+/// The number type of a name with its bits, as `uint16`: Arrow's name in lower case.
+pub fn named_number(name: &str) -> Option<DataType> {
+    let (word, bits) = name.split_at_checked(name.find(|c: char| c.is_ascii_digit())?)?;
+    let size = [("8", 1), ("16", 2), ("32", 4), ("64", 8)].into_iter().find(|(known, _)| *known == bits)?.1;
+    match word {
+        "int" => numpy_number('i', size),
+        "uint" => numpy_number('u', size),
+        "float" => numpy_number('f', size),
+        _ => None,
+    }
+}
+
 /// The bytes of one element as files hold it: a Boolean is one byte. `None` for text.
 pub fn element_width(element: &DataType) -> Option<usize> {
     match element {

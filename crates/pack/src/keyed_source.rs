@@ -1,17 +1,13 @@
 //! Tables whose keys are the values of a column: `id-field`.
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{
-    ArrowPrimitiveType, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
-};
-use arrow_array::{Array, ArrayRef, StringViewArray};
+use arrow_array::{Array, ArrayRef, StringViewArray, downcast_integer_array};
 use packhorse_core::{
     Blocks, DataType, Error, FieldType, Format, Input, InputTable, KEY, LOGICAL, Limits, Options, Result, Rows, Schema,
     SchemaRef, Source, Table, TableInfo, nearest, some_of,
 };
 use packhorse_dataset::SourceRecord;
 use std::collections::BTreeMap;
-use std::fmt::Display;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -160,15 +156,10 @@ fn keys(rows: &Rows, at: usize, first: u64) -> Result<StringViewArray> {
         DataType::Utf8View => column.as_string_view().clone(),
         DataType::Utf8 => column.as_string::<i32>().iter().collect(),
         DataType::LargeUtf8 => column.as_string::<i64>().iter().collect(),
-        DataType::Int8 => decimal::<Int8Type>(column),
-        DataType::Int16 => decimal::<Int16Type>(column),
-        DataType::Int32 => decimal::<Int32Type>(column),
-        DataType::Int64 => decimal::<Int64Type>(column),
-        DataType::UInt8 => decimal::<UInt8Type>(column),
-        DataType::UInt16 => decimal::<UInt16Type>(column),
-        DataType::UInt32 => decimal::<UInt32Type>(column),
-        DataType::UInt64 => decimal::<UInt64Type>(column),
-        other => return Err(Error::bug(format!("keys of type {other}"))),
+        _ => downcast_integer_array!(
+            column => column.iter().map(|value| value.map(|value| value.to_string())).collect(),
+            other => return Err(Error::bug(format!("keys of type {other}"))),
+        ),
     };
     match (0..keys.len()).find(|row| keys.is_null(*row) || keys.value(*row).is_empty()) {
         None => Ok(keys),
@@ -180,8 +171,4 @@ fn keys(rows: &Rows, at: usize, first: u64) -> Result<StringViewArray> {
             Err(Error::content(message).in_field(name).at_row(row))
         }
     }
-}
-
-fn decimal<T: ArrowPrimitiveType<Native: Display>>(column: &ArrayRef) -> StringViewArray {
-    column.as_primitive::<T>().iter().map(|value| value.map(|value| value.to_string())).collect()
 }

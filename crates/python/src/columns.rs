@@ -2,12 +2,12 @@
 
 use crate::element::ArrayElement;
 use crate::error::Result;
-use crate::numbers::{ArrayValue, is_numpy_float, list_of, number, number_of_numpy, number_type};
+use crate::numbers::{ArrayValue, is_numpy_float, list_of, number, number_of_numpy};
 use arrow_array::builder::{BinaryViewBuilder, ListBuilder, StringViewBuilder};
 use arrow_array::{Array as _, ArrayRef, FixedSizeListArray, Int32Array, ListArray, StructArray, make_array};
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer};
 use arrow_schema::{DataType, Field};
-use packhorse::core::{Error, FieldType, NUMPY, array_of, with_metadata};
+use packhorse::core::{Error, FieldType, NUMPY, array_of, named_number, with_metadata};
 use pyo3::prelude::*;
 use pyo3::types::{
     IntoPyDict, PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMemoryView, PyString, PyTuple,
@@ -51,7 +51,7 @@ impl Column {
         let of = dtype.trim_end_matches("[]");
         let rank = (dtype.len() - of.len()) / 2;
         if rank > 0
-            && let Some(element) = number_type(of).or((of == "bool").then_some(DataType::Boolean))
+            && let Some(element) = named_number(of).or((of == "bool").then_some(DataType::Boolean))
         {
             let kind = FieldType::Ragged { element: element.clone(), rank };
             let (bytes, ends, shapes) = (Vec::new(), Vec::new(), Vec::new());
@@ -64,7 +64,7 @@ impl Column {
             "str" if bytes_only => return Ok(Self::Blob(Vec::new())),
             "str" => return Ok(Self::Text(Vec::new())),
             "bool" => DataType::Boolean,
-            other => number_type(other).ok_or_else(|| {
+            other => named_number(other).ok_or_else(|| {
                 let error = Error::config(format!("{other:?} is not a type of columns"));
                 error.hint("give bytes, str, bool, a number such as int64 or float32, or lists of one, such as int64[] and str[]")
             })?,

@@ -1,6 +1,7 @@
 //! The types of elements, in the words of Python's buffers, NumPy and DLPack.
 
 use arrow_schema::DataType;
+use packhorse::core::named_number;
 use packhorse::gpu::DlDataType;
 use std::ffi::CStr;
 
@@ -48,9 +49,7 @@ impl ArrayElement {
 
     /// The element of NumPy's name for it.
     pub(crate) fn named(name: &str) -> Option<Self> {
-        let other =
-            [DataType::Boolean, DataType::Float16].iter().filter_map(Self::of).find(|element| element.name == name);
-        other.or_else(|| Self::of(&named(name)?))
+        if name == "bool" { Self::of(&DataType::Boolean) } else { Self::of(&named_number(name)?) }
     }
 
     /// As array interfaces write it: `<f4`.
@@ -63,21 +62,4 @@ impl ArrayElement {
     pub(crate) fn dlpack(self) -> DlDataType {
         DlDataType { code: self.code, bits: 8 * self.width as u8, lanes: 1 }
     }
-}
-
-/// The Arrow type of NumPy's name for it.
-pub(crate) fn named(name: &str) -> Option<DataType> {
-    let all = [
-        DataType::Int8,
-        DataType::Int16,
-        DataType::Int32,
-        DataType::Int64,
-        DataType::UInt8,
-        DataType::UInt16,
-        DataType::UInt32,
-        DataType::UInt64,
-        DataType::Float32,
-        DataType::Float64,
-    ];
-    all.into_iter().find(|data_type| ArrayElement::of(data_type).is_some_and(|element| element.name == name))
 }

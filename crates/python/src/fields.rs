@@ -1,9 +1,8 @@
 //! Fields of batches as Python describes them: tuples that `packhorse/_fields.py` makes.
 
-use crate::element::named;
 use crate::error::Result;
 use arrow_schema::DataType;
-use packhorse::core::Error;
+use packhorse::core::{Error, named_number};
 use packhorse::gpu::kernels::{Blur, Erase, Jitter, Mix, Rotate};
 use packhorse::gpu::transforms::{Colors, Finished, Targets, finished, finished_of_resident};
 use packhorse::gpu::{Cuda, NvJpeg, decoded};
@@ -150,7 +149,7 @@ fn field((name, from, kind, required, settings): Described<'_>) -> Result<FieldO
 }
 
 fn number(dtype: &str) -> Result<DataType, Error> {
-    named(dtype).ok_or_else(|| {
+    named_number(dtype).filter(|number| *number != DataType::Float16).ok_or_else(|| {
         let hint = "give int8 to int64, uint8 to uint64, float32 or float64";
         Error::config(format!("{dtype:?} is not a type of numbers")).hint(hint)
     })

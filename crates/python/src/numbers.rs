@@ -1,10 +1,10 @@
 //! Numbers and arrays of Python: their types, shapes and bytes.
 
 use crate::columns::{type_name, unlike};
-use crate::element::{ArrayElement, named};
+use crate::element::ArrayElement;
 use crate::error::Result;
 use arrow_schema::DataType;
-use packhorse::core::Error;
+use packhorse::core::{Error, named_number};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyList, PyTuple};
 
@@ -100,7 +100,7 @@ pub(crate) fn number(name: &str, value: &Bound<'_, PyAny>, wanted: Option<&DataT
     let is_list = numpy_name.starts_with("|S") && !value.hasattr("dtype")?;
     let as_bytes = bytes_of(&numpy_name).filter(|_| !is_list).map(DataType::FixedSizeBinary);
     let numpy = as_bytes.as_ref().map(|_| numpy_name);
-    let element = if named == "bool" { Some(DataType::Boolean) } else { number_type(&named).or(as_bytes) };
+    let element = if named == "bool" { Some(DataType::Boolean) } else { named_number(&named).or(as_bytes) };
     let element = element.ok_or_else(|| match wanted {
         Some(wanted) => unlike(name, value, &format!("a number, {wanted},")),
         None => {
@@ -224,8 +224,4 @@ fn bytes_of(name: &str) -> Option<i32> {
         time if (time.starts_with("<M8[") || time.starts_with("<m8[")) && time.ends_with(']') => Some(8),
         bytes => bytes.strip_prefix("|S")?.parse().ok().filter(|length| *length > 0),
     }
-}
-
-pub(crate) fn number_type(name: &str) -> Option<DataType> {
-    if name == "float16" { Some(DataType::Float16) } else { named(name) }
 }

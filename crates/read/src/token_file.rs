@@ -1,7 +1,7 @@
 //! A file of tokens, and the positions of its sequences.
 
 use crate::mapping::Mapping;
-use crate::token_type::Element;
+use crate::token_type::{convert, token_type};
 use crate::{Access, IntArray, TokenType};
 use packhorse_core::{DataType, Error, Input, Kind, Result};
 use packhorse_order::{IntView, Segment};
@@ -13,7 +13,9 @@ pub struct TokenFile {
     input: Arc<dyn Input>,
     map: Option<Mapping>,
     gap: u64,
-    element: Element,
+    element: DataType,
+    width: usize,
+    token_type: TokenType,
     len: u64,
     lengths: IntArray,
     pointers: Pointers,
@@ -45,7 +47,8 @@ impl TokenFile {
         let named = |error: Error| error.in_input(bin.name());
         let len =
             bin.len().ok_or_else(|| named(Error::unsupported("can't be read as a stream; decompress it first")))?;
-        let element = Element::of(tokens).map_err(named)?;
+        let token_type = token_type(tokens).map_err(named)?;
+        let width = tokens.primitive_width().unwrap_or_default();
         let pointers = match pointers {
             Some(pointers) if pointers.view().len() == lengths.view().len() => Pointers::Given(pointers),
             Some(pointers) => {
@@ -54,10 +57,11 @@ impl TokenFile {
                     "has {lengths} lengths and {pointers} pointers of sequences"
                 ))));
             }
-            None => Pointers::Summed(summed(lengths.view(), element.width()).map_err(named)?),
+            None => Pointers::Summed(summed(lengths.view(), width).map_err(named)?),
         };
         let map = if access.maps() { Mapping::of(&*bin)? } else { None };
-        let file = Self { map, gap: access.gap(), element, len, lengths, pointers, input: bin };
+        let element = tokens.clone();
+        let file = Self { map, gap: access.gap(), element, width, token_type, len, lengths, pointers, input: bin };
         file.check_last()?;
         Ok(file)
     }
@@ -91,7 +95,7 @@ impl TokenFile {
             let message = format!("has {length} tokens in sequence {at}, and tokens {from} to {to} of it are wanted");
             return Err(self.fault(format!("{message}: the order is of other data")));
         }
-        let width = self.element.width() as u64;
+        let width = self.width as u64;
         let end = u64::try_from(length).ok().and_then(|length| length.checked_mul(width)?.checked_add_signed(start));
         let next = if matches!(self.pointers, Pointers::Given(_)) { self.start(at + 1) } else { None };
         if let Some(next) = next.filter(|next| u64::try_from(*next).ok() != end) {
@@ -134,11 +138,11 @@ impl TokenFile {
     /// Converts tokens of the file to tokens of a batch.
     #[inline]
     pub(crate) fn convert(&self, from: &[u8], token_type: TokenType, out: &mut [u8]) -> Result<()> {
-        self.element.convert(from, token_type, out).map_err(|error| error.in_input(self.name()))
+        convert(&self.element, from, token_type, out).map_err(|error| error.in_input(self.name()))
     }
 
     pub(crate) fn is_plain(&self, token_type: TokenType) -> bool {
-        self.element.is_plain(token_type)
+        self.element == token_type.data_type()
     }
 
     pub(crate) fn gap(&self) -> u64 {
@@ -162,7 +166,7 @@ impl TokenFile {
 
     /// The type of its tokens in a batch of only this file.
     pub(crate) fn token_type(&self) -> TokenType {
-        self.element.token_type()
+        self.token_type
     }
 
     /// Whether its bytes are mapped rather than read.

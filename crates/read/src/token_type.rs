@@ -44,87 +44,51 @@ impl TokenType {
     }
 }
 
-/// The type of a token in a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Element {
-    U8,
-    I8,
-    I16,
-    U16,
-    I32,
-    U32,
-    I64,
+/// The types of tokens in files, and the type that each has in batches.
+const ELEMENTS: [(DataType, TokenType); 7] = [
+    (DataType::UInt8, TokenType::U16),
+    (DataType::UInt16, TokenType::U16),
+    (DataType::Int8, TokenType::I32),
+    (DataType::Int16, TokenType::I32),
+    (DataType::Int32, TokenType::I32),
+    (DataType::UInt32, TokenType::I32),
+    (DataType::Int64, TokenType::I64),
+];
+
+/// The type in batches of a file's tokens.
+///
+/// Errors: a type that is not supported for tokens.
+pub(crate) fn token_type(element: &DataType) -> Result<TokenType> {
+    let found = ELEMENTS.into_iter().find(|(known, _)| known == element).map(|(_, token_type)| token_type);
+    found.ok_or_else(|| Error::unsupported(format!("has tokens of type {element}, which are not whole numbers")))
 }
 
-impl Element {
-    /// Errors: a type that is not supported for tokens.
-    pub(crate) fn of(data_type: &DataType) -> Result<Self> {
-        Ok(match data_type {
-            DataType::UInt8 => Element::U8,
-            DataType::Int8 => Element::I8,
-            DataType::Int16 => Element::I16,
-            DataType::UInt16 => Element::U16,
-            DataType::Int32 => Element::I32,
-            DataType::UInt32 => Element::U32,
-            DataType::Int64 => Element::I64,
-            other => {
-                return Err(Error::unsupported(format!("has tokens of type {other}, which are not whole numbers")));
+/// Converts the tokens `from` of a file to the type `token_type` in `out`, which has exactly their size. Only `u32` is
+/// converted to a narrower type.
+pub(crate) fn convert(element: &DataType, from: &[u8], token_type: TokenType, out: &mut [u8]) -> Result<()> {
+    match (element, token_type) {
+        (DataType::UInt8, TokenType::U16) => each(from, out, |[a]| u16::from(a).to_le_bytes()),
+        (DataType::UInt8, TokenType::I32) => each(from, out, |[a]| i32::from(a).to_le_bytes()),
+        (DataType::UInt8, TokenType::I64) => each(from, out, |[a]| i64::from(a).to_le_bytes()),
+        (DataType::Int8, TokenType::I32) => each(from, out, |a| i32::from(i8::from_le_bytes(a)).to_le_bytes()),
+        (DataType::Int8, TokenType::I64) => each(from, out, |a| i64::from(i8::from_le_bytes(a)).to_le_bytes()),
+        (DataType::Int16, TokenType::I32) => each(from, out, |a| i32::from(i16::from_le_bytes(a)).to_le_bytes()),
+        (DataType::Int16, TokenType::I64) => each(from, out, |a| i64::from(i16::from_le_bytes(a)).to_le_bytes()),
+        (DataType::UInt16, TokenType::I32) => each(from, out, |a| i32::from(u16::from_le_bytes(a)).to_le_bytes()),
+        (DataType::UInt16, TokenType::I64) => each(from, out, |a| i64::from(u16::from_le_bytes(a)).to_le_bytes()),
+        (DataType::Int32, TokenType::I64) => each(from, out, |a| i64::from(i32::from_le_bytes(a)).to_le_bytes()),
+        (DataType::UInt32, TokenType::I64) => each(from, out, |a| i64::from(u32::from_le_bytes(a)).to_le_bytes()),
+        (DataType::UInt32, TokenType::I32) => {
+            let top = from.as_chunks().0.iter().fold(0, |top, id| u32::from_le_bytes(*id).max(top));
+            if top >> 31 != 0 {
+                return Err(Error::content(format!("has the token {top}, which 32 bits with a sign don't hold")));
             }
-        })
-    }
-
-    pub(crate) fn width(self) -> usize {
-        match self {
-            Element::U8 | Element::I8 => 1,
-            Element::I16 | Element::U16 => 2,
-            Element::I32 | Element::U32 => 4,
-            Element::I64 => 8,
+            each(from, out, |a: [u8; 4]| a);
         }
+        _ if *element == token_type.data_type() && from.len() == out.len() => out.copy_from_slice(from),
+        _ => return Err(Error::bug(format!("tokens {element} do not become {token_type:?}"))),
     }
-
-    pub(crate) fn token_type(self) -> TokenType {
-        match self {
-            Element::U8 | Element::U16 => TokenType::U16,
-            Element::I8 | Element::I16 | Element::I32 | Element::U32 => TokenType::I32,
-            Element::I64 => TokenType::I64,
-        }
-    }
-
-    /// Whether the bytes of file and batch are the same.
-    pub(crate) fn is_plain(self, token_type: TokenType) -> bool {
-        matches!(
-            (self, token_type),
-            (Element::U16, TokenType::U16) | (Element::I32, TokenType::I32) | (Element::I64, TokenType::I64)
-        )
-    }
-
-    /// Converts the tokens `from` to the type `token_type` in `out`, which has exactly their size. Only `u32` is
-    /// converted to a narrower type.
-    pub(crate) fn convert(self, from: &[u8], token_type: TokenType, out: &mut [u8]) -> Result<()> {
-        match (self, token_type) {
-            (Element::U8, TokenType::U16) => each(from, out, |[a]| u16::from(a).to_le_bytes()),
-            (Element::U8, TokenType::I32) => each(from, out, |[a]| i32::from(a).to_le_bytes()),
-            (Element::U8, TokenType::I64) => each(from, out, |[a]| i64::from(a).to_le_bytes()),
-            (Element::I8, TokenType::I32) => each(from, out, |a| i32::from(i8::from_le_bytes(a)).to_le_bytes()),
-            (Element::I8, TokenType::I64) => each(from, out, |a| i64::from(i8::from_le_bytes(a)).to_le_bytes()),
-            (Element::I16, TokenType::I32) => each(from, out, |a| i32::from(i16::from_le_bytes(a)).to_le_bytes()),
-            (Element::I16, TokenType::I64) => each(from, out, |a| i64::from(i16::from_le_bytes(a)).to_le_bytes()),
-            (Element::U16, TokenType::I32) => each(from, out, |a| i32::from(u16::from_le_bytes(a)).to_le_bytes()),
-            (Element::U16, TokenType::I64) => each(from, out, |a| i64::from(u16::from_le_bytes(a)).to_le_bytes()),
-            (Element::I32, TokenType::I64) => each(from, out, |a| i64::from(i32::from_le_bytes(a)).to_le_bytes()),
-            (Element::U32, TokenType::I64) => each(from, out, |a| i64::from(u32::from_le_bytes(a)).to_le_bytes()),
-            (Element::U32, TokenType::I32) => {
-                let top = from.as_chunks().0.iter().fold(0, |top, id| u32::from_le_bytes(*id).max(top));
-                if top >> 31 != 0 {
-                    return Err(Error::content(format!("has the token {top}, which 32 bits with a sign don't hold")));
-                }
-                each(from, out, |a: [u8; 4]| a);
-            }
-            _ if self.is_plain(token_type) && from.len() == out.len() => out.copy_from_slice(from),
-            _ => return Err(Error::bug(format!("tokens {self:?} do not become {token_type:?}"))),
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 fn each<const N: usize, const M: usize>(from: &[u8], out: &mut [u8], number: impl Fn([u8; N]) -> [u8; M]) {
@@ -149,21 +113,19 @@ mod tests {
             (DataType::Int64, 1 << 40),
         ];
         for (data_type, value) in types {
-            let element = Element::of(&data_type).unwrap();
-            let from = value.to_le_bytes()[..element.width()].repeat(3);
-            for token_type in [TokenType::U16, TokenType::I32, TokenType::I64]
-                .into_iter()
-                .filter(|token_type| *token_type >= element.token_type())
-            {
+            let narrowest = token_type(&data_type).unwrap();
+            let from = value.to_le_bytes()[..data_type.primitive_width().unwrap()].repeat(3);
+            let types = [TokenType::U16, TokenType::I32, TokenType::I64];
+            for token_type in types.into_iter().filter(|token_type| *token_type >= narrowest) {
                 let mut out = vec![9; 3 * token_type.width()];
-                element.convert(&from, token_type, &mut out).unwrap();
+                convert(&data_type, &from, token_type, &mut out).unwrap();
                 let mut wanted = vec![0; out.len()];
                 token_type.fill(value, &mut wanted).unwrap();
                 assert_eq!(out, wanted, "{data_type} {token_type:?}");
             }
         }
-        assert!(Element::of(&DataType::Float32).is_err());
-        assert!(Element::U32.convert(&[0, 0, 0, 0x80], TokenType::I32, &mut [0; 4]).is_err());
+        assert!(token_type(&DataType::Float32).is_err());
+        assert!(convert(&DataType::UInt32, &[0, 0, 0, 0x80], TokenType::I32, &mut [0; 4]).is_err());
         assert!(TokenType::U16.fill(65_536, &mut [0; 2]).is_none() && TokenType::U16.fill(-1, &mut [0; 2]).is_none());
     }
 }

@@ -30,6 +30,7 @@ mod record;
 #[cfg(feature = "tokenizer-oracle")]
 mod scores;
 mod sentencepiece;
+mod spelling;
 mod text;
 mod tiktoken;
 mod tokenizer;

@@ -78,20 +78,13 @@ pub(crate) enum Padding {
 impl Datatype {
     /// The datatype for elements of Arrow type `element` and, if set, NumPy type `numpy`.
     pub(crate) fn of(element: &DataType, numpy: Option<&str>) -> Option<Self> {
-        let integer = |size, signed| Some(Datatype::Integer { size, signed, big: false });
+        let size = || u32::try_from(element.primitive_width()?).ok();
         match element {
             DataType::Boolean => Some(Datatype::Boolean),
-            DataType::Int8 => integer(1, true),
-            DataType::Int16 => integer(2, true),
-            DataType::Int32 => integer(4, true),
-            DataType::Int64 => integer(8, true),
-            DataType::UInt8 => integer(1, false),
-            DataType::UInt16 => integer(2, false),
-            DataType::UInt32 => integer(4, false),
-            DataType::UInt64 => integer(8, false),
-            DataType::Float16 => Some(Datatype::Float { size: 2, big: false }),
-            DataType::Float32 => Some(Datatype::Float { size: 4, big: false }),
-            DataType::Float64 => Some(Datatype::Float { size: 8, big: false }),
+            number if number.is_integer() => {
+                Some(Datatype::Integer { size: size()?, signed: number.is_signed_integer(), big: false })
+            }
+            number if number.is_floating() => Some(Datatype::Float { size: size()?, big: false }),
             DataType::Utf8View | DataType::Utf8 | DataType::LargeUtf8 => {
                 Some(Datatype::VlenText { utf8: true, size: HEAPED })
             }

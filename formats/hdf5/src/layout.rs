@@ -6,7 +6,7 @@
 use crate::datatype::{Datatype, HEAPED};
 use crate::options::SinkOptions;
 use crate::write::ObjectWriter;
-use packhorse_core::{DataType, ENCODING, Error, Field, FieldType, NUMPY, Result, Schema, with_metadata};
+use packhorse_core::{DataType, ENCODING, Error, Field, FieldType, NUMPY, Result, Schema, named_number, with_metadata};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -152,19 +152,11 @@ fn element_name(element: &DataType) -> String {
 fn element_of(name: &str) -> Option<DataType> {
     Some(match name {
         "boolean" => DataType::Boolean,
-        "int8" => DataType::Int8,
-        "int16" => DataType::Int16,
-        "int32" => DataType::Int32,
-        "int64" => DataType::Int64,
-        "uint8" => DataType::UInt8,
-        "uint16" => DataType::UInt16,
-        "uint32" => DataType::UInt32,
-        "uint64" => DataType::UInt64,
-        "float16" => DataType::Float16,
-        "float32" => DataType::Float32,
-        "float64" => DataType::Float64,
         "text" => DataType::Utf8View,
-        other => DataType::FixedSizeBinary(other.strip_prefix("bytes")?.parse().ok().filter(|size| *size > 0)?),
+        name => match name.strip_prefix("bytes") {
+            Some(size) => DataType::FixedSizeBinary(size.parse().ok().filter(|size| *size > 0)?),
+            None => named_number(name)?,
+        },
     })
 }
 

@@ -3,7 +3,7 @@
 //! [The array interface](https://numpy.org/doc/stable/reference/arrays.interface.html) defines the
 //! names: byte order, kind, width.
 
-use packhorse_core::{DataType, Error, Result, numpy_number};
+use packhorse_core::{DataType, Error, Result, number_kind, numpy_number};
 
 /// The type of one element.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,26 +56,11 @@ impl ScalarType {
 
     /// The NumPy name of `data_type`, if it has one.
     pub(crate) fn name_of(data_type: &DataType) -> Option<String> {
-        use DataType::{
-            Boolean, FixedSizeBinary, Float16, Float32, Float64, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32,
-            UInt64,
-        };
-        Some(match data_type {
-            Boolean => "|b1".into(),
-            Int8 => "|i1".into(),
-            UInt8 => "|u1".into(),
-            Int16 => "<i2".into(),
-            Int32 => "<i4".into(),
-            Int64 => "<i8".into(),
-            UInt16 => "<u2".into(),
-            UInt32 => "<u4".into(),
-            UInt64 => "<u8".into(),
-            Float16 => "<f2".into(),
-            Float32 => "<f4".into(),
-            Float64 => "<f8".into(),
-            FixedSizeBinary(n) => format!("|V{n}"),
-            _ => return None,
-        })
+        if let DataType::FixedSizeBinary(n) = data_type {
+            return Some(format!("|V{n}"));
+        }
+        let (kind, size) = number_kind(data_type)?;
+        Some(format!("{}{kind}{size}", if size == 1 { '|' } else { '<' }))
     }
 
     /// Whether elements are text.

@@ -9,7 +9,7 @@
 //!  "nullable":false,"metadata":{"packhorse.numpy":"<f4"}}, …]}
 //! ```
 
-use packhorse_core::{DataType, Error, Field, FieldType, Result, Schema, with_metadata};
+use packhorse_core::{DataType, Error, Field, FieldType, Result, Schema, named_number, number_kind, with_metadata};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -118,35 +118,23 @@ fn shape(value: &Value) -> Option<Vec<usize>> {
     ((1..=DEEPEST).contains(&shape.len()) && i32::try_from(elements).is_ok()).then_some(shape)
 }
 
-/// Element types and their names in the note; fixed-size binary is `bytes:N`.
-const ELEMENTS: [(&str, DataType); 13] = [
-    ("bool", DataType::Boolean),
-    ("int8", DataType::Int8),
-    ("int16", DataType::Int16),
-    ("int32", DataType::Int32),
-    ("int64", DataType::Int64),
-    ("uint8", DataType::UInt8),
-    ("uint16", DataType::UInt16),
-    ("uint32", DataType::UInt32),
-    ("uint64", DataType::UInt64),
-    ("float16", DataType::Float16),
-    ("float32", DataType::Float32),
-    ("float64", DataType::Float64),
-    ("string", DataType::Utf8View),
-];
-
-/// The name of an element type, the same as in Hugging Face's `datasets`.
+/// The name of an element type, the same as in Hugging Face's `datasets`; fixed-size binary is `bytes:N`.
 pub(crate) fn element_name(element: &DataType) -> Option<String> {
     match element {
+        DataType::Boolean => Some("bool".to_owned()),
         DataType::FixedSizeBinary(n) if *n > 0 => Some(format!("bytes:{n}")),
-        DataType::Utf8 | DataType::LargeUtf8 => Some("string".to_owned()),
-        other => ELEMENTS.iter().find(|(_, t)| t == other).map(|(name, _)| (*name).to_owned()),
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Some("string".to_owned()),
+        number => number_kind(number).map(|_| number.to_string().to_lowercase()),
     }
 }
 
 fn element_type(name: &str) -> Option<DataType> {
-    match name.strip_prefix("bytes:") {
-        Some(n) => n.parse().ok().filter(|n| *n > 0).map(DataType::FixedSizeBinary),
-        None => ELEMENTS.iter().find(|(known, _)| *known == name).map(|(_, t)| t.clone()),
+    match name {
+        "bool" => Some(DataType::Boolean),
+        "string" => Some(DataType::Utf8View),
+        name => match name.strip_prefix("bytes:") {
+            Some(n) => n.parse().ok().filter(|n| *n > 0).map(DataType::FixedSizeBinary),
+            None => named_number(name),
+        },
     }
 }

@@ -8,10 +8,9 @@
 //! * Binary data, intervals and all other types: refused by [`check`], by column name, before anything is read.
 
 use arrow_array::cast::AsArray;
-use arrow_array::temporal_conversions as time;
 use arrow_array::types::*;
-use arrow_array::{Array, ArrowPrimitiveType};
-use arrow_schema::{DataType, TimeUnit};
+use arrow_array::{Array, ArrowPrimitiveType, downcast_integer_array, downcast_temporal_array};
+use arrow_schema::DataType;
 use packhorse_core::{Error, Result, shortest_half};
 use serde::Serialize;
 
@@ -55,6 +54,13 @@ pub(super) fn write(array: &dyn Array, row: usize, json: &mut Vec<u8>) -> Result
     if array.is_null(row) {
         return put(json, &());
     }
+    downcast_integer_array!(
+        array => put(json, &array.value(row)),
+        _ => write_other(array, row, json),
+    )
+}
+
+fn write_other(array: &dyn Array, row: usize, json: &mut Vec<u8>) -> Result<()> {
     match array.data_type() {
         DataType::Null => put(json, &()),
         DataType::Boolean => put(json, &array.as_boolean().value(row)),
@@ -68,14 +74,6 @@ pub(super) fn write(array: &dyn Array, row: usize, json: &mut Vec<u8>) -> Result
         DataType::Float64 => put(json, &value::<Float64Type>(array, row)),
         DataType::Decimal128(..) => digits::<Decimal128Type>(array, row, json),
         DataType::Decimal256(..) => digits::<Decimal256Type>(array, row, json),
-        DataType::Int8 => put(json, &value::<Int8Type>(array, row)),
-        DataType::Int16 => put(json, &value::<Int16Type>(array, row)),
-        DataType::Int32 => put(json, &value::<Int32Type>(array, row)),
-        DataType::Int64 => put(json, &value::<Int64Type>(array, row)),
-        DataType::UInt8 => put(json, &value::<UInt8Type>(array, row)),
-        DataType::UInt16 => put(json, &value::<UInt16Type>(array, row)),
-        DataType::UInt32 => put(json, &value::<UInt32Type>(array, row)),
-        DataType::UInt64 => put(json, &value::<UInt64Type>(array, row)),
         _ => write_time(array, row, json),
     }
 }
@@ -94,40 +92,17 @@ fn digits<T: DecimalType>(array: &dyn Array, row: usize, json: &mut Vec<u8>) -> 
 }
 
 fn write_time(array: &dyn Array, row: usize, json: &mut Vec<u8>) -> Result<()> {
-    let moment = match array.data_type() {
-        DataType::Date32 => {
-            let date = time::date32_to_datetime(value::<Date32Type>(array, row));
-            return put_time(json, date.map(|date| date.date()), "");
-        }
-        DataType::Time32(TimeUnit::Second) => {
-            return put_time(json, time::time32s_to_time(value::<Time32SecondType>(array, row)), "");
-        }
-        DataType::Time32(_) => {
-            return put_time(json, time::time32ms_to_time(value::<Time32MillisecondType>(array, row)), "");
-        }
-        DataType::Time64(TimeUnit::Microsecond) => {
-            return put_time(json, time::time64us_to_time(value::<Time64MicrosecondType>(array, row)), "");
-        }
-        DataType::Time64(_) => {
-            return put_time(json, time::time64ns_to_time(value::<Time64NanosecondType>(array, row)), "");
-        }
-        DataType::Timestamp(TimeUnit::Second, _) => {
-            time::timestamp_s_to_datetime(value::<TimestampSecondType>(array, row))
-        }
-        DataType::Timestamp(TimeUnit::Millisecond, _) => {
-            time::timestamp_ms_to_datetime(value::<TimestampMillisecondType>(array, row))
-        }
-        DataType::Timestamp(TimeUnit::Microsecond, _) => {
-            time::timestamp_us_to_datetime(value::<TimestampMicrosecondType>(array, row))
-        }
-        DataType::Timestamp(TimeUnit::Nanosecond, _) => {
-            time::timestamp_ns_to_datetime(value::<TimestampNanosecondType>(array, row))
-        }
-        kind => return Err(Error::bug(format!("a column of the type {kind} was not refused"))),
-    };
+    let kind = array.data_type();
     // Parquet knows UTC and local time only, so a zone is UTC.
-    let zone = if matches!(array.data_type(), DataType::Timestamp(_, Some(_))) { "Z" } else { "" };
-    put_time(json, moment, zone)
+    let zone = if matches!(kind, DataType::Timestamp(_, Some(_))) { "Z" } else { "" };
+    downcast_temporal_array!(
+        array => match kind {
+            DataType::Date32 => put_time(json, array.value_as_date(row), ""),
+            DataType::Timestamp(..) => put_time(json, array.value_as_datetime(row), zone),
+            _ => put_time(json, array.value_as_time(row), ""),
+        },
+        kind => Err(Error::bug(format!("a column of the type {kind} was not refused"))),
+    )
 }
 
 /// chrono's `Debug` is ISO 8601 by contract, with as many decimals as needed.

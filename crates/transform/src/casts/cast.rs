@@ -16,28 +16,22 @@ use arrow_array::{
 use arrow_buffer::OffsetBuffer;
 use arrow_schema::ArrowError;
 use packhorse_core::{
-    DataType, Error, Field, FieldType, NUMPY, Result, Rows, Sample, nearest_half, numpy_type, shortest_half,
+    DataType, Error, Field, FieldType, NUMPY, Result, Rows, Sample, nearest_half, numpy_number, numpy_type,
+    shortest_half,
 };
 use std::sync::Arc;
 
 /// The Arrow type for the setting's type `name`.
 pub(super) fn element(field: &str, name: &str) -> Result<DataType> {
+    let number = || {
+        let bits = name.strip_prefix(['i', 'u', 'f']).filter(|bits| ["8", "16", "32", "64"].contains(bits))?;
+        numpy_number(name.chars().next()?, bits.parse::<usize>().ok()? / 8)
+    };
     Ok(match name {
         "bool" => DataType::Boolean,
-        "i8" => DataType::Int8,
-        "i16" => DataType::Int16,
-        "i32" => DataType::Int32,
-        "i64" => DataType::Int64,
-        "u8" => DataType::UInt8,
-        "u16" => DataType::UInt16,
-        "u32" => DataType::UInt32,
-        "u64" => DataType::UInt64,
-        "f16" => DataType::Float16,
-        "f32" => DataType::Float32,
-        "f64" => DataType::Float64,
         "text" => DataType::Utf8View,
-        other => match times::target(other) {
-            Some(time) => time,
+        other => match number().or_else(|| times::target(other)) {
+            Some(known) => known,
             None => {
                 return Err(Error::config(format!(
                     "`cast={field}={other}`: types are bool, i8 to i64, u8 to u64, f16, f32, f64, text, date, timestamp[s] to \

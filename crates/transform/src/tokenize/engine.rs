@@ -1,9 +1,10 @@
 //! Tokenizer engines. Owns the trait and the default engine, `tokenizers` 1.0.0-rc.3.
 
-use super::oracle;
+use super::oracle::Reference;
+use super::spelling::Spelling;
 use packhorse_core::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::OnceLock;
+use std::sync::Arc;
 use tokenizers::pipeline::{
     EncodeOptions, Normalizer, Override, PipelineNormalizer, PipelinePreTokenizer, PipelineToken, PipelineTokenizer,
     PreTokenizer, PreTokenizerScratch,
@@ -55,6 +56,8 @@ pub(super) struct Fast {
     options: EncodeOptions,
     cuts: bool,
     delicate: Option<Delicate>,
+    spelling: Option<Spelling>,
+    reference: Arc<Reference>,
 }
 
 /// Added tokens around which this engine encodes otherwise than the reference: it marks a word before them and none after them where
@@ -68,10 +71,6 @@ struct Delicate {
     first: bool,
     /// Pairs of texts: a text that has the first one, and the second one once it is normalized, is left to the reference.
     strange: Vec<[&'static str; 2]>,
-    /// The tokenizer as given.
-    json: String,
-    parse_special: bool,
-    reference: OnceLock<Result<Box<dyn Engine>>>,
 }
 
 /// What this engine takes otherwise in texts, before they are normalized and after: WordPiece ends a word at a NUL, and the patterns
@@ -90,11 +89,7 @@ fn is_mark(step: &PipelineNormalizer) -> bool {
 
 impl Delicate {
     /// Those of a tokenizer; `None` if it has none. The error says which one the engine can't take.
-    fn new(
-        tokenizer: &PipelineTokenizer,
-        (upgraded, json): (&str, &str),
-        parse_special: bool,
-    ) -> Result<Option<Self>, String> {
+    fn new(tokenizer: &PipelineTokenizer, upgraded: &str) -> Result<Option<Self>, String> {
         let first = upgraded.contains("\"prepend\":\"first\"");
         let steps = tokenizer.get_normalizers();
         let marks = steps.iter().any(is_mark);
@@ -116,8 +111,7 @@ impl Delicate {
             .map(|(id, _)| *id)
             .collect();
         ids.sort_unstable();
-        let strange = strange(upgraded);
-        let delicate = Self { ids, first, strange, json: json.to_owned(), parse_special, reference: OnceLock::new() };
+        let delicate = Self { ids, first, strange: strange(upgraded) };
         let matters = |delicate: &Self| first || !delicate.ids.is_empty() || !delicate.strange.is_empty();
         Ok(Some(delicate).filter(matters))
     }
@@ -144,11 +138,6 @@ impl Delicate {
         let in_normal =
             |part: &str| normal(tokenizer.get_normalizers().iter(), text).map_or(true, |normal| normal.contains(part));
         self.strange.iter().any(|[before, after]| text.contains(before) && in_normal(after))
-    }
-
-    fn reference(&self) -> Result<&dyn Engine> {
-        let loaded = self.reference.get_or_init(|| oracle::load(self.json.as_bytes(), self.parse_special));
-        loaded.as_deref().map_err(Error::clone)
     }
 }
 
@@ -201,40 +190,66 @@ impl Fast {
     /// Encodes a text, or leaves it to the reference.
     fn encode_text(&self, text: &str, out: &mut Ids) -> Result<()> {
         let before = out.len();
-        if let Some(delicate) = &self.delicate
-            && (delicate.removes_beginning(text, &self.tokenizer) || delicate.is_strange(text, &self.tokenizer))
-        {
-            let error = |error: Error| error.remark("for texts with characters that the first one takes otherwise");
-            return delicate.reference().map_err(error)?.encode(text, false, out);
+        let delicate = self.delicate.as_ref();
+        let is_rare = |delicate: &Delicate| {
+            delicate.removes_beginning(text, &self.tokenizer) || delicate.is_strange(text, &self.tokenizer)
+        };
+        if delicate.is_some_and(is_rare) {
+            return self.refer(text, &"for texts with characters that the first one takes otherwise", out);
         }
         let encoded = self.tokenizer.encode_into(text, &self.options, out);
         // The engine fails on a word without any token if the tokenizer has no unknown token.
         encoded.map_err(|e| Error::content(format!("can't be tokenized: {e}")))?;
-        let Some(delicate) = &self.delicate else { return Ok(()) };
         let ids = PipelineToken::cast_slice(out).get(before..).unwrap_or_default();
-        let Some(id) = ids.iter().find(|id| delicate.ids.binary_search(id).is_ok()) else { return Ok(()) };
-        let error = |error: Error| error.remark(format_args!("for texts with the added token {id}"));
-        let reference = delicate.reference().map_err(error)?;
-        out.truncate(before);
-        reference.encode(text, false, out)
+        let is_delicate = |id: &&u32| delicate.is_some_and(|delicate| delicate.ids.binary_search(id).is_ok());
+        if let Some(id) = ids.iter().find(is_delicate).copied() {
+            out.truncate(before);
+            return self.refer(text, &format_args!("for texts with the added token {id}"), out);
+        }
+        if let Some(mended) = self.mended(ids, text) {
+            out.truncate(before);
+            out.extend(mended.into_iter().map(Id::from));
+        }
+        Ok(())
     }
 
-    /// From a `tokenizer.json` of version 2.0, and that file as `given`; the error says why this engine can't read it.
-    pub(super) fn new(json: &str, given: &str, parse_special: bool) -> Result<Self, String> {
+    /// The tokens of a text, if `ids` has one for a word that only shares its hash.
+    fn mended(&self, ids: &[u32], text: &str) -> Option<Vec<u32>> {
+        let spelling = self.spelling.as_ref()?;
+        let steps = self.tokenizer.get_normalizers();
+        match spelling.spelled(ids, text) {
+            (_, at) if at == text.len() => None,
+            _ if steps.is_empty() => spelling.mended(ids, text, &self.reference.json),
+            _ => spelling.mended(ids, &normal(steps.iter(), text).ok()?, &self.reference.json),
+        }
+    }
+
+    /// Leaves a text to the reference; `why` says for which texts this needs it.
+    fn refer(&self, text: &str, why: &dyn std::fmt::Display, out: &mut Ids) -> Result<()> {
+        self.reference.engine().map_err(|error| error.remark(why))?.encode(text, false, out)
+    }
+
+    /// With the bytes of the tokens, whose ids are below `vocabulary`.
+    pub(super) fn with_spelling(self, vocabulary: u32) -> Self {
+        Self { spelling: Spelling::new(&self.tokenizer, vocabulary), ..self }
+    }
+
+    /// From a `tokenizer.json` of version 2.0; the error says why this engine can't read it.
+    pub(super) fn new(json: &str, reference: &Arc<Reference>) -> Result<Self, String> {
         let tokenizer = tokenizers::from_json(json).map_err(|e| e.to_string())?;
         refuse_cut_short(&tokenizer, json)?;
-        let delicate = Delicate::new(&tokenizer, (json, given), parse_special)?;
+        let delicate = Delicate::new(&tokenizer, json)?;
         // An unsupported regular expression fails on first use only.
         let (mut scratch, mut spans) = (PreTokenizerScratch::default(), Vec::new());
         tokenizer.get_pre_tokenizer().pre_tokenize("a 1", &mut scratch, &mut spans).map_err(|e| e.to_string())?;
         let options = EncodeOptions {
             add_special_tokens: false,
-            encode_special_tokens: !parse_special,
+            encode_special_tokens: !reference.parse_special,
             padding: Override::Off,
             truncation: Override::Off,
         };
         let cuts = spans.len() > 1;
-        Ok(Self { tokenizer, options, cuts, delicate })
+        Ok(Self { tokenizer, options, cuts, delicate, spelling: None, reference: reference.clone() })
     }
 }
 

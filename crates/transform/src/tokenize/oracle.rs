@@ -5,6 +5,27 @@ use super::engine::Engine;
 #[cfg(feature = "tokenizer-oracle")]
 use super::{engine::refuse_equals, scores};
 use packhorse_core::{Error, Result};
+use std::sync::OnceLock;
+
+/// The reference engine of one tokenizer, loaded when it is first needed.
+pub(super) struct Reference {
+    /// The tokenizer as given.
+    pub(super) json: String,
+    pub(super) parse_special: bool,
+    loaded: OnceLock<Result<Box<dyn Engine>>>,
+}
+
+impl Reference {
+    pub(super) fn new(json: String, parse_special: bool) -> Self {
+        Self { json, parse_special, loaded: OnceLock::new() }
+    }
+
+    /// The engine. Errors are those of [`load`].
+    pub(super) fn engine(&self) -> Result<&dyn Engine> {
+        let loaded = self.loaded.get_or_init(|| load(self.json.as_bytes(), self.parse_special));
+        loaded.as_deref().map_err(Error::clone)
+    }
+}
 
 /// The reference engine for a `tokenizer.json`. Truncation and padding in the file are ignored.
 ///

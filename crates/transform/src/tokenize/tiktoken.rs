@@ -147,7 +147,7 @@ fn merges(ranks: &HashMap<Vec<u8>, u32>) -> Vec<Value> {
 
 /// Spells bytes as in `tokenizer.json` (GPT-2's byte-level alphabet): printable Latin-1 as itself, the rest from
 /// U+0100 on.
-fn visible(bytes: &[u8]) -> String {
+pub(super) fn visible(bytes: &[u8]) -> String {
     let plain = |byte: u8| matches!(byte, b'!'..=b'~' | 0xa1..=0xac | 0xae..=0xff);
     let shifted = |byte: u8| 0x100 + (0..byte).filter(|b| !plain(*b)).count();
     let char_of = |byte: &u8| match plain(*byte) {

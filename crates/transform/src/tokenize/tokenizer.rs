@@ -2,11 +2,12 @@
 
 use super::engine::{Engine, Fast};
 use super::json::{self, Facts};
+use super::oracle::{self, Reference};
 use super::sentencepiece::SentencePiece;
-use super::{TokenizeOptions, oracle, tiktoken};
+use super::{TokenizeOptions, tiktoken};
 use packhorse_core::{Error, Result};
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::sync::Arc;
 
 /// Known end-of-document tokens; the first one that a tokenizer has is used.
 const ENDS: [&str; 9] = [
@@ -37,9 +38,8 @@ pub(super) struct Tokenizer {
     /// The canonical name of the tiktoken encoding.
     pub(super) pattern: Option<&'static str>,
     named: BTreeMap<String, u32>,
-    /// The source of the oracle; `None` if the engine is the reference itself.
-    json: Option<String>,
-    oracle: OnceLock<Box<dyn Engine>>,
+    /// The oracle; `None` if the engine is the reference itself.
+    reference: Option<Arc<Reference>>,
 }
 
 /// How files of zstd, gzip, bzip2 and xz begin.
@@ -76,18 +76,19 @@ impl Tokenizer {
             fallback: None,
             parse_special: false,
             pattern: None,
-            json: None,
-            oracle: OnceLock::new(),
+            reference: None,
         })
     }
 
     fn of_json(kind: &'static str, text: String, parse_special: bool, options: &TokenizeOptions) -> Result<Self> {
+        let reference = Arc::new(Reference::new(text, parse_special));
+        let text = &reference.json;
         let known = ENDS.iter().chain(&BEGINNINGS).map(|name| (*name).to_owned());
         let wanted: Vec<String> = known.chain(options.eod.clone()).chain(options.bos.clone()).collect();
         // Both are slow and independent.
         let (facts, fast) = std::thread::scope(|threads| {
-            let facts = std::thread::Builder::new().spawn_scoped(threads, || json::facts(&text, &wanted));
-            let fast = json::canonical(&text).and_then(|upgraded| Fast::new(&upgraded, &text, parse_special));
+            let facts = std::thread::Builder::new().spawn_scoped(threads, || json::facts(text, &wanted));
+            let fast = json::canonical(text).and_then(|upgraded| Fast::new(&upgraded, &reference));
             (facts.map(std::thread::ScopedJoinHandle::join), fast)
         });
         let facts = facts.map_err(Error::thread)?;
@@ -103,16 +104,15 @@ impl Tokenizer {
         let (engine, fallback): (Box<dyn Engine>, _) = match fast {
             Ok(fast) => {
                 fast.refuse_equals(&normalized)?;
-                (Box::new(fast), None)
+                (Box::new(fast.with_spelling(vocabulary)), None)
             }
             Err(why) => {
                 let loaded = oracle::load(text.as_bytes(), parse_special);
                 (loaded.map_err(|e| e.remark(format!("the first one does not take {why}")))?, Some(why))
             }
         };
-        let json = fallback.is_none().then_some(text);
-        let oracle = OnceLock::new();
-        Ok(Self { kind, engine, fallback, vocabulary, parse_special, pattern: None, named, json, oracle })
+        let reference = fallback.is_none().then_some(reference);
+        Ok(Self { kind, engine, fallback, vocabulary, parse_special, pattern: None, named, reference })
     }
 
     /// Loads the oracle. A `Config` error for SentencePiece, whose engine is a port of the reference itself.
@@ -122,16 +122,12 @@ impl Tokenizer {
                 "a SentencePiece model has no second engine to check with; leave check_exact out",
             ));
         }
-        if let (Some(json), None) = (&self.json, self.oracle.get()) {
-            // If another thread was first, its oracle is equal.
-            let _ = self.oracle.set(oracle::load(json.as_bytes(), self.parse_special)?);
-        }
-        Ok(())
+        self.oracle().map(drop)
     }
 
-    /// The oracle, if it was loaded.
-    pub(super) fn oracle(&self) -> Option<&dyn Engine> {
-        self.oracle.get().map(|oracle| &**oracle)
+    /// The oracle; `None` if the engine is the reference itself.
+    pub(super) fn oracle(&self) -> Result<Option<&dyn Engine>> {
+        self.reference.as_ref().map(|reference| reference.engine()).transpose()
     }
 
     /// The id of the end-of-document token: `given` as id or text, or else a known one.

@@ -60,6 +60,9 @@ impl Tokenize {
         if options.check_exact > 0.0 {
             tokenizer.load_oracle().map_err(|e| e.in_input(name))?;
         }
+        if options.special == Special::Template {
+            refuse_outside(&tokenizer).map_err(|e| e.in_input(name))?;
+        }
         let bos = match options.special {
             Special::Bos => Some(tokenizer.beginning(options.bos.as_deref())?),
             _ => None,
@@ -175,10 +178,10 @@ impl Tokenize {
 
     /// Compares a document's tokens with the oracle's, if the document is in the sample to check.
     fn check(&self, key: Option<&str>, text: &str, found: &[u32]) -> Result<()> {
-        let Some(oracle) = self.tokenizer.oracle() else { return Ok(()) };
         if self.options.check_exact <= 0.0 || share(key.unwrap_or(text)) >= self.options.check_exact {
             return Ok(());
         }
+        let Some(oracle) = self.tokenizer.oracle()? else { return Ok(()) };
         let mut right = Ids::new();
         oracle.encode(text, self.options.special == Special::Template, &mut right)?;
         let right = numbers(&right);
@@ -244,6 +247,23 @@ impl Tokens {
             Tokens::Narrow(ids) => ids.len(),
             Tokens::Wide(ids) => ids.len(),
         }
+    }
+}
+
+/// Refuses a post-processor that adds a token which the vocabulary lacks.
+fn refuse_outside(tokenizer: &Tokenizer) -> Result<()> {
+    let mut ids = Ids::new();
+    // What the engine does not take is told with the document.
+    let _ = tokenizer.engine.encode("", true, &mut ids);
+    match numbers(&ids).iter().find(|id| **id >= tokenizer.vocabulary) {
+        Some(id) => {
+            let message = format!(
+                "the post-processor adds the token {id}, which is outside of the vocabulary of {}",
+                tokenizer.vocabulary
+            );
+            Err(Error::config(message).hint("mend the tokenizer, or leave its template out by `special=none`"))
+        }
+        None => Ok(()),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Maps HDF5 datatypes to field types.
 
 use crate::datatype::Datatype;
-use packhorse_core::{DataType, FieldType};
+use packhorse_core::{DataType, FieldType, numpy_number};
 
 /// A field type, and the NumPy type if Arrow has no such type.
 pub(crate) type Made = (FieldType, Option<String>);
@@ -47,9 +47,7 @@ fn element(datatype: &Datatype) -> Option<(DataType, Option<String>)> {
         Datatype::BitField { size, .. } => integer(*size, false),
         Datatype::Time { size, .. } => integer(*size, true),
         Datatype::Timeval { .. } => plain(DataType::Float64),
-        Datatype::Float { size: 2, .. } => plain(DataType::Float16),
-        Datatype::Float { size: 4, .. } => plain(DataType::Float32),
-        Datatype::Float { size: 8, .. } => plain(DataType::Float64),
+        Datatype::Float { size, .. } => Some((numpy_number('f', *size as usize)?, None)),
         Datatype::OddFloat { parts, .. } if parts.wider() == 4 => plain(DataType::Float32),
         Datatype::OddFloat { .. } => plain(DataType::Float64),
         Datatype::Fixed { .. } | Datatype::VlenText { .. } => plain(DataType::Utf8View),
@@ -60,18 +58,7 @@ fn element(datatype: &Datatype) -> Option<(DataType, Option<String>)> {
 }
 
 fn integer(size: u32, signed: bool) -> Option<(DataType, Option<String>)> {
-    let element = match (size, signed) {
-        (1, true) => DataType::Int8,
-        (2, true) => DataType::Int16,
-        (4, true) => DataType::Int32,
-        (8, true) => DataType::Int64,
-        (1, false) => DataType::UInt8,
-        (2, false) => DataType::UInt16,
-        (4, false) => DataType::UInt32,
-        (8, false) => DataType::UInt64,
-        _ => return None,
-    };
-    Some((element, None))
+    Some((numpy_number(if signed { 'i' } else { 'u' }, size as usize)?, None))
 }
 
 fn fixed(size: u32, numpy: String) -> Option<(DataType, Option<String>)> {

@@ -65,6 +65,16 @@ fn special_tokens_and_empty_documents() {
 }
 
 #[test]
+fn a_template_with_a_token_outside_of_the_vocabulary_is_refused() {
+    let json = json().replace(r#""ids":[6]"#, r#""ids":[10]"#);
+    let with = |special| Tokenize::new(json.as_bytes(), "t.json", TokenizeOptions { special, ..Default::default() });
+    let error = with(Special::Template).err().unwrap();
+    assert_eq!(error.kind(), Kind::Config);
+    assert!(error.to_string().contains("adds the token 10, which is outside of the vocabulary of 10"), "{error}");
+    assert!(with(Special::None).is_ok());
+}
+
+#[test]
 fn the_oracle_agrees() {
     let texts = [Some("abba"), Some(""), Some("<s>axb</s>")];
     for special in [Special::Template, Special::None, Special::Bos, Special::Eod] {

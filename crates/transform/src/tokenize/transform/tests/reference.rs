@@ -124,3 +124,20 @@ fn pre_tokenizers_are_taken_whole() {
         assert!(made.describe().starts_with(&format!("tokenize/1 engine={engine}")), "{:?}", made.tokenizer.fallback);
     }
 }
+
+/// The first engine takes this word for ` Pione`, which has the same 32 bits of hash.
+#[test]
+fn a_word_whose_hash_is_that_of_a_token_has_the_tokens_of_the_reference() {
+    let Some(data) = packhorse_testkit::external::data() else { return };
+    let file = zstd::decode_all(std::fs::File::open(data.join("tokenizers/gpt2.json.zst")).unwrap()).unwrap();
+    let json = String::from_utf8(file).unwrap();
+    assert_eq!(ids(&json, "stmbclq"), [301, 2022, 565, 80]);
+    // Normalized texts are checked too.
+    let composed = json.replacen(r#""normalizer": null"#, r#""normalizer": {"type": "NFC"}"#, 1).replacen(
+        r#""normalizer":null"#,
+        r#""normalizer":{"type":"NFC"}"#,
+        1,
+    );
+    assert!(composed.contains("NFC"));
+    assert_eq!(ids(&composed, "e\u{301}.stmbclq"), ids(&json, "\u{e9}.stmbclq"));
+}

@@ -1,0 +1,148 @@
+//! The bytes of the tokens of a byte-level vocabulary. Owns mending words that the engine takes for a token.
+//!
+//! The engine confirms that a word is in the vocabulary by 32 bits of its hash, so one word in some four billion becomes a token
+//! that it is not. The tokens of a byte-level vocabulary spell their text byte for byte, which finds every such word.
+
+use super::tiktoken::visible;
+use serde::Deserialize;
+use std::collections::HashMap;
+use tokenizers::pipeline::{PipelineModel, PipelineTokenizer};
+use tokenizers::utils::byte_level::char_to_byte;
+use tokenizers::vocab::bucket_vocab_store::key_and_hash;
+
+/// The bytes of all tokens, by their ids.
+pub(super) struct Spelling {
+    bytes: Vec<u8>,
+    /// Where each token ends in `bytes`; it begins where the one before it ends.
+    ends: Vec<usize>,
+}
+
+impl Spelling {
+    /// That of a tokenizer whose ids are below `vocabulary`; `None` if its vocabulary is not one of bytes.
+    pub(super) fn new(tokenizer: &PipelineTokenizer, vocabulary: u32) -> Option<Self> {
+        let model = tokenizer.get_model();
+        if !matches!(model, PipelineModel::BPE(model) if model.is_byte_level()) {
+            return None;
+        }
+        let added = tokenizer.get_added_vocabulary().get_added_tokens_decoder();
+        let (mut bytes, mut ends) = (Vec::new(), Vec::new());
+        for id in 0..vocabulary {
+            match added.get(&id) {
+                Some(token) => bytes.extend_from_slice(token.content.as_bytes()),
+                None => bytes.extend(model.id_to_token(id).unwrap_or_default().chars().filter_map(char_to_byte)),
+            }
+            ends.push(bytes.len());
+        }
+        Some(Self { bytes, ends })
+    }
+
+    /// How many of the tokens `ids` spell the beginning of `text`, and how many of its bytes these are.
+    pub(super) fn spelled(&self, ids: &[u32], text: &str) -> (usize, usize) {
+        let mut at = 0;
+        for (spelled, id) in ids.iter().enumerate() {
+            let token = self.token(*id);
+            match text.as_bytes().get(at..).is_some_and(|left| left.starts_with(token)) {
+                true => at += token.len(),
+                false => return (spelled, at),
+            }
+        }
+        (ids.len(), at)
+    }
+
+    /// The tokens of a text, if one of `ids` stands for a word that only shares its hash. `json` is the tokenizer.
+    pub(super) fn mended(&self, ids: &[u32], text: &str, json: &str) -> Option<Vec<u32>> {
+        let (spelled, at) = self.spelled(ids, text);
+        let (before, [wrong, after @ ..]) = ids.split_at_checked(spelled)? else { return None };
+        let left = text.as_bytes().get(at..)?;
+        let rest = after.iter().map(|id| self.token(*id).len()).sum();
+        let (word, rest) = left.split_at_checked(left.len().checked_sub(rest)?)?;
+        let hash = |bytes| key_and_hash(bytes).1 >> 32;
+        let spells = self.spelled(after, std::str::from_utf8(rest).ok()?) == (after.len(), rest.len());
+        if !spells || hash(word) != hash(self.token(*wrong)) {
+            return None;
+        }
+        Some([before, &merged(json, word)?, after].concat())
+    }
+
+    fn token(&self, id: u32) -> &[u8] {
+        let end = |id: usize| self.ends.get(id).copied();
+        let start = (id as usize).checked_sub(1).map_or(Some(0), end);
+        start.zip(end(id as usize)).and_then(|(start, end)| self.bytes.get(start..end)).unwrap_or_default()
+    }
+}
+
+#[derive(Deserialize)]
+struct File {
+    model: Model,
+}
+
+#[derive(Deserialize)]
+struct Model {
+    vocab: HashMap<String, u32>,
+    merges: Vec<Merge>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Merge {
+    Pair(String, String),
+    Text(String),
+}
+
+impl Merge {
+    fn pair(&self) -> Option<(&str, &str)> {
+        match self {
+            Self::Pair(left, right) => Some((left, right)),
+            Self::Text(text) => text.split_once(' '),
+        }
+    }
+}
+
+/// The tokens of a word that is not in the vocabulary of a byte-level BPE: the pair whose merge is listed first is merged first, and
+/// the leftmost of equal ones.
+fn merged(json: &str, word: &[u8]) -> Option<Vec<u32>> {
+    let Model { vocab, merges } = serde_json::from_str::<File>(json).ok()?.model;
+    let ranks: HashMap<_, _> =
+        merges.iter().enumerate().filter_map(|(rank, merge)| Some((merge.pair()?, rank))).collect();
+    let mut parts: Vec<String> = word.iter().map(|byte| visible(&[*byte])).collect();
+    let rank = |pair: &[String]| match pair {
+        [left, right] => ranks.get(&(left.as_str(), right.as_str())).copied(),
+        _ => None,
+    };
+    while let Some((_, at)) = parts.windows(2).enumerate().filter_map(|(at, pair)| Some((rank(pair)?, at))).min() {
+        let right = parts.remove(at + 1);
+        parts.get_mut(at)?.push_str(&right);
+    }
+    parts.iter().map(|part| vocab.get(part).copied()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_spell_their_text() {
+        let tokens = ["a", " b", "<m>"].map(str::as_bytes);
+        let spelling = Spelling { bytes: tokens.concat(), ends: vec![1, 3, 6] };
+        for (ids, text, spelled) in [
+            (&[0, 1, 2][..], "a b<m>", (3, 6)),
+            (&[], "", (0, 0)),
+            (&[0, 0], "ab", (1, 1)),
+            (&[0, 1], "a", (1, 1)),
+            (&[0], "a b", (1, 1)),
+        ] {
+            assert_eq!(spelling.spelled(ids, text), spelled, "{ids:?} {text:?}");
+        }
+    }
+
+    #[test]
+    fn words_are_merged_by_rank_from_the_left() {
+        for merges in [r#"["b a","a b","ab a"]"#, r#"[["b","a"],["a","b"],["ab","a"]]"#] {
+            let json = format!(r#"{{"model":{{"vocab":{{"a":0,"b":1,"ba":2,"ab":3,"aba":4}},"merges":{merges}}}}}"#);
+            for (word, ids) in [("ab", &[3][..]), ("aba", &[0, 2]), ("abab", &[0, 2, 1]), ("aab", &[0, 3])] {
+                assert_eq!(merged(&json, word.as_bytes()).unwrap(), ids, "{word}");
+            }
+            assert_eq!(merged(&json, b"c"), None);
+        }
+    }
+}
