@@ -32,7 +32,7 @@ pub(crate) struct Args {
 #[derive(ClapArgs)]
 #[command(next_help_heading = "Options of every command")]
 pub(crate) struct Common {
-    /// Show only errors and warnings
+    /// Show only errors and warnings; --log json still writes its events
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
 

@@ -22,8 +22,8 @@ pub(crate) struct BatchFlags {
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
 
-    /// The order of samples: sequential, blocks:N (shuffles N shards together), blocks:N:window:SAMPLES or full [default: that
-    /// of --state, or of loaders]
+    /// The order of samples: sequential, blocks:N (shuffles N shards together), blocks:N:window:SAMPLES, full or
+    /// nodes:N:blocks:N:epochs:N (each node reads its own shards) [default: that of --state, or of loaders]
     #[arg(long, value_name = "ORDER")]
     pub(crate) shuffle: Option<Shuffle>,
 

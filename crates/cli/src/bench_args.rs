@@ -123,8 +123,8 @@ pub(crate) struct BenchLoad {
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub(crate) fields: Vec<String>,
 
-    /// The order of samples: sequential, blocks:N (shuffles N shards together), blocks:N:window:SAMPLES or full
-    /// [default: that of loaders]
+    /// The order of samples: sequential, blocks:N (shuffles N shards together), blocks:N:window:SAMPLES, full or
+    /// nodes:N:blocks:N:epochs:N (each node reads its own shards) [default: that of loaders]
     #[arg(long, value_name = "ORDER")]
     pub(crate) shuffle: Option<packhorse_order::Shuffle>,
 

@@ -1,16 +1,17 @@
 //! The flags of the commands that pack on a cluster.
 
 use crate::planning::{Planning, Work};
-use clap::{Args as ClapArgs, Subcommand, ValueHint, value_parser};
+use clap::{Arg, Args as ClapArgs, Subcommand, ValueHint, value_parser};
 use std::path::PathBuf;
 
 /// Pack with a Slurm job array.
 #[derive(Subcommand)]
 pub(crate) enum Slurm {
     /// Plan, pack a pilot shard, and print the script of a job array that packs the other shards and seals
-    #[command(after_help = crate::examples::SLURM_EXAMPLES)]
+    #[command(mut_arg("jobs", of_task), after_help = crate::examples::SLURM_EXAMPLES)]
     Pack(Box<ArrayPack>),
     /// Submit only the tasks whose shards are missing; if none is missing, seal
+    #[command(mut_arg("jobs", of_task))]
     Resume(Box<ArrayResume>),
 }
 
@@ -18,7 +19,7 @@ pub(crate) enum Slurm {
 #[derive(Subcommand)]
 pub(crate) enum Pbs {
     /// Plan, pack a pilot shard, and print the script of a job array that packs the other shards and seals
-    #[command(after_help = crate::examples::PBS_EXAMPLES)]
+    #[command(mut_arg("jobs", of_task), after_help = crate::examples::PBS_EXAMPLES)]
     Pack(Box<ArrayPack>),
 }
 
@@ -26,8 +27,16 @@ pub(crate) enum Pbs {
 #[derive(Subcommand)]
 pub(crate) enum Kubernetes {
     /// Plan, pack a pilot shard, and print the manifest of a Job that packs the other shards and seals
-    #[command(after_help = crate::examples::K8S_EXAMPLES)]
+    #[command(mut_arg("jobs", of_task), after_help = crate::examples::K8S_EXAMPLES)]
     Pack(Box<PodPack>),
+}
+
+/// The CPUs of a task where `--jobs` does not say.
+pub(crate) const CPUS: usize = 4;
+
+/// `--jobs` of the tasks, which run on other machines.
+fn of_task(jobs: Arg) -> Arg {
+    jobs.help(format!("The number of compute threads of a task, and of the CPUs that it requests [default: {CPUS}]"))
 }
 
 /// How the work is divided.
@@ -134,5 +143,22 @@ fn claim(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, folder)) if !name.is_empty() && folder.starts_with('/') => Ok((name.to_owned(), folder.to_owned())),
         _ => Err("write it like scratch=/data".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Command;
+
+    #[test]
+    fn the_help_says_the_threads_of_a_task() {
+        let all = [Slurm::augment_subcommands, Pbs::augment_subcommands, Kubernetes::augment_subcommands];
+        for commands in all.map(|augment| augment(Command::new("x"))) {
+            for command in commands.get_subcommands() {
+                let jobs = command.get_arguments().find(|arg| arg.get_id() == "jobs").unwrap();
+                assert!(jobs.get_help().unwrap().to_string().ends_with("[default: 4]"), "{}", command.get_name());
+            }
+        }
     }
 }

@@ -40,7 +40,7 @@ Exit codes:
   0    done
   1    a defect of packhorse
   2    the request is invalid
-  3    bad input (see --on-error skip), or findings of verify --for
+  3    bad input (see --on-error skip), or findings of verify of files or with --for
   4    an input changed or vanished since the plan
   5    the file system failed or is full; safe to run again
   6    the dataset is incomplete: shards are missing or damaged

@@ -26,8 +26,8 @@ pub(crate) struct ViewFlags {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) numbers: Option<PathBuf>,
 
-    /// Add the columns of this table (.csv, .tsv, .jsonl, .parquet), or of the tables that a pattern matches, as
-    /// fields, joined by the key of each sample
+    /// Add the columns of this table (.csv, .tsv, .jsonl, .json, .parquet, also .csv.gz and so on), or of the tables
+    /// that a pattern matches, as fields, joined by the key of each sample
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, action = ArgAction::Append)]
     pub(crate) join: Vec<PathBuf>,
 

@@ -2,7 +2,7 @@
 
 use super::{CommandContext, pack, trees};
 use crate::cluster::{ArrayJob, Pilot, Pods, comment, manifest, pbs_most, pbs_script, slurm_most, slurm_script};
-use crate::cluster_args::{ArrayPack, ArrayResume, Division, Kubernetes, Pbs, PodPack, Slurm};
+use crate::cluster_args::{ArrayPack, ArrayResume, CPUS, Division, Kubernetes, Pbs, PodPack, Slurm};
 use crate::exit;
 use crate::outcome::{counted, path_text, print, success};
 use crate::planning::{Planning, Work};
@@ -137,9 +137,6 @@ fn flags(work: &Work, check_exact: f64, skips: bool) -> Vec<String> {
     }
     flags
 }
-
-/// The CPUs of a task where `--jobs` does not say.
-const CPUS: usize = 4;
 
 /// The memory that packing uses for input where `--memory` does not say, in bytes.
 const BUDGET: u64 = 192 << 20;

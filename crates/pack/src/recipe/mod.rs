@@ -114,7 +114,8 @@ const fn takes(value: &'static str, takes: Takes) -> Setting {
 
 settings! {
     "Inputs and dataset" {
-        /// Folders and files to pack; keys are paths relative to them. A tar (also .gz, .zst) stands for its members
+        /// Folders and files to pack; keys are paths relative to them. A tar (also compressed: .gz, .zst, .bz2, .xz)
+        /// stands for its members
         input: Vec<PathBuf>, takes("INPUT", Takes::Path).repeats();
         /// The format of the shards: webdataset (wds, tar), hdf5 (h5), parquet, arrow (feather), tfrecord or tokens
         /// [default: the extension of `out`, as in photos.parquet]
@@ -183,9 +184,9 @@ settings! {
         /// The maximum number of samples per shard
         samples_per_shard: Option<u64>, takes("N", FROM_ONE);
         /// Splits: shares, such as train=0.9,val=0.1; folders (train/ val/ test/); names, words such as train in names of
-        /// folders and files; lists:train=train.txt,val=val.txt; or keep, those of sealed datasets among the inputs. Lines of
-        /// lists begin with names of samples or files. Also path:EXPRESSION, whose first group is the split in the path of
-        /// the file from the name of INPUT on; column:NAME of `metadata`; and none
+        /// folders and files; lists:train=train.txt,val=val.txt; keep: the splits of sealed datasets among the inputs;
+        /// none: no splits. Lines of lists begin with names of samples or files. Also path:EXPRESSION, whose first
+        /// group is the split in the path of the file from the name of INPUT on; column:NAME of `metadata`
         split: Splits, text("SHARES").default("keep");
         /// How samples are assigned to splits: hash (of the key, or of the table's name and the row's position in it;
         /// stable when files are added) or order
@@ -196,7 +197,7 @@ settings! {
         name: String = "shard".to_owned(), text("NAME").default("shard");
         /// Keys that are too long for readers: refuse or hash
         long_keys: LongKeys, one_of("HOW", LongKeys::WORDS).default("refuse");
-        /// Indexes to write for other readers: wids, wids:md5, dali, energon, none
+        /// Indexes to write for other readers: wids, wids:md5, dali, energon, none [default: wids for WebDataset]
         index: Option<String>, text("A,B");
     }
     "Pictures" {
@@ -214,7 +215,8 @@ settings! {
         /// The format of all inputs, if their names do not show it: webdataset, hdf5, parquet, arrow, tfrecord, root,
         /// npz, csv, jsonl (JSON lines as tables), text (plain text or JSON lines as documents), tokens or record
         from: Option<String>, text("FORMAT");
-        /// Encoded fields (.npz, .npy): auto (each array becomes a field) or never (files stay as they are)
+        /// Values in files and members: auto (arrays of .npz and .npy become fields, .cls and its like numbers, .txt
+        /// and .json text) or never (files stay as they are)
         decode: Decode, one_of("HOW", Decode::WORDS).default("auto");
         /// Accept arrays of one name with differing shapes: each sample keeps its own shape
         ragged: bool, switch();
@@ -258,7 +260,7 @@ settings! {
     }
     "Text and tokens" {
         /// The field with the text: of JSON lines (a.b is b inside a), of a table, or inside a JSON field (json.a is a
-        /// in the field json) [default: text, or the only text field]
+        /// in the field json) [default: text; of tables and .txt files the only text field, if none is called text]
         text_field: Option<String>, text("NAME");
         /// Tables: the column of text or integers whose values become the keys; it is not packed as a field. Documents: the field that becomes the key, as FILE/ID [default: the number of the row, or the position in the file]
         id_field: Option<String>, text("NAME");
@@ -285,18 +287,18 @@ settings! {
     }
     "Arrays and tables as shards" {
         /// HDF5: samples per chunk
-        chunk: Option<u64>, takes("N", Takes::Number(0, u64::MAX));
-        /// HDF5: the compression of chunks: gzip, zstd, lzf, lz4, none, or blosc2 (with its plugin)
+        chunk: Option<u64>, takes("N", FROM_ONE);
+        /// HDF5: the compression of chunks: gzip, zstd, lzf, lz4, none, or blosc2 (with its plugin) [default: gzip]
         filter: Option<String>, text("NAME");
-        /// HDF5: shuffle bytes before compression: auto, on or off
+        /// HDF5: shuffle bytes before compression: auto, on or off [default: auto]
         byte_shuffle: Option<String>, text("HOW");
         /// The compression of the file: zstd, snappy or none for Parquet; zstd, lz4 or none for Arrow; gzip or none for
-        /// TFRecord
+        /// TFRecord [default: zstd for Parquet, otherwise none]
         compression: Option<String>, text("NAME");
-        /// HDF5, Parquet: the compression level
+        /// HDF5, Parquet: the compression level [default: gzip 4, zstd 3, blosc2 5]
         level: Option<u32>, takes("N", Takes::Number(0, u32::MAX as u64));
         /// Parquet: samples per row group
-        row_group: Option<u64>, takes("N", Takes::Number(0, u64::MAX));
+        row_group: Option<u64>, takes("N", FROM_ONE);
         /// Parquet, Arrow: mark tensors as arrow.fixed_shape_tensor
         tensor_ext: bool, switch();
         /// Another setting of the output format, such as tensors=raw of tfrecord or vlen=on of hdf5 (repeatable)
