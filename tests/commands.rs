@@ -79,6 +79,8 @@ fn a_second_run_reuses_every_shard_and_another_plan_is_refused_by_name() {
         said.starts_with("complete already: 5 samples in 3 shards (") && said.contains("no shard was written"),
         "{said}"
     );
+    let said = stdout(dir.path(), &["pack", "--plan", "out"]);
+    assert!(said.starts_with("complete already") && !said.contains("packhorse seal"), "{said}");
     std::fs::remove_file(dir.path().join("out/shard-000001.receipt.json")).unwrap();
     let said = stdout(dir.path(), &whole);
     assert!(
@@ -359,6 +361,8 @@ fn what_was_meant_is_said() {
     fails(dir.path(), &pack("root"), 8, "root can be read but not written; --to takes webdataset");
     fails(dir.path(), &["pack", "inn", "--to", "wds", "--out", "out"], 2, "no such file or folder; did you mean in?");
     fails(dir.path(), &["ls", "inn"], 2, "did you mean in?");
+    std::os::unix::fs::symlink("nothing", dir.path().join("link")).unwrap();
+    fails(dir.path(), &["pack", "link", "--to", "wds", "--out", "out"], 2, "link: no such file or folder\n");
     std::fs::write(dir.path().join("file"), "").unwrap();
     for out in ["file", "file/below", "/dev/full"] {
         fails(dir.path(), &["pack", "in", "--to", "wds", "--out", out], 2, "is not a folder; give --out a folder");
@@ -755,7 +759,7 @@ fn a_table_of_csv_is_rows_where_it_is_named_and_a_field_in_a_folder() {
 
     std::fs::write(dir.path().join("bad.csv"), "a,b\n1,2\n3\n").unwrap();
     let args = ["pack", "bad.csv", "--to", "hdf5", "--out", "bad"];
-    fails(dir.path(), &args, 3, "bad.csv: line 3: has 1 fields, but the first line has 2");
+    fails(dir.path(), &args, 3, "bad.csv: line 3: has 1 field, but the first line has 2");
 
     // No value of the first file tells a type.
     std::fs::write(dir.path().join("none.csv"), "a,b\n1,\n").unwrap();
@@ -793,6 +797,14 @@ fn what_may_be_meant_otherwise_is_said() {
     assert!(said.contains("splits are cat, dog, which look like classes"), "{said}");
     let said = pack("in", "o3", &["--shard-count", "20"]);
     assert!(said.contains("5 shards are planned and not 20"), "{said}");
+    let said = pack("in", "o3-1", &["--shard-count", "20", "--limit", "1"]);
+    assert!(said.contains("1 shard is planned and not 20"), "{said}");
+    std::fs::write(place.join("t.csv"), "key,v\n0/a,1\n2/a,2\n10/a,3\n11/a,4\n").unwrap();
+    let said = warned(place, &["view", "o1", "--join", "t.csv", "--out", "joined"]);
+    assert!(said.contains("1 row of t.csv belongs to no sample, such as that of 11/a"), "{said}");
+    std::fs::rename(place.join("t.csv"), place.join("t.txt")).unwrap();
+    let args = ["view", "o1", "--join", "t.txt", "--out", "other"];
+    fails(place, &args, 2, "its name must end in .csv, .tsv, .jsonl, .json or .parquet");
     let said = pack("a.jsonl", "o4", &[]);
     assert!(
         said.contains("the text alone is taken, and not label, meta; --from jsonl makes a field of each"),

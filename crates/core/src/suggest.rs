@@ -28,7 +28,9 @@ pub fn nearest_path(store: &dyn Store, path: &Path) -> Option<PathBuf> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let names = store.list(folder).unwrap_or_default();
     let names: Vec<_> = names.iter().map(|name| name.to_string_lossy()).collect();
-    let found = nearest(&path.file_name()?.to_string_lossy(), names.iter().map(AsRef::as_ref))?;
+    let name = path.file_name()?.to_string_lossy();
+    // A link to a missing file has the name itself.
+    let found = nearest(&name, names.iter().map(AsRef::as_ref)).filter(|found| *found != name)?;
     Some(path.with_file_name(found))
 }
 

@@ -57,7 +57,9 @@ impl Sampler {
     pub fn check_nodes(&self, nodes: u32) -> Result<()> {
         match self.ranks.is_multiple_of(nodes.into()) {
             true => Ok(()),
-            false => Err(Error::config(format!("{} ranks are not as many on each of {nodes} nodes", self.ranks))),
+            false => {
+                Err(Error::config(format!("the world size, {}, is not a multiple of the {nodes} nodes", self.ranks)))
+            }
         }
     }
 

@@ -153,8 +153,9 @@ impl PyDataset {
             })?;
             let unused = match join.unused() {
                 (rows, Some(first)) => {
+                    let belong = if rows == 1 { "belongs" } else { "belong" };
                     let (rows, table) = (counted(rows, "row"), table.display());
-                    Some(format!("{rows} of {table} belong to no sample, such as that of {first}"))
+                    Some(format!("{rows} of {table} {belong} to no sample, such as that of {first}"))
                 }
                 _ => None,
             };

@@ -111,7 +111,7 @@ fn what_does_not_fit_the_nodes_is_refused() {
     let loader = |options: &LoaderOptions| Loader::new(dataset.clone(), &[], options, Host::default()).map(drop);
     let uneven = loader(&options(Rank { rank: 0, world_size: 4 }, 4)).unwrap_err();
     assert_eq!(uneven.kind(), Kind::Config);
-    assert!(uneven.to_string().contains("4 ranks are not as many on each of 3 nodes"), "{uneven}");
+    assert!(uneven.to_string().contains("the world size, 4, is not a multiple of the 3 nodes"), "{uneven}");
     let here = options(Rank { rank: 0, world_size: 6 }, 4);
     let (_, state) = taken(&dataset, (2, 4), None, 3);
     let other = Shuffle::Nodes { nodes: 2, shards: 2, window: None, epochs: 2 };

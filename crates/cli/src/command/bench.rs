@@ -80,7 +80,7 @@ pub(super) fn read(context: &CommandContext<'_>, args: &BenchRead) -> Result<Exi
     let (threads, batch) = (options.threads, args.load.batch);
     let mut stages = Vec::new();
     let mut text = format!(
-        "{} in {}, {} of {} a batch, {}\n",
+        "{} in {}, {} of {}, {}\n",
         counted(dataset.len(), "sample"),
         show(dataset.bytes()),
         format_args!("{} batches", dataset.len() / u64::from(batch)),

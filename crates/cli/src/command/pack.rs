@@ -116,9 +116,11 @@ fn fill(context: &CommandContext<'_>, args: &Pack, dir: &Path) -> Result<ExitCod
     report.skipped = manifest.as_ref().map_or(report.skipped, |manifest| manifest.skipped);
     context.progress.finish();
     let (value, mut text) = summary(dir, &report, manifest.as_ref(), Stored::Resumed, start);
+    let is_sealed = || session.watch(dir).and_then(|mut watch| watch.look()).is_ok_and(|plan| plan.sealed);
     text.push_str(&match (&manifest, args.seal) {
         (Some(manifest), _) => way_on(context, dir, manifest),
         (None, true) => "  other parts are not done; the last one seals\n".to_owned(),
+        (None, false) if report.reused == report.shards && is_sealed() => String::new(),
         (None, false) => format!("  when all parts are done: packhorse seal {}\n", path_word(dir)),
     });
     context.style.show(&value, &text)

@@ -106,8 +106,8 @@ fn join(context: &CommandContext<'_>, args: &ViewFlags, dataset: &Dataset, table
         Ok(())
     })?;
     if let (rows, Some(first)) = join.unused() {
-        let text =
-            format!("{} of {} belong to no sample, such as that of {first}", counted(rows, "row"), table.display());
+        let (table, belong) = (table.display(), if rows == 1 { "belongs" } else { "belong" });
+        let text = format!("{} of {table} {belong} to no sample, such as that of {first}", counted(rows, "row"));
         context.progress.event(&Event::Warning(&text));
     }
     let (schema, rows) = join.finish().map_err(|e| e.in_input(table.display()))?;

@@ -4,7 +4,7 @@ use super::ColumnRequest;
 use super::lines::Lines;
 use super::record_reader::{RecordReader, names, no_header};
 use super::table_options::Delimiter;
-use packhorse_core::{Error, Result};
+use packhorse_core::{Error, Result, counted};
 use std::io::Read;
 use std::ops::Range;
 
@@ -68,7 +68,7 @@ impl RecordReader for PlainRecords<'_> {
         let more = self.advance()?;
         match (self.fields.len(), self.width) {
             (found, wanted) if more && found != wanted => {
-                let message = format!("has {found} fields, and the first line has {wanted}");
+                let message = format!("has {}, and the first line has {wanted}", counted(found as u64, "field"));
                 let error = self.at(Error::content(message));
                 let rest = "`metadata-read=columns=N` gives the rest of a line to the last of N columns";
                 Err(if found > wanted { error.hint(rest) } else { error })

@@ -4,7 +4,7 @@ use super::ColumnRequest;
 use super::record_reader::{RecordReader, names, no_header};
 use crate::csv_rows::{RowLimit, csv_error};
 use csv::{ByteRecord, Reader, ReaderBuilder};
-use packhorse_core::{Context, Error, Kind, Result};
+use packhorse_core::{Context, Error, Kind, Result, counted};
 use std::cell::Cell;
 use std::io::{BufRead, BufReader, Chain, Read};
 use std::rc::Rc;
@@ -134,8 +134,8 @@ impl RecordReader for Records<'_> {
         match (self.record.len(), self.width) {
             (found, wanted) if more && found != wanted => {
                 let first = if self.has_header { "the header" } else { "the first line" };
-                let message =
-                    format!("has {found} fields, but {first} has {wanted}; put fields with delimiters in quotes");
+                let found = counted(found as u64, "field");
+                let message = format!("has {found}, but {first} has {wanted}; put fields with delimiters in quotes");
                 Err(self.at(Error::content(message)))
             }
             _ => Ok(more),

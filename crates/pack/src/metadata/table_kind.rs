@@ -6,9 +6,6 @@ use packhorse_storage::{Compression, Local, decompressed};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The extensions that [`Metadata::of`] accepts, for messages.
-const KNOWN: &str = ".csv, .tsv, .jsonl, .json, or as a table of columns that this build reads (.parquet)";
-
 /// Reads the table `path`; see [`Metadata::of`].
 pub(super) fn read(registry: &Registry, path: &Path, request: &ColumnRequest<'_>) -> Result<Metadata> {
     let name = path.as_os_str().as_encoded_bytes();
@@ -51,8 +48,9 @@ enum TableKind<'r> {
 
 /// The error of a file that is read as none of them.
 fn unknown(request: &ColumnRequest<'_>) -> Error {
-    let message = "is not a table that packhorse can read; a metadata file's name ends in";
-    let error = Error::config(format!("{message} {KNOWN}"));
+    let error = Error::config(
+        "is not a table that this build reads; its name must end in .csv, .tsv, .jsonl, .json or .parquet",
+    );
     let list = "a list in a text file needs `metadata-read=delimiter=spaces`, or what else is between its columns";
     if request.is_metadata() { error.hint(list) } else { error }
 }

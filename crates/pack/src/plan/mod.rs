@@ -33,7 +33,7 @@ use crate::spans::TARGET;
 use crate::{OnError, Recipe, steps};
 use admission::admit;
 use mixed_splits::MixedSplits;
-use packhorse_core::{Code, DataType, Error, Event, Kind, Limits, Observer, Registry, Result, Sink, some_of};
+use packhorse_core::{Code, DataType, Error, Event, Kind, Limits, Observer, Registry, Result, Sink, counted, some_of};
 use packhorse_dataset::{
     Digest, EncodedFrame, FieldRecord, FileRecord, PathText, PlanEntry, PlanHeader, PlanWriter, SinkRecord,
     SourceRecord,
@@ -224,7 +224,9 @@ fn warn_of_counts(
     if let Some((wanted, (split, count))) = wanted.and_then(differs) {
         let of = split.map_or_else(String::new, |split| format!(" of the split {split}"));
         let text = format!(
-            "{count} shards{of} are planned and not {wanted}, as `shard-count` says: no shard is empty, and other bounds hold too"
+            "{}{of} {} planned and not {wanted}, as `shard-count` says: no shard is empty, and other bounds hold too",
+            counted(*count as u64, "shard"),
+            if *count == 1 { "is" } else { "are" },
         );
         observer.event(&Event::Warning(&text));
     }

@@ -84,7 +84,7 @@ impl FolderWalk<'_> {
         }
         let text = format!(
             "{} is compressed as a whole and so can't be cut: its text, about {:.1} MB, is not shuffled and stays in one \
-             shard; decompress it first (files like it are not named)",
+             shard; decompress it first (only the first such file is named)",
             path.display(),
             about as f64 / 1e6
         );

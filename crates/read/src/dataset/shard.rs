@@ -88,7 +88,7 @@ impl Content {
 }
 
 /// The reason why a compressed container can't be opened as a dataset.
-pub(super) const COMPRESSED: &str = "is compressed as a whole, so its samples can't be read one by one; decompress it, pack it anew, \
+pub(super) const COMPRESSED: &str = "is compressed as a whole, so its samples can't be read one by one; decompress it, pack it again, \
                                      or read it as a stream";
 
 /// A shard's content, and its table if rows are typed.

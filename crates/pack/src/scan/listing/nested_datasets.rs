@@ -12,10 +12,11 @@ pub(super) fn warnings(listing: &Listing) -> Vec<String> {
     let warning = |root: &std::path::Path, folder: &std::path::Path, samples: u64| {
         let (path, folder) = (root.join(folder), folder.display());
         format!(
-            "{} is a dataset of packhorse among the inputs, so its {} are packed too; to leave it out, pass \
+            "{} is a dataset of packhorse among the inputs, so its {} {} packed too; to leave it out, pass \
              `exclude={folder}`",
             path.display(),
             counted(samples, "sample"),
+            if samples == 1 { "is" } else { "are" },
         )
     };
     below
