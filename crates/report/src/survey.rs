@@ -132,6 +132,7 @@ impl Survey {
                 continue;
             }
             let (Ok(kind), true) = (FieldType::of(field), column.is_valid(row)) else { continue };
+            content.update(&(at as u64).to_le_bytes());
             let name = field.name();
             if let Some(value) = sample.bytes_at(at) {
                 bytes += value.len() as u64;

@@ -110,7 +110,7 @@ impl Cursor {
         }
         // Read past the last byte to verify the checksum.
         match self.at == len && self.some(&mut [0])? > 0 {
-            true => Err(Error::content(format!("holds more than {len} bytes"))),
+            true => Err(Error::content(format!("can't be decompressed: holds more than {len} bytes"))),
             false => Ok(()),
         }
     }
@@ -132,6 +132,8 @@ impl Cursor {
         loop {
             match self.reader.read(buf) {
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                // Errors of reading the file, which may be remote, come back whole.
+                Err(e) if e.get_ref().is_none_or(|e| !e.is::<Error>()) => return Err(Error::decompress(e)),
                 done => return done.context("decompress"),
             }
         }
@@ -154,7 +156,7 @@ impl Cursor {
 }
 
 fn short(at: u64, len: u64) -> Error {
-    Error::content(format!("ends after {at} of {len} bytes"))
+    Error::content(format!("can't be decompressed: ends after {at} of {len} bytes"))
 }
 
 impl Decoders {
@@ -200,7 +202,7 @@ impl Input for Inside {
         let forgets = decoders.forgets;
         let way = decoders.to(offset, open)?;
         let Some(cursor) = way else { return Err(Error::bug("no decoder")) };
-        let done = cursor.read_at(offset, buf, self.len, forgets).map_err(blamed);
+        let done = cursor.read_at(offset, buf, self.len, forgets);
         if let Err(e) = &done {
             // The decoder's position is unknown after an error.
             let (entry, at) = (cursor.entry, offset + buf.len() as u64);
@@ -225,15 +227,6 @@ fn cursor(file: &Arc<dyn Input>, compression: Compression, frame: Frame) -> Resu
     let ahead = if file.local_path().is_some() { 256 << 10 } else { 4 << 20 };
     let bytes = BufReader::with_capacity(ahead, Bytes { file: Arc::clone(file), at: frame.offset });
     Ok(Cursor { reader: compression.reader(Box::new(bytes))?, entry: frame, at: frame.start, tail: Vec::new() })
-}
-
-/// Turns decoder errors without a system call behind them into `Content`.
-fn blamed(error: Error) -> Error {
-    match error.kind() {
-        Kind::Environment if error.errno().is_some() || error.message().contains("not enough memory") => error,
-        Kind::Environment | Kind::Content => error.with_kind(Kind::Content).context("can't be decompressed"),
-        _ => error,
-    }
 }
 
 /// The compressed bytes from an offset on.
@@ -427,5 +420,32 @@ mod tests {
         let error =
             open(&flipped, Compression::Zstd, &Frames::whole(300_000), 0).read_at(299_999, &mut [0]).unwrap_err();
         assert_eq!(error.kind(), Kind::Content);
+    }
+
+    /// A file on a server that stops answering behind its first bytes.
+    struct Interrupted(MemoryInput, u64);
+
+    impl Input for Interrupted {
+        packhorse_core::forward_input!(0: name len stream stat);
+
+        fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+            if offset + buf.len() as u64 > self.1 {
+                return Err(Error::new(Kind::Environment, "the server answered 503"));
+            }
+            self.0.read_at(offset, buf)
+        }
+    }
+
+    #[test]
+    fn a_failure_of_the_network_is_not_damage() {
+        let plain = text(300 << 10);
+        for (compression, bytes) in files(&plain) {
+            let most = bytes.len() as u64 - 1;
+            let file = Box::new(Interrupted(MemoryInput::new("a", bytes), most));
+            let inside = Inside::new(file, compression, plain.len() as u64, Frame::default());
+            let error = inside.read_at(0, &mut vec![0; plain.len()]).unwrap_err();
+            assert_eq!(error.kind(), Kind::Environment, "{compression:?}: {error}");
+            assert!(error.message().contains("the server answered 503"), "{compression:?}: {error}");
+        }
     }
 }

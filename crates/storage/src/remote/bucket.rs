@@ -199,7 +199,7 @@ impl Bucket {
     pub(crate) async fn uploads(&self, prefix: &str, from: Option<&(String, String)>) -> Result<Request, Failure> {
         let extensions = Noted::default().errand();
         let options = PaginatedListOptions { max_keys: Some(1), extensions, ..PaginatedListOptions::default() };
-        let listing = signed("", self.objects.list_paginated(None, options)).await;
+        let listing = signed(None, self.objects.list_paginated(None, options)).await;
         let mut request = listing.map_err(|error| self.uncredited(error.as_ref()))?;
         let mut query = format!("uploads=&prefix={}", encoded(prefix));
         if let Some((key, upload)) = from {
@@ -250,7 +250,7 @@ impl Bucket {
 
     /// The signed request that `call` makes for an object.
     async fn one<T>(&self, key: &Key, call: impl Future<Output = object_store::Result<T>>) -> Result<Request, Failure> {
-        match signed(&format!("{}{key}", self.before), call).await {
+        match signed(Some((&self.before, key.as_ref())), call).await {
             Ok(request) => plain(request).map_err(|e| Error::bug(format!("a signed request: {e}")).into()),
             Err(error) => Err(self.uncredited(error.as_ref())),
         }
@@ -266,7 +266,7 @@ impl Bucket {
         body: &Bytes,
     ) -> Result<Request, Failure> {
         let key = parsed(key)?;
-        let asked = signed(&format!("{}{key}", self.before), self.objects.head(&key)).await;
+        let asked = signed(Some((&self.before, key.as_ref())), self.objects.head(&key)).await;
         let mut request = asked.map_err(|error| self.uncredited(error.as_ref()))?;
         let signed = azure::bare(&mut request);
         *request.method_mut() = method;

@@ -59,8 +59,7 @@ pub(super) fn open(name: &BucketName, wire: &Wire, options: &RemoteOptions) -> R
     let objects = builder.build().map_err(|e| invalid(&e, &PROVIDER))?;
     Ok(Bucket {
         url: name.to_string(),
-        // The bucket may be part of the host.
-        before: String::new(),
+        before: format!("/{}/", name.name),
         own: Own::S3(S3 { credentials: objects.credentials().clone(), region }),
         objects: Box::new(objects),
         provider: &PROVIDER,

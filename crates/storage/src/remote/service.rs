@@ -28,8 +28,10 @@ tokio::task_local! {
 
 /// A request of this task to capture.
 struct Signing {
-    /// How its path ends; empty for a listing.
+    /// How its path ends: the bucket and the key; empty for a listing.
     end: String,
+    /// The key, with a slash before it, which is the whole path where the bucket is part of the host.
+    key: String,
     request: Mutex<Option<HttpRequest>>,
 }
 
@@ -40,7 +42,7 @@ impl Signing {
         let path = decoded(&request.uri().path().replace("%2F", "/")).unwrap_or_default();
         let wanted = match self.end.is_empty() {
             true => request.extensions().get::<Noted>().is_some(),
-            false => path.ends_with(&self.end),
+            false => path.ends_with(&self.end) || path == self.key,
         };
         if wanted {
             *self.request.lock().unwrap_or_else(PoisonError::into_inner) = Some(request.clone());
@@ -49,13 +51,14 @@ impl Signing {
     }
 }
 
-/// Runs `call` up to its request for the object whose path has this end, and returns that request, signed and not sent.
-/// Without an end, that is a listing with an [`errand`](Noted::errand). Otherwise `call` failed before it.
+/// Runs `call` up to its request for the object `key` of the bucket whose paths begin with `bucket`, and returns that request, signed
+/// and not sent. Without an object, that is a listing with an [`errand`](Noted::errand). Otherwise `call` failed before it.
 pub(crate) async fn signed<T>(
-    end: &str,
+    object: Option<(&str, &str)>,
     call: impl Future<Output = object_store::Result<T>>,
 ) -> Result<HttpRequest, Option<object_store::Error>> {
-    let signing = Signing { end: end.to_owned(), request: Mutex::default() };
+    let (end, key) = object.map(|(bucket, key)| (format!("{bucket}{key}"), format!("/{key}"))).unwrap_or_default();
+    let signing = Signing { end, key, request: Mutex::default() };
     let scope = async {
         let failed = call.await.err();
         let taken = |signing: &Signing| signing.request.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -190,4 +193,33 @@ pub(super) fn variables(prefix: &'static str) -> impl Iterator<Item = (String, S
         std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     let given = all.filter(move |(name, value)| name.starts_with(prefix) && !value.is_empty());
     given.map(|(name, value)| (name.to_ascii_lowercase(), value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_for_credentials_are_not_those_for_objects() {
+        let request = |path: &str| {
+            let mut request = HttpRequest::new(HttpRequestBody::empty());
+            *request.uri_mut() = format!("http://host{path}").parse().unwrap();
+            request
+        };
+        let signing = |bucket: &str, key: &str| Signing {
+            end: format!("{bucket}{key}"),
+            key: format!("/{key}"),
+            request: Mutex::default(),
+        };
+        for (path, wanted) in [
+            ("/bucket/ml-data", false),
+            ("/latest/meta-data/iam/security-credentials/data", false),
+            ("/data", true),
+            ("/bucket/data", true),
+            ("/root/bucket/data", true),
+        ] {
+            assert_eq!(signing("/bucket/", "data").take(&request(path)), wanted, "{path}");
+        }
+        assert!(signing("/b/", "a b/c").take(&request("/b/a%20b%2Fc")));
+    }
 }

@@ -27,16 +27,26 @@ use zune_jpeg::zune_core::bytestream::ZCursor;
 use zune_jpeg::zune_core::colorspace::ColorSpace;
 use zune_jpeg::zune_core::options::DecoderOptions;
 
+/// The most bytes of EXIF that a segment holds beside its name.
+const LONGEST_EXIF: usize = 65_533 - 6;
+
 /// Size and orientation from the header.
 pub(super) fn header(bytes: &[u8]) -> Result<(u32, u32, Orientation)> {
     let header = JpegHeader::read(bytes)?;
     Ok((header.width.into(), header.height.into(), header.orientation()))
 }
 
-/// Refuses coding processes and samplings that zune-jpeg does not support: arithmetic, lossless, hierarchical, a
-/// first channel with fewer samples than another.
+/// Refuses coding processes, samplings and scans that zune-jpeg does not support: arithmetic, lossless, hierarchical, a
+/// first channel with fewer samples than another, channels in scans of their own.
 pub(super) fn require_usual(bytes: &[u8]) -> Result<()> {
     JpegHeader::read(bytes)?.require_usual()
+}
+
+/// Width, height and channels of a strip or tile of a TIFF; the errors of [`require_usual`].
+pub(super) fn strip(bytes: &[u8]) -> Result<(u32, u32, u8)> {
+    let header = JpegHeader::read(bytes)?;
+    header.require_usual()?;
+    Ok((header.width.into(), header.height.into(), header.components))
 }
 
 /// Whether the file has more pictures than the first.
@@ -97,11 +107,12 @@ pub(super) struct ImageNotes<'a> {
     pub(super) exif: Option<Cow<'a, [u8]>>,
 }
 
-/// Encodes gray or RGB of 8 bits, with the notes that `keep` selects and that fit the pixels.
+/// Encodes gray or RGB of 8 bits, with the notes that `keep` selects and that fit the pixels and a JPEG: EXIF of over 64 KiB does not.
 pub(super) fn write(raster: &Raster, quality: u8, keep: Keep, notes: &ImageNotes<'_>) -> Result<Vec<u8>> {
     let icc = notes.icc.as_deref().filter(|profile| keep.icc && describes(profile, raster.channels));
     let exif = notes.exif.as_deref().filter(|_| keep.exif);
     let exif = exif.and_then(|tiff| exif::upright(tiff, (raster.width, raster.height)));
+    let exif = exif.filter(|block| block.len() <= LONGEST_EXIF);
     encode(raster, quality, icc, exif.as_deref())
 }
 

@@ -91,7 +91,7 @@ pub(super) fn rewrite(
         return Err(Error::content("is an animated PNG, which can't be resized or turned; leave it out"));
     }
     let raster = edit(read(&mut reader)?, exact)?;
-    encode(&raster, reader.info(), as_stored, keep)
+    encode(&raster, reader.info(), Notes::of(bytes).exif.as_deref(), as_stored, keep)
 }
 
 fn decoder(bytes: &[u8]) -> Decoder<Cursor<&[u8]>> {
@@ -138,10 +138,12 @@ fn pack(samples: &[u8], width: usize, bits: usize) -> Vec<u8> {
     samples.chunks(width.max(1)).flat_map(|line| line.chunks(8 / bits).map(byte)).collect()
 }
 
-fn encode(raster: &Raster, from: &Info<'_>, as_stored: bool, keep: Keep) -> Result<Vec<u8>> {
+fn encode(raster: &Raster, from: &Info<'_>, exif: Option<&[u8]>, as_stored: bool, keep: Keep) -> Result<Vec<u8>> {
     let failed = |error| Error::content(format!("can't be encoded as a PNG ({error}); leave it out"));
     let mut out = Vec::with_capacity(raster.data.len() / 2 + 1024);
-    let info = info(raster, from, as_stored, keep);
+    let mut info = info(raster, from, as_stored, keep);
+    let exif = exif.filter(|_| keep.exif).and_then(|tiff| exif::upright(tiff, (raster.width, raster.height)));
+    info.exif_metadata = exif.map(Cow::Owned);
     let (indexed, bits) = (info.color_type == ColorType::Indexed, info.bit_depth as u8);
     let mut encoder = Encoder::with_info(&mut out, info).map_err(failed)?;
     encoder.set_filter(if indexed { Filter::NoFilter } else { Filter::Adaptive });
@@ -182,9 +184,6 @@ fn info<'a>(raster: &Raster, from: &'a Info<'_>, as_stored: bool, keep: Keep) ->
         info.trns = if indexed { borrow(&from.trns) } else { from.trns.as_deref().map(gray) };
     }
     info.icc_profile = if keep.icc { borrow(&from.icc_profile) } else { None };
-    let exif = from.exif_metadata.as_deref().filter(|_| keep.exif);
-    let exif = exif.map(notes::without_name);
-    info.exif_metadata = exif.and_then(|tiff| exif::upright(tiff, (raster.width, raster.height))).map(Cow::Owned);
     info.source_gamma = from.gama_chunk;
     info.source_chromaticities = from.chrm_chunk;
     info.srgb = from.srgb;

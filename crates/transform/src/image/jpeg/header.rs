@@ -10,6 +10,7 @@ pub(super) const XMP: &[u8] = b"http://ns.adobe.com/xap/1.0/\0";
 const SOI: u8 = 0xd8;
 pub(super) const EOI: u8 = 0xd9;
 pub(super) const SOS: u8 = 0xda;
+const DRI: u8 = 0xdd;
 
 /// What the segments before the first scan declare.
 #[derive(Debug, Default)]
@@ -23,9 +24,15 @@ pub(super) struct JpegHeader<'a> {
     xmp: Option<&'a [u8]>,
     /// Low nibble of the SOF marker: 0 to 2 are supported, 9 and up are arithmetic.
     pub(super) process: u8,
-    icc: Vec<(u8, &'a [u8])>,
+    icc: Vec<(u8, u8, &'a [u8])>,
     /// Whether a channel has more samples across than the first.
     is_uneven: bool,
+    /// Whether a channel has not one sample a pixel.
+    is_subsampled: bool,
+    /// Whether the first scan has some of the channels only.
+    is_divided: bool,
+    /// Whether scans have restarts.
+    has_restarts: bool,
     /// What it says about its colours.
     pub(super) colors: ColorSigns,
     /// Whether more pictures follow this one (CIPA DC-007, Multi-Picture Format): a second lens, depths, a gain map.
@@ -38,7 +45,12 @@ impl<'a> JpegHeader<'a> {
         let mut header = Self::default();
         for segment in Segments::new(bytes) {
             match segment? {
-                (SOS, _) if header.components > 0 => return Ok(header),
+                (SOS, body) if header.components > 0 => {
+                    header.is_divided = body.first().is_some_and(|channels| *channels < header.components);
+                    let mut all = header.is_divided.then(|| Segments::new(bytes)).into_iter().flatten();
+                    header.has_restarts = all.any(|segment| segment.is_ok_and(|(marker, _)| marker == DRI));
+                    return Ok(header);
+                }
                 (SOS | EOI, _) => break,
                 (marker, body) => header.take(marker, body),
             }
@@ -69,7 +81,9 @@ impl<'a> JpegHeader<'a> {
             self.width = u16::from_be_bytes([w1, w0]);
             self.components = components;
             let across = |part: &[u8; 3]| part[1] >> 4;
-            let mut parts = body.get(6..).unwrap_or_default().as_chunks().0.iter();
+            let parts = body.get(6..).unwrap_or_default().as_chunks().0;
+            self.is_subsampled = parts.iter().any(|part| part[1] != 0x11);
+            let mut parts = parts.iter();
             let first = parts.next().map_or(0, across);
             self.is_uneven = parts.take(3).any(|part| across(part) > first);
         }
@@ -94,6 +108,9 @@ impl<'a> JpegHeader<'a> {
             0..=2 if self.is_uneven => {
                 "a JPEG whose first channel has fewer samples than another, which few programs read"
             }
+            0 | 1 if self.is_divided && (self.is_subsampled || self.has_restarts) => {
+                "a JPEG with one scan after another for its channels, which few programs write"
+            }
             0..=2 => return Ok(()),
             9 | 10 => "an arithmetic-coded JPEG, which few programs read",
             3 | 7 | 11 | 15 => "a lossless JPEG, which few programs read",
@@ -105,9 +122,10 @@ impl<'a> JpegHeader<'a> {
     /// The ICC profile joined from its chunks; `None` if one is missing.
     pub(super) fn icc(&self) -> Option<Vec<u8>> {
         let mut chunks = self.icc.clone();
-        chunks.sort_by_key(|(number, _)| *number);
-        let whole = chunks.iter().zip(1u16..).all(|((number, _), expected)| u16::from(*number) == expected);
-        (whole && !chunks.is_empty()).then(|| chunks.iter().flat_map(|(_, part)| part.iter().copied()).collect())
+        chunks.sort_by_key(|(number, _, _)| *number);
+        let numbered = chunks.iter().zip(1u16..).all(|((number, _, _), expected)| u16::from(*number) == expected);
+        let whole = numbered && chunks.iter().all(|(_, count, _)| usize::from(*count) == chunks.len());
+        (whole && !chunks.is_empty()).then(|| chunks.iter().flat_map(|(_, _, part)| part.iter().copied()).collect())
     }
 }
 
@@ -116,10 +134,10 @@ pub(super) fn is_frame(marker: u8) -> bool {
     matches!(marker, 0xc0..=0xcf) && !matches!(marker, 0xc4 | 0xc8 | 0xcc)
 }
 
-/// Sequence number and bytes of an ICC chunk.
-fn chunk(body: &[u8]) -> Option<(u8, &[u8])> {
+/// Sequence number, number of chunks and bytes of an ICC chunk.
+fn chunk(body: &[u8]) -> Option<(u8, u8, &[u8])> {
     match body {
-        [number, _, part @ ..] => Some((*number, part)),
+        [number, count, part @ ..] => Some((*number, *count, part)),
         _ => None,
     }
 }

@@ -1,5 +1,6 @@
-use super::super::samples::{fnv, icc, jpeg, jpeg_of, pattern};
+use super::super::samples::{exif as exif_of, fnv, icc, jpeg, jpeg_of, pattern};
 use super::super::{Pixels, decode as decode_public};
+use super::header::SOS;
 use super::*;
 use packhorse_core::{Kind, Limits};
 use proptest::prelude::*;
@@ -107,6 +108,23 @@ fn an_icc_profile_travels_in_chunks_while_its_colours_stay() {
     assert_eq!((header.icc(), header.exif), (Some(profile), None));
     let out = rewrite(&jpeg_of(16, 16, ColorType::Cmyk, 0, &icc(b"CMYK", 500)), 90, Keep::default(), same).unwrap();
     assert_eq!(JpegHeader::read(&out).unwrap().icc(), None);
+    // Without its last chunk there is none.
+    let mut bytes = jpeg_of(16, 16, ColorType::Rgb, 0, &icc(b"RGB ", 150_000));
+    let last = bytes.windows(12).rposition(|name| name == b"ICC_PROFILE\0").unwrap();
+    bytes[last] = b'X';
+    assert_eq!(JpegHeader::read(&bytes).unwrap().icc(), None);
+}
+
+#[test]
+fn exif_that_no_segment_holds_is_left_out() {
+    let raster = Raster::new(16, 16, 3, false, pattern(16, 16, 3)).unwrap();
+    for (len, kept) in [(LONGEST_EXIF, true), (LONGEST_EXIF + 1, false)] {
+        let mut block = exif_of(1);
+        block.resize(len, 0);
+        let notes = ImageNotes { icc: None, exif: Some(block.into()) };
+        let out = write(&raster, 90, Keep { icc: true, exif: true }, &notes).unwrap();
+        assert_eq!(JpegHeader::read(&out).unwrap().exif.map(<[u8]>::len), kept.then_some(len));
+    }
 }
 
 #[test]
@@ -179,6 +197,26 @@ fn missing_pixels_never_show_old_memory() {
         left_out += u32::from(made[0].as_ref().is_some_and(|out| out.ends_with(&[128; 3 * 64 * 8])));
     }
     assert!(left_out > 10, "{left_out}");
+}
+
+/// zune-jpeg decodes them to noise.
+#[test]
+fn channels_in_scans_of_their_own_are_refused() {
+    let of = |factor, restarts: bool| {
+        let mut bytes = Vec::new();
+        let mut encoder = Encoder::new(&mut bytes, 90);
+        encoder.set_sampling_factor(factor);
+        restarts.then(|| encoder.set_restart_interval(2));
+        encoder.encode(&pattern(32, 16, 3), 32, 16, ColorType::Rgb).unwrap();
+        let scan = bytes.windows(2).position(|two| two == [0xff, SOS]).unwrap();
+        bytes[scan + 4] = 1;
+        require_usual(&bytes)
+    };
+    for (factor, restarts) in [(SamplingFactor::R_4_2_0, false), (SamplingFactor::R_4_4_4, true)] {
+        let error = of(factor, restarts).unwrap_err();
+        assert!(error.to_string().contains("with one scan after another for its channels"), "{error}");
+    }
+    of(SamplingFactor::R_4_4_4, false).unwrap();
 }
 
 /// zune-jpeg decodes them to noise.

@@ -14,7 +14,7 @@ pub(super) use encode::encode;
 
 use super::{Numbers, Stored, cut_short, too_large, undecodable, unread};
 use crate::image::format::ImageFormat;
-use crate::image::jpeg::ImageNotes;
+use crate::image::jpeg::{self, ImageNotes};
 use crate::image::orientation::Orientation;
 use crate::image::raster::Raster;
 use alpha::{divide_by_alpha, without_alpha};
@@ -205,14 +205,18 @@ fn require_strips(decoder: &mut Tiff<'_>, color: ColorType) -> Result<()> {
     }
 }
 
-/// Refuses embedded JPEGs larger than their strip or tile: the decoder would allocate what they declare.
+/// Refuses embedded JPEGs that the decoder misreads, and those larger than their strip or tile: it would allocate what they
+/// declare.
 fn require_jpegs(decoder: &mut Tiff<'_>, offsets: &[u64], lengths: &[u64]) -> Result<()> {
     let (width, height) = decoder.chunk_dimensions();
     let bytes = *decoder.inner().get_ref();
     for (offset, length) in offsets.iter().zip(lengths) {
         let part = usize::try_from(*offset).ok().and_then(|from| bytes.get(from..)).unwrap_or_default();
         let part = part.get(..usize::try_from(*length).unwrap_or(usize::MAX).min(part.len())).unwrap_or_default();
-        let (w, h, _) = crate::image::jpeg::header(part)?;
+        let (w, h, channels) = jpeg::strip(part)?;
+        if channels == 2 {
+            return Err(unread(ImageFormat::Tiff, "it has JPEGs of two channels"));
+        }
         // The last strip may hold more rows than are left; allow one more row of blocks.
         if w > width.saturating_add(16) || h > height.saturating_add(16) {
             return Err(contradictory());

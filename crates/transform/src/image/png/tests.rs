@@ -161,3 +161,20 @@ proptest! {
         let _ = rewrite(&bytes, Keep::default(), false, |raster, _| Ok(raster));
     }
 }
+
+#[test]
+fn exif_is_kept_wherever_programs_write_it() {
+    let plain = png(8, 8);
+    let hex: String = block(6).iter().map(|byte| format!("{byte:02x}")).collect();
+    let text = format!("Raw profile type exif\0\nexif\n{:8}\n{hex}\n", block(6).len());
+    let body = [b"tEXt", text.as_bytes()].concat();
+    let mut sum = flate2::Crc::new();
+    sum.update(&body);
+    // Behind the header.
+    let (head, tail) = plain.split_at(33);
+    let length = (text.len() as u32).to_be_bytes();
+    let png = [head, &length, &body, &sum.sum().to_be_bytes(), tail].concat();
+    let keep = |exif| rewrite(&png, Keep { icc: true, exif }, false, |raster, _| Ok(raster)).unwrap();
+    assert_eq!(Notes::of(&keep(true)).exif.as_deref(), Some(&block(1)[..]));
+    assert_eq!(Notes::of(&keep(false)).exif, None);
+}
