@@ -1024,3 +1024,32 @@ fn doubles_that_were_left_out_free_no_keys() {
     refused(&ended, CONFIG, &["the dataset has a sample with this key"]);
     packhorse(&["verify", text(&out), "--full"]).succeed();
 }
+
+/// A setting that is given counts, also where it is the default.
+#[test]
+fn given_settings_win_over_those_of_the_dataset() {
+    let corpus = Corpus::new();
+    let [out, new, samples] = ["out", "new", "samples"].map(|name| corpus.dir(name));
+    let splits = ["--split", "train=0.5,val=0.5", "--shuffle", "3", "--out", text(&out)];
+    packhorse(&[&["pack", text(&corpus.first), "--to", "webdataset"][..], &splits].concat()).succeed();
+    for split in ["train", "val"] {
+        std::fs::create_dir_all(samples.join(split)).unwrap();
+        for number in 0..20 {
+            std::fs::write(samples.join(format!("{split}/{split}{number:02}.jpg")), b"jpg").unwrap();
+        }
+    }
+    packhorse(&["pack", text(&samples), "--to", "webdataset", "--split", "folders", "--out", text(&new)]).succeed();
+    packhorse(&["append", text(&out), text(&new), "--split", "keep", "--shuffle", "none"]).succeed();
+    for split in ["train", "val"] {
+        let dataset = packhorse::open(text(&out)).unwrap().split(split).unwrap();
+        let mut keys = Vec::new();
+        dataset
+            .each_key(|_, key| {
+                keys.extend((key.starts_with("train/") || key.starts_with("val/")).then(|| key.to_owned()));
+                Ok(())
+            })
+            .unwrap();
+        let wanted: Vec<String> = (0..20).map(|number| format!("{split}/{split}{number:02}")).collect();
+        assert_eq!(keys, wanted);
+    }
+}

@@ -184,6 +184,17 @@ fn damage_of_a_sealed_input_is_passed_over_where_it_is_asked_for() {
     }
 }
 
+/// A shard in the place of another one is noticed, also if it is compressed as a whole.
+#[test]
+fn compressed_shards_are_compared_with_their_digests() {
+    let dir = inputs();
+    let gzip = ["--compression", "gzip", "--shard-count", "2"];
+    stdout(dir.path(), &[&["pack", "in", "--to", "tfrecord", "--out", "a"][..], &gzip].concat());
+    let [one, other] = [0, 1].map(|number| dir.path().join(format!("a/shard-00000{number}.tfrecord.gz")));
+    std::fs::copy(other, one).unwrap();
+    fails(dir.path(), &["pack", "a", "--to", "parquet", "--out", "b"], 6, "recorded");
+}
+
 #[test]
 fn a_dry_run_writes_nothing_and_says_what_would_be() {
     let dir = inputs();

@@ -181,9 +181,8 @@ fn a_value_in_another_column_is_not_the_same_content() {
     let (table, out) = (dir.path().join("t.jsonl"), dir.path().join("out"));
     std::fs::write(&table, "{\"a\":1,\"b\":null}\n{\"a\":null,\"b\":1}\n{\"a\":1,\"b\":null}\n").unwrap();
     packhorse(&["pack", text(&table), "--from", "jsonl", "--to", "parquet", "--out", text(&out)]).succeed();
-    let (html, said) = report(&out, dir.path());
+    let (_, said) = report(&out, dir.path());
     assert_eq!(said["doubles"], 1, "{said}");
-    assert!(html.contains("equal content"));
 }
 
 #[test]

@@ -1326,3 +1326,25 @@ fn joined_columns_are_apart_from_fields_of_other_inputs() {
     let ranks: Vec<Value> = head.lines().map(rank).collect();
     assert_eq!(ranks, ["0".into(), "1".into(), "2".into(), Value::Null], "{head}");
 }
+
+/// Whether a sample has a field is in the index: no byte of the field is read, which here is larger than a value may be.
+#[test]
+fn presence_reads_no_field() {
+    use std::io::{Seek as _, SeekFrom, Write as _};
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.tar");
+    let mut tar = std::fs::File::create(&path).unwrap();
+    for (name, size) in [("a.mp4", 3u64 << 30), ("a.cls", 512), ("b.cls", 512)] {
+        let mut header = tar::Header::new_ustar();
+        header.set_path(name).unwrap();
+        header.set_size(size);
+        header.set_mode(0o644);
+        header.set_cksum();
+        tar.write_all(header.as_bytes()).unwrap();
+        tar.seek(SeekFrom::Current(i64::try_from(size).unwrap())).unwrap();
+    }
+    tar.write_all(&[0; 1024]).unwrap();
+    let dataset = open(&path);
+    let chosen = |condition: &str| keys(&dataset.filter(&condition.parse::<Condition>().unwrap()).unwrap());
+    assert_eq!((chosen("mp4 is not null"), chosen("mp4 is null")), (vec!["a".to_owned()], vec!["b".to_owned()]));
+}

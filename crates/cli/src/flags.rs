@@ -2,6 +2,7 @@
 
 use crate::settings::{POSITIONAL, flags_of};
 use clap::builder::PossibleValuesParser;
+use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches, ValueHint, value_parser};
 use packhorse_pack::{Recipe, Setting, Takes};
 use std::ffi::OsStr;
@@ -24,7 +25,8 @@ impl Args for RecipeFlags {
 impl FromArgMatches for RecipeFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
         let mut recipe = Recipe::default();
-        for setting in Recipe::SETTINGS {
+        let is_given = |setting: &&Setting| matches.value_source(setting.field) != Some(ValueSource::DefaultValue);
+        for setting in Recipe::SETTINGS.iter().filter(is_given) {
             let given: Vec<&OsStr> = matches.get_raw(setting.field).into_iter().flatten().collect();
             if takes_one_path(setting) && given.len() > 1 {
                 let text = format!("--{} is given {} times, and takes one value\n", setting.name, given.len());

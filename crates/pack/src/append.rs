@@ -113,7 +113,8 @@ impl Base {
         let first = self.plans.first().ok_or_else(|| Error::bug("a dataset without a plan"))?;
         let header = first.header();
         let mut recipe = asked.clone();
-        let given: Vec<&str> = asked.given().into_iter().map(|(setting, _)| setting.name).collect();
+        let changed = asked.given().into_iter().map(|(setting, _)| setting.name);
+        let given: BTreeSet<&str> = changed.chain(asked.named.0.iter().copied()).collect();
         if asked.out.as_ref().is_some_and(|out| *out != self.dir) {
             return Err(Error::config("`out` is the dataset that samples are added to; leave it out"));
         }
@@ -123,14 +124,14 @@ impl Base {
             let message = format!("holds {}, and `to` names another format", self.manifest.format.format);
             return Err(Error::config(message).in_input(self.dir.display()));
         }
-        if given.contains(&"name") && asked.name != header.name {
+        if given.contains("name") && asked.name != header.name {
             return Err(
                 Error::config(format!("has the name {}; leave `name` out", header.name)).in_input(self.dir.display())
             );
         }
         recipe.name.clone_from(&header.name);
         for (name, text) in &header.choices {
-            if !OWN.contains(&name.as_str()) && !given.contains(&name.as_str()) {
+            if !OWN.contains(&name.as_str()) && !given.contains(name.as_str()) {
                 // Recorded in bytes.
                 let text = if name == "shard-size" { format!("{text}B") } else { text.clone() };
                 recipe.take(name, text.as_ref())?;

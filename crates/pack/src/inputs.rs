@@ -213,9 +213,10 @@ impl<'a> Inputs<'a> {
                 let range = from.saturating_sub(1)..to.saturating_sub(1);
                 self.decompressors.take(&path, range, entrance, open).map(OpenTable::Inside)
             }
-            (compressed, ..) => {
-                self.open(&path, compressed).map(|input| OpenTable::SharedFile(Arc::new(SharedFile::new(input))))
-            }
+            (compressed, ..) => self
+                .check_first(&path)
+                .and_then(|()| self.open(&path, compressed))
+                .map(|input| OpenTable::SharedFile(Arc::new(SharedFile::new(input)))),
         };
         let opened = opened.and_then(|opened| {
             self.check_stamp(opened.input().stat()?, piece)?;
@@ -347,11 +348,14 @@ impl<'a> Inputs<'a> {
         Ok(open.stat().is_ok_and(|open| open.is_none_or(|open| open.id == now.id)))
     }
 
+    /// Before the first read of a shard of a sealed dataset, compares its digest.
+    fn check_first(&self, path: &Path) -> Result<()> {
+        self.first_reads.as_ref().map_or(Ok(()), |first_reads| first_reads.check(self.store, path, self.cancel))
+    }
+
     fn open_archive(&self, path: &Path) -> Result<Arc<SharedFile>> {
         let compression = compression(path);
-        if let Some(first_reads) = &self.first_reads {
-            first_reads.check(self.store, path, self.cancel)?;
-        }
+        self.check_first(path)?;
         if let Some(file) = self.kept.and_then(|(kept, limits)| kept.get(path, limits))
             && self.is_at(&*file.input, path)?
         {

@@ -111,7 +111,9 @@ pub use pack::{PackReport, Packed};
 pub use part::Part;
 pub(crate) use plan::ShardBounds;
 pub use plan::{Estimate, PathSplit, Plan, Shares, Shuffle, SplitBy, SplitLists, Splits};
-pub use recipe::{ByteSize, Decode, Labels, MetadataRows, Recipe, Setting, Symlinks, Takes, parse_bytes};
+pub use recipe::{
+    ByteSize, Decode, Labels, MetadataRows, NamedSettings, Recipe, Setting, Symlinks, Takes, parse_bytes,
+};
 pub use recorded_files::{RecordedFiles, sealed_manifest};
 pub use repair::DatasetRepair;
 pub use request_error::as_request_error;

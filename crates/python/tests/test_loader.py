@@ -1004,3 +1004,20 @@ def test_files_without_a_column_may_be_selected_twice(tmp_path):
         batch = next(iter(chosen.loader(4, fields=[packhorse.Number("x", "int64", required=False)], shuffle="sequential")))
         assert batch["x"].tolist() == [1, 2, 0, 0]
         assert len(chosen.where("x is null")) == 2
+
+
+def test_many_shards_need_few_open_files(tmp_path):
+    """Two loaders of one process, one with a cache folder, share the limit of open files."""
+    code = """
+        import resource, sys
+        import packhorse
+        with packhorse.Writer(sys.argv[1], "webdataset", samples_per_shard=1) as writer:
+            for number in range(150):
+                writer.write({"cls": number})
+        resource.setrlimit(resource.RLIMIT_NOFILE, (128, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+        dataset = packhorse.open(sys.argv[1])
+        train, val = dataset.loader(8, cache=sys.argv[2]), dataset.loader(8, shuffle="full")
+        for one, other in zip(train, val):
+            pass
+    """
+    run_well(code, tmp_path / "shards", tmp_path / "cache")

@@ -5,8 +5,9 @@ use packhorse_core::{Code, Error, Field, FieldType, Result, counted, unescape};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Samples whose keys are read at a time.
+/// Samples whose keys are read at a time, and about the bytes that they may have in tables.
 const AT_ONCE: u64 = 1 << 16;
+const BYTES: u64 = 64 << 20;
 
 /// Missing keys that an error names.
 const SHOWN: usize = 3;
@@ -18,11 +19,17 @@ impl Dataset {
     /// Errors: a shard that can't be opened or read; the first error of `each`.
     pub fn each_key(&self, mut each: impl FnMut(u64, &str) -> Result<()>) -> Result<()> {
         let samples = self.len();
-        let reader = Reader::new(self.keys_alone()?, Vec::new(), ReadOptions::in_order());
+        let alone = self.keys_alone()?;
+        // Tars have an index of their keys; rows of tables are read whole.
+        let at_once = match alone.shards().iter().any(|shard| shard.is_table()) {
+            true => (BYTES / alone.mean().max(1)).clamp(1, AT_ONCE),
+            false => AT_ONCE,
+        };
+        let reader = Reader::new(alone, Vec::new(), ReadOptions::in_order());
         let (mut wants, mut block) = (Wants::default(), SampleBlock::default());
         let mut from = 0;
         while from < samples {
-            let to = samples.min(from.saturating_add(AT_ONCE));
+            let to = samples.min(from.saturating_add(at_once));
             reader.read(from..to, &mut wants, &mut block)?;
             for (row, number) in (from..to).enumerate() {
                 if let Some(fault) = block.fault(row) {

@@ -10,12 +10,31 @@ use packhorse_core::{Code, Error, Input, Kind, Members, Result, Table};
 use packhorse_dataset::{Digest, MANIFEST, PART};
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-/// Opens shard `number` by other means than its store.
-pub(crate) type Opener = Box<dyn Fn(u32, &Shard) -> Result<Box<dyn Input>> + Send + Sync>;
+/// Opens shard `number` by other means than its store, and says whether a nearer copy is there soon.
+pub(crate) type Opener = Box<dyn Fn(u32, &Shard) -> Result<(Box<dyn Input>, bool)> + Send + Sync>;
+
+/// The open shards of all readers of this process.
+static OPEN: AtomicUsize = AtomicUsize::new(0);
+
+/// One of them.
+struct OpenShard;
+
+impl OpenShard {
+    fn new() -> Self {
+        OPEN.fetch_add(1, Ordering::Relaxed);
+        Self
+    }
+}
+
+impl Drop for OpenShard {
+    fn drop(&mut self) {
+        OPEN.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 /// An open shard.
 pub(crate) struct Opened {
@@ -27,6 +46,9 @@ pub(crate) struct Opened {
     /// Whether the index has checksums.
     pub(crate) checksums: bool,
     used: AtomicU64,
+    /// When it is opened again, for a nearer copy.
+    until: Option<Instant>,
+    _counted: OpenShard,
 }
 
 impl std::fmt::Debug for Opened {
@@ -55,6 +77,9 @@ const PAUSE: u32 = 20;
 /// The longest such time.
 const LONGEST: Duration = Duration::from_secs(60);
 
+/// How long a shard is read from where it is while another process copies it to a cache.
+const SOON: Duration = Duration::from_secs(5);
+
 /// The folders above a shard, of which one is its dataset's.
 const DEEPEST: usize = 4;
 
@@ -64,6 +89,8 @@ pub(crate) struct Shards {
     /// For each shard that a thread opens, or that failed to open: a lock, so that it is not opened twice, and the failure.
     opening: Mutex<HashMap<u32, Arc<Mutex<Option<Failure>>>>>,
     most: usize,
+    /// The most of all readers of the process, as far as this one can close some.
+    most_of_all: usize,
     clock: AtomicU64,
     map: bool,
     verify: Verify,
@@ -72,10 +99,12 @@ pub(crate) struct Shards {
 
 impl Shards {
     pub(crate) fn new(options: &ReadOptions, opener: Option<Opener>) -> Self {
+        let descriptors = packhorse_storage::descriptors();
         Self {
             open: RwLock::default(),
             opening: Mutex::default(),
-            most: options.open.min(packhorse_storage::descriptors() / 2).max(1),
+            most: options.open.min(descriptors / 2).max(1),
+            most_of_all: descriptors / 4 * 3,
             clock: AtomicU64::new(0),
             map: options.access == Access::Map,
             verify: options.verify,
@@ -111,7 +140,7 @@ impl Shards {
         });
         let opened = Arc::new(opened?);
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
-        while open.len() >= self.most {
+        while open.len() >= self.most || OPEN.load(Ordering::Relaxed) > self.most_of_all {
             let oldest = open.iter().min_by_key(|(_, opened)| opened.used.load(Ordering::Relaxed)).map(|(n, _)| *n);
             if oldest.and_then(|oldest| open.remove(&oldest)).is_none() {
                 break;
@@ -124,9 +153,14 @@ impl Shards {
 
     pub(crate) fn find(&self, number: u32) -> Option<Arc<Opened>> {
         let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
-        let found = open.get(&number)?;
+        let found = Arc::clone(open.get(&number)?);
+        drop(open);
+        if found.until.is_some_and(|until| Instant::now() >= until) {
+            self.close(number);
+            return None;
+        }
         found.used.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
-        Some(Arc::clone(found))
+        Some(found)
     }
 
     /// Closes a shard, which the next batch that needs it opens again.
@@ -135,10 +169,11 @@ impl Shards {
     }
 
     fn open(&self, number: u32, shard: &Shard) -> Result<Opened> {
-        let input: Arc<dyn Input> = match &self.opener {
-            Some(opener) => shard.checked(opener(number, shard)?)?.into(),
-            None => shard.open()?.into(),
+        let (input, soon) = match &self.opener {
+            Some(opener) => opener(number, shard).and_then(|(input, soon)| Ok((shard.checked(input)?, soon)))?,
+            None => (shard.open()?, false),
         };
+        let input: Arc<dyn Input> = input.into();
         let compared = || match shard.open_data()? {
             Some(data) => verify(&*data, &shard.digest).map_err(|error| error.in_input(data.name())),
             None => verify(&*input, &shard.digest),
@@ -156,7 +191,8 @@ impl Shards {
         }
         let map = if self.map && indexed { Mapping::of(&*input)?.map(Arc::new) } else { None };
         let used = AtomicU64::new(self.clock.fetch_add(1, Ordering::Relaxed));
-        Ok(Opened { input, map, content, table, checksums, used })
+        let until = soon.then(|| Instant::now() + SOON);
+        Ok(Opened { input, map, content, table, checksums, used, until, _counted: OpenShard::new() })
     }
 }
 

@@ -8,7 +8,7 @@ use crate::parallel::in_parallel;
 use crate::range_reads::{self, RangeRead, Want};
 use crate::reads_ahead::ReadsAhead;
 use crate::requested_columns::{Column, RequestedColumns};
-use crate::sample_block::{Row, SampleBlock};
+use crate::sample_block::{Row, SampleBlock, Span};
 use crate::spans::TARGET;
 use crate::table::{TableSample, Tables};
 use crate::{Access, Dataset, memory};
@@ -98,13 +98,13 @@ pub struct Wants {
 impl Reader {
     /// A reader of these fields of `dataset`.
     pub fn new(dataset: Dataset, columns: Vec<Column>, options: ReadOptions) -> Self {
-        Self::with_opener(dataset, columns, options, None, None)
+        Self::with_opener(dataset, RequestedColumns::new(columns), options, None, None)
     }
 
     /// A reader whose shards are opened by `opener`, a cache, and whose samples come in runs of `run` neighbours.
     pub(crate) fn with_opener(
         dataset: Dataset,
-        columns: Vec<Column>,
+        columns: RequestedColumns,
         options: ReadOptions,
         opener: Option<crate::opened::Opener>,
         run: Option<u64>,
@@ -114,16 +114,7 @@ impl Reader {
         let joined = JoinedColumns::new(&dataset, &columns, options.rows / 4);
         let isolation = Isolation::new(options.isolated);
         let shards_at_once = (packhorse_storage::descriptors() / 32).clamp(8, 512);
-        Self {
-            dataset,
-            columns: RequestedColumns::new(columns),
-            shards,
-            tables,
-            joined,
-            options,
-            isolation,
-            shards_at_once,
-        }
+        Self { dataset, columns, shards, tables, joined, options, isolation, shards_at_once }
     }
 
     /// The same for all samples of the shards; `None` if these are its samples.
@@ -354,6 +345,12 @@ impl Reader {
         self.columns.members(
             || members.of(sample),
             |column, member| {
+                if self.columns.present.contains(&column) {
+                    if let Some(span) = out.spans.get_mut(first + column) {
+                        *span = Some(Span { place: 0, start: 0, len: 0 });
+                    }
+                    return;
+                }
                 let (span, crc) = (first + column, checks.then_some(member.crc32c));
                 wants.wants.push(Want { shard, start: member.offset, len: member.len, span, crc });
             },

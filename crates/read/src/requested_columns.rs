@@ -30,6 +30,8 @@ pub(crate) struct RequestedColumns {
     all: Vec<Column>,
     /// For each name the columns that have it, and its rank there; empty for few columns.
     by_name: HashMap<String, Vec<(usize, usize)>>,
+    /// Columns of which only the presence is asked: their bytes are not read from members.
+    pub(crate) present: Vec<usize>,
 }
 
 impl RequestedColumns {
@@ -42,7 +44,7 @@ impl RequestedColumns {
                 }
             }
         }
-        Self { all, by_name }
+        Self { all, by_name, present: Vec::new() }
     }
 
     /// Whether a field is requested.

@@ -84,7 +84,7 @@ impl SampleWork {
         meter: Option<&Meter>,
     ) -> Result<(Self, PipelineConfig)> {
         let fields = chosen(fields, dataset.schema())?;
-        let dataset = dataset.reading(&columns(&fields).into_iter().flat_map(|column| column.0).collect());
+        let dataset = dataset.reading(&columns(&fields).iter().flat_map(|column| column.0.clone()).collect());
         let from = begin(&order, fingerprint, options)?;
         let sampler = Sampler::new(options.rank, options.batch)?;
         let steps =
@@ -134,7 +134,7 @@ impl SampleWork {
         }
         let schema = stream.schema()?;
         let fields = chosen(fields, &schema)?;
-        let columns = columns(&fields);
+        let columns = columns(&fields).to_vec();
         let sampler = Sampler::new(options.rank, options.batch)?;
         let steps = Steps::new(sampler, ENDLESS, (0, 0), Some(1), Remainder::Uneven)?;
         let collate = Isolation::new(options.read.isolated).run(|| {

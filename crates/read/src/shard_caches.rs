@@ -52,20 +52,21 @@ impl ShardCaches {
     pub(crate) fn opener(&self) -> Opener {
         let near = self.clone();
         Box::new(move |number: u32, shard: &Shard| {
-            let cached = match &shard.near {
+            let (cached, busy) = match &shard.near {
                 Some((source, file)) => match near.dirs.iter().find(|(known, _)| known.is(source)) {
-                    Some((_, cache)) => cache.file(file)?,
-                    None => None,
+                    Some((_, cache)) => cache.file_or_busy(file)?,
+                    None => (None, false),
                 },
-                None => None,
+                None => (None, false),
             };
             let opened = &near.counters;
             if cached.is_some() { &opened.shards_cached } else { &opened.shards_opened }.add(1);
             let input = cached.map_or_else(|| shard.open(), Ok)?;
-            Ok(match &near.ram {
+            let input = match &near.ram {
                 Some(ram) => ram.wrap(number.into(), input),
                 None => input,
-            })
+            };
+            Ok((input, busy))
         })
     }
 

@@ -132,7 +132,7 @@ impl Store for Beneath {
         let flags = OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let open = |place: &Place| openat(&place.folder, &*place.name, flags, Mode::empty());
         let file = at(self.place(path, "open"), "open", path, open)?;
-        Ok(Box::new(LocalFile::of(file.into(), path)?))
+        Ok(Box::new(LocalFile::of(File::from(file), path)?))
     }
 
     fn create(&self, path: &Path) -> Result<Box<dyn StoreFile>> {

@@ -31,7 +31,7 @@ mod stores;
 pub use compression::{Compression, decompressed, decompressed_len};
 pub use frames::{Frame, Frames};
 pub use inside::Inside;
-pub use local::Local;
+pub use local::{Local, LocalFile};
 pub use location::Location;
 pub use lock::Lock;
 pub use owner::host_name;

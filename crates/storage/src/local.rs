@@ -8,6 +8,7 @@ use nix::fcntl::OFlag;
 use nix::sys::stat::Mode;
 use packhorse_core::{Code, DirEntry, Error, FileKind, FileStat, Input, Kind, Result, Store, StoreFile, found};
 use std::any::Any;
+use std::borrow::Borrow;
 use std::ffi::OsString;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -180,25 +181,31 @@ fn stat_of(meta: &Metadata) -> FileStat {
     FileStat { kind, size: meta.size(), mtime, ctime, id: (meta.dev(), meta.ino()) }
 }
 
-pub(crate) struct LocalFile {
-    file: File,
+/// A file, or a locked one, which stays locked while it is read.
+pub struct LocalFile<F = File> {
+    file: F,
     path: PathBuf,
     name: String,
     stat: FileStat,
 }
 
-impl LocalFile {
-    /// An open file; a `Content` error if it is not a regular file.
-    pub(crate) fn of(file: File, path: &Path) -> Result<Self> {
-        let stat = stat_of(&file.metadata().map_err(|e| about("stat", path, e))?);
+impl<F: Borrow<File>> LocalFile<F> {
+    /// An open file at `path`; a `Content` error if it is not a regular file.
+    pub fn of(file: F, path: &Path) -> Result<Self> {
+        let stat = stat_of(&file.borrow().metadata().map_err(|e| about("stat", path, e))?);
         if stat.kind != FileKind::File {
             return Err(Error::content("is not a regular file").in_input(path.display()));
         }
         Ok(Self { file, path: path.to_owned(), name: path.to_string_lossy().into_owned(), stat })
     }
+
+    /// The file itself.
+    pub fn file(&self) -> &File {
+        self.file.borrow()
+    }
 }
 
-impl Input for LocalFile {
+impl<F: Borrow<File> + Send + Sync> Input for LocalFile<F> {
     fn name(&self) -> &str {
         &self.name
     }
@@ -208,12 +215,12 @@ impl Input for LocalFile {
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        let read = self.file.read_exact_at(buf, offset);
+        let read = self.file().read_exact_at(buf, offset);
         read.map_err(|e| of_read(e, &self.path, buf.len(), offset, self.stat.size))
     }
 
     fn stream(&self) -> Result<Box<dyn Read + Send + '_>> {
-        Ok(Box::new(Cursor { file: &self.file, offset: 0 }))
+        Ok(Box::new(Cursor { file: self.file(), offset: 0 }))
     }
 
     fn sibling(&self, name: &str) -> Result<Option<Box<dyn Input>>> {
@@ -225,7 +232,7 @@ impl Input for LocalFile {
     }
 
     fn stat(&self) -> Result<Option<FileStat>> {
-        let meta = self.file.metadata().map_err(|e| about("stat", &self.path, e))?;
+        let meta = self.file().metadata().map_err(|e| about("stat", &self.path, e))?;
         Ok(Some(stat_of(&meta)))
     }
 }

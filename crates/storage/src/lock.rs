@@ -4,6 +4,7 @@ use crate::local::about;
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use packhorse_core::Result;
+use std::borrow::Borrow;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -74,6 +75,12 @@ impl Lock {
     /// The locked file.
     pub fn file(&self) -> &File {
         self.file.file()
+    }
+}
+
+impl Borrow<File> for Lock {
+    fn borrow(&self) -> &File {
+        self.file()
     }
 }
 

@@ -223,7 +223,7 @@ mod tests {
         let first = given("a,1\nb,2\n", "column1", &["header=none"]).unwrap();
         assert_eq!((first.get("a"), first.len()), (Some(r#"{"column1":"a","column2":1}"#), 2));
         for (text, settings, message) in [
-            ("a b\nc\n", &["delimiter=spaces"][..], "line 2: has 1 fields, and the first line has 2"),
+            ("a b\nc\n", &["delimiter=spaces"][..], "line 2: has 1 field, and the first line has 2"),
             ("x\n\nid;x\na;1;2\n", &["delimiter=;", "skip=2"][..], "line 4: has 3 fields"),
             ("a,1\n\"b,2\n", &["header=none"][..], "`metadata-read=quote=none`"),
             ("", &["header=none", "delimiter=spaces"][..], "is empty"),
@@ -267,7 +267,7 @@ mod tests {
     fn a_bad_row_is_named_by_its_line() {
         for end in ["\n", "\r\n"] {
             for (row, message) in [
-                ("x", "line 5: has 1 fields, but the header has 2"),
+                ("x", "line 5: has 1 field, but the header has 2"),
                 ("x,y,z", "line 5: has 3 fields"),
                 ("\"x\",\"y", "line 5: a quote that opens here is never closed"),
                 ("\"x", "line 5: a quote that opens here is never closed"),

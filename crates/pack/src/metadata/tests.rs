@@ -119,7 +119,7 @@ fn the_extension_says_what_a_table_is() {
     for name in ["a", "a.xlsx", "a.txt"] {
         let error = read(&dir.path().join(name), &plain).unwrap_err();
         assert_eq!(error.kind(), Kind::Config);
-        assert!(error.message().contains(".csv, .tsv, .jsonl, .json, or"));
+        assert!(error.message().contains("must end in .csv, .tsv, .jsonl, .json or"));
     }
     let list = dir.path().join("a.txt");
     std::fs::write(&list, "id x\na.jpg  1\n").unwrap();

@@ -89,7 +89,9 @@ impl Recipe {
     /// As [`Recipe::with`].
     pub fn take(&mut self, name: &str, text: &OsStr) -> Result<()> {
         let named = |e: Error| e.context(format_args!("`{name}`")).with_code(Code::BadSetting);
-        self.assign(Setting::named(name)?, text).map_err(named)
+        let setting = Setting::named(name)?;
+        self.named.0.insert(setting.name);
+        self.assign(setting, text).map_err(named)
     }
 
     /// As [`Recipe::take`], with errors that do not name the setting.

@@ -1,6 +1,6 @@
 //! Recipes from documents, such as JSON and TOML: names of settings, each with a value or a list of values.
 
-use super::{Recipe, Setting};
+use super::{NamedSettings, Recipe, Setting};
 use packhorse_core::{Code, Error, Result};
 use serde::de::{Deserialize, Deserializer, Error as _};
 use serde_json::Value;
@@ -12,6 +12,8 @@ impl<'de> Deserialize<'de> for Recipe {
         let mut recipe = Recipe::default();
         let document = BTreeMap::<String, Value>::deserialize(deserializer)?;
         let taken = document.into_iter().try_for_each(|(name, value)| recipe.take_all(&name, texts(value)));
+        // Documents that programs write have all settings.
+        recipe.named = NamedSettings::default();
         taken.map(|()| recipe).map_err(|e| D::Error::custom(e.text()))
     }
 }

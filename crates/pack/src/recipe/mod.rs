@@ -26,6 +26,7 @@ pub use symlinks::Symlinks;
 use crate::{KeyEnds, LongKeys, OnError, Shuffle, SplitBy, Splits};
 use serde::Serialize;
 use setting::kebab;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -53,11 +54,14 @@ macro_rules! settings {
         #[serde(rename_all = "kebab-case")]
         pub struct Recipe {
             $($($(#[doc = $doc])+ pub $field: $type,)+)+
+            /// The settings that were given by name.
+            #[serde(skip)]
+            pub named: NamedSettings,
         }
 
         impl Default for Recipe {
             fn default() -> Self {
-                Self { $($($field: settings!(@default $($default)?),)+)+ }
+                Self { $($($field: settings!(@default $($default)?),)+)+ named: NamedSettings::default() }
             }
         }
 
@@ -88,6 +92,17 @@ macro_rules! settings {
     };
     (@default) => { Default::default() };
     (@default $default:expr) => { $default };
+}
+
+/// The settings that [`Recipe::take`] set, also to their defaults: [`Session::append`](crate::Session::append) leaves them as they are.
+/// They decide no byte otherwise, so all are equal.
+#[derive(Clone, Debug, Default)]
+pub struct NamedSettings(pub(crate) BTreeSet<&'static str>);
+
+impl PartialEq for NamedSettings {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 const FROM_ONE: Takes = Takes::Number(1, u64::MAX);

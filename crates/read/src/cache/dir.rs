@@ -10,6 +10,7 @@ use super::{CacheFile, CacheSource, DirOptions};
 use packhorse_core::{Cancel, Context, Error, Event, Input, Kind, Observer, Result};
 use packhorse_dataset::MANIFEST;
 use packhorse_storage::Lock;
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,7 +42,7 @@ pub(crate) struct DirCache {
 
 /// The result of requesting a copy.
 enum Outcome {
-    Here(Held),
+    Here(Box<Held>),
     /// Another process is copying it.
     Busy,
     /// There is no space for it.
@@ -101,7 +102,7 @@ impl DirCache {
     /// The copy of a file, if it exists. It is not evicted while the result is open.
     #[cfg(test)]
     pub(crate) fn present(&self, file: &CacheFile) -> Result<Option<Box<dyn Input>>> {
-        let held = self.folder.find(file)?.inspect(|held| used(&held.lock));
+        let held = self.folder.find(file)?.inspect(|held| used(held.input.file()));
         Ok(held.map(|held| Box::new(held) as Box<dyn Input>))
     }
 
@@ -109,18 +110,24 @@ impl DirCache {
     /// to cache, there is no space, or another process is copying it and the options say not to wait.
     ///
     /// Errors: the original differs from the manifest (`Content`), or can't be read.
+    #[cfg(test)]
     pub(crate) fn file(&self, file: &CacheFile) -> Result<Option<Box<dyn Input>>> {
-        let outcome = self.have(file)?;
-        Ok(match outcome {
-            Outcome::Here(held) => Some(Box::new(held)),
-            Outcome::Busy | Outcome::None => None,
+        self.file_or_busy(file).map(|(copy, _)| copy)
+    }
+
+    /// The same, and whether another process is copying the file, which then is there soon.
+    pub(crate) fn file_or_busy(&self, file: &CacheFile) -> Result<(Option<Box<dyn Input>>, bool)> {
+        Ok(match self.have(file)? {
+            Outcome::Here(held) => (Some(held), false),
+            Outcome::Busy => (None, true),
+            Outcome::None => (None, false),
         })
     }
 
     fn have(&self, file: &CacheFile) -> Result<Outcome> {
         if let Some(held) = self.folder.find(file)? {
-            used(&held.lock);
-            return Ok(Outcome::Here(held));
+            used(held.input.file());
+            return Ok(Outcome::Here(Box::new(held)));
         }
         if !self.wants(file) {
             return Ok(Outcome::None);
@@ -141,7 +148,7 @@ impl DirCache {
         let Some(lock) = self.folder.lock(file).map_err(Trouble::Here)? else { return Ok(Outcome::Busy) };
         // The previous holder of the lock has made it.
         if let Some(held) = self.folder.find(file).map_err(Trouble::Here)? {
-            return Ok(Outcome::Here(held));
+            return Ok(Outcome::Here(Box::new(held)));
         }
         if let Some(limit) = self.options.limit.filter(|_| self.ours)
             && !room::make(&self.options.dir, limit, file.bytes, &lock).map_err(Trouble::Here)?
@@ -150,7 +157,7 @@ impl DirCache {
         }
         self.folder.fetch(file, &Fetch { reads: self.options.reads, cancel: &Cancel::default(), each: &|_| {} })?;
         let held = self.folder.find(file).map_err(Trouble::Here)?;
-        Ok(held.map_or(Outcome::None, Outcome::Here))
+        Ok(held.map_or(Outcome::None, |held| Outcome::Here(Box::new(held))))
     }
 
     /// Stops copying, with one warning.
@@ -191,10 +198,10 @@ fn is_staged(source: &CacheSource, dir: &Path) -> Result<bool> {
 }
 
 /// Records the use of a copy in its access time, since file systems may not do so on reads.
-fn used(lock: &Lock) {
+fn used(file: &File) {
     let times = std::fs::FileTimes::new().set_accessed(SystemTime::now());
     // The times of other users' copies can't be set.
-    let _ = lock.file().set_times(times);
+    let _ = file.set_times(times);
 }
 
 #[cfg(test)]

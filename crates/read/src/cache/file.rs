@@ -37,12 +37,16 @@ impl From<&FileRecord> for CacheFile {
 }
 
 impl CacheFile {
-    /// The name up to the first dot of its last component, by which parts of a dataset are selected, so that files of
-    /// one shard stay together.
+    /// The name without the endings of its last component, by which parts of a dataset are selected, so that files of
+    /// one shard stay together. Endings are words: `laion-1.0-00000.tar.idx` has two.
     pub(super) fn stem(&self) -> &str {
+        let is_ending = |part: &str| {
+            part.starts_with(|c: char| c.is_ascii_alphabetic()) && part.bytes().all(|b| b.is_ascii_alphanumeric())
+        };
         let last = self.name.rfind('/').map_or(0, |at| at + 1);
-        let dot = self.name.get(last..).and_then(|name| name.find('.'));
-        dot.and_then(|dot| self.name.get(..last + dot)).unwrap_or(&self.name)
+        let dots = self.name.match_indices('.').map(|(at, _)| at).filter(|at| *at >= last);
+        let mut parts = dots.filter_map(|at| self.name.split_at_checked(at));
+        parts.find(|(_, endings)| endings.split('.').skip(1).all(is_ending)).map_or(&self.name, |(stem, _)| stem)
     }
 
     /// Checks that the name stays in the folder and is not one of the cache's own files.
@@ -70,6 +74,9 @@ mod tests {
     fn files_of_a_shard_have_one_stem() {
         for name in ["a.b/shard-1.tar", "a.b/shard-1.tar.idx", "a.b/shard-1"] {
             assert_eq!(named(name).stem(), "a.b/shard-1");
+        }
+        for name in ["laion-1.0-00000.tar", "laion-1.0-00000.tar.zst", "laion-1.0-00000.receipt.json"] {
+            assert_eq!(named(name).stem(), "laion-1.0-00000");
         }
     }
 

@@ -1,14 +1,13 @@
 //! An open file of the cache, which is not evicted while it is open.
 
 use super::CacheSource;
-use packhorse_core::{Input, Result, Store, found};
-use packhorse_storage::{Local, Lock};
+use packhorse_core::{Input, Result, found};
+use packhorse_storage::{LocalFile, Lock};
 use std::path::{Path, PathBuf};
 
 /// A copy, and the location of the original.
 pub(super) struct Held {
-    pub(super) input: Box<dyn Input>,
-    pub(super) lock: Lock,
+    pub(super) input: LocalFile<Lock>,
     pub(super) source: CacheSource,
     /// Its path relative to the dataset's folder.
     pub(super) name: PathBuf,
@@ -29,6 +28,5 @@ impl Input for Held {
 /// Opens `path` with a lock that prevents its eviction; `None` if it does not exist or is being evicted.
 pub(super) fn open(path: &Path, source: &CacheSource, name: &str) -> Result<Option<Held>> {
     let Some(lock) = Lock::share(path)? else { return Ok(None) };
-    let input = found(Local.open(path))?;
-    Ok(input.map(|input| Held { input, lock, source: source.clone(), name: name.into() }))
+    Ok(Some(Held { input: LocalFile::of(lock, path)?, source: source.clone(), name: name.into() }))
 }

@@ -437,12 +437,12 @@ pub(crate) fn union<'s>(schemas: impl Iterator<Item = (&'s str, &'s SchemaRef)>)
             let nullable = known.is_nullable() || field.is_nullable();
             known.set_nullable(nullable);
         }
-        // Tables may be wide; these are members of archives.
+        // Tables may be wide, and so may the schema of one dataset; these are members of archives.
         let is_blob =
             |(field, ..): &(Field, usize, &str)| FieldType::of(field).is_ok_and(|kind| kind == FieldType::Blob);
-        if fields.len() > MOST_FIELDS && fields.values().all(is_blob) {
+        if all > 1 && fields.len() > MOST_FIELDS && fields.values().all(is_blob) {
             let message = format!("samples have over {MOST_FIELDS} different fields: are there dots in their names?");
-            return Err(Error::unsupported(message));
+            return Err(Error::unsupported(message).in_input(name));
         }
     }
     let field = |(mut field, count, _): (Field, usize, &str)| {

@@ -45,8 +45,9 @@ impl Meter {
     pub(crate) fn opener(&self, inner: Opener) -> Opener {
         let meter = self.clone();
         Box::new(move |number, shard: &Shard| {
-            let input = inner(number, shard)?;
-            Ok(Box::new(Metered { input, counts: meter.of(number, &shard.name), on: Arc::clone(&meter.on) }))
+            let (input, soon) = inner(number, shard)?;
+            let metered = Metered { input, counts: meter.of(number, &shard.name), on: Arc::clone(&meter.on) };
+            Ok((Box::new(metered), soon))
         })
     }
 

@@ -2,6 +2,7 @@
 
 use super::{FieldKind, FieldOptions, all};
 use crate::Column;
+use crate::requested_columns::RequestedColumns;
 use packhorse_core::{Error, Result, Schema};
 
 /// The requested fields (all if empty), and those that the device needs.
@@ -44,11 +45,14 @@ fn taken(field: &FieldOptions) -> Error {
     Error::config(message).in_field(&field.name).hint("choose the fields of the batch, and give this one another name")
 }
 
-/// The column that each field is read from.
-pub(crate) fn columns(fields: &[FieldOptions]) -> Vec<Column> {
+/// The columns that the fields are read from.
+pub(crate) fn columns(fields: &[FieldOptions]) -> RequestedColumns {
     let column = |field: &FieldOptions| match field.kind {
         FieldKind::Draws => Column(Vec::new()),
         _ => field.from.clone(),
     };
-    fields.iter().map(column).collect()
+    let mut columns = RequestedColumns::new(fields.iter().map(column).collect());
+    let present = (0..).zip(fields).filter(|(_, field)| field.kind == FieldKind::Present);
+    columns.present = present.map(|(at, _)| at).collect();
+    columns
 }

@@ -43,6 +43,7 @@ pub(super) fn require_usual(bytes: &[u8]) -> Result<()> {
 }
 
 /// Width, height and channels of a strip or tile of a TIFF; the errors of [`require_usual`].
+#[cfg(feature = "image")]
 pub(super) fn strip(bytes: &[u8]) -> Result<(u32, u32, u8)> {
     let header = JpegHeader::read(bytes)?;
     header.require_usual()?;
