@@ -54,7 +54,7 @@ fn unknown(request: &ColumnRequest<'_>) -> Error {
     let message = "is not a table that packhorse can read; a metadata file's name ends in";
     let error = Error::config(format!("{message} {KNOWN}"));
     let list = "a list in a text file needs `metadata-read=delimiter=spaces`, or what else is between its columns";
-    if request.is_metadata() { error.hint(list) } else { error }
+    if request.is_metadata { error.hint(list) } else { error }
 }
 
 /// Opens a regular file; a FIFO would hang, and CSV is read twice.
