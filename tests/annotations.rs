@@ -86,6 +86,11 @@ fn a_list_of_files_and_classes_labels_them() {
     // A list is only read if settings say how it is written.
     let error = packhorse::session().pack(&with_table(&input, ("b.txt", list), "column1", &[])).unwrap_err();
     assert!(error.to_string().contains("`metadata-read=delimiter=spaces`"), "{error}");
+    // Tables of several folders are metadata too.
+    let table = with_table(&input, ("val/m.csv", "name;class\nv_1.JPEG;65\n"), "name", &[]);
+    let pattern = Recipe { metadata: Some(dir.path().join("*/m.csv")), ..table };
+    let error = packhorse::session().pack(&pattern).unwrap_err();
+    assert!(error.to_string().contains("`metadata-read=delimiter=…`"), "{error}");
 }
 
 #[test]
@@ -392,6 +397,7 @@ fn lists_say_splits() {
     assert_eq!(shuffled, found);
     for (lists, message) in [
         (format!("train={train},val={train}"), "is on the lists of `split` twice"),
+        (format!("train={train},val={}", list("bare.txt", "2\n3\n")), "line 2: 3 is on the lists of `split` twice"),
         (
             format!("train={}", list("no.txt", "x\ny\n")),
             "no sample is on a list of `split`; the lists name samples such as x",

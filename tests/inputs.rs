@@ -102,6 +102,12 @@ fn the_last_sample_of_an_archive_that_is_cut_is_named() {
     assert_eq!(samples(&pack(dir.path(), "cut.tar", "out", &["--on-error", "skip"])), 8);
     let lost = skipped(dir.path(), "out");
     assert!(lost[0]["reason"].as_str().unwrap().contains("the sample of 0007.bin"), "{lost:?}");
+    // Members are listed so many at a time.
+    let whole = tar(4098);
+    fs::write(dir.path().join("long.tar"), &whole[..whole.len() - 6000]).unwrap();
+    assert_eq!(samples(&pack(dir.path(), "long.tar", "of-long", &["--on-error", "skip"])), 4096);
+    let lost = skipped(dir.path(), "of-long");
+    assert!(lost[0]["reason"].as_str().unwrap().contains("the sample of 4095.bin"), "{lost:?}");
 }
 
 #[test]

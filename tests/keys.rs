@@ -245,6 +245,31 @@ fn folders_are_samples_or_fields_where_the_rule_says() {
     }
 }
 
+/// Parts look at headers, whose columns have the names that the plan gives them.
+#[test]
+fn an_input_without_a_name_is_the_field_of_its_files_in_parts_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = dir.path().join("in");
+    fs::create_dir_all(input.join("masks")).unwrap();
+    for name in ["1.npy", "masks/1.npy"] {
+        let header = "{'descr': '|u1', 'fortran_order': False, 'shape': (2,), }\n";
+        let bytes = [b"\x93NUMPY\x01\x00", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), &[1, 2]];
+        fs::write(input.join(name), bytes.concat()).unwrap();
+    }
+    let here = |args: &[&str]| {
+        let more = ["--key-ends", "field-folders", "--quiet", "--to", "hdf5", "--out", "../out"];
+        let mut command = Command::new(env!("CARGO_BIN_EXE_packhorse"));
+        let ran = program::run(command.current_dir(&input).args(args).args(more), Duration::from_secs(120));
+        assert_eq!(ran.code, DONE, "{args:?}: {}", ran.stderr);
+    };
+    here(&["scan", ".", "--part", "1/1"]);
+    here(&["plan", ".", "--from-listings"]);
+    let out = dir.path().join("out");
+    assert_eq!(run(&["pack", "--plan", out.to_str().unwrap(), "--quiet", "--seal"]).code, DONE);
+    let manifest = Manifest::decode(&fs::read(out.join(MANIFEST)).unwrap()).unwrap();
+    assert_eq!(manifest.schema.iter().map(|field| field.name.as_str()).collect::<Vec<_>>(), [KEY, "in", "masks"]);
+}
+
 /// Names that keys escape, hidden folders, and members that begin with a dot or a slash.
 #[test]
 fn odd_names_keep_their_samples_where_folders_decide() {

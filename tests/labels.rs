@@ -3,9 +3,13 @@
 #![expect(clippy::unwrap_used, reason = "what goes wrong here fails the test")]
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringViewArray};
-use packhorse::core::{Code, DataType, Error, Event, FieldType, HUGGINGFACE, KEY, Observer, Schema, with_metadata};
+use packhorse::core::{
+    CLASSES, Code, DataType, Error, Event, FieldType, HUGGINGFACE, KEY, Observer, Options, Schema, with_metadata,
+};
 use packhorse::dataset::Manifest;
 use packhorse::{Labels, OnError, Recipe, Splits};
+use packhorse_testkit::typed;
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -89,6 +93,34 @@ fn columns_with_other_classes_are_not_packed_together() {
     let error = pack([&one, &other], "bad", &[]).err().unwrap();
     assert!(error.message().contains("one number would name two classes"), "{error}");
     assert!(error.message().contains("[dog, cat]") && error.field() == Some("l"), "{error}");
+}
+
+/// Class lists of tables contradict each other, also where a table without one lies between them.
+#[test]
+fn tables_with_other_classes_are_not_packed_together() {
+    let dir = tempfile::tempdir().unwrap();
+    let sink = packhorse::registry().get("arrow").unwrap().sink(&Options::new()).unwrap();
+    let (cats, fish) = (r#"["cat","dog"]"#, r#"["bird","fish"]"#);
+    for (out, lists) in [("good", [Some(cats), None, Some(cats)]), ("bad", [Some(cats), None, Some(fish)])] {
+        let input = dir.path().join(format!("in-{out}"));
+        std::fs::create_dir(&input).unwrap();
+        for (number, list) in lists.iter().enumerate() {
+            let metadata: BTreeMap<_, _> = list.map(|list| (CLASSES.to_owned(), list.to_owned())).into_iter().collect();
+            let fields = vec![FieldType::Text.field(KEY, false), FieldType::Scalar(DataType::Int64).field("y", false)];
+            let schema = Arc::new(Schema::new(fields).with_metadata(metadata));
+            let keys = Arc::new(StringViewArray::from(vec![number.to_string()]));
+            let rows = RecordBatch::try_new(schema, vec![keys, Arc::new(Int64Array::from(vec![0]))]).unwrap();
+            let written = typed::write(&*sink, &rows, &[1]);
+            let (_, bytes) = written.into_iter().find(|(suffix, _)| *suffix == sink.suffix()).unwrap();
+            std::fs::write(input.join(format!("{number}.arrow")), bytes).unwrap();
+        }
+        let packed = packhorse::session().pack(&Recipe::new(&input, "parquet", dir.path().join(out)));
+        let packed = packed.map(|packed| packed.report.samples).map_err(|e| e.message().to_owned());
+        match out {
+            "good" => assert_eq!(packed, Ok(3)),
+            _ => assert!(packed.unwrap_err().contains("one number would name two classes")),
+        }
+    }
 }
 
 struct Warnings(Mutex<Vec<String>>);

@@ -8,13 +8,15 @@ use packhorse_core::{Context, Result};
 use serde::Serialize;
 use std::io::Write;
 
-/// Writes a plan: call `new`, then `shard` or `encoded` for each shard, then `finish`.
+/// Writes a plan: call `new`, then for each shard `shard` or `encoded`, or `entries` and `end`; then `finish`.
 pub struct PlanWriter<W: Write> {
     frames: Frames<W>,
     header: Digest,
     header_frame: FrameExtent,
     shards: Vec<ShardFrame>,
     mtime_digest: Hasher,
+    /// What the open frame holds.
+    open: Content,
     /// Where the previous shard starts.
     begins: Option<Start>,
 }
@@ -47,7 +49,8 @@ impl<W: Write> PlanWriter<W> {
         let header_frame = frames.document(header)?;
         let bare = PlanHeader { roots: Vec::new(), ..header.clone() };
         let digest = Digest::of(&line(&bare)?);
-        Ok(Self { frames, header: digest, header_frame, shards: Vec::new(), mtime_digest: Hasher::new(), begins: None })
+        let (mtime_digest, open) = (Hasher::new(), Content::default());
+        Ok(Self { frames, header: digest, header_frame, shards: Vec::new(), mtime_digest, open, begins: None })
     }
 
     /// Writes the next shard.
@@ -57,13 +60,24 @@ impl<W: Write> PlanWriter<W> {
         split: Option<&str>,
         entries: impl Iterator<Item = Result<PlanEntry>>,
     ) -> Result<()> {
+        self.entries(entries)?;
+        self.end(name, split).map(drop)
+    }
+
+    /// Writes entries of the next shard, which stays open.
+    pub fn entries(&mut self, entries: impl Iterator<Item = Result<PlanEntry>>) -> Result<()> {
         let times = |time: [u8; 8]| {
             self.mtime_digest.update(&time);
         };
-        let content = Content::write(entries, &mut self.frames, times)?;
-        let frame = self.frames.end()?;
+        self.open.write(entries, &mut self.frames, times)
+    }
+
+    /// Ends the open shard; returns its samples, without those that are not counted, and their bytes of input.
+    pub fn end(&mut self, name: &str, split: Option<&str>) -> Result<(u64, u64)> {
+        let (content, frame) = (std::mem::take(&mut self.open), self.frames.end()?);
+        let held = (content.samples, content.bytes);
         self.add(name, split, content, frame);
-        Ok(())
+        Ok(held)
     }
 
     /// Writes the next shard, whose frame is encoded already.
@@ -75,10 +89,10 @@ impl<W: Write> PlanWriter<W> {
     }
 
     fn add(&mut self, name: &str, split: Option<&str>, content: Content, frame: FrameExtent) {
-        let Content { samples, bytes, uncounted, begins, blake3 } = content;
+        let Content { samples, bytes, uncounted, begins, logical, .. } = content;
         let before = std::mem::replace(&mut self.begins, begins);
         let goes_on = before.zip(self.begins.as_ref()).is_some_and(|(before, begins)| before.is_before(begins));
-        let (name, split) = (name.to_owned(), split.map(str::to_owned));
+        let (name, split, blake3) = (name.to_owned(), split.map(str::to_owned), logical.finalize().into());
         self.shards.push(ShardFrame { name, split, samples, uncounted, bytes, goes_on, frame, blake3 });
     }
 
@@ -121,41 +135,42 @@ impl<W: Write> PlanWriter<W> {
 }
 
 /// What a shard's frame holds.
+#[derive(Default)]
 struct Content {
     samples: u64,
     bytes: u64,
     uncounted: bool,
+    /// Whether it has entries, and where the first one starts.
+    begun: bool,
     begins: Option<Start>,
-    blake3: Digest,
+    logical: Hasher,
 }
 
 impl Content {
     /// Writes the lines of `entries` to `out`, and calls `times` with the modification time of every input.
     fn write(
+        &mut self,
         entries: impl Iterator<Item = Result<PlanEntry>>,
         out: &mut impl Write,
         mut times: impl FnMut([u8; 8]),
-    ) -> Result<Self> {
-        let mut logical = Hasher::new();
-        let (mut samples, mut bytes, mut uncounted) = (0, 0, false);
+    ) -> Result<()> {
         let mut buf = Vec::with_capacity(512);
-        let mut begins = None;
-        for (i, entry) in entries.enumerate() {
+        for entry in entries {
             let entry = entry?;
-            if i == 0 {
-                begins = Start::of(&entry);
+            if !std::mem::replace(&mut self.begun, true) {
+                self.begins = Start::of(&entry);
             }
-            entry.digest_into(&mut logical);
+            entry.digest_into(&mut self.logical);
             entry.mtimes().for_each(&mut times);
-            samples += entry.samples();
-            uncounted |= entry.uncounted();
-            bytes += entry.bytes();
+            self.samples += entry.samples();
+            self.uncounted |= entry.uncounted();
+            self.bytes += entry.bytes();
             buf.clear();
             serde_json::to_writer(&mut buf, &entry).map_err(bug)?;
             buf.push(b'\n');
             out.write_all(&buf).context("write the plan")?;
         }
-        Ok(Self { samples, bytes, uncounted, begins, blake3: logical.finalize().into() })
+        Ok(())
     }
 }
 
@@ -172,7 +187,8 @@ impl EncodedFrame {
     pub fn new(entries: impl Iterator<Item = Result<PlanEntry>>) -> Result<Self> {
         let (mut bytes, mut mtimes) = (Vec::new(), Vec::new());
         let mut frames = Frames::new(&mut bytes)?;
-        let content = Content::write(entries, &mut frames, |time| mtimes.extend(time))?;
+        let mut content = Content::default();
+        content.write(entries, &mut frames, |time| mtimes.extend(time))?;
         frames.end()?;
         drop(frames);
         Ok(Self { bytes, mtimes, content })

@@ -319,7 +319,8 @@ fn push(column: &mut dyn ArrayBuilder, json: &str) {
     } else if let Some(column) = any.downcast_mut::<Float64Builder>() {
         column.append_option(value.as_f64());
     } else if let Some(column) = any.downcast_mut::<StringViewBuilder>() {
-        column.append_option(value.as_str().or_else(|| value.is_number().then_some(json)));
+        // serde_json refuses integers beyond all floats.
+        column.append_option(value.as_str().or_else(|| (value.is_number() || is_integer(json)).then_some(json)));
     }
 }
 
@@ -348,10 +349,11 @@ mod tests {
             assert_eq!(kind(rounded), Ok(DataType::Utf8View), "{rounded}");
         }
         let mut column = StringViewBuilder::new();
-        ["\"a\"", "12345678901234567890123", "null"].iter().for_each(|json| push(&mut column, json));
+        let digits = "7".repeat(309);
+        ["\"a\"", "12345678901234567890123", "null", &digits].iter().for_each(|json| push(&mut column, json));
         let column = StringViewBuilder::finish(&mut column);
         let texts: Vec<_> = column.iter().collect();
-        assert_eq!(texts, [Some("a"), Some("12345678901234567890123"), None]);
+        assert_eq!(texts, [Some("a"), Some("12345678901234567890123"), None, Some(&*digits)]);
         let (mut signed, mut unsigned) = (Int64Builder::new(), UInt64Builder::new());
         push(&mut signed, "-0");
         ["-0", "18446744073709551615"].iter().for_each(|json| push(&mut unsigned, json));

@@ -65,6 +65,8 @@ struct Column {
     count: u64,
     /// The input that had it first, for errors.
     first: PathBuf,
+    /// The first feature of another library that has names of classes, and its input.
+    classes: Option<(String, PathBuf)>,
 }
 
 impl MergedColumns {
@@ -81,6 +83,12 @@ impl MergedColumns {
     ) -> Result<()> {
         let mut merged = Vec::new();
         for field in fields {
+            let feature = field.metadata().get(HUGGINGFACE);
+            if let Some(known) = self.columns.get(field.name())
+                && !joining.casts.drops(field.name())
+            {
+                other_classes(known, field.name(), feature)?;
+            }
             let field = match self.columns.get(field.name()) {
                 None => field.clone(),
                 Some(known) if joining.casts.drops(field.name()) && !alike(&known.field, field) => dropped(field),
@@ -93,7 +101,7 @@ impl MergedColumns {
                 }
                 Some(known) if same_type(&known.field, field) && same_numpy(&known.field, field) => {
                     let joined = known.field.clone().with_nullable(known.field.is_nullable() || field.is_nullable());
-                    if let Some(error) = other_classes(known, field).or_else(|| other_times(known, field)) {
+                    if let Some(error) = other_times(known, field) {
                         return Err(error);
                     }
                     // Numbers that stand for names in one input alone have none.
@@ -104,14 +112,16 @@ impl MergedColumns {
                 }
                 Some(known) => joining.join(&known.field, field).ok_or_else(|| differ(known, field))?,
             };
-            merged.push(field);
+            merged.push((field, feature));
         }
-        for field in merged {
-            let first = || path.to_owned();
-            let new = || Column { field: field.clone(), count: 0, first: first() };
+        for (field, feature) in merged {
+            let new = || Column { field: field.clone(), count: 0, first: path.to_owned(), classes: None };
             let column = self.columns.entry(field.name().clone()).or_insert_with(new);
             column.count += samples;
             column.field = field;
+            if column.classes.is_none() && class_names(feature).is_some() {
+                column.classes = feature.map(|feature| (feature.clone(), path.to_owned()));
+            }
         }
         Ok(())
     }
@@ -179,6 +189,8 @@ fn join(a: &Field, b: &Field, shapes: Shapes) -> Option<Field> {
         (FieldType::List { depth: 1, .. }, FieldType::Tensor { shape, .. }) if shape.len() == 1 => one,
         (FieldType::Tensor { shape, .. }, FieldType::List { depth: 1, .. }) if shape.len() == 1 => other,
         _ if shapes == Shapes::Equal => return None,
+        (FieldType::List { depth: 1, .. }, FieldType::Ragged { rank: 1, .. }) => one,
+        (FieldType::Ragged { rank: 1, .. }, FieldType::List { depth: 1, .. }) => other,
         _ => {
             let (rank, element) = (rank(&one)?, one.element()?.clone());
             (rank == self::rank(&other)?).then_some(FieldType::Ragged { element, rank })?
@@ -293,28 +305,22 @@ fn other_times(known: &Column, field: &Field) -> Option<Error> {
     Some(error.hint("give all of them a zone, or pack the inputs apart"))
 }
 
-/// The error of two columns whose numbers stand for other names of classes.
-fn other_classes(known: &Column, field: &Field) -> Option<Error> {
-    let (there, here) = (known.field.metadata().get(HUGGINGFACE), field.metadata().get(HUGGINGFACE));
-    if there == here {
-        return None;
-    }
-    let (there, here) = (class_names(there)?, class_names(here)?);
+/// Errors: `Content` for numbers of a column that stand for other names of classes here.
+fn other_classes(known: &Column, name: &str, feature: Option<&String>) -> Result<()> {
+    let Some((first, path)) = known.classes.as_ref().filter(|(first, _)| feature != Some(first)) else { return Ok(()) };
+    let (Some(there), Some(here)) = (class_names(Some(first)), class_names(feature)) else { return Ok(()) };
     let shown = |names: &[String]| match names {
         [first, second, third, _, ..] => format!("{first}, {second}, {third}, …"),
         names => names.join(", "),
     };
-    (there != here).then(|| {
-        Error::content(format!(
-            "field {} has the classes {} here and {} in {}: one number would name two classes; pack the inputs apart",
-            field.name(),
-            shown(&here),
-            shown(&there),
-            known.first.display()
-        ))
-        .with_code(Code::ColumnsDiffer)
-        .in_field(field.name())
-    })
+    if there == here {
+        return Ok(());
+    }
+    let (here, there, path) = (shown(&here), shown(&there), path.display());
+    let message = format!(
+        "field {name} has the classes {here} here and {there} in {path}: one number would name two classes; pack the inputs apart"
+    );
+    Err(Error::content(message).with_code(Code::ColumnsDiffer).in_field(name))
 }
 
 /// The error of columns whose equal numbers stand for different values.
@@ -342,162 +348,4 @@ pub(crate) fn shown(field: &Field) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn tensor(shape: &[usize]) -> Field {
-        FieldType::Tensor { element: DataType::Float32, shape: shape.to_vec() }.field("x", false)
-    }
-
-    fn join_all(fields: &[Field], shapes: Shapes) -> Result<Vec<Field>> {
-        let mut columns = MergedColumns::default();
-        for (i, field) in fields.iter().enumerate() {
-            columns.add(
-                [field].into_iter(),
-                1,
-                Path::new(&format!("{i}.npz")),
-                &Joining { shapes, ..Joining::default() },
-            )?;
-        }
-        Ok(columns.fields(fields.len() as u64).collect())
-    }
-
-    #[test]
-    fn durations_times_of_day_and_dates_are_not_merged() {
-        let ticks = |numpy: &str, logical: Option<&str>| {
-            let field = FieldType::Scalar(DataType::FixedSizeBinary(8)).field("t", true);
-            let field = with_metadata(field, NUMPY, numpy);
-            logical.map_or(field.clone(), |logical| with_metadata(field, LOGICAL, logical))
-        };
-        let kinds =
-            [("<m8[us]", None), ("<m8[us]", Some("time64[us]")), ("<M8[ms]", Some("date64")), ("<M8[ms]", None)];
-        for (i, a) in kinds.iter().enumerate() {
-            for (k, b) in kinds.iter().enumerate() {
-                let joined = join_all(&[ticks(a.0, a.1), ticks(b.0, b.1)], Shapes::Equal);
-                assert_eq!(joined.is_ok(), i == k, "{a:?} {b:?}");
-            }
-        }
-        let days = [ticks("<M8[D]", Some("date32")), ticks("<M8[D]", None)];
-        assert!(join_all(&days, Shapes::Equal).is_ok());
-        let text = FieldType::Text.field("t", true);
-        let mixed = join_all(&[text.clone(), with_metadata(text, LOGICAL, "json")], Shapes::Equal).unwrap_err();
-        assert!(
-            mixed.to_string().contains("has JSON here and other values in 0.npz; `schema=t:json` takes"),
-            "{mixed}"
-        );
-        // A cast makes units one, not kinds.
-        let cast = |to: &str, a, b| {
-            let casts = Casts::new(&[("t".to_owned(), to.to_owned())].into()).unwrap();
-            Joining { shapes: Shapes::Equal, casts }.join(&a, &b).is_some()
-        };
-        assert!(cast("timestamp[ns]", ticks("<M8[ns]", None), ticks("<M8[D]", None)));
-        assert!(!cast("timestamp[ns]", ticks("<M8[ns]", None), ticks("<M8[D]", Some("date32"))));
-        assert!(!cast("duration[ns]", ticks("<m8[ns]", None), ticks("<m8[us]", Some("time64[us]"))));
-    }
-
-    #[test]
-    fn columns_of_different_scales_are_not_merged() {
-        let scaled = |notes: &str| with_metadata(tensor(&[2]), PACKED, notes);
-        let one = scaled("{\"scale_factor\":0.1}");
-        assert_eq!(join_all(&[one.clone(), one.clone()], Shapes::Equal).unwrap(), std::slice::from_ref(&one));
-        for other in [scaled("{\"scale_factor\":0.2}"), tensor(&[2])] {
-            let error = join_all(&[one.clone(), other], Shapes::Ragged).unwrap_err();
-            assert!(error.to_string().contains("scale=apply") && error.to_string().contains("0.npz"), "{error}");
-        }
-    }
-
-    #[test]
-    fn the_type_that_the_hint_names_holds_the_numbers_of_both() {
-        for (a, b, wanted) in [
-            (DataType::Int32, DataType::Int64, Some("i64")),
-            (DataType::Int8, DataType::UInt8, Some("i16")),
-            (DataType::UInt8, DataType::UInt32, Some("u32")),
-            (DataType::UInt64, DataType::Int8, Some("i64")),
-            (DataType::Int16, DataType::Float16, Some("f32")),
-            (DataType::Int32, DataType::Float32, Some("f64")),
-            (DataType::Float16, DataType::Float64, Some("f64")),
-            (DataType::Utf8View, DataType::Float64, None),
-        ] {
-            assert_eq!((common(&a, &b), common(&b, &a)), (wanted, wanted), "{a} {b}");
-        }
-    }
-
-    #[test]
-    fn types_that_differ_become_what_the_cast_says() {
-        let scalar = |element| FieldType::Scalar(element).field("x", false);
-        let join = |to: &str| {
-            let casts = Casts::new(&[("x".to_owned(), to.to_owned())].into()).unwrap();
-            Joining { shapes: Shapes::Equal, casts }.join(&scalar(DataType::Int64), &scalar(DataType::Float32))
-        };
-        assert_eq!(join("f64"), Some(scalar(DataType::Float64)));
-        assert_eq!(join("text"), Some(FieldType::Text.field("x", false)));
-        assert_eq!(join("timestamp[us]"), None, "numbers don't become times");
-        let tensors =
-            [tensor(&[2, 3]), FieldType::Tensor { element: DataType::UInt8, shape: vec![3, 2] }.field("x", true)];
-        for (shapes, joined) in [(Shapes::Equal, false), (Shapes::Ragged, true)] {
-            let casts = Casts::new(&[("x".to_owned(), "f32".to_owned())].into()).unwrap();
-            assert_eq!(Joining { shapes, casts }.join(&tensors[0], &tensors[1]).is_some(), joined);
-        }
-    }
-
-    #[test]
-    fn equal_shapes_stay_dense() {
-        assert_eq!(join_all(&[tensor(&[2, 3]), tensor(&[2, 3])], Shapes::Equal).unwrap(), [tensor(&[2, 3])]);
-    }
-
-    #[test]
-    fn other_shapes_are_refused_with_both_files_or_taken() {
-        let error = join_all(&[tensor(&[2, 3]), tensor(&[2, 4])], Shapes::Equal).unwrap_err();
-        let said = error.to_string();
-        for part in ["Float32[2,4]", "Float32[2,3]", "0.npz", "`ragged`"] {
-            assert!(said.contains(part), "no {part} in {said}");
-        }
-        let ragged = FieldType::Ragged { element: DataType::Float32, rank: 2 }.field("x", false);
-        let fields = [tensor(&[2, 3]), tensor(&[2, 4]), tensor(&[2, 3])];
-        assert_eq!(join_all(&fields, Shapes::Ragged).unwrap(), [ragged]);
-        assert!(join_all(&[tensor(&[2, 3]), tensor(&[6])], Shapes::Ragged).is_err());
-    }
-
-    #[test]
-    fn the_wider_text_wins_and_other_numpy_types_differ() {
-        let text = |width: &str| with_metadata(FieldType::Text.field("x", false), NUMPY, width);
-        assert_eq!(join_all(&[text("<U5"), text("<U12"), text("<U7")], Shapes::Equal).unwrap(), [text("<U12")]);
-        let time =
-            |unit: &str| with_metadata(FieldType::Scalar(DataType::FixedSizeBinary(8)).field("x", false), NUMPY, unit);
-        assert!(join_all(&[time("<M8[ns]"), time("<M8[us]")], Shapes::Ragged).is_err());
-    }
-
-    #[test]
-    fn times_with_a_zone_and_without_one_are_not_joined() {
-        let time = |logical: Option<&str>| {
-            let field = FieldType::Scalar(DataType::FixedSizeBinary(8)).field("t", true);
-            let field = with_metadata(field, NUMPY, "<M8[us]");
-            logical.map_or(field.clone(), |logical| with_metadata(field, LOGICAL, logical))
-        };
-        let (zone, naive) = (time(Some("timestamp[us, tz=Europe/Berlin]")), time(Some("timestamp[us]")));
-        for pair in [[zone.clone(), naive.clone()], [naive.clone(), zone.clone()], [time(None), zone.clone()]] {
-            let refused = join_all(&pair, Shapes::Equal).unwrap_err().to_string();
-            assert!(refused.contains("of the zone Europe/Berlin") && refused.contains("without a zone"), "{refused}");
-        }
-        assert!(join_all(&[time(None), naive], Shapes::Equal).is_ok());
-    }
-
-    #[test]
-    fn what_another_library_calls_a_column_stays_where_all_inputs_agree() {
-        let label = |feature: Option<&str>| {
-            let field = FieldType::Scalar(DataType::Int64).field("label", false);
-            feature.map_or(field.clone(), |feature| with_metadata(field, HUGGINGFACE, feature))
-        };
-        let joined = |a, b| {
-            let fields = join_all(&[label(a), label(b)], Shapes::Equal).unwrap();
-            fields[0].metadata().get(HUGGINGFACE).cloned()
-        };
-        let (cats, dogs) = (Some(r#"{"names":["cat"]}"#), Some(r#"{"names":["dog"]}"#));
-        assert_eq!(joined(cats, cats).as_deref(), cats);
-        assert!([(cats, None), (None, cats)].into_iter().all(|(a, b)| joined(a, b).is_none()));
-        let refused = |a, b| join_all(&[label(a), label(b)], Shapes::Equal).unwrap_err().to_string();
-        assert!(refused(cats, dogs).contains("one number would name two classes"));
-        let nested = |name| format!(r#"{{"_type":"List","feature":{{"_type":"ClassLabel","names":["{name}"]}}}}"#);
-        assert!(refused(Some(&nested("cat")), Some(&nested("dog"))).contains("classes dog here and cat in"));
-    }
-}
+mod tests;

@@ -16,6 +16,8 @@ pub(super) struct ColumnRequest<'a> {
     pub(super) columns: Option<&'a [String]>,
     /// Bounds the length of a row.
     pub(super) limits: Limits,
+    /// Whether it is for metadata, not for a table that is joined, which has no settings.
+    pub(super) is_metadata: bool,
     /// How names of files in the key column are split; `None` keeps keys as they are.
     pub(super) key_ends: Option<&'a KeyEnds>,
     /// How the table is written.
@@ -54,18 +56,14 @@ impl<'a> ColumnRequest<'a> {
         if let Some(twice) = list.iter().enumerate().find(|(i, name)| list.iter().take(*i).any(|n| n == *name)) {
             return Err(Error::config(format!("the column {:?} is chosen twice; name it once", twice.1)));
         }
-        Ok(Self { key, columns, limits, key_ends: Some(&KeyEnds::FirstDot), options: USUAL, lists: false })
-    }
-
-    /// Whether it is for metadata, not for a table that is joined, which has no settings.
-    pub(super) fn is_metadata(&self) -> bool {
-        self.key_ends.is_some()
+        let key_ends = Some(&KeyEnds::FirstDot);
+        Ok(Self { key, columns, limits, is_metadata: true, key_ends, options: USUAL, lists: false })
     }
 
     /// `error` with the way out where one name looks like those of several columns.
     fn divided(&self, error: Error, names: &[String]) -> Error {
         match names {
-            [one] if self.is_metadata() && one.contains([';', '|', '\t', ' ', ',']) => {
+            [one] if self.is_metadata && one.contains([';', '|', '\t', ' ', ',']) => {
                 error.hint("`metadata-read=delimiter=…` says what divides columns")
             }
             [one] if one.contains([';', '|']) => error.hint("tables have commas (.csv) or tabs (.tsv) between columns"),

@@ -28,7 +28,7 @@ pub(super) fn read(input: &dyn Input, request: &ColumnRequest<'_>) -> Result<Met
     match &request.options.records {
         Some(path) => rows(inside(text, path)?, &mut table)?,
         None if is_lines(text) => return jsonl::read(text.as_bytes(), request),
-        None if text.starts_with('{') => coco(text, &mut table)?,
+        None if text.starts_with('{') => coco(text, request.key, &mut table)?,
         None => rows(text, &mut table)?,
     }
     table.finish()
@@ -82,12 +82,13 @@ fn present<'de, D: serde::Deserializer<'de>>(value: D) -> Result<bool, D::Error>
     serde::de::IgnoredAny::deserialize(value).map(|_| true)
 }
 
-/// Adds each image with its annotations.
-fn coco(text: &str, table: &mut Table<'_>) -> Result<()> {
+/// Adds each image with its annotations; or the object itself, if that is the only one of JSON lines.
+fn coco(text: &str, key: &str, table: &mut Table<'_>) -> Result<()> {
     let members = members(text)?;
     let list = |name: &str| members.get(name).and_then(|list| serde_json::from_str::<Vec<&RawValue>>(list.get()).ok());
     let (Some(images), Some(annotations)) = (list("images"), list("annotations")) else {
-        return Err(no_list(&members));
+        let is_line = members.contains_key(key) && !text.contains('\n');
+        return if is_line { table.add(text.as_bytes(), 1) } else { Err(no_list(&members)) };
     };
     let mut of_images: HashMap<&str, Vec<&str>> = HashMap::new();
     for (annotation, number) in annotations.iter().zip(1..) {
@@ -158,6 +159,10 @@ mod tests {
         assert_eq!(table("{\"a.b\": {\"c.d\": [{\"id\": 1}]}}", "id", Some("a.b.c.d")).unwrap().len(), 1);
         assert_eq!(table("[]", "id", None).unwrap().len(), 0);
         assert_eq!(table("{\"id\": 1}\n{\"id\": 2}\n", "id", None).unwrap().len(), 2);
+        assert_eq!(
+            table("{\"id\": \"a\", \"x\": [1]}\n", "id", None).unwrap().get("a"),
+            Some("{\"id\": \"a\", \"x\": [1]}")
+        );
         for (text, records, kind, message) in [
             ("{\"a\": [], \"b\": 1, \"c\": []}", None, Kind::Config, "records=NAME`; there are a, c"),
             ("{\"a\": 1}", None, Kind::Config, "JSON lines"),

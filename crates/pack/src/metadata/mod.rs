@@ -104,7 +104,8 @@ impl Metadata {
     /// The same with the keys as they are in the table.
     pub(crate) fn read_exact(registry: &Registry, path: &Path, key: &str, columns: Option<&[String]>) -> Result<Self> {
         let request = ColumnRequest::new(key, columns, Limits::default());
-        Self::read_table(registry, path, request.map(|request| ColumnRequest { key_ends: None, ..request }), &[])
+        let request = request.map(|request| ColumnRequest { is_metadata: false, key_ends: None, ..request });
+        Self::read_table(registry, path, request, &[])
     }
 
     fn read_table(

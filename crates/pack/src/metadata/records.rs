@@ -60,7 +60,7 @@ impl<'a> Records<'a> {
             .buffer_capacity(1 << 18)
             .from_reader(guard);
         let (record, has_header) = (ByteRecord::new(), !request.options.no_header);
-        let plain = if request.is_metadata() { PLAIN } else { PLAIN_JOINED };
+        let plain = if request.is_metadata { PLAIN } else { PLAIN_JOINED };
         Ok(Self {
             reader,
             start,

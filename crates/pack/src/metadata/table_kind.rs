@@ -52,7 +52,7 @@ fn unknown(request: &ColumnRequest<'_>) -> Error {
         "is not a table that this build reads; its name must end in .csv, .tsv, .jsonl, .json or .parquet",
     );
     let list = "a list in a text file needs `metadata-read=delimiter=spaces`, or what else is between its columns";
-    if request.is_metadata() { error.hint(list) } else { error }
+    if request.is_metadata { error.hint(list) } else { error }
 }
 
 /// Opens a regular file; a FIFO would hang, and CSV is read twice.

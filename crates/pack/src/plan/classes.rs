@@ -57,13 +57,13 @@ pub(super) fn of(listing: &Listing, packed: &Schema) -> Result<Vec<String>> {
             (false, false) => {}
         }
     }
-    if unnamed == (true, true) {
-        return Ok(Vec::new());
-    }
     // A list that begins with all others gives their numbers the same names.
     let longest = lists.keys().max_by_key(|list| list.len()).cloned().unwrap_or_default();
     let contrary = lists.iter().find(|(list, _)| !longest.starts_with(list));
     let contrary = contrary.map(|(list, path)| (list.clone(), path.clone()));
+    if unnamed == (true, true) && contrary.is_none() {
+        return Ok(Vec::new());
+    }
     let Some((list, first)) = lists.remove_entry(&longest) else { return Ok(Vec::new()) };
     let (other, what) = match (contrary, bare) {
         (Some((other, path)), _) => (path, format!("has the classes {}", shown(&other))),

@@ -72,10 +72,18 @@ impl ShardCutter {
         while rest > 0 {
             let Self { bounds, left, share, open, done } = self;
             let full = bounds.limit().map_or(u64::MAX, |most| fit(most.checked_sub(open.bytes), run.size));
-            let reached =
-                if bounds.samples.is_none() { until(share.saturating_sub(open.bytes), run.size) } else { u64::MAX };
+            let later = bounds.shards.map_or(0, |n| u64::from(n).saturating_sub(*done as u64 + 1));
+            let reached = match (bounds.samples, bounds.shards) {
+                (Some(_), None) => u64::MAX,
+                (most, _) => {
+                    // Those that the later shards have no room for.
+                    let needed = most.map_or(0, |most| left.samples.saturating_sub(most.saturating_mul(later)));
+                    until(share.saturating_sub(open.bytes), run.size).max(needed)
+                }
+            };
             let enough = bounds.samples.unwrap_or(u64::MAX).max(1) - open.samples;
-            let kept = bounds.shards.map_or(u64::MAX, |n| spare(left.samples, n, *done));
+            // Each later shard keeps one.
+            let kept = bounds.shards.map_or(u64::MAX, |_| left.samples.saturating_sub(later));
             let n = rest.min(full).min(reached).min(enough).min(kept);
             if n == 0 && open.samples > 0 {
                 end(open.samples);
@@ -135,11 +143,6 @@ fn until(missing: u64, size: u64) -> u64 {
     }
 }
 
-/// How many samples remain if each later shard keeps one.
-fn spare(samples_left: u64, wanted: u32, done: usize) -> u64 {
-    samples_left.saturating_sub(u64::from(wanted).saturating_sub(done as u64 + 1))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -157,6 +160,11 @@ mod tests {
         assert_eq!(lens(ShardBounds { samples: Some(10), ..ShardBounds::default() }, &[10; 25]), [10, 10, 5]);
         assert_eq!(lens(ShardBounds::default(), &[10; 25]), [25]);
         assert!(lens(ShardBounds::default(), &[]).is_empty());
+        let both = |shards| ShardBounds { shards: Some(shards), samples: Some(10), bytes: None };
+        assert_eq!(lens(both(4), &[1; 20]), [5, 5, 5, 5]);
+        assert_eq!(lens(both(2), &[1; 25]), [10, 10, 5]);
+        assert_eq!(lens(both(2), &[[9; 10], [1; 10]].concat()), [10, 10]);
+        assert_eq!(lens(both(3), &[[9; 5], [1; 5], [1; 5]].concat()), [3, 2, 10]);
     }
 
     #[test]
@@ -193,8 +201,9 @@ mod tests {
                 prop_assert!(samples.is_none_or(|most| *len as u64 <= most));
             }
             prop_assert_eq!(next, sizes.len());
-            if let (Some(n), None, None) = (shards, bytes, samples) {
-                prop_assert_eq!(lens.len(), sizes.len().min(n as usize));
+            if let (Some(n), None) = (shards, bytes) {
+                let fewest = samples.map_or(0, |most| sizes.len().div_ceil(most as usize));
+                prop_assert_eq!(lens.len(), sizes.len().min(n as usize).max(fewest));
             }
         }
 

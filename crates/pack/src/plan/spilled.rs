@@ -8,7 +8,8 @@ use super::shard_bounds::{ShardCutter, SizeRun, SizeSum};
 use super::shard_list::PlannedShard;
 use super::split_assignment::SplitAssignment;
 use super::{
-    LARGE_SHARD, Plan, PlanOptions, check_name, header, plan_item::PlanItem, schema, warn_of_counts, warn_of_splits,
+    LARGE_FRAME, LARGE_SHARD, Plan, PlanOptions, check_name, header, plan_item::PlanItem, schema, warn_of_counts,
+    warn_of_splits,
 };
 use crate::long_keys::LongKeys;
 use crate::scan::{
@@ -238,7 +239,8 @@ impl Pass<'_> {
         let file = packhorse_storage::scratch_file(dir)?;
         let out = file.try_clone().context("share a temporary file")?;
         let writer = PlanWriter::new(BufWriter::with_capacity(1 << 20, out), header)?;
-        let mut frames = Frames { writer, shards: Vec::new(), open: Vec::new(), very_large: None };
+        let most = self.spilled.options.part().min(LARGE_FRAME);
+        let mut frames = Frames { writer, shards: Vec::new(), open: Vec::new(), most, begun: false, very_large: None };
         let mut class_counts = vec![0; header.classes.len()];
         for group in &first.groups {
             let name = group.split.as_ref().unwrap_or(&self.options.recipe.name);
@@ -296,8 +298,11 @@ type Named<'a> = &'a dyn Fn(usize) -> (String, Option<String>);
 struct Frames<W: Write> {
     writer: PlanWriter<W>,
     shards: Vec<PlannedShard>,
-    /// The entries of the open shard that came with parts before.
+    /// The entries of the open shard that came with parts before, and are not written: `most` at most.
     open: Vec<PlanEntry>,
+    most: usize,
+    /// Whether others of the open shard are written.
+    begun: bool,
     /// A shard of very many bytes of input, and these.
     very_large: Option<(String, f64)>,
 }
@@ -317,7 +322,12 @@ impl<W: Write> Frames<W> {
             }
             Some(entry)
         };
-        let Some((last, ended)) = shards.split_last() else { return Ok(()) };
+        let Some((last, mut ended)) = shards.split_last() else { return Ok(()) };
+        if let (true, Some((first, rest))) = (self.begun, ended.split_first()) {
+            self.go_on(first.iter().filter_map(entry))?;
+            self.end(named)?;
+            ended = rest;
+        }
         let open = std::mem::take(&mut self.open);
         let encoded = |(number, samples): (usize, &Vec<u32>)| {
             let before = if number == 0 { &open[..] } else { &[] };
@@ -329,13 +339,31 @@ impl<W: Write> Frames<W> {
         if ended.is_empty() {
             self.open = open;
         }
-        self.open.extend(last.iter().filter_map(entry));
+        self.go_on(last.iter().filter_map(entry))
+    }
+
+    /// Adds to the open shard.
+    fn go_on(&mut self, entries: impl Iterator<Item = PlanEntry>) -> Result<()> {
+        for entry in entries {
+            self.open.push(entry);
+            if self.open.len() >= self.most {
+                self.writer.entries(self.open.drain(..).map(Ok))?;
+                self.begun = true;
+            }
+        }
         Ok(())
     }
 
     /// Ends the open shard.
     fn end(&mut self, named: Named<'_>) -> Result<()> {
         match std::mem::take(&mut self.open) {
+            open if std::mem::take(&mut self.begun) => {
+                self.writer.entries(open.into_iter().map(Ok))?;
+                let (name, split) = named(self.shards.len());
+                let held = self.writer.end(&name, split.as_deref())?;
+                self.written(name, split, held);
+                Ok(())
+            }
             open if open.is_empty() => Ok(()),
             open => self.write(EncodedFrame::new(open.into_iter().map(Ok))?, named),
         }
@@ -343,12 +371,16 @@ impl<W: Write> Frames<W> {
 
     fn write(&mut self, frame: EncodedFrame, named: Named<'_>) -> Result<()> {
         let (name, split) = named(self.shards.len());
-        if self.very_large.is_none() && frame.bytes() as f64 > LARGE_SHARD {
-            self.very_large = Some((name.clone(), frame.bytes() as f64));
-        }
-        let samples = Some(frame.samples());
+        let held = (frame.samples(), frame.bytes());
         self.writer.encoded(&name, split.as_deref(), frame)?;
-        self.shards.push(PlannedShard { name, split, items: 0..0, samples });
+        self.written(name, split, held);
         Ok(())
+    }
+
+    fn written(&mut self, name: String, split: Option<String>, (samples, bytes): (u64, u64)) {
+        if self.very_large.is_none() && bytes as f64 > LARGE_SHARD {
+            self.very_large = Some((name.clone(), bytes as f64));
+        }
+        self.shards.push(PlannedShard { name, split, items: 0..0, samples: Some(samples) });
     }
 }

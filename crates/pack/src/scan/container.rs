@@ -134,7 +134,10 @@ impl FolderWalk<'_> {
         let (mut found, mut last) = (0, None);
         let listed = self.list(source, input, &mut |members| {
             found += members.len() as u64;
-            last = members.last().map(|member| String::from_utf8_lossy(&member.name).into_owned());
+            // The last list may be empty.
+            if let Some(member) = members.last() {
+                last = Some(String::from_utf8_lossy(&member.name).into_owned());
+            }
             self.context.observer.event(&Event::Scanned { files: members.len() as u64 });
             self.send(WalkEvent::Members { root, archive: archive.clone(), stat, members });
         });

@@ -379,14 +379,14 @@ impl<'a> FolderWalk<'a> {
     /// Looks at the headers of encoded files. Those that can't be read are looked at again, and reported, by the plan.
     fn probe(&self, root: &Folder, path: &Path, files: &mut [FoundFile]) {
         let folder = root.base.join(path);
-        let input = root.base.file_name().unwrap_or_default().as_bytes();
+        let input = crate::real_path::name_of(&root.base);
         let Scan { registry, store, limits, .. } = self.context;
         let mut codecs: BTreeMap<String, Option<Box<dyn Codec>>> = BTreeMap::new();
         for file in files {
             if self.context.cancel.is_cancelled() {
                 return;
             }
-            let name = SourcePath { input, folder: path.as_os_str().as_bytes(), base: &file.name };
+            let name = SourcePath { input: input.as_bytes(), folder: path.as_os_str().as_bytes(), base: &file.name };
             let Ok((_, name)) = self.options.recipe.key_ends.split_path(name) else { continue };
             let field = name.field.clone();
             let codec = codecs.entry(name.field).or_insert_with(|| {

@@ -3,16 +3,16 @@
 use crate::metadata::tables;
 use crate::real_path::real_path;
 use crate::{Recipe, Splits};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// Their real paths, by the names that they are given by.
-pub(super) struct RecipeTables(BTreeMap<OsString, Vec<PathBuf>>);
+pub(super) struct RecipeTables(BTreeMap<OsString, BTreeSet<PathBuf>>);
 
 impl RecipeTables {
     pub(super) fn of(recipe: &Recipe) -> Self {
-        let mut found: BTreeMap<OsString, Vec<PathBuf>> = BTreeMap::new();
+        let mut found: BTreeMap<OsString, BTreeSet<PathBuf>> = BTreeMap::new();
         // What can't be listed is an error of those who read it.
         let metadata = recipe.metadata.iter().flat_map(|path| tables(path).unwrap_or_default());
         let lists = match &recipe.split {
@@ -21,7 +21,7 @@ impl RecipeTables {
         };
         for table in metadata.chain(recipe.classes.clone()).chain(lists) {
             let name = table.file_name().unwrap_or_default().to_owned();
-            found.entry(name).or_default().push(real_path(&table));
+            found.entry(name).or_default().insert(real_path(&table));
         }
         Self(found)
     }

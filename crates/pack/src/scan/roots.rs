@@ -15,7 +15,7 @@ use crate::{OnError, Part, Recipe};
 use packhorse_core::{Code, Error, Event, FileKind, FileStat, InputTable, Kind, Options, Result, Store};
 use packhorse_dataset::{Digest, MANIFEST};
 use packhorse_storage::{Location, Staging, paths_of};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -217,14 +217,12 @@ fn apart(starts: &[Task]) -> Result<()> {
         Task::View(walk) => Some(real_path(&walk.opened.base)),
         task => folder(task),
     };
-    let mut folders: Vec<PathBuf> = starts.iter().filter_map(around).collect();
-    folders.sort_unstable();
-    for (at, task) in starts.iter().enumerate() {
+    let folders: HashSet<PathBuf> = starts.iter().filter_map(around).collect();
+    let mut seen = HashSet::new();
+    for task in starts {
         let Some(path) = file(task) else { continue };
-        let own = folder(task);
-        let above =
-            path.ancestors().skip(1).find(|above| folders.binary_search_by(|folder| (**folder).cmp(above)).is_ok());
-        let twice = own.is_some_and(|own| starts.iter().take(at).filter_map(folder).any(|other| other == own));
+        let above = path.ancestors().skip(1).find(|above| folders.contains(*above));
+        let twice = matches!(task, Task::Folder(_)) && !seen.insert(path.clone());
         if let Some(above) = above.or(twice.then_some(&path)) {
             let message = format!("lies in {}, which is an input too; give one of them", above.display());
             return Err(Error::config(message).in_input(path.display()));

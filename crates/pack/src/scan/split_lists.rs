@@ -44,6 +44,12 @@ pub(super) fn take_splits(
     let firsts: Vec<(usize, String)> = rest.filter_map(|(at, line)| Some((at, first(line)?))).collect();
     let firsts = firsts.iter().map(|(at, first)| (*at, first.as_str()));
     for (found, of_first) in found.iter_mut().zip(self::found(listing, &lines, firsts, &recipe.key_ends)?) {
+        if let (Some(one), Some(other)) = (*found, of_first)
+            && let (Some(one), Some(other)) = (lines.get(one), lines.get(other))
+            && one.list != other.list
+        {
+            return Err(twice_on(if one.list < other.list { other } else { one }));
+        }
         *found = found.or(of_first);
     }
     used.extend(found.iter().flatten());
@@ -96,10 +102,12 @@ fn found<'a>(
     let twice = |row: &u32| rows.is_twice(*row);
     let found = listing.rows_of(&rows)?;
     match found.iter().flatten().find(|row| twice(row)).and_then(|row| lines.get(at(*row)?)) {
-        Some(Line { text, number, path, .. }) => {
-            let error = Error::content(format!("line {number}: {text} is on the lists of `split` twice"));
-            Err(error.with_code(Code::KeyTwice).in_input(path.display()).hint("leave one of the lines"))
-        }
+        Some(line) => Err(twice_on(line)),
         None => Ok(found.into_iter().map(|row| at(row?)).collect()),
     }
+}
+
+fn twice_on(line: &Line<'_>) -> Error {
+    let error = Error::content(format!("line {}: {} is on the lists of `split` twice", line.number, line.text));
+    error.with_code(Code::KeyTwice).in_input(line.path.display()).hint("leave one of the lines")
 }

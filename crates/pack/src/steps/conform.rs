@@ -122,9 +122,17 @@ fn lists(fixed: &FixedSizeListArray, item: &Arc<Field>, nulls: Option<NullBuffer
     ListArray::try_new(item.clone(), offsets, values, nulls).map_err(|e| Error::bug(e.to_string()))
 }
 
-/// Tensors as ragged arrays, or as lists.
+/// Tensors as ragged arrays, or as lists; ragged arrays of one dimension as lists.
 fn ragged(found: &Field, column: &ArrayRef, wanted: &Field) -> Result<ArrayRef> {
     let differ = || differ(found, wanted);
+    if let (Some(parts), DataType::List(item)) = (column.as_struct_opt(), wanted.data_type())
+        && let (FieldType::Ragged { rank: 1, .. }, Some(data)) = (FieldType::of(found)?, parts.columns().first())
+    {
+        let data = data.as_list_opt::<i32>().ok_or_else(differ)?;
+        let nulls = NullBuffer::union(parts.nulls(), data.nulls());
+        let lists = ListArray::try_new(item.clone(), data.offsets().clone(), data.values().clone(), nulls);
+        return Ok(Arc::new(lists.map_err(|_| differ())?));
+    }
     let FieldType::Tensor { shape, element } = FieldType::of(found)? else { return Err(differ()) };
     if let (Some(list), DataType::List(item), [_]) = (column.as_fixed_size_list_opt(), wanted.data_type(), &shape[..])
         && *item.data_type() == element
@@ -193,6 +201,15 @@ mod tests {
         let value = |row| lists.value(row).as_primitive::<arrow_array::types::UInt8Type>().values().to_vec();
         assert_eq!((value(0), value(1)), (vec![3, 4, 5], vec![6, 7, 8]));
         assert!(step.apply(rows("x", 1, &[1, 3])).is_err());
+        // So do ragged arrays.
+        let ragged = FieldType::Ragged { element: DataType::UInt8, rank: 1 }.field("x", true);
+        let ragged =
+            ConformTypes { schema: sorted(vec![ragged, FieldType::Text.field(KEY, false)]), casts: Casts::default() };
+        let found = step.apply(ragged.apply(rows("x", 4, &[3])).unwrap().slice(1, 2)).unwrap();
+        assert_eq!(found.schema(), schema);
+        let lists = found.column_by_name("x").unwrap().as_list::<i32>();
+        assert_eq!((0..2).map(|row| lists.value(row).len()).collect::<Vec<_>>(), [3, 3]);
+        assert_eq!(lists.value(1).as_primitive::<arrow_array::types::UInt8Type>().values(), &[6, 7, 8]);
     }
 
     #[test]

@@ -40,6 +40,8 @@ pub(in crate::scan) struct ListingBuilder {
     /// Whether keys of members begin with the name of their archive.
     archive_folders: bool,
     known: hashbrown::HashMap<PlaceKey, u32, RandomState>,
+    /// The numbers of roots.
+    roots: HashMap<PathBuf, u32>,
     /// The containers by their whole paths, as the root and the path below it that they were found under first.
     containers: HashMap<PathBuf, (u32, PathBuf)>,
     /// Those that were found again, and hidden ones: of which the fault is noted.
@@ -62,7 +64,8 @@ impl ListingBuilder {
     pub(super) fn of(listing: Listing) -> Self {
         let (known, columns, containers) = (hashbrown::HashMap::default(), HashMap::new(), HashMap::new());
         let (doubled, hidden) = (BTreeSet::new(), BTreeSet::new());
-        Self { listing, archive_folders: false, known, containers, doubled, hidden, columns, spill: None }
+        let roots = listing.roots.iter().cloned().zip(0..).collect();
+        Self { listing, archive_folders: false, known, roots, containers, doubled, hidden, columns, spill: None }
     }
 
     /// Inputs that are too many for memory go to disk, if they are nothing but files and members of archives.
@@ -77,11 +80,13 @@ impl ListingBuilder {
 
     /// The number of the root `path`.
     pub(in crate::scan) fn root(&mut self, path: &Path) -> u32 {
-        if let Some(i) = self.listing.roots.iter().position(|r| r == path) {
-            return i as u32;
+        if let Some(number) = self.roots.get(path) {
+            return *number;
         }
+        let number = self.listing.roots.len() as u32;
         self.listing.roots.push(path.to_owned());
-        (self.listing.roots.len() - 1) as u32
+        self.roots.insert(path.to_owned(), number);
+        number
     }
 
     pub(in crate::scan) fn take(&mut self, batch: WalkEvent) -> Result<()> {

@@ -25,7 +25,7 @@ pub(crate) struct SpillOptions {
 
 impl SpillOptions {
     /// Inputs of a run after the first, and of a listing that comes back.
-    fn part(&self) -> usize {
+    pub(crate) fn part(&self) -> usize {
         (self.most / 4).clamp(1, 1 << 21)
     }
 }
