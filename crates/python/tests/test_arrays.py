@@ -167,7 +167,7 @@ def test_empty_arrays(grid):
 
 
 def test_an_index_is_that_of_numpy(grid):
-    """What is a number and not is as in NumPy: an array of one number has a dimension, and a bool is a mask."""
+    """Indexes mean the same as in NumPy: an array of one number has a dimension, and a bool is a mask."""
     array = grid.batch(range(4))["a_int32"]
     for index in (True, False, np.array([3]), np.array(3), np.int64(-1), np.True_, [3], (1, 1), None, ...):
         np.testing.assert_array_equal(np.asarray(array[index]), np.asarray(array)[index])
