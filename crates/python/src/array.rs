@@ -10,7 +10,7 @@ use crate::error::Raised;
 use pyo3::basic::CompareOp;
 use pyo3::exceptions::{PyAttributeError, PyBufferError, PyIndexError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyInt};
 use pyo3::{IntoPyObjectExt, ffi};
 use std::ffi::c_int;
 use std::ops::Range;
@@ -235,7 +235,13 @@ impl PyArray {
     /// Row `index` as an array, a number from an array of one dimension; whatever else is asked for, of a NumPy array.
     fn __getitem__<'py>(slf: &Bound<'py, Self>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let (py, this) = (slf.py(), slf.get());
-        let Ok(index) = index.extract::<isize>() else {
+        let is_number = index.is_instance_of::<PyInt>();
+        if !is_number && index.getattr("ndim").is_ok_and(|ndim| ndim.is_truthy().unwrap_or(true)) {
+            // NumPy takes a tensor of one number for that number, though it has a dimension.
+            return Self::numpy(slf)?.get_item(py.import("numpy")?.call_method1("asarray", (index,))?);
+        }
+        // A bool is a mask.
+        let Some(index) = (!index.is_instance_of::<PyBool>()).then(|| index.extract::<isize>().ok()).flatten() else {
             return Self::numpy(slf)?.get_item(index);
         };
         let rows = this.shape.first().copied().unwrap_or(0);

@@ -1,6 +1,6 @@
 //! Datasets as streams of [Arrow's C interface](https://arrow.apache.org/docs/format/CStreamInterface.html).
 
-use crate::dataset::{AT_ONCE, PyDataset};
+use crate::dataset::{PyDataset, at_once};
 use crate::error::Raised;
 use crate::fork::{self, Owned};
 use crate::watch::abandonable;
@@ -31,7 +31,8 @@ pub(crate) fn capsule<'py>(py: Python<'py>, dataset: &PyDataset) -> PyResult<Bou
         schema,
         next: 0,
         samples: dataset.ours.len(),
-        rows: (AT_ONCE / dataset.ours.mean().max(1)).clamp(1, ROWS),
+        stored: dataset.ours.mean(),
+        held: 0,
         remote: dataset.remote,
         asked,
     };
@@ -57,8 +58,9 @@ struct Batches {
     schema: SchemaRef,
     next: u64,
     samples: u64,
-    /// Samples of a batch.
-    rows: u64,
+    /// The bytes of a sample in the shards, and in memory as samples were read last.
+    stored: u64,
+    held: u64,
     remote: bool,
     /// The thread that asked for the stream, on which signals are looked at. Others don't wait for the interpreter: its holder may
     /// wait for a batch of them.
@@ -67,17 +69,18 @@ struct Batches {
 
 impl Batches {
     fn read(&mut self) -> Result<RecordBatch, ArrowError> {
-        let numbers = self.next..self.samples.min(self.next + self.rows);
+        let rows = at_once(self.stored, self.held, ROWS);
+        let numbers = self.next..self.samples.min(self.next + rows);
         self.next = numbers.end;
         let (reader, schema) = (Arc::clone(&self.reader), Arc::clone(&self.schema));
         let read = move || {
             let mut block = SampleBlock::default();
             reader.read(numbers, &mut Wants::default(), &mut block)?;
-            block.rows(&schema)
+            Ok((block.mean(), block.rows(&schema)?))
         };
         let external = |error: Error| ArrowError::ExternalError(Box::new(error));
         if thread::current().id() != self.asked {
-            return fork::run(read).map_err(external);
+            return self.sized(fork::run(read).map_err(external));
         }
         let read = |py: Python<'_>| match self.remote {
             true => abandonable(py, read),
@@ -86,12 +89,20 @@ impl Batches {
                 Ok(py.detach(|| fork::run(read))?)
             }
         };
-        Python::attach(|py| {
+        let read = Python::attach(|py| {
             read(py).map_err(|raised| match raised {
                 Raised::Ours(error, _) => external(error),
                 Raised::Python(raised) => interrupted(py, &raised),
             })
-        })
+        });
+        self.sized(read)
+    }
+
+    /// The rows, by whose bytes the next are as many.
+    fn sized(&mut self, read: Result<(u64, RecordBatch), ArrowError>) -> Result<RecordBatch, ArrowError> {
+        let (held, rows) = read?;
+        self.held = held;
+        Ok(rows)
     }
 }
 

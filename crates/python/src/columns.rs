@@ -7,7 +7,7 @@ use arrow_array::builder::{BinaryViewBuilder, ListBuilder, StringViewBuilder};
 use arrow_array::{Array as _, ArrayRef, FixedSizeListArray, Int32Array, ListArray, StructArray, make_array};
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer};
 use arrow_schema::{DataType, Field};
-use packhorse::core::{Error, FieldType, NUMPY, array_of, named_number, with_metadata};
+use packhorse::core::{Error, FieldType, Kind, NUMPY, array_of, named_number, with_metadata};
 use pyo3::prelude::*;
 use pyo3::types::{
     IntoPyDict, PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMemoryView, PyString, PyTuple,
@@ -18,6 +18,10 @@ use std::sync::Arc;
 const LABELS: &str = "cls";
 /// Extensions of fields that hold encoded pictures.
 const PICTURES: [&str; 4] = ["jpg", "jpeg", "png", "webp"];
+/// The most elements of an array, and of the arrays of a group together: Arrow counts them by 32 bits with a sign.
+pub(crate) const MOST_ELEMENTS: usize = i32::MAX as usize;
+/// The most bytes of a blob or text.
+const MOST_BYTES: usize = u32::MAX as usize;
 
 /// The values of a field, one for each sample.
 pub(crate) enum Column {
@@ -137,18 +141,21 @@ impl Column {
                     },
                 };
                 let len = bytes.len();
+                check_length(name, len, MOST_BYTES)?;
                 blobs.push(Some(bytes));
                 Ok(len)
             }
             Self::Text(texts) => {
                 let text = value.cast::<PyString>().map_err(|_| unlike(name, value, "text"))?.to_str()?.to_owned();
                 let len = text.len();
+                check_length(name, len, MOST_BYTES)?;
                 texts.push(Some(text));
                 Ok(len)
             }
             Self::Texts(lists) => {
                 let texts = texts_of(value).ok_or_else(|| unlike(name, value, "a list of text"))?;
                 let len = texts.iter().map(String::len).sum();
+                check_length(name, len, MOST_BYTES)?;
                 lists.push(Some(texts));
                 Ok(len)
             }
@@ -203,6 +210,7 @@ impl Column {
                     };
                     return Err(error.hint(hint).into());
                 }
+                check_length(name, (bytes.len() + value.bytes.len()) / width(element), MOST_ELEMENTS)?;
                 bytes.extend_from_slice(&value.bytes);
                 ends.push(bytes.len());
                 shapes.push(value.shape);
@@ -312,6 +320,15 @@ impl Column {
             }
         }
     }
+}
+
+/// Refuses a value of more elements or bytes than a column counts.
+pub(crate) fn check_length(name: &str, len: usize, most: usize) -> Result<(), Error> {
+    if len <= most {
+        return Ok(());
+    }
+    let message = format!("field {name} has a length of {len}, and a column holds {most} at most");
+    Err(Error::new(Kind::Limit, message).in_field(name).hint("divide it into several samples"))
 }
 
 fn is_list(value: &Bound<'_, PyAny>) -> bool {

@@ -12,6 +12,7 @@ use packhorse::read::{BatchDecoder, Column, LoaderOptions, OnError, OpenOptions,
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// A dataset: see `packhorse/_dataset.py`, which owns the words for Python.
@@ -21,11 +22,15 @@ pub(crate) struct PyDataset {
     reader: OnceLock<Arc<Owned<Reader>>>,
     /// Whether a read may wait for a network.
     pub(crate) remote: bool,
+    /// The bytes of a sample in the shards, and in memory as samples were read last.
+    stored: OnceLock<u64>,
+    held: AtomicU64,
 }
 
 impl PyDataset {
     fn of(ours: packhorse::read::Dataset, remote: bool) -> Self {
-        Self { ours: Owned::new(ours), reader: OnceLock::new(), remote }
+        let (reader, stored, held) = (OnceLock::new(), OnceLock::new(), AtomicU64::new(0));
+        Self { ours: Owned::new(ours), reader, remote, stored, held }
     }
 
     /// Reads all fields, in the order of the schema.
@@ -62,7 +67,10 @@ impl PyDataset {
             let opened = packhorse::read::open_with(&place, &packhorse::storage::Stores::default(), &options);
             opened.map_err(packhorse::pack::as_request_error)
         };
-        Ok(Self::of(abandonable(py, open)?, remote))
+        let opened = abandonable(py, open)?;
+        // The shards of a view may be elsewhere.
+        let remote = remote || opened.is_remote();
+        Ok(Self::of(opened, remote))
     }
 
     fn __len__(&self) -> usize {
@@ -219,12 +227,13 @@ impl PyDataset {
         };
         // A thread of its own costs more than a sample of a local shard.
         let block = if self.remote { abandonable(py, read)? } else { py.detach(|| fork::run(read))? };
+        self.held.store(block.mean(), Ordering::Relaxed);
         (0..block.len()).map(|row| sample(py, self.ours.schema(), &block, row)).collect()
     }
 
-    /// How many samples are read together where all are: about 64 MiB of them.
+    /// How many samples are read together where all are: about 64 MiB of them, by those that were read last.
     fn at_once(&self) -> u64 {
-        (AT_ONCE / self.ours.mean().max(1)).clamp(1, 64)
+        at_once(*self.stored.get_or_init(|| self.ours.mean()), self.held.load(Ordering::Relaxed), 64)
     }
 
     /// A capsule with a stream of Arrow record batches.
@@ -234,7 +243,17 @@ impl PyDataset {
 }
 
 /// Bytes of samples that are read together.
-pub(crate) const AT_ONCE: u64 = 64 << 20;
+const AT_ONCE: u64 = 64 << 20;
+
+/// Samples that are read together before their size in memory is known.
+const FIRST: u64 = 8;
+
+/// How many samples to read together, `most` at most, by the bytes of one in the shards and in memory; the latter are 0 before one was
+/// read.
+pub(crate) fn at_once(stored: u64, held: u64, most: u64) -> u64 {
+    let most = if held == 0 { most.min(FIRST) } else { most };
+    (AT_ONCE / stored.max(held).max(1)).clamp(1, most)
+}
 
 /// Numbers as Python's `array("Q")` has them.
 fn packed<'py>(py: Python<'py>, numbers: &[u64]) -> Bound<'py, PyBytes> {
@@ -242,7 +261,7 @@ fn packed<'py>(py: Python<'py>, numbers: &[u64]) -> Bound<'py, PyBytes> {
 }
 
 /// So many samples may take long to decode: signals are looked for meanwhile. A thread costs as much as decoding a small picture.
-const LONG: usize = 32;
+pub(crate) const LONG: usize = 32;
 
 /// Decodes chosen samples into batches.
 #[pyclass(frozen, module = "packhorse._packhorse")]

@@ -169,7 +169,7 @@ impl DeviceField {
         }
         let copy = asked.copy == Some(true);
         let exported = if copy { self.copied(array, asked)? } else { self.shared(array, asked)? };
-        dlpack::wrapped(py, exported, asked.versioned, copy)
+        dlpack::wrapped(py, exported, asked.versioned, if copy { dlpack::COPIED } else { 0 })
     }
 
     fn shared(&self, array: &PyArray, asked: &Request<'_>) -> PyResult<Exported> {

@@ -16,8 +16,9 @@ pub(crate) const CPU: (i32, i32) = (DlDevice::CPU.device_type, DlDevice::CPU.dev
 const VERSIONED: &CStr = c"dltensor_versioned";
 const LEGACY: &CStr = c"dltensor";
 
-/// Bit 1 of the flags: the consumer alone has this memory.
-const COPIED: u64 = 2;
+/// Bits of the flags: the consumer must not write into this memory, or has it alone.
+const READ_ONLY: u64 = 1;
+pub(crate) const COPIED: u64 = 2;
 
 /// The tensor of consumers that know no versions (`DLManagedTensor`), and the versioned one that it stands for.
 #[repr(C)]
@@ -50,15 +51,15 @@ pub(crate) fn capsule<'py>(
     let data = data.cast_mut().cast();
     // SAFETY: the bytes are those of the array, or of its copy, and `memory` keeps them.
     let exported = unsafe { Exported::of_memory(data, DlDevice::CPU, dtype, shape, Box::new(memory)) };
-    wrapped(py, exported, versioned, copy)
+    wrapped(py, exported, versioned, if copy { COPIED } else { READ_ONLY })
 }
 
-/// A capsule of a tensor; `copied` says that the consumer alone has its memory.
+/// A capsule of a tensor, with these flags if it is versioned.
 pub(crate) fn wrapped<'py>(
     py: Python<'py>,
     exported: Exported,
     versioned: bool,
-    copied: bool,
+    flags: u64,
 ) -> PyResult<Bound<'py, PyAny>> {
     if !versioned {
         let DlTensor { data, device, ndim, dtype, shape, strides, byte_offset } = *exported.tensor();
@@ -67,10 +68,8 @@ pub(crate) fn wrapped<'py>(
         return wrap(py, Box::into_raw(Box::new(legacy)).cast(), LEGACY, drop_legacy);
     }
     let tensor = exported.into_raw().as_ptr();
-    if copied {
-        // SAFETY: the tensor was made above, and has no consumer yet.
-        unsafe { (*tensor).flags |= COPIED };
-    }
+    // SAFETY: the tensor was made before, and has no consumer yet.
+    unsafe { (*tensor).flags |= flags };
     wrap(py, tensor.cast(), VERSIONED, drop_versioned)
 }
 

@@ -1,6 +1,6 @@
 //! Numbers and arrays of Python: their types, shapes and bytes.
 
-use crate::columns::{type_name, unlike};
+use crate::columns::{MOST_ELEMENTS, check_length, type_name, unlike};
 use crate::element::ArrayElement;
 use crate::error::Result;
 use arrow_schema::DataType;
@@ -120,7 +120,10 @@ pub(crate) fn number(name: &str, value: &Bound<'_, PyAny>, wanted: Option<&DataT
             Error::content(message).in_field(name).hint(hint)
         }
     })?;
-    let shape = array.getattr("shape")?.extract()?;
+    let shape: Vec<usize> = array.getattr("shape")?.extract()?;
+    // Before they are copied. Without elements a dimension may be larger.
+    let longest = shape.iter().copied().chain([shape.iter().product()]).max().unwrap_or(0);
+    check_length(name, longest, MOST_ELEMENTS)?;
     let bytes = array.call_method1("astype", (little,))?.call_method0("tobytes")?;
     Ok(ArrayValue { element, numpy, shape, bytes: bytes.cast::<PyBytes>().map_err(PyErr::from)?.as_bytes().to_vec() })
 }

@@ -3,6 +3,7 @@
 use crate::batch::Batch;
 use crate::device::Arrays;
 use crate::fields::Asked;
+use crate::handover::RunningLoader;
 use packhorse::core::{Error, Result};
 use packhorse::gpu::transforms::outputs;
 use packhorse::gpu::{Cuda, Output, Resident, Upload};
@@ -79,17 +80,7 @@ impl Running {
         Ok(Self::Device(Box::new(OnGpu { ahead: Ahead::new(loader, AHEAD)?, access, outputs, arrays })))
     }
 
-    pub(crate) fn next_within(&mut self, wait: Duration) -> Next<Batch> {
-        match self {
-            Self::Host(loader, _) => loader.next_within(wait).map(|batch| Ok(Batch::new(batch))),
-            Self::Device(gpu) => {
-                let arrays = &gpu.arrays;
-                gpu.ahead.next_within(wait).map(|batch| Batch::on_device(batch, arrays))
-            }
-        }
-    }
-
-    pub(crate) fn state(&self) -> OrderState {
+    fn state(&self) -> OrderState {
         match self {
             Self::Host(loader, _) => loader.state(),
             Self::Device(gpu) => gpu.ahead.state(),
@@ -97,7 +88,7 @@ impl Running {
     }
 
     /// The steps of a whole epoch, and those left of the current one.
-    pub(crate) fn steps(&self) -> (u64, u64) {
+    fn steps(&self) -> (u64, u64) {
         match self {
             Self::Host(loader, _) => (loader.steps_per_epoch(), loader.remaining_in_epoch(&loader.state())),
             Self::Device(gpu) => (gpu.access.steps_per_epoch(), gpu.access.remaining_in_epoch(&gpu.ahead.state())),
@@ -138,6 +129,25 @@ impl Running {
         let is_shown = |name: &String| gpu.arrays.0.iter().any(|(shown, _)| shown == name);
         let names = gpu.outputs.iter().map(|output| output.name.clone()).filter(is_shown).collect();
         Ok(Some((names, dense.map(|field| field.bytes).sum(), made)))
+    }
+}
+
+impl RunningLoader for Running {
+    /// With the state, the steps of an epoch and those left.
+    type Progress = (OrderState, (u64, u64));
+
+    fn progress(&self) -> Self::Progress {
+        (self.state(), self.steps())
+    }
+
+    fn next_within(&mut self, wait: Duration) -> Next<Batch> {
+        match self {
+            Self::Host(loader, _) => loader.next_within(wait).map(|batch| Ok(Batch::new(batch))),
+            Self::Device(gpu) => {
+                let arrays = &gpu.arrays;
+                gpu.ahead.next_within(wait).map(|batch| Batch::on_device(batch, arrays))
+            }
+        }
     }
 }
 

@@ -7,8 +7,8 @@ use crate::element::{ArrayElement, INT32, INT64};
 use crate::error::Result;
 use crate::fork::{self, Owned};
 use crate::gpu::PyGpu;
-use crate::handover::Handover;
-use crate::loader::{SIGNALS, end, named, remainder, setting};
+use crate::handover::{Handover, RunningLoader};
+use crate::loader::{named, remainder, setting};
 use crate::running::AHEAD;
 use crate::watch::abandonable;
 use arrow_schema::DataType;
@@ -20,7 +20,7 @@ use packhorse::read::{
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// One pair of `.bin` and `.idx`: see `packhorse/_tokens.py`, which owns the words for Python.
@@ -48,6 +48,11 @@ impl PyTokens {
         let (place, remote) = (place.to_owned(), place.contains("://"));
         let open = move || packhorse::open_tokens(&place).map_err(packhorse::pack::as_request_error);
         Ok(Self { tokens: Owned::new(abandonable(py, open)?), remote })
+    }
+
+    /// The number of documents.
+    fn __len__(&self) -> usize {
+        self.tokens.files().iter().map(|file| file.sequences() as usize).sum()
     }
 
     /// The number of tokens of each document.
@@ -106,10 +111,8 @@ impl PyTokens {
             builder = builder.resume(&state?);
         }
         let gpu = gpu.map(PyGpu::cuda);
-        let running = py.detach(|| fork::run(|| Running::start(builder, gpu)))?;
-        let (running, counters) = running;
-        let running = Mutex::new(Some(Owned::new(running)));
-        Ok(TokenPipeline { running, handover: Handover::default(), counters })
+        let (running, counters) = py.detach(|| fork::run(|| Running::start(builder, gpu)))?;
+        Ok(TokenPipeline { handover: Handover::new(running), counters })
     }
 }
 
@@ -132,17 +135,6 @@ impl Running {
         Ok((Self::Device(Ahead::new(loader, AHEAD)?, arrays, left), counters))
     }
 
-    fn next_within(&mut self, wait: Duration) -> Next<Batch> {
-        match self {
-            Self::Host(loader) => loader.next_within(wait).map(|batch| Ok(Batch::new(batch))),
-            Self::Device(ahead, arrays, left) => {
-                let next = ahead.next_within(wait);
-                *left -= u64::from(matches!(next, Next::Batch(_)));
-                next.map(|batch| Batch::on_device(batch, arrays))
-            }
-        }
-    }
-
     fn state(&self) -> TokenState {
         match self {
             Self::Host(loader) => loader.state(),
@@ -158,46 +150,43 @@ impl Running {
     }
 }
 
+impl RunningLoader for Running {
+    /// With the state the batches left.
+    type Progress = (TokenState, u64);
+
+    fn progress(&self) -> Self::Progress {
+        (self.state(), self.remaining())
+    }
+
+    fn next_within(&mut self, wait: Duration) -> Next<Batch> {
+        match self {
+            Self::Host(loader) => loader.next_within(wait).map(|batch| Ok(Batch::new(batch))),
+            Self::Device(ahead, arrays, left) => {
+                let next = ahead.next_within(wait);
+                *left -= u64::from(matches!(next, Next::Batch(_)));
+                next.map(|batch| Batch::on_device(batch, arrays))
+            }
+        }
+    }
+}
+
 /// A running loader of tokens.
 #[pyclass(frozen, module = "packhorse._packhorse")]
 pub(crate) struct TokenPipeline {
-    running: Mutex<Option<Owned<Running>>>,
-    /// With the state and the batches left.
-    handover: Handover<(TokenState, u64)>,
+    handover: Handover<Running>,
     counters: Arc<LoaderCounters>,
-}
-
-impl Drop for TokenPipeline {
-    fn drop(&mut self) {
-        end(self.running.get_mut().unwrap_or_else(PoisonError::into_inner).take());
-    }
-}
-
-impl TokenPipeline {
-    fn with<R>(&self, work: impl FnOnce(&mut Running) -> R) -> Result<R, Error> {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        running.as_deref_mut().map(work).ok_or_else(|| Error::bug("a loader that has ended"))
-    }
 }
 
 #[pymethods]
 impl TokenPipeline {
     /// The next batch; `None` at the end of the order.
     fn next(&self, py: Python<'_>) -> Result<Option<Py<Batch>>> {
-        self.handover.next(py, || {
-            self.with(|loader| {
-                let before = (loader.state(), loader.remaining());
-                (loader.next_within(SIGNALS), Some(before))
-            })
-        })
+        self.handover.next(py)
     }
 
     /// The state after the batches taken so far, as JSON.
     fn state(&self, py: Python<'_>) -> Result<String> {
-        match self.handover.progress() {
-            Some((state, _)) => Ok(state.to_json()),
-            None => Ok(py.detach(|| self.with(|loader| loader.state().to_json()))?),
-        }
+        Ok(self.handover.progress(py)?.0.to_json())
     }
 
     /// What the threads have done so far, and who waited for whom, by name.
@@ -206,9 +195,6 @@ impl TokenPipeline {
     }
 
     fn remaining(&self, py: Python<'_>) -> Result<u64> {
-        match self.handover.progress() {
-            Some((_, left)) => Ok(left),
-            None => Ok(py.detach(|| self.with(|loader| loader.remaining()))?),
-        }
+        Ok(self.handover.progress(py)?.1)
     }
 }

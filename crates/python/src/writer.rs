@@ -103,9 +103,7 @@ impl Writer {
         // Another thread may write meanwhile, and need the interpreter to go on.
         self.check_process()?;
         let mut state = self.state.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
-        if state.closed {
-            return Err(Error::config("the writer was closed").into());
-        }
+        state.check_open()?;
         let key = state.key(sample)?;
         state.add(sample).map_err(|raised| named(raised, &key))?;
         state.keys.push(key);
@@ -210,9 +208,18 @@ fn named(raised: Raised, key: &str) -> Raised {
     }
 }
 
+/// Whether an error is that of a sample, beside which others can be stored.
+fn is_of_sample(error: &Error) -> bool {
+    matches!(error.kind(), Kind::Content | Kind::Limit)
+}
+
 impl State {
     fn kept(&self) -> u64 {
         self.samples - self.lost
+    }
+
+    fn check_open(&self) -> Result<(), Error> {
+        if self.closed { Err(Error::config("the writer was closed, or ended by an error before")) } else { Ok(()) }
     }
 
     /// Whether there is a class list, so that labels are numbers.
@@ -298,9 +305,7 @@ impl State {
 
     /// Takes no more samples: the writer that has them all, and the folder of the dataset.
     fn end(&mut self) -> Result<(packhorse::Writer, Option<PathBuf>), Error> {
-        if self.closed {
-            return Err(Error::config("the writer was closed"));
-        }
+        self.check_open()?;
         if self.started.is_none() && self.columns.is_empty() {
             let message = "no sample was written, so nothing says what its fields would be";
             return Err(Error::config(message).hint("write a sample, or name the `columns`"));
@@ -312,8 +317,14 @@ impl State {
         Ok((writer, self.recipe.out.clone()))
     }
 
-    /// Hands the samples over to the writer.
+    /// Hands the samples over to the writer, which ends by an error that is not of a sample: it has lost those that it was given.
     fn flush(&mut self) -> Result<(), Error> {
+        let done = self.hand_over();
+        self.closed |= done.as_ref().is_err_and(|error| self.started.is_none() || !is_of_sample(error));
+        done
+    }
+
+    fn hand_over(&mut self) -> Result<(), Error> {
         let (mut fields, mut arrays) = (vec![Field::new(KEY, DataType::Utf8View, false)], Vec::<ArrayRef>::new());
         arrays.push(Arc::new(StringViewArray::from_iter_values(self.keys.drain(..))));
         for (name, column) in &mut self.columns {
@@ -332,14 +343,14 @@ impl State {
         let rows = RecordBatch::try_new(Arc::clone(schema), arrays);
         let rows = rows.map_err(|error| Error::bug(error.to_string()))?;
         match writer.push(&rows) {
-            Err(error) if matches!(error.kind(), Kind::Content | Kind::Limit) => {}
+            Err(error) if is_of_sample(&error) => {}
             done => return done,
         }
         // The bad samples are left out, and those beside them are not.
         let mut bad = Vec::new();
         for row in 0..rows.num_rows() {
             match writer.push(&rows.slice(row, 1)) {
-                Err(error) if matches!(error.kind(), Kind::Content | Kind::Limit) => bad.push(error),
+                Err(error) if is_of_sample(&error) => bad.push(error),
                 done => done?,
             }
         }

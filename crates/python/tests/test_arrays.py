@@ -166,6 +166,21 @@ def test_empty_arrays(grid):
     assert batch["a_int32"].tolist() == []
 
 
+def test_an_index_is_that_of_numpy(grid):
+    """Indexes mean the same as in NumPy: an array of one number has a dimension, and a bool is a mask."""
+    array = grid.batch(range(4))["a_int32"]
+    for index in (True, False, np.array([3]), np.array(3), np.int64(-1), np.True_, [3], (1, 1), None, ...):
+        np.testing.assert_array_equal(np.asarray(array[index]), np.asarray(array)[index])
+        assert np.shape(array[index]) == np.asarray(array)[index].shape
+
+
+def test_a_tensor_is_an_index(grid):
+    """So is a tensor of one number."""
+    torch = pytest.importorskip("torch")
+    array = grid.batch(range(4))["a_int32"]
+    assert np.shape(array[torch.tensor([3])]) == (1, 2, 3) and np.shape(array[torch.tensor(3)]) == (2, 3)
+
+
 # --- DLPack -----------------------------------------------------------------------------------------------------------
 
 
@@ -174,6 +189,7 @@ def test_numpy_by_dlpack(grid, dtype):
     """`numpy.from_dlpack` takes the same memory."""
     array = grid.batch(range(4))[f"a_{dtype}"]
     seen = np.from_dlpack(array)
+    assert not seen.flags.writeable
     assert seen.dtype == dtype
     assert seen.__array_interface__["data"][0] == array.address
     np.testing.assert_array_equal(seen, np.asarray(array))
@@ -183,6 +199,7 @@ def test_copies_by_dlpack(grid):
     """`copy=True` gives a copy that is the consumer's own."""
     array = grid.batch(range(4))["a_int32"]
     copied = np.from_dlpack(array, copy=True)
+    assert copied.flags.writeable
     assert copied.__array_interface__["data"][0] != array.address
     np.testing.assert_array_equal(copied, np.asarray(array))
     shared = np.from_dlpack(array, copy=False)

@@ -1053,3 +1053,15 @@ def test_names_that_read_as_others(tmp_path):
         assert found["sizes"].tolist() == values and found["raw"].strings() == ["hello", "wo"]
         with pytest.raises(packhorse.ConfigError, match="part of raw"):
             parts.batch([0, 1], {f"raw.{part}": f"raw.{part}", "raw": "raw"})
+
+
+def test_samples_are_read_together_by_their_size_in_memory(tmp_path):
+    """How many samples are read together is that of their values, not of compressed shards."""
+    samples = ({"x": np.zeros(2_000_000, np.uint8)} for _ in range(100))
+    dataset = write(tmp_path / "shards", samples, to="arrow", ragged=True, compression="zstd")
+    assert dataset.nbytes < 1 << 20
+    reader = pa.RecordBatchReader.from_stream(dataset)
+    assert [batch.num_rows for batch in reader] == [8, 33, 33, 26]
+    assert dataset._ours.at_once() == 8
+    next(iter(dataset))
+    assert dataset._ours.at_once() == 33

@@ -505,6 +505,17 @@ def test_a_lost_shard_costs_its_own_samples(tmp_path):
         labels(ds.loader(7))
 
 
+def test_each_of_many_lost_shards_is_told_once(tmp_path):
+    """Also of more than a thousand."""
+    ds = write(tmp_path / "shards", numbered(2040), to="arrow", samples_per_shard=2)
+    for lost in list((tmp_path / "shards").glob("*.arrow"))[:1010]:
+        lost.unlink()
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        assert len(labels(ds.loader(2, on_error="skip", shuffle="sequential"))) == 20
+    assert len(warned) == 1010
+
+
 def test_warnings_may_be_errors(faulty):
     """A warning that the user makes an exception is raised out of the `for`."""
     with warnings.catch_warnings():

@@ -1468,3 +1468,29 @@ def test_a_writer_takes_arrays_of_bytes_of_a_fixed_length(tmp_path):
             writer.write({"x": value})
     with pytest.raises(packhorse.ContentError), packhorse.Writer(tmp_path / "empty", to="parquet") as writer:
         writer.write({"x": np.zeros(2, [("a", "S0")])["a"]})
+
+
+def test_a_writer_that_lost_samples_makes_no_dataset(tmp_path):
+    """An error of the storage ends a writer: the samples that were handed over with it are gone."""
+    out = tmp_path / "shards"
+    writer = packhorse.Writer(out, to="webdataset")
+    out.write_bytes(b"a file in the place of the folder")
+    with pytest.raises(packhorse.Error):
+        for number in range(600):
+            writer.write({"cls": number})
+    out.unlink()
+    for go_on in (lambda: writer.write({"cls": 0}), writer.close):
+        with pytest.raises(packhorse.ConfigError, match="ended by an error"):
+            go_on()
+    assert not out.exists()
+
+
+def test_values_that_are_too_long_are_left_out(tmp_path):
+    """An array of 2^31 elements or more costs its sample, and no memory."""
+    with packhorse.Writer(tmp_path / "shards", to="arrow", ragged=True) as writer:
+        writer.write({"x": np.zeros(3, np.uint8)})
+        for long in (np.broadcast_to(np.uint8(1), (1 << 31,)), np.broadcast_to(np.uint8(1), (1 << 16, 1 << 15))):
+            with pytest.raises(packhorse.LimitError, match="field x has a length of 2147483648"):
+                writer.write({"x": long})
+        writer.write({"x": np.ones(2, np.uint8)})
+    assert [sample["x"].tolist() for sample in packhorse.open(tmp_path / "shards")] == [[0, 0, 0], [1, 1]]

@@ -231,6 +231,40 @@ def test_ctrl_c_in_a_batch_out_of_turn(tars):
     ended_by_ctrl_c(interrupted(textwrap.dedent(SERVED) + textwrap.dedent(code), tars))
 
 
+def test_ctrl_c_in_a_large_batch_out_of_turn(tmp_path):
+    """`at` ends by KeyboardInterrupt while it decodes many samples of local shards."""
+    code = """
+        import io, sys, threading
+        import packhorse
+        from PIL import Image
+
+        picture = io.BytesIO()
+        Image.effect_noise((1200, 1200), 60).convert("RGB").save(picture, "JPEG")
+        packhorse.pack([{"jpg": picture.getvalue()}], sys.argv[1])
+        dataset = packhorse.open(sys.argv[1]).subset([0] * 5000)
+        loader = dataset.loader(5000, fields={"image": packhorse.Image("jpg", 64)}, threads=1, ahead=1)
+        threading.Timer(1, lambda: print("waits", flush=True)).start()
+        loader.at(0)
+    """
+    ended_by_ctrl_c(interrupted(code, tmp_path / "shards"))
+
+
+def test_ctrl_c_in_a_local_view_of_a_server(tmp_path):
+    """The shards of a view may be on a server that is silent."""
+    shards = tmp_path / "shards"
+    write(shards, ({"cls": number} for number in range(20)), samples_per_shard=10)
+    code = """
+    dataset.take(15).write_view(sys.argv[2])
+    view = packhorse.open(sys.argv[2])
+    assert int(view[3]["cls"]) == 3
+    stuck.set()
+    threading.Thread(target=lambda: (told.wait(), print("waits", flush=True)), daemon=True).start()
+    view[12]
+    """
+    served = textwrap.dedent(SERVED).replace("shard-{{000000..000019}}.tar", "dataset.json")
+    ended_by_ctrl_c(interrupted(served + textwrap.dedent(code), shards, tmp_path / "view"))
+
+
 @pytest.mark.parametrize("silent", [True, False])
 def test_ctrl_c_in_a_stream_of_arrow(tars, silent):
     """What takes a stream of Arrow stops at Ctrl-C, whether the server is silent or answers."""

@@ -1,6 +1,7 @@
 """Tokens: documents are those of the tokenizer, samples those of the order, states exact."""
 
 import json
+import os
 import pickle
 import subprocess
 import sys
@@ -8,7 +9,7 @@ import sys
 import numpy as np
 import packhorse as ph
 import pytest
-from conftest import run_python
+from conftest import run_python, run_well
 
 tokenizers = pytest.importorskip("tokenizers")
 TEXTS = [f"the quick brown fox number {number} jumps over the lazy dog " * (1 + number % 5) for number in range(200)]
@@ -33,7 +34,9 @@ def test_documents_are_those_of_the_tokenizer(corpus):
     """Every document has the numbers that the package `tokenizers` gives."""
     tokenizer, place = corpus
     dataset = ph.TokenDataset(place)
-    assert len(dataset) == len(TEXTS) and len(list(dataset)) == len(TEXTS)
+    # To count them makes no list.
+    assert len(dataset) == len(TEXTS) and dataset._lengths is None
+    assert len(list(dataset)) == len(TEXTS)
     for number, text in enumerate(TEXTS):
         assert dataset[number].tolist() == tokenizer.encode(text).ids
     assert dataset[-1].tolist() == dataset[len(TEXTS) - 1].tolist()
@@ -210,3 +213,42 @@ def test_a_blend_with_an_empty_member_is_refused(corpus, tmp_path):
     command = [sys.executable, "-m", "packhorse", "order", *map(str, blend), "--seq-length", "8", "--out", str(tmp_path / "order")]
     ended = subprocess.run([*command, "--samples", "10,10,10"], capture_output=True, text=True)
     assert ended.returncode == 2 and "one/shard-000000: no sequence falls into" in ended.stderr, ended
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_child_knows_the_state_while_its_parent_waits_for_tokens(corpus):
+    """Another thread of the parent waits for tokens that do not come when the child is forked."""
+    code = """
+        import http.server, os, signal, sys, threading, time
+        import packhorse
+
+        silent, asked = threading.Event(), threading.Event()
+
+        class Answers(http.server.SimpleHTTPRequestHandler):
+            def log_message(self, *_):
+                pass
+            def do_GET(self):
+                if silent.is_set() and self.path.endswith(".bin"):
+                    asked.set()
+                    time.sleep(600)
+                return super().do_GET()
+
+        os.chdir(sys.argv[1])
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        tokens = packhorse.TokenDataset(f"http://127.0.0.1:{server.server_port}/{sys.argv[2]}")
+        silent.set()
+        loader = tokens.loader(4, 16, threads=1)
+        threading.Thread(target=lambda: list(loader), daemon=True).start()
+        assert asked.wait(30)
+        time.sleep(0.3)
+        if (child := os.fork()) == 0:
+            signal.alarm(30)
+            os._exit(loader.state_dict()["consumed"])
+        assert os.waitpid(child, 0)[1] == 0
+        print("well", flush=True)
+        os._exit(0)
+    """
+    _, place = corpus
+    assert run_well(code, place, next(place.glob("*.idx")).stem, timeout=60) == "well\n"

@@ -321,6 +321,11 @@ impl SampleBlock {
         self.used as u64 + self.row_bytes()
     }
 
+    /// The bytes of one of its samples as they were read, about, but at least one; files that are mapped into memory don't count.
+    pub fn mean(&self) -> u64 {
+        (self.read_bytes() / (self.len() as u64).max(1)).max(1)
+    }
+
     /// The bytes of the values of its rows, about.
     pub(crate) fn row_bytes(&self) -> u64 {
         let mut rows = vec![0u64; self.pieces.len()];

@@ -59,7 +59,7 @@ class TokenDataset:
         return self._ours.dtype()
 
     def __len__(self) -> int:
-        return len(self.lengths)
+        return len(self._ours)
 
     @overload
     def __getitem__(self, number: int) -> Array: ...

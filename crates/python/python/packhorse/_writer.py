@@ -54,8 +54,9 @@ class Writer:
         """What was packed, once the writer is closed."""
 
     def write(self, sample: Mapping[str, Any]) -> None:
-        """Adds a sample. After an error the sample is left out, and others can follow. Samples are checked in groups: an error may be of one of the
-        last 256, which it names."""
+        """Adds a sample. After an error of it (`ContentError`, `LimitError`) the sample is left out, and others can follow. Samples are checked in
+        groups: an error may be of one of the last 256, which it names. Another error, such as a `StorageError` of a full disk, ends the writer, which
+        has lost samples by it."""
         if not isinstance(sample, Mapping):
             raise TypeError(f"sample {self.samples} is of type {type(sample).__name__}: give a dictionary of its fields")
         self._ours.write(sample if type(sample) is dict else dict(sample))

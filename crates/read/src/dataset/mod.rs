@@ -21,8 +21,10 @@ use packhorse_core::{
 };
 use packhorse_dataset::Digest;
 pub(crate) use packhorse_dataset::SampleRun;
+use packhorse_storage::Location;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
 /// A sequence of samples of shards, numbered from 0. Cheap to clone; opened by [`Dataset::open`].
@@ -103,6 +105,11 @@ impl Dataset {
     /// Total size of the shards in bytes.
     pub fn bytes(&self) -> u64 {
         self.used().fold(0, |sum, shard| sum.saturating_add(shard.stored()))
+    }
+
+    /// Whether a shard of its samples is on a server, which may not answer.
+    pub fn is_remote(&self) -> bool {
+        self.used().any(|shard| Location::url(Path::new(&shard.name)).is_some())
     }
 
     /// The shards of its samples.

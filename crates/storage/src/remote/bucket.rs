@@ -23,7 +23,7 @@ use packhorse_core::{Error, Result, crc32c};
 use reqwest::header::{ACCEPT_ENCODING, HeaderValue};
 use reqwest::{Method, Request};
 use std::ops::Range;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A bucket, or a container of Azure.
 pub(crate) struct Bucket {
@@ -376,11 +376,18 @@ fn unread(why: &str) -> Failure {
 
 /// The version of a listed object, as a query about it would give it.
 fn version(object: &object_store::ObjectMeta) -> Version {
-    let modified = httpdate::fmt_http_date(object.last_modified.into());
+    let modified = http_date(object.last_modified.into());
     // Azure lists ETags without their quotes.
     let quoted = |etag: &String| if etag.ends_with('"') { etag.clone() } else { format!("\"{etag}\"") };
     let etag = object.e_tag.as_ref().map(quoted);
-    Version { len: object.size, marks: Marks { etag, modified: Some(modified) } }
+    Version { len: object.size, marks: Marks { etag, modified } }
+}
+
+/// A time as headers have it; `None` before 1970 (Go's zero time) and after the year 9999, which `httpdate` does not format.
+fn http_date(time: SystemTime) -> Option<String> {
+    const YEAR_10000: u64 = 253_402_300_800;
+    let seconds = time.duration_since(UNIX_EPOCH).ok()?.as_secs();
+    (seconds < YEAR_10000).then(|| httpdate::fmt_http_date(time))
 }
 
 fn parsed(key: &str) -> Result<Key> {
@@ -388,4 +395,17 @@ fn parsed(key: &str) -> Result<Key> {
         let message = format!("{key:?} can't be read: parts of a key must not be empty, `.` or `..`");
         Error::unsupported(message)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_that_headers_do_not_have_are_left_out() {
+        let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
+        assert_eq!(http_date(at(0)).unwrap(), "Thu, 01 Jan 1970 00:00:00 GMT");
+        assert_eq!(http_date(at(253_402_300_799)).unwrap(), "Fri, 31 Dec 9999 23:59:59 GMT");
+        assert_eq!((http_date(at(253_402_300_800)), http_date(UNIX_EPOCH - Duration::from_secs(1))), (None, None));
+    }
 }

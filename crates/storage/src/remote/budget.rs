@@ -35,6 +35,12 @@ impl Budget {
         Self { options, outage, name, started: Instant::now(), requests: 0, in_a_row: 0 }
     }
 
+    /// The same with `more` time.
+    pub(crate) fn longer(mut self, more: Duration) -> Self {
+        self.options.patience = self.options.patience.saturating_add(more);
+        self
+    }
+
     /// The latest end.
     pub(crate) fn deadline(&self) -> Instant {
         self.started + self.options.patience.min(LONGEST)
@@ -49,7 +55,7 @@ impl Budget {
         self.requests = self.requests.saturating_add(1);
         self.in_a_row = if progress >= PROGRESS { 1 } else { self.in_a_row.saturating_add(1) };
         let wait = match after {
-            Some(after) => after.min(self.options.longest_retry_after),
+            Some(after) => after.min(self.options.longest_retry_after).max(self.wait()),
             None => self.wait(),
         };
         let wait = wait.min(LONGEST);
@@ -153,8 +159,11 @@ mod tests {
     #[test]
     fn a_server_may_ask_for_a_wait_but_not_for_ever() {
         let asked = |seconds| Failure::Again { why: String::new(), after: Some(Duration::from_secs(seconds)) };
+        // Not at once, though the server says so.
+        assert!(budget(9, 300).after(asked(0), 0).unwrap() >= RemoteOptions::default().first_wait / 2);
         assert_eq!(budget(9, 300).after(asked(7), 0).unwrap(), Duration::from_secs(7));
         assert_eq!(budget(9, 300).after(asked(7000), 0).unwrap(), Duration::from_secs(60));
         assert!(budget(9, 30).after(asked(7000), 0).is_err());
+        assert!(budget(9, 30).longer(Duration::from_secs(60)).after(asked(7000), 0).is_ok());
     }
 }

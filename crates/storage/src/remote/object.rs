@@ -12,6 +12,7 @@ use packhorse_core::{FileStat, Result};
 use reqwest::{Method, Request, StatusCode};
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::{sleep, timeout_at};
 
 /// A bucket or a web server.
@@ -92,15 +93,15 @@ impl RemoteObject {
 
     /// Queries the file, with a retry budget of its own.
     pub(crate) async fn look(&self) -> Result<QueryResult> {
-        self.retried(|| self.look_once()).await
+        self.retried(Duration::ZERO, || self.look_once()).await
     }
 
-    /// Repeats `attempt` until it succeeds or a retry budget of its own is used up.
-    pub(crate) async fn retried<T, F>(&self, attempt: impl Fn() -> F) -> Result<T>
+    /// Repeats `attempt` until it succeeds or a retry budget of its own, with `more` time than others, is used up.
+    pub(crate) async fn retried<T, F>(&self, more: Duration, attempt: impl Fn() -> F) -> Result<T>
     where
         F: Future<Output = Result<T, Failure>>,
     {
-        let mut budget = Budget::new(&self.options, &self.wire.outage, self.name());
+        let mut budget = Budget::new(&self.options, &self.wire.outage, self.name()).longer(more);
         loop {
             let failure = match timeout_at(budget.deadline(), attempt()).await {
                 Ok(Ok(done)) => return Ok(done),

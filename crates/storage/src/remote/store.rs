@@ -9,6 +9,7 @@ use super::version::{Version, folder};
 use packhorse_core::{DirEntry, Error, FileStat, Input, Kind, Result, Store, StoreFile};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Remote files. A path is a key, or the decoded path of a URL.
 pub(crate) struct RemoteStore {
@@ -181,7 +182,7 @@ async fn page(object: &RemoteObject, token: Option<String>, most: Option<usize>)
             "web servers do not list their folders; name the files, or a dataset that has a dataset.json",
         ));
     };
-    object.retried(|| bucket.list(&object.key, token.clone(), most)).await
+    object.retried(Duration::ZERO, || bucket.list(&object.key, token.clone(), most)).await
 }
 
 fn missing(name: &str) -> Error {

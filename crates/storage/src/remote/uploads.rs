@@ -19,7 +19,7 @@ use serde::Deserialize;
 use std::io;
 use std::time::Duration;
 
-/// The slowest connection that a part is sent over, in bytes per second.
+/// The slowest connection that parts are sent over, in bytes per second.
 const SLOWEST: u64 = 64 << 10;
 
 /// More time for a completion: the server joins all parts before it answers.
@@ -72,7 +72,11 @@ impl RemoteObject {
     /// Stores the object whole.
     pub(crate) async fn put(&self, bytes: &Bytes) -> Result<()> {
         let bucket = self.bucket()?;
-        self.exchange(time_for(bytes.len()), || bucket.put(&self.key, bytes)).await.map(drop)
+        self.exchange(self.time_for(bytes.len()), || bucket.put(&self.key, bytes)).await.map(drop)
+    }
+
+    fn time_for(&self, bytes: usize) -> Duration {
+        time_for(bytes, self.options.parts_at_once)
     }
 
     /// Begins an upload in parts, and returns its id.
@@ -89,7 +93,8 @@ impl RemoteObject {
     /// Sends part `number` (from 0).
     pub(crate) async fn part(&self, upload: &str, number: usize, bytes: &Bytes) -> Result<Part> {
         let bucket = self.bucket()?;
-        let (reply, _) = self.exchange(time_for(bytes.len()), || bucket.part(&self.key, upload, number, bytes)).await?;
+        let more = self.time_for(bytes.len());
+        let (reply, _) = self.exchange(more, || bucket.part(&self.key, upload, number, bytes)).await?;
         let taken = bucket.taken(number, bytes, text(&reply.headers, &ETAG));
         taken.ok_or_else(|| unclear("took a part and gave no ETag").in_input(self.name()))
     }
@@ -162,13 +167,13 @@ impl RemoteObject {
         }
     }
 
-    /// Sends a request until it is answered with success: the answer and its body. The server gets `more` time for it
-    /// than for others.
+    /// Sends a request until it is answered with success: the answer and its body. It has `more` time than others, for each try
+    /// and for all.
     async fn exchange<F>(&self, more: Duration, request: impl Fn() -> F) -> Result<(Reply, String)>
     where
         F: Future<Output = Result<Request, Failure>>,
     {
-        self.retried(async || {
+        self.retried(more, async || {
             let mut answer = self.wire.send_within(request().await?, more).await?;
             let body = answer.whole().await?;
             done(answer.reply, body, self.provider())
@@ -228,9 +233,9 @@ fn unless_gone(error: Error) -> Result<(Reply, String)> {
     }
 }
 
-/// The time to send so many bytes over a slow connection.
-fn time_for(bytes: usize) -> Duration {
-    Duration::from_secs(bytes as u64 / SLOWEST)
+/// The time to send so many bytes over a slow connection, of which as many parts have their shares.
+fn time_for(bytes: usize, parts: usize) -> Duration {
+    Duration::from_secs(bytes.saturating_mul(parts.max(1)) as u64 / SLOWEST)
 }
 
 fn parsed<T: for<'a> Deserialize<'a>>(body: &str) -> Result<T> {
@@ -247,6 +252,13 @@ pub(super) fn md5(body: &[u8]) -> HeaderValue {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_share_a_slow_connection() {
+        // Eight parts of 8 MiB at 64 KiB/s.
+        assert_eq!(time_for(8 << 20, 8), Duration::from_secs(1024));
+        assert_eq!((time_for(8 << 20, 0), time_for(100, 8)), (Duration::from_secs(128), Duration::ZERO));
+    }
 
     #[test]
     fn an_error_after_a_good_status_is_a_failure() {
