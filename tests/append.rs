@@ -1053,3 +1053,35 @@ fn given_settings_win_over_those_of_the_dataset() {
         assert_eq!(keys, wanted);
     }
 }
+
+/// Rows of a table of a name that the dataset has are refused before anything is written, where members need names of their own.
+#[test]
+fn rows_that_the_dataset_has_are_refused_before_anything_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, lines: &str| {
+        let path = dir.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, lines).unwrap();
+        path
+    };
+    let again = file("again/t.csv", "text\nx\ny\nz\n");
+    for (name, to, lines, taken) in [
+        ("one/t.csv", "webdataset", "text\na\nb\n", false),
+        ("two/t.csv", "parquet", "text\na\nb\n", true),
+        // Keys of their own, and documents, whose numbers are positions.
+        ("three/t.csv", "webdataset", "__key__,text\nk,a\nl,b\n", true),
+        ("four/t.jsonl", "webdataset", "{\"text\": \"a\"}\n{\"text\": \"b\", \"id\": \"000000007\"}\n", true),
+    ] {
+        let (first, out) = (file(name, lines), dir.path().join(format!("{name}.out")));
+        packhorse(&["pack", text(&first), "--to", to, "--out", text(&out), "--shuffle", "1"]).succeed();
+        let before = tree(&out);
+        let ended = packhorse(&["append", text(&out), text(&again)]).run();
+        if taken {
+            assert_eq!((ended.code(), manifest(&out).samples), (0, 5), "{name}: {ended:?}");
+            packhorse(&["verify", text(&out), "--full"]).succeed();
+        } else {
+            refused(&ended, CONFIG, &["the dataset has a sample with this key", "t/000000000"]);
+            assert_equal(&before, &tree(&out), name);
+        }
+    }
+}

@@ -5,7 +5,7 @@
 
 use crate::Recipe;
 use crate::keyed_source::inherit_sources;
-use crate::new_keys::NewKeys;
+use crate::new_keys::{NewKeys, keys_in};
 use crate::parallel_map::parallel_map;
 use crate::plan::{Allowed, Plan, PlanOptions, PlannedKey};
 use crate::plan_differences::{difference, same};
@@ -13,6 +13,7 @@ use crate::plans::{check_order, made_again, stored};
 use crate::recorded_files::sealed_manifest;
 use crate::refuse_view::refuse_view;
 use crate::replace::{plan_folder, shard_names};
+use crate::runs::row_key;
 use crate::stored_plan::{Stored, publish_new, publish_over, receipts_beyond, threads};
 use crate::without_inputs::has_adopted;
 use packhorse_core::{Cancel, Code, Error, Kind, Limits, Registry, Result, Store};
@@ -248,7 +249,7 @@ impl Base {
         if self.pending.as_ref().is_some_and(|pending| plan.digest().is_ok_and(|digest| digest == pending.digest())) {
             return Ok(Place::Next);
         }
-        self.check_keys(store, plan, cancel)?;
+        self.check_keys(store, plan, allowed.members, cancel)?;
         Ok(Place::Next)
     }
 
@@ -264,9 +265,9 @@ impl Base {
         self.manifest.shards.iter().take(shards).map(|shard| shard.name.as_str())
     }
 
-    /// Refuses samples whose keys the dataset has. Rows with keys of their own are compared when the dataset is sealed.
-    fn check_keys(&self, store: &dyn Store, plan: &Plan, cancel: &Cancel) -> Result<()> {
-        let new = NewKeys::of(plan.keys());
+    /// Refuses samples whose keys the dataset has; rows only where shards hold `members`, and those with keys of their own when it is sealed.
+    fn check_keys(&self, store: &dyn Store, plan: &Plan, members: bool, cancel: &Cancel) -> Result<()> {
+        let new = NewKeys::of(plan.keys().filter(|planned| members || planned.rows.is_none()));
         let mut suspects: Vec<PlannedKey> = Vec::new();
         for old in &self.plans {
             let shards: Vec<&[ShardFrame]> = old.shards().chunks(SHARDS).collect();
@@ -276,12 +277,15 @@ impl Base {
             })?;
             suspects.extend(found.into_iter().flatten());
         }
-        let more = if suspects.len() > SUSPECTS { "at least " } else { "" };
+        // A row stands for a whole run.
+        let stands_for_more = suspects.len() > SUSPECTS || suspects.iter().any(|old| old.rows.is_some());
+        let more = if stands_for_more { "at least " } else { "" };
         suspects.truncate(SUSPECTS);
-        let same = |planned: &PlannedKey| {
-            suspects.iter().any(|old| old.key == planned.key && overlap(&old.rows, &planned.rows))
+        let same = |planned: PlannedKey| {
+            suspects.iter().find(|old| old.key == planned.key && overlap(&old.rows, &planned.rows))
         };
-        let Some(twice) = plan.keys().find(same) else { return Ok(()) };
+        let Some(twice) = plan.keys().find_map(same) else { return Ok(()) };
+        let key = twice.rows.as_ref().map_or_else(|| twice.key.clone(), |rows| row_key(&twice.key, rows.start));
         let others = match suspects.len() {
             1 => String::new(),
             n => format!(", and {more}{} other keys of the new ones", n - 1),
@@ -290,7 +294,7 @@ impl Base {
             "the dataset has a sample with this key{others}; give the new samples other keys, such as by a folder of their own \
              below the input"
         );
-        Err(Error::config(message).with_code(Code::KeyTwice).in_sample(&twice.key).in_input(self.dir.display()))
+        Err(Error::config(message).with_code(Code::KeyTwice).in_sample(&key).in_input(self.dir.display()))
     }
 
     /// The first samples of `shards` whose keys are new ones.
@@ -303,7 +307,7 @@ impl Base {
     ) -> Result<Vec<PlannedKey>> {
         let mut found = Vec::new();
         for shard in shards {
-            let mut left_out = None;
+            let (mut left_out, mut there) = (None, None);
             for entry in plan.entries(shard)? {
                 let entry = entry?;
                 let rows = entry.run().map(|(_, rows)| rows);
@@ -311,7 +315,12 @@ impl Base {
                     continue;
                 }
                 let left_out = left_out.get_or_insert_with(|| self.left_out(store, &shard.name));
-                if rows.is_some() || !left_out.contains(&entry.key) {
+                if let Some(rows) = rows {
+                    // They may have keys of their own, or positions as numbers.
+                    let there = there.get_or_insert_with(|| keys_in(store, &self.dir, &shard.name));
+                    let row = new.row_there(&entry.key, &rows, there);
+                    found.extend(row.map(|row| PlannedKey { key: entry.key, rows: Some(row..row + 1) }));
+                } else if !left_out.contains(&entry.key) {
                     found.push(PlannedKey { key: entry.key, rows });
                 }
             }

@@ -1,9 +1,20 @@
 //! The keys of samples that are to be added to a dataset, by which those that it has already are found.
 
 use crate::plan::PlannedKey;
+use crate::runs::row_key;
+use crate::seal::read_members;
+use packhorse_core::Store;
+use std::collections::BTreeSet;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::ops::Range;
+use std::path::Path;
+
+/// The keys in a shard, by its index of members; none if that can't be read, which sealing tells.
+pub(crate) fn keys_in(store: &dyn Store, dir: &Path, shard: &str) -> BTreeSet<String> {
+    let members = read_members(store, dir, shard);
+    members.map_or_else(|_| BTreeSet::new(), |members| members.iter().map(|(key, _)| key.to_owned()).collect())
+}
 
 /// Hashes of keys: of samples, and of runs of rows with the ranges of these.
 #[derive(Debug)]
@@ -35,6 +46,15 @@ impl NewKeys {
             }
         }
         Self { hasher, samples, runs }
+    }
+
+    /// The first of these rows of a table that may be among them by its number, and whose key is one of `there`.
+    pub(crate) fn row_there(&self, table: &str, rows: &Range<u64>, there: &BTreeSet<String>) -> Option<u64> {
+        let start = format!("{table}/");
+        let of_table = there.range(start.clone()..).map_while(|key| Some((key, key.strip_prefix(&start)?)));
+        let numbers = of_table.filter_map(|(key, number)| Some((key, number.parse().ok()?)));
+        let mut shared = numbers.filter(|(key, number)| rows.contains(number) && **key == row_key(table, *number));
+        shared.find_map(|(_, number)| (!self.lack(table, Some(&(number..number + 1)))).then_some(number))
     }
 
     /// Whether a sample with this key, or one of these rows, is surely not among them.

@@ -203,7 +203,7 @@ impl BlockReader<'_> {
     /// Skips these items for `error`.
     fn lost(&self, entry: &PlanEntry, items: Range<u64>, error: Error, out: &mut OrderedTransformer<'_>) -> Result<()> {
         let Some((piece, _)) = entry.run() else { return Err(Error::bug("the entry is not a run")) };
-        let (samples, first) = (items.end - items.start, key(entry, items.start));
+        let (samples, first) = (items.end - items.start, row_key(&entry.key, items.start));
         let mut block = SampleBlock::of(samples, share(piece, samples), Vec::new());
         let (reason, error) = match samples {
             1 => (error.text().into_owned(), error),
@@ -274,11 +274,11 @@ fn share(piece: &FieldSource, samples: u64) -> u64 {
     (bytes as f64 * samples as f64 / (to - from).max(1) as f64) as u64
 }
 
-/// The key of row `item` of a run.
-fn key(entry: &PlanEntry, item: u64) -> String {
+/// The key of row `item` of the table with this key.
+pub(crate) fn row_key(table: &str, item: u64) -> String {
     // Each row has one: it is not grown piece by piece.
-    let mut key = String::with_capacity(entry.key.len() + 21);
-    key.push_str(&entry.key);
+    let mut key = String::with_capacity(table.len() + 21);
+    key.push_str(table);
     // Writing to a String can't fail.
     let _ = write!(key, "/{item:09}");
     key
@@ -321,7 +321,7 @@ fn named(rows: &Rows, entry: &PlanEntry, numbers: impl Iterator<Item = u64>) -> 
             let keys = keys.clone();
             completed(rows, keys, entry)
         }
-        Err(_) => completed(rows, StringViewArray::from_iter_values(numbers.map(|i| key(entry, i))), entry),
+        Err(_) => completed(rows, StringViewArray::from_iter_values(numbers.map(|i| row_key(&entry.key, i))), entry),
     }
 }
 

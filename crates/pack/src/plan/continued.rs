@@ -140,7 +140,9 @@ impl Plan {
             // Rows may have keys of their own, which are known when they are read.
             let named =
                 sample.table().is_some_and(|table| table.schema.column_with_name(packhorse_core::KEY).is_some());
-            let key = self.short.get(&item.sample).cloned().unwrap_or_else(|| sample.key());
+            // As entries of plans have it.
+            let own = || sample.key().trim_end_matches('/').to_owned();
+            let key = self.short.get(&item.sample).cloned().unwrap_or_else(own);
             (!named).then_some(PlannedKey { key, rows })
         })
     }
