@@ -6,8 +6,9 @@ use crate::tar_header::{BLOCK, BLOCK_U64, NAME_LIMIT, admit, encode, padded};
 use crate::{dali, energon, wids};
 use md5::{Digest, Md5};
 use packhorse_core::{
-    Code, Context, Crc32c, DataType, Error, InputRange, KEY, Members, Outlet, Result, Rows, SchemaRef, Sealed,
-    ShardSummary, ShardWriter, Sink, aligned, crc32c, escape, folder_key, json, key_column, write_huggingface_config,
+    Code, Context, Crc32c, DataType, Error, InputRange, KEY, Members, Outlet, Result, RowCheck, Rows, SchemaRef,
+    Sealed, ShardSummary, ShardWriter, Sink, aligned, crc32c, escape, folder_key, json, key_column,
+    write_huggingface_config,
 };
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -45,8 +46,8 @@ impl Sink for TarSink {
         Ok(())
     }
 
-    fn row_check(&self, _: &SchemaRef) -> Option<fn(&Rows) -> Result<()>> {
-        Some(check_rows)
+    fn row_check(&self, _: &SchemaRef) -> Option<RowCheck> {
+        Some(Box::new(check_rows))
     }
 
     fn longest_key(&self, field: &str) -> usize {

@@ -15,8 +15,8 @@ use crate::options::{Compression, SinkOptions};
 use crate::pool::Pool;
 use arrow_buffer::Buffer;
 use packhorse_core::{
-    Error, Field, FieldType, KEY, Outlet, PatchableWriter, Pool as MemoryPool, Result, Rows, SchemaRef, ScratchFile,
-    Sealed, ShardSummary, ShardWriter, Sink, element_width, with_metadata,
+    Error, Field, FieldType, KEY, Outlet, PatchableWriter, Pool as MemoryPool, Result, RowCheck, Rows, SchemaRef,
+    ScratchFile, Sealed, ShardSummary, ShardWriter, Sink, element_width, with_metadata,
 };
 use rayon::prelude::*;
 
@@ -52,9 +52,9 @@ impl Sink for Hdf5Sink {
         schema.fields().iter().try_for_each(|field| self.accept_field(field))
     }
 
-    fn row_check(&self, schema: &SchemaRef) -> Option<fn(&Rows) -> Result<()>> {
+    fn row_check(&self, schema: &SchemaRef) -> Option<RowCheck> {
         let has_texts = schema.fields().iter().any(|field| field.name() != KEY && is_text(field));
-        has_texts.then_some(check_texts as _)
+        has_texts.then(|| -> RowCheck { Box::new(check_texts) })
     }
 
     fn admit(&self, _: &str, field: &str, bytes: u64) -> Result<()> {
