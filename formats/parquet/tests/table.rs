@@ -3,7 +3,10 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, TimestampMicrosecondType};
-use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, StructArray};
+use arrow_array::{ArrayRef, Int32Array, Int64Array, ListArray, RecordBatch, StringArray, StructArray};
+use arrow_buffer::OffsetBuffer;
+use arrow_ipc::CompressionType;
+use arrow_ipc::writer::{FileWriter, IpcWriteOptions};
 use arrow_schema::TimeUnit;
 use packhorse_core::{DataType, Field, Format, Kind, Limits, MemoryInput, Options, Result, Rows, held_bytes};
 use packhorse_parquet::{ArrowIpc, Parquet};
@@ -194,6 +197,32 @@ fn many_columns_are_those_that_were_written() {
 }
 
 /// Pieces of a row group that are too large to be decoded beside others come one after another, whatever stood before them.
+/// Zeros take almost no bytes in a file.
+#[test]
+fn blocks_are_as_large_in_memory_as_others_where_values_repeat() {
+    let list = |rows: usize| {
+        let item = Arc::new(Field::new("item", DataType::Int32, false));
+        let offsets = OffsetBuffer::from_lengths(std::iter::repeat_n(16_384, rows));
+        let zeros = Int32Array::from(vec![0; rows * 16_384]);
+        Arc::new(ListArray::new(item, offsets, Arc::new(zeros), None)) as ArrayRef
+    };
+    let batch = RecordBatch::try_from_iter(vec![("x", list(400))]).unwrap();
+    let mut parquet = ArrowWriter::try_new(Vec::new(), batch.schema(), None).unwrap();
+    parquet.write(&batch).unwrap();
+    let arrow = IpcWriteOptions::default().try_with_compression(Some(CompressionType::ZSTD)).unwrap();
+    let mut arrow = FileWriter::try_new_with_options(Vec::new(), &batch.schema(), arrow).unwrap();
+    arrow.write(&batch).unwrap();
+    arrow.finish().unwrap();
+    let of = |format: &dyn Format, bytes: Vec<u8>| {
+        let source = format.source(&Options::new(), Limits::default()).unwrap();
+        let table = source.open(Arc::new(MemoryInput::new("zeros", bytes))).unwrap();
+        table.rows(0..400).unwrap().map(|rows| rows.unwrap().num_rows()).collect::<Vec<_>>()
+    };
+    for rows in [of(&Parquet, parquet.into_inner().unwrap()), of(&ArrowIpc, arrow.into_inner().unwrap())] {
+        assert!(rows.iter().sum::<usize>() == 400 && rows.iter().all(|rows| *rows <= 64), "{rows:?}");
+    }
+}
+
 #[test]
 fn pieces_of_large_rows_follow_small_rows() {
     let sizes = [10usize, 10, 5 << 20, 5 << 20, 5 << 20, 5 << 20, 10, 10];

@@ -158,7 +158,7 @@ impl Open<'_> {
 
     /// The rows `rows` of the decoded batch of `part`. They keep no more of it than they need.
     fn blocks(&self, batch: &RecordBatch, part: &IpcMessage, rows: &Range<u64>) -> Result<Vec<Rows>> {
-        let step = block_rows(part.body, part.rows);
+        let step = block_rows(part.decoded, part.rows);
         let (from, to) = (rows.start as usize, rows.end as usize);
         let block = |at: usize| {
             let len = step.min(to - at);
@@ -212,7 +212,7 @@ impl Waves<'_> {
                 break;
             }
             let Some(next) = self.wanted.pop_front() else { break };
-            bytes = bytes.saturating_add(next.0.body);
+            bytes = bytes.saturating_add(next.0.decoded);
             wave.push(next);
         }
         wave
