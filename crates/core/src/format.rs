@@ -258,8 +258,9 @@ pub trait Sink: Send + Sync {
         None
     }
 
-    /// About how many bytes of rows, at most, a shard's writer buffers before it writes them.
-    fn gathers(&self) -> u64 {
+    /// About how many bytes of rows of this schema, at most, a shard's writer buffers before it writes them.
+    fn gathers(&self, schema: &SchemaRef) -> u64 {
+        let _ = schema;
         0
     }
 

@@ -37,7 +37,7 @@ impl Sink for ParquetSink {
         true
     }
 
-    fn gathers(&self) -> u64 {
+    fn gathers(&self, _: &SchemaRef) -> u64 {
         // An encoded group, and a piece of it: its rows, their copies, and the levels of lists.
         self.options.row_group.map_or(GATHERED, |_| MOST) + 12 * PIECE
     }

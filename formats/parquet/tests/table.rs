@@ -2,8 +2,10 @@
 #![expect(clippy::unwrap_used, reason = "an error fails the test")]
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Int64Type, TimestampMicrosecondType};
-use arrow_array::{ArrayRef, Int32Array, Int64Array, ListArray, RecordBatch, StringArray, StructArray};
+use arrow_array::types::{Int32Type, Int64Type, TimestampMicrosecondType};
+use arrow_array::{
+    ArrayRef, DictionaryArray, Int32Array, Int64Array, ListArray, RecordBatch, StringArray, StructArray,
+};
 use arrow_buffer::OffsetBuffer;
 use arrow_ipc::CompressionType;
 use arrow_ipc::writer::{FileWriter, IpcWriteOptions};
@@ -142,8 +144,16 @@ fn numbers_are_keys() {
     parquet.write(&batch).unwrap();
     let mut arrow = arrow_ipc::writer::FileWriter::try_new(Vec::new(), &batch.schema()).unwrap();
     arrow.write(&batch).unwrap();
-    let formats: [(&dyn Format, Vec<u8>); 2] =
-        [(&Parquet, parquet.into_inner().unwrap()), (&ArrowIpc, arrow.into_inner().unwrap())];
+    let category: DictionaryArray<Int32Type> =
+        DictionaryArray::new(Int32Array::from(vec![1, 0]), Arc::new(Int64Array::from(vec![-3, 7])));
+    let categories = RecordBatch::try_from_iter(vec![("__key__", Arc::new(category) as ArrayRef)]).unwrap();
+    let mut other = FileWriter::try_new(Vec::new(), &categories.schema()).unwrap();
+    other.write(&categories).unwrap();
+    let formats: [(&dyn Format, Vec<u8>); 3] = [
+        (&Parquet, parquet.into_inner().unwrap()),
+        (&ArrowIpc, arrow.into_inner().unwrap()),
+        (&ArrowIpc, other.into_inner().unwrap()),
+    ];
     for (format, bytes) in formats {
         let source = format.source(&Options::new(), Limits::default()).unwrap();
         let table = source.open(Arc::new(MemoryInput::new("numbered", bytes))).unwrap();
@@ -216,6 +226,7 @@ fn blocks_are_as_large_in_memory_as_others_where_values_repeat() {
     let of = |format: &dyn Format, bytes: Vec<u8>| {
         let source = format.source(&Options::new(), Limits::default()).unwrap();
         let table = source.open(Arc::new(MemoryInput::new("zeros", bytes))).unwrap();
+        assert!(table.decoded_bytes().unwrap() >= 400 * 65_536);
         table.rows(0..400).unwrap().map(|rows| rows.unwrap().num_rows()).collect::<Vec<_>>()
     };
     for rows in [of(&Parquet, parquet.into_inner().unwrap()), of(&ArrowIpc, arrow.into_inner().unwrap())] {

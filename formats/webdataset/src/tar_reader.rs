@@ -1,7 +1,7 @@
 //! Reads the members of any tar: plain, PAX and GNU names, prefix fields.
 
 use crate::pax::Pax;
-use crate::tar_header::{BLOCK, BLOCK_U64, TarHeader, padded};
+use crate::tar_header::{BLOCK, BLOCK_U64, LABEL, TarHeader, padded};
 use packhorse_core::{Context, Error, Input, Kind, Limits, Result, read_full};
 use std::io::Read;
 
@@ -27,8 +27,9 @@ impl TarMember {
         matches!(self.kind, b'0' | 0 | b'7') && !self.sparse
     }
 
-    pub(crate) fn is_folder(&self) -> bool {
-        self.kind == b'5'
+    /// Whether it is a folder, or the label of a volume.
+    pub(crate) fn is_passed_over(&self) -> bool {
+        matches!(self.kind, b'5' | LABEL)
     }
 
     /// The offset of the next header.
@@ -182,11 +183,14 @@ impl<'a> TarReader<'a> {
             }
             match header.kind {
                 // Solaris used X before POSIX defined x.
-                b'x' | b'X' => extra.pax(Pax::parse(&self.small(data, header.size)?)?)?,
-                b'L' => extra.long_name(&self.small(data, header.size)?)?,
+                b'x' | b'X' => extra.pax(Pax::parse(&self.pax(data, header.size)?)?)?,
+                b'L' => {
+                    let size = self.limits.header(header.size)?;
+                    extra.long_name(&self.exactly(data, size)?)?;
+                }
                 b'g' => {
                     extra.dialect.pax = true;
-                    Pax::check_global(&self.small(data, header.size)?)?;
+                    Pax::check_global(&self.pax(data, header.size)?)?;
                 }
                 b'K' => {}
                 _ => return self.advance(extra.member(header, own, data)?).map(Some),
@@ -263,12 +267,16 @@ impl<'a> TarReader<'a> {
         Error::cut_short(format!("the tar ends within a member (after byte {})", self.at))
     }
 
-    fn small(&mut self, at: u64, size: u64) -> Result<Vec<u8>> {
-        let mut bytes = vec![0; self.limits.header(size)?];
-        match self.bytes.fill(at, &mut bytes)? {
-            n if n == bytes.len() => Ok(bytes),
-            _ => Err(self.cut()),
-        }
+    /// `size` bytes from `at`. Memory grows with the bytes that are there, not with `size`.
+    fn exactly(&mut self, at: u64, size: usize) -> Result<Vec<u8>> {
+        let bytes = self.bytes.read(at, size)?;
+        if bytes.len() == size { Ok(bytes) } else { Err(self.cut()) }
+    }
+
+    /// The content of a PAX header at `at`, which may hold attributes of any size.
+    fn pax(&mut self, at: u64, size: u64) -> Result<Vec<u8>> {
+        let size = self.limits.blob(size)?;
+        self.exactly(at, size)
     }
 
     /// Checks that `member`, which must be the last one that `next` returned, is complete. A stream must be read to its
@@ -283,8 +291,7 @@ impl<'a> TarReader<'a> {
     /// The data of `member`, which must be the last one that `next` returned.
     pub(crate) fn data(&mut self, member: &TarMember) -> Result<Vec<u8>> {
         let size = self.limits.blob(member.size)?;
-        let bytes = self.bytes.read(member.data, size)?;
-        if bytes.len() == size { Ok(bytes) } else { Err(self.cut()) }
+        self.exactly(member.data, size)
     }
 }
 
@@ -429,17 +436,46 @@ mod tests {
         }
     }
 
+    /// A header with this kind and size, whose other fields `change` sets.
+    fn header(name: &str, kind: u8, size: u64, change: impl FnOnce(&mut [u8; BLOCK])) -> [u8; BLOCK] {
+        let mut header = crate::tar_header::encode(name, "x", size);
+        header[156] = kind;
+        change(&mut header);
+        header[148..156].fill(b' ');
+        let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
+        header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+        header
+    }
+
+    #[test]
+    fn labels_of_volumes_have_no_size_and_attributes_any() {
+        let value = "v".repeat(2 << 20);
+        let pax = format!("2097176 SCHILY.xattr.a={value}\n");
+        assert_eq!(pax.len(), 2_097_176);
+        let mut tar = header("label", b'V', 0, |header| header[124..136].fill(0)).to_vec();
+        tar.extend(header("pax", b'x', pax.len() as u64, |_| ()));
+        tar.extend(pax.as_bytes());
+        tar.resize(tar.len().next_multiple_of(BLOCK), 0);
+        tar.extend(header("a", b'0', 0, |_| ()));
+        tar.resize(tar.len() + 2 * BLOCK, 0);
+        let input = MemoryInput::new("t.tar", tar);
+        let mut found = Vec::new();
+        let source = crate::source::TarSource { limits: Limits::default() };
+        let list = |member: packhorse_core::ArchiveMember<'_>| {
+            found.push((member.name.to_vec(), member.extent.is_ok()));
+            Ok(())
+        };
+        packhorse_core::Source::list(&source, &input, &mut { list }).unwrap();
+        assert_eq!(found, [(b"a.x".to_vec(), true)]);
+    }
+
     /// Old GNU tars list the parts of a sparse file in blocks before its data.
     #[test]
     fn old_sparse_members_have_blocks_of_their_own() {
         let mut tar = Vec::new();
         for (name, extended) in [("a", 0), ("b", 3), ("c", 1)] {
-            let mut header = crate::tar_header::encode(name, "x", 700);
-            header[156] = if extended > 0 { b'S' } else { b'0' };
-            header[482] = u8::from(extended > 0);
-            header[148..156].fill(b' ');
-            let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
-            header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+            let kind = if extended > 0 { b'S' } else { b'0' };
+            let header = header(name, kind, 700, |header| header[482] = u8::from(extended > 0));
             tar.extend(header);
             for left in (0..extended).rev() {
                 let mut block = [7; BLOCK];

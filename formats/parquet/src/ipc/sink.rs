@@ -33,7 +33,7 @@ impl Sink for IpcSink {
         true
     }
 
-    fn gathers(&self) -> u64 {
+    fn gathers(&self, _: &SchemaRef) -> u64 {
         // A batch, and its copy with those of its columns that are converted.
         self.options.batch.map_or(BLOBS, |_| 2 * MOST)
     }

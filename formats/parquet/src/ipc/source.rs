@@ -89,6 +89,10 @@ impl Table for Open<'_> {
         Ok(TableInfo { schema, items, bytes, counted: true, omitted })
     }
 
+    fn decoded_bytes(&self) -> Option<u64> {
+        Some(self.layout.batches.iter().map(|part| part.decoded).fold(0, u64::saturating_add))
+    }
+
     fn rows(&self, items: Range<u64>) -> Result<Blocks<'_>> {
         let layout = &self.layout;
         let decoder = FileDecoder::new(Arc::clone(&layout.schema), layout.version);
