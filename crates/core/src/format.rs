@@ -206,7 +206,7 @@ pub struct Sealed<'a> {
     pub members: &'a dyn Fn(usize) -> Result<Members>,
 }
 
-/// Checks rows before they are written: a `Content` error names the first sample that can't be.
+/// Checks rows before they are written: a `Content` error names a sample that can't be.
 pub type RowCheck = Box<dyn Fn(&Rows) -> Result<()> + Send + Sync>;
 
 /// Writes one format with settled options.
