@@ -43,7 +43,7 @@ fn measure(features: &[Feature], row: usize, sizes: &mut Vec<Option<Sizes>>) -> 
         false => {
             let why = format!("is {len} bytes as an Example, and readers accept at most 2 GiB; split it");
             Err(Error::content(why)
-                .hint("`tensors=raw` stores small integers shorter; other formats have no such limit"))
+                .hint("`set=tensors=raw` stores tensors of integers shorter; other formats have no such limit"))
         }
     }
 }

@@ -131,7 +131,7 @@ fn a_record_longer_than_readers_accept_is_named() {
     let check = sink(&[]).row_check(&rows.schema()).unwrap();
     let error = check(&rows).unwrap_err();
     assert_eq!((error.kind(), error.sample()), (Kind::Content, Some("b")));
-    assert!(error.hints().is_some_and(|hint| hint.contains("`tensors=raw`")), "{error}");
+    assert!(error.hints().is_some_and(|hint| hint.contains("`set=tensors=raw`")), "{error}");
     assert!(check(&rows.slice(0, 1)).is_ok());
 }
 
