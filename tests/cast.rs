@@ -239,3 +239,28 @@ fn lists_of_one_shape_become_arrays() {
         assert_eq!(error.sample(), Some("in/000000001"), "{second}: {error}");
     }
 }
+
+/// A document without tokens, and one with the lengths of another, cost themselves alone.
+#[test]
+fn documents_that_token_shards_can_not_hold_are_skipped() {
+    let dir = tempfile::tempdir().unwrap();
+    let (input, out) = (dir.path().join("in.jsonl"), dir.path().join("out"));
+    let lines = [
+        r#"{"tokens": [1, 2, 3], "lengths": [3]}"#,
+        r#"{"tokens": null, "lengths": [1]}"#,
+        r#"{"tokens": [4, 5], "lengths": [3]}"#,
+        r#"{"tokens": [6], "lengths": [1]}"#,
+    ];
+    std::fs::write(&input, lines.join("\n")).unwrap();
+    let mut recipe = plain(&[input], "tokens", &out);
+    recipe.take("from", "jsonl".as_ref()).unwrap();
+    recipe.take("cast", "tokens=i32".as_ref()).unwrap();
+    recipe.take("cast", "lengths=i32".as_ref()).unwrap();
+    let error = packhorse::session().pack(&recipe).unwrap_err();
+    assert_eq!(error.sample(), Some("in/000000001"), "{error}");
+    recipe.take("on-error", "skip".as_ref()).unwrap();
+    packhorse::session().replacing(true).pack(&recipe).unwrap();
+    let tokens = std::fs::read(out.join("shard-000000.bin")).unwrap();
+    assert_eq!(tokens, [1, 2, 3, 6].map(i32::to_le_bytes).concat());
+    assert_eq!(std::fs::read_to_string(out.join("skipped.jsonl")).unwrap().lines().count(), 2);
+}

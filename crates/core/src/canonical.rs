@@ -81,7 +81,13 @@ fn digits<T: DecimalType>(array: &ArrayRef) -> ArrayRef {
 /// The decoded values of a dictionary array.
 fn unpacked(array: &ArrayRef) -> Result<ArrayRef> {
     let dictionary = array.as_any_dictionary_opt().ok_or_else(|| mismatch(array.data_type(), "a dictionary"))?;
-    arrow_select::take::take(dictionary.values(), dictionary.keys(), None).map_err(damaged)
+    // Views, so that a text is there once, however many rows have it.
+    let values = match dictionary.values().data_type() {
+        DataType::Utf8 | DataType::LargeUtf8 => elements(dictionary.values(), &DataType::Utf8View)?,
+        DataType::Binary | DataType::LargeBinary => blobs(dictionary.values())?,
+        _ => Arc::clone(dictionary.values()),
+    };
+    arrow_select::take::take(&values, dictionary.keys(), None).map_err(damaged)
 }
 
 fn tensor(kind: &FieldType, array: &ArrayRef, element: &DataType, shape: &[usize]) -> Result<ArrayRef> {
@@ -247,4 +253,29 @@ fn mismatch(found: &DataType, wanted: &str) -> Error {
 
 fn damaged(error: ArrowError) -> Error {
     Error::content(format!("is damaged: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::types::Int32Type;
+    use arrow_array::{BinaryArray, DictionaryArray, Int32Array, StringArray};
+
+    /// 4.8 GB of text, were it there for each row.
+    #[test]
+    fn long_texts_of_a_dictionary_are_not_copied_for_each_row() {
+        let keys = Int32Array::from(vec![0; 16_384]);
+        let text = "x".repeat(300_000);
+        let texts: ArrayRef = Arc::new(StringArray::from(vec![text.as_str()]));
+        let bytes: ArrayRef = Arc::new(BinaryArray::from_vec(vec![text.as_bytes()]));
+        let of = |values: ArrayRef, kind: FieldType| {
+            let array: ArrayRef = Arc::new(DictionaryArray::<Int32Type>::new(keys.clone(), values));
+            let found = canonical(&kind, &array).unwrap();
+            assert_eq!((found.len(), found.data_type()), (16_384, kind.field("x", false).data_type()));
+            assert!(found.get_array_memory_size() < 1 << 20);
+            found
+        };
+        assert_eq!(of(texts, FieldType::Text).as_string_view().value(16_383), text);
+        assert_eq!(of(bytes, FieldType::Blob).as_binary_view().value(16_383), text.as_bytes());
+    }
 }

@@ -206,6 +206,9 @@ pub struct Sealed<'a> {
     pub members: &'a dyn Fn(usize) -> Result<Members>,
 }
 
+/// Checks rows before they are written: a `Content` error names a sample that can't be.
+pub type RowCheck = Box<dyn Fn(&Rows) -> Result<()> + Send + Sync>;
+
 /// Writes one format with settled options.
 pub trait Sink: Send + Sync {
     /// The suffix of data files, after the shard's name (`".tar"`).
@@ -214,9 +217,8 @@ pub trait Sink: Send + Sync {
     /// Whether rows of this schema can be written; the error names field and type.
     fn accept(&self, schema: &SchemaRef) -> Result<()>;
 
-    /// A check of rows of this schema before they are written: a `Content` error names the first sample that can't be
-    /// written. `None` where every sample of the schema can.
-    fn row_check(&self, schema: &SchemaRef) -> Option<fn(&Rows) -> Result<()>> {
+    /// The check of rows of this schema. `None` where every sample of the schema can be written.
+    fn row_check(&self, schema: &SchemaRef) -> Option<RowCheck> {
         let _ = schema;
         None
     }
@@ -256,8 +258,9 @@ pub trait Sink: Send + Sync {
         None
     }
 
-    /// About how many bytes of rows, at most, a shard's writer buffers before it writes them.
-    fn gathers(&self) -> u64 {
+    /// About how many bytes of rows of this schema, at most, a shard's writer buffers before it writes them.
+    fn gathers(&self, schema: &SchemaRef) -> u64 {
+        let _ = schema;
         0
     }
 

@@ -58,7 +58,7 @@ pub use field_type::{
     CLASSES, ENCODING, FieldType, HUGGINGFACE, LOGICAL, NUMPY, PACKED, UNTYPED, numpy_type, with_metadata,
 };
 pub use findings::{Consumer, Finding, Findings};
-pub use format::{ArchiveMember, Extent, Format, FormatInfo, InputTable, Sealed, ShardWriter, Sink, Source};
+pub use format::{ArchiveMember, Extent, Format, FormatInfo, InputTable, RowCheck, Sealed, ShardWriter, Sink, Source};
 pub use glob::glob_matches;
 pub use half_text::{nearest_half, shortest_half};
 pub use huggingface::{HUGGINGFACE_CONFIG, class_names, write_huggingface_config};

@@ -10,6 +10,11 @@ pub trait Table: Send + Sync {
     /// reads the whole input. `Unsupported` where the source [lists](crate::Source::lists) fields.
     fn info(&self) -> Result<TableInfo>;
 
+    /// About the bytes of all rows in memory, where the format knows that they may be more than [`TableInfo::bytes`].
+    fn decoded_bytes(&self) -> Option<u64> {
+        None
+    }
+
     /// Calls `each` with the item at which each sample begins, in order; reads all of the input. Not needed where items
     /// are samples ([`TableInfo::counted`]).
     fn starts(&self, each: &mut dyn FnMut(u64) -> Result<()>) -> Result<()> {
@@ -30,7 +35,7 @@ pub struct TableInfo {
     pub schema: SchemaRef,
     /// How many items: samples if they are `counted`.
     pub items: u64,
-    /// About how many bytes they are once decoded.
+    /// About how many bytes they are, without compression. What they take in memory: [`Table::decoded_bytes`].
     pub bytes: u64,
     /// Whether each item is a sample. If not, items are whatever lets the input be split without reading
     /// it (the bytes of a text file: a document belongs to the range that holds its first byte), ranges of

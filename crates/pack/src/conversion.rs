@@ -97,7 +97,7 @@ impl Conversion {
     /// The number of writers whose gathered rows fit into `memory`, if limits are set.
     pub(crate) fn most_writers(&self, memory: u64) -> usize {
         let bounded = self.limits != Limits::default();
-        let room = memory.checked_div(self.sink.gathers()).filter(|_| bounded);
+        let room = memory.checked_div(self.sink.gathers(&self.written)).filter(|_| bounded);
         room.map_or(usize::MAX, |room| usize::try_from(room.max(1)).unwrap_or(usize::MAX))
     }
 

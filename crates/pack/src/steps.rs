@@ -9,8 +9,8 @@ use crate::merged_columns::is_dropped;
 use arrow_array::{Array as _, ArrayRef, BinaryViewArray, RecordBatch, StringViewArray, make_array, new_null_array};
 use conform::ConformTypes;
 use packhorse_core::{
-    CLASSES, Code, Codec, DataType, Error, Field, FieldType, KEY, Limits, Options, Registry, Result, Rows, Schema,
-    SchemaRef, key_column,
+    CLASSES, Code, Codec, DataType, Error, Field, FieldType, KEY, Limits, Options, Registry, Result, RowCheck, Rows,
+    Schema, SchemaRef, key_column,
 };
 use packhorse_dataset::{CodecRecord, FieldRecord, PlanHeader};
 use packhorse_transform::{Casts, Transform};
@@ -187,7 +187,7 @@ impl Transform for ShortenKeys {
 }
 
 /// The last step: the sink's check of rows whose keys and fields scan did not check.
-pub(crate) struct CheckRows(pub(crate) fn(&Rows) -> Result<()>);
+pub(crate) struct CheckRows(pub(crate) RowCheck);
 
 impl Transform for CheckRows {
     fn describe(&self) -> String {
@@ -205,13 +205,13 @@ impl Transform for CheckRows {
 
 /// The sink's check of keys, before rows are encoded.
 pub(crate) struct CheckKeys {
-    check: fn(&Rows) -> Result<()>,
+    check: RowCheck,
     /// The key and the fields that are written, all as bytes.
     schema: SchemaRef,
 }
 
 impl CheckKeys {
-    pub(crate) fn new(check: fn(&Rows) -> Result<()>, written: &Schema) -> Self {
+    pub(crate) fn new(check: RowCheck, written: &Schema) -> Self {
         let fields = written.fields().iter().filter(|field| field.name() != KEY);
         let fields = fields.map(|field| FieldType::Blob.field(field.name(), false));
         let fields: Vec<Field> = std::iter::once(FieldType::Text.field(KEY, false)).chain(fields).collect();

@@ -109,7 +109,7 @@ impl ZipMember {
     /// Its bytes up to the end of the `.npy` header or beyond. Their CRC-32 is not checked.
     pub(crate) fn head<'a>(&self, bytes: Bytes<'a>, limits: &Limits) -> Result<Cow<'a, [u8]>> {
         self.require_sound()?;
-        let mut window = HEAD;
+        let mut window = HEAD.saturating_add(LOCAL).saturating_add(self.array.len()).saturating_add(4);
         loop {
             let span = usize::try_from(self.end - self.start).unwrap_or(usize::MAX);
             let local = bytes.read(self.start, window.min(span))?;

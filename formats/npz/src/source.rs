@@ -120,6 +120,10 @@ impl NpzSource {
             let room = if self.rows { Ok(()) } else { array.require_room(&self.limits) };
             let header = room.and_then(|()| array.header(bytes, &self.known, &self.limits));
             let header = header.map_err(|e| array.named(e))?;
+            if let (true, Some(rows)) = (self.rows, header.shape.first()) {
+                let row = header.data_len() as u64 / (*rows as u64).max(1);
+                self.limits.blob(row).map_err(|e| array.named(e.subject("a row")))?;
+            }
             found.push((array, header));
         }
         let items = if self.rows { first_dimension(&found)? } else { 1 };
@@ -241,8 +245,8 @@ fn rows_of(schema: &SchemaRef, mut values: BTreeMap<String, ArrayRef>, n: usize)
 /// An iterator over blocks of rows of a file's arrays.
 struct RowBlocks<'a> {
     pool: &'a Pool,
-    /// Whether the file is large enough for several threads.
-    large: bool,
+    /// The most blocks that are read together: one if the file is too small for several threads.
+    together: usize,
     schema: SchemaRef,
     readers: Vec<ArrayReader<'a>>,
     left: Range<usize>,
@@ -262,7 +266,9 @@ impl<'a> RowBlocks<'a> {
     ) -> Result<Self> {
         let row = (layout.bytes / layout.items.max(1) as u64).max(1);
         let block = (BLOCK_BYTES as u64 / row).clamp(1, BLOCK_ROWS as u64) as usize;
-        let (mut readers, large) = (Vec::new(), layout.bytes > SMALL);
+        let fit = limits.ahead / row.saturating_mul(block as u64).max(1);
+        let together = if layout.bytes > SMALL { fit.clamp(1, WAVE as u64) as usize } else { 1 };
+        let mut readers = Vec::new();
         if !items.is_empty() {
             for (array, header) in &layout.arrays {
                 let found = (array.clone(), Arc::clone(header));
@@ -271,20 +277,19 @@ impl<'a> RowBlocks<'a> {
             }
         }
         let (schema, ready) = (Arc::clone(&layout.schema), VecDeque::new());
-        Ok(Self { pool, large, schema, readers, left: items, ready, block, name: input.name() })
+        Ok(Self { pool, together, schema, readers, left: items, ready, block, name: input.name() })
     }
 
     /// Reads the next blocks, up to the first error.
     fn wave(&mut self) {
         let mut runs = Vec::with_capacity(WAVE);
-        // Small files are not worth sharing among threads.
-        while !self.left.is_empty() && runs.len() < if self.large { WAVE } else { 1 } {
+        while !self.left.is_empty() && runs.len() < self.together {
             let end = self.left.end.min(self.left.start.saturating_add(self.block));
             runs.push(self.left.start..end);
             self.left.start = end;
         }
         let read = |reader: &mut ArrayReader<'a>| reader.blocks(&runs).into_iter();
-        let mut arrays: Vec<_> = match self.large {
+        let mut arrays: Vec<_> = match self.together > 1 {
             true => self.readers.par_iter_mut().map(read).collect(),
             false => self.readers.iter_mut().map(read).collect(),
         };

@@ -30,7 +30,8 @@ pub(crate) struct ZipMember {
 /// as bytes. Folders are dropped.
 pub(crate) fn members(bytes: Bytes<'_>, limits: &Limits) -> Result<(Vec<ZipMember>, Vec<String>)> {
     let end = EndOfDirectory::find(bytes)?;
-    let size = limits.header(end.size)?;
+    // It lies inside the file.
+    let size = limits.blob(end.size)?;
     let directory = end.directory(bytes, size)?;
     let mut rest: &[u8] = &directory;
     let mut found = Vec::new();
@@ -104,7 +105,9 @@ impl<'a> EndOfDirectory<'a> {
                 let record = tail.get(*at..).unwrap_or_default();
                 record.starts_with(b"PK\x05\x06") && u16_at(record, 20).map(usize::from) == Some(record.len() - END)
             };
-            if let Some(at) = (0..(tail.len() + 1).saturating_sub(END)).rev().find(whole) {
+            let found = (0..(tail.len() + 1).saturating_sub(END)).rev().find(whole);
+            // A zip64 locator may lie before it.
+            if let Some(at) = found.filter(|at| *at >= LOCATOR || tail_at == 0) {
                 return Self::parse(bytes, tail, tail_at, at);
             }
         }

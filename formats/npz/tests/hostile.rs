@@ -342,6 +342,41 @@ fn sizes_of_64_bits_are_read() {
 }
 
 #[test]
+fn directories_names_and_comments_may_be_long() {
+    let (x, long) = (npy(&[3, 2]), "n".repeat(5000));
+    let many = (0..20_000).fold(Zip::new().add("x.npy", &x, 0), |zip, i| zip.add(&format!("{i:010}.npy"), &x, 0));
+    assert!(many.directory.len() > 1 << 20);
+    let commented = |len: u16| {
+        let mut file = zip64("x.npy", &x);
+        let at = file.len() - 2;
+        file[at..].copy_from_slice(&len.to_le_bytes());
+        [file, vec![b'c'; len.into()]].concat()
+    };
+    let named = Zip::new().add(&format!("{long}.npy"), &x, 0).finish();
+    let files = [4050, 4055, 4074, 4075].map(commented).into_iter().map(|file| (file, "x"));
+    for (file, name) in files.chain([(many.finish(), "x"), (named, long.as_str())]) {
+        let source = Npz.source(&[("arrays", name)].into_iter().collect(), Limits::default()).unwrap();
+        let table = source.open(Arc::new(MemoryInput::new("a.npz", file))).unwrap();
+        assert_eq!(table.info().unwrap().schema.field(0).name(), name);
+        assert_eq!(table.rows(0..1).unwrap().next().unwrap().unwrap().num_rows(), 1);
+    }
+}
+
+#[test]
+fn a_row_may_not_be_larger_than_a_value_and_few_large_ones_are_read_at_once() {
+    let input = MemoryInput::new("a.npy", npy(&[8, 1 << 18]));
+    let rows = |blob: u64| {
+        let limits = Limits { blob, ..Limits::default() };
+        let source = Npz.source(&[("rows", "true")].into_iter().collect(), limits).unwrap();
+        let table = source.open(Arc::new(&input))?;
+        table.rows(0..8)?.map(|rows| rows.map(|rows| rows.num_rows())).sum::<Result<usize>>()
+    };
+    assert_eq!(rows(1 << 20).unwrap(), 8);
+    let error = rows((1 << 20) - 1).unwrap_err();
+    assert!(error.kind() == Kind::Limit && error.hints().is_some_and(|hint| hint.contains("`memory=")), "{error}");
+}
+
+#[test]
 fn damage_is_found_row_by_row_too() {
     for (method, shape) in [(0, vec![800_000, 3]), (8, vec![800_000, 3]), (0, vec![7]), (8, vec![7])] {
         let file = Zip::new().add("x.npy", &npy(&shape), method).finish();

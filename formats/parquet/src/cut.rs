@@ -1,7 +1,8 @@
 //! Cuts rows into row groups (or record batches) by rows and bytes, and groups into pieces, independent of how the rows are
 //! pushed.
 
-use packhorse_core::{Error, FieldType, Kind, Result, Rows, SchemaRef, add_sizes};
+use crate::groups;
+use packhorse_core::{Error, FieldType, KEY, Result, RowCheck, Rows, Schema, SchemaRef, add_sizes};
 
 /// The most bytes of a group and of a value, so that 32-bit offsets suffice for every reader.
 pub(crate) const MOST: u64 = 1_000_000_000;
@@ -14,12 +15,18 @@ pub(crate) const BLOBS: u64 = 32_000_000;
 /// The most bytes of a piece of any other group: encoders need 12 bytes more for each number in a list.
 pub(crate) const PIECE: u64 = 8_000_000;
 
-/// The limits of a group, and the most bytes of a piece of it.
+/// The most bytes of a sample in row groups, which are read column by column.
+pub(crate) const SAMPLE: u64 = 8 * MOST;
+/// The most bytes of a sample in record batches, each of which is read in one piece of at most 2 GiB.
+pub(crate) const SAMPLE_OF_BATCH: u64 = 2 * MOST;
+
+/// The limits of a group, and the most bytes of a piece of it and of a sample.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GroupLimit {
     pub(crate) rows: usize,
     pub(crate) bytes: u64,
     pub(crate) piece: u64,
+    pub(crate) sample: u64,
 }
 
 impl GroupLimit {
@@ -33,9 +40,9 @@ impl GroupLimit {
         let blobs = kinds.into_iter().any(|kind| matches!(kind, FieldType::Blob));
         let piece = if blobs { BLOBS } else { PIECE };
         match (rows, blobs) {
-            (Some(rows), _) => Self { rows, bytes: MOST, piece },
-            (None, true) => Self { rows: 100, bytes: BLOBS, piece },
-            (None, false) => Self { rows: 100_000, bytes, piece },
+            (Some(rows), _) => Self { rows, bytes: MOST, piece, sample: SAMPLE },
+            (None, true) => Self { rows: 100, bytes: BLOBS, piece, sample: SAMPLE },
+            (None, false) => Self { rows: 100_000, bytes, piece, sample: SAMPLE },
         }
     }
 
@@ -48,7 +55,36 @@ impl GroupLimit {
 
     /// The same limits, each group in one piece.
     fn whole(self) -> Self {
-        Self { piece: u64::MAX, ..self }
+        Self { piece: u64::MAX, sample: SAMPLE_OF_BATCH, ..self }
+    }
+}
+
+/// The check of the sizes of rows of `schema`, each of at most `sample` bytes; `None` where all values are small.
+pub(crate) fn size_check(schema: &Schema, sample: u64) -> Option<RowCheck> {
+    let scalar = |kind| matches!(kind, Ok(FieldType::Scalar(_)));
+    let vary = schema.fields().iter().any(|field| field.name() != KEY && !scalar(FieldType::of(field)));
+    vary.then(|| -> RowCheck { Box::new(move |rows| sizes(rows, sample).map(drop)) })
+}
+
+/// The bytes of each row. A `Content` error names the first sample with a value larger than a column holds, or larger than
+/// `sample` bytes.
+fn sizes(rows: &Rows, sample: u64) -> Result<Vec<u64>> {
+    let (mut sums, mut sizes) = (vec![0u64; rows.num_rows()], vec![0u64; rows.num_rows()]);
+    for (field, column) in rows.schema_ref().fields().iter().zip(rows.columns()) {
+        sizes.fill(0);
+        add_sizes(column, &mut sizes);
+        for (row, (sum, size)) in sums.iter_mut().zip(&sizes).enumerate() {
+            let admitted = groups::admit(field.name(), *size);
+            admitted.map_err(|error| error.in_field(field.name()).in_row_of(rows, row))?;
+            *sum = sum.saturating_add(*size);
+        }
+    }
+    match sums.iter().enumerate().find(|(_, sum)| **sum > sample) {
+        None => Ok(sums),
+        Some((row, sum)) => {
+            let text = format!("has {sum} bytes, over the limit of {sample} for a sample; pack it as webdataset");
+            Err(Error::content(text).in_row_of(rows, row))
+        }
     }
 }
 
@@ -78,14 +114,8 @@ impl GroupCutter {
 
     /// Adds `rows` and passes each full piece to `write`.
     pub(crate) fn push(&mut self, rows: &Rows, mut write: impl FnMut(Rows, Then) -> Result<()>) -> Result<()> {
-        let mut sizes = vec![0u64; rows.num_rows()];
-        rows.columns().iter().for_each(|column| add_sizes(column, &mut sizes));
         let mut start = 0;
-        for (row, size) in sizes.into_iter().enumerate() {
-            if size > MOST {
-                let text = format!("row {row}: has {size} bytes; a column holds at most {MOST} a sample");
-                return Err(Error::new(Kind::Limit, text));
-            }
+        for (row, size) in sizes(rows, self.full.sample)?.into_iter().enumerate() {
             if let Some(then) = self.ends_before(size) {
                 self.pending.push(rows.slice(start, row - start));
                 start = row;
@@ -129,7 +159,7 @@ impl GroupCutter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow_array::{ArrayRef, BinaryArray, RecordBatch};
+    use arrow_array::{ArrayRef, BinaryArray, BinaryViewArray, RecordBatch, StringViewArray};
     use std::sync::Arc;
 
     /// The pieces of rows of these sizes that are pushed `batch` at a time.
@@ -152,7 +182,7 @@ mod tests {
 
     #[test]
     fn pieces_end_at_the_same_rows_however_these_come() {
-        let full = GroupLimit { rows: 9, bytes: 100, piece: 30 };
+        let full = GroupLimit { rows: 9, bytes: 100, piece: 30, sample: SAMPLE };
         let sizes = [10, 10, 10, 10, 25, 50, 1, 0, 40, 90, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3];
         let wanted = [
             (3, Then::More),
@@ -170,5 +200,33 @@ mod tests {
             let whole: Vec<usize> = pieces(full.whole(), &sizes, batch).iter().map(|(rows, _)| *rows).collect();
             assert_eq!(whole, [5, 4, 9, 3], "{batch} at a time");
         }
+    }
+    #[test]
+    fn each_column_has_its_own_limit_and_a_sample_another() {
+        let zeros = vec![0u8; 700_000_000];
+        let rows = |columns: &[&str], first: &[u8]| {
+            let column = BinaryViewArray::from_iter_values([first, &[]]);
+            let column: ArrayRef = Arc::new(column);
+            let keys: ArrayRef = Arc::new(StringViewArray::from_iter_values(["k", "l"]));
+            let columns = columns.iter().map(|name| (*name, Arc::clone(&column)));
+            RecordBatch::try_from_iter([(KEY, keys)].into_iter().chain(columns)).unwrap()
+        };
+        let two = rows(&["x", "y"], &zeros);
+        let check = size_check(&two.schema(), SAMPLE_OF_BATCH).unwrap();
+        assert!(check(&two).is_ok());
+        let mut found = Vec::new();
+        let mut cutter = GroupCutter::new(GroupLimit::batch(std::iter::empty(), None), two.schema());
+        let mut write = |rows: Rows, then| {
+            found.push((rows.num_rows(), then));
+            Ok(())
+        };
+        cutter.push(&two, &mut write).unwrap();
+        assert_eq!((found.as_slice(), cutter.rows), (&[(1, Then::End)][..], 1));
+        let error = check(&rows(&["x", "y", "z"], &zeros)).unwrap_err();
+        assert_eq!((error.kind(), error.sample(), error.field()), (packhorse_core::Kind::Content, Some("k"), None));
+        assert!(size_check(&two.schema(), SAMPLE).unwrap()(&rows(&["x", "y", "z"], &zeros)).is_ok());
+        let error = check(&rows(&["x"], &[0; MOST as usize + 1])).unwrap_err();
+        assert_eq!((error.sample(), error.field()), (Some("k"), Some("x")));
+        assert!(size_check(&two.project(&[0]).unwrap().schema(), SAMPLE).is_none());
     }
 }

@@ -39,8 +39,14 @@ fn decode(column: &MappedColumn, array: &ArrayRef) -> Result<ArrayRef> {
         }
         array = part_of(&array, *part, column.strict)?;
     }
-    if column.field.name() == KEY && array.data_type().is_integer() {
-        array = digits(&array)?;
+    if column.field.name() == KEY {
+        array = match array.data_type() {
+            DataType::Dictionary(_, values) if values.is_integer() => {
+                digits(&canonical(&FieldType::Scalar(DataType::clone(values)), &array)?)?
+            }
+            kind if kind.is_integer() => digits(&array)?,
+            _ => array,
+        };
     }
     let array = canonical(&column.kind, &temporal::read(&column.field, &array)?).map_err(|e| match e.kind() {
         Kind::Content => e.hint("write the file again"),

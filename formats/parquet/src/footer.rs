@@ -15,7 +15,7 @@ use packhorse_core::{DataType, Error, Field, Input, Limits, Omission, Result, Sc
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::arrow::{FieldLevels, ProjectionMask, parquet_to_arrow_field_levels};
 use parquet::basic::{Compression, Type as PhysicalType};
-use parquet::file::metadata::{FileMetaData, ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::metadata::{ColumnChunkMetaData, FileMetaData, ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::page_index::offset_index::PageLocation;
 use parquet::schema::types::SchemaDescriptor;
 use std::collections::BTreeMap;
@@ -47,6 +47,9 @@ pub(crate) struct ColumnGroup {
     /// INT96 timestamps, if any are among them, in seconds.
     pub(crate) seconds: Option<FieldLevels>,
 }
+
+/// Bytes of the levels of a value in a list.
+const LEVELS: u64 = 4;
 
 /// Leaf columns of a group, about.
 const GROUP: usize = 512;
@@ -111,6 +114,29 @@ impl Footer {
         };
         self.leaves.iter().map(size).fold(0, u64::saturating_add)
     }
+
+    /// The approximate size of these columns in memory: numbers that repeat take almost no bytes in a file.
+    pub(crate) fn decoded(&self, group: usize) -> u64 {
+        let group = self.metadata.row_groups().get(group);
+        let columns = self.leaves.iter().filter_map(|leaf| group?.columns().get(*leaf));
+        columns.map(decoded).fold(0, u64::saturating_add)
+    }
+}
+
+/// The approximate size of a column chunk in memory.
+fn decoded(column: &ColumnChunkMetaData) -> u64 {
+    let descriptor = column.column_descr();
+    let value = match descriptor.physical_type() {
+        PhysicalType::BOOLEAN => 1,
+        PhysicalType::INT32 | PhysicalType::FLOAT => 4,
+        PhysicalType::INT64 | PhysicalType::DOUBLE | PhysicalType::INT96 => 8,
+        // A view.
+        PhysicalType::BYTE_ARRAY => 16,
+        PhysicalType::FIXED_LEN_BYTE_ARRAY => u64::try_from(descriptor.type_length()).unwrap_or(0),
+    };
+    let levels = if descriptor.max_rep_level() > 0 { LEVELS } else { 0 };
+    let held = u64::try_from(column.num_values()).unwrap_or(0).saturating_mul(value + levels);
+    held.max(u64::try_from(column.uncompressed_size()).unwrap_or(0))
 }
 
 /// The columns `leaves` in the types of `arrow`, in groups; one without columns if there are none, which counts rows.

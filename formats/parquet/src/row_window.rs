@@ -21,7 +21,7 @@ pub(crate) struct RowWindow {
     pub(crate) rows: Range<u64>,
     /// The number of rows of the row group.
     of: u64,
-    /// The approximate uncompressed size.
+    /// The approximate size in memory.
     pub(crate) bytes: u64,
 }
 
@@ -134,10 +134,12 @@ impl RowWindows {
             if from >= to {
                 continue;
             }
-            let (of, all) = (end - start, self.footer.bytes(group));
-            let bytes = (u128::from(all) * u128::from(to - from) / u128::from(of)) as u64;
+            let of = end - start;
+            let share = |all: u64| (u128::from(all) * u128::from(to - from) / u128::from(of)) as u64;
             let known = self.footer.leaves.iter().all(|leaf| self.footer.pages(group, *leaf).is_some());
-            let pieces = if known { bytes.div_ceil(PIECE).max(1) } else { 1 };
+            // By size in the file: a page is decoded for each piece that has rows of it.
+            let pieces = if known { share(self.footer.bytes(group)).div_ceil(PIECE).max(1) } else { 1 };
+            let bytes = share(self.footer.decoded(group));
             let window = RowWindow { group, rows: from - start..to - start, of, bytes };
             return Some((window, (to - from).div_ceil(pieces).max(1)));
         }

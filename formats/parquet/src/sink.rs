@@ -1,7 +1,7 @@
 //! The sink: samples as Parquet shards.
 
 use crate::contain::parquet_error;
-use crate::cut::{GATHERED, GroupLimit, PIECE, Then};
+use crate::cut::{GATHERED, GroupLimit, MOST, PIECE, SAMPLE, Then, size_check};
 use crate::groups::{self, BUFFER, GroupWriter, Groups};
 use crate::options::ParquetOptions;
 use crate::properties::properties;
@@ -9,7 +9,8 @@ use crate::stored_schema::{StoredSchema, Style, viewed};
 use crate::temporal;
 use arrow_array::{Array as _, RecordBatch};
 use packhorse_core::{
-    Context, Error, Field, Outlet, Result, Rows, Schema, SchemaRef, Sealed, ShardWriter, Sink, write_huggingface_config,
+    Context, Error, Field, Outlet, Result, RowCheck, Rows, Schema, SchemaRef, Sealed, ShardWriter, Sink,
+    write_huggingface_config,
 };
 use parquet::arrow::arrow_writer::{
     ArrowColumnChunk, ArrowColumnWriter, ArrowLeafColumn, ArrowRowGroupWriterFactory, compute_leaves,
@@ -36,9 +37,9 @@ impl Sink for ParquetSink {
         true
     }
 
-    fn gathers(&self) -> u64 {
+    fn gathers(&self, _: &SchemaRef) -> u64 {
         // An encoded group, and a piece of it: its rows, their copies, and the levels of lists.
-        GATHERED + 12 * PIECE
+        self.options.row_group.map_or(GATHERED, |_| MOST) + 12 * PIECE
     }
 
     fn suffix(&self) -> &'static str {
@@ -49,8 +50,13 @@ impl Sink for ParquetSink {
         groups::accept(schema, self.style())
     }
 
-    fn row_check(&self, schema: &SchemaRef) -> Option<fn(&Rows) -> Result<()>> {
-        schema.fields().iter().any(|field| changes(field)).then_some(check_times)
+    fn row_check(&self, schema: &SchemaRef) -> Option<RowCheck> {
+        let times = schema.fields().iter().any(|field| changes(field));
+        match (size_check(schema, SAMPLE), times) {
+            (sizes, false) => sizes,
+            (None, true) => Some(Box::new(check_times)),
+            (Some(sizes), true) => Some(Box::new(move |rows| sizes(rows).and_then(|()| check_times(rows)))),
+        }
     }
 
     fn admit(&self, _: &str, field: &str, bytes: u64) -> Result<()> {

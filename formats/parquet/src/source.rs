@@ -129,6 +129,12 @@ impl Table for Open<'_> {
         Ok(TableInfo { schema, items: footer.rows(), bytes, counted: true, omitted })
     }
 
+    fn decoded_bytes(&self) -> Option<u64> {
+        let footer = Arc::clone(&self.footer().footer);
+        let groups = 0..footer.starts.len().saturating_sub(1);
+        Some(groups.map(|group| footer.decoded(group)).fold(0, u64::saturating_add))
+    }
+
     fn rows(&self, items: Range<u64>) -> Result<Blocks<'_>> {
         let (footer, input) = (self.paged(&items)?, &*self.input);
         let windows = RowWindows::new(Arc::clone(&footer), items, self.limits);

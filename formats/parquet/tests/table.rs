@@ -2,8 +2,13 @@
 #![expect(clippy::unwrap_used, reason = "an error fails the test")]
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Int64Type, TimestampMicrosecondType};
-use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, StructArray};
+use arrow_array::types::{Int32Type, Int64Type, TimestampMicrosecondType};
+use arrow_array::{
+    ArrayRef, DictionaryArray, Int32Array, Int64Array, ListArray, RecordBatch, StringArray, StructArray,
+};
+use arrow_buffer::OffsetBuffer;
+use arrow_ipc::CompressionType;
+use arrow_ipc::writer::{FileWriter, IpcWriteOptions};
 use arrow_schema::TimeUnit;
 use packhorse_core::{DataType, Field, Format, Kind, Limits, MemoryInput, Options, Result, Rows, held_bytes};
 use packhorse_parquet::{ArrowIpc, Parquet};
@@ -139,8 +144,16 @@ fn numbers_are_keys() {
     parquet.write(&batch).unwrap();
     let mut arrow = arrow_ipc::writer::FileWriter::try_new(Vec::new(), &batch.schema()).unwrap();
     arrow.write(&batch).unwrap();
-    let formats: [(&dyn Format, Vec<u8>); 2] =
-        [(&Parquet, parquet.into_inner().unwrap()), (&ArrowIpc, arrow.into_inner().unwrap())];
+    let category: DictionaryArray<Int32Type> =
+        DictionaryArray::new(Int32Array::from(vec![1, 0]), Arc::new(Int64Array::from(vec![-3, 7])));
+    let categories = RecordBatch::try_from_iter(vec![("__key__", Arc::new(category) as ArrayRef)]).unwrap();
+    let mut other = FileWriter::try_new(Vec::new(), &categories.schema()).unwrap();
+    other.write(&categories).unwrap();
+    let formats: [(&dyn Format, Vec<u8>); 3] = [
+        (&Parquet, parquet.into_inner().unwrap()),
+        (&ArrowIpc, arrow.into_inner().unwrap()),
+        (&ArrowIpc, other.into_inner().unwrap()),
+    ];
     for (format, bytes) in formats {
         let source = format.source(&Options::new(), Limits::default()).unwrap();
         let table = source.open(Arc::new(MemoryInput::new("numbered", bytes))).unwrap();
@@ -194,6 +207,33 @@ fn many_columns_are_those_that_were_written() {
 }
 
 /// Pieces of a row group that are too large to be decoded beside others come one after another, whatever stood before them.
+/// Zeros take almost no bytes in a file.
+#[test]
+fn blocks_are_as_large_in_memory_as_others_where_values_repeat() {
+    let list = |rows: usize| {
+        let item = Arc::new(Field::new("item", DataType::Int32, false));
+        let offsets = OffsetBuffer::from_lengths(std::iter::repeat_n(16_384, rows));
+        let zeros = Int32Array::from(vec![0; rows * 16_384]);
+        Arc::new(ListArray::new(item, offsets, Arc::new(zeros), None)) as ArrayRef
+    };
+    let batch = RecordBatch::try_from_iter(vec![("x", list(400))]).unwrap();
+    let mut parquet = ArrowWriter::try_new(Vec::new(), batch.schema(), None).unwrap();
+    parquet.write(&batch).unwrap();
+    let arrow = IpcWriteOptions::default().try_with_compression(Some(CompressionType::ZSTD)).unwrap();
+    let mut arrow = FileWriter::try_new_with_options(Vec::new(), &batch.schema(), arrow).unwrap();
+    arrow.write(&batch).unwrap();
+    arrow.finish().unwrap();
+    let of = |format: &dyn Format, bytes: Vec<u8>| {
+        let source = format.source(&Options::new(), Limits::default()).unwrap();
+        let table = source.open(Arc::new(MemoryInput::new("zeros", bytes))).unwrap();
+        assert!(table.decoded_bytes().unwrap() >= 400 * 65_536);
+        table.rows(0..400).unwrap().map(|rows| rows.unwrap().num_rows()).collect::<Vec<_>>()
+    };
+    for rows in [of(&Parquet, parquet.into_inner().unwrap()), of(&ArrowIpc, arrow.into_inner().unwrap())] {
+        assert!(rows.iter().sum::<usize>() == 400 && rows.iter().all(|rows| *rows <= 64), "{rows:?}");
+    }
+}
+
 #[test]
 fn pieces_of_large_rows_follow_small_rows() {
     let sizes = [10usize, 10, 5 << 20, 5 << 20, 5 << 20, 5 << 20, 10, 10];

@@ -32,7 +32,9 @@ pub(crate) struct TreeRows<'a> {
     schema: &'a SchemaRef,
     next: u64,
     end: u64,
+    /// The rows of the next block, and the most of a block.
     rows: u64,
+    most: u64,
     kept: BTreeMap<Id, Arc<Basket>>,
 }
 
@@ -66,7 +68,7 @@ impl<'a> TreeRows<'a> {
         let each = bytes / tree.entries.max(1);
         let rows = (BLOCK / each.max(1)).clamp(1, ROWS);
         let (next, end) = (items.start, items.end.min(tree.entries));
-        Self { file, tree, columns, schema, next, end, rows, kept: BTreeMap::new() }
+        Self { file, tree, columns, schema, next, end, rows, most: rows, kept: BTreeMap::new() }
     }
 
     /// The next block.
@@ -74,9 +76,19 @@ impl<'a> TreeRows<'a> {
         if self.next >= self.end {
             return Ok(None);
         }
-        let entries = self.next..self.end.min(self.next.saturating_add(self.rows));
-        self.next = entries.end;
-        self.entries(&entries).map(Some)
+        loop {
+            let entries = self.next..self.end.min(self.next.saturating_add(self.rows));
+            let count = entries.end - entries.start;
+            match self.entries(&entries) {
+                // Entries here may be larger than the tree's are on average.
+                Err(error) if error.kind() == Kind::Limit && count > 1 => self.rows = count / 2,
+                done => {
+                    self.next = entries.end;
+                    self.rows = self.most.min(self.rows.saturating_mul(2));
+                    return done.map(Some);
+                }
+            }
+        }
     }
 
     fn entries(&mut self, entries: &Range<u64>) -> Result<Rows> {
@@ -154,26 +166,26 @@ impl<'a> TreeRows<'a> {
                 }
             }
         }
-        self.afford(in_file.iter().map(|(_, bytes)| bytes.end - bytes.start).fold(0, u64::saturating_add))?;
+        let count = entries.end - entries.start;
+        self.afford(in_file.iter().map(|(_, bytes)| bytes.end - bytes.start).fold(0, u64::saturating_add), count)?;
         let kept = self.kept.values().map(|basket| basket.size() as u64).fold(0, u64::saturating_add);
         let unpacked = AtomicU64::new(kept);
         let read: Result<Vec<_>> =
-            stretches(in_file).par_iter().map(|stretch| self.stretch(stretch, &unpacked)).collect();
+            stretches(in_file).par_iter().map(|stretch| self.stretch(stretch, &unpacked, count)).collect();
         found.extend(read?.into_iter().flatten());
         self.kept.extend(found.into_iter().map(|(id, basket)| (id, Arc::new(basket))));
         Ok(())
     }
 
-    /// A `Limit` error if `bytes` exceed the memory limit.
-    fn afford(&self, bytes: u64) -> Result<()> {
-        match bytes > self.file.limits().blob {
-            true => Err(Error::new(Kind::Limit, format!("the baskets of {} entries take {bytes} bytes", self.rows))),
-            false => Ok(()),
-        }
+    /// A `Limit` error if `bytes`, those of the baskets of `count` entries, exceed the memory limit.
+    fn afford(&self, bytes: u64, count: u64) -> Result<()> {
+        let limits = self.file.limits();
+        let room = if count > 1 { limits.blob(bytes) } else { limits.held(bytes) };
+        room.map(drop).map_err(|e| e.subject("an entry whose baskets are read"))
     }
 
-    /// Reads a stretch with one request, and decompresses its baskets.
-    fn stretch(&self, stretch: &Stretch, unpacked: &AtomicU64) -> Result<Vec<(Id, Basket)>> {
+    /// Reads a stretch of the baskets of `count` entries with one request, and decompresses them.
+    fn stretch(&self, stretch: &Stretch, unpacked: &AtomicU64, count: u64) -> Result<Vec<(Id, Basket)>> {
         let Stretch { whole, baskets } = stretch;
         let bytes = self.file.stretch(whole.start, whole.end - whole.start)?;
         let one = |(id, place): &(Id, Range<u64>)| {
@@ -184,7 +196,7 @@ impl<'a> TreeRows<'a> {
                 blame(name, e.context(format_args!("basket {}", id.1)))
             };
             let len = read_key(&mut Bytes::new(record)).map_err(within)?.object_bytes;
-            self.afford(unpacked.fetch_add(len, Ordering::Relaxed).saturating_add(len))?;
+            self.afford(unpacked.fetch_add(len, Ordering::Relaxed).saturating_add(len), count)?;
             let basket = Basket::read(record, self.file).and_then(|basket| self.finish(*id, basket));
             Ok((*id, basket.map_err(within)?))
         };

@@ -163,3 +163,30 @@ fn only_the_absurd_is_refused() {
     let last = rows(&input, &any, 39_999_998..40_000_000);
     assert_eq!(last.iter().map(RecordBatch::num_rows).sum::<usize>(), 2);
 }
+
+/// The baskets of some entries are larger than those of an average block.
+#[test]
+fn blocks_have_fewer_entries_where_these_do_not_fit() {
+    let (_, tree) = TREES[0];
+    let input = MemoryInput::new("small.root", tree.to_vec());
+    let read = |blob: u64| {
+        let source = Root.source(&Options::new(), Limits { blob, ..Limits::default() })?;
+        source.open(Arc::new(&input))?.rows(0..N)?.collect::<packhorse_core::Result<Vec<RecordBatch>>>()
+    };
+    let (blocks, error) = (64..1 << 20)
+        .step_by(64)
+        .scan(None, |error, blob| {
+            let found = read(blob).map_err(|e| *error = Some(e));
+            Some((found.ok(), error.clone()))
+        })
+        .find_map(|(blocks, error)| blocks.zip(error))
+        .unwrap();
+    assert!(blocks.len() > 1, "{error}");
+    let mut first = 0;
+    for rows in &blocks {
+        check(rows, first);
+        first += rows.num_rows();
+    }
+    assert_eq!(first as u64, N);
+    assert!(error.kind() == Kind::Limit && error.hints().is_some_and(|hint| hint.contains("`memory=")), "{error}");
+}

@@ -112,6 +112,8 @@ fn a_field_gets_the_first_type_that_fits_all_values() {
             assert_eq!(found, values.iter().map(|value| json!(value)).collect::<Vec<_>>());
         }
     }
+    let zero = rows(&[], b"{\"x\": -0}\n{\"x\": 18446744073709551615}");
+    assert_eq!((&zero[0]["x"], &zero[1]["x"]), (&json!(0), &json!(u64::MAX)));
     assert_eq!(types(&[], "{\"x\": 9007199254740992}\n{\"x\": 0.5}"), ["x:Float64"]);
 }
 

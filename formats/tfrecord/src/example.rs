@@ -3,7 +3,7 @@
 use crate::feature::Feature;
 use crate::frame::{HEADER, LONGEST, header, masked};
 use crate::wire::{Message, WireValue, delimited, put_head};
-use packhorse_core::{Error, Kind, Result};
+use packhorse_core::{Error, Result};
 use std::ops::Range;
 
 /// Framed records, concatenated.
@@ -20,13 +20,32 @@ pub(crate) fn encode(features: &[Feature], rows: Range<usize>, done: &mut Encode
     done.ends.clear();
     let mut sizes: Vec<Option<Sizes>> = Vec::with_capacity(features.len());
     for row in rows {
-        sizes.clear();
-        sizes.extend(features.iter().map(|feature| Sizes::of(feature, row)));
-        let inside = sizes.iter().flatten().map(|sizes| delimited(sizes.entry)).sum();
-        put_record(features, row, &sizes, inside, &mut done.bytes)?;
+        let inside = measure(features, row, &mut sizes)?;
+        put_record(features, row, &sizes, inside, &mut done.bytes);
         done.ends.push(done.bytes.len());
     }
     Ok(())
+}
+
+/// Refuses sample `row` if its record is longer than readers accept.
+pub(crate) fn check(features: &[Feature], row: usize) -> Result<()> {
+    measure(features, row, &mut Vec::new()).map(drop)
+}
+
+/// The sizes of the features of sample `row`, into `sizes`, and the length of all entries.
+fn measure(features: &[Feature], row: usize, sizes: &mut Vec<Option<Sizes>>) -> Result<usize> {
+    sizes.clear();
+    sizes.extend(features.iter().map(|feature| Sizes::of(feature, row)));
+    let inside = sizes.iter().flatten().map(|sizes| delimited(sizes.entry)).sum();
+    let len = delimited(inside) as u64;
+    match len <= LONGEST {
+        true => Ok(inside),
+        false => {
+            let why = format!("is {len} bytes as an Example, and readers accept at most 2 GiB; split it");
+            Err(Error::content(why)
+                .hint("`set=tensors=raw` stores tensors of integers shorter; other formats have no such limit"))
+        }
+    }
 }
 
 /// The lengths of the nested messages.
@@ -45,22 +64,10 @@ impl Sizes {
     }
 }
 
-fn put_record(
-    features: &[Feature],
-    row: usize,
-    sizes: &[Option<Sizes>],
-    inside: usize,
-    out: &mut Vec<u8>,
-) -> Result<()> {
-    let len = delimited(inside) as u64;
-    if len > LONGEST {
-        let why = format!(
-            "is {len} bytes as an Example, and readers accept at most 2 GiB; split it, or pack into another format"
-        );
-        return Err(Error::new(Kind::Content, why));
-    }
-    out.reserve(len as usize + HEADER + 4);
-    out.extend_from_slice(&header(len));
+fn put_record(features: &[Feature], row: usize, sizes: &[Option<Sizes>], inside: usize, out: &mut Vec<u8>) {
+    let len = delimited(inside);
+    out.reserve(len + HEADER + 4);
+    out.extend_from_slice(&header(len as u64));
     let start = out.len();
     put_head(out, 0x0a, inside);
     for (feature, sizes) in features.iter().zip(sizes) {
@@ -74,7 +81,6 @@ fn put_record(
     }
     let crc = masked(out.get(start..).unwrap_or_default());
     out.extend_from_slice(&crc.to_le_bytes());
-    Ok(())
 }
 
 /// The encoded content of a feature's list, by type.
@@ -182,6 +188,7 @@ pub(crate) fn each_floats(body: &[u8], mut each: impl FnMut(&[u8])) -> Result<()
 #[cfg(test)]
 mod tests {
     use super::*;
+    use packhorse_core::Kind;
 
     fn all(record: &[u8]) -> Result<Vec<(String, Vec<u8>)>> {
         let mut found = Vec::new();

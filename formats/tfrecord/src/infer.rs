@@ -8,8 +8,9 @@ use crate::scan::in_record;
 use packhorse_core::{DataType, Error, FieldType, KEY, Result};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// About the most bytes that are read.
-const BYTES: u64 = 16 << 20;
+/// The records, and about the most bytes, that are read where no number of records is asked for.
+pub(crate) const RECORDS: u64 = 1000;
+pub(crate) const BYTES: u64 = 16 << 20;
 
 /// The statistics of a feature.
 struct FeatureStats {
@@ -20,13 +21,13 @@ struct FeatureStats {
     text: bool,
 }
 
-/// Infers the columns from the records.
-pub(crate) fn infer(records: &mut RecordReader<'_>, unread: &BTreeSet<String>) -> Result<FeatureLayout> {
+/// Infers the columns from the records, of which about `most` bytes are read.
+pub(crate) fn infer(records: &mut RecordReader<'_>, most: u64, unread: &BTreeSet<String>) -> Result<FeatureLayout> {
     let mut seen: BTreeMap<String, FeatureStats> = BTreeMap::new();
     let (mut count, mut bytes) = (0, 0);
-    while let Some(chunk) = if bytes < BYTES { records.chunk()? } else { None } {
+    while let Some(chunk) = if bytes < most { records.chunk()? } else { None } {
         for (number, range) in (chunk.first..).zip(chunk.data) {
-            if bytes >= BYTES {
+            if bytes >= most {
                 break;
             }
             bytes += range.len() as u64;

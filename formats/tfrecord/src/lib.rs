@@ -32,8 +32,8 @@
 //! * **Options** of the sink: `compression` (`none`, default; `gzip`), `tensors` (`list`, default: elements as list
 //!   values; `raw`: the tensor's bytes as one value for `tf.io.decode_raw`). Options of the source: `unread`, features of
 //!   files without a schema that are delivered as null, one per line; `crc` (`on`,
-//!   default; `off`), `infer` (the number of records that the schema is inferred from, default 1000, at most 16 MiB of
-//!   them).
+//!   default; `off`), `infer` (the number of records that the schema is inferred from, default 1000, but at most 16 MiB
+//!   of them).
 //! * **Revisions**: 1, the first.
 
 mod byte_stream;

@@ -28,8 +28,8 @@ impl RecordSinkOptions {
 pub(crate) struct RecordSourceOptions {
     /// Whether checksums are verified.
     pub(crate) crc: bool,
-    /// The number of records that a schema is inferred from.
-    pub(crate) infer: u64,
+    /// The number of records that a schema is inferred from, if it is given.
+    pub(crate) infer: Option<u64>,
     /// Features that are delivered as null, whatever they hold.
     pub(crate) unread: Arc<BTreeSet<String>>,
 }
@@ -39,6 +39,6 @@ impl RecordSourceOptions {
         options.only(&["crc", "infer", "unread"])?;
         let crc = options.choose("crc", &[("on", true), ("off", false)])?;
         let unread = options.get("unread").unwrap_or_default().lines().map(str::to_owned).collect();
-        Ok(Self { crc, infer: options.positive("infer")?.unwrap_or(1000), unread: Arc::new(unread) })
+        Ok(Self { crc, infer: options.positive("infer")?, unread: Arc::new(unread) })
     }
 }

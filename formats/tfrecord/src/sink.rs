@@ -1,7 +1,7 @@
 //! The sink: samples as framed records, with index and schema document.
 
 use crate::document::{self, FileCounts};
-use crate::example::{EncodedRecords, encode};
+use crate::example::{self, EncodedRecords, encode};
 use crate::feature::{Feature, features};
 use crate::frame::{FRAME, LONGEST};
 use crate::gzip::Gzip;
@@ -9,7 +9,8 @@ use crate::index;
 use crate::layout::FeatureLayout;
 use crate::options::RecordSinkOptions;
 use packhorse_core::{
-    Context, Error, Kind, Outlet, Result, Rows, SchemaRef, Sealed, ShardSummary, ShardWriter, Sink, rows_bytes,
+    Context, Error, Kind, Outlet, Result, RowCheck, Rows, SchemaRef, Sealed, ShardSummary, ShardWriter, Sink,
+    add_sizes, rows_bytes,
 };
 use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, IntoParallelRefMutIterator, ParallelIterator};
 use std::io::Write;
@@ -42,6 +43,11 @@ impl Sink for RecordSink {
         let layout = FeatureLayout::of(schema, self.options.raw_tensors)?;
         let largest = Some(FileCounts { records: u64::MAX, bytes: u64::MAX });
         readable(document::encode(&layout, largest).len() as u64)
+    }
+
+    fn row_check(&self, schema: &SchemaRef) -> Option<RowCheck> {
+        let layout = FeatureLayout::of(schema, self.options.raw_tensors).ok()?;
+        Some(Box::new(move |rows| check(rows, &layout)))
     }
 
     fn admit(&self, _: &str, _: &str, bytes: u64) -> Result<()> {
@@ -108,11 +114,7 @@ struct RecordWriter {
 
 impl ShardWriter for RecordWriter {
     fn push(&mut self, rows: &Rows) -> Result<()> {
-        let mut all: Vec<Feature> = Vec::new();
-        for (column, array) in self.layout.0.iter().zip(rows.columns()) {
-            all.extend(features(column, array)?);
-        }
-        all.sort_by(|a, b| a.name.cmp(&b.name));
+        let all = all_features(rows, &self.layout)?;
         let pieces: Vec<Range<usize>> = pieces(rows);
         for some in pieces.chunks(PIECES) {
             let mut room = std::mem::take(&mut self.room);
@@ -163,6 +165,32 @@ impl RecordWriter {
             None => Ok(()),
         }
     }
+}
+
+/// The features of `rows`, by name.
+fn all_features(rows: &Rows, layout: &FeatureLayout) -> Result<Vec<Feature>> {
+    let mut all: Vec<Feature> = Vec::new();
+    for (column, array) in layout.0.iter().zip(rows.columns()) {
+        all.extend(features(column, array)?);
+    }
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(all)
+}
+
+/// Refuses samples that a record can't hold, so that one costs itself alone: with nulls inside lists, or longer than readers
+/// accept.
+fn check(rows: &Rows, layout: &FeatureLayout) -> Result<()> {
+    let of_row = |row: usize| all_features(&rows.slice(row, 1), layout).map_err(|error| error.in_row_of(rows, row));
+    if let Err(error) = all_features(rows, layout) {
+        return (0..rows.num_rows()).find_map(|row| of_row(row).err()).map_or(Err(error), Err);
+    }
+    let mut sizes = vec![0u64; rows.num_rows()];
+    rows.columns().iter().for_each(|column| add_sizes(column, &mut sizes));
+    // A byte takes at most ten as a number of variable length.
+    for (row, _) in sizes.iter().enumerate().filter(|(_, size)| size.saturating_mul(10) > LONGEST) {
+        example::check(&of_row(row)?, 0).map_err(|error| error.in_row_of(rows, row))?;
+    }
+    Ok(())
 }
 
 /// Splits rows into pieces for the threads.

@@ -3,7 +3,7 @@
 use crate::byte_stream::ByteStream;
 use crate::document::{self, FileCounts};
 use crate::index;
-use crate::infer::infer;
+use crate::infer::{BYTES, RECORDS, infer};
 use crate::layout::FeatureLayout;
 use crate::options::RecordSourceOptions;
 use crate::record_reader::{RecordChunk, RecordReader};
@@ -178,9 +178,10 @@ impl RecordSource {
 
     /// The columns of `input`, inferred from its first records.
     fn inferred(&self, input: &dyn Input) -> Result<FeatureLayout> {
-        let first = 0..self.options.infer;
+        let (count, bytes) = self.options.infer.map_or((RECORDS, BYTES), |count| (count, u64::MAX));
+        let first = 0..count;
         let mut records = RecordReader::new(ByteStream::open(input)?, START, first, self.options.crc, self.limits);
-        infer(&mut records, &self.options.unread)
+        infer(&mut records, bytes, &self.options.unread)
     }
 
     fn decode(&self, file: &dyn Input) -> Result<(FeatureLayout, Option<FileCounts>)> {

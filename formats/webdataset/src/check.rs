@@ -62,7 +62,7 @@ impl Report<'_> {
         let name = Some(&member.name[..]);
         if member.sparse {
             self.add(ALL, name, "is a sparse file: readers return other bytes than the file's, or none");
-        } else if !member.is_regular() && !member.is_folder() {
+        } else if !member.is_regular() && !member.is_passed_over() {
             self.add(ALL, name, "is not a regular file: readers skip it or return nothing");
         }
         if member.dialect.pax_path {

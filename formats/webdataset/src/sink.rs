@@ -6,8 +6,9 @@ use crate::tar_header::{BLOCK, BLOCK_U64, NAME_LIMIT, admit, encode, padded};
 use crate::{dali, energon, wids};
 use md5::{Digest, Md5};
 use packhorse_core::{
-    Code, Context, Crc32c, DataType, Error, InputRange, KEY, Members, Outlet, Result, Rows, SchemaRef, Sealed,
-    ShardSummary, ShardWriter, Sink, aligned, crc32c, escape, folder_key, json, key_column, write_huggingface_config,
+    Code, Context, Crc32c, DataType, Error, InputRange, KEY, Members, Outlet, Result, RowCheck, Rows, SchemaRef,
+    Sealed, ShardSummary, ShardWriter, Sink, aligned, crc32c, escape, folder_key, json, key_column,
+    write_huggingface_config,
 };
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -45,8 +46,8 @@ impl Sink for TarSink {
         Ok(())
     }
 
-    fn row_check(&self, _: &SchemaRef) -> Option<fn(&Rows) -> Result<()>> {
-        Some(check_rows)
+    fn row_check(&self, _: &SchemaRef) -> Option<RowCheck> {
+        Some(Box::new(check_rows))
     }
 
     fn longest_key(&self, field: &str) -> usize {
@@ -136,16 +137,20 @@ fn check_rows(rows: &Rows) -> Result<()> {
     let schema = rows.schema();
     let names: Vec<(usize, String)> = fields_of(&schema).map(|(i, f)| (i, member_field(f.name()))).collect();
     let columns = names.iter().map(|(i, _)| MemberColumn::new(rows.column(*i))).collect::<Result<Vec<_>>>()?;
-    let texts = schema.index_of(JSON).ok().filter(|i| *rows.column(*i).data_type() == DataType::Utf8View);
+    let is_json = |(i, name): &(usize, String)| {
+        *rows.column(*i).data_type() == DataType::Utf8View
+            && JSON.contains(&name.rsplit('.').next().unwrap_or_default())
+    };
+    let json: Vec<bool> = names.iter().map(is_json).collect();
     for row in 0..rows.num_rows() {
         let key = &*member_key(keys.value(row))?;
         let mut empty = true;
-        for ((i, name), column) in names.iter().zip(&columns) {
+        for (((i, name), column), json) in names.iter().zip(&columns).zip(&json) {
             let mut digits = [0; 24];
             let Some(bytes) = column.bytes(row, &mut digits) else { continue };
             admit(key, name, bytes.len() as u64)?;
-            if Some(*i) == texts && json::parse(bytes).is_err() {
-                return Err(no_json(key));
+            if *json && json::parse(bytes).is_err() {
+                return Err(no_json(key, schema.field(*i).name()));
             }
             empty = false;
         }
@@ -156,12 +161,12 @@ fn check_rows(rows: &Rows) -> Result<()> {
     Ok(())
 }
 
-/// The member that every reader parses.
-const JSON: &str = "json";
+/// The last extensions of members that readers parse as JSON.
+const JSON: [&str; 2] = ["json", "jsn"];
 
-fn no_json(key: &str) -> Error {
-    let error = Error::content("has text that is not JSON in the field json, which readers parse").in_field(JSON);
-    error.in_sample(key).hint("give it another name, such as `field=json=text`")
+fn no_json(key: &str, field: &str) -> Error {
+    let error = Error::content(format!("has text that is not JSON in the field {field}, which readers parse"));
+    error.in_field(field).in_sample(key).hint(format!("give it another name, such as `field={field}=text`"))
 }
 
 fn no_member(key: &str) -> Error {
@@ -334,5 +339,27 @@ impl Tar {
         self.flush()?;
         let md5 = self.md5.take().map(wids::hexadecimal);
         Ok((self.at, md5))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::{ArrayRef, RecordBatch, StringViewArray};
+    use std::sync::Arc;
+
+    #[test]
+    fn text_that_readers_parse_as_json_is_json() {
+        let rows = |field: &str, text: &str| {
+            let column = |text: &str| Arc::new(StringViewArray::from_iter_values([text])) as ArrayRef;
+            RecordBatch::try_from_iter([(KEY, column("k")), (field, column(text))]).unwrap()
+        };
+        for field in ["json", "meta.json", "x.JSN"] {
+            assert!(check_rows(&rows(field, "[1]")).is_ok());
+            let error = check_rows(&rows(field, "a caption")).unwrap_err();
+            assert_eq!((error.sample(), error.field()), (Some("k"), Some(field)));
+            assert!(error.hints().is_some_and(|hint| hint.contains(&format!("`field={field}=text`"))), "{error}");
+        }
+        assert!(check_rows(&rows("json.txt", "a caption")).is_ok());
     }
 }

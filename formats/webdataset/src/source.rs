@@ -26,7 +26,7 @@ impl Source for TarSource {
     fn list(&self, input: &dyn Input, each: &mut dyn FnMut(ArchiveMember<'_>) -> Result<()>) -> Result<()> {
         let mut walk = TarReader::new(input, self.limits)?;
         while let Some(member) = walk.next().map_err(|e| e.in_input(input.name()))? {
-            if member.is_folder() {
+            if member.is_passed_over() {
                 continue;
             }
             walk.pass(&member).map_err(|e| e.in_input(input.name()).in_sample(member.name.escape_ascii()))?;

@@ -118,6 +118,9 @@ pub(crate) fn admit(key: &str, field: &str, size: u64) -> Result<()> {
     Ok(())
 }
 
+/// The kind of the label of a volume, a member without data.
+pub(crate) const LABEL: u8 = b'V';
+
 /// The header of any tar.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TarHeader {
@@ -142,11 +145,15 @@ impl TarHeader {
         if !is_sum(block, stored) {
             return Err(Error::content("has a damaged tar header: wrong checksum"));
         }
-        let size =
-            number(slice(block, 124, 12)).ok_or_else(|| Error::content("has a tar header with an unreadable size"))?;
+        let kind = slice(block, 156, 1).first().copied().unwrap_or_default();
+        let size = match slice(block, 124, 12) {
+            // GNU tar writes no size of a volume's label.
+            [0, ..] if kind == LABEL => Some(0),
+            field => number(field),
+        };
+        let size = size.ok_or_else(|| Error::content("has a tar header with an unreadable size"))?;
         let magic: [u8; 8] = slice(block, 257, 8).try_into().unwrap_or_default();
         let prefix = text(slice(block, 345, 155));
-        let kind = slice(block, 156, 1).first().copied().unwrap_or_default();
         let extended = kind == b'S' && slice(block, 482, 1) != [0];
         Ok(Some(Self { name: text(slice(block, 0, NAME_LIMIT)), prefix, kind, size, magic, extended }))
     }

@@ -1,7 +1,7 @@
 //! Reads the members of any tar: plain, PAX and GNU names, prefix fields.
 
 use crate::pax::Pax;
-use crate::tar_header::{BLOCK, BLOCK_U64, TarHeader, padded};
+use crate::tar_header::{BLOCK, BLOCK_U64, LABEL, TarHeader, padded};
 use packhorse_core::{Context, Error, Input, Kind, Limits, Result, read_full};
 use std::io::Read;
 
@@ -27,8 +27,9 @@ impl TarMember {
         matches!(self.kind, b'0' | 0 | b'7') && !self.sparse
     }
 
-    pub(crate) fn is_folder(&self) -> bool {
-        self.kind == b'5'
+    /// Whether it is a folder, or the label of a volume.
+    pub(crate) fn is_passed_over(&self) -> bool {
+        matches!(self.kind, b'5' | LABEL)
     }
 
     /// The offset of the next header.
@@ -182,11 +183,14 @@ impl<'a> TarReader<'a> {
             }
             match header.kind {
                 // Solaris used X before POSIX defined x.
-                b'x' | b'X' => extra.pax(Pax::parse(&self.small(data, header.size)?)?)?,
-                b'L' => extra.long_name(&self.small(data, header.size)?)?,
+                b'x' | b'X' => extra.pax(Pax::parse(&self.pax(data, header.size)?)?)?,
+                b'L' => {
+                    let size = self.limits.header(header.size)?;
+                    extra.long_name(&self.exactly(data, size)?)?;
+                }
                 b'g' => {
                     extra.dialect.pax = true;
-                    Pax::check_global(&self.small(data, header.size)?)?;
+                    Pax::check_global(&self.pax(data, header.size)?)?;
                 }
                 b'K' => {}
                 _ => return self.advance(extra.member(header, own, data)?).map(Some),
@@ -263,12 +267,16 @@ impl<'a> TarReader<'a> {
         Error::cut_short(format!("the tar ends within a member (after byte {})", self.at))
     }
 
-    fn small(&mut self, at: u64, size: u64) -> Result<Vec<u8>> {
-        let mut bytes = vec![0; self.limits.header(size)?];
-        match self.bytes.fill(at, &mut bytes)? {
-            n if n == bytes.len() => Ok(bytes),
-            _ => Err(self.cut()),
-        }
+    /// `size` bytes from `at`. Memory grows with the bytes that are there, not with `size`.
+    fn exactly(&mut self, at: u64, size: usize) -> Result<Vec<u8>> {
+        let bytes = self.bytes.read(at, size)?;
+        if bytes.len() == size { Ok(bytes) } else { Err(self.cut()) }
+    }
+
+    /// The content of a PAX header at `at`, which may hold attributes of any size.
+    fn pax(&mut self, at: u64, size: u64) -> Result<Vec<u8>> {
+        let size = self.limits.blob(size)?;
+        self.exactly(at, size)
     }
 
     /// Checks that `member`, which must be the last one that `next` returned, is complete. A stream must be read to its
@@ -283,8 +291,7 @@ impl<'a> TarReader<'a> {
     /// The data of `member`, which must be the last one that `next` returned.
     pub(crate) fn data(&mut self, member: &TarMember) -> Result<Vec<u8>> {
         let size = self.limits.blob(member.size)?;
-        let bytes = self.bytes.read(member.data, size)?;
-        if bytes.len() == size { Ok(bytes) } else { Err(self.cut()) }
+        self.exactly(member.data, size)
     }
 }
 

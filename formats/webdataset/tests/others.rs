@@ -52,6 +52,22 @@ fn extracted(members: &Members) -> Members {
 }
 
 #[test]
+fn labels_of_volumes_have_no_size_and_attributes_any() {
+    let mut label = tar::Header::new_gnu();
+    label.set_path("label").unwrap();
+    label.set_entry_type(tar::EntryType::new(b'V'));
+    label.as_mut_bytes()[124..136].fill(0);
+    label.set_cksum();
+    let mut tar = tar::Builder::new(label.as_bytes().to_vec());
+    let value = "v".repeat(2 << 20);
+    tar.append_pax_extensions([("SCHILY.xattr.a", value.as_bytes())]).unwrap();
+    let mut header = tar::Header::new_ustar();
+    header.set_size(3);
+    tar.append_data(&mut header, "a.x", &b"abc"[..]).unwrap();
+    assert_eq!(read(tar.into_inner().unwrap()).unwrap(), [(b"a.x".to_vec(), b"abc".to_vec())]);
+}
+
+#[test]
 fn odd_tars_are_read_as_by_python_and_gnu_tar_or_refused() {
     let Some(python) = python() else { return };
     let count = std::env::var("PACKHORSE_ODD_TARS").unwrap_or("400".to_owned());

@@ -1,7 +1,7 @@
 //! How a dataset is shuffled where nothing else is asked for.
 
 use super::Dataset;
-use packhorse_core::{DataType, FieldType, element_width};
+use packhorse_core::{DataType, FieldType, Schema, element_width};
 use packhorse_order::{RUNS, Shuffle};
 
 /// Shards whose samples are shuffled together.
@@ -32,23 +32,29 @@ impl Dataset {
 
     /// The approximate bytes of a decoded sample.
     fn decoded_row(&self) -> u64 {
-        let width = |element: &DataType| element_width(element).unwrap_or(0) as u64;
-        let (mut numbers, mut expands) = (0u64, false);
-        for field in self.schema.fields() {
-            numbers = numbers.saturating_add(match FieldType::of(field) {
-                Ok(FieldType::Scalar(element)) => width(&element),
-                Ok(FieldType::Tensor { element, shape }) => {
-                    shape.iter().fold(width(&element), |bytes, size| bytes.saturating_mul(*size as u64))
-                }
-                // Blobs are compressed themselves.
-                Ok(FieldType::Blob) | Err(_) => 0,
-                Ok(FieldType::Text | FieldType::Ragged { .. } | FieldType::List { .. }) => {
-                    expands = true;
-                    0
-                }
-            });
-        }
+        let (numbers, expands) = numbers(&self.schema);
         let stored = self.mean();
         numbers.max(if expands { stored.saturating_mul(EXPANSION) } else { stored })
     }
+}
+
+/// The bytes of the numbers in a row whose count is fixed, and whether other fields are larger in memory than stored.
+pub(super) fn numbers(schema: &Schema) -> (u64, bool) {
+    let width = |element: &DataType| element_width(element).unwrap_or(0) as u64;
+    let (mut numbers, mut expands) = (0u64, false);
+    for field in schema.fields() {
+        numbers = numbers.saturating_add(match FieldType::of(field) {
+            Ok(FieldType::Scalar(element)) => width(&element),
+            Ok(FieldType::Tensor { element, shape }) => {
+                shape.iter().fold(width(&element), |bytes, size| bytes.saturating_mul(*size as u64))
+            }
+            // Blobs are compressed themselves.
+            Ok(FieldType::Blob) | Err(_) => 0,
+            Ok(FieldType::Text | FieldType::Ragged { .. } | FieldType::List { .. }) => {
+                expands = true;
+                0
+            }
+        });
+    }
+    (numbers, expands)
 }

@@ -1,6 +1,7 @@
 //! A shard, and the locations of its samples.
 
 use super::committed::Committed;
+use super::default_shuffle::numbers;
 use crate::cache::{CacheFile, CacheSource};
 use packhorse_core::{
     Error, Input, Kind, Limits, Members, Omission, Options, Registry, Result, SchemaRef, Source, Store, Table, counted,
@@ -51,6 +52,7 @@ pub(crate) enum Content {
     Table {
         schema: SchemaRef,
         items: u64,
+        /// About the bytes of a sample in memory.
         sample_bytes: u64,
         starts: Option<Arc<[u64]>>,
         /// The fields that can't be read.
@@ -81,7 +83,8 @@ impl Content {
             Some(starts.into())
         };
         let samples = starts.as_ref().map_or(info.items, |starts: &Arc<[u64]>| starts.len() as u64);
-        let sample_bytes = info.bytes / samples.max(1);
+        let bytes = table.decoded_bytes().unwrap_or(0).max(info.bytes);
+        let sample_bytes = (bytes / samples.max(1)).max(numbers(&info.schema).0);
         let omitted = info.omitted.into();
         Ok(Content::Table { schema: info.schema, items: info.items, sample_bytes, starts, omitted })
     }
@@ -310,4 +313,38 @@ fn exists(store: &dyn Store, path: &Path) -> Result<bool> {
 /// The source of a format with these options.
 pub(crate) fn source(registry: &Registry, id: &str, options: &Options, limits: Limits) -> Result<Arc<dyn Source>> {
     registry.get(id)?.source(options, limits).map(Arc::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use packhorse_core::{Blocks, DataType, FieldType, Schema, TableInfo};
+    use std::ops::Range;
+
+    /// Rows of a vector of 1,000 numbers and more, which take 500 bytes in a file.
+    struct Packed(Option<u64>);
+
+    impl Table for Packed {
+        fn info(&self) -> Result<TableInfo> {
+            let field = FieldType::Tensor { element: DataType::Float32, shape: vec![1000] }.field("x", false);
+            let schema = Arc::new(Schema::new(vec![field]));
+            Ok(TableInfo { schema, items: 10, bytes: 500, counted: true, omitted: Vec::new() })
+        }
+
+        fn decoded_bytes(&self) -> Option<u64> {
+            self.0
+        }
+
+        fn rows(&self, _: Range<u64>) -> Result<Blocks<'_>> {
+            Err(Error::bug("not read"))
+        }
+    }
+
+    #[test]
+    fn samples_count_as_what_they_take_in_memory() {
+        for (decoded, wanted) in [(None, 4000), (Some(10), 4000), (Some(70_000), 7000)] {
+            let Content::Table { sample_bytes, .. } = Content::of(&Packed(decoded)).unwrap() else { panic!() };
+            assert_eq!(sample_bytes, wanted);
+        }
+    }
 }

@@ -16,7 +16,7 @@ const LARGEST: u64 = 4 << 20;
 /// Samples of this size or larger are chunks of their own.
 const ALONE: u64 = 128 << 10;
 /// The number of chunks that decide on shuffling.
-const PROBES: usize = 4;
+pub(super) const PROBES: usize = 4;
 
 /// The shape of chunks.
 #[derive(Clone, Debug)]

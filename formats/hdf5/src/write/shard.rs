@@ -1,5 +1,6 @@
 //! The sink and the writer of one shard.
 
+use super::chunks::PROBES;
 use super::feed;
 use super::field_writer::{FieldWriter, Regions, Values, is_plain};
 use super::filter::{Coder, Packed, Pipeline};
@@ -11,12 +12,12 @@ use super::ordered_store::OrderedStore;
 use super::row_check::{check_texts, is_text};
 use super::spool::{Spill, Spool};
 use crate::layout::{self, CLASSES, LAYOUT, METADATA};
-use crate::options::{Compression, SinkOptions};
+use crate::options::{Compression, ShuffleMode, SinkOptions};
 use crate::pool::Pool;
 use arrow_buffer::Buffer;
 use packhorse_core::{
-    Error, Field, FieldType, KEY, Outlet, PatchableWriter, Pool as MemoryPool, Result, Rows, SchemaRef, ScratchFile,
-    Sealed, ShardSummary, ShardWriter, Sink, element_width, with_metadata,
+    Error, Field, FieldType, KEY, Outlet, PatchableWriter, Pool as MemoryPool, Result, RowCheck, Rows, SchemaRef,
+    ScratchFile, Sealed, ShardSummary, ShardWriter, Sink, element_width, with_metadata,
 };
 use rayon::prelude::*;
 
@@ -39,8 +40,12 @@ impl Sink for Hdf5Sink {
         true
     }
 
-    fn gathers(&self) -> u64 {
-        2 * EPOCH as u64
+    fn gathers(&self, schema: &SchemaRef) -> u64 {
+        let fields = schema.fields().len() as u64;
+        // Each field's first chunks wait until it is decided whether they are shuffled.
+        let undecided = self.options.filter != Compression::None && self.options.shuffle == ShuffleMode::Auto;
+        let waiting = if undecided { fields.saturating_mul(PROBES as u64 * chunk_bytes(fields)) } else { 0 };
+        waiting.saturating_add(2 * EPOCH as u64)
     }
 
     fn suffix(&self) -> &'static str {
@@ -52,9 +57,9 @@ impl Sink for Hdf5Sink {
         schema.fields().iter().try_for_each(|field| self.accept_field(field))
     }
 
-    fn row_check(&self, schema: &SchemaRef) -> Option<fn(&Rows) -> Result<()>> {
+    fn row_check(&self, schema: &SchemaRef) -> Option<RowCheck> {
         let has_texts = schema.fields().iter().any(|field| field.name() != KEY && is_text(field));
-        has_texts.then_some(check_texts as _)
+        has_texts.then(|| -> RowCheck { Box::new(check_texts) })
     }
 
     fn admit(&self, _: &str, field: &str, bytes: u64) -> Result<()> {
@@ -147,10 +152,13 @@ impl Hdf5Sink {
             (FieldType::Scalar(_) | FieldType::Tensor { .. }, Some(rows))
                 if rows.saturating_mul(sample) > LARGEST_ASKED && self.options.filter != Compression::None =>
             {
-                Err(Error::config(format!(
-                    "`chunk`: {rows} rows of field {name} exceed 64 MiB per chunk; use at most {}",
-                    (LARGEST_ASKED / sample.max(1)).max(1)
-                )))
+                Err(Error::config(match LARGEST_ASKED / sample.max(1) {
+                    0 => format!(
+                        "`chunk`: a row of field {name} has {sample} bytes, and a chunk at most 64 MiB; leave `chunk` out, and rows \
+                         are divided"
+                    ),
+                    most => format!("`chunk`: {rows} rows of field {name} exceed 64 MiB per chunk; use at most {most}"),
+                }))
             }
             _ => Ok(()),
         }
@@ -185,6 +193,11 @@ fn labelled(schema: &SchemaRef, field: &Field) -> Field {
     }
 }
 
+/// The bytes of a chunk in a file of `fields` fields.
+fn chunk_bytes(fields: u64) -> u64 {
+    ((64 << 20) / fields.max(1)).clamp(16 << 10, 512 << 10)
+}
+
 struct ShardFile {
     columns: Vec<FieldWriter>,
     regions: Regions,
@@ -206,7 +219,7 @@ impl ShardFile {
         let (options, memory) = (&sink.options, &sink.memory);
         let fields = schema.fields().len();
         let mut spill = Spill::new(scratch, 3 * fields + 1);
-        let target = ((64 << 20) / fields.max(1) as u64).clamp(16 << 10, 512 << 10);
+        let target = chunk_bytes(fields as u64);
         let primary = primary(schema, options);
         let column = |(i, field): (usize, &std::sync::Arc<Field>)| {
             FieldWriter::new(&labelled(schema, field), options, target, primary == Some(i), (&mut spill, memory))
@@ -373,6 +386,32 @@ mod tests {
         let error = sink.accept(&Arc::new(Schema::new(names.to_vec()))).unwrap_err().to_string();
         assert!(error.contains("these do: image/height, image/width"), "{error}");
         assert!(error.contains("`field=image/height=image_height` `field=image/width=image_width`"), "{error}");
+    }
+
+    #[test]
+    fn chunks_of_rows_that_are_too_large_have_no_number_to_use() {
+        let options = [("chunk", "1"), ("filter", "gzip")].into_iter().collect();
+        let sink = Hdf5Sink::new(SinkOptions::parse(&options).unwrap());
+        let field = FieldType::Tensor { element: DataType::UInt8, shape: vec![(64 << 20) + 1] }.field("x", false);
+        let error = sink.accept(&Arc::new(Schema::new(vec![field]))).unwrap_err().to_string();
+        assert!(
+            error.contains("a row of field x has 67108865 bytes") && error.contains("leave `chunk` out"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn chunks_that_wait_for_shuffle_count_as_gathered() {
+        let gathers = |shuffle, fields: usize| {
+            let options = [("shuffle", shuffle), ("filter", "gzip")].into_iter().collect();
+            let sink = Hdf5Sink::new(SinkOptions::parse(&options).unwrap());
+            let fields = (0..fields).map(|i| Field::new(i.to_string(), DataType::Int32, false));
+            sink.gathers(&Arc::new(Schema::new(fields.collect::<Vec<_>>()))) >> 20
+        };
+        assert_eq!(
+            [gathers("on", 128), gathers("auto", 1), gathers("auto", 128), gathers("auto", 512)],
+            [64, 66, 320, 320]
+        );
     }
 
     #[test]

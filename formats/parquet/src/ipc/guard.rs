@@ -1,7 +1,7 @@
 //! Checks the sizes in the header of a message before the crate `arrow` allocates for them.
 
-use arrow_ipc::Message;
-use packhorse_core::{Error, Kind, Limits, Result};
+use arrow_ipc::{FieldNode, Message};
+use packhorse_core::{DataType, Error, Field, Limits, Result, element_width};
 
 /// An upper bound of the expansion of Zstandard.
 const RATIO: u64 = 1 << 15;
@@ -24,6 +24,27 @@ pub(crate) fn rows(message: &Message<'_>, columns: usize, body: u64) -> Result<u
     fits(batch.length()).ok_or_else(damaged)
 }
 
+/// The bytes per entry of `field` and of the fields inside, in the order of the nodes of a message.
+pub(crate) fn widths(field: &Field, all: &mut Vec<u64>) {
+    all.push(match field.data_type() {
+        DataType::Dictionary(key, _) => element_width(key).unwrap_or(0) as u64,
+        other => element_width(other).unwrap_or(0) as u64,
+    });
+    match field.data_type() {
+        DataType::List(inner) | DataType::LargeList(inner) | DataType::FixedSizeList(inner, _) => widths(inner, all),
+        DataType::Map(inner, _) => widths(inner, all),
+        DataType::Struct(inner) => inner.iter().for_each(|field| widths(field, all)),
+        _ => {}
+    }
+}
+
+/// About the bytes of a message of `body` bytes in memory, where nodes have `widths` bytes per entry.
+pub(crate) fn decoded(message: &Message<'_>, widths: &[u64], body: u64) -> u64 {
+    let nodes = message.header_as_record_batch().and_then(|batch| batch.nodes()).into_iter().flatten();
+    let of = |(node, width): (&FieldNode, &u64)| u64::try_from(node.length()).unwrap_or(0).saturating_mul(*width);
+    nodes.zip(widths).map(of).fold(0, u64::saturating_add).max(body)
+}
+
 /// Checks that the buffers lie in `body`, and bounds their declared uncompressed sizes.
 pub(crate) fn buffers(message: &Message<'_>, body: &[u8], limits: Limits) -> Result<()> {
     let dictionary = message.header_as_dictionary_batch();
@@ -40,13 +61,7 @@ pub(crate) fn buffers(message: &Message<'_>, body: &[u8], limits: Limits) -> Res
             sum = sum.saturating_add(unpacked(bytes)?);
         }
     }
-    match sum <= limits.blob {
-        true => Ok(()),
-        false => {
-            let text = format!("has a record batch of {sum} bytes, over the limit of {} bytes", limits.blob);
-            Err(Error::new(Kind::Limit, text))
-        }
-    }
+    limits.blob(sum).map(drop).map_err(|e| e.subject("a record batch"))
 }
 
 /// The declared uncompressed size of the buffer `bytes`; -1 marks an uncompressed buffer.

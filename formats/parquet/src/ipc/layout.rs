@@ -27,6 +27,8 @@ pub(crate) struct IpcMessage {
     /// Bytes before the body, including the marker and the length.
     pub(crate) head: u32,
     pub(crate) body: u64,
+    /// The approximate size of the body in memory.
+    pub(crate) decoded: u64,
     /// The rows of a record batch.
     pub(crate) rows: u64,
     /// The number of dictionaries it may use: those before it in a stream, all of them in a file.
@@ -78,10 +80,11 @@ fn file(place: &IpcInput<'_>) -> Result<IpcLayout> {
     let footer = root_as_footer(&bytes).map_err(|e| Error::content(format!("has a damaged footer: {e}")))?;
     let found = footer.schema().ok_or_else(|| Error::content("has a footer without a schema; write it again"))?;
     let schema = schema_of(found)?;
-    let columns = schema.fields().len();
-    let dictionary = |block| part(place, block, (MessageHeader::DictionaryBatch, columns, 0));
+    let (columns, widths) = (schema.fields().len(), widths(&schema));
+    let part = |block, kind, dictionaries| part(place, block, (kind, columns, dictionaries), &widths);
+    let dictionary = |block| part(block, MessageHeader::DictionaryBatch, 0);
     let dictionaries = footer.dictionaries().into_iter().flatten().map(dictionary).collect::<Result<Vec<_>>>()?;
-    let batch = |block| part(place, block, (MessageHeader::RecordBatch, columns, dictionaries.len()));
+    let batch = |block| part(block, MessageHeader::RecordBatch, dictionaries.len());
     let batches = footer.recordBatches().into_iter().flatten().map(batch);
     let batches = batches.collect::<Result<Vec<_>>>()?;
     refuse_unlisted(place, dictionaries.iter().chain(&batches))?;
@@ -118,12 +121,20 @@ fn schema_of(found: arrow_ipc::Schema<'_>) -> Result<SchemaRef> {
     try_fb_to_schema(found).map(Arc::new).map_err(|e| arrow_error(e, "Arrow"))
 }
 
+/// The bytes per entry of the fields of `schema`, and of those inside.
+fn widths(schema: &SchemaRef) -> Vec<u64> {
+    let mut widths = Vec::new();
+    schema.fields().iter().for_each(|field| guard::widths(field, &mut widths));
+    widths
+}
+
 /// The message at `block` of a file, which must have the type `kind`, in a file of `columns` columns and `dictionaries`
 /// dictionaries.
 fn part(
     place: &IpcInput<'_>,
     block: &Block,
     (kind, columns, dictionaries): (MessageHeader, usize, usize),
+    widths: &[u64],
 ) -> Result<IpcMessage> {
     let outside = || Error::content("has a record batch outside of the file; write it again");
     let offset = u64::try_from(block.offset()).map_err(|_| outside())?;
@@ -144,12 +155,13 @@ fn part(
         return Err(damaged(&"its type or size differs from the footer"));
     }
     let rows = guard::rows(&message, columns, body)?;
-    Ok(IpcMessage { offset, head, body, rows, dictionaries })
+    let decoded = guard::decoded(&message, widths, body);
+    Ok(IpcMessage { offset, head, body, decoded, rows, dictionaries })
 }
 
 fn stream(place: &IpcInput<'_>) -> Result<IpcLayout> {
     let mut at = 0u64;
-    let mut layout: Option<IpcLayout> = None;
+    let (mut layout, mut all): (Option<IpcLayout>, _) = (None, Vec::new());
     while let Some((head, bytes)) = message(place, at, layout.is_none())? {
         let message = root_as_message(&bytes);
         let message = message.map_err(|e| Error::content(format!("has a damaged message at byte {at}: {e}")))?;
@@ -160,14 +172,16 @@ fn stream(place: &IpcInput<'_>) -> Result<IpcLayout> {
         };
         match (&mut layout, message.header_as_schema()) {
             (None, Some(found)) => {
-                let version = message.version();
-                layout = Some(IpcLayout { schema: schema_of(found)?, version, dictionaries: vec![], batches: vec![] });
+                let (version, schema) = (message.version(), schema_of(found)?);
+                all = widths(&schema);
+                layout = Some(IpcLayout { schema, version, dictionaries: vec![], batches: vec![] });
             }
             (None, None) => return Err(not_arrow()),
             (Some(_), Some(_)) => return Err(Error::content("has a second schema; write it again")),
             (Some(layout), None) => {
                 let rows = guard::rows(&message, layout.schema.fields().len(), body)?;
-                let part = IpcMessage { offset: at, head, body, rows, dictionaries: layout.dictionaries.len() };
+                let (decoded, dictionaries) = (guard::decoded(&message, &all, body), layout.dictionaries.len());
+                let part = IpcMessage { offset: at, head, body, decoded, rows, dictionaries };
                 match message.header_type() {
                     MessageHeader::RecordBatch => layout.batches.push(part),
                     MessageHeader::DictionaryBatch => layout.dictionaries.push(part),

@@ -1,7 +1,7 @@
 //! The sink: samples as Arrow IPC shards.
 
 use crate::contain::arrow_error;
-use crate::cut::{BLOBS, GroupLimit, Then};
+use crate::cut::{BLOBS, GroupLimit, MOST, SAMPLE_OF_BATCH, Then, size_check};
 use crate::groups::{self, BUFFER, GroupWriter, Groups};
 use crate::options::IpcOptions;
 use crate::stored_schema::{StoredSchema, Style, plain};
@@ -9,7 +9,8 @@ use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_ipc::MetadataVersion;
 use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
 use packhorse_core::{
-    Context, Error, Outlet, Result, Rows, Schema, SchemaRef, Sealed, ShardWriter, Sink, write_huggingface_config,
+    Context, Error, Outlet, Result, RowCheck, Rows, Schema, SchemaRef, Sealed, ShardWriter, Sink,
+    write_huggingface_config,
 };
 use std::io::{BufWriter, Write};
 use std::sync::Arc;
@@ -32,8 +33,9 @@ impl Sink for IpcSink {
         true
     }
 
-    fn gathers(&self) -> u64 {
-        BLOBS
+    fn gathers(&self, _: &SchemaRef) -> u64 {
+        // A batch, and its copy with those of its columns that are converted.
+        self.options.batch.map_or(BLOBS, |_| 2 * MOST)
     }
 
     fn suffix(&self) -> &'static str {
@@ -42,6 +44,10 @@ impl Sink for IpcSink {
 
     fn accept(&self, schema: &SchemaRef) -> Result<()> {
         groups::accept(schema, self.style())
+    }
+
+    fn row_check(&self, schema: &SchemaRef) -> Option<RowCheck> {
+        size_check(schema, SAMPLE_OF_BATCH)
     }
 
     fn admit(&self, _: &str, field: &str, bytes: u64) -> Result<()> {

@@ -89,6 +89,10 @@ impl Table for Open<'_> {
         Ok(TableInfo { schema, items, bytes, counted: true, omitted })
     }
 
+    fn decoded_bytes(&self) -> Option<u64> {
+        Some(self.layout.batches.iter().map(|part| part.decoded).fold(0, u64::saturating_add))
+    }
+
     fn rows(&self, items: Range<u64>) -> Result<Blocks<'_>> {
         let layout = &self.layout;
         let decoder = FileDecoder::new(Arc::clone(&layout.schema), layout.version);
@@ -158,7 +162,7 @@ impl Open<'_> {
 
     /// The rows `rows` of the decoded batch of `part`. They keep no more of it than they need.
     fn blocks(&self, batch: &RecordBatch, part: &IpcMessage, rows: &Range<u64>) -> Result<Vec<Rows>> {
-        let step = block_rows(part.body, part.rows);
+        let step = block_rows(part.decoded, part.rows);
         let (from, to) = (rows.start as usize, rows.end as usize);
         let block = |at: usize| {
             let len = step.min(to - at);
@@ -212,7 +216,7 @@ impl Waves<'_> {
                 break;
             }
             let Some(next) = self.wanted.pop_front() else { break };
-            bytes = bytes.saturating_add(next.0.body);
+            bytes = bytes.saturating_add(next.0.decoded);
             wave.push(next);
         }
         wave

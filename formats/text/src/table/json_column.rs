@@ -101,7 +101,10 @@ impl JsonColumn {
                 bool.map(|bool| values.append_value(bool))
             }
             Values::Int(values) => word.parse().ok().map(|number| values.append_value(number)),
-            Values::Unsigned(values) => word.parse().ok().map(|number| values.append_value(number)),
+            Values::Unsigned(values) => {
+                let number = word.parse().ok().or((word == "-0").then_some(0));
+                number.map(|number| values.append_value(number))
+            }
             Values::Float(values) => {
                 let is_written = word.bytes().last().is_some_and(|byte| byte.is_ascii_digit());
                 let number = word.parse().ok().filter(|number: &f64| is_number && (number.is_finite() || !is_written));

@@ -185,3 +185,14 @@ fn features_that_can_not_be_read_are_null_where_they_are_not_wanted() {
     let rows = read(&mixed, &[("unread", "x")]).unwrap();
     assert_eq!((rows[0].num_rows(), rows[0]["x"].null_count()), (2, 2));
 }
+
+/// 18 MiB of records before one of another length.
+#[test]
+fn a_schema_is_inferred_from_as_many_records_as_are_asked_for() {
+    let large = vec![1; 3 << 20];
+    let mut records = vec![vec![bytes("x", &[&large]), ints("n", &[1])]; 6];
+    records.push(vec![bytes("x", &[&large]), ints("n", &[1, 2])]);
+    let input = file(&records);
+    assert!(read(&input, &[]).unwrap_err().to_string().contains("read=infer="));
+    assert_eq!(read(&input, &[("infer", "7")]).unwrap().iter().map(|rows| rows.num_rows()).sum::<usize>(), 7);
+}

@@ -4,11 +4,11 @@ use crate::common::{Folder, blobs, sink, source};
 use arrow_array::builder::{Int32Builder, ListBuilder, StringViewBuilder};
 use arrow_array::types::{Int32Type, UInt8Type};
 use arrow_array::{
-    Array, ArrayRef, BinaryArray, FixedSizeListArray, LargeListArray, LargeStringArray, RecordBatch, StringArray,
-    StringViewArray, StructArray, UInt64Array,
+    Array, ArrayRef, BinaryArray, FixedSizeListArray, Int8Array, LargeListArray, LargeStringArray, RecordBatch,
+    StringArray, StringViewArray, StructArray, UInt64Array,
 };
-use arrow_buffer::NullBuffer;
-use packhorse_core::{DataType, Field, FieldType, KEY, Kind, Result, Rows, Schema};
+use arrow_buffer::{NullBuffer, OffsetBuffer};
+use packhorse_core::{DataType, Field, FieldType, KEY, Kind, Rows, Schema};
 use packhorse_testkit::typed;
 use std::sync::Arc;
 
@@ -21,12 +21,6 @@ fn back(rows: &Rows, options: &[(&str, &str)]) -> Vec<Rows> {
     let sink = sink(options);
     let folder = Folder::of("part", typed::write(&*sink, rows, &[rows.num_rows()]));
     typed::read(&*source(&[]), &folder.input(sink.suffix()), 0..u64::MAX)
-}
-
-fn push(rows: &Rows) -> Result<()> {
-    let sink = sink(&[]);
-    let mut outlet = packhorse_testkit::memory::MemoryOutlet::new();
-    sink.create(&rows.schema(), &mut outlet)?.push(rows)
 }
 
 /// A nested list, a list of words, a tensor of words: each null in sample 1.
@@ -106,7 +100,7 @@ fn unsupported_values_and_fields_are_refused() {
     let list = arrow_array::ListArray::from_iter_primitive::<Int32Type, _, _>([Some(vec![Some(1), None])]);
     let field = FieldType::List { element: DataType::Int32, depth: 1 };
     let rows = batch(vec![(Field::new("x", list.data_type().clone(), true), Arc::new(list))]);
-    let error = push(&rows).unwrap_err();
+    let error = sink(&[]).row_check(&rows.schema()).unwrap()(&rows).unwrap_err();
     assert_eq!(error.kind(), Kind::Content);
     assert!(error.to_string().contains("field x holds a null inside a list<Int32>"), "{error}");
     let refused = |fields: Vec<Field>| sink(&[]).accept(&Arc::new(Schema::new(fields))).unwrap_err();
@@ -122,6 +116,23 @@ fn unsupported_values_and_fields_are_refused() {
         assert_eq!(refused(vec![odd.clone()]).kind(), Kind::Unsupported, "{odd}");
     }
     assert_eq!(sink(&[]).admit("k", "jpg", 3 << 30).unwrap_err().kind(), Kind::Limit);
+}
+
+/// Negative numbers take ten bytes each.
+#[test]
+fn a_record_longer_than_readers_accept_is_named() {
+    let (keys, one) = (["a", "b"], vec![-1; 215_000_000]);
+    let offsets = OffsetBuffer::from_lengths([1, one.len() - 1]);
+    let item = Arc::new(Field::new("item", DataType::Int8, false));
+    let list = arrow_array::ListArray::new(item, offsets, Arc::new(Int8Array::from(one)), None);
+    let key = Field::new(KEY, DataType::Utf8View, false);
+    let x = Field::new("x", list.data_type().clone(), false);
+    let rows = batch(vec![(key, Arc::new(StringViewArray::from_iter_values(keys))), (x, Arc::new(list))]);
+    let check = sink(&[]).row_check(&rows.schema()).unwrap();
+    let error = check(&rows).unwrap_err();
+    assert_eq!((error.kind(), error.sample()), (Kind::Content, Some("b")));
+    assert!(error.hints().is_some_and(|hint| hint.contains("`set=tensors=raw`")), "{error}");
+    assert!(check(&rows.slice(0, 1)).is_ok());
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The sink: samples as documents.
 
+mod check;
 mod data;
 mod datatrove;
 mod megatron;
@@ -15,7 +16,7 @@ use crate::read::{LENGTHS, TOKENS};
 use data::Data;
 use datatrove::Datatrove;
 use megatron::Megatron;
-use packhorse_core::{DataType, Error, FieldType, KEY, Outlet, Result, SchemaRef, Sealed, ShardWriter, Sink};
+use packhorse_core::{DataType, Error, FieldType, KEY, Outlet, Result, RowCheck, SchemaRef, Sealed, ShardWriter, Sink};
 use source_counts::SourceCounts;
 use writer::{IndexWriter, ShardCounts, TokenWriter};
 
@@ -34,6 +35,13 @@ impl Sink for TokenSink {
 
     fn accept(&self, schema: &SchemaRef) -> Result<()> {
         self.columns(schema).map(drop)
+    }
+
+    fn row_check(&self, schema: &SchemaRef) -> Option<RowCheck> {
+        // What `accept` refuses is not written.
+        let columns = self.columns(schema).ok()?;
+        let vocabulary = self.options.vocabulary.or(columns.signed.then_some(1 << 31));
+        Some(Box::new(move |rows| check::rows(rows, &columns, vocabulary)))
     }
 
     fn admit(&self, _: &str, _: &str, _: u64) -> Result<()> {
@@ -59,10 +67,9 @@ impl Sink for TokenSink {
             TokenLayout::Llmc | TokenLayout::Bare => IndexWriter::None,
         };
         let companion = if self.options.documents { Some(DocumentTable::create(out)?) } else { None };
-        let vocabulary = self.options.vocabulary.or(columns.signed.then_some(1 << 31));
         let (documents, sequences, tokens, sources) = (0, 0, 0, SourceCounts::default());
         let counts = ShardCounts { documents, sequences, tokens, sources };
-        Ok(Box::new(TokenWriter { columns, data, index, companion, vocabulary, counts }))
+        Ok(Box::new(TokenWriter { columns, data, index, companion, counts }))
     }
 
     fn seal(&self, dataset: &Sealed<'_>, out: &mut dyn Outlet) -> Result<()> {

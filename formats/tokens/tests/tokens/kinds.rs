@@ -4,7 +4,6 @@ use crate::common::{flat, list, options, rows, sink, write};
 use arrow_array::cast::AsArray;
 use arrow_array::{ArrayRef, RecordBatch};
 use packhorse_core::{DataType, Field, FieldType, Format, KEY, Kind, Rows, Schema, SchemaRef};
-use packhorse_testkit::memory::MemoryOutlet;
 use packhorse_testkit::typed;
 use packhorse_tokens::Tokens;
 use std::sync::Arc;
@@ -51,22 +50,21 @@ fn other_fields_are_refused_by_name() {
     }
 }
 
-fn push(options: &[(&str, &str)], rows: &Rows) -> packhorse_core::Result<()> {
-    let mut outlet = MemoryOutlet::new();
-    sink(options).create(&rows.schema(), &mut outlet)?.push(rows)
+fn check(options: &[(&str, &str)], rows: &Rows) -> packhorse_core::Result<()> {
+    sink(options).row_check(&rows.schema()).unwrap()(rows)
 }
 
 #[test]
 fn bad_rows_are_named() {
     let documents = flat(&[3, 0, 2], 1, 100);
     let good = rows(&documents, &DataType::UInt16, true, true);
-    assert!(push(&[("vocabulary", "100")], &good).is_ok());
-    let error = push(&[("vocabulary", "5")], &good).unwrap_err();
+    assert!(check(&[("vocabulary", "100")], &good).is_ok());
+    let error = check(&[("vocabulary", "5")], &good).unwrap_err();
     assert_eq!((error.kind(), error.sample()), (Kind::Content, Some("books/000000000")));
     for lengths in [vec![vec![3], vec![], vec![1]], vec![vec![3], vec![], vec![3, -1]]] {
         let columns = vec![good.column(0).clone(), list(&DataType::Int32, &lengths), good.column(2).clone()];
         let bad = RecordBatch::try_new(good.schema(), columns).unwrap();
-        let error = push(&[], &bad).unwrap_err();
+        let error = check(&[], &bad).unwrap_err();
         assert_eq!((error.kind(), error.sample()), (Kind::Content, Some("books/000000014")), "{error}");
     }
 }
@@ -78,7 +76,7 @@ fn a_missing_list_is_named() {
     let fields = vec![nulls.schema().field(0).clone(), of(DataType::Int32, "tokens").with_nullable(true)];
     let rows =
         RecordBatch::try_new(schema(fields), vec![nulls.column(0).clone(), nulls.column(column).clone()]).unwrap();
-    let error = push(&[], &rows).unwrap_err();
+    let error = check(&[], &rows).unwrap_err();
     assert_eq!((error.kind(), error.message()), (Kind::Content, "field tokens is missing"));
     assert!(error.sample().is_some_and(|key| key.ends_with("001")));
 }
