@@ -112,3 +112,37 @@ fn samples_that_grow_seventyfold_are_divided_too() {
     let largest = largest_of_lines(texts, &["--to", "webdataset", "--shard-size", "2MB"], 5);
     assert!(largest <= 2_000_000, "{largest}");
 }
+
+#[test]
+fn the_end_of_a_tar_counts() {
+    let dir = tempfile::tempdir().unwrap();
+    let (input, out) = (dir.path().join("in"), dir.path().join("out"));
+    fs::create_dir(&input).unwrap();
+    (0..20).for_each(|i| fs::write(input.join(format!("{i}.bin")), [0; 512]).unwrap());
+    let flags = ["--to", "webdataset", "--shard-size", "5120B", "--out", out.to_str().unwrap()];
+    packhorse(&[&["pack", input.to_str().unwrap()], &flags[..]].concat()).succeed();
+    let shards = fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().path());
+    let tars: Vec<u64> = shards
+        .filter(|path| path.extension().is_some_and(|end| end == "tar"))
+        .map(|path| path.metadata().unwrap().len())
+        .collect();
+    assert!(tars.len() == 5 && tars.iter().all(|bytes| *bytes == 5120), "{tars:?}");
+}
+
+#[test]
+fn shards_without_a_document_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let (input, out) = (dir.path().join("a.jsonl"), dir.path().join("out"));
+    let line = |text: String| format!("{{\"text\":\"{text}\"}}\n");
+    fs::write(&input, line("x".repeat(6000)) + &(0..9).map(|i| line(i.to_string())).collect::<String>()).unwrap();
+    let pack = |more: &[&str]| {
+        let args = ["pack", input.to_str().unwrap(), "--out", out.to_str().unwrap(), "--to", "webdataset"];
+        let mut program = common::process::command(env!("CARGO_BIN_EXE_packhorse"));
+        program.args(args).args(more);
+        common::process::Program(program).succeed().said
+    };
+    let said = pack(&["--shard-count", "4"]);
+    assert!(said.contains("2 shards hold no sample") && said.contains("--samples-per-shard"), "{said}");
+    fs::remove_dir_all(&out).unwrap();
+    assert!(!pack(&["--samples-per-shard", "3"]).contains("no sample"));
+}
