@@ -421,7 +421,6 @@ impl Verifier<'_> {
             Some(_) => [PART, CACHE_MARK].map(PathBuf::from).into(),
         };
         known.extend(manifest.files.iter().map(|f| PathBuf::from(&f.name)));
-        // Shards whose files are not known.
         let mut unread = BTreeSet::new();
         for (number, plan) in plans.iter().enumerate().skip(manifest.plans().count()) {
             // Shards that are being added.
