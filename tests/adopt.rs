@@ -314,3 +314,14 @@ fn tars_on_a_web_server_are_not_adopted() {
     refused(adopt(Path::new(&place), &[]), 8, &["shard-000000.tar", "web server", "packhorse pack"]);
     assert_eq!(server.requests(), 0);
 }
+
+#[test]
+fn a_name_without_room_for_the_files_beside_it_is_refused_before_anything_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let tar = dir.path().join(format!("{}.tar", "a".repeat(244)));
+    std::fs::write(&tar, archive(&[TarMember::file("a.txt", b"x")])).unwrap();
+    refused(adopt(dir.path(), &[]), 2, &["242 bytes", "rename it"]);
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    std::fs::rename(&tar, dir.path().join(format!("{}.tar", "a".repeat(242)))).unwrap();
+    adopt(dir.path(), &[]).succeed();
+}

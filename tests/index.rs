@@ -419,3 +419,18 @@ fn tars_in_a_bucket_are_indexed_beside_them() {
     let apart = run("s3://bucket/sets/data/data-000000.tar", &["s3://another/data-000000.tar"]).run();
     assert_ne!(apart.code(), 0, "{apart:?}");
 }
+
+#[test]
+fn tars_in_deep_folders_of_long_names_are_indexed() {
+    let dir = tempfile::tempdir().unwrap();
+    let deep: PathBuf = (0..6).map(|i| format!("{i}").repeat(60)).collect();
+    let folder = dir.path().join("data").join(&deep);
+    std::fs::create_dir_all(&folder).unwrap();
+    let tar = |name: &str| archive(&[TarMember::file(name, b"x")]);
+    std::fs::write(folder.join("a.tar"), tar("a.txt")).unwrap();
+    std::fs::write(dir.path().join("data/b.tar"), tar("b.txt")).unwrap();
+    for reused in [0, 2] {
+        let found = indexed(&dir.path().join("data"), &[]);
+        assert_eq!((&found["shards"], &found["reused"]), (&2.into(), &reused.into()), "{found}");
+    }
+}

@@ -283,3 +283,45 @@ fn writers_are_as_many_as_have_room_for_what_they_gather() {
     assert_eq!(samples(&place.path("out")), (12, 0));
     assert!(peak < 2 * 64 * MIB + PROGRAM, "{} MiB", peak / MIB);
 }
+
+/// JSON lines in a file among the inputs: the one numbered `long` is of `len` bytes, others of 100 KB.
+fn documents(place: &Place, long: usize, len: usize) {
+    let mut file = File::create(place.input.join("a.jsonl")).unwrap();
+    for i in 0..40 {
+        writeln!(file, "{{\"text\": \"{}\"}}", "mule ".repeat(if i == long { len } else { 100_000 } / 5)).unwrap();
+    }
+}
+
+#[test]
+fn the_memory_that_an_error_names_packs_into_the_same_folder() {
+    let place = Place::new();
+    documents(&place, 30, 20 << 20);
+    let pack = |more: &[&str]| place.pack("out", &[&["--to", "arrow", "--shard-size", "4MiB"], more].concat()).0;
+    let ended = pack(&["--memory", "64MiB"]);
+    assert!(ended.code() == 7 && ended.said.contains("--memory"), "{ended:?}");
+    let ended = pack(&["--memory", "84MiB"]);
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    assert_eq!(samples(&place.path("out")), (40, 0));
+}
+
+#[test]
+fn skipping_goes_on_with_a_plan_that_failed_in_the_same_memory() {
+    let place = Place::new();
+    documents(&place, 0, 5);
+    // A line that is not JSON, in the last shard.
+    let mut file = File::options().append(true).open(place.input.join("a.jsonl")).unwrap();
+    file.write_all(b"mule\n").unwrap();
+    let pack = |more: &[&str]| {
+        place.pack("out", &[&["--to", "arrow", "--shard-size", "1MB", "--memory", "256MiB"], more].concat()).0
+    };
+    let ended = pack(&[]);
+    assert!(ended.code() == 3 && ended.said.contains("--on-error skip"), "{ended:?}");
+    let ended = pack(&["--on-error", "skip"]);
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    assert_eq!(samples(&place.path("out")), (40, 1));
+    // Another memory is another plan where values over it are skipped.
+    let ended = place.pack("other", &["--to", "arrow", "--memory", "256MiB", "--on-error", "skip"]).0;
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    let ended = place.pack("other", &["--to", "arrow", "--memory", "128MiB", "--on-error", "skip"]).0;
+    assert!(ended.code() == 2 && ended.said.contains("--memory"), "{ended:?}");
+}

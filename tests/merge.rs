@@ -291,3 +291,24 @@ fn damage_to_what_an_order_reads_stops_it() {
     let middle = std::fs::metadata(&idx).unwrap().len() as usize / 2;
     flipped(&idx, middle, || drop(order(&["--verify", "off"]).succeed()));
 }
+
+#[test]
+fn more_shards_are_merged_than_files_may_be_open() {
+    let dir = tempfile::tempdir().unwrap();
+    let (input, out) = (dir.path().join("a.txt"), dir.path().join("packed"));
+    std::fs::write(&input, (0..200).map(|i| format!("{i} mules\n")).collect::<String>()).unwrap();
+    std::fs::write(dir.path().join("tokenizer.json"), common::bytes::tokenizer()).unwrap();
+    let tokenizer = dir.path().join("tokenizer.json");
+    let flags = ["--to", "tokens", "--tokenizer", text(&tokenizer), "--samples-per-shard", "1", "--out", text(&out)];
+    packhorse(&[&["pack", text(&input)], &flags[..]].concat()).succeed();
+    let mut few = Command::new("bash");
+    few.args(["-c", "ulimit -n 250; exec \"$@\"", "-", env!("CARGO_BIN_EXE_packhorse"), "merge", text(&out)]);
+    few.args(["--out", text(&dir.path().join("few")), "--quiet"]);
+    Program(few).succeed();
+    merge(&out, &dir.path().join("many"), &[]).succeed();
+    for end in ["idx", "bin"] {
+        let bytes = |name: &str| std::fs::read(dir.path().join(name).with_extension(end)).unwrap();
+        assert_eq!(bytes("few"), bytes("many"));
+        assert!(!bytes("few").is_empty());
+    }
+}

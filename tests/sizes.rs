@@ -84,3 +84,65 @@ fn shards_stay_within_a_tenth_of_the_size_that_was_asked_for() {
         assert!(shards.len() as u64 <= fewest + fewest.div_ceil(8), "{found}");
     }
 }
+
+/// The bytes of the largest of at least `least` shards that `packhorse pack` makes of JSON lines with these texts.
+fn largest_of_lines(texts: impl Iterator<Item = String>, flags: &[&str], least: usize) -> u64 {
+    let dir = tempfile::tempdir().unwrap();
+    let (input, out) = (dir.path().join("a.jsonl"), dir.path().join("out"));
+    fs::write(&input, texts.map(|text| format!("{{\"text\":\"{text}\"}}\n")).collect::<String>()).unwrap();
+    packhorse(&[&["pack", input.to_str().unwrap(), "--out", out.to_str().unwrap()], flags].concat()).succeed();
+    let manifest: Value = serde_json::from_slice(&fs::read(out.join("dataset.json")).unwrap()).unwrap();
+    let bytes: Vec<u64> = manifest["shards"].as_array().unwrap().iter().map(|s| s["bytes"].as_u64().unwrap()).collect();
+    assert!(bytes.len() >= least, "{flags:?}: {bytes:?}");
+    bytes.into_iter().max().unwrap()
+}
+
+#[test]
+fn of_documents_longer_than_a_megabyte_few_are_in_a_shard() {
+    // They are too few for pieces of text to hold as many as usual.
+    let texts = (0..20).map(|i| "x".repeat(1_600_000 + i * 7919 % 11 * 80_000));
+    let largest = largest_of_lines(texts, &["--to", "arrow", "--shard-size", "4MiB"], 8);
+    // A document more, since only their starts lie within a shard's part of the file.
+    assert!(largest < (4 << 20) + 2_500_000, "{largest}");
+}
+
+#[test]
+fn samples_that_grow_seventyfold_are_divided_too() {
+    let texts = (0..10_000).map(|_| "a1".to_owned());
+    let largest = largest_of_lines(texts, &["--to", "webdataset", "--shard-size", "2MB"], 5);
+    assert!(largest <= 2_000_000, "{largest}");
+}
+
+#[test]
+fn the_end_of_a_tar_counts() {
+    let dir = tempfile::tempdir().unwrap();
+    let (input, out) = (dir.path().join("in"), dir.path().join("out"));
+    fs::create_dir(&input).unwrap();
+    (0..20).for_each(|i| fs::write(input.join(format!("{i}.bin")), [0; 512]).unwrap());
+    let flags = ["--to", "webdataset", "--shard-size", "5120B", "--out", out.to_str().unwrap()];
+    packhorse(&[&["pack", input.to_str().unwrap()], &flags[..]].concat()).succeed();
+    let shards = fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().path());
+    let tars: Vec<u64> = shards
+        .filter(|path| path.extension().is_some_and(|end| end == "tar"))
+        .map(|path| path.metadata().unwrap().len())
+        .collect();
+    assert!(tars.len() == 5 && tars.iter().all(|bytes| *bytes == 5120), "{tars:?}");
+}
+
+#[test]
+fn shards_without_a_document_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let (input, out) = (dir.path().join("a.jsonl"), dir.path().join("out"));
+    let line = |text: String| format!("{{\"text\":\"{text}\"}}\n");
+    fs::write(&input, line("x".repeat(6000)) + &(0..9).map(|i| line(i.to_string())).collect::<String>()).unwrap();
+    let pack = |more: &[&str]| {
+        let args = ["pack", input.to_str().unwrap(), "--out", out.to_str().unwrap(), "--to", "webdataset"];
+        let mut program = common::process::command(env!("CARGO_BIN_EXE_packhorse"));
+        program.args(args).args(more);
+        common::process::Program(program).succeed().said
+    };
+    let said = pack(&["--shard-count", "4"]);
+    assert!(said.contains("2 shards hold no sample") && said.contains("--samples-per-shard"), "{said}");
+    fs::remove_dir_all(&out).unwrap();
+    assert!(!pack(&["--samples-per-shard", "3"]).contains("no sample"));
+}

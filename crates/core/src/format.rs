@@ -241,6 +241,11 @@ pub trait Sink: Send + Sync {
     /// The bytes that a field of `bytes` input bytes takes up in a shard, for cutting shards by size.
     fn size_of(&self, bytes: u64) -> u64;
 
+    /// The bytes of a shard without fields, for the same.
+    fn frame(&self) -> u64 {
+        0
+    }
+
     /// Whether values are stored by type, so that encoded fields (`.npy`) are decoded first.
     fn typed(&self) -> bool {
         false

@@ -41,6 +41,9 @@ pub struct Adopted {
     pub reused: u64,
 }
 
+/// The most bytes of a file's name.
+const LONGEST_NAME: usize = 255;
+
 /// What to do with shards on a web server.
 const COPY: &str = "adopt a copy of the shards, or read them where they are: `packhorse pack` takes their URLs";
 
@@ -105,6 +108,13 @@ impl AdoptJob<'_> {
             let message = format!(
                 "lies in another folder than {}; the shards of a dataset lie in one folder: adopt each folder alone",
                 self.folder.display()
+            );
+            return Err(Error::config(message).in_input(shard.path.display()));
+        }
+        let longest = LONGEST_NAME - RECEIPT_SUFFIX.len().max(INDEX_SUFFIX.len());
+        if let Some(shard) = found.shards.iter().find(|shard| shard.name.len() > longest) {
+            let message = format!(
+                "has a name of more than {longest} bytes before the suffix, too long for the files that adopting writes beside it; rename it"
             );
             return Err(Error::config(message).in_input(shard.path.display()));
         }

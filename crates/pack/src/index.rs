@@ -267,5 +267,11 @@ impl IndexJob<'_> {
 
 /// The name of the document about a shard, in a folder without folders.
 fn document_name(shard: &NamedShard) -> String {
-    format!("{INDEX_FOLDER}/{}.saved", shard.file.replace('%', "%25").replace('/', "%2F"))
+    // With the suffix and while it is staged, the name may have 255 bytes.
+    const LONGEST: usize = 200;
+    let mut name = shard.file.replace('%', "%25").replace('/', "%2F");
+    if name.len() > LONGEST {
+        name = Digest::of(name.as_bytes()).to_string();
+    }
+    format!("{INDEX_FOLDER}/{name}.saved")
 }

@@ -24,6 +24,7 @@ mod digest_file;
 mod duplicate_keys;
 mod elastic_pool;
 mod feed;
+mod few_open;
 mod first_values;
 mod glob;
 mod head;

@@ -2,6 +2,7 @@
 
 use crate::cancellable_input::CancellableInput;
 use crate::digest_file::digest_file;
+use crate::few_open::FewOpen;
 use crate::input_format::{NameRules, container};
 use crate::plan_differences::apart;
 use crate::recorded_files::{RecordedFiles, sealed_manifest};
@@ -77,7 +78,8 @@ pub fn merge(
     if options.verify {
         check(&**store, inputs, split, cancel)?;
     }
-    let open = |(_, path): &Shard<'_>| Ok(CancellableInput::new(store.open(path).map_err(as_request_error)?, cancel));
+    let files = FewOpen::new(store.clone());
+    let open = |(_, path): &Shard<'_>| Ok(CancellableInput::new(files.input(path).map_err(as_request_error)?, cancel));
     let inputs = shards.iter().map(open).collect::<Result<Vec<_>>>()?;
     let refs: Vec<&dyn Input> = inputs.iter().map(|input| input as &dyn Input).collect();
     let staging = Staging::open(store.clone(), folder)?;

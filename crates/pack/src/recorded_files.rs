@@ -64,26 +64,29 @@ impl RecordedFiles {
         let shards: Vec<ShardRecord> = manifest.shards.iter().filter(|shard| wanted(shard)).cloned().collect();
         let others = manifest.files.clone();
         self.files.extend(others.into_iter().map(|file| (dir.join(&file.name), file)));
-        shards.iter().try_for_each(|shard| self.add_shard(store, dir, shard).map(drop))?;
+        shards.iter().try_for_each(|shard| self.add_shard(store, dir, shard))?;
         Ok(true)
     }
 
     /// Adds all files of the shard that `path` belongs to, if it lies in a sealed dataset.
     pub fn add_file(&mut self, store: &dyn Store, path: &Path) -> Result<()> {
-        self.shard_of(store, path).map(drop)
+        match self.shard_of(store, path)? {
+            Some((dir, shard)) => self.add_shard(store, dir, &shard),
+            None => Ok(()),
+        }
     }
 
-    /// As [`RecordedFiles::add_file`]; returns the paths of the shard's files.
-    fn shard_of(&mut self, store: &dyn Store, path: &Path) -> Result<Vec<PathBuf>> {
+    /// The sealed dataset that `path` lies in, and the shard that it belongs to.
+    fn shard_of<'p>(&mut self, store: &dyn Store, path: &'p Path) -> Result<Option<(&'p Path, ShardRecord)>> {
         for dir in path.ancestors().skip(1).take(DEEPEST) {
             let Ok(name) = path.strip_prefix(dir) else { continue };
             let name = name.to_string_lossy();
             let found = self.shards(store, dir)?.and_then(|shards| shards.of_file(&name)).cloned();
             if let Some(shard) = found {
-                return self.add_shard(store, dir, &shard);
+                return Ok(Some((dir, shard)));
             }
         }
-        Ok(Vec::new())
+        Ok(None)
     }
 
     /// The record of the file `path`.
@@ -113,19 +116,23 @@ impl RecordedFiles {
         Ok(self.manifests.get(dir).and_then(Option::as_ref))
     }
 
-    /// Adds the files of a shard of the dataset in the folder `dir`; returns their paths.
-    pub(crate) fn add_shard(&mut self, store: &dyn Store, dir: &Path, shard: &ShardRecord) -> Result<Vec<PathBuf>> {
-        let path = dir.join(format!("{}{RECEIPT_SUFFIX}", shard.name));
-        let named = |e: Error| e.in_input(path.display());
-        let bytes = store.open(&path).and_then(|input| input.read_all(LONGEST)).map_err(|e| named(of_file(e)))?;
-        if Digest::of(&bytes) != shard.receipt {
-            return Err(named(damaged("its bytes do not have the recorded digest")));
-        }
-        let receipt = Receipt::decode(&bytes).map_err(named)?;
-        let paths = receipt.files.iter().map(|file| dir.join(&file.name)).collect();
-        self.files.extend(receipt.files.into_iter().map(|file| (dir.join(&file.name), file)));
-        Ok(paths)
+    /// Adds the files of a shard of the dataset in the folder `dir`.
+    pub(crate) fn add_shard(&mut self, store: &dyn Store, dir: &Path, shard: &ShardRecord) -> Result<()> {
+        self.files.extend(files_of(store, dir, shard)?);
+        Ok(())
     }
+}
+
+/// Paths and records of the files of a shard of the dataset in the folder `dir`, by its receipt.
+fn files_of(store: &dyn Store, dir: &Path, shard: &ShardRecord) -> Result<Vec<(PathBuf, FileRecord)>> {
+    let path = dir.join(format!("{}{RECEIPT_SUFFIX}", shard.name));
+    let named = |e: Error| e.in_input(path.display());
+    let bytes = store.open(&path).and_then(|input| input.read_all(LONGEST)).map_err(|e| named(of_file(e)))?;
+    if Digest::of(&bytes) != shard.receipt {
+        return Err(named(damaged("its bytes do not have the recorded digest")));
+    }
+    let receipt = Receipt::decode(&bytes).map_err(named)?;
+    Ok(receipt.files.into_iter().map(|file| (dir.join(&file.name), file)).collect())
 }
 
 /// Verifies shards of sealed datasets, each before its first read.
@@ -145,21 +152,26 @@ impl FirstReadCheck {
     ///
     /// Errors: `Incomplete` for damage.
     pub(crate) fn check(&self, store: &dyn Store, path: &Path, cancel: &Cancel) -> Result<()> {
-        let records: Vec<(PathBuf, FileRecord)> = {
-            let Checked { recorded, shards, failure } = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let fails = |failure: &mut Option<Error>, error: &Error| {
+            *failure = Some(error).filter(|error| error.kind() == Kind::Environment).cloned();
+        };
+        let shard = {
+            let Checked { recorded, shards, failure } = &mut *lock();
             if shards.contains(path) {
                 return Ok(());
             }
             if let Some(failure) = failure {
                 return Err(failure.clone());
             }
-            let paths = recorded.shard_of(store, path).inspect_err(|error| {
-                *failure = Some(error).filter(|error| error.kind() == Kind::Environment).cloned();
-            })?;
-            paths.into_iter().filter_map(|path| recorded.get(&path).cloned().map(|record| (path, record))).collect()
+            recorded.shard_of(store, path).inspect_err(|error| fails(failure, error))?
         };
-        records.iter().try_for_each(|(path, record)| check_file(store, path, record, cancel))?;
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).shards.insert(path.to_owned());
+        // Without the lock: from a bucket, receipts of many shards are read at once.
+        if let Some((dir, shard)) = shard {
+            let files = files_of(store, dir, &shard).inspect_err(|error| fails(&mut lock().failure, error))?;
+            files.iter().try_for_each(|(path, record)| check_file(store, path, record, cancel))?;
+        }
+        lock().shards.insert(path.to_owned());
         Ok(())
     }
 }

@@ -148,7 +148,7 @@ impl BlockReader<'_> {
         loop {
             match self.sound(entry, &mut at, blocks, out)? {
                 None if at == bad.until => bad.passed(at),
-                None => return Err(gave(at, items.end)),
+                None => return Err(gave(at - items.start, items.end - items.start)),
                 Some(error) => {
                     // Without another way in, the start of the next good sample is unknown.
                     let again = table.filter(|_| self.thorough && self.skips_rest(&error));

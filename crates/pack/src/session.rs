@@ -432,7 +432,7 @@ impl Session {
             }
         };
         let mut plan = plan(&self.registry, listing, &transforms, &options, &*self.observer)?;
-        plan.estimate = fit(&self.packing(&transforms, tables), &mut plan)?;
+        plan.estimate = fit(&self.packing(&transforms, tables), &mut plan, recipe.on_error)?;
         Ok((plan, transforms))
     }
 

@@ -8,6 +8,7 @@ use crate::recorded_files::sealed_manifest;
 use crate::replace::is_replacing;
 use crate::stored_plan::{unless_late, valid_receipts};
 use crate::verify::{is_failure, quick};
+use crate::watch::stems;
 use crate::without_inputs::lacks_inputs;
 use packhorse_core::{Kind, Registry, Result, Store, counted};
 use packhorse_dataset::{Digest, MANIFEST, Manifest, PartError, PlanReader, Receipt};
@@ -211,9 +212,9 @@ fn of_view(registry: &Registry, store: &dyn Store, opened: &OpenedView) -> Resul
 
 /// The status of a part of a dataset, whose complete shards are those without damage.
 fn of_part(part: &Manifest, damages: Vec<Damage>) -> Status {
-    let damaged =
-        |name: &str| damages.iter().any(|d| d.file.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')));
-    let (missing, there): (Vec<_>, Vec<_>) = part.shards.iter().partition(|shard| damaged(&shard.name));
+    let damaged = of_damages(&part.shards.iter().map(|shard| shard.name.as_str()).collect(), &damages);
+    let (missing, there): (Vec<_>, Vec<_>) =
+        part.shards.iter().partition(|shard| damaged.contains(shard.name.as_str()));
     Status {
         plan: part.plan,
         shards: part.part_of.as_ref().map_or(0, |of| of.shards),
@@ -223,6 +224,11 @@ fn of_part(part: &Manifest, damages: Vec<Damage>) -> Status {
         part: Some(part.shards.len() as u64),
         ..unplanned(Some(part), damages)
     }
+}
+
+/// Those of the shards called `names` that damaged files are of: the longest name that a file's name begins with.
+fn of_damages<'n>(names: &BTreeSet<&'n str>, damages: &[Damage]) -> BTreeSet<&'n str> {
+    damages.iter().filter_map(|damage| stems(&damage.file).find_map(|stem| names.get(stem)).copied()).collect()
 }
 
 /// The status of a dataset whose plan can't be read.
@@ -242,5 +248,18 @@ fn unplanned(manifest: Option<&Manifest>, damages: Vec<Damage>) -> Status {
         base: None,
         quarantined: Quarantined::default(),
         repairable: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_file_is_of_one_shard() {
+        let damage = |file: &str| Damage { file: file.to_owned(), member: None, problem: "is missing".to_owned() };
+        let damages = [damage("a.b.tar"), damage("c.receipt.json"), damage("plan.jsonl.zst")];
+        let found = of_damages(&["a", "a.b", "c", "d"].into(), &damages);
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), ["a.b", "c"]);
     }
 }

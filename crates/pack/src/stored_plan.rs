@@ -74,6 +74,13 @@ pub(crate) fn attempt(store: &Arc<dyn Store>, out: &Path, plan: &Plan) -> Result
         },
         Ok(old) => Ok(old),
     };
+    if let Ok(old) = &old
+        && old.digest() != digest
+        && plan.digests_without_memory()? == Some((old.digest(), old.mtime_digest()))
+    {
+        // It was made to skip nothing: values over the limits fail as before.
+        return Ok(Ok(StoredPlan { stored: Stored::Resumed, digest: old.digest(), staging: Some(staging) }));
+    }
     // A plan without finished shards is replaced: most often a failed first attempt.
     let stays = || match &old {
         Ok(old) if is_adopted(old.header()) => Ok(true),

@@ -6,11 +6,12 @@ use crate::conversion::Conversion;
 use crate::inputs::Inputs;
 use crate::ordered_transformer::OrderedTransformer;
 use crate::pack_context::PackContext;
-use crate::plan::{Estimate, Growth, Plan, Segment, TrialPiece};
+use crate::plan::{Estimate, Growth, LONG_TEXT, Plan, Segment, TEXT, TrialPiece};
 use crate::runs::follows;
 use crate::sample_block::SampleBlock;
 use crate::spans::TARGET;
-use packhorse_core::{Kind, Outlet, PatchableWriter, Result, Rows, ScratchFile};
+use arrow_array::cast::AsArray;
+use packhorse_core::{Error, KEY, Kind, Outlet, PatchableWriter, Result, Rows, ScratchFile};
 use packhorse_dataset::{PathText, PlanEntry};
 use std::io::Write;
 use std::path::PathBuf;
@@ -23,12 +24,12 @@ use std::sync::{Arc, OnceLock};
 /// Returns `None` without a trial if sizes are known, if one shard is enough, and if nothing can be tried: members of
 /// compressed archives, and text compressed as a whole.
 ///
-/// Errors: failed I/O, a changed input, and `Cancelled`. Bad inputs are ignored.
-pub(crate) fn fit(context: &PackContext<'_>, plan: &mut Plan) -> Result<Option<Estimate>> {
+/// Errors: failed I/O, a changed input, `Cancelled`, and a value over the limits that `policy` does not skip: packing
+/// would fail, and with other limits the plan would be another. Other bad inputs are ignored.
+pub(crate) fn fit(context: &PackContext<'_>, plan: &mut Plan, policy: OnError) -> Result<Option<Estimate>> {
     let conversion = Conversion::of(context, plan.header(), plan.starts_with_rows())?;
     let sizes = plan.sizes(&*conversion.sink, context.transforms);
     let Some(total) = plan.guess(&sizes) else { return Ok(None) };
-    let segments = plan.segments(&sizes, total);
     let roots: Vec<PathBuf> = plan.header().roots.iter().map(PathText::to_path).collect();
     // Nothing that needs room on a disk is tried.
     let nowhere = PathBuf::new();
@@ -38,13 +39,22 @@ pub(crate) fn fit(context: &PackContext<'_>, plan: &mut Plan) -> Result<Option<E
     // Little is read of each piece: what lies behind it would be read for nothing.
     reader.inner.ahead = reader.inner.ahead.min(AHEAD);
     reader.thorough = false;
-    let pieces: Vec<&TrialPiece> = segments.iter().flat_map(|segment| &segment.pieces).collect();
-    let span = tracing::debug_span!(target: TARGET, "trial", pieces = pieces.len());
-    let packed = span.in_scope(|| packed(&conversion, &reader, &pieces))?;
+    let tried = |text: u64| {
+        let segments = plan.segments(&sizes, total, text);
+        let pieces: Vec<&TrialPiece> = segments.iter().flat_map(|segment| &segment.pieces).collect();
+        let span = tracing::debug_span!(target: TARGET, "trial", pieces = pieces.len());
+        let packed = span.in_scope(|| packed(&conversion, &reader, &pieces, policy))?;
+        Ok::<_, Error>((segments, packed))
+    };
+    let (mut segments, mut packed) = tried(TEXT)?;
+    let given = packed.iter().flatten().filter_map(|piece| piece.given).reduce(|a, b| a + b);
+    if given == Some(0.0) {
+        (segments, packed) = tried(LONG_TEXT)?;
+    }
     let rows: Vec<&Rows> = packed.iter().flatten().flat_map(|packed| &packed.rows).collect();
     let (fixed, whole) = (passing(written(&conversion, &[]))?, passing(written(&conversion, &rows))?);
-    let bytes: Vec<Option<u64>> = packed.iter().map(|packed| packed.as_ref().map(|packed| packed.bytes)).collect();
-    let growth = fixed.zip(whole).and_then(|ends| growth(&segments, &bytes, ends, sizes.grain));
+    let measured: Vec<_> = packed.iter().map(|piece| piece.as_ref().map(|piece| (piece.bytes, piece.given))).collect();
+    let growth = fixed.zip(whole).and_then(|ends| growth(&segments, &measured, ends, sizes.grain));
     let Some(growth) = growth else { return Ok(None) };
     let (largest, error) = plan.divide_again(&sizes, &growth);
     Ok(Some(Estimate { largest, error }))
@@ -55,6 +65,7 @@ fn packed(
     conversion: &Conversion,
     reader: &BlockReader<'_>,
     pieces: &[&TrialPiece],
+    policy: OnError,
 ) -> Result<Vec<Option<PackedPiece>>> {
     let frame = |piece: &TrialPiece| {
         let piece = piece.entries.first()?.fields.first()?;
@@ -68,8 +79,11 @@ fn packed(
                 for (piece, done) in chain {
                     let blocks = read(reader, &piece.entries);
                     scope.spawn(move |_| {
-                        let packed = blocks.and_then(|blocks| PackedPiece::of(conversion, reader, blocks));
-                        let _ = done.set(passing(packed));
+                        let packed = blocks.and_then(|blocks| PackedPiece::of(conversion, reader, (piece, blocks)));
+                        let _ = done.set(match packed {
+                            Err(e) if e.kind() == Kind::Limit && policy == OnError::Fail => Err(e),
+                            packed => passing(packed),
+                        });
                     });
                 }
             });
@@ -110,17 +124,38 @@ struct PackedPiece {
     rows: Vec<Rows>,
     /// The bytes of a shard with these rows.
     bytes: u64,
+    given: Given,
 }
 
+/// Of a piece of text the bytes of its documents, before the transforms, per byte of its range. Its documents are those
+/// that start there: of long ones none, or more than its range. `None` for other pieces.
+type Given = Option<f64>;
+
 impl PackedPiece {
-    fn of(conversion: &Conversion, reader: &BlockReader<'_>, blocks: Vec<SampleBlock>) -> Result<Self> {
+    fn of(
+        conversion: &Conversion,
+        reader: &BlockReader<'_>,
+        (piece, blocks): (&TrialPiece, Vec<SampleBlock>),
+    ) -> Result<Self> {
+        let told = piece.entries.iter().any(|entry| entry.json.is_some()).then_some("json");
+        let text = blocks.iter().flat_map(|block| &block.rows).map(|rows| text_bytes(rows, told)).sum::<u64>() as f64;
+        let given = piece.positions().map(|positions| text / positions.max(1) as f64);
         let mut rows = Vec::new();
         for block in blocks {
             rows.extend(reader.transformed(block)?.rows);
         }
         let bytes = written(conversion, &rows.iter().collect::<Vec<_>>())?;
-        Ok(Self { rows, bytes })
+        Ok(Self { rows, bytes, given })
     }
+}
+
+/// The bytes of the texts of rows, without keys and the column of metadata.
+fn text_bytes(rows: &Rows, metadata: Option<&str>) -> u64 {
+    let schema = rows.schema();
+    let is_text = |name: &str| name != KEY && Some(name) != metadata;
+    let columns = schema.fields().iter().zip(rows.columns()).filter(|(field, _)| is_text(field.name()));
+    let texts = columns.filter_map(|(_, column)| column.as_string_view_opt());
+    texts.flat_map(|texts| texts.lengths()).map(u64::from).sum()
 }
 
 /// The bytes of the data file of a shard with these rows.
@@ -135,11 +170,19 @@ fn written(conversion: &Conversion, rows: &[&Rows]) -> Result<u64> {
 /// The growth of guessed bytes, by the `measured` bytes of both pieces of each segment. Segments without a measurement
 /// grow as the others; `None` without any measurement. An empty shard has `fixed` bytes, and a shard of all pieces
 /// `whole`: less than separate ones if the sink compresses or pads blocks.
-fn growth(segments: &[Segment], measured: &[Option<u64>], (fixed, whole): (u64, u64), grain: u64) -> Option<Growth> {
-    // Of each piece: guess and bytes.
-    let known = |(piece, bytes): (&TrialPiece, &Option<u64>)| {
-        let guess = piece.guess as f64 / grain as f64;
-        bytes.filter(|_| guess > 0.0).map(|bytes| (guess, bytes.saturating_sub(fixed) as f64))
+fn growth(
+    segments: &[Segment],
+    measured: &[Option<(u64, Given)>],
+    (fixed, whole): (u64, u64),
+    grain: u64,
+) -> Option<Growth> {
+    let usual = usual_of_long(&measured.iter().flatten().filter_map(|(_, given)| *given).collect::<Vec<_>>());
+    // Of each piece: guess and bytes. Of long documents the guess is for those that it has, not for its range.
+    let known = |(piece, measured): (&TrialPiece, &Option<(u64, Given)>)| {
+        let (bytes, given) = (*measured)?;
+        let part = given.zip(usual).map_or(1.0, |(given, usual)| given / usual);
+        let guess = piece.guess as f64 / grain as f64 * part;
+        (guess > 0.0).then(|| (guess, bytes.saturating_sub(fixed) as f64))
     };
     let pieces: Vec<Option<(f64, f64)>> =
         segments.iter().flat_map(|segment| &segment.pieces).zip(measured).map(known).collect();
@@ -153,8 +196,20 @@ fn growth(segments: &[Segment], measured: &[Option<u64>], (fixed, whole): (u64, 
     let ratios = pieces.chunks(2).map(|pair| ratio(pair).unwrap_or(overall) * together);
     let segments = segments.iter().map(|segment| segment.end).zip(ratios).collect();
     let errors: Vec<f64> = pieces.chunks(2).filter_map(|pair| error_of(pair, overall)).collect();
-    let error = (errors.iter().map(|e| e * e).sum::<f64>() / errors.len().max(1) as f64).sqrt();
+    let error = (errors.iter().fold(0.0, |sum, e| sum + e * e) / errors.len().max(1) as f64).sqrt();
     Some(Growth { segments, fixed, error })
+}
+
+/// About the bytes of documents per byte of text, if some are so long that pieces hold none, or much more than their
+/// range; otherwise `None`. Rather too many, by two standard errors: small shards are better than too large ones.
+fn usual_of_long(given: &[f64]) -> Option<f64> {
+    if !given.iter().any(|given| *given == 0.0 || *given > 1.5) {
+        return None;
+    }
+    let n = given.len() as f64;
+    let mean = given.iter().sum::<f64>() / n;
+    let error = given.iter().map(|given| (given - mean).powi(2)).sum::<f64>().sqrt() / n;
+    Some((mean + 2.0 * error).min(1.0))
 }
 
 /// The standard error of the mean of two measurements, relative to `usual`.
@@ -219,13 +274,32 @@ mod tests {
     #[test]
     fn each_segment_grows_as_its_pieces_did() {
         let segments = [segment(100, [10, 10]), segment(200, [10, 0]), segment(300, [10, 10])];
-        let measured = [Some(25), Some(15), Some(35), Some(9), None, None];
+        let measured = [Some((25, None)), Some((15, None)), Some((35, None)), Some((9, None)), None, None];
         let growth = growth(&segments, &measured, (5, 35), 1).unwrap();
         // 30 guessed bytes became 60 in three files and 30 in one, beside 5 fixed bytes of each file.
         assert_eq!(growth.segments, [(100, 0.75), (200, 1.5), (300, 1.0)]);
         assert_eq!(growth.fixed, 5);
         // Ratios of 2 and 1, where 2 is usual; the other segments have at most one measurement.
         assert!((growth.error - 0.25).abs() < 1e-9, "{}", growth.error);
+    }
+
+    #[test]
+    fn of_long_documents_those_that_a_piece_has_are_guessed() {
+        // One document of three ranges in every third piece.
+        let segments = [segment(100, [10, 10]), segment(200, [10, 10]), segment(300, [10, 10])];
+        let (none, one) = (Some((0, Some(0.0))), Some((60, Some(3.0))));
+        let found = growth(&segments, &[one, none, none, none, none, one], (0, 120), 1).unwrap();
+        assert_eq!(found.segments, [(100, 2.0), (200, 2.0), (300, 2.0)]);
+        assert!(found.error == 0.0 && found.error.is_sign_positive());
+        // Half of the text is documents.
+        let (none, one) = (Some((0, Some(0.0))), Some((20, Some(1.0))));
+        let pieces = [none, one].repeat(50);
+        let segments: Vec<Segment> = (0..50).map(|i| segment(i, [10, 10])).collect();
+        let ratio = growth(&segments, &pieces, (0, 1000), 1).unwrap().segments[0].1;
+        assert!((1.0..1.25).contains(&ratio), "{ratio}");
+        // Documents that are short beside their pieces.
+        let short = [Some((10, Some(0.9))), Some((12, Some(1.1))), None, None, None, None];
+        assert_eq!(growth(&segments[..3], &short, (0, 22), 1).unwrap().segments[0].1, 1.1);
     }
 
     #[test]

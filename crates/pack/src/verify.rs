@@ -9,6 +9,7 @@ use crate::parallel_map::parallel_map;
 use crate::plans::{count_plans, open_plans};
 use crate::stored_plan::{read_receipt, receipt_and_digest, threads};
 use crate::verify_view::verify_view;
+use crate::watch::stems;
 use crate::without_inputs::{has_adopted, lacks_inputs};
 use packhorse_core::{
     Cancel, Error, Event, FileKind, Kind, Limits, Members, Observer, Options, Registry, Result, Store, counted,
@@ -420,11 +421,11 @@ impl Verifier<'_> {
             Some(_) => [PART, CACHE_MARK].map(PathBuf::from).into(),
         };
         known.extend(manifest.files.iter().map(|f| PathBuf::from(&f.name)));
-        let mut unread = Vec::new();
+        let mut unread = BTreeSet::new();
         for (number, plan) in plans.iter().enumerate().skip(manifest.plans().count()) {
             // Shards that are being added.
             known.insert(plan_name(number).into());
-            unread.extend(plan.shards().iter().map(|shard| format!("{}.", shard.name)));
+            unread.extend(plan.shards().iter().map(|shard| shard.name.as_str()));
         }
         for shard in &manifest.shards {
             known.insert(format!("{}{RECEIPT_SUFFIX}", shard.name).into());
@@ -432,7 +433,7 @@ impl Verifier<'_> {
             match read_receipt(self.context.store, self.out, &shard.name) {
                 Ok(receipt) => known.extend(receipt.files.into_iter().map(|f| PathBuf::from(f.name))),
                 Err(e) if is_failure(&e) && !e.is_unreadable() => return Err(e),
-                Err(_) => unread.push(format!("{}.", shard.name)),
+                Err(_) => drop(unread.insert(&shard.name)),
             }
         }
         let folders: BTreeSet<&Path> = known.iter().flat_map(|name| name.ancestors().skip(1)).collect();
@@ -440,11 +441,11 @@ impl Verifier<'_> {
             for name in self.context.store.list(&self.out.join(folder)).or_else(unless_missing)? {
                 let name = folder.join(name);
                 let text = name.to_string_lossy();
-                let of_unread = unread.iter().any(|stem| text.starts_with(stem));
                 let [errors, listings] = [ERRORS, LISTINGS].map(|folder| self.out.join(folder));
                 let ours = [Staging::replacing(self.out), Quarantine::folder(self.out), errors, listings]
                     .contains(&self.out.join(&name));
-                if of_unread || ours || is_beside(&name) || known.contains(&name) || folders.contains(&*name) {
+                let is_known = known.contains(&name) || stems(&text).any(|stem| unread.contains(stem));
+                if is_known || ours || is_beside(&name) || folders.contains(&*name) {
                     continue;
                 }
                 // Some object stores list what was removed a moment ago.

@@ -186,11 +186,15 @@ impl Watch {
 
     /// The shard that a file belongs to, by its name up to one of its dots.
     fn shard_of(&self, file: &str) -> Option<usize> {
-        let stems = file.match_indices('.').filter_map(|(end, _)| file.get(..end));
         let name = |i: &usize| self.plan.shards().get(*i).map(|shard| shard.name.as_str());
-        let mut found = stems.filter_map(|stem| self.by_name.binary_search_by_key(&Some(stem), name).ok());
+        let mut found = stems(file).filter_map(|stem| self.by_name.binary_search_by_key(&Some(stem), name).ok());
         self.by_name.get(found.next()?).copied()
     }
+}
+
+/// What the shard of a file may be called, the longest first: its name up to each dot.
+pub(crate) fn stems(file: &str) -> impl Iterator<Item = &str> {
+    file.rmatch_indices('.').filter_map(|(end, _)| file.get(..end))
 }
 
 impl Snapshot {
@@ -229,6 +233,12 @@ impl std::fmt::Debug for Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_is_of_the_shard_with_the_longest_name() {
+        assert_eq!(stems("a.b.tar").collect::<Vec<_>>(), ["a.b", "a"]);
+        assert_eq!(stems("a").count(), 0);
+    }
 
     #[test]
     fn the_rate_is_that_of_the_last_ten_minutes() {

@@ -191,9 +191,11 @@ impl ReadyStage {
     }
 }
 
-/// The staged name of a file: flat, so that staging needs no subfolders.
+/// The staged name of a file: flat, so that staging needs no subfolders. That of a long path is a digest.
 fn flat(name: &str) -> String {
-    name.replace('/', "%2F")
+    const LONGEST: usize = 255;
+    let flat = name.replace('/', "%2F");
+    if name.contains('/') && flat.len() > LONGEST { blake3::hash(name.as_bytes()).to_hex().to_string() } else { flat }
 }
 
 impl Outlet for Stage {

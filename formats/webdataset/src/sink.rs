@@ -66,6 +66,10 @@ impl Sink for TarSink {
         BLOCK_U64 + padded(bytes)
     }
 
+    fn frame(&self) -> u64 {
+        2 * BLOCK_U64
+    }
+
     fn copies(&self) -> bool {
         true
     }

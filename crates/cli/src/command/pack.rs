@@ -63,6 +63,7 @@ pub(super) fn whole(context: &CommandContext<'_>, session: &Session, recipe: &Re
     let Packed { report, manifest, stored } = session.pack(recipe)?;
     context.progress.finish();
     warn_of_sizes(context, recipe, &manifest);
+    warn_of_empty(context, &manifest);
     let (value, mut text) = summary(out, &report, Some(&manifest), stored, start);
     if manifest.samples > 0 {
         text.push_str(&way_on(context, out, &manifest));
@@ -105,6 +106,20 @@ fn warn_of_sizes(context: &CommandContext<'_>, recipe: &Recipe, manifest: &Manif
     }
 }
 
+/// Shards of text without a sample. They are cut by positions, and no document begins within a long one.
+fn warn_of_empty(context: &CommandContext<'_>, manifest: &Manifest) {
+    let empty = manifest.shards.iter().filter(|shard| shard.samples == 0).count();
+    // Nothing here tells which shards samples were left out of.
+    if empty > 0 && manifest.skipped == 0 && manifest.samples > 0 {
+        context.progress.event(&Event::Warning(&format!(
+            "{} {} no sample, since documents are longer than a shard's part of the text, and some readers fail there; \
+             pack fewer shards, or set --samples-per-shard, which counts documents first",
+            counted(empty as u64, "shard"),
+            if empty == 1 { "holds" } else { "hold" },
+        )));
+    }
+}
+
 /// Fills a part of a plan.
 fn fill(context: &CommandContext<'_>, args: &Pack, dir: &Path) -> Result<ExitCode> {
     let start = Instant::now();
@@ -115,6 +130,9 @@ fn fill(context: &CommandContext<'_>, args: &Pack, dir: &Path) -> Result<ExitCod
     let manifest = if args.seal { session.seal_if_complete(dir)? } else { None };
     report.skipped = manifest.as_ref().map_or(report.skipped, |manifest| manifest.skipped);
     context.progress.finish();
+    if let Some(manifest) = &manifest {
+        warn_of_empty(context, manifest);
+    }
     let (value, mut text) = summary(dir, &report, manifest.as_ref(), Stored::Resumed, start);
     let is_sealed = || session.watch(dir).and_then(|mut watch| watch.look()).is_ok_and(|plan| plan.sealed);
     text.push_str(&match (&manifest, args.seal) {

@@ -17,10 +17,14 @@ const PIECES: Range<u64> = 32..1024;
 const PIECES_A_SHARD: u64 = 8;
 /// Rows are decoded in blocks, which may be large: at most two pieces for this many bytes of input.
 const ROWS: u64 = 64 << 20;
-/// The least bytes of a piece of text, which holds the documents that start in it.
-const TEXT: u64 = 1 << 20;
+/// The least bytes of a piece of text, which holds the documents that start in it…
+pub(crate) const TEXT: u64 = 1 << 20;
+/// …and if such pieces hold none.
+pub(crate) const LONG_TEXT: u64 = 32 << 20;
 /// The most values of rows that are tried, a key counted as three: bytes say little of rows that compress well.
 const VALUES: u64 = 32 << 20;
+/// The most bytes that a guessed byte becomes: a line of one becomes a member of a tar.
+const MOST_GROWTH: u64 = 512;
 /// Larger entries are not tried.
 const LARGE: u64 = 64 << 20;
 
@@ -47,6 +51,16 @@ pub(crate) struct Segment {
 pub(crate) struct TrialPiece {
     pub(crate) entries: Vec<PlanEntry>,
     pub(crate) guess: u64,
+}
+
+impl TrialPiece {
+    /// The bytes of its range of text, decompressed; `None` if it is not of text alone.
+    pub(crate) fn positions(&self) -> Option<u64> {
+        let of = |entry: &PlanEntry| {
+            entry.run().filter(|(piece, _)| piece.by_position).map(|(_, items)| items.end - items.start)
+        };
+        self.entries.iter().map(of).sum()
+    }
 }
 
 /// The shard size that a trial predicts.
@@ -82,17 +96,21 @@ impl Plan {
         }
         let bytes = |item: &PlanItem| sizes.row(&self.listing, item).saturating_mul(item.count.into());
         let total = self.order.iter().map(bytes).fold(0, u64::saturating_add);
-        (total > limit / 4).then_some(total)
+        (total > limit / MOST_GROWTH).then_some(total)
     }
 
-    /// Divides the order, of `total` guessed bytes, into segments with their pieces to try.
-    pub(crate) fn segments(&self, sizes: &SampleSizes<'_>, total: u64) -> Vec<Segment> {
+    /// Divides the order, of `total` guessed bytes, into segments with their pieces to try. A piece of text has about
+    /// `text` bytes or more.
+    pub(crate) fn segments(&self, sizes: &SampleSizes<'_>, total: u64, text: u64) -> Vec<Segment> {
         let input = self.bytes().max(1);
         let mut tried = (input / 100).clamp(LEAST, MOST).min(input);
         if !self.listing.tables().is_empty() {
             let rows: u64 = self.order.iter().map(|item| u64::from(item.count)).sum();
             let most = VALUES / (self.header.schema.len() as u64 + 2);
             tried = tried.min((u128::from(input) * u128::from(most) / u128::from(rows.max(1))) as u64).max(1);
+        }
+        if text > TEXT {
+            tried = (2 * text).min(input);
         }
         let pieces = (self.shards.len() as u64 * PIECES_A_SHARD).clamp(PIECES.start, PIECES.end);
         let tables = || self.listing.tables().iter().map(|table| &table.kind);
@@ -101,7 +119,7 @@ impl Plan {
             let samples: u64 = self.order.iter().map(|item| u64::from(item.count)).sum();
             (input / ROWS * 2).min(MOST / (input / samples.max(1)).max(1))
         } else if tables().next().is_some() {
-            tried / TEXT
+            tried / text
         } else {
             tried / (input / self.order.len() as u64).max(1)
         };

@@ -18,7 +18,7 @@ mod split_assignment;
 
 pub(crate) use continued::{Allowed, PlannedKey, first_stray};
 pub use fit::Estimate;
-pub(crate) use fit::{Growth, Segment, TrialPiece};
+pub(crate) use fit::{Growth, LONG_TEXT, Segment, TEXT, TrialPiece};
 pub(crate) use sample_sizes::SampleSizes;
 pub(crate) use schema::encoded;
 pub(crate) use shard_bounds::ShardBounds;
@@ -236,7 +236,7 @@ fn warn_of_counts(
     }
     if let Some((name, size)) = large {
         let text = format!(
-            "shard {name} is planned of {:.0} GB of input; readers shuffle and fetch smaller shards better, see `shard-size`              and `shard-count`",
+            "shard {name} is planned of {:.0} GB of input; readers shuffle and fetch smaller shards better, see `shard-size` and `shard-count`",
             size / 1e9
         );
         observer.event(&Event::Warning(&text));
@@ -413,10 +413,23 @@ impl Plan {
 
     /// Writes the plan's file to `out`; returns its logical digest and the digest of the inputs' modification times.
     pub fn write(&self, out: impl Write) -> Result<(Digest, Digest)> {
-        if let Some(file) = &self.file {
-            return file.write(out);
+        match &self.file {
+            Some(file) => file.write(out),
+            None => self.write_with(&self.header, out),
         }
-        let mut writer = PlanWriter::new(out, &self.header)?;
+    }
+
+    /// Its digests without the memory that decides which values are skipped; `None` if it says none, or is on disk.
+    pub(crate) fn digests_without_memory(&self) -> Result<Option<(Digest, Digest)>> {
+        let mut header = self.header.clone();
+        match header.choices.remove(MEMORY) {
+            Some(_) if self.file.is_none() => self.write_with(&header, std::io::sink()).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    fn write_with(&self, header: &PlanHeader, out: impl Write) -> Result<(Digest, Digest)> {
+        let mut writer = PlanWriter::new(out, header)?;
         let mut left = &self.shards[..];
         while let Some((first, rest)) = left.split_first() {
             if first.items.len() > LARGE_FRAME {

@@ -1,5 +1,7 @@
 //! Divides samples into shards. Pure.
 
+use packhorse_core::Sink;
+
 /// Bounds on the size of shards. Without any, a shard holds 1 GiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ShardBounds {
@@ -21,6 +23,12 @@ impl ShardBounds {
             (None, None, None) => Some(Self::DEFAULT_BYTES),
             (bytes, _, _) => bytes,
         }
+    }
+
+    /// The bounds of what `sink` adds to an empty shard, with bytes in units of 1/`grain` byte.
+    pub(crate) fn within(self, sink: &dyn Sink, grain: u64) -> Self {
+        let room = |most: u64| most.saturating_sub(sink.frame()).max(1).saturating_mul(grain);
+        Self { bytes: self.limit().map(room), ..self }
     }
 
     /// Divides consecutive samples, given as runs of equal size; returns the number of samples of each shard.

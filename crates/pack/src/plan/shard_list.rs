@@ -1,6 +1,5 @@
 //! The shards of a plan, consecutive parts of its order. Pure.
 
-use super::ShardBounds;
 use super::plan_item::{self, PlanItem};
 use super::sample_sizes::SampleSizes;
 use super::shard_bounds::SizeRun;
@@ -41,8 +40,7 @@ pub(super) fn divide(
             (item.from, item.count) = (item.from + u64::from(count), item.count - count);
         }
     }
-    let bytes = recipe.shard_bounds().limit().map(|bytes| bytes.saturating_mul(sizes.grain));
-    let bounds = ShardBounds { bytes, ..recipe.shard_bounds() };
+    let bounds = recipe.shard_bounds().within(sizes.sink, sizes.grain);
     let mut shards = ShardList::default();
     let rows = sizes.rows(listing);
     for (split, items) in groups {

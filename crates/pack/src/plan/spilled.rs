@@ -244,7 +244,7 @@ impl Pass<'_> {
         let mut class_counts = vec![0; header.classes.len()];
         for group in &first.groups {
             let name = group.split.as_ref().unwrap_or(&self.options.recipe.name);
-            let mut cutter = ShardCutter::new(self.options.recipe.shard_bounds(), group.sum);
+            let mut cutter = ShardCutter::new(self.options.recipe.shard_bounds().within(self.sink, 1), group.sum);
             let start = frames.shards.len();
             self.spilled.parts_of(&group.kept, self.cancel, &mut |mut part| {
                 self.label(&mut part, Some(&header.classes))?;

@@ -85,7 +85,7 @@ impl Writer {
         let mut plan_stage = staging.stage(PLAN)?;
         let file = BufWriter::with_capacity(256 << 10, packhorse_core::Outlet::stream(&mut plan_stage, "")?);
         let plan = PlanWriter::new(file, &settings.header)?;
-        let cutter = ShardCutter::new(recipe.shard_bounds(), &settings.header)?;
+        let cutter = ShardCutter::new(recipe.shard_bounds().within(&*settings.sink, 1), &settings.header)?;
         let columns = PushedColumns::new(settings.schema, settings.header.classes.len());
         let checks = settings.checks;
         let shared = WriterState::new(settings.sink, settings.written, settings.steps, &context);
