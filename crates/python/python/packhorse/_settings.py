@@ -74,7 +74,7 @@ class Settings(TypedDict, total=False):
     samples_per_shard: int | None
     """The maximum number of samples per shard."""
     split: Text | None
-    """Splits: shares, such as train=0.9,val=0.1; folders (train/ val/ test/); names, words such as train in names of folders and files; lists:train=train.txt,val=val.txt; or keep, those of sealed datasets among the inputs. Lines of lists begin with names of samples or files. Also path:EXPRESSION, whose first group is the split in the path of the file from the name of INPUT on; column:NAME of `metadata`; and none."""
+    """Splits: shares, such as train=0.9,val=0.1; folders (train/ val/ test/); names, words such as train in names of folders and files; lists:train=train.txt,val=val.txt; keep: the splits of sealed datasets among the inputs; none: no splits. Lines of lists begin with names of samples or files. Also path:EXPRESSION, whose first group is the split in the path of the file from the name of INPUT on; column:NAME of `metadata`."""
     split_by: Literal["hash", "order"] | None
     """How samples are assigned to splits: hash (of the key, or of the table's name and the row's position in it; stable when files are added) or order."""
     limit: int | None
@@ -84,7 +84,7 @@ class Settings(TypedDict, total=False):
     long_keys: Literal["refuse", "hash"] | None
     """Keys that are too long for readers: refuse or hash."""
     index: Text | None
-    """Indexes to write for other readers: wids, wids:md5, dali, energon, none."""
+    """Indexes to write for other readers: wids, wids:md5, dali, energon, none [default: wids for WebDataset]."""
 
     # Pictures.
     image: Text | None
@@ -98,7 +98,7 @@ class Settings(TypedDict, total=False):
     from_: Text | None
     """The format of all inputs, if their names do not show it: webdataset, hdf5, parquet, arrow, tfrecord, root, npz, csv, jsonl (JSON lines as tables), text (plain text or JSON lines as documents), tokens or record."""
     decode: Literal["auto", "never"] | None
-    """Encoded fields (.npz, .npy): auto (each array becomes a field) or never (files stay as they are)."""
+    """Values in files and members: auto (arrays of .npz and .npy become fields, .cls and its like numbers, .txt and .json text) or never (files stay as they are)."""
     ragged: bool | None
     """Accept arrays of one name with differing shapes: each sample keeps its own shape."""
     fill_missing: bool | None
@@ -138,7 +138,7 @@ class Settings(TypedDict, total=False):
 
     # Text and tokens.
     text_field: Text | None
-    """The field with the text: of JSON lines (a.b is b inside a), of a table, or inside a JSON field (json.a is a in the field json) [default: text, or the only text field]."""
+    """The field with the text: of JSON lines (a.b is b inside a), of a table, or inside a JSON field (json.a is a in the field json) [default: text; of tables and .txt files the only text field, if none is called text]."""
     id_field: Text | None
     """Tables: the column of text or integers whose values become the keys; it is not packed as a field. Documents: the field that becomes the key, as FILE/ID [default: the number of the row, or the position in the file]."""
     document: Literal["file", "paragraph", "line"] | None
@@ -162,13 +162,13 @@ class Settings(TypedDict, total=False):
     chunk: int | None
     """HDF5: samples per chunk."""
     filter: Text | None
-    """HDF5: the compression of chunks: gzip, zstd, lzf, lz4, none, or blosc2 (with its plugin)."""
+    """HDF5: the compression of chunks: gzip, zstd, lzf, lz4, none, or blosc2 (with its plugin) [default: gzip]."""
     byte_shuffle: Text | None
-    """HDF5: shuffle bytes before compression: auto, on or off."""
+    """HDF5: shuffle bytes before compression: auto, on or off [default: auto]."""
     compression: Text | None
-    """The compression of the file: zstd, snappy or none for Parquet; zstd, lz4 or none for Arrow; gzip or none for TFRecord."""
+    """The compression of the file: zstd, snappy or none for Parquet; zstd, lz4 or none for Arrow; gzip or none for TFRecord [default: zstd for Parquet, otherwise none]."""
     level: int | None
-    """HDF5, Parquet: the compression level."""
+    """HDF5, Parquet: the compression level [default: gzip 4, zstd 3, blosc2 5]."""
     row_group: int | None
     """Parquet: samples per row group."""
     tensor_ext: bool | None
