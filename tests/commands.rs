@@ -195,6 +195,21 @@ fn compressed_shards_are_compared_with_their_digests() {
     fails(dir.path(), &["pack", "a", "--to", "parquet", "--out", "b"], 6, "recorded");
 }
 
+/// `verify` would call them damage.
+#[test]
+fn no_command_writes_its_result_into_a_sealed_dataset() {
+    let dir = inputs();
+    pack(&dir, "a", &[]);
+    for args in [
+        &["report", "a", "-o", "a/page.html"][..],
+        &["batch", "a", "-o", "a/page.html"],
+        &["diagnose", "a", "--ranks", "a"],
+    ] {
+        fails(dir.path(), args, 2, "lies in the folder of the dataset");
+    }
+    stdout(dir.path(), &["verify", "a"]);
+}
+
 #[test]
 fn a_dry_run_writes_nothing_and_says_what_would_be() {
     let dir = inputs();

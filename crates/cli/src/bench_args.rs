@@ -134,7 +134,7 @@ pub(crate) struct BenchLoad {
 
     /// The number of threads that read ahead of decoding
     #[arg(long, value_name = "N", default_value_t = 2)]
-    pub(crate) readers: usize,
+    pub(crate) readers: u16,
 
     /// Memory-map shards instead of reading them; only for files that never change
     #[arg(long)]

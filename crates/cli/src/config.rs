@@ -43,8 +43,10 @@ pub(crate) fn expand(mut args: Vec<OsString>, program: &Command) -> Result<Vec<O
 fn subcommand<'a>(args: &[OsString], program: &'a Command) -> Option<(usize, &'a Command)> {
     let named = |(i, arg): (usize, &OsString)| Some((i + 1, program.find_subcommand(arg)?));
     let (end, command) = args.iter().enumerate().skip(1).find_map(named)?;
-    let deeper = args.get(end).and_then(|arg| command.find_subcommand(arg));
-    Some(deeper.map_or((end, command), |deeper| (end + 1, deeper)))
+    // Flags may stand between the words of a command.
+    let words = args.iter().enumerate().skip(end).filter(|(_, arg)| !arg.to_string_lossy().starts_with('-'));
+    let deeper = words.filter_map(|(i, arg)| Some((i + 1, command.find_subcommand(arg)?))).next();
+    Some(deeper.unwrap_or((end, command)))
 }
 
 /// What the file at `path` holds, as flags of `command`.
@@ -54,7 +56,9 @@ fn flags(path: &OsStr, program: &Command, command: &Command) -> Result<Vec<OsStr
         std::fs::read_to_string(path).context("read").map_err(|e| as_request_error(e).with_kind(Kind::Config))?;
     let mut flags = Vec::new();
     for (key, value) in table(&text)? {
-        let known = |of: &Command| of.get_arguments().any(|arg| named(arg, &key));
+        // INPUT alone is a key among the arguments that are no flags.
+        let is_key = |arg: &&Arg| named(arg, &key) && (!arg.is_positional() || key == "input");
+        let known = |of: &Command| of.get_arguments().any(|arg| is_key(&arg));
         if key == "config" || !(known(command) || known(program)) {
             let name = command.get_name();
             let meant = nearest(&key, command.get_arguments().map(key_of));
@@ -81,10 +85,20 @@ fn is_given(flag: &OsStr, given: &[OsString], command: &Command) -> bool {
     let arg = command.get_arguments().find(|arg| named(arg, key));
     given.iter().take_while(|given| *given != "--").filter_map(|given| given.to_str()).any(|given| {
         let long = given.strip_prefix("--").map(|given| given.split('=').next().unwrap_or(given));
-        let short = given.strip_prefix('-').and_then(|given| given.chars().next()).filter(|_| long.is_none());
+        let short = given.strip_prefix('-').filter(|_| long.is_none()).unwrap_or_default();
         long.is_some_and(|long| arg.map_or(long == key, |arg| named(arg, long)))
-            || short.is_some() && arg.is_some_and(|arg| arg.get_short() == short)
+            || short_flags(short, command).any(|letter| arg.is_some_and(|arg| arg.get_short() == Some(letter)))
     })
+}
+
+/// The flags of a word of letters, the last of which may have its value behind it: `qo` of `-qoDIR`.
+fn short_flags<'w>(word: &'w str, command: &'w Command) -> impl Iterator<Item = char> + 'w {
+    let takes_value = |letter: char| {
+        let arg = command.get_arguments().find(|arg| arg.get_short() == Some(letter));
+        arg.is_some_and(|arg| !is_switch(arg))
+    };
+    let mut ended = false;
+    word.chars().take_while(move |letter| !std::mem::replace(&mut ended, takes_value(*letter)))
 }
 
 /// The keys and values of a file.
@@ -184,8 +198,30 @@ mod tests {
         let deep =
             expanded("count = 3\n", &["packhorse", "--log", "json", "synth", "tiny", "--config=FILE", "--out", "x"]);
         assert_eq!(deep, ["packhorse", "--log", "json", "synth", "tiny", "--count=3", "--out", "x"]);
+        let between = expanded("to = \"hdf5\"\n", &["packhorse", "slurm", "--json", "pack", "--config=FILE", "x"]);
+        assert_eq!(between, ["packhorse", "slurm", "--json", "pack", "--to=hdf5", "x"]);
         let alias = expanded("threads = 3\nquiet = true\n", &["packhorse", "--config", "FILE", "verify", "x"]);
         assert_eq!(alias, ["packhorse", "verify", "--quiet", "--threads=3", "x"]);
+    }
+
+    #[test]
+    fn letters_of_joined_flags_win_over_the_file() {
+        let args = ["packhorse", "pack", "--config", "FILE", "a", "-qo", "y"];
+        assert_eq!(expanded("out = \"x\"\n", &args), ["packhorse", "pack", "a", "-qo", "y"]);
+        // Here o is a part of the value.
+        let args = ["packhorse", "pack", "--config", "FILE", "a", "-j1o"];
+        assert_eq!(expanded("out = \"xy\"\n", &args), ["packhorse", "pack", "--out=xy", "a", "-j1o"]);
+    }
+
+    #[test]
+    fn arguments_that_are_no_flags_are_no_keys() {
+        let program = crate::definition();
+        let verify = program.find_subcommand("verify").unwrap();
+        let path = std::env::temp_dir().join(format!("packhorse-config-{}-paths", std::process::id()));
+        std::fs::write(&path, "paths = [\"x\"]\n").unwrap();
+        let error = flags(path.as_os_str(), &program, verify).unwrap_err();
+        std::fs::remove_file(path).unwrap();
+        assert!(error.message().contains("has the key paths"), "{error}");
     }
 
     #[test]

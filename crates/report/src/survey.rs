@@ -5,7 +5,7 @@ use crate::histogram::Measure;
 use crate::numbers::{content as contents, length, numbers};
 use crate::sample_cards::{SampleCards, is_picture};
 use arrow_array::Array;
-use packhorse_core::{Cancel, Error, FieldType, KEY, Limits, Result, Rows, Sample};
+use packhorse_core::{Cancel, Error, FieldType, KEY, Limits, Result, Rows, Sample, rows_bytes};
 use packhorse_dataset::Digest;
 use packhorse_read::Dataset;
 use packhorse_transform::image::{View, ViewDecoder};
@@ -17,8 +17,9 @@ const SAMPLES: u64 = 10_000;
 /// The most bytes of samples that are looked at.
 const BYTES: u64 = 512 << 20;
 
-/// Samples that are read at a time.
+/// The most samples that are read at a time, and about the bytes that they may have.
 const AT_ONCE: u64 = 256;
+const ROOM: u64 = 64 << 20;
 
 /// The smallest and the largest samples that are shown.
 const EXTREMES: usize = 6;
@@ -99,11 +100,16 @@ impl Survey {
         let mut decoder = ViewDecoder::new(View::default(), Limits::default())?;
         let number =
             |i: u64| u64::try_from(u128::from(i) * u128::from(samples) / u128::from(wanted.max(1))).unwrap_or(0);
-        for from in (0..wanted).step_by(AT_ONCE as usize) {
+        // Values may be far larger than files store them.
+        let (mut to, mut at_once) = (0, 1);
+        while to < wanted {
             cancel.check()?;
-            let to = wanted.min(from + AT_ONCE);
+            let from = to;
+            to = wanted.min(from + at_once);
             if let Ok(rows) = self.rows(split, (from..to).map(number)) {
                 (from..to).zip(0..).for_each(|(i, row)| self.add(&rows, row, (split, number(i)), &mut decoder));
+                let each = rows_bytes(&rows) as u64 / (to - from);
+                at_once = (ROOM / each.max(1)).clamp(1, AT_ONCE.min(2 * at_once));
                 continue;
             }
             // One of them is bad: which?

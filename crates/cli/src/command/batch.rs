@@ -17,6 +17,9 @@ use std::process::ExitCode;
 
 pub(super) fn run(context: &CommandContext<'_>, args: &BatchFlags) -> Result<ExitCode> {
     let dataset = args.split.iter().try_fold(context.dataset(&args.dataset)?, |dataset, split| dataset.split(split))?;
+    if let Some(file) = &args.output {
+        context.refuse_inside(&args.dataset, file.parent().unwrap_or(Path::new("")))?;
+    }
     let batch = dataset.batch_samples(args.step, &options(context, args, &dataset)?)?;
     if args.keys {
         let keys: String = batch.samples.iter().map(|sample| format!("{}\n", sample.key)).collect();

@@ -36,7 +36,7 @@ impl Load {
             shuffle: args.shuffle,
             seed: args.seed,
             threads,
-            readers: args.readers,
+            readers: args.readers.into(),
             on_error: match args.on_error {
                 packhorse_pack::OnError::Fail => OnError::Fail,
                 packhorse_pack::OnError::Skip => OnError::Skip,

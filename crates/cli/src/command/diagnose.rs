@@ -36,6 +36,7 @@ pub(super) fn run(context: &CommandContext<'_>, args: &DiagnoseFlags) -> Result<
     let options = LoaderOptions { rank, ..load.options.clone() };
     let step = Duration::from_secs_f64(args.step_ms / 1000.0);
     let ways = Ways::new(context, &args.load.dataset, &args.repack)?;
+    args.ranks.as_deref().map_or(Ok(()), |dir| context.refuse_inside(&args.load.dataset, dir))?;
     let said = args.ranks.as_deref().map(|dir| Ranks::begin(dir, rank)).transpose()?;
     let mut found = on_device(&load, &fields, &options, &args.device, step, &how)
         .map_err(|e| if e.field().is_some() { with_flag(e) } else { e })?;

@@ -40,9 +40,10 @@ use crate::planning::Work;
 use crate::progress::{Progress, Show};
 use crate::signals;
 use packhorse_core::{Cancel, Error, Event, Observer, Registry, Result, Store};
-use packhorse_pack::{Session, as_request_error};
+use packhorse_pack::{Session, as_request_error, sealed_manifest};
 use packhorse_read::{Dataset, LoaderCounters, OpenOptions};
 use packhorse_storage::{Location, RemoteOptions, Stores};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -82,6 +83,17 @@ impl<'a> CommandContext<'a> {
     pub(crate) fn dataset(&self, location: &str) -> Result<Dataset> {
         let (store, path) = self.stores.open(&Location::parse(location)?)?;
         Dataset::open(self.registry, store, &path, &OpenOptions::default()).map_err(as_request_error)
+    }
+
+    /// Refuses to write into `folder` if it lies in the folder of a sealed dataset, in which `verify` finds all files that are not of it.
+    pub(crate) fn refuse_inside(&self, dataset: &str, folder: &Path) -> Result<()> {
+        let dataset = Path::new(dataset);
+        let is_sealed = || sealed_manifest(&*self.store, dataset).ok().flatten().is_some();
+        if !Location::absolute(folder).starts_with(Location::absolute(dataset)) || !is_sealed() {
+            return Ok(());
+        }
+        let message = "lies in the folder of the dataset, which holds no other files";
+        Err(Error::config(message).in_input(folder.display()).hint("give the output another place"))
     }
 
     /// The session of this command.

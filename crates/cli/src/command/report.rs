@@ -7,7 +7,6 @@ use crate::outcome::{counted, path_text};
 use packhorse_core::{Error, Result};
 use packhorse_pack::sealed_manifest;
 use packhorse_report::{DiagnosisResult, dataset_report};
-use packhorse_storage::Location;
 use serde_json::json;
 use std::path::Path;
 use std::process::ExitCode;
@@ -18,10 +17,7 @@ pub(super) fn run(context: &CommandContext<'_>, args: &Report) -> Result<ExitCod
     // Third-party shards and views have no manifest of their own.
     let manifest = sealed_manifest(&*context.store, dir).ok().flatten();
     let folder = args.output.parent().unwrap_or(Path::new(""));
-    if manifest.is_some() && Location::absolute(folder).starts_with(Location::absolute(dir)) {
-        let message = "lies in the folder of the dataset, which holds no other files";
-        return Err(Error::config(message).in_input(args.output.display()).hint("give the report another place"));
-    }
+    context.refuse_inside(&args.dataset, folder)?;
     let sealed = manifest.as_ref().map(|manifest| (&*context.store, dir, manifest));
     let diagnosis = args.diagnosis.as_deref().map(diagnosis).transpose()?;
     let shown = without_secrets(&args.dataset);

@@ -13,7 +13,7 @@ pub struct ByteSize(pub u64);
 ///
 /// Errors: `Config`.
 pub fn parse_bytes(text: &str) -> Result<u64> {
-    const UNITS: [(&str, u64); 13] = [
+    const UNITS: [(&str, u64); 14] = [
         ("kib", 1 << 10),
         ("mib", 1 << 20),
         ("gib", 1 << 30),
@@ -25,6 +25,7 @@ pub fn parse_bytes(text: &str) -> Result<u64> {
         ("k", 1 << 10),
         ("m", 1 << 20),
         ("g", 1 << 30),
+        ("t", 1 << 40),
         ("b", 1),
         ("", 1),
     ];
